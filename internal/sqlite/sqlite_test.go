@@ -1,0 +1,244 @@
+package sqlite_test
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	osexec "os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"keypool/internal/sqlite"
+)
+
+// lockVariable makes the test binary a process that locks the file it names, says so
+// and then holds the lock as long as it lives.
+const lockVariable = "KEYPOOL_TEST_LOCK"
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(lockVariable); path != "" {
+		_, err := sqlite.Lock(context.Background(), path)
+		fmt.Println("locked", err)
+		_, _ = io.Copy(io.Discard, os.Stdin) // nothing comes: the parent kills this process
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func open(t *testing.T, path string) *sqlite.DB {
+	t.Helper()
+	db, err := sqlite.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return db
+}
+
+func exec(t *testing.T, db *sql.DB, query string) {
+	t.Helper()
+	if _, err := db.ExecContext(t.Context(), query); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+}
+
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	db := open(t, filepath.Join(t.TempDir(), "test.db"))
+	tests := []struct {
+		handle *sql.DB
+		pragma string
+		want   string
+	}{
+		{db.Write, "journal_mode", "wal"},
+		{db.Write, "synchronous", "2"}, // FULL
+		{db.Write, "foreign_keys", "1"},
+		{db.Write, "busy_timeout", "5000"},
+		{db.Write, "query_only", "0"},
+		{db.Read, "journal_mode", "wal"},
+		{db.Read, "foreign_keys", "1"},
+		{db.Read, "busy_timeout", "5000"},
+		{db.Read, "query_only", "1"},
+	}
+	for _, tt := range tests {
+		var got string
+		if err := tt.handle.QueryRowContext(t.Context(), "PRAGMA "+tt.pragma).Scan(&got); err != nil {
+			t.Fatal(err)
+		}
+		if got != tt.want {
+			t.Errorf("%s is %s, want %s", tt.pragma, got, tt.want)
+		}
+	}
+	if n := db.Write.Stats().MaxOpenConnections; n != 1 {
+		t.Errorf("%d writing connections, want 1", n)
+	}
+	if _, err := db.Read.ExecContext(t.Context(), "CREATE TABLE t (n)"); err == nil {
+		t.Error("a reading connection could write")
+	}
+}
+
+func TestOpenCreatesFolderAndPrivateFile(t *testing.T) {
+	t.Parallel()
+	// Characters that mean something in a URI must not in a path.
+	path := filepath.Join(t.TempDir(), "new", "odd %41?mode=memory#name.db")
+	db := open(t, path)
+	exec(t, db.Write, "CREATE TABLE t (n)")
+	for _, name := range []string{path, path + "-wal"} {
+		info, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if mode := info.Mode().Perm(); mode != 0o600 {
+			t.Errorf("%s has mode %o, want 600", name, mode)
+		}
+	}
+}
+
+func TestOpenErrorNamesPath(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	file := filepath.Join(folder, "plain.txt")
+	if err := os.WriteFile(file, []byte("this is no database, but it is long enough"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{folder, file, filepath.Join(file, "below.db")} {
+		db, err := sqlite.Open(t.Context(), path)
+		if err == nil {
+			t.Errorf("%s could be opened: %v", path, db.Close())
+		} else if !strings.Contains(err.Error(), path) {
+			t.Errorf("the error %q does not name %s", err, path)
+		}
+	}
+}
+
+func TestConcurrentOpens(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "test.db")
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			db, err := sqlite.Open(t.Context(), path)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if err := db.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestReadersDoNotWaitForWriter reads beside an open write transaction, and then
+// has another process's writer wait for it.
+func TestReadersDoNotWaitForWriter(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "test.db")
+	db, other := open(t, path), open(t, path)
+	exec(t, db.Write, "CREATE TABLE t (n)")
+	tx, err := db.Write.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.ExecContext(t.Context(), "INSERT INTO t VALUES (1)"); err != nil {
+		t.Fatal(err)
+	}
+	var n int
+	if err := db.Read.QueryRowContext(t.Context(), "SELECT count(*) FROM t").Scan(&n); err != nil || n != 0 {
+		t.Errorf("a reader sees %d uncommitted rows, error %v", n, err)
+	}
+	written := make(chan error, 1)
+	go func() {
+		_, err := other.Write.ExecContext(context.WithoutCancel(t.Context()), "INSERT INTO t VALUES (2)")
+		written <- err
+	}()
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-written; err != nil {
+		t.Errorf("the second writer: %v", err)
+	}
+}
+
+func TestLock(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "lock")
+	unlock, err := sqlite.Lock(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := sqlite.Lock(cancelled, path); !errors.Is(err, context.Canceled) {
+		t.Errorf("a lock that is taken was given again: %v", err)
+	}
+	if err := unlock(); err != nil {
+		t.Fatal(err)
+	}
+	unlock, err = sqlite.Lock(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unlock(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLockGoesWithItsProcess(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "lock")
+	holder := osexec.Command(os.Args[0])
+	holder.Env = append(os.Environ(), lockVariable+"="+path)
+	stdin, err := holder.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
+	stdout, err := holder.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := holder.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(stdout).ReadString('\n'); err != nil || line != "locked <nil>\n" {
+		t.Fatalf("the holder said %q, error %v", line, err)
+	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := sqlite.Lock(cancelled, path); !errors.Is(err, context.Canceled) {
+		t.Errorf("the lock of another process was given again: %v", err)
+	}
+	if err := holder.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	unlock, err := sqlite.Lock(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(unlock(), ignoreKilled(holder.Wait())); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ignoreKilled drops the error of a process that was killed on purpose.
+func ignoreKilled(err error) error {
+	var exit *osexec.ExitError
+	if errors.As(err, &exit) {
+		return nil
+	}
+	return err
+}

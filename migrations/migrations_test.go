@@ -1,0 +1,266 @@
+package migrations_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"keypool/internal/sqlite"
+	"keypool/internal/testenv"
+	"keypool/migrations"
+)
+
+const starters = 16
+
+// childVariable makes the test binary a process that migrates the SQLite database
+// it names.
+const childVariable = "KEYPOOL_TEST_MIGRATE"
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(childVariable); path != "" {
+		if err := migrateSQLite(context.Background(), path); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	testenv.Main(m)
+}
+
+func migrateSQLite(ctx context.Context, path string) error {
+	db, err := sqlite.Open(ctx, path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(migrations.Up(ctx, db.Write, migrations.SQLite), db.Close())
+}
+
+func migratePostgres(ctx context.Context, url string) error {
+	pool, err := pgxpool.New(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	db := stdlib.OpenDBFromPool(pool)
+	return errors.Join(migrations.Up(ctx, db, migrations.PostgreSQL), db.Close())
+}
+
+// onBoth runs a test on an empty database of each engine.
+func onBoth(t *testing.T, test func(t *testing.T, db *sql.DB, engine migrations.Engine)) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		db := stdlib.OpenDBFromPool(testenv.Postgres(t))
+		t.Cleanup(func() { closeDB(t, db.Close) })
+		test(t, db, migrations.PostgreSQL)
+	})
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		db, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { closeDB(t, db.Close) })
+		test(t, db.Write, migrations.SQLite)
+	})
+}
+
+func closeDB(t *testing.T, close func() error) {
+	t.Helper()
+	if err := close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+}
+
+func TestUp(t *testing.T) {
+	onBoth(t, func(t *testing.T, db *sql.DB, engine migrations.Engine) {
+		if err := migrations.Check(t.Context(), db, engine); !errors.Is(err, migrations.ErrOlderSchema) {
+			t.Errorf("check of an empty database: %v", err)
+		}
+		if tables := tables(t, db, engine); len(tables) != 0 {
+			t.Errorf("the check made tables: %v", tables)
+		}
+		for range 2 { // the second time it has nothing to do
+			if err := migrations.Up(t.Context(), db, engine); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := migrations.Check(t.Context(), db, engine); err != nil {
+			t.Errorf("check after the migration: %v", err)
+		}
+		want := []string{"goose_db_version", "kgs_epochs", "kgs_holders", "kgs_ledger", "kgs_ranges", "kgs_spaces", "links"}
+		if diff := cmp.Diff(want, tables(t, db, engine)); diff != "" {
+			t.Errorf("tables (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestSpaces holds the sizes in the SQL files to what they stand for.
+func TestSpaces(t *testing.T) {
+	onBoth(t, func(t *testing.T, db *sql.DB, engine migrations.Engine) {
+		if err := migrations.Up(t.Context(), db, engine); err != nil {
+			t.Fatal(err)
+		}
+		size := int64(62 * 62)
+		for length := 3; length <= 10; length++ {
+			size *= 62
+			var got int64
+			err := db.QueryRowContext(t.Context(), `SELECT size FROM kgs_spaces WHERE length = $1 AND next = 0`, length).Scan(&got)
+			if err != nil || got != size {
+				t.Errorf("the space of length %d has size %d, want %d; error %v", length, got, size, err)
+			}
+		}
+	})
+}
+
+func TestNewerSchemaIsRefused(t *testing.T) {
+	onBoth(t, func(t *testing.T, db *sql.DB, engine migrations.Engine) {
+		if err := migrations.Up(t.Context(), db, engine); err != nil {
+			t.Fatal(err)
+		}
+		_, err := db.ExecContext(t.Context(), `INSERT INTO goose_db_version (version_id, is_applied) VALUES ($1, $2)`, 4711, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, f := range map[string]func(context.Context, *sql.DB, migrations.Engine) error{
+			"up": migrations.Up, "check": migrations.Check,
+		} {
+			err := f(t.Context(), db, engine)
+			if !errors.Is(err, migrations.ErrNewerSchema) {
+				t.Fatalf("%s on a newer schema: %v", name, err)
+			}
+			for _, word := range []string{"4711", "up to 1", "upgrade"} {
+				if !strings.Contains(err.Error(), word) {
+					t.Errorf("%s: the error %q does not say %q", name, err, word)
+				}
+			}
+		}
+	})
+}
+
+func TestConcurrentStarts(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name  string
+		start func(t *testing.T) func(context.Context) error
+	}{
+		{"postgres", func(t *testing.T) func(context.Context) error {
+			url := testenv.PostgresURL(t)
+			return func(ctx context.Context) error { return migratePostgres(ctx, url) }
+		}},
+		{"sqlite", func(t *testing.T) func(context.Context) error {
+			path := filepath.Join(t.TempDir(), "test.db")
+			return func(ctx context.Context) error { return migrateSQLite(ctx, path) }
+		}},
+		{"sqlite processes", func(t *testing.T) func(context.Context) error {
+			path := filepath.Join(t.TempDir(), "test.db")
+			return func(ctx context.Context) error {
+				cmd := exec.CommandContext(ctx, os.Args[0])
+				cmd.Env = append(os.Environ(), childVariable+"="+path)
+				if out, err := cmd.CombinedOutput(); err != nil {
+					return fmt.Errorf("%w: %s", err, out)
+				}
+				return nil
+			}
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			up := tt.start(t)
+			var wg sync.WaitGroup
+			for range starters {
+				wg.Go(func() {
+					if err := up(t.Context()); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+		})
+	}
+}
+
+// TestLockKeepsOthersOut shows that it is the lock that TestConcurrentStarts owes its
+// success to: while somebody else holds it, no migration begins.
+func TestLockKeepsOthersOut(t *testing.T) {
+	t.Parallel()
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		path := filepath.Join(t.TempDir(), "test.db")
+		unlock, err := sqlite.Lock(t.Context(), path+"-migrate")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer closeDB(t, unlock)
+		keptOut(t, func(ctx context.Context) error { return migrateSQLite(ctx, path) })
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		url := testenv.PostgresURL(t)
+		pool, err := pgxpool.New(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pool.Close()
+		conn, err := pool.Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Release()
+		_, err = conn.Exec(t.Context(), `SELECT pg_advisory_lock(hashtext('keypool migrations'), hashtext(current_schema()))`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer closeDB(t, func() error { // a session's lock would outlive the test in the server
+			_, err := conn.Exec(context.WithoutCancel(t.Context()), `SELECT pg_advisory_unlock_all()`)
+			return err
+		})
+		keptOut(t, func(ctx context.Context) error { return migratePostgres(ctx, url) })
+	})
+}
+
+func keptOut(t *testing.T, up func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := up(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a migration did not wait for the lock: %v", err)
+	}
+}
+
+func tables(t *testing.T, db *sql.DB, engine migrations.Engine) (names []string) {
+	t.Helper()
+	query := `SELECT tablename FROM pg_tables WHERE schemaname = current_schema() ORDER BY tablename`
+	if engine == migrations.SQLite {
+		query = `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name`
+	}
+	rows, err := db.QueryContext(t.Context(), query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeDB(t, rows.Close)
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, name)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
