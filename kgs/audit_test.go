@@ -1,0 +1,226 @@
+package kgs
+
+import (
+	"context"
+	"iter"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// scene is a ledger with a Redis pool and links, as the audit sees them. The ledger
+// is a real one; pool and links are what they yield, which is all the audit asks for.
+type scene struct {
+	books
+	space    *Space
+	pool     []Found
+	links    []Linked
+	noPool   bool
+	poolLost bool
+}
+
+// newScene reserves [0, 100) and leaves 10 numbers in every place there is.
+func newScene(t *testing.T, l books) *scene {
+	t.Helper()
+	space, err := l.Open(t.Context(), LedgerConfig{Permute: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &scene{books: l, space: space}
+	epoch, err := l.OpenEpoch(t.Context(), 0, "run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if epoch != 1 {
+		t.Fatalf("epoch %d, want 1", epoch)
+	}
+	shipped := l.reserve(t, "worker", RangeShipping, 40) // [0, 40)
+	if _, err := l.Deliver(t.Context(), shipped); err != nil {
+		t.Fatal(err)
+	}
+	s.addPool(0, 10, false)
+	s.addPool(10, 20, true)
+	s.link(20, 30, SourcePool)
+	if err := l.Abandon(t.Context(), []Run{{Length: 3, Lo: 30, Hi: 40}}, ReasonCrash); err != nil {
+		t.Fatal(err)
+	}
+	l.reserve(t, "worker", RangeShipping, 10) // [40, 50)
+	l.reserve(t, "server", RangeReserved, 10) // [50, 60)
+	l.reserve(t, "server", RangeBatch, 40)    // [60, 100)
+	s.link(60, 90, SourceLedger)
+	s.link(5000, 5010, "random")
+	return s
+}
+
+func (s *scene) addPool(lo, hi int64, batch bool) {
+	for _, code := range s.space.Codes(Run{Length: 3, Lo: lo, Hi: hi}) {
+		s.pool = append(s.pool, Found{code, batch})
+	}
+}
+
+func (s *scene) link(lo, hi int64, source string) {
+	for _, code := range s.space.Codes(Run{Length: 3, Lo: lo, Hi: hi}) {
+		s.links = append(s.links, Linked{code, source})
+	}
+}
+
+func (s *scene) code(n int64) string { return s.space.Code(3, n) }
+
+func (s *scene) audit(t *testing.T) (Accounts, error) {
+	t.Helper()
+	e := Evidence{
+		Space: s.space, Books: s.Books,
+		Links: func(context.Context) iter.Seq2[Linked, error] { return noErrors(s.links) },
+	}
+	if !s.noPool {
+		e.Pool = func(context.Context) iter.Seq2[Found, error] {
+			if s.poolLost {
+				return func(yield func(Found, error) bool) { yield(Found{}, ErrNoEpoch) }
+			}
+			return noErrors(s.pool)
+		}
+	}
+	return Audit(t.Context(), e)
+}
+
+func noErrors[T any](all []T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for _, v := range all {
+			if !yield(v, nil) {
+				return
+			}
+		}
+	}
+}
+
+func TestAuditCloses(t *testing.T) {
+	onLedgers(t, func(t *testing.T, l books) {
+		s := newScene(t, l)
+		got, err := s.audit(t)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := Accounts{
+			Reserved: 100, InPool: 20, InBatches: 20, Shipping: 10, Linked: 40,
+			Abandoned: map[string]int64{ReasonCrash: 10},
+			Links:     map[string]int64{SourcePool: 10, SourceLedger: 30, "random": 10},
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("accounts (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// Each planted error must keep the accounts from closing, under its own name.
+func TestAuditFindsPlantedErrors(t *testing.T) {
+	tests := map[string]struct {
+		plant func(t *testing.T, s *scene)
+		want  FaultKind
+		n     int64
+	}{
+		"a key that the pool lost": {
+			func(_ *testing.T, s *scene) { s.pool = s.pool[1:] }, FaultMissing, 0},
+		"a link that vanished": {
+			func(_ *testing.T, s *scene) { s.links = s.links[1:] }, FaultMissing, 20},
+		"a key that is in the pool twice": {
+			func(_ *testing.T, s *scene) { s.addPool(3, 4, false) }, FaultDuplicate, 3},
+		"a key that is in two batches": {
+			func(_ *testing.T, s *scene) { s.addPool(13, 14, true) }, FaultDuplicate, 13},
+		"a key of the ledger that is in the pool too": {
+			func(_ *testing.T, s *scene) { s.addPool(55, 56, false) }, FaultDuplicate, 55},
+		"a key that is linked and still in the pool": {
+			func(_ *testing.T, s *scene) { s.link(7, 8, SourcePool) }, FaultReused, 7},
+		"a key that is linked and still reserved": {
+			func(_ *testing.T, s *scene) { s.link(52, 53, SourceLedger) }, FaultReused, 52},
+		"a link with a code that was never reserved": {
+			func(_ *testing.T, s *scene) { s.link(100, 101, SourcePool) }, FaultForeign, 100},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t, sqliteBooks(t))
+			tt.plant(t, s)
+			got, err := s.audit(t)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]Fault{{tt.want, s.code(tt.n)}}, got.Faults); diff != "" {
+				t.Errorf("faults (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAuditNamesWhatIsNoError(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		change func(t *testing.T, s *scene)
+		want   map[string]int64 // abandoned
+	}{
+		"an alias that took a key's code": {
+			func(_ *testing.T, s *scene) { s.links[0].Source = "alias" },
+			map[string]int64{ReasonCrash: 10, ReasonConflict: 1}},
+		"an abandoned key that was linked after all": {
+			func(_ *testing.T, s *scene) { s.link(30, 31, SourcePool) },
+			map[string]int64{ReasonCrash: 9}},
+		"a pool that was lost with its epoch": {
+			func(t *testing.T, s *scene) {
+				s.pool = nil
+				if _, err := s.OpenEpoch(t.Context(), 1, "another run"); err != nil {
+					t.Fatal(err)
+				}
+			},
+			map[string]int64{ReasonCrash: 10, ReasonEpoch: 30}}, // with what was shipping
+		"a pool that waits for its new epoch": {
+			func(_ *testing.T, s *scene) { s.poolLost = true },
+			map[string]int64{ReasonCrash: 10, ReasonEpoch: 20}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t, sqliteBooks(t))
+			tt.change(t, s)
+			got, err := s.audit(t)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(got.Faults) > 0 {
+				t.Errorf("faults: %v", got.Faults)
+			}
+			if diff := cmp.Diff(tt.want, got.Abandoned); diff != "" {
+				t.Errorf("abandoned (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A key that moves down the chain while the audit reads is seen nowhere, or twice, in
+// one pass; the next pass acquits it.
+func TestAuditAcquitsKeysOnTheMove(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, sqliteBooks(t))
+	moved := false
+	e := Evidence{
+		Space: s.space, Books: s.Books,
+		Pool: func(context.Context) iter.Seq2[Found, error] {
+			if moved {
+				return noErrors(s.pool)
+			}
+			return noErrors(s.pool[1:]) // handed back to the pool just after the audit read on
+		},
+		Links: func(context.Context) iter.Seq2[Linked, error] { moved = true; return noErrors(s.links) },
+	}
+	got, err := Audit(t.Context(), e)
+	if err != nil || len(got.Faults) > 0 {
+		t.Errorf("faults %v, error %v", got.Faults, err)
+	}
+}
+
+func TestAuditAsksForThePool(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, sqliteBooks(t))
+	s.noPool = true
+	if _, err := s.audit(t); err == nil {
+		t.Error("an audit that was not shown the pool reported accounts")
+	}
+}

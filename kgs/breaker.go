@@ -1,0 +1,98 @@
+package kgs
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+)
+
+const (
+	breakerFailures = 3           // in a row, until it opens
+	breakerPause    = time.Second // open, until one call is let through again
+)
+
+// breakable is a pool on a server that may not answer, as [RedisPool] is.
+type breakable interface {
+	Supply
+	Status(ctx context.Context) (PoolStatus, error)
+}
+
+// Breaker keeps a process from waiting again and again for a pool that does not answer.
+// After three calls in a row have failed it is open: calls fail at once. A second later
+// it is half-open: one call is let through, and decides whether it closes.
+//
+// That the pool has nothing to give (ErrEmpty, ErrNoEpoch, ErrFenced) is an answer, not
+// a failure; that the caller itself gave up (context.Canceled) counts for neither. A
+// call that is not let through fails with gobreaker.ErrOpenState or, while another one
+// is trying, gobreaker.ErrTooManyRequests. All methods may be called concurrently.
+type Breaker struct {
+	pool    breakable
+	circuit *gobreaker.CircuitBreaker[struct{}]
+	since   atomic.Pointer[time.Time]
+}
+
+var _ Supply = (*Breaker)(nil)
+
+// NewBreaker makes a closed breaker in front of pool. It logs each change of its state.
+func NewBreaker(pool breakable, log *slog.Logger) *Breaker {
+	b := &Breaker{pool: pool}
+	b.changed()
+	b.circuit = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
+		Timeout:      breakerPause, // the library's default is a minute
+		ReadyToTrip:  func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= breakerFailures },
+		IsSuccessful: answered,
+		IsExcluded:   func(err error) bool { return errors.Is(err, context.Canceled) },
+		OnStateChange: func(_ string, from, to gobreaker.State) {
+			b.changed()
+			log.Warn("circuit breaker of the pool", slog.String("state", to.String()), slog.String("previous", from.String()))
+		},
+	})
+	return b
+}
+
+func (b *Breaker) changed() {
+	now := time.Now()
+	b.since.Store(&now)
+}
+
+func answered(err error) bool {
+	return err == nil || errors.Is(err, ErrEmpty) || errors.Is(err, ErrNoEpoch) || errors.Is(err, ErrFenced)
+}
+
+// State is closed (0), half-open (1) or open (2), and since when.
+func (b *Breaker) State() (gobreaker.State, time.Time) {
+	state := b.circuit.State() // first, for it is what notices that the pause is over
+	return state, *b.since.Load()
+}
+
+// Take is that of the pool.
+func (b *Breaker) Take(ctx context.Context, n int) (batch *Batch, err error) {
+	err = b.do(func() error {
+		batch, err = b.pool.Take(ctx, n)
+		return err
+	})
+	return batch, err
+}
+
+// Settle is that of the pool.
+func (b *Breaker) Settle(ctx context.Context, batch *Batch, unused, lost []string) error {
+	return b.do(func() error { return b.pool.Settle(ctx, batch, unused, lost) })
+}
+
+// Status is that of the pool.
+func (b *Breaker) Status(ctx context.Context) (status PoolStatus, err error) {
+	err = b.do(func() error {
+		status, err = b.pool.Status(ctx)
+		return err
+	})
+	return status, err
+}
+
+func (b *Breaker) do(call func() error) error {
+	_, err := b.circuit.Execute(func() (struct{}, error) { return struct{}{}, call() })
+	return err
+}

@@ -1,0 +1,143 @@
+package kgs
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+
+	"keypool/internal/testenv"
+)
+
+// scriptedPool fails with what it is told to.
+type scriptedPool struct {
+	err   error
+	calls int
+}
+
+func (p *scriptedPool) Take(context.Context, int) (*Batch, error) {
+	p.calls++
+	return &Batch{ID: 1}, p.err
+}
+
+func (p *scriptedPool) Settle(context.Context, *Batch, []string, []string) error {
+	p.calls++
+	return p.err
+}
+
+func (p *scriptedPool) Status(context.Context) (PoolStatus, error) {
+	p.calls++
+	return PoolStatus{Keys: 5}, p.err
+}
+
+func wantState(t *testing.T, b *Breaker, want gobreaker.State) (since time.Time) {
+	t.Helper()
+	got, since := b.State()
+	if got != want {
+		t.Errorf("the breaker is %v, want %v", got, want)
+	}
+	return since
+}
+
+func TestBreakerOpensAndCloses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool := &scriptedPool{err: errors.New("connection refused")}
+		b := NewBreaker(pool, slog.New(slog.DiscardHandler))
+		start := wantState(t, b, gobreaker.StateClosed)
+		time.Sleep(time.Minute) // of the bubble
+		_, _ = b.Take(t.Context(), 1)
+		_ = b.Settle(t.Context(), &Batch{}, nil, nil)
+		wantState(t, b, gobreaker.StateClosed)
+		_, _ = b.Status(t.Context())
+		if opened := wantState(t, b, gobreaker.StateOpen); opened.Sub(start) != time.Minute {
+			t.Errorf("open since %v after the start, want a minute", opened.Sub(start))
+		}
+		if _, err := b.Take(t.Context(), 1); !errors.Is(err, gobreaker.ErrOpenState) || pool.calls != 3 {
+			t.Errorf("an open breaker let a call through: %v", err)
+		}
+		time.Sleep(breakerPause + 1)
+		wantState(t, b, gobreaker.StateHalfOpen)
+		if _, err := b.Take(t.Context(), 1); !errors.Is(err, pool.err) {
+			t.Errorf("the one try: %v", err)
+		}
+		wantState(t, b, gobreaker.StateOpen)
+
+		time.Sleep(breakerPause + 1)
+		pool.err = nil
+		if s, err := b.Status(t.Context()); s.Keys != 5 || err != nil {
+			t.Errorf("Status = %+v, %v", s, err)
+		}
+		wantState(t, b, gobreaker.StateClosed)
+		if batch, err := b.Take(t.Context(), 1); batch.ID != 1 || err != nil {
+			t.Errorf("Take = %v, %v", batch, err)
+		}
+	})
+}
+
+func TestBreakerTellsAnswersFromFailures(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		err  error
+		want gobreaker.State
+	}{
+		{nil, gobreaker.StateClosed},
+		{ErrEmpty, gobreaker.StateClosed},
+		{ErrNoEpoch, gobreaker.StateClosed},
+		{ErrFenced, gobreaker.StateClosed},
+		{context.Canceled, gobreaker.StateClosed},
+		{context.DeadlineExceeded, gobreaker.StateOpen},
+		{errors.New("i/o timeout"), gobreaker.StateOpen},
+	}
+	for _, tt := range tests {
+		b := NewBreaker(&scriptedPool{err: tt.err}, slog.New(slog.DiscardHandler))
+		for range 10 {
+			_, _ = b.Take(t.Context(), 1)
+		}
+		if got, _ := b.State(); got != tt.want {
+			t.Errorf("after ten times %v the breaker is %v, want %v", tt.err, got, tt.want)
+		}
+	}
+}
+
+func TestBreakerWithFrozenRedis(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	p, _ := newTestPool(t, openClient(t, server.Addr), "holder")
+	openEpoch(t, p, 1)
+	mustPush(t, p, testRange(1, 0, 1000))
+	b := NewBreaker(p, slog.New(slog.DiscardHandler))
+
+	server.Pause()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for range breakerFailures {
+		if _, err := b.Take(ctx, 10); err == nil || ctx.Err() != nil {
+			t.Fatalf("Take from a frozen Redis: %v, and %v; it is to give up by itself", err, ctx.Err())
+		}
+	}
+	if _, err := b.Take(ctx, 10); !errors.Is(err, gobreaker.ErrOpenState) {
+		t.Errorf("Take after %d that timed out: %v, want the breaker open", breakerFailures, err)
+	}
+	server.Resume()
+
+	var batch *Batch
+	await(t, "a key from the thawed Redis", func() bool {
+		var err error
+		batch, err = b.Take(ctx, 10)
+		return err == nil
+	})
+	if !slices.Equal(batch.Codes, codes(0, 10)) {
+		t.Errorf("the frozen takes cost keys: got %v", batch.Codes)
+	}
+	if err := b.Settle(ctx, batch, nil, nil); err != nil {
+		t.Errorf("Settle: %v", err)
+	}
+	if list, batches := snapshot(t, p); len(list) != 990 || len(batches) != 0 {
+		t.Errorf("%d keys in the pool and %d on record, want 990 and none", len(list), len(batches))
+	}
+}

@@ -1,0 +1,72 @@
+package kgs
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+)
+
+// sweeper writes off what dead holders have on record and tells how many keys that were.
+type sweeper interface {
+	Sweep(ctx context.Context) (abandoned int64, err error)
+}
+
+// Janitor keeps a process's name alive in the books and sweeps after those that died.
+// Every process runs one; that several sweep at once is harmless.
+type Janitor struct {
+	Ledger  *Ledger
+	Holder  string
+	Pool    sweeper // a pool that keeps books of its own; nil for none
+	Logger  *slog.Logger
+	Metrics *Metrics
+}
+
+const (
+	janitorInterval = 5 * time.Second // a sixth of HolderLease
+	janitorTimeout  = 4 * time.Second
+)
+
+// Run works until ctx ends. Errors are logged when they begin and when they end.
+func (j *Janitor) Run(ctx context.Context) error {
+	tick := time.NewTicker(janitorInterval)
+	defer tick.Stop()
+	var failing error
+	for {
+		err := j.round(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil && failing == nil {
+			j.Logger.Warn("the books of keys cannot be kept", slog.Any("error", err))
+		}
+		failing = err
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+func (j *Janitor) round(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, janitorTimeout)
+	defer cancel()
+	errs := []error{j.Ledger.Renew(ctx, j.Holder), j.sweep(ctx, j.Ledger)}
+	if j.Pool != nil {
+		errs = append(errs, j.sweep(ctx, j.Pool))
+	}
+	return errors.Join(errs...)
+}
+
+func (j *Janitor) sweep(ctx context.Context, s sweeper) error {
+	n, err := s.Sweep(ctx)
+	if errors.Is(err, ErrNoEpoch) {
+		err = nil // what such a pool has on record is written off as a whole
+	}
+	if n > 0 {
+		j.Metrics.abandoned(ReasonCrash, n)
+		j.Logger.Info("keys of a dead process written off", slog.Int64("keys", n))
+	}
+	return err
+}

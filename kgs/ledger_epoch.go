@@ -1,0 +1,48 @@
+package kgs
+
+import (
+	"context"
+	"fmt"
+)
+
+// Epoch is the life of one shared pool.
+type Epoch struct {
+	Number int64  // from 1; 0 while there never was a pool
+	Pool   string // identity of the pool that it was opened on
+}
+
+// Epoch reads the current epoch, without waiting for a change under way.
+func (l *Ledger) Epoch(ctx context.Context) (e Epoch, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT epoch, pool FROM kgs_ledger WHERE id = 1`).Scan(&e.Number, &e.Pool)
+	if err != nil {
+		return Epoch{}, fmt.Errorf("ledger: epoch: %w", err)
+	}
+	return e, nil
+}
+
+// OpenEpoch begins the epoch that follows the epoch after, for a pool with the given
+// identity, and gives its number. When that was done already, by another worker or
+// by a try whose answer was lost, it changes nothing and gives the current one.
+//
+// It writes off what the pool of the old epoch held, and what was on its way there:
+// the counters at this moment are kept as a boundary, and every number below it that
+// is found nowhere else is lost with the old epoch. If the caller crashes after
+// it, the pool has yet to hear of the epoch, and the next worker tells it.
+func (l *Ledger) OpenEpoch(ctx context.Context, after int64, pool string) (number int64, err error) {
+	err = l.post(ctx, "open epoch", func(ctx context.Context, p *posting) error {
+		if number = p.epoch; number > after {
+			return nil
+		}
+		number++
+		if err := p.exec(ctx, `UPDATE kgs_ledger SET epoch = $1, pool = $2 WHERE id = 1`, number, pool); err != nil {
+			return err
+		}
+		err := p.exec(ctx, `INSERT INTO kgs_epochs (epoch, length, next, pool)
+			SELECT CAST($1 AS bigint), length, next, CAST($2 AS text) FROM kgs_spaces`, number, pool)
+		if err != nil {
+			return err
+		}
+		return p.exec(ctx, `DELETE FROM kgs_ranges WHERE state = 'shipping'`)
+	})
+	return number, err
+}

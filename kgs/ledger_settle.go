@@ -1,0 +1,170 @@
+package kgs
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Deliver closes the books on r, a shipping range that is all in the pool by now,
+// and gives the floor: the smallest id of the ranges that are still shipping or ever
+// will be. Nothing below it can be shipped any more, because a range begins to ship
+// under a new id only, ids become visible in the order they are given, and a range
+// that has left the state never comes back to it. So the pool may refuse
+// every push under an id below a floor that it was told, and forget what it noted of
+// those: that is what stops a worker that was frozen in mid-push.
+//
+// It may be repeated, also by another worker that took r over and went on to the
+// end. A crash before it leaves r to be taken over by a worker that finds nothing
+// left to push.
+func (l *Ledger) Deliver(ctx context.Context, r Range) (floor int64, err error) {
+	err = l.post(ctx, "deliver", func(ctx context.Context, p *posting) error {
+		if err := p.exec(ctx, `DELETE FROM kgs_ranges WHERE id = $1 AND state = 'shipping'`, r.ID); err != nil {
+			return err
+		}
+		return p.QueryRowContext(ctx,
+			`SELECT coalesce(min(id), $1) FROM kgs_ranges WHERE state = 'shipping'`, p.last+1).Scan(&floor)
+	})
+	return floor, err
+}
+
+// Settle closes the books on the batch of holder with the given id: unused runs are
+// reserved again, for anyone, lost ones are abandoned, and all else is spent. The
+// runs must lie in the batch and not overlap. A batch that is not there any more
+// was settled or given up before; then nothing is changed.
+//
+// If the caller crashes before it, Sweep gives up the whole batch.
+func (l *Ledger) Settle(ctx context.Context, holder string, id int64, unused, lost []Run) error {
+	return l.post(ctx, "settle", func(ctx context.Context, p *posting) error {
+		var batch Run
+		err := p.QueryRowContext(ctx, `DELETE FROM kgs_ranges WHERE id = $1 AND holder = $2 AND state = 'batch'
+			RETURNING length, lo, hi`, id, holder).Scan(&batch.Length, &batch.Lo, &batch.Hi)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := batch.mustContain(slices.Concat(unused, lost)); err != nil {
+			return err
+		}
+		for _, run := range unused {
+			if _, err := p.insert(ctx, run, RangeReserved, "", ""); err != nil {
+				return err
+			}
+		}
+		return p.abandonAll(ctx, lost, ReasonLostReply)
+	})
+}
+
+// mustContain fails unless all runs lie in r and no two of them overlap: numbers
+// from elsewhere would be in the books twice, and so be handed out twice.
+func (r Run) mustContain(runs []Run) error {
+	slices.SortFunc(runs, func(a, b Run) int { return cmp.Compare(a.Lo, b.Lo) })
+	lo := r.Lo
+	for _, run := range runs {
+		if run.Length != r.Length || run.Lo < lo || run.Hi <= run.Lo || run.Hi > r.Hi {
+			return fmt.Errorf("%+v does not belong to what is left of the batch %+v", run, r)
+		}
+		lo = run.Hi
+	}
+	return nil
+}
+
+// Abandon gives up runs that have no row in the ledger, because a pool had them and
+// its holder died. It may be repeated with the same runs: what was given up stays
+// so, and is counted once.
+func (l *Ledger) Abandon(ctx context.Context, runs []Run, reason string) error {
+	if len(runs) == 0 {
+		return nil
+	}
+	return l.post(ctx, "abandon", func(ctx context.Context, p *posting) error {
+		return p.abandonAll(ctx, runs, reason)
+	})
+}
+
+// Sweep gives up the batches of holders that were not seen for HolderLease, and
+// tells how many numbers that were. Some of them may have been linked, which their
+// holder can no longer tell. Any number of processes may sweep; a crash
+// after it changes nothing.
+func (l *Ledger) Sweep(ctx context.Context) (abandoned int64, err error) {
+	err = l.post(ctx, "sweep", func(ctx context.Context, p *posting) error {
+		if err := p.forget(ctx); err != nil {
+			return err
+		}
+		dead, err := collect(ctx, p.Tx, scanRun,
+			`DELETE FROM kgs_ranges WHERE state = 'batch' AND `+orphan+` RETURNING length, lo, hi`)
+		if err != nil {
+			return err
+		}
+		for _, run := range dead {
+			abandoned += run.Len()
+		}
+		return p.abandonAll(ctx, dead, ReasonCrash)
+	})
+	if err != nil {
+		return 0, err
+	}
+	return abandoned, nil
+}
+
+func (p *posting) abandonAll(ctx context.Context, runs []Run, reason string) error {
+	for _, run := range runs {
+		if err := p.abandon(ctx, run, reason); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// abandon gives up one run, unless that was done before, and joins it with the
+// abandoned ranges it touches, so that the table does not grow with every crash.
+func (p *posting) abandon(ctx context.Context, run Run, reason string) error {
+	// No two rows overlap, so only the two that begin last can cover or touch it.
+	near, err := collect(ctx, p.Tx, scanBooked, selectBooked+
+		` WHERE length = $1 AND lo <= $2 ORDER BY lo DESC LIMIT 2`, run.Length, run.Hi)
+	if err != nil {
+		return err
+	}
+	for _, row := range near {
+		if row.State != RangeAbandoned {
+			continue
+		}
+		if row.Lo <= run.Lo && run.Hi <= row.Hi {
+			return nil
+		}
+		if row.Reason == reason && (row.Hi == run.Lo || row.Lo == run.Hi) {
+			if err := p.exec(ctx, `DELETE FROM kgs_ranges WHERE id = $1`, row.ID); err != nil {
+				return err
+			}
+			run.Lo, run.Hi = min(run.Lo, row.Lo), max(run.Hi, row.Hi)
+		}
+	}
+	_, err = p.insert(ctx, run, RangeAbandoned, "", reason)
+	return err
+}
+
+// Renew says that holder is alive; it is to be called a few times per HolderLease.
+// Reserve and Cut say so too.
+func (l *Ledger) Renew(ctx context.Context, holder string) error {
+	return l.post(ctx, "renew", func(ctx context.Context, p *posting) error {
+		return p.exec(ctx, l.dialect.renew, holder)
+	})
+}
+
+// Release ends holder in good order: its reserved and shipping ranges can be taken
+// over at once, and a batch that it did not settle is for Sweep. It may be repeated.
+// After a crash before it, the same happens once HolderLease is over.
+func (l *Ledger) Release(ctx context.Context, holder string) error {
+	return l.post(ctx, "release", func(ctx context.Context, p *posting) error {
+		err := p.exec(ctx, `UPDATE kgs_ranges SET holder = ''
+			WHERE holder = $1 AND state IN ('reserved', 'shipping')`, holder)
+		if err != nil {
+			return err
+		}
+		return p.exec(ctx, `DELETE FROM kgs_holders WHERE holder = $1`, holder)
+	})
+}

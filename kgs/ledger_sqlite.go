@@ -1,0 +1,23 @@
+package kgs
+
+import (
+	"database/sql"
+
+	"keypool/internal/sqlite"
+)
+
+// NewSQLiteLedger makes a ledger in db, which stays the caller's to close, after the
+// ledger.
+func NewSQLiteLedger(db *sqlite.DB) *Ledger {
+	return &Ledger{write: db.Write, read: db.Read, close: func() error { return nil }, dialect: dialect{
+		// Transactions of the writing connection hold the lock of the file already. That
+		// of a process that is killed goes with it.
+		lock: `SELECT epoch, last_range FROM kgs_ledger WHERE id = 1`,
+		renew: `INSERT INTO kgs_holders (holder, seen_at)
+			VALUES ($1, CAST(unixepoch('subsec') * 1000000 AS INTEGER))
+			ON CONFLICT (holder) DO UPDATE SET seen_at = excluded.seen_at`,
+		forget: `DELETE FROM kgs_holders
+			WHERE seen_at < CAST(unixepoch('subsec') * 1000000 AS INTEGER) - $1`,
+		snapshot: sql.TxOptions{ReadOnly: true},
+	}}
+}

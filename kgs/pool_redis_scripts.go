@@ -1,0 +1,219 @@
+package kgs
+
+import "github.com/redis/go-redis/v9"
+
+// What a RedisPool keeps in Redis, in the order of KEYS of every script. All names
+// share one hash tag, so that in a Redis Cluster they share one slot.
+//
+//	state    hash: run and epoch of the pool, the floor below which ranges are fenced,
+//	         popped (how many codes were ever taken off the head of the list), and one
+//	         mark:<range id> a range under way: the next number of it to be pushed.
+//	         It is one key so that it is lost as a whole or not at all.
+//	keys     list of codes, one an element: about 8 bytes a key
+//	batches  hash: <holder>/<batch id> -> the codes of a batch, joined by spaces
+//	doomed   hash: <reason>/<holder>/<batch id> -> codes to be abandoned, until the ledger knows
+//	holders  sorted set: holder -> when it was last seen, in seconds of Redis' clock
+//	takes    hash: holder -> the last batch id that it asked for
+func redisKeys(name string) []string {
+	prefix := "keypool:{" + name + "}:"
+	return []string{
+		prefix + "state", prefix + "keys", prefix + "batches",
+		prefix + "doomed", prefix + "holders", prefix + "takes",
+	}
+}
+
+// scriptHead begins every script: names, and which run of the data this is.
+//
+// The run is the replication id, not the run_id of the process. Redis draws a new
+// one whenever it starts, and whenever a replica becomes a master, so it names one
+// unbroken history of the data. The run_id would be fooled by a fail-back: a master
+// that was demoted, took over the older data of the replica, and was promoted again
+// is still the same process. (It also costs 11 us to read, this one 4 us.)
+const scriptHead = `
+local state, keys, batches, doomed, holders, takes = unpack(KEYS)
+local run = string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
+	or error('this Redis does not report its replication id')
+local opened, epoch, floor = unpack(redis.call('HMGET', state, 'run', 'epoch', 'floor'))
+
+-- A Redis at its maxmemory refuses a script whose first write may grow the data, but
+-- no write after one that may not: so ZREM lets also a full pool be taken from.
+local function seen(holder)
+	redis.call('ZREM', holders, holder)
+	redis.call('ZADD', holders, redis.call('TIME')[1], holder)
+end
+
+-- In slices, for unpack is bounded by the Lua stack (8,000 values).
+local function giveBack(blob)
+	local codes = {}
+	for code in string.gmatch(blob, '%S+') do codes[#codes + 1] = code end
+	for i = 1, #codes, 5000 do
+		redis.call('RPUSH', keys, unpack(codes, i, math.min(i + 4999, #codes)))
+	end
+end
+`
+
+// scriptGuard ends a script before it has any effect when the pool was not opened on
+// this run of the data. See RedisPool for what that buys and costs.
+const scriptGuard = scriptHead + `
+if opened ~= run then return redis.error_reply('NOEPOCH the pool lost its state') end
+`
+
+// scriptShip further ends it unless the caller, a worker, is of this epoch.
+const scriptShip = scriptGuard + `
+local mine = tonumber(ARGV[1])
+if mine < tonumber(epoch) then return redis.error_reply('FENCED a newer epoch was opened') end
+if mine > tonumber(epoch) then return redis.error_reply('NOEPOCH the pool is of an older epoch') end
+`
+
+// scriptTake: holder, batch id, n. A batch id that was used before gives the batch on
+// record, or none when it is settled: that is a first attempt that arrives after its
+// repetition, and nobody is there to read the reply.
+const scriptTake = scriptGuard + `
+local holder, id = ARGV[1], ARGV[2]
+local field = holder .. '/' .. id
+seen(holder)
+if tonumber(id) <= tonumber(redis.call('HGET', takes, holder) or 0) then
+	return redis.call('HGET', batches, field) or ''
+end
+redis.call('HSET', takes, holder, id)
+local codes = redis.call('LPOP', keys, ARGV[3])
+if not codes then return '' end
+local blob = table.concat(codes, ' ')
+redis.call('HSET', batches, field, blob)
+redis.call('HINCRBY', state, 'popped', #codes)
+return blob
+`
+
+// scriptSettle: holder, batch id, unused codes, lost codes, reason for the lost ones.
+// Without a record somebody else has the say over the codes by now, or had it already.
+const scriptSettle = scriptGuard + `
+local field, lost = ARGV[1] .. '/' .. ARGV[2], ARGV[4]
+seen(ARGV[1])
+if redis.call('HDEL', batches, field) == 1 then
+	giveBack(ARGV[3])
+	if lost ~= '' then redis.call('HSET', doomed, ARGV[5] .. '/' .. field, lost) end
+end
+return 1
+`
+
+// scriptRelease: holder, the batch id that it would ask for next. A batch on record
+// under that id was never read by anyone.
+const scriptRelease = scriptGuard + `
+local field = ARGV[1] .. '/' .. ARGV[2]
+local unread = redis.call('HGET', batches, field)
+redis.call('HDEL', batches, field)
+redis.call('HDEL', takes, ARGV[1])
+redis.call('ZREM', holders, ARGV[1])
+if unread then giveBack(unread) end
+return 1
+`
+
+// scriptDoom: lease in seconds, reason. It moves the batches of holders that are gone
+// out of their reach, and gives one entry of all that is doomed: field and codes.
+const scriptDoom = scriptGuard + `
+redis.call('ZREMRANGEBYSCORE', holders, '-inf', redis.call('TIME')[1] - ARGV[1])
+for _, holder in ipairs(redis.call('HKEYS', takes)) do
+	if not redis.call('ZSCORE', holders, holder) then redis.call('HDEL', takes, holder) end
+end
+for _, field in ipairs(redis.call('HKEYS', batches)) do
+	if not redis.call('ZSCORE', holders, string.match(field, '^(.*)/')) then
+		redis.call('HSET', doomed, ARGV[2] .. '/' .. field, redis.call('HGET', batches, field))
+		redis.call('HDEL', batches, field)
+	end
+end
+local field = redis.call('HKEYS', doomed)[1]
+if not field then return {} end
+return {field, redis.call('HGET', doomed, field)}
+`
+
+// scriptDrop: field of a doomed entry. It tells whether this call dropped it.
+const scriptDrop = scriptGuard + `
+return redis.call('HDEL', doomed, ARGV[1])
+`
+
+// scriptPush: epoch, range id, lo, from, to, length, codes as one text. Numbers may
+// exceed 2^53, which Lua cannot compare, so marks stay strings and are only tested for
+// equality: whatever is not the very next number to be pushed is not pushed.
+// struct.unpack cuts the text in C, 200 codes at a time; see BenchmarkRedisPush.
+const scriptPush = scriptShip + `
+local id, lo, from, to, length, text = unpack(ARGV, 2)
+if tonumber(id) < tonumber(floor) then return redis.error_reply('FENCED the range is delivered') end
+local mark = redis.call('HGET', state, 'mark:' .. id) or lo
+if mark ~= from then return mark end
+for i = 1, #text, 200 * length do
+	local n = math.min(200, (#text - i + 1) / length)
+	local codes = {struct.unpack(string.rep('c' .. length, n), text, i)}
+	redis.call('RPUSH', keys, unpack(codes, 1, n)) -- without the last: where to go on
+end
+redis.call('HSET', state, 'mark:' .. id, to)
+return to
+`
+
+// scriptForget: epoch, floor.
+const scriptForget = scriptShip + `
+local raised = tonumber(ARGV[2])
+if raised <= tonumber(floor) then return 0 end
+redis.call('HSET', state, 'floor', ARGV[2])
+for _, field in ipairs(redis.call('HKEYS', state)) do
+	local id = tonumber(string.match(field, '^mark:(%d+)$'))
+	if id and id < raised then redis.call('HDEL', state, field) end
+end
+return 1
+`
+
+// scriptOpen: epoch, run. Another run than the caller saw is for the caller to look at
+// again: the ledger knows this epoch as that of the run it names.
+const scriptOpen = scriptHead + `
+if run ~= ARGV[2] then return redis.error_reply('NOEPOCH Redis has changed again') end
+if opened == run and tonumber(epoch) >= tonumber(ARGV[1]) then return 0 end
+redis.call('UNLINK', unpack(KEYS))
+redis.call('HSET', state, 'run', run, 'epoch', ARGV[1], 'floor', 0, 'popped', 0)
+return 1
+`
+
+// scriptStatus: holder.
+const scriptStatus = scriptHead + `
+if opened ~= run then return {run} end
+seen(ARGV[1])
+return {run, tonumber(epoch), redis.call('LLEN', keys)}
+`
+
+// scriptRead: epoch, position (both empty at first), n. Positions count from the first code ever
+// pushed in this epoch, so that takes in between do not shift them. The call that
+// reaches the end also gives all batches: at that one moment every code of the pool
+// was read before, is in this reply, or has left the pool.
+const scriptRead = scriptGuard + `
+if ARGV[1] ~= '' and ARGV[1] ~= epoch then return redis.error_reply('FENCED a newer epoch was opened') end
+local popped, n = tonumber(redis.call('HGET', state, 'popped')), tonumber(ARGV[3])
+local from = math.max((tonumber(ARGV[2]) or 0) - popped, 0)
+local codes = redis.call('LRANGE', keys, from, from + n - 1)
+local last = #codes < n
+local position = string.format('%d', popped + from + #codes)
+local reply = {epoch, position, last and 'last' or '', table.concat(codes, ' ')}
+if last then
+	for _, batch in ipairs(redis.call('HVALS', batches)) do reply[#reply + 1] = batch end
+	for _, batch in ipairs(redis.call('HVALS', doomed)) do reply[#reply + 1] = batch end
+end
+return reply
+`
+
+// redisScripts are the operations of a RedisPool, one script each: a script runs
+// alone and is persisted and replicated as a whole, and with it its bookkeeping.
+type redisScripts struct {
+	take, settle, release, doom, drop, push, forget, open, status, read *redis.Script
+}
+
+func newRedisScripts() redisScripts {
+	return redisScripts{
+		take:    redis.NewScript(scriptTake),
+		settle:  redis.NewScript(scriptSettle),
+		release: redis.NewScript(scriptRelease),
+		doom:    redis.NewScript(scriptDoom),
+		drop:    redis.NewScript(scriptDrop),
+		push:    redis.NewScript(scriptPush),
+		forget:  redis.NewScript(scriptForget),
+		open:    redis.NewScript(scriptOpen),
+		status:  redis.NewScript(scriptStatus),
+		read:    redis.NewScript(scriptRead),
+	}
+}

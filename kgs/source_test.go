@@ -1,0 +1,305 @@
+package kgs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// stubSupply is a supply in memory with switches for what can go wrong. It stands
+// at the seam that every supply of the program stands at.
+type stubSupply struct {
+	mu       sync.Mutex
+	next     int
+	sizes    []int         // what was asked for
+	err      error         // what Take fails with
+	delay    time.Duration // how long Take takes
+	returned []string
+	lost     []string
+	settled  int
+	inFlight int
+	overlaps bool // two Takes were under way at once
+}
+
+func (s *stubSupply) Take(ctx context.Context, n int) (*Batch, error) {
+	s.mu.Lock()
+	s.inFlight++
+	s.overlaps = s.overlaps || s.inFlight > 1
+	delay := s.delay
+	s.mu.Unlock()
+	select {
+	case <-time.After(delay):
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.inFlight--
+	if err := errors.Join(s.err, ctx.Err()); err != nil {
+		return nil, err
+	}
+	b := &Batch{ID: int64(len(s.sizes)), Source: "pool"}
+	for range n {
+		b.Codes = append(b.Codes, fmt.Sprintf("%06d", s.next))
+		s.next++
+	}
+	s.sizes = append(s.sizes, n)
+	return b, nil
+}
+
+func (s *stubSupply) Settle(_ context.Context, _ *Batch, unused, lost []string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return s.err
+	}
+	s.settled++
+	s.returned = append(s.returned, unused...)
+	s.lost = append(s.lost, lost...)
+	return nil
+}
+
+func (s *stubSupply) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = err
+}
+
+func newTestSource(t *testing.T, supply Supply, change ...func(*SourceConfig)) *Source {
+	t.Helper()
+	cfg := SourceConfig{
+		Supply: supply, Min: 100, Max: 100_000,
+		Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(prometheus.NewRegistry()),
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	return NewSource(cfg)
+}
+
+func closeSource(t *testing.T, s *Source) {
+	t.Helper()
+	if err := s.Close(t.Context()); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+}
+
+func mustNext(t *testing.T, s *Source) Key {
+	t.Helper()
+	k, err := s.Next(t.Context())
+	if err != nil {
+		t.Fatalf("Next: %v", err)
+	}
+	return k
+}
+
+func TestSourceHandsOutEachKeyOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		supply := &stubSupply{delay: time.Millisecond}
+		s := newTestSource(t, supply)
+		var mu sync.Mutex
+		seen := make(map[string]bool)
+		var wg sync.WaitGroup
+		for range 32 {
+			wg.Go(func() {
+				for range 500 {
+					k, err := s.Next(context.Background())
+					if err != nil {
+						t.Errorf("Next: %v", err)
+						return
+					}
+					mu.Lock()
+					if seen[k.Code] {
+						t.Errorf("%s was handed out twice", k.Code)
+					}
+					seen[k.Code] = true
+					mu.Unlock()
+					k.Lease.Spent()
+				}
+			})
+		}
+		wg.Wait()
+		closeSource(t, s)
+		if got := len(seen) + len(supply.returned); got != supply.next {
+			t.Errorf("%d keys handed out and %d returned, of %d taken", len(seen), len(supply.returned), supply.next)
+		}
+		if supply.overlaps {
+			t.Error("two refills were in flight at once")
+		}
+	})
+}
+
+func TestSourceKeepsASpareBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		supply := &stubSupply{}
+		s := newTestSource(t, supply)
+		defer closeSource(t, s)
+		synctest.Wait()
+		if got := s.Local(); got != 200 {
+			t.Fatalf("at rest the source holds %d keys, want two batches of 100", got)
+		}
+		// With the supply gone, all that is local is still handed out, without waiting.
+		supply.fail(errors.New("away"))
+		start := time.Now()
+		for range 200 {
+			mustNext(t, s).Lease.Spent()
+		}
+		if waited := time.Since(start); waited != 0 {
+			t.Errorf("200 local keys took %v", waited)
+		}
+		supply.fail(nil)
+	})
+}
+
+func TestSourceDoesNotWaitForASupplyThatIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		supply := &stubSupply{}
+		s := newTestSource(t, supply)
+		defer closeSource(t, s)
+		synctest.Wait()
+		supply.mu.Lock()
+		supply.err, supply.delay = errors.New("hung"), time.Hour // only the timeout ends a take
+		supply.mu.Unlock()
+		for range 100 {
+			mustNext(t, s).Lease.Spent()
+		}
+		<-time.After(3 * time.Second) // in the bubble: the refill has failed by now
+		for range 100 {
+			mustNext(t, s).Lease.Spent()
+		}
+		start := time.Now()
+		if _, err := s.Next(t.Context()); !errors.Is(err, ErrNoKeys) {
+			t.Errorf("Next on an empty batch: %v, want ErrNoKeys", err)
+		}
+		if waited := time.Since(start); waited != 0 {
+			t.Errorf("the request waited %v for a supply that is known to be away", waited)
+		}
+		supply.mu.Lock()
+		supply.err, supply.delay = nil, 0
+		supply.mu.Unlock()
+		<-time.After(3 * maxBackoff)
+		mustNext(t, s).Lease.Spent()
+	})
+}
+
+func TestSourceWaitsForItsFirstBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		supply := &stubSupply{err: ErrEmpty}
+		s := newTestSource(t, supply)
+		defer closeSource(t, s)
+		go func() {
+			<-time.After(100 * time.Millisecond) // in the bubble: the worker's first push
+			supply.fail(nil)
+		}()
+		mustNext(t, s).Lease.Spent()
+		if got := time.Since(s.started); got > s.cfg.Patience {
+			t.Errorf("the first key came after %v", got)
+		}
+	})
+}
+
+func TestSourceSizesBatchesByRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		supply := &stubSupply{}
+		s := newTestSource(t, supply)
+		defer closeSource(t, s)
+		for range 20_000 { // 20 s at 1,000 a second
+			mustNext(t, s).Lease.Spent()
+			<-time.After(time.Millisecond)
+		}
+		last := supply.sizes[len(supply.sizes)-1]
+		if want := int(1000 * s.cfg.Hold.Seconds()); last < want*9/10 || last > want*11/10 {
+			t.Errorf("batches of %d keys at 1,000/s, want about %d", last, want)
+		}
+		if rate := s.Rate(); rate < 950 || rate > 1050 {
+			t.Errorf("Rate() = %.0f, want about 1000", rate)
+		}
+	})
+}
+
+func TestSourceAccountsForEveryFate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		supply := &stubSupply{}
+		s := newTestSource(t, supply)
+		synctest.Wait()
+		a, b, c := mustNext(t, s), mustNext(t, s), mustNext(t, s)
+		a.Lease.Spent()
+		b.Lease.Lost(b.Code)
+		c.Lease.Unused(c.Code)
+		if again := mustNext(t, s); again.Code != c.Code {
+			t.Errorf("after Unused(%s) the next key is %s", c.Code, again.Code)
+		} else {
+			again.Lease.Unused(again.Code)
+		}
+		closeSource(t, s)
+		if len(supply.lost) != 1 || supply.lost[0] != b.Code {
+			t.Errorf("lost = %v, want %s", supply.lost, b.Code)
+		}
+		if got := len(supply.returned); got != 198 {
+			t.Errorf("%d keys were returned, want 198", got)
+		}
+		if _, err := s.Next(t.Context()); !errors.Is(err, ErrNoKeys) {
+			t.Errorf("Next after Close: %v", err)
+		}
+	})
+}
+
+func TestSourceSettlesOnlyWhenEveryFateIsKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		supply := &stubSupply{}
+		s := newTestSource(t, supply)
+		defer closeSource(t, s)
+		synctest.Wait()
+		inFlight := mustNext(t, s)
+		for range 150 {
+			mustNext(t, s).Lease.Spent()
+		}
+		synctest.Wait()
+		if supply.settled != 0 {
+			t.Fatal("a batch was settled while one of its keys was in flight: a crash now would lose it without a trace")
+		}
+		inFlight.Lease.Spent()
+		synctest.Wait()
+		if supply.settled != 1 {
+			t.Errorf("%d batches settled, want 1", supply.settled)
+		}
+	})
+}
+
+func BenchmarkSourceNext(b *testing.B) {
+	supply := &bulkSupply{codes: PlainSpace().Codes(Run{Length: 6, Lo: 0, Hi: 100_000})}
+	s := NewSource(SourceConfig{
+		Supply: supply, Min: 100_000, Max: 100_000, Patience: time.Minute,
+		Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(prometheus.NewRegistry()),
+	})
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			k, err := s.Next(b.Context())
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			k.Lease.Spent()
+		}
+	})
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "keys/s")
+	if err := s.Close(b.Context()); err != nil {
+		b.Error(err)
+	}
+}
+
+// bulkSupply gives the same batch again and again, so that only the source is measured.
+type bulkSupply struct{ codes []string }
+
+func (s *bulkSupply) Take(context.Context, int) (*Batch, error) {
+	return &Batch{Source: "pool", Codes: s.codes}, nil
+}
+
+func (s *bulkSupply) Settle(context.Context, *Batch, []string, []string) error { return nil }
