@@ -1,0 +1,78 @@
+package shortener
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func TestCheckAlias(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		alias  string
+		reason string // "" means that it is fine
+	}{
+		{"a", ""},
+		{"Z", ""},
+		{"0", ""},
+		{"-", ""},
+		{"_", ""},
+		{"My_link-2026", ""},
+		{"0123456789abcdef", ""},
+		{"shortens", ""},
+		{"adm1n", ""},
+		{"", "1 to 16"},
+		{"0123456789abcdefg", "1 to 16"},
+		{strings.Repeat("a", 4096), "1 to 16"},
+		{"a b", "letters"},
+		{" a", "letters"},
+		{"a/b", "letters"},
+		{"a+", "letters"},
+		{"a.b", "letters"},
+		{"é", "letters"},
+		{"ａ", "letters"},
+		{"a\x00", "letters"},
+		{"%61", "letters"},
+		{"shorten", "reserved"},
+		{"healthz", "reserved"},
+		{"livez", "reserved"},
+		{"readyz", "reserved"},
+		{"metrics", "reserved"},
+		{"status", "reserved"},
+		{"debug", "reserved"},
+		{"api", "reserved"},
+		{"admin", "reserved"},
+		{"static", "reserved"},
+		{"assets", "reserved"},
+		{"docs", "reserved"},
+		{"Shorten", "reserved"},
+		{"ADMIN", "reserved"},
+		{"dOcS", "reserved"},
+	} {
+		err := checkAlias(test.alias)
+		if test.reason != "" {
+			assertInvalid(t, err, "alias", test.reason)
+		} else if err != nil {
+			t.Errorf("checkAlias(%q): %v", test.alias, err)
+		}
+	}
+}
+
+func FuzzAlias(f *testing.F) {
+	for _, seed := range []string{"a", "My_link-2026", "0123456789abcdefg", "Admin", "é", "a+", ""} {
+		f.Add(seed)
+	}
+	// The rules once more, said in another way.
+	shape := regexp.MustCompile(`^[A-Za-z0-9_-]{1,16}$`)
+	kept := regexp.MustCompile(`^(?i:shorten|healthz|livez|readyz|metrics|status|debug|api|admin|static|assets|docs)$`)
+	f.Fuzz(func(t *testing.T, alias string) {
+		// In Go, $ matches nothing but the very end.
+		want := shape.MatchString(alias) && !kept.MatchString(alias)
+		if err := checkAlias(alias); (err == nil) != want {
+			t.Errorf("checkAlias(%q): %v, want it to pass: %v", alias, err, want)
+		}
+		if want && !plausible(alias) {
+			t.Errorf("alias %q is not even plausible as a code", alias)
+		}
+	})
+}

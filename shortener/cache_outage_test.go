@@ -1,0 +1,95 @@
+package shortener
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestCacheFailsInTimeWhenNothingIsKnown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, c := newRows()
+		assertGet(t, c, "absent", ErrNotFound)
+		time.Sleep(Freshness)
+		r.set(func() { r.away = errAway })
+		assertGet(t, c, "unknown", errAway)
+		assertGet(t, c, "absent", errAway) // it may have been made meanwhile
+		r.set(func() { r.gate = make(chan struct{}) })
+		start := time.Now()
+		assertGet(t, c, "unknown", context.DeadlineExceeded)
+		if waited := time.Since(start); waited != lookupTimeout {
+			t.Errorf("waited %v for a store that hangs, want %v", waited, lookupTimeout)
+		}
+	})
+}
+
+func TestCacheGoesOnWhileTheStoreIsAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, c := newRows(testLink("one"), testLink("two"))
+		assertGet(t, c, "one", nil)
+		assertGet(t, c, "two", nil)
+		r.set(func() { r.gate = make(chan struct{}) }) // never opened: the store hangs
+		time.Sleep(time.Hour)
+		for range 3 {
+			// One request waits for all the others, then nobody for a second.
+			assertWait(t, c, "one", lookupTimeout)
+			for range 10 {
+				assertWait(t, c, "one", 0)
+				assertWait(t, c, "two", 0)
+			}
+			time.Sleep(Freshness)
+		}
+		assertAsked(t, r, 2+3)
+	})
+}
+
+func TestCacheLetsOneTryForAll(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, c := newRows(testLink("one"), testLink("two"))
+		assertGet(t, c, "one", nil)
+		assertGet(t, c, "two", nil)
+		r.set(func() { r.gate = make(chan struct{}) })
+		time.Sleep(Freshness)
+		assertWait(t, c, "one", lookupTimeout)
+		time.Sleep(Freshness)
+		var group sync.WaitGroup
+		group.Go(func() { assertWait(t, c, "one", lookupTimeout) })
+		synctest.Wait()
+		assertWait(t, c, "one", 0)
+		assertWait(t, c, "two", 0)
+		group.Wait()
+	})
+}
+
+// assertWait resolves code to its link and checks how long that took.
+func assertWait(t *testing.T, c *cache, code string, want time.Duration) {
+	t.Helper()
+	start := time.Now()
+	assertGet(t, c, code, nil)
+	if waited := time.Since(start); waited != want {
+		t.Errorf("get(%q) took %v, want %v", code, waited, want)
+	}
+}
+
+func TestCacheComesBackWithTheStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		one, two := testLink("one"), testLink("two")
+		r, c := newRows(one, two)
+		assertGet(t, c, "one", nil)
+		assertGet(t, c, "two", nil)
+		r.set(func() { r.away = errAway })
+		time.Sleep(Freshness)
+		assertGet(t, c, "one", nil)
+		one.DeletedAt, two.DeletedAt = stamp(time.Now()), stamp(time.Now())
+		r.set(func() { r.links["one"], r.links["two"], r.away = one, two, nil })
+		time.Sleep(Freshness)
+		assertGet(t, c, "one", ErrGone)
+		assertGet(t, c, "two", ErrGone) // at once: the first answer counts for all
+	})
+}

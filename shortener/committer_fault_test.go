@@ -1,0 +1,128 @@
+package shortener
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var errUnknown = errors.New("connection reset")
+
+func TestCommitHungStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate()
+		c := startCommitter(t, &brokenStore{insert: g.insert}, 0)
+		start := time.Now()
+		var answers []<-chan answer
+		for i := range defaultInserters + 1 {
+			answers = append(answers, commitAsync(t.Context(), c, fmt.Sprint(i)))
+		}
+		for i, a := range answers {
+			err := (<-a).err
+			if queued := i >= defaultInserters; err == nil || errors.Is(err, ErrNotWritten) != queued {
+				t.Errorf("caller %d: %v", i, err)
+			}
+		}
+		if waited := time.Since(start); waited >= time.Second {
+			t.Errorf("the callers waited for %v", waited)
+		}
+		// The Inserts end by their own deadline, and with nobody waiting are not repeated.
+		<-time.After(insertTimeout)
+		synctest.Wait()
+		if len(g.rows) != defaultInserters {
+			t.Errorf("%d Inserts", len(g.rows))
+		}
+		close(g.open)
+		wantInserted(t, <-commitAsync(t.Context(), c, "back"))
+	})
+}
+
+func TestCommitErrors(t *testing.T) {
+	t.Parallel()
+	notWritten := fmt.Errorf("%w: refused", ErrNotWritten)
+	for name, test := range map[string]struct {
+		replies    []error // of the first Inserts; the rest succeed
+		inserts    int
+		inserted   bool
+		notWritten bool
+	}{
+		"success":                       {nil, 1, true, false},
+		"definite":                      {[]error{notWritten}, 1, false, true},
+		"full":                          {[]error{fmt.Errorf("%w: %w", ErrNotWritten, ErrStoreFull)}, 1, false, true},
+		"unknown, then repeated":        {[]error{errUnknown, errUnknown}, 3, true, false},
+		"unknown, then nothing written": {[]error{errUnknown, notWritten}, 3, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var inserts int
+				c := startCommitter(t, &brokenStore{insert: func(ctx context.Context, links []Link) ([]Outcome, error) {
+					inserts++
+					if inserts <= len(test.replies) {
+						return nil, test.replies[inserts-1]
+					}
+					return allInserted(ctx, links)
+				}}, 0)
+				outcome, err := c.commit(t.Context(), keyLink("a"))
+				if (outcome == Inserted) != test.inserted || errors.Is(err, ErrNotWritten) != test.notWritten || (err == nil) != test.inserted {
+					t.Errorf("outcome %v, %v", outcome, err)
+				}
+				if inserts != test.inserts {
+					t.Errorf("%d Inserts, want %d", inserts, test.inserts)
+				}
+			})
+		})
+	}
+}
+
+// TestCommitStaysUnknown has nothing but definite failures after one of unknown
+// outcome: none of them may say that nothing was written.
+func TestCommitStaysUnknown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		first := true
+		c := startCommitter(t, &brokenStore{insert: func(context.Context, []Link) ([]Outcome, error) {
+			if first {
+				first = false
+				return nil, errUnknown
+			}
+			return nil, ErrNotWritten
+		}}, 0)
+		if _, err := c.commit(t.Context(), keyLink("a")); err == nil || errors.Is(err, ErrNotWritten) {
+			t.Fatalf("after an unknown outcome: %v", err)
+		}
+	})
+}
+
+// TestCommitPoisonedRow has one link of a group that the store does not take.
+func TestCommitPoisonedRow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate()
+		c := startCommitter(t, &brokenStore{insert: func(ctx context.Context, links []Link) ([]Outcome, error) {
+			for _, l := range links {
+				if l.Code == "3" {
+					return nil, fmt.Errorf("%w: %w", ErrNotWritten, ErrRefused)
+				}
+			}
+			return g.insert(ctx, links)
+		}}, 0)
+		for range defaultInserters {
+			commitAsync(t.Context(), c, "busy") // so that the next ones become one group
+		}
+		var answers []<-chan answer
+		for i := range 7 {
+			answers = append(answers, commitAsync(t.Context(), c, fmt.Sprint(i)))
+		}
+		close(g.open)
+		for i, a := range answers {
+			if got := <-a; (i == 3) != errors.Is(got.err, ErrRefused) || (i != 3) != (got.outcome == Inserted) {
+				t.Errorf("link %d: outcome %v, %v", i, got.outcome, got.err)
+			}
+		}
+	})
+}

@@ -1,0 +1,175 @@
+package shortener
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+const (
+	// createTimeout bounds one creation, all its attempts together.
+	createTimeout = 5 * time.Second
+	// maxAttempts ends a creation that meets nothing but conflicts. It is far beyond
+	// what chance brings: random keys for a space that is 99 % full take 100 on average.
+	maxAttempts = 10_000
+	// sourceRandom is the Key.Source of random keys, whose attempts are a metric of their own.
+	sourceRandom = "random"
+)
+
+// Request asks for one link. Nil means that the user did not give the field.
+type Request struct {
+	URL       string
+	Alias     *string
+	ExpiresAt *string // RFC 3339
+	ExpiresIn *string // seconds as a decimal number, or a Go duration
+	Self      string  // scheme://host[:port] of this service, which a link must not point to
+}
+
+// Create makes a link. existing is true when the alias already points to the
+// very same URL, with the same expiry or none asked for, and the stored link is the
+// answer. It fails with an *InvalidError, ErrAliasTaken, or an *UnavailableError.
+//
+// It blocks until the link is durable, for five seconds at most. A user who goes
+// away is not waited for between two attempts, but a commit that was begun is seen
+// to its end: otherwise nobody knew whether its key is used.
+func (s *Service) Create(ctx context.Context, r Request) (link Link, existing bool, err error) {
+	asked := s.now()
+	link, err = r.link(asked)
+	if err != nil {
+		return Link{}, false, err
+	}
+	link.CreatedAt = stamp(asked)
+	if r.Alias != nil {
+		existing, err = s.createAlias(ctx, &link)
+	} else {
+		err = s.createKey(ctx, &link)
+	}
+	if errors.Is(err, ErrAliasTaken) {
+		return Link{}, false, err
+	}
+	if err != nil {
+		return Link{}, false, unavailable(err)
+	}
+	s.cache.put(link, asked)
+	return link, existing, nil
+}
+
+// link checks the request and gives the link it asks for: without its time, and
+// without its code unless that is an alias.
+func (r *Request) link(now time.Time) (Link, error) {
+	url, err := normalizeURL(r.URL, r.Self)
+	if err != nil {
+		return Link{}, err
+	}
+	expires, err := parseExpiry(r.ExpiresAt, r.ExpiresIn, now)
+	if err != nil {
+		return Link{}, err
+	}
+	link := Link{URL: url, ExpiresAt: expires}
+	if r.Alias != nil {
+		if err := checkAlias(*r.Alias); err != nil {
+			return Link{}, err
+		}
+		// A copy, because the alias may be a piece of a body that it would keep in memory.
+		link.Code, link.Source = strings.Clone(*r.Alias), SourceAlias
+	}
+	return link, nil
+}
+
+// createKey draws keys for link until the store takes one.
+func (s *Service) createKey(ctx context.Context, link *Link) error {
+	work, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
+	defer cancel()
+	random := 0
+	for attempt := range maxAttempts {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		outcome, err := s.tryKey(work, link, attempt)
+		if err != nil {
+			return err
+		}
+		if link.Source == sourceRandom {
+			random++
+		}
+		if outcome == Inserted {
+			s.metrics.createdWithKey(random)
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: %d in a row belonged to other links", ErrKeysExhausted, maxAttempts)
+}
+
+// errRouted abandons a key that would make a link nobody could follow.
+var errRouted = errors.New("the code is a path of this service")
+
+// tryKey draws one key for link, commits them together and tells the key's lease.
+func (s *Service) tryKey(ctx context.Context, link *Link, attempt int) (Outcome, error) {
+	key, err := s.keys.Next(ctx, link.URL, attempt)
+	if err != nil {
+		return 0, fmt.Errorf("draw a key: %w", err)
+	}
+	source := s.metrics.source(key.Source)
+	source.taken.Inc()
+	if routed(key.Code) {
+		key.settle(errRouted)
+		return Conflict, nil
+	}
+	link.Code, link.Source = key.Code, key.Source
+	outcome, err := s.committer.commit(ctx, *link)
+	key.settle(err)
+	if err != nil {
+		return 0, fmt.Errorf("commit a key: %w", err)
+	}
+	if outcome == Conflict {
+		source.conflicts.Inc()
+	}
+	return outcome, nil
+}
+
+// settle tells the lease what became of the key whose commit ended with err.
+func (k Key) settle(err error) {
+	switch {
+	case k.Lease == nil:
+	case err == nil: // also after a conflict: then another link has the code
+		k.Lease.Spent()
+	case errors.Is(err, ErrNotWritten):
+		k.Lease.Unused(k.Code)
+	default:
+		k.Lease.Lost(k.Code)
+	}
+}
+
+// createAlias inserts link first and only looks who has its code when the store
+// refuses: the other way round, two users could both find an alias free. Where the
+// stored link is as good as the one asked for, *link becomes that one.
+func (s *Service) createAlias(ctx context.Context, link *Link) (existing bool, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
+	defer cancel()
+	outcome, err := s.committer.commit(ctx, *link)
+	if err != nil {
+		return false, fmt.Errorf("commit an alias: %w", err)
+	}
+	if outcome == Inserted {
+		s.metrics.createdByAlias.Inc()
+		return false, nil
+	}
+	stored, err := s.store.Lookup(ctx, link.Code)
+	if err != nil { // not %w: an ErrNotFound would be the store's mistake, not the user's
+		return false, fmt.Errorf("look up the owner of an alias: %v", err)
+	}
+	if stored.Gone(s.now()) || !stored.serves(*link) {
+		return false, ErrAliasTaken
+	}
+	*link = stored
+	return true, nil
+}
+
+// serves reports whether l is what the creation of wanted asked for: the same URL,
+// and the same expiry where one was asked for.
+func (l *Link) serves(wanted Link) bool {
+	sameExpiry := wanted.ExpiresAt.IsZero() || wanted.ExpiresAt.Equal(l.ExpiresAt)
+	return sameExpiry && wanted.URL == l.URL
+}

@@ -1,0 +1,134 @@
+package shortener
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// testNow has a fraction below the microsecond, as a real clock has.
+var testNow = time.Date(2026, time.March, 1, 12, 0, 0, 123_456_789, time.UTC)
+
+func TestParseExpiry(t *testing.T) {
+	t.Parallel()
+	after := func(d time.Duration) time.Time { return testNow.Add(d).Truncate(time.Microsecond) }
+	for _, test := range []struct {
+		name, at, in string // "" means not given
+		want         time.Time
+	}{
+		{"none", "", "", time.Time{}},
+		{"time in UTC", "2030-12-31T23:59:59Z", "", time.Date(2030, 12, 31, 23, 59, 59, 0, time.UTC)},
+		{"time elsewhere", "2031-01-01T01:29:59+01:30", "", time.Date(2030, 12, 31, 23, 59, 59, 0, time.UTC)},
+		{"time with a fraction", "2030-12-31T23:59:59.123456789Z", "", time.Date(2030, 12, 31, 23, 59, 59, 123_456_000, time.UTC)},
+		{"time in lower case", "2030-12-31t23:59:59z", "", time.Date(2030, 12, 31, 23, 59, 59, 0, time.UTC)},
+		{"time just ahead", "2026-03-01T12:00:00.123457Z", "", time.Date(2026, 3, 1, 12, 0, 0, 123_457_000, time.UTC)},
+		{"time in 100 years", "2126-03-01T12:00:00Z", "", time.Date(2126, 3, 1, 12, 0, 0, 0, time.UTC)},
+		{"seconds", "", "90", after(90 * time.Second)},
+		{"seconds with a fraction", "", "1.000001", after(time.Second + time.Microsecond)},
+		{"seconds as JSON may write them", "", "3.6e3", after(time.Hour)},
+		{"100 years of seconds", "", "3155673600", after(3155673600 * time.Second)},
+		{"duration", "", "36h", after(36 * time.Hour)},
+		{"duration of several parts", "", "1h2m3.5s", after(time.Hour + 2*time.Minute + 3500*time.Millisecond)},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := parseExpiry(given(test.at), given(test.in), testNow)
+			if err != nil || !got.Equal(test.want) || got.Location() != time.UTC {
+				t.Errorf("got %v, %v; want %v", got, err, test.want)
+			}
+		})
+	}
+}
+
+func TestParseExpiryRefuses(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ name, at, in, field, reason string }{
+		{"both", "2030-12-31T23:59:59Z", "90", "expires_in", "together"},
+		{"past", "2026-03-01T11:59:59Z", "", "expires_at", "future"},
+		{"now", "2026-03-01T12:00:00.123456789Z", "", "expires_at", "future"},
+		{"past elsewhere", "2026-03-01T12:30:00+01:00", "", "expires_at", "future"},
+		{"beyond 100 years", "2126-03-01T12:00:01Z", "", "expires_at", "100 years"},
+		{"year 9999", "9999-12-31T23:59:59Z", "", "expires_at", "100 years"},
+		{"year 0", "0000-01-01T00:00:00Z", "", "expires_at", "future"},
+		{"no zone", "2030-12-31T23:59:59", "", "expires_at", "RFC 3339"},
+		{"a day", "2030-12-31", "", "expires_at", "RFC 3339"},
+		{"a space for the T", "2030-12-31 23:59:59Z", "", "expires_at", "RFC 3339"},
+		{"no such day", "2030-02-30T00:00:00Z", "", "expires_at", "RFC 3339"},
+		{"one digit of hour", "2030-12-31T1:59:59Z", "", "expires_at", "RFC 3339"},
+		{"zone of a day", "2030-12-31T23:59:59+24:00", "", "expires_at", "RFC 3339"},
+		{"comma", "2030-12-31T23:59:59,5Z", "", "expires_at", "RFC 3339"},
+		{"Unix time", "1924991999", "", "expires_at", "RFC 3339"},
+		{"zero", "", "0", "expires_in", "future"},
+		{"less than a microsecond", "", "1e-7", "expires_in", "future"},
+		{"negative", "", "-1", "expires_in", "future"},
+		{"negative duration", "", "-36h", "expires_in", "future"},
+		{"hugely negative", "", "-1e300", "expires_in", "future"},
+		{"beyond 100 years of seconds", "", "3155673601", "expires_in", "100 years"},
+		{"beyond any duration", "", "9300000000", "expires_in", "100 years"},
+		{"beyond int64", "", "99999999999999999999", "expires_in", "100 years"},
+		{"beyond float64", "", "1e999", "expires_in", "100 years"},
+		{"duration beyond 100 years", "", "1000000h", "expires_in", "100 years"},
+		{"duration beyond any", "", "99999999h", "expires_in", "100 years"},
+		{"a word", "", "tomorrow", "expires_in", "number of seconds"},
+		{"infinity", "", "inf", "expires_in", "number of seconds"},
+		{"not a number", "", "NaN", "expires_in", "number of seconds"},
+		{"hexadecimal", "", "0x10", "expires_in", "number of seconds"},
+		{"underscore", "", "1_000", "expires_in", "number of seconds"},
+		{"half a number", "", "1e", "expires_in", "number of seconds"},
+		{"unit that Go does not know", "", "2d", "expires_in", "number of seconds"},
+		{"space", "", " 90", "expires_in", "number of seconds"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := parseExpiry(given(test.at), given(test.in), testNow)
+			assertInvalid(t, err, test.field, test.reason)
+			if !got.IsZero() {
+				t.Errorf("gave %v as well", got)
+			}
+		})
+	}
+}
+
+func TestParseDurationLosesNoMicrosecond(t *testing.T) {
+	t.Parallel()
+	// In binary, 0.00026 lies just below what it says.
+	if got, ok := parseDuration("0.00026"); !ok || got != 260*time.Microsecond {
+		t.Errorf("got %v, %v; want 260 microseconds", got, ok)
+	}
+}
+
+func TestParseExpiryRefusesEmptyText(t *testing.T) {
+	t.Parallel()
+	empty := ""
+	_, err := parseExpiry(&empty, nil, testNow)
+	assertInvalid(t, err, "expires_at", "RFC 3339")
+	_, err = parseExpiry(nil, &empty, testNow)
+	assertInvalid(t, err, "expires_in", "number of seconds")
+}
+
+func TestParseExpiryLiesWithinItsBounds(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.OneOf(
+			rapid.StringMatching(`-?[0-9]{1,25}(\.[0-9]{1,9})?([eE][+-]?[0-9]{1,3})?`),
+			rapid.StringMatching(`-?[0-9]{1,12}(h|m|s|ms|us|ns)`),
+			rapid.String(),
+		).Draw(t, "expires_in")
+		got, err := parseExpiry(nil, &text, testNow)
+		if err != nil {
+			return
+		}
+		if !got.After(testNow) || got.After(testNow.AddDate(maxYears, 0, 0)) || got != stamp(got) {
+			t.Fatalf("%q gave %v", text, got)
+		}
+	})
+}
+
+// given is the field of a request; "" stands for one that the user did not send.
+func given(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}

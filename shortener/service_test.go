@@ -1,0 +1,236 @@
+package shortener
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"keypool/internal/sqlite"
+	"keypool/migrations"
+)
+
+// newService starts a service on an SQLite database of its own, with keys from next.
+func newService(t *testing.T, next keysFunc) (*Service, Store) {
+	t.Helper()
+	db, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "links.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := migrations.Up(t.Context(), db.Write, migrations.SQLite); err != nil {
+		t.Fatal(err)
+	}
+	store := NewSQLiteStore(db)
+	return startService(t, Config{Store: store, Keys: next}), store
+}
+
+func startService(t *testing.T, cfg Config) *Service {
+	t.Helper()
+	s := New(cfg)
+	t.Cleanup(func() {
+		if err := s.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// brokenStore is a store of which a test breaks what it sets; all else is Store's.
+type brokenStore struct {
+	Store
+	insert func(ctx context.Context, links []Link) ([]Outcome, error)
+	lookup func(ctx context.Context, code string) (Link, error)
+	remove func(ctx context.Context, code string) error
+	ping   func(ctx context.Context) error
+}
+
+func (b *brokenStore) Insert(ctx context.Context, links []Link) ([]Outcome, error) {
+	if b.insert == nil {
+		return b.Store.Insert(ctx, links)
+	}
+	return b.insert(ctx, links)
+}
+
+func (b *brokenStore) Lookup(ctx context.Context, code string) (Link, error) {
+	if b.lookup == nil {
+		return b.Store.Lookup(ctx, code)
+	}
+	return b.lookup(ctx, code)
+}
+
+func (b *brokenStore) Delete(ctx context.Context, code string, now time.Time) error {
+	if b.remove == nil {
+		return b.Store.Delete(ctx, code, now)
+	}
+	return b.remove(ctx, code)
+}
+
+func (b *brokenStore) Ping(ctx context.Context) error {
+	if b.ping == nil {
+		return b.Store.Ping(ctx)
+	}
+	return b.ping(ctx)
+}
+
+func mustCreate(t *testing.T, s *Service, r Request) Link {
+	t.Helper()
+	link, existing, err := s.Create(t.Context(), r)
+	if err != nil || existing {
+		t.Fatalf("Create(%v) = %v, %v, %v; want a new link", r, link, existing, err)
+	}
+	return link
+}
+
+func assertResolves(t *testing.T, s *Service, want Link) {
+	t.Helper()
+	got, err := s.Resolve(t.Context(), want.Code)
+	if err != nil {
+		t.Fatalf("Resolve(%q): %v", want.Code, err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Resolve(%q) (-want +got):\n%s", want.Code, diff)
+	}
+}
+
+func assertFails(t *testing.T, s *Service, code string, want error) {
+	t.Helper()
+	if link, err := s.Resolve(t.Context(), code); !errors.Is(err, want) {
+		t.Errorf("Resolve(%q) = %v, %v; want the error %v", code, link, err, want)
+	}
+}
+
+func assertUnavailable(t *testing.T, err, cause error) {
+	t.Helper()
+	refusal, ok := errors.AsType[*UnavailableError](err)
+	if !ok || refusal.RetryAfter <= 0 || !errors.Is(err, cause) {
+		t.Errorf("error %v, want an UnavailableError for %v", err, cause)
+	}
+}
+
+func TestServiceResolvesWhatItCreated(t *testing.T) {
+	t.Parallel()
+	s, store := newService(t, sequence("pool"))
+	expires := "2999-01-01T00:00:00Z"
+	for _, r := range []Request{
+		{URL: "https://go.dev/a b"},
+		{URL: "https://go.dev/", Alias: given("mine")},
+		{URL: "https://go.dev/", ExpiresIn: given("36h")},
+	} {
+		link := mustCreate(t, s, r)
+		assertResolves(t, s, link)
+		// Another process finds it in the store.
+		assertResolves(t, startService(t, Config{Store: store}), link)
+	}
+	_, _, err := s.Create(t.Context(), Request{URL: "https://go.dev/", ExpiresAt: &expires})
+	assertInvalid(t, err, "expires_at", "100 years")
+	assertFails(t, s, "unknown", ErrNotFound)
+}
+
+func TestServiceAsksNobodyForALinkItJustMade(t *testing.T) {
+	t.Parallel()
+	_, store := newService(t, nil)
+	s := startService(t, Config{
+		Store: &brokenStore{Store: store, lookup: func(context.Context, string) (Link, error) {
+			return Link{}, ErrNotFound // a replica that lags
+		}},
+		Keys: sequence("pool"),
+	})
+	assertFails(t, s, "pool00", ErrNotFound)
+	link := mustCreate(t, s, Request{URL: "https://go.dev/"})
+	if link.Code != "pool00" {
+		t.Fatalf("the code is %q, want the one that was looked up before", link.Code)
+	}
+	assertResolves(t, s, link)
+}
+
+func TestServiceExpiresLinks(t *testing.T) {
+	t.Parallel()
+	now := testNow
+	_, store := newService(t, nil)
+	s := startService(t, Config{Store: store, Keys: sequence("pool"), Now: func() time.Time { return now }})
+	link := mustCreate(t, s, Request{URL: "https://go.dev/", ExpiresIn: given("0.5")})
+	want := Link{
+		Code: "pool00", URL: "https://go.dev/", Source: "pool",
+		CreatedAt: stamp(now), ExpiresAt: stamp(now).Add(time.Second / 2),
+	}
+	if diff := cmp.Diff(want, link); diff != "" {
+		t.Fatalf("the new link (-want +got):\n%s", diff)
+	}
+	now = link.ExpiresAt.Add(-1)
+	assertResolves(t, s, link)
+	now = link.ExpiresAt
+	assertFails(t, s, link.Code, ErrGone)
+	now = now.Add(time.Hour)
+	assertFails(t, s, link.Code, ErrGone)
+}
+
+func TestServiceDelete(t *testing.T) {
+	t.Parallel()
+	s, store := newService(t, sequence("pool"))
+	link := mustCreate(t, s, Request{URL: "https://go.dev/"})
+	for range 2 { // the second time changes nothing
+		if err := s.Delete(t.Context(), link.Code); err != nil {
+			t.Fatal(err)
+		}
+		assertFails(t, s, link.Code, ErrGone)
+	}
+	if stored, err := store.Lookup(t.Context(), link.Code); err != nil || stored.DeletedAt.IsZero() {
+		t.Errorf("the store has %v, %v; want a tombstone", stored, err)
+	}
+	if err := s.Delete(t.Context(), "unknown"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("error %v, want ErrNotFound", err)
+	}
+}
+
+func TestServiceDeleteForgetsTheLinkAlsoWhenItFails(t *testing.T) {
+	t.Parallel()
+	_, store := newService(t, nil)
+	s := startService(t, Config{
+		Keys: sequence("pool"),
+		Store: &brokenStore{Store: store, remove: func(ctx context.Context, code string) error {
+			// The reply is lost, the deletion is not.
+			return errors.Join(errAway, store.Delete(ctx, code, time.Now()))
+		}},
+	})
+	link := mustCreate(t, s, Request{URL: "https://go.dev/"})
+	assertUnavailable(t, s.Delete(t.Context(), link.Code), errAway)
+	assertFails(t, s, link.Code, ErrGone)
+}
+
+func TestServiceReady(t *testing.T) {
+	t.Parallel()
+	s, store := newService(t, nil)
+	if err := s.Ready(t.Context()); err != nil {
+		t.Errorf("not ready: %v", err)
+	}
+	broken := startService(t, Config{Store: &brokenStore{Store: store, ping: func(context.Context) error { return errAway }}})
+	if err := broken.Ready(t.Context()); !errors.Is(err, errAway) {
+		t.Errorf("error %v, want %v", err, errAway)
+	}
+}
+
+func TestServiceIsNotReadyWhenTheStoreHangs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := startService(t, Config{Store: &brokenStore{ping: func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}}})
+		start := time.Now()
+		if err := s.Ready(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error %v, want that the time is over", err)
+		}
+		if waited := time.Since(start); waited != readyTimeout {
+			t.Errorf("took %v, want %v", waited, readyTimeout)
+		}
+	})
+}
