@@ -1,0 +1,107 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+func full() Status {
+	return Status{
+		State: "ok", KeySource: "redis-pool", ServingFrom: new("batch"), PoolKeys: new(int64(812345)),
+		CapacityKeys: new(int64(1000000)), LocalKeys: new(int64(4200)), RunwaySeconds: new(812.3),
+		TakenPerSecond: new(1000.0), RefilledPerSecond: new(0.0), Epoch: new(int64(3)), SpaceLength: new(6),
+		SpaceUsedRatio: new(0.0000176), FallbackAttemptsExpected: new(1.00002), Breaker: new("closed"),
+		Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+	}
+}
+
+func get(t *testing.T, h http.Handler, path string) *httptest.ResponseRecorder {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+	return w
+}
+
+func newTestAdmin(ready error, status Status) http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "kgs_pool_keys"}))
+	return NewAdmin(AdminConfig{
+		Gatherer: registry,
+		Ready:    func(context.Context) error { return ready },
+		Status:   func(context.Context) Status { return status },
+	})
+}
+
+func TestAdmin(t *testing.T) {
+	t.Parallel()
+	h := newTestAdmin(nil, full())
+	for path, want := range map[string]string{
+		"/metrics": "kgs_pool_keys 0", "/livez": `{"status":"ok"}`, "/readyz": `{"status":"ok"}`,
+		"/": "81.2 % full", "/debug/pprof/": "goroutine", "/debug/pprof/cmdline": "test",
+	} {
+		if w := get(t, h, path); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+	if w := get(t, h, "/elsewhere"); w.Code != http.StatusNotFound {
+		t.Errorf("/elsewhere: %d", w.Code)
+	}
+}
+
+func TestAdminNotReady(t *testing.T) {
+	t.Parallel()
+	h := newTestAdmin(errors.New("dial 10.9.8.7"), full())
+	w := get(t, h, "/readyz")
+	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || strings.Contains(w.Body.String(), "10.9.8.7") {
+		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
+	}
+	if w := get(t, h, "/livez"); w.Code != http.StatusOK {
+		t.Errorf("/livez: %d", w.Code)
+	}
+}
+
+// The members of /status are what dashboards of others rely on.
+func TestStatusMembers(t *testing.T) {
+	t.Parallel()
+	const want = `{"state":"ok","key_source":"redis-pool","serving_from":"batch","pool_keys":812345,"capacity_keys":1000000,` +
+		`"local_keys":4200,"runway_seconds":812.3,"taken_per_second":1000,"refilled_per_second":0,"epoch":3,` +
+		`"space_length":6,"space_used_ratio":0.0000176,"fallback_attempts_expected":1.00002,"breaker":"closed","since":"2026-01-02T03:04:05Z"}` + "\n"
+	if diff := cmp.Diff(want, get(t, newTestAdmin(nil, full()), "/status").Body.String()); diff != "" {
+		t.Error(diff)
+	}
+	unknown := newTestAdmin(nil, Status{State: "filling", KeySource: "random"})
+	var members map[string]any
+	if err := json.Unmarshal(get(t, unknown, "/status").Body.Bytes(), &members); err != nil {
+		t.Fatal(err)
+	}
+	nulls := 0
+	for _, v := range members {
+		if v == nil {
+			nulls++
+		}
+	}
+	if len(members) != 15 || nulls != 12 {
+		t.Errorf("%d members, %d of them null: %v", len(members), nulls, members)
+	}
+	if page := get(t, unknown, "/").Body.String(); !strings.Contains(page, "unknown") || strings.Contains(page, "<meter") {
+		t.Error(page)
+	}
+}
+
+func TestGrouped(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", -1000: "-1,000", -100: "-100", 56800235584: "56,800,235,584"} {
+		if got := grouped(n); got != want {
+			t.Errorf("%d: %s", n, got)
+		}
+	}
+}

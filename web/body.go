@@ -1,0 +1,224 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+
+	"keypool/shortener"
+
+	"github.com/labstack/echo/v4"
+)
+
+// maxBody bounds the body of a creation, in bytes. A URL may have 2,048 of them,
+// each of which takes three in a form and six in JSON at the worst.
+const maxBody = 16 << 10
+
+// fields are the members of a creation as they came; nil means not given.
+type fields struct {
+	url, alias, expiresAt, expiresIn *string
+}
+
+// member gives the place of the field called name, nil if there is no such field.
+// Names are compared exactly: a "URL" would be dropped silently by the next reader.
+func (f *fields) member(name string) **string {
+	switch name {
+	case "url":
+		return &f.url
+	case "alias":
+		return &f.alias
+	case "expires_at":
+		return &f.expiresAt
+	case "expires_in":
+		return &f.expiresIn
+	}
+	return nil
+}
+
+func (f *fields) request(self string) shortener.Request {
+	r := shortener.Request{Alias: f.alias, ExpiresAt: f.expiresAt, ExpiresIn: f.expiresIn, Self: self}
+	if f.url != nil {
+		r.URL = *f.url
+	}
+	return r
+}
+
+// readFields reads and checks the shape of a creation's body; what the fields say
+// is for the service to judge. Its errors are in the table of problems.
+func readFields(w http.ResponseWriter, r *http.Request) (fields, error) {
+	media, err := mediaType(r.Header)
+	if err != nil {
+		return fields{}, err
+	}
+	body, err := readBody(w, r)
+	if err != nil {
+		return fields{}, err
+	}
+	if media == mediaForm {
+		return parseForm(body)
+	}
+	return parseJSON(body)
+}
+
+// mediaType gives the media type of the body, one of the two that are understood.
+func mediaType(h http.Header) (string, error) {
+	const accepted = "Send " + mediaJSON + " or " + mediaForm
+	if coding := h.Get(echo.HeaderContentEncoding); coding != "" && !strings.EqualFold(coding, "identity") {
+		return "", unsupported(accepted + " without a content coding.")
+	}
+	value := h.Get(echo.HeaderContentType)
+	if value == mediaJSON || value == mediaForm {
+		return value, nil
+	}
+	media, params, err := mime.ParseMediaType(value)
+	if err != nil || (media != mediaJSON && media != mediaForm) {
+		return "", unsupported(accepted + "; the request has to name it in its Content-Type header.")
+	}
+	switch strings.ToLower(params["charset"]) {
+	case "", "utf-8", "us-ascii":
+		return media, nil
+	}
+	return "", unsupported(accepted + " in UTF-8.")
+}
+
+// readBody reads at most maxBody bytes, whether or not their number was announced.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if r.ContentLength > maxBody {
+		return nil, &http.MaxBytesError{Limit: maxBody}
+	}
+	var buf bytes.Buffer
+	if r.ContentLength > 0 {
+		buf.Grow(int(r.ContentLength) + bytes.MinRead) // what ReadFrom wants free at the end
+	}
+	if _, err := buf.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody)); err != nil {
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			return nil, err
+		}
+		return nil, malformed("The body ended before it was complete.")
+	}
+	return buf.Bytes(), nil
+}
+
+// parseForm reads a form. Its values may be in any encoding: the service stores the
+// bytes of a URL as they came.
+func parseForm(body []byte) (fields, error) {
+	if b := bytes.TrimSpace(body); len(b) > 0 && (b[0] == '{' || b[0] == '[') {
+		return fields{}, malformed("The body looks like JSON but was sent as a form. " +
+			"Send it with the header Content-Type: " + mediaJSON + ".")
+	}
+	values, err := url.ParseQuery(string(body))
+	if err != nil {
+		return fields{}, malformed("The body is not a well-formed form: " + err.Error() + ".")
+	}
+	var f fields
+	for name, given := range values {
+		place := f.member(name)
+		switch {
+		case place == nil:
+			return fields{}, malformed("There is no field " + quote(name) + ".")
+		case len(given) > 1:
+			return fields{}, malformed("The field " + quote(name) + " is there twice.")
+		case given[0] != "": // a form always sends all its fields; one left empty was not given
+			*place = &given[0]
+		}
+	}
+	return f, nil
+}
+
+// parseJSON reads one object. It goes by tokens because Unmarshal lets through
+// repeated members, members in other letter case, and text after the end.
+func parseJSON(body []byte) (fields, error) {
+	if !utf8.Valid(body) { // the decoder would repair it, and store another URL than was sent
+		return fields{}, malformed("The body is not valid UTF-8.")
+	}
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.UseNumber()
+	if t, err := dec.Token(); err != nil {
+		return fields{}, badJSON(err)
+	} else if t != json.Delim('{') {
+		return fields{}, malformed("The body is not a JSON object.")
+	}
+	var f fields
+	seen := make(map[string]bool, 4)
+	for dec.More() {
+		t, err := dec.Token()
+		if err != nil {
+			return fields{}, badJSON(err)
+		}
+		name, _ := t.(string) // the decoder lets nothing else be a name
+		if seen[name] {
+			return fields{}, malformed("The member " + quote(name) + " is there twice.")
+		}
+		seen[name] = true
+		if err := f.readMember(dec, name); err != nil {
+			return fields{}, err
+		}
+	}
+	if _, err := dec.Token(); err != nil { // the closing brace
+		return fields{}, badJSON(err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return fields{}, malformed("There is something after the end of the JSON object.")
+	}
+	return f, nil
+}
+
+// readMember reads the value of one member; null is as good as not given.
+func (f *fields) readMember(dec *json.Decoder, name string) error {
+	place := f.member(name)
+	if place == nil {
+		return malformed("There is no member " + quote(name) + ".")
+	}
+	t, err := dec.Token()
+	if err != nil {
+		return badJSON(err)
+	}
+	switch v := t.(type) {
+	case nil:
+	case string:
+		// The decoder puts U+FFFD where an escape was no character; the URL would not
+		// be the one that was sent.
+		if strings.ContainsRune(v, utf8.RuneError) {
+			return malformed("The member " + quote(name) + " holds U+FFFD, the sign of a damaged character.")
+		}
+		*place = &v
+	case json.Number:
+		if name != "expires_in" {
+			return wrongType(name)
+		}
+		*place = (*string)(&v)
+	default:
+		return wrongType(name)
+	}
+	return nil
+}
+
+func wrongType(name string) error {
+	if name == "expires_in" {
+		return &shortener.InvalidError{Field: name, Reason: `must be a number of seconds or a duration such as "36h"`}
+	}
+	return &shortener.InvalidError{Field: name, Reason: "must be a string"}
+}
+
+func badJSON(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return malformed("The JSON ends too early.")
+	}
+	return malformed("The body is not well-formed JSON: " + err.Error() + ".")
+}
+
+// quote shows a name that the client made up, shortened so that no answer grows
+// with the request.
+func quote(name string) string {
+	const enough = 40
+	if runes := []rune(name); len(runes) > enough {
+		name = string(runes[:enough]) + "..."
+	}
+	return `"` + name + `"`
+}

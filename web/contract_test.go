@@ -1,0 +1,166 @@
+package web
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/gorillamux"
+	"github.com/google/go-cmp/cmp"
+)
+
+// contract holds every exchange that goes through it to openapi.yaml: an answer
+// must be one that the document promises, and a request that was granted one that
+// it describes.
+type contract struct {
+	t      *testing.T
+	router routers.Router
+	next   http.RoundTripper
+}
+
+func document(t *testing.T) *openapi3.T {
+	t.Helper()
+	doc, err := openapi3.NewLoader().LoadFromData(asset("openapi.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+func newContract(t *testing.T, next http.RoundTripper) *contract {
+	t.Helper()
+	router, err := gorillamux.NewRouter(document(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &contract{t: t, router: router, next: next}
+}
+
+// RoundTrip implements http.RoundTripper. A breach fails the test.
+func (c *contract) RoundTrip(r *http.Request) (*http.Response, error) {
+	var sent []byte
+	if r.Body != nil {
+		var err error
+		if sent, err = io.ReadAll(r.Body); err != nil {
+			return nil, err
+		}
+		// Known and unknown lengths both occur, as the test wants it.
+		r.Body = io.NopCloser(bytes.NewReader(sent))
+	}
+	resp, err := c.next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	got, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, err
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(got))
+	if err := c.check(r, sent, resp, got); err != nil {
+		c.t.Errorf("%s %s %q: status %d: %v", r.Method, r.URL.Path, sent, resp.StatusCode, err)
+	}
+	return resp, nil
+}
+
+func (c *contract) check(r *http.Request, sent []byte, resp *http.Response, got []byte) error {
+	asked := r.Clone(r.Context())
+	asked.Body = io.NopCloser(bytes.NewReader(sent))
+	asked.URL.RawPath = "" // the document speaks of what a path means, not of how it is escaped
+	route, params, err := c.router.FindRoute(asked)
+	if unlisted := resp.StatusCode == http.StatusMethodNotAllowed || resp.StatusCode == http.StatusNotFound; err != nil && unlisted {
+		return nil // what the document does not list must not be served
+	}
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode == http.StatusMethodNotAllowed {
+		return errors.New("the document allows the method")
+	}
+	input := &openapi3filter.RequestValidationInput{Request: asked, PathParams: params, Route: route}
+	if resp.StatusCode < http.StatusBadRequest {
+		if err := openapi3filter.ValidateRequest(r.Context(), input); err != nil {
+			return err
+		}
+	}
+	output := &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: input, Status: resp.StatusCode, Header: resp.Header,
+		Options: &openapi3filter.Options{IncludeResponseStatus: true, ExcludeResponseBody: r.Method == http.MethodHead},
+	}
+	return openapi3filter.ValidateResponse(r.Context(), output.SetBodyBytes(got))
+}
+
+func TestDocumentIsValid(t *testing.T) {
+	t.Parallel()
+	if err := document(t).Validate(t.Context(), openapi3.EnableExamplesValidation()); err != nil {
+		t.Error(err)
+	}
+}
+
+// Every route of the router is in the document and the other way round.
+func TestDocumentIsComplete(t *testing.T) {
+	t.Parallel()
+	var served []string
+	for _, r := range NewPublic(PublicConfig{}).Routes() {
+		if r.Name != refused {
+			served = append(served, r.Method+" "+strings.ReplaceAll(r.Path, ":code", "{code}"))
+		}
+	}
+	// The preview is a form of the code to the router and a path to its reader.
+	served = append(served, "GET /{code}+", "HEAD /{code}+")
+	var documented []string
+	for path, item := range document(t).Paths.Map() {
+		for method := range maps.Keys(item.Operations()) {
+			documented = append(documented, method+" "+path)
+		}
+	}
+	slices.Sort(served)
+	slices.Sort(documented)
+	if diff := cmp.Diff(documented, served); diff != "" {
+		t.Errorf("documented (-) and served (+):\n%s", diff)
+	}
+}
+
+// Every problem type of the table is in the document and the other way round.
+func TestDocumentListsEveryProblem(t *testing.T) {
+	t.Parallel()
+	told := map[string]bool{problemOf(errors.New("unknown")).Type: true}
+	for _, row := range problemTable {
+		told[typePrefix+row.problem.Type] = true
+	}
+	listed := map[string]bool{}
+	for _, v := range document(t).Components.Schemas["Problem"].Value.Properties["type"].Value.Enum {
+		listed[v.(string)] = true
+	}
+	if diff := cmp.Diff(listed, told); diff != "" {
+		t.Errorf("listed (-) and told (+):\n%s", diff)
+	}
+}
+
+// The negative control: an exchange that breaks the document is noticed.
+func TestContractNotices(t *testing.T) {
+	t.Parallel()
+	c := newContract(t, nil)
+	for name, resp := range map[string]*http.Response{
+		"status": {StatusCode: http.StatusTeapot, Header: http.Header{"Content-Type": {mediaProblem}}},
+		"header": {StatusCode: http.StatusFound, Header: http.Header{"Location": {"https://go.dev"}}},
+		"media":  {StatusCode: http.StatusNotFound, Header: http.Header{"Content-Type": {mediaJSON}}},
+		"body":   {StatusCode: http.StatusNotFound, Header: http.Header{"Content-Type": {mediaProblem}}},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/abc", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.check(r, nil, resp, []byte(`{"status":404}`)); err == nil {
+			t.Errorf("a wrong %s went unnoticed", name)
+		}
+	}
+}

@@ -1,0 +1,224 @@
+package web
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestCreateRefuses(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	tests := []struct {
+		name, media, body string
+		status            int
+		problem, field    string
+	}{
+		{"no type", "", `{"url":"https://go.dev"}`, 415, "unsupported-media-type", ""},
+		{"other type", "text/plain", "https://go.dev", 415, "unsupported-media-type", ""},
+		{"malformed type", "application/json; charset", `{}`, 415, "unsupported-media-type", ""},
+		{"other charset", "application/json; charset=latin1", `{}`, 415, "unsupported-media-type", ""},
+		{"multipart", "multipart/form-data; boundary=x", "--x--", 415, "unsupported-media-type", ""},
+		{"empty JSON", mediaJSON, "", 400, "malformed", ""},
+		{"cut JSON", mediaJSON, `{"url":"https://go.dev"`, 400, "malformed", ""},
+		{"cut value", mediaJSON, `{"url":`, 400, "malformed", ""},
+		{"not JSON", mediaJSON, `url=https://go.dev`, 400, "malformed", ""},
+		{"array", mediaJSON, `["https://go.dev"]`, 400, "malformed", ""},
+		{"string", mediaJSON, `"https://go.dev"`, 400, "malformed", ""},
+		{"null", mediaJSON, `null`, 400, "malformed", ""},
+		{"trailing object", mediaJSON, `{"url":"https://go.dev"}{}`, 400, "malformed", ""},
+		{"trailing text", mediaJSON, `{"url":"https://go.dev"} x`, 400, "malformed", ""},
+		{"trailing comma", mediaJSON, `{"url":"https://go.dev",}`, 400, "malformed", ""},
+		{"unknown member", mediaJSON, `{"url":"https://go.dev","ttl":1}`, 400, "malformed", ""},
+		{"other letter case", mediaJSON, `{"URL":"https://go.dev"}`, 400, "malformed", ""},
+		{"repeated member", mediaJSON, `{"url":"https://go.dev","url":"https://go.dev"}`, 400, "malformed", ""},
+		{"repeated null", mediaJSON, `{"url":null,"url":"https://go.dev"}`, 400, "malformed", ""},
+		{"invalid UTF-8", mediaJSON, "{\"url\":\"https://go.dev/\xff\"}", 400, "malformed", ""},
+		{"half a surrogate", mediaJSON, `{"url":"https://go.dev/\ud800"}`, 400, "malformed", ""},
+		{"no url", mediaJSON, `{}`, 422, "invalid-field", "url"},
+		{"null url", mediaJSON, `{"url":null}`, 422, "invalid-field", "url"},
+		{"empty url", mediaJSON, `{"url":""}`, 422, "invalid-field", "url"},
+		{"number for url", mediaJSON, `{"url":1}`, 422, "invalid-field", "url"},
+		{"list for url", mediaJSON, `{"url":["https://go.dev"]}`, 422, "invalid-field", "url"},
+		{"bad url", mediaJSON, `{"url":"ftp://go.dev"}`, 422, "invalid-field", "url"},
+		{"empty alias", mediaJSON, `{"url":"https://go.dev","alias":""}`, 422, "invalid-field", "alias"},
+		{"bad alias", mediaJSON, `{"url":"https://go.dev","alias":"a b"}`, 422, "invalid-field", "alias"},
+		{"reserved alias", mediaJSON, `{"url":"https://go.dev","alias":"Admin"}`, 422, "invalid-field", "alias"},
+		{"boolean for alias", mediaJSON, `{"url":"https://go.dev","alias":true}`, 422, "invalid-field", "alias"},
+		{"number for expires_at", mediaJSON, `{"url":"https://go.dev","expires_at":1}`, 422, "invalid-field", "expires_at"},
+		{"past", mediaJSON, `{"url":"https://go.dev","expires_at":"2001-01-01T00:00:00Z"}`, 422, "invalid-field", "expires_at"},
+		{"negative", mediaJSON, `{"url":"https://go.dev","expires_in":-1}`, 422, "invalid-field", "expires_in"},
+		{"object for expires_in", mediaJSON, `{"url":"https://go.dev","expires_in":{}}`, 422, "invalid-field", "expires_in"},
+		{"both", mediaJSON, `{"url":"https://go.dev","expires_in":1,"expires_at":"2050-01-01T00:00:00Z"}`, 422, "invalid-field", "expires_in"},
+		{"empty form", mediaForm, "", 422, "invalid-field", "url"},
+		{"empty form url", mediaForm, "url=", 422, "invalid-field", "url"},
+		{"malformed form", mediaForm, "url=%zz", 400, "malformed", ""},
+		{"semicolon", mediaForm, "url=https://go.dev;alias=x", 400, "malformed", ""},
+		{"unknown form field", mediaForm, "url=https://go.dev&ttl=1", 400, "malformed", ""},
+		{"repeated form field", mediaForm, "url=https://go.dev&url=https://go.dev", 400, "malformed", ""},
+		{"JSON as a form", mediaForm, `{"url":"https://go.dev"}`, 400, "malformed", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			headers := []string{"Content-Type", tt.media}
+			if tt.media == "" {
+				headers = nil
+			}
+			r := s.do(t, http.MethodPost, "/shorten", tt.body, headers...)
+			p := decode[problem](t, r.body)
+			got := problem{Type: p.Type, Status: r.status, Field: p.Field}
+			want := problem{Type: typePrefix + tt.problem, Status: tt.status, Field: tt.field}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s\n%s", diff, r.body)
+			}
+			if p.Status != r.status || p.Detail == "" || r.header.Get("Content-Type") != mediaProblem {
+				t.Errorf("not a whole problem: %v %s", r.header, r.body)
+			}
+		})
+	}
+}
+
+func TestCreateAccepts(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	tests := []struct{ name, media, body, url string }{
+		{"JSON", mediaJSON, `{"url":"https://go.dev/?a=1&b=<2>"}`, "https://go.dev/?a=1&b=%3C2%3E"},
+		{"charset", "Application/JSON; Charset=UTF-8", `{"url":"https://go.dev"}`, "https://go.dev"},
+		{"nulls", mediaJSON, `{"url":"https://go.dev","alias":null,"expires_at":null,"expires_in":null}`, "https://go.dev"},
+		{"seconds", mediaJSON, `{"url":"https://go.dev","expires_in":3600}`, "https://go.dev"},
+		{"seconds in a string", mediaJSON, `{"url":"https://go.dev","expires_in":"3600"}`, "https://go.dev"},
+		{"duration", mediaJSON, `{"url":"https://go.dev","expires_in":"1h"}`, "https://go.dev"},
+		{"white space", mediaJSON, " \n{ \"url\" : \"https://go.dev\" }\n", "https://go.dev"},
+		{"form", mediaForm, "url=https://go.dev/a%20b", "https://go.dev/a%20b"},
+		{"untouched form", mediaForm, "url=https%3A%2F%2Fgo.dev&alias=&expires_at=&expires_in=", "https://go.dev"},
+		{"Latin-1 form", mediaForm, "url=https://go.dev/%E9", "https://go.dev/%E9"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r := s.do(t, http.MethodPost, "/shorten", tt.body, "Content-Type", tt.media)
+			a := decode[answer](t, r.body)
+			if r.status != http.StatusCreated || a.URL != tt.url || a.ShortURL != s.url+"/"+a.Code {
+				t.Errorf("status %d, %s", r.status, r.body)
+			}
+			if r.header.Get("Location") != a.ShortURL {
+				t.Errorf("Location %q, short URL %q", r.header.Get("Location"), a.ShortURL)
+			}
+			if strings.Contains(tt.name, "seconds") || tt.name == "duration" {
+				if life := a.ExpiresAt.Sub(a.CreatedAt); life != time.Hour {
+					t.Errorf("lives %s", life)
+				}
+			} else if strings.Contains(r.body, "expires_at") {
+				t.Errorf("an expiry that nobody asked for: %s", r.body)
+			}
+			if a.CreatedAt.Location() != time.UTC || a.CreatedAt.IsZero() {
+				t.Errorf("created at %v", a.CreatedAt)
+			}
+		})
+	}
+}
+
+func TestCreateAlias(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	first := s.shorten(t, `{"url":"https://go.dev","alias":"home"}`)
+	again := s.do(t, http.MethodPost, "/shorten", `{"url":"https://go.dev","alias":"home"}`, "Content-Type", mediaJSON)
+	if again.status != http.StatusOK || again.header.Get("Location") != "" {
+		t.Errorf("the same again: status %d, Location %q", again.status, again.header.Get("Location"))
+	}
+	if diff := cmp.Diff(first, decode[answer](t, again.body)); diff != "" {
+		t.Error(diff)
+	}
+	other := s.do(t, http.MethodPost, "/shorten", `{"url":"https://go.dev/doc","alias":"home"}`, "Content-Type", mediaJSON)
+	p := decode[problem](t, other.body)
+	if other.status != http.StatusConflict || p.Field != "alias" || p.Type != typePrefix+"alias-taken" {
+		t.Errorf("another URL: %d %+v", other.status, p)
+	}
+}
+
+func TestCreateNegotiates(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	text := s.do(t, http.MethodPost, "/shorten", "url=https://go.dev", "Content-Type", mediaForm, "Accept", "text/plain")
+	if location := text.header.Get("Location"); text.body != location+"\n" || text.status != http.StatusCreated {
+		t.Errorf("%d %q, Location %q", text.status, text.body, location)
+	}
+	page := s.do(t, http.MethodPost, "/shorten", "url=https://go.dev", "Content-Type", mediaForm, "Accept", "text/html,*/*;q=0.8")
+	if !strings.HasPrefix(page.body, "<!doctype html>") || !strings.Contains(page.body, page.header.Get("Location")) {
+		t.Errorf("%d %q", page.status, page.body)
+	}
+	refused := s.do(t, http.MethodPost, "/shorten", "url=ftp://a%22b&alias=%3Cb%3E", "Content-Type", mediaForm, "Accept", "text/html")
+	for _, want := range []string{`value="ftp://a&#34;b"`, `value="&lt;b&gt;"`, `aria-describedby="url-error"`, "The link must"} {
+		if refused.status != 422 || !strings.Contains(refused.body, want) {
+			t.Errorf("status %d, no %s in:\n%s", refused.status, want, refused.body)
+		}
+	}
+}
+
+// Both ways to send a body are cut at the limit: announced, and in chunks.
+func TestCreateBodyLimit(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	pad := func(n int) string {
+		const frame = `{"url":"https://go.dev"}`
+		return frame + strings.Repeat(" ", n-len(frame))
+	}
+	for size, want := range map[int]int{maxBody: http.StatusCreated, maxBody + 1: http.StatusRequestEntityTooLarge} {
+		announced := s.do(t, http.MethodPost, "/shorten", pad(size), "Content-Type", mediaJSON)
+		if announced.status != want {
+			t.Errorf("%d bytes: status %d", size, announced.status)
+		}
+		if got := s.chunked(t, pad(size)); got != want {
+			t.Errorf("%d bytes in chunks: status %d", size, got)
+		}
+	}
+}
+
+// chunked posts a body without its length and gives the status.
+func (s *site) chunked(t *testing.T, body string) int {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, err = fmt.Fprintf(conn, "POST /shorten HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"+
+		"Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", len(body), body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode
+}
+
+func TestCreateRefusesContentCoding(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	r := s.do(t, http.MethodPost, "/shorten", "\x1f\x8b", "Content-Type", mediaJSON, "Content-Encoding", "gzip")
+	if r.status != http.StatusUnsupportedMediaType || r.header.Get("Accept") == "" {
+		t.Errorf("%d %v", r.status, r.header)
+	}
+}
+
+// A name that the client made up comes back escaped and shortened.
+func TestCreateShortensNames(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	body := url.Values{strings.Repeat("<é>", 1000): {"x"}}.Encode()
+	r := s.do(t, http.MethodPost, "/shorten", body, "Content-Type", mediaForm, "Accept", "text/html")
+	if r.status != 400 || len(r.body) > 20<<10 || strings.Contains(r.body, "<é>") {
+		t.Errorf("status %d, %d bytes", r.status, len(r.body))
+	}
+}

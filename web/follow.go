@@ -1,0 +1,87 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"keypool/shortener"
+
+	"github.com/labstack/echo/v4"
+)
+
+// redirectAge is how long a browser may follow a short URL by itself: long enough
+// for a page full of them, short enough that a deleted link is soon gone.
+const redirectAge = 90 * time.Second
+
+// code is GET and HEAD of /{code} and of /{code}+. It goes by the decoded path: a
+// percent-encoded letter is the same letter (RFC 3986 section 6.2.2.2).
+func (p *public) code(c echo.Context) error {
+	code, preview := strings.CutSuffix(c.Request().URL.Path[1:], "+")
+	if preview {
+		c.SetPath(routePreview)
+		return p.preview(c, code)
+	}
+	return p.follow(c, code)
+}
+
+// follow redirects to the URL of the link, byte for byte as it is stored.
+func (p *public) follow(c echo.Context, code string) error {
+	link, err := p.resolve(c, code)
+	if c.Request().Method == http.MethodGet {
+		p.metrics.visited(err)
+	}
+	if err != nil {
+		return err
+	}
+	// Assigned, not Set: that would allocate a slice for what is always the same.
+	h := c.Response().Header()
+	h[echo.HeaderLocation] = []string{link.URL}
+	h[echo.HeaderCacheControl] = cacheControl(&link)
+	return c.NoContent(http.StatusFound)
+}
+
+// preview shows where the link leads and does not go there.
+func (p *public) preview(c echo.Context, code string) error {
+	link, err := p.resolve(c, code)
+	if err != nil {
+		return err
+	}
+	base, _ := p.origin.of(c.Request())
+	c.Response().Header().Set(echo.HeaderVary, echo.HeaderAccept)
+	c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
+	if wantsPage(c.Request()) {
+		return p.pages.preview(c, newAnswer(link, base))
+	}
+	return writeJSON(c, http.StatusOK, newAnswer(link, base))
+}
+
+// resolve looks a code up on behalf of a client, who pays for a miss.
+func (p *public) resolve(c echo.Context, code string) (shortener.Link, error) {
+	who := client(c.RealIP())
+	if err := p.scanners.admit(who); err != nil {
+		return shortener.Link{}, err
+	}
+	link, err := p.service.Resolve(c.Request().Context(), code)
+	if errors.Is(err, shortener.ErrNotFound) {
+		p.scanners.missed(who)
+	}
+	return link, err
+}
+
+// fullAge is the Cache-Control of nearly every redirect; net/http only reads it.
+var fullAge = []string{"private, max-age=90"}
+
+// cacheControl lets a redirect be kept for redirectAge, but not past the expiry.
+func cacheControl(l *shortener.Link) []string {
+	if l.ExpiresAt.IsZero() {
+		return fullAge
+	}
+	left := time.Until(l.ExpiresAt)
+	if left >= redirectAge {
+		return fullAge
+	}
+	return []string{"private, max-age=" + strconv.Itoa(max(0, int(left.Seconds())))}
+}

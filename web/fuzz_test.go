@@ -1,0 +1,48 @@
+package web
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// Whatever is posted, the answer is a link or a problem, and never the server's fault.
+func FuzzCreateBody(f *testing.F) {
+	for _, seed := range [][2]string{
+		{mediaJSON, `{"url":"https://go.dev","alias":"a","expires_in":60}`},
+		{mediaJSON, `{"url":"https://go.dev","expires_at":"2050-01-01T00:00:00+01:00"}`},
+		{mediaJSON, `{"url":"\ud800","expires_in":1e999}`},
+		{mediaJSON + "; charset=utf-8", `{"url":null,"alias":[]}`},
+		{mediaForm, "url=https%3A%2F%2Fb%C3%BCcher.example%2F&alias=&expires_in=36h"},
+		{mediaForm, `{"url":"https://go.dev"}`},
+		{"text/html", "<p>"},
+		{"", ""},
+	} {
+		f.Add(seed[0], []byte(seed[1]))
+	}
+	service, _ := newService(f, nil)
+	handler := NewPublic(PublicConfig{Service: service})
+	f.Fuzz(func(t *testing.T, media string, body []byte) {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/shorten", strings.NewReader(string(body)))
+		r.Header.Set("Content-Type", media)
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		switch {
+		case w.Code >= 500:
+			t.Fatalf("status %d: %s", w.Code, w.Body)
+		case w.Code >= 400:
+			var p problem
+			if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || p.Status != w.Code ||
+				!strings.HasPrefix(p.Type, typePrefix) || w.Header().Get("Content-Type") != mediaProblem {
+				t.Fatalf("not a problem: %v %s", w.Header(), w.Body)
+			}
+		default:
+			var a answer
+			if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil || w.Header().Get("Location") != a.ShortURL && w.Code == http.StatusCreated {
+				t.Fatalf("not a link: %v %s", w.Header(), w.Body)
+			}
+		}
+	})
+}

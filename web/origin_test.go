@@ -1,0 +1,84 @@
+package web
+
+import (
+	"crypto/tls"
+	"net/http/httptest"
+	"net/netip"
+	"testing"
+)
+
+func TestOrigin(t *testing.T) {
+	t.Parallel()
+	proxy := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
+	tests := []struct {
+		name, configured string
+		trusted          []netip.Prefix
+		remote, proto    string
+		tls              bool
+		base, self       string
+	}{
+		{"plain", "", nil, "192.0.2.1:1", "", false, "http://sho.rt:81", "http://sho.rt:81"},
+		{"TLS", "", nil, "192.0.2.1:1", "", true, "https://sho.rt:81", "https://sho.rt:81"},
+		{"anybody's header", "", nil, "192.0.2.1:1", "https", false, "http://sho.rt:81", "http://sho.rt:81"},
+		{"private is not trusted", "", nil, "127.0.0.1:1", "https", false, "http://sho.rt:81", "http://sho.rt:81"},
+		{"stranger's header", "", proxy, "192.0.2.1:1", "https", false, "http://sho.rt:81", "http://sho.rt:81"},
+		{"proxy's header", "", proxy, "10.1.2.3:1", "HTTPS", false, "https://sho.rt:81", "https://sho.rt:81"},
+		{"proxy's IPv6", "", proxy, "[fd00::1%eth0]:1", "https", false, "https://sho.rt:81", "https://sho.rt:81"},
+		{"mapped address", "", proxy, "[::ffff:10.1.2.3]:1", "https", false, "https://sho.rt:81", "https://sho.rt:81"},
+		{"nonsense", "", proxy, "10.1.2.3:1", "javascript", false, "http://sho.rt:81", "http://sho.rt:81"},
+		{"configured", "https://k.example/", nil, "192.0.2.1:1", "", false, "https://k.example", "https://k.example"},
+		{"with a path", "https://k.example/s/", nil, "192.0.2.1:1", "", false, "https://k.example/s", "https://k.example"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r := httptest.NewRequestWithContext(t.Context(), "GET", "http://sho.rt:81/", nil)
+			r.RemoteAddr = tt.remote
+			r.Header.Set("X-Forwarded-Host", "evil.example")
+			if tt.proto != "" {
+				r.Header.Set("X-Forwarded-Proto", tt.proto)
+			}
+			if tt.tls {
+				r.TLS = &tls.ConnectionState{}
+			}
+			base, self := newOrigin(tt.configured, tt.trusted).of(r)
+			if base != tt.base || self != tt.self {
+				t.Errorf("base %q, self %q", base, self)
+			}
+		})
+	}
+}
+
+func TestClientAddress(t *testing.T) {
+	t.Parallel()
+	proxy := []netip.Prefix{netip.MustParsePrefix("10.0.0.7/8")}
+	tests := []struct {
+		name, remote, forwarded string
+		trusted                 []netip.Prefix
+		want                    string
+	}{
+		{"direct", "192.0.2.1:1", "", nil, "192.0.2.1/32"},
+		{"anybody's header", "192.0.2.1:1", "198.51.100.9", nil, "192.0.2.1/32"},
+		{"private is not trusted", "127.0.0.1:1", "198.51.100.9", nil, "127.0.0.1/32"},
+		{"behind a proxy", "10.0.0.1:1", "198.51.100.9", proxy, "198.51.100.9/32"},
+		{"with a lie in front", "10.0.0.1:1", "1.1.1.1, 198.51.100.9, 10.0.0.2", proxy, "198.51.100.9/32"},
+		{"loopback is no proxy", "127.0.0.1:1", "198.51.100.9", proxy, "127.0.0.1/32"},
+		{"nonsense", "10.0.0.1:1", "unknown", proxy, "10.0.0.1/32"},
+		{"IPv6", "[2001:db8:1:2:3:4:5:6]:1", "", nil, "2001:db8:1:2::/64"},
+		{"zone", "[fe80::1%eth0]:1", "", nil, "fe80::/64"},
+		{"mapped", "[::ffff:192.0.2.1]:1", "", nil, "192.0.2.1/32"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r := httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)
+			r.RemoteAddr = tt.remote
+			if tt.forwarded != "" {
+				r.Header.Set("X-Forwarded-For", tt.forwarded)
+			}
+			if got := client(newOrigin("", tt.trusted).extractor()(r)); got.String() != tt.want {
+				t.Errorf("%s, want %s", got, tt.want)
+			}
+		})
+	}
+}

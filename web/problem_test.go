@@ -1,0 +1,122 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"keypool/shortener"
+
+	"github.com/labstack/echo/v4"
+)
+
+func TestProblemOf(t *testing.T) {
+	t.Parallel()
+	gone := &shortener.UnavailableError{RetryAfter: 1200 * time.Millisecond, Err: errors.New("host db-7 refused")}
+	tests := []struct {
+		err    error
+		status int
+		name   string
+		retry  int
+	}{
+		{fmt.Errorf("look up: %w", shortener.ErrNotFound), 404, "not-found", 1},
+		{shortener.ErrGone, 410, "gone", 1},
+		{shortener.ErrAliasTaken, 409, "alias-taken", 1},
+		{&shortener.InvalidError{Field: "url", Reason: "must"}, 422, "invalid-field", 1},
+		{gone, 503, "unavailable", 2},
+		{&shortener.UnavailableError{Err: shortener.ErrStoreFull}, 503, "unavailable", 1},
+		{shortener.ErrKeysExhausted, 503, "unavailable", 1},
+		{context.DeadlineExceeded, 503, "unavailable", 1},
+		{&http.MaxBytesError{Limit: 1}, 413, "too-large", 1},
+		{echo.ErrMethodNotAllowed, 405, "method-not-allowed", 1},
+		{echo.ErrNotFound, 404, "no-such-page", 1},
+		{errors.New("pq: password authentication failed"), 500, "internal", 1},
+	}
+	for _, tt := range tests {
+		p := problemOf(tt.err)
+		if p.Status != tt.status || p.Type != typePrefix+tt.name || p.Detail == "" || p.Title == "" {
+			t.Errorf("%v: %+v", tt.err, p)
+		}
+		if strings.Contains(p.Detail, "db-7") || strings.Contains(p.Detail, "password") {
+			t.Errorf("%v: internals in %q", tt.err, p.Detail)
+		}
+		if got := retrySeconds(tt.err); got != tt.retry {
+			t.Errorf("%v: Retry-After %d", tt.err, got)
+		}
+	}
+}
+
+// A handler that panics costs its own request and nothing else.
+func TestPanicIsLogged(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	s.router.GET("/test/panic", func(echo.Context) error { panic("with a secret") })
+	s.client.Transport = s.client.Transport.(*contract).next // the path is in no document
+	r := s.do(t, http.MethodGet, "/test/panic", "")
+	if p := decode[problem](t, r.body); r.status != 500 || p.Type != typePrefix+"internal" || strings.Contains(r.body, "secret") {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	if log := s.log.String(); !strings.Contains(log, "with a secret") || !strings.Contains(log, "problem_test.go") {
+		t.Errorf("no cause or no stack in the log: %s", log)
+	}
+	if again := s.do(t, http.MethodGet, "/healthz", ""); again.status != http.StatusOK {
+		t.Errorf("afterwards: %d", again.status)
+	}
+}
+
+// away is a store that cannot be reached.
+type away struct{ shortener.Store }
+
+var errAway = errors.New("dial tcp 10.9.8.7: connection refused")
+
+func (away) Insert(context.Context, []shortener.Link) ([]shortener.Outcome, error) {
+	return nil, errAway
+}
+func (away) Lookup(context.Context, string) (shortener.Link, error) {
+	return shortener.Link{}, errAway
+}
+func (away) Ping(context.Context) error { return errAway }
+
+func TestStoreAway(t *testing.T) {
+	t.Parallel()
+	service, _ := newService(t, func(s shortener.Store) shortener.Store { return away{s} })
+	s := newSite(t, func(c *PublicConfig) { c.Service = service })
+	for _, r := range []reply{
+		s.do(t, http.MethodPost, "/shorten", "url=https://go.dev", "Content-Type", mediaForm),
+		s.do(t, http.MethodGet, "/abc", ""),
+		s.do(t, http.MethodGet, "/healthz", ""),
+	} {
+		if r.status != http.StatusServiceUnavailable || r.header.Get("Retry-After") == "" || strings.Contains(r.body, "10.9.8.7") {
+			t.Errorf("%d %v %s", r.status, r.header, r.body)
+		}
+	}
+	if n := strings.Count(s.log.String(), "requests refused"); n < 1 || n > 2 {
+		t.Errorf("%d lines in the log: an outage is one story", n)
+	}
+}
+
+func TestDegraded(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, func(c *PublicConfig) { c.Degraded = func() bool { return true } })
+	if r := s.do(t, http.MethodGet, "/healthz", ""); r.status != http.StatusOK || r.body != "{\"status\":\"degraded\"}\n" {
+		t.Errorf("%d %q", r.status, r.body)
+	}
+}
+
+// A client that left is not the service's error.
+func TestClientGone(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	w := httptest.NewRecorder()
+	s.router.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/abc", nil))
+	if w.Code != statusClientGone || strings.Contains(s.log.String(), "level=ERROR") {
+		t.Errorf("status %d, log %s", w.Code, s.log)
+	}
+}

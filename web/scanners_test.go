@@ -1,0 +1,83 @@
+package web
+
+import (
+	"net/http"
+	"net/netip"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A burst of misses is refused until some time has passed; other clients go on.
+func TestScanners(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newScanners()
+		scanner, other := client("2001:db8::1"), client("192.0.2.1")
+		for range missBurst {
+			if err := s.admit(scanner); err != nil {
+				t.Fatal("refused before the burst was used up")
+			}
+			s.missed(scanner)
+		}
+		if s.admit(scanner) == nil || s.admit(client("2001:db8::2")) == nil {
+			t.Error("the scanner, or its neighbour in the same /64, goes on")
+		}
+		if s.admit(other) != nil {
+			t.Error("another client is refused")
+		}
+		time.Sleep(time.Second / missesPerSecond) // the bubble's clock; nobody waits
+		if s.admit(scanner) != nil {
+			t.Error("still refused when a miss is free again")
+		}
+	})
+}
+
+// However many clients scan, what is kept of them is bounded.
+func TestScannersAreBounded(t *testing.T) {
+	t.Parallel()
+	s := newScanners()
+	for i := range 2 * scannersKept {
+		s.missed(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), 32))
+	}
+	s.limiters.CleanUp()
+	if n := s.limiters.EstimatedSize(); n > scannersKept {
+		t.Errorf("%d are kept", n)
+	}
+}
+
+func TestScanIsRefused(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, func(c *PublicConfig) { c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")} })
+	a := s.shorten(t, `{"url":"https://go.dev"}`)
+	// The negative control: as many requests for a code that exists are all granted.
+	for range 2 * missBurst {
+		if r := s.do(t, http.MethodGet, "/"+a.Code, "", "X-Forwarded-For", "192.0.2.1"); r.status != http.StatusFound {
+			t.Fatalf("status %d", r.status)
+		}
+	}
+	refused := s.scan(t, "192.0.2.1")
+	if refused.header.Get("Retry-After") != "1" {
+		t.Errorf("Retry-After %q", refused.header.Get("Retry-After"))
+	}
+	if r := s.do(t, http.MethodGet, "/"+a.Code, "", "X-Forwarded-For", "192.0.2.2"); r.status != http.StatusFound {
+		t.Errorf("another client: status %d", r.status)
+	}
+}
+
+// scan asks for codes at random until it is refused.
+func (s *site) scan(t *testing.T, from string) reply {
+	t.Helper()
+	for i := range 100 * missBurst {
+		switch r := s.do(t, http.MethodGet, "/no"+strconv.Itoa(i), "", "X-Forwarded-For", from); r.status {
+		case http.StatusTooManyRequests:
+			return r
+		case http.StatusNotFound:
+		default:
+			t.Fatalf("status %d", r.status)
+		}
+	}
+	t.Fatal("a scan was never refused")
+	return reply{}
+}
