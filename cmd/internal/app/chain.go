@@ -1,0 +1,135 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"keypool/kgs"
+	"keypool/shortener"
+)
+
+// chain is the supply of keys of one server, as its KEY_SOURCE makes it. What a
+// scheme does not have is nil: random codes have no local batch, a ledger no pool.
+type chain struct {
+	*core
+	settings ServeSettings
+	fail     func(error) // ends the program
+	space    *spaceWatch
+
+	keys    shortener.Keys
+	local   *kgs.Source
+	breaker *kgs.Breaker
+	watch   *poolWatch
+	started time.Time
+}
+
+// keySource is one way to get codes. The table is all that a new one is entered in.
+type keySource struct {
+	name string
+	open func(*chain) error
+}
+
+func keySources() []keySource {
+	return []keySource{
+		{"redis-pool", (*chain).openRedisPool},
+		{"memory-pool", (*chain).openMemoryPool},
+		{"ledger", (*chain).openLedgerSource},
+		{"random", (*chain).openRandom},
+	}
+}
+
+func keySourceNames() []string {
+	var names []string
+	for _, s := range keySources() {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// openChain opens the supply that s.KeySource names, with its worker and its watch.
+func (c *core) openChain(s ServeSettings, fail func(error)) (*chain, error) {
+	ch := &chain{core: c, settings: s, fail: fail, space: newSpaceWatch(c), started: time.Now()}
+	c.life.onStop("ledger holder", func(ctx context.Context) error { return c.ledger.Release(ctx, c.holder) })
+	c.life.background("space watch", fail, ch.space.run)
+	for _, source := range keySources() {
+		if source.name == s.KeySource {
+			return ch, source.open(ch)
+		}
+	}
+	panic("KEY_SOURCE " + s.KeySource + " is not in the table that its parser goes by")
+}
+
+// openRedisPool: ledger, worker, Redis list, breaker, local batch.
+func (ch *chain) openRedisPool() error {
+	pool, err := ch.core.openRedisPool()
+	if err != nil {
+		return err
+	}
+	ch.breaker = kgs.NewBreaker(pool, ch.log)
+	ch.keepBooks(ch.fail, pool)
+	ch.watch = ch.watchPool(ch.fail, ch.breaker.Status, ch.workerIfWanted(ch.redisWorker))
+	ch.openLocal(ch.breaker)
+	return nil
+}
+
+// openMemoryPool: as redis-pool, with the pool in this process.
+func (ch *chain) openMemoryPool() error {
+	pool := kgs.NewMemoryPool(ch.ledger, ch.core.space, ch.holder)
+	ch.keepBooks(ch.fail, nil)
+	look := func(context.Context) (kgs.PoolStatus, error) { return kgs.PoolStatus{Keys: pool.Size()}, nil }
+	shipper := kgs.MemoryShipper{Ledger: ch.ledger, Pool: pool, Holder: ch.holder, Length: ch.CodeLength}
+	ch.watch = ch.watchPool(ch.fail, look, ch.workerIfWanted(func() *kgs.Worker { return ch.worker(shipper) }))
+	ch.openLocal(pool)
+	return nil
+}
+
+// workerIfWanted is build, unless KGS_WORKER=false leaves the refilling to others.
+func (ch *chain) workerIfWanted(build func() *kgs.Worker) func() *kgs.Worker {
+	if !ch.settings.Worker {
+		return nil
+	}
+	return build
+}
+
+// openLedgerSource: local batches straight from the ledger, without a pool.
+func (ch *chain) openLedgerSource() error {
+	ch.keepBooks(ch.fail, nil)
+	ch.openLocal(ch.ledgerSupply())
+	return nil
+}
+
+// openRandom: no supply at all, every code is drawn by chance.
+func (ch *chain) openRandom() error {
+	ch.keys = keys{first: ch.random().Next}
+	return nil
+}
+
+// openLocal puts the local batch and the fallback before supply.
+func (ch *chain) openLocal(supply kgs.Supply) {
+	ch.local = ch.openSource(supply, false)
+	k := keys{first: ch.local.Next}
+	switch ch.settings.Fallback {
+	case "random":
+		k.fallback = ch.random().Next
+	case "ledger":
+		k.fallback = ch.openSource(ch.ledgerSupply(), true).Next
+	}
+	ch.keys = k
+}
+
+// openSource starts a local batch that gives back what it did not use when it ends.
+func (ch *chain) openSource(supply kgs.Supply, lazy bool) *kgs.Source {
+	s := kgs.NewSource(kgs.SourceConfig{
+		Supply: supply, Min: ch.settings.BatchMin, Max: ch.settings.BatchMax, Lazy: lazy,
+		Logger: ch.log, Metrics: ch.metrics,
+	})
+	ch.life.onStop("local batch", s.Close)
+	return s
+}
+
+func (ch *chain) ledgerSupply() kgs.Supply {
+	return kgs.NewLedgerSupply(ch.ledger, ch.core.space, ch.holder, ch.CodeLength)
+}
+
+// random draws from the space that is in use: in one that is used up it would find nothing.
+func (ch *chain) random() kgs.Random { return kgs.Random{Length: ch.space.length} }

@@ -1,0 +1,118 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"keypool/internal/sqlite"
+	"keypool/kgs"
+	"keypool/migrations"
+	"keypool/shortener"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+)
+
+// startTimeout bounds a start: whatever is not reachable by then is reported, and a
+// supervisor tries again.
+const startTimeout = 30 * time.Second
+
+// core is what every program of the project has: a database that is up to date, the
+// key ledger in it, metrics, a name of its own, and after openLedger the code space.
+type core struct {
+	Settings
+	life     *lifecycle
+	log      *slog.Logger
+	registry *prometheus.Registry
+	metrics  *kgs.Metrics
+	holder   string // names this process in the books
+	store    shortener.Store
+	ledger   *kgs.Ledger
+	space    *kgs.Space
+}
+
+// openCore opens everything in core and registers how it is closed. An error leaves
+// it to the caller to stop life.
+func openCore(ctx context.Context, s Settings, life *lifecycle, log *slog.Logger) (*core, error) {
+	c := &core{
+		Settings: s, life: life, log: log,
+		registry: prometheus.NewRegistry(), holder: holderName(),
+	}
+	c.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	c.metrics = kgs.NewMetrics(c.registry)
+	if err := c.openDatabase(ctx); err != nil {
+		return nil, err
+	}
+	life.onStop("ledger", func(context.Context) error { return c.ledger.Close() })
+	return c, nil
+}
+
+// openLedger finds the code space, and refuses a secret that is not its own.
+func (c *core) openLedger(ctx context.Context) error {
+	space, err := c.ledger.Open(ctx, kgs.LedgerConfig{Secret: c.Secret, Permute: c.Permute})
+	if err != nil {
+		return fmt.Errorf("open the key ledger: %w", err)
+	}
+	c.space = space
+	return nil
+}
+
+func (c *core) openDatabase(ctx context.Context) error {
+	if c.Database.postgres == nil {
+		return c.openSQLite(ctx)
+	}
+	return c.openPostgres(ctx)
+}
+
+func (c *core) openSQLite(ctx context.Context) error {
+	db, err := sqlite.Open(ctx, c.Database.sqlitePath)
+	if err != nil {
+		return err
+	}
+	c.life.onStop("database", func(context.Context) error { return db.Close() })
+	if err := c.migrate(ctx, db.Write, migrations.SQLite); err != nil {
+		return err
+	}
+	c.store, c.ledger = shortener.NewSQLiteStore(db), kgs.NewSQLiteLedger(db)
+	return nil
+}
+
+func (c *core) openPostgres(ctx context.Context) error {
+	pool, err := pgxpool.NewWithConfig(ctx, c.Database.postgres)
+	if err != nil {
+		return fmt.Errorf("open the database: %w", err)
+	}
+	c.life.onStop("database", func(context.Context) error { pool.Close(); return nil })
+	db := stdlib.OpenDBFromPool(pool)
+	c.life.onStop("migration connection", func(context.Context) error { return db.Close() })
+	if err := c.migrate(ctx, db, migrations.PostgreSQL); err != nil {
+		return err
+	}
+	c.store, c.ledger = shortener.NewPostgresStore(pool), kgs.NewPostgresLedger(pool)
+	return nil
+}
+
+// migrate brings the schema up to date, or with MIGRATE=false only checks that it is.
+func (c *core) migrate(ctx context.Context, db *sql.DB, engine migrations.Engine) error {
+	if !c.Migrate {
+		return migrations.Check(ctx, db, engine)
+	}
+	return migrations.Up(ctx, db, engine)
+}
+
+// holderName names a process in the books: told apart by host and process id in a
+// log, and by chance from every process that had these before.
+func holderName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), rand.Text()[:8])
+}

@@ -1,0 +1,64 @@
+package app
+
+import (
+	"context"
+
+	"keypool/web"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// gauges are the metrics that are read off the program when they are scraped. One
+// whose truth is unknown is left out rather than repeated.
+type gauges struct {
+	status func(context.Context) web.Status
+	space  *spaceWatch
+
+	pool, capacity, local, runway, used, reserved, breakerState *prometheus.Desc
+}
+
+var _ prometheus.Collector = (*gauges)(nil)
+
+func newGauges(status func(context.Context) web.Status, space *spaceWatch) *gauges {
+	desc := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
+	return &gauges{
+		status: status, space: space,
+		pool:         desc("kgs_pool_keys", "Keys in the pool."),
+		capacity:     desc("kgs_pool_capacity_keys", "Keys in a full pool."),
+		local:        desc("kgs_local_keys", "Keys in this server's local batch."),
+		runway:       desc("kgs_runway_seconds", "How long pool and local batch last at the rate of this server."),
+		used:         desc("kgs_space_used_ratio", "Part of the space of the present code length that is reserved."),
+		reserved:     desc("kgs_keys_reserved_total", "Numbers reserved in the ledger, by all processes."),
+		breakerState: desc("kgs_breaker_state", "Circuit breaker before Redis: 0 closed, 1 half-open, 2 open."),
+	}
+}
+
+// Describe sends every gauge that Collect may send.
+func (g *gauges) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{g.pool, g.capacity, g.local, g.runway, g.used, g.reserved, g.breakerState} {
+		ch <- d
+	}
+}
+
+// Collect sends the gauges whose values are known.
+func (g *gauges) Collect(ch chan<- prometheus.Metric) {
+	s := g.status(context.Background())
+	send(ch, g.pool, s.PoolKeys)
+	send(ch, g.capacity, s.CapacityKeys)
+	send(ch, g.local, s.LocalKeys)
+	send(ch, g.runway, s.RunwaySeconds)
+	send(ch, g.used, s.SpaceUsedRatio)
+	if look := g.space.fresh(); look != nil {
+		ch <- prometheus.MustNewConstMetric(g.reserved, prometheus.CounterValue, float64(look.Reserved()))
+	}
+	if s.Breaker != nil {
+		states := map[string]float64{"closed": 0, "half-open": 1, "open": 2}
+		ch <- prometheus.MustNewConstMetric(g.breakerState, prometheus.GaugeValue, states[*s.Breaker])
+	}
+}
+
+func send[T int64 | float64](ch chan<- prometheus.Metric, d *prometheus.Desc, v *T) {
+	if v != nil {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(*v))
+	}
+}

@@ -1,0 +1,58 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"keypool/kgs"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// openRedisPool opens this process's side of the Redis pool. It does not call Redis,
+// which may well be away while the program starts.
+func (c *core) openRedisPool() (*kgs.RedisPool, error) {
+	redis.SetLogger(redisLog{c.log}) // the library has one for the whole process
+	client, err := kgs.OpenRedis(c.RedisURL)
+	if err != nil {
+		return nil, err
+	}
+	c.life.onStop("redis", func(context.Context) error { return client.Close() })
+	pool := c.redisPool(client, c.holder)
+	c.life.onStop("redis holder", pool.Release)
+	return pool, nil
+}
+
+func (c *core) redisPool(client redis.UniversalClient, holder string) *kgs.RedisPool {
+	return kgs.NewRedisPool(client, kgs.RedisPoolConfig{Holder: holder, Space: c.space, Ledger: c.ledger})
+}
+
+// redisWorker makes a worker from nothing: connections and a name of its own, so that
+// one that hangs can be replaced without a trace of it.
+func (c *core) redisWorker() *kgs.Worker {
+	client, err := kgs.OpenRedis(c.RedisURL)
+	if err != nil {
+		panic(fmt.Sprintf("REDIS_URL was sound and is not any more: %v", err))
+	}
+	holder := holderName()
+	return c.worker(kgs.NewRedisShipper(kgs.RedisShipperConfig{
+		Ledger: c.ledger, Pool: c.redisPool(client, holder), Space: c.space, Holder: holder,
+		Length: c.CodeLength, Close: client.Close, Logger: c.log, Metrics: c.metrics,
+	}))
+}
+
+func (c *core) worker(shipper kgs.Shipper) *kgs.Worker {
+	return kgs.NewWorker(kgs.WorkerConfig{
+		Shipper: shipper, Capacity: c.PoolCapacity, Logger: c.log, Metrics: c.metrics,
+	})
+}
+
+// redisLog takes what the Redis client says of single connections into the program's
+// log. That Redis is away is told by the breaker; this is for who looks closer.
+type redisLog struct{ log *slog.Logger }
+
+// Printf implements the client's logger.
+func (l redisLog) Printf(ctx context.Context, format string, args ...any) {
+	l.log.DebugContext(ctx, fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,97 @@
+package app
+
+import (
+	"context"
+
+	"keypool/kgs"
+	"keypool/web"
+
+	"github.com/sony/gobreaker/v2"
+)
+
+// status is the chain as /status tells it. It asks nobody: what the watches last saw
+// is at most seconds old, and what they could not see is unknown.
+func (ch *chain) status(context.Context) web.Status {
+	s := web.Status{State: string(kgs.StateOK), KeySource: ch.settings.KeySource, Since: ch.started}
+	if ch.watch != nil {
+		ch.watch.describe(&s)
+		s.CapacityKeys = &ch.PoolCapacity
+	}
+	from := ch.servingFrom()
+	s.ServingFrom = &from
+	if ch.local != nil {
+		local, rate := ch.local.Local(), ch.local.Rate()
+		s.LocalKeys, s.TakenPerSecond = &local, &rate
+		s.RunwaySeconds = runway(s.PoolKeys, local, rate)
+	}
+	ch.space.describe(&s)
+	if ch.breaker != nil {
+		state, _ := ch.breaker.State()
+		name := state.String()
+		s.Breaker = &name
+	}
+	return s
+}
+
+// servingFrom tells where the next key would come from.
+func (ch *chain) servingFrom() string {
+	switch {
+	case ch.local == nil: // every code is random, as those of the fallback are
+		return "fallback"
+	case ch.local.Local() > 0 || ch.local.Failing() == nil:
+		return "batch"
+	case ch.settings.Fallback != "none":
+		return "fallback"
+	}
+	return "none"
+}
+
+// degraded reports that links are made by other means than intended.
+func (ch *chain) degraded() bool {
+	if ch.breaker != nil {
+		if state, _ := ch.breaker.State(); state != gobreaker.StateClosed {
+			return true
+		}
+	}
+	return ch.local != nil && ch.servingFrom() != "batch"
+}
+
+// runway is how long the keys last at a rate in keys per second; unknown without a rate.
+func runway(pool *int64, local int64, rate float64) *float64 {
+	if pool == nil || rate < 0.01 {
+		return nil
+	}
+	seconds := float64(*pool+local) / rate
+	return &seconds
+}
+
+// describe enters what the dead man's switch knows.
+func (w *poolWatch) describe(s *web.Status) {
+	j := w.Judgement()
+	s.State, s.Since = string(j.State), j.Since
+	if j.Known {
+		s.PoolKeys = &j.Pool.Keys
+		if j.Pool.Epoch > 0 {
+			s.Epoch = &j.Pool.Epoch
+		}
+	}
+	if w.worker != nil {
+		rate := w.worker.Rate()
+		s.RefilledPerSecond = &rate
+	}
+}
+
+// describe enters how far the space is used up, and what that would cost a random code.
+func (w *spaceWatch) describe(s *web.Status) {
+	look := w.fresh()
+	if look == nil {
+		return
+	}
+	space := look.Current(w.core.CodeLength)
+	used := space.UsedRatio()
+	s.SpaceLength, s.SpaceUsedRatio = &space.Length, &used
+	if used < 1 {
+		attempts := 1 / (1 - used)
+		s.FallbackAttemptsExpected = &attempts
+	}
+}

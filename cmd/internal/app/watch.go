@@ -1,0 +1,104 @@
+package app
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"keypool/kgs"
+)
+
+// keepBooks runs the janitor; pool is nil where there are no books but the ledger's.
+func (c *core) keepBooks(fail func(error), pool *kgs.RedisPool) {
+	j := &kgs.Janitor{Ledger: c.ledger, Holder: c.holder, Logger: c.log, Metrics: c.metrics}
+	if pool != nil {
+		j.Pool = pool
+	}
+	c.life.background("janitor", fail, j.Run)
+}
+
+// poolWatch is the dead man's switch of a pool and, where this process has one, the
+// worker that the switch restarts.
+type poolWatch struct {
+	*kgs.DeadMan
+	worker *kgs.Supervisor // nil when another process refills
+}
+
+// watchPool starts the switch, and with build a worker.
+func (c *core) watchPool(fail func(error), look func(context.Context) (kgs.PoolStatus, error), build func() *kgs.Worker) *poolWatch {
+	cfg := kgs.DeadManConfig{
+		Capacity: c.PoolCapacity, RestartBelow: c.RestartBelow, PageBelow: c.PageBelow,
+		Look: look, Logger: c.log, Metrics: c.metrics,
+	}
+	w := &poolWatch{}
+	if build != nil {
+		w.worker = kgs.NewSupervisor(build, c.log)
+		c.life.background("worker", fail, w.worker.Run)
+		cfg.Restart = w.worker.Restart
+	}
+	w.DeadMan = kgs.NewDeadMan(cfg)
+	c.life.background("dead man's switch", fail, w.Run)
+	return w
+}
+
+// spaceInterval is how often the counters are read, and spaceStale how old they may be
+// before they count as unknown.
+const (
+	spaceInterval = 2 * time.Second
+	spaceStale    = 3 * spaceInterval
+)
+
+// spaceWatch keeps a recent copy of the ledger's counters, so that neither a scrape nor
+// a fallback asks the database.
+type spaceWatch struct {
+	core *core
+	last atomic.Pointer[spaceLook]
+}
+
+type spaceLook struct {
+	kgs.Counters
+	at time.Time
+}
+
+func newSpaceWatch(c *core) *spaceWatch { return &spaceWatch{core: c} }
+
+func (w *spaceWatch) run(ctx context.Context) error {
+	tick := time.NewTicker(spaceInterval)
+	defer tick.Stop()
+	for {
+		w.read(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// read leaves the last look in place when the database is away; it goes stale by itself.
+func (w *spaceWatch) read(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, spaceInterval)
+	defer cancel()
+	counters, err := w.core.ledger.Counters(ctx)
+	if err != nil {
+		w.core.log.Debug("the ledger's counters cannot be read", "error", err)
+		return
+	}
+	w.last.Store(&spaceLook{Counters: counters, at: time.Now()})
+}
+
+// fresh is the last look, nil when it is too old to be told.
+func (w *spaceWatch) fresh() *spaceLook {
+	if look := w.last.Load(); look != nil && time.Since(look.at) < spaceStale {
+		return look
+	}
+	return nil
+}
+
+// length is that of the codes handed out at present, by the last look however old.
+func (w *spaceWatch) length() int {
+	if look := w.last.Load(); look != nil {
+		return look.Current(w.core.CodeLength).Length
+	}
+	return w.core.CodeLength
+}

@@ -1,0 +1,22 @@
+// Command kgs runs the refill worker alone; see `kgs --help`.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"keypool/cmd/internal/app"
+)
+
+// version is set by the linker.
+var version = "unknown"
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return app.KGS(ctx, version, os.Args[1:], os.Stdout, os.Stderr)
+}
