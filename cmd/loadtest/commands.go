@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"keypool/loadtest"
+)
+
+// service is what every command is told about the service that it judges.
+type service struct {
+	Target  string        `required:"" placeholder:"URL" help:"The service, such as http://localhost:8080."`
+	Timeout time.Duration `default:"10s" help:"When to give up on a request."`
+	Yes     bool          `help:"Go ahead although the target is not this machine."`
+	JSON    bool          `name:"json" help:"Print the verdict as JSON."`
+}
+
+// maxRate is far beyond what one sender can keep up with, in links per second.
+const maxRate = 1_000_000
+
+type runFlags struct {
+	service
+	Rate     float64       `default:"1000" help:"Links per second."`
+	Duration time.Duration `default:"60s" help:"How long links are made."`
+	InFlight int           `default:"1024" help:"Requests at a time; what is due beyond them counts as failed."`
+	Journal  string        `placeholder:"FILE" help:"Write down each creation in this new file."`
+}
+
+// execute makes the load, then checks. Ctrl-C ends the load, and what was made is checked.
+func (c *runFlags) execute(ctx context.Context, out output) (err error) {
+	if !(c.Rate > 0 && c.Rate <= maxRate) || c.Duration <= 0 || c.InFlight <= 0 {
+		return fmt.Errorf("--rate, --duration and --in-flight must be above 0, and the rate not over %d", maxRate)
+	}
+	client, err := c.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	journal, err := loadtest.CreateJournal(c.Journal)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, journal.Close()) }()
+
+	recorder := loadtest.NewRecorder()
+	stop := out.everySecond(func() string { return progress(recorder.Figures()) })
+	err = loadtest.NewLoad(client, journal, c.InFlight).
+		Run(ctx, loadtest.Schedule{Rate: c.Rate, Duration: c.Duration}, recorder)
+	stop()
+	if err != nil {
+		return err
+	}
+	return c.judge(context.WithoutCancel(ctx), client, journal.Entries(), recorder.Figures(), out)
+}
+
+type checkFlags struct {
+	service
+	Journal string `arg:"" help:"What an earlier run wrote with --journal."`
+}
+
+// execute reads back what the journal promises; nothing is created.
+func (c *checkFlags) execute(ctx context.Context, out output) error {
+	file, err := os.Open(c.Journal)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	entries, err := loadtest.ReadJournal(file)
+	if err != nil {
+		return err
+	}
+	client, err := c.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return c.judge(ctx, client, entries, loadtest.Count(entries), out)
+}
+
+// connect makes a client of the target, if that may be loaded and is well.
+func (s *service) connect(ctx context.Context) (*loadtest.Client, error) {
+	target, err := url.Parse(s.Target)
+	if err != nil || (target.Scheme != "http" && target.Scheme != "https") || target.Host == "" {
+		return nil, fmt.Errorf("--target: got %q, takes http://host[:port] or https://host[:port]", s.Target)
+	}
+	if !s.Yes && !loopback(target.Hostname()) {
+		return nil, fmt.Errorf("%s is not this machine; to load it all the same, say --yes", target.Host)
+	}
+	client := loadtest.NewClient(s.Target, s.Timeout)
+	if err := client.Healthy(ctx); err != nil {
+		client.Close()
+		return nil, fmt.Errorf("the target is not well: %w", err)
+	}
+	return client, nil
+}
+
+// judge reads the links back and prints the verdict.
+func (s *service) judge(ctx context.Context, client *loadtest.Client, entries []loadtest.Entry, figures loadtest.Figures, out output) error {
+	var checked atomic.Int64
+	stop := out.everySecond(func() string {
+		return fmt.Sprintf("read back %d of %d", checked.Load(), figures.Acknowledged)
+	})
+	checker := loadtest.Checker{Client: client, Progress: checked.Store}
+	findings, err := checker.Check(ctx, entries)
+	stop()
+	if err != nil {
+		return err
+	}
+	verdict := loadtest.Verdict{Figures: figures, Findings: findings}
+	if s.JSON {
+		err = json.NewEncoder(out.stdout).Encode(verdict)
+	} else {
+		err = verdict.WriteText(out.stdout)
+	}
+	if err == nil && !verdict.Right() {
+		return errNotRight
+	}
+	return err
+}
+
+// loopback says whether host is this machine, without asking a name server.
+func loopback(host string) bool {
+	return host == "localhost" || net.ParseIP(host).IsLoopback()
+}

@@ -1,0 +1,82 @@
+// Command loadtest makes links on a running service at a constant rate, reads every
+// one back, and says whether the service kept its word; see `loadtest --help`.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+// The exit statuses.
+const (
+	exitRight    = 0
+	exitNotRight = 1 // a guarantee was broken, or requests failed
+	exitNotRun   = 2
+)
+
+// errNotRight is the error of a command that has printed its verdict, and the verdict
+// is bad.
+var errNotRight = errors.New("not all right")
+
+// version is set by the linker.
+var version = "unknown"
+
+// flags is the command line.
+type flags struct {
+	Version kong.VersionFlag `help:"Print the commit that this was built from."`
+
+	Run   runFlags   `cmd:"" help:"Make links at a constant rate, then read every one back."`
+	Check checkFlags `cmd:"" help:"Read back every link that the journal of an earlier run says was acknowledged."`
+}
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// run gives the exit status. The verdict goes to stdout, everything else to stderr.
+func run(args []string, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// The first signal ends the load; a second one, during the check, ends the program.
+	defer context.AfterFunc(ctx, stop)()
+
+	err := execute(ctx, args, output{stdout, stderr})
+	switch {
+	case err == nil:
+		return exitRight
+	case errors.Is(err, errNotRight):
+		return exitNotRight
+	}
+	_, _ = fmt.Fprintln(stderr, "loadtest:", err) // when that fails nobody is left to tell
+	return exitNotRun
+}
+
+func execute(ctx context.Context, args []string, out output) error {
+	var f flags
+	told := false // --help or --version: Parse goes on, but there is nothing more to do
+	parser, err := kong.New(&f,
+		kong.Name("loadtest"),
+		kong.Description("Judges a URL shortener from outside. Exit status: 0 all right, 1 a guarantee was broken or requests failed, 2 it could not run."),
+		kong.Vars{"version": version},
+		kong.Writers(out.stdout, out.stderr),
+		kong.Exit(func(int) { told = true }),
+	)
+	if err != nil {
+		return err
+	}
+	command, err := parser.Parse(args)
+	switch {
+	case told:
+		return nil
+	case err != nil:
+		return fmt.Errorf("%w; loadtest --help tells all", err)
+	case command.Command() == "run":
+		return f.Run.execute(ctx, out)
+	}
+	return f.Check.execute(ctx, out)
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"keypool/loadtest"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// start serves links from a map until the test ends. A service that forgets
+// acknowledges links and does not keep them; one that is ill is so by its own word.
+func start(t *testing.T, forgets, ill bool) string {
+	t.Helper()
+	var links sync.Map
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		if ill {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+	mux.HandleFunc("POST /shorten", func(w http.ResponseWriter, r *http.Request) {
+		var link struct{ URL string }
+		if err := json.NewDecoder(r.Body).Decode(&link); err != nil {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		code := fmt.Sprintf("%x", strings.TrimPrefix(link.URL, "https://loadtest.example/"))
+		if !forgets {
+			links.Store(code, link.URL)
+		}
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprintf(w, `{"code":%q}`, code)
+	})
+	mux.HandleFunc("GET /{code}", func(w http.ResponseWriter, r *http.Request) {
+		url, ok := links.Load(r.PathValue("code"))
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Location", url.(string))
+		w.WriteHeader(http.StatusFound)
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func TestExitStatus(t *testing.T) {
+	t.Parallel()
+	honest, forgetful := start(t, false, false), start(t, true, false)
+	journal := filepath.Join(t.TempDir(), "journal")
+	small := func(args ...string) []string { // a run of twenty creations
+		return append([]string{"run", "--rate=200", "--duration=100ms"}, args...)
+	}
+	// In this order: later rows use the journal of earlier ones.
+	tests := []struct {
+		name   string
+		args   []string
+		status int
+		stdout string
+		stderr string
+	}{
+		{"help", []string{"--help"}, 0, "Exit status: 0 all right", ""},
+		{"version", []string{"--version"}, 0, version, ""},
+		{"all right", small("--target", honest, "--journal", journal), 0, "read back     20", ""},
+		{"lost links", small("--target", forgetful), 1, "lost          20", ""},
+		{"as JSON", small("--target", forgetful, "--json"), 1, `"lost":20`, ""},
+		{"journal exists", small("--target", honest, "--journal", journal), 2, "", "file exists"},
+		{"check later", []string{"check", "--target", honest, journal}, 0, "read back     20", ""},
+		{"check elsewhere", []string{"check", "--target", forgetful, journal}, 1, "lost          20", ""},
+		{"check nothing", []string{"check", "--target", honest, journal + "2"}, 2, "", "no such file"},
+		{"no target", []string{"run"}, 2, "", "--target"},
+		{"not a URL", []string{"run", "--target", "localhost:8080"}, 2, "", "--target"},
+		{"another machine", []string{"run", "--target", "http://192.0.2.1:8080"}, 2, "", "--yes"},
+		{"nobody there", []string{"run", "--target", "http://127.0.0.1:1"}, 2, "", "not well"},
+		{"not well", []string{"run", "--target", start(t, false, true)}, 2, "", "503"},
+		{"no rate", []string{"run", "--target", honest, "--rate=0"}, 2, "", "above 0"},
+		{"rate that is no number", []string{"run", "--target", honest, "--rate=NaN"}, 2, "", "above 0"},
+	}
+	for _, tt := range tests {
+		var stdout, stderr strings.Builder
+		status := run(tt.args, &stdout, &stderr)
+		if status != tt.status || !strings.Contains(stdout.String(), tt.stdout) || !strings.Contains(stderr.String(), tt.stderr) {
+			t.Errorf("%s: exit status %d, want %d with %q and %q; it said:\n%s%s",
+				tt.name, status, tt.status, tt.stdout, tt.stderr, &stdout, &stderr)
+		}
+	}
+}
+
+func TestLoopback(t *testing.T) {
+	t.Parallel()
+	for host, want := range map[string]bool{
+		"localhost": true, "127.0.0.1": true, "127.8.9.1": true, "::1": true,
+		"": false, "0.0.0.0": false, "10.0.0.1": false, "localhost.example.com": false, "example.com": false,
+	} {
+		if got := loopback(host); got != want {
+			t.Errorf("loopback(%q) = %v", host, got)
+		}
+	}
+}
+
+func TestProgress(t *testing.T) {
+	t.Parallel()
+	got := progress(loadtest.Figures{Sent: 3, Acknowledged: 2, Unknown: 1})
+	if want := "sent 3  acknowledged 2  refused 0  unknown 1  unsent 0"; !strings.HasPrefix(got, want) {
+		t.Errorf("got %q, want it to begin with %q", got, want)
+	}
+}

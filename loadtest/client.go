@@ -1,0 +1,135 @@
+package loadtest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+const (
+	// maxAnswer bounds what is read of an answer, in bytes.
+	maxAnswer = 64 << 10
+	// idleTimeout is shorter than that of any server, which could otherwise close a
+	// connection at the very moment it is used again and turn out not to be at fault.
+	idleTimeout = 2 * time.Second
+)
+
+// Client makes and reads links. It keeps connections alive, never sends a creation
+// twice, never goes where a redirect points, and uses no proxy. It may be used
+// concurrently.
+type Client struct {
+	service   string // without a slash at the end
+	timeout   time.Duration
+	transport *http.Transport
+}
+
+// NewClient makes a client of a service such as http://127.0.0.1:8080, that gives up on
+// a request after timeout, 0 for [DefaultTimeout].
+func NewClient(service string, timeout time.Duration) *Client {
+	if timeout == 0 {
+		timeout = DefaultTimeout
+	}
+	return &Client{
+		service: strings.TrimSuffix(service, "/"),
+		timeout: timeout,
+		transport: &http.Transport{
+			DialContext:         (&net.Dialer{Timeout: timeout}).DialContext,
+			MaxIdleConnsPerHost: DefaultInFlight,
+			IdleConnTimeout:     idleTimeout,
+			DisableCompression:  true,
+		},
+	}
+}
+
+// Close closes the connections that are idle.
+func (c *Client) Close() { c.transport.CloseIdleConnections() }
+
+// Create asks once for a link to target and says what came of it.
+func (c *Client) Create(ctx context.Context, target string) Outcome {
+	body, err := json.Marshal(map[string]string{"url": target})
+	if err != nil {
+		return Outcome{State: Unsent, Detail: err.Error()}
+	}
+	status, _, answer, err := c.do(ctx, http.MethodPost, "/shorten", body)
+	switch {
+	case unreached(err):
+		return Outcome{State: Unsent, Detail: err.Error()}
+	case err != nil:
+		return Outcome{State: Unknown, Detail: err.Error()}
+	case status == http.StatusCreated:
+		return Outcome{State: Acknowledged, Code: codeOf(answer)}
+	case status >= 400:
+		return Outcome{State: Refused, Detail: statusText(status)}
+	}
+	return Outcome{State: Unknown, Detail: statusText(status) + " is no answer to a creation"}
+}
+
+// Follow asks for code and returns the status and the Location that came.
+func (c *Client) Follow(ctx context.Context, code string) (status int, location string, err error) {
+	status, header, _, err := c.do(ctx, http.MethodGet, "/"+url.PathEscape(code), nil)
+	return status, header.Get("Location"), err
+}
+
+// Healthy fails when the service does not answer, or says that it is not well.
+func (c *Client) Healthy(ctx context.Context) error {
+	status, _, _, err := c.do(ctx, http.MethodGet, "/healthz", nil)
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("GET /healthz: %s", statusText(status))
+	}
+	return err
+}
+
+// do sends one request and reads the whole answer.
+func (c *Client) do(ctx context.Context, method, path string, body []byte) (int, http.Header, []byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, c.service+path, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	req.Header.Set("Accept", "application/json")
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	// Without it the transport cannot send the body again, and does not try.
+	req.GetBody = nil
+	res, err := c.transport.RoundTrip(req)
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if err != nil {
+		return 0, nil, nil, fmt.Errorf("read the answer: %w", err)
+	}
+	return res.StatusCode, res.Header, answer, nil
+}
+
+// unreached says that a request failed before there was a connection to send it on.
+func unreached(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial"
+}
+
+// codeOf reads the code from the answer to a creation, empty when there is none.
+func codeOf(answer []byte) string {
+	var link struct {
+		Code string `json:"code"`
+	}
+	if json.Unmarshal(answer, &link) != nil {
+		return ""
+	}
+	return link.Code
+}
+
+func statusText(status int) string {
+	return fmt.Sprintf("%d %s", status, http.StatusText(status))
+}

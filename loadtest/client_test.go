@@ -1,0 +1,94 @@
+package loadtest
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func TestCreateOutcomes(t *testing.T) {
+	t.Parallel()
+	status := func(code int, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(code)
+			fmt.Fprint(w, body)
+		}
+	}
+	tests := []struct {
+		name   string
+		answer http.HandlerFunc
+		want   State
+		code   string
+	}{
+		{"created", status(201, `{"code":"abc"}`), Acknowledged, "abc"},
+		{"created without a body", status(201, ""), Acknowledged, ""},
+		{"existing link", status(200, `{"code":"abc"}`), Unknown, ""},
+		{"redirect", func(w http.ResponseWriter, _ *http.Request) { redirect(w, "/elsewhere") }, Unknown, ""},
+		{"bad request", status(400, ""), Refused, ""},
+		{"unavailable", status(503, ""), Refused, ""},
+		{"broken before the answer", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, Unknown, ""},
+		{"broken within the answer", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "100")
+			status(201, `{"code":"abc"}`)(w, nil)
+			panic(http.ErrAbortHandler)
+		}, Unknown, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var requests atomic.Int64
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if requests.Add(1) > 1 {
+					tt.answer(w, r)
+					return
+				}
+				status(http.StatusOK, "")(w, r) // opens the connection that is then used again
+			}))
+			t.Cleanup(server.Close)
+			client := NewClient(server.URL, 0)
+			t.Cleanup(client.Close)
+			if err := client.Healthy(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			got := client.Create(t.Context(), "https://loadtest.example/")
+			if got.State != tt.want || got.Code != tt.code {
+				t.Errorf("got %+v, want %s %q", got, tt.want, tt.code)
+			}
+			if n := requests.Load(); n != 2 {
+				t.Errorf("the creation was sent %d times", n-1)
+			}
+		})
+	}
+}
+
+func TestCreateGivesUp(t *testing.T) {
+	t.Parallel()
+	hung := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hung }))
+	t.Cleanup(server.Close)
+	t.Cleanup(func() { close(hung) }) // before the server, which waits for its handlers
+	client := NewClient(server.URL, 50*time.Millisecond)
+	t.Cleanup(client.Close)
+	if got := client.Create(t.Context(), "https://loadtest.example/"); got.State != Unknown {
+		t.Errorf("got %+v of a service that hangs, want unknown", got)
+	}
+}
+
+func TestCreateUnsent(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil { // nobody listens there any more
+		t.Fatal(err)
+	}
+	client := NewClient("http://"+l.Addr().String(), 0)
+	if got := client.Create(t.Context(), "https://loadtest.example/"); got.State != Unsent {
+		t.Errorf("got %+v of a service that is not there, want unsent", got)
+	}
+}

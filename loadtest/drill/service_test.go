@@ -1,0 +1,184 @@
+//go:build drill
+
+package drill
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"keypool/loadtest"
+)
+
+// stopLimit is what an orderly stop may take.
+const stopLimit = 10 * time.Second
+
+// service is a program with listeners, which can be ended and started again: the
+// server, or the worker.
+type service struct {
+	t        *testing.T
+	program  string
+	dir      string // its working directory
+	settings []string
+	url      string // public; nobody listens there for a worker
+	admin    string
+	client   *loadtest.Client
+	prober   *http.Client // for the admin listener
+
+	*process // the latest run
+}
+
+// newServer makes a server with the settings ("NAME=value"); it does not run yet.
+func newServer(t *testing.T, settings ...string) *service {
+	t.Helper()
+	return newService(t, "shortener", settings)
+}
+
+// newWorker makes a worker with the settings; it does not run yet.
+func newWorker(t *testing.T, settings ...string) *service {
+	t.Helper()
+	return newService(t, "kgs", settings)
+}
+
+func newService(t *testing.T, program string, settings []string) *service {
+	t.Helper()
+	public, admin := freeAddr(t), freeAddr(t)
+	s := &service{
+		t:        t,
+		program:  program,
+		dir:      t.TempDir(),
+		settings: append([]string{"LISTEN_ADDR=" + public, "ADMIN_ADDR=" + admin}, settings...),
+		url:      "http://" + public,
+		admin:    "http://" + admin,
+		client:   loadtest.NewClient("http://"+public, 0),
+		// A connection for each request: there is none to go stale in a kill.
+		prober: &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}},
+	}
+	t.Cleanup(s.client.Close)
+	t.Cleanup(func() {
+		if t.Failed() && s.process != nil {
+			t.Logf("%s at %s said:\n%s", program, admin, s.tail())
+		}
+	})
+	return s
+}
+
+// launch starts the program without waiting for it.
+func (s *service) launch() {
+	s.t.Helper()
+	s.process = startProcess(s.t, command(s.dir, s.program, s.settings), filepath.Join(s.dir, "stderr"))
+}
+
+// start starts the program and waits until it says that it is ready.
+func (s *service) start() {
+	s.t.Helper()
+	s.launch()
+	s.awaitReady()
+}
+
+func (s *service) awaitReady() {
+	s.t.Helper()
+	await(s.t, patient, s.program+" is ready", func() bool {
+		if s.ended() {
+			s.t.Fatalf("%s ended at start with status %d", s.program, s.exit(patient))
+		}
+		res, err := s.get("/readyz")
+		if err != nil {
+			return false
+		}
+		defer res.Body.Close()
+		return res.StatusCode == http.StatusOK
+	})
+}
+
+// stop ends the program in order, and fails the test when that is not the end of it.
+func (s *service) stop() {
+	s.t.Helper()
+	s.signal(syscall.SIGTERM)
+	if status := s.exit(stopLimit); status != 0 {
+		s.t.Errorf("%s ended with status %d after SIGTERM; it said:\n%s", s.program, status, s.tail())
+	}
+}
+
+// restart stops the program in order and starts it again.
+func (s *service) restart() {
+	s.t.Helper()
+	s.stop()
+	s.start()
+}
+
+// get asks the admin listener.
+func (s *service) get(path string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.admin+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	return s.prober.Do(req)
+}
+
+// status is what a drill reads of /status.
+type status struct {
+	State    string `json:"state"`
+	Pool     *int64 `json:"pool_keys"`
+	Capacity *int64 `json:"capacity_keys"`
+	Breaker  string `json:"breaker"`
+	Epoch    *int64 `json:"epoch"`
+}
+
+func (s *service) status() status {
+	s.t.Helper()
+	res, err := s.get("/status")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var got status
+	if err := json.NewDecoder(res.Body).Decode(&got); err != nil {
+		s.t.Fatalf("GET /status: %v", err)
+	}
+	return got
+}
+
+// full says that the pool is filled: the refill begins below nine tenths.
+func (st status) full() bool {
+	return st.State == "ok" && st.Pool != nil && st.Capacity != nil && *st.Pool >= *st.Capacity*9/10
+}
+
+// epoch is that of the pool, -1 while it is unknown.
+func (st status) epoch() int64 {
+	if st.Epoch == nil {
+		return -1
+	}
+	return *st.Epoch
+}
+
+// accounts is what a drill reads of `audit --json`.
+type accounts struct {
+	Closes    bool             `json:"closes"`
+	Linked    int64            `json:"linked"`
+	Abandoned map[string]int64 `json:"abandoned"`
+}
+
+// audit closes the accounts and fails the test when they do not close.
+func (s *service) audit() accounts {
+	s.t.Helper()
+	cmd := command(s.dir, "shortener", s.settings, "audit", "--json")
+	text, err := cmd.Output()
+	var failed *exec.ExitError
+	if errors.As(err, &failed) {
+		s.t.Errorf("audit ended with status %d:\n%.4000s\n%s", failed.ExitCode(), text, failed.Stderr)
+	} else if err != nil {
+		s.t.Fatal(err)
+	}
+	var got accounts
+	if err := json.Unmarshal(text, &got); err != nil {
+		s.t.Fatalf("audit --json: %v in:\n%.4000s", err, text)
+	}
+	s.t.Logf("audit: linked %d, abandoned %v", got.Linked, got.Abandoned)
+	return got
+}

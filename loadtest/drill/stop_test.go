@@ -1,0 +1,140 @@
+//go:build drill
+
+package drill
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"keypool/internal/testenv"
+	"keypool/loadtest"
+)
+
+// The server on SQLite is stopped in order under load.
+func TestOrderlyStopEmbedded(t *testing.T) {
+	database := filepath.Join(t.TempDir(), "shortener.db")
+	orderlyStop(t, newServer(t, "DATABASE_URL=sqlite:"+database), sqliteCensus(database))
+}
+
+// The same with Postgres and a pool in Redis.
+func TestOrderlyStopPostgres(t *testing.T) {
+	postgres, redis := testenv.StartPostgres(t), testenv.StartRedis(t)
+	server := newServer(t, "DATABASE_URL="+postgres.URL, "REDIS_URL="+redis.URL)
+	orderlyStop(t, server, postgresCensus(postgres.URL))
+}
+
+func orderlyStop(t *testing.T, server *service, census loadtest.Census) {
+	t.Helper()
+	server.start()
+	load := newTraffic(t, server)
+	load.start(500)
+	load.awaitMore(int64(times(2000)))
+	halves := make([]*halfSent, 8)
+	for i := range halves {
+		halves[i] = sendHalf(t, server)
+	}
+
+	signalled := time.Now()
+	server.signal(syscall.SIGTERM)
+	await(t, stopLimit, "new connections are refused", func() bool {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(server.url, "http://"))
+		if err == nil {
+			err = conn.Close()
+			return false
+		}
+		return true
+	})
+	for _, h := range halves {
+		if got := h.sendRest(); got != http.StatusCreated {
+			t.Errorf("a request that was under way at SIGTERM was answered with %d, want 201", got)
+		}
+	}
+	if status := server.exit(stopLimit); status != 0 {
+		t.Errorf("exit status %d after SIGTERM", status)
+	}
+	t.Logf("stopped after %v", time.Since(signalled))
+	load.stop()
+	for _, e := range load.journal.Entries() {
+		if e.State != loadtest.Acknowledged && e.At.Before(signalled.Add(-onItsWay)) {
+			t.Errorf("creation %d, sent %v before SIGTERM: %s: %s", e.N, signalled.Sub(e.At), e.State, e.Detail)
+		}
+	}
+	if got := server.audit(); len(got.Abandoned) > 0 {
+		t.Errorf("an orderly stop abandoned keys: %v", got.Abandoned)
+	}
+	server.start()
+	judge(t, server, census, load)
+	server.stop()
+	server.audit()
+}
+
+// onItsWay is how long a request may be between the client's send and the server's
+// read; one that the server has not seen when it closes the connection is lost.
+const onItsWay = 250 * time.Millisecond
+
+// halfSent is a creation that the server has begun to read and waits for the rest of.
+type halfSent struct {
+	t    *testing.T
+	conn net.Conn
+	in   *bufio.Reader
+	rest string
+}
+
+// sendHalf sends the head of a creation and half its body, and returns when the server
+// has said that it wants the body (RFC 9110, section 10.1.1).
+func sendHalf(t *testing.T, s *service) *halfSent {
+	t.Helper()
+	addr := strings.TrimPrefix(s.url, "http://")
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() }) // closed already, or of no interest any more
+	if err := conn.SetDeadline(time.Now().Add(patient)); err != nil {
+		t.Fatal(err)
+	}
+	const body = `{"url":"https://example.com/half"}`
+	h := &halfSent{t: t, conn: conn, in: bufio.NewReader(conn), rest: body[len(body)/2:]}
+	h.write(fmt.Sprintf("POST /shorten HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n"+
+		"Content-Length: %d\r\nExpect: 100-continue\r\n\r\n", addr, len(body)))
+	line, err := h.in.ReadString('\n')
+	if err != nil || !strings.HasPrefix(line, "HTTP/1.1 100 ") {
+		t.Fatalf("the server answers %q to the head of a request, error %v; want 100", line, err)
+	}
+	if _, err := h.in.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	h.write(body[:len(body)/2])
+	return h
+}
+
+// sendRest completes the creation and returns the status of the answer.
+func (h *halfSent) sendRest() int {
+	h.t.Helper()
+	h.write(h.rest)
+	res, err := http.ReadResponse(h.in, nil)
+	if err != nil {
+		h.t.Errorf("no answer: %v", err)
+		return 0
+	}
+	defer res.Body.Close()
+	if _, err := io.Copy(io.Discard, res.Body); err != nil {
+		h.t.Errorf("the answer is cut off: %v", err)
+	}
+	return res.StatusCode
+}
+
+func (h *halfSent) write(text string) {
+	h.t.Helper()
+	if _, err := io.WriteString(h.conn, text); err != nil {
+		h.t.Errorf("send: %v", err)
+	}
+}

@@ -1,0 +1,116 @@
+package loadtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Figures counts creations by what became of them.
+type Figures struct {
+	Sent         int64   `json:"sent"` // all but the unsent
+	Acknowledged int64   `json:"acknowledged"`
+	Refused      int64   `json:"refused"`
+	Unknown      int64   `json:"unknown"`
+	Unsent       int64   `json:"unsent"`
+	Latency      Latency `json:"latency,omitzero"` // of what was sent
+}
+
+// Failed is how many creations did not get a link, by all their client knows.
+func (f Figures) Failed() int64 { return f.Refused + f.Unknown + f.Unsent }
+
+// count adds n creations that ended in state; one without an outcome is unknown.
+func (f *Figures) count(state State, n int64) {
+	switch state {
+	case Acknowledged:
+		f.Acknowledged += n
+	case Refused:
+		f.Refused += n
+	case Unsent:
+		f.Unsent += n
+		return
+	case Unknown, Intended:
+		f.Unknown += n
+	}
+	f.Sent += n
+}
+
+// Count tallies entries; it knows no latencies.
+func Count(entries []Entry) Figures {
+	var f Figures
+	for _, e := range entries {
+		f.count(e.State, 1)
+	}
+	return f
+}
+
+// Latency is how long creations took, from the intended start to the whole answer or
+// to the end of hope for one.
+type Latency struct {
+	P50, P99, P999, Max time.Duration
+}
+
+// MarshalJSON writes milliseconds.
+func (l Latency) MarshalJSON() ([]byte, error) {
+	return json.Marshal(map[string]float64{
+		"p50_ms": milliseconds(l.P50), "p99_ms": milliseconds(l.P99),
+		"p999_ms": milliseconds(l.P999), "max_ms": milliseconds(l.Max),
+	})
+}
+
+func (l Latency) String() string {
+	return fmt.Sprintf("p50 %.1f ms, p99 %.1f ms, p99.9 %.1f ms, max %.1f ms",
+		milliseconds(l.P50), milliseconds(l.P99), milliseconds(l.P999), milliseconds(l.Max))
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// The range of the histogram, in microseconds, and its precision in decimal digits.
+// What is longer counts as the longest.
+const (
+	shortest = 1
+	longest  = int64(10 * time.Minute / time.Microsecond)
+	digits   = 3
+)
+
+// Recorder collects figures while a load runs; the same one may serve several runs.
+// It may be used concurrently.
+type Recorder struct {
+	mu        sync.Mutex
+	figures   Figures // without the latencies
+	latencies *hdrhistogram.Histogram
+}
+
+// NewRecorder makes a recorder of nothing yet.
+func NewRecorder() *Recorder {
+	return &Recorder{latencies: hdrhistogram.New(shortest, longest, digits)}
+}
+
+func (r *Recorder) add(state State, latency time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.figures.count(state, 1)
+	if state == Unsent {
+		return // it would flatter: no connection is had in no time
+	}
+	// It fails only for values out of range, which there are none of.
+	_ = r.latencies.RecordValue(min(max(latency.Microseconds(), shortest), longest))
+}
+
+// Figures is what was recorded so far.
+func (r *Recorder) Figures() Figures {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f := r.figures
+	if f.Sent == 0 {
+		return f
+	}
+	at := func(percentile float64) time.Duration {
+		return time.Duration(r.latencies.ValueAtPercentile(percentile)) * time.Microsecond
+	}
+	f.Latency = Latency{P50: at(50), P99: at(99), P999: at(99.9), Max: at(100)}
+	return f
+}

@@ -1,0 +1,60 @@
+package loadtest
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestRecorder(t *testing.T) {
+	t.Parallel()
+	r := NewRecorder()
+	for ms := range 1000 {
+		r.add(Acknowledged, time.Duration(ms+1)*time.Millisecond)
+	}
+	r.add(Unknown, time.Hour)
+	r.add(Refused, 0)
+	r.add(Unsent, 0)
+	got := r.Figures()
+	counts := got
+	counts.Latency = Latency{}
+	if diff := cmp.Diff(Figures{Sent: 1002, Acknowledged: 1000, Refused: 1, Unknown: 1, Unsent: 1}, counts); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	// The histogram keeps three digits.
+	near := func(got, want time.Duration) bool { return got >= want && got <= want+want/500 }
+	l := got.Latency
+	if !near(l.P50, 500*time.Millisecond) || !near(l.P99, 991*time.Millisecond) || !near(l.P999, time.Second) || !near(l.Max, 10*time.Minute) {
+		t.Errorf("latency %v, want 500 ms, 991 ms, 1 s and 10 min", l)
+	}
+}
+
+func TestVerdictForms(t *testing.T) {
+	t.Parallel()
+	v := Verdict{
+		Figures:  Figures{Sent: 3, Acknowledged: 2, Refused: 1, Latency: Latency{P50: 1500 * time.Microsecond, Max: time.Second}},
+		Findings: Findings{Checked: 2, Lost: 1, Reports: []string{"x is lost"}},
+	}
+	var text strings.Builder
+	if err := v.WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"acknowledged  2\n", "p50 1.5 ms", "  x is lost\n", "NOT RIGHT: 1 creations failed, 1 findings"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("the text has no %q:\n%s", want, text.String())
+		}
+	}
+	got, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"sent":3,"acknowledged":2,"refused":1,"unknown":0,"unsent":0,` +
+		`"latency":{"max_ms":1000,"p50_ms":1.5,"p999_ms":0,"p99_ms":0},` +
+		`"checked":2,"lost":1,"wrong":0,"twice":0,"unread":0,"reports":["x is lost"]}`
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

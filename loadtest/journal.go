@@ -1,0 +1,135 @@
+package loadtest
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// State is what became of a creation, as far as its client can know.
+type State string
+
+// The states. An entry is Intended until its outcome is known; in a journal that was
+// read back, that is as good as Unknown.
+const (
+	Intended     State = "intended"
+	Acknowledged State = "acknowledged" // 201: the service promised the link
+	Refused      State = "refused"      // 4xx or 5xx
+	Unknown      State = "unknown"      // sent, perhaps in part, and no answer that makes sense: the link may exist
+	Unsent       State = "unsent"       // not a byte left: no connection, or too many requests in flight
+)
+
+// Outcome is what a client saw of one creation.
+type Outcome struct {
+	State  State
+	Code   string // of an acknowledged one; empty when the answer named none
+	Detail string // of any other, why
+}
+
+// Entry is the record of one creation.
+type Entry struct {
+	N   int       // counts from 0
+	URL string    // used by this creation alone
+	At  time.Time // of the intent
+	Outcome
+}
+
+// Journal records creations, in memory and line by line in a file. A line is handed to
+// the kernel before the call returns, so nothing is lost with this process; with the
+// machine, the last seconds may be. It may be used concurrently.
+type Journal struct {
+	prefix string // of its URLs, and of no other journal's
+
+	mu      sync.Mutex
+	w       io.Writer // os.File: one write(2) a line
+	closer  io.Closer
+	entries []Entry
+}
+
+// CreateJournal makes the journal in a new file at path; one that exists is left alone
+// and is an error. With an empty path the journal is in memory only.
+func CreateJournal(path string) (*Journal, error) {
+	if path == "" {
+		return newJournal(io.Discard, nil), nil
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("create the journal: %w", err)
+	}
+	return newJournal(f, f), nil
+}
+
+func newJournal(w io.Writer, closer io.Closer) *Journal {
+	// The path names the run and the creation, so that wherever a redirect leads one can
+	// tell whose it is. The query has what a careless service would normalise.
+	return &Journal{prefix: "https://loadtest.example/" + rand.Text() + "/", w: w, closer: closer}
+}
+
+// Intend begins an entry. Only when it returns without an error may the request be sent.
+func (j *Journal) Intend() (Entry, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	n := len(j.entries)
+	e := Entry{
+		N:       n,
+		URL:     j.prefix + strconv.Itoa(n) + "?b=%2f&a=Z",
+		At:      time.Now(),
+		Outcome: Outcome{State: Intended},
+	}
+	if err := j.write(e.At, n, Intended, e.URL); err != nil {
+		return Entry{}, err
+	}
+	j.entries = append(j.entries, e)
+	return e, nil
+}
+
+// Settle ends entry n with its outcome. An entry is settled once.
+func (j *Journal) Settle(n int, o Outcome) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if was := j.entries[n].State; was != Intended {
+		return fmt.Errorf("creation %d is settled already: %s", n, was)
+	}
+	j.entries[n].Outcome = o
+	return j.write(time.Now(), n, o.State, o.Code+o.Detail) // one of the two is empty
+}
+
+// write appends a line; text may come from the service and is quoted.
+func (j *Journal) write(at time.Time, n int, state State, text string) error {
+	line := at.UTC().AppendFormat(make([]byte, 0, 128), time.RFC3339Nano)
+	line = append(line, ' ')
+	line = strconv.AppendInt(line, int64(n), 10)
+	line = append(line, ' ')
+	line = append(line, state...)
+	line = append(line, ' ')
+	line = strconv.AppendQuote(line, text)
+	line = append(line, '\n')
+	if _, err := j.w.Write(line); err != nil {
+		return fmt.Errorf("write the journal: %w", err)
+	}
+	return nil
+}
+
+// Entries is a copy of what was recorded so far, in the order of N.
+func (j *Journal) Entries() []Entry {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.entries)
+}
+
+// Close closes the file; what is in memory stays.
+func (j *Journal) Close() error {
+	if j.closer == nil {
+		return nil
+	}
+	if err := j.closer.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
+		return fmt.Errorf("close the journal: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,190 @@
+package loadtest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// brief is a schedule of fifty creations.
+var brief = Schedule{Rate: 1000, Duration: 50 * time.Millisecond}
+
+// judge runs the brief schedule against a service and checks what it made.
+func judge(t *testing.T, client *Client) Verdict {
+	t.Helper()
+	journal, err := CreateJournal("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorder := NewRecorder()
+	if err := NewLoad(client, journal, 0).Run(t.Context(), brief, recorder); err != nil {
+		t.Fatal(err)
+	}
+	checker := Checker{Client: client, Patience: time.Millisecond}
+	findings, err := checker.Check(t.Context(), journal.Entries())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(Count(journal.Entries()), recorder.Figures(), cmpopts.IgnoreFields(Figures{}, "Latency")); diff != "" {
+		t.Errorf("journal and recorder disagree:\n%s", diff)
+	}
+	return Verdict{Figures: recorder.Figures(), Findings: findings}
+}
+
+func all(int) bool       { return true }
+func seventh(n int) bool { return n == 7 }
+func sixthTwice(n int) string { // creations 6 and 7 get the same code
+	if n == 7 {
+		n = 6
+	}
+	return string(rune('A'+n/26)) + string(rune('a'+n%26))
+}
+
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	answered := func(status int) func(http.ResponseWriter, *http.Request, string) {
+		return func(w http.ResponseWriter, r *http.Request, url string) {
+			if path.Base(r.URL.Path) != "000007" {
+				redirect(w, url)
+				return
+			}
+			w.Header().Set("Location", strings.Replace(url, "%2f", "%2F", 1))
+			w.WriteHeader(status)
+		}
+	}
+	tests := []struct {
+		name    string
+		service *service
+		figures Figures // of fifty creations
+		found   Findings
+	}{
+		{"honest", &service{}, Figures{Acknowledged: 50}, Findings{Checked: 50}},
+		{"one lost", &service{forget: seventh}, Figures{Acknowledged: 50}, Findings{Checked: 50, Lost: 1}},
+		{"all lost", &service{forget: all}, Figures{Acknowledged: 50}, Findings{Checked: 50, Lost: 50}},
+		{"code given again, the first link stays", &service{code: sixthTwice, keepFirst: true},
+			Figures{Acknowledged: 50}, Findings{Checked: 50, Twice: 1, Wrong: 1}},
+		{"code given again, the second link wins", &service{code: sixthTwice},
+			Figures{Acknowledged: 50}, Findings{Checked: 50, Twice: 1, Wrong: 1}},
+		{"one code for all", &service{code: func(int) string { return "same" }},
+			Figures{Acknowledged: 50}, Findings{Checked: 50, Twice: 49, Wrong: 49}},
+		{"no code named", &service{code: func(int) string { return "" }},
+			Figures{Acknowledged: 50}, Findings{Checked: 50, Wrong: 50}},
+		{"target not byte for byte", &service{follow: answered(302)},
+			Figures{Acknowledged: 50}, Findings{Checked: 50, Wrong: 1}},
+		{"another kind of redirect", &service{follow: answered(301)},
+			Figures{Acknowledged: 50}, Findings{Checked: 50, Wrong: 1}},
+		{"gone", &service{follow: answered(410)}, Figures{Acknowledged: 50}, Findings{Checked: 50, Lost: 1}},
+		{"never says", &service{follow: answered(503)}, Figures{Acknowledged: 50}, Findings{Checked: 50, Unread: 1}},
+		{"refuses", &service{refuse: seventh}, Figures{Acknowledged: 49, Refused: 1}, Findings{Checked: 49}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got := judge(t, tt.service.start(t))
+			tt.figures.Sent = 50
+			want := Verdict{tt.figures, tt.found}
+			ignore := cmp.Options{cmpopts.IgnoreFields(Figures{}, "Latency"), cmpopts.IgnoreFields(Findings{}, "Reports")}
+			if diff := cmp.Diff(want, got, ignore); diff != "" {
+				t.Errorf("verdict (-want +got):\n%s", diff)
+			}
+			if want := tt.name == "honest"; got.Right() != want {
+				t.Errorf("Right() = %v, want %v", got.Right(), want)
+			}
+			if reported := len(got.Reports); int64(reported) != min(got.Broken(), maxReports) {
+				t.Errorf("%d findings in words for %d", reported, got.Broken())
+			}
+		})
+	}
+}
+
+// What does not fit is a failure, not a request less.
+func TestLoadBoundsRequestsInFlight(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		<-release
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	t.Cleanup(server.Close)
+	client := NewClient(server.URL, 0)
+	t.Cleanup(client.Close)
+	journal := newJournal(io.Discard, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+
+	recorder := NewRecorder()
+	done := make(chan error)
+	go func() { done <- NewLoad(client, journal, 2).Run(ctx, Schedule{Rate: 1000}, recorder) }()
+	eventually(t, func() bool { return recorder.Figures().Unsent >= 3 })
+	cancel()
+	close(release)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	got := recorder.Figures()
+	if got.Sent < 2 || got.Unsent < 3 || got.Sent+got.Unsent != int64(len(journal.Entries())) {
+		t.Errorf("%+v for %d entries; want 2 in flight and the others unsent", got, len(journal.Entries()))
+	}
+}
+
+// The end of the schedule's context leaves no request without its answer.
+func TestLoadFinishesWhatItSent(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		cancel()
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	t.Cleanup(server.Close)
+	client := NewClient(server.URL, 0)
+	t.Cleanup(client.Close)
+	recorder := NewRecorder()
+	if err := NewLoad(client, newJournal(io.Discard, nil), 0).Run(ctx, Schedule{Rate: 1000}, recorder); err != nil {
+		t.Fatal(err)
+	}
+	if got := recorder.Figures(); got.Sent == 0 || got.Refused != got.Sent {
+		t.Errorf("%+v; want every request that was sent to be refused", got)
+	}
+}
+
+// Without a journal there is no telling afterwards, so nothing may be sent.
+func TestLoadSendsNothingUnrecorded(t *testing.T) {
+	t.Parallel()
+	var requests atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests.Add(1) }))
+	t.Cleanup(server.Close)
+	client := NewClient(server.URL, 0)
+	t.Cleanup(client.Close)
+	full := errors.New("disk full")
+	err := NewLoad(client, newJournal(failingWriter{full}, nil), 0).Run(t.Context(), brief, NewRecorder())
+	if !errors.Is(err, full) || requests.Load() != 0 {
+		t.Errorf("%d requests were sent, error %v; want none, and %v", requests.Load(), err, full)
+	}
+}
+
+type failingWriter struct{ err error }
+
+func (w failingWriter) Write([]byte) (int, error) { return 0, w.err }
+
+// eventually waits until ok is true.
+func eventually(t *testing.T, ok func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for !ok() {
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			t.Fatal("it does not come true")
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package loadtest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// record follows s and returns when each request was meant to be sent and when it was,
+// both counted from the start; send is called for each.
+func record(ctx context.Context, s Schedule, send func(n int)) (intended, actual []time.Duration, err error) {
+	start := time.Now()
+	err = s.follow(ctx, func(at time.Time) error {
+		intended = append(intended, at.Sub(start))
+		actual = append(actual, time.Since(start))
+		send(len(actual) - 1)
+		return nil
+	})
+	return intended, actual, err
+}
+
+func every(step time.Duration, n int) []time.Duration {
+	times := make([]time.Duration, n)
+	for i := range times {
+		times[i] = time.Duration(i) * step
+	}
+	return times
+}
+
+func TestScheduleKeepsTheRate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		intended, actual, err := record(t.Context(), Schedule{Rate: 100, Duration: time.Second}, func(int) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(every(10*time.Millisecond, 100), intended); diff != "" {
+			t.Errorf("intended (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(intended, actual); diff != "" {
+			t.Errorf("sent (-intended +actual):\n%s", diff)
+		}
+	})
+}
+
+// A sender that stands still omits nothing: the requests that it missed follow with the
+// times at which they were due, so that their latency holds the wait.
+func TestScheduleCatchesUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const stall = 45 * time.Millisecond
+		intended, actual, err := record(t.Context(), Schedule{Rate: 100, Duration: 100 * time.Millisecond}, func(n int) {
+			if n == 1 {
+				time.Sleep(stall) // of the synctest clock: what is tested, not a wait
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(every(10*time.Millisecond, 10), intended); diff != "" {
+			t.Errorf("intended (-want +got):\n%s", diff)
+		}
+		want := every(10*time.Millisecond, 10)
+		for n := 2; n <= 5; n++ {
+			want[n] = 10*time.Millisecond + stall
+		}
+		if diff := cmp.Diff(want, actual); diff != "" {
+			t.Errorf("sent (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestScheduleEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		_, actual, err := record(ctx, Schedule{Rate: 100}, func(n int) {
+			if n == 9 {
+				cancel()
+			}
+		})
+		if err != nil || len(actual) != 10 {
+			t.Errorf("%d requests, error %v; want 10 and none", len(actual), err)
+		}
+	})
+}
+
+func TestScheduleEndsWithAnError(t *testing.T) {
+	t.Parallel()
+	full := errors.New("full")
+	if err := brief.follow(t.Context(), func(time.Time) error { return full }); !errors.Is(err, full) {
+		t.Errorf("error %v, want %v", err, full)
+	}
+}
