@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/testcontainers/testcontainers-go"
+	tclog "github.com/testcontainers/testcontainers-go/log"
+	tcpostgres "github.com/testcontainers/testcontainers-go/modules/postgres"
+	tcredis "github.com/testcontainers/testcontainers-go/modules/redis"
+)
+
+// The images of docker-compose.yml.
+const (
+	postgresImage = "postgres:17-alpine"
+	redisImage    = "redis:7-alpine"
+)
+
+const (
+	containerTimeout = 5 * time.Minute // to pull an image and start it
+	removeTimeout    = time.Minute
+)
+
+func postgresContainer(ctx context.Context) (running, error) {
+	ctx, cancel := context.WithTimeout(ctx, containerTimeout)
+	defer cancel()
+	var args []string
+	for _, setting := range fastPostgres {
+		args = append(args, "-c", setting)
+	}
+	container, err := tcpostgres.Run(ctx, postgresImage,
+		tcpostgres.BasicWaitStrategies(),
+		testcontainers.WithCmdArgs(args...),
+		testcontainers.WithLogger(tclog.NewNoopLogger()))
+	if err != nil {
+		return running{}, errors.Join(err, remove(container))
+	}
+	url, err := container.ConnectionString(ctx, "sslmode=disable")
+	if err != nil {
+		return running{}, errors.Join(err, remove(container))
+	}
+	return running{url: url, stop: func() error { return remove(container) }}, nil
+}
+
+func redisContainer(ctx context.Context) (running, error) {
+	ctx, cancel := context.WithTimeout(ctx, containerTimeout)
+	defer cancel()
+	container, err := tcredis.Run(ctx, redisImage,
+		testcontainers.WithCmdArgs(fastRedis...),
+		testcontainers.WithLogger(tclog.NewNoopLogger()))
+	if err != nil {
+		return running{}, errors.Join(err, remove(container))
+	}
+	url, err := container.ConnectionString(ctx)
+	if err != nil {
+		return running{}, errors.Join(err, remove(container))
+	}
+	return running{url: url, stop: func() error { return remove(container) }}, nil
+}
+
+// remove takes a container and its volume down; there may be none (nil). It has a
+// context of its own, as it runs when the caller's is cancelled as well.
+func remove(container testcontainers.Container) error {
+	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
+	defer cancel()
+	return testcontainers.TerminateContainer(container, testcontainers.StopContext(ctx))
+}

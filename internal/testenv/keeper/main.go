@@ -1,0 +1,128 @@
+// Program keeper finds or starts the servers that tests use and takes them down again.
+//
+//	keeper run COMMAND [ARGUMENT...]   runs a command with TEST_DATABASE_URL and
+//	                                   TEST_REDIS_URL set; exits as the command does
+//	keeper serve postgres|redis        prints the URL of one server and keeps the server
+//	                                   until standard input ends
+//	keeper need PROGRAM...             installs what is missing of the programs
+//
+// TEST_SERVERS=env|docker|machine|apt forces one of the ways in which it looks; see ways.go.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// childGrace is how long an interrupted command may take to end.
+const childGrace = 10 * time.Second
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+func run(args []string) int {
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer cancel()
+	f := finder{log: log, forced: os.Getenv("TEST_SERVERS")}
+
+	var err error
+	status := 0
+	switch {
+	case len(args) >= 2 && args[0] == "run":
+		status, err = runWithServers(ctx, f, args[1:])
+	case len(args) == 2 && args[0] == "serve" && args[1] == postgres.name:
+		err = serve(ctx, f, postgres)
+	case len(args) == 2 && args[0] == "serve" && args[1] == redis.name:
+		err = serve(ctx, f, redis)
+	case len(args) >= 2 && args[0] == "need":
+		err = need(ctx, log, args[1:])
+	default:
+		fmt.Fprintln(os.Stderr, "usage: keeper run COMMAND... | keeper serve postgres|redis | keeper need PROGRAM...")
+		return 2
+	}
+	if err != nil {
+		log.Error("keeper failed", "error", err)
+		return 1
+	}
+	return status
+}
+
+// serve prints the server's URL and keeps the server until whoever started this
+// program closes its standard input, by intent or by dying.
+func serve(ctx context.Context, f finder, e engine) (err error) {
+	server, err := f.find(ctx, e)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, server.stop()) }()
+	if _, err := fmt.Fprintln(os.Stdout, server.url); err != nil {
+		return err
+	}
+	released := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(io.Discard, os.Stdin)
+		released <- err
+	}()
+	select {
+	case err := <-released:
+		return err
+	case <-ctx.Done(): // the reader above ends with the program
+		return nil
+	}
+}
+
+// runWithServers returns the exit status of the command.
+func runWithServers(ctx context.Context, f finder, command []string) (status int, err error) {
+	engines := []engine{postgres, redis}
+	servers := make([]running, len(engines))
+	defer func() {
+		for _, s := range servers {
+			if s.stop != nil {
+				err = errors.Join(err, s.stop())
+			}
+		}
+	}()
+	start, startCtx := errgroup.WithContext(ctx)
+	for i, e := range engines {
+		start.Go(func() (err error) {
+			servers[i], err = f.find(startCtx, e)
+			return err
+		})
+	}
+	if err := start.Wait(); err != nil {
+		return 0, err
+	}
+	env := append(os.Environ(), "TEST_SERVERS=env")
+	for i, e := range engines {
+		env = append(env, e.variable+"="+servers[i].url)
+	}
+	return runCommand(ctx, command, env)
+}
+
+// runCommand runs a command in a process group of its own, so that an interruption,
+// whether it comes from a terminal or from a supervisor, reaches all of it and only
+// through here: the servers are stopped after it has ended.
+func runCommand(ctx context.Context, command, env []string) (status int, err error) {
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Env = env
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
+	cmd.WaitDelay = childGrace
+	err = cmd.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.Exited() {
+		return exit.ExitCode(), nil
+	}
+	return 0, err
+}

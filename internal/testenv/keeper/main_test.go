@@ -1,0 +1,149 @@
+package main
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"keypool/internal/testenv/machine"
+)
+
+// playKeeper makes the test binary run as the program.
+const playKeeper = "KEEPER_TEST_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(playKeeper) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+func keeper(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
+	cmd.Env = append(os.Environ(), playKeeper+"=1", "TEST_SERVERS=machine")
+	cmd.Stderr = t.Output()
+	return cmd
+}
+
+func TestRunHandsOverServersAndStatus(t *testing.T) {
+	t.Parallel()
+	cmd := keeper(t, "run", "sh", "-c", `echo "$TEST_SERVERS $TEST_DATABASE_URL $TEST_REDIS_URL"; exit 7`)
+	out, err := cmd.Output()
+	fields := strings.Fields(string(out))
+	if len(fields) != 3 || fields[0] != "env" ||
+		!strings.HasPrefix(fields[1], "postgres://") || !strings.HasPrefix(fields[2], "redis://") {
+		t.Errorf("the command saw %q", out)
+	}
+	if cmd.ProcessState.ExitCode() != 7 {
+		t.Errorf("the keeper ended with %v, want the command's status 7", err)
+	}
+	if out, err := keeper(t, "run", filepath.Join(t.TempDir(), "none")).Output(); err == nil {
+		t.Errorf("a command that is not there gave no error; output %q", out)
+	}
+}
+
+// The servers outlive the command that they are for, also when both are interrupted.
+func TestRunEndsTheCommandBeforeTheServers(t *testing.T) {
+	t.Parallel()
+	cmd := keeper(t, "run", "sh", "-c",
+		`trap 'redis-cli -u "$TEST_REDIS_URL" ping; exit 0' INT; echo ready; while :; do sleep 0.05; done`)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(out)
+	if line, err := lines.ReadString('\n'); line != "ready\n" {
+		t.Fatalf("the command said %q, %v", line, err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	rest, err := io.ReadAll(lines)
+	if string(rest) != "PONG\n" || err != nil {
+		t.Errorf("the interrupted command got %q from Redis, %v; want PONG", rest, err)
+	}
+	// An interrupted run has not passed, whatever the command made of the signal.
+	if err := cmd.Wait(); err == nil {
+		t.Error("the keeper reports success")
+	}
+}
+
+func TestServeKeepsTheServerUntilInputEnds(t *testing.T) {
+	t.Parallel()
+	cmd := keeper(t, "serve", "redis")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := strings.TrimSpace(line)
+	if err := machine.PingRedis(t.Context(), url); err != nil {
+		t.Errorf("the server does not answer: %v", err)
+	}
+	if err := in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("the keeper ended with %v", err)
+	}
+	if err := machine.PingRedis(t.Context(), url); err == nil {
+		t.Error("the server lives on")
+	}
+}
+
+// An engine that is there but reaches no registry is as good as none.
+func TestServeWithoutImages(t *testing.T) {
+	t.Parallel()
+	cmd := keeper(t, "serve", "redis")
+	cmd.Env = append(cmd.Env, "TEST_SERVERS=", "TEST_REDIS_URL=", "TESTCONTAINERS_HUB_IMAGE_NAME_PREFIX=127.0.0.1:1")
+	var log strings.Builder
+	cmd.Stderr = &log
+	cmd.Stdin = strings.NewReader("")
+	if err := cmd.Run(); err != nil {
+		t.Errorf("the keeper ended with %v", err)
+	}
+	for _, want := range []string{`msg="no server this way" engine=redis way=docker`, `msg="server for the tests" engine=redis way=machine`} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log does not say %q:\n%s", want, log.String())
+		}
+	}
+}
+
+func TestNeed(t *testing.T) {
+	t.Parallel()
+	if err := keeper(t, "need", "redis-server", "postgres").Run(); err != nil {
+		t.Errorf("need of what is there: %v", err)
+	}
+	if err := keeper(t, "need", "unheard-of").Run(); err == nil {
+		t.Error("need of an unknown program gave no error")
+	}
+}
+
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{}, {"run"}, {"serve"}, {"serve", "mysql"}} {
+		cmd := keeper(t, args...)
+		if err := cmd.Run(); cmd.ProcessState.ExitCode() != 2 {
+			t.Errorf("%q: %v, want exit status 2", args, err)
+		}
+	}
+}

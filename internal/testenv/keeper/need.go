@@ -1,0 +1,46 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+
+	"keypool/internal/testenv/machine"
+)
+
+// needs are the programs, besides Go, that tests and checks run. Each is there when one
+// of its names is found.
+var needs = map[string]struct{ names, packages []string }{
+	"gcc":            {names: []string{"gcc", "clang"}, packages: []string{"gcc", "libc6-dev"}}, // for the race detector
+	"redis-server":   {names: []string{"redis-server"}, packages: []string{"redis-server"}},
+	"postgres":       {names: []string{"postgres"}, packages: []string{"postgresql"}},
+	"chromium":       {names: []string{"chromium", "chromium-browser", "google-chrome"}, packages: []string{"chromium"}},
+	"promtool":       {names: []string{"promtool"}, packages: []string{"prometheus"}},
+	"docker-compose": {names: []string{"docker-compose"}, packages: []string{"docker-compose"}},
+}
+
+// need installs those of the programs that are missing.
+func need(ctx context.Context, log *slog.Logger, programs []string) error {
+	var packages []string
+	for _, program := range programs {
+		n, known := needs[program]
+		if !known {
+			return fmt.Errorf("%s is not a program that can be installed; these are: %q", program, slices.Sorted(maps.Keys(needs)))
+		}
+		if !slices.ContainsFunc(n.names, installed) {
+			log.Info("program is missing, installing its package", "program", program, "packages", n.packages)
+			packages = append(packages, n.packages...)
+		}
+	}
+	if len(packages) == 0 {
+		return nil
+	}
+	return machine.Install(ctx, packages...)
+}
+
+func installed(program string) bool {
+	_, err := machine.LookPath(program)
+	return err == nil
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+
+	"keypool/internal/testenv/machine"
+)
+
+// TestWay gets both servers in the way that TEST_SERVERS forces, or else in the first
+// that works here. The continuous integration runs it once for each way.
+func TestWay(t *testing.T) {
+	t.Parallel()
+	for _, e := range []engine{postgres, redis} {
+		t.Run(e.name, func(t *testing.T) {
+			t.Parallel()
+			server, err := testFinder(t, os.Getenv("TEST_SERVERS")).find(t.Context(), e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := e.ping(t.Context(), server.url); err != nil {
+				t.Errorf("the server does not answer: %v", err)
+			}
+			if err := server.stop(); err != nil {
+				t.Error(err)
+			}
+			named := os.Getenv(e.variable) == server.url // and therefore not ours to stop
+			if err := e.ping(t.Context(), server.url); (err == nil) != named {
+				t.Errorf("after stop the server answers with %v", err)
+			}
+		})
+	}
+}
+
+// The order, with an engine whose container and process are made to fail. What remains
+// of it is real.
+func TestOrder(t *testing.T) {
+	cannotPull := func(context.Context) (running, error) {
+		return running{}, errors.New("pull redis:7-alpine: no route to host\nmore")
+	}
+	notInstalled := func(context.Context) (*machine.Server, error) { return nil, errors.New("redis-server: not found") }
+	server, err := machine.StartRedis(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+
+	for name, test := range map[string]struct {
+		change func(*engine)
+		url    string // of the variable
+		path   string // of PATH, when it is to differ
+		forced string
+		want   string // a part of the error or of the log
+	}{
+		"named":                {url: server.URL, want: "way=env"},
+		"named but silent":     {url: "redis://127.0.0.1:1", want: "does not answer"},
+		"forced but not named": {forced: "env", want: "is not set"},
+		"engine cannot pull":   {change: func(e *engine) { e.container = cannotPull }, want: "way=machine"},
+		"nothing works": {
+			change: func(e *engine) { e.container, e.process = cannotPull, notInstalled },
+			path:   "/nowhere", // without apt-get either
+			want:   "apt-get",
+		},
+		"forced docker": {
+			change: func(e *engine) { e.container = cannotPull },
+			forced: "docker", want: "no route to host",
+		},
+		"unknown way": {forced: "podman", want: "it takes env, docker, machine or apt"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(redis.variable, test.url)
+			if test.path != "" {
+				t.Setenv("PATH", test.path)
+			}
+			e := redis
+			if test.change != nil {
+				test.change(&e)
+			}
+			var log strings.Builder
+			found, err := finder{log: slog.New(slog.NewTextHandler(&log, nil)), forced: test.forced}.find(t.Context(), e)
+			said := log.String()
+			if err == nil {
+				t.Cleanup(func() {
+					if err := found.stop(); err != nil {
+						t.Error(err)
+					}
+				})
+			} else {
+				said = err.Error()
+			}
+			if !strings.Contains(said, test.want) {
+				t.Errorf("it said %q, want %q in it", said, test.want)
+			}
+		})
+	}
+}
+
+func testFinder(t *testing.T, forced string) finder {
+	return finder{log: slog.New(slog.NewTextHandler(t.Output(), nil)), forced: forced}
+}

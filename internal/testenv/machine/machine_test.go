@@ -1,0 +1,246 @@
+package machine_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"keypool/internal/testenv/machine"
+)
+
+// bothEnginesInAChild makes the test binary play the part of a process that starts
+// servers and is then killed.
+const bothEnginesInAChild = "MACHINE_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(bothEnginesInAChild) != "" {
+		os.Exit(startAndHang())
+	}
+	goleak.VerifyTestMain(m)
+}
+
+type starter func(ctx context.Context, args ...string) (*machine.Server, error)
+
+func start(t *testing.T, run starter, args ...string) *machine.Server {
+	t.Helper()
+	s, err := run(t.Context(), args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func TestPostgresKeepsWhatWasCommitted(t *testing.T) {
+	t.Parallel()
+	s := start(t, machine.StartPostgres)
+	execute(t, s.URL, "CREATE TABLE links (code text)")
+
+	for name, end := range map[string]func() error{"kill": s.Kill, "stop": s.Stop, "still running": func() error { return nil }} {
+		execute(t, s.URL, "INSERT INTO links VALUES ($1)", name)
+		if err := end(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if err := s.Restart(t.Context()); err != nil {
+			t.Fatalf("restart after %s: %v", name, err)
+		}
+		if n := execute(t, s.URL, "DELETE FROM links WHERE code = $1", name); n != 1 {
+			t.Errorf("after %s: %d rows are left, want 1", name, n)
+		}
+	}
+}
+
+func TestRedisKeepsWhatItsSettingsPromise(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		args []string
+		want int64
+	}{
+		"append only": {args: []string{"--appendonly", "yes", "--appendfsync", "always"}, want: 1},
+		"in memory":   {args: []string{"--appendonly", "no", "--save", ""}, want: 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, machine.StartRedis, test.args...)
+			client := redis.NewClient(&redis.Options{Addr: s.Addr})
+			defer client.Close()
+			if err := client.Set(t.Context(), "key", "value", 0).Err(); err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(s.Kill(), s.Restart(t.Context())); err != nil {
+				t.Fatal(err)
+			}
+			if n := client.DBSize(t.Context()).Val(); n != test.want {
+				t.Errorf("%d keys after a kill, want %d", n, test.want)
+			}
+		})
+	}
+}
+
+func TestPause(t *testing.T) {
+	t.Parallel()
+	for name, engine := range map[string]struct {
+		run  starter
+		ping func(context.Context, string) error
+	}{
+		"redis":    {machine.StartRedis, machine.PingRedis},
+		"postgres": {machine.StartPostgres, machine.PingPostgres},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, engine.run)
+			if err := s.Pause(); err != nil {
+				t.Fatal(err)
+			}
+			short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			if err := engine.ping(short, s.URL); err == nil {
+				t.Error("a paused server answers")
+			}
+			if err := s.Resume(); err != nil {
+				t.Fatal(err)
+			}
+			if err := engine.ping(t.Context(), s.URL); err != nil {
+				t.Errorf("a resumed server does not answer: %v", err)
+			}
+			// A frozen server can still be ended, in order and by force.
+			if err := errors.Join(s.Pause(), s.Stop(), s.Restart(t.Context()), s.Pause(), s.Kill()); err != nil {
+				t.Error(err)
+			}
+			if err := s.Pause(); err == nil {
+				t.Error("Pause on a server that is down gave no error")
+			}
+		})
+	}
+}
+
+func TestPostgresPauseFreezesOpenConnections(t *testing.T) {
+	t.Parallel()
+	s := start(t, machine.StartPostgres)
+	conn, err := pgx.Connect(t.Context(), s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := conn.Ping(short); err == nil {
+		t.Error("a backend of a paused server answers")
+	}
+}
+
+func TestStartSaysWhatTheServerSaid(t *testing.T) {
+	t.Parallel()
+	_, err := machine.StartRedis(t.Context(), "--no-such-option", "yes")
+	if err == nil || !strings.Contains(err.Error(), "no-such-option") {
+		t.Errorf("error %v does not hold the server's own words", err)
+	}
+	_, err = machine.StartPostgres(t.Context(), "no_such_setting=1")
+	if err == nil || !strings.Contains(err.Error(), "no_such_setting") {
+		t.Errorf("error %v does not hold the server's own words", err)
+	}
+}
+
+// Nobody is left to stop the servers of a process that was killed.
+func TestServersDieWithTheirParent(t *testing.T) {
+	t.Parallel()
+	// Takes what the child cannot remove.
+	left, err := os.MkdirTemp("", "keypool-killed-") //nolint:usetesting // TempDir is closed to the user of postgres
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(left) }) // an aid to tidiness, not what is tested
+	if err := os.Chmod(left, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), bothEnginesInAChild+"=1", "TMPDIR="+left)
+	child.Stderr = os.Stderr
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var addrs []string
+	lines := bufio.NewScanner(out)
+	for len(addrs) < 2 && lines.Scan() {
+		addrs = append(addrs, lines.Text())
+	}
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Wait(); len(addrs) != 2 {
+		t.Fatalf("the child started %d servers: %v", len(addrs), err)
+	}
+	for _, addr := range addrs {
+		awaitRefusal(t, addr)
+	}
+}
+
+// startAndHang prints the addresses of two servers and waits to be killed.
+func startAndHang() int {
+	for _, run := range []starter{machine.StartRedis, machine.StartPostgres} {
+		s, err := run(context.Background())
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		fmt.Println(s.Addr)
+	}
+	select {}
+}
+
+func awaitRefusal(t *testing.T, addr string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			return
+		}
+		if err == nil {
+			err = conn.Close()
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("the server at %s lives on: %v", addr, err)
+		case <-tick.C:
+		}
+	}
+}
+
+func execute(t *testing.T, url, sql string, args ...any) (rows int64) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tag, err := conn.Exec(t.Context(), sql, args...)
+	if err := errors.Join(err, conn.Close(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	return tag.RowsAffected()
+}

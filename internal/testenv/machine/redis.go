@@ -1,0 +1,59 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"syscall"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const loopback = "127.0.0.1"
+
+// StartRedis starts a redis-server with further options args ("--name", "value") and
+// returns when it answers. The error wraps [exec.ErrNotFound] when the program is not
+// installed.
+func StartRedis(ctx context.Context, args ...string) (*Server, error) {
+	program, err := LookPath("redis-server")
+	if err != nil {
+		return nil, err
+	}
+	port, err := freePort(ctx)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "keypool-redis-")
+	if err != nil {
+		return nil, err
+	}
+	addr := net.JoinHostPort(loopback, strconv.Itoa(port))
+	s := &Server{
+		Addr:     addr,
+		URL:      "redis://" + addr,
+		dir:      dir,
+		program:  program,
+		args:     append([]string{"--bind", loopback, "--port", strconv.Itoa(port), "--dir", dir}, args...),
+		stopWith: syscall.SIGTERM,
+		ping:     PingRedis,
+	}
+	if err := s.start(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// PingRedis says whether the Redis at url takes commands.
+func PingRedis(ctx context.Context, url string) error {
+	opts, err := redis.ParseURL(url)
+	if err != nil {
+		return fmt.Errorf("parse the URL of Redis: %w", err)
+	}
+	opts.MaxRetries = -1
+	opts.DialerRetries = 1 // the caller asks again, and sooner
+	client := redis.NewClient(opts)
+	return errors.Join(client.Ping(ctx).Err(), client.Close())
+}

@@ -1,0 +1,166 @@
+package testenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// claimKey marks a logical database as claimed by a test, usedKey holds those that
+	// tests have ever used; both live in the database that the server's URL names.
+	claimKey = "keypool-testenv:claim:%d"
+	usedKey  = "keypool-testenv:used"
+	// claimTTL frees what a killed test left claimed. It is longer than a test lives.
+	claimTTL = time.Hour
+	// claimWait is how long a test waits for a database when all are claimed.
+	claimWait = time.Minute
+)
+
+// Redis returns a client on an empty logical database of the test's own, which is
+// flushed after the test. The client does not retry and keeps to its contexts.
+//
+// The server is shared: its settings, scripts and published messages reach other
+// tests, and FLUSHALL destroys what they have. For those, take [StartRedis].
+func Redis(t testing.TB) *redis.Client {
+	t.Helper()
+	return connect(t, RedisURL(t))
+}
+
+// RedisURL returns the URL of what [Redis] connects to.
+func RedisURL(t testing.TB) string {
+	t.Helper()
+	base := redisServer.URL(t)
+	registry := connect(t, base)
+	ctx, cancel := setup(t)
+	defer cancel()
+	db, err := claim(ctx, registry)
+	if err != nil {
+		t.Fatalf("find a free Redis database: %v", err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := setup(t)
+		defer cancel()
+		if err := errors.Join(flush(ctx, registry, db), release(ctx, registry, db)); err != nil {
+			t.Errorf("give Redis database %d back: %v", db, err)
+		}
+	})
+	own, err := url.Parse(base)
+	if err != nil {
+		t.Fatal("TEST_REDIS_URL is not a URL") // no err: it holds the password
+	}
+	own.Path = "/" + strconv.Itoa(db)
+	return own.String()
+}
+
+// connect returns a client that is closed after the test.
+func connect(t testing.TB, url string) *redis.Client {
+	t.Helper()
+	opts, err := redis.ParseURL(url)
+	if err != nil {
+		t.Fatal("TEST_REDIS_URL is not a Redis URL") // no err: it may hold the password
+	}
+	opts.MaxRetries = -1
+	opts.ContextTimeoutEnabled = true
+	client := redis.NewClient(opts)
+	t.Cleanup(func() {
+		if err := client.Close(); err != nil {
+			t.Errorf("close the Redis client: %v", err)
+		}
+	})
+	return client
+}
+
+// claim takes a logical database that no other test has, of this or any other process,
+// and empties it. It waits claimWait when all are taken.
+func claim(ctx context.Context, registry *redis.Client) (int, error) {
+	count := databases(ctx, registry)
+	for deadline := time.Now().Add(claimWait); ; {
+		first := rand.IntN(count) //nolint:gosec // nothing secret about it
+		for i := range count {
+			db := (first + i) % count
+			if taken, err := tryClaim(ctx, registry, db); taken || err != nil {
+				return db, err
+			}
+		}
+		if time.Now().After(deadline) {
+			return 0, fmt.Errorf("all %d databases are claimed by other tests or hold foreign data; "+
+				"start the server with more (--databases 1024)", count)
+		}
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func tryClaim(ctx context.Context, registry *redis.Client, db int) (bool, error) {
+	if db == registry.Options().DB {
+		return false, nil // the registry's own
+	}
+	taken, err := registry.SetNX(ctx, fmt.Sprintf(claimKey, db), "", claimTTL).Result()
+	if !taken || err != nil {
+		return false, err
+	}
+	foreign, err := holdsForeignData(ctx, registry, db)
+	if foreign || err != nil {
+		return false, errors.Join(err, release(ctx, registry, db))
+	}
+	if err := registry.SAdd(ctx, usedKey, db).Err(); err != nil {
+		return false, err
+	}
+	return true, flush(ctx, registry, db)
+}
+
+// holdsForeignData says whether a database has content that no test put there: a server
+// that the developer named may be in use for other things as well.
+func holdsForeignData(ctx context.Context, registry *redis.Client, db int) (bool, error) {
+	used, err := registry.SIsMember(ctx, usedKey, db).Result()
+	if used || err != nil {
+		return false, err
+	}
+	var size *redis.IntCmd
+	err = in(ctx, registry, db, func(conn redis.Pipeliner) { size = conn.DBSize(ctx) })
+	return err == nil && size.Val() > 0, err
+}
+
+func flush(ctx context.Context, registry *redis.Client, db int) error {
+	return in(ctx, registry, db, func(conn redis.Pipeliner) { conn.FlushDB(ctx) })
+}
+
+func release(ctx context.Context, registry *redis.Client, db int) error {
+	return registry.Del(ctx, fmt.Sprintf(claimKey, db)).Err()
+}
+
+// in runs commands in another logical database of the same server.
+func in(ctx context.Context, registry *redis.Client, db int, commands func(redis.Pipeliner)) error {
+	_, err := registry.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		pipe.Select(ctx, db)
+		commands(pipe)
+		pipe.Select(ctx, registry.Options().DB) // the connection goes back to the pool
+		return nil
+	})
+	return err
+}
+
+// databases is how many logical databases the server has. One that keeps CONFIG to
+// itself is taken to have Redis's default.
+func databases(ctx context.Context, registry *redis.Client) int {
+	config, err := registry.ConfigGet(ctx, "databases").Result()
+	if err != nil {
+		return 16
+	}
+	count, err := strconv.Atoi(config["databases"])
+	if err != nil || count < 1 {
+		return 16
+	}
+	return count
+}
