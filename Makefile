@@ -1,0 +1,65 @@
+# CONTRIBUTING.md says what each target is for.
+
+VERSION  ?= $(shell git describe --always --dirty 2>/dev/null || echo unknown)
+FUZZTIME ?= 1m
+
+golangci-lint := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.13.2
+# Finds or starts the databases that tests use, and takes them down again.
+keeper := bin/keeper
+
+.PHONY: build run test lint rules bench fuzz drill loadtest compare compose-test keeper
+
+# The version is linked in rather than stamped by Go, which fails in a tree that git
+# does not trust.
+build:
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-X main.version=$(VERSION)' -o bin/ ./cmd/...
+
+# At a terminal the server is a job of its own: Ctrl-C is for the server alone, and make
+# ends with the server's exit status instead of one for the interruption. If make is
+# killed, the server is told to end.
+run: build
+	@if [ -t 0 ]; then bash -mc 'setpriv --pdeathsig TERM bin/shortener; exit $$?'; else exec bin/shortener; fi
+
+test: keeper
+	$(keeper) need gcc chromium redis-server postgres
+	$(keeper) run go test -race ./...
+
+lint:
+	@files=$$(gofmt -l .); [ -z "$$files" ] || { echo "not formatted by gofmt: $$files" >&2; exit 1; }
+	@files=$$(grep -rl 'time\.Sleep(' --include='*_test.go' . | xargs -r grep -L '"testing/synctest"'); \
+	[ -z "$$files" ] || { echo "these tests sleep outside of testing/synctest: $$files" >&2; exit 1; }
+	go vet ./...
+	go vet -tags drill,compose ./...
+	$(golangci-lint) run
+
+# The alert rules for Prometheus.
+rules: keeper
+	$(keeper) need promtool
+	promtool check config deploy/prometheus/prometheus.yml
+	promtool test rules deploy/prometheus/alerts_test.yml
+
+bench: keeper
+	$(keeper) need redis-server postgres
+	$(keeper) run go test -run '^$$' -bench . ./shortener ./web ./kgs
+
+fuzz:
+	go test -run '^$$' -fuzz '^FuzzURL$$' -fuzztime $(FUZZTIME) ./shortener
+	go test -run '^$$' -fuzz '^FuzzAlias$$' -fuzztime $(FUZZTIME) ./shortener
+	go test -run '^$$' -fuzz '^FuzzCreateBody$$' -fuzztime $(FUZZTIME) ./web
+
+# Kills, freezes and starves running programs under load. Takes its time.
+drill: keeper
+	$(keeper) need redis-server postgres
+	go test -tags drill -count 1 -timeout 60m ./loadtest/drill
+
+compose-test:
+	go test -tags compose -count 1 -timeout 30m -v ./deploy
+
+loadtest:
+	@echo 'loadtest: the full harness, with live progress and a report, is still to come; `bin/loadtest run` puts a constant rate on a running service.'
+
+compare:
+	@echo 'compare: every key scheme side by side, still to come.'
+
+keeper:
+	go build -buildvcs=false -o $(keeper) ./internal/testenv/keeper
