@@ -1,0 +1,294 @@
+//go:build compose
+
+package deploy
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	buildTimeout = 20 * time.Minute // the first time, images are pulled and the programs compiled
+	readyTimeout = 3 * time.Minute
+	downTimeout  = 2 * time.Minute
+)
+
+// project is the service of docker-compose.yml under a name and on ports of its own.
+type project struct {
+	t       *testing.T
+	ctx     context.Context
+	name    string   // tells its containers from all others
+	compose []string // the command, version 1 or 2
+	env     []string
+
+	server1, server2, prometheus string // base URLs
+}
+
+// TestCompose brings the whole service up from nothing, uses it and takes it down.
+func TestCompose(t *testing.T) {
+	p := newProject(t)
+	p.up()
+
+	url := "https://go.dev/doc/?from=compose"
+	created := p.shorten(p.server1, url)
+	if status, location := p.follow(p.server2, created); status != http.StatusFound || location != url {
+		t.Errorf("a link made on one server: the other answers %d, Location %q; want 302, %q", status, location, url)
+	}
+	if status, _ := p.follow(p.server1, "no-such-link"); status != http.StatusNotFound {
+		t.Errorf("an unknown code: %d, want 404", status)
+	}
+	p.await("every container is healthy", p.containersHealthy)
+	p.await("Prometheus sees every process", p.targetsUp)
+	p.await("Prometheus evaluates every rule", p.rulesHealthy)
+	p.await("the worker fills the pool and Prometheus sees it", p.poolFilled)
+}
+
+func newProject(t *testing.T) *project {
+	t.Helper()
+	// An interrupted test must clean up as well: it ends the context, not the process.
+	ctx, cancel := signal.NotifyContext(t.Context(), os.Interrupt, syscall.SIGTERM)
+	t.Cleanup(cancel)
+	ports := freePorts(t, 3)
+	name := "keypool-test-" + strings.ToLower(rand.Text()[:8])
+	p := &project{
+		t: t, ctx: ctx, name: name, compose: composeCommand(t),
+		env: append(os.Environ(), "COMPOSE_PROJECT_NAME="+name,
+			"SHORTENER1_PORT="+ports[0], "SHORTENER2_PORT="+ports[1], "PROMETHEUS_PORT="+ports[2]),
+		server1: "http://127.0.0.1:" + ports[0], server2: "http://127.0.0.1:" + ports[1],
+		prometheus: "http://127.0.0.1:" + ports[2],
+	}
+	t.Cleanup(p.down)
+	return p
+}
+
+// composeCommand prefers version 2, the plugin.
+func composeCommand(t *testing.T) []string {
+	t.Helper()
+	if exec.CommandContext(t.Context(), "docker", "compose", "version").Run() == nil {
+		return []string{"docker", "compose"}
+	}
+	if path, err := exec.LookPath("docker-compose"); err == nil {
+		return []string{path}
+	}
+	t.Fatal("neither `docker compose` nor docker-compose is installed")
+	return nil
+}
+
+func (p *project) up() {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, buildTimeout)
+	defer cancel()
+	if err := p.run(ctx, "up", "--detach", "--build"); err != nil {
+		p.t.Fatalf("compose up: %v", err)
+	}
+	for _, server := range []string{p.server1, p.server2} {
+		p.await(server+" is ready", func() error { return p.get(server+"/healthz", nil) })
+	}
+}
+
+func (p *project) down() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), downTimeout)
+	defer cancel()
+	if p.t.Failed() {
+		if err := p.run(ctx, "logs", "--no-color", "--tail", "50"); err != nil {
+			p.t.Errorf("compose logs: %v", err)
+		}
+	}
+	if err := p.run(ctx, "down", "--volumes", "--remove-orphans"); err != nil {
+		p.t.Errorf("compose down: %v", err)
+	}
+}
+
+func (p *project) run(ctx context.Context, args ...string) error {
+	cmd := exec.CommandContext(ctx, p.compose[0], append(p.compose[1:], args...)...)
+	cmd.Dir = ".."
+	cmd.Env = p.env
+	cmd.Stdout, cmd.Stderr = p.t.Output(), p.t.Output()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C reaches it through ctx
+	return cmd.Run()
+}
+
+// shorten returns the code of a new link.
+func (p *project) shorten(server, url string) string {
+	p.t.Helper()
+	body, err := json.Marshal(map[string]string{"url": url})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(p.ctx, http.MethodPost, server+"/shorten", strings.NewReader(string(body)))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var link struct{ Code string }
+	if err := json.NewDecoder(resp.Body).Decode(&link); resp.StatusCode != http.StatusCreated || err != nil || link.Code == "" {
+		p.t.Fatalf("POST /shorten: %s, %v", resp.Status, err)
+	}
+	return link.Code
+}
+
+// follow returns status and Location without going there.
+func (p *project) follow(server, code string) (int, string) {
+	p.t.Helper()
+	req, err := http.NewRequestWithContext(p.ctx, http.MethodGet, server+"/"+code, http.NoBody)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode, resp.Header.Get("Location")
+}
+
+func (p *project) containersHealthy() error {
+	out, err := exec.CommandContext(p.ctx, "docker", "ps", "--format", "{{.Names}}: {{.Status}}",
+		"--filter", "label=com.docker.compose.project="+p.name).Output()
+	if err != nil {
+		return err
+	}
+	if n := strings.Count(string(out), "(healthy)"); n != 6 {
+		return fmt.Errorf("%d of 6 are healthy:\n%s", n, out)
+	}
+	return nil
+}
+
+func (p *project) targetsUp() error {
+	var answer struct {
+		Data struct {
+			ActiveTargets []struct{ ScrapeURL, Health, LastError string }
+		}
+	}
+	if err := p.get(p.prometheus+"/api/v1/targets?state=active", &answer); err != nil {
+		return err
+	}
+	if n := len(answer.Data.ActiveTargets); n != 3 {
+		return fmt.Errorf("%d targets, want two servers and a worker", n)
+	}
+	for _, target := range answer.Data.ActiveTargets {
+		if target.Health != "up" {
+			return fmt.Errorf("%s is %s: %s", target.ScrapeURL, target.Health, target.LastError)
+		}
+	}
+	return nil
+}
+
+func (p *project) rulesHealthy() error {
+	var answer struct {
+		Data struct {
+			Groups []struct {
+				Rules []struct{ Name, Health, LastError string }
+			}
+		}
+	}
+	if err := p.get(p.prometheus+"/api/v1/rules", &answer); err != nil {
+		return err
+	}
+	if len(answer.Data.Groups) == 0 {
+		return errors.New("no rules are loaded")
+	}
+	for _, group := range answer.Data.Groups {
+		for _, rule := range group.Rules {
+			if rule.Health != "ok" {
+				return fmt.Errorf("rule %s is %s: %s", rule.Name, rule.Health, rule.LastError)
+			}
+		}
+	}
+	return nil
+}
+
+func (p *project) poolFilled() error {
+	var answer struct {
+		Data struct{ Result []any }
+	}
+	query := "/api/v1/query?query=keypool:pool_fill:ratio+%3E+0.9"
+	if err := p.get(p.prometheus+query, &answer); err != nil {
+		return err
+	}
+	if len(answer.Data.Result) == 0 {
+		return errors.New("the pool is not full")
+	}
+	return nil
+}
+
+// get decodes a JSON answer with status 200 into v, unless v is nil.
+func (p *project) get(url string, v any) error {
+	ctx, cancel := context.WithTimeout(p.ctx, 10*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", resp.Status, body)
+	}
+	if v == nil {
+		return nil
+	}
+	return json.Unmarshal(body, v)
+}
+
+// await polls until check gives no error.
+func (p *project) await(what string, check func() error) {
+	p.t.Helper()
+	timeout := time.After(readyTimeout)
+	tick := time.NewTicker(250 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-p.ctx.Done():
+			p.t.Fatalf("interrupted before %s: %v", what, err)
+		case <-timeout:
+			p.t.Fatalf("still not so: %s: %v", what, err)
+		}
+	}
+}
+
+func freePorts(t *testing.T, n int) []string {
+	t.Helper()
+	ports := make([]string, n)
+	for i := range ports {
+		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close() //nolint:gocritic // held until the last is found, so that none is found twice
+		if _, ports[i], err = net.SplitHostPort(l.Addr().String()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return ports
+}
