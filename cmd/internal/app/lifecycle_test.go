@@ -1,0 +1,66 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestLifecycleStopsInReverseAndOnce(t *testing.T) {
+	t.Parallel()
+	var l lifecycle
+	var order []string
+	broken := errors.New("broken")
+	for _, name := range []string{"first", "second", "third"} {
+		l.onStop(name, func(context.Context) error {
+			order = append(order, name)
+			if name == "second" {
+				return broken
+			}
+			return nil
+		})
+	}
+	for range 2 {
+		if err := l.stop(t.Context()); !errors.Is(err, broken) {
+			t.Errorf("stop = %v, want the error of the second step", err)
+		}
+	}
+	if want := []string{"third", "second", "first"}; !slices.Equal(order, want) {
+		t.Errorf("stopped %v, want %v", order, want)
+	}
+}
+
+func TestLifecycleWaitsForTheBackgroundButNotForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l lifecycle
+		release := make(chan struct{})
+		l.background("stubborn", func(err error) { t.Errorf("failed: %v", err) }, func(ctx context.Context) error {
+			<-ctx.Done()
+			<-release
+			return nil
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := l.stop(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("stop = %v, want to give up when its context ends", err)
+		}
+		close(release)
+	})
+}
+
+func TestLifecycleReportsABackgroundThatFails(t *testing.T) {
+	t.Parallel()
+	var l lifecycle
+	failed := make(chan error, 1)
+	broken := errors.New("broken")
+	l.background("part", func(err error) { failed <- err }, func(context.Context) error { return broken })
+	if err := <-failed; !errors.Is(err, broken) {
+		t.Errorf("failed with %v", err)
+	}
+	if err := l.stop(t.Context()); !errors.Is(err, broken) {
+		t.Errorf("stop = %v", err)
+	}
+}

@@ -1,0 +1,347 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"keypool/internal/testenv"
+	"keypool/kgs"
+	"keypool/shortener"
+	"keypool/web"
+)
+
+// settings are those of a server for a test: ports of its own, a small pool.
+func settings(t *testing.T, database, redisURL string) ServeSettings {
+	t.Helper()
+	s, err := ServeFlags{
+		ListenAddr: "127.0.0.1:0", KGSWorker: "true", BatchMin: "100", BatchMax: "1000", Fallback: "random",
+	}.Parse(Flags{
+		AdminAddr: "127.0.0.1:0", DatabaseURL: database, RedisURL: redisURL, KGSPermute: "true", CodeLength: "6",
+		PoolCapacity: "10000", RestartBelow: "20%", PageBelow: "10%", Migrate: "true", LogLevel: "info",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func sqliteURL(t *testing.T) string {
+	t.Helper()
+	return "sqlite:" + filepath.Join(t.TempDir(), "links.db")
+}
+
+// running is a server under test and a client of it.
+type running struct {
+	*Program
+	t      *testing.T
+	client *http.Client
+}
+
+func start(t *testing.T, s ServeSettings) *running {
+	t.Helper()
+	p, err := StartServer(t.Context(), s, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &running{p, t, &http.Client{
+		Transport:     &http.Transport{},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+	t.Cleanup(r.stop)
+	return r
+}
+
+func (r *running) stop() {
+	r.t.Helper()
+	r.client.CloseIdleConnections()
+	if err := r.Stop(); err != nil {
+		r.t.Errorf("stop: %v", err)
+	}
+}
+
+func (r *running) do(method, url, body string) (*http.Response, string) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.t.Context()), 10*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	resp, err := r.client.Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return resp, string(text)
+}
+
+// shorten makes a link and gives its code.
+func (r *running) shorten(url string) string {
+	r.t.Helper()
+	resp, body := r.do(http.MethodPost, "http://"+r.Addr().String()+"/shorten", "url="+url)
+	var made struct{ Code string }
+	if err := json.Unmarshal([]byte(body), &made); err != nil || resp.StatusCode != http.StatusCreated {
+		r.t.Fatalf("POST /shorten: %s %s", resp.Status, body)
+	}
+	return made.Code
+}
+
+func (r *running) wantStatus(code string, status int, location string) {
+	r.t.Helper()
+	resp, body := r.do(http.MethodGet, "http://"+r.Addr().String()+"/"+code, "")
+	if resp.StatusCode != status || resp.Header.Get("Location") != location {
+		r.t.Errorf("GET /%s: %s to %q (%s), want %d to %q", code, resp.Status, resp.Header.Get("Location"), body, status, location)
+	}
+}
+
+func (r *running) status() (s web.Status) {
+	r.t.Helper()
+	_, body := r.do(http.MethodGet, "http://"+r.AdminAddr().String()+"/status", "")
+	if err := json.Unmarshal([]byte(body), &s); err != nil {
+		r.t.Fatalf("/status: %v in %s", err, body)
+	}
+	return s
+}
+
+// await polls /status until it is as wanted.
+func (r *running) await(what string, ok func(web.Status) bool) web.Status {
+	r.t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		s := r.status()
+		if ok(s) {
+			return s
+		}
+		if time.Now().After(deadline) {
+			r.t.Fatalf("waited in vain for %s; the status is %+v", what, s)
+		}
+		<-tick.C
+	}
+}
+
+func full(s web.Status) bool {
+	return s.State == string(kgs.StateOK) && s.PoolKeys != nil && *s.PoolKeys >= 9000
+}
+
+// command runs `shortener` with the database of s.
+func command(t *testing.T, database string, args ...string) (status int, output string) {
+	t.Helper()
+	status, stdout, stderr := runShortener(t, append([]string{"--database-url=" + database}, args...)...)
+	return status, stdout + stderr
+}
+
+func TestServerKnowsItsLinksAfterARestart(t *testing.T) {
+	t.Parallel()
+	url := sqliteURL(t)
+	first := start(t, settings(t, url, ""))
+	code := first.shorten("https://go.dev/")
+	first.wantStatus(code, http.StatusFound, "https://go.dev/")
+	first.wantStatus("nope", http.StatusNotFound, "")
+	first.await("a full pool", full)
+	if status, out := command(t, url, "audit"); status != 0 {
+		t.Errorf("audit beside a running server: %d, %s", status, out)
+	}
+	first.stop()
+	if status, out := command(t, url, "audit"); status != 0 || strings.Contains(out, "abandoned") || !strings.Contains(out, "0 in batches") {
+		t.Errorf("audit after an orderly stop: %d, %s; want every key back and none abandoned", status, out)
+	}
+	second := start(t, settings(t, url, ""))
+	second.wantStatus(code, http.StatusFound, "https://go.dev/")
+	if again := second.shorten("https://go.dev/"); again == code {
+		t.Errorf("the code %s was given twice", code)
+	}
+}
+
+func TestServerWithEveryKeySource(t *testing.T) {
+	t.Parallel()
+	for _, source := range keySourceNames() {
+		t.Run(source, func(t *testing.T) {
+			t.Parallel()
+			database, redisURL := sqliteURL(t), ""
+			if source == "redis-pool" {
+				redisURL = testenv.RedisURL(t)
+			}
+			s := settings(t, database, redisURL)
+			s.KeySource = source
+			r := start(t, s)
+			seen := make(map[string]bool)
+			for i := range 250 { // more than a batch
+				code := r.shorten(fmt.Sprintf("https://go.dev/%d", i))
+				if seen[code] || len(code) != 6 {
+					t.Fatalf("code %q: seen before: %v", code, seen[code])
+				}
+				seen[code] = true
+				r.wantStatus(code, http.StatusFound, fmt.Sprintf("https://go.dev/%d", i))
+			}
+			if got := r.status(); got.KeySource != source || got.ServingFrom == nil {
+				t.Errorf("status %+v", got)
+			}
+			_, metrics := r.do(http.MethodGet, "http://"+r.AdminAddr().String()+"/metrics", "")
+			if !strings.Contains(metrics, `shortener_links_created_total{kind="key"} 250`) {
+				t.Error("the metrics do not tell of 250 links")
+			}
+		})
+	}
+}
+
+func TestServerGoesOnWithoutRedis(t *testing.T) {
+	t.Parallel()
+	redis := testenv.StartRedis(t)
+	r := start(t, settings(t, testenv.PostgresURL(t), redis.URL))
+	epoch := *r.await("a full pool", full).Epoch
+	redis.Kill()
+	r.await("an open breaker", func(s web.Status) bool { return *s.Breaker == "open" && s.PoolKeys == nil })
+	for i := range 300 { // more than the local batches hold
+		url := fmt.Sprintf("https://go.dev/%d", i)
+		r.wantStatus(r.shorten(url), http.StatusFound, url)
+	}
+	if s := r.status(); *s.ServingFrom != "fallback" {
+		t.Errorf("serving from %s, want the fallback", *s.ServingFrom)
+	}
+	if _, body := r.do(http.MethodGet, "http://"+r.Addr().String()+"/healthz", ""); !strings.Contains(body, "degraded") {
+		t.Errorf("/healthz says %s", body)
+	}
+	redis.Restart()
+	s := r.await("a refilled pool", func(s web.Status) bool { return full(s) && *s.Breaker == "closed" && *s.ServingFrom == "batch" })
+	if *s.Epoch <= epoch {
+		t.Errorf("epoch %d after Redis came back, it was %d before", *s.Epoch, epoch)
+	}
+	r.wantStatus(r.shorten("https://go.dev/back"), http.StatusFound, "https://go.dev/back")
+}
+
+func TestServersAndWorkersShareOnePool(t *testing.T) {
+	t.Parallel()
+	database, redisURL := testenv.PostgresURL(t), testenv.RedisURL(t)
+	s := settings(t, database, redisURL)
+	s.Worker = false
+	for range 2 {
+		w, err := StartWorker(t.Context(), s.Settings, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := w.Stop(); err != nil {
+				t.Errorf("stop the worker: %v", err)
+			}
+		})
+	}
+	one, other := start(t, s), start(t, s)
+	one.await("a full pool", full)
+	seen := make(map[string]bool)
+	for range 100 {
+		for _, pair := range [][2]*running{{one, other}, {other, one}} {
+			code := pair[0].shorten("https://go.dev/")
+			if seen[code] {
+				t.Fatalf("the code %s was given twice", code)
+			}
+			seen[code] = true
+			pair[1].wantStatus(code, http.StatusFound, "https://go.dev/")
+		}
+	}
+	if status, out := command(t, database, "--redis-url="+redisURL, "audit", "--json"); status != 0 || !strings.Contains(out, `"closes": true`) {
+		t.Errorf("audit: %d, %s", status, out)
+	}
+	if status, out := command(t, database, "audit"); status != 2 {
+		t.Errorf("an audit that was not shown the pool: %d, %s, want 2", status, out)
+	}
+}
+
+func TestServerWithoutFallbackRefuses(t *testing.T) {
+	t.Parallel()
+	s := settings(t, sqliteURL(t), "")
+	s.Worker, s.Fallback = false, "none" // and so a pool that nobody fills
+	r := start(t, s)
+	resp, body := r.do(http.MethodPost, "http://"+r.Addr().String()+"/shorten", "url=https://go.dev")
+	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" {
+		t.Errorf("%s %s, want 503 with Retry-After", resp.Status, body)
+	}
+}
+
+func TestDeletedLinkIsGoneEverywhere(t *testing.T) {
+	t.Parallel()
+	url := sqliteURL(t)
+	r := start(t, settings(t, url, ""))
+	code := r.shorten("https://go.dev/")
+	r.wantStatus(code, http.StatusFound, "https://go.dev/")
+	if status, out := command(t, url, "delete", code); status != 0 {
+		t.Fatalf("delete: %d, %s", status, out)
+	}
+	r.wantStatus(code, http.StatusGone, "")
+	if status, out := command(t, url, "delete", "nobody"); status != 1 || !strings.Contains(out, "nobody") {
+		t.Errorf("delete of a code that no link has: %d, %s", status, out)
+	}
+}
+
+func TestAuditTellsOfAForeignLink(t *testing.T) {
+	t.Parallel()
+	url := sqliteURL(t)
+	start(t, settings(t, url, "")).stop()
+	c, err := openOffline(t.Context(), Flags{
+		AdminAddr: ":0", DatabaseURL: url, KGSPermute: "true", CodeLength: "6", PoolCapacity: "10000",
+		RestartBelow: "20%", PageBelow: "10%", Migrate: "true", LogLevel: "info",
+	}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.openLedger(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	foreign := c.space.Code(6, 56_000_000_000)
+	if err := plant(t.Context(), c, foreign); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.life.stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if status, out := command(t, url, "audit"); status != 1 || !strings.Contains(out, foreign) {
+		t.Errorf("audit: %d, %s, want 1 and the code %s", status, out, foreign)
+	}
+	if status, out := command(t, "sqlite:"+filepath.Join(t.TempDir(), "none.db"), "audit"); status != 2 {
+		t.Errorf("audit of a database that is not there: %d, %s, want 2", status, out)
+	}
+}
+
+func TestStartRefusesWhatCannotWork(t *testing.T) {
+	t.Parallel()
+	r := start(t, settings(t, sqliteURL(t), ""))
+	taken := settings(t, sqliteURL(t), "")
+	taken.ListenAddr = r.Addr().String()
+	_, err := StartServer(t.Context(), taken, slog.New(slog.DiscardHandler))
+	var setting *SettingError
+	if !errors.As(err, &setting) || setting.Name != "LISTEN_ADDR" {
+		t.Errorf("a port in use: %v", err)
+	}
+
+	url := sqliteURL(t)
+	start(t, settings(t, url, "")).stop()
+	swapped := settings(t, url, "")
+	swapped.Secret = bytes.Repeat([]byte{1}, 16)
+	if _, err := StartServer(t.Context(), swapped, slog.New(slog.DiscardHandler)); !errors.Is(err, kgs.ErrWrongSecret) {
+		t.Errorf("another secret: %v, want ErrWrongSecret", err)
+	}
+}
+
+// plant puts a link into the store behind the ledger's back.
+func plant(ctx context.Context, c *core, code string) error {
+	_, err := c.store.Insert(ctx, []shortener.Link{{
+		Code: code, URL: "https://go.dev/", Source: kgs.SourcePool, CreatedAt: time.Now().UTC(),
+	}})
+	return err
+}
