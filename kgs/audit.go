@@ -116,6 +116,7 @@ const (
 	abandoned  // and beyond: abandoned+i for the i-th reason
 	conflicted = 254
 	linked     = 255
+	maxReasons = int(conflicted - abandoned)
 )
 
 // pass is one look at everything.
@@ -183,11 +184,14 @@ func (p *pass) placeOf(r BookedRange) place {
 
 func (p *pass) reason(reason string) place {
 	i := slices.Index(p.reasons, reason)
+	if i < 0 && len(p.reasons) == maxReasons {
+		i = maxReasons - 1 // under the name of another; there are a handful of reasons
+	}
 	if i < 0 {
 		i = len(p.reasons)
 		p.reasons = append(p.reasons, reason)
 	}
-	return abandoned + place(min(i, int(conflicted-abandoned)-1))
+	return abandoned + place(i)
 }
 
 func (p *pass) fault(kind FaultKind, code string) {
@@ -289,8 +293,8 @@ func (p *pass) sum(b Books) {
 		a.Linked += counts[linked]
 		p.abandon(ReasonEpoch, counts[nowhere])
 		p.abandon(ReasonConflict, counts[conflicted])
-		for i, reason := range p.reasons {
-			p.abandon(reason, counts[int(abandoned)+i])
+		for i, reason := range p.reasons[:min(len(p.reasons), maxReasons)] {
+			p.abandon(reason, counts[abandoned+place(i)])
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 func TestLedgerLosesNothing(t *testing.T) {
 	onOpenLedgers(t, func(t *testing.T, l books) {
 		rapid.Check(t, func(rt *rapid.T) {
-			m := newLedgerModel(rt, t, l)
+			m := newLedgerModel(t, l)
 			rt.Repeat(map[string]func(*rapid.T){
 				"":          m.check,
 				"reserve":   m.reserve,
@@ -67,7 +67,7 @@ type ledgerModel struct {
 // edge is how many numbers the shortest space has left, so that the walk gets past it.
 const edge = 300
 
-func newLedgerModel(rt *rapid.T, t *testing.T, l books) *ledgerModel {
+func newLedgerModel(t *testing.T, l books) *ledgerModel {
 	l.exec(t, `DELETE FROM kgs_ranges`)
 	l.exec(t, `DELETE FROM kgs_holders`)
 	l.exec(t, `DELETE FROM kgs_epochs`)

@@ -66,9 +66,10 @@ func sqliteBooks(t *testing.T) books {
 	return books{l, db.Write, `UPDATE kgs_holders SET seen_at = seen_at - 31000000 WHERE holder = $1`}
 }
 
-func closeAfter(t *testing.T, close func() error) {
+func closeAfter(t *testing.T, closer func() error) {
+	t.Helper()
 	t.Cleanup(func() {
-		if err := close(); err != nil {
+		if err := closer(); err != nil {
 			t.Errorf("close: %v", err)
 		}
 	})

@@ -33,7 +33,7 @@ const (
 func OpenRedis(rawURL string) (redis.UniversalClient, error) {
 	opts, err := parseRedisURL(rawURL)
 	if err != nil {
-		return nil, fmt.Errorf("Redis URL: %w", err)
+		return nil, fmt.Errorf("redis URL: %w", err)
 	}
 	opts.MaxRetries = -1 // the default of 3 would repeat a take whose reply was slow
 	opts.ContextTimeoutEnabled = true
@@ -49,7 +49,7 @@ func OpenRedis(rawURL string) (redis.UniversalClient, error) {
 // CheckRedisURL fails where OpenRedis would.
 func CheckRedisURL(rawURL string) error {
 	if _, err := parseRedisURL(rawURL); err != nil {
-		return fmt.Errorf("Redis URL: %w", err)
+		return fmt.Errorf("redis URL: %w", err)
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ func (r Random) Next(context.Context) (Key, error) {
 	var code, draw [2 * MaxLength]byte
 	length, n := r.Length(), 0
 	for n < length {
-		rand.Read(draw[:]) //nolint:errcheck // documented never to fail
+		rand.Read(draw[:])
 		for _, b := range draw {
 			if int(b) < unbiased && n < length {
 				code[n] = Alphabet[int(b)%len(Alphabet)]

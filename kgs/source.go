@@ -86,23 +86,22 @@ func setDefault(d *time.Duration, v time.Duration) {
 // Patience allow and only if the supply answered last time: a supply that is known
 // to be away costs no request any time. Then it fails with ErrNoKeys.
 func (s *Source) Next(ctx context.Context) (Key, error) {
-	var patience <-chan time.Time
+	if k, ok := s.take(); ok {
+		return k, nil
+	}
+	patience := time.NewTimer(s.cfg.Patience)
+	defer patience.Stop()
 	for {
-		if k, ok := s.take(); ok {
+		filled, err := s.refillUnderWay()
+		if k, ok := s.take(); ok { // one may have ended since the last look
 			return k, nil
 		}
-		if patience == nil {
-			t := time.NewTimer(s.cfg.Patience)
-			defer t.Stop()
-			patience = t.C
-		}
-		filled, err := s.refillUnderWay()
 		if err != nil {
 			return Key{}, err
 		}
 		select {
 		case <-filled:
-		case <-patience:
+		case <-patience.C:
 			return Key{}, fmt.Errorf("%w: the refill takes long", ErrNoKeys)
 		case <-ctx.Done():
 			return Key{}, fmt.Errorf("%w: %w", ErrNoKeys, ctx.Err())

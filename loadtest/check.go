@@ -90,14 +90,7 @@ func (c *Checker) read(ctx context.Context, e Entry, f *finder) error {
 	giveUp := time.After(patience)
 	for {
 		status, location, err := c.Client.Follow(ctx, e.Code)
-		switch {
-		case err == nil && status == http.StatusFound && location == e.URL:
-			return nil
-		case err == nil && (status == http.StatusNotFound || status == http.StatusGone):
-			f.report(&f.findings.Lost, "%s, acknowledged for creation %d, is lost: %s", e.Code, e.N, statusText(status))
-			return nil
-		case err == nil && status < 500 && status != http.StatusTooManyRequests:
-			f.report(&f.findings.Wrong, "%s, acknowledged for %s, answers %s and leads to %q", e.Code, e.URL, statusText(status), location)
+		if err == nil && f.judge(e, status, location) {
 			return nil
 		}
 		select {
@@ -115,6 +108,21 @@ func (c *Checker) read(ctx context.Context, e Entry, f *finder) error {
 type finder struct {
 	mu       sync.Mutex
 	findings Findings
+}
+
+// judge takes an answer to the link of e into account, unless it is one that asks to be
+// asked again.
+func (f *finder) judge(e Entry, status int, location string) (done bool) {
+	switch {
+	case status == http.StatusFound && location == e.URL:
+	case status == http.StatusNotFound || status == http.StatusGone:
+		f.report(&f.findings.Lost, "%s, acknowledged for creation %d, is lost: %s", e.Code, e.N, statusText(status))
+	case status < 500 && status != http.StatusTooManyRequests:
+		f.report(&f.findings.Wrong, "%s, acknowledged for %s, answers %s and leads to %q", e.Code, e.URL, statusText(status), location)
+	default:
+		return false
+	}
+	return true
 }
 
 // checked counts one more link and returns how many there are now.

@@ -105,7 +105,7 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte) (int,
 	if err != nil {
 		return 0, nil, nil, err
 	}
-	defer res.Body.Close()
+	defer func() { _ = res.Body.Close() }() // whatever it said was read or is an error by now
 	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
 		return 0, nil, nil, fmt.Errorf("read the answer: %w", err)

@@ -76,7 +76,7 @@ func (s *service) create(w http.ResponseWriter, r *http.Request) {
 	}
 	_, taken := s.links[code]
 	forgotten := s.forget != nil && s.forget(n)
-	if !forgotten && !(taken && s.keepFirst) {
+	if !forgotten && (!taken || !s.keepFirst) {
 		s.links[code] = body.URL
 	}
 	w.WriteHeader(http.StatusCreated)

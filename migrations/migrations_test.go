@@ -77,9 +77,9 @@ func onBoth(t *testing.T, test func(t *testing.T, db *sql.DB, engine migrations.
 	})
 }
 
-func closeDB(t *testing.T, close func() error) {
+func closeDB(t *testing.T, closer func() error) {
 	t.Helper()
-	if err := close(); err != nil {
+	if err := closer(); err != nil {
 		t.Errorf("close: %v", err)
 	}
 }
@@ -247,7 +247,7 @@ func tables(t *testing.T, db *sql.DB, engine migrations.Engine) (names []string)
 	if engine == migrations.SQLite {
 		query = `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name`
 	}
-	rows, err := db.QueryContext(t.Context(), query)
+	rows, err := db.QueryContext(t.Context(), query) //nolint:sqlclosecheck // closeDB does
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -142,6 +142,9 @@ func (k Key) settle(err error) {
 	}
 }
 
+// errAliasUnowned is a mistake of the store, and so must not look like the user's.
+var errAliasUnowned = errors.New("the row that the alias conflicted with is not there")
+
 // createAlias inserts link first and only looks who has its code when the store
 // refuses: the other way round, two users could both find an alias free. Where the
 // stored link is as good as the one asked for, *link becomes that one.
@@ -157,8 +160,11 @@ func (s *Service) createAlias(ctx context.Context, link *Link) (existing bool, e
 		return false, nil
 	}
 	stored, err := s.store.Lookup(ctx, link.Code)
-	if err != nil { // not %w: an ErrNotFound would be the store's mistake, not the user's
-		return false, fmt.Errorf("look up the owner of an alias: %v", err)
+	if errors.Is(err, ErrNotFound) {
+		err = errAliasUnowned
+	}
+	if err != nil {
+		return false, fmt.Errorf("look up the owner of an alias: %w", err)
 	}
 	if stored.Gone(s.now()) || !stored.serves(*link) {
 		return false, ErrAliasTaken

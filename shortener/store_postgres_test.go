@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -44,10 +45,7 @@ func TestPostgresErrors(t *testing.T) {
 			t.Errorf("%s: no error", state)
 		}
 		for _, sentinel := range []error{ErrNotWritten, ErrStoreFull, ErrRefused} {
-			wanted := false
-			for _, w := range want {
-				wanted = wanted || w == sentinel
-			}
+			wanted := slices.Contains(want, sentinel)
 			if errors.Is(err, sentinel) != wanted {
 				t.Errorf("%s: %q wrapped: %t", state, sentinel, !wanted)
 			}

@@ -57,11 +57,12 @@ func (s *SQLiteStore) Insert(ctx context.Context, links []Link) ([]Outcome, erro
 		return nil, fmt.Errorf("wait to insert links: %w: %w", ErrNotWritten, err)
 	}
 	defer func() { _ = conn.Close() }() // only gives it back to the pool
-	tx, err := conn.BeginTx(context.WithoutCancel(ctx), nil)
+	ctx = context.WithoutCancel(ctx)
+	tx, err := conn.BeginTx(ctx, nil)
 	if err != nil {
 		return nil, notWritten(err)
 	}
-	outcomes, err := insertIn(tx, links)
+	outcomes, err := insertIn(ctx, tx, links)
 	if err != nil {
 		_ = tx.Rollback() // fails where SQLite has rolled back by itself
 		return nil, notWritten(err)
@@ -72,8 +73,8 @@ func (s *SQLiteStore) Insert(ctx context.Context, links []Link) ([]Outcome, erro
 	return outcomes, nil
 }
 
-func insertIn(tx *sql.Tx, links []Link) ([]Outcome, error) {
-	insert, err := tx.Prepare(sqliteInsert)
+func insertIn(ctx context.Context, tx *sql.Tx, links []Link) ([]Outcome, error) {
+	insert, err := tx.PrepareContext(ctx, sqliteInsert)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +82,7 @@ func insertIn(tx *sql.Tx, links []Link) ([]Outcome, error) {
 	outcomes := make([]Outcome, len(links))
 	for i := range links {
 		l := &links[i]
-		result, err := insert.Exec(l.Code, l.URL, l.Source, l.CreatedAt.UnixMicro(), micros(l.ExpiresAt))
+		result, err := insert.ExecContext(ctx, l.Code, l.URL, l.Source, l.CreatedAt.UnixMicro(), micros(l.ExpiresAt))
 		if err != nil {
 			return nil, err
 		}
@@ -93,7 +94,7 @@ func insertIn(tx *sql.Tx, links []Link) ([]Outcome, error) {
 			outcomes[i] = Inserted
 			continue
 		}
-		row, err := scanSQLite(tx.QueryRow(sqliteSelect, l.Code), l.Code)
+		row, err := scanSQLite(tx.QueryRowContext(ctx, sqliteSelect, l.Code), l.Code)
 		if err != nil {
 			return nil, err
 		}
@@ -107,7 +108,7 @@ func (s *SQLiteStore) Lookup(ctx context.Context, code string) (Link, error) {
 	if err := ctx.Err(); err != nil {
 		return Link{}, fmt.Errorf("look up a link: %w", err)
 	}
-	lookup, err := s.prepareLookup(ctx)
+	lookup, err := s.prepareLookup(ctx) //nolint:sqlclosecheck // kept for the life of the store
 	if err != nil {
 		return Link{}, fmt.Errorf("look up a link: %w", err)
 	}
@@ -130,7 +131,7 @@ func (s *SQLiteStore) prepareLookup(ctx context.Context) (*sql.Stmt, error) {
 		return nil, err
 	}
 	if !s.lookup.CompareAndSwap(nil, stmt) { // somebody else was first
-		return s.lookup.Load(), stmt.Close()
+		return s.lookup.Load(), stmt.Close() //nolint:sqlclosecheck // the other one is kept
 	}
 	return stmt, nil
 }

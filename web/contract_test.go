@@ -155,7 +155,7 @@ func TestContractNotices(t *testing.T) {
 		"media":  {StatusCode: http.StatusNotFound, Header: http.Header{"Content-Type": {mediaJSON}}},
 		"body":   {StatusCode: http.StatusNotFound, Header: http.Header{"Content-Type": {mediaProblem}}},
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/abc", nil)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/abc", http.NoBody)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -72,7 +72,7 @@ func (p *public) resolve(c echo.Context, code string) (shortener.Link, error) {
 }
 
 // fullAge is the Cache-Control of nearly every redirect; net/http only reads it.
-var fullAge = []string{"private, max-age=90"}
+var fullAge = []string{"private, max-age=90"} //nolint:gochecknoglobals // a constant, which a slice cannot be
 
 // cacheControl lets a redirect be kept for redirectAge, but not past the expiry.
 func cacheControl(l *shortener.Link) []string {

@@ -53,7 +53,7 @@ type problem struct {
 
 // problemTable says what a client is told of an error. The first row that matches
 // counts, so a row for one cause stands above a row for many.
-var problemTable = []struct {
+var problemTable = []struct { //nolint:gochecknoglobals // a constant, which a table cannot be
 	matches func(error) bool
 	problem problem
 }{

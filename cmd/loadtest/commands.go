@@ -71,7 +71,7 @@ func (c *checkFlags) execute(ctx context.Context, out output) error {
 	if err != nil {
 		return err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // nothing was written to it
 	entries, err := loadtest.ReadJournal(file)
 	if err != nil {
 		return err

@@ -114,7 +114,7 @@ func (s *service) restart() {
 
 // get asks the admin listener.
 func (s *service) get(path string) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.admin+path, nil)
+	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.admin+path, http.NoBody)
 	if err != nil {
 		return nil, err
 	}

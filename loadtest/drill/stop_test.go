@@ -46,11 +46,13 @@ func orderlyStop(t *testing.T, server *service, census loadtest.Census) {
 	server.signal(syscall.SIGTERM)
 	await(t, stopLimit, "new connections are refused", func() bool {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(server.url, "http://"))
-		if err == nil {
-			err = conn.Close()
-			return false
+		if err != nil {
+			return true
 		}
-		return true
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+		return false
 	})
 	for _, h := range halves {
 		if got := h.sendRest(); got != http.StatusCreated {

@@ -54,5 +54,5 @@ type redisLog struct{ log *slog.Logger }
 
 // Printf implements the client's logger.
 func (l redisLog) Printf(ctx context.Context, format string, args ...any) {
-	l.log.DebugContext(ctx, fmt.Sprintf(format, args...))
+	l.log.DebugContext(ctx, "redis client", slog.String("says", fmt.Sprintf(format, args...)))
 }

@@ -69,7 +69,14 @@ func (r *running) stop() {
 	}
 }
 
-func (r *running) do(method, url, body string) (*http.Response, string) {
+// answer is a response that was read to its end.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+func (r *running) do(method, url, body string) (a answer) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.t.Context()), 10*time.Second)
 	defer cancel()
@@ -87,33 +94,33 @@ func (r *running) do(method, url, body string) (*http.Response, string) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return resp, string(text)
+	return answer{resp.StatusCode, resp.Header, string(text)}
 }
 
 // shorten makes a link and gives its code.
 func (r *running) shorten(url string) string {
 	r.t.Helper()
-	resp, body := r.do(http.MethodPost, "http://"+r.Addr().String()+"/shorten", "url="+url)
+	a := r.do(http.MethodPost, "http://"+r.Addr().String()+"/shorten", "url="+url)
 	var made struct{ Code string }
-	if err := json.Unmarshal([]byte(body), &made); err != nil || resp.StatusCode != http.StatusCreated {
-		r.t.Fatalf("POST /shorten: %s %s", resp.Status, body)
+	if err := json.Unmarshal([]byte(a.body), &made); err != nil || a.status != http.StatusCreated {
+		r.t.Fatalf("POST /shorten: %+v", a)
 	}
 	return made.Code
 }
 
 func (r *running) wantStatus(code string, status int, location string) {
 	r.t.Helper()
-	resp, body := r.do(http.MethodGet, "http://"+r.Addr().String()+"/"+code, "")
-	if resp.StatusCode != status || resp.Header.Get("Location") != location {
-		r.t.Errorf("GET /%s: %s to %q (%s), want %d to %q", code, resp.Status, resp.Header.Get("Location"), body, status, location)
+	a := r.do(http.MethodGet, "http://"+r.Addr().String()+"/"+code, "")
+	if a.status != status || a.header.Get("Location") != location {
+		r.t.Errorf("GET /%s: %+v, want %d to %q", code, a, status, location)
 	}
 }
 
 func (r *running) status() (s web.Status) {
 	r.t.Helper()
-	_, body := r.do(http.MethodGet, "http://"+r.AdminAddr().String()+"/status", "")
-	if err := json.Unmarshal([]byte(body), &s); err != nil {
-		r.t.Fatalf("/status: %v in %s", err, body)
+	a := r.do(http.MethodGet, "http://"+r.AdminAddr().String()+"/status", "")
+	if err := json.Unmarshal([]byte(a.body), &s); err != nil {
+		r.t.Fatalf("/status: %v in %s", err, a.body)
 	}
 	return s
 }
@@ -193,8 +200,8 @@ func TestServerWithEveryKeySource(t *testing.T) {
 			if got := r.status(); got.KeySource != source || got.ServingFrom == nil {
 				t.Errorf("status %+v", got)
 			}
-			_, metrics := r.do(http.MethodGet, "http://"+r.AdminAddr().String()+"/metrics", "")
-			if !strings.Contains(metrics, `shortener_links_created_total{kind="key"} 250`) {
+			metrics := r.do(http.MethodGet, "http://"+r.AdminAddr().String()+"/metrics", "")
+			if !strings.Contains(metrics.body, `shortener_links_created_total{kind="key"} 250`) {
 				t.Error("the metrics do not tell of 250 links")
 			}
 		})
@@ -215,8 +222,8 @@ func TestServerGoesOnWithoutRedis(t *testing.T) {
 	if s := r.status(); *s.ServingFrom != "fallback" {
 		t.Errorf("serving from %s, want the fallback", *s.ServingFrom)
 	}
-	if _, body := r.do(http.MethodGet, "http://"+r.Addr().String()+"/healthz", ""); !strings.Contains(body, "degraded") {
-		t.Errorf("/healthz says %s", body)
+	if a := r.do(http.MethodGet, "http://"+r.Addr().String()+"/healthz", ""); !strings.Contains(a.body, "degraded") {
+		t.Errorf("/healthz says %s", a.body)
 	}
 	redis.Restart()
 	s := r.await("a refilled pool", func(s web.Status) bool { return full(s) && *s.Breaker == "closed" && *s.ServingFrom == "batch" })
@@ -268,9 +275,9 @@ func TestServerWithoutFallbackRefuses(t *testing.T) {
 	s := settings(t, sqliteURL(t), "")
 	s.Worker, s.Fallback = false, "none" // and so a pool that nobody fills
 	r := start(t, s)
-	resp, body := r.do(http.MethodPost, "http://"+r.Addr().String()+"/shorten", "url=https://go.dev")
-	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" {
-		t.Errorf("%s %s, want 503 with Retry-After", resp.Status, body)
+	a := r.do(http.MethodPost, "http://"+r.Addr().String()+"/shorten", "url=https://go.dev")
+	if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
+		t.Errorf("%+v, want 503 with Retry-After", a)
 	}
 }
 
