@@ -2,8 +2,11 @@
 
 VERSION  ?= $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 1m
+# How much of each drill is done: 1 is 200 kills and a minute of load.
+SCALE    ?= 1
 
 golangci-lint := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.13.2
+benchstat     := go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260709024250-82a0b07e230d
 # Finds or starts the databases that tests use, and takes them down again.
 keeper := bin/keeper
 
@@ -38,9 +41,13 @@ rules: keeper
 	promtool check config deploy/prometheus/prometheus.yml
 	promtool test rules deploy/prometheus/alerts_test.yml
 
+# The whole program beside bare handlers, in rounds so that a drifting machine drifts for
+# all alike; then the parts, to look at.
 bench: keeper
 	$(keeper) need redis-server postgres
-	$(keeper) run go test -run '^$$' -bench . ./shortener ./web ./kgs
+	for round in 1 2 3 4 5 6; do go test -run '^$$' -bench . -benchtime 2s ./cmd/internal/app || exit 1; done | tee bin/bench.txt
+	$(benchstat) -col /server bin/bench.txt
+	$(keeper) run go test -run '^$$' -bench . ./shortener ./kgs
 
 fuzz:
 	go test -run '^$$' -fuzz '^FuzzURL$$' -fuzztime $(FUZZTIME) ./shortener
@@ -50,7 +57,7 @@ fuzz:
 # Kills, freezes and starves running programs under load. Takes its time.
 drill: keeper
 	$(keeper) need redis-server postgres
-	go test -tags drill -count 1 -timeout 60m ./loadtest/drill
+	go test -tags drill -count 1 -timeout 60m -v ./loadtest/drill -drill.scale=$(SCALE)
 
 compose-test:
 	go test -tags compose -count 1 -timeout 30m -v ./deploy

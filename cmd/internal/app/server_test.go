@@ -21,7 +21,7 @@ import (
 )
 
 // settings are those of a server for a test: ports of its own, a small pool.
-func settings(t *testing.T, database, redisURL string) ServeSettings {
+func settings(t testing.TB, database, redisURL string) ServeSettings {
 	t.Helper()
 	s, err := ServeFlags{
 		ListenAddr: "127.0.0.1:0", KGSWorker: "true", BatchMin: "100", BatchMax: "1000", Fallback: "random",
