@@ -13,7 +13,8 @@ import (
 type Evidence struct {
 	Space *Space
 	Books func(context.Context) (Books, error)
-	Pool  func(context.Context) iter.Seq2[Found, error]  // a shared pool; nil where there is none
+	Epoch func(context.Context) (int64, error)           // of the shared pool; nil where there is none
+	Pool  func(context.Context) iter.Seq2[Found, error]  // what the shared pool has on record
 	Links func(context.Context) iter.Seq2[Linked, error] // every row of the link store
 }
 
@@ -35,7 +36,8 @@ type Accounts struct {
 	Reserved  int64            `json:"reserved"`
 	InPool    int64            `json:"in_pool"`
 	InBatches int64            `json:"in_batches"`
-	Shipping  int64            `json:"shipping"` // on their way to the shared pool
+	Shipping  int64            `json:"shipping"`    // on their way to the shared pool
+	OnTheMove int64            `json:"on_the_move"` // between two of these places while the audit read
 	Linked    int64            `json:"linked"`
 	Abandoned map[string]int64 `json:"abandoned"` // by reason
 	Links     map[string]int64 `json:"links"`     // rows by source, aliases and random codes too
@@ -72,8 +74,8 @@ func (f Fault) String() string {
 	}
 }
 
-// ErrPoolUnknown says that an audit was not shown a pool that the ledger knows of.
-var ErrPoolUnknown = errors.New("the ledger has a shared pool, but the audit was not told where it is")
+// ErrPoolUnknown says that an audit was not shown the pool that the ledger knows of.
+var ErrPoolUnknown = errors.New("the audit does not see the shared pool that the ledger knows of")
 
 // auditPasses is how often a fault must be seen in a row. Keys move on while the
 // audit reads, so one that was missed, or seen twice, may be innocent; one that is
@@ -95,6 +97,9 @@ func Audit(ctx context.Context, e Evidence) (Accounts, error) {
 		seen := make(map[Fault]bool, len(a.Faults))
 		for _, f := range a.Faults {
 			seen[f] = suspects == nil || suspects[f]
+			if !seen[f] && f.Kind == FaultMissing {
+				a.OnTheMove++
+			}
 		}
 		a.Faults = slices.DeleteFunc(a.Faults, func(f Fault) bool { return !seen[f] })
 		accounts, suspects = a, seen
@@ -125,7 +130,6 @@ type pass struct {
 	places   [MaxLength + 1][]place // by length and number
 	reasons  []string               // of abandonment, in the order met
 	beyond   []string               // linked codes that were not reserved when the pass began
-	poolLost bool
 	accounts Accounts
 }
 
@@ -134,8 +138,8 @@ func (e Evidence) pass(ctx context.Context) (Accounts, error) {
 	if err != nil {
 		return Accounts{}, err
 	}
-	if before.Epoch.Number > 0 && e.Pool == nil {
-		return Accounts{}, fmt.Errorf("%w (epoch %d)", ErrPoolUnknown, before.Epoch.Number)
+	if err := e.checkEpoch(ctx, before.Epoch.Number); err != nil {
+		return Accounts{}, err
 	}
 	p := &pass{space: e.Space, accounts: Accounts{Abandoned: map[string]int64{}, Links: map[string]int64{}}}
 	for _, s := range before.Spaces {
@@ -156,6 +160,25 @@ func (e Evidence) pass(ctx context.Context) (Accounts, error) {
 	p.judgeBeyond(after)
 	p.sum(before)
 	return p.accounts, nil
+}
+
+// checkEpoch fails unless the pool that the audit is shown is the ledger's present one:
+// in any other, what is missing would look lost.
+func (e Evidence) checkEpoch(ctx context.Context, want int64) error {
+	if want == 0 {
+		return nil // there never was a shared pool
+	}
+	if e.Epoch == nil {
+		return fmt.Errorf("%w: it was not told where to look", ErrPoolUnknown)
+	}
+	epoch, err := e.Epoch(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrPoolUnknown, err)
+	}
+	if epoch != want {
+		return fmt.Errorf("%w: it was shown one of epoch %d, the ledger's is of epoch %d", ErrPoolUnknown, epoch, want)
+	}
+	return nil
 }
 
 // addRanges enters the rows of the ledger.
@@ -209,14 +232,10 @@ func (p *pass) at(code string) *place {
 
 // addPool enters what the shared pool has on record.
 func (p *pass) addPool(ctx context.Context, read func(context.Context) iter.Seq2[Found, error]) error {
-	if read == nil {
+	if read == nil { // no shared pool
 		return nil
 	}
 	for f, err := range read(ctx) {
-		if errors.Is(err, ErrNoEpoch) {
-			p.poolLost = true
-			return nil
-		}
 		if err != nil {
 			return err
 		}
@@ -307,9 +326,6 @@ func (p *pass) abandon(reason string, n int64) {
 
 // lostBefore is the number below which a missing one was lost with an epoch.
 func (p *pass) lostBefore(b Books, length int) (lost int64) {
-	if p.poolLost {
-		return int64(len(p.places[length])) // the epoch that is to come will say so
-	}
 	for _, boundary := range b.Boundaries {
 		if boundary.Length == length {
 			lost = max(lost, boundary.Next)

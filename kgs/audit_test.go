@@ -2,6 +2,7 @@ package kgs
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"testing"
 
@@ -12,11 +13,11 @@ import (
 // is a real one; pool and links are what they yield, which is all the audit asks for.
 type scene struct {
 	books
-	space    *Space
-	pool     []Found
-	links    []Linked
-	noPool   bool
-	poolLost bool
+	space  *Space
+	pool   []Found
+	links  []Linked
+	noPool bool
+	epoch  func() (int64, error) // of the pool; nil for the ledger's
 }
 
 // newScene reserves [0, 100) and leaves 10 numbers in every place there is.
@@ -27,7 +28,7 @@ func newScene(t *testing.T, l books) *scene {
 		t.Fatal(err)
 	}
 	s := &scene{books: l, space: space}
-	epoch, err := l.OpenEpoch(t.Context(), 0, "run")
+	epoch, _, err := l.OpenEpoch(t.Context(), 0, "run")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,14 +74,18 @@ func (s *scene) audit(t *testing.T) (Accounts, error) {
 		Links: func(context.Context) iter.Seq2[Linked, error] { return noErrors(s.links) },
 	}
 	if !s.noPool {
-		e.Pool = func(context.Context) iter.Seq2[Found, error] {
-			if s.poolLost {
-				return func(yield func(Found, error) bool) { yield(Found{}, ErrNoEpoch) }
-			}
-			return noErrors(s.pool)
-		}
+		e.Pool = func(context.Context) iter.Seq2[Found, error] { return noErrors(s.pool) }
+		e.Epoch = s.poolEpoch
 	}
 	return Audit(t.Context(), e)
+}
+
+func (s *scene) poolEpoch(ctx context.Context) (int64, error) {
+	if s.epoch != nil {
+		return s.epoch()
+	}
+	epoch, err := s.Epoch(ctx)
+	return epoch.Number, err
 }
 
 func noErrors[T any](all []T) iter.Seq2[T, error] {
@@ -166,14 +171,11 @@ func TestAuditNamesWhatIsNoError(t *testing.T) {
 		"a pool that was lost with its epoch": {
 			func(t *testing.T, s *scene) {
 				s.pool = nil
-				if _, err := s.OpenEpoch(t.Context(), 1, "another run"); err != nil {
+				if _, _, err := s.OpenEpoch(t.Context(), 1, "another run"); err != nil {
 					t.Fatal(err)
 				}
 			},
 			map[string]int64{ReasonCrash: 10, ReasonEpoch: 30}}, // with what was shipping
-		"a pool that waits for its new epoch": {
-			func(_ *testing.T, s *scene) { s.poolLost = true },
-			map[string]int64{ReasonCrash: 10, ReasonEpoch: 20}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -201,7 +203,7 @@ func TestAuditAcquitsKeysOnTheMove(t *testing.T) {
 	s := newScene(t, sqliteBooks(t))
 	moved := false
 	e := Evidence{
-		Space: s.space, Books: s.Books,
+		Space: s.space, Books: s.Books, Epoch: s.poolEpoch,
 		Pool: func(context.Context) iter.Seq2[Found, error] {
 			if moved {
 				return noErrors(s.pool)
@@ -211,16 +213,26 @@ func TestAuditAcquitsKeysOnTheMove(t *testing.T) {
 		Links: func(context.Context) iter.Seq2[Linked, error] { moved = true; return noErrors(s.links) },
 	}
 	got, err := Audit(t.Context(), e)
-	if err != nil || len(got.Faults) > 0 {
-		t.Errorf("faults %v, error %v", got.Faults, err)
+	if err != nil || len(got.Faults) > 0 || got.InPool != 20 {
+		t.Errorf("accounts %+v, error %v", got, err)
 	}
 }
 
-func TestAuditAsksForThePool(t *testing.T) {
+// In the wrong pool, or none, every missing key would look lost.
+func TestAuditAsksForTheLedgersPool(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, sqliteBooks(t))
-	s.noPool = true
-	if _, err := s.audit(t); err == nil {
-		t.Error("an audit that was not shown the pool reported accounts")
+	for name, change := range map[string]func(*scene){
+		"no pool":                    func(s *scene) { s.noPool = true },
+		"a pool of another epoch":    func(s *scene) { s.epoch = func() (int64, error) { return 7, nil } },
+		"a pool that lost its state": func(s *scene) { s.epoch = func() (int64, error) { return 0, ErrNoEpoch } },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t, sqliteBooks(t))
+			change(s)
+			if a, err := s.audit(t); !errors.Is(err, ErrPoolUnknown) {
+				t.Errorf("accounts %+v, error %v; want ErrPoolUnknown", a, err)
+			}
+		})
 	}
 }

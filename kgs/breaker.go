@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -32,7 +31,6 @@ type breakable interface {
 type Breaker struct {
 	pool    breakable
 	circuit *gobreaker.CircuitBreaker[struct{}]
-	since   atomic.Pointer[time.Time]
 }
 
 var _ Supply = (*Breaker)(nil)
@@ -40,34 +38,24 @@ var _ Supply = (*Breaker)(nil)
 // NewBreaker makes a closed breaker in front of pool. It logs each change of its state.
 func NewBreaker(pool breakable, log *slog.Logger) *Breaker {
 	b := &Breaker{pool: pool}
-	b.changed()
 	b.circuit = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 		Timeout:      breakerPause, // the library's default is a minute
 		ReadyToTrip:  func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= breakerFailures },
 		IsSuccessful: answered,
 		IsExcluded:   func(err error) bool { return errors.Is(err, context.Canceled) },
 		OnStateChange: func(_ string, from, to gobreaker.State) {
-			b.changed()
 			log.Warn("circuit breaker of the pool", slog.String("state", to.String()), slog.String("previous", from.String()))
 		},
 	})
 	return b
 }
 
-func (b *Breaker) changed() {
-	now := time.Now()
-	b.since.Store(&now)
-}
-
 func answered(err error) bool {
 	return err == nil || errors.Is(err, ErrEmpty) || errors.Is(err, ErrNoEpoch) || errors.Is(err, ErrFenced)
 }
 
-// State is closed (0), half-open (1) or open (2), and since when.
-func (b *Breaker) State() (gobreaker.State, time.Time) {
-	state := b.circuit.State() // first, for it is what notices that the pause is over
-	return state, *b.since.Load()
-}
+// State is closed (0), half-open (1) or open (2).
+func (b *Breaker) State() gobreaker.State { return b.circuit.State() }
 
 // Take is that of the pool.
 func (b *Breaker) Take(ctx context.Context, n int) (batch *Batch, err error) {

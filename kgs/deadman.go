@@ -125,7 +125,7 @@ func (d *DeadMan) judge(now time.Time, keys int64) State {
 		if keys > d.peak {
 			d.peak, d.grewAt = keys, now
 		}
-		if keys < lowWater(d.cfg.Capacity) && now.Sub(d.grewAt) < stillAfter {
+		if keys < LowWater(d.cfg.Capacity) && now.Sub(d.grewAt) < stillAfter {
 			return StateFilling
 		}
 	}

@@ -23,7 +23,7 @@ type Janitor struct {
 }
 
 const (
-	janitorInterval = 5 * time.Second // a sixth of HolderLease
+	janitorInterval = 5 * time.Second // a sixth of HolderTimeout
 	janitorTimeout  = 4 * time.Second
 )
 
@@ -31,16 +31,13 @@ const (
 func (j *Janitor) Run(ctx context.Context) error {
 	tick := time.NewTicker(janitorInterval)
 	defer tick.Stop()
-	var failing error
+	trouble := trouble{log: j.Logger, what: "the books of keys are not kept"}
 	for {
 		err := j.round(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err != nil && failing == nil {
-			j.Logger.Warn("the books of keys cannot be kept", slog.Any("error", err))
-		}
-		failing = err
+		trouble.note(err)
 		select {
 		case <-ctx.Done():
 			return nil

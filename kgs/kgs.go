@@ -64,7 +64,7 @@ type Range struct {
 // Batch is the keys that a holder took from a supply in one go.
 type Batch struct {
 	ID     int64    // names the batch in the books of its supply
-	Source string   // metric label and Source of the links: "pool", "ledger", ...
+	Source string   // metric label and Source of the links: SourcePool, SourceLedger, ...
 	Codes  []string // in the order they are to be handed out; not to be changed
 }
 
@@ -92,8 +92,10 @@ const (
 	ReasonConflict  = "conflict"   // an alias or a random code had them first; known to the audit alone
 )
 
-// Sources of keys whose numbers the ledger accounts for: the Source of a batch.
+// Sources of keys, as metrics and links name them. The ledger accounts for the numbers
+// of the first two.
 const (
 	SourcePool   = "pool"
 	SourceLedger = "ledger"
+	SourceRandom = "random"
 )

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// HolderLease is how long a process that holds ranges may stay unseen, by the
+// HolderTimeout is how long a process that holds ranges may stay unseen, by the
 // clock of the ledger's database, before others take over what it holds.
-const HolderLease = 30 * time.Second
+const HolderTimeout = 30 * time.Second
 
 // postTimeout is the most that one change of the ledger may take, waiting included.
 const postTimeout = 10 * time.Second

@@ -40,8 +40,7 @@ type Books struct {
 
 // Counters is the sums of the books that are cheap to read.
 type Counters struct {
-	Spaces    []SpaceBook      // by length
-	Abandoned map[string]int64 // numbers, by reason; without those lost with an epoch
+	Spaces []SpaceBook // by length
 }
 
 // Reserved is how many numbers were ever reserved, over all lengths.
@@ -88,19 +87,10 @@ func (l *Ledger) Books(ctx context.Context) (b Books, err error) {
 	return b, err
 }
 
-// Counters reads the counters and what was abandoned, without holding up writers.
+// Counters reads the counters without holding up writers.
 func (l *Ledger) Counters(ctx context.Context) (c Counters, err error) {
-	c.Abandoned = make(map[string]int64)
 	err = l.look(ctx, "counters", func(tx *sql.Tx) error {
-		if c.Spaces, err = collect(ctx, tx, scanSpace, selectSpaces); err != nil {
-			return err
-		}
-		_, err := collect(ctx, tx, func(rows *sql.Rows) (reason string, err error) {
-			var n int64
-			err = rows.Scan(&reason, &n)
-			c.Abandoned[reason] = n
-			return reason, err
-		}, `SELECT reason, CAST(sum(hi - lo) AS bigint) FROM kgs_ranges WHERE state = 'abandoned' GROUP BY reason`)
+		c.Spaces, err = collect(ctx, tx, scanSpace, selectSpaces)
 		return err
 	})
 	return c, err

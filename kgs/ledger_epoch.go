@@ -22,15 +22,17 @@ func (l *Ledger) Epoch(ctx context.Context) (e Epoch, err error) {
 
 // OpenEpoch begins the epoch that follows the epoch after, for a pool with the given
 // identity, and gives its number. When that was done already, by another worker or
-// by a try whose answer was lost, it changes nothing and gives the current one.
+// by a try whose answer was lost, it changes nothing and gives the current one; opened
+// tells whether it was this very call.
 //
 // It writes off what the pool of the old epoch held, and what was on its way there:
 // the counters at this moment are kept as a boundary, and every number below it that
 // is found nowhere else is lost with the old epoch. If the caller crashes after
 // it, the pool has yet to hear of the epoch, and the next worker tells it.
-func (l *Ledger) OpenEpoch(ctx context.Context, after int64, pool string) (number int64, err error) {
+func (l *Ledger) OpenEpoch(ctx context.Context, after int64, pool string) (number int64, opened bool, err error) {
 	err = l.post(ctx, "open epoch", func(ctx context.Context, p *posting) error {
-		if number = p.epoch; number > after {
+		number, opened = p.epoch, p.epoch <= after
+		if !opened {
 			return nil
 		}
 		number++
@@ -44,5 +46,5 @@ func (l *Ledger) OpenEpoch(ctx context.Context, after int64, pool string) (numbe
 		}
 		return p.exec(ctx, `DELETE FROM kgs_ranges WHERE state = 'shipping'`)
 	})
-	return number, err
+	return number, opened && err == nil, err
 }

@@ -21,7 +21,7 @@ import (
 //
 // If the caller crashes after it, or never learns of the outcome, the range waits
 // under its name: reserved and shipping ones until they are taken over, once it
-// was unseen for HolderLease; a batch until Sweep gives it up.
+// was unseen for HolderTimeout; a batch until Sweep gives it up.
 func (l *Ledger) Reserve(ctx context.Context, holder string, state RangeState, length int, n int64) (r Range, err error) {
 	if holder == "" || n < 1 {
 		return Range{}, fmt.Errorf("ledger: reserve: %d numbers for holder %q", n, holder)
@@ -48,7 +48,7 @@ func (l *Ledger) Reserve(ctx context.Context, holder string, state RangeState, l
 	return r, err
 }
 
-// orphan is true of rows whose holder was not seen for HolderLease, given that
+// orphan is true of rows whose holder was not seen for HolderTimeout, given that
 // posting.forget has run.
 const orphan = `holder NOT IN (SELECT holder FROM kgs_holders)`
 
@@ -61,7 +61,7 @@ func (p *posting) see(ctx context.Context, holder string) error {
 }
 
 func (p *posting) forget(ctx context.Context) error {
-	return p.exec(ctx, p.dialect.forget, HolderLease.Microseconds())
+	return p.exec(ctx, p.dialect.forget, HolderTimeout.Microseconds())
 }
 
 // adoptShipping takes over the oldest shipping range that lost its holder.

@@ -86,7 +86,7 @@ func (l *Ledger) Abandon(ctx context.Context, runs []Run, reason string) error {
 	})
 }
 
-// Sweep gives up the batches of holders that were not seen for HolderLease, and
+// Sweep gives up the batches of holders that were not seen for HolderTimeout, and
 // tells how many numbers that were. Some of them may have been linked, which their
 // holder can no longer tell. Any number of processes may sweep; a crash
 // after it changes nothing.
@@ -147,7 +147,7 @@ func (p *posting) abandon(ctx context.Context, run Run, reason string) error {
 	return err
 }
 
-// Renew says that holder is alive; it is to be called a few times per HolderLease.
+// Renew says that holder is alive; it is to be called a few times per HolderTimeout.
 // Reserve and Cut say so too.
 func (l *Ledger) Renew(ctx context.Context, holder string) error {
 	return l.post(ctx, "renew", func(ctx context.Context, p *posting) error {
@@ -157,7 +157,7 @@ func (l *Ledger) Renew(ctx context.Context, holder string) error {
 
 // Release ends holder in good order: its reserved and shipping ranges can be taken
 // over at once, and a batch that it did not settle is for Sweep. It may be repeated.
-// After a crash before it, the same happens once HolderLease is over.
+// After a crash before it, the same happens once HolderTimeout is over.
 func (l *Ledger) Release(ctx context.Context, holder string) error {
 	return l.post(ctx, "release", func(ctx context.Context, p *posting) error {
 		err := p.exec(ctx, `UPDATE kgs_ranges SET holder = ''

@@ -23,7 +23,7 @@ import (
 type books struct {
 	*Ledger
 	db    *sql.DB
-	stale string // makes holder $1 unseen for longer than HolderLease
+	stale string // makes holder $1 unseen for longer than HolderTimeout
 }
 
 // onLedgers runs a test on a fresh ledger of each engine, not opened yet.
@@ -94,7 +94,7 @@ func (b books) exec(t testing.TB, query string, args ...any) {
 	}
 }
 
-// crash makes holder a process that was last seen longer than HolderLease ago.
+// crash makes holder a process that was last seen longer than HolderTimeout ago.
 func (b books) crash(t testing.TB, holder string) {
 	t.Helper()
 	b.exec(t, b.stale, holder)

@@ -46,7 +46,7 @@ type RedisPoolConfig struct {
 // codes of six characters.
 //
 // What a holder has taken stays on record until it is settled. A holder that is unseen
-// for HolderLease by Redis' clock is dead, and Sweep writes its batches off. Take,
+// for HolderTimeout by Redis' clock is dead, and Sweep writes its batches off. Take,
 // Settle and Status count as being seen.
 //
 // Redis must not evict (maxmemory-policy noeviction), and its user needs the

@@ -13,7 +13,7 @@ type PoolStatus struct {
 	RunID string // which run of its data Redis is in: see RedisPool
 }
 
-// Status reads the pool's size and renews the lease of this holder. With ErrNoEpoch
+// Status reads the pool's size and tells that this holder is alive. With ErrNoEpoch
 // the RunID is set all the same: it is what a new epoch is to be opened on.
 func (p *RedisPool) Status(ctx context.Context) (PoolStatus, error) {
 	reply, err := p.run(ctx, p.scripts.status, p.cfg.Holder).Slice()
@@ -101,7 +101,7 @@ func (p *RedisPool) Sweep(ctx context.Context) (abandoned int64, err error) {
 
 // doomed gives some codes that are to be abandoned, or an empty field if there are none.
 func (p *RedisPool) doomed(ctx context.Context) (field string, codes []string, err error) {
-	reply, err := p.run(ctx, p.scripts.doom, int64(HolderLease.Seconds()), ReasonCrash).StringSlice()
+	reply, err := p.run(ctx, p.scripts.doom, int64(HolderTimeout.Seconds()), ReasonCrash).StringSlice()
 	if err != nil {
 		return "", nil, fmt.Errorf("look for dead holders: %w", err)
 	}

@@ -29,5 +29,5 @@ func (r Random) Next(context.Context) (Key, error) {
 			}
 		}
 	}
-	return Key{Code: string(code[:length]), Source: "random"}, nil
+	return Key{Code: string(code[:length]), Source: SourceRandom}, nil
 }

@@ -29,10 +29,10 @@ type RedisShipperConfig struct {
 // leaves a range that this or another worker goes on with at the very number where
 // it stopped.
 type RedisShipper struct {
-	cfg  RedisShipperConfig
-	way  *Range // the range under way; nil for none
-	next int64  // the first number of it that is not known to be pushed
-	size int64  // of the pool, at the last look
+	cfg     RedisShipperConfig
+	current *Range // the range under way; nil for none
+	next    int64  // the first number of it that is not known to be pushed
+	size    int64  // of the pool, at the last look
 
 	renewed time.Time
 }
@@ -43,13 +43,13 @@ var _ Shipper = (*RedisShipper)(nil)
 func NewRedisShipper(cfg RedisShipperConfig) *RedisShipper { return &RedisShipper{cfg: cfg} }
 
 // Size is how many keys the pool holds. A pool that lost its state, or is of an
-// older epoch than the ledger, is opened for a new one first.
+// older epoch than the ledger, is opened first and then empty.
 func (s *RedisShipper) Size(ctx context.Context) (int64, error) {
-	epoch, err := s.cfg.Ledger.Epoch(ctx)
-	if err != nil {
+	if err := s.renew(ctx); err != nil {
 		return 0, err
 	}
-	if err := s.renew(ctx); err != nil {
+	epoch, err := s.cfg.Ledger.Epoch(ctx)
+	if err != nil {
 		return 0, err
 	}
 	status, err := s.cfg.Pool.Status(ctx)
@@ -58,78 +58,119 @@ func (s *RedisShipper) Size(ctx context.Context) (int64, error) {
 		return 0, s.openEpoch(ctx, epoch.Number, status.RunID)
 	case err != nil:
 		return 0, err
+	case status.Epoch < epoch.Number && epoch.Pool == status.RunID:
+		// Whoever opened the epoch has yet to tell the pool, or crashed before it could.
+		return 0, s.cfg.Pool.Open(ctx, epoch.Number, status.RunID)
 	case status.Epoch < epoch.Number:
 		return 0, s.openEpoch(ctx, epoch.Number, status.RunID)
 	case status.Epoch > epoch.Number:
-		// To ship now could give out numbers a second time.
-		return 0, fmt.Errorf("the pool is of epoch %d and the ledger only knows of %d: was the ledger's database restored from an older state?",
-			status.Epoch, epoch.Number)
+		err = s.mustKnow(ctx, status.Epoch)
+	}
+	if err != nil {
+		return 0, err
 	}
 	s.size = status.Keys
 	return status.Keys, nil
 }
 
-// renew says that this worker is alive, a few times per HolderLease.
+// mustKnow fails when the ledger, asked after the pool, still knows of no such epoch:
+// to ship then could give out numbers a second time.
+func (s *RedisShipper) mustKnow(ctx context.Context, pool int64) error {
+	epoch, err := s.cfg.Ledger.Epoch(ctx)
+	if err != nil {
+		return err
+	}
+	if epoch.Number < pool {
+		return fmt.Errorf("the pool is of epoch %d and the ledger only knows of %d: was the ledger's database restored from an older state?",
+			pool, epoch.Number)
+	}
+	return nil
+}
+
+// renew says that this worker is alive, a few times per HolderTimeout.
 func (s *RedisShipper) renew(ctx context.Context) error {
-	if time.Since(s.renewed) < HolderLease/6 {
+	if time.Since(s.renewed) < HolderTimeout/6 {
 		return nil
 	}
 	s.renewed = time.Now()
 	return s.cfg.Ledger.Renew(ctx, s.cfg.Holder)
 }
 
-// openEpoch writes off what the pool held and opens it empty. A crash after the
-// ledger began the epoch leaves a pool of an older one, for the next look to find.
+// openEpoch writes off what the pool held and opens it empty, for the epoch that
+// follows the epoch after. Only the worker that opened the epoch tells the pool at
+// once: by now the pool may have been opened for it, filled, and lost again. A crash
+// after the ledger began the epoch leaves a pool that has none or an older one, for
+// the next look to find.
 func (s *RedisShipper) openEpoch(ctx context.Context, after int64, run string) error {
-	epoch, err := s.cfg.Ledger.OpenEpoch(ctx, after, run)
+	epoch, opened, err := s.cfg.Ledger.OpenEpoch(ctx, after, run)
 	if err != nil {
 		return err
 	}
-	if err := s.cfg.Pool.Open(ctx, epoch, run); err != nil {
-		return err
+	if !opened {
+		return fmt.Errorf("another worker opens epoch %d: %w", epoch, ErrNoEpoch)
 	}
-	s.way = nil // it was written off together with the epoch it was reserved in
 	s.cfg.Metrics.abandoned(ReasonEpoch, s.size)
 	s.cfg.Logger.Info("the pool begins a new epoch", slog.Int64("epoch", epoch), slog.Int64("keys_last_seen", s.size))
-	s.size = 0
+	s.current, s.size = nil, 0 // written off together with the old epoch
+	return s.cfg.Pool.Open(ctx, epoch, run)
+}
+
+// Ship finishes the range under way, or reserves one of up to n numbers, and pushes
+// it. ErrFenced says that the range under way is gone: another worker has delivered
+// it, or it was written off with its epoch. After ErrNoEpoch it stays, until Size has
+// opened the pool: a new epoch of the ledger then fences it.
+func (s *RedisShipper) Ship(ctx context.Context, n int64) (shipped int64, err error) {
+	if err := s.reserve(ctx, n); err != nil {
+		return 0, err
+	}
+	shipped, err = s.push(ctx)
+	if errors.Is(err, ErrFenced) {
+		s.current = nil
+	}
+	if err != nil {
+		return shipped, err
+	}
+	return shipped, s.deliver(ctx)
+}
+
+// reserve sees to it that a range is under way. A crash right after leaves it in the
+// ledger, not begun; it is adopted.
+func (s *RedisShipper) reserve(ctx context.Context, n int64) error {
+	if s.current != nil {
+		return nil
+	}
+	r, err := s.cfg.Ledger.Reserve(ctx, s.cfg.Holder, RangeShipping, s.cfg.Length, n)
+	if err != nil {
+		return err
+	}
+	s.current, s.next = &r, r.Lo
 	return nil
 }
 
-// Ship finishes the range under way, or reserves one of up to n numbers, and pushes it.
-func (s *RedisShipper) Ship(ctx context.Context, n int64) (shipped int64, err error) {
-	if s.way == nil {
-		// A crash right after leaves the range in the ledger, not begun; it is adopted.
-		r, err := s.cfg.Ledger.Reserve(ctx, s.cfg.Holder, RangeShipping, s.cfg.Length, n)
-		if err != nil {
-			return 0, err
-		}
-		s.way, s.next = &r, r.Lo
+// deliver closes the books on the range under way, which is all in the pool. A crash
+// before it leaves a range whose mark in the pool says so: whoever adopts it pushes
+// nothing and delivers it. A crash before the pool forgets the mark leaves one too
+// many there, until the next range.
+func (s *RedisShipper) deliver(ctx context.Context) error {
+	floor, err := s.cfg.Ledger.Deliver(ctx, *s.current)
+	if err != nil {
+		return err
 	}
-	r := *s.way
-	shipped, err = s.push(ctx, r)
+	epoch := s.current.Epoch
+	s.current = nil
+	err = s.cfg.Pool.Forget(ctx, epoch, floor)
 	if errors.Is(err, ErrFenced) || errors.Is(err, ErrNoEpoch) {
-		s.way = nil // another worker has delivered it, or it went with its epoch
-		return shipped, nil
+		return nil // the epoch has ended since, and its marks with it
 	}
-	if err != nil {
-		return shipped, err
-	}
-	// A crash right here leaves a range whose mark in the pool says that all of it is
-	// there: whoever adopts it pushes nothing and delivers it.
-	floor, err := s.cfg.Ledger.Deliver(ctx, r)
-	if err != nil {
-		return shipped, err
-	}
-	s.way = nil
-	// A crash before this leaves a mark too many in the pool, until the next range.
-	return shipped, s.cfg.Pool.Forget(ctx, r.Epoch, floor)
+	return err
 }
 
-// push brings the rest of r into the pool. A crash after any chunk leaves its mark in
-// the pool, set by the same script: the next to push r is told to go on from there.
-func (s *RedisShipper) push(ctx context.Context, r Range) (shipped int64, err error) {
-	for s.next < r.Hi {
-		n, err := s.pushFrom(ctx, r, s.next)
+// push brings the rest of the range under way into the pool. A crash after any chunk
+// leaves its mark in the pool, set by the same script: the next to push the range is
+// told to go on from there.
+func (s *RedisShipper) push(ctx context.Context) (shipped int64, err error) {
+	for s.next < s.current.Hi {
+		n, err := s.pushOn(ctx)
 		shipped += n
 		if err != nil {
 			return shipped, err
@@ -138,24 +179,24 @@ func (s *RedisShipper) push(ctx context.Context, r Range) (shipped int64, err er
 	return shipped, nil
 }
 
-// pushFrom pushes r from the number lo on, permuting the next chunk while Redis takes
+// pushOn pushes from the next number on, permuting the next chunk while Redis takes
 // the last one. It ends early where the pool turns out to be elsewhere in the range.
-func (s *RedisShipper) pushFrom(ctx context.Context, r Range, lo int64) (shipped int64, err error) {
+func (s *RedisShipper) pushOn(ctx context.Context) (shipped int64, err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	chunks := s.permute(ctx, r, lo)
+	chunks := s.permute(ctx)
 	defer func() {
 		cancel()
 		for range chunks { // until the permuting goroutine has ended
 		}
 	}()
 	for c := range chunks {
-		mark, err := s.cfg.Pool.Push(ctx, r, c.run.Lo, c.run.Hi, c.codes)
+		mark, err := s.cfg.Pool.Push(ctx, *s.current, c.run.Lo, c.run.Hi, c.codes)
 		if err != nil {
 			return shipped, err
 		}
 		s.next = mark
 		if mark != c.run.Hi {
-			return shipped, nil // a push whose reply was lost, or another worker that adopted r
+			return shipped, nil // a push whose reply was lost, or another worker that adopted the range
 		}
 		shipped += c.run.Len()
 	}
@@ -168,8 +209,9 @@ type chunk struct {
 	codes []byte
 }
 
-// permute yields the codes of r from the number next on, chunk by chunk, one ahead.
-func (s *RedisShipper) permute(ctx context.Context, r Range, next int64) <-chan chunk {
+// permute yields the codes from the next number on, chunk by chunk, one ahead.
+func (s *RedisShipper) permute(ctx context.Context) <-chan chunk {
+	r, next := *s.current, s.next // as they are now: next moves on with each push
 	chunks := make(chan chunk, 1)
 	go func() {
 		defer close(chunks)

@@ -47,14 +47,14 @@ type Source struct {
 	returned []Key               // handed out and not used: given out again first
 	finished []*Lease            // every code has met its fate: to be settled
 	drained  int64               // keys handed out from leases that are drained
-	sampled  int64               // drained plus used, when the rate was last sampled
-	rate     float64             // keys handed out per second, smoothed
+	rate     meter               // of keys handed out
 	burst    float64             // keys per second at which the last lease was drained
 	filled   chan struct{}       // closed and renewed when a refill ends
 	failing  error               // what the last refill failed with
 	closed   bool
 
 	everFilled bool // a refill has succeeded
+	trouble    trouble
 }
 
 // NewSource starts a source; Close ends it.
@@ -66,7 +66,8 @@ func NewSource(cfg SourceConfig) *Source {
 	s := &Source{
 		cfg: cfg, stop: cancel, done: make(chan struct{}), started: time.Now(),
 		wanted: make(chan struct{}, 1), filled: make(chan struct{}),
-		live: make(map[*Lease]struct{}),
+		live: make(map[*Lease]struct{}), rate: meter{at: time.Now()},
+		trouble: trouble{log: cfg.Logger, what: "the local batch is not refilled"},
 	}
 	if !cfg.Lazy {
 		s.want()
@@ -202,7 +203,7 @@ func (s *Source) Local() int64 {
 func (s *Source) Rate() float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.rate
+	return s.rate.perSecond
 }
 
 // Failing is the error of the last refill, nil when it succeeded.

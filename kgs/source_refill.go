@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 )
 
 const (
 	rateTick     = time.Second
-	rateWeight   = 0.3 // of the newest second in the smoothed rate
 	firstBackoff = 5 * time.Millisecond
 	maxBackoff   = time.Second
 )
@@ -55,24 +53,13 @@ func (s *Source) refill(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if (err == nil) != (s.failing == nil) && ctx.Err() == nil {
-		s.logChange(err)
+	if opening := !s.everFilled && (errors.Is(err, ErrEmpty) || errors.Is(err, ErrNoEpoch)); !opening && ctx.Err() == nil {
+		s.trouble.note(err)
 	}
 	s.failing = err
 	close(s.filled)
 	s.filled = make(chan struct{})
 	return err
-}
-
-func (s *Source) logChange(err error) {
-	switch {
-	case !s.everFilled && (errors.Is(err, ErrEmpty) || errors.Is(err, ErrNoEpoch)):
-		return // the worker is about to open and fill the pool
-	case err != nil:
-		s.cfg.Logger.Warn("the local batch cannot be refilled", slog.Any("error", err))
-		return
-	}
-	s.cfg.Logger.Info("the local batch is being refilled again")
 }
 
 func (s *Source) hungry() bool {
@@ -114,11 +101,11 @@ func (s *Source) fetch(ctx context.Context) error {
 func (s *Source) batchSize() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := max(s.rate, s.burst) * s.cfg.Hold.Seconds()
+	n := max(s.rate.perSecond, s.burst) * s.cfg.Hold.Seconds()
 	return int(min(max(n, float64(s.cfg.Min)), float64(s.cfg.Max)))
 }
 
-// sample takes the rate of the last second into the smoothed rate.
+// sample takes what was handed out since the last sample into the rate.
 func (s *Source) sample() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,9 +113,7 @@ func (s *Source) sample() {
 	if l := s.current.Load(); l != nil {
 		total += int64(len(l.batch.Codes)) - l.left()
 	}
-	perSecond := float64(total-s.sampled) / rateTick.Seconds()
-	s.sampled = total
-	s.rate += rateWeight * (perSecond - s.rate)
+	s.rate.sample(total, time.Now())
 }
 
 // settleFinished closes the books on every lease whose codes have all met their fate.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"time"
 )
 
 // Supervisor runs a worker and can put a new one in its place.
@@ -13,27 +14,33 @@ type Supervisor struct {
 	log     *slog.Logger
 	restart chan struct{}
 
+	running sync.WaitGroup
+
 	mu     sync.Mutex
 	worker *Worker
 }
 
-// NewSupervisor makes a supervisor of workers that build makes from nothing: each
-// has a name of its own in the ledger, so what a worker that hangs had reserved can
-// be adopted from it.
+// NewSupervisor makes a supervisor of workers that build makes from nothing. A worker
+// for a shared pool has a name of its own in the ledger, so that what one that hangs
+// had reserved can be adopted from it.
 func NewSupervisor(build func() *Worker, log *slog.Logger) *Supervisor {
 	return &Supervisor{build: build, log: log, restart: make(chan struct{}, 1), worker: build()}
 }
 
-// Run works until ctx ends. A worker that is restarted is waited for: every step of
-// it is bounded in time.
+// patience is how long a worker that is replaced may take to end in good order.
+const patience = 15 * time.Second
+
+// Run works until ctx ends. A worker that is replaced is waited for, but not for ever:
+// one that hangs is left behind, and only the end of Run waits for it.
 func (s *Supervisor) Run(ctx context.Context) error {
+	defer s.running.Wait()
 	for {
 		err := s.runOne(ctx)
 		if ctx.Err() != nil {
 			return err
 		}
 		if err != nil && !errors.Is(err, context.Canceled) {
-			s.log.Warn("the worker that was restarted did not release its range", slog.Any("error", err))
+			s.log.Warn("the worker that was replaced did not end in good order", slog.Any("error", err))
 		}
 		s.mu.Lock()
 		s.worker = s.build()
@@ -46,13 +53,19 @@ func (s *Supervisor) runOne(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := make(chan error, 1)
-	go func() { ended <- s.present().Run(ctx) }()
+	worker := s.present()
+	s.running.Go(func() { ended <- worker.Run(ctx) })
 	select {
 	case err := <-ended:
 		return err
 	case <-s.restart:
 		cancel()
-		return <-ended
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(patience):
+		return errors.New("it hangs and was left behind")
 	}
 }
 

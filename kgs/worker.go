@@ -41,9 +41,7 @@ type Worker struct {
 
 	mu      sync.Mutex
 	shipped int64
-	rate    float64 // keys shipped per second, smoothed
-	sampled int64
-	at      time.Time
+	rate    meter // of keys shipped
 }
 
 // NewWorker makes a worker; Run works.
@@ -51,25 +49,24 @@ func NewWorker(cfg WorkerConfig) *Worker {
 	setDefault(&cfg.Interval, 200*time.Millisecond)
 	setDefault(&cfg.Timeout, 10*time.Second)
 	if cfg.LowWater == 0 {
-		cfg.LowWater = lowWater(cfg.Capacity)
+		cfg.LowWater = LowWater(cfg.Capacity)
 	}
 	if cfg.Chunk == 0 {
 		cfg.Chunk = min(max(cfg.Capacity/20, 1000), 200_000)
 	}
-	return &Worker{cfg: cfg, at: time.Now()}
+	return &Worker{cfg: cfg, rate: meter{at: time.Now()}}
 }
 
 // Run keeps the pool filled until ctx ends, then releases what is under way within
 // Timeout. A pool or ledger that fails is tried again with back-off, without end.
 func (w *Worker) Run(ctx context.Context) error {
 	backoff := w.cfg.Interval
-	var failing error
+	trouble := trouble{log: w.cfg.Logger, what: "the pool is not refilled"}
 	for ctx.Err() == nil {
 		err := w.fill(ctx)
-		if (err == nil) != (failing == nil) && ctx.Err() == nil {
-			w.logChange(err)
+		if ctx.Err() == nil {
+			trouble.note(err)
 		}
-		failing = err
 		if err == nil {
 			backoff = w.cfg.Interval
 		}
@@ -85,14 +82,6 @@ func (w *Worker) Run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.cfg.Timeout)
 	defer cancel()
 	return w.cfg.Shipper.Release(ctx)
-}
-
-func (w *Worker) logChange(err error) {
-	if err != nil {
-		w.cfg.Logger.Warn("the pool cannot be refilled", slog.Any("error", err))
-		return
-	}
-	w.cfg.Logger.Info("the pool is being refilled again")
 }
 
 // fill brings a pool below the low water mark up to capacity.
@@ -124,26 +113,18 @@ func (w *Worker) step(ctx context.Context, mark int64) (full bool, err error) {
 	return false, err
 }
 
-// sample takes the keys shipped since the last sample into the smoothed rate.
 func (w *Worker) sample() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	elapsed := time.Since(w.at).Seconds()
-	if elapsed <= 0 {
-		return
-	}
-	now := float64(w.shipped-w.sampled) / elapsed
-	w.sampled, w.at = w.shipped, time.Now()
-	// The weight of a sample grows with its length, to the same decay per second as Source.Rate.
-	w.rate += min(1, rateWeight*elapsed) * (now - w.rate)
+	w.rate.sample(w.shipped, time.Now())
 }
 
 // Rate is how many keys per second this worker shipped of late.
 func (w *Worker) Rate() float64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.rate
+	return w.rate.perSecond
 }
 
-// lowWater is the level below which a pool is refilled, and above which it counts as full.
-func lowWater(capacity int64) int64 { return capacity - capacity/10 }
+// LowWater is the level below which a pool is refilled, and above which it counts as full.
+func LowWater(capacity int64) int64 { return capacity - capacity/10 }

@@ -175,7 +175,7 @@ func (c *cache) fly(ctx context.Context, code string, f *flight) {
 	f.entry, f.err = &entry{link: link, asked: asked}, nil
 }
 
-// land keeps the result of f, unless put or drop has overtaken it: what the store
+// land keeps the result of f, unless put has overtaken it: what the store
 // said before a link was made must not hide that link afterwards.
 func (c *cache) land(code string, f *flight) {
 	c.mu.Lock()
@@ -194,13 +194,6 @@ func (c *cache) put(link Link, asked time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.flights, link.Code)
+	link.Code = strings.Clone(link.Code) // a key is a piece of its batch's text
 	c.entries.Set(link.Code, &entry{link: link, asked: asked})
-}
-
-// drop forgets code, and what a look-up under way may yet say of it.
-func (c *cache) drop(code string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.flights, code)
-	c.entries.Invalidate(code)
 }

@@ -225,25 +225,6 @@ func TestCacheDoesNotHideALinkMadeDuringAMiss(t *testing.T) {
 	})
 }
 
-func TestCacheDoesNotReviveALinkDroppedDuringAHit(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		link := testLink("old")
-		r, c := newRows(link)
-		gate := make(chan struct{})
-		r.set(func() { r.gate = gate })
-		var group sync.WaitGroup
-		group.Go(func() { assertGet(t, c, "old", nil) })
-		synctest.Wait()
-		link.DeletedAt = stamp(time.Now())
-		r.set(func() { r.links["old"] = link })
-		c.drop("old")
-		close(gate)
-		group.Wait()
-		assertGet(t, c, "old", ErrGone)
-	})
-}
-
 func TestCacheReleasesThoseWhoWaitForAPanic(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -14,8 +14,6 @@ const (
 	// maxAttempts ends a creation that meets nothing but conflicts. It is far beyond
 	// what chance brings: random keys for a space that is 99 % full take 100 on average.
 	maxAttempts = 10_000
-	// sourceRandom is the Key.Source of random keys, whose attempts are a metric of their own.
-	sourceRandom = "random"
 )
 
 // Request asks for one link. Nil means that the user did not give the field.
@@ -29,7 +27,8 @@ type Request struct {
 
 // Create makes a link. existing is true when the alias already points to the
 // very same URL, with the same expiry or none asked for, and the stored link is the
-// answer. It fails with an *InvalidError, ErrAliasTaken, or an *UnavailableError.
+// answer. It fails with an *InvalidError, ErrAliasTaken, or an *UnavailableError;
+// anything else, such as ErrRefused, is a fault of the program.
 //
 // It blocks until the link is durable, for five seconds at most. A user who goes
 // away is not waited for between two attempts, but a commit that was begun is seen
@@ -91,7 +90,7 @@ func (s *Service) createKey(ctx context.Context, link *Link) error {
 		if err != nil {
 			return err
 		}
-		if link.Source == sourceRandom {
+		if link.Source == SourceRandom {
 			random++
 		}
 		if outcome == Inserted {

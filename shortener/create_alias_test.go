@@ -19,7 +19,7 @@ func TestCreateAlias(t *testing.T) {
 	for _, test := range []struct {
 		name          string
 		first, second Request // for one alias
-		meanwhile     func(t *testing.T, s *Service)
+		meanwhile     func(t *testing.T, s Store)
 		existing      bool // else it is taken
 	}{
 		{"same URL", Request{URL: home}, Request{URL: home}, nil, true},
@@ -30,20 +30,20 @@ func TestCreateAlias(t *testing.T) {
 		{"no expiry asked for", Request{URL: home, ExpiresAt: in2100}, Request{URL: home}, nil, true},
 		{"another expiry", Request{URL: home, ExpiresAt: in2100}, Request{URL: home, ExpiresAt: in2101}, nil, false},
 		{"an expiry where there is none", Request{URL: home}, Request{URL: home, ExpiresAt: in2100}, nil, false},
-		{"deleted", Request{URL: home}, Request{URL: home}, func(t *testing.T, s *Service) {
-			if err := s.Delete(t.Context(), "mine"); err != nil {
+		{"deleted", Request{URL: home}, Request{URL: home}, func(t *testing.T, s Store) {
+			if err := s.Delete(t.Context(), "mine", testNow); err != nil {
 				t.Fatal(err)
 			}
 		}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			s, _ := newService(t, nil)
+			s, store := newService(t, nil)
 			alias := "mine"
 			test.first.Alias, test.second.Alias = &alias, &alias
 			first := mustCreate(t, s, test.first)
 			if test.meanwhile != nil {
-				test.meanwhile(t, s)
+				test.meanwhile(t, store)
 			}
 			second, existing, err := s.Create(t.Context(), test.second)
 			if !test.existing {

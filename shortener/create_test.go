@@ -182,6 +182,22 @@ func TestCreateTellsTheLeaseWhatAFailedCommitDid(t *testing.T) {
 	}
 }
 
+// A link that the store does not take is nothing that passes.
+func TestCreateDoesNotAskToRetryWhatTheStoreRefuses(t *testing.T) {
+	t.Parallel()
+	refused := fmt.Errorf("%w: %w", ErrNotWritten, ErrRefused)
+	s := startService(t, Config{
+		Keys:  sequence("pool"),
+		Store: &brokenStore{insert: func(context.Context, []Link) ([]Outcome, error) { return nil, refused }},
+	})
+	for _, alias := range []*string{nil, given("mine")} {
+		_, _, err := s.Create(t.Context(), Request{URL: "https://go.dev/", Alias: alias})
+		if _, retry := errors.AsType[*UnavailableError](err); retry || !errors.Is(err, ErrRefused) {
+			t.Errorf("error %v, want a plain ErrRefused", err)
+		}
+	}
+}
+
 func TestCreateEndsWhenTheStoreHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,7 +14,7 @@ const (
 	// retryAfter is the advice that goes with every refusal for now: whatever is away
 	// is asked again that often.
 	retryAfter = time.Second
-	// readyTimeout bounds the answer of Ready, so that a store that hangs is not one that is well.
+	// readyTimeout bounds one Ping, so that a store that hangs is not one that is well.
 	readyTimeout = time.Second
 )
 
@@ -25,6 +26,16 @@ type Service struct {
 	now       func() time.Time
 	cache     *cache
 	committer *committer
+	ready     readiness
+}
+
+// readiness is what the last Ping said; it is good for Freshness, because anybody may
+// ask as often as they like and a Ping takes a turn of the writers. The lock is held
+// during a Ping, so that all who ask meanwhile share its answer.
+type readiness struct {
+	mu  sync.Mutex
+	at  time.Time // when err became known
+	err error
 }
 
 // Config is what a Service is made of.
@@ -56,33 +67,32 @@ func New(cfg Config) *Service {
 }
 
 // Resolve finds the live link of code: ErrNotFound, ErrGone, or an *UnavailableError.
-// A link that was deleted by another process may be answered for one second more,
-// and for as long as the store is away; one that has expired, never. It waits for
-// the store for less than a second, and for a code in the cache not at all.
+// A link that was deleted may be answered for one second more, and for as long as the
+// store is away; one that has expired, never. It waits for the store for less than a
+// second, and for a code in the cache not at all.
 func (s *Service) Resolve(ctx context.Context, code string) (Link, error) {
 	return s.cache.get(ctx, code)
 }
 
-// Delete makes the link of code a tombstone: ErrNotFound, or an *UnavailableError.
-// From its return on this Service answers ErrGone.
-func (s *Service) Delete(ctx context.Context, code string) error {
-	err := s.store.Delete(ctx, code, stamp(s.now()))
-	// Also after an error: the row may be a tombstone by now.
-	s.cache.drop(code)
-	if err != nil && !errors.Is(err, ErrNotFound) {
-		return unavailable(err)
-	}
-	return err
-}
-
-// Ready fails when links can neither be made nor looked up, after a second at most.
+// Ready fails with an *UnavailableError when links can neither be made nor looked up. It
+// asks the store once a second at most and otherwise repeats the last answer. It waits
+// for a second at most; ctx does not end that earlier, for the sake of all who wait.
 func (s *Service) Ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
-	defer cancel()
-	if err := s.store.Ping(ctx); err != nil {
-		return fmt.Errorf("the link store does not answer: %w", err)
+	s.ready.mu.Lock()
+	defer s.ready.mu.Unlock()
+	if recent(s.ready.at, s.now()) {
+		return s.ready.err
 	}
-	return nil
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTimeout)
+	defer cancel()
+	err := s.store.Ping(ctx)
+	if err != nil {
+		err = unavailable(fmt.Errorf("the link store does not answer: %w", err))
+	}
+	// The time after the Ping: otherwise those who waited for one that hung would all
+	// repeat it, one after the other.
+	s.ready.at, s.ready.err = s.now(), err
+	return err
 }
 
 // Close commits what is queued and stops, or gives up on the queue when ctx ends; no
@@ -91,10 +101,11 @@ func (s *Service) Close(ctx context.Context) error {
 	return s.committer.close(ctx)
 }
 
-// unavailable wraps what went wrong underneath, unless it says already when to try again.
+// unavailable wraps what went wrong underneath, unless it says already when to try
+// again, or trying again is no use: ErrRefused is a link that should have been checked
+// better here.
 func unavailable(err error) error {
-	var refusal *UnavailableError
-	if errors.As(err, &refusal) {
+	if _, ok := errors.AsType[*UnavailableError](err); ok || errors.Is(err, ErrRefused) {
 		return err
 	}
 	return &UnavailableError{RetryAfter: retryAfter, Err: err}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,7 +51,6 @@ type brokenStore struct {
 	Store
 	insert func(ctx context.Context, links []Link) ([]Outcome, error)
 	lookup func(ctx context.Context, code string) (Link, error)
-	remove func(ctx context.Context, code string) error
 	ping   func(ctx context.Context) error
 }
 
@@ -65,13 +66,6 @@ func (b *brokenStore) Lookup(ctx context.Context, code string) (Link, error) {
 		return b.Store.Lookup(ctx, code)
 	}
 	return b.lookup(ctx, code)
-}
-
-func (b *brokenStore) Delete(ctx context.Context, code string, now time.Time) error {
-	if b.remove == nil {
-		return b.Store.Delete(ctx, code, now)
-	}
-	return b.remove(ctx, code)
 }
 
 func (b *brokenStore) Ping(ctx context.Context) error {
@@ -173,39 +167,6 @@ func TestServiceExpiresLinks(t *testing.T) {
 	assertFails(t, s, link.Code, ErrGone)
 }
 
-func TestServiceDelete(t *testing.T) {
-	t.Parallel()
-	s, store := newService(t, sequence("pool"))
-	link := mustCreate(t, s, Request{URL: "https://go.dev/"})
-	for range 2 { // the second time changes nothing
-		if err := s.Delete(t.Context(), link.Code); err != nil {
-			t.Fatal(err)
-		}
-		assertFails(t, s, link.Code, ErrGone)
-	}
-	if stored, err := store.Lookup(t.Context(), link.Code); err != nil || stored.DeletedAt.IsZero() {
-		t.Errorf("the store has %v, %v; want a tombstone", stored, err)
-	}
-	if err := s.Delete(t.Context(), "unknown"); !errors.Is(err, ErrNotFound) {
-		t.Errorf("error %v, want ErrNotFound", err)
-	}
-}
-
-func TestServiceDeleteForgetsTheLinkAlsoWhenItFails(t *testing.T) {
-	t.Parallel()
-	_, store := newService(t, nil)
-	s := startService(t, Config{
-		Keys: sequence("pool"),
-		Store: &brokenStore{Store: store, remove: func(ctx context.Context, code string) error {
-			// The reply is lost, the deletion is not.
-			return errors.Join(errAway, store.Delete(ctx, code, time.Now()))
-		}},
-	})
-	link := mustCreate(t, s, Request{URL: "https://go.dev/"})
-	assertUnavailable(t, s.Delete(t.Context(), link.Code), errAway)
-	assertFails(t, s, link.Code, ErrGone)
-}
-
 func TestServiceReady(t *testing.T) {
 	t.Parallel()
 	s, store := newService(t, nil)
@@ -213,8 +174,35 @@ func TestServiceReady(t *testing.T) {
 		t.Errorf("not ready: %v", err)
 	}
 	broken := startService(t, Config{Store: &brokenStore{Store: store, ping: func(context.Context) error { return errAway }}})
-	if err := broken.Ready(t.Context()); !errors.Is(err, errAway) {
-		t.Errorf("error %v, want %v", err, errAway)
+	for range 2 { // a failure is repeated as well
+		assertUnavailable(t, broken.Ready(t.Context()), errAway)
+	}
+}
+
+func TestServiceAsksOnceASecondWhetherItIsReady(t *testing.T) {
+	t.Parallel()
+	var pings atomic.Int64
+	now := testNow
+	s := startService(t, Config{Now: func() time.Time { return now }, Store: &brokenStore{ping: func(ctx context.Context) error {
+		pings.Add(1)
+		return ctx.Err()
+	}}})
+	impatient, cancel := context.WithCancel(t.Context())
+	cancel() // one who has left does not make it unready for the others
+	for second := range int64(3) {
+		var group sync.WaitGroup
+		for range 8 {
+			group.Go(func() {
+				if err := s.Ready(impatient); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		group.Wait()
+		if n := pings.Load(); n != second+1 {
+			t.Errorf("asked %d times in %d s", n, second)
+		}
+		now = now.Add(time.Second)
 	}
 }
 

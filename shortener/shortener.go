@@ -22,6 +22,10 @@ import "time"
 // "random", ...).
 const SourceAlias = "alias"
 
+// SourceRandom is the Source of keys drawn by chance, whose attempts are a metric of
+// their own.
+const SourceRandom = "random"
+
 // Link is one row of the store. Times are UTC with microsecond precision, which
 // is what every engine keeps; the zero time stands for "never".
 type Link struct {

@@ -2,32 +2,32 @@ package web
 
 import (
 	"context"
-	"encoding/json"
 	"html/template"
 	"log/slog"
 	"net/http"
 	"net/http/pprof"
-	"time"
+	"strconv"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// readyTimeout bounds a readiness check; an orchestrator asks again soon.
-const readyTimeout = 2 * time.Second
-
-// AdminConfig is what the admin handler is made of. All but Logger is required.
+// AdminConfig is what the admin handler is made of. None of its functions may block
+// for more than about a second.
 type AdminConfig struct {
 	Gatherer prometheus.Gatherer
-	Ready    func(context.Context) error  // fails when the program cannot do its work
-	Status   func(context.Context) Status // must not block longer than its context
-	Logger   *slog.Logger                 // nil: nothing is logged
+	Ready    func(context.Context) error // fails when the program cannot do its work
+	Degraded func() bool                 // reports that it does so by other means than intended; nil: never
+	Status   func() Status
+	Logger   *slog.Logger // nil: nothing is logged
 }
 
 type admin struct {
 	AdminConfig
-	page  *template.Template
-	shell *shell
+	page    *template.Template
+	shell   *shell
+	unready atomic.Bool // as the last probe found it
 }
 
 // NewAdmin makes the handler of the admin listener, which the public never
@@ -36,6 +36,9 @@ type admin struct {
 func NewAdmin(cfg AdminConfig) http.Handler {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Degraded == nil {
+		cfg.Degraded = func() bool { return false }
 	}
 	a := &admin{
 		AdminConfig: cfg,
@@ -64,49 +67,55 @@ func NewAdmin(cfg AdminConfig) http.Handler {
 
 // live answers as long as the process does.
 func (a *admin) live(w http.ResponseWriter, _ *http.Request) {
-	a.json(w, mediaJSON, http.StatusOK, map[string]string{"status": "ok"})
+	a.report(writeHealth(w, false))
 }
 
+// ready answers as /healthz of the public listener does.
 func (a *admin) ready(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
-	defer cancel()
-	if err := a.Ready(ctx); err != nil {
-		a.Logger.Warn("not ready", "error", err)
-		w.Header().Set("Retry-After", "1")
-		p := unavailable()
-		p.Type = typePrefix + p.Type
-		a.json(w, mediaProblem, p.Status, p)
+	err := a.Ready(r.Context())
+	a.note(r.Context(), err)
+	if err == nil {
+		a.report(writeHealth(w, a.Degraded()))
 		return
 	}
-	a.json(w, mediaJSON, http.StatusOK, map[string]string{"status": "ok"})
+	p := unavailable()
+	p.Type = typePrefix + p.Type
+	w.Header().Set("Retry-After", strconv.Itoa(retrySeconds(err)))
+	w.Header().Set("Cache-Control", "no-store")
+	a.report(writeJSON(w, mediaProblem, p.Status, p))
 }
 
-func (a *admin) status(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
-	defer cancel()
-	a.json(w, mediaJSON, http.StatusOK, a.Status(ctx))
+// note logs what a probe found where it changed; probes come every few seconds.
+func (a *admin) note(ctx context.Context, err error) {
+	was := a.unready.Swap(err != nil)
+	switch {
+	case err == nil && was:
+		a.Logger.InfoContext(ctx, "ready again")
+	case err != nil && was:
+		a.Logger.DebugContext(ctx, "still not ready", "error", err)
+	case err != nil:
+		a.Logger.WarnContext(ctx, "not ready", "error", err)
+	}
+}
+
+func (a *admin) status(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	a.report(writeJSON(w, mediaJSON, http.StatusOK, a.Status()))
 }
 
 // dashboard is the same status for people; its script fetches it anew each second.
-func (a *admin) dashboard(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
-	defer cancel()
+func (a *admin) dashboard(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	view := struct {
 		*shell
 		Status
-	}{a.shell, a.Status(ctx)}
-	if err := a.shell.write(w, http.StatusOK, a.page, view); err != nil {
-		a.Logger.Error("status page not written", "error", err)
-	}
+	}{a.shell, a.Status()}
+	a.report(a.shell.write(w, http.StatusOK, a.page, view))
 }
 
-func (a *admin) json(w http.ResponseWriter, media string, status int, v any) {
-	w.Header().Set("Content-Type", media)
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(status)
-	if err := json.NewEncoder(w).Encode(v); err != nil {
-		a.Logger.Debug("answer not written", "error", err)
+// report logs that an answer could not be made or sent.
+func (a *admin) report(err error) {
+	if err != nil {
+		a.Logger.Error("answer not written", "error", err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -37,7 +38,7 @@ func newTestAdmin(ready error, status Status) http.Handler {
 	return NewAdmin(AdminConfig{
 		Gatherer: registry,
 		Ready:    func(context.Context) error { return ready },
-		Status:   func(context.Context) Status { return status },
+		Status:   func() Status { return status },
 	})
 }
 
@@ -66,6 +67,37 @@ func TestAdminNotReady(t *testing.T) {
 	}
 	if w := get(t, h, "/livez"); w.Code != http.StatusOK {
 		t.Errorf("/livez: %d", w.Code)
+	}
+}
+
+func TestAdminDegraded(t *testing.T) {
+	t.Parallel()
+	h := NewAdmin(AdminConfig{
+		Gatherer: prometheus.NewRegistry(),
+		Ready:    func(context.Context) error { return nil },
+		Degraded: func() bool { return true },
+	})
+	if w := get(t, h, "/readyz"); w.Code != http.StatusOK || w.Body.String() != "{\"status\":\"degraded\"}\n" {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+// A probe that comes every second must not fill the log.
+func TestAdminLogsReadinessOnce(t *testing.T) {
+	t.Parallel()
+	var log syncBuffer
+	var failure error
+	h := NewAdmin(AdminConfig{
+		Gatherer: prometheus.NewRegistry(),
+		Ready:    func(context.Context) error { return failure },
+		Logger:   slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	for _, failure = range []error{nil, errAway, errAway, errAway, nil, nil, errAway} {
+		get(t, h, "/readyz")
+	}
+	got := log.String()
+	if n, again := strings.Count(got, `msg="not ready"`), strings.Count(got, `msg="ready again"`); n != 2 || again != 1 {
+		t.Errorf("not ready %d times, ready again %d times; want 2 and 1:\n%s", n, again, got)
 	}
 }
 

@@ -34,7 +34,7 @@ const formKey = "form"
 
 // create is POST /shorten.
 func (p *public) create(c echo.Context) error {
-	base, self := p.origin.of(c.Request())
+	base := p.origin.of(c.Request())
 	if base == "" {
 		return malformed("The request names no host.")
 	}
@@ -42,7 +42,7 @@ func (p *public) create(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	link, existing, err := p.service.Create(c.Request().Context(), f.request(self))
+	link, existing, err := p.service.Create(c.Request().Context(), f.request(base))
 	if err != nil {
 		c.Set(formKey, f)
 		return err
@@ -60,5 +60,5 @@ func (p *public) create(c echo.Context) error {
 	case mediaHTML:
 		return p.pages.created(c, status, a)
 	}
-	return writeJSON(c, status, a)
+	return writeJSON(c.Response(), mediaJSON, status, a)
 }

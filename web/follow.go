@@ -49,13 +49,13 @@ func (p *public) preview(c echo.Context, code string) error {
 	if err != nil {
 		return err
 	}
-	base, _ := p.origin.of(c.Request())
+	a := newAnswer(link, p.origin.of(c.Request()))
 	c.Response().Header().Set(echo.HeaderVary, echo.HeaderAccept)
 	c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
 	if wantsPage(c.Request()) {
-		return p.pages.preview(c, newAnswer(link, base))
+		return p.pages.preview(c, a)
 	}
-	return writeJSON(c, http.StatusOK, newAnswer(link, base))
+	return writeJSON(c.Response(), mediaJSON, http.StatusOK, a)
 }
 
 // resolve looks a code up on behalf of a client, who pays for a miss.

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -46,8 +47,10 @@ func TestFollowRefuses(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	s.insert(t, expired("old"))
-	s.shorten(t, `{"url":"https://go.dev","alias":"deleted"}`)
-	if err := s.service.Delete(t.Context(), "deleted"); err != nil {
+	deleted := expired("deleted")
+	deleted.ExpiresAt = time.Time{}
+	s.insert(t, deleted)
+	if err := s.store.Delete(t.Context(), "deleted", time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	tests := []struct {

@@ -12,32 +12,21 @@ import (
 // origin knows under which address a client reached this service. Forwarding
 // headers count only when the connection itself comes from a trusted proxy.
 type origin struct {
-	base    string // configured prefix of short URLs without its last slash, or empty
-	self    string // scheme://host[:port] of base
+	base    string // scheme://host[:port] as configured, or empty
 	trusted []netip.Prefix
 }
 
 func newOrigin(base string, trusted []netip.Prefix) *origin {
-	base = strings.TrimRight(base, "/")
-	self := base
-	if scheme, rest, ok := strings.Cut(base, "://"); ok {
-		host, _, _ := strings.Cut(rest, "/")
-		self = scheme + "://" + host
-	}
-	return &origin{base: base, self: self, trusted: trusted}
+	return &origin{base: strings.TrimRight(base, "/"), trusted: trusted}
 }
 
-// of gives the prefix of short URLs and the service's own scheme://host[:port], both
-// as the client of r knows them. Empty when neither the configuration nor r has a host.
-func (o *origin) of(r *http.Request) (base, self string) {
-	if o.base != "" {
-		return o.base, o.self
+// of gives the service's own scheme://host[:port] as the client of r knows it: what short
+// URLs begin with. Empty when neither the configuration nor r has a host.
+func (o *origin) of(r *http.Request) string {
+	if o.base != "" || r.Host == "" {
+		return o.base
 	}
-	if r.Host == "" {
-		return "", ""
-	}
-	self = o.scheme(r) + "://" + r.Host
-	return self, self
+	return o.scheme(r) + "://" + r.Host
 }
 
 func (o *origin) scheme(r *http.Request) string {

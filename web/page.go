@@ -93,8 +93,8 @@ func when(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04 UTC
 
 // home is GET /.
 func (p *public) home(c echo.Context) error {
-	_, self := p.origin.of(c.Request())
-	return p.pages.write(c, http.StatusOK, &view{Title: "Keypool", Host: hostOf(self), Form: &entered{}})
+	host := hostOf(p.origin.of(c.Request()))
+	return p.pages.write(c, http.StatusOK, &view{Title: "Keypool", Host: host, Form: &entered{}})
 }
 
 func (p *pages) created(c echo.Context, status int, a *answer) error {
@@ -111,8 +111,7 @@ func (p *pages) preview(c echo.Context, a *answer) error {
 func (p *pages) problem(c echo.Context, o *origin, pr problem) error {
 	v := &view{Title: pr.Title + " - Keypool", Problem: &pr}
 	if c.Path() == routeShorten && c.Request().Method == http.MethodPost {
-		base, _ := o.of(c.Request())
-		v.Host = hostOf(base)
+		v.Host = hostOf(o.of(c.Request()))
 		v.Form = &entered{}
 		if f, ok := c.Get(formKey).(fields); ok {
 			v.Form = &entered{URL: text(f.url), Alias: text(f.alias), ExpiresIn: text(f.expiresIn)}
@@ -124,6 +123,21 @@ func (p *pages) problem(c echo.Context, o *origin, pr problem) error {
 func (p *pages) write(c echo.Context, status int, v *view) error {
 	v.shell = p.shell
 	return p.shell.write(c.Response(), status, p.template, v)
+}
+
+// hostOf is what a page shows of a URL of this service: as people read it aloud.
+func hostOf(url string) string {
+	_, host, _ := strings.Cut(url, "://")
+	host, _, _ = strings.Cut(host, "/")
+	return host
+}
+
+// text is what a form shows of a field, "" of one that was not given.
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
 }
 
 // shell is what all pages share: their style, one script, and the policy under

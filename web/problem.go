@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -72,10 +71,6 @@ var problemTable = []struct { //nolint:gochecknoglobals // a constant, which a t
 	{is(errScanning), problem{"too-many-misses", "Too many requests", 429,
 		"Too many requests for codes that do not exist came from this address.", ""}},
 	{as[*shortener.UnavailableError], unavailable()},
-	{is(shortener.ErrStoreFull), unavailable()},
-	{is(shortener.ErrNotWritten), unavailable()},
-	{is(shortener.ErrKeysExhausted), unavailable()},
-	{is(context.DeadlineExceeded), unavailable()},
 	{is(echo.ErrMethodNotAllowed), problem{"method-not-allowed", "The method is not allowed here", 405,
 		"The Allow header names the methods that are.", ""}},
 	{is(echo.ErrNotFound), problem{"no-such-page", "There is no such page", 404, "Nothing is served at this path.", ""}},
@@ -149,7 +144,7 @@ func (w *problemWriter) write(err error, c echo.Context) {
 	if wantsPage(c.Request()) {
 		err = w.pages.problem(c, w.origin, p)
 	} else {
-		err = writeJSONAs(c, mediaProblem, p.Status, p)
+		err = writeJSON(c.Response(), mediaProblem, p.Status, p)
 	}
 	if err != nil {
 		w.log.Debug("answer not written", "route", c.Path(), "error", err)

@@ -2,7 +2,6 @@ package web
 
 import (
 	"net/http"
-	"strings"
 
 	"github.com/labstack/echo/v4"
 )
@@ -25,18 +24,4 @@ func (f staticFile) serve(c echo.Context) error {
 	c.Response().Header().Set(echo.HeaderCacheControl, "public, max-age=86400")
 	c.Response().Header().Set(echo.HeaderXContentTypeOptions, "nosniff")
 	return c.Blob(http.StatusOK, f.media, f.content)
-}
-
-// hostOf is what a page shows of a base URL: a short URL as people read it aloud.
-func hostOf(base string) string {
-	_, host, _ := strings.Cut(base, "://")
-	host, _, _ = strings.Cut(host, "/")
-	return host
-}
-
-func text(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }

@@ -21,7 +21,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
 	"keypool/shortener"
 
@@ -127,12 +126,7 @@ func (p *public) serve(e *echo.Echo, path string, h echo.HandlerFunc, methods ..
 // health answers 200 while links can be made and followed.
 func (p *public) health(c echo.Context) error {
 	if err := p.service.Ready(c.Request().Context()); err != nil {
-		return &shortener.UnavailableError{RetryAfter: time.Second, Err: err}
+		return err
 	}
-	status := "ok"
-	if p.degraded() {
-		status = "degraded"
-	}
-	c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
-	return writeJSON(c, http.StatusOK, map[string]string{"status": status})
+	return writeHealth(c.Response(), p.degraded())
 }

@@ -56,7 +56,12 @@ func closeAccounts(ctx context.Context, flags Flags, log io.Writer) (_ kgs.Accou
 			return kgs.Accounts{}, err
 		}
 		c.life.onStop("redis", func(context.Context) error { return client.Close() })
-		evidence.Pool = c.redisPool(client, c.holder).Snapshot
+		pool := c.redisPool(client, c.holder)
+		evidence.Pool = pool.Snapshot
+		evidence.Epoch = func(ctx context.Context) (int64, error) {
+			status, err := pool.Status(ctx)
+			return status.Epoch, err
+		}
 	}
 	return kgs.Audit(ctx, evidence)
 }
@@ -87,6 +92,7 @@ func printAccounts(w io.Writer, a kgs.Accounts, asJSON bool) error {
 	row("in pool", a.InPool)
 	row("in batches", a.InBatches)
 	row("on their way to the pool", a.Shipping)
+	row("on the move", a.OnTheMove)
 	row("linked", a.Linked)
 	for _, reason := range slices.Sorted(maps.Keys(a.Abandoned)) {
 		row("abandoned: "+reason, a.Abandoned[reason])

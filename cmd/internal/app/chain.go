@@ -14,7 +14,7 @@ type chain struct {
 	*core
 	settings ServeSettings
 	fail     func(error) // ends the program
-	space    *spaceWatch
+	counters *ledgerWatch
 
 	keys    shortener.Keys
 	local   *kgs.Source
@@ -48,9 +48,9 @@ func keySourceNames() []string {
 
 // openChain opens the supply that s.KeySource names, with its worker and its watch.
 func (c *core) openChain(s ServeSettings, fail func(error)) (*chain, error) {
-	ch := &chain{core: c, settings: s, fail: fail, space: newSpaceWatch(c), started: time.Now()}
+	ch := &chain{core: c, settings: s, fail: fail, counters: newLedgerWatch(c), started: time.Now()}
 	c.life.onStop("ledger holder", func(ctx context.Context) error { return c.ledger.Release(ctx, c.holder) })
-	c.life.background("space watch", fail, ch.space.run)
+	c.life.background("ledger watch", fail, ch.counters.run)
 	for _, source := range keySources() {
 		if source.name == s.KeySource {
 			return ch, source.open(ch)
@@ -74,7 +74,7 @@ func (ch *chain) openRedisPool() error {
 
 // openMemoryPool: as redis-pool, with the pool in this process.
 func (ch *chain) openMemoryPool() error {
-	pool := kgs.NewMemoryPool(ch.ledger, ch.core.space, ch.holder)
+	pool := kgs.NewMemoryPool(ch.ledger, ch.space, ch.holder)
 	ch.keepBooks(ch.fail, nil)
 	look := func(context.Context) (kgs.PoolStatus, error) { return kgs.PoolStatus{Keys: pool.Size()}, nil }
 	shipper := kgs.MemoryShipper{Ledger: ch.ledger, Pool: pool, Holder: ch.holder, Length: ch.CodeLength}
@@ -128,8 +128,8 @@ func (ch *chain) openSource(supply kgs.Supply, lazy bool) *kgs.Source {
 }
 
 func (ch *chain) ledgerSupply() kgs.Supply {
-	return kgs.NewLedgerSupply(ch.ledger, ch.core.space, ch.holder, ch.CodeLength)
+	return kgs.NewLedgerSupply(ch.ledger, ch.space, ch.holder, ch.CodeLength)
 }
 
 // random draws from the space that is in use: in one that is used up it would find nothing.
-func (ch *chain) random() kgs.Random { return kgs.Random{Length: ch.space.length} }
+func (ch *chain) random() kgs.Random { return kgs.Random{Length: ch.counters.length} }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -50,7 +51,7 @@ func openCore(ctx context.Context, s Settings, life *lifecycle, log *slog.Logger
 	if err := c.openDatabase(ctx); err != nil {
 		return nil, err
 	}
-	life.onStop("ledger", func(context.Context) error { return c.ledger.Close() })
+	life.onStop("ledger", func(ctx context.Context) error { return waitFor(ctx, c.ledger.Close) })
 	return c, nil
 }
 
@@ -76,7 +77,7 @@ func (c *core) openSQLite(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.life.onStop("database", func(context.Context) error { return db.Close() })
+	c.life.onStop("database", func(ctx context.Context) error { return waitFor(ctx, db.Close) })
 	if err := c.migrate(ctx, db.Write, migrations.SQLite); err != nil {
 		return err
 	}
@@ -85,18 +86,32 @@ func (c *core) openSQLite(ctx context.Context) error {
 }
 
 func (c *core) openPostgres(ctx context.Context) error {
-	pool, err := pgxpool.NewWithConfig(ctx, c.Database.postgres)
+	links, err := c.openPool(ctx, c.Database.postgres)
 	if err != nil {
-		return fmt.Errorf("open the database: %w", err)
-	}
-	c.life.onStop("database", func(context.Context) error { pool.Close(); return nil })
-	db := stdlib.OpenDBFromPool(pool)
-	c.life.onStop("migration connection", func(context.Context) error { return db.Close() })
-	if err := c.migrate(ctx, db, migrations.PostgreSQL); err != nil {
 		return err
 	}
-	c.store, c.ledger = shortener.NewPostgresStore(pool), kgs.NewPostgresLedger(pool)
+	books, err := c.openPool(ctx, c.Database.ledgerPool())
+	if err != nil {
+		return err
+	}
+	db := stdlib.OpenDBFromPool(books)
+	err = c.migrate(ctx, db, migrations.PostgreSQL)
+	if err := errors.Join(err, db.Close()); err != nil {
+		return err
+	}
+	c.store, c.ledger = shortener.NewPostgresStore(links), kgs.NewPostgresLedger(books)
 	return nil
+}
+
+func (c *core) openPool(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool, error) {
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("open the database: %w", err)
+	}
+	c.life.onStop("database", func(ctx context.Context) error {
+		return waitFor(ctx, func() error { pool.Close(); return nil })
+	})
+	return pool, nil
 }
 
 // migrate brings the schema up to date, or with MIGRATE=false only checks that it is.

@@ -2,6 +2,7 @@ package app
 
 import (
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -29,5 +30,31 @@ func (p *parser) database(name, text string) databaseURL {
 		p.refuse(name, withoutSecrets(text), takes)
 		return databaseURL{}
 	}
+	if !strings.Contains(text, "pool_max_conns=") {
+		cfg.MaxConns = linkConns
+	}
+	if cfg.ConnConfig.ConnectTimeout == 0 {
+		cfg.ConnConfig.ConnectTimeout = connectTimeout
+	}
 	return databaseURL{postgres: cfg}
+}
+
+const (
+	// linkConns is enough for look-ups beside the commits, and eight servers stay below
+	// PostgreSQL's default of 100 connections; pool_max_conns in the URL overrides it.
+	linkConns      = 8
+	ledgerConns    = 3
+	connectTimeout = 2 * time.Second
+	// ledgerConnLife gets the ledger off a primary that was demoted: it is only found
+	// out when connecting, and its few connections cost little to renew.
+	ledgerConnLife = time.Minute
+)
+
+// ledgerPool is for the ledger alone. Its changes wait for each other's row lock, and
+// must not keep links from their connections while they do.
+func (d databaseURL) ledgerPool() *pgxpool.Config {
+	cfg := d.postgres.Copy()
+	cfg.MaxConns, cfg.MinConns, cfg.MinIdleConns = ledgerConns, 0, 0
+	cfg.MaxConnLifetime = ledgerConnLife
+	return cfg
 }

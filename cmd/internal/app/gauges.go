@@ -1,8 +1,6 @@
 package app
 
 import (
-	"context"
-
 	"keypool/web"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -11,18 +9,18 @@ import (
 // gauges are the metrics that are read off the program when they are scraped. One
 // whose truth is unknown is left out rather than repeated.
 type gauges struct {
-	status func(context.Context) web.Status
-	space  *spaceWatch
+	status   func() web.Status
+	counters *ledgerWatch
 
 	pool, capacity, local, runway, used, reserved, breakerState *prometheus.Desc
 }
 
 var _ prometheus.Collector = (*gauges)(nil)
 
-func newGauges(status func(context.Context) web.Status, space *spaceWatch) *gauges {
+func newGauges(status func() web.Status, counters *ledgerWatch) *gauges {
 	desc := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
 	return &gauges{
-		status: status, space: space,
+		status: status, counters: counters,
 		pool:         desc("kgs_pool_keys", "Keys in the pool."),
 		capacity:     desc("kgs_pool_capacity_keys", "Keys in a full pool."),
 		local:        desc("kgs_local_keys", "Keys in this server's local batch."),
@@ -42,13 +40,13 @@ func (g *gauges) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect sends the gauges whose values are known.
 func (g *gauges) Collect(ch chan<- prometheus.Metric) {
-	s := g.status(context.Background())
+	s := g.status()
 	send(ch, g.pool, s.PoolKeys)
 	send(ch, g.capacity, s.CapacityKeys)
 	send(ch, g.local, s.LocalKeys)
 	send(ch, g.runway, s.RunwaySeconds)
 	send(ch, g.used, s.SpaceUsedRatio)
-	if look := g.space.fresh(); look != nil {
+	if look := g.counters.fresh(); look != nil {
 		ch <- prometheus.MustNewConstMetric(g.reserved, prometheus.CounterValue, float64(look.Reserved()))
 	}
 	if s.Breaker != nil {

@@ -42,3 +42,11 @@ func TestKeysFallBack(t *testing.T) {
 		})
 	}
 }
+
+// The two domains do not know each other and yet speak of the same random keys.
+func TestBothDomainsNameRandomKeysAlike(t *testing.T) {
+	t.Parallel()
+	if kgs.SourceRandom != shortener.SourceRandom {
+		t.Errorf("kgs says %q, shortener says %q", kgs.SourceRandom, shortener.SourceRandom)
+	}
+}

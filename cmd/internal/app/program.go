@@ -16,8 +16,14 @@ import (
 	"time"
 )
 
-// stopTimeout bounds an orderly stop. It is longer than any request may take.
-const stopTimeout = 15 * time.Second
+// stopTimeout bounds an orderly stop as a whole. Of it the requests under way get as
+// long as a creation may take at the most, and all of it that they leave is for
+// committing and handing keys back.
+const (
+	stopTimeout = 15 * time.Second
+	publicGrace = 6 * time.Second
+	adminGrace  = time.Second
+)
 
 // Program is a running server or worker.
 type Program struct {
@@ -31,7 +37,7 @@ func newProgram(log *slog.Logger) *Program {
 	return &Program{log: log, failed: make(chan error, 1)}
 }
 
-// Addr is where the public listener listens; nil for a worker.
+// Addr is where the public listener of a server listens; a worker has none.
 func (p *Program) Addr() net.Addr { return p.public.Addr() }
 
 // AdminAddr is where the admin listener listens.
@@ -87,8 +93,9 @@ func (p *Program) listen(ctx context.Context, setting, addr string) (net.Listene
 	return l, nil
 }
 
-// serve answers requests on l until the stop, which lets those under way finish.
-func (p *Program) serve(name string, srv *http.Server, l net.Listener) {
+// serve answers requests on l until the stop, which lets those under way finish within
+// grace. Who has not sent his request or read his answer by then is cut off.
+func (p *Program) serve(name string, srv *http.Server, l net.Listener, grace time.Duration) {
 	idle := newcomers{conns: make(map[net.Conn]time.Time)}
 	srv.ConnState = idle.track
 	done := make(chan struct{})
@@ -99,10 +106,13 @@ func (p *Program) serve(name string, srv *http.Server, l net.Listener) {
 		}
 	}()
 	p.life.onStop(name, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, grace)
+		defer cancel()
 		idle.hangUp()
 		err := srv.Shutdown(ctx)
-		if err != nil {
-			err = errors.Join(err, srv.Close())
+		if errors.Is(err, context.DeadlineExceeded) {
+			p.log.Warn("cut off slow clients", slog.String("listener", name))
+			err = srv.Close()
 		}
 		<-done
 		return err

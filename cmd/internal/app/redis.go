@@ -18,7 +18,7 @@ func (c *core) openRedisPool() (*kgs.RedisPool, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.life.onStop("redis", func(context.Context) error { return client.Close() })
+	c.life.onStop("redis", func(ctx context.Context) error { return waitFor(ctx, client.Close) })
 	pool := c.redisPool(client, c.holder)
 	c.life.onStop("redis holder", pool.Release)
 	return pool, nil

@@ -42,12 +42,12 @@ func StartServer(ctx context.Context, s ServeSettings, log *slog.Logger) (_ *Pro
 	})
 	p.life.onStop("links", service.Close)
 
-	gauges := newGauges(chain.status, chain.space)
+	gauges := newGauges(chain.status, chain.counters)
 	c.registry.MustRegister(gauges)
 	p.serve("admin listener", web.NewAdminServer(web.NewAdmin(web.AdminConfig{
-		Gatherer: c.registry, Ready: service.Ready, Status: chain.status, Logger: log,
-	}), log), p.admin)
-	p.serve("public listener", publicServer(s, c, chain, service), p.public)
+		Gatherer: c.registry, Ready: service.Ready, Degraded: chain.degraded, Status: chain.status, Logger: log,
+	}), log), p.admin, adminGrace)
+	p.serve("public listener", publicServer(s, c, chain, service), p.public, publicGrace)
 	log.Info("serving", slog.String("url", localURL(p.public.Addr())), slog.String("admin", localURL(p.admin.Addr())),
 		slog.String("key_source", s.KeySource))
 	return p, nil

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -231,6 +232,33 @@ func TestServerGoesOnWithoutRedis(t *testing.T) {
 		t.Errorf("epoch %d after Redis came back, it was %d before", *s.Epoch, epoch)
 	}
 	r.wantStatus(r.shorten("https://go.dev/back"), http.StatusFound, "https://go.dev/back")
+}
+
+// Neither a client that never sends the rest of his request nor a profile that takes
+// half a minute may cost the others their orderly end.
+func TestSlowClientsDoNotSpoilTheStop(t *testing.T) {
+	t.Parallel()
+	url := sqliteURL(t)
+	r := start(t, settings(t, url, ""))
+	r.shorten("https://go.dev/")
+	for addr, half := range map[net.Addr]string{
+		r.Addr():      "POST /shorten HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nurl=",
+		r.AdminAddr(): "GET /debug/pprof/profile?seconds=30 HTTP/1.1\r\nHost: x\r\n\r\n",
+	} {
+		conn, err := net.Dial("tcp", addr.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		if _, err := io.WriteString(conn, half); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.status() // an answer on the admin listener: the profile is under way by now
+	r.stop()
+	if status, out := command(t, url, "audit"); status != 0 || !strings.Contains(out, "0 in batches") {
+		t.Errorf("audit after the stop: %d, %s; want every key back", status, out)
+	}
 }
 
 func TestServersAndWorkersShareOnePool(t *testing.T) {

@@ -2,7 +2,6 @@ package app
 
 import (
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -46,6 +45,9 @@ func (f ServeFlags) Parse(common Flags) (ServeSettings, error) {
 		BatchMax:       int(p.number("KGS_BATCH_MAX", f.BatchMax, 1, 1_000_000)),
 		Fallback:       p.oneOf("FALLBACK", f.Fallback, "random", "ledger", "none"),
 	}
+	if s.KeySource == "memory-pool" && !s.Worker {
+		p.refuse("KGS_WORKER", f.KGSWorker, "true with KEY_SOURCE=memory-pool, which nobody else can fill")
+	}
 	if s.BatchMax < s.BatchMin {
 		p.refuse("KGS_BATCH_MAX", f.BatchMax, "a number that is not below KGS_BATCH_MIN, "+f.BatchMin)
 	}
@@ -69,6 +71,9 @@ func (p *parser) settings(f Flags) Settings {
 	}
 	s.RestartBelow = p.share("KGS_RESTART_BELOW", f.RestartBelow, s.PoolCapacity)
 	s.PageBelow = p.share("KGS_PAGE_BELOW", f.PageBelow, s.PoolCapacity)
+	if mark := kgs.LowWater(s.PoolCapacity); s.RestartBelow > mark {
+		p.refuse("KGS_RESTART_BELOW", f.RestartBelow, fmt.Sprintf("at most 90%%, that is %d keys: from there on the pool is not refilled", mark))
+	}
 	if s.PageBelow > s.RestartBelow {
 		p.refuse("KGS_PAGE_BELOW", f.PageBelow, "a level that is not above KGS_RESTART_BELOW, "+f.RestartBelow)
 	}
@@ -192,16 +197,12 @@ func (p *parser) keySource(name, text string, haveRedis bool) string {
 	return p.oneOf(name, text, keySourceNames()...)
 }
 
-// withoutSecrets is a URL without what could be a password: what does not parse is
-// not shown at all.
+// withoutSecrets is the scheme and host of a URL. What is not clearly a URL is not
+// shown at all: a password may be anywhere in it.
 func withoutSecrets(text string) string {
 	u, err := url.Parse(text)
-	if err != nil {
-		var uerr *url.Error
-		if errors.As(err, &uerr) {
-			return "something that is not a URL"
-		}
+	if err != nil || u.Host == "" || strings.Contains(u.Path, "@") {
+		return "(not shown, for it may hold a password)"
 	}
-	u.RawQuery = ""
-	return u.Redacted()
+	return u.Scheme + "://" + u.Host
 }

@@ -60,6 +60,8 @@ func TestSettingsThatCannotBeTaken(t *testing.T) {
 		{"KGS_POOL_CAPACITY", "-1", "whole number"},
 		{"KGS_RESTART_BELOW", "101%", "percentage"},
 		{"KGS_RESTART_BELOW", "NaN%", "percentage"},
+		{"KGS_RESTART_BELOW", "95%", "at most 90%"},
+		{"KGS_WORKER", "false", "memory-pool"},
 		{"KGS_PAGE_BELOW", "2000000", "capacity of 1000000"},
 		{"KGS_PAGE_BELOW", "30%", "not above KGS_RESTART_BELOW"},
 		{"KGS_BATCH_MIN", "0", "whole number"},
@@ -96,6 +98,9 @@ func TestSettingsErrorsKeepSecrets(t *testing.T) {
 		"--redis-url=rediss://:" + secret + "@",
 		"--kgs-secret=" + secret,
 		"--base-url=https://user:" + secret + "@host",
+		"--database-url=keypool:" + secret + "@db:5432/keypool",
+		"--redis-url=default:" + secret + "@redis:6379",
+		"--redis-url=redis://u:12/" + secret + "@host",
 	} {
 		status, stdout, stderr := runWrong(t, flag)
 		if status != 2 || strings.Contains(stdout+stderr, secret) {

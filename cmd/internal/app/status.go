@@ -1,8 +1,6 @@
 package app
 
 import (
-	"context"
-
 	"keypool/kgs"
 	"keypool/web"
 
@@ -11,7 +9,7 @@ import (
 
 // status is the chain as /status tells it. It asks nobody: what the watches last saw
 // is at most seconds old, and what they could not see is unknown.
-func (ch *chain) status(context.Context) web.Status {
+func (ch *chain) status() web.Status {
 	s := web.Status{State: string(kgs.StateOK), KeySource: ch.settings.KeySource, Since: ch.started}
 	if ch.watch != nil {
 		ch.watch.describe(&s)
@@ -24,10 +22,9 @@ func (ch *chain) status(context.Context) web.Status {
 		s.LocalKeys, s.TakenPerSecond = &local, &rate
 		s.RunwaySeconds = runway(s.PoolKeys, local, rate)
 	}
-	ch.space.describe(&s)
+	ch.counters.describe(&s)
 	if ch.breaker != nil {
-		state, _ := ch.breaker.State()
-		name := state.String()
+		name := ch.breaker.State().String()
 		s.Breaker = &name
 	}
 	return s
@@ -49,7 +46,7 @@ func (ch *chain) servingFrom() string {
 // degraded reports that links are made by other means than intended.
 func (ch *chain) degraded() bool {
 	if ch.breaker != nil {
-		if state, _ := ch.breaker.State(); state != gobreaker.StateClosed {
+		if ch.breaker.State() != gobreaker.StateClosed {
 			return true
 		}
 	}
@@ -82,7 +79,7 @@ func (w *poolWatch) describe(s *web.Status) {
 }
 
 // describe enters how far the space is used up, and what that would cost a random code.
-func (w *spaceWatch) describe(s *web.Status) {
+func (w *ledgerWatch) describe(s *web.Status) {
 	look := w.fresh()
 	if look == nil {
 		return

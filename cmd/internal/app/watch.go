@@ -41,29 +41,29 @@ func (c *core) watchPool(fail func(error), look func(context.Context) (kgs.PoolS
 	return w
 }
 
-// spaceInterval is how often the counters are read, and spaceStale how old they may be
+// lookInterval is how often the counters are read, and lookStale how old they may be
 // before they count as unknown.
 const (
-	spaceInterval = 2 * time.Second
-	spaceStale    = 3 * spaceInterval
+	lookInterval = 2 * time.Second
+	lookStale    = 3 * lookInterval
 )
 
-// spaceWatch keeps a recent copy of the ledger's counters, so that neither a scrape nor
+// ledgerWatch keeps a recent copy of the ledger's counters, so that neither a scrape nor
 // a fallback asks the database.
-type spaceWatch struct {
+type ledgerWatch struct {
 	core *core
-	last atomic.Pointer[spaceLook]
+	last atomic.Pointer[ledgerLook]
 }
 
-type spaceLook struct {
+type ledgerLook struct {
 	kgs.Counters
 	at time.Time
 }
 
-func newSpaceWatch(c *core) *spaceWatch { return &spaceWatch{core: c} }
+func newLedgerWatch(c *core) *ledgerWatch { return &ledgerWatch{core: c} }
 
-func (w *spaceWatch) run(ctx context.Context) error {
-	tick := time.NewTicker(spaceInterval)
+func (w *ledgerWatch) run(ctx context.Context) error {
+	tick := time.NewTicker(lookInterval)
 	defer tick.Stop()
 	for {
 		w.read(ctx)
@@ -76,27 +76,27 @@ func (w *spaceWatch) run(ctx context.Context) error {
 }
 
 // read leaves the last look in place when the database is away; it goes stale by itself.
-func (w *spaceWatch) read(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, spaceInterval)
+func (w *ledgerWatch) read(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lookInterval)
 	defer cancel()
 	counters, err := w.core.ledger.Counters(ctx)
 	if err != nil {
 		w.core.log.Debug("the ledger's counters cannot be read", "error", err)
 		return
 	}
-	w.last.Store(&spaceLook{Counters: counters, at: time.Now()})
+	w.last.Store(&ledgerLook{Counters: counters, at: time.Now()})
 }
 
 // fresh is the last look, nil when it is too old to be told.
-func (w *spaceWatch) fresh() *spaceLook {
-	if look := w.last.Load(); look != nil && time.Since(look.at) < spaceStale {
+func (w *ledgerWatch) fresh() *ledgerLook {
+	if look := w.last.Load(); look != nil && time.Since(look.at) < lookStale {
 		return look
 	}
 	return nil
 }
 
 // length is that of the codes handed out at present, by the last look however old.
-func (w *spaceWatch) length() int {
+func (w *ledgerWatch) length() int {
 	if look := w.last.Load(); look != nil {
 		return look.Current(w.core.CodeLength).Length
 	}

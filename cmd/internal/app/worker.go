@@ -36,12 +36,12 @@ func StartWorker(ctx context.Context, s Settings, log *slog.Logger) (_ *Program,
 	if err != nil {
 		return nil, err
 	}
-	space := newSpaceWatch(c)
-	c.life.background("space watch", p.fail, space.run)
+	counters := newLedgerWatch(c)
+	c.life.background("ledger watch", p.fail, counters.run)
 	c.keepBooks(p.fail, pool)
 	watch := c.watchPool(p.fail, pool.Status, c.redisWorker)
-	status := func(context.Context) web.Status { return workerStatus(c, watch, space) }
-	c.registry.MustRegister(newGauges(status, space))
+	status := func() web.Status { return workerStatus(c, watch, counters) }
+	c.registry.MustRegister(newGauges(status, counters))
 	p.serve("admin listener", web.NewAdminServer(web.NewAdmin(web.AdminConfig{
 		Gatherer: c.registry, Status: status, Logger: log,
 		Ready: func(context.Context) error {
@@ -50,14 +50,14 @@ func StartWorker(ctx context.Context, s Settings, log *slog.Logger) (_ *Program,
 			}
 			return nil
 		},
-	}), log), p.admin)
+	}), log), p.admin, adminGrace)
 	log.Info("filling the pool", slog.String("admin", localURL(p.admin.Addr())), slog.Int64("capacity_keys", s.PoolCapacity))
 	return p, nil
 }
 
-func workerStatus(c *core, watch *poolWatch, space *spaceWatch) web.Status {
+func workerStatus(c *core, watch *poolWatch, counters *ledgerWatch) web.Status {
 	s := web.Status{KeySource: "redis-pool", CapacityKeys: &c.PoolCapacity}
 	watch.describe(&s)
-	space.describe(&s)
+	counters.describe(&s)
 	return s
 }

@@ -1,0 +1,363 @@
+package kgs
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/redis/go-redis/v9"
+
+	"keypool/internal/testenv"
+)
+
+// dock is a ledger and a Redis that any number of shippers work between.
+type dock struct {
+	books
+	t      *testing.T
+	client *redis.Client
+	space  *Space
+}
+
+func newDock(t *testing.T) dock {
+	t.Helper()
+	l := sqliteBooks(t)
+	space, err := l.Open(t.Context(), LedgerConfig{Permute: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dock{l, t, testenv.Redis(t), space}
+}
+
+// shipper is a worker's. All share the client, which is the dock's to close.
+func (d dock) shipper(holder string) *RedisShipper {
+	d.t.Helper()
+	return NewRedisShipper(RedisShipperConfig{
+		Ledger: d.Ledger, Space: d.space, Holder: holder, Length: 6,
+		Pool:   NewRedisPool(d.client, RedisPoolConfig{Holder: holder, Space: d.space, Ledger: d.Ledger}),
+		Close:  func() error { return nil },
+		Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(prometheus.NewRegistry()),
+	})
+}
+
+// open is a shipper whose pool is open.
+func (d dock) open(holder string) *RedisShipper {
+	d.t.Helper()
+	s := d.shipper(holder)
+	d.wantSize(s, 0)
+	return s
+}
+
+func (d dock) wantSize(s *RedisShipper, want int64) {
+	d.t.Helper()
+	if n, err := s.Size(d.t.Context()); n != want || err != nil {
+		d.t.Fatalf("Size = %d, %v, want %d", n, err, want)
+	}
+}
+
+func (d dock) ship(s *RedisShipper, n, want int64) {
+	d.t.Helper()
+	if got, err := s.Ship(d.t.Context(), n); got != want || err != nil {
+		d.t.Fatalf("Ship = %d, %v, want %d", got, err, want)
+	}
+}
+
+// wantEpoch compares the epochs of the ledger and of the pool with what they should be.
+func (d dock) wantEpoch(s *RedisShipper, want int64) {
+	d.t.Helper()
+	epoch, err := d.Epoch(d.t.Context())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	status, err := s.cfg.Pool.Status(d.t.Context())
+	if err != nil || epoch.Number != want || status.Epoch != want {
+		d.t.Errorf("the ledger is in epoch %d and the pool in %d (%v), want %d", epoch.Number, status.Epoch, err, want)
+	}
+}
+
+// wantAll drains the pool, which must hold every number that was ever reserved, once.
+func (d dock) wantAll(s *RedisShipper) {
+	d.t.Helper()
+	runs, err := d.space.Runs(drain(d.t, s.cfg.Pool, 100_000))
+	if err != nil {
+		d.t.Fatal(err) // also for a code that is there twice
+	}
+	counters, err := d.Counters(d.t.Context())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if want := []Run{{6, 0, counters.Reserved()}}; !slices.Equal(runs, want) {
+		d.t.Errorf("the pool held the numbers %v, want %v", runs, want)
+	}
+	d.want(d.t) // nothing is under way
+}
+
+// pushTo pushes the range under way up to the number hi, and then no more.
+func (s *RedisShipper) pushTo(ctx context.Context, hi int64) error {
+	whole := *s.current
+	s.current.Hi = hi
+	_, err := s.push(ctx)
+	s.current = &whole
+	return err
+}
+
+// begin takes a range and pushes it up to the number hi.
+func (s *RedisShipper) begin(t *testing.T, n, hi int64) {
+	t.Helper()
+	if err := s.reserve(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.pushTo(t.Context(), hi); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestShipperOpensAndFills(t *testing.T) {
+	t.Parallel()
+	d := newDock(t)
+	s := d.open("a")
+	d.wantEpoch(s, 1)
+	const n = 2*pushChunk + 1
+	d.ship(s, n, n)
+	d.ship(s, 10, 10)
+	d.wantSize(s, n+10)
+	if err := s.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+	d.wantAll(s)
+}
+
+func TestShipperCrashes(t *testing.T) {
+	t.Parallel()
+	// What a shipper does for one range of 1000 numbers, the last steps of which a
+	// crash prevents; deliver without its Forget.
+	steps := []struct {
+		name string // of the last step done
+		do   func(ctx context.Context, s *RedisShipper) error
+	}{
+		{"reserve", func(ctx context.Context, s *RedisShipper) error { return s.reserve(ctx, 1000) }},
+		{"half of the pushes", func(ctx context.Context, s *RedisShipper) error { return s.pushTo(ctx, 500) }},
+		{"all pushes", func(ctx context.Context, s *RedisShipper) error { return s.pushTo(ctx, 1000) }},
+		{"deliver", func(ctx context.Context, s *RedisShipper) error {
+			_, err := s.cfg.Ledger.Deliver(ctx, *s.current)
+			return err
+		}},
+	}
+	for i, last := range steps {
+		t.Run(last.name, func(t *testing.T) {
+			t.Parallel()
+			d := newDock(t)
+			dead := d.open("dead")
+			for _, step := range steps[:i+1] {
+				if err := step.do(t.Context(), dead); err != nil {
+					t.Fatalf("%s: %v", step.name, err)
+				}
+			}
+			d.crash(t, "dead")
+			heir := d.shipper("heir")
+			if _, err := heir.Size(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := heir.Ship(t.Context(), 70); err != nil {
+				t.Fatal(err)
+			}
+			d.wantEpoch(heir, 1)
+			d.wantAll(heir)
+		})
+	}
+}
+
+// TestShipperThaws freezes a shipper in the middle of a range, which another one
+// finishes. What stops it is the floor, or, until the pool was told of it, the mark.
+func TestShipperThaws(t *testing.T) {
+	t.Parallel()
+	for _, fenced := range []bool{true, false} {
+		d := newDock(t)
+		frozen, heir := d.open("frozen"), d.open("heir")
+		frozen.begin(t, 1000, 500)
+		d.crash(t, "frozen")
+		if fenced {
+			d.ship(heir, 70, 500)
+		} else {
+			heir.begin(t, 70, 1000)
+			if _, err := d.Deliver(t.Context(), *heir.current); err != nil { // and no Forget
+				t.Fatal(err)
+			}
+		}
+		_, err := frozen.Ship(t.Context(), 70)
+		if errors.Is(err, ErrFenced) != fenced || !fenced && err != nil || frozen.current != nil {
+			t.Errorf("fenced %t: the thawed Ship: %v, still under way: %v", fenced, err, frozen.current)
+		}
+		d.ship(frozen, 70, 70) // and it goes on with another range
+		d.wantAll(heir)
+	}
+}
+
+// TestShipperThawsWithoutMarkAndFloor is the control: these two are all that stops it.
+func TestShipperThawsWithoutMarkAndFloor(t *testing.T) {
+	t.Parallel()
+	d := newDock(t)
+	frozen, heir := d.open("frozen"), d.open("heir")
+	if err := frozen.reserve(t.Context(), 1000); err != nil {
+		t.Fatal(err)
+	}
+	d.crash(t, "frozen")
+	d.ship(heir, 70, 1000)
+	if err := d.client.HSet(t.Context(), heir.cfg.Pool.keys[0], "floor", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	d.ship(frozen, 70, 1000) // a second time
+	if _, err := d.space.Runs(drain(t, heir.cfg.Pool, 2000)); err == nil {
+		t.Error("no code was in the pool twice: these tests could not have failed")
+	}
+}
+
+func TestShipperLosesReply(t *testing.T) {
+	t.Parallel()
+	d := newDock(t)
+	s := d.open("a")
+	s.begin(t, 1000, 1000)
+	s.next = 0 // as if the reply had been lost
+	if _, err := s.Ship(t.Context(), 70); err != nil {
+		t.Error(err)
+	}
+	d.wantSize(s, 1000)
+	d.wantAll(s)
+}
+
+func TestShipperWhoseEpochEndsAfterDeliver(t *testing.T) {
+	t.Parallel()
+	d := newDock(t)
+	s := d.open("a")
+	s.begin(t, 10, 10)
+	if err := d.client.FlushDB(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.deliver(t.Context()); err != nil {
+		t.Errorf("deliver: %v", err)
+	}
+}
+
+func TestShipperOpensPoolThatIsBehind(t *testing.T) {
+	t.Parallel()
+	d := newDock(t)
+	s := d.open("a")
+	d.ship(s, 100, 100)
+	status, err := s.cfg.Pool.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := d.OpenEpoch(t.Context(), 1, status.RunID); err != nil { // and crashes
+		t.Fatal(err)
+	}
+	d.wantSize(s, 0)
+	d.wantEpoch(s, 2)
+	if _, _, err := d.OpenEpoch(t.Context(), 2, "another run"); err != nil {
+		t.Fatal(err)
+	}
+	d.wantSize(s, 0)
+	d.wantEpoch(s, 4)
+	d.ship(s, 10, 10)
+}
+
+// TestShipperAfterFlush loses the pool in the run that the ledger's epoch is of.
+func TestShipperAfterFlush(t *testing.T) {
+	t.Parallel()
+	d := newDock(t)
+	s := d.open("a")
+	s.begin(t, 100, 50)
+	if err := d.client.FlushDB(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := s.Ship(t.Context(), 10); n != 0 || !errors.Is(err, ErrNoEpoch) {
+		t.Errorf("Ship = %d, %v, want ErrNoEpoch", n, err)
+	}
+	d.wantSize(s, 0)
+	d.wantEpoch(s, 2)
+	d.ship(s, 10, 10)
+	if got, err := d.space.Runs(drain(t, s.cfg.Pool, 100)); err != nil || !slices.Equal(got, []Run{{6, 100, 110}}) {
+		t.Errorf("the new pool held %v (%v), want only new numbers", got, err)
+	}
+}
+
+func TestShipperRefusesPoolThatIsAhead(t *testing.T) {
+	t.Parallel()
+	d := newDock(t)
+	s := d.open("a")
+	openEpoch(t, s.cfg.Pool, 2)
+	for range 2 {
+		if _, err := s.Size(t.Context()); err == nil {
+			t.Error("a pool of an epoch that the ledger does not know of passed")
+		}
+	}
+	if n, err := s.Ship(t.Context(), 10); n != 0 || !errors.Is(err, ErrFenced) {
+		t.Errorf("Ship = %d, %v, want ErrFenced", n, err)
+	}
+	if status, err := s.cfg.Pool.Status(t.Context()); status.Keys != 0 || err != nil {
+		t.Errorf("the pool is %+v, %v, want it empty", status, err)
+	}
+}
+
+// TestShipperMeetsNewEpoch has another worker open an epoch, and the pool for it,
+// between a shipper's looks at the ledger and at the pool.
+func TestShipperMeetsNewEpoch(t *testing.T) {
+	t.Parallel()
+	d := newDock(t)
+	s, other := d.open("a"), d.open("b")
+	if err := d.client.FlushDB(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	epoch, err := d.Epoch(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.wantSize(other, 0)
+	d.ship(other, 10, 10)
+	if err := s.mustKnow(t.Context(), epoch.Number+1); err != nil {
+		t.Errorf("the ledger is accused: %v", err)
+	}
+	if err := s.openEpoch(t.Context(), epoch.Number, epoch.Pool); !errors.Is(err, ErrNoEpoch) {
+		t.Errorf("a late openEpoch: %v, want ErrNoEpoch", err)
+	}
+	d.wantSize(s, 10)
+	d.wantEpoch(s, 2)
+}
+
+func TestShippersOpenOneEpoch(t *testing.T) {
+	t.Parallel()
+	d := newDock(t)
+	first := d.open("first")
+	d.ship(first, 100, 100)
+	epoch, err := d.Epoch(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	shippers := make([]*RedisShipper, 16)
+	for i := range shippers {
+		shippers[i] = d.shipper(string(rune('a' + i)))
+		d.wantSize(shippers[i], 100)
+	}
+	if err := d.client.FlushDB(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	// All have seen the same epoch of the ledger, and the pool lost.
+	lost := inParallel(t, func(i int) (float64, error) {
+		err := shippers[i].openEpoch(t.Context(), epoch.Number, epoch.Pool)
+		if errors.Is(err, ErrNoEpoch) {
+			err = nil // another one was faster
+		}
+		return testutil.ToFloat64(shippers[i].cfg.Metrics.abandons.WithLabelValues(ReasonEpoch)), err
+	})
+	var sum float64
+	for _, n := range lost {
+		sum += n
+	}
+	if sum != 100 {
+		t.Errorf("16 workers together count %v keys lost with the epoch, want 100", sum)
+	}
+	d.wantSize(first, 0)
+	d.wantEpoch(first, 2)
+}
