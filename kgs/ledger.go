@@ -18,7 +18,7 @@ const postTimeout = 10 * time.Second
 
 // ErrWrongSecret says that the ledger belongs to another permutation than the one
 // asked for. To go on would give out codes twice.
-var ErrWrongSecret = errors.New("the ledger was made with another secret")
+var ErrWrongSecret = errors.New("the ledger belongs to another permutation")
 
 // RangeState is what a range of the ledger is there for.
 type RangeState string
@@ -118,14 +118,14 @@ func (cfg LedgerConfig) space() (space *Space, made sql.Null[[]byte], err error)
 }
 
 func (cfg LedgerConfig) wrongSecret(fingerprint string) error {
-	advice := "KGS_SECRET must be the one that the ledger was made with"
+	advice := "KGS_SECRET (--kgs-secret): got another secret, takes the one that the ledger was made with"
 	switch {
 	case !cfg.Permute:
-		advice = "it permutes its codes, start with KGS_PERMUTE=true"
+		advice = "KGS_PERMUTE (--kgs-permute): got \"false\", takes true, for this ledger permutes its codes"
 	case fingerprint == PlainSpace().Fingerprint():
-		advice = "it gives out codes in counter order, start with KGS_PERMUTE=false"
+		advice = "KGS_PERMUTE (--kgs-permute): got \"true\", takes false, for this ledger keeps counter order"
 	case cfg.Secret == nil:
-		advice = "it was made with a secret of your own, set KGS_SECRET to it"
+		advice = "KGS_SECRET (--kgs-secret): got none, takes the secret that the ledger was made with"
 	}
 	return fmt.Errorf("%w: %s", ErrWrongSecret, advice)
 }

@@ -51,12 +51,16 @@ func Up(ctx context.Context, db *sql.DB, engine Engine) (err error) {
 	if err != nil {
 		return err
 	}
+	// Nothing to do is the rule, and needs neither the lock nor room on the disk.
+	if err := check(ctx, db, engine, provider); !errors.Is(err, ErrOlderSchema) {
+		return err
+	}
 	unlock, err := lock(ctx, db, engine)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	// Under the lock, or a newer program could migrate between the look and the work.
+	// Again under the lock: another process may have migrated since, perhaps a newer one.
 	if err := check(ctx, db, engine, provider); !errors.Is(err, ErrOlderSchema) {
 		return err
 	}

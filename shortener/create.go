@@ -48,11 +48,26 @@ func (s *Service) Create(ctx context.Context, r Request) (link Link, existing bo
 	if errors.Is(err, ErrAliasTaken) {
 		return Link{}, false, err
 	}
+	s.noteRefusal(err)
 	if err != nil {
 		return Link{}, false, unavailable(err)
 	}
 	s.cache.put(link, asked)
 	return link, existing, nil
+}
+
+// noteRefusal remembers for Ready how the last creation went. That the queue was full
+// says nothing of the one after the next, and that a user left nothing at all.
+func (s *Service) noteRefusal(err error) {
+	switch {
+	case err == nil:
+		if s.refused.Load() != nil {
+			s.refused.Store(nil)
+		}
+	case !errors.Is(err, errQueueFull) && !errors.Is(err, context.Canceled):
+		now := s.now()
+		s.refused.Store(&now)
+	}
 }
 
 // link checks the request and gives the link it asks for: without its time, and

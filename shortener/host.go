@@ -44,6 +44,13 @@ func parseAddress(authority string) (address, error) {
 	return address{host, port}, nil
 }
 
+// ValidAuthority reports whether authority, as in a Host header, is one that a link may
+// lead to: host[:port], in ASCII or not.
+func ValidAuthority(authority string) bool {
+	_, err := parseAddress(authority)
+	return err == nil && authority != ""
+}
+
 // cutPort cuts an authority after its host; the port keeps its colon.
 func cutPort(authority string) (host, port string) {
 	from := strings.IndexByte(authority, ']') + 1 // the colons of an IPv6 address are not the port's

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,7 +17,13 @@ const (
 	retryAfter = time.Second
 	// readyTimeout bounds one Ping, so that a store that hangs is not one that is well.
 	readyTimeout = time.Second
+	// refusalCounts is how long a creation that was refused speaks against the service,
+	// unless one succeeds: not for ever, for a service that nobody is sent to would never
+	// get to show that it is well.
+	refusalCounts = 5 * time.Second
 )
+
+var errRefusing = errors.New("creations are being refused")
 
 // Service creates and resolves links. All its methods may be called concurrently.
 type Service struct {
@@ -27,6 +34,7 @@ type Service struct {
 	cache     *cache
 	committer *committer
 	ready     readiness
+	refused   atomic.Pointer[time.Time] // when a creation last failed for no fault of its user; nil after one that did not
 }
 
 // readiness is what the last Ping said; it is good for Freshness, because anybody may
@@ -74,7 +82,7 @@ func (s *Service) Resolve(ctx context.Context, code string) (Link, error) {
 	return s.cache.get(ctx, code)
 }
 
-// Ready fails with an *UnavailableError when links can neither be made nor looked up. It
+// Ready fails with an *UnavailableError when links cannot be made or looked up. It
 // asks the store once a second at most and otherwise repeats the last answer. It waits
 // for a second at most; ctx does not end that earlier, for the sake of all who wait.
 func (s *Service) Ready(ctx context.Context) error {
@@ -88,6 +96,10 @@ func (s *Service) Ready(ctx context.Context) error {
 	err := s.store.Ping(ctx)
 	if err != nil {
 		err = unavailable(fmt.Errorf("the link store does not answer: %w", err))
+	}
+	// A store may answer and yet take no links, for want of space or of keys.
+	if at := s.refused.Load(); err == nil && at != nil && s.now().Sub(*at) < refusalCounts {
+		err = unavailable(errRefusing)
 	}
 	// The time after the Ping: otherwise those who waited for one that hung would all
 	// repeat it, one after the other.

@@ -3,6 +3,7 @@ package shortener
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -220,5 +221,41 @@ func TestServiceIsNotReadyWhenTheStoreHangs(t *testing.T) {
 		if waited := time.Since(start); waited != readyTimeout {
 			t.Errorf("took %v, want %v", waited, readyTimeout)
 		}
+	})
+}
+
+// A store that answers is not enough: while creations are refused, links cannot be made.
+func TestServiceIsNotReadyWhileItRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		full := true
+		s := startService(t, Config{
+			Store: &brokenStore{
+				insert: func(ctx context.Context, links []Link) ([]Outcome, error) {
+					if full {
+						return nil, fmt.Errorf("%w: %w", ErrNotWritten, ErrStoreFull)
+					}
+					return allInserted(ctx, links)
+				},
+				ping: func(context.Context) error { return nil },
+			},
+			Keys: sequence("pool"),
+		})
+		create := func() { _, _, _ = s.Create(t.Context(), Request{URL: "https://go.dev/"}) }
+		ready := func(want bool, when string) {
+			t.Helper()
+			time.Sleep(Freshness)
+			if err := s.Ready(t.Context()); (err == nil) != want {
+				t.Errorf("%s: Ready = %v", when, err)
+			}
+		}
+		ready(true, "before anything was asked")
+		create()
+		ready(false, "after a refusal")
+		time.Sleep(refusalCounts)
+		ready(true, "when nobody has asked for a while")
+		create()
+		full = false
+		create()
+		ready(true, "after a creation that went well")
 	})
 }

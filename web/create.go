@@ -36,7 +36,7 @@ const formKey = "form"
 func (p *public) create(c echo.Context) error {
 	base := p.origin.of(c.Request())
 	if base == "" {
-		return malformed("The request names no host.")
+		return malformed("The Host header names no host that a short URL could begin with.")
 	}
 	f, err := readFields(c.Response(), c.Request())
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"strings"
 
+	"keypool/shortener"
+
 	"github.com/labstack/echo/v4"
 )
 
@@ -21,9 +23,10 @@ func newOrigin(base string, trusted []netip.Prefix) *origin {
 }
 
 // of gives the service's own scheme://host[:port] as the client of r knows it: what short
-// URLs begin with. Empty when neither the configuration nor r has a host.
+// URLs begin with. Empty when it is not configured and r names no host that a link
+// could lead to.
 func (o *origin) of(r *http.Request) string {
-	if o.base != "" || r.Host == "" {
+	if o.base != "" || !shortener.ValidAuthority(r.Host) {
 		return o.base
 	}
 	return o.scheme(r) + "://" + r.Host

@@ -80,3 +80,16 @@ func TestClientAddress(t *testing.T) {
 		})
 	}
 }
+
+func TestOriginOfAHostThatIsNone(t *testing.T) {
+	t.Parallel()
+	for _, host := range []string{
+		"", "a:b", "a:99999", "a:80:80", ":80", ":", "..", "[::1", "a,b", "a b", "user@a", "%0d%0a", "a/b",
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)
+		r.Host = host
+		if got := newOrigin("", nil).of(r); got != "" {
+			t.Errorf("Host %q: origin %q, want none", host, got)
+		}
+	}
+}

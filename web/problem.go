@@ -122,10 +122,11 @@ func newProblemWriter(ui *pages, o *origin, log *slog.Logger) *problemWriter {
 
 // write is the echo.HTTPErrorHandler: a page for a browser, a problem for the rest.
 func (w *problemWriter) write(err error, c echo.Context) {
-	if c.Request().Context().Err() != nil { // whatever came of that is nobody's fault here
-		err = fmt.Errorf("%w: %w", errClientGone, err)
-	}
 	p := problemOf(err)
+	if p.Status >= http.StatusInternalServerError && c.Request().Context().Err() != nil {
+		err = fmt.Errorf("%w: %w", errClientGone, err) // whatever came of that is nobody's fault here
+		p = problemOf(err)
+	}
 	w.report(err, p, c)
 	if c.Response().Committed {
 		return

@@ -114,7 +114,9 @@ func TestClientGone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	w := httptest.NewRecorder()
-	s.router.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/abc", nil))
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/shorten", strings.NewReader("url=https://go.dev"))
+	r.Header.Set("Content-Type", mediaForm)
+	s.router.ServeHTTP(w, r)
 	if w.Code != statusClientGone || strings.Contains(s.log.String(), "level=ERROR") {
 		t.Errorf("status %d, log %s", w.Code, s.log)
 	}

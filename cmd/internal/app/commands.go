@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 
+	"keypool/kgs"
+
 	"github.com/alecthomas/kong"
 )
 
@@ -128,14 +130,14 @@ func (c console) runUntilDone(ctx context.Context, p *Program, err error) int {
 }
 
 // exit gives the status that a program ends with, after saying why: 2 for a setting
-// that cannot be taken, 1 for whatever else went wrong.
+// that cannot be taken, be it by this ledger, 1 for whatever else went wrong.
 func (c console) exit(err error) int {
 	if err == nil {
 		return 0
 	}
 	c.complain(err)
 	var setting *SettingError
-	if errors.As(err, &setting) {
+	if errors.As(err, &setting) || errors.Is(err, kgs.ErrWrongSecret) {
 		return 2
 	}
 	return 1

@@ -22,7 +22,9 @@ func (ch *chain) status() web.Status {
 		s.LocalKeys, s.TakenPerSecond = &local, &rate
 		s.RunwaySeconds = runway(s.PoolKeys, local, rate)
 	}
-	ch.counters.describe(&s)
+	if ch.local != nil { // what random codes use up, the ledger does not know
+		ch.counters.describe(&s)
+	}
 	if ch.breaker != nil {
 		name := ch.breaker.State().String()
 		s.Breaker = &name
