@@ -24,6 +24,9 @@ func (m *meter) sample(total int64, now time.Time) {
 	}
 	m.perSecond += min(1, rateWeight*elapsed) * (float64(total-m.total)/elapsed - m.perSecond)
 	m.total, m.at = total, now
+	if m.perSecond < 0.001 { // less than four an hour: the tail of a rate that has ended
+		m.perSecond = 0
+	}
 }
 
 // trouble logs when something begins to fail and when that is over, but not each time
