@@ -1,0 +1,84 @@
+//go:build drill
+
+package failpoint
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// point is what happens at one step.
+type point struct {
+	action string
+	n      int64
+	passed atomic.Int64
+}
+
+var (
+	points  = parse(os.Getenv("KEYPOOL_FAILPOINTS"))
+	without = strings.Split(os.Getenv("KEYPOOL_WITHOUT"), ",")
+)
+
+func parse(text string) map[string]*point {
+	all := make(map[string]*point)
+	for field := range strings.SplitSeq(text, ",") {
+		if field == "" {
+			continue
+		}
+		step, action, ok := strings.Cut(field, "=")
+		action, count, counted := strings.Cut(action, ":")
+		n, err := int64(1), error(nil)
+		if counted {
+			n, err = strconv.ParseInt(count, 10, 64)
+		}
+		if !ok || err != nil || !slices.Contains([]string{"kill", "stop", "hang", "pause", "skip"}, action) {
+			panic(fmt.Sprintf("KEYPOOL_FAILPOINTS: %q is not step=action[:n]", field))
+		}
+		all[step] = &point{action: action, n: n}
+	}
+	return all
+}
+
+// At marks a step. It reports whether what follows is to be left out.
+func At(step string) (skip bool) {
+	p := points[step]
+	if p == nil {
+		return false
+	}
+	passed := p.passed.Add(1)
+	switch p.action {
+	case "pause":
+		time.Sleep(rand.N(time.Duration(p.n) * time.Millisecond))
+	case "skip":
+		return true
+	case "stop":
+		if passed == p.n {
+			signal(syscall.SIGSTOP)
+		}
+	case "kill":
+		if passed >= p.n {
+			signal(syscall.SIGKILL)
+		}
+	case "hang":
+		if passed >= p.n {
+			select {}
+		}
+	}
+	return false
+}
+
+func signal(sig syscall.Signal) {
+	if err := syscall.Kill(os.Getpid(), sig); err != nil {
+		panic(err)
+	}
+}
+
+// Without reports whether a protection is switched off.
+func Without(protection string) bool { return slices.Contains(without, protection) }
