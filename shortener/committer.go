@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"keypool/internal/failpoint"
 )
 
 const (
@@ -121,6 +123,9 @@ func (c *committer) commit(ctx context.Context, link Link) (Outcome, error) {
 	if err := c.enqueue(p); err != nil {
 		c.free.Put(p)
 		return 0, unavailable(err)
+	}
+	if failpoint.Without("commit") {
+		return Inserted, nil // before it is durable
 	}
 	p.timer.Reset(patience)
 	select {

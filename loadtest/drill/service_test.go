@@ -5,9 +5,12 @@ package drill
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -124,6 +127,7 @@ func (s *service) get(path string) (*http.Response, error) {
 type status struct {
 	State    string `json:"state"`
 	Pool     *int64 `json:"pool_keys"`
+	Local    *int64 `json:"local_keys"`
 	Capacity *int64 `json:"capacity_keys"`
 	Breaker  string `json:"breaker"`
 	Epoch    *int64 `json:"epoch"`
@@ -141,6 +145,38 @@ func (s *service) status() status {
 		s.d.Fatalf("GET /status: %v", err)
 	}
 	return got
+}
+
+// metric is the value of one series, named with its labels; 0 when there is none.
+func (s *service) metric(series string) float64 {
+	s.d.Helper()
+	res, err := s.get("/metrics")
+	if err != nil {
+		s.d.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		s.d.Fatalf("GET /metrics: %v", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(line, series+" "); ok {
+			n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			if err != nil {
+				s.d.Fatalf("GET /metrics: %v in %q", err, line)
+			}
+			return n
+		}
+	}
+	return 0
+}
+
+// local is how many keys are in the local batch.
+func (st status) local() int64 {
+	if st.Local == nil {
+		return 0
+	}
+	return *st.Local
 }
 
 // full says that the pool is filled: the refill begins below nine tenths.
