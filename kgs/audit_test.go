@@ -28,7 +28,7 @@ func newScene(t *testing.T, l books) *scene {
 		t.Fatal(err)
 	}
 	s := &scene{books: l, space: space}
-	epoch, _, err := l.OpenEpoch(t.Context(), 0, "run")
+	epoch, _, err := l.OpenEpoch(t.Context(), 0, "run", Reach{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +171,7 @@ func TestAuditNamesWhatIsNoError(t *testing.T) {
 		"a pool that was lost with its epoch": {
 			func(t *testing.T, s *scene) {
 				s.pool = nil
-				if _, _, err := s.OpenEpoch(t.Context(), 1, "another run"); err != nil {
+				if _, _, err := s.OpenEpoch(t.Context(), 1, "another run", Reach{}); err != nil {
 					t.Fatal(err)
 				}
 			},
