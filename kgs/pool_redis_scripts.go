@@ -1,6 +1,12 @@
 package kgs
 
-import "github.com/redis/go-redis/v9"
+import (
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"keypool/internal/failpoint"
+)
 
 // What a RedisPool keeps in Redis, in the order of KEYS of every script. All names
 // share one hash tag, so that in a Redis Cluster they share one slot.
@@ -55,7 +61,7 @@ end
 // scriptGuard ends a script before it has any effect when the pool was not opened on
 // this run of the data. See RedisPool for what that buys and costs.
 const scriptGuard = scriptHead + `
-if opened ~= run then return redis.error_reply('NOEPOCH the pool lost its state') end
+if opened ~= run then return redis.error_reply('NOEPOCH the pool lost its state') end -- protects: guard
 `
 
 // scriptShip further ends it unless the caller, a worker, is of this epoch.
@@ -72,9 +78,8 @@ const scriptTake = scriptGuard + `
 local holder, id = ARGV[1], ARGV[2]
 local field = holder .. '/' .. id
 seen(holder)
-if tonumber(id) <= tonumber(redis.call('HGET', takes, holder) or 0) then
-	return redis.call('HGET', batches, field) or ''
-end
+local last = tonumber(redis.call('HGET', takes, holder) or 0)
+if tonumber(id) <= last then return redis.call('HGET', batches, field) or '' end -- protects: takeid
 redis.call('HSET', takes, holder, id)
 local codes = redis.call('LPOP', keys, ARGV[3])
 if not codes then return '' end
@@ -139,7 +144,7 @@ const scriptPush = scriptShip + `
 local id, lo, from, to, length, text = unpack(ARGV, 2)
 if tonumber(id) < tonumber(floor) then return redis.error_reply('FENCED the range is delivered') end
 local mark = redis.call('HGET', state, 'mark:' .. id) or lo
-if mark ~= from then return mark end
+if mark ~= from then return mark end -- protects: mark
 for i = 1, #text, 200 * length do
 	local n = math.min(200, (#text - i + 1) / length)
 	local codes = {struct.unpack(string.rep('c' .. length, n), text, i)}
@@ -173,7 +178,7 @@ return 1
 
 // scriptStatus: holder.
 const scriptStatus = scriptHead + `
-if opened ~= run then return {run} end
+if opened ~= run then return {run} end -- protects: guard
 seen(ARGV[1])
 return {run, tonumber(epoch), redis.call('LLEN', keys)}
 `
@@ -204,16 +209,31 @@ type redisScripts struct {
 }
 
 func newRedisScripts() redisScripts {
+	script := func(text string) *redis.Script { return redis.NewScript(protected(text)) }
 	return redisScripts{
-		take:    redis.NewScript(scriptTake),
-		settle:  redis.NewScript(scriptSettle),
-		release: redis.NewScript(scriptRelease),
-		doom:    redis.NewScript(scriptDoom),
-		drop:    redis.NewScript(scriptDrop),
-		push:    redis.NewScript(scriptPush),
-		forget:  redis.NewScript(scriptForget),
-		open:    redis.NewScript(scriptOpen),
-		status:  redis.NewScript(scriptStatus),
-		read:    redis.NewScript(scriptRead),
+		take:    script(scriptTake),
+		settle:  script(scriptSettle),
+		release: script(scriptRelease),
+		doom:    script(scriptDoom),
+		drop:    script(scriptDrop),
+		push:    script(scriptPush),
+		forget:  script(scriptForget),
+		open:    script(scriptOpen),
+		status:  script(scriptStatus),
+		read:    script(scriptRead),
 	}
+}
+
+// protected is a script without the protections that a drill has switched off, each of
+// which is a line that says at its end what it protects.
+func protected(script string) string {
+	var b strings.Builder
+	for line := range strings.Lines(script) {
+		_, protection, ok := strings.Cut(strings.TrimSpace(line), "-- protects: ")
+		if ok && failpoint.Without(protection) {
+			continue
+		}
+		b.WriteString(line)
+	}
+	return b.String()
 }
