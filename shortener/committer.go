@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"keypool/internal/failpoint"
 )
 
 const (
@@ -244,7 +246,7 @@ func (c *committer) insert(ctx context.Context, group []*pending) ([]Outcome, er
 				p.cause.Store(&unknown)
 			}
 		}
-		if !awaited(group) || !sleep(ctx, pause) {
+		if !awaited(group) || failpoint.Without("repeat") || !sleep(ctx, pause) {
 			return nil, unknown
 		}
 	}
