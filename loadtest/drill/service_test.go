@@ -3,11 +3,14 @@
 package drill
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -143,6 +146,27 @@ func (s *service) status() status {
 	return got
 }
 
+// shipped is how many keys the program pushed since its start, as its metrics say.
+func (s *service) shipped() float64 { return s.metric("kgs_keys_generated_total") }
+
+// metric is a metric without labels, 0 while the program does not answer.
+func (s *service) metric(name string) (value float64) {
+	s.d.Helper()
+	res, err := s.get("/metrics")
+	if err != nil {
+		return 0
+	}
+	defer res.Body.Close()
+	for lines := bufio.NewScanner(res.Body); lines.Scan(); {
+		if text, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
+			if value, err = strconv.ParseFloat(text, 64); err != nil {
+				s.d.Fatal(err)
+			}
+		}
+	}
+	return value
+}
+
 // full says that the pool is filled: the refill begins below nine tenths.
 func (st status) full() bool {
 	return st.State == "ok" && st.Pool != nil && st.Capacity != nil && *st.Pool >= *st.Capacity*9/10
@@ -162,6 +186,7 @@ type accounts struct {
 	Reserved  int64            `json:"reserved"`
 	InPool    int64            `json:"in_pool"`
 	InBatches int64            `json:"in_batches"`
+	Shipping  int64            `json:"shipping"`
 	Linked    int64            `json:"linked"`
 	Abandoned map[string]int64 `json:"abandoned"`
 }
