@@ -249,7 +249,7 @@ func (c *committer) insert(ctx context.Context, group []*pending) ([]Outcome, er
 				p.cause.Store(&unknown)
 			}
 		}
-		if !awaited(group) || !sleep(ctx, pause) {
+		if !awaited(group) || failpoint.Without("repeat") || !sleep(ctx, pause) {
 			return nil, unknown
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"keypool/internal/failpoint"
 )
 
 const (
@@ -134,6 +136,9 @@ func (s *Service) tryKey(ctx context.Context, link *Link, attempt int) (Outcome,
 	link.Code, link.Source = key.Code, key.Source
 	outcome, err := s.committer.commit(ctx, *link)
 	key.settle(err)
+	if err != nil && failpoint.Without("repeat") {
+		return Conflict, nil // as if a link that may be there were not
+	}
 	if err != nil {
 		return 0, fmt.Errorf("commit a key: %w", err)
 	}

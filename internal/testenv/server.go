@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os/exec"
 	"testing"
+	"time"
 
 	"keypool/internal/testenv/machine"
 )
@@ -23,17 +24,41 @@ type Server struct {
 // (appendfsync always) and never evicts; args ("--name", "value") override.
 func StartRedis(t testing.TB, args ...string) *Server {
 	t.Helper()
-	server, err := machine.StartRedis(t.Context(), append([]string{
-		"--save", "", "--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction",
-	}, args...)...)
-	return own(t, server, err)
+	return Setup{}.StartRedis(t, args...)
 }
 
 // StartPostgres starts a Postgres with its default, full durability; settings
 // ("name=value") override.
 func StartPostgres(t testing.TB, settings ...string) *Server {
 	t.Helper()
-	server, err := machine.StartPostgres(t.Context(), settings...)
+	return Setup{}.StartPostgres(t, settings...)
+}
+
+// StartStandby starts a Postgres that follows primary; settings override. With
+// recovery_min_apply_delay it lags behind.
+func StartStandby(t testing.TB, primary *Server, settings ...string) *Server {
+	t.Helper()
+	server, err := machine.StartStandby(t.Context(), primary.server, settings...)
+	return own(t, server, err)
+}
+
+// Setup is in what a server differs from an ordinary one: where its files are, and
+// whether it has a clock of its own.
+type Setup machine.Setup
+
+// StartRedis is the function of that name for a server that is set up like this.
+func (u Setup) StartRedis(t testing.TB, args ...string) *Server {
+	t.Helper()
+	server, err := machine.Setup(u).StartRedis(t.Context(), append([]string{
+		"--save", "", "--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction",
+	}, args...)...)
+	return own(t, server, err)
+}
+
+// StartPostgres is the function of that name for a server that is set up like this.
+func (u Setup) StartPostgres(t testing.TB, settings ...string) *Server {
+	t.Helper()
+	server, err := machine.Setup(u).StartPostgres(t.Context(), settings...)
 	return own(t, server, err)
 }
 
@@ -68,6 +93,19 @@ func (s *Server) Resume() { s.t.Helper(); s.must("resume", s.server.Resume()) }
 
 // Restart starts the server again over its data, stopping it first when it runs.
 func (s *Server) Restart() { s.t.Helper(); s.must("restart", s.server.Restart(s.t.Context())) }
+
+// Promote makes a primary of a server that [StartStandby] started.
+func (s *Server) Promote() { s.t.Helper(); s.must("promote", machine.Promote(s.t.Context(), s.server)) }
+
+// JumpClock sets the server's clock to the right time and d more, while it runs. It is
+// for a server that was started with a clock of its own.
+func (s *Server) JumpClock(d time.Duration) {
+	s.t.Helper()
+	s.must("set the clock of", s.server.JumpClock(d))
+}
+
+// Dir is where the server keeps all that it writes.
+func (s *Server) Dir() string { return s.server.Dir() }
 
 func (s *Server) must(what string, err error) {
 	s.t.Helper()

@@ -3,9 +3,9 @@
 package drill
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"os/exec"
 	"path/filepath"
@@ -147,28 +147,25 @@ func (s *service) status() status {
 	return got
 }
 
-// metric is the value of one series, named with its labels; 0 when there is none.
-func (s *service) metric(series string) float64 {
+// shipped is how many keys the program pushed since its start, as its metrics say.
+func (s *service) shipped() float64 { return s.metric("kgs_keys_generated_total") }
+
+// metric is the value of a metric, named with its labels, 0 while the program does not answer.
+func (s *service) metric(name string) (value float64) {
 	s.d.Helper()
 	res, err := s.get("/metrics")
 	if err != nil {
-		s.d.Fatal(err)
+		return 0
 	}
 	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		s.d.Fatalf("GET /metrics: %v", err)
-	}
-	for line := range strings.Lines(string(text)) {
-		if value, ok := strings.CutPrefix(line, series+" "); ok {
-			n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-			if err != nil {
-				s.d.Fatalf("GET /metrics: %v in %q", err, line)
+	for lines := bufio.NewScanner(res.Body); lines.Scan(); {
+		if text, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
+			if value, err = strconv.ParseFloat(text, 64); err != nil {
+				s.d.Fatal(err)
 			}
-			return n
 		}
 	}
-	return 0
+	return value
 }
 
 // local is how many keys are in the local batch.
@@ -198,6 +195,7 @@ type accounts struct {
 	Reserved  int64            `json:"reserved"`
 	InPool    int64            `json:"in_pool"`
 	InBatches int64            `json:"in_batches"`
+	Shipping  int64            `json:"shipping"`
 	Linked    int64            `json:"linked"`
 	Abandoned map[string]int64 `json:"abandoned"`
 }

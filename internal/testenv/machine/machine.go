@@ -32,11 +32,16 @@ type Server struct {
 	dir      string // everything it writes, removed by Close
 	program  string
 	args     []string
+	env      []string            // besides that of this process
+	clock    string              // the file that sets its clock, if it has one of its own
 	user     *syscall.Credential // nil: as this process
 	stopWith syscall.Signal      // the signal for an orderly stop
 	ping     func(ctx context.Context, url string) error
 	running  *process // nil while it is down
 }
+
+// Dir is where the server keeps all that it writes, until Close.
+func (s *Server) Dir() string { return s.dir }
 
 // Restart stops the server when it runs and starts it again on the same address over
 // the data that is left. It returns when the server answers.
@@ -98,6 +103,7 @@ func (s *Server) start(ctx context.Context) error {
 
 	cmd := exec.Command(s.program, s.args...) //nolint:noctx // it runs until it is told to end
 	cmd.Dir = s.dir
+	cmd.Env = append(os.Environ(), s.env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Credential: s.user,

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"os/user"
@@ -22,6 +23,45 @@ import (
 //
 // Postgres refuses to run as root; for root it runs as user postgres, or nobody.
 func StartPostgres(ctx context.Context, settings ...string) (*Server, error) {
+	return Setup{}.StartPostgres(ctx, settings...)
+}
+
+// StartPostgres is the function of that name for a server that is set up like this.
+func (u Setup) StartPostgres(ctx context.Context, settings ...string) (*Server, error) {
+	password := rand.Text() // other users of the machine can reach the port too
+	return u.startPostgres(ctx, password, settings, func(s *Server) error { return initdb(ctx, s, password) })
+}
+
+// StartStandby starts a standby that streams from primary, which has to run. It knows
+// what the primary knew when it was copied, and then follows; see [Promote].
+func StartStandby(ctx context.Context, primary *Server, settings ...string) (*Server, error) {
+	u, err := url.Parse(primary.URL)
+	if err != nil {
+		return nil, err
+	}
+	password, _ := u.User.Password()
+	return Setup{}.startPostgres(ctx, password, settings, func(s *Server) error {
+		return runAsOwner(ctx, s, "pg_basebackup", "--dbname", primary.URL,
+			"--pgdata", filepath.Join(s.dir, "data"), "--write-recovery-conf", "--checkpoint", "fast", "--no-sync")
+	})
+}
+
+// Promote makes a primary of a standby and returns when it takes writes.
+func Promote(ctx context.Context, standby *Server) error {
+	conn, err := pgx.Connect(ctx, standby.URL)
+	if err != nil {
+		return err
+	}
+	var promoted bool
+	err = conn.QueryRow(ctx, "SELECT pg_promote()").Scan(&promoted)
+	if err == nil && !promoted {
+		err = errors.New("it is not promoted in time")
+	}
+	return errors.Join(err, conn.Close(ctx))
+}
+
+// startPostgres starts postgres over the cluster that fill makes.
+func (u Setup) startPostgres(ctx context.Context, password string, settings []string, fill func(*Server) error) (*Server, error) {
 	program, err := LookPath("postgres")
 	if err != nil {
 		return nil, err
@@ -34,12 +74,11 @@ func StartPostgres(ctx context.Context, settings ...string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "keypool-postgres-")
+	dir, err := os.MkdirTemp(u.Parent, "keypool-postgres-")
 	if err != nil {
 		return nil, err
 	}
 	addr := net.JoinHostPort(loopback, strconv.Itoa(port))
-	password := rand.Text() // other users of the machine can reach the port too
 	s := &Server{
 		Addr:     addr,
 		URL:      fmt.Sprintf("postgres://postgres:%s@%s/postgres?sslmode=disable", password, addr),
@@ -50,10 +89,19 @@ func StartPostgres(ctx context.Context, settings ...string) (*Server, error) {
 		stopWith: syscall.SIGINT, // "fast": breaks connections off, then shuts down cleanly
 		ping:     PingPostgres,
 	}
-	if err := initdb(ctx, s, password); err != nil {
-		return nil, errors.Join(err, s.Close())
+	if s.user != nil {
+		err = os.Chown(dir, int(s.user.Uid), int(s.user.Gid))
 	}
-	if err := s.start(ctx); err != nil {
+	if err == nil {
+		err = fill(s)
+	}
+	if err == nil {
+		err = u.apply(s)
+	}
+	if err == nil {
+		err = s.start(ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
@@ -79,22 +127,26 @@ func initdb(ctx context.Context, s *Server, password string) error {
 		return err
 	}
 	if s.user != nil {
-		uid, gid := int(s.user.Uid), int(s.user.Gid)
-		if err := errors.Join(os.Chown(s.dir, uid, gid), os.Chown(passwordFile, uid, gid)); err != nil {
+		if err := os.Chown(passwordFile, int(s.user.Uid), int(s.user.Gid)); err != nil {
 			return err
 		}
 	}
-	program, err := LookPath("initdb")
+	return runAsOwner(ctx, s, "initdb",
+		"--pgdata", filepath.Join(s.dir, "data"), "--username", "postgres", "--pwfile", passwordFile,
+		"--auth", "scram-sha-256", "--encoding", "UTF8", "--no-locale", "--no-sync")
+}
+
+// runAsOwner runs one of the programs that come with Postgres as the user of s.
+func runAsOwner(ctx context.Context, s *Server, name string, args ...string) error {
+	program, err := LookPath(name)
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, program,
-		"--pgdata", filepath.Join(s.dir, "data"), "--username", "postgres", "--pwfile", passwordFile,
-		"--auth", "scram-sha-256", "--encoding", "UTF8", "--no-locale", "--no-sync")
+	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = s.dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.user, Pdeathsig: syscall.SIGKILL}
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("initdb: %w; it said:\n%s", err, out)
+		return fmt.Errorf("%s: %w; it said:\n%s", name, err, out)
 	}
 	return nil
 }

@@ -18,6 +18,11 @@ const loopback = "127.0.0.1"
 // returns when it answers. The error wraps [exec.ErrNotFound] when the program is not
 // installed.
 func StartRedis(ctx context.Context, args ...string) (*Server, error) {
+	return Setup{}.StartRedis(ctx, args...)
+}
+
+// StartRedis is the function of that name for a server that is set up like this.
+func (u Setup) StartRedis(ctx context.Context, args ...string) (*Server, error) {
 	program, err := LookPath("redis-server")
 	if err != nil {
 		return nil, err
@@ -26,7 +31,7 @@ func StartRedis(ctx context.Context, args ...string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "keypool-redis-")
+	dir, err := os.MkdirTemp(u.Parent, "keypool-redis-")
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +45,7 @@ func StartRedis(ctx context.Context, args ...string) (*Server, error) {
 		stopWith: syscall.SIGTERM,
 		ping:     PingRedis,
 	}
-	if err := s.start(ctx); err != nil {
+	if err := errors.Join(u.apply(s), s.start(ctx)); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
