@@ -25,6 +25,10 @@ func rows() []row {
 			run: stopPostgres, control: control{without: "handback", finds: `left [1-9]\d* in batches`},
 		},
 		{
+			n: "3", fault: "worker killed at each step", injected: "SIGKILL by itself: epoch opened, range reserved, chunk pushed, all pushed, delivered, forgotten",
+			run: workerKilled, failpoints: true, control: control{without: "mark", finds: "audit ended with status 1"},
+		},
+		{
 			n: "4", fault: "worker frozen, its range adopted, then thawed", injected: "SIGSTOP by itself between reserve and push, SIGCONT after the range was delivered by another",
 			run: workerThaws, failpoints: true, control: control{without: "floor", finds: "audit ended with status 1"},
 		},
@@ -43,6 +47,22 @@ func rows() []row {
 		{
 			n: "12", fault: "wrong eviction policy", injected: "allkeys-lru at start, and by CONFIG SET later",
 			run: redisEvicts, control: control{without: "policy", finds: "started all the same"},
+		},
+		{
+			n: "13", fault: "pool dry and worker dead", injected: "SIGKILL of the only worker",
+			run: poolDry, control: control{without: "deadman", finds: "^no alarm"},
+		},
+		{
+			n: "14a", fault: "worker cannot connect", injected: "its way to Redis resets every connection",
+			run: workerCannotConnect, control: control{without: "deadman", finds: "^no alarm"},
+		},
+		{
+			n: "14b", fault: "worker's pushes fail", injected: "its Redis user may not RPUSH",
+			run: pushesFail, control: control{without: "deadman", finds: "^no alarm"},
+		},
+		{
+			n: "14c", fault: "worker spins", injected: "it leaves out what ships a range",
+			run: workerSpins, failpoints: true, control: control{without: "deadman", finds: "^no alarm"},
 		},
 		{
 			n: "17", fault: "Postgres fails over to a lagging standby", injected: "SIGKILL of the primary, promotion of a standby that has applied nothing since the load began",
