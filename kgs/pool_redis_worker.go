@@ -4,17 +4,26 @@ import (
 	"context"
 	"fmt"
 	"strings"
+
+	"keypool/internal/failpoint"
 )
 
-// PoolStatus is what a RedisPool looks like from outside.
+// PoolStatus is what a pool looks like from outside.
 type PoolStatus struct {
-	Keys  int64  // codes in the list
-	Epoch int64  // what it was opened for
-	RunID string // which run of its data Redis is in: see RedisPool
+	Keys   int64  // keys that it holds
+	Popped int64  // keys that were ever taken from it in this epoch
+	Epoch  int64  // what it was opened for; 0 for a pool without epochs
+	RunID  string // which run of its data Redis is in: see RedisPool
+	Policy string // what Redis does when its memory is full; "" where there is no telling
+}
+
+// Evicts reports that the pool may lose keys that nobody took.
+func (s PoolStatus) Evicts() bool {
+	return s.Policy != "" && s.Policy != "noeviction" && !failpoint.Without("policy")
 }
 
 // Status reads the pool's size and tells that this holder is alive. With ErrNoEpoch
-// the RunID is set all the same: it is what a new epoch is to be opened on.
+// RunID and Policy are set all the same: a new epoch is to be opened on that run.
 func (p *RedisPool) Status(ctx context.Context) (PoolStatus, error) {
 	reply, err := p.run(ctx, p.scripts.status, p.cfg.Holder).Slice()
 	if err != nil {
@@ -24,11 +33,11 @@ func (p *RedisPool) Status(ctx context.Context) (PoolStatus, error) {
 	if !ok {
 		return PoolStatus{}, fmt.Errorf("status of the pool: unexpected reply %v", reply)
 	}
-	s := PoolStatus{RunID: run}
-	if len(reply) == 1 {
+	s := PoolStatus{RunID: run, Policy: reply[1].(string)}
+	if len(reply) == 2 {
 		return s, ErrNoEpoch
 	}
-	s.Epoch, s.Keys = reply[1].(int64), reply[2].(int64)
+	s.Epoch, s.Keys, s.Popped = reply[2].(int64), reply[3].(int64), reply[4].(int64)
 	return s, nil
 }
 
