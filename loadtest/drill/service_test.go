@@ -127,6 +127,7 @@ func (s *service) get(path string) (*http.Response, error) {
 type status struct {
 	State    string `json:"state"`
 	Pool     *int64 `json:"pool_keys"`
+	Local    *int64 `json:"local_keys"`
 	Capacity *int64 `json:"capacity_keys"`
 	Breaker  string `json:"breaker"`
 	Epoch    *int64 `json:"epoch"`
@@ -149,7 +150,7 @@ func (s *service) status() status {
 // shipped is how many keys the program pushed since its start, as its metrics say.
 func (s *service) shipped() float64 { return s.metric("kgs_keys_generated_total") }
 
-// metric is a metric without labels, 0 while the program does not answer.
+// metric is the value of a metric, named with its labels, 0 while the program does not answer.
 func (s *service) metric(name string) (value float64) {
 	s.d.Helper()
 	res, err := s.get("/metrics")
@@ -165,6 +166,14 @@ func (s *service) metric(name string) (value float64) {
 		}
 	}
 	return value
+}
+
+// local is how many keys are in the local batch.
+func (st status) local() int64 {
+	if st.Local == nil {
+		return 0
+	}
+	return *st.Local
 }
 
 // full says that the pool is filled: the refill begins below nine tenths.
