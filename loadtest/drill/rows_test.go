@@ -85,7 +85,7 @@ func rows() []row {
 			control: control{without: "mark", finds: "there twice"},
 		},
 		{n: "start", fault: "16 servers start on an empty SQLite file", injected: "at the same moment, with 16 migrations", run: startEmbedded},
-		{n: "start-b", fault: "16 servers start on an empty Postgres", injected: "the same", run: startPostgres},
+		{n: "startb", fault: "16 servers start on an empty Postgres", injected: "the same", run: startPostgres},
 		{n: "2x2", fault: "one of two servers and one of two workers killed", injected: "SIGKILL under load", run: twoByTwo},
 	}
 }
