@@ -4,6 +4,9 @@ VERSION  ?= $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 1m
 # How much of each drill is done: 1 is 200 kills and a minute of load.
 SCALE    ?= 1
+# The rows to drill, comma-separated (all when empty), and a file for their table.
+ROW      ?=
+TABLE    ?=
 
 golangci-lint := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.13.2
 benchstat     := go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260709024250-82a0b07e230d
@@ -55,10 +58,12 @@ fuzz:
 	go test -run '^$$' -fuzz '^FuzzAlias$$' -fuzztime $(FUZZTIME) ./shortener
 	go test -run '^$$' -fuzz '^FuzzCreateBody$$' -fuzztime $(FUZZTIME) ./web
 
-# Kills, freezes and starves running programs under load. Takes its time.
+# Kills, freezes and starves running programs under load. Takes its time. In the directory
+# of the drills, so that go test lets their table through.
 drill: keeper
 	$(keeper) need redis-server postgres
-	go test -tags drill -count 1 -timeout 60m -v ./loadtest/drill -drill.scale=$(SCALE)
+	go -C loadtest/drill test -tags drill -count 1 -timeout 40m -parallel 4 \
+		-drill.scale=$(SCALE) -drill.row=$(ROW) -drill.table=$(abspath $(TABLE)) -drill.version=$(VERSION)
 
 compose-test:
 	go test -tags compose -count 1 -timeout 30m -v ./deploy

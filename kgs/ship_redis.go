@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"keypool/internal/failpoint"
 )
 
 // pushChunk is how many codes go to Redis in one push: Redis does nothing else for
@@ -120,9 +122,13 @@ func (s *RedisShipper) openEpoch(ctx context.Context, after int64, run string) e
 // it, or it was written off with its epoch. After ErrNoEpoch it stays, until Size has
 // opened the pool: a new epoch of the ledger then fences it.
 func (s *RedisShipper) Ship(ctx context.Context, n int64) (shipped int64, err error) {
+	if failpoint.At("ship:begin") {
+		return 0, nil
+	}
 	if err := s.reserve(ctx, n); err != nil {
 		return 0, err
 	}
+	failpoint.At("ship:reserved")
 	shipped, err = s.push(ctx)
 	if errors.Is(err, ErrFenced) {
 		s.current = nil
@@ -130,7 +136,10 @@ func (s *RedisShipper) Ship(ctx context.Context, n int64) (shipped int64, err er
 	if err != nil {
 		return shipped, err
 	}
-	return shipped, s.deliver(ctx)
+	failpoint.At("ship:pushed-all")
+	err = s.deliver(ctx)
+	failpoint.At("ship:forgotten")
+	return shipped, err
 }
 
 // reserve sees to it that a range is under way. A crash right after leaves it in the
@@ -156,6 +165,7 @@ func (s *RedisShipper) deliver(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	failpoint.At("ship:delivered")
 	epoch := s.current.Epoch
 	s.current = nil
 	err = s.cfg.Pool.Forget(ctx, epoch, floor)
@@ -195,6 +205,7 @@ func (s *RedisShipper) pushOn(ctx context.Context) (shipped int64, err error) {
 			return shipped, err
 		}
 		s.next = mark
+		failpoint.At("ship:pushed")
 		if mark != c.run.Hi {
 			return shipped, nil // a push whose reply was lost, or another worker that adopted the range
 		}

@@ -9,22 +9,33 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 )
 
 // What TestMain leaves for the drills, which have no other way to share it.
 var (
-	// programs is the directory with the built programs.
-	programs string
-	// scale shortens the drills: durations and counts are multiplied by it.
-	scale = flag.Float64("drill.scale", 1, "how long and how often, 1 being what is promised")
+	// programs has the directories of the built programs.
+	programs struct {
+		shipped string // as `make build` makes them
+		drill   string // with failpoints in them
+	}
+	// table is what came of the rows.
+	table report
+
+	scale   = flag.Float64("drill.scale", 1, "how long and how often, 1 being what is promised")
+	only    = flag.String("drill.row", "", "the rows to run, comma-separated; all when empty")
+	file    = flag.String("drill.table", "", "a file to write the table to, as Markdown")
+	version = flag.String("drill.version", "unknown", "the commit that the table names")
 )
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	logging.Disable() // a Redis that does not answer is no news here
 	code, err := runDrills(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "drill:", err)
@@ -34,51 +45,32 @@ func TestMain(m *testing.M) {
 }
 
 func runDrills(m *testing.M) (code int, err error) {
-	if programs, err = os.MkdirTemp("", "keypool-drill-"); err != nil {
+	dir, err := os.MkdirTemp("", "keypool-drill-")
+	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(programs)) }()
-	build := exec.CommandContext(context.Background(), "go", "build", "-o", programs, "keypool/cmd/shortener", "keypool/cmd/kgs")
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	programs.shipped, programs.drill = filepath.Join(dir, "shipped"), filepath.Join(dir, "drill")
+	if err := errors.Join(build(programs.shipped), build(programs.drill, "-tags", "drill")); err != nil {
 		return 0, fmt.Errorf("build the programs: %w", err)
 	}
-	if code = m.Run(); code != 0 {
+	start := time.Now()
+	code = m.Run()
+	if err := table.print(time.Since(start)); err != nil {
+		return code, err
+	}
+	if code != 0 {
 		return code, nil
 	}
 	return 0, goleak.Find()
 }
 
-// times is n at the scale of this run, at least 1.
-func times(n int) int { return max(1, int(float64(n)**scale)) }
-
-// lasting is d at the scale of this run.
-func lasting(d time.Duration) time.Duration { return time.Duration(float64(d) * *scale) }
-
-const (
-	poll    = 10 * time.Millisecond
-	patient = time.Minute // for what takes seconds at the worst
-)
-
-// await waits until ok is true, and fails the test when that takes longer than limit.
-func await(t *testing.T, limit time.Duration, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.After(limit)
-	for !ok() {
-		select {
-		case <-time.After(poll):
-		case <-deadline:
-			t.Fatalf("after %v still not: %s", limit, what)
-		}
-	}
-}
-
-// pass lets time go by that is part of the drill, such as how long an outage lasts.
-func pass(t *testing.T, d time.Duration) {
-	t.Helper()
-	select {
-	case <-time.After(d):
-	case <-t.Context().Done():
-		t.Fatal(t.Context().Err())
-	}
+// build builds the programs into dir as `make build` does, with further flags.
+func build(dir string, flags ...string) error {
+	args := append([]string{"build", "-trimpath", "-buildvcs=false"}, flags...)
+	args = append(args, "-o", dir+"/", "keypool/cmd/shortener", "keypool/cmd/kgs")
+	cmd := exec.CommandContext(context.Background(), "go", args...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Stderr = os.Stderr
+	return cmd.Run()
 }

@@ -19,7 +19,7 @@ import (
 
 // process is one run of a program.
 type process struct {
-	t    *testing.T
+	t    testing.TB
 	cmd  *exec.Cmd
 	log  string        // the file that has its standard error
 	done chan struct{} // closed when it has ended; then cmd.ProcessState says how
@@ -27,7 +27,7 @@ type process struct {
 
 // startProcess starts cmd; its standard error is appended to the file log. It is
 // killed when the test ends.
-func startProcess(t *testing.T, cmd *exec.Cmd, log string) *process {
+func startProcess(t testing.TB, cmd *exec.Cmd, log string) *process {
 	t.Helper()
 	stderr, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -119,7 +119,7 @@ var portsTried = func() *atomic.Uint32 {
 }()
 
 // freeAddr finds an address on which nothing listens.
-func freeAddr(t *testing.T) string {
+func freeAddr(t testing.TB) string {
 	t.Helper()
 	var err error
 	for range 100 {
@@ -137,15 +137,22 @@ func freeAddr(t *testing.T) string {
 	return ""
 }
 
-// environment is what a program gets of ours, besides its settings.
-func environment(settings []string) []string {
-	return append([]string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir()}, settings...)
+// environment is what a program gets of ours, besides its settings. Of several values
+// for one name the last counts: the points of a control give way to those that a row
+// sets for one program, its settings do not.
+func (d *drill) environment(settings []string) []string {
+	env := []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir()}
+	if d.control == nil {
+		return append(env, settings...)
+	}
+	env = append(env, "KEYPOOL_WITHOUT="+d.control.without, "KEYPOOL_FAILPOINTS="+d.control.points)
+	return append(append(env, settings...), d.control.settings...)
 }
 
-// command makes a command of one of the built programs.
-func command(dir, program string, settings []string, args ...string) *exec.Cmd {
-	cmd := exec.Command(filepath.Join(programs, program), args...)
+// command makes a command of one of the programs of this run.
+func (d *drill) command(dir, program string, settings []string, args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(d.programs, program), args...)
 	cmd.Dir = dir
-	cmd.Env = environment(settings)
+	cmd.Env = d.environment(settings)
 	return cmd
 }

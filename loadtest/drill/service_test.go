@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"syscall"
-	"testing"
 	"time"
 
 	"keypool/loadtest"
@@ -21,7 +20,7 @@ const stopLimit = 10 * time.Second
 // service is a program with listeners, which can be ended and started again: the
 // server, or the worker.
 type service struct {
-	t        *testing.T
+	d        *drill
 	program  string
 	dir      string // its working directory
 	settings []string
@@ -34,24 +33,24 @@ type service struct {
 }
 
 // newServer makes a server with the settings ("NAME=value"); it does not run yet.
-func newServer(t *testing.T, settings ...string) *service {
-	t.Helper()
-	return newService(t, "shortener", settings)
+func newServer(d *drill, settings ...string) *service {
+	d.Helper()
+	return newService(d, "shortener", settings)
 }
 
 // newWorker makes a worker with the settings; it does not run yet.
-func newWorker(t *testing.T, settings ...string) *service {
-	t.Helper()
-	return newService(t, "kgs", settings)
+func newWorker(d *drill, settings ...string) *service {
+	d.Helper()
+	return newService(d, "kgs", settings)
 }
 
-func newService(t *testing.T, program string, settings []string) *service {
-	t.Helper()
-	public, admin := freeAddr(t), freeAddr(t)
+func newService(d *drill, program string, settings []string) *service {
+	d.Helper()
+	public, admin := freeAddr(d), freeAddr(d)
 	s := &service{
-		t:        t,
+		d:        d,
 		program:  program,
-		dir:      t.TempDir(),
+		dir:      d.TempDir(),
 		settings: append([]string{"LISTEN_ADDR=" + public, "ADMIN_ADDR=" + admin}, settings...),
 		url:      "http://" + public,
 		admin:    "http://" + admin,
@@ -59,10 +58,10 @@ func newService(t *testing.T, program string, settings []string) *service {
 		// A connection for each request: there is none to go stale in a kill.
 		prober: &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}},
 	}
-	t.Cleanup(s.client.Close)
-	t.Cleanup(func() {
-		if t.Failed() && s.process != nil {
-			t.Logf("%s at %s said:\n%s", program, admin, s.tail())
+	d.Cleanup(s.client.Close)
+	d.Cleanup(func() {
+		if d.Failed() && s.process != nil {
+			d.Logf("%s at %s said:\n%s", program, admin, s.tail())
 		}
 	})
 	return s
@@ -70,22 +69,22 @@ func newService(t *testing.T, program string, settings []string) *service {
 
 // launch starts the program without waiting for it.
 func (s *service) launch() {
-	s.t.Helper()
-	s.process = startProcess(s.t, command(s.dir, s.program, s.settings), filepath.Join(s.dir, "stderr"))
+	s.d.Helper()
+	s.process = startProcess(s.d, s.d.command(s.dir, s.program, s.settings), filepath.Join(s.dir, "stderr"))
 }
 
 // start starts the program and waits until it says that it is ready.
 func (s *service) start() {
-	s.t.Helper()
+	s.d.Helper()
 	s.launch()
 	s.awaitReady()
 }
 
 func (s *service) awaitReady() {
-	s.t.Helper()
-	await(s.t, patient, s.program+" is ready", func() bool {
+	s.d.Helper()
+	await(s.d, patient, s.program+" is ready", func() bool {
 		if s.ended() {
-			s.t.Fatalf("%s ended at start with status %d", s.program, s.exit(patient))
+			s.d.Fatalf("%s ended at start with status %d", s.program, s.exit(patient))
 		}
 		res, err := s.get("/readyz")
 		if err != nil {
@@ -98,23 +97,23 @@ func (s *service) awaitReady() {
 
 // stop ends the program in order, and fails the test when that is not the end of it.
 func (s *service) stop() {
-	s.t.Helper()
+	s.d.Helper()
 	s.signal(syscall.SIGTERM)
 	if status := s.exit(stopLimit); status != 0 {
-		s.t.Errorf("%s ended with status %d after SIGTERM; it said:\n%s", s.program, status, s.tail())
+		s.d.Errorf("%s ended with status %d after SIGTERM; it said:\n%s", s.program, status, s.tail())
 	}
 }
 
 // restart stops the program in order and starts it again.
 func (s *service) restart() {
-	s.t.Helper()
+	s.d.Helper()
 	s.stop()
 	s.start()
 }
 
 // get asks the admin listener.
 func (s *service) get(path string) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.admin+path, http.NoBody)
+	req, err := http.NewRequestWithContext(s.d.Context(), http.MethodGet, s.admin+path, http.NoBody)
 	if err != nil {
 		return nil, err
 	}
@@ -131,15 +130,15 @@ type status struct {
 }
 
 func (s *service) status() status {
-	s.t.Helper()
+	s.d.Helper()
 	res, err := s.get("/status")
 	if err != nil {
-		s.t.Fatal(err)
+		s.d.Fatal(err)
 	}
 	defer res.Body.Close()
 	var got status
 	if err := json.NewDecoder(res.Body).Decode(&got); err != nil {
-		s.t.Fatalf("GET /status: %v", err)
+		s.d.Fatalf("GET /status: %v", err)
 	}
 	return got
 }
@@ -160,25 +159,29 @@ func (st status) epoch() int64 {
 // accounts is what a drill reads of `audit --json`.
 type accounts struct {
 	Closes    bool             `json:"closes"`
+	Reserved  int64            `json:"reserved"`
+	InPool    int64            `json:"in_pool"`
+	InBatches int64            `json:"in_batches"`
 	Linked    int64            `json:"linked"`
 	Abandoned map[string]int64 `json:"abandoned"`
 }
 
 // audit closes the accounts and fails the test when they do not close.
 func (s *service) audit() accounts {
-	s.t.Helper()
-	cmd := command(s.dir, "shortener", s.settings, "audit", "--json")
+	s.d.Helper()
+	cmd := s.d.command(s.dir, "shortener", s.settings, "audit", "--json")
 	text, err := cmd.Output()
 	var failed *exec.ExitError
 	if errors.As(err, &failed) {
-		s.t.Errorf("audit ended with status %d:\n%.4000s\n%s", failed.ExitCode(), text, failed.Stderr)
+		s.d.Errorf("audit ended with status %d:\n%.4000s\n%s", failed.ExitCode(), text, failed.Stderr)
 	} else if err != nil {
-		s.t.Fatal(err)
+		s.d.Fatal(err)
 	}
 	var got accounts
 	if err := json.Unmarshal(text, &got); err != nil {
-		s.t.Fatalf("audit --json: %v in:\n%.4000s", err, text)
+		s.d.Fatalf("audit --json: %v in:\n%.4000s", err, text)
 	}
-	s.t.Logf("audit: linked %d, abandoned %v", got.Linked, got.Abandoned)
+	s.d.audited(got)
+	s.d.Logf("audit: linked %d, abandoned %v", got.Linked, got.Abandoned)
 	return got
 }

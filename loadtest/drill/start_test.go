@@ -4,7 +4,6 @@ package drill
 
 import (
 	"path/filepath"
-	"testing"
 
 	"keypool/internal/testenv"
 )
@@ -13,37 +12,38 @@ import (
 const together = 16
 
 // Many processes find the same empty SQLite file.
-func TestStartTogetherEmbedded(t *testing.T) {
-	startTogether(t, "DATABASE_URL=sqlite:"+filepath.Join(t.TempDir(), "shortener.db"))
+func startEmbedded(d *drill) {
+	startTogether(d, "DATABASE_URL=sqlite:"+filepath.Join(d.TempDir(), "shortener.db"))
 }
 
 // Many processes find the same empty Postgres.
-func TestStartTogetherPostgres(t *testing.T) {
+func startPostgres(d *drill) {
 	// Each process has a connection pool of its own.
-	startTogether(t, "DATABASE_URL="+testenv.StartPostgres(t, "max_connections=400").URL)
+	startTogether(d, "DATABASE_URL="+testenv.StartPostgres(d, "max_connections=400").URL)
 }
 
-func startTogether(t *testing.T, database string) {
-	t.Helper()
+func startTogether(d *drill, database string) {
+	d.Helper()
 	var servers []*service
 	var migrations []*process
 	for range together {
-		server := newServer(t, database, "KGS_POOL_CAPACITY=1000")
-		migrate := command(server.dir, "shortener", server.settings, "migrate")
-		migrations = append(migrations, startProcess(t, migrate, filepath.Join(server.dir, "migrate.log")))
+		server := newServer(d, database, "KGS_POOL_CAPACITY=1000")
+		migrate := d.command(server.dir, "shortener", server.settings, "migrate")
+		migrations = append(migrations, startProcess(d, migrate, filepath.Join(server.dir, "migrate.log")))
 		server.launch()
 		servers = append(servers, server)
 	}
+	d.struck(1)
 	for _, m := range migrations {
 		if status := m.exit(patient); status != 0 {
-			t.Errorf("migrate ended with status %d:\n%s", status, m.tail())
+			d.Errorf("migrate ended with status %d:\n%s", status, m.tail())
 		}
 	}
 	for _, s := range servers {
 		s.awaitReady()
 	}
 	for i := range servers {
-		followElsewhere(t, []*service{servers[i], servers[(i+1)%len(servers)]}, 2)
+		followElsewhere(d, []*service{servers[i], servers[(i+1)%len(servers)]}, 2)
 	}
 	servers[0].audit()
 	for _, s := range servers {

@@ -5,7 +5,7 @@ package drill
 import (
 	"context"
 	"path/filepath"
-	"testing"
+	"strings"
 	"time"
 
 	"keypool/loadtest"
@@ -13,79 +13,90 @@ import (
 
 // traffic is a load that runs beside a drill.
 type traffic struct {
-	t        *testing.T
+	d        *drill
 	journal  *loadtest.Journal
 	load     *loadtest.Load
 	recorder *loadtest.Recorder
-	cancel   context.CancelFunc
+	cancel   context.CancelFunc // nil while it does not run
 	done     chan error
 }
 
 // newTraffic prepares a load on s; it does not run yet.
-func newTraffic(t *testing.T, s *service) *traffic {
-	t.Helper()
-	journal, err := loadtest.CreateJournal(filepath.Join(t.TempDir(), "journal"))
+func newTraffic(d *drill, s *service) *traffic {
+	d.Helper()
+	journal, err := loadtest.CreateJournal(filepath.Join(d.TempDir(), "journal"))
 	if err != nil {
-		t.Fatal(err)
+		d.Fatal(err)
 	}
-	t.Cleanup(func() {
+	d.Cleanup(func() {
 		if err := journal.Close(); err != nil {
-			t.Error(err)
+			d.Error(err)
 		}
 	})
-	return &traffic{t: t, journal: journal, load: loadtest.NewLoad(s.client, journal, 0)}
+	tr := &traffic{d: d, journal: journal, load: loadtest.NewLoad(s.client, journal, 0)}
+	d.Cleanup(func() { // before the journal is closed: the drill may have ended early
+		if tr.cancel != nil {
+			tr.stop()
+		}
+	})
+	return tr
 }
 
 // start begins to make links at a rate per second, until stop.
 func (tr *traffic) start(rate float64) {
-	ctx, cancel := context.WithCancel(tr.t.Context())
+	ctx, cancel := context.WithCancel(tr.d.Context())
 	tr.cancel, tr.done, tr.recorder = cancel, make(chan error, 1), loadtest.NewRecorder()
 	go func() { tr.done <- tr.load.Run(ctx, loadtest.Schedule{Rate: rate}, tr.recorder) }()
 }
 
 // stop ends the load, waits for its last answer, and returns what happened since start.
 func (tr *traffic) stop() loadtest.Figures {
-	tr.t.Helper()
+	tr.d.Helper()
 	tr.cancel()
+	tr.cancel = nil
 	if err := <-tr.done; err != nil {
-		tr.t.Fatal(err)
+		tr.d.Fatal(err)
 	}
-	return tr.recorder.Figures()
+	figures := tr.recorder.Figures()
+	tr.d.created(figures)
+	return figures
 }
 
-// during makes links for d and returns what happened.
-func (tr *traffic) during(rate float64, d time.Duration) loadtest.Figures {
-	tr.t.Helper()
+// during makes links for a time and returns what happened.
+func (tr *traffic) during(rate float64, length time.Duration) loadtest.Figures {
+	tr.d.Helper()
 	tr.start(rate)
-	pass(tr.t, d)
+	pass(tr.d, length)
 	return tr.stop()
 }
 
 // awaitMore waits until n more links were acknowledged.
 func (tr *traffic) awaitMore(n int64) {
-	tr.t.Helper()
+	tr.d.Helper()
 	enough := tr.recorder.Figures().Acknowledged + n
-	await(tr.t, patient, "links are made", func() bool { return tr.recorder.Figures().Acknowledged >= enough })
+	await(tr.d, patient, "links are made", func() bool { return tr.recorder.Figures().Acknowledged >= enough })
 }
 
 // judge has every link of the journals read back through s, and fails the test for
 // every one that is not what was promised.
-func judge(t *testing.T, s *service, census loadtest.Census, loads ...*traffic) {
-	t.Helper()
+func judge(d *drill, s *service, census loadtest.Census, loads ...*traffic) {
+	d.Helper()
 	var entries []loadtest.Entry
 	for _, load := range loads {
 		entries = append(entries, load.journal.Entries()...)
 	}
 	checker := loadtest.Checker{Client: s.client, Census: census}
-	findings, err := checker.Check(t.Context(), entries)
+	findings, err := checker.Check(d.Context(), entries)
 	if err != nil {
-		t.Fatal(err)
+		d.Fatal(err)
 	}
 	figures := loadtest.Count(entries)
-	t.Logf("sent %d, acknowledged %d, refused %d, unknown %d, unsent %d; read back %d, lost %d, wrong %d, twice %d",
+	d.Logf("sent %d, acknowledged %d, refused %d, unknown %d, unsent %d; read back %d, lost %d, wrong %d, twice %d",
 		figures.Sent, figures.Acknowledged, figures.Refused, figures.Unknown, figures.Unsent,
 		findings.Checked, findings.Lost, findings.Wrong, findings.Twice)
+	d.judged(figures, findings)
 	if findings.Broken() > 0 || findings.Checked == 0 {
-		t.Errorf("a guarantee is broken: %+v", findings)
+		d.Errorf("of %d links %d are lost, %d wrong, %d there twice, %d unread: %s", findings.Checked,
+			findings.Lost, findings.Wrong, findings.Twice, findings.Unread, strings.Join(findings.Reports, "\n"))
 	}
 }

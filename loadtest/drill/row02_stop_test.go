@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"testing"
 	"time"
 
 	"keypool/internal/testenv"
@@ -19,61 +18,62 @@ import (
 )
 
 // The server on SQLite is stopped in order under load.
-func TestOrderlyStopEmbedded(t *testing.T) {
-	database := filepath.Join(t.TempDir(), "shortener.db")
-	orderlyStop(t, newServer(t, "DATABASE_URL=sqlite:"+database), sqliteCensus(database))
+func stopEmbedded(d *drill) {
+	database := filepath.Join(d.TempDir(), "shortener.db")
+	orderlyStop(d, newServer(d, "DATABASE_URL=sqlite:"+database), sqliteCensus(database))
 }
 
 // The same with Postgres and a pool in Redis.
-func TestOrderlyStopPostgres(t *testing.T) {
-	postgres, redis := testenv.StartPostgres(t), testenv.StartRedis(t)
-	server := newServer(t, "DATABASE_URL="+postgres.URL, "REDIS_URL="+redis.URL)
-	orderlyStop(t, server, postgresCensus(postgres.URL))
+func stopPostgres(d *drill) {
+	postgres, redis := testenv.StartPostgres(d), testenv.StartRedis(d)
+	server := newServer(d, "DATABASE_URL="+postgres.URL, "REDIS_URL="+redis.URL)
+	orderlyStop(d, server, postgresCensus(postgres.URL))
 }
 
-func orderlyStop(t *testing.T, server *service, census loadtest.Census) {
-	t.Helper()
+func orderlyStop(d *drill, server *service, census loadtest.Census) {
+	d.Helper()
 	server.start()
-	load := newTraffic(t, server)
+	load := newTraffic(d, server)
 	load.start(500)
-	load.awaitMore(int64(times(2000)))
+	load.awaitMore(int64(d.times(2000)))
 	halves := make([]*halfSent, 8)
 	for i := range halves {
-		halves[i] = sendHalf(t, server)
+		halves[i] = sendHalf(d, server)
 	}
 
 	signalled := time.Now()
 	server.signal(syscall.SIGTERM)
-	await(t, stopLimit, "new connections are refused", func() bool {
+	d.struck(1)
+	await(d, stopLimit, "new connections are refused", func() bool {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(server.url, "http://"))
 		if err != nil {
 			return true
 		}
 		if err := conn.Close(); err != nil {
-			t.Error(err)
+			d.Error(err)
 		}
 		return false
 	})
 	for _, h := range halves {
 		if got := h.sendRest(); got != http.StatusCreated {
-			t.Errorf("a request that was under way at SIGTERM was answered with %d, want 201", got)
+			d.Errorf("a request that was under way at SIGTERM was answered with %d, want 201", got)
 		}
 	}
 	if status := server.exit(stopLimit); status != 0 {
-		t.Errorf("exit status %d after SIGTERM", status)
+		d.Errorf("exit status %d after SIGTERM", status)
 	}
-	t.Logf("stopped after %v", time.Since(signalled))
+	d.Logf("stopped after %v", time.Since(signalled))
 	load.stop()
 	for _, e := range load.journal.Entries() {
 		if e.State != loadtest.Acknowledged && e.At.Before(signalled.Add(-onItsWay)) {
-			t.Errorf("creation %d, sent %v before SIGTERM: %s: %s", e.N, signalled.Sub(e.At), e.State, e.Detail)
+			d.Errorf("creation %d, sent %v before SIGTERM: %s: %s", e.N, signalled.Sub(e.At), e.State, e.Detail)
 		}
 	}
 	if got := server.audit(); len(got.Abandoned) > 0 {
-		t.Errorf("an orderly stop abandoned keys: %v", got.Abandoned)
+		d.Errorf("an orderly stop abandoned keys: %v", got.Abandoned)
 	}
 	server.start()
-	judge(t, server, census, load)
+	judge(d, server, census, load)
 	server.stop()
 	server.audit()
 }
@@ -84,7 +84,7 @@ const onItsWay = 250 * time.Millisecond
 
 // halfSent is a creation that the server has begun to read and waits for the rest of.
 type halfSent struct {
-	t    *testing.T
+	d    *drill
 	conn net.Conn
 	in   *bufio.Reader
 	rest string
@@ -92,27 +92,27 @@ type halfSent struct {
 
 // sendHalf sends the head of a creation and half its body, and returns when the server
 // has said that it wants the body (RFC 9110, section 10.1.1).
-func sendHalf(t *testing.T, s *service) *halfSent {
-	t.Helper()
+func sendHalf(d *drill, s *service) *halfSent {
+	d.Helper()
 	addr := strings.TrimPrefix(s.url, "http://")
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
-		t.Fatal(err)
+		d.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close() }) // closed already, or of no interest any more
+	d.Cleanup(func() { _ = conn.Close() }) // closed already, or of no interest any more
 	if err := conn.SetDeadline(time.Now().Add(patient)); err != nil {
-		t.Fatal(err)
+		d.Fatal(err)
 	}
 	const body = `{"url":"https://example.com/half"}`
-	h := &halfSent{t: t, conn: conn, in: bufio.NewReader(conn), rest: body[len(body)/2:]}
+	h := &halfSent{d: d, conn: conn, in: bufio.NewReader(conn), rest: body[len(body)/2:]}
 	h.write(fmt.Sprintf("POST /shorten HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n"+
 		"Content-Length: %d\r\nExpect: 100-continue\r\n\r\n", addr, len(body)))
 	line, err := h.in.ReadString('\n')
 	if err != nil || !strings.HasPrefix(line, "HTTP/1.1 100 ") {
-		t.Fatalf("the server answers %q to the head of a request, error %v; want 100", line, err)
+		d.Fatalf("the server answers %q to the head of a request, error %v; want 100", line, err)
 	}
 	if _, err := h.in.ReadString('\n'); err != nil {
-		t.Fatal(err)
+		d.Fatal(err)
 	}
 	h.write(body[:len(body)/2])
 	return h
@@ -120,23 +120,23 @@ func sendHalf(t *testing.T, s *service) *halfSent {
 
 // sendRest completes the creation and returns the status of the answer.
 func (h *halfSent) sendRest() int {
-	h.t.Helper()
+	h.d.Helper()
 	h.write(h.rest)
 	res, err := http.ReadResponse(h.in, nil)
 	if err != nil {
-		h.t.Errorf("no answer: %v", err)
+		h.d.Errorf("no answer: %v", err)
 		return 0
 	}
 	defer res.Body.Close()
 	if _, err := io.Copy(io.Discard, res.Body); err != nil {
-		h.t.Errorf("the answer is cut off: %v", err)
+		h.d.Errorf("the answer is cut off: %v", err)
 	}
 	return res.StatusCode
 }
 
 func (h *halfSent) write(text string) {
-	h.t.Helper()
+	h.d.Helper()
 	if _, err := io.WriteString(h.conn, text); err != nil {
-		h.t.Errorf("send: %v", err)
+		h.d.Errorf("send: %v", err)
 	}
 }
