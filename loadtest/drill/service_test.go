@@ -125,6 +125,7 @@ type status struct {
 	State    string `json:"state"`
 	Pool     *int64 `json:"pool_keys"`
 	Capacity *int64 `json:"capacity_keys"`
+	Local    int64  `json:"local_keys"`
 	Breaker  string `json:"breaker"`
 	Epoch    *int64 `json:"epoch"`
 }
