@@ -102,7 +102,9 @@ func (r *rollback) judge(back time.Time, epoch int64) {
 	if most := len(r.servers) * r.taken; conflicts > float64(most) {
 		r.d.Errorf("%v keys were handed out that were linked; of B*S = %d at most", conflicts, most)
 	}
-	r.end()
+	end(r.d, postgresCensus(r.postgres.URL), r.servers, r.loads...)
+	r.worker.stop()
+	r.servers[0].audit()
 }
 
 // useUp has a server without local keys, and so one that needs the new epoch's, work.
@@ -114,20 +116,6 @@ func (r *rollback) useUp() {
 	load.start(500)
 	load.awaitMore(int64(r.d.times(2000)))
 	r.servers, r.loads = append(r.servers, s), append(r.loads, load)
-}
-
-// end judges every link through every server, and the accounts.
-func (r *rollback) end() {
-	r.d.Helper()
-	r.servers[0].audit()
-	for _, s := range r.servers {
-		s.restart()
-		judge(r.d, s, postgresCensus(r.postgres.URL), r.loads...)
-	}
-	for _, s := range append(r.servers, r.worker) {
-		s.stop()
-	}
-	r.servers[0].audit()
 }
 
 // follow makes a replica of the Redis behind client.

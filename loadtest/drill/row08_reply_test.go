@@ -31,13 +31,9 @@ func takeReplyLost(d *drill) {
 	happened(d, proxy.lost(), "reply to a take lost")
 	d.note("a batch is %d keys", batch)
 
-	server.audit()
-	server.restart()
-	judge(d, server, postgresCensus(postgres.URL), load)
-	server.stop()
-	worker.stop()
+	books := end(d, postgresCensus(postgres.URL), []*service{server}, load)
 	// A creation that failed may have cost its key; a lost reply must not.
-	if lost := total(server.audit().Abandoned); lost > figures.Failed() {
+	if lost := total(books.Abandoned); lost > figures.Failed() {
 		d.Errorf("%d keys are abandoned after %d lost replies and %d creations that failed", lost, proxy.lost(), figures.Failed())
 	}
 }
@@ -63,27 +59,5 @@ func pushReplyLost(d *drill) {
 	if twice := server.metric("kgs_key_conflicts_total"); twice > 0 {
 		d.Errorf("%v keys were handed out although they were linked", twice)
 	}
-	server.audit()
-	server.restart()
-	judge(d, server, postgresCensus(postgres.URL), load)
-	server.stop()
-	worker.stop()
-	server.audit()
-}
-
-// happened counts a fault, which must have happened for the row to say anything.
-func happened(d *drill, n int, what string) {
-	d.Helper()
-	d.struck(n)
-	if n == 0 {
-		d.Fatalf("no %s: the row says nothing", what)
-	}
-}
-
-// total is how many keys are abandoned for whatever reason.
-func total(abandoned map[string]int64) (sum int64) {
-	for _, n := range abandoned {
-		sum += n
-	}
-	return sum
+	end(d, postgresCensus(postgres.URL), []*service{server}, load)
 }
