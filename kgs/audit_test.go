@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -28,7 +29,7 @@ func newScene(t *testing.T, l books) *scene {
 		t.Fatal(err)
 	}
 	s := &scene{books: l, space: space}
-	epoch, _, err := l.OpenEpoch(t.Context(), 0, "run")
+	epoch, _, err := l.OpenEpoch(t.Context(), 0, "run", Reach{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,8 +68,7 @@ func (s *scene) link(lo, hi int64, source string) {
 
 func (s *scene) code(n int64) string { return s.space.Code(3, n) }
 
-func (s *scene) audit(t *testing.T) (Accounts, error) {
-	t.Helper()
+func (s *scene) evidence() Evidence {
 	e := Evidence{
 		Space: s.space, Books: s.Books,
 		Links: func(context.Context) iter.Seq2[Linked, error] { return noErrors(s.links) },
@@ -77,7 +77,41 @@ func (s *scene) audit(t *testing.T) (Accounts, error) {
 		e.Pool = func(context.Context) iter.Seq2[Found, error] { return noErrors(s.pool) }
 		e.Epoch = s.poolEpoch
 	}
-	return Audit(t.Context(), e)
+	return e
+}
+
+func (s *scene) audit(t *testing.T) (Accounts, error) {
+	t.Helper()
+	a, err := Audit(t.Context(), s.evidence())
+	if err == nil {
+		wantSums(t, a)
+	}
+	return a, err
+}
+
+// wantSums fails unless each epoch adds up, and all of them to the totals.
+func wantSums(t *testing.T, a Accounts) {
+	t.Helper()
+	sum := Accounts{Abandoned: map[string]int64{}}
+	for _, e := range a.Epochs {
+		sum.Reserved += e.Reserved
+		sum.InPool += total(e.InPool)
+		sum.InBatches += total(e.InBatches)
+		sum.Shipping += e.Shipping
+		sum.OnTheMove += e.OnTheMove
+		sum.Linked += total(e.Linked)
+		for reason, n := range e.Abandoned {
+			sum.Abandoned[reason] += n
+		}
+		found := total(e.InPool) + total(e.InBatches) + e.Shipping + e.OnTheMove + total(e.Linked) + total(e.Abandoned)
+		if found+e.Missing != e.Reserved {
+			t.Errorf("of epoch %d, %d of %d numbers are accounted for: %+v", e.Epoch, found+e.Missing, e.Reserved, e)
+		}
+	}
+	a.Links, a.Epochs, a.Faults = nil, nil, nil
+	if diff := cmp.Diff(sum, a); diff != "" {
+		t.Errorf("the totals are not the sums over epochs (-sum +total):\n%s", diff)
+	}
 }
 
 func (s *scene) poolEpoch(ctx context.Context) (int64, error) {
@@ -109,6 +143,13 @@ func TestAuditCloses(t *testing.T) {
 			Reserved: 100, InPool: 20, InBatches: 20, Shipping: 10, Linked: 40,
 			Abandoned: map[string]int64{ReasonCrash: 10},
 			Links:     map[string]int64{SourcePool: 10, SourceLedger: 30, "random": 10},
+			Epochs: []EpochAccounts{{
+				Epoch: 1, Reserved: 100, Shipping: 10,
+				InPool:    map[string]int64{BooksOfPool: 10, BooksOfLedger: 10},
+				InBatches: map[string]int64{BooksOfPool: 10, BooksOfLedger: 10},
+				Linked:    map[string]int64{SourcePool: 10, SourceLedger: 30},
+				Abandoned: map[string]int64{ReasonCrash: 10},
+			}},
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("accounts (-want +got):\n%s", diff)
@@ -139,6 +180,20 @@ func TestAuditFindsPlantedErrors(t *testing.T) {
 			func(_ *testing.T, s *scene) { s.link(52, 53, SourceLedger) }, FaultReused, 52},
 		"a link with a code that was never reserved": {
 			func(_ *testing.T, s *scene) { s.link(100, 101, SourcePool) }, FaultForeign, 100},
+		"a key that is in the pool three times": {
+			func(_ *testing.T, s *scene) { s.addPool(3, 4, false); s.addPool(3, 4, false) }, FaultDuplicate, 3},
+		"a key that is in the pool and in a batch": {
+			func(_ *testing.T, s *scene) { s.addPool(3, 4, true) }, FaultDuplicate, 3},
+		"a key of the ledger that is in a batch of the pool too": {
+			func(_ *testing.T, s *scene) { s.addPool(55, 56, true) }, FaultDuplicate, 55},
+		"a key of a batch of the ledger that is in the pool too": {
+			func(_ *testing.T, s *scene) { s.addPool(95, 96, false) }, FaultDuplicate, 95},
+		"a key that the ledger has two rows for": {
+			func(t *testing.T, s *scene) {
+				s.exec(t, `INSERT INTO kgs_ranges (id, length, lo, hi, state, epoch) VALUES (99, 3, 59, 60, 'reserved', 1)`)
+			}, FaultDuplicate, 59},
+		"a key in the pool that was never reserved": {
+			func(_ *testing.T, s *scene) { s.addPool(100, 101, false) }, FaultForeign, 100},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -171,7 +226,7 @@ func TestAuditNamesWhatIsNoError(t *testing.T) {
 		"a pool that was lost with its epoch": {
 			func(t *testing.T, s *scene) {
 				s.pool = nil
-				if _, _, err := s.OpenEpoch(t.Context(), 1, "another run"); err != nil {
+				if _, _, err := s.OpenEpoch(t.Context(), 1, "another run", Reach{}); err != nil {
 					t.Fatal(err)
 				}
 			},
@@ -202,20 +257,36 @@ func TestAuditAcquitsKeysOnTheMove(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, sqliteBooks(t))
 	moved := false
-	e := Evidence{
-		Space: s.space, Books: s.Books, Epoch: s.poolEpoch,
-		Pool: func(context.Context) iter.Seq2[Found, error] {
-			if moved {
-				return noErrors(s.pool)
-			}
-			return noErrors(s.pool[1:]) // handed back to the pool just after the audit read on
-		},
-		Links: func(context.Context) iter.Seq2[Linked, error] { moved = true; return noErrors(s.links) },
+	e := s.evidence()
+	e.Pool = func(context.Context) iter.Seq2[Found, error] {
+		if moved {
+			return noErrors(s.pool)
+		}
+		return noErrors(s.pool[1:]) // handed back to the pool just after the audit read on
 	}
+	e.Links = func(context.Context) iter.Seq2[Linked, error] { moved = true; return noErrors(s.links) }
 	got, err := Audit(t.Context(), e)
 	if err != nil || len(got.Faults) > 0 || got.InPool != 20 {
 		t.Errorf("accounts %+v, error %v", got, err)
 	}
+}
+
+// In each pass another key is between two places: none of them is a fault, and the last
+// pass says how many there are.
+func TestAuditCountsKeysOnTheMove(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, sqliteBooks(t))
+	passes := 0
+	e := s.evidence()
+	e.Pool = func(context.Context) iter.Seq2[Found, error] {
+		passes++
+		return noErrors(slices.Delete(slices.Clone(s.pool), passes, passes+1))
+	}
+	got, err := Audit(t.Context(), e)
+	if err != nil || len(got.Faults) > 0 || got.InPool != 19 || got.OnTheMove != 1 {
+		t.Errorf("accounts %+v, error %v", got, err)
+	}
+	wantSums(t, got)
 }
 
 // In the wrong pool, or none, every missing key would look lost.

@@ -22,14 +22,11 @@ type Janitor struct {
 	Metrics *Metrics
 }
 
-const (
-	janitorInterval = 5 * time.Second // a sixth of HolderTimeout
-	janitorTimeout  = 4 * time.Second
-)
+const janitorTimeout = 4 * time.Second
 
 // Run works until ctx ends. Errors are logged when they begin and when they end.
 func (j *Janitor) Run(ctx context.Context) error {
-	tick := time.NewTicker(janitorInterval)
+	tick := time.NewTicker(beatInterval)
 	defer tick.Stop()
 	trouble := trouble{log: j.Logger, what: "the books of keys are not kept"}
 	for {

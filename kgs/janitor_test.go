@@ -26,7 +26,6 @@ func TestJanitor(t *testing.T) {
 	openEpoch(t, dead, 1)
 	mustPush(t, dead, testRange(1, 0, 30))
 	mustTake(t, dead, 20)
-	expire(t, dead, "dead")
 	l.reserve(t, "dead", RangeBatch, 10)
 	l.reserve(t, "alive", RangeBatch, 10)
 	l.crash(t, "dead")

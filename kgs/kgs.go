@@ -89,6 +89,7 @@ const (
 	ReasonCrash     = "crash"      // their holder died with them
 	ReasonEpoch     = "epoch"      // their pool lost data
 	ReasonLostReply = "lost_reply" // nobody knows whether their link was committed
+	ReasonRollback  = "rollback"   // the ledger's database came back from an older state, and the ledger jumped over them
 	ReasonConflict  = "conflict"   // an alias or a random code had them first; known to the audit alone
 )
 

@@ -93,6 +93,9 @@ func (l *Ledger) Counters(ctx context.Context) (c Counters, err error) {
 		c.Spaces, err = collect(ctx, tx, scanSpace, selectSpaces)
 		return err
 	})
+	for _, s := range c.Spaces {
+		l.reached.note(Reach{Next: map[int]int64{s.Length: s.Next}})
+	}
 	return c, err
 }
 

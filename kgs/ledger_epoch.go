@@ -9,11 +9,14 @@ import (
 type Epoch struct {
 	Number int64  // from 1; 0 while there never was a pool
 	Pool   string // identity of the pool that it was opened on
+
+	LastRange int64 // the range id that was given last
 }
 
 // Epoch reads the current epoch, without waiting for a change under way.
 func (l *Ledger) Epoch(ctx context.Context) (e Epoch, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT epoch, pool FROM kgs_ledger WHERE id = 1`).Scan(&e.Number, &e.Pool)
+	err = l.read.QueryRowContext(ctx, `SELECT epoch, pool, last_range FROM kgs_ledger WHERE id = 1`).
+		Scan(&e.Number, &e.Pool, &e.LastRange)
 	if err != nil {
 		return Epoch{}, fmt.Errorf("ledger: epoch: %w", err)
 	}
@@ -29,22 +32,35 @@ func (l *Ledger) Epoch(ctx context.Context) (e Epoch, err error) {
 // the counters at this moment are kept as a boundary, and every number below it that
 // is found nowhere else is lost with the old epoch. If the caller crashes after
 // it, the pool has yet to hear of the epoch, and the next worker tells it.
-func (l *Ledger) OpenEpoch(ctx context.Context, after int64, pool string) (number int64, opened bool, err error) {
+//
+// The old pool is also a witness: when it came further than the ledger itself, by
+// ranges or by epochs, the ledger is older than it was, and jumps.
+func (l *Ledger) OpenEpoch(ctx context.Context, after int64, pool string, witness Reach) (number int64, opened bool, err error) {
 	err = l.post(ctx, "open epoch", func(ctx context.Context, p *posting) error {
 		number, opened = p.epoch, p.epoch <= after
 		if !opened {
 			return nil
 		}
-		number++
-		if err := p.exec(ctx, `UPDATE kgs_ledger SET epoch = $1, pool = $2 WHERE id = 1`, number, pool); err != nil {
-			return err
+		if witness.Range > p.last || p.epoch < after {
+			if err := l.jump(ctx, p, witness); err != nil {
+				return err
+			}
 		}
-		err := p.exec(ctx, `INSERT INTO kgs_epochs (epoch, length, next, pool)
-			SELECT CAST($1 AS bigint), length, next, CAST($2 AS text) FROM kgs_spaces`, number, pool)
-		if err != nil {
-			return err
-		}
-		return p.exec(ctx, `DELETE FROM kgs_ranges WHERE state = 'shipping'`)
+		number = max(after, p.epoch) + 1
+		return p.openEpoch(ctx, number, pool)
 	})
 	return number, opened && err == nil, err
+}
+
+func (p *posting) openEpoch(ctx context.Context, number int64, pool string) error {
+	if err := p.exec(ctx, `UPDATE kgs_ledger SET epoch = $1, pool = $2 WHERE id = 1`, number, pool); err != nil {
+		return err
+	}
+	err := p.exec(ctx, `INSERT INTO kgs_epochs (epoch, length, next, pool)
+		SELECT CAST($1 AS bigint), length, next, CAST($2 AS text) FROM kgs_spaces`, number, pool)
+	if err != nil {
+		return err
+	}
+	p.epoch = number
+	return p.exec(ctx, `DELETE FROM kgs_ranges WHERE state = 'shipping'`)
 }

@@ -3,24 +3,34 @@ package kgs
 import (
 	"database/sql"
 
+	"keypool/internal/failpoint"
+
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 )
+
+// postgresHistory names the history of the data: the cluster, and its timeline, which
+// begins anew whenever a standby is promoted or a backup is recovered to a point in
+// time (PostgreSQL manual, 26.3.5). Any role may ask.
+const postgresHistory = `(SELECT system_identifier FROM pg_control_system()) || '/' ||
+	left(pg_walfile_name(pg_current_wal_lsn()), 8)`
 
 // NewPostgresLedger makes a ledger on connections of pool, which stays the
 // caller's to close, after the ledger.
 func NewPostgresLedger(pool *pgxpool.Pool) *Ledger {
 	db := stdlib.OpenDBFromPool(pool)
+	lock := `SELECT epoch, last_range, history, ` + postgresHistory + ` FROM kgs_ledger WHERE id = 1`
+	if !failpoint.Without("lock") {
+		lock += ` FOR UPDATE`
+	}
 	return &Ledger{write: db, read: db, close: db.Close, dialect: dialect{
 		// A process that is stopped or cut off in mid-transaction would keep the lock of
 		// the ledger's row, and everybody else waiting, until TCP gives up.
 		begin: `SET LOCAL idle_in_transaction_session_timeout = '5s'`,
-		lock:  `SELECT epoch, last_range FROM kgs_ledger WHERE id = 1 FOR UPDATE`,
+		lock:  lock,
 		// Not now(), which is when the transaction began to wait for the lock.
-		renew: `INSERT INTO kgs_holders (holder, seen_at) VALUES ($1, clock_timestamp())
-			ON CONFLICT (holder) DO UPDATE SET seen_at = excluded.seen_at`,
-		forget: `DELETE FROM kgs_holders
-			WHERE seen_at < clock_timestamp() - interval '1 microsecond' * $1::bigint`,
+		renew: `INSERT INTO kgs_holders (holder, beat, seen_at) VALUES ($1, 1, clock_timestamp())
+			ON CONFLICT (holder) DO UPDATE SET beat = kgs_holders.beat + 1, seen_at = excluded.seen_at`,
 		snapshot: sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
 	}}
 }

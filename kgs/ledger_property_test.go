@@ -68,6 +68,7 @@ type ledgerModel struct {
 const edge = 300
 
 func newLedgerModel(t *testing.T, l books) *ledgerModel {
+	l.reached.Reach = Reach{} // this is another ledger
 	l.exec(t, `DELETE FROM kgs_ranges`)
 	l.exec(t, `DELETE FROM kgs_holders`)
 	l.exec(t, `DELETE FROM kgs_epochs`)
@@ -224,7 +225,7 @@ func (m *ledgerModel) sweep(rt *rapid.T) {
 }
 
 func (m *ledgerModel) openEpoch(rt *rapid.T) {
-	opened, _, err := m.l.OpenEpoch(m.t.Context(), m.epoch, "pool")
+	opened, _, err := m.l.OpenEpoch(m.t.Context(), m.epoch, "pool", Reach{})
 	if err != nil || opened != m.epoch+1 {
 		rt.Fatalf("opened epoch %d after %d, error %v", opened, m.epoch, err)
 	}

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+
+	"keypool/internal/failpoint"
 )
 
 // Reserve gives holder up to n numbers (at least one), for codes of at least the
@@ -20,14 +22,14 @@ import (
 // ErrExhausted when there is none.
 //
 // If the caller crashes after it, or never learns of the outcome, the range waits
-// under its name: reserved and shipping ones until they are taken over, once it
-// was unseen for HolderTimeout; a batch until Sweep gives it up.
+// under its name: reserved and shipping ones until they are taken over, once Sweep has
+// declared it dead; a batch until Sweep gives it up.
 func (l *Ledger) Reserve(ctx context.Context, holder string, state RangeState, length int, n int64) (r Range, err error) {
 	if holder == "" || n < 1 {
 		return Range{}, fmt.Errorf("ledger: reserve: %d numbers for holder %q", n, holder)
 	}
 	err = l.post(ctx, "reserve", func(ctx context.Context, p *posting) error {
-		if err := p.see(ctx, holder); err != nil {
+		if err := p.exec(ctx, p.dialect.renew, holder); err != nil {
 			return err
 		}
 		if state == RangeShipping {
@@ -42,27 +44,18 @@ func (l *Ledger) Reserve(ctx context.Context, holder string, state RangeState, l
 		if err != nil {
 			return err
 		}
+		failpoint.At("reserve:advanced")
 		r, err = p.insert(ctx, run, state, holder, "")
 		return err
 	})
+	if err == nil {
+		l.reached.note(Reach{Next: map[int]int64{r.Length: r.Hi}})
+	}
 	return r, err
 }
 
-// orphan is true of rows whose holder was not seen for HolderTimeout, given that
-// posting.forget has run.
+// orphan is true of rows whose holder is nobody, or was declared dead.
 const orphan = `holder NOT IN (SELECT holder FROM kgs_holders)`
-
-// see marks holder as seen and forgets those that were not.
-func (p *posting) see(ctx context.Context, holder string) error {
-	if err := p.exec(ctx, p.dialect.renew, holder); err != nil {
-		return err
-	}
-	return p.forget(ctx)
-}
-
-func (p *posting) forget(ctx context.Context) error {
-	return p.exec(ctx, p.dialect.forget, HolderTimeout.Microseconds())
-}
 
 // adoptShipping takes over the oldest shipping range that lost its holder.
 func (p *posting) adoptShipping(ctx context.Context, holder string) (r Range, err error) {
@@ -120,7 +113,7 @@ func (l *Ledger) Cut(ctx context.Context, holder string, r Range, n int64) (batc
 		return batch, rest, fmt.Errorf("ledger: cut: %d of %d numbers", n, r.Len())
 	}
 	err = l.post(ctx, "cut", func(ctx context.Context, p *posting) error {
-		if err := p.see(ctx, holder); err != nil {
+		if err := p.exec(ctx, p.dialect.renew, holder); err != nil {
 			return err
 		}
 		found, state, err := p.held(ctx, holder, r)

@@ -7,6 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
+
+	"keypool/internal/failpoint"
 )
 
 // Deliver closes the books on r, a shipping range that is all in the pool by now,
@@ -86,14 +89,29 @@ func (l *Ledger) Abandon(ctx context.Context, runs []Run, reason string) error {
 	})
 }
 
-// Sweep gives up the batches of holders that were not seen for HolderTimeout, and
-// tells how many numbers that were. Some of them may have been linked, which their
-// holder can no longer tell. Any number of processes may sweep; a crash
-// after it changes nothing.
+// Sweep declares holders dead whose beat stood still for deadAfter looks, that is calls
+// of Sweep at least beatInterval apart, and gives up the batches of all that are dead.
+// It tells how many numbers those were, some of which may have been linked, which
+// their holder can no longer tell. Only beats count, not times: no clock that jumps
+// can end a lease, nor does a process that was frozen itself take others for dead.
+//
+// Any number of processes may sweep. A crash after it changes nothing.
 func (l *Ledger) Sweep(ctx context.Context) (abandoned int64, err error) {
 	err = l.post(ctx, "sweep", func(ctx context.Context, p *posting) error {
-		if err := p.forget(ctx); err != nil {
+		seen, err := collect(ctx, p.Tx, scanBeat, `SELECT holder, beat FROM kgs_holders`)
+		if err != nil {
 			return err
+		}
+		for _, holder := range l.beats.look(time.Now(), seen) {
+			if err := p.exec(ctx, `DELETE FROM kgs_holders WHERE holder = $1`, holder); err != nil {
+				return err
+			}
+		}
+		if failpoint.Without("beats") { // leases by the database's clock instead
+			err := p.exec(ctx, `DELETE FROM kgs_holders WHERE seen_at < clock_timestamp() - interval '30 seconds'`)
+			if err != nil {
+				return err
+			}
 		}
 		dead, err := collect(ctx, p.Tx, scanRun,
 			`DELETE FROM kgs_ranges WHERE state = 'batch' AND `+orphan+` RETURNING length, lo, hi`)
@@ -109,6 +127,18 @@ func (l *Ledger) Sweep(ctx context.Context) (abandoned int64, err error) {
 		return 0, err
 	}
 	return abandoned, nil
+}
+
+// Holders are the processes that are not known to be dead.
+func (l *Ledger) Holders(ctx context.Context) (holders []string, err error) {
+	err = l.look(ctx, "holders", func(tx *sql.Tx) error {
+		beats, err := collect(ctx, tx, scanBeat, `SELECT holder, beat FROM kgs_holders`)
+		for _, b := range beats {
+			holders = append(holders, b.holder)
+		}
+		return err
+	})
+	return holders, err
 }
 
 func (p *posting) abandonAll(ctx context.Context, runs []Run, reason string) error {
@@ -147,8 +177,8 @@ func (p *posting) abandon(ctx context.Context, run Run, reason string) error {
 	return err
 }
 
-// Renew says that holder is alive; it is to be called a few times per HolderTimeout.
-// Reserve and Cut say so too.
+// Renew says that holder is alive; it is to be called once a beatInterval. Reserve and
+// Cut say so too. A holder must be known here before it takes anything from a pool.
 func (l *Ledger) Renew(ctx context.Context, holder string) error {
 	return l.post(ctx, "renew", func(ctx context.Context, p *posting) error {
 		return p.exec(ctx, l.dialect.renew, holder)
@@ -157,7 +187,7 @@ func (l *Ledger) Renew(ctx context.Context, holder string) error {
 
 // Release ends holder in good order: its reserved and shipping ranges can be taken
 // over at once, and a batch that it did not settle is for Sweep. It may be repeated.
-// After a crash before it, the same happens once HolderTimeout is over.
+// After a crash before it, the same happens once Sweep has declared holder dead.
 func (l *Ledger) Release(ctx context.Context, holder string) error {
 	return l.post(ctx, "release", func(ctx context.Context, p *posting) error {
 		err := p.exec(ctx, `UPDATE kgs_ranges SET holder = ''

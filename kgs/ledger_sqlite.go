@@ -12,12 +12,11 @@ func NewSQLiteLedger(db *sqlite.DB) *Ledger {
 	return &Ledger{write: db.Write, read: db.Read, close: func() error { return nil }, dialect: dialect{
 		// Transactions of the writing connection hold the lock of the file already. That
 		// of a process that is killed goes with it.
-		lock: `SELECT epoch, last_range FROM kgs_ledger WHERE id = 1`,
-		renew: `INSERT INTO kgs_holders (holder, seen_at)
-			VALUES ($1, CAST(unixepoch('subsec') * 1000000 AS INTEGER))
-			ON CONFLICT (holder) DO UPDATE SET seen_at = excluded.seen_at`,
-		forget: `DELETE FROM kgs_holders
-			WHERE seen_at < CAST(unixepoch('subsec') * 1000000 AS INTEGER) - $1`,
+		// A file has no history of its own that could be told from another's.
+		lock: `SELECT epoch, last_range, history, '' FROM kgs_ledger WHERE id = 1`,
+		renew: `INSERT INTO kgs_holders (holder, beat, seen_at)
+			VALUES ($1, 1, CAST(unixepoch('subsec') * 1000000 AS INTEGER))
+			ON CONFLICT (holder) DO UPDATE SET beat = beat + 1, seen_at = excluded.seen_at`,
 		snapshot: sql.TxOptions{ReadOnly: true},
 	}}
 }

@@ -22,8 +22,7 @@ import (
 // books is a ledger under test, with a way around it.
 type books struct {
 	*Ledger
-	db    *sql.DB
-	stale string // makes holder $1 unseen for longer than HolderTimeout
+	db *sql.DB
 }
 
 // onLedgers runs a test on a fresh ledger of each engine, not opened yet.
@@ -44,7 +43,7 @@ func postgresBooks(t *testing.T) books {
 	}
 	l := NewPostgresLedger(pool)
 	closeAfter(t, l.Close)
-	return books{l, db, `UPDATE kgs_holders SET seen_at = seen_at - interval '31 seconds' WHERE holder = $1`}
+	return books{l, db}
 }
 
 func sqliteBooks(t *testing.T) books {
@@ -63,7 +62,7 @@ func sqliteBooks(t *testing.T) books {
 	}
 	l := NewSQLiteLedger(db)
 	closeAfter(t, l.Close)
-	return books{l, db.Write, `UPDATE kgs_holders SET seen_at = seen_at - 31000000 WHERE holder = $1`}
+	return books{l, db.Write}
 }
 
 func closeAfter(t *testing.T, closer func() error) {
@@ -94,10 +93,10 @@ func (b books) exec(t testing.TB, query string, args ...any) {
 	}
 }
 
-// crash makes holder a process that was last seen longer than HolderTimeout ago.
+// crash makes holder a process that was declared dead.
 func (b books) crash(t testing.TB, holder string) {
 	t.Helper()
-	b.exec(t, b.stale, holder)
+	b.exec(t, `DELETE FROM kgs_holders WHERE holder = $1`, holder)
 }
 
 func (b books) reserve(t testing.TB, holder string, state RangeState, n int64) Range {

@@ -14,8 +14,11 @@ import (
 // deadline. Taking 100,000 keys keeps Redis busy for about 40 ms.
 const redisTimeout = time.Second
 
-// Abandoner is the ledger as far as a pool needs it.
-type Abandoner interface {
+// Registry is the ledger as far as a pool needs it.
+type Registry interface {
+	// Holders are the processes that are not known to be dead. A holder is among them
+	// before it takes anything from a pool.
+	Holders(ctx context.Context) ([]string, error)
 	// Abandon writes off numbers for good, for one of the Reasons. It may be repeated
 	// with runs that are written off already: they are not counted twice.
 	Abandon(ctx context.Context, runs []Run, reason string) error
@@ -26,7 +29,7 @@ type RedisPoolConfig struct {
 	Name   string // tells several pools on one Redis apart; "default" if empty
 	Holder string // this process, under a name that no other one has or had before it
 	Space  *Space // turns codes that are abandoned back into numbers
-	Ledger Abandoner
+	Ledger Registry
 }
 
 // RedisPool is a pool of codes in a Redis list, on a single Redis, behind Sentinel, or
@@ -45,9 +48,8 @@ type RedisPoolConfig struct {
 // the last that stays away for repl-backlog-ttl. 100 million keys are 0.2 % of the
 // codes of six characters.
 //
-// What a holder has taken stays on record until it is settled. A holder that is unseen
-// for HolderTimeout by Redis' clock is dead, and Sweep writes its batches off. Take,
-// Settle and Status count as being seen.
+// What a holder has taken stays on record until it is settled, or until the ledger has
+// declared the holder dead: then Sweep writes its batches off.
 //
 // Redis must not evict (maxmemory-policy noeviction), and its user needs the
 // permission +info besides those for the keys and for scripts.

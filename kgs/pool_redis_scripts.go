@@ -1,30 +1,30 @@
 package kgs
 
 import (
-	"strings"
-
-	"github.com/redis/go-redis/v9"
+	"regexp"
 
 	"keypool/internal/failpoint"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // What a RedisPool keeps in Redis, in the order of KEYS of every script. All names
 // share one hash tag, so that in a Redis Cluster they share one slot.
 //
 //	state    hash: run and epoch of the pool, the floor below which ranges are fenced,
-//	         popped (how many codes were ever taken off the head of the list), and one
+//	         popped (how many codes were ever taken off the head of the list), range and
+//	         next:<length> (how far the pool has come, should the ledger forget), and one
 //	         mark:<range id> a range under way: the next number of it to be pushed.
 //	         It is one key so that it is lost as a whole or not at all.
 //	keys     list of codes, one an element: about 8 bytes a key
 //	batches  hash: <holder>/<batch id> -> the codes of a batch, joined by spaces
 //	doomed   hash: <reason>/<holder>/<batch id> -> codes to be abandoned, until the ledger knows
-//	holders  sorted set: holder -> when it was last seen, in seconds of Redis' clock
 //	takes    hash: holder -> the last batch id that it asked for
 func redisKeys(name string) []string {
 	prefix := "keypool:{" + name + "}:"
 	return []string{
 		prefix + "state", prefix + "keys", prefix + "batches",
-		prefix + "doomed", prefix + "holders", prefix + "takes",
+		prefix + "doomed", prefix + "takes",
 	}
 }
 
@@ -35,18 +35,15 @@ func redisKeys(name string) []string {
 // unbroken history of the data. The run_id would be fooled by a fail-back: a master
 // that was demoted, took over the older data of the replica, and was promoted again
 // is still the same process. (It also costs 11 us to read, this one 4 us.)
+//
+// A line that ends in a word alone in a comment is the protection of that name: see
+// newScript.
 const scriptHead = `
-local state, keys, batches, doomed, holders, takes = unpack(KEYS)
+local state, keys, batches, doomed, takes = unpack(KEYS)
 local run = string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
 	or error('this Redis does not report its replication id')
 local opened, epoch, floor = unpack(redis.call('HMGET', state, 'run', 'epoch', 'floor'))
-
--- A Redis at its maxmemory refuses a script whose first write may grow the data, but
--- no write after one that may not: so ZREM lets also a full pool be taken from.
-local function seen(holder)
-	redis.call('ZREM', holders, holder)
-	redis.call('ZADD', holders, redis.call('TIME')[1], holder)
-end
+local was = (opened or 'absent') .. '/' .. (epoch or '')
 
 -- In slices, for unpack is bounded by the Lua stack (8,000 values).
 local function giveBack(blob)
@@ -61,7 +58,8 @@ end
 // scriptGuard ends a script before it has any effect when the pool was not opened on
 // this run of the data. See RedisPool for what that buys and costs.
 const scriptGuard = scriptHead + `
-if opened ~= run then return redis.error_reply('NOEPOCH the pool lost its state') end -- protects: guard
+if not opened then return redis.error_reply('NOEPOCH there is no pool') end
+if opened ~= run then return redis.error_reply('NOEPOCH the pool lost its state') end -- guard
 `
 
 // scriptShip further ends it unless the caller, a worker, is of this epoch.
@@ -74,14 +72,16 @@ if mine > tonumber(epoch) then return redis.error_reply('NOEPOCH the pool is of 
 // scriptTake: holder, batch id, n. A batch id that was used before gives the batch on
 // record, or none when it is settled: that is a first attempt that arrives after its
 // repetition, and nobody is there to read the reply.
+//
+// A Redis at its maxmemory refuses a script whose first write may grow the data, but
+// no write after one that may not: so LPOP comes first.
 const scriptTake = scriptGuard + `
 local holder, id = ARGV[1], ARGV[2]
 local field = holder .. '/' .. id
-seen(holder)
 local last = tonumber(redis.call('HGET', takes, holder) or 0)
-if tonumber(id) <= last then return redis.call('HGET', batches, field) or '' end -- protects: takeid
-redis.call('HSET', takes, holder, id)
+if tonumber(id) <= last then return redis.call('HGET', batches, field) or '' end -- takeid
 local codes = redis.call('LPOP', keys, ARGV[3])
+redis.call('HSET', takes, holder, id)
 if not codes then return '' end
 local blob = table.concat(codes, ' ')
 redis.call('HSET', batches, field, blob)
@@ -93,11 +93,10 @@ return blob
 // Without a record somebody else has the say over the codes by now, or had it already.
 const scriptSettle = scriptGuard + `
 local field, lost = ARGV[1] .. '/' .. ARGV[2], ARGV[4]
-seen(ARGV[1])
-if redis.call('HDEL', batches, field) == 1 then
-	giveBack(ARGV[3])
-	if lost ~= '' then redis.call('HSET', doomed, ARGV[5] .. '/' .. field, lost) end
-end
+local known = redis.call('HDEL', batches, field) == 1
+if not known then return 0 end -- record
+giveBack(ARGV[3])
+if lost ~= '' then redis.call('HSET', doomed, ARGV[5] .. '/' .. field, lost) end
 return 1
 `
 
@@ -108,24 +107,37 @@ local field = ARGV[1] .. '/' .. ARGV[2]
 local unread = redis.call('HGET', batches, field)
 redis.call('HDEL', batches, field)
 redis.call('HDEL', takes, ARGV[1])
-redis.call('ZREM', holders, ARGV[1])
 if unread then giveBack(unread) end
 return 1
 `
 
-// scriptDoom: lease in seconds, reason. It moves the batches of holders that are gone
-// out of their reach, and gives one entry of all that is doomed: field and codes.
+// scriptHolders gives whoever has something on record: the fields of takes and batches,
+// the latter with a batch id behind a slash.
+const scriptHolders = scriptGuard + `
+local names = redis.call('HKEYS', takes)
+for _, field in ipairs(redis.call('HKEYS', batches)) do names[#names + 1] = field end
+return names
+`
+
+// scriptDoom: reason, holders that are dead. It moves their batches out of their reach.
 const scriptDoom = scriptGuard + `
-redis.call('ZREMRANGEBYSCORE', holders, '-inf', redis.call('TIME')[1] - ARGV[1])
-for _, holder in ipairs(redis.call('HKEYS', takes)) do
-	if not redis.call('ZSCORE', holders, holder) then redis.call('HDEL', takes, holder) end
+local dead = {}
+for i = 2, #ARGV do
+	dead[ARGV[i]] = true
+	redis.call('HDEL', takes, ARGV[i])
 end
 for _, field in ipairs(redis.call('HKEYS', batches)) do
-	if not redis.call('ZSCORE', holders, string.match(field, '^(.*)/')) then
-		redis.call('HSET', doomed, ARGV[2] .. '/' .. field, redis.call('HGET', batches, field))
+	if dead[string.match(field, '^(.*)/')] then
+		local codes = redis.call('HGET', batches, field)
 		redis.call('HDEL', batches, field)
+		redis.call('HSET', doomed, ARGV[1] .. '/' .. field, codes)
 	end
 end
+return 1
+`
+
+// scriptDoomed gives one entry of all that is doomed: field and codes.
+const scriptDoomed = scriptGuard + `
 local field = redis.call('HKEYS', doomed)[1]
 if not field then return {} end
 return {field, redis.call('HGET', doomed, field)}
@@ -139,18 +151,22 @@ return redis.call('HDEL', doomed, ARGV[1])
 // scriptPush: epoch, range id, lo, from, to, length, codes as one text. Numbers may
 // exceed 2^53, which Lua cannot compare, so marks stay strings and are only tested for
 // equality: whatever is not the very next number to be pushed is not pushed.
-// struct.unpack cuts the text in C, 200 codes at a time; see BenchmarkRedisPush.
+// struct.unpack cuts the text in C, 200 codes at a time; see BenchmarkRedisPush. How far
+// the pool has come is kept with leading zeros, for texts to compare like numbers.
 const scriptPush = scriptShip + `
 local id, lo, from, to, length, text = unpack(ARGV, 2)
-if tonumber(id) < tonumber(floor) then return redis.error_reply('FENCED the range is delivered') end
+if tonumber(id) < tonumber(floor) then return redis.error_reply('FENCED the range is delivered') end -- floor
 local mark = redis.call('HGET', state, 'mark:' .. id) or lo
-if mark ~= from then return mark end -- protects: mark
+if mark ~= from then return mark end -- mark
 for i = 1, #text, 200 * length do
 	local n = math.min(200, (#text - i + 1) / length)
 	local codes = {struct.unpack(string.rep('c' .. length, n), text, i)}
 	redis.call('RPUSH', keys, unpack(codes, 1, n)) -- without the last: where to go on
 end
 redis.call('HSET', state, 'mark:' .. id, to)
+local next, reached = 'next:' .. length, string.rep('0', 19 - #to) .. to
+if reached > (redis.call('HGET', state, next) or '') then redis.call('HSET', state, next, reached) end
+if tonumber(id) > tonumber(redis.call('HGET', state, 'range') or 0) then redis.call('HSET', state, 'range', id) end
 return to
 `
 
@@ -166,21 +182,26 @@ end
 return 1
 `
 
-// scriptOpen: epoch, run. Another run than the caller saw is for the caller to look at
-// again: the ledger knows this epoch as that of the run it names.
+// scriptOpen: epoch, run, what the pool was when the caller looked. Another run is for
+// the caller to look at again: the ledger knows this epoch as that of the run it names.
+// A pool that is not any more what the caller means to replace was opened by somebody
+// else, and perhaps filled, and perhaps lost again: to open it once more under the same
+// epoch would let numbers in a second time.
 const scriptOpen = scriptHead + `
 if run ~= ARGV[2] then return redis.error_reply('NOEPOCH Redis has changed again') end
 if opened == run and tonumber(epoch) >= tonumber(ARGV[1]) then return 0 end
+if was ~= ARGV[3] then return redis.error_reply('NOEPOCH somebody else opened the pool') end -- expects
 redis.call('UNLINK', unpack(KEYS))
 redis.call('HSET', state, 'run', run, 'epoch', ARGV[1], 'floor', 0, 'popped', 0)
 return 1
 `
 
-// scriptStatus: holder.
+// scriptStatus gives the run, what the pool is, whether it is open, the length of the
+// list, and all of the state, field by field.
 const scriptStatus = scriptHead + `
-if opened ~= run then return {run} end -- protects: guard
-seen(ARGV[1])
-return {run, tonumber(epoch), redis.call('LLEN', keys)}
+local isOpen = opened and 'open' or ''
+if opened ~= run then isOpen = '' end -- guard
+return {run, was, isOpen, redis.call('LLEN', keys), redis.call('HGETALL', state)}
 `
 
 // scriptRead: epoch, position (both empty at first), n. Positions count from the first code ever
@@ -205,35 +226,32 @@ return reply
 // redisScripts are the operations of a RedisPool, one script each: a script runs
 // alone and is persisted and replicated as a whole, and with it its bookkeeping.
 type redisScripts struct {
-	take, settle, release, doom, drop, push, forget, open, status, read *redis.Script
+	take, settle, release, holders, doom, doomed, drop, push, forget, open, status, read *redis.Script
 }
 
 func newRedisScripts() redisScripts {
-	script := func(text string) *redis.Script { return redis.NewScript(protected(text)) }
 	return redisScripts{
-		take:    script(scriptTake),
-		settle:  script(scriptSettle),
-		release: script(scriptRelease),
-		doom:    script(scriptDoom),
-		drop:    script(scriptDrop),
-		push:    script(scriptPush),
-		forget:  script(scriptForget),
-		open:    script(scriptOpen),
-		status:  script(scriptStatus),
-		read:    script(scriptRead),
+		take:    newScript(scriptTake),
+		settle:  newScript(scriptSettle),
+		release: newScript(scriptRelease),
+		holders: newScript(scriptHolders),
+		doom:    newScript(scriptDoom),
+		doomed:  newScript(scriptDoomed),
+		drop:    newScript(scriptDrop),
+		push:    newScript(scriptPush),
+		forget:  newScript(scriptForget),
+		open:    newScript(scriptOpen),
+		status:  newScript(scriptStatus),
+		read:    newScript(scriptRead),
 	}
 }
 
-// protected is a script without the protections that a drill has switched off, each of
-// which is a line that says at its end what it protects.
-func protected(script string) string {
-	var b strings.Builder
-	for line := range strings.Lines(script) {
-		_, protection, ok := strings.Cut(strings.TrimSpace(line), "-- protects: ")
-		if ok && failpoint.Without(protection) {
-			continue
+// newScript makes a script, without the lines of a protection that is switched off.
+func newScript(text string) *redis.Script {
+	for _, protection := range []string{"guard", "floor", "mark", "takeid", "record", "expects"} {
+		if failpoint.Without(protection) {
+			text = regexp.MustCompile(`(?m)^.* -- `+protection+`$`).ReplaceAllString(text, "")
 		}
-		b.WriteString(line)
 	}
-	return b.String()
+	return redis.NewScript(text)
 }

@@ -14,11 +14,18 @@ import (
 	"keypool/internal/testenv"
 )
 
-// abandonedBook is the one page of the ledger that a pool writes to.
+// abandonedBook is the pages of the ledger that a pool looks at.
 type abandonedBook struct {
-	mu   sync.Mutex
-	err  error // what Abandon fails with
-	runs map[string][]Run
+	mu    sync.Mutex
+	err   error // what Abandon fails with
+	runs  map[string][]Run
+	alive []string
+}
+
+func (b *abandonedBook) Holders(context.Context) ([]string, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.alive, nil
 }
 
 func (b *abandonedBook) Abandon(_ context.Context, runs []Run, reason string) error {
@@ -36,7 +43,7 @@ func (b *abandonedBook) Abandon(_ context.Context, runs []Run, reason string) er
 
 func newTestPool(t *testing.T, client redis.UniversalClient, holder string) (*RedisPool, *abandonedBook) {
 	t.Helper()
-	book := &abandonedBook{}
+	book := &abandonedBook{alive: []string{"holder", "worker"}}
 	return NewRedisPool(client, RedisPoolConfig{Holder: holder, Space: PlainSpace(), Ledger: book}), book
 }
 
@@ -54,7 +61,7 @@ func openEpoch(t *testing.T, p *RedisPool, epoch int64) {
 	if err != nil && !errors.Is(err, ErrNoEpoch) {
 		t.Fatalf("Status: %v", err)
 	}
-	if err := p.Open(t.Context(), epoch, status.RunID); err != nil {
+	if err := p.Open(t.Context(), epoch, status); err != nil {
 		t.Fatalf("Open: %v", err)
 	}
 }
@@ -176,6 +183,7 @@ func TestRedisPoolRelease(t *testing.T) {
 		t.Errorf("after Release: list %v, batches %v", list, batches)
 	}
 	other, book := newTestPool(t, p.client, "other")
+	book.alive = []string{"other"}
 	if n, err := other.Sweep(t.Context()); n != 10 || err != nil {
 		t.Errorf("Sweep = %d, %v, want 10 at once", n, err)
 	}

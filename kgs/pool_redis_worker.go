@@ -3,6 +3,8 @@ package kgs
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -11,33 +13,64 @@ type PoolStatus struct {
 	Keys  int64  // codes in the list
 	Epoch int64  // what it was opened for
 	RunID string // which run of its data Redis is in: see RedisPool
+	Was   string // what Open is to replace
+	Reach Reach  // how far it has come, also in the past of Redis' data
 }
 
-// Status reads the pool's size and tells that this holder is alive. With ErrNoEpoch
-// the RunID is set all the same: it is what a new epoch is to be opened on.
+// Status reads the pool's size. With ErrNoEpoch all but Keys and Epoch is set all the
+// same: it is what a new epoch is to be opened on.
 func (p *RedisPool) Status(ctx context.Context) (PoolStatus, error) {
-	reply, err := p.run(ctx, p.scripts.status, p.cfg.Holder).Slice()
+	reply, err := p.run(ctx, p.scripts.status).Slice()
 	if err != nil {
 		return PoolStatus{}, fmt.Errorf("status of the pool: %w", err)
 	}
-	run, ok := reply[0].(string)
-	if !ok {
-		return PoolStatus{}, fmt.Errorf("status of the pool: unexpected reply %v", reply)
+	s, open, err := parseStatus(reply)
+	if err != nil {
+		return PoolStatus{}, fmt.Errorf("status of the pool: unexpected reply %v: %w", reply, err)
 	}
-	s := PoolStatus{RunID: run}
-	if len(reply) == 1 {
+	if !open {
+		s.Keys, s.Epoch = 0, 0
 		return s, ErrNoEpoch
 	}
-	s.Epoch, s.Keys = reply[1].(int64), reply[2].(int64)
 	return s, nil
 }
 
-// Open makes an empty pool for epoch, on the run of the data that Status told of. A
+func parseStatus(reply []any) (s PoolStatus, open bool, err error) {
+	s.RunID, s.Was, s.Keys = reply[0].(string), reply[1].(string), reply[3].(int64)
+	s.Reach.Next = make(map[int]int64)
+	for field := range slices.Chunk(reply[4].([]any), 2) {
+		name, value := field[0].(string), field[1].(string)
+		name, of, _ := strings.Cut(name, ":")
+		if name == "run" || name == "mark" {
+			continue
+		}
+		n, parseErr := strconv.ParseInt(value, 10, 64)
+		if parseErr != nil {
+			return s, false, parseErr
+		}
+		switch name {
+		case "epoch":
+			s.Epoch = n
+		case "range":
+			s.Reach.Range = n
+		case "next":
+			length, parseErr := strconv.Atoi(of)
+			if parseErr != nil {
+				return s, false, parseErr
+			}
+			s.Reach.Next[length] = n
+		}
+	}
+	return s, reply[2] == "open", nil
+}
+
+// Open makes an empty pool for epoch in the place of the one that Status told of. A
 // pool that is open for it, or for a later epoch, stays as it is. ErrNoEpoch says that
-// Redis is in yet another run by now. After ErrNoEpoch it must always be a new epoch of
-// the ledger, also on the same run: a flush forgets what was pushed, not which run it is.
-func (p *RedisPool) Open(ctx context.Context, epoch int64, runID string) error {
-	if err := p.run(ctx, p.scripts.open, epoch, runID).Err(); err != nil {
+// it is not the same any more by now, be it another run of Redis or another worker's.
+// After ErrNoEpoch it must always be a new epoch of the ledger, also on the same run: a
+// flush forgets what was pushed, not which run it is.
+func (p *RedisPool) Open(ctx context.Context, epoch int64, seen PoolStatus) error {
+	if err := p.run(ctx, p.scripts.open, epoch, seen.RunID, seen.Was).Err(); err != nil {
 		return fmt.Errorf("open the pool for epoch %d: %w", epoch, err)
 	}
 	return nil
@@ -80,11 +113,15 @@ func (p *RedisPool) Forget(ctx context.Context, epoch, floor int64) error {
 // then Redis forgets. A crash at any point leaves the rest to the next Sweep, of any
 // process, and the ledger can be told twice.
 func (p *RedisPool) Sweep(ctx context.Context) (abandoned int64, err error) {
+	if err := p.doom(ctx); err != nil {
+		return 0, fmt.Errorf("look for dead holders: %w", err)
+	}
 	for {
-		field, codes, err := p.doomed(ctx)
-		if err != nil || field == "" {
+		entry, err := p.run(ctx, p.scripts.doomed).StringSlice()
+		if err != nil || len(entry) == 0 {
 			return abandoned, err
 		}
+		field, codes := entry[0], strings.Split(entry[1], " ")
 		reason, _, _ := strings.Cut(field, "/")
 		if err := p.abandon(ctx, codes, reason); err != nil {
 			return abandoned, fmt.Errorf("write off batch %s: %w", field, err)
@@ -99,16 +136,28 @@ func (p *RedisPool) Sweep(ctx context.Context) (abandoned int64, err error) {
 	}
 }
 
-// doomed gives some codes that are to be abandoned, or an empty field if there are none.
-func (p *RedisPool) doomed(ctx context.Context) (field string, codes []string, err error) {
-	reply, err := p.run(ctx, p.scripts.doom, int64(HolderTimeout.Seconds()), ReasonCrash).StringSlice()
+// doom takes away what the dead have on record. The ledger is asked after the pool: who
+// has something here was known there before, so whoever is not is dead.
+func (p *RedisPool) doom(ctx context.Context) error {
+	fields, err := p.run(ctx, p.scripts.holders).StringSlice()
 	if err != nil {
-		return "", nil, fmt.Errorf("look for dead holders: %w", err)
+		return err
 	}
-	if len(reply) == 0 {
-		return "", nil, nil
+	alive, err := p.cfg.Ledger.Holders(ctx)
+	if err != nil {
+		return err
 	}
-	return reply[0], strings.Split(reply[1], " "), nil
+	args := []any{ReasonCrash}
+	for _, field := range fields {
+		holder, _, _ := strings.Cut(field, "/")
+		if !slices.Contains(alive, holder) && !slices.Contains(args, any(holder)) {
+			args = append(args, holder)
+		}
+	}
+	if len(args) == 1 {
+		return nil
+	}
+	return p.run(ctx, p.scripts.doom, args...).Err()
 }
 
 func (p *RedisPool) abandon(ctx context.Context, codes []string, reason string) error {

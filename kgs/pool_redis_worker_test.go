@@ -94,15 +94,6 @@ func TestRedisPoolFencesThawedWorker(t *testing.T) {
 	}
 }
 
-// expire makes holder look as if it had not been seen for an hour.
-func expire(t *testing.T, p *RedisPool, holder string) {
-	t.Helper()
-	const script = `return redis.call('ZADD', KEYS[1], 'XX', redis.call('TIME')[1] - 3600, ARGV[1])`
-	if err := p.client.Eval(t.Context(), script, []string{p.keys[4]}, holder).Err(); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestRedisPoolSweep(t *testing.T) {
 	t.Parallel()
 	dead, _ := newOpenPool(t)
@@ -112,7 +103,7 @@ func TestRedisPoolSweep(t *testing.T) {
 	if n, err := p.Sweep(t.Context()); n != 0 || err != nil {
 		t.Fatalf("Sweep = %d, %v while all holders live", n, err)
 	}
-	expire(t, p, "holder")
+	book.alive = []string{"worker"}
 	book.err = errors.New("the ledger is away")
 	if _, err := p.Sweep(t.Context()); !errors.Is(err, book.err) {
 		t.Errorf("Sweep: %v, want the ledger's error", err)
@@ -148,11 +139,20 @@ func TestRedisPoolOpen(t *testing.T) {
 	if status, err := p.Status(t.Context()); status.Keys != 20 || status.Epoch != 1 || err != nil {
 		t.Errorf("opened again for its own epoch: %+v, %v", status, err)
 	}
-	if err := p.Open(t.Context(), 2, "another run"); !errors.Is(err, ErrNoEpoch) {
+	seen, err := p.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := seen
+	other.RunID = "another run"
+	if err := p.Open(t.Context(), 2, other); !errors.Is(err, ErrNoEpoch) {
 		t.Errorf("Open for another run of the data: %v, want ErrNoEpoch", err)
 	}
 	openEpoch(t, p, 3)
 	openEpoch(t, p, 2) // late
+	if err := p.Open(t.Context(), 4, seen); !errors.Is(err, ErrNoEpoch) {
+		t.Errorf("Open in the place of a pool that is gone: %v, want ErrNoEpoch", err)
+	}
 	if status, err := p.Status(t.Context()); status.Keys != 0 || status.Epoch != 3 || err != nil {
 		t.Errorf("opened for epoch 3: %+v, %v", status, err)
 	}

@@ -44,8 +44,8 @@ var _ Shipper = (*RedisShipper)(nil)
 // NewRedisShipper makes a shipper with nothing under way; it calls nobody.
 func NewRedisShipper(cfg RedisShipperConfig) *RedisShipper { return &RedisShipper{cfg: cfg} }
 
-// Size is how many keys the pool holds. A pool that lost its state, or is of an
-// older epoch than the ledger, is opened first and then empty.
+// Size is how many keys the pool holds. A pool that lost its state, or is of another
+// epoch than the ledger's, is opened first and then empty.
 func (s *RedisShipper) Size(ctx context.Context) (int64, error) {
 	if err := s.renew(ctx); err != nil {
 		return 0, err
@@ -57,41 +57,43 @@ func (s *RedisShipper) Size(ctx context.Context) (int64, error) {
 	status, err := s.cfg.Pool.Status(ctx)
 	switch {
 	case errors.Is(err, ErrNoEpoch):
-		return 0, s.openEpoch(ctx, epoch.Number, status.RunID)
+		return 0, s.openEpoch(ctx, epoch.Number, status)
 	case err != nil:
 		return 0, err
 	case status.Epoch < epoch.Number && epoch.Pool == status.RunID:
 		// Whoever opened the epoch has yet to tell the pool, or crashed before it could.
-		return 0, s.cfg.Pool.Open(ctx, epoch.Number, status.RunID)
+		return 0, s.cfg.Pool.Open(ctx, epoch.Number, status)
 	case status.Epoch < epoch.Number:
-		return 0, s.openEpoch(ctx, epoch.Number, status.RunID)
-	case status.Epoch > epoch.Number:
-		err = s.mustKnow(ctx, status.Epoch)
-	}
-	if err != nil {
-		return 0, err
+		return 0, s.openEpoch(ctx, epoch.Number, status)
+	case status.Epoch > epoch.Number || status.Reach.Range > epoch.LastRange:
+		if behind, err := s.behind(ctx, status); err != nil || behind {
+			return 0, err
+		}
 	}
 	s.size = status.Keys
 	return status.Keys, nil
 }
 
-// mustKnow fails when the ledger, asked after the pool, still knows of no such epoch:
-// to ship then could give out numbers a second time.
-func (s *RedisShipper) mustKnow(ctx context.Context, pool int64) error {
+// behind tells whether the ledger, asked after the pool, still has not come as far as the
+// pool: its database was restored from an older state, and to ship then would give out
+// numbers a second time. It begins a new epoch, for which the ledger jumps ahead.
+func (s *RedisShipper) behind(ctx context.Context, pool PoolStatus) (bool, error) {
 	epoch, err := s.cfg.Ledger.Epoch(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
-	if epoch.Number < pool {
-		return fmt.Errorf("the pool is of epoch %d and the ledger only knows of %d: was the ledger's database restored from an older state?",
-			pool, epoch.Number)
+	if pool.Epoch <= epoch.Number && pool.Reach.Range <= epoch.LastRange || failpoint.Without("jump") {
+		return false, nil // the first answer was older than the pool's
 	}
-	return nil
+	s.cfg.Logger.Warn("the ledger is behind the pool: its database must have come back from an older state",
+		slog.Int64("ledger_epoch", epoch.Number), slog.Int64("pool_epoch", pool.Epoch),
+		slog.Int64("ledger_range", epoch.LastRange), slog.Int64("pool_range", pool.Reach.Range))
+	return true, s.openEpoch(ctx, max(pool.Epoch, epoch.Number), pool)
 }
 
-// renew says that this worker is alive, a few times per HolderTimeout.
+// renew says that this worker is alive, once a beatInterval.
 func (s *RedisShipper) renew(ctx context.Context) error {
-	if time.Since(s.renewed) < HolderTimeout/6 {
+	if time.Since(s.renewed) < beatInterval {
 		return nil
 	}
 	s.renewed = time.Now()
@@ -100,11 +102,11 @@ func (s *RedisShipper) renew(ctx context.Context) error {
 
 // openEpoch writes off what the pool held and opens it empty, for the epoch that
 // follows the epoch after. Only the worker that opened the epoch tells the pool at
-// once: by now the pool may have been opened for it, filled, and lost again. A crash
-// after the ledger began the epoch leaves a pool that has none or an older one, for
-// the next look to find.
-func (s *RedisShipper) openEpoch(ctx context.Context, after int64, run string) error {
-	epoch, opened, err := s.cfg.Ledger.OpenEpoch(ctx, after, run)
+// once, and only as long as the pool is what it was: by now it may have been opened for
+// the epoch, filled, and lost again. A crash after the ledger began the epoch leaves a
+// pool that has none or an older one, for the next look to find.
+func (s *RedisShipper) openEpoch(ctx context.Context, after int64, seen PoolStatus) error {
+	epoch, opened, err := s.cfg.Ledger.OpenEpoch(ctx, after, seen.RunID, seen.Reach)
 	if err != nil {
 		return err
 	}
@@ -114,7 +116,8 @@ func (s *RedisShipper) openEpoch(ctx context.Context, after int64, run string) e
 	s.cfg.Metrics.abandoned(ReasonEpoch, s.size)
 	s.cfg.Logger.Info("the pool begins a new epoch", slog.Int64("epoch", epoch), slog.Int64("keys_last_seen", s.size))
 	s.current, s.size = nil, 0 // written off together with the old epoch
-	return s.cfg.Pool.Open(ctx, epoch, run)
+	failpoint.At("epoch:opened")
+	return s.cfg.Pool.Open(ctx, epoch, seen)
 }
 
 // Ship finishes the range under way, or reserves one of up to n numbers, and pushes

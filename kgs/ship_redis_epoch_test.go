@@ -17,12 +17,12 @@ func TestShipperOpensPoolThatIsBehind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := d.OpenEpoch(t.Context(), 1, status.RunID); err != nil { // and crashes
+	if _, _, err := d.OpenEpoch(t.Context(), 1, status.RunID, Reach{}); err != nil { // and crashes
 		t.Fatal(err)
 	}
 	d.wantSize(s, 0)
 	d.wantEpoch(s, 2)
-	if _, _, err := d.OpenEpoch(t.Context(), 2, "another run"); err != nil {
+	if _, _, err := d.OpenEpoch(t.Context(), 2, "another run", Reach{}); err != nil {
 		t.Fatal(err)
 	}
 	d.wantSize(s, 0)
@@ -50,21 +50,39 @@ func TestShipperAfterFlush(t *testing.T) {
 	}
 }
 
-func TestShipperRefusesPoolThatIsAhead(t *testing.T) {
+// TestShipperBehindItsPool restores the ledger behind everybody's back: the pool is of an
+// epoch, or has ranges, that the ledger does not know of.
+func TestShipperBehindItsPool(t *testing.T) {
 	t.Parallel()
-	d := newDock(t)
-	s := d.open("a")
-	openEpoch(t, s.cfg.Pool, 2)
-	for range 2 {
-		if _, err := s.Size(t.Context()); err == nil {
-			t.Error("a pool of an epoch that the ledger does not know of passed")
-		}
-	}
-	if n, err := s.Ship(t.Context(), 10); n != 0 || !errors.Is(err, ErrFenced) {
-		t.Errorf("Ship = %d, %v, want ErrFenced", n, err)
-	}
-	if status, err := s.cfg.Pool.Status(t.Context()); status.Keys != 0 || err != nil {
-		t.Errorf("the pool is %+v, %v, want it empty", status, err)
+	for name, restore := range map[string]string{
+		"by ranges":           `UPDATE kgs_ledger SET last_range = 1`,
+		"by an epoch":         `UPDATE kgs_ledger SET last_range = 3, epoch = 0`,
+		"by ranges and epoch": `UPDATE kgs_ledger SET last_range = 0, epoch = 0`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDock(t)
+			s := d.open("a")
+			for range 3 {
+				d.ship(s, 100, 100)
+			}
+			d.exec(t, restore)
+			d.exec(t, `UPDATE kgs_spaces SET next = 100 WHERE length = 6`)
+			d.exec(t, `DELETE FROM kgs_epochs WHERE epoch > (SELECT epoch FROM kgs_ledger)`)
+			// Another process, which does not remember how far the ledger was.
+			d.Ledger.reached.Reach = Reach{}
+			s = d.shipper("b")
+			d.wantSize(s, 0)
+			d.ship(s, 10, 10)
+			d.wantSize(s, 10)
+			got, err := d.space.Runs(drain(t, s.cfg.Pool, 100))
+			if err != nil || len(got) != 1 || got[0].Lo < 300+jumpMargin || got[0].Len() != 10 {
+				t.Errorf("the pool held %v (%v), want only numbers far beyond 300", got, err)
+			}
+			d.want(t, BookedRange{
+				Range: Range{Run: Run{6, 100, 300 + jumpMargin}}, State: RangeAbandoned, Reason: ReasonRollback,
+			})
+		})
 	}
 }
 
@@ -81,16 +99,47 @@ func TestShipperMeetsNewEpoch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	lost, err := s.cfg.Pool.Status(t.Context())
+	if !errors.Is(err, ErrNoEpoch) {
+		t.Fatal(err)
+	}
 	d.wantSize(other, 0)
 	d.ship(other, 10, 10)
-	if err := s.mustKnow(t.Context(), epoch.Number+1); err != nil {
+	if behind, err := s.behind(t.Context(), PoolStatus{Epoch: epoch.Number + 1}); behind || err != nil {
 		t.Errorf("the ledger is accused: %v", err)
 	}
-	if err := s.openEpoch(t.Context(), epoch.Number, epoch.Pool); !errors.Is(err, ErrNoEpoch) {
+	if err := s.openEpoch(t.Context(), epoch.Number, lost); !errors.Is(err, ErrNoEpoch) {
 		t.Errorf("a late openEpoch: %v, want ErrNoEpoch", err)
 	}
 	d.wantSize(s, 10)
 	d.wantEpoch(s, 2)
+}
+
+// TestShipperOpensLate stalls between the ledger's new epoch and the pool's, while others
+// go on to the next one and Redis is flushed once more: what it then opens is of use to
+// nobody. The worst is a stall in which another worker opens the pool for the same epoch.
+func TestShipperOpensLate(t *testing.T) {
+	t.Parallel()
+	d := newDock(t)
+	stalled, other := d.open("stalled"), d.open("other")
+	seen, err := stalled.cfg.Pool.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	epoch, _, err := d.OpenEpoch(t.Context(), 1, seen.RunID, Reach{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.wantSize(other, 0) // it opens the pool, as the ledger's epoch is of this run
+	d.ship(other, 10, 10)
+	if err := d.client.FlushDB(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := stalled.cfg.Pool.Open(t.Context(), epoch, seen); !errors.Is(err, ErrNoEpoch) {
+		t.Errorf("the pool was opened for epoch %d a second time: %v", epoch, err)
+	}
+	d.wantSize(other, 0)
+	d.wantEpoch(other, 3)
 }
 
 func TestShippersOpenOneEpoch(t *testing.T) {
@@ -110,9 +159,13 @@ func TestShippersOpenOneEpoch(t *testing.T) {
 	if err := d.client.FlushDB(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
+	seen, err := first.cfg.Pool.Status(t.Context())
+	if !errors.Is(err, ErrNoEpoch) {
+		t.Fatal(err)
+	}
 	// All have seen the same epoch of the ledger, and the pool lost.
 	lost := inParallel(t, func(i int) (float64, error) {
-		err := shippers[i].openEpoch(t.Context(), epoch.Number, epoch.Pool)
+		err := shippers[i].openEpoch(t.Context(), epoch.Number, seen)
 		if errors.Is(err, ErrNoEpoch) {
 			err = nil // another one was faster
 		}

@@ -141,7 +141,7 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 			if !errors.Is(err, migrations.ErrNewerSchema) {
 				t.Fatalf("%s on a newer schema: %v", name, err)
 			}
-			for _, word := range []string{"4711", "up to 1", "upgrade"} {
+			for _, word := range []string{"4711", "up to 2", "upgrade"} {
 				if !strings.Contains(err.Error(), word) {
 					t.Errorf("%s: the error %q does not say %q", name, err, word)
 				}

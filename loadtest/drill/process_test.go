@@ -4,6 +4,7 @@ package drill
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -85,6 +87,12 @@ func (p *process) exit(limit time.Duration) int {
 		p.t.Fatalf("%s does not end within %v; it said:\n%s", p.cmd.Path, limit, p.tail())
 	}
 	return p.cmd.ProcessState.ExitCode()
+}
+
+// stopped says that SIGSTOP has taken effect (proc(5): state T).
+func (p *process) stopped() bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	return err == nil && strings.Contains(string(stat), ") T ")
 }
 
 func (p *process) ended() bool {

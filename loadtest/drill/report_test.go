@@ -19,9 +19,9 @@ import (
 // result is what a run of a row came to. The traffic, the judge and the audit fill it.
 type result struct {
 	injected  int               // how often the fault was
-	judged    loadtest.Figures  // of the entries that were judged
+	judged    loadtest.Figures  // of the creations that were judged
 	findings  loadtest.Findings // of the judge
-	created   loadtest.Figures  // by all the traffic of the row; the slowest in Latency.Max
+	slowest   time.Duration     // of all creations
 	abandoned map[string]int64  // by reason, as the last audit says
 	notes     []string
 }
@@ -40,15 +40,11 @@ func (d *drill) note(format string, args ...any) {
 	d.result.notes = append(d.result.notes, fmt.Sprintf(format, args...))
 }
 
-// created adds what some traffic met.
-func (d *drill) created(f loadtest.Figures) {
+// waited enters the latencies that some traffic met.
+func (d *drill) waited(l loadtest.Latency) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	sum := &d.result.created
-	sum.Sent += f.Sent
-	sum.Acknowledged += f.Acknowledged
-	sum.Unsent += f.Unsent
-	sum.Latency.Max = max(sum.Latency.Max, f.Latency.Max)
+	d.result.slowest = max(d.result.slowest, l.Max)
 }
 
 // judged enters a verdict; where there are several, the fullest and the worst count.
@@ -146,8 +142,8 @@ func (l *line) cells() []string {
 	return []string{
 		l.row.n, l.row.fault, fmt.Sprint(r.injected), n(r.judged.Acknowledged),
 		n(r.findings.Twice), n(r.findings.Lost), n(r.findings.Wrong), reasons(r.abandoned),
-		fmt.Sprintf("%.2f %%", availability(r.created)),
-		fmt.Sprintf("%d ms", r.created.Latency.Max.Milliseconds()),
+		fmt.Sprintf("%.2f %%", availability(r.judged)),
+		fmt.Sprintf("%d ms", r.slowest.Milliseconds()),
 		fmt.Sprintf("%.0f s", l.took.Seconds()), l.words(),
 	}
 }

@@ -65,7 +65,7 @@ func (r *rollback) takeOne() {
 	batch := fmt.Sprint(r.taken / 2)
 	s := newServer(r.d, r.settings("KGS_WORKER=false", "KGS_BATCH_MIN="+batch, "KGS_BATCH_MAX="+batch)...)
 	s.start()
-	await(r.d, patient, "the keys are taken", func() bool { return s.status().Local >= int64(r.taken) })
+	await(r.d, patient, "the keys are taken", func() bool { return s.status().local() >= int64(r.taken) })
 	load := newTraffic(r.d, s)
 	load.start(250)
 	r.servers, r.loads = append(r.servers, s), append(r.loads, load)
@@ -96,7 +96,7 @@ func (r *rollback) judge(back time.Time, epoch int64) {
 	var conflicts float64
 	for i, s := range r.servers {
 		r.loads[i].stop()
-		conflicts += s.metric("kgs_key_conflicts_total")
+		conflicts += s.metric(`kgs_key_conflicts_total{source="pool"}`)
 	}
 	r.d.note("%v conflicts", conflicts)
 	if most := len(r.servers) * r.taken; conflicts > float64(most) {

@@ -56,7 +56,7 @@ func pushReplyLost(d *drill) {
 	load.stop()
 	happened(d, proxy.lost(), "reply to a push lost")
 
-	if twice := server.metric("kgs_key_conflicts_total"); twice > 0 {
+	if twice := server.metric(`kgs_key_conflicts_total{source="pool"}`); twice > 0 {
 		d.Errorf("%v keys were handed out although they were linked", twice)
 	}
 	end(d, postgresCensus(postgres.URL), []*service{server}, load)

@@ -3,11 +3,14 @@
 package drill
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -124,8 +127,8 @@ func (s *service) get(path string) (*http.Response, error) {
 type status struct {
 	State    string `json:"state"`
 	Pool     *int64 `json:"pool_keys"`
+	Local    *int64 `json:"local_keys"`
 	Capacity *int64 `json:"capacity_keys"`
-	Local    int64  `json:"local_keys"`
 	Breaker  string `json:"breaker"`
 	Epoch    *int64 `json:"epoch"`
 }
@@ -142,6 +145,35 @@ func (s *service) status() status {
 		s.d.Fatalf("GET /status: %v", err)
 	}
 	return got
+}
+
+// shipped is how many keys the program pushed since its start, as its metrics say.
+func (s *service) shipped() float64 { return s.metric("kgs_keys_generated_total") }
+
+// metric is the value of a metric, named with its labels, 0 while the program does not answer.
+func (s *service) metric(name string) (value float64) {
+	s.d.Helper()
+	res, err := s.get("/metrics")
+	if err != nil {
+		return 0
+	}
+	defer res.Body.Close()
+	for lines := bufio.NewScanner(res.Body); lines.Scan(); {
+		if text, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
+			if value, err = strconv.ParseFloat(text, 64); err != nil {
+				s.d.Fatal(err)
+			}
+		}
+	}
+	return value
+}
+
+// local is how many keys are in the local batch.
+func (st status) local() int64 {
+	if st.Local == nil {
+		return 0
+	}
+	return *st.Local
 }
 
 // full says that the pool is filled: the refill begins below nine tenths.
@@ -163,6 +195,7 @@ type accounts struct {
 	Reserved  int64            `json:"reserved"`
 	InPool    int64            `json:"in_pool"`
 	InBatches int64            `json:"in_batches"`
+	Shipping  int64            `json:"shipping"`
 	Linked    int64            `json:"linked"`
 	Abandoned map[string]int64 `json:"abandoned"`
 }

@@ -43,13 +43,16 @@ func newTraffic(d *drill, s *service) *traffic {
 }
 
 // start begins to make links at a rate per second, until stop.
-func (tr *traffic) start(rate float64) {
+func (tr *traffic) start(rate float64) { tr.resume(rate, loadtest.NewRecorder()) }
+
+// resume is start with a recorder that goes on from an earlier load.
+func (tr *traffic) resume(rate float64, recorder *loadtest.Recorder) {
 	ctx, cancel := context.WithCancel(tr.d.Context())
-	tr.cancel, tr.done, tr.recorder = cancel, make(chan error, 1), loadtest.NewRecorder()
-	go func() { tr.done <- tr.load.Run(ctx, loadtest.Schedule{Rate: rate}, tr.recorder) }()
+	tr.cancel, tr.done, tr.recorder = cancel, make(chan error, 1), recorder
+	go func() { tr.done <- tr.load.Run(ctx, loadtest.Schedule{Rate: rate}, recorder) }()
 }
 
-// stop ends the load, waits for its last answer, and returns what happened since start.
+// stop ends the load, waits for its last answer, and returns what its recorder has.
 func (tr *traffic) stop() loadtest.Figures {
 	tr.d.Helper()
 	tr.cancel()
@@ -58,7 +61,7 @@ func (tr *traffic) stop() loadtest.Figures {
 		tr.d.Fatal(err)
 	}
 	figures := tr.recorder.Figures()
-	tr.d.created(figures)
+	tr.d.waited(figures.Latency)
 	return figures
 }
 

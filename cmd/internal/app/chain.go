@@ -47,7 +47,11 @@ func keySourceNames() []string {
 }
 
 // openChain opens the supply that s.KeySource names, with its worker and its watch.
-func (c *core) openChain(s ServeSettings, fail func(error)) (*chain, error) {
+func (c *core) openChain(ctx context.Context, s ServeSettings, fail func(error)) (*chain, error) {
+	// Who takes keys and is not known to the ledger counts as dead.
+	if err := c.ledger.Renew(ctx, c.holder); err != nil {
+		return nil, err
+	}
 	ch := &chain{core: c, settings: s, fail: fail, counters: newLedgerWatch(c), started: time.Now()}
 	c.life.onStop("ledger holder", func(ctx context.Context) error { return c.ledger.Release(ctx, c.holder) })
 	c.life.background("ledger watch", fail, ch.counters.run)

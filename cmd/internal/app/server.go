@@ -33,7 +33,7 @@ func StartServer(ctx context.Context, s ServeSettings, log *slog.Logger) (_ *Pro
 	if err := c.openLedger(ctx); err != nil {
 		return nil, err
 	}
-	chain, err := c.openChain(s, p.fail)
+	chain, err := c.openChain(ctx, s, p.fail)
 	if err != nil {
 		return nil, err
 	}

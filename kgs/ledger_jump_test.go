@@ -1,0 +1,56 @@
+package kgs
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestLedgerJumps has the database come back from an older state, told by the name of its
+// history, or by what this process has seen of it before.
+func TestLedgerJumps(t *testing.T) {
+	onOpenLedgers(t, func(t *testing.T, l books) {
+		for _, comeBack := range []func(){
+			func() { l.exec(t, `UPDATE kgs_ledger SET history = 'of another server'`) },
+			func() { l.exec(t, `UPDATE kgs_ledger SET last_range = 0`) },
+		} {
+			l.exec(t, `DELETE FROM kgs_ranges`)
+			l.exec(t, `UPDATE kgs_spaces SET next = 100 WHERE length = 3`)
+			l.reached.Reach.Next = nil
+			l.reserve(t, "a", RangeBatch, 50)      // [100, 150)
+			l.reserve(t, "a", RangeReserved, 1000) // [150, 1150), which the lost state did not have
+			l.exec(t, `DELETE FROM kgs_ranges WHERE state = 'reserved'`)
+			l.exec(t, `UPDATE kgs_spaces SET next = 150 WHERE length = 3`)
+			comeBack()
+			to := 1150 + Size(3)/jumpPart
+			if r := l.reserve(t, "b", RangeBatch, 10); r.Lo != to {
+				t.Errorf("reserved %+v, want it to begin at %d", r.Run, to)
+			}
+			l.want(t, lostRow(100, to, ReasonRollback), row(to, to+10, RangeBatch, "b"))
+			if r := l.reserve(t, "b", RangeBatch, 10); r.Lo != to+10 {
+				t.Errorf("it jumped again: %+v", r.Run)
+			}
+		}
+	})
+}
+
+func TestLedgerJumpsIntoTheNextLength(t *testing.T) {
+	onOpenLedgers(t, func(t *testing.T, l books) {
+		size := Size(3)
+		l.exec(t, `UPDATE kgs_spaces SET next = $1 WHERE length = 3`, size-100)
+		l.exec(t, `UPDATE kgs_ledger SET history = 'of another server', epoch = 7`)
+		r := l.reserve(t, "a", RangeShipping, 10)
+		lo := Size(4) / jumpPart
+		want := Range{Run{4, lo, lo + 10}, r.ID, 8}
+		if diff := cmp.Diff(want, r); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+		all, err := l.Books(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(all.Boundaries); n != 8 || all.Epoch.Pool != "" {
+			t.Errorf("%d boundaries of epoch %+v", n, all.Epoch)
+		}
+	})
+}

@@ -1,0 +1,141 @@
+//go:build drill
+
+package drill
+
+import (
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"keypool/internal/testenv"
+)
+
+// Eight workers walk whole spaces to their ends and go on to the next length, being
+// killed at random, while links are made. At full scale it is the spaces of 3 and of
+// 4 characters, which all fit into the pool.
+func walkToTheEnd(d *drill) {
+	lengths, capacity, batch := []int{3}, "300000", "20000"
+	if d.scale >= 1 {
+		lengths, capacity, batch = []int{3, 4}, "16000000", "1000000"
+	}
+	postgres := testenv.StartPostgres(d, "max_connections=200")
+	redis := testenv.StartRedis(d, "--appendonly", "no") // it is not killed here
+	settings := []string{
+		"DATABASE_URL=" + postgres.URL, "REDIS_URL=" + redis.URL, "CODE_LENGTH=3", "KGS_POOL_CAPACITY=" + capacity,
+		"KGS_BATCH_MAX=1000000", "FALLBACK=none",
+	}
+	server := newServer(d, append(settings, "KGS_WORKER=false")...)
+	server.start()
+	workers := make([]*service, 8)
+	for i := range workers {
+		workers[i] = newWorker(d, settings...)
+		workers[i].launch()
+	}
+	load := newTraffic(d, server)
+	load.start(100)
+	for range max(16, d.times(60)) {
+		pass(d, rand.N(300*time.Millisecond))
+		victim := workers[rand.N(len(workers))]
+		victim.kill()
+		d.struck(1)
+		victim.launch()
+	}
+	// The ranges of the dead are adopted when there is room: the server takes some.
+	hungry := newServer(d, append(settings, "KGS_WORKER=false", "KGS_BATCH_MIN="+batch)...)
+	await(d, 2*patient, "the pool is full and nothing is under way", func() bool {
+		hungry.start()
+		hungry.stop()
+		return server.status().full() && server.audit().Shipping == 0
+	})
+	load.stop()
+	for _, w := range workers {
+		w.stop()
+	}
+	server.restart()
+	judge(d, server, postgresCensus(postgres.URL), load)
+	server.stop()
+	if got := server.audit(); len(got.Abandoned) > 0 {
+		d.Errorf("no server was killed, and yet keys were abandoned: %v", got.Abandoned)
+	}
+	met := newWalk()
+	met.pool(d, redis)
+	met.links(d, postgres)
+	for _, length := range lengths {
+		met.wantAll(d, length)
+	}
+	if met.codes[lengths[len(lengths)-1]+1] == nil {
+		d.Errorf("no code is longer than %d: the next length did not take over", lengths[len(lengths)-1])
+	}
+}
+
+// walk counts how often each code was met in the pool or as a link, without any idea of
+// the order in which they come.
+type walk struct {
+	codes [11][]uint8 // by length and value
+}
+
+func newWalk() *walk { return &walk{} }
+
+const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+func (w *walk) meet(code string) {
+	size, value := 1, 0
+	for _, c := range code {
+		size, value = 62*size, 62*value+strings.IndexRune(digits, c)
+	}
+	if len(code) > 4 {
+		size, value = 1, 0 // these are too many, and not all there: one is enough to see
+	}
+	if w.codes[len(code)] == nil {
+		w.codes[len(code)] = make([]uint8, size)
+	}
+	if n := &w.codes[len(code)][value]; *n < 255 {
+		*n++
+	}
+}
+
+// pool reads the list in Redis, which the drill has to know for this.
+func (w *walk) pool(d *drill, redis *testenv.Server) {
+	d.Helper()
+	client := redisClient(d, redis.Addr)
+	const chunk = 50_000
+	for from := int64(0); ; from += chunk {
+		codes, err := client.LRange(d.Context(), "keypool:{default}:keys", from, from+chunk-1).Result()
+		if err != nil {
+			d.Fatal(err)
+		}
+		for _, code := range codes {
+			w.meet(code)
+		}
+		if len(codes) < chunk {
+			return
+		}
+	}
+}
+
+func (w *walk) links(d *drill, postgres *testenv.Server) {
+	d.Helper()
+	err := postgresCensus(postgres.URL)(d.Context(), func(code, _ string) { w.meet(code) })
+	if err != nil {
+		d.Fatal(err)
+	}
+}
+
+// wantAll fails unless every code of a length was met exactly once.
+func (w *walk) wantAll(d *drill, length int) {
+	d.Helper()
+	var missing, twice int
+	for _, n := range w.codes[length] {
+		switch {
+		case n == 0:
+			missing++
+		case n > 1:
+			twice++
+		}
+	}
+	d.note("each of the %d codes of %d characters once", len(w.codes[length]), length)
+	if missing > 0 || twice > 0 {
+		d.Errorf("of the %d codes of %d characters %d are nowhere and %d there twice",
+			len(w.codes[length]), length, missing, twice)
+	}
+}
