@@ -2,6 +2,7 @@ package kgs
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -15,14 +16,17 @@ const (
 	StateFilling State = "filling" // not yet full in this epoch, and getting there
 	StateOK      State = "ok"
 	StateRestart State = "restart" // so low that the worker is restarted
-	StatePage    State = "page"    // so low that a human is needed
+	StatePage    State = "page"    // so low that a human is needed, or not safe
 )
+
+// Alarm reports that the state is one in which something has to be done.
+func (s State) Alarm() bool { return s == StateRestart || s == StatePage }
 
 const (
 	lookInterval    = time.Second
-	stillAfter      = 10 * time.Second // a filling that does not grow, or a pool unseen, for so long is in trouble
 	firstRestartGap = 10 * time.Second // between two restarts of the worker, doubling
 	maxRestartGap   = 5 * time.Minute
+	vainRestarts    = 3 // in a row, before the whole process is given up
 )
 
 // DeadManConfig is what a dead man's switch is made of.
@@ -31,7 +35,9 @@ type DeadManConfig struct {
 	RestartBelow int64 // keys
 	PageBelow    int64 // keys
 	Look         func(context.Context) (PoolStatus, error)
-	Restart      func() // puts a new worker in place; nil where this process has none
+	Restart      func()          // puts a new worker in place; nil where this process has none
+	GiveUp       func(error)     // ends a process whose restarts of the worker are in vain; nil: they go on
+	Changed      func(Judgement) // is told of each new state, in order; must not block; nil for nobody
 	Logger       *slog.Logger
 	Metrics      *Metrics
 }
@@ -39,17 +45,25 @@ type DeadManConfig struct {
 // DeadMan watches the size of the pool, not the health of the worker: a worker can
 // be alive and yet not reach Redis, fail every push, or spin. It allows a pool to be
 // low while it fills for the first time in an epoch, as long as it grows; a pool
-// that it cannot see for a while counts as empty.
+// that it cannot see for a while counts as empty. It watches time too: a pool that
+// nothing reaches is in trouble when it is about to be used up, however full it is.
 type DeadMan struct {
 	cfg DeadManConfig
 
-	mu        sync.Mutex
-	last      Judgement
+	mu    sync.Mutex
+	last  Judgement
+	level State // by keys and time alone
+
+	seenAt    time.Time // when the pool was last seen
 	peak      int64     // the most keys seen while filling
 	grewAt    time.Time // when the filling last made progress
-	seenAt    time.Time // when the pool was last seen
+	supply    int64     // keys that ever reached the pool in this epoch: those in it and those taken
+	arrivedAt time.Time // when the supply last grew, or the pool needed nothing
+	taken     Meter     // of keys that all servers take
+
 	restartAt time.Time // not before then is the worker restarted again
 	gap       time.Duration
+	vain      int // restarts since a key last reached the pool
 }
 
 // Judgement is what the switch last saw, and made of it.
@@ -57,15 +71,30 @@ type Judgement struct {
 	State State
 	Since time.Time // when it became that
 	Pool  PoolStatus
-	Known bool // whether Pool is the present one, not an earlier
+	Known bool    // whether Pool is the present one, not an earlier
+	Rate  float64 // keys per second that all servers together take from the pool
+}
+
+// Runway is for how many seconds the pool lasts at the present rate if nothing more
+// reaches it. It is not known while nobody takes any, or the pool cannot be seen.
+func (j Judgement) Runway() (seconds float64, known bool) {
+	switch {
+	case !j.Known:
+		return 0, false
+	case j.Pool.Keys == 0:
+		return 0, true // who finds it empty takes nothing, so there is no rate
+	case j.Rate < 0.01:
+		return 0, false
+	}
+	return float64(j.Pool.Keys) / j.Rate, true
 }
 
 // NewDeadMan makes a switch that is filling since now; Run watches.
 func NewDeadMan(cfg DeadManConfig) *DeadMan {
 	now := time.Now()
 	return &DeadMan{
-		cfg: cfg, last: Judgement{State: StateFilling, Since: now},
-		grewAt: now, seenAt: now, gap: firstRestartGap,
+		cfg: cfg, last: Judgement{State: StateFilling, Since: now}, level: StateFilling,
+		seenAt: now, grewAt: now, arrivedAt: now, taken: NewMeter(takenWindow), gap: firstRestartGap,
 	}
 }
 
@@ -94,72 +123,33 @@ func (d *DeadMan) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lookInterval)
 	defer cancel()
 	pool, err := d.cfg.Look(ctx)
-	if restart := d.observe(time.Now(), pool, err == nil); restart && d.cfg.Restart != nil {
+	before := d.Judgement().State
+	due := d.observe(time.Now(), pool, err == nil)
+	after := d.Judgement()
+	if after.State != before && d.cfg.Changed != nil {
+		d.cfg.Changed(after)
+	}
+	d.act(due, after.Pool.Keys)
+}
+
+// remedy is what a look may call for.
+type remedy int
+
+const (
+	doNothing remedy = iota
+	doRestart        // the worker
+	doGiveUp         // this process
+)
+
+func (d *DeadMan) act(due remedy, keys int64) {
+	switch {
+	case due == doNothing || d.cfg.Restart == nil:
+	case due == doGiveUp && d.cfg.GiveUp != nil:
+		d.cfg.GiveUp(fmt.Errorf("dead man's switch: after %d restarts of the worker no key has reached the pool, "+
+			"which held %d when it was last seen; this process ends to be started anew", vainRestarts, keys))
+	default:
 		d.cfg.Metrics.restarts.Inc()
-		d.cfg.Logger.Warn("restarting the refill worker", slog.Int64("pool_keys", pool.Keys))
+		d.cfg.Logger.Warn("restarting the refill worker", slog.Int64("pool_keys", keys))
 		d.cfg.Restart()
 	}
-}
-
-// observe takes one look into account and tells whether the worker is to be restarted.
-func (d *DeadMan) observe(now time.Time, pool PoolStatus, known bool) (restart bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.last.Known = known
-	if known {
-		if pool.Epoch != d.last.Pool.Epoch {
-			d.enter(StateFilling, now) // another pool, which has never been full
-			d.peak, d.grewAt = 0, now
-		}
-		d.seenAt, d.last.Pool = now, pool
-	}
-	if known || now.Sub(d.seenAt) >= stillAfter {
-		d.enter(d.judge(now, pool.Keys), now)
-	}
-	return d.restartDue(now)
-}
-
-// judge is the state of a pool that holds keys; of one that cannot be seen, none.
-func (d *DeadMan) judge(now time.Time, keys int64) State {
-	if d.last.State == StateFilling {
-		if keys > d.peak {
-			d.peak, d.grewAt = keys, now
-		}
-		if keys < LowWater(d.cfg.Capacity) && now.Sub(d.grewAt) < stillAfter {
-			return StateFilling
-		}
-	}
-	switch {
-	case keys < d.cfg.PageBelow:
-		return StatePage
-	case keys < d.cfg.RestartBelow:
-		return StateRestart
-	}
-	return StateOK
-}
-
-func (d *DeadMan) enter(next State, now time.Time) {
-	if next == d.last.State {
-		return
-	}
-	d.cfg.Logger.Info("the state of the pool changed", slog.String("state", string(next)),
-		slog.String("previous", string(d.last.State)), slog.Int64("pool_keys", d.last.Pool.Keys))
-	if next == StatePage {
-		d.cfg.Metrics.pages.Inc()
-	}
-	d.last.State, d.last.Since = next, now
-}
-
-// restartDue tells whether to restart the worker now: at once when the pool gets low,
-// then again and again with growing gaps for as long as that did not help.
-func (d *DeadMan) restartDue(now time.Time) bool {
-	if d.last.State == StateOK || d.last.State == StateFilling {
-		d.restartAt, d.gap = time.Time{}, firstRestartGap
-		return false
-	}
-	if now.Before(d.restartAt) {
-		return false
-	}
-	d.restartAt, d.gap = now.Add(d.gap), min(2*d.gap, maxRestartGap)
-	return true
 }

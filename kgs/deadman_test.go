@@ -20,11 +20,12 @@ func newTestSwitch() *DeadMan {
 
 // look is one second of a switch's life.
 type look struct {
-	keys    int64
-	epoch   int64
-	unseen  bool
-	want    State
-	restart bool
+	keys   int64
+	epoch  int64
+	policy string
+	unseen bool
+	want   State
+	do     remedy
 }
 
 func TestDeadMan(t *testing.T) {
@@ -35,21 +36,30 @@ func TestDeadMan(t *testing.T) {
 			{keys: 0, want: StateFilling}, {keys: 50, want: StateFilling}, {keys: 150, want: StateFilling}, full,
 		},
 		"a filling that stands still alarms": append(repeat(9, look{keys: 50, want: StateFilling}),
-			look{keys: 50, want: StateFilling}, look{keys: 50, want: StatePage, restart: true}),
+			look{keys: 50, want: StateFilling}, look{keys: 50, want: StatePage, do: doRestart}),
 		"drains": {
-			full, {keys: 200, want: StateOK}, {keys: 199, want: StateRestart, restart: true},
+			full, {keys: 200, want: StateOK}, {keys: 199, want: StateRestart, do: doRestart},
 			{keys: 150, want: StateRestart}, {keys: 99, want: StatePage}, {keys: 1000, want: StateOK},
 		},
-		"restarts again after a growing gap": append(append([]look{full, {keys: 0, want: StatePage, restart: true}},
+		"restarts again after a growing gap": append(append([]look{full, {keys: 0, want: StatePage, do: doRestart}},
 			repeat(9, look{keys: 0, want: StatePage})...),
-			append(append([]look{{keys: 0, want: StatePage, restart: true}},
-				repeat(19, look{keys: 0, want: StatePage})...), look{keys: 0, want: StatePage, restart: true})...),
+			append(append([]look{{keys: 0, want: StatePage, do: doRestart}},
+				repeat(19, look{keys: 0, want: StatePage})...), look{keys: 0, want: StatePage, do: doRestart})...),
 		"a moment without sight changes nothing": {full, {unseen: true, want: StateOK}, full},
 		"a pool out of sight for long is an empty one": append(append([]look{full},
-			repeat(9, look{unseen: true, want: StateOK})...), look{unseen: true, want: StatePage, restart: true}),
+			repeat(9, look{unseen: true, want: StateOK})...), look{unseen: true, want: StatePage, do: doRestart}),
 		"a new epoch fills anew": {
 			{keys: 1000, epoch: 1, want: StateOK}, {keys: 0, epoch: 2, want: StateFilling},
 			{keys: 500, epoch: 2, want: StateFilling}, {keys: 950, epoch: 2, want: StateOK},
+		},
+		"a pool that may lose keys is not safe, but no fault of the worker": {
+			{keys: 1000, policy: "noeviction", want: StateOK}, {keys: 1000, policy: "allkeys-lru", want: StatePage},
+			{unseen: true, want: StatePage}, {keys: 1000, policy: "volatile-ttl", want: StatePage},
+			{keys: 150, policy: "allkeys-lru", want: StatePage, do: doRestart}, {keys: 150, want: StateRestart}, full,
+		},
+		"nor while it fills": {
+			{keys: 50, want: StateFilling}, {keys: 60, policy: "allkeys-lru", want: StatePage},
+			{keys: 70, policy: "noeviction", want: StateFilling}, full,
 		},
 	}
 	for name, looks := range tests {
@@ -59,9 +69,9 @@ func TestDeadMan(t *testing.T) {
 			now := time.Now()
 			for i, l := range looks {
 				now = now.Add(time.Second)
-				restart := d.observe(now, PoolStatus{Keys: l.keys, Epoch: l.epoch}, !l.unseen)
-				if got := d.Judgement(); got.State != l.want || restart != l.restart {
-					t.Fatalf("look %d (%+v): state %s, restart %v", i, l, got.State, restart)
+				do := d.observe(now, PoolStatus{Keys: l.keys, Epoch: l.epoch, Policy: l.policy}, !l.unseen)
+				if got := d.Judgement(); got.State != l.want || do != l.do {
+					t.Fatalf("look %d (%+v): state %s, remedy %v", i, l, got.State, do)
 				}
 			}
 		})

@@ -15,6 +15,7 @@ type MemoryPool struct {
 
 	mu     sync.Mutex
 	ranges []Range // in the order they are to be handed out
+	popped int64   // numbers that were ever taken
 }
 
 var _ Supply = (*MemoryPool)(nil)
@@ -34,13 +35,17 @@ func (p *MemoryPool) Push(r Range) {
 
 // Size is how many numbers the pool holds, by its own knowledge: ranges that were
 // taken over while the process was frozen count until the next Take finds out.
-func (p *MemoryPool) Size() (n int64) {
+func (p *MemoryPool) Size() int64 { return p.Status().Keys }
+
+// Status tells the pool's size, and how many numbers were ever taken from it.
+func (p *MemoryPool) Status() PoolStatus {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	s := PoolStatus{Popped: p.popped}
 	for _, r := range p.ranges {
-		n += r.Len()
+		s.Keys += r.Len()
 	}
-	return n
+	return s
 }
 
 // Take cuts a batch from the front range. One take is under way at a time. A repeat
@@ -60,13 +65,13 @@ func (p *MemoryPool) Take(ctx context.Context, n int) (*Batch, error) {
 		}
 		batch, rest, err := p.books.ledger.Cut(ctx, p.books.holder, front, int64(n))
 		if errors.Is(err, ErrFenced) {
-			p.replaceFront(Range{})
+			p.replaceFront(Range{}, 0)
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		p.replaceFront(rest)
+		p.replaceFront(rest, batch.Len())
 		return p.books.batch(batch), nil
 	}
 }
@@ -86,11 +91,12 @@ func (p *MemoryPool) front() (Range, bool) {
 	return p.ranges[0], true
 }
 
-// replaceFront puts rest, unless it is empty, in the place of the front range. Only
-// the take under way calls it, and pushes go to the back.
-func (p *MemoryPool) replaceFront(rest Range) {
+// replaceFront puts rest, unless it is empty, in the place of the front range, after so
+// many numbers were taken. Only the take under way calls it, and pushes go to the back.
+func (p *MemoryPool) replaceFront(rest Range, taken int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.popped += taken
 	if rest.Len() > 0 {
 		p.ranges[0] = rest
 		return

@@ -4,65 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 )
-
-// PoolStatus is what a RedisPool looks like from outside.
-type PoolStatus struct {
-	Keys  int64  // codes in the list
-	Epoch int64  // what it was opened for
-	RunID string // which run of its data Redis is in: see RedisPool
-	Was   string // what Open is to replace
-	Reach Reach  // how far it has come, also in the past of Redis' data
-}
-
-// Status reads the pool's size. With ErrNoEpoch all but Keys and Epoch is set all the
-// same: it is what a new epoch is to be opened on.
-func (p *RedisPool) Status(ctx context.Context) (PoolStatus, error) {
-	reply, err := p.run(ctx, p.scripts.status).Slice()
-	if err != nil {
-		return PoolStatus{}, fmt.Errorf("status of the pool: %w", err)
-	}
-	s, open, err := parseStatus(reply)
-	if err != nil {
-		return PoolStatus{}, fmt.Errorf("status of the pool: unexpected reply %v: %w", reply, err)
-	}
-	if !open {
-		s.Keys, s.Epoch = 0, 0
-		return s, ErrNoEpoch
-	}
-	return s, nil
-}
-
-func parseStatus(reply []any) (s PoolStatus, open bool, err error) {
-	s.RunID, s.Was, s.Keys = reply[0].(string), reply[1].(string), reply[3].(int64)
-	s.Reach.Next = make(map[int]int64)
-	for field := range slices.Chunk(reply[4].([]any), 2) {
-		name, value := field[0].(string), field[1].(string)
-		name, of, _ := strings.Cut(name, ":")
-		if name == "run" || name == "mark" {
-			continue
-		}
-		n, parseErr := strconv.ParseInt(value, 10, 64)
-		if parseErr != nil {
-			return s, false, parseErr
-		}
-		switch name {
-		case "epoch":
-			s.Epoch = n
-		case "range":
-			s.Reach.Range = n
-		case "next":
-			length, parseErr := strconv.Atoi(of)
-			if parseErr != nil {
-				return s, false, parseErr
-			}
-			s.Reach.Next[length] = n
-		}
-	}
-	return s, reply[2] == "open", nil
-}
 
 // Open makes an empty pool for epoch in the place of the one that Status told of. A
 // pool that is open for it, or for a later epoch, stays as it is. ErrNoEpoch says that

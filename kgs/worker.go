@@ -89,16 +89,17 @@ func (w *Worker) Run(ctx context.Context) error {
 // fill brings a pool below the low water mark up to capacity.
 func (w *Worker) fill(ctx context.Context) error {
 	for mark := w.cfg.LowWater; ctx.Err() == nil; mark = w.cfg.Capacity {
-		full, err := w.step(ctx, mark)
-		if err != nil || full {
+		done, err := w.step(ctx, mark)
+		if err != nil || done {
 			return err
 		}
 	}
 	return nil
 }
 
-// step ships one chunk when the pool holds fewer than mark keys.
-func (w *Worker) step(ctx context.Context, mark int64) (full bool, err error) {
+// step ships one chunk when the pool holds fewer than mark keys. The round is done when
+// it does not, and also when nothing arrived: to ask again at once would only spin.
+func (w *Worker) step(ctx context.Context, mark int64) (done bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, w.cfg.Timeout)
 	defer cancel()
 	size, err := w.cfg.Shipper.Size(ctx)
@@ -117,7 +118,7 @@ func (w *Worker) step(ctx context.Context, mark int64) (full bool, err error) {
 		w.shipped += n
 		w.mu.Unlock()
 	}
-	return false, err
+	return n == 0, err
 }
 
 func (w *Worker) sample() {

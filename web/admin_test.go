@@ -17,10 +17,11 @@ import (
 
 func full() Status {
 	return Status{
-		State: "ok", KeySource: "redis-pool", ServingFrom: new("batch"), PoolKeys: new(int64(812345)),
+		State: "ok", KeySource: "redis-pool", ServingFrom: new("batch"),
+		ServingSince: new(time.Date(2026, 1, 2, 3, 4, 6, 0, time.UTC)), PoolKeys: new(int64(812345)),
 		CapacityKeys: new(int64(1000000)), LocalKeys: new(int64(4200)), RunwaySeconds: new(812.3),
-		TakenPerSecond: new(1000.0), RefilledPerSecond: new(0.0), Epoch: new(int64(3)), SpaceLength: new(6),
-		SpaceUsedRatio: new(0.0000176), FallbackAttemptsExpected: new(1.00002), Breaker: new("closed"),
+		TakenPerSecond: new(1000.0), RefilledPerSecond: new(0.0), Epoch: new(int64(3)), MayEvict: new(false), SpaceLength: new(6),
+		SpaceUsedRatio: new(0.0000176), SpaceRunwaySeconds: new(56799000.0), FallbackAttemptsExpected: new(1.00002), Breaker: new("closed"),
 		Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 	}
 }
@@ -104,9 +105,9 @@ func TestAdminLogsReadinessOnce(t *testing.T) {
 // The members of /status are what dashboards of others rely on.
 func TestStatusMembers(t *testing.T) {
 	t.Parallel()
-	const want = `{"state":"ok","key_source":"redis-pool","serving_from":"batch","pool_keys":812345,"capacity_keys":1000000,` +
-		`"local_keys":4200,"runway_seconds":812.3,"taken_per_second":1000,"refilled_per_second":0,"epoch":3,` +
-		`"space_length":6,"space_used_ratio":0.0000176,"fallback_attempts_expected":1.00002,"breaker":"closed","since":"2026-01-02T03:04:05Z"}` + "\n"
+	const want = `{"state":"ok","key_source":"redis-pool","serving_from":"batch","serving_since":"2026-01-02T03:04:06Z","pool_keys":812345,"capacity_keys":1000000,` +
+		`"local_keys":4200,"runway_seconds":812.3,"taken_per_second":1000,"refilled_per_second":0,"epoch":3,"may_evict":false,` +
+		`"space_length":6,"space_used_ratio":0.0000176,"space_runway_seconds":56799000,"fallback_attempts_expected":1.00002,"breaker":"closed","since":"2026-01-02T03:04:05Z"}` + "\n"
 	if diff := cmp.Diff(want, get(t, newTestAdmin(nil, full()), "/status").Body.String()); diff != "" {
 		t.Error(diff)
 	}
@@ -121,7 +122,7 @@ func TestStatusMembers(t *testing.T) {
 			nulls++
 		}
 	}
-	if len(members) != 15 || nulls != 12 {
+	if len(members) != 18 || nulls != 15 {
 		t.Errorf("%d members, %d of them null: %v", len(members), nulls, members)
 	}
 	if page := get(t, unknown, "/").Body.String(); !strings.Contains(page, "unknown") || strings.Contains(page, "<meter") {

@@ -240,10 +240,11 @@ func TestPageLooks(t *testing.T) {
 	s, b := newSite(t, nil), newTab(t)
 	long := "https://example.com/" + strings.Repeat("a", 200)
 	s.shorten(t, `{"url":"`+long+`","alias":"a-long-alias-000","expires_in":"24h"}`)
-	admin := httptest.NewServer(newTestAdmin(nil, full()))
-	t.Cleanup(admin.Close)
-	pages := map[string]string{
-		"form": s.url, "preview": s.url + "/a-long-alias-000+", "missing": s.url + "/nothing-here", "status": admin.URL,
+	pages := map[string]string{"form": s.url, "preview": s.url + "/a-long-alias-000+", "missing": s.url + "/nothing-here"}
+	for name, status := range map[string]Status{"status": full(), "status-paged": paged(), "status-fallen-back": fallenBack()} {
+		admin := httptest.NewServer(newTestAdmin(nil, status))
+		t.Cleanup(admin.Close)
+		pages[name] = admin.URL
 	}
 	for _, scheme := range []string{"light", "dark"} {
 		b.do(emulate(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{

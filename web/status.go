@@ -8,20 +8,23 @@ import (
 // Status is the state of the key supply as a program sees it: the body of /status.
 // A nil member is unknown just now, or does not exist for this key source.
 type Status struct {
-	State       string  `json:"state"`        // "filling", "ok", "restart" or "page"
-	KeySource   string  `json:"key_source"`   // KEY_SOURCE
-	ServingFrom *string `json:"serving_from"` // "batch", "fallback" or "none"
+	State        string     `json:"state"`         // "filling", "ok", "restart" or "page"
+	KeySource    string     `json:"key_source"`    // KEY_SOURCE
+	ServingFrom  *string    `json:"serving_from"`  // "batch", "fallback" or "none"
+	ServingSince *time.Time `json:"serving_since"` // when ServingFrom became what it is
 
 	PoolKeys          *int64   `json:"pool_keys"`
 	CapacityKeys      *int64   `json:"capacity_keys"`
 	LocalKeys         *int64   `json:"local_keys"`
-	RunwaySeconds     *float64 `json:"runway_seconds"`
-	TakenPerSecond    *float64 `json:"taken_per_second"`
-	RefilledPerSecond *float64 `json:"refilled_per_second"`
+	RunwaySeconds     *float64 `json:"runway_seconds"`      // of the pool, at the rate of all servers
+	TakenPerSecond    *float64 `json:"taken_per_second"`    // by this server
+	RefilledPerSecond *float64 `json:"refilled_per_second"` // by this program's worker
 	Epoch             *int64   `json:"epoch"`
+	MayEvict          *bool    `json:"may_evict"` // whether Redis may drop keys of the pool
 
 	SpaceLength              *int     `json:"space_length"`
 	SpaceUsedRatio           *float64 `json:"space_used_ratio"`
+	SpaceRunwaySeconds       *float64 `json:"space_runway_seconds"` // at the rate of reserving
 	FallbackAttemptsExpected *float64 `json:"fallback_attempts_expected"`
 
 	Breaker *string   `json:"breaker"` // "closed", "half-open" or "open"
@@ -29,28 +32,44 @@ type Status struct {
 }
 
 // Row is one line of the status page.
-type Row struct{ Label, Value string }
+type Row struct {
+	Label, Value string
+	Bad          bool // not as it should be
+}
+
+// longRunway is how much space must be left at the least, in seconds: a month.
+const longRunway = 30 * 24 * 60 * 60
 
 // Rows shows the members to people.
 func (s Status) Rows() []Row {
 	return []Row{
-		{"Key source", s.KeySource},
-		{"Serving from", show(s.ServingFrom, func(v string) string { return v })},
-		{"Keys in the pool", show(s.PoolKeys, grouped)},
-		{"Capacity of the pool", show(s.CapacityKeys, grouped)},
-		{"Keys in the local batch", show(s.LocalKeys, grouped)},
-		{"Runway", show(s.RunwaySeconds, func(v float64) string {
-			return time.Duration(v * float64(time.Second)).Round(time.Second).String()
-		})},
-		{"Taken a second", show(s.TakenPerSecond, decimals(1))},
-		{"Refilled a second", show(s.RefilledPerSecond, decimals(1))},
-		{"Epoch", show(s.Epoch, grouped)},
-		{"Code length", show(s.SpaceLength, strconv.Itoa)},
-		{"Space used", show(s.SpaceUsedRatio, func(v float64) string { return decimals(6)(100*v) + " %" })},
-		{"Attempts expected of the fallback", show(s.FallbackAttemptsExpected, decimals(5))},
-		{"Circuit breaker", show(s.Breaker, func(v string) string { return v })},
-		{"In this state since", s.Since.UTC().Format("2006-01-02 15:04:05 UTC")},
+		{Label: "In this state since", Value: moment(s.Since)},
+		{Label: "Key source", Value: s.KeySource},
+		{Label: "Serving from", Value: show(s.ServingFrom, same), Bad: s.fallenBack()},
+		{Label: "Serving since", Value: show(s.ServingSince, moment)},
+		{Label: "Circuit breaker", Value: show(s.Breaker, same), Bad: known(s.Breaker, func(v string) bool { return v != "closed" })},
+		{Label: "Keys in the local batch", Value: show(s.LocalKeys, grouped)},
+		{Label: "Keys in the pool", Value: show(s.PoolKeys, grouped)},
+		{Label: "Capacity of the pool", Value: show(s.CapacityKeys, grouped)},
+		{Label: "Pool lasts", Value: show(s.RunwaySeconds, duration)},
+		{Label: "Taken a second by this server", Value: show(s.TakenPerSecond, decimals(1))},
+		{Label: "Refilled a second by this program", Value: show(s.RefilledPerSecond, decimals(1))},
+		{Label: "Redis may evict keys", Value: show(s.MayEvict, yesNo), Bad: known(s.MayEvict, func(v bool) bool { return v })},
+		{Label: "Epoch", Value: show(s.Epoch, grouped)},
+		{Label: "Code length", Value: show(s.SpaceLength, strconv.Itoa)},
+		{Label: "Space used", Value: show(s.SpaceUsedRatio, func(v float64) string { return decimals(6)(100*v) + " %" })},
+		{
+			Label: "Space lasts", Value: show(s.SpaceRunwaySeconds, duration),
+			Bad: known(s.SpaceRunwaySeconds, func(v float64) bool { return v < longRunway }),
+		},
+		{Label: "Attempts expected of the fallback", Value: show(s.FallbackAttemptsExpected, decimals(5))},
 	}
+}
+
+// fallenBack reports that keys come from elsewhere than intended; a source without a local
+// batch is meant to draw them by chance.
+func (s Status) fallenBack() bool {
+	return s.LocalKeys != nil && known(s.ServingFrom, func(v string) bool { return v != "batch" })
 }
 
 // Fill is the share of the pool that is full, in percent; "" where there is no telling.
@@ -59,6 +78,34 @@ func (s Status) Fill() string {
 		return ""
 	}
 	return decimals(1)(100 * float64(*s.PoolKeys) / float64(*s.CapacityKeys))
+}
+
+// known reports that v is known and bad.
+func known[T any](v *T, bad func(T) bool) bool { return v != nil && bad(*v) }
+
+func same(v string) string { return v }
+
+func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+
+func yesNo(v bool) string {
+	if v {
+		return "yes"
+	}
+	return "no"
+}
+
+// duration writes seconds in the unit that people would use.
+func duration(seconds float64) string {
+	const hour, day = 60 * 60, 24 * 60 * 60
+	switch {
+	case seconds < 2*hour:
+		return time.Duration(seconds * float64(time.Second)).Round(time.Second).String()
+	case seconds < 2*day:
+		return grouped(int64(seconds/hour)) + " hours"
+	case seconds < 730*day:
+		return grouped(int64(seconds/day)) + " days"
+	}
+	return grouped(int64(seconds/(365*day))) + " years"
 }
 
 func show[T any](v *T, format func(T) string) string {

@@ -13,12 +13,7 @@ async function refresh() {
   try {
     const response = await fetch("/", { signal: AbortSignal.timeout(5000) });
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
-    ["#state", "dl"].forEach((selector) => replace(selector, page));
-    const [meter, label] = ["meter", "label"].map((name) => [document.querySelector(name), page.querySelector(name)]);
-    if (meter[0] && meter[1]) {
-      meter[0].value = meter[1].value;
-      label[0].textContent = label[1].textContent;
-    }
+    ["#state", "#level", "dl"].forEach((selector) => replace(selector, page));
     document.title = page.title;
     if (said.textContent) said.textContent = "";
   } catch {

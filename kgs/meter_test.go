@@ -1,0 +1,34 @@
+package kgs
+
+import (
+	"testing"
+	"time"
+)
+
+func TestMeterAveragesJumps(t *testing.T) {
+	t.Parallel()
+	m := NewMeter(time.Minute)
+	now := time.Now()
+	total := int64(1_000_000) // what was counted before it began is no news
+	for i := range 600 {
+		if i%10 == 9 { // a thousand at a time, a hundred a second
+			total += 1000
+		}
+		now = now.Add(time.Second)
+		m.Sample(total, now)
+		if rate := m.Rate(); i > 20 && (rate < 60 || rate > 140) {
+			t.Fatalf("a rate of %v after %d s, want about 100", rate, i)
+		}
+	}
+	for range 60 {
+		now = now.Add(10 * time.Second)
+		m.Sample(total, now)
+	}
+	if rate := m.Rate(); rate > 0.1 {
+		t.Errorf("a rate of %v ten minutes after the last", rate)
+	}
+	m.Sample(total+60_000, now.Add(time.Hour))
+	if rate := m.Rate(); rate < 16 || rate > 17 {
+		t.Errorf("a rate of %v after an hour unseen, want 60,000 / 3600 s", rate)
+	}
+}

@@ -1,0 +1,93 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// paged is a pool that nobody fills and that is not safe either.
+func paged() Status {
+	s := full()
+	s.State, s.PoolKeys, s.RunwaySeconds, s.MayEvict = "page", new(int64(43210)), new(43.2), new(true)
+	s.SpaceRunwaySeconds = new(12.5 * 24 * 60 * 60)
+	return s
+}
+
+// fallenBack is a server whose Redis is away.
+func fallenBack() Status {
+	s := full()
+	s.State, s.ServingFrom, s.Breaker, s.LocalKeys = "page", new("fallback"), new("open"), new(int64(0))
+	s.PoolKeys, s.RunwaySeconds, s.RefilledPerSecond, s.Epoch, s.MayEvict = nil, nil, new(0.0), nil, nil
+	return s
+}
+
+func TestStatusMarksWhatIsNotAsItShouldBe(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		change func(*Status)
+		marked int
+	}{
+		"all is well":            {func(*Status) {}, 0},
+		"fallback":               {func(s *Status) { s.ServingFrom = new("fallback") }, 1},
+		"nothing":                {func(s *Status) { s.ServingFrom = new("none") }, 1},
+		"random by choice":       {func(s *Status) { s.ServingFrom, s.LocalKeys = new("fallback"), nil }, 0},
+		"breaker":                {func(s *Status) { s.Breaker = new("half-open") }, 1},
+		"eviction":               {func(s *Status) { s.MayEvict = new(true) }, 1},
+		"space for two weeks":    {func(s *Status) { s.SpaceRunwaySeconds = new(14 * 24 * 3600.0) }, 1},
+		"nobody knows":           {func(s *Status) { *s = Status{State: "filling", KeySource: "redis-pool"} }, 0},
+		"a paged one":            {func(s *Status) { *s = paged() }, 2},
+		"one that has no Redis":  {func(s *Status) { *s = fallenBack() }, 2},
+		"a pool that is not low": {func(s *Status) { s.RunwaySeconds = new(1.0) }, 0}, // that is for the state to say
+	}
+	for name, tt := range tests {
+		s := full()
+		tt.change(&s)
+		w := get(t, newTestAdmin(nil, s), "/")
+		if n := strings.Count(w.Body.String(), `<dd class="bad">`); n != tt.marked || w.Code != http.StatusOK {
+			t.Errorf("%s: %d rows are marked, want %d", name, n, tt.marked)
+		}
+	}
+}
+
+func TestDuration(t *testing.T) {
+	t.Parallel()
+	for seconds, want := range map[float64]string{
+		0: "0s", 43.2: "43s", 812.3: "13m32s", 7199: "1h59m59s", 7200: "2 hours", 172800: "2 days",
+		longRunway: "30 days", 1e12: "31,709 years",
+	} {
+		if got := duration(seconds); got != want {
+			t.Errorf("%v s: %q, want %q", seconds, got, want)
+		}
+	}
+	if got := moment(time.Date(2026, 1, 2, 4, 4, 5, 0, time.FixedZone("", 3600))); got != "2026-01-02 03:04:05 UTC" {
+		t.Error(got)
+	}
+}
+
+// The page follows the state by itself, and shows no level that is not known any more.
+func TestStatusPageFollows(t *testing.T) {
+	t.Parallel()
+	var now atomic.Pointer[Status]
+	now.Store(new(full()))
+	admin := httptest.NewServer(NewAdmin(AdminConfig{
+		Gatherer: prometheus.NewRegistry(), Ready: func(context.Context) error { return nil },
+		Status: func() Status { return *now.Load() },
+	}))
+	t.Cleanup(admin.Close)
+	b := newTab(t)
+	b.do(chromedp.Navigate(admin.URL), becomes(`document.querySelector("meter")?.value === 81.2`))
+	now.Store(new(paged()))
+	b.do(becomes(`document.querySelector("meter")?.value === 4.3 && document.querySelector("h1").textContent === "page"`))
+	now.Store(new(fallenBack()))
+	b.do(becomes(`!document.querySelector("meter") && document.querySelectorAll("dd.bad").length === 2`))
+	now.Store(new(full()))
+	b.do(becomes(`document.querySelector("meter")?.value === 81.2 && !document.querySelector("dd.bad")`))
+}
