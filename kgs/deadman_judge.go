@@ -71,8 +71,10 @@ func (d *DeadMan) judge(now time.Time, keys int64) (State, string) {
 		return measured && runway < limit && now.Sub(d.arrivedAt) >= stillAfter
 	}
 	switch {
+	case keys < d.cfg.PageBelow && !d.last.Known:
+		return StatePage, "it cannot be seen"
 	case keys < d.cfg.PageBelow:
-		return StatePage, fmt.Sprintf("it holds fewer than %d keys, or cannot be seen", d.cfg.PageBelow)
+		return StatePage, fmt.Sprintf("it holds fewer than %d keys", d.cfg.PageBelow)
 	case short(pageRunway, d.level == StatePage):
 		return StatePage, fmt.Sprintf("nothing reaches it, and it lasts %.0f s", runway)
 	case keys < d.cfg.RestartBelow:

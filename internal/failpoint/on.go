@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,9 +75,14 @@ func At(step string) (skip bool) {
 	return false
 }
 
+// signal sends sig to this very thread, which therefore gets no further: sent to the
+// process, it could be taken by a thread that waits for a processor.
 func signal(sig syscall.Signal) {
-	if err := syscall.Kill(os.Getpid(), sig); err != nil {
-		panic(err)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	_, _, errno := syscall.RawSyscall(syscall.SYS_TGKILL, uintptr(os.Getpid()), uintptr(syscall.Gettid()), uintptr(sig))
+	if errno != 0 {
+		panic(errno)
 	}
 }
 

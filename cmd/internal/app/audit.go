@@ -2,25 +2,20 @@ package app
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
-	"maps"
-	"slices"
-	"text/tabwriter"
 
 	"keypool/kgs"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // AuditFlags are those of the command audit.
 type AuditFlags struct {
 	JSON bool `name:"json" help:"Print the accounts as JSON."`
 }
-
-// shownFaults is how many faults the text report names; JSON has them all.
-const shownFaults = 20
 
 // runAudit closes the accounts: exit status 0 they close, 1 they do not, 2 it could
 // not be done.
@@ -51,6 +46,7 @@ func closeAccounts(ctx context.Context, flags Flags, log io.Writer) (_ kgs.Accou
 	}
 	evidence := kgs.Evidence{Space: c.space, Books: c.ledger.Books, Links: c.linked}
 	if c.RedisURL != "" {
+		redis.SetLogger(redisLog{c.log}) // or else it writes lines of its own to standard error
 		client, err := kgs.OpenRedis(c.RedisURL)
 		if err != nil {
 			return kgs.Accounts{}, err
@@ -75,49 +71,4 @@ func (c *core) linked(ctx context.Context) iter.Seq2[kgs.Linked, error] {
 			}
 		}
 	}
-}
-
-func printAccounts(w io.Writer, a kgs.Accounts, asJSON bool) error {
-	if asJSON {
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		return enc.Encode(struct {
-			kgs.Accounts
-			Closes bool `json:"closes"`
-		}{a, len(a.Faults) == 0})
-	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	row := func(name string, n int64) { _, _ = fmt.Fprintf(t, "%d\t %s\n", n, name) } // Flush has the error
-	row("reserved", a.Reserved)
-	row("in pool", a.InPool)
-	row("in batches", a.InBatches)
-	row("on their way to the pool", a.Shipping)
-	row("on the move", a.OnTheMove)
-	row("linked", a.Linked)
-	for _, reason := range slices.Sorted(maps.Keys(a.Abandoned)) {
-		row("abandoned: "+reason, a.Abandoned[reason])
-	}
-	for _, source := range slices.Sorted(maps.Keys(a.Links)) {
-		row("links from "+source, a.Links[source])
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	return printVerdict(w, a)
-}
-
-func printVerdict(w io.Writer, a kgs.Accounts) error {
-	if len(a.Faults) == 0 {
-		_, err := fmt.Fprintln(w, "The accounts close.")
-		return err
-	}
-	text := fmt.Sprintf("The accounts do not close, by %d keys:\n", len(a.Faults))
-	for _, f := range a.Faults[:min(len(a.Faults), shownFaults)] {
-		text += fmt.Sprintf("  %s\n", f)
-	}
-	if more := len(a.Faults) - shownFaults; more > 0 {
-		text += fmt.Sprintf("  and %d more (--json names all)\n", more)
-	}
-	_, err := io.WriteString(w, text)
-	return err
 }

@@ -20,13 +20,14 @@ type chain struct {
 	local   *kgs.Source
 	breaker *kgs.Breaker
 	watch   *poolWatch
+	serving *servingWatch
 	started time.Time
 }
 
 // keySource is one way to get codes. The table is all that a new one is entered in.
 type keySource struct {
 	name string
-	open func(*chain) error
+	open func(*chain, context.Context) error
 }
 
 func keySources() []keySource {
@@ -53,36 +54,40 @@ func (c *core) openChain(ctx context.Context, s ServeSettings, fail func(error))
 		return nil, err
 	}
 	ch := &chain{core: c, settings: s, fail: fail, counters: newLedgerWatch(c), started: time.Now()}
+	ch.serving = &servingWatch{from: ch.servingFrom}
 	c.life.onStop("ledger holder", func(ctx context.Context) error { return c.ledger.Release(ctx, c.holder) })
 	c.life.background("ledger watch", fail, ch.counters.run)
 	for _, source := range keySources() {
 		if source.name == s.KeySource {
-			return ch, source.open(ch)
+			err := source.open(ch, ctx)
+			c.life.background("serving watch", fail, ch.serving.run)
+			return ch, err
 		}
 	}
 	panic("KEY_SOURCE " + s.KeySource + " is not in the table that its parser goes by")
 }
 
 // openRedisPool: ledger, worker, Redis list, breaker, local batch.
-func (ch *chain) openRedisPool() error {
-	pool, err := ch.core.openRedisPool()
+func (ch *chain) openRedisPool(ctx context.Context) error {
+	pool, err := ch.core.openRedisPool(ctx)
 	if err != nil {
 		return err
 	}
 	ch.breaker = kgs.NewBreaker(pool, ch.log)
 	ch.keepBooks(ch.fail, pool)
-	ch.watch = ch.watchPool(ch.fail, ch.breaker.Status, ch.workerIfWanted(ch.redisWorker))
+	ch.watch = ch.watchPool(ch.fail, watched{look: ch.breaker.Status, build: ch.workerIfWanted(ch.redisWorker)})
 	ch.openLocal(ch.breaker)
 	return nil
 }
 
 // openMemoryPool: as redis-pool, with the pool in this process.
-func (ch *chain) openMemoryPool() error {
+func (ch *chain) openMemoryPool(context.Context) error {
 	pool := kgs.NewMemoryPool(ch.ledger, ch.space, ch.holder)
 	ch.keepBooks(ch.fail, nil)
-	look := func(context.Context) (kgs.PoolStatus, error) { return kgs.PoolStatus{Keys: pool.Size()}, nil }
+	look := func(context.Context) (kgs.PoolStatus, error) { return pool.Status(), nil }
 	shipper := kgs.MemoryShipper{Ledger: ch.ledger, Pool: pool, Holder: ch.holder, Length: ch.CodeLength}
-	ch.watch = ch.watchPool(ch.fail, look, ch.workerIfWanted(func() *kgs.Worker { return ch.worker(shipper) }))
+	build := func() *kgs.Worker { return ch.worker(shipper) }
+	ch.watch = ch.watchPool(ch.fail, watched{look: look, build: ch.workerIfWanted(build)})
 	ch.openLocal(pool)
 	return nil
 }
@@ -96,14 +101,14 @@ func (ch *chain) workerIfWanted(build func() *kgs.Worker) func() *kgs.Worker {
 }
 
 // openLedgerSource: local batches straight from the ledger, without a pool.
-func (ch *chain) openLedgerSource() error {
+func (ch *chain) openLedgerSource(context.Context) error {
 	ch.keepBooks(ch.fail, nil)
 	ch.openLocal(ch.ledgerSupply())
 	return nil
 }
 
 // openRandom: no supply at all, every code is drawn by chance.
-func (ch *chain) openRandom() error {
+func (ch *chain) openRandom(context.Context) error {
 	ch.keys = keys{first: ch.random().Next}
 	return nil
 }

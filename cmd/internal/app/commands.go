@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"keypool/kgs"
 
@@ -143,7 +144,8 @@ func (c console) exit(err error) int {
 	return 1
 }
 
-// complain writes one line; when that fails there is nobody left to tell.
+// complain writes one line, of however many errors; when that fails there is nobody left to
+// tell.
 func (c console) complain(err error) {
-	_, _ = fmt.Fprintf(c.errors, "%s: %v\n", c.name, err)
+	_, _ = fmt.Fprintf(c.errors, "%s: %s\n", c.name, strings.ReplaceAll(err.Error(), "\n", "; "))
 }

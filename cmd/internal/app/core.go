@@ -33,9 +33,11 @@ type core struct {
 	log      *slog.Logger
 	registry *prometheus.Registry
 	metrics  *kgs.Metrics
-	holder   string // names this process in the books
+	instance string // names this process to people
+	holder   string // names it in the books
 	store    shortener.Store
 	ledger   *kgs.Ledger
+	books    *pgxpool.Pool // the ledger's connections; nil for SQLite
 	space    *kgs.Space
 }
 
@@ -44,7 +46,7 @@ type core struct {
 func openCore(ctx context.Context, s Settings, life *lifecycle, log *slog.Logger) (*core, error) {
 	c := &core{
 		Settings: s, life: life, log: log,
-		registry: prometheus.NewRegistry(), holder: holderName(),
+		registry: prometheus.NewRegistry(), instance: instanceName(), holder: holderName(),
 	}
 	c.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	c.metrics = kgs.NewMetrics(c.registry)
@@ -99,7 +101,7 @@ func (c *core) openPostgres(ctx context.Context) error {
 	if err := errors.Join(err, db.Close()); err != nil {
 		return err
 	}
-	c.store, c.ledger = shortener.NewPostgresStore(links), kgs.NewPostgresLedger(books)
+	c.store, c.ledger, c.books = shortener.NewPostgresStore(links), kgs.NewPostgresLedger(books), books
 	return nil
 }
 
@@ -114,6 +116,14 @@ func (c *core) openPool(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool
 	return pool, nil
 }
 
+// renewConnections gives the ledger new connections: those it has may be the trouble. One
+// that is in use is closed after that.
+func (c *core) renewConnections() {
+	if c.books != nil {
+		c.books.Reset()
+	}
+}
+
 // migrate brings the schema up to date, or with MIGRATE=false only checks that it is.
 func (c *core) migrate(ctx context.Context, db *sql.DB, engine migrations.Engine) error {
 	if !c.Migrate {
@@ -122,12 +132,15 @@ func (c *core) migrate(ctx context.Context, db *sql.DB, engine migrations.Engine
 	return migrations.Up(ctx, db, engine)
 }
 
-// holderName names a process in the books: told apart by host and process id in a
-// log, and by chance from every process that had these before.
-func holderName() string {
+// instanceName names a process to people, by host and process id.
+func instanceName() string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
-	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), rand.Text()[:8])
+	return fmt.Sprintf("%s-%d", host, os.Getpid())
 }
+
+// holderName names a process in the books: as instanceName does, and by chance apart from
+// every process that was called that before.
+func holderName() string { return instanceName() + "-" + rand.Text()[:8] }

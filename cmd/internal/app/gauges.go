@@ -12,28 +12,35 @@ type gauges struct {
 	status   func() web.Status
 	counters *ledgerWatch
 
-	pool, capacity, local, runway, used, reserved, breakerState *prometheus.Desc
+	pool, capacity, evict, local, runway, used, spaceRunway, reserved, breakerState, serving *prometheus.Desc
 }
 
 var _ prometheus.Collector = (*gauges)(nil)
 
 func newGauges(status func() web.Status, counters *ledgerWatch) *gauges {
-	desc := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, labels, nil)
+	}
 	return &gauges{
 		status: status, counters: counters,
 		pool:         desc("kgs_pool_keys", "Keys in the pool."),
 		capacity:     desc("kgs_pool_capacity_keys", "Keys in a full pool."),
+		evict:        desc("kgs_pool_may_evict", "1 when Redis may evict keys of the pool: its maxmemory-policy is not noeviction."),
 		local:        desc("kgs_local_keys", "Keys in this server's local batch."),
-		runway:       desc("kgs_runway_seconds", "How long pool and local batch last at the rate of this server."),
+		runway:       desc("kgs_runway_seconds", "How long the pool lasts at the rate at which all servers take from it."),
 		used:         desc("kgs_space_used_ratio", "Part of the space of the present code length that is reserved."),
+		spaceRunway:  desc("kgs_space_runway_seconds", "How long the rest of that space lasts at the rate of reserving."),
 		reserved:     desc("kgs_keys_reserved_total", "Numbers reserved in the ledger, by all processes."),
 		breakerState: desc("kgs_breaker_state", "Circuit breaker before Redis: 0 closed, 1 half-open, 2 open."),
+		serving:      desc("kgs_serving_from", "1 for where this server's next key would come from: batch, fallback or none.", "source"),
 	}
 }
 
 // Describe sends every gauge that Collect may send.
 func (g *gauges) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{g.pool, g.capacity, g.local, g.runway, g.used, g.reserved, g.breakerState} {
+	for _, d := range []*prometheus.Desc{
+		g.pool, g.capacity, g.evict, g.local, g.runway, g.used, g.spaceRunway, g.reserved, g.breakerState, g.serving,
+	} {
 		ch <- d
 	}
 }
@@ -43,9 +50,13 @@ func (g *gauges) Collect(ch chan<- prometheus.Metric) {
 	s := g.status()
 	send(ch, g.pool, s.PoolKeys)
 	send(ch, g.capacity, s.CapacityKeys)
+	if s.MayEvict != nil {
+		ch <- prometheus.MustNewConstMetric(g.evict, prometheus.GaugeValue, oneIf(*s.MayEvict))
+	}
 	send(ch, g.local, s.LocalKeys)
 	send(ch, g.runway, s.RunwaySeconds)
 	send(ch, g.used, s.SpaceUsedRatio)
+	send(ch, g.spaceRunway, s.SpaceRunwaySeconds)
 	if look := g.counters.fresh(); look != nil {
 		ch <- prometheus.MustNewConstMetric(g.reserved, prometheus.CounterValue, float64(look.Reserved()))
 	}
@@ -53,6 +64,18 @@ func (g *gauges) Collect(ch chan<- prometheus.Metric) {
 		states := map[string]float64{"closed": 0, "half-open": 1, "open": 2}
 		ch <- prometheus.MustNewConstMetric(g.breakerState, prometheus.GaugeValue, states[*s.Breaker])
 	}
+	if s.ServingFrom != nil && s.LocalKeys != nil { // a source without local keys has nothing to fall back from
+		for _, source := range []string{"batch", "fallback", "none"} {
+			ch <- prometheus.MustNewConstMetric(g.serving, prometheus.GaugeValue, oneIf(*s.ServingFrom == source), source)
+		}
+	}
+}
+
+func oneIf(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
 }
 
 func send[T int64 | float64](ch chan<- prometheus.Metric, d *prometheus.Desc, v *T) {

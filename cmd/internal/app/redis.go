@@ -10,9 +10,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// openRedisPool opens this process's side of the Redis pool. It does not call Redis,
-// which may well be away while the program starts.
-func (c *core) openRedisPool() (*kgs.RedisPool, error) {
+// openRedisPool opens this process's side of the Redis pool. Redis may well be away while
+// the program starts, but one that may evict keys is refused.
+func (c *core) openRedisPool(ctx context.Context) (*kgs.RedisPool, error) {
 	redis.SetLogger(redisLog{c.log}) // the library has one for the whole process
 	client, err := kgs.OpenRedis(c.RedisURL)
 	if err != nil {
@@ -21,7 +21,20 @@ func (c *core) openRedisPool() (*kgs.RedisPool, error) {
 	c.life.onStop("redis", func(ctx context.Context) error { return waitFor(ctx, client.Close) })
 	pool := c.redisPool(client, c.holder)
 	c.life.onStop("redis holder", pool.Release)
-	return pool, nil
+	return pool, mustNotEvict(ctx, pool)
+}
+
+// mustNotEvict waits for Redis for a second at most. Where that is not enough the dead
+// man's switch finds out later, as it does when the policy is changed.
+func mustNotEvict(ctx context.Context, pool *kgs.RedisPool) error {
+	status, _ := pool.Status(ctx) // a pool that is not open yet tells its policy all the same
+	if !status.Evicts() {
+		return nil
+	}
+	return &SettingError{
+		Name: "REDIS_URL", Got: "a Redis with maxmemory-policy " + status.Policy,
+		Takes: "one with maxmemory-policy noeviction, for a key that is evicted is lost",
+	}
 }
 
 func (c *core) redisPool(client redis.UniversalClient, holder string) *kgs.RedisPool {

@@ -20,6 +20,7 @@ type Flags struct {
 	PoolCapacity string `name:"kgs-pool-capacity" env:"KGS_POOL_CAPACITY" default:"1000000" help:"Keys in a full pool."`
 	RestartBelow string `name:"kgs-restart-below" env:"KGS_RESTART_BELOW" default:"20%" help:"Dead man's switch: restart the worker below this level of the pool, in percent or keys."`
 	PageBelow    string `name:"kgs-page-below" env:"KGS_PAGE_BELOW" default:"10%" help:"Dead man's switch: page a human below this level."`
+	AlertWebhook string `name:"alert-webhook-url" env:"ALERT_WEBHOOK_URL" help:"Where each change of state (restart, page, ok again) is POSTed as JSON, again and again until taken."`
 	Migrate      string `env:"MIGRATE" default:"true" help:"Bring the schema up to date at start."`
 	LogLevel     string `env:"LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
 	LogFormat    string `env:"LOG_FORMAT" help:"text or json; text on a terminal, else json."`
@@ -46,7 +47,8 @@ type Settings struct {
 	Permute                 bool
 	CodeLength              int
 	PoolCapacity            int64
-	RestartBelow, PageBelow int64 // keys
+	RestartBelow, PageBelow int64  // keys
+	AlertWebhook            string // a URL with secrets in it; "" for none
 	Migrate                 bool
 	LogLevel                slog.Level
 	LogFormat               string

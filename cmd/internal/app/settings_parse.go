@@ -63,6 +63,7 @@ func (p *parser) settings(f Flags) Settings {
 		Permute:      p.boolean("KGS_PERMUTE", f.KGSPermute),
 		CodeLength:   int(p.number("CODE_LENGTH", f.CodeLength, kgs.MinLength, kgs.MaxLength)),
 		PoolCapacity: p.number("KGS_POOL_CAPACITY", f.PoolCapacity, 100, 10_000_000_000),
+		AlertWebhook: p.webhook("ALERT_WEBHOOK_URL", f.AlertWebhook),
 		Migrate:      p.boolean("MIGRATE", f.Migrate),
 		LogLevel:     p.level("LOG_LEVEL", f.LogLevel),
 	}
@@ -180,6 +181,17 @@ func (p *parser) redis(name, text string) string {
 	}
 	if err := kgs.CheckRedisURL(text); err != nil {
 		p.refuse(name, withoutSecrets(text), "redis://[:password@]host:port[/db] or rediss://..., several hosts separated by commas")
+	}
+	return text
+}
+
+func (p *parser) webhook(name, text string) string {
+	if text == "" {
+		return ""
+	}
+	u, err := url.Parse(text)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
+		p.refuse(name, withoutSecrets(text), "http://host[:port]/... or https://host[:port]/...")
 	}
 	return text
 }

@@ -67,6 +67,9 @@ func TestSettingsThatCannotBeTaken(t *testing.T) {
 		{"KGS_BATCH_MIN", "0", "whole number"},
 		{"KGS_BATCH_MAX", "50", "not below KGS_BATCH_MIN"},
 		{"FALLBACK", "hope", "random, ledger or none"},
+		{"ALERT_WEBHOOK_URL", "hooks.example/abc", "https://host"},
+		{"ALERT_WEBHOOK_URL", "ftp://hooks.example/abc", "https://host"},
+		{"ALERT_WEBHOOK_URL", "https:///abc", "https://host"},
 		{"MIGRATE", "maybe", "true or false"},
 		{"LOG_LEVEL", "loud", "debug, info, warn or error"},
 		{"LOG_FORMAT", "xml", "text or json"},
@@ -98,6 +101,9 @@ func TestSettingsErrorsKeepSecrets(t *testing.T) {
 		"--redis-url=rediss://:" + secret + "@",
 		"--kgs-secret=" + secret,
 		"--base-url=https://user:" + secret + "@host",
+		"--alert-webhook-url=ftp://host/" + secret,
+		"--alert-webhook-url=https://host:port/" + secret,
+		"--alert-webhook-url=host/" + secret,
 		"--database-url=keypool:" + secret + "@db:5432/keypool",
 		"--redis-url=default:" + secret + "@redis:6379",
 		"--redis-url=redis://u:12/" + secret + "@host",
@@ -141,7 +147,7 @@ func TestCommandLine(t *testing.T) {
 		t.Errorf("--version: %d, %q", status, stdout)
 	}
 	status, help, _ := runShortener(t, "--help")
-	for _, name := range []string{"LISTEN_ADDR", "KGS_POOL_CAPACITY", "FALLBACK", "migrate", "audit", "delete"} {
+	for _, name := range []string{"LISTEN_ADDR", "KGS_POOL_CAPACITY", "FALLBACK", "ALERT_WEBHOOK_URL", "migrate", "audit", "delete"} {
 		if status != 0 || !strings.Contains(help, name) {
 			t.Errorf("--help: exit status %d, does it tell of %s? %v", status, name, strings.Contains(help, name))
 		}

@@ -15,14 +15,11 @@ func (ch *chain) status() web.Status {
 		ch.watch.describe(&s)
 		s.CapacityKeys = &ch.PoolCapacity
 	}
-	from := ch.servingFrom()
-	s.ServingFrom = &from
-	if ch.local != nil {
+	from, since := ch.serving.look()
+	s.ServingFrom, s.ServingSince = &from, &since
+	if ch.local != nil { // what random codes use up, the ledger does not know
 		local, rate := ch.local.Local(), ch.local.Rate()
 		s.LocalKeys, s.TakenPerSecond = &local, &rate
-		s.RunwaySeconds = runway(s.PoolKeys, local, rate)
-	}
-	if ch.local != nil { // what random codes use up, the ledger does not know
 		ch.counters.describe(&s)
 	}
 	if ch.breaker != nil {
@@ -55,15 +52,6 @@ func (ch *chain) degraded() bool {
 	return ch.local != nil && ch.servingFrom() != "batch"
 }
 
-// runway is how long the keys last at a rate in keys per second; unknown without a rate.
-func runway(pool *int64, local int64, rate float64) *float64 {
-	if pool == nil || rate < 0.01 {
-		return nil
-	}
-	seconds := float64(*pool+local) / rate
-	return &seconds
-}
-
 // describe enters what the dead man's switch knows.
 func (w *poolWatch) describe(s *web.Status) {
 	j := w.Judgement()
@@ -73,6 +61,13 @@ func (w *poolWatch) describe(s *web.Status) {
 		if j.Pool.Epoch > 0 {
 			s.Epoch = &j.Pool.Epoch
 		}
+		if j.Pool.Policy != "" {
+			evicts := j.Pool.Evicts()
+			s.MayEvict = &evicts
+		}
+	}
+	if runway, known := j.Runway(); known {
+		s.RunwaySeconds = &runway
 	}
 	if w.worker != nil {
 		rate := w.worker.Rate()
@@ -92,5 +87,9 @@ func (w *ledgerWatch) describe(s *web.Status) {
 	if used < 1 {
 		attempts := 1 / (1 - used)
 		s.FallbackAttemptsExpected = &attempts
+	}
+	if look.rate > 0 {
+		seconds := float64(space.Size-space.Next) / look.rate
+		s.SpaceRunwaySeconds = &seconds
 	}
 }

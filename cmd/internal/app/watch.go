@@ -24,17 +24,32 @@ type poolWatch struct {
 	worker *kgs.Supervisor // nil when another process refills
 }
 
-// watchPool starts the switch, and with build a worker.
-func (c *core) watchPool(fail func(error), look func(context.Context) (kgs.PoolStatus, error), build func() *kgs.Worker) *poolWatch {
+// watched is what a switch watches, and what it can do about it.
+type watched struct {
+	look   func(context.Context) (kgs.PoolStatus, error)
+	build  func() *kgs.Worker // nil when another process refills
+	giveUp func(error)        // ends the program; nil where there is more to it than the worker
+}
+
+// watchPool starts the switch, the worker, and who tells the webhook.
+func (c *core) watchPool(fail func(error), what watched) *poolWatch {
 	cfg := kgs.DeadManConfig{
 		Capacity: c.PoolCapacity, RestartBelow: c.RestartBelow, PageBelow: c.PageBelow,
-		Look: look, Logger: c.log, Metrics: c.metrics,
+		Look: what.look, GiveUp: what.giveUp, Logger: c.log, Metrics: c.metrics,
 	}
 	w := &poolWatch{}
-	if build != nil {
-		w.worker = kgs.NewSupervisor(build, c.log)
+	if what.build != nil {
+		w.worker = kgs.NewSupervisor(what.build, c.log)
 		c.life.background("worker", fail, w.worker.Run)
-		cfg.Restart = w.worker.Restart
+		cfg.Restart = func() {
+			c.renewConnections() // those to Redis are each worker's own
+			w.worker.Restart()
+		}
+	}
+	if c.AlertWebhook != "" {
+		alerts := newAlerter(c.Settings, c.instance, c.registry, c.log)
+		c.life.background("alerts", fail, alerts.run)
+		cfg.Changed = alerts.changed
 	}
 	w.DeadMan = kgs.NewDeadMan(cfg)
 	c.life.background("dead man's switch", fail, w.Run)
@@ -51,16 +66,24 @@ const (
 // ledgerWatch keeps a recent copy of the ledger's counters, so that neither a scrape nor
 // a fallback asks the database.
 type ledgerWatch struct {
-	core *core
-	last atomic.Pointer[ledgerLook]
+	core  *core
+	meter kgs.Meter // of numbers reserved
+	last  atomic.Pointer[ledgerLook]
 }
 
 type ledgerLook struct {
 	kgs.Counters
-	at time.Time
+	rate float64 // numbers that all processes reserve in a second
+	at   time.Time
 }
 
-func newLedgerWatch(c *core) *ledgerWatch { return &ledgerWatch{core: c} }
+// reserveWindow is long because a pool is refilled a tenth at a time, and has to be filled
+// only once.
+const reserveWindow = 24 * time.Hour
+
+func newLedgerWatch(c *core) *ledgerWatch {
+	return &ledgerWatch{core: c, meter: kgs.NewMeter(reserveWindow)}
+}
 
 func (w *ledgerWatch) run(ctx context.Context) error {
 	tick := time.NewTicker(lookInterval)
@@ -84,7 +107,13 @@ func (w *ledgerWatch) read(ctx context.Context) {
 		w.core.log.Debug("the ledger's counters cannot be read", "error", err)
 		return
 	}
-	w.last.Store(&ledgerLook{Counters: counters, at: time.Now()})
+	w.saw(counters)
+}
+
+func (w *ledgerWatch) saw(counters kgs.Counters) {
+	now := time.Now()
+	w.meter.Sample(counters.Reserved(), now)
+	w.last.Store(&ledgerLook{Counters: counters, rate: w.meter.Rate(), at: now})
 }
 
 // fresh is the last look, nil when it is too old to be told.

@@ -32,14 +32,14 @@ func StartWorker(ctx context.Context, s Settings, log *slog.Logger) (_ *Program,
 	if err := c.openLedger(ctx); err != nil {
 		return nil, err
 	}
-	pool, err := c.openRedisPool()
+	pool, err := c.openRedisPool(ctx)
 	if err != nil {
 		return nil, err
 	}
 	counters := newLedgerWatch(c)
 	c.life.background("ledger watch", p.fail, counters.run)
 	c.keepBooks(p.fail, pool)
-	watch := c.watchPool(p.fail, pool.Status, c.redisWorker)
+	watch := c.watchPool(p.fail, watched{look: pool.Status, build: c.redisWorker, giveUp: p.fail})
 	status := func() web.Status { return workerStatus(c, watch, counters) }
 	c.registry.MustRegister(newGauges(status, counters))
 	p.serve("admin listener", web.NewAdminServer(web.NewAdmin(web.AdminConfig{

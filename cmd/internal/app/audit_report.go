@@ -1,0 +1,123 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"keypool/kgs"
+)
+
+// shownFaults is how many faults the text report names; JSON has them all.
+const shownFaults = 20
+
+func printAccounts(w io.Writer, a kgs.Accounts, asJSON bool) error {
+	if asJSON {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		return enc.Encode(struct {
+			kgs.Accounts
+			Closes bool `json:"closes"`
+		}{a, len(a.Faults) == 0})
+	}
+	_, err := io.WriteString(w, epochTable(a.Epochs)+linksBySource(a.Links)+verdict(a.Faults))
+	return err
+}
+
+// column is one account in the text report, with two words above it.
+type column struct {
+	group, name string
+	of          func(kgs.EpochAccounts) int64
+}
+
+// columns are those that have a number other than zero in any epoch, and the first.
+func columns(epochs []kgs.EpochAccounts) []column {
+	all := []column{{"", "reserved", func(e kgs.EpochAccounts) int64 { return e.Reserved }}}
+	add := func(group string, counts func(kgs.EpochAccounts) map[string]int64) {
+		names := make(map[string]bool)
+		for _, e := range epochs {
+			for name := range counts(e) {
+				names[name] = true
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			all = append(all, column{group, name, func(e kgs.EpochAccounts) int64 { return counts(e)[name] }})
+			group = "" // stands above the first of its columns
+		}
+	}
+	single := func(name string, n func(kgs.EpochAccounts) int64) {
+		if slices.ContainsFunc(epochs, func(e kgs.EpochAccounts) bool { return n(e) != 0 }) {
+			all = append(all, column{"", name, n})
+		}
+	}
+	single("shipping", func(e kgs.EpochAccounts) int64 { return e.Shipping })
+	add("in pool:", func(e kgs.EpochAccounts) map[string]int64 { return e.InPool })
+	add("in batches:", func(e kgs.EpochAccounts) map[string]int64 { return e.InBatches })
+	add("linked:", func(e kgs.EpochAccounts) map[string]int64 { return e.Linked })
+	add("abandoned:", func(e kgs.EpochAccounts) map[string]int64 { return e.Abandoned })
+	single("on the move", func(e kgs.EpochAccounts) int64 { return e.OnTheMove })
+	single("missing", func(e kgs.EpochAccounts) int64 { return e.Missing })
+	return all
+}
+
+// epochTable is a line an epoch and one for their sum.
+func epochTable(epochs []kgs.EpochAccounts) string {
+	var table strings.Builder
+	t := tabwriter.NewWriter(&table, 0, 0, 2, ' ', tabwriter.AlignRight)
+	all := columns(epochs)
+	line := func(first string, cell func(column) any) {
+		text := first + "\t"
+		for _, c := range all {
+			text += fmt.Sprint(cell(c)) + "\t"
+		}
+		_, _ = fmt.Fprintln(t, text) // into a string: it cannot fail
+	}
+	line("", func(c column) any { return c.group })
+	line("epoch", func(c column) any { return c.name })
+	for _, e := range epochs {
+		line(fmt.Sprint(e.Epoch), func(c column) any { return c.of(e) })
+	}
+	line("total", func(c column) any {
+		sum := int64(0)
+		for _, e := range epochs {
+			sum += c.of(e)
+		}
+		return sum
+	})
+	_ = t.Flush() // nor can this
+	var text string
+	for line := range strings.Lines(table.String()) {
+		text += strings.TrimRight(line, " \n") + "\n" // of cells without a word above them
+	}
+	return text
+}
+
+// linksBySource counts all links, those too that are none of the ledger's keys.
+func linksBySource(links map[string]int64) string {
+	var counts []string
+	for _, source := range slices.Sorted(maps.Keys(links)) {
+		counts = append(counts, fmt.Sprintf("%d %s", links[source], source))
+	}
+	if counts == nil {
+		return "No links.\n"
+	}
+	return "Links by source: " + strings.Join(counts, ", ") + ".\n"
+}
+
+func verdict(faults []kgs.Fault) string {
+	if len(faults) == 0 {
+		return "The accounts close.\n"
+	}
+	text := fmt.Sprintf("The accounts do not close, by %d keys:\n", len(faults))
+	for _, f := range faults[:min(len(faults), shownFaults)] {
+		text += fmt.Sprintf("  %s\n", f)
+	}
+	if more := len(faults) - shownFaults; more > 0 {
+		text += fmt.Sprintf("  and %d more (--json names all)\n", more)
+	}
+	return text
+}

@@ -1,0 +1,248 @@
+package app
+
+import (
+	"cmp"
+	"database/sql"
+	"encoding/json"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"keypool/internal/testenv"
+	"keypool/kgs"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx", for SQL behind the program's back
+	"github.com/redis/go-redis/v9"
+)
+
+// report is what `shortener audit --json` says.
+type report struct {
+	kgs.Accounts
+	Closes bool `json:"closes"`
+
+	status int
+	stderr string
+}
+
+// audit runs `shortener audit --json`. It may be called from any goroutine.
+func audit(t *testing.T, database, redisURL string) (r report) {
+	t.Helper()
+	args := []string{"--database-url=" + database, "audit", "--json"}
+	if redisURL != "" {
+		args = append(args, "--redis-url="+redisURL)
+	}
+	var stdout string
+	r.status, stdout, r.stderr = runShortener(t, args...)
+	if r.status == 2 {
+		return r
+	}
+	if err := json.Unmarshal([]byte(stdout), &r); err != nil {
+		t.Errorf("audit --json: %v in %s", err, stdout)
+	}
+	if r.Closes != (r.status == 0) || r.Closes != (len(r.Faults) == 0) {
+		t.Errorf("audit --json: exit status %d and closes is %t with %d faults", r.status, r.Closes, len(r.Faults))
+	}
+	return r
+}
+
+// crimeScene is a service at rest that made some links, and the ways to its data.
+type crimeScene struct {
+	t                  *testing.T
+	database, redisURL string
+	db                 *sql.DB
+	redis              *redis.Client
+	space              *kgs.Space
+	linked             []string // codes from the pool
+	faults             []kgs.Fault
+}
+
+// poolList is the list of codes of the Redis pool.
+const poolList = "keypool:{default}:keys"
+
+func newCrimeScene(t *testing.T) *crimeScene {
+	t.Helper()
+	s := &crimeScene{t: t, database: testenv.PostgresURL(t), redisURL: testenv.RedisURL(t)}
+	r := start(t, settings(t, s.database, s.redisURL))
+	r.await("a full pool", full)
+	for range 20 {
+		s.linked = append(s.linked, r.shorten("https://go.dev/"))
+	}
+	a := r.do(http.MethodPost, "http://"+r.Addr().String()+"/shorten", "url=https://go.dev/&alias=by-name")
+	if a.status != http.StatusCreated {
+		t.Fatalf("POST /shorten with an alias: %+v", a)
+	}
+	r.stop()
+	s.open()
+	return s
+}
+
+// open opens the databases as no program of the project does.
+func (s *crimeScene) open() {
+	s.t.Helper()
+	opts, err := redis.ParseURL(s.redisURL)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.redis = redis.NewClient(opts)
+	s.t.Cleanup(func() { s.redis.Close() })
+	if s.db, err = sql.Open("pgx", s.database); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { s.db.Close() })
+	var secret []byte
+	if err := s.db.QueryRowContext(s.t.Context(), `SELECT secret FROM kgs_ledger`).Scan(&secret); err != nil {
+		s.t.Fatal(err)
+	}
+	if s.space, err = kgs.NewSpace(secret); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *crimeScene) exec(query string, args ...any) {
+	s.t.Helper()
+	if _, err := s.db.ExecContext(s.t.Context(), query, args...); err != nil {
+		s.t.Fatalf("%s: %v", query, err)
+	}
+}
+
+func (s *crimeScene) link(code, source string) {
+	s.t.Helper()
+	s.exec(`INSERT INTO links (code, url, source, created_at) VALUES ($1, 'https://go.dev/', $2, now())`, code, source)
+}
+
+func (s *crimeScene) push(code string) {
+	s.t.Helper()
+	if err := s.redis.RPush(s.t.Context(), poolList, code).Err(); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *crimeScene) pop() string {
+	s.t.Helper()
+	code, err := s.redis.LPop(s.t.Context(), poolList).Result()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return code
+}
+
+// waiting is the code that is to be handed out after so many others.
+func (s *crimeScene) waiting(after int64) string {
+	s.t.Helper()
+	code, err := s.redis.LIndex(s.t.Context(), poolList, after).Result()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return code
+}
+
+// want audits, and fails unless exactly the faults planted so far are found and named.
+func (s *crimeScene) want(conflicts int64) {
+	s.t.Helper()
+	got := audit(s.t, s.database, s.redisURL)
+	byCode := func(a, b kgs.Fault) int { return cmp.Compare(a.Code, b.Code) }
+	if diff := gocmp.Diff(slices.SortedFunc(slices.Values(s.faults), byCode), slices.SortedFunc(slices.Values(got.Faults), byCode)); diff != "" {
+		s.t.Errorf("faults (-planted +found):\n%s", diff)
+	}
+	if n := got.Abandoned[kgs.ReasonConflict]; n != conflicts {
+		s.t.Errorf("%d keys are abandoned for a conflict, want %d", n, conflicts)
+	}
+	status, text := command(s.t, s.database, "--redis-url="+s.redisURL, "audit")
+	if status != min(len(s.faults), 1) || got.status != status {
+		s.t.Errorf("exit status %d, with --json %d, for %d faults", status, got.status, len(s.faults))
+	}
+	for _, f := range s.faults {
+		if !strings.Contains(text, f.String()) {
+			s.t.Errorf("the report does not say that %s:\n%s", f, text)
+		}
+	}
+}
+
+// Errors are planted one after the other in the databases of a service at rest. After
+// each, the audit is to name all of them and nothing else.
+func TestAuditFindsWhatIsPlanted(t *testing.T) {
+	t.Parallel()
+	s := newCrimeScene(t)
+	s.want(0)
+	taken := s.waiting(5)
+	s.link(taken, "alias") // of pool shape; no error, the key is just of no use any more
+	s.want(1)
+	for what, plant := range s.crimes() {
+		s.faults = append(s.faults, plant())
+		s.want(1)
+		if t.Failed() {
+			t.Fatalf("after %s was planted", what)
+		}
+	}
+}
+
+// crimes are the errors that can be planted, each of which gives what it is to be found as.
+func (s *crimeScene) crimes() map[string]func() kgs.Fault {
+	return map[string]func() kgs.Fault{
+		"a key that is in the pool twice": func() kgs.Fault {
+			code := s.waiting(100)
+			s.push(code)
+			return kgs.Fault{Kind: kgs.FaultDuplicate, Code: code}
+		},
+		"a key that is linked and in the pool again": func() kgs.Fault {
+			s.push(s.linked[3])
+			return kgs.Fault{Kind: kgs.FaultReused, Code: s.linked[3]}
+		},
+		"a key that somebody took from the pool": func() kgs.Fault {
+			return kgs.Fault{Kind: kgs.FaultMissing, Code: s.pop()}
+		},
+		"a link that somebody deleted": func() kgs.Fault {
+			s.exec(`DELETE FROM links WHERE code = $1`, s.linked[7])
+			return kgs.Fault{Kind: kgs.FaultMissing, Code: s.linked[7]}
+		},
+		"a link with the code of a number that was never reserved": func() kgs.Fault {
+			code := s.space.Code(6, kgs.Size(6)-1)
+			s.link(code, kgs.SourcePool)
+			return kgs.Fault{Kind: kgs.FaultForeign, Code: code}
+		},
+		"a link with a key that no number has": func() kgs.Fault {
+			s.link("no_code", kgs.SourceLedger)
+			return kgs.Fault{Kind: kgs.FaultForeign, Code: "no_code"}
+		},
+		"a key in the pool that was never reserved": func() kgs.Fault {
+			code := s.space.Code(6, kgs.Size(6)-2)
+			s.push(code)
+			return kgs.Fault{Kind: kgs.FaultForeign, Code: code}
+		},
+		"a key of the pool that the ledger has in a batch too": func() kgs.Fault {
+			code := s.waiting(300)
+			length, n, err := s.space.Number(code)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			s.exec(`INSERT INTO kgs_ranges (id, length, lo, hi, state, epoch) VALUES (1000000, $1, $2, $3, 'batch', 1)`, length, n, n+1)
+			return kgs.Fault{Kind: kgs.FaultDuplicate, Code: code}
+		},
+	}
+}
+
+func TestAuditThatCannotRun(t *testing.T) {
+	t.Parallel()
+	s := newCrimeScene(t)
+	for what, r := range map[string]report{
+		"no database":       audit(t, "sqlite:"+filepath.Join(t.TempDir(), "none.db"), ""),
+		"no schema":         audit(t, testenv.PostgresURL(t), ""),
+		"no Redis":          audit(t, s.database, ""),
+		"another Redis":     audit(t, s.database, testenv.RedisURL(t)),
+		"no server":         audit(t, s.database, "redis://127.0.0.1:1"),
+		"no sound settings": audit(t, "mysql://", ""),
+	} {
+		if r.status != 2 || !strings.HasPrefix(r.stderr, "shortener: audit: ") {
+			t.Errorf("%s: exit status %d, %q; want 2 and the reason", what, r.status, r.stderr)
+		}
+	}
+	if err := s.redis.FlushDB(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if r := audit(t, s.database, s.redisURL); r.status != 2 || !strings.Contains(r.stderr, kgs.ErrNoEpoch.Error()) {
+		t.Errorf("a pool that lost its state: exit status %d, %q; want 2 and the reason", r.status, r.stderr)
+	}
+}
