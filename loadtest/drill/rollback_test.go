@@ -84,7 +84,7 @@ func (r *rollback) judge(back time.Time, epoch int64) {
 	r.d.Helper()
 	r.d.struck(1)
 	for _, s := range append(r.servers, r.worker) {
-		for s.status().epoch() <= epoch && time.Since(back) < 2*renewal {
+		for s.status().epoch() <= epoch && time.Since(back) < renewal+time.Second {
 			pass(r.d, poll)
 		}
 		if got, took := s.status().epoch(), time.Since(back); got <= epoch || took > renewal {
