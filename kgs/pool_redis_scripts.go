@@ -73,6 +73,8 @@ if mine > tonumber(epoch) then return redis.error_reply('NOEPOCH the pool is of 
 // record, or none when it is settled: that is a first attempt that arrives after its
 // repetition, and nobody is there to read the reply.
 //
+// A crash of the holder after it leaves the batch on record, for Sweep to write off.
+//
 // A Redis at its maxmemory refuses a script whose first write may grow the data, but
 // no write after one that may not: so LPOP comes first.
 const scriptTake = scriptGuard + `
@@ -90,7 +92,8 @@ return blob
 `
 
 // scriptSettle: holder, batch id, unused codes, lost codes, reason for the lost ones.
-// Without a record somebody else has the say over the codes by now, or had it already.
+// Without a record somebody else has the say over the codes by now, or had it already. A
+// crash of the holder before it leaves the whole batch to Sweep, after it nothing.
 const scriptSettle = scriptGuard + `
 local field, lost = ARGV[1] .. '/' .. ARGV[2], ARGV[4]
 local known = redis.call('HDEL', batches, field) == 1
@@ -150,7 +153,8 @@ return redis.call('HDEL', doomed, ARGV[1])
 
 // scriptPush: epoch, range id, lo, from, to, length, codes as one text. Numbers may
 // exceed 2^53, which Lua cannot compare, so marks stay strings and are only tested for
-// equality: whatever is not the very next number to be pushed is not pushed.
+// equality: whatever is not the very next number to be pushed is not pushed. The mark is
+// set together with the push: a crash of the worker right after leaves both.
 // struct.unpack cuts the text in C, 200 codes at a time; see BenchmarkRedisPush. How far
 // the pool has come is kept with leading zeros, for texts to compare like numbers.
 const scriptPush = scriptShip + `
