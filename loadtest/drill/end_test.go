@@ -2,7 +2,11 @@
 
 package drill
 
-import "keypool/loadtest"
+import (
+	"time"
+
+	"keypool/loadtest"
+)
 
 // end judges the links of all loads through every server, after a restart, so that no
 // cache answers for the store; then it stops them. The accounts are closed while they
@@ -35,4 +39,16 @@ func total(abandoned map[string]int64) (sum int64) {
 		sum += n
 	}
 	return sum
+}
+
+// happens waits until ok is true and says whether that was within limit. Unlike with
+// await the drill goes on when it was not.
+func happens(d *drill, limit time.Duration, ok func() bool) bool {
+	d.Helper()
+	for begin := time.Now(); !ok(); pass(d, poll) {
+		if time.Since(begin) > limit {
+			return false
+		}
+	}
+	return true
 }
