@@ -114,21 +114,17 @@ if unread then giveBack(unread) end
 return 1
 `
 
-// scriptHolders gives whoever has something on record: the fields of takes and batches,
-// the latter with a batch id behind a slash.
+// scriptHolders gives whoever has batches on record, with the batch id behind a slash.
 const scriptHolders = scriptGuard + `
-local names = redis.call('HKEYS', takes)
-for _, field in ipairs(redis.call('HKEYS', batches)) do names[#names + 1] = field end
-return names
+return redis.call('HKEYS', batches)
 `
 
 // scriptDoom: reason, holders that are dead. It moves their batches out of their reach.
+// What they asked for last stays known: should one of them only have been frozen, a take
+// of then may still arrive.
 const scriptDoom = scriptGuard + `
 local dead = {}
-for i = 2, #ARGV do
-	dead[ARGV[i]] = true
-	redis.call('HDEL', takes, ARGV[i])
-end
+for i = 2, #ARGV do dead[ARGV[i]] = true end
 for _, field in ipairs(redis.call('HKEYS', batches)) do
 	if dead[string.match(field, '^(.*)/')] then
 		local codes = redis.call('HGET', batches, field)
