@@ -43,7 +43,6 @@ local state, keys, batches, doomed, takes = unpack(KEYS)
 local run = string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
 	or error('this Redis does not report its replication id')
 local opened, epoch, floor = unpack(redis.call('HMGET', state, 'run', 'epoch', 'floor'))
-local was = (opened or 'absent') .. '/' .. (epoch or '')
 
 -- In slices, for unpack is bounded by the Lua stack (8,000 values).
 local function giveBack(blob)
@@ -182,29 +181,25 @@ end
 return 1
 `
 
-// scriptOpen: epoch, run, what the pool was when the caller looked. Another run is for
-// the caller to look at again: the ledger knows this epoch as that of the run it names.
-// A pool that is not any more what the caller means to replace was opened by somebody
-// else, and perhaps filled, and perhaps lost again: to open it once more under the same
-// epoch would let numbers in a second time.
+// scriptOpen: epoch, run. Another run than the caller saw is for the caller to look at
+// again: the ledger knows this epoch as that of the run it names.
 const scriptOpen = scriptHead + `
 if run ~= ARGV[2] then return redis.error_reply('NOEPOCH Redis has changed again') end
 if opened == run and tonumber(epoch) >= tonumber(ARGV[1]) then return 0 end
-if was ~= ARGV[3] then return redis.error_reply('NOEPOCH somebody else opened the pool') end -- expects
 redis.call('UNLINK', unpack(KEYS))
 redis.call('HSET', state, 'run', run, 'epoch', ARGV[1], 'floor', 0, 'popped', 0)
 return 1
 `
 
-// scriptStatus gives the run, what the pool is, whether it is open, the length of the
-// list, what Redis does when its memory is full, and all of the state, field by field.
+// scriptStatus gives the run, whether the pool is open, the length of the list, what Redis
+// does when its memory is full, and all of the state, field by field.
 // The policy is read here rather than by a command of its own, for here it is that of the
 // node which has the pool. It takes Redis 16 us more.
 const scriptStatus = scriptHead + `
 local isOpen = opened and 'open' or ''
 if opened ~= run then isOpen = '' end -- guard
 local policy = string.match(redis.call('INFO', 'memory'), 'maxmemory_policy:([%w-]+)') or ''
-return {run, was, isOpen, redis.call('LLEN', keys), policy, redis.call('HGETALL', state)}
+return {run, isOpen, redis.call('LLEN', keys), policy, redis.call('HGETALL', state)}
 `
 
 // scriptRead: epoch, position (both empty at first), n. Positions count from the first code ever
@@ -251,7 +246,7 @@ func newRedisScripts() redisScripts {
 
 // newScript makes a script, without the lines of a protection that is switched off.
 func newScript(text string) *redis.Script {
-	for _, protection := range []string{"guard", "floor", "mark", "takeid", "record", "expects"} {
+	for _, protection := range []string{"guard", "floor", "mark", "takeid", "record"} {
 		if failpoint.Without(protection) {
 			text = regexp.MustCompile(`(?m)^.* -- `+protection+`$`).ReplaceAllString(text, "")
 		}
