@@ -122,7 +122,7 @@ func rows() []row {
 		},
 		{n: "walk", fault: "whole spaces walked to their ends", injected: "8 workers, SIGKILL at random", run: walkToTheEnd, alone: true},
 		{n: "start", fault: "16 servers start on an empty SQLite file", injected: "at the same moment, with 16 migrations", run: startEmbedded},
-		{n: "start-b", fault: "16 servers start on an empty Postgres", injected: "the same", run: startPostgres},
+		{n: "startb", fault: "16 servers start on an empty Postgres", injected: "the same", run: startPostgres},
 		{n: "2x2", fault: "one of two servers and one of two workers killed", injected: "SIGKILL under load", run: twoByTwo},
 	}
 }
