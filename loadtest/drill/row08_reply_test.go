@@ -49,11 +49,9 @@ func pushReplyLost(d *drill) {
 	proxy.lose(3, 1, scriptWith("struct.unpack"))
 	server.start()
 	worker.start()
-	load := newTraffic(d, server)
-	load.start(500)
 	await(d, patient, "the pool is full", func() bool { return server.status().full() })
-	pass(d, d.lasting(10*time.Second))
-	load.stop()
+	load := newTraffic(d, server)
+	load.during(500, d.lasting(15*time.Second))
 	happened(d, proxy.lost(), "reply to a push lost")
 
 	if twice := server.metric(`kgs_key_conflicts_total{source="pool"}`); twice > 0 {

@@ -19,7 +19,7 @@ func commitReplyLost(d *drill) {
 	load := newTraffic(d, server)
 	for _, keep := range []int{0, 5} {
 		proxy.lose(5, keep, statementWith("INSERT INTO links"))
-		load.during(200, d.lasting(10*time.Second))
+		load.during(200, 2*time.Second+d.lasting(8*time.Second))
 	}
 	proxy.lose(1, 0, nil)
 	load.start(100)
