@@ -139,12 +139,15 @@ func columns() []string {
 func (l *line) cells() []string {
 	n := func(v int64) string { return fmt.Sprint(v) }
 	r := &l.result
+	available, slowest := "-", "-"
+	if r.judged.Sent > 0 {
+		available = fmt.Sprintf("%.2f %%", availability(r.judged))
+		slowest = fmt.Sprintf("%d ms", r.slowest.Milliseconds())
+	}
 	return []string{
 		l.row.n, l.row.fault, fmt.Sprint(r.injected), n(r.judged.Acknowledged),
 		n(r.findings.Twice), n(r.findings.Lost), n(r.findings.Wrong), reasons(r.abandoned),
-		fmt.Sprintf("%.2f %%", availability(r.judged)),
-		fmt.Sprintf("%d ms", r.slowest.Milliseconds()),
-		fmt.Sprintf("%.0f s", l.took.Seconds()), l.words(),
+		available, slowest, fmt.Sprintf("%.0f s", l.took.Seconds()), l.words(),
 	}
 }
 

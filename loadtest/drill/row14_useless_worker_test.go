@@ -34,9 +34,10 @@ func workerCannotConnect(d *drill) {
 func pushesFail(d *drill) {
 	f := newDry(d)
 	client := redisClient(d, f.redis.Addr)
-	allow := func(rules ...string) {
+	allow := func(rules ...any) {
 		d.Helper()
-		if err := client.Do(d.Context(), "ACL", "SETUSER", "worker", rules).Err(); err != nil {
+		command := append([]any{"ACL", "SETUSER", "worker"}, rules...)
+		if err := client.Do(d.Context(), command...).Err(); err != nil {
 			d.Fatal(err)
 		}
 	}
