@@ -31,7 +31,7 @@ func (l *Ledger) Epoch(ctx context.Context) (e Epoch, err error) {
 // It writes off what the pool of the old epoch held, and what was on its way there:
 // the counters at this moment are kept as a boundary, and every number below it that
 // is found nowhere else is lost with the old epoch. If the caller crashes after
-// it, the pool has yet to hear of the epoch, and the next worker tells it.
+// it, the pool never hears of the epoch, and the next worker begins another.
 //
 // The old pool is also a witness: when it came further than the ledger itself, by
 // ranges or by epochs, the ledger is older than it was, and jumps.

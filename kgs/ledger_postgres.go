@@ -3,8 +3,6 @@ package kgs
 import (
 	"database/sql"
 
-	"keypool/internal/failpoint"
-
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 )
@@ -19,15 +17,11 @@ const postgresHistory = `(SELECT system_identifier FROM pg_control_system()) || 
 // caller's to close, after the ledger.
 func NewPostgresLedger(pool *pgxpool.Pool) *Ledger {
 	db := stdlib.OpenDBFromPool(pool)
-	lock := `SELECT epoch, last_range, history, ` + postgresHistory + ` FROM kgs_ledger WHERE id = 1`
-	if !failpoint.Without("lock") {
-		lock += ` FOR UPDATE`
-	}
 	return &Ledger{write: db, read: db, close: db.Close, dialect: dialect{
 		// A process that is stopped or cut off in mid-transaction would keep the lock of
 		// the ledger's row, and everybody else waiting, until TCP gives up.
 		begin: `SET LOCAL idle_in_transaction_session_timeout = '5s'`,
-		lock:  lock,
+		lock:  `SELECT epoch, last_range, history, ` + postgresHistory + ` FROM kgs_ledger WHERE id = 1 FOR UPDATE`,
 		// Not now(), which is when the transaction began to wait for the lock.
 		renew: `INSERT INTO kgs_holders (holder, beat, seen_at) VALUES ($1, 1, clock_timestamp())
 			ON CONFLICT (holder) DO UPDATE SET beat = kgs_holders.beat + 1, seen_at = excluded.seen_at`,

@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-
-	"keypool/internal/failpoint"
 )
 
 // Reserve gives holder up to n numbers (at least one), for codes of at least the
@@ -44,7 +42,6 @@ func (l *Ledger) Reserve(ctx context.Context, holder string, state RangeState, l
 		if err != nil {
 			return err
 		}
-		failpoint.At("reserve:advanced")
 		r, err = p.insert(ctx, run, state, holder, "")
 		return err
 	})

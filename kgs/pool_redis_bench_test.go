@@ -133,7 +133,7 @@ func benchmarkPush(b *testing.B, p *RedisPool, push pusher) {
 		b.Fatal(err)
 	}
 	epoch := status.Epoch + 1
-	if err := p.Open(ctx, epoch, status); err != nil {
+	if err := p.Open(ctx, epoch, status.RunID); err != nil {
 		b.Fatal(err)
 	}
 	r := Range{Run: Run{Length: 6, Hi: int64(b.N) * pushChunk}, ID: 1, Epoch: epoch}
@@ -157,7 +157,7 @@ func benchmarkPush(b *testing.B, p *RedisPool, push pusher) {
 	b.ReportMetric((redisCPU(b, p.client)-busy)/keys*1e9, "redis-ns/key")
 	size := p.client.MemoryUsage(ctx, p.keys[1], 0).Val() // of the allocations, all counted
 	b.ReportMetric(float64(size)/keys, "B/key")
-	if err := p.Open(ctx, epoch+1, status); err != nil { // frees the memory
+	if err := p.Open(ctx, epoch+1, status.RunID); err != nil { // frees the memory
 		b.Fatal(err)
 	}
 }

@@ -43,7 +43,6 @@ local state, keys, batches, doomed, takes = unpack(KEYS)
 local run = string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
 	or error('this Redis does not report its replication id')
 local opened, epoch, floor = unpack(redis.call('HMGET', state, 'run', 'epoch', 'floor'))
-local was = (opened or 'absent') .. '/' .. (epoch or '')
 
 -- In slices, for unpack is bounded by the Lua stack (8,000 values).
 local function giveBack(blob)
@@ -73,6 +72,8 @@ if mine > tonumber(epoch) then return redis.error_reply('NOEPOCH the pool is of 
 // record, or none when it is settled: that is a first attempt that arrives after its
 // repetition, and nobody is there to read the reply.
 //
+// A crash of the holder after it leaves the batch on record, for Sweep to write off.
+//
 // A Redis at its maxmemory refuses a script whose first write may grow the data, but
 // no write after one that may not: so LPOP comes first.
 const scriptTake = scriptGuard + `
@@ -90,7 +91,8 @@ return blob
 `
 
 // scriptSettle: holder, batch id, unused codes, lost codes, reason for the lost ones.
-// Without a record somebody else has the say over the codes by now, or had it already.
+// Without a record somebody else has the say over the codes by now, or had it already. A
+// crash of the holder before it leaves the whole batch to Sweep, after it nothing.
 const scriptSettle = scriptGuard + `
 local field, lost = ARGV[1] .. '/' .. ARGV[2], ARGV[4]
 local known = redis.call('HDEL', batches, field) == 1
@@ -111,21 +113,17 @@ if unread then giveBack(unread) end
 return 1
 `
 
-// scriptHolders gives whoever has something on record: the fields of takes and batches,
-// the latter with a batch id behind a slash.
+// scriptHolders gives whoever has batches on record, with the batch id behind a slash.
 const scriptHolders = scriptGuard + `
-local names = redis.call('HKEYS', takes)
-for _, field in ipairs(redis.call('HKEYS', batches)) do names[#names + 1] = field end
-return names
+return redis.call('HKEYS', batches)
 `
 
 // scriptDoom: reason, holders that are dead. It moves their batches out of their reach.
+// What they asked for last stays known: should one of them only have been frozen, a take
+// of then may still arrive.
 const scriptDoom = scriptGuard + `
 local dead = {}
-for i = 2, #ARGV do
-	dead[ARGV[i]] = true
-	redis.call('HDEL', takes, ARGV[i])
-end
+for i = 2, #ARGV do dead[ARGV[i]] = true end
 for _, field in ipairs(redis.call('HKEYS', batches)) do
 	if dead[string.match(field, '^(.*)/')] then
 		local codes = redis.call('HGET', batches, field)
@@ -150,7 +148,8 @@ return redis.call('HDEL', doomed, ARGV[1])
 
 // scriptPush: epoch, range id, lo, from, to, length, codes as one text. Numbers may
 // exceed 2^53, which Lua cannot compare, so marks stay strings and are only tested for
-// equality: whatever is not the very next number to be pushed is not pushed.
+// equality: whatever is not the very next number to be pushed is not pushed. The mark is
+// set together with the push: a crash of the worker right after leaves both.
 // struct.unpack cuts the text in C, 200 codes at a time; see BenchmarkRedisPush. How far
 // the pool has come is kept with leading zeros, for texts to compare like numbers.
 const scriptPush = scriptShip + `
@@ -182,29 +181,25 @@ end
 return 1
 `
 
-// scriptOpen: epoch, run, what the pool was when the caller looked. Another run is for
-// the caller to look at again: the ledger knows this epoch as that of the run it names.
-// A pool that is not any more what the caller means to replace was opened by somebody
-// else, and perhaps filled, and perhaps lost again: to open it once more under the same
-// epoch would let numbers in a second time.
+// scriptOpen: epoch, run. Another run than the caller saw is for the caller to look at
+// again: the ledger knows this epoch as that of the run it names.
 const scriptOpen = scriptHead + `
 if run ~= ARGV[2] then return redis.error_reply('NOEPOCH Redis has changed again') end
 if opened == run and tonumber(epoch) >= tonumber(ARGV[1]) then return 0 end
-if was ~= ARGV[3] then return redis.error_reply('NOEPOCH somebody else opened the pool') end -- expects
 redis.call('UNLINK', unpack(KEYS))
 redis.call('HSET', state, 'run', run, 'epoch', ARGV[1], 'floor', 0, 'popped', 0)
 return 1
 `
 
-// scriptStatus gives the run, what the pool is, whether it is open, the length of the
-// list, what Redis does when its memory is full, and all of the state, field by field.
+// scriptStatus gives the run, whether the pool is open, the length of the list, what Redis
+// does when its memory is full, and all of the state, field by field.
 // The policy is read here rather than by a command of its own, for here it is that of the
 // node which has the pool. It takes Redis 16 us more.
 const scriptStatus = scriptHead + `
 local isOpen = opened and 'open' or ''
 if opened ~= run then isOpen = '' end -- guard
 local policy = string.match(redis.call('INFO', 'memory'), 'maxmemory_policy:([%w-]+)') or ''
-return {run, was, isOpen, redis.call('LLEN', keys), policy, redis.call('HGETALL', state)}
+return {run, isOpen, redis.call('LLEN', keys), policy, redis.call('HGETALL', state)}
 `
 
 // scriptRead: epoch, position (both empty at first), n. Positions count from the first code ever
@@ -251,7 +246,7 @@ func newRedisScripts() redisScripts {
 
 // newScript makes a script, without the lines of a protection that is switched off.
 func newScript(text string) *redis.Script {
-	for _, protection := range []string{"guard", "floor", "mark", "takeid", "record", "expects"} {
+	for _, protection := range []string{"guard", "floor", "mark", "takeid", "record"} {
 		if failpoint.Without(protection) {
 			text = regexp.MustCompile(`(?m)^.* -- `+protection+`$`).ReplaceAllString(text, "")
 		}

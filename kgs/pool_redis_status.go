@@ -16,7 +16,6 @@ type PoolStatus struct {
 	Popped int64  // keys that were ever taken from it in this epoch
 	Epoch  int64  // what it was opened for; 0 for a pool without epochs
 	RunID  string // which run of its data Redis is in: see RedisPool
-	Was    string // what Open is to replace
 	Reach  Reach  // how far it has come, also in the past of Redis' data
 	Policy string // what Redis does when its memory is full; "" where there is no telling
 }
@@ -46,14 +45,14 @@ func (p *RedisPool) Status(ctx context.Context) (PoolStatus, error) {
 
 // parseStatus reads the reply of scriptStatus.
 func parseStatus(reply []any) (s PoolStatus, open bool, err error) {
-	s.RunID, s.Was, s.Keys, s.Policy = reply[0].(string), reply[1].(string), reply[3].(int64), reply[4].(string)
+	s.RunID, s.Keys, s.Policy = reply[0].(string), reply[2].(int64), reply[3].(string)
 	s.Reach.Next = make(map[int]int64)
-	for field := range slices.Chunk(reply[5].([]any), 2) {
+	for field := range slices.Chunk(reply[4].([]any), 2) {
 		if err := s.set(field[0].(string), field[1].(string)); err != nil {
 			return s, false, err
 		}
 	}
-	return s, reply[2] == "open", nil
+	return s, reply[1] == "open", nil
 }
 
 // set takes a field of the pool's state.

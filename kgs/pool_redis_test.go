@@ -61,7 +61,7 @@ func openEpoch(t *testing.T, p *RedisPool, epoch int64) {
 	if err != nil && !errors.Is(err, ErrNoEpoch) {
 		t.Fatalf("Status: %v", err)
 	}
-	if err := p.Open(t.Context(), epoch, status); err != nil {
+	if err := p.Open(t.Context(), epoch, status.RunID); err != nil {
 		t.Fatalf("Open: %v", err)
 	}
 }

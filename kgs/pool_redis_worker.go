@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// Open makes an empty pool for epoch in the place of the one that Status told of. A
+// Open makes an empty pool for epoch, on the run of the data that Status told of. A
 // pool that is open for it, or for a later epoch, stays as it is. ErrNoEpoch says that
-// it is not the same any more by now, be it another run of Redis or another worker's.
-// After ErrNoEpoch it must always be a new epoch of the ledger, also on the same run: a
-// flush forgets what was pushed, not which run it is.
-func (p *RedisPool) Open(ctx context.Context, epoch int64, seen PoolStatus) error {
-	if err := p.run(ctx, p.scripts.open, epoch, seen.RunID, seen.Was).Err(); err != nil {
+// Redis is in yet another run by now. It is called once for an epoch, by whoever began it
+// in the ledger: a pool that was flushed and is opened again for the same epoch has
+// forgotten what was pushed to it.
+func (p *RedisPool) Open(ctx context.Context, epoch int64, runID string) error {
+	if err := p.run(ctx, p.scripts.open, epoch, runID).Err(); err != nil {
 		return fmt.Errorf("open the pool for epoch %d: %w", epoch, err)
 	}
 	return nil

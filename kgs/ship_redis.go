@@ -60,10 +60,9 @@ func (s *RedisShipper) Size(ctx context.Context) (int64, error) {
 		return 0, s.openEpoch(ctx, epoch.Number, status)
 	case err != nil:
 		return 0, err
-	case status.Epoch < epoch.Number && epoch.Pool == status.RunID:
-		// Whoever opened the epoch has yet to tell the pool, or crashed before it could.
-		return 0, s.cfg.Pool.Open(ctx, epoch.Number, status)
 	case status.Epoch < epoch.Number:
+		// Whoever began that epoch has yet to tell the pool, or crashed before it could.
+		// Nobody does it in his place: see RedisPool.Open.
 		return 0, s.openEpoch(ctx, epoch.Number, status)
 	case status.Epoch > epoch.Number || status.Reach.Range > epoch.LastRange:
 		if behind, err := s.behind(ctx, status); err != nil || behind {
@@ -101,10 +100,9 @@ func (s *RedisShipper) renew(ctx context.Context) error {
 }
 
 // openEpoch writes off what the pool held and opens it empty, for the epoch that
-// follows the epoch after. Only the worker that opened the epoch tells the pool at
-// once, and only as long as the pool is what it was: by now it may have been opened for
-// the epoch, filled, and lost again. A crash after the ledger began the epoch leaves a
-// pool that has none or an older one, for the next look to find.
+// follows the epoch after. A crash after the ledger began the epoch leaves a pool that
+// has none or an older one, for the next look to find, which begins another; a stall
+// there, and the pool is opened late for an epoch that is over and of use to nobody.
 func (s *RedisShipper) openEpoch(ctx context.Context, after int64, seen PoolStatus) error {
 	epoch, opened, err := s.cfg.Ledger.OpenEpoch(ctx, after, seen.RunID, seen.Reach)
 	if err != nil {
@@ -117,7 +115,7 @@ func (s *RedisShipper) openEpoch(ctx context.Context, after int64, seen PoolStat
 	s.cfg.Logger.Info("the pool begins a new epoch", slog.Int64("epoch", epoch), slog.Int64("keys_last_seen", s.size))
 	s.current, s.size = nil, 0 // written off together with the old epoch
 	failpoint.At("epoch:opened")
-	return s.cfg.Pool.Open(ctx, epoch, seen)
+	return s.cfg.Pool.Open(ctx, epoch, seen.RunID)
 }
 
 // Ship finishes the range under way, or reserves one of up to n numbers, and pushes

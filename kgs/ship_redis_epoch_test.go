@@ -21,12 +21,12 @@ func TestShipperOpensPoolThatIsBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.wantSize(s, 0)
-	d.wantEpoch(s, 2)
-	if _, _, err := d.OpenEpoch(t.Context(), 2, "another run", Reach{}); err != nil {
+	d.wantEpoch(s, 3)
+	if _, _, err := d.OpenEpoch(t.Context(), 3, "another run", Reach{}); err != nil {
 		t.Fatal(err)
 	}
 	d.wantSize(s, 0)
-	d.wantEpoch(s, 4)
+	d.wantEpoch(s, 5)
 	d.ship(s, 10, 10)
 }
 
@@ -115,9 +115,10 @@ func TestShipperMeetsNewEpoch(t *testing.T) {
 	d.wantEpoch(s, 2)
 }
 
-// TestShipperOpensLate stalls between the ledger's new epoch and the pool's, while others
-// go on to the next one and Redis is flushed once more: what it then opens is of use to
-// nobody. The worst is a stall in which another worker opens the pool for the same epoch.
+// TestShipperOpensLate stalls between the ledger's new epoch and the pool's. Meanwhile
+// another worker goes on to the next one and fills the pool, which is then flushed. If
+// the other one were to open the pool again for an epoch that it was open for, the
+// marks of that epoch would be forgotten, and the range under way pushed twice.
 func TestShipperOpensLate(t *testing.T) {
 	t.Parallel()
 	d := newDock(t)
@@ -126,20 +127,31 @@ func TestShipperOpensLate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	epoch, _, err := d.OpenEpoch(t.Context(), 1, seen.RunID, Reach{})
+	late, _, err := d.OpenEpoch(t.Context(), 1, seen.RunID, Reach{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.wantSize(other, 0) // it opens the pool, as the ledger's epoch is of this run
-	d.ship(other, 10, 10)
+	d.wantSize(other, 0)
+	d.wantEpoch(other, 3)
+	other.begin(t, 100, 50)
+	handedOut := drain(t, other.cfg.Pool, 100)
 	if err := d.client.FlushDB(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := stalled.cfg.Pool.Open(t.Context(), epoch, seen); !errors.Is(err, ErrNoEpoch) {
-		t.Errorf("the pool was opened for epoch %d a second time: %v", epoch, err)
+	if err := stalled.cfg.Pool.Open(t.Context(), late, seen.RunID); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := other.Ship(t.Context(), 100); n != 0 || !errors.Is(err, ErrNoEpoch) {
+		t.Errorf("Ship to a pool of an older epoch = %d, %v, want ErrNoEpoch", n, err)
 	}
 	d.wantSize(other, 0)
-	d.wantEpoch(other, 3)
+	d.wantEpoch(other, 4)
+	d.ship(other, 100, 100)
+	for _, code := range drain(t, other.cfg.Pool, 100) {
+		if slices.Contains(handedOut, code) {
+			t.Errorf("%s is in the pool again", code)
+		}
+	}
 }
 
 func TestShippersOpenOneEpoch(t *testing.T) {

@@ -115,6 +115,10 @@ func newCommitter(store Store, metrics *Metrics, queueSize int) *committer {
 // may be. With a full queue commit fails at once; otherwise it waits as long as ctx
 // allows, and less than a second. To give up loses only this link's outcome: what
 // others wait for goes on.
+//
+// A crash before the store's commit leaves no row, one after it a row; either way nobody
+// was told yet, and the key's batch, which is on record, is given up as a whole: the
+// audit finds by the row which of its keys were linked after all.
 func (c *committer) commit(ctx context.Context, link Link) (Outcome, error) {
 	p := c.free.Get().(*pending)
 	p.link = link

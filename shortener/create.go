@@ -121,7 +121,8 @@ func (s *Service) createKey(ctx context.Context, link *Link) error {
 // errRouted abandons a key that would make a link nobody could follow.
 var errRouted = errors.New("the code is a path of this service")
 
-// tryKey draws one key for link, commits them together and tells the key's lease.
+// tryKey draws one key for link, commits them together and tells the key's lease. After
+// a crash in between the lease is still on record, and its keys are given up.
 func (s *Service) tryKey(ctx context.Context, link *Link, attempt int) (Outcome, error) {
 	key, err := s.keys.Next(ctx, link.URL, attempt)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	driver "modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"keypool/internal/failpoint"
 	"keypool/internal/sqlite"
 )
 
@@ -58,6 +59,9 @@ func (s *SQLiteStore) Insert(ctx context.Context, links []Link) ([]Outcome, erro
 	}
 	defer func() { _ = conn.Close() }() // only gives it back to the pool
 	ctx = context.WithoutCancel(ctx)
+	if failpoint.Without("busy") {
+		_, _ = conn.ExecContext(ctx, `PRAGMA busy_timeout = 0`) // waits for no other process
+	}
 	tx, err := conn.BeginTx(ctx, nil)
 	if err != nil {
 		return nil, notWritten(err)

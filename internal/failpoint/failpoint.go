@@ -12,7 +12,5 @@
 //
 //	kill   the process kills itself with SIGKILL
 //	stop   the process stops itself with SIGSTOP, once, until somebody sends SIGCONT
-//	hang   the goroutine stays there for ever
-//	pause  it waits a random time of up to n milliseconds, each time
 //	skip   what follows the step is left out, each time
 package failpoint

@@ -4,7 +4,6 @@ package failpoint
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"runtime"
 	"slices"
@@ -12,7 +11,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
-	"time"
 )
 
 // point is what happens at one step.
@@ -22,9 +20,10 @@ type point struct {
 	passed atomic.Int64
 }
 
+// What the environment says, read once: failpoints are reached from everywhere.
 var (
-	points  = parse(os.Getenv("KEYPOOL_FAILPOINTS"))
-	without = strings.Split(os.Getenv("KEYPOOL_WITHOUT"), ",")
+	points  = parse(os.Getenv("KEYPOOL_FAILPOINTS"))           //nolint:gochecknoglobals // as above
+	without = strings.Split(os.Getenv("KEYPOOL_WITHOUT"), ",") //nolint:gochecknoglobals // as above
 )
 
 func parse(text string) map[string]*point {
@@ -39,7 +38,7 @@ func parse(text string) map[string]*point {
 		if counted {
 			n, err = strconv.ParseInt(count, 10, 64)
 		}
-		if !ok || err != nil || !slices.Contains([]string{"kill", "stop", "hang", "pause", "skip"}, action) {
+		if !ok || err != nil || !slices.Contains([]string{"kill", "stop", "skip"}, action) {
 			panic(fmt.Sprintf("KEYPOOL_FAILPOINTS: %q is not step=action[:n]", field))
 		}
 		all[step] = &point{action: action, n: n}
@@ -55,8 +54,6 @@ func At(step string) (skip bool) {
 	}
 	passed := p.passed.Add(1)
 	switch p.action {
-	case "pause":
-		time.Sleep(rand.N(time.Duration(p.n) * time.Millisecond))
 	case "skip":
 		return true
 	case "stop":
@@ -66,10 +63,6 @@ func At(step string) (skip bool) {
 	case "kill":
 		if passed >= p.n {
 			signal(syscall.SIGKILL)
-		}
-	case "hang":
-		if passed >= p.n {
-			select {}
 		}
 	}
 	return false

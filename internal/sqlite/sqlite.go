@@ -21,8 +21,6 @@ import (
 	"strconv"
 	"time"
 
-	"keypool/internal/failpoint"
-
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 )
@@ -115,9 +113,6 @@ func create(path string) (string, error) {
 }
 
 func connect(path string, params url.Values, conns int) (*sql.DB, error) {
-	if failpoint.Without("busy") {
-		params.Set("_busy_timeout", "0")
-	}
 	if !params.Has("_busy_timeout") {
 		params.Set("_busy_timeout", strconv.FormatInt(busyTimeout.Milliseconds(), 10))
 	}

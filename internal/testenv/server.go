@@ -42,8 +42,8 @@ func StartStandby(t testing.TB, primary *Server, settings ...string) *Server {
 	return own(t, server, err)
 }
 
-// Setup is in what a server differs from an ordinary one: where its files are, and
-// whether it has a clock of its own.
+// Setup is in what a server differs from an ordinary one: whether it has a clock of
+// its own.
 type Setup machine.Setup
 
 // StartRedis is the function of that name for a server that is set up like this.

@@ -3,10 +3,12 @@
 package drill
 
 import (
+	"context"
 	"net"
 	"strconv"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -34,4 +36,27 @@ func portOf(t testing.TB, addr string) uint16 {
 		t.Fatal(err)
 	}
 	return uint16(port)
+}
+
+// execute runs a statement on a connection of its own.
+func execute(d *drill, url, sql string) {
+	d.Helper()
+	cfg, err := pgx.ParseConfig(url)
+	if err != nil {
+		d.Fatal(err)
+	}
+	if _, err := postgresConn(d, cfg).Exec(d.Context(), sql); err != nil {
+		d.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// postgresConn connects; the connection is closed when the test ends.
+func postgresConn(t testing.TB, cfg *pgx.ConnConfig) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.ConnectConfig(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) }) // it may be broken, on purpose
+	return conn
 }

@@ -3,7 +3,6 @@
 package drill
 
 import (
-	"context"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -80,15 +79,4 @@ func TestProxyLosesRepliesOfStatements(t *testing.T) {
 	if p.lost() != 2 {
 		t.Errorf("%d replies are said to be lost, want 2", p.lost())
 	}
-}
-
-// postgresConn connects; the connection is closed when the test ends.
-func postgresConn(t testing.TB, cfg *pgx.ConnConfig) *pgx.Conn {
-	t.Helper()
-	conn, err := pgx.ConnectConfig(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) }) // it may be broken, on purpose
-	return conn
 }

@@ -45,6 +45,26 @@ func rows() []row {
 			run: redisHung, alone: true, control: control{without: "patience", finds: "waits? for Redis"},
 		},
 		{
+			n: "8", fault: "reply of a take lost", injected: "a proxy cuts every second one in the middle",
+			run: takeReplyLost, control: control{without: "takeid", finds: `"missing"`},
+		},
+		{
+			n: "9", fault: "reply of a push lost", injected: "a proxy cuts every third one",
+			run: pushReplyLost, control: control{without: "mark", finds: `"duplicate"|"reused"`},
+		},
+		{
+			n: "10", fault: "Redis restarted from an older snapshot", injected: "SAVE, 100,000 keys taken by each of two servers, SIGKILL, restart",
+			run: redisRestored, control: control{without: "guard", finds: "epoch .* is not renewed"},
+		},
+		{
+			n: "10b", fault: "as 10, and the pool comes back looking full", injected: "as 10",
+			run: redisRestoredFull, control: control{without: "guard", finds: "epoch .* is not renewed"},
+		},
+		{
+			n: "11", fault: "Redis fails over to a lagging replica", injected: "SIGSTOP of the replica, as many keys taken, SIGKILL of the master, promotion",
+			run: redisFailsOver, control: control{without: "guard", finds: "epoch .* is not renewed"},
+		},
+		{
 			n: "12", fault: "wrong eviction policy", injected: "allkeys-lru at start, and by CONFIG SET later",
 			run: redisEvicts, control: control{without: "policy", finds: "started all the same"},
 		},
@@ -65,12 +85,32 @@ func rows() []row {
 			run: workerSpins, failpoints: true, control: control{without: "deadman", finds: "^no alarm"},
 		},
 		{
+			n: "15", fault: "Postgres crashes", injected: "SIGKILL under load, restarted 3 s later",
+			run: postgresKilled, alone: true, control: control{without: "commit,repeat", finds: unjust},
+		},
+		{
+			n: "16", fault: "commit acknowledged but reply lost", injected: "a proxy resets the connection at every fifth one",
+			run: commitReplyLost, control: control{without: "repeat", finds: unjust},
+		},
+		{
 			n: "17", fault: "Postgres fails over to a lagging standby", injected: "SIGKILL of the primary, promotion of a standby that has applied nothing since the load began",
 			run: postgresFailsOver, control: control{without: "jump,floor", finds: "and again for"},
 		},
 		{
 			n: "17b", fault: "Postgres restored from a copy", injected: "older files put back while all is down",
 			run: postgresRestored, control: control{without: "jump,floor", finds: "and again for"},
+		},
+		{
+			n: "18", fault: "disk full, SQLite", injected: "a ballast file on a tmpfs of 16 MB, removed later",
+			run: diskFullEmbedded, control: control{without: "commit", finds: unjust},
+		},
+		{
+			n: "18b", fault: "disk full, Postgres", injected: "as 18, with the tables on the tmpfs",
+			run: diskFullPostgres, control: control{without: "commit", finds: unjust},
+		},
+		{
+			n: "19", fault: "SQLite under 32 writers and a backup", injected: "VACUUM INTO and audit, again and again, beside two servers",
+			run: busyEmbedded, control: control{without: "busy", finds: `[1-9]\d* creations failed`},
 		},
 		{
 			n: "21", fault: "wrong FF1 key", injected: "another key, none, and no permutation, for servers and workers",
@@ -80,10 +120,7 @@ func rows() []row {
 			n: "22", fault: "clocks jump an hour", injected: "those of Postgres and Redis, forth and back",
 			run: clocksJump, control: control{without: "beats", finds: "keys of the living were written off"},
 		},
-		{
-			n: "walk", fault: "a space walked to its end", injected: "8 workers killed at random", run: walkToTheEnd,
-			control: control{without: "mark", finds: "there twice"},
-		},
+		{n: "walk", fault: "whole spaces walked to their ends", injected: "8 workers, SIGKILL at random", run: walkToTheEnd, alone: true},
 		{n: "start", fault: "16 servers start on an empty SQLite file", injected: "at the same moment, with 16 migrations", run: startEmbedded},
 		{n: "startb", fault: "16 servers start on an empty Postgres", injected: "the same", run: startPostgres},
 		{n: "2x2", fault: "one of two servers and one of two workers killed", injected: "SIGKILL under load", run: twoByTwo},

@@ -14,9 +14,9 @@ import (
 // killed at random, while links are made. At full scale it is the spaces of 3 and of
 // 4 characters, which all fit into the pool.
 func walkToTheEnd(d *drill) {
-	lengths, capacity, batch := []int{3}, "300000", "20000"
+	lengths, capacity, batch := []int{3}, "300000", "25000"
 	if d.scale >= 1 {
-		lengths, capacity, batch = []int{3, 4}, "16000000", "1000000"
+		lengths, capacity, batch = []int{3, 4}, "16000000", "500000"
 	}
 	postgres := testenv.StartPostgres(d, "max_connections=200")
 	redis := testenv.StartRedis(d, "--appendonly", "no") // it is not killed here
@@ -40,12 +40,20 @@ func walkToTheEnd(d *drill) {
 		d.struck(1)
 		victim.launch()
 	}
-	// The ranges of the dead are adopted when there is room: the server takes some.
-	hungry := newServer(d, append(settings, "KGS_WORKER=false", "KGS_BATCH_MIN="+batch)...)
-	await(d, 2*patient, "the pool is full and nothing is under way", func() bool {
-		hungry.start()
-		hungry.stop()
-		return server.status().full() && server.audit().Shipping == 0
+	// The ranges of the dead are adopted when there is room in the pool: others take keys.
+	hungry := make([]*service, 4)
+	for i := range hungry {
+		hungry[i] = newServer(d, append(settings, "KGS_WORKER=false", "KGS_BATCH_MIN="+batch)...)
+	}
+	await(d, 2*patient, "nothing is under way any more", func() bool {
+		for _, s := range hungry {
+			s.start()
+		}
+		for _, s := range hungry {
+			s.stop()
+		}
+		await(d, patient, "the pool is full", func() bool { return server.status().full() })
+		return server.audit().Shipping == 0
 	})
 	load.stop()
 	for _, w := range workers {

@@ -222,10 +222,10 @@ func TestAlertsBackOffAndAreBounded(t *testing.T) {
 		}
 		time.Sleep(10 * time.Minute)
 		stop()
-		for i, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
+		for i, want := range []int{1, 2, 4, 8, 16, 32, 60, 60} {
 			gap := network.tries[i+1].Sub(network.tries[i]) - alertTimeout
-			if gap != want*time.Second {
-				t.Errorf("%v between the tries %d and %d, want %v s", gap, i, i+1, int(want))
+			if gap != time.Duration(want)*time.Second {
+				t.Errorf("%v between the tries %d and %d, want %v s", gap, i, i+1, want)
 			}
 		}
 	})

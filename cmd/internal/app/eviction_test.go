@@ -1,7 +1,7 @@
 package app
 
 import (
-	"bytes"
+	"errors"
 	"log/slog"
 	"net/http"
 	"os"
@@ -15,28 +15,22 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// runKGS is runWrong for the worker.
-func runKGS(t *testing.T, args ...string) (status int, stderr string) {
-	t.Helper()
-	var out, errs bytes.Buffer
-	status = KGS(t.Context(), "v-test", args, &out, &errs)
-	return status, errs.String()
-}
-
 func TestRedisThatEvictsIsRefused(t *testing.T) {
 	t.Parallel()
 	redis := testenv.StartRedis(t, "--maxmemory-policy", "allkeys-lru")
-	address := "--redis-url=" + redis.URL
-	common := []string{"--database-url=" + sqliteURL(t), "--admin-addr=127.0.0.1:0", address}
-	serverStatus, _, serverSays := runShortener(t, append(common, "--listen-addr=127.0.0.1:0")...)
-	workerStatus, workerSays := runKGS(t, common...)
-	for name, got := range map[string]struct {
-		status int
-		says   string
-	}{"server": {serverStatus, serverSays}, "worker": {workerStatus, workerSays}} {
-		_, line, _ := strings.Cut(got.says, "REDIS_URL") // what is before it is the log
-		if got.status != 2 || !strings.Contains(line, "allkeys-lru") || !strings.Contains(line, "noeviction") {
-			t.Errorf("%s: %d, %s; want 2, what it got and what it takes", name, got.status, got.says)
+	s, log := settings(t, sqliteURL(t), redis.URL), slog.New(slog.DiscardHandler)
+	for name, start := range map[string]func() (*Program, error){
+		"server": func() (*Program, error) { return StartServer(t.Context(), s, log) },
+		"worker": func() (*Program, error) { return StartWorker(t.Context(), s.Settings, log) },
+	} {
+		p, err := start()
+		if err == nil {
+			err = p.Stop()
+		}
+		var setting *SettingError
+		if !errors.As(err, &setting) || setting.Name != "REDIS_URL" || !strings.Contains(setting.Got, "allkeys-lru") ||
+			!strings.Contains(setting.Takes, "noeviction") {
+			t.Errorf("%s: %v; want a SettingError that says what REDIS_URL got and takes", name, err)
 		}
 	}
 }

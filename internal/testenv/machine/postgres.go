@@ -74,7 +74,7 @@ func (u Setup) startPostgres(ctx context.Context, password string, settings []st
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp(u.Parent, "keypool-postgres-")
+	dir, err := os.MkdirTemp("", "keypool-postgres-")
 	if err != nil {
 		return nil, err
 	}

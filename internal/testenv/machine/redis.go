@@ -31,7 +31,7 @@ func (u Setup) StartRedis(ctx context.Context, args ...string) (*Server, error) 
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp(u.Parent, "keypool-redis-")
+	dir, err := os.MkdirTemp("", "keypool-redis-")
 	if err != nil {
 		return nil, err
 	}

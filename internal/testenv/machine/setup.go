@@ -13,8 +13,7 @@ import (
 
 // Setup is in what a server differs from an ordinary one.
 type Setup struct {
-	Parent string // the directory for its own directory; that for temporary files if empty
-	Clock  bool   // it has a clock of its own, which JumpClock sets; takes a C compiler
+	Clock bool // it has a clock of its own, which JumpClock sets; takes a C compiler
 }
 
 // clockSource is a library that stands between a server and its clock. libfaketime

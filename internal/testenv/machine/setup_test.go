@@ -14,13 +14,13 @@ import (
 
 func TestClockOfItsOwn(t *testing.T) {
 	t.Parallel()
-	setup := machine.Setup{Clock: true, Parent: t.TempDir()}
+	setup := machine.Setup{Clock: true}
 	for name, engine := range map[string]struct {
 		run starter
 		now func(t *testing.T, s *machine.Server) time.Time
 	}{
 		"redis":    {setup.StartRedis, redisNow},
-		"postgres": {machine.Setup{Clock: true}.StartPostgres, postgresNow},
+		"postgres": {setup.StartPostgres, postgresNow},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
