@@ -65,6 +65,10 @@ func rows() []row {
 			run: redisFailsOver, control: control{without: "guard", finds: "epoch .* is not renewed"},
 		},
 		{
+			n: "11b", fault: "as 11, by a Sentinel", injected: "as 11, and the Sentinel promotes",
+			run: sentinelFailsOver, control: control{without: "guard", finds: "epoch .* is not renewed"},
+		},
+		{
 			n: "12", fault: "wrong eviction policy", injected: "allkeys-lru at start, and by CONFIG SET later",
 			run: redisEvicts, control: control{without: "policy", finds: "started all the same"},
 		},
