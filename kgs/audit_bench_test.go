@@ -53,7 +53,7 @@ func BenchmarkAudit(b *testing.B) {
 // eachCode cuts text into codes of length.
 func eachCode[T any](text string, length int, made func(code string) T) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		for ; len(text) > 0; text = text[length:] {
+		for ; text != ""; text = text[length:] {
 			if !yield(made(text[:length]), nil) {
 				return
 			}

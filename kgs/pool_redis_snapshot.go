@@ -2,13 +2,18 @@ package kgs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"strings"
 )
 
-// readChunk is how many codes Snapshot reads at a time: about 2 ms of Redis' time.
-const readChunk = 10_000
+const (
+	// readChunk is how many codes Snapshot reads at a time: about 2 ms of Redis' time.
+	readChunk = 10_000
+	// readTries is how often Snapshot asks a Redis that does not answer in time.
+	readTries = 5
+)
 
 // Snapshot yields the codes of the pool for an audit, first those in the list, then those
 // in batches, while others push, take and settle. A code that was there all the time is
@@ -44,8 +49,17 @@ type poolChunk struct {
 	parts []string // codes, joined by spaces: of the list, and in the last chunk of each batch
 }
 
+// read changes nothing, so it may be repeated; and an audit has the time that a creation
+// has not.
 func (p *RedisPool) read(ctx context.Context, epoch, from string) (poolChunk, error) {
-	reply, err := p.run(ctx, p.scripts.read, epoch, from, readChunk).StringSlice()
+	var reply []string
+	var err error
+	for range readTries {
+		reply, err = p.run(ctx, p.scripts.read, epoch, from, readChunk).StringSlice()
+		if err == nil || errors.Is(err, ErrNoEpoch) || errors.Is(err, ErrFenced) || ctx.Err() != nil {
+			break
+		}
+	}
 	if err != nil {
 		return poolChunk{}, err
 	}

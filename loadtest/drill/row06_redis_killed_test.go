@@ -18,7 +18,7 @@ const (
 // Redis is killed under load and comes back a minute later. Nobody can know that it lost
 // nothing, so the pool begins a new epoch.
 func redisKilled(d *drill) {
-	const rate = 1000
+	const rate = 300
 	postgres, redis := testenv.StartPostgres(d), testenv.StartRedis(d)
 	server := newServer(d, "DATABASE_URL="+postgres.URL, "REDIS_URL="+redis.URL, "KGS_POOL_CAPACITY=100000")
 	server.start()

