@@ -61,7 +61,7 @@ fuzz:
 # Kills, freezes and starves running programs under load. Takes its time. In the directory
 # of the drills, so that go test lets their table through.
 drill: keeper
-	$(keeper) need redis-server postgres
+	$(keeper) need gcc redis-server postgres
 	go -C loadtest/drill test -tags drill -count 1 -timeout 40m -parallel 4 \
 		-drill.scale=$(SCALE) -drill.row=$(ROW) -drill.table=$(abspath $(TABLE)) -drill.version=$(VERSION)
 

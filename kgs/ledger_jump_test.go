@@ -16,7 +16,7 @@ func TestLedgerJumps(t *testing.T) {
 		} {
 			l.exec(t, `DELETE FROM kgs_ranges`)
 			l.exec(t, `UPDATE kgs_spaces SET next = 100 WHERE length = 3`)
-			l.reached.Reach.Next = nil
+			l.reached.Next = nil
 			l.reserve(t, "a", RangeBatch, 50)      // [100, 150)
 			l.reserve(t, "a", RangeReserved, 1000) // [150, 1150), which the lost state did not have
 			l.exec(t, `DELETE FROM kgs_ranges WHERE state = 'reserved'`)

@@ -70,7 +70,7 @@ func TestShipperBehindItsPool(t *testing.T) {
 			d.exec(t, `UPDATE kgs_spaces SET next = 100 WHERE length = 6`)
 			d.exec(t, `DELETE FROM kgs_epochs WHERE epoch > (SELECT epoch FROM kgs_ledger)`)
 			// Another process, which does not remember how far the ledger was.
-			d.Ledger.reached.Reach = Reach{}
+			d.reached.Reach = Reach{}
 			s = d.shipper("b")
 			d.wantSize(s, 0)
 			d.ship(s, 10, 10)

@@ -55,7 +55,7 @@ func (r *rollback) take() {
 		r.takeOne()
 	}
 	for _, load := range r.loads {
-		load.awaitMore(int64(min(1000, r.taken/10)))
+		load.awaitMore(int64(min(500, r.taken/10)))
 	}
 }
 

@@ -35,28 +35,3 @@ func restoreRedis(d *drill, full bool) {
 	redis.Restart()
 	r.judge(time.Now(), epoch)
 }
-
-// The master of a Redis that is replicated dies, and what is promoted has not heard of
-// the last 200,000 keys that were taken.
-func redisFailsOver(d *drill) {
-	master, replica := testenv.StartRedis(d), testenv.StartRedis(d)
-	behind := redisClient(d, replica.Addr)
-	follow(d, behind, master)
-	proxy := newProxy(d, master.Addr) // as the address that clients find the master by
-	r := newRollback(d, "redis://"+proxy.addr)
-	awaitInStep(d, behind, master)
-	replica.Pause()
-	// The link is cut too: what is on it already the replica would still read.
-	if err := redisClient(d, master.Addr).Do(d.Context(), "CLIENT", "KILL", "TYPE", "replica").Err(); err != nil {
-		d.Fatal(err)
-	}
-	r.take()
-	epoch := r.epoch()
-	master.Kill()
-	replica.Resume()
-	if err := behind.Do(d.Context(), "REPLICAOF", "NO", "ONE").Err(); err != nil {
-		d.Fatal(err)
-	}
-	proxy.lead(replica.Addr)
-	r.judge(time.Now(), epoch)
-}

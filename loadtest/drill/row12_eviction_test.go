@@ -62,11 +62,10 @@ func refuses(d *drill, s *service, words ...string) {
 			return true
 		}
 		res, err := s.get("/readyz")
-		if err != nil {
-			return false
+		if err == nil {
+			res.Body.Close()
 		}
-		defer res.Body.Close()
-		return true
+		return err == nil
 	})
 	if !s.ended() {
 		d.Errorf("%s started all the same", s.program)

@@ -25,7 +25,7 @@ func postgresKilled(d *drill) {
 	load := newTraffic(d, server)
 	var slowest, longest, hiccup time.Duration
 	wrong := 0 // answers to creations that the store is away for
-	for range d.times(5) {
+	for range d.times(4) {
 		load.start(300)
 		load.awaitMore(int64(100 + d.times(500)))
 		postgres.Kill()

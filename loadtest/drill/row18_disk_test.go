@@ -87,7 +87,7 @@ func smallDisk(d *drill) string {
 			d.Error(err)
 		}
 	})
-	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // as above
+	if err := os.Chmod(dir, 0o755); err != nil {
 		d.Fatal(err)
 	}
 	if err := syscall.Mount("keypool-drill", dir, "tmpfs", 0, "size=16m,mode=0755"); err != nil {

@@ -65,6 +65,10 @@ func rows() []row {
 			run: redisFailsOver, control: control{without: "guard", finds: "epoch .* is not renewed"},
 		},
 		{
+			n: "11b", fault: "as 11, by a Sentinel", injected: "as 11, and the Sentinel promotes",
+			run: sentinelFailsOver, control: control{without: "guard", finds: "epoch .* is not renewed"},
+		},
+		{
 			n: "12", fault: "wrong eviction policy", injected: "allkeys-lru at start, and by CONFIG SET later",
 			run: redisEvicts, control: control{without: "policy", finds: "started all the same"},
 		},
@@ -110,7 +114,7 @@ func rows() []row {
 		},
 		{
 			n: "19", fault: "SQLite under 32 writers and a backup", injected: "VACUUM INTO and audit, again and again, beside two servers",
-			run: busyEmbedded, control: control{without: "busy", finds: `[1-9]\d* creations failed`},
+			run: busyEmbedded, alone: true, control: control{without: "busy", finds: `[1-9]\d* creations failed`},
 		},
 		{
 			n: "21", fault: "wrong FF1 key", injected: "another key, none, and no permutation, for servers and workers",
