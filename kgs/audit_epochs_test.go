@@ -41,7 +41,7 @@ func newLongScene(t *testing.T, l books) *scene {
 func (s *scene) open(t *testing.T, number int64) {
 	t.Helper()
 	s.pool = nil
-	epoch, _, err := s.OpenEpoch(t.Context(), number-1, "run", Reach{})
+	epoch, _, err := s.OpenEpoch(t.Context(), number-1, "run")
 	if err != nil || epoch != number {
 		t.Fatalf("epoch %d, want %d; error %v", epoch, number, err)
 	}

@@ -157,9 +157,6 @@ func (w *town) stall() {
 func (w *town) dieServer() {
 	pool := w.server[0].(*RedisPool)
 	w.l.crash(w.t, pool.cfg.Holder)
-	if n := w.client.ZRem(w.t.Context(), pool.keys[4], pool.cfg.Holder); n.Err() != nil {
-		w.t.Fatal(n.Err())
-	}
 	w.startServer()
 }
 

@@ -29,7 +29,7 @@ func newScene(t *testing.T, l books) *scene {
 		t.Fatal(err)
 	}
 	s := &scene{books: l, space: space}
-	epoch, _, err := l.OpenEpoch(t.Context(), 0, "run", Reach{})
+	epoch, _, err := l.OpenEpoch(t.Context(), 0, "run")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +226,7 @@ func TestAuditNamesWhatIsNoError(t *testing.T) {
 		"a pool that was lost with its epoch": {
 			func(t *testing.T, s *scene) {
 				s.pool = nil
-				if _, _, err := s.OpenEpoch(t.Context(), 1, "another run", Reach{}); err != nil {
+				if _, _, err := s.OpenEpoch(t.Context(), 1, "another run"); err != nil {
 					t.Fatal(err)
 				}
 			},

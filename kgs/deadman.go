@@ -57,7 +57,7 @@ type DeadMan struct {
 	seenAt    time.Time // when the pool was last seen
 	peak      int64     // the most keys seen while filling
 	grewAt    time.Time // when the filling last made progress
-	supply    int64     // keys that ever reached the pool in this epoch: those in it and those taken
+	supply    int64     // keys that workers ever brought into the pool in this epoch
 	arrivedAt time.Time // when the supply last grew, or the pool needed nothing
 	taken     Meter     // of keys that all servers take
 

@@ -43,10 +43,13 @@ func (d *DeadMan) observe(now time.Time, pool PoolStatus, known bool) remedy {
 // see remembers what the pool was like, and measures what arrives and what is taken.
 func (d *DeadMan) see(now time.Time, pool PoolStatus) {
 	if pool.Epoch != d.last.Pool.Epoch { // another pool, which has never been full
-		d.level, d.peak, d.grewAt, d.arrivedAt = StateFilling, 0, now, now
+		// One epoch after the other, none of which gets anywhere, is not progress.
+		if d.level != StateFilling {
+			d.level, d.peak, d.grewAt, d.arrivedAt = StateFilling, 0, now, now
+		}
 		d.supply, d.taken = 0, NewMeter(takenWindow)
 	}
-	supply := pool.Keys + pool.Popped
+	supply := pool.Pushed
 	if supply > d.supply {
 		d.vain = 0
 	}

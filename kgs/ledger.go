@@ -49,7 +49,12 @@ type Ledger struct {
 	close       func() error
 	beats       beats // of all holders, as Sweep saw them
 	reached     reach // what this process has seen the ledger come to
+	name        string
+	onJump      func(left int64) // nil for nobody
 }
+
+// Name tells this ledger from every other one, for life; it is known after Open.
+func (l *Ledger) Name() string { return l.name }
 
 // Close ends the use of the database, which itself stays open.
 func (l *Ledger) Close() error { return l.close() }
@@ -84,10 +89,14 @@ func (l *Ledger) Open(ctx context.Context, cfg LedgerConfig) (*Space, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ledger: open: %w", err)
 	}
+	_, err = l.write.ExecContext(ctx, `UPDATE kgs_ledger SET name = $1 WHERE id = 1 AND name = ''`, rand.Text()[:12])
+	if err != nil {
+		return nil, fmt.Errorf("ledger: open: %w", err)
+	}
 	var kept []byte
 	var fingerprint string
-	err = l.write.QueryRowContext(ctx, `SELECT secret, fingerprint FROM kgs_ledger WHERE id = 1`).
-		Scan(&kept, &fingerprint)
+	err = l.write.QueryRowContext(ctx, `SELECT secret, fingerprint, name FROM kgs_ledger WHERE id = 1`).
+		Scan(&kept, &fingerprint, &l.name)
 	if err != nil {
 		return nil, fmt.Errorf("ledger: open: %w", err)
 	}
@@ -136,6 +145,8 @@ type posting struct {
 	dialect *dialect
 	epoch   int64
 	last    int64 // the range id that was given last
+	reached *reach
+	left    int64 // numbers that were left out by a jump
 }
 
 // post runs f as one transaction and commits it when f succeeds.
@@ -159,7 +170,7 @@ func (l *Ledger) postTx(ctx context.Context, f func(context.Context, *posting) e
 			return err
 		}
 	}
-	p := &posting{Tx: tx, dialect: &l.dialect}
+	p := &posting{Tx: tx, dialect: &l.dialect, reached: &l.reached}
 	var kept, present string
 	err = tx.QueryRowContext(ctx, l.dialect.lock).Scan(&p.epoch, &p.last, &kept, &present)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -169,7 +180,7 @@ func (l *Ledger) postTx(ctx context.Context, f func(context.Context, *posting) e
 		return err
 	}
 	last := p.last
-	if err := l.keepUp(ctx, p, kept, present); err != nil {
+	if err := p.keepUp(ctx, kept, present); err != nil {
 		return err
 	}
 	if err := f(ctx, p); err != nil {
@@ -184,6 +195,9 @@ func (l *Ledger) postTx(ctx context.Context, f func(context.Context, *posting) e
 		return err
 	}
 	l.reached.note(Reach{Range: p.last})
+	if p.left > 0 && l.onJump != nil {
+		l.onJump(p.left)
+	}
 	return nil
 }
 

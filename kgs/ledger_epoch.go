@@ -9,14 +9,11 @@ import (
 type Epoch struct {
 	Number int64  // from 1; 0 while there never was a pool
 	Pool   string // identity of the pool that it was opened on
-
-	LastRange int64 // the range id that was given last
 }
 
 // Epoch reads the current epoch, without waiting for a change under way.
 func (l *Ledger) Epoch(ctx context.Context) (e Epoch, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT epoch, pool, last_range FROM kgs_ledger WHERE id = 1`).
-		Scan(&e.Number, &e.Pool, &e.LastRange)
+	err = l.read.QueryRowContext(ctx, `SELECT epoch, pool FROM kgs_ledger WHERE id = 1`).Scan(&e.Number, &e.Pool)
 	if err != nil {
 		return Epoch{}, fmt.Errorf("ledger: epoch: %w", err)
 	}
@@ -33,16 +30,16 @@ func (l *Ledger) Epoch(ctx context.Context) (e Epoch, err error) {
 // is found nowhere else is lost with the old epoch. If the caller crashes after
 // it, the pool never hears of the epoch, and the next worker begins another.
 //
-// The old pool is also a witness: when it came further than the ledger itself, by
-// ranges or by epochs, the ledger is older than it was, and jumps.
-func (l *Ledger) OpenEpoch(ctx context.Context, after int64, pool string, witness Reach) (number int64, opened bool, err error) {
+// An epoch after that the ledger does not know of shows that the ledger is older than it
+// was, and jumps.
+func (l *Ledger) OpenEpoch(ctx context.Context, after int64, pool string) (number int64, opened bool, err error) {
 	err = l.post(ctx, "open epoch", func(ctx context.Context, p *posting) error {
 		number, opened = p.epoch, p.epoch <= after
 		if !opened {
 			return nil
 		}
-		if witness.Range > p.last || p.epoch < after {
-			if err := l.jump(ctx, p, witness); err != nil {
+		if p.epoch < after {
+			if err := p.jump(ctx); err != nil {
 				return err
 			}
 		}

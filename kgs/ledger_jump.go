@@ -55,34 +55,43 @@ const (
 	jumpRanges = 1_000_000
 )
 
+// Remember notes how far somebody else, such as the shared pool, has seen this ledger
+// come: should it turn out to be behind that, it jumps.
+func (l *Ledger) Remember(seen Reach) { l.reached.note(seen) }
+
+// OnJump has f told of every jump that this process makes, with how many numbers it left
+// out. It is to be called before the ledger is used.
+func (l *Ledger) OnJump(f func(left int64)) { l.onJump = f }
+
 // keepUp jumps when this ledger's database came back from an older state: a standby that
-// lagged behind was promoted, or a backup restored. Its history has another name
-// then; or it has not come as far as this process has seen it. That is found out
-// under the lock, so before anything else is done to such a ledger by anybody.
-func (l *Ledger) keepUp(ctx context.Context, p *posting, kept, present string) error {
-	seen := l.reached.with(Reach{})
-	if kept == present && p.last >= seen.Range || failpoint.Without("jump") {
+// lagged behind was promoted, or a backup recovered. Its history has another name then;
+// or, as after older files were put back, it has not come as far as it was seen to.
+// That is found out under the lock, so before anything else is done to such a ledger
+// by anybody who can know; see also advance.
+func (p *posting) keepUp(ctx context.Context, kept, present string) error {
+	behind := p.last < p.reached.with(Reach{}).Range
+	if kept == present && !behind || failpoint.Without("jump") {
 		return nil
 	}
 	if err := p.exec(ctx, `UPDATE kgs_ledger SET history = $1 WHERE id = 1`, present); err != nil {
 		return err
 	}
-	if kept == "" && p.last >= seen.Range {
+	if kept == "" && !behind {
 		return nil // it had no name yet
 	}
-	return l.jump(ctx, p, Reach{})
+	return p.jump(ctx)
 }
 
 // jump leaves out every number that could have been handed out in the history that was
-// lost: all that this process or the witness, the shared pool, has seen, and a margin.
+// lost: all that this process has seen, itself or in the shared pool, and a margin.
 // What is open in the books may have been closed since: it is written off, and so is
 // the shared pool, by a new epoch. All this is abandoned as [ReasonRollback].
 //
 // Numbers that were reserved and handed out beyond the margin by processes that have
 // all died, without a pool that remembers, would be given out again: no ledger can
 // know of them. Synchronous replication is the remedy.
-func (l *Ledger) jump(ctx context.Context, p *posting, witness Reach) error {
-	seen := l.reached.with(witness)
+func (p *posting) jump(ctx context.Context) error {
+	seen := p.reached.with(Reach{})
 	err := p.exec(ctx, `UPDATE kgs_ranges SET state = 'abandoned', holder = '', origin = 0, reason = $1
 		WHERE state <> 'abandoned'`, ReasonRollback)
 	if err != nil {
@@ -117,6 +126,7 @@ func (p *posting) leaveOut(ctx context.Context, run Run) error {
 	if run.Len() == 0 {
 		return nil
 	}
+	p.left += run.Len()
 	if err := p.exec(ctx, `UPDATE kgs_spaces SET next = $1 WHERE length = $2`, run.Hi, run.Length); err != nil {
 		return err
 	}

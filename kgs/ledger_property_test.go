@@ -225,7 +225,7 @@ func (m *ledgerModel) sweep(rt *rapid.T) {
 }
 
 func (m *ledgerModel) openEpoch(rt *rapid.T) {
-	opened, _, err := m.l.OpenEpoch(m.t.Context(), m.epoch, "pool", Reach{})
+	opened, _, err := m.l.OpenEpoch(m.t.Context(), m.epoch, "pool")
 	if err != nil || opened != m.epoch+1 {
 		rt.Fatalf("opened epoch %d after %d, error %v", opened, m.epoch, err)
 	}

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+
+	"keypool/internal/failpoint"
 )
 
 // Reserve gives holder up to n numbers (at least one), for codes of at least the
@@ -83,7 +85,8 @@ func (p *posting) adoptReserved(ctx context.Context, length int, n int64) (run R
 	return run, p.exec(ctx, `UPDATE kgs_ranges SET lo = $1, holder = '' WHERE id = $2`, run.Hi, id)
 }
 
-// advance walks on in the shortest space that has numbers left.
+// advance walks on in the shortest space that has numbers left. A counter that was seen
+// further on than it is now has gone back together with its database.
 func (p *posting) advance(ctx context.Context, length int, n int64) (run Run, err error) {
 	var size int64
 	err = p.QueryRowContext(ctx, `SELECT length, next, size FROM kgs_spaces
@@ -94,6 +97,12 @@ func (p *posting) advance(ctx context.Context, length int, n int64) (run Run, er
 	}
 	if err != nil {
 		return Run{}, err
+	}
+	if run.Lo < p.reached.with(Reach{}).Next[run.Length] && !failpoint.Without("jump") {
+		if err := p.jump(ctx); err != nil {
+			return Run{}, err
+		}
+		return p.advance(ctx, length, n)
 	}
 	run.Hi = run.Lo + min(n, size-run.Lo)
 	return run, p.exec(ctx, `UPDATE kgs_spaces SET next = $1 WHERE length = $2`, run.Hi, run.Length)

@@ -101,7 +101,7 @@ func TestShippingRangeIsAdoptedWhole(t *testing.T) {
 		if got := l.reserve(t, "c", RangeShipping, 10); got.Lo != 110 {
 			t.Errorf("adopted a second time: %+v", got)
 		}
-		if _, _, err := l.OpenEpoch(t.Context(), 0, "pool", Reach{}); err != nil {
+		if _, _, err := l.OpenEpoch(t.Context(), 0, "pool"); err != nil {
 			t.Fatal(err)
 		}
 		l.crash(t, "b")

@@ -16,6 +16,7 @@ type MemoryPool struct {
 	mu     sync.Mutex
 	ranges []Range // in the order they are to be handed out
 	popped int64   // numbers that were ever taken
+	pushed int64   // numbers that ever came
 }
 
 var _ Supply = (*MemoryPool)(nil)
@@ -31,6 +32,7 @@ func (p *MemoryPool) Push(r Range) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ranges = append(p.ranges, r)
+	p.pushed += r.Len()
 }
 
 // Size is how many numbers the pool holds, by its own knowledge: ranges that were
@@ -41,7 +43,7 @@ func (p *MemoryPool) Size() int64 { return p.Status().Keys }
 func (p *MemoryPool) Status() PoolStatus {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := PoolStatus{Popped: p.popped}
+	s := PoolStatus{Popped: p.popped, Pushed: p.pushed}
 	for _, r := range p.ranges {
 		s.Keys += r.Len()
 	}

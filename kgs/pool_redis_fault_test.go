@@ -182,7 +182,7 @@ func testRollback(t *testing.T, comeBack rollback) {
 func wantNoEpoch(t *testing.T, p *RedisPool, r Range) {
 	t.Helper()
 	status, err := p.Status(t.Context())
-	if !errors.Is(err, ErrNoEpoch) || status.RunID == "" || status.Keys != 0 {
+	if !errors.Is(err, ErrNoEpoch) || status.RunID == "" || status.Epoch != 0 {
 		t.Errorf("Status = %+v, %v, want no keys, a run, and ErrNoEpoch", status, err)
 	}
 	_, takeErr := p.Take(t.Context(), 10)

@@ -12,14 +12,16 @@ import (
 // share one hash tag, so that in a Redis Cluster they share one slot.
 //
 //	state    hash: run and epoch of the pool, the floor below which ranges are fenced,
-//	         popped (how many codes were ever taken off the head of the list), range and
-//	         next:<length> (how far the pool has come, should the ledger forget), and one
+//	         popped (how many codes were ever taken off the head of the list), pushed (how
+//	         many a worker ever brought), range and next:<length> (how far the pool has
+//	         come, through all its epochs, should the ledger forget), and one
 //	         mark:<range id> a range under way: the next number of it to be pushed.
 //	         It is one key so that it is lost as a whole or not at all.
 //	keys     list of codes, one an element: about 8 bytes a key
 //	batches  hash: <holder>/<batch id> -> the codes of a batch, joined by spaces
 //	doomed   hash: <reason>/<holder>/<batch id> -> codes to be abandoned, until the ledger knows
-//	takes    hash: holder -> the last batch id that it asked for
+//	takes    hash: holder -> the last batch id that it asked for; of one that crashed it
+//	         stays for the rest of the epoch, about 60 bytes
 func redisKeys(name string) []string {
 	prefix := "keypool:{" + name + "}:"
 	return []string{
@@ -163,6 +165,7 @@ for i = 1, #text, 200 * length do
 	redis.call('RPUSH', keys, unpack(codes, 1, n)) -- without the last: where to go on
 end
 redis.call('HSET', state, 'mark:' .. id, to)
+redis.call('HINCRBY', state, 'pushed', #text / length)
 local next, reached = 'next:' .. length, string.rep('0', 19 - #to) .. to
 if reached > (redis.call('HGET', state, next) or '') then redis.call('HSET', state, next, reached) end
 if tonumber(id) > tonumber(redis.call('HGET', state, 'range') or 0) then redis.call('HSET', state, 'range', id) end
@@ -182,12 +185,20 @@ return 1
 `
 
 // scriptOpen: epoch, run. Another run than the caller saw is for the caller to look at
-// again: the ledger knows this epoch as that of the run it names.
+// again: the ledger knows this epoch as that of the run it names. How far the pool has
+// come is all that stays.
 const scriptOpen = scriptHead + `
 if run ~= ARGV[2] then return redis.error_reply('NOEPOCH Redis has changed again') end
 if opened == run and tonumber(epoch) >= tonumber(ARGV[1]) then return 0 end
+local reached = {'range', redis.call('HGET', state, 'range') or 0}
+for _, field in ipairs(redis.call('HKEYS', state)) do
+	if string.match(field, '^next:') then
+		reached[#reached + 1] = field
+		reached[#reached + 1] = redis.call('HGET', state, field)
+	end
+end
 redis.call('UNLINK', unpack(KEYS))
-redis.call('HSET', state, 'run', run, 'epoch', ARGV[1], 'floor', 0, 'popped', 0)
+redis.call('HSET', state, 'run', run, 'epoch', ARGV[1], 'floor', 0, 'popped', 0, 'pushed', 0, unpack(reached))
 return 1
 `
 

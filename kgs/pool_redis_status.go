@@ -14,6 +14,7 @@ import (
 type PoolStatus struct {
 	Keys   int64  // keys that it holds
 	Popped int64  // keys that were ever taken from it in this epoch
+	Pushed int64  // keys that workers ever brought into it in this epoch
 	Epoch  int64  // what it was opened for; 0 for a pool without epochs
 	RunID  string // which run of its data Redis is in: see RedisPool
 	Reach  Reach  // how far it has come, also in the past of Redis' data
@@ -25,8 +26,8 @@ func (s PoolStatus) Evicts() bool {
 	return s.Policy != "" && s.Policy != "noeviction" && !failpoint.Without("policy")
 }
 
-// Status looks at the pool. With ErrNoEpoch all but Keys, Popped and Epoch is set all the
-// same: it is what a new epoch is to be opened on.
+// Status looks at the pool. With ErrNoEpoch the run, the reach, the policy and what keys
+// there are is told all the same: it is what a new epoch is to be opened on.
 func (p *RedisPool) Status(ctx context.Context) (PoolStatus, error) {
 	reply, err := p.run(ctx, p.scripts.status).Slice()
 	if err != nil {
@@ -37,7 +38,7 @@ func (p *RedisPool) Status(ctx context.Context) (PoolStatus, error) {
 		return PoolStatus{}, fmt.Errorf("status of the pool: unexpected reply %v: %w", reply, err)
 	}
 	if !open {
-		s.Keys, s.Popped, s.Epoch = 0, 0, 0
+		s.Popped, s.Pushed, s.Epoch = 0, 0, 0
 		return s, ErrNoEpoch
 	}
 	return s, nil
@@ -63,6 +64,8 @@ func (s *PoolStatus) set(name, value string) (err error) {
 		s.Epoch, err = strconv.ParseInt(value, 10, 64)
 	case "popped":
 		s.Popped, err = strconv.ParseInt(value, 10, 64)
+	case "pushed":
+		s.Pushed, err = strconv.ParseInt(value, 10, 64)
 	case "range":
 		s.Reach.Range, err = strconv.ParseInt(value, 10, 64)
 	case "next":

@@ -27,7 +27,7 @@ func TestRedisPoolTellsWhatWasTakenAndWhetherItMayEvict(t *testing.T) {
 	b := mustTake(t, p, 10)
 	settle(t, p, b, b.Codes, nil) // what comes back was taken all the same
 	want := PoolStatus{
-		Keys: 70, Popped: 40, Epoch: 1,
+		Keys: 70, Popped: 40, Pushed: 100, Epoch: 1,
 		Reach: Reach{Range: 1, Next: map[int]int64{6: 100}},
 	}
 	for policy, evicts := range map[string]bool{"noeviction": false, "allkeys-lru": true, "volatile-ttl": true} {

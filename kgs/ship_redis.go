@@ -55,6 +55,7 @@ func (s *RedisShipper) Size(ctx context.Context) (int64, error) {
 		return 0, err
 	}
 	status, err := s.cfg.Pool.Status(ctx)
+	s.cfg.Ledger.Remember(status.Reach)
 	switch {
 	case errors.Is(err, ErrNoEpoch):
 		return 0, s.openEpoch(ctx, epoch.Number, status)
@@ -64,7 +65,7 @@ func (s *RedisShipper) Size(ctx context.Context) (int64, error) {
 		// Whoever began that epoch has yet to tell the pool, or crashed before it could.
 		// Nobody does it in his place: see RedisPool.Open.
 		return 0, s.openEpoch(ctx, epoch.Number, status)
-	case status.Epoch > epoch.Number || status.Reach.Range > epoch.LastRange:
+	case status.Epoch > epoch.Number:
 		if behind, err := s.behind(ctx, status); err != nil || behind {
 			return 0, err
 		}
@@ -73,21 +74,17 @@ func (s *RedisShipper) Size(ctx context.Context) (int64, error) {
 	return status.Keys, nil
 }
 
-// behind tells whether the ledger, asked after the pool, still has not come as far as the
-// pool: its database was restored from an older state, and to ship then would give out
+// behind tells whether the ledger, asked after the pool, still does not know of the pool's
+// epoch: its database was restored from an older state, and to ship then would give out
 // numbers a second time. It begins a new epoch, for which the ledger jumps ahead.
 func (s *RedisShipper) behind(ctx context.Context, pool PoolStatus) (bool, error) {
 	epoch, err := s.cfg.Ledger.Epoch(ctx)
-	if err != nil {
-		return false, err
-	}
-	if pool.Epoch <= epoch.Number && pool.Reach.Range <= epoch.LastRange || failpoint.Without("jump") {
-		return false, nil // the first answer was older than the pool's
+	if err != nil || pool.Epoch <= epoch.Number || failpoint.Without("jump") {
+		return false, err // the first answer was older than the pool's
 	}
 	s.cfg.Logger.Warn("the ledger is behind the pool: its database must have come back from an older state",
-		slog.Int64("ledger_epoch", epoch.Number), slog.Int64("pool_epoch", pool.Epoch),
-		slog.Int64("ledger_range", epoch.LastRange), slog.Int64("pool_range", pool.Reach.Range))
-	return true, s.openEpoch(ctx, max(pool.Epoch, epoch.Number), pool)
+		slog.Int64("ledger_epoch", epoch.Number), slog.Int64("pool_epoch", pool.Epoch))
+	return true, s.openEpoch(ctx, pool.Epoch, pool)
 }
 
 // renew says that this worker is alive, once a beatInterval.
@@ -104,15 +101,16 @@ func (s *RedisShipper) renew(ctx context.Context) error {
 // has none or an older one, for the next look to find, which begins another; a stall
 // there, and the pool is opened late for an epoch that is over and of use to nobody.
 func (s *RedisShipper) openEpoch(ctx context.Context, after int64, seen PoolStatus) error {
-	epoch, opened, err := s.cfg.Ledger.OpenEpoch(ctx, after, seen.RunID, seen.Reach)
+	epoch, opened, err := s.cfg.Ledger.OpenEpoch(ctx, after, seen.RunID)
 	if err != nil {
 		return err
 	}
 	if !opened {
 		return fmt.Errorf("another worker opens epoch %d: %w", epoch, ErrNoEpoch)
 	}
-	s.cfg.Metrics.abandoned(ReasonEpoch, s.size)
-	s.cfg.Logger.Info("the pool begins a new epoch", slog.Int64("epoch", epoch), slog.Int64("keys_last_seen", s.size))
+	lost := max(s.size, seen.Keys)
+	s.cfg.Metrics.abandoned(ReasonEpoch, lost)
+	s.cfg.Logger.Info("the pool begins a new epoch", slog.Int64("epoch", epoch), slog.Int64("keys_last_seen", lost))
 	s.current, s.size = nil, 0 // written off together with the old epoch
 	failpoint.At("epoch:opened")
 	return s.cfg.Pool.Open(ctx, epoch, seen.RunID)

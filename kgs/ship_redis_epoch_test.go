@@ -17,12 +17,12 @@ func TestShipperOpensPoolThatIsBehind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := d.OpenEpoch(t.Context(), 1, status.RunID, Reach{}); err != nil { // and crashes
+	if _, _, err := d.OpenEpoch(t.Context(), 1, status.RunID); err != nil { // and crashes
 		t.Fatal(err)
 	}
 	d.wantSize(s, 0)
 	d.wantEpoch(s, 3)
-	if _, _, err := d.OpenEpoch(t.Context(), 3, "another run", Reach{}); err != nil {
+	if _, _, err := d.OpenEpoch(t.Context(), 3, "another run"); err != nil {
 		t.Fatal(err)
 	}
 	d.wantSize(s, 0)
@@ -127,7 +127,7 @@ func TestShipperOpensLate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	late, _, err := d.OpenEpoch(t.Context(), 1, seen.RunID, Reach{})
+	late, _, err := d.OpenEpoch(t.Context(), 1, seen.RunID)
 	if err != nil {
 		t.Fatal(err)
 	}

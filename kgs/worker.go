@@ -78,7 +78,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		case <-time.After(backoff):
 		}
 		if err != nil {
-			backoff = min(2*backoff, 10*w.cfg.Interval)
+			backoff = min(2*backoff, 5*w.cfg.Interval)
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.cfg.Timeout)

@@ -26,7 +26,7 @@ func workerKilled(d *drill) {
 	killed := killWorkerAt(d, settings, "epoch:opened")
 	for range d.times(3) {
 		for _, step := range []string{
-			"reserve:advanced", "ship:reserved", "ship:pushed", "ship:pushed-all", "ship:delivered", "ship:forgotten",
+			"ship:reserved", "ship:pushed", "ship:pushed-all", "ship:delivered", "ship:forgotten",
 		} {
 			killed = killWorkerAt(d, settings, step)
 		}

@@ -32,6 +32,7 @@ func workersAtOnce(d *drill) {
 		w.stop()
 	}
 	server.restart()
+	await(d, patient, "the server sees the pool", func() bool { return server.status().Pool != nil })
 	if keys := *server.status().Pool; keys > capacity+together*chunk {
 		d.Errorf("the pool is over capacity: %d keys, at most %d and a chunk of %d a worker are right", keys, capacity, chunk)
 	}

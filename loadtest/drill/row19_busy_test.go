@@ -68,7 +68,7 @@ func query(d *drill, path, text string) (said []string) {
 	if err != nil {
 		d.Fatal(err)
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
+	defer db.Close()
 	rows, err := db.QueryContext(d.Context(), text)
 	if err != nil {
 		d.Fatalf("%s: %v", text, err)

@@ -106,9 +106,13 @@ func (w *walk) meet(code string) {
 func (w *walk) pool(d *drill, redis *testenv.Server) {
 	d.Helper()
 	client := redisClient(d, redis.Addr)
+	lists, err := client.Keys(d.Context(), "keypool:{*}:keys").Result()
+	if err != nil || len(lists) != 1 {
+		d.Fatalf("the pool in Redis is %v, error %v; want one list", lists, err)
+	}
 	const chunk = 50_000
 	for from := int64(0); ; from += chunk {
-		codes, err := client.LRange(d.Context(), "keypool:{default}:keys", from, from+chunk-1).Result()
+		codes, err := client.LRange(d.Context(), lists[0], from, from+chunk-1).Result()
 		if err != nil {
 			d.Fatal(err)
 		}

@@ -38,7 +38,7 @@ func mustNotEvict(ctx context.Context, pool *kgs.RedisPool) error {
 }
 
 func (c *core) redisPool(client redis.UniversalClient, holder string) *kgs.RedisPool {
-	return kgs.NewRedisPool(client, kgs.RedisPoolConfig{Holder: holder, Space: c.space, Ledger: c.ledger})
+	return kgs.NewRedisPool(client, kgs.RedisPoolConfig{Name: c.ledger.Name(), Holder: holder, Space: c.space, Ledger: c.ledger})
 }
 
 // redisWorker makes a worker from nothing: connections and a name of its own, so that
