@@ -23,7 +23,7 @@ func newLongScene(t *testing.T, l books) *scene {
 	s.open(t, 1)
 	s.ship(t, 10) // [10, 20): a third linked, a third given up, the others lost
 	s.link(10, 13, SourcePool)
-	if err := l.Abandon(t.Context(), []Run{{3, 13, 16}}, "rollback"); err != nil {
+	if err := l.Abandon(t.Context(), []Run{{3, 13, 16}}, ReasonRollback); err != nil {
 		t.Fatal(err)
 	}
 	s.open(t, 2)
@@ -68,7 +68,7 @@ func TestAuditByEpoch(t *testing.T) {
 			Abandoned: map[string]int64{ReasonEpoch: 10},
 		}, {
 			Epoch: 1, Reserved: 10, InPool: none, InBatches: none, Linked: map[string]int64{SourcePool: 3},
-			Abandoned: map[string]int64{ReasonEpoch: 4, "rollback": 3},
+			Abandoned: map[string]int64{ReasonEpoch: 4, ReasonRollback: 3},
 		}, {
 			Epoch: 3, Reserved: 21, InPool: map[string]int64{BooksOfLedger: 1}, InBatches: none,
 			Linked: map[string]int64{SourcePool: 18}, Abandoned: map[string]int64{ReasonEpoch: 2},

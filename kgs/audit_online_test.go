@@ -64,6 +64,7 @@ func (w *town) pool(holder string) *RedisPool {
 
 func (w *town) startServer() {
 	name := w.name()
+	w.must(w.l.Renew(w.t.Context(), name))
 	w.server = []Supply{w.pool(name), NewLedgerSupply(w.l.Ledger, w.space, name, 6)}
 	w.held = nil
 }
@@ -155,8 +156,7 @@ func (w *town) stall() {
 }
 
 func (w *town) dieServer() {
-	pool := w.server[0].(*RedisPool)
-	w.l.crash(w.t, pool.cfg.Holder)
+	w.l.crash(w.t, w.server[0].(*RedisPool).cfg.Holder)
 	w.startServer()
 }
 

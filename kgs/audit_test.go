@@ -231,6 +231,15 @@ func TestAuditNamesWhatIsNoError(t *testing.T) {
 				}
 			},
 			map[string]int64{ReasonCrash: 10, ReasonEpoch: 30}}, // with what was shipping
+		"a ledger that came back older than its pool": {
+			func(t *testing.T, s *scene) {
+				s.pool = nil
+				witness := Reach{Range: 1000, Next: map[int]int64{3: 500}}
+				if _, _, err := s.OpenEpoch(t.Context(), 1, "run", witness); err != nil {
+					t.Fatal(err)
+				}
+			}, // what was open, what the pool has seen beyond 100, and the margin
+			map[string]int64{ReasonCrash: 10, ReasonEpoch: 20, ReasonRollback: 30 + 400 + Size(3)/jumpPart}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
