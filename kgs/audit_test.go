@@ -234,8 +234,8 @@ func TestAuditNamesWhatIsNoError(t *testing.T) {
 		"a ledger that came back older than its pool": {
 			func(t *testing.T, s *scene) {
 				s.pool = nil
-				witness := Reach{Range: 1000, Next: map[int]int64{3: 500}}
-				if _, _, err := s.OpenEpoch(t.Context(), 1, "run", witness); err != nil {
+				s.Remember(Reach{Range: 1000, Next: map[int]int64{3: 500}})
+				if _, _, err := s.OpenEpoch(t.Context(), 1, "run"); err != nil {
 					t.Fatal(err)
 				}
 			}, // what was open, what the pool has seen beyond 100, and the margin

@@ -34,7 +34,7 @@ func (p *brokenPool) Ship(_ context.Context, n int64) (int64, error) {
 func (p *brokenPool) Release(context.Context) error { return nil }
 
 func (p *brokenPool) Status(context.Context) (PoolStatus, error) {
-	return PoolStatus{Keys: p.keys.Load(), Popped: p.popped.Load(), Epoch: 1}, nil
+	return PoolStatus{Keys: p.keys.Load(), Popped: p.popped.Load(), Pushed: p.keys.Load() + p.popped.Load(), Epoch: 1}, nil
 }
 
 func (p *brokenPool) drain(ctx context.Context) {
@@ -162,5 +162,21 @@ func TestDeadManRestartsWithoutEndWhereNobodyGivesUp(t *testing.T) {
 	}
 	if restarts < 6 || restarts > 8 { // after 0, 10, 30, 70, 150, 310, 610 and 910 s
 		t.Errorf("%d restarts in twenty minutes", restarts)
+	}
+}
+
+// A Redis that crashes every few seconds gives one epoch after the other, each with a
+// little more in it than nothing: that is not a pool that fills.
+func TestDeadManSeesThroughEpochsThatGetNowhere(t *testing.T) {
+	t.Parallel()
+	d := newTestSwitch()
+	now := time.Now()
+	for i := range int64(60) {
+		now = now.Add(time.Second)
+		keys := 10 * (i % 5)
+		d.observe(now, PoolStatus{Epoch: 1 + i/5, Keys: keys, Pushed: keys}, true)
+	}
+	if j := d.Judgement(); j.State != StatePage {
+		t.Errorf("%+v, want a page", j)
 	}
 }

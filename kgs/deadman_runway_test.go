@@ -18,7 +18,7 @@ func drained(d *DeadMan, seconds, taken, arrive int64) (states map[State]Judgeme
 			states[j.State] = j
 		}
 		if i%5 == 4 {
-			pool.Keys += 5 * arrive
+			pool.Keys, pool.Pushed = pool.Keys+5*arrive, pool.Pushed+5*arrive
 		}
 		pool.Keys, pool.Popped = pool.Keys-taken, pool.Popped+taken
 	}

@@ -38,7 +38,7 @@ func (l *Ledger) OpenEpoch(ctx context.Context, after int64, pool string) (numbe
 		if !opened {
 			return nil
 		}
-		if p.epoch < after {
+		if p.epoch < after && p.left == 0 { // it may just have jumped already
 			if err := p.jump(ctx); err != nil {
 				return err
 			}

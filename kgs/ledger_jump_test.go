@@ -54,3 +54,40 @@ func TestLedgerJumpsIntoTheNextLength(t *testing.T) {
 		}
 	})
 }
+
+// TestLedgerJumpsOverWhatThePoolRemembers restores a ledger whose range ids have caught up
+// again: only how far the numbers went tells, and nobody but the pool has seen that.
+func TestLedgerJumpsOverWhatThePoolRemembers(t *testing.T) {
+	onOpenLedgers(t, func(t *testing.T, l books) {
+		l.reserve(t, "a", RangeBatch, 100)
+		var left int64
+		l.OnJump(func(n int64) { left += n })
+		l.Remember(Reach{Range: 1, Next: map[int]int64{3: 9000}})
+		to := 9000 + Size(3)/jumpPart
+		if r := l.reserve(t, "a", RangeBatch, 10); r.Lo != to {
+			t.Errorf("reserved %+v, want it to begin at %d", r.Run, to)
+		}
+		if left != to-100 {
+			t.Errorf("told of %d numbers left out, want %d", left, to-100)
+		}
+	})
+}
+
+// TestAbandonAcrossAJump gives up a batch of which a part was written off otherwise.
+func TestAbandonAcrossAJump(t *testing.T) {
+	onOpenLedgers(t, func(t *testing.T, l books) {
+		abandon := func(lo, hi int64, reason string) {
+			if err := l.Abandon(t.Context(), []Run{{3, lo, hi}}, reason); err != nil {
+				t.Fatal(err)
+			}
+		}
+		abandon(20, 30, ReasonRollback)
+		abandon(40, 50, ReasonRollback)
+		for range 2 {
+			abandon(10, 60, ReasonCrash)
+		}
+		abandon(25, 35, ReasonCrash)
+		l.want(t, lostRow(10, 20, ReasonCrash), lostRow(20, 30, ReasonRollback), lostRow(30, 40, ReasonCrash),
+			lostRow(40, 50, ReasonRollback), lostRow(50, 60, ReasonCrash))
+	})
+}

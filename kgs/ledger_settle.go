@@ -150,27 +150,34 @@ func (p *posting) abandonAll(ctx context.Context, runs []Run, reason string) err
 	return nil
 }
 
-// abandon gives up one run, unless that was done before, and joins it with the
-// abandoned ranges it touches, so that the table does not grow with every crash.
+// abandon gives up one run, unless that was done before, and joins it with the abandoned
+// ranges of the same reason that it touches, so that the table does not grow with every
+// crash. What was given up for another reason stays so.
 func (p *posting) abandon(ctx context.Context, run Run, reason string) error {
-	// No two rows overlap, so only the two that begin last can cover or touch it.
 	near, err := collect(ctx, p.Tx, scanBooked, selectBooked+
-		` WHERE length = $1 AND lo <= $2 ORDER BY lo DESC LIMIT 2`, run.Length, run.Hi)
+		` WHERE length = $1 AND lo <= $2 AND hi >= $3 AND state = 'abandoned' ORDER BY lo`, run.Length, run.Hi, run.Lo)
 	if err != nil {
 		return err
 	}
 	for _, row := range near {
-		if row.State != RangeAbandoned {
-			continue
-		}
 		if row.Lo <= run.Lo && run.Hi <= row.Hi {
 			return nil
 		}
-		if row.Reason == reason && (row.Hi == run.Lo || row.Lo == run.Hi) {
+		if row.Reason == reason {
 			if err := p.exec(ctx, `DELETE FROM kgs_ranges WHERE id = $1`, row.ID); err != nil {
 				return err
 			}
 			run.Lo, run.Hi = min(run.Lo, row.Lo), max(run.Hi, row.Hi)
+			continue
+		}
+		if row.Lo > run.Lo { // what lies before it is given up now, what lies behind it next
+			before := Run{Length: run.Length, Lo: run.Lo, Hi: min(row.Lo, run.Hi)}
+			if _, err := p.insert(ctx, before, RangeAbandoned, "", reason); err != nil {
+				return err
+			}
+		}
+		if run.Lo = max(run.Lo, row.Hi); run.Len() <= 0 {
+			return nil
 		}
 	}
 	_, err = p.insert(ctx, run, RangeAbandoned, "", reason)

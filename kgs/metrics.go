@@ -15,6 +15,7 @@ type Metrics struct {
 	abandons  *prometheus.CounterVec
 	refills   prometheus.Histogram
 	restarts  prometheus.Counter
+	jumps     prometheus.Counter
 	pages     prometheus.Counter
 }
 
@@ -38,14 +39,23 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		restarts: auto.NewCounter(prometheus.CounterOpts{
 			Name: "kgs_worker_restarts_total", Help: "Times the dead man's switch restarted the refill worker.",
 		}),
+		jumps: auto.NewCounter(prometheus.CounterOpts{
+			Name: "kgs_ledger_jumps_total", Help: "Times the ledger's database was found to have come back from an older state.",
+		}),
 		pages: auto.NewCounter(prometheus.CounterOpts{
 			Name: "kgs_pages_total", Help: "Times the dead man's switch asked for a human.",
 		}),
 	}
-	for _, reason := range []string{ReasonCrash, ReasonEpoch, ReasonLostReply} {
+	for _, reason := range []string{ReasonCrash, ReasonEpoch, ReasonLostReply, ReasonRollback} {
 		m.abandons.WithLabelValues(reason)
 	}
 	return m
+}
+
+// Jumped counts a jump of the ledger, over keys that are written off: see [Ledger.OnJump].
+func (m *Metrics) Jumped(keys int64) {
+	m.jumps.Inc()
+	m.abandoned(ReasonRollback, keys)
 }
 
 func (m *Metrics) pushed(keys int64) {

@@ -95,8 +95,8 @@ func TestWorkerBacksOffAndComesBack(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- newTestWorker(shipper).Run(ctx) }()
 		<-time.After(20 * time.Second)
-		if _, calls := shipper.get(); calls > 20 {
-			t.Errorf("%d tries in 20 s of an outage, want it to back off to one in two seconds", calls)
+		if _, calls := shipper.get(); calls > 25 {
+			t.Errorf("%d tries in 20 s of an outage, want it to back off to one a second", calls)
 		}
 		shipper.set(0, nil)
 		<-time.After(3 * time.Second)
