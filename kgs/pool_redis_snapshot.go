@@ -11,7 +11,7 @@ import (
 const (
 	// readChunk is how many codes Snapshot reads at a time: about 2 ms of Redis' time.
 	readChunk = 10_000
-	// readTries is how often Snapshot asks a Redis that does not answer in time.
+	// readTries is how often an audit asks a Redis that does not answer in time.
 	readTries = 5
 )
 
@@ -49,19 +49,36 @@ type poolChunk struct {
 	parts []string // codes, joined by spaces: of the list, and in the last chunk of each batch
 }
 
-// read changes nothing, so it may be repeated; and an audit has the time that a creation
-// has not.
+// Epoch is the one that the pool is open for.
+func (p *RedisPool) Epoch(ctx context.Context) (epoch int64, err error) {
+	err = again(ctx, func() error {
+		status, err := p.Status(ctx)
+		epoch = status.Epoch
+		return err
+	})
+	return epoch, err
+}
+
 func (p *RedisPool) read(ctx context.Context, epoch, from string) (poolChunk, error) {
 	var reply []string
-	var err error
-	for range readTries {
+	err := again(ctx, func() (err error) {
 		reply, err = p.run(ctx, p.scripts.read, epoch, from, readChunk).StringSlice()
-		if err == nil || errors.Is(err, ErrNoEpoch) || errors.Is(err, ErrFenced) || ctx.Err() != nil {
-			break
-		}
-	}
+		return err
+	})
 	if err != nil {
 		return poolChunk{}, err
 	}
 	return poolChunk{epoch: reply[0], next: reply[1], last: reply[2] != "", parts: reply[3:]}, nil
+}
+
+// again repeats a read that Redis did not answer. It changes nothing, and an audit has
+// the time that a creation has not.
+func again(ctx context.Context, read func() error) (err error) {
+	for range readTries {
+		err = read()
+		if err == nil || errors.Is(err, ErrNoEpoch) || errors.Is(err, ErrFenced) || ctx.Err() != nil {
+			break
+		}
+	}
+	return err
 }

@@ -53,11 +53,7 @@ func closeAccounts(ctx context.Context, flags Flags, log io.Writer) (_ kgs.Accou
 		}
 		c.life.onStop("redis", func(context.Context) error { return client.Close() })
 		pool := c.redisPool(client, c.holder)
-		evidence.Pool = pool.Snapshot
-		evidence.Epoch = func(ctx context.Context) (int64, error) {
-			status, err := pool.Status(ctx)
-			return status.Epoch, err
-		}
+		evidence.Pool, evidence.Epoch = pool.Snapshot, pool.Epoch
 	}
 	return kgs.Audit(ctx, evidence)
 }
