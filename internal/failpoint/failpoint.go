@@ -2,7 +2,7 @@
 // one protection off to see that its drill then fails.
 //
 // In the programs as they are shipped all of it is constant and empty, so the compiler
-// leaves nothing of it behind, not even the names. With the build tag drill the
+// leaves nothing of it behind. With the build tag drill the
 // programs do as two variables of the environment say:
 //
 //	KEYPOOL_FAILPOINTS  step=action[:n],...  what happens at a step, from its n-th time on

@@ -10,9 +10,10 @@
 // both; the rows that measure latencies run first, one by one, the others four at a time.
 //
 // A drill works on real processes, with a Postgres and a Redis of its own, and knows
-// them by their commands, settings and HTTP interface. The one exception is the table
-// of links, which it reads to find what became of creations whose outcome the client
-// does not know. The programs are those that are shipped. Only a control, or a fault at
+// them by their commands, settings and HTTP interface. The exceptions are the table of
+// links, which it reads to find what became of creations whose outcome the client does
+// not know; the list of a pool, where each code of a space is looked for; and a word of
+// each request whose reply a proxy is to lose. The programs are those that are shipped. Only a control, or a fault at
 // a chosen step, has them built with the tag drill (package failpoint).
 //
 // Every drill ends alike: the servers are stopped in order and started again, so that

@@ -27,7 +27,6 @@ type row struct {
 // with the finding that the protection is there to prevent.
 type control struct {
 	without  string   // the value of KEYPOOL_WITHOUT for every program
-	points   string   // the value of KEYPOOL_FAILPOINTS for every program that has none of its own
 	settings []string // settings that replace those of the row, for every program
 	finds    string   // what a finding must match: any other failure does not count
 }

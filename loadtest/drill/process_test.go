@@ -146,14 +146,13 @@ func freeAddr(t testing.TB) string {
 }
 
 // environment is what a program gets of ours, besides its settings. Of several values
-// for one name the last counts: the points of a control give way to those that a row
-// sets for one program, its settings do not.
+// for one name the last counts: the settings of a control replace those of a row.
 func (d *drill) environment(settings []string) []string {
 	env := []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir()}
 	if d.control == nil {
 		return append(env, settings...)
 	}
-	env = append(env, "KEYPOOL_WITHOUT="+d.control.without, "KEYPOOL_FAILPOINTS="+d.control.points)
+	env = append(env, "KEYPOOL_WITHOUT="+d.control.without)
 	return append(append(env, settings...), d.control.settings...)
 }
 

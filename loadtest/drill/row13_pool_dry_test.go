@@ -90,7 +90,10 @@ func (f *dry) end() {
 	worker := newWorker(f.d, f.settings...)
 	worker.start()
 	await(f.d, patient, "the pool is full again", func() bool { return f.server.status().full() })
-	f.mustTell("restart", "page", "ok")
+	await(f.d, patient, "the webhook is told that all is well", func() bool {
+		told := f.hook.states() // the way up may lead through restart
+		return told[len(told)-1] == "ok"
+	})
 	mustBeAvailable(f.d, f.load, 99.5)
 	worker.stop()
 	f.server.restart()

@@ -91,7 +91,7 @@ func smallDisk(d *drill) string {
 		d.Fatal(err)
 	}
 	if err := syscall.Mount("keypool-drill", dir, "tmpfs", 0, "size=16m,mode=0755"); err != nil {
-		d.Fatalf("mount a small disk, which takes root (or `unshare --user --map-root-user --mount make drill`): %v", err)
+		d.Fatalf("mount a small disk, which takes root: %v", err)
 	}
 	d.Cleanup(func() {
 		// Lazily: what has files open there is about to end.

@@ -4,7 +4,6 @@ package drill
 
 import (
 	"database/sql"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
