@@ -14,9 +14,9 @@ import (
 // killed at random, while links are made. At full scale it is the spaces of 3 and of
 // 4 characters, which all fit into the pool.
 func walkToTheEnd(d *drill) {
-	lengths, capacity, batch := []int{3}, "300000", "25000"
+	lengths, capacity, batch := []int{3}, "300000", "15000"
 	if d.scale >= 1 {
-		lengths, capacity, batch = []int{3, 4}, "16000000", "500000"
+		lengths, capacity, batch = []int{3, 4}, "16000000", "250000"
 	}
 	postgres := testenv.StartPostgres(d, "max_connections=200")
 	redis := testenv.StartRedis(d, "--appendonly", "no") // it is not killed here
@@ -41,7 +41,7 @@ func walkToTheEnd(d *drill) {
 		victim.launch()
 	}
 	// The ranges of the dead are adopted when there is room in the pool: others take keys.
-	hungry := make([]*service, 4)
+	hungry := make([]*service, 8)
 	for i := range hungry {
 		hungry[i] = newServer(d, append(settings, "KGS_WORKER=false", "KGS_BATCH_MIN="+batch)...)
 	}
