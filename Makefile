@@ -13,7 +13,7 @@ benchstat     := go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260709024250-82
 # Finds or starts the databases that tests use, and takes them down again.
 keeper := bin/keeper
 
-.PHONY: build run test lint rules bench fuzz drill loadtest compare compose-test keeper
+.PHONY: build run test lint rules model bench fuzz drill loadtest compare compose-test keeper
 
 # The version is linked in rather than stamped by Go, which fails in a tree that git
 # does not trust.
@@ -43,6 +43,11 @@ rules: keeper
 	$(keeper) need promtool
 	promtool check config deploy/prometheus/prometheus.yml
 	promtool test rules deploy/prometheus/alerts_test.yml
+
+# The model of the supply protocol, with all of its protections and without any one.
+model: keeper
+	$(keeper) need gcc spin
+	docs/model/check
 
 # The whole program beside bare handlers, in rounds so that a drifting machine drifts for
 # all alike; then the parts, to look at.

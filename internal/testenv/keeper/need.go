@@ -18,6 +18,7 @@ var needs = map[string]struct{ names, packages []string }{
 	"postgres":       {names: []string{"postgres"}, packages: []string{"postgresql"}},
 	"chromium":       {names: []string{"chromium", "chromium-browser", "google-chrome"}, packages: []string{"chromium"}},
 	"promtool":       {names: []string{"promtool"}, packages: []string{"prometheus"}},
+	"spin":           {names: []string{"spin"}, packages: []string{"spin"}},
 	"docker-compose": {names: []string{"docker-compose"}, packages: []string{"docker-compose"}},
 }
 
