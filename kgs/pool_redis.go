@@ -112,7 +112,7 @@ func (p *RedisPool) Take(ctx context.Context, n int) (*Batch, error) {
 // has told the ledger, so a ledger that is away holds nobody up here.
 func (p *RedisPool) Settle(ctx context.Context, b *Batch, unused, lost []string) error {
 	err := p.run(ctx, p.scripts.settle, p.cfg.Holder, b.ID,
-		strings.Join(unused, " "), strings.Join(lost, " "), ReasonLostReply).Err()
+		strings.Join(unused, " "), strings.Join(lost, " "), ReasonLostReply, b.Codes[0]).Err()
 	if err != nil && !errors.Is(err, ErrNoEpoch) { // then the whole pool is written off, this batch too
 		return fmt.Errorf("settle batch %d with the pool: %w", b.ID, err)
 	}

@@ -20,8 +20,8 @@ import (
 //	keys     list of codes, one an element: about 8 bytes a key
 //	batches  hash: <holder>/<batch id> -> the codes of a batch, joined by spaces
 //	doomed   hash: <reason>/<holder>/<batch id> -> codes to be abandoned, until the ledger knows
-//	takes    hash: holder -> the last batch id that it asked for; of one that crashed it
-//	         stays for the rest of the epoch, about 60 bytes
+//	takes    hash: holder -> the last batch id that it asked for; it stays for the rest of
+//	         the epoch, about 60 bytes
 func redisKeys(name string) []string {
 	prefix := "keypool:{" + name + "}:"
 	return []string{
@@ -92,25 +92,29 @@ redis.call('HINCRBY', state, 'popped', #codes)
 return blob
 `
 
-// scriptSettle: holder, batch id, unused codes, lost codes, reason for the lost ones.
-// Without a record somebody else has the say over the codes by now, or had it already. A
+// scriptSettle: holder, batch id, unused codes, lost codes, reason for the lost ones, the
+// first code of the batch. Without a record somebody else has the say over the codes by now,
+// or had it already. A record of other codes is of a take that came late, into an epoch
+// that knows nothing of the ids from before. A
 // crash of the holder before it leaves the whole batch to Sweep, after it nothing.
 const scriptSettle = scriptGuard + `
 local field, lost = ARGV[1] .. '/' .. ARGV[2], ARGV[4]
-local known = redis.call('HDEL', batches, field) == 1
-if not known then return 0 end -- record
+local codes, first = redis.call('HGET', batches, field), ARGV[6]
+if not codes then return 0 end -- record
+if codes and string.sub(codes, 1, #first) ~= first then return 0 end -- same
+redis.call('HDEL', batches, field)
 giveBack(ARGV[3])
 if lost ~= '' then redis.call('HSET', doomed, ARGV[5] .. '/' .. field, lost) end
 return 1
 `
 
 // scriptRelease: holder, the batch id that it would ask for next. A batch on record
-// under that id was never read by anyone.
+// under that id was never read by anyone. What the holder asked for last stays known: a
+// take that it gave up may still arrive, and would go over what is on record.
 const scriptRelease = scriptGuard + `
 local field = ARGV[1] .. '/' .. ARGV[2]
 local unread = redis.call('HGET', batches, field)
 redis.call('HDEL', batches, field)
-redis.call('HDEL', takes, ARGV[1])
 if unread then giveBack(unread) end
 return 1
 `
@@ -257,7 +261,7 @@ func newRedisScripts() redisScripts {
 
 // newScript makes a script, without the lines of a protection that is switched off.
 func newScript(text string) *redis.Script {
-	for _, protection := range []string{"guard", "floor", "mark", "takeid", "record"} {
+	for _, protection := range []string{"guard", "floor", "mark", "takeid", "record", "same"} {
 		if failpoint.Without(protection) {
 			text = regexp.MustCompile(`(?m)^.* -- `+protection+`$`).ReplaceAllString(text, "")
 		}

@@ -40,6 +40,10 @@ func walkToTheEnd(d *drill) {
 		d.struck(1)
 		victim.launch()
 	}
+	for _, w := range workers {
+		w.awaitReady()
+	}
+	abandoned := awaitDeaths(d, settings, append(workers, server)...)
 	// The ranges of the dead are adopted when there is room in the pool: others take keys.
 	hungry := make([]*service, 8)
 	for i := range hungry {
@@ -62,14 +66,14 @@ func walkToTheEnd(d *drill) {
 	server.restart()
 	judge(d, server, postgresCensus(postgres.URL), load)
 	server.stop()
-	if got := server.audit(); len(got.Abandoned) > 0 {
-		d.Errorf("no server was killed, and yet keys were abandoned: %v", got.Abandoned)
+	if got := server.audit(); got.Abandoned["crash"] != abandoned || len(got.Abandoned) > 1 {
+		d.Errorf("abandoned are %v; want only the %d keys of the server that was killed", got.Abandoned, abandoned)
 	}
 	met := newWalk()
 	met.pool(d, redis)
 	met.links(d, postgres)
 	for _, length := range lengths {
-		met.wantAll(d, length)
+		abandoned -= met.wantAll(d, length, abandoned)
 	}
 	if met.codes[lengths[len(lengths)-1]+1] == nil {
 		d.Errorf("no code is longer than %d: the next length did not take over", lengths[len(lengths)-1])
@@ -133,10 +137,11 @@ func (w *walk) links(d *drill, postgres *testenv.Server) {
 	}
 }
 
-// wantAll fails unless every code of a length was met exactly once.
-func (w *walk) wantAll(d *drill, length int) {
+// wantAll fails unless every code of a length was met exactly once, but for the abandoned
+// ones of the server that was killed. It gives how many those are.
+func (w *walk) wantAll(d *drill, length int, abandoned int64) (missing int64) {
 	d.Helper()
-	var missing, twice int
+	var twice int
 	for _, n := range w.codes[length] {
 		switch {
 		case n == 0:
@@ -145,9 +150,11 @@ func (w *walk) wantAll(d *drill, length int) {
 			twice++
 		}
 	}
-	d.note("each of the %d codes of %d characters once", len(w.codes[length]), length)
-	if missing > 0 || twice > 0 {
+	d.note("of the %d codes of %d characters %d abandoned with a server, each other one there once",
+		len(w.codes[length]), length, missing)
+	if missing > abandoned || twice > 0 {
 		d.Errorf("of the %d codes of %d characters %d are nowhere and %d there twice",
 			len(w.codes[length]), length, missing, twice)
 	}
+	return missing
 }

@@ -54,13 +54,11 @@ type crimeScene struct {
 	database, redisURL string
 	db                 *sql.DB
 	redis              *redis.Client
+	list               string // of codes, in Redis
 	space              *kgs.Space
 	linked             []string // codes from the pool
 	faults             []kgs.Fault
 }
-
-// poolList is the list of codes of the Redis pool.
-const poolList = "keypool:{default}:keys"
 
 func newCrimeScene(t *testing.T) *crimeScene {
 	t.Helper()
@@ -93,9 +91,11 @@ func (s *crimeScene) open() {
 	}
 	s.t.Cleanup(func() { s.db.Close() })
 	var secret []byte
-	if err := s.db.QueryRowContext(s.t.Context(), `SELECT secret FROM kgs_ledger`).Scan(&secret); err != nil {
+	var name string
+	if err := s.db.QueryRowContext(s.t.Context(), `SELECT secret, name FROM kgs_ledger`).Scan(&secret, &name); err != nil {
 		s.t.Fatal(err)
 	}
+	s.list = "keypool:{" + name + "}:keys"
 	if s.space, err = kgs.NewSpace(secret); err != nil {
 		s.t.Fatal(err)
 	}
@@ -115,14 +115,14 @@ func (s *crimeScene) link(code, source string) {
 
 func (s *crimeScene) push(code string) {
 	s.t.Helper()
-	if err := s.redis.RPush(s.t.Context(), poolList, code).Err(); err != nil {
+	if err := s.redis.RPush(s.t.Context(), s.list, code).Err(); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
 func (s *crimeScene) pop() string {
 	s.t.Helper()
-	code, err := s.redis.LPop(s.t.Context(), poolList).Result()
+	code, err := s.redis.LPop(s.t.Context(), s.list).Result()
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func (s *crimeScene) pop() string {
 // waiting is the code that is to be handed out after so many others.
 func (s *crimeScene) waiting(after int64) string {
 	s.t.Helper()
-	code, err := s.redis.LIndex(s.t.Context(), poolList, after).Result()
+	code, err := s.redis.LIndex(s.t.Context(), s.list, after).Result()
 	if err != nil {
 		s.t.Fatal(err)
 	}
