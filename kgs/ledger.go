@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"keypool/internal/failpoint"
@@ -49,12 +50,15 @@ type Ledger struct {
 	close       func() error
 	beats       beats // of all holders, as Sweep saw them
 	reached     reach // what this process has seen the ledger come to
-	name        string
+	name        atomic.Value // string
 	onJump      func(left int64) // nil for nobody
 }
 
 // Name tells this ledger from every other one, for life; it is known after Open.
-func (l *Ledger) Name() string { return l.name }
+func (l *Ledger) Name() string {
+	name, _ := l.name.Load().(string)
+	return name
+}
 
 // Close ends the use of the database, which itself stays open.
 func (l *Ledger) Close() error { return l.close() }
@@ -94,12 +98,13 @@ func (l *Ledger) Open(ctx context.Context, cfg LedgerConfig) (*Space, error) {
 		return nil, fmt.Errorf("ledger: open: %w", err)
 	}
 	var kept []byte
-	var fingerprint string
+	var fingerprint, name string
 	err = l.write.QueryRowContext(ctx, `SELECT secret, fingerprint, name FROM kgs_ledger WHERE id = 1`).
-		Scan(&kept, &fingerprint, &l.name)
+		Scan(&kept, &fingerprint, &name)
 	if err != nil {
 		return nil, fmt.Errorf("ledger: open: %w", err)
 	}
+	l.name.Store(name)
 	if made.Valid && kept != nil {
 		if space, err = NewSpace(kept); err != nil {
 			return nil, fmt.Errorf("ledger: open: %w", err)
