@@ -48,9 +48,9 @@ type Ledger struct {
 	write, read *sql.DB // the same where readers do not get in the way of writers
 	dialect     dialect
 	close       func() error
-	beats       beats // of all holders, as Sweep saw them
-	reached     reach // what this process has seen the ledger come to
-	name        atomic.Value // string
+	beats       beats            // of all holders, as Sweep saw them
+	reached     reach            // what this process has seen the ledger come to
+	name        atomic.Value     // string
 	onJump      func(left int64) // nil for nobody
 }
 
