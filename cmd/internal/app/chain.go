@@ -132,7 +132,7 @@ func (ch *chain) openSource(supply kgs.Supply, lazy bool) *kgs.Source {
 		Supply: supply, Min: ch.settings.BatchMin, Max: ch.settings.BatchMax, Lazy: lazy,
 		Logger: ch.log, Metrics: ch.metrics,
 	})
-	ch.life.onStop("local batch", s.Close)
+	ch.life.onStop("local batch", ch.handBack(s.Close))
 	return s
 }
 

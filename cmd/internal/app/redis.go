@@ -20,7 +20,7 @@ func (c *core) openRedisPool(ctx context.Context) (*kgs.RedisPool, error) {
 	}
 	c.life.onStop("redis", func(ctx context.Context) error { return waitFor(ctx, client.Close) })
 	pool := c.redisPool(client, c.holder)
-	c.life.onStop("redis holder", pool.Release)
+	c.life.onStop("redis holder", c.handBack(pool.Release))
 	return pool, mustNotEvict(ctx, pool)
 }
 
@@ -34,6 +34,17 @@ func mustNotEvict(ctx context.Context, pool *kgs.RedisPool) error {
 	return &SettingError{
 		Name: "REDIS_URL", Got: "a Redis with maxmemory-policy " + status.Policy,
 		Takes: "one with maxmemory-policy noeviction, for a key that is evicted is lost",
+	}
+}
+
+// handBack is a step of an orderly stop that may fail where the pool is away: what it did
+// not give back is on record and will be written off.
+func (c *core) handBack(step func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if err := step(ctx); err != nil {
+			c.log.Warn("keys could not be handed back and will be written off", slog.Any("error", err))
+		}
+		return nil
 	}
 }
 
