@@ -3,7 +3,9 @@
 package drill
 
 import (
+	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"keypool/internal/testenv"
@@ -39,13 +41,7 @@ func workerKilled(d *drill) {
 	worker.awaitReady()
 	await(d, patient, "the pool is full", func() bool { return server.status().full() })
 	abandoned := awaitDeaths(d, settings, server, worker)
-	// The ranges of the dead are adopted when there is room.
-	hungry := newServer(d, append(settings, "KGS_WORKER=false", "KGS_BATCH_MIN=100000")...)
-	await(d, patient, "nothing is under way", func() bool {
-		hungry.start()
-		hungry.stop()
-		return server.audit().Shipping == 0
-	})
+	makeRoom(d, server, settings, 100_000)
 	load.stop()
 	worker.stop()
 	server.restart()
@@ -89,4 +85,22 @@ func killWorkerAt(d *drill, settings []string, step string) time.Time {
 	}
 	d.struck(1)
 	return time.Now()
+}
+
+// makeRoom has more and more servers take batches of so many keys out of a full pool, until
+// the workers have adopted and delivered the ranges of those that are known to be dead.
+func makeRoom(d *drill, server *service, settings []string, keys int64) {
+	d.Helper()
+	var hungry []*service
+	await(d, 2*patient, "nothing is under way any more", func() bool {
+		next := newServer(d, append(slices.Clone(settings), "KGS_WORKER=false", fmt.Sprintf("KGS_BATCH_MIN=%d", keys))...)
+		next.start()
+		hungry = append(hungry, next)
+		await(d, patient, "a server has taken its two batches", func() bool { return next.status().local() == 2*keys })
+		await(d, patient, "the pool is full again", func() bool { return server.status().full() })
+		return server.audit().Shipping == 0
+	})
+	for _, s := range hungry {
+		s.stop()
+	}
 }

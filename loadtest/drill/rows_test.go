@@ -42,7 +42,7 @@ func rows() []row {
 		},
 		{
 			n: "7", fault: "Redis hung", injected: "SIGSTOP, SIGCONT a minute later",
-			run: redisHung, alone: true, control: control{without: "patience", finds: "waits? for Redis"},
+			run: redisHung, alone: true, control: control{without: "patience", finds: "creations wait for Redis"},
 		},
 		{
 			n: "8", fault: "reply of a take lost", injected: "a proxy cuts every second one in the middle",

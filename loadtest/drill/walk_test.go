@@ -14,9 +14,9 @@ import (
 // killed at random, while links are made. At full scale it is the spaces of 3 and of
 // 4 characters, which all fit into the pool.
 func walkToTheEnd(d *drill) {
-	lengths, capacity, batch := []int{3}, "300000", "15000"
+	lengths, capacity, batch := []int{3}, "300000", int64(50_000)
 	if d.scale >= 1 {
-		lengths, capacity, batch = []int{3, 4}, "16000000", "250000"
+		lengths, capacity, batch = []int{3, 4}, "16000000", 300_000
 	}
 	postgres := testenv.StartPostgres(d, "max_connections=200")
 	redis := testenv.StartRedis(d, "--appendonly", "no") // it is not killed here
@@ -44,21 +44,7 @@ func walkToTheEnd(d *drill) {
 		w.awaitReady()
 	}
 	abandoned := awaitDeaths(d, settings, append(workers, server)...)
-	// The ranges of the dead are adopted when there is room in the pool: others take keys.
-	hungry := make([]*service, 8)
-	for i := range hungry {
-		hungry[i] = newServer(d, append(settings, "KGS_WORKER=false", "KGS_BATCH_MIN="+batch)...)
-	}
-	await(d, 2*patient, "nothing is under way any more", func() bool {
-		for _, s := range hungry {
-			s.start()
-		}
-		for _, s := range hungry {
-			s.stop()
-		}
-		await(d, patient, "the pool is full", func() bool { return server.status().full() })
-		return server.audit().Shipping == 0
-	})
+	makeRoom(d, server, settings, batch)
 	load.stop()
 	for _, w := range workers {
 		w.stop()
