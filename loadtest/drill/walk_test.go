@@ -4,6 +4,7 @@ package drill
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,7 +44,7 @@ func walkToTheEnd(d *drill) {
 	for _, w := range workers {
 		w.awaitReady()
 	}
-	abandoned := awaitDeaths(d, settings, append(workers, server)...)
+	abandoned := awaitDeaths(d, settings, slices.Concat(workers, []*service{server})...)
 	makeRoom(d, server, settings, batch)
 	load.stop()
 	for _, w := range workers {
