@@ -24,19 +24,6 @@ type reach struct {
 func (r *reach) note(seen Reach) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.extend(seen)
-}
-
-// with gives what is remembered together with seen.
-func (r *reach) with(seen Reach) Reach {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	both := Reach{Range: r.Range, Next: maps.Clone(r.Next)}
-	both.extend(seen)
-	return both
-}
-
-func (r *Reach) extend(seen Reach) {
 	r.Range = max(r.Range, seen.Range)
 	for length, next := range seen.Next {
 		if r.Next == nil {
@@ -44,6 +31,13 @@ func (r *Reach) extend(seen Reach) {
 		}
 		r.Next[length] = max(r.Next[length], next)
 	}
+}
+
+// soFar is what is remembered.
+func (r *reach) soFar() Reach {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return Reach{Range: r.Range, Next: maps.Clone(r.Next)}
 }
 
 const (
@@ -69,7 +63,7 @@ func (l *Ledger) OnJump(f func(left int64)) { l.onJump = f }
 // That is found out under the lock, so before anything else is done to such a ledger
 // by anybody who can know; see also advance.
 func (p *posting) keepUp(ctx context.Context, kept, present string) error {
-	behind := p.last < p.reached.with(Reach{}).Range
+	behind := p.last < p.reached.soFar().Range
 	if kept == present && !behind || failpoint.Without("jump") {
 		return nil
 	}
@@ -91,7 +85,7 @@ func (p *posting) keepUp(ctx context.Context, kept, present string) error {
 // all died, without a pool that remembers, would be given out again: no ledger can
 // know of them. Synchronous replication is the remedy.
 func (p *posting) jump(ctx context.Context) error {
-	seen := p.reached.with(Reach{})
+	seen := p.reached.soFar()
 	err := p.exec(ctx, `UPDATE kgs_ranges SET state = 'abandoned', holder = '', origin = 0, reason = $1
 		WHERE state <> 'abandoned'`, ReasonRollback)
 	if err != nil {

@@ -98,7 +98,7 @@ func (p *posting) advance(ctx context.Context, length int, n int64) (run Run, er
 	if err != nil {
 		return Run{}, err
 	}
-	if run.Lo < p.reached.with(Reach{}).Next[run.Length] && !failpoint.Without("jump") {
+	if run.Lo < p.reached.soFar().Next[run.Length] && !failpoint.Without("jump") {
 		if err := p.jump(ctx); err != nil {
 			return Run{}, err
 		}

@@ -59,8 +59,10 @@ func (s *SQLiteStore) Insert(ctx context.Context, links []Link) ([]Outcome, erro
 	}
 	defer func() { _ = conn.Close() }() // only gives it back to the pool
 	ctx = context.WithoutCancel(ctx)
-	if failpoint.Without("busy") {
-		_, _ = conn.ExecContext(ctx, `PRAGMA busy_timeout = 0`) // waits for no other process
+	if failpoint.Without("busy") { // waits for no other process
+		if _, err := conn.ExecContext(ctx, `PRAGMA busy_timeout = 0`); err != nil {
+			return nil, notWritten(err)
+		}
 	}
 	tx, err := conn.BeginTx(ctx, nil)
 	if err != nil {
