@@ -44,11 +44,8 @@ func workerKilled(d *drill) {
 	makeRoom(d, server, settings, 100_000)
 	load.stop()
 	worker.stop()
-	server.restart()
-	judge(d, server, postgresCensus(postgres.URL), load)
-	server.stop()
 	want := map[string]int64{"crash": abandoned}
-	if got := server.audit(); !maps.Equal(got.Abandoned, want) {
+	if got := end(d, postgresCensus(postgres.URL), []*service{server}, load); !maps.Equal(got.Abandoned, want) {
 		d.Errorf("abandoned %v, want %v: those of a server", got.Abandoned, want)
 	}
 }

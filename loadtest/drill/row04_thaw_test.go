@@ -41,8 +41,5 @@ func workerThaws(d *drill) {
 	load.stop()
 	frozen.stop()
 	heir.stop()
-	server.restart()
-	judge(d, server, postgresCensus(postgres.URL), load)
-	server.stop()
-	server.audit()
+	end(d, postgresCensus(postgres.URL), []*service{server}, load)
 }

@@ -48,11 +48,7 @@ func redisKilled(d *drill) {
 	})
 	pass(d, d.lasting(20*time.Second))
 	mustBeAvailable(d, load, 99.9)
-	server.audit()
-	server.restart()
-	judge(d, server, postgresCensus(postgres.URL), load)
-	server.stop()
-	server.audit()
+	end(d, postgresCensus(postgres.URL), []*service{server}, load)
 }
 
 // mustBeAvailable ends load and fails unless percent of its creations got their link.

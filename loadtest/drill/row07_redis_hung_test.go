@@ -36,11 +36,7 @@ func redisHung(d *drill) {
 	if waits != "" {
 		d.Errorf("creations wait for Redis, in each of %d rounds: %s", rounds, waits)
 	}
-	server.audit()
-	server.restart()
-	judge(d, server, postgresCensus(postgres.URL), load)
-	server.stop()
-	server.audit()
+	end(d, postgresCensus(postgres.URL), []*service{server}, load)
 }
 
 // hangOnce has Redis healthy and then hung, and says what it is that creations wait for it;

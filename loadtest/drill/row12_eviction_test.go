@@ -42,11 +42,8 @@ func redisEvicts(d *drill) {
 	})
 	load.awaitMore(1)
 	load.stop()
-	server.restart()
-	judge(d, server, postgresCensus(postgres.URL), load)
-	server.stop()
 	worker.stop()
-	server.audit()
+	end(d, postgresCensus(postgres.URL), []*service{server}, load)
 }
 
 // noticed is how long the programs may take to see what became of the pool.

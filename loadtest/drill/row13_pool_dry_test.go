@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"keypool/internal/testenv"
-	"keypool/loadtest"
 )
 
 // The pool and the rate, in keys per second, at which it runs dry in less than a minute,
@@ -96,13 +95,8 @@ func (f *dry) end() {
 	})
 	mustBeAvailable(f.d, f.load, 99.5)
 	worker.stop()
-	f.server.restart()
-	judge(f.d, f.server, f.census(), f.load)
-	f.server.stop()
-	f.server.audit()
+	end(f.d, postgresCensus(f.postgres.URL), []*service{f.server}, f.load)
 }
-
-func (f *dry) census() loadtest.Census { return postgresCensus(f.postgres.URL) }
 
 // The only worker is killed and nobody starts another.
 func poolDry(d *drill) {

@@ -36,8 +36,5 @@ func wrongSecret(d *drill) {
 	load.start(200)
 	load.awaitMore(int64(d.times(1000)))
 	load.stop()
-	server.restart()
-	judge(d, server, postgresCensus(postgres.URL), load)
-	server.stop()
-	server.audit()
+	end(d, postgresCensus(postgres.URL), []*service{server}, load)
 }

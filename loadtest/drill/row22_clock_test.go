@@ -48,12 +48,8 @@ func clocksJump(d *drill) {
 			d.Errorf("%v keys of the living were written off", n)
 		}
 	}
-	for i, s := range servers {
-		s.restart()
-		judge(d, s, postgresCensus(postgres.URL), loads[i])
+	for _, w := range workers {
+		w.stop()
 	}
-	for _, s := range slices.Concat(workers, servers) {
-		s.stop()
-	}
-	servers[0].audit()
+	end(d, postgresCensus(postgres.URL), servers, loads...)
 }
