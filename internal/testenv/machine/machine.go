@@ -7,6 +7,7 @@
 package machine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,9 +31,10 @@ type Server struct {
 	URL  string // how a client reaches it, credentials included
 
 	dir      string // everything it writes, removed by Close
+	workDir  string // where it runs; "": in dir
 	program  string
 	args     []string
-	env      []string            // besides that of this process
+	env      []string            // nil: that of this process
 	clock    string              // the file that sets its clock, if it has one of its own
 	user     *syscall.Credential // nil: as this process
 	stopWith syscall.Signal      // the signal for an orderly stop
@@ -102,8 +104,8 @@ func (s *Server) start(ctx context.Context) error {
 	defer func() { _ = log.Close() }() // the child has its own descriptor, and nothing was written here
 
 	cmd := exec.Command(s.program, s.args...) //nolint:noctx // it runs until it is told to end
-	cmd.Dir = s.dir
-	cmd.Env = append(os.Environ(), s.env...)
+	cmd.Dir = cmp.Or(s.workDir, s.dir)
+	cmd.Env = s.env
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Credential: s.user,
@@ -163,6 +165,12 @@ func (s *Server) end(tell func() error) error {
 	s.running = nil
 	return nil
 }
+
+// PID is the process id of a server that runs.
+func (s *Server) PID() int { return s.running.pid }
+
+// Log is the end of what the server wrote to its standard output and error.
+func (s *Server) Log() string { return s.logTail() }
 
 func (s *Server) logPath() string { return filepath.Join(s.dir, "server.log") }
 

@@ -40,7 +40,7 @@ func (u Setup) apply(s *Server) error {
 	if out, err := compile.CombinedOutput(); err != nil {
 		return fmt.Errorf("compile the clock: %w; it said:\n%s", err, out)
 	}
-	s.env = []string{"LD_PRELOAD=" + library}
+	s.env = append(os.Environ(), "LD_PRELOAD="+library)
 	return s.JumpClock(0)
 }
 
