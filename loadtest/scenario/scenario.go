@@ -1,0 +1,60 @@
+// Package scenario holds the experiments of the harness. Each sets out to test a few
+// claims about a running service, makes the load, and returns what it found as a part of
+// the report; it never prints.
+//
+// Invariants:
+//
+//   - a claim is judged by what a client saw, or by what the operating system or the
+//     database says; a figure of the service's own is judged, never trusted;
+//   - what is predicted is computed from settings and formulas before it is observed;
+//   - a scenario ends within a minute of the end of its context, with what ran until then.
+package scenario
+
+import (
+	"context"
+	"time"
+
+	"keypool/loadtest/report"
+)
+
+// Run is what a scenario is given.
+type Run struct {
+	Programs string // the directory of the built programs
+	Full     bool   // unscaled: minutes to hours instead of seconds
+
+	// A deployment that runs already; a scenario that needs its own refuses it.
+	Target string // its public URL; "": the scenario starts what it needs
+	Admin  string // the URL of one server's admin listener, "" when it cannot be reached
+
+	Rate     float64       // creations per second; 0: the scenario's own
+	Duration time.Duration // of the steady load; 0: the scenario's own
+
+	Live func(Live) // told about each second how far it is; never nil
+}
+
+// Live is how far a scenario is.
+type Live struct {
+	Scenario string         `json:"scenario"`
+	Phase    string         `json:"phase"`
+	Done     float64        `json:"done"` // 0 to 1, of the scenario
+	Rate     float64        `json:"rate"` // requests per second just now
+	P99      time.Duration  `json:"p99_ns"`
+	PoolKeys *int64         `json:"pool_keys"` // nil: unknown, or none
+	Runway   *time.Duration `json:"runway_ns"`
+}
+
+// Scenario is one experiment.
+type Scenario struct {
+	Name  string // as --scenario takes it
+	Title string
+	// Anywhere says that it can be run against a deployment that it did not start.
+	Anywhere bool
+	// Run blocks until the experiment is over. An error means that it could not be made;
+	// what is in the result all the same goes into the report with it.
+	Run func(context.Context, *Run) (report.Scenario, error)
+}
+
+// All is every scenario in the order of the report.
+func All() []Scenario {
+	return []Scenario{}
+}
