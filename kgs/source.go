@@ -20,7 +20,7 @@ type SourceConfig struct {
 	Supply   Supply
 	Min, Max int           // bounds of one batch, in keys
 	Hold     time.Duration // how long a batch is to last at the measured rate; 2 s
-	Patience time.Duration // the most that Next waits for a refill that is under way; 250 ms
+	Patience time.Duration // how long a refill may take until Next waits for it no more; 250 ms
 	Timeout  time.Duration // the most that one refill may take; 2 s
 	Lazy     bool          // take nothing from the supply before the first Next
 	Logger   *slog.Logger
@@ -52,6 +52,7 @@ type Source struct {
 	rate     meter               // of keys handed out
 	burst    float64             // keys per second at which the last lease was drained
 	filled   chan struct{}       // closed and renewed when a refill ends
+	began    time.Time           // when the refill under way began; zero while there is none
 	failing  error               // what the last refill failed with
 	closed   bool
 
@@ -85,9 +86,10 @@ func setDefault(d *time.Duration, v time.Duration) {
 }
 
 // Next hands out one key. While a local key is left it neither blocks nor talks
-// to anyone; otherwise it waits for a refill under way, but only as long as ctx and
-// Patience allow and only if the supply answered last time: a supply that is known
-// to be away costs no request any time. Then it fails with ErrNoKeys.
+// to anyone; otherwise it waits for a refill under way, but only as long as ctx
+// allows and until the refill has taken Patience, and only if the supply answered last
+// time: a supply that is away or hangs costs no request any time. Then it fails with
+// ErrNoKeys.
 func (s *Source) Next(ctx context.Context) (Key, error) {
 	if k, ok := s.take(); ok {
 		return k, nil
@@ -178,6 +180,9 @@ func (s *Source) refillUnderWay() (<-chan struct{}, error) {
 	starting := !s.everFilled && time.Since(s.started) < s.cfg.Patience
 	if s.failing != nil && !starting && !failpoint.Without("patience") {
 		return nil, fmt.Errorf("%w: %w", ErrNoKeys, s.failing)
+	}
+	if !s.began.IsZero() && time.Since(s.began) >= s.cfg.Patience && !failpoint.Without("patience") {
+		return nil, fmt.Errorf("%w: the refill takes long", ErrNoKeys)
 	}
 	s.want()
 	return s.filled, nil

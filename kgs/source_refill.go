@@ -49,6 +49,9 @@ func (s *Source) run(ctx context.Context) {
 // refill settles finished leases, then takes batches until the source holds two,
 // and lets those who wait know how it ended.
 func (s *Source) refill(ctx context.Context) error {
+	s.mu.Lock()
+	s.began = time.Now()
+	s.mu.Unlock()
 	err := s.settleFinished(ctx)
 	for err == nil && s.hungry() {
 		err = s.fetch(ctx)
@@ -58,7 +61,7 @@ func (s *Source) refill(ctx context.Context) error {
 	if opening := !s.everFilled && (errors.Is(err, ErrEmpty) || errors.Is(err, ErrNoEpoch)); !opening && ctx.Err() == nil {
 		s.trouble.note(err)
 	}
-	s.failing = err
+	s.failing, s.began = err, time.Time{}
 	close(s.filled)
 	s.filled = make(chan struct{})
 	return err

@@ -188,6 +188,38 @@ func TestSourceDoesNotWaitForASupplyThatIsAway(t *testing.T) {
 	})
 }
 
+// The batch runs dry while the refill hangs and has not failed yet.
+func TestSourceDoesNotWaitForARefillThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		supply := &stubSupply{}
+		s := newTestSource(t, supply)
+		defer closeSource(t, s)
+		synctest.Wait()
+		supply.mu.Lock()
+		supply.delay = time.Hour
+		supply.mu.Unlock()
+		for range 101 { // the first of the spare: the refill begins
+			mustNext(t, s).Lease.Spent()
+		}
+		<-time.After(s.cfg.Patience) // in the bubble: the spare has lasted that long
+		for range 99 {
+			mustNext(t, s).Lease.Spent()
+		}
+		start := time.Now()
+		if _, err := s.Next(t.Context()); !errors.Is(err, ErrNoKeys) {
+			t.Errorf("Next on an empty batch: %v, want ErrNoKeys", err)
+		}
+		if waited := time.Since(start); waited != 0 {
+			t.Errorf("the request waited %v for a refill that hangs", waited)
+		}
+		supply.mu.Lock()
+		supply.delay = 0
+		supply.mu.Unlock()
+		<-time.After(s.cfg.Timeout + maxBackoff)
+		mustNext(t, s).Lease.Spent()
+	})
+}
+
 func TestSourceWaitsForItsFirstBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		supply := &stubSupply{err: ErrEmpty}
