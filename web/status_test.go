@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"keypool/internal/testenv/browser"
+
 	"github.com/chromedp/chromedp"
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -82,12 +84,12 @@ func TestStatusPageFollows(t *testing.T) {
 		Status: func() Status { return *now.Load() },
 	}))
 	t.Cleanup(admin.Close)
-	b := newTab(t)
-	b.do(chromedp.Navigate(admin.URL), becomes(`document.querySelector("meter")?.value === 81.2`))
+	b := browser.New(t)
+	b.Do(chromedp.Navigate(admin.URL), browser.Becomes(`document.querySelector("meter")?.value === 81.2`))
 	now.Store(new(paged()))
-	b.do(becomes(`document.querySelector("meter")?.value === 4.3 && document.querySelector("h1").textContent === "page"`))
+	b.Do(browser.Becomes(`document.querySelector("meter")?.value === 4.3 && document.querySelector("h1").textContent === "page"`))
 	now.Store(new(fallenBack()))
-	b.do(becomes(`!document.querySelector("meter") && document.querySelectorAll("dd.bad").length === 2`))
+	b.Do(browser.Becomes(`!document.querySelector("meter") && document.querySelectorAll("dd.bad").length === 2`))
 	now.Store(new(full()))
-	b.do(becomes(`document.querySelector("meter")?.value === 81.2 && !document.querySelector("dd.bad")`))
+	b.Do(browser.Becomes(`document.querySelector("meter")?.value === 81.2 && !document.querySelector("dd.bad")`))
 }
