@@ -2,7 +2,6 @@ package web
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -148,30 +147,36 @@ func TestPageLooks(t *testing.T) {
 	long := "https://example.com/" + strings.Repeat("a", 200)
 	s.shorten(t, `{"url":"`+long+`","alias":"a-long-alias-000","expires_in":"24h"}`)
 	pages := map[string]string{"form": s.url, "preview": s.url + "/a-long-alias-000+", "missing": s.url + "/nothing-here"}
-	for name, status := range map[string]Status{"status": full(), "status-paged": paged(), "status-fallen-back": fallenBack()} {
-		admin := httptest.NewServer(newTestAdmin(nil, status))
-		t.Cleanup(admin.Close)
-		pages[name] = admin.URL
-	}
 	for _, scheme := range []string{"light", "dark"} {
-		b.Do(browser.Emulate(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
-		}))
+		b.Do(inScheme(scheme))
 		for device, width := range map[string]int64{"phone": 320, "desktop": 1280} {
 			b.Do(chromedp.EmulateViewport(width, 800))
 			for page, url := range pages {
 				name := page + "-" + device + "-" + scheme
 				b.Do(chromedp.Navigate(url), browser.Evaluate(`document.querySelectorAll("details").forEach((d) => { d.open = true; })`))
-				if over := browser.Of(b, chromedp.Evaluate[int](`document.documentElement.scrollWidth - innerWidth`)); over > 0 {
-					t.Errorf("%s: %d px too wide", name, over)
-				}
-				if least := browser.Of(b, chromedp.Evaluate[float64](leastContrast)); least < 4.5 {
-					t.Errorf("%s: a contrast of %.2f", name, least)
-				}
-				b.Screenshot(name)
+				wantLooks(t, b, name)
 			}
 		}
 	}
+}
+
+// inScheme has the browser prefer "light" or "dark".
+func inScheme(scheme string) chromedp.Action[chromedp.Void] {
+	return browser.Emulate(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+	})
+}
+
+// wantLooks checks the page as it is on the screen, and keeps a picture of it.
+func wantLooks(t *testing.T, b *browser.Tab, name string) {
+	t.Helper()
+	if over := browser.Of(b, chromedp.Evaluate[int](`document.documentElement.scrollWidth - innerWidth`)); over > 0 {
+		t.Errorf("%s: %d px too wide", name, over)
+	}
+	if least := browser.Of(b, chromedp.Evaluate[float64](leastContrast)); least < 4.5 {
+		t.Errorf("%s: a contrast of %.2f", name, least)
+	}
+	b.Screenshot(name)
 }
 
 // leastContrast gives the lowest contrast ratio of any text on the page.
