@@ -3,6 +3,7 @@ package web
 import (
 	"log/slog"
 	"net"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
@@ -39,7 +40,22 @@ func (b *board) tell(seconds int) {
 	b.at = time.Now().Add(-time.Duration(seconds) * sampleInterval)
 	for second := range seconds {
 		b.sampler.cfg.Status = func() Status { return story(second) }
+		b.program.live(second)
 		b.sample(1)
+	}
+}
+
+// live is what a program counts in a second of the story: links all the time, visits only
+// in the beginning.
+func (c *counted) live(second int) {
+	for i := range 20 {
+		c.created.WithLabelValues("key").Inc()
+		c.taken.WithLabelValues("pool").Inc()
+		c.requests.answered(routeShorten, http.MethodPost, http.StatusCreated, time.Duration(1+i)*time.Millisecond)
+	}
+	for range max(0, 100-second) {
+		c.requests.visited(nil)
+		c.requests.answered(routeCode, http.MethodGet, http.StatusFound, 30*time.Microsecond)
 	}
 }
 
@@ -85,6 +101,9 @@ func TestDashboardLooks(t *testing.T) {
 			page.Do(inScheme(scheme), chromedp.EmulateViewport(size[0], size[1]), chromedp.Navigate(b.url),
 				browser.Becomes(`document.querySelectorAll(".chart path.line.first").length === 9`),
 				browser.Becomes(`document.querySelectorAll("#facts dt").length === 17`))
+			if n := browser.Of(page, chromedp.Evaluate[int](textsOutside)); n > 0 {
+				t.Errorf("%s: %d texts stand outside of their panel", name, n)
+			}
 			wantLooks(t, page, "dashboard-"+name+"-"+scheme)
 			if name == "wall" {
 				page.Do(browser.Becomes(`document.documentElement.scrollHeight <= innerHeight`))
@@ -93,6 +112,12 @@ func TestDashboardLooks(t *testing.T) {
 	}
 	asked.wantOnlyFrom(t, b.url)
 }
+
+// textsOutside counts the texts of drawings that are not within their panel.
+const textsOutside = `[...document.querySelectorAll("svg text")].filter((e) => {
+  const [text, panel] = [e, e.closest(".panel")].map((e) => e.getBoundingClientRect());
+  return text.left < panel.left || text.right > panel.right || text.top < panel.top || text.bottom > panel.bottom;
+}).length`
 
 // What happened is told in shapes, in words, and to those who see neither.
 func TestDashboardTells(t *testing.T) {
@@ -112,7 +137,9 @@ func TestDashboardTells(t *testing.T) {
 		"an epoch unknown":       `document.querySelector("#strip-epoch rect.unknown") !== null`,
 		"what changed":           `document.querySelector("#changes").textContent.includes("Serving from: fallback")`,
 		"the pool for the blind": `document.querySelector("#chart-pool svg").getAttribute("aria-label").includes("unknown for 1 min")`,
-		"no latency, no curve":   `document.querySelector("#chart-create .now").textContent.includes("unknown") && !document.querySelector("#chart-create path.line").getAttribute("d")`,
+		"links":                  `document.querySelector("#chart-created .now").textContent === "20"`,
+		"their latency":          `/^(19|20|21) msp99p50 (9\.[5-9]|10|11) ms$/.test(document.querySelector("#chart-create .now").textContent)`,
+		"none of no visits":      `document.querySelector("#chart-redirect .now").textContent.startsWith("no one visits")`,
 	} {
 		if !browser.Of(page, chromedp.Evaluate[bool](expression)) {
 			t.Errorf("%s: not so: %s", what, expression)
@@ -126,7 +153,7 @@ func TestDashboardSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	b, page := newBoard(t, 0), browser.New(t)
 	b.tell(30)
-	const isOld = `document.querySelector("#said").textContent.includes("what is shown is old") && document.querySelector("h1").textContent === "no answer"`
+	const isOld = `document.querySelector("#said").textContent.includes("what is shown is old") && document.querySelector("h1").textContent === "No answer"`
 	page.Do(chromedp.EmulateViewport(390, 844), chromedp.Navigate(b.url), browser.Becomes(`document.querySelector("h1").textContent === "ok"`))
 	address := b.server.Listener.Addr().String()
 	b.history.end()

@@ -25,14 +25,16 @@ type board struct {
 	url     string
 	server  *httptest.Server
 	sampler *sampler
+	program *counted
 	at      time.Time
 }
 
 // newBoard starts a listener that has samples already.
 func newBoard(t *testing.T, samples int) *board {
 	t.Helper()
-	a := NewAdmin(AdminConfig{Gatherer: prometheus.NewRegistry(), Status: full, Instance: "test", RestartBelow: 200000, PageBelow: 100000})
-	b := &board{Admin: a, t: t, sampler: &sampler{cfg: a.cfg, history: a.history}, at: time.Now().Add(-time.Hour)}
+	program := newCounted()
+	a := NewAdmin(AdminConfig{Gatherer: program.registry, Status: full, Instance: "test", RestartBelow: 200000, PageBelow: 100000})
+	b := &board{Admin: a, t: t, program: program, sampler: &sampler{cfg: a.cfg, history: a.history}, at: time.Now().Add(-time.Hour)}
 	if err := b.sampler.begin(b.at); err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +76,7 @@ func (b *board) listen(last string) *listener {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), 30*time.Second)
 	b.t.Cleanup(cancel)
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, b.url+"/events", nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, b.url+"/events", http.NoBody)
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -22,14 +22,15 @@ function emOf(svg) {
   return parseFloat(getComputedStyle(svg).fontSize);
 }
 
-// linear is an axis from 0 to at least top.
+// linear is an axis from 0 to at least top; 1 where nothing is above 0.
 function linear(top) {
-  const rough = (top || 1) / 3;
+  top ||= 1;
+  const rough = top / 3;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 2.5, 5, 10].map((f) => f * power).find((s) => s >= rough * 0.999);
   const ticks = [];
   for (let i = 0; i === 0 || ticks[i - 1] < top * 0.999; i++) ticks.push(i * step);
-  const end = ticks[ticks.length - 1] || 1;
+  const end = ticks[ticks.length - 1];
   return { ticks, at: (v) => Math.min(1, v / end) };
 }
 
@@ -115,8 +116,9 @@ class Chart {
     this.describe(series[0], samples);
     const { width, height } = this.svg.getBoundingClientRect();
     if (!width) return;
-    const axis = this.spec.marks ?
-      logarithmic(this.spec.marks, Math.min(...values), Math.max(...values)) :
+    const { marks, usual } = this.spec;
+    const axis = marks ?
+      logarithmic(marks, ...(values.length ? [Math.min(...values), Math.max(...values)] : usual)) :
       linear(Math.max(this.spec.top ?? 0, ...values));
     this.svg.replaceChildren();
     const em = emOf(this.svg);

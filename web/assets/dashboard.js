@@ -20,7 +20,7 @@ const charts = {
     series: [{ look: "first", fill: true, of: (s) => s.pool_keys }],
   },
   runway: {
-    title: "The pool lasts", known: (s) => s.pool_keys !== undefined, format: duration, axis: duration, marks: spans, none: "no one takes",
+    title: "The pool lasts", known: (s) => s.pool_keys !== undefined, format: duration, axis: duration, marks: spans, usual: [60, 600], none: "no one takes",
     series: [{ look: "first", of: (s) => s.runway_seconds }],
   },
   refilled: {
@@ -34,7 +34,7 @@ const charts = {
       { name: "answered 5xx", look: "poor", optional: true, of: (s) => s.failed_per_second },
     ],
   },
-  create: { title: "Time to make a link", known: counted, format: latency, axis: latency, marks: fractions, none: "no one makes any", series: quantiles("create") },
+  create: { title: "Time to make a link", known: counted, format: latency, axis: latency, marks: fractions, usual: [1e-4, 1e-2], none: "no one makes any", series: quantiles("create") },
   taken: {
     title: "Keys taken a second", known: counted, format: perSecond, axis: (v) => brief.format(v),
     series: [
@@ -51,7 +51,7 @@ const charts = {
     title: "Redirects a second", known: counted, format: perSecond, axis: (v) => brief.format(v),
     series: [{ look: "first", fill: true, of: (s) => s.redirects_per_second }],
   },
-  redirect: { title: "Time to redirect", known: counted, format: latency, axis: latency, marks: fractions, none: "no one visits", series: quantiles("redirect") },
+  redirect: { title: "Time to redirect", known: counted, format: latency, axis: latency, marks: fractions, usual: [1e-4, 1e-2], none: "no one visits", series: quantiles("redirect") },
 };
 
 const strips = {
@@ -129,7 +129,7 @@ function draw() {
   if (!samples.length) return;
   const to = samples[samples.length - 1].at + (stale ? Date.now() - heard : 0);
   const have = (to - samples[0].at) / 1000;
-  const span = 1000 * ([60, 180, 300].find((s) => have <= s) ?? about.history_seconds);
+  const span = 1000 * ([60, 180, 300, 600].find((s) => have <= s) ?? about.history_seconds);
   const since = to - span;
   const shown = samples.filter((s) => s.at >= since);
   for (const part of drawn) part.draw(shown, since, to);
@@ -163,7 +163,7 @@ function watch() {
   if ($("said").textContent !== said) $("said").textContent = said;
   $("age").textContent = stale ? `Since ${duration(silent)}, from ${seconds.format(heard)}` : "";
   if (stale) {
-    show("no answer", "away");
+    show("No answer", "away");
     plan();
   }
   if ((source.readyState === EventSource.CLOSED && silent % 2 === 0) || (stale && silent % 10 === 0)) connect();
