@@ -87,10 +87,6 @@ type stream struct {
 // follow sends what is and what comes after the event last. It returns an error when the
 // client does not take it, and nil when the client has gone or nothing more will come.
 func (s *stream) follow(ctx context.Context, is about, h *history, last int64) error {
-	// The server's limits are for requests that end.
-	if err := s.control.SetReadDeadline(time.Time{}); err != nil {
-		return err
-	}
 	first, err := encodeEvent(reconnectTime+"event: about\n", is)
 	if err != nil {
 		return err
