@@ -33,7 +33,7 @@ func get(t *testing.T, h http.Handler, path string) *httptest.ResponseRecorder {
 	return w
 }
 
-func newTestAdmin(ready error, status Status) http.Handler {
+func newTestAdmin(ready error, status Status) *Admin {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "kgs_pool_keys"}))
 	return NewAdmin(AdminConfig{
@@ -125,8 +125,22 @@ func TestStatusMembers(t *testing.T) {
 	if len(members) != 18 || nulls != 15 {
 		t.Errorf("%d members, %d of them null: %v", len(members), nulls, members)
 	}
-	if page := get(t, unknown, "/").Body.String(); !strings.Contains(page, "unknown") || strings.Contains(page, "<meter") {
-		t.Error(page)
+}
+
+// What is unknown is shown as that, and what this program does not have is not shown.
+func TestPageOfWhatIsNotThere(t *testing.T) {
+	t.Parallel()
+	random := get(t, newTestAdmin(nil, Status{State: "ok", KeySource: "random", ServingFrom: new("fallback")}), "/").Body.String()
+	away := get(t, newTestAdmin(nil, fallenBack()), "/").Body.String()
+	for row, shown := range map[string]bool{"<dt>Keys in the pool": false, "<dt>Circuit breaker": false, "<dt>Space used": false, "<dt>Serving from": true, "<meter": false} {
+		if strings.Contains(random, row) != shown {
+			t.Errorf("%q of a program without a pool: want it shown: %v\n%s", row, shown, random)
+		}
+	}
+	for _, row := range []string{"<dt>Keys in the pool</dt><dd>unknown</dd>", "<dt>Epoch</dt><dd>unknown</dd>"} {
+		if !strings.Contains(away, row) {
+			t.Errorf("no %q without Redis:\n%s", row, away)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"html/template"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -84,7 +85,7 @@ func newPages() *pages {
 	return &pages{
 		template: template.Must(template.New("page.html").
 			Funcs(template.FuncMap{"when": when}).ParseFS(assets, "assets/page.html")),
-		shell: newShell("page.js"),
+		shell: newShell([]string{"style.css"}, []string{"page.js"}),
 	}
 }
 
@@ -140,22 +141,33 @@ func text(s *string) string {
 	return *s
 }
 
-// shell is what all pages share: their style, one script, and the policy under
-// which a browser runs these two and nothing else.
+// shell is what all pages share: a style, a script, and the policy under which a browser
+// runs these two and nothing else.
 type shell struct {
-	Style  template.CSS
-	Script template.JS
-	policy string
+	Style   template.CSS
+	Script  template.JS
+	policy  string
+	version string // changes with either
 }
 
-func newShell(script string) *shell {
-	style, js := asset("style.css"), asset(script)
+// newShell puts the named assets together.
+func newShell(styles, scripts []string) *shell {
+	style, script := joined(styles), joined(scripts)
 	return &shell{
 		Style:  template.CSS(style), //nolint:gosec // embedded, not input
-		Script: template.JS(js),     //nolint:gosec // embedded, not input
-		policy: "default-src 'none'; style-src '" + hash(style) + "'; script-src '" + hash(js) + "'; connect-src 'self'; " +
+		Script: template.JS(script), //nolint:gosec // embedded, not input
+		policy: "default-src 'none'; style-src '" + hash(style) + "'; script-src '" + hash(script) + "'; connect-src 'self'; " +
 			"img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+		version: hash(slices.Concat(style, script)),
 	}
+}
+
+func joined(names []string) []byte {
+	var all []byte
+	for _, name := range names {
+		all = append(all, asset(name)...)
+	}
+	return all
 }
 
 // hash names an inline source in a policy (CSP Level 3 section 2.3.1).

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"slices"
 	"strconv"
 	"time"
 )
@@ -31,31 +32,60 @@ type Status struct {
 	Since   time.Time `json:"since"`   // when State became what it is
 }
 
-// Row is one line of the status page.
+// Row is one line of the facts on the dashboard.
 type Row struct {
-	Label, Value string
-	Bad          bool // not as it should be
+	Label string `json:"label"`
+	Value string `json:"value"`
+	Bad   bool   `json:"bad"` // not as it should be
 }
 
 // longRunway is how much space must be left at the least, in seconds: a month.
 const longRunway = 30 * 24 * 60 * 60
 
-// Rows shows the members to people.
+// Rows shows the members to people, without those that this program does not have.
 func (s Status) Rows() []Row {
-	return []Row{
-		{Label: "In this state since", Value: moment(s.Since)},
-		{Label: "Key source", Value: s.KeySource},
-		{Label: "Serving from", Value: show(s.ServingFrom, same), Bad: s.fallenBack()},
-		{Label: "Serving since", Value: show(s.ServingSince, moment)},
-		{Label: "Circuit breaker", Value: show(s.Breaker, same), Bad: known(s.Breaker, func(v string) bool { return v != "closed" })},
-		{Label: "Keys in the local batch", Value: show(s.LocalKeys, grouped)},
+	rows := []Row{{Label: "In this state since", Value: moment(s.Since)}, {Label: "Key source", Value: s.KeySource}}
+	if s.ServingFrom != nil {
+		rows = append(rows,
+			Row{Label: "Serving from", Value: *s.ServingFrom, Bad: s.fallenBack()},
+			Row{Label: "Serving since", Value: show(s.ServingSince, moment)})
+	}
+	if s.Breaker != nil {
+		rows = append(rows, Row{Label: "Circuit breaker", Value: *s.Breaker, Bad: *s.Breaker != "closed"})
+	}
+	if s.LocalKeys != nil {
+		rows = append(rows,
+			Row{Label: "Keys in the local batch", Value: show(s.LocalKeys, grouped)},
+			Row{Label: "Taken a second by this server", Value: show(s.TakenPerSecond, decimals(1))})
+	}
+	return slices.Concat(rows, s.poolRows(), s.spaceRows())
+}
+
+func (s Status) poolRows() []Row {
+	if !s.hasPool() {
+		return nil
+	}
+	rows := []Row{
 		{Label: "Keys in the pool", Value: show(s.PoolKeys, grouped)},
 		{Label: "Capacity of the pool", Value: show(s.CapacityKeys, grouped)},
 		{Label: "Pool lasts", Value: show(s.RunwaySeconds, duration)},
-		{Label: "Taken a second by this server", Value: show(s.TakenPerSecond, decimals(1))},
-		{Label: "Refilled a second by this program", Value: show(s.RefilledPerSecond, decimals(1))},
-		{Label: "Redis may evict keys", Value: show(s.MayEvict, yesNo), Bad: known(s.MayEvict, func(v bool) bool { return v })},
-		{Label: "Epoch", Value: show(s.Epoch, grouped)},
+	}
+	if s.RefilledPerSecond != nil {
+		rows = append(rows, Row{Label: "Refilled a second by this program", Value: show(s.RefilledPerSecond, decimals(1))})
+	}
+	if s.poolInRedis() {
+		rows = append(rows,
+			Row{Label: "Redis may evict keys", Value: show(s.MayEvict, yesNo), Bad: known(s.MayEvict, func(v bool) bool { return v })},
+			Row{Label: "Epoch", Value: show(s.Epoch, grouped)})
+	}
+	return rows
+}
+
+func (s Status) spaceRows() []Row {
+	if !s.hasPool() && s.LocalKeys == nil { // codes by chance alone
+		return nil
+	}
+	return []Row{
 		{Label: "Code length", Value: show(s.SpaceLength, strconv.Itoa)},
 		{Label: "Space used", Value: show(s.SpaceUsedRatio, func(v float64) string { return decimals(6)(100*v) + " %" })},
 		{
@@ -65,6 +95,30 @@ func (s Status) Rows() []Row {
 		{Label: "Attempts expected of the fallback", Value: show(s.FallbackAttemptsExpected, decimals(5))},
 	}
 }
+
+// parts names what a dashboard of this program has to show, present or unknown.
+func (s Status) parts() []string {
+	var parts []string
+	add := func(exists bool, names ...string) {
+		if exists {
+			parts = append(parts, names...)
+		}
+	}
+	add(s.hasPool(), "pool", "runway")
+	add(s.RefilledPerSecond != nil, "refilled")
+	add(s.ServingFrom != nil, "created", "create", "taken")
+	add(s.LocalKeys != nil, "local")
+	add(s.ServingFrom != nil, "redirects", "redirect")
+	add(true, "state")
+	add(s.LocalKeys != nil, "serving_from")
+	add(s.Breaker != nil, "breaker")
+	add(s.poolInRedis(), "epoch")
+	return parts
+}
+
+func (s Status) hasPool() bool { return s.CapacityKeys != nil }
+
+func (s Status) poolInRedis() bool { return s.hasPool() && s.KeySource == "redis-pool" }
 
 // fallenBack reports that keys come from elsewhere than intended; a source without a local
 // batch is meant to draw them by chance.
@@ -82,8 +136,6 @@ func (s Status) Fill() string {
 
 // known reports that v is known and bad.
 func known[T any](v *T, bad func(T) bool) bool { return v != nil && bad(*v) }
-
-func same(v string) string { return v }
 
 func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 

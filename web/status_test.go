@@ -1,16 +1,10 @@
 package web
 
 import (
-	"context"
 	"net/http"
-	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/chromedp/chromedp"
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // paged is a pool that nobody fills and that is not safe either.
@@ -70,24 +64,4 @@ func TestDuration(t *testing.T) {
 	if got := moment(time.Date(2026, 1, 2, 4, 4, 5, 0, time.FixedZone("", 3600))); got != "2026-01-02 03:04:05 UTC" {
 		t.Error(got)
 	}
-}
-
-// The page follows the state by itself, and shows no level that is not known any more.
-func TestStatusPageFollows(t *testing.T) {
-	t.Parallel()
-	var now atomic.Pointer[Status]
-	now.Store(new(full()))
-	admin := httptest.NewServer(NewAdmin(AdminConfig{
-		Gatherer: prometheus.NewRegistry(), Ready: func(context.Context) error { return nil },
-		Status: func() Status { return *now.Load() },
-	}))
-	t.Cleanup(admin.Close)
-	b := newTab(t)
-	b.do(chromedp.Navigate(admin.URL), becomes(`document.querySelector("meter")?.value === 81.2`))
-	now.Store(new(paged()))
-	b.do(becomes(`document.querySelector("meter")?.value === 4.3 && document.querySelector("h1").textContent === "page"`))
-	now.Store(new(fallenBack()))
-	b.do(becomes(`!document.querySelector("meter") && document.querySelectorAll("dd.bad").length === 2`))
-	now.Store(new(full()))
-	b.do(becomes(`document.querySelector("meter")?.value === 81.2 && !document.querySelector("dd.bad")`))
 }

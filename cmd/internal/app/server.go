@@ -44,9 +44,9 @@ func StartServer(ctx context.Context, s ServeSettings, log *slog.Logger) (_ *Pro
 
 	gauges := newGauges(chain.status, chain.counters)
 	c.registry.MustRegister(gauges)
-	p.serve("admin listener", web.NewAdminServer(web.NewAdmin(web.AdminConfig{
-		Gatherer: c.registry, Ready: service.Ready, Degraded: chain.degraded, Status: chain.status, Logger: log,
-	}), log), p.admin, adminGrace)
+	p.serveAdmin(c, web.AdminConfig{
+		Ready: service.Ready, Degraded: chain.degraded, Status: chain.status,
+	})
 	p.serve("public listener", publicServer(s, c, chain, service), p.public, publicGrace)
 	log.Info("serving", slog.String("url", localURL(p.public.Addr())), slog.String("admin", localURL(p.admin.Addr())),
 		slog.String("key_source", s.KeySource))

@@ -48,7 +48,12 @@ type running struct {
 
 func start(t *testing.T, s ServeSettings) *running {
 	t.Helper()
-	p, err := StartServer(t.Context(), s, slog.New(slog.DiscardHandler))
+	return startLogging(t, s, io.Discard)
+}
+
+func startLogging(t *testing.T, s ServeSettings, log io.Writer) *running {
+	t.Helper()
+	p, err := StartServer(t.Context(), s, slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}

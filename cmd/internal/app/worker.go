@@ -42,15 +42,15 @@ func StartWorker(ctx context.Context, s Settings, log *slog.Logger) (_ *Program,
 	watch := c.watchPool(p.fail, watched{look: pool.Status, build: c.redisWorker, giveUp: p.fail})
 	status := func() web.Status { return workerStatus(c, watch, counters) }
 	c.registry.MustRegister(newGauges(status, counters))
-	p.serve("admin listener", web.NewAdminServer(web.NewAdmin(web.AdminConfig{
-		Gatherer: c.registry, Status: status, Logger: log,
+	p.serveAdmin(c, web.AdminConfig{
+		Status: status,
 		Ready: func(context.Context) error {
 			if !watch.Judgement().Known {
 				return errPoolUnseen
 			}
 			return nil
 		},
-	}), log), p.admin, adminGrace)
+	})
 	log.Info("filling the pool", slog.String("admin", localURL(p.admin.Addr())), slog.Int64("capacity_keys", s.PoolCapacity))
 	return p, nil
 }

@@ -1,0 +1,84 @@
+package app
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"keypool/internal/testenv"
+	"keypool/internal/testenv/browser"
+
+	"github.com/chromedp/chromedp"
+)
+
+// A browser watches a server: it draws what the server does, holds up no stop, and goes on
+// with the next server at the same place.
+func TestDashboardOfAServer(t *testing.T) {
+	t.Parallel()
+	var log lockedBuffer
+	s := settings(t, sqliteURL(t), "")
+	first := startLogging(t, s, &log)
+	for i := range 50 {
+		code := first.shorten(fmt.Sprintf("https://go.dev/%d", i))
+		first.wantStatus(code, 302, fmt.Sprintf("https://go.dev/%d", i))
+	}
+	first.await("a full pool", full)
+	page := browser.New(t)
+	page.Do(
+		chromedp.EmulateViewport(1280, 800), chromedp.Navigate("http://"+first.AdminAddr().String()),
+		browser.Becomes(`document.title === "ok - Keypool"`),
+		browser.Becomes(`[...document.querySelectorAll(".chart")].map((e) => e.id.slice(6)).join() ===
+			"pool,runway,refilled,created,create,taken,local,redirects,redirect"`),
+		browser.Becomes(`/^9,\d\d\d9\d %|^10,000100 %/.test(document.querySelector("#chart-pool .now").textContent)`),
+		// What was done before anyone watched is there: 50 links and as many redirects, at their latencies.
+		browser.Becomes(`document.querySelector("#chart-create path.line").getAttribute("d") !== ""`),
+		browser.Becomes(`document.querySelector("#chart-redirect path.line").getAttribute("d") !== ""`),
+	)
+	first.stop()
+	if strings.Contains(log.String(), "cut off") {
+		t.Errorf("the stream held up the stop:\n%s", log.String())
+	}
+	page.Do(browser.Becomes(`document.querySelector("h1").textContent === "No answer"`))
+
+	s.AdminAddr = first.AdminAddr().String()
+	start(t, s)
+	page.Do(
+		browser.Becomes(`document.querySelector("h1").textContent === "ok"`),
+		browser.Becomes(`document.querySelector("#changes").textContent.includes("no samples for")`),
+		browser.Becomes(`document.querySelector("#chart-create path.line").getAttribute("d") !== ""`), // of the first server
+	)
+}
+
+// What a worker does not have is not on its dashboard, not even as unknown.
+func TestDashboardOfAWorker(t *testing.T) {
+	t.Parallel()
+	s := settings(t, sqliteURL(t), testenv.RedisURL(t))
+	w, err := StartWorker(t.Context(), s.Settings, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.Stop(); err != nil {
+			t.Errorf("stop the worker: %v", err)
+		}
+	})
+	page := browser.New(t)
+	page.Do(
+		chromedp.EmulateViewport(1280, 800), chromedp.Navigate("http://"+w.AdminAddr().String()),
+		browser.Becomes(`document.title === "ok - Keypool"`),
+		browser.Becomes(`document.querySelector("#chart-pool .now").textContent.startsWith("10,000100 %")`),
+		browser.Becomes(`document.querySelectorAll("#chart-refilled path.line").length === 1`),
+	)
+	const parts = `[...document.querySelectorAll(".chart, .strip:not(.axis)")].map((e) => e.id).join()`
+	if got := browser.Of(page, chromedp.Evaluate[string](parts)); got != "chart-pool,chart-runway,chart-refilled,strip-state,strip-epoch" {
+		t.Errorf("parts of a worker: %s", got)
+	}
+	facts := browser.Of(page, chromedp.Text(chromedp.CSS("#facts")))
+	for _, absent := range []string{"Serving", "breaker", "local batch", "Taken"} {
+		if strings.Contains(facts, absent) {
+			t.Errorf("%q on the dashboard of a worker: %s", absent, facts)
+		}
+	}
+	page.Screenshot("dashboard-worker")
+}

@@ -1,0 +1,118 @@
+// Package browser gives a test a real browser of its own: Chromium without a window.
+//
+// A page that throws or breaks the policy it came with fails its test.
+package browser
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// patience bounds each condition that a test waits for.
+const patience = 30 * time.Second
+
+// Tab is a browser with one page, which ends with its test.
+type Tab struct {
+	t   *testing.T
+	ctx context.Context
+}
+
+// New starts a browser.
+func New(t *testing.T) *Tab {
+	t.Helper()
+	program := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			program = path
+			break
+		}
+	}
+	if program == "" {
+		t.Fatal("the page is tested in a browser: install chromium (apt-get install chromium)")
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox,
+		chromedp.Flag("disable-dev-shm-usage", true), chromedp.UserDataDir(t.TempDir()))
+	allocator, stop := chromedp.NewExecAllocator(t.Context(), options...)
+	t.Cleanup(stop)
+	ctx, closeTab := chromedp.NewContext(allocator)
+	t.Cleanup(closeTab)
+	b := &Tab{t, ctx}
+	b.Listen(func(event any) { complain(t, event) })
+	return b
+}
+
+// Listen has f told of each event of the page. It is called by the browser's goroutine.
+func (b *Tab) Listen(f func(event any)) {
+	b.t.Helper()
+	if err := chromedp.Listen(b.ctx, f); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// complain fails the test when a page threw, or broke the policy that it came with.
+func complain(t *testing.T, event any) {
+	switch e := event.(type) {
+	case *runtime.EventExceptionThrown:
+		t.Errorf("the page threw: %+v", e.ExceptionDetails)
+	case *runtime.EventConsoleAPICalled:
+		t.Errorf("the page writes to the console (%s): %+v", e.Type, e.Args)
+	case *log.EventEntryAdded:
+		if e.Entry.Source == log.EntrySourceSecurity || e.Entry.Source == log.EntrySourceJavascript {
+			t.Errorf("the browser complains: %s", e.Entry.Text)
+		}
+	}
+}
+
+// Do takes steps one after the other and fails the test when one fails or takes too long.
+func (b *Tab) Do(steps ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	Of(b, chromedp.Steps(steps...))
+}
+
+// Of gives the result of an action.
+func Of[T any](b *Tab, a chromedp.Action[T]) T {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	v, err := chromedp.Run(ctx, a)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return v
+}
+
+// Screenshot keeps a picture beside the other output of the test (go test -artifacts).
+func (b *Tab) Screenshot(name string) {
+	b.t.Helper()
+	png := Of(b, chromedp.FullScreenshot(100))
+	if err := os.WriteFile(filepath.Join(b.t.ArtifactDir(), name+".png"), png, 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// Becomes waits until a JavaScript expression is true.
+func Becomes(expression string) chromedp.Action[chromedp.Void] {
+	return chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingInterval(20*time.Millisecond))
+}
+
+// Evaluate runs a JavaScript expression for what it does.
+func Evaluate(expression string) chromedp.Action[chromedp.Void] {
+	return chromedp.Evaluate[chromedp.Void](expression)
+}
+
+// Emulate has the browser behave as another one, or under other settings.
+func Emulate[P any](command cdp.Command[P, cdp.Empty], params P) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, command, params)
+		return err
+	})
+}

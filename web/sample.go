@@ -1,0 +1,82 @@
+package web
+
+import (
+	"math"
+	"time"
+)
+
+// Sample is the program at one moment, as the dashboard draws it: the data of a "sample"
+// event. A member that is left out is unknown for that moment, or does not exist in this
+// program; about tells which of its parts do.
+type Sample struct {
+	At int64 `json:"at"` // when, in Unix milliseconds; grows from sample to sample
+
+	State       string  `json:"state"`                  // as in Status
+	ServingFrom *string `json:"serving_from,omitempty"` // as in Status
+	Breaker     *string `json:"breaker,omitempty"`      // as in Status
+	Epoch       *int64  `json:"epoch,omitempty"`        // as in Status
+
+	PoolKeys      *int64   `json:"pool_keys,omitempty"`      // as in Status
+	LocalKeys     *int64   `json:"local_keys,omitempty"`     // as in Status
+	RunwaySeconds *float64 `json:"runway_seconds,omitempty"` // as in Status
+
+	// What this program counted since the sample before, by the time that has passed.
+	CreatedPerSecond   *float64           `json:"created_per_second,omitempty"`   // links, with keys and with aliases
+	RedirectsPerSecond *float64           `json:"redirects_per_second,omitempty"` // visits that found their link
+	FailedPerSecond    *float64           `json:"failed_per_second,omitempty"`    // requests answered with 5xx
+	TakenPerSecond     map[string]float64 `json:"taken_per_second,omitzero"`      // keys, by where they came from
+	RefilledPerSecond  *float64           `json:"refilled_per_second,omitempty"`  // keys that its worker brought into the pool
+
+	// How long requests took that ended in the last latencyWindow, in seconds, within a
+	// twentieth; unknown when there were none.
+	CreateP50   *float64 `json:"create_p50,omitempty"` // of creations that were answered with 201
+	CreateP99   *float64 `json:"create_p99,omitempty"`
+	RedirectP50 *float64 `json:"redirect_p50,omitempty"` // of redirects
+	RedirectP99 *float64 `json:"redirect_p99,omitempty"`
+}
+
+// sampleInterval is how often the dashboard looks, and latencyWindow how far back its
+// latencies go: a p99 wants more than the requests of one second.
+const (
+	sampleInterval = time.Second
+	latencyWindow  = 5 * time.Second
+)
+
+// newSample is what s and the counts tell; past holds earlier counts, oldest first, back to
+// the beginning of the latency window, and is not empty.
+func newSample(s Status, now counts, past []counts) Sample {
+	sample := Sample{
+		At: now.at.UnixMilli(), State: s.State, ServingFrom: s.ServingFrom, Breaker: s.Breaker, Epoch: s.Epoch,
+		PoolKeys: s.PoolKeys, LocalKeys: s.LocalKeys, RunwaySeconds: s.RunwaySeconds,
+	}
+	before := past[len(past)-1]
+	elapsed := now.at.Sub(before.at).Seconds()
+	sample.CreatedPerSecond = growth(before.created, now.created, elapsed)
+	sample.RedirectsPerSecond = growth(before.redirects, now.redirects, elapsed)
+	sample.FailedPerSecond = growth(before.failed, now.failed, elapsed)
+	if s.RefilledPerSecond != nil {
+		sample.RefilledPerSecond = growth(before.refilled, now.refilled, elapsed)
+	}
+	if s.ServingFrom != nil { // a source is known from its first key on, and took none before
+		sample.TakenPerSecond = make(map[string]float64)
+		for source, n := range now.taken {
+			sample.TakenPerSecond[source] = tenths((n - before.taken[source]) / elapsed)
+		}
+	}
+	create, redirect := now.create.since(past[0].create), now.redirect.since(past[0].redirect)
+	sample.CreateP50, sample.CreateP99 = create.quantile(0.5), create.quantile(0.99)
+	sample.RedirectP50, sample.RedirectP99 = redirect.quantile(0.5), redirect.quantile(0.99)
+	return sample
+}
+
+// growth is in a second; it is unknown where a count is.
+func growth(before, now *float64, elapsed float64) *float64 {
+	if before == nil || now == nil {
+		return nil
+	}
+	perSecond := tenths((*now - *before) / elapsed)
+	return &perSecond
+}
+
+// tenths keeps events short.
+func tenths(v float64) float64 { return math.Round(10*v) / 10 }
