@@ -82,34 +82,56 @@ type Recorder struct {
 	mu        sync.Mutex
 	figures   Figures // without the latencies
 	latencies *hdrhistogram.Histogram
+
+	window          Figures // as figures, since the last call of Window
+	windowLatencies *hdrhistogram.Histogram
 }
 
 // NewRecorder makes a recorder of nothing yet.
 func NewRecorder() *Recorder {
-	return &Recorder{latencies: hdrhistogram.New(shortest, longest, digits)}
+	return &Recorder{
+		latencies:       hdrhistogram.New(shortest, longest, digits),
+		windowLatencies: hdrhistogram.New(shortest, longest, digits),
+	}
 }
 
 func (r *Recorder) add(state State, latency time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.figures.count(state, 1)
+	r.window.count(state, 1)
 	if state == Unsent {
 		return // it would flatter: no connection is had in no time
 	}
-	// It fails only for values out of range, which there are none of.
-	_ = r.latencies.RecordValue(min(max(latency.Microseconds(), shortest), longest))
+	us := min(max(latency.Microseconds(), shortest), longest)
+	// They fail only for values out of range, which there are none of.
+	_ = r.latencies.RecordValue(us)
+	_ = r.windowLatencies.RecordValue(us)
 }
 
 // Figures is what was recorded so far.
 func (r *Recorder) Figures() Figures {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f := r.figures
+	return withLatency(r.figures, r.latencies)
+}
+
+// Window is what was recorded since the last call of Window, for one observer.
+func (r *Recorder) Window() Figures {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f := withLatency(r.window, r.windowLatencies)
+	r.window = Figures{}
+	r.windowLatencies.Reset()
+	return f
+}
+
+func withLatency(f Figures, latencies *hdrhistogram.Histogram) Figures {
 	if f.Sent == 0 {
 		return f
 	}
 	at := func(percentile float64) time.Duration {
-		return time.Duration(r.latencies.ValueAtPercentile(percentile)) * time.Microsecond
+		return time.Duration(latencies.ValueAtPercentile(percentile)) * time.Microsecond
 	}
 	f.Latency = Latency{P50: at(50), P99: at(99), P999: at(99.9), Max: at(100)}
 	return f
