@@ -77,5 +77,6 @@ func (s Scenario) Execute(ctx context.Context, run *Run) report.Scenario {
 func All() []Scenario {
 	return []Scenario{
 		{Name: "create", Title: "A thousand new links a second", Anywhere: true, Run: create},
+		{Name: "mix", Title: "A hundred visits to one new link", Anywhere: true, Run: mix},
 	}
 }
