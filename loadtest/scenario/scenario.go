@@ -78,5 +78,6 @@ func All() []Scenario {
 	return []Scenario{
 		{Name: "create", Title: "A thousand new links a second", Anywhere: true, Run: create},
 		{Name: "mix", Title: "A hundred visits to one new link", Anywhere: true, Run: mix},
+		{Name: "drain", Title: "A pool runs dry", Run: drain},
 	}
 }
