@@ -9,7 +9,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Figures counts creations by what became of them.
+// Figures counts requests, creations unless it is said otherwise, by what became of them.
 type Figures struct {
 	Sent         int64   `json:"sent"` // all but the unsent
 	Acknowledged int64   `json:"acknowledged"`
@@ -19,7 +19,7 @@ type Figures struct {
 	Latency      Latency `json:"latency,omitzero"` // of what was sent
 }
 
-// Failed is how many creations did not get a link, by all their client knows.
+// Failed is how many did not get what they asked for, by all their client knows.
 func (f Figures) Failed() int64 { return f.Refused + f.Unknown + f.Unsent }
 
 // count adds n creations that ended in state; one without an outcome is unknown.

@@ -54,7 +54,28 @@ type Scenario struct {
 	Run func(context.Context, *Run) (report.Scenario, error)
 }
 
+// Execute runs the experiment and completes its part of the report, with what went wrong if
+// anything did. That a server which it needs is not installed is no fault: then its claims
+// are not judged, and neither are those that an early end of ctx left open.
+func (s Scenario) Execute(ctx context.Context, run *Run) report.Scenario {
+	started := time.Now()
+	result, err := s.Run(ctx, run)
+	p := part{result}
+	switch {
+	case missing(err):
+		p.judgeNone("not possible on this machine: %v", err)
+	case err != nil && ctx.Err() == nil:
+		p.Error = err.Error()
+	case ctx.Err() != nil:
+		p.judgeNone("the run was ended before")
+	}
+	p.Name, p.Title, p.Started, p.Seconds = s.Name, s.Title, started, time.Since(started).Seconds()
+	return p.Scenario
+}
+
 // All is every scenario in the order of the report.
 func All() []Scenario {
-	return []Scenario{}
+	return []Scenario{
+		{Name: "create", Title: "A thousand new links a second", Anywhere: true, Run: create},
+	}
 }
