@@ -15,18 +15,12 @@ import (
 	"keypool/loadtest/testbed"
 )
 
-// fallback is the scenario of that name.
-func fallback() Scenario {
-	return Scenario{
-		Name: "fallback", Title: "What the random fallback costs as the space fills",
-		Run: func(ctx context.Context, r *Run) (report.Scenario, error) {
-			plan := fallbackPlan{length: 3, tolerance: 0.03, ledger: 300}
-			if r.Full {
-				plan = fallbackPlan{length: 4, tolerance: 0.01, ledger: 10_000}
-			}
-			return plan.run(ctx, r)
-		},
+func fallback(ctx context.Context, r *Run) (report.Scenario, error) {
+	plan := fallbackPlan{length: 3, tolerance: 0.03, fewest: 500, ledger: 300}
+	if r.Full {
+		plan = fallbackPlan{length: 4, tolerance: 0.01, fewest: 10_000, ledger: 10_000}
 	}
+	return plan.run(ctx, r)
 }
 
 // fallbackPlan is how large the experiment is. The length is that of the codes: three
@@ -34,6 +28,7 @@ func fallback() Scenario {
 type fallbackPlan struct {
 	length    int
 	tolerance float64 // a share of the attempts that are predicted
+	fewest    int     // creations at a level at the least
 	ledger    int     // creations at each level with FALLBACK=ledger
 }
 
@@ -41,14 +36,12 @@ const (
 	// sigmas is how many standard deviations of the observed mean make the tolerance: an
 	// honest service is beyond them once in a thousand times.
 	sigmas = 3.3
-	// fewest is how many creations there are at a level at the least.
-	fewest = 500
-	// fastest is how many creations there are in a second at the most.
-	fastest = 1500
-	// leisure is how much of what the server can do at most is asked of it.
-	leisure = 0.65
-	// burst creations, gallop at a time, tell how much that is.
-	burst, gallop = 2000, 128
+	// leisure is how much is asked of the server of what it can do at most, and burst
+	// creations, so many at a time, tell how much that is where burstShare is in use.
+	leisure    = 0.75
+	burst      = 1500
+	burstWidth = 128
+	burstShare = 0.8
 )
 
 // shares is how full the space is, level by level.
@@ -57,7 +50,7 @@ func shares() []float64 { return []float64{0.0002, 0.25, 0.5, 0.71, 0.8, 0.9, 0.
 // creations is how many it takes until the mean of their attempts, each a geometric
 // variable of relative deviation sqrt(f), is as exact as the tolerance asks for.
 func (plan fallbackPlan) creations(share float64) int {
-	return max(fewest, int(math.Ceil(share*math.Pow(sigmas/plan.tolerance, 2))))
+	return max(plan.fewest, int(math.Ceil(share*math.Pow(sigmas/plan.tolerance, 2))))
 }
 
 // fallbackRun is the experiment under way.
@@ -90,9 +83,6 @@ func (plan fallbackPlan) run(ctx context.Context, r *Run) (_ report.Scenario, er
 	defer f.pulse.stop()
 
 	levels, err := f.levels(ctx)
-	if ctx.Err() != nil {
-		err = nil // it was cut short, which is no fault
-	}
 	f.judgeLevels(levels)
 	f.show(levels)
 	return f.Scenario, err
@@ -150,10 +140,9 @@ func (f *fallbackRun) serve(ctx context.Context, share float64, leaving int, set
 	return server, nil
 }
 
-// gallop finds out how many attempts per second the server is good for at a level in the
-// middle, and returns what can be asked of it at leisure.
+// gallop finds out how many attempts per second can be asked of a server at leisure.
 func (f *fallbackRun) gallop(ctx context.Context) (pace float64, err error) {
-	server, err := f.serve(ctx, shares()[2], burst, "FALLBACK=random")
+	server, err := f.serve(ctx, burstShare, burst, "FALLBACK=random")
 	if err != nil {
 		return 0, err
 	}
@@ -161,7 +150,7 @@ func (f *fallbackRun) gallop(ctx context.Context) (pace float64, err error) {
 	client := loadtest.NewClient(server.Public, 0)
 	defer client.Close()
 	var clients errgroup.Group
-	clients.SetLimit(gallop)
+	clients.SetLimit(burstWidth)
 	start := time.Now()
 	for n := range burst {
 		clients.Go(func() error {
@@ -195,7 +184,7 @@ func (f *fallbackRun) measure(ctx context.Context, share float64, creations int,
 		return m, err
 	}
 	defer traffic.close()
-	rate := min(fastest, f.pace*(1-share))
+	rate := f.rate(share)
 	if err := traffic.run(ctx, rate, time.Duration(float64(creations)/rate*float64(time.Second))); err != nil {
 		return m, err
 	}
@@ -213,3 +202,8 @@ func (f *fallbackRun) measure(ctx context.Context, share float64, creations int,
 	m.commit = time.Duration((after.seconds - before.seconds) / (after.commits - before.commits) * float64(time.Second))
 	return m, nil
 }
+
+// rate is how many creations per second keep to the pace. Where they take next to no
+// attempts it is the requests that cost, and what could be done with burstShare in use can
+// be done there.
+func (f *fallbackRun) rate(share float64) float64 { return f.pace * (1 - max(share, burstShare)) }

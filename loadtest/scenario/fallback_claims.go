@@ -19,7 +19,6 @@ const (
 func claimAttempts(share float64) string { return fmt.Sprintf("attempts at %g", share) }
 
 func (f *fallbackRun) enterClaims() {
-	f.Name, f.Title = "fallback", fallback().Title
 	f.Summary = "The pool gives nothing, so every code is drawn by chance, and drawn again while a link has it already. " +
 		"With a share f of all codes in use that takes 1/(1-f) attempts on average: next to nothing in a young space, 18 in one that is " +
 		"94.6 % full. FALLBACK=ledger reserves numbers instead, and needs one attempt at any time."
@@ -115,13 +114,13 @@ func (f *fallbackRun) show(levels []level) {
 		m, want := l.random, l.random.predicted(f.crowd.size())
 		random.XY = append(random.XY, [2]float64{l.share, m.attempts()})
 		ledger.XY = append(ledger.XY, [2]float64{l.share, l.ledger.attempts()})
-		slow.XY = append(slow.XY, [2]float64{want, attempts99(l.share) * ms(m.commit)})
-		p99.XY = append(p99.XY, [2]float64{want, ms(m.latency.P99)})
-		p50.XY = append(p50.XY, [2]float64{want, ms(m.latency.P50)})
+		slow.XY = append(slow.XY, [2]float64{want, attempts99(l.share) * milliseconds(m.commit)})
+		p99.XY = append(p99.XY, [2]float64{want, milliseconds(m.latency.P99)})
+		p50.XY = append(p50.XY, [2]float64{want, milliseconds(m.latency.P50)})
 		table.Rows = append(table.Rows, []string{
 			fmt.Sprintf("%g", l.share), fmt.Sprintf("%.4f", want), fmt.Sprintf("%.4f", m.attempts()),
 			fmt.Sprintf("%+.2f %%", 100*(m.attempts()/want-1)), fmt.Sprintf("%.4f", m.told), fmt.Sprintf("%.2f", l.ledger.attempts()),
-			fmt.Sprint(m.verdict.Acknowledged), fmt.Sprintf("%.1f", ms(m.latency.P50)), fmt.Sprintf("%.1f", ms(m.latency.P99)),
+			fmt.Sprint(m.verdict.Acknowledged), fmt.Sprintf("%.1f", milliseconds(m.latency.P50)), fmt.Sprintf("%.1f", milliseconds(m.latency.P99)),
 		})
 	}
 	share := report.Axis{Label: "share f of all codes in use"}

@@ -77,10 +77,11 @@ func (c *crowd) size() int64 { return kgs.Size(c.length) }
 // made, and forgets what was made and offered. Of fewer codes than leaving all go, and the
 // share grows from then on.
 func (c *crowd) fill(ctx context.Context, n, leaving int64) error {
-	if n < c.filled {
-		return fmt.Errorf("%d codes are in use, which cannot become %d", c.filled, n)
-	}
 	leaving = min(leaving, n)
+	kept := filler
+	if n < c.filled {
+		c.filled, c.leaving, kept = 0, 0, "" // all of it anew
+	}
 	tx, err := c.db.Write.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -93,7 +94,7 @@ func (c *crowd) fill(ctx context.Context, n, leaving int64) error {
 		DELETE FROM leaving;
 		DELETE FROM kgs_ranges;
 		DELETE FROM links WHERE url <> $1;
-		UPDATE kgs_spaces SET next = $2 WHERE length = $3`, filler, n, c.length)
+		UPDATE kgs_spaces SET next = $2 WHERE length = $3`, kept, n, c.length)
 	if err != nil {
 		return err
 	}

@@ -77,5 +77,6 @@ func (s Scenario) Execute(ctx context.Context, run *Run) report.Scenario {
 func All() []Scenario {
 	return []Scenario{
 		{Name: "create", Title: "A thousand new links a second", Anywhere: true, Run: create},
+		{Name: "fallback", Title: "What the random fallback costs as the space fills", Run: fallback},
 	}
 }
