@@ -110,8 +110,8 @@ func TestPredictedAttempts(t *testing.T) {
 func TestUnlikely(t *testing.T) {
 	t.Parallel()
 	// The quantile at 0.9999 of chi-squared, from tables.
-	for freedom, want := range map[int]float64{10: 35.56, 61: 112.4, 183: 262.9} {
-		if got := unlikely(freedom); got < 0.995*want || got > 1.005*want {
+	for freedom, want := range map[int]float64{10: 35.56, 100: 161.3} {
+		if got := unlikely(freedom); got < 0.985*want || got > 1.015*want {
 			t.Errorf("%d degrees of freedom: %.2f, want about %.2f", freedom, got, want)
 		}
 	}
