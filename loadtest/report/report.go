@@ -7,9 +7,15 @@
 // Vocabulary: a claim is one sentence that a scenario set out to test; its verdict is
 // held, failed or not judged (with the reason). What was predicted comes from a formula
 // and settings alone, what was observed from the run.
+//
+// A figure that is NaN or infinite is one that was not observed: it is left out of the
+// JSON and of the page, and the rest of the report is written all the same.
 package report
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Schema is the version of the JSON; it changes when a member changes its meaning.
 const Schema = 1
@@ -89,6 +95,8 @@ type Axis struct {
 	Label string `json:"label"`
 	Unit  string `json:"unit"`
 	Log   bool   `json:"log,omitempty"`
+	// Names stand at the axis instead of numbers: 0 closed, 1 half-open, 2 open.
+	Names []Mark `json:"names,omitempty"`
 }
 
 // Series is one line of a chart.
@@ -113,22 +121,44 @@ type Table struct {
 	Rows    [][]string `json:"rows"`
 }
 
-// Right says that every claim of every scenario held, and that there was one at least.
-func (r *Report) Right() bool {
-	judged := 0
-	for _, s := range r.Scenarios {
-		if s.Error != "" {
-			return false
-		}
-		for _, c := range s.Claims {
-			switch c.Verdict {
-			case Held:
-				judged++
-			case NotJudged:
-			default:
-				return false
-			}
+// Tally counts claims by their verdict.
+type Tally struct{ Held, Failed, NotJudged int }
+
+// All is how many claims there are.
+func (t Tally) All() int { return t.Held + t.Failed + t.NotJudged }
+
+// Tally counts the claims of the scenario.
+func (s *Scenario) Tally() Tally {
+	var t Tally
+	for _, c := range s.Claims {
+		switch c.Verdict {
+		case Held:
+			t.Held++
+		case NotJudged:
+			t.NotJudged++
+		default: // nobody holds what has no verdict
+			t.Failed++
 		}
 	}
-	return judged > 0
+	return t
+}
+
+// Tally counts the claims of all scenarios.
+func (r *Report) Tally() Tally {
+	var sum Tally
+	for i := range r.Scenarios {
+		t := r.Scenarios[i].Tally()
+		sum.Held += t.Held
+		sum.Failed += t.Failed
+		sum.NotJudged += t.NotJudged
+	}
+	return sum
+}
+
+// Right says that every claim of every scenario held as far as it was judged, that one
+// was at least, and that every scenario ran to its end.
+func (r *Report) Right() bool {
+	broken := slices.ContainsFunc(r.Scenarios, func(s Scenario) bool { return s.Error != "" })
+	t := r.Tally()
+	return !broken && t.Failed == 0 && t.Held > 0
 }

@@ -82,9 +82,9 @@ func (plan fallbackPlan) run(ctx context.Context, r *Run) (_ report.Scenario, er
 	f.pulse = r.pulse(ctx, "fallback", f.expected())
 	defer f.pulse.stop()
 
-	levels, err := f.levels(ctx)
-	f.judgeLevels(levels)
-	f.show(levels)
+	stages, err := f.stages(ctx)
+	f.judgeStages(stages)
+	f.show(stages)
 	return f.Scenario, err
 }
 
@@ -98,25 +98,25 @@ func (plan fallbackPlan) expected() time.Duration {
 	return time.Duration(attempts/attemptsPerSecond*float64(time.Second)) + 10*time.Second
 }
 
-// levels fills the space from level to level and measures at each, until ctx ends.
-func (f *fallbackRun) levels(ctx context.Context) (levels []level, err error) {
+// stages fills the space from level to level and measures at each, until ctx ends.
+func (f *fallbackRun) stages(ctx context.Context) (stages []stage, err error) {
 	f.pulse.enter("how fast it can go")
 	if f.pace, err = f.gallop(ctx); err != nil {
 		return nil, err
 	}
 	for _, share := range shares() {
-		l := level{share: share}
+		l := stage{share: share}
 		f.pulse.enter(fmt.Sprintf("f = %g, FALLBACK=ledger", share))
 		if l.ledger, err = f.measure(ctx, share, f.fallbackPlan.ledger, "FALLBACK=ledger"); err != nil {
-			return levels, err
+			return stages, err
 		}
 		f.pulse.enter(fmt.Sprintf("f = %g", share))
 		if l.random, err = f.measure(ctx, share, f.creations(share), "FALLBACK=random"); err != nil {
-			return levels, err
+			return stages, err
 		}
-		levels = append(levels, l)
+		stages = append(stages, l)
 	}
-	return levels, nil
+	return stages, nil
 }
 
 // serve fills the space to share and starts a server that can draw from nothing but its

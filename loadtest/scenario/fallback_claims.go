@@ -39,13 +39,13 @@ func (f *fallbackRun) enterClaims() {
 	f.claimAccounts()
 }
 
-// judgeLevels judges by the levels that were measured to their end.
-func (f *fallbackRun) judgeLevels(levels []level) {
+// judgeStages judges by the levels that were measured to their end.
+func (f *fallbackRun) judgeStages(stages []stage) {
 	var all loadtest.Verdict
 	var drawn draws
 	worst := 1.0 // attempts with the ledger
-	var told level
-	for _, l := range levels {
+	var told stage
+	for _, l := range stages {
 		all = together(all, l.ledger.verdict, l.random.verdict)
 		drawn.add(l.random.offered)
 		if attempts := l.ledger.attempts(); !(attempts <= worst) { // also where there is none
@@ -61,7 +61,7 @@ func (f *fallbackRun) judgeLevels(levels []level) {
 		f.within(claimAttempts(l.share), l.random.predicted(f.crowd.size()), l.random.attempts(), f.tolerance)
 	}
 	f.judgeAccounts(all)
-	if len(levels) == 0 {
+	if len(stages) == 0 {
 		return
 	}
 	f.within(claimLedger, 1, worst, 0)
@@ -97,7 +97,7 @@ func together(verdicts ...loadtest.Verdict) (sum loadtest.Verdict) {
 }
 
 // show draws what was measured.
-func (f *fallbackRun) show(levels []level) {
+func (f *fallbackRun) show(stages []stage) {
 	law := report.Series{Name: "1/(1-f)", Predicted: true}
 	for share := 0.0; share < 0.95; share += 0.01 {
 		law.XY = append(law.XY, [2]float64{share, 1 / (1 - share)})
@@ -110,7 +110,7 @@ func (f *fallbackRun) show(levels []level) {
 		Title:   "Level by level",
 		Columns: []string{"f", "1/(1-f)", "attempts", "apart", "told by the service", "with FALLBACK=ledger", "creations", "p50 ms", "p99 ms"},
 	}
-	for _, l := range levels {
+	for _, l := range stages {
 		m, want := l.random, l.random.predicted(f.crowd.size())
 		random.XY = append(random.XY, [2]float64{l.share, m.attempts()})
 		ledger.XY = append(ledger.XY, [2]float64{l.share, l.ledger.attempts()})

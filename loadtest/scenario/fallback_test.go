@@ -22,7 +22,7 @@ func TestFallback(t *testing.T) {
 
 // drawn is what an honest service would leave behind at a level, without running one: made
 // links, each after as many draws from digits as it takes to find a code that is free.
-func drawn(share float64, made int, digits string) level {
+func drawn(share float64, made int, digits string) stage {
 	size := kgs.Size(3)
 	m := measured{filled: int64(share * float64(size)), verdict: verdictOf(made)}
 	m.leaving = m.filled
@@ -37,7 +37,7 @@ func drawn(share float64, made int, digits string) level {
 	}
 	m.told = m.attempts()
 	ledger := measured{verdict: verdictOf(10), offered: make([]string, 10)}
-	return level{share: share, random: m, ledger: ledger}
+	return stage{share: share, random: m, ledger: ledger}
 }
 
 func verdictOf(made int) loadtest.Verdict {
@@ -53,25 +53,25 @@ func TestFallbackClaimsCanFail(t *testing.T) {
 	tests := []struct {
 		name   string
 		digits string
-		spoil  func(*level)
+		spoil  func(*stage)
 		want   []string
 	}{
-		{"honest", fair, func(*level) {}, nil},
+		{"honest", fair, func(*stage) {}, nil},
 		// A byte modulo 62 favours eight digits by a quarter.
-		{"biased", strings.Repeat(fair, 4) + fair[:8], func(*level) {}, []string{claimEven}},
-		{"draws in vain", fair, func(l *level) {
+		{"biased", strings.Repeat(fair, 4) + fair[:8], func(*stage) {}, []string{claimEven}},
+		{"draws in vain", fair, func(l *stage) {
 			l.random.offered = append(l.random.offered, l.random.offered[:len(l.random.offered)/20]...)
 			l.random.told = l.random.attempts()
 		}, []string{attempts}},
-		{"never meets a code that is in use", fair, func(l *level) {
+		{"never meets a code that is in use", fair, func(l *stage) {
 			l.random.offered = l.random.offered[:l.random.verdict.Acknowledged]
 			l.random.told = 1
 		}, []string{attempts}},
-		{"tells less than it does", fair, func(l *level) { l.random.told = 1 }, []string{claimTold}},
-		{"tells nothing", fair, func(l *level) { l.random.told = 0 }, []string{claimTold}},
-		{"ledger conflicts", fair, func(l *level) { l.ledger.offered = append(l.ledger.offered, "") }, []string{claimLedger}},
-		{"loses a link", fair, func(l *level) { l.random.verdict.Lost++ }, []string{claimKept}},
-		{"gives a code twice", fair, func(l *level) { l.ledger.verdict.Twice++ }, []string{claimOnce}},
+		{"tells less than it does", fair, func(l *stage) { l.random.told = 1 }, []string{claimTold}},
+		{"tells nothing", fair, func(l *stage) { l.random.told = 0 }, []string{claimTold}},
+		{"ledger conflicts", fair, func(l *stage) { l.ledger.offered = append(l.ledger.offered, "") }, []string{claimLedger}},
+		{"loses a link", fair, func(l *stage) { l.random.verdict.Lost++ }, []string{claimKept}},
+		{"gives a code twice", fair, func(l *stage) { l.ledger.verdict.Twice++ }, []string{claimOnce}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestFallbackClaimsCanFail(t *testing.T) {
 			f.enterClaims()
 			l := drawn(0.5, plan.creations(0.5), tt.digits)
 			tt.spoil(&l)
-			f.judgeLevels([]level{l})
+			f.judgeStages([]stage{l})
 			mustFail(t, f.Scenario, tt.want...)
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"testing"
 
+	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 )
 
@@ -15,6 +16,7 @@ var programs string
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
+	logging.Disable() // a Redis that does not answer is no news here
 	var err error
 	if programs, err = os.MkdirTemp("", "keypool-scenario-"); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -77,6 +77,8 @@ func (s Scenario) Execute(ctx context.Context, run *Run) report.Scenario {
 func All() []Scenario {
 	return []Scenario{
 		{Name: "create", Title: "A thousand new links a second", Anywhere: true, Run: create},
+		{Name: "mix", Title: "A hundred visits to one new link", Anywhere: true, Run: mix},
+		{Name: "drain", Title: "A pool runs dry", Run: drain},
 		{Name: "fallback", Title: "What the random fallback costs as the space fills", Run: fallback},
 	}
 }

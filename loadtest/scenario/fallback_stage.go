@@ -10,8 +10,8 @@ import (
 	"keypool/loadtest/testbed"
 )
 
-// level is what was measured while the space was in use to a share.
-type level struct {
+// stage is what was measured while the space was in use to a share.
+type stage struct {
 	share          float64
 	random, ledger measured
 }

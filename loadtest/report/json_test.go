@@ -1,0 +1,148 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+func written(t *testing.T, r *Report) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := Write(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestReadGivesWhatWasWritten(t *testing.T) {
+	t.Parallel()
+	got, err := Read(bytes.NewReader(written(t, sample())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(sample(), got, cmpopts.EquateEmpty()); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestReadRefuses(t *testing.T) {
+	t.Parallel()
+	for content, want := range map[string]string{
+		`{"schema":2,"scenarios":{"new":"shape"}}`: "it is 2, and this program reads 1",
+		`{"sent":12}`:                        "no schema number",
+		`{"schema":1,"scenarios":3}`:         "cannot unmarshal",
+		`{"schema":1} {"schema":1}`:          "after top-level value",
+		`{"schema":1,"scenarios":[{"claims"`: "unexpected end",
+		``:                                   "unexpected end",
+	} {
+		_, err := Read(strings.NewReader(content))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", content, err, want)
+		}
+		if errors.Is(err, ErrSchema) != strings.Contains(content, `"schema":2`) {
+			t.Errorf("%s: ErrSchema is wrong for %v", content, err)
+		}
+	}
+}
+
+// A figure that could not be computed does not cost the report of a long run.
+func TestWriteLeavesOutWhatIsNoFigure(t *testing.T) {
+	t.Parallel()
+	nan := math.NaN()
+	r := &Report{Scenarios: []Scenario{{
+		Claims: []Claim{{Name: "p99", Verdict: Held, Predicted: ptr(10), Observed: &nan}},
+		Charts: []Chart{{
+			Series: []Series{{XY: [][2]float64{{0, 1}, {1, nan}, {math.Inf(1), 2}, {3, 4}}}},
+			Marks:  []Mark{{nan, "never"}, {2, "once"}}, Levels: []Mark{{math.Inf(-1), "bottomless"}},
+		}},
+	}}}
+	got, err := Read(bytes.NewReader(written(t, r)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := got.Scenarios[0]
+	if c := s.Claims[0]; c.Observed != nil || *c.Predicted != 10 {
+		t.Errorf("claim: %+v", c)
+	}
+	want := Chart{Series: []Series{{XY: [][2]float64{{0, 1}, {3, 4}}}}, Marks: []Mark{{2, "once"}}}
+	if d := cmp.Diff(want, s.Charts[0]); d != "" {
+		t.Error(d)
+	}
+	if r.Scenarios[0].Claims[0].Observed != &nan {
+		t.Error("writing changed the report")
+	}
+}
+
+func TestReportFitsSchema(t *testing.T) {
+	t.Parallel()
+	schema, err := jsonschema.NewCompiler().Compile("schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fits := func(content []byte) error {
+		document, err := jsonschema.UnmarshalJSON(bytes.NewReader(content))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return schema.Validate(document)
+	}
+	for name, r := range map[string]*Report{
+		"sample": sample(), "empty": {}, "empty parts": {Scenarios: []Scenario{{
+			Name: "a", Charts: []Chart{{Series: []Series{{}}}}, Tables: []Table{{Rows: [][]string{{}}}},
+			Claims: []Claim{{Name: "b", Verdict: NotJudged}},
+		}}},
+	} {
+		if err := fits(written(t, r)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, wrong := range [][2]string{
+		{`"verdict": "failed"`, `"verdict": "perhaps"`}, {`"commit"`, `"comit"`}, {`"schema": 1`, `"schema": 2`}, {`"seconds": 192.4`, `"seconds": "long"`},
+	} {
+		broken := strings.Replace(string(written(t, sample())), wrong[0], wrong[1], 1)
+		if fits([]byte(broken)) == nil {
+			t.Errorf("the schema takes %s", wrong[1])
+		}
+	}
+}
+
+// Each member is in the schema, and each of the schema is a member.
+func TestSchemaHasEveryMember(t *testing.T) {
+	t.Parallel()
+	content := struct {
+		Properties map[string]any
+		Defs       map[string]struct{ Properties map[string]any } `json:"$defs"`
+	}{}
+	if err := json.Unmarshal(schemaFile(t), &content); err != nil {
+		t.Fatal(err)
+	}
+	for name, v := range map[string]any{
+		"": Report{}, "machine": Machine{}, "scenario": Scenario{}, "claim": Claim{}, "chart": Chart{}, "axis": Axis{},
+		"series": Series{}, "mark": Mark{}, "table": Table{},
+	} {
+		described := content.Properties
+		if name != "" {
+			described = content.Defs[name].Properties
+		}
+		var members []string
+		for _, f := range reflect.VisibleFields(reflect.TypeOf(v)) {
+			member, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			members = append(members, member)
+		}
+		slices.Sort(members)
+		if d := cmp.Diff(members, slices.Sorted(maps.Keys(described))); d != "" {
+			t.Errorf("%T: %s", v, d)
+		}
+	}
+}
