@@ -79,5 +79,7 @@ func All() []Scenario {
 		{Name: "create", Title: "A thousand new links a second", Anywhere: true, Run: create},
 		{Name: "mix", Title: "A hundred visits to one new link", Anywhere: true, Run: mix},
 		{Name: "drain", Title: "A pool runs dry", Run: drain},
+		{Name: "outage", Title: "Redis is killed under twenty servers", Run: outage},
+		{Name: "fallback", Title: "What the random fallback costs as the space fills", Run: fallback},
 	}
 }
