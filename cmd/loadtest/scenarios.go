@@ -43,6 +43,13 @@ func (c *allFlags) Run(ctx context.Context, out output) error {
 		}
 		c.Programs = filepath.Dir(self)
 	}
+	bed, err := testbed.New(c.Programs) // only to see whether it could be made
+	if err != nil {
+		return err
+	}
+	if err := bed.Close(); err != nil {
+		return err
+	}
 	h := &harness{
 		scenarios: scenarios, dir: c.Report, view: newView(out, c.JSON, scenarios),
 		run: scenario.Run{Programs: c.Programs, Full: c.Full, Rate: c.Rate, Duration: c.Duration},

@@ -121,6 +121,22 @@ func (p *part) judgeAccounts(v loadtest.Verdict) {
 	p.Notes = append(p.Notes, v.Reports...)
 }
 
+// maxFailures is how many failures are told in words, of each kind.
+const maxFailures = 3
+
+// tellFailures notes why creations failed: the first few of each kind.
+func (p *part) tellFailures(entries []loadtest.Entry) {
+	told := make(map[loadtest.State]int)
+	for _, e := range entries {
+		if e.State == loadtest.Acknowledged {
+			continue
+		}
+		if told[e.State]++; told[e.State] <= maxFailures {
+			p.Notes = append(p.Notes, fmt.Sprintf("Creation %d, of %s, is %s: %s", e.N, e.At.Format("15:04:05.000"), e.State, e.Detail))
+		}
+	}
+}
+
 // none holds when n is 0.
 func (p *part) none(name string, n int64, why string, args ...any) {
 	p.figures(name, 0, float64(n))

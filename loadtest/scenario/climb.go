@@ -37,6 +37,9 @@ type load func(ctx context.Context, rate float64, duration time.Duration, r *loa
 // with, and returns them all, the steady load first. A step that is not kept up with is tried
 // once more, for it may be the machine that was busy; only the second try then counts.
 func (s *steady) climb(ctx context.Context, each time.Duration) ([]step, error) {
+	if s.total.Figures().Sent == 0 {
+		return nil, nil
+	}
 	steps := []step{{Offered: s.rate, Seconds: s.seconds, Figures: s.total.Figures()}}
 	for rate := s.rate * climbFactor; len(steps) <= climbSteps && ctx.Err() == nil; rate *= climbFactor {
 		s.pulse.enter(fmt.Sprintf("up to the knee: %.0f/s", rate))

@@ -123,6 +123,7 @@ func (c *creation) judgeAll(ctx context.Context) error {
 	verdict.Figures = c.served(steady) // beyond the knee creations may fail
 	verdict.Acknowledged = acknowledged
 	c.judgeAccounts(verdict)
+	c.tellFailures(c.traffic.journal.Entries())
 	c.tell()
 	return err
 }

@@ -249,5 +249,6 @@ func (d *drainage) account(ctx context.Context) error {
 	}
 	verdict, err := d.traffic.judge(after)
 	d.judgeAccounts(verdict)
+	d.tellFailures(d.traffic.journal.Entries())
 	return err
 }

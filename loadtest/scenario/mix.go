@@ -69,7 +69,7 @@ func mix(ctx context.Context, run *Run) (_ report.Scenario, err error) {
 func newMixture(run *Run) *mixture {
 	m := &mixture{run: run, rate: mixRate, lasts: run.Duration, each: mixStep}
 	if run.Rate != 0 {
-		m.rate = run.Rate * mixRatio
+		m.rate = run.Rate
 	}
 	if m.lasts == 0 {
 		m.lasts = mixSteady
@@ -134,6 +134,7 @@ func (m *mixture) judgeAll(ctx context.Context) error {
 	}
 	verdict, err := m.traffic.judge(after)
 	m.judgeAccounts(verdict)
+	m.tellFailures(m.traffic.journal.Entries())
 	if len(m.steps) > 0 {
 		m.Charts = stepCharts("redirects", m.steps)
 		m.Tables = []report.Table{stepTable("Redirects by rate, each with a hundredth of it in creations", m.steps)}
