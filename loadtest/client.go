@@ -67,7 +67,7 @@ func (c *Client) Create(ctx context.Context, target string) Outcome {
 	case status == http.StatusCreated:
 		return Outcome{State: Acknowledged, Code: codeOf(answer)}
 	case status >= 400:
-		return Outcome{State: Refused, Detail: statusText(status)}
+		return Outcome{State: Refused, Detail: strings.TrimSpace(statusText(status) + " " + detailOf(answer))}
 	}
 	return Outcome{State: Unknown, Detail: statusText(status) + " is no answer to a creation"}
 }
@@ -128,6 +128,17 @@ func codeOf(answer []byte) string {
 		return ""
 	}
 	return link.Code
+}
+
+// detailOf reads why from a refusal, empty when it does not say.
+func detailOf(answer []byte) string {
+	var problem struct {
+		Detail string `json:"detail"`
+	}
+	if json.Unmarshal(answer, &problem) != nil {
+		return ""
+	}
+	return problem.Detail
 }
 
 func statusText(status int) string {

@@ -9,7 +9,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Figures counts creations by what became of them.
+// Figures counts requests, creations unless it is said otherwise, by what became of them.
 type Figures struct {
 	Sent         int64   `json:"sent"` // all but the unsent
 	Acknowledged int64   `json:"acknowledged"`
@@ -19,7 +19,7 @@ type Figures struct {
 	Latency      Latency `json:"latency,omitzero"` // of what was sent
 }
 
-// Failed is how many creations did not get a link, by all their client knows.
+// Failed is how many did not get what they asked for, by all their client knows.
 func (f Figures) Failed() int64 { return f.Refused + f.Unknown + f.Unsent }
 
 // count adds n creations that ended in state; one without an outcome is unknown.
@@ -36,6 +36,15 @@ func (f *Figures) count(state State, n int64) {
 		f.Unknown += n
 	}
 	f.Sent += n
+}
+
+// add adds the counts of o.
+func (f *Figures) add(o Figures) {
+	f.Sent += o.Sent
+	f.Acknowledged += o.Acknowledged
+	f.Refused += o.Refused
+	f.Unknown += o.Unknown
+	f.Unsent += o.Unsent
 }
 
 // Count tallies entries; it knows no latencies.
@@ -82,34 +91,64 @@ type Recorder struct {
 	mu        sync.Mutex
 	figures   Figures // without the latencies
 	latencies *hdrhistogram.Histogram
+
+	window          Figures // as figures, since the last call of Window
+	windowLatencies *hdrhistogram.Histogram
 }
 
 // NewRecorder makes a recorder of nothing yet.
 func NewRecorder() *Recorder {
-	return &Recorder{latencies: hdrhistogram.New(shortest, longest, digits)}
+	return &Recorder{
+		latencies:       hdrhistogram.New(shortest, longest, digits),
+		windowLatencies: hdrhistogram.New(shortest, longest, digits),
+	}
 }
 
 func (r *Recorder) add(state State, latency time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.figures.count(state, 1)
+	r.window.count(state, 1)
 	if state == Unsent {
 		return // it would flatter: no connection is had in no time
 	}
-	// It fails only for values out of range, which there are none of.
-	_ = r.latencies.RecordValue(min(max(latency.Microseconds(), shortest), longest))
+	us := min(max(latency.Microseconds(), shortest), longest)
+	// They fail only for values out of range, which there are none of.
+	_ = r.latencies.RecordValue(us)
+	_ = r.windowLatencies.RecordValue(us)
+}
+
+// Add takes over what o has recorded, which nobody records with any more.
+func (r *Recorder) Add(o *Recorder) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.figures.add(o.figures)
+	r.latencies.Merge(o.latencies)
 }
 
 // Figures is what was recorded so far.
 func (r *Recorder) Figures() Figures {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f := r.figures
+	return withLatency(r.figures, r.latencies)
+}
+
+// Window is what was recorded since the last call of Window, for one observer.
+func (r *Recorder) Window() Figures {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f := withLatency(r.window, r.windowLatencies)
+	r.window = Figures{}
+	r.windowLatencies.Reset()
+	return f
+}
+
+func withLatency(f Figures, latencies *hdrhistogram.Histogram) Figures {
 	if f.Sent == 0 {
 		return f
 	}
 	at := func(percentile float64) time.Duration {
-		return time.Duration(r.latencies.ValueAtPercentile(percentile)) * time.Microsecond
+		return time.Duration(latencies.ValueAtPercentile(percentile)) * time.Microsecond
 	}
 	f.Latency = Latency{P50: at(50), P99: at(99), P999: at(99.9), Max: at(100)}
 	return f

@@ -85,6 +85,10 @@ func TestExitStatus(t *testing.T) {
 		{"nobody there", []string{"run", "--target", "http://127.0.0.1:1"}, 2, "", "not well"},
 		{"not well", []string{"run", "--target", start(t, false, true)}, 2, "", "503"},
 		{"no rate", []string{"run", "--target", honest, "--rate=0"}, 2, "", "above 0"},
+		{"scenario elsewhere", []string{"run", "--target", honest, "--scenario=drain"}, 2, "", "takes create, mix"},
+		{"no such scenario", []string{"all", "--scenario=create,nothing"}, 2, "", "\"nothing\""},
+		{"no programs", []string{"all", "--programs", t.TempDir()}, 2, "", "make build"},
+		{"nothing to compare", []string{"compare", journal, journal}, 2, "", "read report"},
 		{"rate that is no number", []string{"run", "--target", honest, "--rate=NaN"}, 2, "", "above 0"},
 	}
 	for _, tt := range tests {

@@ -26,7 +26,7 @@ type Run struct {
 	Target string // its public URL; "": the scenario starts what it needs
 	Admin  string // the URL of one server's admin listener, "" when it cannot be reached
 
-	Rate     float64       // creations per second; 0: the scenario's own
+	Rate     float64       // creations, in mix redirects, per second; 0: the scenario's own
 	Duration time.Duration // of the steady load; 0: the scenario's own
 
 	Live func(Live) // told about each second how far it is; never nil
@@ -54,7 +54,32 @@ type Scenario struct {
 	Run func(context.Context, *Run) (report.Scenario, error)
 }
 
+// Execute runs the experiment and completes its part of the report, with what went wrong if
+// anything did. That a server which it needs is not installed is no fault: then its claims
+// are not judged, and neither are those that an early end of ctx left open.
+func (s Scenario) Execute(ctx context.Context, run *Run) report.Scenario {
+	started := time.Now()
+	result, err := s.Run(ctx, run)
+	p := part{result}
+	switch {
+	case missing(err):
+		p.judgeNone("not possible on this machine: %v", err)
+	case err != nil && ctx.Err() == nil:
+		p.Error = err.Error()
+	case ctx.Err() != nil:
+		p.judgeNone("the run was ended before")
+	}
+	p.Name, p.Title, p.Started, p.Seconds = s.Name, s.Title, started, time.Since(started).Seconds()
+	return p.Scenario
+}
+
 // All is every scenario in the order of the report.
 func All() []Scenario {
-	return []Scenario{}
+	return []Scenario{
+		{Name: "create", Title: "A thousand new links a second", Anywhere: true, Run: create},
+		{Name: "mix", Title: "A hundred visits to one new link", Anywhere: true, Run: mix},
+		{Name: "drain", Title: "A pool runs dry", Run: drain},
+		{Name: "outage", Title: "Redis is killed under twenty servers", Run: outage},
+		{Name: "fallback", Title: "What the random fallback costs as the space fills", Run: fallback},
+	}
 }

@@ -1,0 +1,116 @@
+package loadtest
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// What there is no room for is counted, not waited for.
+func TestPaceCountsWhatItCannotSend(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	called := 0
+	r := NewRecorder()
+	ctx, cancel := context.WithCancel(t.Context())
+	stuck := func(context.Context) State { called++; cancel(); <-release; return Refused }
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		Pace(ctx, Schedule{Rate: 1000, Duration: time.Minute}, 1, r, stuck)
+	}()
+	<-ctx.Done()
+	close(release)
+	<-done
+	if f := r.Figures(); f.Refused != 1 || called != 1 {
+		t.Errorf("%d calls, figures %+v, want the one that there was room for", called, f)
+	}
+	full := NewRecorder()
+	Pace(t.Context(), Schedule{Rate: 1000, Duration: 3 * time.Millisecond}, 1, full, func(ctx context.Context) State {
+		for full.Figures().Unsent < 2 { // ends as soon as the other two found no room
+			if ctx.Err() != nil {
+				return Unknown
+			}
+		}
+		return Acknowledged
+	})
+	if f := full.Figures(); f.Acknowledged != 1 || f.Unsent != 2 {
+		t.Errorf("figures %+v, want one acknowledged and two unsent", f)
+	}
+}
+
+func TestVisit(t *testing.T) {
+	t.Parallel()
+	const url = "https://loadtest.example/"
+	tests := []struct {
+		name  string
+		fault *service
+		code  string
+		state State
+		want  Findings
+	}{
+		{"right", &service{}, "000000", Acknowledged, Findings{Checked: 1}},
+		{"lost", &service{}, "nobody", Refused, Findings{Checked: 1, Lost: 1}},
+		{"wrong", &service{follow: func(w http.ResponseWriter, _ *http.Request, _ string) {
+			redirect(w, "https://elsewhere.example/")
+		}}, "000000", Refused, Findings{Checked: 1, Wrong: 1}},
+		{"ill", &service{follow: func(w http.ResponseWriter, _ *http.Request, _ string) {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}}, "000000", Refused, Findings{Checked: 1}},
+		{"mute", &service{follow: func(http.ResponseWriter, *http.Request, string) {
+			panic(http.ErrAbortHandler)
+		}}, "000000", Unknown, Findings{}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			client := tt.fault.start(t)
+			if o := client.Create(t.Context(), url); o.State != Acknowledged {
+				t.Fatalf("created: %+v", o)
+			}
+			visits := NewVisits(client)
+			if got := visits.Visit(t.Context(), Entry{URL: url, Outcome: Outcome{Code: tt.code}}); got != tt.state {
+				t.Errorf("state %s, want %s", got, tt.state)
+			}
+			if diff := cmp.Diff(tt.want, visits.Findings(), cmpopts.IgnoreFields(Findings{}, "Reports")); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A window holds what came since the last one, and leaves the whole alone.
+func TestWindow(t *testing.T) {
+	t.Parallel()
+	r := NewRecorder()
+	r.add(Acknowledged, time.Second)
+	if f := r.Window(); f.Acknowledged != 1 || f.Latency.Max < time.Second {
+		t.Errorf("the first window is %+v", f)
+	}
+	r.add(Refused, time.Millisecond)
+	if f := r.Window(); f.Acknowledged != 0 || f.Refused != 1 || f.Latency.Max > 2*time.Millisecond {
+		t.Errorf("the second window is %+v", f)
+	}
+	if f := r.Window(); f != (Figures{}) {
+		t.Errorf("the third window is %+v", f)
+	}
+	if f := r.Figures(); f.Sent != 2 {
+		t.Errorf("the whole is %+v", f)
+	}
+}
+
+func TestAddRecorder(t *testing.T) {
+	t.Parallel()
+	a, b := NewRecorder(), NewRecorder()
+	a.add(Acknowledged, time.Millisecond)
+	b.add(Refused, time.Second)
+	b.add(Unsent, 0)
+	a.Add(b)
+	if f := a.Figures(); f.Sent != 2 || f.Refused != 1 || f.Unsent != 1 || f.Latency.Max < time.Second || f.Latency.P50 > 2*time.Millisecond {
+		t.Errorf("both together are %+v", f)
+	}
+}

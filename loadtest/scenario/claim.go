@@ -1,0 +1,144 @@
+package scenario
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"keypool/loadtest"
+	"keypool/loadtest/report"
+)
+
+// notReached is why a claim is not judged as long as nothing else is known.
+const notReached = "the run did not come to it"
+
+// part is a scenario's part of the report while it is being made. A claim is entered
+// before the run, is not judged as long as nothing judges it, and so has the same name in
+// every report, also in that of a run that was cut short.
+type part struct {
+	report.Scenario
+}
+
+// claim enters one: its name, the sentence, and the unit of what is predicted and observed.
+func (p *part) claim(name, text, unit string) {
+	p.Claims = append(p.Claims, report.Claim{
+		Name: name, Text: text, Unit: unit, Verdict: report.NotJudged, Why: notReached,
+	})
+}
+
+// find is the claim of that name; to judge one that was not entered is a mistake of ours.
+func (p *part) find(name string) *report.Claim {
+	i := slices.IndexFunc(p.Claims, func(c report.Claim) bool { return c.Name == name })
+	if i < 0 {
+		panic("claim " + name + " was not entered")
+	}
+	return &p.Claims[i]
+}
+
+// judge says whether a claim holds, and why.
+func (p *part) judge(name string, holds bool, why string, args ...any) {
+	c := p.find(name)
+	c.Verdict, c.Why = report.Failed, fmt.Sprintf(why, args...)
+	if holds {
+		c.Verdict = report.Held
+	}
+}
+
+// cannotJudge says why a claim is not judged.
+func (p *part) cannotJudge(name, why string, args ...any) {
+	c := p.find(name)
+	c.Verdict, c.Why = report.NotJudged, fmt.Sprintf(why, args...)
+}
+
+// judgeNone says why none of the claims is judged that have not been so far.
+func (p *part) judgeNone(why string, args ...any) {
+	for i := range p.Claims {
+		if c := &p.Claims[i]; c.Verdict == report.NotJudged && c.Why == notReached {
+			c.Why = fmt.Sprintf(why, args...)
+		}
+	}
+}
+
+// within holds when observed differs from predicted by no more than tolerance, a share of
+// what was predicted.
+func (p *part) within(name string, predicted, observed, tolerance float64) {
+	off := math.Abs(observed-predicted) / math.Abs(predicted)
+	unit := p.figures(name, predicted, observed)
+	p.judge(name, off <= tolerance, "%.4g%s observed, %.4g%s predicted: %.1f %% apart, %.0f %% allowed",
+		observed, unit, predicted, unit, 100*off, 100*tolerance)
+}
+
+// atMost holds when observed is not above bound.
+func (p *part) atMost(name string, bound, observed float64) {
+	unit := p.figures(name, bound, observed)
+	p.judge(name, observed <= bound, "%.4g%s observed, at most %.4g%s allowed", observed, unit, bound, unit)
+}
+
+// atLeast holds when observed is not below bound.
+func (p *part) atLeast(name string, bound, observed float64) {
+	unit := p.figures(name, bound, observed)
+	p.judge(name, observed >= bound, "%.4g%s observed, at least %.4g%s wanted", observed, unit, bound, unit)
+}
+
+// figures enters both and returns the unit as it follows a figure.
+func (p *part) figures(name string, predicted, observed float64) string {
+	c := p.find(name)
+	c.Predicted, c.Observed = &predicted, &observed
+	if c.Unit == "" {
+		return ""
+	}
+	return " " + c.Unit
+}
+
+// Names of the claims that every scenario with creations makes.
+const (
+	claimServed = "no failed creation"
+	claimKept   = "no lost link"
+	claimRight  = "no wrong link"
+	claimOnce   = "no code twice"
+)
+
+// claimAccounts enters what every creation ought to get, a link, and what every link ought
+// to be.
+func (p *part) claimAccounts() {
+	p.claim(claimServed, "No creation failed.", "creations")
+	p.claim(claimKept, "No acknowledged link was lost.", "links")
+	p.claim(claimRight, "Every acknowledged link leads where it was promised to lead.", "links")
+	p.claim(claimOnce, "No code was given twice.", "links")
+}
+
+// judgeAccounts judges these claims by what was sent and what was read back.
+func (p *part) judgeAccounts(v loadtest.Verdict) {
+	if v.Sent+v.Unsent == 0 {
+		return
+	}
+	p.none(claimServed, v.Failed(), "of %d creations, %d were refused, %d unanswered and %d unsent",
+		v.Sent+v.Unsent, v.Refused, v.Unknown, v.Unsent)
+	p.none(claimKept, v.Lost+v.Unread, "of %d links that were read back, %d led nowhere and %d could not be read",
+		v.Checked, v.Lost, v.Unread)
+	p.none(claimRight, v.Wrong, "of %d links that were read back, %d led elsewhere", v.Checked, v.Wrong)
+	p.none(claimOnce, v.Twice, "of %d acknowledged codes, %d had been given before", v.Acknowledged, v.Twice)
+	p.Notes = append(p.Notes, v.Reports...)
+}
+
+// maxFailures is how many failures are told in words, of each kind.
+const maxFailures = 3
+
+// tellFailures notes why creations failed: the first few of each kind.
+func (p *part) tellFailures(entries []loadtest.Entry) {
+	told := make(map[loadtest.State]int)
+	for _, e := range entries {
+		if e.State == loadtest.Acknowledged {
+			continue
+		}
+		if told[e.State]++; told[e.State] <= maxFailures {
+			p.Notes = append(p.Notes, fmt.Sprintf("Creation %d, of %s, is %s: %s", e.N, e.At.Format("15:04:05.000"), e.State, e.Detail))
+		}
+	}
+}
+
+// none holds when n is 0.
+func (p *part) none(name string, n int64, why string, args ...any) {
+	p.figures(name, 0, float64(n))
+	p.judge(name, n == 0, why, args...)
+}

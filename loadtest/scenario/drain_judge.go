@@ -1,0 +1,136 @@
+package scenario
+
+import (
+	"time"
+)
+
+// What is allowed.
+const (
+	emptyWithin  = 0.02            // of the time that was foretold
+	signalWithin = 3 * time.Second // the switch looks once a second, and has to be heard
+
+	refillRate = 1.5e6           // keys per second that a worker brings at the least
+	backWithin = 5 * time.Second // for a worker to start, and besides what refillRate takes
+)
+
+// The switch also speaks when nothing has arrived for so long, of a pool that lasts less than
+// so many seconds: see its documentation.
+const (
+	stillFor      = 9 * time.Second // ten, but for the second between two looks
+	restartRunway = 60.0
+	pageRunway    = 30.0
+)
+
+// The claims of the scenario besides the accounts.
+const (
+	claimEmpty   = "exhaustion foretold"
+	claimRestart = "restart signalled"
+	claimPage    = "page signalled"
+	claimBack    = "pool refilled"
+	claimClear   = "all-clear told"
+)
+
+func (d *drainage) enterClaims() {
+	d.claim(claimEmpty, "From the first tenth of the drain it can be foretold within 2 % when the pool is empty.", "s")
+	d.claim(claimRestart, "When a fifth of the pool is left, it is signalled within 3 s that the worker needs a restart.", "s")
+	d.claim(claimPage, "When a tenth of the pool is left, a human is paged within 3 s.", "s")
+	d.claim(claimBack, "When the worker is started again, the pool is full again within 5 s, and a second for every 1.5 million keys.", "s")
+	d.claim(claimClear, "It is told within 3 s of that all is well again.", "s")
+	d.claimAccounts()
+}
+
+// refillBound is what a worker may take from its start to a full pool.
+func refillBound(capacity int64) time.Duration {
+	return backWithin + time.Duration(float64(capacity)/refillRate*float64(time.Second))
+}
+
+// judgeRecord judges by the record alone. What the record does not reach stays open.
+func (d *drainage) judgeRecord() {
+	if len(d.record.seen) == 0 || d.record.started.IsZero() {
+		return
+	}
+	d.judgeEmpty()
+	d.judgeSignal(claimRestart, 0.2, restartRunway, "restart", "page")
+	d.judgeSignal(claimPage, 0.1, pageRunway, "page")
+	d.judgeBack()
+	d.judgeClear()
+}
+
+// last is until when the record goes.
+func (r *drainRecord) last() time.Time { return r.seen[len(r.seen)-1].at }
+
+func (d *drainage) judgeEmpty() {
+	r := &d.record
+	if r.foretold.slope == 0 {
+		return
+	}
+	foretold := r.foretold.reaches(0).Sub(r.started).Seconds()
+	if !r.empty.IsZero() {
+		d.within(claimEmpty, foretold, r.empty.Sub(r.started).Seconds(), emptyWithin)
+		return
+	}
+	if lasted := r.last().Sub(r.started).Seconds(); lasted > foretold*(1+emptyWithin) {
+		d.judge(claimEmpty, false, "it was foretold for %.1f s, and after %.1f s the pool still held %d keys",
+			foretold, lasted, r.seen[len(r.seen)-1].keys)
+	}
+}
+
+// judgeSignal looks for the first signal of one of the states after the pool fell below
+// share of its capacity.
+func (d *drainage) judgeSignal(name string, share, runway float64, states ...string) {
+	r := &d.record
+	crossed, ok := below(since(r.seen, r.started), share*float64(d.capacity))
+	if !ok {
+		return
+	}
+	signal, heard := first(r.signals, r.started, states...)
+	delay := signal.at.Sub(crossed)
+	switch {
+	case heard && delay < 0:
+		d.judgeEarly(name, signal, runway)
+	case heard:
+		d.atMost(name, signalWithin.Seconds(), delay.Seconds())
+	case r.last().Sub(crossed) > signalWithin:
+		d.judge(name, false, "no signal, %.1f s after the pool fell below %.0f keys", r.last().Sub(crossed).Seconds(), share*float64(d.capacity))
+	}
+}
+
+// judgeEarly allows a signal before its level is reached when the pool would not have lasted.
+func (d *drainage) judgeEarly(name string, signal told, runway float64) {
+	r := &d.record
+	arrived := r.started
+	if t, ok := below(since(r.seen, r.started), 0.9*float64(d.capacity)); ok {
+		arrived = t
+	}
+	keys := keysAt(r.seen, signal.at)
+	lasts := float64(keys) / r.foretold.slope
+	d.judge(name, signal.at.Sub(arrived) >= stillFor && lasts < runway,
+		"it came with %d keys left, %.1f s after the pool was last nearly full; it lasted %.0f s more, and below %.0f s, with nothing arriving, "+
+			"the switch does not wait for the level", keys, signal.at.Sub(arrived).Seconds(), lasts, runway)
+}
+
+func (d *drainage) judgeBack() {
+	r := &d.record
+	limit := refillBound(d.capacity)
+	switch {
+	case r.back.IsZero():
+	case !r.full.IsZero():
+		d.atMost(claimBack, limit.Seconds(), r.full.Sub(r.back).Seconds())
+	case r.last().Sub(r.back) > limit:
+		d.judge(claimBack, false, "%.1f s after its start the pool held %d keys", r.last().Sub(r.back).Seconds(), r.seen[len(r.seen)-1].keys)
+	}
+}
+
+func (d *drainage) judgeClear() {
+	r := &d.record
+	if r.full.IsZero() {
+		return
+	}
+	signal, heard := first(r.signals, r.back, "ok")
+	switch {
+	case heard: // it may be told as soon as the pool is above the levels
+		d.atMost(claimClear, signalWithin.Seconds(), max(0, signal.at.Sub(r.full).Seconds()))
+	case r.last().Sub(r.full) > signalWithin:
+		d.judge(claimClear, false, "nothing was heard for %.1f s", r.last().Sub(r.full).Seconds())
+	}
+}

@@ -1,0 +1,135 @@
+package scenario
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"keypool/loadtest/report"
+)
+
+// small is a drainage of a few seconds.
+func small() *drainage {
+	run := quiet()
+	run.Rate = 500
+	d := newDrainage(run)
+	d.capacity, d.fallback = 2000, 100*time.Millisecond
+	return d
+}
+
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	d := small()
+	if err := d.execute(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// Of so few seconds a tenth is too short to go by.
+	mustHold(t, d.Scenario, claimEmpty)
+	if len(d.Charts) != 3 || len(d.Tables) != 2 || len(d.Tables[0].Rows) < 3 {
+		t.Errorf("%d charts, tables %v", len(d.Charts), d.Tables)
+	}
+}
+
+// A worker that is never started again is found out.
+func TestDrainWithADeadWorker(t *testing.T) {
+	t.Parallel()
+	d := small()
+	d.revive = func(context.Context) error { return nil }
+	if err := d.execute(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if c := d.find(claimBack); c.Verdict != report.Failed {
+		t.Errorf("%s: %s: %s", c.Name, c.Verdict, c.Why)
+	}
+}
+
+// recorded is a drainage of 10,000 keys at 1,000 a second as it ought to be, by the batch.
+func recorded() *drainage {
+	d := newDrainage(&Run{})
+	start := time.Unix(1_000_000_000, 0)
+	at := func(s float64) time.Time { return start.Add(time.Duration(s * float64(time.Second))) }
+	for s := 0.0; s <= 20; s += 0.005 {
+		keys := d.capacity - int64(s*1000)/50*50
+		if s >= 15 {
+			keys = d.capacity
+		}
+		d.record.seen = append(d.record.seen, level{at: at(s), keys: max(0, keys)})
+	}
+	d.record.signals = []told{{State: "restart", at: at(8.5)}, {State: "page", at: at(9.9)}, {State: "ok", at: at(15.5)}}
+	d.record.started, d.record.tenth, d.record.empty, d.record.back, d.record.full = start, at(1), at(10), at(14), at(15)
+	d.record.foretold, _ = foretell(d.record.seen[:200])
+	return d
+}
+
+// Each claim fails by what it is about.
+func TestDrainFails(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name  string
+		spoil func(*drainRecord)
+		want  []string
+	}{
+		{"as it ought to be", func(*drainRecord) {}, nil},
+		{"empty sooner", func(r *drainRecord) { r.empty = r.empty.Add(-300 * time.Millisecond) }, []string{claimEmpty}},
+		{"empty later", func(r *drainRecord) { r.empty = r.empty.Add(300 * time.Millisecond) }, []string{claimEmpty}},
+		{"never empty", func(r *drainRecord) { r.empty = time.Time{} }, []string{claimEmpty}},
+		{"no restart", func(r *drainRecord) { r.signals = r.signals[1:]; r.signals[0].at = r.started.Add(12 * time.Second) }, []string{claimRestart}},
+		{"no page", func(r *drainRecord) { r.signals = append(r.signals[:1:1], r.signals[2]) }, []string{claimPage}},
+		{"alarms for nothing", func(r *drainRecord) {
+			r.signals[0].at, r.signals[1].at = r.started.Add(time.Second), r.started.Add(2*time.Second)
+		}, []string{claimRestart, claimPage}},
+		{"alarms long after", func(r *drainRecord) {
+			r.signals[0].at, r.signals[1].at = r.started.Add(13*time.Second), r.started.Add(13*time.Second)
+		}, []string{claimRestart, claimPage}},
+		{"no way back", func(r *drainRecord) { r.full = time.Time{}; r.back = r.started.Add(10 * time.Second) }, []string{claimBack}},
+		{"a long way back", func(r *drainRecord) { r.back = r.started.Add(9 * time.Second) }, []string{claimBack}},
+		{"no all-clear", func(r *drainRecord) { r.signals = r.signals[:2] }, []string{claimClear}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			d := recorded()
+			tt.spoil(&d.record)
+			d.judgeRecord()
+			mustFail(t, d.Scenario, tt.want...)
+		})
+	}
+}
+
+// A pool that lasts less than a minute, with nothing arriving for ten seconds, is called
+// before its level is reached.
+func TestDrainMayBeCalledEarly(t *testing.T) {
+	t.Parallel()
+	d := recorded()
+	d.capacity = 20_000 // so that the levels are reached when the record has 4,000 and 2,000 keys
+	for i := range d.record.seen {
+		d.record.seen[i].keys *= 2
+		d.record.seen[i].at = d.record.started.Add(2 * d.record.seen[i].at.Sub(d.record.started))
+	}
+	d.record.empty, d.record.back, d.record.full = d.record.started.Add(20*time.Second), time.Time{}, time.Time{}
+	d.record.foretold, _ = foretell(d.record.seen[:200])
+	d.record.signals = []told{{State: "page", at: d.record.started.Add(13 * time.Second)}}
+	d.judgeRecord()
+	for _, name := range []string{claimEmpty, claimRestart, claimPage} {
+		if c := d.find(name); c.Verdict != report.Held {
+			t.Errorf("%s: %s: %s", c.Name, c.Verdict, c.Why)
+		}
+	}
+}
+
+// A tenth in which the machine was busy for a moment foretells as well as any other.
+func TestForetell(t *testing.T) {
+	t.Parallel()
+	d := recorded()
+	seen := append([]level(nil), d.record.seen[:201]...)
+	for i := 90; i < 110; i++ { // nothing was taken for a tenth of a second, and then at once
+		seen[i].keys = seen[90].keys
+	}
+	got, ok := foretell(seen)
+	if empty := got.reaches(0).Sub(d.record.started).Seconds(); !ok || empty < 9.9 || empty > 10.1 {
+		t.Errorf("empty after %.2f s, known %v, want 10 s", empty, ok)
+	}
+	if _, ok := foretell(seen[:10]); ok {
+		t.Error("something was foretold from a pool that did not go down")
+	}
+}

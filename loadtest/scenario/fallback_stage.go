@@ -1,0 +1,120 @@
+package scenario
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"keypool/kgs"
+	"keypool/loadtest"
+	"keypool/loadtest/testbed"
+)
+
+// stage is what was measured while the space was in use to a share.
+type stage struct {
+	share          float64
+	random, ledger measured
+}
+
+// measured is what came of the creations of one level and one fallback.
+type measured struct {
+	filled  int64    // codes in use at first, of which
+	leaving int64    // so many went, one for each link that was made
+	offered []string // the codes that the store was offered
+	verdict loadtest.Verdict
+	latency loadtest.Latency
+	told    float64       // attempts per creation, as the server has it
+	commit  time.Duration // of one commit on average, as the server has it
+	cut     bool          // the run was ended before its time
+}
+
+// attempts is how many there were per creation, by the store's account.
+func (m measured) attempts() float64 {
+	return float64(len(m.offered)) / float64(m.verdict.Acknowledged)
+}
+
+// predicted is how many attempts a creation takes on average where each draw finds any
+// code of size with the same chance: 1/(1-f), with the f that each creation met.
+func (m measured) predicted(size int64) float64 {
+	made := m.verdict.Acknowledged
+	sum := 0.0
+	for i := range made {
+		used := m.filled + max(0, i+1-m.leaving) // one link was made before
+		sum += float64(size) / float64(size-used)
+	}
+	return sum / float64(made)
+}
+
+// account is what the store and the server have counted so far.
+type account struct {
+	offered             []string
+	attempts, creations float64
+	seconds, commits    float64
+}
+
+func (f *fallbackRun) account(ctx context.Context, server *testbed.Program) (a account, err error) {
+	if a.offered, err = f.crowd.offered(ctx); err != nil {
+		return a, err
+	}
+	metrics, err := testbed.AskMetrics(ctx, server.Admin)
+	if err != nil {
+		return a, err
+	}
+	a.attempts, a.creations = histogram(metrics, "kgs_fallback_attempts")
+	a.seconds, a.commits = histogram(metrics, "shortener_commit_seconds")
+	return a, nil
+}
+
+// histogram is the sum and the count of one without labels, 0 where there is none.
+func histogram(m testbed.Metrics, name string) (sum, count float64) {
+	for _, metric := range m[name].GetMetric() {
+		sum += metric.GetHistogram().GetSampleSum()
+		count += float64(metric.GetHistogram().GetSampleCount())
+	}
+	return sum, count
+}
+
+// attempts99 is how many attempts 99 of 100 creations do not exceed where a share of the
+// codes is in use.
+func attempts99(share float64) float64 {
+	return max(1, math.Ceil(math.Log(0.01)/math.Log(share)))
+}
+
+// draws counts how often each character was drawn at each place of a code.
+type draws [kgs.MaxLength][256]int
+
+func (d *draws) add(codes []string) {
+	for _, code := range codes {
+		for place := range min(len(code), len(d)) {
+			d[place][code[place]]++
+		}
+	}
+}
+
+// unevenness is Pearson's chi-squared against the even draw of every character at each of
+// the places, and its degrees of freedom.
+func (d *draws) unevenness() (chi2 float64, freedom int) {
+	for _, place := range d {
+		total := 0
+		for _, n := range place {
+			total += n
+		}
+		if total == 0 {
+			continue
+		}
+		want := float64(total) / float64(len(kgs.Alphabet))
+		for _, c := range []byte(kgs.Alphabet) {
+			chi2 += math.Pow(float64(place[c])-want, 2) / want
+		}
+		freedom += len(kgs.Alphabet) - 1
+	}
+	return chi2, freedom
+}
+
+// unlikely is what chi-squared exceeds once in ten thousand times, by the approximation
+// of Wilson and Hilferty.
+func unlikely(freedom int) float64 {
+	const z = 3.719 // of the normal distribution
+	n := 2 / (9 * float64(freedom))
+	return float64(freedom) * math.Pow(1-n+z*math.Sqrt(n), 3)
+}

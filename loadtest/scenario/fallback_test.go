@@ -1,0 +1,118 @@
+package scenario
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"keypool/kgs"
+	"keypool/loadtest"
+)
+
+func TestFallback(t *testing.T) {
+	t.Parallel()
+	s := Scenario{Name: "fallback", Run: fallbackPlan{length: 3, tolerance: 0.2, fewest: 100, ledger: 50}.run}
+	got := s.Execute(t.Context(), quiet())
+	mustHold(t, got)
+	if len(got.Charts) != 2 || len(got.Tables[0].Rows) != len(shares()) {
+		t.Errorf("%d charts, %d levels", len(got.Charts), len(got.Tables[0].Rows))
+	}
+}
+
+// drawn is what an honest service would leave behind at a level, without running one: made
+// links, each after as many draws from digits as it takes to find a code that is free.
+func drawn(share float64, made int, digits string) stage {
+	size := kgs.Size(3)
+	m := measured{filled: int64(share * float64(size)), verdict: verdictOf(made)}
+	m.leaving = m.filled
+	for range made {
+		for {
+			code := []byte{digits[rand.N(len(digits))], digits[rand.N(len(digits))], digits[rand.N(len(digits))]}
+			m.offered = append(m.offered, string(code))
+			if rand.Float64() >= share {
+				break
+			}
+		}
+	}
+	m.told = m.attempts()
+	ledger := measured{verdict: verdictOf(10), offered: make([]string, 10)}
+	return stage{share: share, random: m, ledger: ledger}
+}
+
+func verdictOf(made int) loadtest.Verdict {
+	n := int64(made)
+	return loadtest.Verdict{Figures: loadtest.Figures{Sent: n, Acknowledged: n}, Findings: loadtest.Findings{Checked: n}}
+}
+
+// Each thing that a service may do wrong fails the claim that it is about, and no other.
+func TestFallbackClaimsCanFail(t *testing.T) {
+	t.Parallel()
+	attempts := claimAttempts(0.5)
+	const fair = kgs.Alphabet
+	tests := []struct {
+		name   string
+		digits string
+		spoil  func(*stage)
+		want   []string
+	}{
+		{"honest", fair, func(*stage) {}, nil},
+		// A byte modulo 62 favours eight digits by a quarter.
+		{"biased", strings.Repeat(fair, 4) + fair[:8], func(*stage) {}, []string{claimEven}},
+		{"draws in vain", fair, func(l *stage) {
+			l.random.offered = append(l.random.offered, l.random.offered[:len(l.random.offered)/20]...)
+			l.random.told = l.random.attempts()
+		}, []string{attempts}},
+		{"never meets a code that is in use", fair, func(l *stage) {
+			l.random.offered = l.random.offered[:l.random.verdict.Acknowledged]
+			l.random.told = 1
+		}, []string{attempts}},
+		{"tells less than it does", fair, func(l *stage) { l.random.told = 1 }, []string{claimTold}},
+		{"tells nothing", fair, func(l *stage) { l.random.told = 0 }, []string{claimTold}},
+		{"ledger conflicts", fair, func(l *stage) { l.ledger.offered = append(l.ledger.offered, "") }, []string{claimLedger}},
+		{"loses a link", fair, func(l *stage) { l.random.verdict.Lost++ }, []string{claimKept}},
+		{"gives a code twice", fair, func(l *stage) { l.ledger.verdict.Twice++ }, []string{claimOnce}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			plan := fallbackPlan{length: 3, tolerance: 0.03}
+			f := fallbackRun{fallbackPlan: plan, crowd: &crowd{length: 3}}
+			f.enterClaims()
+			l := drawn(0.5, plan.creations(0.5), tt.digits)
+			tt.spoil(&l)
+			f.judgeStages([]stage{l})
+			mustFail(t, f.Scenario, tt.want...)
+		})
+	}
+}
+
+// Where more links are made than there were codes that could go, the share grows, and with
+// it what is predicted.
+func TestPredictedAttempts(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		filled, leaving int64
+		want            float64
+	}{
+		{50, 50, 2},
+		{0, 0, (100.0/99 + 100.0/98) / 2},
+		{50, 2, (100.0/50 + 100.0/50) / 2},
+		{50, 1, (100.0/50 + 100.0/49) / 2},
+	} {
+		m := measured{filled: tt.filled, leaving: tt.leaving, verdict: verdictOf(2)}
+		if got := m.predicted(100); fmt.Sprintf("%.9f", got) != fmt.Sprintf("%.9f", tt.want) {
+			t.Errorf("%+v: %v", tt, got)
+		}
+	}
+}
+
+func TestUnlikely(t *testing.T) {
+	t.Parallel()
+	// The quantile at 0.9999 of chi-squared, from tables.
+	for freedom, want := range map[int]float64{10: 35.56, 100: 161.3} {
+		if got := unlikely(freedom); got < 0.985*want || got > 1.015*want {
+			t.Errorf("%d degrees of freedom: %.2f, want about %.2f", freedom, got, want)
+		}
+	}
+}

@@ -1,0 +1,211 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"keypool/loadtest/report"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// poolLists matches where pools keep their keys in Redis, each under the name of its
+	// ledger: the harness counts them itself rather than believe anybody.
+	poolLists      = "keypool:{*}:keys"
+	levelsPeriod   = 5 * time.Millisecond // between two looks: much less than a batch lasts
+	levelsPatience = 2 * time.Second      // the most that one look may take
+)
+
+// errLate says that something did not happen in the time that it was given.
+var errLate = errors.New("too late")
+
+// level is how many keys there were in the pool at one moment.
+type level struct {
+	at   time.Time // when the answer had come
+	keys int64
+}
+
+// levels watches the size of a pool, as Redis says it. It is for one goroutine.
+type levels struct {
+	client *redis.Client
+	list   string // of the only pool of this Redis; "" until it is there
+	seen   []level
+}
+
+func watchLevels(url string) (*levels, error) {
+	opts, err := redis.ParseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	opts.ContextTimeoutEnabled = true
+	return &levels{client: redis.NewClient(opts)}, nil
+}
+
+func (l *levels) close() error { return l.client.Close() }
+
+// until looks again and again until the last of what was seen satisfies enough, and fails
+// when that takes longer than patience, or ctx ends.
+func (l *levels) until(ctx context.Context, patience time.Duration, what string, enough func(level) bool) (level, error) {
+	tick := time.NewTicker(levelsPeriod)
+	defer tick.Stop()
+	for deadline := time.Now().Add(patience); ; {
+		now, err := l.look(ctx)
+		if err != nil {
+			return level{}, fmt.Errorf("count the keys of the pool: %w", err)
+		}
+		if enough(now) {
+			return now, nil
+		}
+		if now.at.After(deadline) {
+			return level{}, fmt.Errorf("%w: %s, waited for %v, the pool holds %d keys", errLate, what, patience, now.keys)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return level{}, ctx.Err()
+		}
+	}
+}
+
+func (l *levels) look(ctx context.Context) (level, error) {
+	ctx, cancel := context.WithTimeout(ctx, levelsPatience)
+	defer cancel()
+	if err := l.find(ctx); err != nil {
+		return level{}, err
+	}
+	keys := int64(0)
+	if l.list != "" {
+		var err error
+		if keys, err = l.client.LLen(ctx, l.list).Result(); err != nil {
+			return level{}, err
+		}
+	}
+	now := level{at: time.Now(), keys: keys}
+	l.seen = append(l.seen, now)
+	return now, nil
+}
+
+// find looks for the pool while it is not known.
+func (l *levels) find(ctx context.Context) error {
+	if l.list != "" {
+		return nil
+	}
+	lists, err := l.client.Keys(ctx, poolLists).Result()
+	if err == nil && len(lists) > 0 {
+		l.list = lists[0]
+	}
+	return err
+}
+
+// since is what was seen from t on.
+func since(seen []level, t time.Time) []level {
+	i := slices.IndexFunc(seen, func(l level) bool { return !l.at.Before(t) })
+	if i < 0 {
+		return nil
+	}
+	return seen[i:]
+}
+
+// below is when the pool was first seen with fewer keys than that.
+func below(seen []level, keys float64) (time.Time, bool) {
+	for _, s := range seen {
+		if float64(s.keys) < keys {
+			return s.at, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// keysAt is how many keys the pool held when it was last seen before t.
+func keysAt(seen []level, t time.Time) int64 {
+	keys := int64(0)
+	for _, s := range seen {
+		if s.at.After(t) {
+			break
+		}
+		keys = s.keys
+	}
+	return keys
+}
+
+// series is the line of what was seen over the seconds since start.
+func (l *levels) series(name string, start time.Time) report.Series {
+	s := report.Series{Name: name}
+	for _, seen := range l.seen {
+		s.XY = append(s.XY, [2]float64{seen.at.Sub(start).Seconds(), float64(seen.keys)})
+	}
+	return s
+}
+
+// decline is how a pool goes down that nothing reaches: so many keys a second, from so many
+// at the moment zero.
+type decline struct {
+	zero  time.Time
+	keys  float64
+	slope float64 // keys per second
+}
+
+// foretell fits a decline to the moments since which the pool held what it did: it goes down
+// by a batch at a time, and only right after a step is its level to be had. The slope is the
+// median of the slopes between any two of them (Theil and Sen), which a few steps that came
+// late do not move.
+func foretell(seen []level) (decline, bool) {
+	steps := stepsOf(seen)
+	if len(steps) < 3 {
+		return decline{}, false
+	}
+	zero := steps[0].at
+	x := func(l level) float64 { return l.at.Sub(zero).Seconds() }
+	var slopes, levels []float64
+	for i, a := range steps {
+		for _, b := range steps[:i] {
+			if x(a) > x(b) {
+				slopes = append(slopes, float64(b.keys-a.keys)/(x(a)-x(b)))
+			}
+		}
+	}
+	slope := median(slopes)
+	for _, s := range steps {
+		levels = append(levels, float64(s.keys)+slope*x(s))
+	}
+	return decline{zero: zero, keys: median(levels), slope: slope}, slope > 0
+}
+
+// maxSteps bounds what is fitted: the slopes are of every two.
+const maxSteps = 400
+
+// stepsOf are the first looks at each new level, evenly thinned.
+func stepsOf(seen []level) []level {
+	var steps []level
+	for i := range seen {
+		if i > 0 && seen[i].keys < seen[i-1].keys {
+			steps = append(steps, seen[i])
+		}
+	}
+	if len(steps) <= maxSteps {
+		return steps
+	}
+	kept := make([]level, 0, maxSteps)
+	for i := range maxSteps {
+		kept = append(kept, steps[i*len(steps)/maxSteps])
+	}
+	return kept
+}
+
+// reaches is when the pool comes down to keys.
+func (d decline) reaches(keys float64) time.Time {
+	return d.zero.Add(time.Duration((d.keys - keys) / d.slope * float64(time.Second)))
+}
+
+func median(values []float64) float64 {
+	slices.Sort(values)
+	n := len(values)
+	if n == 0 {
+		return 0
+	}
+	return (values[(n-1)/2] + values[n/2]) / 2
+}

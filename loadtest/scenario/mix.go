@@ -1,0 +1,199 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"keypool/loadtest"
+	"keypool/loadtest/report"
+)
+
+// What is read and made, unless it is told otherwise.
+const (
+	mixRatio     = 100    // redirects to one creation
+	mixRate      = 2000.0 // redirects per second
+	mixLinks     = 2000   // that exist before
+	mixSteady    = 4 * time.Second
+	mixFull      = time.Minute
+	mixStep      = time.Second
+	mixStepFull  = 10 * time.Second
+	mixRefresh   = 200 * time.Millisecond // until a new link is visited too
+	zipfExponent = 1.1                    // the most popular tenth gets some four fifths of the visits
+)
+
+// The claims of the scenario besides the accounts.
+const (
+	claimVisits   = "every redirect right"
+	claimVisitP99 = "redirect p99"
+)
+
+// mixture is the scenario "mix" under way.
+type mixture struct {
+	part
+	run     *Run
+	rate    float64 // redirects per second
+	lasts   time.Duration
+	each    time.Duration
+	stand   *stand
+	pulse   *pulse
+	traffic *traffic
+	visits  *loadtest.Visits
+	links   *population
+	steady  *steady
+	steps   []step
+}
+
+func mix(ctx context.Context, run *Run) (_ report.Scenario, err error) {
+	m := newMixture(run)
+	m.pulse = run.pulse(ctx, "mix", 6*time.Second+2*m.lasts+climbSteps*m.each/2)
+	defer m.pulse.stop()
+	m.pulse.enter("starting")
+	if m.stand, err = run.stand(ctx); err != nil {
+		return m.Scenario, err
+	}
+	defer func() { err = errors.Join(err, m.stand.close()) }()
+	if m.traffic, err = newTraffic(m.stand.target, loadtest.NewRecorder()); err != nil {
+		return m.Scenario, err
+	}
+	defer m.traffic.close()
+	m.Settings = m.stand.settings()
+	err = m.load(ctx)
+	return m.Scenario, errors.Join(err, m.judgeAll(ctx))
+}
+
+func newMixture(run *Run) *mixture {
+	m := &mixture{run: run, rate: mixRate, lasts: run.Duration, each: mixStep}
+	if run.Rate != 0 {
+		m.rate = run.Rate
+	}
+	if m.lasts == 0 {
+		m.lasts = mixSteady
+		if run.Full {
+			m.lasts, m.each = mixFull, mixStepFull
+		}
+	}
+	m.each = min(m.each, m.lasts)
+	m.Summary = fmt.Sprintf("Most of what a shortener does is to redirect: %d visits to one new link, as people visit, a few links "+
+		"very often and most of them hardly ever (Zipf, s = %.1f), the newest most. First at a steady %.0f redirects a second, then "+
+		"faster and faster. Where each one leads is checked.", mixRatio, zipfExponent, m.rate)
+	m.claim(claimVisits, "Every redirect led where its link was made to lead.", "redirects")
+	m.claimLatency(claimVisitP99, "redirects", "a bare redirect", m.rate)
+	m.claimAccounts()
+	return m
+}
+
+func (m *mixture) load(ctx context.Context) error {
+	m.pulse.enter("making the links to visit")
+	m.pulse.watch(m.traffic.recorder, m.stand.admin)
+	if err := m.traffic.run(ctx, promisedRate, time.Duration(mixLinks/promisedRate*float64(time.Second))); err != nil {
+		return err
+	}
+	m.visits = loadtest.NewVisits(m.traffic.client)
+	m.links = populate(ctx, m.traffic.journal)
+	defer m.links.refresh.stop()
+	if m.links.size() == 0 {
+		return ctx.Err() // no link could be made, as the accounts will say
+	}
+	bare := redirects()
+	defer bare.close()
+	m.steady = &steady{
+		what: "redirects", rate: m.rate, lasts: m.lasts, load: m.together, beside: []*beside{bare}, pulse: m.pulse, admin: m.stand.admin,
+	}
+	if err := m.steady.run(ctx); err != nil {
+		return err
+	}
+	var err error
+	m.steps, err = m.steady.climb(ctx, m.each)
+	return err
+}
+
+// together visits links at a rate and makes new ones at a hundredth of it.
+func (m *mixture) together(ctx context.Context, rate float64, duration time.Duration, r *loadtest.Recorder) error {
+	made := make(chan error, 1)
+	go func() { made <- m.traffic.run(ctx, rate/mixRatio, duration) }()
+	loadtest.Pace(ctx, loadtest.Schedule{Rate: rate, Duration: duration}, 0, r, func(ctx context.Context) loadtest.State {
+		return m.visits.Visit(ctx, m.links.pick())
+	})
+	return <-made
+}
+
+func (m *mixture) judgeAll(ctx context.Context) error {
+	m.pulse.enter("reading every link back")
+	if m.steady != nil && m.steady.total != nil {
+		m.judgeVisits(m.steady.total.Figures())
+	}
+	after, cancel := afterwards(ctx)
+	defer cancel()
+	if err := m.stand.forget(after); err != nil {
+		return err
+	}
+	verdict, err := m.traffic.judge(after)
+	m.judgeAccounts(verdict)
+	m.tellFailures(m.traffic.journal.Entries())
+	if len(m.steps) > 0 {
+		m.Charts = stepCharts("redirects", m.steps)
+		m.Tables = []report.Table{stepTable("Redirects by rate, each with a hundredth of it in creations", m.steps)}
+		m.Notes = append(m.Notes, kneeNote(m.steps))
+	}
+	return err
+}
+
+// judgeVisits counts wrong answers at all rates, and failures where the service keeps up.
+func (m *mixture) judgeVisits(reads loadtest.Figures) {
+	if reads.Sent+reads.Unsent == 0 {
+		return
+	}
+	found := m.visits.Findings()
+	wrong := found.Lost + found.Wrong
+	m.figures(claimVisits, 0, float64(wrong+reads.Failed()))
+	m.judge(claimVisits, wrong+reads.Failed() == 0,
+		"of %d redirects at all rates %d led nowhere and %d elsewhere; of %d at the steady rate %d failed or were not sent",
+		found.Checked, found.Lost, found.Wrong, reads.Sent+reads.Unsent, reads.Failed())
+	m.Notes = append(m.Notes, found.Reports...)
+	m.judgeLatency(claimVisitP99, m.steady)
+}
+
+// population are the links that are there to be visited.
+type population struct {
+	refresh *sampler[int]
+	links   atomic.Pointer[[]loadtest.Entry] // the newest first
+
+	mu   sync.Mutex
+	zipf *rand.Zipf // not for concurrent use
+}
+
+// populate takes what journal has, and goes on to take what comes.
+func populate(ctx context.Context, journal *loadtest.Journal) *population {
+	p := &population{}
+	p.take(journal)
+	source := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // popularity is no secret
+	p.zipf = rand.NewZipf(source, zipfExponent, 1, uint64(max(p.size(), 1)-1))
+	p.refresh = sample(ctx, mixRefresh, func(context.Context) (int, error) { p.take(journal); return p.size(), nil })
+	return p
+}
+
+func (p *population) take(journal *loadtest.Journal) {
+	entries := journal.Entries()
+	links := make([]loadtest.Entry, 0, len(entries))
+	for i := len(entries) - 1; i >= 0; i-- {
+		if entries[i].State == loadtest.Acknowledged {
+			links = append(links, entries[i])
+		}
+	}
+	p.links.Store(&links)
+}
+
+func (p *population) size() int { return len(*p.links.Load()) }
+
+// pick is the link that the next visitor follows.
+func (p *population) pick() loadtest.Entry {
+	p.mu.Lock()
+	rank := p.zipf.Uint64()
+	p.mu.Unlock()
+	return (*p.links.Load())[rank] // there are never fewer than at first
+}

@@ -1,0 +1,241 @@
+package scenario
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"keypool/internal/testenv/machine"
+	"keypool/kgs"
+	"keypool/loadtest"
+	"keypool/loadtest/testbed"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	// fleetConns is what a server has for its links, besides three for its ledger: the
+	// servers share one PostgreSQL.
+	fleetConns = 2
+	fleetMax   = "max_connections=200"
+	// fleetPool is how many keys the pool holds: some tens of seconds' supply.
+	fleetPool     = 50_000
+	fleetLength   = 6
+	fleetPatience = 30 * time.Second // until all servers hold what they ought to
+	fleetPause    = 50 * time.Millisecond
+)
+
+// fleet is servers that share a database, a Redis and a worker, each with a load of its own.
+type fleet struct {
+	postgres *machine.Server
+	redis    *machine.Server
+	space    *kgs.Space // that of the codes: tells where a code came from
+	servers  []*testbed.Program
+	traffics []*traffic
+	recorder *loadtest.Recorder
+}
+
+// newFleet starts n servers with local batches of so many keys, and a worker that has
+// filled the pool when it returns. What it starts belongs to bed.
+func newFleet(ctx context.Context, bed *testbed.Bed, n, batch int) (f *fleet, err error) {
+	f = &fleet{recorder: loadtest.NewRecorder()}
+	secret := make([]byte, 16)
+	rand.Read(secret) // never fails
+	if f.space, err = kgs.NewSpace(secret); err != nil {
+		return nil, err
+	}
+	if f.postgres, err = bed.Postgres(ctx, fleetMax); err != nil {
+		return nil, err
+	}
+	if f.redis, err = bed.Redis(ctx); err != nil {
+		return nil, err
+	}
+	settings := []string{
+		fmt.Sprintf("DATABASE_URL=%s&pool_max_conns=%d", f.postgres.URL, fleetConns), "REDIS_URL=" + f.redis.URL,
+		"KGS_SECRET=" + hex.EncodeToString(secret), fmt.Sprintf("CODE_LENGTH=%d", fleetLength), fmt.Sprintf("KGS_POOL_CAPACITY=%d", fleetPool),
+	}
+	if _, err := bed.Worker(ctx, settings...); err != nil {
+		return nil, err
+	}
+	settings = append(settings, "KGS_WORKER=false", fmt.Sprintf("KGS_BATCH_MIN=%d", batch), fmt.Sprintf("KGS_BATCH_MAX=%d", batch))
+	// One after the other: two that looked for a free port at once could find the same.
+	for range n {
+		server, err := bed.Server(ctx, settings...)
+		if err != nil {
+			return f, err
+		}
+		traffic, err := newTraffic(server.Public, f.recorder)
+		if err != nil {
+			return f, err
+		}
+		f.servers, f.traffics = append(f.servers, server), append(f.traffics, traffic)
+	}
+	// A server holds a current batch and a spare one.
+	return f, f.await(ctx, "every server holds its keys", func(l fleetLook) bool { return l.Local >= int64(2*n*batch) && l.Batch == n })
+}
+
+func (f *fleet) close() {
+	for _, t := range f.traffics {
+		t.close()
+	}
+}
+
+// start puts rate creations per second on the servers, each server's turn in its turn.
+func (f *fleet) start(ctx context.Context, rate float64) (end func() error) {
+	ctx, cancel := context.WithCancel(ctx)
+	each := rate / float64(len(f.traffics))
+	var loads errgroup.Group
+	for i, t := range f.traffics {
+		loads.Go(func() error {
+			pause(ctx, time.Duration(float64(i)/rate*float64(time.Second)))
+			return t.run(ctx, each, 0)
+		})
+	}
+	return func() error {
+		cancel()
+		return loads.Wait()
+	}
+}
+
+// pause waits for d, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// fleetLook is what the servers said of themselves.
+type fleetLook struct {
+	Open, HalfOpen, Closed int // servers by the state of their breaker
+	Batch, Fallback, None  int // by where their next key would come from
+	Local                  int64
+	Each                   []localKeys // of each server, in their order
+}
+
+// localKeys is how many keys a server held in memory.
+type localKeys struct {
+	At   time.Time // when it had said so
+	Keys int64
+}
+
+// look asks all servers at once. It fails when one of them does not answer.
+func (f *fleet) look(ctx context.Context) (fleetLook, error) {
+	statuses := make([]testbed.Status, len(f.servers))
+	l := fleetLook{Each: make([]localKeys, len(f.servers))}
+	var asked errgroup.Group
+	for i, server := range f.servers {
+		asked.Go(func() (err error) {
+			statuses[i], err = testbed.AskStatus(ctx, server.Admin)
+			l.Each[i].At = time.Now()
+			return err
+		})
+	}
+	if err := asked.Wait(); err != nil {
+		return fleetLook{}, err
+	}
+	for i, s := range statuses {
+		if s.LocalKeys != nil {
+			l.Each[i].Keys = *s.LocalKeys
+			l.Local += *s.LocalKeys
+		}
+		count(s.Breaker, map[string]*int{"open": &l.Open, "half-open": &l.HalfOpen, "closed": &l.Closed})
+		count(s.ServingFrom, map[string]*int{"batch": &l.Batch, "fallback": &l.Fallback, "none": &l.None})
+	}
+	return l, nil
+}
+
+// count adds one to the counter of a word, if it is known and has one.
+func count(word *string, counters map[string]*int) {
+	if word != nil && counters[*word] != nil {
+		*counters[*word]++
+	}
+}
+
+// await looks until enough, and fails with what is wanted when it takes too long.
+func (f *fleet) await(ctx context.Context, what string, enough func(fleetLook) bool) error {
+	ctx, cancel := context.WithTimeout(ctx, fleetPatience)
+	defer cancel()
+	for {
+		l, err := f.look(ctx)
+		if err == nil && enough(l) {
+			return nil
+		}
+		if pause(ctx, fleetPause); ctx.Err() != nil {
+			return fmt.Errorf("%w: %s, last seen %+v, error %w", errLate, what, l, err)
+		}
+	}
+}
+
+// books is what the ledger's tables say.
+type books struct {
+	reserved int64 // the numbers below were reserved
+	epoch    int64
+}
+
+// books reads the tables themselves.
+func (f *fleet) books(ctx context.Context) (b books, err error) {
+	err = f.query(ctx, func(conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, `SELECT next, epoch FROM kgs_spaces, kgs_ledger WHERE length = $1`, fleetLength).Scan(&b.reserved, &b.epoch)
+	})
+	return b, err
+}
+
+func (f *fleet) query(ctx context.Context, ask func(*pgx.Conn) error) error {
+	ctx, cancel := context.WithTimeout(ctx, fleetPatience)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, f.postgres.URL)
+	if err != nil {
+		return err
+	}
+	return errors.Join(ask(conn), conn.Close(ctx))
+}
+
+// census is every link in the store.
+func (f *fleet) census(ctx context.Context, each func(code, url string)) error {
+	return f.query(ctx, func(conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, `SELECT code, url FROM links`)
+		if err != nil {
+			return err
+		}
+		var code, url string
+		_, err = pgx.ForEachRow(rows, []any{&code, &url}, func() error { each(code, url); return nil })
+		return err
+	})
+}
+
+// takenAtRandom is how many random keys the servers have taken, as they tell it.
+func (f *fleet) takenAtRandom(ctx context.Context) (sum float64, err error) {
+	for _, server := range f.servers {
+		metrics, err := testbed.AskMetrics(ctx, server.Admin)
+		if err != nil {
+			return 0, err
+		}
+		for _, metric := range metrics["kgs_keys_taken_total"].GetMetric() {
+			for _, label := range metric.GetLabel() {
+				if label.GetName() == "source" && label.GetValue() == kgs.SourceRandom {
+					sum += metric.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	return sum, nil
+}
+
+// judge reads every link back. By then each server has forgotten what it made, and the one
+// that is asked made few of them: it is the store that answers.
+func (f *fleet) judge(ctx context.Context) (loadtest.Verdict, error) {
+	var entries []loadtest.Entry
+	for _, t := range f.traffics {
+		entries = append(entries, t.journal.Entries()...)
+	}
+	checker := loadtest.Checker{Client: f.traffics[0].client, Census: f.census}
+	findings, err := checker.Check(ctx, entries)
+	return loadtest.Verdict{Figures: loadtest.Count(entries), Findings: findings}, err
+}
