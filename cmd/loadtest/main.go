@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -34,6 +35,7 @@ type flags struct {
 
 	Run   runFlags   `cmd:"" help:"Make links at a constant rate, then read every one back."`
 	Check checkFlags `cmd:"" help:"Read back every link that the journal of an earlier run says was acknowledged."`
+	Bench benchFlags `cmd:"" help:"Measure speed, memory and growth beside known things."`
 }
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -77,6 +79,8 @@ func execute(ctx context.Context, args []string, out output) error {
 		return fmt.Errorf("%w; loadtest --help tells all", err)
 	case command.Command() == "run":
 		return f.Run.execute(ctx, out)
+	case strings.HasPrefix(command.Command(), "bench"):
+		return f.Bench.execute(ctx, command.Command(), out)
 	}
 	return f.Check.execute(ctx, out)
 }
