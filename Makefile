@@ -9,13 +9,16 @@ LOADTEST ?=
 # The rows to drill, comma-separated (all when empty), and a file for their table.
 ROW      ?=
 TABLE    ?=
+# Benchmarks unscaled, and the groups of them (all when empty).
+FULL     ?=
+ONLY     ?=
 
 golangci-lint := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.13.2
 benchstat     := go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260709024250-82a0b07e230d
 # Finds or starts the databases that tests use, and takes them down again.
 keeper := bin/keeper
 
-.PHONY: build run test lint rules model bench fuzz drill loadtest compare compose-test keeper
+.PHONY: build run test lint rules model bench bench-parts fuzz drill loadtest compare compose-test keeper
 
 # The version is linked in rather than stamped by Go, which fails in a tree that git
 # does not trust.
@@ -29,7 +32,7 @@ run: build
 	@if [ -t 0 ]; then bash -mc 'setpriv --pdeathsig TERM bin/shortener; exit $$?'; else exec bin/shortener; fi
 
 test: keeper
-	$(keeper) need gcc chromium redis-server postgres
+	$(keeper) need gcc chromium redis-server postgres wrk
 	$(keeper) run go test -race ./...
 
 lint:
@@ -51,9 +54,18 @@ model: keeper
 	$(keeper) need gcc spin
 	docs/model/check
 
-# The whole program beside bare handlers, in rounds so that a drifting machine drifts for
-# all alike; then the parts, to look at.
-bench: keeper
+# Every bar of speed, memory and growth beside its baseline: all of it in ten minutes, or
+# unscaled with FULL=1. ONLY=create,redirect measures some groups. golink is there to
+# compare with; without it the rest is measured all the same.
+bench: build keeper
+	$(keeper) need redis-server postgres wrk nginx
+	go test -c -o bin/ ./kgs
+	[ -x bin/golink ] || GOBIN=$(CURDIR)/bin CGO_ENABLED=0 go install github.com/tailscale/golink/cmd/golink@v1.0.0 || echo 'golink cannot be had; the rest is measured without it' >&2
+	bin/loadtest bench --markdown bin/bench.md $(if $(FULL),--full) $(if $(ONLY),--only=$(ONLY))
+
+# The Go benchmarks, to look at the parts. The first are the whole program in one process,
+# in rounds so that a drifting machine drifts for all alike.
+bench-parts: keeper
 	$(keeper) need redis-server postgres
 	for round in 1 2 3 4 5 6; do go test -run '^$$' -bench . -benchtime 2s ./cmd/internal/app || exit 1; done > bin/bench.log
 	grep -E '^(Benchmark|goos|goarch|pkg|cpu)' bin/bench.log > bin/bench.txt

@@ -38,6 +38,7 @@ type flags struct {
 	Run     runFlags     `cmd:"" help:"Make links on a running service at a constant rate, then read every one back; or run scenarios against it."`
 	Check   checkFlags   `cmd:"" help:"Read back every link that the journal of an earlier run says was acknowledged."`
 	Compare compareFlags `cmd:"" help:"Set the reports of two runs side by side."`
+	Bench   benchFlags   `cmd:"" help:"Measure speed, memory and growth beside known things."`
 }
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }

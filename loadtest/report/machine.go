@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"runtime"
 	"strings"
@@ -57,3 +58,8 @@ func memory(ctx context.Context) int {
 }
 
 func capital(name string) string { return strings.ToUpper(name[:1]) + name[1:] }
+
+// String is the machine in a line.
+func (m Machine) String() string {
+	return fmt.Sprintf("%d cores of %s, %d GiB, %s, %s", m.Cores, m.CPU, m.MemGiB, m.OS, m.Go)
+}

@@ -19,6 +19,8 @@ var needs = map[string]struct{ names, packages []string }{
 	"chromium":       {names: []string{"chromium", "chromium-browser", "google-chrome"}, packages: []string{"chromium"}},
 	"promtool":       {names: []string{"promtool"}, packages: []string{"prometheus"}},
 	"spin":           {names: []string{"spin"}, packages: []string{"spin"}},
+	"wrk":            {names: []string{"wrk"}, packages: []string{"wrk"}},
+	"nginx":          {names: []string{"nginx"}, packages: []string{"nginx-light"}},
 	"docker-compose": {names: []string{"docker-compose"}, packages: []string{"docker-compose"}},
 }
 

@@ -15,10 +15,14 @@ import (
 const installTimeout = 10 * time.Minute
 
 // LookPath finds a program in PATH or, for those of Postgres, where Debian keeps one
-// directory per major version outside of it. The error wraps [exec.ErrNotFound].
+// directory per major version outside of it, or among the system's own servers. The error
+// wraps [exec.ErrNotFound].
 func LookPath(program string) (string, error) {
 	path, err := exec.LookPath(program)
 	if err == nil {
+		return path, nil
+	}
+	if path, err := exec.LookPath("/usr/sbin/" + program); err == nil {
 		return path, nil
 	}
 	versions, globErr := filepath.Glob("/usr/lib/postgresql/[0-9]*/bin/" + program)

@@ -1,0 +1,121 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"keypool/internal/sqlite"
+	"keypool/loadtest/testbed"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// create measures durable creations. The same URL is sent over and over, which makes a new
+// link each time; that there is a row for each answer is what the database says.
+func create(ctx context.Context, r *run) ([]Bar, error) {
+	return r.onBed(func(bed *testbed.Bed) ([]Bar, error) {
+		bare, err := r.startBare(ctx, bed)
+		if err != nil {
+			return nil, err
+		}
+		embedded, err := r.embeddedCreations(ctx, bed)
+		if err != nil {
+			return nil, err
+		}
+		postgres, err := r.postgresCreations(ctx, bed)
+		if err != nil {
+			return nil, err
+		}
+		subjects := []subject{r.wrk("bare echo", wrk{url: creation(bare).url, script: "post", args: []string{creation(bare).body}}), embedded, postgres}
+		other, err := r.startGolink(ctx, bed)
+		if err != nil {
+			return nil, err
+		}
+		if other != "" {
+			subjects = append(subjects, r.golinkCreations(other))
+		}
+		figures, err := r.alternate(ctx, subjects...)
+		if err != nil {
+			return nil, err
+		}
+		bars := []Bar{
+			{What: "durable creations, SQLite", Measured: figures[1], Aim: AtLeast(0.7)},
+			{What: "durable creations, PostgreSQL and Redis", Measured: figures[2], Aim: AtLeast(0.7)},
+		}
+		if other != "" {
+			bars = append(bars, Bar{What: "creations, " + rival + ", SQLite", Measured: figures[3]})
+		}
+		return beside(bars, rate, "bare echo", figures[0]), nil
+	})
+}
+
+// beside gives all bars the same unit and the same baseline.
+func beside(bars []Bar, unit, versus string, baseline Series) []Bar {
+	for i := range bars {
+		bars[i].Unit, bars[i].Versus, bars[i].Baseline = unit, versus, baseline
+	}
+	return bars
+}
+
+func (r *run) embeddedCreations(ctx context.Context, bed *testbed.Bed) (subject, error) {
+	path := filepath.Join(r.dir, "create.db")
+	server, err := bed.Server(ctx, "DATABASE_URL=sqlite:"+path)
+	if err != nil {
+		return subject{}, err
+	}
+	return r.creations(ctx, "SQLite", server, func(ctx context.Context) (rows int64, err error) {
+		db, err := sqlite.Open(ctx, path)
+		if err != nil {
+			return 0, err
+		}
+		err = db.Read.QueryRowContext(ctx, countLinks).Scan(&rows)
+		return rows, errors.Join(err, db.Close())
+	})
+}
+
+func (r *run) postgresCreations(ctx context.Context, bed *testbed.Bed) (subject, error) {
+	database, err := bed.Postgres(ctx)
+	if err != nil {
+		return subject{}, err
+	}
+	redis, err := bed.Redis(ctx)
+	if err != nil {
+		return subject{}, err
+	}
+	server, err := bed.Server(ctx, "DATABASE_URL="+database.URL, "REDIS_URL="+redis.URL)
+	if err != nil {
+		return subject{}, err
+	}
+	return r.creations(ctx, "PostgreSQL", server, func(ctx context.Context) (rows int64, err error) {
+		conn, err := pgx.Connect(ctx, database.URL)
+		if err != nil {
+			return 0, err
+		}
+		err = conn.QueryRow(ctx, countLinks).Scan(&rows)
+		return rows, errors.Join(err, conn.Close(ctx))
+	})
+}
+
+const countLinks = `SELECT count(*) FROM links`
+
+// creations is the server under creations. Each must have left a row.
+func (r *run) creations(ctx context.Context, name string, server *testbed.Program, count func(context.Context) (int64, error)) (subject, error) {
+	once := creation(server.Public)
+	if err := once.try(ctx); err != nil {
+		return subject{}, err
+	}
+	before, err := count(ctx)
+	return r.wrk(name, wrk{
+		url: once.url, script: "post", args: []string{once.body},
+		check: func(ctx context.Context, answers int64) error {
+			after, err := count(ctx)
+			if err == nil && after-before < answers {
+				err = fmt.Errorf("%d creations were acknowledged and only %d are stored", answers, after-before)
+			}
+			before = after
+			return err
+		},
+	}), err
+}

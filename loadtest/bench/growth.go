@@ -1,0 +1,115 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"keypool/shortener"
+
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	// groupRows is the size of a group commit with so many connections.
+	groupRows = connections
+	growthAim = 1.3
+)
+
+// growth measures what a creation and a look-up cost the store when it holds many links,
+// beside one that holds few.
+func growth(ctx context.Context, r *run) ([]Bar, error) {
+	many := int64(manyLinks)
+	if r.Full {
+		many = mostLinks
+	}
+	var bars []Bar
+	for _, e := range []engine{sqliteEngine, postgresEngine} {
+		few, err := r.filled(ctx, e, fewLinks)
+		if err != nil {
+			return bars, err
+		}
+		full, err := r.filled(ctx, e, many)
+		if err != nil {
+			return bars, err
+		}
+		measured, err := r.grown(ctx, few, full)
+		if err != nil {
+			return bars, err
+		}
+		bars = append(bars, measured...)
+	}
+	if !r.Full {
+		bars[0].Note = fmt.Sprintf("the bar is about %s; --full measures that", millions(mostLinks))
+	}
+	return bars, nil
+}
+
+func (r *run) grown(ctx context.Context, few, many *filled) ([]Bar, error) {
+	lookup := func(f *filled) subject {
+		return subject{"look-up, " + f.name(), "µs", func(ctx context.Context) (float64, error) {
+			perSecond, err := lookups(ctx, f, r.Each)
+			return 1e6 / perSecond, err
+		}}
+	}
+	insert := func(f *filled) subject {
+		return subject{"creation, " + f.name(), "µs", func(ctx context.Context) (float64, error) { return insertCost(ctx, f, r.Each) }}
+	}
+	figures, err := r.alternate(ctx, lookup(few), lookup(many), insert(few), insert(many))
+	if err != nil {
+		return nil, err
+	}
+	bars := []Bar{
+		{What: fmt.Sprintf("cost of a look-up, %s", many.name()), Measured: figures[1], Baseline: figures[0]},
+		{What: fmt.Sprintf("cost of a creation, %s", many.name()), Measured: figures[3], Baseline: figures[2]},
+	}
+	for i := range bars {
+		bars[i].Unit, bars[i].Versus, bars[i].Aim = "µs", "with "+millions(few.links), AtMost(growthAim)
+	}
+	return bars, nil
+}
+
+// lookups is how many links by chance the store reads in a second, for as many callers as
+// wrk has connections.
+func lookups(ctx context.Context, f *filled, each time.Duration) (perSecond float64, err error) {
+	var n atomic.Int64
+	begun := time.Now()
+	g, ctx := errgroup.WithContext(ctx)
+	for range connections {
+		g.Go(func() error {
+			for time.Since(begun) < each {
+				code := f.anyCode()
+				link, err := f.store.Lookup(ctx, code)
+				if err != nil {
+					return err
+				}
+				if want := linkTo(code).URL; link.URL != want {
+					return fmt.Errorf("%s leads to %q, want %q", code, link.URL, want)
+				}
+				n.Add(1)
+			}
+			return nil
+		})
+	}
+	err = g.Wait()
+	return float64(n.Load()) / time.Since(begun).Seconds(), err
+}
+
+// insertCost is the time that a creation takes in a group commit, in microseconds. The
+// codes come by chance, as keys do, and are longer than those that are there.
+func insertCost(ctx context.Context, f *filled, each time.Duration) (micros float64, err error) {
+	rows := 0
+	begun := time.Now()
+	for links := make([]shortener.Link, groupRows); time.Since(begun) < each; rows += len(links) {
+		for i := range links {
+			//nolint:gosec // nothing secret about them
+			links[i] = linkTo(encode(rand.Int64N(codeSpace)) + encode(rand.Int64N(codeSpace)))
+		}
+		if err := insertAll(ctx, f.store, links); err != nil {
+			return 0, err
+		}
+	}
+	return float64(time.Since(begun).Microseconds()) / float64(rows), nil
+}

@@ -1,0 +1,100 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The benchmarks of package kgs, which `make bench` builds as kgs.test.
+const (
+	benchCodes   = "BenchmarkSpaceCodes/AES-128/length=6"
+	benchHandOut = "BenchmarkSourceNext"
+	benchWait    = "BenchmarkSourceNextTimed"
+)
+
+// partTimeout bounds one run of one benchmark.
+const partTimeout = time.Minute
+
+// keys measures the parts that make and hand out keys. They are functions, and a Go
+// benchmark on one core is what measures them best.
+func keys(ctx context.Context, r *run) ([]Bar, error) {
+	names := []string{benchCodes, benchHandOut, benchWait}
+	figures := make(map[string]map[string]Series)
+	for round := range r.Rounds {
+		for _, name := range names {
+			part, err := r.benchmark(ctx, name)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			r.Log(fmt.Sprintf("round %d of %d: %s: %v", round+1, r.Rounds, name, part))
+			if figures[name] == nil {
+				figures[name] = make(map[string]Series)
+			}
+			for unit, v := range part {
+				figures[name][unit] = append(figures[name][unit], v)
+			}
+		}
+	}
+	codes := figures[benchCodes]
+	return []Bar{
+		{What: "FF1 and base 62 in bulk, one core", Unit: rate, Measured: codes["keys/s"], Aim: AtLeast(4e6)},
+		{What: "FF1 and base 62, allocations", Unit: "a key", Measured: perKey(codes), Aim: AtMost(0.001),
+			Note: "what is allocated is the slices of a whole chunk"},
+		{What: "local hand-out, one core", Unit: rate, Measured: figures[benchHandOut]["keys/s"], Aim: AtLeast(20e6)},
+		{What: "local hand-out, p99", Unit: "ns", Measured: figures[benchWait]["p99-ns"], Aim: AtMost(1000),
+			Note: "with the two looks at the clock that measure it"},
+	}, nil
+}
+
+// perKey is allocations a key, when an operation is as many keys as are made in its time.
+func perKey(codes map[string]Series) Series {
+	var s Series
+	for i := range codes["allocs/op"] {
+		keys := codes["keys/s"][i] * codes["ns/op"][i] / 1e9
+		s = append(s, codes["allocs/op"][i]/keys)
+	}
+	return s
+}
+
+// benchmark runs one benchmark on one core, and returns its figures by their units.
+func (r *run) benchmark(ctx context.Context, name string) (map[string]float64, error) {
+	ctx, cancel := context.WithTimeout(ctx, partTimeout)
+	defer cancel()
+	var pattern []string
+	for part := range strings.SplitSeq(name, "/") {
+		pattern = append(pattern, "^"+part+"$")
+	}
+	cmd := exec.CommandContext(ctx, r.program("kgs.test"), "-test.run", "^$", "-test.bench", strings.Join(pattern, "/"),
+		"-test.cpu", "1", "-test.benchtime", "1s")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("%w; it said:\n%s", err, out)
+	}
+	return parseBenchmark(string(out), name)
+}
+
+// parseBenchmark finds the line "NAME N FIGURE UNIT FIGURE UNIT ..." in the output of a
+// benchmark.
+func parseBenchmark(out, name string) (map[string]float64, error) {
+	for line := range strings.Lines(out) {
+		fields := strings.Fields(line)
+		if len(fields) < 4 || len(fields)%2 != 0 || fields[0] != name {
+			continue
+		}
+		figures := make(map[string]float64)
+		for i := 2; i < len(fields); i += 2 {
+			v, err := strconv.ParseFloat(fields[i], 64)
+			if err != nil {
+				return nil, fmt.Errorf("%q: %w", line, err)
+			}
+			figures[fields[i+1]] = v
+		}
+		return figures, nil
+	}
+	return nil, errors.New("the benchmark gave no figures; it said:\n" + out)
+}

@@ -1,0 +1,140 @@
+package bench
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"keypool/loadtest"
+	"keypool/loadtest/testbed"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+const (
+	// steadyRate is in creations per second.
+	steadyRate = 1000
+	// steadyShare is how much longer than a load at full speed a steady one is measured: its
+	// p99 is that of few creations.
+	steadyShare = 2
+	// warmUp is how long a load runs before it is measured.
+	warmUp = time.Second
+	// connectPatience bounds the opening of all connections.
+	connectPatience = 30 * time.Second
+
+	aloneTable  = `CREATE TABLE alone (code text COLLATE "C" PRIMARY KEY, url text NOT NULL, created_at timestamptz NOT NULL)`
+	aloneInsert = `INSERT INTO alone (code, url, created_at) VALUES ($1, $2, $3)`
+)
+
+// latency measures the p99 of creations at a steady rate, beside that of an INSERT of one
+// row into the same PostgreSQL at the same rate, both from when they were due.
+func latency(ctx context.Context, r *run) ([]Bar, error) {
+	return r.onBed(func(bed *testbed.Bed) (_ []Bar, err error) {
+		database, err := bed.Postgres(ctx)
+		if err != nil {
+			return nil, err
+		}
+		redis, err := bed.Redis(ctx)
+		if err != nil {
+			return nil, err
+		}
+		server, err := bed.Server(ctx, "DATABASE_URL="+database.URL, "REDIS_URL="+redis.URL)
+		if err != nil {
+			return nil, err
+		}
+		pool, err := openAlone(ctx, database.URL)
+		if err != nil {
+			return nil, err
+		}
+		defer pool.Close()
+		schedule := loadtest.Schedule{Rate: steadyRate, Duration: steadyShare * r.Each}
+		figures, err := r.alternate(ctx,
+			subject{"INSERT alone", "ms", func(ctx context.Context) (float64, error) { return insertsAlone(ctx, schedule, pool) }},
+			subject{"creation", "ms", func(ctx context.Context) (float64, error) { return steadyCreations(ctx, schedule, server.Public) }},
+		)
+		if err != nil {
+			return nil, err
+		}
+		what := fmt.Sprintf("creation p99 at %d/s, PostgreSQL and Redis", steadyRate)
+		return []Bar{
+			{What: what, Unit: "ms", Measured: figures[1], Aim: AtMost(10),
+				Note: "from when a request was due, and after a second of the same load; every link was read back"},
+			{What: what, Unit: "ms", Measured: figures[1], Aim: AtMost(1.5), Versus: "INSERT of a row alone", Baseline: figures[0]},
+		}, nil
+	})
+}
+
+// openAlone makes the table, and connects as often as there are clients elsewhere.
+func openAlone(ctx context.Context, url string) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, err
+	}
+	config.MaxConns, config.MinConns = connections, connections
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	_, err = pool.Exec(ctx, aloneTable)
+	if err == nil {
+		err = until(ctx, fillLook, connectPatience, func(context.Context) (bool, error) {
+			return pool.Stat().IdleConns() == connections, nil
+		})
+	}
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return pool, nil
+}
+
+// insertsAlone gives the p99 in milliseconds.
+func insertsAlone(ctx context.Context, schedule loadtest.Schedule, pool *pgxpool.Pool) (float64, error) {
+	insert := func(ctx context.Context) error {
+		_, err := pool.Exec(ctx, aloneInsert, rand.Text()[:10], target, time.Now())
+		return err
+	}
+	warm := loadtest.Schedule{Rate: schedule.Rate, Duration: warmUp}
+	if err := loadtest.Try(ctx, warm, loadtest.NewRecorder(), insert); err != nil {
+		return 0, err
+	}
+	recorder := loadtest.NewRecorder()
+	return p99(recorder, loadtest.Try(ctx, schedule, recorder, insert))
+}
+
+// steadyCreations gives the p99 in milliseconds, when every link can be read back.
+func steadyCreations(ctx context.Context, schedule loadtest.Schedule, server string) (ms float64, err error) {
+	client := loadtest.NewClient(server, 0)
+	defer client.Close()
+	journal, err := loadtest.CreateJournal("")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, journal.Close()) }()
+	load := loadtest.NewLoad(client, journal, 0)
+	warm := loadtest.Schedule{Rate: schedule.Rate, Duration: warmUp}
+	if err := load.Run(ctx, warm, loadtest.NewRecorder()); err != nil {
+		return 0, err
+	}
+	recorder := loadtest.NewRecorder()
+	if ms, err = p99(recorder, load.Run(ctx, schedule, recorder)); err != nil {
+		return 0, err
+	}
+	checker := loadtest.Checker{Client: client}
+	findings, err := checker.Check(ctx, journal.Entries())
+	if err == nil && findings.Broken() > 0 {
+		err = fmt.Errorf("links are not as they were acknowledged: %+v", findings)
+	}
+	return ms, err
+}
+
+// p99 is that of a load that ended with err; one of which anything failed has none.
+func p99(recorder *loadtest.Recorder, err error) (float64, error) {
+	f := recorder.Figures()
+	if err == nil && (f.Failed() > 0 || f.Acknowledged == 0) {
+		err = fmt.Errorf("the load got what it should not: %+v", f)
+	}
+	return float64(f.Latency.P99.Microseconds()) / 1000, err
+}

@@ -1,0 +1,1 @@
+-- The same request over and over, which wrk makes once.

@@ -1,0 +1,62 @@
+package bench
+
+import (
+	"context"
+	"time"
+
+	"keypool/loadtest/testbed"
+)
+
+const (
+	// atRest is how long a server is left alone before its memory is read.
+	atRest       = 5 * time.Second
+	fillPatience = time.Minute
+	fillLook     = 50 * time.Millisecond
+
+	restMemory = 40 // MiB that a server may have at rest
+	// cacheMemory is what a full cache of links takes, in MiB, by package shortener.
+	cacheMemory = 25
+)
+
+// memory measures what the embedded server has resident when its pool is full, a link was
+// made and followed, and then nothing happened.
+func memory(ctx context.Context, r *run) ([]Bar, error) {
+	figures, err := r.alternate(ctx, subject{"embedded server", "MiB", func(ctx context.Context) (mib float64, err error) {
+		_, err = r.onBed(func(bed *testbed.Bed) (_ []Bar, err error) {
+			mib, err = memoryAtRest(ctx, bed)
+			return nil, err
+		})
+		return mib, err
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return []Bar{{What: "memory of the embedded server at rest", Unit: "MiB", Measured: figures[0], Aim: AtMost(restMemory)}}, nil
+}
+
+func memoryAtRest(ctx context.Context, bed *testbed.Bed) (mib float64, err error) {
+	server, err := bed.Server(ctx)
+	if err != nil {
+		return 0, err
+	}
+	link := creation(server.Public)
+	link.body = `{"url":"` + target + `","alias":"alias"}`
+	if err := link.try(ctx); err != nil {
+		return 0, err
+	}
+	if err := visit(server.Public, "alias").try(ctx); err != nil {
+		return 0, err
+	}
+	err = until(ctx, fillLook, fillPatience, func(ctx context.Context) (bool, error) {
+		status, err := testbed.AskStatus(ctx, server.Admin)
+		return status.State == "ok", err
+	})
+	if err != nil {
+		return 0, err
+	}
+	if err := rest(ctx, atRest); err != nil {
+		return 0, err
+	}
+	resident, err := residentOf(server.PID())
+	return resident.now / mebi, err
+}

@@ -1,0 +1,64 @@
+package bench
+
+import (
+	"os"
+	"testing"
+)
+
+func TestParseBenchmark(t *testing.T) {
+	t.Parallel()
+	const out = `goos: linux
+pkg: keypool/kgs
+BenchmarkSpaceCodes/AES-128/length=6         	     675	   1508758 ns/op	   6627970 keys/s	  294929 B/op	       3 allocs/op
+BenchmarkSpaceCodes/AES-128/length=60        	       1	         1 ns/op
+PASS
+`
+	got, err := parseBenchmark(out, benchCodes)
+	if err != nil || got["keys/s"] != 6627970 || got["allocs/op"] != 3 || len(got) != 4 {
+		t.Errorf("%v, %v", got, err)
+	}
+	allocations := perKey(map[string]Series{"keys/s": {got["keys/s"]}, "ns/op": {got["ns/op"]}, "allocs/op": {got["allocs/op"]}})
+	if a := allocations[0]; a < 0.000299 || a > 0.000301 {
+		t.Errorf("%v allocations a key, want 3 for 10,000", a)
+	}
+	for name, out := range map[string]string{
+		"nothing":   "PASS\n",
+		"another":   "BenchmarkSourceNext 100 5 ns/op\n",
+		"no figure": benchCodes + " 100 five ns/op\n",
+		"no unit":   benchCodes + " 100 5\n",
+	} {
+		if got, err := parseBenchmark(out, benchCodes); err == nil {
+			t.Errorf("%s: %v and no error", name, got)
+		}
+	}
+}
+
+func TestResident(t *testing.T) {
+	t.Parallel()
+	const status = "Name:\tkgs\nVmHWM:\t   33792 kB\nVmRSS:\t   20480 kB\nThreads:\t9\n"
+	if got, err := kibibytes(status, "VmHWM:"); err != nil || got != 33*mebi {
+		t.Errorf("%v, %v; want 33 MiB", got, err)
+	}
+	if got, err := kibibytes(status, "VmPeak:"); err == nil {
+		t.Errorf("%v of what is not told", got)
+	}
+	own, err := residentOf(os.Getpid())
+	if err != nil || own.now < mebi || own.most < own.now {
+		t.Errorf("this process has %+v, %v", own, err)
+	}
+}
+
+func TestRunRefusesWhatItCannotDo(t *testing.T) {
+	t.Parallel()
+	log := func(string) {}
+	for name, o := range map[string]Options{
+		"group":  {Only: []string{"redirekt"}, Rounds: 1, Each: 1e9, Log: log},
+		"rounds": {Only: []string{"redirect"}, Each: 1e9, Log: log},
+		"time":   {Only: []string{"redirect"}, Rounds: 1, Log: log},
+		"nobody": {Only: []string{"redirect"}, Rounds: 1, Each: 1e9, Log: log, Programs: t.TempDir()},
+	} {
+		if bars, err := Run(t.Context(), o); err == nil {
+			t.Errorf("%s: %v and no error", name, bars)
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package bench
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"keypool/loadtest/testbed"
+)
+
+// cacheNote is about the cache of a server, which holds 65,536 links.
+const cacheNote = "the cache holds 65,536 links, 0.66 %, and asks again after a second, so nearly every redirect is a look-up"
+
+// random measures redirects of links by chance out of so many that the cache is of no use,
+// beside what the store can look up when nobody else wants the processor.
+func random(ctx context.Context, r *run) ([]Bar, error) {
+	var bars []Bar
+	for _, e := range []engine{sqliteEngine, postgresEngine} {
+		f, err := r.filled(ctx, e, manyLinks)
+		if err != nil {
+			return bars, err
+		}
+		measured, err := r.onBed(func(bed *testbed.Bed) ([]Bar, error) { return r.randomRedirects(ctx, bed, f) })
+		bars = append(bars, measured...)
+		if err != nil {
+			return bars, err
+		}
+	}
+	return bars, nil
+}
+
+func (r *run) randomRedirects(ctx context.Context, bed *testbed.Bed, f *filled) ([]Bar, error) {
+	server, err := bed.Server(ctx, "DATABASE_URL="+f.url)
+	if err != nil {
+		return nil, err
+	}
+	code := f.anyCode()
+	once := exchange{method: http.MethodGet, url: server.Public + "/" + code, status: http.StatusFound, location: linkTo(code).URL}
+	if err := once.try(ctx); err != nil {
+		return nil, err
+	}
+	check, err := redirectsCounted(ctx, server)
+	if err != nil {
+		return nil, err
+	}
+	figures, err := r.alternate(ctx,
+		subject{"look-ups, " + f.name(), rate, func(ctx context.Context) (float64, error) { return lookups(ctx, f, r.Each) }},
+		subject{"redirects, " + f.name(), rate, func(ctx context.Context) (float64, error) {
+			args := []string{strconv.FormatInt(f.links, 10), strconv.FormatInt(f.step(), 10), seed()}
+			return r.wrk("", wrk{url: server.Public, script: "random", args: args, check: check}).measure(ctx)
+		}},
+	)
+	if err != nil {
+		return nil, err
+	}
+	memory, err := residentOf(server.PID())
+	return []Bar{
+		{What: fmt.Sprintf("redirects by chance, %s", f.name()), Unit: rate, Measured: figures[1],
+			Versus: "the store's look-ups", Baseline: figures[0], Aim: AtLeast(0.7), Note: cacheNote},
+		{What: fmt.Sprintf("memory of the server under this load, at the most, %s", f.engine), Unit: "MiB",
+			Measured: Series{memory.most / mebi}, Aim: AtMost(restMemory + cacheMemory),
+			Note: fmt.Sprintf("%d MiB at rest and %d for a full cache", restMemory, cacheMemory)},
+	}, err
+}
+
+// seed is for the script's chance: the same one would ask for the same links in each round.
+func seed() string {
+	var bytes [4]byte
+	_, _ = rand.Read(bytes[:]) // it never fails
+	return strconv.FormatUint(uint64(binary.LittleEndian.Uint32(bytes[:])), 10)
+}

@@ -1,0 +1,99 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+
+	"keypool/loadtest/testbed"
+)
+
+// redirect measures redirects of a link that is in the cache.
+func redirect(ctx context.Context, r *run) ([]Bar, error) {
+	return r.onBed(func(bed *testbed.Bed) ([]Bar, error) {
+		bare, err := r.startBare(ctx, bed)
+		if err != nil {
+			return nil, err
+		}
+		cached, err := r.cachedRedirects(ctx, bed)
+		if err != nil {
+			return nil, err
+		}
+		nginx, err := r.startNginx(ctx, bed)
+		if err != nil {
+			return nil, err
+		}
+		subjects := []subject{
+			r.wrk("bare echo", wrk{url: visit(bare, "alias").url, script: "get"}),
+			cached,
+			r.wrk("nginx", wrk{url: visit(nginx, "alias").url, script: "get"}),
+		}
+		other, err := r.startGolink(ctx, bed)
+		if err != nil {
+			return nil, err
+		}
+		if other != "" {
+			subjects = append(subjects, r.wrk(rival, wrk{url: visit(other, rivalCode).url, script: "get"}))
+		}
+		figures, err := r.alternate(ctx, subjects...)
+		if err != nil {
+			return nil, err
+		}
+		bars := []Bar{
+			{What: "redirects, in the cache", Measured: figures[1], Aim: AtLeast(0.9)},
+			{What: "redirects, nginx `return 302`", Measured: figures[2]},
+		}
+		if other != "" {
+			bars = append(bars, Bar{What: "redirects, " + rival, Measured: figures[3]})
+		}
+		return beside(bars, rate, "bare echo", figures[0]), nil
+	})
+}
+
+// cachedRedirects is the embedded server with one link that is asked for over and over.
+func (r *run) cachedRedirects(ctx context.Context, bed *testbed.Bed) (subject, error) {
+	server, err := bed.Server(ctx)
+	if err != nil {
+		return subject{}, err
+	}
+	link := creation(server.Public)
+	link.body = `{"url":"` + target + `","alias":"alias"}`
+	if err := link.try(ctx); err != nil {
+		return subject{}, err
+	}
+	once := visit(server.Public, "alias")
+	if err := once.try(ctx); err != nil {
+		return subject{}, err
+	}
+	check, err := redirectsCounted(ctx, server)
+	return r.wrk("Keypool", wrk{url: once.url, script: "get", check: check}), err
+}
+
+// redirectsCounted makes a check that the server led so many clients on since the last one:
+// wrk itself would take a 200 for an answer too.
+func redirectsCounted(ctx context.Context, server *testbed.Program) (func(context.Context, int64) error, error) {
+	before, err := redirects(ctx, server)
+	return func(ctx context.Context, answers int64) error {
+		after, err := redirects(ctx, server)
+		if err == nil && after-before < float64(answers) {
+			err = fmt.Errorf("%d answers, and only %.0f of them were redirects", answers, after-before)
+		}
+		before = after
+		return err
+	}, err
+}
+
+// redirects is how many the server says that it has answered with a 302.
+func redirects(ctx context.Context, server *testbed.Program) (float64, error) {
+	metrics, err := testbed.AskMetrics(ctx, server.Admin)
+	if err != nil {
+		return 0, err
+	}
+	for _, m := range metrics["shortener_redirects_total"].GetMetric() {
+		for _, label := range m.GetLabel() {
+			if label.GetName() == "result" && label.GetValue() == "found" {
+				return m.GetCounter().GetValue(), nil
+			}
+		}
+	}
+	return 0, nil // none so far
+}

@@ -1,0 +1,63 @@
+package bench
+
+import (
+	"context"
+	"path/filepath"
+	"time"
+
+	"keypool/internal/testenv/machine"
+	"keypool/loadtest/testbed"
+)
+
+// startAim is in milliseconds.
+const startAim = 300
+
+// start measures how long it takes from the start of the embedded server's process to the
+// first link, with no database and with one that is full.
+func start(ctx context.Context, r *run) ([]Bar, error) {
+	full, err := r.filled(ctx, sqliteEngine, manyLinks)
+	if err != nil {
+		return nil, err
+	}
+	figures, err := r.alternate(ctx,
+		subject{"start, no database", "ms", func(ctx context.Context) (float64, error) { return r.firstLink(ctx) }},
+		subject{"start, " + full.name(), "ms", func(ctx context.Context) (float64, error) {
+			return r.firstLink(ctx, "DATABASE_URL="+full.url)
+		}},
+	)
+	if err != nil {
+		return nil, err
+	}
+	const note = "tried every 10 ms, so it may be so much less"
+	return []Bar{
+		{What: "from exec to the first 201, embedded, no database", Unit: "ms", Measured: figures[0], Aim: AtMost(startAim), Note: note},
+		{What: "from exec to the first 201, embedded, " + full.name(), Unit: "ms", Measured: figures[1], Aim: AtMost(startAim)},
+	}, nil
+}
+
+// firstLink gives the milliseconds.
+func (r *run) firstLink(ctx context.Context, settings ...string) (ms float64, err error) {
+	_, err = r.onBed(func(bed *testbed.Bed) ([]Bar, error) {
+		public, err := machine.FreeAddr(ctx)
+		if err != nil {
+			return nil, err
+		}
+		admin, err := machine.FreeAddr(ctx)
+		if err != nil {
+			return nil, err
+		}
+		path, err := filepath.Abs(r.program("shortener"))
+		if err != nil {
+			return nil, err
+		}
+		url := "http://" + public
+		begun := time.Now()
+		_, err = bed.Other(ctx, machine.Program{
+			Path: path, Env: append([]string{"LISTEN_ADDR=" + public, "ADMIN_ADDR=" + admin}, settings...),
+			URL: url, Ping: up(creation(url)),
+		})
+		ms = float64(time.Since(begun).Microseconds()) / 1000
+		return nil, err
+	})
+	return ms, err
+}

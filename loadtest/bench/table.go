@@ -1,0 +1,139 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"unicode/utf8"
+)
+
+// columns are the heads of the table.
+func columns() []string {
+	return []string{"what", "measured", "beside", "judged (range)", "aim", "verdict"}
+}
+
+// row is the cells of a bar.
+func (b *Bar) row() []string {
+	measured := quantity(b.Measured.Median(), b.Unit)
+	beside, ratio := "", spread(b.Measured, b.Unit)
+	if b.Versus != "" {
+		beside = quantity(b.Baseline.Median(), b.Unit) + " " + b.Versus
+		ratio = spread(b.judged(), times)
+	}
+	return []string{b.What, measured, beside, ratio, b.aim(), string(b.Verdict())}
+}
+
+// spread is the median with the least and the most of the rounds.
+func spread(s Series, unit string) string {
+	lo, hi := s.Range()
+	if len(s) < 2 {
+		return quantity(s.Median(), unit)
+	}
+	bare := func(v float64) string { return strings.TrimSuffix(quantity(v, unit), " "+unit) }
+	return fmt.Sprintf("%s (%s to %s)", quantity(s.Median(), unit), bare(lo), bare(hi))
+}
+
+// Summary says how many of the bars hold; yardsticks are none.
+func Summary(bars []Bar) string {
+	var hold, miss int
+	for i := range bars {
+		switch bars[i].Verdict() {
+		case Holds:
+			hold++
+		case Misses:
+			miss++
+		case Yardstick:
+		}
+	}
+	return fmt.Sprintf("%d of %d bars hold", hold, hold+miss)
+}
+
+// WriteText writes the bars as a table for a terminal, with their notes below.
+func WriteText(w io.Writer, bars []Bar) error {
+	var text strings.Builder
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	line := func(cells []string) {
+		_, _ = fmt.Fprintln(table, strings.Join(cells, "\t")) // a Builder takes it all
+	}
+	line(columns())
+	for i := range bars {
+		line(bars[i].row())
+	}
+	_ = table.Flush() // likewise
+	text.WriteByte('\n')
+	for _, note := range notes(bars) {
+		text.WriteString(wrap("- "+note, 120, "  ") + "\n")
+	}
+	fmt.Fprintf(&text, "\n%s\n", Summary(bars))
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// Heading is what stands over the table: when, where and what was measured.
+type Heading struct {
+	Date    string
+	Machine string
+	Commit  string
+	Command string
+	Rounds  int
+}
+
+// WriteMarkdown writes the bars as a table for docs/benchmarks.md.
+func WriteMarkdown(w io.Writer, h Heading, bars []Bar) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "## Every bar, %s, `%s`\n\n", h.Date, h.Command)
+	text.WriteString(wrap(fmt.Sprintf("%s; commit %s; %d rounds, all subjects of a row one after the other in each; medians, "+
+		"with the least and the most of the rounds. A ratio is that of one round.", h.Machine, h.Commit, h.Rounds), 120, "") + "\n\n")
+	line := func(cells []string) { fmt.Fprintf(&text, "| %s |\n", strings.Join(cells, " | ")) }
+	line(columns())
+	line(strings.Split(strings.Repeat("---,", len(columns())-1)+"---", ","))
+	for i := range bars {
+		cells := bars[i].row()
+		for j := range cells {
+			cells[j] = strings.ReplaceAll(cells[j], "|", `\|`)
+		}
+		line(cells)
+	}
+	text.WriteByte('\n')
+	for _, note := range notes(bars) {
+		text.WriteString(wrap("- "+note, 120, "  ") + "\n")
+	}
+	fmt.Fprintf(&text, "\n%s.\n", Summary(bars))
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// notes are those of all bars, each once, with the name of the first bar that has it.
+func notes(bars []Bar) []string {
+	var all []string
+	told := make(map[string]bool)
+	for i := range bars {
+		if b := &bars[i]; b.Note != "" && !told[b.Note] {
+			told[b.Note] = true
+			all = append(all, b.What+": "+b.Note)
+		}
+	}
+	return all
+}
+
+// wrap breaks text into lines of at most width characters; all but the first are indented.
+func wrap(text string, width int, indent string) string {
+	var out strings.Builder
+	column := 0
+	for i, word := range strings.Fields(text) {
+		length := utf8.RuneCountInString(word)
+		switch {
+		case i == 0:
+		case column+1+length > width:
+			out.WriteString("\n" + indent)
+			column = len(indent)
+		default:
+			out.WriteByte(' ')
+			column++
+		}
+		out.WriteString(word)
+		column += length
+	}
+	return out.String()
+}
