@@ -4,6 +4,8 @@ VERSION  ?= $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 1m
 # How much of each drill is done: 1 is 200 kills and a minute of load.
 SCALE    ?= 1
+# Further flags of the harness, such as --full or --scenario=drain.
+LOADTEST ?=
 # The rows to drill, comma-separated (all when empty), and a file for their table.
 ROW      ?=
 TABLE    ?=
@@ -73,8 +75,10 @@ drill: keeper
 compose-test:
 	go test -tags compose -count 1 -timeout 30m -v ./deploy
 
-loadtest:
-	@echo 'loadtest: the full harness, with live progress and a report, is still to come; `bin/loadtest run` puts a constant rate on a running service.'
+# What cannot be installed is done without; the report says what could not be judged.
+loadtest: build keeper
+	$(keeper) need redis-server postgres || true
+	bin/loadtest all $(LOADTEST)
 
 compare:
 	@echo 'compare: every key scheme side by side, still to come.'

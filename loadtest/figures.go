@@ -38,6 +38,15 @@ func (f *Figures) count(state State, n int64) {
 	f.Sent += n
 }
 
+// add adds the counts of o.
+func (f *Figures) add(o Figures) {
+	f.Sent += o.Sent
+	f.Acknowledged += o.Acknowledged
+	f.Refused += o.Refused
+	f.Unknown += o.Unknown
+	f.Unsent += o.Unsent
+}
+
 // Count tallies entries; it knows no latencies.
 func Count(entries []Entry) Figures {
 	var f Figures
@@ -107,6 +116,14 @@ func (r *Recorder) add(state State, latency time.Duration) {
 	// They fail only for values out of range, which there are none of.
 	_ = r.latencies.RecordValue(us)
 	_ = r.windowLatencies.RecordValue(us)
+}
+
+// Add takes over what o has recorded, which nobody records with any more.
+func (r *Recorder) Add(o *Recorder) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.figures.add(o.figures)
+	r.latencies.Merge(o.latencies)
 }
 
 // Figures is what was recorded so far.

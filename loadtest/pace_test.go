@@ -102,3 +102,15 @@ func TestWindow(t *testing.T) {
 		t.Errorf("the whole is %+v", f)
 	}
 }
+
+func TestAddRecorder(t *testing.T) {
+	t.Parallel()
+	a, b := NewRecorder(), NewRecorder()
+	a.add(Acknowledged, time.Millisecond)
+	b.add(Refused, time.Second)
+	b.add(Unsent, 0)
+	a.Add(b)
+	if f := a.Figures(); f.Sent != 2 || f.Refused != 1 || f.Unsent != 1 || f.Latency.Max < time.Second || f.Latency.P50 > 2*time.Millisecond {
+		t.Errorf("both together are %+v", f)
+	}
+}

@@ -8,10 +8,12 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"keypool/loadtest"
+	"keypool/loadtest/scenario"
 )
 
 // service is what every command is told about the service that it judges.
@@ -19,7 +21,7 @@ type service struct {
 	Target  string        `required:"" placeholder:"URL" help:"The service, such as http://localhost:8080."`
 	Timeout time.Duration `default:"10s" help:"When to give up on a request."`
 	Yes     bool          `help:"Go ahead although the target is not this machine."`
-	JSON    bool          `name:"json" help:"Print the verdict as JSON."`
+	JSON    bool          `name:"json" help:"Print the verdict as JSON; of scenarios, also how far they are."`
 }
 
 // maxRate is far beyond what one sender can keep up with, in links per second.
@@ -27,14 +29,18 @@ const maxRate = 1_000_000
 
 type runFlags struct {
 	service
-	Rate     float64       `default:"1000" help:"Links per second."`
-	Duration time.Duration `default:"60s" help:"How long links are made."`
-	InFlight int           `default:"1024" help:"Requests at a time; what is due beyond them counts as failed."`
-	Journal  string        `placeholder:"FILE" help:"Write down each creation in this new file."`
+	Rate     float64       `default:"1000" help:"Links per second; of the scenario mix, redirects per second."`
+	Duration time.Duration `default:"60s" help:"How long links are made; of a scenario, its steady part."`
+	InFlight int           `default:"1024" help:"Requests at a time; what is due beyond them counts as failed. Not for scenarios."`
+	Journal  string        `placeholder:"FILE" help:"Write down each creation in this new file. Not for scenarios."`
+
+	Scenario []string `placeholder:"NAME,..." help:"Instead of the load alone, run these scenarios against the target and write a report: ${anywhere}."`
+	Admin    string   `placeholder:"URL" help:"The admin listener of one server of the target, for what the pool holds."`
+	Report   string   `placeholder:"DIR" default:"${report}" help:"Where the report of the scenarios goes."`
 }
 
-// execute makes the load, then checks. Ctrl-C ends the load, and what was made is checked.
-func (c *runFlags) execute(ctx context.Context, out output) (err error) {
+// Run makes the load, then checks. Ctrl-C ends the load, and what was made is checked.
+func (c *runFlags) Run(ctx context.Context, out output) error {
 	if !(c.Rate > 0 && c.Rate <= maxRate) || c.Duration <= 0 || c.InFlight <= 0 {
 		return fmt.Errorf("--rate, --duration and --in-flight must be above 0, and the rate not over %d", maxRate)
 	}
@@ -43,6 +49,22 @@ func (c *runFlags) execute(ctx context.Context, out output) (err error) {
 		return err
 	}
 	defer client.Close()
+	if len(c.Scenario) == 0 {
+		return c.load(ctx, client, out)
+	}
+	scenarios, err := choose(c.Scenario, true)
+	if err != nil {
+		return err
+	}
+	h := &harness{
+		scenarios: scenarios, dir: c.Report, view: newView(out, c.JSON, scenarios),
+		run: scenario.Run{Target: c.Target, Admin: strings.TrimSuffix(c.Admin, "/"), Rate: c.Rate, Duration: c.Duration},
+	}
+	return h.execute(ctx)
+}
+
+// load is one steady load and its verdict.
+func (c *runFlags) load(ctx context.Context, client *loadtest.Client, out output) (err error) {
 	journal, err := loadtest.CreateJournal(c.Journal)
 	if err != nil {
 		return err
@@ -65,8 +87,8 @@ type checkFlags struct {
 	Journal string `arg:"" help:"What an earlier run wrote with --journal."`
 }
 
-// execute reads back what the journal promises; nothing is created.
-func (c *checkFlags) execute(ctx context.Context, out output) error {
+// Run reads back what the journal promises; nothing is created.
+func (c *checkFlags) Run(ctx context.Context, out output) error {
 	file, err := os.Open(c.Journal)
 	if err != nil {
 		return err

@@ -1,5 +1,6 @@
-// Command loadtest makes links on a running service at a constant rate, reads every
-// one back, and says whether the service kept its word; see `loadtest --help`.
+// Command loadtest judges the service from outside: it makes links at a constant rate,
+// reads every one back, and says whether the service kept its word; or runs whole scenarios,
+// also on servers that it starts itself, and leaves a report. See `loadtest --help`.
 package main
 
 import (
@@ -12,12 +13,13 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+	"github.com/redis/go-redis/v9/logging"
 )
 
 // The exit statuses.
 const (
 	exitRight    = 0
-	exitNotRight = 1 // a guarantee was broken, or requests failed
+	exitNotRight = 1 // a guarantee was broken, requests failed, or a claim did
 	exitNotRun   = 2
 )
 
@@ -32,14 +34,17 @@ var version = "unknown"
 type flags struct {
 	Version kong.VersionFlag `help:"Print the commit that this was built from."`
 
-	Run   runFlags   `cmd:"" help:"Make links at a constant rate, then read every one back."`
-	Check checkFlags `cmd:"" help:"Read back every link that the journal of an earlier run says was acknowledged."`
+	All     allFlags     `cmd:"" help:"Start everything that the scenarios need, run them, and write a report."`
+	Run     runFlags     `cmd:"" help:"Make links on a running service at a constant rate, then read every one back; or run scenarios against it."`
+	Check   checkFlags   `cmd:"" help:"Read back every link that the journal of an earlier run says was acknowledged."`
+	Compare compareFlags `cmd:"" help:"Set the reports of two runs side by side."`
 }
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // run gives the exit status. The verdict goes to stdout, everything else to stderr.
 func run(args []string, stdout, stderr io.Writer) int {
+	logging.Disable() // what scenarios wait for, and what they take down, is no news
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	// The first signal ends the load; a second one, during the check, ends the program.
@@ -61,8 +66,8 @@ func execute(ctx context.Context, args []string, out output) error {
 	told := false // --help or --version: Parse goes on, but there is nothing more to do
 	parser, err := kong.New(&f,
 		kong.Name("loadtest"),
-		kong.Description("Judges a URL shortener from outside. Exit status: 0 all right, 1 a guarantee was broken or requests failed, 2 it could not run."),
-		kong.Vars{"version": version},
+		kong.Description("Judges a URL shortener from outside. Exit status: 0 all right, 1 a guarantee was broken, requests failed, or a claim did, 2 it could not run."),
+		kong.Vars{"version": version, "report": defaultReport, "scenarios": names(false), "anywhere": names(true)},
 		kong.Writers(out.stdout, out.stderr),
 		kong.Exit(func(int) { told = true }),
 	)
@@ -75,8 +80,7 @@ func execute(ctx context.Context, args []string, out output) error {
 		return nil
 	case err != nil:
 		return fmt.Errorf("%w; loadtest --help tells all", err)
-	case command.Command() == "run":
-		return f.Run.execute(ctx, out)
 	}
-	return f.Check.execute(ctx, out)
+	command.BindTo(ctx, (*context.Context)(nil))
+	return command.Run(out)
 }

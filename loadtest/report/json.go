@@ -38,11 +38,12 @@ func Read(r io.Reader) (*Report, error) {
 	return &report, nil
 }
 
-// Write writes the report as JSON that fits schema.json, in the Schema of this program.
+// Write writes the report as JSON that fits schema.json, in the Schema of this program. It
+// is one line: with each point of each chart on lines of its own it would be many times as
+// long, and no easier to read.
 func Write(w io.Writer, r *Report) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
-	e.SetIndent("", " ")
 	if err := e.Encode(r.tidy()); err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}

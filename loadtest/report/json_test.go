@@ -108,7 +108,7 @@ func TestReportFitsSchema(t *testing.T) {
 		}
 	}
 	for _, wrong := range [][2]string{
-		{`"verdict": "failed"`, `"verdict": "perhaps"`}, {`"commit"`, `"comit"`}, {`"schema": 1`, `"schema": 2`}, {`"seconds": 192.4`, `"seconds": "long"`},
+		{`"verdict":"failed"`, `"verdict":"perhaps"`}, {`"commit"`, `"comit"`}, {`"schema":1`, `"schema":2`}, {`"seconds":192.4`, `"seconds":"long"`},
 	} {
 		broken := strings.Replace(string(written(t, sample())), wrong[0], wrong[1], 1)
 		if fits([]byte(broken)) == nil {

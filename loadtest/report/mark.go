@@ -30,7 +30,7 @@ func (t tag) covers(o tag) bool {
 func (d *drawing) tags(data draw.Canvas) []tag {
 	marks := keep(d.chart.Marks, func(m Mark) bool { return d.chart.X.shows(m.At) })
 	slices.SortFunc(marks, func(a, b Mark) int { return cmp.Compare(b.At, a.At) })
-	style := d.style(inkText)
+	style := d.style()
 	var placed []tag
 	for _, m := range marks {
 		name := fit(style, m.Name, d.format.width-2*gap)
@@ -51,6 +51,11 @@ func (d *drawing) tags(data draw.Canvas) []tag {
 	return placed
 }
 
+// dotted is the line of a mark, which no series has.
+func dotted() draw.LineStyle {
+	return draw.LineStyle{Color: inkMark, Width: 1.25, Dashes: []vg.Length{1.5, 2.5}}
+}
+
 // rows is how many rows tags fill.
 func rows(tags []tag) int {
 	n := 0
@@ -62,10 +67,9 @@ func rows(tags []tag) int {
 
 // drawTags draws lines first, then names: a name that a line crosses can be read.
 func (d *drawing) drawTags(data draw.Canvas, tags []tag) {
-	line := draw.LineStyle{Color: inkMark, Width: 1.25, Dashes: []vg.Length{1.5, 2.5}}
 	for _, t := range tags {
 		top := data.Max.Y + d.rowHeight()*(vg.Length(t.row)+1) - gap/2
-		data.StrokeLine2(line, t.at, data.Min.Y, t.at, top)
+		data.StrokeLine2(dotted(), t.at, data.Min.Y, t.at, top)
 	}
 	for _, t := range tags {
 		d.write(data, t.name, vg.Point{X: t.from, Y: data.Max.Y + d.rowHeight()*vg.Length(t.row) + gap/2})
@@ -83,7 +87,7 @@ func (d *drawing) levels() []Mark {
 func (d *drawing) margin() vg.Length {
 	var widest vg.Length
 	for _, l := range d.levels() {
-		widest = max(widest, d.style(inkText).Width(d.levelName(l))+2*gap)
+		widest = max(widest, d.style().Width(d.levelName(l))+2*gap)
 	}
 	if !d.format.margin {
 		return 0
@@ -91,17 +95,16 @@ func (d *drawing) margin() vg.Length {
 	return widest
 }
 
-func (d *drawing) levelName(l Mark) string { return fit(d.style(inkText), l.Name, d.format.width/3) }
+func (d *drawing) levelName(l Mark) string { return fit(d.style(), l.Name, d.format.width/3) }
 
 // drawLevels draws the thresholds, each with its name at its right end: beside the data,
 // or on them above the line. Where two are close, the lower name gives way.
 func (d *drawing) drawLevels(data draw.Canvas) {
-	line := draw.LineStyle{Color: inkMark, Width: 1.25, Dashes: []vg.Length{1.5, 2.5}}
-	style := d.style(inkText)
+	style := d.style()
 	above := data.Max.Y + 2*d.rowHeight()
 	for _, l := range d.levels() {
 		y := data.Y(d.Y.Norm(l.At))
-		data.StrokeLine2(line, data.Min.X, y, data.Max.X, y)
+		data.StrokeLine2(dotted(), data.Min.X, y, data.Max.X, y)
 		name := d.levelName(l)
 		at := vg.Point{X: data.Max.X - gap - style.Width(name), Y: y + gap/2}
 		if d.format.margin {
@@ -115,7 +118,7 @@ func (d *drawing) drawLevels(data draw.Canvas) {
 
 // write puts a name on ground of its own; at is its lower left corner.
 func (d *drawing) write(c draw.Canvas, name string, at vg.Point) {
-	style := d.style(inkText)
+	style := d.style()
 	box := style.Rectangle(name).Add(at)
 	box.Min.X -= gap / 2
 	box.Max.X += gap / 2
@@ -124,13 +127,14 @@ func (d *drawing) write(c draw.Canvas, name string, at vg.Point) {
 	c.FillText(style, at, name)
 }
 
-func (d *drawing) style(colour ink) text.Style {
+// style is that of all names.
+func (d *drawing) style() text.Style {
 	style := d.X.Label.TextStyle
-	style.Color, style.XAlign, style.YAlign = colour, text.XLeft, text.YBottom
+	style.XAlign, style.YAlign = text.XLeft, text.YBottom
 	return style
 }
 
-func (d *drawing) rowHeight() vg.Length { return d.style(inkText).Height("X") + gap }
+func (d *drawing) rowHeight() vg.Length { return d.style().Height("X") + gap }
 
 // fit cuts a name that is longer than a width.
 func fit(style text.Style, name string, width vg.Length) string {

@@ -2,7 +2,7 @@
 // programs, and one self-contained page with charts for people.
 //
 // Invariant: the page says nothing that is not in the JSON, so that a page can be made
-// again from it.
+// again from it. What each member of the JSON means is in schema.json.
 //
 // Vocabulary: a claim is one sentence that a scenario set out to test; its verdict is
 // held, failed or not judged (with the reason). What was predicted comes from a formula

@@ -13,29 +13,16 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Latency is judged beside that of the least that could be done instead, at the same rate,
-// in turn with it, so that a busy machine is slow for both.
-const (
-	latencyBound = 10 * time.Millisecond // what is promised on a quiet machine
-	besideFactor = 1.5                   // how much slower than the least
-)
-
-// bound is what a p99 may be where the least takes least.
-func bound(least time.Duration) time.Duration {
-	return max(latencyBound, time.Duration(besideFactor*float64(least)))
-}
-
-// beside is the least that could be done instead of a request.
+// beside is something simple that takes part of what a request takes, to measure beside it.
 type beside struct {
-	name     string
-	do       func(context.Context) loadtest.State
-	close    func()
-	recorder *loadtest.Recorder
+	name  string
+	do    func(context.Context) loadtest.State
+	close func()
 }
 
 // run does it at a rate for a while.
-func (b *beside) run(ctx context.Context, rate float64, duration time.Duration) {
-	loadtest.Pace(ctx, loadtest.Schedule{Rate: rate, Duration: duration}, 0, b.recorder, b.do)
+func (b *beside) run(ctx context.Context, rate float64, duration time.Duration, r *loadtest.Recorder) {
+	loadtest.Pace(ctx, loadtest.Schedule{Rate: rate, Duration: duration}, 0, r, b.do)
 }
 
 // besideConns is how many connections the rows are inserted on.
@@ -65,7 +52,7 @@ func inserts(ctx context.Context, url string) (*beside, error) {
 		}
 		return loadtest.Acknowledged
 	}
-	return &beside{name: "a single-row INSERT", do: insert, close: pool.Close, recorder: loadtest.NewRecorder()}, nil
+	return &beside{name: "a single-row INSERT", do: insert, close: pool.Close}, nil
 }
 
 // redirects is a server, in this process, that answers all with the same redirect.
@@ -78,9 +65,8 @@ func redirects() *beside {
 	client := loadtest.NewClient(server.URL, 0)
 	visits := loadtest.NewVisits(client)
 	return &beside{
-		name:     "a bare redirect",
-		do:       func(ctx context.Context) loadtest.State { return visits.Visit(ctx, loadtest.Entry{URL: target}) },
-		close:    func() { client.Close(); server.Close() },
-		recorder: loadtest.NewRecorder(),
+		name:  "a bare redirect",
+		do:    func(ctx context.Context) loadtest.State { return visits.Visit(ctx, loadtest.Entry{URL: target}) },
+		close: func() { client.Close(); server.Close() },
 	}
 }

@@ -30,28 +30,35 @@ func (s *step) achieved() float64 { return float64(s.Acknowledged) / max(s.Secon
 // kept says that the service kept up with the rate.
 func (s *step) kept() bool { return s.Failed() == 0 && s.Latency.P99 <= kneeLatency }
 
-// measure runs a load at a rate for a while, with a recorder of the step's own.
-type measure func(ctx context.Context, rate float64, duration time.Duration) (step, error)
+// load is a load at a rate for a while, recorded by r.
+type load func(ctx context.Context, rate float64, duration time.Duration, r *loadtest.Recorder) error
 
-// climb raises the rate from first, step by step, until one is not kept up with, and returns
-// all steps that it took. A step that is not kept up with is tried once more, for it may be
-// the machine that was busy; only the second try then counts.
-func climb(ctx context.Context, first float64, each time.Duration, p *pulse, run measure) ([]step, error) {
-	var steps []step
-	for rate := first; len(steps) < climbSteps && ctx.Err() == nil; rate *= climbFactor {
-		p.enter(fmt.Sprintf("up to the knee: %.0f/s", rate))
-		s, err := run(ctx, rate, each)
-		if err == nil && !s.kept() && ctx.Err() == nil {
-			s, err = run(ctx, rate, each)
+// climb follows a steady load with steps that are faster and faster, until one is not kept up
+// with, and returns them all, the steady load first. A step that is not kept up with is tried
+// once more, for it may be the machine that was busy; only the second try then counts.
+func (s *steady) climb(ctx context.Context, each time.Duration) ([]step, error) {
+	steps := []step{{Offered: s.rate, Seconds: s.seconds, Figures: s.total.Figures()}}
+	for rate := s.rate * climbFactor; len(steps) <= climbSteps && ctx.Err() == nil; rate *= climbFactor {
+		s.pulse.enter(fmt.Sprintf("up to the knee: %.0f/s", rate))
+		next, err := s.step(ctx, rate, each)
+		if err == nil && !next.kept() && ctx.Err() == nil {
+			next, err = s.step(ctx, rate, each)
 		}
 		if err != nil || ctx.Err() != nil { // a step that was cut short says nothing
 			return steps, err
 		}
-		if steps = append(steps, s); !s.kept() {
+		if steps = append(steps, next); !next.kept() {
 			break
 		}
 	}
 	return steps, nil
+}
+
+func (s *steady) step(ctx context.Context, rate float64, each time.Duration) (step, error) {
+	r := s.recorder()
+	started := time.Now()
+	err := s.load(ctx, rate, each, r)
+	return step{Offered: rate, Seconds: time.Since(started).Seconds(), Figures: r.Figures()}, err
 }
 
 // knee is the last of the steps that was kept up with, nil when none was.

@@ -19,8 +19,6 @@ const (
 	createSteadyFull = time.Minute
 	createStep       = time.Second
 	createStepFull   = 10 * time.Second
-	steadyRounds     = 3 // of creations and the least that could be done, in turn
-	warmUp           = 300 * time.Millisecond
 )
 
 // The claims of the scenario besides the accounts.
@@ -34,19 +32,18 @@ type creation struct {
 	part
 	run     *Run
 	rate    float64
-	steady  time.Duration // of the steady load in all
-	each    time.Duration // of a step
+	lasts   time.Duration // the steady load in all
+	each    time.Duration // a step
 	stand   *stand
 	pulse   *pulse
-	traffic *traffic // records the steady load
-	beside  *beside  // nil when there is nothing to measure beside
-	held    float64  // seconds of steady load until the last outcome
+	traffic *traffic
+	steady  *steady
 	steps   []step
 }
 
 func create(ctx context.Context, run *Run) (_ report.Scenario, err error) {
 	c := newCreation(run)
-	c.pulse = run.pulse(ctx, "create", 4*time.Second+2*c.steady+climbSteps*c.each)
+	c.pulse = run.pulse(ctx, "create", 6*time.Second+2*c.lasts+climbSteps*c.each)
 	defer c.pulse.stop()
 	c.pulse.enter("starting")
 	if c.stand, err = run.stand(ctx); err != nil {
@@ -63,82 +60,56 @@ func create(ctx context.Context, run *Run) (_ report.Scenario, err error) {
 }
 
 func newCreation(run *Run) *creation {
-	c := &creation{run: run, rate: run.Rate, steady: run.Duration, each: createStep}
+	c := &creation{run: run, rate: run.Rate, lasts: run.Duration, each: createStep}
 	if c.rate == 0 {
 		c.rate = promisedRate
 	}
-	if c.steady == 0 {
-		c.steady = createSteady
+	if c.lasts == 0 {
+		c.lasts = createSteady
 		if run.Full {
-			c.steady, c.each = createSteadyFull, createStepFull
+			c.lasts, c.each = createSteadyFull, createStepFull
 		}
 	}
-	c.each = min(c.each, c.steady)
+	c.each = min(c.each, c.lasts)
 	c.Summary = fmt.Sprintf("Links are made at a steady %.0f a second, each due at its own moment whatever became of those before; "+
 		"then faster and faster, until the service no longer keeps up. Every link that was acknowledged is read back, from "+
 		"the store, and no two may have one code.", c.rate)
 	c.claim(claimSteadyRate, fmt.Sprintf("At a steady %.0f creations a second, each that is due is acknowledged, 99 of 100 within a second.", c.rate), "/s")
-	c.claim(claimSteadyP99, fmt.Sprintf("There, 99 of 100 take at most %.0f ms from when they were due, or, on a machine that is busy with other "+
-		"things, at most %.1f times as long as a single-row INSERT at the same rate.", milliseconds(latencyBound), besideFactor), "ms")
+	c.claimLatency(claimSteadyP99, "creations", "a single-row INSERT and a bare redirect", c.rate)
 	c.claimAccounts()
 	return c
 }
 
-// load makes the steady load in turn with what it is measured beside, then climbs.
+// load makes the steady load, then climbs.
 func (c *creation) load(ctx context.Context) error {
-	if err := c.prepare(ctx); err != nil {
+	c.steady = &steady{
+		what: "creations", rate: c.rate, lasts: c.lasts, load: c.traffic.with, pulse: c.pulse, admin: c.stand.admin,
+	}
+	if c.stand.postgres != nil {
+		rows, err := inserts(ctx, c.stand.postgres.URL)
+		if err != nil {
+			return err
+		}
+		defer rows.close()
+		bare := redirects()
+		defer bare.close()
+		c.steady.beside = []*beside{rows, bare}
+	}
+	if err := c.steady.run(ctx); err != nil {
 		return err
 	}
-	if c.beside != nil {
-		defer c.beside.close()
-	}
-	for range steadyRounds {
-		c.pulse.enter(fmt.Sprintf("steady %.0f/s", c.rate))
-		c.pulse.watch(c.traffic.recorder, c.stand.admin)
-		started := time.Now()
-		if err := c.traffic.run(ctx, c.rate, c.steady/steadyRounds); err != nil {
-			return err
-		}
-		c.held += time.Since(started).Seconds()
-		if c.beside != nil {
-			c.pulse.enter("the same rate of " + c.beside.name)
-			c.pulse.watch(c.beside.recorder, c.stand.admin)
-			c.beside.run(ctx, c.rate, c.steady/steadyRounds/2)
-		}
-	}
-	first := step{Offered: c.rate, Seconds: c.held, Figures: c.traffic.recorder.Figures()}
-	steps, err := climb(ctx, c.rate*climbFactor, c.each, c.pulse, c.step)
-	c.steps = append([]step{first}, steps...)
+	var err error
+	c.steps, err = c.steady.climb(ctx, c.each)
 	return err
-}
-
-// prepare opens connections and fills caches before anything is measured.
-func (c *creation) prepare(ctx context.Context) (err error) {
-	if c.stand.postgres != nil {
-		if c.beside, err = inserts(ctx, c.stand.postgres.URL); err != nil {
-			return err
-		}
-		measured := c.beside.recorder
-		c.beside.recorder = loadtest.NewRecorder()
-		c.beside.run(ctx, c.rate, warmUp)
-		c.beside.recorder = measured
-	}
-	return c.traffic.load.Run(ctx, loadtest.Schedule{Rate: c.rate, Duration: warmUp}, loadtest.NewRecorder())
-}
-
-// step is a [measure] of creations.
-func (c *creation) step(ctx context.Context, rate float64, duration time.Duration) (step, error) {
-	r := loadtest.NewRecorder()
-	c.pulse.watch(r, c.stand.admin)
-	started := time.Now()
-	err := c.traffic.load.Run(ctx, loadtest.Schedule{Rate: rate, Duration: duration}, r)
-	return step{Offered: rate, Seconds: time.Since(started).Seconds(), Figures: r.Figures()}, err
 }
 
 // judgeAll reads everything back and judges what ran.
 func (c *creation) judgeAll(ctx context.Context) error {
 	c.pulse.enter("reading every link back")
-	steady := c.traffic.recorder.Figures()
+	steady := loadtest.Figures{}
+	if c.steady != nil && c.steady.total != nil {
+		steady = c.steady.total.Figures()
+	}
 	if steady.Sent > 0 {
 		c.judgeSteady(steady)
 	}
@@ -168,29 +139,11 @@ func (c *creation) served(steady loadtest.Figures) loadtest.Figures {
 }
 
 func (c *creation) judgeSteady(f loadtest.Figures) {
-	c.figures(claimSteadyRate, c.rate, float64(f.Acknowledged)/max(c.held, 0.001))
+	c.figures(claimSteadyRate, c.rate, float64(f.Acknowledged)/max(c.steady.seconds, 0.001))
 	c.judge(claimSteadyRate, f.Failed() == 0 && f.Latency.P99 <= time.Second,
 		"%d of %d were acknowledged in %.1f s, %d refused, %d unanswered, %d unsent; %v",
-		f.Acknowledged, f.Sent+f.Unsent, c.held, f.Refused, f.Unknown, f.Unsent, f.Latency)
-	if c.beside == nil {
-		c.cannotJudge(claimSteadyP99, "there is no PostgreSQL of our own to measure beside; it was %s", ms(f.Latency.P99))
-		return
-	}
-	least := c.beside.recorder.Figures()
-	if least.Acknowledged == 0 {
-		c.cannotJudge(claimSteadyP99, "no INSERT was measured; it was %s", ms(f.Latency.P99))
-		return
-	}
-	c.judgeLatency(claimSteadyP99, f.Latency, c.beside)
-}
-
-// judgeLatency holds a p99 against that of the least that could be done.
-func (p *part) judgeLatency(name string, l loadtest.Latency, b *beside) {
-	least := b.recorder.Figures().Latency
-	limit := bound(least.P99)
-	p.figures(name, milliseconds(limit), milliseconds(l.P99))
-	p.judge(name, l.P99 <= limit, "p99 %s; %s at the same rate, in turn with it, took %s, so at most %s are allowed",
-		ms(l.P99), b.name, ms(least.P99), ms(limit))
+		f.Acknowledged, f.Sent+f.Unsent, c.steady.seconds, f.Refused, f.Unknown, f.Unsent, f.Latency)
+	c.judgeLatency(claimSteadyP99, c.steady)
 }
 
 // tell enters what is to be seen.
@@ -199,13 +152,8 @@ func (c *creation) tell() {
 		return
 	}
 	c.Charts = stepCharts("creations", c.steps)
-	for i := range c.Charts[:1] {
-		c.Charts[i].Levels = []report.Mark{{At: milliseconds(latencyBound), Name: "10 ms"}}
-	}
+	c.Charts[0].Levels = []report.Mark{{At: milliseconds(latencyBound), Name: "10 ms"}}
 	c.Tables = []report.Table{stepTable("Creations by rate", c.steps)}
-	if c.beside != nil {
-		c.Notes = append(c.Notes, fmt.Sprintf("In turn with the steady load, %s at the same rate: %v.", c.beside.name, c.beside.recorder.Figures().Latency))
-	}
 	c.Notes = append(c.Notes, kneeNote(c.steps),
 		"The load comes from the same machine: beyond the knee, what gives out may be the sender and not the service.")
 }

@@ -37,22 +37,20 @@ type mixture struct {
 	part
 	run     *Run
 	rate    float64 // redirects per second
-	steady  time.Duration
+	lasts   time.Duration
 	each    time.Duration
 	stand   *stand
 	pulse   *pulse
 	traffic *traffic
-	beside  *beside
 	visits  *loadtest.Visits
 	links   *population
-	reads   *loadtest.Recorder // of the steady load
-	held    float64            // seconds of steady load until the last outcome
+	steady  *steady
 	steps   []step
 }
 
 func mix(ctx context.Context, run *Run) (_ report.Scenario, err error) {
 	m := newMixture(run)
-	m.pulse = run.pulse(ctx, "mix", 4*time.Second+2*m.steady+climbSteps*m.each/2)
+	m.pulse = run.pulse(ctx, "mix", 6*time.Second+2*m.lasts+climbSteps*m.each/2)
 	defer m.pulse.stop()
 	m.pulse.enter("starting")
 	if m.stand, err = run.stand(ctx); err != nil {
@@ -63,31 +61,28 @@ func mix(ctx context.Context, run *Run) (_ report.Scenario, err error) {
 		return m.Scenario, err
 	}
 	defer m.traffic.close()
-	m.beside = redirects()
-	defer m.beside.close()
 	m.Settings = m.stand.settings()
 	err = m.load(ctx)
 	return m.Scenario, errors.Join(err, m.judgeAll(ctx))
 }
 
 func newMixture(run *Run) *mixture {
-	m := &mixture{run: run, rate: mixRate, steady: run.Duration, each: mixStep, reads: loadtest.NewRecorder()}
-	if run.Rate != 0 && run.Target != "" { // it is the deployment's visitors who set the rate
+	m := &mixture{run: run, rate: mixRate, lasts: run.Duration, each: mixStep}
+	if run.Rate != 0 {
 		m.rate = run.Rate * mixRatio
 	}
-	if m.steady == 0 {
-		m.steady = mixSteady
+	if m.lasts == 0 {
+		m.lasts = mixSteady
 		if run.Full {
-			m.steady, m.each = mixFull, mixStepFull
+			m.lasts, m.each = mixFull, mixStepFull
 		}
 	}
-	m.each = min(m.each, m.steady)
+	m.each = min(m.each, m.lasts)
 	m.Summary = fmt.Sprintf("Most of what a shortener does is to redirect: %d visits to one new link, as people visit, a few links "+
 		"very often and most of them hardly ever (Zipf, s = %.1f), the newest most. First at a steady %.0f redirects a second, then "+
 		"faster and faster. Where each one leads is checked.", mixRatio, zipfExponent, m.rate)
 	m.claim(claimVisits, "Every redirect led where its link was made to lead.", "redirects")
-	m.claim(claimVisitP99, fmt.Sprintf("At %.0f redirects a second, 99 of 100 take at most %.0f ms from when they were due, or, on a machine that is "+
-		"busy with other things, at most %.1f times as long as a bare redirect at the same rate.", m.rate, milliseconds(latencyBound), besideFactor), "ms")
+	m.claimLatency(claimVisitP99, "redirects", "a bare redirect", m.rate)
 	m.claimAccounts()
 	return m
 }
@@ -104,46 +99,17 @@ func (m *mixture) load(ctx context.Context) error {
 	if m.links.size() == 0 {
 		return ctx.Err() // no link could be made, as the accounts will say
 	}
-	if err := m.keep(ctx); err != nil {
+	bare := redirects()
+	defer bare.close()
+	m.steady = &steady{
+		what: "redirects", rate: m.rate, lasts: m.lasts, load: m.together, beside: []*beside{bare}, pulse: m.pulse, admin: m.stand.admin,
+	}
+	if err := m.steady.run(ctx); err != nil {
 		return err
 	}
-	first := step{Offered: m.rate, Seconds: m.held, Figures: m.reads.Figures()}
-	steps, err := climb(ctx, m.rate*climbFactor, m.each, m.pulse, m.step)
-	m.steps = append([]step{first}, steps...)
+	var err error
+	m.steps, err = m.steady.climb(ctx, m.each)
 	return err
-}
-
-// keep holds the steady load, in turn with what it is measured beside.
-func (m *mixture) keep(ctx context.Context) error {
-	measured := m.beside.recorder
-	m.beside.recorder = loadtest.NewRecorder()
-	m.beside.run(ctx, m.rate, warmUp)
-	m.beside.recorder = measured
-	if err := m.together(ctx, m.rate, warmUp, loadtest.NewRecorder()); err != nil {
-		return err
-	}
-	for range steadyRounds {
-		m.pulse.enter(fmt.Sprintf("steady %.0f redirects/s", m.rate))
-		m.pulse.watch(m.reads, m.stand.admin)
-		started := time.Now()
-		if err := m.together(ctx, m.rate, m.steady/steadyRounds, m.reads); err != nil {
-			return err
-		}
-		m.held += time.Since(started).Seconds()
-		m.pulse.enter("the same rate of " + m.beside.name)
-		m.pulse.watch(m.beside.recorder, m.stand.admin)
-		m.beside.run(ctx, m.rate, m.steady/steadyRounds/2)
-	}
-	return nil
-}
-
-// step is a [measure] of redirects, with the creations that belong to them.
-func (m *mixture) step(ctx context.Context, rate float64, duration time.Duration) (step, error) {
-	r := loadtest.NewRecorder()
-	m.pulse.watch(r, m.stand.admin)
-	started := time.Now()
-	err := m.together(ctx, rate, duration, r)
-	return step{Offered: rate, Seconds: time.Since(started).Seconds(), Figures: r.Figures()}, err
 }
 
 // together visits links at a rate and makes new ones at a hundredth of it.
@@ -158,8 +124,8 @@ func (m *mixture) together(ctx context.Context, rate float64, duration time.Dura
 
 func (m *mixture) judgeAll(ctx context.Context) error {
 	m.pulse.enter("reading every link back")
-	if m.visits != nil && m.reads.Figures().Sent > 0 {
-		m.judgeVisits()
+	if m.steady != nil && m.steady.total != nil {
+		m.judgeVisits(m.steady.total.Figures())
 	}
 	after, cancel := afterwards(ctx)
 	defer cancel()
@@ -171,22 +137,24 @@ func (m *mixture) judgeAll(ctx context.Context) error {
 	if len(m.steps) > 0 {
 		m.Charts = stepCharts("redirects", m.steps)
 		m.Tables = []report.Table{stepTable("Redirects by rate, each with a hundredth of it in creations", m.steps)}
-		m.Notes = append(m.Notes, kneeNote(m.steps), fmt.Sprintf("In turn with the steady load, %s at the same rate: %v.",
-			m.beside.name, m.beside.recorder.Figures().Latency))
+		m.Notes = append(m.Notes, kneeNote(m.steps))
 	}
 	return err
 }
 
 // judgeVisits counts wrong answers at all rates, and failures where the service keeps up.
-func (m *mixture) judgeVisits() {
-	found, reads := m.visits.Findings(), m.reads.Figures()
+func (m *mixture) judgeVisits(reads loadtest.Figures) {
+	if reads.Sent+reads.Unsent == 0 {
+		return
+	}
+	found := m.visits.Findings()
 	wrong := found.Lost + found.Wrong
 	m.figures(claimVisits, 0, float64(wrong+reads.Failed()))
 	m.judge(claimVisits, wrong+reads.Failed() == 0,
 		"of %d redirects at all rates %d led nowhere and %d elsewhere; of %d at the steady rate %d failed or were not sent",
 		found.Checked, found.Lost, found.Wrong, reads.Sent+reads.Unsent, reads.Failed())
 	m.Notes = append(m.Notes, found.Reports...)
-	m.judgeLatency(claimVisitP99, reads.Latency, m.beside)
+	m.judgeLatency(claimVisitP99, m.steady)
 }
 
 // population are the links that are there to be visited.

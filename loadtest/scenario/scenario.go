@@ -26,7 +26,7 @@ type Run struct {
 	Target string // its public URL; "": the scenario starts what it needs
 	Admin  string // the URL of one server's admin listener, "" when it cannot be reached
 
-	Rate     float64       // creations per second; 0: the scenario's own
+	Rate     float64       // creations, in mix redirects, per second; 0: the scenario's own
 	Duration time.Duration // of the steady load; 0: the scenario's own
 
 	Live func(Live) // told about each second how far it is; never nil

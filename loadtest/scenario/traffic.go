@@ -44,7 +44,12 @@ func newTraffic(target string, recorder *loadtest.Recorder) (*traffic, error) {
 // run makes links at so many a second for so long, or until ctx ends, and returns when the
 // last one has its outcome.
 func (t *traffic) run(ctx context.Context, rate float64, duration time.Duration) error {
-	return t.load.Run(ctx, loadtest.Schedule{Rate: rate, Duration: duration}, t.recorder)
+	return t.with(ctx, rate, duration, t.recorder)
+}
+
+// with is run with another recorder.
+func (t *traffic) with(ctx context.Context, rate float64, duration time.Duration, r *loadtest.Recorder) error {
+	return t.load.Run(ctx, loadtest.Schedule{Rate: rate, Duration: duration}, r)
 }
 
 // flow is a load that is under way.

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"keypool/loadtest/report"
+)
+
+type compareFlags struct {
+	A        string `arg:"" help:"The report.json of one run."`
+	B        string `arg:"" help:"That of another."`
+	Markdown bool   `help:"As tables of Markdown."`
+}
+
+// Run prints the comparison. That a verdict is another one is what it is for to tell, and no
+// failure.
+func (c *compareFlags) Run(out output) error {
+	a, errA := readReport(c.A)
+	b, errB := readReport(c.B)
+	if err := errors.Join(errA, errB); err != nil {
+		return err
+	}
+	comparison := report.Compare(a, b)
+	if c.Markdown {
+		return comparison.WriteMarkdown(out.stdout)
+	}
+	return comparison.WriteText(out.stdout)
+}
+
+func readReport(path string) (*report.Report, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // nothing was written to it
+	r, err := report.Read(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return r, nil
+}

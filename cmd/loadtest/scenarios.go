@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"keypool/loadtest/report"
+	"keypool/loadtest/scenario"
+	"keypool/loadtest/testbed"
+)
+
+// defaultReport is where a report goes unless it is told otherwise.
+const defaultReport = "loadtest/report"
+
+type allFlags struct {
+	Scenario []string      `placeholder:"NAME,..." help:"Only these: ${scenarios}."`
+	Full     bool          `help:"Unscaled: minutes to hours, 100,000,000 keys filled for real."`
+	Rate     float64       `placeholder:"N" help:"Links per second; each scenario's own when not given."`
+	Duration time.Duration `placeholder:"D" help:"Of the steady part; each scenario's own when not given."`
+	Report   string        `placeholder:"DIR" default:"${report}" help:"Where index.html and report.json go."`
+	Programs string        `placeholder:"DIR" help:"Where the programs are; beside this one when not given."`
+	JSON     bool          `name:"json" help:"Print how far it is, and the verdicts, as a line of JSON each."`
+}
+
+// Run runs the scenarios. Ctrl-C ends the one that is under way, and what ran is reported.
+func (c *allFlags) Run(ctx context.Context, out output) error {
+	if c.Rate < 0 || c.Rate > maxRate || c.Duration < 0 {
+		return fmt.Errorf("--rate and --duration must not be below 0, and the rate not over %d", maxRate)
+	}
+	scenarios, err := choose(c.Scenario, false)
+	if err != nil {
+		return err
+	}
+	if c.Programs == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		c.Programs = filepath.Dir(self)
+	}
+	h := &harness{
+		scenarios: scenarios, dir: c.Report, view: newView(out, c.JSON, scenarios),
+		run: scenario.Run{Programs: c.Programs, Full: c.Full, Rate: c.Rate, Duration: c.Duration},
+	}
+	return h.execute(ctx)
+}
+
+// choose gives the scenarios of those names in the order of the report, all without a name;
+// anywhere, only those that can be run against what they did not start.
+func choose(wanted []string, anywhere bool) ([]scenario.Scenario, error) {
+	var chosen []scenario.Scenario
+	for _, s := range scenario.All() {
+		if (len(wanted) == 0 || slices.Contains(wanted, s.Name)) && (s.Anywhere || !anywhere) {
+			chosen = append(chosen, s)
+		}
+	}
+	for _, name := range wanted {
+		if !slices.ContainsFunc(chosen, func(s scenario.Scenario) bool { return s.Name == name }) {
+			return nil, fmt.Errorf("--scenario: got %q, takes %s", name, names(anywhere))
+		}
+	}
+	return chosen, nil
+}
+
+func names(anywhere bool) string {
+	all, err := choose(nil, anywhere)
+	if err != nil {
+		panic(err) // no name was asked for
+	}
+	var names []string
+	for _, s := range all {
+		names = append(names, s.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// harness runs scenarios and leaves a report in a directory.
+type harness struct {
+	scenarios []scenario.Scenario
+	run       scenario.Run
+	dir       string
+	view      view
+}
+
+// execute runs them all and gives the verdict.
+func (h *harness) execute(ctx context.Context) error {
+	r, err := h.runAll(ctx)
+	h.view.close()
+	if err != nil {
+		return err
+	}
+	if err := h.view.verdict(r, filepath.Join(h.dir, pageName)); err != nil {
+		return err
+	}
+	if !r.Right() {
+		return errNotRight
+	}
+	return nil
+}
+
+// runAll writes the report after each scenario, so that what ran is not lost with what did
+// not end.
+func (h *harness) runAll(ctx context.Context) (*report.Report, error) {
+	if err := os.MkdirAll(h.dir, 0o755); err != nil { //nolint:gosec // a report is there to be shown
+		return nil, err
+	}
+	r := &report.Report{
+		Schema: report.Schema, Started: time.Now(), Full: h.run.Full, Commit: version,
+		Command: strings.Join(os.Args, " "), Machine: report.ThisMachine(ctx),
+	}
+	if h.run.Target == "" {
+		r.Machine.Servers = testbed.Versions(ctx)
+	}
+	h.run.Live = h.view.live
+	for _, s := range h.scenarios {
+		result := s.Execute(ctx, &h.run)
+		h.view.done(&result)
+		r.Scenarios = append(r.Scenarios, result)
+		r.Seconds, r.Interrupted = time.Since(r.Started).Seconds(), ctx.Err() != nil
+		if err := h.write(r); err != nil || r.Interrupted {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+// The files of a report.
+const (
+	pageName = "index.html"
+	dataName = "report.json"
+)
+
+func (h *harness) write(r *report.Report) error {
+	if err := writeFile(filepath.Join(h.dir, dataName), func(f *os.File) error { return report.Write(f, r) }); err != nil {
+		return err
+	}
+	return writeFile(filepath.Join(h.dir, pageName), func(f *os.File) error { return report.HTML(f, r) })
+}
+
+func writeFile(path string, write func(*os.File) error) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	if err := write(f); err != nil {
+		_ = f.Close() // the first error is the one to tell
+		return err
+	}
+	return f.Close()
+}

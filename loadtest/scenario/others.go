@@ -1,0 +1,64 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/shirou/gopsutil/v4/cpu"
+	"github.com/shirou/gopsutil/v4/process"
+)
+
+// hogged is the share of all processor time from which on a machine is too busy with other
+// programs for a latency to fail by it. What the service wastes itself is not among it.
+const hogged = 0.2
+
+// processors is what the processors of this machine did until a moment, in seconds.
+type processors struct {
+	all  float64 // whether they worked or not
+	busy float64 // also for other machines on the same processors
+	ours float64 // of it, this process and what it started
+}
+
+// readProcessors reads a few files of the system.
+func readProcessors(ctx context.Context) (processors, error) {
+	times, err := cpu.TimesWithContext(ctx, false)
+	if err != nil || len(times) == 0 {
+		return processors{}, fmt.Errorf("read the times of the processors: %w", err)
+	}
+	t := &times[0]
+	p := processors{busy: t.User + t.Nice + t.System + t.Irq + t.Softirq + t.Steal}
+	p.all = p.busy + t.Idle + t.Iowait
+	self, err := process.NewProcessWithContext(ctx, int32(os.Getpid()))
+	if err != nil {
+		return processors{}, err
+	}
+	p.ours = family(ctx, self)
+	return p, nil
+}
+
+// family is the processor time of a process and all that are below it; what has ended
+// meanwhile took none.
+func family(ctx context.Context, p *process.Process) float64 {
+	sum := 0.0
+	if t, err := p.TimesWithContext(ctx); err == nil {
+		sum = t.User + t.System
+	}
+	children, err := p.ChildrenWithContext(ctx)
+	if err != nil {
+		return sum
+	}
+	for _, child := range children {
+		sum += family(ctx, child)
+	}
+	return sum
+}
+
+// others is the share of the processor time since then that other programs took, 0 to 1.
+func (p processors) others(since processors) float64 {
+	all := p.all - since.all
+	if all <= 0 {
+		return 0
+	}
+	return max(0, (p.busy-since.busy)-(p.ours-since.ours)) / all
+}

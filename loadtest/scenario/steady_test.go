@@ -1,0 +1,47 @@
+package scenario
+
+import (
+	"testing"
+
+	"keypool/loadtest/report"
+)
+
+func TestLatencyIsJudged(t *testing.T) {
+	t.Parallel()
+	two := []*beside{{name: "one thing"}, {name: "another"}}
+	tests := []struct {
+		name string
+		s    steady
+		want report.Verdict
+	}{
+		{"fast", steady{beside: two, p99s: []float64{9, 9, 9}, least: [][]float64{{1}, {1}}}, report.Held},
+		{"slow", steady{beside: two, p99s: []float64{11, 11, 11}, least: [][]float64{{1}, {1}}}, report.Failed},
+		{"slow for a moment", steady{beside: two, p99s: []float64{9, 500, 9}, least: [][]float64{{1}, {1}}}, report.Held},
+		{"as slow as the machine", steady{beside: two, p99s: []float64{60}, least: [][]float64{{20}, {20}}}, report.Held},
+		{"slower than the machine", steady{beside: two, p99s: []float64{61}, least: [][]float64{{20}, {20}}}, report.Failed},
+		{"beside a hog", steady{beside: two, p99s: []float64{61}, least: [][]float64{{20}, {20}}, others: 0.5}, report.NotJudged},
+		{"fast beside a hog", steady{beside: two, p99s: []float64{9}, least: [][]float64{{1}, {1}}, others: 0.5}, report.Held},
+		{"beside nothing", steady{p99s: []float64{9}}, report.NotJudged},
+	}
+	for _, tt := range tests {
+		var p part
+		p.claimLatency("c", "creations", "two things", 1000)
+		p.judgeLatency("c", &tt.s)
+		if got := p.Claims[0]; got.Verdict != tt.want {
+			t.Errorf("%s: %s because %q, want %s", tt.name, got.Verdict, got.Why, tt.want)
+		}
+	}
+}
+
+// What this process does is not what others do.
+func TestOthers(t *testing.T) {
+	t.Parallel()
+	before := processors{all: 100, busy: 50, ours: 20}
+	if got := (processors{all: 200, busy: 110, ours: 50}).others(before); got != 0.3 {
+		t.Errorf("others took %v, want 0.3", got)
+	}
+	p, err := readProcessors(t.Context())
+	if err != nil || p.ours < 0 || p.busy < p.ours || p.all < p.busy {
+		t.Errorf("%+v, error %v", p, err)
+	}
+}
