@@ -81,5 +81,6 @@ func All() []Scenario {
 		{Name: "drain", Title: "A pool runs dry", Run: drain},
 		{Name: "outage", Title: "Redis is killed under twenty servers", Run: outage},
 		{Name: "fallback", Title: "What the random fallback costs as the space fills", Run: fallback},
+		{Name: "scan", Title: "Guessing codes next to known ones", Run: scan},
 	}
 }
