@@ -88,8 +88,8 @@ func (d *drawing) dress(axis *plot.Axis, a Axis, s interval, wanted int) {
 	axis.Tick.Label.Font = letters(d.format.letters)
 	axis.Label.TextStyle.Color, axis.Tick.Label.Color = inkText, inkText
 	axis.Label.Padding = 5
-	axis.LineStyle.Color, axis.Tick.Color = inkAxis, inkAxis
-	axis.LineStyle.Width, axis.Tick.Width, axis.Tick.Length = 1, 1, 4
+	axis.Color, axis.Tick.Color = inkAxis, inkAxis
+	axis.Width, axis.Tick.Width, axis.Tick.Length = 1, 1, 4
 	axis.Padding = 0
 }
 

@@ -72,8 +72,9 @@ func element(canvas *vgsvg.Canvas) (string, error) {
 	if _, err := canvas.WriteTo(&b); err != nil {
 		return "", err
 	}
-	_, content, ok := strings.Cut(b.String(), "<svg")
-	if _, content, ok = strings.Cut(content, ">"); !ok {
+	_, content, _ := strings.Cut(b.String(), "<svg")
+	_, content, ok := strings.Cut(content, ">") // what follows its start tag
+	if !ok {
 		return "", errors.New("the drawing has no svg element")
 	}
 	width, height := canvas.Size()

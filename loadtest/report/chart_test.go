@@ -189,7 +189,7 @@ func TestStepsAreSteps(t *testing.T) {
 	c := Chart{Series: []Series{{Steps: true, XY: [][2]float64{{0, 0}, {5, 1}, {10, 0}}}}}
 	svg := drawIn(t, c, wide()).svg
 	path := regexp.MustCompile(`<path d="([^"]*)"[^>]*--series-0`).FindStringSubmatch(svg)
-	if path == nil || strings.Count(path[1], "L") != 4 {
+	if len(path) != 2 || strings.Count(path[1], "L") != 4 {
 		t.Errorf("path %q", path)
 	}
 }

@@ -74,13 +74,15 @@ func differences(a, b *Report) []Difference {
 		{"servers", a.Machine.Servers, b.Machine.Servers},
 	}
 	all = append(all, settings("", a.Settings, b.Settings)...)
-	for _, s := range a.Scenarios {
-		i := slices.IndexFunc(b.Scenarios, func(o Scenario) bool { return o.Name == s.Name })
-		if i < 0 {
+	for i := range a.Scenarios {
+		inA := &a.Scenarios[i]
+		j := slices.IndexFunc(b.Scenarios, func(s Scenario) bool { return s.Name == inA.Name })
+		if j < 0 {
 			continue // its claims will be missing, which says it
 		}
-		all = append(all, settings(s.Name+" ", s.Settings, b.Scenarios[i].Settings)...)
-		all = append(all, Difference{s.Name + " error", s.Error, b.Scenarios[i].Error})
+		inB := &b.Scenarios[j]
+		all = append(all, settings(inA.Name+" ", inA.Settings, inB.Settings)...)
+		all = append(all, Difference{inA.Name + " error", inA.Error, inB.Error})
 	}
 	return slices.DeleteFunc(all, func(d Difference) bool { return d.A == d.B })
 }

@@ -11,27 +11,27 @@ import (
 // WriteText writes the comparison for a terminal: first what differs between the runs,
 // then a line for each claim. A line that begins with ! has another verdict.
 func (c *Comparison) WriteText(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	var b strings.Builder
 	row := func(cells []string) {
 		for i, c := range cells {
 			cells[i] = strings.Join(strings.Fields(c), " ") // a tab or a new line would end it
 		}
-		fmt.Fprintln(t, strings.Join(cells, "\t"))
+		b.WriteString(strings.Join(cells, "\t") + "\n")
 	}
 	if len(c.Differ) > 0 {
 		row([]string{"DIFFERENT", "A", "B"})
-	}
-	for _, d := range c.Differ {
-		row(d.cells())
-	}
-	if len(c.Differ) > 0 {
-		fmt.Fprintln(t) // a line without a cell ends the columns of the first table
+		for _, d := range c.Differ {
+			row(d.cells())
+		}
+		b.WriteString("\n") // a line without a cell ends the columns of a table
 	}
 	row(append([]string{""}, columns()...))
 	for _, claim := range c.Claims {
 		row(append([]string{sign(claim)}, claim.cells()...))
 	}
-	if err := t.Flush(); err != nil {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, err := io.WriteString(t, b.String())
+	if err = cmp.Or(err, t.Flush()); err != nil {
 		return fmt.Errorf("write comparison: %w", err)
 	}
 	return nil

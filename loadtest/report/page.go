@@ -85,7 +85,8 @@ func held(t Tally) string {
 // wrong are the scenarios of which something failed, with nothing but that.
 func wrong(r *Report) []Scenario {
 	var all []Scenario
-	for _, s := range r.Scenarios {
+	for i := range r.Scenarios {
+		s := r.Scenarios[i]
 		s.Claims = keep(s.Claims, func(c Claim) bool { return mark(c.Verdict).Class == "failed" })
 		if len(s.Claims) > 0 || s.Error != "" {
 			all = append(all, s)

@@ -67,7 +67,7 @@ func sampleCreate(at time.Time) Scenario {
 
 func sampleDrain(at time.Time) Scenario {
 	r := rand.New(rand.NewPCG(2, 2))
-	var pool, runway, state [][2]float64
+	var pool, runway [][2]float64
 	keys := 30000.0
 	for t := 0.0; t < 70; t += 0.1 {
 		switch {
@@ -79,9 +79,7 @@ func sampleDrain(at time.Time) Scenario {
 		pool = append(pool, [2]float64{t, keys})
 		runway = append(runway, [2]float64{t, keys / (1000 + 30*r.NormFloat64())})
 	}
-	for _, s := range [][2]float64{{0, 0}, {24, 1}, {27, 2}, {36, 1}, {38, 0}, {70, 0}} {
-		state = append(state, s)
-	}
+	state := [][2]float64{{0, 0}, {24, 1}, {27, 2}, {36, 1}, {38, 0}, {70, 0}}
 	marks := []Mark{{0.5, "worker stopped"}, {24, "restart signal"}, {27, "page"}, {29.9, "pool empty"}, {34, "worker back"}, {53, "full again"}}
 	return Scenario{
 		Name: "drain", Title: "The pool drains, the signals speak, the worker comes back", Started: at.Add(time.Minute), Seconds: 70,
