@@ -64,7 +64,7 @@ func (b *broken) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	}
-	if _, taken := b.links[code]; !taken && !(b.loses && seventh) {
+	if _, taken := b.links[code]; !taken && (!b.loses || !seventh) {
 		b.links[code] = link{body.URL, n}
 	}
 	w.WriteHeader(http.StatusCreated)

@@ -64,7 +64,7 @@ func (d *drainage) judgeEmpty() {
 	if r.foretold.slope == 0 {
 		return
 	}
-	foretold := r.foretold.reaches(0).Sub(r.started).Seconds()
+	foretold := r.foretold.empty().Sub(r.started).Seconds()
 	if !r.empty.IsZero() {
 		d.within(claimEmpty, foretold, r.empty.Sub(r.started).Seconds(), emptyWithin)
 		return

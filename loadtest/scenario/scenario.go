@@ -63,7 +63,7 @@ func (s Scenario) Execute(ctx context.Context, run *Run) report.Scenario {
 	p := part{result}
 	switch {
 	case missing(err):
-		p.judgeNone("not possible on this machine: %v", err)
+		p.judgeNone("not possible on this machine: %s", absent(err))
 	case err != nil && ctx.Err() == nil:
 		p.Error = err.Error()
 	case ctx.Err() != nil:
