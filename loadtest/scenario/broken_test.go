@@ -1,0 +1,105 @@
+//go:build drill
+
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"keypool/loadtest/report"
+)
+
+// programTags are those that the programs are built with: these can be broken on purpose.
+const programTags = "drill"
+
+// flaw is a way in which programs are broken, by the settings that break them, and the
+// claims that must fail then.
+type flaw struct {
+	name   string
+	shorts string // environment of shortener
+	kgs    string // environment of kgs
+	fails  []string
+}
+
+// The flaws that break any scenario in which links are made.
+func flaws() []flaw {
+	return []flaw{
+		{name: "lost links", shorts: "KEYPOOL_WITHOUT=store", fails: []string{claimKept}},
+		{name: "duplicate codes", shorts: "KEYPOOL_WITHOUT=once,conflict", fails: []string{claimOnce, claimRight}},
+	}
+}
+
+// Every scenario finds out programs that are broken on purpose, and nothing in those that
+// can be broken and are not.
+func TestBrokenPrograms(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		run   func(context.Context, *Run) (report.Scenario, error)
+		flaws []flaw
+		moody []string // claims that a busy machine fails too
+	}{
+		"create": {run: create, flaws: flaws(), moody: []string{claimSteadyP99}},
+		"outage": {
+			run: smallOutage().run, moody: []string{claimLocal},
+			flaws: append(flaws(),
+				flaw{name: "no fallback", shorts: "FALLBACK=none", fails: []string{claimServed, claimTakeover}},
+				flaw{name: "a worker that stays dead", kgs: "KEYPOOL_FAILPOINTS=epoch:opened=kill:2", fails: []string{claimRecovery}},
+			),
+		},
+		"fallback": {
+			run: fallbackPlan{length: 3, tolerance: 0.1, fewest: 100, ledger: 50}.run,
+			flaws: []flaw{
+				{name: "lost links", shorts: "KEYPOOL_WITHOUT=store", fails: []string{claimKept, claimTold}},
+				{name: "codes of other links", shorts: "KEYPOOL_WITHOUT=conflict", fails: []string{claimRight, claimAttempts(0.9)}},
+				{name: "a biased draw", shorts: "KEYPOOL_WITHOUT=even", fails: []string{claimEven}},
+			},
+		},
+		"scan": {
+			run:   smallScan().run,
+			flaws: []flaw{{name: "no permutation", shorts: "KGS_PERMUTE=false", fails: []string{claimUnguessed}}},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			scenario := Scenario{Name: name, Run: tt.run}
+			mustHold(t, scenario.Execute(t.Context(), quiet()), tt.moody...)
+			for _, f := range tt.flaws {
+				t.Run(f.name, func(t *testing.T) {
+					run := quiet()
+					run.Programs = f.programs(t)
+					f.mustBeFound(t, scenario.Execute(t.Context(), run))
+				})
+			}
+		})
+	}
+}
+
+// programs is a directory of programs with the flaw.
+func (f flaw) programs(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for name, flaw := range map[string]string{"shortener": f.shorts, "kgs": f.kgs} {
+		script := fmt.Sprintf("#!/bin/sh\n%s exec %s \"$@\"\n", flaw, filepath.Join(programs, name))
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// mustBeFound fails unless the claims failed that must.
+func (f flaw) mustBeFound(t *testing.T, s report.Scenario) {
+	t.Helper()
+	p := part{s}
+	for _, name := range f.fails {
+		c := p.find(name)
+		t.Logf("%s: %s: %s", c.Name, c.Verdict, c.Why)
+		if c.Verdict != report.Failed {
+			t.Errorf("with %s, %q is %s: %s; %s", f.name, c.Name, c.Verdict, c.Why, s.Error)
+		}
+	}
+}
