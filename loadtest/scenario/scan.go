@@ -36,7 +36,7 @@ const (
 // scan is an attacker who guesses codes next to those that he knows.
 func scan(ctx context.Context, r *Run) (report.Scenario, error) {
 	plan := scanPlan{
-		length: 4, links: 15_000, rate: 3000, known: 100, reach: 60, alone: 2 * time.Second, permute: "KGS_PERMUTE=true",
+		length: 4, links: 12_000, rate: 2000, known: 100, reach: 60, alone: 2 * time.Second, permute: "KGS_PERMUTE=true",
 	}
 	if r.Full { // a million guesses
 		plan.length, plan.links, plan.reach, plan.alone = 5, 1_000_000, 5000, 10*time.Second
@@ -185,7 +185,7 @@ func (v *victim) aim(known, reach, length int) {
 
 // attack tries every guess, each from an address of its own.
 func (s *scanRun) attack(ctx context.Context, v *victim) {
-	s.pulse.enter(fmt.Sprintf("%d guesses", len(v.guesses)))
+	s.pulse.enter(fmt.Sprintf("%d guesses near known codes", len(v.guesses)))
 	scanner := newScanner(v.server.Public)
 	defer scanner.close()
 	v.answers = scanner.try(ctx, codesOf(v.guesses, s.length), botnet)
