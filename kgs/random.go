@@ -3,6 +3,8 @@ package kgs
 import (
 	"context"
 	"crypto/rand"
+
+	"keypool/internal/failpoint"
 )
 
 // Random draws codes by chance, without any account of what is taken: whoever
@@ -23,7 +25,7 @@ func (r Random) Next(context.Context) (Key, error) {
 	for n < length {
 		rand.Read(draw[:])
 		for _, b := range draw {
-			if int(b) < unbiased && n < length {
+			if (int(b) < unbiased || failpoint.Without("even")) && n < length {
 				code[n] = Alphabet[int(b)%len(Alphabet)]
 				n++
 			}

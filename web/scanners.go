@@ -61,5 +61,7 @@ func (s *scanners) missed(who netip.Prefix) {
 	if !ok {
 		l, _ = s.limiters.SetIfAbsent(who, rate.NewLimiter(missesPerSecond, missBurst))
 	}
-	l.Allow() // counts; admit is what refuses
+	// Charged in full, on credit if need be: of those who were admitted together for one
+	// token each has to pay.
+	l.Reserve()
 }

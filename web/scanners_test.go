@@ -34,6 +34,27 @@ func TestScanners(t *testing.T) {
 	})
 }
 
+// Misses that were under way together are paid for one by one: to guess on many
+// connections at once brings no more than to guess on one.
+func TestScannersChargeOnCredit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newScanners()
+		scanner := client("192.0.2.1")
+		for range missBurst + missesPerSecond {
+			s.missed(scanner)
+		}
+		time.Sleep(time.Second - time.Second/missesPerSecond)
+		if s.admit(scanner) == nil {
+			t.Error("admitted before what was on credit is paid for")
+		}
+		time.Sleep(3 * time.Second / missesPerSecond)
+		if s.admit(scanner) != nil {
+			t.Error("still refused when it is paid for")
+		}
+	})
+}
+
 // However many clients scan, what is kept of them is bounded.
 func TestScannersAreBounded(t *testing.T) {
 	t.Parallel()

@@ -1,122 +1,105 @@
+//go:build drill
+
 package scenario
 
 import (
-	"encoding/json"
+	"context"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
-	"sync"
+	"os"
+	"path/filepath"
 	"testing"
-	"time"
+
+	"keypool/loadtest/report"
 )
 
-// broken is a shortener in a map that does not keep its word; without a fault it does.
-type broken struct {
-	loses   bool // every seventh link
-	repeats bool // every seventh code
-	refuses bool // every seventh creation
-	strays  bool // to another place, with every seventh link
-	slow    time.Duration
+// programTags are those that the programs are built with: these can be broken on purpose.
+const programTags = "drill"
 
-	mu    sync.Mutex
-	made  int
-	links map[string]link
+// flaw is a way in which programs are broken, by the settings that break them, and the
+// claims that must fail then.
+type flaw struct {
+	name   string
+	shorts string // environment of shortener
+	kgs    string // environment of kgs
+	fails  []string
 }
 
-type link struct {
-	url string
-	n   int
+// The flaws that break any scenario in which links are made.
+func flaws() []flaw {
+	return []flaw{
+		{name: "lost links", shorts: "KEYPOOL_WITHOUT=store", fails: []string{claimKept}},
+		{name: "duplicate codes", shorts: "KEYPOOL_WITHOUT=once,conflict", fails: []string{claimOnce, claimRight}},
+	}
 }
 
-func (b *broken) start(t *testing.T) *Run {
-	t.Helper()
-	b.links = make(map[string]link)
-	server := httptest.NewServer(b)
-	t.Cleanup(server.Close)
-	run := quiet()
-	run.Target = server.URL
-	return run
-}
-
-func (b *broken) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method == http.MethodGet {
-		b.follow(w, r)
-		return
-	}
-	select {
-	case <-time.After(b.slow):
-	case <-r.Context().Done():
-	}
-	var body struct{ URL string }
-	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
-		w.WriteHeader(http.StatusBadRequest)
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	n := b.made
-	b.made++
-	code, seventh := fmt.Sprint(n), n%7 == 6
-	if b.repeats && seventh {
-		code = fmt.Sprint(n - 1)
-	}
-	if b.refuses && seventh {
-		w.WriteHeader(http.StatusServiceUnavailable)
-		return
-	}
-	if _, taken := b.links[code]; !taken && !(b.loses && seventh) {
-		b.links[code] = link{body.URL, n}
-	}
-	w.WriteHeader(http.StatusCreated)
-	fmt.Fprintf(w, `{"code":%q}`, code)
-}
-
-func (b *broken) follow(w http.ResponseWriter, r *http.Request) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	l, ok := b.links[r.URL.Path[1:]]
-	if !ok {
-		http.NotFound(w, r)
-		return
-	}
-	if b.strays && l.n%7 == 6 {
-		l.url = "https://elsewhere.example/"
-	}
-	w.Header().Set("Location", l.url)
-	w.WriteHeader(http.StatusFound)
-}
-
-// Against a service that is broken on purpose each claim fails that is about what is broken,
-// and no other.
-func TestClaimsFail(t *testing.T) {
+// Every scenario finds out programs that are broken on purpose, and nothing in those that
+// can be broken and are not.
+func TestBrokenPrograms(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
-		name     string
-		scenario string
-		service  *broken
-		want     []string
+	tests := map[string]struct {
+		run   func(context.Context, *Run) (report.Scenario, error)
+		flaws []flaw
+		moody []string // claims that a busy machine fails too
 	}{
-		{"sound", "create", &broken{}, nil},
-		{"loses links", "create", &broken{loses: true}, []string{claimKept}},
-		{"repeats codes", "create", &broken{repeats: true}, []string{claimOnce, claimRight}},
-		{"refuses", "create", &broken{refuses: true}, []string{claimServed, claimSteadyRate}},
-		{"strays", "create", &broken{strays: true}, []string{claimRight}},
-		{"slow", "create", &broken{slow: 1100 * time.Millisecond}, []string{claimSteadyRate}},
-		{"sound", "mix", &broken{}, nil},
-		{"loses links", "mix", &broken{loses: true}, []string{claimKept, claimVisits}},
-		{"strays", "mix", &broken{strays: true}, []string{claimRight, claimVisits}},
+		"create": {run: create, flaws: flaws(), moody: []string{claimSteadyP99}},
+		"outage": {
+			run: smallOutage().run, moody: []string{claimLocal},
+			flaws: append(flaws(),
+				flaw{name: "no fallback", shorts: "FALLBACK=none", fails: []string{claimServed, claimTakeover}},
+				flaw{name: "a worker that stays dead", kgs: "KEYPOOL_FAILPOINTS=epoch:opened=kill:2", fails: []string{claimRecovery}},
+			),
+		},
+		"fallback": {
+			run: fallbackPlan{length: 3, tolerance: 0.1, fewest: 100, ledger: 50}.run,
+			flaws: []flaw{
+				{name: "lost links", shorts: "KEYPOOL_WITHOUT=store", fails: []string{claimKept, claimTold}},
+				{name: "codes of other links", shorts: "KEYPOOL_WITHOUT=conflict", fails: []string{claimRight, claimAttempts(0.9)}},
+				{name: "a biased draw", shorts: "KEYPOOL_WITHOUT=even", fails: []string{claimEven}},
+			},
+		},
+		"scan": {
+			run:   smallScan().run,
+			flaws: []flaw{{name: "no permutation", shorts: "KGS_PERMUTE=false", fails: []string{claimUnguessed}}},
+		},
 	}
-	for _, tt := range tests {
-		t.Run(tt.scenario+" "+tt.name, func(t *testing.T) {
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := execute(t, tt.scenario, tt.service.start(t))
-			for i := range s.Claims {
-				if s.Claims[i].Name == claimVisitP99 { // how fast it is, is not what is tested
-					s.Claims = append(s.Claims[:i], s.Claims[i+1:]...)
-					break
-				}
+			scenario := Scenario{Name: name, Run: tt.run}
+			mustHold(t, scenario.Execute(t.Context(), quiet()), tt.moody...)
+			for _, f := range tt.flaws {
+				t.Run(f.name, func(t *testing.T) {
+					run := quiet()
+					run.Programs = f.programs(t)
+					f.mustBeFound(t, scenario.Execute(t.Context(), run))
+				})
 			}
-			mustFail(t, s, tt.want...)
 		})
+	}
+}
+
+// programs is a directory of programs with the flaw.
+func (f flaw) programs(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for name, flaw := range map[string]string{"shortener": f.shorts, "kgs": f.kgs} {
+		script := fmt.Sprintf("#!/bin/sh\n%s exec %s \"$@\"\n", flaw, filepath.Join(programs, name))
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// mustBeFound fails unless the claims failed that must.
+func (f flaw) mustBeFound(t *testing.T, s report.Scenario) {
+	t.Helper()
+	p := part{s}
+	for _, name := range f.fails {
+		c := p.find(name)
+		t.Logf("%s: %s: %s", c.Name, c.Verdict, c.Why)
+		if c.Verdict != report.Failed {
+			t.Errorf("with %s, %q is %s: %s; %s", f.name, c.Name, c.Verdict, c.Why, s.Error)
+		}
 	}
 }

@@ -207,8 +207,8 @@ func (d *drainage) drainAndRefill(ctx context.Context) error {
 	if r.foretold, known = foretell(since(l.seen, r.started)); !known {
 		return errors.New("the pool did not go down steadily enough to foretell anything")
 	}
-	d.pulse.enter(fmt.Sprintf("empty at %.1f s, it is foretold", r.foretold.reaches(0).Sub(r.started).Seconds()))
-	empty, err := l.until(ctx, signalPatience+time.Duration(emptyPatience*float64(time.Until(r.foretold.reaches(0)))),
+	d.pulse.enter(fmt.Sprintf("empty at %.1f s, it is foretold", r.foretold.empty().Sub(r.started).Seconds()))
+	empty, err := l.until(ctx, signalPatience+time.Duration(emptyPatience*float64(time.Until(r.foretold.empty()))),
 		"the pool is empty", func(now level) bool { return now.keys == 0 })
 	if err != nil {
 		return err

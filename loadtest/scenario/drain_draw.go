@@ -61,7 +61,7 @@ func (d *drainage) foretoldLine() report.Series {
 	r := &d.record
 	s := report.Series{Name: "foretold from the first tenth", Predicted: true}
 	if r.foretold.slope > 0 {
-		s.XY = [][2]float64{{r.at(r.foretold.zero), r.foretold.keys}, {r.at(r.foretold.reaches(0)), 0}}
+		s.XY = [][2]float64{{r.at(r.foretold.zero), r.foretold.keys}, {r.at(r.foretold.empty()), 0}}
 	}
 	return s
 }

@@ -44,6 +44,9 @@ func refillBound(capacity int64) time.Duration {
 	return backWithin + time.Duration(float64(capacity)/refillRate*float64(time.Second))
 }
 
+// inSeconds is d to the millisecond: what is finer means nothing.
+func inSeconds(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }
+
 // judgeRecord judges by the record alone. What the record does not reach stays open.
 func (d *drainage) judgeRecord() {
 	if len(d.record.seen) == 0 || d.record.started.IsZero() {
@@ -64,7 +67,7 @@ func (d *drainage) judgeEmpty() {
 	if r.foretold.slope == 0 {
 		return
 	}
-	foretold := r.foretold.reaches(0).Sub(r.started).Seconds()
+	foretold := r.foretold.empty().Sub(r.started).Seconds()
 	if !r.empty.IsZero() {
 		d.within(claimEmpty, foretold, r.empty.Sub(r.started).Seconds(), emptyWithin)
 		return
@@ -89,7 +92,7 @@ func (d *drainage) judgeSignal(name string, share, runway float64, states ...str
 	case heard && delay < 0:
 		d.judgeEarly(name, signal, runway)
 	case heard:
-		d.atMost(name, signalWithin.Seconds(), delay.Seconds())
+		d.atMost(name, signalWithin.Seconds(), inSeconds(delay))
 	case r.last().Sub(crossed) > signalWithin:
 		d.judge(name, false, "no signal, %.1f s after the pool fell below %.0f keys", r.last().Sub(crossed).Seconds(), share*float64(d.capacity))
 	}
@@ -115,7 +118,7 @@ func (d *drainage) judgeBack() {
 	switch {
 	case r.back.IsZero():
 	case !r.full.IsZero():
-		d.atMost(claimBack, limit.Seconds(), r.full.Sub(r.back).Seconds())
+		d.atMost(claimBack, inSeconds(limit), inSeconds(r.full.Sub(r.back)))
 	case r.last().Sub(r.back) > limit:
 		d.judge(claimBack, false, "%.1f s after its start the pool held %d keys", r.last().Sub(r.back).Seconds(), r.seen[len(r.seen)-1].keys)
 	}
@@ -129,7 +132,7 @@ func (d *drainage) judgeClear() {
 	signal, heard := first(r.signals, r.back, "ok")
 	switch {
 	case heard: // it may be told as soon as the pool is above the levels
-		d.atMost(claimClear, signalWithin.Seconds(), max(0, signal.at.Sub(r.full).Seconds()))
+		d.atMost(claimClear, signalWithin.Seconds(), max(0, inSeconds(signal.at.Sub(r.full))))
 	case r.last().Sub(r.full) > signalWithin:
 		d.judge(claimClear, false, "nothing was heard for %.1f s", r.last().Sub(r.full).Seconds())
 	}

@@ -126,7 +126,7 @@ func TestForetell(t *testing.T) {
 		seen[i].keys = seen[90].keys
 	}
 	got, ok := foretell(seen)
-	if empty := got.reaches(0).Sub(d.record.started).Seconds(); !ok || empty < 9.9 || empty > 10.1 {
+	if empty := got.empty().Sub(d.record.started).Seconds(); !ok || empty < 9.9 || empty > 10.1 {
 		t.Errorf("empty after %.2f s, known %v, want 10 s", empty, ok)
 	}
 	if _, ok := foretell(seen[:10]); ok {

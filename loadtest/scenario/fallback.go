@@ -198,8 +198,8 @@ func (f *fallbackRun) measure(ctx context.Context, share float64, creations int,
 		return m, err
 	}
 	m.offered = after.offered[len(before.offered):]
-	m.told = (after.attempts - before.attempts) / (after.creations - before.creations)
-	m.commit = time.Duration((after.seconds - before.seconds) / (after.commits - before.commits) * float64(time.Second))
+	m.told = ratio(after.attempts-before.attempts, after.creations-before.creations)
+	m.commit = time.Duration(ratio(after.seconds-before.seconds, after.commits-before.commits) * float64(time.Second))
 	return m, nil
 }
 

@@ -48,7 +48,7 @@ func (f *fallbackRun) judgeStages(stages []stage) {
 	for _, l := range stages {
 		all = together(all, l.ledger.verdict, l.random.verdict)
 		drawn.add(l.random.offered)
-		if attempts := l.ledger.attempts(); !(attempts <= worst) { // also where there is none
+		if attempts := l.ledger.attempts(); math.Abs(attempts-1) > math.Abs(worst-1) {
 			worst = attempts
 		}
 		if l.random.off() >= told.random.off() {

@@ -30,13 +30,21 @@ type measured struct {
 
 // attempts is how many there were per creation, by the store's account.
 func (m measured) attempts() float64 {
-	return float64(len(m.offered)) / float64(m.verdict.Acknowledged)
+	return ratio(float64(len(m.offered)), float64(m.verdict.Acknowledged))
+}
+
+// ratio is 0 of nothing.
+func ratio(of, to float64) float64 {
+	if to == 0 {
+		return 0
+	}
+	return of / to
 }
 
 // predicted is how many attempts a creation takes on average where each draw finds any
 // code of size with the same chance: 1/(1-f), with the f that each creation met.
 func (m measured) predicted(size int64) float64 {
-	made := m.verdict.Acknowledged
+	made := max(1, m.verdict.Acknowledged)
 	sum := 0.0
 	for i := range made {
 		used := m.filled + max(0, i+1-m.leaving) // one link was made before

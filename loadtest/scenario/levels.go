@@ -196,9 +196,9 @@ func stepsOf(seen []level) []level {
 	return kept
 }
 
-// reaches is when the pool comes down to keys.
-func (d decline) reaches(keys float64) time.Time {
-	return d.zero.Add(time.Duration((d.keys - keys) / d.slope * float64(time.Second)))
+// empty is when the pool is.
+func (d decline) empty() time.Time {
+	return d.zero.Add(time.Duration(d.keys / d.slope * float64(time.Second)))
 }
 
 func median(values []float64) float64 {

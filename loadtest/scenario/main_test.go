@@ -23,7 +23,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(programs) }() // what is left is in the temporary directory
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", programs, "keypool/cmd/shortener", "keypool/cmd/kgs")
+	build := exec.Command("go", "build", "-buildvcs=false", "-tags", programTags, "-o", programs, "keypool/cmd/shortener", "keypool/cmd/kgs")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build the programs: %v\n%s", err, out)
 		return 1

@@ -7,9 +7,9 @@ import (
 
 // What is allowed.
 const (
-	localWithin   = 0.05             // of the time that is predicted
-	recoverWithin = 10 * time.Second // the worker, each breaker and each local batch try again once a second
-	toldWithin    = 0.001            // of the random keys
+	localWithin   = 0.05            // of the time that is predicted
+	recoverWithin = 5 * time.Second // the worker, each breaker and each local batch try again once a second
+	toldWithin    = 0.001           // of the random keys
 	// grace is how much later than predicted a server may turn to its fallback before its
 	// creations count.
 	grace = 500 * time.Millisecond
@@ -63,7 +63,10 @@ func (o *outageRun) judgeRecord() {
 	o.figures(claimTakeover, float64(due), float64(made))
 	o.judge(claimTakeover, due > 0 && due == made, "of %d creations that were due then, the fallback made %d", due, made)
 	o.judgeBreakers()
-	o.atMost(claimRecovery, recoverWithin.Seconds(), o.recovery().Seconds())
+	took, all := o.recovery()
+	o.figures(claimRecovery, recoverWithin.Seconds(), took.Seconds())
+	o.judge(claimRecovery, all && took <= recoverWithin, "%.1f s after Redis was back, %s; at most %.0f s are allowed",
+		took.Seconds(), map[bool]string{true: "the last server was at it", false: "not all were at it"}[all], recoverWithin.Seconds())
 	o.figures(claimEpoch, 1, float64(r.after.epoch-r.before.epoch))
 	o.judge(claimEpoch, r.after.epoch == r.before.epoch+1, "it was epoch %d, then %d", r.before.epoch, r.after.epoch)
 	fresh, stale := o.freshness()
@@ -145,11 +148,11 @@ func (o *outageRun) judgeBreakers() {
 		o.servers, opened, last.Closed)
 }
 
-// recovery is how long after Redis was back the last server took its last key from the
-// fallback; until the end of the load where one took nothing else.
-func (o *outageRun) recovery() time.Duration {
+// recovery is how long after Redis was back the last server began to take its keys from a
+// batch and from nowhere else; not all say that one never did, until the load ended.
+func (o *outageRun) recovery() (took time.Duration, all bool) {
 	r := &o.record
-	latest := r.back
+	latest, all := r.back, true
 	for _, creations := range r.creations {
 		recovered := r.ended
 		for i := len(creations) - 1; i >= 0 && !creations[i].random(r.after); i-- {
@@ -157,11 +160,12 @@ func (o *outageRun) recovery() time.Duration {
 				recovered = creations[i].at
 			}
 		}
+		all = all && recovered.Before(r.ended)
 		if recovered.After(latest) {
 			latest = recovered
 		}
 	}
-	return latest.Sub(r.back)
+	return latest.Sub(r.back), all
 }
 
 // freshness counts the keys that a server took from a batch after it had turned to its

@@ -52,12 +52,15 @@ func (o *outageRun) draw(beats []sampled[beat]) {
 
 func (o *outageRun) marks() []report.Mark {
 	r := &o.record
-	return []report.Mark{
+	marks := []report.Mark{
 		{At: 0, Name: "Redis killed"},
 		{At: mean(o.predicted()).Seconds(), Name: "local keys gone, predicted"},
 		{At: r.back.Sub(r.killed).Seconds(), Name: "Redis back"},
-		{At: r.back.Add(o.recovery()).Sub(r.killed).Seconds(), Name: "all from batches"},
 	}
+	if took, all := o.recovery(); all {
+		marks = append(marks, report.Mark{At: r.back.Add(took).Sub(r.killed).Seconds(), Name: "all from batches"})
+	}
+	return marks
 }
 
 // sources are the creations per second by where their codes came from.

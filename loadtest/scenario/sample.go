@@ -24,7 +24,7 @@ type sampler[T any] struct {
 // sample calls look at once and then every so often, until ctx ends or it is stopped. A
 // look that takes longer than that puts off the next one.
 func sample[T any](ctx context.Context, every time.Duration, look func(context.Context) (T, error)) *sampler[T] {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(ctx) //nolint:gosec // stop calls it
 	s := &sampler[T]{cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(s.done)

@@ -63,7 +63,7 @@ func (s Scenario) Execute(ctx context.Context, run *Run) report.Scenario {
 	p := part{result}
 	switch {
 	case missing(err):
-		p.judgeNone("not possible on this machine: %v", err)
+		p.judgeNone("not possible on this machine: %s", absent(err))
 	case err != nil && ctx.Err() == nil:
 		p.Error = err.Error()
 	case ctx.Err() != nil:
@@ -81,5 +81,6 @@ func All() []Scenario {
 		{Name: "drain", Title: "A pool runs dry", Run: drain},
 		{Name: "outage", Title: "Redis is killed under twenty servers", Run: outage},
 		{Name: "fallback", Title: "What the random fallback costs as the space fills", Run: fallback},
+		{Name: "scan", Title: "Guessing codes next to known ones", Run: scan},
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"keypool/internal/testenv/machine"
 	"keypool/loadtest/testbed"
 )
 
@@ -18,8 +17,8 @@ type stand struct {
 	// Of a stand of our own; nil for a deployment, and what is not installed.
 	bed      *testbed.Bed
 	server   *testbed.Program
-	postgres *machine.Server
-	redis    *machine.Server
+	postgres *testbed.Server
+	redis    *testbed.Server
 }
 
 // stand finds or starts one; settings are for the server that it starts.

@@ -85,6 +85,14 @@ func (t *traffic) judge(ctx context.Context) (loadtest.Verdict, error) {
 
 func (t *traffic) close() { t.client.Close() }
 
+// absent says which server is missing.
+func absent(err error) string {
+	if lookup, ok := errors.AsType[*exec.Error](err); ok {
+		return lookup.Name + " is not installed"
+	}
+	return err.Error()
+}
+
 // missing reports that err says that a server is not installed, which is no fault of what
 // is tested.
 func missing(err error) bool { return errors.Is(err, exec.ErrNotFound) }

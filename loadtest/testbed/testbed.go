@@ -18,6 +18,9 @@ import (
 	"keypool/internal/testenv/machine"
 )
 
+// Server is a server that the project's programs need.
+type Server = machine.Server
+
 // Bed is where one scenario runs. It may be used concurrently.
 type Bed struct {
 	programs string // the directory of the built programs
@@ -65,19 +68,19 @@ func (b *Bed) own(c closer) {
 
 // Redis starts a Redis that keeps nothing on disk unless args say so. The error wraps
 // [exec.ErrNotFound] where redis-server is not installed.
-func (b *Bed) Redis(ctx context.Context, args ...string) (*machine.Server, error) {
+func (b *Bed) Redis(ctx context.Context, args ...string) (*Server, error) {
 	return owned(b)(machine.StartRedis(ctx, append([]string{"--save", "", "--appendonly", "no"}, args...)...))
 }
 
 // Postgres starts a PostgreSQL that commits durably, as it does unless told otherwise. The
 // error wraps [exec.ErrNotFound] where it is not installed.
-func (b *Bed) Postgres(ctx context.Context, settings ...string) (*machine.Server, error) {
+func (b *Bed) Postgres(ctx context.Context, settings ...string) (*Server, error) {
 	return owned(b)(machine.StartPostgres(ctx, settings...))
 }
 
 // owned is for the two results of whatever starts a server.
-func owned(b *Bed) func(*machine.Server, error) (*machine.Server, error) {
-	return func(s *machine.Server, err error) (*machine.Server, error) {
+func owned(b *Bed) func(*Server, error) (*Server, error) {
+	return func(s *Server, err error) (*Server, error) {
 		if err == nil {
 			b.own(s)
 		}
