@@ -41,7 +41,9 @@ func TestBrokenPrograms(t *testing.T) {
 		flaws []flaw
 		moody []string // claims that a busy machine fails too
 	}{
-		"create": {run: create, flaws: flaws(), moody: []string{claimSteadyP99}},
+		"create": {run: create, flaws: flaws(), moody: []string{claimSteadyP99, claimSteadyRate}},
+		"mix":    {run: mix, flaws: flaws(), moody: []string{claimVisitP99}},
+		"drain":  {run: smallDrain, flaws: flaws(), moody: []string{claimEmpty}},
 		"outage": {
 			run: smallOutage().run, moody: []string{claimLocal},
 			flaws: append(flaws(),
@@ -76,6 +78,14 @@ func TestBrokenPrograms(t *testing.T) {
 			}
 		})
 	}
+}
+
+// smallDrain is the scenario "drain" in a few seconds.
+func smallDrain(ctx context.Context, run *Run) (report.Scenario, error) {
+	d := small()
+	d.run.Programs = run.Programs
+	err := d.execute(ctx)
+	return d.Scenario, err
 }
 
 // programs is a directory of programs with the flaw.

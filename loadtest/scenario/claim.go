@@ -64,7 +64,7 @@ func (p *part) judgeNone(why string, args ...any) {
 func (p *part) within(name string, predicted, observed, tolerance float64) {
 	off := math.Abs(observed-predicted) / math.Abs(predicted)
 	unit := p.figures(name, predicted, observed)
-	p.judge(name, off <= tolerance, "%.4g%s observed, %.4g%s predicted: %.1f %% apart, %.0f %% allowed",
+	p.judge(name, off <= tolerance, "%.4g%s observed, %.4g%s predicted: %.2g %% apart, %.2g %% allowed",
 		observed, unit, predicted, unit, 100*off, 100*tolerance)
 }
 

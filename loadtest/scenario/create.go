@@ -56,7 +56,8 @@ func create(ctx context.Context, run *Run) (_ report.Scenario, err error) {
 	defer c.traffic.close()
 	c.Settings = c.stand.settings()
 	err = c.load(ctx)
-	return c.Scenario, errors.Join(err, c.judgeAll(ctx))
+	err = errors.Join(err, c.judgeAll(ctx))
+	return c.Scenario, err
 }
 
 func newCreation(run *Run) *creation {

@@ -161,7 +161,8 @@ func (f *fallbackRun) gallop(ctx context.Context) (pace float64, err error) {
 	_ = clients.Wait() // what fails here is not what is measured
 	elapsed := time.Since(start)
 	offered, err := f.crowd.offered(ctx)
-	return leisure * float64(len(offered)) / elapsed.Seconds(), err
+	attempts := max(burst, len(offered)) // also where the store is not offered what is acknowledged
+	return leisure * float64(attempts) / elapsed.Seconds(), err
 }
 
 // measure makes links at a constant rate while the space is in use to share, and reads
@@ -190,9 +191,6 @@ func (f *fallbackRun) measure(ctx context.Context, share float64, creations int,
 	}
 	m.cut = ctx.Err() != nil
 	m.latency = recorder.Figures().Latency
-	if m.verdict, err = traffic.judge(ctx); err != nil {
-		return m, err
-	}
 	after, err := f.account(ctx, server)
 	if err != nil {
 		return m, err
@@ -200,7 +198,12 @@ func (f *fallbackRun) measure(ctx context.Context, share float64, creations int,
 	m.offered = after.offered[len(before.offered):]
 	m.told = ratio(after.attempts-before.attempts, after.creations-before.creations)
 	m.commit = time.Duration(ratio(after.seconds-before.seconds, after.commits-before.commits) * float64(time.Second))
-	return m, nil
+	// So that it is the store that answers, and not what the server remembers.
+	if err := errors.Join(server.Kill(), server.Restart(ctx)); err != nil {
+		return m, err
+	}
+	m.verdict, err = traffic.judge(ctx)
+	return m, err
 }
 
 // rate is how many creations per second keep to the pace. Where they take next to no

@@ -63,7 +63,8 @@ func mix(ctx context.Context, run *Run) (_ report.Scenario, err error) {
 	defer m.traffic.close()
 	m.Settings = m.stand.settings()
 	err = m.load(ctx)
-	return m.Scenario, errors.Join(err, m.judgeAll(ctx))
+	err = errors.Join(err, m.judgeAll(ctx))
+	return m.Scenario, err
 }
 
 func newMixture(run *Run) *mixture {
