@@ -49,7 +49,8 @@ func inSeconds(d time.Duration) float64 { return d.Round(time.Millisecond).Secon
 
 // judgeRecord judges by the record alone. What the record does not reach stays open.
 func (d *drainage) judgeRecord() {
-	if len(d.record.seen) == 0 || d.record.started.IsZero() {
+	r := &d.record
+	if len(r.seen) == 0 || r.started.IsZero() {
 		return
 	}
 	d.judgeEmpty()
@@ -57,6 +58,8 @@ func (d *drainage) judgeRecord() {
 	d.judgeSignal(claimPage, 0.1, pageRunway, "page")
 	d.judgeBack()
 	d.judgeClear()
+	// With a rate that the machine could not hold, nothing was foretold.
+	d.excuse(claimEmpty, r.others)
 }
 
 // last is until when the record goes.

@@ -26,13 +26,18 @@ func (d *drainage) experiment(ctx context.Context) error {
 		return err
 	}
 	d.pulse.watch(d.traffic.recorder, d.server.Admin)
+	before, err := readProcessors(ctx)
+	if err != nil {
+		return err
+	}
 	d.record.started = time.Now()
 	flow := d.traffic.start(ctx, d.rate)
-	err := d.drainAndRefill(ctx)
-	if errors.Is(err, errLate) {
+	if err = d.drainAndRefill(ctx); errors.Is(err, errLate) {
 		err = nil
 	}
-	return errors.Join(err, flow.end())
+	after, timesErr := readProcessors(context.WithoutCancel(ctx))
+	d.record.others = after.others(before)
+	return errors.Join(err, timesErr, flow.end())
 }
 
 // awaitFull waits until the worker is done and the server knows it.
