@@ -90,12 +90,11 @@ func (d *drainage) judgeSignal(name string, share, runway float64, states ...str
 		return
 	}
 	signal, heard := first(r.signals, r.started, states...)
-	delay := signal.at.Sub(crossed)
 	switch {
-	case heard && delay < 0:
+	case heard && float64(keysAfter(r.seen, signal.at)) >= share*float64(d.capacity):
 		d.judgeEarly(name, signal, runway)
-	case heard:
-		d.atMost(name, signalWithin.Seconds(), inSeconds(delay))
+	case heard: // perhaps before we looked ourselves
+		d.atMost(name, signalWithin.Seconds(), max(0, inSeconds(signal.at.Sub(crossed))))
 	case r.last().Sub(crossed) > signalWithin:
 		d.judge(name, false, "no signal, %.1f s after the pool fell below %.0f keys", r.last().Sub(crossed).Seconds(), share*float64(d.capacity))
 	}

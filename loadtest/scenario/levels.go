@@ -120,6 +120,14 @@ func below(seen []level, keys float64) (time.Time, bool) {
 	return time.Time{}, false
 }
 
+// keysAfter is how many keys the pool held when it was next seen after t, 0 when it was not.
+func keysAfter(seen []level, t time.Time) int64 {
+	if later := since(seen, t); len(later) > 0 {
+		return later[0].keys
+	}
+	return 0
+}
+
 // keysAt is how many keys the pool held when it was last seen before t.
 func keysAt(seen []level, t time.Time) int64 {
 	keys := int64(0)
