@@ -55,6 +55,7 @@ type drainRecord struct {
 	empty    time.Time // the pool was
 	back     time.Time // the worker was started again
 	full     time.Time // the pool was
+	others   float64   // the share of the processors that other programs took
 }
 
 func drain(ctx context.Context, run *Run) (report.Scenario, error) {

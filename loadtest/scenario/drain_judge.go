@@ -49,7 +49,8 @@ func inSeconds(d time.Duration) float64 { return d.Round(time.Millisecond).Secon
 
 // judgeRecord judges by the record alone. What the record does not reach stays open.
 func (d *drainage) judgeRecord() {
-	if len(d.record.seen) == 0 || d.record.started.IsZero() {
+	r := &d.record
+	if len(r.seen) == 0 || r.started.IsZero() {
 		return
 	}
 	d.judgeEmpty()
@@ -57,6 +58,8 @@ func (d *drainage) judgeRecord() {
 	d.judgeSignal(claimPage, 0.1, pageRunway, "page")
 	d.judgeBack()
 	d.judgeClear()
+	// With a rate that the machine could not hold, nothing was foretold.
+	d.excuse(claimEmpty, r.others)
 }
 
 // last is until when the record goes.
@@ -87,12 +90,11 @@ func (d *drainage) judgeSignal(name string, share, runway float64, states ...str
 		return
 	}
 	signal, heard := first(r.signals, r.started, states...)
-	delay := signal.at.Sub(crossed)
 	switch {
-	case heard && delay < 0:
+	case heard && float64(keysAfter(r.seen, signal.at)) >= share*float64(d.capacity):
 		d.judgeEarly(name, signal, runway)
-	case heard:
-		d.atMost(name, signalWithin.Seconds(), inSeconds(delay))
+	case heard: // perhaps before we looked ourselves
+		d.atMost(name, signalWithin.Seconds(), max(0, inSeconds(signal.at.Sub(crossed))))
 	case r.last().Sub(crossed) > signalWithin:
 		d.judge(name, false, "no signal, %.1f s after the pool fell below %.0f keys", r.last().Sub(crossed).Seconds(), share*float64(d.capacity))
 	}

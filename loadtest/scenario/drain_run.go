@@ -14,6 +14,8 @@ const (
 	fillPatience   = 30 * time.Second
 	signalPatience = 10 * time.Second
 	emptyPatience  = 1.5 // of the time that was foretold
+
+	drainSteady = 2 * time.Second // of load before the worker is stopped
 )
 
 // experiment is the experiment itself. What does not happen in time ends it, and is for the claims
@@ -22,17 +24,18 @@ func (d *drainage) experiment(ctx context.Context) error {
 	if err := d.awaitFull(ctx); err != nil {
 		return err
 	}
-	if err := d.worker.Stop(); err != nil {
+	d.pulse.watch(d.traffic.recorder, d.server.Admin)
+	before, err := readProcessors(ctx)
+	if err != nil {
 		return err
 	}
-	d.pulse.watch(d.traffic.recorder, d.server.Admin)
-	d.record.started = time.Now()
 	flow := d.traffic.start(ctx, d.rate)
-	err := d.drainAndRefill(ctx)
-	if errors.Is(err, errLate) {
+	if err = d.drainAndRefill(ctx); errors.Is(err, errLate) {
 		err = nil
 	}
-	return errors.Join(err, flow.end())
+	after, timesErr := readProcessors(context.WithoutCancel(ctx))
+	d.record.others = after.others(before)
+	return errors.Join(err, timesErr, flow.end())
 }
 
 // awaitFull waits until the worker is done and the server knows it.
@@ -58,11 +61,12 @@ func (d *drainage) await(ctx context.Context, what string, holds func() bool) er
 
 func (d *drainage) drainAndRefill(ctx context.Context) error {
 	r, l := &d.record, d.levels
-	d.pulse.enter("the first tenth")
-	full, err := l.look(ctx)
+	full, err := d.stopWorker(ctx)
 	if err != nil {
 		return err
 	}
+	d.pulse.enter("the first tenth")
+	r.started = full.at
 	lasts := time.Duration(float64(full.keys) / d.rate * float64(time.Second))
 	tenth, err := l.until(ctx, signalPatience+lasts, "the first tenth is gone", func(now level) bool { return now.keys <= full.keys-full.keys/10 })
 	if err != nil {
@@ -85,6 +89,20 @@ func (d *drainage) drainAndRefill(ctx context.Context) error {
 		return err
 	}
 	return d.refill(ctx)
+}
+
+// stopWorker stops the worker once the load is steady, whose first requests come in a crowd,
+// and returns what the pool then holds.
+func (d *drainage) stopWorker(ctx context.Context) (level, error) {
+	d.pulse.enter("the worker keeps the pool full")
+	begun := time.Now()
+	if _, err := d.levels.until(ctx, signalPatience, "the load is steady", func(now level) bool { return now.at.Sub(begun) >= drainSteady }); err != nil {
+		return level{}, err
+	}
+	if err := d.worker.Stop(); err != nil {
+		return level{}, err
+	}
+	return d.levels.until(ctx, signalPatience, "the pool can be seen", func(level) bool { return true })
 }
 
 // refill brings the worker back.

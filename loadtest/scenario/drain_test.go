@@ -73,6 +73,7 @@ func TestDrainFails(t *testing.T) {
 		{"empty sooner", func(r *drainRecord) { r.empty = r.empty.Add(-300 * time.Millisecond) }, []string{claimEmpty}},
 		{"empty later", func(r *drainRecord) { r.empty = r.empty.Add(300 * time.Millisecond) }, []string{claimEmpty}},
 		{"never empty", func(r *drainRecord) { r.empty = time.Time{} }, []string{claimEmpty}},
+		{"empty later, beside a hog", func(r *drainRecord) { r.empty = r.empty.Add(300 * time.Millisecond); r.others = 0.5 }, nil},
 		{"no restart", func(r *drainRecord) { r.signals = r.signals[1:]; r.signals[0].at = r.started.Add(12 * time.Second) }, []string{claimRestart}},
 		{"no page", func(r *drainRecord) { r.signals = append(r.signals[:1:1], r.signals[2]) }, []string{claimPage}},
 		{"alarms for nothing", func(r *drainRecord) {

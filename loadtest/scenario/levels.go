@@ -54,13 +54,13 @@ func (l *levels) until(ctx context.Context, patience time.Duration, what string,
 	defer tick.Stop()
 	for deadline := time.Now().Add(patience); ; {
 		now, err := l.look(ctx)
-		if err != nil {
-			return level{}, fmt.Errorf("count the keys of the pool: %w", err)
-		}
-		if enough(now) {
+		late := time.Now().After(deadline)
+		switch {
+		case err == nil && enough(now):
 			return now, nil
-		}
-		if now.at.After(deadline) {
+		case err != nil && late: // before, it may be the machine that is busy
+			return level{}, fmt.Errorf("count the keys of the pool: %w", err)
+		case late:
 			return level{}, fmt.Errorf("%w: %s, waited for %v, the pool holds %d keys", errLate, what, patience, now.keys)
 		}
 		select {
@@ -118,6 +118,14 @@ func below(seen []level, keys float64) (time.Time, bool) {
 		}
 	}
 	return time.Time{}, false
+}
+
+// keysAfter is how many keys the pool held when it was next seen after t, 0 when it was not.
+func keysAfter(seen []level, t time.Time) int64 {
+	if later := since(seen, t); len(later) > 0 {
+		return later[0].keys
+	}
+	return 0
 }
 
 // keysAt is how many keys the pool held when it was last seen before t.

@@ -5,13 +5,24 @@ import (
 	"fmt"
 	"os"
 
+	"keypool/loadtest/report"
+
 	"github.com/shirou/gopsutil/v4/cpu"
 	"github.com/shirou/gopsutil/v4/process"
 )
 
 // hogged is the share of all processor time from which on a machine is too busy with other
-// programs for a latency to fail by it. What the service wastes itself is not among it.
+// programs for a claim about time to fail by it. What the service wastes itself is not among
+// it.
 const hogged = 0.2
+
+// excuse takes back that a claim about time failed where other programs took that share of
+// the processors meanwhile: it may be their doing.
+func (p *part) excuse(name string, others float64) {
+	if c := p.find(name); c.Verdict == report.Failed && others > hogged {
+		p.cannotJudge(name, "%s; but other programs took %.0f %% of the processors meanwhile", c.Why, 100*others)
+	}
+}
 
 // processors is what the processors of this machine did until a moment, in seconds.
 type processors struct {

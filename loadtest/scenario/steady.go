@@ -112,10 +112,6 @@ func (p *part) judgeLatency(name string, s *steady) {
 	}
 	limit := max(milliseconds(latencyBound), besideFactor*sum)
 	p.figures(name, limit, p99)
-	why := fmt.Sprintf("p99 %.1f ms; in turn with it %s, so at most %.1f ms are allowed", p99, strings.Join(all, ", "), limit)
-	if p99 > limit && s.others > hogged {
-		p.cannotJudge(name, "%s; but other programs took %.0f %% of the processors meanwhile", why, 100*s.others)
-		return
-	}
-	p.judge(name, p99 <= limit, "%s", why)
+	p.judge(name, p99 <= limit, "p99 %.1f ms; in turn with it %s, so at most %.1f ms are allowed", p99, strings.Join(all, ", "), limit)
+	p.excuse(name, s.others)
 }
