@@ -42,6 +42,9 @@ const (
 	burst      = 1500
 	burstWidth = 128
 	burstShare = 0.8
+	// room is how many creations may be under way at a time, so that a moment in which the
+	// machine is busy costs none; a server's queue holds as many.
+	room = 4000
 )
 
 // shares is how full the space is, level by level.
@@ -50,7 +53,7 @@ func shares() []float64 { return []float64{0.0002, 0.25, 0.5, 0.71, 0.8, 0.9, 0.
 // creations is how many it takes until the mean of their attempts, each a geometric
 // variable of relative deviation sqrt(f), is as exact as the tolerance asks for.
 func (plan fallbackPlan) creations(share float64) int {
-	return max(plan.fewest, int(math.Ceil(share*math.Pow(sigmas/plan.tolerance, 2))))
+	return max(plan.fewest, int(math.Ceil(share*sigmas*sigmas/(plan.tolerance*plan.tolerance))))
 }
 
 // fallbackRun is the experiment under way.
@@ -107,7 +110,7 @@ func (f *fallbackRun) stages(ctx context.Context) (stages []stage, err error) {
 	for _, share := range shares() {
 		l := stage{share: share}
 		f.pulse.enter(fmt.Sprintf("f = %g, FALLBACK=ledger", share))
-		if l.ledger, err = f.measure(ctx, share, f.fallbackPlan.ledger, "FALLBACK=ledger"); err != nil {
+		if l.ledger, err = f.measure(ctx, share, f.ledger, "FALLBACK=ledger"); err != nil {
 			return stages, err
 		}
 		f.pulse.enter(fmt.Sprintf("f = %g", share))
@@ -185,6 +188,7 @@ func (f *fallbackRun) measure(ctx context.Context, share float64, creations int,
 		return m, err
 	}
 	defer traffic.close()
+	traffic.load = loadtest.NewLoad(traffic.client, traffic.journal, room)
 	rate := f.rate(share)
 	if err := traffic.run(ctx, rate, time.Duration(float64(creations)/rate*float64(time.Second))); err != nil {
 		return m, err

@@ -44,15 +44,16 @@ func (f *fallbackRun) judgeStages(stages []stage) {
 	var all loadtest.Verdict
 	var drawn draws
 	worst := 1.0 // attempts with the ledger
-	var told stage
-	for _, l := range stages {
+	told := &measured{}
+	for i := range stages {
+		l := &stages[i]
 		all = together(all, l.ledger.verdict, l.random.verdict)
 		drawn.add(l.random.offered)
 		if attempts := l.ledger.attempts(); math.Abs(attempts-1) > math.Abs(worst-1) {
 			worst = attempts
 		}
-		if l.random.off() >= told.random.off() {
-			told = l
+		if l.random.off() >= told.off() {
+			told = &l.random
 		}
 		if l.random.cut {
 			f.cannotJudge(claimAttempts(l.share), "the run was cut short")
@@ -65,13 +66,13 @@ func (f *fallbackRun) judgeStages(stages []stage) {
 		return
 	}
 	f.within(claimLedger, 1, worst, 0)
-	f.within(claimTold, told.random.attempts(), told.random.told, 0.001)
+	f.within(claimTold, told.attempts(), told.told, 0.001)
 	chi2, freedom := drawn.unevenness()
 	f.atMost(claimEven, unlikely(freedom), chi2)
 }
 
 // off is how far what the server tells is from what the store saw, as a share of that.
-func (m measured) off() float64 {
+func (m *measured) off() float64 {
 	if len(m.offered) == 0 {
 		return 0
 	}
@@ -80,7 +81,8 @@ func (m measured) off() float64 {
 
 // together is one verdict over several loads.
 func together(verdicts ...loadtest.Verdict) (sum loadtest.Verdict) {
-	for _, v := range verdicts {
+	for i := range verdicts {
+		v := &verdicts[i]
 		sum.Sent += v.Sent
 		sum.Acknowledged += v.Acknowledged
 		sum.Refused += v.Refused
@@ -110,8 +112,9 @@ func (f *fallbackRun) show(stages []stage) {
 		Title:   "Level by level",
 		Columns: []string{"f", "1/(1-f)", "attempts", "apart", "told by the service", "with FALLBACK=ledger", "creations", "p50 ms", "p99 ms"},
 	}
-	for _, l := range stages {
-		m, want := l.random, l.random.predicted(f.crowd.size())
+	for i := range stages {
+		l := &stages[i]
+		m, want := &l.random, l.random.predicted(f.crowd.size())
 		random.XY = append(random.XY, [2]float64{l.share, m.attempts()})
 		ledger.XY = append(ledger.XY, [2]float64{l.share, l.ledger.attempts()})
 		slow.XY = append(slow.XY, [2]float64{want, attempts99(l.share) * milliseconds(m.commit)})

@@ -29,7 +29,7 @@ type measured struct {
 }
 
 // attempts is how many there were per creation, by the store's account.
-func (m measured) attempts() float64 {
+func (m *measured) attempts() float64 {
 	return ratio(float64(len(m.offered)), float64(m.verdict.Acknowledged))
 }
 
@@ -43,7 +43,7 @@ func ratio(of, to float64) float64 {
 
 // predicted is how many attempts a creation takes on average where each draw finds any
 // code of size with the same chance: 1/(1-f), with the f that each creation met.
-func (m measured) predicted(size int64) float64 {
+func (m *measured) predicted(size int64) float64 {
 	made := max(1, m.verdict.Acknowledged)
 	sum := 0.0
 	for i := range made {
@@ -102,8 +102,8 @@ func (d *draws) add(codes []string) {
 // unevenness is Pearson's chi-squared against the even draw of every character at each of
 // the places, and its degrees of freedom.
 func (d *draws) unevenness() (chi2 float64, freedom int) {
-	for _, place := range d {
-		total := 0
+	for i := range d {
+		place, total := &d[i], 0
 		for _, n := range place {
 			total += n
 		}

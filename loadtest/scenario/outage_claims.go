@@ -168,13 +168,15 @@ func (o *outageRun) recovery() (took time.Duration, all bool) {
 	return latest.Sub(r.back), all
 }
 
-// freshness counts the keys that a server took from a batch after it had turned to its
-// fallback, by whether they were reserved after Redis was lost or before.
+// freshness counts the keys that a server which had turned to its fallback took from a batch
+// after Redis was back, by whether they were reserved after Redis was lost or before.
 func (o *outageRun) freshness() (fresh, stale int) {
 	r := &o.record
 	for i, lasts := range o.lasted() {
 		for _, c := range r.creations[i] {
-			if !c.made || c.random(r.after) || !c.at.After(r.killed.Add(lasts)) {
+			// Requests overtake one another: just after the first random code there may be one
+			// more of the old batch.
+			if !c.made || c.random(r.after) || !c.at.After(r.back) || lasts+grace > r.back.Sub(r.killed) {
 				continue
 			}
 			if c.number < r.lost.reserved {

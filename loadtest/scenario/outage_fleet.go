@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	"keypool/internal/testenv/machine"
 	"keypool/kgs"
 	"keypool/loadtest"
 	"keypool/loadtest/testbed"
@@ -31,8 +30,8 @@ const (
 
 // fleet is servers that share a database, a Redis and a worker, each with a load of its own.
 type fleet struct {
-	postgres *machine.Server
-	redis    *machine.Server
+	postgres *testbed.Server
+	redis    *testbed.Server
 	space    *kgs.Space // that of the codes: tells where a code came from
 	servers  []*testbed.Program
 	traffics []*traffic
@@ -75,7 +74,8 @@ func newFleet(ctx context.Context, bed *testbed.Bed, n, batch int) (f *fleet, er
 		f.servers, f.traffics = append(f.servers, server), append(f.traffics, traffic)
 	}
 	// A server holds a current batch and a spare one.
-	return f, f.await(ctx, "every server holds its keys", func(l fleetLook) bool { return l.Local >= int64(2*n*batch) && l.Batch == n })
+	err = f.await(ctx, "every server holds its keys", func(l fleetLook) bool { return l.Local >= int64(2*n*batch) && l.Batch == n })
+	return f, err
 }
 
 func (f *fleet) close() {
@@ -108,68 +108,6 @@ func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
-	}
-}
-
-// fleetLook is what the servers said of themselves.
-type fleetLook struct {
-	Open, HalfOpen, Closed int // servers by the state of their breaker
-	Batch, Fallback, None  int // by where their next key would come from
-	Local                  int64
-	Each                   []localKeys // of each server, in their order
-}
-
-// localKeys is how many keys a server held in memory.
-type localKeys struct {
-	At   time.Time // when it had said so
-	Keys int64
-}
-
-// look asks all servers at once. It fails when one of them does not answer.
-func (f *fleet) look(ctx context.Context) (fleetLook, error) {
-	statuses := make([]testbed.Status, len(f.servers))
-	l := fleetLook{Each: make([]localKeys, len(f.servers))}
-	var asked errgroup.Group
-	for i, server := range f.servers {
-		asked.Go(func() (err error) {
-			statuses[i], err = testbed.AskStatus(ctx, server.Admin)
-			l.Each[i].At = time.Now()
-			return err
-		})
-	}
-	if err := asked.Wait(); err != nil {
-		return fleetLook{}, err
-	}
-	for i, s := range statuses {
-		if s.LocalKeys != nil {
-			l.Each[i].Keys = *s.LocalKeys
-			l.Local += *s.LocalKeys
-		}
-		count(s.Breaker, map[string]*int{"open": &l.Open, "half-open": &l.HalfOpen, "closed": &l.Closed})
-		count(s.ServingFrom, map[string]*int{"batch": &l.Batch, "fallback": &l.Fallback, "none": &l.None})
-	}
-	return l, nil
-}
-
-// count adds one to the counter of a word, if it is known and has one.
-func count(word *string, counters map[string]*int) {
-	if word != nil && counters[*word] != nil {
-		*counters[*word]++
-	}
-}
-
-// await looks until enough, and fails with what is wanted when it takes too long.
-func (f *fleet) await(ctx context.Context, what string, enough func(fleetLook) bool) error {
-	ctx, cancel := context.WithTimeout(ctx, fleetPatience)
-	defer cancel()
-	for {
-		l, err := f.look(ctx)
-		if err == nil && enough(l) {
-			return nil
-		}
-		if pause(ctx, fleetPause); ctx.Err() != nil {
-			return fmt.Errorf("%w: %s, last seen %+v, error %w", errLate, what, l, err)
-		}
 	}
 }
 
@@ -208,24 +146,6 @@ func (f *fleet) census(ctx context.Context, each func(code, url string)) error {
 		_, err = pgx.ForEachRow(rows, []any{&code, &url}, func() error { each(code, url); return nil })
 		return err
 	})
-}
-
-// takenAtRandom is how many random keys the servers have taken, as they tell it.
-func (f *fleet) takenAtRandom(ctx context.Context) (sum float64, err error) {
-	for _, server := range f.servers {
-		metrics, err := testbed.AskMetrics(ctx, server.Admin)
-		if err != nil {
-			return 0, err
-		}
-		for _, metric := range metrics["kgs_keys_taken_total"].GetMetric() {
-			for _, label := range metric.GetLabel() {
-				if label.GetName() == "source" && label.GetValue() == kgs.SourceRandom {
-					sum += metric.GetCounter().GetValue()
-				}
-			}
-		}
-	}
-	return sum, nil
 }
 
 // judge reads every link back. By then each server has forgotten what it made, and the one

@@ -169,7 +169,7 @@ func codesOf(numbers []int64, length int) []string {
 // aim learns so many codes and lists each code within reach of one of them once.
 func (v *victim) aim(known, reach, length int) {
 	v.known = make(map[int64]bool, known)
-	for _, i := range rand.Perm(len(v.codes))[:min(known, len(v.codes))] {
+	for _, i := range rand.Perm(len(v.codes))[:min(known, len(v.codes))] { //nolint:gosec // nothing secret about it
 		v.known[v.codes[i]] = true
 	}
 	listed := make(map[int64]bool, 2*known*reach)
