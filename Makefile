@@ -18,7 +18,7 @@ benchstat     := go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260709024250-82
 # Finds or starts the databases that tests use, and takes them down again.
 keeper := bin/keeper
 
-.PHONY: build run test lint rules model bench bench-parts fuzz drill loadtest compare compose-test keeper
+.PHONY: build run test lint rules model bench bench-parts fuzz drill loadtest loadtest-controls compare compose-test keeper
 
 # The version is linked in rather than stamped by Go, which fails in a tree that git
 # does not trust.
@@ -91,6 +91,11 @@ compose-test:
 loadtest: build keeper
 	$(keeper) need redis-server postgres || true
 	bin/loadtest all $(LOADTEST)
+
+# Each scenario against programs that are broken on purpose, which it has to find out.
+loadtest-controls: keeper
+	$(keeper) need redis-server postgres
+	go test -tags drill -count 1 -timeout 20m -run '^TestBrokenPrograms$$' ./loadtest/scenario
 
 compare:
 	@echo 'compare: every key scheme side by side, still to come.'
