@@ -20,7 +20,7 @@ type SourceConfig struct {
 	Supply   Supply
 	Min, Max int           // bounds of one batch, in keys
 	Hold     time.Duration // how long a batch is to last at the measured rate; 2 s
-	Patience time.Duration // how long a refill may take until Next waits for it no more; 250 ms
+	Patience time.Duration // the most that Next waits for a refill, and the age from which it does not; 250 ms
 	Timeout  time.Duration // the most that one refill may take; 2 s
 	Lazy     bool          // take nothing from the supply before the first Next
 	Logger   *slog.Logger
@@ -86,10 +86,10 @@ func setDefault(d *time.Duration, v time.Duration) {
 }
 
 // Next hands out one key. While a local key is left it neither blocks nor talks
-// to anyone; otherwise it waits for a refill under way, but only as long as ctx
-// allows and until the refill has taken Patience, and only if the supply answered last
-// time: a supply that is away or hangs costs no request any time. Then it fails with
-// ErrNoKeys.
+// to anyone; otherwise it waits for a refill under way, as long as ctx allows and
+// Patience at the most. It does not wait at all once the refill has taken that long, nor
+// if the supply failed last time: one that is known to be away, or to hang, costs no
+// request any time. Then it fails with ErrNoKeys.
 func (s *Source) Next(ctx context.Context) (Key, error) {
 	if k, ok := s.take(); ok {
 		return k, nil
