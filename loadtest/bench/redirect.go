@@ -27,13 +27,6 @@ func redirect(ctx context.Context, r *run) ([]Bar, error) {
 			cached,
 			r.wrk("nginx", wrk{url: visit(nginx, "alias").url, script: "get"}),
 		}
-		other, err := r.startGolink(ctx, bed)
-		if err != nil {
-			return nil, err
-		}
-		if other != "" {
-			subjects = append(subjects, r.wrk(rival, wrk{url: visit(other, rivalCode).url, script: "get"}))
-		}
 		figures, err := r.alternate(ctx, subjects...)
 		if err != nil {
 			return nil, err
@@ -41,9 +34,6 @@ func redirect(ctx context.Context, r *run) ([]Bar, error) {
 		bars := []Bar{
 			{What: "redirects, in the cache", Measured: figures[1], Aim: AtLeast(0.9)},
 			{What: "redirects, nginx `return 302`", Measured: figures[2]},
-		}
-		if other != "" {
-			bars = append(bars, Bar{What: "redirects, " + rival, Measured: figures[3]})
 		}
 		return beside(bars, rate, "bare echo", figures[0]), nil
 	})
