@@ -51,18 +51,19 @@ func latency(ctx context.Context, r *run) ([]Bar, error) {
 		defer pool.Close()
 		schedule := loadtest.Schedule{Rate: steadyRate, Duration: steadyShare * r.Each}
 		figures, err := r.alternate(ctx,
-			subject{"INSERT alone", "ms", func(ctx context.Context) (float64, error) { return insertsAlone(ctx, schedule, pool) }},
-			subject{"creation", "ms", func(ctx context.Context) (float64, error) { return steadyCreations(ctx, schedule, server.Public) }},
+			subject{name: "INSERT alone", unit: "ms", measure: func(ctx context.Context) (float64, error) {
+				return insertsAlone(ctx, schedule, pool)
+			}},
+			subject{name: "creation", unit: "ms", measure: func(ctx context.Context) (float64, error) {
+				return steadyCreations(ctx, schedule, server.Public)
+			}},
 		)
-		if err != nil {
-			return nil, err
-		}
 		what := fmt.Sprintf("creation p99 at %d/s, PostgreSQL and Redis", steadyRate)
 		return []Bar{
 			{What: what, Unit: "ms", Measured: figures[1], Aim: AtMost(10),
 				Note: "from when a request was due, and after a second of the same load; every link was read back"},
 			{What: what, Unit: "ms", Measured: figures[1], Aim: AtMost(1.5), Versus: "INSERT of a row alone", Baseline: figures[0]},
-		}, nil
+		}, err
 	})
 }
 

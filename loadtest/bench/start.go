@@ -20,19 +20,16 @@ func start(ctx context.Context, r *run) ([]Bar, error) {
 		return nil, err
 	}
 	figures, err := r.alternate(ctx,
-		subject{"start, no database", "ms", func(ctx context.Context) (float64, error) { return r.firstLink(ctx) }},
-		subject{"start, " + full.name(), "ms", func(ctx context.Context) (float64, error) {
+		subject{name: "start, no database", unit: "ms", measure: func(ctx context.Context) (float64, error) { return r.firstLink(ctx) }},
+		subject{name: "start, " + full.name(), unit: "ms", measure: func(ctx context.Context) (float64, error) {
 			return r.firstLink(ctx, "DATABASE_URL="+full.url)
 		}},
 	)
-	if err != nil {
-		return nil, err
-	}
 	const note = "tried every 10 ms, so it may be so much less"
 	return []Bar{
 		{What: "from exec to the first 201, embedded, no database", Unit: "ms", Measured: figures[0], Aim: AtMost(startAim), Note: note},
 		{What: "from exec to the first 201, embedded, " + full.name(), Unit: "ms", Measured: figures[1], Aim: AtMost(startAim)},
-	}, nil
+	}, err
 }
 
 // firstLink gives the milliseconds.
