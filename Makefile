@@ -55,12 +55,10 @@ model: keeper
 	docs/model/check
 
 # Every bar of speed, memory and growth beside its baseline: all of it in ten minutes, or
-# unscaled with FULL=1. ONLY=create,redirect measures some groups. golink is there to
-# compare with; without it the rest is measured all the same.
+# unscaled with FULL=1. ONLY=create,redirect measures some groups.
 bench: build keeper
 	$(keeper) need redis-server postgres wrk nginx
 	go test -c -o bin/ ./kgs
-	[ -x bin/golink ] || GOBIN=$(CURDIR)/bin CGO_ENABLED=0 go install github.com/tailscale/golink/cmd/golink@v1.0.0 || echo 'golink cannot be had; the rest is measured without it' >&2
 	bin/loadtest bench --markdown bin/bench.md $(if $(FULL),--full) $(if $(ONLY),--only=$(ONLY))
 
 # The Go benchmarks, to look at the parts. The first are the whole program in one process,

@@ -94,6 +94,11 @@ func (b *Bar) judged() Series {
 	return b.Measured.over(b.Baseline)
 }
 
+// finished are the bars that have figures, and a baseline where they want one.
+func finished(bars []Bar) []Bar {
+	return slices.DeleteFunc(bars, func(b Bar) bool { return len(b.judged()) == 0 })
+}
+
 // Verdict judges the median over the rounds; a bar without a figure does not hold.
 func (b *Bar) Verdict() Verdict {
 	switch judged := b.judged(); {

@@ -38,7 +38,8 @@ type Options struct {
 	Log func(line string) // told what is being done, and each figure; called by one goroutine
 }
 
-// group is an experiment. Bars that it returns together with an error are good.
+// group is an experiment. Bars that it returns together with an error are good, or have no
+// figures.
 type group struct {
 	name    string
 	measure func(context.Context, *run) ([]Bar, error)
@@ -86,8 +87,8 @@ func Run(ctx context.Context, o Options) (bars []Bar, err error) {
 			return nil, fmt.Errorf("there is no group %q; these are: %s", name, strings.Join(Groups(), ", "))
 		}
 	}
-	if o.Rounds < 1 || o.Each < time.Second {
-		return nil, errors.New("it takes a round at the least, and a second in each")
+	if o.Rounds < 1 || o.Each < time.Second || o.Each%time.Second != 0 {
+		return nil, errors.New("it takes a round at the least, and whole seconds in each")
 	}
 	dir, err := os.MkdirTemp("", "keypool-bench-")
 	if err != nil {
@@ -102,7 +103,7 @@ func Run(ctx context.Context, o Options) (bars []Bar, err error) {
 		}
 		r.Log("--- " + g.name)
 		measured, err := g.measure(ctx, r)
-		bars = append(bars, measured...)
+		bars = append(bars, finished(measured)...)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", g.name, err))
 			r.Log(g.name + " could not be measured: " + err.Error())
@@ -137,26 +138,39 @@ func (r *run) program(name string) string { return filepath.Join(r.Programs, nam
 
 // subject is what is measured in a round.
 type subject struct {
-	name    string
-	unit    string
-	measure func(context.Context) (float64, error)
+	name      string
+	unit      string
+	measure   func(context.Context) (float64, error)
+	yardstick bool // it may fail: there is then nothing to see of it
 }
 
-// alternate measures all subjects in each round, and returns what each came to.
+// alternate measures all subjects in each round, and returns what each came to: a figure a
+// round, or nothing of one that failed in any. It goes on with the others, and returns the
+// errors of those that are no yardsticks.
 func (r *run) alternate(ctx context.Context, subjects ...subject) ([]Series, error) {
 	figures := make([]Series, len(subjects))
+	failed := make([]bool, len(subjects))
+	var errs []error
 	for round := range r.Rounds {
 		for i, s := range subjects {
+			if failed[i] {
+				continue
+			}
 			figure, err := s.measure(ctx)
+			if ctx.Err() != nil {
+				return make([]Series, len(subjects)), ctx.Err()
+			}
 			if err == nil {
-				err = ctx.Err()
+				r.Log(fmt.Sprintf("round %d of %d: %s: %s", round+1, r.Rounds, s.name, quantity(figure, s.unit)))
+				figures[i] = append(figures[i], figure)
+				continue
 			}
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", s.name, err)
+			r.Log(s.name + " is left out: " + err.Error())
+			figures[i], failed[i] = nil, true
+			if !s.yardstick {
+				errs = append(errs, fmt.Errorf("%s: %w", s.name, err))
 			}
-			r.Log(fmt.Sprintf("round %d of %d: %s: %s", round+1, r.Rounds, s.name, quantity(figure, s.unit)))
-			figures[i] = append(figures[i], figure)
 		}
 	}
-	return figures, nil
+	return figures, errors.Join(errs...)
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,23 +25,7 @@ const partTimeout = time.Minute
 // keys measures the parts that make and hand out keys. They are functions, and a Go
 // benchmark on one core is what measures them best.
 func keys(ctx context.Context, r *run) ([]Bar, error) {
-	names := []string{benchCodes, benchHandOut, benchWait}
-	figures := make(map[string]map[string]Series)
-	for round := range r.Rounds {
-		for _, name := range names {
-			part, err := r.benchmark(ctx, name)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", name, err)
-			}
-			r.Log(fmt.Sprintf("round %d of %d: %s: %v", round+1, r.Rounds, name, part))
-			if figures[name] == nil {
-				figures[name] = make(map[string]Series)
-			}
-			for unit, v := range part {
-				figures[name][unit] = append(figures[name][unit], v)
-			}
-		}
-	}
+	figures, err := r.keyFigures(ctx)
 	codes := figures[benchCodes]
 	return []Bar{
 		{What: "FF1 and base 62 in bulk, one core", Unit: rate, Measured: codes["keys/s"], Aim: AtLeast(4e6)},
@@ -48,7 +34,29 @@ func keys(ctx context.Context, r *run) ([]Bar, error) {
 		{What: "local hand-out, one core", Unit: rate, Measured: figures[benchHandOut]["keys/s"], Aim: AtLeast(20e6)},
 		{What: "local hand-out, p99", Unit: "ns", Measured: figures[benchWait]["p99-ns"], Aim: AtMost(1000),
 			Note: "with the two looks at the clock that measure it"},
-	}, nil
+	}, err
+}
+
+// keyFigures is what each benchmark came to, by its units; one that failed in any round has
+// none.
+func (r *run) keyFigures(ctx context.Context) (map[string]map[string]Series, error) {
+	figures := map[string]map[string]Series{benchCodes: {}, benchHandOut: {}, benchWait: {}}
+	var errs []error
+	for round := range r.Rounds {
+		for _, name := range slices.Sorted(maps.Keys(figures)) {
+			part, err := r.benchmark(ctx, name)
+			if err != nil {
+				delete(figures, name)
+				errs = append(errs, fmt.Errorf("%s: %w", name, err))
+				continue
+			}
+			r.Log(fmt.Sprintf("round %d of %d: %s: %v", round+1, r.Rounds, name, part))
+			for unit, v := range part {
+				figures[name][unit] = append(figures[name][unit], v)
+			}
+		}
+	}
+	return figures, errors.Join(errs...)
 }
 
 // perKey is allocations a key, when an operation is as many keys as are made in its time.

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 )
@@ -74,29 +73,5 @@ func TestPostScript(t *testing.T) {
 	}
 	if want := "POST /shorten application/json " + once.body; len(s.end()) != 1 || s.seen[want] == 0 {
 		t.Errorf("%v, want nothing but %q", s.seen, want)
-	}
-}
-
-// To save a code of golink again would be no creation.
-func TestGolinkScript(t *testing.T) {
-	t.Parallel()
-	var s requests
-	url := s.start(t, func(r *http.Request) string {
-		if r.Method != http.MethodPost || r.FormValue("long") != target || r.Header.Get("Sec-Golink") == "" {
-			t.Errorf("%s with the form %v", r.Method, r.Form)
-		}
-		return r.FormValue("short")
-	})
-	tally, err := testRun(t, "").load(t.Context(), wrk{url: url + "/", script: "golink", args: []string{"run", target}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for code, n := range s.end() {
-		if n != 1 || !strings.HasPrefix(code, "run") {
-			t.Errorf("%d creations of %q", n, code)
-		}
-	}
-	if int64(len(s.seen)) < tally.Requests {
-		t.Errorf("%d codes in %d creations", len(s.seen), tally.Requests)
 	}
 }

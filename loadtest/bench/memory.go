@@ -21,17 +21,14 @@ const (
 // memory measures what the embedded server has resident when its pool is full, a link was
 // made and followed, and then nothing happened.
 func memory(ctx context.Context, r *run) ([]Bar, error) {
-	figures, err := r.alternate(ctx, subject{"embedded server", "MiB", func(ctx context.Context) (mib float64, err error) {
+	figures, err := r.alternate(ctx, subject{name: "embedded server", unit: "MiB", measure: func(ctx context.Context) (mib float64, err error) {
 		_, err = r.onBed(func(bed *testbed.Bed) (_ []Bar, err error) {
 			mib, err = memoryAtRest(ctx, bed)
 			return nil, err
 		})
 		return mib, err
 	}})
-	if err != nil {
-		return nil, err
-	}
-	return []Bar{{What: "memory of the embedded server at rest", Unit: "MiB", Measured: figures[0], Aim: AtMost(restMemory)}}, nil
+	return []Bar{{What: "memory of the embedded server at rest", Unit: "MiB", Measured: figures[0], Aim: AtMost(restMemory)}}, err
 }
 
 func memoryAtRest(ctx context.Context, bed *testbed.Bed) (mib float64, err error) {

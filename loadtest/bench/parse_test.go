@@ -2,6 +2,7 @@ package bench
 
 import (
 	"os"
+	"strings"
 	"testing"
 )
 
@@ -36,10 +37,10 @@ PASS
 func TestResident(t *testing.T) {
 	t.Parallel()
 	const status = "Name:\tkgs\nVmHWM:\t   33792 kB\nVmRSS:\t   20480 kB\nThreads:\t9\n"
-	if got, err := kibibytes(status, "VmHWM:"); err != nil || got != 33*mebi {
+	if got, err := bytesOf(status, "VmHWM:"); err != nil || got != 33*mebi {
 		t.Errorf("%v, %v; want 33 MiB", got, err)
 	}
-	if got, err := kibibytes(status, "VmPeak:"); err == nil {
+	if got, err := bytesOf(status, "VmPeak:"); err == nil {
 		t.Errorf("%v of what is not told", got)
 	}
 	own, err := residentOf(os.Getpid())
@@ -54,11 +55,16 @@ func TestRunRefusesWhatItCannotDo(t *testing.T) {
 	for name, o := range map[string]Options{
 		"group":  {Only: []string{"redirekt"}, Rounds: 1, Each: 1e9, Log: log},
 		"rounds": {Only: []string{"redirect"}, Each: 1e9, Log: log},
+		"part":   {Only: []string{"redirect"}, Rounds: 1, Each: 2.5e9, Log: log, Programs: t.TempDir()},
 		"time":   {Only: []string{"redirect"}, Rounds: 1, Log: log},
 		"nobody": {Only: []string{"redirect"}, Rounds: 1, Each: 1e9, Log: log, Programs: t.TempDir()},
 	} {
-		if bars, err := Run(t.Context(), o); err == nil {
+		bars, err := Run(t.Context(), o)
+		if err == nil {
 			t.Errorf("%s: %v and no error", name, bars)
+		}
+		if name == "part" && !strings.Contains(err.Error(), "whole seconds") {
+			t.Errorf("a part of a second: %v", err)
 		}
 	}
 }

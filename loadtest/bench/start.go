@@ -2,10 +2,8 @@ package bench
 
 import (
 	"context"
-	"path/filepath"
 	"time"
 
-	"keypool/internal/testenv/machine"
 	"keypool/loadtest/testbed"
 )
 
@@ -20,42 +18,23 @@ func start(ctx context.Context, r *run) ([]Bar, error) {
 		return nil, err
 	}
 	figures, err := r.alternate(ctx,
-		subject{"start, no database", "ms", func(ctx context.Context) (float64, error) { return r.firstLink(ctx) }},
-		subject{"start, " + full.name(), "ms", func(ctx context.Context) (float64, error) {
+		subject{name: "start, no database", unit: "ms", measure: func(ctx context.Context) (float64, error) { return r.firstLink(ctx) }},
+		subject{name: "start, " + full.name(), unit: "ms", measure: func(ctx context.Context) (float64, error) {
 			return r.firstLink(ctx, "DATABASE_URL="+full.url)
 		}},
 	)
-	if err != nil {
-		return nil, err
-	}
 	const note = "tried every 10 ms, so it may be so much less"
 	return []Bar{
 		{What: "from exec to the first 201, embedded, no database", Unit: "ms", Measured: figures[0], Aim: AtMost(startAim), Note: note},
 		{What: "from exec to the first 201, embedded, " + full.name(), Unit: "ms", Measured: figures[1], Aim: AtMost(startAim)},
-	}, nil
+	}, err
 }
 
 // firstLink gives the milliseconds.
 func (r *run) firstLink(ctx context.Context, settings ...string) (ms float64, err error) {
 	_, err = r.onBed(func(bed *testbed.Bed) ([]Bar, error) {
-		public, err := machine.FreeAddr(ctx)
-		if err != nil {
-			return nil, err
-		}
-		admin, err := machine.FreeAddr(ctx)
-		if err != nil {
-			return nil, err
-		}
-		path, err := filepath.Abs(r.program("shortener"))
-		if err != nil {
-			return nil, err
-		}
-		url := "http://" + public
 		begun := time.Now()
-		_, err = bed.Other(ctx, machine.Program{
-			Path: path, Env: append([]string{"LISTEN_ADDR=" + public, "ADMIN_ADDR=" + admin}, settings...),
-			URL: url, Ping: up(creation(url)),
-		})
+		_, err := bed.ServerWhen(ctx, func(ctx context.Context, p *testbed.Program) error { return creation(p.Public).try(ctx) }, settings...)
 		ms = float64(time.Since(begun).Microseconds()) / 1000
 		return nil, err
 	})
