@@ -9,7 +9,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"syscall"
 	"testing"
+	"time"
 
 	"keypool/internal/testenv"
 
@@ -101,6 +103,7 @@ func benchServer(b *testing.B, database, redisURL string) (addr string) {
 func exchangeAll(b *testing.B, addr, request string, status int) {
 	b.Helper()
 	b.SetParallelism(max(1, connections/runtime.GOMAXPROCS(0)))
+	used := processorTime(b)
 	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
 		conn, err := new(net.Dialer).DialContext(b.Context(), "tcp", addr)
@@ -118,6 +121,18 @@ func exchangeAll(b *testing.B, addr, request string, status int) {
 	})
 	b.StopTimer()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "req/s")
+	b.ReportMetric(float64(processorTime(b)-used)/float64(b.N), "cpu-ns/op")
+}
+
+// processorTime is what this process, client and server, has used of the processors.
+// Unlike the rate it tells little of what else the machine does.
+func processorTime(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func once(addr, request string, status int) error {
