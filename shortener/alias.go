@@ -9,8 +9,6 @@ const (
 	maxAlias = 16
 	// maxCode is the length of the longest code that any supply makes: a UUID in base62.
 	maxCode = 22
-	// codeAlphabet has every character of a code, be it an alias, base62 or base64url (RFC 4648, section 5).
-	codeAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 )
 
 // reserved reports whether alias is the first part of a path that this service
@@ -33,7 +31,7 @@ func checkAlias(alias string) error {
 	switch {
 	case alias == "" || len(alias) > maxAlias:
 		return &InvalidError{Field: "alias", Reason: "must be 1 to 16 characters long"}
-	case strings.Trim(alias, codeAlphabet) != "":
+	case !isWord(alias):
 		return &InvalidError{Field: "alias", Reason: "must consist of the letters A-Z and a-z, digits, _ and - only"}
 	case reserved(alias):
 		return &InvalidError{Field: "alias", Reason: "is reserved for this service; choose another"}
@@ -44,5 +42,19 @@ func checkAlias(alias string) error {
 // plausible reports whether code could be the code of a link at all. A scan of
 // other paths is answered without asking the store.
 func plausible(code string) bool {
-	return code != "" && len(code) <= maxCode && strings.Trim(code, codeAlphabet) == ""
+	return code != "" && len(code) <= maxCode && isWord(code)
+}
+
+// isWord reports whether s has no other characters than a code may have, be it an alias,
+// base62 or base64url (RFC 4648, section 5); the parts of a host name have the same. Every
+// request asks that of some strings, and strings.Trim would first make a table each time.
+func isWord(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_':
+		default:
+			return false
+		}
+	}
+	return true
 }

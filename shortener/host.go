@@ -106,14 +106,12 @@ func validHost(host string) bool {
 		return false
 	}
 	for label := range strings.SplitSeq(host, ".") {
-		if label == "" || len(label) > maxLabel || strings.Trim(label, hostAlphabet) != "" {
+		if label == "" || len(label) > maxLabel || !isWord(label) {
 			return false
 		}
 	}
 	return true
 }
-
-const hostAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 // leadsTo reports whether a URL with this scheme and address is answered by self,
 // which is scheme://host[:port]. A self that cannot be read is nobody.

@@ -34,8 +34,8 @@ const (
 // start a goroutine for each to watch ctx.
 type SQLiteStore struct {
 	db *sqlite.DB
-	// lookup is prepared when it is first used, because that takes the table to be there.
-	lookup atomic.Pointer[sql.Stmt]
+	// Prepared when they are first used, because that takes the table to be there.
+	lookup, insert atomic.Pointer[sql.Stmt]
 }
 
 var (
@@ -53,6 +53,11 @@ func (*SQLiteStore) serialInserts() {}
 
 // Insert implements [Store].
 func (s *SQLiteStore) Insert(ctx context.Context, links []Link) ([]Outcome, error) {
+	// Before the only writing connection is taken, which preparing takes a turn of.
+	insert, err := prepared(ctx, &s.insert, s.db.Write, sqliteInsert) //nolint:sqlclosecheck // kept for the life of the store
+	if err != nil {
+		return nil, fmt.Errorf("prepare to insert links: %w: %w", ErrNotWritten, err)
+	}
 	conn, err := s.db.Write.Conn(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("wait to insert links: %w: %w", ErrNotWritten, err)
@@ -68,7 +73,7 @@ func (s *SQLiteStore) Insert(ctx context.Context, links []Link) ([]Outcome, erro
 	if err != nil {
 		return nil, notWritten(err)
 	}
-	outcomes, err := insertIn(ctx, tx, links)
+	outcomes, err := insertIn(ctx, tx, insert, links)
 	if err != nil {
 		_ = tx.Rollback() // fails where SQLite has rolled back by itself
 		return nil, notWritten(err)
@@ -79,12 +84,8 @@ func (s *SQLiteStore) Insert(ctx context.Context, links []Link) ([]Outcome, erro
 	return outcomes, nil
 }
 
-func insertIn(ctx context.Context, tx *sql.Tx, links []Link) ([]Outcome, error) {
-	insert, err := tx.PrepareContext(ctx, sqliteInsert)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = insert.Close() }() // ends with the transaction anyway
+func insertIn(ctx context.Context, tx *sql.Tx, insert *sql.Stmt, links []Link) ([]Outcome, error) {
+	insert = tx.StmtContext(ctx, insert) //nolint:sqlclosecheck // ends with the transaction
 	outcomes := make([]Outcome, len(links))
 	for i := range links {
 		l := &links[i]
@@ -114,7 +115,7 @@ func (s *SQLiteStore) Lookup(ctx context.Context, code string) (Link, error) {
 	if err := ctx.Err(); err != nil {
 		return Link{}, fmt.Errorf("look up a link: %w", err)
 	}
-	lookup, err := s.prepareLookup(ctx) //nolint:sqlclosecheck // kept for the life of the store
+	lookup, err := prepared(ctx, &s.lookup, s.db.Read, sqliteSelect) //nolint:sqlclosecheck // kept for the life of the store
 	if err != nil {
 		return Link{}, fmt.Errorf("look up a link: %w", err)
 	}
@@ -128,16 +129,17 @@ func (s *SQLiteStore) Lookup(ctx context.Context, code string) (Link, error) {
 	return link, nil
 }
 
-func (s *SQLiteStore) prepareLookup(ctx context.Context) (*sql.Stmt, error) {
-	if stmt := s.lookup.Load(); stmt != nil {
+// prepared gives the statement kept in place, and prepares it on db when there is none yet.
+func prepared(ctx context.Context, place *atomic.Pointer[sql.Stmt], db *sql.DB, query string) (*sql.Stmt, error) {
+	if stmt := place.Load(); stmt != nil {
 		return stmt, nil
 	}
-	stmt, err := s.db.Read.PrepareContext(ctx, sqliteSelect)
+	stmt, err := db.PrepareContext(ctx, query)
 	if err != nil {
 		return nil, err
 	}
-	if !s.lookup.CompareAndSwap(nil, stmt) { // somebody else was first
-		return s.lookup.Load(), stmt.Close() //nolint:sqlclosecheck // the other one is kept
+	if !place.CompareAndSwap(nil, stmt) { // somebody else was first
+		return place.Load(), stmt.Close() //nolint:sqlclosecheck // the other one is kept
 	}
 	return stmt, nil
 }

@@ -2,14 +2,11 @@ package web
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
-	"io"
 	"mime"
 	"net/http"
 	"net/url"
 	"strings"
-	"unicode/utf8"
 
 	"keypool/shortener"
 
@@ -129,88 +126,6 @@ func parseForm(body []byte) (fields, error) {
 		}
 	}
 	return f, nil
-}
-
-// parseJSON reads one object. It goes by tokens because Unmarshal lets through
-// repeated members, members in other letter case, and text after the end.
-func parseJSON(body []byte) (fields, error) {
-	if !utf8.Valid(body) { // the decoder would repair it, and store another URL than was sent
-		return fields{}, malformed("The body is not valid UTF-8.")
-	}
-	dec := json.NewDecoder(bytes.NewReader(body))
-	dec.UseNumber()
-	if t, err := dec.Token(); err != nil {
-		return fields{}, badJSON(err)
-	} else if t != json.Delim('{') {
-		return fields{}, malformed("The body is not a JSON object.")
-	}
-	var f fields
-	seen := make(map[string]bool, 4)
-	for dec.More() {
-		t, err := dec.Token()
-		if err != nil {
-			return fields{}, badJSON(err)
-		}
-		name, _ := t.(string) // the decoder lets nothing else be a name
-		if seen[name] {
-			return fields{}, malformed("The member " + quote(name) + " is there twice.")
-		}
-		seen[name] = true
-		if err := f.readMember(dec, name); err != nil {
-			return fields{}, err
-		}
-	}
-	if _, err := dec.Token(); err != nil { // the closing brace
-		return fields{}, badJSON(err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return fields{}, malformed("There is something after the end of the JSON object.")
-	}
-	return f, nil
-}
-
-// readMember reads the value of one member; null is as good as not given.
-func (f *fields) readMember(dec *json.Decoder, name string) error {
-	place := f.member(name)
-	if place == nil {
-		return malformed("There is no member " + quote(name) + ".")
-	}
-	t, err := dec.Token()
-	if err != nil {
-		return badJSON(err)
-	}
-	switch v := t.(type) {
-	case nil:
-	case string:
-		// The decoder puts U+FFFD where an escape was no character; the URL would not
-		// be the one that was sent.
-		if strings.ContainsRune(v, utf8.RuneError) {
-			return malformed("The member " + quote(name) + " holds U+FFFD, the sign of a damaged character.")
-		}
-		*place = &v
-	case json.Number:
-		if name != "expires_in" {
-			return wrongType(name)
-		}
-		*place = (*string)(&v)
-	default:
-		return wrongType(name)
-	}
-	return nil
-}
-
-func wrongType(name string) error {
-	if name == "expires_in" {
-		return &shortener.InvalidError{Field: name, Reason: `must be a number of seconds or a duration such as "36h"`}
-	}
-	return &shortener.InvalidError{Field: name, Reason: "must be a string"}
-}
-
-func badJSON(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return malformed("The JSON ends too early.")
-	}
-	return malformed("The body is not well-formed JSON: " + err.Error() + ".")
 }
 
 // quote shows a name that the client made up, shortened so that no answer grows

@@ -46,6 +46,8 @@ type DB struct {
 	Write *sql.DB
 	// Read has several connections, which refuse to write.
 	Read *sql.DB
+
+	checkpoints *checkpointer
 }
 
 // Open opens the database at path and creates it, with its folder, where it is
@@ -61,7 +63,11 @@ func Open(ctx context.Context, path string) (*DB, error) {
 		"_txlock":       {"immediate"},
 		"_journal_mode": {"WAL"},
 		"_synchronous":  {"FULL"},
-		"_pragma":       {cacheSize(writeCache), fmt.Sprintf("journal_size_limit(%d)", walKept)},
+		"_pragma": {
+			cacheSize(writeCache),
+			fmt.Sprintf("journal_size_limit(%d)", walKept),
+			fmt.Sprintf("wal_autocheckpoint(%d)", walBound),
+		},
 	}, 1)
 	if err != nil {
 		return nil, err
@@ -79,13 +85,21 @@ func Open(ctx context.Context, path string) (*DB, error) {
 	if err := whenFree(ctx, func() error { return write.PingContext(ctx) }); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the database %s: %w", path, err), db.Close())
 	}
+	if db.checkpoints, err = startCheckpointer(path, write); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
 	return db, nil
 }
 
 // Close closes all connections. The writer goes last, because the last connection
 // to leave moves the log into the database file, which a reader must not do.
 func (db *DB) Close() error {
-	return errors.Join(db.Read.Close(), db.Write.Close())
+	var err error
+	if db.checkpoints != nil { // nil when Open came to nothing
+		err = db.checkpoints.close()
+		db.checkpoints = nil
+	}
+	return errors.Join(err, db.Read.Close(), db.Write.Close())
 }
 
 // create makes sure that a file is at path, and gives its absolute path.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -241,4 +242,40 @@ func ignoreKilled(err error) error {
 		return nil
 	}
 	return err
+}
+
+// TestLogBeginsAnew writes more than is enough for the checkpointer and less than a commit
+// would move by itself, and then goes on until the log no longer grows with it.
+func TestLogBeginsAnew(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "test.db")
+	db := open(t, path)
+	exec(t, db.Write, "CREATE TABLE t (b)")
+	const size = 80_000_000
+	exec(t, db.Write, fmt.Sprintf("INSERT INTO t VALUES (zeroblob(%d))", size))
+	deadline := time.After(30 * time.Second)
+	for tick := time.Tick(10 * time.Millisecond); ; {
+		before := fileSize(t, path+"-wal")
+		exec(t, db.Write, "INSERT INTO t VALUES (zeroblob(8000))")
+		if fileSize(t, path+"-wal") <= before {
+			break
+		}
+		select {
+		case <-tick:
+		case <-deadline:
+			t.Fatalf("the log has grown to %d bytes", before)
+		}
+	}
+	if n := fileSize(t, path); n < size {
+		t.Errorf("the log began anew when the database file had only %d bytes", n)
+	}
+}
+
+func fileSize(t *testing.T, path string) int64 {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
 }

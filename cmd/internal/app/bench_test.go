@@ -4,12 +4,16 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
+	"os"
+	"os/exec"
 	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"keypool/internal/testenv"
 
@@ -26,31 +30,20 @@ const (
 	post   = "POST /shorten HTTP/1.1\r\nHost: sho.rt\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
 )
 
-// BenchmarkCreate is the whole program, from the socket to the durable row, beside a
-// handler that parses and writes the same JSON and stores nothing.
+// BenchmarkCreate is the whole program as it is built, from the socket to the durable
+// row, beside a handler that parses and writes the same JSON and stores nothing. Each
+// server is a process of its own.
 func BenchmarkCreate(b *testing.B) {
-	request := fmt.Sprintf(post, len(body), body)
+	program, request := build(b), fmt.Sprintf(post, len(body), body)
 	b.Run("server=echo", func(b *testing.B) {
-		e := echo.New()
-		e.POST("/shorten", func(c echo.Context) error {
-			var v struct {
-				URL string `json:"url"`
-			}
-			if err := c.Bind(&v); err != nil {
-				return err
-			}
-			return c.JSON(http.StatusCreated, map[string]string{
-				"code": "fdMx0H", "short_url": "http://sho.rt/fdMx0H", "url": v.URL, "created_at": "2026-11-21T08:48:17.724315Z",
-			})
-		})
-		exchangeAll(b, bareServer(b, e), request, http.StatusCreated)
+		exchangeAll(b, bareServer(b), request, http.StatusCreated)
 	})
 	b.Run("server=sqlite", func(b *testing.B) {
-		exchangeAll(b, benchServer(b, "sqlite:"+b.TempDir()+"/links.db", ""), request, http.StatusCreated)
+		exchangeAll(b, builtServer(b, program, "sqlite:"+b.TempDir()+"/links.db", ""), request, http.StatusCreated)
 	})
 	b.Run("server=postgres", func(b *testing.B) {
-		addr := benchServer(b, testenv.StartPostgres(b).URL, testenv.StartRedis(b).URL)
-		exchangeAll(b, addr, request, http.StatusCreated)
+		s := builtServer(b, program, testenv.StartPostgres(b).URL, testenv.StartRedis(b).URL)
+		exchangeAll(b, s, request, http.StatusCreated)
 	})
 }
 
@@ -58,52 +51,142 @@ func BenchmarkCreate(b *testing.B) {
 // always answers with the same redirect.
 func BenchmarkRedirect(b *testing.B) {
 	const get = "GET /alias HTTP/1.1\r\nHost: sho.rt\r\n\r\n"
+	program := build(b)
 	b.Run("server=echo", func(b *testing.B) {
-		e := echo.New()
-		e.GET("/:code", func(c echo.Context) error { return c.Redirect(http.StatusFound, target) })
-		exchangeAll(b, bareServer(b, e), get, http.StatusFound)
+		exchangeAll(b, bareServer(b), get, http.StatusFound)
 	})
 	b.Run("server=keypool", func(b *testing.B) {
-		addr := benchServer(b, "sqlite:"+b.TempDir()+"/links.db", "")
+		s := builtServer(b, program, "sqlite:"+b.TempDir()+"/links.db", "")
 		withAlias := `{"url":"` + target + `","alias":"alias"}`
-		if err := once(addr, fmt.Sprintf(post, len(withAlias), withAlias), http.StatusCreated); err != nil {
+		if err := once(s.addr, fmt.Sprintf(post, len(withAlias), withAlias), http.StatusCreated); err != nil {
 			b.Fatal(err)
 		}
-		exchangeAll(b, addr, get, http.StatusFound)
+		exchangeAll(b, s, get, http.StatusFound)
 	})
 }
 
-func bareServer(b *testing.B, e *echo.Echo) (addr string) {
-	b.Helper()
-	server := httptest.NewServer(e)
-	b.Cleanup(server.Close)
-	return server.Listener.Addr().String()
+// bareVariable makes the test binary a bare server on the address that it holds.
+const bareVariable = "KEYPOOL_BENCH_BARE"
+
+// serveBare is what Keypool is measured beside.
+func serveBare(addr string) error {
+	e := echo.New()
+	e.HideBanner, e.HidePort = true, true
+	e.POST("/shorten", func(c echo.Context) error {
+		var v struct {
+			URL string `json:"url"`
+		}
+		if err := c.Bind(&v); err != nil {
+			return err
+		}
+		return c.JSON(http.StatusCreated, map[string]string{
+			"code": "fdMx0H", "short_url": "http://sho.rt/fdMx0H", "url": v.URL, "created_at": "2026-11-21T08:48:17.724315Z",
+		})
+	})
+	e.GET("/:code", func(c echo.Context) error { return c.Redirect(http.StatusFound, target) })
+	return e.Start(addr)
 }
 
-// benchServer is a server with its default settings, but for the ports.
-func benchServer(b *testing.B, database, redisURL string) (addr string) {
+// server is a process under load.
+type server struct {
+	addr string
+	cmd  *exec.Cmd
+}
+
+func bareServer(b *testing.B) *server {
 	b.Helper()
-	s := settings(b, database, redisURL)
-	s.PoolCapacity, s.BatchMax = 1_000_000, 100_000
-	p, err := StartServer(b.Context(), s, slog.New(slog.DiscardHandler))
+	s := &server{addr: freeAddr(b), cmd: exec.Command(os.Args[0])}
+	s.cmd.Env = append(os.Environ(), bareVariable+"="+s.addr)
+	s.start(b)
+	return s
+}
+
+// build gives the path of cmd/shortener, built as make does it.
+func build(b *testing.B) (program string) {
+	b.Helper()
+	program = b.TempDir() + "/shortener"
+	cmd := exec.Command("go", "build", "-trimpath", "-o", program, "keypool/cmd/shortener")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		b.Fatalf("%v\n%s", err, out)
+	}
+	return program
+}
+
+// builtServer is a server with its default settings, but for the ports.
+func builtServer(b *testing.B, program, database, redisURL string) *server {
+	b.Helper()
+	s := &server{addr: freeAddr(b), cmd: exec.Command(program, "--log-level=error")}
+	s.cmd.Env = append(os.Environ(), "LISTEN_ADDR="+s.addr, "ADMIN_ADDR=127.0.0.1:0", "DATABASE_URL="+database, "REDIS_URL="+redisURL)
+	s.start(b)
+	return s
+}
+
+func freeAddr(b *testing.B) string {
+	b.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		b.Fatal(err)
 	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// start starts the process, waits until it listens, and has it stopped at the end.
+func (s *server) start(b *testing.B) {
+	b.Helper()
+	s.cmd.Stdout, s.cmd.Stderr = os.Stderr, os.Stderr
+	if err := s.cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
 	b.Cleanup(func() {
-		if err := p.Stop(); err != nil {
-			b.Error(err)
-		}
+		_ = s.cmd.Process.Signal(syscall.SIGTERM) // fails when it has ended, which Wait tells
+		_ = s.cmd.Wait()                          // the bare server knows no orderly end
 	})
-	return p.Addr().String()
+	deadline := time.After(10 * time.Second)
+	for tick := time.Tick(10 * time.Millisecond); ; {
+		conn, err := net.Dial("tcp", s.addr)
+		if err == nil {
+			conn.Close()
+			return
+		}
+		select {
+		case <-tick:
+		case <-deadline:
+			b.Fatal(err)
+		}
+	}
+}
+
+// processorTime is what the server has used of the processors. Unlike the rate it tells
+// little of what else the machine does.
+func (s *server) processorTime(b *testing.B) time.Duration {
+	b.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(stat), ") ")
+	fields := strings.Fields(after)
+	var ticks int64
+	for _, f := range fields[11:13] { // utime and stime, proc_pid_stat(5), in ticks of 10 ms
+		n, err := strconv.ParseInt(f, 10, 64)
+		if err != nil {
+			b.Fatal(err)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
 // exchangeAll sends the same request over and over on every connection.
-func exchangeAll(b *testing.B, addr, request string, status int) {
+func exchangeAll(b *testing.B, s *server, request string, status int) {
 	b.Helper()
 	b.SetParallelism(max(1, connections/runtime.GOMAXPROCS(0)))
+	used := s.processorTime(b)
 	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
-		conn, err := new(net.Dialer).DialContext(b.Context(), "tcp", addr)
+		conn, err := new(net.Dialer).DialContext(b.Context(), "tcp", s.addr)
 		if err != nil {
 			b.Error(err)
 			return
@@ -118,6 +201,7 @@ func exchangeAll(b *testing.B, addr, request string, status int) {
 	})
 	b.StopTimer()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "req/s")
+	b.ReportMetric(float64(s.processorTime(b)-used)/float64(b.N), "server-ns/op")
 }
 
 func once(addr, request string, status int) error {
