@@ -46,7 +46,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 // run gives the exit status. The verdict goes to stdout, everything else to stderr.
 func run(args []string, stdout, stderr io.Writer) int {
 	logging.Disable() // what scenarios wait for, and what they take down, is no news
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	defer stop()
 	// The first signal ends the load; a second one, during the check, ends the program.
 	defer context.AfterFunc(ctx, stop)()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -149,14 +150,19 @@ func (h *harness) write(r *report.Report) error {
 	return writeFile(filepath.Join(h.dir, pageName), func(f *os.File) error { return report.HTML(f, r) })
 }
 
+// writeFile replaces the file at path as a whole: what is there stays until the new one is
+// complete.
 func writeFile(path string, write func(*os.File) error) error {
-	f, err := os.Create(path)
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
 		return err
 	}
-	if err := write(f); err != nil {
-		_ = f.Close() // the first error is the one to tell
-		return err
+	err = errors.Join(write(f), f.Chmod(0o644), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
 	}
-	return f.Close()
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
 }
