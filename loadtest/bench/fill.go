@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"keypool/kgs"
 	"keypool/shortener"
 )
 
@@ -62,7 +63,7 @@ func (f *filled) fill(ctx context.Context) error {
 func (f *filled) codeSQL() string {
 	var digits []string
 	for value := int64(codeSpace / 62); value > 0; value /= 62 {
-		digits = append(digits, fmt.Sprintf(`substr('%s', CAST(i * %d / %d %% 62 AS integer) + 1, 1)`, alphabet, f.step(), value))
+		digits = append(digits, fmt.Sprintf(`substr('%s', CAST(i * %d / %d %% 62 AS integer) + 1, 1)`, kgs.Alphabet, f.step(), value))
 	}
 	return strings.Join(digits, " || ")
 }

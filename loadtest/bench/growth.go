@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"keypool/kgs"
 	"keypool/shortener"
 
 	"golang.org/x/sync/errgroup"
@@ -16,7 +17,9 @@ import (
 const (
 	// groupRows is the size of a group commit with so many connections.
 	groupRows = connections
-	growthAim = 1.3
+	// longLength is that of the codes that are added: none of them is there.
+	longLength = kgs.MaxLength
+	growthAim  = 1.3
 )
 
 // growth measures what a creation and a look-up cost the store when it holds many links,
@@ -106,7 +109,7 @@ func insertCost(ctx context.Context, f *filled, each time.Duration) (micros floa
 	for links := make([]shortener.Link, groupRows); time.Since(begun) < each; rows += len(links) {
 		for i := range links {
 			//nolint:gosec // nothing secret about them
-			links[i] = linkTo(encode(rand.Int64N(codeSpace)) + encode(rand.Int64N(codeSpace)))
+			links[i] = linkTo(f.codes.Code(longLength, rand.Int64N(kgs.Size(longLength))))
 		}
 		if err := insertAll(ctx, f.store, links); err != nil {
 			return 0, err

@@ -11,6 +11,7 @@ import (
 
 	"keypool/internal/sqlite"
 	"keypool/internal/testenv/machine"
+	"keypool/kgs"
 	"keypool/migrations"
 	"keypool/shortener"
 
@@ -29,7 +30,6 @@ const (
 const (
 	codeLength = 6
 	codeSpace  = 62 * 62 * 62 * 62 * 62 * 62
-	alphabet   = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	// storeConns is as many connections to PostgreSQL as a server has by default.
 	storeConns = 8
 )
@@ -52,6 +52,7 @@ type filled struct {
 	engine engine
 	url    string // as DATABASE_URL takes it
 	links  int64
+	codes  *kgs.Space // the plain one: they are numbers in base 62
 	store  shortener.Store
 	exec   func(ctx context.Context, statement string) error
 }
@@ -65,17 +66,7 @@ func millions(links int64) string { return fmt.Sprintf("%g million links", float
 func (f *filled) step() int64 { return codeSpace / f.links }
 
 // code is that of the n-th link, from 0.
-func (f *filled) code(n int64) string { return encode(n * f.step()) }
-
-// encode writes n in base 62.
-func encode(n int64) string {
-	var code [codeLength]byte
-	for i := range code {
-		code[codeLength-1-i] = alphabet[n%62]
-		n /= 62
-	}
-	return string(code[:])
-}
+func (f *filled) code(n int64) string { return f.codes.Code(codeLength, n*f.step()) }
 
 // anyCode is that of a link by chance.
 func (f *filled) anyCode() string {
@@ -88,7 +79,7 @@ func (r *run) filled(ctx context.Context, e engine, links int64) (*filled, error
 	if r.stores == nil {
 		r.stores = &stores{filled: make(map[string]*filled)}
 	}
-	f := &filled{engine: e, links: links}
+	f := &filled{engine: e, links: links, codes: kgs.PlainSpace()}
 	if known := r.stores.filled[f.name()]; known != nil {
 		return known, nil
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"keypool/kgs"
 	"keypool/shortener"
 )
 
@@ -58,7 +59,7 @@ func TestFilled(t *testing.T) {
 // A store that lies gives no figure.
 func TestLookupsCheckTheURL(t *testing.T) {
 	t.Parallel()
-	f := &filled{links: 10, store: lyingStore{}}
+	f := &filled{links: 10, codes: kgs.PlainSpace(), store: lyingStore{}}
 	if _, err := lookups(t.Context(), f, 1e6); err == nil {
 		t.Error("no error for a wrong URL")
 	}

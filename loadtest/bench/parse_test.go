@@ -37,10 +37,10 @@ PASS
 func TestResident(t *testing.T) {
 	t.Parallel()
 	const status = "Name:\tkgs\nVmHWM:\t   33792 kB\nVmRSS:\t   20480 kB\nThreads:\t9\n"
-	if got, err := kibibytes(status, "VmHWM:"); err != nil || got != 33*mebi {
+	if got, err := bytesOf(status, "VmHWM:"); err != nil || got != 33*mebi {
 		t.Errorf("%v, %v; want 33 MiB", got, err)
 	}
-	if got, err := kibibytes(status, "VmPeak:"); err == nil {
+	if got, err := bytesOf(status, "VmPeak:"); err == nil {
 		t.Errorf("%v of what is not told", got)
 	}
 	own, err := residentOf(os.Getpid())

@@ -92,16 +92,16 @@ func residentOf(pid int) (resident, error) {
 	if err != nil {
 		return resident{}, err
 	}
-	now, err := kibibytes(string(status), "VmRSS:")
+	now, err := bytesOf(string(status), "VmRSS:")
 	if err != nil {
 		return resident{}, err
 	}
-	most, err := kibibytes(string(status), "VmHWM:")
+	most, err := bytesOf(string(status), "VmHWM:")
 	return resident{now, most}, err
 }
 
-// kibibytes reads "NAME   1234 kB", and gives bytes.
-func kibibytes(status, name string) (float64, error) {
+// bytesOf reads "NAME   1234 kB", and gives bytes.
+func bytesOf(status, name string) (float64, error) {
 	for line := range strings.Lines(status) {
 		fields := strings.Fields(line)
 		if len(fields) == 3 && fields[0] == name && fields[2] == "kB" {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"keypool/loadtest/testbed"
@@ -126,14 +125,9 @@ func listedKeys(ctx context.Context, client *redis.Client) (n int64, err error) 
 
 // usedMemory is what Redis has allocated, in bytes.
 func usedMemory(ctx context.Context, client *redis.Client) (float64, error) {
-	info, err := client.Info(ctx, "memory").Result()
-	if err != nil {
+	info := client.InfoMap(ctx, "memory")
+	if err := info.Err(); err != nil {
 		return 0, err
 	}
-	for line := range strings.Lines(info) {
-		if value, ok := strings.CutPrefix(strings.TrimSpace(line), "used_memory:"); ok {
-			return strconv.ParseFloat(value, 64)
-		}
-	}
-	return 0, errors.New("redis does not tell used_memory")
+	return strconv.ParseFloat(info.Item("Memory", "used_memory"), 64)
 }

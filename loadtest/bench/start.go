@@ -2,10 +2,8 @@ package bench
 
 import (
 	"context"
-	"path/filepath"
 	"time"
 
-	"keypool/internal/testenv/machine"
 	"keypool/loadtest/testbed"
 )
 
@@ -35,24 +33,8 @@ func start(ctx context.Context, r *run) ([]Bar, error) {
 // firstLink gives the milliseconds.
 func (r *run) firstLink(ctx context.Context, settings ...string) (ms float64, err error) {
 	_, err = r.onBed(func(bed *testbed.Bed) ([]Bar, error) {
-		public, err := machine.FreeAddr(ctx)
-		if err != nil {
-			return nil, err
-		}
-		admin, err := machine.FreeAddr(ctx)
-		if err != nil {
-			return nil, err
-		}
-		path, err := filepath.Abs(r.program("shortener"))
-		if err != nil {
-			return nil, err
-		}
-		url := "http://" + public
 		begun := time.Now()
-		_, err = bed.Other(ctx, machine.Program{
-			Path: path, Env: append([]string{"LISTEN_ADDR=" + public, "ADMIN_ADDR=" + admin}, settings...),
-			URL: url, Ping: up(creation(url)),
-		})
+		_, err := bed.ServerWhen(ctx, func(ctx context.Context, p *testbed.Program) error { return creation(p.Public).try(ctx) }, settings...)
 		ms = float64(time.Since(begun).Microseconds()) / 1000
 		return nil, err
 	})

@@ -29,7 +29,8 @@ type Program struct {
 	Admin  string
 }
 
-func (b *Bed) run(ctx context.Context, name string, settings []string) (*Program, error) {
+// run starts the program name, and returns when up says that it is.
+func (b *Bed) run(ctx context.Context, name string, settings []string, up func(context.Context, *Program) error) (*Program, error) {
 	public, err := machine.FreeAddr(ctx)
 	if err != nil {
 		return nil, err
@@ -48,7 +49,7 @@ func (b *Bed) run(ctx context.Context, name string, settings []string) (*Program
 		Env:  append([]string{"LISTEN_ADDR=" + public, "ADMIN_ADDR=" + admin}, settings...),
 		Dir:  dir,
 		URL:  p.Public,
-		Ping: func(ctx context.Context, _ string) error { return Ready(ctx, p.Admin) },
+		Ping: func(ctx context.Context, _ string) error { return up(ctx, p) },
 	}.Start(ctx)
 	if err != nil {
 		return nil, err
@@ -92,6 +93,8 @@ func AskMetrics(ctx context.Context, admin string) (Metrics, error) {
 	})
 	return m, err
 }
+
+func ready(ctx context.Context, p *Program) error { return Ready(ctx, p.Admin) }
 
 // Ready fails while the program at the URL admin cannot do its work.
 func Ready(ctx context.Context, admin string) error {

@@ -91,10 +91,16 @@ func owned(b *Bed) func(*Server, error) (*Server, error) {
 // Server starts `shortener` with the settings ("NAME=value"), ready to make links. Without
 // DATABASE_URL among them it has an SQLite file of its own.
 func (b *Bed) Server(ctx context.Context, settings ...string) (*Program, error) {
-	return b.run(ctx, "shortener", settings)
+	return b.run(ctx, "shortener", settings, ready)
+}
+
+// ServerWhen is Server, but returns as soon as up does without an error, which is tried
+// every few milliseconds.
+func (b *Bed) ServerWhen(ctx context.Context, up func(context.Context, *Program) error, settings ...string) (*Program, error) {
+	return b.run(ctx, "shortener", settings, up)
 }
 
 // Worker starts `kgs` with the settings ("NAME=value"), ready to refill.
 func (b *Bed) Worker(ctx context.Context, settings ...string) (*Program, error) {
-	return b.run(ctx, "kgs", settings)
+	return b.run(ctx, "kgs", settings, ready)
 }
