@@ -85,7 +85,7 @@ func lookups(ctx context.Context, f *filled, each time.Duration) (perSecond floa
 		g.Go(func() error {
 			for time.Since(begun) < each {
 				code := f.anyCode()
-				link, err := f.store.Lookup(ctx, code)
+				link, err := lookUp(ctx, f.store, code)
 				if err != nil {
 					return err
 				}
