@@ -6,8 +6,11 @@
 // throughput is wrk, which is no part of the project. What is compared is measured in
 // rounds, one after the other in each, so that a machine that drifts drifts for all alike.
 //
-// Invariant: a figure is only given for right answers. A run with a wrong status, a wrong
-// Location or a row that is not there is an error, not a figure.
+// Invariant: a run with an answer that is known to be wrong is an error, not a figure. How
+// much is known differs. Under wrk a status of 400 or above is seen, fewer rows than answers
+// in the database, and fewer redirects than answers in the server's own count; the whole
+// answer, with its Location, is only looked at once before the load. Whatever this program
+// asks itself, look-ups and creations at a steady rate, is looked at in full.
 //
 // Vocabulary: a bar is one figure with its aim; a subject is what is measured in a round;
 // a baseline is the subject that a bar is a ratio to; a yardstick is a figure without an

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"keypool/internal/sqlite"
+	"keypool/loadtest"
 	"keypool/loadtest/testbed"
 
 	"github.com/jackc/pgx/v5"
@@ -96,11 +97,11 @@ func (r *run) creations(ctx context.Context, name string, server *testbed.Progra
 	if err := once.try(ctx); err != nil {
 		return subject{}, err
 	}
-	before, err := count(ctx)
+	before, err := inTime(ctx, count)
 	return r.wrk(name, wrk{
 		url: once.url, script: "post", args: []string{once.body},
 		check: func(ctx context.Context, answers int64) error {
-			after, err := count(ctx)
+			after, err := inTime(ctx, count)
 			if err == nil && after-before < answers {
 				err = fmt.Errorf("%d creations were acknowledged and only %d are stored", answers, after-before)
 			}
@@ -108,4 +109,10 @@ func (r *run) creations(ctx context.Context, name string, server *testbed.Progra
 			return err
 		},
 	}), err
+}
+
+func inTime(ctx context.Context, count func(context.Context) (int64, error)) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, loadtest.DefaultTimeout)
+	defer cancel()
+	return count(ctx)
 }

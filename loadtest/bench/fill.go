@@ -3,14 +3,19 @@ package bench
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"keypool/kgs"
 	"keypool/shortener"
 )
 
-// fillRows is how many numbers a transaction of the filling goes through.
-const fillRows = 1_000_000
+const (
+	// fillRows is how many numbers a transaction of the filling goes through.
+	fillRows = 1_000_000
+	// removeRows is how many links a transaction removes.
+	removeRows = 10_000
+)
 
 // dialect is in what the two engines differ here.
 type dialect struct {
@@ -51,7 +56,21 @@ func (f *filled) fill(ctx context.Context) error {
 			}
 		}
 	}
-	for _, statement := range d.after {
+	return f.execAll(ctx, d.after)
+}
+
+// remove removes the links of the codes, and leaves the database as fill does.
+func (f *filled) remove(ctx context.Context, codes []string) error {
+	slices.Sort(codes) // neighbours are on the same page
+	var statements []string
+	for some := range slices.Chunk(codes, removeRows) {
+		statements = append(statements, "DELETE FROM links WHERE code IN ('"+strings.Join(some, "', '")+"')")
+	}
+	return f.execAll(ctx, append(statements, dialectOf(f.engine).after...))
+}
+
+func (f *filled) execAll(ctx context.Context, statements []string) error {
+	for _, statement := range statements {
 		if err := f.exec(ctx, statement); err != nil {
 			return err
 		}

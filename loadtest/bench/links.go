@@ -12,6 +12,7 @@ import (
 	"keypool/internal/sqlite"
 	"keypool/internal/testenv/machine"
 	"keypool/kgs"
+	"keypool/loadtest"
 	"keypool/migrations"
 	"keypool/shortener"
 
@@ -130,12 +131,7 @@ func (r *run) openPostgres(ctx context.Context, f *filled) error {
 		r.end = append(r.end, server.Close)
 	}
 	name := fmt.Sprintf("links_%d", f.links)
-	conn, err := pgx.Connect(ctx, r.stores.postgres.URL)
-	if err != nil {
-		return err
-	}
-	_, err = conn.Exec(ctx, "CREATE DATABASE "+name)
-	if err := errors.Join(err, conn.Close(ctx)); err != nil {
+	if err := createDatabase(ctx, r.stores.postgres.URL, name); err != nil {
 		return err
 	}
 	database, err := url.Parse(r.stores.postgres.URL)
@@ -163,6 +159,17 @@ func (r *run) openPostgres(ctx context.Context, f *filled) error {
 	return errors.Join(migrations.Up(ctx, db, migrations.PostgreSQL), db.Close())
 }
 
+func createDatabase(ctx context.Context, server, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, loadtest.DefaultTimeout)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, server)
+	if err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, "CREATE DATABASE "+name)
+	return errors.Join(err, conn.Close(ctx))
+}
+
 // urlPrefix is what all URLs begin with.
 const urlPrefix = target + "?a=parameter&of=ordinary&length="
 
@@ -173,8 +180,16 @@ func linkTo(code string) shortener.Link {
 	}
 }
 
+func lookUp(ctx context.Context, store shortener.Store, code string) (shortener.Link, error) {
+	ctx, cancel := context.WithTimeout(ctx, loadtest.DefaultTimeout)
+	defer cancel()
+	return store.Lookup(ctx, code)
+}
+
 // insertAll fails unless all links are new.
 func insertAll(ctx context.Context, store shortener.Store, links []shortener.Link) error {
+	ctx, cancel := context.WithTimeout(ctx, loadtest.DefaultTimeout)
+	defer cancel()
 	outcomes, err := store.Insert(ctx, links)
 	if err != nil {
 		return err

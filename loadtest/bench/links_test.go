@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"time"
 
 	"keypool/kgs"
 	"keypool/shortener"
@@ -53,6 +54,31 @@ func TestFilled(t *testing.T) {
 				t.Errorf("the last link leads to %q, %v", link.URL, err)
 			}
 		})
+	}
+}
+
+// Few links are as few in the next round.
+func TestInsertCostLeavesNoLinks(t *testing.T) {
+	t.Parallel()
+	for _, e := range []engine{sqliteEngine, postgresEngine} {
+		const links = 1000
+		f, err := testRun(t, "").filled(t.Context(), e, links)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if micros, err := insertCost(t.Context(), f, 100*time.Millisecond); err != nil || micros <= 0 {
+			t.Errorf("%s: %v µs, %v", e, micros, err)
+		}
+		left := 0
+		for _, err := range f.store.All(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			left++
+		}
+		if left != links {
+			t.Errorf("%s: %d links, want %d", e, left, links)
+		}
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+
+	"keypool/kgs"
 )
 
 // requests is a server that keeps what it was asked for.
@@ -40,7 +42,7 @@ func (s *requests) end() map[string]int {
 // The links that are asked for by chance are those that were filled in.
 func TestRandomScript(t *testing.T) {
 	t.Parallel()
-	f := &filled{links: 200}
+	f := &filled{links: 200, codes: kgs.PlainSpace()}
 	var s requests
 	url := s.start(t, func(r *http.Request) string { return r.Method + " " + r.URL.Path })
 	args := []string{strconv.FormatInt(f.links, 10), strconv.FormatInt(f.step(), 10), seed()}

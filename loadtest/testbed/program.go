@@ -17,7 +17,7 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// askTimeout bounds a question to an admin listener.
+// askTimeout bounds a question to an admin listener, or to a program for its version.
 const askTimeout = 5 * time.Second
 
 // Program is one of the project's own programs as a process. It can be stopped, killed,

@@ -16,9 +16,16 @@ func Versions(ctx context.Context) string {
 		if err != nil {
 			continue
 		}
-		if says, err := exec.CommandContext(ctx, path, "--version").Output(); err == nil {
-			versions = append(versions, strings.TrimSpace(string(says)))
+		if says, err := versionOf(ctx, path); err == nil {
+			versions = append(versions, says)
 		}
 	}
 	return strings.Join(versions, "; ")
+}
+
+func versionOf(ctx context.Context, path string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	says, err := exec.CommandContext(ctx, path, "--version").Output()
+	return strings.TrimSpace(string(says)), err
 }
