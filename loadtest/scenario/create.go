@@ -145,6 +145,7 @@ func (c *creation) judgeSteady(f loadtest.Figures) {
 	c.judge(claimSteadyRate, f.Failed() == 0 && f.Latency.P99 <= time.Second,
 		"%d of %d were acknowledged in %.1f s, %d refused, %d unanswered, %d unsent; %v",
 		f.Acknowledged, f.Sent+f.Unsent, c.steady.seconds, f.Refused, f.Unknown, f.Unsent, f.Latency)
+	c.unfinished(claimSteadyRate, c.steady)
 	c.judgeLatency(claimSteadyP99, c.steady)
 }
 

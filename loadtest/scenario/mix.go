@@ -155,6 +155,7 @@ func (m *mixture) judgeVisits(reads loadtest.Figures) {
 	m.judge(claimVisits, wrong+reads.Failed() == 0,
 		"of %d redirects at all rates %d led nowhere and %d elsewhere; of %d at the steady rate %d failed or were not sent",
 		found.Checked, found.Lost, found.Wrong, reads.Sent+reads.Unsent, reads.Failed())
+	m.unfinished(claimVisits, m.steady)
 	m.Notes = append(m.Notes, found.Reports...)
 	m.judgeLatency(claimVisitP99, m.steady)
 }

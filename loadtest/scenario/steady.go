@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"keypool/loadtest"
+	"keypool/loadtest/report"
 )
 
 // Latency is judged beside that of the simplest things that make up a request, at the same
@@ -33,6 +34,7 @@ type steady struct {
 	admin  string
 
 	total   *loadtest.Recorder // of the load
+	rounds  int                // that ran to their end
 	seconds float64            // of load, until the last outcome of each round
 	p99s    []float64          // of the load, by rounds, in ms
 	least   [][]float64        // of what is beside it, by things and rounds, in ms
@@ -56,6 +58,7 @@ func (s *steady) run(ctx context.Context) error {
 		if err := s.round(ctx); err != nil || ctx.Err() != nil {
 			return err
 		}
+		s.rounds++
 	}
 	after, err := readProcessors(ctx)
 	s.others = after.others(before)
@@ -97,8 +100,19 @@ func (p *part) claimLatency(name, what, parts string, rate float64) {
 		rate, what, milliseconds(latencyBound), besideFactor, parts, steadyRounds), "ms")
 }
 
+// unfinished takes back that a claim holds that was not tried for all rounds.
+func (p *part) unfinished(name string, s *steady) {
+	if p.find(name).Verdict == report.Held && s.rounds < steadyRounds {
+		p.cannotJudge(name, "%d of %d rounds ran", s.rounds, steadyRounds)
+	}
+}
+
 // judgeLatency holds the p99 of a load against those of what it is measured beside.
 func (p *part) judgeLatency(name string, s *steady) {
+	if s.rounds < steadyRounds {
+		p.cannotJudge(name, "%d of %d rounds ran", s.rounds, steadyRounds)
+		return
+	}
 	p99 := median(s.p99s)
 	if len(s.beside) == 0 {
 		p.cannotJudge(name, "there is nothing here to measure beside; the p99 was %.1f ms", p99)

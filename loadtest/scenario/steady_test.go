@@ -23,12 +23,41 @@ func TestLatencyIsJudged(t *testing.T) {
 		{"fast beside a hog", steady{beside: two, p99s: []float64{9}, least: [][]float64{{1}, {1}}, others: 0.5}, report.Held},
 		{"beside nothing", steady{p99s: []float64{9}}, report.NotJudged},
 	}
+	for i := range tests {
+		tests[i].s.rounds = steadyRounds
+	}
 	for _, tt := range tests {
 		var p part
 		p.claimLatency("c", "creations", "two things", 1000)
 		p.judgeLatency("c", &tt.s)
 		if got := p.Claims[0]; got.Verdict != tt.want {
 			t.Errorf("%s: %s because %q, want %s", tt.name, got.Verdict, got.Why, tt.want)
+		}
+	}
+}
+
+// A load that was cut short has kept no rate and no latency, but it may have broken them.
+func TestRoundsThatDidNotRun(t *testing.T) {
+	t.Parallel()
+	for rounds, want := range map[int][]report.Verdict{
+		0:            {report.NotJudged, report.NotJudged, report.Failed},
+		1:            {report.NotJudged, report.NotJudged, report.Failed},
+		steadyRounds: {report.Held, report.Held, report.Failed},
+	} {
+		s := steady{rounds: rounds, p99s: []float64{1}, least: [][]float64{{1}}, beside: []*beside{{name: "one thing"}}}
+		var p part
+		p.claimLatency("p99", "creations", "one thing", 1000)
+		p.claim("sound", "None failed.", "")
+		p.claim("broken", "None failed.", "")
+		p.judgeLatency("p99", &s)
+		p.none("sound", 0, "none failed")
+		p.none("broken", 1, "one failed")
+		p.unfinished("sound", &s)
+		p.unfinished("broken", &s)
+		for i, c := range p.Claims {
+			if c.Verdict != want[i] {
+				t.Errorf("after %d rounds %q is %s because %q, want %s", rounds, c.Name, c.Verdict, c.Why, want[i])
+			}
 		}
 	}
 }
