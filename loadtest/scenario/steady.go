@@ -33,7 +33,8 @@ type steady struct {
 	pulse  *pulse
 	admin  string
 
-	total   *loadtest.Recorder // of the load
+	warm    *loadtest.Recorder // of the load while it warms up
+	total   *loadtest.Recorder // of the load from then on
 	rounds  int                // that ran to their end
 	seconds float64            // of load, until the last outcome of each round
 	p99s    []float64          // of the load, by rounds, in ms
@@ -43,11 +44,11 @@ type steady struct {
 
 // run warms up and then does the rounds, or those that ctx leaves time for.
 func (s *steady) run(ctx context.Context) error {
-	s.total, s.least = loadtest.NewRecorder(), make([][]float64, len(s.beside))
+	s.warm, s.total, s.least = loadtest.NewRecorder(), loadtest.NewRecorder(), make([][]float64, len(s.beside))
 	for _, b := range s.beside {
 		b.run(ctx, s.rate, warmUp, loadtest.NewRecorder())
 	}
-	if err := s.load(ctx, s.rate, warmUp, loadtest.NewRecorder()); err != nil {
+	if err := s.load(ctx, s.rate, warmUp, s.warm); err != nil {
 		return err
 	}
 	before, err := readProcessors(ctx)
@@ -84,6 +85,14 @@ func (s *steady) round(ctx context.Context) error {
 		s.least[i] = append(s.least[i], milliseconds(r.Figures().Latency.P99))
 	}
 	return nil
+}
+
+// all is what came of the whole load, while it warmed up too.
+func (s *steady) all() loadtest.Figures {
+	all := loadtest.NewRecorder()
+	all.Add(s.warm)
+	all.Add(s.total)
+	return all.Figures()
 }
 
 // recorder is a new one that the pulse shows.
