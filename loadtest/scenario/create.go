@@ -76,7 +76,7 @@ func newCreation(run *Run) *creation {
 		"then faster and faster, until the service no longer keeps up. Every link that was acknowledged is read back, from "+
 		"the store, and no two may have one code.", c.rate)
 	c.claim(claimSteadyRate, fmt.Sprintf("At a steady %.0f creations a second, each that is due is acknowledged, 99 of 100 within a second.", c.rate), "/s")
-	c.claimLatency(claimSteadyP99, "creations", "a single-row INSERT and a bare redirect", c.rate)
+	c.claimLatency(claimSteadyP99, "creations", "a single-row INSERT and a bare redirect together", c.rate)
 	c.claimSteadyAccounts()
 	return c
 }

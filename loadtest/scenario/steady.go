@@ -104,8 +104,8 @@ func (s *steady) recorder() *loadtest.Recorder {
 
 // claimLatency enters the claim that [part.judgeLatency] judges.
 func (p *part) claimLatency(name, what, parts string, rate float64) {
-	p.claim(name, fmt.Sprintf("At %.0f %s a second, 99 of 100 take at most %.0f ms from when they were due, or, on a machine that is busy with "+
-		"other things, at most %.1f times as long as %s at the same rate, in turn with them (the median of %d rounds).",
+	p.claim(name, fmt.Sprintf("At %.0f %s a second, 99 of 100 take at most %.0f ms from when they were due, or, where that is more, at most "+
+		"%.1f times as long as %s on this machine, at the same rate and in turn with them (the median of %d rounds).",
 		rate, what, milliseconds(latencyBound), besideFactor, parts, steadyRounds), "ms")
 }
 
