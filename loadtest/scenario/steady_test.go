@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"keypool/loadtest/report"
+
+	"github.com/prometheus/procfs"
 )
 
 func TestLatencyIsJudged(t *testing.T) {
@@ -72,5 +74,22 @@ func TestOthers(t *testing.T) {
 	p, err := readProcessors(t.Context())
 	if err != nil || p.ours < 0 || p.busy < p.ours || p.all < p.busy {
 		t.Errorf("%+v, error %v", p, err)
+	}
+}
+
+// What a child took stays ours when it has ended.
+func TestFamily(t *testing.T) {
+	t.Parallel()
+	const init, us, child, grandchild, other = 1, 10, 11, 12, 20
+	running := []procfs.ProcStat{
+		{PID: init, UTime: 900}, {PID: us, PPID: init, UTime: 100, STime: 50}, {PID: child, PPID: us, UTime: 200, CUTime: 10},
+		{PID: grandchild, PPID: child, STime: 40}, {PID: other, PPID: init, UTime: 7000, CUTime: 100},
+	}
+	if got := family(running, us); got != 4 {
+		t.Errorf("the family took %v s, want 4", got)
+	}
+	ended := []procfs.ProcStat{running[0], {PID: us, PPID: init, UTime: 100, STime: 50, CUTime: 210, CSTime: 40}, running[4]}
+	if got := family(ended, us); got != 4 {
+		t.Errorf("with its children ended it took %v s, want 4", got)
 	}
 }
