@@ -63,7 +63,8 @@ func (s Scenario) Execute(ctx context.Context, run *Run) report.Scenario {
 	p := part{result}
 	switch {
 	case missing(err):
-		p.judgeNone("not possible on this machine: %s", absent(err))
+		p.Impossible = absent(err)
+		p.judgeNone("not possible on this machine: %s", p.Impossible)
 	case err != nil && ctx.Err() == nil:
 		p.Error = err.Error()
 	case ctx.Err() != nil:
