@@ -5,8 +5,8 @@
 // again from it. What each member of the JSON means is in schema.json.
 //
 // Vocabulary: a claim is one sentence that a scenario set out to test; its verdict is
-// held, failed or not judged (with the reason). What was predicted comes from a formula
-// and settings alone, what was observed from the run.
+// held, failed or not judged (with the reason). What was predicted comes from formulas,
+// settings, and what else the run has measured; what was observed is what it is held against.
 //
 // A figure that is NaN or infinite is one that was not observed: it is left out of the
 // JSON and of the page, and the rest of the report is written all the same.
