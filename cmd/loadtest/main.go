@@ -19,7 +19,7 @@ import (
 // The exit statuses.
 const (
 	exitRight    = 0
-	exitNotRight = 1 // a guarantee was broken, requests failed, or a claim did
+	exitNotRight = 1 // a guarantee was broken, requests or claims failed, or scenarios were ended early
 	exitNotRun   = 2
 )
 
@@ -67,7 +67,7 @@ func execute(ctx context.Context, args []string, out output) error {
 	told := false // --help or --version: Parse goes on, but there is nothing more to do
 	parser, err := kong.New(&f,
 		kong.Name("loadtest"),
-		kong.Description("Judges a URL shortener from outside. Exit status: 0 all right, 1 a guarantee was broken, requests failed, or a claim did, 2 it could not run."),
+		kong.Description("Judges a URL shortener from outside. Exit status: 0 all right, 1 a guarantee was broken, requests or claims failed, or scenarios were ended early, 2 it could not run."),
 		kong.Vars{"version": version, "report": defaultReport, "scenarios": names(false), "anywhere": names(true)},
 		kong.Writers(out.stdout, out.stderr),
 		kong.Exit(func(int) { told = true }),

@@ -98,7 +98,9 @@ func (*records) close() {}
 
 func (v *records) verdict(r *report.Report, page string) error {
 	return json.NewEncoder(v.w).Encode(map[string]any{
-		"verdict": map[string]any{"right": r.Right(), "interrupted": r.Interrupted, "seconds": r.Seconds, "page": page},
+		"verdict": map[string]any{
+			"right": r.Right(), "interrupted": r.Interrupted, "not_judged": r.Tally().NotJudged, "seconds": r.Seconds, "page": page,
+		},
 	})
 }
 
@@ -151,6 +153,8 @@ func writeVerdict(w io.Writer, r *report.Report, page string) error {
 	switch {
 	case r.Interrupted:
 		b.WriteString("ended early; ")
+	case r.Right() && r.Tally().NotJudged > 0:
+		fmt.Fprintf(&b, "nothing failed, %d of %d claims not judged; ", r.Tally().NotJudged, r.Tally().All())
 	case r.Right():
 		b.WriteString("all right; ")
 	default:

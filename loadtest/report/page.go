@@ -82,12 +82,14 @@ func held(t Tally) string {
 	return line
 }
 
-// wrong are the scenarios of which something failed, with nothing but that.
+// wrong are the scenarios of which something failed, with nothing but that, and those of
+// which nothing was judged that could have been.
 func wrong(r *Report) []Scenario {
 	var all []Scenario
 	for i := range r.Scenarios {
 		s := r.Scenarios[i]
-		s.Claims = keep(s.Claims, func(c Claim) bool { return mark(c.Verdict).Class == "failed" })
+		unjudged := s.unjudged()
+		s.Claims = keep(s.Claims, func(c Claim) bool { return mark(c.Verdict).Class == "failed" || unjudged })
 		if len(s.Claims) > 0 || s.Error != "" {
 			all = append(all, s)
 		}

@@ -47,6 +47,11 @@ func TestPageSays(t *testing.T) {
 			t.Errorf("%q in a report of which all held", unwanted)
 		}
 	}
+	right.Scenarios = append(right.Scenarios, Scenario{Name: "idle", Claims: []Claim{{Text: "It ran.", Verdict: NotJudged, Why: "who knows"}}})
+	html = rendered(t, right)
+	if !strings.Contains(html, `class="verdict failed"`) || !strings.Contains(html, "<strong>who knows</strong>") {
+		t.Error("a scenario of which nothing was judged is passed over")
+	}
 	if html = rendered(t, &Report{}); !strings.Contains(html, "No claim was judged") {
 		t.Error("an empty report does not say that it is empty")
 	}

@@ -5,8 +5,8 @@
 // again from it. What each member of the JSON means is in schema.json.
 //
 // Vocabulary: a claim is one sentence that a scenario set out to test; its verdict is
-// held, failed or not judged (with the reason). What was predicted comes from a formula
-// and settings alone, what was observed from the run.
+// held, failed or not judged (with the reason). What was predicted comes from formulas,
+// settings, and what else the run has measured; what was observed is what it is held against.
 //
 // A figure that is NaN or infinite is one that was not observed: it is left out of the
 // JSON and of the page, and the rest of the report is written all the same.
@@ -57,6 +57,8 @@ type Scenario struct {
 	Tables   []Table           `json:"tables,omitempty"`
 	Notes    []string          `json:"notes,omitempty"` // how to read it, what it does not show
 	Error    string            `json:"error,omitempty"` // why it could not run to its end; then it has not held
+	// Impossible is what this machine has not got that it needs: then it did not run.
+	Impossible string `json:"impossible,omitempty"`
 }
 
 // Verdict is what became of a claim.
@@ -155,10 +157,17 @@ func (r *Report) Tally() Tally {
 	return sum
 }
 
-// Right says that every claim of every scenario held as far as it was judged, that one
-// was at least, and that every scenario ran to its end.
+// Right says that the run came to its end, and each scenario too; that no claim failed; and
+// that in each scenario one held at least, but for those that are impossible on the machine,
+// and not in all of these.
 func (r *Report) Right() bool {
-	broken := slices.ContainsFunc(r.Scenarios, func(s Scenario) bool { return s.Error != "" })
+	bad := slices.ContainsFunc(r.Scenarios, func(s Scenario) bool { return s.Error != "" || s.unjudged() })
 	t := r.Tally()
-	return !broken && t.Failed == 0 && t.Held > 0
+	return !r.Interrupted && !bad && t.Failed == 0 && t.Held > 0
+}
+
+// unjudged says that nothing was judged of a scenario that was possible.
+func (s *Scenario) unjudged() bool {
+	t := s.Tally()
+	return t.Held+t.Failed == 0 && s.Impossible == ""
 }

@@ -25,6 +25,8 @@ func TestRight(t *testing.T) {
 	}
 	broken := of(Held)
 	broken.Error = "no server"
+	impossible := of(NotJudged, NotJudged)
+	impossible.Impossible = "redis-server is not installed"
 	for name, tt := range map[string]struct {
 		scenarios []Scenario
 		right     bool
@@ -34,13 +36,20 @@ func TestRight(t *testing.T) {
 		"nothing judged":   {[]Scenario{of(NotJudged)}, false, "No claim was judged"},
 		"all held":         {[]Scenario{of(Held, Held), of(Held)}, true, "3 of 3 claims held"},
 		"one":              {[]Scenario{of(Held)}, true, "1 of 1 claim held"},
-		"some held":        {[]Scenario{of(Held), of(NotJudged)}, true, "1 of 2 claims held, 1 not judged"},
+		"some held":        {[]Scenario{of(Held, NotJudged)}, true, "1 of 2 claims held, 1 not judged"},
+		"one unjudged":     {[]Scenario{of(Held), of(NotJudged)}, false, "1 of 2 claims held, 1 not judged"},
+		"one impossible":   {[]Scenario{of(Held), impossible}, true, "1 of 3 claims held, 2 not judged"},
+		"all impossible":   {[]Scenario{impossible}, false, "No claim was judged"},
 		"one failed":       {[]Scenario{of(Held, Held), of(Failed)}, false, "2 of 3 claims held, 1 failed"},
 		"one has none":     {[]Scenario{of(Held, "")}, false, "1 of 2 claims held, 1 failed"},
 		"did not run":      {[]Scenario{of(Held), broken}, false, "2 of 2 claims held"},
 		"none of them did": {[]Scenario{of(Failed)}, false, "0 of 1 claim held, 1 failed"},
 	} {
-		r := &Report{Scenarios: tt.scenarios}
+		r := &Report{Scenarios: tt.scenarios, Interrupted: true}
+		if r.Right() {
+			t.Errorf("%s: right although the run was ended early", name)
+		}
+		r.Interrupted = false
 		if got := r.Right(); got != tt.right {
 			t.Errorf("%s: right is %v", name, got)
 		}

@@ -28,7 +28,8 @@ func (b *beside) run(ctx context.Context, rate float64, duration time.Duration, 
 // besideConns is how many connections the rows are inserted on.
 const besideConns = 16
 
-// inserts is one row a statement into a table like that of the links, in the same Postgres.
+// inserts is one row a statement into a table like that of the links, in the same database,
+// where the service has made that one already.
 func inserts(ctx context.Context, url string) (*beside, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -39,7 +40,7 @@ func inserts(ctx context.Context, url string) (*beside, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := pool.Exec(ctx, `CREATE TABLE beside (code text PRIMARY KEY, url text NOT NULL, created_at timestamptz NOT NULL)`); err != nil {
+	if _, err := pool.Exec(ctx, `CREATE TABLE beside (LIKE links INCLUDING ALL)`); err != nil {
 		pool.Close()
 		return nil, fmt.Errorf("make the table to insert into: %w", err)
 	}
@@ -47,7 +48,7 @@ func inserts(ctx context.Context, url string) (*beside, error) {
 		ctx, cancel := context.WithTimeout(ctx, loadtest.DefaultTimeout)
 		defer cancel()
 		code := rand.Text()
-		if _, err := pool.Exec(ctx, `INSERT INTO beside VALUES ($1, $2, now())`, code, "https://loadtest.example/"+code); err != nil {
+		if _, err := pool.Exec(ctx, `INSERT INTO beside (code, url, source, created_at) VALUES ($1, $2, 'pool', now())`, code, "https://loadtest.example/"+code); err != nil {
 			return loadtest.Refused
 		}
 		return loadtest.Acknowledged

@@ -102,6 +102,17 @@ const (
 // to be.
 func (p *part) claimAccounts() {
 	p.claim(claimServed, "No creation failed.", "creations")
+	p.claimLinks()
+}
+
+// claimSteadyAccounts enters the same of a load that goes on to rates at which a creation
+// may fail; its link may not.
+func (p *part) claimSteadyAccounts() {
+	p.claim(claimServed, "No creation failed at the steady rate.", "creations")
+	p.claimLinks()
+}
+
+func (p *part) claimLinks() {
 	p.claim(claimKept, "No acknowledged link was lost.", "links")
 	p.claim(claimRight, "Every acknowledged link leads where it was promised to lead.", "links")
 	p.claim(claimOnce, "No code was given twice.", "links")
@@ -109,16 +120,40 @@ func (p *part) claimAccounts() {
 
 // judgeAccounts judges these claims by what was sent and what was read back.
 func (p *part) judgeAccounts(v loadtest.Verdict) {
+	p.judgeServed(v.Figures)
+	p.judgeLinks(v)
+}
+
+func (p *part) judgeServed(f loadtest.Figures) {
+	if f.Sent+f.Unsent == 0 {
+		return
+	}
+	p.none(claimServed, f.Failed(), "of %d creations, %d were refused, %d unanswered and %d unsent",
+		f.Sent+f.Unsent, f.Refused, f.Unknown, f.Unsent)
+}
+
+func (p *part) judgeLinks(v loadtest.Verdict) {
 	if v.Sent+v.Unsent == 0 {
 		return
 	}
-	p.none(claimServed, v.Failed(), "of %d creations, %d were refused, %d unanswered and %d unsent",
-		v.Sent+v.Unsent, v.Refused, v.Unknown, v.Unsent)
-	p.none(claimKept, v.Lost+v.Unread, "of %d links that were read back, %d led nowhere and %d could not be read",
+	p.none(claimKept, v.Lost+v.Unread, "of %d links that were asked for, %d led nowhere and %d could not be read",
 		v.Checked, v.Lost, v.Unread)
-	p.none(claimRight, v.Wrong, "of %d links that were read back, %d led elsewhere", v.Checked, v.Wrong)
+	p.none(claimRight, v.Wrong, "of %d links that were read back, %d led elsewhere", v.Checked-v.Unread, v.Wrong)
 	p.none(claimOnce, v.Twice, "of %d acknowledged codes, %d had been given before", v.Acknowledged, v.Twice)
+	if read := v.Checked - v.Unread; v.Acknowledged == 0 || read < v.Acknowledged {
+		p.unproven("%d of %d acknowledged links were read back", read, v.Acknowledged)
+	}
 	p.Notes = append(p.Notes, v.Reports...)
+}
+
+// unproven takes back that no link is lost, wrong, or twice: one that was not read back may
+// be any of these. What was found stands.
+func (p *part) unproven(why string, args ...any) {
+	for _, name := range []string{claimKept, claimRight, claimOnce} {
+		if p.find(name).Verdict == report.Held {
+			p.cannotJudge(name, why, args...)
+		}
+	}
 }
 
 // maxFailures is how many failures are told in words, of each kind.

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"slices"
 	"testing"
 
 	"keypool/loadtest"
@@ -39,28 +40,46 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// Each way in which accounts may not close fails the claim that it is about, and no other.
+// Each way in which accounts may not close fails the claim that it is about, and no other;
+// and links that nobody read back are no evidence that they are kept.
 func TestAccountsFail(t *testing.T) {
 	t.Parallel()
 	sent := loadtest.Figures{Sent: 3, Acknowledged: 3}
-	tests := map[string]loadtest.Verdict{
-		"":          {Figures: sent},
-		claimServed: {Figures: loadtest.Figures{Sent: 3, Acknowledged: 2, Unsent: 1}},
-		claimKept:   {Figures: sent, Findings: loadtest.Findings{Lost: 1}},
-		claimRight:  {Figures: sent, Findings: loadtest.Findings{Wrong: 1}},
-		claimOnce:   {Figures: sent, Findings: loadtest.Findings{Twice: 1}},
+	of := func(f loadtest.Findings) loadtest.Verdict { return loadtest.Verdict{Figures: sent, Findings: f} }
+	links := []string{claimKept, claimRight, claimOnce}
+	tests := []struct {
+		name     string
+		verdict  loadtest.Verdict
+		failed   string
+		unjudged []string
+	}{
+		{"sound", of(loadtest.Findings{Checked: 3}), "", nil},
+		{"unsent", loadtest.Verdict{
+			Figures: loadtest.Figures{Sent: 2, Acknowledged: 2, Unsent: 1}, Findings: loadtest.Findings{Checked: 2},
+		}, claimServed, nil},
+		{"lost", of(loadtest.Findings{Checked: 3, Lost: 1}), claimKept, nil},
+		{"wrong", of(loadtest.Findings{Checked: 3, Wrong: 1}), claimRight, nil},
+		{"twice", of(loadtest.Findings{Checked: 3, Twice: 1}), claimOnce, nil},
+		{"unread", of(loadtest.Findings{Checked: 3, Unread: 1}), claimKept, []string{claimRight, claimOnce}},
+		{"nothing read back", of(loadtest.Findings{}), "", links},
+		{"cut short", of(loadtest.Findings{Checked: 2}), "", links},
+		{"cut short, but lost", of(loadtest.Findings{Checked: 2, Lost: 1}), claimKept, []string{claimRight, claimOnce}},
+		{"nothing acknowledged", loadtest.Verdict{Figures: loadtest.Figures{Sent: 3, Refused: 3}}, claimServed, links},
 	}
-	for broken, verdict := range tests {
+	for _, tt := range tests {
 		var p part
 		p.claimAccounts()
-		p.judgeAccounts(verdict)
+		p.judgeAccounts(tt.verdict)
 		for _, c := range p.Claims {
 			want := report.Held
-			if c.Name == broken {
+			switch {
+			case c.Name == tt.failed:
 				want = report.Failed
+			case slices.Contains(tt.unjudged, c.Name):
+				want = report.NotJudged
 			}
 			if c.Verdict != want {
-				t.Errorf("%q broken: claim %q is %s, want %s", broken, c.Name, c.Verdict, want)
+				t.Errorf("%s: claim %q is %s, want %s", tt.name, c.Name, c.Verdict, want)
 			}
 		}
 	}

@@ -84,7 +84,7 @@ func newMixture(run *Run) *mixture {
 		"faster and faster. Where each one leads is checked.", mixRatio, zipfExponent, m.rate)
 	m.claim(claimVisits, "Every redirect led where its link was made to lead.", "redirects")
 	m.claimLatency(claimVisitP99, "redirects", "a bare redirect", m.rate)
-	m.claimAccounts()
+	m.claimSteadyAccounts()
 	return m
 }
 
@@ -113,10 +113,15 @@ func (m *mixture) load(ctx context.Context) error {
 	return err
 }
 
-// together visits links at a rate and makes new ones at a hundredth of it.
+// together visits links at a rate and makes new ones at a hundredth of it. At rates above
+// the steady one a creation may fail, so the recorder of the accounts is spared these.
 func (m *mixture) together(ctx context.Context, rate float64, duration time.Duration, r *loadtest.Recorder) error {
+	creations := m.traffic.recorder
+	if rate > m.rate {
+		creations = loadtest.NewRecorder()
+	}
 	made := make(chan error, 1)
-	go func() { made <- m.traffic.run(ctx, rate/mixRatio, duration) }()
+	go func() { made <- m.traffic.with(ctx, rate/mixRatio, duration, creations) }()
 	loadtest.Pace(ctx, loadtest.Schedule{Rate: rate, Duration: duration}, 0, r, func(ctx context.Context) loadtest.State {
 		return m.visits.Visit(ctx, m.links.pick())
 	})
@@ -134,7 +139,8 @@ func (m *mixture) judgeAll(ctx context.Context) error {
 		return err
 	}
 	verdict, err := m.traffic.judge(after)
-	m.judgeAccounts(verdict)
+	m.judgeServed(m.traffic.recorder.Figures())
+	m.judgeLinks(verdict)
 	m.tellFailures(m.traffic.journal.Entries())
 	if len(m.steps) > 0 {
 		m.Charts = stepCharts("redirects", m.steps)
@@ -155,6 +161,7 @@ func (m *mixture) judgeVisits(reads loadtest.Figures) {
 	m.judge(claimVisits, wrong+reads.Failed() == 0,
 		"of %d redirects at all rates %d led nowhere and %d elsewhere; of %d at the steady rate %d failed or were not sent",
 		found.Checked, found.Lost, found.Wrong, reads.Sent+reads.Unsent, reads.Failed())
+	m.unfinished(claimVisits, m.steady)
 	m.Notes = append(m.Notes, found.Reports...)
 	m.judgeLatency(claimVisitP99, m.steady)
 }

@@ -7,8 +7,8 @@ import (
 
 	"keypool/loadtest/report"
 
+	"github.com/prometheus/procfs"
 	"github.com/shirou/gopsutil/v4/cpu"
-	"github.com/shirou/gopsutil/v4/process"
 )
 
 // hogged is the share of all processor time from which on a machine is too busy with other
@@ -31,7 +31,7 @@ type processors struct {
 	ours float64 // of it, this process and what it started
 }
 
-// readProcessors reads a few files of the system.
+// readProcessors reads a few files of the system, and one of each process.
 func readProcessors(ctx context.Context) (processors, error) {
 	times, err := cpu.TimesWithContext(ctx, false)
 	if err != nil || len(times) == 0 {
@@ -40,29 +40,38 @@ func readProcessors(ctx context.Context) (processors, error) {
 	t := &times[0]
 	p := processors{busy: t.User + t.Nice + t.System + t.Irq + t.Softirq + t.Steal}
 	p.all = p.busy + t.Idle + t.Iowait
-	self, err := process.NewProcessWithContext(ctx, int32(os.Getpid()))
+	all, err := procfs.AllProcs()
 	if err != nil {
-		return processors{}, err
+		return processors{}, fmt.Errorf("read the times of the processes: %w", err)
 	}
-	p.ours = family(ctx, self)
+	var stats []procfs.ProcStat
+	for _, proc := range all {
+		if stat, err := proc.Stat(); err == nil { // else it has ended
+			stats = append(stats, stat)
+		}
+	}
+	p.ours = family(stats, os.Getpid())
 	return p, nil
 }
 
-// family is the processor time of a process and all that are below it; what has ended
-// meanwhile took none.
-func family(ctx context.Context, p *process.Process) float64 {
-	sum := 0.0
-	if t, err := p.TimesWithContext(ctx); err == nil {
-		sum = t.User + t.System
+// userHZ is how many of its ticks the kernel of Linux counts a second, for programs.
+const userHZ = 100
+
+// family is the processor time of a process and all that are below it, in seconds. It counts
+// what children took that have ended, from when their parent has waited for them: so what one
+// took while it ran is not taken back when it ends, as if others had taken it. A process that
+// outlives its parent is no longer of the family.
+func family(stats []procfs.ProcStat, root int) (seconds float64) {
+	for i := range stats {
+		s := &stats[i]
+		if s.PID == root {
+			seconds += float64(int(s.UTime)+int(s.STime)+s.CUTime+s.CSTime) / userHZ
+		}
+		if s.PPID == root {
+			seconds += family(stats, s.PID)
+		}
 	}
-	children, err := p.ChildrenWithContext(ctx)
-	if err != nil {
-		return sum
-	}
-	for _, child := range children {
-		sum += family(ctx, child)
-	}
-	return sum
+	return seconds
 }
 
 // others is the share of the processor time since then that other programs took, 0 to 1.

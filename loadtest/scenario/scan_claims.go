@@ -44,7 +44,7 @@ func (s *scanRun) enterClaims() {
 	s.claim(claimUnguessed, "As many guesses next to known codes hit a link as chance brings: guesses times the share of codes in use.", "links")
 	s.claim(claimCounter, "The same guesses at a plain counter hit a link wherever the counter has been.", "links")
 	s.claim(claimAnswered, "The service answered every guess of the botnet.", "guesses")
-	s.claim(claimThrottle, fmt.Sprintf("One address is told of no more than %d misses, and %d more a second.", scanBurst, scanRate), "misses")
+	s.claim(claimThrottle, fmt.Sprintf("One address is told of no more than %d misses, and %d more a second; what it asks beyond is refused.", scanBurst, scanRate), "misses")
 }
 
 func (s *scanRun) judgeScan() {
@@ -58,7 +58,20 @@ func (s *scanRun) judgeScan() {
 	guesses := int64(len(s.permuted.guesses) + len(s.counter.guesses))
 	told := s.permuted.answers.told() + s.counter.answers.told()
 	s.none(claimAnswered, guesses-told, "of %d guesses %d were answered; %s", guesses, told, s.permuted.answers.refusal+s.counter.answers.refusal)
-	s.atMost(claimThrottle, scanBurst+scanRate*v.elapsed.Seconds()+scanWidth, float64(v.alone.Misses))
+	s.judgeThrottle(v)
+}
+
+// judgeThrottle wants refusals too: a service that answers nothing tells of no misses either.
+// Guesses that hardly ever miss, as at a counter, do not come to the limit.
+func (s *scanRun) judgeThrottle(v *victim) {
+	most := scanBurst + scanRate*v.elapsed.Seconds() + scanWidth
+	s.figures(claimThrottle, most, float64(v.alone.Misses))
+	s.judge(claimThrottle, float64(v.alone.Misses) <= most && v.alone.Refused > 0 && v.alone.Failed == 0,
+		"%d misses in %.1f s, where at most %.0f are allowed; %d guesses were refused, and %d got no answer or another one",
+		v.alone.Misses, v.elapsed.Seconds(), most, v.alone.Refused, v.alone.Failed)
+	if v.alone.Refused+v.alone.Failed == 0 && v.alone.Misses <= scanBurst {
+		s.cannotJudge(claimThrottle, "%d misses in %.1f s are allowed", v.alone.Misses, v.elapsed.Seconds())
+	}
 }
 
 // byChance is how many guesses would hit a link if links were anywhere: what is known is

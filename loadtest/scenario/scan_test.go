@@ -8,7 +8,7 @@ import (
 // smallScan is one of a few seconds.
 func smallScan() scanPlan {
 	return scanPlan{
-		length: 3, links: 400, rate: 400, known: 20, reach: 20, alone: 300 * time.Millisecond, permute: "KGS_PERMUTE=true",
+		length: 3, links: 400, rate: 400, known: 20, reach: 20, alone: time.Second, permute: "KGS_PERMUTE=true",
 	}
 }
 
@@ -62,6 +62,10 @@ func TestScanClaimsCanFail(t *testing.T) {
 		{"hits that are not chance", func(s *scanRun) { s.permuted.answers = answers{Hits: 2, Misses: 10} }, []string{claimUnguessed}},
 		{"a scan that finds nothing anywhere", func(s *scanRun) { s.counter.answers = answers{Misses: 12} }, []string{claimCounter}},
 		{"guesses that were refused", func(s *scanRun) { s.permuted.answers = answers{Misses: 11, Refused: 1} }, []string{claimAnswered}},
+		{"an address that nobody answers", func(s *scanRun) { s.permuted.alone = answers{Failed: 1300} }, []string{claimThrottle}},
+		{"an address that hardly misses", func(s *scanRun) { s.permuted.alone = answers{Hits: 1000, Misses: 10} }, nil},
+		{"an address that is refused nothing", func(s *scanRun) { s.permuted.alone.Refused = 0 }, []string{claimThrottle}},
+		{"an address that is answered in part", func(s *scanRun) { s.permuted.alone.Failed = 1 }, []string{claimThrottle}},
 		{"an address that may go on", func(s *scanRun) { s.permuted.alone.Misses = 400 }, []string{claimThrottle}},
 	}
 	for _, tt := range tests {

@@ -4,9 +4,11 @@
 //
 // Invariants:
 //
-//   - a claim is judged by what a client saw, or by what the operating system or the
-//     database says; a figure of the service's own is judged, never trusted;
-//   - what is predicted is computed from settings and formulas before it is observed;
+//   - a claim is judged by what a client saw, or by what the operating system, Redis or the
+//     database says, and what the service says of itself by these; only what nobody else
+//     can see, such as the state of a breaker or the keys in its memory, is taken from /status;
+//   - what is predicted comes from settings, formulas, and what was measured of something
+//     else or earlier in the same run, never from the figure that it is held against;
 //   - a scenario ends within a minute of the end of its context, with what ran until then.
 package scenario
 
@@ -63,7 +65,8 @@ func (s Scenario) Execute(ctx context.Context, run *Run) report.Scenario {
 	p := part{result}
 	switch {
 	case missing(err):
-		p.judgeNone("not possible on this machine: %s", absent(err))
+		p.Impossible = absent(err)
+		p.judgeNone("not possible on this machine: %s", p.Impossible)
 	case err != nil && ctx.Err() == nil:
 		p.Error = err.Error()
 	case ctx.Err() != nil:

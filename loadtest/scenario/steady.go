@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"keypool/loadtest"
+	"keypool/loadtest/report"
 )
 
 // Latency is judged beside that of the simplest things that make up a request, at the same
@@ -32,7 +33,9 @@ type steady struct {
 	pulse  *pulse
 	admin  string
 
-	total   *loadtest.Recorder // of the load
+	warm    *loadtest.Recorder // of the load while it warms up
+	total   *loadtest.Recorder // of the load from then on
+	rounds  int                // that ran to their end
 	seconds float64            // of load, until the last outcome of each round
 	p99s    []float64          // of the load, by rounds, in ms
 	least   [][]float64        // of what is beside it, by things and rounds, in ms
@@ -41,11 +44,11 @@ type steady struct {
 
 // run warms up and then does the rounds, or those that ctx leaves time for.
 func (s *steady) run(ctx context.Context) error {
-	s.total, s.least = loadtest.NewRecorder(), make([][]float64, len(s.beside))
+	s.warm, s.total, s.least = loadtest.NewRecorder(), loadtest.NewRecorder(), make([][]float64, len(s.beside))
 	for _, b := range s.beside {
 		b.run(ctx, s.rate, warmUp, loadtest.NewRecorder())
 	}
-	if err := s.load(ctx, s.rate, warmUp, loadtest.NewRecorder()); err != nil {
+	if err := s.load(ctx, s.rate, warmUp, s.warm); err != nil {
 		return err
 	}
 	before, err := readProcessors(ctx)
@@ -56,6 +59,7 @@ func (s *steady) run(ctx context.Context) error {
 		if err := s.round(ctx); err != nil || ctx.Err() != nil {
 			return err
 		}
+		s.rounds++
 	}
 	after, err := readProcessors(ctx)
 	s.others = after.others(before)
@@ -83,6 +87,14 @@ func (s *steady) round(ctx context.Context) error {
 	return nil
 }
 
+// all is what came of the whole load, while it warmed up too.
+func (s *steady) all() loadtest.Figures {
+	all := loadtest.NewRecorder()
+	all.Add(s.warm)
+	all.Add(s.total)
+	return all.Figures()
+}
+
 // recorder is a new one that the pulse shows.
 func (s *steady) recorder() *loadtest.Recorder {
 	r := loadtest.NewRecorder()
@@ -92,13 +104,24 @@ func (s *steady) recorder() *loadtest.Recorder {
 
 // claimLatency enters the claim that [part.judgeLatency] judges.
 func (p *part) claimLatency(name, what, parts string, rate float64) {
-	p.claim(name, fmt.Sprintf("At %.0f %s a second, 99 of 100 take at most %.0f ms from when they were due, or, on a machine that is busy with "+
-		"other things, at most %.1f times as long as %s at the same rate, in turn with them (the median of %d rounds).",
+	p.claim(name, fmt.Sprintf("At %.0f %s a second, 99 of 100 take at most %.0f ms from when they were due, or, where that is more, at most "+
+		"%.1f times as long as %s on this machine, at the same rate and in turn with them (the median of %d rounds).",
 		rate, what, milliseconds(latencyBound), besideFactor, parts, steadyRounds), "ms")
+}
+
+// unfinished takes back that a claim holds that was not tried for all rounds.
+func (p *part) unfinished(name string, s *steady) {
+	if p.find(name).Verdict == report.Held && s.rounds < steadyRounds {
+		p.cannotJudge(name, "%d of %d rounds ran", s.rounds, steadyRounds)
+	}
 }
 
 // judgeLatency holds the p99 of a load against those of what it is measured beside.
 func (p *part) judgeLatency(name string, s *steady) {
+	if s.rounds < steadyRounds {
+		p.cannotJudge(name, "%d of %d rounds ran", s.rounds, steadyRounds)
+		return
+	}
 	p99 := median(s.p99s)
 	if len(s.beside) == 0 {
 		p.cannotJudge(name, "there is nothing here to measure beside; the p99 was %.1f ms", p99)

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"keypool/loadtest/report"
+
+	"github.com/prometheus/procfs"
 )
 
 func TestLatencyIsJudged(t *testing.T) {
@@ -23,12 +25,41 @@ func TestLatencyIsJudged(t *testing.T) {
 		{"fast beside a hog", steady{beside: two, p99s: []float64{9}, least: [][]float64{{1}, {1}}, others: 0.5}, report.Held},
 		{"beside nothing", steady{p99s: []float64{9}}, report.NotJudged},
 	}
+	for i := range tests {
+		tests[i].s.rounds = steadyRounds
+	}
 	for _, tt := range tests {
 		var p part
 		p.claimLatency("c", "creations", "two things", 1000)
 		p.judgeLatency("c", &tt.s)
 		if got := p.Claims[0]; got.Verdict != tt.want {
 			t.Errorf("%s: %s because %q, want %s", tt.name, got.Verdict, got.Why, tt.want)
+		}
+	}
+}
+
+// A load that was cut short has kept no rate and no latency, but it may have broken them.
+func TestRoundsThatDidNotRun(t *testing.T) {
+	t.Parallel()
+	for rounds, want := range map[int][]report.Verdict{
+		0:            {report.NotJudged, report.NotJudged, report.Failed},
+		1:            {report.NotJudged, report.NotJudged, report.Failed},
+		steadyRounds: {report.Held, report.Held, report.Failed},
+	} {
+		s := steady{rounds: rounds, p99s: []float64{1}, least: [][]float64{{1}}, beside: []*beside{{name: "one thing"}}}
+		var p part
+		p.claimLatency("p99", "creations", "one thing", 1000)
+		p.claim("sound", "None failed.", "")
+		p.claim("broken", "None failed.", "")
+		p.judgeLatency("p99", &s)
+		p.none("sound", 0, "none failed")
+		p.none("broken", 1, "one failed")
+		p.unfinished("sound", &s)
+		p.unfinished("broken", &s)
+		for i, c := range p.Claims {
+			if c.Verdict != want[i] {
+				t.Errorf("after %d rounds %q is %s because %q, want %s", rounds, c.Name, c.Verdict, c.Why, want[i])
+			}
 		}
 	}
 }
@@ -43,5 +74,22 @@ func TestOthers(t *testing.T) {
 	p, err := readProcessors(t.Context())
 	if err != nil || p.ours < 0 || p.busy < p.ours || p.all < p.busy {
 		t.Errorf("%+v, error %v", p, err)
+	}
+}
+
+// What a child took stays ours when it has ended.
+func TestFamily(t *testing.T) {
+	t.Parallel()
+	const init, us, child, grandchild, other = 1, 10, 11, 12, 20
+	running := []procfs.ProcStat{
+		{PID: init, UTime: 900}, {PID: us, PPID: init, UTime: 100, STime: 50}, {PID: child, PPID: us, UTime: 200, CUTime: 10},
+		{PID: grandchild, PPID: child, STime: 40}, {PID: other, PPID: init, UTime: 7000, CUTime: 100},
+	}
+	if got := family(running, us); got != 4 {
+		t.Errorf("the family took %v s, want 4", got)
+	}
+	ended := []procfs.ProcStat{running[0], {PID: us, PPID: init, UTime: 100, STime: 50, CUTime: 210, CSTime: 40}, running[4]}
+	if got := family(ended, us); got != 4 {
+		t.Errorf("with its children ended it took %v s, want 4", got)
 	}
 }
