@@ -11,11 +11,13 @@ import (
 	"keypool/loadtest/testbed"
 )
 
-// How much is drained how fast, unless it is told otherwise. The small pool lasts ten
-// seconds, and has to: what would last longer, and yet less than a minute, the dead man's
-// switch calls after ten seconds in which nothing arrived, before its levels are reached.
+// How much is drained how fast, unless it is told otherwise. The small pool lasts eleven
+// seconds, and has to: of one that lasts ten or less the switch, which looks once a second,
+// may not see that it is below 20 percent before it is below 10; and what would last twelve,
+// and yet less than a minute, it calls after ten seconds in which nothing arrived, before its
+// levels are reached.
 const (
-	drainSeconds     = 10.0
+	drainSeconds     = 11.0
 	drainKeysFull    = 1_000_000
 	drainRateFull    = 2000.0 // so that 20 % are more than a minute's supply
 	drainBatch       = 50     // keys in a local batch
