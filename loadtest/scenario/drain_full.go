@@ -88,13 +88,6 @@ func (d *drainage) fill(ctx context.Context, bed *testbed.Bed, pool *levels, set
 	if err != nil {
 		return err
 	}
-	began := started
-	for _, l := range pool.seen {
-		if l.keys > 0 {
-			began = l.at
-			break
-		}
-	}
 	weight, err := pool.memory(ctx)
 	if err != nil {
 		return err
@@ -103,7 +96,11 @@ func (d *drainage) fill(ctx context.Context, bed *testbed.Bed, pool *levels, set
 	if err != nil {
 		return err
 	}
-	d.atLeast(claimFillRate, refillRate, float64(full.keys)/full.at.Sub(began).Seconds())
+	if rate, known := filling(through(pool.seen, full.at)); known {
+		d.atLeast(claimFillRate, refillRate, rate)
+	} else {
+		d.cannotJudge(claimFillRate, "the pool was seen fewer than %d times while it was filled", fewestLooks)
+	}
 	d.atMost(claimFillTime, realKeys/refillRate, full.at.Sub(started).Seconds())
 	d.atMost(claimKeySize, realBytesAKey, float64(weight-empty)/float64(full.keys))
 	d.atMost(claimMemory, realMemoryMiB, float64(peak)/(1<<20))

@@ -127,6 +127,28 @@ func TestDrainMayBeCalledEarly(t *testing.T) {
 	}
 }
 
+// What was there at the first look came before, and a few looks tell nothing.
+func TestFilling(t *testing.T) {
+	t.Parallel()
+	start := time.Unix(1_000_000_000, 0)
+	var seen []level
+	for i := range 20 { // nothing at first, then 5000 at once and 100 more every 5 ms
+		l := level{at: start.Add(time.Duration(i) * levelsPeriod)}
+		if i >= 5 {
+			l.keys = 5000 + 100*int64(i-5)
+		}
+		seen = append(seen, l)
+	}
+	if rate, known := filling(seen); !known || rate < 19_999 || rate > 20_001 {
+		t.Errorf("%.0f keys/s, known %v, want 20000", rate, known)
+	}
+	for _, few := range [][]level{nil, seen[:5], seen[:16]} {
+		if rate, known := filling(few); known {
+			t.Errorf("%.0f keys/s of %d looks", rate, len(few))
+		}
+	}
+}
+
 // A tenth in which the machine was busy for a moment foretells as well as any other.
 func TestForetell(t *testing.T) {
 	t.Parallel()

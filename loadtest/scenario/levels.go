@@ -110,6 +110,20 @@ func since(seen []level, t time.Time) []level {
 	return seen[i:]
 }
 
+// fewestLooks is how many looks it takes to tell how fast a pool fills.
+const fewestLooks = 10
+
+// filling is how many keys a second came into a pool from the look at which the first were
+// there to the last one. What the first saw came before, nobody knows how fast.
+func filling(seen []level) (rate float64, known bool) {
+	begun := slices.IndexFunc(seen, func(l level) bool { return l.keys > 0 })
+	if begun < 0 || len(seen)-begun < fewestLooks+2 {
+		return 0, false
+	}
+	from, to := seen[begun], seen[len(seen)-1]
+	return float64(to.keys-from.keys) / to.at.Sub(from.at).Seconds(), true
+}
+
 // below is when the pool was first seen with fewer keys than that.
 func below(seen []level, keys float64) (time.Time, bool) {
 	for _, s := range seen {
@@ -118,6 +132,15 @@ func below(seen []level, keys float64) (time.Time, bool) {
 		}
 	}
 	return time.Time{}, false
+}
+
+// through is what was seen until t, and at it.
+func through(seen []level, t time.Time) []level {
+	i := slices.IndexFunc(seen, func(l level) bool { return l.at.After(t) })
+	if i < 0 {
+		return seen
+	}
+	return seen[:i]
 }
 
 // keysAfter is how many keys the pool held when it was next seen after t, 0 when it was not.
