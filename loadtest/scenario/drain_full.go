@@ -138,19 +138,26 @@ func (d *drainage) drainSome(ctx context.Context, server *testbed.Program, pool 
 	if err == nil {
 		_, err = pool.until(ctx, realDrain+signalPatience, "the rest", passed(1))
 	}
-	late, _ := foretell(since(pool.seen, started.Add(realDrain/2)))
-	if err = errors.Join(err, flow.end()); err != nil || !known {
+	drained := since(pool.seen, started)
+	if err = errors.Join(err, flow.end()); err != nil {
 		return err
 	}
 	after, err := readProcessors(ctx)
 	if err != nil {
 		return err
 	}
-	d.within(claimRealRate, early.slope*realDrain.Seconds(), late.slope*realDrain.Seconds(), realDrainAhead)
+	taken, took := takenOf(drained)
+	if !known || taken <= 0 {
+		d.judge(claimRealRate, false, "the pool did not go down steadily enough to foretell anything, and %d keys were taken of it", taken)
+		d.excuse(claimRealRate, after.others(before))
+		return nil
+	}
+	d.within(claimRealRate, early.slope*took.Seconds(), float64(taken), realDrainAhead)
 	d.excuse(claimRealRate, after.others(before))
+	rate := float64(taken) / took.Seconds()
 	d.Notes = append(d.Notes, fmt.Sprintf("At the %.0f keys/s that were taken of it, a pool of 100,000,000 lasts %s. It was drained for %v only; "+
 		"to the end was drained, after it, a pool of %d keys at %.0f/s, which is big enough for the levels of the dead man's switch to be "+
-		"reached before its rule for pools that last less than a minute.", late.slope, span(realKeys/late.slope), realDrain, d.capacity, d.rate))
+		"reached before its rule for pools that last less than a minute.", rate, span(realKeys/rate), realDrain, d.capacity, d.rate))
 	return nil
 }
 

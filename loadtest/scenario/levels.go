@@ -124,6 +124,15 @@ func filling(seen []level) (rate float64, known bool) {
 	return float64(to.keys-from.keys) / to.at.Sub(from.at).Seconds(), true
 }
 
+// takenOf is how many keys were taken between the first look and the last, and in what time.
+func takenOf(seen []level) (keys int64, took time.Duration) {
+	if len(seen) == 0 {
+		return 0, 0
+	}
+	from, to := seen[0], seen[len(seen)-1]
+	return from.keys - to.keys, to.at.Sub(from.at)
+}
+
 // below is when the pool was first seen with fewer keys than that.
 func below(seen []level, keys float64) (time.Time, bool) {
 	for _, s := range seen {
