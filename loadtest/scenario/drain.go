@@ -113,8 +113,9 @@ func (d *drainage) execute(ctx context.Context) (err error) {
 	err = d.experiment(ctx)
 	d.record.seen, d.record.signals = d.levels.seen, d.ear.signals()
 	d.judgeRecord()
+	err = errors.Join(err, d.account(ctx))
 	d.draw(d.pulse.stop())
-	return errors.Join(err, d.account(ctx))
+	return err
 }
 
 // start starts the servers and has the worker fill the pool.
@@ -149,6 +150,7 @@ func (d *drainage) start(ctx context.Context) (err error) {
 // account reads every link back and judges the accounts.
 func (d *drainage) account(ctx context.Context) error {
 	d.pulse.enter("reading every link back")
+	d.pulse.watch(nil, "") // the charts are of the experiment
 	after, cancel := afterwards(ctx)
 	defer cancel()
 	if err := d.server.Restart(after); err != nil {

@@ -89,11 +89,16 @@ func (plan outagePlan) run(ctx context.Context, r *Run) (_ report.Scenario, err 
 	}
 	defer o.fleet.close()
 	o.pulse.watch(o.fleet.recorder, o.fleet.servers[0].Admin)
-	if err = o.experiment(ctx); err == nil && ctx.Err() == nil {
+	err = o.experiment(ctx)
+	whole := err == nil && ctx.Err() == nil
+	if whole {
 		o.judgeRecord()
+	}
+	err = errors.Join(err, o.account(ctx))
+	if whole {
 		o.draw(o.pulse.stop())
 	}
-	return o.Scenario, errors.Join(err, o.account(ctx))
+	return o.Scenario, err
 }
 
 // experiment kills Redis under load and brings it back. It ends early with ctx.
@@ -164,6 +169,7 @@ func (f *fleet) creations() [][]creationSeen {
 // account reads every link back and judges the accounts, also after an early end.
 func (o *outageRun) account(ctx context.Context) error {
 	o.pulse.enter("reading every link back")
+	o.pulse.watch(nil, "") // the charts are of the experiment
 	after, cancel := afterwards(ctx)
 	defer cancel()
 	verdict, err := o.fleet.judge(after)
