@@ -53,7 +53,6 @@ type drainRecord struct {
 	signals  []told
 	started  time.Time // the load did
 	foretold decline   // from the first tenth
-	tenth    time.Time // the first tenth was gone
 	empty    time.Time // the pool was
 	back     time.Time // the worker was started again
 	full     time.Time // the pool was

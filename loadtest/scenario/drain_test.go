@@ -56,7 +56,7 @@ func recorded() *drainage {
 		d.record.seen = append(d.record.seen, level{at: at(s), keys: max(0, keys)})
 	}
 	d.record.signals = []told{{State: "restart", at: at(9.3)}, {State: "page", at: at(10.3)}, {State: "ok", at: at(15.5)}}
-	d.record.started, d.record.tenth, d.record.empty, d.record.back, d.record.full = start, at(1.1), at(11), at(14), at(15)
+	d.record.started, d.record.empty, d.record.back, d.record.full = start, at(11), at(14), at(15)
 	d.record.foretold, _ = foretell(d.record.seen[:200])
 	return d
 }

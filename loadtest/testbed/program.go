@@ -59,17 +59,12 @@ func (b *Bed) run(ctx context.Context, name string, settings []string) (*Program
 
 // Status is what the harness reads of /status; a nil member is unknown to the program.
 type Status struct {
-	State         string    `json:"state"`
-	ServingFrom   *string   `json:"serving_from"`
-	PoolKeys      *int64    `json:"pool_keys"`
-	CapacityKeys  *int64    `json:"capacity_keys"`
-	LocalKeys     *int64    `json:"local_keys"`
-	RunwaySeconds *float64  `json:"runway_seconds"`
-	Epoch         *int64    `json:"epoch"`
-	SpaceLength   *int      `json:"space_length"`
-	SpaceUsed     *float64  `json:"space_used_ratio"`
-	Breaker       *string   `json:"breaker"`
-	Since         time.Time `json:"since"`
+	State         string   `json:"state"`
+	ServingFrom   *string  `json:"serving_from"`
+	PoolKeys      *int64   `json:"pool_keys"`
+	LocalKeys     *int64   `json:"local_keys"`
+	RunwaySeconds *float64 `json:"runway_seconds"`
+	Breaker       *string  `json:"breaker"`
 }
 
 // AskStatus asks the admin listener at the URL admin for its /status.
