@@ -75,7 +75,7 @@ func (d *drainage) fillForReal(ctx context.Context) (err error) {
 
 // fill starts a worker, waits for the last key, and stops it.
 func (d *drainage) fill(ctx context.Context, bed *testbed.Bed, pool *levels, settings []string) error {
-	empty, err := pool.memory(ctx)
+	empty, err := insist(ctx, pool.memory)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (d *drainage) fill(ctx context.Context, bed *testbed.Bed, pool *levels, set
 	if err != nil {
 		return err
 	}
-	weight, err := pool.memory(ctx)
+	weight, err := insist(ctx, pool.memory)
 	if err != nil {
 		return err
 	}

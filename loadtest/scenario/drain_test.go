@@ -2,18 +2,21 @@ package scenario
 
 import (
 	"context"
+	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"keypool/loadtest/report"
 )
 
-// small is a drainage of a few seconds.
+// small is a drainage of a few seconds, with time for the switch to look before the worker is
+// back.
 func small() *drainage {
 	run := quiet()
 	run.Rate = 500
 	d := newDrainage(run)
-	d.capacity, d.fallback = 2000, 100*time.Millisecond
+	d.capacity, d.fallback = 2000, 1500*time.Millisecond
 	return d
 }
 
@@ -125,6 +128,47 @@ func TestDrainMayBeCalledEarly(t *testing.T) {
 			t.Errorf("%s: %s: %s", c.Name, c.Verdict, c.Why)
 		}
 	}
+}
+
+// A question that is not answered is asked again.
+func TestInsist(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	got, err := insist(t.Context(), func(context.Context) (int, error) {
+		if asked++; asked < 3 {
+			return 0, errLate
+		}
+		return asked, nil
+	})
+	if got != 3 || err != nil {
+		t.Errorf("%d, error %v", got, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := insist(ctx, func(context.Context) (int, error) { return 0, errLate }); err == nil {
+		t.Error("no error, although the run was ended")
+	}
+}
+
+// A look that fails when its time is up is repeated, and only what is seen counts.
+func TestUntilLooksAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		failing := 3
+		l := &levels{ask: func(context.Context) (int64, error) {
+			if failing--; failing >= 0 {
+				return 0, context.DeadlineExceeded
+			}
+			return 7, nil
+		}}
+		if got, err := l.until(t.Context(), 0, "seven keys", func(l level) bool { return l.keys == 7 }); got.keys != 7 || err != nil {
+			t.Errorf("%d keys, error %v", got.keys, err)
+		}
+		failing = 1 << 30
+		if _, err := l.until(t.Context(), 0, "anything", func(level) bool { return true }); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error %v", err)
+		}
+	})
 }
 
 // What was there at the first look came before, and a few looks tell nothing.

@@ -67,7 +67,7 @@ func (f *fleet) await(ctx context.Context, what string, enough func(fleetLook) b
 		if err == nil && enough(l) {
 			return nil
 		}
-		if pause(ctx, fleetPause); ctx.Err() != nil {
+		if pause(ctx, lookPause); ctx.Err() != nil {
 			return fmt.Errorf("%w: %s, last seen %+v, error %w", errLate, what, l, err)
 		}
 	}
