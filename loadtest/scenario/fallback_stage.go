@@ -14,6 +14,7 @@ import (
 type stage struct {
 	share          float64
 	random, ledger measured
+	cut            bool // it was ended before its time; only its accounts mean something
 }
 
 // measured is what came of the creations of one level and one fallback.
@@ -25,7 +26,6 @@ type measured struct {
 	latency loadtest.Latency
 	told    float64       // attempts per creation, as the server has it
 	commit  time.Duration // of one commit on average, as the server has it
-	cut     bool          // the run was ended before its time
 }
 
 // attempts is how many there were per creation, by the store's account.
