@@ -192,9 +192,12 @@ func (f *fallbackRun) measure(ctx context.Context, share float64, creations int,
 	defer traffic.close()
 	traffic.load = loadtest.NewLoad(traffic.client, traffic.journal, room)
 	rate := f.rate(share)
-	if err := traffic.run(ctx, rate, time.Duration(float64(creations)/rate*float64(time.Second))); err != nil {
+	if m.others, err = besides(ctx, func() error {
+		return traffic.run(ctx, rate, time.Duration(float64(creations)/rate*float64(time.Second)))
+	}); err != nil {
 		return m, err
 	}
+	m.crowded = crowded(traffic.journal.Entries())
 	m.latency = recorder.Figures().Latency
 	ctx, cancel := afterwards(ctx)
 	defer cancel()

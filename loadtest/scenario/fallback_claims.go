@@ -64,6 +64,7 @@ func (f *fallbackRun) judgeStages(stages []stage) {
 		f.within(claimAttempts(l.share), l.random.predicted(f.crowd.size()), l.random.attempts(), f.tolerance)
 	}
 	f.judgeAccounts(all)
+	f.excuseUnsent(stages, all.Failed())
 	if whole == 0 {
 		return
 	}
@@ -71,6 +72,24 @@ func (f *fallbackRun) judgeStages(stages []stage) {
 	f.within(claimTold, told.attempts(), told.told, 0.001)
 	chi2, freedom := drawn.unevenness()
 	f.atMost(claimEven, unlikely(freedom), chi2)
+}
+
+// excuseUnsent takes back that creations failed when all that did found no room with the
+// sender, and other programs took the processors each time. What was refused, unanswered or
+// not to be sent at all stays a failure.
+func (f *fallbackRun) excuseUnsent(stages []stage, failed int64) {
+	unsent, others := int64(0), 1.0
+	for i := range stages {
+		for _, m := range []*measured{&stages[i].ledger, &stages[i].random} {
+			if m.crowded > 0 {
+				unsent += m.crowded
+				others = min(others, m.others)
+			}
+		}
+	}
+	if failed == unsent {
+		f.excuse(claimServed, others)
+	}
 }
 
 // off is how far what the server tells is from what the store saw, as a share of that.

@@ -96,6 +96,19 @@ func TestFallbackClaimsCanFail(t *testing.T) {
 			*l = stage{share: l.share, ledger: l.ledger, cut: true}
 			l.ledger.verdict.Lost++
 		}, []string{claimKept}},
+		{"refuses a creation beside a hog", fair, func(l *stage) {
+			l.ledger.verdict.Refused, l.ledger.others = 1, 0.5
+		}, []string{claimServed}},
+		{"a sender without room", fair, func(l *stage) {
+			l.ledger.verdict.Unsent, l.ledger.crowded = 1, 1
+		}, []string{claimServed}},
+		{"a sender without room beside a hog", fair, func(l *stage) {
+			l.ledger.verdict.Unsent, l.ledger.crowded, l.ledger.others = 1, 1, 0.5
+		}, nil},
+		{"a sender without room beside a hog, and one that was refused", fair, func(l *stage) {
+			l.ledger.verdict.Unsent, l.ledger.crowded, l.ledger.others = 1, 1, 0.5
+			l.random.verdict.Refused = 1
+		}, []string{claimServed}},
 		{"gives a code twice", fair, func(l *stage) { l.ledger.verdict.Twice++ }, []string{claimOnce}},
 	}
 	for _, tt := range tests {
