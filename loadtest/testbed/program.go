@@ -109,10 +109,10 @@ func ask(ctx context.Context, url string, read func(io.Reader) error) error {
 	}
 	defer func() { _ = res.Body.Close() }() // what was to be read was read or is an error by now
 	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("GET %s: %s", url, res.Status)
+		return fmt.Errorf("GET %s: %s", req.URL.Redacted(), res.Status)
 	}
 	if err := read(res.Body); err != nil {
-		return fmt.Errorf("GET %s: %w", url, err)
+		return fmt.Errorf("GET %s: %w", req.URL.Redacted(), err)
 	}
 	return nil
 }
