@@ -36,8 +36,8 @@ const (
 	DefaultTimeout  = 10 * time.Second
 )
 
-// noRoom is why a creation stayed unsent although the service may be well.
-const noRoom = "too many requests in flight"
+// NoRoom is the detail of a creation that stayed unsent although the service may be well.
+const NoRoom = "too many requests in flight"
 
 // Load makes links and keeps the journal. Its methods may be called concurrently.
 type Load struct {
@@ -73,7 +73,7 @@ func (l *Load) Run(ctx context.Context, s Schedule, r *Recorder) error {
 			return nil
 		}
 		r.add(Unsent, 0)
-		return l.journal.Settle(entry.N, Outcome{State: Unsent, Detail: noRoom})
+		return l.journal.Settle(entry.N, Outcome{State: Unsent, Detail: NoRoom})
 	})
 	return errors.Join(err, g.Wait())
 }

@@ -10,8 +10,6 @@ import (
 
 	"keypool/loadtest/bench"
 	"keypool/loadtest/report"
-
-	"github.com/redis/go-redis/v9/logging"
 )
 
 // benchFlags are the commands that measure the bars of speed, memory and growth.
@@ -38,7 +36,6 @@ type benchRun struct {
 
 // Run measures and prints the table.
 func (c *benchRun) Run(ctx context.Context, out output) error {
-	logging.Disable() // that a Redis which starts does not answer yet is no news
 	started := time.Now()
 	bars, err := bench.Run(ctx, bench.Options{
 		Programs: c.Programs, Only: c.Only, Rounds: c.Rounds, Each: c.Each, Full: c.Full,

@@ -14,12 +14,13 @@ import (
 
 	"keypool/loadtest"
 	"keypool/loadtest/scenario"
+	"keypool/loadtest/testbed"
 )
 
 // service is what every command is told about the service that it judges.
 type service struct {
 	Target  string        `required:"" placeholder:"URL" help:"The service, such as http://localhost:8080."`
-	Timeout time.Duration `default:"10s" help:"When to give up on a request."`
+	Timeout time.Duration `default:"10s" help:"When to give up on a request. Not for scenarios."`
 	Yes     bool          `help:"Go ahead although the target is not this machine."`
 	JSON    bool          `name:"json" help:"Print the verdict as JSON; of scenarios, also how far they are."`
 }
@@ -36,6 +37,7 @@ type runFlags struct {
 
 	Scenario []string `placeholder:"NAME,..." help:"Instead of the load alone, run these scenarios against the target and write a report: ${anywhere}."`
 	Admin    string   `placeholder:"URL" help:"The admin listener of one server of the target, for what the pool holds."`
+	Climb    bool     `help:"In the scenarios, go on faster and faster until the target no longer keeps up."`
 	Report   string   `placeholder:"DIR" default:"${report}" help:"Where the report of the scenarios goes."`
 }
 
@@ -52,15 +54,41 @@ func (c *runFlags) Run(ctx context.Context, out output) error {
 	if len(c.Scenario) == 0 {
 		return c.load(ctx, client, out)
 	}
+	return c.runScenarios(ctx, out)
+}
+
+func (c *runFlags) runScenarios(ctx context.Context, out output) error {
+	if c.Timeout != loadtest.DefaultTimeout || c.InFlight != loadtest.DefaultInFlight || c.Journal != "" {
+		return errors.New("--timeout, --in-flight and --journal are not for scenarios, which have their own")
+	}
 	scenarios, err := choose(c.Scenario, true)
 	if err != nil {
 		return err
 	}
+	if err := c.askAdmin(ctx); err != nil {
+		return err
+	}
 	h := &harness{
 		scenarios: scenarios, dir: c.Report, view: newView(out, c.JSON, scenarios),
-		run: scenario.Run{Target: c.Target, Admin: strings.TrimSuffix(c.Admin, "/"), Rate: c.Rate, Duration: c.Duration},
+		run: scenario.Run{Target: c.Target, Admin: c.Admin, Climb: c.Climb, Rate: c.Rate, Duration: c.Duration},
 	}
 	return h.execute(ctx)
+}
+
+// askAdmin fails when nobody answers at the admin listener, if one is named: what the pool
+// holds would be missing from the report, and nobody would say why.
+func (c *runFlags) askAdmin(ctx context.Context) error {
+	if c.Admin == "" {
+		return nil
+	}
+	if _, err := parseService("--admin", c.Admin); err != nil {
+		return err
+	}
+	c.Admin = strings.TrimSuffix(c.Admin, "/")
+	if _, err := testbed.AskStatus(ctx, c.Admin); err != nil {
+		return fmt.Errorf("--admin: %w", err)
+	}
+	return nil
 }
 
 // load is one steady load and its verdict.
@@ -108,9 +136,9 @@ func (c *checkFlags) Run(ctx context.Context, out output) error {
 
 // connect makes a client of the target, if that may be loaded and is well.
 func (s *service) connect(ctx context.Context) (*loadtest.Client, error) {
-	target, err := url.Parse(s.Target)
-	if err != nil || (target.Scheme != "http" && target.Scheme != "https") || target.Host == "" {
-		return nil, fmt.Errorf("--target: got %q, takes http://host[:port] or https://host[:port]", s.Target)
+	target, err := parseService("--target", s.Target)
+	if err != nil {
+		return nil, err
 	}
 	if !s.Yes && !loopback(target.Hostname()) {
 		return nil, fmt.Errorf("%s is not this machine; to load it all the same, say --yes", target.Host)
@@ -145,6 +173,15 @@ func (s *service) judge(ctx context.Context, client *loadtest.Client, entries []
 		return errNotRight
 	}
 	return err
+}
+
+// parseService takes the URL of a service from a flag.
+func parseService(flag, address string) (*url.URL, error) {
+	u, err := url.Parse(address)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		return nil, fmt.Errorf("%s: got %q, takes http://host[:port] or https://host[:port]", flag, address)
+	}
+	return u, nil
 }
 
 // loopback says whether host is this machine, without asking a name server.

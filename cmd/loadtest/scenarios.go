@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -119,7 +120,7 @@ func (h *harness) runAll(ctx context.Context) (*report.Report, error) {
 	}
 	r := &report.Report{
 		Schema: report.Schema, Started: time.Now(), Full: h.run.Full, Commit: version,
-		Command: strings.Join(os.Args, " "), Machine: report.ThisMachine(ctx),
+		Command: commandLine(os.Args), Machine: report.ThisMachine(ctx),
 	}
 	if h.run.Target == "" {
 		r.Machine.Servers = testbed.Versions(ctx)
@@ -135,6 +136,14 @@ func (h *harness) runAll(ctx context.Context) (*report.Report, error) {
 		}
 	}
 	return r, nil
+}
+
+// password matches that of a URL, after its user.
+var password = regexp.MustCompile(`(://[^/\s:@]*):[^/\s]*@`)
+
+// commandLine is what was typed, but for passwords: reports are there to be shown.
+func commandLine(args []string) string {
+	return password.ReplaceAllString(strings.Join(args, " "), "$1:xxxxx@")
 }
 
 // The files of a report.

@@ -61,6 +61,33 @@ func TestScenariosLeaveAReport(t *testing.T) {
 	}
 }
 
+// A deployment is not loaded beyond the rate that was asked for unless that is asked for too,
+// and no password of it is in the report.
+func TestScenariosSpareTheTarget(t *testing.T) {
+	t.Parallel()
+	target := strings.Replace(start(t, false, false), "http://", "http://somebody:secret@", 1)
+	for _, climb := range []bool{false, true} {
+		args, dir := []string{"--scenario=create"}, t.TempDir()
+		if climb {
+			args = append(args, "--climb")
+		}
+		var stdout, stderr strings.Builder
+		if status := run(brief(target, dir, args...), &stdout, &stderr); status != exitRight {
+			t.Errorf("exit status %d; it said:\n%s%s", status, &stdout, &stderr)
+		}
+		r := readBack(t, dir)
+		if steps := len(r.Scenarios[0].Tables[0].Rows); (steps > 1) != climb {
+			t.Errorf("--climb %v: %d rates", climb, steps)
+		}
+		if got := r.Scenarios[0].Settings["target"]; !strings.HasPrefix(got, "http://somebody:xxxxx@") {
+			t.Errorf("the target is %s", got)
+		}
+	}
+	if got := commandLine([]string{"loadtest", "run", "--target=" + target}); strings.Contains(got, "secret") || !strings.Contains(got, "somebody:xxxxx@127.0.0.1") {
+		t.Errorf("the command is %s", got)
+	}
+}
+
 // Each line is an object with one member that says what it is.
 func TestScenariosAsJSON(t *testing.T) {
 	t.Parallel()

@@ -100,7 +100,7 @@ func (c *creation) load(ctx context.Context) error {
 		return err
 	}
 	var err error
-	c.steps, err = c.steady.climb(ctx, c.each)
+	c.steps, err = c.run.climb(ctx, c.steady, c.each)
 	return err
 }
 

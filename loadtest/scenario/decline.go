@@ -73,3 +73,26 @@ func median(values []float64) float64 {
 	}
 	return (values[(n-1)/2] + values[n/2]) / 2
 }
+
+// fewestLooks is how many looks it takes to tell how fast a pool fills.
+const fewestLooks = 10
+
+// filling is how many keys a second came into a pool from the look at which the first were
+// there to the last one. What the first saw came before, nobody knows how fast.
+func filling(seen []level) (rate float64, known bool) {
+	begun := slices.IndexFunc(seen, func(l level) bool { return l.keys > 0 })
+	if begun < 0 || len(seen)-begun < fewestLooks+2 {
+		return 0, false
+	}
+	from, to := seen[begun], seen[len(seen)-1]
+	return float64(to.keys-from.keys) / to.at.Sub(from.at).Seconds(), true
+}
+
+// takenOf is how many keys were taken between the first look and the last, and in what time.
+func takenOf(seen []level) (keys int64, took time.Duration) {
+	if len(seen) == 0 {
+		return 0, 0
+	}
+	from, to := seen[0], seen[len(seen)-1]
+	return from.keys - to.keys, to.at.Sub(from.at)
+}

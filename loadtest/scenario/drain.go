@@ -11,11 +11,13 @@ import (
 	"keypool/loadtest/testbed"
 )
 
-// How much is drained how fast, unless it is told otherwise. The small pool lasts ten
-// seconds, and has to: what would last longer, and yet less than a minute, the dead man's
-// switch calls after ten seconds in which nothing arrived, before its levels are reached.
+// How much is drained how fast, unless it is told otherwise. The small pool lasts eleven
+// seconds, and has to: of one that lasts ten or less the switch, which looks once a second,
+// may not see that it is below 20 percent before it is below 10; and what would last twelve,
+// and yet less than a minute, it calls after ten seconds in which nothing arrived, before its
+// levels are reached.
 const (
-	drainSeconds     = 10.0
+	drainSeconds     = 11.0
 	drainKeysFull    = 1_000_000
 	drainRateFull    = 2000.0 // so that 20 % are more than a minute's supply
 	drainBatch       = 50     // keys in a local batch
@@ -51,7 +53,6 @@ type drainRecord struct {
 	signals  []told
 	started  time.Time // the load did
 	foretold decline   // from the first tenth
-	tenth    time.Time // the first tenth was gone
 	empty    time.Time // the pool was
 	back     time.Time // the worker was started again
 	full     time.Time // the pool was
@@ -111,8 +112,9 @@ func (d *drainage) execute(ctx context.Context) (err error) {
 	err = d.experiment(ctx)
 	d.record.seen, d.record.signals = d.levels.seen, d.ear.signals()
 	d.judgeRecord()
+	err = errors.Join(err, d.account(ctx))
 	d.draw(d.pulse.stop())
-	return errors.Join(err, d.account(ctx))
+	return err
 }
 
 // start starts the servers and has the worker fill the pool.
@@ -147,6 +149,7 @@ func (d *drainage) start(ctx context.Context) (err error) {
 // account reads every link back and judges the accounts.
 func (d *drainage) account(ctx context.Context) error {
 	d.pulse.enter("reading every link back")
+	d.pulse.watch(nil, "") // the charts are of the experiment
 	after, cancel := afterwards(ctx)
 	defer cancel()
 	if err := d.server.Restart(after); err != nil {

@@ -75,7 +75,7 @@ func (d *drainage) fillForReal(ctx context.Context) (err error) {
 
 // fill starts a worker, waits for the last key, and stops it.
 func (d *drainage) fill(ctx context.Context, bed *testbed.Bed, pool *levels, settings []string) error {
-	empty, err := pool.memory(ctx)
+	empty, err := insist(ctx, pool.memory)
 	if err != nil {
 		return err
 	}
@@ -88,14 +88,7 @@ func (d *drainage) fill(ctx context.Context, bed *testbed.Bed, pool *levels, set
 	if err != nil {
 		return err
 	}
-	began := started
-	for _, l := range pool.seen {
-		if l.keys > 0 {
-			began = l.at
-			break
-		}
-	}
-	weight, err := pool.memory(ctx)
+	weight, err := insist(ctx, pool.memory)
 	if err != nil {
 		return err
 	}
@@ -103,7 +96,11 @@ func (d *drainage) fill(ctx context.Context, bed *testbed.Bed, pool *levels, set
 	if err != nil {
 		return err
 	}
-	d.atLeast(claimFillRate, refillRate, float64(full.keys)/full.at.Sub(began).Seconds())
+	if rate, known := filling(through(pool.seen, full.at)); known {
+		d.atLeast(claimFillRate, refillRate, rate)
+	} else {
+		d.cannotJudge(claimFillRate, "the pool was seen fewer than %d times while it was filled", fewestLooks)
+	}
 	d.atMost(claimFillTime, realKeys/refillRate, full.at.Sub(started).Seconds())
 	d.atMost(claimKeySize, realBytesAKey, float64(weight-empty)/float64(full.keys))
 	d.atMost(claimMemory, realMemoryMiB, float64(peak)/(1<<20))
@@ -141,19 +138,26 @@ func (d *drainage) drainSome(ctx context.Context, server *testbed.Program, pool 
 	if err == nil {
 		_, err = pool.until(ctx, realDrain+signalPatience, "the rest", passed(1))
 	}
-	late, _ := foretell(since(pool.seen, started.Add(realDrain/2)))
-	if err = errors.Join(err, flow.end()); err != nil || !known {
+	drained := since(pool.seen, started)
+	if err = errors.Join(err, flow.end()); err != nil {
 		return err
 	}
 	after, err := readProcessors(ctx)
 	if err != nil {
 		return err
 	}
-	d.within(claimRealRate, early.slope*realDrain.Seconds(), late.slope*realDrain.Seconds(), realDrainAhead)
+	taken, took := takenOf(drained)
+	if !known || taken <= 0 {
+		d.judge(claimRealRate, false, "the pool did not go down steadily enough to foretell anything, and %d keys were taken of it", taken)
+		d.excuse(claimRealRate, after.others(before))
+		return nil
+	}
+	d.within(claimRealRate, early.slope*took.Seconds(), float64(taken), realDrainAhead)
 	d.excuse(claimRealRate, after.others(before))
+	rate := float64(taken) / took.Seconds()
 	d.Notes = append(d.Notes, fmt.Sprintf("At the %.0f keys/s that were taken of it, a pool of 100,000,000 lasts %s. It was drained for %v only; "+
 		"to the end was drained, after it, a pool of %d keys at %.0f/s, which is big enough for the levels of the dead man's switch to be "+
-		"reached before its rule for pools that last less than a minute.", late.slope, span(realKeys/late.slope), realDrain, d.capacity, d.rate))
+		"reached before its rule for pools that last less than a minute.", rate, span(realKeys/rate), realDrain, d.capacity, d.rate))
 	return nil
 }
 

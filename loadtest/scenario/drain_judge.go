@@ -7,7 +7,8 @@ import (
 // What is allowed.
 const (
 	emptyWithin  = 0.02            // of the time that was foretold
-	signalWithin = 3 * time.Second // the switch looks once a second, and has to be heard
+	signalWithin = 3 * time.Second // for the switch to look, and to be heard
+	switchLooks  = time.Second     // from one look of the switch to its next
 
 	refillRate = 1.5e6           // keys per second that a worker brings at the least
 	backWithin = 5 * time.Second // for a worker to start, and besides what refillRate takes
@@ -54,12 +55,14 @@ func (d *drainage) judgeRecord() {
 		return
 	}
 	d.judgeEmpty()
-	d.judgeSignal(claimRestart, 0.2, restartRunway, "restart", "page")
+	d.judgeSignal(claimRestart, 0.2, restartRunway, d.restartStates()...)
 	d.judgeSignal(claimPage, 0.1, pageRunway, "page")
 	d.judgeBack()
 	d.judgeClear()
 	// With a rate that the machine could not hold, nothing was foretold.
 	d.excuse(claimEmpty, r.others)
+	// With a switch that looked late, it was below both levels at once.
+	d.excuse(claimRestart, r.others)
 }
 
 // last is until when the record goes.
@@ -79,6 +82,21 @@ func (d *drainage) judgeEmpty() {
 		d.judge(claimEmpty, false, "it was foretold for %.1f s, and after %.1f s the pool still held %d keys",
 			foretold, lasted, r.seen[len(r.seen)-1].keys)
 	}
+}
+
+// restartStates are the signals that count as the call for a restart. A page counts only when
+// the switch, which says one thing at each look, may have had no look in which it was to say
+// the other: the pool was below the next level, or the page was due by another rule, too soon.
+func (d *drainage) restartStates() []string {
+	r := &d.record
+	seen := since(r.seen, r.started)
+	fifth, known := below(seen, 0.2*float64(d.capacity))
+	tenth, emptier := below(seen, 0.1*float64(d.capacity))
+	page, paged := first(r.signals, r.started, "page")
+	if known && (emptier && tenth.Sub(fifth) < switchLooks || paged && page.at.Sub(fifth) < switchLooks) {
+		return []string{"restart", "page"}
+	}
+	return []string{"restart"}
 }
 
 // judgeSignal looks for the first signal of one of the states after the pool fell below

@@ -68,11 +68,10 @@ func (d *drainage) drainAndRefill(ctx context.Context) error {
 	d.pulse.enter("the first tenth")
 	r.started = full.at
 	lasts := time.Duration(float64(full.keys) / d.rate * float64(time.Second))
-	tenth, err := l.until(ctx, signalPatience+lasts, "the first tenth is gone", func(now level) bool { return now.keys <= full.keys-full.keys/10 })
+	_, err = l.until(ctx, signalPatience+lasts, "the first tenth is gone", func(now level) bool { return now.keys <= full.keys-full.keys/10 })
 	if err != nil {
 		return err
 	}
-	r.tenth = tenth.at
 	var known bool
 	if r.foretold, known = foretell(since(l.seen, r.started)); !known {
 		return errors.New("the pool did not go down steadily enough to foretell anything")

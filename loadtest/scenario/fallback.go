@@ -110,14 +110,16 @@ func (f *fallbackRun) stages(ctx context.Context) (stages []stage, err error) {
 	for _, share := range shares() {
 		l := stage{share: share}
 		f.pulse.enter(fmt.Sprintf("f = %g, FALLBACK=ledger", share))
-		if l.ledger, err = f.measure(ctx, share, f.ledger, "FALLBACK=ledger"); err != nil {
-			return stages, err
+		l.ledger, err = f.measure(ctx, share, f.ledger, "FALLBACK=ledger")
+		if err == nil && ctx.Err() == nil {
+			f.pulse.enter(fmt.Sprintf("f = %g", share))
+			l.random, err = f.measure(ctx, share, f.creations(share), "FALLBACK=random")
 		}
-		f.pulse.enter(fmt.Sprintf("f = %g", share))
-		if l.random, err = f.measure(ctx, share, f.creations(share), "FALLBACK=random"); err != nil {
-			return stages, err
-		}
+		l.cut = err != nil || ctx.Err() != nil
 		stages = append(stages, l)
+		if l.cut {
+			return stages, err
+		}
 	}
 	return stages, nil
 }
@@ -169,7 +171,7 @@ func (f *fallbackRun) gallop(ctx context.Context) (pace float64, err error) {
 }
 
 // measure makes links at a constant rate while the space is in use to share, and reads
-// them back.
+// them back, also when ctx ends meanwhile.
 func (f *fallbackRun) measure(ctx context.Context, share float64, creations int, setting string) (m measured, err error) {
 	server, err := f.serve(ctx, share, creations, setting)
 	if err != nil {
@@ -190,11 +192,15 @@ func (f *fallbackRun) measure(ctx context.Context, share float64, creations int,
 	defer traffic.close()
 	traffic.load = loadtest.NewLoad(traffic.client, traffic.journal, room)
 	rate := f.rate(share)
-	if err := traffic.run(ctx, rate, time.Duration(float64(creations)/rate*float64(time.Second))); err != nil {
+	if m.others, err = besides(ctx, func() error {
+		return traffic.run(ctx, rate, time.Duration(float64(creations)/rate*float64(time.Second)))
+	}); err != nil {
 		return m, err
 	}
-	m.cut = ctx.Err() != nil
+	m.crowded = crowded(traffic.journal.Entries())
 	m.latency = recorder.Figures().Latency
+	ctx, cancel := afterwards(ctx)
+	defer cancel()
 	after, err := f.account(ctx, server)
 	if err != nil {
 		return m, err

@@ -39,15 +39,21 @@ func (f *fallbackRun) enterClaims() {
 	f.claimAccounts()
 }
 
-// judgeStages judges by the levels that were measured to their end.
+// judgeStages judges by the levels that were measured to their end, and the accounts by all.
 func (f *fallbackRun) judgeStages(stages []stage) {
 	var all loadtest.Verdict
 	var drawn draws
 	worst := 1.0 // attempts with the ledger
 	told := &measured{}
+	whole := 0
 	for i := range stages {
 		l := &stages[i]
 		all = together(all, l.ledger.verdict, l.random.verdict)
+		if l.cut {
+			f.cannotJudge(claimAttempts(l.share), "the run was cut short")
+			continue
+		}
+		whole++
 		drawn.add(l.random.offered)
 		if attempts := l.ledger.attempts(); math.Abs(attempts-1) > math.Abs(worst-1) {
 			worst = attempts
@@ -55,20 +61,35 @@ func (f *fallbackRun) judgeStages(stages []stage) {
 		if l.random.off() >= told.off() {
 			told = &l.random
 		}
-		if l.random.cut {
-			f.cannotJudge(claimAttempts(l.share), "the run was cut short")
-			continue
-		}
 		f.within(claimAttempts(l.share), l.random.predicted(f.crowd.size()), l.random.attempts(), f.tolerance)
 	}
 	f.judgeAccounts(all)
-	if len(stages) == 0 {
+	f.excuseUnsent(stages, all.Failed())
+	if whole == 0 {
 		return
 	}
 	f.within(claimLedger, 1, worst, 0)
 	f.within(claimTold, told.attempts(), told.told, 0.001)
 	chi2, freedom := drawn.unevenness()
 	f.atMost(claimEven, unlikely(freedom), chi2)
+}
+
+// excuseUnsent takes back that creations failed when all that did found no room with the
+// sender, and other programs took the processors each time. What was refused, unanswered or
+// not to be sent at all stays a failure.
+func (f *fallbackRun) excuseUnsent(stages []stage, failed int64) {
+	unsent, others := int64(0), 1.0
+	for i := range stages {
+		for _, m := range []*measured{&stages[i].ledger, &stages[i].random} {
+			if m.crowded > 0 {
+				unsent += m.crowded
+				others = min(others, m.others)
+			}
+		}
+	}
+	if failed == unsent {
+		f.excuse(claimServed, others)
+	}
 }
 
 // off is how far what the server tells is from what the store saw, as a share of that.
@@ -114,6 +135,9 @@ func (f *fallbackRun) show(stages []stage) {
 	}
 	for i := range stages {
 		l := &stages[i]
+		if l.cut {
+			continue
+		}
 		m, want := &l.random, l.random.predicted(f.crowd.size())
 		random.XY = append(random.XY, [2]float64{l.share, m.attempts()})
 		ledger.XY = append(ledger.XY, [2]float64{l.share, l.ledger.attempts()})

@@ -14,6 +14,7 @@ import (
 type stage struct {
 	share          float64
 	random, ledger measured
+	cut            bool // it was ended before its time; only its accounts mean something
 }
 
 // measured is what came of the creations of one level and one fallback.
@@ -25,7 +26,8 @@ type measured struct {
 	latency loadtest.Latency
 	told    float64       // attempts per creation, as the server has it
 	commit  time.Duration // of one commit on average, as the server has it
-	cut     bool          // the run was ended before its time
+	crowded int64         // creations for which the sender had no room
+	others  float64       // the share of the processors that other programs took
 }
 
 // attempts is how many there were per creation, by the store's account.
@@ -51,6 +53,30 @@ func (m *measured) predicted(size int64) float64 {
 		sum += float64(size) / float64(size-used)
 	}
 	return sum / float64(made)
+}
+
+// besides runs load and returns the share of the processors that other programs took meanwhile.
+func besides(ctx context.Context, load func() error) (others float64, err error) {
+	ctx = context.WithoutCancel(ctx)
+	before, err := readProcessors(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if err := load(); err != nil {
+		return 0, err
+	}
+	after, err := readProcessors(ctx)
+	return after.others(before), err
+}
+
+// crowded counts the creations that were not sent because too many were under way.
+func crowded(entries []loadtest.Entry) (n int64) {
+	for _, e := range entries {
+		if e.State == loadtest.Unsent && e.Detail == loadtest.NoRoom {
+			n++
+		}
+	}
+	return n
 }
 
 // account is what the store and the server have counted so far.

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"keypool/kgs"
 	"keypool/loadtest"
+	"keypool/loadtest/report"
 )
 
 func TestFallback(t *testing.T) {
@@ -17,6 +19,25 @@ func TestFallback(t *testing.T) {
 	mustHold(t, got)
 	if len(got.Charts) != 2 || len(got.Tables[0].Rows) != len(shares()) {
 		t.Errorf("%d charts, %d levels", len(got.Charts), len(got.Tables[0].Rows))
+	}
+}
+
+// What was made until the run was ended is read back.
+func TestFallbackEndsEarly(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	run := quiet()
+	run.Live = func(l Live) {
+		if l.Rate > 0 {
+			cancel()
+		}
+	}
+	plan := fallbackPlan{length: 3, tolerance: 0.2, fewest: 1 << 30, ledger: 1 << 30}
+	got := Scenario{Name: "fallback", Run: plan.run}.Execute(ctx, run)
+	p := part{got}
+	if c := p.find(claimKept); c.Verdict != report.Held {
+		t.Errorf("%s: %s: %s; %s", c.Name, c.Verdict, c.Why, got.Error)
 	}
 }
 
@@ -71,6 +92,23 @@ func TestFallbackClaimsCanFail(t *testing.T) {
 		{"tells nothing", fair, func(l *stage) { l.random.told = 0 }, []string{claimTold}},
 		{"ledger conflicts", fair, func(l *stage) { l.ledger.offered = append(l.ledger.offered, "") }, []string{claimLedger}},
 		{"loses a link", fair, func(l *stage) { l.random.verdict.Lost++ }, []string{claimKept}},
+		{"loses a link of a level that is cut short", fair, func(l *stage) {
+			*l = stage{share: l.share, ledger: l.ledger, cut: true}
+			l.ledger.verdict.Lost++
+		}, []string{claimKept}},
+		{"refuses a creation beside a hog", fair, func(l *stage) {
+			l.ledger.verdict.Refused, l.ledger.others = 1, 0.5
+		}, []string{claimServed}},
+		{"a sender without room", fair, func(l *stage) {
+			l.ledger.verdict.Unsent, l.ledger.crowded = 1, 1
+		}, []string{claimServed}},
+		{"a sender without room beside a hog", fair, func(l *stage) {
+			l.ledger.verdict.Unsent, l.ledger.crowded, l.ledger.others = 1, 1, 0.5
+		}, nil},
+		{"a sender without room beside a hog, and one that was refused", fair, func(l *stage) {
+			l.ledger.verdict.Unsent, l.ledger.crowded, l.ledger.others = 1, 1, 0.5
+			l.random.verdict.Refused = 1
+		}, []string{claimServed}},
 		{"gives a code twice", fair, func(l *stage) { l.ledger.verdict.Twice++ }, []string{claimOnce}},
 	}
 	for _, tt := range tests {

@@ -16,8 +16,10 @@ const (
 	// poolLists matches where pools keep their keys in Redis, each under the name of its
 	// ledger: the harness counts them itself rather than believe anybody.
 	poolLists      = "keypool:{*}:keys"
-	levelsPeriod   = 5 * time.Millisecond // between two looks: much less than a batch lasts
-	levelsPatience = 2 * time.Second      // the most that one look may take
+	levelsPeriod   = 5 * time.Millisecond  // between two looks: much less than a batch lasts
+	levelsPatience = 2 * time.Second       // the most that one look may take
+	lookPause      = 50 * time.Millisecond // after one that failed
+	lookSilence    = 10 * time.Second      // for so long looks may fail before the run does
 )
 
 // errLate says that something did not happen in the time that it was given.
@@ -33,6 +35,7 @@ type level struct {
 type levels struct {
 	client *redis.Client
 	list   string // of the only pool of this Redis; "" until it is there
+	ask    func(context.Context) (keys int64, err error)
 	seen   []level
 }
 
@@ -42,26 +45,32 @@ func watchLevels(url string) (*levels, error) {
 		return nil, err
 	}
 	opts.ContextTimeoutEnabled = true
-	return &levels{client: redis.NewClient(opts)}, nil
+	l := &levels{client: redis.NewClient(opts)}
+	l.ask = l.count
+	return l, nil
 }
 
 func (l *levels) close() error { return l.client.Close() }
 
 // until looks again and again until the last of what was seen satisfies enough, and fails
-// when that takes longer than patience, or ctx ends.
+// when that takes longer than patience, or ctx ends. It goes by looks that succeed, and fails
+// by one that does not only when none has for long: it may be the machine that is busy.
 func (l *levels) until(ctx context.Context, patience time.Duration, what string, enough func(level) bool) (level, error) {
 	tick := time.NewTicker(levelsPeriod)
 	defer tick.Stop()
-	for deadline := time.Now().Add(patience); ; {
+	deadline, answered := time.Now().Add(patience), time.Now()
+	for {
 		now, err := l.look(ctx)
 		late := time.Now().After(deadline)
 		switch {
 		case err == nil && enough(now):
 			return now, nil
-		case err != nil && late: // before, it may be the machine that is busy
-			return level{}, fmt.Errorf("count the keys of the pool: %w", err)
-		case late:
+		case err == nil && late:
 			return level{}, fmt.Errorf("%w: %s, waited for %v, the pool holds %d keys", errLate, what, patience, now.keys)
+		case err == nil:
+			answered = now.at
+		case late && time.Since(answered) > lookSilence:
+			return level{}, fmt.Errorf("count the keys of the pool: %w", err)
 		}
 		select {
 		case <-tick.C:
@@ -71,22 +80,36 @@ func (l *levels) until(ctx context.Context, patience time.Duration, what string,
 	}
 }
 
+// insist asks again until it is answered, and fails with what ask last failed with when
+// there was no answer for long, or ctx has ended.
+func insist[T any](ctx context.Context, ask func(context.Context) (T, error)) (T, error) {
+	for begun := time.Now(); ; {
+		answer, err := ask(ctx)
+		if err == nil || ctx.Err() != nil || time.Since(begun) > lookSilence {
+			return answer, err
+		}
+		pause(ctx, lookPause)
+	}
+}
+
 func (l *levels) look(ctx context.Context) (level, error) {
 	ctx, cancel := context.WithTimeout(ctx, levelsPatience)
 	defer cancel()
-	if err := l.find(ctx); err != nil {
+	keys, err := l.ask(ctx)
+	if err != nil {
 		return level{}, err
-	}
-	keys := int64(0)
-	if l.list != "" {
-		var err error
-		if keys, err = l.client.LLen(ctx, l.list).Result(); err != nil {
-			return level{}, err
-		}
 	}
 	now := level{at: time.Now(), keys: keys}
 	l.seen = append(l.seen, now)
 	return now, nil
+}
+
+// count is how many keys Redis says there are, 0 while there is no pool.
+func (l *levels) count(ctx context.Context) (int64, error) {
+	if err := l.find(ctx); err != nil || l.list == "" {
+		return 0, err
+	}
+	return l.client.LLen(ctx, l.list).Result()
 }
 
 // find looks for the pool while it is not known.
@@ -118,6 +141,15 @@ func below(seen []level, keys float64) (time.Time, bool) {
 		}
 	}
 	return time.Time{}, false
+}
+
+// through is what was seen until t, and at it.
+func through(seen []level, t time.Time) []level {
+	i := slices.IndexFunc(seen, func(l level) bool { return l.at.After(t) })
+	if i < 0 {
+		return seen
+	}
+	return seen[:i]
 }
 
 // keysAfter is how many keys the pool held when it was next seen after t, 0 when it was not.

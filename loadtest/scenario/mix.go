@@ -109,7 +109,7 @@ func (m *mixture) load(ctx context.Context) error {
 		return err
 	}
 	var err error
-	m.steps, err = m.steady.climb(ctx, m.each)
+	m.steps, err = m.run.climb(ctx, m.steady, m.each)
 	return err
 }
 

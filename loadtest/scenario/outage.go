@@ -89,17 +89,22 @@ func (plan outagePlan) run(ctx context.Context, r *Run) (_ report.Scenario, err 
 	}
 	defer o.fleet.close()
 	o.pulse.watch(o.fleet.recorder, o.fleet.servers[0].Admin)
-	if err = o.experiment(ctx); err == nil && ctx.Err() == nil {
+	err = o.experiment(ctx)
+	whole := err == nil && ctx.Err() == nil
+	if whole {
 		o.judgeRecord()
+	}
+	err = errors.Join(err, o.account(ctx))
+	if whole {
 		o.draw(o.pulse.stop())
 	}
-	return o.Scenario, errors.Join(err, o.account(ctx))
+	return o.Scenario, err
 }
 
 // experiment kills Redis under load and brings it back. It ends early with ctx.
 func (o *outageRun) experiment(ctx context.Context) (err error) {
 	o.pulse.enter("all is well")
-	if o.record.before, err = o.fleet.books(ctx); err != nil {
+	if o.record.before, err = insist(ctx, o.fleet.books); err != nil {
 		return err
 	}
 	looks := sample(ctx, lookPeriod, o.fleet.look)
@@ -114,11 +119,11 @@ func (o *outageRun) experiment(ctx context.Context) (err error) {
 	if err != nil || ctx.Err() != nil {
 		return err
 	}
-	if o.record.after, err = o.fleet.books(ctx); err != nil {
+	if o.record.after, err = insist(ctx, o.fleet.books); err != nil {
 		return err
 	}
 	o.record.creations = o.fleet.creations()
-	o.record.told, err = o.fleet.takenAtRandom(ctx)
+	o.record.told, err = insist(ctx, o.fleet.takenAtRandom)
 	return err
 }
 
@@ -130,11 +135,11 @@ func (o *outageRun) strike(ctx context.Context) (err error) {
 	if err := o.fleet.redis.Kill(); err != nil {
 		return err
 	}
-	if r.atKill, err = o.fleet.look(ctx); err != nil {
+	if r.atKill, err = insist(ctx, o.fleet.look); err != nil {
 		return err
 	}
 	pause(ctx, o.away-time.Since(r.killed))
-	if r.lost, err = o.fleet.books(ctx); err != nil {
+	if r.lost, err = insist(ctx, o.fleet.books); err != nil {
 		return err
 	}
 	o.pulse.enter("Redis is back")
@@ -164,6 +169,7 @@ func (f *fleet) creations() [][]creationSeen {
 // account reads every link back and judges the accounts, also after an early end.
 func (o *outageRun) account(ctx context.Context) error {
 	o.pulse.enter("reading every link back")
+	o.pulse.watch(nil, "") // the charts are of the experiment
 	after, cancel := afterwards(ctx)
 	defer cancel()
 	verdict, err := o.fleet.judge(after)

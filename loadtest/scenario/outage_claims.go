@@ -64,9 +64,13 @@ func (o *outageRun) judgeRecord() {
 	o.judge(claimTakeover, due > 0 && due == made, "of %d creations that were due then, the fallback made %d", due, made)
 	o.judgeBreakers()
 	took, all := o.recovery()
+	reached := "not all were at it"
+	if all {
+		reached = "the last server was at it"
+	}
 	o.figures(claimRecovery, recoverWithin.Seconds(), took.Seconds())
 	o.judge(claimRecovery, all && took <= recoverWithin, "%.1f s after Redis was back, %s; at most %.0f s are allowed",
-		took.Seconds(), map[bool]string{true: "the last server was at it", false: "not all were at it"}[all], recoverWithin.Seconds())
+		took.Seconds(), reached, recoverWithin.Seconds())
 	o.figures(claimEpoch, 1, float64(r.after.epoch-r.before.epoch))
 	o.judge(claimEpoch, r.after.epoch == r.before.epoch+1, "it was epoch %d, then %d", r.before.epoch, r.after.epoch)
 	fresh, stale := o.freshness()

@@ -25,7 +25,6 @@ const (
 	fleetPool     = 50_000
 	fleetLength   = 6
 	fleetPatience = 30 * time.Second // until all servers hold what they ought to
-	fleetPause    = 50 * time.Millisecond
 )
 
 // fleet is servers that share a database, a Redis and a worker, each with a load of its own.

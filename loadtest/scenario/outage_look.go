@@ -14,7 +14,7 @@ import (
 // fleetLook is what the servers said of themselves.
 type fleetLook struct {
 	Open, HalfOpen, Closed int // servers by the state of their breaker
-	Batch, Fallback, None  int // by where their next key would come from
+	Batch                  int // servers whose next key would come from a batch
 	Local                  int64
 	Each                   []localKeys // of each server, in their order
 }
@@ -46,7 +46,7 @@ func (f *fleet) look(ctx context.Context) (fleetLook, error) {
 			l.Local += *s.LocalKeys
 		}
 		count(s.Breaker, map[string]*int{"open": &l.Open, "half-open": &l.HalfOpen, "closed": &l.Closed})
-		count(s.ServingFrom, map[string]*int{"batch": &l.Batch, "fallback": &l.Fallback, "none": &l.None})
+		count(s.ServingFrom, map[string]*int{"batch": &l.Batch})
 	}
 	return l, nil
 }
@@ -67,7 +67,7 @@ func (f *fleet) await(ctx context.Context, what string, enough func(fleetLook) b
 		if err == nil && enough(l) {
 			return nil
 		}
-		if pause(ctx, fleetPause); ctx.Err() != nil {
+		if pause(ctx, lookPause); ctx.Err() != nil {
 			return fmt.Errorf("%w: %s, last seen %+v, error %w", errLate, what, l, err)
 		}
 	}

@@ -53,7 +53,7 @@ func outageAsItOughtToBe() *outageRun {
 		}
 		r.creations = append(r.creations, creations)
 	}
-	for _, l := range []fleetLook{{Closed: 4, Batch: 4}, {Open: 4, Fallback: 4}, {Closed: 4, Batch: 4}} {
+	for _, l := range []fleetLook{{Closed: 4, Batch: 4}, {Open: 4}, {Closed: 4, Batch: 4}} {
 		r.looks = append(r.looks, sampled[fleetLook]{At: killed, Value: l})
 	}
 	return o

@@ -32,11 +32,12 @@ type beat struct {
 	Status testbed.Status   // of the server that is watched; all unknown without one
 }
 
-// pulse begins to tell; the scenario is expected to take so long in all.
+// pulse begins to tell; the scenario is expected to take so long in all. It goes on until it
+// is stopped, also when ctx has ended: then links are still read back.
 func (r *Run) pulse(ctx context.Context, name string, expected time.Duration) *pulse {
 	now := time.Now()
 	p := &pulse{run: r, name: name, started: now, last: now, expected: expected}
-	p.sampler = sample(ctx, time.Second, p.beat)
+	p.sampler = sample(context.WithoutCancel(ctx), time.Second, p.beat)
 	return p
 }
 
@@ -49,7 +50,7 @@ func (p *pulse) enter(phase string) {
 
 // watch takes rate and latency from recorder from now on, and pool and runway from the
 // server whose admin listener is at the URL admin, "" for none. It is the recorder's one
-// observer.
+// observer. Without a recorder there is no rate.
 func (p *pulse) watch(recorder *loadtest.Recorder, admin string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

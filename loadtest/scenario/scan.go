@@ -110,13 +110,16 @@ func (s *scanRun) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for victim, permute := range map[**victim]string{&s.permuted: s.permute, &s.counter: "KGS_PERMUTE=false"} {
+	for _, start := range []struct {
+		victim  **victim
+		permute string
+	}{{&s.permuted, s.permute}, {&s.counter, "KGS_PERMUTE=false"}} {
 		server, err := s.bed.Server(ctx, "REDIS_URL="+redis.URL, fmt.Sprintf("CODE_LENGTH=%d", s.length),
-			fmt.Sprintf("KGS_POOL_CAPACITY=%d", scanPool), "TRUSTED_PROXIES=127.0.0.1/32", permute)
+			fmt.Sprintf("KGS_POOL_CAPACITY=%d", scanPool), "TRUSTED_PROXIES=127.0.0.1/32", start.permute)
 		if err != nil {
 			return err
 		}
-		if *victim, err = newVictim(server); err != nil {
+		if *start.victim, err = newVictim(server); err != nil {
 			return err
 		}
 	}

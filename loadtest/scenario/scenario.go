@@ -27,6 +27,7 @@ type Run struct {
 	// A deployment that runs already; a scenario that needs its own refuses it.
 	Target string // its public URL; "": the scenario starts what it needs
 	Admin  string // the URL of one server's admin listener, "" when it cannot be reached
+	Climb  bool   // go beyond the steady rate there too, to where the deployment gives out
 
 	Rate     float64       // creations, in mix redirects, per second; 0: the scenario's own
 	Duration time.Duration // of the steady load; 0: the scenario's own

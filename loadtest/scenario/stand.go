@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
+	"time"
 
 	"keypool/loadtest/testbed"
 )
@@ -13,6 +15,7 @@ import (
 type stand struct {
 	target string
 	admin  string // "" when it cannot be reached
+	climbs bool   // it may be loaded beyond the steady rate
 
 	// Of a stand of our own; nil for a deployment, and what is not installed.
 	bed      *testbed.Bed
@@ -24,7 +27,7 @@ type stand struct {
 // stand finds or starts one; settings are for the server that it starts.
 func (r *Run) stand(ctx context.Context, settings ...string) (*stand, error) {
 	if r.Target != "" {
-		return &stand{target: r.Target, admin: r.Admin}, nil
+		return &stand{target: r.Target, admin: r.Admin, climbs: r.Climb}, nil
 	}
 	bed, err := testbed.New(r.Programs)
 	if err != nil {
@@ -66,7 +69,11 @@ func (s *stand) urls() []string {
 // settings say in the report what the service ran on.
 func (s *stand) settings() map[string]string {
 	if s.bed == nil {
-		return map[string]string{"target": s.target}
+		settings := map[string]string{"target": redacted(s.target)}
+		if !s.climbs {
+			settings["beyond the steady rate"] = "not tried"
+		}
+		return settings
 	}
 	store, keys := "embedded SQLite", "memory-pool"
 	if s.postgres != nil {
@@ -88,6 +95,26 @@ func (s *stand) forget(ctx context.Context) error {
 		return fmt.Errorf("restart the server before its links are read back: %w", err)
 	}
 	return nil
+}
+
+// redacted is a URL without its password.
+func redacted(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "not a URL"
+	}
+	return u.Redacted()
+}
+
+// climb climbs where that may be done, and elsewhere has only the step of the steady load.
+func (r *Run) climb(ctx context.Context, s *steady, each time.Duration) ([]step, error) {
+	if r.Target == "" || r.Climb {
+		return s.climb(ctx, each)
+	}
+	if s.total.Figures().Sent == 0 {
+		return nil, nil
+	}
+	return []step{{Offered: s.rate, Seconds: s.seconds, Figures: s.total.Figures()}}, nil
 }
 
 func (s *stand) close() error {

@@ -60,17 +60,12 @@ func (b *Bed) run(ctx context.Context, name string, settings []string, up func(c
 
 // Status is what the harness reads of /status; a nil member is unknown to the program.
 type Status struct {
-	State         string    `json:"state"`
-	ServingFrom   *string   `json:"serving_from"`
-	PoolKeys      *int64    `json:"pool_keys"`
-	CapacityKeys  *int64    `json:"capacity_keys"`
-	LocalKeys     *int64    `json:"local_keys"`
-	RunwaySeconds *float64  `json:"runway_seconds"`
-	Epoch         *int64    `json:"epoch"`
-	SpaceLength   *int      `json:"space_length"`
-	SpaceUsed     *float64  `json:"space_used_ratio"`
-	Breaker       *string   `json:"breaker"`
-	Since         time.Time `json:"since"`
+	State         string   `json:"state"`
+	ServingFrom   *string  `json:"serving_from"`
+	PoolKeys      *int64   `json:"pool_keys"`
+	LocalKeys     *int64   `json:"local_keys"`
+	RunwaySeconds *float64 `json:"runway_seconds"`
+	Breaker       *string  `json:"breaker"`
 }
 
 // AskStatus asks the admin listener at the URL admin for its /status.
@@ -117,10 +112,10 @@ func ask(ctx context.Context, url string, read func(io.Reader) error) error {
 	}
 	defer func() { _ = res.Body.Close() }() // what was to be read was read or is an error by now
 	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("GET %s: %s", url, res.Status)
+		return fmt.Errorf("GET %s: %s", req.URL.Redacted(), res.Status)
 	}
 	if err := read(res.Body); err != nil {
-		return fmt.Errorf("GET %s: %w", url, err)
+		return fmt.Errorf("GET %s: %w", req.URL.Redacted(), err)
 	}
 	return nil
 }

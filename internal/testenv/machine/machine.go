@@ -169,9 +169,6 @@ func (s *Server) end(tell func() error) error {
 // PID is the process id of a server that runs.
 func (s *Server) PID() int { return s.running.pid }
 
-// Log is the end of what the server wrote to its standard output and error.
-func (s *Server) Log() string { return s.logTail() }
-
 func (s *Server) logPath() string { return filepath.Join(s.dir, "server.log") }
 
 // logTail is the end of what the server logged, to explain a failure.
