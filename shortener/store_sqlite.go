@@ -54,7 +54,7 @@ func (*SQLiteStore) serialInserts() {}
 // Insert implements [Store].
 func (s *SQLiteStore) Insert(ctx context.Context, links []Link) ([]Outcome, error) {
 	// Before the only writing connection is taken, which preparing takes a turn of.
-	insert, err := prepared(ctx, &s.insert, s.db.Write, sqliteInsert) //nolint:sqlclosecheck // kept for the life of the store
+	insert, err := prepared(ctx, &s.insert, s.db.Write, sqliteInsert)
 	if err != nil {
 		return nil, fmt.Errorf("prepare to insert links: %w: %w", ErrNotWritten, err)
 	}

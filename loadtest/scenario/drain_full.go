@@ -139,7 +139,8 @@ func (d *drainage) drainSome(ctx context.Context, server *testbed.Program, pool 
 		_, err = pool.until(ctx, realDrain+signalPatience, "the rest", passed(1))
 	}
 	drained := since(pool.seen, started)
-	if err = errors.Join(err, flow.end()); err != nil {
+	err = errors.Join(err, flow.end())
+	if err != nil {
 		return err
 	}
 	after, err := readProcessors(ctx)
