@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +22,8 @@ const (
 	defaultInserters = 2
 	// maxRows bounds one Insert, so that nobody waits for the rows of very many others.
 	maxRows = 512
+	// maxYields bounds how often an Insert lets the goroutines that are ready go first.
+	maxYields = 3
 	// insertTimeout bounds one Insert.
 	insertTimeout = 2 * time.Second
 	// patience is how long a creation waits for its commit before it is told to try
@@ -38,13 +41,14 @@ var (
 )
 
 // committer is a group commit: links that arrive while an Insert is under way share
-// the next one. Nothing is delayed for the sake of a larger group; a link that comes
-// alone is sent alone.
+// the next one. Nothing waits for the sake of a larger group; a link that comes alone is
+// sent alone.
 type committer struct {
 	store   Store
 	metrics *Metrics
 	queue   chan *pending
-	free    sync.Pool // of *pending
+	free    sync.Pool     // of *pending
+	taking  chan struct{} // holds a token while an inserter takes from the queue
 
 	mu     sync.RWMutex // held to close queue; held for reading to send to it
 	closed bool
@@ -89,6 +93,7 @@ func newCommitter(store Store, metrics *Metrics, queueSize int) *committer {
 		store:   store,
 		metrics: metrics,
 		queue:   make(chan *pending, queueSize),
+		taking:  make(chan struct{}, 1),
 		giveUp:  cancel,
 		idle:    make(chan struct{}),
 	}
@@ -180,14 +185,36 @@ func (p *pending) leave(why error) (Outcome, error) {
 	return 0, fmt.Errorf("the outcome of the commit is unknown: %w", why)
 }
 
-// run is an inserter: it takes the first link that waits and all that wait behind it.
+// run is an inserter.
 func (c *committer) run(ctx context.Context) {
 	group := make([]*pending, 0, maxRows)
-	for p := range c.queue {
-		group = c.gather(take(group[:0], p))
-		if len(group) > 0 {
+	for open := true; open; {
+		if group, open = c.next(group[:0]); len(group) > 0 {
 			c.settle(ctx, group)
 		}
+	}
+}
+
+// next waits for a link and takes all that wait behind it. Of several inserters one does so
+// at a time, otherwise they would share out what could be one Insert.
+func (c *committer) next(group []*pending) (_ []*pending, open bool) {
+	c.taking <- struct{}{}
+	defer func() { <-c.taking }()
+	p, open := <-c.queue
+	if !open {
+		return group, false
+	}
+	c.yield()
+	return c.gather(take(group, p)), true
+}
+
+// yield lets creations that have all they need but a processor get in line: a commit costs as
+// much as the rows of some dozen links, and on a busy machine they would make another one. On
+// an idle one there is nobody to yield to.
+func (c *committer) yield() {
+	for waiting, n := -1, 0; len(c.queue) > waiting && n < maxYields; n++ {
+		waiting = len(c.queue)
+		runtime.Gosched()
 	}
 }
 
