@@ -14,7 +14,6 @@ FULL     ?=
 ONLY     ?=
 
 golangci-lint := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.13.2
-benchstat     := go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260709024250-82a0b07e230d
 # Finds or starts the databases that tests use, and takes them down again.
 keeper := bin/keeper
 
@@ -61,13 +60,9 @@ bench: build keeper
 	go test -c -o bin/ ./kgs
 	bin/loadtest bench --markdown bin/bench.md $(if $(FULL),--full) $(if $(ONLY),--only=$(ONLY))
 
-# The Go benchmarks, to look at the parts. The first are the whole program in one process,
-# in rounds so that a drifting machine drifts for all alike.
+# The Go benchmarks, to look at the parts.
 bench-parts: keeper
 	$(keeper) need redis-server postgres
-	for round in 1 2 3 4 5 6; do go test -run '^$$' -bench . -benchtime 2s ./cmd/internal/app || exit 1; done > bin/bench.log
-	grep -E '^(Benchmark|goos|goarch|pkg|cpu)' bin/bench.log > bin/bench.txt
-	$(benchstat) -col /server bin/bench.txt
 	$(keeper) run go test -run '^$$' -bench . ./shortener ./kgs
 
 fuzz:
