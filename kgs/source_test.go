@@ -99,6 +99,18 @@ func mustNext(t *testing.T, s *Source) Key {
 	return k
 }
 
+// wantNoWait asks an empty source, which is to fail at once.
+func wantNoWait(t *testing.T, s *Source, what string) {
+	t.Helper()
+	start := time.Now()
+	if _, err := s.Next(t.Context()); !errors.Is(err, ErrNoKeys) {
+		t.Errorf("Next on an empty batch: %v, want ErrNoKeys", err)
+	}
+	if waited := time.Since(start); waited != 0 {
+		t.Errorf("the request waited %v for %s", waited, what)
+	}
+}
+
 func TestSourceHandsOutEachKeyOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		supply := &stubSupply{delay: time.Millisecond}
@@ -173,13 +185,7 @@ func TestSourceDoesNotWaitForASupplyThatIsAway(t *testing.T) {
 		for range 100 {
 			mustNext(t, s).Lease.Spent()
 		}
-		start := time.Now()
-		if _, err := s.Next(t.Context()); !errors.Is(err, ErrNoKeys) {
-			t.Errorf("Next on an empty batch: %v, want ErrNoKeys", err)
-		}
-		if waited := time.Since(start); waited != 0 {
-			t.Errorf("the request waited %v for a supply that is known to be away", waited)
-		}
+		wantNoWait(t, s, "a supply that is known to be away")
 		supply.mu.Lock()
 		supply.err, supply.delay = nil, 0
 		supply.mu.Unlock()
@@ -205,13 +211,7 @@ func TestSourceDoesNotWaitForARefillThatHangs(t *testing.T) {
 		for range 99 {
 			mustNext(t, s).Lease.Spent()
 		}
-		start := time.Now()
-		if _, err := s.Next(t.Context()); !errors.Is(err, ErrNoKeys) {
-			t.Errorf("Next on an empty batch: %v, want ErrNoKeys", err)
-		}
-		if waited := time.Since(start); waited != 0 {
-			t.Errorf("the request waited %v for a refill that hangs", waited)
-		}
+		wantNoWait(t, s, "a refill that hangs")
 		supply.mu.Lock()
 		supply.delay = 0
 		supply.mu.Unlock()
