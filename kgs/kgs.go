@@ -96,7 +96,14 @@ const (
 // Sources of keys, as metrics and links name them. The ledger accounts for the numbers
 // of the first two.
 const (
-	SourcePool   = "pool"
-	SourceLedger = "ledger"
-	SourceRandom = "random"
+	SourcePool         = "pool"
+	SourceLedger       = "ledger"
+	SourcePostgresPool = "postgres-pool"
+	SourceRedisIncr    = "redis-incr"
+	SourceTicket       = "ticket"
+	SourceSnowflake    = "snowflake"
+	SourceHash         = "hash"
+	SourceUUID         = "uuid"
+	SourceRandom       = "random"
+	SourceKGS          = "kgs" // a remote KGS, whose books are its own
 )

@@ -14,12 +14,14 @@ type Random struct {
 	Length func() int // of the codes, asked anew for each
 }
 
+var _ Generator = Random{}
+
 // unbiased is the largest multiple of 62 that a byte can hold: bytes from there on
 // are drawn again, for their remainder would favour the first eight digits.
 const unbiased = 256 / len(Alphabet) * len(Alphabet)
 
 // Next neither blocks nor fails: crypto/rand ends the program rather than run dry.
-func (r Random) Next(context.Context) (Key, error) {
+func (r Random) Next(context.Context, string, int) (Key, error) {
 	var code, draw [2 * MaxLength]byte
 	length, n := r.Length(), 0
 	for n < length {

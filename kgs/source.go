@@ -60,6 +60,8 @@ type Source struct {
 	trouble    trouble
 }
 
+var _ Generator = (*Source)(nil)
+
 // NewSource starts a source; Close ends it.
 func NewSource(cfg SourceConfig) *Source {
 	setDefault(&cfg.Hold, 2*time.Second)
@@ -90,7 +92,7 @@ func setDefault(d *time.Duration, v time.Duration) {
 // Patience at the most. It does not wait at all once the refill has taken that long, nor
 // if the supply failed last time: one that is known to be away, or to hang, costs no
 // request any time. Then it fails with ErrNoKeys.
-func (s *Source) Next(ctx context.Context) (Key, error) {
+func (s *Source) Next(ctx context.Context, _ string, _ int) (Key, error) {
 	if k, ok := s.take(); ok {
 		return k, nil
 	}

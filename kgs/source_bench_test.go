@@ -20,7 +20,7 @@ func BenchmarkSourceNextTimed(b *testing.B) {
 	n := 0
 	for b.Loop() {
 		start := time.Now()
-		k, err := s.Next(b.Context())
+		k, err := s.Next(b.Context(), "", 0)
 		ns := time.Since(start).Nanoseconds()
 		if err != nil {
 			b.Fatal(err)

@@ -92,7 +92,7 @@ func closeSource(t *testing.T, s *Source) {
 
 func mustNext(t *testing.T, s *Source) Key {
 	t.Helper()
-	k, err := s.Next(t.Context())
+	k, err := s.Next(t.Context(), "", 0)
 	if err != nil {
 		t.Fatalf("Next: %v", err)
 	}
@@ -103,7 +103,7 @@ func mustNext(t *testing.T, s *Source) Key {
 func wantNoWait(t *testing.T, s *Source, what string) {
 	t.Helper()
 	start := time.Now()
-	if _, err := s.Next(t.Context()); !errors.Is(err, ErrNoKeys) {
+	if _, err := s.Next(t.Context(), "", 0); !errors.Is(err, ErrNoKeys) {
 		t.Errorf("Next on an empty batch: %v, want ErrNoKeys", err)
 	}
 	if waited := time.Since(start); waited != 0 {
@@ -121,7 +121,7 @@ func TestSourceHandsOutEachKeyOnce(t *testing.T) {
 		for range 32 {
 			wg.Go(func() {
 				for range 500 {
-					k, err := s.Next(context.Background())
+					k, err := s.Next(context.Background(), "", 0)
 					if err != nil {
 						t.Errorf("Next: %v", err)
 						return
@@ -277,7 +277,7 @@ func TestSourceAccountsForEveryFate(t *testing.T) {
 		if got := len(supply.returned); got != 198 {
 			t.Errorf("%d keys were returned, want 198", got)
 		}
-		if _, err := s.Next(t.Context()); !errors.Is(err, ErrNoKeys) {
+		if _, err := s.Next(t.Context(), "", 0); !errors.Is(err, ErrNoKeys) {
 			t.Errorf("Next after Close: %v", err)
 		}
 	})
@@ -314,7 +314,7 @@ func BenchmarkSourceNext(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			k, err := s.Next(b.Context())
+			k, err := s.Next(b.Context(), "", 0)
 			if err != nil {
 				b.Error(err)
 				return

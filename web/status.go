@@ -110,7 +110,7 @@ func (s Status) parts() []string {
 	add(s.LocalKeys != nil, "local")
 	add(s.ServingFrom != nil, "redirects", "redirect")
 	add(true, "state")
-	add(s.LocalKeys != nil, "serving_from")
+	add(s.ServingFrom != nil, "serving_from")
 	add(s.Breaker != nil, "breaker")
 	add(s.poolInRedis(), "epoch")
 	return parts
@@ -123,7 +123,7 @@ func (s Status) poolInRedis() bool { return s.hasPool() && s.KeySource == "redis
 // fallenBack reports that keys come from elsewhere than intended; a source without a local
 // batch is meant to draw them by chance.
 func (s Status) fallenBack() bool {
-	return s.LocalKeys != nil && known(s.ServingFrom, func(v string) bool { return v != "batch" })
+	return known(s.ServingFrom, func(v string) bool { return v != "batch" })
 }
 
 // Fill is the share of the pool that is full, in percent; "" where there is no telling.

@@ -5,7 +5,8 @@ import (
 	"time"
 
 	"keypool/kgs"
-	"keypool/shortener"
+
+	"github.com/sony/gobreaker/v2"
 )
 
 // chain is the supply of keys of one server, as its KEY_SOURCE makes it. What a
@@ -16,9 +17,9 @@ type chain struct {
 	fail     func(error) // ends the program
 	counters *ledgerWatch
 
-	keys    shortener.Keys
+	keys    *keys
 	local   *kgs.Source
-	breaker *kgs.Breaker
+	breaker interface{ State() gobreaker.State }
 	watch   *poolWatch
 	serving *servingWatch
 	started time.Time
@@ -26,16 +27,26 @@ type chain struct {
 
 // keySource is one way to get codes. The table is all that a new one is entered in.
 type keySource struct {
-	name string
-	open func(*chain, context.Context) error
+	name  string
+	needs string // a setting that it cannot do without, "" for none
+	open  func(*chain, context.Context) error
 }
 
 func keySources() []keySource {
 	return []keySource{
-		{"redis-pool", (*chain).openRedisPool},
-		{"memory-pool", (*chain).openMemoryPool},
-		{"ledger", (*chain).openLedgerSource},
-		{"random", (*chain).openRandom},
+		{"redis-pool", "REDIS_URL", (*chain).openRedisPool},
+		{"memory-pool", "", (*chain).openMemoryPool},
+		{"ledger", "", (*chain).openLedgerSource},
+		{"random", "", drawn(func(ch *chain) kgs.Generator { return ch.random() })},
+	}
+}
+
+// drawn opens a scheme whose keys are made when they are wanted, out of nothing that
+// would have to be opened or closed.
+func drawn(scheme func(*chain) kgs.Generator) func(*chain, context.Context) error {
+	return func(ch *chain, _ context.Context) error {
+		ch.openKeys(scheme(ch))
+		return nil
 	}
 }
 
@@ -73,10 +84,11 @@ func (ch *chain) openRedisPool(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ch.breaker = kgs.NewBreaker(pool, ch.log)
+	breaker := kgs.NewBreaker(pool, ch.log)
+	ch.breaker = breaker
 	ch.keepBooks(ch.fail, pool)
-	ch.watch = ch.watchPool(ch.fail, watched{look: ch.breaker.Status, build: ch.workerIfWanted(ch.redisWorker)})
-	ch.openLocal(ch.breaker)
+	ch.watch = ch.watchPool(ch.fail, watched{look: breaker.Status, build: ch.workerIfWanted(ch.redisWorker)})
+	ch.openLocal(breaker)
 	return nil
 }
 
@@ -107,23 +119,21 @@ func (ch *chain) openLedgerSource(context.Context) error {
 	return nil
 }
 
-// openRandom: no supply at all, every code is drawn by chance.
-func (ch *chain) openRandom(context.Context) error {
-	ch.keys = keys{first: ch.random().Next}
-	return nil
-}
-
-// openLocal puts the local batch and the fallback before supply.
+// openLocal puts the local batch before supply, and the fallback behind it.
 func (ch *chain) openLocal(supply kgs.Supply) {
 	ch.local = ch.openSource(supply, false)
-	k := keys{first: ch.local.Next}
+	ch.openKeys(ch.local)
+}
+
+// openKeys puts the fallback behind first.
+func (ch *chain) openKeys(first kgs.Generator) {
+	ch.keys = &keys{first: first}
 	switch ch.settings.Fallback {
 	case "random":
-		k.fallback = ch.random().Next
+		ch.keys.fallback = ch.random()
 	case "ledger":
-		k.fallback = ch.openSource(ch.ledgerSupply(), true).Next
+		ch.keys.fallback = ch.openSource(ch.ledgerSupply(), true)
 	}
-	ch.keys = k
 }
 
 // openSource starts a local batch that gives back what it did not use when it ends.

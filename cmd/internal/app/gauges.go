@@ -64,7 +64,7 @@ func (g *gauges) Collect(ch chan<- prometheus.Metric) {
 		states := map[string]float64{"closed": 0, "half-open": 1, "open": 2}
 		ch <- prometheus.MustNewConstMetric(g.breakerState, prometheus.GaugeValue, states[*s.Breaker])
 	}
-	if s.ServingFrom != nil && s.LocalKeys != nil { // a source without local keys has nothing to fall back from
+	if s.ServingFrom != nil {
 		for _, source := range []string{"batch", "fallback", "none"} {
 			ch <- prometheus.MustNewConstMetric(g.serving, prometheus.GaugeValue, oneIf(*s.ServingFrom == source), source)
 		}

@@ -4,28 +4,31 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"keypool/kgs"
 	"keypool/shortener"
 )
 
-// nextKey gives one key, as kgs.Source and kgs.Random do.
-type nextKey func(ctx context.Context) (kgs.Key, error)
-
 // keys is the seam between the two domains: the supply chain of kgs as the Keys of
-// shortener. When the local batch gives nothing, the fallback is asked.
+// shortener. When what comes first gives nothing, the fallback is asked.
 type keys struct {
-	first    nextKey
-	fallback nextKey // nil for none
+	first    kgs.Generator
+	fallback kgs.Generator // nil for none
+	dry      atomic.Bool   // first gave nothing when it was last asked
 }
 
-var _ shortener.Keys = keys{}
+var _ shortener.Keys = (*keys)(nil)
 
-// Next ignores the URL and the attempt: after a conflict simply the next key is taken.
-func (k keys) Next(ctx context.Context, _ string, _ int) (shortener.Key, error) {
-	key, err := k.first(ctx)
-	if errors.Is(err, kgs.ErrNoKeys) && k.fallback != nil && ctx.Err() == nil {
-		key, err = k.fallback(ctx)
+// Next implements [shortener.Keys].
+func (k *keys) Next(ctx context.Context, url string, attempt int) (shortener.Key, error) {
+	key, err := k.first.Next(ctx, url, attempt)
+	dry := errors.Is(err, kgs.ErrNoKeys)
+	if k.dry.Load() != dry { // a store each time would be felt by every creation
+		k.dry.Store(dry)
+	}
+	if dry && k.fallback != nil && ctx.Err() == nil {
+		key, err = k.fallback.Next(ctx, url, attempt)
 	}
 	if err != nil {
 		return shortener.Key{}, fmt.Errorf("%w: %w", shortener.ErrKeysExhausted, err)

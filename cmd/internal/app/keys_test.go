@@ -11,23 +11,19 @@ import (
 
 func TestKeysFallBack(t *testing.T) {
 	t.Parallel()
-	give := func(source string) nextKey {
-		return func(context.Context) (kgs.Key, error) { return kgs.Key{Code: "abc", Source: source}, nil }
-	}
-	refuse := func(err error) nextKey {
-		return func(context.Context) (kgs.Key, error) { return kgs.Key{}, err }
-	}
+	give := func(source string) kgs.Generator { return said{key: kgs.Key{Code: "abc", Source: source}} }
+	refuse := func(err error) kgs.Generator { return said{err: err} }
 	broken := errors.New("broken")
 	tests := map[string]struct {
-		keys   keys
+		keys   *keys
 		source string
 		err    error
 	}{
-		"the local batch comes first":        {keys{give("pool"), give("random")}, "pool", nil},
-		"then the fallback":                  {keys{refuse(kgs.ErrNoKeys), give("random")}, "random", nil},
-		"unless there is none":               {keys{refuse(kgs.ErrNoKeys), nil}, "", shortener.ErrKeysExhausted},
-		"another error is not for it":        {keys{refuse(broken), give("random")}, "", broken},
-		"an error of the fallback is passed": {keys{refuse(kgs.ErrNoKeys), refuse(broken)}, "", broken},
+		"the local batch comes first":        {&keys{first: give("pool"), fallback: give("random")}, "pool", nil},
+		"then the fallback":                  {&keys{first: refuse(kgs.ErrNoKeys), fallback: give("random")}, "random", nil},
+		"unless there is none":               {&keys{first: refuse(kgs.ErrNoKeys)}, "", shortener.ErrKeysExhausted},
+		"another error is not for it":        {&keys{first: refuse(broken), fallback: give("random")}, "", broken},
+		"an error of the fallback is passed": {&keys{first: refuse(kgs.ErrNoKeys), fallback: refuse(broken)}, "", broken},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -42,6 +38,14 @@ func TestKeysFallBack(t *testing.T) {
 		})
 	}
 }
+
+// said is a generator that has one thing to say.
+type said struct {
+	key kgs.Key
+	err error
+}
+
+func (s said) Next(context.Context, string, int) (kgs.Key, error) { return s.key, s.err }
 
 // The two domains do not know each other and yet speak of the same random keys.
 func TestBothDomainsNameRandomKeysAlike(t *testing.T) {

@@ -31,7 +31,12 @@ type ServeFlags struct {
 	ListenAddr     string `env:"LISTEN_ADDR" default:":8080" help:"Public listener."`
 	BaseURL        string `env:"BASE_URL" help:"Prefix of short URLs, such as https://go.example; from the request's Host when not given."`
 	TrustedProxies string `env:"TRUSTED_PROXIES" help:"CIDRs, separated by commas, whose X-Forwarded-For and -Proto are believed."`
-	KeySource      string `env:"KEY_SOURCE" help:"redis-pool, memory-pool, ledger or random; redis-pool with a Redis, else memory-pool."`
+	KeySource      string `env:"KEY_SOURCE" help:"redis-pool, memory-pool, ledger, postgres-pool, redis-incr, ticket, snowflake, hash, uuid, random or kgs; redis-pool with a Redis, else memory-pool."`
+	KGSURL         string `name:"kgs-url" env:"KGS_URL" help:"Where KEY_SOURCE=kgs takes its keys: http://client:token@host:port or https://..."`
+	KGSTake        string `name:"kgs-take" env:"KGS_TAKE" default:"delete" help:"How KEY_SOURCE=postgres-pool takes keys: delete moves them to used_keys at once; reserve only marks them, and they come back when they were not used in time."`
+	TicketURLs     string `name:"ticket-database-urls" env:"TICKET_DATABASE_URLS" help:"The two databases of KEY_SOURCE=ticket, separated by a comma: the first gives odd numbers, the second even ones. DATABASE_URL for both when not given."`
+	MachineID      string `name:"machine-id" env:"MACHINE_ID" help:"Of KEY_SOURCE=snowflake, 0 to 1023; leased from the database when not given."`
+	HashAlgorithm  string `env:"HASH_ALGORITHM" default:"sha256" help:"Of KEY_SOURCE=hash: sha256 or md5."`
 	KGSWorker      string `env:"KGS_WORKER" default:"true" help:"Run the refill worker inside the server."`
 	BatchMin       string `name:"kgs-batch-min" env:"KGS_BATCH_MIN" default:"100" help:"Fewest keys in a local batch."`
 	BatchMax       string `name:"kgs-batch-max" env:"KGS_BATCH_MAX" default:"100000" help:"Most keys in a local batch."`
@@ -61,10 +66,18 @@ type ServeSettings struct {
 	BaseURL            string // without a slash at the end
 	TrustedProxies     []netip.Prefix
 	KeySource          string
+	KGSURL             string         // with a token in it
+	KGSTake            string         // "delete" or "reserve"
+	Tickets            [2]databaseURL // of odd and of even numbers
+	MachineID          int            // leasedMachine to have one leased
+	HashAlgorithm      string
 	Worker             bool
 	BatchMin, BatchMax int
 	Fallback           string
 }
+
+// leasedMachine is the MachineID of who has none of its own.
+const leasedMachine = -1
 
 // SettingError says which setting has a value that it cannot take.
 type SettingError struct {

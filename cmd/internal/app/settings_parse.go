@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,11 +41,20 @@ func (f ServeFlags) Parse(common Flags) (ServeSettings, error) {
 		BaseURL:        p.baseURL("BASE_URL", f.BaseURL),
 		TrustedProxies: p.prefixes("TRUSTED_PROXIES", f.TrustedProxies),
 		KeySource:      p.keySource("KEY_SOURCE", f.KeySource, common.RedisURL != ""),
+		KGSURL:         p.httpURL("KGS_URL", f.KGSURL, "http://client:token@host[:port] or https://client:token@host[:port]"),
+		KGSTake:        p.oneOf("KGS_TAKE", f.KGSTake, "delete", "reserve"),
+		Tickets:        p.databases("TICKET_DATABASE_URLS", f.TicketURLs, common.DatabaseURL),
+		MachineID:      leasedMachine,
+		HashAlgorithm:  p.oneOf("HASH_ALGORITHM", f.HashAlgorithm, "sha256", "md5"),
 		Worker:         p.boolean("KGS_WORKER", f.KGSWorker),
 		BatchMin:       int(p.number("KGS_BATCH_MIN", f.BatchMin, 1, 1_000_000)),
 		BatchMax:       int(p.number("KGS_BATCH_MAX", f.BatchMax, 1, 1_000_000)),
 		Fallback:       p.oneOf("FALLBACK", f.Fallback, "random", "ledger", "none"),
 	}
+	if f.MachineID != "" {
+		s.MachineID = int(p.number("MACHINE_ID", f.MachineID, 0, 1023))
+	}
+	p.mustHave(s)
 	if s.KeySource == "memory-pool" && !s.Worker {
 		p.refuse("KGS_WORKER", f.KGSWorker, "true with KEY_SOURCE=memory-pool, which nobody else can fill")
 	}
@@ -63,7 +73,7 @@ func (p *parser) settings(f Flags) Settings {
 		Permute:      p.boolean("KGS_PERMUTE", f.KGSPermute),
 		CodeLength:   int(p.number("CODE_LENGTH", f.CodeLength, kgs.MinLength, kgs.MaxLength)),
 		PoolCapacity: p.number("KGS_POOL_CAPACITY", f.PoolCapacity, 100, 10_000_000_000),
-		AlertWebhook: p.webhook("ALERT_WEBHOOK_URL", f.AlertWebhook),
+		AlertWebhook: p.httpURL("ALERT_WEBHOOK_URL", f.AlertWebhook, "http://host[:port]/... or https://host[:port]/..."),
 		Migrate:      p.boolean("MIGRATE", f.Migrate),
 		LogLevel:     p.level("LOG_LEVEL", f.LogLevel),
 	}
@@ -185,15 +195,33 @@ func (p *parser) redis(name, text string) string {
 	return text
 }
 
-func (p *parser) webhook(name, text string) string {
+func (p *parser) httpURL(name, text, takes string) string {
 	if text == "" {
 		return ""
 	}
 	u, err := url.Parse(text)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
-		p.refuse(name, withoutSecrets(text), "http://host[:port]/... or https://host[:port]/...")
+		p.refuse(name, withoutSecrets(text), takes)
 	}
 	return text
+}
+
+// nextDatabase is a comma between two database URLs, rather than within one of several hosts.
+var nextDatabase = regexp.MustCompile(`,\s*(sqlite:|postgres://|postgresql://)`)
+
+// databases reads two of them, separated by a comma; common stands for both when there are none.
+func (p *parser) databases(name, text, common string) [2]databaseURL {
+	if text == "" {
+		url := p.database("DATABASE_URL", common)
+		return [2]databaseURL{url, url}
+	}
+	comma := nextDatabase.FindStringIndex(text)
+	if comma == nil {
+		p.refuse(name, withoutSecrets(text), "two databases, separated by a comma")
+		return [2]databaseURL{}
+	}
+	first, second := text[:comma[0]], strings.TrimSpace(text[comma[0]+1:])
+	return [2]databaseURL{p.database(name, first), p.database(name, second)}
 }
 
 func (p *parser) keySource(name, text string, haveRedis bool) string {
@@ -202,11 +230,23 @@ func (p *parser) keySource(name, text string, haveRedis bool) string {
 		return "redis-pool"
 	case text == "":
 		return "memory-pool"
-	case text == "redis-pool" && !haveRedis:
-		p.refuse(name, text, "redis-pool only together with REDIS_URL")
-		return text
 	}
 	return p.oneOf(name, text, keySourceNames()...)
+}
+
+// mustHave refuses a key source without the setting that it needs.
+func (p *parser) mustHave(s ServeSettings) {
+	have := map[string]bool{
+		"":                          true,
+		"REDIS_URL":                 s.RedisURL != "",
+		"KGS_URL":                   s.KGSURL != "",
+		"a PostgreSQL DATABASE_URL": s.Database.postgres != nil,
+	}
+	for _, source := range keySources() {
+		if source.name == s.KeySource && !have[source.needs] {
+			p.refuse("KEY_SOURCE", s.KeySource, s.KeySource+" only together with "+source.needs)
+		}
+	}
 }
 
 // withoutSecrets is the scheme and host of a URL. What is not clearly a URL is not

@@ -29,12 +29,13 @@ func (ch *chain) status() web.Status {
 	return s
 }
 
-// servingFrom tells where the next key would come from.
+// servingFrom tells where the next key would come from. A scheme without a local batch
+// counts as one that never ends, until it gives nothing.
 func (ch *chain) servingFrom() string {
 	switch {
-	case ch.local == nil: // every code is random, as those of the fallback are
-		return "fallback"
-	case ch.local.Local() > 0 || ch.local.Failing() == nil:
+	case ch.local != nil && (ch.local.Local() > 0 || ch.local.Failing() == nil):
+		return "batch"
+	case ch.local == nil && !ch.keys.dry.Load():
 		return "batch"
 	case ch.settings.Fallback != "none":
 		return "fallback"
@@ -49,7 +50,7 @@ func (ch *chain) degraded() bool {
 			return true
 		}
 	}
-	return ch.local != nil && ch.servingFrom() != "batch"
+	return ch.servingFrom() != "batch"
 }
 
 // describe enters what the dead man's switch knows.
