@@ -3,6 +3,7 @@
 package drill
 
 import (
+	"database/sql"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,8 +20,8 @@ const refillAgain = 10 * time.Second
 // they push, so that there is always something to do.
 func workerKilled(d *drill) {
 	postgres, redis := testenv.StartPostgres(d), testenv.StartRedis(d)
-	// Ranges of 20,000, which take two pushes.
-	settings := []string{"DATABASE_URL=" + postgres.URL, "REDIS_URL=" + redis.URL, "KGS_POOL_CAPACITY=400000"}
+	const capacity = 400_000 // shipped in ranges of 20,000, which take two pushes
+	settings := []string{"DATABASE_URL=" + postgres.URL, "REDIS_URL=" + redis.URL, fmt.Sprintf("KGS_POOL_CAPACITY=%d", capacity)}
 	server := newServer(d, append(settings, "KGS_WORKER=false")...)
 	server.start()
 	load := newTraffic(d, server)
@@ -41,7 +42,7 @@ func workerKilled(d *drill) {
 	worker.awaitReady()
 	await(d, patient, "the pool is full", func() bool { return server.status().full() })
 	abandoned := awaitDeaths(d, settings, server, worker)
-	makeRoom(d, server, settings, 100_000)
+	makeRoom(d, postgres, redis, settings, capacity, 100_000)
 	load.stop()
 	worker.stop()
 	want := map[string]int64{"crash": abandoned}
@@ -84,20 +85,37 @@ func killWorkerAt(d *drill, settings []string, step string) time.Time {
 	return time.Now()
 }
 
-// makeRoom has more and more servers take batches of so many keys out of a full pool, until
-// the workers have adopted and delivered the ranges of those that are known to be dead.
-func makeRoom(d *drill, server *service, settings []string, keys int64) {
+// makeRoom has more and more servers take batches of so many keys out of the pool, below the
+// mark from which it is refilled to its capacity, until the workers have adopted and delivered
+// the ranges of those that are known to be dead. It looks into Redis and the ledger by
+// itself: what /status says is a second old, and an audit reads all keys there are.
+func makeRoom(d *drill, postgres, redis *testenv.Server, settings []string, capacity, keys int64) {
 	d.Helper()
+	db, err := sql.Open("pgx", postgres.URL)
+	if err != nil {
+		d.Fatal(err)
+	}
+	defer db.Close()
+	shipping := func(whose string) (n int) {
+		if err := db.QueryRowContext(d.Context(), `SELECT count(*) FROM kgs_ranges WHERE state = 'shipping'`+whose).Scan(&n); err != nil {
+			d.Fatal(err)
+		}
+		return n
+	}
+	client := redisClient(d, redis.Addr)
+	list := poolList(d, client)
+	pool := func() int64 { return client.LLen(d.Context(), list).Val() }
 	var hungry []*service
-	await(d, 2*patient, "nothing is under way any more", func() bool {
-		next := newServer(d, append(slices.Clone(settings), "KGS_WORKER=false", fmt.Sprintf("KGS_BATCH_MIN=%d", keys))...)
-		next.start()
-		hungry = append(hungry, next)
-		// The second of its two batches may be smaller: what the pool just had.
-		await(d, patient, "a server has taken a batch", func() bool { return next.status().local() >= keys })
-		await(d, patient, "the pool is full again", func() bool { return server.status().full() })
-		return server.audit().Shipping == 0
-	})
+	for shipping(` AND holder NOT IN (SELECT holder FROM kgs_holders)`) > 0 {
+		for lowWater := capacity - capacity/10; pool() >= lowWater; {
+			next := newServer(d, append(slices.Clone(settings), "KGS_WORKER=false", fmt.Sprintf("KGS_BATCH_MIN=%d", keys))...)
+			next.start()
+			await(d, patient, "a server has taken a batch", func() bool { return next.status().local() > 0 })
+			hungry = append(hungry, next)
+		}
+		await(d, patient, "the pool is full again", func() bool { return pool() >= capacity })
+	}
+	await(d, patient, "nothing is under way any more", func() bool { return shipping("") == 0 })
 	for _, s := range hungry {
 		s.stop()
 	}

@@ -3,26 +3,29 @@
 package drill
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
 
 	"keypool/internal/testenv"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // Eight workers walk whole spaces to their ends and go on to the next length, being
 // killed at random, while links are made. At full scale it is the spaces of 3 and of
 // 4 characters, which all fit into the pool.
 func walkToTheEnd(d *drill) {
-	lengths, capacity, batch := []int{3}, "300000", int64(50_000)
+	lengths, capacity, batch := []int{3}, int64(300_000), int64(50_000)
 	if d.scale >= 1 {
-		lengths, capacity, batch = []int{3, 4}, "16000000", 300_000
+		lengths, capacity, batch = []int{3, 4}, 16_000_000, 500_000
 	}
 	postgres := testenv.StartPostgres(d, "max_connections=200")
 	redis := testenv.StartRedis(d, "--appendonly", "no") // it is not killed here
 	settings := []string{
-		"DATABASE_URL=" + postgres.URL, "REDIS_URL=" + redis.URL, "CODE_LENGTH=3", "KGS_POOL_CAPACITY=" + capacity,
+		"DATABASE_URL=" + postgres.URL, "REDIS_URL=" + redis.URL, "CODE_LENGTH=3", fmt.Sprintf("KGS_POOL_CAPACITY=%d", capacity),
 		"KGS_BATCH_MAX=1000000", "FALLBACK=none",
 	}
 	server := newServer(d, append(settings, "KGS_WORKER=false")...)
@@ -45,7 +48,7 @@ func walkToTheEnd(d *drill) {
 		w.awaitReady()
 	}
 	abandoned := awaitDeaths(d, settings, slices.Concat(workers, []*service{server})...)
-	makeRoom(d, server, settings, batch)
+	makeRoom(d, postgres, redis, settings, capacity, batch)
 	load.stop()
 	for _, w := range workers {
 		w.stop()
@@ -97,13 +100,10 @@ func (w *walk) meet(code string) {
 func (w *walk) pool(d *drill, redis *testenv.Server) {
 	d.Helper()
 	client := redisClient(d, redis.Addr)
-	lists, err := client.Keys(d.Context(), "keypool:{*}:keys").Result()
-	if err != nil || len(lists) != 1 {
-		d.Fatalf("the pool in Redis is %v, error %v; want one list", lists, err)
-	}
+	list := poolList(d, client)
 	const chunk = 50_000
 	for from := int64(0); ; from += chunk {
-		codes, err := client.LRange(d.Context(), lists[0], from, from+chunk-1).Result()
+		codes, err := client.LRange(d.Context(), list, from, from+chunk-1).Result()
 		if err != nil {
 			d.Fatal(err)
 		}
@@ -114,6 +114,16 @@ func (w *walk) pool(d *drill, redis *testenv.Server) {
 			return
 		}
 	}
+}
+
+// poolList is the name of the pool in Redis.
+func poolList(d *drill, client *redis.Client) string {
+	d.Helper()
+	lists, err := client.Keys(d.Context(), "keypool:{*}:keys").Result()
+	if err != nil || len(lists) != 1 {
+		d.Fatalf("the pool in Redis is %v, error %v; want one list", lists, err)
+	}
+	return lists[0]
 }
 
 func (w *walk) links(d *drill, postgres *testenv.Server) {
