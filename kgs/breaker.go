@@ -37,17 +37,26 @@ var _ Supply = (*Breaker)(nil)
 
 // NewBreaker makes a closed breaker in front of pool. It logs each change of its state.
 func NewBreaker(pool breakable, log *slog.Logger) *Breaker {
-	b := &Breaker{pool: pool}
-	b.circuit = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
-		Timeout:      breakerPause, // the library's default is a minute
-		ReadyToTrip:  func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= breakerFailures },
-		IsSuccessful: answered,
-		IsExcluded:   func(err error) bool { return errors.Is(err, context.Canceled) },
+	return &Breaker{pool: pool, circuit: newCircuit[struct{}](answered, log.With(slog.String("of", "pool")))}
+}
+
+// newCircuit makes a closed circuit breaker, as [Breaker] describes it. It logs each change
+// of its state with the error of the last call.
+func newCircuit[T any](isSuccessful func(error) bool, log *slog.Logger) *gobreaker.CircuitBreaker[T] {
+	var last error // under the lock of the library, which it holds while it calls either function
+	return gobreaker.NewCircuitBreaker[T](gobreaker.Settings{
+		Timeout:     breakerPause, // the library's default is a minute
+		ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= breakerFailures },
+		IsSuccessful: func(err error) bool {
+			last = err
+			return isSuccessful(err)
+		},
+		IsExcluded: func(err error) bool { return errors.Is(err, context.Canceled) },
 		OnStateChange: func(_ string, from, to gobreaker.State) {
-			log.Warn("circuit breaker of the pool", slog.String("state", to.String()), slog.String("previous", from.String()))
+			log.Warn("circuit breaker", slog.String("state", to.String()), slog.String("previous", from.String()),
+				slog.Any("last", last))
 		},
 	})
-	return b
 }
 
 func answered(err error) bool {

@@ -1,9 +1,11 @@
 package app
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,36 +13,118 @@ import (
 	"keypool/web"
 )
 
+// provided are the settings of a server that has what its key source needs, under the name
+// that keySources gives it.
+func provided(t *testing.T, needs string) ServeSettings {
+	t.Helper()
+	provide, ok := map[string]func() ServeSettings{
+		"":                          func() ServeSettings { return settings(t, sqliteURL(t), "") },
+		"REDIS_URL":                 func() ServeSettings { return settings(t, sqliteURL(t), testenv.RedisURL(t)) },
+		"a PostgreSQL DATABASE_URL": func() ServeSettings { return settings(t, testenv.PostgresURL(t), "") },
+	}[needs]
+	if !ok {
+		t.Fatalf("the test does not know how to provide %s", needs)
+	}
+	return provide()
+}
+
 func TestServerWithEveryKeySource(t *testing.T) {
 	t.Parallel()
-	for _, source := range keySourceNames() {
-		t.Run(source, func(t *testing.T) {
+	lengths := map[string]int{"snowflake": 11, "uuid": 22} // where they are not CODE_LENGTH
+	for _, source := range keySources() {
+		t.Run(source.name, func(t *testing.T) {
 			t.Parallel()
-			database, redisURL := sqliteURL(t), ""
-			if source == "redis-pool" {
-				redisURL = testenv.RedisURL(t)
-			}
-			s := settings(t, database, redisURL)
-			s.KeySource = source
+			s := provided(t, source.needs)
+			s.KeySource = source.name
+			length := cmp.Or(lengths[source.name], s.CodeLength)
 			r := start(t, s)
 			seen := make(map[string]bool)
 			for i := range 250 { // more than a batch
 				code := r.shorten(fmt.Sprintf("https://go.dev/%d", i))
-				if seen[code] || len(code) != 6 {
+				if seen[code] || len(code) != length {
 					t.Fatalf("code %q: seen before: %v", code, seen[code])
 				}
 				seen[code] = true
 				r.wantStatus(code, http.StatusFound, fmt.Sprintf("https://go.dev/%d", i))
 			}
-			if got := r.status(); got.KeySource != source || got.ServingFrom == nil {
-				t.Errorf("status %+v", got)
-			}
-			metrics := r.do(http.MethodGet, "http://"+r.AdminAddr().String()+"/metrics", "")
-			if !strings.Contains(metrics.body, `shortener_links_created_total{kind="key"} 250`) {
+			// And not from the fallback, which would do as well.
+			r.await("keys from the source itself", func(s web.Status) bool {
+				return s.KeySource == source.name && *s.ServingFrom == "batch"
+			})
+			if !strings.Contains(r.metrics(), `shortener_links_created_total{kind="key"} 250`) {
 				t.Error("the metrics do not tell of 250 links")
 			}
 		})
 	}
+}
+
+// Two posts of one URL are two links, also where the URL makes the code.
+func TestHashLinksOneURLManyTimes(t *testing.T) {
+	t.Parallel()
+	for algorithm, first := range map[string]string{"sha256": "um4Hu7", "md5": "8gsjoC"} {
+		t.Run(algorithm, func(t *testing.T) {
+			t.Parallel()
+			s := settings(t, sqliteURL(t), "")
+			s.KeySource, s.HashAlgorithm = "hash", algorithm
+			r := start(t, s)
+			codes := []string{r.shorten("https://go.dev/")}
+			for range 49 {
+				codes = append(codes, r.shorten("https://go.dev/"))
+			}
+			for i, code := range codes {
+				if slices.Contains(codes[:i], code) {
+					t.Errorf("the code %s was given twice", code)
+				}
+				r.wantStatus(code, http.StatusFound, "https://go.dev/")
+			}
+			if codes[0] != first {
+				t.Errorf("the first code is %s, want %s", codes[0], first)
+			}
+			if want := `kgs_key_conflicts_total{source="hash"} 1225`; !strings.Contains(r.metrics(), want) {
+				t.Errorf("the metrics do not say %s, which is 0 + 1 + ... + 49", want)
+			}
+		})
+	}
+}
+
+// A Redis without persistence loses the counter when it restarts. Meanwhile the fallback
+// serves, and then the counter finds its way past the links that there are.
+func TestCounterSurvivesItsRedis(t *testing.T) {
+	t.Parallel()
+	redis := testenv.StartRedis(t, "--appendonly", "no")
+	s := settings(t, sqliteURL(t), redis.URL)
+	s.KeySource = "redis-incr"
+	r := start(t, s)
+	seen := make(map[string]bool)
+	shorten := func() (code string) {
+		if code = r.shorten("https://go.dev/"); seen[code] {
+			t.Fatalf("the code %s was given twice", code)
+		}
+		seen[code] = true
+		return code
+	}
+	for range 100 {
+		shorten()
+	}
+	if !seen["000001"] || !seen["00001c"] {
+		t.Errorf("the first hundred codes are not the numbers 1 to 100: %v", seen)
+	}
+	redis.Kill()
+	r.await("an open breaker", func(s web.Status) bool {
+		shorten()
+		return *s.Breaker == "open" && *s.ServingFrom == "fallback"
+	})
+	redis.Restart()
+	r.await("the counter, some way after the 100 links that it made", func(s web.Status) bool {
+		code := shorten()
+		return *s.Breaker == "closed" && *s.ServingFrom == "batch" && "00001c" < code && code < "000100"
+	})
+}
+
+// metrics are those that the server shows.
+func (r *running) metrics() string {
+	r.t.Helper()
+	return r.do(http.MethodGet, "http://"+r.AdminAddr().String()+"/metrics", "").body
 }
 
 func TestServerGoesOnWithoutRedis(t *testing.T) {

@@ -24,6 +24,7 @@ func settings(t testing.TB, database, redisURL string) ServeSettings {
 	t.Helper()
 	s, err := ServeFlags{
 		ListenAddr: "127.0.0.1:0", KGSWorker: "true", BatchMin: "100", BatchMax: "1000", Fallback: "random",
+		KGSTake: "delete", HashAlgorithm: "sha256",
 	}.Parse(Flags{
 		AdminAddr: "127.0.0.1:0", DatabaseURL: database, RedisURL: redisURL, KGSPermute: "true", CodeLength: "6",
 		PoolCapacity: "10000", RestartBelow: "20%", PageBelow: "10%", Migrate: "true", LogLevel: "info",

@@ -49,8 +49,9 @@ func TestSettingsThatCannotBeTaken(t *testing.T) {
 		{"DATABASE_URL", "sqlite::memory:", "would lose every link"},
 		{"DATABASE_URL", "postgres://host:port/db", "postgres://user:password@host"},
 		{"REDIS_URL", "http://host", "redis://"},
-		{"KEY_SOURCE", "magic", "redis-pool, memory-pool, ledger or random"},
+		{"KEY_SOURCE", "magic", "redis-pool, memory-pool, ledger, "},
 		{"KEY_SOURCE", "redis-pool", "REDIS_URL"},
+		{"KEY_SOURCE", "redis-incr", "REDIS_URL"},
 		{"KGS_SECRET", "abcd", "16 or 32 bytes as hex"},
 		{"KGS_SECRET", strings.Repeat("g", 32), "16 or 32 bytes as hex"},
 		{"KGS_PERMUTE", "yes", "true or false"},
@@ -123,6 +124,7 @@ func TestSettingsDefaults(t *testing.T) {
 	}
 	serve := ServeFlags{
 		ListenAddr: ":8080", KGSWorker: "true", BatchMin: "100", BatchMax: "100000", Fallback: "random",
+		KGSTake: "delete", HashAlgorithm: "sha256",
 		BaseURL: "https://go.example/", TrustedProxies: "10.1.2.3/8, ::1/128",
 	}
 	s, err := serve.Parse(defaults)

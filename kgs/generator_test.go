@@ -1,0 +1,92 @@
+package kgs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"sync"
+	"testing"
+)
+
+// codeShape is what the link store takes for a code: base62 or base64url, no longer than
+// a UUID.
+var codeShape = regexp.MustCompile(`^[0-9A-Za-z_-]{3,22}$`)
+
+// testGenerator is what every generator has to pass that promises codes of its own: to
+// each creation or, where it looks at the URL, to each URL. All that newGenerator makes
+// draw on the same thing, as several processes do.
+func testGenerator(t *testing.T, newGenerator func(t *testing.T) Generator) {
+	t.Helper()
+	t.Run("unique", func(t *testing.T) {
+		t.Parallel()
+		keys := drawAtOnce(t, newGenerator(t), newGenerator(t))
+		if n := repeated(keys); n > 0 {
+			t.Errorf("%d of %d codes were given before", n, len(keys))
+		}
+		for _, k := range keys {
+			if !codeShape.MatchString(k.Code) || k.Source != keys[0].Source || k.Source == "" {
+				t.Errorf("%+v is no key of %q", k, keys[0].Source)
+			}
+		}
+	})
+	t.Run("cancelled", func(t *testing.T) {
+		t.Parallel()
+		g := newGenerator(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range 10 {
+			if _, err := g.Next(ctx, "https://go.dev/", 0); err != nil && !errors.Is(err, context.Canceled) {
+				t.Errorf("Next without time: %v", err)
+			}
+		}
+		// That nobody waited for them says nothing of what the generator draws on.
+		if _, err := g.Next(t.Context(), "https://go.dev/", 0); err != nil {
+			t.Errorf("Next after others had no time: %v", err)
+		}
+	})
+}
+
+// drawAtOnce lets 32 takers draw side by side, each for URLs of its own, from one generator
+// after the other.
+func drawAtOnce(t *testing.T, generators ...Generator) []Key {
+	t.Helper()
+	const takers, turns = 32, 100
+	keys := make([]Key, takers*turns)
+	var group sync.WaitGroup
+	for taker := range takers {
+		group.Go(func() {
+			for turn := range turns {
+				i := taker*turns + turn
+				var err error
+				keys[i], err = generators[i%len(generators)].Next(t.Context(), fmt.Sprintf("https://go.dev/%d", i), 0)
+				if err != nil {
+					t.Errorf("Next: %v", err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	return keys
+}
+
+// repeated counts the keys whose code an earlier one has.
+func repeated(keys []Key) (n int) {
+	seen := make(map[string]bool, len(keys))
+	for _, k := range keys {
+		if seen[k.Code] {
+			n++
+		}
+		seen[k.Code] = true
+	}
+	return n
+}
+
+// The control: chance among 238,328 codes does repeat itself, and that is noticed.
+func TestGeneratorTestFindsRepeatedCodes(t *testing.T) {
+	t.Parallel()
+	if repeated(drawAtOnce(t, Random{Length: func() int { return MinLength }})) == 0 {
+		t.Error("32 takers of random codes of 3 characters found no code twice")
+	}
+}

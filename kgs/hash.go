@@ -1,0 +1,45 @@
+package kgs
+
+import (
+	"context"
+	"crypto/md5" //nolint:gosec // G501: no security rests on a code, and the scheme is known by this hash
+	"crypto/sha256"
+	"encoding/base64"
+	"strconv"
+)
+
+// hashLength is how many characters of the digest make a code: 64^6 is 68.7 billion.
+const hashLength = 6
+
+// Hash makes the code out of the URL: the first 6 characters of its digest in base64url
+// (RFC 4648, section 5). On a conflict a sequence number is appended to the URL, which is
+// hashed again. The URL is taken byte for byte: "?id=a" and "%3Fid%3Da" are two.
+//
+// A URL that is posted again conflicts with itself, so its n-th link takes n attempts;
+// and who knows a URL knows whether somebody made a link to it.
+type Hash struct {
+	Algorithm string // "md5" or "sha256"
+}
+
+var _ Generator = Hash{}
+
+// Next neither blocks nor fails.
+func (h Hash) Next(_ context.Context, url string, attempt int) (Key, error) {
+	text := url
+	if attempt > 0 {
+		// No URL holds a line break, so this is not the first attempt of any other one.
+		text += "\n" + strconv.Itoa(attempt)
+	}
+	digest := h.digest(text)
+	return Key{Code: base64.RawURLEncoding.EncodeToString(digest[:])[:hashLength], Source: SourceHash}, nil
+}
+
+// digest is the first bytes of it, more than the 36 bits that a code shows.
+func (h Hash) digest(text string) [hashLength]byte {
+	if h.Algorithm == "md5" {
+		sum := md5.Sum([]byte(text)) //nolint:gosec // G401: as above
+		return [hashLength]byte(sum[:])
+	}
+	sum := sha256.Sum256([]byte(text))
+	return [hashLength]byte(sum[:])
+}
