@@ -109,8 +109,8 @@ func TestSampleLeavesOutWhatIsNotThere(t *testing.T) {
 	if diff := cmp.Diff(want, newSample(status, after, []counts{before})); diff != "" {
 		t.Errorf("a server without a worker: %s", diff)
 	}
-	random := Status{State: "ok", KeySource: "random", ServingFrom: new("fallback")}
-	if diff := cmp.Diff([]string{"created", "create", "taken", "redirects", "redirect", "state"}, random.parts()); diff != "" {
+	random := Status{State: "ok", KeySource: "random", ServingFrom: new("batch")}
+	if diff := cmp.Diff([]string{"created", "create", "taken", "redirects", "redirect", "state", "serving_from"}, random.parts()); diff != "" {
 		t.Errorf("the parts of codes by chance: %s", diff)
 	}
 }

@@ -120,8 +120,7 @@ func (s Status) hasPool() bool { return s.CapacityKeys != nil }
 
 func (s Status) poolInRedis() bool { return s.hasPool() && s.KeySource == "redis-pool" }
 
-// fallenBack reports that keys come from elsewhere than intended; a source without a local
-// batch is meant to draw them by chance.
+// fallenBack reports that keys come from elsewhere than intended.
 func (s Status) fallenBack() bool {
 	return known(s.ServingFrom, func(v string) bool { return v != "batch" })
 }

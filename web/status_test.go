@@ -32,7 +32,7 @@ func TestStatusMarksWhatIsNotAsItShouldBe(t *testing.T) {
 		"all is well":            {func(*Status) {}, 0},
 		"fallback":               {func(s *Status) { s.ServingFrom = new("fallback") }, 1},
 		"nothing":                {func(s *Status) { s.ServingFrom = new("none") }, 1},
-		"random by choice":       {func(s *Status) { s.ServingFrom, s.LocalKeys = new("fallback"), nil }, 0},
+		"random by choice":       {func(s *Status) { s.ServingFrom, s.LocalKeys = new("batch"), nil }, 0},
 		"breaker":                {func(s *Status) { s.Breaker = new("half-open") }, 1},
 		"eviction":               {func(s *Status) { s.MayEvict = new(true) }, 1},
 		"space for two weeks":    {func(s *Status) { s.SpaceRunwaySeconds = new(14 * 24 * 3600.0) }, 1},

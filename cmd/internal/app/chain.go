@@ -73,9 +73,11 @@ func (c *core) openChain(ctx context.Context, s ServeSettings, fail func(error))
 	c.life.background("ledger watch", fail, ch.counters.run)
 	for _, source := range keySources() {
 		if source.name == s.KeySource {
-			err := source.open(ch, ctx)
+			if err := source.open(ch, ctx); err != nil {
+				return nil, err
+			}
 			c.life.background("serving watch", fail, ch.serving.run)
-			return ch, err
+			return ch, nil
 		}
 	}
 	panic("KEY_SOURCE " + s.KeySource + " is not in the table that its parser goes by")
