@@ -32,6 +32,7 @@ type RedisIncr struct {
 	client  redis.UniversalClient
 	counter string
 	length  int
+	timeout time.Duration // of one call
 	circuit *gobreaker.CircuitBreaker[int64]
 }
 
@@ -45,6 +46,7 @@ func NewRedisIncr(client redis.UniversalClient, name string, length int, log *sl
 		client:  client,
 		counter: "keypool:{" + name + "}:counter",
 		length:  length,
+		timeout: incrTimeout,
 		circuit: newCircuit[int64](func(err error) bool { return err == nil }, log.With(slog.String("of", "counter"))),
 	}
 }
@@ -52,7 +54,7 @@ func NewRedisIncr(client redis.UniversalClient, name string, length int, log *sl
 // Next waits for Redis for 250 ms at most, and not at all after three calls in a row have
 // failed, but for one a second: see [Breaker]. A number whose answer was lost is left out.
 func (r *RedisIncr) Next(ctx context.Context, _ string, attempt int) (Key, error) {
-	ctx, cancel := context.WithTimeout(ctx, incrTimeout)
+	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	n, err := r.circuit.Execute(func() (int64, error) {
 		return r.client.IncrBy(ctx, r.counter, 1<<min(attempt, maxGallop)).Result()

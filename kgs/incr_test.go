@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/sony/gobreaker/v2"
@@ -14,9 +15,12 @@ import (
 	"keypool/internal/testenv"
 )
 
-// newTestIncr is one process's part of the counter "test".
-func newTestIncr(client redis.UniversalClient, length int) *RedisIncr {
-	return NewRedisIncr(client, "test", length, slog.New(slog.DiscardHandler))
+// newTestIncr is one process's part of a counter, and as patient as its client: tests that
+// count want to hear of each number.
+func newTestIncr(client redis.UniversalClient, name string, length int) *RedisIncr {
+	r := NewRedisIncr(client, name, length, slog.New(slog.DiscardHandler))
+	r.timeout = time.Minute
+	return r
 }
 
 // wantCode draws a key at an attempt.
@@ -43,15 +47,15 @@ func TestRedisIncr(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { client.Close() })
-		return newTestIncr(client, 6)
+		return newTestIncr(client, "test", 6)
 	})
 }
 
 func TestRedisIncrCounts(t *testing.T) {
 	t.Parallel()
 	client := testenv.Redis(t)
-	one := newTestIncr(client, 6)
-	other := NewRedisIncr(client, "other", 6, slog.New(slog.DiscardHandler))
+	one := newTestIncr(client, "test", 6)
+	other := newTestIncr(client, "other", 6)
 	wantCode(t, one, 0, "000001")
 	wantCode(t, one, 0, "000002")
 	wantCode(t, other, 0, "000001") // two installations on one Redis
@@ -65,7 +69,7 @@ func TestRedisIncrCounts(t *testing.T) {
 
 func TestRedisIncrOutgrowsTheLength(t *testing.T) {
 	t.Parallel()
-	r := newTestIncr(testenv.Redis(t), 3)
+	r := newTestIncr(testenv.Redis(t), "test", 3)
 	setCounter(t, r, Size(3)-2)
 	wantCode(t, r, 0, "zzz")
 	wantCode(t, r, 0, "1000")
@@ -86,7 +90,7 @@ func TestRedisIncrGallops(t *testing.T) {
 	t.Parallel()
 	const links = 100_000
 	client := testenv.Redis(t)
-	r := newTestIncr(client, 6)
+	r := newTestIncr(client, "test", 6)
 	setCounter(t, r, links)
 	if err := client.FlushDB(t.Context()).Err(); err != nil {
 		t.Fatal(err)
@@ -123,7 +127,7 @@ func commands(t *testing.T, client redis.UniversalClient) int {
 func TestRedisIncrTakesOneRoundTrip(t *testing.T) {
 	t.Parallel()
 	client := openClient(t, testenv.StartRedis(t).Addr)
-	r := newTestIncr(client, 6)
+	r := newTestIncr(client, "test", 6)
 	wantCode(t, r, 0, "000001") // the connection is open
 	before := commands(t, client)
 	for range 100 {
@@ -140,7 +144,7 @@ func TestRedisIncrTakesOneRoundTrip(t *testing.T) {
 func TestRedisIncrLostReply(t *testing.T) {
 	t.Parallel()
 	proxy := newCuttingProxy(t, testenv.StartRedis(t).Addr)
-	r := newTestIncr(openClient(t, proxy.listener.Addr().String()), 6)
+	r := newTestIncr(openClient(t, proxy.listener.Addr().String()), "test", 6)
 	wantCode(t, r, 0, "000001")
 	proxy.cut.Store(true)
 	if k, err := r.Next(t.Context(), "", 0); !errors.Is(err, ErrNoKeys) {
@@ -158,8 +162,9 @@ func TestRedisIncrWithoutRedis(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := testenv.StartRedis(t)
-			r := newTestIncr(openClient(t, server.Addr), 6)
+			r := newTestIncr(openClient(t, server.Addr), "test", 6)
 			wantCode(t, r, 0, "000001")
+			r.timeout = incrTimeout
 			away.goes(server)
 			// With the client's own patience it would take more than that.
 			ctx, cancel := context.WithTimeout(t.Context(), breakerFailures*redisTimeout)
