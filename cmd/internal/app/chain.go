@@ -38,6 +38,8 @@ func keySources() []keySource {
 		{"memory-pool", "", (*chain).openMemoryPool},
 		{"ledger", "", (*chain).openLedgerSource},
 		{"redis-incr", "REDIS_URL", (*chain).openRedisIncr},
+		{"ticket", "", (*chain).openTickets},
+		{"snowflake", "", (*chain).openSnowflake},
 		{"hash", "", drawn(func(ch *chain) kgs.Generator { return kgs.Hash{Algorithm: ch.settings.HashAlgorithm} })},
 		{"uuid", "", drawn(func(*chain) kgs.Generator { return kgs.UUID{} })},
 		{"random", "", drawn(func(ch *chain) kgs.Generator { return ch.random() })},

@@ -38,6 +38,7 @@ type core struct {
 	store    shortener.Store
 	ledger   *kgs.Ledger
 	books    *pgxpool.Pool // the ledger's connections; nil for SQLite
+	file     *sqlite.DB    // nil for PostgreSQL
 	space    *kgs.Space
 }
 
@@ -88,7 +89,7 @@ func (c *core) openSQLite(ctx context.Context) error {
 	if err := c.migrate(ctx, db.Write, migrations.SQLite); err != nil {
 		return err
 	}
-	c.store, c.ledger = shortener.NewSQLiteStore(db), kgs.NewSQLiteLedger(db)
+	c.store, c.ledger, c.file = shortener.NewSQLiteStore(db), kgs.NewSQLiteLedger(db), db
 	return nil
 }
 

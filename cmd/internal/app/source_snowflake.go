@@ -1,0 +1,32 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"keypool/kgs"
+)
+
+// openSnowflake: the clock, and a machine id that is leased from the database. The ledger's
+// books are kept for the fallback.
+func (ch *chain) openSnowflake(ctx context.Context) error {
+	snowflake := kgs.NewSnowflake(kgs.SnowflakeConfig{
+		Ledger: ch.ledger, Holder: ch.holder, Machine: ch.settings.MachineID, Logger: ch.log,
+	})
+	err := snowflake.Open(ctx)
+	if errors.Is(err, kgs.ErrMachineTaken) {
+		return &SettingError{
+			Name: "MACHINE_ID", Got: strconv.Itoa(ch.settings.MachineID),
+			Takes: fmt.Sprintf("the id of no other process that runs (%v)", err),
+		}
+	}
+	if err != nil {
+		return err
+	}
+	ch.life.background("machine id", ch.fail, snowflake.Run)
+	ch.keepBooks(ch.fail, nil)
+	ch.openKeys(snowflake)
+	return nil
+}

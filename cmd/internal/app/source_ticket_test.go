@@ -1,0 +1,102 @@
+package app
+
+import (
+	"errors"
+	"log/slog"
+	"testing"
+
+	"keypool/internal/testenv"
+	"keypool/kgs"
+	"keypool/migrations"
+	"keypool/web"
+)
+
+// ticketSettings are those of a server whose ticket databases are its own.
+func ticketSettings(t *testing.T, urls string) ServeSettings {
+	t.Helper()
+	var p parser
+	s := settings(t, sqliteURL(t), "")
+	s.KeySource = "ticket"
+	if s.Tickets = p.databases("TICKET_DATABASE_URLS", urls, ""); p.err != nil {
+		t.Fatal(p.err)
+	}
+	return s
+}
+
+// wantTickets makes links until there were numbers of all the given parities. None may be
+// given twice.
+func (r *running) wantTickets(seen map[string]bool, parities ...int64) {
+	r.t.Helper()
+	missing := make(map[int64]bool)
+	for _, p := range parities {
+		missing[p] = true
+	}
+	r.await("tickets from every database", func(web.Status) bool {
+		code := r.shorten("https://go.dev/")
+		if seen[code] {
+			r.t.Fatalf("the code %s was given twice", code)
+		}
+		seen[code] = true
+		_, n, err := kgs.PlainSpace().Number(code)
+		if err == nil && n < 10_000 { // else it is one of the fallback, on a busy machine
+			delete(missing, n%2)
+		}
+		return len(missing) == 0
+	})
+}
+
+func TestTicketDatabasesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	odd, even := sqliteURL(t), testenv.PostgresURL(t)
+	s := ticketSettings(t, odd+","+even)
+	s.Migrate = false
+	// The database of the links, which is not migrated either, comes first.
+	if status, out := command(t, "sqlite:"+s.Database.sqlitePath, "migrate"); status != 0 {
+		t.Fatalf("migrate: %d, %s", status, out)
+	}
+	if _, err := StartServer(t.Context(), s, slog.New(slog.DiscardHandler)); !errors.Is(err, migrations.ErrOlderSchema) {
+		t.Errorf("started with MIGRATE=false on a ticket database without tables: %v", err)
+	}
+	s.Migrate = true
+	seen := make(map[string]bool)
+	for range 2 {
+		r := start(t, s)
+		r.wantTickets(seen, 0, 1)
+		r.stop()
+		// Exchanged, each of them counts what the other one did, and finds its way.
+		s.Tickets[0], s.Tickets[1] = s.Tickets[1], s.Tickets[0]
+	}
+}
+
+// A ticket database that is away, also for the start, is done without.
+func TestTicketDatabaseIsAway(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartPostgres(t)
+	s := ticketSettings(t, server.URL+","+sqliteURL(t))
+	server.Stop()
+	r := start(t, s)
+	seen := make(map[string]bool)
+	r.wantTickets(seen, 0)
+	r.await("a closed breaker while one database serves", func(s web.Status) bool {
+		r.wantTickets(seen, 0)
+		return *s.Breaker == "closed" && *s.ServingFrom == "batch"
+	})
+	server.Restart() // and is migrated
+	r.wantTickets(seen, 1)
+}
+
+// With both of them away the fallback serves.
+func TestTicketDatabasesAreAway(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartPostgres(t)
+	r := start(t, ticketSettings(t, server.URL+","+server.URL))
+	seen := make(map[string]bool)
+	r.wantTickets(seen, 0, 1)
+	server.Kill()
+	r.await("the fallback, and open breakers", func(s web.Status) bool {
+		r.shorten("https://go.dev/")
+		return *s.ServingFrom == "fallback" && *s.Breaker == "open"
+	})
+	server.Restart()
+	r.wantTickets(seen, 0, 1)
+}

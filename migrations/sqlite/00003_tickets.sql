@@ -1,0 +1,9 @@
+-- +goose Up
+
+-- See the file of the same name for PostgreSQL. There are no sequences here: the last
+-- number of each parity that was given to a process.
+CREATE TABLE kgs_tickets (
+    parity INTEGER PRIMARY KEY CHECK (parity IN (0, 1)),
+    last   INTEGER NOT NULL
+) STRICT;
+INSERT INTO kgs_tickets (parity, last) VALUES (0, 0), (1, -1);
