@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -101,6 +102,10 @@ func TestUp(t *testing.T) {
 			t.Errorf("check after the migration: %v", err)
 		}
 		want := []string{"goose_db_version", "kgs_epochs", "kgs_holders", "kgs_ledger", "kgs_ranges", "kgs_spaces", "links"}
+		if engine == migrations.PostgreSQL {
+			want = append([]string{"available_keys"}, append(want, "used_keys")...)
+			want = slices.Insert(want, 2, "key_pool")
+		}
 		if diff := cmp.Diff(want, tables(t, db, engine)); diff != "" {
 			t.Errorf("tables (-want +got):\n%s", diff)
 		}
@@ -141,7 +146,7 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 			if !errors.Is(err, migrations.ErrNewerSchema) {
 				t.Fatalf("%s on a newer schema: %v", name, err)
 			}
-			for _, word := range []string{"4711", "up to 2", "upgrade"} {
+			for _, word := range []string{"4711", "up to 5", "upgrade"} {
 				if !strings.Contains(err.Error(), word) {
 					t.Errorf("%s: the error %q does not say %q", name, err, word)
 				}

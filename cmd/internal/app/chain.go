@@ -37,6 +37,7 @@ func keySources() []keySource {
 		{"redis-pool", "REDIS_URL", (*chain).openRedisPool},
 		{"memory-pool", "", (*chain).openMemoryPool},
 		{"ledger", "", (*chain).openLedgerSource},
+		{"postgres-pool", "a PostgreSQL DATABASE_URL", (*chain).openPostgresPool},
 		{"redis-incr", "REDIS_URL", (*chain).openRedisIncr},
 		{"hash", "", drawn(func(ch *chain) kgs.Generator { return kgs.Hash{Algorithm: ch.settings.HashAlgorithm} })},
 		{"uuid", "", drawn(func(*chain) kgs.Generator { return kgs.UUID{} })},
