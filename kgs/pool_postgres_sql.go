@@ -35,28 +35,32 @@ const (
 			DELETE FROM available_keys WHERE key = ANY ($1::text[]) AND (id <= $2 OR NOT is_reserved))
 		INSERT INTO used_keys (id, key) SELECT $2, unnest($1::text[]) ON CONFLICT DO NOTHING`
 
+	// lockPool is what adds keys begins with, before it changes anything that another one who
+	// adds some might wait for.
+	lockPool = `WITH pool AS MATERIALIZED (SELECT last_id FROM key_pool FOR UPDATE), `
+	locked   = `(SELECT last_id FROM pool) >= 0`
+
 	// putBack makes the keys in gone available under new ids, in the order of the old ones.
-	putBack = `, pool AS (
-			UPDATE key_pool SET last_id = last_id + (SELECT count(*) FROM gone)
-			RETURNING last_id - (SELECT count(*) FROM gone) AS before)
+	putBack = `, moved AS (UPDATE key_pool SET last_id = last_id + (SELECT count(*) FROM gone))
 		INSERT INTO available_keys (id, key, reserved_at)
-		SELECT before + row_number() OVER (ORDER BY gone.id), key, reserved_at FROM pool, gone
+		SELECT last_id + row_number() OVER (ORDER BY gone.id), key, reserved_at FROM pool, gone
 		ON CONFLICT DO NOTHING`
 
 	// handBackUsed and handBackReserved return keys $1 of a batch whose last id is $2.
-	handBackUsed = `WITH gone AS (
-			DELETE FROM used_keys WHERE key = ANY ($1::text[]) AND id <= $2 RETURNING id, key, reserved_at)` + putBack
-	handBackReserved = `WITH gone AS (
-			DELETE FROM available_keys WHERE key = ANY ($1::text[]) AND id <= $2 AND is_reserved
+	handBackUsed = lockPool + `gone AS (
+			DELETE FROM used_keys WHERE key = ANY ($1::text[]) AND id <= $2 AND ` + locked + `
+			RETURNING id, key, reserved_at)` + putBack
+	handBackReserved = lockPool + `gone AS (
+			DELETE FROM available_keys WHERE key = ANY ($1::text[]) AND id <= $2 AND is_reserved AND ` + locked + `
 			RETURNING id, key, reserved_at)` + putBack
 
 	// handBackLapsed returns up to $2 keys that were reserved longer than $1 ago by
 	// holders that are dead by now.
-	handBackLapsed = `WITH gone AS (
+	handBackLapsed = lockPool + `gone AS (
 			DELETE FROM available_keys WHERE ctid = ANY (ARRAY(
 				SELECT ctid FROM available_keys
 				WHERE is_reserved AND reserved_at < now() - $1::interval AND holder NOT IN (SELECT holder FROM kgs_holders)
-				LIMIT $2 FOR UPDATE SKIP LOCKED))
+				LIMIT $2 FOR UPDATE SKIP LOCKED)) AND ` + locked + `
 			RETURNING id, key, reserved_at)` + putBack
 
 	// putDrawn makes $1 available, but for those that are already. Their order is chance's.
