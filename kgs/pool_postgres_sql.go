@@ -43,7 +43,7 @@ const (
 	// putBack makes the keys in gone available under new ids, in the order of the old ones.
 	putBack = `, moved AS (UPDATE key_pool SET last_id = last_id + (SELECT count(*) FROM gone))
 		INSERT INTO available_keys (id, key, reserved_at)
-		SELECT last_id + row_number() OVER (ORDER BY gone.id), key, reserved_at FROM pool, gone
+		SELECT (SELECT last_id FROM pool) + row_number() OVER (ORDER BY id), key, reserved_at FROM gone
 		ON CONFLICT DO NOTHING`
 
 	// handBackUsed and handBackReserved return keys $1 of a batch whose last id is $2.
@@ -60,7 +60,7 @@ const (
 			DELETE FROM available_keys WHERE ctid = ANY (ARRAY(
 				SELECT ctid FROM available_keys
 				WHERE is_reserved AND reserved_at < now() - $1::interval AND holder NOT IN (SELECT holder FROM kgs_holders)
-				LIMIT $2 FOR UPDATE SKIP LOCKED)) AND ` + locked + `
+				ORDER BY reserved_at LIMIT $2 FOR UPDATE SKIP LOCKED)) AND ` + locked + `
 			RETURNING id, key, reserved_at)` + putBack
 
 	// putDrawn makes $1 available, but for those that are already. Their order is chance's.
@@ -68,7 +68,7 @@ const (
 			UPDATE key_pool SET last_id = last_id + cardinality($1::text[])
 			RETURNING last_id - cardinality($1::text[]) AS before)
 		INSERT INTO available_keys (id, key)
-		SELECT before + n, key FROM pool, unnest($1::text[]) WITH ORDINALITY AS drawn (key, n)
+		SELECT (SELECT before FROM pool) + n, key FROM unnest($1::text[]) WITH ORDINALITY AS drawn (key, n)
 		ON CONFLICT DO NOTHING`
 
 	// poolStatus is the id that was given last, whether the pool is of this database's
