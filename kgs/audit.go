@@ -42,6 +42,8 @@ type Accounts struct {
 	Links     map[string]int64 `json:"links"`     // rows by source, aliases and random codes too
 	Epochs    []EpochAccounts  `json:"epochs"`    // the same, by the epoch the numbers are of
 	Faults    []Fault          `json:"faults"`
+
+	PostgresPool *PostgresPoolAccounts `json:"postgres_pool,omitempty"` // of keys that no number has
 }
 
 // EpochAccounts is the accounts of one epoch, that is of the numbers that were first
@@ -89,6 +91,8 @@ func (f Fault) String() string {
 		return f.Code + " is a duplicate: waiting to be handed out in two places"
 	case FaultReused:
 		return f.Code + " is reused: linked, and yet waiting to be handed out again"
+	case FaultUnrecorded:
+		return f.Code + " is unrecorded: linked as a key of the PostgreSQL pool, which has no row for it"
 	default:
 		return f.Code + " is foreign: used as a key of the ledger, which never reserved it"
 	}

@@ -55,7 +55,11 @@ func closeAccounts(ctx context.Context, flags Flags, log io.Writer) (_ kgs.Accou
 		pool := c.redisPool(client, c.holder)
 		evidence.Pool, evidence.Epoch = pool.Snapshot, pool.Epoch
 	}
-	return kgs.Audit(ctx, evidence)
+	accounts, err := kgs.Audit(ctx, evidence)
+	if err == nil && c.books != nil {
+		err = accounts.AddPostgresPool(ctx, c.books, c.linked(ctx))
+	}
+	return accounts, err
 }
 
 // linked is the link store as the audit of keys sees it.

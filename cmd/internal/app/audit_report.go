@@ -24,7 +24,7 @@ func printAccounts(w io.Writer, a kgs.Accounts, asJSON bool) error {
 			Closes bool `json:"closes"`
 		}{a, len(a.Faults) == 0})
 	}
-	_, err := io.WriteString(w, epochTable(a.Epochs)+linksBySource(a.Links)+verdict(a.Faults))
+	_, err := io.WriteString(w, epochTable(a.Epochs)+postgresPool(a.PostgresPool)+linksBySource(a.Links)+verdict(a.Faults))
 	return err
 }
 
@@ -94,6 +94,15 @@ func epochTable(epochs []kgs.EpochAccounts) string {
 		text += strings.TrimRight(line, " \n") + "\n" // of cells without a word above them
 	}
 	return text
+}
+
+// postgresPool is a line on the pool in PostgreSQL, where there is one.
+func postgresPool(p *kgs.PostgresPoolAccounts) string {
+	if p == nil {
+		return ""
+	}
+	return fmt.Sprintf("PostgreSQL pool: %d available, %d of them drawn again; %d reserved; %d used, %d of them linked and %d without a link; %d linked and not settled.\n",
+		p.Available, p.DrawnAgain, p.Reserved, p.Used, p.UsedLinked, p.Unlinked, p.Unsettled)
 }
 
 // linksBySource counts all links, those too that are none of the ledger's keys.

@@ -86,10 +86,7 @@ func (s *crimeScene) open() {
 	}
 	s.redis = redis.NewClient(opts)
 	s.t.Cleanup(func() { s.redis.Close() })
-	if s.db, err = sql.Open("pgx", s.database); err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(func() { s.db.Close() })
+	s.openDatabase()
 	var secret []byte
 	var name string
 	if err := s.db.QueryRowContext(s.t.Context(), `SELECT secret, name FROM kgs_ledger`).Scan(&secret, &name); err != nil {
@@ -99,6 +96,16 @@ func (s *crimeScene) open() {
 	if s.space, err = kgs.NewSpace(secret); err != nil {
 		s.t.Fatal(err)
 	}
+}
+
+func (s *crimeScene) openDatabase() {
+	s.t.Helper()
+	db, err := sql.Open("pgx", s.database)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { db.Close() })
+	s.db = db
 }
 
 func (s *crimeScene) exec(query string, args ...any) {

@@ -37,6 +37,7 @@ func keySources() []keySource {
 		{"redis-pool", "REDIS_URL", (*chain).openRedisPool},
 		{"memory-pool", "", (*chain).openMemoryPool},
 		{"ledger", "", (*chain).openLedgerSource},
+		{"postgres-pool", "a PostgreSQL DATABASE_URL", (*chain).openPostgresPool},
 		{"redis-incr", "REDIS_URL", (*chain).openRedisIncr},
 		{"ticket", "", (*chain).openTickets},
 		{"snowflake", "", (*chain).openSnowflake},

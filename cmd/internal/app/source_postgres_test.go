@@ -1,0 +1,90 @@
+package app
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"keypool/internal/testenv"
+	"keypool/kgs"
+	"keypool/web"
+
+	gocmp "github.com/google/go-cmp/cmp"
+)
+
+func postgresPoolSettings(t *testing.T, database, take string) ServeSettings {
+	t.Helper()
+	s := settings(t, database, "")
+	s.KeySource, s.KGSTake = "postgres-pool", take
+	return s
+}
+
+// Two servers, one of which refills, make links; one ends in good order and hands back
+// what it has, and the audit finds every key.
+func TestPostgresPoolServers(t *testing.T) {
+	t.Parallel()
+	for _, take := range []string{"delete", "reserve"} {
+		t.Run(take, func(t *testing.T) {
+			t.Parallel()
+			database := testenv.PostgresURL(t)
+			s := postgresPoolSettings(t, database, take)
+			one := start(t, s)
+			s.Worker = false
+			other := start(t, s)
+			other.await("a full pool", full)
+			seen := make(map[string]bool)
+			for i := range 300 { // more than a batch each
+				for _, r := range []*running{one, other} {
+					code := r.shorten(fmt.Sprintf("https://go.dev/%d", i))
+					if seen[code] {
+						t.Fatalf("the code %s was given twice", code)
+					}
+					seen[code] = true
+				}
+			}
+			other.await("keys from the pool", func(s web.Status) bool { return *s.ServingFrom == "batch" })
+			other.stop()
+			if r := audit(t, database, ""); r.status != 0 || r.PostgresPool == nil || r.Links[kgs.SourcePostgresPool] < 500 {
+				t.Errorf("the audit beside a server: %d, %s, %+v", r.status, r.stderr, r.Accounts)
+			}
+			one.stop()
+			r := audit(t, database, "")
+			links := r.Links[kgs.SourcePostgresPool]
+			want := kgs.PostgresPoolAccounts{Available: r.PostgresPool.Available, Used: links, UsedLinked: links}
+			if diff := gocmp.Diff(want, *r.PostgresPool); r.status != 0 || diff != "" {
+				t.Errorf("the audit at the end: %d, %v (-want +got):\n%s", r.status, r.Faults, diff)
+			}
+		})
+	}
+}
+
+func TestAuditFindsAnUnrecordedLink(t *testing.T) {
+	t.Parallel()
+	database := testenv.PostgresURL(t)
+	r := start(t, postgresPoolSettings(t, database, "delete"))
+	r.await("a full pool", full)
+	code := r.shorten("https://go.dev/")
+	r.stop()
+	scene := &crimeScene{t: t, database: database}
+	scene.openDatabase()
+	scene.exec(`DELETE FROM used_keys WHERE key = $1`, code)
+	want := []kgs.Fault{{Kind: kgs.FaultUnrecorded, Code: code}}
+	if diff := gocmp.Diff(want, audit(t, database, "").Faults); diff != "" {
+		t.Errorf("faults (-planted +found):\n%s", diff)
+	}
+	status, text := command(t, database, "audit")
+	if status != 1 || !strings.Contains(text, want[0].String()) || !strings.Contains(text, "\nPostgreSQL pool: 10") {
+		t.Errorf("exit status %d:\n%s", status, text)
+	}
+}
+
+// A server whose pool nobody fills serves from the fallback.
+func TestPostgresPoolThatNobodyFills(t *testing.T) {
+	t.Parallel()
+	s := postgresPoolSettings(t, testenv.PostgresURL(t), "delete")
+	s.Worker = false
+	r := start(t, s)
+	r.wantStatus(r.shorten("https://go.dev/"), http.StatusFound, "https://go.dev/")
+	r.await("the fallback", func(s web.Status) bool { return *s.ServingFrom == "fallback" })
+}

@@ -1,0 +1,94 @@
+package kgs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+const (
+	// reserveLease is for how long a key stays reserved after its holder has died.
+	reserveLease = 10 * time.Minute
+	// lapseInterval is how often the leases are looked at.
+	lapseInterval = time.Minute
+)
+
+// PostgresShipper is the batch job that refills a PostgresPool: it draws codes and
+// inserts them, whether they were used or not, for that is found out when they are
+// taken. Any number may work at once; they insert one after the other. Nothing is ever
+// under way: a crash leaves a chunk that is in the pool, or is not.
+type PostgresShipper struct {
+	pool *PostgresPool
+	draw Generator
+	log  *slog.Logger
+
+	looked time.Time // when all leases that had ended were taken back
+}
+
+var _ Shipper = (*PostgresShipper)(nil)
+
+// NewPostgresShipper makes a shipper of the codes that draw yields; it calls nobody.
+func NewPostgresShipper(pool *PostgresPool, draw Generator, log *slog.Logger) *PostgresShipper {
+	return &PostgresShipper{pool: pool, draw: draw, log: log}
+}
+
+// Size is how many keys the pool holds. One that is not of the database's present history
+// is emptied first. Once a minute it takes back what dead holders had reserved.
+func (s *PostgresShipper) Size(ctx context.Context) (int64, error) {
+	if err := s.takeBack(ctx); err != nil {
+		return 0, err
+	}
+	status, err := s.pool.Status(ctx)
+	if errors.Is(err, ErrNoEpoch) {
+		return 0, s.open(ctx)
+	}
+	return status.Keys, err
+}
+
+func (s *PostgresShipper) open(ctx context.Context) error {
+	if _, err := s.pool.db.Exec(ctx, openPool); err != nil {
+		return fmt.Errorf("open the pool: %w", err)
+	}
+	s.log.Info("the pool of keys begins anew with the history of its database")
+	return nil
+}
+
+// takeBack makes the keys of dead holders available again.
+func (s *PostgresShipper) takeBack(ctx context.Context) error {
+	if time.Since(s.looked) < lapseInterval {
+		return nil
+	}
+	tag, err := s.pool.db.Exec(ctx, handBackLapsed, reserveLease, postgresChunk)
+	if err != nil {
+		return fmt.Errorf("take back reserved keys: %w", err)
+	}
+	if n := tag.RowsAffected(); n > 0 {
+		s.log.Info("keys that a dead process had reserved are available again", slog.Int64("keys", n))
+	}
+	if tag.RowsAffected() < postgresChunk {
+		s.looked = time.Now()
+	}
+	return nil
+}
+
+// Ship draws up to n keys, 10,000 at the most, and reports how many were not in the pool.
+func (s *PostgresShipper) Ship(ctx context.Context, n int64) (int64, error) {
+	codes := make([]string, min(n, postgresChunk))
+	for i := range codes {
+		k, err := s.draw.Next(ctx, "", 0)
+		if err != nil {
+			return 0, fmt.Errorf("draw keys: %w", err)
+		}
+		codes[i] = k.Code
+	}
+	tag, err := s.pool.db.Exec(ctx, putDrawn, codes)
+	if err != nil {
+		return 0, fmt.Errorf("push keys: %w", err)
+	}
+	return tag.RowsAffected(), nil
+}
+
+// Release does nothing, for nothing is under way.
+func (s *PostgresShipper) Release(context.Context) error { return nil }

@@ -1,0 +1,342 @@
+package kgs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"keypool/internal/testenv"
+	"keypool/migrations"
+)
+
+// keyTables is a database with the tables of a PostgresPool, empty and open.
+type keyTables struct {
+	t   testing.TB
+	url string
+	db  *pgxpool.Pool
+}
+
+func newKeyTables(t testing.TB) *keyTables {
+	t.Helper()
+	k := &keyTables{t: t, url: testenv.PostgresURL(t)}
+	k.db = k.connect()
+	db := stdlib.OpenDBFromPool(k.db)
+	defer db.Close()
+	if err := migrations.Up(t.Context(), db, migrations.PostgreSQL); err != nil {
+		t.Fatal(err)
+	}
+	k.ship() // opens the pool
+	return k
+}
+
+// connect is the connections of one process.
+func (k *keyTables) connect() *pgxpool.Pool {
+	k.t.Helper()
+	db, err := pgxpool.New(k.t.Context(), k.url)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	k.t.Cleanup(db.Close)
+	return db
+}
+
+func (k *keyTables) exec(query string, args ...any) {
+	k.t.Helper()
+	if _, err := k.db.Exec(k.t.Context(), query, args...); err != nil {
+		k.t.Fatalf("%s: %v", query, err)
+	}
+}
+
+// count is the one number that a query gives.
+func (k *keyTables) count(query string) (n int) {
+	k.t.Helper()
+	if err := k.db.QueryRow(k.t.Context(), query).Scan(&n); err != nil {
+		k.t.Fatalf("%s: %v", query, err)
+	}
+	return n
+}
+
+// says is a generator of given codes.
+type says struct{ codes []string }
+
+func (s *says) Next(context.Context, string, int) (Key, error) {
+	if len(s.codes) == 0 {
+		return Key{}, errors.New("all is said")
+	}
+	k := Key{Code: s.codes[0], Source: SourceRandom}
+	s.codes = s.codes[1:]
+	return k, nil
+}
+
+// shipper is a new one, as of a process that has just started.
+func (k *keyTables) shipper(draw Generator) *PostgresShipper {
+	return NewPostgresShipper(NewPostgresPool(k.db, PostgresPoolConfig{}), draw, slog.New(slog.DiscardHandler))
+}
+
+// ship makes one round of the batch job, in which chance draws the given codes.
+func (k *keyTables) ship(codes ...string) {
+	k.t.Helper()
+	s := k.shipper(&says{codes})
+	if _, err := s.Size(k.t.Context()); err != nil {
+		k.t.Fatal(err)
+	}
+	if _, err := s.Ship(k.t.Context(), int64(len(codes))); err != nil {
+		k.t.Fatal(err)
+	}
+}
+
+// process is the pool as a process of its own has it, one that the ledger knows.
+func (k *keyTables) process(holder string, reserve bool) *PostgresPool {
+	k.t.Helper()
+	k.exec(`INSERT INTO kgs_holders (holder, seen_at) VALUES ($1, now())`, holder)
+	return NewPostgresPool(k.connect(), PostgresPoolConfig{Holder: holder, Reserve: reserve})
+}
+
+// die is what is left of a process ten minutes and more after its death.
+func (k *keyTables) die(holder string) {
+	k.t.Helper()
+	k.exec(`DELETE FROM kgs_holders WHERE holder = $1`, holder)
+	k.age(holder)
+}
+
+// age makes what holder has reserved so old that the lease is over.
+func (k *keyTables) age(holder string) {
+	k.t.Helper()
+	k.exec(`UPDATE available_keys SET reserved_at = reserved_at - $2::interval - interval '1s' WHERE holder = $1`, holder, reserveLease)
+}
+
+// bothWays runs a test with each way to take keys.
+func bothWays(t *testing.T, test func(t *testing.T, reserve bool)) {
+	t.Helper()
+	t.Parallel()
+	t.Run("delete", func(t *testing.T) { t.Parallel(); test(t, false) })
+	t.Run("reserve", func(t *testing.T) { t.Parallel(); test(t, true) })
+}
+
+func TestPostgresPoolIsASupply(t *testing.T) {
+	bothWays(t, func(t *testing.T, reserve bool) {
+		testSupply(t, func(t *testing.T, keys int) suppliedTo {
+			k := newKeyTables(t)
+			k.ship(codes(0, int64(keys))...)
+			return suppliedTo{Supply: k.process("a", reserve)}
+		})
+	})
+}
+
+// spenders are processes that take, use some of what they took and hand back the rest,
+// until together they have used a number of keys.
+type spenders struct {
+	mu   sync.Mutex
+	used []string
+}
+
+func (s *spenders) run(ctx context.Context, p *PostgresPool, enough int) error {
+	for ctx.Err() == nil {
+		b, err := p.Take(ctx, 20)
+		if errors.Is(err, ErrEmpty) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		half := len(b.Codes) / 2
+		s.mu.Lock()
+		s.used = append(s.used, b.Codes[:half]...)
+		done := len(s.used) >= enough
+		s.mu.Unlock()
+		if err := p.Settle(ctx, b, b.Codes[half:], nil); err != nil || done {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// spend lets two processes work at once, four takers each, beside two batch jobs that
+// draw from so few codes that they draw the same ones again and again. It tells how many
+// keys were used, and how many of them more than once.
+func spend(t *testing.T, k *keyTables, ways [2]bool, enough int) (used, twice int) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	var jobs, takers sync.WaitGroup
+	for range 2 {
+		jobs.Go(func() {
+			w := NewWorker(WorkerConfig{
+				Shipper:  k.shipper(Random{Length: func() int { return MinLength }}),
+				Capacity: 2000, Chunk: 500, Interval: 1, Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(prometheus.NewRegistry()),
+			})
+			if err := w.Run(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	var s spenders
+	for i, reserve := range ways {
+		p := k.process(fmt.Sprint("process ", i), reserve)
+		for range 4 {
+			takers.Go(func() {
+				if err := s.run(t.Context(), p, enough); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	takers.Wait()
+	stop()
+	jobs.Wait()
+	slices.Sort(s.used)
+	return len(s.used), len(s.used) - len(slices.Compact(slices.Clone(s.used)))
+}
+
+func TestPostgresPoolsShareNoKey(t *testing.T) {
+	t.Parallel()
+	for name, ways := range map[string][2]bool{
+		"delete": {false, false}, "reserve": {true, true}, "one of each": {false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := newKeyTables(t)
+			used, twice := spend(t, k, ways, 20_000)
+			if twice > 0 {
+				t.Errorf("of %d keys %d were given out again", used, twice)
+			}
+			if n := k.count(`SELECT count(*) FROM used_keys`); n < used {
+				t.Errorf("%d keys are on record as used, of %d", n, used)
+			}
+		})
+	}
+}
+
+// The control: without the unique constraint, chance gives out some keys again.
+func TestPostgresPoolOwesItToTheConstraint(t *testing.T) {
+	t.Parallel()
+	k := newKeyTables(t)
+	k.exec(`ALTER TABLE used_keys DROP CONSTRAINT used_keys_pkey`)
+	k.exec(`CREATE INDEX ON used_keys (key)`)
+	if used, twice := spend(t, k, [2]bool{}, 20_000); twice == 0 {
+		t.Errorf("without a judge none of %d keys was given out again: the test of it could not have failed", used)
+	}
+}
+
+// The batch job draws what was used before, in whatever way, and what is there already.
+func TestPostgresPoolDropsUsedKeys(t *testing.T) {
+	bothWays(t, func(t *testing.T, reserve bool) {
+		k := newKeyTables(t)
+		p := k.process("a", reserve)
+		k.ship(codes(0, 4)...)
+		b := take(t, p, 4)
+		settle(t, p, b, b.Codes[3:], b.Codes[2:3])
+		k.ship(codes(0, 6)...)
+		k.ship(codes(0, 6)...)
+		wantLeft(t, suppliedTo{Supply: p}, codes(3, 6))
+		k.ship(codes(0, 6)...) // nothing but used keys, or keys that are reserved
+		if b, err := p.Take(t.Context(), 1); !errors.Is(err, ErrEmpty) {
+			t.Errorf("Take = %v, %v; want ErrEmpty", b, err)
+		}
+	})
+}
+
+// A process that dies with a batch takes it with it, or what it had reserved comes back.
+func TestPostgresPoolAfterACrash(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		reserve bool
+		back    []string
+	}{"delete": {false, nil}, "reserve": {true, codes(0, 10)}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := newKeyTables(t)
+			k.ship(codes(0, 10)...)
+			take(t, k.process("crashed", tt.reserve), 10)
+			k.die("crashed")
+			k.ship()
+			wantLeft(t, suppliedTo{Supply: k.process("heir", tt.reserve)}, tt.back)
+		})
+	}
+}
+
+func TestPostgresPoolLeavesTheLivingTheirKeys(t *testing.T) {
+	t.Parallel()
+	k := newKeyTables(t)
+	k.ship(codes(0, 30)...)
+	take(t, k.process("slow", true), 10)
+	take(t, k.process("dead", true), 10)
+	take(t, k.process("just dead", true), 10)
+	k.age("slow")
+	k.die("dead")
+	k.exec(`DELETE FROM kgs_holders WHERE holder = 'just dead'`)
+	k.ship()
+	wantLeft(t, suppliedTo{Supply: k.process("heir", true)}, codes(10, 20))
+}
+
+// A process that was frozen settles what others have reserved since: it neither frees
+// their keys, nor are its own given out again.
+func TestPostgresPoolLateSettle(t *testing.T) {
+	t.Parallel()
+	k := newKeyTables(t)
+	k.ship(codes(0, 10)...)
+	frozen, heir := k.process("frozen", true), k.process("heir", true)
+	late := take(t, frozen, 10)
+	k.die("frozen")
+	k.ship()
+	b := take(t, heir, 6)
+	free := without(late.Codes, b.Codes)
+	unused := []string{b.Codes[0], b.Codes[1], free[0]}
+	for range 2 {
+		settle(t, frozen, late, unused, nil)
+	}
+	// Of the free ones it has used all but the first, which nobody took from it.
+	wantLeft(t, suppliedTo{Supply: k.process("third", true)}, free[:1])
+	settle(t, heir, b, b.Codes, nil) // of which the other one has used four
+	wantLeft(t, suppliedTo{Supply: heir}, b.Codes[:2])
+}
+
+// A taker that fails leaves rows behind that others have skipped.
+func TestPostgresPoolFindsWhatWasOverlooked(t *testing.T) {
+	bothWays(t, func(t *testing.T, reserve bool) {
+		k := newKeyTables(t)
+		k.ship(codes(0, 30)...)
+		p := k.process("a", reserve)
+		tx, err := k.db.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.Exec(t.Context(), takeByDelete, 0, 10); err != nil {
+			t.Fatal(err)
+		}
+		if got := take(t, p, 10).Codes; !slices.Equal(got, codes(10, 20)) {
+			t.Errorf("took %v beside another taker", got)
+		}
+		if err := tx.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		wantLeft(t, suppliedTo{Supply: p}, slices.Concat(codes(0, 10), codes(20, 30)))
+	})
+}
+
+// Keys come in the order that chance drew them in, not in that of an index.
+func TestPostgresPoolKeepsTheOrder(t *testing.T) {
+	bothWays(t, func(t *testing.T, reserve bool) {
+		k := newKeyTables(t)
+		drawn := codes(0, 1000)
+		slices.Reverse(drawn)
+		k.ship(drawn...)
+		p := k.process("a", reserve)
+		b := take(t, p, 1000)
+		if diff := cmp.Diff(drawn, b.Codes); diff != "" {
+			t.Errorf("keys as drawn (-want +got):\n%s", diff)
+		}
+		settle(t, p, b, b.Codes, nil)
+		if diff := cmp.Diff(drawn, take(t, p, 1000).Codes); diff != "" {
+			t.Errorf("keys that were handed back (-want +got):\n%s", diff)
+		}
+	})
+}

@@ -1,0 +1,4 @@
+-- +goose Up
+
+-- Nothing: KEY_SOURCE=postgres-pool is for PostgreSQL. The versions of both engines match.
+SELECT 1;
