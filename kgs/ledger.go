@@ -68,6 +68,7 @@ type dialect struct {
 	begin    string        // bounds a transaction whose client is frozen; empty for none
 	lock     string        // locks the ledger's row and reads epoch, last_range, history and the present history
 	renew    string        // counts one more beat of holder $1
+	now      string        // the time, in microseconds since 1970
 	snapshot sql.TxOptions // a transaction that reads one state throughout
 }
 

@@ -100,7 +100,7 @@ func TestUp(t *testing.T) {
 		if err := migrations.Check(t.Context(), db, engine); err != nil {
 			t.Errorf("check after the migration: %v", err)
 		}
-		want := []string{"goose_db_version", "kgs_epochs", "kgs_holders", "kgs_ledger", "kgs_ranges", "kgs_spaces", "links"}
+		want := []string{"goose_db_version", "kgs_epochs", "kgs_holders", "kgs_leases", "kgs_ledger", "kgs_ranges", "kgs_spaces", "links"}
 		if diff := cmp.Diff(want, tables(t, db, engine)); diff != "" {
 			t.Errorf("tables (-want +got):\n%s", diff)
 		}
@@ -141,7 +141,7 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 			if !errors.Is(err, migrations.ErrNewerSchema) {
 				t.Fatalf("%s on a newer schema: %v", name, err)
 			}
-			for _, word := range []string{"4711", "up to 2", "upgrade"} {
+			for _, word := range []string{"4711", "up to 6", "upgrade"} {
 				if !strings.Contains(err.Error(), word) {
 					t.Errorf("%s: the error %q does not say %q", name, err, word)
 				}
