@@ -38,6 +38,7 @@ func keySources() []keySource {
 		{"memory-pool", "", (*chain).openMemoryPool},
 		{"ledger", "", (*chain).openLedgerSource},
 		{"random", "", drawn(func(ch *chain) kgs.Generator { return ch.random() })},
+		{"kgs", "KGS_URL", (*chain).openRemote},
 	}
 }
 

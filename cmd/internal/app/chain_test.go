@@ -74,7 +74,7 @@ func TestServersAndWorkersShareOnePool(t *testing.T) {
 	s := settings(t, database, redisURL)
 	s.Worker = false
 	for range 2 {
-		w, err := StartWorker(t.Context(), s.Settings, slog.New(slog.DiscardHandler))
+		w, err := StartWorker(t.Context(), KGSSettings{Settings: s.Settings}, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -49,7 +49,7 @@ func TestSettingsThatCannotBeTaken(t *testing.T) {
 		{"DATABASE_URL", "sqlite::memory:", "would lose every link"},
 		{"DATABASE_URL", "postgres://host:port/db", "postgres://user:password@host"},
 		{"REDIS_URL", "http://host", "redis://"},
-		{"KEY_SOURCE", "magic", "redis-pool, memory-pool, ledger or random"},
+		{"KEY_SOURCE", "magic", "redis-pool, memory-pool, ledger, "},
 		{"KEY_SOURCE", "redis-pool", "REDIS_URL"},
 		{"KGS_SECRET", "abcd", "16 or 32 bytes as hex"},
 		{"KGS_SECRET", strings.Repeat("g", 32), "16 or 32 bytes as hex"},
