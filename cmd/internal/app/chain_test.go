@@ -22,6 +22,9 @@ func TestServerWithEveryKeySource(t *testing.T) {
 			}
 			s := settings(t, database, redisURL)
 			s.KeySource = source
+			if source == "kgs" {
+				_, s.KGSURL = startKGS(t, sqliteURL(t))
+			}
 			r := start(t, s)
 			seen := make(map[string]bool)
 			for i := range 250 { // more than a batch
