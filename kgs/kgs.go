@@ -95,7 +95,7 @@ const (
 )
 
 // Sources of keys, as metrics and links name them. The ledger accounts for the numbers
-// of the first two.
+// of the first two, and for those of SourceKGS that its own clients have.
 const (
 	SourcePool         = "pool"
 	SourceLedger       = "ledger"

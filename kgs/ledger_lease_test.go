@@ -140,7 +140,7 @@ func TestEndLease(t *testing.T) {
 		}
 		l.want(t, row(0, 100, RangeBatch, ""))
 		for _, want := range []int64{80, 0} {
-			kept := l.endLease(t, "a", lease.ID, []Run{{3, 90, 100}, {3, 50, 55}}, []Run{{3, 10, 15}})
+			kept := l.endLease(t, "a", lease.ID, []Run{{3, 50, 55}, {3, 90, 100}}, []Run{{3, 10, 15}})
 			if kept != want {
 				t.Errorf("the client keeps %d keys, want %d", kept, want)
 			}
