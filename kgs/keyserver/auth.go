@@ -77,12 +77,14 @@ type clientKey struct{}
 func clientOf(ctx context.Context) *client { return ctx.Value(clientKey{}).(*client) }
 
 // gate lets in who has a token, before a byte of the message is read.
-func (s *server) gate(ctx context.Context, spec connect.Spec, _ connect.Peer, header http.Header) (context.Context, error) {
+func (s *server) gate(ctx context.Context, spec connect.Spec, peer connect.Peer, header http.Header) (context.Context, error) {
 	c := s.whoHas(header.Get("Authorization"))
 	if c == nil {
 		s.metrics.answered(spec, connect.CodeUnauthenticated.String())
 		err := connect.NewError(connect.CodeUnauthenticated, errors.New("no token of a client: Authorization: Bearer TOKEN"))
-		err.Meta().Set("WWW-Authenticate", "Bearer")
+		if peer.Protocol == connect.ProtocolConnect { // it cannot be a trailer, which gRPC would make of it
+			err.Meta().Set("WWW-Authenticate", "Bearer")
+		}
 		return nil, err
 	}
 	return context.WithValue(ctx, clientKey{}, c), nil

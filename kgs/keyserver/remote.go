@@ -18,7 +18,7 @@ import (
 )
 
 // RemoteSupply takes its batches from a key service. An answer that is lost loses no keys:
-// the next Take asks for the very same ones, which are then those of the first Take's n.
+// the next Take gets the very same ones, however many it asks for.
 type RemoteSupply struct {
 	service kgsv1connect.KeyServiceClient
 	http    *http.Client

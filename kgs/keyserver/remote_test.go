@@ -97,16 +97,17 @@ func TestLeaseThatIsOverIsSettled(t *testing.T) {
 func TestRemoteSupplyFails(t *testing.T) {
 	t.Parallel()
 	l := onSQLite(t)
+	l.leaveTen(t)
 	s := serve(t, l.Ledger, func(c *Config) { c.Rate = 10 })
 	remote := supply(t, s.address(mine))
-	if b, err := remote.Take(t.Context(), 2*MaxCount); err != nil || len(b.Codes) != MaxCount {
-		t.Fatalf("error %v", err)
+	if b, err := remote.Take(t.Context(), MaxCount); err != nil || len(b.Codes) != 10 {
+		t.Fatalf("%v, error %v", b, err)
 	}
 	if b, err := remote.Take(t.Context(), 1000); !errors.Is(err, kgs.ErrEmpty) {
 		t.Errorf("more than the rate: %v, error %v", b, err)
 	}
 	status, err := remote.Status(t.Context())
-	if err != nil || status.Keys != kgs.Size(6)-MaxCount {
+	if err != nil || status.Keys != 10 {
 		t.Errorf("%+v, error %v", status, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
