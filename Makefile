@@ -14,10 +14,11 @@ FULL     ?=
 ONLY     ?=
 
 golangci-lint := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.13.2
+buf := go run github.com/bufbuild/buf/cmd/buf@v1.75.0
 # Finds or starts the databases that tests use, and takes them down again.
 keeper := bin/keeper
 
-.PHONY: build run test lint rules model bench bench-parts fuzz drill loadtest loadtest-controls compare compose-test keeper
+.PHONY: build run test lint generate rules model bench bench-parts fuzz drill loadtest loadtest-controls compare compose-test keeper
 
 # The version is linked in rather than stamped by Go, which fails in a tree that git
 # does not trust.
@@ -31,7 +32,7 @@ run: build
 	@if [ -t 0 ]; then bash -mc 'setpriv --pdeathsig TERM bin/shortener; exit $$?'; else exec bin/shortener; fi
 
 test: keeper
-	$(keeper) need gcc chromium redis-server postgres wrk
+	$(keeper) need gcc chromium redis-server postgres wrk python3
 	$(keeper) run go test -race ./...
 
 lint:
@@ -41,6 +42,10 @@ lint:
 	go vet ./...
 	go vet -tags drill,compose ./...
 	$(golangci-lint) run
+
+# The code of the key service, from its definition. It is up to date when this changes nothing.
+generate:
+	cd kgs/keyserver && $(buf) generate
 
 # The alert rules for Prometheus.
 rules: keeper

@@ -16,7 +16,8 @@ const (
 	ledgerBatch       // in a batch that the ledger has on record
 	sharedBatch       // in a batch that the shared pool has on record
 	abandoned         // and beyond: abandoned+i for the i-th reason
-	conflicted  = 253
+	conflicted  = 252
+	clientLink  = 253 // linked, as a key of SourceKGS
 	ledgerLink  = 254 // linked, as a key of SourceLedger
 	pooledLink  = 255 // linked, as a key of SourcePool
 	maxReasons  = int(conflicted - abandoned)
@@ -24,6 +25,10 @@ const (
 
 // waits tells of a number that somebody hands out, or is just about to.
 func (w place) waits() bool { return w >= reserved && w < abandoned }
+
+// leased tells of a number that a client of this ledger may have: by a lease, or by one
+// that is over.
+func (w place) leased() bool { return w == ledgerBatch || w >= abandoned && w < conflicted }
 
 // pass is one look at everything.
 type pass struct {
@@ -159,6 +164,9 @@ func (p *pass) addLinks(links iter.Seq2[Linked, error]) error {
 		p.accounts.Links[l.Source]++
 		where := linkOf(l.Source)
 		at := p.at(l.Code)
+		if where == clientLink && (at == nil || !at.leased()) {
+			where = conflicted // a key of another ledger
+		}
 		if at == nil {
 			if where != conflicted {
 				p.beyond = append(p.beyond, l.Code)
@@ -174,13 +182,15 @@ func (p *pass) addLinks(links iter.Seq2[Linked, error]) error {
 }
 
 // linkOf is the place of a number whose code is linked by the given source: only to the
-// keys of its own the ledger gave it.
+// keys of its own the ledger gave it. Those of SourceKGS may be this ledger's or another's.
 func linkOf(source string) place {
 	switch source {
 	case SourcePool:
 		return pooledLink
 	case SourceLedger:
 		return ledgerLink
+	case SourceKGS:
+		return clientLink
 	default:
 		return conflicted
 	}

@@ -76,6 +76,7 @@ func (p *pass) sumSection(e *EpochAccounts, s section) {
 	count(e.InPool, BooksOfPool, counts[pooled])
 	count(e.InBatches, BooksOfLedger, counts[ledgerBatch])
 	count(e.InBatches, BooksOfPool, counts[sharedBatch])
+	count(e.Linked, SourceKGS, counts[clientLink])
 	count(e.Linked, SourceLedger, counts[ledgerLink])
 	count(e.Linked, SourcePool, counts[pooledLink])
 	count(e.Abandoned, ReasonEpoch, counts[nowhere])

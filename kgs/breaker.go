@@ -14,7 +14,7 @@ const (
 	breakerPause    = time.Second // open, until one call is let through again
 )
 
-// breakable is a pool on a server that may not answer, as [RedisPool] is.
+// breakable is a pool on a server that may not answer, as a [RedisPool] or a remote KGS is.
 type breakable interface {
 	Supply
 	Status(ctx context.Context) (PoolStatus, error)

@@ -12,7 +12,8 @@ type sweeper interface {
 	Sweep(ctx context.Context) (abandoned int64, err error)
 }
 
-// Janitor keeps a process's name alive in the books and sweeps after those that died.
+// Janitor keeps a process's name alive in the books, sweeps after those that died, and ends
+// the leases of clients that have expired.
 // Every process runs one; that several sweep at once is harmless.
 type Janitor struct {
 	Ledger  *Ledger
@@ -46,7 +47,7 @@ func (j *Janitor) Run(ctx context.Context) error {
 func (j *Janitor) round(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, janitorTimeout)
 	defer cancel()
-	errs := []error{j.Ledger.Renew(ctx, j.Holder), j.sweep(ctx, j.Ledger)}
+	errs := []error{j.Ledger.Renew(ctx, j.Holder), j.sweep(ctx, j.Ledger), j.expire(ctx)}
 	if j.Pool != nil {
 		errs = append(errs, j.sweep(ctx, j.Pool))
 	}
@@ -62,5 +63,12 @@ func (j *Janitor) sweep(ctx context.Context, s sweeper) error {
 		j.Metrics.abandoned(ReasonCrash, n)
 		j.Logger.Info("keys of a dead process written off", slog.Int64("keys", n))
 	}
+	return err
+}
+
+// expire ends the leases of clients whose time is over.
+func (j *Janitor) expire(ctx context.Context) error {
+	n, err := j.Ledger.ExpireLeases(ctx)
+	j.Metrics.Kept(n)
 	return err
 }

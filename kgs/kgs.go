@@ -90,11 +90,12 @@ const (
 	ReasonEpoch     = "epoch"      // their pool lost data
 	ReasonLostReply = "lost_reply" // nobody knows whether their link was committed
 	ReasonRollback  = "rollback"   // the ledger's database came back from an older state, and the ledger jumped over them
+	ReasonClient    = "client"     // handed to a client program, whose links are its own
 	ReasonConflict  = "conflict"   // an alias or a random code had them first; known to the audit alone
 )
 
 // Sources of keys, as metrics and links name them. The ledger accounts for the numbers
-// of the first two.
+// of the first two, and for those of SourceKGS that its own clients have.
 const (
 	SourcePool         = "pool"
 	SourceLedger       = "ledger"

@@ -26,7 +26,7 @@ type RangeState string
 const (
 	RangeReserved  RangeState = "reserved"  // held back for a pool in a process, or for anyone
 	RangeShipping  RangeState = "shipping"  // on its way to the shared pool of the current epoch
-	RangeBatch     RangeState = "batch"     // in the local batch of a server
+	RangeBatch     RangeState = "batch"     // in the local batch of a server, or lent to a client
 	RangeAbandoned RangeState = "abandoned" // given up for good
 )
 
@@ -37,8 +37,9 @@ const (
 // changes happen one after the other whatever number of processes there is, and
 // range ids become visible in the order they were given. A crash in the middle of a
 // method leaves the ledger as it was before; what a crash just after it does, each
-// method says. No clock decides anything: see Sweep. A database that came back from an
-// older state is found out before anything else is done: see jump.
+// method says. No clock decides anything (see Sweep), but when the lease of a client ends,
+// which gives its keys to nobody else. A database that came back from an older state is
+// found out before anything else is done: see jump.
 //
 // Methods may be called from any goroutine. They block as long as ctx allows, those
 // that change something no longer than 10 s. An error that is none of this
@@ -68,6 +69,7 @@ type dialect struct {
 	begin    string        // bounds a transaction whose client is frozen; empty for none
 	lock     string        // locks the ledger's row and reads epoch, last_range, history and the present history
 	renew    string        // counts one more beat of holder $1
+	now      string        // the time, in microseconds since 1970
 	snapshot sql.TxOptions // a transaction that reads one state throughout
 }
 

@@ -86,9 +86,12 @@ func (p *posting) keepUp(ctx context.Context, kept, present string) error {
 // know of them. Synchronous replication is the remedy.
 func (p *posting) jump(ctx context.Context) error {
 	seen := p.reached.soFar()
-	err := p.exec(ctx, `UPDATE kgs_ranges SET state = 'abandoned', holder = '', origin = 0, reason = $1
+	err := p.exec(ctx, `UPDATE kgs_ranges SET state = 'abandoned', holder = '', origin = 0, lease = 0, reason = $1
 		WHERE state <> 'abandoned'`, ReasonRollback)
 	if err != nil {
+		return err
+	}
+	if err := p.exec(ctx, `UPDATE kgs_leases SET state = 'expired' WHERE state = 'open'`); err != nil {
 		return err
 	}
 	p.last = max(p.last, seen.Range) + jumpRanges

@@ -25,6 +25,8 @@ func NewPostgresLedger(pool *pgxpool.Pool) *Ledger {
 		// Not now(), which is when the transaction began to wait for the lock.
 		renew: `INSERT INTO kgs_holders (holder, beat, seen_at) VALUES ($1, 1, clock_timestamp())
 			ON CONFLICT (holder) DO UPDATE SET beat = kgs_holders.beat + 1, seen_at = excluded.seen_at`,
+		// This is now() on purpose: an index can be searched by it.
+		now:      `CAST(extract(epoch FROM now()) * 1000000 AS bigint)`,
 		snapshot: sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
 	}}
 }

@@ -25,6 +25,9 @@ func TestLedgerLosesNothing(t *testing.T) {
 				"sweep":     m.sweep,
 				"openEpoch": m.openEpoch,
 				"abandon":   m.abandon,
+				"lend":      m.lend,
+				"endLease":  m.endLease,
+				"expire":    m.expireLeases,
 			})
 		})
 	})
@@ -55,13 +58,15 @@ type claim struct {
 
 // ledgerModel is what the processes outside know.
 type ledgerModel struct {
-	t      *testing.T
-	l      books
-	fates  map[number]fate
-	taken  map[number]int64 // the batch that a number was handed out in
-	unseen map[string]bool  // holders whose lease is over
-	claims map[RangeState][]claim
-	epoch  int64
+	t        *testing.T
+	l        books
+	fates    map[number]fate
+	taken    map[number]int64 // the batch that a number was handed out in
+	unseen   map[string]bool  // holders whose lease is over
+	claims   map[RangeState][]claim
+	leases   []lent // that are not over
+	requests int    // of keys to lend
+	epoch    int64
 }
 
 // edge is how many numbers the shortest space has left, so that the walk gets past it.
@@ -70,6 +75,7 @@ const edge = 300
 func newLedgerModel(t *testing.T, l books) *ledgerModel {
 	l.reached.Reach = Reach{} // this is another ledger
 	l.exec(t, `DELETE FROM kgs_ranges`)
+	l.exec(t, `DELETE FROM kgs_leases`)
 	l.exec(t, `DELETE FROM kgs_holders`)
 	l.exec(t, `DELETE FROM kgs_epochs`)
 	l.exec(t, `UPDATE kgs_ledger SET epoch = 0, last_range = 0`)

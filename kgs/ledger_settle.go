@@ -93,7 +93,8 @@ func (l *Ledger) Abandon(ctx context.Context, runs []Run, reason string) error {
 // of Sweep at least beatInterval apart, and gives up the batches of all that are dead.
 // It tells how many numbers those were, some of which may have been linked, which
 // their holder can no longer tell. Only beats count, not times: no clock that jumps
-// can end a lease, nor does a process that was frozen itself take others for dead.
+// can end a lease, nor does a process that was frozen itself take others for dead. What
+// clients have by [Ledger.Lend] nobody beats for: see ExpireLeases.
 //
 // Any number of processes may sweep. A crash after it changes nothing.
 func (l *Ledger) Sweep(ctx context.Context) (abandoned int64, err error) {
@@ -114,7 +115,7 @@ func (l *Ledger) Sweep(ctx context.Context) (abandoned int64, err error) {
 			}
 		}
 		dead, err := collect(ctx, p.Tx, scanRun,
-			`DELETE FROM kgs_ranges WHERE state = 'batch' AND `+orphan+` RETURNING length, lo, hi`)
+			`DELETE FROM kgs_ranges WHERE state = 'batch' AND lease = 0 AND `+orphan+` RETURNING length, lo, hi`)
 		if err != nil {
 			return err
 		}

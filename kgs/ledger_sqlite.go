@@ -17,6 +17,7 @@ func NewSQLiteLedger(db *sqlite.DB) *Ledger {
 		renew: `INSERT INTO kgs_holders (holder, beat, seen_at)
 			VALUES ($1, 1, CAST(unixepoch('subsec') * 1000000 AS INTEGER))
 			ON CONFLICT (holder) DO UPDATE SET beat = beat + 1, seen_at = excluded.seen_at`,
+		now:      `CAST(unixepoch('subsec') * 1000000 AS INTEGER)`,
 		snapshot: sql.TxOptions{ReadOnly: true},
 	}}
 }

@@ -46,7 +46,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Name: "kgs_pages_total", Help: "Times the dead man's switch asked for a human.",
 		}),
 	}
-	for _, reason := range []string{ReasonCrash, ReasonEpoch, ReasonLostReply, ReasonRollback} {
+	for _, reason := range []string{ReasonCrash, ReasonEpoch, ReasonLostReply, ReasonRollback, ReasonClient} {
 		m.abandons.WithLabelValues(reason)
 	}
 	return m
@@ -57,6 +57,9 @@ func (m *Metrics) Jumped(keys int64) {
 	m.jumps.Inc()
 	m.abandoned(ReasonRollback, keys)
 }
+
+// Kept counts keys that are a client's for good: see [Ledger.EndLease].
+func (m *Metrics) Kept(keys int64) { m.abandoned(ReasonClient, keys) }
 
 func (m *Metrics) pushed(keys int64) {
 	m.generated.Add(float64(keys))

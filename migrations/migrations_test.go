@@ -101,7 +101,7 @@ func TestUp(t *testing.T) {
 		if err := migrations.Check(t.Context(), db, engine); err != nil {
 			t.Errorf("check after the migration: %v", err)
 		}
-		want := []string{"goose_db_version", "kgs_epochs", "kgs_holders", "kgs_ledger", "kgs_machines", "kgs_ranges", "kgs_spaces", "links"}
+		want := []string{"goose_db_version", "kgs_epochs", "kgs_holders", "kgs_leases", "kgs_ledger", "kgs_machines", "kgs_ranges", "kgs_spaces", "links"}
 		switch engine {
 		case migrations.SQLite: // has no sequences
 			want = append(want, "kgs_tickets")

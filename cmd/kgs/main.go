@@ -1,4 +1,4 @@
-// Command kgs runs the refill worker alone; see `kgs --help`.
+// Command kgs fills the Redis pool, serves keys to other programs, or both; see `kgs --help`.
 package main
 
 import (

@@ -44,6 +44,7 @@ func keySources() []keySource {
 		{"hash", "", drawn(func(ch *chain) kgs.Generator { return kgs.Hash{Algorithm: ch.settings.HashAlgorithm} })},
 		{"uuid", "", drawn(func(*chain) kgs.Generator { return kgs.UUID{} })},
 		{"random", "", drawn(func(ch *chain) kgs.Generator { return ch.random() })},
+		{"kgs", "KGS_URL", (*chain).openRemote},
 	}
 }
 

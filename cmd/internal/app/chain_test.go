@@ -21,6 +21,11 @@ func provided(t *testing.T, needs string) ServeSettings {
 		"":                          func() ServeSettings { return settings(t, sqliteURL(t), "") },
 		"REDIS_URL":                 func() ServeSettings { return settings(t, sqliteURL(t), testenv.RedisURL(t)) },
 		"a PostgreSQL DATABASE_URL": func() ServeSettings { return settings(t, testenv.PostgresURL(t), "") },
+		"KGS_URL": func() ServeSettings {
+			s := settings(t, sqliteURL(t), "")
+			_, s.KGSURL = startKGS(t, sqliteURL(t))
+			return s
+		},
 	}[needs]
 	if !ok {
 		t.Fatalf("the test does not know how to provide %s", needs)
@@ -164,7 +169,7 @@ func TestServersAndWorkersShareOnePool(t *testing.T) {
 	s := settings(t, database, redisURL)
 	s.Worker = false
 	for range 2 {
-		w, err := StartWorker(t.Context(), s.Settings, slog.New(slog.DiscardHandler))
+		w, err := StartWorker(t.Context(), KGSSettings{Settings: s.Settings}, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -55,25 +55,26 @@ func Shortener(ctx context.Context, version string, args []string, stdout, stder
 
 // kgsFlags is the command line of cmd/kgs.
 type kgsFlags struct {
-	Flags   `embed:""`
-	Version kong.VersionFlag `help:"Print the commit that this was built from."`
+	KGSFlags `embed:""`
+	Flags    `embed:""`
+	Version  kong.VersionFlag `help:"Print the commit that this was built from."`
 
-	Work        struct{} `cmd:"" default:"1" help:"Keep the Redis pool filled; what happens when no command is given."`
+	Work        struct{} `cmd:"" default:"1" help:"Keep the Redis pool filled, serve keys to other programs, or both; what happens when no command is given."`
 	Healthcheck struct{} `cmd:"" hidden:"" help:"Ask the worker of ADMIN_ADDR whether it is ready; for images without a shell."`
 }
 
-// KGS runs the program kgs, the refill worker alone, and gives its exit status.
+// KGS runs the program kgs, refill worker and key service, and gives its exit status.
 func KGS(ctx context.Context, version string, args []string, stdout, stderr io.Writer) int {
 	var f kgsFlags
 	c := console{"kgs", stdout, stderr}
-	command, done := c.parse(&f, "The refill worker of a URL shortener's key pool.", version, args)
+	command, done := c.parse(&f, "The refill worker of a URL shortener's key pool, and its keys for other programs.", version, args)
 	if done != nil {
 		return *done
 	}
 	if command == "healthcheck" {
 		return c.exit(checkHealth(ctx, f.AdminAddr))
 	}
-	return c.work(ctx, f.Flags)
+	return c.work(ctx, f.Flags, f.KGSFlags)
 }
 
 // parse reads the command line. done is the exit status when that was all.
@@ -113,13 +114,10 @@ func (c console) serve(ctx context.Context, common Flags, flags ServeFlags) int 
 	return c.runUntilDone(ctx, p, err)
 }
 
-func (c console) work(ctx context.Context, common Flags) int {
-	s, err := common.Parse()
+func (c console) work(ctx context.Context, common Flags, flags KGSFlags) int {
+	s, err := flags.Parse(common)
 	if err != nil {
 		return c.exit(err)
-	}
-	if s.RedisURL == "" {
-		return c.exit(&SettingError{Name: "REDIS_URL", Takes: "the address of the Redis whose pool this worker is to fill"})
 	}
 	p, err := StartWorker(ctx, s, newLogger(c.errors, s.LogLevel, s.LogFormat))
 	return c.runUntilDone(ctx, p, err)

@@ -1,9 +1,19 @@
 package app
 
 import (
+	"context"
+	"os"
 	"testing"
 
 	"keypool/internal/testenv"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+// childVariable makes the test binary the program kgs, for tests that kill it.
+const childVariable = "KEYPOOL_TEST_KGS"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childVariable) != "" {
+		os.Exit(KGS(context.Background(), "v-test", nil, os.Stdout, os.Stderr))
+	}
+	testenv.Main(m)
+}

@@ -29,7 +29,7 @@ const (
 type Program struct {
 	life          lifecycle
 	log           *slog.Logger
-	public, admin net.Listener // public is nil in a worker
+	public, admin net.Listener // public is nil in a worker that serves no keys
 	failed        chan error
 }
 
@@ -37,7 +37,8 @@ func newProgram(log *slog.Logger) *Program {
 	return &Program{log: log, failed: make(chan error, 1)}
 }
 
-// Addr is where the public listener of a server listens; a worker has none.
+// Addr is where the public listener of a server, or of a key service, listens; a mere
+// worker has none.
 func (p *Program) Addr() net.Addr { return p.public.Addr() }
 
 // AdminAddr is where the admin listener listens.

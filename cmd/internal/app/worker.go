@@ -4,16 +4,18 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
+	"keypool/kgs"
 	"keypool/web"
 )
 
 // errPoolUnseen says that a worker does not see the pool that it is to fill.
 var errPoolUnseen = errors.New("the Redis pool cannot be seen")
 
-// StartWorker starts the refill worker alone, with an admin listener. What was opened
-// before an error is closed again.
-func StartWorker(ctx context.Context, s Settings, log *slog.Logger) (_ *Program, err error) {
+// StartWorker starts the program kgs: the refill worker of the Redis pool, the key service,
+// or both, with an admin listener. What was opened before an error is closed again.
+func StartWorker(ctx context.Context, s KGSSettings, log *slog.Logger) (_ *Program, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	p := newProgram(log)
@@ -22,42 +24,88 @@ func StartWorker(ctx context.Context, s Settings, log *slog.Logger) (_ *Program,
 			p.abandonStart()
 		}
 	}()
+	if len(s.Clients) > 0 {
+		if p.public, err = p.listen(ctx, "KGS_LISTEN_ADDR", s.ListenAddr); err != nil {
+			return nil, err
+		}
+	}
 	if p.admin, err = p.listen(ctx, "ADMIN_ADDR", s.AdminAddr); err != nil {
 		return nil, err
 	}
-	c, err := openCore(ctx, s, &p.life, log)
+	c, err := openCore(ctx, s.Settings, &p.life, log)
 	if err != nil {
 		return nil, err
 	}
 	if err := c.openLedger(ctx); err != nil {
 		return nil, err
 	}
-	pool, err := c.openRedisPool(ctx)
-	if err != nil {
+	w := &worker{core: c, counters: newLedgerWatch(c), started: time.Now()}
+	c.life.background("ledger watch", p.fail, w.counters.run)
+	if err := w.open(ctx, p.fail); err != nil {
 		return nil, err
 	}
-	counters := newLedgerWatch(c)
-	c.life.background("ledger watch", p.fail, counters.run)
-	c.keepBooks(p.fail, pool)
-	watch := c.watchPool(p.fail, watched{look: pool.Status, build: c.redisWorker, giveUp: p.fail})
-	status := func() web.Status { return workerStatus(c, watch, counters) }
-	c.registry.MustRegister(newGauges(status, counters))
-	p.serveAdmin(c, web.AdminConfig{
-		Status: status,
-		Ready: func(context.Context) error {
-			if !watch.Judgement().Known {
-				return errPoolUnseen
-			}
-			return nil
-		},
-	})
-	log.Info("filling the pool", slog.String("admin", localURL(p.admin.Addr())), slog.Int64("capacity_keys", s.PoolCapacity))
+	c.registry.MustRegister(newGauges(w.status, w.counters))
+	p.serveAdmin(c, web.AdminConfig{Status: w.status, Ready: w.ready})
+	if w.watch != nil {
+		log.Info("filling the pool", slog.String("admin", localURL(p.admin.Addr())), slog.Int64("capacity_keys", s.PoolCapacity))
+	}
+	if p.public != nil {
+		p.serveKeys(s, c, w.seesLedger)
+		log.Info("serving keys", slog.String("url", localURL(p.public.Addr())), slog.String("admin", localURL(p.admin.Addr())),
+			slog.Int("clients", len(s.Clients)))
+	}
 	return p, nil
 }
 
-func workerStatus(c *core, watch *poolWatch, counters *ledgerWatch) web.Status {
-	s := web.Status{KeySource: "redis-pool", CapacityKeys: &c.PoolCapacity}
-	watch.describe(&s)
-	counters.describe(&s)
+// worker is what the program kgs consists of beside its listeners.
+type worker struct {
+	*core
+	counters *ledgerWatch
+	watch    *poolWatch // nil without a Redis pool
+	started  time.Time
+}
+
+// open starts the refill worker, where there is a Redis, and who keeps the books.
+func (w *worker) open(ctx context.Context, fail func(error)) error {
+	if w.RedisURL == "" {
+		w.life.onStop("ledger holder", func(ctx context.Context) error { return w.ledger.Release(ctx, w.holder) })
+		w.keepBooks(fail, nil)
+		return nil
+	}
+	pool, err := w.openRedisPool(ctx)
+	if err != nil {
+		return err
+	}
+	w.keepBooks(fail, pool)
+	w.watch = w.watchPool(fail, watched{look: pool.Status, build: w.redisWorker, giveUp: fail})
+	return nil
+}
+
+func (w *worker) status() web.Status {
+	s := web.Status{State: string(kgs.StateOK), KeySource: "ledger", Since: w.started}
+	if w.watch != nil {
+		s = web.Status{KeySource: "redis-pool", CapacityKeys: &w.PoolCapacity}
+		w.watch.describe(&s)
+	}
+	w.counters.describe(&s)
 	return s
+}
+
+// ready reports why the program cannot do what it is for.
+func (w *worker) ready(context.Context) error {
+	if w.watch == nil {
+		return w.seesLedger()
+	}
+	if !w.watch.Judgement().Known {
+		return errPoolUnseen
+	}
+	return nil
+}
+
+// seesLedger asks nobody, so that whoever asks it costs nothing.
+func (w *worker) seesLedger() error {
+	if w.counters.fresh() == nil {
+		return errLedgerUnseen
+	}
+	return nil
 }

@@ -20,6 +20,7 @@ var needs = map[string]struct{ names, packages []string }{
 	"promtool":       {names: []string{"promtool"}, packages: []string{"prometheus"}},
 	"spin":           {names: []string{"spin"}, packages: []string{"spin"}},
 	"wrk":            {names: []string{"wrk"}, packages: []string{"wrk"}},
+	"python3":        {names: []string{"python3"}, packages: []string{"python3"}},
 	"nginx":          {names: []string{"nginx"}, packages: []string{"nginx-light"}},
 	"docker-compose": {names: []string{"docker-compose"}, packages: []string{"docker-compose"}},
 }

@@ -1,0 +1,139 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"keypool/kgs/keyserver"
+)
+
+const kgsToken = "token-of-the-tests"
+
+// startKGS starts a key service in this process and gives the KGS_URL of its client.
+func startKGS(t *testing.T, database string) (_ *Program, url string) {
+	t.Helper()
+	p, err := StartWorker(t.Context(), KGSSettings{
+		Settings: settings(t, database, "").Settings, ListenAddr: "127.0.0.1:0", ClientRate: 1_000_000,
+		Clients: []keyserver.Client{{Name: "tests", Token: kgsToken}},
+	}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Stop(); err != nil {
+			t.Errorf("stop the key service: %v", err)
+		}
+	})
+	return p, fmt.Sprintf("http://tests:%s@%s", kgsToken, p.Addr())
+}
+
+// kgsProcess is a key service that can be killed.
+type kgsProcess struct {
+	t        *testing.T
+	addr     string
+	database string
+	cmd      *exec.Cmd
+	client   *http.Client
+}
+
+func startKGSProcess(t *testing.T, database string) *kgsProcess {
+	t.Helper()
+	k := &kgsProcess{t: t, addr: freeAddr(t), database: database, client: &http.Client{Transport: &http.Transport{}}}
+	t.Cleanup(k.client.CloseIdleConnections)
+	t.Cleanup(k.kill)
+	k.start()
+	return k
+}
+
+// freeAddr is one that no outgoing connection takes while nobody listens on it.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 20000+rand.IntN(12000)))
+		if err == nil {
+			l.Close()
+			return l.Addr().String()
+		}
+	}
+	t.Fatal("no free port")
+	return ""
+}
+
+// start runs the program and returns when it answers.
+func (k *kgsProcess) start() {
+	k.t.Helper()
+	k.cmd = exec.Command(os.Args[0])
+	k.cmd.Env = append(os.Environ(), childVariable+"=1", "DATABASE_URL="+k.database, "ADMIN_ADDR=127.0.0.1:0",
+		"KGS_LISTEN_ADDR="+k.addr, "KGS_TOKENS=tests="+kgsToken)
+	k.cmd.Stderr = k.t.Output()
+	k.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := k.cmd.Start(); err != nil {
+		k.t.Fatal(err)
+	}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(30 * time.Second); ; <-tick.C {
+		_, err := k.call("Status", map[string]any{})
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			k.t.Fatalf("the key service does not come: %v", err)
+		}
+	}
+}
+
+// kill ends the program as a crash would.
+func (k *kgsProcess) kill() {
+	if k.cmd.ProcessState == nil {
+		_ = k.cmd.Process.Kill() // it may have ended by itself
+		_ = k.cmd.Wait()         // "signal: killed"
+	}
+}
+
+func (k *kgsProcess) url() string { return fmt.Sprintf("http://tests:%s@%s", kgsToken, k.addr) }
+
+// call calls a procedure by JSON. It may be called from any goroutine.
+func (k *kgsProcess) call(procedure string, request map[string]any) (answer struct {
+	LeaseID string   `json:"leaseId"`
+	Codes   []string `json:"codes"`
+}, err error) {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return answer, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(k.t.Context()), 10*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost,
+		"http://"+k.addr+"/keypool.kgs.v1.KeyService/"+procedure, bytes.NewReader(body))
+	if err != nil {
+		return answer, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+kgsToken)
+	resp, err := k.client.Do(req)
+	if err != nil {
+		return answer, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return answer, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return answer, fmt.Errorf("%s: %s", resp.Status, text)
+	}
+	return answer, json.Unmarshal(text, &answer)
+}

@@ -1,0 +1,104 @@
+package keyserver
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+
+	"connectrpc.com/connect"
+	"golang.org/x/time/rate"
+)
+
+// Client is a program that may take keys.
+type Client struct {
+	Name  string // a metric label and the owner of leases
+	Token string // a secret
+}
+
+// The forms of a name and of a token, which is one of RFC 6750 that cannot be guessed.
+const (
+	nameForm  = `^[a-z0-9-]{1,32}$`
+	tokenForm = `^[A-Za-z0-9._~+/-]{16,512}=*$`
+)
+
+// ClientsForm says what ParseClients takes.
+const ClientsForm = "client=token,client2=token2, all different; names of a-z, 0-9 and -, at most 32, " +
+	"tokens of at least 16 letters, digits and ._~+/-"
+
+// ParseClients reads client=token pairs that are separated by commas. Its error tells no
+// token.
+func ParseClients(text string) ([]Client, error) {
+	name, token := regexp.MustCompile(nameForm), regexp.MustCompile(tokenForm)
+	var clients []Client
+	for i, pair := range strings.Split(text, ",") {
+		c := Client{}
+		c.Name, c.Token, _ = strings.Cut(strings.TrimSpace(pair), "=")
+		taken := func(other Client) bool { return other.Name == c.Name || other.Token == c.Token }
+		if !name.MatchString(c.Name) || !token.MatchString(c.Token) || slices.ContainsFunc(clients, taken) {
+			return nil, fmt.Errorf("client %d of KGS_TOKENS is not as it must be", i+1)
+		}
+		clients = append(clients, c)
+	}
+	return clients, nil
+}
+
+// maxUnderWay is how many requests of a client may be under way at once; whoever has so
+// many gains nothing by more.
+const maxUnderWay = 64
+
+// client is a Client as the server knows it.
+type client struct {
+	name     string
+	digest   [sha256.Size]byte // of the token: of one length, whatever is guessed
+	limiter  *rate.Limiter     // of keys
+	underWay chan struct{}
+}
+
+func newClients(configured []Client, perSecond int64) (clients []*client) {
+	for _, c := range configured {
+		clients = append(clients, &client{
+			name: c.Name, digest: sha256.Sum256([]byte(c.Token)),
+			limiter:  rate.NewLimiter(rate.Limit(perSecond), int(max(perSecond, MaxCount))),
+			underWay: make(chan struct{}, maxUnderWay),
+		})
+	}
+	return clients
+}
+
+// clientKey finds the client in the context of a request.
+type clientKey struct{}
+
+func clientOf(ctx context.Context) *client { return ctx.Value(clientKey{}).(*client) }
+
+// gate lets in who has a token, before a byte of the message is read.
+func (s *server) gate(ctx context.Context, spec connect.Spec, peer connect.Peer, header http.Header) (context.Context, error) {
+	c := s.whoHas(header.Get("Authorization"))
+	if c == nil {
+		s.metrics.answered(spec, connect.CodeUnauthenticated.String())
+		err := connect.NewError(connect.CodeUnauthenticated, errors.New("no token of a client: Authorization: Bearer TOKEN"))
+		if peer.Protocol == connect.ProtocolConnect { // it cannot be a trailer, which gRPC would make of it
+			err.Meta().Set("WWW-Authenticate", "Bearer")
+		}
+		return nil, err
+	}
+	return context.WithValue(ctx, clientKey{}, c), nil
+}
+
+// whoHas finds the client of a token, nil when there is none. It takes the same time for
+// every token of the same length.
+func (s *server) whoHas(authorization string) (found *client) {
+	scheme, token, _ := strings.Cut(authorization, " ")
+	digest := sha256.Sum256([]byte(token))
+	for _, c := range s.clients {
+		if subtle.ConstantTimeCompare(digest[:], c.digest[:]) == 1 && strings.EqualFold(scheme, "Bearer") {
+			found = c
+		}
+	}
+	return found
+}

@@ -1,0 +1,181 @@
+package keyserver
+
+import (
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	reflectpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/dynamicpb"
+)
+
+// grpcClient is one that knows nothing of the service but what reflection tells.
+type grpcClient struct {
+	*grpc.ClientConn
+	t       *testing.T
+	service protoreflect.ServiceDescriptor
+}
+
+func dial(t *testing.T, s *service) *grpcClient {
+	t.Helper()
+	conn, err := grpc.NewClient(strings.TrimPrefix(s.URL, "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	c := &grpcClient{ClientConn: conn, t: t}
+	c.reflect("keypool.kgs.v1.KeyService")
+	return c
+}
+
+// reflect asks the server for the definition of its service.
+func (c *grpcClient) reflect(name string) {
+	c.t.Helper()
+	stream, err := reflectpb.NewServerReflectionClient(c).ServerReflectionInfo(c.t.Context())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	err = stream.Send(&reflectpb.ServerReflectionRequest{
+		MessageRequest: &reflectpb.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: name},
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	answer, err := stream.Recv()
+	if err != nil || stream.CloseSend() != nil {
+		c.t.Fatal(err)
+	}
+	for _, raw := range answer.GetFileDescriptorResponse().GetFileDescriptorProto() {
+		file := &descriptorpb.FileDescriptorProto{}
+		if err := proto.Unmarshal(raw, file); err != nil {
+			c.t.Fatal(err)
+		}
+		if len(file.GetService()) == 0 {
+			continue // of Google's own types
+		}
+		known, err := protodesc.NewFile(file, protoregistry.GlobalFiles)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		c.service = known.Services().ByName(protoreflect.FullName(name).Name())
+	}
+	if c.service == nil {
+		c.t.Fatalf("reflection knows no %s: %v", name, answer)
+	}
+}
+
+// call calls a procedure with a request that fill fills in.
+func (c *grpcClient) call(token, procedure string, fill func(*dynamicpb.Message), opts ...grpc.CallOption) (*dynamicpb.Message, error) {
+	method := c.service.Methods().ByName(protoreflect.Name(procedure))
+	request, answer := dynamicpb.NewMessage(method.Input()), dynamicpb.NewMessage(method.Output())
+	fill(request)
+	ctx := metadata.AppendToOutgoingContext(c.t.Context(), "authorization", "Bearer "+token)
+	return answer, c.Invoke(ctx, "/"+string(c.service.FullName())+"/"+procedure, request, answer, opts...)
+}
+
+func get(m *dynamicpb.Message, name string) protoreflect.Value {
+	return m.Get(m.Descriptor().Fields().ByName(protoreflect.Name(name)))
+}
+
+func set(m *dynamicpb.Message, name string, value any) {
+	m.Set(m.Descriptor().Fields().ByName(protoreflect.Name(name)), protoreflect.ValueOf(value))
+}
+
+func takeRequest(id string, count int32) func(*dynamicpb.Message) {
+	return func(m *dynamicpb.Message) { set(m, "request_id", id); set(m, "count", count) }
+}
+
+func TestGRPC(t *testing.T) {
+	onEngines(t, func(t *testing.T, l ledger) {
+		s := serve(t, l.Ledger, nil)
+		c := dial(t, s)
+		answer, err := c.call(mine, "TakeKeys", takeRequest("a", 100))
+		if err != nil {
+			t.Fatal(err)
+		}
+		codes := get(answer, "codes").List()
+		again := s.take("a", 100) // and by JSON
+		if codes.Len() != 100 || codes.Get(47).String() != again.Codes[47] {
+			t.Errorf("%d keys by gRPC; by JSON %d others", codes.Len(), len(again.Codes))
+		}
+		_, err = c.call(mine, "ReturnKeys", func(m *dynamicpb.Message) {
+			set(m, "lease_id", get(answer, "lease_id").Interface())
+			unused := m.Mutable(m.Descriptor().Fields().ByName("unused")).List()
+			for i := range codes.Len() {
+				unused.Append(codes.Get(i))
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		state, err := c.call(yours, "Status", func(*dynamicpb.Message) {})
+		if err != nil || get(state, "keys_reserved").Int() != 100 || get(state, "space_length").Int() != 6 {
+			t.Errorf("status %v, error %v", state, err)
+		}
+	})
+}
+
+func TestGRPCErrors(t *testing.T) {
+	t.Parallel()
+	l := onSQLite(t)
+	l.leaveTen(t)
+	c := dial(t, serve(t, l.Ledger, func(c *Config) { c.Rate = 10 }))
+	if _, err := c.call("nobody", "Status", func(*dynamicpb.Message) {}); status.Code(err) != codes.Unauthenticated {
+		t.Errorf("a wrong token: %v", err)
+	}
+	if _, err := c.call(mine, "TakeKeys", takeRequest("a", MaxCount)); err != nil {
+		t.Fatal(err)
+	}
+	var trailer metadata.MD
+	_, err := c.call(mine, "TakeKeys", takeRequest("b", 1000), grpc.Trailer(&trailer))
+	details := status.Convert(err).Details()
+	if status.Code(err) != codes.ResourceExhausted || len(details) != 1 || len(trailer.Get("retry-after")) != 1 {
+		t.Fatalf("more than the rate: %v, details %v, trailer %v", err, details, trailer)
+	}
+	if info, ok := details[0].(*errdetails.RetryInfo); !ok || info.GetRetryDelay().GetSeconds() < 80 {
+		t.Errorf("retry info %v, want nearly 100 seconds", details[0])
+	}
+}
+
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	var away atomic.Bool
+	c := dial(t, serve(t, onSQLite(t).Ledger, func(c *Config) {
+		c.Ready = func() error {
+			if away.Load() {
+				return errors.New("away")
+			}
+			return nil
+		}
+	}))
+	check := func(service string) (healthpb.HealthCheckResponse_ServingStatus, error) {
+		answer, err := healthpb.NewHealthClient(c).Check(t.Context(), &healthpb.HealthCheckRequest{Service: service})
+		return answer.GetStatus(), err
+	}
+	for want, is := range map[healthpb.HealthCheckResponse_ServingStatus]bool{
+		healthpb.HealthCheckResponse_SERVING: false, healthpb.HealthCheckResponse_NOT_SERVING: true,
+	} {
+		away.Store(is)
+		for _, service := range []string{"", "keypool.kgs.v1.KeyService"} {
+			if got, err := check(service); got != want || err != nil {
+				t.Errorf("health of %q: %v, error %v; want %v", service, got, err, want)
+			}
+		}
+	}
+	if _, err := check("another"); status.Code(err) != codes.NotFound {
+		t.Errorf("health of another service: %v", err)
+	}
+}

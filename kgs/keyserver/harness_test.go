@@ -1,0 +1,205 @@
+package keyserver
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"keypool/internal/sqlite"
+	"keypool/internal/testenv"
+	"keypool/kgs"
+	"keypool/migrations"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// ledger is one under test, with a way around it and the way that other processes have.
+type ledger struct {
+	*kgs.Ledger
+	db      *sql.DB
+	another func() *kgs.Ledger
+	now     string // microseconds, in SQL
+}
+
+func onEngines(t *testing.T, test func(t *testing.T, l ledger)) {
+	t.Helper()
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) { t.Parallel(); test(t, onPostgres(t)) })
+	t.Run("sqlite", func(t *testing.T) { t.Parallel(); test(t, onSQLite(t)) })
+}
+
+func onPostgres(t *testing.T) ledger {
+	t.Helper()
+	pool := testenv.Postgres(t)
+	l := ledger{db: stdlib.OpenDBFromPool(pool), now: `CAST(extract(epoch FROM now()) * 1000000 AS bigint)`}
+	t.Cleanup(func() { l.db.Close() })
+	l.another = func() *kgs.Ledger {
+		made := kgs.NewPostgresLedger(pool)
+		t.Cleanup(func() { made.Close() })
+		return made
+	}
+	l.migrate(t, migrations.PostgreSQL)
+	l.Ledger = l.another()
+	return l
+}
+
+func onSQLite(t *testing.T) ledger {
+	t.Helper()
+	db, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	l := ledger{db: db.Write, now: `CAST(unixepoch('subsec') * 1000000 AS INTEGER)`}
+	l.another = func() *kgs.Ledger { return kgs.NewSQLiteLedger(db) }
+	l.migrate(t, migrations.SQLite)
+	l.Ledger = l.another()
+	return l
+}
+
+func (l ledger) migrate(t *testing.T, engine migrations.Engine) {
+	t.Helper()
+	if err := migrations.Up(t.Context(), l.db, engine); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (l ledger) exec(t *testing.T, query string) {
+	t.Helper()
+	if _, err := l.db.ExecContext(t.Context(), query); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// leaveTen leaves ten keys of each of the two longest lengths: whoever asks for more pays
+// for more, and yet gets ten.
+func (l ledger) leaveTen(t *testing.T) {
+	t.Helper()
+	l.exec(t, `UPDATE kgs_spaces SET next = CASE WHEN length < 9 THEN size ELSE size - 10 END`)
+}
+
+// The clients of a server under test.
+const (
+	mine  = "token-of-client-one"
+	yours = "token-of-client-two"
+)
+
+// service is a server under test.
+type service struct {
+	*httptest.Server
+	t        *testing.T
+	space    *kgs.Space
+	registry *prometheus.Registry
+}
+
+// serve starts a server on l; change may alter its settings.
+func serve(t *testing.T, l *kgs.Ledger, change func(*Config)) *service {
+	t.Helper()
+	space, err := l.Open(t.Context(), kgs.LedgerConfig{Permute: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &service{t: t, space: space, registry: prometheus.NewRegistry()}
+	cfg := Config{
+		Ledger: l, Space: space, Length: 6, Clients: []Client{{"one", mine}, {"two", yours}}, Rate: 1_000_000,
+		Ready: func() error { return nil }, Logger: slog.New(slog.DiscardHandler),
+		Metrics: kgs.NewMetrics(s.registry), Registerer: s.registry,
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	s.Server = httptest.NewUnstartedServer(New(cfg))
+	s.Config.Protocols = new(http.Protocols)
+	s.Config.Protocols.SetHTTP1(true)
+	s.Config.Protocols.SetUnencryptedHTTP2(true)
+	s.Start()
+	t.Cleanup(s.Close)
+	return s
+}
+
+// reply is whatever a JSON call is answered with.
+type reply struct {
+	status int
+	header http.Header
+	text   string
+
+	LeaseID   string    `json:"leaseId"`
+	ExpiresAt time.Time `json:"expiresAt"`
+	Codes     []string  `json:"codes"`
+	Code      string    `json:"code"`
+	Message   string    `json:"message"`
+}
+
+// call calls a procedure as a usual HTTP client does. It may be called from any goroutine.
+func (s *service) call(authorization, procedure string, request map[string]any) (r reply) {
+	s.t.Helper()
+	body, err := json.Marshal(request)
+	if err != nil {
+		s.t.Error(err)
+		return r
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.t.Context()), 20*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+"/keypool.kgs.v1.KeyService/"+procedure, bytes.NewReader(body))
+	if err != nil {
+		s.t.Error(err)
+		return r
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if authorization != "" {
+		req.Header.Set("Authorization", authorization)
+	}
+	resp, err := s.Client().Do(req)
+	if err != nil {
+		s.t.Error(err)
+		return r
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Error(err)
+		return r
+	}
+	if err := json.Unmarshal(text, &r); err != nil {
+		s.t.Errorf("%s: %v in %s", procedure, err, text)
+	}
+	r.status, r.header, r.text = resp.StatusCode, resp.Header, string(text)
+	return r
+}
+
+// take takes keys as the first client; it must succeed.
+func (s *service) take(request string, count int) reply {
+	s.t.Helper()
+	r := s.call("Bearer "+mine, "TakeKeys", map[string]any{"requestId": request, "count": count})
+	if r.status != http.StatusOK || len(r.Codes) != count {
+		s.t.Errorf("TakeKeys %s: status %d, %d keys, %s", request, r.status, len(r.Codes), r.Message)
+	}
+	return r
+}
+
+// address is the URL of s for a client.
+func (s *service) address(token string) string {
+	return strings.Replace(s.URL, "//", "//client:"+token+"@", 1)
+}
+
+// reserved is how many numbers the ledger has reserved.
+func reserved(t *testing.T, l ledger) int64 {
+	t.Helper()
+	counters, err := l.Counters(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return counters.Reserved()
+}

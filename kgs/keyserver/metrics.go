@@ -1,0 +1,38 @@
+package keyserver
+
+import (
+	"path"
+
+	"connectrpc.com/connect"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+// metrics are the counters of one server. Clients are those of the settings and procedures
+// those of the definition, so no label grows.
+type metrics struct {
+	keys     *prometheus.CounterVec
+	requests *prometheus.CounterVec
+}
+
+func newMetrics(cfg Config) *metrics {
+	auto := promauto.With(cfg.Registerer)
+	m := &metrics{
+		keys: auto.NewCounterVec(prometheus.CounterOpts{
+			Name: "kgs_service_keys_total", Help: "Keys in answers to clients; those of a repeated request count again.",
+		}, []string{"client"}),
+		requests: auto.NewCounterVec(prometheus.CounterOpts{
+			Name: "kgs_service_requests_total", Help: "Requests of clients, by procedure and by the code of the answer.",
+		}, []string{"procedure", "code"}),
+	}
+	for _, c := range cfg.Clients {
+		m.keys.WithLabelValues(c.Name)
+	}
+	return m
+}
+
+func (m *metrics) handedOut(c *client, keys int) { m.keys.WithLabelValues(c.name).Add(float64(keys)) }
+
+func (m *metrics) answered(spec connect.Spec, code string) {
+	m.requests.WithLabelValues(path.Base(spec.Procedure), code).Inc()
+}

@@ -1,0 +1,40 @@
+package keyserver
+
+import (
+	"os/exec"
+	"testing"
+)
+
+// script is what a program in another language does, with nothing but its usual HTTP client.
+const script = `
+import json, sys, urllib.request
+
+def call(procedure, **request):
+    return json.load(urllib.request.urlopen(urllib.request.Request(
+        sys.argv[1] + "/keypool.kgs.v1.KeyService/" + procedure, json.dumps(request).encode(),
+        {"Authorization": "Bearer " + sys.argv[2], "Content-Type": "application/json"}), timeout=10))
+
+first = call("TakeKeys", requestId="a", count=100)
+again = call("TakeKeys", requestId="a", count=100)
+assert first == again and len(set(first["codes"])) == 100, (first, again)
+assert call("ReturnKeys", leaseId=first["leaseId"], unused=first["codes"][50:]) == {}
+second = call("TakeKeys", requestId="b", count=50)
+assert second["codes"] == first["codes"][50:], second
+status = call("Status")
+assert status["keysReserved"] == "100" and status["spaceLength"] == 6, status
+try:
+    call("TakeKeys", requestId="a", count=100)
+    assert False, "keys of a lease that was returned"
+except urllib.error.HTTPError as e:
+    assert e.code == 400 and json.load(e)["code"] == "failed_precondition", e
+`
+
+func TestKeysForPython(t *testing.T) {
+	onEngines(t, func(t *testing.T, l ledger) {
+		s := serve(t, l.Ledger, nil)
+		out, err := exec.CommandContext(t.Context(), "python3", "-c", script, s.URL, mine).CombinedOutput()
+		if err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
+}

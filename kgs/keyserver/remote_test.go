@@ -1,0 +1,134 @@
+package keyserver
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"keypool/kgs"
+)
+
+func supply(t *testing.T, address string) *RemoteSupply {
+	t.Helper()
+	s, err := NewRemoteSupply(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// TestLostAnswerLosesNoKeys cuts the connection after the service has done its work.
+func TestLostAnswerLosesNoKeys(t *testing.T) {
+	onEngines(t, func(t *testing.T, l ledger) {
+		s := serve(t, l.Ledger, nil)
+		var cut atomic.Bool
+		handler := s.Config.Handler
+		s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !cut.Load() {
+				handler.ServeHTTP(w, r)
+				return
+			}
+			handler.ServeHTTP(httptest.NewRecorder(), r)
+			panic(http.ErrAbortHandler)
+		}))
+		t.Cleanup(s.Close)
+		remote := supply(t, s.address(mine))
+		cut.Store(true)
+		for range 3 { // the very same keys each time
+			if b, err := remote.Take(t.Context(), 100); err == nil || errors.Is(err, kgs.ErrEmpty) {
+				t.Fatalf("%v, error %v", b, err)
+			}
+		}
+		cut.Store(false)
+		b, err := remote.Take(t.Context(), 10)
+		if err != nil || len(b.Codes) != 100 || b.Source != kgs.SourceKGS {
+			t.Fatalf("%v, error %v; want the 100 keys of the first answer", b, err)
+		}
+		cut.Store(true)
+		if err := remote.Settle(t.Context(), b, b.Codes[50:], nil); err == nil {
+			t.Error("a lost answer was found")
+		}
+		cut.Store(false)
+		if err := remote.Settle(t.Context(), b, b.Codes[50:], nil); err != nil {
+			t.Error(err)
+		}
+		after, err := remote.Take(t.Context(), 50)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(b.Codes[50:], after.Codes); diff != "" || reserved(t, l) != 100 {
+			t.Errorf("%d numbers are reserved for 100 keys; (-returned +next):\n%s", reserved(t, l), diff)
+		}
+	})
+}
+
+func TestLeaseThatIsOverIsSettled(t *testing.T) {
+	onEngines(t, func(t *testing.T, l ledger) {
+		s := serve(t, l.Ledger, nil)
+		remote := supply(t, s.address(mine))
+		b, err := remote.Take(t.Context(), 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Its keys are waiting under the id of a request whose answer was lost.
+		remote.unanswered = []string{"lost"}
+		s.take("lost", 10)
+		l.exec(t, `UPDATE kgs_leases SET expires_at = 0`)
+		if _, err := l.ExpireLeases(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := remote.Settle(t.Context(), b, b.Codes, nil); err != nil {
+			t.Errorf("settle what has expired: %v", err)
+		}
+		after, err := remote.Take(t.Context(), 10)
+		if err != nil || len(after.Codes) != 10 || after.Codes[0] == b.Codes[0] || reserved(t, l) != 30 {
+			t.Errorf("%v, error %v; want new keys", after, err)
+		}
+	})
+}
+
+func TestRemoteSupplyFails(t *testing.T) {
+	t.Parallel()
+	l := onSQLite(t)
+	l.leaveTen(t)
+	s := serve(t, l.Ledger, func(c *Config) { c.Rate = 10 })
+	remote := supply(t, s.address(mine))
+	if b, err := remote.Take(t.Context(), MaxCount); err != nil || len(b.Codes) != 10 {
+		t.Fatalf("%v, error %v", b, err)
+	}
+	if b, err := remote.Take(t.Context(), 1000); !errors.Is(err, kgs.ErrEmpty) {
+		t.Errorf("more than the rate: %v, error %v", b, err)
+	}
+	status, err := remote.Status(t.Context())
+	if err != nil || status.Keys != 10 {
+		t.Errorf("%+v, error %v", status, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := remote.Take(ctx, 1); !errors.Is(err, context.Canceled) {
+		t.Errorf("a take that was given up: %v", err)
+	}
+	const wrong = "a-token-that-is-wrong"
+	stranger := supply(t, s.address(wrong))
+	_, err = stranger.Take(t.Context(), 1)
+	if err == nil || errors.Is(err, kgs.ErrEmpty) || strings.Contains(err.Error(), wrong) {
+		t.Errorf("a wrong token: %v", err)
+	}
+	s.Close()
+	_, err = stranger.Take(t.Context(), 1)
+	if err == nil || errors.Is(err, kgs.ErrEmpty) || strings.Contains(err.Error(), wrong) {
+		t.Errorf("nobody there: %v", err)
+	}
+	for _, address := range []string{"http://host", "http://client@host", "http://client:@host", "http://u:" + wrong + "@h:port"} {
+		if _, err := NewRemoteSupply(address); err == nil || strings.Contains(err.Error(), wrong) {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}

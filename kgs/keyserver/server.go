@@ -1,0 +1,85 @@
+package keyserver
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"keypool/kgs"
+	"keypool/kgs/keyserver/kgsv1"
+	"keypool/kgs/keyserver/kgsv1/kgsv1connect"
+)
+
+// server is the key service.
+type server struct {
+	Config
+	clients []*client
+	metrics *metrics
+}
+
+var _ kgsv1connect.KeyServiceHandler = (*server)(nil)
+
+// TakeKeys hands out keys. A crash before the ledger has them leaves nothing; after it, the
+// repeated request gets them.
+func (s *server) TakeKeys(ctx context.Context, r *kgsv1.TakeKeysRequest) (*kgsv1.TakeKeysResponse, error) {
+	if id := r.GetRequestId(); id == "" || len(id) > 128 || strings.ContainsFunc(id, hidden) {
+		return nil, invalid("request_id takes 1 to 128 visible ASCII characters")
+	}
+	if r.GetCount() < 1 || r.GetCount() > MaxCount {
+		return nil, invalid("count takes 1 to " + strconv.Itoa(MaxCount))
+	}
+	c := clientOf(ctx)
+	if err := c.mayTake(int(r.GetCount())); err != nil {
+		return nil, err
+	}
+	lease, err := s.Ledger.Lend(ctx, kgs.LeaseRequest{
+		Client: c.name, ID: r.GetRequestId(), Length: s.Length, Count: int64(r.GetCount()), Term: s.Term,
+	})
+	if err != nil {
+		return nil, s.told(ctx, err)
+	}
+	answer := &kgsv1.TakeKeysResponse{LeaseId: lease.ID, ExpiresAt: timestamppb.New(lease.Expires)}
+	for _, run := range lease.Runs {
+		answer.Codes = append(answer.Codes, s.Space.Codes(run)...)
+	}
+	s.metrics.handedOut(c, len(answer.GetCodes()))
+	return answer, nil
+}
+
+func hidden(r rune) bool { return r <= ' ' || r > '~' }
+
+// ReturnKeys ends a lease.
+func (s *server) ReturnKeys(ctx context.Context, r *kgsv1.ReturnKeysRequest) (*kgsv1.ReturnKeysResponse, error) {
+	if len(r.GetUnused())+len(r.GetLost()) > MaxCount {
+		return nil, invalid("no lease has more than " + strconv.Itoa(MaxCount) + " keys")
+	}
+	unused, err := s.Space.Runs(r.GetUnused())
+	if err != nil {
+		return nil, invalid("unused: " + err.Error())
+	}
+	lost, err := s.Space.Runs(r.GetLost())
+	if err != nil {
+		return nil, invalid("lost: " + err.Error())
+	}
+	kept, err := s.Ledger.EndLease(ctx, clientOf(ctx).name, r.GetLeaseId(), unused, lost)
+	if err != nil {
+		return nil, s.told(ctx, err)
+	}
+	s.Metrics.Kept(kept)
+	return &kgsv1.ReturnKeysResponse{}, nil
+}
+
+// Status reads the ledger's counters.
+func (s *server) Status(ctx context.Context, _ *kgsv1.StatusRequest) (*kgsv1.StatusResponse, error) {
+	counters, err := s.Ledger.Counters(ctx)
+	if err != nil {
+		return nil, s.told(ctx, err)
+	}
+	space := counters.Current(s.Length)
+	return &kgsv1.StatusResponse{
+		SpaceLength: int32(space.Length), SpaceUsedRatio: space.UsedRatio(), SpaceLeft: space.Size - space.Next,
+		KeysReserved: counters.Reserved(),
+	}, nil
+}

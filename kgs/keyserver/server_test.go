@@ -1,0 +1,255 @@
+package keyserver
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"keypool/kgs"
+)
+
+// TestRequestGetsOneLease asks two servers on one ledger for the same, before and after
+// they were replaced by a third one, which is what a crash comes to.
+func TestRequestGetsOneLease(t *testing.T) {
+	onEngines(t, func(t *testing.T, l ledger) {
+		servers := []*service{serve(t, l.Ledger, nil), serve(t, l.another(), nil)}
+		replies := make([]reply, 16)
+		var wg sync.WaitGroup
+		for i := range replies {
+			wg.Go(func() { replies[i] = servers[i%2].take("a", 1000) })
+		}
+		wg.Wait()
+		replies = append(replies, serve(t, l.another(), nil).take("a", 1000))
+		for _, r := range replies[1:] {
+			if diff := cmp.Diff(replies[0].Codes, r.Codes); diff != "" || r.LeaseID != replies[0].LeaseID {
+				t.Fatalf("lease %s, and %s for the same request (-first +this):\n%s", replies[0].LeaseID, r.LeaseID, diff)
+			}
+		}
+		if n := reserved(t, l); n != 1000 {
+			t.Errorf("%d numbers are reserved for 1000 keys", n)
+		}
+		if until := time.Until(replies[0].ExpiresAt); until < 59*time.Minute || until > 61*time.Minute {
+			t.Errorf("the lease expires in %s", until)
+		}
+	})
+}
+
+func TestReturnedKeysComeBack(t *testing.T) {
+	onEngines(t, func(t *testing.T, l ledger) {
+		s := serve(t, l.Ledger, nil)
+		first := s.take("a", 100)
+		for range 2 {
+			r := s.call("Bearer "+mine, "ReturnKeys", map[string]any{
+				"leaseId": first.LeaseID, "unused": first.Codes[40:60], "lost": first.Codes[:10],
+			})
+			if r.status != http.StatusOK {
+				t.Fatalf("ReturnKeys: %+v", r)
+			}
+		}
+		if diff := cmp.Diff(first.Codes[40:60], s.take("b", 20).Codes); diff != "" {
+			t.Errorf("the next keys (-returned +next):\n%s", diff)
+		}
+		books, err := l.Books(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		abandoned := map[string]int64{}
+		for _, r := range books.Ranges {
+			if r.State == kgs.RangeAbandoned {
+				abandoned[r.Reason] += r.Len()
+			}
+		}
+		if diff := cmp.Diff(map[string]int64{kgs.ReasonClient: 70, kgs.ReasonLostReply: 10}, abandoned); diff != "" {
+			t.Errorf("abandoned (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestErrors(t *testing.T) {
+	onEngines(t, func(t *testing.T, l ledger) {
+		s := serve(t, l.Ledger, nil)
+		const me, you = "Bearer " + mine, "Bearer " + yours
+		over, returned, alive := s.take("over", 10), s.take("returned", 10), s.take("alive", 10)
+		s.call(me, "ReturnKeys", map[string]any{"leaseId": returned.LeaseID})
+		l.exec(t, `UPDATE kgs_leases SET expires_at = `+l.now+` WHERE request_id = 'over'`)
+		type request = map[string]any
+		for name, tt := range map[string]struct {
+			authorization, procedure string
+			request                  request
+			status                   int
+			code, says               string
+		}{
+			"no token":          {"", "TakeKeys", request{"requestId": "b", "count": 1}, 401, "unauthenticated", "Bearer TOKEN"},
+			"a wrong token":     {me + "x", "TakeKeys", request{"requestId": "b", "count": 1}, 401, "unauthenticated", ""},
+			"half a token":      {me[:len(me)-1], "Status", request{}, 401, "unauthenticated", ""},
+			"a wrong scheme":    {"Basic " + mine, "Status", request{}, 401, "unauthenticated", ""},
+			"no request id":     {me, "TakeKeys", request{"count": 1}, 400, "invalid_argument", "request_id"},
+			"a long request id": {me, "TakeKeys", request{"requestId": strings.Repeat("x", 129), "count": 1}, 400, "invalid_argument", "128"},
+			"a blank in it":     {me, "TakeKeys", request{"requestId": "a b", "count": 1}, 400, "invalid_argument", "visible"},
+			"no count":          {me, "TakeKeys", request{"requestId": "b"}, 400, "invalid_argument", "100000"},
+			"too high a count":  {me, "TakeKeys", request{"requestId": "b", "count": MaxCount + 1}, 400, "invalid_argument", "100000"},
+			"count is no count": {me, "TakeKeys", request{"requestId": "b", "count": "x"}, 400, "invalid_argument", ""},
+			"a returned lease":  {me, "TakeKeys", request{"requestId": "returned", "count": 10}, 400, "failed_precondition", "returned"},
+			"an expired lease":  {me, "TakeKeys", request{"requestId": "over", "count": 10}, 400, "failed_precondition", "expired"},
+			"returning too late": {me, "ReturnKeys", request{"leaseId": over.LeaseID, "unused": over.Codes},
+				400, "failed_precondition", "expired"},
+			"another client's lease": {you, "ReturnKeys", request{"leaseId": alive.LeaseID, "unused": alive.Codes},
+				404, "not_found", "no such lease"},
+			"no such lease": {me, "ReturnKeys", request{"leaseId": "4711"}, 404, "not_found", "no such lease"},
+			"foreign keys": {me, "ReturnKeys", request{"leaseId": alive.LeaseID, "unused": over.Codes},
+				400, "invalid_argument", "not of this lease"},
+			"no keys": {me, "ReturnKeys", request{"leaseId": alive.LeaseID, "unused": []string{"-"}}, 400, "invalid_argument", "unused"},
+			"keys named twice": {me, "ReturnKeys", request{"leaseId": alive.LeaseID, "unused": alive.Codes, "lost": alive.Codes},
+				400, "invalid_argument", "twice"},
+		} {
+			r := s.call(tt.authorization, tt.procedure, tt.request)
+			if r.status != tt.status || r.Code != tt.code || !strings.Contains(r.Message, tt.says) {
+				t.Errorf("%s: status %d, %s; want %d %s %q", name, r.status, r.text, tt.status, tt.code, tt.says)
+			}
+			if strings.Contains(r.text, "ledger:") || strings.Contains(r.text, mine) {
+				t.Errorf("%s: %s says too much", name, r.text)
+			}
+		}
+		if again := s.take("alive", 10); again.LeaseID != alive.LeaseID {
+			t.Errorf("what was refused changed lease %s into %s", alive.LeaseID, again.LeaseID)
+		}
+		if n := reserved(t, l); n != 30 {
+			t.Errorf("%d numbers are reserved, want the 30 of those who may", n)
+		}
+	})
+}
+
+func TestBodyIsBounded(t *testing.T) {
+	t.Parallel()
+	s := serve(t, onSQLite(t).Ledger, nil)
+	r := s.call("Bearer "+mine, "ReturnKeys", map[string]any{"unused": []string{strings.Repeat("x", maxRequest)}})
+	if r.Code != "resource_exhausted" {
+		t.Errorf("a huge request: status %d, %.200s", r.status, r.text)
+	}
+}
+
+func TestRateOfAClient(t *testing.T) {
+	onEngines(t, func(t *testing.T, l ledger) {
+		l.leaveTen(t)
+		s := serve(t, l.Ledger, func(c *Config) { c.Rate = 10 })
+		if r := s.call("Bearer "+mine, "TakeKeys", map[string]any{"requestId": "a", "count": MaxCount}); len(r.Codes) != 10 {
+			t.Errorf("at the end of the codes: status %d, %s", r.status, r.text)
+		}
+		r := s.call("Bearer "+mine, "TakeKeys", map[string]any{"requestId": "b", "count": 1000})
+		wait, err := strconv.Atoi(r.header.Get("Retry-After"))
+		if r.status != http.StatusTooManyRequests || err != nil || wait < 80 || wait > 100 {
+			t.Errorf("status %d, Retry-After %d, want 429 and nearly 100 seconds; error %v, %s", r.status, wait, err, r.text)
+		}
+		if r := s.call("Bearer "+yours, "TakeKeys", map[string]any{"requestId": "b", "count": 1000}); len(r.Codes) != 10 {
+			t.Errorf("another client pays for it: %+v", r)
+		}
+		want := strings.NewReader(`
+# HELP kgs_service_keys_total Keys in answers to clients; those of a repeated request count again.
+# TYPE kgs_service_keys_total counter
+kgs_service_keys_total{client="one"} 10
+kgs_service_keys_total{client="two"} 10
+# HELP kgs_service_requests_total Requests of clients, by procedure and by the code of the answer.
+# TYPE kgs_service_requests_total counter
+kgs_service_requests_total{code="ok",procedure="TakeKeys"} 2
+kgs_service_requests_total{code="resource_exhausted",procedure="TakeKeys"} 1
+`)
+		if err := testutil.GatherAndCompare(s.registry, want, "kgs_service_keys_total", "kgs_service_requests_total"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestRequestsUnderWay has as many requests as a client may have wait for the ledger: one
+// more is refused, another client's is not.
+func TestRequestsUnderWay(t *testing.T) {
+	t.Parallel()
+	l := onSQLite(t)
+	s := serve(t, l.Ledger, nil)
+	tx, err := l.db.BeginTx(t.Context(), nil) // takes the one connection that writes
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := make(chan reply, maxUnderWay+1)
+	var wg sync.WaitGroup
+	for i := range maxUnderWay + 1 {
+		wg.Go(func() {
+			r := s.call("Bearer "+mine, "TakeKeys", map[string]any{"requestId": fmt.Sprint(i), "count": 1})
+			if r.status == http.StatusTooManyRequests {
+				refused <- r
+			}
+		})
+	}
+	if r := <-refused; r.header.Get("Retry-After") != "1" || r.Code != "resource_exhausted" {
+		t.Errorf("refused with %v, %s", r.header, r.text)
+	}
+	wg.Go(func() {
+		if r := s.call("Bearer "+yours, "TakeKeys", map[string]any{"requestId": "a", "count": 1}); r.status == http.StatusTooManyRequests {
+			t.Errorf("another client pays for it: %s", r.text)
+		}
+	})
+	if err := tx.Rollback(); err != nil {
+		t.Error(err)
+	}
+	wg.Wait()
+	s.take("after", 1)
+}
+
+// TestLargestRequest takes and returns the most of the longest codes, in both encodings.
+func TestLargestRequest(t *testing.T) {
+	t.Parallel()
+	l := onSQLite(t)
+	s := serve(t, l.Ledger, func(c *Config) { c.Length = 10 })
+	b, err := supply(t, s.address(mine)).Take(t.Context(), 2*MaxCount)
+	if err != nil || len(b.Codes) != MaxCount {
+		t.Fatalf("error %v", err)
+	}
+	r := s.call("Bearer "+mine, "ReturnKeys", map[string]any{"leaseId": b.ID, "unused": b.Codes})
+	if r.status != http.StatusOK {
+		t.Errorf("status %d, %s", r.status, r.text)
+	}
+	s.take("next", 100)
+	if n := reserved(t, l); n != MaxCount {
+		t.Errorf("%d numbers are reserved, want %d and some of them twice", n, MaxCount)
+	}
+}
+
+func TestDatabaseIsAway(t *testing.T) {
+	t.Parallel()
+	l := onSQLite(t)
+	s := serve(t, l.Ledger, nil)
+	l.exec(t, `ALTER TABLE kgs_leases RENAME TO hidden`)
+	for procedure, request := range map[string]map[string]any{
+		"TakeKeys":   {"requestId": "a", "count": 1},
+		"ReturnKeys": {"leaseId": "1"},
+	} {
+		r := s.call("Bearer "+mine, procedure, request)
+		if r.status != http.StatusServiceUnavailable || r.header.Get("Retry-After") != "1" || strings.Contains(r.text, "kgs_leases") {
+			t.Errorf("%s: status %d, %s", procedure, r.status, r.text)
+		}
+	}
+	l.exec(t, `ALTER TABLE hidden RENAME TO kgs_leases`)
+	s.take("a", 1)
+}
+
+func TestClientsOfTheSettings(t *testing.T) {
+	t.Parallel()
+	got, err := ParseClients("one=" + mine + ", b-2=" + yours + "==")
+	if diff := cmp.Diff([]Client{{"one", mine}, {"b-2", yours + "=="}}, got); diff != "" || err != nil {
+		t.Errorf("error %v, clients (-want +got):\n%s", err, diff)
+	}
+	for _, wrong := range []string{
+		"one", "one=short", "=" + mine, "One=" + mine, strings.Repeat("x", 33) + "=" + mine, "one=" + mine + ",",
+		"one=" + mine + ",one=" + yours, "one=" + mine + ",two=" + mine, "one=" + mine + " " + yours,
+	} {
+		if got, err := ParseClients(wrong); err == nil || strings.Contains(err.Error(), mine) {
+			t.Errorf("%q: %v, error %v", wrong, got, err)
+		}
+	}
+}
