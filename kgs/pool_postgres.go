@@ -118,7 +118,7 @@ func (p *PostgresPool) Settle(ctx context.Context, b *Batch, unused, _ []string)
 	handBack := handBackUsed
 	if p.cfg.Reserve {
 		handBack = handBackReserved
-		if err := p.settle(ctx, useReserved, b, without(b.Codes, unused)); err != nil {
+		if err := p.settle(ctx, useReserved, b, allBut(b.Codes, unused)); err != nil {
 			return err
 		}
 	}
@@ -134,8 +134,8 @@ func (p *PostgresPool) settle(ctx context.Context, query string, b *Batch, codes
 	return nil
 }
 
-// without is all but some, in the same order.
-func without(all, some []string) []string {
+// allBut is all but some, in the same order.
+func allBut(all, some []string) []string {
 	left := make(map[string]bool, len(some))
 	for _, v := range some {
 		left[v] = true

@@ -288,7 +288,7 @@ func TestPostgresPoolLateSettle(t *testing.T) {
 	k.die("frozen")
 	k.ship()
 	b := take(t, heir, 6)
-	free := without(late.Codes, b.Codes)
+	free := allBut(late.Codes, b.Codes)
 	unused := []string{b.Codes[0], b.Codes[1], free[0]}
 	for range 2 {
 		settle(t, frozen, late, unused, nil)
