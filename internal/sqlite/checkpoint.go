@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"net/url"
 	"time"
@@ -21,6 +22,8 @@ const (
 	// walBound is the length at which a commit moves the log by itself, so that it has a
 	// bound also when the checkpointer fails or is too slow.
 	walBound = 2 * walRestart
+	// closeTimeout bounds what a stop gives to a log that could not be moved before.
+	closeTimeout = 5 * time.Second
 )
 
 // checkpointer moves the log into the database file beside the writer. Left to itself SQLite
@@ -90,13 +93,15 @@ func checkpoint(ctx context.Context, db *sql.DB, mode string) (length, moved int
 	return length, moved, nil
 }
 
-// close ends the checkpointer, breaks off a checkpoint under way, and gives the error of
-// the last look before.
+// close ends the checkpointer and breaks off a checkpoint under way. Where the last one
+// failed it tries once more, for up to closeTimeout, and gives the error of that.
 func (c *checkpointer) close() error {
 	c.stop()
 	<-c.done
-	if err := c.own.Close(); err != nil {
-		return err
+	if c.err != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		defer cancel()
+		_, _, c.err = checkpoint(ctx, c.own, "PASSIVE")
 	}
-	return c.err
+	return errors.Join(c.err, c.own.Close())
 }
