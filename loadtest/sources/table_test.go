@@ -69,12 +69,8 @@ func onTickets(ctx context.Context, st *stand) error {
 	return nil
 }
 
-// onKGS gives them a remote KGS, with a Redis and a database of its own.
+// onKGS gives them a remote KGS with a database of its own.
 func onKGS(ctx context.Context, st *stand) error {
-	redis, err := st.bed.Redis(ctx)
-	if err != nil {
-		return err
-	}
 	database, err := st.database(ctx, "kgs")
 	if err != nil {
 		return err
@@ -84,7 +80,7 @@ func onKGS(ctx context.Context, st *stand) error {
 		return err
 	}
 	token := rand.Text()
-	remote, err := st.bed.Worker(ctx, append(sizes(), "DATABASE_URL="+database, "REDIS_URL="+redis.URL,
+	remote, err := st.bed.Worker(ctx, append(sizes(), "DATABASE_URL="+database,
 		"KGS_LISTEN_ADDR="+listen, "KGS_TOKENS=shortener="+token)...)
 	if err != nil {
 		return err
