@@ -97,13 +97,14 @@ func refusesAll(ctx context.Context, st *stand) error {
 	load := st.helped.begin(ctx)
 	err := errors.Join(load.more(ctx, rate/4), st.postgres.Kill())
 	_, endErr := load.end()
-	err = errors.Join(err, endErr)
-	for _, s := range st.servers() {
-		if err == nil {
-			err = s.mustRefuse(ctx)
+	if err = errors.Join(err, endErr); err == nil {
+		var g errgroup.Group
+		for _, s := range st.servers() {
+			g.Go(func() error { return s.mustRefuse(ctx) })
 		}
+		err = g.Wait()
 	}
-	if err = errors.Join(err, st.postgres.Restart(ctx)); err != nil {
+	if err := errors.Join(err, st.postgres.Restart(ctx)); err != nil {
 		return err
 	}
 	return errors.Join(st.awaitSource(ctx, st.helped), st.awaitSource(ctx, st.strict), st.judge(ctx, st.strict))
