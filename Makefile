@@ -6,6 +6,8 @@ FUZZTIME ?= 1m
 SCALE    ?= 1
 # Further flags of the harness, such as --full or --scenario=drain.
 LOADTEST ?=
+# The key sources to try, as a pattern for their names (all when empty).
+SOURCE   ?=
 # The rows to drill, comma-separated (all when empty), and a file for their table.
 ROW      ?=
 TABLE    ?=
@@ -18,7 +20,7 @@ buf := go run github.com/bufbuild/buf/cmd/buf@v1.75.0
 # Finds or starts the databases that tests use, and takes them down again.
 keeper := bin/keeper
 
-.PHONY: build run test lint generate rules model bench bench-parts fuzz drill loadtest loadtest-controls compare compose-test keeper
+.PHONY: build run test lint generate rules model bench bench-parts fuzz drill loadtest loadtest-controls conformance compare compose-test keeper
 
 # The version is linked in rather than stamped by Go, which fails in a tree that git
 # does not trust.
@@ -81,6 +83,11 @@ drill: keeper
 	$(keeper) need gcc redis-server postgres
 	go -C loadtest/drill test -tags drill -count 1 -timeout 40m -parallel 4 \
 		-drill.scale=$(SCALE) -drill.row=$(ROW) -drill.table=$(abspath $(TABLE)) -drill.version=$(VERSION)
+
+# The one suite for every key source, on real processes, and sources that are broken on purpose.
+conformance: keeper
+	$(keeper) need redis-server postgres
+	go test -tags drill -count 1 -timeout 15m -parallel 3 $(if $(SOURCE),-run '^TestSources$$/$(SOURCE)') ./loadtest/sources
 
 compose-test:
 	go test -tags compose -count 1 -timeout 30m -v ./deploy

@@ -40,6 +40,7 @@ type Server struct {
 	stopWith syscall.Signal      // the signal for an orderly stop
 	ping     func(ctx context.Context, url string) error
 	running  *process // nil while it is down
+	ended    error    // how the latest run ended
 }
 
 // Dir is where the server keeps all that it writes, until Close.
@@ -162,9 +163,13 @@ func (s *Server) end(tell func() error) error {
 			}
 		}
 	}
-	s.running = nil
+	s.running, s.ended = nil, s.running.err
 	return nil
 }
+
+// Ended is how the run ended that Stop or Kill ended last: nil for exit status 0, else an
+// [exec.ExitError].
+func (s *Server) Ended() error { return s.ended }
 
 // PID is the process id of a server that runs.
 func (s *Server) PID() int { return s.running.pid }

@@ -83,11 +83,17 @@ func TestRedisKeepsWhatItsSettingsPromise(t *testing.T) {
 			if err := client.Set(t.Context(), "key", "value", 0).Err(); err != nil {
 				t.Fatal(err)
 			}
-			if err := errors.Join(s.Kill(), s.Restart(t.Context())); err != nil {
+			if err := s.Kill(); err != nil || s.Ended() == nil {
+				t.Fatalf("killed: error %v, ended with %v", err, s.Ended())
+			}
+			if err := s.Restart(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if n := client.DBSize(t.Context()).Val(); n != test.want {
 				t.Errorf("%d keys after a kill, want %d", n, test.want)
+			}
+			if err := s.Stop(); err != nil || s.Ended() != nil {
+				t.Errorf("stopped: error %v, ended with %v", err, s.Ended())
 			}
 		})
 	}

@@ -1,0 +1,126 @@
+//go:build drill
+
+package sources
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"keypool/loadtest"
+	"keypool/loadtest/testbed"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// server is one process of a source, with all links that were ever asked of it.
+type server struct {
+	*testbed.Program
+	settings []string
+	client   *loadtest.Client
+	journal  *loadtest.Journal
+	judged   int // entries of the journal that were read back
+}
+
+func (st *stand) server(ctx context.Context, more ...string) (*server, error) {
+	settings := slices.Concat(st.settings, more)
+	program, err := st.bed.Server(ctx, settings...)
+	if err != nil {
+		return nil, err
+	}
+	journal, err := loadtest.CreateJournal("")
+	return &server{Program: program, settings: settings, client: loadtest.NewClient(program.Public, 0), journal: journal}, err
+}
+
+// create makes one link.
+func (s *server) create(ctx context.Context) (loadtest.Outcome, error) {
+	entry, err := s.journal.Intend()
+	if err != nil {
+		return loadtest.Outcome{}, err
+	}
+	outcome := s.client.Create(ctx, entry.URL)
+	return outcome, s.journal.Settle(entry.N, outcome)
+}
+
+// take has so many takers make links at once, each its next one as soon as it has the last,
+// and fails when one is not acknowledged.
+func (s *server) take(ctx context.Context, takers, each int) error {
+	var g errgroup.Group
+	for range takers {
+		g.Go(func() error {
+			for range each {
+				outcome, err := s.create(ctx)
+				if err != nil {
+					return err
+				}
+				if outcome.State != loadtest.Acknowledged {
+					return fmt.Errorf("a creation among %d at once was %s: %s", takers, outcome.State, outcome.Detail)
+				}
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// load is creations at a steady rate, until it is ended.
+type load struct {
+	recorder *loadtest.Recorder
+	cancel   context.CancelFunc
+	done     chan error
+}
+
+func (s *server) begin(ctx context.Context) *load {
+	ctx, cancel := context.WithCancel(ctx)
+	l := &load{recorder: loadtest.NewRecorder(), cancel: cancel, done: make(chan error, 1)}
+	go func() {
+		l.done <- loadtest.NewLoad(s.client, s.journal, 0).Run(ctx, loadtest.Schedule{Rate: rate}, l.recorder)
+	}()
+	return l
+}
+
+// more waits until n more links were made.
+func (l *load) more(ctx context.Context, n int64) error {
+	enough := l.recorder.Figures().Acknowledged + n
+	return await(ctx, patience, func() error {
+		if got := l.recorder.Figures(); got.Acknowledged < enough {
+			return fmt.Errorf("creations do not go on: %d of %d were made; %+v", n-(enough-got.Acknowledged), n, got)
+		}
+		return nil
+	})
+}
+
+// end ends the load when its last request has its answer.
+func (l *load) end() (loadtest.Figures, error) {
+	l.cancel()
+	err := <-l.done
+	return l.recorder.Figures(), err
+}
+
+// await asks until ok has no error, and fails with the last one after limit.
+func await(ctx context.Context, limit time.Duration, ok func() error) error {
+	deadline := time.Now().Add(limit)
+	for {
+		err := ok()
+		if err == nil {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("after %v still: %w", limit, err)
+		}
+		if err := pass(ctx, 20*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// pass lets time go by.
+func pass(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
