@@ -27,7 +27,7 @@ const (
 
 // drainage is the scenario "drain" under way.
 type drainage struct {
-	part
+	Part
 	run      *Run
 	capacity int64
 	rate     float64

@@ -59,7 +59,7 @@ func (plan fallbackPlan) creations(share float64) int {
 // fallbackRun is the experiment under way.
 type fallbackRun struct {
 	fallbackPlan
-	part
+	Part
 	bed   *testbed.Bed
 	crowd *crowd
 	pulse *pulse

@@ -34,7 +34,7 @@ const (
 
 // mixture is the scenario "mix" under way.
 type mixture struct {
-	part
+	Part
 	run     *Run
 	rate    float64 // redirects per second
 	lasts   time.Duration
@@ -82,7 +82,7 @@ func newMixture(run *Run) *mixture {
 	m.Summary = fmt.Sprintf("Most of what a shortener does is to redirect: %d visits to one new link, as people visit, a few links "+
 		"very often and most of them hardly ever (Zipf, s = %.1f), the newest most. First at a steady %.0f redirects a second, then "+
 		"faster and faster. Where each one leads is checked.", mixRatio, zipfExponent, m.rate)
-	m.claim(claimVisits, "Every redirect led where its link was made to lead.", "redirects")
+	m.Claim(claimVisits, "Every redirect led where its link was made to lead.", "redirects")
 	m.claimLatency(claimVisitP99, "redirects", "a bare redirect", m.rate)
 	m.claimSteadyAccounts()
 	return m
@@ -140,7 +140,7 @@ func (m *mixture) judgeAll(ctx context.Context) error {
 	}
 	verdict, err := m.traffic.judge(after)
 	m.judgeServed(m.traffic.recorder.Figures())
-	m.judgeLinks(verdict)
+	m.JudgeLinks(verdict)
 	m.tellFailures(m.traffic.journal.Entries())
 	if len(m.steps) > 0 {
 		m.Charts = stepCharts("redirects", m.steps)
@@ -157,8 +157,8 @@ func (m *mixture) judgeVisits(reads loadtest.Figures) {
 	}
 	found := m.visits.Findings()
 	wrong := found.Lost + found.Wrong
-	m.figures(claimVisits, 0, float64(wrong+reads.Failed()))
-	m.judge(claimVisits, wrong+reads.Failed() == 0,
+	m.Figures(claimVisits, 0, float64(wrong+reads.Failed()))
+	m.Judge(claimVisits, wrong+reads.Failed() == 0,
 		"of %d redirects at all rates %d led nowhere and %d elsewhere; of %d at the steady rate %d failed or were not sent",
 		found.Checked, found.Lost, found.Wrong, reads.Sent+reads.Unsent, reads.Failed())
 	m.unfinished(claimVisits, m.steady)

@@ -43,7 +43,7 @@ func outage(ctx context.Context, r *Run) (report.Scenario, error) {
 // outageRun is the experiment under way.
 type outageRun struct {
 	outagePlan
-	part
+	Part
 	pulse  *pulse
 	fleet  *fleet
 	record outageRecord

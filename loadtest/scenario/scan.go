@@ -54,7 +54,7 @@ func (plan scanPlan) expected() time.Duration {
 // scanRun is the experiment under way.
 type scanRun struct {
 	scanPlan
-	part
+	Part
 	bed      *testbed.Bed
 	pulse    *pulse
 	permuted *victim
