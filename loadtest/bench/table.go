@@ -6,6 +6,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"unicode/utf8"
+
+	"keypool/loadtest/rounds"
 )
 
 // columns are the heads of the table.
@@ -15,23 +17,13 @@ func columns() []string {
 
 // row is the cells of a bar.
 func (b *Bar) row() []string {
-	measured := quantity(b.Measured.Median(), b.Unit)
-	beside, ratio := "", spread(b.Measured, b.Unit)
+	measured := rounds.Quantity(b.Measured.Median(), b.Unit)
+	beside, ratio := "", b.Measured.Spread(b.Unit)
 	if b.Versus != "" {
-		beside = quantity(b.Baseline.Median(), b.Unit) + " " + b.Versus
-		ratio = spread(b.judged(), times)
+		beside = rounds.Quantity(b.Baseline.Median(), b.Unit) + " " + b.Versus
+		ratio = b.judged().Spread(rounds.Times)
 	}
 	return []string{b.What, measured, beside, ratio, b.aim(), string(b.Verdict())}
-}
-
-// spread is the median with the least and the most of the rounds.
-func spread(s Series, unit string) string {
-	lo, hi := s.Range()
-	if len(s) < 2 {
-		return quantity(s.Median(), unit)
-	}
-	bare := func(v float64) string { return strings.TrimSuffix(quantity(v, unit), " "+unit) }
-	return fmt.Sprintf("%s (%s to %s)", quantity(s.Median(), unit), bare(lo), bare(hi))
 }
 
 // Summary says how many of the bars hold; yardsticks are none.

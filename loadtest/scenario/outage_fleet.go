@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"time"
 
@@ -125,13 +124,7 @@ func (f *fleet) books(ctx context.Context) (b books, err error) {
 }
 
 func (f *fleet) query(ctx context.Context, ask func(*pgx.Conn) error) error {
-	ctx, cancel := context.WithTimeout(ctx, fleetPatience)
-	defer cancel()
-	conn, err := pgx.Connect(ctx, f.postgres.URL)
-	if err != nil {
-		return err
-	}
-	return errors.Join(ask(conn), conn.Close(ctx))
+	return testbed.Query(ctx, f.postgres.URL, func(_ context.Context, conn *pgx.Conn) error { return ask(conn) })
 }
 
 // census is every link in the store.
