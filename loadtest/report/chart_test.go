@@ -162,7 +162,6 @@ func TestChartAxes(t *testing.T) {
 	}
 }
 
-// A day of seconds makes no larger a page than some minutes, and no peak is lost.
 // Points beside names are compared by how far to the right they are.
 func TestRowsBeginAtZero(t *testing.T) {
 	t.Parallel()
@@ -179,6 +178,7 @@ func TestRowsBeginAtZero(t *testing.T) {
 	}
 }
 
+// A day of seconds makes no larger a page than some minutes, and no peak is lost.
 func TestChartIsThinned(t *testing.T) {
 	t.Parallel()
 	s := Series{Name: "pool"}
