@@ -36,7 +36,7 @@ type creation struct {
 	each    time.Duration // a step
 	stand   *stand
 	pulse   *pulse
-	traffic *traffic
+	traffic *Traffic
 	steady  *steady
 	steps   []step
 }
@@ -50,10 +50,10 @@ func create(ctx context.Context, run *Run) (_ report.Scenario, err error) {
 		return c.Scenario, err
 	}
 	defer func() { err = errors.Join(err, c.stand.close()) }()
-	if c.traffic, err = newTraffic(c.stand.target, loadtest.NewRecorder()); err != nil {
+	if c.traffic, err = NewTraffic(c.stand.target, loadtest.NewRecorder()); err != nil {
 		return c.Scenario, err
 	}
-	defer c.traffic.close()
+	defer c.traffic.Close()
 	c.Settings = c.stand.settings()
 	err = c.load(ctx)
 	err = errors.Join(err, c.judgeAll(ctx))
@@ -116,9 +116,9 @@ func (c *creation) judgeAll(ctx context.Context) error {
 	if err := c.stand.forget(after); err != nil {
 		return err
 	}
-	verdict, err := c.traffic.judge(after)
+	verdict, err := c.traffic.Judge(after)
 	c.JudgeLinks(verdict)
-	c.tellFailures(c.traffic.journal.Entries())
+	c.tellFailures(c.traffic.Entries())
 	c.tell()
 	return err
 }

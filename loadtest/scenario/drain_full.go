@@ -118,11 +118,11 @@ func (d *drainage) fill(ctx context.Context, bed *testbed.Bed, pool *levels, set
 // drainSome makes links from the full pool for a while, at the rate of the scenario.
 func (d *drainage) drainSome(ctx context.Context, server *testbed.Program, pool *levels) error {
 	d.pulse.enter("draining some of 100,000,000 keys")
-	traffic, err := newTraffic(server.Public, loadtest.NewRecorder())
+	traffic, err := NewTraffic(server.Public, loadtest.NewRecorder())
 	if err != nil {
 		return err
 	}
-	defer traffic.close()
+	defer traffic.Close()
 	d.pulse.watch(traffic.recorder, server.Admin)
 	started := time.Now()
 	passed := func(share float64) func(level) bool {
@@ -132,14 +132,14 @@ func (d *drainage) drainSome(ctx context.Context, server *testbed.Program, pool 
 	if err != nil {
 		return err
 	}
-	flow := traffic.start(ctx, d.rate)
+	flow := traffic.Start(ctx, d.rate)
 	_, err = pool.until(ctx, realDrain, "the first tenth", passed(0.1))
 	early, known := foretell(since(pool.seen, started))
 	if err == nil {
 		_, err = pool.until(ctx, realDrain+signalPatience, "the rest", passed(1))
 	}
 	drained := since(pool.seen, started)
-	err = errors.Join(err, flow.end())
+	err = errors.Join(err, flow.End())
 	if err != nil {
 		return err
 	}

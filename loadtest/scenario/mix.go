@@ -41,7 +41,7 @@ type mixture struct {
 	each    time.Duration
 	stand   *stand
 	pulse   *pulse
-	traffic *traffic
+	traffic *Traffic
 	visits  *loadtest.Visits
 	links   *population
 	steady  *steady
@@ -57,10 +57,10 @@ func mix(ctx context.Context, run *Run) (_ report.Scenario, err error) {
 		return m.Scenario, err
 	}
 	defer func() { err = errors.Join(err, m.stand.close()) }()
-	if m.traffic, err = newTraffic(m.stand.target, loadtest.NewRecorder()); err != nil {
+	if m.traffic, err = NewTraffic(m.stand.target, loadtest.NewRecorder()); err != nil {
 		return m.Scenario, err
 	}
-	defer m.traffic.close()
+	defer m.traffic.Close()
 	m.Settings = m.stand.settings()
 	err = m.load(ctx)
 	err = errors.Join(err, m.judgeAll(ctx))
@@ -138,10 +138,10 @@ func (m *mixture) judgeAll(ctx context.Context) error {
 	if err := m.stand.forget(after); err != nil {
 		return err
 	}
-	verdict, err := m.traffic.judge(after)
+	verdict, err := m.traffic.Judge(after)
 	m.judgeServed(m.traffic.recorder.Figures())
 	m.JudgeLinks(verdict)
-	m.tellFailures(m.traffic.journal.Entries())
+	m.tellFailures(m.traffic.Entries())
 	if len(m.steps) > 0 {
 		m.Charts = stepCharts("redirects", m.steps)
 		m.Tables = []report.Table{stepTable("Redirects by rate, each with a hundredth of it in creations", m.steps)}

@@ -32,7 +32,7 @@ type fleet struct {
 	redis    *testbed.Server
 	space    *kgs.Space // that of the codes: tells where a code came from
 	servers  []*testbed.Program
-	traffics []*traffic
+	traffics []*Traffic
 	recorder *loadtest.Recorder
 }
 
@@ -65,7 +65,7 @@ func newFleet(ctx context.Context, bed *testbed.Bed, n, batch int) (f *fleet, er
 		if err != nil {
 			return f, err
 		}
-		traffic, err := newTraffic(server.Public, f.recorder)
+		traffic, err := NewTraffic(server.Public, f.recorder)
 		if err != nil {
 			return f, err
 		}
@@ -78,7 +78,7 @@ func newFleet(ctx context.Context, bed *testbed.Bed, n, batch int) (f *fleet, er
 
 func (f *fleet) close() {
 	for _, t := range f.traffics {
-		t.close()
+		t.Close()
 	}
 }
 
@@ -145,7 +145,7 @@ func (f *fleet) census(ctx context.Context, each func(code, url string)) error {
 func (f *fleet) judge(ctx context.Context) (loadtest.Verdict, error) {
 	var entries []loadtest.Entry
 	for _, t := range f.traffics {
-		entries = append(entries, t.journal.Entries()...)
+		entries = append(entries, t.Entries()...)
 	}
 	checker := loadtest.Checker{Client: f.traffics[0].client, Census: f.census}
 	findings, err := checker.Check(ctx, entries)
