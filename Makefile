@@ -8,6 +8,8 @@ SCALE    ?= 1
 LOADTEST ?=
 # The key sources to try, as a pattern for their names (all when empty).
 SOURCE   ?=
+# Likewise of the comparison, such as --only=redis-pool,redis-incr.
+COMPARE  ?=
 # The rows to drill, comma-separated (all when empty), and a file for their table.
 ROW      ?=
 TABLE    ?=
@@ -102,8 +104,10 @@ loadtest-controls: keeper
 	$(keeper) need redis-server postgres
 	go test -tags drill -count 1 -timeout 20m -run '^TestBrokenPrograms$$' ./loadtest/scenario
 
-compare:
-	@echo 'compare: every key scheme side by side, still to come.'
+# Every key scheme side by side, in less than ten minutes.
+compare: build keeper
+	$(keeper) need redis-server postgres wrk
+	bin/loadtest schemes --markdown bin/compare.md $(COMPARE)
 
 keeper:
 	go build -buildvcs=false -o $(keeper) ./internal/testenv/keeper

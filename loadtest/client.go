@@ -58,7 +58,7 @@ func (c *Client) Create(ctx context.Context, target string) Outcome {
 	if err != nil {
 		return Outcome{State: Unsent, Detail: err.Error()}
 	}
-	status, _, answer, err := c.do(ctx, http.MethodPost, "/shorten", body)
+	status, header, answer, err := c.do(ctx, http.MethodPost, "/shorten", body)
 	switch {
 	case unreached(err):
 		return Outcome{State: Unsent, Detail: err.Error()}
@@ -67,7 +67,8 @@ func (c *Client) Create(ctx context.Context, target string) Outcome {
 	case status == http.StatusCreated:
 		return Outcome{State: Acknowledged, Code: codeOf(answer)}
 	case status >= 400:
-		return Outcome{State: Refused, Detail: strings.TrimSpace(statusText(status) + " " + detailOf(answer))}
+		why := strings.TrimSpace(statusText(status) + " " + detailOf(answer))
+		return Outcome{State: Refused, Detail: why, RetryAfter: header.Get("Retry-After")}
 	}
 	return Outcome{State: Unknown, Detail: statusText(status) + " is no answer to a creation"}
 }

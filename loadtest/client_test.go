@@ -29,7 +29,10 @@ func TestCreateOutcomes(t *testing.T) {
 		{"existing link", status(200, `{"code":"abc"}`), Unknown, ""},
 		{"redirect", func(w http.ResponseWriter, _ *http.Request) { redirect(w, "/elsewhere") }, Unknown, ""},
 		{"bad request", status(400, ""), Refused, ""},
-		{"unavailable", status(503, ""), Refused, ""},
+		{"unavailable", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "1")
+			status(503, "")(w, nil)
+		}, Refused, ""},
 		{"broken before the answer", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, Unknown, ""},
 		{"broken within the answer", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100")
@@ -57,6 +60,9 @@ func TestCreateOutcomes(t *testing.T) {
 			got := client.Create(t.Context(), "https://loadtest.example/")
 			if got.State != tt.want || got.Code != tt.code {
 				t.Errorf("got %+v, want %s %q", got, tt.want, tt.code)
+			}
+			if told := got.RetryAfter != ""; told != (tt.name == "unavailable") {
+				t.Errorf("it is to come again after %q", got.RetryAfter)
 			}
 			if n := requests.Load(); n != 2 {
 				t.Errorf("the creation was sent %d times", n-1)

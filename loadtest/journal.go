@@ -30,6 +30,8 @@ type Outcome struct {
 	State  State
 	Code   string // of an acknowledged one; empty when the answer named none
 	Detail string // of any other, why
+
+	RetryAfter string // of a refused one, when to come again, as it was told; no journal's file has it
 }
 
 // Entry is the record of one creation.

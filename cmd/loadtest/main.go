@@ -10,7 +10,10 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
+
+	"keypool/loadtest/schemes"
 
 	"github.com/alecthomas/kong"
 	"github.com/redis/go-redis/v9/logging"
@@ -38,6 +41,7 @@ type flags struct {
 	Run     runFlags     `cmd:"" help:"Make links on a running service at a constant rate, then read every one back; or run scenarios against it."`
 	Check   checkFlags   `cmd:"" help:"Read back every link that the journal of an earlier run says was acknowledged."`
 	Compare compareFlags `cmd:"" help:"Set the reports of two runs side by side."`
+	Schemes schemesFlags `cmd:"" help:"Set every key scheme side by side, on servers that it starts, and write a report."`
 	Bench   benchFlags   `cmd:"" help:"Measure speed, memory and growth beside known things."`
 }
 
@@ -68,7 +72,8 @@ func execute(ctx context.Context, args []string, out output) error {
 	parser, err := kong.New(&f,
 		kong.Name("loadtest"),
 		kong.Description("Judges a URL shortener from outside. Exit status: 0 all right, 1 a guarantee was broken, requests or claims failed, or scenarios were ended early, 2 it could not run."),
-		kong.Vars{"version": version, "report": defaultReport, "scenarios": names(false), "anywhere": names(true)},
+		kong.Vars{"version": version, "report": defaultReport, "scenarios": names(false), "anywhere": names(true),
+			"schemes": strings.Join(schemes.Names(), ", "), "schemesReport": schemesReport},
 		kong.Writers(out.stdout, out.stderr),
 		kong.Exit(func(int) { told = true }),
 	)

@@ -92,6 +92,9 @@ func TestExitStatus(t *testing.T) {
 		{"admin that is none", small("--target", honest, "--scenario=create", "--admin", honest), 2, "", "404"},
 		{"no such scenario", []string{"all", "--scenario=create,nothing"}, 2, "", "\"nothing\""},
 		{"no programs", []string{"all", "--programs", t.TempDir()}, 2, "", "make build"},
+		{"no such scheme", []string{"schemes", "--only=redis-pool,nothing"}, 2, "", "\"nothing\""},
+		{"no rounds", []string{"schemes", "--rounds=0"}, 2, "", "round"},
+		{"schemes without programs", []string{"schemes", "--programs", t.TempDir()}, 2, "", "make build"},
 		{"nothing to compare", []string{"compare", journal, journal}, 2, "", "read report"},
 		{"rate that is no number", []string{"run", "--target", honest, "--rate=NaN"}, 2, "", "above 0"},
 	}

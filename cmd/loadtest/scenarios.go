@@ -38,12 +38,8 @@ func (c *allFlags) Run(ctx context.Context, out output) error {
 	if err != nil {
 		return err
 	}
-	if c.Programs == "" {
-		self, err := os.Executable()
-		if err != nil {
-			return err
-		}
-		c.Programs = filepath.Dir(self)
+	if c.Programs, err = programs(c.Programs); err != nil {
+		return err
 	}
 	bed, err := testbed.New(c.Programs) // only to see whether it could be made
 	if err != nil {
@@ -94,6 +90,8 @@ type harness struct {
 	run       scenario.Run
 	dir       string
 	view      view
+	about     report.Report              // its title, lead and words
+	done      func(*report.Report) error // nil, or called before the verdict
 }
 
 // execute runs them all and gives the verdict.
@@ -102,6 +100,11 @@ func (h *harness) execute(ctx context.Context) error {
 	h.view.close()
 	if err != nil {
 		return err
+	}
+	if h.done != nil {
+		if err := h.done(r); err != nil {
+			return err
+		}
 	}
 	if err := h.view.verdict(r, filepath.Join(h.dir, pageName)); err != nil {
 		return err
@@ -119,7 +122,7 @@ func (h *harness) runAll(ctx context.Context) (*report.Report, error) {
 		return nil, err
 	}
 	r := &report.Report{
-		Schema: report.Schema, Started: time.Now(), Full: h.run.Full, Commit: version,
+		Schema: report.Schema, Title: h.about.Title, Lead: h.about.Lead, Words: h.about.Words, Started: time.Now(), Full: h.run.Full, Commit: version,
 		Command: commandLine(os.Args), Machine: report.ThisMachine(ctx),
 	}
 	if h.run.Target == "" {

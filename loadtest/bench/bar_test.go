@@ -3,52 +3,29 @@ package bench
 import (
 	"strings"
 	"testing"
-)
 
-func TestSeries(t *testing.T) {
-	t.Parallel()
-	tests := []struct {
-		s      Series
-		median float64
-		lo, hi float64
-	}{
-		{nil, 0, 0, 0},
-		{Series{3}, 3, 3, 3},
-		{Series{9, 1, 5}, 5, 1, 9},
-		{Series{4, 1, 2, 9}, 3, 1, 9},
-	}
-	for _, tt := range tests {
-		lo, hi := tt.s.Range()
-		if got := tt.s.Median(); got != tt.median || lo != tt.lo || hi != tt.hi {
-			t.Errorf("%v: median %v, range %v to %v; want %v, %v to %v", tt.s, got, lo, hi, tt.median, tt.lo, tt.hi)
-		}
-	}
-	order := Series{9, 1, 5}
-	order.Median()
-	if order[0] != 9 {
-		t.Error("the median has sorted the rounds: ratios would be of different ones")
-	}
-}
+	"keypool/loadtest/rounds"
+)
 
 // Ratios are of one round each: the machine was half as fast in the second.
 func TestVerdict(t *testing.T) {
 	t.Parallel()
-	bare := Series{100, 50, 100}
+	bare := rounds.Series{100, 50, 100}
 	tests := []struct {
 		name string
 		bar  Bar
 		want Verdict
 	}{
-		{"ratio at the aim", Bar{Versus: "bare", Measured: Series{70, 35, 70}, Baseline: bare, Aim: AtLeast(0.7)}, Holds},
-		{"ratio below", Bar{Versus: "bare", Measured: Series{69, 34, 99}, Baseline: bare, Aim: AtLeast(0.7)}, Misses},
-		{"ratio above", Bar{Versus: "few", Measured: Series{131, 66, 131}, Baseline: bare, Aim: AtMost(1.3)}, Misses},
-		{"figure at the aim", Bar{Measured: Series{10, 9, 300}, Aim: AtMost(10)}, Holds},
-		{"figure above", Bar{Measured: Series{10, 11, 11}, Aim: AtMost(10)}, Misses},
-		{"figure below", Bar{Measured: Series{10}, Aim: AtLeast(11)}, Misses},
+		{"ratio at the aim", Bar{Versus: "bare", Measured: rounds.Series{70, 35, 70}, Baseline: bare, Aim: AtLeast(0.7)}, Holds},
+		{"ratio below", Bar{Versus: "bare", Measured: rounds.Series{69, 34, 99}, Baseline: bare, Aim: AtLeast(0.7)}, Misses},
+		{"ratio above", Bar{Versus: "few", Measured: rounds.Series{131, 66, 131}, Baseline: bare, Aim: AtMost(1.3)}, Misses},
+		{"figure at the aim", Bar{Measured: rounds.Series{10, 9, 300}, Aim: AtMost(10)}, Holds},
+		{"figure above", Bar{Measured: rounds.Series{10, 11, 11}, Aim: AtMost(10)}, Misses},
+		{"figure below", Bar{Measured: rounds.Series{10}, Aim: AtLeast(11)}, Misses},
 		{"no figure", Bar{Aim: AtMost(10)}, Misses},
-		{"no figure to compare with", Bar{Versus: "bare", Measured: Series{1}, Aim: AtMost(10)}, Misses},
-		{"baseline of nothing", Bar{Versus: "bare", Measured: Series{0}, Baseline: Series{0}, Aim: AtMost(10)}, Misses},
-		{"no aim", Bar{Measured: Series{10}}, Yardstick},
+		{"no figure to compare with", Bar{Versus: "bare", Measured: rounds.Series{1}, Aim: AtMost(10)}, Misses},
+		{"baseline of nothing", Bar{Versus: "bare", Measured: rounds.Series{0}, Baseline: rounds.Series{0}, Aim: AtMost(10)}, Misses},
+		{"no aim", Bar{Measured: rounds.Series{10}}, Yardstick},
 	}
 	for _, tt := range tests {
 		if got := tt.bar.Verdict(); got != tt.want {
@@ -57,32 +34,12 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-func TestQuantity(t *testing.T) {
-	t.Parallel()
-	tests := []struct {
-		v    float64
-		unit string
-		want string
-	}{
-		{33_312, rate, "33.3k/s"},
-		{6_627_970, rate, "6.63M/s"},
-		{912.34, rate, "912.3/s"},
-		{0.3512, times, "0.35"},
-		{25.761, "MiB", "25.76 MiB"},
-	}
-	for _, tt := range tests {
-		if got := quantity(tt.v, tt.unit); got != tt.want {
-			t.Errorf("%v %s: %q, want %q", tt.v, tt.unit, got, tt.want)
-		}
-	}
-}
-
 func TestTables(t *testing.T) {
 	t.Parallel()
 	bars := []Bar{
-		{What: "redirects", Unit: rate, Measured: Series{80e3, 90e3}, Versus: "bare echo", Baseline: Series{100e3, 100e3}, Aim: AtLeast(0.9)},
-		{What: "memory", Unit: "MiB", Measured: Series{26}, Aim: AtMost(40), Note: "at rest, for a while"},
-		{What: "redirects, nginx", Unit: rate, Measured: Series{130e3}, Versus: "bare echo", Baseline: Series{100e3}},
+		{What: "redirects", Unit: rounds.PerSecond, Measured: rounds.Series{80e3, 90e3}, Versus: "bare echo", Baseline: rounds.Series{100e3, 100e3}, Aim: AtLeast(0.9)},
+		{What: "memory", Unit: "MiB", Measured: rounds.Series{26}, Aim: AtMost(40), Note: "at rest, for a while"},
+		{What: "redirects, nginx", Unit: rounds.PerSecond, Measured: rounds.Series{130e3}, Versus: "bare echo", Baseline: rounds.Series{100e3}},
 	}
 	var text, markdown strings.Builder
 	if err := WriteText(&text, bars); err != nil {
@@ -106,12 +63,5 @@ func TestTables(t *testing.T) {
 				t.Errorf("there is no %q in\n%s", part, got)
 			}
 		}
-	}
-}
-
-func TestWrap(t *testing.T) {
-	t.Parallel()
-	if got, want := wrap("- one two three", 9, "  "), "- one two\n  three"; got != want {
-		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -27,6 +27,7 @@ import (
 	"strings"
 	"time"
 
+	"keypool/loadtest/rounds"
 	"keypool/loadtest/testbed"
 )
 
@@ -139,41 +140,7 @@ func (r *run) onBed(measure func(*testbed.Bed) ([]Bar, error)) (bars []Bar, err 
 // program is the path of a built program.
 func (r *run) program(name string) string { return filepath.Join(r.Programs, name) }
 
-// subject is what is measured in a round.
-type subject struct {
-	name      string
-	unit      string
-	measure   func(context.Context) (float64, error)
-	yardstick bool // it may fail: there is then nothing to see of it
-}
-
-// alternate measures all subjects in each round, and returns what each came to: a figure a
-// round, or nothing of one that failed in any. It goes on with the others, and returns the
-// errors of those that are no yardsticks.
-func (r *run) alternate(ctx context.Context, subjects ...subject) ([]Series, error) {
-	figures := make([]Series, len(subjects))
-	failed := make([]bool, len(subjects))
-	var errs []error
-	for round := range r.Rounds {
-		for i, s := range subjects {
-			if failed[i] {
-				continue
-			}
-			figure, err := s.measure(ctx)
-			if ctx.Err() != nil {
-				return make([]Series, len(subjects)), ctx.Err()
-			}
-			if err == nil {
-				r.Log(fmt.Sprintf("round %d of %d: %s: %s", round+1, r.Rounds, s.name, quantity(figure, s.unit)))
-				figures[i] = append(figures[i], figure)
-				continue
-			}
-			r.Log(s.name + " is left out: " + err.Error())
-			figures[i], failed[i] = nil, true
-			if !s.yardstick {
-				errs = append(errs, fmt.Errorf("%s: %w", s.name, err))
-			}
-		}
-	}
-	return figures, errors.Join(errs...)
+// alternate measures all subjects in each round.
+func (r *run) alternate(ctx context.Context, subjects ...rounds.Subject) ([]rounds.Series, error) {
+	return rounds.Alternate(ctx, r.Rounds, r.Log, subjects...)
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"keypool/kgs"
+	"keypool/loadtest/rounds"
+	"keypool/loadtest/wrk"
 	"keypool/shortener"
 
 	"golang.org/x/sync/errgroup"
@@ -16,7 +18,7 @@ import (
 
 const (
 	// groupRows is the size of a group commit with so many connections.
-	groupRows = connections
+	groupRows = wrk.Connections
 	// longLength is that of the codes that are added: none of them is there.
 	longLength = kgs.MaxLength
 	growthAim  = 1.3
@@ -50,14 +52,14 @@ func bothEngines(measure func(engine) ([]Bar, error)) ([]Bar, error) {
 }
 
 func (r *run) grown(ctx context.Context, few, many *filled) ([]Bar, error) {
-	lookup := func(f *filled) subject {
-		return subject{name: "look-up, " + f.name(), unit: "µs", measure: func(ctx context.Context) (float64, error) {
+	lookup := func(f *filled) rounds.Subject {
+		return rounds.Subject{Name: "look-up, " + f.name(), Unit: "µs", Measure: func(ctx context.Context) (float64, error) {
 			perSecond, err := lookups(ctx, f, r.Each)
 			return 1e6 / perSecond, err
 		}}
 	}
-	insert := func(f *filled) subject {
-		return subject{name: "creation, " + f.name(), unit: "µs", measure: func(ctx context.Context) (float64, error) {
+	insert := func(f *filled) rounds.Subject {
+		return rounds.Subject{Name: "creation, " + f.name(), Unit: "µs", Measure: func(ctx context.Context) (float64, error) {
 			return insertCost(ctx, f, r.Each)
 		}}
 	}
@@ -81,7 +83,7 @@ func lookups(ctx context.Context, f *filled, each time.Duration) (perSecond floa
 	var n atomic.Int64
 	begun := time.Now()
 	g, ctx := errgroup.WithContext(ctx)
-	for range connections {
+	for range wrk.Connections {
 		g.Go(func() error {
 			for time.Since(begun) < each {
 				code := f.anyCode()

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"keypool/loadtest/rounds"
 )
 
 // The benchmarks of package kgs, which `make bench` builds as kgs.test.
@@ -28,10 +30,10 @@ func keys(ctx context.Context, r *run) ([]Bar, error) {
 	figures, err := r.keyFigures(ctx)
 	codes := figures[benchCodes]
 	return []Bar{
-		{What: "FF1 and base 62 in bulk, one core", Unit: rate, Measured: codes["keys/s"], Aim: AtLeast(4e6)},
+		{What: "FF1 and base 62 in bulk, one core", Unit: rounds.PerSecond, Measured: codes["keys/s"], Aim: AtLeast(4e6)},
 		{What: "FF1 and base 62, allocations", Unit: "a key", Measured: perKey(codes), Aim: AtMost(0.001),
 			Note: "what is allocated is the slices of a whole chunk"},
-		{What: "local hand-out, one core", Unit: rate, Measured: figures[benchHandOut]["keys/s"], Aim: AtLeast(20e6)},
+		{What: "local hand-out, one core", Unit: rounds.PerSecond, Measured: figures[benchHandOut]["keys/s"], Aim: AtLeast(20e6)},
 		{What: "local hand-out, p99", Unit: "ns", Measured: figures[benchWait]["p99-ns"], Aim: AtMost(1000),
 			Note: "with the two looks at the clock that measure it"},
 	}, err
@@ -39,8 +41,8 @@ func keys(ctx context.Context, r *run) ([]Bar, error) {
 
 // keyFigures is what each benchmark came to, by its units; one that failed in any round has
 // none.
-func (r *run) keyFigures(ctx context.Context) (map[string]map[string]Series, error) {
-	figures := map[string]map[string]Series{benchCodes: {}, benchHandOut: {}, benchWait: {}}
+func (r *run) keyFigures(ctx context.Context) (map[string]map[string]rounds.Series, error) {
+	figures := map[string]map[string]rounds.Series{benchCodes: {}, benchHandOut: {}, benchWait: {}}
 	var errs []error
 	for round := range r.Rounds {
 		for _, name := range slices.Sorted(maps.Keys(figures)) {
@@ -60,8 +62,8 @@ func (r *run) keyFigures(ctx context.Context) (map[string]map[string]Series, err
 }
 
 // perKey is allocations a key, when an operation is as many keys as are made in its time.
-func perKey(codes map[string]Series) Series {
-	var s Series
+func perKey(codes map[string]rounds.Series) rounds.Series {
+	var s rounds.Series
 	for i := range codes["allocs/op"] {
 		keys := codes["keys/s"][i] * codes["ns/op"][i] / 1e9
 		s = append(s, codes["allocs/op"][i]/keys)

@@ -3,13 +3,14 @@ package bench
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
 
 	"keypool/loadtest"
+	"keypool/loadtest/rounds"
 	"keypool/loadtest/testbed"
+	"keypool/loadtest/wrk"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -52,10 +53,10 @@ func latency(ctx context.Context, r *run) ([]Bar, error) {
 		defer pool.Close()
 		schedule := loadtest.Schedule{Rate: steadyRate, Duration: steadyShare * r.Each}
 		figures, err := r.alternate(ctx,
-			subject{name: "INSERT alone", unit: "ms", measure: func(ctx context.Context) (float64, error) {
+			rounds.Subject{Name: "INSERT alone", Unit: "ms", Measure: func(ctx context.Context) (float64, error) {
 				return insertsAlone(ctx, schedule, pool)
 			}},
-			subject{name: "creation", unit: "ms", measure: func(ctx context.Context) (float64, error) {
+			rounds.Subject{Name: "creation", Unit: "ms", Measure: func(ctx context.Context) (float64, error) {
 				return steadyCreations(ctx, schedule, server.Public)
 			}},
 		)
@@ -74,7 +75,7 @@ func openAlone(ctx context.Context, url string) (*pgxpool.Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	config.MaxConns, config.MinConns = connections, connections
+	config.MaxConns, config.MinConns = wrk.Connections, wrk.Connections
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, err
@@ -82,8 +83,8 @@ func openAlone(ctx context.Context, url string) (*pgxpool.Pool, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectPatience)
 	defer cancel()
 	if _, err = pool.Exec(ctx, aloneTable); err == nil {
-		err = until(ctx, fillLook, connectPatience, func(context.Context) (bool, error) {
-			return pool.Stat().IdleConns() == connections, nil
+		err = testbed.Until(ctx, fillLook, connectPatience, func(context.Context) (bool, error) {
+			return pool.Stat().IdleConns() == wrk.Connections, nil
 		})
 	}
 	if err != nil {
@@ -113,40 +114,15 @@ func insertsAlone(ctx context.Context, schedule loadtest.Schedule, pool *pgxpool
 	if err := failure.Load(); err != nil {
 		return 0, *err
 	}
-	return p99(recorder, nil)
+	f := recorder.Figures()
+	if f.Failed() > 0 || f.Acknowledged == 0 {
+		return 0, fmt.Errorf("the load got what it should not: %+v", f)
+	}
+	return float64(f.Latency.P99.Microseconds()) / 1000, nil
 }
 
 // steadyCreations gives the p99 in milliseconds, when every link can be read back.
 func steadyCreations(ctx context.Context, schedule loadtest.Schedule, server string) (ms float64, err error) {
-	client := loadtest.NewClient(server, 0)
-	defer client.Close()
-	journal, err := loadtest.CreateJournal("")
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, journal.Close()) }()
-	load := loadtest.NewLoad(client, journal, 0)
-	warm := loadtest.Schedule{Rate: schedule.Rate, Duration: warmUp}
-	if err := load.Run(ctx, warm, loadtest.NewRecorder()); err != nil {
-		return 0, err
-	}
-	recorder := loadtest.NewRecorder()
-	if ms, err = p99(recorder, load.Run(ctx, schedule, recorder)); err != nil {
-		return 0, err
-	}
-	checker := loadtest.Checker{Client: client}
-	findings, err := checker.Check(ctx, journal.Entries())
-	if err == nil && findings.Broken() > 0 {
-		err = fmt.Errorf("links are not as they were acknowledged: %+v", findings)
-	}
-	return ms, err
-}
-
-// p99 is that of a load that ended with err; one of which anything failed has none.
-func p99(recorder *loadtest.Recorder, err error) (float64, error) {
-	f := recorder.Figures()
-	if err == nil && (f.Failed() > 0 || f.Acknowledged == 0) {
-		err = fmt.Errorf("the load got what it should not: %+v", f)
-	}
-	return float64(f.Latency.P99.Microseconds()) / 1000, err
+	figures, _, err := loadtest.Steady(ctx, server, warmUp, schedule)
+	return float64(figures.Latency.P99.Microseconds()) / 1000, err
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/url"
 	"path/filepath"
 	"time"
 
@@ -13,10 +12,11 @@ import (
 	"keypool/internal/testenv/machine"
 	"keypool/kgs"
 	"keypool/loadtest"
+	"keypool/loadtest/rounds"
+	"keypool/loadtest/testbed"
 	"keypool/migrations"
 	"keypool/shortener"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 )
@@ -94,7 +94,7 @@ func (r *run) filled(ctx context.Context, e engine, links int64) (*filled, error
 		return nil, fmt.Errorf("%s: %w", f.name(), err)
 	}
 	took := time.Since(begun)
-	r.Log(fmt.Sprintf("filled in %.0f s: %s", took.Seconds(), quantity(float64(links)/took.Seconds(), rate)))
+	r.Log(fmt.Sprintf("filled in %.0f s: %s", took.Seconds(), rounds.Quantity(float64(links)/took.Seconds(), rounds.PerSecond)))
 	r.stores.filled[f.name()] = f
 	return f, nil
 }
@@ -130,16 +130,10 @@ func (r *run) openPostgres(ctx context.Context, f *filled) error {
 		r.stores.postgres = server
 		r.end = append(r.end, server.Close)
 	}
-	name := fmt.Sprintf("links_%d", f.links)
-	if err := createDatabase(ctx, r.stores.postgres.URL, name); err != nil {
+	var err error
+	if f.url, err = testbed.CreateDatabase(ctx, r.stores.postgres.URL, fmt.Sprintf("links_%d", f.links), ""); err != nil {
 		return err
 	}
-	database, err := url.Parse(r.stores.postgres.URL)
-	if err != nil {
-		return err
-	}
-	database.Path = "/" + name
-	f.url = database.String()
 	config, err := pgxpool.ParseConfig(f.url)
 	if err != nil {
 		return err
@@ -157,17 +151,6 @@ func (r *run) openPostgres(ctx context.Context, f *filled) error {
 	}
 	db := stdlib.OpenDBFromPool(pool)
 	return errors.Join(migrations.Up(ctx, db, migrations.PostgreSQL), db.Close())
-}
-
-func createDatabase(ctx context.Context, server, name string) error {
-	ctx, cancel := context.WithTimeout(ctx, loadtest.DefaultTimeout)
-	defer cancel()
-	conn, err := pgx.Connect(ctx, server)
-	if err != nil {
-		return err
-	}
-	_, err = conn.Exec(ctx, "CREATE DATABASE "+name)
-	return errors.Join(err, conn.Close(ctx))
 }
 
 // urlPrefix is what all URLs begin with.

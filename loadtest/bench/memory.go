@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"keypool/loadtest/rounds"
 	"keypool/loadtest/testbed"
 )
 
@@ -21,7 +22,7 @@ const (
 // memory measures what the embedded server has resident when its pool is full, a link was
 // made and followed, and then nothing happened.
 func memory(ctx context.Context, r *run) ([]Bar, error) {
-	figures, err := r.alternate(ctx, subject{name: "embedded server", unit: "MiB", measure: func(ctx context.Context) (mib float64, err error) {
+	figures, err := r.alternate(ctx, rounds.Subject{Name: "embedded server", Unit: "MiB", Measure: func(ctx context.Context) (mib float64, err error) {
 		_, err = r.onBed(func(bed *testbed.Bed) (_ []Bar, err error) {
 			mib, err = memoryAtRest(ctx, bed)
 			return nil, err
@@ -37,14 +38,14 @@ func memoryAtRest(ctx context.Context, bed *testbed.Bed) (mib float64, err error
 		return 0, err
 	}
 	link := creation(server.Public)
-	link.body = `{"url":"` + target + `","alias":"alias"}`
-	if err := link.try(ctx); err != nil {
+	link.Body = `{"url":"` + target + `","alias":"alias"}`
+	if err := link.Try(ctx); err != nil {
 		return 0, err
 	}
-	if err := visit(server.Public, "alias").try(ctx); err != nil {
+	if err := visit(server.Public, "alias").Try(ctx); err != nil {
 		return 0, err
 	}
-	err = until(ctx, fillLook, fillPatience, func(ctx context.Context) (bool, error) {
+	err = testbed.Until(ctx, fillLook, fillPatience, func(ctx context.Context) (bool, error) {
 		status, err := testbed.AskStatus(ctx, server.Admin)
 		return status.State == "ok", err
 	})

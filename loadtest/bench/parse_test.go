@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"keypool/loadtest/rounds"
 )
 
 func TestParseBenchmark(t *testing.T) {
@@ -18,7 +20,7 @@ PASS
 	if err != nil || got["keys/s"] != 6627970 || got["allocs/op"] != 3 || len(got) != 4 {
 		t.Errorf("%v, %v", got, err)
 	}
-	allocations := perKey(map[string]Series{"keys/s": {got["keys/s"]}, "ns/op": {got["ns/op"]}, "allocs/op": {got["allocs/op"]}})
+	allocations := perKey(map[string]rounds.Series{"keys/s": {got["keys/s"]}, "ns/op": {got["ns/op"]}, "allocs/op": {got["allocs/op"]}})
 	if a := allocations[0]; a < 0.000299 || a > 0.000301 {
 		t.Errorf("%v allocations a key, want 3 for 10,000", a)
 	}

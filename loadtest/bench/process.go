@@ -12,24 +12,25 @@ import (
 
 	"keypool/internal/testenv/machine"
 	"keypool/loadtest/testbed"
+	"keypool/loadtest/wrk"
 )
 
 // creation is the one that a server is loaded with.
-func creation(server string) exchange {
-	return exchange{
-		method: http.MethodPost, url: server + "/shorten", status: http.StatusCreated,
-		header: http.Header{"Content-Type": {"application/json"}}, body: `{"url":"` + target + `"}`,
+func creation(server string) wrk.Exchange {
+	return wrk.Exchange{
+		Method: http.MethodPost, URL: server + "/shorten", Status: http.StatusCreated,
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: `{"url":"` + target + `"}`,
 	}
 }
 
 // visit follows a link of the code to target.
-func visit(server, code string) exchange {
-	return exchange{method: http.MethodGet, url: server + "/" + code, status: http.StatusFound, location: target}
+func visit(server, code string) wrk.Exchange {
+	return wrk.Exchange{Method: http.MethodGet, URL: server + "/" + code, Status: http.StatusFound, Location: target}
 }
 
 // up is a ping that succeeds when the exchange does.
-func up(e exchange) func(context.Context, string) error {
-	return func(ctx context.Context, _ string) error { return e.try(ctx) }
+func up(e wrk.Exchange) func(context.Context, string) error {
+	return func(ctx context.Context, _ string) error { return e.Try(ctx) }
 }
 
 // startBare starts the bare handlers as a process and returns their URL.
@@ -114,25 +115,6 @@ func bytesOf(status, name string) (float64, error) {
 
 // mebi is a MiB in bytes.
 const mebi = 1 << 20
-
-// until looks every so often, and returns when there is nothing more to wait for, when a
-// look fails, or when it takes longer than patience.
-func until(ctx context.Context, every, patience time.Duration, look func(context.Context) (done bool, err error)) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		if done, err := look(ctx); done || err != nil {
-			return err
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
 
 // rest waits.
 func rest(ctx context.Context, d time.Duration) error {

@@ -8,7 +8,9 @@ import (
 	"net/http"
 	"strconv"
 
+	"keypool/loadtest/rounds"
 	"keypool/loadtest/testbed"
+	"keypool/loadtest/wrk"
 )
 
 // cacheNote is about the cache of a server, which holds 65,536 links.
@@ -32,8 +34,8 @@ func (r *run) randomRedirects(ctx context.Context, bed *testbed.Bed, f *filled) 
 		return nil, err
 	}
 	code := f.anyCode()
-	once := exchange{method: http.MethodGet, url: server.Public + "/" + code, status: http.StatusFound, location: linkTo(code).URL}
-	if err := once.try(ctx); err != nil {
+	once := wrk.Exchange{Method: http.MethodGet, URL: server.Public + "/" + code, Status: http.StatusFound, Location: linkTo(code).URL}
+	if err := once.Try(ctx); err != nil {
 		return nil, err
 	}
 	check, err := redirectsCounted(ctx, server)
@@ -41,16 +43,16 @@ func (r *run) randomRedirects(ctx context.Context, bed *testbed.Bed, f *filled) 
 		return nil, err
 	}
 	figures, err := r.alternate(ctx,
-		subject{name: "look-ups, " + f.name(), unit: rate, measure: func(ctx context.Context) (float64, error) {
+		rounds.Subject{Name: "look-ups, " + f.name(), Unit: rounds.PerSecond, Measure: func(ctx context.Context) (float64, error) {
 			return lookups(ctx, f, r.Each)
 		}},
-		subject{name: "redirects, " + f.name(), unit: rate, measure: func(ctx context.Context) (float64, error) {
+		rounds.Subject{Name: "redirects, " + f.name(), Unit: rounds.PerSecond, Measure: func(ctx context.Context) (float64, error) {
 			args := []string{strconv.FormatInt(f.links, 10), strconv.FormatInt(f.step(), 10), seed()}
-			return r.wrk("", wrk{url: server.Public, script: "random", args: args, check: check}).measure(ctx)
+			return r.wrk("", load{Load: wrk.Load{URL: server.Public, Script: "random", Args: args}, check: check}).Measure(ctx)
 		}},
 	)
 	bars := []Bar{{
-		What: fmt.Sprintf("redirects by chance, %s", f.name()), Unit: rate, Measured: figures[1],
+		What: fmt.Sprintf("redirects by chance, %s", f.name()), Unit: rounds.PerSecond, Measured: figures[1],
 		Versus: "the store's look-ups", Baseline: figures[0], Aim: AtLeast(0.7), Note: cacheNote,
 	}}
 	if len(figures[1]) == 0 {
@@ -61,7 +63,7 @@ func (r *run) randomRedirects(ctx context.Context, bed *testbed.Bed, f *filled) 
 		return bars, errors.Join(err, asked)
 	}
 	return append(bars, Bar{What: fmt.Sprintf("memory of the server under this load, at the most, %s", f.engine), Unit: "MiB",
-		Measured: Series{memory.most / mebi}, Aim: AtMost(restMemory + cacheMemory),
+		Measured: rounds.Series{memory.most / mebi}, Aim: AtMost(restMemory + cacheMemory),
 		Note: fmt.Sprintf("%d MiB at rest and %d for a full cache", restMemory, cacheMemory)}), err
 }
 

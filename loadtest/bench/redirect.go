@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"keypool/loadtest/rounds"
 	"keypool/loadtest/testbed"
+	"keypool/loadtest/wrk"
 )
 
 // redirect measures redirects of a link that is in the cache.
@@ -18,45 +20,45 @@ func redirect(ctx context.Context, r *run) ([]Bar, error) {
 		if err != nil {
 			return nil, err
 		}
-		load := wrk{url: visit(bare, "alias").url, script: "get"}
-		figures, err := r.alternate(ctx, r.wrk("bare echo", load), cached, r.nginxRedirects(bed))
+		echo := load{Load: wrk.Load{URL: visit(bare, "alias").URL, Script: "get"}}
+		figures, err := r.alternate(ctx, r.wrk("bare echo", echo), cached, r.nginxRedirects(bed))
 		bars := []Bar{
 			{What: "redirects, in the cache", Measured: figures[1], Aim: AtLeast(0.9)},
 			{What: "redirects, nginx `return 302`", Measured: figures[2]},
 		}
-		return beside(bars, rate, "bare echo", figures[0]), err
+		return beside(bars, rounds.PerSecond, "bare echo", figures[0]), err
 	})
 }
 
 // cachedRedirects is the embedded server with one link that is asked for over and over.
-func (r *run) cachedRedirects(ctx context.Context, bed *testbed.Bed) (subject, error) {
+func (r *run) cachedRedirects(ctx context.Context, bed *testbed.Bed) (rounds.Subject, error) {
 	server, err := bed.Server(ctx)
 	if err != nil {
-		return subject{}, err
+		return rounds.Subject{}, err
 	}
 	link := creation(server.Public)
-	link.body = `{"url":"` + target + `","alias":"alias"}`
-	if err := link.try(ctx); err != nil {
-		return subject{}, err
+	link.Body = `{"url":"` + target + `","alias":"alias"}`
+	if err := link.Try(ctx); err != nil {
+		return rounds.Subject{}, err
 	}
 	once := visit(server.Public, "alias")
-	if err := once.try(ctx); err != nil {
-		return subject{}, err
+	if err := once.Try(ctx); err != nil {
+		return rounds.Subject{}, err
 	}
 	check, err := redirectsCounted(ctx, server)
-	return r.wrk("Keypool", wrk{url: once.url, script: "get", check: check}), err
+	return r.wrk("Keypool", load{Load: wrk.Load{URL: once.URL, Script: "get"}, check: check}), err
 }
 
 // nginxRedirects is nginx, started when it is first measured.
-func (r *run) nginxRedirects(bed *testbed.Bed) subject {
+func (r *run) nginxRedirects(bed *testbed.Bed) rounds.Subject {
 	url := ""
-	return subject{name: "nginx", unit: rate, yardstick: true, measure: func(ctx context.Context) (figure float64, err error) {
+	return rounds.Subject{Name: "nginx", Unit: rounds.PerSecond, Yardstick: true, Measure: func(ctx context.Context) (figure float64, err error) {
 		if url == "" {
 			if url, err = r.startNginx(ctx, bed); err != nil {
 				return 0, err
 			}
 		}
-		return r.wrk("", wrk{url: visit(url, "alias").url, script: "get"}).measure(ctx)
+		return r.wrk("", load{Load: wrk.Load{URL: visit(url, "alias").URL, Script: "get"}}).Measure(ctx)
 	}}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"keypool/loadtest/rounds"
 	"keypool/loadtest/testbed"
 
 	"github.com/redis/go-redis/v9"
@@ -30,24 +31,24 @@ type refilled struct {
 // refill measures how a worker fills the pool from nothing: ledger in PostgreSQL, FF1,
 // list in Redis. How many keys there are is what Redis says.
 func refill(ctx context.Context, r *run) ([]Bar, error) {
-	want, rounds := int64(refillKeys), r.Rounds
+	want, count := int64(refillKeys), r.Rounds
 	if r.Full {
-		want, rounds = refillKeysFull, 1
+		want, count = refillKeysFull, 1
 	}
-	var speed, seconds, bytes, worker Series
-	for round := range rounds {
+	var speed, seconds, bytes, worker rounds.Series
+	for round := range count {
 		f, err := r.refillOnce(ctx, want)
 		if err != nil {
 			return nil, err
 		}
 		r.Log(fmt.Sprintf("round %d of %d: %d keys: %.1f s, %.2f bytes a key, worker %.1f MiB",
-			round+1, rounds, want, f.seconds, f.bytes, f.worker))
+			round+1, count, want, f.seconds, f.bytes, f.worker))
 		speed, seconds = append(speed, float64(want)/f.seconds), append(seconds, f.seconds)
 		bytes, worker = append(bytes, f.bytes), append(worker, f.worker)
 	}
 	million := fmt.Sprintf("%d million keys", want/1e6)
 	bars := []Bar{
-		{What: "refill, ledger to FF1 to Redis, " + million, Unit: rate, Measured: speed, Aim: AtLeast(1.5e6)},
+		{What: "refill, ledger to FF1 to Redis, " + million, Unit: rounds.PerSecond, Measured: speed, Aim: AtLeast(1.5e6)},
 		{What: "memory of Redis, " + million, Unit: "bytes a key", Measured: bytes, Aim: AtMost(9)},
 		{What: "memory of the worker while it fills, at the most", Unit: "MiB", Measured: worker, Aim: AtMost(64)},
 	}
@@ -82,8 +83,8 @@ func (r *run) refillOnce(ctx context.Context, want int64) (f refilled, err error
 	if err != nil {
 		return f, err
 	}
-	err = until(ctx, refillLook, refillPatience, func(ctx context.Context) (bool, error) {
-		n, err := listedKeys(ctx, client)
+	err = testbed.Until(ctx, refillLook, refillPatience, func(ctx context.Context) (bool, error) {
+		n, err := testbed.ListedKeys(ctx, client)
 		return n >= want, err
 	})
 	f.seconds = time.Since(start).Seconds()
@@ -98,29 +99,6 @@ func (r *run) refillOnce(ctx context.Context, want int64) (f refilled, err error
 	memory, err := residentOf(worker.PID())
 	f.worker = memory.most / mebi
 	return f, err
-}
-
-// listedKeys is how many elements the lists of a Redis have that is there for a pool alone.
-func listedKeys(ctx context.Context, client *redis.Client) (n int64, err error) {
-	names, err := client.Keys(ctx, "*").Result() // a handful
-	if err != nil {
-		return 0, err
-	}
-	for _, name := range names {
-		kind, err := client.Type(ctx, name).Result()
-		if err != nil {
-			return 0, err
-		}
-		if kind != "list" {
-			continue
-		}
-		length, err := client.LLen(ctx, name).Result()
-		if err != nil {
-			return 0, err
-		}
-		n += length
-	}
-	return n, nil
 }
 
 // usedMemory is what Redis has allocated, in bytes.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"keypool/loadtest/rounds"
 	"keypool/loadtest/testbed"
 )
 
@@ -18,8 +19,8 @@ func start(ctx context.Context, r *run) ([]Bar, error) {
 		return nil, err
 	}
 	figures, err := r.alternate(ctx,
-		subject{name: "start, no database", unit: "ms", measure: func(ctx context.Context) (float64, error) { return r.firstLink(ctx) }},
-		subject{name: "start, " + full.name(), unit: "ms", measure: func(ctx context.Context) (float64, error) {
+		rounds.Subject{Name: "start, no database", Unit: "ms", Measure: func(ctx context.Context) (float64, error) { return r.firstLink(ctx) }},
+		rounds.Subject{Name: "start, " + full.name(), Unit: "ms", Measure: func(ctx context.Context) (float64, error) {
 			return r.firstLink(ctx, "DATABASE_URL="+full.url)
 		}},
 	)
@@ -34,7 +35,7 @@ func start(ctx context.Context, r *run) ([]Bar, error) {
 func (r *run) firstLink(ctx context.Context, settings ...string) (ms float64, err error) {
 	_, err = r.onBed(func(bed *testbed.Bed) ([]Bar, error) {
 		begun := time.Now()
-		_, err := bed.ServerWhen(ctx, func(ctx context.Context, p *testbed.Program) error { return creation(p.Public).try(ctx) }, settings...)
+		_, err := bed.ServerWhen(ctx, func(ctx context.Context, p *testbed.Program) error { return creation(p.Public).Try(ctx) }, settings...)
 		ms = float64(time.Since(begun).Microseconds()) / 1000
 		return nil, err
 	})

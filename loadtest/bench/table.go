@@ -5,7 +5,9 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
-	"unicode/utf8"
+
+	"keypool/loadtest/report"
+	"keypool/loadtest/rounds"
 )
 
 // columns are the heads of the table.
@@ -15,23 +17,13 @@ func columns() []string {
 
 // row is the cells of a bar.
 func (b *Bar) row() []string {
-	measured := quantity(b.Measured.Median(), b.Unit)
-	beside, ratio := "", spread(b.Measured, b.Unit)
+	measured := rounds.Quantity(b.Measured.Median(), b.Unit)
+	beside, ratio := "", b.Measured.Spread(b.Unit)
 	if b.Versus != "" {
-		beside = quantity(b.Baseline.Median(), b.Unit) + " " + b.Versus
-		ratio = spread(b.judged(), times)
+		beside = rounds.Quantity(b.Baseline.Median(), b.Unit) + " " + b.Versus
+		ratio = b.judged().Spread(rounds.Times)
 	}
 	return []string{b.What, measured, beside, ratio, b.aim(), string(b.Verdict())}
-}
-
-// spread is the median with the least and the most of the rounds.
-func spread(s Series, unit string) string {
-	lo, hi := s.Range()
-	if len(s) < 2 {
-		return quantity(s.Median(), unit)
-	}
-	bare := func(v float64) string { return strings.TrimSuffix(quantity(v, unit), " "+unit) }
-	return fmt.Sprintf("%s (%s to %s)", quantity(s.Median(), unit), bare(lo), bare(hi))
 }
 
 // Summary says how many of the bars hold; yardsticks are none.
@@ -63,7 +55,7 @@ func WriteText(w io.Writer, bars []Bar) error {
 	_ = table.Flush() // likewise
 	text.WriteByte('\n')
 	for _, note := range notes(bars) {
-		text.WriteString(wrap("- "+note, 120, "  ") + "\n")
+		text.WriteString(report.Wrap("- "+note, 120, "  ") + "\n")
 	}
 	fmt.Fprintf(&text, "\n%s\n", Summary(bars))
 	_, err := io.WriteString(w, text.String())
@@ -83,7 +75,7 @@ type Heading struct {
 func WriteMarkdown(w io.Writer, h Heading, bars []Bar) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "## Every bar, %s, `%s`\n\n", h.Date, h.Command)
-	text.WriteString(wrap(fmt.Sprintf("%s; commit %s; %d rounds, all subjects of a row one after the other in each; medians, "+
+	text.WriteString(report.Wrap(fmt.Sprintf("%s; commit %s; %d rounds, all subjects of a row one after the other in each; medians, "+
 		"with the least and the most of the rounds. A ratio is that of one round.", h.Machine, h.Commit, h.Rounds), 120, "") + "\n\n")
 	line := func(cells []string) { fmt.Fprintf(&text, "| %s |\n", strings.Join(cells, " | ")) }
 	line(columns())
@@ -97,7 +89,7 @@ func WriteMarkdown(w io.Writer, h Heading, bars []Bar) error {
 	}
 	text.WriteByte('\n')
 	for _, note := range notes(bars) {
-		text.WriteString(wrap("- "+note, 120, "  ") + "\n")
+		text.WriteString(report.Wrap("- "+note, 120, "  ") + "\n")
 	}
 	fmt.Fprintf(&text, "\n%s.\n", Summary(bars))
 	_, err := io.WriteString(w, text.String())
@@ -115,25 +107,4 @@ func notes(bars []Bar) []string {
 		}
 	}
 	return all
-}
-
-// wrap breaks text into lines of at most width characters; all but the first are indented.
-func wrap(text string, width int, indent string) string {
-	var out strings.Builder
-	column := 0
-	for i, word := range strings.Fields(text) {
-		length := utf8.RuneCountInString(word)
-		switch {
-		case i == 0:
-		case column+1+length > width:
-			out.WriteString("\n" + indent)
-			column = len(indent)
-		default:
-			out.WriteByte(' ')
-			column++
-		}
-		out.WriteString(word)
-		column += length
-	}
-	return out.String()
 }

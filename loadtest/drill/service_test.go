@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"keypool/loadtest"
+	"keypool/loadtest/testbed"
 )
 
 // stopLimit is what an orderly stop may take.
@@ -190,15 +191,7 @@ func (st status) epoch() int64 {
 }
 
 // accounts is what a drill reads of `audit --json`.
-type accounts struct {
-	Closes    bool             `json:"closes"`
-	Reserved  int64            `json:"reserved"`
-	InPool    int64            `json:"in_pool"`
-	InBatches int64            `json:"in_batches"`
-	Shipping  int64            `json:"shipping"`
-	Linked    int64            `json:"linked"`
-	Abandoned map[string]int64 `json:"abandoned"`
-}
+type accounts = testbed.Accounts
 
 // audit closes the accounts and fails the test when they do not close.
 func (s *service) audit() accounts {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"math"
+	"slices"
 
 	"github.com/dustin/go-humanize"
 	"gonum.org/v1/plot"
@@ -18,6 +19,12 @@ func (a Axis) title() string {
 		return a.Label
 	}
 	return a.Label + " (" + a.Unit + ")"
+}
+
+// rows says that the chart compares what stands at its upright axis, by points beside it.
+func (c *Chart) rows() bool {
+	line := func(s Series) bool { return !s.Points }
+	return len(c.Y.Names) > 0 && !slices.ContainsFunc(c.Series, line)
 }
 
 // across are all the values of x.

@@ -43,7 +43,11 @@ type drawing struct {
 func (c *Chart) svg(f format) (string, error) {
 	d := &drawing{plot.New(), c, f}
 	d.BackgroundColor = nil
-	d.dress(&d.X, c.X, span(c.X, c.across()), f.across)
+	across := span(c.X, c.across())
+	if c.rows() {
+		across = withZero(c.X, across)
+	}
+	d.dress(&d.X, c.X, across, f.across)
 	d.dress(&d.Y, c.Y, withZero(c.Y, span(c.Y, c.upward())), f.upward)
 	grid := plotter.NewGrid()
 	grid.Vertical.Color, grid.Horizontal.Color = inkGrid, inkGrid

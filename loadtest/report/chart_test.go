@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -158,6 +159,22 @@ func TestChartAxes(t *testing.T) {
 				t.Errorf("%s: %d lines, want %d", name, len(l), tt.lines)
 			}
 		}
+	}
+}
+
+// Points beside names are compared by how far to the right they are.
+func TestRowsBeginAtZero(t *testing.T) {
+	t.Parallel()
+	c := Chart{Y: Axis{Names: []Mark{{0, "this"}, {1, "that"}}}, Series: []Series{{Points: true, XY: [][2]float64{{900, 0}, {1000, 1}}}}}
+	texts := drawIn(t, c, wide()).texts
+	for _, want := range []string{"0", "this", "that"} {
+		if !slices.Contains(texts, want) {
+			t.Errorf("no %q among %q", want, texts)
+		}
+	}
+	c.Series[0].Points = false
+	if texts := drawIn(t, c, wide()).texts; slices.Contains(texts, "0") {
+		t.Errorf("a line begins at zero too: %q", texts)
 	}
 }
 

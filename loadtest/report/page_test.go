@@ -34,6 +34,7 @@ func TestPageSays(t *testing.T) {
 		"5 of 7 claims held, 1 failed, 1 not judged", "The run was ended early.", "3 min 12 s", "24 November 2026, 14:03 UTC", "fd22103",
 		"AMD EPYC 7763 64-Core Processor", "PostgreSQL 15.14, Redis 7.0.15", "--rate 1000 --duration 30s", "KGS_POOL_CAPACITY",
 		"1,503,205 keys/s", "18.52 attempts", "did not run to its end", "address already in use", "beyond the knee", "(predicted)",
+		"Comparison of pools ·", "A pool is filled ahead of use.", "<dt>Pool</dt><dd>Codes that wait.</dd>",
 	} {
 		if !strings.Contains(strings.ReplaceAll(html, "&#43;", "+"), want) {
 			t.Errorf("no %q", want)
@@ -54,6 +55,9 @@ func TestPageSays(t *testing.T) {
 	}
 	if html = rendered(t, &Report{}); !strings.Contains(html, "No claim was judged") {
 		t.Error("an empty report does not say that it is empty")
+	}
+	if !strings.Contains(html, "Keypool load test ·") || !strings.Contains(html, "<dt>Runway</dt>") {
+		t.Error("a report that does not say what it is about is not one of a load test")
 	}
 }
 

@@ -23,6 +23,9 @@ const Schema = 1
 // Report is one run of the harness.
 type Report struct {
 	Schema      int               `json:"schema"`
+	Title       string            `json:"title,omitempty"` // of the page; "" for a load test
+	Lead        string            `json:"lead,omitempty"`  // what it is about, in a few sentences; likewise
+	Words       []Word            `json:"words,omitempty"` // likewise
 	Started     time.Time         `json:"started"`
 	Seconds     float64           `json:"seconds"`
 	Full        bool              `json:"full"`        // the unscaled run
@@ -32,6 +35,12 @@ type Report struct {
 	Machine     Machine           `json:"machine"`
 	Settings    map[string]string `json:"settings,omitempty"`
 	Scenarios   []Scenario        `json:"scenarios"`
+}
+
+// Word is one that the page explains.
+type Word struct {
+	Word string `json:"word"`
+	Says string `json:"says"`
 }
 
 // Machine is what the run was made on.

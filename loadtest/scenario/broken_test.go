@@ -104,7 +104,7 @@ func (f flaw) programs(t *testing.T) (dir string) {
 // mustBeFound fails unless the claims failed that must.
 func (f flaw) mustBeFound(t *testing.T, s report.Scenario) {
 	t.Helper()
-	p := part{s}
+	p := Part{s}
 	for _, name := range f.fails {
 		c := p.find(name)
 		t.Logf("%s: %s: %s", c.Name, c.Verdict, c.Why)

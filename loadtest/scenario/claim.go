@@ -12,22 +12,22 @@ import (
 // notReached is why a claim is not judged as long as nothing else is known.
 const notReached = "the run did not come to it"
 
-// part is a scenario's part of the report while it is being made. A claim is entered
+// Part is a scenario's part of the report while it is being made. A claim is entered
 // before the run, is not judged as long as nothing judges it, and so has the same name in
 // every report, also in that of a run that was cut short.
-type part struct {
+type Part struct {
 	report.Scenario
 }
 
-// claim enters one: its name, the sentence, and the unit of what is predicted and observed.
-func (p *part) claim(name, text, unit string) {
+// Claim enters one: its name, the sentence, and the unit of what is predicted and observed.
+func (p *Part) Claim(name, text, unit string) {
 	p.Claims = append(p.Claims, report.Claim{
 		Name: name, Text: text, Unit: unit, Verdict: report.NotJudged, Why: notReached,
 	})
 }
 
 // find is the claim of that name; to judge one that was not entered is a mistake of ours.
-func (p *part) find(name string) *report.Claim {
+func (p *Part) find(name string) *report.Claim {
 	i := slices.IndexFunc(p.Claims, func(c report.Claim) bool { return c.Name == name })
 	if i < 0 {
 		panic("claim " + name + " was not entered")
@@ -35,8 +35,8 @@ func (p *part) find(name string) *report.Claim {
 	return &p.Claims[i]
 }
 
-// judge says whether a claim holds, and why.
-func (p *part) judge(name string, holds bool, why string, args ...any) {
+// Judge says whether a claim holds, and why.
+func (p *Part) Judge(name string, holds bool, why string, args ...any) {
 	c := p.find(name)
 	c.Verdict, c.Why = report.Failed, fmt.Sprintf(why, args...)
 	if holds {
@@ -44,14 +44,14 @@ func (p *part) judge(name string, holds bool, why string, args ...any) {
 	}
 }
 
-// cannotJudge says why a claim is not judged.
-func (p *part) cannotJudge(name, why string, args ...any) {
+// CannotJudge says why a claim is not judged.
+func (p *Part) CannotJudge(name, why string, args ...any) {
 	c := p.find(name)
 	c.Verdict, c.Why = report.NotJudged, fmt.Sprintf(why, args...)
 }
 
 // judgeNone says why none of the claims is judged that have not been so far.
-func (p *part) judgeNone(why string, args ...any) {
+func (p *Part) judgeNone(why string, args ...any) {
 	for i := range p.Claims {
 		if c := &p.Claims[i]; c.Verdict == report.NotJudged && c.Why == notReached {
 			c.Why = fmt.Sprintf(why, args...)
@@ -59,29 +59,29 @@ func (p *part) judgeNone(why string, args ...any) {
 	}
 }
 
-// within holds when observed differs from predicted by no more than tolerance, a share of
+// Within holds when observed differs from predicted by no more than tolerance, a share of
 // what was predicted.
-func (p *part) within(name string, predicted, observed, tolerance float64) {
+func (p *Part) Within(name string, predicted, observed, tolerance float64) {
 	off := math.Abs(observed-predicted) / math.Abs(predicted)
-	unit := p.figures(name, predicted, observed)
-	p.judge(name, off <= tolerance, "%.4g%s observed, %.4g%s predicted: %.2g %% apart, %.2g %% allowed",
+	unit := p.Figures(name, predicted, observed)
+	p.Judge(name, off <= tolerance, "%.4g%s observed, %.4g%s predicted: %.2g %% apart, %.2g %% allowed",
 		observed, unit, predicted, unit, 100*off, 100*tolerance)
 }
 
-// atMost holds when observed is not above bound.
-func (p *part) atMost(name string, bound, observed float64) {
-	unit := p.figures(name, bound, observed)
-	p.judge(name, observed <= bound, "%.4g%s observed, at most %.4g%s allowed", observed, unit, bound, unit)
+// AtMost holds when observed is not above bound.
+func (p *Part) AtMost(name string, bound, observed float64) {
+	unit := p.Figures(name, bound, observed)
+	p.Judge(name, observed <= bound, "%.4g%s observed, at most %.4g%s allowed", observed, unit, bound, unit)
 }
 
-// atLeast holds when observed is not below bound.
-func (p *part) atLeast(name string, bound, observed float64) {
-	unit := p.figures(name, bound, observed)
-	p.judge(name, observed >= bound, "%.4g%s observed, at least %.4g%s wanted", observed, unit, bound, unit)
+// AtLeast holds when observed is not below bound.
+func (p *Part) AtLeast(name string, bound, observed float64) {
+	unit := p.Figures(name, bound, observed)
+	p.Judge(name, observed >= bound, "%.4g%s observed, at least %.4g%s wanted", observed, unit, bound, unit)
 }
 
-// figures enters both and returns the unit as it follows a figure.
-func (p *part) figures(name string, predicted, observed float64) string {
+// Figures enters both and returns the unit as it follows a figure.
+func (p *Part) Figures(name string, predicted, observed float64) string {
 	c := p.find(name)
 	c.Predicted, c.Observed = &predicted, &observed
 	if c.Unit == "" {
@@ -100,46 +100,48 @@ const (
 
 // claimAccounts enters what every creation ought to get, a link, and what every link ought
 // to be.
-func (p *part) claimAccounts() {
-	p.claim(claimServed, "No creation failed.", "creations")
-	p.claimLinks()
+func (p *Part) claimAccounts() {
+	p.Claim(claimServed, "No creation failed.", "creations")
+	p.ClaimLinks()
 }
 
 // claimSteadyAccounts enters the same of a load that goes on to rates at which a creation
 // may fail; its link may not.
-func (p *part) claimSteadyAccounts() {
-	p.claim(claimServed, "No creation failed at the steady rate.", "creations")
-	p.claimLinks()
+func (p *Part) claimSteadyAccounts() {
+	p.Claim(claimServed, "No creation failed at the steady rate.", "creations")
+	p.ClaimLinks()
 }
 
-func (p *part) claimLinks() {
-	p.claim(claimKept, "No acknowledged link was lost.", "links")
-	p.claim(claimRight, "Every acknowledged link leads where it was promised to lead.", "links")
-	p.claim(claimOnce, "No code was given twice.", "links")
+// ClaimLinks enters what every link ought to be.
+func (p *Part) ClaimLinks() {
+	p.Claim(claimKept, "No acknowledged link was lost.", "links")
+	p.Claim(claimRight, "Every acknowledged link leads where it was promised to lead.", "links")
+	p.Claim(claimOnce, "No code was given twice.", "links")
 }
 
 // judgeAccounts judges these claims by what was sent and what was read back.
-func (p *part) judgeAccounts(v loadtest.Verdict) {
+func (p *Part) judgeAccounts(v loadtest.Verdict) {
 	p.judgeServed(v.Figures)
-	p.judgeLinks(v)
+	p.JudgeLinks(v)
 }
 
-func (p *part) judgeServed(f loadtest.Figures) {
+func (p *Part) judgeServed(f loadtest.Figures) {
 	if f.Sent+f.Unsent == 0 {
 		return
 	}
-	p.none(claimServed, f.Failed(), "of %d creations, %d were refused, %d unanswered and %d unsent",
+	p.None(claimServed, f.Failed(), "of %d creations, %d were refused, %d unanswered and %d unsent",
 		f.Sent+f.Unsent, f.Refused, f.Unknown, f.Unsent)
 }
 
-func (p *part) judgeLinks(v loadtest.Verdict) {
+// JudgeLinks judges it by what was sent and what was read back; of nothing, not at all.
+func (p *Part) JudgeLinks(v loadtest.Verdict) {
 	if v.Sent+v.Unsent == 0 {
 		return
 	}
-	p.none(claimKept, v.Lost+v.Unread, "of %d links that were asked for, %d led nowhere and %d could not be read",
+	p.None(claimKept, v.Lost+v.Unread, "of %d links that were asked for, %d led nowhere and %d could not be read",
 		v.Checked, v.Lost, v.Unread)
-	p.none(claimRight, v.Wrong, "of %d links that were read back, %d led elsewhere", v.Checked-v.Unread, v.Wrong)
-	p.none(claimOnce, v.Twice, "of %d acknowledged codes, %d had been given before", v.Acknowledged, v.Twice)
+	p.None(claimRight, v.Wrong, "of %d links that were read back, %d led elsewhere", v.Checked-v.Unread, v.Wrong)
+	p.None(claimOnce, v.Twice, "of %d acknowledged codes, %d had been given before", v.Acknowledged, v.Twice)
 	if read := v.Checked - v.Unread; v.Acknowledged == 0 || read < v.Acknowledged {
 		p.unproven("%d of %d acknowledged links were read back", read, v.Acknowledged)
 	}
@@ -148,10 +150,10 @@ func (p *part) judgeLinks(v loadtest.Verdict) {
 
 // unproven takes back that no link is lost, wrong, or twice: one that was not read back may
 // be any of these. What was found stands.
-func (p *part) unproven(why string, args ...any) {
+func (p *Part) unproven(why string, args ...any) {
 	for _, name := range []string{claimKept, claimRight, claimOnce} {
 		if p.find(name).Verdict == report.Held {
-			p.cannotJudge(name, why, args...)
+			p.CannotJudge(name, why, args...)
 		}
 	}
 }
@@ -160,7 +162,7 @@ func (p *part) unproven(why string, args ...any) {
 const maxFailures = 3
 
 // tellFailures notes why creations failed: the first few of each kind.
-func (p *part) tellFailures(entries []loadtest.Entry) {
+func (p *Part) tellFailures(entries []loadtest.Entry) {
 	told := make(map[loadtest.State]int)
 	for _, e := range entries {
 		if e.State == loadtest.Acknowledged {
@@ -172,8 +174,8 @@ func (p *part) tellFailures(entries []loadtest.Entry) {
 	}
 }
 
-// none holds when n is 0.
-func (p *part) none(name string, n int64, why string, args ...any) {
-	p.figures(name, 0, float64(n))
-	p.judge(name, n == 0, why, args...)
+// None holds when n is 0.
+func (p *Part) None(name string, n int64, why string, args ...any) {
+	p.Figures(name, 0, float64(n))
+	p.Judge(name, n == 0, why, args...)
 }

@@ -13,26 +13,26 @@ func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name  string
-		judge func(*part)
+		judge func(*Part)
 		want  report.Verdict
 	}{
-		{"within", func(p *part) { p.within("c", 100, 101.9, 0.02) }, report.Held},
-		{"beyond", func(p *part) { p.within("c", 100, 102.1, 0.02) }, report.Failed},
-		{"short of", func(p *part) { p.within("c", 100, 97.9, 0.02) }, report.Failed},
-		{"at most", func(p *part) { p.atMost("c", 10, 10) }, report.Held},
-		{"more", func(p *part) { p.atMost("c", 10, 10.1) }, report.Failed},
-		{"at least", func(p *part) { p.atLeast("c", 10, 10) }, report.Held},
-		{"less", func(p *part) { p.atLeast("c", 10, 9.9) }, report.Failed},
-		{"none", func(p *part) { p.none("c", 0, "none") }, report.Held},
-		{"one", func(p *part) { p.none("c", 1, "one") }, report.Failed},
-		{"never judged", func(*part) {}, report.NotJudged},
-		{"cannot be judged", func(p *part) { p.cannotJudge("c", "why") }, report.NotJudged},
-		{"none is judged", func(p *part) { p.judgeNone("why") }, report.NotJudged},
-		{"none but those that were", func(p *part) { p.atMost("c", 1, 2); p.judgeNone("why") }, report.Failed},
+		{"within", func(p *Part) { p.Within("c", 100, 101.9, 0.02) }, report.Held},
+		{"beyond", func(p *Part) { p.Within("c", 100, 102.1, 0.02) }, report.Failed},
+		{"short of", func(p *Part) { p.Within("c", 100, 97.9, 0.02) }, report.Failed},
+		{"at most", func(p *Part) { p.AtMost("c", 10, 10) }, report.Held},
+		{"more", func(p *Part) { p.AtMost("c", 10, 10.1) }, report.Failed},
+		{"at least", func(p *Part) { p.AtLeast("c", 10, 10) }, report.Held},
+		{"less", func(p *Part) { p.AtLeast("c", 10, 9.9) }, report.Failed},
+		{"none", func(p *Part) { p.None("c", 0, "none") }, report.Held},
+		{"one", func(p *Part) { p.None("c", 1, "one") }, report.Failed},
+		{"never judged", func(*Part) {}, report.NotJudged},
+		{"cannot be judged", func(p *Part) { p.CannotJudge("c", "why") }, report.NotJudged},
+		{"none is judged", func(p *Part) { p.judgeNone("why") }, report.NotJudged},
+		{"none but those that were", func(p *Part) { p.AtMost("c", 1, 2); p.judgeNone("why") }, report.Failed},
 	}
 	for _, tt := range tests {
-		var p part
-		p.claim("c", "A claim.", "s")
+		var p Part
+		p.Claim("c", "A claim.", "s")
 		tt.judge(&p)
 		if got := p.Claims[0]; got.Verdict != tt.want || got.Why == "" {
 			t.Errorf("%s: %s because %q, want %s", tt.name, got.Verdict, got.Why, tt.want)
@@ -67,7 +67,7 @@ func TestAccountsFail(t *testing.T) {
 		{"nothing acknowledged", loadtest.Verdict{Figures: loadtest.Figures{Sent: 3, Refused: 3}}, claimServed, links},
 	}
 	for _, tt := range tests {
-		var p part
+		var p Part
 		p.claimAccounts()
 		p.judgeAccounts(tt.verdict)
 		for _, c := range p.Claims {

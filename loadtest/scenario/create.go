@@ -29,14 +29,14 @@ const (
 
 // creation is the scenario "create" under way.
 type creation struct {
-	part
+	Part
 	run     *Run
 	rate    float64
 	lasts   time.Duration // the steady load in all
 	each    time.Duration // a step
 	stand   *stand
 	pulse   *pulse
-	traffic *traffic
+	traffic *Traffic
 	steady  *steady
 	steps   []step
 }
@@ -50,10 +50,10 @@ func create(ctx context.Context, run *Run) (_ report.Scenario, err error) {
 		return c.Scenario, err
 	}
 	defer func() { err = errors.Join(err, c.stand.close()) }()
-	if c.traffic, err = newTraffic(c.stand.target, loadtest.NewRecorder()); err != nil {
+	if c.traffic, err = NewTraffic(c.stand.target, loadtest.NewRecorder()); err != nil {
 		return c.Scenario, err
 	}
-	defer c.traffic.close()
+	defer c.traffic.Close()
 	c.Settings = c.stand.settings()
 	err = c.load(ctx)
 	err = errors.Join(err, c.judgeAll(ctx))
@@ -75,7 +75,7 @@ func newCreation(run *Run) *creation {
 	c.Summary = fmt.Sprintf("Links are made at a steady %.0f a second, each due at its own moment whatever became of those before; "+
 		"then faster and faster, until the service no longer keeps up. Every link that was acknowledged is read back, from "+
 		"the store, and no two may have one code.", c.rate)
-	c.claim(claimSteadyRate, fmt.Sprintf("At a steady %.0f creations a second, each that is due is acknowledged, 99 of 100 within a second.", c.rate), "/s")
+	c.Claim(claimSteadyRate, fmt.Sprintf("At a steady %.0f creations a second, each that is due is acknowledged, 99 of 100 within a second.", c.rate), "/s")
 	c.claimLatency(claimSteadyP99, "creations", "a single-row INSERT and a bare redirect together", c.rate)
 	c.claimSteadyAccounts()
 	return c
@@ -116,9 +116,9 @@ func (c *creation) judgeAll(ctx context.Context) error {
 	if err := c.stand.forget(after); err != nil {
 		return err
 	}
-	verdict, err := c.traffic.judge(after)
-	c.judgeLinks(verdict)
-	c.tellFailures(c.traffic.journal.Entries())
+	verdict, err := c.traffic.Judge(after)
+	c.JudgeLinks(verdict)
+	c.tellFailures(c.traffic.Entries())
 	c.tell()
 	return err
 }
@@ -127,8 +127,8 @@ func (c *creation) judgeSteady(f loadtest.Figures) {
 	if f.Sent+f.Unsent == 0 {
 		return
 	}
-	c.figures(claimSteadyRate, c.rate, float64(f.Acknowledged)/max(c.steady.seconds, 0.001))
-	c.judge(claimSteadyRate, f.Failed() == 0 && f.Latency.P99 <= time.Second,
+	c.Figures(claimSteadyRate, c.rate, float64(f.Acknowledged)/max(c.steady.seconds, 0.001))
+	c.Judge(claimSteadyRate, f.Failed() == 0 && f.Latency.P99 <= time.Second,
 		"%d of %d were acknowledged in %.1f s, %d refused, %d unanswered, %d unsent; %v",
 		f.Acknowledged, f.Sent+f.Unsent, c.steady.seconds, f.Refused, f.Unknown, f.Unsent, f.Latency)
 	c.unfinished(claimSteadyRate, c.steady)

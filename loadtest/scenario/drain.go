@@ -27,7 +27,7 @@ const (
 
 // drainage is the scenario "drain" under way.
 type drainage struct {
-	part
+	Part
 	run      *Run
 	capacity int64
 	rate     float64
@@ -40,7 +40,7 @@ type drainage struct {
 	server  *testbed.Program
 	worker  *testbed.Program
 	pulse   *pulse
-	traffic *traffic
+	traffic *Traffic
 	levels  *levels
 	ear     *ear
 	record  drainRecord
@@ -107,7 +107,7 @@ func (d *drainage) execute(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.levels.close()) }()
-	defer d.traffic.close()
+	defer d.traffic.Close()
 
 	err = d.experiment(ctx)
 	d.record.seen, d.record.signals = d.levels.seen, d.ear.signals()
@@ -142,7 +142,7 @@ func (d *drainage) start(ctx context.Context) (err error) {
 	if d.levels, err = watchLevels(redis.URL); err != nil {
 		return err
 	}
-	d.traffic, err = newTraffic(d.server.Public, loadtest.NewRecorder())
+	d.traffic, err = NewTraffic(d.server.Public, loadtest.NewRecorder())
 	return err
 }
 
@@ -155,8 +155,8 @@ func (d *drainage) account(ctx context.Context) error {
 	if err := d.server.Restart(after); err != nil {
 		return fmt.Errorf("restart the server before its links are read back: %w", err)
 	}
-	verdict, err := d.traffic.judge(after)
+	verdict, err := d.traffic.Judge(after)
 	d.judgeAccounts(verdict)
-	d.tellFailures(d.traffic.journal.Entries())
+	d.tellFailures(d.traffic.Entries())
 	return err
 }

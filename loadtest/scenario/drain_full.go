@@ -36,11 +36,11 @@ const (
 // fillForReal has one worker fill a pool of 100 million keys in Redis, weighs both, and
 // drains the pool for a while. To drain it to the end would take a day.
 func (d *drainage) fillForReal(ctx context.Context) (err error) {
-	d.claim(claimFillRate, "One worker brings at least 1.5 million keys a second from the ledger into Redis.", "keys/s")
-	d.claim(claimFillTime, "From the start of the worker, 100,000,000 keys are in Redis within 67 s.", "s")
-	d.claim(claimKeySize, "There, a key takes at most 9 bytes.", "bytes")
-	d.claim(claimMemory, "The worker never has more than 64 MiB of resident memory while it fills.", "MiB")
-	d.claim(claimRealRate, "What is taken from the full pool in two minutes can be foretold within 2 % from the first tenth of them.", "keys")
+	d.Claim(claimFillRate, "One worker brings at least 1.5 million keys a second from the ledger into Redis.", "keys/s")
+	d.Claim(claimFillTime, "From the start of the worker, 100,000,000 keys are in Redis within 67 s.", "s")
+	d.Claim(claimKeySize, "There, a key takes at most 9 bytes.", "bytes")
+	d.Claim(claimMemory, "The worker never has more than 64 MiB of resident memory while it fills.", "MiB")
+	d.Claim(claimRealRate, "What is taken from the full pool in two minutes can be foretold within 2 % from the first tenth of them.", "keys")
 	d.pulse = d.run.pulse(ctx, "drain", realDrain+90*time.Second)
 	defer d.pulse.stop()
 	d.pulse.enter("filling 100,000,000 keys")
@@ -97,13 +97,13 @@ func (d *drainage) fill(ctx context.Context, bed *testbed.Bed, pool *levels, set
 		return err
 	}
 	if rate, known := filling(through(pool.seen, full.at)); known {
-		d.atLeast(claimFillRate, refillRate, rate)
+		d.AtLeast(claimFillRate, refillRate, rate)
 	} else {
-		d.cannotJudge(claimFillRate, "the pool was seen fewer than %d times while it was filled", fewestLooks)
+		d.CannotJudge(claimFillRate, "the pool was seen fewer than %d times while it was filled", fewestLooks)
 	}
-	d.atMost(claimFillTime, realKeys/refillRate, full.at.Sub(started).Seconds())
-	d.atMost(claimKeySize, realBytesAKey, float64(weight-empty)/float64(full.keys))
-	d.atMost(claimMemory, realMemoryMiB, float64(peak)/(1<<20))
+	d.AtMost(claimFillTime, realKeys/refillRate, full.at.Sub(started).Seconds())
+	d.AtMost(claimKeySize, realBytesAKey, float64(weight-empty)/float64(full.keys))
+	d.AtMost(claimMemory, realMemoryMiB, float64(peak)/(1<<20))
 	d.Charts = append(d.Charts, report.Chart{
 		Title: "100 million keys come into Redis", X: report.Axis{Label: "time since the worker started", Unit: "s"},
 		Y: report.Axis{Label: "keys in Redis", Unit: "keys"},
@@ -118,11 +118,11 @@ func (d *drainage) fill(ctx context.Context, bed *testbed.Bed, pool *levels, set
 // drainSome makes links from the full pool for a while, at the rate of the scenario.
 func (d *drainage) drainSome(ctx context.Context, server *testbed.Program, pool *levels) error {
 	d.pulse.enter("draining some of 100,000,000 keys")
-	traffic, err := newTraffic(server.Public, loadtest.NewRecorder())
+	traffic, err := NewTraffic(server.Public, loadtest.NewRecorder())
 	if err != nil {
 		return err
 	}
-	defer traffic.close()
+	defer traffic.Close()
 	d.pulse.watch(traffic.recorder, server.Admin)
 	started := time.Now()
 	passed := func(share float64) func(level) bool {
@@ -132,14 +132,14 @@ func (d *drainage) drainSome(ctx context.Context, server *testbed.Program, pool 
 	if err != nil {
 		return err
 	}
-	flow := traffic.start(ctx, d.rate)
+	flow := traffic.Start(ctx, d.rate)
 	_, err = pool.until(ctx, realDrain, "the first tenth", passed(0.1))
 	early, known := foretell(since(pool.seen, started))
 	if err == nil {
 		_, err = pool.until(ctx, realDrain+signalPatience, "the rest", passed(1))
 	}
 	drained := since(pool.seen, started)
-	err = errors.Join(err, flow.end())
+	err = errors.Join(err, flow.End())
 	if err != nil {
 		return err
 	}
@@ -149,11 +149,11 @@ func (d *drainage) drainSome(ctx context.Context, server *testbed.Program, pool 
 	}
 	taken, took := takenOf(drained)
 	if !known || taken <= 0 {
-		d.judge(claimRealRate, false, "the pool did not go down steadily enough to foretell anything, and %d keys were taken of it", taken)
+		d.Judge(claimRealRate, false, "the pool did not go down steadily enough to foretell anything, and %d keys were taken of it", taken)
 		d.excuse(claimRealRate, after.others(before))
 		return nil
 	}
-	d.within(claimRealRate, early.slope*took.Seconds(), float64(taken), realDrainAhead)
+	d.Within(claimRealRate, early.slope*took.Seconds(), float64(taken), realDrainAhead)
 	d.excuse(claimRealRate, after.others(before))
 	rate := float64(taken) / took.Seconds()
 	d.Notes = append(d.Notes, fmt.Sprintf("At the %.0f keys/s that were taken of it, a pool of 100,000,000 lasts %s. It was drained for %v only; "+

@@ -32,11 +32,11 @@ const (
 )
 
 func (d *drainage) enterClaims() {
-	d.claim(claimEmpty, "From the first tenth of the drain it can be foretold within 2 % when the pool is empty.", "s")
-	d.claim(claimRestart, "When a fifth of the pool is left, it is signalled within 3 s that the worker needs a restart.", "s")
-	d.claim(claimPage, "When a tenth of the pool is left, a human is paged within 3 s.", "s")
-	d.claim(claimBack, "When the worker is started again, the pool is full again within 5 s, and a second for every 1.5 million keys.", "s")
-	d.claim(claimClear, "It is told within 3 s of that all is well again.", "s")
+	d.Claim(claimEmpty, "From the first tenth of the drain it can be foretold within 2 % when the pool is empty.", "s")
+	d.Claim(claimRestart, "When a fifth of the pool is left, it is signalled within 3 s that the worker needs a restart.", "s")
+	d.Claim(claimPage, "When a tenth of the pool is left, a human is paged within 3 s.", "s")
+	d.Claim(claimBack, "When the worker is started again, the pool is full again within 5 s, and a second for every 1.5 million keys.", "s")
+	d.Claim(claimClear, "It is told within 3 s of that all is well again.", "s")
 	d.claimAccounts()
 }
 
@@ -75,11 +75,11 @@ func (d *drainage) judgeEmpty() {
 	}
 	foretold := r.foretold.empty().Sub(r.started).Seconds()
 	if !r.empty.IsZero() {
-		d.within(claimEmpty, foretold, r.empty.Sub(r.started).Seconds(), emptyWithin)
+		d.Within(claimEmpty, foretold, r.empty.Sub(r.started).Seconds(), emptyWithin)
 		return
 	}
 	if lasted := r.last().Sub(r.started).Seconds(); lasted > foretold*(1+emptyWithin) {
-		d.judge(claimEmpty, false, "it was foretold for %.1f s, and after %.1f s the pool still held %d keys",
+		d.Judge(claimEmpty, false, "it was foretold for %.1f s, and after %.1f s the pool still held %d keys",
 			foretold, lasted, r.seen[len(r.seen)-1].keys)
 	}
 }
@@ -112,9 +112,9 @@ func (d *drainage) judgeSignal(name string, share, runway float64, states ...str
 	case heard && float64(keysAfter(r.seen, signal.at)) >= share*float64(d.capacity):
 		d.judgeEarly(name, signal, runway)
 	case heard: // perhaps before we looked ourselves
-		d.atMost(name, signalWithin.Seconds(), max(0, inSeconds(signal.at.Sub(crossed))))
+		d.AtMost(name, signalWithin.Seconds(), max(0, inSeconds(signal.at.Sub(crossed))))
 	case r.last().Sub(crossed) > signalWithin:
-		d.judge(name, false, "no signal, %.1f s after the pool fell below %.0f keys", r.last().Sub(crossed).Seconds(), share*float64(d.capacity))
+		d.Judge(name, false, "no signal, %.1f s after the pool fell below %.0f keys", r.last().Sub(crossed).Seconds(), share*float64(d.capacity))
 	}
 }
 
@@ -127,7 +127,7 @@ func (d *drainage) judgeEarly(name string, signal told, runway float64) {
 	}
 	keys := keysAt(r.seen, signal.at)
 	lasts := float64(keys) / r.foretold.slope
-	d.judge(name, signal.at.Sub(arrived) >= stillFor && lasts < runway,
+	d.Judge(name, signal.at.Sub(arrived) >= stillFor && lasts < runway,
 		"it came with %d keys left, %.1f s after the pool was last nearly full; it lasted %.0f s more, and below %.0f s, with nothing arriving, "+
 			"the switch does not wait for the level", keys, signal.at.Sub(arrived).Seconds(), lasts, runway)
 }
@@ -138,9 +138,9 @@ func (d *drainage) judgeBack() {
 	switch {
 	case r.back.IsZero():
 	case !r.full.IsZero():
-		d.atMost(claimBack, inSeconds(limit), inSeconds(r.full.Sub(r.back)))
+		d.AtMost(claimBack, inSeconds(limit), inSeconds(r.full.Sub(r.back)))
 	case r.last().Sub(r.back) > limit:
-		d.judge(claimBack, false, "%.1f s after its start the pool held %d keys", r.last().Sub(r.back).Seconds(), r.seen[len(r.seen)-1].keys)
+		d.Judge(claimBack, false, "%.1f s after its start the pool held %d keys", r.last().Sub(r.back).Seconds(), r.seen[len(r.seen)-1].keys)
 	}
 }
 
@@ -152,8 +152,8 @@ func (d *drainage) judgeClear() {
 	signal, heard := first(r.signals, r.back, "ok")
 	switch {
 	case heard: // it may be told as soon as the pool is above the levels
-		d.atMost(claimClear, signalWithin.Seconds(), max(0, inSeconds(signal.at.Sub(r.full))))
+		d.AtMost(claimClear, signalWithin.Seconds(), max(0, inSeconds(signal.at.Sub(r.full))))
 	case r.last().Sub(r.full) > signalWithin:
-		d.judge(claimClear, false, "nothing was heard for %.1f s", r.last().Sub(r.full).Seconds())
+		d.Judge(claimClear, false, "nothing was heard for %.1f s", r.last().Sub(r.full).Seconds())
 	}
 }

@@ -29,13 +29,13 @@ func (d *drainage) experiment(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	flow := d.traffic.start(ctx, d.rate)
+	flow := d.traffic.Start(ctx, d.rate)
 	if err = d.drainAndRefill(ctx); errors.Is(err, errLate) {
 		err = nil
 	}
 	after, timesErr := readProcessors(context.WithoutCancel(ctx))
 	d.record.others = after.others(before)
-	return errors.Join(err, timesErr, flow.end())
+	return errors.Join(err, timesErr, flow.End())
 }
 
 // awaitFull waits until the worker is done and the server knows it.

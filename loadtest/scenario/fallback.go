@@ -59,7 +59,7 @@ func (plan fallbackPlan) creations(share float64) int {
 // fallbackRun is the experiment under way.
 type fallbackRun struct {
 	fallbackPlan
-	part
+	Part
 	bed   *testbed.Bed
 	crowd *crowd
 	pulse *pulse
@@ -185,11 +185,11 @@ func (f *fallbackRun) measure(ctx context.Context, share float64, creations int,
 	}
 	recorder := loadtest.NewRecorder()
 	f.pulse.watch(recorder, server.Admin)
-	traffic, err := newTraffic(server.Public, recorder)
+	traffic, err := NewTraffic(server.Public, recorder)
 	if err != nil {
 		return m, err
 	}
-	defer traffic.close()
+	defer traffic.Close()
 	traffic.load = loadtest.NewLoad(traffic.client, traffic.journal, room)
 	rate := f.rate(share)
 	if m.others, err = besides(ctx, func() error {
@@ -197,7 +197,7 @@ func (f *fallbackRun) measure(ctx context.Context, share float64, creations int,
 	}); err != nil {
 		return m, err
 	}
-	m.crowded = crowded(traffic.journal.Entries())
+	m.crowded = crowded(traffic.Entries())
 	m.latency = recorder.Figures().Latency
 	ctx, cancel := afterwards(ctx)
 	defer cancel()
@@ -212,7 +212,7 @@ func (f *fallbackRun) measure(ctx context.Context, share float64, creations int,
 	if err := errors.Join(server.Kill(), server.Restart(ctx)); err != nil {
 		return m, err
 	}
-	m.verdict, err = traffic.judge(ctx)
+	m.verdict, err = traffic.Judge(ctx)
 	return m, err
 }
 

@@ -31,11 +31,11 @@ func (f *fallbackRun) enterClaims() {
 		fmt.Sprintf("At each level there are so many creations that chance alone is off by %.0f %% less than once in a thousand runs.", 100*f.tolerance),
 	}
 	for _, share := range shares() {
-		f.claim(claimAttempts(share), fmt.Sprintf("With %.4g %% of the codes in use, a creation takes 1/(1-f) attempts.", 100*share), "attempts")
+		f.Claim(claimAttempts(share), fmt.Sprintf("With %.4g %% of the codes in use, a creation takes 1/(1-f) attempts.", 100*share), "attempts")
 	}
-	f.claim(claimLedger, "With FALLBACK=ledger a creation takes one attempt, however full the space is.", "attempts")
-	f.claim(claimEven, "The fallback draws every character as often as any other.", "chi-squared")
-	f.claim(claimTold, "The service tells as many attempts as the database saw.", "attempts")
+	f.Claim(claimLedger, "With FALLBACK=ledger a creation takes one attempt, however full the space is.", "attempts")
+	f.Claim(claimEven, "The fallback draws every character as often as any other.", "chi-squared")
+	f.Claim(claimTold, "The service tells as many attempts as the database saw.", "attempts")
 	f.claimAccounts()
 }
 
@@ -50,7 +50,7 @@ func (f *fallbackRun) judgeStages(stages []stage) {
 		l := &stages[i]
 		all = together(all, l.ledger.verdict, l.random.verdict)
 		if l.cut {
-			f.cannotJudge(claimAttempts(l.share), "the run was cut short")
+			f.CannotJudge(claimAttempts(l.share), "the run was cut short")
 			continue
 		}
 		whole++
@@ -61,17 +61,17 @@ func (f *fallbackRun) judgeStages(stages []stage) {
 		if l.random.off() >= told.off() {
 			told = &l.random
 		}
-		f.within(claimAttempts(l.share), l.random.predicted(f.crowd.size()), l.random.attempts(), f.tolerance)
+		f.Within(claimAttempts(l.share), l.random.predicted(f.crowd.size()), l.random.attempts(), f.tolerance)
 	}
 	f.judgeAccounts(all)
 	f.excuseUnsent(stages, all.Failed())
 	if whole == 0 {
 		return
 	}
-	f.within(claimLedger, 1, worst, 0)
-	f.within(claimTold, told.attempts(), told.told, 0.001)
+	f.Within(claimLedger, 1, worst, 0)
+	f.Within(claimTold, told.attempts(), told.told, 0.001)
 	chi2, freedom := drawn.unevenness()
-	f.atMost(claimEven, unlikely(freedom), chi2)
+	f.AtMost(claimEven, unlikely(freedom), chi2)
 }
 
 // excuseUnsent takes back that creations failed when all that did found no room with the

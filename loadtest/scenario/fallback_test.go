@@ -35,7 +35,7 @@ func TestFallbackEndsEarly(t *testing.T) {
 	}
 	plan := fallbackPlan{length: 3, tolerance: 0.2, fewest: 1 << 30, ledger: 1 << 30}
 	got := Scenario{Name: "fallback", Run: plan.run}.Execute(ctx, run)
-	p := part{got}
+	p := Part{got}
 	if c := p.find(claimKept); c.Verdict != report.Held {
 		t.Errorf("%s: %s: %s; %s", c.Name, c.Verdict, c.Why, got.Error)
 	}

@@ -34,14 +34,14 @@ const (
 
 // mixture is the scenario "mix" under way.
 type mixture struct {
-	part
+	Part
 	run     *Run
 	rate    float64 // redirects per second
 	lasts   time.Duration
 	each    time.Duration
 	stand   *stand
 	pulse   *pulse
-	traffic *traffic
+	traffic *Traffic
 	visits  *loadtest.Visits
 	links   *population
 	steady  *steady
@@ -57,10 +57,10 @@ func mix(ctx context.Context, run *Run) (_ report.Scenario, err error) {
 		return m.Scenario, err
 	}
 	defer func() { err = errors.Join(err, m.stand.close()) }()
-	if m.traffic, err = newTraffic(m.stand.target, loadtest.NewRecorder()); err != nil {
+	if m.traffic, err = NewTraffic(m.stand.target, loadtest.NewRecorder()); err != nil {
 		return m.Scenario, err
 	}
-	defer m.traffic.close()
+	defer m.traffic.Close()
 	m.Settings = m.stand.settings()
 	err = m.load(ctx)
 	err = errors.Join(err, m.judgeAll(ctx))
@@ -82,7 +82,7 @@ func newMixture(run *Run) *mixture {
 	m.Summary = fmt.Sprintf("Most of what a shortener does is to redirect: %d visits to one new link, as people visit, a few links "+
 		"very often and most of them hardly ever (Zipf, s = %.1f), the newest most. First at a steady %.0f redirects a second, then "+
 		"faster and faster. Where each one leads is checked.", mixRatio, zipfExponent, m.rate)
-	m.claim(claimVisits, "Every redirect led where its link was made to lead.", "redirects")
+	m.Claim(claimVisits, "Every redirect led where its link was made to lead.", "redirects")
 	m.claimLatency(claimVisitP99, "redirects", "a bare redirect", m.rate)
 	m.claimSteadyAccounts()
 	return m
@@ -138,10 +138,10 @@ func (m *mixture) judgeAll(ctx context.Context) error {
 	if err := m.stand.forget(after); err != nil {
 		return err
 	}
-	verdict, err := m.traffic.judge(after)
+	verdict, err := m.traffic.Judge(after)
 	m.judgeServed(m.traffic.recorder.Figures())
-	m.judgeLinks(verdict)
-	m.tellFailures(m.traffic.journal.Entries())
+	m.JudgeLinks(verdict)
+	m.tellFailures(m.traffic.Entries())
 	if len(m.steps) > 0 {
 		m.Charts = stepCharts("redirects", m.steps)
 		m.Tables = []report.Table{stepTable("Redirects by rate, each with a hundredth of it in creations", m.steps)}
@@ -157,8 +157,8 @@ func (m *mixture) judgeVisits(reads loadtest.Figures) {
 	}
 	found := m.visits.Findings()
 	wrong := found.Lost + found.Wrong
-	m.figures(claimVisits, 0, float64(wrong+reads.Failed()))
-	m.judge(claimVisits, wrong+reads.Failed() == 0,
+	m.Figures(claimVisits, 0, float64(wrong+reads.Failed()))
+	m.Judge(claimVisits, wrong+reads.Failed() == 0,
 		"of %d redirects at all rates %d led nowhere and %d elsewhere; of %d at the steady rate %d failed or were not sent",
 		found.Checked, found.Lost, found.Wrong, reads.Sent+reads.Unsent, reads.Failed())
 	m.unfinished(claimVisits, m.steady)

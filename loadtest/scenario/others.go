@@ -18,9 +18,9 @@ const hogged = 0.2
 
 // excuse takes back that a claim about time failed where other programs took that share of
 // the processors meanwhile: it may be their doing.
-func (p *part) excuse(name string, others float64) {
+func (p *Part) excuse(name string, others float64) {
 	if c := p.find(name); c.Verdict == report.Failed && others > hogged {
-		p.cannotJudge(name, "%s; but other programs took %.0f %% of the processors meanwhile", c.Why, 100*others)
+		p.CannotJudge(name, "%s; but other programs took %.0f %% of the processors meanwhile", c.Why, 100*others)
 	}
 }
 

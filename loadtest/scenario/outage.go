@@ -43,7 +43,7 @@ func outage(ctx context.Context, r *Run) (report.Scenario, error) {
 // outageRun is the experiment under way.
 type outageRun struct {
 	outagePlan
-	part
+	Part
 	pulse  *pulse
 	fleet  *fleet
 	record outageRecord
@@ -155,7 +155,7 @@ func (o *outageRun) strike(ctx context.Context) (err error) {
 func (f *fleet) creations() [][]creationSeen {
 	all := make([][]creationSeen, len(f.traffics))
 	for i, t := range f.traffics {
-		for _, e := range t.journal.Entries() {
+		for _, e := range t.Entries() {
 			c := creationSeen{at: e.At, made: e.State == loadtest.Acknowledged}
 			if length, n, err := f.space.Number(e.Code); err == nil && length == fleetLength {
 				c.number = n

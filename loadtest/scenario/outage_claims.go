@@ -42,14 +42,14 @@ func (o *outageRun) enterClaims() {
 		"Where a code came from is told by the code itself: the harness has the secret of the permutation, and a number that was never " +
 			"reserved is that of a random code.",
 	}
-	o.claim(claimLocal, "When Redis is gone, local keys last as long as their number divided by the rate.", "s")
-	o.claim(claimFloor, fmt.Sprintf("That is %d batches of %d keys at the least, at %.0f a second.", o.servers, o.batch, o.rate), "s")
-	o.claim(claimTakeover, "Once its local keys are gone, the fallback makes every link of a server until Redis is back.", "creations")
-	o.claim(claimBreakers, "Every server's circuit breaker opens while Redis is away, and is closed in the end.", "servers")
-	o.claim(claimRecovery, fmt.Sprintf("When Redis is back, every server makes its links from a batch again within %.0f s.", recoverWithin.Seconds()), "s")
-	o.claim(claimEpoch, "Redis lost the pool, so just one new epoch begins.", "epochs")
-	o.claim(claimFresh, "No key that the lost pool may have held is given to anybody afterwards.", "keys")
-	o.claim(claimSources, "The servers tell as many random keys as the codes show.", "keys")
+	o.Claim(claimLocal, "When Redis is gone, local keys last as long as their number divided by the rate.", "s")
+	o.Claim(claimFloor, fmt.Sprintf("That is %d batches of %d keys at the least, at %.0f a second.", o.servers, o.batch, o.rate), "s")
+	o.Claim(claimTakeover, "Once its local keys are gone, the fallback makes every link of a server until Redis is back.", "creations")
+	o.Claim(claimBreakers, "Every server's circuit breaker opens while Redis is away, and is closed in the end.", "servers")
+	o.Claim(claimRecovery, fmt.Sprintf("When Redis is back, every server makes its links from a batch again within %.0f s.", recoverWithin.Seconds()), "s")
+	o.Claim(claimEpoch, "Redis lost the pool, so just one new epoch begins.", "epochs")
+	o.Claim(claimFresh, "No key that the lost pool may have held is given to anybody afterwards.", "keys")
+	o.Claim(claimSources, "The servers tell as many random keys as the codes show.", "keys")
 	o.claimAccounts()
 }
 
@@ -57,26 +57,26 @@ func (o *outageRun) enterClaims() {
 func (o *outageRun) judgeRecord() {
 	r := &o.record
 	predicted, observed := mean(o.predicted()), mean(o.lasted())
-	o.within(claimLocal, predicted.Seconds(), observed.Seconds(), localWithin)
-	o.atLeast(claimFloor, float64(o.servers*o.batch)/o.rate, observed.Seconds())
+	o.Within(claimLocal, predicted.Seconds(), observed.Seconds(), localWithin)
+	o.AtLeast(claimFloor, float64(o.servers*o.batch)/o.rate, observed.Seconds())
 	due, made := o.takenOver()
-	o.figures(claimTakeover, float64(due), float64(made))
-	o.judge(claimTakeover, due > 0 && due == made, "of %d creations that were due then, the fallback made %d", due, made)
+	o.Figures(claimTakeover, float64(due), float64(made))
+	o.Judge(claimTakeover, due > 0 && due == made, "of %d creations that were due then, the fallback made %d", due, made)
 	o.judgeBreakers()
 	took, all := o.recovery()
 	reached := "not all were at it"
 	if all {
 		reached = "the last server was at it"
 	}
-	o.figures(claimRecovery, recoverWithin.Seconds(), took.Seconds())
-	o.judge(claimRecovery, all && took <= recoverWithin, "%.1f s after Redis was back, %s; at most %.0f s are allowed",
+	o.Figures(claimRecovery, recoverWithin.Seconds(), took.Seconds())
+	o.Judge(claimRecovery, all && took <= recoverWithin, "%.1f s after Redis was back, %s; at most %.0f s are allowed",
 		took.Seconds(), reached, recoverWithin.Seconds())
-	o.figures(claimEpoch, 1, float64(r.after.epoch-r.before.epoch))
-	o.judge(claimEpoch, r.after.epoch == r.before.epoch+1, "it was epoch %d, then %d", r.before.epoch, r.after.epoch)
+	o.Figures(claimEpoch, 1, float64(r.after.epoch-r.before.epoch))
+	o.Judge(claimEpoch, r.after.epoch == r.before.epoch+1, "it was epoch %d, then %d", r.before.epoch, r.after.epoch)
 	fresh, stale := o.freshness()
-	o.figures(claimFresh, 0, float64(stale))
-	o.judge(claimFresh, fresh > 0 && stale == 0, "of %d keys that were taken from a batch after the outage, %d had been reserved before its end", fresh+stale, stale)
-	o.within(claimSources, float64(o.randoms()), r.told, toldWithin)
+	o.Figures(claimFresh, 0, float64(stale))
+	o.Judge(claimFresh, fresh > 0 && stale == 0, "of %d keys that were taken from a batch after the outage, %d had been reserved before its end", fresh+stale, stale)
+	o.Within(claimSources, float64(o.randoms()), r.told, toldWithin)
 }
 
 // share is the rate of one server.
@@ -147,8 +147,8 @@ func (o *outageRun) judgeBreakers() {
 			opened, last = max(opened, l.Value.Open+l.Value.HalfOpen), l.Value
 		}
 	}
-	o.figures(claimBreakers, float64(o.servers), float64(opened))
-	o.judge(claimBreakers, opened == o.servers && last.Closed == o.servers, "of %d breakers, %d were open at a time, and %d closed in the end",
+	o.Figures(claimBreakers, float64(o.servers), float64(opened))
+	o.Judge(claimBreakers, opened == o.servers && last.Closed == o.servers, "of %d breakers, %d were open at a time, and %d closed in the end",
 		o.servers, opened, last.Closed)
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"time"
 
@@ -33,7 +32,7 @@ type fleet struct {
 	redis    *testbed.Server
 	space    *kgs.Space // that of the codes: tells where a code came from
 	servers  []*testbed.Program
-	traffics []*traffic
+	traffics []*Traffic
 	recorder *loadtest.Recorder
 }
 
@@ -66,7 +65,7 @@ func newFleet(ctx context.Context, bed *testbed.Bed, n, batch int) (f *fleet, er
 		if err != nil {
 			return f, err
 		}
-		traffic, err := newTraffic(server.Public, f.recorder)
+		traffic, err := NewTraffic(server.Public, f.recorder)
 		if err != nil {
 			return f, err
 		}
@@ -79,7 +78,7 @@ func newFleet(ctx context.Context, bed *testbed.Bed, n, batch int) (f *fleet, er
 
 func (f *fleet) close() {
 	for _, t := range f.traffics {
-		t.close()
+		t.Close()
 	}
 }
 
@@ -125,13 +124,7 @@ func (f *fleet) books(ctx context.Context) (b books, err error) {
 }
 
 func (f *fleet) query(ctx context.Context, ask func(*pgx.Conn) error) error {
-	ctx, cancel := context.WithTimeout(ctx, fleetPatience)
-	defer cancel()
-	conn, err := pgx.Connect(ctx, f.postgres.URL)
-	if err != nil {
-		return err
-	}
-	return errors.Join(ask(conn), conn.Close(ctx))
+	return testbed.Query(ctx, f.postgres.URL, func(_ context.Context, conn *pgx.Conn) error { return ask(conn) })
 }
 
 // census is every link in the store.
@@ -152,7 +145,7 @@ func (f *fleet) census(ctx context.Context, each func(code, url string)) error {
 func (f *fleet) judge(ctx context.Context) (loadtest.Verdict, error) {
 	var entries []loadtest.Entry
 	for _, t := range f.traffics {
-		entries = append(entries, t.journal.Entries()...)
+		entries = append(entries, t.Entries()...)
 	}
 	checker := loadtest.Checker{Client: f.traffics[0].client, Census: f.census}
 	findings, err := checker.Check(ctx, entries)

@@ -54,7 +54,7 @@ func (plan scanPlan) expected() time.Duration {
 // scanRun is the experiment under way.
 type scanRun struct {
 	scanPlan
-	part
+	Part
 	bed      *testbed.Bed
 	pulse    *pulse
 	permuted *victim
@@ -64,7 +64,7 @@ type scanRun struct {
 // victim is a service that is scanned, and what came of it.
 type victim struct {
 	server  *testbed.Program
-	traffic *traffic
+	traffic *Traffic
 	codes   []int64 // of its links, as base 62 numbers
 	known   map[int64]bool
 	guesses []int64
@@ -127,7 +127,7 @@ func (s *scanRun) start(ctx context.Context) error {
 }
 
 func newVictim(server *testbed.Program) (*victim, error) {
-	traffic, err := newTraffic(server.Public, loadtest.NewRecorder())
+	traffic, err := NewTraffic(server.Public, loadtest.NewRecorder())
 	return &victim{server: server, traffic: traffic}, err
 }
 
@@ -138,7 +138,7 @@ func (s *scanRun) makeLinks(ctx context.Context) error {
 	var loads errgroup.Group
 	for _, v := range []*victim{s.permuted, s.counter} {
 		loads.Go(func() error {
-			defer v.traffic.close()
+			defer v.traffic.Close()
 			return v.traffic.run(ctx, s.rate, time.Duration(float64(s.links)/s.rate*float64(time.Second)))
 		})
 	}
@@ -147,7 +147,7 @@ func (s *scanRun) makeLinks(ctx context.Context) error {
 	}
 	for _, v := range []*victim{s.permuted, s.counter} {
 		plain := kgs.PlainSpace()
-		for _, e := range v.traffic.journal.Entries() {
+		for _, e := range v.traffic.Entries() {
 			if length, n, err := plain.Number(e.Code); err == nil && length == s.length {
 				v.codes = append(v.codes, n)
 			}

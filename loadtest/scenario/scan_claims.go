@@ -41,23 +41,23 @@ func (s *scanRun) enterClaims() {
 			"address, as from a botnet: the harness plays the reverse proxy that says so. The last claim does without.", scanBurst, scanRate),
 		"KGS_PERMUTE=false hands out what INCR would: the numbers in their order, in base 62.",
 	}
-	s.claim(claimUnguessed, "As many guesses next to known codes hit a link as chance brings: guesses times the share of codes in use.", "links")
-	s.claim(claimCounter, "The same guesses at a plain counter hit a link wherever the counter has been.", "links")
-	s.claim(claimAnswered, "The service answered every guess of the botnet.", "guesses")
-	s.claim(claimThrottle, fmt.Sprintf("One address is told of no more than %d misses, and %d more a second; what it asks beyond is refused.", scanBurst, scanRate), "misses")
+	s.Claim(claimUnguessed, "As many guesses next to known codes hit a link as chance brings: guesses times the share of codes in use.", "links")
+	s.Claim(claimCounter, "The same guesses at a plain counter hit a link wherever the counter has been.", "links")
+	s.Claim(claimAnswered, "The service answered every guess of the botnet.", "guesses")
+	s.Claim(claimThrottle, fmt.Sprintf("One address is told of no more than %d misses, and %d more a second; what it asks beyond is refused.", scanBurst, scanRate), "misses")
 }
 
 func (s *scanRun) judgeScan() {
 	v := s.permuted
 	want := v.byChance(s.length)
 	lo, hi := likely(want)
-	s.figures(claimUnguessed, want, float64(v.answers.Hits))
-	s.judge(claimUnguessed, lo <= v.answers.Hits && v.answers.Hits <= hi,
+	s.Figures(claimUnguessed, want, float64(v.answers.Hits))
+	s.Judge(claimUnguessed, lo <= v.answers.Hits && v.answers.Hits <= hi,
 		"of %d guesses %d hit a link, where chance brings %.1f: from %d to %d but once in a thousand times", v.answers.told(), v.answers.Hits, want, lo, hi)
-	s.within(claimCounter, float64(s.counter.walked()), float64(s.counter.answers.Hits), 0.02)
+	s.Within(claimCounter, float64(s.counter.walked()), float64(s.counter.answers.Hits), 0.02)
 	guesses := int64(len(s.permuted.guesses) + len(s.counter.guesses))
 	told := s.permuted.answers.told() + s.counter.answers.told()
-	s.none(claimAnswered, guesses-told, "of %d guesses %d were answered; %s", guesses, told, s.permuted.answers.refusal+s.counter.answers.refusal)
+	s.None(claimAnswered, guesses-told, "of %d guesses %d were answered; %s", guesses, told, s.permuted.answers.refusal+s.counter.answers.refusal)
 	s.judgeThrottle(v)
 }
 
@@ -65,12 +65,12 @@ func (s *scanRun) judgeScan() {
 // Guesses that hardly ever miss, as at a counter, do not come to the limit.
 func (s *scanRun) judgeThrottle(v *victim) {
 	most := scanBurst + scanRate*v.elapsed.Seconds() + scanWidth
-	s.figures(claimThrottle, most, float64(v.alone.Misses))
-	s.judge(claimThrottle, float64(v.alone.Misses) <= most && v.alone.Refused > 0 && v.alone.Failed == 0,
+	s.Figures(claimThrottle, most, float64(v.alone.Misses))
+	s.Judge(claimThrottle, float64(v.alone.Misses) <= most && v.alone.Refused > 0 && v.alone.Failed == 0,
 		"%d misses in %.1f s, where at most %.0f are allowed; %d guesses were refused, and %d got no answer or another one",
 		v.alone.Misses, v.elapsed.Seconds(), most, v.alone.Refused, v.alone.Failed)
 	if v.alone.Refused+v.alone.Failed == 0 && v.alone.Misses <= scanBurst {
-		s.cannotJudge(claimThrottle, "%d misses in %.1f s are allowed", v.alone.Misses, v.elapsed.Seconds())
+		s.CannotJudge(claimThrottle, "%d misses in %.1f s are allowed", v.alone.Misses, v.elapsed.Seconds())
 	}
 }
 

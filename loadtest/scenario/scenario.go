@@ -63,7 +63,7 @@ type Scenario struct {
 func (s Scenario) Execute(ctx context.Context, run *Run) report.Scenario {
 	started := time.Now()
 	result, err := s.Run(ctx, run)
-	p := part{result}
+	p := Part{result}
 	switch {
 	case missing(err):
 		p.Impossible = absent(err)

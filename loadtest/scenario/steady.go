@@ -102,29 +102,29 @@ func (s *steady) recorder() *loadtest.Recorder {
 	return r
 }
 
-// claimLatency enters the claim that [part.judgeLatency] judges.
-func (p *part) claimLatency(name, what, parts string, rate float64) {
-	p.claim(name, fmt.Sprintf("At %.0f %s a second, 99 of 100 take at most %.0f ms from when they were due, or, where that is more, at most "+
+// claimLatency enters the claim that [Part.judgeLatency] judges.
+func (p *Part) claimLatency(name, what, parts string, rate float64) {
+	p.Claim(name, fmt.Sprintf("At %.0f %s a second, 99 of 100 take at most %.0f ms from when they were due, or, where that is more, at most "+
 		"%.1f times as long as %s on this machine, at the same rate and in turn with them (the median of %d rounds).",
 		rate, what, milliseconds(latencyBound), besideFactor, parts, steadyRounds), "ms")
 }
 
 // unfinished takes back that a claim holds that was not tried for all rounds.
-func (p *part) unfinished(name string, s *steady) {
+func (p *Part) unfinished(name string, s *steady) {
 	if p.find(name).Verdict == report.Held && s.rounds < steadyRounds {
-		p.cannotJudge(name, "%d of %d rounds ran", s.rounds, steadyRounds)
+		p.CannotJudge(name, "%d of %d rounds ran", s.rounds, steadyRounds)
 	}
 }
 
 // judgeLatency holds the p99 of a load against those of what it is measured beside.
-func (p *part) judgeLatency(name string, s *steady) {
+func (p *Part) judgeLatency(name string, s *steady) {
 	if s.rounds < steadyRounds {
-		p.cannotJudge(name, "%d of %d rounds ran", s.rounds, steadyRounds)
+		p.CannotJudge(name, "%d of %d rounds ran", s.rounds, steadyRounds)
 		return
 	}
 	p99 := median(s.p99s)
 	if len(s.beside) == 0 {
-		p.cannotJudge(name, "there is nothing here to measure beside; the p99 was %.1f ms", p99)
+		p.CannotJudge(name, "there is nothing here to measure beside; the p99 was %.1f ms", p99)
 		return
 	}
 	sum, all := 0.0, []string(nil)
@@ -134,7 +134,7 @@ func (p *part) judgeLatency(name string, s *steady) {
 		all = append(all, fmt.Sprintf("%s %.1f ms", b.name, least))
 	}
 	limit := max(milliseconds(latencyBound), besideFactor*sum)
-	p.figures(name, limit, p99)
-	p.judge(name, p99 <= limit, "p99 %.1f ms; in turn with it %s, so at most %.1f ms are allowed", p99, strings.Join(all, ", "), limit)
+	p.Figures(name, limit, p99)
+	p.Judge(name, p99 <= limit, "p99 %.1f ms; in turn with it %s, so at most %.1f ms are allowed", p99, strings.Join(all, ", "), limit)
 	p.excuse(name, s.others)
 }

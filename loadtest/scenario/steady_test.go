@@ -29,7 +29,7 @@ func TestLatencyIsJudged(t *testing.T) {
 		tests[i].s.rounds = steadyRounds
 	}
 	for _, tt := range tests {
-		var p part
+		var p Part
 		p.claimLatency("c", "creations", "two things", 1000)
 		p.judgeLatency("c", &tt.s)
 		if got := p.Claims[0]; got.Verdict != tt.want {
@@ -47,13 +47,13 @@ func TestRoundsThatDidNotRun(t *testing.T) {
 		steadyRounds: {report.Held, report.Held, report.Failed},
 	} {
 		s := steady{rounds: rounds, p99s: []float64{1}, least: [][]float64{{1}}, beside: []*beside{{name: "one thing"}}}
-		var p part
+		var p Part
 		p.claimLatency("p99", "creations", "one thing", 1000)
-		p.claim("sound", "None failed.", "")
-		p.claim("broken", "None failed.", "")
+		p.Claim("sound", "None failed.", "")
+		p.Claim("broken", "None failed.", "")
 		p.judgeLatency("p99", &s)
-		p.none("sound", 0, "none failed")
-		p.none("broken", 1, "one failed")
+		p.None("sound", 0, "none failed")
+		p.None("broken", 1, "one failed")
 		p.unfinished("sound", &s)
 		p.unfinished("broken", &s)
 		for i, c := range p.Claims {

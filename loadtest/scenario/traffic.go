@@ -21,60 +21,62 @@ func afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), graceAfter)
 }
 
-// traffic makes links on one service and keeps the accounts of them.
-type traffic struct {
+// Traffic makes links on one service and keeps the accounts of them. It may be used
+// concurrently.
+type Traffic struct {
 	client   *loadtest.Client
 	journal  *loadtest.Journal
 	recorder *loadtest.Recorder
 	load     *loadtest.Load
 }
 
-// newTraffic records with recorder, which several may share.
-func newTraffic(target string, recorder *loadtest.Recorder) (*traffic, error) {
+// NewTraffic makes traffic on the service at the URL target, and records with recorder,
+// which several may share.
+func NewTraffic(target string, recorder *loadtest.Recorder) (*Traffic, error) {
 	journal, err := loadtest.CreateJournal("")
 	if err != nil {
 		return nil, err
 	}
 	client := loadtest.NewClient(target, 0)
-	return &traffic{
+	return &Traffic{
 		client: client, journal: journal, recorder: recorder, load: loadtest.NewLoad(client, journal, 0),
 	}, nil
 }
 
 // run makes links at so many a second for so long, or until ctx ends, and returns when the
 // last one has its outcome.
-func (t *traffic) run(ctx context.Context, rate float64, duration time.Duration) error {
+func (t *Traffic) run(ctx context.Context, rate float64, duration time.Duration) error {
 	return t.with(ctx, rate, duration, t.recorder)
 }
 
 // with is run with another recorder.
-func (t *traffic) with(ctx context.Context, rate float64, duration time.Duration, r *loadtest.Recorder) error {
+func (t *Traffic) with(ctx context.Context, rate float64, duration time.Duration, r *loadtest.Recorder) error {
 	return t.load.Run(ctx, loadtest.Schedule{Rate: rate, Duration: duration}, r)
 }
 
-// flow is a load that is under way.
-type flow struct {
+// Flow is a load that is under way.
+type Flow struct {
 	cancel context.CancelFunc
 	done   chan error
 }
 
-// start makes links at so many a second until the flow is ended, or ctx ends.
-func (t *traffic) start(ctx context.Context, rate float64) *flow {
+// Start makes links at so many a second until the flow is ended, or ctx ends.
+func (t *Traffic) Start(ctx context.Context, rate float64) *Flow {
 	ctx, cancel := context.WithCancel(ctx)
-	f := &flow{cancel: cancel, done: make(chan error, 1)}
+	f := &Flow{cancel: cancel, done: make(chan error, 1)}
 	go func() { f.done <- t.run(ctx, rate, 0) }()
 	return f
 }
 
-// end stops the flow and waits for the last outcome. It is called once.
-func (f *flow) end() error {
+// End stops the flow and waits for the last outcome. It is called once.
+func (f *Flow) End() error {
 	f.cancel()
 	return <-f.done
 }
 
-// judge reads back all links and gives what the traffic comes to. It may be called after
+// Judge reads back all links and gives what the traffic comes to. It may be called after
 // ctx has ended.
-func (t *traffic) judge(ctx context.Context) (loadtest.Verdict, error) {
+func (t *Traffic) Judge(ctx context.Context) (loadtest.Verdict, error) {
 	ctx, cancel := afterwards(ctx)
 	defer cancel()
 	entries := t.journal.Entries()
@@ -83,7 +85,21 @@ func (t *traffic) judge(ctx context.Context) (loadtest.Verdict, error) {
 	return loadtest.Verdict{Figures: loadtest.Count(entries), Findings: findings}, err
 }
 
-func (t *traffic) close() { t.client.Close() }
+// One makes one link. The error is that the accounts cannot be kept.
+func (t *Traffic) One(ctx context.Context) (loadtest.Outcome, error) {
+	entry, err := t.journal.Intend()
+	if err != nil {
+		return loadtest.Outcome{}, err
+	}
+	outcome := t.client.Create(ctx, entry.URL)
+	return outcome, t.journal.Settle(entry.N, outcome)
+}
+
+// Entries is what became of each creation, in the order of their intents.
+func (t *Traffic) Entries() []loadtest.Entry { return t.journal.Entries() }
+
+// Close closes the connections that are idle.
+func (t *Traffic) Close() { t.client.Close() }
 
 // absent says which server is missing.
 func absent(err error) string {

@@ -1,0 +1,148 @@
+package schemes
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"keypool/loadtest/rounds"
+	"keypool/loadtest/scenario"
+)
+
+// sound is an experiment with a scheme of each kind, and what ought to be found out of them.
+func sound() *experiment {
+	c := &Comparison{plan: full(), found: make(map[string]*findings)}
+	ordered := &codesFound{ascending: 1, guessed: guessed{few: 100, many: 100}}
+	mixed := &codesFound{ascending: 0.5}
+	served := fate{served: 600, local: 3 * time.Second, returned: true}
+	refused := fate{refused: 600, answers: []string{"503, Retry-After 1"}, back: time.Second, returned: true}
+	plant := func(name string, f findings) {
+		i := slices.IndexFunc(all(), func(s scheme) bool { return s.name == name })
+		c.schemes = append(c.schemes, all()[i])
+		f.rate, f.p99, f.best = rounds.Series{1000}, rounds.Series{2}, rounds.Series{1}
+		c.found[name] = &f
+	}
+	zero, hundred := 0.0, 100.0
+	plant("redis-pool", findings{
+		calls: rounds.Series{0.001}, codes: mixed, space: &spaceFound{attempts: []float64{1, 1, 1}}, skipped: &hundred,
+		outages: []outageFound{{victimRedis, "none", served}, {victimRedis, "random", served}},
+	})
+	plant("redis-incr", findings{
+		calls: rounds.Series{1}, codes: ordered, space: &spaceFound{attempts: []float64{1, 1, 1}}, skipped: &zero,
+		outages: []outageFound{{victimRedis, "none", refused}, {victimRedis, "random", fate{fallback: 600, returned: true}}},
+	})
+	plant("ticket", findings{calls: rounds.Series{1}, codes: ordered, outages: []outageFound{{victimEven, "none", served}, {victimTickets, "none", refused}}})
+	plant("random", findings{calls: rounds.Series{0}, codes: mixed, space: &spaceFound{attempts: []float64{1, 2, 10}}, outages: []outageFound{{victimPostgres, "none", refused}}})
+	repeated := float64(sameURL+1) / 2
+	plant("hash", findings{calls: rounds.Series{0}, codes: &codesFound{ascending: 0.5}, space: &spaceFound{attempts: []float64{1, 0, 0}, repeated: &repeated}})
+	return &experiment{Comparison: c, Part: scenario.Part{}}
+}
+
+// Each thing that may be found fails the claim that it is about, and no other.
+func TestClaimsCanFail(t *testing.T) {
+	t.Parallel()
+	incr := func(e *experiment) *findings { return e.found["redis-incr"] }
+	pool := func(e *experiment) *findings { return e.found["redis-pool"] }
+	much := 1000.0
+	tests := []struct {
+		name  string
+		spoil func(*experiment)
+		want  []string
+	}{
+		{"as it ought to be", func(*experiment) {}, nil},
+		{"a strange code", func(e *experiment) { pool(e).codes = &codesFound{ascending: 0.5, strange: 1} }, []string{claimForm, claimClass}},
+		{"a pool in order", func(e *experiment) { pool(e).codes = &codesFound{ascending: 1} }, []string{claimClass}},
+		{"a pool that is guessed", func(e *experiment) { pool(e).codes = &codesFound{ascending: 0.5, guessed: guessed{many: 1}} }, []string{claimScatter}},
+		{"a counter that is not guessed", func(e *experiment) { incr(e).codes = &codesFound{ascending: 1} }, []string{claimGuessed}},
+		{"a pool that is asked for each key", func(e *experiment) { pool(e).calls = rounds.Series{1} }, []string{claimPooled}},
+		{"a counter that is not asked", func(e *experiment) { incr(e).calls = rounds.Series{0} }, []string{claimAsked}},
+		{"chance that asks", func(e *experiment) { e.found["random"].calls = rounds.Series{0.5} }, []string{claimAlone}},
+		{"a counter that meets conflicts", func(e *experiment) { incr(e).space.attempts[2] = 2 }, []string{claimOneAttempt}},
+		{"chance that meets few", func(e *experiment) { e.found["random"].space.attempts[2] = 5 }, []string{claimChance}},
+		{"a hash that does not repeat", func(e *experiment) { e.found["hash"].space.repeated = new(float64) }, []string{claimSameURL}},
+		{"a pool that loses much", func(e *experiment) { pool(e).skipped = &much }, []string{claimGapPooled}},
+		{"a counter that loses much", func(e *experiment) { incr(e).skipped = &much }, []string{claimGapAsked}},
+		{"a pool without local keys", func(e *experiment) { pool(e).outages[0].local = 0 }, []string{claimLocal}},
+		{"a counter that goes on alone", func(e *experiment) { incr(e).outages[0].local = 2 * time.Second }, []string{claimStop}},
+		{"tickets that need both", func(e *experiment) { e.found["ticket"].outages[0].refused = 1 }, []string{claimOne}},
+		{"a fallback that fails", func(e *experiment) { incr(e).outages[1].unknown = 1 }, []string{claimFallback}},
+		{"a refusal without advice", func(e *experiment) { incr(e).outages[0].answers = []string{"503"} }, []string{claimPolite}},
+		{"one that stays away", func(e *experiment) { incr(e).outages[0].returned = false }, []string{claimComeBack}},
+		{"one that takes long", func(e *experiment) { incr(e).outages[0].back = time.Minute }, []string{claimComeBack}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			e := sound()
+			e.enterCodes()
+			e.enterSpeed()
+			e.enterSpace()
+			e.enterCrashes()
+			e.enterOutages()
+			tt.spoil(e)
+			e.judgeCodes()
+			e.judgeSpeed()
+			e.judgeSpace()
+			e.judgeCrashes()
+			e.judgeOutages()
+			mustFail(t, e.Scenario, tt.want...)
+			e.drawCodes()
+			e.drawSpeed()
+			e.drawSpace()
+			e.drawCrashes()
+			e.drawOutages()
+		})
+	}
+}
+
+// What was not measured is an empty cell, and never a figure.
+func TestCellsOfNothing(t *testing.T) {
+	t.Parallel()
+	e := sound()
+	for _, s := range e.schemes {
+		e.found[s.name] = &findings{}
+	}
+	for _, table := range []func() [][]string{
+		func() [][]string { return e.overview().Rows },
+		func() [][]string { return e.duel().Rows },
+		func() [][]string { e.drawCodes(); return e.Tables[0].Rows },
+		func() [][]string { e.drawSpeed(); return e.Tables[0].Rows },
+	} {
+		for _, row := range table() {
+			for _, cell := range row[1:] {
+				if cell != unknown {
+					t.Errorf("%q in %q", cell, row)
+				}
+			}
+		}
+	}
+}
+
+// A perfect stranger reads which is which: the last table says what the findings say.
+func TestDuel(t *testing.T) {
+	t.Parallel()
+	e := sound()
+	e.found["redis-incr"].memory, e.found["redis-pool"].memory = &memoryFound{bytes: 64}, &memoryFound{bytes: 1616, keys: 200}
+	wants := map[string][2]string{
+		"calls of Redis and ledger a creation":        {"1.00", "0.0010"},
+		"creations/s on 64 connections":               {"1k/s", "1k/s"},
+		"Redis killed: the scheme itself goes on for": {"0.0 s", "all the time"},
+		"and then":                  {"503, Retry-After 1", unknown},
+		"with the default fallback": {"100 % by the fallback", "100 % served"},
+		"back by itself after":      {"1.0 s", "0.0 s"},
+		"of the next 100 codes, named with 100 guesses":          {"100", "0"},
+		"codes above the one before":                             {"100 %", "50 %"},
+		"numbers skipped a crash of the server":                  {"0", "100"},
+		"memory of Redis":                                        {"64 bytes in all", "8.08 bytes a key that waits"},
+		"attempts a creation where 90 % of the codes are in use": {"1.00", "1.00"},
+	}
+	for _, row := range e.duel().Rows {
+		if want, ok := wants[row[0]]; ok && (row[1] != want[0] || row[2] != want[1]) {
+			t.Errorf("%q, want %q", row, want)
+		}
+		delete(wants, row[0])
+	}
+	if len(wants) > 0 {
+		t.Errorf("nothing is said of %v", wants)
+	}
+}

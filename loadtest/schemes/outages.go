@@ -1,0 +1,286 @@
+package schemes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"keypool/loadtest"
+	"keypool/loadtest/scenario"
+	"keypool/loadtest/testbed"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// outageRate is how many creations a second there are on each server.
+const outageRate = 200
+
+// outageFound is what became of the creations of a scheme when something was killed.
+type outageFound struct {
+	victim   string // "Redis"
+	fallback string // the setting
+	fate
+}
+
+// actor is a scheme in an act, with the load on it.
+type actor struct {
+	*running
+	victim   string
+	fallback string
+	traffic  *scenario.Traffic
+	flow     *scenario.Flow
+	// The load is judged by what happened to it from lost to back.
+	lost, back time.Time
+}
+
+// name is what failures are recorded by.
+func (a *actor) name() string { return a.running.name }
+
+// The victims.
+const (
+	victimRedis    = "Redis"
+	victimService  = "key service"
+	victimEven     = "even tickets"
+	victimTickets  = "both tickets"
+	victimPostgres = "PostgreSQL"
+)
+
+// outages kills whatever a scheme needs: in the first act all that only one of them needs,
+// and in the second one the database of the links, under all.
+func (e *experiment) outages(ctx context.Context) (err error) {
+	e.enterOutages()
+	var tickets [2]*testbed.Server
+	var how setup
+	if slices.ContainsFunc(e.schemes, func(s scheme) bool { return s.tickets }) {
+		for i := range tickets {
+			e.enter("starting a ticket database")
+			if tickets[i], err = e.stage.bed.Postgres(ctx); err != nil {
+				return err
+			}
+			how.tickets[i] = tickets[i].URL
+		}
+	}
+	first := e.cast(ctx, how)
+	if err := e.act(ctx, first, func() error { return e.killOthers(ctx, first, tickets) }); err != nil || ctx.Err() != nil {
+		return err
+	}
+	e.enter("starting a PostgreSQL")
+	links, err := e.stage.bed.Postgres(ctx, "max_connections=500") // nothing else is in it that it would have to recover
+	if err != nil {
+		return err
+	}
+	second := e.extras(ctx, links)
+	if err := e.act(ctx, second, func() error { return e.killPostgres(ctx, second, links) }); err != nil || ctx.Err() != nil {
+		return err
+	}
+	e.JudgeLinks(e.links)
+	e.judgeOutages()
+	e.drawOutages()
+	return nil
+}
+
+// cast are the actors of the first act: each scheme that needs something of its own, with
+// and without a fallback.
+func (e *experiment) cast(ctx context.Context, how setup) (actors []*actor) {
+	for _, fallback := range []string{"none", "random"} {
+		how.settings = []string{"FALLBACK=" + fallback}
+		for _, s := range e.schemes {
+			var victims []string
+			switch {
+			case s.redis:
+				victims = []string{victimRedis}
+			case s.service:
+				victims = []string{victimService}
+			case s.tickets:
+				victims = []string{victimEven, victimTickets}
+			}
+			for _, r := range e.startAll(ctx, only(s, victims), how) {
+				for _, victim := range victims {
+					actors = append(actors, &actor{running: r, victim: victim, fallback: fallback})
+				}
+			}
+		}
+	}
+	return actors
+}
+
+// only is the scheme, if it has victims.
+func only(s scheme, victims []string) []scheme {
+	if len(victims) == 0 {
+		return nil
+	}
+	return []scheme{s}
+}
+
+// extras are the actors of the second act.
+func (e *experiment) extras(ctx context.Context, links *testbed.Server) (actors []*actor) {
+	for _, r := range e.startAll(ctx, e.schemes, setup{postgres: links.URL}) {
+		actors = append(actors, &actor{running: r, victim: victimPostgres, fallback: "none"})
+	}
+	return actors
+}
+
+// act puts the load on every server, lets kill do its work, and judges what became of it.
+func (e *experiment) act(ctx context.Context, actors []*actor, kill func() error) (err error) {
+	loads := make(map[*running]*actor)
+	for _, a := range actors {
+		if other := loads[a.running]; other != nil { // one load for all that is killed under it
+			a.traffic = other.traffic
+			continue
+		}
+		if a.traffic, err = scenario.NewTraffic(a.server.Public, loadtest.NewRecorder()); err != nil {
+			return err
+		}
+		defer a.traffic.Close()
+		loads[a.running] = a
+	}
+	e.enter("%d creations a second on each of %d servers", outageRate, len(loads))
+	for _, a := range loads {
+		a.flow = a.traffic.Start(ctx, outageRate)
+	}
+	pause(ctx, e.before)
+	err = kill()
+	pause(ctx, e.after)
+	for _, a := range loads {
+		err = errors.Join(err, a.flow.End())
+	}
+	if err != nil || ctx.Err() != nil {
+		return err
+	}
+	beside(ctx, e, actors, (*actor).name, e.keepFate)
+	var traffics []*scenario.Traffic
+	var runs []*running
+	for r, a := range loads {
+		traffics, runs = append(traffics, a.traffic), append(runs, r)
+	}
+	e.read(ctx, traffics)
+	e.dismiss(runs)
+	return nil
+}
+
+// pause waits for d, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// killOthers kills Redis, the key services and one ticket database, then the other one, and
+// brings all of them back.
+func (e *experiment) killOthers(ctx context.Context, actors []*actor, tickets [2]*testbed.Server) error {
+	e.enter("Redis, the key services and a ticket database are killed")
+	var victims []victim
+	victims = append(victims, e.stage.redis)
+	for _, a := range actors {
+		if a.victim == victimService {
+			victims = append(victims, a.service)
+		}
+	}
+	if tickets[1] != nil {
+		victims = append(victims, tickets[1])
+	}
+	if err := kill(victims...); err != nil {
+		return err
+	}
+	mark(actors, time.Now(), func(a *actor) *time.Time { return &a.lost }, victimRedis, victimService, victimEven)
+	pause(ctx, e.half)
+	if tickets[0] != nil {
+		e.enter("the other ticket database is killed too")
+		if err := kill(tickets[0]); err != nil {
+			return err
+		}
+		victims = append(victims, tickets[0])
+	}
+	now := time.Now()
+	// From here on both are away.
+	mark(actors, now, func(a *actor) *time.Time { return &a.back }, victimEven)
+	mark(actors, now, func(a *actor) *time.Time { return &a.lost }, victimTickets)
+	pause(ctx, e.half)
+	e.enter("all of them are back")
+	if err := restart(ctx, victims...); err != nil {
+		return err
+	}
+	mark(actors, time.Now(), func(a *actor) *time.Time { return &a.back }, victimRedis, victimService, victimTickets)
+	return nil
+}
+
+// killPostgres kills the database of all links. It has made a checkpoint: how long it
+// recovers is up to it, and not to any scheme.
+func (e *experiment) killPostgres(ctx context.Context, actors []*actor, links *testbed.Server) error {
+	if err := statement(ctx, links.URL, `CHECKPOINT`); err != nil {
+		return err
+	}
+	e.enter("PostgreSQL is killed")
+	if err := kill(links); err != nil {
+		return err
+	}
+	mark(actors, time.Now(), func(a *actor) *time.Time { return &a.lost }, victimPostgres)
+	pause(ctx, e.half)
+	e.enter("PostgreSQL is back")
+	if err := restart(ctx, links); err != nil {
+		return err
+	}
+	mark(actors, time.Now(), func(a *actor) *time.Time { return &a.back }, victimPostgres)
+	return nil
+}
+
+// victim is a process that is killed and started again.
+type victim interface {
+	Kill() error
+	Restart(ctx context.Context) error
+}
+
+func kill(victims ...victim) error {
+	var errs []error
+	for _, v := range victims {
+		errs = append(errs, v.Kill())
+	}
+	return errors.Join(errs...)
+}
+
+func restart(ctx context.Context, victims ...victim) error {
+	var errs []error
+	for _, v := range victims {
+		errs = append(errs, v.Restart(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// mark enters a moment with the actors that lose any of the victims.
+func mark(actors []*actor, now time.Time, moment func(*actor) *time.Time, victims ...string) {
+	for _, a := range actors {
+		for _, v := range victims {
+			if a.victim == v {
+				*moment(a) = now
+			}
+		}
+	}
+}
+
+// keepFate looks up where each code came from, which the rows of the links tell.
+func (e *experiment) keepFate(ctx context.Context, a *actor) error {
+	sources := make(map[string]string)
+	err := testbed.Query(ctx, a.links, func(ctx context.Context, conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, `SELECT code, source FROM links`)
+		if err != nil {
+			return err
+		}
+		var code, source string
+		_, err = pgx.ForEachRow(rows, []any{&code, &source}, func() error { sources[code] = source; return nil })
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("look up the sources of codes: %w", err)
+	}
+	f := fateOf(a.traffic.Entries(), a.lost, a.back, func(code string) bool {
+		return sources[code] == "random" && a.running.name != "random"
+	})
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	found := e.found[a.running.name]
+	found.outages = append(found.outages, outageFound{victim: a.victim, fallback: a.fallback, fate: f})
+	return nil
+}

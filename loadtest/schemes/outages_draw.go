@@ -1,0 +1,150 @@
+package schemes
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"keypool/loadtest/report"
+)
+
+// The claims of the part.
+const (
+	claimPolite   = "refusals say when to come again"
+	claimComeBack = "each recovers by itself"
+	claimLocal    = "local keys bridge a moment"
+	claimStop     = "a counter stops at once"
+	claimOne      = "one ticket database is enough"
+	claimFallback = "the fallback makes every link"
+)
+
+const (
+	leastLocal = 0.9 // s that local keys last at the least
+	mostStop   = 0.5 // s that a counter serves without its supply at the most
+	mostBack   = 4.5 // s until the scheme itself serves again
+)
+
+func (e *experiment) enterOutages() {
+	e.Summary = fmt.Sprintf("Under %d creations a second each, whatever a scheme needs is killed (SIGKILL) for some seconds and started again: Redis, which keeps nothing; the key "+
+		"service; one ticket database and then both; and in the end PostgreSQL with all the links, under every scheme at once. Who is served, by what, and when again?", outageRate)
+	e.Claim(claimLocal, fmt.Sprintf("Without their supply, schemes that take keys ahead go on for %.1f s at the least by what they hold.", leastLocal), "s")
+	e.Claim(claimStop, fmt.Sprintf("INCR and tickets go on for %.1f s at the most.", mostStop), "s")
+	e.Claim(claimOne, "With one of two ticket databases gone, every creation is served.", "creations")
+	e.Claim(claimFallback, "With the default fallback, every creation is served while anything but the links' database is away.", "creations")
+	e.Claim(claimPolite, "Every refusal is a 503 with Retry-After.", "kinds of refusals")
+	e.Claim(claimComeBack, fmt.Sprintf("Each scheme serves every creation by itself again within %.1f s of the return, without anybody's help.", mostBack), "s")
+	e.ClaimLinks()
+	e.Settings = map[string]string{"FALLBACK": "none, and random where it says so", "KGS_BATCH_MIN": "100", "Redis": "without persistence", "creations": fmt.Sprintf("%d/s each", outageRate)}
+	e.Notes = []string{
+		"Where a code came from is what its row in the database says. Keys that last are those in memory when the supply is killed; how many these are depends on the rate before it.",
+		fmt.Sprintf("PostgreSQL holds the links too, so while it is away nobody can make any. All %d-odd servers are on it then, and recover at once.", len(e.schemes)),
+		"Redis comes back empty: the pool is made anew, and the counter begins anew, over links that there are. What that costs a counter is conflicts, each with a longer step to the next number.",
+		"A creation counts by when it was due; back again is the last one after the return that the scheme did not serve itself.",
+	}
+}
+
+// eachOutage calls do for everything that was found out, in the order of the schemes.
+func (e *experiment) eachOutage(do func(s scheme, o outageFound)) {
+	for _, s := range e.schemes {
+		for _, o := range e.found[s.name].outages {
+			do(s, o)
+		}
+	}
+}
+
+func (e *experiment) judgeOutages() {
+	var local, stop, back []time.Duration
+	late, lost, broken := []string(nil), 0, 0
+	var rude []string
+	ones, fallbacks := 0, 0
+	e.eachOutage(func(s scheme, o outageFound) {
+		what := fmt.Sprintf("%s without %s, FALLBACK=%s", s.name, o.victim, o.fallback)
+		if !o.polite() {
+			rude = append(rude, fmt.Sprintf("%s: %s", what, strings.Join(o.answers, "; ")))
+		}
+		if o.victim != victimEven { // then the other one goes
+			back = append(back, o.back)
+			if !o.returned {
+				late = append(late, what)
+			}
+		}
+		switch {
+		case o.victim == victimPostgres:
+		case o.victim == victimEven:
+			ones++
+			lost += o.all() - o.served
+		case o.fallback == "random":
+			fallbacks++
+			broken += o.refused + o.unknown
+		case s.pooled:
+			local = append(local, o.local)
+		case s.asks:
+			stop = append(stop, o.local)
+		}
+	})
+	if len(local) > 0 {
+		e.AtLeast(claimLocal, leastLocal, slices.Min(local).Seconds())
+	}
+	if len(stop) > 0 {
+		e.AtMost(claimStop, mostStop, slices.Max(stop).Seconds())
+	}
+	if ones > 0 {
+		e.None(claimOne, int64(lost), "%d creations were not", lost)
+	}
+	if fallbacks > 0 {
+		e.None(claimFallback, int64(broken), "%d creations were not", broken)
+	}
+	if len(back) > 0 {
+		e.None(claimPolite, int64(len(rude)), "%d kinds are others%s", len(rude), reasons(rude))
+		worst := slices.Max(back).Seconds()
+		e.Figures(claimComeBack, mostBack, worst)
+		e.Judge(claimComeBack, len(late) == 0 && worst <= mostBack, "the last one after %.1f s; %d had not come back by the end%s", worst, len(late), reasons(late))
+	}
+	e.leave(claimLocal, claimStop, claimOne, claimFallback, claimPolite, claimComeBack)
+}
+
+func (e *experiment) drawOutages() {
+	t := report.Table{Title: "While it is away, and after it", Columns: []string{
+		"scheme", "killed", "FALLBACK", "creations while it is away", "refusals", "local keys last", "back again after",
+	}}
+	e.eachOutage(func(s scheme, o outageFound) {
+		t.Rows = append(t.Rows, []string{s.name, o.victim, o.fallback, o.String(), answered(o.answers), o.lasting(), o.again()})
+	})
+	local := row{name: "local keys last"}
+	e.eachOutage(func(s scheme, o outageFound) {
+		if o.victim != victimPostgres && o.victim != victimEven && o.fallback == "none" {
+			local.add(s.name, o.local.Seconds())
+		}
+	})
+	e.Tables = []report.Table{t}
+	if len(local.points) > 0 {
+		e.Charts = []report.Chart{e.rows("How long creations go on without the supply", "time", "s", local)}
+	}
+}
+
+func answered(answers []string) string {
+	if len(answers) == 0 {
+		return unknown
+	}
+	return strings.Join(answers, "; ")
+}
+
+// lasting is how long the scheme itself went on.
+func (o outageFound) lasting() string {
+	if o.served == o.all() {
+		return "all the time"
+	}
+	return fmt.Sprintf("%.1f s", o.local.Seconds())
+}
+
+// again is when it served by itself again.
+func (o outageFound) again() string {
+	switch {
+	case o.victim == victimEven:
+		return unknown
+	case !o.returned:
+		return "not by the end"
+	}
+	return fmt.Sprintf("%.1f s", o.back.Seconds())
+}

@@ -1,0 +1,226 @@
+package schemes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"keypool/loadtest"
+	"keypool/loadtest/scenario"
+	"keypool/loadtest/testbed"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	spaceLength = 3       // digits of base 62: a space that is filled in a second
+	spaceSize   = 238_328 // 62^3
+	spacePool   = 5_000   // keys in a pool: fewer than are left in the end
+	spaceWidth  = 8       // creations at a time
+	// sameURL is how often a hash is asked for the same URL.
+	sameURL = 100
+)
+
+// spaceShares is how full the space is, level by level.
+func spaceShares() []float64 { return []float64{0, 0.5, 0.9} }
+
+// The claims of the part.
+const (
+	claimOneAttempt = "one attempt however full"
+	claimChance     = "chance takes 1/(1-f) attempts"
+	claimSameURL    = "the same URL takes a hash one attempt more each time"
+)
+
+// spaceFound is what happens to a scheme as its space fills.
+type spaceFound struct {
+	attempts  []float64 // a creation, by shares; 0 where it was not measured
+	conflicts []float64 // a creation
+	repeated  *float64  // attempts a creation of the same URL over and over, of a hash alone
+}
+
+// space lets each scheme make links where a share of the codes of three digits is in use,
+// given out by the scheme itself.
+func (e *experiment) space(ctx context.Context) error {
+	e.enterSpace()
+	templates, err := e.templates(ctx)
+	if err != nil {
+		return err
+	}
+	var traffics []*scenario.Traffic
+	defer func() {
+		for _, t := range traffics {
+			t.Close()
+		}
+	}()
+	for _, s := range e.schemes {
+		e.found[s.name].space = &spaceFound{attempts: make([]float64, len(spaceShares())), conflicts: make([]float64, len(spaceShares()))}
+	}
+	for i, share := range spaceShares() {
+		runs := e.startAll(ctx, e.fillable(share), setup{
+			template: templates[i], used: int64(share * spaceSize),
+			settings: []string{fmt.Sprintf("CODE_LENGTH=%d", spaceLength), fmt.Sprintf("KGS_POOL_CAPACITY=%d", spacePool), "KGS_PERMUTE=false"},
+		})
+		e.enter("%d links of each scheme, f = %g", e.spaceLinks, share)
+		made := make(map[string]*scenario.Traffic)
+		for _, r := range runs {
+			if made[r.name], err = scenario.NewTraffic(r.server.Public, loadtest.NewRecorder()); err != nil {
+				return err
+			}
+			traffics = append(traffics, made[r.name])
+		}
+		well := beside(ctx, e, runs, called, func(ctx context.Context, r *running) error {
+			return e.fillOn(ctx, r, made[r.name], i)
+		})
+		if ctx.Err() != nil {
+			return nil
+		}
+		var all []*scenario.Traffic
+		for _, r := range well {
+			all = append(all, made[r.name])
+		}
+		e.read(ctx, all)
+		e.dismiss(runs)
+	}
+	e.JudgeLinks(e.links)
+	e.judgeSpace()
+	e.drawSpace()
+	return nil
+}
+
+// fillable are the schemes whose space can be in use to that share.
+func (e *experiment) fillable(share float64) []scheme {
+	var some []scheme
+	for _, s := range e.schemes {
+		if s.used != nil || share == 0 {
+			some = append(some, s)
+		}
+	}
+	return some
+}
+
+// templates makes a database for each share, in which the first codes of three digits are
+// links, in order. Their ledger does not permute: whether it does is nothing to attempts,
+// and so the codes of its numbers are known here.
+func (e *experiment) templates(ctx context.Context) (names []string, err error) {
+	e.enter("filling the space")
+	template := ""
+	filled := int64(0)
+	for i, share := range spaceShares() {
+		name, url, err := e.stage.database(ctx, e.stage.postgres.URL, template)
+		if err != nil {
+			return nil, err
+		}
+		if i == 0 {
+			err = e.schema(ctx, url, "KGS_PERMUTE=false")
+		}
+		n := int64(share * spaceSize)
+		if err == nil && n > filled {
+			err = fill(ctx, url, filled, n)
+		}
+		if err != nil {
+			return nil, err
+		}
+		template, filled = name, n
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+// schema lets a server make the tables in a database, and returns when nobody is left there.
+func (e *experiment) schema(ctx context.Context, url string, settings ...string) error {
+	server, err := e.stage.bed.Server(ctx, append([]string{"DATABASE_URL=" + url, "KEY_SOURCE=random"}, settings...)...)
+	if err != nil {
+		return err
+	}
+	if err := server.Stop(); err != nil {
+		return err
+	}
+	return testbed.Until(ctx, 20*time.Millisecond, 10*time.Second, func(ctx context.Context) (done bool, err error) {
+		var others int
+		err = testbed.Query(ctx, url, func(ctx context.Context, conn *pgx.Conn) error {
+			return conn.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`).Scan(&others)
+		})
+		return others == 0, err
+	})
+}
+
+// fill makes links of the codes of the numbers from lo to below hi.
+func fill(ctx context.Context, url string, lo, hi int64) error {
+	const digit = `substr($3, (n / %d %% 62)::int + 1, 1)`
+	code := fmt.Sprintf(digit+" || "+digit+" || "+digit, 62*62, 62, 1)
+	return statement(ctx, url, `INSERT INTO links (code, url, source, created_at)
+		SELECT `+code+`, 'https://filler.example/', 'alias', now() FROM generate_series($1::bigint, $2::bigint - 1) AS n`, lo, hi, string(base62))
+}
+
+// fillOn makes links, and keeps how many attempts they took as the server has it.
+func (e *experiment) fillOn(ctx context.Context, r *running, t *scenario.Traffic, level int) error {
+	f := e.found[r.name].space
+	attempts, conflicts, err := attemptsOf(ctx, r.server, func() error { return many(ctx, t, e.spaceLinks, spaceWidth) })
+	if err != nil {
+		return err
+	}
+	f.attempts[level], f.conflicts[level] = attempts, conflicts
+	if r.class != "hash" {
+		return nil
+	}
+	client := loadtest.NewClient(r.server.Public, 0)
+	defer client.Close()
+	repeated, _, err := attemptsOf(ctx, r.server, func() error {
+		for range sameURL {
+			if o := client.Create(ctx, "https://loadtest.example/the-same"); o.State != loadtest.Acknowledged {
+				return fmt.Errorf("the same URL is not made a link again: %s %s", o.State, o.Detail)
+			}
+		}
+		return nil
+	})
+	f.repeated = &repeated
+	return err
+}
+
+// many makes n links, so many at a time, and fails when any is not made.
+func many(ctx context.Context, t *scenario.Traffic, n, width int) error {
+	var clients errgroup.Group
+	for i := range width {
+		clients.Go(func() error { return oneByOne(ctx, t, (n+i)/width) })
+	}
+	return clients.Wait()
+}
+
+// attemptsOf is how many keys a creation took while the links were made, and how many of
+// them belonged to others.
+func attemptsOf(ctx context.Context, server *testbed.Program, links func() error) (attempts, conflicts float64, err error) {
+	before, err := testbed.AskMetrics(ctx, server.Admin)
+	if err != nil {
+		return 0, 0, err
+	}
+	if err := links(); err != nil {
+		return 0, 0, err
+	}
+	after, err := testbed.AskMetrics(ctx, server.Admin)
+	if err != nil {
+		return 0, 0, err
+	}
+	grown := func(name string) float64 { return counters(after, name) - counters(before, name) }
+	created := grown("shortener_links_created_total")
+	if created == 0 {
+		return 0, 0, errors.New("the server tells of no links")
+	}
+	return grown("kgs_keys_taken_total") / created, grown("kgs_key_conflicts_total") / created, nil
+}
+
+// counters is the sum of the counters of a name, whatever their labels.
+func counters(m testbed.Metrics, name string) (sum float64) {
+	for _, metric := range m[name].GetMetric() {
+		sum += metric.GetCounter().GetValue()
+	}
+	return sum
+}
+
+// expected is how many attempts chance takes where a share of the codes is in use.
+func (e *experiment) expected(share float64) float64 {
+	used := math.Round(share * spaceSize)
+	return spaceSize / (spaceSize - used - float64(e.spaceLinks)/2)
+}
