@@ -24,7 +24,7 @@ type Client struct {
 // The forms of a name and of a token, which is one of RFC 6750 that cannot be guessed.
 const (
 	nameForm  = `^[a-z0-9-]{1,32}$`
-	tokenForm = `^[A-Za-z0-9._~+/-]{16,512}=*$`
+	tokenForm = `^[A-Za-z0-9._~+/-]{16,512}=*$` //nolint:gosec // G101: a form of tokens is none
 )
 
 // ClientsForm says what ParseClients takes.

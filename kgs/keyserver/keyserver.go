@@ -87,8 +87,9 @@ func (h health) Check(_ context.Context, r *grpchealth.CheckRequest) (*grpchealt
 	if r.Service != "" && r.Service != kgsv1connect.KeyServiceName {
 		return nil, connect.NewError(connect.CodeNotFound, errors.New("no such service"))
 	}
+	status := grpchealth.StatusServing
 	if h.ready() != nil {
-		return &grpchealth.CheckResponse{Status: grpchealth.StatusNotServing}, nil
+		status = grpchealth.StatusNotServing
 	}
-	return &grpchealth.CheckResponse{Status: grpchealth.StatusServing}, nil
+	return &grpchealth.CheckResponse{Status: status}, nil
 }

@@ -75,7 +75,7 @@ func (e *experiment) idling(ctx context.Context, runs []*running) (map[string]fl
 		}
 	}
 	select {
-	case <-time.After(e.plan.idle):
+	case <-time.After(e.idle):
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

@@ -25,7 +25,7 @@ const (
 )
 
 func classes() []class {
-	codes := base62.size(6)
+	codes := base62.sixes()
 	uuids := new(big.Int).Lsh(big.NewInt(1), 128)
 	return []class{
 		{name: "counter", title: "a counter, six digits", digits: base62, length: 6, power: "62^6", size: codes, ascending: true, number: big.NewInt},
@@ -35,7 +35,7 @@ func classes() []class {
 			return big.NewInt(ms<<timeShift | someMachine<<machineShift | i%perMilli)
 		}},
 		{name: "random", title: "no order, six digits", digits: base62, length: 6, power: "62^6", size: codes, number: below(codes)},
-		{name: "hash", title: "no order, six digits of base64url", digits: base64url, length: 6, power: "64^6", size: base64url.size(6), number: below(base64url.size(6))},
+		{name: "hash", title: "no order, six digits of base64url", digits: base64url, length: 6, power: "64^6", size: base64url.sixes(), number: below(base64url.sixes())},
 		{name: "uuid", title: "no order, 22 digits", digits: base62, length: 22, power: "2^128", size: uuids, number: below(uuids)},
 	}
 }

@@ -42,12 +42,16 @@ func (e *experiment) codes(ctx context.Context) error {
 	runs := e.everybody(ctx)
 	e.enter("%d links of each scheme, one after the other", e.codeCount())
 	traffics := make(map[string]*scenario.Traffic)
+	defer func() {
+		for _, t := range traffics {
+			t.Close()
+		}
+	}()
 	for _, r := range runs {
 		t, err := scenario.NewTraffic(r.server.Public, loadtest.NewRecorder())
 		if err != nil {
 			return err
 		}
-		defer t.Close()
 		traffics[r.name] = t
 	}
 	runs = beside(ctx, e, runs, called, func(ctx context.Context, r *running) error { return oneByOne(ctx, traffics[r.name], e.codeCount()) })
@@ -72,10 +76,7 @@ func (e *experiment) codes(ctx context.Context) error {
 
 // oneByOne makes n links, and fails with the first that is not made.
 func oneByOne(ctx context.Context, t *scenario.Traffic, n int) error {
-	for range n {
-		if ctx.Err() != nil {
-			return nil
-		}
+	for i := 0; i < n && ctx.Err() == nil; i++ {
 		outcome, err := t.One(ctx)
 		if err != nil {
 			return err

@@ -44,12 +44,16 @@ func (e *experiment) crashes(ctx context.Context) error {
 	runs := e.startAll(ctx, some, setup{settings: []string{"KGS_PERMUTE=false"}})
 	defer func() { e.dismiss(runs) }()
 	traffics := make(map[string]*scenario.Traffic)
+	defer func() {
+		for _, t := range traffics {
+			t.Close()
+		}
+	}()
 	for _, r := range runs {
 		t, err := scenario.NewTraffic(r.server.Public, loadtest.NewRecorder())
 		if err != nil {
 			return err
 		}
-		defer t.Close()
 		traffics[r.name] = t
 	}
 	var done atomic.Int64

@@ -40,7 +40,7 @@ func (d numerals) code(n *big.Int, length int) (code string, ok bool) {
 	return string(digits), rest.Sign() == 0
 }
 
-// size is how many codes of a length there are.
-func (d numerals) size(length int) *big.Int {
-	return new(big.Int).Exp(big.NewInt(int64(len(d))), big.NewInt(int64(length)), nil)
+// sixes is how many codes of six digits there are.
+func (d numerals) sixes() *big.Int {
+	return new(big.Int).Exp(big.NewInt(int64(len(d))), big.NewInt(6), nil)
 }

@@ -33,7 +33,7 @@ func TestNumerals(t *testing.T) {
 	if n, ok := base62.number("ab-cde"); ok {
 		t.Errorf("a digit that there is not gives %v", n)
 	}
-	for _, n := range []*big.Int{big.NewInt(-1), base62.size(6)} {
+	for _, n := range []*big.Int{big.NewInt(-1), base62.sixes()} {
 		if code, ok := base62.code(n, 6); ok {
 			t.Errorf("%v in six digits is %s", n, code)
 		}

@@ -125,6 +125,11 @@ func (e *experiment) extras(ctx context.Context, links *testbed.Server) (actors 
 // act puts the load on every server, lets kill do its work, and judges what became of it.
 func (e *experiment) act(ctx context.Context, actors []*actor, kill func() error) (err error) {
 	loads := make(map[*running]*actor)
+	defer func() {
+		for _, a := range loads {
+			a.traffic.Close()
+		}
+	}()
 	for _, a := range actors {
 		if other := loads[a.running]; other != nil { // one load for all that is killed under it
 			a.traffic = other.traffic
@@ -133,7 +138,6 @@ func (e *experiment) act(ctx context.Context, actors []*actor, kill func() error
 		if a.traffic, err = scenario.NewTraffic(a.server.Public, loadtest.NewRecorder()); err != nil {
 			return err
 		}
-		defer a.traffic.Close()
 		loads[a.running] = a
 	}
 	e.enter("%d creations a second on each of %d servers", outageRate, len(loads))

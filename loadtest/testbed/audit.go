@@ -39,5 +39,6 @@ func (b *Bed) Audit(ctx context.Context, settings ...string) (a Accounts, err er
 	if err != nil {
 		return a, fmt.Errorf("audit: %w", err)
 	}
-	return a, json.Unmarshal(text, &a)
+	err = json.Unmarshal(text, &a)
+	return a, err
 }
