@@ -12,8 +12,9 @@ import (
 	"keypool/internal/failpoint"
 )
 
-// ErrNoKeys says that the local batch is empty and its supply gives nothing.
-var ErrNoKeys = errors.New("no keys left in the local batch")
+// ErrNoKeys says that a generator has nothing to give: a Source when its local batch is empty
+// and its supply gives nothing.
+var ErrNoKeys = errors.New("no key to give")
 
 // SourceConfig is what a Source is made of. Zero durations mean the defaults.
 type SourceConfig struct {
