@@ -18,7 +18,7 @@ func (e *experiment) enterCodes() {
 	e.Notes = []string{
 		fmt.Sprintf("Guesses: three predictors are given %d codes in a row and name up to %d codes each, before any is tried; the one with the most hits counts, as a mean "+
 			"over %d stretches of codes. The next numbers: the latest one plus 1, 2, ... Constant differences: on as the numbers grew most often over 1 to %d places, which "+
-			"follows two counters that take turns. The next milliseconds: the time of the latest Snowflake plus 1, 2, ... ms, with the machine and the sequence that came most often. "+
+			"follows two counters that take turns. The next milliseconds: the time of the latest Snowflake and on, each with all machines and sequences that were seen. "+
 			"They know how the schemes work, and not a word of a secret.", seenCodes, manyGuesses, e.windows, maxLag),
 		"Known URL: how many of 100 codes are the plain hash of their URL. Whoever has a URL, and no code, can then tell whether somebody made a link to it.",
 		"While other users make links in between, the guesses that hit are theirs as well.",

@@ -17,7 +17,7 @@ type fate struct {
 	unknown  int
 	answers  []string      // what the refusals said, each once: "503, Retry-After 1"
 	local    time.Duration // from the kill until the first creation that the scheme itself did not serve; all the time when it served all
-	back     time.Duration // from the return until the scheme itself served every creation
+	back     time.Duration // from the restart until the scheme itself served every creation
 	returned bool          // it did so before the end
 }
 

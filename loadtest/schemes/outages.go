@@ -14,8 +14,12 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// outageRate is how many creations a second there are on each server.
-const outageRate = 200
+const (
+	// outageRate is how many creations a second there are on each server.
+	outageRate = 200
+	// crowdRate is how many while all servers are on one PostgreSQL, and it away.
+	crowdRate = 50
+)
 
 // outageFound is what became of the creations of a scheme when something was killed.
 type outageFound struct {
@@ -63,7 +67,7 @@ func (e *experiment) outages(ctx context.Context) (err error) {
 		}
 	}
 	first := e.cast(ctx, how)
-	if err := e.act(ctx, first, func() error { return e.killOthers(ctx, first, tickets) }); err != nil || ctx.Err() != nil {
+	if err := e.act(ctx, first, outageRate, func() error { return e.killOthers(ctx, first, tickets) }); err != nil || ctx.Err() != nil {
 		return err
 	}
 	e.enter("starting a PostgreSQL")
@@ -72,7 +76,7 @@ func (e *experiment) outages(ctx context.Context) (err error) {
 		return err
 	}
 	second := e.extras(ctx, links)
-	if err := e.act(ctx, second, func() error { return e.killPostgres(ctx, second, links) }); err != nil || ctx.Err() != nil {
+	if err := e.act(ctx, second, crowdRate, func() error { return e.killPostgres(ctx, second, links) }); err != nil || ctx.Err() != nil {
 		return err
 	}
 	e.JudgeLinks(e.links)
@@ -123,7 +127,7 @@ func (e *experiment) extras(ctx context.Context, links *testbed.Server) (actors 
 }
 
 // act puts the load on every server, lets kill do its work, and judges what became of it.
-func (e *experiment) act(ctx context.Context, actors []*actor, kill func() error) (err error) {
+func (e *experiment) act(ctx context.Context, actors []*actor, rate float64, kill func() error) (err error) {
 	loads := make(map[*running]*actor)
 	defer func() {
 		for _, a := range loads {
@@ -140,9 +144,9 @@ func (e *experiment) act(ctx context.Context, actors []*actor, kill func() error
 		}
 		loads[a.running] = a
 	}
-	e.enter("%d creations a second on each of %d servers", outageRate, len(loads))
+	e.enter("%.0f creations a second on each of %d servers", rate, len(loads))
 	for _, a := range loads {
-		a.flow = a.traffic.Start(ctx, outageRate)
+		a.flow = a.traffic.Start(ctx, rate)
 	}
 	pause(ctx, e.before)
 	err = kill()

@@ -20,27 +20,27 @@ const (
 )
 
 const (
-	leastLocal = 0.9 // s that local keys last at the least
-	mostStop   = 0.5 // s that a counter serves without its supply at the most
+	leastLocal = 0.4 // s that local keys last at the least: a batch of a hundred, nearly
+	mostStop   = 0.3 // s that a counter serves without its supply at the most
 	mostBack   = 4.5 // s until the scheme itself serves again
 )
 
 func (e *experiment) enterOutages() {
 	e.Summary = fmt.Sprintf("Under %d creations a second each, whatever a scheme needs is killed (SIGKILL) for some seconds and started again: Redis, which keeps nothing; the key "+
-		"service; one ticket database and then both; and in the end PostgreSQL with all the links, under every scheme at once. Who is served, by what, and when again?", outageRate)
+		"service; one ticket database and then both. In the end, under %d a second each, it is the PostgreSQL with all the links. Who is served, by what, and when again?", outageRate, crowdRate)
 	e.Claim(claimLocal, fmt.Sprintf("Without their supply, schemes that take keys ahead go on for %.1f s at the least by what they hold.", leastLocal), "s")
 	e.Claim(claimStop, fmt.Sprintf("INCR and tickets go on for %.1f s at the most.", mostStop), "s")
 	e.Claim(claimOne, "With one of two ticket databases gone, every creation is served.", "creations")
 	e.Claim(claimFallback, "With the default fallback, every creation is served while anything but the links' database is away.", "creations")
 	e.Claim(claimPolite, "Every refusal is a 503 with Retry-After.", "kinds of refusals")
-	e.Claim(claimComeBack, fmt.Sprintf("Each scheme serves every creation by itself again within %.1f s of the return, without anybody's help.", mostBack), "s")
+	e.Claim(claimComeBack, fmt.Sprintf("Each scheme serves every creation by itself again within %.1f s of the restart of what was killed, without anybody's help.", mostBack), "s")
 	e.ClaimLinks()
-	e.Settings = map[string]string{"FALLBACK": "none, and random where it says so", "KGS_BATCH_MIN": "100", "Redis": "without persistence", "creations": fmt.Sprintf("%d/s each", outageRate)}
+	e.Settings = map[string]string{"FALLBACK": "none, and random where it says so", "KGS_BATCH_MIN": "100", "Redis": "without persistence", "creations": fmt.Sprintf("%d/s each, %d/s while PostgreSQL is killed", outageRate, crowdRate)}
 	e.Notes = []string{
 		"Where a code came from is what its row in the database says. Keys that last are those in memory when the supply is killed; how many these are depends on the rate before it.",
-		fmt.Sprintf("PostgreSQL holds the links too, so while it is away nobody can make any. All %d-odd servers are on it then, and recover at once.", len(e.schemes)),
+		fmt.Sprintf("PostgreSQL holds the links too, so while it is away nobody can make any. All %d-odd servers are on it then, and come back at once.", len(e.schemes)),
 		"Redis comes back empty: the pool is made anew, and the counter begins anew, over links that there are. What that costs a counter is conflicts, each with a longer step to the next number.",
-		"A creation counts by when it was due; back again is the last one after the return that the scheme did not serve itself.",
+		"A creation counts by when it was due; back again is the last one after the restart began that the scheme did not serve itself.",
 	}
 }
 

@@ -2,10 +2,11 @@ package schemes
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"keypool/loadtest/testbed"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // killOthers kills Redis, the key services and one ticket database, then the other one, and
@@ -27,6 +28,8 @@ func (e *experiment) killOthers(ctx context.Context, actors []*actor, tickets [2
 	}
 	mark(actors, time.Now(), func(a *actor) *time.Time { return &a.lost }, victimRedis, victimService, victimEven)
 	pause(ctx, e.half)
+	// From here on it may be the other one that was missed.
+	mark(actors, time.Now(), func(a *actor) *time.Time { return &a.back }, victimEven)
 	if tickets[0] != nil {
 		e.enter("the other ticket database is killed too")
 		if err := kill(tickets[0]); err != nil {
@@ -34,17 +37,11 @@ func (e *experiment) killOthers(ctx context.Context, actors []*actor, tickets [2
 		}
 		victims = append(victims, tickets[0])
 	}
-	now := time.Now()
-	// From here on both are away.
-	mark(actors, now, func(a *actor) *time.Time { return &a.back }, victimEven)
-	mark(actors, now, func(a *actor) *time.Time { return &a.lost }, victimTickets)
+	mark(actors, time.Now(), func(a *actor) *time.Time { return &a.lost }, victimTickets)
 	pause(ctx, e.half)
-	e.enter("all of them are back")
-	if err := restart(ctx, victims...); err != nil {
-		return err
-	}
+	e.enter("all of them are started again")
 	mark(actors, time.Now(), func(a *actor) *time.Time { return &a.back }, victimRedis, victimService, victimTickets)
-	return nil
+	return restart(ctx, victims...)
 }
 
 // killPostgres kills the database of all links. It has made a checkpoint: how long it
@@ -59,12 +56,9 @@ func (e *experiment) killPostgres(ctx context.Context, actors []*actor, links *t
 	}
 	mark(actors, time.Now(), func(a *actor) *time.Time { return &a.lost }, victimPostgres)
 	pause(ctx, e.half)
-	e.enter("PostgreSQL is back")
-	if err := restart(ctx, links); err != nil {
-		return err
-	}
+	e.enter("PostgreSQL is started again")
 	mark(actors, time.Now(), func(a *actor) *time.Time { return &a.back }, victimPostgres)
-	return nil
+	return restart(ctx, links)
 }
 
 // victim is a process that is killed and started again.
@@ -73,20 +67,22 @@ type victim interface {
 	Restart(ctx context.Context) error
 }
 
+// kill kills all of them at the same time.
 func kill(victims ...victim) error {
-	var errs []error
+	var all errgroup.Group
 	for _, v := range victims {
-		errs = append(errs, v.Kill())
+		all.Go(v.Kill)
 	}
-	return errors.Join(errs...)
+	return all.Wait()
 }
 
+// restart starts all of them at the same time.
 func restart(ctx context.Context, victims ...victim) error {
-	var errs []error
+	var all errgroup.Group
 	for _, v := range victims {
-		errs = append(errs, v.Restart(ctx))
+		all.Go(func() error { return v.Restart(ctx) })
 	}
-	return errors.Join(errs...)
+	return all.Wait()
 }
 
 // mark enters a moment with the actors that lose any of the victims.

@@ -1,7 +1,9 @@
 package schemes
 
 import (
+	"cmp"
 	"crypto/rand"
+	"maps"
 	"math/big"
 	"slices"
 )
@@ -65,20 +67,29 @@ func continued(last []*big.Int, step *big.Int, n int) []*big.Int {
 	return numbers[len(last):]
 }
 
-// timestamps takes the milliseconds that follow, with the machine and the sequence that
-// were seen most often.
+// timestamps takes the millisecond of the latest number and those that follow, each with
+// every machine and sequence that was seen, the most frequent first.
 func timestamps(seen []*big.Int, n int) []*big.Int {
 	mask := new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), timeShift), big.NewInt(1))
-	low, most, count := new(big.Int), 0, make(map[string]int)
+	count := make(map[int64]int)
 	for _, number := range seen {
-		part := new(big.Int).And(number, mask)
-		if count[part.String()]++; count[part.String()] > most {
-			low, most = part, count[part.String()]
+		count[new(big.Int).And(number, mask).Int64()]++
+	}
+	lows := slices.SortedFunc(maps.Keys(count), func(a, b int64) int {
+		return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b))
+	})
+	latest := seen[len(seen)-1]
+	ms := new(big.Int).Rsh(latest, timeShift)
+	numbers := make([]*big.Int, 0, n)
+	for ; len(numbers) < n; ms.Add(ms, big.NewInt(1)) {
+		first := new(big.Int).Lsh(ms, timeShift)
+		for _, low := range lows {
+			if number := new(big.Int).Or(first, big.NewInt(low)); number.Cmp(latest) > 0 {
+				numbers = append(numbers, number)
+			}
 		}
 	}
-	ms := new(big.Int).Rsh(seen[len(seen)-1], timeShift)
-	first := new(big.Int).Or(new(big.Int).Lsh(ms, timeShift), low)
-	return continued([]*big.Int{first}, new(big.Int).Lsh(big.NewInt(1), timeShift), n)
+	return numbers[:n]
 }
 
 // byChance draws n codes of the class.

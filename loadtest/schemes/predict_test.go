@@ -40,6 +40,9 @@ func TestPredictors(t *testing.T) {
 		{"a link every 3 ms or so", "time", func(i int64) int64 {
 			return (1_000_000+3*i+7919*i%5)<<timeShift | someMachine<<machineShift
 		}, 30, 100, "the next milliseconds"},
+		{"up to four in one", "time", func(i int64) int64 {
+			return (1_000_000+7*(i/4)+3*(i/4)%5)<<timeShift | someMachine<<machineShift | i%4
+		}, 10, 100, "the next milliseconds"},
 		{"six digits of chance", "random", func(int64) int64 { return draw(0).Int64() }, 0, 0, ""},
 		{"11 digits of chance", "time", func(int64) int64 { return r.Int64() }, 0, 0, ""},
 	}

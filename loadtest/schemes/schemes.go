@@ -58,6 +58,7 @@ type findings struct {
 	rate, p99 rounds.Series // creations a second; ms
 	best      rounds.Series // the rate as a share of the best of the same round
 	calls     rounds.Series // a creation
+	refused   rounds.Series // flat out, as a share
 	codes     *codesFound
 	space     *spaceFound
 	index     *indexFound

@@ -15,7 +15,7 @@ import (
 func small() plan {
 	return plan{
 		windows: 1, idle: 500 * time.Millisecond, spaceLinks: 300, spaceExact: 0.2, crashes: 2, indexLinks: 20_000,
-		before: 500 * time.Millisecond, half: 500 * time.Millisecond, after: 2500 * time.Millisecond,
+		before: 500 * time.Millisecond, half: 300 * time.Millisecond, after: 2 * time.Second,
 	}
 }
 

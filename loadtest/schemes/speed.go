@@ -86,7 +86,7 @@ func (e *experiment) flatOut(ctx context.Context, r *running, idle float64) (per
 	}
 	begun := time.Now()
 	tally, err := wrk.Load{
-		URL: r.server.Public + "/shorten", Script: "posts", Args: []string{"https://loadtest.example/" + rand.Text() + "/"}, Duration: e.Each,
+		URL: r.server.Public + "/shorten", Script: "posts", Args: []string{"https://loadtest.example/" + rand.Text() + "/"}, Duration: e.Each, Refusals: true,
 	}.Run(ctx)
 	if err != nil {
 		return 0, err
@@ -97,12 +97,17 @@ func (e *experiment) flatOut(ctx context.Context, r *running, idle float64) (per
 		return 0, err
 	}
 	more, err := testbed.CountLinks(ctx, r.links)
-	if err == nil && more-rows < tally.Requests {
-		err = fmt.Errorf("%d creations were acknowledged and only %d are stored", tally.Requests, more-rows)
+	if err != nil {
+		return 0, err
+	}
+	made := tally.Requests - tally.Status
+	if made == 0 || more-rows < made {
+		return 0, fmt.Errorf("%d creations were acknowledged and %d are stored", made, more-rows)
 	}
 	f := e.found[r.name]
-	f.calls = append(f.calls, perCreation(after-before, idle, took, tally.Requests))
-	return tally.PerSecond(), err
+	share := float64(made) / float64(tally.Requests)
+	f.calls, f.refused = append(f.calls, perCreation(after-before, idle, took, made)), append(f.refused, 1-share)
+	return share * tally.PerSecond(), nil
 }
 
 // steady is the p99 in milliseconds at the steady rate, from when each creation was due;
@@ -124,7 +129,7 @@ func (e *experiment) keepFigures(runs []*running, figures []rounds.Series) {
 		f := e.found[r.name]
 		f.rate, f.p99, f.best = figures[2*i], figures[2*i+1], figures[2*i].Over(best)
 		if f.rate == nil {
-			f.calls = nil
+			f.calls, f.refused = nil, nil
 		}
 	}
 }

@@ -145,8 +145,20 @@ func (g *stage) start(ctx context.Context, s scheme, how setup) (*running, error
 		settings = append(settings, "KGS_URL="+address)
 	}
 	r.env = settings
-	r.server, err = g.bed.Server(ctx, settings...)
+	r.server, err = g.bed.ServerWhen(ctx, filled, settings...)
 	return r, err
+}
+
+// filled fails while a server is not ready or, by its own word, its pool is not full.
+func filled(ctx context.Context, p *testbed.Program) error {
+	if err := testbed.Ready(ctx, p.Admin); err != nil {
+		return err
+	}
+	status, err := testbed.AskStatus(ctx, p.Admin)
+	if err == nil && status.State != "ok" {
+		err = fmt.Errorf("its state is %s", status.State)
+	}
+	return err
 }
 
 // startTickets makes the ticket databases.

@@ -1,7 +1,8 @@
 // Package wrk loads a server with wrk, a load generator that is no part of the project: a
 // closed loop, in which each client waits for its answer before it asks again.
 //
-// Invariant: a run with an answer that is known to be wrong is an error, not a figure. wrk
+// Invariant: a run with an answer that is known to be wrong is an error, not a figure; only
+// refusals may be counted instead. wrk
 // sees a status of 400 or above, a broken connection, and a time-out; it cannot tell a 302
 // from a 200, so whatever is loaded is tried by an [Exchange] first.
 package wrk
@@ -36,6 +37,7 @@ type Load struct {
 	Script   string // its name in lua, without .lua
 	Args     []string
 	Duration time.Duration // in whole seconds
+	Refusals bool          // an answer of 400 or above is counted, and no error
 }
 
 // Run loads the server and blocks for the Duration. The error wraps [exec.ErrNotFound]
@@ -61,7 +63,7 @@ func (l Load) Run(ctx context.Context) (_ Tally, err error) {
 	if err != nil {
 		return Tally{}, fmt.Errorf("wrk: %w; it said:\n%s", err, out)
 	}
-	return parseTally(out)
+	return parseTally(out, l.Refusals)
 }
 
 // script writes the script for wrk, together with what all of them end with.
@@ -98,8 +100,8 @@ type Tally struct {
 func (t Tally) PerSecond() float64 { return float64(t.Requests) / float64(t.Micros) * 1e6 }
 
 // parseTally finds the tally in the last line of what wrk wrote; one with failures in it, or
-// of nothing, is an error.
-func parseTally(out []byte) (Tally, error) {
+// of nothing, is an error. Refusals are no failures where they may be.
+func parseTally(out []byte, refusals bool) (Tally, error) {
 	out = bytes.TrimSpace(out)
 	last := out[bytes.LastIndexByte(out, '\n')+1:]
 	var t Tally
@@ -109,7 +111,11 @@ func parseTally(out []byte) (Tally, error) {
 	if t.Requests <= 0 || t.Micros <= 0 {
 		return Tally{}, errors.New("wrk got no answers")
 	}
-	if failures := t.Connect + t.Read + t.Write + t.Timeout + t.Status; failures > 0 {
+	failures := t.Connect + t.Read + t.Write + t.Timeout
+	if !refusals {
+		failures += t.Status
+	}
+	if failures > 0 {
 		return Tally{}, fmt.Errorf("%d of wrk's requests failed: %+v", failures, t)
 	}
 	return t, nil
