@@ -30,9 +30,9 @@ const (
 		SELECT id, coalesce(taken.key, '') FROM judged LEFT JOIN taken USING (id) ORDER BY id`
 
 	// useReserved settles keys $1 of a batch whose last id is $2. Those that came back in
-	// the meantime are withdrawn, unless somebody has them, who will find them linked.
+	// the meantime are dropped when they are taken; who has taken them will find them linked.
 	useReserved = `WITH gone AS (
-			DELETE FROM available_keys WHERE key = ANY ($1::text[]) AND (id <= $2 OR NOT is_reserved))
+			DELETE FROM available_keys WHERE key = ANY ($1::text[]) AND id <= $2)
 		INSERT INTO used_keys (id, key) SELECT $2, unnest($1::text[]) ON CONFLICT DO NOTHING`
 
 	// lockPool is what adds keys begins with, before it changes anything that another one who

@@ -1,0 +1,124 @@
+package kgs
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The batch job draws what was used before, in whatever way, and what is there already.
+func TestPostgresPoolDropsUsedKeys(t *testing.T) {
+	bothWays(t, func(t *testing.T, reserve bool) {
+		k := newKeyTables(t)
+		p := k.process("a", reserve)
+		k.ship(codes(0, 4)...)
+		b := take(t, p, 4)
+		settle(t, p, b, b.Codes[3:], b.Codes[2:3])
+		k.ship(codes(0, 6)...)
+		k.ship(codes(0, 6)...)
+		wantLeft(t, suppliedTo{Supply: p}, codes(3, 6))
+		k.ship(codes(0, 6)...) // nothing but used keys, or keys that are reserved
+		if b, err := p.Take(t.Context(), 1); !errors.Is(err, ErrEmpty) {
+			t.Errorf("Take = %v, %v; want ErrEmpty", b, err)
+		}
+	})
+}
+
+// A process that dies with a batch takes it with it, or what it had reserved comes back.
+func TestPostgresPoolAfterACrash(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		reserve bool
+		back    []string
+	}{"delete": {false, nil}, "reserve": {true, codes(0, 10)}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := newKeyTables(t)
+			k.ship(codes(0, 10)...)
+			take(t, k.process("crashed", tt.reserve), 10)
+			k.die("crashed")
+			k.ship()
+			wantLeft(t, suppliedTo{Supply: k.process("heir", tt.reserve)}, tt.back)
+		})
+	}
+}
+
+func TestPostgresPoolLeavesTheLivingTheirKeys(t *testing.T) {
+	t.Parallel()
+	k := newKeyTables(t)
+	k.ship(codes(0, 30)...)
+	take(t, k.process("slow", true), 10)
+	take(t, k.process("dead", true), 10)
+	take(t, k.process("just dead", true), 10)
+	k.age("slow")
+	k.die("dead")
+	k.exec(`DELETE FROM kgs_holders WHERE holder = 'just dead'`)
+	k.ship()
+	wantLeft(t, suppliedTo{Supply: k.process("heir", true)}, codes(10, 20))
+}
+
+// A process that was frozen settles what others have reserved since: it neither frees
+// their keys, nor are its own given out again.
+func TestPostgresPoolLateSettle(t *testing.T) {
+	t.Parallel()
+	k := newKeyTables(t)
+	k.ship(codes(0, 10)...)
+	frozen, heir := k.process("frozen", true), k.process("heir", true)
+	late := take(t, frozen, 10)
+	k.die("frozen")
+	k.ship()
+	b := take(t, heir, 6)
+	free := allBut(late.Codes, b.Codes)
+	unused := []string{b.Codes[0], b.Codes[1], free[0]}
+	for range 2 {
+		settle(t, frozen, late, unused, nil)
+	}
+	// Of the free ones it has used all but the first, which nobody took from it.
+	wantLeft(t, suppliedTo{Supply: k.process("third", true)}, free[:1])
+	settle(t, heir, b, b.Codes, nil) // of which the other one has used four
+	wantLeft(t, suppliedTo{Supply: heir}, b.Codes[:2])
+}
+
+// A taker that fails leaves rows behind that others have skipped.
+func TestPostgresPoolFindsWhatWasOverlooked(t *testing.T) {
+	bothWays(t, func(t *testing.T, reserve bool) {
+		k := newKeyTables(t)
+		k.ship(codes(0, 30)...)
+		p := k.process("a", reserve)
+		tx, err := k.db.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.Exec(t.Context(), takeByDelete, 0, 10); err != nil {
+			t.Fatal(err)
+		}
+		if got := take(t, p, 10).Codes; !slices.Equal(got, codes(10, 20)) {
+			t.Errorf("took %v beside another taker", got)
+		}
+		if err := tx.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		wantLeft(t, suppliedTo{Supply: p}, slices.Concat(codes(0, 10), codes(20, 30)))
+	})
+}
+
+// Keys come in the order that chance drew them in, not in that of an index.
+func TestPostgresPoolKeepsTheOrder(t *testing.T) {
+	bothWays(t, func(t *testing.T, reserve bool) {
+		k := newKeyTables(t)
+		drawn := codes(0, 1000)
+		slices.Reverse(drawn)
+		k.ship(drawn...)
+		p := k.process("a", reserve)
+		b := take(t, p, 1000)
+		if diff := cmp.Diff(drawn, b.Codes); diff != "" {
+			t.Errorf("keys as drawn (-want +got):\n%s", diff)
+		}
+		settle(t, p, b, b.Codes, nil)
+		if diff := cmp.Diff(drawn, take(t, p, 1000).Codes); diff != "" {
+			t.Errorf("keys that were handed back (-want +got):\n%s", diff)
+		}
+	})
+}
