@@ -81,7 +81,7 @@ func TestFallbackClaimsCanFail(t *testing.T) {
 		// A byte modulo 62 favours eight digits by a quarter.
 		{"biased", strings.Repeat(fair, 4) + fair[:8], func(*stage) {}, []string{claimEven}},
 		{"draws in vain", fair, func(l *stage) {
-			l.random.offered = append(l.random.offered, l.random.offered[:len(l.random.offered)/20]...)
+			l.random.offered = append(l.random.offered, l.random.offered[:len(l.random.offered)/10]...)
 			l.random.told = l.random.attempts()
 		}, []string{attempts}},
 		{"never meets a code that is in use", fair, func(l *stage) {
