@@ -20,7 +20,7 @@ func TestRemoteSupply(t *testing.T) {
 			srv := httptest.NewServer(keyserver.New(keyserver.Config{
 				Ledger: l.Ledger, Space: kgs.OpenWith(t, l, keys), Length: 6, Rate: 1_000_000,
 				Clients: []keyserver.Client{{Name: "test", Token: "token-of-the-test"}},
-				Ready:   func() error { return nil }, Logger: slog.New(slog.DiscardHandler),
+				Ready:   func() bool { return true }, Logger: slog.New(slog.DiscardHandler),
 				Metrics: kgs.NewMetrics(registry), Registerer: registry,
 			}))
 			t.Cleanup(srv.Close)

@@ -135,5 +135,6 @@ func (k *kgsProcess) call(procedure string, request map[string]any) (answer stru
 	if resp.StatusCode != http.StatusOK {
 		return answer, fmt.Errorf("%s: %s", resp.Status, text)
 	}
-	return answer, json.Unmarshal(text, &answer)
+	err = json.Unmarshal(text, &answer)
+	return answer, err
 }
