@@ -46,7 +46,7 @@ type LeaseRequest struct {
 
 // Lend hands up to r.Count numbers to a client, as a lease: first those that nobody works on
 // any more, from at most leaseRuns places, then new ones. They are fewer than asked for
-// where a space ends. ErrExhausted when there are none.
+// where a space ends, and when the ledger jumps. ErrExhausted when there are none.
 //
 // Ranges and lease are one transaction. So a request that is repeated, now or after any
 // crash, on this process or another, gives the same lease with the same runs, whatever
