@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -171,7 +172,8 @@ func spend(t *testing.T, k *keyTables, ways [2]bool, enough int) (used, twice in
 		jobs.Go(func() {
 			w := NewWorker(WorkerConfig{
 				Shipper:  k.shipper(Random{Length: func() int { return MinLength }}),
-				Capacity: 2000, Chunk: 500, Interval: 1, Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(prometheus.NewRegistry()),
+				Capacity: 2000, Chunk: 500, Interval: time.Millisecond,
+				Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(prometheus.NewRegistry()),
 			})
 			if err := w.Run(ctx); err != nil {
 				t.Error(err)

@@ -24,17 +24,17 @@ func sound() *experiment {
 	}
 	zero, hundred := 0.0, 100.0
 	plant("redis-pool", findings{
-		calls: rounds.Series{0.001}, codes: mixed, space: &spaceFound{attempts: []float64{1, 1, 1}}, skipped: &hundred,
+		calls: rounds.Series{0.001}, codes: mixed, space: &spaceFound{attempts: []float64{1, 1, 1}, conflicts: make([]float64, 3)}, skipped: &hundred,
 		outages: []outageFound{{victimRedis, "none", served}, {victimRedis, "random", served}},
 	})
 	plant("redis-incr", findings{
-		calls: rounds.Series{1}, codes: ordered, space: &spaceFound{attempts: []float64{1, 1, 1}}, skipped: &zero,
+		calls: rounds.Series{1}, codes: ordered, space: &spaceFound{attempts: []float64{1, 1, 1}, conflicts: make([]float64, 3)}, skipped: &zero,
 		outages: []outageFound{{victimRedis, "none", refused}, {victimRedis, "random", fate{fallback: 600, returned: true}}},
 	})
 	plant("ticket", findings{calls: rounds.Series{1}, codes: ordered, outages: []outageFound{{victimEven, "none", served}, {victimTickets, "none", refused}}})
-	plant("random", findings{calls: rounds.Series{0}, codes: mixed, space: &spaceFound{attempts: []float64{1, 2, 10}}, outages: []outageFound{{victimPostgres, "none", refused}}})
+	plant("random", findings{calls: rounds.Series{0}, codes: mixed, space: &spaceFound{attempts: []float64{1, 2, 10}, conflicts: make([]float64, 3)}, outages: []outageFound{{victimPostgres, "none", refused}}})
 	repeated := float64(sameURL+1) / 2
-	plant("hash", findings{calls: rounds.Series{0}, codes: &codesFound{ascending: 0.5}, space: &spaceFound{attempts: []float64{1, 0, 0}, repeated: &repeated}})
+	plant("hash", findings{calls: rounds.Series{0}, codes: &codesFound{ascending: 0.5}, space: &spaceFound{attempts: []float64{1, 0, 0}, conflicts: make([]float64, 3), repeated: &repeated}})
 	return &experiment{Comparison: c, Part: scenario.Part{}}
 }
 

@@ -53,53 +53,61 @@ func (e *experiment) eachOutage(do func(s scheme, o outageFound)) {
 	}
 }
 
+// sums is what all outages come to.
+type sums struct {
+	local, stop, back  []time.Duration // of pools; of counters; of all
+	late, rude         []string        // those that had not come back; refusals that say too little
+	ones, unservedOne  int             // outages of one ticket database, and creations that it cost
+	falls, unservedAll int             // outages with a fallback, and creations that they cost
+}
+
+func (a *sums) add(s scheme, o outageFound) {
+	what := fmt.Sprintf("%s without %s, FALLBACK=%s", s.name, o.victim, o.fallback)
+	if !o.polite() {
+		a.rude = append(a.rude, fmt.Sprintf("%s: %s", what, strings.Join(o.answers, "; ")))
+	}
+	if o.victim == victimEven { // then the other one goes, and there is no coming back
+		a.ones++
+		a.unservedOne += o.all() - o.served
+		return
+	}
+	a.back = append(a.back, o.back)
+	if !o.returned {
+		a.late = append(a.late, what)
+	}
+	switch {
+	case o.victim == victimPostgres:
+	case o.fallback == "random":
+		a.falls++
+		a.unservedAll += o.refused + o.unknown
+	case s.pooled:
+		a.local = append(a.local, o.local)
+	case s.asks:
+		a.stop = append(a.stop, o.local)
+	}
+}
+
 func (e *experiment) judgeOutages() {
-	var local, stop, back []time.Duration
-	late, lost, broken := []string(nil), 0, 0
-	var rude []string
-	ones, fallbacks := 0, 0
-	e.eachOutage(func(s scheme, o outageFound) {
-		what := fmt.Sprintf("%s without %s, FALLBACK=%s", s.name, o.victim, o.fallback)
-		if !o.polite() {
-			rude = append(rude, fmt.Sprintf("%s: %s", what, strings.Join(o.answers, "; ")))
-		}
-		if o.victim != victimEven { // then the other one goes
-			back = append(back, o.back)
-			if !o.returned {
-				late = append(late, what)
-			}
-		}
-		switch {
-		case o.victim == victimPostgres:
-		case o.victim == victimEven:
-			ones++
-			lost += o.all() - o.served
-		case o.fallback == "random":
-			fallbacks++
-			broken += o.refused + o.unknown
-		case s.pooled:
-			local = append(local, o.local)
-		case s.asks:
-			stop = append(stop, o.local)
-		}
-	})
-	if len(local) > 0 {
-		e.AtLeast(claimLocal, leastLocal, slices.Min(local).Seconds())
+	var a sums
+	e.eachOutage(a.add)
+	if len(a.local) > 0 {
+		e.AtLeast(claimLocal, leastLocal, slices.Min(a.local).Seconds())
 	}
-	if len(stop) > 0 {
-		e.AtMost(claimStop, mostStop, slices.Max(stop).Seconds())
+	if len(a.stop) > 0 {
+		e.AtMost(claimStop, mostStop, slices.Max(a.stop).Seconds())
 	}
-	if ones > 0 {
-		e.None(claimOne, int64(lost), "%d creations were not", lost)
+	if a.ones > 0 {
+		e.None(claimOne, int64(a.unservedOne), "%d creations were not", a.unservedOne)
 	}
-	if fallbacks > 0 {
-		e.None(claimFallback, int64(broken), "%d creations were not", broken)
+	if a.falls > 0 {
+		e.None(claimFallback, int64(a.unservedAll), "%d creations were not", a.unservedAll)
 	}
-	if len(back) > 0 {
-		e.None(claimPolite, int64(len(rude)), "%d kinds are others%s", len(rude), reasons(rude))
-		worst := slices.Max(back).Seconds()
+	if len(a.back) > 0 {
+		e.None(claimPolite, int64(len(a.rude)), "%d kinds are others%s", len(a.rude), reasons(a.rude))
+		worst := slices.Max(a.back).Seconds()
 		e.Figures(claimComeBack, mostBack, worst)
-		e.Judge(claimComeBack, len(late) == 0 && worst <= mostBack, "the last one after %.1f s; %d had not come back by the end%s", worst, len(late), reasons(late))
+		e.Judge(claimComeBack, len(a.late) == 0 && worst <= mostBack,
+			"the last one after %.1f s; %d had not come back by the end%s", worst, len(a.late), reasons(a.late))
 	}
 	e.leave(claimLocal, claimStop, claimOne, claimFallback, claimPolite, claimComeBack)
 }

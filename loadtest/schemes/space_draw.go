@@ -56,7 +56,11 @@ func (e *experiment) drawSpace() {
 	}
 	t.Columns = append(t.Columns, "conflicts at the last", "the same URL, a link")
 	for _, s := range e.schemes {
-		t.Rows = append(t.Rows, e.found[s.name].space.cells(s.name))
+		if f := e.found[s.name].space; f != nil {
+			t.Rows = append(t.Rows, f.cells(s.name))
+			continue
+		}
+		t.Rows = append(t.Rows, blank(s.name, len(t.Columns)))
 	}
 	e.Tables = []report.Table{t}
 	e.Charts = []report.Chart{e.attemptsChart()}

@@ -117,14 +117,14 @@ func (e *experiment) duel() report.Table {
 	line("creations/s on 64 connections", func(f *findings) string { return spread(f.rate, rounds.PerSecond) })
 	line("of the best scheme", func(f *findings) string { return spread(f.best, rounds.Times) })
 	line(fmt.Sprintf("p99 at %d/s", steadyRate), func(f *findings) string { return spread(f.p99, "ms") })
-	line("Redis killed: the scheme itself goes on for", func(f *findings) string { return f.without(victimRedis, "none", outageFound.lasting) })
+	line("Redis killed: the scheme itself goes on for", func(f *findings) string { return f.withoutRedis("none", outageFound.lasting) })
 	line("and then", func(f *findings) string {
-		return f.without(victimRedis, "none", func(o outageFound) string { return answered(o.answers) })
+		return f.withoutRedis("none", func(o outageFound) string { return answered(o.answers) })
 	})
 	line("with the default fallback", func(f *findings) string {
-		return f.without(victimRedis, "random", func(o outageFound) string { return o.String() })
+		return f.withoutRedis("random", func(o outageFound) string { return o.String() })
 	})
-	line("back by itself after", func(f *findings) string { return f.without(victimRedis, "none", outageFound.again) })
+	line("back by itself after", func(f *findings) string { return f.withoutRedis("none", outageFound.again) })
 	line(fmt.Sprintf("of the next %d codes, named with %d guesses", nextCodes, fewGuesses), func(f *findings) string { return f.codeCells()[1] })
 	line("codes above the one before", func(f *findings) string { return f.codeCells()[2] })
 	line("characters", func(f *findings) string { return f.codeCells()[0] })
@@ -153,10 +153,10 @@ func spread(s rounds.Series, unit string) string {
 	return s.Spread(unit)
 }
 
-// without is what is told of the one outage in which that was killed under that setting.
-func (f *findings) without(victim, fallback string, tell func(outageFound) string) string {
+// withoutRedis is what is told of the outage of Redis under that setting of FALLBACK.
+func (f *findings) withoutRedis(fallback string, tell func(outageFound) string) string {
 	for _, o := range f.outages {
-		if o.victim == victim && o.fallback == fallback {
+		if o.victim == victimRedis && o.fallback == fallback {
 			return tell(o)
 		}
 	}

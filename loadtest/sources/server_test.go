@@ -17,20 +17,18 @@ import (
 // server is one process of a source, with all links that were ever asked of it.
 type server struct {
 	*testbed.Program
-	settings []string
-	client   *loadtest.Client
-	journal  *loadtest.Journal
-	judged   int // entries of the journal that were read back
+	client  *loadtest.Client
+	journal *loadtest.Journal
+	judged  int // entries of the journal that were read back
 }
 
 func (st *stand) server(ctx context.Context, more ...string) (*server, error) {
-	settings := slices.Concat(st.settings, more)
-	program, err := st.bed.Server(ctx, settings...)
+	program, err := st.bed.Server(ctx, slices.Concat(st.settings, more)...)
 	if err != nil {
 		return nil, err
 	}
 	journal, err := loadtest.CreateJournal("")
-	return &server{Program: program, settings: settings, client: loadtest.NewClient(program.Public, 0), journal: journal}, err
+	return &server{Program: program, client: loadtest.NewClient(program.Public, 0), journal: journal}, err
 }
 
 // create makes one link.

@@ -103,7 +103,7 @@ func (st *stand) tell(t *testing.T) {
 			continue
 		}
 		text, err := os.ReadFile(filepath.Join(s.Dir(), "server.log"))
-		t.Logf("%s of %v said, error %v:\n%s", s.Admin, s.settings, err, text[max(0, len(text)-4000):])
+		t.Logf("the server at %s said, error %v:\n%s", s.Admin, err, text[max(0, len(text)-4000):])
 	}
 }
 
