@@ -1,6 +1,7 @@
 package kgs_test
 
 import (
+	"context"
 	"log/slog"
 	"net/http/httptest"
 	"strings"
@@ -28,7 +29,11 @@ func TestRemoteSupply(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(s.Close)
+			t.Cleanup(func() {
+				if err := s.Close(context.WithoutCancel(t.Context())); err != nil {
+					t.Errorf("close: %v", err)
+				}
+			})
 			return kgs.SuppliedTo{Supply: s}
 		})
 	})
