@@ -1,6 +1,7 @@
 package kgs_test
 
 import (
+	"context"
 	"log/slog"
 	"net/http/httptest"
 	"strings"
@@ -20,7 +21,7 @@ func TestRemoteSupply(t *testing.T) {
 			srv := httptest.NewServer(keyserver.New(keyserver.Config{
 				Ledger: l.Ledger, Space: kgs.OpenWith(t, l, keys), Length: 6, Rate: 1_000_000,
 				Clients: []keyserver.Client{{Name: "test", Token: "token-of-the-test"}},
-				Ready:   func() error { return nil }, Logger: slog.New(slog.DiscardHandler),
+				Ready:   func() bool { return true }, Logger: slog.New(slog.DiscardHandler),
 				Metrics: kgs.NewMetrics(registry), Registerer: registry,
 			}))
 			t.Cleanup(srv.Close)
@@ -28,7 +29,11 @@ func TestRemoteSupply(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(s.Close)
+			t.Cleanup(func() {
+				if err := s.Close(context.WithoutCancel(t.Context())); err != nil {
+					t.Errorf("close: %v", err)
+				}
+			})
 			return kgs.SuppliedTo{Supply: s}
 		})
 	})

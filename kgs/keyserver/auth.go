@@ -21,20 +21,15 @@ type Client struct {
 	Token string // a secret
 }
 
-// The forms of a name and of a token, which is one of RFC 6750 that cannot be guessed.
-const (
-	nameForm  = `^[a-z0-9-]{1,32}$`
-	tokenForm = `^[A-Za-z0-9._~+/-]{16,512}=*$` //nolint:gosec // G101: a form of tokens is none
-)
-
 // ClientsForm says what ParseClients takes.
 const ClientsForm = "client=token,client2=token2, all different; names of a-z, 0-9 and -, at most 32, " +
 	"tokens of at least 16 letters, digits and ._~+/-"
 
-// ParseClients reads client=token pairs that are separated by commas. Its error tells no
-// token.
+// ParseClients reads client=token pairs that are separated by commas. A token is one of
+// RFC 6750, section 2.1, that is too long to be guessed. The error tells none.
 func ParseClients(text string) ([]Client, error) {
-	name, token := regexp.MustCompile(nameForm), regexp.MustCompile(tokenForm)
+	name := regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
+	token := regexp.MustCompile(`^[A-Za-z0-9._~+/-]{16,512}=*$`)
 	var clients []Client
 	for i, pair := range strings.Split(text, ",") {
 		c := Client{}

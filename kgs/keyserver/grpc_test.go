@@ -1,7 +1,6 @@
 package keyserver
 
 import (
-	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -152,23 +151,16 @@ func TestGRPCErrors(t *testing.T) {
 
 func TestHealth(t *testing.T) {
 	t.Parallel()
-	var away atomic.Bool
-	c := dial(t, serve(t, onSQLite(t).Ledger, func(c *Config) {
-		c.Ready = func() error {
-			if away.Load() {
-				return errors.New("away")
-			}
-			return nil
-		}
-	}))
+	var ready atomic.Bool
+	c := dial(t, serve(t, onSQLite(t).Ledger, func(c *Config) { c.Ready = ready.Load }))
 	check := func(service string) (healthpb.HealthCheckResponse_ServingStatus, error) {
 		answer, err := healthpb.NewHealthClient(c).Check(t.Context(), &healthpb.HealthCheckRequest{Service: service})
 		return answer.GetStatus(), err
 	}
 	for want, is := range map[healthpb.HealthCheckResponse_ServingStatus]bool{
-		healthpb.HealthCheckResponse_SERVING: false, healthpb.HealthCheckResponse_NOT_SERVING: true,
+		healthpb.HealthCheckResponse_SERVING: true, healthpb.HealthCheckResponse_NOT_SERVING: false,
 	} {
-		away.Store(is)
+		ready.Store(is)
 		for _, service := range []string{"", "keypool.kgs.v1.KeyService"} {
 			if got, err := check(service); got != want || err != nil {
 				t.Errorf("health of %q: %v, error %v; want %v", service, got, err, want)

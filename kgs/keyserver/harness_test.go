@@ -114,7 +114,7 @@ func serve(t *testing.T, l *kgs.Ledger, change func(*Config)) *service {
 	s := &service{t: t, space: space, registry: prometheus.NewRegistry()}
 	cfg := Config{
 		Ledger: l, Space: space, Length: 6, Clients: []Client{{"one", mine}, {"two", yours}}, Rate: 1_000_000,
-		Ready: func() error { return nil }, Logger: slog.New(slog.DiscardHandler),
+		Ready: func() bool { return true }, Logger: slog.New(slog.DiscardHandler),
 		Metrics: kgs.NewMetrics(s.registry), Registerer: s.registry,
 	}
 	if change != nil {

@@ -42,8 +42,8 @@ const (
 	maxQuestion = 4 << 10
 	// maxAnswer is more bytes than MaxCount of the longest codes take.
 	maxAnswer = 2 << 20
-	// requestTimeout bounds the work on a request.
-	requestTimeout = 5 * time.Second
+	// requestTimeout bounds the work on a request. A change of the ledger may take as long.
+	requestTimeout = 10 * time.Second
 )
 
 // Config is what a server is made of.
@@ -54,7 +54,7 @@ type Config struct {
 	Clients    []Client
 	Rate       int64         // keys a second that each client may take; they may come at once, or MaxCount if that is more
 	Term       time.Duration // of a lease; zero for an hour
-	Ready      func() error  // why keys cannot be served just now, for the health service
+	Ready      func() bool   // whether keys can be served just now, for the health service
 	Logger     *slog.Logger
 	Metrics    *kgs.Metrics
 	Registerer prometheus.Registerer
@@ -80,16 +80,15 @@ func New(cfg Config) http.Handler {
 }
 
 // health answers for the whole program, which has but one service.
-type health struct{ ready func() error }
+type health struct{ ready func() bool }
 
 // Check implements [grpchealth.Checker].
 func (h health) Check(_ context.Context, r *grpchealth.CheckRequest) (*grpchealth.CheckResponse, error) {
 	if r.Service != "" && r.Service != kgsv1connect.KeyServiceName {
 		return nil, connect.NewError(connect.CodeNotFound, errors.New("no such service"))
 	}
-	status := grpchealth.StatusServing
-	if h.ready() != nil {
-		status = grpchealth.StatusNotServing
+	if !h.ready() {
+		return &grpchealth.CheckResponse{Status: grpchealth.StatusNotServing}, nil
 	}
-	return &grpchealth.CheckResponse{Status: status}, nil
+	return &grpchealth.CheckResponse{Status: grpchealth.StatusServing}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"sync"
+	"time"
 
 	"connectrpc.com/connect"
 
@@ -56,8 +57,33 @@ func NewRemoteSupply(address string) (*RemoteSupply, error) {
 	return s, nil
 }
 
-// Close closes the connections that are not in use.
-func (s *RemoteSupply) Close() { s.http.CloseIdleConnections() }
+// closeTimeout bounds the wait for a service while a program stops.
+const closeTimeout = 2 * time.Second
+
+// Close hands back what was in answers that were lost, and closes the connections. It is
+// called after the last batch is settled, and blocks until the service has answered, for
+// closeTimeout at the most. What could not be handed back is written off when it expires.
+func (s *RemoteSupply) Close(ctx context.Context) error {
+	defer s.http.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
+	defer cancel()
+	for {
+		request, old := s.nextRequest()
+		if !old {
+			return nil
+		}
+		answer, err := s.service.TakeKeys(ctx, &kgsv1.TakeKeysRequest{RequestId: request, Count: 1})
+		if connect.CodeOf(err) == connect.CodeFailedPrecondition {
+			continue
+		}
+		if err != nil {
+			return failed(ctx, "close", err)
+		}
+		if err := s.Settle(ctx, &kgs.Batch{ID: answer.GetLeaseId()}, answer.GetCodes(), nil); err != nil {
+			return err
+		}
+	}
+}
 
 // Take leases up to n keys, MaxCount at the most. It fails with ErrEmpty also when this client
 // takes more than it may.

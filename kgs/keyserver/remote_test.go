@@ -20,25 +20,31 @@ func supply(t *testing.T, address string) *RemoteSupply {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.Close)
+	t.Cleanup(s.http.CloseIdleConnections)
 	return s
 }
 
-// TestLostAnswerLosesNoKeys cuts the connection after the service has done its work.
+// behindACut gives the way to s that is cut, while cut is set, when the service has done
+// its work.
+func behindACut(t *testing.T, s *service, cut *atomic.Bool) *service {
+	t.Helper()
+	handler, way := s.Config.Handler, *s
+	way.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !cut.Load() {
+			handler.ServeHTTP(w, r)
+			return
+		}
+		handler.ServeHTTP(httptest.NewRecorder(), r)
+		panic(http.ErrAbortHandler)
+	}))
+	t.Cleanup(way.Close)
+	return &way
+}
+
 func TestLostAnswerLosesNoKeys(t *testing.T) {
 	onEngines(t, func(t *testing.T, l ledger) {
-		s := serve(t, l.Ledger, nil)
 		var cut atomic.Bool
-		handler := s.Config.Handler
-		s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if !cut.Load() {
-				handler.ServeHTTP(w, r)
-				return
-			}
-			handler.ServeHTTP(httptest.NewRecorder(), r)
-			panic(http.ErrAbortHandler)
-		}))
-		t.Cleanup(s.Close)
+		s := behindACut(t, serve(t, l.Ledger, nil), &cut)
 		remote := supply(t, s.address(mine))
 		cut.Store(true)
 		for range 3 { // the very same keys each time
@@ -65,6 +71,26 @@ func TestLostAnswerLosesNoKeys(t *testing.T) {
 		}
 		if diff := cmp.Diff(b.Codes[50:], after.Codes); diff != "" || reserved(t, l) != 100 {
 			t.Errorf("%d numbers are reserved for 100 keys; (-returned +next):\n%s", reserved(t, l), diff)
+		}
+	})
+}
+
+func TestLostAnswerIsHandedBack(t *testing.T) {
+	onEngines(t, func(t *testing.T, l ledger) {
+		var cut atomic.Bool
+		s := behindACut(t, serve(t, l.Ledger, nil), &cut)
+		remote := supply(t, s.address(mine))
+		cut.Store(true)
+		if b, err := remote.Take(t.Context(), 100); err == nil {
+			t.Fatalf("%v", b)
+		}
+		cut.Store(false)
+		if err := remote.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s.take("next", 100)
+		if n := reserved(t, l); n != 100 {
+			t.Errorf("%d numbers are reserved, want the same 100 again", n)
 		}
 	})
 }

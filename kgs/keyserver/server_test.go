@@ -26,8 +26,7 @@ func TestRequestGetsOneLease(t *testing.T) {
 			wg.Go(func() { replies[i] = servers[i%2].take("a", 1000) })
 		}
 		wg.Wait()
-		late := serve(t, l.another(), nil).take("a", 1000)
-		for _, r := range append(replies[1:], late) {
+		for _, r := range append(replies[1:], serve(t, l.another(), nil).take("a", 1000)) {
 			if diff := cmp.Diff(replies[0].Codes, r.Codes); diff != "" || r.LeaseID != replies[0].LeaseID {
 				t.Fatalf("lease %s, and %s for the same request (-first +this):\n%s", replies[0].LeaseID, r.LeaseID, diff)
 			}

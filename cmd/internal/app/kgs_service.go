@@ -1,16 +1,12 @@
 package app
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 
 	"keypool/kgs/keyserver"
 	"keypool/web"
 )
-
-// errLedgerUnseen says that a key service does not see its ledger.
-var errLedgerUnseen = errors.New("the key ledger cannot be read")
 
 // KGSFlags are the settings that only the program kgs has.
 type KGSFlags struct {
@@ -55,7 +51,7 @@ func (p *parser) clients(name, text string) []keyserver.Client {
 }
 
 // serveKeys answers on the public listener.
-func (p *Program) serveKeys(s KGSSettings, c *core, ready func() error) {
+func (p *Program) serveKeys(s KGSSettings, c *core, ready func() bool) {
 	srv := web.NewServer(keyserver.New(keyserver.Config{
 		Ledger: c.ledger, Space: c.space, Length: c.CodeLength, Clients: s.Clients, Rate: s.ClientRate,
 		Ready: ready, Logger: c.log, Metrics: c.metrics, Registerer: c.registry,

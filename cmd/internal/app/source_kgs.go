@@ -15,7 +15,7 @@ func (ch *chain) openRemote(context.Context) error {
 			Name: "KGS_URL", Got: withoutSecrets(ch.settings.KGSURL), Takes: "http://client:token@host[:port], or https",
 		}
 	}
-	ch.life.onStop("key service", func(context.Context) error { supply.Close(); return nil })
+	ch.life.onStop("key service", ch.handBack(supply.Close))
 	breaker := kgs.NewBreaker(supply, ch.log)
 	ch.breaker = breaker
 	ch.keepBooks(ch.fail, nil)

@@ -10,8 +10,12 @@ import (
 	"keypool/web"
 )
 
-// errPoolUnseen says that a worker does not see the pool that it is to fill.
-var errPoolUnseen = errors.New("the Redis pool cannot be seen")
+var (
+	// errPoolUnseen says that a worker does not see the pool that it is to fill.
+	errPoolUnseen = errors.New("the Redis pool cannot be seen")
+	// errLedgerUnseen says that a key service does not see its ledger.
+	errLedgerUnseen = errors.New("the key ledger cannot be read")
+)
 
 // StartWorker starts the program kgs: the refill worker of the Redis pool, the key service,
 // or both, with an admin listener. What was opened before an error is closed again.
@@ -93,19 +97,14 @@ func (w *worker) status() web.Status {
 
 // ready reports why the program cannot do what it is for.
 func (w *worker) ready(context.Context) error {
-	if w.watch == nil {
-		return w.seesLedger()
-	}
-	if !w.watch.Judgement().Known {
+	switch {
+	case w.watch != nil && !w.watch.Judgement().Known:
 		return errPoolUnseen
+	case w.watch == nil && !w.seesLedger():
+		return errLedgerUnseen
 	}
 	return nil
 }
 
 // seesLedger asks nobody, so that whoever asks it costs nothing.
-func (w *worker) seesLedger() error {
-	if w.counters.fresh() == nil {
-		return errLedgerUnseen
-	}
-	return nil
-}
+func (w *worker) seesLedger() bool { return w.counters.fresh() != nil }
