@@ -73,10 +73,11 @@ func (s *RemoteSupply) Close(ctx context.Context) error {
 			return nil
 		}
 		answer, err := s.service.TakeKeys(ctx, &kgsv1.TakeKeysRequest{RequestId: request, Count: 1})
-		if connect.CodeOf(err) == connect.CodeFailedPrecondition {
-			continue
-		}
-		if err != nil {
+		switch code := connect.CodeOf(err); {
+		case err == nil:
+		case code == connect.CodeFailedPrecondition, code == connect.CodeResourceExhausted:
+			continue // its lease is over, or there was nothing to lend
+		default:
 			return failed(ctx, "close", err)
 		}
 		if err := s.Settle(ctx, &kgs.Batch{ID: answer.GetLeaseId()}, answer.GetCodes(), nil); err != nil {
