@@ -123,6 +123,9 @@ func insertsAlone(ctx context.Context, schedule loadtest.Schedule, pool *pgxpool
 
 // steadyCreations gives the p99 in milliseconds, when every link can be read back.
 func steadyCreations(ctx context.Context, schedule loadtest.Schedule, server string) (ms float64, err error) {
-	figures, _, err := loadtest.Steady(ctx, server, warmUp, schedule)
-	return float64(figures.Latency.P99.Microseconds()) / 1000, err
+	verdict, err := loadtest.Steady(ctx, server, warmUp, schedule)
+	if err == nil && (!verdict.Right() || verdict.Acknowledged == 0) {
+		err = fmt.Errorf("the load got what it should not: %+v", verdict)
+	}
+	return float64(verdict.Latency.P99.Microseconds()) / 1000, err
 }

@@ -150,11 +150,11 @@ func (d *drainage) drainSome(ctx context.Context, server *testbed.Program, pool 
 	taken, took := takenOf(drained)
 	if !known || taken <= 0 {
 		d.Judge(claimRealRate, false, "the pool did not go down steadily enough to foretell anything, and %d keys were taken of it", taken)
-		d.excuse(claimRealRate, after.others(before))
+		d.Excuse(claimRealRate, after.others(before))
 		return nil
 	}
 	d.Within(claimRealRate, early.slope*took.Seconds(), float64(taken), realDrainAhead)
-	d.excuse(claimRealRate, after.others(before))
+	d.Excuse(claimRealRate, after.others(before))
 	rate := float64(taken) / took.Seconds()
 	d.Notes = append(d.Notes, fmt.Sprintf("At the %.0f keys/s that were taken of it, a pool of 100,000,000 lasts %s. It was drained for %v only; "+
 		"to the end was drained, after it, a pool of %d keys at %.0f/s, which is big enough for the levels of the dead man's switch to be "+

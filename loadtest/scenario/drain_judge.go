@@ -60,9 +60,9 @@ func (d *drainage) judgeRecord() {
 	d.judgeBack()
 	d.judgeClear()
 	// With a rate that the machine could not hold, nothing was foretold.
-	d.excuse(claimEmpty, r.others)
+	d.Excuse(claimEmpty, r.others)
 	// With a switch that looked late, it was below both levels at once.
-	d.excuse(claimRestart, r.others)
+	d.Excuse(claimRestart, r.others)
 }
 
 // last is until when the record goes.

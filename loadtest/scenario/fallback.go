@@ -192,7 +192,7 @@ func (f *fallbackRun) measure(ctx context.Context, share float64, creations int,
 	defer traffic.Close()
 	traffic.load = loadtest.NewLoad(traffic.client, traffic.journal, room)
 	rate := f.rate(share)
-	if m.others, err = besides(ctx, func() error {
+	if m.others, err = Besides(ctx, func() error {
 		return traffic.run(ctx, rate, time.Duration(float64(creations)/rate*float64(time.Second)))
 	}); err != nil {
 		return m, err

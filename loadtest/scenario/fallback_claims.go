@@ -88,7 +88,7 @@ func (f *fallbackRun) excuseUnsent(stages []stage, failed int64) {
 		}
 	}
 	if failed == unsent {
-		f.excuse(claimServed, others)
+		f.Excuse(claimServed, others)
 	}
 }
 

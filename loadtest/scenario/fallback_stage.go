@@ -55,8 +55,8 @@ func (m *measured) predicted(size int64) float64 {
 	return sum / float64(made)
 }
 
-// besides runs load and returns the share of the processors that other programs took meanwhile.
-func besides(ctx context.Context, load func() error) (others float64, err error) {
+// Besides runs load and returns the share of the processors that other programs took meanwhile.
+func Besides(ctx context.Context, load func() error) (others float64, err error) {
 	ctx = context.WithoutCancel(ctx)
 	before, err := readProcessors(ctx)
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 // it.
 const hogged = 0.2
 
-// excuse takes back that a claim about time failed where other programs took that share of
+// Excuse takes back that a claim about time failed where other programs took that share of
 // the processors meanwhile: it may be their doing.
-func (p *Part) excuse(name string, others float64) {
+func (p *Part) Excuse(name string, others float64) {
 	if c := p.find(name); c.Verdict == report.Failed && others > hogged {
 		p.CannotJudge(name, "%s; but other programs took %.0f %% of the processors meanwhile", c.Why, 100*others)
 	}

@@ -136,5 +136,5 @@ func (p *Part) judgeLatency(name string, s *steady) {
 	limit := max(milliseconds(latencyBound), besideFactor*sum)
 	p.Figures(name, limit, p99)
 	p.Judge(name, p99 <= limit, "p99 %.1f ms; in turn with it %s, so at most %.1f ms are allowed", p99, strings.Join(all, ", "), limit)
-	p.excuse(name, s.others)
+	p.Excuse(name, s.others)
 }

@@ -67,7 +67,10 @@ func (e *experiment) outages(ctx context.Context) (err error) {
 		}
 	}
 	first := e.cast(ctx, how)
-	if err := e.act(ctx, first, outageRate, func() error { return e.killOthers(ctx, first, tickets) }); err != nil || ctx.Err() != nil {
+	others, err := scenario.Besides(ctx, func() error {
+		return e.act(ctx, first, outageRate, func() error { return e.killOthers(ctx, first, tickets) })
+	})
+	if err != nil || ctx.Err() != nil {
 		return err
 	}
 	e.enter("starting a PostgreSQL")
@@ -76,11 +79,17 @@ func (e *experiment) outages(ctx context.Context) (err error) {
 		return err
 	}
 	second := e.extras(ctx, links)
-	if err := e.act(ctx, second, crowdRate, func() error { return e.killPostgres(ctx, second, links) }); err != nil || ctx.Err() != nil {
+	more, err := scenario.Besides(ctx, func() error {
+		return e.act(ctx, second, crowdRate, func() error { return e.killPostgres(ctx, second, links) })
+	})
+	if err != nil || ctx.Err() != nil {
 		return err
 	}
 	e.JudgeLinks(e.links)
 	e.judgeOutages()
+	for _, claim := range []string{claimLocal, claimStop, claimComeBack} {
+		e.Excuse(claim, max(others, more))
+	}
 	e.drawOutages()
 	return nil
 }

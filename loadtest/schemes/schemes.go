@@ -58,13 +58,15 @@ type findings struct {
 	rate, p99 rounds.Series // creations a second; ms
 	best      rounds.Series // the rate as a share of the best of the same round
 	calls     rounds.Series // a creation
-	refused   rounds.Series // flat out, as a share
 	codes     *codesFound
 	space     *spaceFound
 	index     *indexFound
 	skipped   *float64 // numbers a crash
 	outages   []outageFound
 	memory    *memoryFound
+
+	// The share of creations that was refused in the worst round, flat out and at the steady rate.
+	refusedFlat, refused float64
 }
 
 // New makes a comparison. It fails when it could not run here, or a name is none of a

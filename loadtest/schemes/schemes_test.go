@@ -15,7 +15,7 @@ import (
 func small() plan {
 	return plan{
 		windows: 1, idle: 500 * time.Millisecond, spaceLinks: 300, spaceExact: 0.2, crashes: 2, indexLinks: 20_000,
-		before: 500 * time.Millisecond, half: 300 * time.Millisecond, after: 2 * time.Second,
+		before: 300 * time.Millisecond, half: 300 * time.Millisecond, after: 2 * time.Second,
 	}
 }
 
@@ -47,6 +47,7 @@ func execute(t *testing.T, c *Comparison, names ...string) []report.Scenario {
 		if got.Error != "" {
 			t.Errorf("%s: %s", got.Name, got.Error)
 		}
+		t.Logf("%s took %.1f s", got.Name, got.Seconds)
 		results = append(results, got)
 	}
 	return results

@@ -44,7 +44,7 @@ func (e *experiment) speed(ctx context.Context) error {
 	for _, r := range runs {
 		subjects = append(subjects,
 			e.subject(r, "creations", rounds.PerSecond, func(ctx context.Context) (float64, error) { return e.flatOut(ctx, r, idle[r.name]) }),
-			e.subject(r, "p99", "ms", func(ctx context.Context) (float64, error) { return steady(ctx, r, e.Each) }))
+			e.subject(r, "p99", "ms", func(ctx context.Context) (float64, error) { return e.steady(ctx, r) }))
 	}
 	// Each error is on record already.
 	figures, _ := rounds.Alternate(ctx, e.Rounds, func(line string) { e.enter("%s", line) }, subjects...)
@@ -106,15 +106,23 @@ func (e *experiment) flatOut(ctx context.Context, r *running, idle float64) (per
 	}
 	f := e.found[r.name]
 	share := float64(made) / float64(tally.Requests)
-	f.calls, f.refused = append(f.calls, perCreation(after-before, idle, took, made)), append(f.refused, 1-share)
+	f.calls, f.refusedFlat = append(f.calls, perCreation(after-before, idle, took, made)), max(f.refusedFlat, 1-share)
 	return share * tally.PerSecond(), nil
 }
 
 // steady is the p99 in milliseconds at the steady rate, from when each creation was due;
-// every link is read back.
-func steady(ctx context.Context, r *running, lasts time.Duration) (ms float64, err error) {
-	figures, _, err := loadtest.Steady(ctx, r.server.Public, steadyWarmUp, loadtest.Schedule{Rate: steadyRate, Duration: lasts})
-	return float64(figures.Latency.P99.Microseconds()) / 1000, err
+// every link is read back. What was refused is kept.
+func (e *experiment) steady(ctx context.Context, r *running) (ms float64, err error) {
+	v, err := loadtest.Steady(ctx, r.server.Public, steadyWarmUp, loadtest.Schedule{Rate: steadyRate, Duration: e.Each})
+	if err == nil && (v.Broken() > 0 || v.Unknown+v.Unsent > 0 || v.Acknowledged == 0) {
+		err = fmt.Errorf("the load got what it should not: %+v", v)
+	}
+	if err != nil {
+		return 0, err
+	}
+	f := e.found[r.name]
+	f.refused = max(f.refused, float64(v.Refused)/float64(v.Sent))
+	return float64(v.Latency.P99.Microseconds()) / 1000, nil
 }
 
 // keepFigures takes what the subjects came to, two for each scheme.
@@ -129,7 +137,7 @@ func (e *experiment) keepFigures(runs []*running, figures []rounds.Series) {
 		f := e.found[r.name]
 		f.rate, f.p99, f.best = figures[2*i], figures[2*i+1], figures[2*i].Over(best)
 		if f.rate == nil {
-			f.calls, f.refused = nil, nil
+			f.calls = nil
 		}
 	}
 }

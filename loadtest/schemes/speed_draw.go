@@ -20,8 +20,8 @@ func (e *experiment) enterSpeed() {
 	e.Claim(claimAsked, "INCR and tickets call their supply once a creation, and each creation waits for it.", "calls")
 	e.Claim(claimAlone, "Schemes that need nobody call nobody.", "calls")
 	e.Notes = []string{
-		"Every creation is of a URL of its own, and the database must have a row for each that was acknowledged. Flat out, refusals are no creations and are told; at the steady rate " +
-			"nothing may be refused, and every link is read back.",
+		"Every creation is of a URL of its own, and the database must have a row for each that was acknowledged. Refusals are no creations, and told of the worst round; at the " +
+			"steady rate, which follows right after, every link is read back.",
 		"A ratio to the best is that of one round. All servers run all the time; those whose turn it is not do nothing.",
 		"Calls: PostgreSQL's own count of statements that are not on links (BEGIN and COMMIT among them), how often Redis read from a socket, and the key service's count of " +
 			"requests, less what the same server calls while idle. Keys that are taken ahead are no calls that a creation waits for.",
@@ -58,7 +58,7 @@ func (e *experiment) judgeSpeed() {
 
 func (e *experiment) drawSpeed() {
 	t := report.Table{Title: "Creations", Columns: []string{
-		"scheme", fmt.Sprintf("on %d connections", wrk.Connections), "of the best", "refused then", fmt.Sprintf("p99 at %d/s", steadyRate), "calls a creation",
+		"scheme", fmt.Sprintf("on %d connections", wrk.Connections), "of the best", "refused then", fmt.Sprintf("p99 at %d/s", steadyRate), "refused then", "calls a creation",
 	}}
 	each, median := row{name: "each round"}, row{name: "median"}
 	slow, slowest := row{name: "each round"}, row{name: "median"}
@@ -69,7 +69,7 @@ func (e *experiment) drawSpeed() {
 			continue
 		}
 		t.Rows = append(t.Rows, []string{
-			s.name, f.rate.Spread(rounds.PerSecond), f.best.Spread(rounds.Times), percent(f.refused.Median()), f.p99.Spread("ms"), perCreationText(f.calls.Median()),
+			s.name, f.rate.Spread(rounds.PerSecond), f.best.Spread(rounds.Times), percent(f.refusedFlat), f.p99.Spread("ms"), percent(f.refused), perCreationText(f.calls.Median()),
 		})
 		each.add(s.name, f.rate...)
 		median.add(s.name, f.rate.Median())
