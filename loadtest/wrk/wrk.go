@@ -2,9 +2,9 @@
 // closed loop, in which each client waits for its answer before it asks again.
 //
 // Invariant: a run with an answer that is known to be wrong is an error, not a figure; only
-// refusals may be counted instead. wrk
-// sees a status of 400 or above, a broken connection, and a time-out; it cannot tell a 302
-// from a 200, so whatever is loaded is tried by an [Exchange] first.
+// refusals may be counted instead. wrk sees a status of 400 or above, a broken connection,
+// and a time-out; it cannot tell a 302 from a 200. Whoever loads a server sees to that: by an
+// [Exchange] before the load, or by counting what it left behind.
 package wrk
 
 import (
@@ -81,7 +81,10 @@ func (l Load) script() (path string, err error) {
 		return "", err
 	}
 	_, err = file.Write(append(own, report...))
-	return file.Name(), errors.Join(err, file.Close())
+	if err = errors.Join(err, file.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(file.Name()))
+	}
+	return file.Name(), nil
 }
 
 // Tally is what our scripts let wrk write at the end.
