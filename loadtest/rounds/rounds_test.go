@@ -3,6 +3,7 @@ package rounds
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 )
 
@@ -43,5 +44,41 @@ func TestAlternateEndsWithItsContext(t *testing.T) {
 	figures, err := Alternate(ctx, 1, func(string) {}, ended)
 	if !errors.Is(err, context.Canceled) || len(figures) != 1 || figures[0] != nil {
 		t.Errorf("%v, %v", figures, err)
+	}
+}
+
+// Each round begins with another subject, those that follow one stay with it, and the
+// figures are told apart all the same.
+func TestAlternateRotates(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		subjects string // those in capitals follow the one before
+		want     string
+	}{
+		{"abc", "abc bca cab"},
+		{"aBc", "aBc caB aBc"},
+		{"aBcDeF", "aBcDeF cDeFaB eFaBcD"},
+		{"abcdef", "abcdef cdefab efabcd"},
+		{"a", "a a a"},
+		{"", ""},
+	}
+	for _, tt := range tests {
+		var got []string
+		var subjects []Subject
+		for i, name := range tt.subjects {
+			subjects = append(subjects, Subject{Name: string(name), Follows: name < 'a', Measure: func(context.Context) (float64, error) {
+				got = append(got, string(name))
+				return float64(i), nil
+			}})
+		}
+		figures, err := Alternate(t.Context(), 3, func(string) {}, subjects...)
+		if order := strings.Join(got, ""); err != nil || order != strings.ReplaceAll(tt.want, " ", "") {
+			t.Errorf("%q: %s, error %v; want %s", tt.subjects, order, err, tt.want)
+		}
+		for i, s := range figures {
+			if lo, hi := s.Range(); len(s) != 3 || lo != float64(i) || hi != lo {
+				t.Errorf("%q: the figures of %c are %v", tt.subjects, tt.subjects[i], s)
+			}
+		}
 	}
 }
