@@ -71,10 +71,11 @@ type FaultKind string
 
 // The kinds of faults.
 const (
-	FaultMissing   FaultKind = "missing"   // reserved, and nowhere to be found
-	FaultDuplicate FaultKind = "duplicate" // in more than one place that hands out keys
-	FaultReused    FaultKind = "reused"    // linked, and still waiting to be handed out
-	FaultForeign   FaultKind = "foreign"   // in the pool, or linked as a key of the ledger, which never reserved it
+	FaultMissing    FaultKind = "missing"    // reserved, and nowhere to be found
+	FaultDuplicate  FaultKind = "duplicate"  // in more than one place that hands out keys
+	FaultReused     FaultKind = "reused"     // linked, and still waiting to be handed out
+	FaultForeign    FaultKind = "foreign"    // in the pool, or linked as a key of the ledger, which never reserved it
+	FaultUnrecorded FaultKind = "unrecorded" // linked as a key of the PostgresPool, which has no row for it
 )
 
 // Fault is one code that keeps the accounts from closing.

@@ -14,13 +14,8 @@ const (
 	breakerPause    = time.Second // open, until one call is let through again
 )
 
-// breakable is a pool on a server that may not answer, as a [RedisPool] or a remote KGS is.
-type breakable interface {
-	Supply
-	Status(ctx context.Context) (PoolStatus, error)
-}
-
-// Breaker keeps a process from waiting again and again for a pool that does not answer.
+// Breaker keeps a process from waiting again and again for a pool that does not answer, as
+// one on a Redis or a remote KGS may not.
 // After three calls in a row have failed it is open: calls fail at once. A second later
 // it is half-open: one call is let through, and decides whether it closes.
 //
@@ -29,14 +24,14 @@ type breakable interface {
 // call that is not let through fails with gobreaker.ErrOpenState or, while another one
 // is trying, gobreaker.ErrTooManyRequests. All methods may be called concurrently.
 type Breaker struct {
-	pool    breakable
+	pool    Supply
 	circuit *gobreaker.CircuitBreaker[struct{}]
 }
 
 var _ Supply = (*Breaker)(nil)
 
 // NewBreaker makes a closed breaker in front of pool. It logs each change of its state.
-func NewBreaker(pool breakable, log *slog.Logger) *Breaker {
+func NewBreaker(pool Supply, log *slog.Logger) *Breaker {
 	return &Breaker{pool: pool, circuit: newCircuit[struct{}](answered, log.With(slog.String("of", "pool")))}
 }
 
@@ -59,6 +54,10 @@ func newCircuit[T any](isSuccessful func(error) bool, log *slog.Logger) *gobreak
 	})
 }
 
+// succeeded is for what always has something to give, as a counter has.
+func succeeded(err error) bool { return err == nil }
+
+// answered is for a pool, which may be alive and have nothing to give.
 func answered(err error) bool {
 	return err == nil || errors.Is(err, ErrEmpty) || errors.Is(err, ErrNoEpoch) || errors.Is(err, ErrFenced)
 }
@@ -80,13 +79,15 @@ func (b *Breaker) Settle(ctx context.Context, batch *Batch, unused, lost []strin
 	return b.do(func() error { return b.pool.Settle(ctx, batch, unused, lost) })
 }
 
-// Status is that of the pool.
-func (b *Breaker) Status(ctx context.Context) (status PoolStatus, err error) {
-	err = b.do(func() error {
-		status, err = b.pool.Status(ctx)
-		return err
-	})
-	return status, err
+// Guard makes of status, which asks the pool, one that the breaker lets through or not.
+func (b *Breaker) Guard(status func(context.Context) (PoolStatus, error)) func(context.Context) (PoolStatus, error) {
+	return func(ctx context.Context) (s PoolStatus, err error) {
+		err = b.do(func() error {
+			s, err = status(ctx)
+			return err
+		})
+		return s, err
+	}
 }
 
 func (b *Breaker) do(call func() error) error {

@@ -50,7 +50,8 @@ func TestBreakerOpensAndCloses(t *testing.T) {
 		_, _ = b.Take(t.Context(), 1)
 		_ = b.Settle(t.Context(), &Batch{}, nil, nil)
 		wantState(t, b, gobreaker.StateClosed)
-		_, _ = b.Status(t.Context())
+		status := b.Guard(pool.Status)
+		_, _ = status(t.Context())
 		wantState(t, b, gobreaker.StateOpen)
 		if _, err := b.Take(t.Context(), 1); !errors.Is(err, gobreaker.ErrOpenState) || pool.calls != 3 {
 			t.Errorf("an open breaker let a call through: %v", err)
@@ -64,7 +65,7 @@ func TestBreakerOpensAndCloses(t *testing.T) {
 
 		time.Sleep(breakerPause + 1)
 		pool.err = nil
-		if s, err := b.Status(t.Context()); s.Keys != 5 || err != nil {
+		if s, err := status(t.Context()); s.Keys != 5 || err != nil {
 			t.Errorf("Status = %+v, %v", s, err)
 		}
 		wantState(t, b, gobreaker.StateClosed)

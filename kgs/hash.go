@@ -5,8 +5,13 @@ import (
 	"crypto/md5" //nolint:gosec // G501: no security rests on a code, and the scheme is known by this hash
 	"crypto/sha256"
 	"encoding/base64"
+	"fmt"
 	"strconv"
 )
+
+// hashAttempts is how many codes one URL has: so many of them are tried, each by a commit,
+// in less than a creation may take.
+const hashAttempts = 1000
 
 // hashLength is how many characters of the digest make a code: 64^6 is 68.7 billion.
 const hashLength = 6
@@ -15,16 +20,19 @@ const hashLength = 6
 // (RFC 4648, section 5). On a conflict a sequence number is appended to the URL, which is
 // hashed again. The URL is taken byte for byte: "?id=a" and "%3Fid%3Da" are two.
 //
-// A URL that is posted again conflicts with itself, so its n-th link takes n attempts;
-// and who knows a URL knows whether somebody made a link to it.
+// A URL that is posted again conflicts with itself, so its n-th link takes n attempts, and
+// after a thousand there are no more codes for it; and who knows a URL knows whether somebody made a link to it.
 type Hash struct {
 	Algorithm string // "md5" or "sha256"
 }
 
 var _ Generator = Hash{}
 
-// Next neither blocks nor fails.
+// Next does not block. It fails with [ErrNoKeys] when all codes of the URL were in use.
 func (h Hash) Next(_ context.Context, url string, attempt int) (Key, error) {
+	if attempt >= hashAttempts {
+		return Key{}, fmt.Errorf("%w: the %d codes of this URL are in use", ErrNoKeys, hashAttempts)
+	}
 	text := url
 	if attempt > 0 {
 		// No URL holds a line break, so this is not the first attempt of any other one.

@@ -1,6 +1,7 @@
 package kgs
 
 import (
+	"errors"
 	"testing"
 )
 
@@ -39,5 +40,17 @@ func TestHashKnownAnswers(t *testing.T) {
 				t.Errorf("%s of %q, attempt %d: %+v, %v, want %s", algorithm, tc.url, tc.attempt, got, err, want)
 			}
 		}
+	}
+}
+
+// To look for a code of a URL that has many links is not worth a commit for each of them.
+func TestHashGivesUp(t *testing.T) {
+	t.Parallel()
+	h := Hash{Algorithm: "sha256"}
+	if _, err := h.Next(t.Context(), "https://go.dev/", hashAttempts-1); err != nil {
+		t.Error(err)
+	}
+	if k, err := h.Next(t.Context(), "https://go.dev/", hashAttempts); !errors.Is(err, ErrNoKeys) {
+		t.Errorf("%+v, %v; want ErrNoKeys", k, err)
 	}
 }

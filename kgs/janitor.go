@@ -13,8 +13,8 @@ type sweeper interface {
 }
 
 // Janitor keeps a process's name alive in the books, sweeps after those that died, and ends
-// the leases of clients that have expired.
-// Every process runs one; that several sweep at once is harmless.
+// the leases of clients that have expired. Every process runs one; that several sweep at
+// once is harmless.
 type Janitor struct {
 	Ledger  *Ledger
 	Holder  string
@@ -47,11 +47,12 @@ func (j *Janitor) Run(ctx context.Context) error {
 func (j *Janitor) round(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, janitorTimeout)
 	defer cancel()
-	errs := []error{j.Ledger.Renew(ctx, j.Holder), j.sweep(ctx, j.Ledger), j.expire(ctx)}
+	errs := []error{j.Ledger.Renew(ctx, j.Holder), j.sweep(ctx, j.Ledger)}
 	if j.Pool != nil {
 		errs = append(errs, j.sweep(ctx, j.Pool))
 	}
-	return errors.Join(errs...)
+	// Last: it is the one that can take all the time there is, and then goes on next time.
+	return errors.Join(append(errs, j.expire(ctx))...)
 }
 
 func (j *Janitor) sweep(ctx context.Context, s sweeper) error {

@@ -3,23 +3,34 @@
 //
 // The supply chain, in the order a key travels it:
 //
-//	Ledger   a durable counter; reserves ranges of consecutive numbers
-//	Space    the permutation that turns a number into a code and back (FF1)
-//	Worker   ships reserved ranges to a pool whenever it runs low
-//	pool     RedisPool (codes in a Redis list) or MemoryPool (ranges in the process)
-//	Source   a server's local batch; hands out one key at a time from memory
+//	Ledger     a durable counter; reserves ranges of consecutive numbers
+//	Space      the permutation that turns a number into a code and back (FF1)
+//	Worker     ships reserved ranges to a pool whenever it runs low
+//	pool       RedisPool (codes in a Redis list) or MemoryPool (ranges in the process)
+//	Source     a server's local batch; hands out one key at a time from memory
+//	Generator  whatever yields a key when a creation wants one, as a Source does
+//
+// A PostgresPool goes without the first two: a Worker fills it with codes that are drawn by
+// chance. RedisIncr, Tickets, Snowflake, Hash, UUID and Random are Generators by themselves
+// and have no batches.
 //
 // Vocabulary: a number is a counter value of a space; a code is what the space
 // makes of it; a key is a code that was handed to one creation. A batch is what
 // one holder (a server process) took from a pool. An epoch is the life of one
 // pool: when a pool lost data or may have, a new epoch begins and whatever the
-// old one held is written off.
+// old one held is written off. A scheme is one whole way to get codes, of which a
+// program has one: from a Generator back to whatever it draws on. A lease is keys that
+// somebody has until it is known what became of them: a [Lease] is a batch in the hands
+// of a Source, a [ClientLease] numbers of the ledger in those of another program.
 //
 // Invariants:
 //
-//   - a number is reserved once, shipped once, and handed out once, whatever crashes;
+//   - a number of the ledger is reserved once, shipped once, and handed out once unless it
+//     comes back unused, whatever crashes;
 //   - at any time each reserved number can be accounted for by name: it is linked, in
 //     a pool, in a batch, on its way to a pool, or abandoned for a stated reason.
+//
+// What keeps the other schemes from giving a key twice, each of their types says.
 //
 // The package knows nothing of links. That two keys never become one link is for
 // the link store's primary key to judge; this package sees to it that the judge

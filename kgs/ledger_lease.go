@@ -33,6 +33,8 @@ type ClientLease struct {
 	ID      int64
 	Expires time.Time // by the database's clock
 	Runs    []Run     // in the order in which their codes are handed out
+
+	Repeated bool // the request has had it before; only Lend tells
 }
 
 // LeaseRequest is a request for keys.
@@ -75,6 +77,7 @@ func (l *Ledger) Lend(ctx context.Context, r LeaseRequest) (lease ClientLease, e
 func (p *posting) lend(ctx context.Context, r LeaseRequest) (ClientLease, error) {
 	lease, err := p.openLease(ctx, `client = $1 AND request_id = $2`, r.Client, r.ID)
 	if !errors.Is(err, sql.ErrNoRows) {
+		lease.Repeated = true
 		return lease, err
 	}
 	if lease.Runs, err = p.gather(ctx, r.Length, r.Count); err != nil {
@@ -82,13 +85,12 @@ func (p *posting) lend(ctx context.Context, r LeaseRequest) (ClientLease, error)
 	}
 	lease.ID = p.last + 1
 	for _, run := range lease.Runs {
-		booked, err := p.insert(ctx, run, RangeBatch, "", "")
-		if err != nil {
+		if _, err := p.insert(ctx, run, RangeBatch, "", ""); err != nil {
 			return ClientLease{}, err
 		}
-		if err := p.exec(ctx, `UPDATE kgs_ranges SET lease = $1 WHERE id = $2`, lease.ID, booked.ID); err != nil {
-			return ClientLease{}, err
-		}
+	}
+	if err := p.exec(ctx, `UPDATE kgs_ranges SET lease = $1 WHERE id BETWEEN $1 AND $2`, lease.ID, p.last); err != nil {
+		return ClientLease{}, err
 	}
 	var expires int64
 	err = p.QueryRowContext(ctx, `INSERT INTO kgs_leases (id, client, request_id, state, expires_at)

@@ -122,7 +122,8 @@ func countOf(runs []Run) (n int64) {
 }
 
 const (
-	expireAtOnce = 100  // leases, in one change of the ledger
+	expireAtOnce = 100  // leases, in one change of the ledger, while all others wait for it
+	expireRuns   = 200  // rows of leases, likewise, but for the rest of the last lease
 	forgetAtOnce = 1000 // rows, likewise
 )
 
@@ -156,24 +157,31 @@ func (l *Ledger) ExpireLeases(ctx context.Context) (kept int64, err error) {
 	}
 }
 
+// expireLeases is one change of ExpireLeases. It ends at least one lease that is due.
 func (p *posting) expireLeases(ctx context.Context) (kept int64, err error) {
-	ids, err := collect(ctx, p.Tx, scanID, `UPDATE kgs_leases SET state = 'expired' WHERE id IN (
-		SELECT id FROM kgs_leases WHERE state = 'open' AND expires_at <= `+p.dialect.now+` ORDER BY expires_at LIMIT $1)
-		RETURNING id`, expireAtOnce)
+	ids, err := collect(ctx, p.Tx, scanID, `SELECT id FROM kgs_leases
+		WHERE state = 'open' AND expires_at <= `+p.dialect.now+` ORDER BY expires_at LIMIT $1`, expireAtOnce)
 	if err != nil {
 		return 0, err
 	}
+	var runs []Run
 	for _, id := range ids {
-		runs, err := collect(ctx, p.Tx, scanRun, `DELETE FROM kgs_ranges WHERE lease = $1 RETURNING length, lo, hi`, id)
+		if len(runs) >= expireRuns {
+			break
+		}
+		held, err := collect(ctx, p.Tx, scanRun, `DELETE FROM kgs_ranges WHERE lease = $1 RETURNING length, lo, hi`, id)
 		if err != nil {
 			return 0, err
 		}
-		if err := p.abandonAll(ctx, runs, ReasonClient); err != nil {
+		if err := p.exec(ctx, `UPDATE kgs_leases SET state = 'expired' WHERE id = $1`, id); err != nil {
 			return 0, err
 		}
-		kept += countOf(runs)
+		runs = append(runs, held...)
 	}
-	return kept, p.exec(ctx, `DELETE FROM kgs_leases WHERE id IN (
+	if err := p.abandonAll(ctx, joined(runs), ReasonClient); err != nil {
+		return 0, err
+	}
+	return countOf(runs), p.exec(ctx, `DELETE FROM kgs_leases WHERE id IN (
 		SELECT id FROM kgs_leases WHERE state <> 'open' AND expires_at <= `+p.dialect.now+` - $1 ORDER BY expires_at LIMIT $2)`,
 		leaseMemory.Microseconds(), forgetAtOnce)
 }

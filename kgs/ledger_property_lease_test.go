@@ -31,6 +31,7 @@ func (m *ledgerModel) lend(rt *rapid.T) {
 		rt.Fatal(err)
 	}
 	if before.request != "" {
+		before.Repeated = true
 		if diff := cmp.Diff(before.ClientLease, lease); diff != "" {
 			rt.Fatalf("the request again (-first +this):\n%s", diff)
 		}

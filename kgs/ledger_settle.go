@@ -155,8 +155,11 @@ func (p *posting) abandonAll(ctx context.Context, runs []Run, reason string) err
 // ranges of the same reason that it touches, so that the table does not grow with every
 // crash. What was given up for another reason stays so.
 func (p *posting) abandon(ctx context.Context, run Run, reason string) error {
-	near, err := collect(ctx, p.Tx, scanBooked, selectBooked+
-		` WHERE length = $1 AND lo <= $2 AND hi >= $3 AND state = 'abandoned' ORDER BY lo`, run.Length, run.Hi, run.Lo)
+	// No two ranges overlap, so of those that begin before run only the last can reach it. To
+	// look at the others too would take ever longer as the table grows.
+	near, err := collect(ctx, p.Tx, scanBooked, selectBooked+` WHERE length = $1 AND lo <= $2 AND hi >= $3
+		AND lo >= coalesce((SELECT max(lo) FROM kgs_ranges WHERE length = $1 AND lo <= $3), $3)
+		AND state = 'abandoned' ORDER BY lo`, run.Length, run.Hi, run.Lo)
 	if err != nil {
 		return err
 	}

@@ -20,9 +20,6 @@ type PostgresPoolAccounts struct {
 	DrawnAgain int64 `json:"drawn_again"`       // available although used: dropped when they are taken
 }
 
-// FaultUnrecorded is a link with a key of the PostgresPool that has no row there.
-const FaultUnrecorded FaultKind = "unrecorded"
-
 const (
 	countPool = `SELECT (SELECT count(*) FROM available_keys WHERE NOT is_reserved),
 		(SELECT count(*) FROM available_keys WHERE is_reserved),

@@ -51,7 +51,8 @@ func TestAuditOfPostgresPool(t *testing.T) {
 	links = append(links, linkedAs(SourcePostgresPool, take(t, dead, 10).Codes[:5])...)
 	links = append(links, linkedAs(SourceRandom, codes(90, 95))...)
 	k.die("c")
-	k.ship(codes(0, 3)...) // drawn again, and dropped when they are taken
+	k.ship()                    // takes back what c had reserved
+	k.drawAgain(codes(0, 3)...) // dropped when they are taken
 
 	a := k.auditPool(links...)
 	want := &PostgresPoolAccounts{

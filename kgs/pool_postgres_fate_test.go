@@ -8,7 +8,22 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The batch job draws what was used before, in whatever way, and what is there already.
+// Whatever the batch job draws, only what is neither used nor there already is counted.
+func TestPostgresPoolCountsFreshKeys(t *testing.T) {
+	t.Parallel()
+	k := newKeyTables(t)
+	p := k.process("a", false)
+	k.ship(codes(0, 4)...)
+	take(t, p, 2)
+	k.ship(append(codes(0, 6), codes(0, 6)...)...)
+	s, err := p.Status(t.Context())
+	if err != nil || s.Keys != 4 || k.count(`SELECT count(*) FROM available_keys`) != 4 {
+		t.Errorf("status %+v, %v; want 4 keys", s, err)
+	}
+}
+
+// Of two batch jobs that draw the same key at the same moment, one may make it available
+// again after it was used.
 func TestPostgresPoolDropsUsedKeys(t *testing.T) {
 	bothWays(t, func(t *testing.T, reserve bool) {
 		k := newKeyTables(t)
@@ -16,10 +31,10 @@ func TestPostgresPoolDropsUsedKeys(t *testing.T) {
 		k.ship(codes(0, 4)...)
 		b := take(t, p, 4)
 		settle(t, p, b, b.Codes[3:], b.Codes[2:3])
-		k.ship(codes(0, 6)...)
+		k.drawAgain(codes(0, 6)...)
 		k.ship(codes(0, 6)...)
 		wantLeft(t, suppliedTo{Supply: p}, codes(3, 6))
-		k.ship(codes(0, 6)...) // nothing but used keys, or keys that are reserved
+		k.drawAgain(codes(0, 6)...) // nothing but used keys, or keys that are reserved
 		if b, err := p.Take(t.Context(), 1); !errors.Is(err, ErrEmpty) {
 			t.Errorf("Take = %v, %v; want ErrEmpty", b, err)
 		}

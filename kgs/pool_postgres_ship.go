@@ -9,22 +9,22 @@ import (
 )
 
 const (
-	// reserveLease is for how long a key stays reserved after its holder has died.
-	reserveLease = 10 * time.Minute
-	// lapseInterval is how often the leases are looked at.
+	// reserveTerm is for how long a key stays reserved after its holder has died.
+	reserveTerm = 10 * time.Minute
+	// lapseInterval is how often such keys are looked for.
 	lapseInterval = time.Minute
 )
 
 // PostgresShipper is the batch job that refills a PostgresPool: it draws codes and
-// inserts them, whether they were used or not, for that is found out when they are
-// taken. Any number may work at once; they insert one after the other. Nothing is ever
+// inserts those that are neither there nor used. That they were not used at that very
+// moment either is found out when they are taken. Any number may work at once; they insert one after the other. Nothing is ever
 // under way: a crash leaves a chunk that is in the pool, or is not.
 type PostgresShipper struct {
 	pool *PostgresPool
 	draw Generator
 	log  *slog.Logger
 
-	looked time.Time // when all leases that had ended were taken back
+	looked time.Time // when all keys whose term had ended were taken back
 }
 
 var _ Shipper = (*PostgresShipper)(nil)
@@ -60,7 +60,7 @@ func (s *PostgresShipper) takeBack(ctx context.Context) error {
 	if time.Since(s.looked) < lapseInterval {
 		return nil
 	}
-	tag, err := s.pool.db.Exec(ctx, handBackLapsed, reserveLease, postgresChunk)
+	tag, err := s.pool.db.Exec(ctx, handBackLapsed, reserveTerm, postgresChunk)
 	if err != nil {
 		return fmt.Errorf("take back reserved keys: %w", err)
 	}
@@ -73,7 +73,7 @@ func (s *PostgresShipper) takeBack(ctx context.Context) error {
 	return nil
 }
 
-// Ship draws up to n keys, 10,000 at the most, and reports how many were not in the pool.
+// Ship draws up to n keys, 10,000 at the most, and reports how many were new.
 func (s *PostgresShipper) Ship(ctx context.Context, n int64) (int64, error) {
 	codes := make([]string, min(n, postgresChunk))
 	for i := range codes {

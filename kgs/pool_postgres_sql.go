@@ -63,12 +63,20 @@ const (
 				ORDER BY reserved_at LIMIT $2 FOR UPDATE SKIP LOCKED)) AND ` + locked + `
 			RETURNING id, key, reserved_at)` + putBack
 
-	// putDrawn makes $1 available, but for those that are already. Their order is chance's.
-	putDrawn = `WITH pool AS (
-			UPDATE key_pool SET last_id = last_id + cardinality($1::text[])
-			RETURNING last_id - cardinality($1::text[]) AS before)
+	// putDrawn makes $1 available, but for those that are already or were used: only fresh
+	// ones get ids, by which the pool is measured. What another one adds or takes at the same
+	// moment is not seen, and is for the primary keys to judge, here and when it is taken.
+	// Their order is chance's.
+	putDrawn = `WITH fresh AS MATERIALIZED (
+			SELECT key, row_number() OVER (ORDER BY n) AS n
+			FROM (SELECT key, min(n) AS n FROM unnest($1::text[]) WITH ORDINALITY AS all_drawn (key, n) GROUP BY key) AS drawn
+			WHERE NOT EXISTS (SELECT FROM available_keys a WHERE a.key = drawn.key)
+				AND NOT EXISTS (SELECT FROM used_keys u WHERE u.key = drawn.key)),
+		pool AS (
+			UPDATE key_pool SET last_id = last_id + (SELECT count(*) FROM fresh)
+			RETURNING last_id - (SELECT count(*) FROM fresh) AS before)
 		INSERT INTO available_keys (id, key)
-		SELECT (SELECT before FROM pool) + n, key FROM unnest($1::text[]) WITH ORDINALITY AS drawn (key, n)
+		SELECT (SELECT before FROM pool) + n, key FROM fresh
 		ON CONFLICT DO NOTHING`
 
 	// poolStatus is the id that was given last, whether the pool is of this database's

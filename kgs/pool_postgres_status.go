@@ -9,8 +9,8 @@ import (
 
 // Status looks at the pool without counting it. Ids have no gaps and are taken in order,
 // so what the pool holds is what lies between its first free row and its last, but for
-// the few that chance drew twice, and that takers have locked at this moment. Both ends
-// are looked up, not remembered: a table that somebody emptied is seen to be empty.
+// the few that two instances drew at once, and that takers have locked at this moment. Both
+// ends are looked up, not remembered: a table that somebody emptied is seen to be empty.
 //
 // It fails with ErrNoEpoch for a pool that was filled before the database came back from
 // an older state, or was promoted: its keys may have been given out since.

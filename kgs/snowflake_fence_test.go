@@ -21,10 +21,10 @@ func TestFrozenHolder(t *testing.T) {
 		holder, heir := newTestSnowflake(l, "holder", 7, clock.now), newTestSnowflake(l, "heir", 7, heirs.now)
 		mustKeep(t, holder)
 		nextCode(t, holder)
-		heirs.step(leaseAhead) // while the holder is frozen
+		heirs.step(promiseAhead) // while the holder is frozen
 		mustKeep(t, heir)
 		made := []string{nextCode(t, heir), nextCode(t, heir)}
-		clock.step(leaseAhead)
+		clock.step(promiseAhead)
 		twice := 0
 		for range made {
 			if k, err := holder.Next(t.Context(), "", 0); err == nil && slices.Contains(made, k.Code) {
@@ -48,9 +48,9 @@ func TestHeirBeginsAtItsLease(t *testing.T) {
 		holder, heir := newTestSnowflake(l, "holder", 7, clock.now), newTestSnowflake(l, "heir", 7, clock.now)
 		mustKeep(t, holder)
 		made := nextCode(t, holder)
-		clock.step(leaseAhead)
+		clock.step(promiseAhead)
 		mustKeep(t, heir)
-		clock.step(-leaseAhead)
+		clock.step(-promiseAhead)
 		k, err := heir.Next(t.Context(), "", 0)
 		if unfenced := failpoint.Without("machines"); (err == nil && k.Code == made) != unfenced {
 			t.Errorf("heir: %+v, %v, holder: %s; without the fence: %t", k, err, made, unfenced)

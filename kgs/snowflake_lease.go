@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	// leaseAhead is how far ahead of the clock a machine id is leased: for so long a
+	// promiseAhead is how far ahead of the clock a machine id is promised: for so long a
 	// database may be away, and so long the id of a process that was killed is not free.
-	leaseAhead = 3 * time.Second
-	// leaseLow is what is left of a lease when it is extended.
-	leaseLow = 2 * time.Second
-	// leaseDead is what is left of the promise of a holder that has ceased to extend it.
-	leaseDead = time.Second
-	// leaseInterval is how often the lease is looked at, and leaseTimeout what that may take.
-	leaseInterval = 250 * time.Millisecond
-	leaseTimeout  = time.Second
+	promiseAhead = 3 * time.Second
+	// promiseLow is what is left of a promise when it is extended.
+	promiseLow = 2 * time.Second
+	// promiseDead is what is left of the promise of a holder that has ceased to extend it.
+	promiseDead = time.Second
+	// promiseInterval is how often it is looked at, and promiseTimeout what that may take.
+	promiseInterval = 250 * time.Millisecond
+	promiseTimeout  = time.Second
 	// watchFor is the most that Open waits for another holder's sign of life.
-	watchFor      = leaseAhead - leaseDead
+	watchFor      = promiseAhead - promiseDead
 	watchInterval = 50 * time.Millisecond
 )
 
@@ -56,7 +56,7 @@ func (s *Snowflake) watch(ctx context.Context) error {
 		if p.until > first.until {
 			return fmt.Errorf("%w: %s", ErrMachineTaken, p.holder)
 		}
-		if p.until-sinceEpoch(s.cfg.now()) < leaseDead.Milliseconds() {
+		if p.until-sinceEpoch(s.cfg.now()) < promiseDead.Milliseconds() {
 			return nil
 		}
 		select {
@@ -74,7 +74,7 @@ func (s *Snowflake) watch(ctx context.Context) error {
 // gives back what is left. After a crash that is free again within 3 s. A database that is
 // away and a clock that was set back are logged, and no error.
 func (s *Snowflake) Run(ctx context.Context) error {
-	tick := time.NewTicker(leaseInterval)
+	tick := time.NewTicker(promiseInterval)
 	defer tick.Stop()
 	trouble := trouble{log: s.cfg.Logger, what: "there are no Snowflakes"}
 	for {
@@ -92,18 +92,18 @@ func (s *Snowflake) Run(ctx context.Context) error {
 
 // keep sees to it that there is a lease, and that it lasts. It is called by one at a time.
 func (s *Snowflake) keep(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, leaseTimeout)
+	ctx, cancel := context.WithTimeout(ctx, promiseTimeout)
 	defer cancel()
 	lease, next := s.held()
 	// Read before the database is asked: a lease begins when its id was found free.
 	now := sinceEpoch(s.cfg.now())
-	if lease.until-now > leaseLow.Milliseconds() {
+	if lease.until-now > promiseLow.Milliseconds() {
 		if ahead := time.Duration(next-now) * time.Millisecond; ahead > clockPatience {
 			return clockBehind(ahead)
 		}
 		return nil
 	}
-	until := now + leaseAhead.Milliseconds()
+	until := now + promiseAhead.Milliseconds()
 	err := ErrFenced
 	if lease.holder != "" {
 		lease.until = until
@@ -143,7 +143,7 @@ func (s *Snowflake) adopt(lease promise, from int64, err error) {
 
 // giveBack ends the lease at the first millisecond that was not used.
 func (s *Snowflake) giveBack(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, leaseTimeout)
+	ctx, cancel := context.WithTimeout(ctx, promiseTimeout)
 	defer cancel()
 	s.mu.Lock()
 	lease, unused := s.lease, s.next>>sequenceBits

@@ -108,7 +108,7 @@ func TestLeaseRunsOutAndRecovers(t *testing.T) {
 		s := newTestSnowflake(l, "holder", -1, clock.now)
 		mustKeep(t, s)
 		l.exec(t, `ALTER TABLE kgs_machines RENAME TO away`)
-		clock.step(leaseAhead - time.Millisecond)
+		clock.step(promiseAhead - time.Millisecond)
 		if err := s.keep(t.Context()); err == nil {
 			t.Error("the lease was extended without a database")
 		}
@@ -151,7 +151,7 @@ func TestLostMachineIsReplaced(t *testing.T) {
 		s := newTestSnowflake(l, "holder", -1, clock.now)
 		mustKeep(t, s)
 		l.exec(t, `UPDATE kgs_machines SET holder = 'heir', until_ms = 200000 WHERE id = 0`)
-		clock.step(leaseAhead)
+		clock.step(promiseAhead)
 		wantNoKeys(t, s, "the lease has run out")
 		mustKeep(t, s)
 		if _, machine, _ := parts(t, nextCode(t, s)); machine != 1 {
@@ -172,7 +172,7 @@ func TestLeaseIsExtendedAndGivenBack(t *testing.T) {
 		}
 		s := newTestSnowflake(l, "one", 7, clock.now)
 		mustKeep(t, s)
-		clock.step(leaseAhead - leaseLow - time.Millisecond)
+		clock.step(promiseAhead - promiseLow - time.Millisecond)
 		mustKeep(t, s)
 		wantRow("one", 103_000)
 		clock.step(time.Millisecond)

@@ -41,7 +41,9 @@ func (s *server) told(ctx context.Context, err error) error {
 			return connect.NewError(a.code, errors.New(a.says))
 		}
 	}
-	s.Logger.WarnContext(ctx, "keys cannot be served", slog.String("client", clientOf(ctx).name), slog.Any("error", err))
+	s.outage.Do(func() {
+		s.Logger.WarnContext(ctx, "keys cannot be served", slog.String("client", clientOf(ctx).name), slog.Any("error", err))
+	})
 	return later(connect.CodeUnavailable, "the ledger does not answer; repeat the very same request", outage)
 }
 

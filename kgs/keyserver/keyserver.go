@@ -26,6 +26,7 @@ import (
 	"connectrpc.com/grpchealth"
 	"connectrpc.com/grpcreflect"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
 
 	"keypool/kgs"
 	"keypool/kgs/keyserver/kgsv1/kgsv1connect"
@@ -46,7 +47,7 @@ const (
 	requestTimeout = 10 * time.Second
 )
 
-// Config is what a server is made of.
+// Config is what a server is made of. Everything has to be there but for the Term.
 type Config struct {
 	Ledger     *kgs.Ledger
 	Space      *kgs.Space
@@ -54,19 +55,23 @@ type Config struct {
 	Clients    []Client
 	Rate       int64         // keys a second that each client may take; they may come at once, or MaxCount if that is more
 	Term       time.Duration // of a lease; zero for an hour
-	Ready      func() bool   // whether keys can be served just now, for the health service
+	Ready      func() bool   // whether keys can be served just now; called from any goroutine, and must not block
 	Logger     *slog.Logger
 	Metrics    *kgs.Metrics
-	Registerer prometheus.Registerer
+	Registerer prometheus.Registerer // gets the metrics of this one server
 }
 
 // New makes the handler of all services: keys, health and reflection. Of these only the
-// first asks for a token. gRPC needs a server that speaks HTTP/2.
+// first asks for a token. gRPC needs a server that speaks HTTP/2. It panics when the
+// Registerer has the metrics of another server already.
 func New(cfg Config) http.Handler {
 	if cfg.Term == 0 {
 		cfg.Term = defaultTerm
 	}
-	s := &server{Config: cfg, clients: newClients(cfg.Clients, cfg.Rate), metrics: newMetrics(cfg)}
+	s := &server{
+		Config: cfg, clients: newClients(cfg.Clients, cfg.Rate), metrics: newMetrics(cfg),
+		outage: &rate.Sometimes{Interval: time.Second},
+	}
 	mux := http.NewServeMux()
 	mux.Handle(kgsv1connect.NewKeyServiceHandler(s,
 		connect.WithRequestGate(s.gate), connect.WithInterceptors(connect.UnaryInterceptorFunc(s.around)),

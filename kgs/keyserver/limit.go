@@ -41,16 +41,20 @@ func (s *server) inTurn(ctx context.Context, req connect.AnyRequest, next connec
 	return next(ctx, req)
 }
 
-// mayTake takes n keys off what the client may have, or tells when it may.
-func (c *client) mayTake(n int) error {
+// pay takes n keys off what the client may have, or nothing, and tells when it may.
+func (c *client) pay(n int) error {
 	now := time.Now()
-	r := c.limiter.ReserveN(now, n)
-	if wait := r.DelayFrom(now); wait > 0 {
-		r.CancelAt(now)
-		return later(connect.CodeResourceExhausted, "this client takes too many keys a second", wait)
+	if c.limiter.AllowN(now, n) {
+		return nil
 	}
-	return nil
+	missing := float64(n) - c.limiter.TokensAt(now) // none, if one was paid back just now
+	wait := time.Duration(missing / float64(c.limiter.Limit()) * float64(time.Second))
+	return later(connect.CodeResourceExhausted, "this client takes too many keys a second", max(wait, 0))
 }
+
+// payBack undoes pay. To reserve a negative number adds it, whatever others do meanwhile; to
+// cancel a reservation would not, for its time has come.
+func (c *client) payBack(n int) { c.limiter.ReserveN(time.Now(), -n) }
 
 // later is an error that says when to try again: as Retry-After in whole seconds, in the
 // header or, with gRPC, the trailer, and exactly as a google.rpc.RetryInfo.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -72,10 +73,11 @@ func (s *RemoteSupply) Close(ctx context.Context) error {
 		if !old {
 			return nil
 		}
-		answer, err := s.service.TakeKeys(ctx, &kgsv1.TakeKeysRequest{RequestId: request, Count: 1})
+		answer, err := s.again(ctx, request)
+		_, busy := retryAfter(err)
 		switch code := connect.CodeOf(err); {
 		case err == nil:
-		case code == connect.CodeFailedPrecondition, code == connect.CodeResourceExhausted:
+		case code == connect.CodeFailedPrecondition, code == connect.CodeResourceExhausted && !busy:
 			continue // its lease is over, or there was nothing to lend
 		default:
 			return failed(ctx, "close", err)
@@ -84,6 +86,34 @@ func (s *RemoteSupply) Close(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// again asks for the keys of an old request, and once more whenever the service says when,
+// if ctx, which has a deadline, lasts until then.
+func (s *RemoteSupply) again(ctx context.Context, request string) (*kgsv1.TakeKeysResponse, error) {
+	deadline, _ := ctx.Deadline()
+	for {
+		answer, err := s.service.TakeKeys(ctx, &kgsv1.TakeKeysRequest{RequestId: request, Count: 1})
+		wait, told := retryAfter(err)
+		if !told || time.Until(deadline) < wait {
+			return answer, err
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// retryAfter is how long the service wants to be left alone, where err tells.
+func retryAfter(err error) (wait time.Duration, told bool) {
+	refusal, ok := errors.AsType[*connect.Error](err)
+	if !ok {
+		return 0, false
+	}
+	seconds, err := strconv.Atoi(refusal.Meta().Get("Retry-After"))
+	return time.Duration(seconds) * time.Second, err == nil
 }
 
 // Take leases up to n keys, MaxCount at the most. It fails with ErrEmpty also when this client
@@ -126,15 +156,6 @@ func (s *RemoteSupply) Settle(ctx context.Context, b *kgs.Batch, unused, lost []
 		return nil
 	}
 	return failed(ctx, "return", err)
-}
-
-// Status tells how many codes the service has left.
-func (s *RemoteSupply) Status(ctx context.Context) (kgs.PoolStatus, error) {
-	answer, err := s.service.Status(ctx, &kgsv1.StatusRequest{})
-	if err != nil {
-		return kgs.PoolStatus{}, failed(ctx, "status", err)
-	}
-	return kgs.PoolStatus{Keys: answer.GetSpaceLeft()}, nil
 }
 
 // failed is err as a supply tells it; nil for none.

@@ -2,9 +2,11 @@ package keyserver
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 
+	"golang.org/x/time/rate"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"keypool/kgs"
@@ -17,12 +19,14 @@ type server struct {
 	Config
 	clients []*client
 	metrics *metrics
+	outage  *rate.Sometimes // an outage is one story, not one line for each request
 }
 
 var _ kgsv1connect.KeyServiceHandler = (*server)(nil)
 
 // TakeKeys hands out keys. A crash before the ledger has them leaves nothing; after it, the
-// repeated request gets them.
+// repeated request gets them. They are paid for in advance, so that a client gets no more
+// by asking many times at once; who then gets no new ones is paid back.
 func (s *server) TakeKeys(ctx context.Context, r *kgsv1.TakeKeysRequest) (*kgsv1.TakeKeysResponse, error) {
 	if id := r.GetRequestId(); id == "" || len(id) > 128 || strings.ContainsFunc(id, hidden) {
 		return nil, invalid("request_id takes 1 to 128 visible ASCII characters")
@@ -31,12 +35,15 @@ func (s *server) TakeKeys(ctx context.Context, r *kgsv1.TakeKeysRequest) (*kgsv1
 		return nil, invalid("count takes 1 to " + strconv.Itoa(MaxCount))
 	}
 	c := clientOf(ctx)
-	if err := c.mayTake(int(r.GetCount())); err != nil {
+	if err := c.pay(int(r.GetCount())); err != nil {
 		return nil, err
 	}
 	lease, err := s.Ledger.Lend(ctx, kgs.LeaseRequest{
 		Client: c.name, ID: r.GetRequestId(), Length: s.Length, Count: int64(r.GetCount()), Term: s.Term,
 	})
+	if err != nil || lease.Repeated {
+		c.payBack(int(r.GetCount()))
+	}
 	if err != nil {
 		return nil, s.told(ctx, err)
 	}
@@ -57,11 +64,11 @@ func (s *server) ReturnKeys(ctx context.Context, r *kgsv1.ReturnKeysRequest) (*k
 	}
 	unused, err := s.Space.Runs(r.GetUnused())
 	if err != nil {
-		return nil, invalid("unused: " + err.Error())
+		return nil, noCodes("unused")
 	}
 	lost, err := s.Space.Runs(r.GetLost())
 	if err != nil {
-		return nil, invalid("lost: " + err.Error())
+		return nil, noCodes("lost")
 	}
 	kept, err := s.Ledger.EndLease(ctx, clientOf(ctx).name, r.GetLeaseId(), unused, lost)
 	if err != nil {
@@ -69,6 +76,13 @@ func (s *server) ReturnKeys(ctx context.Context, r *kgsv1.ReturnKeysRequest) (*k
 	}
 	s.Metrics.Kept(kept)
 	return &kgsv1.ReturnKeysResponse{}, nil
+}
+
+// noCodes is the error of a field that Space.Runs does not take. The error of that quotes
+// a code, which is as long as the client likes.
+func noCodes(field string) error {
+	return invalid(fmt.Sprintf("%s takes codes of %d to %d characters 0-9, A-Z, a-z, each of them once",
+		field, kgs.MinLength, kgs.MaxLength))
 }
 
 // Status reads the ledger's counters.

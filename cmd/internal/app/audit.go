@@ -8,8 +8,6 @@ import (
 	"iter"
 
 	"keypool/kgs"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // AuditFlags are those of the command audit.
@@ -46,16 +44,17 @@ func closeAccounts(ctx context.Context, flags Flags, log io.Writer) (_ kgs.Accou
 	}
 	evidence := kgs.Evidence{Space: c.space, Books: c.ledger.Books, Links: c.linked}
 	if c.RedisURL != "" {
-		redis.SetLogger(redisLog{c.log}) // or else it writes lines of its own to standard error
-		client, err := kgs.OpenRedis(c.RedisURL)
+		client, err := c.openRedis()
 		if err != nil {
 			return kgs.Accounts{}, err
 		}
-		c.life.onStop("redis", func(context.Context) error { return client.Close() })
 		pool := c.redisPool(client, c.holder)
 		evidence.Pool, evidence.Epoch = pool.Snapshot, pool.Epoch
 	}
 	accounts, err := kgs.Audit(ctx, evidence)
+	if errors.Is(err, kgs.ErrPoolUnknown) && c.RedisURL == "" {
+		err = fmt.Errorf("%w; REDIS_URL says where", err)
+	}
 	if err == nil && c.books != nil {
 		err = accounts.AddPostgresPool(ctx, c.books, c.linked(ctx))
 	}

@@ -16,6 +16,9 @@ type chain struct {
 	settings ServeSettings
 	fail     func(error) // ends the program
 	counters *ledgerWatch
+	// fromLedger says that the codes are numbers of this server's ledger, whose counters then
+	// tell how far the space is used up.
+	fromLedger bool
 
 	keys    *keys
 	local   *kgs.Source
@@ -28,23 +31,23 @@ type chain struct {
 // keySource is one way to get codes. The table is all that a new one is entered in.
 type keySource struct {
 	name  string
-	needs string // a setting that it cannot do without, "" for none
+	needs need // "" for nothing
 	open  func(*chain, context.Context) error
 }
 
 func keySources() []keySource {
 	return []keySource{
-		{"redis-pool", "REDIS_URL", (*chain).openRedisPool},
+		{"redis-pool", needsRedis, (*chain).openRedisPool},
 		{"memory-pool", "", (*chain).openMemoryPool},
 		{"ledger", "", (*chain).openLedgerSource},
-		{"postgres-pool", "a PostgreSQL DATABASE_URL", (*chain).openPostgresPool},
-		{"redis-incr", "REDIS_URL", (*chain).openRedisIncr},
+		{"postgres-pool", needsPostgres, (*chain).openPostgresPool},
+		{"redis-incr", needsRedis, (*chain).openRedisIncr},
 		{"ticket", "", (*chain).openTickets},
 		{"snowflake", "", (*chain).openSnowflake},
 		{"hash", "", drawn(func(ch *chain) kgs.Generator { return kgs.Hash{Algorithm: ch.settings.HashAlgorithm} })},
 		{"uuid", "", drawn(func(*chain) kgs.Generator { return kgs.UUID{} })},
 		{"random", "", drawn(func(ch *chain) kgs.Generator { return ch.random() })},
-		{"kgs", "KGS_URL", (*chain).openRemote},
+		{"kgs", needsKGS, (*chain).openRemote},
 	}
 }
 
@@ -67,17 +70,12 @@ func keySourceNames() []string {
 
 // openChain opens the supply that s.KeySource names, with its worker and its watch.
 func (c *core) openChain(ctx context.Context, s ServeSettings, fail func(error)) (*chain, error) {
-	// Who takes keys and is not known to the ledger counts as dead.
-	if err := c.ledger.Renew(ctx, c.holder); err != nil {
-		return nil, err
-	}
 	ch := &chain{core: c, settings: s, fail: fail, counters: newLedgerWatch(c), started: time.Now()}
 	ch.serving = &servingWatch{from: ch.servingFrom}
-	c.life.onStop("ledger holder", func(ctx context.Context) error { return c.ledger.Release(ctx, c.holder) })
 	c.life.background("ledger watch", fail, ch.counters.run)
 	for _, source := range keySources() {
 		if source.name == s.KeySource {
-			if err := source.open(ch, ctx); err != nil {
+			if err := c.inBooks(ctx, fail, func() error { return source.open(ch, ctx) }); err != nil {
 				return nil, err
 			}
 			c.life.background("serving watch", fail, ch.serving.run)
@@ -89,14 +87,12 @@ func (c *core) openChain(ctx context.Context, s ServeSettings, fail func(error))
 
 // openRedisPool: ledger, worker, Redis list, breaker, local batch.
 func (ch *chain) openRedisPool(ctx context.Context) error {
-	pool, err := ch.core.openRedisPool(ctx)
-	if err != nil {
+	if err := ch.core.openRedisPool(ctx); err != nil {
 		return err
 	}
-	breaker := kgs.NewBreaker(pool, ch.log)
-	ch.breaker = breaker
-	ch.keepBooks(ch.fail, pool)
-	ch.watch = ch.watchPool(ch.fail, watched{look: breaker.Status, build: ch.workerIfWanted(ch.redisWorker)})
+	breaker := kgs.NewBreaker(ch.pool, ch.log)
+	ch.breaker, ch.fromLedger = breaker, true
+	ch.watch = ch.watchPool(ch.fail, watched{look: breaker.Guard(ch.pool.Status), build: ch.workerIfWanted(ch.redisWorker)})
 	ch.openLocal(breaker)
 	return nil
 }
@@ -104,7 +100,7 @@ func (ch *chain) openRedisPool(ctx context.Context) error {
 // openMemoryPool: as redis-pool, with the pool in this process.
 func (ch *chain) openMemoryPool(context.Context) error {
 	pool := kgs.NewMemoryPool(ch.ledger, ch.space, ch.holder)
-	ch.keepBooks(ch.fail, nil)
+	ch.fromLedger = true
 	look := func(context.Context) (kgs.PoolStatus, error) { return pool.Status(), nil }
 	shipper := kgs.MemoryShipper{Ledger: ch.ledger, Pool: pool, Holder: ch.holder, Length: ch.CodeLength}
 	build := func() *kgs.Worker { return ch.worker(shipper) }
@@ -123,7 +119,7 @@ func (ch *chain) workerIfWanted(build func() *kgs.Worker) func() *kgs.Worker {
 
 // openLedgerSource: local batches straight from the ledger, without a pool.
 func (ch *chain) openLedgerSource(context.Context) error {
-	ch.keepBooks(ch.fail, nil)
+	ch.fromLedger = true
 	ch.openLocal(ch.ledgerSupply())
 	return nil
 }

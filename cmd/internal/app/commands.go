@@ -80,7 +80,7 @@ func KGS(ctx context.Context, version string, args []string, stdout, stderr io.W
 // parse reads the command line. done is the exit status when that was all.
 func (c console) parse(flags any, about, version string, args []string) (command string, done *int) {
 	parser, err := kong.New(flags, kong.Name(c.name), kong.Description(about), kong.Writers(c.out, c.errors),
-		kong.Vars{"version": version}, kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Vars{"version": version, "key_sources": either(keySourceNames()...)}, kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		// --help and --version end here; Parse goes on, but nobody looks at its result.
 		kong.Exit(func(status int) { done = &status }))
 	if err != nil {
@@ -119,7 +119,7 @@ func (c console) work(ctx context.Context, common Flags, flags KGSFlags) int {
 	if err != nil {
 		return c.exit(err)
 	}
-	p, err := StartWorker(ctx, s, newLogger(c.errors, s.LogLevel, s.LogFormat))
+	p, err := StartKGS(ctx, s, newLogger(c.errors, s.LogLevel, s.LogFormat))
 	return c.runUntilDone(ctx, p, err)
 }
 

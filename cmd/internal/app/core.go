@@ -40,6 +40,7 @@ type core struct {
 	books    *pgxpool.Pool // the ledger's connections; nil for SQLite
 	file     *sqlite.DB    // nil for PostgreSQL
 	space    *kgs.Space
+	pool     *kgs.RedisPool // nil until openRedisPool
 }
 
 // openCore opens everything in core and registers how it is closed. An error leaves

@@ -54,7 +54,7 @@ func TestDashboardOfAServer(t *testing.T) {
 func TestDashboardOfAWorker(t *testing.T) {
 	t.Parallel()
 	s := settings(t, sqliteURL(t), testenv.RedisURL(t))
-	w, err := StartWorker(t.Context(), KGSSettings{Settings: s.Settings}, slog.New(slog.DiscardHandler))
+	w, err := StartKGS(t.Context(), KGSSettings{Settings: s.Settings}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

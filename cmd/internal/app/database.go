@@ -50,8 +50,8 @@ const (
 	ledgerConnLife = time.Minute
 )
 
-// ledgerPool is for the ledger alone. Its changes wait for each other's row lock, and
-// must not keep links from their connections while they do.
+// ledgerPool is for the ledger, and for tickets. Changes of the ledger wait for each other's
+// row lock, and must not keep links from their connections while they do.
 func (d databaseURL) ledgerPool() *pgxpool.Config {
 	cfg := d.postgres.Copy()
 	cfg.MaxConns, cfg.MinConns, cfg.MinIdleConns = ledgerConns, 0, 0

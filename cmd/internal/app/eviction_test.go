@@ -21,7 +21,7 @@ func TestRedisThatEvictsIsRefused(t *testing.T) {
 	s, log := settings(t, sqliteURL(t), redis.URL), slog.New(slog.DiscardHandler)
 	for name, start := range map[string]func() (*Program, error){
 		"server": func() (*Program, error) { return StartServer(t.Context(), s, log) },
-		"worker": func() (*Program, error) { return StartWorker(t.Context(), KGSSettings{Settings: s.Settings}, log) },
+		"worker": func() (*Program, error) { return StartKGS(t.Context(), KGSSettings{Settings: s.Settings}, log) },
 	} {
 		p, err := start()
 		if err == nil {

@@ -31,7 +31,7 @@ func newGauges(status func() web.Status, counters *ledgerWatch) *gauges {
 		used:         desc("kgs_space_used_ratio", "Part of the space of the present code length that is reserved."),
 		spaceRunway:  desc("kgs_space_runway_seconds", "How long the rest of that space lasts at the rate of reserving."),
 		reserved:     desc("kgs_keys_reserved_total", "Numbers reserved in the ledger, by all processes."),
-		breakerState: desc("kgs_breaker_state", "Circuit breaker before Redis or a remote KGS: 0 closed, 1 half-open, 2 open."),
+		breakerState: desc("kgs_breaker_state", "Circuit breaker before Redis, a remote KGS or the ticket databases: 0 closed, 1 half-open, 2 open."),
 		serving:      desc("kgs_serving_from", "1 for where this server's next key would come from: batch, fallback or none.", "source"),
 	}
 }

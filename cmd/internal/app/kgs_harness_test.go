@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -16,15 +14,16 @@ import (
 	"testing"
 	"time"
 
+	"keypool/internal/testenv/machine"
 	"keypool/kgs/keyserver"
 )
 
 const kgsToken = "token-of-the-tests"
 
-// startKGS starts a key service in this process and gives the KGS_URL of its client.
-func startKGS(t *testing.T, database string) (_ *Program, url string) {
+// startKeyService starts a key service in this process and gives the KGS_URL of its client.
+func startKeyService(t *testing.T, database string) (_ *Program, url string) {
 	t.Helper()
-	p, err := StartWorker(t.Context(), KGSSettings{
+	p, err := StartKGS(t.Context(), KGSSettings{
 		Settings: settings(t, database, "").Settings, ListenAddr: "127.0.0.1:0", ClientRate: 1_000_000,
 		Clients: []keyserver.Client{{Name: "tests", Token: kgsToken}},
 	}, slog.New(slog.DiscardHandler))
@@ -50,25 +49,15 @@ type kgsProcess struct {
 
 func startKGSProcess(t *testing.T, database string) *kgsProcess {
 	t.Helper()
-	k := &kgsProcess{t: t, addr: freeAddr(t), database: database, client: &http.Client{Transport: &http.Transport{}}}
+	addr, err := machine.FreeAddr(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &kgsProcess{t: t, addr: addr, database: database, client: &http.Client{Transport: &http.Transport{}}}
 	t.Cleanup(k.client.CloseIdleConnections)
 	t.Cleanup(k.kill)
 	k.start()
 	return k
-}
-
-// freeAddr is one that no outgoing connection takes while nobody listens on it.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 20000+rand.IntN(12000)))
-		if err == nil {
-			l.Close()
-			return l.Addr().String()
-		}
-	}
-	t.Fatal("no free port")
-	return ""
 }
 
 // start runs the program and returns when it answers.

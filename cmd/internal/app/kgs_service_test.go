@@ -60,7 +60,7 @@ func TestAuditOfALinkStoreThatIsTheKGSsToo(t *testing.T) {
 	t.Parallel()
 	for name, database := range map[string]string{"postgres": testenv.PostgresURL(t), "sqlite": sqliteURL(t)} {
 		t.Run(name, func(t *testing.T) {
-			_, url := startKGS(t, database)
+			_, url := startKeyService(t, database)
 			s := settings(t, database, "")
 			s.KeySource, s.KGSURL = "kgs", url
 			r := start(t, s)
@@ -142,7 +142,7 @@ func (k *kgsProcess) takeAtLast(request string, count int) []string {
 // A client that keeps its HTTP/2 connection does not hold up the stop.
 func TestKGSStopsBesideAClient(t *testing.T) {
 	t.Parallel()
-	p, _ := startKGS(t, sqliteURL(t))
+	p, _ := startKeyService(t, sqliteURL(t))
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
 	client := &http.Client{Transport: &http.Transport{Protocols: protocols}}

@@ -25,11 +25,11 @@ const (
 	adminGrace  = time.Second
 )
 
-// Program is a running server or worker.
+// Program is a running server, or a running kgs.
 type Program struct {
 	life          lifecycle
 	log           *slog.Logger
-	public, admin net.Listener // public is nil in a worker that serves no keys
+	public, admin net.Listener // public is nil in a kgs that serves no keys
 	failed        chan error
 }
 
@@ -37,8 +37,8 @@ func newProgram(log *slog.Logger) *Program {
 	return &Program{log: log, failed: make(chan error, 1)}
 }
 
-// Addr is where the public listener of a server, or of a key service, listens; a mere
-// worker has none.
+// Addr is where the public listener of a server, or of a key service, listens. It panics
+// in a kgs that serves no keys and so has none.
 func (p *Program) Addr() net.Addr { return p.public.Addr() }
 
 // AdminAddr is where the admin listener listens.

@@ -10,18 +10,28 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// openRedisPool opens this process's side of the Redis pool. Redis may well be away while
-// the program starts, but one that may evict keys is refused.
-func (c *core) openRedisPool(ctx context.Context) (*kgs.RedisPool, error) {
-	redis.SetLogger(redisLog{c.log}) // the library has one for the whole process
+// openRedis makes a client that a stop closes. It calls nobody: Redis may well be away while
+// the program starts.
+func (c *core) openRedis() (redis.UniversalClient, error) {
+	redis.SetLogger(redisLog{c.log}) // one for the whole process; the library's own is standard error
 	client, err := kgs.OpenRedis(c.RedisURL)
 	if err != nil {
 		return nil, err
 	}
 	c.life.onStop("redis", func(ctx context.Context) error { return waitFor(ctx, client.Close) })
-	pool := c.redisPool(client, c.holder)
-	c.life.onStop("redis holder", c.handBack(pool.Release))
-	return pool, mustNotEvict(ctx, pool)
+	return client, nil
+}
+
+// openRedisPool opens this process's side of the Redis pool. A Redis that may evict keys is
+// refused.
+func (c *core) openRedisPool(ctx context.Context) error {
+	client, err := c.openRedis()
+	if err != nil {
+		return err
+	}
+	c.pool = c.redisPool(client, c.holder)
+	c.life.onStop("redis holder", c.handBack(c.pool.Release))
+	return mustNotEvict(ctx, c.pool)
 }
 
 // mustNotEvict waits for Redis for a second at most. Where that is not enough the dead

@@ -8,8 +8,9 @@ import (
 )
 
 // Flags are the settings as text, from the command line or the environment, in the
-// order in which --help shows them. They are read into Settings and ServeSettings
-// by parse, which refuses every value that a setting cannot take.
+// order in which --help shows them. Parse reads them into Settings, as those of
+// ServeFlags and KGSFlags do into ServeSettings and KGSSettings, and refuses every
+// value that a setting cannot take.
 type Flags struct {
 	AdminAddr    string `env:"ADMIN_ADDR" default:"127.0.0.1:8081" help:"Admin listener: metrics, health, dashboard, profiles. Never public."`
 	DatabaseURL  string `env:"DATABASE_URL" default:"sqlite:data/shortener.db" help:"Where links and the key ledger live: sqlite:PATH or postgres://..."`
@@ -31,7 +32,7 @@ type ServeFlags struct {
 	ListenAddr     string `env:"LISTEN_ADDR" default:":8080" help:"Public listener."`
 	BaseURL        string `env:"BASE_URL" help:"Prefix of short URLs, such as https://go.example; from the request's Host when not given."`
 	TrustedProxies string `env:"TRUSTED_PROXIES" help:"CIDRs, separated by commas, whose X-Forwarded-For and -Proto are believed."`
-	KeySource      string `env:"KEY_SOURCE" help:"redis-pool, memory-pool, ledger, postgres-pool, redis-incr, ticket, snowflake, hash, uuid, random or kgs; redis-pool with a Redis, else memory-pool."`
+	KeySource      string `env:"KEY_SOURCE" help:"${key_sources}; redis-pool with a Redis, else memory-pool."`
 	KGSURL         string `name:"kgs-url" env:"KGS_URL" help:"Where KEY_SOURCE=kgs takes its keys: http://client:token@host:port or https://..."`
 	KGSTake        string `name:"kgs-take" env:"KGS_TAKE" default:"delete" help:"How KEY_SOURCE=postgres-pool takes keys: delete moves them to used_keys at once; reserve only marks them, and they come back when they were not used in time."`
 	TicketURLs     string `name:"ticket-database-urls" env:"TICKET_DATABASE_URLS" help:"The two databases of KEY_SOURCE=ticket, separated by a comma: the first gives odd numbers, the second even ones. DATABASE_URL for both when not given."`

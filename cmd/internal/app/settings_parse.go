@@ -43,7 +43,6 @@ func (f ServeFlags) Parse(common Flags) (ServeSettings, error) {
 		KeySource:      p.keySource("KEY_SOURCE", f.KeySource, common.RedisURL != ""),
 		KGSURL:         p.httpURL("KGS_URL", f.KGSURL, "http://client:token@host[:port] or https://client:token@host[:port]"),
 		KGSTake:        p.oneOf("KGS_TAKE", f.KGSTake, "delete", "reserve"),
-		Tickets:        p.databases("TICKET_DATABASE_URLS", f.TicketURLs, common.DatabaseURL),
 		MachineID:      leasedMachine,
 		HashAlgorithm:  p.oneOf("HASH_ALGORITHM", f.HashAlgorithm, "sha256", "md5"),
 		Worker:         p.boolean("KGS_WORKER", f.KGSWorker),
@@ -51,6 +50,7 @@ func (f ServeFlags) Parse(common Flags) (ServeSettings, error) {
 		BatchMax:       int(p.number("KGS_BATCH_MAX", f.BatchMax, 1, 1_000_000)),
 		Fallback:       p.oneOf("FALLBACK", f.Fallback, "random", "ledger", "none"),
 	}
+	s.Tickets = p.databases("TICKET_DATABASE_URLS", f.TicketURLs, s.Database)
 	if f.MachineID != "" {
 		s.MachineID = int(p.number("MACHINE_ID", f.MachineID, 0, 1023))
 	}
@@ -105,10 +105,15 @@ func (p *parser) boolean(name, text string) bool {
 
 func (p *parser) oneOf(name, text string, words ...string) string {
 	if !slices.Contains(words, text) {
-		last := len(words) - 1
-		p.refuse(name, text, strings.Join(words[:last], ", ")+" or "+words[last])
+		p.refuse(name, text, either(words...))
 	}
 	return text
+}
+
+// either lists at least one word.
+func either(words ...string) string {
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
 // share reads a level of the pool, in percent of its capacity or in keys.
@@ -200,27 +205,32 @@ func (p *parser) httpURL(name, text, takes string) string {
 		return ""
 	}
 	u, err := url.Parse(text)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" || !isPort(u.Port()) {
 		p.refuse(name, withoutSecrets(text), takes)
 	}
 	return text
 }
 
+// isPort reports whether text is one that can be connected to, or "" for the scheme's own.
+func isPort(text string) bool {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return text == "" || err == nil && n > 0
+}
+
 // nextDatabase is a comma between two database URLs, rather than within one of several hosts.
 var nextDatabase = regexp.MustCompile(`,\s*(sqlite:|postgres://|postgresql://)`)
 
-// databases reads two of them, separated by a comma; common stands for both when there are none.
-func (p *parser) databases(name, text, common string) [2]databaseURL {
+// databases reads two of them, separated by a comma; own stands for both when there are none.
+func (p *parser) databases(name, text string, own databaseURL) [2]databaseURL {
 	if text == "" {
-		url := p.database("DATABASE_URL", common)
-		return [2]databaseURL{url, url}
+		return [2]databaseURL{own, own}
 	}
-	comma := nextDatabase.FindStringIndex(text)
-	if comma == nil {
-		p.refuse(name, withoutSecrets(text), "two databases, separated by a comma")
+	commas := nextDatabase.FindAllStringIndex(text, -1)
+	if len(commas) != 1 {
+		p.refuse(name, fmt.Sprintf("%d databases", len(commas)+1), "two databases, separated by a comma")
 		return [2]databaseURL{}
 	}
-	first, second := text[:comma[0]], strings.TrimSpace(text[comma[0]+1:])
+	first, second := text[:commas[0][0]], strings.TrimSpace(text[commas[0][0]+1:])
 	return [2]databaseURL{p.database(name, first), p.database(name, second)}
 }
 
@@ -236,15 +246,9 @@ func (p *parser) keySource(name, text string, haveRedis bool) string {
 
 // mustHave refuses a key source without the setting that it needs.
 func (p *parser) mustHave(s ServeSettings) {
-	have := map[string]bool{
-		"":                          true,
-		"REDIS_URL":                 s.RedisURL != "",
-		"KGS_URL":                   s.KGSURL != "",
-		"a PostgreSQL DATABASE_URL": s.Database.postgres != nil,
-	}
 	for _, source := range keySources() {
-		if source.name == s.KeySource && !have[source.needs] {
-			p.refuse("KEY_SOURCE", s.KeySource, s.KeySource+" only together with "+source.needs)
+		if source.name == s.KeySource && !source.needs.met(s) {
+			p.refuse("KEY_SOURCE", s.KeySource, s.KeySource+" only together with "+string(source.needs))
 		}
 	}
 }

@@ -52,6 +52,11 @@ func TestSettingsThatCannotBeTaken(t *testing.T) {
 		{"KEY_SOURCE", "magic", "redis-pool, memory-pool, ledger, "},
 		{"KEY_SOURCE", "redis-pool", "REDIS_URL"},
 		{"KEY_SOURCE", "redis-incr", "REDIS_URL"},
+		{"KEY_SOURCE", "postgres-pool", "a PostgreSQL DATABASE_URL"},
+		{"KEY_SOURCE", "kgs", "KGS_URL"},
+		{"KGS_URL", "http://a:token@localhost:99999", "http://client:token@host[:port]"},
+		{"TICKET_DATABASE_URLS", "postgres://a:b@c/d", "two databases"},
+		{"TICKET_DATABASE_URLS", "postgres://a:b@c/d,postgres://a:b@c/e,postgres://a:b@c/f", "two databases"},
 		{"KGS_SECRET", "abcd", "16 or 32 bytes as hex"},
 		{"KGS_SECRET", strings.Repeat("g", 32), "16 or 32 bytes as hex"},
 		{"KGS_PERMUTE", "yes", "true or false"},
@@ -149,7 +154,7 @@ func TestCommandLine(t *testing.T) {
 		t.Errorf("--version: %d, %q", status, stdout)
 	}
 	status, help, _ := runShortener(t, "--help")
-	for _, name := range []string{"LISTEN_ADDR", "KGS_POOL_CAPACITY", "FALLBACK", "ALERT_WEBHOOK_URL", "migrate", "audit", "delete"} {
+	for _, name := range append(keySourceNames(), "LISTEN_ADDR", "KGS_POOL_CAPACITY", "FALLBACK", "ALERT_WEBHOOK_URL", "migrate", "audit", "delete") {
 		if status != 0 || !strings.Contains(help, name) {
 			t.Errorf("--help: exit status %d, does it tell of %s? %v", status, name, strings.Contains(help, name))
 		}

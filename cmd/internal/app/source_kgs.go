@@ -18,7 +18,6 @@ func (ch *chain) openRemote(context.Context) error {
 	ch.life.onStop("key service", ch.handBack(supply.Close))
 	breaker := kgs.NewBreaker(supply, ch.log)
 	ch.breaker = breaker
-	ch.keepBooks(ch.fail, nil)
 	ch.openLocal(breaker)
 	return nil
 }

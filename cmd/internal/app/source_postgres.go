@@ -11,7 +11,6 @@ import (
 func (ch *chain) openPostgresPool(context.Context) error {
 	pool := kgs.NewPostgresPool(ch.books, kgs.PostgresPoolConfig{Holder: ch.holder, Reserve: ch.settings.KGSTake == "reserve"})
 	draw := kgs.Random{Length: func() int { return ch.CodeLength }}
-	ch.keepBooks(ch.fail, nil)
 	build := func() *kgs.Worker { return ch.worker(kgs.NewPostgresShipper(pool, draw, ch.log)) }
 	ch.watch = ch.watchPool(ch.fail, watched{look: pool.Status, build: ch.workerIfWanted(build)})
 	ch.openLocal(pool)

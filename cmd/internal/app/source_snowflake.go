@@ -9,8 +9,7 @@ import (
 	"keypool/kgs"
 )
 
-// openSnowflake: the clock, and a machine id that is leased from the database. The ledger's
-// books are kept for the fallback.
+// openSnowflake: the clock, and a machine id that is leased from the database.
 func (ch *chain) openSnowflake(ctx context.Context) error {
 	snowflake := kgs.NewSnowflake(kgs.SnowflakeConfig{
 		Ledger: ch.ledger, Holder: ch.holder, Machine: ch.settings.MachineID, Logger: ch.log,
@@ -26,7 +25,6 @@ func (ch *chain) openSnowflake(ctx context.Context) error {
 		return err
 	}
 	ch.life.background("machine id", ch.fail, snowflake.Run)
-	ch.keepBooks(ch.fail, nil)
 	ch.openKeys(snowflake)
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"keypool/internal/sqlite"
@@ -19,8 +20,7 @@ import (
 // ticketRetry is how often a ticket database is tried that was away at the start.
 const ticketRetry = 2 * time.Second
 
-// openTickets: two databases, a breaker before each. The ledger's books are kept for the
-// fallback.
+// openTickets: two databases, a breaker before each.
 func (ch *chain) openTickets(ctx context.Context) error {
 	odd, err := ch.ticketDatabase(ctx, ch.settings.Tickets[0])
 	if err != nil {
@@ -34,13 +34,14 @@ func (ch *chain) openTickets(ctx context.Context) error {
 	}
 	tickets := kgs.NewTickets(odd, even, ch.CodeLength, ch.log)
 	ch.breaker = tickets
-	ch.keepBooks(ch.fail, nil)
 	ch.openKeys(tickets)
 	return nil
 }
 
 func (ch *chain) ticketDatabase(ctx context.Context, url databaseURL) (kgs.TicketDatabase, error) {
 	switch {
+	case url == ch.Database && ch.books != nil: // as it is unless TICKET_DATABASE_URLS says otherwise
+		return kgs.NewPostgresTickets(ch.books), nil
 	case url.postgres != nil:
 		return ch.ticketServer(ctx, url)
 	case url.sqlitePath == ch.Database.sqlitePath:
@@ -54,15 +55,20 @@ func (ch *chain) ticketDatabase(ctx context.Context, url databaseURL) (kgs.Ticke
 	return kgs.NewSQLiteTickets(db), ch.migrate(ctx, db.Write, migrations.SQLite)
 }
 
-// ticketServer opens a PostgreSQL that may be away: the other one serves meanwhile.
+// ticketServer opens a PostgreSQL that may be away: the other one serves meanwhile. One that
+// is there and keeps this program out is refused.
 func (ch *chain) ticketServer(ctx context.Context, url databaseURL) (kgs.TicketDatabase, error) {
 	pool, err := ch.openPool(ctx, url.ledgerPool())
 	if err != nil {
 		return nil, err
 	}
 	err = ch.migrateTickets(ctx, pool)
-	var away *pgconn.ConnectError
-	if errors.As(err, &away) {
+	if says := refusal(err); says != "" {
+		return nil, &SettingError{
+			Name: "TICKET_DATABASE_URLS", Got: "a server that says: " + says, Takes: "two databases that let this program in",
+		}
+	}
+	if isAway(err) {
 		ch.log.Warn("a ticket database is away and will be migrated when it is back", slog.Any("error", err))
 		ch.life.background("migration of a ticket database", ch.fail, func(ctx context.Context) error {
 			return ch.migrateWhenBack(ctx, pool)
@@ -72,12 +78,13 @@ func (ch *chain) ticketServer(ctx context.Context, url databaseURL) (kgs.TicketD
 	return kgs.NewPostgresTickets(pool), err
 }
 
-// migrateWhenBack tries again and again until the database is there, or ctx ends. It fails
-// when the database has another schema than this program.
+// migrateWhenBack tries again and again until the database is migrated, or ctx ends. It fails
+// when the database has another schema than this program. That it was away is known by then;
+// whatever else is in the way is told once.
 func (ch *chain) migrateWhenBack(ctx context.Context, pool *pgxpool.Pool) error {
 	tick := time.NewTicker(ticketRetry)
 	defer tick.Stop()
-	for {
+	for told := false; ; {
 		select {
 		case <-ctx.Done():
 			return nil
@@ -87,11 +94,37 @@ func (ch *chain) migrateWhenBack(ctx context.Context, pool *pgxpool.Pool) error 
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case err == nil, errors.Is(err, migrations.ErrNewerSchema), errors.Is(err, migrations.ErrOlderSchema):
+		case err == nil:
+			ch.log.Info("a ticket database is back and migrated")
+			return nil
+		case errors.Is(err, migrations.ErrNewerSchema), errors.Is(err, migrations.ErrOlderSchema):
 			return err
+		case !told && !isAway(err):
+			ch.log.Warn("a ticket database is back but cannot be migrated", slog.Any("error", err))
+			told = true
 		}
-		ch.log.Warn("a ticket database is not migrated yet", slog.Any("error", err))
 	}
+}
+
+// isAway reports that a database could not be asked.
+func isAway(err error) bool {
+	var connect *pgconn.ConnectError
+	return errors.As(err, &connect) && refusal(err) == ""
+}
+
+// refusal is what a database says that lets nobody in under the name, the password or to the
+// database of its URL, "" when it says no such thing. It never repeats the password.
+func refusal(err error) string {
+	var connect *pgconn.ConnectError
+	var answer *pgconn.PgError
+	if !errors.As(err, &connect) || !errors.As(err, &answer) {
+		return ""
+	}
+	const noSuchDatabase, noRight = "3D000", "42501"
+	if strings.HasPrefix(answer.Code, "28") || answer.Code == noSuchDatabase || answer.Code == noRight {
+		return answer.Message
+	}
+	return "" // it is starting, or full
 }
 
 func (ch *chain) migrateTickets(ctx context.Context, pool *pgxpool.Pool) error {

@@ -1,8 +1,11 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"log/slog"
+	"net/url"
+	"strings"
 	"testing"
 
 	"keypool/internal/testenv"
@@ -17,7 +20,7 @@ func ticketSettings(t *testing.T, urls string) ServeSettings {
 	var p parser
 	s := settings(t, sqliteURL(t), "")
 	s.KeySource = "ticket"
-	if s.Tickets = p.databases("TICKET_DATABASE_URLS", urls, ""); p.err != nil {
+	if s.Tickets = p.databases("TICKET_DATABASE_URLS", urls, s.Database); p.err != nil {
 		t.Fatal(p.err)
 	}
 	return s
@@ -74,7 +77,8 @@ func TestTicketDatabaseIsAway(t *testing.T) {
 	server := testenv.StartPostgres(t)
 	s := ticketSettings(t, server.URL+","+sqliteURL(t))
 	server.Stop()
-	r := start(t, s)
+	var log lockedBuffer
+	r := startLogging(t, s, &log)
 	seen := make(map[string]bool)
 	r.wantTickets(seen, 0)
 	r.await("a closed breaker while one database serves", func(s web.Status) bool {
@@ -83,6 +87,69 @@ func TestTicketDatabaseIsAway(t *testing.T) {
 	})
 	server.Restart() // and is migrated
 	r.wantTickets(seen, 1)
+	r.await("word that it is back", func(web.Status) bool { return strings.Contains(log.String(), "is back and migrated") })
+	if n := strings.Count(log.String(), "a ticket database is"); n != 2 {
+		t.Errorf("%d lines of a ticket database that was away and came back:\n%s", n, log.String())
+	}
+}
+
+// A ticket database that is there and keeps the server out is no outage.
+func TestTicketDatabaseThatKeepsOutIsRefused(t *testing.T) {
+	t.Parallel()
+	const secret = "hunter2"
+	for what, change := range map[string]func(*url.URL){
+		"no such role":     func(u *url.URL) { u.User = url.UserPassword("nobody_of_the_tests", secret) },
+		"no such database": func(u *url.URL) { u.Path = "/none_of_the_tests" },
+	} {
+		u, err := url.Parse(testenv.PostgresURL(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(u)
+		p, err := StartServer(t.Context(), ticketSettings(t, sqliteURL(t)+","+u.String()), slog.New(slog.DiscardHandler))
+		if err == nil {
+			err = p.Stop()
+		}
+		var setting *SettingError
+		if !errors.As(err, &setting) || setting.Name != "TICKET_DATABASE_URLS" || !strings.Contains(setting.Got, "of_the_tests") ||
+			strings.Contains(err.Error(), secret) {
+			t.Errorf("%s: %v; want a SettingError that says what the server says", what, err)
+		}
+	}
+}
+
+// Tickets of the server's own database go over connections that are there. Only another one
+// takes more.
+func TestTicketsOfTheServersOwnDatabase(t *testing.T) {
+	t.Parallel()
+	s := settings(t, testenv.PostgresURL(t), "")
+	life := &lifecycle{}
+	c, err := openCore(t.Context(), s.Settings, life, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := life.stop(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	ch := &chain{core: c, settings: s}
+	for _, tt := range []struct {
+		url    databaseURL
+		opened int
+	}{{s.Tickets[0], 0}, {databaseURL{postgres: s.Database.postgres.Copy()}, 1}} {
+		before := len(life.steps)
+		db, err := ch.ticketDatabase(t.Context(), tt.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.Take(t.Context(), kgs.Odd, 1); err != nil {
+			t.Error(err)
+		}
+		if got := len(life.steps) - before; got != tt.opened {
+			t.Errorf("opened %d pools of connections, want %d", got, tt.opened)
+		}
+	}
 }
 
 // With both of them away the fallback serves.

@@ -17,9 +17,11 @@ func (ch *chain) status() web.Status {
 	}
 	from, since := ch.serving.look()
 	s.ServingFrom, s.ServingSince = &from, &since
-	if ch.local != nil { // what random codes use up, the ledger does not know
+	if ch.local != nil {
 		local, rate := ch.local.Local(), ch.local.Rate()
 		s.LocalKeys, s.TakenPerSecond = &local, &rate
+	}
+	if ch.fromLedger { // what is used up by codes from elsewhere, this ledger does not know
 		ch.counters.describe(&s)
 	}
 	if ch.breaker != nil {

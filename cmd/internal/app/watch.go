@@ -8,15 +8,6 @@ import (
 	"keypool/kgs"
 )
 
-// keepBooks runs the janitor; pool is nil where there are no books but the ledger's.
-func (c *core) keepBooks(fail func(error), pool *kgs.RedisPool) {
-	j := &kgs.Janitor{Ledger: c.ledger, Holder: c.holder, Logger: c.log, Metrics: c.metrics}
-	if pool != nil {
-		j.Pool = pool
-	}
-	c.life.background("janitor", fail, j.Run)
-}
-
 // poolWatch is the dead man's switch of a pool and, where this process has one, the
 // worker that the switch restarts.
 type poolWatch struct {

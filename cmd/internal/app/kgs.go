@@ -17,9 +17,9 @@ var (
 	errLedgerUnseen = errors.New("the key ledger cannot be read")
 )
 
-// StartWorker starts the program kgs: the refill worker of the Redis pool, the key service,
+// StartKGS starts the program kgs: the refill worker of the Redis pool, the key service,
 // or both, with an admin listener. What was opened before an error is closed again.
-func StartWorker(ctx context.Context, s KGSSettings, log *slog.Logger) (_ *Program, err error) {
+func StartKGS(ctx context.Context, s KGSSettings, log *slog.Logger) (_ *Program, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	p := newProgram(log)
@@ -43,68 +43,65 @@ func StartWorker(ctx context.Context, s KGSSettings, log *slog.Logger) (_ *Progr
 	if err := c.openLedger(ctx); err != nil {
 		return nil, err
 	}
-	w := &worker{core: c, counters: newLedgerWatch(c), started: time.Now()}
-	c.life.background("ledger watch", p.fail, w.counters.run)
-	if err := w.open(ctx, p.fail); err != nil {
+	k := &kgsProgram{core: c, serves: len(s.Clients) > 0, counters: newLedgerWatch(c), started: time.Now()}
+	c.life.background("ledger watch", p.fail, k.counters.run)
+	if err := c.inBooks(ctx, p.fail, func() error { return k.open(ctx, p.fail) }); err != nil {
 		return nil, err
 	}
-	c.registry.MustRegister(newGauges(w.status, w.counters))
-	p.serveAdmin(c, web.AdminConfig{Status: w.status, Ready: w.ready})
-	if w.watch != nil {
+	c.registry.MustRegister(newGauges(k.status, k.counters))
+	p.serveAdmin(c, web.AdminConfig{Status: k.status, Ready: k.ready})
+	if k.watch != nil {
 		log.Info("filling the pool", slog.String("admin", localURL(p.admin.Addr())), slog.Int64("capacity_keys", s.PoolCapacity))
 	}
-	if p.public != nil {
-		p.serveKeys(s, c, w.seesLedger)
+	if k.serves {
+		p.serveKeys(s, c, k.seesLedger)
 		log.Info("serving keys", slog.String("url", localURL(p.public.Addr())), slog.String("admin", localURL(p.admin.Addr())),
 			slog.Int("clients", len(s.Clients)))
 	}
 	return p, nil
 }
 
-// worker is what the program kgs consists of beside its listeners.
-type worker struct {
+// kgsProgram is what the program kgs consists of beside its listeners.
+type kgsProgram struct {
 	*core
+	serves   bool // keys to other programs
 	counters *ledgerWatch
 	watch    *poolWatch // nil without a Redis pool
 	started  time.Time
 }
 
-// open starts the refill worker, where there is a Redis, and who keeps the books.
-func (w *worker) open(ctx context.Context, fail func(error)) error {
-	if w.RedisURL == "" {
-		w.life.onStop("ledger holder", func(ctx context.Context) error { return w.ledger.Release(ctx, w.holder) })
-		w.keepBooks(fail, nil)
+// open starts the refill worker, where there is a Redis.
+func (k *kgsProgram) open(ctx context.Context, fail func(error)) error {
+	if k.RedisURL == "" {
 		return nil
 	}
-	pool, err := w.openRedisPool(ctx)
-	if err != nil {
+	if err := k.openRedisPool(ctx); err != nil {
 		return err
 	}
-	w.keepBooks(fail, pool)
-	w.watch = w.watchPool(fail, watched{look: pool.Status, build: w.redisWorker, giveUp: fail})
+	k.watch = k.watchPool(fail, watched{look: k.pool.Status, build: k.redisWorker, giveUp: fail})
 	return nil
 }
 
-func (w *worker) status() web.Status {
-	s := web.Status{State: string(kgs.StateOK), KeySource: "ledger", Since: w.started}
-	if w.watch != nil {
-		s = web.Status{KeySource: "redis-pool", CapacityKeys: &w.PoolCapacity}
-		w.watch.describe(&s)
+func (k *kgsProgram) status() web.Status {
+	s := web.Status{State: string(kgs.StateOK), KeySource: "ledger", Since: k.started}
+	if k.watch != nil {
+		s = web.Status{KeySource: "redis-pool", CapacityKeys: &k.PoolCapacity}
+		k.watch.describe(&s)
 	}
-	w.counters.describe(&s)
+	k.counters.describe(&s)
 	return s
 }
 
 // ready reports why the program cannot do what it is for.
-func (w *worker) ready(context.Context) error {
+func (k *kgsProgram) ready(context.Context) error {
 	switch {
-	case w.watch != nil && !w.watch.Judgement().Known:
+	case k.watch != nil && !k.watch.Judgement().Known:
 		return errPoolUnseen
-	case w.watch == nil && !w.seesLedger():
+	case k.serves && !k.seesLedger():
 		return errLedgerUnseen
 	}
 	return nil
 }
 
 // seesLedger asks nobody, so that whoever asks it costs nothing.
-func (w *worker) seesLedger() bool { return w.counters.fresh() != nil }
+func (k *kgsProgram) seesLedger() bool { return k.counters.fresh() != nil }

@@ -1,0 +1,127 @@
+package keyserver
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+func TestRateOfAClient(t *testing.T) {
+	onEngines(t, func(t *testing.T, l ledger) {
+		l.leaveTen(t)
+		s := serve(t, l.Ledger, func(c *Config) { c.Rate = 10 })
+		if r := s.call("Bearer "+mine, "TakeKeys", map[string]any{"requestId": "a", "count": MaxCount}); len(r.Codes) != 10 {
+			t.Errorf("at the end of the codes: status %d, %s", r.status, r.text)
+		}
+		r := s.call("Bearer "+mine, "TakeKeys", map[string]any{"requestId": "b", "count": 1000})
+		wait, err := strconv.Atoi(r.header.Get("Retry-After"))
+		if r.status != http.StatusTooManyRequests || err != nil || wait < 80 || wait > 100 {
+			t.Errorf("status %d, Retry-After %d, want 429 and nearly 100 seconds; error %v, %s", r.status, wait, err, r.text)
+		}
+		if r := s.call("Bearer "+yours, "TakeKeys", map[string]any{"requestId": "b", "count": 1000}); len(r.Codes) != 10 {
+			t.Errorf("another client pays for it: %+v", r)
+		}
+		want := strings.NewReader(`
+# HELP kgs_service_keys_total Keys in answers to clients; those of a repeated request count again.
+# TYPE kgs_service_keys_total counter
+kgs_service_keys_total{client="one"} 10
+kgs_service_keys_total{client="two"} 10
+# HELP kgs_service_requests_total Requests of clients, by procedure and by the code of the answer.
+# TYPE kgs_service_requests_total counter
+kgs_service_requests_total{code="ok",procedure="TakeKeys"} 2
+kgs_service_requests_total{code="resource_exhausted",procedure="TakeKeys"} 1
+`)
+		if err := testutil.GatherAndCompare(s.registry, want, "kgs_service_keys_total", "kgs_service_requests_total"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestRequestsUnderWay has as many requests as a client may have wait for the ledger: one
+// more is refused, another client's is not.
+func TestRequestsUnderWay(t *testing.T) {
+	t.Parallel()
+	l := onSQLite(t)
+	s := serve(t, l.Ledger, nil)
+	tx, err := l.db.BeginTx(t.Context(), nil) // takes the one connection that writes
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := make(chan reply, maxUnderWay+1)
+	var wg sync.WaitGroup
+	for i := range maxUnderWay + 1 {
+		wg.Go(func() {
+			r := s.call("Bearer "+mine, "TakeKeys", map[string]any{"requestId": fmt.Sprint(i), "count": 1})
+			if r.status == http.StatusTooManyRequests {
+				refused <- r
+			}
+		})
+	}
+	if r := <-refused; r.header.Get("Retry-After") != "1" || r.Code != "resource_exhausted" {
+		t.Errorf("refused with %v, %s", r.header, r.text)
+	}
+	if r := s.call("Bearer "+yours, "Status", map[string]any{}); r.status != http.StatusOK { // it only reads
+		t.Errorf("another client pays for it: status %d, %s", r.status, r.text)
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Error(err)
+	}
+	wg.Wait()
+	s.take("after", 1)
+}
+
+// TestOnlyNewKeysArePaidFor gives a client just enough for two requests.
+func TestOnlyNewKeysArePaidFor(t *testing.T) {
+	t.Parallel()
+	l := onSQLite(t)
+	l.leaveTen(t)
+	s := serve(t, l.Ledger, func(c *Config) { c.Rate = 1 })
+	ask := func(request string, count, want int) {
+		t.Helper()
+		r := s.call("Bearer "+mine, "TakeKeys", map[string]any{"requestId": request, "count": count})
+		if r.status != want {
+			t.Errorf("request %s: status %d, want %d; %s", request, r.status, want, r.Message)
+		}
+	}
+	ask("a", MaxCount/2, http.StatusOK)
+	for range 3 {
+		ask("a", MaxCount/2, http.StatusOK)
+	}
+	l.exec(t, `ALTER TABLE kgs_leases RENAME TO hidden`)
+	ask("b", MaxCount/2, http.StatusServiceUnavailable)
+	l.exec(t, `ALTER TABLE hidden RENAME TO kgs_leases`)
+	ask("b", MaxCount, http.StatusTooManyRequests)
+	ask("b", MaxCount/2, http.StatusOK)
+	ask("c", MaxCount/2, http.StatusTooManyRequests)
+}
+
+// TestRateHoldsForManyAtOnce has many goroutines pay at once when there is enough for two,
+// again and again: neither do more of them get something, nor do the others cost anything.
+func TestRateHoldsForManyAtOnce(t *testing.T) {
+	t.Parallel()
+	c := newClients([]Client{{"one", mine}}, 1)[0]
+	for range 100 {
+		var paid atomic.Int64
+		var wg sync.WaitGroup
+		for range maxUnderWay {
+			wg.Go(func() {
+				if c.pay(MaxCount/2) == nil {
+					paid.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		if n := paid.Load(); n != 2 {
+			t.Fatalf("%d got something, want 2", n)
+		}
+		for range 2 {
+			c.payBack(MaxCount / 2)
+		}
+	}
+}
