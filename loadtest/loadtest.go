@@ -30,9 +30,10 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Defaults for what a Config leaves at zero.
+// Defaults for what a Config leaves at zero. So many requests may be under way that a moment
+// in which the disk or the machine stands still costs none; a server's queue holds as many.
 const (
-	DefaultInFlight = 1024
+	DefaultInFlight = 4000
 	DefaultTimeout  = 10 * time.Second
 )
 

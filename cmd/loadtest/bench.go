@@ -52,14 +52,10 @@ func (c *benchRun) Run(ctx context.Context, out output) error {
 }
 
 func (c *benchRun) writeMarkdown(ctx context.Context, started time.Time, bars []bench.Bar) error {
-	file, err := os.Create(c.Markdown)
-	if err != nil {
-		return err
-	}
-	err = bench.WriteMarkdown(file, bench.Heading{
+	heading := bench.Heading{
 		Date: started.Format(time.DateOnly), Machine: report.ThisMachine(ctx).String(), Commit: version, Command: c.command(), Rounds: c.Rounds,
-	}, bars)
-	return errors.Join(err, file.Close())
+	}
+	return writeFile(c.Markdown, func(f *os.File) error { return bench.WriteMarkdown(f, heading, bars) })
 }
 
 // command is what to type for the same again.

@@ -32,7 +32,7 @@ type runFlags struct {
 	service
 	Rate     float64       `default:"1000" help:"Links per second; of the scenario mix, redirects per second."`
 	Duration time.Duration `default:"60s" help:"How long links are made; of a scenario, its steady part."`
-	InFlight int           `default:"1024" help:"Requests at a time; what is due beyond them counts as failed. Not for scenarios."`
+	InFlight int           `default:"4000" help:"Requests at a time; what is due beyond them counts as failed. Not for scenarios."`
 	Journal  string        `placeholder:"FILE" help:"Write down each creation in this new file. Not for scenarios."`
 
 	Scenario []string `placeholder:"NAME,..." help:"Instead of the load alone, run these scenarios against the target and write a report: ${anywhere}."`

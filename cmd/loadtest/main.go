@@ -27,7 +27,7 @@ const (
 )
 
 // errNotRight is the error of a command that has printed its verdict, and the verdict
-// is bad.
+// is bad. What else went wrong is joined to it.
 var errNotRight = errors.New("not all right")
 
 // version is set by the linker.
@@ -55,14 +55,22 @@ func run(args []string, stdout, stderr io.Writer) int {
 	// The first signal ends the load; a second one, during the check, ends the program.
 	defer context.AfterFunc(ctx, stop)()
 
-	err := execute(ctx, args, output{stdout, stderr})
-	switch {
-	case err == nil:
+	return exitStatus(execute(ctx, args, output{stdout, stderr}), stderr)
+}
+
+// exitStatus is that of a command with this error, which is told unless the verdict was all
+// of it.
+func exitStatus(err error, stderr io.Writer) int {
+	if err == nil {
 		return exitRight
-	case errors.Is(err, errNotRight):
+	}
+	notRight := errors.Is(err, errNotRight)
+	if !notRight || err.Error() != errNotRight.Error() {
+		_, _ = fmt.Fprintln(stderr, "loadtest:", err) // when that fails nobody is left to tell
+	}
+	if notRight {
 		return exitNotRight
 	}
-	_, _ = fmt.Fprintln(stderr, "loadtest:", err) // when that fails nobody is left to tell
 	return exitNotRun
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -104,6 +105,29 @@ func TestExitStatus(t *testing.T) {
 		if status != tt.status || !strings.Contains(stdout.String(), tt.stdout) || !strings.Contains(stderr.String(), tt.stderr) {
 			t.Errorf("%s: exit status %d, want %d with %q and %q; it said:\n%s%s",
 				tt.name, status, tt.status, tt.stdout, tt.stderr, &stdout, &stderr)
+		}
+	}
+}
+
+// What goes wrong after a bad verdict is told as well.
+func TestErrorBesideTheVerdict(t *testing.T) {
+	t.Parallel()
+	full := errors.New("the disk is full")
+	for _, tt := range []struct {
+		err    error
+		status int
+		told   string
+	}{
+		{nil, exitRight, ""},
+		{errNotRight, exitNotRight, ""},
+		{errors.Join(errNotRight, nil), exitNotRight, ""},
+		{errors.Join(errNotRight, full), exitNotRight, full.Error()},
+		{full, exitNotRun, full.Error()},
+	} {
+		var stderr strings.Builder
+		status := exitStatus(tt.err, &stderr)
+		if status != tt.status || !strings.Contains(stderr.String(), tt.told) || (stderr.Len() == 0) != (tt.told == "") {
+			t.Errorf("%v: exit status %d, want %d with %q; it said:\n%s", tt.err, status, tt.status, tt.told, &stderr)
 		}
 	}
 }

@@ -55,6 +55,15 @@ func (c *allFlags) Run(ctx context.Context, out output) error {
 	return h.execute(ctx)
 }
 
+// programs is the directory of the built programs: dir, or where this one is.
+func programs(dir string) (string, error) {
+	if dir != "" {
+		return dir, nil
+	}
+	self, err := os.Executable()
+	return filepath.Dir(self), err
+}
+
 // choose gives the scenarios of those names in the order of the report, all without a name;
 // anywhere, only those that can be run against what they did not start.
 func choose(wanted []string, anywhere bool) ([]scenario.Scenario, error) {

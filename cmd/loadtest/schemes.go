@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"time"
 
 	"keypool/loadtest/report"
@@ -66,15 +65,6 @@ func (c *schemesFlags) tables(out output, r *report.Report) error {
 func newLine(w io.Writer) error {
 	_, err := fmt.Fprintln(w)
 	return err
-}
-
-// programs is the directory of the built programs: dir, or where this one is.
-func programs(dir string) (string, error) {
-	if dir != "" {
-		return dir, nil
-	}
-	self, err := os.Executable()
-	return filepath.Dir(self), err
 }
 
 const schemesLead = "Every URL shortener has to get unique codes from somewhere. Here each usual way runs as the same server program with another " +

@@ -1,11 +1,10 @@
 package bench
 
 import (
-	"os"
-	"os/exec"
 	"testing"
 	"time"
 
+	"keypool/internal/testenv"
 	"keypool/loadtest/testbed"
 	"keypool/loadtest/wrk"
 
@@ -18,10 +17,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestBarsOfRealProcesses(t *testing.T) {
 	t.Parallel()
 	programs := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", programs+"/", "keypool/cmd/...")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := testenv.Build(t.Context(), programs, "keypool/cmd/..."); err != nil {
+		t.Fatal(err)
 	}
 	r := testRun(t, programs)
 	_, err := r.onBed(func(bed *testbed.Bed) ([]Bar, error) {

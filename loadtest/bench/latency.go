@@ -84,7 +84,10 @@ func openAlone(ctx context.Context, url string) (*pgxpool.Pool, error) {
 	defer cancel()
 	if _, err = pool.Exec(ctx, aloneTable); err == nil {
 		err = testbed.Until(ctx, fillLook, connectPatience, func(context.Context) (bool, error) {
-			return pool.Stat().IdleConns() == wrk.Connections, nil
+			if open := pool.Stat().IdleConns(); open != wrk.Connections {
+				return false, fmt.Errorf("%d of %d connections are open", open, wrk.Connections)
+			}
+			return true, nil
 		})
 	}
 	if err != nil {

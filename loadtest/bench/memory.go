@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"keypool/loadtest/rounds"
@@ -47,12 +48,15 @@ func memoryAtRest(ctx context.Context, bed *testbed.Bed) (mib float64, err error
 	}
 	err = testbed.Until(ctx, fillLook, fillPatience, func(ctx context.Context) (bool, error) {
 		status, err := testbed.AskStatus(ctx, server.Admin)
-		return status.State == "ok", err
+		if err == nil && status.State != "ok" {
+			err = fmt.Errorf("the state of the pool is %s", status.State)
+		}
+		return err == nil, err
 	})
 	if err != nil {
 		return 0, err
 	}
-	if err := rest(ctx, atRest); err != nil {
+	if err := testbed.Pause(ctx, atRest); err != nil {
 		return 0, err
 	}
 	resident, err := residentOf(server.PID())

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"keypool/internal/testenv/machine"
 	"keypool/loadtest/testbed"
@@ -115,13 +114,3 @@ func bytesOf(status, name string) (float64, error) {
 
 // mebi is a MiB in bytes.
 const mebi = 1 << 20
-
-// rest waits.
-func rest(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}

@@ -24,7 +24,7 @@ func redirect(ctx context.Context, r *run) ([]Bar, error) {
 		figures, err := r.alternate(ctx, r.wrk("bare echo", echo), cached, r.nginxRedirects(bed))
 		bars := []Bar{
 			{What: "redirects, in the cache", Measured: figures[1], Aim: AtLeast(0.9)},
-			{What: "redirects, nginx `return 302`", Measured: figures[2]},
+			{What: "redirects, nginx that returns 302", Measured: figures[2]},
 		}
 		return beside(bars, rounds.PerSecond, "bare echo", figures[0]), err
 	})

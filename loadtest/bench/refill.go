@@ -85,7 +85,10 @@ func (r *run) refillOnce(ctx context.Context, want int64) (f refilled, err error
 	}
 	err = testbed.Until(ctx, refillLook, refillPatience, func(ctx context.Context) (bool, error) {
 		n, err := testbed.ListedKeys(ctx, client)
-		return n >= want, err
+		if err != nil || n >= want {
+			return true, err
+		}
+		return false, fmt.Errorf("%d of %d keys are in the pool", n, want)
 	})
 	f.seconds = time.Since(start).Seconds()
 	if err != nil {

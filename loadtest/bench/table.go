@@ -3,16 +3,18 @@ package bench
 import (
 	"fmt"
 	"io"
-	"strings"
-	"text/tabwriter"
 
 	"keypool/loadtest/report"
 	"keypool/loadtest/rounds"
 )
 
-// columns are the heads of the table.
-func columns() []string {
-	return []string{"what", "measured", "beside", "judged (range)", "aim", "verdict"}
+// table is a row for each bar.
+func table(bars []Bar) report.Table {
+	t := report.Table{Columns: []string{"what", "measured", "beside", "judged (range)", "aim", "verdict"}}
+	for i := range bars {
+		t.Rows = append(t.Rows, bars[i].row())
+	}
+	return t
 }
 
 // row is the cells of a bar.
@@ -43,23 +45,10 @@ func Summary(bars []Bar) string {
 
 // WriteText writes the bars as a table for a terminal, with their notes below.
 func WriteText(w io.Writer, bars []Bar) error {
-	var text strings.Builder
-	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	line := func(cells []string) {
-		_, _ = fmt.Fprintln(table, strings.Join(cells, "\t")) // a Builder takes it all
+	if err := table(bars).WriteText(w); err != nil {
+		return err
 	}
-	line(columns())
-	for i := range bars {
-		line(bars[i].row())
-	}
-	_ = table.Flush() // likewise
-	text.WriteByte('\n')
-	for _, note := range notes(bars) {
-		text.WriteString(report.Wrap("- "+note, 120, "  ") + "\n")
-	}
-	fmt.Fprintf(&text, "\n%s\n", Summary(bars))
-	_, err := io.WriteString(w, text.String())
-	return err
+	return writeNotes(w, bars, Summary(bars))
 }
 
 // Heading is what stands over the table: when, where and what was measured.
@@ -73,26 +62,27 @@ type Heading struct {
 
 // WriteMarkdown writes the bars as a table for docs/benchmarks.md.
 func WriteMarkdown(w io.Writer, h Heading, bars []Bar) error {
-	var text strings.Builder
-	fmt.Fprintf(&text, "## Every bar, %s, `%s`\n\n", h.Date, h.Command)
-	text.WriteString(report.Wrap(fmt.Sprintf("%s; commit %s; %d rounds, all subjects of a row one after the other in each; medians, "+
-		"with the least and the most of the rounds. A ratio is that of one round.", h.Machine, h.Commit, h.Rounds), 120, "") + "\n\n")
-	line := func(cells []string) { fmt.Fprintf(&text, "| %s |\n", strings.Join(cells, " | ")) }
-	line(columns())
-	line(strings.Split(strings.Repeat("---,", len(columns())-1)+"---", ","))
-	for i := range bars {
-		cells := bars[i].row()
-		for j := range cells {
-			cells[j] = strings.ReplaceAll(cells[j], "|", `\|`)
-		}
-		line(cells)
+	about := fmt.Sprintf("%s; commit %s; %d rounds, all subjects of a row one after the other in each; medians, "+
+		"with the least and the most of the rounds. A ratio is that of one round.", h.Machine, h.Commit, h.Rounds)
+	if _, err := fmt.Fprintf(w, "## Every bar, %s, `%s`\n\n%s\n\n", h.Date, h.Command, report.Wrap(about, width, "")); err != nil {
+		return err
 	}
-	text.WriteByte('\n')
+	if err := table(bars).WriteMarkdown(w); err != nil {
+		return err
+	}
+	return writeNotes(w, bars, Summary(bars)+".")
+}
+
+// width is that of the text below a table, in characters.
+const width = 120
+
+// writeNotes writes what stands below the table: the notes, and the summary.
+func writeNotes(w io.Writer, bars []Bar, summary string) error {
+	text := "\n"
 	for _, note := range notes(bars) {
-		text.WriteString(report.Wrap("- "+note, 120, "  ") + "\n")
+		text += report.Wrap("- "+note, width, "  ") + "\n"
 	}
-	fmt.Fprintf(&text, "\n%s.\n", Summary(bars))
-	_, err := io.WriteString(w, text.String())
+	_, err := fmt.Fprintf(w, "%s\n%s\n", text, summary)
 	return err
 }
 

@@ -8,10 +8,11 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"keypool/internal/testenv"
 
 	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
@@ -51,8 +52,10 @@ func runDrills(m *testing.M) (code int, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	programs.shipped, programs.drill = filepath.Join(dir, "shipped"), filepath.Join(dir, "drill")
-	if err := errors.Join(build(programs.shipped), build(programs.drill, "-tags", "drill")); err != nil {
-		return 0, fmt.Errorf("build the programs: %w", err)
+	for into, tags := range map[string]string{programs.shipped: "", programs.drill: "drill"} {
+		if err := testenv.Build(context.Background(), into, "-tags", tags, "keypool/cmd/shortener", "keypool/cmd/kgs"); err != nil {
+			return 0, err
+		}
 	}
 	start := time.Now()
 	code = m.Run()
@@ -63,14 +66,4 @@ func runDrills(m *testing.M) (code int, err error) {
 		return code, nil
 	}
 	return 0, goleak.Find()
-}
-
-// build builds the programs into dir as `make build` does, with further flags.
-func build(dir string, flags ...string) error {
-	args := append([]string{"build", "-trimpath", "-buildvcs=false"}, flags...)
-	args = append(args, "-o", dir+"/", "keypool/cmd/shortener", "keypool/cmd/kgs")
-	cmd := exec.CommandContext(context.Background(), "go", args...)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	cmd.Stderr = os.Stderr
-	return cmd.Run()
 }

@@ -53,6 +53,7 @@ type drainRecord struct {
 	signals  []told
 	started  time.Time // the load did
 	foretold decline   // from the first tenth
+	unsteady bool      // that went down in no way that foretells anything
 	empty    time.Time // the pool was
 	back     time.Time // the worker was started again
 	full     time.Time // the pool was

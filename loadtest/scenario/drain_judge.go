@@ -70,6 +70,9 @@ func (r *drainRecord) last() time.Time { return r.seen[len(r.seen)-1].at }
 
 func (d *drainage) judgeEmpty() {
 	r := &d.record
+	if r.unsteady {
+		d.Judge(claimEmpty, false, "the pool did not go down steadily enough to foretell anything")
+	}
 	if r.foretold.slope == 0 {
 		return
 	}

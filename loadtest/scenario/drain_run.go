@@ -74,7 +74,8 @@ func (d *drainage) drainAndRefill(ctx context.Context) error {
 	}
 	var known bool
 	if r.foretold, known = foretell(since(l.seen, r.started)); !known {
-		return errors.New("the pool did not go down steadily enough to foretell anything")
+		r.unsteady = true
+		return fmt.Errorf("%w: a decline to foretell anything from", errLate)
 	}
 	d.pulse.enter(fmt.Sprintf("empty at %.1f s, it is foretold", r.foretold.empty().Sub(r.started).Seconds()))
 	empty, err := l.until(ctx, signalPatience+time.Duration(emptyPatience*float64(time.Until(r.foretold.empty()))),

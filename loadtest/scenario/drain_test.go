@@ -77,6 +77,10 @@ func TestDrainFails(t *testing.T) {
 		{"empty later", func(r *drainRecord) { r.empty = r.empty.Add(300 * time.Millisecond) }, []string{claimEmpty}},
 		{"never empty", func(r *drainRecord) { r.empty = time.Time{} }, []string{claimEmpty}},
 		{"empty later, beside a hog", func(r *drainRecord) { r.empty = r.empty.Add(300 * time.Millisecond); r.others = 0.5 }, nil},
+		{"no steady decline", func(r *drainRecord) { r.foretold, r.unsteady = decline{}, true }, []string{claimEmpty}},
+		{"no steady decline, beside a hog", func(r *drainRecord) {
+			r.foretold, r.unsteady, r.others = decline{}, true, 0.5
+		}, nil},
 		{"no restart", func(r *drainRecord) { r.signals = r.signals[1:] }, []string{claimRestart}},
 		{"no restart, beside a hog", func(r *drainRecord) { r.signals = r.signals[1:]; r.others = 0.5 }, nil},
 		{"no look between restart and page", func(r *drainRecord) {

@@ -42,9 +42,6 @@ const (
 	burst      = 1500
 	burstWidth = 128
 	burstShare = 0.8
-	// room is how many creations may be under way at a time, so that a moment in which the
-	// machine is busy costs none; a server's queue holds as many.
-	room = 4000
 )
 
 // shares is how full the space is, level by level.
@@ -190,7 +187,6 @@ func (f *fallbackRun) measure(ctx context.Context, share float64, creations int,
 		return m, err
 	}
 	defer traffic.Close()
-	traffic.load = loadtest.NewLoad(traffic.client, traffic.journal, room)
 	rate := f.rate(share)
 	if m.others, err = Besides(ctx, func() error {
 		return traffic.run(ctx, rate, time.Duration(float64(creations)/rate*float64(time.Second)))

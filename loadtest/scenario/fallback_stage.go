@@ -55,20 +55,6 @@ func (m *measured) predicted(size int64) float64 {
 	return sum / float64(made)
 }
 
-// Besides runs load and returns the share of the processors that other programs took meanwhile.
-func Besides(ctx context.Context, load func() error) (others float64, err error) {
-	ctx = context.WithoutCancel(ctx)
-	before, err := readProcessors(ctx)
-	if err != nil {
-		return 0, err
-	}
-	if err := load(); err != nil {
-		return 0, err
-	}
-	after, err := readProcessors(ctx)
-	return after.others(before), err
-}
-
 // crowded counts the creations that were not sent because too many were under way.
 func crowded(entries []loadtest.Entry) (n int64) {
 	for _, e := range entries {

@@ -15,9 +15,9 @@ import (
 
 // What is read and made, unless it is told otherwise.
 const (
-	mixRatio     = 100    // redirects to one creation
-	mixRate      = 2000.0 // redirects per second
-	mixLinks     = 2000   // that exist before
+	mixRatio     = 100             // redirects to one creation
+	mixRate      = 2000.0          // redirects per second
+	mixLinking   = 2 * time.Second // of creations, before
 	mixSteady    = 4 * time.Second
 	mixFull      = time.Minute
 	mixStep      = time.Second
@@ -91,7 +91,7 @@ func newMixture(run *Run) *mixture {
 func (m *mixture) load(ctx context.Context) error {
 	m.pulse.enter("making the links to visit")
 	m.pulse.watch(m.traffic.recorder, m.stand.admin)
-	if err := m.traffic.run(ctx, promisedRate, time.Duration(mixLinks/promisedRate*float64(time.Second))); err != nil {
+	if err := m.traffic.run(ctx, min(promisedRate, m.rate), mixLinking); err != nil {
 		return err
 	}
 	m.visits = loadtest.NewVisits(m.traffic.client)

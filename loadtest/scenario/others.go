@@ -24,6 +24,20 @@ func (p *Part) Excuse(name string, others float64) {
 	}
 }
 
+// Besides runs load and returns the share of the processors that other programs took meanwhile.
+func Besides(ctx context.Context, load func() error) (others float64, err error) {
+	ctx = context.WithoutCancel(ctx)
+	before, err := readProcessors(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if err := load(); err != nil {
+		return 0, err
+	}
+	after, err := readProcessors(ctx)
+	return after.others(before), err
+}
+
 // processors is what the processors of this machine did until a moment, in seconds.
 type processors struct {
 	all  float64 // whether they worked or not

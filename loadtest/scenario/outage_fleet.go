@@ -99,15 +99,8 @@ func (f *fleet) start(ctx context.Context, rate float64) (end func() error) {
 	}
 }
 
-// pause waits for d, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
+// pause is for those who look at ctx themselves afterwards.
+func pause(ctx context.Context, d time.Duration) { _ = testbed.Pause(ctx, d) }
 
 // books is what the ledger's tables say.
 type books struct {

@@ -11,7 +11,7 @@ import (
 
 // sound is an experiment with a scheme of each kind, and what ought to be found out of them.
 func sound() *experiment {
-	c := &Comparison{plan: full(), found: make(map[string]*findings)}
+	c := &Comparison{plan: full(), usual: true, started: time.Now(), found: make(map[string]*findings)}
 	ordered := &codesFound{ascending: 1, guessed: guessed{few: 100, many: 100}}
 	mixed := &codesFound{ascending: 0.5}
 	served := fate{served: 600, local: 3 * time.Second, returned: true}
@@ -22,13 +22,14 @@ func sound() *experiment {
 		f.rate, f.p99, f.best = rounds.Series{1000}, rounds.Series{2}, rounds.Series{1}
 		c.found[name] = &f
 	}
-	zero, hundred := 0.0, 100.0
 	plant("redis-pool", findings{
-		calls: rounds.Series{0.001}, codes: mixed, space: &spaceFound{attempts: []float64{1, 1, 1}, conflicts: make([]float64, 3)}, skipped: &hundred,
+		calls: rounds.Series{0.001}, codes: mixed, space: &spaceFound{attempts: []float64{1, 1, 1}, conflicts: make([]float64, 3)}, skipped: &skippedFound{each: 100},
+		index:   &indexFound{bytes: 31},
 		outages: []outageFound{{victimRedis, "none", served}, {victimRedis, "random", served}},
 	})
 	plant("redis-incr", findings{
-		calls: rounds.Series{1}, codes: ordered, space: &spaceFound{attempts: []float64{1, 1, 1}, conflicts: make([]float64, 3)}, skipped: &zero,
+		calls: rounds.Series{1}, codes: ordered, space: &spaceFound{attempts: []float64{1, 1, 1}, conflicts: make([]float64, 3)}, skipped: &skippedFound{},
+		index:   &indexFound{bytes: 22},
 		outages: []outageFound{{victimRedis, "none", refused}, {victimRedis, "random", fate{fallback: 600, returned: true}}},
 	})
 	plant("ticket", findings{calls: rounds.Series{1}, codes: ordered, outages: []outageFound{{victimEven, "none", served}, {victimTickets, "none", refused}}})
@@ -43,7 +44,7 @@ func TestClaimsCanFail(t *testing.T) {
 	t.Parallel()
 	incr := func(e *experiment) *findings { return e.found["redis-incr"] }
 	pool := func(e *experiment) *findings { return e.found["redis-pool"] }
-	much := 1000.0
+	much := &skippedFound{each: 1000}
 	tests := []struct {
 		name  string
 		spoil func(*experiment)
@@ -56,18 +57,28 @@ func TestClaimsCanFail(t *testing.T) {
 		{"a counter that is not guessed", func(e *experiment) { incr(e).codes = &codesFound{ascending: 1} }, []string{claimGuessed}},
 		{"a pool that is asked for each key", func(e *experiment) { pool(e).calls = rounds.Series{1} }, []string{claimPooled}},
 		{"a counter that is not asked", func(e *experiment) { incr(e).calls = rounds.Series{0} }, []string{claimAsked}},
+		{"a counter that is asked three times", func(e *experiment) { incr(e).calls = rounds.Series{3} }, []string{claimAsked}},
+		{"tickets that are asked now and then", func(e *experiment) { e.found["ticket"].calls = rounds.Series{1, 0.9, 0.9} }, []string{claimAsked}},
 		{"chance that asks", func(e *experiment) { e.found["random"].calls = rounds.Series{0.5} }, []string{claimAlone}},
 		{"a counter that meets conflicts", func(e *experiment) { incr(e).space.attempts[2] = 2 }, []string{claimOneAttempt}},
 		{"chance that meets few", func(e *experiment) { e.found["random"].space.attempts[2] = 5 }, []string{claimChance}},
 		{"a hash that does not repeat", func(e *experiment) { e.found["hash"].space.repeated = new(float64) }, []string{claimSameURL}},
-		{"a pool that loses much", func(e *experiment) { pool(e).skipped = &much }, []string{claimGapPooled}},
-		{"a counter that loses much", func(e *experiment) { incr(e).skipped = &much }, []string{claimGapAsked}},
+		{"a pool that loses much", func(e *experiment) { pool(e).skipped = much }, []string{claimGapPooled}},
+		{"a counter that loses much", func(e *experiment) { incr(e).skipped = much }, []string{claimGapAsked}},
 		{"a pool without local keys", func(e *experiment) { pool(e).outages[0].local = 0 }, []string{claimLocal}},
 		{"a counter that goes on alone", func(e *experiment) { incr(e).outages[0].local = 2 * time.Second }, []string{claimStop}},
 		{"tickets that need both", func(e *experiment) { e.found["ticket"].outages[0].refused = 1 }, []string{claimOne}},
 		{"a fallback that fails", func(e *experiment) { incr(e).outages[1].unknown = 1 }, []string{claimFallback}},
 		{"a refusal without advice", func(e *experiment) { incr(e).outages[0].answers = []string{"503"} }, []string{claimPolite}},
 		{"one that stays away", func(e *experiment) { incr(e).outages[0].returned = false }, []string{claimComeBack}},
+		{"what ascends and needs as much room", func(e *experiment) { incr(e).index.bytes = 31 }, []string{claimSmaller}},
+		{"all that takes too long", func(e *experiment) { e.Comparison.started = time.Now().Add(-2 * Limit) }, []string{claimInTime}},
+		{"likewise, and half the machine was busy", func(e *experiment) {
+			e.Comparison.started, e.others = time.Now().Add(-2*Limit), Limit.Seconds()
+		}, nil},
+		{"what nobody said would be in time", func(e *experiment) {
+			e.Comparison.started, e.usual = time.Now().Add(-2*Limit), false
+		}, nil},
 		{"one that takes long", func(e *experiment) { incr(e).outages[0].back = time.Minute }, []string{claimComeBack}},
 	}
 	for _, tt := range tests {
@@ -79,18 +90,23 @@ func TestClaimsCanFail(t *testing.T) {
 			e.enterSpace()
 			e.enterCrashes()
 			e.enterOutages()
+			e.enterIndex()
 			tt.spoil(e)
+			e.enterSummary()
 			e.judgeCodes()
 			e.judgeSpeed()
 			e.judgeSpace()
 			e.judgeCrashes()
 			e.judgeOutages()
+			e.judgeIndex()
+			e.judgeSummary()
 			mustFail(t, e.Scenario, tt.want...)
 			e.drawCodes()
 			e.drawSpeed()
 			e.drawSpace()
 			e.drawCrashes()
 			e.drawOutages()
+			e.drawIndex()
 		})
 	}
 }
@@ -122,7 +138,7 @@ func TestCellsOfNothing(t *testing.T) {
 func TestDuel(t *testing.T) {
 	t.Parallel()
 	e := sound()
-	e.found["redis-incr"].memory, e.found["redis-pool"].memory = &memoryFound{bytes: 64}, &memoryFound{bytes: 1616, keys: 200}
+	e.found["redis-incr"].memory, e.found["redis-pool"].memory = &memoryFound{rest: 64}, &memoryFound{listed: 1616, keys: 200, rest: 2048}
 	wants := map[string][2]string{
 		"calls of Redis and ledger a creation":        {"1.00", "0.0010"},
 		"creations/s on 64 connections":               {"1k/s", "1k/s"},
@@ -133,7 +149,7 @@ func TestDuel(t *testing.T) {
 		"of the next 100 codes, named with 100 guesses":          {"100", "0"},
 		"codes above the one before":                             {"100 %", "50 %"},
 		"numbers skipped a crash of the server":                  {"0", "100"},
-		"memory of Redis":                                        {"64 bytes in all", "8.08 bytes a key that waits"},
+		"memory of Redis":                                        {"64 bytes in all", "8.08 bytes a key that waits, and 2,048 bytes for batches that servers hold"},
 		"attempts a creation where 90 % of the codes are in use": {"1.00", "1.00"},
 	}
 	for _, row := range e.duel().Rows {

@@ -41,33 +41,21 @@ func (e *experiment) codes(ctx context.Context) error {
 	e.enterCodes()
 	runs := e.everybody(ctx)
 	e.enter("%d links of each scheme, one after the other", e.codeCount())
-	traffics := make(map[string]*scenario.Traffic)
-	defer func() {
-		for _, t := range traffics {
-			t.Close()
-		}
-	}()
-	for _, r := range runs {
-		t, err := scenario.NewTraffic(r.server.Public, loadtest.NewRecorder())
-		if err != nil {
-			return err
-		}
-		traffics[r.name] = t
+	links, err := newTraffics(runs)
+	if err != nil {
+		return err
 	}
-	runs = beside(ctx, e, runs, called, func(ctx context.Context, r *running) error { return oneByOne(ctx, traffics[r.name], e.codeCount()) })
+	defer links.close()
+	runs = beside(ctx, e, runs, called, func(ctx context.Context, r *running) error { return oneByOne(ctx, links[r], e.codeCount()) })
 	if ctx.Err() != nil {
 		return nil
 	}
 	e.enter("guessing")
 	runs = beside(ctx, e, runs, called, func(_ context.Context, r *running) error {
-		e.found[r.name].codes = look(classOf(r.class), traffics[r.name].Entries())
+		e.found[r.name].codes = look(classOf(r.class), links[r].Entries())
 		return nil
 	})
-	var all []*scenario.Traffic
-	for _, r := range runs {
-		all = append(all, traffics[r.name])
-	}
-	e.read(ctx, all)
+	e.read(ctx, runs, links)
 	e.JudgeLinks(e.links)
 	e.judgeCodes()
 	e.drawCodes()

@@ -31,6 +31,29 @@ const (
 	claimGapAsked  = "counters lose next to nothing"
 )
 
+// skippedFound is what a crash costs a scheme.
+type skippedFound struct {
+	each float64 // numbers a crash
+	back string  // as in scheme
+}
+
+// then says what becomes of them.
+func (s skippedFound) then() string {
+	if s.back == "" {
+		return "gone for good"
+	}
+	return "back after " + s.back
+}
+
+// String says both in a cell; that they are gone goes without saying.
+func (s skippedFound) String() string {
+	text := fmt.Sprintf("%.4g", s.each)
+	if s.back != "" {
+		text += ", " + s.then()
+	}
+	return text
+}
+
 // crashes kills each server that gives out numbers again and again while links are made, and
 // then counts the numbers that no link has. The schemes do it side by side.
 func (e *experiment) crashes(ctx context.Context) error {
@@ -42,24 +65,16 @@ func (e *experiment) crashes(ctx context.Context) error {
 		}
 	}
 	runs := e.startAll(ctx, some, setup{settings: []string{"KGS_PERMUTE=false"}})
-	defer func() { e.dismiss(runs) }()
-	traffics := make(map[string]*scenario.Traffic)
-	defer func() {
-		for _, t := range traffics {
-			t.Close()
-		}
-	}()
-	for _, r := range runs {
-		t, err := scenario.NewTraffic(r.server.Public, loadtest.NewRecorder())
-		if err != nil {
-			return err
-		}
-		traffics[r.name] = t
+	defer e.dismiss(runs) // as they are now: also those that it will not go well with
+	links, err := newTraffics(runs)
+	if err != nil {
+		return err
 	}
+	defer links.close()
 	var done atomic.Int64
 	runs = beside(ctx, e, runs, called, func(ctx context.Context, r *running) error {
 		for range e.plan.crashes {
-			if err := crash(ctx, r, traffics[r.name]); err != nil {
+			if err := crash(ctx, r, links[r]); err != nil {
 				return err
 			}
 			e.enter("crash %d of %d", done.Add(1), e.plan.crashes*len(some))
@@ -69,11 +84,7 @@ func (e *experiment) crashes(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	var all []*scenario.Traffic
-	for _, r := range runs {
-		all = append(all, traffics[r.name])
-	}
-	e.read(ctx, all)
+	e.read(ctx, runs, links)
 	e.JudgeLinks(e.links)
 	e.enter("counting")
 	beside(ctx, e, runs, called, func(ctx context.Context, r *running) error {
@@ -85,8 +96,7 @@ func (e *experiment) crashes(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		each := float64(n) / float64(e.plan.crashes)
-		e.found[r.name].skipped = &each
+		e.found[r.name].skipped = &skippedFound{each: float64(n) / float64(e.plan.crashes), back: r.back}
 		return nil
 	})
 	e.judgeCrashes()
@@ -143,8 +153,9 @@ func (e *experiment) enterCrashes() {
 	e.Notes = []string{
 		"What the pools and the ledger skip is what `shortener audit` has as abandoned, or as in batches although nobody runs any more. Codes of the others are read as numbers: what is " +
 			"missing between the least and the greatest is skipped, of tickets among the odd and the even ones; the key service does without its permutation for that. A pool in " +
-			"PostgreSQL draws its keys, and what it has as used and no link has is counted.",
-		"Keys that come back when a lease ends, to the key service or of those reserved in PostgreSQL, are not waited for: the first count as skipped here, the second do not.",
+			"PostgreSQL draws its keys, and what it has as used or reserved and no link has is counted.",
+		"What a crash skips is gone for good: a lease of the key service that has expired gives nothing back either. Only keys that were reserved in PostgreSQL are given out again, " +
+			"ten minutes after they were taken by a server that is dead; here they are counted and not waited for.",
 		"Snowflake, hash, UUID and chance have no numbers to skip.",
 	}
 }
@@ -160,7 +171,7 @@ func (e *experiment) judgeCrashes() {
 		if s.asks {
 			claim = claimGapAsked
 		}
-		most[claim] = max(most[claim], *v)
+		most[claim] = max(most[claim], v.each)
 	}
 	for claim, bound := range map[string]float64{claimGapPooled: mostSkipped, claimGapAsked: fewSkipped} {
 		if v, known := most[claim]; known {
@@ -171,15 +182,15 @@ func (e *experiment) judgeCrashes() {
 }
 
 func (e *experiment) drawCrashes() {
-	t := report.Table{Title: fmt.Sprintf("Numbers skipped in %d crashes", e.plan.crashes), Columns: []string{"scheme", "a crash"}}
+	t := report.Table{Title: fmt.Sprintf("Numbers skipped in %d crashes", e.plan.crashes), Columns: []string{"scheme", "a crash", "and then they are"}}
 	each := row{name: "numbers"}
 	for _, s := range e.schemes {
 		v := e.found[s.name].skipped
 		if v == nil {
 			continue
 		}
-		t.Rows = append(t.Rows, []string{s.name, fmt.Sprintf("%.4g", *v)})
-		each.add(s.name, *v)
+		t.Rows = append(t.Rows, []string{s.name, fmt.Sprintf("%.4g", v.each), v.then()})
+		each.add(s.name, v.each)
 	}
 	e.Tables = []report.Table{t}
 	e.Charts = []report.Chart{e.rows("Numbers that a crash skips", "numbers", "a crash", each)}

@@ -2,6 +2,7 @@ package schemes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,13 +27,15 @@ type experiment struct {
 	failed []string // schemes, each with what went wrong
 }
 
-// claimMeasured is what every part claims.
+// claimMeasured is what every part claims that measures schemes.
 const claimMeasured = "every scheme measured"
 
 // execute runs a part. What it found out until an early end, or an error, is in the result.
 func (c *Comparison) execute(ctx context.Context, r *scenario.Run, p part) (report.Scenario, error) {
 	e := &experiment{Comparison: c, part: p, live: r.Live, started: time.Now()}
-	e.Claim(claimMeasured, "Every scheme was measured.", "schemes")
+	if p.measures {
+		e.Claim(claimMeasured, "Every scheme was measured.", "schemes")
+	}
 	e.enter("starting")
 	if c.stage == nil {
 		var err error
@@ -40,8 +43,9 @@ func (c *Comparison) execute(ctx context.Context, r *scenario.Run, p part) (repo
 			return e.Scenario, err
 		}
 	}
-	err := p.run(e, ctx)
-	if ctx.Err() == nil {
+	others, err := scenario.Besides(ctx, func() error { return p.run(e, ctx) })
+	c.others += others * time.Since(e.started).Seconds()
+	if p.measures && err == nil && ctx.Err() == nil {
 		e.None(claimMeasured, int64(len(e.failed)), "of %d schemes %d could not be measured%s", len(c.schemes), len(e.failed), reasons(e.failed))
 	}
 	return e.Scenario, err
@@ -102,10 +106,17 @@ func beside[T any](ctx context.Context, e *experiment, all []T, name func(T) str
 	return well
 }
 
-// everybody are all schemes running, as they were started when it was first asked for.
+// everybody are all schemes running, as they were started when it was first asked for. Those
+// that could not be started then are on record each time.
 func (e *experiment) everybody(ctx context.Context) []*running {
 	if e.runs == nil {
 		e.runs = e.startAll(ctx, e.schemes, setup{})
+		return e.runs
+	}
+	for _, s := range e.schemes {
+		if !slices.ContainsFunc(e.runs, func(r *running) bool { return r.name == s.name }) {
+			e.fail(s.name, errors.New("it could not be started in an earlier part"))
+		}
 	}
 	return e.runs
 }
@@ -139,24 +150,3 @@ func (e *experiment) dismiss(runs []*running) {
 
 // called is how a scheme that runs is called.
 func called(r *running) string { return r.name }
-
-// read reads back all links of the traffics, each of which knows the
-// databases of no other, and adds up what it finds.
-func (e *experiment) read(ctx context.Context, traffics []*scenario.Traffic) {
-	e.enter("reading the links back")
-	for _, t := range traffics {
-		v, err := t.Judge(ctx)
-		if err != nil && ctx.Err() == nil {
-			e.fail("links", err)
-		}
-		e.links.Sent += v.Sent
-		e.links.Unsent += v.Unsent
-		e.links.Acknowledged += v.Acknowledged
-		e.links.Checked += v.Checked
-		e.links.Lost += v.Lost
-		e.links.Wrong += v.Wrong
-		e.links.Twice += v.Twice
-		e.links.Unread += v.Unread
-		e.links.Reports = append(e.links.Reports, v.Reports...)
-	}
-}

@@ -19,10 +19,10 @@ const (
 	indexBatch  = 64 // rows in a transaction, as a group commit of as many clients has
 )
 
-// The claims of the part.
+// The claim of the part.
 const (
-	claimSamples = "codes are of the class that they are counted by"
 	claimSmaller = "what ascends needs less room"
+	mostSmaller  = 0.9 // of the room that codes without order take
 )
 
 // indexFound is what a million links of a class cost the store.
@@ -57,10 +57,8 @@ func (e *experiment) index(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
-	for _, statement := range []string{`SET synchronous_commit = off`, `CHECKPOINT`} {
-		if _, err := conn.Exec(ctx, statement); err != nil {
-			return err
-		}
+	if _, err := conn.Exec(ctx, `SET synchronous_commit = off`); err != nil {
+		return err
 	}
 	var tables []*loading
 	var subjects []rounds.Subject
@@ -85,8 +83,8 @@ func (e *experiment) index(ctx context.Context) (err error) {
 	for _, s := range e.schemes {
 		e.found[s.name].index = found[s.class]
 	}
-	e.judgeIndex(found)
-	e.drawIndex(found)
+	e.judgeIndex()
+	e.drawIndex()
 	return nil
 }
 
@@ -98,7 +96,9 @@ func (e *experiment) classesOfSchemes() []class {
 }
 
 // load makes the links of one round, in transactions of indexBatch, and returns how many a
-// second. It is the statement of the store, which sorts the codes of a batch too.
+// second. It is the statement of the store, which sorts the codes of a batch too. Before it
+// PostgreSQL makes a checkpoint, so that none of its own comes in between, and each round
+// finds the log as every other one does.
 func (l *loading) load(ctx context.Context) (perSecond float64, err error) {
 	batches := make([][]string, 0, l.each/indexBatch+1)
 	for l.next%l.each != 0 || len(batches) == 0 {
@@ -110,6 +110,9 @@ func (l *loading) load(ctx context.Context) (perSecond float64, err error) {
 		}
 		slices.Sort(codes)
 		batches = append(batches, codes)
+	}
+	if _, err := l.conn.Exec(ctx, `CHECKPOINT`); err != nil {
+		return 0, err
 	}
 	before, err := l.position(ctx)
 	if err != nil {
@@ -148,51 +151,51 @@ func (l *loading) measured(ctx context.Context, rate rounds.Series) (*indexFound
 func (e *experiment) enterIndex() {
 	e.Summary = fmt.Sprintf("What codes look like decides what an index of them costs. A table like that of the links gets %s links of each kind of code, %d in each transaction, "+
 		"all kinds in turn.", commas(e.indexLinks), indexBatch)
-	e.Claim(claimSamples, fmt.Sprintf("The first %d codes of each scheme are of the class by whose codes its index is measured.", e.codeCount()), "schemes")
-	e.Claim(claimSmaller, "Codes in order take less of an index than codes of the same length without one.", "ratio")
+	e.Claim(claimSmaller, fmt.Sprintf("Codes in order take no more than %.1f of the index that codes of the same length without an order take.", mostSmaller), "ratio")
 	e.Settings = map[string]string{"synchronous_commit": "off, so that waiting for the disk, which is the same for all, is in none of the figures"}
 	e.Notes = []string{
-		"The links are made by statement, as the store makes them; a million over HTTP from each scheme would take an hour. The codes are drawn as the schemes of the class draw them, " +
-			"and the codes that each scheme really made are checked to be of its class: length, digits, and whether they ascend.",
-		"Bytes of the log hold the images of whole pages that PostgreSQL writes when it first touches a page after a checkpoint: codes without order touch all of them.",
+		"The links are made by statement, as the store makes them; a million over HTTP from each scheme would take an hour. The codes are drawn as the schemes of the class draw them; " +
+			"that those which each scheme really makes are of its class is a claim of the first part.",
+		fmt.Sprintf("Bytes of the log hold the images of whole pages that PostgreSQL writes when it first touches a page after a checkpoint: codes without order touch all of them. There is one "+
+			"checkpoint before every %s links, outside of their time, and no other.", commas(e.indexLinks/indexRounds)),
 		"A million links of some 200 bytes fit into memory. Beyond it, codes without order cost reads as well.",
 	}
 }
 
-func (e *experiment) judgeIndex(found map[string]*indexFound) {
-	var strange []string
-	known := 0
+// indexOf is what was found out about a class, nil for nothing.
+func (e *experiment) indexOf(class string) *indexFound {
 	for _, s := range e.schemes {
-		if f := e.found[s.name].codes; f != nil {
-			known++
-			if !f.ofClass(classOf(s.class)) {
-				strange = append(strange, s.name)
-			}
+		if s.class == class {
+			return e.found[s.name].index
 		}
 	}
-	if known > 0 {
-		e.None(claimSamples, int64(len(strange)), "of %d schemes %d have other codes%s", known, len(strange), reasons(strange))
-	}
-	if counter, random := found["counter"], found["random"]; counter != nil && random != nil {
-		e.AtMost(claimSmaller, 1, counter.bytes/random.bytes)
-	}
-	e.leave(claimSamples, claimSmaller)
+	return nil
 }
 
-func (e *experiment) drawIndex(found map[string]*indexFound) {
+func (e *experiment) judgeIndex() {
+	if counter, random := e.indexOf("counter"), e.indexOf("random"); counter != nil && random != nil {
+		e.AtMost(claimSmaller, mostSmaller, counter.bytes/random.bytes)
+	}
+	e.leave(claimSmaller)
+}
+
+func (e *experiment) drawIndex() {
 	t := report.Table{
 		Title: fmt.Sprintf("After %s links", commas(e.indexLinks)), Columns: []string{"codes", "schemes", "index, bytes a link", "log, bytes a link", "links made by one connection"},
 	}
 	bytes := row{name: "bytes of the index a link"}
 	for _, c := range e.classesOfSchemes() {
+		f := e.indexOf(c.name)
+		if f == nil {
+			continue
+		}
 		var names []string
 		for _, s := range e.schemes {
 			if s.class == c.name {
 				names = append(names, s.name)
-				bytes.add(s.name, found[c.name].bytes)
+				bytes.add(s.name, f.bytes)
 			}
 		}
-		f := found[c.name]
 		t.Rows = append(t.Rows, []string{
 			c.title, strings.Join(names, ", "), fmt.Sprintf("%.1f", f.bytes), fmt.Sprintf("%.0f", f.wal), f.rate.Spread(rounds.PerSecond),
 		})

@@ -1,10 +1,12 @@
 package schemes
 
 import (
+	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"testing"
+
+	"keypool/internal/testenv"
 
 	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
@@ -23,9 +25,8 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(programs) }() // what is left is in the temporary directory
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", programs, "keypool/cmd/shortener", "keypool/cmd/kgs")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build the programs: %v\n%s", err, out)
+	if err := testenv.Build(context.Background(), programs, "-tags", programTags, "keypool/cmd/shortener", "keypool/cmd/kgs"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	code := m.Run()

@@ -5,23 +5,22 @@ import (
 	"errors"
 	"fmt"
 
-	"keypool/loadtest/testbed"
-
 	"github.com/redis/go-redis/v9"
 )
 
 // memoryFound is what a scheme keeps in Redis.
 type memoryFound struct {
-	bytes int64
-	keys  int64 // that wait in lists; 0 where there is nothing but a counter
+	listed int64 // bytes of lists
+	keys   int64 // that wait in these; 0 where there is nothing but a counter
+	rest   int64 // bytes of all else: of a pool, mostly batches that servers hold
 }
 
 // String says it in a cell.
 func (m memoryFound) String() string {
 	if m.keys == 0 {
-		return commas(m.bytes) + " bytes in all"
+		return commas(m.listed+m.rest) + " bytes in all"
 	}
-	return fmt.Sprintf("%.2f bytes a key that waits", float64(m.bytes)/float64(m.keys))
+	return fmt.Sprintf("%.2f bytes a key that waits, and %s bytes for batches that servers hold", float64(m.listed)/float64(m.keys), commas(m.rest))
 }
 
 // keepMemory asks Redis what the keys of one scheme take.
@@ -46,12 +45,34 @@ func memoryOf(ctx context.Context, url string) (m memoryFound, err error) {
 		return m, err
 	}
 	for _, name := range names {
-		bytes, err := client.MemoryUsage(ctx, name, 0).Result() // 0: look at every element
-		if err != nil {
+		if err := m.add(ctx, client, name); err != nil {
 			return m, err
 		}
-		m.bytes += bytes
 	}
-	m.keys, err = testbed.ListedKeys(ctx, client)
-	return m, err
+	return m, nil
+}
+
+// add looks up one key; a list's length and memory at the same moment.
+func (m *memoryFound) add(ctx context.Context, client *redis.Client, name string) error {
+	kind, err := client.Type(ctx, name).Result()
+	if err != nil {
+		return err
+	}
+	var bytes, length *redis.IntCmd
+	_, err = client.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		bytes = p.MemoryUsage(ctx, name, 0) // 0: look at every element
+		if kind == "list" {
+			length = p.LLen(ctx, name)
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case length == nil:
+		m.rest += bytes.Val()
+	default:
+		m.listed, m.keys = m.listed+bytes.Val(), m.keys+length.Val()
+	}
+	return nil
 }

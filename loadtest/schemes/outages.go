@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"keypool/loadtest"
 	"keypool/loadtest/scenario"
 	"keypool/loadtest/testbed"
 
@@ -34,7 +33,6 @@ type actor struct {
 	victim   string
 	fallback string
 	traffic  *scenario.Traffic
-	flow     *scenario.Flow
 	// The load is judged by what happened to it from lost to back.
 	lost, back time.Time
 }
@@ -87,9 +85,10 @@ func (e *experiment) outages(ctx context.Context) (err error) {
 	}
 	e.JudgeLinks(e.links)
 	e.judgeOutages()
-	for _, claim := range []string{claimLocal, claimStop, claimComeBack} {
-		e.Excuse(claim, max(others, more))
-	}
+	// What lasts without the supply is judged by the first act alone.
+	e.Excuse(claimLocal, others)
+	e.Excuse(claimStop, others)
+	e.Excuse(claimComeBack, max(others, more))
 	e.drawOutages()
 	return nil
 }
@@ -137,44 +136,43 @@ func (e *experiment) extras(ctx context.Context, links *testbed.Server) (actors 
 
 // act puts the load on every server, lets kill do its work, and judges what became of it.
 func (e *experiment) act(ctx context.Context, actors []*actor, rate float64, kill func() error) (err error) {
-	loads := make(map[*running]*actor)
-	defer func() {
-		for _, a := range loads {
-			a.traffic.Close()
-		}
-	}()
-	for _, a := range actors {
-		if other := loads[a.running]; other != nil { // one load for all that is killed under it
-			a.traffic = other.traffic
-			continue
-		}
-		if a.traffic, err = scenario.NewTraffic(a.server.Public, loadtest.NewRecorder()); err != nil {
-			return err
-		}
-		loads[a.running] = a
+	runs := runsOf(actors)
+	defer e.dismiss(runs)
+	links, err := newTraffics(runs)
+	if err != nil {
+		return err
 	}
-	e.enter("%.0f creations a second on each of %d servers", rate, len(loads))
-	for _, a := range loads {
-		a.flow = a.traffic.Start(ctx, rate)
+	defer links.close()
+	for _, a := range actors {
+		a.traffic = links[a.running]
+	}
+	e.enter("%.0f creations a second on each of %d servers", rate, len(runs))
+	var flows []*scenario.Flow
+	for _, t := range links {
+		flows = append(flows, t.Start(ctx, rate))
 	}
 	pause(ctx, e.before)
 	err = kill()
 	pause(ctx, e.after)
-	for _, a := range loads {
-		err = errors.Join(err, a.flow.End())
+	for _, f := range flows {
+		err = errors.Join(err, f.End())
 	}
 	if err != nil || ctx.Err() != nil {
 		return err
 	}
 	beside(ctx, e, actors, (*actor).name, e.keepFate)
-	var traffics []*scenario.Traffic
-	var runs []*running
-	for r, a := range loads {
-		traffics, runs = append(traffics, a.traffic), append(runs, r)
-	}
-	e.read(ctx, traffics)
-	e.dismiss(runs)
+	e.read(ctx, runs, links)
 	return nil
+}
+
+// runsOf are the servers of actors, each once: it has one load, whatever is killed under it.
+func runsOf(actors []*actor) (runs []*running) {
+	for _, a := range actors {
+		if !slices.Contains(runs, a.running) {
+			runs = append(runs, a.running)
+		}
+	}
+	return runs
 }
 
 // pause waits for d, or until ctx ends.

@@ -19,8 +19,9 @@ type scheme struct {
 	tickets bool
 	service bool
 
-	used used // how its space is filled without making links; nil where it cannot be filled
-	gaps gaps // how numbers that it skipped can be seen; nil where it has no numbers
+	used used   // how its space is filled without making links; nil where it cannot be filled
+	gaps gaps   // how numbers that it skipped can be seen; nil where it has no numbers
+	back string // how long after a crash it gives out again what that skipped; "": never
 }
 
 // all is every scheme in the order of the tables.
@@ -36,7 +37,7 @@ func all() []scheme {
 		{name: "postgres-pool-delete", title: "KGS: a pool in PostgreSQL, keys taken by DELETE", settings: source("postgres-pool", "KGS_TAKE=delete"),
 			class: "random", pooled: true, used: usedKeys, gaps: keysGone},
 		{name: "postgres-pool-reserve", title: "KGS: a pool in PostgreSQL, keys marked as reserved", settings: source("postgres-pool", "KGS_TAKE=reserve"),
-			class: "random", pooled: true, used: usedKeys, gaps: keysGone},
+			class: "random", pooled: true, used: usedKeys, gaps: keysReserved, back: "ten minutes"},
 		{name: "ledger", title: "Ranges claimed from a ledger, permuted", settings: source("ledger"),
 			class: "random", pooled: true, used: ledgerAt, gaps: abandoned},
 		{name: "ledger-in-order", title: "Ranges claimed from a ledger, in order", settings: source("ledger", "KGS_PERMUTE=false"),
@@ -60,6 +61,6 @@ func all() []scheme {
 // length 3, which are the links that there are. It is called while nobody uses the databases.
 type used func(ctx context.Context, r *running, n int64) error
 
-// gaps counts the numbers, or keys, that were given out to nobody and will not be, when the
-// server has ended in order.
+// gaps counts the numbers, or keys, that were taken by a server and are no link, nor to be
+// had again at the moment, when the server has ended in order.
 type gaps func(ctx context.Context, g *stage, r *running) (int64, error)

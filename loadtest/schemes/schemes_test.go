@@ -2,6 +2,7 @@ package schemes
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -9,12 +10,15 @@ import (
 
 	"keypool/loadtest/report"
 	"keypool/loadtest/scenario"
+	"keypool/loadtest/testbed"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // small is a plan of some seconds, in which chance may be further off.
 func small() plan {
 	return plan{
-		windows: 1, idle: 500 * time.Millisecond, spaceLinks: 300, spaceExact: 0.2, crashes: 2, indexLinks: 20_000,
+		windows: 1, idle: 500 * time.Millisecond, rest: 100 * time.Millisecond, spaceLinks: 300, spaceExact: 0.2, crashes: 2, indexLinks: 20_000,
 		before: 300 * time.Millisecond, half: 300 * time.Millisecond, after: 2 * time.Second,
 	}
 }
@@ -72,47 +76,47 @@ func mustFail(t *testing.T, s report.Scenario, want ...string) {
 	}
 }
 
-// The whole of it, with a scheme that has a supply and one that has none.
-func TestComparison(t *testing.T) {
-	t.Parallel()
-	c := compare(t, poolScheme, "random")
-	results := execute(t, c)
-	for _, s := range results {
-		mustFail(t, s)
-		if len(s.Tables) == 0 || s.Tally().Held == 0 {
-			t.Errorf("%s: %d tables, %d claims held", s.Name, len(s.Tables), s.Tally().Held)
-		}
-	}
-	overview := results[len(results)-1].Tables[0]
-	for _, row := range overview.Rows {
-		for i, cell := range row {
-			if cell == unknown && row[0] == poolScheme {
-				t.Errorf("%s of %s is not known", overview.Columns[i], row[0])
-			}
-		}
-	}
-	if f := c.found["random"]; f.space.attempts[2] < 5 {
-		t.Errorf("chance takes %v attempts", f.space.attempts)
-	}
-}
-
 // A scheme that is not what it says is found out, and one that does not run is told of.
 func TestComparisonFindsOut(t *testing.T) {
 	t.Parallel()
 	c := compare(t, "random")
 	c.schemes = append(c.schemes,
 		scheme{name: "liar", settings: []string{"KEY_SOURCE=ledger", "KGS_PERMUTE=false"}, class: "random"},
-		scheme{name: "broken", settings: []string{"KEY_SOURCE=nothing"}, class: "random"})
+		scheme{name: "broken", settings: []string{"KEY_SOURCE=nothing"}, class: "random", service: true})
 	c.found["liar"], c.found["broken"] = &findings{}, &findings{}
-	got := execute(t, c, "codes")[0]
-	mustFail(t, got, claimMeasured, claimClass, claimScatter)
-	for _, claim := range got.Claims {
-		if claim.Name == claimMeasured && (!strings.Contains(claim.Why, "broken: ") || strings.Contains(claim.Why, "liar: ")) {
-			t.Errorf("it says: %s", claim.Why)
+	codes := execute(t, c, "codes")[0]
+	mustFail(t, codes, claimMeasured, claimClass, claimScatter)
+	if cells := codes.Tables[0].Rows[2]; cells[0] != "broken" || cells[1] != unknown {
+		t.Errorf("the row of what did not run is %q", cells)
+	}
+	mustBeLeft(t, c.stage, fmt.Sprintf("scheme_%d", c.stage.databases)) // that of the service of what is broken
+	mustCountReserved(t, c.stage, c.runs[0])
+	c.schemes = append(c.schemes[:1], c.schemes[2]) // without the liar it is over sooner
+	c.runs = c.runs[:1]
+	speed := execute(t, c, "speed")[0]
+	mustFail(t, speed, claimMeasured)
+	for _, s := range []report.Scenario{codes, speed} {
+		for _, claim := range s.Claims {
+			if claim.Name == claimMeasured && (!strings.Contains(claim.Why, "broken: ") || strings.Contains(claim.Why, "liar: ") || strings.Contains(claim.Why, "random: ")) {
+				t.Errorf("%s says: %s", s.Name, claim.Why)
+			}
 		}
 	}
-	if cells := got.Tables[0].Rows[2]; cells[0] != "broken" || cells[1] != unknown {
-		t.Errorf("the row of what did not run is %q", cells)
+}
+
+// mustBeLeft fails the test unless nobody uses the database any more: what could not be
+// started whole must not run on beside what is timed.
+func mustBeLeft(t *testing.T, g *stage, database string) {
+	t.Helper()
+	users := 0
+	err := testbed.Until(t.Context(), 20*time.Millisecond, 5*time.Second, func(ctx context.Context) (bool, error) {
+		err := testbed.Query(ctx, g.postgres.URL, func(ctx context.Context, conn *pgx.Conn) error {
+			return conn.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE datname = $1`, database).Scan(&users)
+		})
+		return users == 0, err
+	})
+	if err != nil {
+		t.Errorf("%d connections to %s: %v", users, database, err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"keypool/loadtest"
 	"keypool/loadtest/scenario"
@@ -24,6 +25,9 @@ const (
 
 // spaceShares is how full the space is, level by level.
 func spaceShares() []float64 { return []float64{0, 0.5, 0.9} }
+
+// fullest is the last of them.
+func fullest() float64 { return slices.Max(spaceShares()) }
 
 // The claims of the part.
 const (
@@ -47,44 +51,41 @@ func (e *experiment) space(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var traffics []*scenario.Traffic
-	defer func() {
-		for _, t := range traffics {
-			t.Close()
-		}
-	}()
 	for _, s := range e.schemes {
 		e.found[s.name].space = &spaceFound{attempts: make([]float64, len(spaceShares())), conflicts: make([]float64, len(spaceShares()))}
 	}
-	for i, share := range spaceShares() {
-		runs := e.startAll(ctx, e.fillable(share), setup{
-			template: templates[i], used: int64(share * spaceSize),
-			settings: []string{fmt.Sprintf("CODE_LENGTH=%d", spaceLength), fmt.Sprintf("KGS_POOL_CAPACITY=%d", spacePool), "KGS_PERMUTE=false"},
-		})
-		e.enter("%d links of each scheme, f = %g", e.spaceLinks, share)
-		made := make(map[string]*scenario.Traffic)
-		for _, r := range runs {
-			if made[r.name], err = scenario.NewTraffic(r.server.Public, loadtest.NewRecorder()); err != nil {
-				return err
-			}
-			traffics = append(traffics, made[r.name])
+	for level := range spaceShares() {
+		if err := e.spaceAt(ctx, level, templates[level]); err != nil || ctx.Err() != nil {
+			return err
 		}
-		well := beside(ctx, e, runs, called, func(ctx context.Context, r *running) error {
-			return e.fillOn(ctx, r, made[r.name], i)
-		})
-		if ctx.Err() != nil {
-			return nil
-		}
-		var all []*scenario.Traffic
-		for _, r := range well {
-			all = append(all, made[r.name])
-		}
-		e.read(ctx, all)
-		e.dismiss(runs)
 	}
 	e.JudgeLinks(e.links)
 	e.judgeSpace()
 	e.drawSpace()
+	return nil
+}
+
+// spaceAt lets the schemes make links where one of the shares is in use, as in the database
+// template.
+func (e *experiment) spaceAt(ctx context.Context, level int, template string) error {
+	share := spaceShares()[level]
+	runs := e.startAll(ctx, e.fillable(share), setup{
+		template: template, used: int64(share * spaceSize),
+		settings: []string{fmt.Sprintf("CODE_LENGTH=%d", spaceLength), fmt.Sprintf("KGS_POOL_CAPACITY=%d", spacePool), "KGS_PERMUTE=false"},
+	})
+	defer e.dismiss(runs)
+	e.enter("%d links of each scheme, f = %g", e.spaceLinks, share)
+	links, err := newTraffics(runs)
+	if err != nil {
+		return err
+	}
+	defer links.close()
+	runs = beside(ctx, e, runs, called, func(ctx context.Context, r *running) error {
+		return e.fillOn(ctx, r, links[r], level)
+	})
+	if ctx.Err() == nil {
+		e.read(ctx, runs, links)
+	}
 	return nil
 }
 
@@ -120,7 +121,9 @@ func (e *experiment) fillOn(ctx context.Context, r *running, t *scenario.Traffic
 		}
 		return nil
 	})
-	f.repeated = &repeated
+	if err == nil {
+		f.repeated = &repeated
+	}
 	return err
 }
 

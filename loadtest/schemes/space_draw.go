@@ -36,7 +36,7 @@ func (e *experiment) judgeSpace() {
 		last := f.attempts[len(f.attempts)-1]
 		switch {
 		case s.name == "random" && last > 0:
-			e.Within(claimChance, e.expected(spaceShares()[len(f.attempts)-1]), last, e.spaceExact)
+			e.Within(claimChance, e.expected(fullest()), last, e.spaceExact)
 		case s.class == "hash" && f.repeated != nil:
 			e.Within(claimSameURL, float64(sameURL+1)/2, *f.repeated, 0)
 		case s.used != nil && last > 0:

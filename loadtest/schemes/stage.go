@@ -104,7 +104,7 @@ type running struct {
 }
 
 // start starts what the scheme needs and a server; nothing that it makes is shared but the
-// processes of the stage. It may be called concurrently, and does one after the other: two
+// processes of the stage. After an error nothing of it runs on. It may be called concurrently, and does one after the other: two
 // that looked for a free port at once could find the same.
 func (g *stage) start(ctx context.Context, s scheme, how setup) (*running, error) {
 	g.mu.Lock()
@@ -145,8 +145,10 @@ func (g *stage) start(ctx context.Context, s scheme, how setup) (*running, error
 		settings = append(settings, "KGS_URL="+address)
 	}
 	r.env = settings
-	r.server, err = g.bed.ServerWhen(ctx, filled, settings...)
-	return r, err
+	if r.server, err = g.bed.ServerWhen(ctx, filled, settings...); err != nil {
+		return nil, errors.Join(err, r.kill())
+	}
+	return r, nil
 }
 
 // filled fails while a server is not ready or, by its own word, its pool is not full.

@@ -133,3 +133,16 @@ func keysGone(ctx context.Context, _ *stage, r *running) (n int64, err error) {
 	})
 	return n, err
 }
+
+// keysReserved adds those that are reserved and no link. When the server has handed back its
+// own, these are what the batches of the dead were left with.
+func keysReserved(ctx context.Context, g *stage, r *running) (n int64, err error) {
+	gone, err := keysGone(ctx, g, r)
+	if err != nil {
+		return 0, err
+	}
+	err = testbed.Query(ctx, r.links, func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, `SELECT count(*) FROM available_keys WHERE is_reserved AND key NOT IN (SELECT code FROM links)`).Scan(&n)
+	})
+	return gone + n, err
+}

@@ -25,3 +25,25 @@ func TestSkipped(t *testing.T) {
 		}
 	}
 }
+
+// mustCountReserved plants keys of the dead in the database of r, which has none. One that is
+// a link was not skipped, and one that nobody took neither.
+func mustCountReserved(t *testing.T, g *stage, r *running) {
+	t.Helper()
+	for _, text := range []string{
+		`INSERT INTO available_keys (id, key, is_reserved) VALUES (1, 'linked', true), (2, 'taken', true), (3, 'free', false)`,
+		`INSERT INTO used_keys (id, key) VALUES (4, 'spent'), (5, 'gone')`,
+		`INSERT INTO links (code, url, source, created_at) SELECT code, 'https://loadtest.example/', 'postgres-pool', now() FROM unnest('{linked,spent}'::text[]) AS c (code)`,
+	} {
+		if err := statement(t.Context(), r.links, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gone, err := keysGone(t.Context(), g, r)
+	if err != nil || gone != 1 {
+		t.Errorf("%d keys are gone, error %v; want 1", gone, err)
+	}
+	if n, err := keysReserved(t.Context(), g, r); err != nil || n != 2 {
+		t.Errorf("%d keys are gone or reserved, error %v; want 2", n, err)
+	}
+}
