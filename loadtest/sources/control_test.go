@@ -7,37 +7,56 @@ import (
 	"regexp"
 	"slices"
 	"testing"
+	"time"
 
 	"keypool/loadtest/testbed"
+
+	"github.com/jackc/pgx/v5"
 )
+
+// control is a source that is broken on purpose, and the rule that has to find it out.
+type control struct {
+	name  string
+	from  string                              // the source that is broken
+	flaw  string                              // the setting that breaks it
+	on    func(context.Context, *stand) error // what it draws on
+	rule  func(context.Context, *stand) error
+	finds string
+}
+
+// controls are one of each rule at least, in the order of the rules.
+func controls() []control {
+	killing, freezing := faults()[0], faults()[1]
+	return []control{
+		{"codes twice", "ledger", "KEYPOOL_WITHOUT=once,conflict", nil, unique, `[1-9]\d* there twice`},
+		{"another's codes", "random", "CODE_LENGTH=7", nil, unique, `does not match`},
+		{"lost links", "random", "KEYPOOL_WITHOUT=store", nil, unique, `[1-9]\d* are lost`},
+		{"codes twice, of a pool", "redis-pool", "KEYPOOL_WITHOUT=once,conflict", onRedis, shared, `[1-9]\d* there twice`},
+		{"keys kept", "ledger", "KEYPOOL_WITHOUT=handback", nil, stopped, `stopped have [1-9]\d* keys`},
+		{"keys kept, of a pool", "postgres-pool", "KEYPOOL_WITHOUT=handback", nil, stopped, `stopped have [1-9]\d* keys`},
+		{"answers before the commit", "random", "KEYPOOL_WITHOUT=commit", onSlowCommits, killedAtLast, `[1-9]\d* are lost`},
+		{"one for two, killed", "ticket", "", onOneTicketer, surviving(killing), `creations failed`},
+		{"one for two, frozen", "ticket", "", onOneTicketer, surviving(freezing), `creations failed`},
+		{"no fallback", "redis-pool", "FALLBACK=none", onRedis, goingWithout(killing), `although there is a fallback`},
+		{"endless waits, killed", "redis-pool", "KEYPOOL_WITHOUT=patience", onRedis, goingWithout(killing), `refused after \S+, which is over`},
+		{"endless waits, frozen", "redis-pool", "KEYPOOL_WITHOUT=patience", onRedis, goingWithout(freezing), `refused after \S+, which is over`},
+		{"no recovery", "redis-pool", "KGS_WORKER=false", onMortalWorker, goingWithout(killing), `the source does not serve`},
+		{"promises without a database", "random", "KEYPOOL_WITHOUT=store", nil, refusesAll, `is answered 201`},
+		{"codes twice, by the harness", "ledger", "KEYPOOL_WITHOUT=once,conflict", nil, harness, `exit status 1; it said:(?s:.*)FAILED +no code twice`},
+		{"a hole in the ledger", "ledger", "", nil, accountsOfLess, `exit status 1: the accounts do not close, by [1-9]\d* keys`},
+	}
+}
 
 // A source that is broken on purpose is found out by the rule that it breaks.
 func TestBrokenSources(t *testing.T) {
-	tests := []struct {
-		name  string
-		from  string                              // the source that is broken
-		flaw  string                              // the setting that breaks it
-		draws func(context.Context, *stand) error // what breaks it else
-		rule  func(context.Context, *stand) error
-		finds string
-	}{
-		{"codes twice", "ledger", "KEYPOOL_WITHOUT=once,conflict", nil, unique, `[1-9]\d* there twice`},
-		{"codes twice, of a pool", "redis-pool", "KEYPOOL_WITHOUT=once,conflict", onRedis, shared, `[1-9]\d* there twice`},
-		{"another's codes", "random", "CODE_LENGTH=7", nil, unique, `does not match`},
-		{"lost links", "random", "KEYPOOL_WITHOUT=store", nil, unique, `[1-9]\d* are lost`},
-		{"no fallback", "redis-pool", "FALLBACK=none", onRedis, goesWithoutKilled, `although there is a fallback`},
-		{"endless waits", "redis-pool", "KEYPOOL_WITHOUT=patience", onRedis, goesWithoutKilled, `refused after \S+, which is over`},
-		{"no recovery", "redis-pool", "KGS_WORKER=false", onMortalWorker, goesWithoutKilled, `still: the source does not serve`},
-		{"one for two", "ticket", "", onOneTicketer, survivesKilled, `creations (failed|do not go on)`},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
+	for _, c := range controls() {
+		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s := broken(t, tt.from, tt.flaw)
-			s.draws = tt.draws
-			err := tt.rule(t.Context(), newStand(t, s, programs.drill))
-			if err == nil || !regexp.MustCompile(tt.finds).MatchString(err.Error()) {
-				t.Errorf("it was not found out: no %q in %v", tt.finds, err)
+			s := broken(t, c.from, c.flaw)
+			s.on = c.on
+			err := c.rule(t.Context(), newStand(t, s, programs.drill))
+			if err == nil || !regexp.MustCompile(c.finds).MatchString(err.Error()) {
+				t.Errorf("it was not found out: no %q in %v", c.finds, err)
 			}
 		})
 	}
@@ -58,11 +77,24 @@ func broken(t *testing.T, name, flaw string) source {
 	return source{}
 }
 
-func goesWithoutKilled(ctx context.Context, st *stand) error {
-	return goesWithout(ctx, st, faults()[0])
+// killedAtLast is killed, but what only waits for its commit is given the time for it: a kill
+// alone loses links.
+func killedAtLast(ctx context.Context, st *stand) error {
+	if err := st.kill(ctx); err != nil {
+		return err
+	}
+	if err := testbed.Pause(ctx, time.Second); err != nil {
+		return err
+	}
+	return st.judge(ctx, st.helped)
 }
 
-func survivesKilled(ctx context.Context, st *stand) error { return survives(ctx, st, faults()[0]) }
+// onSlowCommits has each commit take a tenth of a second: links wait for theirs at any
+// moment, also in that of a kill.
+func onSlowCommits(_ context.Context, st *stand) error {
+	st.settings = append(st.settings, "DATABASE_URL="+st.postgres.URL+"&commit_delay=100000&commit_siblings=0")
+	return nil
+}
 
 // onMortalWorker is onRedis with a pool that is filled by a worker of its own, which dies
 // whenever it has opened a new epoch; the first one it survives.
@@ -82,4 +114,19 @@ func onOneTicketer(ctx context.Context, st *stand) error {
 	}
 	st.settings = append(st.settings, "TICKET_DATABASE_URLS="+st.draws[0].URL+","+st.draws[0].URL)
 	return nil
+}
+
+// accountsOfLess is accounts after the ledger has lost a row of those whose keys are nobody's.
+func accountsOfLess(ctx context.Context, st *stand) error {
+	if err := st.strict.Stop(); err != nil {
+		return err
+	}
+	err := testbed.Query(ctx, st.postgres.URL, func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, `DELETE FROM kgs_ranges WHERE id = (SELECT max(id) FROM kgs_ranges WHERE state = 'reserved')`)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return accounts(ctx, st)
 }

@@ -10,6 +10,6 @@
 // still there. A rule knows the programs by their commands, settings, HTTP interface,
 // /status and /metrics alone, and nothing of how a source works: that is in the table.
 //
-// Negative controls run the rules on programs that are broken on purpose (package
-// failpoint), which must be found out.
+// Each rule has a negative control, in which it must find out what is broken on purpose: the
+// programs (package failpoint), their settings, or the books.
 package sources

@@ -7,9 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"keypool/internal/testenv"
 
 	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
@@ -38,26 +39,13 @@ func run(m *testing.M) (code int, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	programs.shipped, programs.drill = filepath.Join(dir, "shipped"), filepath.Join(dir, "drill")
-	err = errors.Join(
-		build(programs.shipped),
-		build(programs.drill, "-tags", "drill"),
-	)
-	if err != nil {
-		return 0, err
+	for into, tags := range map[string]string{programs.shipped: "", programs.drill: "drill"} {
+		if err := testenv.Build(context.Background(), into, "-tags", tags, "keypool/cmd/..."); err != nil {
+			return 0, err
+		}
 	}
 	if code = m.Run(); code != 0 {
 		return code, nil
 	}
 	return 0, goleak.Find()
-}
-
-// build builds all programs into dir as `make build` does, with further flags.
-func build(dir string, flags ...string) error {
-	args := append([]string{"build", "-trimpath", "-buildvcs=false"}, flags...)
-	cmd := exec.CommandContext(context.Background(), "go", append(args, "-o", dir+"/", "keypool/cmd/...")...)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build the programs: %w; it said:\n%s", err, out)
-	}
-	return nil
 }

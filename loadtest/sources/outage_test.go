@@ -46,11 +46,21 @@ func faults() []fault {
 	}
 }
 
+// surviving is survives of one fault.
+func surviving(f fault) func(context.Context, *stand) error {
+	return func(ctx context.Context, st *stand) error { return survives(ctx, st, f) }
+}
+
+// goingWithout is goesWithout of one fault.
+func goingWithout(f fault) func(context.Context, *stand) error {
+	return func(ctx context.Context, st *stand) error { return goesWithout(ctx, st, f) }
+}
+
 // survives: of two that a source draws on either one will do.
 func survives(ctx context.Context, st *stand, f fault) error {
 	for _, d := range st.draws {
 		load := st.strict.begin(ctx)
-		err := errors.Join(load.more(ctx, rate/4), f.strike(ctx, d), load.more(ctx, 2*rate), f.mend(ctx, d), load.more(ctx, rate))
+		err := errors.Join(load.unharmed(ctx, rate/4), f.strike(ctx, d), load.unharmed(ctx, 2*rate), f.mend(ctx, d), load.unharmed(ctx, rate))
 		figures, endErr := load.end()
 		if err = errors.Join(err, endErr); err == nil && figures.Failed() > 0 {
 			err = fmt.Errorf("creations failed: %+v", figures)
@@ -107,7 +117,7 @@ func refusesAll(ctx context.Context, st *stand) error {
 	if err := errors.Join(err, st.postgres.Restart(ctx)); err != nil {
 		return err
 	}
-	return errors.Join(st.awaitSource(ctx, st.helped), st.awaitSource(ctx, st.strict), st.judge(ctx, st.strict))
+	return errors.Join(st.awaitBoth(ctx), st.judge(ctx, st.strict))
 }
 
 // runDry takes keys until there are none left, and returns when every taker was refused one.
@@ -139,7 +149,7 @@ func (s *server) mustRefuse(ctx context.Context) error {
 		if err := s.refuses(ctx); err != nil {
 			return err
 		}
-		if err := pass(ctx, 20*time.Millisecond); err != nil {
+		if err := testbed.Pause(ctx, look); err != nil {
 			return err
 		}
 	}
@@ -183,12 +193,17 @@ func (s *server) refuses(ctx context.Context) error {
 
 // awaitSource waits until s makes its links with keys of the source, by itself.
 func (st *stand) awaitSource(ctx context.Context, s *server) error {
-	return await(ctx, recovered, func() error {
+	return testbed.Until(ctx, look, recovered, func(ctx context.Context) (done bool, err error) {
 		if err := s.fromSource(ctx, st.source.label); err != nil {
-			return fmt.Errorf("the source does not serve: %w", err)
+			return false, fmt.Errorf("the source does not serve: %w", err)
 		}
-		return nil
+		return true, nil
 	})
+}
+
+// awaitBoth is awaitSource of both servers.
+func (st *stand) awaitBoth(ctx context.Context) error {
+	return errors.Join(st.awaitSource(ctx, st.helped), st.awaitSource(ctx, st.strict))
 }
 
 // fromSource makes some links and fails unless all of their keys are of the source.

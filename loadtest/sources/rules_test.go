@@ -6,10 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,7 +23,8 @@ const (
 	kills  = 3
 	rate   = 100 // creations per second beside what is done to a source
 
-	patience  = 30 * time.Second // for what takes a second or two on a quiet machine
+	look      = 20 * time.Millisecond // how often is looked
+	patience  = 30 * time.Second      // for what takes a second or two on a quiet machine
 	stopLimit = 10 * time.Second
 )
 
@@ -40,17 +39,18 @@ func rules(st *stand) []rule {
 	all := []rule{
 		{"32 at once", unique},
 		{"two processes", shared},
+		{"stopped", stopped}, // before anybody dies: the dead keep keys in their batches
 		{"killed", killed},
 	}
 	for _, f := range faults() {
 		if len(st.draws) > 1 {
-			all = append(all, rule{"one of two " + f.name, func(ctx context.Context, st *stand) error { return survives(ctx, st, f) }})
+			all = append(all, rule{"one of two " + f.name, surviving(f)})
 		}
 		if len(st.draws) > 0 {
-			all = append(all, rule{"all it draws on " + f.name, func(ctx context.Context, st *stand) error { return goesWithout(ctx, st, f) }})
+			all = append(all, rule{"all it draws on " + f.name, goingWithout(f)})
 		}
 	}
-	return append(all, rule{"database killed", refusesAll}, rule{"load harness", harness}, rule{"stopped", stopped}, rule{"accounts", accounts})
+	return append(all, rule{"database killed", refusesAll}, rule{"load harness", harness}, rule{"accounts", accounts})
 }
 
 // conform tries the rules one after the other. What comes after one that is broken would
@@ -95,6 +95,11 @@ func shared(ctx context.Context, st *stand) error {
 // killed: nor does a server that was killed and started again give what it gave before. The
 // other one does not notice.
 func killed(ctx context.Context, st *stand) error {
+	return errors.Join(st.kill(ctx), st.judge(ctx, st.helped))
+}
+
+// kill kills the strict server under load, again and again.
+func (st *stand) kill(ctx context.Context) error {
 	beside, load := st.helped.begin(ctx), st.strict.begin(ctx)
 	err := load.more(ctx, rate/4)
 	for n := 0; n < kills && err == nil; n++ {
@@ -107,21 +112,24 @@ func killed(ctx context.Context, st *stand) error {
 	if figures.Failed() > 0 {
 		err = errors.Join(err, fmt.Errorf("creations failed on the server that was left alone: %+v", figures))
 	}
-	return errors.Join(err, endErr, besideErr, st.judge(ctx, st.helped))
+	return errors.Join(err, endErr, besideErr)
 }
 
 // harness: the scenario "create" runs against it as against any other.
 func harness(ctx context.Context, st *stand) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join(programs.shipped, "loadtest"), "run",
 		"--target", st.helped.Public, "--admin", st.helped.Admin, "--scenario=create",
 		fmt.Sprintf("--rate=%d", rate), "--duration=1s", "--report", filepath.Join(st.dir, "report"))
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("loadtest run: %w; it said:\n%s", err, out)
+		return fmt.Errorf("loadtest run: %w; it said:\n%s", errors.Join(err, ctx.Err()), out)
 	}
 	return nil
 }
 
-// stopped: SIGTERM under load ends a server in order.
+// stopped: SIGTERM under load ends a server in order, and no key stays in its hands. When
+// all are started again they go on.
 func stopped(ctx context.Context, st *stand) error {
 	for _, s := range st.servers() {
 		load := s.begin(ctx)
@@ -136,12 +144,16 @@ func stopped(ctx context.Context, st *stand) error {
 			return fmt.Errorf("after SIGTERM: %w", err)
 		}
 	}
+	accounts, err := st.bed.Audit(ctx, st.settings...)
+	if err == nil && accounts.Held() > 0 {
+		err = fmt.Errorf("the servers that were stopped have %d keys on record: %+v", accounts.Held(), accounts)
+	}
 	for _, w := range st.workers {
-		if err := errors.Join(w.Stop(), w.Ended()); err != nil {
-			return fmt.Errorf("kgs after SIGTERM: %w", err)
+		if ended := errors.Join(w.Stop(), w.Ended(), w.Restart(ctx)); ended != nil {
+			err = errors.Join(err, fmt.Errorf("kgs after SIGTERM: %w", ended))
 		}
 	}
-	return nil
+	return errors.Join(err, st.helped.Restart(ctx), st.strict.Restart(ctx), st.awaitBoth(ctx))
 }
 
 // accounts: in the end every link is there, of all that was ever acknowledged, and what is
@@ -149,6 +161,9 @@ func stopped(ctx context.Context, st *stand) error {
 func accounts(ctx context.Context, st *stand) error {
 	for _, s := range st.servers() {
 		s.judged = 0
+		if err := errors.Join(s.Stop(), s.Ended()); err != nil {
+			return fmt.Errorf("after SIGTERM: %w", err)
+		}
 	}
 	if err := st.helped.Restart(ctx); err != nil {
 		return err
@@ -157,14 +172,10 @@ func accounts(ctx context.Context, st *stand) error {
 	return errors.Join(err, st.helped.Stop(), st.audit(ctx))
 }
 
-// audit closes the accounts by the command for it.
+// audit fails unless the accounts close.
 func (st *stand) audit(ctx context.Context) error {
-	cmd := exec.CommandContext(ctx, filepath.Join(st.programs, "shortener"), "audit")
-	cmd.Dir, cmd.Env = st.dir, slices.Concat([]string{"PATH=" + os.Getenv("PATH")}, st.settings)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("audit: %w; it said:\n%s", err, out)
-	}
-	return nil
+	_, err := st.bed.Audit(ctx, st.settings...)
+	return err
 }
 
 // judge reads back, through each of the given servers, all links that were not read back

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"keypool/loadtest"
 	"keypool/loadtest/testbed"
@@ -80,12 +79,28 @@ func (s *server) begin(ctx context.Context) *load {
 
 // more waits until n more links were made.
 func (l *load) more(ctx context.Context, n int64) error {
-	enough := l.recorder.Figures().Acknowledged + n
-	return await(ctx, patience, func() error {
-		if got := l.recorder.Figures(); got.Acknowledged < enough {
-			return fmt.Errorf("creations do not go on: %d of %d were made; %+v", n-(enough-got.Acknowledged), n, got)
+	return l.until(ctx, n, func(loadtest.Figures) error { return nil })
+}
+
+// unharmed is more, but fails as soon as a creation does.
+func (l *load) unharmed(ctx context.Context, n int64) error {
+	return l.until(ctx, n, func(now loadtest.Figures) error {
+		if now.Failed() > 0 {
+			return fmt.Errorf("creations failed: %+v", now)
 		}
 		return nil
+	})
+}
+
+// until waits until n more links were made, or the figures are wrong.
+func (l *load) until(ctx context.Context, n int64, wrong func(loadtest.Figures) error) error {
+	enough := l.recorder.Figures().Acknowledged + n
+	return testbed.Until(ctx, look, patience, func(context.Context) (done bool, err error) {
+		now := l.recorder.Figures()
+		if err := wrong(now); err != nil || now.Acknowledged >= enough {
+			return true, err
+		}
+		return false, fmt.Errorf("creations do not go on: %d of %d were made; %+v", n-(enough-now.Acknowledged), n, now)
 	})
 }
 
@@ -94,31 +109,4 @@ func (l *load) end() (loadtest.Figures, error) {
 	l.cancel()
 	err := <-l.done
 	return l.recorder.Figures(), err
-}
-
-// await asks until ok has no error, and fails with the last one after limit.
-func await(ctx context.Context, limit time.Duration, ok func() error) error {
-	deadline := time.Now().Add(limit)
-	for {
-		err := ok()
-		if err == nil {
-			return nil
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("after %v still: %w", limit, err)
-		}
-		if err := pass(ctx, 20*time.Millisecond); err != nil {
-			return err
-		}
-	}
-}
-
-// pass lets time go by.
-func pass(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

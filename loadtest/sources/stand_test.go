@@ -4,9 +4,7 @@ package sources
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,15 +12,12 @@ import (
 	"testing"
 
 	"keypool/loadtest/testbed"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // stand is a source at work.
 type stand struct {
 	source   source
 	code     *regexp.Regexp
-	programs string // the directory of the programs
 	dir      string // for what the rules write
 	bed      *testbed.Bed
 	postgres *testbed.Server
@@ -45,7 +40,7 @@ func newStand(t *testing.T, s source, programs string) *stand {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st := &stand{source: s, code: regexp.MustCompile("^(?:" + s.code + ")$"), programs: programs, dir: t.TempDir(), bed: bed}
+	st := &stand{source: s, code: regexp.MustCompile("^(?:" + s.code + ")$"), dir: t.TempDir(), bed: bed}
 	t.Cleanup(func() {
 		if t.Failed() {
 			st.tell(t)
@@ -65,8 +60,8 @@ func (st *stand) start(ctx context.Context) (err error) {
 		return err
 	}
 	st.settings = slices.Concat(sizes(), []string{"DATABASE_URL=" + st.postgres.URL}, st.source.settings)
-	if st.source.draws != nil {
-		if err := st.source.draws(ctx, st); err != nil {
+	if st.source.on != nil {
+		if err := st.source.on(ctx, st); err != nil {
 			return err
 		}
 	}
@@ -76,25 +71,10 @@ func (st *stand) start(ctx context.Context) (err error) {
 	if st.strict, err = st.server(ctx, "FALLBACK=none"); err != nil {
 		return err
 	}
-	return errors.Join(st.awaitSource(ctx, st.helped), st.awaitSource(ctx, st.strict))
+	return st.awaitBoth(ctx)
 }
 
 func (st *stand) servers() []*server { return []*server{st.helped, st.strict} }
-
-// database makes one more database on the PostgreSQL of the links.
-func (st *stand) database(ctx context.Context, name string) (string, error) {
-	address, err := url.Parse(st.postgres.URL)
-	if err != nil {
-		return "", err
-	}
-	conn, err := pgx.Connect(ctx, st.postgres.URL)
-	if err != nil {
-		return "", err
-	}
-	_, err = conn.Exec(ctx, "CREATE DATABASE "+name)
-	address.Path = "/" + name
-	return address.String(), errors.Join(err, conn.Close(ctx))
-}
 
 // tell shows what the servers said last.
 func (st *stand) tell(t *testing.T) {

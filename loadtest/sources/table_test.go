@@ -16,10 +16,10 @@ type source struct {
 	settings []string // that choose it
 	label    string   // of its keys in kgs_keys_taken_total
 	code     string   // what its codes match from end to end
-	// draws starts what it draws on besides the database of links, nil for nothing. While
+	// on starts what it draws on besides the database of links, nil for nothing. While
 	// that is dead creations go on by the fallback, or are refused where there is none, once
 	// the local keys are used up. While the database is dead they are refused either way.
-	draws func(context.Context, *stand) error
+	on func(context.Context, *stand) error
 }
 
 // The codes of the schemes that count or draw by chance, with the default CODE_LENGTH.
@@ -71,7 +71,7 @@ func onTickets(ctx context.Context, st *stand) error {
 
 // onKGS gives them a remote KGS with a database of its own.
 func onKGS(ctx context.Context, st *stand) error {
-	database, err := st.database(ctx, "kgs")
+	database, err := testbed.CreateDatabase(ctx, st.postgres.URL, "kgs", "")
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"keypool/internal/testenv"
 )
 
 // What CONTRIBUTING.md shows, one file and one line, is a source like any other.
@@ -16,7 +18,7 @@ func TestTenthSource(t *testing.T) {
 	t.Parallel()
 	file, line := shown(t)
 	dir := t.TempDir()
-	if err := build(dir, "-overlay", overlay(t, file, line)); err != nil {
+	if err := testenv.Build(t.Context(), dir, "-overlay", overlay(t, file, line), "keypool/cmd/..."); err != nil {
 		t.Fatal(err)
 	}
 	conform(t, source{"nanoid", []string{"KEY_SOURCE=nanoid"}, "nanoid", `[0-9A-Za-z_-]{21}`, nil}, dir)
