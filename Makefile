@@ -6,10 +6,10 @@ FUZZTIME ?= 1m
 SCALE    ?= 1
 # Further flags of the harness, such as --full or --scenario=drain.
 LOADTEST ?=
-# The key sources to try, as a pattern for their names (all when empty).
-SOURCE   ?=
 # Likewise of the comparison, such as --only=redis-pool,redis-incr.
 COMPARE  ?=
+# The key sources to try, as a pattern for their names (all when empty).
+SOURCE   ?=
 # The rows to drill, comma-separated (all when empty), and a file for their table.
 ROW      ?=
 TABLE    ?=
@@ -101,8 +101,8 @@ loadtest: build keeper
 
 # Each scenario against programs that are broken on purpose, which it has to find out.
 loadtest-controls: keeper
-	$(keeper) need redis-server postgres
-	go test -tags drill -count 1 -timeout 20m -run '^TestBrokenPrograms$$' ./loadtest/scenario
+	$(keeper) need redis-server postgres wrk
+	go test -tags drill -count 1 -timeout 20m -p 1 -run '^(TestBrokenPrograms|TestComparison)$$' ./loadtest/scenario ./loadtest/schemes
 
 # Every key scheme side by side, in less than ten minutes.
 compare: build keeper
