@@ -12,8 +12,10 @@ import (
 )
 
 const (
-	// ticketTimeout bounds one call of a ticket database: a creation waits for it.
-	ticketTimeout = 250 * time.Millisecond
+	// ticketTimeout bounds a call of the ticket database that a creation asks first. For
+	// the other one, after which there is none, it has so many times as long.
+	ticketTimeout  = 250 * time.Millisecond
+	ticketPatience = 4
 	// maxTicketGallop bounds the steps of a search to 2^16, which PostgreSQL counts one
 	// by one, within ticketTimeout.
 	maxTicketGallop = 16
@@ -76,19 +78,15 @@ func NewTickets(odd, even TicketDatabase, length int, log *slog.Logger) *Tickets
 	}
 }
 
-// Next waits for each of the databases for 250 ms at most. A retry stays with the database
-// of the creation that began last, which is its own unless others began meanwhile: there
-// the next free number is to be found.
+// Next waits for the one database for 250 ms at most, and then for the other one for a
+// second. A retry stays with the database of the creation that began last, which is its own
+// unless others began meanwhile: there the next free number is to be found.
 func (t *Tickets) Next(ctx context.Context, _ string, attempt int) (Key, error) {
-	turn := t.turn.Load()
-	if attempt == 0 {
-		turn = t.turn.Add(1)
-	}
-	first := Parity(turn & 1)
-	n, err := t.take(ctx, first, attempt)
+	first := t.first(attempt)
+	n, err := t.take(ctx, first, attempt, t.timeout)
 	if err != nil && ctx.Err() == nil {
 		var other error
-		if n, other = t.take(ctx, 1-first, attempt); other != nil {
+		if n, other = t.take(ctx, 1-first, attempt, ticketPatience*t.timeout); other != nil {
 			other = errors.Join(err, other)
 		}
 		err = other
@@ -103,9 +101,23 @@ func (t *Tickets) Next(ctx context.Context, _ string, attempt int) (Key, error) 
 	return Key{Code: code, Source: SourceTicket}, nil
 }
 
+// first is the database whose turn it is, unless the other one fails: that one's circuit
+// answers at once, and the one that serves has the more time.
+func (t *Tickets) first(attempt int) Parity {
+	turn := t.turn.Load()
+	if attempt == 0 {
+		turn = t.turn.Add(1)
+	}
+	p := Parity(turn & 1)
+	if t.sides[p].circuit.State() < t.sides[1-p].circuit.State() {
+		return 1 - p
+	}
+	return p
+}
+
 // take asks one database for a number, unless its circuit is open.
-func (t *Tickets) take(ctx context.Context, p Parity, attempt int) (int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, t.timeout)
+func (t *Tickets) take(ctx context.Context, p Parity, attempt int, timeout time.Duration) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	side := &t.sides[p]
 	return side.circuit.Execute(func() (int64, error) {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -221,6 +222,53 @@ func TestTicketsWithOneDatabase(t *testing.T) {
 			}
 			away.returns(server)
 			await(t, "a number of the database that came back", func() bool { return take()%2 == 1 })
+		})
+	}
+}
+
+// deadTickets fails at once, as a database does whose port is closed.
+type deadTickets struct{}
+
+func (deadTickets) Take(context.Context, Parity, int64) (int64, error) {
+	return 0, errors.New("connection refused")
+}
+
+// slowTickets counts as one on a busy disk does, within a time that tests set.
+type slowTickets struct {
+	takes time.Duration
+	last  int64
+}
+
+func (s *slowTickets) Take(ctx context.Context, p Parity, n int64) (int64, error) {
+	select {
+	case <-time.After(s.takes):
+		s.last += 2 * n
+		return s.last + int64(p), nil
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+// The last database that is left has more time than one that another can stand in for.
+func TestTicketsWithOneSlowDatabase(t *testing.T) {
+	t.Parallel()
+	for _, dead := range []Parity{Even, Odd} {
+		synctest.Test(t, func(t *testing.T) {
+			slow := &slowTickets{takes: ticketTimeout - time.Millisecond}
+			sides := [2]TicketDatabase{slow, slow}
+			sides[dead] = deadTickets{}
+			tickets := NewTickets(sides[Odd], sides[Even], 6, slog.New(slog.DiscardHandler))
+			for range 2 * breakerFailures {
+				ticket(t, tickets, 0)
+			}
+			slow.takes = ticketPatience*ticketTimeout - time.Millisecond
+			for range 10 {
+				ticket(t, tickets, 0)
+			}
+			slow.takes = ticketPatience*ticketTimeout + time.Millisecond
+			if _, err := tickets.Next(t.Context(), "", 0); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Next with a database that takes %v: %v, want an error", slow.takes, err)
+			}
 		})
 	}
 }
