@@ -19,46 +19,29 @@ var (
 
 // StartKGS starts the program kgs: the refill worker of the Redis pool, the key service,
 // or both, with an admin listener. What was opened before an error is closed again.
-func StartKGS(ctx context.Context, s KGSSettings, log *slog.Logger) (_ *Program, err error) {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	p := newProgram(log)
-	defer func() {
-		if err != nil {
-			p.abandonStart()
-		}
-	}()
+func StartKGS(ctx context.Context, s KGSSettings, log *slog.Logger) (*Program, error) {
+	var public *address
 	if len(s.Clients) > 0 {
-		if p.public, err = p.listen(ctx, "KGS_LISTEN_ADDR", s.ListenAddr); err != nil {
-			return nil, err
+		public = &address{"KGS_LISTEN_ADDR", s.ListenAddr}
+	}
+	return startProgram(ctx, s.Settings, public, log, func(ctx context.Context, p *Program, c *core) error {
+		k := &kgsProgram{core: c, serves: public != nil, counters: newLedgerWatch(c), started: time.Now()}
+		c.life.background("ledger watch", p.fail, k.counters.run)
+		if err := c.inBooks(ctx, p.fail, func() error { return k.open(ctx, p.fail) }); err != nil {
+			return err
 		}
-	}
-	if p.admin, err = p.listen(ctx, "ADMIN_ADDR", s.AdminAddr); err != nil {
-		return nil, err
-	}
-	c, err := openCore(ctx, s.Settings, &p.life, log)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.openLedger(ctx); err != nil {
-		return nil, err
-	}
-	k := &kgsProgram{core: c, serves: len(s.Clients) > 0, counters: newLedgerWatch(c), started: time.Now()}
-	c.life.background("ledger watch", p.fail, k.counters.run)
-	if err := c.inBooks(ctx, p.fail, func() error { return k.open(ctx, p.fail) }); err != nil {
-		return nil, err
-	}
-	c.registry.MustRegister(newGauges(k.status, k.counters))
-	p.serveAdmin(c, web.AdminConfig{Status: k.status, Ready: k.ready})
-	if k.watch != nil {
-		log.Info("filling the pool", slog.String("admin", localURL(p.admin.Addr())), slog.Int64("capacity_keys", s.PoolCapacity))
-	}
-	if k.serves {
-		p.serveKeys(s, c, k.seesLedger)
-		log.Info("serving keys", slog.String("url", localURL(p.public.Addr())), slog.String("admin", localURL(p.admin.Addr())),
-			slog.Int("clients", len(s.Clients)))
-	}
-	return p, nil
+		c.registry.MustRegister(newGauges(k.status, k.counters))
+		p.serveAdmin(c, web.AdminConfig{Status: k.status, Ready: k.ready})
+		if k.watch != nil {
+			log.Info("filling the pool", slog.String("admin", localURL(p.admin.Addr())), slog.Int64("capacity_keys", s.PoolCapacity))
+		}
+		if k.serves {
+			p.serveKeys(s, c, k.seesLedger)
+			log.Info("serving keys", slog.String("url", localURL(p.public.Addr())), slog.String("admin", localURL(p.admin.Addr())),
+				slog.Int("clients", len(s.Clients)))
+		}
+		return nil
+	})
 }
 
 // kgsProgram is what the program kgs consists of beside its listeners.

@@ -37,6 +37,44 @@ func newProgram(log *slog.Logger) *Program {
 	return &Program{log: log, failed: make(chan error, 1)}
 }
 
+// address is where to listen, and the setting that says so.
+type address struct{ setting, addr string }
+
+// startProgram starts a program: its listeners, public being nil where there is only the admin
+// one, the stores and the ledger, and then what open adds. What was opened before an error
+// is closed again.
+func startProgram(
+	ctx context.Context, s Settings, public *address, log *slog.Logger, open func(context.Context, *Program, *core) error,
+) (_ *Program, err error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	p := newProgram(log)
+	defer func() {
+		if err != nil {
+			p.abandonStart()
+		}
+	}()
+	if public != nil {
+		if p.public, err = p.listen(ctx, *public); err != nil {
+			return nil, err
+		}
+	}
+	if p.admin, err = p.listen(ctx, address{"ADMIN_ADDR", s.AdminAddr}); err != nil {
+		return nil, err
+	}
+	c, err := openCore(ctx, s, &p.life, log)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.openLedger(ctx); err != nil {
+		return nil, err
+	}
+	if err := open(ctx, p, c); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
 // Addr is where the public listener of a server, or of a key service, listens. It panics
 // in a kgs that serves no keys and so has none.
 func (p *Program) Addr() net.Addr { return p.public.Addr() }
@@ -80,12 +118,12 @@ func (p *Program) fail(err error) {
 
 // listen takes an address early, before anything slow, so that one in use is
 // reported at once; clients that come before serve wait in the backlog.
-func (p *Program) listen(ctx context.Context, setting, addr string) (net.Listener, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+func (p *Program) listen(ctx context.Context, a address) (net.Listener, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", a.addr)
 	if err != nil {
-		return nil, &SettingError{Name: setting, Got: addr, Takes: fmt.Sprintf("an address that is free to listen on (%v)", err)}
+		return nil, &SettingError{Name: a.setting, Got: a.addr, Takes: fmt.Sprintf("an address that is free to listen on (%v)", err)}
 	}
-	p.life.onStop(setting, func(context.Context) error {
+	p.life.onStop(a.setting, func(context.Context) error {
 		if err := l.Close(); !errors.Is(err, net.ErrClosed) {
 			return err
 		}
