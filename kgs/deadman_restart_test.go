@@ -13,11 +13,11 @@ import (
 // brokenPool is a pool and the way in which workers fail to fill it. It is drained of
 // ten keys a second.
 type brokenPool struct {
-	keys, popped atomic.Int64
-	ships        atomic.Int64
-	size, ship   error
-	spin         bool
-	trickle      bool // a key arrives now and then all the same, far too few
+	keys, pushed, popped atomic.Int64 // pushed without what it began with
+	ships                atomic.Int64
+	size, ship           error
+	spin                 bool
+	trickle              bool // a key arrives now and then all the same, far too few
 }
 
 func (p *brokenPool) Size(context.Context) (int64, error) { return p.keys.Load(), p.size }
@@ -28,19 +28,21 @@ func (p *brokenPool) Ship(_ context.Context, n int64) (int64, error) {
 		return 0, p.ship
 	}
 	p.keys.Add(n)
+	p.pushed.Add(n)
 	return n, nil
 }
 
 func (p *brokenPool) Release(context.Context) error { return nil }
 
 func (p *brokenPool) Status(context.Context) (PoolStatus, error) {
-	return PoolStatus{Keys: p.keys.Load(), Popped: p.popped.Load(), Pushed: p.keys.Load() + p.popped.Load(), Epoch: 1}, nil
+	return PoolStatus{Keys: p.keys.Load(), Popped: p.popped.Load(), Pushed: p.pushed.Load(), Epoch: 1}, nil
 }
 
 func (p *brokenPool) drain(ctx context.Context) {
 	for second := 0; ctx.Err() == nil; second++ {
 		if p.trickle && second%10 == 9 {
 			p.keys.Add(1)
+			p.pushed.Add(1)
 		}
 		n := min(10, p.keys.Load())
 		p.keys.Add(-n)
