@@ -51,6 +51,7 @@ func (u Setup) StartRedis(t testing.TB, args ...string) *Server {
 	t.Helper()
 	server, err := machine.Setup(u).StartRedis(t.Context(), append([]string{
 		"--save", "", "--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction",
+		"--repl-diskless-sync-delay", "0", // a replica is in step at once, not five seconds later
 	}, args...)...)
 	return own(t, server, err)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -16,9 +17,9 @@ import (
 )
 
 func fallback(ctx context.Context, r *Run) (report.Scenario, error) {
-	plan := fallbackPlan{length: 3, tolerance: 0.03, fewest: 500, ledger: 300}
+	plan := fallbackPlan{length: 3, shares: shares(), tolerance: 0.03, fewest: 500, ledger: 300}
 	if r.Full {
-		plan = fallbackPlan{length: 4, tolerance: 0.01, fewest: 10_000, ledger: 10_000}
+		plan = fallbackPlan{length: 4, shares: shares(), tolerance: 0.01, fewest: 10_000, ledger: 10_000}
 	}
 	return plan.run(ctx, r)
 }
@@ -27,9 +28,10 @@ func fallback(ctx context.Context, r *Run) (report.Scenario, error) {
 // characters make a space that is filled in a second.
 type fallbackPlan struct {
 	length    int
-	tolerance float64 // a share of the attempts that are predicted
-	fewest    int     // creations at a level at the least
-	ledger    int     // creations at each level with FALLBACK=ledger
+	shares    []float64 // how full the space is, level by level
+	tolerance float64   // a share of the attempts that are predicted
+	fewest    int       // creations at a level at the least
+	ledger    int       // creations at each level with FALLBACK=ledger
 }
 
 const (
@@ -37,14 +39,15 @@ const (
 	// honest service is beyond them once in a thousand times.
 	sigmas = 3.3
 	// leisure is how much is asked of the server of what it can do at most, and burst
-	// creations, so many at a time, tell how much that is where burstShare is in use.
+	// creations, so many at a time, tell how much that is where burstShare is in use, if
+	// any level is as full.
 	leisure    = 0.75
 	burst      = 1500
 	burstWidth = 128
 	burstShare = 0.8
 )
 
-// shares is how full the space is, level by level.
+// shares are the levels that the claims are about.
 func shares() []float64 { return []float64{0.0002, 0.25, 0.5, 0.71, 0.8, 0.9, 0.946} }
 
 // creations is how many it takes until the mean of their attempts, each a geometric
@@ -92,7 +95,7 @@ func (plan fallbackPlan) run(ctx context.Context, r *Run) (_ report.Scenario, er
 func (plan fallbackPlan) expected() time.Duration {
 	const attemptsPerSecond = 15_000
 	attempts := 0.0
-	for _, share := range shares() {
+	for _, share := range plan.shares {
 		attempts += float64(plan.creations(share)) / (1 - share)
 	}
 	return time.Duration(attempts/attemptsPerSecond*float64(time.Second)) + 10*time.Second
@@ -104,7 +107,7 @@ func (f *fallbackRun) stages(ctx context.Context) (stages []stage, err error) {
 	if f.pace, err = f.gallop(ctx); err != nil {
 		return nil, err
 	}
-	for _, share := range shares() {
+	for _, share := range f.shares {
 		l := stage{share: share}
 		f.pulse.enter(fmt.Sprintf("f = %g, FALLBACK=ledger", share))
 		l.ledger, err = f.measure(ctx, share, f.ledger, "FALLBACK=ledger")
@@ -144,7 +147,7 @@ func (f *fallbackRun) serve(ctx context.Context, share float64, leaving int, set
 
 // gallop finds out how many attempts per second can be asked of a server at leisure.
 func (f *fallbackRun) gallop(ctx context.Context) (pace float64, err error) {
-	server, err := f.serve(ctx, burstShare, burst, "FALLBACK=random")
+	server, err := f.serve(ctx, f.busy(), burst, "FALLBACK=random")
 	if err != nil {
 		return 0, err
 	}
@@ -213,6 +216,9 @@ func (f *fallbackRun) measure(ctx context.Context, share float64, creations int,
 }
 
 // rate is how many creations per second keep to the pace. Where they take next to no
-// attempts it is the requests that cost, and what could be done with burstShare in use can
-// be done there.
-func (f *fallbackRun) rate(share float64) float64 { return f.pace * (1 - max(share, burstShare)) }
+// attempts it is the requests that cost, and what could be done in the burst can be done
+// there.
+func (f *fallbackRun) rate(share float64) float64 { return f.pace * (1 - max(share, f.busy())) }
+
+// busy is how much of the space is in use in the burst.
+func (plan fallbackPlan) busy() float64 { return min(burstShare, slices.Max(plan.shares)) }

@@ -30,7 +30,7 @@ func (f *fallbackRun) enterClaims() {
 			"that only fills the space for each link that is made, so that f stands still.",
 		fmt.Sprintf("At each level there are so many creations that chance alone is off by %.0f %% less than once in a thousand runs.", 100*f.tolerance),
 	}
-	for _, share := range shares() {
+	for _, share := range f.shares {
 		f.Claim(claimAttempts(share), fmt.Sprintf("With %.4g %% of the codes in use, a creation takes 1/(1-f) attempts.", 100*share), "attempts")
 	}
 	f.Claim(claimLedger, "With FALLBACK=ledger a creation takes one attempt, however full the space is.", "attempts")

@@ -78,9 +78,10 @@ func (c *crowd) size() int64 { return kgs.Size(c.length) }
 // share grows from then on.
 func (c *crowd) fill(ctx context.Context, n, leaving int64) error {
 	leaving = min(leaving, n)
-	kept := filler
+	made := `DELETE FROM links WHERE url <> '` + filler + `'`
 	if n < c.filled {
-		c.filled, c.leaving, kept = 0, 0, "" // all of it anew
+		c.filled, c.leaving = 0, 0
+		made = `DELETE FROM links` // all of it anew
 	}
 	tx, err := c.db.Write.BeginTx(ctx, nil)
 	if err != nil {
@@ -93,8 +94,8 @@ func (c *crowd) fill(ctx context.Context, n, leaving int64) error {
 		DELETE FROM offered;
 		DELETE FROM leaving;
 		DELETE FROM kgs_ranges;
-		DELETE FROM links WHERE url <> $1;
-		UPDATE kgs_spaces SET next = $2 WHERE length = $3`, kept, n, c.length)
+		`+made+`;
+		UPDATE kgs_spaces SET next = $1 WHERE length = $2`, n, c.length)
 	if err != nil {
 		return err
 	}

@@ -102,7 +102,12 @@ func runWithServers(ctx context.Context, f finder, command []string) (status int
 	if err := start.Wait(); err != nil {
 		return 0, err
 	}
-	env := append(os.Environ(), "TEST_SERVERS=env")
+	settings, remove, err := scratch()
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	env := append(append(os.Environ(), settings...), "TEST_SERVERS=env")
 	for i, e := range engines {
 		env = append(env, e.variable+"="+servers[i].url)
 	}

@@ -2,7 +2,9 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -45,6 +47,25 @@ func TestRunHandsOverServersAndStatus(t *testing.T) {
 	}
 	if out, err := keeper(t, "run", filepath.Join(t.TempDir(), "none")).Output(); err == nil {
 		t.Errorf("a command that is not there gave no error; output %q", out)
+	}
+}
+
+// Files of the command are gone when it is.
+func TestRunGivesRoomForFiles(t *testing.T) {
+	t.Parallel()
+	cmd := keeper(t, "run", "sh", "-c", `mktemp -d; echo "$GOTMPDIR"`)
+	cmd.Env = append(cmd.Env, "TMPDIR=")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, builds, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	if strings.HasPrefix(made, inMemory) {
+		if _, err := os.Stat(made); !errors.Is(err, fs.ErrNotExist) || builds != "/tmp" {
+			t.Errorf("%s is left (%v), and what is built goes to %q", made, err, builds)
+		}
+	} else if err := os.Remove(made); err != nil || builds != "" {
+		t.Errorf("%v; without room in memory, what is built goes to %q", err, builds)
 	}
 }
 

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+const (
+	inMemory    = "/dev/shm"
+	enoughBytes = 4 << 30
+)
+
+// scratch is where the files of tests go, and the settings that say so: into memory where
+// there is room, so that no test waits for a disk that others keep busy. A process that is
+// killed loses nothing there, and no test crashes the machine. Where there is not, or TMPDIR
+// is set, they go where they always do. What is built goes there in any case. remove takes
+// all of it away.
+func scratch() (settings []string, remove func() error, err error) {
+	var s syscall.Statfs_t
+	if os.Getenv("TMPDIR") != "" || syscall.Statfs(inMemory, &s) != nil || s.Bavail*uint64(s.Bsize) < enoughBytes {
+		return nil, func() error { return nil }, nil
+	}
+	dir, err := os.MkdirTemp(inMemory, "keypool-tests-")
+	if err != nil {
+		return nil, nil, err
+	}
+	remove = func() error { return os.RemoveAll(dir) }
+	// Servers may run as another user, who has to get through.
+	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // nobody sees what is in it
+		return nil, nil, errors.Join(err, remove())
+	}
+	return []string{"TMPDIR=" + dir, "GOTMPDIR=" + os.TempDir()}, remove, nil
+}
