@@ -86,10 +86,10 @@ func TestInsertCostLeavesNoLinks(t *testing.T) {
 func TestLookupsCheckTheURL(t *testing.T) {
 	t.Parallel()
 	f := &filled{links: 10, codes: kgs.PlainSpace(), store: lyingStore{}}
-	if _, err := lookups(t.Context(), f, 1e6); err == nil {
+	if _, err := lookups(t.Context(), f, time.Minute); err == nil {
 		t.Error("no error for a wrong URL")
 	}
-	if _, err := insertCost(t.Context(), f, 1e6); err == nil {
+	if _, err := insertCost(t.Context(), f, time.Minute); err == nil {
 		t.Error("no error for links that are not new")
 	}
 }
