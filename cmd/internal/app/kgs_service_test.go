@@ -127,7 +127,9 @@ func TestKilledKGSLosesNoKeys(t *testing.T) {
 
 // takeAtLast repeats a request until it is answered.
 func (k *kgsProcess) takeAtLast(request string, count int) []string {
-	for deadline := time.Now().Add(time.Minute); ; {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(time.Minute); ; <-tick.C {
 		answer, err := k.call("TakeKeys", map[string]any{"requestId": request, "count": count})
 		if err == nil {
 			return answer.Codes
