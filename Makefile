@@ -35,11 +35,11 @@ build:
 run: build
 	@if [ -t 0 ]; then bash -mc 'setpriv --pdeathsig TERM bin/shortener; exit $$?'; else exec bin/shortener; fi
 
-# SQLite is C that was made Go: that its pointers are checked as those of Go are takes half
-# of the time of the tests, and finds nothing.
+# The race detector watches this project's code, and all that it calls but SQLite: that is C
+# made Go, knows nothing of goroutines, and took most of the time.
 test: keeper
 	$(keeper) need gcc chromium redis-server postgres wrk python3
-	$(keeper) run go test -race '-gcflags=modernc.org/...=-d=checkptr=0' ./...
+	$(keeper) run go test -race '-gcflags=modernc.org/...=-race=false' ./...
 
 lint:
 	@files=$$(gofmt -l .); [ -z "$$files" ] || { echo "not formatted by gofmt: $$files" >&2; exit 1; }
