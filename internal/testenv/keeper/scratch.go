@@ -17,8 +17,7 @@ const (
 // is set, they go where they always do. What is built goes there in any case. remove takes
 // all of it away.
 func scratch() (settings []string, remove func() error, err error) {
-	var s syscall.Statfs_t
-	if os.Getenv("TMPDIR") != "" || syscall.Statfs(inMemory, &s) != nil || s.Bavail*uint64(s.Bsize) < enoughBytes {
+	if os.Getenv("TMPDIR") != "" || !hasRoom(inMemory) {
 		return nil, func() error { return nil }, nil
 	}
 	dir, err := os.MkdirTemp(inMemory, "keypool-tests-")
@@ -31,4 +30,10 @@ func scratch() (settings []string, remove func() error, err error) {
 		return nil, nil, errors.Join(err, remove())
 	}
 	return []string{"TMPDIR=" + dir, "GOTMPDIR=" + os.TempDir()}, remove, nil
+}
+
+// hasRoom also wants that programs can be started from there, as some tests do.
+func hasRoom(dir string) bool {
+	var s syscall.Statfs_t
+	return syscall.Statfs(dir, &s) == nil && s.Flags&syscall.MS_NOEXEC == 0 && s.Bavail*uint64(s.Bsize) >= enoughBytes
 }
