@@ -12,10 +12,11 @@ import (
 )
 
 const (
-	// ticketTimeout bounds a call of the ticket database that a creation asks first. For
-	// the other one, after which there is none, it has so many times as long.
+	// ticketTimeout bounds a call of the ticket database that a creation asks first, and
+	// ticketPatience times that one of the other, after which there is none. Together they
+	// are less than the second in which a creation is to be refused.
 	ticketTimeout  = 250 * time.Millisecond
-	ticketPatience = 4
+	ticketPatience = 2
 	// maxTicketGallop bounds the steps of a search to 2^16, which PostgreSQL counts one
 	// by one, within ticketTimeout.
 	maxTicketGallop = 16
@@ -78,9 +79,9 @@ func NewTickets(odd, even TicketDatabase, length int, log *slog.Logger) *Tickets
 	}
 }
 
-// Next waits for the one database for 250 ms at most, and then for the other one for a
-// second. A retry stays with the database of the creation that began last, which is its own
-// unless others began meanwhile: there the next free number is to be found.
+// Next waits for the one database for 250 ms at most, and then for the other one for 500. A
+// retry stays with the database of the creation that began last, unless the other one fails.
+// That is its own unless others began meanwhile: there the next free number is to be found.
 func (t *Tickets) Next(ctx context.Context, _ string, attempt int) (Key, error) {
 	first := t.first(attempt)
 	n, err := t.take(ctx, first, attempt, t.timeout)
@@ -102,7 +103,7 @@ func (t *Tickets) Next(ctx context.Context, _ string, attempt int) (Key, error) 
 }
 
 // first is the database whose turn it is, unless the other one fails: that one's circuit
-// answers at once, and the one that serves has the more time.
+// answers at once, but for its one try a second, and the one that serves has the more time.
 func (t *Tickets) first(attempt int) Parity {
 	turn := t.turn.Load()
 	if attempt == 0 {

@@ -267,7 +267,7 @@ func TestTicketsWithOneSlowDatabase(t *testing.T) {
 			}
 			slow.takes = ticketPatience*ticketTimeout + time.Millisecond
 			if _, err := tickets.Next(t.Context(), "", 0); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("Next with a database that takes %v: %v, want an error", slow.takes, err)
+				t.Errorf("parity %d being dead, the other one takes %v: %v, want an error", dead, slow.takes, err)
 			}
 		})
 	}
