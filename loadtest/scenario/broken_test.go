@@ -52,7 +52,7 @@ func TestBrokenPrograms(t *testing.T) {
 			),
 		},
 		"fallback": {
-			run: fallbackPlan{length: 3, tolerance: 0.1, fewest: 100, ledger: 50}.run,
+			run: fallbackPlan{length: 3, shares: shares(), tolerance: 0.1, fewest: 100, ledger: 50}.run,
 			flaws: []flaw{
 				{name: "lost links", shorts: "KEYPOOL_WITHOUT=store", fails: []string{claimKept, claimTold}},
 				{name: "codes of other links", shorts: "KEYPOOL_WITHOUT=conflict", fails: []string{claimRight, claimAttempts(0.9)}},

@@ -102,10 +102,7 @@ func runWithServers(ctx context.Context, f finder, command []string) (status int
 	if err := start.Wait(); err != nil {
 		return 0, err
 	}
-	settings, remove, err := scratch()
-	if err != nil {
-		return 0, err
-	}
+	settings, remove := scratch()
 	defer func() { err = errors.Join(err, remove()) }()
 	env := append(append(os.Environ(), settings...), "TEST_SERVERS=env")
 	for i, e := range engines {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"os"
 	"syscall"
 )
@@ -13,23 +12,22 @@ const (
 
 // scratch is where the files of tests go, and the settings that say so: into memory where
 // there is room, so that no test waits for a disk that others keep busy. A process that is
-// killed loses nothing there, and no test crashes the machine. Where there is not, or TMPDIR
+// killed loses nothing there, and no test crashes the machine. Where there is none, or TMPDIR
 // is set, they go where they always do. What is built goes there in any case. remove takes
 // all of it away.
-func scratch() (settings []string, remove func() error, err error) {
+func scratch() (settings []string, remove func() error) {
+	nothing := func() error { return nil }
 	if os.Getenv("TMPDIR") != "" || !hasRoom(inMemory) {
-		return nil, func() error { return nil }, nil
+		return nil, nothing
 	}
 	dir, err := os.MkdirTemp(inMemory, "keypool-tests-")
 	if err != nil {
-		return nil, nil, err
+		return nil, nothing // it is not for this user
 	}
-	remove = func() error { return os.RemoveAll(dir) }
-	// Servers may run as another user, who has to get through.
-	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // nobody sees what is in it
-		return nil, nil, errors.Join(err, remove())
+	if os.Getenv("GOTMPDIR") == "" {
+		settings = append(settings, "GOTMPDIR="+os.TempDir())
 	}
-	return []string{"TMPDIR=" + dir, "GOTMPDIR=" + os.TempDir()}, remove, nil
+	return append(settings, "TMPDIR="+dir), func() error { return os.RemoveAll(dir) }
 }
 
 // hasRoom also wants that programs can be started from there, as some tests do.
