@@ -24,10 +24,15 @@ func scratch() (settings []string, remove func() error) {
 	if err != nil {
 		return nil, nothing // it is not for this user
 	}
+	remove = func() error { return os.RemoveAll(dir) }
+	// Servers may run as another user, who has to get through.
+	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // nobody sees what is in it
+		return nil, remove
+	}
 	if os.Getenv("GOTMPDIR") == "" {
 		settings = append(settings, "GOTMPDIR="+os.TempDir())
 	}
-	return append(settings, "TMPDIR="+dir), func() error { return os.RemoveAll(dir) }
+	return append(settings, "TMPDIR="+dir), remove
 }
 
 // hasRoom also wants that programs can be started from there, as some tests do.

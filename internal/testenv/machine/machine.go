@@ -39,8 +39,9 @@ type Server struct {
 	user     *syscall.Credential // nil: as this process
 	stopWith syscall.Signal      // the signal for an orderly stop
 	ping     func(ctx context.Context, url string) error
-	running  *process // nil while it is down
-	ended    error    // how the latest run ended
+	tidy     func() error // removes what a killed one leaves outside of dir; nil: nothing
+	running  *process     // nil while it is down
+	ended    error        // how the latest run ended
 }
 
 // Dir is where the server keeps all that it writes, until Close.
@@ -92,9 +93,13 @@ func (s *Server) Resume() error {
 	return s.running.signalTree(syscall.SIGCONT)
 }
 
-// Close kills the server and removes its data.
+// Close kills the server and removes its data and whatever else it leaves.
 func (s *Server) Close() error {
-	return errors.Join(s.Kill(), os.RemoveAll(s.dir))
+	err := s.Kill()
+	if s.tidy != nil {
+		err = errors.Join(err, s.tidy())
+	}
+	return errors.Join(err, os.RemoveAll(s.dir))
 }
 
 func (s *Server) start(ctx context.Context) error {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"keypool/internal/testenv/machine"
 )
@@ -63,6 +65,35 @@ func TestPostgresKeepsWhatWasCommitted(t *testing.T) {
 		if n := execute(t, s.URL, "DELETE FROM links WHERE code = $1", name); n != 1 {
 			t.Errorf("after %s: %d rows are left, want 1", name, n)
 		}
+	}
+}
+
+// A killed Postgres leaves a segment of shared memory, and a closed one does not.
+func TestClosedPostgresLeavesNoSharedMemory(t *testing.T) {
+	t.Parallel()
+	s, err := machine.StartPostgres(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(s.Dir(), "data", "postmaster.pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var key, id int
+	if _, err := fmt.Sscan(strings.Split(string(text), "\n")[6], &key, &id); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := unix.SysvShmCtl(id, unix.IPC_STAT, new(unix.SysvShmDesc)); err != nil {
+		t.Errorf("the killed one left nothing (%v); this test could not have failed", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := unix.SysvShmCtl(id, unix.IPC_STAT, new(unix.SysvShmDesc)); !errors.Is(err, unix.EINVAL) {
+		t.Errorf("the closed one left its shared memory: %v", err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/url"
 	"os"
@@ -12,9 +13,11 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sys/unix"
 )
 
 // StartPostgres makes a database cluster, starts postgres on it with the further
@@ -88,6 +91,7 @@ func (u Setup) startPostgres(ctx context.Context, password string, settings []st
 		user:     owner,
 		stopWith: syscall.SIGINT, // "fast": breaks connections off, then shuts down cleanly
 		ping:     PingPostgres,
+		tidy:     func() error { return removeSharedMemory(dir) },
 	}
 	if s.user != nil {
 		err = os.Chown(dir, int(s.user.Uid), int(s.user.Gid))
@@ -113,11 +117,34 @@ func postgresArgs(dir string, port int, settings []string) []string {
 		"listen_addresses=" + loopback,
 		"port=" + strconv.Itoa(port),
 		"unix_socket_directories=",
+		"dynamic_shared_memory_type=mmap", // files in the data directory, which go with it
 	}, settings...)
 	for _, setting := range settings {
 		args = append(args, "-c", setting)
 	}
 	return args
+}
+
+// removeSharedMemory removes the System V segment of a Postgres in dir that was killed. It
+// is tiny, but a machine has room for no more than 4096 of them. Its key and its id are the
+// seventh line of postmaster.pid, which one that is stopped in order takes with it.
+func removeSharedMemory(dir string) error {
+	text, err := os.ReadFile(filepath.Join(dir, "data", "postmaster.pid"))
+	lines := strings.Split(string(text), "\n")
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(lines) < 7 {
+		return nil // there is none, or not yet
+	}
+	var key, id int
+	if err == nil {
+		_, err = fmt.Sscan(lines[6], &key, &id)
+	}
+	if err == nil {
+		_, err = unix.SysvShmCtl(id, unix.IPC_RMID, nil)
+	}
+	if err != nil {
+		return fmt.Errorf("remove the shared memory of a killed Postgres: %w", err)
+	}
+	return nil
 }
 
 // initdb makes the cluster in s.dir with the superuser postgres.
