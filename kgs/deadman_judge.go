@@ -26,8 +26,12 @@ func (d *DeadMan) observe(now time.Time, pool PoolStatus, known bool) remedy {
 	if known {
 		d.see(now, pool)
 	}
+	keys := pool.Keys
+	if !known {
+		keys = 0 // what a pool holds that came back from the past is of no use to anybody
+	}
 	if known || now.Sub(d.seenAt) >= stillAfter {
-		state, why := d.judge(now, pool.Keys)
+		state, why := d.judge(now, keys)
 		d.level = state
 		if d.last.Pool.Evicts() {
 			state, why = StatePage, "Redis may evict keys: its maxmemory-policy is "+d.last.Pool.Policy+" and must be noeviction"

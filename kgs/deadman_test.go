@@ -48,6 +48,8 @@ func TestDeadMan(t *testing.T) {
 		"a moment without sight changes nothing": {full, {unseen: true, want: StateOK}, full},
 		"a pool out of sight for long is an empty one": append(append([]look{full},
 			repeat(9, look{unseen: true, want: StateOK})...), look{unseen: true, want: StatePage, do: doRestart}),
+		"nor does it matter how full one is that came back from the past": append(append([]look{full},
+			repeat(9, look{unseen: true, keys: 1000, want: StateOK})...), look{unseen: true, keys: 1000, want: StatePage, do: doRestart}),
 		"a new epoch fills anew": {
 			{keys: 1000, epoch: 1, want: StateOK}, {keys: 0, epoch: 2, want: StateFilling},
 			{keys: 500, epoch: 2, want: StateFilling}, {keys: 950, epoch: 2, want: StateOK},
