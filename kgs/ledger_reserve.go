@@ -15,7 +15,8 @@ import (
 //
 //   - for RangeShipping, a shipping range of the current epoch, whole and under its
 //     old id, since the pool keeps its progress under that id, and whatever its
-//     length, since part of it may be in the pool;
+//     length, since part of it may be in the pool. It may be one of holder, who was
+//     never told of it: a holder ships one range after the other;
 //   - a reserved range, or its first n numbers, under a new id.
 //
 // Only then a counter is advanced, that of the shortest length with numbers left.
@@ -23,7 +24,7 @@ import (
 //
 // If the caller crashes after it, or never learns of the outcome, the range waits
 // under its name: reserved and shipping ones until they are taken over, once Sweep has
-// declared it dead; a batch until Sweep gives it up.
+// declared it dead or, one that ships, by its next Reserve; a batch until Sweep gives it up.
 func (l *Ledger) Reserve(ctx context.Context, holder string, state RangeState, length int, n int64) (r Range, err error) {
 	if holder == "" || n < 1 {
 		return Range{}, fmt.Errorf("ledger: reserve: %d numbers for holder %q", n, holder)
@@ -56,10 +57,10 @@ func (l *Ledger) Reserve(ctx context.Context, holder string, state RangeState, l
 // orphan is true of rows whose holder is nobody, or was declared dead.
 const orphan = `holder NOT IN (SELECT holder FROM kgs_holders)`
 
-// adoptShipping takes over the oldest shipping range that lost its holder.
+// adoptShipping takes over the oldest shipping range that lost its holder, or is holder's own.
 func (p *posting) adoptShipping(ctx context.Context, holder string) (r Range, err error) {
 	err = p.QueryRowContext(ctx, `SELECT id, length, lo, hi, epoch FROM kgs_ranges
-		WHERE state = 'shipping' AND epoch = $1 AND `+orphan+` ORDER BY id LIMIT 1`, p.epoch).
+		WHERE state = 'shipping' AND epoch = $1 AND (holder = $2 OR `+orphan+`) ORDER BY id LIMIT 1`, p.epoch, holder).
 		Scan(&r.ID, &r.Length, &r.Lo, &r.Hi, &r.Epoch)
 	if err != nil {
 		return Range{}, err

@@ -12,7 +12,7 @@ func TestReserveIsDisjoint(t *testing.T) {
 		const each, n = 10, 7
 		lists := inParallel(t, func(i int) (got []Range, err error) {
 			for range each {
-				r, err := l.Reserve(t.Context(), fmt.Sprint("holder ", i), RangeShipping, 3, n)
+				r, err := l.Reserve(t.Context(), fmt.Sprint("holder ", i), RangeBatch, 3, n)
 				if err != nil {
 					return got, err
 				}
@@ -97,6 +97,11 @@ func TestShippingRangeIsAdoptedWhole(t *testing.T) {
 		}
 		if got := l.reserve(t, "b", RangeShipping, 10); got != r {
 			t.Errorf("adopted %+v, want %+v", got, r)
+		}
+		// Had b never read the answer, this would be the range that it is told of, and no
+		// other one would be left in the way of the floor.
+		if got := l.reserve(t, "b", RangeShipping, 10); got != r {
+			t.Errorf("reserved %+v beside a range under way, want %+v", got, r)
 		}
 		if got := l.reserve(t, "c", RangeShipping, 10); got.Lo != 110 {
 			t.Errorf("adopted a second time: %+v", got)
