@@ -19,6 +19,10 @@ const postTimeout = 10 * time.Second
 // asked for. To go on would give out codes twice.
 var ErrWrongSecret = errors.New("the ledger belongs to another permutation")
 
+// ErrNeverOpened says that there is no ledger yet: no server or worker was ever started on
+// this database.
+var ErrNeverOpened = errors.New("it was never opened")
+
 // RangeState is what a range of the ledger is there for.
 type RangeState string
 
@@ -41,8 +45,8 @@ const (
 // which gives its keys to nobody else. A database that came back from an older state is
 // found out before anything else is done: see jump.
 //
-// Methods may be called from any goroutine. They block as long as ctx allows, those
-// that change something no longer than 10 s. An error that is none of this
+// Methods may be called from any goroutine. They block as long as ctx allows, each change
+// no longer than 10 s but for Open, which has no other bound. An error that is none of this
 // package's means that the database failed or could not be reached, and that the
 // change may or may not have been made.
 type Ledger struct {
@@ -99,15 +103,34 @@ func (l *Ledger) Open(ctx context.Context, cfg LedgerConfig) (*Space, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ledger: open: %w", err)
 	}
+	return l.identify(ctx, cfg, space)
+}
+
+// Identify gives the space of a ledger that was opened before, and changes nothing. It fails
+// as Open does, and with ErrNeverOpened.
+func (l *Ledger) Identify(ctx context.Context, cfg LedgerConfig) (*Space, error) {
+	space, _, err := cfg.space()
+	if err != nil {
+		return nil, err
+	}
+	return l.identify(ctx, cfg, space)
+}
+
+// identify compares the ledger's space with the one asked for. A secret that the ledger keeps
+// stands for one that nobody asked for.
+func (l *Ledger) identify(ctx context.Context, cfg LedgerConfig, space *Space) (*Space, error) {
 	var kept []byte
 	var fingerprint, name string
-	err = l.write.QueryRowContext(ctx, `SELECT secret, fingerprint, name FROM kgs_ledger WHERE id = 1`).
+	err := l.write.QueryRowContext(ctx, `SELECT secret, fingerprint, name FROM kgs_ledger WHERE id = 1`).
 		Scan(&kept, &fingerprint, &name)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = ErrNeverOpened
+	}
 	if err != nil {
 		return nil, fmt.Errorf("ledger: open: %w", err)
 	}
 	l.name.Store(name)
-	if made.Valid && kept != nil {
+	if cfg.Permute && cfg.Secret == nil && kept != nil {
 		if space, err = NewSpace(kept); err != nil {
 			return nil, fmt.Errorf("ledger: open: %w", err)
 		}
@@ -181,7 +204,7 @@ func (l *Ledger) postTx(ctx context.Context, f func(context.Context, *posting) e
 	var kept, present string
 	err = tx.QueryRowContext(ctx, l.dialect.lock).Scan(&p.epoch, &p.last, &kept, &present)
 	if errors.Is(err, sql.ErrNoRows) {
-		return errors.New("it was never opened")
+		return ErrNeverOpened
 	}
 	if err != nil {
 		return err

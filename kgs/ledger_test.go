@@ -202,6 +202,27 @@ func TestLedgerMustBeOpened(t *testing.T) {
 	})
 }
 
+// Who only looks must not choose the secret of those who come after.
+func TestLedgerIsNotMadeByALook(t *testing.T) {
+	onLedgers(t, func(t *testing.T, l books) {
+		mine := LedgerConfig{Permute: true, Secret: bytes.Repeat([]byte{1}, 16)}
+		if _, err := l.Identify(t.Context(), LedgerConfig{Permute: true}); !errors.Is(err, ErrNeverOpened) {
+			t.Errorf("Identify before Open: %v", err)
+		}
+		opened, err := l.Open(t.Context(), mine)
+		if err != nil {
+			t.Fatal(err)
+		}
+		space, err := l.Identify(t.Context(), mine)
+		if err != nil || space.Fingerprint() != opened.Fingerprint() {
+			t.Errorf("Identify after Open: %v", err)
+		}
+		if _, err := l.Identify(t.Context(), LedgerConfig{}); !errors.Is(err, ErrWrongSecret) {
+			t.Errorf("Identify with another permutation: %v", err)
+		}
+	})
+}
+
 // TestReadersAndWritersDoNotWait looks at the books in the middle of a change, and
 // changes them in the middle of a look.
 func TestReadersAndWritersDoNotWait(t *testing.T) {

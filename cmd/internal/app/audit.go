@@ -39,7 +39,7 @@ func closeAccounts(ctx context.Context, flags Flags, log io.Writer) (_ kgs.Accou
 		return kgs.Accounts{}, err
 	}
 	defer func() { err = errors.Join(err, c.life.stop(context.WithoutCancel(ctx))) }()
-	if err := c.openLedger(ctx); err != nil {
+	if c.space, err = c.ledger.Identify(ctx, c.ledgerConfig()); err != nil {
 		return kgs.Accounts{}, err
 	}
 	evidence := kgs.Evidence{Space: c.space, Books: c.ledger.Books, Links: c.linked}

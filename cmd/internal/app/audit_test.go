@@ -234,7 +234,12 @@ func (s *crimeScene) crimes() map[string]func() kgs.Fault {
 func TestAuditThatCannotRun(t *testing.T) {
 	t.Parallel()
 	s := newCrimeScene(t)
+	fresh := "sqlite:" + filepath.Join(t.TempDir(), "fresh.db")
+	if status, _, stderr := runShortener(t, "--database-url="+fresh, "migrate"); status != 0 {
+		t.Fatal(stderr)
+	}
 	for what, r := range map[string]report{
+		"no ledger":         audit(t, fresh, ""),
 		"no database":       audit(t, "sqlite:"+filepath.Join(t.TempDir(), "none.db"), ""),
 		"no schema":         audit(t, testenv.PostgresURL(t), ""),
 		"no Redis":          audit(t, s.database, ""),

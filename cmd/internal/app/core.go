@@ -66,12 +66,16 @@ func openCore(ctx context.Context, s Settings, life *lifecycle, log *slog.Logger
 
 // openLedger finds the code space, and refuses a secret that is not its own.
 func (c *core) openLedger(ctx context.Context) error {
-	space, err := c.ledger.Open(ctx, kgs.LedgerConfig{Secret: c.Secret, Permute: c.Permute})
+	space, err := c.ledger.Open(ctx, c.ledgerConfig())
 	if err != nil {
 		return fmt.Errorf("open the key ledger: %w", err)
 	}
 	c.space = space
 	return nil
+}
+
+func (c *core) ledgerConfig() kgs.LedgerConfig {
+	return kgs.LedgerConfig{Secret: c.Secret, Permute: c.Permute}
 }
 
 func (c *core) openDatabase(ctx context.Context) error {
