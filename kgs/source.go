@@ -32,7 +32,7 @@ type SourceConfig struct {
 // refills itself in the background long before it is empty. It holds two batches,
 // the current one and a spare that was fetched while the current one lasted, so
 // there is never more than one refill in flight. A batch is sized by the rate at
-// which the last one went.
+// which the last one went, and is at most maxGrowth times as large as the one before.
 //
 // All methods may be called concurrently.
 type Source struct {
@@ -52,6 +52,7 @@ type Source struct {
 	drained  int64               // keys handed out from leases that are drained
 	rate     meter               // of keys handed out
 	burst    float64             // keys per second at which the last lease was drained
+	fetched  int                 // keys in the last batch
 	filled   chan struct{}       // closed and renewed when a refill ends
 	began    time.Time           // when the refill under way began; zero while there is none
 	failing  error               // what the last refill failed with

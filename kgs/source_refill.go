@@ -13,6 +13,10 @@ const (
 	rateTick     = time.Second
 	firstBackoff = 5 * time.Millisecond
 	maxBackoff   = time.Second
+
+	// maxGrowth lets a batch follow a load that has begun within a few batches. What went at
+	// once after a stall says nothing of the rate, and must not take a pool along.
+	maxGrowth = 4
 )
 
 // run refills on demand, settles what is finished and measures the rate, until ctx ends.
@@ -87,7 +91,7 @@ func (s *Source) fetch(ctx context.Context) error {
 	l := newLease(s, b)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.everFilled = true
+	s.everFilled, s.fetched = true, len(b.Codes)
 	s.live[l] = struct{}{}
 	if s.current.Load() == nil {
 		s.install(l)
@@ -106,7 +110,7 @@ func (s *Source) fetch(ctx context.Context) error {
 func (s *Source) batchSize() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := max(s.rate.perSecond, s.burst) * s.cfg.Hold.Seconds()
+	n := min(max(s.rate.perSecond, s.burst)*s.cfg.Hold.Seconds(), float64(maxGrowth*s.fetched))
 	return int(min(max(n, float64(s.cfg.Min)), float64(s.cfg.Max)))
 }
 

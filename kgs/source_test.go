@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -252,6 +253,23 @@ func TestSourceSizesBatchesByRate(t *testing.T) {
 		}
 		if rate := s.Rate(); rate < 950 || rate > 1050 {
 			t.Errorf("Rate() = %.0f, want about 1000", rate)
+		}
+	})
+}
+
+// What a stall held back goes at once, at no rate that would last.
+func TestSourceGrowsBatchByBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		supply := &stubSupply{}
+		s := newTestSource(t, supply)
+		defer closeSource(t, s)
+		synctest.Wait()
+		for range 150 {
+			mustNext(t, s).Lease.Spent()
+		}
+		synctest.Wait()
+		if diff := cmp.Diff([]int{100, 100, 100 * maxGrowth}, supply.sizes); diff != "" {
+			t.Error(diff)
 		}
 	})
 }
