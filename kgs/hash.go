@@ -9,9 +9,9 @@ import (
 	"strconv"
 )
 
-// hashAttempts is how many codes one URL has: so many of them are tried, each by a commit,
-// in less than a creation may take.
-const hashAttempts = 1000
+// hashAttempts is how many codes one URL has. Each that is tried costs a commit, and all of
+// them together are to take less than a creation may, also where a commit takes 20 ms.
+const hashAttempts = 200
 
 // hashLength is how many characters of the digest make a code: 64^6 is 68.7 billion.
 const hashLength = 6
@@ -21,7 +21,7 @@ const hashLength = 6
 // hashed again. The URL is taken byte for byte: "?id=a" and "%3Fid%3Da" are two.
 //
 // A URL that is posted again conflicts with itself, so its n-th link takes n attempts, and
-// after a thousand there are no more codes for it; and who knows a URL knows whether somebody made a link to it.
+// after two hundred there are no more codes for it; and who knows a URL knows whether somebody made a link to it.
 type Hash struct {
 	Algorithm string // "md5" or "sha256"
 }

@@ -58,15 +58,19 @@ func (s *Service) Create(ctx context.Context, r Request) (link Link, existing bo
 	return link, existing, nil
 }
 
+// errNoFurtherKey says that keys were given, and only none in the place of those that had links.
+var errNoFurtherKey = errors.New("no further key")
+
 // noteRefusal remembers for Ready how the last creation went. That the queue was full
-// says nothing of the one after the next, and that a user left nothing at all.
+// says nothing of the one after the next, as little as that all codes of one URL are in
+// use, and that a user left nothing at all.
 func (s *Service) noteRefusal(err error) {
 	switch {
 	case err == nil:
 		if s.refused.Load() != nil {
 			s.refused.Store(nil)
 		}
-	case !errors.Is(err, errQueueFull) && !errors.Is(err, context.Canceled):
+	case !errors.Is(err, errQueueFull) && !errors.Is(err, errNoFurtherKey) && !errors.Is(err, context.Canceled):
 		now := s.now()
 		s.refused.Store(&now)
 	}
@@ -104,6 +108,9 @@ func (s *Service) createKey(ctx context.Context, link *Link) error {
 			return err
 		}
 		outcome, err := s.tryKey(work, link, attempt)
+		if attempt > 0 && errors.Is(err, ErrKeysExhausted) {
+			return fmt.Errorf("%w after %d: %w", errNoFurtherKey, attempt, err)
+		}
 		if err != nil {
 			return err
 		}
@@ -118,7 +125,8 @@ func (s *Service) createKey(ctx context.Context, link *Link) error {
 	return fmt.Errorf("%w: %d in a row belonged to other links", ErrKeysExhausted, maxAttempts)
 }
 
-// errRouted abandons a key that would make a link nobody could follow.
+// errRouted abandons a key that would make a link nobody could follow. The books have no
+// reason of their own for the few there are: they count it among the lost.
 var errRouted = errors.New("the code is a path of this service")
 
 // tryKey draws one key for link, commits them together and tells the key's lease. After
@@ -128,13 +136,13 @@ func (s *Service) tryKey(ctx context.Context, link *Link, attempt int) (Outcome,
 	if err != nil {
 		return 0, fmt.Errorf("draw a key: %w", err)
 	}
+	link.Code, link.Source = key.Code, key.Source
 	source := s.metrics.source(key.Source)
 	source.taken.Inc()
 	if routed(key.Code) {
 		key.settle(errRouted)
 		return Conflict, nil
 	}
-	link.Code, link.Source = key.Code, key.Source
 	outcome, err := s.committer.commit(ctx, *link)
 	key.settle(err)
 	if err != nil && failpoint.Without("repeat") {
@@ -182,6 +190,8 @@ func (s *Service) createAlias(ctx context.Context, link *Link) (existing bool, e
 		s.metrics.createdByAlias.Inc()
 		return false, nil
 	}
+	ctx, cancel = context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
 	stored, err := s.store.Lookup(ctx, link.Code)
 	if errors.Is(err, ErrNotFound) {
 		err = errAliasUnowned

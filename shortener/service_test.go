@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -222,6 +223,30 @@ func TestServiceIsNotReadyWhenTheStoreHangs(t *testing.T) {
 			t.Errorf("took %v, want %v", waited, readyTimeout)
 		}
 	})
+}
+
+// That the codes of one URL are in use is nobody else's trouble.
+func TestServiceIsReadyWhileOneURLHasNoCodes(t *testing.T) {
+	t.Parallel()
+	s := startService(t, Config{
+		Store: &brokenStore{
+			insert: func(_ context.Context, links []Link) ([]Outcome, error) {
+				return slices.Repeat([]Outcome{Conflict}, len(links)), nil
+			},
+			ping: func(context.Context) error { return nil },
+		},
+		Keys: keysFunc(func(_ context.Context, _ string, attempt int) (Key, error) {
+			if attempt > 0 {
+				return Key{}, ErrKeysExhausted
+			}
+			return Key{Code: "used", Source: "hash"}, nil
+		}),
+	})
+	_, _, err := s.Create(t.Context(), Request{URL: "https://go.dev/"})
+	assertUnavailable(t, err, ErrKeysExhausted)
+	if err := s.Ready(t.Context()); err != nil {
+		t.Errorf("Ready = %v", err)
+	}
 }
 
 // A store that answers is not enough: while creations are refused, links cannot be made.
