@@ -85,8 +85,9 @@ type Batch struct {
 // does not lose the keys of that answer where the engine can tell.
 type Supply interface {
 	// Take hands up to n keys (at least one) to the holder, who keeps the books for
-	// them until Settle. ErrEmpty and ErrNoEpoch mean that the supply is alive and
-	// has nothing to give; any other error, that it cannot be reached.
+	// them until Settle. ErrEmpty and ErrNoEpoch mean that the supply is alive and has
+	// nothing to give, ErrExhausted that no space has numbers left; any other error,
+	// that it cannot be reached.
 	Take(ctx context.Context, n int) (*Batch, error)
 	// Settle closes the books on b, of which by now every code has met its fate: those
 	// in unused go back to the supply, those in lost are abandoned, all others are

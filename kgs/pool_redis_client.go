@@ -28,8 +28,10 @@ const (
 // sentinel_password where the Sentinels ask for them (those before the @ are for the
 // Redis servers). The ports default to 6379, of Sentinels to 26379.
 //
-// The client never repeats a command that may have run, gives up as soon as its context
-// says so, and anyway within about a second. Errors tell neither password nor parameters.
+// The client never repeats a command that may have run, but in a Cluster, where it has to
+// follow a slot and takes a connection that broke for one that moved. It gives up as soon as
+// its context says so, and anyway within about a second. Errors tell neither password nor
+// parameters.
 func OpenRedis(rawURL string) (redis.UniversalClient, error) {
 	opts, err := parseRedisURL(rawURL)
 	if err != nil {

@@ -42,6 +42,10 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		if err != nil && !errors.Is(err, context.Canceled) {
 			s.log.Warn("the worker that was replaced did not end in good order", slog.Any("error", err))
 		}
+		select {
+		case <-s.restart: // of the one that hung, not of the one to come
+		default:
+		}
 		s.mu.Lock()
 		s.worker = s.build()
 		s.mu.Unlock()
