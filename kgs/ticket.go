@@ -126,7 +126,8 @@ func (t *Tickets) take(ctx context.Context, p Parity, attempt int, timeout time.
 	})
 }
 
-// State is that of the better of the two circuits: closed (0), half-open (1) or open (2).
+// State is that of the worse of the two circuits: closed (0), half-open (1) or open (2). While
+// one is open the other serves, and nothing stands in for it.
 func (t *Tickets) State() gobreaker.State {
-	return min(t.sides[Even].circuit.State(), t.sides[Odd].circuit.State())
+	return max(t.sides[Even].circuit.State(), t.sides[Odd].circuit.State())
 }
