@@ -29,11 +29,12 @@ const (
 // SQLiteStore keeps links in an embedded database. Times are stored as microseconds
 // since 1970.
 //
-// Waiting for a connection honours ctx; a statement that runs is not interrupted,
-// because none of them takes longer than a few milliseconds and the driver would
-// start a goroutine for each to watch ctx.
+// Waiting for a turn honours ctx; a statement that runs is not interrupted, because the
+// driver would start a goroutine for each to watch ctx. It takes as long as the disk does,
+// and an Insert up to the five seconds for which another process may hold the lock.
 type SQLiteStore struct {
-	db *sqlite.DB
+	db    *sqlite.DB
+	turns chan struct{} // of look-ups, one a connection
 	// Prepared when they are first used, because that takes the table to be there.
 	lookup, insert atomic.Pointer[sql.Stmt]
 }
@@ -45,7 +46,7 @@ var (
 
 // NewSQLiteStore makes a store of db, which it does not close.
 func NewSQLiteStore(db *sqlite.DB) *SQLiteStore {
-	return &SQLiteStore{db: db}
+	return &SQLiteStore{db: db, turns: make(chan struct{}, db.Read.Stats().MaxOpenConnections)}
 }
 
 // serialInserts says that there is one writer, whatever the number of callers.
@@ -112,8 +113,11 @@ func insertIn(ctx context.Context, tx *sql.Tx, insert *sql.Stmt, links []Link) (
 
 // Lookup implements [Store].
 func (s *SQLiteStore) Lookup(ctx context.Context, code string) (Link, error) {
-	if err := ctx.Err(); err != nil {
-		return Link{}, fmt.Errorf("look up a link: %w", err)
+	select {
+	case s.turns <- struct{}{}:
+		defer func() { <-s.turns }()
+	case <-ctx.Done():
+		return Link{}, fmt.Errorf("wait to look up a link: %w", ctx.Err())
 	}
 	lookup, err := prepared(ctx, &s.lookup, s.db.Read, sqliteSelect) //nolint:sqlclosecheck // kept for the life of the store
 	if err != nil {

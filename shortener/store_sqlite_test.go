@@ -2,12 +2,15 @@ package shortener
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // TestSQLiteFull fills a database that may not grow, and then lets it grow.
@@ -52,6 +55,41 @@ func TestSQLiteRefusal(t *testing.T) {
 	if _, err := s.Lookup(t.Context(), "good"); !errors.Is(err, ErrNotFound) {
 		t.Fatalf("the good link of a call that wrote nothing: %v", err)
 	}
+}
+
+// TestSQLiteLookupsTakeTurns has all connections busy for ever, as with a disk that hangs, and
+// one who asks for more.
+func TestSQLiteLookupsTakeTurns(t *testing.T) {
+	t.Parallel()
+	s := openSQLite(t)
+	insert(t, s, keyLink("there"))
+	wantLink(t, s, keyLink("there"))
+	var busy []*sql.Conn
+	for range cap(s.turns) {
+		conn, err := s.db.Read.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		busy = append(busy, conn)
+	}
+	var stuck sync.WaitGroup
+	for range cap(s.turns) {
+		stuck.Go(func() { wantLink(t, s, keyLink("there")) })
+	}
+	for s.db.Read.Stats().WaitCount < int64(cap(s.turns)) {
+		runtime.Gosched()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if _, err := s.Lookup(ctx, "there"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Lookup without a turn: %v", err)
+	}
+	for _, conn := range busy {
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	stuck.Wait()
 }
 
 // TestSQLiteWritersAndBackup has 32 writers in what might be two processes, while a

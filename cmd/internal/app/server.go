@@ -21,7 +21,9 @@ func StartServer(ctx context.Context, s ServeSettings, log *slog.Logger) (*Progr
 		service := shortener.New(shortener.Config{
 			Store: c.store, Keys: chain.keys, Metrics: shortener.NewMetrics(c.registry),
 		})
-		p.life.onStop("links", service.Close)
+		p.life.onStop("links", func(ctx context.Context) error {
+			return waitFor(ctx, func() error { return service.Close(ctx) }) // a commit of SQLite heeds no context
+		})
 
 		gauges := newGauges(chain.status, chain.counters)
 		c.registry.MustRegister(gauges)
