@@ -15,7 +15,7 @@ import (
 type keys struct {
 	first    kgs.Generator
 	fallback kgs.Generator // nil for none
-	dry      atomic.Bool   // first gave nothing when it was last asked
+	dry      atomic.Bool   // first gave nothing when it was last asked for the first code of a link
 }
 
 var _ shortener.Keys = (*keys)(nil)
@@ -24,11 +24,16 @@ var _ shortener.Keys = (*keys)(nil)
 func (k *keys) Next(ctx context.Context, url string, attempt int) (shortener.Key, error) {
 	key, err := k.first.Next(ctx, url, attempt)
 	dry := errors.Is(err, kgs.ErrNoKeys)
-	if k.dry.Load() != dry { // a store each time would be felt by every creation
+	// What fails only after conflicts, as a hash of one URL may, is not away. A store each
+	// time would be felt by every creation.
+	if attempt == 0 && k.dry.Load() != dry {
 		k.dry.Store(dry)
 	}
 	if dry && k.fallback != nil && ctx.Err() == nil {
-		key, err = k.fallback.Next(ctx, url, attempt)
+		why := err
+		if key, err = k.fallback.Next(ctx, url, attempt); err != nil {
+			err = fmt.Errorf("%w; the fallback: %w", why, err)
+		}
 	}
 	if err != nil {
 		return shortener.Key{}, fmt.Errorf("%w: %w", shortener.ErrKeysExhausted, err)

@@ -24,6 +24,7 @@ func TestKeysFallBack(t *testing.T) {
 		"unless there is none":               {&keys{first: refuse(kgs.ErrNoKeys)}, "", shortener.ErrKeysExhausted},
 		"another error is not for it":        {&keys{first: refuse(broken), fallback: give("random")}, "", broken},
 		"an error of the fallback is passed": {&keys{first: refuse(kgs.ErrNoKeys), fallback: refuse(broken)}, "", broken},
+		"and so is why it was asked":         {&keys{first: refuse(kgs.ErrNoKeys), fallback: refuse(broken)}, "", kgs.ErrNoKeys},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -36,6 +37,20 @@ func TestKeysFallBack(t *testing.T) {
 				t.Error("a key without books has a lease")
 			}
 		})
+	}
+}
+
+// A hash of one URL may meet conflicts until it gives up. That is no reason to say that keys come from elsewhere.
+func TestKeysAreDryAtTheFirstAttemptOnly(t *testing.T) {
+	t.Parallel()
+	k := &keys{first: said{err: kgs.ErrNoKeys}, fallback: said{key: kgs.Key{Code: "abc", Source: "random"}}}
+	for _, attempt := range []int{1000, 0} {
+		if key, err := k.Next(t.Context(), "https://go.dev", attempt); key.Source != "random" || err != nil {
+			t.Errorf("attempt %d: Next = %+v, %v", attempt, key, err)
+		}
+		if k.dry.Load() != (attempt == 0) {
+			t.Errorf("dry after attempt %d: %v", attempt, k.dry.Load())
+		}
 	}
 }
 

@@ -65,7 +65,7 @@ func deleteLinks(ctx context.Context, flags Flags, del DeleteFlags, out io.Write
 	defer func() { err = errors.Join(err, c.life.stop(context.WithoutCancel(ctx))) }()
 	var errs []error
 	for _, code := range del.Codes {
-		if err := c.store.Delete(ctx, code, time.Now().UTC()); err != nil {
+		if err := c.delete(ctx, code); err != nil {
 			errs = append(errs, fmt.Errorf("delete %q: %w", code, err))
 			continue
 		}
@@ -78,6 +78,15 @@ func deleteLinks(ctx context.Context, flags Flags, del DeleteFlags, out io.Write
 	case <-ctx.Done():
 	}
 	return errors.Join(errs...)
+}
+
+// deleteTimeout bounds the deletion of one link.
+const deleteTimeout = 10 * time.Second
+
+func (c *core) delete(ctx context.Context, code string) error {
+	ctx, cancel := context.WithTimeout(ctx, deleteTimeout)
+	defer cancel()
+	return c.store.Delete(ctx, code, time.Now().UTC())
 }
 
 // checkHealth asks the program that listens on adminAddr whether it is ready.
