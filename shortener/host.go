@@ -44,11 +44,11 @@ func parseAddress(authority string) (address, error) {
 	return address{host, port}, nil
 }
 
-// ValidAuthority reports whether authority, as in a Host header, is one that a link may
-// lead to: host[:port], in ASCII or not.
-func ValidAuthority(authority string) bool {
-	_, err := parseAddress(authority)
-	return err == nil && authority != ""
+// ASCIIAuthority gives authority, host[:port] as in a Host header, with the host in ASCII.
+// It is not ok when a link could not lead there.
+func ASCIIAuthority(authority string) (ascii string, ok bool) {
+	a, err := parseAddress(authority)
+	return a.host + a.port, err == nil
 }
 
 // cutPort cuts an authority after its host; the port keeps its colon.

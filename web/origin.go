@@ -26,10 +26,14 @@ func newOrigin(base string, trusted []netip.Prefix) *origin {
 // URLs begin with. Empty when it is not configured and r names no host that a link
 // could lead to.
 func (o *origin) of(r *http.Request) string {
-	if o.base != "" || !shortener.ValidAuthority(r.Host) {
+	if o.base != "" {
 		return o.base
 	}
-	return o.scheme(r) + "://" + r.Host
+	host, ok := shortener.ASCIIAuthority(r.Host)
+	if !ok {
+		return ""
+	}
+	return o.scheme(r) + "://" + host
 }
 
 func (o *origin) scheme(r *http.Request) string {

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"keypool/kgs"
+	"keypool/shortener"
 )
 
 // parser reads one setting after the other and keeps the first error.
@@ -146,13 +147,18 @@ func (p *parser) baseURL(name, text string) string {
 	if text == "" {
 		return ""
 	}
+	const takes = "http://host[:port] or https://host[:port], without a path"
 	u, err := url.Parse(text)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" || u.User != nil ||
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.User != nil ||
 		strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
-		p.refuse(name, withoutSecrets(text), "http://host[:port] or https://host[:port], without a path")
+		p.refuse(name, withoutSecrets(text), takes)
 		return ""
 	}
-	return u.Scheme + "://" + u.Host
+	host, ok := shortener.ASCIIAuthority(u.Host)
+	if !ok {
+		p.refuse(name, withoutSecrets(text), takes)
+	}
+	return u.Scheme + "://" + host
 }
 
 func (p *parser) prefixes(name, text string) []netip.Prefix {
@@ -257,7 +263,7 @@ func (p *parser) mustHave(s ServeSettings) {
 // shown at all: a password may be anywhere in it.
 func withoutSecrets(text string) string {
 	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || strings.Contains(u.Path, "@") {
+	if err != nil || u.Host == "" || u.User == nil && strings.Contains(text, "@") {
 		return "(not shown, for it may hold a password)"
 	}
 	return u.Scheme + "://" + u.Host

@@ -43,6 +43,8 @@ func TestSettingsThatCannotBeTaken(t *testing.T) {
 		{"BASE_URL", "ftp://go.example", "http://host"},
 		{"BASE_URL", "https://go.example/links", "without a path"},
 		{"BASE_URL", "https://go.example?x=1", "without a path"},
+		{"BASE_URL", "https://go.example:99999", "http://host"},
+		{"BASE_URL", "https://go..example", "http://host"},
 		{"TRUSTED_PROXIES", "10.0.0.0/8,localhost", "CIDRs"},
 		{"DATABASE_URL", "mysql://host/db", "sqlite:PATH or postgres://"},
 		{"DATABASE_URL", "sqlite:", "sqlite:PATH"},
@@ -97,7 +99,7 @@ func TestSettingsThatCannotBeTaken(t *testing.T) {
 
 func TestSettingsErrorsKeepSecrets(t *testing.T) {
 	t.Parallel()
-	const secret = "hunter2"
+	const secret = "4711" // it may be taken for a port
 	for _, flag := range []string{
 		"--database-url=postgres://user:" + secret + "@host:badport/db",
 		"--database-url=postgres://user@host/db?password=" + secret + "&sslmode=never",
@@ -113,6 +115,8 @@ func TestSettingsErrorsKeepSecrets(t *testing.T) {
 		"--database-url=keypool:" + secret + "@db:5432/keypool",
 		"--redis-url=default:" + secret + "@redis:6379",
 		"--redis-url=redis://u:12/" + secret + "@host",
+		"--redis-url=redis://:" + secret + "?rest@host",
+		"--kgs-url=ftp://client:" + secret + "#rest@host",
 	} {
 		status, stdout, stderr := runWrong(t, flag)
 		if status != 2 || strings.Contains(stdout+stderr, secret) {
@@ -130,13 +134,13 @@ func TestSettingsDefaults(t *testing.T) {
 	serve := ServeFlags{
 		ListenAddr: ":8080", KGSWorker: "true", BatchMin: "100", BatchMax: "100000", Fallback: "random",
 		KGSTake: "delete", HashAlgorithm: "sha256",
-		BaseURL: "https://go.example/", TrustedProxies: "10.1.2.3/8, ::1/128",
+		BaseURL: "https://bücher.example/", TrustedProxies: "10.1.2.3/8, ::1/128",
 	}
 	s, err := serve.Parse(defaults)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.RestartBelow != 200_000 || s.PageBelow != 1000 || s.KeySource != "memory-pool" || s.BaseURL != "https://go.example" {
+	if s.RestartBelow != 200_000 || s.PageBelow != 1000 || s.KeySource != "memory-pool" || s.BaseURL != "https://xn--bcher-kva.example" {
 		t.Errorf("restart below %d, page below %d, key source %s, base URL %s", s.RestartBelow, s.PageBelow, s.KeySource, s.BaseURL)
 	}
 	if got := s.TrustedProxies; len(got) != 2 || got[0].String() != "10.0.0.0/8" {
