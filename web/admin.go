@@ -88,7 +88,7 @@ func (a *Admin) route() {
 		http.ServeFileFS(w, r, assets, "assets/favicon.ico")
 	})
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	// Not pprof.Cmdline: a secret may be a flag.
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
@@ -136,11 +136,13 @@ func (a *Admin) status(w http.ResponseWriter, _ *http.Request) {
 // dashboard is the same status for people. What its script draws comes from events.
 func (a *Admin) dashboard(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
+	status := a.cfg.Status()
 	view := struct {
 		*shell
 		Status
+		Low      string // the fill below which the state is restart, in percent
 		Instance string
-	}{a.shell, a.cfg.Status(), a.cfg.Instance}
+	}{a.shell, status, status.percent(a.cfg.RestartBelow), a.cfg.Instance}
 	a.report(a.shell.write(w, http.StatusOK, a.page, view))
 }
 

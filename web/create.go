@@ -32,11 +32,20 @@ func newAnswer(l shortener.Link, base string) *answer {
 // shows what was wrong with them.
 const formKey = "form"
 
-// create is POST /shorten.
-func (p *public) create(c echo.Context) error {
+// base is what a short URL begins with.
+func (p *public) base(c echo.Context) (string, error) {
 	base := p.origin.of(c.Request())
 	if base == "" {
-		return malformed("The Host header names no host that a short URL could begin with.")
+		return "", malformed("The Host header names no host that a short URL could begin with.")
+	}
+	return base, nil
+}
+
+// create is POST /shorten.
+func (p *public) create(c echo.Context) error {
+	base, err := p.base(c)
+	if err != nil {
+		return err
 	}
 	f, err := readFields(c.Response(), c.Request())
 	if err != nil {

@@ -45,11 +45,15 @@ func (p *public) follow(c echo.Context, code string) error {
 
 // preview shows where the link leads and does not go there.
 func (p *public) preview(c echo.Context, code string) error {
+	base, err := p.base(c)
+	if err != nil {
+		return err
+	}
 	link, err := p.resolve(c, code)
 	if err != nil {
 		return err
 	}
-	a := newAnswer(link, p.origin.of(c.Request()))
+	a := newAnswer(link, base)
 	c.Response().Header().Set(echo.HeaderVary, echo.HeaderAccept)
 	c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
 	if wantsPage(c.Request()) {

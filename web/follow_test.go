@@ -90,6 +90,9 @@ func TestPreview(t *testing.T) {
 	if diff := cmp.Diff(a, decode[answer](t, r.body)); diff != "" || r.status != http.StatusOK {
 		t.Errorf("status %d\n%s", r.status, diff)
 	}
+	if r := s.do(t, http.MethodGet, "/"+a.Code+"+", "", "Host", "a,b"); r.status != http.StatusBadRequest {
+		t.Errorf("under a Host that is none: status %d, %s", r.status, r.body)
+	}
 	page := s.do(t, http.MethodGet, "/"+a.Code+"%2B", "", "Accept", "text/html")
 	if page.status != http.StatusOK || !strings.Contains(page.body, `href="/`+a.Code+`"`) {
 		t.Errorf("status %d\n%s", page.status, page.body)

@@ -3,6 +3,7 @@ package web
 import (
 	"bytes"
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -57,10 +58,8 @@ func setMember(place **string, name string, value []byte) error {
 		return nil
 	case c == '"':
 		v := unquote(value)
-		// The decoder puts U+FFFD where an escape was no character; the URL would not
-		// be the one that was sent.
-		if strings.ContainsRune(v, utf8.RuneError) {
-			return malformed("The member " + quote(name) + " holds U+FFFD, the sign of a damaged character.")
+		if repaired(value, v) {
+			return malformed("The member " + quote(name) + " has an escape that is half of a character.")
 		}
 		*place = &v
 		return nil
@@ -102,6 +101,24 @@ func cutString(text []byte) (literal, after []byte) {
 		}
 	}
 	return text[:end+1], text[end+1:]
+}
+
+var escapeSequence = regexp.MustCompile(`\\(u[0-9A-Fa-f]{4}|.)`)
+
+// repaired reports whether the decoder put U+FFFD where an escape was half of a surrogate
+// pair: the URL would not be the one that was sent. Who wrote U+FFFD gets it.
+func repaired(literal []byte, value string) bool {
+	const sign = string(utf8.RuneError)
+	found := strings.Count(value, sign)
+	if found == 0 {
+		return false
+	}
+	for _, escape := range escapeSequence.FindAll(literal, -1) {
+		if bytes.EqualFold(escape, []byte(`\ufffd`)) {
+			found--
+		}
+	}
+	return found > bytes.Count(literal, []byte(sign))
 }
 
 // unquote gives what a string in quotes stands for.

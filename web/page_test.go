@@ -38,6 +38,9 @@ func TestPageCreates(t *testing.T) {
 		browser.Evaluate(`delete Navigator.prototype.clipboard`),
 		chromedp.Click(chromedp.CSS("[data-copy]")),
 		browser.Becomes(`document.querySelector("#said").textContent.includes("on the clipboard")`),
+		// It is not true of the next one.
+		chromedp.SendKeys(chromedp.CSS("#url"), want+kb.Enter),
+		browser.Becomes(`document.querySelector("#said").textContent === ""`),
 	)
 }
 
@@ -95,6 +98,22 @@ func TestPageShowsErrorAtField(t *testing.T) {
 		}
 		b.Screenshot(tt.name)
 	}
+}
+
+// What was wrong with no field in particular is where the reader is taken, and even what was
+// too much for the server to read stays in the form.
+func TestPageShowsErrorOfNoField(t *testing.T) {
+	t.Parallel()
+	s, b := newSite(t, nil), browser.New(t)
+	b.Do(
+		chromedp.Navigate(s.url),
+		browser.Becomes(`document.activeElement.id === "url"`),
+		browser.Evaluate(`document.querySelector("#url").value = "https://go.dev/" + "\u00e9".repeat(4000)`),
+		chromedp.Click(chromedp.CSS("form button")),
+		browser.Becomes(`document.activeElement.id === "form-error" && document.activeElement.textContent !== ""`),
+		browser.Becomes(`document.querySelector("#url").value.length === 4015`),
+	)
+	b.Screenshot("too-large")
 }
 
 // A server that is away loses nothing of what was entered.

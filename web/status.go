@@ -127,10 +127,18 @@ func (s Status) fallenBack() bool {
 
 // Fill is the share of the pool that is full, in percent; "" where there is no telling.
 func (s Status) Fill() string {
-	if s.PoolKeys == nil || s.CapacityKeys == nil || *s.CapacityKeys <= 0 {
+	if s.PoolKeys == nil {
 		return ""
 	}
-	return decimals(1)(100 * float64(*s.PoolKeys) / float64(*s.CapacityKeys))
+	return s.percent(*s.PoolKeys)
+}
+
+// percent is what keys are of a full pool; "" where there is no telling.
+func (s Status) percent(keys int64) string {
+	if s.CapacityKeys == nil || *s.CapacityKeys <= 0 {
+		return ""
+	}
+	return decimals(1)(100 * float64(keys) / float64(*s.CapacityKeys))
 }
 
 // known reports that v is known and bad.

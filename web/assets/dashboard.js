@@ -99,7 +99,7 @@ function take(sample) {
 function present({ state, fill, rows }) {
   show(state, state);
   const [label, meter] = [make("label", { for: "fill" }, `Pool, ${fill} % full`),
-    make("meter", { id: "fill", min: 0, max: 100, low: 20, optimum: 100, value: fill })];
+    make("meter", { id: "fill", min: 0, max: 100, low: 100 * about.restart_below / about.capacity_keys, optimum: 100, value: fill })];
   $("level").replaceChildren(...(fill ? [label, meter] : []));
   $("facts").replaceChildren(...rows.map((r) => make("div", {}, make("dt", {}, r.label), make("dd", r.bad ? { class: "bad" } : {}, r.value))));
   $("clock").textContent = seconds.format(samples[samples.length - 1].at);

@@ -19,7 +19,12 @@ async function shorten(form) {
       method: "POST", headers: { Accept: "text/html" }, body: new URLSearchParams(new FormData(form)),
     });
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
-    $("main").replaceChildren(...page.querySelector("main").childNodes);
+    const main = page.querySelector("main");
+    if (!response.ok) { // what was too much to be read comes back empty
+      for (const [name, value] of new FormData(form)) main.querySelector(`[name="${name}"]`).value = value;
+    }
+    $("main").replaceChildren(...main.childNodes);
+    $("#said").textContent = "";
     document.title = page.title;
     ready();
   } catch {
@@ -31,6 +36,7 @@ async function shorten(form) {
 
 async function copy(button) {
   const field = document.getElementById(button.dataset.copy);
+  $("#said").textContent = ""; // the same words again would be announced to nobody
   field.select();
   try {
     // Away from HTTPS and localhost there is no clipboard, only the old way.
