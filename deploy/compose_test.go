@@ -65,7 +65,7 @@ func newProject(t *testing.T) *project {
 	name := "keypool-test-" + strings.ToLower(rand.Text()[:8])
 	p := &project{
 		t: t, ctx: ctx, name: name, compose: composeCommand(t),
-		env: append(os.Environ(), "COMPOSE_PROJECT_NAME="+name,
+		env: append(os.Environ(), "COMPOSE_PROJECT_NAME="+name, "POSTGRES_PASSWORD=a/b@c?d#e%f:g h",
 			"SHORTENER1_PORT="+ports[0], "SHORTENER2_PORT="+ports[1], "PROMETHEUS_PORT="+ports[2]),
 		server1: "http://127.0.0.1:" + ports[0], server2: "http://127.0.0.1:" + ports[1],
 		prometheus: "http://127.0.0.1:" + ports[2],

@@ -94,7 +94,7 @@ func isHex(c byte) bool {
 // bytes, not characters, so that what is not UTF-8 (the é of an old Latin-1 form)
 // reaches its server as it was sent.
 //
-// Brackets in a query and a second # are not in RFC 3986 either, but every browser
+// Brackets after the host and a second # are not in RFC 3986 either, but every browser
 // sends them as they are, and pages depend on it: they stay.
 func escape(s string) string {
 	const hex = "0123456789ABCDEF"
