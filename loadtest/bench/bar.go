@@ -1,7 +1,8 @@
 package bench
 
 import (
-	"slices"
+	"errors"
+	"fmt"
 
 	"keypool/loadtest/rounds"
 )
@@ -62,9 +63,21 @@ func (b *Bar) judged() rounds.Series {
 	return b.Measured.Over(b.Baseline)
 }
 
-// finished are the bars that have figures, and a baseline where they want one.
-func finished(bars []Bar) []Bar {
-	return slices.DeleteFunc(bars, func(b Bar) bool { return len(b.judged()) == 0 })
+// finished are the bars of a group that have figures, and a baseline where they want one. The
+// error is the group's, which says why others have none; where there is none, any that is
+// missing is one, but for yardsticks.
+func finished(bars []Bar, err error) ([]Bar, error) {
+	var good []Bar
+	var missing []error
+	for i := range bars {
+		switch b := &bars[i]; {
+		case len(b.judged()) > 0:
+			good = append(good, *b)
+		case err == nil && b.Aim.sense != none:
+			missing = append(missing, fmt.Errorf("%s: there is no figure, and no error", b.What))
+		}
+	}
+	return good, errors.Join(append(missing, err)...)
 }
 
 // Verdict judges the median over the rounds; a bar without a figure does not hold.

@@ -106,8 +106,8 @@ func Run(ctx context.Context, o Options) (bars []Bar, err error) {
 			continue
 		}
 		r.Log("--- " + g.name)
-		measured, err := g.measure(ctx, r)
-		bars = append(bars, finished(measured)...)
+		measured, err := finished(g.measure(ctx, r))
+		bars = append(bars, measured...)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", g.name, err))
 			r.Log(g.name + " could not be measured: " + err.Error())

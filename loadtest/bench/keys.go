@@ -39,14 +39,19 @@ func keys(ctx context.Context, r *run) ([]Bar, error) {
 	}, err
 }
 
-// keyFigures is what each benchmark came to, by its units; one that failed in any round has
-// none.
+// keyFigures is what each benchmark came to, by its units, all of those that bars are made of;
+// one that failed in any round has none.
 func (r *run) keyFigures(ctx context.Context) (map[string]map[string]rounds.Series, error) {
 	figures := map[string]map[string]rounds.Series{benchCodes: {}, benchHandOut: {}, benchWait: {}}
+	units := map[string][]string{
+		benchCodes:   {"keys/s", "ns/op", "allocs/op"},
+		benchHandOut: {"keys/s"},
+		benchWait:    {"p99-ns"},
+	}
 	var errs []error
 	for round := range r.Rounds {
 		for _, name := range slices.Sorted(maps.Keys(figures)) {
-			part, err := r.benchmark(ctx, name)
+			part, err := r.benchmark(ctx, name, units[name]...)
 			if err != nil {
 				delete(figures, name)
 				errs = append(errs, fmt.Errorf("%s: %w", name, err))
@@ -71,8 +76,9 @@ func perKey(codes map[string]rounds.Series) rounds.Series {
 	return s
 }
 
-// benchmark runs one benchmark on one core, and returns its figures by their units.
-func (r *run) benchmark(ctx context.Context, name string) (map[string]float64, error) {
+// benchmark runs one benchmark on one core, and returns its figures by their units, which
+// have to be among them.
+func (r *run) benchmark(ctx context.Context, name string, units ...string) (map[string]float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, partTimeout)
 	defer cancel()
 	var pattern []string
@@ -85,12 +91,12 @@ func (r *run) benchmark(ctx context.Context, name string) (map[string]float64, e
 	if err != nil {
 		return nil, fmt.Errorf("%w; it said:\n%s", err, out)
 	}
-	return parseBenchmark(string(out), name)
+	return parseBenchmark(string(out), name, units...)
 }
 
 // parseBenchmark finds the line "NAME N FIGURE UNIT FIGURE UNIT ..." in the output of a
-// benchmark.
-func parseBenchmark(out, name string) (map[string]float64, error) {
+// benchmark, with a figure in each of the units and maybe others.
+func parseBenchmark(out, name string, units ...string) (map[string]float64, error) {
 	for line := range strings.Lines(out) {
 		fields := strings.Fields(line)
 		if len(fields) < 4 || len(fields)%2 != 0 || fields[0] != name {
@@ -103,6 +109,11 @@ func parseBenchmark(out, name string) (map[string]float64, error) {
 				return nil, fmt.Errorf("%q: %w", line, err)
 			}
 			figures[fields[i+1]] = v
+		}
+		for _, unit := range units {
+			if _, ok := figures[unit]; !ok {
+				return nil, fmt.Errorf("%q: there is no figure in %s", line, unit)
+			}
 		}
 		return figures, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"keypool/loadtest/rounds"
@@ -37,12 +38,30 @@ func TestCheckFailsTheFigure(t *testing.T) {
 	}
 }
 
-// A bar without a figure of its own, or of its baseline, is none.
+// A bar without a figure of its own, or of its baseline, is none. Unless it is a yardstick,
+// an error has to say so.
 func TestFinished(t *testing.T) {
 	t.Parallel()
-	some := rounds.Series{1, 1, 1}
-	bars := finished([]Bar{{}, {Measured: some}, {Measured: some, Versus: "wrong"}})
-	if len(bars) != 1 {
-		t.Errorf("%d bars, want the one with figures", len(bars))
+	some, aim, failed := rounds.Series{1, 1, 1}, AtLeast(1), errors.New("a round failed")
+	right := Bar{What: "right", Measured: some, Aim: aim}
+	tests := []struct {
+		name    string
+		lost    Bar
+		err     error
+		wantErr string // "" for none
+	}{
+		{"yardstick", Bar{What: "lost"}, nil, ""},
+		{"after an error", Bar{What: "lost", Aim: aim}, failed, "a round failed"},
+		{"in silence", Bar{What: "lost", Aim: aim}, nil, "lost: there is no figure"},
+		{"without its baseline", Bar{What: "lost", Measured: some, Versus: "wrong", Aim: aim}, nil, "lost: there is no figure"},
+	}
+	for _, tt := range tests {
+		bars, err := finished([]Bar{tt.lost, right}, tt.err)
+		if len(bars) != 1 || bars[0].What != right.What {
+			t.Errorf("%s: %v, want the bar with figures", tt.name, bars)
+		}
+		if (err == nil) != (tt.wantErr == "") || err != nil && !strings.HasPrefix(err.Error(), tt.wantErr) {
+			t.Errorf("%s: %v, want %q", tt.name, err, tt.wantErr)
+		}
 	}
 }

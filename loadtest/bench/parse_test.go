@@ -16,7 +16,7 @@ BenchmarkSpaceCodes/AES-128/length=6         	     675	   1508758 ns/op	   66279
 BenchmarkSpaceCodes/AES-128/length=60        	       1	         1 ns/op
 PASS
 `
-	got, err := parseBenchmark(out, benchCodes)
+	got, err := parseBenchmark(out, benchCodes, "keys/s", "allocs/op")
 	if err != nil || got["keys/s"] != 6627970 || got["allocs/op"] != 3 || len(got) != 4 {
 		t.Errorf("%v, %v", got, err)
 	}
@@ -29,9 +29,39 @@ PASS
 		"another":   "BenchmarkSourceNext 100 5 ns/op\n",
 		"no figure": benchCodes + " 100 five ns/op\n",
 		"no unit":   benchCodes + " 100 5\n",
+		"others":    benchCodes + " 100 5 keys/s 6 B/op\n",
 	} {
-		if got, err := parseBenchmark(out, benchCodes); err == nil {
+		if got, err := parseBenchmark(out, benchCodes, "ns/op"); err == nil {
 			t.Errorf("%s: %v and no error", name, got)
+		}
+	}
+}
+
+// A unit that a benchmark no longer reports is an error, and not a bar less. It is not parallel:
+// the process of another test, forked in between, would keep the script from being run.
+func TestKeysWantEveryUnit(t *testing.T) {
+	for _, unit := range []string{"", "keys/s", "ns/op", "allocs/op", "p99-ns"} {
+		line := " 1000"
+		for _, other := range []string{"keys/s", "ns/op", "allocs/op", "p99-ns"} {
+			if other != unit {
+				line += " 50 " + other
+			}
+		}
+		script := "#!/bin/sh\n"
+		for _, name := range []string{benchCodes, benchHandOut, benchWait} {
+			script += "echo '" + name + line + "'\n"
+		}
+		r := testRun(t, t.TempDir())
+		r.Rounds = 2
+		if err := os.WriteFile(r.program("kgs.test"), []byte(script), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		bars, err := finished(keys(t.Context(), r))
+		if (err == nil) != (unit == "") || (len(bars) == 4) != (unit == "") {
+			t.Errorf("without %q: %d bars, %v", unit, len(bars), err)
+		}
+		if err != nil && !strings.Contains(err.Error(), "no figure in "+unit) {
+			t.Errorf("without %q: %v", unit, err)
 		}
 	}
 }

@@ -3,13 +3,12 @@
 package drill
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -148,25 +147,40 @@ func (s *service) status() status {
 	return got
 }
 
-// shipped is how many keys the program pushed since its start, as its metrics say.
-func (s *service) shipped() float64 { return s.metric("kgs_keys_generated_total") }
-
-// metric is the value of a metric, named with its labels, 0 while the program does not answer.
-func (s *service) metric(name string) (value float64) {
-	s.d.Helper()
-	res, err := s.get("/metrics")
+// shipped is how many keys the program pushed since its start, as its metrics say, 0 while it
+// does not answer: drills wait for keys of a worker that was just launched.
+func (s *service) shipped() (keys float64) {
+	metrics, err := testbed.AskMetrics(s.d.Context(), s.admin)
 	if err != nil {
 		return 0
 	}
-	defer res.Body.Close()
-	for lines := bufio.NewScanner(res.Body); lines.Scan(); {
-		if text, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
-			if value, err = strconv.ParseFloat(text, 64); err != nil {
-				s.d.Fatal(err)
+	for _, m := range metrics["kgs_keys_generated_total"].GetMetric() {
+		keys += m.GetCounter().GetValue()
+	}
+	return keys
+}
+
+// metric is the value of a counter, named with its label, which is not in the answer before
+// something is counted under it. No answer, or none with a counter of that name, fails the
+// test: it must not pass for 0.
+func (s *service) metric(name string) float64 {
+	s.d.Helper()
+	metrics, err := testbed.AskMetrics(s.d.Context(), s.admin)
+	if err != nil {
+		s.d.Fatal(err)
+	}
+	family, _, _ := strings.Cut(name, "{")
+	if metrics[family] == nil {
+		s.d.Fatalf("the metrics of %s have no %s", s.program, family)
+	}
+	for _, m := range metrics[family].GetMetric() {
+		for _, l := range m.GetLabel() {
+			if name == fmt.Sprintf("%s{%s=%q}", family, l.GetName(), l.GetValue()) {
+				return m.GetCounter().GetValue()
 			}
 		}
 	}
-	return value
+	return 0
 }
 
 // local is how many keys are in the local batch.
