@@ -32,6 +32,32 @@ func TestRecorder(t *testing.T) {
 	}
 }
 
+// Links that nobody has read back are no evidence, and neither is no link at all.
+func TestRight(t *testing.T) {
+	t.Parallel()
+	two := Figures{Sent: 2, Acknowledged: 2}
+	for _, tt := range []struct {
+		name    string
+		verdict Verdict
+		want    bool
+	}{
+		{"all", Verdict{two, Findings{Checked: 2}}, true},
+		{"also those of a warm-up", Verdict{two, Findings{Checked: 3}}, true},
+		{"none", Verdict{}, false},
+		{"one was not read back", Verdict{two, Findings{Checked: 1}}, false},
+		{"one is lost", Verdict{two, Findings{Checked: 2, Lost: 1}}, false},
+		{"one was refused", Verdict{Figures{Sent: 2, Acknowledged: 1, Refused: 1}, Findings{Checked: 1}}, false},
+	} {
+		var text strings.Builder
+		if err := tt.verdict.WriteText(&text); err != nil {
+			t.Fatal(err)
+		}
+		if got := tt.verdict.Right(); got != tt.want || strings.Contains(text.String(), "NOT RIGHT: ") == tt.want {
+			t.Errorf("%s: %v, want %v; it says:\n%s", tt.name, got, tt.want, &text)
+		}
+	}
+}
+
 func TestVerdictForms(t *testing.T) {
 	t.Parallel()
 	v := Verdict{

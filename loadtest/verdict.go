@@ -12,8 +12,11 @@ type Verdict struct {
 	Findings
 }
 
-// Right says that every request got its link and every link is what was promised.
-func (v Verdict) Right() bool { return v.Failed() == 0 && v.Broken() == 0 }
+// Right says that every request got its link and every link is what was promised: of no
+// links it is false. More links may have been read back than the figures are of.
+func (v Verdict) Right() bool {
+	return v.Acknowledged > 0 && v.Checked >= v.Acknowledged && v.Failed() == 0 && v.Broken() == 0
+}
 
 // WriteText writes the verdict for people, a figure a line.
 func (v Verdict) WriteText(w io.Writer) error {
@@ -35,9 +38,12 @@ func (v Verdict) WriteText(w io.Writer) error {
 	for _, report := range v.Reports {
 		b.WriteString("  " + report + "\n")
 	}
-	if v.Right() {
+	switch {
+	case v.Right():
 		b.WriteString("all right\n")
-	} else {
+	case v.Failed()+v.Broken() == 0:
+		fmt.Fprintf(&b, "NOT RIGHT: of %d links that were acknowledged, %d were read back\n", v.Acknowledged, v.Checked)
+	default:
 		fmt.Fprintf(&b, "NOT RIGHT: %d creations failed, %d findings against links\n", v.Failed(), v.Broken())
 	}
 	_, err := io.WriteString(w, b.String())

@@ -36,7 +36,7 @@ type runFlags struct {
 	Journal  string        `placeholder:"FILE" help:"Write down each creation in this new file. Not for scenarios."`
 
 	Scenario []string `placeholder:"NAME,..." help:"Instead of the load alone, run these scenarios against the target and write a report: ${anywhere}."`
-	Admin    string   `placeholder:"URL" help:"The admin listener of one server of the target, for what the pool holds."`
+	Admin    string   `placeholder:"URL" help:"The admin listener of one server of the target, for what the pool holds. For scenarios."`
 	Climb    bool     `help:"In the scenarios, go on faster and faster until the target no longer keeps up."`
 	Report   string   `placeholder:"DIR" default:"${report}" help:"Where the report of the scenarios goes."`
 }
@@ -45,6 +45,9 @@ type runFlags struct {
 func (c *runFlags) Run(ctx context.Context, out output) error {
 	if !(c.Rate > 0 && c.Rate <= maxRate) || c.Duration <= 0 || c.InFlight <= 0 {
 		return fmt.Errorf("--rate, --duration and --in-flight must be above 0, and the rate not over %d", maxRate)
+	}
+	if len(c.Scenario) == 0 && (c.Admin != "" || c.Climb || c.Report != defaultReport) {
+		return errors.New("--admin, --climb and --report are for scenarios, which --scenario names")
 	}
 	client, err := c.connect(ctx)
 	if err != nil {
@@ -61,7 +64,7 @@ func (c *runFlags) runScenarios(ctx context.Context, out output) error {
 	if c.Timeout != loadtest.DefaultTimeout || c.InFlight != loadtest.DefaultInFlight || c.Journal != "" {
 		return errors.New("--timeout, --in-flight and --journal are not for scenarios, which have their own")
 	}
-	scenarios, err := choose(c.Scenario, true)
+	scenarios, err := choose(c.Scenario, anywhere)
 	if err != nil {
 		return err
 	}

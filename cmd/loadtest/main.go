@@ -80,7 +80,7 @@ func execute(ctx context.Context, args []string, out output) error {
 	parser, err := kong.New(&f,
 		kong.Name("loadtest"),
 		kong.Description("Judges a URL shortener from outside. Exit status: 0 all right, 1 a guarantee was broken, requests or claims failed, or scenarios were ended early, 2 it could not run."),
-		kong.Vars{"version": version, "report": defaultReport, "scenarios": names(false), "anywhere": names(true),
+		kong.Vars{"version": version, "report": defaultReport, "scenarios": names(whatever), "anywhere": names(anywhere), "rated": names(rated), "timed": names(timed),
 			"schemes": strings.Join(schemes.Names(), ", "), "schemesReport": schemesReport},
 		kong.Writers(out.stdout, out.stderr),
 		kong.Exit(func(int) { told = true }),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -59,7 +60,10 @@ func start(t *testing.T, forgets, ill bool) string {
 func TestExitStatus(t *testing.T) {
 	t.Parallel()
 	honest, forgetful := start(t, false, false), start(t, true, false)
-	journal := filepath.Join(t.TempDir(), "journal")
+	journal, empty := filepath.Join(t.TempDir(), "journal"), filepath.Join(t.TempDir(), "empty")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	small := func(args ...string) []string { // a run of twenty creations
 		return append([]string{"run", "--rate=200", "--duration=100ms"}, args...)
 	}
@@ -79,6 +83,7 @@ func TestExitStatus(t *testing.T) {
 		{"journal exists", small("--target", honest, "--journal", journal), 2, "", "file exists"},
 		{"check later", []string{"check", "--target", honest, journal}, 0, "read back     20", ""},
 		{"check elsewhere", []string{"check", "--target", forgetful, journal}, 1, "lost          20", ""},
+		{"empty journal", []string{"check", "--target", honest, empty}, 1, "NOT RIGHT: of 0 links", ""},
 		{"check nothing", []string{"check", "--target", honest, journal + "2"}, 2, "", "no such file"},
 		{"no target", []string{"run"}, 2, "", "--target"},
 		{"not a URL", []string{"run", "--target", "localhost:8080"}, 2, "", "--target"},
@@ -88,10 +93,17 @@ func TestExitStatus(t *testing.T) {
 		{"no rate", []string{"run", "--target", honest, "--rate=0"}, 2, "", "above 0"},
 		{"scenario elsewhere", []string{"run", "--target", honest, "--scenario=drain"}, 2, "", "takes create, mix"},
 		{"timeout of a scenario", small("--target", honest, "--scenario=create", "--timeout=1s"), 2, "", "not for scenarios"},
+		{"admin of no scenario", small("--target", honest, "--admin", honest), 2, "", "for scenarios, which"},
+		{"climb of no scenario", small("--target", honest, "--climb"), 2, "", "for scenarios, which"},
+		{"report of no scenario", small("--target", honest, "--report", t.TempDir()), 2, "", "for scenarios, which"},
 		{"admin that is no URL", small("--target", honest, "--scenario=create", "--admin=localhost:9090"), 2, "", "--admin: got"},
 		{"admin that does not answer", small("--target", honest, "--scenario=create", "--admin=http://127.0.0.1:1"), 2, "", "--admin: "},
 		{"admin that is none", small("--target", honest, "--scenario=create", "--admin", honest), 2, "", "404"},
 		{"no such scenario", []string{"all", "--scenario=create,nothing"}, 2, "", "\"nothing\""},
+		{"rate of no use", []string{"all", "--scenario=fallback,scan", "--rate=500"}, 2, "", "--rate is for create, mix, drain, outage"},
+		{"duration of no use", []string{"all", "--scenario=drain,outage", "--duration=5s"}, 2, "", "--duration is for create, mix,"},
+		{"of use to one", []string{"all", "--scenario=create,scan", "--rate=500", "--duration=5s", "--programs", t.TempDir()}, 2, "", "make build"},
+		{"too slow to drain", []string{"all", "--rate=100"}, 2, "", "drain takes 253 at the least"},
 		{"no programs", []string{"all", "--programs", t.TempDir()}, 2, "", "make build"},
 		{"no such scheme", []string{"schemes", "--only=redis-pool,nothing"}, 2, "", "\"nothing\""},
 		{"no rounds", []string{"schemes", "--rounds=0"}, 2, "", "round"},

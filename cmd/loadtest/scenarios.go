@@ -22,8 +22,8 @@ const defaultReport = "loadtest/report"
 type allFlags struct {
 	Scenario []string      `placeholder:"NAME,..." help:"Only these: ${scenarios}."`
 	Full     bool          `help:"Unscaled: minutes to hours, 100,000,000 keys filled for real."`
-	Rate     float64       `placeholder:"N" help:"Links per second; each scenario's own when not given."`
-	Duration time.Duration `placeholder:"D" help:"Of the steady part; each scenario's own when not given."`
+	Rate     float64       `placeholder:"N" help:"Links per second, of the scenario mix redirects; for ${rated}, and each one's own when not given."`
+	Duration time.Duration `placeholder:"D" help:"Of the steady part; for ${timed}, and each one's own when not given."`
 	Report   string        `placeholder:"DIR" default:"${report}" help:"Where index.html and report.json go."`
 	Programs string        `placeholder:"DIR" help:"Where the programs are; beside this one when not given."`
 	JSON     bool          `name:"json" help:"Print how far it is, and the verdicts, as a line of JSON each."`
@@ -34,8 +34,11 @@ func (c *allFlags) Run(ctx context.Context, out output) error {
 	if c.Rate < 0 || c.Rate > maxRate || c.Duration < 0 {
 		return fmt.Errorf("--rate and --duration must not be below 0, and the rate not over %d", maxRate)
 	}
-	scenarios, err := choose(c.Scenario, false)
+	scenarios, err := choose(c.Scenario, whatever)
 	if err != nil {
+		return err
+	}
+	if err := c.heeded(scenarios); err != nil {
 		return err
 	}
 	if c.Programs, err = programs(c.Programs); err != nil {
@@ -55,6 +58,23 @@ func (c *allFlags) Run(ctx context.Context, out output) error {
 	return h.execute(ctx)
 }
 
+// heeded fails when a rate or a duration is asked for that none of the scenarios has a use
+// for, or a rate at which one of them cannot be judged.
+func (c *allFlags) heeded(scenarios []scenario.Scenario) error {
+	if c.Rate != 0 && !slices.ContainsFunc(scenarios, rated) {
+		return fmt.Errorf("--rate is for %s, which have a use for it", names(rated))
+	}
+	if c.Duration != 0 && !slices.ContainsFunc(scenarios, timed) {
+		return fmt.Errorf("--duration is for %s, which have a use for it", names(timed))
+	}
+	for _, s := range scenarios {
+		if c.Rate != 0 && c.Rate < s.Slowest {
+			return fmt.Errorf("--rate: got %g, %s takes %g at the least", c.Rate, s.Name, s.Slowest)
+		}
+	}
+	return nil
+}
+
 // programs is the directory of the built programs: dir, or where this one is.
 func programs(dir string) (string, error) {
 	if dir != "" {
@@ -64,31 +84,38 @@ func programs(dir string) (string, error) {
 	return filepath.Dir(self), err
 }
 
-// choose gives the scenarios of those names in the order of the report, all without a name;
-// anywhere, only those that can be run against what they did not start.
-func choose(wanted []string, anywhere bool) ([]scenario.Scenario, error) {
+// choose gives the scenarios of those names in the order of the report, all without a name,
+// of those that are meant.
+func choose(wanted []string, meant func(scenario.Scenario) bool) ([]scenario.Scenario, error) {
 	var chosen []scenario.Scenario
 	for _, s := range scenario.All() {
-		if (len(wanted) == 0 || slices.Contains(wanted, s.Name)) && (s.Anywhere || !anywhere) {
+		if (len(wanted) == 0 || slices.Contains(wanted, s.Name)) && meant(s) {
 			chosen = append(chosen, s)
 		}
 	}
 	for _, name := range wanted {
 		if !slices.ContainsFunc(chosen, func(s scenario.Scenario) bool { return s.Name == name }) {
-			return nil, fmt.Errorf("--scenario: got %q, takes %s", name, names(anywhere))
+			return nil, fmt.Errorf("--scenario: got %q, takes %s", name, names(meant))
 		}
 	}
 	return chosen, nil
 }
 
-func names(anywhere bool) string {
-	all, err := choose(nil, anywhere)
-	if err != nil {
-		panic(err) // no name was asked for
-	}
+func whatever(scenario.Scenario) bool { return true }
+
+// anywhere says that it can be run against what it did not start.
+func anywhere(s scenario.Scenario) bool { return s.Anywhere }
+
+func rated(s scenario.Scenario) bool { return s.Rated }
+func timed(s scenario.Scenario) bool { return s.Timed }
+
+// names are those of the scenarios that are meant.
+func names(meant func(scenario.Scenario) bool) string {
 	var names []string
-	for _, s := range all {
-		names = append(names, s.Name)
+	for _, s := range scenario.All() {
+		if meant(s) {
+			names = append(names, s.Name)
+		}
 	}
 	return strings.Join(names, ", ")
 }

@@ -84,7 +84,7 @@ func newCreation(run *Run) *creation {
 // load makes the steady load, then climbs.
 func (c *creation) load(ctx context.Context) error {
 	c.steady = &steady{
-		what: "creations", rate: c.rate, lasts: c.lasts, load: c.traffic.with, pulse: c.pulse, admin: c.stand.admin,
+		what: "creations", rate: c.rate, lasts: c.lasts, load: c.traffic.with, pulse: c.pulse, stand: c.stand,
 	}
 	if c.stand.postgres != nil {
 		rows, err := inserts(ctx, c.stand.postgres.URL)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"keypool/loadtest"
@@ -51,7 +52,7 @@ type drainage struct {
 type drainRecord struct {
 	seen     []level
 	signals  []told
-	started  time.Time // the load did
+	started  time.Time // the worker was stopped, under a load that was steady by then
 	foretold decline   // from the first tenth
 	unsteady bool      // that went down in no way that foretells anything
 	empty    time.Time // the pool was
@@ -70,6 +71,11 @@ func drain(ctx context.Context, run *Run) (report.Scenario, error) {
 	err := d.execute(ctx)
 	return d.Scenario, err
 }
+
+// drainSlowest is the rate below which a batch, the last of which may be next to empty, is
+// more of the small pool than may be foretold wrong: of nine tenths of it, for the worker may
+// be stopped right before it refills.
+func drainSlowest() float64 { return math.Ceil(drainBatch / (emptyWithin * 0.9 * drainSeconds)) }
 
 func newDrainage(run *Run) *drainage {
 	d := &drainage{run: run, rate: promisedRate, fallback: fallbackLasts}

@@ -10,7 +10,7 @@ import (
 // chartPoints is how many points of a line are kept: more cannot be seen.
 const chartPoints = 400
 
-// at is a moment as the charts have it, in seconds since the load began.
+// at is a moment as the charts have it, in seconds since the worker was stopped.
 func (r *drainRecord) at(t time.Time) float64 { return t.Sub(r.started).Seconds() }
 
 // draw enters what is to be seen; beats are the seconds of the run.
@@ -66,7 +66,7 @@ func (d *drainage) foretoldLine() report.Series {
 	return s
 }
 
-// inTime leaves out what was before the load.
+// inTime leaves out what was before the worker was stopped.
 func (d *drainage) inTime(s report.Series) report.Series {
 	kept := s.XY[:0]
 	for _, xy := range s.XY {

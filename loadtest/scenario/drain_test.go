@@ -113,6 +113,34 @@ func TestDrainFails(t *testing.T) {
 	}
 }
 
+// At the slowest rate the last batch may be next to empty, and below it that fails a claim.
+func TestDrainAtItsSlowest(t *testing.T) {
+	t.Parallel()
+	for rate, want := range map[float64]report.Verdict{drainSlowest(): report.Held, drainSlowest() / 2: report.Failed} {
+		d := newDrainage(&Run{Rate: rate})
+		r := &d.record
+		r.started = time.Unix(1_000_000_000, 0)
+		full := d.capacity - d.capacity/10
+		for at := time.Duration(0); r.empty.IsZero(); at += levelsPeriod {
+			keys := max(0, full-int64(at.Seconds()*rate)/drainBatch*drainBatch)
+			r.seen = append(r.seen, level{at: r.started.Add(at), keys: keys})
+			if keys > full-full/10 {
+				continue
+			}
+			if r.foretold.slope == 0 {
+				r.foretold, _ = foretell(r.seen)
+			}
+			if keys == 0 {
+				r.empty = r.started.Add(at)
+			}
+		}
+		d.judgeEmpty()
+		if c := d.find(claimEmpty); full%drainBatch == 0 || c.Verdict != want {
+			t.Errorf("of %d keys at %v/s: %s because %q, want %s", full, rate, c.Verdict, c.Why, want)
+		}
+	}
+}
+
 // A pool that lasts less than a minute, with nothing arriving for ten seconds, is called
 // before its level is reached.
 func TestDrainMayBeCalledEarly(t *testing.T) {

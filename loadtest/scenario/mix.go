@@ -45,6 +45,7 @@ type mixture struct {
 	visits  *loadtest.Visits
 	links   *population
 	steady  *steady
+	found   loadtest.Findings // of the visits at the steady rate
 	steps   []step
 }
 
@@ -103,12 +104,13 @@ func (m *mixture) load(ctx context.Context) error {
 	bare := redirects()
 	defer bare.close()
 	m.steady = &steady{
-		what: "redirects", rate: m.rate, lasts: m.lasts, load: m.together, beside: []*beside{bare}, pulse: m.pulse, admin: m.stand.admin,
+		what: "redirects", rate: m.rate, lasts: m.lasts, load: m.together, beside: []*beside{bare}, pulse: m.pulse, stand: m.stand,
 	}
-	if err := m.steady.run(ctx); err != nil {
+	err := m.steady.run(ctx)
+	m.found = m.visits.Findings()
+	if err != nil {
 		return err
 	}
-	var err error
 	m.steps, err = m.run.climb(ctx, m.steady, m.each)
 	return err
 }
@@ -131,7 +133,7 @@ func (m *mixture) together(ctx context.Context, rate float64, duration time.Dura
 func (m *mixture) judgeAll(ctx context.Context) error {
 	m.pulse.enter("reading every link back")
 	if m.steady != nil && m.steady.total != nil {
-		m.judgeVisits(m.steady.total.Figures())
+		m.judgeVisits(m.steady.all())
 	}
 	after, cancel := afterwards(ctx)
 	defer cancel()
@@ -150,17 +152,19 @@ func (m *mixture) judgeAll(ctx context.Context) error {
 	return err
 }
 
-// judgeVisits counts wrong answers at all rates, and failures where the service keeps up.
+// judgeVisits counts wrong answers at all rates, and what failed otherwise where the service
+// keeps up.
 func (m *mixture) judgeVisits(reads loadtest.Figures) {
 	if reads.Sent+reads.Unsent == 0 {
 		return
 	}
 	found := m.visits.Findings()
-	wrong := found.Lost + found.Wrong
-	m.Figures(claimVisits, 0, float64(wrong+reads.Failed()))
-	m.Judge(claimVisits, wrong+reads.Failed() == 0,
-		"of %d redirects at all rates %d led nowhere and %d elsewhere; of %d at the steady rate %d failed or were not sent",
-		found.Checked, found.Lost, found.Wrong, reads.Sent+reads.Unsent, reads.Failed())
+	others := reads.Failed() - m.found.Lost - m.found.Wrong // a wrong answer is a failed visit too
+	bad := found.Lost + found.Wrong + others
+	m.Figures(claimVisits, 0, float64(bad))
+	m.Judge(claimVisits, bad == 0,
+		"of %d redirects at all rates %d led nowhere and %d elsewhere; of %d at the steady rate %d others failed or were not sent",
+		found.Checked, found.Lost, found.Wrong, reads.Sent+reads.Unsent, others)
 	m.unfinished(claimVisits, m.steady)
 	m.Notes = append(m.Notes, found.Reports...)
 	m.judgeLatency(claimVisitP99, m.steady)

@@ -12,12 +12,13 @@ import (
 )
 
 // hogged is the share of all processor time from which on a machine is too busy with other
-// programs for a claim about time to fail by it. What the service wastes itself is not among
-// it.
+// programs for a claim about time to fail by it. What a service wastes itself is not among it
+// where this process started the service, and only there can it be told from the rest.
 const hogged = 0.2
 
 // Excuse takes back that a claim about time failed where other programs took that share of
-// the processors meanwhile: it may be their doing.
+// the processors meanwhile: it may be their doing. It is not for a deployment that was there
+// already, which would be one of the others.
 func (p *Part) Excuse(name string, others float64) {
 	if c := p.find(name); c.Verdict == report.Failed && others > hogged {
 		p.CannotJudge(name, "%s; but other programs took %.0f %% of the processors meanwhile", c.Why, 100*others)

@@ -24,12 +24,18 @@ type outagePlan struct {
 const (
 	// lookPeriod is how often the servers are asked for their breakers and local keys.
 	lookPeriod = 250 * time.Millisecond
+	// outageTaken is how long Redis stays away, at the least, when all local keys are gone.
+	outageTaken = 3 * time.Second
 	// outageStart is about what it takes to start everything, and to read the links back.
 	outageStart = 10 * time.Second
 )
 
 // outage is 20 servers that lose their Redis under load, and get it back.
 func outage(ctx context.Context, r *Run) (report.Scenario, error) {
+	return newOutagePlan(r).run(ctx, r)
+}
+
+func newOutagePlan(r *Run) outagePlan {
 	plan := outagePlan{servers: 20, batch: 100, rate: promisedRate, before: 3 * time.Second, away: 7 * time.Second, after: 6 * time.Second}
 	if r.Full {
 		plan.before, plan.away, plan.after = 30*time.Second, 40*time.Second, 30*time.Second
@@ -37,7 +43,10 @@ func outage(ctx context.Context, r *Run) (report.Scenario, error) {
 	if r.Rate != 0 {
 		plan.rate = r.Rate
 	}
-	return plan.run(ctx, r)
+	// A server holds a current batch and a spare one, which at a low rate last long.
+	local := time.Duration(float64(2*plan.servers*plan.batch) / plan.rate * float64(time.Second))
+	plan.away = max(plan.away, local+outageTaken)
+	return plan
 }
 
 // outageRun is the experiment under way.

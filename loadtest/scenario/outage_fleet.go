@@ -110,19 +110,15 @@ type books struct {
 
 // books reads the tables themselves.
 func (f *fleet) books(ctx context.Context) (b books, err error) {
-	err = f.query(ctx, func(conn *pgx.Conn) error {
+	err = testbed.Query(ctx, f.postgres.URL, func(ctx context.Context, conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, `SELECT next, epoch FROM kgs_spaces, kgs_ledger WHERE length = $1`, fleetLength).Scan(&b.reserved, &b.epoch)
 	})
 	return b, err
 }
 
-func (f *fleet) query(ctx context.Context, ask func(*pgx.Conn) error) error {
-	return testbed.Query(ctx, f.postgres.URL, func(_ context.Context, conn *pgx.Conn) error { return ask(conn) })
-}
-
 // census is every link in the store.
 func (f *fleet) census(ctx context.Context, each func(code, url string)) error {
-	return f.query(ctx, func(conn *pgx.Conn) error {
+	return testbed.Query(ctx, f.postgres.URL, func(ctx context.Context, conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, `SELECT code, url FROM links`)
 		if err != nil {
 			return err

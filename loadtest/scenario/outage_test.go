@@ -23,6 +23,25 @@ func TestOutage(t *testing.T) {
 	}
 }
 
+// Redis stays away until all local keys are gone, however slowly they go.
+func TestOutageOutlastsLocalKeys(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		run  Run
+		want time.Duration
+	}{
+		{Run{}, 7 * time.Second},
+		{Run{Rate: 4000}, 7 * time.Second},
+		{Run{Rate: 400}, 13 * time.Second}, // 4000 keys and 3 s
+		{Run{Full: true}, 40 * time.Second},
+		{Run{Full: true, Rate: 100}, 43 * time.Second},
+	} {
+		if got := newOutagePlan(&tt.run).away; got != tt.want {
+			t.Errorf("at %v/s it is away for %v, want %v", tt.run.Rate, got, tt.want)
+		}
+	}
+}
+
 // outageAsItOughtToBe is a record of an honest fleet, by the book: each server takes its
 // local keys, then random ones, then those of the new epoch.
 func outageAsItOughtToBe() *outageRun {

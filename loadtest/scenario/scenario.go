@@ -29,8 +29,9 @@ type Run struct {
 	Admin  string // the URL of one server's admin listener, "" when it cannot be reached
 	Climb  bool   // go beyond the steady rate there too, to where the deployment gives out
 
-	Rate     float64       // creations, in mix redirects, per second; 0: the scenario's own
-	Duration time.Duration // of the steady load; 0: the scenario's own
+	// Each is for the scenarios that say so, and 0 the scenario's own.
+	Rate     float64       // creations, in mix redirects, per second
+	Duration time.Duration // of the steady load
 
 	Live func(Live) // told about each second how far it is; never nil
 }
@@ -52,6 +53,10 @@ type Scenario struct {
 	Title string
 	// Anywhere says that it can be run against a deployment that it did not start.
 	Anywhere bool
+	// Rated and Timed say that it heeds Run.Rate and Run.Duration. Below Slowest, a rate, a
+	// sound service would fail its claims.
+	Rated, Timed bool
+	Slowest      float64
 	// Run blocks until the experiment is over. An error means that it could not be made;
 	// what is in the result all the same goes into the report with it.
 	Run func(context.Context, *Run) (report.Scenario, error)
@@ -80,10 +85,10 @@ func (s Scenario) Execute(ctx context.Context, run *Run) report.Scenario {
 // All is every scenario in the order of the report.
 func All() []Scenario {
 	return []Scenario{
-		{Name: "create", Title: "A thousand new links a second", Anywhere: true, Run: create},
-		{Name: "mix", Title: "A hundred visits to one new link", Anywhere: true, Run: mix},
-		{Name: "drain", Title: "A pool runs dry", Run: drain},
-		{Name: "outage", Title: "Redis is killed under twenty servers", Run: outage},
+		{Name: "create", Title: "A thousand new links a second", Anywhere: true, Rated: true, Timed: true, Run: create},
+		{Name: "mix", Title: "A hundred visits to one new link", Anywhere: true, Rated: true, Timed: true, Run: mix},
+		{Name: "drain", Title: "A pool runs dry", Rated: true, Slowest: drainSlowest(), Run: drain},
+		{Name: "outage", Title: "Redis is killed under twenty servers", Rated: true, Run: outage},
 		{Name: "fallback", Title: "What the random fallback costs as the space fills", Run: fallback},
 		{Name: "scan", Title: "Guessing codes next to known ones", Run: scan},
 	}

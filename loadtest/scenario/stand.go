@@ -66,9 +66,12 @@ func (s *stand) urls() []string {
 	return urls
 }
 
+// ours says that this process started what it runs against.
+func (s *stand) ours() bool { return s.bed != nil }
+
 // settings say in the report what the service ran on.
 func (s *stand) settings() map[string]string {
-	if s.bed == nil {
+	if !s.ours() {
 		settings := map[string]string{"target": redacted(s.target)}
 		if !s.climbs {
 			settings["beyond the steady rate"] = "not tried"
@@ -118,7 +121,7 @@ func (r *Run) climb(ctx context.Context, s *steady, each time.Duration) ([]step,
 }
 
 func (s *stand) close() error {
-	if s.bed == nil {
+	if !s.ours() {
 		return nil
 	}
 	return s.bed.Close()

@@ -14,7 +14,8 @@ import (
 // rate and in turn with it, so that a busy machine is slow for both; and by the median of
 // several rounds, so that what keeps the machine busy for a moment decides nothing. Where
 // that is not enough, because other programs take much of the processors, a latency that is
-// too long is not judged: it may be theirs.
+// too long is not judged: it may be theirs. Of a deployment that was there already it is: its
+// own programs could not be told from others.
 const (
 	latencyBound = 10 * time.Millisecond // what is promised on a quiet machine
 	besideFactor = 1.5                   // times the parts of a request, each alone
@@ -31,7 +32,7 @@ type steady struct {
 	load   load
 	beside []*beside // none: nothing to measure beside
 	pulse  *pulse
-	admin  string
+	stand  *stand // what the load is on
 
 	warm    *loadtest.Recorder // of the load while it warms up
 	total   *loadtest.Recorder // of the load from then on
@@ -82,7 +83,11 @@ func (s *steady) round(ctx context.Context) error {
 		s.pulse.enter(fmt.Sprintf("beside it, %s %.0f times/s", b.name, s.rate))
 		r := s.recorder()
 		b.run(ctx, s.rate, time.Duration(besideShare*float64(each)), r)
-		s.least[i] = append(s.least[i], milliseconds(r.Figures().Latency.P99))
+		f := r.Figures()
+		if ctx.Err() == nil && (f.Failed() > 0 || f.Acknowledged == 0) { // its p99 would allow anything
+			return fmt.Errorf("%s, to measure beside, got what it should not: %+v", b.name, f)
+		}
+		s.least[i] = append(s.least[i], milliseconds(f.Latency.P99))
 	}
 	return nil
 }
@@ -98,7 +103,7 @@ func (s *steady) all() loadtest.Figures {
 // recorder is a new one that the pulse shows.
 func (s *steady) recorder() *loadtest.Recorder {
 	r := loadtest.NewRecorder()
-	s.pulse.watch(r, s.admin)
+	s.pulse.watch(r, s.stand.admin)
 	return r
 }
 
@@ -134,7 +139,14 @@ func (p *Part) judgeLatency(name string, s *steady) {
 		all = append(all, fmt.Sprintf("%s %.1f ms", b.name, least))
 	}
 	limit := max(milliseconds(latencyBound), besideFactor*sum)
+	// What is refused at once, or never sent, makes the p99 short. That any failed, other claims tell.
+	if f := s.total.Figures(); f.Failed() > 0 && p99 <= limit {
+		p.CannotJudge(name, "%d of %d failed: a p99 of %.1f ms says nothing", f.Failed(), f.Sent+f.Unsent, p99)
+		return
+	}
 	p.Figures(name, limit, p99)
 	p.Judge(name, p99 <= limit, "p99 %.1f ms; in turn with it %s, so at most %.1f ms are allowed", p99, strings.Join(all, ", "), limit)
-	p.Excuse(name, s.others)
+	if s.stand.ours() {
+		p.Excuse(name, s.others)
+	}
 }

@@ -1,15 +1,32 @@
 package scenario
 
 import (
+	"context"
+	"strings"
 	"testing"
+	"time"
 
+	"keypool/loadtest"
 	"keypool/loadtest/report"
+	"keypool/loadtest/testbed"
 
 	"github.com/prometheus/procfs"
 )
 
+// ended is the record of requests that ended so.
+func ended(t *testing.T, states ...loadtest.State) *loadtest.Recorder {
+	t.Helper()
+	r := loadtest.NewRecorder()
+	for _, state := range states {
+		one := loadtest.Schedule{Rate: 1, Duration: time.Nanosecond}
+		loadtest.Pace(t.Context(), one, 0, r, func(context.Context) loadtest.State { return state })
+	}
+	return r
+}
+
 func TestLatencyIsJudged(t *testing.T) {
 	t.Parallel()
+	const acknowledged, refused, unsent = loadtest.Acknowledged, loadtest.Refused, loadtest.Unsent
 	two := []*beside{{name: "one thing"}, {name: "another"}}
 	tests := []struct {
 		name string
@@ -23,10 +40,27 @@ func TestLatencyIsJudged(t *testing.T) {
 		{"slower than the machine", steady{beside: two, p99s: []float64{61}, least: [][]float64{{20}, {20}}}, report.Failed},
 		{"beside a hog", steady{beside: two, p99s: []float64{61}, least: [][]float64{{20}, {20}}, others: 0.5}, report.NotJudged},
 		{"fast beside a hog", steady{beside: two, p99s: []float64{9}, least: [][]float64{{1}, {1}}, others: 0.5}, report.Held},
+		{"beside a hog that may be the deployment", steady{
+			beside: two, p99s: []float64{61}, least: [][]float64{{20}, {20}}, others: 0.5, stand: &stand{},
+		}, report.Failed},
 		{"beside nothing", steady{p99s: []float64{9}}, report.NotJudged},
+		{"refused at once", steady{
+			beside: two, p99s: []float64{1}, least: [][]float64{{1}, {1}}, total: ended(t, acknowledged, refused),
+		}, report.NotJudged},
+		{"never sent", steady{beside: two, p99s: []float64{0}, least: [][]float64{{1}, {1}}, total: ended(t, unsent)}, report.NotJudged},
+		{"refused, and slow all the same", steady{
+			beside: two, p99s: []float64{11}, least: [][]float64{{1}, {1}}, total: ended(t, acknowledged, refused),
+		}, report.Failed},
 	}
 	for i := range tests {
-		tests[i].s.rounds = steadyRounds
+		s := &tests[i].s
+		s.rounds = steadyRounds
+		if s.stand == nil {
+			s.stand = &stand{bed: &testbed.Bed{}}
+		}
+		if s.total == nil {
+			s.total = ended(t, acknowledged)
+		}
 	}
 	for _, tt := range tests {
 		var p Part
@@ -46,7 +80,10 @@ func TestRoundsThatDidNotRun(t *testing.T) {
 		1:            {report.NotJudged, report.NotJudged, report.Failed},
 		steadyRounds: {report.Held, report.Held, report.Failed},
 	} {
-		s := steady{rounds: rounds, p99s: []float64{1}, least: [][]float64{{1}}, beside: []*beside{{name: "one thing"}}}
+		s := steady{
+			rounds: rounds, p99s: []float64{1}, least: [][]float64{{1}}, beside: []*beside{{name: "one thing"}},
+			stand: &stand{}, total: ended(t, loadtest.Acknowledged),
+		}
 		var p Part
 		p.claimLatency("p99", "creations", "one thing", 1000)
 		p.Claim("sound", "None failed.", "")
@@ -60,6 +97,41 @@ func TestRoundsThatDidNotRun(t *testing.T) {
 			if c.Verdict != want[i] {
 				t.Errorf("after %d rounds %q is %s because %q, want %s", rounds, c.Name, c.Verdict, c.Why, want[i])
 			}
+		}
+	}
+}
+
+// Beside what fails, or hangs, any latency would be short enough.
+func TestBesideWhatFails(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		state loadtest.State
+		ends  bool // the run, meanwhile
+		want  string
+	}{
+		{"sound", loadtest.Acknowledged, false, ""},
+		{"refused", loadtest.Refused, false, "one thing"},
+		{"no answer", loadtest.Unknown, false, "one thing"},
+		{"not sent", loadtest.Unsent, false, "one thing"},
+		{"no answer, as the run is over", loadtest.Unknown, true, ""},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		one := &beside{name: "one thing", do: func(context.Context) loadtest.State {
+			if tt.ends {
+				cancel()
+			}
+			return tt.state
+		}}
+		s := steady{
+			rate: 1000, lasts: 50 * time.Millisecond, beside: []*beside{one}, pulse: &pulse{}, stand: &stand{},
+			load:  func(context.Context, float64, time.Duration, *loadtest.Recorder) error { return nil },
+			total: loadtest.NewRecorder(), least: make([][]float64, 1),
+		}
+		err := s.round(ctx)
+		cancel()
+		if (err != nil) != (tt.want != "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: error %v, want one about %q", tt.name, err, tt.want)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"keypool/loadtest/report"
 	"keypool/loadtest/rounds"
 	"keypool/loadtest/scenario"
 )
@@ -70,6 +71,8 @@ func TestClaimsCanFail(t *testing.T) {
 		{"tickets that need both", func(e *experiment) { e.found["ticket"].outages[0].refused = 1 }, []string{claimOne}},
 		{"a fallback that fails", func(e *experiment) { incr(e).outages[1].unknown = 1 }, []string{claimFallback}},
 		{"a refusal without advice", func(e *experiment) { incr(e).outages[0].answers = []string{"503"} }, []string{claimPolite}},
+		{"a server that hangs", func(e *experiment) { incr(e).outages[0].answers = []string{"no answer"} }, []string{claimPolite}},
+		{"nothing at all", unmeasured, nil},
 		{"one that stays away", func(e *experiment) { incr(e).outages[0].returned = false }, []string{claimComeBack}},
 		{"what ascends and needs as much room", func(e *experiment) { incr(e).index.bytes = 31 }, []string{claimSmaller}},
 		{"all that takes too long", func(e *experiment) { e.Comparison.started = time.Now().Add(-2 * Limit) }, []string{claimInTime}},
@@ -85,21 +88,7 @@ func TestClaimsCanFail(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			e := sound()
-			e.enterCodes()
-			e.enterSpeed()
-			e.enterSpace()
-			e.enterCrashes()
-			e.enterOutages()
-			e.enterIndex()
-			tt.spoil(e)
-			e.enterSummary()
-			e.judgeCodes()
-			e.judgeSpeed()
-			e.judgeSpace()
-			e.judgeCrashes()
-			e.judgeOutages()
-			e.judgeIndex()
-			e.judgeSummary()
+			judge(e, tt.spoil)
 			mustFail(t, e.Scenario, tt.want...)
 			e.drawCodes()
 			e.drawSpeed()
@@ -111,13 +100,69 @@ func TestClaimsCanFail(t *testing.T) {
 	}
 }
 
+// judge enters all claims and judges them by what was found, once it is spoilt.
+func judge(e *experiment, spoil func(*experiment)) {
+	e.enterCodes()
+	e.enterSpeed()
+	e.enterSpace()
+	e.enterCrashes()
+	e.enterOutages()
+	e.enterIndex()
+	spoil(e)
+	e.enterSummary()
+	e.judgeCodes()
+	e.judgeSpeed()
+	e.judgeSpace()
+	e.judgeCrashes()
+	e.judgeOutages()
+	e.judgeIndex()
+	e.judgeSummary()
+}
+
+// unmeasured has nothing found out of any scheme.
+func unmeasured(e *experiment) {
+	for _, s := range e.schemes {
+		e.found[s.name] = &findings{}
+	}
+}
+
+// What a claim is about was not there, so that it neither holds nor fails.
+func TestClaimsAboutNothing(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name  string
+		spoil func(*experiment)
+		want  []string
+	}{
+		{"nothing was measured", unmeasured, []string{
+			claimForm, claimClass, claimGuessed, claimScatter, claimPooled, claimAsked, claimAlone, claimOneAttempt, claimChance, claimSameURL,
+			claimGapPooled, claimGapAsked, claimLocal, claimStop, claimOne, claimFallback, claimPolite, claimComeBack, claimSmaller,
+		}},
+		{"a counter alone", func(e *experiment) { e.schemes = e.schemes[1:2] }, []string{claimScatter}},
+		{"all are served", func(e *experiment) {
+			for _, f := range e.found {
+				for i := range f.outages {
+					f.outages[i].fate = fate{served: 600, returned: true}
+				}
+			}
+		}, []string{claimPolite}},
+	}
+	for _, tt := range tests {
+		e := sound()
+		judge(e, tt.spoil)
+		for _, c := range e.Claims {
+			if slices.Contains(tt.want, c.Name) && c.Verdict != report.NotJudged {
+				t.Errorf("%s: it is %s that %s: %s", tt.name, c.Verdict, c.Name, c.Why)
+			}
+		}
+	}
+}
+
 // What was not measured is an empty cell, and never a figure.
 func TestCellsOfNothing(t *testing.T) {
 	t.Parallel()
 	e := sound()
-	for _, s := range e.schemes {
-		e.found[s.name] = &findings{}
-	}
+	unmeasured(e)
 	for _, table := range []func() [][]string{
 		func() [][]string { return e.overview().Rows },
 		func() [][]string { return e.duel().Rows },

@@ -27,12 +27,13 @@ func (e *experiment) enterCodes() {
 
 func (e *experiment) judgeCodes() {
 	strange, astray, least, named := 0, []string(nil), float64(nextCodes), 0.0
-	counters := 0
+	measured, counters, scattered := 0, 0, 0
 	for _, s := range e.schemes {
 		f := e.found[s.name].codes
 		if f == nil {
 			continue
 		}
+		measured++
 		strange += f.strange
 		if !f.ofClass(classOf(s.class)) {
 			astray = append(astray, fmt.Sprintf("%s (%.0f %% ascending)", s.name, 100*f.ascending))
@@ -42,17 +43,22 @@ func (e *experiment) judgeCodes() {
 			counters++
 			least = min(least, f.guessed.few)
 		case !s.guessed:
+			scattered++
 			named += f.guessed.many
 		}
 	}
-	e.None(claimForm, int64(strange), "%d codes are others", strange)
-	e.None(claimClass, int64(len(astray)), "%d schemes are not what they ought to be%s", len(astray), reasons(astray))
-	e.Figures(claimScatter, 0, named)
-	e.Judge(claimScatter, named == 0, "%.4g codes were named, of %d of each scheme", named, nextCodes)
+	if measured > 0 {
+		e.None(claimForm, int64(strange), "%d codes are others", strange)
+		e.None(claimClass, int64(len(astray)), "%d schemes are not what they ought to be%s", len(astray), reasons(astray))
+	}
 	if counters > 0 {
 		e.AtLeast(claimGuessed, enoughGuessed, least)
 	}
-	e.leave(claimGuessed)
+	if scattered > 0 {
+		e.Figures(claimScatter, 0, named)
+		e.Judge(claimScatter, named == 0, "%.4g codes were named, of %d of each scheme", named, nextCodes)
+	}
+	e.leave(claimForm, claimClass, claimGuessed, claimScatter)
 }
 
 func (e *experiment) drawCodes() {

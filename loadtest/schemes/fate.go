@@ -15,7 +15,7 @@ type fate struct {
 	fallback int // likewise, from the fallback
 	refused  int
 	unknown  int
-	answers  []string      // what the refusals said, each once: "503, Retry-After 1"
+	answers  []string      // to what was not served from the kill on, each once: "503, Retry-After 1"
 	local    time.Duration // from the kill until the first creation that the scheme itself did not serve; all the time when it served all
 	back     time.Duration // from the restart until the scheme itself served every creation
 	returned bool          // it did so before the end
@@ -41,7 +41,7 @@ func fateOf(entries []loadtest.Entry, lost, back time.Time, byFallback func(code
 				f.local, first = entry.At.Sub(lost), false
 			}
 		}
-		if entry.State == loadtest.Refused && !entry.At.Before(lost) {
+		if entry.State != loadtest.Acknowledged && !entry.At.Before(lost) {
 			said[refusal(entry)] = true
 		}
 	}
@@ -65,8 +65,11 @@ func (f *fate) count(entry loadtest.Entry, own bool) {
 	}
 }
 
-// refusal is what a refusal said: its status, and when to come again.
+// refusal is what was answered to what was not served: a status, and when to come again.
 func refusal(entry loadtest.Entry) string {
+	if entry.State != loadtest.Refused {
+		return "no answer"
+	}
 	status, _, _ := strings.Cut(entry.Detail, " ")
 	if entry.RetryAfter == "" {
 		return status
@@ -74,7 +77,7 @@ func refusal(entry loadtest.Entry) string {
 	return status + ", Retry-After " + entry.RetryAfter
 }
 
-// polite says that every refusal was a 503 that told when to come again.
+// polite says that whatever was not served got a 503 that told when to come again.
 func (f fate) polite() bool {
 	return !slices.ContainsFunc(f.answers, func(answer string) bool { return !strings.HasPrefix(answer, "503, Retry-After ") })
 }

@@ -49,8 +49,9 @@ func TestFate(t *testing.T) {
 			refused: 5, answers: polite, local: 500 * time.Millisecond, back: 1500 * time.Millisecond,
 		}, true},
 		{"rude", "ll" + "r-x--" + "ll", fate{
-			refused: 2, unknown: 3, answers: []string{"500", "503, Retry-After 1"}, local: 500 * time.Millisecond, returned: true,
+			refused: 2, unknown: 3, answers: []string{"500", "503, Retry-After 1", "no answer"}, local: 500 * time.Millisecond, returned: true,
 		}, false},
+		{"silent", "ll" + "-----" + "ll", fate{unknown: 5, answers: []string{"no answer"}, local: 500 * time.Millisecond, returned: true}, false},
 		{"what failed by the kill itself", "l-" + "lllll" + "ll", fate{served: 5, local: 5 * time.Second, returned: true}, true},
 	}
 	for _, tt := range tests {

@@ -32,7 +32,7 @@ func (e *experiment) enterOutages() {
 	e.Claim(claimStop, fmt.Sprintf("INCR and tickets go on for %.1f s at the most.", mostStop), "s")
 	e.Claim(claimOne, "With one of two ticket databases gone, every creation is served.", "creations")
 	e.Claim(claimFallback, "With the default fallback, every creation is served while anything but the links' database is away.", "creations")
-	e.Claim(claimPolite, "Every refusal is a 503 with Retry-After.", "kinds of refusals")
+	e.Claim(claimPolite, "Whatever is not served is refused by a 503 with Retry-After.", "kinds of refusals")
 	e.Claim(claimComeBack, fmt.Sprintf("Each scheme serves every creation by itself again within %.1f s of the restart of what was killed, without anybody's help.", mostBack), "s")
 	e.ClaimLinks()
 	e.Settings = map[string]string{"FALLBACK": "none, and random where it says so", "KGS_BATCH_MIN": "100", "Redis": "without persistence", "creations": fmt.Sprintf("%d/s each, %d/s while PostgreSQL is killed", outageRate, crowdRate)}
@@ -56,13 +56,15 @@ func (e *experiment) eachOutage(do func(s scheme, o outageFound)) {
 // sums is what all outages come to.
 type sums struct {
 	local, stop, back  []time.Duration // of pools; of counters; of all
-	late, rude         []string        // those that had not come back; refusals that say too little
+	late, rude         []string        // those that had not come back; refusals that say too little, or no answer
+	kinds              int             // of refusals, also those
 	ones, unservedOne  int             // outages of one ticket database, and creations that it cost
 	falls, unservedAll int             // outages with a fallback, and creations that they cost
 }
 
 func (a *sums) add(s scheme, o outageFound) {
 	what := fmt.Sprintf("%s without %s, FALLBACK=%s", s.name, o.victim, o.fallback)
+	a.kinds += len(o.answers)
 	if !o.polite() {
 		a.rude = append(a.rude, fmt.Sprintf("%s: %s", what, strings.Join(o.answers, "; ")))
 	}
@@ -102,8 +104,10 @@ func (e *experiment) judgeOutages() {
 	if a.falls > 0 {
 		e.None(claimFallback, int64(a.unservedAll), "%d creations were not", a.unservedAll)
 	}
+	if a.kinds > 0 {
+		e.None(claimPolite, int64(len(a.rude)), "of %d kinds, %d are others%s", a.kinds, len(a.rude), reasons(a.rude))
+	}
 	if len(a.back) > 0 {
-		e.None(claimPolite, int64(len(a.rude)), "%d kinds are others%s", len(a.rude), reasons(a.rude))
 		worst := slices.Max(a.back).Seconds()
 		e.Figures(claimComeBack, mostBack, worst)
 		e.Judge(claimComeBack, len(a.late) == 0 && worst <= mostBack,

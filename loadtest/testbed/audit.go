@@ -21,8 +21,6 @@ const (
 // Accounts is what the harness reads of `shortener audit --json`.
 type Accounts struct {
 	Closes    bool             `json:"closes"`
-	Reserved  int64            `json:"reserved"`
-	InPool    int64            `json:"in_pool"`
 	InBatches int64            `json:"in_batches"`
 	Shipping  int64            `json:"shipping"`
 	Linked    int64            `json:"linked"`
@@ -67,6 +65,8 @@ func (b *Bed) Audit(ctx context.Context, settings ...string) (a Accounts, err er
 		return a, fmt.Errorf("audit: %w:\n%.1000s\n%.1000s", err, text, failed.Stderr)
 	case unread != nil:
 		return a, fmt.Errorf("audit: %w", unread)
+	case !a.Closes: // its exit status and its words are at odds
+		return a, fmt.Errorf("audit: it succeeds and does not say that the accounts close:\n%.1000s", text)
 	}
 	return a, nil
 }

@@ -1,6 +1,8 @@
 // Package testbed runs the project's own programs, with the servers that they need, for
-// the scenarios of the harness: real processes on 127.0.0.1, on ports that were free, with
-// all that they write in one directory that goes away with the bed.
+// the scenarios of the harness: real processes on 127.0.0.1, on ports that were free. The
+// programs write in a directory of the bed; their logs, each cluster of PostgreSQL and each
+// Redis are in directories of their own, all of them in TMPDIR. Close removes all that, so
+// SIGKILL or a second Ctrl-C leaves it.
 //
 // Invariant: whatever a bed started has ended when Close returns, or when this process
 // dies in whatever way.
