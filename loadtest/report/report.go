@@ -167,8 +167,8 @@ func (r *Report) Tally() Tally {
 }
 
 // Right says that the run came to its end, and each scenario too; that no claim failed; and
-// that in each scenario one held at least, but for those that are impossible on the machine,
-// and not in all of these.
+// that in each scenario one held at least, but for those that are impossible on the machine or
+// claim nothing, and not in all of these.
 func (r *Report) Right() bool {
 	bad := slices.ContainsFunc(r.Scenarios, func(s Scenario) bool { return s.Error != "" || s.unjudged() })
 	t := r.Tally()
@@ -178,5 +178,5 @@ func (r *Report) Right() bool {
 // unjudged says that nothing was judged of a scenario that was possible.
 func (s *Scenario) unjudged() bool {
 	t := s.Tally()
-	return t.Held+t.Failed == 0 && s.Impossible == ""
+	return len(s.Claims) > 0 && t.Held+t.Failed == 0 && s.Impossible == ""
 }

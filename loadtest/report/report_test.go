@@ -39,6 +39,8 @@ func TestRight(t *testing.T) {
 		"some held":        {[]Scenario{of(Held, NotJudged)}, true, "1 of 2 claims held, 1 not judged"},
 		"one unjudged":     {[]Scenario{of(Held), of(NotJudged)}, false, "1 of 2 claims held, 1 not judged"},
 		"one impossible":   {[]Scenario{of(Held), impossible}, true, "1 of 3 claims held, 2 not judged"},
+		"one claims none":  {[]Scenario{of(Held), of()}, true, "1 of 1 claim held"},
+		"none claims any":  {[]Scenario{of(), of()}, false, "No claim was judged"},
 		"all impossible":   {[]Scenario{impossible}, false, "No claim was judged"},
 		"one failed":       {[]Scenario{of(Held, Held), of(Failed)}, false, "2 of 3 claims held, 1 failed"},
 		"one has none":     {[]Scenario{of(Held, "")}, false, "1 of 2 claims held, 1 failed"},
