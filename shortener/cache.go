@@ -46,10 +46,10 @@ func (e *entry) answer(now time.Time) (Link, error) {
 	return e.link, nil
 }
 
-// cache keeps what the store said, of links and of codes without one, for as long as
-// Freshness; after that it asks again, once for all who wait for the same code. Only
-// while the store is away does it go on with an older entry, and only with one that
-// has a link: a row never leaves the store, but one may have been added.
+// cache keeps the links that the store gave for as long as Freshness; after that it asks
+// again, once for all who wait for the same code. Only while the store is away does it go
+// on with an older one. That a code has no link it never keeps: the next moment another
+// process may have made one, which is not to be missing anywhere.
 type cache struct {
 	lookup  func(ctx context.Context, code string) (Link, error)
 	now     func() time.Time
@@ -93,11 +93,13 @@ func (c *cache) get(ctx context.Context, code string) (Link, error) {
 	if !known && !plausible(code) {
 		return Link{}, ErrNotFound
 	}
-	known = known && !e.missing() // worth going on with while the store is away
-	if e != nil && recent(e.asked, now) || known && c.storeAway(now) {
+	if known && (recent(e.asked, now) || c.storeAway(now)) {
 		return e.answer(now)
 	}
-	fresh, err := c.load(ctx, code)
+	fresh, joined, err := c.load(ctx, code)
+	if joined && err == nil && fresh.missing() {
+		fresh, _, err = c.load(ctx, code) // the link may be younger than the look-up that was joined
+	}
 	switch {
 	case err == nil:
 		e = fresh
@@ -129,8 +131,8 @@ func (c *cache) storeAway(now time.Time) bool {
 	return !c.failed.CompareAndSwap(failed, &tried)
 }
 
-// load asks the store, or waits for one who already does.
-func (c *cache) load(ctx context.Context, code string) (*entry, error) {
+// load asks the store, or joins one who already does.
+func (c *cache) load(ctx context.Context, code string) (_ *entry, joined bool, _ error) {
 	c.mu.Lock()
 	f, joined := c.flights[code]
 	if !joined {
@@ -142,13 +144,13 @@ func (c *cache) load(ctx context.Context, code string) (*entry, error) {
 	c.mu.Unlock()
 	if !joined {
 		c.fly(ctx, code, f)
-		return f.entry, f.err
+		return f.entry, false, f.err
 	}
 	select {
 	case <-f.done:
-		return f.entry, f.err
+		return f.entry, true, f.err
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, true, ctx.Err()
 	}
 }
 
@@ -181,7 +183,11 @@ func (c *cache) land(code string, f *flight) {
 	c.mu.Lock()
 	if c.flights[code] == f {
 		delete(c.flights, code)
-		if f.err == nil {
+		switch {
+		case f.err != nil:
+		case f.entry.missing():
+			c.entries.Invalidate(code) // a failover lost what was there
+		default:
 			c.entries.Set(code, f.entry)
 		}
 	}
