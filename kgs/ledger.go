@@ -21,7 +21,7 @@ var ErrWrongSecret = errors.New("the ledger belongs to another permutation")
 
 // ErrNeverOpened says that there is no ledger yet: no server or worker was ever started on
 // this database.
-var ErrNeverOpened = errors.New("it was never opened")
+var ErrNeverOpened = errors.New("there is none: no server or worker was ever started on this database")
 
 // RangeState is what a range of the ledger is there for.
 type RangeState string

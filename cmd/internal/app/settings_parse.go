@@ -259,12 +259,16 @@ func (p *parser) mustHave(s ServeSettings) {
 	}
 }
 
-// withoutSecrets is the scheme and host of a URL. What is not clearly a URL is not
+// withoutSecrets is the scheme and host of a URL, and a sign of whatever follows. What is not clearly a URL is not
 // shown at all: a password may be anywhere in it.
 func withoutSecrets(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User == nil && strings.Contains(text, "@") {
 		return "(not shown, for it may hold a password)"
 	}
-	return u.Scheme + "://" + u.Host
+	shown := u.Scheme + "://" + u.Host
+	if u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
+		shown += "/..."
+	}
+	return shown
 }

@@ -43,6 +43,7 @@ func TestSettingsThatCannotBeTaken(t *testing.T) {
 		{"BASE_URL", "ftp://go.example", "http://host"},
 		{"BASE_URL", "https://go.example/links", "without a path"},
 		{"BASE_URL", "https://go.example?x=1", "without a path"},
+		{"BASE_URL", "https://go.example/?x=1", `got "https://go.example/..."`},
 		{"BASE_URL", "https://go.example:99999", "http://host"},
 		{"BASE_URL", "https://go..example", "http://host"},
 		{"TRUSTED_PROXIES", "10.0.0.0/8,localhost", "CIDRs"},
