@@ -259,16 +259,19 @@ func (p *parser) mustHave(s ServeSettings) {
 	}
 }
 
-// withoutSecrets is the scheme and host of a URL, and a sign of whatever follows. What is not clearly a URL is not
-// shown at all: a password may be anywhere in it.
+// withoutSecrets is the scheme and host of a URL, and a sign of whatever follows. What is
+// not clearly a URL is not shown at all: a password may be anywhere in it.
 func withoutSecrets(text string) string {
+	const nothing = "(not shown, for it may hold a password)"
 	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || u.User == nil && strings.Contains(text, "@") {
-		return "(not shown, for it may hold a password)"
+	if err != nil || u.Host == "" {
+		return nothing
 	}
-	shown := u.Scheme + "://" + u.Host
-	if u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
-		shown += "/..."
+	switch rest := u.Path + u.RawQuery + u.Fragment; {
+	case strings.Contains(rest, "@"): // the host may be the beginning of a password
+		return nothing
+	case rest != "":
+		return u.Scheme + "://" + u.Host + "/..."
 	}
-	return shown
+	return u.Scheme + "://" + u.Host
 }

@@ -117,6 +117,7 @@ func TestSettingsErrorsKeepSecrets(t *testing.T) {
 		"--redis-url=default:" + secret + "@redis:6379",
 		"--redis-url=redis://u:12/" + secret + "@host",
 		"--redis-url=redis://:" + secret + "?rest@host",
+		"--redis-url=redis://user:begins@" + secret + "?rest@host",
 		"--kgs-url=ftp://client:" + secret + "#rest@host",
 	} {
 		status, stdout, stderr := runWrong(t, flag)
