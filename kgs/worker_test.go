@@ -133,3 +133,43 @@ func TestSupervisorReplacesTheWorker(t *testing.T) {
 		}
 	})
 }
+
+// hungShipper never comes back from its first call.
+type hungShipper struct {
+	stubShipper
+	freed chan struct{}
+}
+
+func (s *hungShipper) Size(context.Context) (int64, error) {
+	<-s.freed
+	return 0, errors.New("too late")
+}
+
+// What is asked for while the worker that hangs is waited for is meant for that one.
+func TestSupervisorReplacesAWorkerThatHangsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hung := &hungShipper{freed: make(chan struct{})}
+		shippers := []Shipper{&stubShipper{}, &stubShipper{}, hung}
+		built := 0
+		s := NewSupervisor(func() *Worker {
+			built++
+			return newTestWorker(shippers[len(shippers)-built])
+		}, slog.New(slog.DiscardHandler))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- s.Run(ctx) }()
+		synctest.Wait() // it hangs
+		s.Restart()
+		synctest.Wait()
+		s.Restart()
+		<-time.After(patience + time.Second)
+		if built != 2 {
+			t.Errorf("%d workers were built, want the one that hangs and one in its place", built)
+		}
+		cancel()
+		close(hung.freed)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
