@@ -1,6 +1,7 @@
 package kgs
 
 import (
+	"context"
 	"log/slog"
 	"testing"
 	"time"
@@ -11,11 +12,7 @@ import (
 // BenchmarkSourceNextTimed measures each hand-out by itself, with the clock's own time in
 // it. The bar is a p99 of 1 us.
 func BenchmarkSourceNextTimed(b *testing.B) {
-	supply := &bulkSupply{codes: PlainSpace().Codes(Run{Length: 6, Lo: 0, Hi: 100_000})}
-	s := NewSource(SourceConfig{
-		Supply: supply, Min: 100_000, Max: 100_000, Patience: time.Minute,
-		Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(prometheus.NewRegistry()),
-	})
+	s := newBulkSource()
 	var took [100_000]int // hand-outs by their nanoseconds; the last one is for all that took longer
 	n := 0
 	for b.Loop() {
@@ -46,3 +43,38 @@ func percentile(counts []int, n int, share float64) int {
 	}
 	return len(counts) - 1
 }
+
+func BenchmarkSourceNext(b *testing.B) {
+	s := newBulkSource()
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			k, err := s.Next(b.Context(), "", 0)
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			k.Lease.Spent()
+		}
+	})
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "keys/s")
+	if err := s.Close(b.Context()); err != nil {
+		b.Error(err)
+	}
+}
+
+func newBulkSource() *Source {
+	return NewSource(SourceConfig{
+		Supply: &bulkSupply{codes: PlainSpace().Codes(Run{Length: 6, Lo: 0, Hi: 100_000})}, Min: 100_000, Max: 100_000,
+		Patience: time.Minute, Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(prometheus.NewRegistry()),
+	})
+}
+
+// bulkSupply gives the same batch again and again, so that only the source is measured.
+type bulkSupply struct{ codes []string }
+
+func (s *bulkSupply) Take(context.Context, int) (*Batch, error) {
+	return &Batch{Source: "pool", Codes: s.codes}, nil
+}
+
+func (s *bulkSupply) Settle(context.Context, *Batch, []string, []string) error { return nil }

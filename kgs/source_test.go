@@ -322,35 +322,3 @@ func TestSourceSettlesOnlyWhenEveryFateIsKnown(t *testing.T) {
 		}
 	})
 }
-
-func BenchmarkSourceNext(b *testing.B) {
-	supply := &bulkSupply{codes: PlainSpace().Codes(Run{Length: 6, Lo: 0, Hi: 100_000})}
-	s := NewSource(SourceConfig{
-		Supply: supply, Min: 100_000, Max: 100_000, Patience: time.Minute,
-		Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(prometheus.NewRegistry()),
-	})
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			k, err := s.Next(b.Context(), "", 0)
-			if err != nil {
-				b.Error(err)
-				return
-			}
-			k.Lease.Spent()
-		}
-	})
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "keys/s")
-	if err := s.Close(b.Context()); err != nil {
-		b.Error(err)
-	}
-}
-
-// bulkSupply gives the same batch again and again, so that only the source is measured.
-type bulkSupply struct{ codes []string }
-
-func (s *bulkSupply) Take(context.Context, int) (*Batch, error) {
-	return &Batch{Source: "pool", Codes: s.codes}, nil
-}
-
-func (s *bulkSupply) Settle(context.Context, *Batch, []string, []string) error { return nil }

@@ -54,6 +54,13 @@ func (r *rows) set(change func()) {
 	change()
 }
 
+// hold has look-ups read at once, and answer when open is called.
+func (r *rows) hold() (open func()) {
+	gate := make(chan struct{})
+	r.set(func() { r.gate = gate })
+	return func() { close(gate) }
+}
+
 func (r *rows) count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -117,26 +124,6 @@ func TestCacheKeepsNoMiss(t *testing.T) {
 	})
 }
 
-// One who asks after the link was made does not get what one found who asked before.
-func TestCacheSharesNoMiss(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r, c := newRows()
-		gate := make(chan struct{})
-		r.set(func() { r.gate = gate })
-		var group sync.WaitGroup
-		group.Go(func() { assertGet(t, c, "new", ErrNotFound) })
-		synctest.Wait() // the miss is read and held back
-		r.set(func() { r.links["new"] = testLink("new") })
-		for range 32 {
-			group.Go(func() { assertGet(t, c, "new", nil) })
-		}
-		synctest.Wait()
-		close(gate)
-		group.Wait()
-	})
-}
-
 // A link that a failover lost is not gone on with when the store is away again.
 func TestCacheForgetsWhatTheStoreLost(t *testing.T) {
 	t.Parallel()
@@ -192,97 +179,6 @@ func TestCacheNeverServesPastTheExpiry(t *testing.T) {
 		r.set(func() { r.away = errAway })
 		time.Sleep(time.Hour)
 		assertGet(t, c, "brief", ErrGone)
-	})
-}
-
-func TestCacheAsksOnceForAllWhoWait(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r, c := newRows(testLink("here"))
-		gate := make(chan struct{})
-		r.set(func() { r.gate = gate })
-		var group sync.WaitGroup
-		for range 32 {
-			group.Go(func() { assertGet(t, c, "here", nil) })
-		}
-		synctest.Wait()
-		close(gate)
-		group.Wait()
-		assertAsked(t, r, 1)
-	})
-}
-
-func TestCacheLookupOutlivesWhoAskedFirst(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r, c := newRows(testLink("here"))
-		gate := make(chan struct{})
-		r.set(func() { r.gate = gate })
-		var group sync.WaitGroup
-		ctx, leave := context.WithCancel(t.Context())
-		group.Go(func() {
-			if _, err := c.get(ctx, "here"); err != nil {
-				t.Errorf("the first who asked got the error %v", err)
-			}
-		})
-		synctest.Wait()
-		group.Go(func() { assertGet(t, c, "here", nil) })
-		group.Go(func() {
-			if _, err := c.get(ctx, "here"); !errors.Is(err, context.Canceled) {
-				t.Errorf("one who left while waiting got the error %v", err)
-			}
-		})
-		synctest.Wait()
-		leave()
-		synctest.Wait()
-		close(gate)
-		group.Wait()
-		assertAsked(t, r, 1)
-	})
-}
-
-func TestCacheDoesNotHideALinkMadeDuringAMiss(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r, c := newRows()
-		gate := make(chan struct{})
-		r.set(func() { r.gate = gate })
-		var group sync.WaitGroup
-		group.Go(func() { assertGet(t, c, "new", ErrNotFound) })
-		synctest.Wait() // the miss is read and held back
-		link := testLink("new")
-		r.set(func() { r.links["new"] = link })
-		c.put(link, time.Now())
-		close(gate)
-		group.Wait()
-		assertGet(t, c, "new", nil)
-		assertAsked(t, r, 1)
-	})
-}
-
-func TestCacheReleasesThoseWhoWaitForAPanic(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		gate := make(chan struct{})
-		c := newCache(0, func(context.Context, string) (Link, error) {
-			<-gate
-			panic("a bug in the store")
-		}, time.Now)
-		var group sync.WaitGroup
-		group.Go(func() {
-			defer func() {
-				if recover() == nil {
-					t.Error("the panic was swallowed")
-				}
-			}()
-			_, err := c.get(t.Context(), "code")
-			t.Errorf("get returned, with the error %v", err)
-		})
-		synctest.Wait()
-		group.Go(func() { assertGet(t, c, "code", errLookupDied) })
-		synctest.Wait()
-		close(gate)
-		group.Wait()
 	})
 }
 
