@@ -1,5 +1,5 @@
 // The dashboard: what is drawn, and the stream of samples that it is drawn from. Samples
-// are as in web/sample.go. Without this the page reloads itself and shows the facts.
+// are as in web/admin/sample.go. Without this the page reloads itself and shows the facts.
 
 const $ = (id) => document.getElementById(id);
 const fractions = [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, 10];

@@ -1,9 +1,8 @@
-package web
+package admin
 
 import (
 	"log/slog"
 	"net"
-	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"keypool/internal/testenv/browser"
+	"keypool/web/httpserver"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/network"
@@ -49,13 +49,13 @@ func (b *board) tell(seconds int) {
 // in the beginning.
 func (c *counted) live(second int) {
 	for i := range 20 {
-		c.created.WithLabelValues("key").Inc()
-		c.taken.WithLabelValues("pool").Inc()
-		c.requests.answered(routeShorten, http.MethodPost, http.StatusCreated, time.Duration(1+i)*time.Millisecond)
+		c.created++
+		c.taken["pool"]++
+		c.create.Observe(float64(1+i) / 1000)
 	}
 	for range max(0, 100-second) {
-		c.requests.visited(nil)
-		c.requests.answered(routeCode, http.MethodGet, http.StatusFound, 30*time.Microsecond)
+		c.redirects++
+		c.redirect.Observe(30e-6)
 	}
 }
 
@@ -98,13 +98,13 @@ func TestDashboardLooks(t *testing.T) {
 	page.Listen(asked.take)
 	for name, size := range map[string][2]int64{"phone": {390, 844}, "desktop": {1280, 800}, "wall": {3840, 2160}} {
 		for _, scheme := range []string{"light", "dark"} {
-			page.Do(inScheme(scheme), chromedp.EmulateViewport(size[0], size[1]), chromedp.Navigate(b.url),
+			page.Do(browser.Scheme(scheme), chromedp.EmulateViewport(size[0], size[1]), chromedp.Navigate(b.url),
 				browser.Becomes(`document.querySelectorAll(".chart path.line.first").length === 9`),
 				browser.Becomes(`document.querySelectorAll("#facts dt").length === 17`))
 			if n := browser.Of(page, chromedp.Evaluate[int](textsOutside)); n > 0 {
 				t.Errorf("%s: %d texts stand outside of their panel", name, n)
 			}
-			wantLooks(t, page, "dashboard-"+name+"-"+scheme)
+			page.CheckLooks("dashboard-" + name + "-" + scheme)
 			if name == "wall" {
 				page.Do(browser.Becomes(`document.documentElement.scrollHeight <= innerHeight`))
 			}
@@ -159,11 +159,11 @@ func TestDashboardSurvivesARestart(t *testing.T) {
 	b.history.end()
 	b.server.Close()
 	page.Do(browser.Becomes(isOld), browser.Becomes(`/^Since \d+ s, from \d\d:\d\d:\d\d$/.test(document.querySelector("#age").textContent)`))
-	wantLooks(t, page, "dashboard-no-answer")
+	page.CheckLooks("dashboard-no-answer")
 
-	a := NewAdmin(AdminConfig{Gatherer: prometheus.NewRegistry(), Status: paged, Instance: "another"})
+	a := New(Config{Gatherer: prometheus.NewRegistry(), Status: paged, Instance: "another"})
 	again := httptest.NewUnstartedServer(nil)
-	again.Config = NewAdminServer(a, slog.New(slog.DiscardHandler))
+	again.Config = httpserver.NewAdmin(a, slog.New(slog.DiscardHandler))
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
 	if err != nil {
 		t.Fatal(err)
