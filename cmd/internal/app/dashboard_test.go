@@ -39,7 +39,7 @@ func TestDashboardOfAServer(t *testing.T) {
 	if strings.Contains(log.String(), "cut off") {
 		t.Errorf("the stream held up the stop:\n%s", log.String())
 	}
-	page.Do(browser.Becomes(`document.querySelector("h1").textContent === "No answer"`))
+	page.Do(browser.Becomes(`document.querySelector("h1").textContent === "Disconnected"`))
 
 	s.AdminAddr = first.AdminAddr().String()
 	start(t, s)

@@ -1,5 +1,6 @@
 "use strict";
-// How the dashboard writes figures: numbers in English, times in the zone of the viewer.
+// How the dashboard writes values: numbers in English, times in the zone of the viewer.
+// duration and perSecond write the same text as package internal/human.
 
 const grouped = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const brief = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
@@ -12,22 +13,27 @@ function count(v) {
 }
 
 function perSecond(v) {
-  return v > 0 && v < 10 ? v.toFixed(1) : count(v);
+  const tenths = Math.round(10 * v);
+  return `${tenths < 100 ? tenths / 10 : count(v)}/s`;
 }
 
 function percent(part) {
   return `${(100 * part).toFixed(part < 0.0995 && part > 0 ? 1 : 0)} %`;
 }
 
-// duration writes seconds in the two units that matter.
+const units = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
+const year = 365 * 86400;
+
+// duration writes a number of seconds in its two largest units.
 function duration(v) {
-  const units = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
-  const first = Math.max(0, units.findIndex(([, size]) => v >= size));
-  if (v < 1) return "0 s";
-  return units.slice(first, first + 2).map(([name, size], i) => {
-    const n = Math.floor(i ? (v % units[first][1]) / size : v / size);
-    return i && !n ? "" : `${grouped.format(n)} ${name}`;
-  }).join(" ").trim();
+  const tenths = Math.round(10 * v);
+  if (tenths < 600) return `${tenths / 10} s`;
+  if (v >= 2 * year) return `${grouped.format(Math.floor(v / year))} years`;
+  const left = Math.round(v);
+  const first = units.findIndex(([, size]) => left >= size);
+  const [[name, size], [nextName, nextSize]] = units.slice(first);
+  const next = Math.floor((left % size) / nextSize);
+  return `${grouped.format(Math.floor(left / size))} ${name}` + (next ? ` ${next} ${nextName}` : "");
 }
 
 function latency(v) {
@@ -36,7 +42,7 @@ function latency(v) {
   return `${v.toFixed(1)} s`;
 }
 
-// Without the zero that a value has, for the ticks of an axis.
+// tick writes a value on an axis: without a trailing ".0".
 function tick(format) {
   return (v) => format(v).replace(/\.0(?=\D|$)/, "");
 }
