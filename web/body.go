@@ -38,7 +38,7 @@ func (f *fields) member(name string) **string {
 	return nil
 }
 
-func (f *fields) request(self string) shortener.Request {
+func (f *fields) request(self shortener.Origin) shortener.Request {
 	r := shortener.Request{Alias: f.alias, ExpiresAt: f.expiresAt, ExpiresIn: f.expiresIn, Self: self}
 	if f.url != nil {
 		r.URL = *f.url
