@@ -6,8 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"keypool/internal/failpoint"
 )
 
 const (
@@ -110,9 +108,6 @@ func newCommitter(store Store, metrics *Metrics, queueSize int) *committer {
 // both cases the creation was not acknowledged, and the batch of its key, which is on
 // record, is abandoned as a whole. The audit finds by the rows which keys are used.
 func (c *committer) commit(ctx context.Context, link Link) (Outcome, error) {
-	if failpoint.Without("store") {
-		return Inserted, nil // and nobody ever stores it
-	}
 	p := c.free.Get().(*pending)
 	p.link = link
 	p.state.Store(queued)
@@ -120,9 +115,6 @@ func (c *committer) commit(ctx context.Context, link Link) (Outcome, error) {
 	if err := c.enqueue(p); err != nil {
 		c.free.Put(p)
 		return 0, unavailable(err)
-	}
-	if failpoint.Without("commit") {
-		return Inserted, nil // before it is durable
 	}
 	p.timer.Reset(commitTimeout)
 	select {

@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"keypool/internal/failpoint"
 	"keypool/internal/sqlite"
 	"keypool/shortener"
 )
@@ -61,11 +60,6 @@ func (s *Store) Insert(ctx context.Context, links []shortener.Link) ([]shortener
 	}
 	defer func() { _ = conn.Close() }() // only returns it to the connection pool
 	ctx = context.WithoutCancel(ctx)
-	if failpoint.Without("busy") { // waits for no other process
-		if _, err := conn.ExecContext(ctx, `PRAGMA busy_timeout = 0`); err != nil {
-			return nil, notWritten(err)
-		}
-	}
 	tx, err := conn.BeginTx(ctx, nil)
 	if err != nil {
 		return nil, notWritten(err)
