@@ -67,7 +67,7 @@ func power(radix, n int) uint64 {
 	for range n {
 		hi, lo := bits.Mul64(p, uint64(radix))
 		if hi != 0 || lo > 1<<63 {
-			panic(fmt.Sprintf("kgs: FF1 with %d numerals of radix %d in a half", n, radix))
+			panic(fmt.Sprintf("codespace: FF1 with %d numerals of radix %d in a half", n, radix))
 		}
 		p = lo
 	}

@@ -55,15 +55,6 @@ var (
 	ErrExhausted = errors.New("every code length is used up")
 )
 
-// Run is a run of consecutive numbers [Lo, Hi) in the space of codes of Length.
-type Run struct {
-	Length int
-	Lo, Hi int64
-}
-
-// Len is how many numbers the run holds.
-func (r Run) Len() int64 { return r.Hi - r.Lo }
-
 // Range is a run that the ledger keeps a row for, under an id that never changes
 // and that grows with every reservation.
 type Range struct {

@@ -1,7 +1,6 @@
 package kgs
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -39,7 +38,7 @@ func (l *Ledger) EndLease(ctx context.Context, client string, id int64, unused, 
 
 func (p *posting) endLease(ctx context.Context, lease ClientLease, unused, lost []Run) (kept int64, err error) {
 	if _, err := without(lease.Runs, slices.Concat(unused, lost)); err != nil {
-		return 0, err
+		return 0, fmt.Errorf("%w: %w", ErrNotOfLease, err)
 	}
 	unused, lost = longestOf(unused, leaseRuns), longestOf(lost, leaseRuns)
 	rest, err := without(lease.Runs, slices.Concat(unused, lost))
@@ -61,64 +60,6 @@ func (p *posting) endLease(ctx context.Context, lease ClientLease, unused, lost 
 		return 0, err
 	}
 	return countOf(rest), p.abandonAll(ctx, rest, ReasonClient)
-}
-
-// without cuts parts out of runs and gives what is left, by length and number. It fails
-// with ErrNotOfLease when a part is not in runs, or in another part.
-func without(runs, parts []Run) (rest []Run, err error) {
-	parts = slices.SortedFunc(slices.Values(parts), byNumber)
-	for _, run := range joined(runs) {
-		for len(parts) > 0 && parts[0].Length == run.Length && parts[0].Lo < run.Hi {
-			part := parts[0]
-			if part.Lo < run.Lo || part.Hi > run.Hi || part.Len() < 1 {
-				return nil, fmt.Errorf("%w: %+v", ErrNotOfLease, part)
-			}
-			if part.Lo > run.Lo {
-				rest = append(rest, Run{run.Length, run.Lo, part.Lo})
-			}
-			run.Lo, parts = part.Hi, parts[1:]
-		}
-		if run.Len() > 0 {
-			rest = append(rest, run)
-		}
-	}
-	if len(parts) > 0 {
-		return nil, fmt.Errorf("%w: %+v", ErrNotOfLease, parts[0])
-	}
-	return rest, nil
-}
-
-// joined is runs by length and number, with those in one that touch: a client's codes do
-// not tell where one of its runs ends.
-func joined(runs []Run) (all []Run) {
-	for _, run := range slices.SortedFunc(slices.Values(runs), byNumber) {
-		if n := len(all); n > 0 && all[n-1].Length == run.Length && all[n-1].Hi == run.Lo {
-			all[n-1].Hi = run.Hi
-			continue
-		}
-		all = append(all, run)
-	}
-	return all
-}
-
-func byNumber(a, b Run) int {
-	return cmp.Or(cmp.Compare(a.Length, b.Length), cmp.Compare(a.Lo, b.Lo))
-}
-
-// longestOf is the n longest of runs, or all where there are not more.
-func longestOf(runs []Run, n int) []Run {
-	if len(runs) <= n {
-		return runs
-	}
-	return slices.SortedFunc(slices.Values(runs), func(a, b Run) int { return cmp.Compare(b.Len(), a.Len()) })[:n]
-}
-
-// countOf is how many numbers runs hold.
-func countOf(runs []Run) (n int64) {
-	for _, run := range runs {
-		n += run.Len()
-	}
-	return n
 }
 
 const (

@@ -1,11 +1,9 @@
 package kgs
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 )
@@ -49,7 +47,8 @@ func (l *Ledger) Settle(ctx context.Context, holder string, id int64, unused, lo
 		if err != nil {
 			return err
 		}
-		if err := batch.mustContain(slices.Concat(unused, lost)); err != nil {
+		// Numbers from elsewhere would have two rows, and would be handed out twice.
+		if _, err := without([]Run{batch}, slices.Concat(unused, lost)); err != nil {
 			return err
 		}
 		for _, run := range unused {
@@ -59,20 +58,6 @@ func (l *Ledger) Settle(ctx context.Context, holder string, id int64, unused, lo
 		}
 		return p.abandonAll(ctx, lost, ReasonLostReply)
 	})
-}
-
-// mustContain fails unless all runs lie in r and no two of them overlap: numbers
-// from elsewhere would be in the books twice, and so be handed out twice.
-func (r Run) mustContain(runs []Run) error {
-	slices.SortFunc(runs, func(a, b Run) int { return cmp.Compare(a.Lo, b.Lo) })
-	lo := r.Lo
-	for _, run := range runs {
-		if run.Length != r.Length || run.Lo < lo || run.Hi <= run.Lo || run.Hi > r.Hi {
-			return fmt.Errorf("%+v does not belong to what is left of the batch %+v", run, r)
-		}
-		lo = run.Hi
-	}
-	return nil
 }
 
 // Abandon gives up runs that have no row in the ledger, because a pool had them and

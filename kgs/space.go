@@ -98,7 +98,7 @@ func fingerprint(secret []byte) string {
 // Size is how many codes of length there are: 62^length.
 func Size(length int) int64 {
 	if length < MinLength || length > MaxLength {
-		panic(fmt.Sprintf("kgs: no code has %d characters", length))
+		panic(fmt.Sprintf("codespace: no code has %d characters", length))
 	}
 	size := int64(1)
 	for range length {
@@ -212,13 +212,6 @@ func (s *Space) apply(way func(*ff1, *ff1Scratch, int), scratch *ff1Scratch, len
 		for i := range chunk {
 			chunk[i] = f.join(scratch.x[i])
 		}
-	}
-}
-
-// mustHold panics unless r is a run, possibly empty, of numbers that its space has.
-func mustHold(r Run) {
-	if size := Size(r.Length); r.Lo < 0 || r.Hi < r.Lo || r.Hi > size {
-		panic(fmt.Sprintf("kgs: no run of %d-character codes is [%d, %d): they are %d", r.Length, r.Lo, r.Hi, size))
 	}
 }
 
