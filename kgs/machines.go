@@ -6,6 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"keypool/internal/sqlite"
 )
 
 // errNoMachine says that each machine id that would do is promised to somebody.
@@ -19,13 +24,31 @@ type promise struct {
 	until  int64
 }
 
-// machines is the table of promises. Each change is one statement with a condition, so
+// MachineIDs is the table of promises. Each change is one statement with a condition, so
 // among many who try at once one succeeds, and one that comes late, when its sender has
 // given it up already, changes nothing that others build on.
-type machines struct{ db *sql.DB }
+type MachineIDs struct {
+	db    *sql.DB
+	close func() error
+}
+
+// NewPostgresMachineIDs uses connections of pool, which stays the caller's to close, after
+// the MachineIDs.
+func NewPostgresMachineIDs(pool *pgxpool.Pool) *MachineIDs {
+	db := stdlib.OpenDBFromPool(pool)
+	return &MachineIDs{db, db.Close}
+}
+
+// NewSQLiteMachineIDs uses db, which stays the caller's to close.
+func NewSQLiteMachineIDs(db *sqlite.DB) *MachineIDs {
+	return &MachineIDs{db.Write, func() error { return nil }}
+}
+
+// Close ends the use of the database, which itself stays open.
+func (m *MachineIDs) Close() error { return m.close() }
 
 // promise is what is promised of id at present.
-func (m machines) promise(ctx context.Context, id int) (promise, error) {
+func (m *MachineIDs) promise(ctx context.Context, id int) (promise, error) {
 	p := promise{id: id}
 	err := m.db.QueryRowContext(ctx, `SELECT holder, until_ms FROM kgs_machines WHERE id = $1`, id).Scan(&p.holder, &p.until)
 	if err != nil {
@@ -37,7 +60,7 @@ func (m machines) promise(ctx context.Context, id int) (promise, error) {
 // lease records the promise p of an id that is free from now on, and gives it with that id:
 // the given one or, for a negative one, that which is free for longest. errNoMachine when
 // there is none.
-func (m machines) lease(ctx context.Context, id int, now int64, p promise) (promise, error) {
+func (m *MachineIDs) lease(ctx context.Context, id int, now int64, p promise) (promise, error) {
 	for lost := 0; ; lost++ { // whoever loses one looks further down: others are at it too
 		err := m.db.QueryRowContext(ctx, `SELECT id FROM kgs_machines
 			WHERE until_ms <= $1 AND ($2 < 0 OR id = $2) ORDER BY until_ms, id LIMIT 1 OFFSET $3`, now, id, lost).Scan(&p.id)
@@ -58,7 +81,7 @@ func (m machines) lease(ctx context.Context, id int, now int64, p promise) (prom
 
 // extend moves the end of a promise, which never comes nearer by it. ErrFenced when
 // somebody else has the id by now.
-func (m machines) extend(ctx context.Context, p promise) error {
+func (m *MachineIDs) extend(ctx context.Context, p promise) error {
 	held, err := m.change(ctx, `UPDATE kgs_machines SET until_ms = CASE WHEN until_ms < $1 THEN $1 ELSE until_ms END
 		WHERE id = $2 AND holder = $3`, p.until, p.id, p.holder)
 	if err == nil && !held {
@@ -68,14 +91,14 @@ func (m machines) extend(ctx context.Context, p promise) error {
 }
 
 // giveBack ends a promise early, and for good: its holder has made no number from then on.
-func (m machines) giveBack(ctx context.Context, p promise) error {
+func (m *MachineIDs) giveBack(ctx context.Context, p promise) error {
 	_, err := m.change(ctx, `UPDATE kgs_machines SET holder = '', until_ms = $1 WHERE id = $2 AND holder = $3`,
 		p.until, p.id, p.holder)
 	return err
 }
 
 // change reports whether the statement found its row as it wanted it.
-func (m machines) change(ctx context.Context, query string, args ...any) (bool, error) {
+func (m *MachineIDs) change(ctx context.Context, query string, args ...any) (bool, error) {
 	result, err := m.db.ExecContext(ctx, query, args...)
 	if err != nil {
 		return false, fmt.Errorf("machine ids: %w", err)

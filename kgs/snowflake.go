@@ -26,10 +26,10 @@ const clockPatience = 25 * time.Millisecond
 
 // SnowflakeConfig is what a Snowflake is made of.
 type SnowflakeConfig struct {
-	Ledger  *Ledger // machine ids are leased in its database
-	Holder  string  // names this process there
-	Machine int     // 0 to 1023, or negative for any that is free
-	Logger  *slog.Logger
+	Machines *MachineIDs
+	Holder   string // names this process there
+	Machine  int    // 0 to 1023, or negative for any that is free
+	Logger   *slog.Logger
 
 	now func() time.Time // time.Now when nil
 }
@@ -46,7 +46,7 @@ type SnowflakeConfig struct {
 // Open comes first, then Run. Next may be called from any goroutine, at any time.
 type Snowflake struct {
 	cfg      SnowflakeConfig
-	machines machines
+	machines *MachineIDs
 
 	mu      sync.Mutex
 	lease   promise // of nobody while there is none
@@ -61,7 +61,7 @@ func NewSnowflake(cfg SnowflakeConfig) *Snowflake {
 	if cfg.now == nil {
 		cfg.now = time.Now
 	}
-	return &Snowflake{cfg: cfg, machines: machines{cfg.Ledger.write}}
+	return &Snowflake{cfg: cfg, machines: cfg.Machines}
 }
 
 // Next neither blocks nor talks to anyone, but for two cases in which it waits for up to

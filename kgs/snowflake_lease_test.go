@@ -165,7 +165,7 @@ func TestLeaseIsExtendedAndGivenBack(t *testing.T) {
 		clock := clockAt(100_000)
 		wantRow := func(holder string, until int64) {
 			t.Helper()
-			p, err := machines{l.db}.promise(t.Context(), 7)
+			p, err := (&MachineIDs{db: l.db}).promise(t.Context(), 7)
 			if err != nil || p.holder != holder || p.until != until {
 				t.Errorf("the promise is %+v, error %v, want %q until %d", p, err, holder, until)
 			}

@@ -28,7 +28,7 @@ func (c *testClock) step(d time.Duration) { c.ms.Add(d.Milliseconds()) }
 // newTestSnowflake is a generator of a process of its own, without a lease.
 func newTestSnowflake(l books, holder string, machine int, now func() time.Time) *Snowflake {
 	return NewSnowflake(SnowflakeConfig{
-		Ledger: l.Ledger, Holder: holder, Machine: machine, Logger: slog.New(slog.DiscardHandler), now: now,
+		Machines: &MachineIDs{db: l.db}, Holder: holder, Machine: machine, Logger: slog.New(slog.DiscardHandler), now: now,
 	})
 }
 

@@ -11,8 +11,10 @@ import (
 
 // openSnowflake: the clock, and a machine id that is leased from the database.
 func (ch *chain) openSnowflake(ctx context.Context) error {
+	machines := ch.machineIDs()
+	ch.life.onStop("machine ids", func(ctx context.Context) error { return waitFor(ctx, machines.Close) })
 	snowflake := kgs.NewSnowflake(kgs.SnowflakeConfig{
-		Ledger: ch.ledger, Holder: ch.holder, Machine: ch.settings.MachineID, Logger: ch.log,
+		Machines: machines, Holder: ch.holder, Machine: ch.settings.MachineID, Logger: ch.log,
 	})
 	err := snowflake.Open(ctx)
 	if errors.Is(err, kgs.ErrMachineTaken) {
@@ -27,4 +29,12 @@ func (ch *chain) openSnowflake(ctx context.Context) error {
 	ch.life.background("machine id", ch.fail, snowflake.Run)
 	ch.openKeys(snowflake)
 	return nil
+}
+
+// machineIDs are those of the database of the links.
+func (ch *chain) machineIDs() *kgs.MachineIDs {
+	if ch.books != nil {
+		return kgs.NewPostgresMachineIDs(ch.books)
+	}
+	return kgs.NewSQLiteMachineIDs(ch.file)
 }
