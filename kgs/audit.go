@@ -12,15 +12,9 @@ import (
 type Evidence struct {
 	Space *Space
 	Books func(context.Context) (Books, error)
-	Epoch func(context.Context) (int64, error)           // of the shared pool; nil where there is none
-	Pool  func(context.Context) iter.Seq2[Found, error]  // what the shared pool has on record
-	Links func(context.Context) iter.Seq2[Linked, error] // every row of the link store
-}
-
-// Found is a code that a shared pool has on record.
-type Found struct {
-	Code  string
-	Batch bool // it is in a batch; otherwise in the pool itself
+	Epoch func(context.Context) (int64, error)              // of the shared pool; nil where there is none
+	Pool  func(context.Context) iter.Seq2[PoolEntry, error] // what the shared pool has on record
+	Links func(context.Context) iter.Seq2[Linked, error]    // every row of the link store
 }
 
 // Linked is a code that the link store has a row for.

@@ -29,8 +29,8 @@ func BenchmarkAudit(b *testing.B) {
 		Space: space,
 		Books: func(context.Context) (Books, error) { return books, nil },
 		Epoch: func(context.Context) (int64, error) { return 4, nil },
-		Pool: func(context.Context) iter.Seq2[Found, error] {
-			return eachCode(pool, length, func(code string) Found { return Found{Code: code} })
+		Pool: func(context.Context) iter.Seq2[PoolEntry, error] {
+			return eachCode(pool, length, func(code string) PoolEntry { return PoolEntry{Code: code} })
 		},
 		Links: func(context.Context) iter.Seq2[Linked, error] {
 			return eachCode(links, length, func(code string) Linked { return Linked{code, SourcePool} })

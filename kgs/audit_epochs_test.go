@@ -123,7 +123,7 @@ func TestAuditAtTheBoundary(t *testing.T) {
 				Space: space,
 				Books: func(context.Context) (Books, error) { return b, nil },
 				Epoch: func(context.Context) (int64, error) { return 2, nil },
-				Pool:  func(context.Context) iter.Seq2[Found, error] { return noErrors[Found](nil) },
+				Pool:  func(context.Context) iter.Seq2[PoolEntry, error] { return noErrors[PoolEntry](nil) },
 				Links: func(context.Context) iter.Seq2[Linked, error] { return noErrors(links) },
 			})
 			if err != nil {
@@ -142,7 +142,7 @@ func TestAuditNoticesANewEpoch(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, sqliteBooks(t))
 	e := s.evidence()
-	e.Pool = func(context.Context) iter.Seq2[Found, error] {
+	e.Pool = func(context.Context) iter.Seq2[PoolEntry, error] {
 		s.open(t, 2) // just before, and the pool with it
 		return noErrors(s.pool)
 	}

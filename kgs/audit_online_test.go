@@ -133,7 +133,9 @@ func (w *town) settle() {
 }
 
 func (w *town) ship() {
-	keys, err := w.worker.Size(w.t.Context())
+	err := w.worker.Prepare(w.t.Context())
+	w.must(err)
+	keys, err := w.worker.Len(w.t.Context())
 	w.must(err)
 	if keys > readChunk {
 		return // enough for an audit to read in more than one go
@@ -205,7 +207,7 @@ func (w *town) evidence(happen func()) Evidence {
 			happen()
 			return s.Epoch, err
 		},
-		Pool: func(ctx context.Context) iter.Seq2[Found, error] { return amid(pool.Snapshot(ctx), happen) },
+		Pool: func(ctx context.Context) iter.Seq2[PoolEntry, error] { return amid(pool.Snapshot(ctx), happen) },
 		Links: func(context.Context) iter.Seq2[Linked, error] {
 			happen()
 			return amid(noErrors(slices.Clone(w.links)), happen) // as a database reads them, at one moment

@@ -133,7 +133,7 @@ func (p *pass) at(code string) *place {
 
 // addPool enters what the shared pool has on record. A key that was given up may still
 // be on record as doomed, and stays given up.
-func (p *pass) addPool(found iter.Seq2[Found, error]) error {
+func (p *pass) addPool(found iter.Seq2[PoolEntry, error]) error {
 	for f, err := range found {
 		if err != nil {
 			return err

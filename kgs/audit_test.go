@@ -15,7 +15,7 @@ import (
 type scene struct {
 	books
 	space  *Space
-	pool   []Found
+	pool   []PoolEntry
 	links  []Linked
 	noPool bool
 	epoch  func() (int64, error) // of the pool; nil for the ledger's
@@ -56,7 +56,7 @@ func newScene(t *testing.T, l books) *scene {
 
 func (s *scene) addPool(lo, hi int64, batch bool) {
 	for _, code := range s.space.Codes(Run{Length: 3, Lo: lo, Hi: hi}) {
-		s.pool = append(s.pool, Found{code, batch})
+		s.pool = append(s.pool, PoolEntry{code, batch})
 	}
 }
 
@@ -74,7 +74,7 @@ func (s *scene) evidence() Evidence {
 		Links: func(context.Context) iter.Seq2[Linked, error] { return noErrors(s.links) },
 	}
 	if !s.noPool {
-		e.Pool = func(context.Context) iter.Seq2[Found, error] { return noErrors(s.pool) }
+		e.Pool = func(context.Context) iter.Seq2[PoolEntry, error] { return noErrors(s.pool) }
 		e.Epoch = s.poolEpoch
 	}
 	return e
@@ -267,7 +267,7 @@ func TestAuditAcquitsKeysOnTheMove(t *testing.T) {
 	s := newScene(t, sqliteBooks(t))
 	moved := false
 	e := s.evidence()
-	e.Pool = func(context.Context) iter.Seq2[Found, error] {
+	e.Pool = func(context.Context) iter.Seq2[PoolEntry, error] {
 		if moved {
 			return noErrors(s.pool)
 		}
@@ -287,7 +287,7 @@ func TestAuditCountsKeysOnTheMove(t *testing.T) {
 	s := newScene(t, sqliteBooks(t))
 	passes := 0
 	e := s.evidence()
-	e.Pool = func(context.Context) iter.Seq2[Found, error] {
+	e.Pool = func(context.Context) iter.Seq2[PoolEntry, error] {
 		passes++
 		return noErrors(slices.Delete(slices.Clone(s.pool), passes, passes+1))
 	}

@@ -79,9 +79,9 @@ func (b *Breaker) Settle(ctx context.Context, batch *Batch, unused, lost []strin
 	return b.do(func() error { return b.pool.Settle(ctx, batch, unused, lost) })
 }
 
-// Guard makes of status, which asks the pool, one that the breaker lets through or not.
-func (b *Breaker) Guard(status func(context.Context) (PoolStatus, error)) func(context.Context) (PoolStatus, error) {
-	return func(ctx context.Context) (s PoolStatus, err error) {
+// Guard makes status, which asks the pool behind b, fail as b's own methods do while b is open.
+func Guard[S any](b *Breaker, status func(context.Context) (S, error)) func(context.Context) (S, error) {
+	return func(ctx context.Context) (s S, err error) {
 		err = b.do(func() error {
 			s, err = status(ctx)
 			return err

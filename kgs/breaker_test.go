@@ -50,7 +50,7 @@ func TestBreakerOpensAndCloses(t *testing.T) {
 		_, _ = b.Take(t.Context(), 1)
 		_ = b.Settle(t.Context(), &Batch{}, nil, nil)
 		wantState(t, b, gobreaker.StateClosed)
-		status := b.Guard(pool.Status)
+		status := Guard(b, pool.Status)
 		_, _ = status(t.Context())
 		wantState(t, b, gobreaker.StateOpen)
 		if _, err := b.Take(t.Context(), 1); !errors.Is(err, gobreaker.ErrOpenState) || pool.calls != 3 {

@@ -34,7 +34,7 @@ type DeadManConfig struct {
 	Capacity     int64 // keys in a full pool
 	RestartBelow int64 // keys
 	PageBelow    int64 // keys
-	Look         func(context.Context) (PoolStatus, error)
+	Look         func(context.Context) (Observation, error)
 	Restart      func()          // puts a new worker in place; nil where this process has none
 	GiveUp       func(error)     // ends a process whose restarts of the worker are in vain; nil: they go on
 	Changed      func(Judgement) // is told of each new state, in order; must not block; nil for nobody
@@ -66,11 +66,18 @@ type DeadMan struct {
 	vain      int // restarts since a key last reached the pool
 }
 
+// Observation is what one look at the pool found.
+type Observation struct {
+	PoolStatus
+	Policy string // what the pool's server does when its memory is full; "" if it does not say
+	Unsafe string // why the pool may lose keys that no server took; "" for a safe pool
+}
+
 // Judgement is what the switch last saw, and made of it.
 type Judgement struct {
 	State State
 	Since time.Time // when it became that
-	Pool  PoolStatus
+	Pool  Observation
 	Known bool    // whether Pool is the present one, not an earlier
 	Rate  float64 // keys per second that all servers together take from the pool
 }
@@ -148,7 +155,7 @@ func (d *DeadMan) act(due remedy, keys int64) {
 		d.cfg.GiveUp(fmt.Errorf("dead man's switch: after %d restarts of the worker no key has reached the pool, "+
 			"which held %d when it was last seen; this process ends to be started anew", vainRestarts, keys))
 	default:
-		d.cfg.Metrics.restarts.Inc()
+		d.cfg.Metrics.CountRestart()
 		d.cfg.Logger.Warn("restarting the refill worker", slog.Int64("pool_keys", keys))
 		d.cfg.Restart()
 	}

@@ -17,7 +17,7 @@ const (
 )
 
 // observe takes one look into account and tells what is to be done.
-func (d *DeadMan) observe(now time.Time, pool PoolStatus, known bool) remedy {
+func (d *DeadMan) observe(now time.Time, pool Observation, known bool) remedy {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.last.Known = known
@@ -31,8 +31,8 @@ func (d *DeadMan) observe(now time.Time, pool PoolStatus, known bool) remedy {
 	if known || now.Sub(d.seenAt) >= stillAfter {
 		state, why := d.judge(now, keys)
 		d.level = state
-		if d.last.Pool.Evicts() {
-			state, why = StatePage, "Redis may evict keys: its maxmemory-policy is "+d.last.Pool.Policy+" and must be noeviction"
+		if d.last.Pool.Unsafe != "" {
+			state, why = StatePage, d.last.Pool.Unsafe
 		}
 		d.enter(state, why, now)
 	}
@@ -40,7 +40,7 @@ func (d *DeadMan) observe(now time.Time, pool PoolStatus, known bool) remedy {
 }
 
 // see remembers what the pool was like, and measures what arrives and what is taken.
-func (d *DeadMan) see(now time.Time, pool PoolStatus) {
+func (d *DeadMan) see(now time.Time, pool Observation) {
 	if pool.Epoch != d.last.Pool.Epoch { // another pool, which has never been full
 		// One epoch after the other, none of which gets anywhere, is not progress.
 		if d.level != StateFilling {
@@ -56,7 +56,7 @@ func (d *DeadMan) see(now time.Time, pool PoolStatus) {
 		d.arrivedAt = now
 	}
 	d.supply = supply
-	d.taken.Sample(pool.Popped, now)
+	d.taken.Sample(pool.Taken, now)
 	d.seenAt, d.last.Pool, d.last.Rate = now, pool, d.taken.Rate()
 }
 
@@ -109,14 +109,14 @@ func (d *DeadMan) enter(next State, why string, now time.Time) {
 		d.cfg.Logger.Info("the state of the pool changed", attrs...)
 	}
 	if next == StatePage {
-		d.cfg.Metrics.pages.Inc()
+		d.cfg.Metrics.CountPage()
 	}
 	d.last.State, d.last.Since = next, now
 }
 
 // due tells what to do now: to restart the worker at once when the pool gets low, then
-// again and again with growing gaps, and to give up when that was in vain. That Redis may
-// evict keys is no fault of the worker, and no reason for either.
+// again and again with growing gaps, and to give up when that was in vain. An unsafe pool
+// is no fault of the worker, and no reason for either.
 func (d *DeadMan) due(now time.Time) remedy {
 	if !d.level.Alarm() {
 		d.restartAt, d.gap, d.vain = time.Time{}, firstRestartGap, 0

@@ -15,12 +15,14 @@ import (
 type brokenPool struct {
 	keys, pushed, popped atomic.Int64 // pushed without what it began with
 	ships                atomic.Int64
-	size, ship           error
+	prepare, ship        error
 	spin                 bool
 	trickle              bool // a key arrives now and then all the same, far too few
 }
 
-func (p *brokenPool) Size(context.Context) (int64, error) { return p.keys.Load(), p.size }
+func (p *brokenPool) Prepare(context.Context) error { return p.prepare }
+
+func (p *brokenPool) Len(context.Context) (int64, error) { return p.keys.Load(), nil }
 
 func (p *brokenPool) Ship(_ context.Context, n int64) (int64, error) {
 	p.ships.Add(1)
@@ -34,8 +36,8 @@ func (p *brokenPool) Ship(_ context.Context, n int64) (int64, error) {
 
 func (p *brokenPool) Release(context.Context) error { return nil }
 
-func (p *brokenPool) Status(context.Context) (PoolStatus, error) {
-	return PoolStatus{Keys: p.keys.Load(), Popped: p.popped.Load(), Pushed: p.pushed.Load(), Epoch: 1}, nil
+func (p *brokenPool) Status(context.Context) (Observation, error) {
+	return Observation{PoolStatus: PoolStatus{Keys: p.keys.Load(), Taken: p.popped.Load(), Pushed: p.pushed.Load(), Epoch: 1}}, nil
 }
 
 func (p *brokenPool) drain(ctx context.Context) {
@@ -98,7 +100,7 @@ func (p *brokenPool) watch(t *testing.T, worker bool, forever time.Duration) (o 
 
 func TestDeadManGivesUpAUselessWorker(t *testing.T) {
 	tests := map[string]*brokenPool{
-		"cannot connect": {size: errors.New("connection refused")},
+		"cannot connect": {prepare: errors.New("connection refused")},
 		"pushes fail":    {ship: errors.New("OOM command not allowed")},
 		"spins":          {spin: true},
 	}
@@ -157,10 +159,10 @@ func TestDeadManRestartsWithoutEndWhereNobodyGivesUp(t *testing.T) {
 	d := newTestSwitch()
 	now, restarts := time.Now(), 0
 	d.cfg.Restart = func() { restarts++ }
-	d.observe(now, PoolStatus{Keys: 1000}, true)
+	d.observe(now, observed(PoolStatus{Keys: 1000}), true)
 	for range 1200 {
 		now = now.Add(time.Second)
-		d.act(d.observe(now, PoolStatus{}, true), 0)
+		d.act(d.observe(now, Observation{}, true), 0)
 	}
 	if restarts < 6 || restarts > 8 { // after 0, 10, 30, 70, 150, 310, 610 and 910 s
 		t.Errorf("%d restarts in twenty minutes", restarts)
@@ -176,7 +178,7 @@ func TestDeadManSeesThroughEpochsThatGetNowhere(t *testing.T) {
 	for i := range int64(60) {
 		now = now.Add(time.Second)
 		keys := 10 * (i % 5)
-		d.observe(now, PoolStatus{Epoch: 1 + i/5, Keys: keys, Pushed: keys}, true)
+		d.observe(now, observed(PoolStatus{Epoch: 1 + i/5, Keys: keys, Pushed: keys}), true)
 	}
 	if j := d.Judgement(); j.State != StatePage {
 		t.Errorf("%+v, want a page", j)

@@ -13,14 +13,14 @@ func drained(d *DeadMan, seconds, taken, arrive int64) (states map[State]Judgeme
 	pool := PoolStatus{Keys: 1000}
 	for i := range seconds {
 		now = now.Add(time.Second)
-		d.observe(now, pool, true)
+		d.observe(now, observed(pool), true)
 		if j := d.Judgement(); states[j.State].Since.IsZero() {
 			states[j.State] = j
 		}
 		if i%5 == 4 {
 			pool.Keys, pool.Pushed = pool.Keys+5*arrive, pool.Pushed+5*arrive
 		}
-		pool.Keys, pool.Popped = pool.Keys-taken, pool.Popped+taken
+		pool.Keys, pool.Taken = pool.Keys-taken, pool.Taken+taken
 	}
 	return states
 }
@@ -57,9 +57,9 @@ func TestDeadManLeavesWhatIsRefilledAlone(t *testing.T) {
 	for i := range 60 { // a thousand a second, which a worker makes good, until the half of it
 		now = now.Add(time.Second)
 		if i < 30 {
-			pool.Popped += 1000
+			pool.Taken += 1000
 		}
-		d.observe(now, pool, true)
+		d.observe(now, observed(pool), true)
 		if got := d.Judgement(); got.State != StateOK {
 			t.Fatalf("%s %d s after a burst, at %+v", got.State, i-30, got)
 		}
@@ -72,18 +72,18 @@ func TestDeadManMeasuresTheFleet(t *testing.T) {
 	now := time.Now()
 	look := func(pool PoolStatus) Judgement {
 		now = now.Add(time.Second)
-		d.observe(now, pool, true)
+		d.observe(now, observed(pool), true)
 		return d.Judgement()
 	}
 	if _, known := d.Judgement().Runway(); known {
 		t.Error("a runway before the first look")
 	}
 	// Others took a million before this process came.
-	if j := look(PoolStatus{Epoch: 1, Keys: 1000, Popped: 1_000_000}); j.Rate != 0 {
+	if j := look(PoolStatus{Epoch: 1, Keys: 1000, Taken: 1_000_000}); j.Rate != 0 {
 		t.Errorf("a rate of %v after one look", j.Rate)
 	}
 	for i := range int64(60) {
-		look(PoolStatus{Epoch: 1, Keys: 1000, Popped: 1_000_000 + 10*(i+1)})
+		look(PoolStatus{Epoch: 1, Keys: 1000, Taken: 1_000_000 + 10*(i+1)})
 	}
 	runway, known := d.Judgement().Runway()
 	if rate := d.Judgement().Rate; rate < 9.9 || rate > 10.1 || !known || runway < 99 || runway > 101 {
@@ -96,7 +96,7 @@ func TestDeadManMeasuresTheFleet(t *testing.T) {
 		t.Errorf("an empty pool lasts %v s, known: %v", runway, known)
 	}
 	now = now.Add(time.Second)
-	d.observe(now, PoolStatus{}, false)
+	d.observe(now, Observation{}, false)
 	if _, known := d.Judgement().Runway(); known {
 		t.Error("the runway of a pool that cannot be seen")
 	}

@@ -22,7 +22,7 @@ func newTestSwitch() *DeadMan {
 type look struct {
 	keys   int64
 	epoch  int64
-	policy string
+	unsafe string
 	unseen bool
 	want   State
 	do     remedy
@@ -55,13 +55,13 @@ func TestDeadMan(t *testing.T) {
 			{keys: 500, epoch: 2, want: StateFilling}, {keys: 950, epoch: 2, want: StateOK},
 		},
 		"a pool that may lose keys is not safe, but no fault of the worker": {
-			{keys: 1000, policy: "noeviction", want: StateOK}, {keys: 1000, policy: "allkeys-lru", want: StatePage},
-			{unseen: true, want: StatePage}, {keys: 1000, policy: "volatile-ttl", want: StatePage},
-			{keys: 150, policy: "allkeys-lru", want: StatePage, do: doRestart}, {keys: 150, want: StateRestart}, full,
+			{keys: 1000, want: StateOK}, {keys: 1000, unsafe: "may evict", want: StatePage},
+			{unseen: true, want: StatePage}, {keys: 1000, unsafe: "may evict too", want: StatePage},
+			{keys: 150, unsafe: "may evict", want: StatePage, do: doRestart}, {keys: 150, want: StateRestart}, full,
 		},
 		"nor while it fills": {
-			{keys: 50, want: StateFilling}, {keys: 60, policy: "allkeys-lru", want: StatePage},
-			{keys: 70, policy: "noeviction", want: StateFilling}, full,
+			{keys: 50, want: StateFilling}, {keys: 60, unsafe: "may evict", want: StatePage},
+			{keys: 70, want: StateFilling}, full,
 		},
 	}
 	for name, looks := range tests {
@@ -71,7 +71,7 @@ func TestDeadMan(t *testing.T) {
 			now := time.Now()
 			for i, l := range looks {
 				now = now.Add(time.Second)
-				do := d.observe(now, PoolStatus{Keys: l.keys, Epoch: l.epoch, Policy: l.policy}, !l.unseen)
+				do := d.observe(now, Observation{PoolStatus: PoolStatus{Keys: l.keys, Epoch: l.epoch}, Unsafe: l.unsafe}, !l.unseen)
 				if got := d.Judgement(); got.State != l.want || do != l.do {
 					t.Fatalf("look %d (%+v): state %s, remedy %v", i, l, got.State, do)
 				}
@@ -79,6 +79,9 @@ func TestDeadMan(t *testing.T) {
 		})
 	}
 }
+
+// observed is a look at a safe pool.
+func observed(pool PoolStatus) Observation { return Observation{PoolStatus: pool} }
 
 func repeat(n int, l look) (looks []look) {
 	for range n {
@@ -94,11 +97,11 @@ func TestDeadManRestartsAndPages(t *testing.T) {
 	d := newTestSwitch()
 	restarts := 0
 	d.cfg.Restart = func() { restarts++ }
-	d.cfg.Look = func(context.Context) (PoolStatus, error) { return PoolStatus{Keys: 1000}, nil }
+	d.cfg.Look = func(context.Context) (Observation, error) { return observed(PoolStatus{Keys: 1000}), nil }
 	d.look(t.Context())
-	d.cfg.Look = func(context.Context) (PoolStatus, error) { return PoolStatus{Keys: 5}, nil }
+	d.cfg.Look = func(context.Context) (Observation, error) { return observed(PoolStatus{Keys: 5}), nil }
 	d.look(t.Context())
-	d.cfg.Look = func(context.Context) (PoolStatus, error) { return PoolStatus{}, errors.New("away") }
+	d.cfg.Look = func(context.Context) (Observation, error) { return Observation{}, errors.New("away") }
 	d.look(t.Context())
 	if restarts != 1 || testutil.ToFloat64(d.cfg.Metrics.restarts) != 1 || testutil.ToFloat64(d.cfg.Metrics.pages) != 1 {
 		t.Errorf("%d restarts, metrics: %v restarts and %v pages, want one each",

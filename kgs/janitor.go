@@ -61,7 +61,7 @@ func (j *Janitor) sweep(ctx context.Context, s sweeper) error {
 		err = nil // what such a pool has on record is written off as a whole
 	}
 	if n > 0 {
-		j.Metrics.abandoned(ReasonCrash, n)
+		j.Metrics.CountAbandoned(ReasonCrash, n)
 		j.Logger.Info("keys of a dead process written off", slog.Int64("keys", n))
 	}
 	return err
@@ -70,6 +70,6 @@ func (j *Janitor) sweep(ctx context.Context, s sweeper) error {
 // expire ends the leases of clients whose time is over.
 func (j *Janitor) expire(ctx context.Context) error {
 	n, err := j.Ledger.ExpireLeases(ctx)
-	j.Metrics.Kept(n)
+	j.Metrics.CountKept(n)
 	return err
 }

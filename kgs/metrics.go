@@ -52,22 +52,31 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
-// Jumped counts a jump of the ledger, over keys that are written off: see [Ledger.OnJump].
-func (m *Metrics) Jumped(keys int64) {
+// CountSkipAhead counts a skip-ahead of the ledger over keys that are written off.
+func (m *Metrics) CountSkipAhead(keys int64) {
 	m.jumps.Inc()
-	m.abandoned(ReasonRollback, keys)
+	m.CountAbandoned(ReasonRollback, keys)
 }
 
-// Kept counts keys that are a client's for good: see [Ledger.EndLease].
-func (m *Metrics) Kept(keys int64) { m.abandoned(ReasonClient, keys) }
+// CountKept counts keys of a lease that its client keeps for good.
+func (m *Metrics) CountKept(keys int64) { m.CountAbandoned(ReasonClient, keys) }
 
-func (m *Metrics) pushed(keys int64) {
+// CountPushed counts keys that this process pushed to a pool.
+func (m *Metrics) CountPushed(keys int64) {
 	m.generated.Add(float64(keys))
 	m.lastPush.SetToCurrentTime()
 }
 
-func (m *Metrics) abandoned(reason string, keys int64) {
+// CountAbandoned counts keys that this process wrote off for a reason.
+func (m *Metrics) CountAbandoned(reason string, keys int64) {
 	m.abandons.WithLabelValues(reason).Add(float64(keys))
 }
 
-func (m *Metrics) refilled(d time.Duration) { m.refills.Observe(d.Seconds()) }
+// CountRestart counts a restart of the refill worker by the dead man's switch.
+func (m *Metrics) CountRestart() { m.restarts.Inc() }
+
+// CountPage counts a page by the dead man's switch.
+func (m *Metrics) CountPage() { m.pages.Inc() }
+
+// ObserveRefill records how long it took to take a local batch.
+func (m *Metrics) ObserveRefill(d time.Duration) { m.refills.Observe(d.Seconds()) }

@@ -43,7 +43,7 @@ func (p *MemoryPool) Size() int64 { return p.Status().Keys }
 func (p *MemoryPool) Status() PoolStatus {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := PoolStatus{Popped: p.popped, Pushed: p.pushed}
+	s := PoolStatus{Taken: p.popped, Pushed: p.pushed}
 	for _, r := range p.ranges {
 		s.Keys += r.Len()
 	}

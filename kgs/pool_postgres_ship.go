@@ -34,16 +34,22 @@ func NewPostgresShipper(pool *PostgresPool, draw Generator, log *slog.Logger) *P
 	return &PostgresShipper{pool: pool, draw: draw, log: log}
 }
 
-// Size is how many keys the pool holds. One that is not of the database's present history
-// is emptied first. Once a minute it takes back what dead holders had reserved.
-func (s *PostgresShipper) Size(ctx context.Context) (int64, error) {
+// Prepare takes back, once a minute, what dead holders had reserved, and empties a pool
+// that is not of the database's present history.
+func (s *PostgresShipper) Prepare(ctx context.Context) error {
 	if err := s.takeBack(ctx); err != nil {
-		return 0, err
+		return err
 	}
-	status, err := s.pool.Status(ctx)
+	_, err := s.pool.Status(ctx)
 	if errors.Is(err, ErrNoEpoch) {
-		return 0, s.open(ctx)
+		return s.open(ctx)
 	}
+	return err
+}
+
+// Len is how many keys the pool holds, by its [PostgresPool.Status].
+func (s *PostgresShipper) Len(ctx context.Context) (int64, error) {
+	status, err := s.pool.Status(ctx)
 	return status.Keys, err
 }
 

@@ -32,16 +32,16 @@ func TestPostgresPoolStatus(t *testing.T) {
 		take(t, p, 10)
 		b := take(t, other, 20)
 		for _, p := range []*PostgresPool{p, other} {
-			wantStatus(t, p, PoolStatus{Keys: 70, Pushed: 100, Popped: 30})
+			wantStatus(t, p, PoolStatus{Keys: 70, Pushed: 100, Taken: 30})
 		}
 		settle(t, other, b, b.Codes[:5], nil)
-		wantStatus(t, p, PoolStatus{Keys: 75, Pushed: 105, Popped: 30})
+		wantStatus(t, p, PoolStatus{Keys: 75, Pushed: 105, Taken: 30})
 		take(t, p, 75)
-		wantStatus(t, p, PoolStatus{Pushed: 105, Popped: 105})
+		wantStatus(t, p, PoolStatus{Pushed: 105, Taken: 105})
 		k.ship(codes(100, 110)...)
-		wantStatus(t, p, PoolStatus{Keys: 10, Pushed: 115, Popped: 105})
+		wantStatus(t, p, PoolStatus{Keys: 10, Pushed: 115, Taken: 105})
 		k.exec(`DELETE FROM available_keys`)
-		wantStatus(t, p, PoolStatus{Pushed: 115, Popped: 115})
+		wantStatus(t, p, PoolStatus{Pushed: 115, Taken: 115})
 	})
 }
 

@@ -26,9 +26,9 @@ func (p *PostgresPool) Status(ctx context.Context) (PoolStatus, error) {
 		p.front.forget()
 		return p.Status(ctx)
 	}
-	s := PoolStatus{Pushed: last, Popped: last}
+	s := PoolStatus{Pushed: last, Taken: last}
 	if first != nil {
-		s.Keys, s.Popped = *back-*first+1, *first-1
+		s.Keys, s.Taken = *back-*first+1, *first-1
 		p.front.store(*first)
 	}
 	if !present {

@@ -86,7 +86,7 @@ func (k *keyTables) shipper(draw Generator) *PostgresShipper {
 func (k *keyTables) ship(codes ...string) {
 	k.t.Helper()
 	s := k.shipper(&says{codes})
-	if _, err := s.Size(k.t.Context()); err != nil {
+	if err := s.Prepare(k.t.Context()); err != nil {
 		k.t.Fatal(err)
 	}
 	if _, err := s.Ship(k.t.Context(), int64(len(codes))); err != nil {

@@ -21,18 +21,18 @@ const (
 // linked meanwhile may be missing, so read the links after the pool; one that was
 // pushed meanwhile too, so read the ledger before. It ends at the first error, which
 // is ErrFenced when a new epoch began.
-func (p *RedisPool) Snapshot(ctx context.Context) iter.Seq2[Found, error] {
-	return func(yield func(Found, error) bool) {
+func (p *RedisPool) Snapshot(ctx context.Context) iter.Seq2[PoolEntry, error] {
+	return func(yield func(PoolEntry, error) bool) {
 		var c poolChunk
 		for !c.last {
 			var err error
 			if c, err = p.read(ctx, c.epoch, c.next); err != nil {
-				yield(Found{}, fmt.Errorf("read the pool: %w", err))
+				yield(PoolEntry{}, fmt.Errorf("read the pool: %w", err))
 				return
 			}
 			for i, part := range c.parts {
 				for code := range strings.FieldsSeq(part) {
-					if !yield(Found{Code: code, Batch: i > 0}, nil) {
+					if !yield(PoolEntry{Code: code, Batch: i > 0}, nil) {
 						return
 					}
 				}

@@ -26,9 +26,9 @@ func TestRedisPoolTellsWhatWasTakenAndWhetherItMayEvict(t *testing.T) {
 	mustTake(t, p, 30)
 	b := mustTake(t, p, 10)
 	settle(t, p, b, b.Codes, nil) // what comes back was taken all the same
-	want := PoolStatus{
-		Keys: 70, Popped: 40, Pushed: 100, Epoch: 1,
-		Reach: Reach{Range: 1, Next: map[int]int64{6: 100}},
+	want := RedisStatus{
+		PoolStatus: PoolStatus{Keys: 70, Taken: 40, Pushed: 100, Epoch: 1},
+		HighWater:  Reach{Range: 1, Next: map[int]int64{6: 100}},
 	}
 	for policy, evicts := range map[string]bool{"noeviction": false, "allkeys-lru": true, "volatile-ttl": true} {
 		if err := client.ConfigSet(t.Context(), "maxmemory-policy", policy).Err(); err != nil {
@@ -42,7 +42,7 @@ func TestRedisPoolTellsWhatWasTakenAndWhetherItMayEvict(t *testing.T) {
 		}
 	}
 	openEpoch(t, p, 2)
-	if got, err := p.Status(t.Context()); got.Popped != 0 || got.Keys != 0 || err != nil {
+	if got, err := p.Status(t.Context()); got.Taken != 0 || got.Keys != 0 || err != nil {
 		t.Errorf("a new epoch begins with %+v, %v", got, err)
 	}
 }

@@ -12,8 +12,11 @@ type MemoryShipper struct {
 
 var _ Shipper = MemoryShipper{}
 
-// Size never fails.
-func (s MemoryShipper) Size(context.Context) (int64, error) { return s.Pool.Size(), nil }
+// Prepare does nothing: the pool has no epochs and reserves nothing by itself.
+func (s MemoryShipper) Prepare(context.Context) error { return nil }
+
+// Len never fails.
+func (s MemoryShipper) Len(context.Context) (int64, error) { return s.Pool.Size(), nil }
 
 // Ship reserves a range for the pool. A crash right after leaves the range recorded
 // as reserved under Holder, whole; another process adopts it.

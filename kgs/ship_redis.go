@@ -44,40 +44,46 @@ var _ Shipper = (*RedisShipper)(nil)
 // NewRedisShipper makes a shipper with nothing under way; it calls nobody.
 func NewRedisShipper(cfg RedisShipperConfig) *RedisShipper { return &RedisShipper{cfg: cfg} }
 
-// Size is how many keys the pool holds. A pool that lost its state, or is of another
-// epoch than the ledger's, is opened first and then empty.
-func (s *RedisShipper) Size(ctx context.Context) (int64, error) {
+// Prepare says that this worker is alive, and opens a pool that lost its state, or that is
+// of another epoch than the ledger: such a pool is empty then.
+func (s *RedisShipper) Prepare(ctx context.Context) error {
 	if err := s.renew(ctx); err != nil {
-		return 0, err
+		return err
 	}
 	epoch, err := s.cfg.Ledger.Epoch(ctx)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	status, err := s.cfg.Pool.Status(ctx)
-	s.cfg.Ledger.Remember(status.Reach)
+	s.cfg.Ledger.Remember(status.HighWater)
 	switch {
 	case errors.Is(err, ErrNoEpoch):
-		return 0, s.openEpoch(ctx, epoch.Number, status)
+		return s.openEpoch(ctx, epoch.Number, status)
 	case err != nil:
-		return 0, err
+		return err
 	case status.Epoch < epoch.Number:
-		// Whoever began that epoch has yet to tell the pool, or crashed before it could.
-		// Nobody does it in his place: see RedisPool.Open.
-		return 0, s.openEpoch(ctx, epoch.Number, status)
+		// The worker that began this epoch has yet to open the pool, or crashed before. No
+		// other worker opens the pool for the same epoch: see RedisPool.Open.
+		return s.openEpoch(ctx, epoch.Number, status)
 	case status.Epoch > epoch.Number:
 		if behind, err := s.behind(ctx, status); err != nil || behind {
-			return 0, err
+			return err
 		}
 	}
 	s.size = status.Keys
-	return status.Keys, nil
+	return nil
+}
+
+// Len is how many keys the pool holds. It fails with ErrNoEpoch for a pool that lost its state.
+func (s *RedisShipper) Len(ctx context.Context) (int64, error) {
+	status, err := s.cfg.Pool.Status(ctx)
+	return status.Keys, err
 }
 
 // behind tells whether the ledger, asked after the pool, still does not know of the pool's
 // epoch: its database was restored from an older state, and to ship then would give out
 // numbers a second time. It begins a new epoch, for which the ledger jumps ahead.
-func (s *RedisShipper) behind(ctx context.Context, pool PoolStatus) (bool, error) {
+func (s *RedisShipper) behind(ctx context.Context, pool RedisStatus) (bool, error) {
 	epoch, err := s.cfg.Ledger.Epoch(ctx)
 	if err != nil || pool.Epoch <= epoch.Number {
 		return false, err // the first answer was older than the pool's
@@ -100,7 +106,7 @@ func (s *RedisShipper) renew(ctx context.Context) error {
 // follows the epoch after. A crash after the ledger began the epoch leaves a pool that
 // has none or an older one, for the next look to find, which begins another; a stall
 // there, and the pool is opened late for an epoch that is over and of use to nobody.
-func (s *RedisShipper) openEpoch(ctx context.Context, after int64, seen PoolStatus) error {
+func (s *RedisShipper) openEpoch(ctx context.Context, after int64, seen RedisStatus) error {
 	epoch, opened, err := s.cfg.Ledger.OpenEpoch(ctx, after, seen.RunID)
 	if err != nil {
 		return err
@@ -109,7 +115,7 @@ func (s *RedisShipper) openEpoch(ctx context.Context, after int64, seen PoolStat
 		return fmt.Errorf("another worker opens epoch %d: %w", epoch, ErrNoEpoch)
 	}
 	lost := max(s.size, seen.Keys)
-	s.cfg.Metrics.abandoned(ReasonEpoch, lost)
+	s.cfg.Metrics.CountAbandoned(ReasonEpoch, lost)
 	s.cfg.Logger.Info("the pool begins a new epoch", slog.Int64("epoch", epoch), slog.Int64("keys_last_seen", lost))
 	s.current, s.size = nil, 0 // written off together with the old epoch
 	failpoint.At("epoch:opened")
@@ -118,7 +124,7 @@ func (s *RedisShipper) openEpoch(ctx context.Context, after int64, seen PoolStat
 
 // Ship finishes the range under way, or reserves one of up to n numbers, and pushes
 // it. ErrFenced says that the range under way is gone: another worker has delivered
-// it, or it was written off with its epoch. After ErrNoEpoch it stays, until Size has
+// it, or it was written off with its epoch. After ErrNoEpoch it stays, until Prepare has
 // opened the pool: a new epoch of the ledger then fences it.
 func (s *RedisShipper) Ship(ctx context.Context, n int64) (shipped int64, err error) {
 	if failpoint.At("ship:begin") {

@@ -72,14 +72,14 @@ func TestShipperBehindItsPool(t *testing.T) {
 			// Another process, which does not remember how far the ledger was.
 			d.reached.Reach = Reach{}
 			s = d.shipper("b")
-			if _, err := s.Size(t.Context()); err != nil {
+			if err := s.Prepare(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			// By now it knows of both, and the next change of the ledger ends the epoch.
 			if _, err := s.Ship(t.Context(), 10); err != nil && !errors.Is(err, ErrNoEpoch) {
 				t.Fatal(err)
 			}
-			if _, err := s.Size(t.Context()); err != nil {
+			if err := s.Prepare(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			d.ship(s, 10, 10)
@@ -116,7 +116,7 @@ func TestShipperMeetsNewEpoch(t *testing.T) {
 	}
 	d.wantSize(other, 0)
 	d.ship(other, 10, 10)
-	if behind, err := s.behind(t.Context(), PoolStatus{Epoch: epoch.Number + 1}); behind || err != nil {
+	if behind, err := s.behind(t.Context(), RedisStatus{PoolStatus: PoolStatus{Epoch: epoch.Number + 1}}); behind || err != nil {
 		t.Errorf("the ledger is accused: %v", err)
 	}
 	if err := s.openEpoch(t.Context(), epoch.Number, lost); !errors.Is(err, ErrNoEpoch) {

@@ -52,8 +52,11 @@ func (d dock) open(holder string) *RedisShipper {
 
 func (d dock) wantSize(s *RedisShipper, want int64) {
 	d.t.Helper()
-	if n, err := s.Size(d.t.Context()); n != want || err != nil {
-		d.t.Fatalf("Size = %d, %v, want %d", n, err, want)
+	if err := s.Prepare(d.t.Context()); err != nil {
+		d.t.Fatalf("Prepare: %v", err)
+	}
+	if n, err := s.Len(d.t.Context()); n != want || err != nil {
+		d.t.Fatalf("Len = %d, %v, want %d", n, err, want)
 	}
 }
 
@@ -157,7 +160,7 @@ func TestShipperCrashes(t *testing.T) {
 			}
 			d.crash(t, "dead")
 			heir := d.shipper("heir")
-			if _, err := heir.Size(t.Context()); err != nil {
+			if err := heir.Prepare(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := heir.Ship(t.Context(), 70); err != nil {

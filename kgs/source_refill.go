@@ -85,7 +85,7 @@ func (s *Source) fetch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.cfg.Metrics.refilled(time.Since(start))
+	s.cfg.Metrics.ObserveRefill(time.Since(start))
 	l := newLease(s, b)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,7 +148,7 @@ func (s *Source) settle(ctx context.Context, l *Lease, unused []string) error {
 	if err := s.cfg.Supply.Settle(ctx, l.batch, unused, l.lost); err != nil {
 		return fmt.Errorf("settle batch %d: %w", l.batch.ID, err)
 	}
-	s.cfg.Metrics.abandoned(ReasonLostReply, int64(len(l.lost)))
+	s.cfg.Metrics.CountAbandoned(ReasonLostReply, int64(len(l.lost)))
 	s.mu.Lock()
 	delete(s.live, l)
 	s.mu.Unlock()

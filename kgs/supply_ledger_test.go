@@ -84,7 +84,7 @@ func TestMemoryPoolDropsWhatWasTakenOver(t *testing.T) {
 		if n := pool.Size(); n != 0 {
 			t.Errorf("the size of the empty pool is %d", n)
 		}
-		if s := pool.Status(); s.Popped != 20 {
+		if s := pool.Status(); s.Taken != 20 {
 			t.Errorf("%+v: want the 20 keys that it gave counted as taken", s)
 		}
 		if left := drain(t, heir, 10); len(left) != 10 {

@@ -11,8 +11,11 @@ import (
 // goroutine at a time. A call that failed may be repeated: whatever of it took
 // effect is neither lost nor done twice.
 type Shipper interface {
-	// Size is how many keys the pool holds, once it is open for the current epoch.
-	Size(ctx context.Context) (int64, error)
+	// Prepare makes the pool ready to be filled: it opens a new epoch where the pool lost
+	// its state, and takes back what dead holders had reserved.
+	Prepare(ctx context.Context) error
+	// Len is how many keys the pool holds. It changes nothing.
+	Len(ctx context.Context) (int64, error)
 	// Ship brings up to n more keys into the pool and reports how many arrived, also
 	// when it fails half-way.
 	Ship(ctx context.Context, n int64) (int64, error)
@@ -100,13 +103,16 @@ func (w *Worker) fill(ctx context.Context) error {
 func (w *Worker) step(ctx context.Context, mark int64) (done bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, w.cfg.Timeout)
 	defer cancel()
-	size, err := w.cfg.Shipper.Size(ctx)
+	if err := w.cfg.Shipper.Prepare(ctx); err != nil {
+		return true, err
+	}
+	size, err := w.cfg.Shipper.Len(ctx)
 	if err != nil || size >= mark {
 		return true, err
 	}
 	n, err := w.cfg.Shipper.Ship(ctx, min(w.cfg.Chunk, w.cfg.Capacity-size))
 	if n > 0 {
-		w.cfg.Metrics.pushed(n)
+		w.cfg.Metrics.CountPushed(n)
 		w.mu.Lock()
 		w.shipped += n
 		w.mu.Unlock()

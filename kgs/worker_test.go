@@ -21,11 +21,17 @@ type stubShipper struct {
 	released bool
 }
 
-func (s *stubShipper) Size(context.Context) (int64, error) {
+func (s *stubShipper) Prepare(context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls++
-	return s.size, s.err
+	return s.err
+}
+
+func (s *stubShipper) Len(context.Context) (int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.size, nil
 }
 
 func (s *stubShipper) Ship(_ context.Context, n int64) (int64, error) {
@@ -140,9 +146,9 @@ type hungShipper struct {
 	freed chan struct{}
 }
 
-func (s *hungShipper) Size(context.Context) (int64, error) {
+func (s *hungShipper) Prepare(context.Context) error {
 	<-s.freed
-	return 0, errors.New("too late")
+	return errors.New("too late")
 }
 
 // What is asked for while the worker that hangs is waited for is meant for that one.

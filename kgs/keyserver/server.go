@@ -74,7 +74,7 @@ func (s *server) ReturnKeys(ctx context.Context, r *kgsv1.ReturnKeysRequest) (*k
 	if err != nil {
 		return nil, s.told(ctx, err)
 	}
-	s.Metrics.Kept(kept)
+	s.Metrics.CountKept(kept)
 	return &kgsv1.ReturnKeysResponse{}, nil
 }
 

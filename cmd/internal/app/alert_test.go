@@ -84,8 +84,8 @@ func TestAlertSaysWhatTheContractSays(t *testing.T) {
 	stop := a.running(t)
 	at := time.Date(2026, 1, 2, 4, 4, 5, 0, time.FixedZone("", 3600))
 	a.changed(kgs.Judgement{State: kgs.StateOK, Since: at})
-	a.changed(kgs.Judgement{State: kgs.StatePage, Since: at, Known: true, Pool: kgs.PoolStatus{Keys: 50}, Rate: 4})
-	a.changed(kgs.Judgement{State: kgs.StateRestart, Since: at, Pool: kgs.PoolStatus{Keys: 50}, Rate: 4})
+	a.changed(kgs.Judgement{State: kgs.StatePage, Since: at, Known: true, Pool: kgs.Observation{PoolStatus: kgs.PoolStatus{Keys: 50}}, Rate: 4})
+	a.changed(kgs.Judgement{State: kgs.StateRestart, Since: at, Pool: kgs.Observation{PoolStatus: kgs.PoolStatus{Keys: 50}}, Rate: 4})
 	stop()
 	want := []string{
 		`{"state":"page","previous":"ok","pool_keys":50,"capacity_keys":1000,"runway_seconds":12.5,"instance":"host-1","at":"2026-01-02T03:04:05Z"}`,

@@ -92,7 +92,7 @@ func (ch *chain) openRedisPool(ctx context.Context) error {
 	}
 	breaker := kgs.NewBreaker(ch.pool, ch.log)
 	ch.breaker, ch.fromLedger = breaker, true
-	ch.watch = ch.watchPool(ch.fail, watched{look: breaker.Guard(ch.pool.Status), build: ch.workerIfWanted(ch.redisWorker)})
+	ch.watch = ch.watchPool(ch.fail, watched{look: observeRedis(kgs.Guard(breaker, ch.pool.Status)), build: ch.workerIfWanted(ch.redisWorker)})
 	ch.openLocal(breaker)
 	return nil
 }
@@ -104,7 +104,7 @@ func (ch *chain) openMemoryPool(context.Context) error {
 	look := func(context.Context) (kgs.PoolStatus, error) { return pool.Status(), nil }
 	shipper := kgs.MemoryShipper{Ledger: ch.ledger, Pool: pool, Holder: ch.holder, Length: ch.CodeLength}
 	build := func() *kgs.Worker { return ch.worker(shipper) }
-	ch.watch = ch.watchPool(ch.fail, watched{look: look, build: ch.workerIfWanted(build)})
+	ch.watch = ch.watchPool(ch.fail, watched{look: observe(look), build: ch.workerIfWanted(build)})
 	ch.openLocal(pool)
 	return nil
 }

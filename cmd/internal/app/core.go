@@ -58,7 +58,7 @@ func openCore(ctx context.Context, s Settings, life *lifecycle, log *slog.Logger
 	c.ledger.OnJump(func(left int64) {
 		log.Error("the database came back from an older state: links that it had acknowledged may be lost; the ledger jumps ahead",
 			slog.Int64("numbers_left_out", left))
-		c.metrics.Jumped(left)
+		c.metrics.CountSkipAhead(left)
 	})
 	life.onStop("ledger", func(ctx context.Context) error { return waitFor(ctx, c.ledger.Close) })
 	return c, nil

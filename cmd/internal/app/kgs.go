@@ -61,7 +61,7 @@ func (k *kgsProgram) open(ctx context.Context, fail func(error)) error {
 	if err := k.openRedisPool(ctx); err != nil {
 		return err
 	}
-	k.watch = k.watchPool(fail, watched{look: k.pool.Status, build: k.redisWorker, giveUp: fail})
+	k.watch = k.watchPool(fail, watched{look: observeRedis(k.pool.Status), build: k.redisWorker, giveUp: fail})
 	return nil
 }
 

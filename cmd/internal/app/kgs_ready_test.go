@@ -44,11 +44,11 @@ func TestKGSIsReady(t *testing.T) {
 func switchThatLooked(t *testing.T, inVain bool) *kgs.DeadMan {
 	t.Helper()
 	d := kgs.NewDeadMan(kgs.DeadManConfig{
-		Look: func(context.Context) (kgs.PoolStatus, error) {
+		Look: func(context.Context) (kgs.Observation, error) {
 			if inVain {
-				return kgs.PoolStatus{}, errors.New("away")
+				return kgs.Observation{}, errors.New("away")
 			}
-			return kgs.PoolStatus{Keys: 1}, nil
+			return kgs.Observation{PoolStatus: kgs.PoolStatus{Keys: 1}}, nil
 		},
 		Capacity: 1, Logger: slog.New(slog.DiscardHandler), Metrics: kgs.NewMetrics(prometheus.NewRegistry()),
 	})

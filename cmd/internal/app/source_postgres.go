@@ -12,7 +12,7 @@ func (ch *chain) openPostgresPool(context.Context) error {
 	pool := kgs.NewPostgresPool(ch.books, kgs.PostgresPoolConfig{Holder: ch.holder, Reserve: ch.settings.KGSTake == "reserve"})
 	draw := kgs.Random{Length: func() int { return ch.CodeLength }}
 	build := func() *kgs.Worker { return ch.worker(kgs.NewPostgresShipper(pool, draw, ch.log)) }
-	ch.watch = ch.watchPool(ch.fail, watched{look: pool.Status, build: ch.workerIfWanted(build)})
+	ch.watch = ch.watchPool(ch.fail, watched{look: observe(pool.Status), build: ch.workerIfWanted(build)})
 	ch.openLocal(pool)
 	return nil
 }

@@ -65,7 +65,7 @@ func (w *poolWatch) describe(s *web.Status) {
 			s.Epoch = &j.Pool.Epoch
 		}
 		if j.Pool.Policy != "" {
-			evicts := j.Pool.Evicts()
+			evicts := j.Pool.Unsafe != ""
 			s.MayEvict = &evicts
 		}
 	}

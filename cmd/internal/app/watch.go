@@ -17,9 +17,25 @@ type poolWatch struct {
 
 // watched is what a switch watches, and what it can do about it.
 type watched struct {
-	look   func(context.Context) (kgs.PoolStatus, error)
+	look   func(context.Context) (kgs.Observation, error)
 	build  func() *kgs.Worker // nil when another process refills
 	giveUp func(error)        // ends the program; nil where there is more to it than the worker
+}
+
+// observe makes a look out of the status of a pool that loses no keys by itself.
+func observe(status func(context.Context) (kgs.PoolStatus, error)) func(context.Context) (kgs.Observation, error) {
+	return func(ctx context.Context) (kgs.Observation, error) {
+		s, err := status(ctx)
+		return kgs.Observation{PoolStatus: s}, err
+	}
+}
+
+// observeRedis makes a look out of the status of a Redis pool, which Redis may evict.
+func observeRedis(status func(context.Context) (kgs.RedisStatus, error)) func(context.Context) (kgs.Observation, error) {
+	return func(ctx context.Context) (kgs.Observation, error) {
+		s, err := status(ctx)
+		return kgs.Observation{PoolStatus: s.PoolStatus, Policy: s.Policy, Unsafe: s.Unsafe()}, err
+	}
 }
 
 // watchPool starts the switch, the worker, and who tells the webhook.
