@@ -18,6 +18,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// poolChunkLen is how many codes of a pool an audit reads at a time.
+const poolChunkLen = 10_000
+
 // holding is a batch that a server has, or had when it died.
 type holding struct {
 	supply Supply
@@ -29,18 +32,19 @@ type holding struct {
 // and what they have in memory. Whatever can happen to them happens one step at a time,
 // and any number of steps between two things that an audit reads.
 type town struct {
-	t      *testing.T
-	rand   *rand.Rand
-	l      books
-	client *redis.Client
-	space  *Space
-	links  []Linked
-	server []Supply // the ways in which the server gets its keys
-	held   []holding
-	worker *RedisShipper
-	names  int
-	steps  int
-	sound  bool // the pool never loses its state
+	t                      *testing.T
+	rand                   *rand.Rand
+	l                      books
+	client                 *redis.Client
+	space                  *Space
+	links                  []Linked
+	server                 []Supply // the ways in which the server gets its keys
+	held                   []holding
+	worker                 *RedisShipper
+	serverName, workerName string // as the ledger knows them
+	names                  int
+	steps                  int
+	sound                  bool // the pool never loses its state
 }
 
 func newTown(t *testing.T, seed uint64) *town {
@@ -64,6 +68,7 @@ func (w *town) pool(holder string) *RedisPool {
 
 func (w *town) startServer() {
 	name := w.name()
+	w.serverName = name
 	w.must(w.l.Renew(w.t.Context(), name))
 	w.server = []Supply{w.pool(name), NewLedgerSupply(w.l.Ledger, w.space, name, 6)}
 	w.held = nil
@@ -71,6 +76,7 @@ func (w *town) startServer() {
 
 func (w *town) startWorker() {
 	name := w.name()
+	w.workerName = name
 	w.worker = NewRedisShipper(RedisShipperConfig{
 		Ledger: w.l.Ledger, Pool: w.pool(name), Space: w.space, Holder: name, Length: 6,
 		Close: func() error { return nil }, Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(prometheus.NewRegistry()),
@@ -137,10 +143,10 @@ func (w *town) ship() {
 	w.must(err)
 	keys, err := w.worker.Len(w.t.Context())
 	w.must(err)
-	if keys > readChunk {
+	if keys > poolChunkLen {
 		return // enough for an audit to read in more than one go
 	}
-	_, err = w.worker.Ship(w.t.Context(), 1+w.rand.Int64N(2*readChunk))
+	_, err = w.worker.Ship(w.t.Context(), 1+w.rand.Int64N(2*poolChunkLen))
 	w.must(err)
 }
 
@@ -158,7 +164,7 @@ func (w *town) stall() {
 }
 
 func (w *town) dieServer() {
-	w.l.crash(w.t, w.server[0].(*RedisPool).cfg.Holder)
+	w.l.crash(w.t, w.serverName)
 	w.startServer()
 }
 
@@ -168,12 +174,12 @@ func (w *town) stopServer() {
 	}
 	pool := w.server[0].(*RedisPool)
 	w.must(pool.Release(w.t.Context()))
-	w.must(w.l.Release(w.t.Context(), pool.cfg.Holder))
+	w.must(w.l.Release(w.t.Context(), w.serverName))
 	w.startServer()
 }
 
 func (w *town) dieWorker() {
-	w.l.crash(w.t, w.worker.cfg.Holder)
+	w.l.crash(w.t, w.workerName)
 	w.startWorker()
 }
 
@@ -276,7 +282,7 @@ func TestAuditFindsAHoleAtAnyMoment(t *testing.T) {
 	var want []Fault
 	for range 3 {
 		w.ship() // at least the code that is to be stolen
-		code, err := w.client.LPop(t.Context(), w.pool("thief").keys[1]).Result()
+		code, err := w.client.LPop(t.Context(), "keypool:{default}:keys").Result()
 		if err != nil {
 			t.Fatal(err)
 		}

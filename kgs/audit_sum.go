@@ -14,7 +14,7 @@ type section struct {
 
 // sections cuts the numbers of a length below next by epoch: each is of the last epoch
 // that was opened when the counter stood at it or before it.
-func (b Books) sections(length int, next int64) []section {
+func sections(b Books, length int, next int64) []section {
 	var cut []section
 	newest, hi := true, next
 	for _, at := range slices.Backward(b.Boundaries) { // by epoch
@@ -37,7 +37,7 @@ func (b Books) sections(length int, next int64) []section {
 func (p *pass) sum(b Books) {
 	epochs := make(map[int64]*EpochAccounts)
 	for length, numbers := range p.places {
-		for _, s := range b.sections(length, int64(len(numbers))) {
+		for _, s := range sections(b, length, int64(len(numbers))) {
 			if epochs[s.epoch] == nil {
 				epochs[s.epoch] = newEpochAccounts(s.epoch)
 			}

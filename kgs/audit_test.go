@@ -239,7 +239,7 @@ func TestAuditNamesWhatIsNoError(t *testing.T) {
 					t.Fatal(err)
 				}
 			}, // what was open, what the pool has seen beyond 100, and the margin
-			map[string]int64{ReasonCrash: 10, ReasonEpoch: 20, ReasonRollback: 30 + 400 + Size(3)/jumpPart}},
+			map[string]int64{ReasonCrash: 10, ReasonEpoch: 20, ReasonRollback: 30 + 400 + Size(3)/100}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

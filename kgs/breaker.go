@@ -36,15 +36,16 @@ func NewBreaker(pool Supply, log *slog.Logger) *Breaker {
 }
 
 // newCircuit makes a closed circuit breaker, as [Breaker] describes it. It logs each change
-// of its state with the error of the last call.
-func newCircuit[T any](isSuccessful func(error) bool, log *slog.Logger) *gobreaker.CircuitBreaker[T] {
+// of its state with the error of the last call. An error for which isAnswer is true counts as
+// a success; nil if there is no such error.
+func newCircuit[T any](isAnswer func(error) bool, log *slog.Logger) *gobreaker.CircuitBreaker[T] {
 	var last error // under the lock of the library, which it holds while it calls either function
 	return gobreaker.NewCircuitBreaker[T](gobreaker.Settings{
 		Timeout:     breakerPause, // the library's default is a minute
 		ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= breakerFailures },
 		IsSuccessful: func(err error) bool {
 			last = err
-			return isSuccessful(err)
+			return err == nil || isAnswer != nil && isAnswer(err)
 		},
 		IsExcluded: func(err error) bool { return errors.Is(err, context.Canceled) },
 		OnStateChange: func(_ string, from, to gobreaker.State) {
@@ -54,12 +55,9 @@ func newCircuit[T any](isSuccessful func(error) bool, log *slog.Logger) *gobreak
 	})
 }
 
-// succeeded is for what always has something to give, as a counter has.
-func succeeded(err error) bool { return err == nil }
-
-// answered is for a pool, which may be alive and have nothing to give.
+// answered reports an error of a pool that is alive and has nothing to give.
 func answered(err error) bool {
-	return err == nil || errors.Is(err, ErrEmpty) || errors.Is(err, ErrNoEpoch) || errors.Is(err, ErrFenced)
+	return errors.Is(err, ErrEmpty) || errors.Is(err, ErrNoEpoch) || errors.Is(err, ErrFenced)
 }
 
 // State is closed (0), half-open (1) or open (2).

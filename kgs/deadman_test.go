@@ -103,9 +103,9 @@ func TestDeadManRestartsAndPages(t *testing.T) {
 	d.look(t.Context())
 	d.cfg.Look = func(context.Context) (Observation, error) { return Observation{}, errors.New("away") }
 	d.look(t.Context())
-	if restarts != 1 || testutil.ToFloat64(d.cfg.Metrics.restarts) != 1 || testutil.ToFloat64(d.cfg.Metrics.pages) != 1 {
+	if restarts != 1 || testutil.ToFloat64(d.cfg.Metrics.Restarts()) != 1 || testutil.ToFloat64(d.cfg.Metrics.Pages()) != 1 {
 		t.Errorf("%d restarts, metrics: %v restarts and %v pages, want one each",
-			restarts, testutil.ToFloat64(d.cfg.Metrics.restarts), testutil.ToFloat64(d.cfg.Metrics.pages))
+			restarts, testutil.ToFloat64(d.cfg.Metrics.Restarts()), testutil.ToFloat64(d.cfg.Metrics.Pages()))
 	}
 	if j := d.Judgement(); j.Known || j.Pool.Keys != 5 {
 		t.Errorf("Judgement() = %+v: the last size that was known is 5, and it is not known now", j)

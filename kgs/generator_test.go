@@ -103,11 +103,3 @@ func repeated(keys []Key) (n int) {
 	}
 	return n
 }
-
-// The control: chance among 238,328 codes does repeat itself, and that is noticed.
-func TestGeneratorTestFindsRepeatedCodes(t *testing.T) {
-	t.Parallel()
-	if repeated(drawAtOnce(t, Random{Length: func() int { return MinLength }})) == 0 {
-		t.Error("32 takers of random codes of 3 characters found no code twice")
-	}
-}

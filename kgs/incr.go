@@ -47,7 +47,7 @@ func NewRedisIncr(client redis.UniversalClient, name string, length int, log *sl
 		counter: "keypool:{" + name + "}:counter",
 		length:  length,
 		timeout: incrTimeout,
-		circuit: newCircuit[int64](succeeded, log.With(slog.String("of", "counter"))),
+		circuit: newCircuit[int64](nil, log.With(slog.String("of", "counter"))),
 	}
 }
 

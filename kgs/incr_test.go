@@ -15,12 +15,26 @@ import (
 	"keypool/internal/testenv"
 )
 
+// failures is how many in a row open a breaker.
+const failures = 3
+
 // newTestIncr is one process's part of a counter, and as patient as its client: tests that
 // count want to hear of each number.
 func newTestIncr(client redis.UniversalClient, name string, length int) *RedisIncr {
 	r := NewRedisIncr(client, name, length, slog.New(slog.DiscardHandler))
 	r.timeout = time.Minute
 	return r
+}
+
+// connect makes a client as the program does.
+func connect(t *testing.T, addr string) redis.UniversalClient {
+	t.Helper()
+	client, err := OpenRedis("redis://" + addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	return client
 }
 
 // wantCode draws a key at an attempt.
@@ -75,7 +89,7 @@ func TestRedisIncrOutgrowsTheLength(t *testing.T) {
 	wantCode(t, r, 0, "1000")
 	setCounter(t, r, Size(MaxLength)-2)
 	wantCode(t, r, 0, "zzzzzzzzzz")
-	for range 2 * breakerFailures {
+	for range 2 * failures {
 		if _, err := r.Next(t.Context(), "", 0); !errors.Is(err, ErrNoKeys) || !errors.Is(err, ErrExhausted) {
 			t.Errorf("Next after the last number: %v, want ErrNoKeys and ErrExhausted", err)
 		}
@@ -126,7 +140,7 @@ func commands(t *testing.T, client redis.UniversalClient) int {
 
 func TestRedisIncrTakesOneRoundTrip(t *testing.T) {
 	t.Parallel()
-	client := openClient(t, testenv.StartRedis(t).Addr)
+	client := connect(t, testenv.StartRedis(t).Addr)
 	r := newTestIncr(client, "test", 6)
 	wantCode(t, r, 0, "000001") // the connection is open
 	before := commands(t, client)
@@ -144,7 +158,7 @@ func TestRedisIncrTakesOneRoundTrip(t *testing.T) {
 func TestRedisIncrLostReply(t *testing.T) {
 	t.Parallel()
 	proxy := newCuttingProxy(t, testenv.StartRedis(t).Addr)
-	r := newTestIncr(openClient(t, proxy.listener.Addr().String()), "test", 6)
+	r := newTestIncr(connect(t, proxy.listener.Addr().String()), "test", 6)
 	wantCode(t, r, 0, "000001")
 	proxy.cut.Store(true)
 	if k, err := r.Next(t.Context(), "", 0); !errors.Is(err, ErrNoKeys) {
@@ -162,20 +176,20 @@ func TestRedisIncrWithoutRedis(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := testenv.StartRedis(t)
-			r := newTestIncr(openClient(t, server.Addr), "test", 6)
+			r := newTestIncr(connect(t, server.Addr), "test", 6)
 			wantCode(t, r, 0, "000001")
 			r.timeout = incrTimeout
 			away.goes(server)
 			// With the client's own patience it would take more than that.
-			ctx, cancel := context.WithTimeout(t.Context(), breakerFailures*redisTimeout)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			defer cancel()
-			for range breakerFailures {
+			for range failures {
 				if _, err := r.Next(ctx, "", 0); !errors.Is(err, ErrNoKeys) || errors.Is(err, gobreaker.ErrOpenState) || ctx.Err() != nil {
 					t.Fatalf("Next: %v, and %v; want ErrNoKeys, and soon", err, ctx.Err())
 				}
 			}
 			if _, err := r.Next(t.Context(), "", 0); !errors.Is(err, ErrNoKeys) || !errors.Is(err, gobreaker.ErrOpenState) {
-				t.Errorf("Next after %d that failed: %v, want the breaker open", breakerFailures, err)
+				t.Errorf("Next after %d that failed: %v, want the breaker open", failures, err)
 			}
 			away.returns(server)
 			var k Key

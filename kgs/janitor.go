@@ -29,13 +29,13 @@ const janitorTimeout = 4 * time.Second
 func (j *Janitor) Run(ctx context.Context) error {
 	tick := time.NewTicker(beatInterval)
 	defer tick.Stop()
-	trouble := trouble{log: j.Logger, what: "the books of keys are not kept"}
+	failures := newTrouble(j.Logger, "the books of keys are not kept")
 	for {
 		err := j.round(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
-		trouble.note(err)
+		failures.note(err)
 		select {
 		case <-ctx.Done():
 			return nil

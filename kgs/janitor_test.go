@@ -23,9 +23,15 @@ func TestJanitor(t *testing.T) {
 	client := testenv.Redis(t)
 	dead := NewRedisPool(client, RedisPoolConfig{Holder: "dead", Space: space, Ledger: l.Ledger})
 	alive := NewRedisPool(client, RedisPoolConfig{Holder: "alive", Space: space, Ledger: l.Ledger})
-	openEpoch(t, dead, 1)
-	mustPush(t, dead, testRange(1, 0, 30))
-	mustTake(t, dead, 20)
+	status, _ := dead.Status(t.Context()) // ErrNoEpoch: it is opened below
+	if err := dead.Open(t.Context(), 1, status.RunID); err != nil {
+		t.Fatal(err)
+	}
+	r := Range{Run: Run{Length: 6, Lo: 0, Hi: 30}, ID: 1, Epoch: 1}
+	if _, err := dead.Push(t.Context(), r, r.Lo, r.Hi, space.AppendCodes(nil, r.Run)); err != nil {
+		t.Fatal(err)
+	}
+	take(t, dead, 20)
 	l.reserve(t, "dead", RangeBatch, 10)
 	l.reserve(t, "alive", RangeBatch, 10)
 	l.crash(t, "dead")
@@ -36,7 +42,7 @@ func TestJanitor(t *testing.T) {
 	}
 	stop := runJanitor(t, j)
 	defer stop()
-	abandons := j.Metrics.abandons.WithLabelValues(ReasonCrash)
+	abandons := j.Metrics.Abandoned(ReasonCrash)
 	await(t, "the dead process's keys are counted", func() bool { return testutil.ToFloat64(abandons) == 30 })
 	l.want(t, lostRow(0, 10, ReasonCrash), row(10, 20, RangeBatch, "alive"),
 		BookedRange{Range: Range{Run: Run{6, 0, 20}}, State: RangeAbandoned, Reason: ReasonCrash})

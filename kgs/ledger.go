@@ -188,19 +188,19 @@ func (l *Ledger) post(ctx context.Context, op string, f func(context.Context, *p
 }
 
 func (l *Ledger) postTx(ctx context.Context, f func(context.Context, *posting) error) error {
-	tx, err := l.write.BeginTx(ctx, nil)
+	sqlTx, err := l.write.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // after a commit it does nothing and says so
+	defer func() { _ = sqlTx.Rollback() }() // after a commit it does nothing and says so
 	if l.dialect.begin != "" {
-		if _, err := tx.ExecContext(ctx, l.dialect.begin); err != nil {
+		if _, err := sqlTx.ExecContext(ctx, l.dialect.begin); err != nil {
 			return err
 		}
 	}
-	p := &posting{Tx: tx, dialect: &l.dialect, reached: &l.reached}
+	p := &posting{Tx: sqlTx, dialect: &l.dialect, reached: &l.reached}
 	var kept, present string
-	err = tx.QueryRowContext(ctx, l.dialect.lock).Scan(&p.epoch, &p.last, &kept, &present)
+	err = sqlTx.QueryRowContext(ctx, l.dialect.lock).Scan(&p.epoch, &p.last, &kept, &present)
 	if errors.Is(err, sql.ErrNoRows) {
 		return ErrNeverOpened
 	}
@@ -219,7 +219,7 @@ func (l *Ledger) postTx(ctx context.Context, f func(context.Context, *posting) e
 			return err
 		}
 	}
-	if err := tx.Commit(); err != nil {
+	if err := sqlTx.Commit(); err != nil {
 		return err
 	}
 	l.reached.note(Reach{Range: p.last})

@@ -16,13 +16,13 @@ func TestLedgerJumps(t *testing.T) {
 		} {
 			l.exec(t, `DELETE FROM kgs_ranges`)
 			l.exec(t, `UPDATE kgs_spaces SET next = 100 WHERE length = 3`)
-			l.reached.Next = nil
+			l.ForgetNumbers()
 			l.reserve(t, "a", RangeBatch, 50)      // [100, 150)
 			l.reserve(t, "a", RangeReserved, 1000) // [150, 1150), which the lost state did not have
 			l.exec(t, `DELETE FROM kgs_ranges WHERE state = 'reserved'`)
 			l.exec(t, `UPDATE kgs_spaces SET next = 150 WHERE length = 3`)
 			comeBack()
-			to := 1150 + Size(3)/jumpPart
+			to := 1150 + Size(3)/SkipPart
 			if r := l.reserve(t, "b", RangeBatch, 10); r.Lo != to {
 				t.Errorf("reserved %+v, want it to begin at %d", r.Run, to)
 			}
@@ -40,7 +40,7 @@ func TestLedgerJumpsIntoTheNextLength(t *testing.T) {
 		l.exec(t, `UPDATE kgs_spaces SET next = $1 WHERE length = 3`, size-100)
 		l.exec(t, `UPDATE kgs_ledger SET history = 'of another server', epoch = 7`)
 		r := l.reserve(t, "a", RangeShipping, 10)
-		lo := Size(4) / jumpPart
+		lo := Size(4) / SkipPart
 		want := Range{Run{4, lo, lo + 10}, r.ID, 8}
 		if diff := cmp.Diff(want, r); diff != "" {
 			t.Errorf("(-want +got)\n%s", diff)
@@ -63,7 +63,7 @@ func TestLedgerJumpsOverWhatThePoolRemembers(t *testing.T) {
 		var left int64
 		l.OnJump(func(n int64) { left += n })
 		l.Remember(Reach{Range: 1, Next: map[int]int64{3: 9000}})
-		to := 9000 + Size(3)/jumpPart
+		to := 9000 + Size(3)/SkipPart
 		if r := l.reserve(t, "a", RangeBatch, 10); r.Lo != to {
 			t.Errorf("reserved %+v, want it to begin at %d", r.Run, to)
 		}

@@ -10,15 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func (b books) lend(t testing.TB, client, id string, n int64) ClientLease {
-	t.Helper()
-	lease, err := b.Lend(t.Context(), LeaseRequest{Client: client, ID: id, Length: 3, Count: n, Term: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return lease
-}
-
 // refused asks for keys that there must not be.
 func (b books) refused(t testing.TB, client, id string, want error) {
 	t.Helper()
@@ -26,26 +17,6 @@ func (b books) refused(t testing.TB, client, id string, want error) {
 	if !errors.Is(err, want) {
 		t.Errorf("request %s got %+v, error %v; want %v", id, lease, err, want)
 	}
-}
-
-func (b books) endLease(t testing.TB, client string, id int64, unused, lost []Run) (kept int64) {
-	t.Helper()
-	kept, err := b.EndLease(t.Context(), client, id, unused, lost)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return kept
-}
-
-// another is the same ledger as another process has it.
-func (b books) another() books {
-	return books{&Ledger{write: b.write, read: b.read, dialect: b.dialect}, b.db}
-}
-
-// expire lets time pass until every lease is over, and d more.
-func (b books) expire(t testing.TB, d time.Duration) {
-	t.Helper()
-	b.exec(t, `UPDATE kgs_leases SET expires_at = `+b.dialect.now+` - $1`, d.Microseconds())
 }
 
 func TestLendRepeats(t *testing.T) {
@@ -107,11 +78,11 @@ func TestLendIsOneStep(t *testing.T) {
 	onOpenLedgers(t, func(t *testing.T, l books) {
 		crash := errors.New("crash")
 		for _, step := range []string{"lend", "gather"} {
-			err := l.post(t.Context(), "test", func(ctx context.Context, p *posting) (err error) {
+			err := l.Update(t.Context(), "test", func(ctx context.Context, p *Tx) (err error) {
 				if step == "lend" {
-					_, err = p.lend(ctx, LeaseRequest{Client: "a", ID: "1", Length: 3, Count: 10, Term: time.Hour})
+					err = p.LendStep(ctx, LeaseRequest{Client: "a", ID: "1", Length: 3, Count: 10, Term: time.Hour})
 				} else {
-					_, err = p.gather(ctx, 3, 10)
+					err = p.GatherStep(ctx, 3, 10)
 				}
 				return errors.Join(err, crash)
 			})
@@ -176,7 +147,7 @@ func TestScatteredKeysCostFewRows(t *testing.T) {
 		for n := range int64(400) {
 			unused = append(unused, Run{3, 2 * n, 2*n + 1})
 		}
-		if kept := l.endLease(t, "a", lease.ID, unused, nil); kept != 1000-50-(leaseRuns-1) {
+		if kept := l.endLease(t, "a", lease.ID, unused, nil); kept != 1000-50-(LeaseRanges-1) {
 			t.Errorf("the client keeps %d keys", kept)
 		}
 		for n := range int64(10) {
@@ -210,7 +181,7 @@ func TestLeaseExpires(t *testing.T) {
 			l.want(t, lostRow(0, 50, ReasonClient), row(50, 60, RangeBatch, ""), row(60, 100, RangeReserved, ""))
 		}
 		check()
-		l.expire(t, leaseMemory)
+		l.expire(t, LeaseMemory)
 		if kept, err := l.ExpireLeases(t.Context()); err != nil || kept != 10 {
 			t.Errorf("%d keys expired, want the 10 that were alive; error %v", kept, err)
 		}
@@ -223,14 +194,14 @@ func TestLeaseExpires(t *testing.T) {
 // More leases than one change of the ledger ends.
 func TestManyLeasesExpire(t *testing.T) {
 	onOpenLedgers(t, func(t *testing.T, l books) {
-		for i := range expireAtOnce + 1 {
+		for i := range ExpireAtOnce + 1 {
 			l.lend(t, "a", fmt.Sprint(i), 1)
 		}
-		l.expire(t, leaseMemory)
-		if kept, err := l.ExpireLeases(t.Context()); err != nil || kept != expireAtOnce+1 {
+		l.expire(t, LeaseMemory)
+		if kept, err := l.ExpireLeases(t.Context()); err != nil || kept != ExpireAtOnce+1 {
 			t.Errorf("%d keys expired, error %v", kept, err)
 		}
-		l.want(t, lostRow(0, expireAtOnce+1, ReasonClient))
+		l.want(t, lostRow(0, ExpireAtOnce+1, ReasonClient))
 		var rows int
 		if err := l.db.QueryRowContext(t.Context(), `SELECT count(*) FROM kgs_leases`).Scan(&rows); err != nil || rows != 0 {
 			t.Errorf("%d leases are remembered, error %v", rows, err)
@@ -248,18 +219,18 @@ func TestExpiryIsBounded(t *testing.T) {
 		}
 		l.exec(t, `WITH RECURSIVE seq (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM seq WHERE n < $1)
 			INSERT INTO kgs_ranges (id, length, lo, hi, state, epoch, lease)
-			SELECT -n, 3, 10 + 2 * n, 11 + 2 * n, 'batch', 0, 1 + n % $2 FROM seq`, leases*leaseRuns, leases)
+			SELECT -n, 3, 10 + 2 * n, 11 + 2 * n, 'batch', 0, 1 + n % $2 FROM seq`, leases*LeaseRanges, leases)
 		l.expire(t, 0)
 		kept := int64(0)
-		err := l.post(t.Context(), "test", func(ctx context.Context, p *posting) (err error) {
-			kept, err = p.expireLeases(ctx)
+		err := l.Update(t.Context(), "test", func(ctx context.Context, p *Tx) (err error) {
+			kept, err = p.ExpireStep(ctx)
 			return err
 		})
-		if err != nil || kept < expireRuns || kept > expireRuns+leaseRuns {
+		if err != nil || kept < ExpireRanges || kept > ExpireRanges+LeaseRanges {
 			t.Errorf("one change ends %d ranges of one key each, error %v", kept, err)
 		}
 		rest, err := l.ExpireLeases(t.Context())
-		if err != nil || kept+rest != leases*(leaseRuns+1) {
+		if err != nil || kept+rest != leases*(LeaseRanges+1) {
 			t.Errorf("%d keys expired, then %d, error %v", kept, rest, err)
 		}
 	})
@@ -285,7 +256,7 @@ func TestJumpEndsLeases(t *testing.T) {
 		lease, returned := l.lend(t, "a", "1", 10), l.lend(t, "a", "2", 10)
 		l.endLease(t, "a", returned.ID, []Run{{3, 10, 20}}, nil)
 		l.Remember(Reach{Next: map[int]int64{3: 5000}})
-		to := 5000 + Size(3)/jumpPart
+		to := 5000 + Size(3)/SkipPart
 		if after := l.lend(t, "a", "3", 30); len(after.Runs) != 1 || after.Runs[0] != (Run{3, to, to + 20}) {
 			t.Errorf("after the jump: %+v, want none of before", after.Runs)
 		}

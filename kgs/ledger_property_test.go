@@ -73,7 +73,7 @@ type ledgerModel struct {
 const edge = 300
 
 func newLedgerModel(t *testing.T, l books) *ledgerModel {
-	l.reached.Reach = Reach{} // this is another ledger
+	l.ForgetHighWaterMark() // this is another ledger
 	l.exec(t, `DELETE FROM kgs_ranges`)
 	l.exec(t, `DELETE FROM kgs_leases`)
 	l.exec(t, `DELETE FROM kgs_holders`)

@@ -8,12 +8,19 @@ import (
 // rateWeight is what the newest second weighs in a smoothed rate.
 const rateWeight = 0.3
 
-// meter smooths the rate at which a count grows. It is not safe for concurrent use.
+// meter measures the rate at which a count grows, as an exponentially weighted moving
+// average. It is not safe for concurrent use.
 type meter struct {
 	perSecond float64
 	total     int64
 	at        time.Time
 }
+
+// newEWMA measures from now on.
+func newEWMA(now time.Time) meter { return meter{at: now} }
+
+// Rate is how much the count grows in a second.
+func (m *meter) Rate() float64 { return m.perSecond }
 
 // sample takes what was counted since the last sample into the rate. The weight of a
 // sample grows with its length, so it does not matter how regularly it is called.
@@ -66,6 +73,9 @@ type trouble struct {
 	what string // "the pool is not refilled"
 	on   bool
 }
+
+// newTrouble makes a log of the failures of what.
+func newTrouble(log *slog.Logger, what string) trouble { return trouble{log: log, what: what} }
 
 // note takes the outcome of one more try into account.
 func (t *trouble) note(err error) {

@@ -80,3 +80,14 @@ func (m *Metrics) CountPage() { m.pages.Inc() }
 
 // ObserveRefill records how long it took to take a local batch.
 func (m *Metrics) ObserveRefill(d time.Duration) { m.refills.Observe(d.Seconds()) }
+
+// Abandoned is the counter of keys that were written off for a reason.
+func (m *Metrics) Abandoned(reason string) prometheus.Counter {
+	return m.abandons.WithLabelValues(reason)
+}
+
+// Restarts is the counter of worker restarts.
+func (m *Metrics) Restarts() prometheus.Counter { return m.restarts }
+
+// Pages is the counter of pages.
+func (m *Metrics) Pages() prometheus.Counter { return m.pages }

@@ -20,6 +20,9 @@ type PostgresPoolAccounts struct {
 	DrawnAgain int64 `json:"drawn_again"`       // available although used: dropped when they are taken
 }
 
+// lookUpAtOnce is how many links one statement looks up.
+const lookUpAtOnce = 10_000
+
 const (
 	countPool = `SELECT (SELECT count(*) FROM available_keys WHERE NOT is_reserved),
 		(SELECT count(*) FROM available_keys WHERE is_reserved),
@@ -69,7 +72,7 @@ func (a *Accounts) addPostgresLinks(ctx context.Context, db *pgxpool.Pool, links
 		if l.Source == SourcePostgresPool {
 			own = append(own, l.Code)
 		}
-		if len(all) < postgresChunk {
+		if len(all) < lookUpAtOnce {
 			continue
 		}
 		if err := a.lookUp(ctx, db, all, own); err != nil {

@@ -8,7 +8,7 @@ import (
 func BenchmarkPostgresPool(b *testing.B) {
 	for name, reserve := range map[string]bool{"delete": false, "reserve": true} {
 		b.Run(name, func(b *testing.B) {
-			k := newKeyTables(b)
+			k := newKeyPool(b)
 			s := k.shipper(Random{Length: func() int { return 6 }})
 			p := k.process("a", reserve)
 			keys := 0

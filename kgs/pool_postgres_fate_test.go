@@ -11,7 +11,7 @@ import (
 // Whatever the batch job draws, only what is neither used nor there already is counted.
 func TestPostgresPoolCountsFreshKeys(t *testing.T) {
 	t.Parallel()
-	k := newKeyTables(t)
+	k := newKeyPool(t)
 	p := k.process("a", false)
 	k.ship(codes(0, 4)...)
 	take(t, p, 2)
@@ -26,7 +26,7 @@ func TestPostgresPoolCountsFreshKeys(t *testing.T) {
 // again after it was used.
 func TestPostgresPoolDropsUsedKeys(t *testing.T) {
 	bothWays(t, func(t *testing.T, reserve bool) {
-		k := newKeyTables(t)
+		k := newKeyPool(t)
 		p := k.process("a", reserve)
 		k.ship(codes(0, 4)...)
 		b := take(t, p, 4)
@@ -50,10 +50,10 @@ func TestPostgresPoolAfterACrash(t *testing.T) {
 	}{"delete": {false, nil}, "reserve": {true, codes(0, 10)}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			k := newKeyTables(t)
+			k := newKeyPool(t)
 			k.ship(codes(0, 10)...)
 			take(t, k.process("crashed", tt.reserve), 10)
-			k.die("crashed")
+			k.die("crashed", reserveTerm)
 			k.ship()
 			wantLeft(t, suppliedTo{Supply: k.process("heir", tt.reserve)}, tt.back)
 		})
@@ -62,13 +62,13 @@ func TestPostgresPoolAfterACrash(t *testing.T) {
 
 func TestPostgresPoolLeavesTheLivingTheirKeys(t *testing.T) {
 	t.Parallel()
-	k := newKeyTables(t)
+	k := newKeyPool(t)
 	k.ship(codes(0, 30)...)
 	take(t, k.process("slow", true), 10)
 	take(t, k.process("dead", true), 10)
 	take(t, k.process("just dead", true), 10)
-	k.age("slow")
-	k.die("dead")
+	k.age("slow", reserveTerm)
+	k.die("dead", reserveTerm)
 	k.exec(`DELETE FROM kgs_holders WHERE holder = 'just dead'`)
 	k.ship()
 	wantLeft(t, suppliedTo{Supply: k.process("heir", true)}, codes(10, 20))
@@ -78,11 +78,11 @@ func TestPostgresPoolLeavesTheLivingTheirKeys(t *testing.T) {
 // their keys, nor are its own given out again.
 func TestPostgresPoolLateSettle(t *testing.T) {
 	t.Parallel()
-	k := newKeyTables(t)
+	k := newKeyPool(t)
 	k.ship(codes(0, 10)...)
 	frozen, heir := k.process("frozen", true), k.process("heir", true)
 	late := take(t, frozen, 10)
-	k.die("frozen")
+	k.die("frozen", reserveTerm)
 	k.ship()
 	b := take(t, heir, 6)
 	free := allBut(late.Codes, b.Codes)
@@ -99,7 +99,7 @@ func TestPostgresPoolLateSettle(t *testing.T) {
 // A taker that fails leaves rows behind that others have skipped.
 func TestPostgresPoolFindsWhatWasOverlooked(t *testing.T) {
 	bothWays(t, func(t *testing.T, reserve bool) {
-		k := newKeyTables(t)
+		k := newKeyPool(t)
 		k.ship(codes(0, 30)...)
 		p := k.process("a", reserve)
 		tx, err := k.db.Begin(t.Context())
@@ -122,7 +122,7 @@ func TestPostgresPoolFindsWhatWasOverlooked(t *testing.T) {
 // Keys come in the order that chance drew them in, not in that of an index.
 func TestPostgresPoolKeepsTheOrder(t *testing.T) {
 	bothWays(t, func(t *testing.T, reserve bool) {
-		k := newKeyTables(t)
+		k := newKeyPool(t)
 		drawn := codes(0, 1000)
 		slices.Reverse(drawn)
 		k.ship(drawn...)

@@ -24,7 +24,7 @@ func wantStatus(t *testing.T, p *PostgresPool, want PoolStatus) {
 
 func TestPostgresPoolStatus(t *testing.T) {
 	bothWays(t, func(t *testing.T, reserve bool) {
-		k := newKeyTables(t)
+		k := newKeyPool(t)
 		p, other := k.process("a", reserve), k.process("b", reserve)
 		wantStatus(t, p, PoolStatus{})
 		k.ship(codes(0, 100)...)
@@ -49,7 +49,7 @@ func TestPostgresPoolStatus(t *testing.T) {
 func TestPostgresShippersFillOnePool(t *testing.T) {
 	t.Parallel()
 	const capacity, chunk = 25_000, 5000
-	k := newKeyTables(t)
+	k := newKeyPool(t)
 	ctx, stop := context.WithCancel(t.Context())
 	var workers sync.WaitGroup
 	for range 2 {
@@ -82,7 +82,7 @@ func TestPostgresShippersFillOnePool(t *testing.T) {
 // The keys of a database that came back from an older state were perhaps given out since.
 func TestPostgresPoolOfAnotherHistory(t *testing.T) {
 	bothWays(t, func(t *testing.T, reserve bool) {
-		k := newKeyTables(t)
+		k := newKeyPool(t)
 		k.ship(codes(0, 10)...)
 		p := k.process("a", reserve)
 		k.exec(`UPDATE key_pool SET history = 'another'`)
@@ -99,9 +99,9 @@ func TestPostgresPoolOfAnotherHistory(t *testing.T) {
 
 func TestPostgresPoolOpensOnce(t *testing.T) {
 	t.Parallel()
-	k := newKeyTables(t)
+	k := newKeyPool(t)
 	k.ship(codes(0, 10)...)
-	s := k.shipper(&says{})
+	s := k.shipper(&drawnCodes{})
 	if err := s.open(t.Context()); err != nil { // as a worker does that was late
 		t.Fatal(err)
 	}

@@ -10,82 +10,28 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/prometheus/client_golang/prometheus"
-
-	"keypool/internal/testenv"
-	"keypool/migrations"
 )
 
-// keyTables is a database with the tables of a PostgresPool, empty and open.
-type keyTables struct {
-	t   testing.TB
-	url string
-	db  *pgxpool.Pool
-}
+// keyPool is the tables of a PostgresPool, empty and open, and what processes do to them.
+type keyPool struct{ *keyTables }
 
-func newKeyTables(t testing.TB) *keyTables {
+func newKeyPool(t testing.TB) keyPool {
 	t.Helper()
-	k := &keyTables{t: t, url: testenv.PostgresURL(t)}
-	k.db = k.connect()
-	db := stdlib.OpenDBFromPool(k.db)
-	defer db.Close()
-	if err := migrations.Up(t.Context(), db, migrations.PostgreSQL); err != nil {
-		t.Fatal(err)
-	}
+	k := keyPool{newKeyTables(t)}
 	k.ship() // opens the pool
 	return k
 }
 
-// connect is the connections of one process.
-func (k *keyTables) connect() *pgxpool.Pool {
-	k.t.Helper()
-	db, err := pgxpool.New(k.t.Context(), k.url)
-	if err != nil {
-		k.t.Fatal(err)
-	}
-	k.t.Cleanup(db.Close)
-	return db
-}
-
-func (k *keyTables) exec(query string, args ...any) {
-	k.t.Helper()
-	if _, err := k.db.Exec(k.t.Context(), query, args...); err != nil {
-		k.t.Fatalf("%s: %v", query, err)
-	}
-}
-
-// count is the one number that a query gives.
-func (k *keyTables) count(query string) (n int) {
-	k.t.Helper()
-	if err := k.db.QueryRow(k.t.Context(), query).Scan(&n); err != nil {
-		k.t.Fatalf("%s: %v", query, err)
-	}
-	return n
-}
-
-// says is a generator of given codes.
-type says struct{ codes []string }
-
-func (s *says) Next(context.Context, string, int) (Key, error) {
-	if len(s.codes) == 0 {
-		return Key{}, errors.New("all is said")
-	}
-	k := Key{Code: s.codes[0], Source: SourceRandom}
-	s.codes = s.codes[1:]
-	return k, nil
-}
-
 // shipper is a new one, as of a process that has just started.
-func (k *keyTables) shipper(draw Generator) *PostgresShipper {
+func (k keyPool) shipper(draw Generator) *PostgresShipper {
 	return NewPostgresShipper(NewPostgresPool(k.db, PostgresPoolConfig{}), draw, slog.New(slog.DiscardHandler))
 }
 
 // ship makes one round of the batch job, in which chance draws the given codes.
-func (k *keyTables) ship(codes ...string) {
+func (k keyPool) ship(codes ...string) {
 	k.t.Helper()
-	s := k.shipper(&says{codes})
+	s := k.shipper(&drawnCodes{codes})
 	if err := s.Prepare(k.t.Context()); err != nil {
 		k.t.Fatal(err)
 	}
@@ -94,34 +40,11 @@ func (k *keyTables) ship(codes ...string) {
 	}
 }
 
-// drawAgain makes keys available although they may have been used, as a batch job does that
-// drew them before they were there, and got its turn after they were taken.
-func (k *keyTables) drawAgain(codes ...string) {
-	k.t.Helper()
-	k.exec(`WITH pool AS (
-			UPDATE key_pool SET last_id = last_id + cardinality($1::text[]) RETURNING last_id - cardinality($1::text[]) AS before)
-		INSERT INTO available_keys (id, key)
-		SELECT before + n, key FROM pool, unnest($1::text[]) WITH ORDINALITY AS drawn (key, n) ON CONFLICT DO NOTHING`, codes)
-}
-
 // process is the pool as a process of its own has it, one that the ledger knows.
-func (k *keyTables) process(holder string, reserve bool) *PostgresPool {
+func (k keyPool) process(holder string, reserve bool) *PostgresPool {
 	k.t.Helper()
-	k.exec(`INSERT INTO kgs_holders (holder, seen_at) VALUES ($1, now())`, holder)
+	k.addHolder(holder)
 	return NewPostgresPool(k.connect(), PostgresPoolConfig{Holder: holder, Reserve: reserve})
-}
-
-// die is what is left of a process ten minutes and more after its death.
-func (k *keyTables) die(holder string) {
-	k.t.Helper()
-	k.exec(`DELETE FROM kgs_holders WHERE holder = $1`, holder)
-	k.age(holder)
-}
-
-// age makes what holder has reserved so old that the term is over.
-func (k *keyTables) age(holder string) {
-	k.t.Helper()
-	k.exec(`UPDATE available_keys SET reserved_at = reserved_at - $2::interval - interval '1s' WHERE holder = $1`, holder, reserveTerm)
 }
 
 // bothWays runs a test with each way to take keys.
@@ -135,7 +58,7 @@ func bothWays(t *testing.T, test func(t *testing.T, reserve bool)) {
 func TestPostgresPoolIsASupply(t *testing.T) {
 	bothWays(t, func(t *testing.T, reserve bool) {
 		testSupply(t, func(t *testing.T, keys int) suppliedTo {
-			k := newKeyTables(t)
+			k := newKeyPool(t)
 			k.ship(codes(0, int64(keys))...)
 			return suppliedTo{Supply: k.process("a", reserve)}
 		})
@@ -173,7 +96,7 @@ func (s *spenders) run(ctx context.Context, p *PostgresPool, enough int) error {
 // spend lets two processes work at once, four takers each, beside two batch jobs that
 // draw from so few codes that they draw the same ones again and again. It tells how many
 // keys were used, and how many of them more than once.
-func spend(t *testing.T, k *keyTables, ways [2]bool, enough int) (used, twice int) {
+func spend(t *testing.T, k keyPool, ways [2]bool, enough int) (used, twice int) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	var jobs, takers sync.WaitGroup
@@ -214,7 +137,7 @@ func TestPostgresPoolsShareNoKey(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			k := newKeyTables(t)
+			k := newKeyPool(t)
 			used, twice := spend(t, k, ways, 20_000)
 			if twice > 0 {
 				t.Errorf("of %d keys %d were given out again", used, twice)
@@ -229,7 +152,7 @@ func TestPostgresPoolsShareNoKey(t *testing.T) {
 // The control: without the unique constraint, a key that was drawn again is given out again.
 func TestPostgresPoolOwesItToTheConstraint(t *testing.T) {
 	t.Parallel()
-	k := newKeyTables(t)
+	k := newKeyPool(t)
 	k.exec(`ALTER TABLE used_keys DROP CONSTRAINT used_keys_pkey`)
 	k.ship(codes(0, 4)...)
 	p := k.process("a", false)

@@ -1,14 +1,11 @@
 package kgs
 
 import (
-	"context"
 	"errors"
 	"net"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -28,22 +25,6 @@ func openClient(t *testing.T, addr string) redis.UniversalClient {
 		}
 	})
 	return client
-}
-
-// await polls until done or the test is stuck.
-func await(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !done() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("still not: %s", what)
-		}
-	}
 }
 
 // follow makes the Redis behind client a replica, in step with its master.
@@ -239,67 +220,6 @@ func TestRedisPoolFull(t *testing.T) {
 	list, batches := snapshot(t, p)
 	if !slices.Equal(list, codes(50, 100)) || !slices.Equal(batches, codes(0, 1)) {
 		t.Errorf("the pool has %v, and on record %v", list, batches)
-	}
-}
-
-// cuttingProxy passes connections on to a Redis and, when told to, loses one reply.
-type cuttingProxy struct {
-	listener net.Listener
-	target   string
-	cut      atomic.Bool // the next reply is lost and its connection closed
-}
-
-func newCuttingProxy(t *testing.T, target string) *cuttingProxy {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &cuttingProxy{listener: listener, target: target}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go p.serve(client)
-		}
-	}()
-	t.Cleanup(func() {
-		_ = listener.Close() // ends Accept; there is nothing to lose
-		<-done
-	})
-	return p
-}
-
-// serve ends when either side closes, as the clients of the test do before it ends.
-func (p *cuttingProxy) serve(client net.Conn) {
-	defer client.Close()
-	server, err := net.Dial("tcp", p.target)
-	if err != nil {
-		return
-	}
-	defer server.Close()
-	go func() {
-		defer server.Close()
-		copyUntil(server, client, func() bool { return false })
-	}()
-	copyUntil(client, server, func() bool { return p.cut.CompareAndSwap(true, false) })
-}
-
-// copyUntil drops what was read, and ends, when stop says so.
-func copyUntil(dst, src net.Conn, stop func() bool) {
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := src.Read(buf)
-		if err != nil || stop() {
-			return
-		}
-		if _, err := dst.Write(buf[:n]); err != nil {
-			return
-		}
 	}
 }
 

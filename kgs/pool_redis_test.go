@@ -110,8 +110,6 @@ func snapshot(t *testing.T, p *RedisPool) (list, batches []string) {
 	return list, batches
 }
 
-func codes(lo, hi int64) []string { return PlainSpace().Codes(Run{Length: 6, Lo: lo, Hi: hi}) }
-
 func TestRedisPoolIsASupply(t *testing.T) {
 	testSupply(t, func(t *testing.T, keys int) suppliedTo {
 		p, _ := newOpenPool(t)

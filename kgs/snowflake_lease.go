@@ -74,7 +74,7 @@ func (s *Snowflake) watch(ctx context.Context) error {
 func (s *Snowflake) Run(ctx context.Context) error {
 	tick := time.NewTicker(promiseInterval)
 	defer tick.Stop()
-	trouble := trouble{log: s.cfg.Logger, what: "there are no Snowflakes"}
+	failures := newTrouble(s.cfg.Logger, "there are no Snowflakes")
 	for {
 		select {
 		case <-ctx.Done():
@@ -83,7 +83,7 @@ func (s *Snowflake) Run(ctx context.Context) error {
 		case <-tick.C:
 		}
 		if err := s.keep(ctx); ctx.Err() == nil {
-			trouble.note(err)
+			failures.note(err)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -53,7 +54,7 @@ func parts(t *testing.T, code string) (ms int64, machine, sequence int) {
 	}
 	var n int64
 	for i := range len(code) {
-		n = n*base + int64(PlainSpace().digits[code[i]])
+		n = n*base + int64(strings.IndexByte(Alphabet, code[i]))
 	}
 	return n >> 22, int(n >> 12 & 1023), int(n & 4095)
 }

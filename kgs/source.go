@@ -1,6 +1,7 @@
 package kgs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,27 +65,21 @@ var _ Generator = (*Source)(nil)
 
 // NewSource starts a source; Close ends it.
 func NewSource(cfg SourceConfig) *Source {
-	setDefault(&cfg.Hold, 2*time.Second)
-	setDefault(&cfg.Patience, 250*time.Millisecond)
-	setDefault(&cfg.Timeout, 2*time.Second)
+	cfg.Hold = cmp.Or(cfg.Hold, 2*time.Second)
+	cfg.Patience = cmp.Or(cfg.Patience, 250*time.Millisecond)
+	cfg.Timeout = cmp.Or(cfg.Timeout, 2*time.Second)
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Source{
 		cfg: cfg, stop: cancel, done: make(chan struct{}), started: time.Now(),
 		wanted: make(chan struct{}, 1), filled: make(chan struct{}),
-		live: make(map[*Lease]struct{}), rate: meter{at: time.Now()},
-		trouble: trouble{log: cfg.Logger, what: "the local batch is not refilled"},
+		live: make(map[*Lease]struct{}), rate: newEWMA(time.Now()),
+		trouble: newTrouble(cfg.Logger, "the local batch is not refilled"),
 	}
 	if !cfg.Lazy {
 		s.want()
 	}
 	go s.run(ctx)
 	return s
-}
-
-func setDefault(d *time.Duration, v time.Duration) {
-	if *d == 0 {
-		*d = v
-	}
 }
 
 // Next hands out one key. While a local key is left it neither blocks nor talks
@@ -213,7 +208,7 @@ func (s *Source) Local() int64 {
 func (s *Source) Rate() float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.rate.perSecond
+	return s.rate.Rate()
 }
 
 // Failing is the error of the last refill, nil when it succeeded.

@@ -108,7 +108,7 @@ func (s *Source) fetch(ctx context.Context) error {
 func (s *Source) batchSize() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := min(max(s.rate.perSecond, s.burst)*s.cfg.Hold.Seconds(), float64(maxGrowth*s.fetched))
+	n := min(max(s.rate.Rate(), s.burst)*s.cfg.Hold.Seconds(), float64(maxGrowth*s.fetched))
 	return int(min(max(n, float64(s.cfg.Min)), float64(s.cfg.Max)))
 }
 

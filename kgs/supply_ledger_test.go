@@ -7,26 +7,6 @@ import (
 	"testing"
 )
 
-// openWith leaves exactly so many numbers in the ledger.
-func openWith(t *testing.T, l books, keys int) *Space {
-	t.Helper()
-	space, err := l.Open(t.Context(), LedgerConfig{Permute: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.exec(t, `UPDATE kgs_spaces SET next = size`)
-	l.exec(t, `UPDATE kgs_spaces SET next = size - $1 WHERE length = 6`, keys)
-	return space
-}
-
-// onEngines runs a test with a maker of ledgers of each engine.
-func onEngines(t *testing.T, test func(t *testing.T, newBooks func(*testing.T) books)) {
-	t.Helper()
-	t.Parallel()
-	t.Run("postgres", func(t *testing.T) { t.Parallel(); test(t, postgresBooks) })
-	t.Run("sqlite", func(t *testing.T) { t.Parallel(); test(t, sqliteBooks) })
-}
-
 func TestLedgerSupply(t *testing.T) {
 	onEngines(t, func(t *testing.T, newBooks func(*testing.T) books) {
 		testSupply(t, func(t *testing.T, keys int) suppliedTo {
@@ -100,18 +80,14 @@ func TestMemoryPoolTakesInTurn(t *testing.T) {
 		pool := NewMemoryPool(l.Ledger, openWith(t, l, 10), "a")
 		fill(t, l, pool, "a", 10)
 		var wg sync.WaitGroup
-		err := l.post(t.Context(), "test", func(context.Context, *posting) error {
+		l.whileLocked(t, func() {
 			wg.Go(func() { drain(t, pool, 10) }) // waits for the lock of the ledger, or its turn
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			if _, err := pool.Take(ctx, 1); !errors.Is(err, context.Canceled) {
 				t.Errorf("a take that had to wait: %v", err)
 			}
-			return nil
 		})
 		wg.Wait()
-		if err != nil {
-			t.Fatal(err)
-		}
 	})
 }

@@ -70,7 +70,7 @@ var _ Generator = (*Tickets)(nil)
 // be the same one. It calls neither.
 func NewTickets(odd, even TicketDatabase, length int, log *slog.Logger) *Tickets {
 	side := func(db TicketDatabase, name string) ticketSide {
-		circuit := newCircuit[int64](succeeded, log.With(slog.String("of", name)))
+		circuit := newCircuit[int64](nil, log.With(slog.String("of", name)))
 		return ticketSide{db, circuit}
 	}
 	return &Tickets{

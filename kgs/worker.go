@@ -1,6 +1,7 @@
 package kgs
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -49,26 +50,26 @@ type Worker struct {
 
 // NewWorker makes a worker; Run works.
 func NewWorker(cfg WorkerConfig) *Worker {
-	setDefault(&cfg.Interval, 200*time.Millisecond)
-	setDefault(&cfg.Timeout, 10*time.Second)
+	cfg.Interval = cmp.Or(cfg.Interval, 200*time.Millisecond)
+	cfg.Timeout = cmp.Or(cfg.Timeout, 10*time.Second)
 	if cfg.LowWater == 0 {
 		cfg.LowWater = LowWater(cfg.Capacity)
 	}
 	if cfg.Chunk == 0 {
 		cfg.Chunk = min(max(cfg.Capacity/20, 1000), 200_000)
 	}
-	return &Worker{cfg: cfg, rate: meter{at: time.Now()}}
+	return &Worker{cfg: cfg, rate: newEWMA(time.Now())}
 }
 
 // Run keeps the pool filled until ctx ends, then releases what is under way within
 // Timeout. A pool or ledger that fails is tried again with back-off, without end.
 func (w *Worker) Run(ctx context.Context) error {
 	backoff := w.cfg.Interval
-	trouble := trouble{log: w.cfg.Logger, what: "the pool is not refilled"}
+	failures := newTrouble(w.cfg.Logger, "the pool is not refilled")
 	for ctx.Err() == nil {
 		err := w.fill(ctx)
 		if ctx.Err() == nil {
-			trouble.note(err)
+			failures.note(err)
 		}
 		if err == nil {
 			backoff = w.cfg.Interval
@@ -130,7 +131,7 @@ func (w *Worker) sample() {
 func (w *Worker) Rate() float64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.rate.perSecond
+	return w.rate.Rate()
 }
 
 // LowWater is the level below which a pool is refilled, and above which it counts as full.
