@@ -92,7 +92,7 @@ const scriptSettle = scriptGuard + `
 local field, lost = ARGV[1] .. '/' .. ARGV[2], ARGV[4]
 local codes, first = redis.call('HGET', batches, field), ARGV[6]
 if not codes then return 0 end
-if codes and string.sub(codes, 1, #first) ~= first then return 0 end
+if string.sub(codes, 1, #first) ~= first then return 0 end
 redis.call('HDEL', batches, field)
 giveBack(ARGV[3])
 if lost ~= '' then redis.call('HSET', doomed, ARGV[5] .. '/' .. field, lost) end
