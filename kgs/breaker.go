@@ -32,13 +32,13 @@ var _ Supply = (*Breaker)(nil)
 
 // NewBreaker makes a closed breaker in front of pool. It logs each change of its state.
 func NewBreaker(pool Supply, log *slog.Logger) *Breaker {
-	return &Breaker{pool: pool, circuit: newCircuit[struct{}](answered, log.With(slog.String("of", "pool")))}
+	return &Breaker{pool: pool, circuit: NewCircuit[struct{}](answered, log.With(slog.String("of", "pool")))}
 }
 
-// newCircuit makes a closed circuit breaker, as [Breaker] describes it. It logs each change
+// NewCircuit makes a closed circuit breaker, as [Breaker] describes it. It logs each change
 // of its state with the error of the last call. An error for which isAnswer is true counts as
 // a success; nil if there is no such error.
-func newCircuit[T any](isAnswer func(error) bool, log *slog.Logger) *gobreaker.CircuitBreaker[T] {
+func NewCircuit[T any](isAnswer func(error) bool, log *slog.Logger) *gobreaker.CircuitBreaker[T] {
 	var last error // under the lock of the library, which it holds while it calls either function
 	return gobreaker.NewCircuitBreaker[T](gobreaker.Settings{
 		Timeout:     breakerPause, // the library's default is a minute

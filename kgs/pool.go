@@ -10,6 +10,6 @@ type PoolStatus struct {
 
 // PoolEntry is a code that a shared pool has on record.
 type PoolEntry struct {
-	Code  string
-	Batch bool // it is in a batch; otherwise in the pool itself
+	Code    string
+	InBatch bool // it is in a batch; otherwise in the pool itself
 }

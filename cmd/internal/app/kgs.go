@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"keypool/kgs"
+	"keypool/kgs/refill"
 	"keypool/web"
 )
 
@@ -66,7 +66,7 @@ func (k *kgsProgram) open(ctx context.Context, fail func(error)) error {
 }
 
 func (k *kgsProgram) status() web.Status {
-	s := web.Status{State: string(kgs.StateOK), KeySource: "ledger", Since: k.started}
+	s := web.Status{State: string(refill.StateOK), KeySource: "ledger", Since: k.started}
 	if k.watch != nil {
 		s = web.Status{KeySource: "redis-pool", CapacityKeys: &k.PoolCapacity}
 		k.watch.describe(&s)

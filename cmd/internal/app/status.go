@@ -1,7 +1,7 @@
 package app
 
 import (
-	"keypool/kgs"
+	"keypool/kgs/refill"
 	"keypool/web"
 
 	"github.com/sony/gobreaker/v2"
@@ -10,7 +10,7 @@ import (
 // status is the chain as /status tells it. It asks nobody: what the watches last saw
 // is at most seconds old, and what they could not see is unknown.
 func (ch *chain) status() web.Status {
-	s := web.Status{State: string(kgs.StateOK), KeySource: ch.settings.KeySource, Since: ch.started}
+	s := web.Status{State: string(refill.StateOK), KeySource: ch.settings.KeySource, Since: ch.started}
 	if ch.watch != nil {
 		ch.watch.describe(&s)
 		s.CapacityKeys = &ch.PoolCapacity
