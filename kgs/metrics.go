@@ -3,6 +3,8 @@ package kgs
 import (
 	"time"
 
+	"keypool/internal/promvalue"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
@@ -91,3 +93,6 @@ func (m *Metrics) Restarts() prometheus.Counter { return m.restarts }
 
 // Pages is the counter of pages.
 func (m *Metrics) Pages() prometheus.Counter { return m.pages }
+
+// Generated returns the number of keys that this process pushed to the pool.
+func (m *Metrics) Generated() float64 { return promvalue.Counter(m.generated) }

@@ -18,7 +18,7 @@ import (
 	"keypool/kgs/ledger"
 	"keypool/kgs/refill"
 	"keypool/shortener"
-	"keypool/web"
+	"keypool/web/admin"
 )
 
 // settings are those of a server for a test: ports of its own, a small pool.
@@ -123,7 +123,7 @@ func (r *running) wantStatus(code string, status int, location string) {
 	}
 }
 
-func (r *running) status() (s web.Status) {
+func (r *running) status() (s admin.Status) {
 	r.t.Helper()
 	a := r.do(http.MethodGet, "http://"+r.AdminAddr().String()+"/status", "")
 	if err := json.Unmarshal([]byte(a.body), &s); err != nil {
@@ -133,7 +133,7 @@ func (r *running) status() (s web.Status) {
 }
 
 // await polls /status until it is as wanted.
-func (r *running) await(what string, ok func(web.Status) bool) web.Status {
+func (r *running) await(what string, ok func(admin.Status) bool) admin.Status {
 	r.t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -150,7 +150,7 @@ func (r *running) await(what string, ok func(web.Status) bool) web.Status {
 	}
 }
 
-func full(s web.Status) bool {
+func full(s admin.Status) bool {
 	return s.State == string(refill.StateOK) && s.PoolKeys != nil && *s.PoolKeys >= 9000
 }
 
