@@ -2,13 +2,13 @@ package app
 
 import "keypool/web"
 
-// serveAdmin answers on the admin listener and feeds its dashboard; what all programs have
-// alike it enters into cfg itself.
+// serveAdmin serves the admin listener and samples for its dashboard. It sets the fields of cfg that
+// are the same for both programs.
 func (p *Program) serveAdmin(c *core, cfg web.AdminConfig) {
 	cfg.Gatherer, cfg.Instance, cfg.Logger = c.registry, c.instance, c.log
-	cfg.RestartBelow, cfg.PageBelow = c.RestartBelow, c.PageBelow
+	cfg.RestartBelow, cfg.PageBelow = c.RestartBelow.Keys(c.PoolCapacity), c.PageBelow.Keys(c.PoolCapacity)
 	admin := web.NewAdmin(cfg)
 	p.serve("admin listener", web.NewAdminServer(admin, c.log), p.admin, adminGrace)
-	// Ends before the listener does, and every stream with it: none holds up the stop.
+	// It ends before the listener does, and ends every event stream, so that none delays the stop.
 	p.life.background("dashboard", p.fail, admin.Run)
 }

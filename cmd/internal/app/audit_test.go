@@ -239,17 +239,19 @@ func TestAuditThatCannotRun(t *testing.T) {
 		t.Fatal(stderr)
 	}
 	for what, r := range map[string]report{
-		"no ledger":         audit(t, fresh, ""),
-		"no database":       audit(t, "sqlite:"+filepath.Join(t.TempDir(), "none.db"), ""),
-		"no schema":         audit(t, testenv.PostgresURL(t), ""),
-		"no Redis":          audit(t, s.database, ""),
-		"another Redis":     audit(t, s.database, testenv.RedisURL(t)),
-		"no server":         audit(t, s.database, "redis://127.0.0.1:1"),
-		"no sound settings": audit(t, "mysql://", ""),
+		"no ledger":     audit(t, fresh, ""),
+		"no database":   audit(t, "sqlite:"+filepath.Join(t.TempDir(), "none.db"), ""),
+		"no schema":     audit(t, testenv.PostgresURL(t), ""),
+		"no Redis":      audit(t, s.database, ""),
+		"another Redis": audit(t, s.database, testenv.RedisURL(t)),
+		"no server":     audit(t, s.database, "redis://127.0.0.1:1"),
 	} {
 		if r.status != 2 || !strings.HasPrefix(r.stderr, "shortener: audit: ") {
 			t.Errorf("%s: exit status %d, %q; want 2 and the reason", what, r.status, r.stderr)
 		}
+	}
+	if r := audit(t, "mysql://", ""); r.status != 2 || !strings.HasPrefix(r.stderr, "shortener: DATABASE_URL ") {
+		t.Errorf("bad settings: exit status %d, %q; want 2 and the setting", r.status, r.stderr)
 	}
 	if err := s.redis.FlushDB(t.Context()).Err(); err != nil {
 		t.Fatal(err)

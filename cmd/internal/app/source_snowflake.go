@@ -6,19 +6,20 @@ import (
 	"fmt"
 	"strconv"
 
+	"keypool/cmd/internal/config"
 	"keypool/kgs"
 )
 
-// openSnowflake: the clock, and a machine id that is leased from the database.
+// openSnowflake: the clock, and a machine id that the database reserves for this process.
 func (ch *chain) openSnowflake(ctx context.Context) error {
 	snowflake := kgs.NewSnowflake(kgs.SnowflakeConfig{
-		Ledger: ch.ledger, Holder: ch.holder, Machine: ch.settings.MachineID, Logger: ch.log,
+		Ledger: ch.ledger, Holder: ch.holder, Machine: ch.settings.MachineID.ID(), Logger: ch.log,
 	})
 	err := snowflake.Open(ctx)
 	if errors.Is(err, kgs.ErrMachineTaken) {
-		return &SettingError{
-			Name: "MACHINE_ID", Got: strconv.Itoa(ch.settings.MachineID),
-			Takes: fmt.Sprintf("the id of no other process that runs (%v)", err),
+		return &config.Error{
+			Name: "MACHINE_ID", Got: strconv.Itoa(ch.settings.MachineID.ID()),
+			Takes: fmt.Sprintf("an id that no other running process has (%v)", err),
 		}
 	}
 	if err != nil {

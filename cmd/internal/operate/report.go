@@ -1,4 +1,4 @@
-package app
+package operate
 
 import (
 	"encoding/json"
@@ -12,10 +12,11 @@ import (
 	"keypool/kgs"
 )
 
-// shownFaults is how many faults the text report names; JSON has them all.
+// shownFaults is how many faults the text report names. The JSON report names all.
 const shownFaults = 20
 
-func printAccounts(w io.Writer, a kgs.Accounts, asJSON bool) error {
+// PrintAccounts writes the result of an audit to w, as text or as JSON.
+func PrintAccounts(w io.Writer, a kgs.Accounts, asJSON bool) error {
 	if asJSON {
 		enc := json.NewEncoder(w)
 		enc.SetIndent("", "  ")
@@ -28,13 +29,13 @@ func printAccounts(w io.Writer, a kgs.Accounts, asJSON bool) error {
 	return err
 }
 
-// column is one account in the text report, with two words above it.
+// column is one account in the text report.
 type column struct {
-	group, name string
+	group, name string // its heading, in two lines
 	of          func(kgs.EpochAccounts) int64
 }
 
-// columns are those that have a number other than zero in any epoch, and the first.
+// columns are the reserved keys and each account that is not zero in every epoch.
 func columns(epochs []kgs.EpochAccounts) []column {
 	all := []column{{"", "reserved", func(e kgs.EpochAccounts) int64 { return e.Reserved }}}
 	add := func(group string, counts func(kgs.EpochAccounts) map[string]int64) {
@@ -46,7 +47,7 @@ func columns(epochs []kgs.EpochAccounts) []column {
 		}
 		for _, name := range slices.Sorted(maps.Keys(names)) {
 			all = append(all, column{group, name, func(e kgs.EpochAccounts) int64 { return counts(e)[name] }})
-			group = "" // stands above the first of its columns
+			group = "" // heads the first of its columns only
 		}
 	}
 	single := func(name string, n func(kgs.EpochAccounts) int64) {
@@ -64,7 +65,7 @@ func columns(epochs []kgs.EpochAccounts) []column {
 	return all
 }
 
-// epochTable is a line an epoch and one for their sum.
+// epochTable has a line for each epoch and one for their sum.
 func epochTable(epochs []kgs.EpochAccounts) string {
 	var table strings.Builder
 	t := tabwriter.NewWriter(&table, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -74,7 +75,7 @@ func epochTable(epochs []kgs.EpochAccounts) string {
 		for _, c := range all {
 			text += fmt.Sprint(cell(c)) + "\t"
 		}
-		_, _ = fmt.Fprintln(t, text) // into a string: it cannot fail
+		_, _ = fmt.Fprintln(t, text) // a strings.Builder does not fail
 	}
 	line("", func(c column) any { return c.group })
 	line("epoch", func(c column) any { return c.name })
@@ -88,24 +89,24 @@ func epochTable(epochs []kgs.EpochAccounts) string {
 		}
 		return sum
 	})
-	_ = t.Flush() // nor can this
+	_ = t.Flush() // likewise
 	var text string
 	for line := range strings.Lines(table.String()) {
-		text += strings.TrimRight(line, " \n") + "\n" // of cells without a word above them
+		text += strings.TrimRight(line, " \n") + "\n" // of empty cells
 	}
 	return text
 }
 
-// postgresPool is a line on the pool in PostgreSQL, where there is one.
+// postgresPool is a line on the pool in PostgreSQL, or "" without one.
 func postgresPool(p *kgs.PostgresPoolAccounts) string {
 	if p == nil {
 		return ""
 	}
-	return fmt.Sprintf("PostgreSQL pool: %d available, %d of them drawn again; %d reserved; %d used, %d of them linked and %d without a link; %d linked and not settled.\n",
+	return fmt.Sprintf("PostgreSQL pool: %d available, %d of them drawn a second time; %d reserved; %d used, %d of them linked and %d without a link; %d linked and not settled.\n",
 		p.Available, p.DrawnAgain, p.Reserved, p.Used, p.UsedLinked, p.Unlinked, p.Unsettled)
 }
 
-// linksBySource counts all links, those too that are none of the ledger's keys.
+// linksBySource counts all links, also those whose codes are no keys of the ledger.
 func linksBySource(links map[string]int64) string {
 	var counts []string
 	for _, source := range slices.Sorted(maps.Keys(links)) {
@@ -119,14 +120,14 @@ func linksBySource(links map[string]int64) string {
 
 func verdict(faults []kgs.Fault) string {
 	if len(faults) == 0 {
-		return "The accounts close.\n"
+		return "The accounts close: every key is accounted for.\n"
 	}
-	text := fmt.Sprintf("The accounts do not close, by %d keys:\n", len(faults))
+	text := fmt.Sprintf("The accounts do not close. Faults: %d.\n", len(faults))
 	for _, f := range faults[:min(len(faults), shownFaults)] {
 		text += fmt.Sprintf("  %s\n", f)
 	}
 	if more := len(faults) - shownFaults; more > 0 {
-		text += fmt.Sprintf("  and %d more (--json names all)\n", more)
+		text += fmt.Sprintf("  and %d more; --json lists all\n", more)
 	}
 	return text
 }
