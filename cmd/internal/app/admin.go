@@ -1,14 +1,18 @@
 package app
 
-import "keypool/web"
+import (
+	"keypool/web/admin"
+	"keypool/web/httpserver"
+)
 
 // serveAdmin serves the admin listener and samples for its dashboard. It sets the fields of cfg that
 // are the same for both programs.
-func (p *Program) serveAdmin(c *core, cfg web.AdminConfig) {
+func (p *Program) serveAdmin(c *core, cfg admin.Config) {
 	cfg.Gatherer, cfg.Instance, cfg.Logger = c.registry, c.instance, c.log
 	cfg.RestartBelow, cfg.PageBelow = c.RestartBelow.Keys(c.PoolCapacity), c.PageBelow.Keys(c.PoolCapacity)
-	admin := web.NewAdmin(cfg)
-	p.serve("admin listener", web.NewAdminServer(admin, c.log), p.admin, adminGrace)
+	cfg.Counters.Refilled = c.metrics.Generated
+	handler := admin.New(cfg)
+	p.serve("admin listener", httpserver.NewAdmin(handler, c.log), p.admin, adminGrace)
 	// It ends before the listener does, and ends every event stream, so that none delays the stop.
-	p.life.background("dashboard", p.fail, admin.Run)
+	p.life.background("dashboard", p.fail, handler.Run)
 }

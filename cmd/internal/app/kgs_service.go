@@ -5,12 +5,12 @@ import (
 
 	"keypool/cmd/internal/config"
 	"keypool/kgs/keyserver"
-	"keypool/web"
+	"keypool/web/httpserver"
 )
 
 // serveKeys serves keys to other programs on the public listener.
 func (p *Program) serveKeys(s config.KeyService, c *core, ready func() bool) {
-	srv := web.NewServer(keyserver.New(keyserver.Config{
+	srv := httpserver.New(keyserver.New(keyserver.Config{
 		Ledger: c.ledger, Space: c.space, Length: c.CodeLength, Clients: s.Clients, Rate: s.ClientRate,
 		Ready: ready, Logger: c.log, Metrics: c.metrics, Registerer: c.registry,
 	}), c.log)

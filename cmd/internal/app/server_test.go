@@ -17,7 +17,7 @@ import (
 	"keypool/cmd/internal/config"
 	"keypool/kgs"
 	"keypool/shortener"
-	"keypool/web"
+	"keypool/web/admin"
 )
 
 // settings are those of a server under test: free ports and a small pool.
@@ -124,7 +124,7 @@ func (r *running) wantStatus(code string, status int, location string) {
 	}
 }
 
-func (r *running) status() (s web.Status) {
+func (r *running) status() (s admin.Status) {
 	r.t.Helper()
 	a := r.do(http.MethodGet, "http://"+r.AdminAddr().String()+"/status", "")
 	if err := json.Unmarshal([]byte(a.body), &s); err != nil {
@@ -134,7 +134,7 @@ func (r *running) status() (s web.Status) {
 }
 
 // await polls /status until it is as wanted.
-func (r *running) await(what string, ok func(web.Status) bool) web.Status {
+func (r *running) await(what string, ok func(admin.Status) bool) admin.Status {
 	r.t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -151,7 +151,7 @@ func (r *running) await(what string, ok func(web.Status) bool) web.Status {
 	}
 }
 
-func full(s web.Status) bool {
+func full(s admin.Status) bool {
 	return s.State == string(kgs.StateOK) && s.PoolKeys != nil && *s.PoolKeys >= 9000
 }
 

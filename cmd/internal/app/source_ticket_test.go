@@ -13,7 +13,7 @@ import (
 	"keypool/internal/testenv/logbuffer"
 	"keypool/kgs"
 	"keypool/migrations"
-	"keypool/web"
+	"keypool/web/admin"
 )
 
 // ticketSettings are those of a server whose ticket databases are its own.
@@ -30,7 +30,7 @@ func (r *running) wantTickets(seen map[string]bool, parities ...int64) {
 	for _, p := range parities {
 		missing[p] = true
 	}
-	r.await("tickets from every database", func(web.Status) bool {
+	r.await("tickets from every database", func(admin.Status) bool {
 		code := r.shorten("https://go.dev/")
 		if seen[code] {
 			r.t.Fatalf("the code %s was given twice", code)
@@ -77,13 +77,13 @@ func TestTicketDatabaseIsAway(t *testing.T) {
 	r := startLogging(t, s, &log)
 	seen := make(map[string]bool)
 	r.wantTickets(seen, 0)
-	r.await("a closed breaker while one database serves", func(s web.Status) bool {
+	r.await("a closed breaker while one database serves", func(s admin.Status) bool {
 		r.wantTickets(seen, 0)
 		return *s.Breaker == "closed" && *s.ServingFrom == "batch"
 	})
 	server.Restart() // and is migrated
 	r.wantTickets(seen, 1)
-	r.await("a log line about the migration", func(web.Status) bool { return strings.Contains(log.String(), "migrated ticket database") })
+	r.await("a log line about the migration", func(admin.Status) bool { return strings.Contains(log.String(), "migrated ticket database") })
 	if n := strings.Count(log.String(), "ticket database"); n != 2 {
 		t.Errorf("%d log lines about the ticket database, want one for the outage and one for its end:\n%s", n, log.String())
 	}
@@ -156,7 +156,7 @@ func TestTicketDatabasesAreAway(t *testing.T) {
 	seen := make(map[string]bool)
 	r.wantTickets(seen, 0, 1)
 	server.Kill()
-	r.await("the fallback, and open breakers", func(s web.Status) bool {
+	r.await("the fallback, and open breakers", func(s admin.Status) bool {
 		r.shorten("https://go.dev/")
 		return *s.ServingFrom == "fallback" && *s.Breaker == "open"
 	})

@@ -2,15 +2,15 @@ package app
 
 import (
 	"keypool/kgs"
-	"keypool/web"
+	"keypool/web/admin"
 
 	"github.com/sony/gobreaker/v2"
 )
 
 // status is the state of the chain for /status. It makes no calls: it reports what the watches read
 // in the last seconds, and leaves unknown what they could not read.
-func (ch *chain) status() web.Status {
-	s := web.Status{State: string(kgs.StateOK), KeySource: ch.settings.KeySource, Since: ch.started}
+func (ch *chain) status() admin.Status {
+	s := admin.Status{State: string(kgs.StateOK), KeySource: ch.settings.KeySource, Since: ch.started}
 	if ch.watch != nil {
 		ch.watch.describe(&s)
 		s.CapacityKeys = &ch.PoolCapacity
@@ -56,7 +56,7 @@ func (ch *chain) degraded() bool {
 }
 
 // describe adds what the dead man's switch knows.
-func (w *poolWatch) describe(s *web.Status) {
+func (w *poolWatch) describe(s *admin.Status) {
 	j := w.Judgement()
 	s.State, s.Since = string(j.State), j.Since
 	if j.Known {
@@ -80,7 +80,7 @@ func (w *poolWatch) describe(s *web.Status) {
 
 // describe adds how much of the space is used, and how many attempts a random code needs: 1/(1-f)
 // for the used ratio f.
-func (w *ledgerWatch) describe(s *web.Status) {
+func (w *ledgerWatch) describe(s *admin.Status) {
 	look := w.fresh()
 	if look == nil {
 		return
