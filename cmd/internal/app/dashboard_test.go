@@ -73,7 +73,7 @@ func TestDashboardOfAWorker(t *testing.T) {
 		browser.Becomes(`document.querySelectorAll("#chart-refilled path.line").length === 1`),
 	)
 	const parts = `[...document.querySelectorAll(".chart, .strip:not(.axis)")].map((e) => e.id).join()`
-	if got := browser.Of(page, chromedp.Evaluate[string](parts)); got != "chart-pool,chart-runway,chart-refilled,strip-state,strip-epoch" {
+	if got := browser.Of(page, chromedp.Evaluate[string](parts)); got != "strip-state,strip-epoch,chart-pool,chart-runway,chart-refilled" {
 		t.Errorf("parts of a worker: %s", got)
 	}
 	facts := browser.Of(page, chromedp.Text(chromedp.CSS("#facts")))
