@@ -63,7 +63,10 @@ func drawn(generator func(*chain) kgs.Generator) func(*chain, context.Context) e
 
 // serverRules are the rules that a server's settings are checked against.
 func serverRules() config.Rules {
-	rules := config.Rules{ASCIIAuthority: shortener.ASCIIAuthority}
+	rules := config.Rules{Origin: func(text string) (string, bool) {
+		origin, ok := shortener.ParseOrigin(text)
+		return origin.String(), ok
+	}}
 	for _, s := range keySources() {
 		rules.KeySources = append(rules.KeySources, config.KeySource{Name: s.name, Needs: s.needs})
 	}

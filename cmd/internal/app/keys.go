@@ -40,7 +40,7 @@ func (k *keys) Next(ctx context.Context, url string, attempt int) (shortener.Key
 	}
 	out := shortener.Key{Code: key.Code, Source: key.Source}
 	if key.Lease != nil {
-		out.Lease = key.Lease
+		out.Batch = key.Lease
 	}
 	return out, nil
 }

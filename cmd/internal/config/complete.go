@@ -12,9 +12,9 @@ import (
 // Rules are what a server's settings are checked against and this package does not know.
 type Rules struct {
 	KeySources []KeySource // that KEY_SOURCE may name
-	// ASCIIAuthority returns host[:port] with the host in ASCII, and false where a link could
+	// Origin returns scheme://host[:port] with the host in ASCII, and false where a link could
 	// not lead to it.
-	ASCIIAuthority func(authority string) (ascii string, ok bool)
+	Origin func(text string) (ascii string, ok bool)
 }
 
 // KeySource is a key source that a server can be started with.
@@ -75,7 +75,7 @@ func (s *Server) Complete(rules Rules) error {
 	if err := s.Common.Complete(); err != nil {
 		return err
 	}
-	if err := s.BaseURL.toASCII(rules.ASCIIAuthority); err != nil {
+	if err := s.BaseURL.normalize(rules.Origin); err != nil {
 		return err
 	}
 	if s.Tickets == (DatabasePair{}) {

@@ -27,9 +27,9 @@ func testRules() Rules {
 			{"redis-pool", NeedsRedis}, {"memory-pool", ""}, {"ledger", ""}, {"postgres-pool", NeedsPostgres},
 			{"redis-incr", NeedsRedis}, {"ticket", ""}, {"hash", ""}, {"kgs", NeedsKGS},
 		},
-		ASCIIAuthority: func(authority string) (string, bool) {
-			bad := authority == "" || strings.Contains(authority, "..") || strings.HasSuffix(authority, ":99999")
-			return strings.Replace(authority, "bücher", "xn--bcher-kva", 1), !bad
+		Origin: func(text string) (string, bool) {
+			bad := strings.HasSuffix(text, "://") || strings.Contains(text, "..") || strings.HasSuffix(text, ":99999")
+			return strings.Replace(text, "bücher", "xn--bcher-kva", 1), !bad
 		},
 	}
 }

@@ -32,17 +32,16 @@ func (b *BaseURL) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// toASCII checks the host and converts it to ASCII.
-func (b *BaseURL) toASCII(convert func(authority string) (string, bool)) error {
+// normalize checks the host and converts it to ASCII.
+func (b *BaseURL) normalize(origin func(text string) (string, bool)) error {
 	if *b == "" {
 		return nil
 	}
-	scheme, authority, _ := strings.Cut(string(*b), "://")
-	ascii, ok := convert(authority)
+	ascii, ok := origin(string(*b))
 	if !ok {
 		return &Error{"BASE_URL", Redacted(string(*b)), takesBaseURL}
 	}
-	*b = BaseURL(scheme + "://" + ascii)
+	*b = BaseURL(ascii)
 	return nil
 }
 
