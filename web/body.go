@@ -13,17 +13,17 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// maxBody bounds the body of a creation, in bytes. A URL may have 2,048 of them,
-// each of which takes three in a form and six in JSON at the worst.
+// maxBody limits the body of a creation, in bytes. A URL may have 2,048 bytes, each of
+// which takes at most three bytes in a form and six in JSON.
 const maxBody = 16 << 10
 
-// fields are the members of a creation as they came; nil means not given.
+// fields are the members of a creation as the client sent them; nil means absent.
 type fields struct {
 	url, alias, expiresAt, expiresIn *string
 }
 
-// member gives the place of the field called name, nil if there is no such field.
-// Names are compared exactly: a "URL" would be dropped silently by the next reader.
+// member returns the place of the field called name, nil for an unknown name. Names are
+// case-sensitive: an accepted "URL" would be ignored silently elsewhere.
 func (f *fields) member(name string) **string {
 	switch name {
 	case "url":
@@ -46,8 +46,8 @@ func (f *fields) request(self string) shortener.Request {
 	return r
 }
 
-// readFields reads and checks the shape of a creation's body; what the fields say
-// is for the service to judge. Its errors are in the table of problems.
+// readFields reads the body of a creation and checks its shape; the service checks the
+// values. Its errors are in problemTable.
 func readFields(w http.ResponseWriter, r *http.Request) (fields, error) {
 	media, err := mediaType(r.Header)
 	if err != nil {
@@ -63,7 +63,7 @@ func readFields(w http.ResponseWriter, r *http.Request) (fields, error) {
 	return parseJSON(body)
 }
 
-// mediaType gives the media type of the body, one of the two that are understood.
+// mediaType returns the media type of the body: mediaJSON or mediaForm.
 func mediaType(h http.Header) (string, error) {
 	const accepted = "Send " + mediaJSON + " or " + mediaForm
 	if coding := h.Get(echo.HeaderContentEncoding); coding != "" && !strings.EqualFold(coding, "identity") {
@@ -75,7 +75,7 @@ func mediaType(h http.Header) (string, error) {
 	}
 	media, params, err := mime.ParseMediaType(value)
 	if err != nil || (media != mediaJSON && media != mediaForm) {
-		return "", unsupported(accepted + "; the request has to name it in its Content-Type header.")
+		return "", unsupported(accepted + ", and name it in the Content-Type header.")
 	}
 	switch strings.ToLower(params["charset"]) {
 	case "", "utf-8", "us-ascii":
@@ -84,14 +84,14 @@ func mediaType(h http.Header) (string, error) {
 	return "", unsupported(accepted + " in UTF-8.")
 }
 
-// readBody reads at most maxBody bytes, whether or not their number was announced.
+// readBody reads at most maxBody bytes, with or without a Content-Length.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength > maxBody {
 		return nil, &http.MaxBytesError{Limit: maxBody}
 	}
 	var buf bytes.Buffer
 	if r.ContentLength > 0 {
-		buf.Grow(int(r.ContentLength) + bytes.MinRead) // what ReadFrom wants free at the end
+		buf.Grow(int(r.ContentLength) + bytes.MinRead) // ReadFrom needs free space at the end
 	}
 	if _, err := buf.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody)); err != nil {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
@@ -102,34 +102,34 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// parseForm reads a form. Its values may be in any encoding: the service stores the
-// bytes of a URL as they came.
+// parseForm parses a form. Values may have any encoding: the service stores the bytes of
+// a URL unchanged.
 func parseForm(body []byte) (fields, error) {
 	if b := bytes.TrimSpace(body); len(b) > 0 && (b[0] == '{' || b[0] == '[') {
-		return fields{}, malformed("The body looks like JSON but was sent as a form. " +
-			"Send it with the header Content-Type: " + mediaJSON + ".")
+		return fields{}, malformed("The body looks like JSON but its Content-Type is a form. " +
+			"Send it with Content-Type: " + mediaJSON + ".")
 	}
 	values, err := url.ParseQuery(string(body))
 	if err != nil {
-		return fields{}, malformed("The body is not a well-formed form: " + err.Error() + ".")
+		return fields{}, malformed("The body is a malformed form: " + err.Error() + ".")
 	}
 	var f fields
 	for name, given := range values {
 		place := f.member(name)
 		switch {
 		case place == nil:
-			return fields{}, malformed("There is no field " + quote(name) + ".")
+			return fields{}, malformed("The field " + quote(name) + " is unknown.")
 		case len(given) > 1:
-			return fields{}, malformed("The field " + quote(name) + " is there twice.")
-		case given[0] != "": // a form always sends all its fields; one left empty was not given
+			return fields{}, malformed("The field " + quote(name) + " appears twice.")
+		case given[0] != "": // a browser sends empty fields too; they count as absent
 			*place = &given[0]
 		}
 	}
 	return f, nil
 }
 
-// quote shows a name that the client made up, shortened so that no answer grows
-// with the request.
+// quote quotes a name from the request. It shortens the name, so that answers do not grow
+// with requests.
 func quote(name string) string {
 	const enough = 40
 	if runes := []rune(name); len(runes) > enough {

@@ -42,7 +42,7 @@ func (p *public) base(c echo.Context) (string, error) {
 	return base, nil
 }
 
-// create is POST /shorten.
+// create answers POST /shorten.
 func (p *public) create(c echo.Context) error {
 	base, err := p.base(c)
 	if err != nil {

@@ -11,16 +11,16 @@ import (
 	"keypool/shortener"
 )
 
-// parseJSON reads one object. Unmarshal would let through repeated members and members in
-// other letter case, and to go by the tokens of a Decoder takes four times as long: so a
-// text that is valid is walked here, which needs to know little of JSON.
+// parseJSON parses one object. json.Unmarshal accepts repeated members and other letter
+// case, and reading tokens from a json.Decoder takes four times as long. So parseJSON
+// validates the text and then walks it, which needs few rules of JSON.
 func parseJSON(body []byte) (fields, error) {
-	if !utf8.Valid(body) { // the decoder would repair it, and store another URL than was sent
+	if !utf8.Valid(body) { // the decoder would replace invalid bytes and change the URL
 		return fields{}, malformed("The body is not valid UTF-8.")
 	}
 	if !json.Valid(body) {
 		err := json.Unmarshal(body, new(any))
-		return fields{}, malformed("The body is not well-formed JSON: " + err.Error() + ".")
+		return fields{}, malformed("The body is malformed JSON: " + err.Error() + ".")
 	}
 	rest := trimSpace(body)
 	if rest[0] != '{' {
@@ -36,9 +36,9 @@ func parseJSON(body []byte) (fields, error) {
 		place := f.member(name)
 		switch {
 		case place == nil:
-			return fields{}, malformed("There is no member " + quote(name) + ".")
+			return fields{}, malformed("The member " + quote(name) + " is unknown.")
 		case slices.Contains(seen, place):
-			return fields{}, malformed("The member " + quote(name) + " is there twice.")
+			return fields{}, malformed("The member " + quote(name) + " appears twice.")
 		}
 		seen = append(seen, place)
 		if err := setMember(place, name, value); err != nil {
@@ -51,7 +51,7 @@ func parseJSON(body []byte) (fields, error) {
 	return f, nil
 }
 
-// setMember puts the value of a member in its place; null is as good as not given.
+// setMember stores the value of a member; null counts as absent.
 func setMember(place **string, name string, value []byte) error {
 	switch c := value[0]; {
 	case c == 'n':
@@ -59,7 +59,7 @@ func setMember(place **string, name string, value []byte) error {
 	case c == '"':
 		v := unquote(value)
 		if repaired(value, v) {
-			return malformed("The member " + quote(name) + " has an escape that is half of a character.")
+			return malformed("The member " + quote(name) + " has an escape of half a surrogate pair.")
 		}
 		*place = &v
 		return nil
@@ -73,7 +73,7 @@ func setMember(place **string, name string, value []byte) error {
 	return &shortener.InvalidError{Field: name, Reason: "must be a string"}
 }
 
-// What follows takes text that is valid JSON, which has all that is looked for.
+// The functions below require valid JSON and therefore check no bounds.
 
 func trimSpace(text []byte) []byte {
 	for text[0] == ' ' || text[0] == '\t' || text[0] == '\r' || text[0] == '\n' {
@@ -82,8 +82,8 @@ func trimSpace(text []byte) []byte {
 	return text
 }
 
-// cutValue cuts text after the value that it begins with. Of an object or an array only the
-// beginning is a value: no member may have one.
+// cutValue cuts text after its first value. Of an object or an array it returns a prefix,
+// which is enough: no member accepts one.
 func cutValue(text []byte) (value, after []byte) {
 	if text[0] == '"' {
 		return cutString(text)
@@ -92,12 +92,12 @@ func cutValue(text []byte) (value, after []byte) {
 	return text[:end], text[end:]
 }
 
-// cutString cuts text after the string, in quotes, that it begins with.
+// cutString cuts text after its first string, which includes the quotes.
 func cutString(text []byte) (literal, after []byte) {
 	end := 1
 	for ; text[end] != '"'; end++ {
 		if text[end] == '\\' {
-			end++ // what is escaped ends nothing
+			end++ // an escaped character does not end the string
 		}
 	}
 	return text[:end+1], text[end+1:]
@@ -105,8 +105,8 @@ func cutString(text []byte) (literal, after []byte) {
 
 var escapeSequence = regexp.MustCompile(`\\(u[0-9A-Fa-f]{4}|.)`)
 
-// repaired reports whether the decoder put U+FFFD where an escape was half of a surrogate
-// pair: the URL would not be the one that was sent. Who wrote U+FFFD gets it.
+// repaired reports whether the decoder replaced half a surrogate pair by U+FFFD, which
+// would change the URL. A U+FFFD of the client stays.
 func repaired(literal []byte, value string) bool {
 	const sign = string(utf8.RuneError)
 	found := strings.Count(value, sign)
@@ -121,14 +121,14 @@ func repaired(literal []byte, value string) bool {
 	return found > bytes.Count(literal, []byte(sign))
 }
 
-// unquote gives what a string in quotes stands for.
+// unquote decodes a string in quotes.
 func unquote(literal []byte) string {
 	if bytes.IndexByte(literal, '\\') < 0 {
 		return string(literal[1 : len(literal)-1])
 	}
 	var s string
 	if err := json.Unmarshal(literal, &s); err != nil {
-		panic(err) // the whole text was found valid
+		panic(err) // parseJSON has validated the text
 	}
 	return s
 }
