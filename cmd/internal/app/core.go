@@ -14,6 +14,8 @@ import (
 	"keypool/kgs"
 	"keypool/migrations"
 	"keypool/shortener"
+	"keypool/shortener/pgstore"
+	"keypool/shortener/sqlitestore"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -94,7 +96,7 @@ func (c *core) openSQLite(ctx context.Context) error {
 	if err := c.migrate(ctx, db.Write, migrations.SQLite); err != nil {
 		return err
 	}
-	c.store, c.ledger, c.file = shortener.NewSQLiteStore(db), kgs.NewSQLiteLedger(db), db
+	c.store, c.ledger, c.file = sqlitestore.New(db), kgs.NewSQLiteLedger(db), db
 	return nil
 }
 
@@ -112,7 +114,7 @@ func (c *core) openPostgres(ctx context.Context) error {
 	if err := errors.Join(err, db.Close()); err != nil {
 		return err
 	}
-	c.store, c.ledger, c.books = shortener.NewPostgresStore(links), kgs.NewPostgresLedger(books), books
+	c.store, c.ledger, c.books = pgstore.New(links), kgs.NewPostgresLedger(books), books
 	return nil
 }
 
