@@ -118,7 +118,7 @@ func parseForm(body []byte) (fields, error) {
 		place := f.member(name)
 		switch {
 		case place == nil:
-			return fields{}, malformed("The field " + quote(name) + " is unknown.")
+			return fields{}, malformed("There is no field " + quote(name) + ".")
 		case len(given) > 1:
 			return fields{}, malformed("The field " + quote(name) + " occurs twice.")
 		case given[0] != "": // a browser sends every field of a form, also an empty one

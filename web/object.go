@@ -68,7 +68,7 @@ func objectError(body []byte, err error) error {
 	case !ok || semantic.JSONPointer == "":
 		return errNoObject()
 	case errors.Is(err, json.ErrUnknownName):
-		return malformed("The member " + quote(semantic.JSONPointer.LastToken()) + " is unknown.")
+		return malformed("There is no member " + quote(semantic.JSONPointer.LastToken()) + ".")
 	}
 	field, reason := semantic.JSONPointer.LastToken(), "must be a string"
 	if field == "expires_in" {
