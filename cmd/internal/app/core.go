@@ -10,8 +10,12 @@ import (
 	"os"
 	"time"
 
+	"keypool/cmd/internal/config"
 	"keypool/internal/sqlite"
 	"keypool/kgs"
+	"keypool/kgs/codespace"
+	"keypool/kgs/ledger"
+	"keypool/kgs/redispool"
 	"keypool/migrations"
 	"keypool/shortener"
 	"keypool/shortener/pgstore"
@@ -23,33 +27,33 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// startTimeout bounds a start: whatever is not reachable by then is reported, and a
-// supervisor tries again.
+// startTimeout bounds a start. A start that takes longer fails, and the process supervisor tries
+// again.
 const startTimeout = 30 * time.Second
 
-// core is what every program of the project has: a database that is up to date, the
-// key ledger in it, metrics, a name of its own, and after openLedger the code space.
+// core is what both programs have: a migrated database, the key ledger in it, metrics, a name and,
+// after openLedger, the code space.
 type core struct {
-	Settings
+	config.Common
 	life     *lifecycle
 	log      *slog.Logger
 	registry *prometheus.Registry
 	metrics  *kgs.Metrics
 	instance string // names this process to people
-	holder   string // names it in the books
+	holder   string // names it in the ledger
 	store    shortener.Store
-	ledger   *kgs.Ledger
+	ledger   *ledger.Ledger
 	books    *pgxpool.Pool // the ledger's connections; nil for SQLite
 	file     *sqlite.DB    // nil for PostgreSQL
-	space    *kgs.Space
-	pool     *kgs.RedisPool // nil until openRedisPool
+	space    *codespace.Space
+	pool     *redispool.Pool // nil until openRedisPool
 }
 
-// openCore opens everything in core and registers how it is closed. An error leaves
-// it to the caller to stop life.
-func openCore(ctx context.Context, s Settings, life *lifecycle, log *slog.Logger) (*core, error) {
+// openCore opens the database and the ledger and registers how they are closed. After an error
+// the caller stops life.
+func openCore(ctx context.Context, s config.Common, life *lifecycle, log *slog.Logger) (*core, error) {
 	c := &core{
-		Settings: s, life: life, log: log,
+		Common: s, life: life, log: log,
 		registry: prometheus.NewRegistry(), instance: instanceName(), holder: holderName(),
 	}
 	c.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -57,16 +61,17 @@ func openCore(ctx context.Context, s Settings, life *lifecycle, log *slog.Logger
 	if err := c.openDatabase(ctx); err != nil {
 		return nil, err
 	}
-	c.ledger.OnJump(func(left int64) {
+	c.ledger.OnSkipAhead(func(left int64) {
 		log.Error("the database came back from an older state: links that it had acknowledged may be lost; the ledger jumps ahead",
 			slog.Int64("numbers_left_out", left))
-		c.metrics.Jumped(left)
+		c.metrics.CountSkipAhead(left)
 	})
 	life.onStop("ledger", func(ctx context.Context) error { return waitFor(ctx, c.ledger.Close) })
 	return c, nil
 }
 
-// openLedger finds the code space, and refuses a secret that is not its own.
+// openLedger opens the code space. It fails with ledger.ErrWrongSecret for a secret that the ledger
+// was not created with.
 func (c *core) openLedger(ctx context.Context) error {
 	space, err := c.ledger.Open(ctx, c.ledgerConfig())
 	if err != nil {
@@ -76,19 +81,19 @@ func (c *core) openLedger(ctx context.Context) error {
 	return nil
 }
 
-func (c *core) ledgerConfig() kgs.LedgerConfig {
-	return kgs.LedgerConfig{Secret: c.Secret, Permute: c.Permute}
+func (c *core) ledgerConfig() ledger.Config {
+	return ledger.Config{Secret: c.Secret, Permute: c.Permute.On}
 }
 
 func (c *core) openDatabase(ctx context.Context) error {
-	if c.Database.postgres == nil {
+	if c.Database.Postgres == nil {
 		return c.openSQLite(ctx)
 	}
 	return c.openPostgres(ctx)
 }
 
 func (c *core) openSQLite(ctx context.Context) error {
-	db, err := sqlite.Open(ctx, c.Database.sqlitePath)
+	db, err := sqlite.Open(ctx, c.Database.SQLitePath)
 	if err != nil {
 		return err
 	}
@@ -96,16 +101,16 @@ func (c *core) openSQLite(ctx context.Context) error {
 	if err := c.migrate(ctx, db.Write, migrations.SQLite); err != nil {
 		return err
 	}
-	c.store, c.ledger, c.file = sqlitestore.New(db), kgs.NewSQLiteLedger(db), db
+	c.store, c.ledger, c.file = sqlitestore.New(db), ledger.NewSQLite(db), db
 	return nil
 }
 
 func (c *core) openPostgres(ctx context.Context) error {
-	links, err := c.openPool(ctx, c.Database.postgres)
+	links, err := c.openPool(ctx, c.Database.Postgres)
 	if err != nil {
 		return err
 	}
-	books, err := c.openPool(ctx, c.Database.ledgerPool())
+	books, err := c.openPool(ctx, c.Database.LedgerPool())
 	if err != nil {
 		return err
 	}
@@ -114,7 +119,7 @@ func (c *core) openPostgres(ctx context.Context) error {
 	if err := errors.Join(err, db.Close()); err != nil {
 		return err
 	}
-	c.store, c.ledger, c.books = pgstore.New(links), kgs.NewPostgresLedger(books), books
+	c.store, c.ledger, c.books = pgstore.New(links), ledger.NewPostgres(books), books
 	return nil
 }
 
@@ -129,8 +134,8 @@ func (c *core) openPool(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool
 	return pool, nil
 }
 
-// renewConnections gives the ledger new connections: those it has may be the trouble. One
-// that is in use is closed after that.
+// renewConnections gives the ledger new connections, because the present ones may be broken. A
+// connection in use is closed after its use.
 func (c *core) renewConnections() {
 	if c.books != nil {
 		c.books.Reset()
@@ -139,7 +144,7 @@ func (c *core) renewConnections() {
 
 // migrate brings the schema up to date, or with MIGRATE=false only checks that it is.
 func (c *core) migrate(ctx context.Context, db *sql.DB, engine migrations.Engine) error {
-	if !c.Migrate {
+	if !c.Migrate.On {
 		return migrations.Check(ctx, db, engine)
 	}
 	return migrations.Up(ctx, db, engine)
@@ -154,6 +159,6 @@ func instanceName() string {
 	return fmt.Sprintf("%s-%d", host, os.Getpid())
 }
 
-// holderName names a process in the books: as instanceName does, and by chance apart from
-// every process that was called that before.
+// holderName names a process in the ledger: an instanceName with a random suffix, which sets it
+// apart from earlier processes of that name.
 func holderName() string { return instanceName() + "-" + rand.Text()[:8] }

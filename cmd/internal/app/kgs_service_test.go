@@ -1,8 +1,6 @@
 package app
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"keypool/cmd/internal/config"
 	"keypool/internal/testenv"
 	"keypool/kgs"
 	"keypool/web/admin"
@@ -24,7 +23,7 @@ func TestServerGoesOnWithoutItsKGS(t *testing.T) {
 	k := startKGSProcess(t, testenv.PostgresURL(t))
 	database := sqliteURL(t)
 	s := settings(t, database, "")
-	s.KeySource, s.KGSURL = "kgs", k.url()
+	s.KeySource, s.KGSURL = "kgs", config.KGSURL(k.url())
 	r := start(t, s)
 	shorten := func(n int) {
 		t.Helper()
@@ -49,7 +48,7 @@ func TestServerGoesOnWithoutItsKGS(t *testing.T) {
 	r.await("keys again", func(s admin.Status) bool { return *s.Breaker == "closed" && *s.ServingFrom == "batch" })
 	shorten(10)
 	r.stop()
-	links, keys := audit(t, database, ""), audit(t, k.database, "")
+	links, keys := auditJSON(t, database, ""), auditJSON(t, k.database, "")
 	if links.status != 0 || links.Links["random"] < 10 || keys.status != 0 || keys.InBatches != 0 || len(keys.Links) > 0 ||
 		keys.Abandoned[kgs.ReasonClient] != links.Links["kgs"] {
 		t.Errorf("audit of the links: %+v; of the keys: %+v; want just those with the client that are linked", links, keys)
@@ -62,17 +61,17 @@ func TestAuditOfALinkStoreThatIsTheKGSsToo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, url := startKeyService(t, database)
 			s := settings(t, database, "")
-			s.KeySource, s.KGSURL = "kgs", url
+			s.KeySource, s.KGSURL = "kgs", config.KGSURL(url)
 			r := start(t, s)
 			r.await("local batches", func(s admin.Status) bool { return *s.LocalKeys >= 100 })
 			for range 250 {
 				r.shorten("https://go.dev/")
 			}
-			if a := audit(t, database, ""); a.status != 0 {
+			if a := auditJSON(t, database, ""); a.status != 0 {
 				t.Errorf("audit beside the programs: %+v", a)
 			}
 			r.stop()
-			a := audit(t, database, "")
+			a := auditJSON(t, database, "")
 			if a.status != 0 || a.Linked != a.Links["kgs"] || a.Linked < 100 || a.InBatches != 0 || len(a.Abandoned) > 0 {
 				t.Errorf("audit: %+v; want every key linked or back", a)
 			}
@@ -117,7 +116,7 @@ func TestKilledKGSLosesNoKeys(t *testing.T) {
 				}
 			}
 			slices.Sort(all)
-			a := audit(t, database, "")
+			a := auditJSON(t, database, "")
 			if n := len(slices.Compact(all)); n != clients*requests*keys || a.status != 0 || a.Reserved != int64(n) {
 				t.Errorf("%d different keys, audit %+v", n, a)
 			}
@@ -170,31 +169,14 @@ func TestKGSStopsBesideAClient(t *testing.T) {
 	}
 }
 
-func TestSettingsOfTheKGS(t *testing.T) {
+func TestKGSURLWithoutTokenIsRefused(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2hunter2hunter2"
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // should it take what it must not, it ends before it serves
-	for _, tt := range []struct{ flag, name, takes string }{
-		{"--kgs-tokens=", "REDIS_URL", "KGS_TOKENS"},
-		{"--kgs-tokens=" + secret, "KGS_TOKENS", "client=token"},
-		{"--kgs-tokens=a=" + secret + ",a=" + secret, "KGS_TOKENS", "all different"},
-		{"--kgs-tokens=a=hunter2", "KGS_TOKENS", "at least 16"},
-		{"--kgs-listen-addr=8082", "KGS_LISTEN_ADDR", "[host]:port"},
-		{"--kgs-client-rate=0", "KGS_CLIENT_RATE", "whole number"},
-	} {
-		var out, errs bytes.Buffer
-		status := KGS(ctx, "v-test", []string{tt.flag}, &out, &errs)
-		said := errs.String()
-		if status != 2 || !strings.Contains(said, tt.name) || !strings.Contains(said, tt.takes) || strings.Contains(said, "hunter2") {
-			t.Errorf("%s: exit status %d, %q; want one line that names %s and says %q", tt.flag, status, said, tt.name, tt.takes)
-		}
-	}
 	s := settings(t, sqliteURL(t), "")
-	s.KeySource, s.KGSURL = "kgs", "http://"+secret+"@host"
-	var setting *SettingError
+	s.KeySource, s.KGSURL = "kgs", config.KGSURL("http://"+secret+"@host")
+	var setting *config.Error
 	_, err := StartServer(t.Context(), s, slog.New(slog.DiscardHandler))
 	if !errors.As(err, &setting) || setting.Name != "KGS_URL" || strings.Contains(err.Error(), secret) {
-		t.Errorf("an address without a token: %v", err)
+		t.Errorf("error %v; want a config.Error of KGS_URL without the secret", err)
 	}
 }

@@ -3,17 +3,16 @@ package app
 import (
 	"context"
 
-	"keypool/kgs"
+	"keypool/kgs/keysource"
 )
 
-// openRedisIncr: a counter in Redis, breaker. Redis may well be away while the program
-// starts.
+// openRedisIncr: a counter in Redis, breaker. Redis may be unreachable during the start.
 func (ch *chain) openRedisIncr(context.Context) error {
 	client, err := ch.openRedis()
 	if err != nil {
 		return err
 	}
-	incr := kgs.NewRedisIncr(client, ch.ledger.Name(), ch.CodeLength, ch.log)
+	incr := keysource.NewRedisIncr(client, ch.ledger.Name(), ch.CodeLength, ch.log)
 	ch.breaker = incr
 	ch.openKeys(incr)
 	return nil

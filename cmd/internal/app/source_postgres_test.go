@@ -6,14 +6,16 @@ import (
 	"strings"
 	"testing"
 
+	"keypool/cmd/internal/config"
 	"keypool/internal/testenv"
 	"keypool/kgs"
+	"keypool/kgs/audit"
 	"keypool/web/admin"
 
 	gocmp "github.com/google/go-cmp/cmp"
 )
 
-func postgresPoolSettings(t *testing.T, database, take string) ServeSettings {
+func postgresPoolSettings(t *testing.T, database, take string) config.Server {
 	t.Helper()
 	s := settings(t, database, "")
 	s.KeySource, s.KGSTake = "postgres-pool", take
@@ -30,7 +32,7 @@ func TestPostgresPoolServers(t *testing.T) {
 			database := testenv.PostgresURL(t)
 			s := postgresPoolSettings(t, database, take)
 			one := start(t, s)
-			s.Worker = false
+			s.Worker.On = false
 			other := start(t, s)
 			other.await("a full pool", full)
 			seen := make(map[string]bool)
@@ -45,13 +47,13 @@ func TestPostgresPoolServers(t *testing.T) {
 			}
 			other.await("keys from the pool", func(s admin.Status) bool { return *s.ServingFrom == "batch" })
 			other.stop()
-			if r := audit(t, database, ""); r.status != 0 || r.PostgresPool == nil || r.Links[kgs.SourcePostgresPool] < 500 {
+			if r := auditJSON(t, database, ""); r.status != 0 || r.PostgresPool == nil || r.Links[kgs.SourcePostgresPool] < 500 {
 				t.Errorf("the audit beside a server: %d, %s, %+v", r.status, r.stderr, r.Accounts)
 			}
 			one.stop()
-			r := audit(t, database, "")
+			r := auditJSON(t, database, "")
 			links := r.Links[kgs.SourcePostgresPool]
-			want := kgs.PostgresPoolAccounts{Available: r.PostgresPool.Available, Used: links, UsedLinked: links}
+			want := audit.PostgresPoolAccounts{Available: r.PostgresPool.Available, Used: links, UsedLinked: links}
 			if diff := gocmp.Diff(want, *r.PostgresPool); r.status != 0 || diff != "" {
 				t.Errorf("the audit at the end: %d, %v (-want +got):\n%s", r.status, r.Faults, diff)
 			}
@@ -69,8 +71,8 @@ func TestAuditFindsAnUnrecordedLink(t *testing.T) {
 	scene := &crimeScene{t: t, database: database}
 	scene.openDatabase()
 	scene.exec(`DELETE FROM used_keys WHERE key = $1`, code)
-	want := []kgs.Fault{{Kind: kgs.FaultUnrecorded, Code: code}}
-	if diff := gocmp.Diff(want, audit(t, database, "").Faults); diff != "" {
+	want := []audit.Fault{{Kind: audit.FaultUnrecorded, Code: code}}
+	if diff := gocmp.Diff(want, auditJSON(t, database, "").Faults); diff != "" {
 		t.Errorf("faults (-planted +found):\n%s", diff)
 	}
 	status, text := command(t, database, "audit")
@@ -83,7 +85,7 @@ func TestAuditFindsAnUnrecordedLink(t *testing.T) {
 func TestPostgresPoolThatNobodyFills(t *testing.T) {
 	t.Parallel()
 	s := postgresPoolSettings(t, testenv.PostgresURL(t), "delete")
-	s.Worker = false
+	s.Worker.On = false
 	r := start(t, s)
 	r.wantStatus(r.shorten("https://go.dev/"), http.StatusFound, "https://go.dev/")
 	r.await("the fallback", func(s admin.Status) bool { return *s.ServingFrom == "fallback" })

@@ -9,8 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"keypool/cmd/internal/config"
 	"keypool/internal/testenv"
-	"keypool/kgs"
+	"keypool/internal/testenv/logbuffer"
+	"keypool/kgs/ledger"
 	"keypool/web/admin"
 )
 
@@ -18,7 +20,7 @@ import (
 func TestRestartRenewsTheLedgersConnections(t *testing.T) {
 	t.Parallel()
 	life := &lifecycle{}
-	c, err := openCore(t.Context(), settings(t, testenv.PostgresURL(t), "").Settings, life, slog.New(slog.DiscardHandler))
+	c, err := openCore(t.Context(), settings(t, testenv.PostgresURL(t), "").Common, life, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +48,7 @@ func TestRestartRenewsTheLedgersConnections(t *testing.T) {
 // What the switch gives up ends the program, not in success, with one line to say why.
 func TestProgramThatIsGivenUp(t *testing.T) {
 	t.Parallel()
-	var says lockedBuffer
+	var says logbuffer.Buffer
 	p := newProgram(slog.New(slog.DiscardHandler))
 	p.life.onStop("redis", func(context.Context) error { return errors.New("gone") })
 	p.fail(errors.New("after 3 restarts no key"))
@@ -74,7 +76,7 @@ func TestServingWatchKnowsSinceWhen(t *testing.T) {
 
 func TestLedgerWatchTellsHowLongTheSpaceLasts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newLedgerWatch(&core{Settings: Settings{CodeLength: 6}})
+		w := newLedgerWatch(&core{Common: config.Common{CodeLength: 6}})
 		describe := func() (s admin.Status) {
 			w.describe(&s)
 			return s
@@ -83,10 +85,10 @@ func TestLedgerWatchTellsHowLongTheSpaceLasts(t *testing.T) {
 			t.Errorf("%v s before the first look", *s.SpaceRunwaySeconds)
 		}
 		for next := range int64(3) { // a hundred thousand an hour, in one go
-			w.saw(kgs.Counters{Spaces: []kgs.SpaceBook{{Length: 6, Size: 1_000_000, Next: 100_000 * next}}})
+			w.saw(ledger.Counters{Spaces: []ledger.SpaceCounter{{Length: 6, Size: 1_000_000, Next: 100_000 * next}}})
 			time.Sleep(time.Hour)
 		}
-		w.saw(kgs.Counters{Spaces: []kgs.SpaceBook{{Length: 6, Size: 1_000_000, Next: 300_000}}})
+		w.saw(ledger.Counters{Spaces: []ledger.SpaceCounter{{Length: 6, Size: 1_000_000, Next: 300_000}}})
 		if s := describe(); s.SpaceRunwaySeconds == nil || *s.SpaceRunwaySeconds != 7*60*60 {
 			t.Errorf("%+v: want seven hours for the other seven hundred thousand", s)
 		}

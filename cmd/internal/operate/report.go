@@ -1,0 +1,132 @@
+package operate
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"keypool/kgs/audit"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// shownFaults is how many faults the text report names. The JSON report names all.
+const shownFaults = 20
+
+// PrintAccounts writes the result of an audit to w, as text or as JSON.
+func PrintAccounts(w io.Writer, a audit.Accounts, asJSON bool) error {
+	if asJSON {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		return enc.Encode(struct {
+			audit.Accounts
+			Closes bool `json:"closes"`
+		}{a, len(a.Faults) == 0})
+	}
+	_, err := io.WriteString(w, epochTable(a.Epochs)+postgresPool(a.PostgresPool)+linksBySource(a.Links)+verdict(a.Faults))
+	return err
+}
+
+// column is one account in the text report.
+type column struct {
+	group, name string // its heading, in two lines
+	of          func(audit.EpochAccounts) int64
+}
+
+// columns are the reserved keys and each account that is not zero in every epoch.
+func columns(epochs []audit.EpochAccounts) []column {
+	all := []column{{"", "reserved", func(e audit.EpochAccounts) int64 { return e.Reserved }}}
+	add := func(group string, counts func(audit.EpochAccounts) map[string]int64) {
+		names := make(map[string]bool)
+		for _, e := range epochs {
+			for name := range counts(e) {
+				names[name] = true
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			all = append(all, column{group, name, func(e audit.EpochAccounts) int64 { return counts(e)[name] }})
+			group = "" // heads the first of its columns only
+		}
+	}
+	single := func(name string, n func(audit.EpochAccounts) int64) {
+		if slices.ContainsFunc(epochs, func(e audit.EpochAccounts) bool { return n(e) != 0 }) {
+			all = append(all, column{"", name, n})
+		}
+	}
+	single("shipping", func(e audit.EpochAccounts) int64 { return e.Shipping })
+	add("in pool:", func(e audit.EpochAccounts) map[string]int64 { return e.InPool })
+	add("in batches:", func(e audit.EpochAccounts) map[string]int64 { return e.InBatches })
+	add("linked:", func(e audit.EpochAccounts) map[string]int64 { return e.Linked })
+	add("abandoned:", func(e audit.EpochAccounts) map[string]int64 { return e.Abandoned })
+	single("on the move", func(e audit.EpochAccounts) int64 { return e.OnTheMove })
+	single("missing", func(e audit.EpochAccounts) int64 { return e.Missing })
+	return all
+}
+
+// epochTable has a line for each epoch and one for their sum.
+func epochTable(epochs []audit.EpochAccounts) string {
+	var table strings.Builder
+	t := tabwriter.NewWriter(&table, 0, 0, 2, ' ', tabwriter.AlignRight)
+	all := columns(epochs)
+	line := func(first string, cell func(column) any) {
+		text := first + "\t"
+		for _, c := range all {
+			text += fmt.Sprint(cell(c)) + "\t"
+		}
+		_, _ = fmt.Fprintln(t, text) // a strings.Builder does not fail
+	}
+	line("", func(c column) any { return c.group })
+	line("epoch", func(c column) any { return c.name })
+	for _, e := range epochs {
+		line(fmt.Sprint(e.Epoch), func(c column) any { return c.of(e) })
+	}
+	line("total", func(c column) any {
+		sum := int64(0)
+		for _, e := range epochs {
+			sum += c.of(e)
+		}
+		return sum
+	})
+	_ = t.Flush() // likewise
+	var text string
+	for line := range strings.Lines(table.String()) {
+		text += strings.TrimRight(line, " \n") + "\n" // of empty cells
+	}
+	return text
+}
+
+// postgresPool is a line on the pool in PostgreSQL, or "" without one.
+func postgresPool(p *audit.PostgresPoolAccounts) string {
+	if p == nil {
+		return ""
+	}
+	return fmt.Sprintf("PostgreSQL pool: %d available, %d of them drawn a second time; %d reserved; %d used, %d of them linked and %d without a link; %d linked and not settled.\n",
+		p.Available, p.DrawnAgain, p.Reserved, p.Used, p.UsedLinked, p.Unlinked, p.Unsettled)
+}
+
+// linksBySource counts all links, also those whose codes are no keys of the ledger.
+func linksBySource(links map[string]int64) string {
+	var counts []string
+	for _, source := range slices.Sorted(maps.Keys(links)) {
+		counts = append(counts, fmt.Sprintf("%d %s", links[source], source))
+	}
+	if counts == nil {
+		return "No links.\n"
+	}
+	return "Links by source: " + strings.Join(counts, ", ") + ".\n"
+}
+
+func verdict(faults []audit.Fault) string {
+	if len(faults) == 0 {
+		return "The accounts close: every key is accounted for.\n"
+	}
+	text := fmt.Sprintf("The accounts do not close. Faults: %d.\n", len(faults))
+	for _, f := range faults[:min(len(faults), shownFaults)] {
+		text += fmt.Sprintf("  %s\n", f)
+	}
+	if more := len(faults) - shownFaults; more > 0 {
+		text += fmt.Sprintf("  and %d more; --json lists all\n", more)
+	}
+	return text
+}

@@ -1,0 +1,60 @@
+package operate
+
+import (
+	"bytes"
+	"testing"
+
+	"keypool/kgs"
+	"keypool/kgs/audit"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestAuditReport(t *testing.T) {
+	t.Parallel()
+	accounts := audit.Accounts{
+		Links: map[string]int64{"alias": 2, kgs.SourcePool: 1234},
+		Epochs: []audit.EpochAccounts{
+			{Epoch: 1, Reserved: 20_000, Linked: map[string]int64{kgs.SourcePool: 1000},
+				Abandoned: map[string]int64{kgs.ReasonEpoch: 18_990, kgs.ReasonCrash: 10}},
+			{Epoch: 2, Reserved: 10_000, InPool: map[string]int64{audit.RecordOfPool: 9000, audit.RecordOfLedger: 600},
+				InBatches: map[string]int64{audit.RecordOfPool: 165}, Linked: map[string]int64{kgs.SourcePool: 234}, Missing: 1},
+		},
+		Faults: []audit.Fault{{Kind: audit.FaultMissing, Code: "fdMx0H"}},
+	}
+	var got bytes.Buffer
+	if err := PrintAccounts(&got, accounts, false); err != nil {
+		t.Fatal(err)
+	}
+	const want = `
+                   in pool:        in batches:  linked:  abandoned:
+  epoch  reserved    ledger  pool         pool     pool       crash  epoch  missing
+      1     20000         0     0            0     1000          10  18990        0
+      2     10000       600  9000          165      234           0      0        1
+  total     30000       600  9000          165     1234          10  18990        1
+Links by source: 2 alias, 1234 pool.
+The accounts do not close. Faults: 1.
+  fdMx0H is missing: reserved, and not linked, in no pool or batch, not abandoned
+`
+	if diff := cmp.Diff(want[1:], got.String()); diff != "" {
+		t.Errorf("report (-want +got):\n%s", diff)
+	}
+}
+
+func TestAuditReportWithoutLinks(t *testing.T) {
+	t.Parallel()
+	var got bytes.Buffer
+	if err := PrintAccounts(&got, audit.Accounts{}, false); err != nil {
+		t.Fatal(err)
+	}
+	const want = `
+
+  epoch  reserved
+  total         0
+No links.
+The accounts close: every key is accounted for.
+`
+	if diff := cmp.Diff(want[1:], got.String()); diff != "" {
+		t.Errorf("report (-want +got):\n%s", diff)
+	}
+}
