@@ -12,8 +12,8 @@ import (
 // Renew says that holder is alive; it is to be called once a beatInterval. Reserve and
 // Cut say so too. A holder must be known here before it takes anything from a pool.
 func (l *Ledger) Renew(ctx context.Context, holder string) error {
-	return l.update(ctx, "renew", func(ctx context.Context, p *tx) error {
-		return p.exec(ctx, l.dialect.renew, holder)
+	return l.update(ctx, "renew", func(ctx context.Context, t *tx) error {
+		return t.exec(ctx, l.dialect.renew, holder)
 	})
 }
 
@@ -38,25 +38,25 @@ func (l *Ledger) Holders(ctx context.Context) (holders []string, err error) {
 //
 // Any number of processes may sweep. A crash after it changes nothing.
 func (l *Ledger) Sweep(ctx context.Context) (abandoned int64, err error) {
-	err = l.update(ctx, "sweep", func(ctx context.Context, p *tx) error {
-		seen, err := collect(ctx, p.Tx, scanHeartbeat, `SELECT holder, beat FROM kgs_holders`)
+	err = l.update(ctx, "sweep", func(ctx context.Context, t *tx) error {
+		seen, err := collect(ctx, t.Tx, scanHeartbeat, `SELECT holder, beat FROM kgs_holders`)
 		if err != nil {
 			return err
 		}
 		for _, holder := range l.heartbeats.look(time.Now(), seen) {
-			if err := p.exec(ctx, `DELETE FROM kgs_holders WHERE holder = $1`, holder); err != nil {
+			if err := t.exec(ctx, `DELETE FROM kgs_holders WHERE holder = $1`, holder); err != nil {
 				return err
 			}
 		}
-		dead, err := collect(ctx, p.Tx, scanRange,
+		dead, err := collect(ctx, t.Tx, scanRange,
 			`DELETE FROM kgs_ranges WHERE state = 'batch' AND lease = 0 AND `+orphan+` RETURNING length, lo, hi`)
 		if err != nil {
 			return err
 		}
-		for _, run := range dead {
-			abandoned += run.Len()
+		for _, numbers := range dead {
+			abandoned += numbers.Len()
 		}
-		return p.abandonAll(ctx, dead, kgs.ReasonCrash)
+		return t.abandonAll(ctx, dead, kgs.ReasonCrash)
 	})
 	if err != nil {
 		return 0, err
@@ -68,13 +68,13 @@ func (l *Ledger) Sweep(ctx context.Context) (abandoned int64, err error) {
 // over at once, and a batch that it did not settle is for Sweep. It may be repeated.
 // After a crash before it, the same happens once Sweep has declared holder dead.
 func (l *Ledger) Release(ctx context.Context, holder string) error {
-	return l.update(ctx, "release", func(ctx context.Context, p *tx) error {
-		err := p.exec(ctx, `UPDATE kgs_ranges SET holder = ''
+	return l.update(ctx, "release", func(ctx context.Context, t *tx) error {
+		err := t.exec(ctx, `UPDATE kgs_ranges SET holder = ''
 			WHERE holder = $1 AND state IN ('reserved', 'shipping')`, holder)
 		if err != nil {
 			return err
 		}
-		return p.exec(ctx, `DELETE FROM kgs_holders WHERE holder = $1`, holder)
+		return t.exec(ctx, `DELETE FROM kgs_holders WHERE holder = $1`, holder)
 	})
 }
 

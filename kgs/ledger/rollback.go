@@ -15,7 +15,7 @@ type HighWaterMark struct {
 	Next map[int]int64 // by code length, the number after the highest that was seen
 }
 
-// highWater is the Reach that one process remembers.
+// highWater is the high-water mark that one process remembers.
 type highWater struct {
 	mu sync.Mutex
 	HighWaterMark
@@ -63,18 +63,18 @@ func (l *Ledger) OnSkipAhead(f func(left int64)) { l.onSkipAhead = f }
 // or, as after older files were put back, it has not come as far as it was seen to.
 // That is found out under the lock, so before anything else is done to such a ledger
 // by anybody who can know; see also advance.
-func (p *tx) detectRollback(ctx context.Context, kept, present string) error {
-	behind := p.last < p.highWater.mark().ID
+func (t *tx) detectRollback(ctx context.Context, kept, present string) error {
+	behind := t.last < t.highWater.mark().ID
 	if kept == present && !behind {
 		return nil
 	}
-	if err := p.exec(ctx, `UPDATE kgs_ledger SET history = $1 WHERE id = 1`, present); err != nil {
+	if err := t.exec(ctx, `UPDATE kgs_ledger SET history = $1 WHERE id = 1`, present); err != nil {
 		return err
 	}
 	if kept == "" && !behind {
 		return nil // it had no name yet
 	}
-	return p.skipAhead(ctx)
+	return t.skipAhead(ctx)
 }
 
 // skipAhead leaves out every number that could have been handed out in the history that was
@@ -85,18 +85,18 @@ func (p *tx) detectRollback(ctx context.Context, kept, present string) error {
 // Numbers that were reserved and handed out beyond the margin by processes that have
 // all died, without a pool that remembers, would be given out again: no ledger can
 // know of them. Synchronous replication is the remedy.
-func (p *tx) skipAhead(ctx context.Context) error {
-	seen := p.highWater.mark()
-	err := p.exec(ctx, `UPDATE kgs_ranges SET state = 'abandoned', holder = '', origin = 0, lease = 0, reason = $1
+func (t *tx) skipAhead(ctx context.Context) error {
+	seen := t.highWater.mark()
+	err := t.exec(ctx, `UPDATE kgs_ranges SET state = 'abandoned', holder = '', origin = 0, lease = 0, reason = $1
 		WHERE state <> 'abandoned'`, kgs.ReasonRollback)
 	if err != nil {
 		return err
 	}
-	if err := p.exec(ctx, `UPDATE kgs_leases SET state = 'expired' WHERE state = 'open'`); err != nil {
+	if err := t.exec(ctx, `UPDATE kgs_leases SET state = 'expired' WHERE state = 'open'`); err != nil {
 		return err
 	}
-	p.last = max(p.last, seen.ID) + skipIDs
-	spaces, err := collect(ctx, p.Tx, scanSpace, selectSpaces)
+	t.last = max(t.last, seen.ID) + skipIDs
+	spaces, err := collect(ctx, t.Tx, scanSpace, selectSpaces)
 	if err != nil {
 		return err
 	}
@@ -109,24 +109,24 @@ func (p *tx) skipAhead(ctx context.Context) error {
 		from := max(s.Next, seen.Next[s.Length])
 		to := min(from+margin, s.Size)
 		rest = from + margin - to
-		if err := p.skipTo(ctx, codespace.Range{Length: s.Length, Lo: s.Next, Hi: to}); err != nil {
+		if err := t.skipTo(ctx, codespace.Range{Length: s.Length, Lo: s.Next, Hi: to}); err != nil {
 			return err
 		}
 	}
-	if p.epoch == 0 {
+	if t.epoch == 0 {
 		return nil // there never was a shared pool
 	}
-	return p.openEpoch(ctx, p.epoch+1, "")
+	return t.openEpoch(ctx, t.epoch+1, "")
 }
 
 // skipTo advances a counter to the end of run and abandons the numbers of run.
-func (p *tx) skipTo(ctx context.Context, run codespace.Range) error {
-	if run.Len() == 0 {
+func (t *tx) skipTo(ctx context.Context, numbers codespace.Range) error {
+	if numbers.Len() == 0 {
 		return nil
 	}
-	p.skipped += run.Len()
-	if err := p.exec(ctx, `UPDATE kgs_spaces SET next = $1 WHERE length = $2`, run.Hi, run.Length); err != nil {
+	t.skipped += numbers.Len()
+	if err := t.exec(ctx, `UPDATE kgs_spaces SET next = $1 WHERE length = $2`, numbers.Hi, numbers.Length); err != nil {
 		return err
 	}
-	return p.abandon(ctx, run, kgs.ReasonRollback)
+	return t.abandon(ctx, numbers, kgs.ReasonRollback)
 }

@@ -23,7 +23,7 @@ import (
 	"keypool/kgs/codespace"
 )
 
-// callTimeout bounds every call of a RedisPool, also where the context has no
+// callTimeout bounds every call of a Pool, also where the context has no
 // deadline. Taking 100,000 keys keeps Redis busy for about 40 ms.
 const callTimeout = time.Second
 
@@ -34,10 +34,10 @@ type Ledger interface {
 	Holders(ctx context.Context) ([]string, error)
 	// Abandon writes off numbers for good, for one of the Reasons. It may be repeated
 	// with runs that are written off already: they are not counted twice.
-	Abandon(ctx context.Context, runs []codespace.Range, reason string) error
+	Abandon(ctx context.Context, ranges []codespace.Range, reason string) error
 }
 
-// Config is what a RedisPool is made of.
+// Config is what a Pool is made of.
 type Config struct {
 	Name   string           // tells several pools on one Redis apart; "default" if empty
 	Holder string           // this process, under a name that no other one has or had before it
@@ -86,7 +86,7 @@ type Pool struct {
 var _ kgs.Supply = (*Pool)(nil)
 
 // New makes the pool's client side; it does not call Redis. The client must
-// not retry by itself for longer than callers want to wait (see OpenRedis), and
+// not retry by itself for longer than callers want to wait (see OpenClient), and
 // remains the caller's to close.
 func New(client redis.UniversalClient, cfg Config) *Pool {
 	if cfg.Name == "" {

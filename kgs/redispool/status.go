@@ -11,10 +11,10 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// Status is what a RedisPool looks like from outside.
+// Status is what a Pool looks like from outside.
 type Status struct {
 	kgs.PoolStatus
-	RunID     string               // names the history of Redis' data: see RedisPool
+	RunID     string               // names the history of Redis' data: see Pool
 	HighWater ledger.HighWaterMark // the highest numbers that were ever pushed, in earlier histories too
 	Policy    string               // the maxmemory-policy of Redis; "" if Redis does not report it
 }

@@ -63,9 +63,9 @@ func (p *Pool) withdraw(ctx context.Context) error {
 }
 
 func (p *Pool) abandon(ctx context.Context, codes []string, reason string) error {
-	runs, err := p.cfg.Space.Ranges(codes)
+	ranges, err := p.cfg.Space.Ranges(codes)
 	if err != nil {
 		return err
 	}
-	return p.cfg.Ledger.Abandon(ctx, runs, reason)
+	return p.cfg.Ledger.Abandon(ctx, ranges, reason)
 }
