@@ -28,8 +28,8 @@ func mustHold(r Range) {
 	}
 }
 
-// Without cuts parts out of runs and returns what is left, sorted by length and number. It
-// fails with ErrNotContained when a part is empty, is not in runs, or overlaps another part.
+// Without cuts parts out of ranges and returns what is left, sorted by length and number. It
+// fails with ErrNotContained when a part is empty, is not in ranges, or overlaps another part.
 func Without(ranges, parts []Range) (rest []Range, err error) {
 	parts = slices.SortedFunc(slices.Values(parts), byNumber)
 	for _, r := range Joined(ranges) {
@@ -53,7 +53,7 @@ func Without(ranges, parts []Range) (rest []Range, err error) {
 	return rest, nil
 }
 
-// Joined sorts runs by length and number, and joins those that touch.
+// Joined sorts ranges by length and number, and joins those that touch.
 func Joined(ranges []Range) (all []Range) {
 	for _, r := range slices.SortedFunc(slices.Values(ranges), byNumber) {
 		if n := len(all); n > 0 && all[n-1].Length == r.Length && all[n-1].Hi == r.Lo {
@@ -69,7 +69,7 @@ func byNumber(a, b Range) int {
 	return cmp.Or(cmp.Compare(a.Length, b.Length), cmp.Compare(a.Lo, b.Lo))
 }
 
-// Longest is the n longest of runs, or all of them if there are not more.
+// Longest is the n longest of ranges, or all of them if there are not more.
 func Longest(ranges []Range, n int) []Range {
 	if len(ranges) <= n {
 		return ranges
@@ -77,7 +77,7 @@ func Longest(ranges []Range, n int) []Range {
 	return slices.SortedFunc(slices.Values(ranges), func(a, b Range) int { return cmp.Compare(b.Len(), a.Len()) })[:n]
 }
 
-// Count is how many numbers runs hold.
+// Count is how many numbers ranges hold.
 func Count(ranges []Range) (n int64) {
 	for _, r := range ranges {
 		n += r.Len()

@@ -171,7 +171,7 @@ func (s *Space) Number(code string) (length int, n int64, err error) {
 	return len(code), numbers[0], nil
 }
 
-// Ranges is the inverse of Codes for codes in any order and of any lengths: the runs that
+// Ranges is the inverse of Codes for codes in any order and of any lengths: the ranges that
 // hold exactly their numbers, sorted by length and number, none touching the next. It
 // fails for what is no code, and for a code that is there twice.
 func (s *Space) Ranges(codes []string) ([]Range, error) {

@@ -11,11 +11,11 @@ import (
 	"keypool/kgs/codespace"
 )
 
-// EndLease closes the books on a lease of client: unused runs are reserved again, for
+// EndLease ends a lease of client: unused ranges are reserved again, for
 // anyone, lost ones are abandoned, and all else is the client's for good: abandoned as
-// ReasonClient, since the client's links are not in these books. It tells how many those
+// ReasonClient, since the ledger does not know the client's links. It tells how many those
 // are. Of unused and of lost ones that lie in more than leaseRuns places, only the longest
-// runs count as such.
+// ranges count as such.
 //
 // A lease that was returned before is left as it is. ErrNoLease, ErrLeaseExpired and
 // ErrNotOfLease change nothing either.

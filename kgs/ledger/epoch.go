@@ -31,7 +31,7 @@ func (l *Ledger) Epoch(ctx context.Context) (e Epoch, err error) {
 // it, the pool never hears of the epoch, and the next worker begins another.
 //
 // An epoch after that the ledger does not know of shows that the ledger is older than it
-// was, and jumps.
+// was, and skips ahead.
 func (l *Ledger) OpenEpoch(ctx context.Context, after int64, pool string) (number int64, opened bool, err error) {
 	err = l.update(ctx, "open epoch", func(ctx context.Context, t *tx) error {
 		number, opened = t.epoch, t.epoch <= after

@@ -51,10 +51,10 @@ type LeaseRequest struct {
 
 // Lend hands up to r.Count numbers to a client, as a lease: first those that nobody works on
 // any more, from at most leaseRuns places, then new ones. They are fewer than asked for
-// where a space ends, and when the ledger jumps. ErrExhausted when there are none.
+// where a space ends, and when the ledger skips ahead. ErrExhausted when there are none.
 //
 // Ranges and lease are one transaction. So a request that is repeated, now or after any
-// crash, on this process or another, gives the same lease with the same runs, whatever
+// crash, on this process or another, gives the same lease with the same ranges, whatever
 // else is asked for this time. Once the lease is over, it fails with ErrLeaseReturned or
 // ErrLeaseExpired; leaseMemory after the expiry the request is forgotten.
 //
@@ -122,7 +122,7 @@ func (t *tx) openLease(ctx context.Context, where string, args ...any) (lease Le
 	return lease, err
 }
 
-// gather takes n numbers out of the books, or as many as there are.
+// gather takes n numbers, or as many as there are.
 func (t *tx) gather(ctx context.Context, length int, n int64) (ranges []codespace.Range, err error) {
 	for n > 0 && len(ranges) < leaseRanges {
 		numbers, err := t.adoptReserved(ctx, length, n)
@@ -139,7 +139,7 @@ func (t *tx) gather(ctx context.Context, length int, n int64) (ranges []codespac
 	}
 	left := t.skipped
 	numbers, err := t.advance(ctx, length, n)
-	if t.skipped > left { // a jump: what was open in the books may have been handed out since
+	if t.skipped > left { // after a rollback: what had a row may have been handed out since
 		if err := t.abandonAll(ctx, ranges, kgs.ReasonRollback); err != nil {
 			return nil, err
 		}

@@ -10,7 +10,7 @@ import (
 	"keypool/kgs/codespace"
 )
 
-// Deliver closes the books on r, a shipping range that is all in the pool by now,
+// Deliver removes the row of r, a shipping range that is all in the pool by now,
 // and gives the floor: the smallest id of the ranges that are still shipping or ever
 // will be. Nothing below it can be shipped any more, because a range begins to ship
 // under a new id only, ids become visible in the order they are given, and a range
@@ -32,9 +32,9 @@ func (l *Ledger) Deliver(ctx context.Context, r Reservation) (floor int64, err e
 	return floor, err
 }
 
-// Settle closes the books on the batch of holder with the given id: unused runs are
+// Settle removes the row of the batch of holder with the given id: unused ranges are
 // reserved again, for anyone, lost ones are abandoned, and all else is spent. The
-// runs must lie in the batch and not overlap. A batch that is not there any more
+// ranges must lie in the batch and not overlap. A batch that is not there any more
 // was settled or given up before; then nothing is changed.
 //
 // If the caller crashes before it, Sweep gives up the whole batch.
@@ -62,8 +62,8 @@ func (l *Ledger) Settle(ctx context.Context, holder string, id int64, unused, lo
 	})
 }
 
-// Abandon gives up runs that have no row in the ledger, because a pool had them and
-// its holder died. It may be repeated with the same runs: what was given up stays
+// Abandon gives up ranges that have no row in the ledger, because a pool had them and
+// its holder died. It may be repeated with the same ranges: what was given up stays
 // so, and is counted once.
 func (l *Ledger) Abandon(ctx context.Context, ranges []codespace.Range, reason string) error {
 	if len(ranges) == 0 {
@@ -83,11 +83,11 @@ func (t *tx) abandonAll(ctx context.Context, ranges []codespace.Range, reason st
 	return nil
 }
 
-// abandon gives up one run, unless that was done before, and joins it with the abandoned
+// abandon gives up one range, unless that was done before, and joins it with the abandoned
 // ranges of the same reason that it touches, so that the table does not grow with every
 // crash. What was given up for another reason stays so.
 func (t *tx) abandon(ctx context.Context, numbers codespace.Range, reason string) error {
-	// No two ranges overlap, so of those that begin before run only the last can reach it. To
+	// No two ranges overlap, so of those that begin before this one only the last can touch it. To
 	// look at the others too would take ever longer as the table grows.
 	near, err := collect(ctx, t.Tx, scanRow, selectRows+` WHERE length = $1 AND lo <= $2 AND hi >= $3
 		AND lo >= coalesce((SELECT max(lo) FROM kgs_ranges WHERE length = $1 AND lo <= $3), $3)

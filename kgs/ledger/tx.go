@@ -14,7 +14,7 @@ import (
 type dialect struct {
 	begin    string        // bounds a transaction whose client is frozen; empty for none
 	lock     string        // locks the ledger's row and reads epoch, last_range, history and the present history
-	renew    string        // counts one more beat of holder $1
+	renew    string        // records a heartbeat of holder $1
 	now      string        // the time, in microseconds since 1970
 	snapshot sql.TxOptions // a transaction that reads one state throughout
 }
@@ -26,7 +26,7 @@ type tx struct {
 	epoch     int64
 	last      int64 // the range id that was given last
 	highWater *highWater
-	skipped   int64 // numbers that were left out by a jump
+	skipped   int64 // numbers that a skip-ahead left out
 }
 
 func (t *tx) exec(ctx context.Context, query string, args ...any) error {
@@ -34,7 +34,7 @@ func (t *tx) exec(ctx context.Context, query string, args ...any) error {
 	return err
 }
 
-// insert adds a row for run under a new id.
+// insert adds a row for numbers under a new id.
 func (t *tx) insert(ctx context.Context, numbers codespace.Range, state State, holder, reason string) (Reservation, error) {
 	t.last++
 	r := Reservation{Range: numbers, ID: t.last, Epoch: t.epoch}

@@ -45,7 +45,7 @@ type Filler struct {
 
 var _ refill.Filler = (*Filler)(nil)
 
-// NewFiller makes a shipper with nothing under way; it calls nobody.
+// NewFiller makes a filler with nothing under way; it calls nobody.
 func NewFiller(cfg FillerConfig) *Filler { return &Filler{cfg: cfg} }
 
 // Prepare says that this worker is alive, and opens a pool that lost its state, or that is
@@ -86,7 +86,7 @@ func (s *Filler) Len(ctx context.Context) (int64, error) {
 
 // behind tells whether the ledger, asked after the pool, still does not know of the pool's
 // epoch: its database was restored from an older state, and to ship then would give out
-// numbers a second time. It begins a new epoch, for which the ledger jumps ahead.
+// numbers a second time. It begins a new epoch, for which the ledger skips ahead.
 func (s *Filler) behind(ctx context.Context, pool Status) (bool, error) {
 	epoch, err := s.cfg.Ledger.Epoch(ctx)
 	if err != nil || pool.Epoch <= epoch.Number {
@@ -165,7 +165,7 @@ func (s *Filler) reserve(ctx context.Context, n int64) error {
 	return nil
 }
 
-// deliver closes the books on the range under way, which is all in the pool. A crash
+// deliver ends the range under way, which is all in the pool. A crash
 // before it leaves a range whose mark in the pool says so: whoever adopts it pushes
 // nothing and delivers it. A crash before the pool forgets the mark leaves one too
 // many there, until the next range.

@@ -33,7 +33,7 @@ type Ledger interface {
 	// before it takes anything from a pool.
 	Holders(ctx context.Context) ([]string, error)
 	// Abandon writes off numbers for good, for one of the Reasons. It may be repeated
-	// with runs that are written off already: they are not counted twice.
+	// with ranges that are written off already: they are not counted twice.
 	Abandon(ctx context.Context, ranges []codespace.Range, reason string) error
 }
 
@@ -121,7 +121,7 @@ func (p *Pool) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	return &kgs.Batch{ID: id, Source: kgs.SourcePool, Codes: strings.Split(codes, " ")}, nil
 }
 
-// Settle closes the books on b: see [Supply]. Lost codes stay on record until a Sweep
+// Settle reports what happened to the keys of b: see [kgs.Supply]. Lost codes stay on record until a Sweep
 // has told the ledger, so a ledger that is away holds nobody up here.
 func (p *Pool) Settle(ctx context.Context, b *kgs.Batch, unused, lost []string) error {
 	err := p.run(ctx, p.scripts.settle, p.cfg.Holder, b.ID,
