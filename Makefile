@@ -74,7 +74,7 @@ bench: build keeper
 # The Go benchmarks, to look at the parts.
 bench-parts: keeper
 	$(keeper) need redis-server postgres
-	$(keeper) run go test -run '^$$' -bench . ./shortener ./kgs/...
+	$(keeper) run go test -run '^$$' -bench . ./shortener/... ./web ./kgs/...
 
 fuzz:
 	go test -run '^$$' -fuzz '^FuzzURL$$' -fuzztime $(FUZZTIME) ./shortener

@@ -7,13 +7,13 @@ import (
 
 const (
 	maxAlias = 16
-	// maxCode is the length of the longest code that any supply makes: a UUID in base62.
+	// maxCode is the length of the longest key of any key source: a UUID in base62.
 	maxCode = 22
 )
 
-// reserved reports whether alias is the first part of a path that this service
-// serves, or may come to serve, itself. Case does not matter: somebody who types
-// /Admin should not find a stranger's link.
+// reserved reports whether alias is the first part of a path that this service serves
+// or may serve later. Letter case does not matter: a user who types /Admin must not
+// follow a link of another user.
 func reserved(alias string) bool {
 	return slices.Contains([]string{
 		"shorten", "healthz", "livez", "readyz", "metrics", "status",
@@ -21,33 +21,33 @@ func reserved(alias string) bool {
 	}, strings.ToLower(alias))
 }
 
-// routed reports whether code is a path that this service serves itself. Of what is
-// reserved only these can be keys that nobody could follow, and no key is in another
-// case than the path.
+// routed reports whether code equals a path that this service serves, so that a link
+// with this key could not be followed. The other reserved names are not served, and
+// paths are case-sensitive.
 func routed(code string) bool { return code == "shorten" || code == "healthz" }
 
-// checkAlias returns an *InvalidError for a code that a user may not choose.
+// checkAlias returns an *InvalidError if a user may not choose alias.
 func checkAlias(alias string) error {
 	switch {
 	case alias == "" || len(alias) > maxAlias:
 		return &InvalidError{Field: "alias", Reason: "must be 1 to 16 characters long"}
 	case !isWord(alias):
-		return &InvalidError{Field: "alias", Reason: "must consist of the letters A-Z and a-z, digits, _ and - only"}
+		return &InvalidError{Field: "alias", Reason: "must contain only the letters A-Z and a-z, digits, _ and -"}
 	case reserved(alias):
 		return &InvalidError{Field: "alias", Reason: "is reserved for this service; choose another"}
 	}
 	return nil
 }
 
-// plausible reports whether code could be the code of a link at all. A scan of
-// other paths is answered without asking the store.
+// plausible reports whether code could be the code of a link. Other codes are answered
+// without a look-up.
 func plausible(code string) bool {
 	return code != "" && len(code) <= maxCode && isWord(code)
 }
 
-// isWord reports whether s has no other characters than a code may have, be it an alias,
-// base62 or base64url (RFC 4648, section 5); the parts of a host name have the same. Every
-// request asks that of some strings, and strings.Trim would first make a table each time.
+// isWord reports whether s contains only characters of codes: those of aliases, base62
+// and base64url (RFC 4648, section 5). The labels of a host name have the same ones.
+// It runs several times per request; strings.Trim would build a table each time.
 func isWord(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {

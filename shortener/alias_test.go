@@ -10,7 +10,7 @@ func TestCheckAlias(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		alias  string
-		reason string // "" means that it is fine
+		reason string // "" for a valid alias
 	}{
 		{"a", ""},
 		{"Z", ""},
@@ -62,17 +62,17 @@ func FuzzAlias(f *testing.F) {
 	for _, seed := range []string{"a", "My_link-2026", "0123456789abcdefg", "Admin", "é", "a+", ""} {
 		f.Add(seed)
 	}
-	// The rules once more, said in another way.
+	// The same rules, expressed differently.
 	shape := regexp.MustCompile(`^[A-Za-z0-9_-]{1,16}$`)
 	kept := regexp.MustCompile(`^(?i:shorten|healthz|livez|readyz|metrics|status|debug|api|admin|static|assets|docs)$`)
 	f.Fuzz(func(t *testing.T, alias string) {
-		// In Go, $ matches nothing but the very end.
+		// In Go, $ matches only at the end of the text.
 		want := shape.MatchString(alias) && !kept.MatchString(alias)
 		if err := checkAlias(alias); (err == nil) != want {
-			t.Errorf("checkAlias(%q): %v, want it to pass: %v", alias, err, want)
+			t.Errorf("checkAlias(%q): %v, want valid: %v", alias, err, want)
 		}
 		if want && !plausible(alias) {
-			t.Errorf("alias %q is not even plausible as a code", alias)
+			t.Errorf("the valid alias %q is not plausible as a code", alias)
 		}
 	})
 }

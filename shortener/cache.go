@@ -11,12 +11,12 @@ import (
 	"github.com/maypok86/otter/v2"
 )
 
-// Freshness is how long an answer of the store may be given again without asking: the
-// time within which every process sees that another one deleted a link.
+// Freshness is how long an answer of the store is repeated without another look-up.
+// Every process therefore sees within this time that another process deleted a link.
 const Freshness = time.Second
 
 const (
-	// lookupTimeout bounds one look-up, and with it the time until a 503.
+	// lookupTimeout bounds one look-up. A client waits this long for status 503 at most.
 	lookupTimeout = 900 * time.Millisecond
 	// defaultCacheSize keeps the memory of a cache full of ordinary links at about 25 MiB.
 	defaultCacheSize = 1 << 16
@@ -24,18 +24,18 @@ const (
 	entryUnit = 512
 )
 
-// errLookupDied is what those waiting for a look-up see when it panicked.
-var errLookupDied = errors.New("the look-up ended without an answer")
+// errLookupPanicked is the error of the callers that wait for a look-up that panics.
+var errLookupPanicked = errors.New("the look-up panicked")
 
-// entry is what the store said of one code. It is never changed.
+// entry is the answer of the store for one code. It is immutable.
 type entry struct {
 	link  Link      // the zero Link when the store had none
-	asked time.Time // when the store was asked, not when it answered
+	asked time.Time // the start of the look-up, not its end
 }
 
 func (e *entry) missing() bool { return e.link.Code == "" }
 
-// answer is what the entry means at the moment now.
+// answer returns what the entry means at the time now.
 func (e *entry) answer(now time.Time) (Link, error) {
 	switch {
 	case e.missing():
@@ -46,30 +46,35 @@ func (e *entry) answer(now time.Time) (Link, error) {
 	return e.link, nil
 }
 
-// cache keeps the links that the store gave for as long as Freshness; after that it asks
-// again, once for all who wait for the same code. Only while the store is away does it go
-// on with an older one. That a code has no link it never keeps: the next moment another
-// process may have made one, which is not to be missing anywhere.
+// cache keeps the links that the store returned, each for Freshness. After that it
+// repeats the look-up, once for all callers that wait for the same code. While the store
+// is unavailable it returns an older link. It never keeps the answer that a code has no
+// link: another process may create the link at any time, and from then on every process
+// must find it.
 type cache struct {
 	lookup  func(ctx context.Context, code string) (Link, error)
 	now     func() time.Time
 	entries *otter.Cache[string, *entry]
-	// failed is when the store last failed to answer; nil while it answers.
+	// failed is the time of the last failed look-up, nil after a successful one.
 	failed atomic.Pointer[time.Time]
 
 	mu      sync.Mutex
-	flights map[string]*flight // look-ups under way whose result is wanted
+	flights map[string]*flight // look-ups under way whose result may still be kept
 }
 
-// flight is one look-up and those who wait for it.
+// flight is one look-up that several callers share.
+//
+// It is not golang.org/x/sync/singleflight: Do ignores the context of a waiting caller,
+// DoChan starts a goroutine per look-up and ends the process when the look-up panics, and
+// neither can discard a result that a creation has overtaken.
 type flight struct {
 	done  chan struct{} // closed when entry and err are set
 	entry *entry
 	err   error
 }
 
-// newCache makes a cache of size links before lookup, which is [Store] Lookup; a link
-// with a long URL counts as several, so that the size bounds the memory.
+// newCache returns a cache of size links in front of lookup, which is the Lookup of a
+// [Store]. A link with a long URL counts as several links, so that size bounds the memory.
 func newCache(size int, lookup func(context.Context, string) (Link, error), now func() time.Time) *cache {
 	if size <= 0 {
 		size = defaultCacheSize
@@ -85,20 +90,20 @@ func newCache(size int, lookup func(context.Context, string) (Link, error), now 
 	}
 }
 
-// get resolves code. It fails with ErrNotFound, ErrGone, or an *UnavailableError when
-// the store is away and nothing is known of the code.
+// get resolves code. It fails with ErrNotFound, with ErrGone, or with an
+// *UnavailableError when the store is unavailable and the cache does not have the code.
 func (c *cache) get(ctx context.Context, code string) (Link, error) {
 	now := c.now()
 	e, known := c.entries.GetIfPresent(code)
 	if !known && !plausible(code) {
 		return Link{}, ErrNotFound
 	}
-	if known && (recent(e.asked, now) || c.storeAway(now)) {
+	if known && (recent(e.asked, now) || c.storeDown(now)) {
 		return e.answer(now)
 	}
 	fresh, joined, err := c.load(ctx, code)
 	if joined && err == nil && fresh.missing() {
-		fresh, _, err = c.load(ctx, code) // the link may be younger than the look-up that was joined
+		fresh, _, err = c.load(ctx, code) // the link may be newer than the look-up that was joined
 	}
 	switch {
 	case err == nil:
@@ -109,17 +114,17 @@ func (c *cache) get(ctx context.Context, code string) (Link, error) {
 	return e.answer(c.now())
 }
 
-// recent reports whether since lies less than Freshness back. A clock that was set
-// back makes everything old rather than fresh for ever.
+// recent reports whether since is less than Freshness before now. After a clock was set
+// back every time counts as old, and none as recent for ever.
 func recent(since, now time.Time) bool {
 	age := now.Sub(since)
 	return age >= 0 && age < Freshness
 }
 
-// storeAway reports whether the store failed just now, so that it is not worth
-// waiting for. Once in a Freshness it tells one caller otherwise, who tries again
-// for all the others: a store that hangs delays one request a second.
-func (c *cache) storeAway(now time.Time) bool {
+// storeDown reports whether the last look-up failed, so that callers do not wait for
+// the store. Once per Freshness it returns false to one caller, which tries the store on
+// behalf of all others: a store that hangs delays one request a second.
+func (c *cache) storeDown(now time.Time) bool {
 	failed := c.failed.Load()
 	if failed == nil {
 		return false
@@ -131,14 +136,14 @@ func (c *cache) storeAway(now time.Time) bool {
 	return !c.failed.CompareAndSwap(failed, &tried)
 }
 
-// load asks the store, or joins one who already does.
+// load looks code up in the store, or joins a look-up of the same code that is under way.
 func (c *cache) load(ctx context.Context, code string) (_ *entry, joined bool, _ error) {
 	c.mu.Lock()
 	f, joined := c.flights[code]
 	if !joined {
-		// A copy, because the code may be a piece of a request line that it would keep in memory.
+		// A copy: the code may share memory with a whole request line.
 		code = strings.Clone(code)
-		f = &flight{done: make(chan struct{}), err: errLookupDied}
+		f = &flight{done: make(chan struct{}), err: errLookupPanicked}
 		c.flights[code] = f
 	}
 	c.mu.Unlock()
@@ -154,8 +159,8 @@ func (c *cache) load(ctx context.Context, code string) (_ *entry, joined bool, _
 	}
 }
 
-// fly does the look-up of f on the goroutine of the first who asked. It does not end
-// when that one gives up, for the sake of the others, but in time it is bounded.
+// fly carries out the look-up of f on the goroutine of the first caller. It continues
+// when that caller's context ends, because others may wait for f; lookupTimeout bounds it.
 func (c *cache) fly(ctx context.Context, code string, f *flight) {
 	defer c.land(code, f)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
@@ -168,7 +173,7 @@ func (c *cache) fly(ctx context.Context, code string, f *flight) {
 		f.err = err
 		return
 	}
-	if c.failed.Load() != nil {
+	if c.failed.Load() != nil { // a load is cheaper than a store for every look-up
 		c.failed.Store(nil)
 	}
 	if err != nil {
@@ -177,8 +182,8 @@ func (c *cache) fly(ctx context.Context, code string, f *flight) {
 	f.entry, f.err = &entry{link: link, asked: asked}, nil
 }
 
-// land keeps the result of f, unless put has overtaken it: what the store
-// said before a link was made must not hide that link afterwards.
+// land keeps the result of f unless put has overtaken it: an answer from before a
+// creation must not hide the new link.
 func (c *cache) land(code string, f *flight) {
 	c.mu.Lock()
 	if c.flights[code] == f {
@@ -186,7 +191,7 @@ func (c *cache) land(code string, f *flight) {
 		switch {
 		case f.err != nil:
 		case f.entry.missing():
-			c.entries.Invalidate(code) // a failover lost what was there
+			c.entries.Invalidate(code) // a failover of the store lost the link
 		default:
 			c.entries.Set(code, f.entry)
 		}
@@ -195,11 +200,11 @@ func (c *cache) land(code string, f *flight) {
 	close(f.done)
 }
 
-// put enters a link that this process just made or read; asked is a moment before that.
+// put adds a link that this process created or read. The time asked lies before that.
 func (c *cache) put(link Link, asked time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.flights, link.Code)
-	link.Code = strings.Clone(link.Code) // a key is a piece of its batch's text
+	link.Code = strings.Clone(link.Code) // a key shares memory with its whole batch
 	c.entries.Set(link.Code, &entry{link: link, asked: asked})
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestCacheAsksOnceForAllWhoWait(t *testing.T) {
+func TestCacheSharesOneLookup(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, c := newRows(testLink("here"))
@@ -21,11 +21,11 @@ func TestCacheAsksOnceForAllWhoWait(t *testing.T) {
 		synctest.Wait()
 		open()
 		group.Wait()
-		assertAsked(t, r, 1)
+		assertLookups(t, r, 1)
 	})
 }
 
-func TestCacheLookupOutlivesWhoAskedFirst(t *testing.T) {
+func TestCacheLookupOutlivesItsFirstCaller(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, c := newRows(testLink("here"))
@@ -34,14 +34,14 @@ func TestCacheLookupOutlivesWhoAskedFirst(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		group.Go(func() {
 			if _, err := c.get(ctx, "here"); err != nil {
-				t.Errorf("the first who asked got the error %v", err)
+				t.Errorf("the first caller: %v", err)
 			}
 		})
 		synctest.Wait()
 		group.Go(func() { assertGet(t, c, "here", nil) })
 		group.Go(func() {
 			if _, err := c.get(ctx, "here"); !errors.Is(err, context.Canceled) {
-				t.Errorf("one who left while waiting got the error %v", err)
+				t.Errorf("a caller whose context ended: %v", err)
 			}
 		})
 		synctest.Wait()
@@ -49,29 +49,30 @@ func TestCacheLookupOutlivesWhoAskedFirst(t *testing.T) {
 		synctest.Wait()
 		open()
 		group.Wait()
-		assertAsked(t, r, 1)
+		assertLookups(t, r, 1)
 	})
 }
 
-func TestCacheDoesNotHideALinkMadeDuringAMiss(t *testing.T) {
+func TestCacheDoesNotHideALinkCreatedDuringALookup(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, c := newRows()
 		open := r.hold()
 		var group sync.WaitGroup
 		group.Go(func() { assertGet(t, c, "new", ErrNotFound) })
-		synctest.Wait() // the miss is read and held back
+		synctest.Wait() // the look-up has read the store and waits
 		link := testLink("new")
 		r.set(func() { r.links["new"] = link })
 		c.put(link, time.Now())
 		open()
 		group.Wait()
 		assertGet(t, c, "new", nil)
-		assertAsked(t, r, 1)
+		assertLookups(t, r, 1)
 	})
 }
 
-// One who asks after the link was made does not get what one found who asked before.
+// A caller that arrives after the creation of a link does not get the result of a look-up
+// from before it.
 func TestCacheSharesNoMiss(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -79,7 +80,7 @@ func TestCacheSharesNoMiss(t *testing.T) {
 		open := r.hold()
 		var group sync.WaitGroup
 		group.Go(func() { assertGet(t, c, "new", ErrNotFound) })
-		synctest.Wait() // the miss is read and held back
+		synctest.Wait() // the look-up has read the store and waits
 		r.set(func() { r.links["new"] = testLink("new") })
 		for range 32 {
 			group.Go(func() { assertGet(t, c, "new", nil) })
@@ -90,7 +91,7 @@ func TestCacheSharesNoMiss(t *testing.T) {
 	})
 }
 
-func TestCacheReleasesThoseWhoWaitForAPanic(t *testing.T) {
+func TestCacheReleasesWaitingCallersOnPanic(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
@@ -106,10 +107,10 @@ func TestCacheReleasesThoseWhoWaitForAPanic(t *testing.T) {
 				}
 			}()
 			_, err := c.get(t.Context(), "code")
-			t.Errorf("get returned, with the error %v", err)
+			t.Errorf("get returned %v, want a panic", err)
 		})
 		synctest.Wait()
-		group.Go(func() { assertGet(t, c, "code", errLookupDied) })
+		group.Go(func() { assertGet(t, c, "code", errLookupPanicked) })
 		synctest.Wait()
 		close(gate)
 		group.Wait()

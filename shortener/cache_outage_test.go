@@ -8,34 +8,34 @@ import (
 	"time"
 )
 
-func TestCacheFailsInTimeWhenNothingIsKnown(t *testing.T) {
+func TestCacheFailsInTimeForAnUnknownCode(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, c := newRows()
 		assertGet(t, c, "absent", ErrNotFound)
 		time.Sleep(Freshness)
-		r.set(func() { r.away = errAway })
-		assertGet(t, c, "unknown", errAway)
-		assertGet(t, c, "absent", errAway) // it may have been made meanwhile
+		r.set(func() { r.down = errDown })
+		assertGet(t, c, "unknown", errDown)
+		assertGet(t, c, "absent", errDown) // another process may have created it
 		r.set(func() { r.gate = make(chan struct{}) })
 		start := time.Now()
 		assertGet(t, c, "unknown", context.DeadlineExceeded)
 		if waited := time.Since(start); waited != lookupTimeout {
-			t.Errorf("waited %v for a store that hangs, want %v", waited, lookupTimeout)
+			t.Errorf("get on a store that hangs took %v, want %v", waited, lookupTimeout)
 		}
 	})
 }
 
-func TestCacheGoesOnWhileTheStoreIsAway(t *testing.T) {
+func TestCacheServesOldLinksWhileTheStoreIsDown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, c := newRows(testLink("one"), testLink("two"))
 		assertGet(t, c, "one", nil)
 		assertGet(t, c, "two", nil)
-		r.set(func() { r.gate = make(chan struct{}) }) // never opened: the store hangs
+		r.set(func() { r.gate = make(chan struct{}) }) // never closed: the store hangs
 		time.Sleep(time.Hour)
 		for range 3 {
-			// One request waits for all the others, then nobody for a second.
+			// One request tries the store for all others; then none waits for a second.
 			assertWait(t, c, "one", lookupTimeout)
 			for range 10 {
 				assertWait(t, c, "one", 0)
@@ -43,11 +43,11 @@ func TestCacheGoesOnWhileTheStoreIsAway(t *testing.T) {
 			}
 			time.Sleep(Freshness)
 		}
-		assertAsked(t, r, 2+3)
+		assertLookups(t, r, 2+3)
 	})
 }
 
-func TestCacheLetsOneTryForAll(t *testing.T) {
+func TestCacheTriesAStoreThatIsDownWithOneRequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, c := newRows(testLink("one"), testLink("two"))
@@ -66,7 +66,7 @@ func TestCacheLetsOneTryForAll(t *testing.T) {
 	})
 }
 
-// assertWait resolves code to its link and checks how long that took.
+// assertWait resolves code to its link and checks how long get blocked.
 func assertWait(t *testing.T, c *cache, code string, want time.Duration) {
 	t.Helper()
 	start := time.Now()
@@ -76,20 +76,20 @@ func assertWait(t *testing.T, c *cache, code string, want time.Duration) {
 	}
 }
 
-func TestCacheComesBackWithTheStore(t *testing.T) {
+func TestCacheSeesDeletionsAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		one, two := testLink("one"), testLink("two")
 		r, c := newRows(one, two)
 		assertGet(t, c, "one", nil)
 		assertGet(t, c, "two", nil)
-		r.set(func() { r.away = errAway })
+		r.set(func() { r.down = errDown })
 		time.Sleep(Freshness)
 		assertGet(t, c, "one", nil)
 		one.DeletedAt, two.DeletedAt = stamp(time.Now()), stamp(time.Now())
-		r.set(func() { r.links["one"], r.links["two"], r.away = one, two, nil })
+		r.set(func() { r.links["one"], r.links["two"], r.down = one, two, nil })
 		time.Sleep(Freshness)
 		assertGet(t, c, "one", ErrGone)
-		assertGet(t, c, "two", ErrGone) // at once: the first answer counts for all
+		assertGet(t, c, "two", ErrGone) // the first answer of the store ends the outage for all codes
 	})
 }

@@ -11,17 +11,16 @@ import (
 	"time"
 )
 
-var errAway = errors.New("connection refused")
+var errDown = errors.New("connection refused")
 
-// rows is the look-up of a store, as the cache sees it. Time in these tests is that
-// of a synctest bubble: nothing really sleeps, and a request that waits shows by how
-// much the clock moved.
+// rows is the look-up of a store. Time in these tests is that of a synctest bubble:
+// sleeps take no time, and the clock shows exactly how long a call blocked.
 type rows struct {
 	mu    sync.Mutex
 	links map[string]Link
-	away  error // what look-ups fail with
+	down  error // the error of each look-up
 	asked int
-	// gate, if set, holds each look-up back after it has read, until it is closed or the look-up's time is over.
+	// gate, if set, blocks each look-up after it has read, until it is closed or the look-up times out.
 	gate chan struct{}
 }
 
@@ -29,7 +28,7 @@ func (r *rows) lookup(ctx context.Context, code string) (Link, error) {
 	r.mu.Lock()
 	r.asked++
 	link, ok := r.links[code]
-	away, gate := r.away, r.gate
+	down, gate := r.down, r.gate
 	r.mu.Unlock()
 	if gate != nil {
 		select {
@@ -39,22 +38,22 @@ func (r *rows) lookup(ctx context.Context, code string) (Link, error) {
 		}
 	}
 	switch {
-	case away != nil:
-		return Link{}, away
+	case down != nil:
+		return Link{}, down
 	case !ok:
 		return Link{}, ErrNotFound
 	}
 	return link, nil
 }
 
-// set changes what look-ups see from now on.
+// set changes what later look-ups see.
 func (r *rows) set(change func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	change()
 }
 
-// hold has look-ups read at once, and answer when open is called.
+// hold lets look-ups read at once and return when open is called.
 func (r *rows) hold() (open func()) {
 	gate := make(chan struct{})
 	r.set(func() { r.gate = gate })
@@ -71,7 +70,7 @@ func testLink(code string) Link {
 	return Link{Code: code, URL: "https://go.dev/" + code, Source: "pool", CreatedAt: stamp(time.Now())}
 }
 
-// newRows is a store that holds links, and a cache of ordinary size before it.
+// newRows returns a store that holds links, and a cache of the default size in front of it.
 func newRows(links ...Link) (*rows, *cache) {
 	r := &rows{links: make(map[string]Link)}
 	for _, link := range links {
@@ -80,40 +79,40 @@ func newRows(links ...Link) (*rows, *cache) {
 	return r, newCache(0, r.lookup, time.Now)
 }
 
-// assertGet resolves code and checks what came of it; want is nil for a link.
+// assertGet resolves code and checks the result; want is nil for a link.
 func assertGet(t *testing.T, c *cache, code string, want error) {
 	t.Helper()
 	link, err := c.get(t.Context(), code)
 	if !errors.Is(err, want) || err == nil && link.Code != code {
 		t.Errorf("get(%q) = %v, %v; want the error %v", code, link, err, want)
 	}
-	if refusal, ok := errors.AsType[*UnavailableError](err); ok && refusal.RetryAfter != time.Second {
-		t.Errorf("the advice is to retry after %v, want a second", refusal.RetryAfter)
+	if u, ok := errors.AsType[*UnavailableError](err); ok && u.RetryAfter != time.Second {
+		t.Errorf("RetryAfter is %v, want a second", u.RetryAfter)
 	}
 }
 
-func assertAsked(t *testing.T, r *rows, want int) {
+func assertLookups(t *testing.T, r *rows, want int) {
 	t.Helper()
 	if got := r.count(); got != want {
-		t.Errorf("the store was asked %d times, want %d", got, want)
+		t.Errorf("%d look-ups in the store, want %d", got, want)
 	}
 }
 
-func TestCacheAsksOnceASecond(t *testing.T) {
+func TestCacheLooksUpOnceASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, c := newRows(testLink("here"))
 		assertGet(t, c, "here", nil)
 		time.Sleep(Freshness - 1)
 		assertGet(t, c, "here", nil)
-		assertAsked(t, r, 1)
+		assertLookups(t, r, 1)
 		time.Sleep(time.Nanosecond)
 		assertGet(t, c, "here", nil)
-		assertAsked(t, r, 2)
+		assertLookups(t, r, 2)
 	})
 }
 
-// What another process has made is there at once, also for one who asked before.
+// A link of another process is found at once, also after a miss.
 func TestCacheKeepsNoMiss(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -124,8 +123,8 @@ func TestCacheKeepsNoMiss(t *testing.T) {
 	})
 }
 
-// A link that a failover lost is not gone on with when the store is away again.
-func TestCacheForgetsWhatTheStoreLost(t *testing.T) {
+// A link that a failover lost is not served during the next outage.
+func TestCacheForgetsLinksThatTheStoreLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, c := newRows(testLink("lost"))
@@ -133,12 +132,12 @@ func TestCacheForgetsWhatTheStoreLost(t *testing.T) {
 		r.set(func() { delete(r.links, "lost") })
 		time.Sleep(Freshness)
 		assertGet(t, c, "lost", ErrNotFound)
-		r.set(func() { r.away = errAway })
-		assertGet(t, c, "lost", errAway)
+		r.set(func() { r.down = errDown })
+		assertGet(t, c, "lost", errDown)
 	})
 }
 
-func TestCacheSeesTheChangesOfOthersWithinASecond(t *testing.T) {
+func TestCacheSeesDeletionsWithinASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		link := testLink("here")
@@ -151,7 +150,7 @@ func TestCacheSeesTheChangesOfOthersWithinASecond(t *testing.T) {
 	})
 }
 
-func TestCacheCountsTheSecondFromTheQuestion(t *testing.T) {
+func TestCacheMeasuresFreshnessFromTheStartOfTheLookup(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, c := newRows(testLink("here"))
@@ -160,11 +159,11 @@ func TestCacheCountsTheSecondFromTheQuestion(t *testing.T) {
 		assertGet(t, c, "here", nil)
 		time.Sleep(Freshness / 2)
 		assertGet(t, c, "here", nil)
-		assertAsked(t, r, 2)
+		assertLookups(t, r, 2)
 	})
 }
 
-func TestCacheNeverServesPastTheExpiry(t *testing.T) {
+func TestCacheNeverServesExpiredLinks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		link := testLink("brief")
@@ -175,25 +174,25 @@ func TestCacheNeverServesPastTheExpiry(t *testing.T) {
 		assertGet(t, c, "brief", nil)
 		time.Sleep(time.Microsecond)
 		assertGet(t, c, "brief", ErrGone)
-		assertAsked(t, r, 1)
-		r.set(func() { r.away = errAway })
+		assertLookups(t, r, 1)
+		r.set(func() { r.down = errDown })
 		time.Sleep(time.Hour)
 		assertGet(t, c, "brief", ErrGone)
 	})
 }
 
-func TestCacheAnswersImpossibleCodesByItself(t *testing.T) {
+func TestCacheAnswersImplausibleCodesWithoutALookup(t *testing.T) {
 	t.Parallel()
 	r, c := newRows()
 	for _, code := range []string{"", strings.Repeat("a", maxCode+1), "a.b", "wp-login.php", "é", "a b", "a+"} {
 		assertGet(t, c, code, ErrNotFound)
 	}
-	assertAsked(t, r, 0)
+	assertLookups(t, r, 0)
 	assertGet(t, c, strings.Repeat("a", maxCode), ErrNotFound)
-	assertAsked(t, r, 1)
+	assertLookups(t, r, 1)
 }
 
-func TestCacheAsksAgainWhenTheClockWasSetBack(t *testing.T) {
+func TestCacheLooksUpAgainAfterTheClockWasSetBack(t *testing.T) {
 	t.Parallel()
 	now := testNow
 	r, _ := newRows(testLink("here"))
@@ -201,7 +200,7 @@ func TestCacheAsksAgainWhenTheClockWasSetBack(t *testing.T) {
 	assertGet(t, c, "here", nil)
 	now = now.Add(-time.Hour)
 	assertGet(t, c, "here", nil)
-	assertAsked(t, r, 2)
+	assertLookups(t, r, 2)
 }
 
 func TestCacheIsBounded(t *testing.T) {
@@ -219,18 +218,18 @@ func TestCacheIsBounded(t *testing.T) {
 		memory += len(e.link.URL)
 	}
 	if n := c.entries.EstimatedSize(); n > size || memory > size*entryUnit {
-		t.Errorf("%d links with %d bytes of URL are kept, want at most %d with %d", n, memory, size, size*entryUnit)
+		t.Errorf("the cache has %d links with %d bytes of URL, want at most %d with %d", n, memory, size, size*entryUnit)
 	}
 }
 
-func TestCacheHitDoesNotAllocate(t *testing.T) { // not parallel: it counts what the whole process allocates
+func TestCacheHitDoesNotAllocate(t *testing.T) { // not parallel: it counts the allocations of the whole process
 	r, c := newRows(testLink("here"))
 	got := testing.AllocsPerRun(1000, func() { assertGet(t, c, "here", nil) })
 	if got != 0 {
-		t.Errorf("%v allocations a hit, want none", got)
+		t.Errorf("%v allocations per hit, want none", got)
 	}
 	if r.count() > 10 {
-		t.Errorf("the store was asked %d times: these were no hits", r.count())
+		t.Errorf("%d look-ups in the store: these were no hits", r.count())
 	}
 }
 

@@ -2,7 +2,6 @@ package shortener
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -10,59 +9,58 @@ import (
 )
 
 const (
-	// defaultQueueSize is the number of creations that may wait: at any rate a store
-	// can keep up with, some tenths of a second's worth.
+	// defaultQueueSize is how many creations may wait: some tenths of a second of work
+	// for any store.
 	defaultQueueSize = 4096
-	// defaultInserters is how many Inserts may be under way at once. With two, one
-	// gathers and sends its rows while the disk is busy with the other's; more only
-	// make the transactions smaller.
-	defaultInserters = 2
-	// patience is how long a creation waits for its commit before it is told to try
-	// again later: a store that hangs is answered for within a second.
-	patience = 900 * time.Millisecond
+	// maxInserters is how many Inserts run at the same time, if the store has as many
+	// writers. With two, one gathers and sends its rows while the disk writes those of
+	// the other. More would only make the transactions smaller.
+	maxInserters = 2
+	// commitTimeout is how long a creation waits for its commit before it fails. A client
+	// of a store that hangs has its answer within a second.
+	commitTimeout = 900 * time.Millisecond
 )
 
 var (
-	errQueueFull = fmt.Errorf("%w: too many creations wait for their commit", ErrNotWritten)
+	errQueueFull = fmt.Errorf("%w: the queue of creations is full", ErrNotWritten)
 	errClosed    = fmt.Errorf("%w: the server is stopping", ErrNotWritten)
-	errTooSlow   = errors.New("the commit takes too long")
+	errTooSlow   = fmt.Errorf("the commit took longer than %v", commitTimeout)
 )
 
-// committer is a group commit: links that arrive while an Insert is under way share
-// the next one. Nothing waits for the sake of a larger group; a link that comes alone is
-// sent alone.
+// committer is a group commit: links that arrive during an Insert share the next one
+// (DeWitt et al., "Implementation Techniques for Main Memory Database Systems", SIGMOD
+// 1984). A link never waits for others to join it; a single link is inserted alone.
+//
+// This file is the side of the callers. The inserters are in inserter.go.
 type committer struct {
 	store   Store
 	metrics *Metrics
 	queue   chan *pending
 	free    sync.Pool     // of *pending
-	taking  chan struct{} // holds a token while an inserter takes from the queue
+	taking  chan struct{} // holds a token while an inserter takes links from the queue
 
-	mu     sync.RWMutex // held to close queue; held for reading to send to it
+	mu     sync.RWMutex // held for writing to close queue, for reading to send to it
 	closed bool
 
-	giveUp context.CancelFunc // ends every Insert
-	idle   chan struct{}      // closed when the inserters have ended
+	abort context.CancelFunc // interrupts every Insert
+	idle  chan struct{}      // closed when all inserters have ended
 }
-
-// serial is a store that carries out one Insert at a time. A second inserter would
-// wait for the first with links that could have shared one transaction.
-type serial interface{ serialInserts() }
 
 // pending is one link on its way through the committer.
 type pending struct {
 	link   Link
 	state  atomic.Uint32
-	result chan result // has room for the one result, so no inserter waits for a caller
+	result chan result // has room for the one result, so that an inserter never waits for a caller
 	timer  *time.Timer
-	cause  atomic.Pointer[error] // why an Insert failed, for a caller who does not wait for the next
+	cause  atomic.Pointer[error] // why an Insert failed, for a caller that leaves during its repetition
 }
 
-// The states of a pending link. Whoever moves it out of queued decides its fate.
+// The states of a pending link. The transition out of queued decides whether the link
+// may be written.
 const (
 	queued uint32 = iota
-	taken         // by an inserter: may be written
-	left          // its caller has gone
+	taken         // by an inserter: the link may be written
+	left          // the caller has given up
 )
 
 type result struct {
@@ -70,8 +68,8 @@ type result struct {
 	err     error
 }
 
-// newCommitter starts a committer with room for queueSize waiting links, 0 meaning
-// the default; close ends it.
+// newCommitter starts a committer whose queue has room for queueSize links; 0 means the
+// default. close stops it.
 func newCommitter(store Store, metrics *Metrics, queueSize int) *committer {
 	if queueSize <= 0 {
 		queueSize = defaultQueueSize
@@ -82,18 +80,15 @@ func newCommitter(store Store, metrics *Metrics, queueSize int) *committer {
 		metrics: metrics,
 		queue:   make(chan *pending, queueSize),
 		taking:  make(chan struct{}, 1),
-		giveUp:  cancel,
+		abort:   cancel,
 		idle:    make(chan struct{}),
 	}
 	c.free.New = func() any {
-		return &pending{result: make(chan result, 1), timer: time.NewTimer(patience)}
+		return &pending{result: make(chan result, 1), timer: time.NewTimer(commitTimeout)}
 	}
-	inserters := defaultInserters
-	if _, ok := store.(serial); ok {
-		inserters = 1
-	}
+	// An inserter without a writer would hold back links that could share one Insert.
 	var running sync.WaitGroup
-	for range inserters {
+	for range min(maxInserters, store.Writers()) {
 		running.Go(func() { c.run(ctx) })
 	}
 	go func() {
@@ -103,15 +98,15 @@ func newCommitter(store Store, metrics *Metrics, queueSize int) *committer {
 	return c
 }
 
-// commit makes link durable and gives its outcome. An error that wraps ErrNotWritten
-// says that the link is not in the store and never will be; after any other one it
-// may be. With a full queue commit fails at once; otherwise it waits as long as ctx
-// allows, and less than a second. To give up loses only this link's outcome: what
-// others wait for goes on.
+// commit makes link durable and returns its outcome. After an error that wraps
+// ErrNotWritten the link is not in the store and never will be; after any other error it
+// may be. commit fails at once when the queue is full. Otherwise it blocks until the
+// link is durable, ctx ends or commitTimeout has passed. Giving up affects only this
+// link: the group commit continues for the others.
 //
-// A crash before the store's commit leaves no row, one after it a row; either way nobody
-// was told yet, and the key's batch, which is on record, is given up as a whole: the
-// audit finds by the row which of its keys were linked after all.
+// A crash before the store's commit leaves no row; a crash after it leaves a row. In
+// both cases the creation was not acknowledged, and the batch of its key, which is on
+// record, is abandoned as a whole. The audit finds by the rows which keys are used.
 func (c *committer) commit(ctx context.Context, link Link) (Outcome, error) {
 	p := c.free.Get().(*pending)
 	p.link = link
@@ -121,10 +116,10 @@ func (c *committer) commit(ctx context.Context, link Link) (Outcome, error) {
 		c.free.Put(p)
 		return 0, unavailable(err)
 	}
-	p.timer.Reset(patience)
+	p.timer.Reset(commitTimeout)
 	select {
 	case r := <-p.result:
-		// Only here: a pending that its caller left may still be in an inserter's hands.
+		// Only here: an inserter may still use a pending whose caller gave up.
 		p.timer.Stop()
 		c.free.Put(p)
 		return r.outcome, r.err
@@ -149,8 +144,8 @@ func (c *committer) enqueue(p *pending) error {
 	}
 }
 
-// leave ends the wait for p: it is withdrawn from the queue, or its outcome is what
-// it happens to be at this moment, or unknown.
+// leave ends the wait for p. It withdraws p from the queue if possible. Otherwise it
+// returns the outcome if that is known by now, or an error that says it is unknown.
 func (p *pending) leave(why error) (Outcome, error) {
 	if p.state.CompareAndSwap(queued, left) {
 		return 0, fmt.Errorf("%w: %w", ErrNotWritten, why)
@@ -167,9 +162,9 @@ func (p *pending) leave(why error) (Outcome, error) {
 	return 0, fmt.Errorf("the outcome of the commit is unknown: %w", why)
 }
 
-// close refuses new links, commits those that wait, and returns when all is settled.
-// When ctx ends before that it breaks off the Inserts, and says so. It may be called
-// more than once.
+// close refuses new links, commits the queued ones and returns when every link has its
+// result. When ctx ends first, close interrupts the Inserts and returns an error. It may
+// be called more than once.
 func (c *committer) close(ctx context.Context) error {
 	c.mu.Lock()
 	if !c.closed {
@@ -177,13 +172,13 @@ func (c *committer) close(ctx context.Context) error {
 		close(c.queue)
 	}
 	c.mu.Unlock()
-	defer c.giveUp()
+	defer c.abort()
 	select {
 	case <-c.idle:
 		return nil
 	case <-ctx.Done():
-		c.giveUp()
+		c.abort()
 		<-c.idle
-		return fmt.Errorf("commit what was queued: %w", ctx.Err())
+		return fmt.Errorf("commit the queued links: %w", ctx.Err())
 	}
 }

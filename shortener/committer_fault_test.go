@@ -11,37 +11,37 @@ import (
 
 var errUnknown = errors.New("connection reset")
 
-func TestCommitHungStore(t *testing.T) {
+func TestCommitFailsInTimeWhenTheStoreHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
-		c := startCommitter(t, &brokenStore{insert: g.insert}, 0)
+		c := startCommitter(t, &fakeStore{insert: g.insert}, 0)
 		start := time.Now()
 		var answers []<-chan answer
-		for i := range defaultInserters + 1 {
+		for i := range maxInserters + 1 {
 			answers = append(answers, commitAsync(t.Context(), c, fmt.Sprint(i)))
 		}
 		for i, a := range answers {
 			err := (<-a).err
-			if queued := i >= defaultInserters; err == nil || errors.Is(err, ErrNotWritten) != queued {
+			if queued := i >= maxInserters; err == nil || errors.Is(err, ErrNotWritten) != queued {
 				t.Errorf("caller %d: %v", i, err)
 			}
 		}
 		if waited := time.Since(start); waited >= time.Second {
-			t.Errorf("the callers waited for %v", waited)
+			t.Errorf("the callers waited for %v, want less than a second", waited)
 		}
-		// The Inserts end by their own deadline, and with nobody waiting are not repeated.
+		// The Inserts end by their own timeout and are not repeated, because no caller waits.
 		<-time.After(insertTimeout)
 		synctest.Wait()
-		if len(g.rows) != defaultInserters {
-			t.Errorf("%d Inserts", len(g.rows))
+		if len(g.rows) != maxInserters {
+			t.Errorf("%d Inserts, want %d", len(g.rows), maxInserters)
 		}
 		close(g.open)
 		wantInserted(t, <-commitAsync(t.Context(), c, "back"))
 	})
 }
 
-func TestCommitErrors(t *testing.T) {
+func TestCommitRepeatsUnknownOutcomes(t *testing.T) {
 	t.Parallel()
 	notWritten := fmt.Errorf("%w: refused", ErrNotWritten)
 	for name, test := range map[string]struct {
@@ -60,14 +60,14 @@ func TestCommitErrors(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				var inserts int
-				c := startCommitter(t, &brokenStore{insert: func(ctx context.Context, links []Link) ([]Outcome, error) {
+				c := startCommitter(t, &fakeStore{insert: func(ctx context.Context, links []Link) ([]Outcome, error) {
 					inserts++
 					if inserts <= len(test.replies) {
 						return nil, test.replies[inserts-1]
 					}
 					return allInserted(ctx, links)
 				}}, 0)
-				outcome, err := c.commit(t.Context(), keyLink("a"))
+				outcome, err := c.commit(t.Context(), testLink("a"))
 				if (outcome == Inserted) != test.inserted || errors.Is(err, ErrNotWritten) != test.notWritten || (err == nil) != test.inserted {
 					t.Errorf("outcome %v, %v", outcome, err)
 				}
@@ -79,31 +79,31 @@ func TestCommitErrors(t *testing.T) {
 	}
 }
 
-// TestCommitStaysUnknown has nothing but definite failures after one of unknown
-// outcome: none of them may say that nothing was written.
+// TestCommitStaysUnknown lets only definite failures follow one of unknown outcome: the
+// result must not be ErrNotWritten.
 func TestCommitStaysUnknown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		first := true
-		c := startCommitter(t, &brokenStore{insert: func(context.Context, []Link) ([]Outcome, error) {
+		c := startCommitter(t, &fakeStore{insert: func(context.Context, []Link) ([]Outcome, error) {
 			if first {
 				first = false
 				return nil, errUnknown
 			}
 			return nil, ErrNotWritten
 		}}, 0)
-		if _, err := c.commit(t.Context(), keyLink("a")); err == nil || errors.Is(err, ErrNotWritten) {
+		if _, err := c.commit(t.Context(), testLink("a")); err == nil || errors.Is(err, ErrNotWritten) {
 			t.Fatalf("after an unknown outcome: %v", err)
 		}
 	})
 }
 
-// TestCommitPoisonedRow has one link of a group that the store does not take.
-func TestCommitPoisonedRow(t *testing.T) {
+// TestCommitIsolatesARefusedLink has one link in a group that the store rejects.
+func TestCommitIsolatesARefusedLink(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
-		c := startCommitter(t, &brokenStore{insert: func(ctx context.Context, links []Link) ([]Outcome, error) {
+		c := startCommitter(t, &fakeStore{insert: func(ctx context.Context, links []Link) ([]Outcome, error) {
 			for _, l := range links {
 				if l.Code == "3" {
 					return nil, fmt.Errorf("%w: %w", ErrNotWritten, ErrRefused)
@@ -111,8 +111,8 @@ func TestCommitPoisonedRow(t *testing.T) {
 			}
 			return g.insert(ctx, links)
 		}}, 0)
-		for range defaultInserters {
-			commitAsync(t.Context(), c, "busy") // so that the next ones become one group
+		for range maxInserters {
+			commitAsync(t.Context(), c, "busy") // the next links form one group
 		}
 		var answers []<-chan answer
 		for i := range 7 {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,6 +23,24 @@ func startCommitter(t testing.TB, s Store, queueSize int) *committer {
 	return c
 }
 
+// fakeStore is a Store with an Insert that the test defines. writers 0 means 2.
+type fakeStore struct {
+	Store
+	insert  func(ctx context.Context, links []Link) ([]Outcome, error)
+	writers int
+}
+
+func (f *fakeStore) Insert(ctx context.Context, links []Link) ([]Outcome, error) {
+	return f.insert(ctx, links)
+}
+
+func (f *fakeStore) Writers() int {
+	if f.writers == 0 {
+		return 2
+	}
+	return f.writers
+}
+
 func allInserted(_ context.Context, links []Link) ([]Outcome, error) {
 	outcomes := make([]Outcome, len(links))
 	for i := range outcomes {
@@ -32,10 +49,10 @@ func allInserted(_ context.Context, links []Link) ([]Outcome, error) {
 	return outcomes, nil
 }
 
-// gate is an Insert that waits until it is opened, or for its context.
+// gate is an Insert that blocks until open is closed or its context ends.
 type gate struct {
 	open chan struct{}
-	rows []int // in each Insert
+	rows []int // of each Insert
 	mu   sync.Mutex
 }
 
@@ -53,17 +70,17 @@ func (g *gate) insert(ctx context.Context, links []Link) ([]Outcome, error) {
 	}
 }
 
-// answer is what commit gave to one caller.
+// answer is the result of commit for one caller.
 type answer struct {
 	outcome Outcome
 	err     error
 }
 
-// commitAsync starts a commit and returns when it waits.
+// commitAsync starts a commit and returns when it blocks.
 func commitAsync(ctx context.Context, c *committer, code string) <-chan answer {
 	answers := make(chan answer, 1)
 	go func() {
-		outcome, err := c.commit(ctx, keyLink(code))
+		outcome, err := c.commit(ctx, testLink(code))
 		answers <- answer{outcome, err}
 	}()
 	synctest.Wait()
@@ -81,35 +98,31 @@ func TestCommitSharesInserts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
-		c := startCommitter(t, &brokenStore{insert: g.insert}, 0)
+		c := startCommitter(t, &fakeStore{insert: g.insert}, 0)
 		var answers []<-chan answer
-		for i := range defaultInserters + 10 {
+		for i := range maxInserters + 10 {
 			answers = append(answers, commitAsync(t.Context(), c, fmt.Sprint(i)))
 		}
 		close(g.open)
 		for _, a := range answers {
 			wantInserted(t, <-a)
 		}
-		// Each of the first found an inserter free; all that came later share one Insert.
-		if len(g.rows) != defaultInserters+1 || g.rows[defaultInserters] != 10 {
+		// Each of the first links found an idle inserter; all later ones share one Insert.
+		if len(g.rows) != maxInserters+1 || g.rows[maxInserters] != 10 {
 			t.Fatalf("rows of the Inserts: %v", g.rows)
 		}
 	})
 }
 
-// serialStore is one with a single writer.
-type serialStore struct{ brokenStore }
-
-func (*serialStore) serialInserts() {}
-
-func TestCommitSerialStore(t *testing.T) {
+// A store with one writer gets one Insert at a time, so that later links share the next.
+func TestCommitWithOneWriter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
-		c := startCommitter(t, &serialStore{brokenStore{insert: g.insert}}, 0)
+		c := startCommitter(t, &fakeStore{insert: g.insert, writers: 1}, 0)
 		first, second := commitAsync(t.Context(), c, "1"), commitAsync(t.Context(), c, "2")
 		if len(g.rows) != 1 {
-			t.Errorf("%d Inserts at once", len(g.rows))
+			t.Errorf("%d Inserts at the same time, want 1", len(g.rows))
 		}
 		close(g.open)
 		wantInserted(t, <-first)
@@ -117,75 +130,42 @@ func TestCommitSerialStore(t *testing.T) {
 	})
 }
 
-func TestCommitOutcomePerRow(t *testing.T) {
-	t.Parallel()
-	s := openSQLite(t)
-	c := startCommitter(t, s, 0)
-	const callers, codes = 100, 40
-	var inserted atomic.Int32
-	var wg sync.WaitGroup
-	for i := range callers {
-		wg.Go(func() {
-			link := keyLink(fmt.Sprint(i % codes))
-			link.URL = fmt.Sprintf("https://h/%d", i)
-			outcome, err := c.commit(t.Context(), link)
-			if err != nil {
-				t.Error(err)
-			}
-			stored, err := s.Lookup(t.Context(), link.Code)
-			if err != nil {
-				t.Error(err)
-			}
-			if mine := stored.URL == link.URL; mine != (outcome == Inserted) {
-				t.Errorf("outcome %v, the row says %s to %s", outcome, stored.URL, link.URL)
-			}
-			if outcome == Inserted {
-				inserted.Add(1)
-			}
-		})
-	}
-	wg.Wait()
-	if inserted.Load() != codes {
-		t.Fatalf("%d inserted for %d codes", inserted.Load(), codes)
-	}
-}
-
-func TestCommitQueueFull(t *testing.T) {
+func TestCommitFailsWhenTheQueueIsFull(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
-		c := startCommitter(t, &brokenStore{insert: g.insert}, 3)
+		c := startCommitter(t, &fakeStore{insert: g.insert}, 3)
 		var answers []<-chan answer
-		for i := range defaultInserters + 3 {
+		for i := range maxInserters + 3 {
 			answers = append(answers, commitAsync(t.Context(), c, fmt.Sprint(i)))
 		}
 		start := time.Now()
-		_, err := c.commit(t.Context(), keyLink("one too many"))
+		_, err := c.commit(t.Context(), testLink("one too many"))
 		var refusal *UnavailableError
 		if !errors.As(err, &refusal) || refusal.RetryAfter <= 0 || !errors.Is(err, ErrNotWritten) {
-			t.Fatalf("a full queue: %v", err)
+			t.Fatalf("commit with a full queue: %v", err)
 		}
 		if waited := time.Since(start); waited != 0 {
-			t.Fatalf("it waited for %v", waited)
+			t.Fatalf("commit with a full queue blocked for %v", waited)
 		}
 		close(g.open)
 		for _, a := range answers {
 			wantInserted(t, <-a)
 		}
-		wantInserted(t, <-commitAsync(t.Context(), c, "there is room again"))
+		wantInserted(t, <-commitAsync(t.Context(), c, "after the queue drained"))
 	})
 }
 
-// TestCommitCallerLeaves has callers give up in the queue, where their row is
-// withdrawn, and in the middle of an Insert, which goes on.
-func TestCommitCallerLeaves(t *testing.T) {
+// TestCommitCallerGivesUp ends the context of a caller in the queue, whose link is
+// withdrawn, and of a caller during an Insert, which continues.
+func TestCommitCallerGivesUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
-		c := startCommitter(t, &brokenStore{insert: g.insert}, 0)
+		c := startCommitter(t, &fakeStore{insert: g.insert}, 0)
 		ctx, cancel := context.WithCancel(t.Context())
 		inFlight := commitAsync(ctx, c, "in flight")
-		for range defaultInserters - 1 {
+		for range maxInserters - 1 {
 			commitAsync(t.Context(), c, "busy")
 		}
 		waiting := commitAsync(ctx, c, "queued")
@@ -195,29 +175,29 @@ func TestCommitCallerLeaves(t *testing.T) {
 			t.Errorf("withdrawn from the queue: %v", a.err)
 		}
 		if a := <-inFlight; a.err == nil || errors.Is(a.err, ErrNotWritten) {
-			t.Errorf("left in the middle of an Insert: %v", a.err)
+			t.Errorf("caller gave up during an Insert: %v", a.err)
 		}
 		close(g.open)
 		wantInserted(t, <-other)
 		if last := g.rows[len(g.rows)-1]; last != 1 {
-			t.Errorf("%d rows, the withdrawn one among them", last)
+			t.Errorf("the last Insert has %d rows, want 1 without the withdrawn link", last)
 		}
 	})
 }
 
-func TestCommitterClose(t *testing.T) {
+func TestCommitterCloseCommitsTheQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
-		c := startCommitter(t, &brokenStore{insert: g.insert}, 0)
+		c := startCommitter(t, &fakeStore{insert: g.insert}, 0)
 		var answers []<-chan answer
-		for i := range defaultInserters + 5 {
+		for i := range maxInserters + 5 {
 			answers = append(answers, commitAsync(t.Context(), c, fmt.Sprint(i)))
 		}
 		closed := make(chan error)
 		go func() { closed <- c.close(t.Context()) }()
 		synctest.Wait()
-		if _, err := c.commit(t.Context(), keyLink("late")); !errors.Is(err, ErrNotWritten) {
+		if _, err := c.commit(t.Context(), testLink("late")); !errors.Is(err, ErrNotWritten) {
 			t.Errorf("commit after close: %v", err)
 		}
 		close(g.open)
@@ -230,20 +210,20 @@ func TestCommitterClose(t *testing.T) {
 	})
 }
 
-// TestCommitterCloseInTime closes over a store that hangs: what was sent has an
-// unknown outcome, what was not, a definite one, and nothing keeps running.
-func TestCommitterCloseInTime(t *testing.T) {
+// TestCommitterCloseInterruptsAStoreThatHangs checks that links already sent have an unknown
+// outcome, the others a definite one, and that no goroutine remains.
+func TestCommitterCloseInterruptsAStoreThatHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
-		c := newCommitter(&brokenStore{insert: func(ctx context.Context, links []Link) ([]Outcome, error) {
+		c := newCommitter(&fakeStore{insert: func(ctx context.Context, links []Link) ([]Outcome, error) {
 			if ctx.Err() != nil {
 				return nil, fmt.Errorf("%w: %w", ErrNotWritten, ctx.Err())
 			}
 			return g.insert(ctx, links)
 		}}, NewMetrics(prometheus.NewRegistry()), 0)
 		var answers []<-chan answer
-		for i := range defaultInserters + 1 {
+		for i := range maxInserters + 1 {
 			answers = append(answers, commitAsync(t.Context(), c, fmt.Sprint(i)))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -253,8 +233,23 @@ func TestCommitterCloseInTime(t *testing.T) {
 		}
 		for i, a := range answers {
 			err := (<-a).err
-			if sent := i < defaultInserters; err == nil || errors.Is(err, ErrNotWritten) == sent {
+			if sent := i < maxInserters; err == nil || errors.Is(err, ErrNotWritten) == sent {
 				t.Errorf("link %d: %v", i, err)
+			}
+		}
+	})
+}
+
+// BenchmarkCommitAlone measures the committer on a store that takes no time.
+func BenchmarkCommitAlone(b *testing.B) {
+	c := startCommitter(b, &fakeStore{insert: allInserted}, 0)
+	link := testLink("a")
+	b.ReportAllocs()
+	b.SetParallelism(32) // times GOMAXPROCS
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if _, err := c.commit(context.Background(), link); err != nil {
+				b.Error(err)
 			}
 		}
 	})

@@ -9,30 +9,30 @@ import (
 )
 
 const (
-	// createTimeout bounds one creation, all its attempts together.
+	// createTimeout bounds one creation with all its attempts.
 	createTimeout = 5 * time.Second
-	// maxAttempts ends a creation that meets nothing but conflicts. It is far beyond
-	// what chance brings: random keys for a space that is 99 % full take 100 on average.
+	// maxAttempts bounds the conflicts of one creation. It is far beyond chance: random
+	// keys in a space that is 99 % full take 100 attempts on average.
 	maxAttempts = 10_000
 )
 
-// Request asks for one link. Nil means that the user did not give the field.
+// Request describes the link to create. A nil field was not given by the user.
 type Request struct {
 	URL       string
 	Alias     *string
 	ExpiresAt *string // RFC 3339
-	ExpiresIn *string // seconds as a decimal number, or a Go duration
-	Self      string  // scheme://host[:port] of this service, which a link must not point to
+	ExpiresIn *string // a decimal number of seconds, or a Go duration
+	Self      Origin  // of this service; a link must not lead back to it
 }
 
-// Create makes a link. existing is true when the alias already points to the
-// very same URL, with the same expiry or none asked for, and the stored link is the
-// answer. It fails with an *InvalidError, ErrAliasTaken, or an *UnavailableError;
-// anything else, such as ErrRefused, is a fault of the program.
+// Create creates a link and blocks until it is durable, for five seconds at most.
+// When the alias already points to the same URL, with the same expiry or without one in
+// the request, existing is true and the stored link is returned.
 //
-// It blocks until the link is durable, for five seconds at most. A user who goes
-// away is not waited for between two attempts, but a commit that was begun is seen
-// to its end: otherwise nobody knew whether its key is used.
+// Create fails with an *InvalidError, ErrAliasTaken or an *UnavailableError. Any other
+// error, such as ErrRefused, is a fault of the program. After ctx ends, Create draws no
+// further key, but it waits for a commit that is under way: only its outcome says
+// whether the key is used.
 func (s *Service) Create(ctx context.Context, r Request) (link Link, existing bool, err error) {
 	asked := s.now()
 	link, err = r.link(asked)
@@ -48,7 +48,7 @@ func (s *Service) Create(ctx context.Context, r Request) (link Link, existing bo
 	if errors.Is(err, ErrAliasTaken) {
 		return Link{}, false, err
 	}
-	s.noteRefusal(err)
+	s.readiness.created(err)
 	if err != nil {
 		return Link{}, false, unavailable(err)
 	}
@@ -56,26 +56,8 @@ func (s *Service) Create(ctx context.Context, r Request) (link Link, existing bo
 	return link, existing, nil
 }
 
-// errNoFurtherKey says that keys were given, and only none in the place of those that had links.
-var errNoFurtherKey = errors.New("no further key")
-
-// noteRefusal remembers for Ready how the last creation went. That the queue was full
-// says nothing of the one after the next, as little as that all codes of one URL are in
-// use, and that a user left nothing at all.
-func (s *Service) noteRefusal(err error) {
-	switch {
-	case err == nil:
-		if s.refused.Load() != nil {
-			s.refused.Store(nil)
-		}
-	case !errors.Is(err, errQueueFull) && !errors.Is(err, errNoFurtherKey) && !errors.Is(err, context.Canceled):
-		now := s.now()
-		s.refused.Store(&now)
-	}
-}
-
-// link checks the request and gives the link it asks for: without its time, and
-// without its code unless that is an alias.
+// link validates the request and returns the link that it describes. CreatedAt is not
+// set, and Code only for an alias.
 func (r *Request) link(now time.Time) (Link, error) {
 	url, err := normalizeURL(r.URL, r.Self)
 	if err != nil {
@@ -90,13 +72,17 @@ func (r *Request) link(now time.Time) (Link, error) {
 		if err := checkAlias(*r.Alias); err != nil {
 			return Link{}, err
 		}
-		// A copy, because the alias may be a piece of a body that it would keep in memory.
+		// A copy: the alias may share memory with a whole request body.
 		link.Code, link.Source = strings.Clone(*r.Alias), SourceAlias
 	}
 	return link, nil
 }
 
-// createKey draws keys for link until the store takes one.
+// errNoFurtherKey reports that the key source ran out after the first key of a creation
+// was in conflict. It concerns this creation only.
+var errNoFurtherKey = errors.New("no further key")
+
+// createKey draws keys for link until the store accepts one.
 func (s *Service) createKey(ctx context.Context, link *Link) error {
 	work, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
 	defer cancel()
@@ -120,15 +106,15 @@ func (s *Service) createKey(ctx context.Context, link *Link) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: %d in a row belonged to other links", ErrKeysExhausted, maxAttempts)
+	return fmt.Errorf("%w: %d keys in a row belong to other links", ErrKeysExhausted, maxAttempts)
 }
 
-// errRouted abandons a key that would make a link nobody could follow. The books have no
-// reason of their own for the few there are: they count it among the lost.
+// errRouted settles a key that equals a path of this service as lost. The accounting
+// has no separate reason for the few keys of this kind.
 var errRouted = errors.New("the code is a path of this service")
 
-// tryKey draws one key for link, commits them together and tells the key's lease. After
-// a crash in between the lease is still on record, and its keys are given up.
+// tryKey draws one key, commits link with it and settles the key. After a crash before
+// the settlement the batch is still on record, and its keys are abandoned.
 func (s *Service) tryKey(ctx context.Context, link *Link, attempt int) (Outcome, error) {
 	key, err := s.keys.Next(ctx, link.URL, attempt)
 	if err != nil {
@@ -152,25 +138,13 @@ func (s *Service) tryKey(ctx context.Context, link *Link, attempt int) (Outcome,
 	return outcome, nil
 }
 
-// settle tells the lease what became of the key whose commit ended with err.
-func (k Key) settle(err error) {
-	switch {
-	case k.Lease == nil:
-	case err == nil: // also after a conflict: then another link has the code
-		k.Lease.Spent()
-	case errors.Is(err, ErrNotWritten):
-		k.Lease.Unused(k.Code)
-	default:
-		k.Lease.Lost(k.Code)
-	}
-}
+// errAliasWithoutRow reports a fault of the store, which must not look like a mistake
+// of the user.
+var errAliasWithoutRow = errors.New("the store reports a conflict but has no row for the alias")
 
-// errAliasUnowned is a mistake of the store, and so must not look like the user's.
-var errAliasUnowned = errors.New("the row that the alias conflicted with is not there")
-
-// createAlias inserts link first and only looks who has its code when the store
-// refuses: the other way round, two users could both find an alias free. Where the
-// stored link is as good as the one asked for, *link becomes that one.
+// createAlias inserts link and looks up the owner of the alias only after a conflict. A
+// look-up before the insert could show the alias free to two users. When the stored link
+// satisfies the request, *link becomes the stored link.
 func (s *Service) createAlias(ctx context.Context, link *Link) (existing bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
 	defer cancel()
@@ -186,21 +160,21 @@ func (s *Service) createAlias(ctx context.Context, link *Link) (existing bool, e
 	defer cancel()
 	stored, err := s.store.Lookup(ctx, link.Code)
 	if errors.Is(err, ErrNotFound) {
-		err = errAliasUnowned
+		err = errAliasWithoutRow
 	}
 	if err != nil {
 		return false, fmt.Errorf("look up the owner of an alias: %w", err)
 	}
-	if stored.Gone(s.now()) || !stored.serves(*link) {
+	if stored.Gone(s.now()) || !stored.satisfies(*link) {
 		return false, ErrAliasTaken
 	}
 	*link = stored
 	return true, nil
 }
 
-// serves reports whether l is what the creation of wanted asked for: the same URL,
-// and the same expiry where one was asked for.
-func (l *Link) serves(wanted Link) bool {
+// satisfies reports whether l has the URL of wanted and, if wanted has an expiry, the
+// same expiry.
+func (l *Link) satisfies(wanted Link) bool {
 	sameExpiry := wanted.ExpiresAt.IsZero() || wanted.ExpiresAt.Equal(l.ExpiresAt)
 	return sameExpiry && wanted.URL == l.URL
 }

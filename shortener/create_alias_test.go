@@ -1,4 +1,4 @@
-package shortener
+package shortener_test
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"keypool/shortener"
 )
 
 func TestCreateAlias(t *testing.T) {
@@ -18,19 +20,19 @@ func TestCreateAlias(t *testing.T) {
 	in2100, in2101 := given("2100-01-01T00:00:00Z"), given("2101-01-01T00:00:00Z")
 	for _, test := range []struct {
 		name          string
-		first, second Request // for one alias
-		meanwhile     func(t *testing.T, s Store)
-		existing      bool // else it is taken
+		first, second shortener.Request // for one alias
+		between       func(t *testing.T, s shortener.Store)
+		existing      bool // otherwise the alias is taken
 	}{
-		{"same URL", Request{URL: home}, Request{URL: home}, nil, true},
-		{"same URL as stored", Request{URL: home + "%20x"}, Request{URL: " " + home + " x"}, nil, true},
-		{"another URL", Request{URL: home}, Request{URL: home + "x"}, nil, false},
-		{"another case of the URL", Request{URL: home}, Request{URL: "https://GO.dev/"}, nil, false},
-		{"same expiry", Request{URL: home, ExpiresAt: in2100}, Request{URL: home, ExpiresAt: in2100}, nil, true},
-		{"no expiry asked for", Request{URL: home, ExpiresAt: in2100}, Request{URL: home}, nil, true},
-		{"another expiry", Request{URL: home, ExpiresAt: in2100}, Request{URL: home, ExpiresAt: in2101}, nil, false},
-		{"an expiry where there is none", Request{URL: home}, Request{URL: home, ExpiresAt: in2100}, nil, false},
-		{"deleted", Request{URL: home}, Request{URL: home}, func(t *testing.T, s Store) {
+		{"same URL", shortener.Request{URL: home}, shortener.Request{URL: home}, nil, true},
+		{"same URL as stored", shortener.Request{URL: home + "%20x"}, shortener.Request{URL: " " + home + " x"}, nil, true},
+		{"another URL", shortener.Request{URL: home}, shortener.Request{URL: home + "x"}, nil, false},
+		{"another case of the URL", shortener.Request{URL: home}, shortener.Request{URL: "https://GO.dev/"}, nil, false},
+		{"same expiry", shortener.Request{URL: home, ExpiresAt: in2100}, shortener.Request{URL: home, ExpiresAt: in2100}, nil, true},
+		{"no expiry in the request", shortener.Request{URL: home, ExpiresAt: in2100}, shortener.Request{URL: home}, nil, true},
+		{"another expiry", shortener.Request{URL: home, ExpiresAt: in2100}, shortener.Request{URL: home, ExpiresAt: in2101}, nil, false},
+		{"an expiry for a link without one", shortener.Request{URL: home}, shortener.Request{URL: home, ExpiresAt: in2100}, nil, false},
+		{"deleted", shortener.Request{URL: home}, shortener.Request{URL: home}, func(t *testing.T, s shortener.Store) {
 			if err := s.Delete(t.Context(), "mine", testNow); err != nil {
 				t.Fatal(err)
 			}
@@ -42,13 +44,13 @@ func TestCreateAlias(t *testing.T) {
 			alias := "mine"
 			test.first.Alias, test.second.Alias = &alias, &alias
 			first := mustCreate(t, s, test.first)
-			if test.meanwhile != nil {
-				test.meanwhile(t, store)
+			if test.between != nil {
+				test.between(t, store)
 			}
 			second, existing, err := s.Create(t.Context(), test.second)
 			if !test.existing {
-				if !errors.Is(err, ErrAliasTaken) || existing || second != (Link{}) {
-					t.Errorf("got %v, %v, %v; want that the alias is taken", second, existing, err)
+				if !errors.Is(err, shortener.ErrAliasTaken) || existing || second != (shortener.Link{}) {
+					t.Errorf("got %v, %v, %v; want ErrAliasTaken", second, existing, err)
 				}
 				return
 			}
@@ -62,25 +64,25 @@ func TestCreateAlias(t *testing.T) {
 	}
 }
 
-func TestCreateAliasIsTakenForGood(t *testing.T) {
+func TestCreateAliasStaysTakenAfterItsExpiry(t *testing.T) {
 	t.Parallel()
 	now := testNow
-	_, store := newService(t, nil)
-	s := startService(t, Config{Store: store, Now: func() time.Time { return now }})
-	r := Request{URL: "https://go.dev/", Alias: given("brief"), ExpiresAt: given("2026-03-01T12:00:01Z")}
+	store := newStore(t)
+	s := startService(t, shortener.Config{Store: store, Now: func() time.Time { return now }})
+	r := shortener.Request{URL: "https://go.dev/", Alias: given("brief"), ExpiresAt: given("2026-03-01T12:00:01Z")}
 	mustCreate(t, s, r)
 	now = now.Add(time.Minute)
 	r.ExpiresAt = nil
-	if _, _, err := s.Create(t.Context(), r); !errors.Is(err, ErrAliasTaken) {
-		t.Errorf("error %v, want that an expired alias stays taken", err)
+	if _, _, err := s.Create(t.Context(), r); !errors.Is(err, shortener.ErrAliasTaken) {
+		t.Errorf("error %v, want ErrAliasTaken: an expired link keeps its alias", err)
 	}
 }
 
-func TestCreateAliasMeetsTheKeyOfALink(t *testing.T) {
+func TestCreateAliasEqualToAKey(t *testing.T) {
 	t.Parallel()
 	s, _ := newService(t, sequence("pool"))
-	link := mustCreate(t, s, Request{URL: "https://go.dev/"})
-	got, existing, err := s.Create(t.Context(), Request{URL: "https://go.dev/", Alias: &link.Code})
+	link := mustCreate(t, s, shortener.Request{URL: "https://go.dev/"})
+	got, existing, err := s.Create(t.Context(), shortener.Request{URL: "https://go.dev/", Alias: &link.Code})
 	if err != nil || !existing || got != link {
 		t.Errorf("got %v, %v, %v; want the link with that key", got, existing, err)
 	}
@@ -88,14 +90,14 @@ func TestCreateAliasMeetsTheKeyOfALink(t *testing.T) {
 
 func TestCreateAliasFailsWhenItsOwnerCannotBeRead(t *testing.T) {
 	t.Parallel()
-	_, store := newService(t, nil)
-	mustCreate(t, startService(t, Config{Store: store}), Request{URL: "https://go.dev/", Alias: given("mine")})
-	for _, cause := range []error{errAway, ErrNotFound} {
-		s := startService(t, Config{Store: &brokenStore{Store: store, lookup: func(context.Context, string) (Link, error) {
-			return Link{}, cause
+	store := newStore(t)
+	mustCreate(t, startService(t, shortener.Config{Store: store}), shortener.Request{URL: "https://go.dev/", Alias: given("mine")})
+	for _, cause := range []error{errDown, shortener.ErrNotFound} {
+		s := startService(t, shortener.Config{Store: &faultyStore{Store: store, lookup: func(context.Context, string) (shortener.Link, error) {
+			return shortener.Link{}, cause
 		}}})
-		_, _, err := s.Create(t.Context(), Request{URL: "https://go.dev/", Alias: given("mine")})
-		if _, ok := errors.AsType[*UnavailableError](err); !ok || errors.Is(err, ErrNotFound) {
+		_, _, err := s.Create(t.Context(), shortener.Request{URL: "https://go.dev/", Alias: given("mine")})
+		if _, ok := errors.AsType[*shortener.UnavailableError](err); !ok || errors.Is(err, shortener.ErrNotFound) {
 			t.Errorf("error %v for %v, want an UnavailableError that is not ErrNotFound", err, cause)
 		}
 	}
@@ -109,26 +111,26 @@ func TestCreateAliasRace(t *testing.T) {
 		url             func(i int) string
 		existing, taken int64
 	}{
-		{"for one URL", func(int) string { return "https://go.dev/" }, users - 1, 0},
-		{"for as many URLs", func(i int) string { return fmt.Sprintf("https://go.dev/%d", i) }, 0, users - 1},
+		{"one URL", func(int) string { return "https://go.dev/" }, users - 1, 0},
+		{"different URLs", func(i int) string { return fmt.Sprintf("https://go.dev/%d", i) }, 0, users - 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			_, store := newService(t, nil)
-			// Two processes on one store, and every user in the same microsecond.
+			store := newStore(t)
+			// Two processes on one store, and all creations in the same microsecond.
 			now := time.Now()
 			clock := func() time.Time { return now }
-			services := []*Service{
-				startService(t, Config{Store: store, Now: clock}), startService(t, Config{Store: store, Now: clock}),
+			services := []*shortener.Service{
+				startService(t, shortener.Config{Store: store, Now: clock}), startService(t, shortener.Config{Store: store, Now: clock}),
 			}
 			var created, existing, taken atomic.Int64
-			var winner atomic.Pointer[Link]
+			var winner atomic.Pointer[shortener.Link]
 			var group sync.WaitGroup
 			for i := range users {
 				group.Go(func() {
-					link, found, err := services[i%2].Create(t.Context(), Request{URL: test.url(i), Alias: given("mine")})
+					link, found, err := services[i%2].Create(t.Context(), shortener.Request{URL: test.url(i), Alias: given("mine")})
 					switch {
-					case errors.Is(err, ErrAliasTaken):
+					case errors.Is(err, shortener.ErrAliasTaken):
 						taken.Add(1)
 					case err != nil:
 						t.Error(err)

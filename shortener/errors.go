@@ -7,22 +7,30 @@ import (
 )
 
 var (
-	// ErrNotFound says that no link has this code and none ever had.
+	// ErrNotFound reports that no link has the code and none ever had it.
 	ErrNotFound = errors.New("no link has this code")
-	// ErrGone says that the link with this code was deleted or has expired.
-	ErrGone = errors.New("the link is gone")
-	// ErrAliasTaken says that the alias belongs to another link, perhaps to one that is gone.
-	ErrAliasTaken = errors.New("the alias is taken")
-	// ErrStoreFull says that a store refused a write for want of space; what was there is unharmed.
-	ErrStoreFull = errors.New("the store has no space left")
-	// ErrNotWritten says that a write failed before anything of it could become durable.
-	ErrNotWritten = errors.New("nothing was written")
-	// ErrKeysExhausted says that no supply, the fallback included, had a key to give.
+	// ErrGone reports that the link with the code was deleted or has expired.
+	ErrGone = errors.New("the link was deleted or has expired")
+	// ErrAliasTaken reports that the alias belongs to another link or to a tombstone.
+	ErrAliasTaken = errors.New("the alias belongs to another link")
+	// ErrKeysExhausted reports that neither the key source nor the fallback has a key.
 	ErrKeysExhausted = errors.New("no key is available")
 )
 
-// InvalidError says which field of a request was wrong, and what is accepted.
-// Its text may be shown to the user as it stands.
+// Errors of a [Store].
+var (
+	// ErrNotWritten reports that a write failed and that nothing of it became durable.
+	ErrNotWritten = errors.New("nothing was written")
+	// ErrStoreFull reports that the store refused a write for lack of disk space. Rows
+	// written before are intact.
+	ErrStoreFull = errors.New("the store is out of disk space")
+	// ErrRefused reports that the engine rejects the data of a link, however often the
+	// write is repeated. It comes together with ErrNotWritten.
+	ErrRefused = errors.New("the store rejects the data of the link")
+)
+
+// InvalidError reports which field of a request is invalid and what is accepted. Its
+// text may be shown to the user.
 type InvalidError struct {
 	Field  string // "url", "alias", "expires_at" or "expires_in"
 	Reason string // a clause that follows the name of the field: "must have a host"
@@ -30,16 +38,29 @@ type InvalidError struct {
 
 func (e *InvalidError) Error() string { return e.Field + " " + e.Reason }
 
-// UnavailableError says that a request was refused for a reason that will pass,
-// and when to try again. Nothing the request asked for was acknowledged.
+// UnavailableError reports that a request failed for a temporary reason and when to
+// repeat it. Nothing that the request asked for was acknowledged.
 type UnavailableError struct {
 	RetryAfter time.Duration
-	Err        error // why, for the log; never shown to the user
+	Err        error // the cause, for the log; it is never shown to the user
 }
 
 func (e *UnavailableError) Error() string {
 	return fmt.Sprintf("unavailable, retry after %s: %v", e.RetryAfter, e.Err)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *UnavailableError) Unwrap() error { return e.Err }
+
+// retryAfter is the delay that every UnavailableError of this package advises.
+const retryAfter = time.Second
+
+// unavailable wraps err in an UnavailableError. An error that already is one stays as
+// it is, and so does ErrRefused: a repetition cannot succeed, because the checks of
+// this package let an unacceptable link pass.
+func unavailable(err error) error {
+	if _, ok := errors.AsType[*UnavailableError](err); ok || errors.Is(err, ErrRefused) {
+		return err
+	}
+	return &UnavailableError{RetryAfter: retryAfter, Err: err}
+}

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// maxYears is how far ahead an expiry may lie.
+// maxYears is how far in the future an expiry may lie.
 const maxYears = 100
 
-// parseExpiry finds the moment at which a link expires that is made at now, from at
-// (RFC 3339) or in (seconds, which may have a fraction, or a Go duration); zero if
-// neither was given. The moment is cut to the microsecond and must still lie ahead.
+// parseExpiry returns the expiry of a link created at now. It is given as at (RFC 3339)
+// or in (a decimal number of seconds, or a Go duration); without both the result is the
+// zero time. The expiry is truncated to the microsecond and must lie after now.
 func parseExpiry(at, in *string, now time.Time) (time.Time, error) {
 	switch {
 	case at != nil && in != nil:
@@ -21,7 +21,7 @@ func parseExpiry(at, in *string, now time.Time) (time.Time, error) {
 	case at != nil:
 		t, ok := parseTime(*at)
 		if !ok {
-			return time.Time{}, &InvalidError{Field: "expires_at", Reason: "must be a time as in RFC 3339, such as 2030-12-31T23:59:59Z"}
+			return time.Time{}, &InvalidError{Field: "expires_at", Reason: "must be an RFC 3339 time such as 2030-12-31T23:59:59Z"}
 		}
 		return boundExpiry("expires_at", t, now)
 	case in != nil:
@@ -45,14 +45,14 @@ func boundExpiry(field string, t, now time.Time) (time.Time, error) {
 	return t, nil
 }
 
-// stamp gives a time the form in which every engine keeps it.
+// stamp converts a time to the form that every engine keeps: UTC, whole microseconds.
 func stamp(t time.Time) time.Time {
 	return t.UTC().Truncate(time.Microsecond)
 }
 
-// rfc3339 is the shape of a time as RFC 3339, section 5.6, has it; package time would
-// let pass an hour of one digit, a comma and a zone of 24 hours. What fits the shape
-// and is no time, the 30th of February say, is for package time to find.
+// rfc3339 is the form of a time in RFC 3339, section 5.6. Package time alone also accepts
+// an hour of one digit, a comma before the fraction and a zone of 24 hours. It does
+// reject what fits this form and is not a time, such as 30 February.
 var rfc3339 = regexp.MustCompile(`^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]([01]\d|2[0-3]):\d\d)$`)
 
 func parseTime(s string) (time.Time, bool) {
@@ -63,10 +63,10 @@ func parseTime(s string) (time.Time, bool) {
 	return t, err == nil
 }
 
-// parseDuration reads a decimal number of seconds or a Go duration. A number that no
-// Duration can hold gives the longest or shortest there is; both are out of bounds.
+// parseDuration parses a decimal number of seconds or a Go duration. A number beyond the
+// range of Duration becomes its maximum or minimum; boundExpiry rejects both.
 func parseDuration(s string) (time.Duration, bool) {
-	// ParseFloat also knows "inf", "nan" and hexadecimal, which are no numbers of seconds.
+	// ParseFloat also accepts "inf", "nan" and hexadecimal numbers.
 	if strings.Trim(s, "+-.0123456789eE") != "" {
 		d, err := time.ParseDuration(s)
 		return d, err == nil

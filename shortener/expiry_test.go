@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// testNow has a fraction below the microsecond, as a real clock has.
+// testNow has a fraction below the microsecond, like a real clock.
 var testNow = time.Date(2026, time.March, 1, 12, 0, 0, 123_456_789, time.UTC)
 
 func TestParseExpiry(t *testing.T) {
@@ -19,7 +19,7 @@ func TestParseExpiry(t *testing.T) {
 	}{
 		{"none", "", "", time.Time{}},
 		{"time in UTC", "2030-12-31T23:59:59Z", "", time.Date(2030, 12, 31, 23, 59, 59, 0, time.UTC)},
-		{"time elsewhere", "2031-01-01T01:29:59+01:30", "", time.Date(2030, 12, 31, 23, 59, 59, 0, time.UTC)},
+		{"time in another zone", "2031-01-01T01:29:59+01:30", "", time.Date(2030, 12, 31, 23, 59, 59, 0, time.UTC)},
 		{"time with a fraction", "2030-12-31T23:59:59.123456789Z", "", time.Date(2030, 12, 31, 23, 59, 59, 123_456_000, time.UTC)},
 		{"time in lower case", "2030-12-31t23:59:59z", "", time.Date(2030, 12, 31, 23, 59, 59, 0, time.UTC)},
 		{"time just ahead", "2026-03-01T12:00:00.123457Z", "", time.Date(2026, 3, 1, 12, 0, 0, 123_457_000, time.UTC)},
@@ -47,7 +47,7 @@ func TestParseExpiryRefuses(t *testing.T) {
 		{"both", "2030-12-31T23:59:59Z", "90", "expires_in", "together"},
 		{"past", "2026-03-01T11:59:59Z", "", "expires_at", "future"},
 		{"now", "2026-03-01T12:00:00.123456789Z", "", "expires_at", "future"},
-		{"past elsewhere", "2026-03-01T12:30:00+01:00", "", "expires_at", "future"},
+		{"past in another zone", "2026-03-01T12:30:00+01:00", "", "expires_at", "future"},
 		{"beyond 100 years", "2126-03-01T12:00:01Z", "", "expires_at", "100 years"},
 		{"year 9999", "9999-12-31T23:59:59Z", "", "expires_at", "100 years"},
 		{"year 0", "0000-01-01T00:00:00Z", "", "expires_at", "future"},
@@ -76,7 +76,7 @@ func TestParseExpiryRefuses(t *testing.T) {
 		{"hexadecimal", "", "0x10", "expires_in", "number of seconds"},
 		{"underscore", "", "1_000", "expires_in", "number of seconds"},
 		{"half a number", "", "1e", "expires_in", "number of seconds"},
-		{"unit that Go does not know", "", "2d", "expires_in", "number of seconds"},
+		{"unit unknown to Go", "", "2d", "expires_in", "number of seconds"},
 		{"space", "", " 90", "expires_in", "number of seconds"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -84,15 +84,15 @@ func TestParseExpiryRefuses(t *testing.T) {
 			got, err := parseExpiry(given(test.at), given(test.in), testNow)
 			assertInvalid(t, err, test.field, test.reason)
 			if !got.IsZero() {
-				t.Errorf("gave %v as well", got)
+				t.Errorf("returned %v with the error", got)
 			}
 		})
 	}
 }
 
-func TestParseDurationLosesNoMicrosecond(t *testing.T) {
+func TestParseDurationRoundsToTheMicrosecond(t *testing.T) {
 	t.Parallel()
-	// In binary, 0.00026 lies just below what it says.
+	// The binary fraction nearest to 0.00026 lies below it.
 	if got, ok := parseDuration("0.00026"); !ok || got != 260*time.Microsecond {
 		t.Errorf("got %v, %v; want 260 microseconds", got, ok)
 	}
@@ -120,12 +120,12 @@ func TestParseExpiryLiesWithinItsBounds(t *testing.T) {
 			return
 		}
 		if !got.After(testNow) || got.After(testNow.AddDate(maxYears, 0, 0)) || got != stamp(got) {
-			t.Fatalf("%q gave %v", text, got)
+			t.Fatalf("parseExpiry(%q) = %v", text, got)
 		}
 	})
 }
 
-// given is the field of a request; "" stands for one that the user did not send.
+// given returns the field of a request; "" stands for a field that the user did not send.
 func given(s string) *string {
 	if s == "" {
 		return nil

@@ -9,22 +9,22 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// The bounds of a host name, RFC 1035, section 2.3.4.
+// The maximum lengths of a host name and of a label, RFC 1035, section 2.3.4.
 const (
 	maxHost  = 253
 	maxLabel = 63
 )
 
-// address is the host and port of a URL, in the spelling in which they are stored.
+// address is the host and port of a URL, in the form that is stored.
 type address struct {
 	host string // ASCII; an IPv6 address is in brackets
-	port string // with its colon; "" where none was written, ":" where an empty one was
+	port string // with its colon; "" for no port, ":" for an empty one
 }
 
-// parseAddress checks the authority of a URL and turns its host into ASCII.
+// parseAddress validates the authority of a URL and converts its host to ASCII.
 func parseAddress(authority string) (address, error) {
 	if strings.ContainsRune(authority, '@') {
-		// It would show one host to the reader and lead to another.
+		// Such a URL shows one host to the reader and leads to another.
 		return address{}, invalidURL("must not contain user information (user@ or user:password@)")
 	}
 	host, port := cutPort(authority)
@@ -44,16 +44,9 @@ func parseAddress(authority string) (address, error) {
 	return address{host, port}, nil
 }
 
-// ASCIIAuthority gives authority, host[:port] as in a Host header, with the host in ASCII.
-// It is not ok when a link could not lead there.
-func ASCIIAuthority(authority string) (ascii string, ok bool) {
-	a, err := parseAddress(authority)
-	return a.host + a.port, err == nil
-}
-
-// cutPort cuts an authority after its host; the port keeps its colon.
+// cutPort splits an authority after its host. The port keeps its colon.
 func cutPort(authority string) (host, port string) {
-	from := strings.IndexByte(authority, ']') + 1 // the colons of an IPv6 address are not the port's
+	from := strings.IndexByte(authority, ']') + 1 // the colons of an IPv6 address do not begin a port
 	end := strings.IndexByte(authority[from:], ':')
 	if end < 0 {
 		return authority, ""
@@ -75,15 +68,15 @@ func validIPv6(host string) bool {
 	return closed && err == nil && ip.Is6() && ip.Zone() == ""
 }
 
-// asciiHost checks a host name or IPv4 address. What is ASCII stays byte for byte;
-// anything else becomes punycode as UTS #46 says for look-ups (RFC 5891).
+// asciiHost validates a host name or IPv4 address. An ASCII host stays byte for byte; any
+// other becomes punycode by the look-up rules of UTS #46 (RFC 5891).
 func asciiHost(host string) (string, error) {
 	if host == "" {
 		return "", invalidURL("must have a host, as in https://example.com/page")
 	}
 	if !isASCII(host) {
 		ascii, err := idna.Lookup.ToASCII(host)
-		if err != nil || !utf8.ValidString(host) { // idna takes a broken character for U+FFFD
+		if err != nil || !utf8.ValidString(host) { // idna reads invalid UTF-8 as U+FFFD
 			return "", invalidURL("must have a host that is a valid internationalized domain name")
 		}
 		host = ascii
@@ -98,8 +91,8 @@ func isASCII(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r >= 0x80 })
 }
 
-// validHost reports whether DNS could know an ASCII name. One dot at the end is
-// fine, and so is the underscore, which is not for hosts but found in many.
+// validHost reports whether an ASCII name may exist in DNS. It accepts one dot at the
+// end, and underscores, which are not part of a host name by RFC 1123 but common.
 func validHost(host string) bool {
 	host = strings.TrimSuffix(host, ".")
 	if len(host) > maxHost {
@@ -113,24 +106,7 @@ func validHost(host string) bool {
 	return true
 }
 
-// leadsTo reports whether a URL with this scheme and address is answered by self,
-// which is scheme://host[:port]. A self that cannot be read is nobody.
-func leadsTo(scheme string, a address, self string) bool {
-	selfScheme, authority, _, ok := splitURL(self)
-	if !ok {
-		return false
-	}
-	b, err := parseAddress(authority)
-	if err != nil || a.canonicalHost() != b.canonicalHost() {
-		return false
-	}
-	port, selfPort := a.number(scheme), b.number(selfScheme)
-	// A service on https usually owns plain http as well, if only to redirect it.
-	bothDefault := port == defaultPort(scheme) && selfPort == defaultPort(selfScheme)
-	return port == selfPort || bothDefault
-}
-
-// canonicalHost is the one spelling of all that name the same host.
+// canonicalHost returns one spelling for all spellings of the same host.
 func (a address) canonicalHost() string {
 	name := strings.ToLower(strings.TrimSuffix(a.host, "."))
 	if ip, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil {
@@ -139,10 +115,10 @@ func (a address) canonicalHost() string {
 	return name
 }
 
-// number is the port that the address means under scheme.
+// number returns the port that the address means under scheme.
 func (a address) number(scheme string) uint64 {
 	n, err := strconv.ParseUint(strings.TrimPrefix(a.port, ":"), 10, 16)
-	if err != nil { // there is none: parseAddress let no bad one pass
+	if err != nil { // there is no port: parseAddress rejects an invalid one
 		return defaultPort(scheme)
 	}
 	return n

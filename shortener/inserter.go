@@ -8,29 +8,29 @@ import (
 )
 
 const (
-	// maxRows bounds one Insert, so that nobody waits for the rows of very many others.
+	// maxRows bounds one Insert, so that a link does not wait for very many others.
 	maxRows = 512
-	// maxYields bounds how often an Insert lets the goroutines that are ready go first.
+	// maxYields bounds how often an inserter lets runnable goroutines go first.
 	maxYields = 3
 	// insertTimeout bounds one Insert.
 	insertTimeout = 2 * time.Second
-	// firstPause is waited before an Insert of unknown outcome is repeated; it
-	// doubles with each time.
+	// firstPause is the pause before an Insert of unknown outcome is repeated. It doubles
+	// with each repetition.
 	firstPause = 5 * time.Millisecond
 )
 
-// run is an inserter.
+// run is an inserter: it writes groups of links until the queue is closed and empty.
 func (c *committer) run(ctx context.Context) {
 	group := make([]*pending, 0, maxRows)
 	for open := true; open; {
 		if group, open = c.next(group[:0]); len(group) > 0 {
-			c.settle(ctx, group)
+			c.write(ctx, group)
 		}
 	}
 }
 
-// next waits for a link and takes all that wait behind it. Of several inserters one does so
-// at a time, otherwise they would share out what could be one Insert.
+// next waits for a link and takes all links that wait behind it. One inserter at a time
+// does so; otherwise two would divide links that could share one Insert.
 func (c *committer) next(group []*pending) (_ []*pending, open bool) {
 	c.taking <- struct{}{}
 	defer func() { <-c.taking }()
@@ -42,9 +42,9 @@ func (c *committer) next(group []*pending) (_ []*pending, open bool) {
 	return c.gather(take(group, p)), true
 }
 
-// yield lets creations that have all they need but a processor get in line: a commit costs as
-// much as the rows of some dozen links, and on a busy machine they would make another one. On
-// an idle one there is nobody to yield to.
+// yield lets creations that only wait for a processor enter the queue first. A commit
+// costs as much as some dozen rows, and on a busy machine these creations would need a
+// commit of their own. On an idle machine yield returns at once.
 func (c *committer) yield() {
 	for waiting, n := -1, 0; len(c.queue) > waiting && n < maxYields; n++ {
 		waiting = len(c.queue)
@@ -75,14 +75,15 @@ func take(group []*pending, p *pending) []*pending {
 	return group
 }
 
-// settle inserts the group and tells each caller its own outcome. Where the store
-// refuses the data of a link, halving the group finds it, and the others get through.
-func (c *committer) settle(ctx context.Context, group []*pending) {
+// write inserts the group and sends each caller its own outcome. When the store rejects
+// the data of a link, write halves the group until it has found the link; the others are
+// written.
+func (c *committer) write(ctx context.Context, group []*pending) {
 	outcomes, err := c.insert(ctx, group)
 	if errors.Is(err, ErrRefused) && len(group) > 1 {
 		half := len(group) / 2
-		c.settle(ctx, group[:half])
-		c.settle(ctx, group[half:])
+		c.write(ctx, group[:half])
+		c.write(ctx, group[half:])
 		return
 	}
 	for i, p := range group {
@@ -94,9 +95,9 @@ func (c *committer) settle(ctx context.Context, group []*pending) {
 	}
 }
 
-// insert repeats an Insert whose outcome is unknown for as long as somebody waits to
-// hear it, which [Store] says is safe. Once a try may have written something, a later
-// one that wrote nothing does not make that untrue: the first error stands.
+// insert repeats an Insert of unknown outcome as long as a caller waits for it; the
+// contract of [Store] permits that. Once one try may have written something, a later
+// try that wrote nothing does not disprove it: the first error stands.
 func (c *committer) insert(ctx context.Context, group []*pending) ([]Outcome, error) {
 	links := make([]Link, len(group))
 	for i, p := range group {
@@ -123,9 +124,9 @@ func (c *committer) insert(ctx context.Context, group []*pending) ([]Outcome, er
 	}
 }
 
-// decide says what a link that is Present means. After a try of unknown outcome that
-// try wrote it; in a first try another process made the very same link first, in the
-// same microsecond.
+// decide replaces the outcome Present. After a try of unknown outcome that try wrote the
+// link. In a first try another process created the identical link in the same
+// microsecond; the code belongs to that creation.
 func decide(outcomes []Outcome, repeated bool) []Outcome {
 	for i, o := range outcomes {
 		switch {
@@ -148,7 +149,7 @@ func (c *committer) try(ctx context.Context, links []Link) ([]Outcome, error) {
 	return outcomes, err
 }
 
-// awaited reports whether anybody still waits for an outcome of the group.
+// awaited reports whether a caller still waits for an outcome of the group.
 func awaited(group []*pending) bool {
 	for _, p := range group {
 		if p.state.Load() != left {
@@ -158,7 +159,7 @@ func awaited(group []*pending) bool {
 	return false
 }
 
-// sleep waits for d; false means that ctx ended first.
+// sleep waits for d. It returns false when ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

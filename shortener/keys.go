@@ -1,32 +1,48 @@
 package shortener
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
-// Keys yields the codes of new links. Every scheme fits behind it: a pool ignores
-// both arguments, a hash uses both.
+// Keys supplies the codes of new links. A pool ignores the URL and the attempt, a hash
+// uses both, and every other key source fits in between.
 type Keys interface {
-	// Next gives a key for url; attempt counts from 0 and grows with each conflict
-	// that the same creation met. It may be called from any number of goroutines.
-	// It blocks at most as long as ctx allows, and while a local batch lasts not
-	// at all. It fails with ErrKeysExhausted when there is nothing to give.
+	// Next returns a key for url. The first attempt of a creation is 0, and each
+	// conflict increases it by one. Next may be called concurrently. It returns at once
+	// while a local batch has keys; otherwise it blocks until a key arrives or ctx ends.
+	// It fails with ErrKeysExhausted when no key is available.
 	Next(ctx context.Context, url string, attempt int) (Key, error)
 }
 
-// Key is a code that was drawn for one creation. Its holder owes the Lease, if
-// there is one, exactly one word about what became of the code.
+// Key is a code drawn for one creation. The creation settles it exactly once.
 type Key struct {
 	Code   string
-	Source string // what the link's Source will be; also a metric label
-	Lease  Lease  // nil where nobody keeps account
+	Source string // becomes the Source of the link; also a metric label
+	Batch  Batch  // nil for a key source without accounting
 }
 
-// Lease keeps account of keys that were handed out. Its methods do not block and
-// may be called from any goroutine.
-type Lease interface {
-	// Spent says that the store holds a row with a code of this lease.
+// Batch records what happened to the keys of one batch. Its methods do not block and
+// may be called concurrently.
+type Batch interface {
+	// Spent records that the store has a row with a code of this batch.
 	Spent()
-	// Unused says that code is surely not in the store: it may be handed out again.
+	// Unused records that the store has no row with code: it may be handed out again.
 	Unused(code string)
-	// Lost says that code may or may not be in the store: it is never handed out again.
+	// Lost records that the store may have a row with code: it is never handed out
+	// again.
 	Lost(code string)
+}
+
+// settle reports to the batch what happened to the key. The result of its commit is err.
+func (k Key) settle(err error) {
+	switch {
+	case k.Batch == nil:
+	case err == nil: // also after a conflict: another link has the code
+		k.Batch.Spent()
+	case errors.Is(err, ErrNotWritten):
+		k.Batch.Unused(k.Code)
+	default:
+		k.Batch.Lost(k.Code)
+	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics counts what a [Service] does. All of it may be used concurrently.
+// Metrics counts the work of a [Service]. It may be used concurrently.
 type Metrics struct {
 	createdByKey   prometheus.Counter
 	createdByAlias prometheus.Counter
@@ -20,23 +20,23 @@ type Metrics struct {
 	keyConflicts     *prometheus.CounterVec
 	fallbackAttempts prometheus.Histogram
 
-	// sources holds a *sourceMetrics for each Key.Source that was ever drawn: a
-	// look-up by label hashes and allocates, and every creation would pay for it.
+	// sources holds a *sourceMetrics for each Key.Source drawn so far. A look-up by
+	// label in a CounterVec hashes and allocates, and every creation would pay for it.
 	sources sync.Map
 }
 
-// sourceMetrics counts the keys of one source.
+// sourceMetrics counts the keys of one key source.
 type sourceMetrics struct {
 	taken     prometheus.Counter
 	conflicts prometheus.Counter
 }
 
-// NewMetrics registers the metrics with reg. It panics when reg has them already:
-// one registry serves one Service.
+// NewMetrics registers the metrics with reg. It panics when reg already has them: a
+// registry serves one Service.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	created := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "shortener_links_created_total",
-		Help: "Links made, by whether their code is a key or an alias.",
+		Help: "Links created, by the kind of their code: key or alias.",
 	}, []string{"kind"})
 	m := &Metrics{
 		createdByKey:   created.WithLabelValues("key"),
@@ -48,20 +48,20 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		}),
 		commitSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "shortener_commit_seconds",
-			Help:    "Seconds until one transaction of links was durable.",
+			Help:    "Seconds from sending a transaction of links until it is durable.",
 			Buckets: prometheus.ExponentialBuckets(0.00025, 2, 15),
 		}),
 		keysTaken: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kgs_keys_taken_total",
-			Help: "Keys drawn by creations, by where they came from.",
+			Help: "Keys drawn by creations, by key source.",
 		}, []string{"source"}),
 		keyConflicts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kgs_key_conflicts_total",
-			Help: "Keys that a link had already, by where they came from.",
+			Help: "Keys drawn by creations that another link already had, by key source.",
 		}, []string{"source"}),
 		fallbackAttempts: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "kgs_fallback_attempts",
-			Help:    "Random keys that a creation tried until one was free.",
+			Help:    "Random keys tried by a creation until one was free.",
 			Buckets: []float64{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 256, 1024},
 		}),
 	}
@@ -69,8 +69,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
-// source gives the counters of one key source. Sources are the few names that the
-// program knows, never anything a user sent.
+// source returns the counters of one key source. The names are the few that the program
+// defines, never user input.
 func (m *Metrics) source(name string) *sourceMetrics {
 	if s, ok := m.sources.Load(name); ok {
 		return s.(*sourceMetrics)
@@ -82,8 +82,8 @@ func (m *Metrics) source(name string) *sourceMetrics {
 	return s.(*sourceMetrics)
 }
 
-// createdWithKey counts a link whose key was found after so many random ones; 0 means
-// that it was not random.
+// createdWithKey counts a link with a key. The creation tried random random keys; 0 means
+// that its key was not random.
 func (m *Metrics) createdWithKey(random int) {
 	m.createdByKey.Inc()
 	if random > 0 {

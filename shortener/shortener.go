@@ -1,43 +1,51 @@
-// Package shortener makes short links and resolves them.
+// Package shortener creates short links and resolves them.
 //
-// Vocabulary: a link binds a code to a URL. A code is what follows the host in a
-// short URL: either a key, drawn from a [Keys] supply, or an alias, chosen by the
-// user. A link that was deleted or has expired stays in the store as a tombstone.
+// Vocabulary:
 //
-// Invariants, whatever fails underneath:
+//   - A link binds a code to a URL. It is one row of the [Store].
+//   - A code is the string in a short URL: a key or an alias.
+//   - A key is a code that is ready to be assigned. [Keys] supplies keys.
+//   - An alias is a code that the user chose.
+//   - A tombstone is a link that was deleted or has expired. Its row stays in the store.
+//   - The origin is the scheme, host and port under which clients reach this service.
 //
-//   - a creation is acknowledged only after its row is durable;
-//   - the primary key of the store is the only judge of uniqueness: nothing is
-//     looked up before it is inserted;
-//   - a code, once acknowledged, never resolves to another URL, also not after
-//     it expired or was deleted.
+// Invariants, which hold whatever fails underneath:
 //
-// The package knows nothing of where keys come from, nor of HTTP.
+//   - A creation is acknowledged only after its row is durable.
+//   - The primary key of the store alone enforces uniqueness. No code is looked up
+//     before it is inserted.
+//   - An acknowledged code never resolves to another URL, not even after its link
+//     expired or was deleted.
+//
+// A creation passes through [Service.Create], [Keys], the group commit (committer.go,
+// inserter.go) and the [Store]. A redirect passes through [Service.Resolve], the cache
+// (cache.go) and the store. The database engines are the packages below this one:
+// sqlitestore and pgstore. This package imports neither the key generation service nor
+// anything of HTTP.
 package shortener
 
 import "time"
 
-// SourceAlias is the [Link] Source of a link whose code the user chose. Every
-// other value names the supply that its key came from ("pool", "ledger",
-// "random", ...).
+// SourceAlias is the Source of a [Link] whose code the user chose. Every other value
+// names the key source that the code came from ("pool", "ledger", "random", ...).
 const SourceAlias = "alias"
 
-// SourceRandom is the Source of keys drawn by chance, whose attempts are a metric of
-// their own.
+// SourceRandom is the Source of random keys. The metric kgs_fallback_attempts counts
+// the attempts of a creation that used them.
 const SourceRandom = "random"
 
-// Link is one row of the store. Times are UTC with microsecond precision, which
-// is what every engine keeps; the zero time stands for "never".
+// Link is one row of the store. Times are in UTC with a precision of one microsecond,
+// which every engine keeps. The zero time stands for "never".
 type Link struct {
 	Code      string
-	URL       string // as the Location header will say it
-	Source    string // SourceAlias, or the supply of the key
+	URL       string // as it appears in the Location header
+	Source    string // SourceAlias, or the key source of the code
 	CreatedAt time.Time
 	ExpiresAt time.Time
 	DeletedAt time.Time
 }
 
-// Gone reports whether the link is a tombstone at the moment now.
+// Gone reports whether the link is a tombstone at the time now.
 func (l *Link) Gone(now time.Time) bool {
 	return !l.DeletedAt.IsZero() || (!l.ExpiresAt.IsZero() && !now.Before(l.ExpiresAt))
 }

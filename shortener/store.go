@@ -2,47 +2,48 @@ package shortener
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"time"
 )
 
-// ErrRefused says that the engine does not take the data of one of the links, however
-// often it is asked. It comes together with ErrNotWritten.
-var ErrRefused = errors.New("the store refuses the data of a link")
-
-// Store keeps links. Implementations: [PostgresStore], [SQLiteStore]; both pass
-// the one conformance suite in store_test.go.
+// Store keeps links. The packages sqlitestore and pgstore implement it, and both pass
+// the conformance suite of package storetest.
 //
-// All methods may be called concurrently and honour ctx. An error of a method is
-// about the engine (not reachable, full, interrupted), never about a link; the one
-// exception is ErrRefused.
+// All methods may be called concurrently. They block until the engine answers or ctx
+// ends. An error describes the engine (unreachable, full, interrupted) and not a link;
+// the only exception is ErrRefused.
 type Store interface {
-	// Insert writes all links in one transaction and returns once it is durable.
-	// The i-th outcome is that of the i-th link: a code that the store knows
-	// already, be it as a tombstone or from an earlier link of the same call, is
-	// Conflict and leaves the old row as it was. Where that row is identical to the link
-	// in all but its deletion it is Present instead: so a call whose outcome is unknown
-	// may be repeated with the same links. Of two identical links in one call the second
-	// is a Conflict.
-	// An error wraps ErrNotWritten when surely nothing was written, and ErrStoreFull
-	// when that was for want of space. Insert keeps no reference to links.
+	// Insert writes all links in one transaction and returns after the transaction is
+	// durable. The i-th outcome belongs to the i-th link. A link whose code the store
+	// already has, from a live link, a tombstone or an earlier link of the same call,
+	// does not change the stored row; its outcome is Present when the stored row equals
+	// the link in everything but the deletion, and Conflict otherwise. A call whose
+	// outcome is unknown may therefore be repeated with the same links. Of two identical
+	// links in one call the second is a Conflict.
+	//
+	// An error wraps ErrNotWritten when nothing was written, and ErrStoreFull when the
+	// reason was a lack of disk space. After any other error the rows may or may not be
+	// durable. Insert keeps no reference to links.
 	Insert(ctx context.Context, links []Link) ([]Outcome, error)
-	// Lookup reads the row of code, tombstone or not; ErrNotFound if there is none.
-	// It never answers from a state older than an Insert that has returned.
+	// Writers returns how many Inserts the store carries out at the same time, at least
+	// one; further ones wait for their turn. It does not block, and its result never
+	// changes.
+	Writers() int
+	// Lookup reads the row of code, also when it is a tombstone, or fails with
+	// ErrNotFound. It sees every Insert that returned before it was called.
 	Lookup(ctx context.Context, code string) (Link, error)
-	// Delete turns the row of code into a tombstone, now; ErrNotFound if there is none.
-	// Deleting twice keeps the first time.
+	// Delete turns the row of code into a tombstone at the time now, or fails with
+	// ErrNotFound. Deleting a link twice keeps the first time.
 	Delete(ctx context.Context, code string, now time.Time) error
-	// All yields the code and source of every row, for the audit, in one pass
-	// without locking writers out. Rows inserted meanwhile may or may not be seen.
-	// It ends after the first error.
+	// All yields the code and the source of every row in one pass, for the audit. It
+	// does not lock out writers. Rows inserted during the pass may or may not appear.
+	// The sequence ends after the first error.
 	All(ctx context.Context) iter.Seq2[Link, error]
-	// Ping reports whether the store can answer and take writes.
+	// Ping checks that the store answers and accepts writes.
 	Ping(ctx context.Context) error
 }
 
-// Outcome is what became of one link of an Insert.
+// Outcome is the result of one link of an Insert.
 type Outcome uint8
 
 // The outcomes of an Insert.
@@ -52,21 +53,23 @@ const (
 	Present
 )
 
-// judge is the outcome of links[i], whose code row has; outcomes are those of the
-// links before it.
-func judge(links []Link, outcomes []Outcome, i int, row Link) Outcome {
-	if !sameCreation(links[i], row) {
+// OutcomeOfExisting returns the outcome of links[i] when the store already had stored
+// under the same code: Present or Conflict. The outcomes of links[:i] are in outcomes.
+// Every engine uses it, so that all of them agree on what an identical link is.
+func OutcomeOfExisting(links []Link, outcomes []Outcome, i int, stored Link) Outcome {
+	if !sameCreation(links[i], stored) {
 		return Conflict
 	}
-	for j, before := range outcomes[:i] {
-		if before != Conflict && links[j].Code == row.Code {
-			return Conflict // the row is that one's
+	for j, earlier := range outcomes[:i] {
+		if earlier != Conflict && links[j].Code == stored.Code {
+			return Conflict // the row belongs to links[j]
 		}
 	}
 	return Present
 }
 
-// sameCreation reports whether a and b are equal as the engines keep them, apart from a deletion.
+// sameCreation reports whether a and b are equal as the engines keep them, apart from
+// their deletion.
 func sameCreation(a, b Link) bool {
 	return a.Code == b.Code && a.URL == b.URL && a.Source == b.Source &&
 		a.CreatedAt.UnixMicro() == b.CreatedAt.UnixMicro() &&

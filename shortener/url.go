@@ -9,20 +9,18 @@ import (
 // maxURL is the longest URL that is stored, in bytes.
 const maxURL = 2048
 
-// normalizeURL gives raw the form in which it is stored and will stand in a Location
-// header, or an *InvalidError. self is scheme://host[:port] of this service, which a
-// link must not lead back to.
+// normalizeURL returns raw in the form that is stored and sent in a Location header, or
+// an *InvalidError. A URL that leads to self is invalid.
 //
-// The URL is edited, never taken apart and put together again as net/url would do
-// it: whatever a URL may hold (RFC 3986) comes out byte for byte, because to the
-// server it leads to two spellings of "the same" URL may be two resources. Only
-// what cannot stay is changed: white space around it is cut, a host that is not ASCII
-// becomes punycode, and other bytes that a URL may not hold are percent-encoded. The
-// result is printable ASCII, and normalizing it again changes nothing.
-func normalizeURL(raw, self string) (string, error) {
+// The URL is edited, never parsed and rebuilt as net/url would do: everything that a URL
+// may contain (RFC 3986) stays byte for byte, because two spellings of "the same" URL may
+// be two resources to the server. Three things change: white space around the URL is cut,
+// a host that is not ASCII becomes punycode, and bytes that a URL must not contain are
+// percent-encoded. The result is printable ASCII, and normalizing it again changes nothing.
+func normalizeURL(raw string, self Origin) (string, error) {
 	s := strings.TrimSpace(raw)
 	if strings.ContainsRune(s, '\\') {
-		// Browsers take it for a slash, other programs do not: they would disagree about the host.
+		// Browsers read a backslash as a slash, other programs do not: they would see different hosts.
 		return "", invalidURL(`must not contain a backslash; write %5C for one`)
 	}
 	if strings.ContainsFunc(s, unicode.IsControl) {
@@ -36,7 +34,7 @@ func normalizeURL(raw, self string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if leadsTo(scheme, address, self) {
+	if self.serves(scheme, address) {
 		return "", invalidURL("must not lead back to this service")
 	}
 	if !wellEscaped(rest) {
@@ -53,8 +51,8 @@ func invalidURL(reason string) error {
 	return &InvalidError{Field: "url", Reason: reason}
 }
 
-// splitURL cuts an http or https URL into the scheme as it was written, the authority
-// (what stands between "//" and the path) and all that follows.
+// splitURL splits an http or https URL into the scheme as it is written, the authority
+// (the part between "//" and the path) and the rest.
 func splitURL(s string) (scheme, authority, rest string, ok bool) {
 	scheme, s, ok = strings.Cut(s, "://")
 	if !ok || !isScheme(scheme, "http") && !isScheme(scheme, "https") {
@@ -66,8 +64,8 @@ func splitURL(s string) (scheme, authority, rest string, ok bool) {
 	return scheme, s, "", true
 }
 
-// isScheme compares without regard to ASCII case, but not as EqualFold would do:
-// that one takes the long s of Unicode for an s.
+// isScheme compares without regard to ASCII case. The length check excludes letters
+// beyond ASCII that EqualFold considers equal, such as U+017F (long s) and s.
 func isScheme(s, want string) bool {
 	return len(s) == len(want) && strings.EqualFold(s, want)
 }
@@ -90,18 +88,18 @@ func isHex(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
 
-// escape percent-encodes each byte of s that may not stand in a URL. It goes by
-// bytes, not characters, so that what is not UTF-8 (the é of an old Latin-1 form)
-// reaches its server as it was sent.
+// escape percent-encodes each byte of s that must not occur in a URL. It works on bytes
+// and not on characters, so that text that is not UTF-8 (é in a Latin-1 form) reaches its
+// server unchanged.
 //
-// Brackets after the host and a second # are not in RFC 3986 either, but every browser
-// sends them as they are, and pages depend on it: they stay.
+// Brackets after the host and a second # are not in RFC 3986 either. They stay, because
+// every browser sends them unencoded and servers depend on it.
 func escape(s string) string {
 	const hex = "0123456789ABCDEF"
 	var b strings.Builder
 	b.Grow(len(s))
 	for i := range len(s) {
-		if c := s[i]; mayStand(c) {
+		if c := s[i]; isURLByte(c) {
 			b.WriteByte(c)
 		} else {
 			b.Write([]byte{'%', hex[c>>4], hex[c&15]})
@@ -110,6 +108,6 @@ func escape(s string) string {
 	return b.String()
 }
 
-func mayStand(c byte) bool {
+func isURLByte(c byte) bool {
 	return c > ' ' && c < 0x7f && strings.IndexByte("\"<>^`{|}", c) < 0
 }

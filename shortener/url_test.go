@@ -9,7 +9,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-const testSelf = "https://s.example"
+// testSelf returns the origin of the service in these tests.
+func testSelf() Origin {
+	o, _ := ParseOrigin("https://s.example")
+	return o
+}
 
 func TestNormalizeURLKeeps(t *testing.T) {
 	t.Parallel()
@@ -40,9 +44,9 @@ func TestNormalizeURLKeeps(t *testing.T) {
 		"https://go.dev/http://other.example/x",
 		"https://go.dev/?next=https://other.example@x",
 	} {
-		got, err := normalizeURL(raw, testSelf)
+		got, err := normalizeURL(raw, testSelf())
 		if err != nil || got != raw {
-			t.Errorf("normalizeURL(%q) = %q, %v; want it as it was", raw, got, err)
+			t.Errorf("normalizeURL(%q) = %q, %v; want it unchanged", raw, got, err)
 		}
 	}
 }
@@ -64,7 +68,7 @@ func TestNormalizeURLEdits(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := normalizeURL(test.raw, testSelf)
+			got, err := normalizeURL(test.raw, testSelf())
 			if err != nil || got != test.want {
 				t.Errorf("normalizeURL(%q) = %q, %v; want %q", test.raw, got, err, test.want)
 			}
@@ -137,10 +141,10 @@ func TestNormalizeURLRefuses(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := normalizeURL(test.raw, testSelf)
+			got, err := normalizeURL(test.raw, testSelf())
 			assertInvalid(t, err, "url", test.reason)
 			if got != "" {
-				t.Errorf("gave %q as well", got)
+				t.Errorf("returned %q with the error", got)
 			}
 		})
 	}
@@ -157,14 +161,14 @@ func TestNormalizeURLBoundsTheStoredLength(t *testing.T) {
 		{"just fits", fits, true},
 		{"fits without the space around it", "  " + fits + "\n", true},
 		{"one too many", fits + "a", false},
-		{"fits only before encoding", fits[:maxURL-1] + " ", true}, // the space is at the end: cut
+		{"fits only before encoding", fits[:maxURL-1] + " ", true}, // the space at the end is cut
 		{"too long once encoded", base + " " + fits[:maxURL-len(base)-2] + "b", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := normalizeURL(test.raw, testSelf)
+			got, err := normalizeURL(test.raw, testSelf())
 			if test.ok && (err != nil || len(got) > maxURL) {
-				t.Errorf("gave %d bytes, %v", len(got), err)
+				t.Errorf("%d bytes, %v", len(got), err)
 			}
 			if !test.ok {
 				assertInvalid(t, err, "url", "at most 2048 bytes")
@@ -177,7 +181,7 @@ func TestNormalizeURLRefusesThisService(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		raw, self string
-		itself    bool
+		refused   bool
 	}{
 		{"https://s.example/a", "https://s.example", true},
 		{"HTTPS://S.EXAMPLE/a", "https://s.example", true},
@@ -203,8 +207,12 @@ func TestNormalizeURLRefusesThisService(t *testing.T) {
 		{"https://s.example/a", "", false},
 		{"https://s.example/a", "https://", false},
 	} {
-		_, err := normalizeURL(test.raw, test.self)
-		if test.itself {
+		self, ok := ParseOrigin(test.self)
+		if !ok && test.refused {
+			t.Errorf("ParseOrigin(%q) failed", test.self)
+		}
+		_, err := normalizeURL(test.raw, self)
+		if test.refused {
 			assertInvalid(t, err, "url", "lead back to this service")
 		} else if err != nil {
 			t.Errorf("normalizeURL(%q, %q): %v", test.raw, test.self, err)
@@ -214,7 +222,7 @@ func TestNormalizeURLRefusesThisService(t *testing.T) {
 
 func TestNormalizeURLProperties(t *testing.T) {
 	t.Parallel()
-	// Made of what the rules turn on, so that many of them pass.
+	// Pieces that the rules depend on, so that many URLs pass.
 	piece := rapid.SampledFrom([]string{
 		"http://", "https://", "HTTP://", "go.dev", "bücher.example", "[::1]", ":", "8080", "/", "?", "#", "%", "%2f", "é", " ",
 		"\"", "[", "]", "@", "\\", "..", "a", "Z", "\x80", "\u0085", "\n", "=", "&", "。", "xn--", "{", "\x7f", "\u200d", "-",
@@ -236,16 +244,16 @@ func FuzzURL(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw string) { checkNormalized(t, raw) })
 }
 
-// checkNormalized checks what must hold for every URL that passes the rules.
+// checkNormalized checks the properties of every URL that passes the rules.
 func checkNormalized(t rapid.TB, raw string) {
-	got, err := normalizeURL(raw, testSelf)
+	got, err := normalizeURL(raw, testSelf())
 	if err != nil {
 		if invalid, ok := errors.AsType[*InvalidError](err); !ok || invalid.Field != "url" || got != "" {
-			t.Fatalf("%q: got %q and the error %v", raw, got, err)
+			t.Fatalf("%q: %q and the error %v", raw, got, err)
 		}
 		return
 	}
-	again, err := normalizeURL(got, testSelf)
+	again, err := normalizeURL(got, testSelf())
 	if err != nil || again != got {
 		t.Fatalf("%q became %q, and that became %q, %v", raw, got, again, err)
 	}
@@ -254,11 +262,11 @@ func checkNormalized(t rapid.TB, raw string) {
 	}
 	u, err := url.Parse(got)
 	if err != nil {
-		t.Fatalf("%q became %q, which net/url does not read: %v", raw, got, err)
+		t.Fatalf("%q became %q, which net/url cannot parse: %v", raw, got, err)
 	}
 	_, authority, _, _ := splitURL(got)
 	if u.Host != authority || u.User != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
-		t.Fatalf("%q became %q, in which net/url sees another host: %#v", raw, got, u)
+		t.Fatalf("%q became %q, in which net/url finds another host: %#v", raw, got, u)
 	}
 }
 
@@ -266,6 +274,30 @@ func assertInvalid(t *testing.T, err error, field, reason string) {
 	t.Helper()
 	invalid, ok := errors.AsType[*InvalidError](err)
 	if !ok || invalid.Field != field || !strings.Contains(invalid.Reason, reason) {
-		t.Errorf("error %v, want one about %s that says %q", err, field, reason)
+		t.Errorf("error %v, want an InvalidError for %s with %q", err, field, reason)
+	}
+}
+
+func TestParseOrigin(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ text, want string }{ // want "" for an invalid origin
+		{"https://s.example", "https://s.example"},
+		{"http://S.example:8080", "http://S.example:8080"},
+		{"http://[::1]:8080", "http://[::1]:8080"},
+		{"https://bücher.example:8443", "https://xn--bcher-kva.example:8443"},
+		{"https://s.example/", ""},
+		{"https://s.example/path", ""},
+		{"https://s.example?q", ""},
+		{"https://me@s.example", ""},
+		{"https://s.example:0", ""},
+		{"https://", ""},
+		{"ftp://s.example", ""},
+		{"s.example", ""},
+		{"", ""},
+	} {
+		got, ok := ParseOrigin(test.text)
+		if got.String() != test.want || ok != (test.want != "") {
+			t.Errorf("ParseOrigin(%q) = %q, %v; want %q", test.text, got, ok, test.want)
+		}
 	}
 }

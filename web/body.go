@@ -13,17 +13,17 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// maxBody bounds the body of a creation, in bytes. A URL may have 2,048 of them,
-// each of which takes three in a form and six in JSON at the worst.
+// maxBody bounds the body of a creation, in bytes. A URL has at most 2,048 bytes, each
+// of which takes up to three in a form and up to six in JSON.
 const maxBody = 16 << 10
 
-// fields are the members of a creation as they came; nil means not given.
+// fields are the fields of a creation as the client sent them; nil means not given.
 type fields struct {
 	url, alias, expiresAt, expiresIn *string
 }
 
-// member gives the place of the field called name, nil if there is no such field.
-// Names are compared exactly: a "URL" would be dropped silently by the next reader.
+// member returns the field called name, or nil if there is none. Names are
+// case-sensitive, because another reader of the form might ignore a "URL".
 func (f *fields) member(name string) **string {
 	switch name {
 	case "url":
@@ -38,7 +38,7 @@ func (f *fields) member(name string) **string {
 	return nil
 }
 
-func (f *fields) request(self string) shortener.Request {
+func (f *fields) request(self shortener.Origin) shortener.Request {
 	r := shortener.Request{Alias: f.alias, ExpiresAt: f.expiresAt, ExpiresIn: f.expiresIn, Self: self}
 	if f.url != nil {
 		r.URL = *f.url
@@ -46,8 +46,8 @@ func (f *fields) request(self string) shortener.Request {
 	return r
 }
 
-// readFields reads and checks the shape of a creation's body; what the fields say
-// is for the service to judge. Its errors are in the table of problems.
+// readFields reads the body of a creation and checks its form. The service validates the
+// values. Its errors are in the table of problems.
 func readFields(w http.ResponseWriter, r *http.Request) (fields, error) {
 	media, err := mediaType(r.Header)
 	if err != nil {
@@ -63,7 +63,7 @@ func readFields(w http.ResponseWriter, r *http.Request) (fields, error) {
 	return parseJSON(body)
 }
 
-// mediaType gives the media type of the body, one of the two that are understood.
+// mediaType returns the media type of the body, one of the two that are supported.
 func mediaType(h http.Header) (string, error) {
 	const accepted = "Send " + mediaJSON + " or " + mediaForm
 	if coding := h.Get(echo.HeaderContentEncoding); coding != "" && !strings.EqualFold(coding, "identity") {
@@ -84,14 +84,14 @@ func mediaType(h http.Header) (string, error) {
 	return "", unsupported(accepted + " in UTF-8.")
 }
 
-// readBody reads at most maxBody bytes, whether or not their number was announced.
+// readBody reads at most maxBody bytes, with or without a Content-Length.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength > maxBody {
 		return nil, &http.MaxBytesError{Limit: maxBody}
 	}
 	var buf bytes.Buffer
 	if r.ContentLength > 0 {
-		buf.Grow(int(r.ContentLength) + bytes.MinRead) // what ReadFrom wants free at the end
+		buf.Grow(int(r.ContentLength) + bytes.MinRead) // ReadFrom needs MinRead bytes of space at the end
 	}
 	if _, err := buf.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody)); err != nil {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
@@ -102,8 +102,8 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// parseForm reads a form. Its values may be in any encoding: the service stores the
-// bytes of a URL as they came.
+// parseForm parses a form. Its values may have any character encoding: the service
+// stores the bytes of a URL unchanged.
 func parseForm(body []byte) (fields, error) {
 	if b := bytes.TrimSpace(body); len(b) > 0 && (b[0] == '{' || b[0] == '[') {
 		return fields{}, malformed("The body looks like JSON but was sent as a form. " +
@@ -120,16 +120,16 @@ func parseForm(body []byte) (fields, error) {
 		case place == nil:
 			return fields{}, malformed("There is no field " + quote(name) + ".")
 		case len(given) > 1:
-			return fields{}, malformed("The field " + quote(name) + " is there twice.")
-		case given[0] != "": // a form always sends all its fields; one left empty was not given
+			return fields{}, malformed("The field " + quote(name) + " occurs twice.")
+		case given[0] != "": // a browser sends every field of a form, also an empty one
 			*place = &given[0]
 		}
 	}
 	return f, nil
 }
 
-// quote shows a name that the client made up, shortened so that no answer grows
-// with the request.
+// quote returns a name that the client chose, in quotes and shortened, so that the length
+// of an answer does not depend on the request.
 func quote(name string) string {
 	const enough = 40
 	if runes := []rune(name); len(runes) > enough {

@@ -10,7 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// answer is a link as clients see it.
+// answer is the representation of a link for clients.
 type answer struct {
 	Code      string    `json:"code"`
 	ShortURL  string    `json:"short_url"`
@@ -19,32 +19,32 @@ type answer struct {
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 }
 
-func newAnswer(l shortener.Link, base string) *answer {
+func newAnswer(l shortener.Link, self shortener.Origin) *answer {
 	return &answer{
 		Code:      l.Code,
-		ShortURL:  base + "/" + l.Code,
+		ShortURL:  self.String() + "/" + l.Code,
 		URL:       l.URL,
 		CreatedAt: l.CreatedAt.UTC(),
 		ExpiresAt: l.ExpiresAt.UTC(),
 	}
 }
 
-// formKey is where the entered fields wait in the echo.Context for the page that
-// shows what was wrong with them.
+// formKey is the key in the echo.Context of the entered fields. The page of an error
+// shows them again.
 const formKey = "form"
 
-// base is what a short URL begins with.
-func (p *public) base(c echo.Context) (string, error) {
-	base := p.origin.of(c.Request())
-	if base == "" {
-		return "", malformed("The Host header names no host that a short URL could begin with.")
+// self returns the origin of this service, with which a short URL begins.
+func (p *public) self(c echo.Context) (shortener.Origin, error) {
+	self := p.origin.of(c.Request())
+	if self.IsZero() {
+		return self, malformed("The Host header does not name a host with which a short URL could begin.")
 	}
-	return base, nil
+	return self, nil
 }
 
 // create is POST /shorten.
 func (p *public) create(c echo.Context) error {
-	base, err := p.base(c)
+	self, err := p.self(c)
 	if err != nil {
 		return err
 	}
@@ -52,13 +52,13 @@ func (p *public) create(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	link, existing, err := p.service.Create(c.Request().Context(), f.request(base))
+	link, existing, err := p.service.Create(c.Request().Context(), f.request(self))
 	if err != nil {
 		c.Set(formKey, f)
 		return err
 	}
 	status := http.StatusOK
-	a := newAnswer(link, base)
+	a := newAnswer(link, self)
 	if !existing {
 		status = http.StatusCreated
 		c.Response().Header().Set(echo.HeaderLocation, a.ShortURL)

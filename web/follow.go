@@ -46,7 +46,7 @@ func (p *public) follow(c echo.Context, code string) error {
 
 // preview shows where the link leads and does not redirect.
 func (p *public) preview(c echo.Context, code string) error {
-	base, err := p.base(c)
+	self, err := p.self(c)
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (p *public) preview(c echo.Context, code string) error {
 	if err != nil {
 		return err
 	}
-	a := newAnswer(link, base)
+	a := newAnswer(link, self)
 	c.Response().Header().Set(echo.HeaderVary, echo.HeaderAccept)
 	c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
 	if wantsPage(c.Request()) {

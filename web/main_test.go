@@ -9,15 +9,14 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"keypool/internal/sqlite"
-	"keypool/migrations"
 	"keypool/shortener"
+	"keypool/shortener/sqlitestore"
+	"keypool/shortener/storetest"
 	"keypool/web/httpserver"
 
 	"github.com/getkin/kin-openapi/openapi3filter"
@@ -57,19 +56,7 @@ type site struct {
 // that is not nil.
 func newService(t testing.TB, wrap func(shortener.Store) shortener.Store) (*shortener.Service, shortener.Store) {
 	t.Helper()
-	db, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "links.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := migrations.Up(t.Context(), db.Write, migrations.SQLite); err != nil {
-		t.Fatal(err)
-	}
-	var store shortener.Store = shortener.NewSQLiteStore(db)
+	var store shortener.Store = sqlitestore.New(storetest.SQLite(t))
 	if wrap != nil {
 		store = wrap(store)
 	}

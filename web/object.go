@@ -1,134 +1,88 @@
 package web
 
 import (
-	"bytes"
-	"encoding/json"
-	"regexp"
-	"slices"
-	"strings"
-	"unicode/utf8"
+	"errors"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"keypool/shortener"
 )
 
-// parseJSON reads one object. Unmarshal would let through repeated members and members in
-// other letter case, and to go by the tokens of a Decoder takes four times as long: so a
-// text that is valid is walked here, which needs to know little of JSON.
+// creation is the JSON object of a creation; nil stands for absent and for null.
+type creation struct {
+	URL       *string         `json:"url"`
+	Alias     *string         `json:"alias"`
+	ExpiresAt *string         `json:"expires_at"`
+	ExpiresIn *numberOrString `json:"expires_in"`
+}
+
+// numberOrString is a string, or a number as the client wrote it.
+type numberOrString string
+
+// UnmarshalJSONFrom implements [json.UnmarshalerFrom].
+func (n *numberOrString) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	if kind := dec.PeekKind(); kind != '"' && kind != '0' {
+		return errors.New("neither a number nor a string")
+	}
+	token, err := dec.ReadToken()
+	if err != nil {
+		return err
+	}
+	*n = numberOrString(token.String())
+	return nil
+}
+
+// parseJSON decodes one object and accepts nothing that two readers could understand
+// differently: no repeated or unknown members, no other letter case, no invalid UTF-8 and
+// no unpaired surrogate. The decoder is the source of encoding/json/v2 and strict by
+// default; encoding/json is not. BenchmarkParseJSON takes 0.6 us for a short body and
+// 1.5 us for one with every member. The parser written for this contract, which the
+// decoder replaced, took 0.5 and 1.8 us.
 func parseJSON(body []byte) (fields, error) {
-	if !utf8.Valid(body) { // the decoder would repair it, and store another URL than was sent
-		return fields{}, malformed("The body is not valid UTF-8.")
+	var c *creation // nil after the JSON text null
+	if err := json.Unmarshal(body, &c, json.RejectUnknownMembers(true)); err != nil {
+		return fields{}, objectError(body, err)
 	}
-	if !json.Valid(body) {
-		err := json.Unmarshal(body, new(any))
-		return fields{}, malformed("The body is not well-formed JSON: " + err.Error() + ".")
+	if c == nil {
+		return fields{}, errNoObject()
 	}
-	rest := trimSpace(body)
-	if rest[0] != '{' {
-		return fields{}, malformed("The body is not a JSON object.")
-	}
-	var f fields
-	seen := make([]**string, 0, 4)
-	for rest = trimSpace(rest[1:]); rest[0] != '}'; {
-		var literal, value []byte
-		literal, rest = cutString(rest)
-		value, rest = cutValue(trimSpace(trimSpace(rest)[1:])) // after the colon
-		name := unquote(literal)
-		place := f.member(name)
-		switch {
-		case place == nil:
-			return fields{}, malformed("There is no member " + quote(name) + ".")
-		case slices.Contains(seen, place):
-			return fields{}, malformed("The member " + quote(name) + " is there twice.")
-		}
-		seen = append(seen, place)
-		if err := setMember(place, name, value); err != nil {
-			return fields{}, err
-		}
-		if rest = trimSpace(rest); rest[0] == ',' {
-			rest = trimSpace(rest[1:])
-		}
-	}
-	return f, nil
+	return fields{url: c.URL, alias: c.Alias, expiresAt: c.ExpiresAt, expiresIn: (*string)(c.ExpiresIn)}, nil
 }
 
-// setMember puts the value of a member in its place; null is as good as not given.
-func setMember(place **string, name string, value []byte) error {
-	switch c := value[0]; {
-	case c == 'n':
-		return nil
-	case c == '"':
-		v := unquote(value)
-		if repaired(value, v) {
-			return malformed("The member " + quote(name) + " has an escape that is half of a character.")
-		}
-		*place = &v
-		return nil
-	case name == "expires_in" && (c == '-' || '0' <= c && c <= '9'):
-		v := string(value)
-		*place = &v
-		return nil
-	case name == "expires_in":
-		return &shortener.InvalidError{Field: name, Reason: `must be a number of seconds or a duration such as "36h"`}
+func errNoObject() error { return malformed("The body is not a JSON object.") }
+
+// objectError translates err, with which the decoding of body failed. A body that is not
+// well-formed is always reported as such, also when a member before the fault is invalid.
+func objectError(body []byte, err error) error {
+	var text jsontext.Value
+	if fault := json.Unmarshal(body, &text, jsontext.AllowDuplicateNames(true)); fault != nil {
+		return malformed("The body is not well-formed JSON: " + describe(fault) + ".")
 	}
-	return &shortener.InvalidError{Field: name, Reason: "must be a string"}
+	if syntactic, ok := errors.AsType[*jsontext.SyntacticError](err); ok { // only a repeated name is left
+		return malformed("The member " + quote(syntactic.JSONPointer.LastToken()) + " occurs twice.")
+	}
+	semantic, ok := errors.AsType[*json.SemanticError](err)
+	switch {
+	case !ok || semantic.JSONPointer == "":
+		return errNoObject()
+	case errors.Is(err, json.ErrUnknownName):
+		return malformed("There is no member " + quote(semantic.JSONPointer.LastToken()) + ".")
+	}
+	field, reason := semantic.JSONPointer.LastToken(), "must be a string"
+	if field == "expires_in" {
+		reason = `must be a number of seconds or a duration such as "36h"`
+	}
+	return &shortener.InvalidError{Field: field, Reason: reason}
 }
 
-// What follows takes text that is valid JSON, which has all that is looked for.
-
-func trimSpace(text []byte) []byte {
-	for text[0] == ' ' || text[0] == '\t' || text[0] == '\r' || text[0] == '\n' {
-		text = text[1:]
+// describe returns the text of a syntax error and its position. It leaves out the path of
+// the fault, whose length depends on the request.
+func describe(fault error) string {
+	syntactic, ok := errors.AsType[*jsontext.SyntacticError](fault)
+	if !ok {
+		return fault.Error()
 	}
-	return text
-}
-
-// cutValue cuts text after the value that it begins with. Of an object or an array only the
-// beginning is a value: no member may have one.
-func cutValue(text []byte) (value, after []byte) {
-	if text[0] == '"' {
-		return cutString(text)
-	}
-	end := max(1, bytes.IndexAny(text, ",}] \t\r\n"))
-	return text[:end], text[end:]
-}
-
-// cutString cuts text after the string, in quotes, that it begins with.
-func cutString(text []byte) (literal, after []byte) {
-	end := 1
-	for ; text[end] != '"'; end++ {
-		if text[end] == '\\' {
-			end++ // what is escaped ends nothing
-		}
-	}
-	return text[:end+1], text[end+1:]
-}
-
-var escapeSequence = regexp.MustCompile(`\\(u[0-9A-Fa-f]{4}|.)`)
-
-// repaired reports whether the decoder put U+FFFD where an escape was half of a surrogate
-// pair: the URL would not be the one that was sent. Who wrote U+FFFD gets it.
-func repaired(literal []byte, value string) bool {
-	const sign = string(utf8.RuneError)
-	found := strings.Count(value, sign)
-	if found == 0 {
-		return false
-	}
-	for _, escape := range escapeSequence.FindAll(literal, -1) {
-		if bytes.EqualFold(escape, []byte(`\ufffd`)) {
-			found--
-		}
-	}
-	return found > bytes.Count(literal, []byte(sign))
-}
-
-// unquote gives what a string in quotes stands for.
-func unquote(literal []byte) string {
-	if bytes.IndexByte(literal, '\\') < 0 {
-		return string(literal[1 : len(literal)-1])
-	}
-	var s string
-	if err := json.Unmarshal(literal, &s); err != nil {
-		panic(err) // the whole text was found valid
-	}
-	return s
+	return fmt.Sprintf("%v after byte %d", syntactic.Err, syntactic.ByteOffset)
 }

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 
 	"keypool/shortener"
@@ -11,29 +12,36 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// origin knows under which address a client reached this service. Forwarding
-// headers count only when the connection itself comes from a trusted proxy.
+// origin determines the scheme, host and port under which a client reaches this service.
+// Forwarding headers count only when the connection comes from a trusted proxy.
 type origin struct {
-	base    string // scheme://host[:port] as configured, or empty
-	trusted []netip.Prefix
+	configured shortener.Origin // the zero Origin: taken from each request
+	trusted    []netip.Prefix
 }
 
+// newOrigin panics when base is neither empty nor an origin: settings are validated
+// before.
 func newOrigin(base string, trusted []netip.Prefix) *origin {
-	return &origin{base: strings.TrimRight(base, "/"), trusted: trusted}
+	o := &origin{trusted: trusted}
+	if base == "" {
+		return o
+	}
+	var ok bool
+	if o.configured, ok = shortener.ParseOrigin(strings.TrimRight(base, "/")); !ok {
+		panic("web: the base URL " + strconv.Quote(base) + " is not http(s)://host[:port]")
+	}
+	return o
 }
 
-// of gives the service's own scheme://host[:port] as the client of r knows it: what short
-// URLs begin with. Empty when it is not configured and r names no host that a link
-// could lead to.
-func (o *origin) of(r *http.Request) string {
-	if o.base != "" {
-		return o.base
+// of returns the origin of this service as the client of r sees it: short URLs begin
+// with it. It is the zero Origin when none is configured and the Host header of r names
+// no host that a link could lead to.
+func (o *origin) of(r *http.Request) shortener.Origin {
+	if !o.configured.IsZero() {
+		return o.configured
 	}
-	host, ok := shortener.ASCIIAuthority(r.Host)
-	if !ok {
-		return ""
-	}
-	return o.scheme(r) + "://" + host
+	self, _ := shortener.ParseOrigin(o.scheme(r) + "://" + r.Host)
+	return self
 }
 
 func (o *origin) scheme(r *http.Request) string {
@@ -62,13 +70,13 @@ func (o *origin) trusts(remote string) bool {
 	return false
 }
 
-// extractor gives echo its way to the client's address: the connection's own, or
-// behind trusted proxies the nearest address that is none of theirs.
+// extractor returns the function by which echo determines the address of a client: that
+// of the connection or, behind trusted proxies, the nearest address that is not a proxy.
 func (o *origin) extractor() echo.IPExtractor {
 	if len(o.trusted) == 0 {
 		return echo.ExtractIPDirect()
 	}
-	// echo trusts private networks unless told not to.
+	// By default echo trusts private networks.
 	options := []echo.TrustOption{echo.TrustLoopback(false), echo.TrustLinkLocal(false), echo.TrustPrivateNet(false)}
 	for _, p := range o.trusted {
 		p = p.Masked()

@@ -81,7 +81,7 @@ func when(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04 UTC
 
 // home answers GET /.
 func (p *public) home(c echo.Context) error {
-	host := hostOf(p.origin.of(c.Request()))
+	host := hostOf(p.origin.of(c.Request()).String())
 	return p.pages.write(c, http.StatusOK, &view{Title: "Keypool", Host: host, Form: &entered{}})
 }
 
@@ -100,7 +100,7 @@ func (p *pages) preview(c echo.Context, a *answer) error {
 func (p *pages) problem(c echo.Context, o *origin, pr reply.Problem) error {
 	v := &view{Title: pr.Title + " - Keypool", Problem: &pr}
 	if c.Path() == routeShorten && c.Request().Method == http.MethodPost {
-		v.Host = hostOf(o.of(c.Request()))
+		v.Host = hostOf(o.of(c.Request()).String())
 		v.Form = &entered{}
 		if f, ok := c.Get(formKey).(fields); ok {
 			v.Form = &entered{URL: text(f.url), Alias: text(f.alias), ExpiresIn: text(f.expiresIn)}

@@ -16,6 +16,8 @@ import (
 	"keypool/loadtest/testbed"
 	"keypool/migrations"
 	"keypool/shortener"
+	"keypool/shortener/pgstore"
+	"keypool/shortener/sqlitestore"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -113,7 +115,7 @@ func (r *run) openSQLite(ctx context.Context, f *filled) error {
 		return err
 	}
 	r.end = append(r.end, db.Close)
-	f.url, f.store = "sqlite:"+path, shortener.NewSQLiteStore(db)
+	f.url, f.store = "sqlite:"+path, sqlitestore.New(db)
 	f.exec = func(ctx context.Context, statement string) error {
 		_, err := db.Write.ExecContext(ctx, statement)
 		return err
@@ -144,7 +146,7 @@ func (r *run) openPostgres(ctx context.Context, f *filled) error {
 		return err
 	}
 	r.end = append(r.end, func() error { pool.Close(); return nil })
-	f.store = shortener.NewPostgresStore(pool)
+	f.store = pgstore.New(pool)
 	f.exec = func(ctx context.Context, statement string) error {
 		_, err := pool.Exec(ctx, statement)
 		return err

@@ -188,7 +188,7 @@ func Table() []Control {
 			Protection: "A creation is acknowledged only after its link is durable.",
 			Edits: []Edit{{
 				"shortener/committer.go",
-				"p.timer.Reset(patience)\n",
+				"p.timer.Reset(commitTimeout)\n",
 				"return Inserted, nil\n",
 			}},
 		},
@@ -227,7 +227,7 @@ func Table() []Control {
 			Name:       "busy",
 			Protection: "SQLite waits for a lock that another process holds.",
 			Edits: []Edit{{
-				"shortener/store_sqlite.go",
+				"shortener/sqlitestore/sqlitestore.go",
 				"tx, err := conn.BeginTx(ctx, nil)\n",
 				"if _, err := conn.ExecContext(ctx, `PRAGMA busy_timeout = 0`); err != nil {\n\t\treturn nil, notWritten(err)\n\t}\n" +
 					"\ttx, err := conn.BeginTx(ctx, nil)\n",

@@ -17,6 +17,8 @@ import (
 	"keypool/kgs/redispool"
 	"keypool/migrations"
 	"keypool/shortener"
+	"keypool/shortener/pgstore"
+	"keypool/shortener/sqlitestore"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -97,7 +99,7 @@ func (c *core) openSQLite(ctx context.Context) error {
 	if err := c.migrate(ctx, db.Write, migrations.SQLite); err != nil {
 		return err
 	}
-	c.store, c.ledger, c.file = shortener.NewSQLiteStore(db), ledger.NewSQLite(db), db
+	c.store, c.ledger, c.file = sqlitestore.New(db), ledger.NewSQLite(db), db
 	return nil
 }
 
@@ -115,7 +117,7 @@ func (c *core) openPostgres(ctx context.Context) error {
 	if err := errors.Join(err, db.Close()); err != nil {
 		return err
 	}
-	c.store, c.ledger, c.books = shortener.NewPostgresStore(links), ledger.NewPostgres(books), books
+	c.store, c.ledger, c.books = pgstore.New(links), ledger.NewPostgres(books), books
 	return nil
 }
 

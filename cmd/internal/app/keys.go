@@ -10,8 +10,8 @@ import (
 	"keypool/shortener"
 )
 
-// keys is the seam between the two domains: the supply chain of kgs as the Keys of
-// shortener. When what comes first gives nothing, the fallback is asked.
+// keys connects the two domains: it is the key source of package kgs as the Keys of
+// package shortener. When the key source has no key, the fallback supplies one.
 type keys struct {
 	first    kgs.Generator
 	fallback kgs.Generator // nil for none
@@ -40,7 +40,7 @@ func (k *keys) Next(ctx context.Context, url string, attempt int) (shortener.Key
 	}
 	out := shortener.Key{Code: key.Code, Source: key.Source}
 	if key.Batch != nil {
-		out.Lease = key.Batch
+		out.Batch = key.Batch
 	}
 	return out, nil
 }

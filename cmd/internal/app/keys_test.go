@@ -33,8 +33,8 @@ func TestKeysFallBack(t *testing.T) {
 			if key.Source != tt.source || !errors.Is(err, tt.err) {
 				t.Errorf("Next = %+v, %v", key, err)
 			}
-			if key.Lease != nil {
-				t.Error("a key without books has a lease")
+			if key.Batch != nil {
+				t.Error("a key without accounting has a batch")
 			}
 		})
 	}

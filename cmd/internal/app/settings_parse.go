@@ -156,11 +156,11 @@ func (p *parser) baseURL(name, text string) string {
 		p.refuse(name, withoutSecrets(text), takes)
 		return ""
 	}
-	host, ok := shortener.ASCIIAuthority(u.Host)
+	origin, ok := shortener.ParseOrigin(u.Scheme + "://" + u.Host)
 	if !ok {
 		p.refuse(name, withoutSecrets(text), takes)
 	}
-	return u.Scheme + "://" + host
+	return origin.String()
 }
 
 func (p *parser) prefixes(name, text string) []netip.Prefix {

@@ -1,0 +1,29 @@
+package shortener
+
+import (
+	"context"
+	"time"
+)
+
+// Internals for the tests in package shortener_test, which run on the real engines.
+
+const (
+	PingTimeout   = pingTimeout
+	RefusalMemory = refusalMemory
+	MaxAttempts   = maxAttempts
+)
+
+var ErrTooSlow = errTooSlow
+
+func Stamp(t time.Time) time.Time { return stamp(t) }
+
+// Commit passes link to the group commit of s, without rules, keys and cache.
+func (s *Service) Commit(ctx context.Context, link Link) (Outcome, error) {
+	return s.committer.commit(ctx, link)
+}
+
+// Cached reports whether the cache of s has code.
+func (s *Service) Cached(code string) bool {
+	_, known := s.cache.entries.GetIfPresent(code)
+	return known
+}

@@ -1,0 +1,32 @@
+package shortener
+
+import (
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+func TestFallbackAttemptsCountRandomKeysOnly(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	metrics := NewMetrics(registry)
+	metrics.createdWithKey(0) // not random: no observation
+	metrics.createdWithKey(3)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := false
+	for _, family := range families {
+		if family.GetName() != "kgs_fallback_attempts" {
+			continue
+		}
+		seen = true
+		if h := family.GetMetric()[0].GetHistogram(); h.GetSampleCount() != 1 || h.GetSampleSum() != 3 {
+			t.Errorf("%d observations with the sum %v, want one of 3", h.GetSampleCount(), h.GetSampleSum())
+		}
+	}
+	if !seen {
+		t.Error("kgs_fallback_attempts is not registered")
+	}
+}

@@ -1,0 +1,44 @@
+package shortener
+
+// Origin is the scheme, host and port under which clients reach a service. The zero
+// Origin is unknown and matches no URL. An Origin is immutable.
+type Origin struct {
+	text    string // "" in the zero Origin
+	scheme  string
+	address address
+}
+
+// ParseOrigin parses scheme://host[:port], without a path. ok is false when the scheme is
+// neither http nor https or when a link could not lead to the host.
+func ParseOrigin(text string) (_ Origin, ok bool) {
+	scheme, authority, rest, ok := splitURL(text)
+	if !ok || rest != "" {
+		return Origin{}, false
+	}
+	a, err := parseAddress(authority)
+	if err != nil {
+		return Origin{}, false
+	}
+	if ascii := a.host + a.port; ascii != authority {
+		text = scheme + "://" + ascii
+	}
+	return Origin{text: text, scheme: scheme, address: a}, true
+}
+
+// String returns scheme://host[:port] with the host in ASCII, or "" for the zero Origin.
+// Short URLs begin with it.
+func (o Origin) String() string { return o.text }
+
+// IsZero reports whether the origin is unknown.
+func (o Origin) IsZero() bool { return o.text == "" }
+
+// serves reports whether a URL with this scheme and address leads to the origin.
+func (o Origin) serves(scheme string, a address) bool {
+	if o.IsZero() || a.canonicalHost() != o.address.canonicalHost() {
+		return false
+	}
+	port, own := a.number(scheme), o.address.number(o.scheme)
+	// A service on https usually serves plain http as well, if only to redirect it.
+	bothDefault := port == defaultPort(scheme) && own == defaultPort(o.scheme)
+	return port == own || bothDefault
+}

@@ -1,0 +1,58 @@
+package pgstore
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"keypool/shortener"
+)
+
+// errReadOnly reports a server that accepts no writes: a standby, or a demoted primary.
+var errReadOnly = errors.New("the database is read-only")
+
+// SQLSTATE codes and classes, https://www.postgresql.org/docs/current/errcodes-appendix.html
+const (
+	stateReadOnly          = "25006"
+	stateDiskFull          = "53100"
+	stateCompletionUnknown = "40003"
+
+	classConnection   = "08"
+	classData         = "22"
+	classConstraint   = "23"
+	classLimit        = "54"
+	classIntervention = "57"
+)
+
+// insertFailed translates the error of an INSERT. The statement is its own transaction,
+// and its reply comes after the commit: a lost connection may have lost only the reply.
+// An error that the server reports means a rollback, with two exceptions that may also
+// occur after the commit: the server was asked to stop (class 57, or the severity FATAL),
+// or it reports on another server (class 08).
+func (s *Store) insertFailed(err error) error {
+	s.resetIfReadOnly(err)
+	var reply *pgconn.PgError
+	if !errors.As(err, &reply) || reply.SeverityUnlocalized != "ERROR" || len(reply.Code) != 5 {
+		return fmt.Errorf("insert links: %w", err)
+	}
+	switch class := reply.Code[:2]; {
+	case class == classIntervention || class == classConnection || reply.Code == stateCompletionUnknown:
+		return fmt.Errorf("insert links: %w", err)
+	case class == classData || class == classConstraint || class == classLimit:
+		err = fmt.Errorf("%w: %w", shortener.ErrRefused, err)
+	case reply.Code == stateDiskFull:
+		err = fmt.Errorf("%w: %w", shortener.ErrStoreFull, err)
+	}
+	return fmt.Errorf("insert links: %w: %w", shortener.ErrNotWritten, err)
+}
+
+// resetIfReadOnly closes the connections of the pool when err shows that one of them
+// leads to a demoted primary. The driver applies target_session_attrs only when it
+// connects, so it would keep using them.
+func (s *Store) resetIfReadOnly(err error) {
+	var reply *pgconn.PgError
+	if errors.As(err, &reply) && reply.Code == stateReadOnly {
+		s.pool.Reset()
+	}
+}

@@ -1,0 +1,269 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/url"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"keypool/internal/testenv"
+	"keypool/shortener"
+	"keypool/shortener/storetest"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T) shortener.Store { return New(storetest.Postgres(t)) })
+}
+
+// TestInsertErrors uses a trigger that fails with the code of the link as SQLSTATE.
+func TestInsertErrors(t *testing.T) {
+	t.Parallel()
+	s := New(storetest.Postgres(t))
+	_, err := s.pool.Exec(t.Context(), `
+		CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS
+			$$ BEGIN RAISE EXCEPTION 'requested by the test' USING ERRCODE = new.code; END $$;
+		CREATE TRIGGER fail BEFORE INSERT ON links FOR EACH ROW WHEN (new.code ~ '^[0-9A-Z]{5}$') EXECUTE FUNCTION fail()`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for state, want := range map[string][]error{
+		"53100": {shortener.ErrNotWritten, shortener.ErrStoreFull},
+		"53200": {shortener.ErrNotWritten},
+		"40P01": {shortener.ErrNotWritten},
+		"25006": {shortener.ErrNotWritten},
+		"22021": {shortener.ErrNotWritten, shortener.ErrRefused},
+		"23514": {shortener.ErrNotWritten, shortener.ErrRefused},
+		"54000": {shortener.ErrNotWritten, shortener.ErrRefused},
+		"57014": {}, // cancelled, possibly after the commit
+		"08006": {}, // the server lost another server
+		"40003": {},
+	} {
+		_, err := s.Insert(t.Context(), []shortener.Link{storetest.Link("good"), storetest.Link(state)})
+		if err == nil {
+			t.Errorf("%s: no error", state)
+		}
+		for _, sentinel := range []error{shortener.ErrNotWritten, shortener.ErrStoreFull, shortener.ErrRefused} {
+			wanted := slices.Contains(want, sentinel)
+			if errors.Is(err, sentinel) != wanted {
+				t.Errorf("%s: %q wrapped: %t", state, sentinel, !wanted)
+			}
+		}
+	}
+	poisoned := storetest.Link("nul")
+	poisoned.URL += "\x00"
+	if _, err := s.Insert(t.Context(), []shortener.Link{poisoned}); !errors.Is(err, shortener.ErrRefused) {
+		t.Errorf("a NUL byte: %v", err)
+	}
+	storetest.WantOutcomes(t, storetest.Insert(t, s, storetest.Link("good")), shortener.Inserted)
+}
+
+// TestReadOnlyServer uses a pool whose first connection leads to a server that has become
+// read-only, as after a failover. The store closes it at the first error.
+func TestReadOnlyServer(t *testing.T) {
+	t.Parallel()
+	migrated := New(storetest.Postgres(t))
+	var demoted atomic.Bool
+	config := migrated.pool.Config()
+	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		if !demoted.Load() {
+			return nil
+		}
+		_, err := conn.Exec(ctx, "SET default_transaction_read_only = on")
+		return err
+	}
+	open := func() *Store {
+		pool, err := pgxpool.NewWithConfig(t.Context(), config.Copy())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(pool.Close)
+		demoted.Store(true)
+		if _, err := pool.Exec(t.Context(), "SELECT"); err != nil {
+			t.Fatal(err)
+		}
+		demoted.Store(false)
+		return New(pool)
+	}
+	for name, call := range map[string]func(*Store) error{
+		"insert": func(s *Store) error {
+			_, err := s.Insert(t.Context(), []shortener.Link{storetest.Link("insert")})
+			if err != nil && !errors.Is(err, shortener.ErrNotWritten) {
+				t.Errorf("Insert on a read-only server: %v, want ErrNotWritten", err)
+			}
+			return err
+		},
+		"delete": func(s *Store) error { return s.Delete(t.Context(), "insert", storetest.Moment()) },
+		"ping":   func(s *Store) error { return s.Ping(t.Context()) },
+	} {
+		s := open()
+		if err := call(s); err == nil || errors.Is(err, shortener.ErrNotFound) {
+			t.Errorf("%s on a read-only server: %v, want an error", name, err)
+		}
+		if err := call(s); err != nil && !errors.Is(err, shortener.ErrNotFound) {
+			t.Errorf("%s after the first error: %v, want a new connection", name, err)
+		}
+	}
+}
+
+// TestLostReply closes the connection while the reply to a commit is on its way.
+func TestLostReply(t *testing.T) {
+	t.Parallel()
+	s, cut := openThroughProxy(t)
+	storetest.Insert(t, s, storetest.Link("warm")) // so that the next Insert is one exchange
+	link := storetest.Link("once")
+
+	cut.Store(true)
+	_, err := s.Insert(t.Context(), []shortener.Link{link})
+	if err == nil || errors.Is(err, shortener.ErrNotWritten) {
+		t.Fatalf("Insert without its reply: %v, want an error of unknown outcome", err)
+	}
+	storetest.WantLink(t, s, link)
+	storetest.WantOutcomes(t, storetest.Insert(t, s, link, storetest.Link("new")), shortener.Present, shortener.Inserted)
+
+	var rows int
+	if err := s.pool.QueryRow(t.Context(), "SELECT count(*) FROM links WHERE code = 'once'").Scan(&rows); err != nil || rows != 1 {
+		t.Fatalf("%d rows, %v", rows, err)
+	}
+}
+
+// TestCreateSurvivesLostReply loses the same reply below a service: the group commit
+// repeats the Insert, and the creation succeeds.
+func TestCreateSurvivesLostReply(t *testing.T) {
+	t.Parallel()
+	s, cut := openThroughProxy(t)
+	service := shortener.New(shortener.Config{Store: s})
+	t.Cleanup(func() {
+		if err := service.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	storetest.Insert(t, s, storetest.Link("warm"))
+	cut.Store(true)
+	alias := "once"
+	link, existing, err := service.Create(t.Context(), shortener.Request{URL: "https://go.dev/", Alias: &alias})
+	if link.Code != alias || existing || err != nil {
+		t.Fatalf("Create = %v, %v, %v; want a new link", link, existing, err)
+	}
+	if cut.Load() {
+		t.Fatal("no reply was lost")
+	}
+}
+
+func TestServerDown(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartPostgres(t)
+	pool, err := pgxpool.New(t.Context(), server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	storetest.MigratePostgres(t, pool)
+	s := New(pool)
+	storetest.Insert(t, s, storetest.Link("acknowledged"))
+	server.Kill()
+	pool.Reset() // TestLostReply covers connections that break
+	if _, err := s.Insert(t.Context(), []shortener.Link{storetest.Link("refused")}); !errors.Is(err, shortener.ErrNotWritten) {
+		t.Fatalf("Insert without a server: %v", err)
+	}
+	if _, err := s.Lookup(t.Context(), "refused"); err == nil || errors.Is(err, shortener.ErrNotFound) {
+		t.Fatalf("Lookup without a server: %v", err)
+	}
+	server.Restart()
+	storetest.WantLink(t, s, storetest.Link("acknowledged"))
+	storetest.WantOutcomes(t, storetest.Insert(t, s, storetest.Link("refused")), shortener.Inserted)
+}
+
+// openThroughProxy returns a store whose connections pass through a proxy. Once cut is
+// true, the proxy closes the next connection on which the server replies, without
+// forwarding the reply, and sets cut to false.
+func openThroughProxy(t *testing.T) (_ *Store, cut *atomic.Bool) {
+	t.Helper()
+	target, err := url.Parse(testenv.PostgresURL(t))
+	if err != nil {
+		t.Fatal("parse the URL of the PostgreSQL server")
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut = new(atomic.Bool)
+	var proxying sync.WaitGroup
+	proxying.Go(func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			proxying.Go(func() { proxy(t, client, target.Host, cut) })
+		}
+	})
+	proxied := *target
+	proxied.Host = listener.Addr().String()
+	pool, err := pgxpool.New(t.Context(), proxied.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		pool.Close()
+		if err := listener.Close(); err != nil {
+			t.Error(err)
+		}
+		proxying.Wait()
+	})
+	storetest.MigratePostgres(t, pool)
+	return New(pool), cut
+}
+
+// proxy forwards one connection until one of its sides or cut ends it.
+func proxy(t *testing.T, client net.Conn, address string, cut *atomic.Bool) {
+	defer client.Close()
+	server, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer server.Close()
+	var sending sync.WaitGroup
+	defer sending.Wait()
+	sending.Go(func() {
+		_, _ = io.Copy(server, client) // ends when either side closes
+		_ = server.Close()
+	})
+	reply := make([]byte, 1<<16)
+	for {
+		n, err := server.Read(reply)
+		if err != nil || cut.CompareAndSwap(true, false) {
+			_ = client.Close()
+			return
+		}
+		if _, err := client.Write(reply[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// benchStore opens a server of its own with full durability.
+func benchStore(t testing.TB) shortener.Store {
+	pool, err := pgxpool.New(t.Context(), testenv.StartPostgres(t).URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	storetest.MigratePostgres(t, pool)
+	return New(pool)
+}
+
+func BenchmarkInsert(b *testing.B) { storetest.BenchInsert(b, benchStore) }
+
+func BenchmarkLookup(b *testing.B) { storetest.BenchLookup(b, benchStore(b)) }

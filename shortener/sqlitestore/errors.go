@@ -1,0 +1,47 @@
+package sqlitestore
+
+import (
+	"errors"
+	"fmt"
+
+	driver "modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"keypool/shortener"
+)
+
+// notWritten wraps the error of a transaction that did not reach its commit.
+func notWritten(err error) error {
+	switch code := resultCode(err); code & 0xff {
+	case sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_TOOBIG:
+		err = fmt.Errorf("%w: %w", shortener.ErrRefused, err)
+	case sqlite3.SQLITE_FULL:
+		err = fmt.Errorf("%w: %w", shortener.ErrStoreFull, err)
+	case sqlite3.SQLITE_IOERR:
+		if code == sqlite3.SQLITE_IOERR_SHMSIZE { // no space for the index of the write-ahead log
+			err = fmt.Errorf("%w: %w", shortener.ErrStoreFull, err)
+		}
+	}
+	return fmt.Errorf("insert links: %w: %w", shortener.ErrNotWritten, err)
+}
+
+// commitFailed wraps the error of a commit. When the disk is full or the lock is not
+// available, SQLite has rolled back. After a failed sync the whole transaction may be in
+// the log, and recovery after a crash may apply it.
+func commitFailed(err error) error {
+	switch resultCode(err) & 0xff {
+	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY:
+		return notWritten(err)
+	}
+	return fmt.Errorf("commit links: %w", err)
+}
+
+// resultCode returns the extended result code of err (https://www.sqlite.org/rescode.html),
+// or 0 when err is not an error of SQLite.
+func resultCode(err error) int {
+	var e *driver.Error
+	if errors.As(err, &e) {
+		return e.Code()
+	}
+	return 0
+}

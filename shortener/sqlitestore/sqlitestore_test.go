@@ -1,0 +1,177 @@
+package sqlitestore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"keypool/shortener"
+	"keypool/shortener/storetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T) shortener.Store { return New(storetest.SQLite(t)) })
+}
+
+// TestDiskFull uses a database whose size is limited to what it has, and then removes the
+// limit.
+func TestDiskFull(t *testing.T) {
+	t.Parallel()
+	s := New(storetest.SQLite(t))
+	exec := func(sql string) {
+		t.Helper()
+		if _, err := s.db.Write.ExecContext(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	storetest.Insert(t, s, storetest.Link("before"))
+	exec("PRAGMA max_page_count = 1") // SQLite raises it to the current size
+	large := storetest.Link("large")
+	large.URL += strings.Repeat("x", 100_000)
+	_, err := s.Insert(t.Context(), []shortener.Link{large})
+	if !errors.Is(err, shortener.ErrStoreFull) || !errors.Is(err, shortener.ErrNotWritten) {
+		t.Fatalf("Insert into a full database: %v", err)
+	}
+	storetest.WantLink(t, s, storetest.Link("before"))
+	if _, err := s.Lookup(t.Context(), "large"); !errors.Is(err, shortener.ErrNotFound) {
+		t.Fatalf("Lookup of a link that was not written: %v", err)
+	}
+	exec("PRAGMA max_page_count = 1000000")
+	storetest.WantOutcomes(t, storetest.Insert(t, s, large), shortener.Inserted)
+}
+
+// TestRefusedLink uses a trigger, because the table accepts every URL that the rules accept.
+func TestRefusedLink(t *testing.T) {
+	t.Parallel()
+	s := New(storetest.SQLite(t))
+	_, err := s.db.Write.ExecContext(t.Context(), `CREATE TRIGGER refuse BEFORE INSERT ON links
+		WHEN new.code = 'bad' BEGIN SELECT RAISE(ABORT, 'refused'); END`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Insert(t.Context(), []shortener.Link{storetest.Link("good"), storetest.Link("bad")})
+	if !errors.Is(err, shortener.ErrRefused) || !errors.Is(err, shortener.ErrNotWritten) {
+		t.Fatalf("Insert of a bad link: %v", err)
+	}
+	if _, err := s.Lookup(t.Context(), "good"); !errors.Is(err, shortener.ErrNotFound) {
+		t.Fatalf("Lookup of the other link of the call: %v, want that nothing was written", err)
+	}
+}
+
+// TestLookupHonoursContextWhileItWaits occupies all reading connections, as a disk that
+// hangs would.
+func TestLookupHonoursContextWhileItWaits(t *testing.T) {
+	t.Parallel()
+	s := New(storetest.SQLite(t))
+	storetest.Insert(t, s, storetest.Link("there"))
+	storetest.WantLink(t, s, storetest.Link("there"))
+	var busy []*sql.Conn
+	for range cap(s.turns) {
+		conn, err := s.db.Read.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		busy = append(busy, conn)
+	}
+	var blocked sync.WaitGroup
+	for range cap(s.turns) {
+		blocked.Go(func() { storetest.WantLink(t, s, storetest.Link("there")) })
+	}
+	for s.db.Read.Stats().WaitCount < int64(cap(s.turns)) {
+		runtime.Gosched()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if _, err := s.Lookup(ctx, "there"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Lookup without a connection: %v", err)
+	}
+	for _, conn := range busy {
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	blocked.Wait()
+}
+
+// TestConcurrentWritersAndBackup runs 32 writers on two open databases, as two processes
+// would have them, while a third one takes backups.
+func TestConcurrentWritersAndBackup(t *testing.T) {
+	t.Parallel()
+	const writers, inserts, rows = 32, 8, 16
+	folder := t.TempDir()
+	path := filepath.Join(folder, "links.db")
+	stores := []*Store{New(storetest.OpenSQLite(t, path)), New(storetest.OpenSQLite(t, path))}
+	backup := storetest.OpenSQLite(t, path)
+
+	var writing sync.WaitGroup
+	for w := range writers {
+		writing.Go(func() {
+			for i := range inserts {
+				links := make([]shortener.Link, rows)
+				for j := range links {
+					links[j] = storetest.Link(fmt.Sprintf("%d-%d-%d", w, i, j))
+				}
+				if _, err := stores[w%2].Insert(t.Context(), links); err != nil {
+					t.Errorf("writer %d: %v", w, err)
+				}
+				if _, err := stores[w%2].Lookup(t.Context(), links[0].Code); err != nil {
+					t.Errorf("reader %d: %v", w, err)
+				}
+			}
+		})
+	}
+	done, stop := context.WithCancel(t.Context())
+	go func() {
+		writing.Wait()
+		stop()
+	}()
+	var backups []string
+	for len(backups) == 0 || done.Err() == nil {
+		file := filepath.Join(folder, fmt.Sprintf("backup%d.db", len(backups)))
+		if _, err := backup.Write.ExecContext(t.Context(), "VACUUM INTO ?", file); err != nil {
+			t.Error(err)
+		}
+		backups = append(backups, file)
+	}
+	writing.Wait()
+
+	checkIntegrity(t, path)
+	checkIntegrity(t, backups[len(backups)-1])
+	count := 0
+	for _, err := range stores[0].All(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		count++
+	}
+	if count != writers*inserts*rows {
+		t.Fatalf("%d rows, want %d", count, writers*inserts*rows)
+	}
+}
+
+func checkIntegrity(t *testing.T, path string) {
+	t.Helper()
+	var result string
+	err := storetest.OpenSQLite(t, path).Read.QueryRowContext(t.Context(), "PRAGMA integrity_check").Scan(&result)
+	if err != nil || result != "ok" {
+		t.Fatalf("integrity of %s: %s, %v", path, result, err)
+	}
+}
+
+func benchStore(t testing.TB) shortener.Store { return New(storetest.SQLite(t)) }
+
+func BenchmarkInsert(b *testing.B) { storetest.BenchInsert(b, benchStore) }
+
+func BenchmarkLookup(b *testing.B) { storetest.BenchLookup(b, benchStore(b)) }

@@ -1,0 +1,109 @@
+// Package storetest holds every implementation of [shortener.Store] to its contract.
+//
+// An engine passes the suite by calling [Run] from a test. The other functions are
+// helpers for the tests and benchmarks of the engines, and of everything above them that
+// needs a real database. Only tests may import this package.
+package storetest
+
+import (
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"keypool/internal/sqlite"
+	"keypool/internal/testenv"
+	"keypool/migrations"
+	"keypool/shortener"
+)
+
+// SQLite returns a new database with all tables. It is closed when the test ends.
+func SQLite(t testing.TB) *sqlite.DB {
+	t.Helper()
+	return OpenSQLite(t, filepath.Join(t.TempDir(), "links.db"))
+}
+
+// OpenSQLite opens the database at path and creates the tables that it lacks. The
+// database is closed when the test ends.
+func OpenSQLite(t testing.TB, path string) *sqlite.DB {
+	t.Helper()
+	db, err := sqlite.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := migrations.Up(t.Context(), db.Write, migrations.SQLite); err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+// Postgres returns a pool of connections to a new schema with all tables, on the server
+// that the tests share.
+func Postgres(t testing.TB) *pgxpool.Pool {
+	t.Helper()
+	pool := testenv.Postgres(t)
+	MigratePostgres(t, pool)
+	return pool
+}
+
+// MigratePostgres creates all tables in the search path of pool.
+func MigratePostgres(t testing.TB, pool *pgxpool.Pool) {
+	t.Helper()
+	db := stdlib.OpenDBFromPool(pool)
+	if err := errors.Join(migrations.Up(t.Context(), db, migrations.PostgreSQL), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Moment returns a time with whole microseconds in a zone other than UTC.
+func Moment() time.Time {
+	return time.Date(2026, 3, 4, 5, 6, 7, 891234000, time.FixedZone("", 3600))
+}
+
+// Link returns a link with the given code, created at [Moment]. Two links with one code
+// are equal.
+func Link(code string) shortener.Link {
+	return shortener.Link{Code: code, URL: "https://example.com/" + code, Source: "pool", CreatedAt: Moment().UTC()}
+}
+
+// Insert inserts links and returns their outcomes. An error ends the test.
+func Insert(t testing.TB, s shortener.Store, links ...shortener.Link) []shortener.Outcome {
+	t.Helper()
+	outcomes, err := s.Insert(t.Context(), links)
+	if err != nil {
+		t.Fatalf("Insert: %v", err)
+	}
+	return outcomes
+}
+
+// WantOutcomes ends the test unless got equals want.
+func WantOutcomes(t testing.TB, got []shortener.Outcome, want ...shortener.Outcome) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("outcomes (-want +got):\n%s", diff)
+	}
+}
+
+// WantLink ends the test unless s holds the link want.
+func WantLink(t testing.TB, s shortener.Store, want shortener.Link) {
+	t.Helper()
+	got, err := s.Lookup(t.Context(), want.Code)
+	if err != nil {
+		t.Fatalf("Lookup(%q): %v", want.Code, err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("Lookup(%q) (-want +got):\n%s", want.Code, diff)
+	}
+	if got.CreatedAt.Location() != time.UTC {
+		t.Fatalf("Lookup(%q) returned a time in %v, want UTC", want.Code, got.CreatedAt.Location())
+	}
+}
