@@ -1,6 +1,7 @@
 # CONTRIBUTING.md says what each target is for.
 
 VERSION  ?= $(shell git describe --always --dirty 2>/dev/null || echo unknown)
+COMMIT   ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 FUZZTIME ?= 1m
 # How much of each drill is done: 1 is 200 kills and a minute of load.
 SCALE    ?= 1
@@ -24,10 +25,10 @@ keeper := bin/keeper
 
 .PHONY: build run test lint generate rules model bench bench-parts fuzz drill loadtest loadtest-controls conformance compare compose-test keeper
 
-# The version is linked in rather than stamped by Go, which fails in a tree that git
-# does not trust.
+# The linker sets the version: stamping by the go command fails in a tree that git does not trust.
 build:
-	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-X main.version=$(VERSION)' -o bin/ ./cmd/...
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ \
+		-ldflags '-X keypool/cmd/internal/version.number=$(VERSION) -X keypool/cmd/internal/version.commit=$(COMMIT)' ./cmd/...
 
 # At a terminal the server is a job of its own: Ctrl-C is for the server alone, and make
 # ends with the server's exit status instead of one for the interruption. If make is

@@ -1,4 +1,4 @@
-// Command kgs fills the Redis pool, serves keys to other programs, or both; see `kgs --help`.
+// Command kgs fills the Redis pool, serves keys to other programs, or both. See `kgs --help`.
 package main
 
 import (
@@ -10,13 +10,10 @@ import (
 	"keypool/cmd/internal/app"
 )
 
-// version is set by the linker.
-var version = "unknown"
-
 func main() { os.Exit(run()) }
 
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
-	return app.KGS(ctx, version, os.Args[1:], os.Stdout, os.Stderr)
+	return app.KGS(ctx, os.Args[1:], os.Stdout, os.Stderr)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"keypool/cmd/internal/version"
 	"keypool/loadtest/bench"
 	"keypool/loadtest/report"
 )
@@ -53,7 +54,7 @@ func (c *benchRun) Run(ctx context.Context, out output) error {
 
 func (c *benchRun) writeMarkdown(ctx context.Context, started time.Time, bars []bench.Bar) error {
 	heading := bench.Heading{
-		Date: started.Format(time.DateOnly), Machine: report.ThisMachine(ctx).String(), Commit: version, Command: c.command(), Rounds: c.Rounds,
+		Date: started.Format(time.DateOnly), Machine: report.ThisMachine(ctx).String(), Commit: version.Number(), Command: c.command(), Rounds: c.Rounds,
 	}
 	return writeFile(c.Markdown, func(f *os.File) error { return bench.WriteMarkdown(f, heading, bars) })
 }

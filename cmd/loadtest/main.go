@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"keypool/cmd/internal/version"
 	"keypool/loadtest/schemes"
 
 	"github.com/alecthomas/kong"
@@ -30,12 +31,9 @@ const (
 // is bad. What else went wrong is joined to it.
 var errNotRight = errors.New("not all right")
 
-// version is set by the linker.
-var version = "unknown"
-
 // flags is the command line.
 type flags struct {
-	Version kong.VersionFlag `help:"Print the commit that this was built from."`
+	Version kong.VersionFlag `help:"Print program, version and commit."`
 
 	All     allFlags     `cmd:"" help:"Start everything that the scenarios need, run them, and write a report."`
 	Run     runFlags     `cmd:"" help:"Make links on a running service at a constant rate, then read every one back; or run scenarios against it."`
@@ -80,7 +78,7 @@ func execute(ctx context.Context, args []string, out output) error {
 	parser, err := kong.New(&f,
 		kong.Name("loadtest"),
 		kong.Description("Judges a URL shortener from outside. Exit status: 0 all right, 1 a guarantee was broken, requests or claims failed, or scenarios were ended early, 2 it could not run."),
-		kong.Vars{"version": version, "report": defaultReport, "scenarios": names(whatever), "anywhere": names(anywhere), "rated": names(rated), "timed": names(timed),
+		kong.Vars{"version": version.Of("loadtest"), "report": defaultReport, "scenarios": names(whatever), "anywhere": names(anywhere), "rated": names(rated), "timed": names(timed),
 			"schemes": strings.Join(schemes.Names(), ", "), "schemesReport": schemesReport},
 		kong.Writers(out.stdout, out.stderr),
 		kong.Exit(func(int) { told = true }),

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"keypool/cmd/internal/version"
 	"keypool/loadtest/report"
 	"keypool/loadtest/scenario"
 	"keypool/loadtest/testbed"
@@ -158,7 +159,7 @@ func (h *harness) runAll(ctx context.Context) (*report.Report, error) {
 		return nil, err
 	}
 	r := &report.Report{
-		Schema: report.Schema, Title: h.about.Title, Lead: h.about.Lead, Words: h.about.Words, Started: time.Now(), Full: h.run.Full, Commit: version,
+		Schema: report.Schema, Title: h.about.Title, Lead: h.about.Lead, Words: h.about.Words, Started: time.Now(), Full: h.run.Full, Commit: version.Number(),
 		Command: commandLine(os.Args), Machine: report.ThisMachine(ctx),
 	}
 	if h.run.Target == "" {

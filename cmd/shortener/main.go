@@ -1,4 +1,4 @@
-// Command shortener serves short links; see `shortener --help`.
+// Command shortener serves short links. See `shortener --help`.
 package main
 
 import (
@@ -10,13 +10,10 @@ import (
 	"keypool/cmd/internal/app"
 )
 
-// version is set by the linker.
-var version = "unknown"
-
 func main() { os.Exit(run()) }
 
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
-	return app.Shortener(ctx, version, os.Args[1:], os.Stdout, os.Stderr)
+	return app.Shortener(ctx, os.Args[1:], os.Stdout, os.Stderr)
 }

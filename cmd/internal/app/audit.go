@@ -7,34 +7,35 @@ import (
 	"io"
 	"iter"
 
+	"keypool/cmd/internal/config"
+	"keypool/cmd/internal/operate"
 	"keypool/kgs/audit"
 )
 
-// AuditFlags are those of the command audit.
-type AuditFlags struct {
+// auditFlags are those of the command audit.
+type auditFlags struct {
 	JSON bool `name:"json" help:"Print the accounts as JSON."`
 }
 
-// runAudit closes the accounts: exit status 0 they close, 1 they do not, 2 it could
-// not be done.
-func runAudit(ctx context.Context, c console, flags Flags, audit AuditFlags) int {
-	accounts, err := closeAccounts(ctx, flags, c.errors)
-	if err != nil {
+// runAudit closes the accounts of all keys. Its exit status is 0 when they close, 1 when they do
+// not, and 2 when the audit could not run.
+func runAudit(ctx context.Context, c console, s config.Common, audit auditFlags) int {
+	accounts, err := closeAccounts(ctx, s, c.errors)
+	if err == nil {
+		err = operate.PrintAccounts(c.out, accounts, audit.JSON)
+	}
+	switch {
+	case err != nil:
 		c.complain(fmt.Errorf("audit: %w", err))
 		return 2
-	}
-	if err := printAccounts(c.out, accounts, audit.JSON); err != nil {
-		c.complain(fmt.Errorf("audit: %w", err))
-		return 2
-	}
-	if len(accounts.Faults) > 0 {
+	case len(accounts.Faults) > 0:
 		return 1
 	}
 	return 0
 }
 
-func closeAccounts(ctx context.Context, flags Flags, log io.Writer) (_ audit.Accounts, err error) {
-	c, err := openOffline(ctx, flags, log)
+func closeAccounts(ctx context.Context, s config.Common, log io.Writer) (_ audit.Accounts, err error) {
+	c, err := openOffline(ctx, s, log)
 	if err != nil {
 		return audit.Accounts{}, err
 	}
@@ -53,7 +54,7 @@ func closeAccounts(ctx context.Context, flags Flags, log io.Writer) (_ audit.Acc
 	}
 	accounts, err := audit.Run(ctx, evidence)
 	if errors.Is(err, audit.ErrPoolUnknown) && c.RedisURL == "" {
-		err = fmt.Errorf("%w; REDIS_URL says where", err)
+		err = fmt.Errorf("%w; set REDIS_URL to its Redis", err)
 	}
 	if err == nil && c.books != nil {
 		err = accounts.AddPostgresPool(ctx, c.books, c.linked(ctx))
@@ -61,7 +62,7 @@ func closeAccounts(ctx context.Context, flags Flags, log io.Writer) (_ audit.Acc
 	return accounts, err
 }
 
-// linked is the link store as the audit of keys sees it.
+// linked are the links of the store as an audit of keys reads them.
 func (c *core) linked(ctx context.Context) iter.Seq2[audit.Linked, error] {
 	return func(yield func(audit.Linked, error) bool) {
 		for link, err := range c.store.All(ctx) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"database/sql"
 	"encoding/json"
+	"keypool/kgs/audit"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -12,7 +13,6 @@ import (
 
 	"keypool/internal/testenv"
 	"keypool/kgs"
-	"keypool/kgs/audit"
 	"keypool/kgs/codespace"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -241,17 +241,19 @@ func TestAuditThatCannotRun(t *testing.T) {
 		t.Fatal(stderr)
 	}
 	for what, r := range map[string]report{
-		"no ledger":         auditJSON(t, fresh, ""),
-		"no database":       auditJSON(t, "sqlite:"+filepath.Join(t.TempDir(), "none.db"), ""),
-		"no schema":         auditJSON(t, testenv.PostgresURL(t), ""),
-		"no Redis":          auditJSON(t, s.database, ""),
-		"another Redis":     auditJSON(t, s.database, testenv.RedisURL(t)),
-		"no server":         auditJSON(t, s.database, "redis://127.0.0.1:1"),
-		"no sound settings": auditJSON(t, "mysql://", ""),
+		"no ledger":     auditJSON(t, fresh, ""),
+		"no database":   auditJSON(t, "sqlite:"+filepath.Join(t.TempDir(), "none.db"), ""),
+		"no schema":     auditJSON(t, testenv.PostgresURL(t), ""),
+		"no Redis":      auditJSON(t, s.database, ""),
+		"another Redis": auditJSON(t, s.database, testenv.RedisURL(t)),
+		"no server":     auditJSON(t, s.database, "redis://127.0.0.1:1"),
 	} {
 		if r.status != 2 || !strings.HasPrefix(r.stderr, "shortener: audit: ") {
 			t.Errorf("%s: exit status %d, %q; want 2 and the reason", what, r.status, r.stderr)
 		}
+	}
+	if r := auditJSON(t, "mysql://", ""); r.status != 2 || !strings.HasPrefix(r.stderr, "shortener: DATABASE_URL ") {
+		t.Errorf("bad settings: exit status %d, %q; want 2 and the setting", r.status, r.stderr)
 	}
 	if err := s.redis.FlushDB(t.Context()).Err(); err != nil {
 		t.Fatal(err)

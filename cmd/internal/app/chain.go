@@ -4,23 +4,25 @@ import (
 	"context"
 	"time"
 
+	"keypool/cmd/internal/config"
 	"keypool/kgs"
 	"keypool/kgs/keysource"
 	"keypool/kgs/mempool"
 	"keypool/kgs/refill"
+	"keypool/shortener"
 
 	"github.com/sony/gobreaker/v2"
 )
 
-// chain is the supply of keys of one server, as its KEY_SOURCE makes it. What a
-// scheme does not have is nil: random codes have no local batch, a ledger no pool.
+// chain is where one server gets its keys from, as KEY_SOURCE selects. A part that the key source
+// does not have is nil: random codes have no local batch, the ledger has no pool.
 type chain struct {
 	*core
-	settings ServeSettings
+	settings config.Serve
 	fail     func(error) // ends the program
 	counters *ledgerWatch
-	// fromLedger says that the codes are numbers of this server's ledger, whose counters then
-	// tell how far the space is used up.
+	// fromLedger reports that the codes are numbers of this server's ledger, whose counters then
+	// measure how much of the space is used.
 	fromLedger bool
 
 	keys    *keys
@@ -31,61 +33,64 @@ type chain struct {
 	started time.Time
 }
 
-// keySource is one way to get codes. The table is all that a new one is entered in.
+// keySource is one value of KEY_SOURCE. A new one is added to keySources and nowhere else.
 type keySource struct {
 	name  string
-	needs need // "" for nothing
+	needs config.Need // "" for nothing
 	open  func(*chain, context.Context) error
 }
 
 func keySources() []keySource {
 	return []keySource{
-		{"redis-pool", needsRedis, (*chain).openRedisPool},
+		{"redis-pool", config.NeedsRedis, (*chain).openRedisPool},
 		{"memory-pool", "", (*chain).openMemoryPool},
 		{"ledger", "", (*chain).openLedgerSource},
-		{"postgres-pool", needsPostgres, (*chain).openPostgresPool},
-		{"redis-incr", needsRedis, (*chain).openRedisIncr},
+		{"postgres-pool", config.NeedsPostgres, (*chain).openPostgresPool},
+		{"redis-incr", config.NeedsRedis, (*chain).openRedisIncr},
 		{"ticket", "", (*chain).openTickets},
 		{"snowflake", "", (*chain).openSnowflake},
 		{"hash", "", drawn(func(ch *chain) kgs.Generator { return keysource.Hash{Algorithm: ch.settings.HashAlgorithm} })},
 		{"uuid", "", drawn(func(*chain) kgs.Generator { return keysource.UUID{} })},
 		{"random", "", drawn(func(ch *chain) kgs.Generator { return ch.random() })},
-		{"kgs", needsKGS, (*chain).openRemote},
+		{"kgs", config.NeedsKGS, (*chain).openRemote},
 	}
 }
 
-// drawn opens a scheme whose keys are made when they are wanted, out of nothing that
-// would have to be opened or closed.
-func drawn(scheme func(*chain) kgs.Generator) func(*chain, context.Context) error {
+// drawn opens a key source that makes each key on demand and has nothing to open or close.
+func drawn(generator func(*chain) kgs.Generator) func(*chain, context.Context) error {
 	return func(ch *chain, _ context.Context) error {
-		ch.openKeys(scheme(ch))
+		ch.openKeys(generator(ch))
 		return nil
 	}
 }
 
-func keySourceNames() []string {
-	var names []string
+// serverRules are the rules that a server's settings are checked against.
+func serverRules() config.Rules {
+	rules := config.Rules{Origin: func(text string) (string, bool) {
+		origin, ok := shortener.ParseOrigin(text)
+		return origin.String(), ok
+	}}
 	for _, s := range keySources() {
-		names = append(names, s.name)
+		rules.KeySources = append(rules.KeySources, config.KeySource{Name: s.name, Needs: s.needs})
 	}
-	return names
+	return rules
 }
 
-// openChain opens the supply that s.KeySource names, with its worker and its watch.
-func (c *core) openChain(ctx context.Context, s ServeSettings, fail func(error)) (*chain, error) {
+// openChain opens the key source of s, with its worker and its dead man's switch.
+func (c *core) openChain(ctx context.Context, s config.Serve, fail func(error)) (*chain, error) {
 	ch := &chain{core: c, settings: s, fail: fail, counters: newLedgerWatch(c), started: time.Now()}
 	ch.serving = &servingWatch{from: ch.servingFrom}
 	c.life.background("ledger watch", fail, ch.counters.run)
 	for _, source := range keySources() {
 		if source.name == s.KeySource {
-			if err := c.inBooks(ctx, fail, func() error { return source.open(ch, ctx) }); err != nil {
+			if err := c.asHolder(ctx, fail, func() error { return source.open(ch, ctx) }); err != nil {
 				return nil, err
 			}
 			c.life.background("serving watch", fail, ch.serving.run)
 			return ch, nil
 		}
 	}
-	panic("KEY_SOURCE " + s.KeySource + " is not in the table that its parser goes by")
+	panic("app: unknown KEY_SOURCE " + s.KeySource) // config.Server.Complete refuses it
 }
 
 // openRedisPool: ledger, worker, Redis list, breaker, local batch.
@@ -100,7 +105,7 @@ func (ch *chain) openRedisPool(ctx context.Context) error {
 	return nil
 }
 
-// openMemoryPool: as redis-pool, with the pool in this process.
+// openMemoryPool: like redis-pool, with the pool in this process.
 func (ch *chain) openMemoryPool(context.Context) error {
 	pool := mempool.New(ch.ledger, ch.space, ch.holder)
 	ch.fromLedger = true
@@ -112,28 +117,28 @@ func (ch *chain) openMemoryPool(context.Context) error {
 	return nil
 }
 
-// workerIfWanted is build, unless KGS_WORKER=false leaves the refilling to others.
+// workerIfWanted is build, or nil where KGS_WORKER=false leaves the refill to other processes.
 func (ch *chain) workerIfWanted(build func() *refill.Worker) func() *refill.Worker {
-	if !ch.settings.Worker {
+	if !ch.settings.Worker.On {
 		return nil
 	}
 	return build
 }
 
-// openLedgerSource: local batches straight from the ledger, without a pool.
+// openLedgerSource: local batches directly from the ledger.
 func (ch *chain) openLedgerSource(context.Context) error {
 	ch.fromLedger = true
 	ch.openLocal(ch.ledgerSupply())
 	return nil
 }
 
-// openLocal puts the local batch before supply, and the fallback behind it.
+// openLocal opens a local batch of supply, and the fallback after it.
 func (ch *chain) openLocal(supply kgs.Supply) {
 	ch.local = ch.openSource(supply, false)
 	ch.openKeys(ch.local)
 }
 
-// openKeys puts the fallback behind first.
+// openKeys opens the fallback after first.
 func (ch *chain) openKeys(first kgs.Generator) {
 	ch.keys = &keys{first: first}
 	switch ch.settings.Fallback {
@@ -144,13 +149,13 @@ func (ch *chain) openKeys(first kgs.Generator) {
 	}
 }
 
-// openSource starts a local batch that gives back what it did not use when it ends.
+// openSource starts a local batch that returns its unused keys at the stop.
 func (ch *chain) openSource(supply kgs.Supply, lazy bool) *kgs.Source {
 	s := kgs.NewSource(kgs.SourceConfig{
 		Supply: supply, Min: ch.settings.BatchMin, Max: ch.settings.BatchMax, Lazy: lazy,
 		Logger: ch.log, Metrics: ch.metrics,
 	})
-	ch.life.onStop("local batch", ch.handBack(s.Close))
+	ch.life.onStop("local batch", ch.returnKeys(s.Close))
 	return s
 }
 
@@ -158,5 +163,5 @@ func (ch *chain) ledgerSupply() kgs.Supply {
 	return mempool.NewLedgerSupply(ch.ledger, ch.space, ch.holder, ch.CodeLength)
 }
 
-// random draws from the space that is in use: in one that is used up it would find nothing.
+// random draws codes of the length in use: the space of a shorter length may be used up.
 func (ch *chain) random() keysource.Random { return keysource.Random{Length: ch.counters.length} }

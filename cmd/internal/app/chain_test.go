@@ -9,20 +9,22 @@ import (
 	"strings"
 	"testing"
 
+	"keypool/cmd/internal/config"
 	"keypool/internal/testenv"
 	"keypool/web/admin"
 )
 
 // provided are the settings of a server that has what its key source needs.
-func provided(t *testing.T, needs need) ServeSettings {
+func provided(t *testing.T, needs config.Need) config.Server {
 	t.Helper()
-	provide, ok := map[need]func() ServeSettings{
-		"":            func() ServeSettings { return settings(t, sqliteURL(t), "") },
-		needsRedis:    func() ServeSettings { return settings(t, sqliteURL(t), testenv.RedisURL(t)) },
-		needsPostgres: func() ServeSettings { return settings(t, testenv.PostgresURL(t), "") },
-		needsKGS: func() ServeSettings {
+	provide, ok := map[config.Need]func() config.Server{
+		"":                   func() config.Server { return settings(t, sqliteURL(t), "") },
+		config.NeedsRedis:    func() config.Server { return settings(t, sqliteURL(t), testenv.RedisURL(t)) },
+		config.NeedsPostgres: func() config.Server { return settings(t, testenv.PostgresURL(t), "") },
+		config.NeedsKGS: func() config.Server {
 			s := settings(t, sqliteURL(t), "")
-			_, s.KGSURL = startKeyService(t, sqliteURL(t))
+			_, url := startKeyService(t, sqliteURL(t))
+			s.KGSURL = config.KGSURL(url)
 			return s
 		},
 	}[needs]
@@ -183,9 +185,9 @@ func TestServersAndWorkersShareOnePool(t *testing.T) {
 	t.Parallel()
 	database, redisURL := testenv.PostgresURL(t), testenv.RedisURL(t)
 	s := settings(t, database, redisURL)
-	s.Worker = false
+	s.Worker.On = false
 	for range 2 {
-		w, err := StartKGS(t.Context(), KGSSettings{Settings: s.Settings}, slog.New(slog.DiscardHandler))
+		w, err := StartKGS(t.Context(), config.KGS{Common: s.Common}, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -219,7 +221,7 @@ func TestServersAndWorkersShareOnePool(t *testing.T) {
 func TestServerWithoutFallbackRefuses(t *testing.T) {
 	t.Parallel()
 	s := settings(t, sqliteURL(t), "")
-	s.Worker, s.Fallback = false, "none" // and so a pool that nobody fills
+	s.Worker.On, s.Fallback = false, "none" // the pool stays empty
 	r := start(t, s)
 	a := r.do(http.MethodPost, "http://"+r.Addr().String()+"/shorten", "url=https://go.dev")
 	if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"time"
 
+	"keypool/cmd/internal/config"
 	"keypool/internal/sqlite"
 	"keypool/kgs"
 	"keypool/kgs/codespace"
@@ -26,20 +27,20 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// startTimeout bounds a start: whatever is not reachable by then is reported, and a
-// supervisor tries again.
+// startTimeout bounds a start. A start that takes longer fails, and the process supervisor tries
+// again.
 const startTimeout = 30 * time.Second
 
-// core is what every program of the project has: a database that is up to date, the
-// key ledger in it, metrics, a name of its own, and after openLedger the code space.
+// core is what both programs have: a migrated database, the key ledger in it, metrics, a name and,
+// after openLedger, the code space.
 type core struct {
-	Settings
+	config.Common
 	life     *lifecycle
 	log      *slog.Logger
 	registry *prometheus.Registry
 	metrics  *kgs.Metrics
 	instance string // names this process to people
-	holder   string // names it in the books
+	holder   string // names it in the ledger
 	store    shortener.Store
 	ledger   *ledger.Ledger
 	books    *pgxpool.Pool // the ledger's connections; nil for SQLite
@@ -48,11 +49,11 @@ type core struct {
 	pool     *redispool.Pool // nil until openRedisPool
 }
 
-// openCore opens everything in core and registers how it is closed. An error leaves
-// it to the caller to stop life.
-func openCore(ctx context.Context, s Settings, life *lifecycle, log *slog.Logger) (*core, error) {
+// openCore opens the database and the ledger and registers how they are closed. After an error
+// the caller stops life.
+func openCore(ctx context.Context, s config.Common, life *lifecycle, log *slog.Logger) (*core, error) {
 	c := &core{
-		Settings: s, life: life, log: log,
+		Common: s, life: life, log: log,
 		registry: prometheus.NewRegistry(), instance: instanceName(), holder: holderName(),
 	}
 	c.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -69,7 +70,8 @@ func openCore(ctx context.Context, s Settings, life *lifecycle, log *slog.Logger
 	return c, nil
 }
 
-// openLedger finds the code space, and refuses a secret that is not its own.
+// openLedger opens the code space. It fails with ledger.ErrWrongSecret for a secret that the ledger
+// was not created with.
 func (c *core) openLedger(ctx context.Context) error {
 	space, err := c.ledger.Open(ctx, c.ledgerConfig())
 	if err != nil {
@@ -80,18 +82,18 @@ func (c *core) openLedger(ctx context.Context) error {
 }
 
 func (c *core) ledgerConfig() ledger.Config {
-	return ledger.Config{Secret: c.Secret, Permute: c.Permute}
+	return ledger.Config{Secret: c.Secret, Permute: c.Permute.On}
 }
 
 func (c *core) openDatabase(ctx context.Context) error {
-	if c.Database.postgres == nil {
+	if c.Database.Postgres == nil {
 		return c.openSQLite(ctx)
 	}
 	return c.openPostgres(ctx)
 }
 
 func (c *core) openSQLite(ctx context.Context) error {
-	db, err := sqlite.Open(ctx, c.Database.sqlitePath)
+	db, err := sqlite.Open(ctx, c.Database.SQLitePath)
 	if err != nil {
 		return err
 	}
@@ -104,11 +106,11 @@ func (c *core) openSQLite(ctx context.Context) error {
 }
 
 func (c *core) openPostgres(ctx context.Context) error {
-	links, err := c.openPool(ctx, c.Database.postgres)
+	links, err := c.openPool(ctx, c.Database.Postgres)
 	if err != nil {
 		return err
 	}
-	books, err := c.openPool(ctx, c.Database.ledgerPool())
+	books, err := c.openPool(ctx, c.Database.LedgerPool())
 	if err != nil {
 		return err
 	}
@@ -132,8 +134,8 @@ func (c *core) openPool(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool
 	return pool, nil
 }
 
-// renewConnections gives the ledger new connections: those it has may be the trouble. One
-// that is in use is closed after that.
+// renewConnections gives the ledger new connections, because the present ones may be broken. A
+// connection in use is closed after its use.
 func (c *core) renewConnections() {
 	if c.books != nil {
 		c.books.Reset()
@@ -142,7 +144,7 @@ func (c *core) renewConnections() {
 
 // migrate brings the schema up to date, or with MIGRATE=false only checks that it is.
 func (c *core) migrate(ctx context.Context, db *sql.DB, engine migrations.Engine) error {
-	if !c.Migrate {
+	if !c.Migrate.On {
 		return migrations.Check(ctx, db, engine)
 	}
 	return migrations.Up(ctx, db, engine)
@@ -157,6 +159,6 @@ func instanceName() string {
 	return fmt.Sprintf("%s-%d", host, os.Getpid())
 }
 
-// holderName names a process in the books: as instanceName does, and by chance apart from
-// every process that was called that before.
+// holderName names a process in the ledger: an instanceName with a random suffix, which sets it
+// apart from earlier processes of that name.
 func holderName() string { return instanceName() + "-" + rand.Text()[:8] }

@@ -6,8 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"keypool/cmd/internal/config"
 	"keypool/internal/testenv"
 	"keypool/internal/testenv/browser"
+	"keypool/internal/testenv/logbuffer"
 
 	"github.com/chromedp/chromedp"
 )
@@ -16,7 +18,7 @@ import (
 // with the next server at the same place.
 func TestDashboardOfAServer(t *testing.T) {
 	t.Parallel()
-	var log lockedBuffer
+	var log logbuffer.Buffer
 	s := settings(t, sqliteURL(t), "")
 	first := startLogging(t, s, &log)
 	for i := range 50 {
@@ -41,7 +43,7 @@ func TestDashboardOfAServer(t *testing.T) {
 	}
 	page.Do(browser.Becomes(`document.querySelector("h1").textContent === "Disconnected"`))
 
-	s.AdminAddr = first.AdminAddr().String()
+	s.AdminAddr = config.Address(first.AdminAddr().String())
 	start(t, s)
 	page.Do(
 		browser.Becomes(`document.querySelector("h1").textContent === "ok"`),
@@ -54,7 +56,7 @@ func TestDashboardOfAServer(t *testing.T) {
 func TestDashboardOfAWorker(t *testing.T) {
 	t.Parallel()
 	s := settings(t, sqliteURL(t), testenv.RedisURL(t))
-	w, err := StartKGS(t.Context(), KGSSettings{Settings: s.Settings}, slog.New(slog.DiscardHandler))
+	w, err := StartKGS(t.Context(), config.KGS{Common: s.Common}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +73,7 @@ func TestDashboardOfAWorker(t *testing.T) {
 		browser.Becomes(`document.querySelectorAll("#chart-refilled path.line").length === 1`),
 	)
 	const parts = `[...document.querySelectorAll(".chart, .strip:not(.axis)")].map((e) => e.id).join()`
-	if got := browser.Of(page, chromedp.Evaluate[string](parts)); got != "chart-pool,chart-runway,chart-refilled,strip-state,strip-epoch" {
+	if got := browser.Of(page, chromedp.Evaluate[string](parts)); got != "strip-state,strip-epoch,chart-pool,chart-runway,chart-refilled" {
 		t.Errorf("parts of a worker: %s", got)
 	}
 	facts := browser.Of(page, chromedp.Text(chromedp.CSS("#facts")))

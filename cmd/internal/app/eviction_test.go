@@ -8,7 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"keypool/cmd/internal/alert/alerttest"
+	"keypool/cmd/internal/config"
 	"keypool/internal/testenv"
+	"keypool/internal/testenv/logbuffer"
 	"keypool/kgs/refill"
 	"keypool/web/admin"
 
@@ -21,16 +24,16 @@ func TestRedisThatEvictsIsRefused(t *testing.T) {
 	s, log := settings(t, sqliteURL(t), redis.URL), slog.New(slog.DiscardHandler)
 	for name, start := range map[string]func() (*Program, error){
 		"server": func() (*Program, error) { return StartServer(t.Context(), s, log) },
-		"worker": func() (*Program, error) { return StartKGS(t.Context(), KGSSettings{Settings: s.Settings}, log) },
+		"worker": func() (*Program, error) { return StartKGS(t.Context(), config.KGS{Common: s.Common}, log) },
 	} {
 		p, err := start()
 		if err == nil {
 			err = p.Stop()
 		}
-		var setting *SettingError
+		var setting *config.Error
 		if !errors.As(err, &setting) || setting.Name != "REDIS_URL" || !strings.Contains(setting.Got, "allkeys-lru") ||
 			!strings.Contains(setting.Takes, "noeviction") {
-			t.Errorf("%s: %v; want a SettingError that says what REDIS_URL got and takes", name, err)
+			t.Errorf("%s: %v; want a config.Error that says what REDIS_URL got and takes", name, err)
 		}
 	}
 }
@@ -59,10 +62,10 @@ func TestEvictionPolicyThatIsChangedLaterPages(t *testing.T) {
 	}
 	client := redis.NewClient(options)
 	t.Cleanup(func() { client.Close() })
-	hook := newWebhook(t, http.StatusOK)
+	hook := alerttest.New(t, http.StatusOK)
 	s := settings(t, testenv.PostgresURL(t), server.URL)
-	s.AlertWebhook = hook.url()
-	var log lockedBuffer
+	s.AlertWebhook = config.WebhookURL(hook.URL())
+	var log logbuffer.Buffer
 	p, err := StartServer(t.Context(), s, slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
@@ -89,11 +92,11 @@ func TestEvictionPolicyThatIsChangedLaterPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, allClear := hook.next(t), hook.next(t)
-	if page.State != refill.StatePage || page.Previous != refill.StateOK || !strings.HasPrefix(page.Instance, host) || page.PoolKeys == nil {
+	page, allClear := hook.Next(t), hook.Next(t)
+	if page.State != string(refill.StatePage) || page.Previous != string(refill.StateOK) || !strings.HasPrefix(page.Instance, host) || page.PoolKeys == nil {
 		t.Errorf("alerted of %+v", page)
 	}
-	if allClear.State != refill.StateOK || allClear.Previous != refill.StatePage {
+	if allClear.State != string(refill.StateOK) || allClear.Previous != string(refill.StatePage) {
 		t.Errorf("alerted of %+v", allClear)
 	}
 	for _, want := range []string{"kgs_pool_may_evict 1", `kgs_serving_from{source="batch"} 1`, "kgs_worker_restarts_total 0", "kgs_pages_total 1"} {

@@ -6,8 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// gauges are the metrics that are read off the program when they are scraped. One
-// whose truth is unknown is left out rather than repeated.
+// gauges are the metrics that are read at each scrape. A gauge whose value is unknown is left out;
+// an old value is not repeated.
 type gauges struct {
 	status   func() admin.Status
 	counters *ledgerWatch
@@ -27,12 +27,12 @@ func newGauges(status func() admin.Status, counters *ledgerWatch) *gauges {
 		capacity:     desc("kgs_pool_capacity_keys", "Keys in a full pool."),
 		evict:        desc("kgs_pool_may_evict", "1 when Redis may evict keys of the pool: its maxmemory-policy is not noeviction."),
 		local:        desc("kgs_local_keys", "Keys in this server's local batch."),
-		runway:       desc("kgs_runway_seconds", "How long the pool lasts at the rate at which all servers take from it."),
-		used:         desc("kgs_space_used_ratio", "Part of the space of the present code length that is reserved."),
-		spaceRunway:  desc("kgs_space_runway_seconds", "How long the rest of that space lasts at the rate of reserving."),
+		runway:       desc("kgs_runway_seconds", "Time until the pool is empty at the rate at which all servers take keys from it."),
+		used:         desc("kgs_space_used_ratio", "Fraction of the space of the current code length that is reserved."),
+		spaceRunway:  desc("kgs_space_runway_seconds", "Time until the space of the current code length is used up at the rate at which numbers are reserved."),
 		reserved:     desc("kgs_keys_reserved_total", "Numbers reserved in the ledger, by all processes."),
-		breakerState: desc("kgs_breaker_state", "Circuit breaker before Redis, a remote KGS or the ticket databases: 0 closed, 1 half-open, 2 open."),
-		serving:      desc("kgs_serving_from", "1 for where this server's next key would come from: batch, fallback or none.", "source"),
+		breakerState: desc("kgs_breaker_state", "Circuit breaker of the calls to Redis, a remote KGS or the ticket databases: 0 closed, 1 half-open, 2 open."),
+		serving:      desc("kgs_serving_from", "1 for the source of this server's next key: batch, fallback or none.", "source"),
 	}
 }
 

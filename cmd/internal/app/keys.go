@@ -10,12 +10,12 @@ import (
 	"keypool/shortener"
 )
 
-// keys connects the two domains: it is the key source of package kgs as the Keys of
-// package shortener. When the key source has no key, the fallback supplies one.
+// keys adapts the generators of kgs to the Keys of shortener. When first has no key, fallback
+// makes one.
 type keys struct {
 	first    kgs.Generator
 	fallback kgs.Generator // nil for none
-	dry      atomic.Bool   // first gave nothing when it was last asked for the first code of a link
+	dry      atomic.Bool   // first had no key at the latest first attempt of a link
 }
 
 var _ shortener.Keys = (*keys)(nil)
@@ -24,8 +24,8 @@ var _ shortener.Keys = (*keys)(nil)
 func (k *keys) Next(ctx context.Context, url string, attempt int) (shortener.Key, error) {
 	key, err := k.first.Next(ctx, url, attempt)
 	dry := errors.Is(err, kgs.ErrNoKeys)
-	// What fails only after conflicts, as a hash of one URL may, is not away. A store each
-	// time would be felt by every creation.
+	// Later attempts do not count: a hash of one URL may run out of codes after conflicts while
+	// it works for other URLs. The load before the store spares creations a contended write.
 	if attempt == 0 && k.dry.Load() != dry {
 		k.dry.Store(dry)
 	}

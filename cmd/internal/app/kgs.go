@@ -6,28 +6,28 @@ import (
 	"log/slog"
 	"time"
 
+	"keypool/cmd/internal/config"
 	"keypool/kgs/refill"
 	"keypool/web/admin"
 )
 
 var (
-	// errPoolUnseen says that a worker does not see the pool that it is to fill.
-	errPoolUnseen = errors.New("the Redis pool cannot be seen")
-	// errLedgerUnseen says that a key service does not see its ledger.
-	errLedgerUnseen = errors.New("the key ledger cannot be read")
+	errPoolUnknown   = errors.New("the Redis pool cannot be read")
+	errLedgerUnknown = errors.New("the key ledger cannot be read")
 )
 
-// StartKGS starts the program kgs: the refill worker of the Redis pool, the key service,
-// or both, with an admin listener. What was opened before an error is closed again.
-func StartKGS(ctx context.Context, s KGSSettings, log *slog.Logger) (*Program, error) {
+// StartKGS starts the program kgs: the refill worker of the Redis pool, the key service, or both,
+// with an admin listener. It needs settings that are complete. After an error, it closes what it
+// opened.
+func StartKGS(ctx context.Context, s config.KGS, log *slog.Logger) (*Program, error) {
 	var public *address
 	if len(s.Clients) > 0 {
 		public = &address{"KGS_LISTEN_ADDR", s.ListenAddr}
 	}
-	return startProgram(ctx, s.Settings, public, log, func(ctx context.Context, p *Program, c *core) error {
+	return startProgram(ctx, s.Common, public, log, func(ctx context.Context, p *Program, c *core) error {
 		k := &kgsProgram{core: c, serves: public != nil, counters: newLedgerWatch(c), started: time.Now()}
 		c.life.background("ledger watch", p.fail, k.counters.run)
-		if err := c.inBooks(ctx, p.fail, func() error { return k.open(ctx, p.fail) }); err != nil {
+		if err := c.asHolder(ctx, p.fail, func() error { return k.open(ctx, p.fail) }); err != nil {
 			return err
 		}
 		c.registry.MustRegister(newGauges(k.status, k.counters))
@@ -36,7 +36,7 @@ func StartKGS(ctx context.Context, s KGSSettings, log *slog.Logger) (*Program, e
 			log.Info("filling the pool", slog.String("admin", localURL(p.admin.Addr())), slog.Int64("capacity_keys", s.PoolCapacity))
 		}
 		if k.serves {
-			p.serveKeys(s, c, k.seesLedger)
+			p.serveKeys(s.KeyService, c, k.ledgerKnown)
 			log.Info("serving keys", slog.String("url", localURL(p.public.Addr())), slog.String("admin", localURL(p.admin.Addr())),
 				slog.Int("clients", len(s.Clients)))
 		}
@@ -44,16 +44,16 @@ func StartKGS(ctx context.Context, s KGSSettings, log *slog.Logger) (*Program, e
 	})
 }
 
-// kgsProgram is what the program kgs consists of beside its listeners.
+// kgsProgram has the parts of the program kgs other than its listeners.
 type kgsProgram struct {
 	*core
-	serves   bool // keys to other programs
+	serves   bool // serves keys to other programs
 	counters *ledgerWatch
 	watch    *poolWatch // nil without a Redis pool
 	started  time.Time
 }
 
-// open starts the refill worker, where there is a Redis.
+// open starts the refill worker if there is a Redis.
 func (k *kgsProgram) open(ctx context.Context, fail func(error)) error {
 	if k.RedisURL == "" {
 		return nil
@@ -75,16 +75,17 @@ func (k *kgsProgram) status() admin.Status {
 	return s
 }
 
-// ready reports why the program cannot do what it is for.
+// ready returns why the program cannot do its work.
 func (k *kgsProgram) ready(context.Context) error {
 	switch {
 	case k.watch != nil && !k.watch.Judgement().Known:
-		return errPoolUnseen
-	case k.serves && !k.seesLedger():
-		return errLedgerUnseen
+		return errPoolUnknown
+	case k.serves && !k.ledgerKnown():
+		return errLedgerUnknown
 	}
 	return nil
 }
 
-// seesLedger asks nobody, so that whoever asks it costs nothing.
-func (k *kgsProgram) seesLedger() bool { return k.counters.fresh() != nil }
+// ledgerKnown reports that the ledger was read a few seconds ago. It makes no calls, so health checks
+// cost nothing.
+func (k *kgsProgram) ledgerKnown() bool { return k.counters.fresh() != nil }

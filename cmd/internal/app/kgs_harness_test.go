@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"keypool/cmd/internal/config"
 	"keypool/internal/testenv/machine"
 	"keypool/kgs/keyserver"
 )
@@ -23,9 +24,11 @@ const kgsToken = "token-of-the-tests"
 // startKeyService starts a key service in this process and gives the KGS_URL of its client.
 func startKeyService(t *testing.T, database string) (_ *Program, url string) {
 	t.Helper()
-	p, err := StartKGS(t.Context(), KGSSettings{
-		Settings: settings(t, database, "").Settings, ListenAddr: "127.0.0.1:0", ClientRate: 1_000_000,
-		Clients: []keyserver.Client{{Name: "tests", Token: kgsToken}},
+	p, err := StartKGS(t.Context(), config.KGS{
+		Common: settings(t, database, "").Common,
+		KeyService: config.KeyService{
+			ListenAddr: "127.0.0.1:0", ClientRate: 1_000_000, Clients: []keyserver.Client{{Name: "tests", Token: kgsToken}},
+		},
 	}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

@@ -20,9 +20,9 @@ func TestKGSIsReady(t *testing.T) {
 		fills, serves   bool
 		noPool, noBooks error // what it is not ready for when it does not see them
 	}{
-		{fills: true, noPool: errPoolUnseen},
-		{serves: true, noBooks: errLedgerUnseen},
-		{fills: true, serves: true, noPool: errPoolUnseen, noBooks: errLedgerUnseen},
+		{fills: true, noPool: errPoolUnknown},
+		{serves: true, noBooks: errLedgerUnknown},
+		{fills: true, serves: true, noPool: errPoolUnknown, noBooks: errLedgerUnknown},
 	} {
 		for _, unseen := range []struct {
 			pool, books bool

@@ -1,8 +1,6 @@
 package app
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"keypool/cmd/internal/config"
 	"keypool/internal/testenv"
 	"keypool/kgs"
 	"keypool/web/admin"
@@ -24,7 +23,7 @@ func TestServerGoesOnWithoutItsKGS(t *testing.T) {
 	k := startKGSProcess(t, testenv.PostgresURL(t))
 	database := sqliteURL(t)
 	s := settings(t, database, "")
-	s.KeySource, s.KGSURL = "kgs", k.url()
+	s.KeySource, s.KGSURL = "kgs", config.KGSURL(k.url())
 	r := start(t, s)
 	shorten := func(n int) {
 		t.Helper()
@@ -62,7 +61,7 @@ func TestAuditOfALinkStoreThatIsTheKGSsToo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, url := startKeyService(t, database)
 			s := settings(t, database, "")
-			s.KeySource, s.KGSURL = "kgs", url
+			s.KeySource, s.KGSURL = "kgs", config.KGSURL(url)
 			r := start(t, s)
 			r.await("local batches", func(s admin.Status) bool { return *s.LocalKeys >= 100 })
 			for range 250 {
@@ -170,31 +169,14 @@ func TestKGSStopsBesideAClient(t *testing.T) {
 	}
 }
 
-func TestSettingsOfTheKGS(t *testing.T) {
+func TestKGSURLWithoutTokenIsRefused(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2hunter2hunter2"
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // should it take what it must not, it ends before it serves
-	for _, tt := range []struct{ flag, name, takes string }{
-		{"--kgs-tokens=", "REDIS_URL", "KGS_TOKENS"},
-		{"--kgs-tokens=" + secret, "KGS_TOKENS", "client=token"},
-		{"--kgs-tokens=a=" + secret + ",a=" + secret, "KGS_TOKENS", "all different"},
-		{"--kgs-tokens=a=hunter2", "KGS_TOKENS", "at least 16"},
-		{"--kgs-listen-addr=8082", "KGS_LISTEN_ADDR", "[host]:port"},
-		{"--kgs-client-rate=0", "KGS_CLIENT_RATE", "whole number"},
-	} {
-		var out, errs bytes.Buffer
-		status := KGS(ctx, "v-test", []string{tt.flag}, &out, &errs)
-		said := errs.String()
-		if status != 2 || !strings.Contains(said, tt.name) || !strings.Contains(said, tt.takes) || strings.Contains(said, "hunter2") {
-			t.Errorf("%s: exit status %d, %q; want one line that names %s and says %q", tt.flag, status, said, tt.name, tt.takes)
-		}
-	}
 	s := settings(t, sqliteURL(t), "")
-	s.KeySource, s.KGSURL = "kgs", "http://"+secret+"@host"
-	var setting *SettingError
+	s.KeySource, s.KGSURL = "kgs", config.KGSURL("http://"+secret+"@host")
+	var setting *config.Error
 	_, err := StartServer(t.Context(), s, slog.New(slog.DiscardHandler))
 	if !errors.As(err, &setting) || setting.Name != "KGS_URL" || strings.Contains(err.Error(), secret) {
-		t.Errorf("an address without a token: %v", err)
+		t.Errorf("error %v; want a config.Error of KGS_URL without the secret", err)
 	}
 }

@@ -9,9 +9,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// lifecycle remembers what was started and ends it in reverse order. A teardown is
-// registered as soon as its resource exists, so that a start that fails half-way
-// cleans up after itself in the same way as an orderly stop.
+// lifecycle records what was started and stops it in reverse order. A teardown is registered as soon
+// as its resource exists, so that a start that fails half-way cleans up like an orderly stop.
 type lifecycle struct {
 	steps []teardown
 	once  sync.Once
@@ -23,13 +22,13 @@ type teardown struct {
 	stop func(ctx context.Context) error
 }
 
-// onStop registers stop, which is to return when ctx ends.
+// onStop registers stop, which must return when ctx ends.
 func (l *lifecycle) onStop(name string, stop func(ctx context.Context) error) {
 	l.steps = append(l.steps, teardown{name, stop})
 }
 
-// background runs f until the stop reaches this point of the order, and then waits
-// for it to return. An error before that is handed to failed.
+// background runs f until the stop reaches it, and then waits for it to return. An error before
+// that is passed to failed.
 func (l *lifecycle) background(name string, failed func(error), f func(ctx context.Context) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var g errgroup.Group
@@ -46,8 +45,8 @@ func (l *lifecycle) background(name string, failed func(error), f func(ctx conte
 	})
 }
 
-// stop ends everything, however often it is called; each step gets what is left of
-// ctx, and a step that fails does not keep the others from being stopped.
+// stop runs the teardowns once; further calls return the result of the first. Each step gets what is
+// left of ctx. A step that fails does not prevent the next ones.
 func (l *lifecycle) stop(ctx context.Context) error {
 	l.once.Do(func() {
 		var errs []error
@@ -61,8 +60,8 @@ func (l *lifecycle) stop(ctx context.Context) error {
 	return l.err
 }
 
-// waitFor returns what wait returns, or the error of ctx if that ends first; then
-// the goroutine that still waits ends with the process, which is about to exit.
+// waitFor returns the result of wait, or the error of ctx if ctx ends first. In that case the
+// goroutine that still waits ends with the process, which is about to exit.
 func waitFor(ctx context.Context, wait func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- wait() }()

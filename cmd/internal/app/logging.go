@@ -8,8 +8,8 @@ import (
 	"golang.org/x/term"
 )
 
-// newLogger writes to w, which is standard error in the programs. The format "" is
-// text on a terminal and JSON elsewhere.
+// newLogger makes a logger that writes to w. The format "" is text on a terminal and JSON
+// elsewhere.
 func newLogger(w io.Writer, level slog.Level, format string) *slog.Logger {
 	opts := &slog.HandlerOptions{Level: level}
 	if format == "" {

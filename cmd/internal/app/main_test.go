@@ -13,7 +13,7 @@ const childVariable = "KEYPOOL_TEST_KGS"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) != "" {
-		os.Exit(KGS(context.Background(), "v-test", nil, os.Stdout, os.Stderr))
+		os.Exit(KGS(context.Background(), nil, os.Stdout, os.Stderr))
 	}
 	testenv.Main(m)
 }

@@ -1,8 +1,9 @@
-// Package app wires the programs of the project: it is the one place that sees
-// both domains, links and keys, and every technology under them.
+// Package app wires the programs: it alone imports both domains, links and keys, and every
+// technology below them.
 //
-// A program is a value: a Start function opens everything in order and returns it
-// running, Stop ends it in reverse. The mains only read flags and signals.
+// A [Program] is a value. A Start function opens its parts in order and returns it running; Stop
+// closes them in reverse order. Invariant: each part registers how it is closed as soon as it is
+// open, so a start that fails half-way cleans up like an orderly stop.
 package app
 
 import (
@@ -14,18 +15,19 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"keypool/cmd/internal/config"
 )
 
-// stopTimeout bounds an orderly stop as a whole. Of it the requests under way get as
-// long as a creation may take at the most, and all of it that they leave is for
-// committing and handing keys back.
+// stopTimeout bounds an orderly stop as a whole. Requests in flight get publicGrace of it, the
+// longest that a creation may take. The rest is for commits and for returning keys.
 const (
 	stopTimeout = 15 * time.Second
 	publicGrace = 6 * time.Second
 	adminGrace  = time.Second
 )
 
-// Program is a running server, or a running kgs.
+// Program is a running server or kgs.
 type Program struct {
 	life          lifecycle
 	log           *slog.Logger
@@ -37,14 +39,17 @@ func newProgram(log *slog.Logger) *Program {
 	return &Program{log: log, failed: make(chan error, 1)}
 }
 
-// address is where to listen, and the setting that says so.
-type address struct{ setting, addr string }
+// address is the value of a setting that names a listener.
+type address struct {
+	setting string
+	addr    config.Address
+}
 
-// startProgram starts a program: its listeners, public being nil where there is only the admin
-// one, the stores and the ledger, and then what open adds. What was opened before an error
-// is closed again.
+// startProgram opens the listeners, the stores and the ledger, and then what open adds. public is
+// nil for a program that has only the admin listener. After an error, startProgram closes what it
+// opened.
 func startProgram(
-	ctx context.Context, s Settings, public *address, log *slog.Logger, open func(context.Context, *Program, *core) error,
+	ctx context.Context, s config.Common, public *address, log *slog.Logger, open func(context.Context, *Program, *core) error,
 ) (_ *Program, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -75,14 +80,14 @@ func startProgram(
 	return p, nil
 }
 
-// Addr is where the public listener of a server, or of a key service, listens. It panics
-// in a kgs that serves no keys and so has none.
+// Addr is the address of the public listener of a server or key service. It panics in a kgs that
+// serves no keys, which has no public listener.
 func (p *Program) Addr() net.Addr { return p.public.Addr() }
 
-// AdminAddr is where the admin listener listens.
+// AdminAddr is the address of the admin listener.
 func (p *Program) AdminAddr() net.Addr { return p.admin.Addr() }
 
-// Wait blocks until ctx ends, which is no error, or a part of the program fails.
+// Wait blocks until ctx ends, and then returns nil, or until a part of the program fails.
 func (p *Program) Wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -92,50 +97,50 @@ func (p *Program) Wait(ctx context.Context) error {
 	}
 }
 
-// Stop takes no more requests, answers those it has, commits, hands unused keys
-// back and closes everything, within stopTimeout. Stopping twice is harmless.
+// Stop refuses new requests, answers those in flight, commits, returns unused keys and closes
+// every part, within 15 s. A second call returns the result of the first.
 func (p *Program) Stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	return p.life.stop(ctx)
 }
 
-// abandonStart closes what a start that failed had opened.
+// abandonStart closes what a failed start opened.
 func (p *Program) abandonStart() {
 	if err := p.Stop(); err != nil {
-		p.log.Error("clean-up after a failed start", slog.Any("error", err))
+		p.log.Error("clean up after a failed start", slog.Any("error", err))
 	}
 }
 
-// fail ends Wait with the first error of a part that runs in the background.
+// fail ends Wait with err. Errors after the first are logged.
 func (p *Program) fail(err error) {
 	select {
 	case p.failed <- err:
 	default:
-		p.log.Error("failed while stopping", slog.Any("error", err))
+		p.log.Error("background part failed", slog.Any("error", err))
 	}
 }
 
-// listen takes an address early, before anything slow, so that one in use is
-// reported at once; clients that come before serve wait in the backlog.
+// listen opens a listener before anything slow, so that an address in use is reported at once.
+// Clients that connect before serve wait in the backlog.
 func (p *Program) listen(ctx context.Context, a address) (net.Listener, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", a.addr)
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", string(a.addr))
 	if err != nil {
-		return nil, &SettingError{Name: a.setting, Got: a.addr, Takes: fmt.Sprintf("an address that is free to listen on (%v)", err)}
+		return nil, &config.Error{Name: a.setting, Got: string(a.addr), Takes: fmt.Sprintf("an address that is free to listen on (%v)", err)}
 	}
 	p.life.onStop(a.setting, func(context.Context) error {
 		if err := l.Close(); !errors.Is(err, net.ErrClosed) {
 			return err
 		}
-		return nil // the server that served it has closed it
+		return nil // serve has closed it
 	})
 	return l, nil
 }
 
-// serve answers requests on l until the stop, which lets those under way finish within
-// grace. Who has not sent his request or read his answer by then is cut off.
+// serve answers requests on l until the stop. Requests in flight then have grace to finish; after
+// that their connections are closed.
 func (p *Program) serve(name string, srv *http.Server, l net.Listener, grace time.Duration) {
-	idle := newcomers{conns: make(map[net.Conn]time.Time)}
+	idle := silentConns{conns: make(map[net.Conn]time.Time)}
 	srv.ConnState = idle.track
 	done := make(chan struct{})
 	go func() {
@@ -147,10 +152,10 @@ func (p *Program) serve(name string, srv *http.Server, l net.Listener, grace tim
 	p.life.onStop(name, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, grace)
 		defer cancel()
-		idle.hangUp()
+		idle.close()
 		err := srv.Shutdown(ctx)
 		if errors.Is(err, context.DeadlineExceeded) {
-			p.log.Warn("cut off slow clients", slog.String("listener", name))
+			p.log.Warn("close connections of slow clients", slog.String("listener", name))
 			err = srv.Close()
 		}
 		<-done
@@ -158,18 +163,18 @@ func (p *Program) serve(name string, srv *http.Server, l net.Listener, grace tim
 	})
 }
 
-// newcomers are connections that have not sent a byte. Browsers open some ahead of
-// need, and Shutdown would wait seconds for each of them to speak.
-type newcomers struct {
+// silentConns are connections that have not sent a byte. Browsers open some ahead of need, and
+// Shutdown would wait five seconds for each.
+type silentConns struct {
 	mu    sync.Mutex
 	conns map[net.Conn]time.Time
 }
 
-// silence is how long a connection must have been silent to be taken for one that
-// has nothing to say, rather than for one whose first request is on its way.
+// silence is how long a connection must have been silent to be closed: the first request of a
+// newer one may be on its way.
 const silence = 250 * time.Millisecond
 
-func (n *newcomers) track(c net.Conn, state http.ConnState) {
+func (n *silentConns) track(c net.Conn, state http.ConnState) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if state == http.StateNew {
@@ -179,17 +184,17 @@ func (n *newcomers) track(c net.Conn, state http.ConnState) {
 	delete(n.conns, c)
 }
 
-func (n *newcomers) hangUp() {
+func (n *silentConns) close() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for c, since := range n.conns {
 		if time.Since(since) > silence {
-			_ = c.Close() // nothing was said on it that an error could have lost
+			_ = c.Close() // no data was sent that an error could lose
 		}
 	}
 }
 
-// localURL is where a listener can be reached from this machine.
+// localURL is the URL of a listener as seen from this machine.
 func localURL(a net.Addr) string {
 	addr, ok := a.(*net.TCPAddr)
 	if !ok || !addr.IP.IsUnspecified() {

@@ -5,17 +5,18 @@ import (
 	"fmt"
 	"log/slog"
 
+	"keypool/cmd/internal/config"
 	"keypool/kgs/redispool"
 	"keypool/kgs/refill"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// openRedis makes a client that a stop closes. It calls nobody: Redis may well be away while
-// the program starts.
+// openRedis makes a client that the stop closes. It does not connect: Redis may be unreachable
+// during the start.
 func (c *core) openRedis() (redis.UniversalClient, error) {
-	redis.SetLogger(redisLog{c.log}) // one for the whole process; the library's own is standard error
-	client, err := redispool.OpenClient(c.RedisURL)
+	redis.SetLogger(redisLog{c.log}) // for the whole process; the default writes to standard error
+	client, err := redispool.OpenClient(string(c.RedisURL))
 	if err != nil {
 		return nil, err
 	}
@@ -23,37 +24,36 @@ func (c *core) openRedis() (redis.UniversalClient, error) {
 	return client, nil
 }
 
-// openRedisPool opens this process's side of the Redis pool. A Redis that may evict keys is
-// refused.
+// openRedisPool opens the Redis pool. It fails with a config.Error for a Redis that may evict keys.
 func (c *core) openRedisPool(ctx context.Context) error {
 	client, err := c.openRedis()
 	if err != nil {
 		return err
 	}
 	c.pool = c.redisPool(client, c.holder)
-	c.life.onStop("redis holder", c.handBack(c.pool.Release))
+	c.life.onStop("redis holder", c.returnKeys(c.pool.Release))
 	return mustNotEvict(ctx, c.pool)
 }
 
-// mustNotEvict waits for Redis for a second at most. Where that is not enough the dead
-// man's switch finds out later, as it does when the policy is changed.
+// mustNotEvict fails when the eviction policy of Redis may lose keys. It waits for Redis a second
+// at most. The dead man's switch detects a policy that is not known by then, or is changed later.
 func mustNotEvict(ctx context.Context, pool *redispool.Pool) error {
-	status, _ := pool.Status(ctx) // a pool that is not open yet tells its policy all the same
+	status, _ := pool.Status(ctx) // the policy is known also when the pool is not open yet
 	if !status.Evicts() {
 		return nil
 	}
-	return &SettingError{
+	return &config.Error{
 		Name: "REDIS_URL", Got: "a Redis with maxmemory-policy " + status.Policy,
-		Takes: "one with maxmemory-policy noeviction, for a key that is evicted is lost",
+		Takes: "a Redis with maxmemory-policy noeviction, because an evicted key is lost",
 	}
 }
 
-// handBack is a step of an orderly stop that may fail where the pool is away: what it did
-// not give back is on record and will be written off.
-func (c *core) handBack(step func(context.Context) error) func(context.Context) error {
+// returnKeys is a step of an orderly stop whose failure is only logged: the ledger has a record of
+// keys that were not returned, and writes them off.
+func (c *core) returnKeys(step func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if err := step(ctx); err != nil {
-			c.log.Warn("keys could not be handed back and will be written off", slog.Any("error", err))
+			c.log.Warn("return unused keys: they will be written off", slog.Any("error", err))
 		}
 		return nil
 	}
@@ -63,12 +63,12 @@ func (c *core) redisPool(client redis.UniversalClient, holder string) *redispool
 	return redispool.New(client, redispool.Config{Name: c.ledger.Name(), Holder: holder, Space: c.space, Ledger: c.ledger})
 }
 
-// redisWorker makes a worker from nothing: connections and a name of its own, so that
-// one that hangs can be replaced without a trace of it.
+// redisWorker makes a worker with connections and a holder name of its own, so that it shares
+// nothing with a hung worker that it replaces.
 func (c *core) redisWorker() *refill.Worker {
-	client, err := redispool.OpenClient(c.RedisURL)
+	client, err := redispool.OpenClient(string(c.RedisURL))
 	if err != nil {
-		panic(fmt.Sprintf("REDIS_URL was sound and is not any more: %v", err))
+		panic(fmt.Sprintf("app: REDIS_URL, which was valid at the start: %v", err))
 	}
 	holder := holderName()
 	return c.worker(redispool.NewFiller(redispool.FillerConfig{
@@ -83,11 +83,11 @@ func (c *core) worker(shipper refill.Filler) *refill.Worker {
 	})
 }
 
-// redisLog takes what the Redis client says of single connections into the program's
-// log. That Redis is away is told by the breaker; this is for who looks closer.
+// redisLog passes the messages of the Redis client about single connections on at debug level. The
+// breaker reports that Redis is unreachable.
 type redisLog struct{ log *slog.Logger }
 
 // Printf implements the client's logger.
 func (l redisLog) Printf(ctx context.Context, format string, args ...any) {
-	l.log.DebugContext(ctx, "redis client", slog.String("says", fmt.Sprintf(format, args...)))
+	l.log.DebugContext(ctx, "redis client", slog.String("message", fmt.Sprintf(format, args...)))
 }

@@ -4,25 +4,26 @@ import (
 	"context"
 	"log/slog"
 
+	"keypool/cmd/internal/config"
 	"keypool/shortener"
 	"keypool/web"
 	"keypool/web/admin"
 	"keypool/web/httpserver"
 )
 
-// StartServer starts the shortener: it returns when the public listener answers.
-// What was opened before an error is closed again.
-func StartServer(ctx context.Context, s ServeSettings, log *slog.Logger) (*Program, error) {
+// StartServer starts the shortener and returns when the public listener answers. It needs settings
+// that are complete. After an error, it closes what it opened.
+func StartServer(ctx context.Context, s config.Server, log *slog.Logger) (*Program, error) {
 	public := address{"LISTEN_ADDR", s.ListenAddr}
-	return startProgram(ctx, s.Settings, &public, log, func(ctx context.Context, p *Program, c *core) error {
-		chain, err := c.openChain(ctx, s, p.fail)
+	return startProgram(ctx, s.Common, &public, log, func(ctx context.Context, p *Program, c *core) error {
+		chain, err := c.openChain(ctx, s.Serve, p.fail)
 		if err != nil {
 			return err
 		}
 		links, requests := shortener.NewMetrics(c.registry), web.NewMetrics(c.registry)
 		service := shortener.New(shortener.Config{Store: c.store, Keys: chain.keys, Metrics: links})
 		p.life.onStop("links", func(ctx context.Context) error {
-			return waitFor(ctx, func() error { return service.Close(ctx) }) // a commit of SQLite heeds no context
+			return waitFor(ctx, func() error { return service.Close(ctx) }) // a commit of SQLite ignores its context
 		})
 
 		gauges := newGauges(chain.status, chain.counters)
@@ -36,7 +37,7 @@ func StartServer(ctx context.Context, s ServeSettings, log *slog.Logger) (*Progr
 			},
 		})
 		handler := web.NewPublic(web.PublicConfig{
-			Service: service, BaseURL: s.BaseURL, TrustedProxies: s.TrustedProxies,
+			Service: service, BaseURL: string(s.BaseURL), TrustedProxies: s.TrustedProxies,
 			Degraded: chain.degraded, Metrics: requests, Logger: c.log,
 		})
 		p.serve("public listener", httpserver.New(handler, c.log), p.public, publicGrace)

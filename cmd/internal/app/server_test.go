@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"keypool/cmd/internal/config"
 	"keypool/kgs"
 	"keypool/kgs/ledger"
 	"keypool/kgs/refill"
@@ -21,20 +22,22 @@ import (
 	"keypool/web/admin"
 )
 
-// settings are those of a server for a test: ports of its own, a small pool.
-func settings(t testing.TB, database, redisURL string) ServeSettings {
+// settings are those of a server under test: free ports and a small pool.
+func settings(t testing.TB, database, redisURL string, flags ...string) config.Server {
 	t.Helper()
-	s, err := ServeFlags{
-		ListenAddr: "127.0.0.1:0", KGSWorker: "true", BatchMin: "100", BatchMax: "1000", Fallback: "random",
-		KGSTake: "delete", HashAlgorithm: "sha256",
-	}.Parse(Flags{
-		AdminAddr: "127.0.0.1:0", DatabaseURL: database, RedisURL: redisURL, KGSPermute: "true", CodeLength: "6",
-		PoolCapacity: "10000", RestartBelow: "20%", PageBelow: "10%", Migrate: "true", LogLevel: "info",
-	})
+	var f shortenerFlags
+	flags = append([]string{
+		"--listen-addr=127.0.0.1:0", "--admin-addr=127.0.0.1:0", "--database-url=" + database, "--redis-url=" + redisURL,
+		"--kgs-pool-capacity=10000", "--kgs-batch-max=1000",
+	}, flags...)
+	_, err := shortenerCommandLine(io.Discard, io.Discard).Parse(&f, flags)
+	if err == nil {
+		err = f.Complete(serverRules())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s
+	return f.Server
 }
 
 func sqliteURL(t *testing.T) string {
@@ -49,12 +52,12 @@ type running struct {
 	client *http.Client
 }
 
-func start(t *testing.T, s ServeSettings) *running {
+func start(t *testing.T, s config.Server) *running {
 	t.Helper()
 	return startLogging(t, s, io.Discard)
 }
 
-func startLogging(t *testing.T, s ServeSettings, log io.Writer) *running {
+func startLogging(t *testing.T, s config.Server, log io.Writer) *running {
 	t.Helper()
 	p, err := StartServer(t.Context(), s, slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
@@ -229,10 +232,7 @@ func TestAuditTellsOfAForeignLink(t *testing.T) {
 	t.Parallel()
 	url := sqliteURL(t)
 	start(t, settings(t, url, "")).stop()
-	c, err := openOffline(t.Context(), Flags{
-		AdminAddr: ":0", DatabaseURL: url, KGSPermute: "true", CodeLength: "6", PoolCapacity: "10000",
-		RestartBelow: "20%", PageBelow: "10%", Migrate: "true", LogLevel: "info",
-	}, io.Discard)
+	c, err := openOffline(t.Context(), settings(t, url, "").Common, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,9 +258,9 @@ func TestStartRefusesWhatCannotWork(t *testing.T) {
 	t.Parallel()
 	r := start(t, settings(t, sqliteURL(t), ""))
 	taken := settings(t, sqliteURL(t), "")
-	taken.ListenAddr = r.Addr().String()
+	taken.ListenAddr = config.Address(r.Addr().String())
 	_, err := StartServer(t.Context(), taken, slog.New(slog.DiscardHandler))
-	var setting *SettingError
+	var setting *config.Error
 	if !errors.As(err, &setting) || setting.Name != "LISTEN_ADDR" {
 		t.Errorf("a port in use: %v", err)
 	}

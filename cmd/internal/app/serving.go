@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// servingInterval is how exactly it is known since when keys come from where they do.
+// servingInterval is the precision of the time at which the serving source changed.
 const servingInterval = time.Second
 
-// servingWatch remembers since when keys come from where they come from.
+// servingWatch records when the current source of keys took over.
 type servingWatch struct {
 	from func() string // "batch", "fallback" or "none"
 
@@ -31,7 +31,7 @@ func (w *servingWatch) run(ctx context.Context) error {
 	}
 }
 
-// look tells where the next key would come from, and since when.
+// look returns where the next key would come from, and since when.
 func (w *servingWatch) look() (string, time.Time) {
 	from := w.from()
 	w.mu.Lock()

@@ -6,8 +6,7 @@ import (
 	"keypool/kgs/keysource"
 )
 
-// openRedisIncr: a counter in Redis, breaker. Redis may well be away while the program
-// starts.
+// openRedisIncr: a counter in Redis, breaker. Redis may be unreachable during the start.
 func (ch *chain) openRedisIncr(context.Context) error {
 	client, err := ch.openRedis()
 	if err != nil {

@@ -3,19 +3,18 @@ package app
 import (
 	"context"
 
+	"keypool/cmd/internal/config"
 	"keypool/kgs"
 	"keypool/kgs/keyserver"
 )
 
 // openRemote: the key service of KGS_URL, breaker, local batch.
 func (ch *chain) openRemote(context.Context) error {
-	supply, err := keyserver.NewRemoteSupply(ch.settings.KGSURL)
+	supply, err := keyserver.NewRemoteSupply(string(ch.settings.KGSURL))
 	if err != nil {
-		return &SettingError{
-			Name: "KGS_URL", Got: withoutSecrets(ch.settings.KGSURL), Takes: "http://client:token@host[:port], or https",
-		}
+		return &config.Error{Name: "KGS_URL", Got: config.Redacted(string(ch.settings.KGSURL)), Takes: config.TakesKGSURL}
 	}
-	ch.life.onStop("key service", ch.handBack(supply.Close))
+	ch.life.onStop("key service", ch.returnKeys(supply.Close))
 	breaker := kgs.NewBreaker(supply, ch.log)
 	ch.breaker = breaker
 	ch.openLocal(breaker)

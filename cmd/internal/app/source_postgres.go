@@ -8,8 +8,8 @@ import (
 	"keypool/kgs/refill"
 )
 
-// openPostgresPool: worker, tables beside the links, local batch. There is no breaker: where
-// the keys are away, the links are too. KGS_BATCH_MIN=1000 is the textbook's buffer.
+// openPostgresPool: worker, tables in the database of the links, local batch. It has no breaker:
+// while the keys are unreachable, so are the links.
 func (ch *chain) openPostgresPool(context.Context) error {
 	pool := pgpool.New(ch.books, pgpool.Config{Holder: ch.holder, Reserve: ch.settings.KGSTake == "reserve"})
 	draw := keysource.Random{Length: func() int { return ch.CodeLength }}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"keypool/cmd/internal/config"
 	"keypool/internal/testenv"
 	"keypool/kgs"
 	"keypool/kgs/audit"
@@ -14,7 +15,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 )
 
-func postgresPoolSettings(t *testing.T, database, take string) ServeSettings {
+func postgresPoolSettings(t *testing.T, database, take string) config.Server {
 	t.Helper()
 	s := settings(t, database, "")
 	s.KeySource, s.KGSTake = "postgres-pool", take
@@ -31,7 +32,7 @@ func TestPostgresPoolServers(t *testing.T) {
 			database := testenv.PostgresURL(t)
 			s := postgresPoolSettings(t, database, take)
 			one := start(t, s)
-			s.Worker = false
+			s.Worker.On = false
 			other := start(t, s)
 			other.await("a full pool", full)
 			seen := make(map[string]bool)
@@ -84,7 +85,7 @@ func TestAuditFindsAnUnrecordedLink(t *testing.T) {
 func TestPostgresPoolThatNobodyFills(t *testing.T) {
 	t.Parallel()
 	s := postgresPoolSettings(t, testenv.PostgresURL(t), "delete")
-	s.Worker = false
+	s.Worker.On = false
 	r := start(t, s)
 	r.wantStatus(r.shorten("https://go.dev/"), http.StatusFound, "https://go.dev/")
 	r.await("the fallback", func(s admin.Status) bool { return *s.ServingFrom == "fallback" })

@@ -6,21 +6,22 @@ import (
 	"fmt"
 	"strconv"
 
+	"keypool/cmd/internal/config"
 	"keypool/kgs/keysource"
 )
 
-// openSnowflake: the clock, and a machine id that is leased from the database.
+// openSnowflake: the clock, and a machine id that the database reserves for this process.
 func (ch *chain) openSnowflake(ctx context.Context) error {
 	machines := ch.machineIDs()
 	ch.life.onStop("machine ids", func(ctx context.Context) error { return waitFor(ctx, machines.Close) })
 	snowflake := keysource.NewSnowflake(keysource.SnowflakeConfig{
-		Machines: machines, Holder: ch.holder, Machine: ch.settings.MachineID, Logger: ch.log,
+		Machines: machines, Holder: ch.holder, Machine: ch.settings.MachineID.ID(), Logger: ch.log,
 	})
 	err := snowflake.Open(ctx)
 	if errors.Is(err, keysource.ErrMachineTaken) {
-		return &SettingError{
-			Name: "MACHINE_ID", Got: strconv.Itoa(ch.settings.MachineID),
-			Takes: fmt.Sprintf("the id of no other process that runs (%v)", err),
+		return &config.Error{
+			Name: "MACHINE_ID", Got: strconv.Itoa(ch.settings.MachineID.ID()),
+			Takes: fmt.Sprintf("an id that no other running process has (%v)", err),
 		}
 	}
 	if err != nil {

@@ -6,12 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"keypool/cmd/internal/config"
 	"keypool/internal/sqlite"
 	"keypool/internal/testenv"
 	"keypool/web/admin"
 )
 
-func snowflakeSettings(t *testing.T, database string, machine int) ServeSettings {
+func snowflakeSettings(t *testing.T, database string, machine config.Machine) config.Server {
 	t.Helper()
 	s := settings(t, database, "")
 	s.KeySource, s.MachineID = "snowflake", machine
@@ -21,19 +22,19 @@ func snowflakeSettings(t *testing.T, database string, machine int) ServeSettings
 func TestMachineIDOfARunningServerIsRefused(t *testing.T) {
 	t.Parallel()
 	url := testenv.PostgresURL(t)
-	first := start(t, snowflakeSettings(t, url, 7))
-	_, err := StartServer(t.Context(), snowflakeSettings(t, url, 7), slog.New(slog.DiscardHandler))
-	var setting *SettingError
+	first := start(t, snowflakeSettings(t, url, config.FixedMachine(7)))
+	_, err := StartServer(t.Context(), snowflakeSettings(t, url, config.FixedMachine(7)), slog.New(slog.DiscardHandler))
+	var setting *config.Error
 	if !errors.As(err, &setting) || setting.Name != "MACHINE_ID" || setting.Got != "7" {
 		t.Errorf("a second server with the same MACHINE_ID: %v", err)
 	}
 	before := first.shorten("https://go.dev/")
-	other := start(t, snowflakeSettings(t, url, leasedMachine))
+	other := start(t, snowflakeSettings(t, url, config.Machine{}))
 	if code := other.shorten("https://go.dev/"); len(code) != 11 || code <= before {
 		t.Errorf("code %s of a server with a leased id, %s before", code, before)
 	}
 	first.stop()
-	again := start(t, snowflakeSettings(t, url, 7)) // what was given back is free at once
+	again := start(t, snowflakeSettings(t, url, config.FixedMachine(7))) // what was given back is free at once
 	if code := again.shorten("https://go.dev/"); len(code) != 11 || code <= before {
 		t.Errorf("code %s after a restart, %s before", code, before)
 	}
@@ -44,10 +45,10 @@ func TestMachineIDOfARunningServerIsRefused(t *testing.T) {
 func TestMachineIDOfADeadServerIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	url := sqliteURL(t)
-	s := snowflakeSettings(t, url, 7)
+	s := snowflakeSettings(t, url, config.FixedMachine(7))
 	start(t, s).stop() // makes the tables
 	until := time.Now().Add(10 * time.Second)
-	promise(t, s.Database.sqlitePath, "dead", until)
+	promise(t, s.Database.SQLitePath, "dead", until)
 	r := start(t, s)
 	if code := r.shorten("https://go.dev/"); len(code) != 6 {
 		t.Errorf("code %s, want one of the fallback", code)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"keypool/cmd/internal/config"
 	"keypool/internal/sqlite"
 	"keypool/kgs/keysource"
 	"keypool/migrations"
@@ -17,10 +18,11 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// ticketRetry is how often a ticket database is tried that was away at the start.
+// ticketRetry is the time between two attempts to migrate a ticket database that was unreachable at
+// the start.
 const ticketRetry = 2 * time.Second
 
-// openTickets: two databases, a breaker before each.
+// openTickets: two databases, each behind a breaker.
 func (ch *chain) openTickets(ctx context.Context) error {
 	odd, err := ch.ticketDatabase(ctx, ch.settings.Tickets[0])
 	if err != nil {
@@ -38,16 +40,16 @@ func (ch *chain) openTickets(ctx context.Context) error {
 	return nil
 }
 
-func (ch *chain) ticketDatabase(ctx context.Context, url databaseURL) (keysource.TicketDatabase, error) {
+func (ch *chain) ticketDatabase(ctx context.Context, at config.Database) (keysource.TicketDatabase, error) {
 	switch {
-	case url == ch.Database && ch.books != nil: // as it is unless TICKET_DATABASE_URLS says otherwise
+	case at == ch.Database && ch.books != nil: // the default of TICKET_DATABASE_URLS
 		return keysource.NewPostgresTickets(ch.books), nil
-	case url.postgres != nil:
-		return ch.ticketServer(ctx, url)
-	case url.sqlitePath == ch.Database.sqlitePath:
-		return keysource.NewSQLiteTickets(ch.file), nil // there is one writing connection to a file
+	case at.Postgres != nil:
+		return ch.ticketServer(ctx, at)
+	case at.SQLitePath == ch.Database.SQLitePath:
+		return keysource.NewSQLiteTickets(ch.file), nil // a file has one writing connection
 	}
-	db, err := sqlite.Open(ctx, url.sqlitePath)
+	db, err := sqlite.Open(ctx, at.SQLitePath)
 	if err != nil {
 		return nil, err
 	}
@@ -55,36 +57,36 @@ func (ch *chain) ticketDatabase(ctx context.Context, url databaseURL) (keysource
 	return keysource.NewSQLiteTickets(db), ch.migrate(ctx, db.Write, migrations.SQLite)
 }
 
-// ticketServer opens a PostgreSQL that may be away: the other one serves meanwhile. One that
-// is there and keeps this program out is refused.
-func (ch *chain) ticketServer(ctx context.Context, url databaseURL) (keysource.TicketDatabase, error) {
-	pool, err := ch.openPool(ctx, url.ledgerPool())
+// ticketServer opens a PostgreSQL that may be unreachable: the other one serves meanwhile. It fails
+// with a config.Error for a server that rejects the connection.
+func (ch *chain) ticketServer(ctx context.Context, at config.Database) (keysource.TicketDatabase, error) {
+	pool, err := ch.openPool(ctx, at.LedgerPool())
 	if err != nil {
 		return nil, err
 	}
 	err = ch.migrateTickets(ctx, pool)
-	if says := refusal(err); says != "" {
-		return nil, &SettingError{
-			Name: "TICKET_DATABASE_URLS", Got: "a server that says: " + says, Takes: "two databases that let this program in",
+	if reason := rejection(err); reason != "" {
+		return nil, &config.Error{
+			Name: "TICKET_DATABASE_URLS", Got: "a server that rejects the connection: " + reason, Takes: "two databases that accept it",
 		}
 	}
-	if isAway(err) {
-		ch.log.Warn("a ticket database is away and will be migrated when it is back", slog.Any("error", err))
+	if isUnreachable(err) {
+		ch.log.Warn("connect to ticket database: it will be migrated when it is reachable", slog.Any("error", err))
 		ch.life.background("migration of a ticket database", ch.fail, func(ctx context.Context) error {
-			return ch.migrateWhenBack(ctx, pool)
+			return ch.migrateLater(ctx, pool)
 		})
 		err = nil
 	}
 	return keysource.NewPostgresTickets(pool), err
 }
 
-// migrateWhenBack tries again and again until the database is migrated, or ctx ends. It fails
-// when the database has another schema than this program. That it was away is known by then;
-// whatever else is in the way is told once.
-func (ch *chain) migrateWhenBack(ctx context.Context, pool *pgxpool.Pool) error {
+// migrateLater retries until the database is migrated or ctx ends. It fails when the database has
+// another schema than this program needs. It logs the first error that is not about reaching the
+// database, which is logged already.
+func (ch *chain) migrateLater(ctx context.Context, pool *pgxpool.Pool) error {
 	tick := time.NewTicker(ticketRetry)
 	defer tick.Stop()
-	for told := false; ; {
+	for logged := false; ; {
 		select {
 		case <-ctx.Done():
 			return nil
@@ -95,36 +97,37 @@ func (ch *chain) migrateWhenBack(ctx context.Context, pool *pgxpool.Pool) error 
 		case ctx.Err() != nil:
 			return nil
 		case err == nil:
-			ch.log.Info("a ticket database is back and migrated")
+			ch.log.Info("migrated ticket database, which is reachable again")
 			return nil
 		case errors.Is(err, migrations.ErrNewerSchema), errors.Is(err, migrations.ErrOlderSchema):
 			return err
-		case !told && !isAway(err):
-			ch.log.Warn("a ticket database is back but cannot be migrated", slog.Any("error", err))
-			told = true
+		case !logged && !isUnreachable(err):
+			ch.log.Warn("migrate ticket database", slog.Any("error", err))
+			logged = true
 		}
 	}
 }
 
-// isAway reports that a database could not be asked.
-func isAway(err error) bool {
+// isUnreachable reports that the connection to a database failed.
+func isUnreachable(err error) bool {
 	var connect *pgconn.ConnectError
-	return errors.As(err, &connect) && refusal(err) == ""
+	return errors.As(err, &connect) && rejection(err) == ""
 }
 
-// refusal is what a database says that lets nobody in under the name, the password or to the
-// database of its URL, "" when it says no such thing. It never repeats the password.
-func refusal(err error) string {
+// rejection is the message of a server that rejects the user, the password or the database of a URL,
+// and "" for any other error. It does not contain the password.
+func rejection(err error) string {
 	var connect *pgconn.ConnectError
 	var answer *pgconn.PgError
 	if !errors.As(err, &connect) || !errors.As(err, &answer) {
 		return ""
 	}
-	const noSuchDatabase, noRight = "3D000", "42501"
-	if strings.HasPrefix(answer.Code, "28") || answer.Code == noSuchDatabase || answer.Code == noRight {
+	// The SQLSTATE codes of PostgreSQL, appendix A of its manual.
+	const invalidAuthorization, noSuchDatabase, noPrivilege = "28", "3D000", "42501"
+	if strings.HasPrefix(answer.Code, invalidAuthorization) || answer.Code == noSuchDatabase || answer.Code == noPrivilege {
 		return answer.Message
 	}
-	return "" // it is starting, or full
+	return "" // such as a server that is starting or has no free connection
 }
 
 func (ch *chain) migrateTickets(ctx context.Context, pool *pgxpool.Pool) error {

@@ -8,7 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"keypool/cmd/internal/config"
 	"keypool/internal/testenv"
+	"keypool/internal/testenv/logbuffer"
 	"keypool/kgs/codespace"
 	"keypool/kgs/keysource"
 	"keypool/migrations"
@@ -16,15 +18,9 @@ import (
 )
 
 // ticketSettings are those of a server whose ticket databases are its own.
-func ticketSettings(t *testing.T, urls string) ServeSettings {
+func ticketSettings(t *testing.T, urls string) config.Server {
 	t.Helper()
-	var p parser
-	s := settings(t, sqliteURL(t), "")
-	s.KeySource = "ticket"
-	if s.Tickets = p.databases("TICKET_DATABASE_URLS", urls, s.Database); p.err != nil {
-		t.Fatal(p.err)
-	}
-	return s
+	return settings(t, sqliteURL(t), "", "--key-source=ticket", "--ticket-database-urls="+urls)
 }
 
 // wantTickets makes links until there were numbers of all the given parities. None may be
@@ -53,15 +49,15 @@ func TestTicketDatabasesOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	odd, even := sqliteURL(t), testenv.PostgresURL(t)
 	s := ticketSettings(t, odd+","+even)
-	s.Migrate = false
+	s.Migrate.On = false
 	// The database of the links, which is not migrated either, comes first.
-	if status, out := command(t, "sqlite:"+s.Database.sqlitePath, "migrate"); status != 0 {
+	if status, out := command(t, "sqlite:"+s.Database.SQLitePath, "migrate"); status != 0 {
 		t.Fatalf("migrate: %d, %s", status, out)
 	}
 	if _, err := StartServer(t.Context(), s, slog.New(slog.DiscardHandler)); !errors.Is(err, migrations.ErrOlderSchema) {
 		t.Errorf("started with MIGRATE=false on a ticket database without tables: %v", err)
 	}
-	s.Migrate = true
+	s.Migrate.On = true
 	seen := make(map[string]bool)
 	for range 2 {
 		r := start(t, s)
@@ -78,7 +74,7 @@ func TestTicketDatabaseIsAway(t *testing.T) {
 	server := testenv.StartPostgres(t)
 	s := ticketSettings(t, server.URL+","+sqliteURL(t))
 	server.Stop()
-	var log lockedBuffer
+	var log logbuffer.Buffer
 	r := startLogging(t, s, &log)
 	seen := make(map[string]bool)
 	r.wantTickets(seen, 0)
@@ -88,9 +84,9 @@ func TestTicketDatabaseIsAway(t *testing.T) {
 	})
 	server.Restart() // and is migrated
 	r.wantTickets(seen, 1)
-	r.await("word that it is back", func(admin.Status) bool { return strings.Contains(log.String(), "is back and migrated") })
-	if n := strings.Count(log.String(), "a ticket database is"); n != 2 {
-		t.Errorf("%d lines of a ticket database that was away and came back:\n%s", n, log.String())
+	r.await("a log line about the migration", func(admin.Status) bool { return strings.Contains(log.String(), "migrated ticket database") })
+	if n := strings.Count(log.String(), "ticket database"); n != 2 {
+		t.Errorf("%d log lines about the ticket database, want one for the outage and one for its end:\n%s", n, log.String())
 	}
 }
 
@@ -111,10 +107,10 @@ func TestTicketDatabaseThatKeepsOutIsRefused(t *testing.T) {
 		if err == nil {
 			err = p.Stop()
 		}
-		var setting *SettingError
+		var setting *config.Error
 		if !errors.As(err, &setting) || setting.Name != "TICKET_DATABASE_URLS" || !strings.Contains(setting.Got, "of_the_tests") ||
 			strings.Contains(err.Error(), secret) {
-			t.Errorf("%s: %v; want a SettingError that says what the server says", what, err)
+			t.Errorf("%s: %v; want a config.Error that says what the server says", what, err)
 		}
 	}
 }
@@ -125,7 +121,7 @@ func TestTicketsOfTheServersOwnDatabase(t *testing.T) {
 	t.Parallel()
 	s := settings(t, testenv.PostgresURL(t), "")
 	life := &lifecycle{}
-	c, err := openCore(t.Context(), s.Settings, life, slog.New(slog.DiscardHandler))
+	c, err := openCore(t.Context(), s.Common, life, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,11 +130,11 @@ func TestTicketsOfTheServersOwnDatabase(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	ch := &chain{core: c, settings: s}
+	ch := &chain{core: c, settings: s.Serve}
 	for _, tt := range []struct {
-		url    databaseURL
+		url    config.Database
 		opened int
-	}{{s.Tickets[0], 0}, {databaseURL{postgres: s.Database.postgres.Copy()}, 1}} {
+	}{{s.Tickets[0], 0}, {config.Database{Postgres: s.Database.Postgres.Copy()}, 1}} {
 		before := len(life.steps)
 		db, err := ch.ticketDatabase(t.Context(), tt.url)
 		if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// status is the chain as /status tells it. It asks nobody: what the watches last saw
-// is at most seconds old, and what they could not see is unknown.
+// status is the state of the chain for /status. It makes no calls: it reports what the watches read
+// in the last seconds, and leaves unknown what they could not read.
 func (ch *chain) status() admin.Status {
 	s := admin.Status{State: string(refill.StateOK), KeySource: ch.settings.KeySource, Since: ch.started}
 	if ch.watch != nil {
@@ -21,7 +21,7 @@ func (ch *chain) status() admin.Status {
 		local, rate := ch.local.Local(), ch.local.Rate()
 		s.LocalKeys, s.TakenPerSecond = &local, &rate
 	}
-	if ch.fromLedger { // what is used up by codes from elsewhere, this ledger does not know
+	if ch.fromLedger { // the ledger does not know how much of the space codes from elsewhere use
 		ch.counters.describe(&s)
 	}
 	if ch.breaker != nil {
@@ -31,8 +31,8 @@ func (ch *chain) status() admin.Status {
 	return s
 }
 
-// servingFrom tells where the next key would come from. A scheme without a local batch
-// counts as one that never ends, until it gives nothing.
+// servingFrom is where the next key would come from: batch, fallback or none. A key source without
+// a local batch counts as a batch as long as it yields keys.
 func (ch *chain) servingFrom() string {
 	switch {
 	case ch.local != nil && (ch.local.Local() > 0 || ch.local.Failing() == nil):
@@ -45,7 +45,7 @@ func (ch *chain) servingFrom() string {
 	return "none"
 }
 
-// degraded reports that links are made by other means than intended.
+// degraded reports that the key source is not working as configured.
 func (ch *chain) degraded() bool {
 	if ch.breaker != nil {
 		if ch.breaker.State() != gobreaker.StateClosed {
@@ -55,7 +55,7 @@ func (ch *chain) degraded() bool {
 	return ch.servingFrom() != "batch"
 }
 
-// describe enters what the dead man's switch knows.
+// describe adds what the dead man's switch knows.
 func (w *poolWatch) describe(s *admin.Status) {
 	j := w.Judgement()
 	s.State, s.Since = string(j.State), j.Since
@@ -78,7 +78,8 @@ func (w *poolWatch) describe(s *admin.Status) {
 	}
 }
 
-// describe enters how far the space is used up, and what that would cost a random code.
+// describe adds how much of the space is used, and how many attempts a random code needs: 1/(1-f)
+// for the used ratio f.
 func (w *ledgerWatch) describe(s *admin.Status) {
 	look := w.fresh()
 	if look == nil {

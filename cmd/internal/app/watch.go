@@ -2,30 +2,31 @@ package app
 
 import (
 	"context"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
+	"keypool/cmd/internal/alert"
 	"keypool/kgs"
 	"keypool/kgs/ledger"
 	"keypool/kgs/redispool"
 	"keypool/kgs/refill"
 )
 
-// poolWatch is the dead man's switch of a pool and, where this process has one, the
-// worker that the switch restarts.
+// poolWatch is the dead man's switch of a pool and the worker that it restarts.
 type poolWatch struct {
 	*refill.DeadMan
 	worker *refill.Supervisor // nil when another process refills
 }
 
-// watched is what a switch watches, and what it can do about it.
+// watched is a pool that a dead man's switch watches.
 type watched struct {
 	look   func(context.Context) (refill.Observation, error)
 	build  func() *refill.Worker // nil when another process refills
-	giveUp func(error)           // ends the program; nil where there is more to it than the worker
+	giveUp func(error)           // ends the program; nil where it does more than refill
 }
 
-// observe makes a look out of the status of a pool that loses no keys by itself.
+// observe makes an observation of the status of a pool that loses no keys by itself.
 func observe(status func(context.Context) (kgs.PoolStatus, error)) func(context.Context) (refill.Observation, error) {
 	return func(ctx context.Context) (refill.Observation, error) {
 		s, err := status(ctx)
@@ -33,7 +34,7 @@ func observe(status func(context.Context) (kgs.PoolStatus, error)) func(context.
 	}
 }
 
-// observeRedis makes a look out of the status of a Redis pool, which Redis may evict.
+// observeRedis makes an observation of the status of a Redis pool, whose keys Redis may evict.
 func observeRedis(status func(context.Context) (redispool.Status, error)) func(context.Context) (refill.Observation, error) {
 	return func(ctx context.Context) (refill.Observation, error) {
 		s, err := status(ctx)
@@ -41,10 +42,10 @@ func observeRedis(status func(context.Context) (redispool.Status, error)) func(c
 	}
 }
 
-// watchPool starts the switch, the worker, and who tells the webhook.
+// watchPool starts the dead man's switch, the worker and the delivery of alerts.
 func (c *core) watchPool(fail func(error), what watched) *poolWatch {
 	cfg := refill.DeadManConfig{
-		Capacity: c.PoolCapacity, RestartBelow: c.RestartBelow, PageBelow: c.PageBelow,
+		Capacity: c.PoolCapacity, RestartBelow: c.RestartBelow.Keys(c.PoolCapacity), PageBelow: c.PageBelow.Keys(c.PoolCapacity),
 		Look: what.look, GiveUp: what.giveUp, Logger: c.log, Metrics: c.metrics,
 	}
 	w := &poolWatch{}
@@ -52,29 +53,43 @@ func (c *core) watchPool(fail func(error), what watched) *poolWatch {
 		w.worker = refill.NewSupervisor(what.build, c.log)
 		c.life.background("worker", fail, w.worker.Run)
 		cfg.Restart = func() {
-			c.renewConnections() // those to Redis are each worker's own
+			c.renewConnections() // each worker has its own connections to Redis
 			w.worker.Restart()
 		}
 	}
 	if c.AlertWebhook != "" {
-		alerts := newAlerter(c.Settings, c.instance, c.registry, c.log)
-		c.life.background("alerts", fail, alerts.run)
-		cfg.Changed = alerts.changed
+		alerts := alert.New(alert.Config{
+			URL: string(c.AlertWebhook), CapacityKeys: c.PoolCapacity, Instance: c.instance, Registerer: c.registry, Logger: c.log,
+		})
+		c.life.background("alerts", fail, alerts.Run)
+		cfg.Changed = func(j refill.Judgement) { alerts.Changed(alertEvent(j)) }
 	}
 	w.DeadMan = refill.NewDeadMan(cfg)
 	c.life.background("dead man's switch", fail, w.Run)
 	return w
 }
 
-// lookInterval is how often the counters are read, and lookStale how old they may be
-// before they count as unknown.
+// alertEvent is a change of the switch's state as alerts see it.
+func alertEvent(j refill.Judgement) alert.Event {
+	e := alert.Event{State: alert.State(j.State), At: j.Since}
+	if j.Known {
+		e.PoolKeys = &j.Pool.Keys
+	}
+	if runway, known := j.Runway(); known {
+		e.RunwaySeconds = &runway
+	}
+	return e
+}
+
+// lookInterval is the time between two reads of the counters. Counters older than lookStale are
+// unknown.
 const (
 	lookInterval = 2 * time.Second
 	lookStale    = 3 * lookInterval
 )
 
-// ledgerWatch keeps a recent copy of the ledger's counters, so that neither a scrape nor
-// a fallback asks the database.
+// ledgerWatch keeps a recent copy of the ledger's counters, so that neither a scrape nor a fallback
+// queries the database.
 type ledgerWatch struct {
 	core  *core
 	meter kgs.Meter // of numbers reserved
@@ -83,12 +98,12 @@ type ledgerWatch struct {
 
 type ledgerLook struct {
 	ledger.Counters
-	rate float64 // numbers that all processes reserve in a second
+	rate float64 // numbers a second that all processes reserve
 	at   time.Time
 }
 
-// reserveWindow is long because a pool is refilled a tenth at a time, and has to be filled
-// only once.
+// reserveWindow is the time over which the rate is measured. It is long because a pool is refilled a
+// tenth at a time, and because its first fill should not dominate the rate.
 const reserveWindow = 24 * time.Hour
 
 func newLedgerWatch(c *core) *ledgerWatch {
@@ -108,13 +123,13 @@ func (w *ledgerWatch) run(ctx context.Context) error {
 	}
 }
 
-// read leaves the last look in place when the database is away; it goes stale by itself.
+// read keeps the last counters while the database is unreachable; they become stale by time.
 func (w *ledgerWatch) read(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lookInterval)
 	defer cancel()
 	counters, err := w.core.ledger.Counters(ctx)
 	if err != nil {
-		w.core.log.Debug("the ledger's counters cannot be read", "error", err)
+		w.core.log.Debug("read counters of the ledger", slog.Any("error", err))
 		return
 	}
 	w.saw(counters)
@@ -126,7 +141,7 @@ func (w *ledgerWatch) saw(counters ledger.Counters) {
 	w.last.Store(&ledgerLook{Counters: counters, rate: w.meter.Rate(), at: now})
 }
 
-// fresh is the last look, nil when it is too old to be told.
+// fresh is the last look, or nil when it is stale.
 func (w *ledgerWatch) fresh() *ledgerLook {
 	if look := w.last.Load(); look != nil && time.Since(look.at) < lookStale {
 		return look
@@ -134,7 +149,7 @@ func (w *ledgerWatch) fresh() *ledgerLook {
 	return nil
 }
 
-// length is that of the codes handed out at present, by the last look however old.
+// length is the code length in use according to the last look, however old.
 func (w *ledgerWatch) length() int {
 	if look := w.last.Load(); look != nil {
 		return look.Current(w.core.CodeLength).Length

@@ -9,7 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"keypool/cmd/internal/config"
 	"keypool/internal/testenv"
+	"keypool/internal/testenv/logbuffer"
 	"keypool/kgs/ledger"
 	"keypool/web/admin"
 )
@@ -18,7 +20,7 @@ import (
 func TestRestartRenewsTheLedgersConnections(t *testing.T) {
 	t.Parallel()
 	life := &lifecycle{}
-	c, err := openCore(t.Context(), settings(t, testenv.PostgresURL(t), "").Settings, life, slog.New(slog.DiscardHandler))
+	c, err := openCore(t.Context(), settings(t, testenv.PostgresURL(t), "").Common, life, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +48,7 @@ func TestRestartRenewsTheLedgersConnections(t *testing.T) {
 // What the switch gives up ends the program, not in success, with one line to say why.
 func TestProgramThatIsGivenUp(t *testing.T) {
 	t.Parallel()
-	var says lockedBuffer
+	var says logbuffer.Buffer
 	p := newProgram(slog.New(slog.DiscardHandler))
 	p.life.onStop("redis", func(context.Context) error { return errors.New("gone") })
 	p.fail(errors.New("after 3 restarts no key"))
@@ -74,7 +76,7 @@ func TestServingWatchKnowsSinceWhen(t *testing.T) {
 
 func TestLedgerWatchTellsHowLongTheSpaceLasts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newLedgerWatch(&core{Settings: Settings{CodeLength: 6}})
+		w := newLedgerWatch(&core{Common: config.Common{CodeLength: 6}})
 		describe := func() (s admin.Status) {
 			w.describe(&s)
 			return s

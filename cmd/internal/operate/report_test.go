@@ -1,4 +1,4 @@
-package app
+package operate
 
 import (
 	"bytes"
@@ -23,7 +23,7 @@ func TestAuditReport(t *testing.T) {
 		Faults: []audit.Fault{{Kind: audit.FaultMissing, Code: "fdMx0H"}},
 	}
 	var got bytes.Buffer
-	if err := printAccounts(&got, accounts, false); err != nil {
+	if err := PrintAccounts(&got, accounts, false); err != nil {
 		t.Fatal(err)
 	}
 	const want = `
@@ -33,7 +33,7 @@ func TestAuditReport(t *testing.T) {
       2     10000       600  9000          165      234           0      0        1
   total     30000       600  9000          165     1234          10  18990        1
 Links by source: 2 alias, 1234 pool.
-The accounts do not close, by 1 keys:
+The accounts do not close. Faults: 1.
   fdMx0H is missing: reserved, and not linked, in no pool or batch, not abandoned
 `
 	if diff := cmp.Diff(want[1:], got.String()); diff != "" {
@@ -41,11 +41,10 @@ The accounts do not close, by 1 keys:
 	}
 }
 
-// A service that never made a link has a report too.
-func TestAuditReportOfNothing(t *testing.T) {
+func TestAuditReportWithoutLinks(t *testing.T) {
 	t.Parallel()
 	var got bytes.Buffer
-	if err := printAccounts(&got, audit.Accounts{}, false); err != nil {
+	if err := PrintAccounts(&got, audit.Accounts{}, false); err != nil {
 		t.Fatal(err)
 	}
 	const want = `
@@ -53,7 +52,7 @@ func TestAuditReportOfNothing(t *testing.T) {
   epoch  reserved
   total         0
 No links.
-The accounts close.
+The accounts close: every key is accounted for.
 `
 	if diff := cmp.Diff(want[1:], got.String()); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"keypool/cmd/internal/config"
 	"keypool/internal/sqlite"
 	"keypool/internal/testenv"
 	"keypool/web/admin"
@@ -17,13 +18,13 @@ func TestProgramsKeepTheirNamesInTheBooks(t *testing.T) {
 	s := settings(t, sqliteURL(t), testenv.RedisURL(t))
 	s.KeySource = "random"
 	r := start(t, s)
-	db, err := sqlite.Open(t.Context(), s.Database.sqlitePath)
+	db, err := sqlite.Open(t.Context(), s.Database.SQLitePath)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
 	r.await("a beat after that of the start", func(admin.Status) bool { return slices.Max(beats(t, db)) > 1 })
-	k, err := StartKGS(t.Context(), KGSSettings{Settings: s.Settings}, slog.New(slog.DiscardHandler))
+	k, err := StartKGS(t.Context(), config.KGS{Common: s.Common}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

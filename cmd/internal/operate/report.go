@@ -1,21 +1,21 @@
-package app
+package operate
 
 import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"keypool/kgs/audit"
 	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
-
-	"keypool/kgs/audit"
 )
 
-// shownFaults is how many faults the text report names; JSON has them all.
+// shownFaults is how many faults the text report names. The JSON report names all.
 const shownFaults = 20
 
-func printAccounts(w io.Writer, a audit.Accounts, asJSON bool) error {
+// PrintAccounts writes the result of an audit to w, as text or as JSON.
+func PrintAccounts(w io.Writer, a audit.Accounts, asJSON bool) error {
 	if asJSON {
 		enc := json.NewEncoder(w)
 		enc.SetIndent("", "  ")
@@ -28,13 +28,13 @@ func printAccounts(w io.Writer, a audit.Accounts, asJSON bool) error {
 	return err
 }
 
-// column is one account in the text report, with two words above it.
+// column is one account in the text report.
 type column struct {
-	group, name string
+	group, name string // its heading, in two lines
 	of          func(audit.EpochAccounts) int64
 }
 
-// columns are those that have a number other than zero in any epoch, and the first.
+// columns are the reserved keys and each account that is not zero in every epoch.
 func columns(epochs []audit.EpochAccounts) []column {
 	all := []column{{"", "reserved", func(e audit.EpochAccounts) int64 { return e.Reserved }}}
 	add := func(group string, counts func(audit.EpochAccounts) map[string]int64) {
@@ -46,7 +46,7 @@ func columns(epochs []audit.EpochAccounts) []column {
 		}
 		for _, name := range slices.Sorted(maps.Keys(names)) {
 			all = append(all, column{group, name, func(e audit.EpochAccounts) int64 { return counts(e)[name] }})
-			group = "" // stands above the first of its columns
+			group = "" // heads the first of its columns only
 		}
 	}
 	single := func(name string, n func(audit.EpochAccounts) int64) {
@@ -64,7 +64,7 @@ func columns(epochs []audit.EpochAccounts) []column {
 	return all
 }
 
-// epochTable is a line an epoch and one for their sum.
+// epochTable has a line for each epoch and one for their sum.
 func epochTable(epochs []audit.EpochAccounts) string {
 	var table strings.Builder
 	t := tabwriter.NewWriter(&table, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -74,7 +74,7 @@ func epochTable(epochs []audit.EpochAccounts) string {
 		for _, c := range all {
 			text += fmt.Sprint(cell(c)) + "\t"
 		}
-		_, _ = fmt.Fprintln(t, text) // into a string: it cannot fail
+		_, _ = fmt.Fprintln(t, text) // a strings.Builder does not fail
 	}
 	line("", func(c column) any { return c.group })
 	line("epoch", func(c column) any { return c.name })
@@ -88,24 +88,24 @@ func epochTable(epochs []audit.EpochAccounts) string {
 		}
 		return sum
 	})
-	_ = t.Flush() // nor can this
+	_ = t.Flush() // likewise
 	var text string
 	for line := range strings.Lines(table.String()) {
-		text += strings.TrimRight(line, " \n") + "\n" // of cells without a word above them
+		text += strings.TrimRight(line, " \n") + "\n" // of empty cells
 	}
 	return text
 }
 
-// postgresPool is a line on the pool in PostgreSQL, where there is one.
+// postgresPool is a line on the pool in PostgreSQL, or "" without one.
 func postgresPool(p *audit.PostgresPoolAccounts) string {
 	if p == nil {
 		return ""
 	}
-	return fmt.Sprintf("PostgreSQL pool: %d available, %d of them drawn again; %d reserved; %d used, %d of them linked and %d without a link; %d linked and not settled.\n",
+	return fmt.Sprintf("PostgreSQL pool: %d available, %d of them drawn a second time; %d reserved; %d used, %d of them linked and %d without a link; %d linked and not settled.\n",
 		p.Available, p.DrawnAgain, p.Reserved, p.Used, p.UsedLinked, p.Unlinked, p.Unsettled)
 }
 
-// linksBySource counts all links, those too that are none of the ledger's keys.
+// linksBySource counts all links, also those whose codes are no keys of the ledger.
 func linksBySource(links map[string]int64) string {
 	var counts []string
 	for _, source := range slices.Sorted(maps.Keys(links)) {
@@ -119,14 +119,14 @@ func linksBySource(links map[string]int64) string {
 
 func verdict(faults []audit.Fault) string {
 	if len(faults) == 0 {
-		return "The accounts close.\n"
+		return "The accounts close: every key is accounted for.\n"
 	}
-	text := fmt.Sprintf("The accounts do not close, by %d keys:\n", len(faults))
+	text := fmt.Sprintf("The accounts do not close. Faults: %d.\n", len(faults))
 	for _, f := range faults[:min(len(faults), shownFaults)] {
 		text += fmt.Sprintf("  %s\n", f)
 	}
 	if more := len(faults) - shownFaults; more > 0 {
-		text += fmt.Sprintf("  and %d more (--json names all)\n", more)
+		text += fmt.Sprintf("  and %d more; --json lists all\n", more)
 	}
 	return text
 }

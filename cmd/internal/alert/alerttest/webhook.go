@@ -1,0 +1,107 @@
+// Package alerttest has a webhook for tests of alerts.
+package alerttest
+
+import (
+	"bytes"
+	"encoding/json"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Hang makes a webhook answer no request until the client gives up.
+const Hang = 0
+
+// Alert is an alert as the contract with webhooks defines it.
+type Alert struct {
+	State         string    `json:"state"`
+	Previous      string    `json:"previous"`
+	PoolKeys      *int64    `json:"pool_keys"`
+	CapacityKeys  int64     `json:"capacity_keys"`
+	RunwaySeconds *float64  `json:"runway_seconds"`
+	Instance      string    `json:"instance"`
+	At            time.Time `json:"at"`
+}
+
+// Webhook is a receiver of alerts. It records each attempt at arrival.
+type Webhook struct {
+	Attempts chan string // bodies, in the order of arrival
+
+	listener net.Listener
+	server   *http.Server
+	leave    chan struct{}
+
+	mu     sync.Mutex
+	answer int
+}
+
+// New starts a webhook that answers with a status, or hangs, until the test ends.
+func New(t *testing.T, answer int) *Webhook {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Serve(t, l, answer)
+}
+
+// Serve is [New] on a listener, which it closes at the end.
+func Serve(t *testing.T, l net.Listener, answer int) *Webhook {
+	t.Helper()
+	h := &Webhook{listener: l, Attempts: make(chan string, 1000), leave: make(chan struct{}), answer: answer}
+	h.server = &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = h.server.Serve(l) // returns http.ErrServerClosed at the end of the test
+	}()
+	t.Cleanup(func() {
+		close(h.leave)
+		_ = h.server.Close() // closes the listener, whose error changes no verdict
+		<-done
+	})
+	return h
+}
+
+// URL is the address of the webhook. It contains the secrets T0K3N and S3CR3T.
+func (h *Webhook) URL() string { return "http://" + h.listener.Addr().String() + "/T0K3N?key=S3CR3T" }
+
+// Answer changes how the webhook answers from the next attempt on.
+func (h *Webhook) Answer(status int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.answer = status
+}
+
+func (h *Webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var body bytes.Buffer
+	_, _ = body.ReadFrom(r.Body) // a body that breaks off is no JSON, which Next reports
+	h.mu.Lock()
+	answer := h.answer
+	h.mu.Unlock()
+	h.Attempts <- body.String()
+	if answer == Hang {
+		select {
+		case <-r.Context().Done():
+		case <-h.leave:
+		}
+		return
+	}
+	w.WriteHeader(answer)
+}
+
+// Next waits for the next attempt, longer than the longest gap of a short test.
+func (h *Webhook) Next(t *testing.T) (a Alert) {
+	t.Helper()
+	select {
+	case body := <-h.Attempts:
+		if err := json.Unmarshal([]byte(body), &a); err != nil {
+			t.Fatalf("alert is not JSON: %v in %s", err, body)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("no alert within 30 s")
+	}
+	return a
+}

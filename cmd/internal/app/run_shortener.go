@@ -1,0 +1,75 @@
+package app
+
+import (
+	"context"
+	"io"
+	"runtime"
+
+	"keypool/cmd/internal/config"
+	"keypool/cmd/internal/version"
+
+	"github.com/alecthomas/kong"
+)
+
+// shortenerFlags is the command line of cmd/shortener.
+type shortenerFlags struct {
+	config.Server `embed:""`
+	Version       kong.VersionFlag `help:"Print program, version and commit."`
+
+	ServeLinks    struct{}    `cmd:"" name:"serve" default:"1" help:"Serve short links; the default."`
+	MigrateSchema struct{}    `cmd:"" name:"migrate" help:"Migrate the database schema."`
+	Audit         auditFlags  `cmd:"" help:"Account for every key. Exit status: 0 the accounts close, 1 they do not, 2 the audit could not run. Servers may be running."`
+	Delete        deleteFlags `cmd:"" help:"Turn links into tombstones: they answer 410, and their codes are never used again."`
+	Healthcheck   struct{}    `cmd:"" help:"Check that the server at ADMIN_ADDR is ready. Exit status: 0 ready, 1 not; for images without a shell."`
+}
+
+func shortenerCommandLine(out, errors io.Writer) config.Program {
+	return config.Program{
+		Name: "shortener", Description: "A URL shortener with its own key generation service.",
+		Examples: []config.Example{
+			{Command: "shortener", Comment: "everything in one process, with a SQLite file in data/"},
+			{Command: "DATABASE_URL=postgres://user@host/keypool REDIS_URL=redis://host shortener", Comment: "one of several servers"},
+			{Command: "shortener audit --json", Comment: "account for every key"},
+		},
+		Version: version.Of("shortener"), KeySources: serverRules().KeySources, Out: out, Errors: errors,
+	}
+}
+
+// Shortener runs the program shortener until ctx ends, and returns its exit status.
+func Shortener(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	var f shortenerFlags
+	c := console{"shortener", stdout, stderr}
+	command, err := shortenerCommandLine(stdout, stderr).Parse(&f, args)
+	if err != nil {
+		c.complain(err)
+		return exitUsage
+	}
+	switch command {
+	case "": // --help or --version
+		return 0
+	case "migrate":
+		return c.exit(migrateDatabase(ctx, f.Common, stderr))
+	case "audit":
+		return runAudit(ctx, c, f.Common, f.Audit)
+	case "delete <code>":
+		return c.exit(deleteLinks(ctx, f.Common, f.Delete.Codes, stdout))
+	case "healthcheck":
+		return c.exit(checkHealth(ctx, f.Common))
+	}
+	return c.serve(ctx, f.Server)
+}
+
+// ballast is memory, in bytes, that the server allocates and never touches. The garbage collector
+// runs when the heap has doubled, and the heap of the server is so small that it would run all the
+// time; with ballast it runs after some 40 MiB of garbage. Untouched memory is not resident,
+// though go_memstats_* count it.
+const ballast = 32 << 20
+
+func (c console) serve(ctx context.Context, s config.Server) int {
+	if err := s.Complete(serverRules()); err != nil {
+		return c.exit(err)
+	}
+	defer runtime.KeepAlive(make([]byte, ballast))
+	p, err := StartServer(ctx, s, newLogger(c.errors, s.LogLevel, s.LogFormat))
+	return c.runUntilDone(ctx, p, err)
+}

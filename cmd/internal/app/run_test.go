@@ -1,0 +1,96 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"strings"
+	"testing"
+)
+
+type program func(ctx context.Context, args []string, stdout, stderr io.Writer) int
+
+// runShortener runs the program shortener as a user would.
+func runShortener(t *testing.T, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	status = Shortener(t.Context(), args, &out, &errs)
+	return status, out.String(), errs.String()
+}
+
+// runRefused runs a program with arguments that it must refuse. If it accepts them, it ends before
+// it serves.
+func runRefused(t *testing.T, run program, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out, errs bytes.Buffer
+	status = run(ctx, args, &out, &errs)
+	return status, out.String(), errs.String()
+}
+
+func TestRefusedSettingsExitWithOneLineAndStatus2(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		run         program
+		flag        string
+		name, takes string
+	}{
+		{Shortener, "--base-url=https://go..example", "BASE_URL", "http://host"},
+		{Shortener, "--base-url=https://go.example:99999", "BASE_URL", "http://host"},
+		{Shortener, "--code-length=six", "CODE_LENGTH", "from 3 to 10"},
+		{Shortener, "--key-source=magic", "KEY_SOURCE", "redis-pool, memory-pool, ledger, "},
+		{Shortener, "--key-source=redis-incr", "KEY_SOURCE", "REDIS_URL"},
+		{Shortener, "--key-source=postgres-pool", "KEY_SOURCE", "a PostgreSQL DATABASE_URL"},
+		{Shortener, "--key-source=kgs", "KEY_SOURCE", "KGS_URL"},
+		{Shortener, "--kgs-worker=false", "KGS_WORKER", "memory-pool"},
+		{Shortener, "--database-url=mysql://user:hunter2@host/db", "DATABASE_URL", "sqlite:PATH or postgres://"},
+		{Shortener, "--no-such-flag", "no-such-flag", "shortener --help"},
+		{KGS, "--kgs-tokens=", "REDIS_URL", "KGS_TOKENS"},
+		{KGS, "--kgs-tokens=a=hunter2", "KGS_TOKENS", "at least 16"},
+		{KGS, "--kgs-client-rate=0", "KGS_CLIENT_RATE", "whole number"},
+	} {
+		status, stdout, stderr := runRefused(t, tt.run, tt.flag)
+		if status != 2 || stdout != "" {
+			t.Errorf("%s: exit status %d, stdout %q; want 2 and nothing", tt.flag, status, stdout)
+		}
+		if strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, tt.name) || !strings.Contains(stderr, tt.takes) || strings.Contains(stderr, "hunter2") {
+			t.Errorf("%s: stderr %q; want one line that names %s and contains %q, without the secret", tt.flag, stderr, tt.name, tt.takes)
+		}
+	}
+}
+
+func TestVersionAndHelp(t *testing.T) {
+	t.Parallel()
+	if status, stdout, _ := runShortener(t, "--version"); status != 0 || stdout != "shortener unknown (commit unknown)\n" {
+		t.Errorf("--version: exit status %d, stdout %q", status, stdout)
+	}
+	want := []string{"LISTEN_ADDR", "KGS_POOL_CAPACITY", "FALLBACK", "ALERT_WEBHOOK_URL", "migrate", "audit", "delete", "healthcheck"}
+	for _, source := range keySources() {
+		want = append(want, source.name)
+	}
+	status, help, _ := runShortener(t, "--help")
+	for _, name := range want {
+		if status != 0 || !strings.Contains(help, name) {
+			t.Errorf("--help: exit status %d; contains %s: %v", status, name, strings.Contains(help, name))
+		}
+	}
+	var out, errs bytes.Buffer
+	if status := KGS(t.Context(), []string{"--help"}, &out, &errs); status != 0 || !strings.Contains(out.String(), "$KGS_TOKENS") {
+		t.Errorf("kgs --help: exit status %d, stdout %q, stderr %q", status, out.String(), errs.String())
+	}
+}
+
+func TestHealthcheck(t *testing.T) {
+	t.Parallel()
+	r := start(t, settings(t, sqliteURL(t), ""))
+	r.await("a full pool", full)
+	addr := "--admin-addr=" + r.AdminAddr().String()
+	if status, _, stderr := runShortener(t, addr, "healthcheck"); status != 0 {
+		t.Errorf("healthcheck of a ready server: exit status %d, %s", status, stderr)
+	}
+	r.stop()
+	if status, _, stderr := runShortener(t, addr, "healthcheck"); status != 1 || !strings.HasPrefix(stderr, "shortener: healthcheck: ") {
+		t.Errorf("healthcheck of a stopped server: exit status %d, %q", status, stderr)
+	}
+}

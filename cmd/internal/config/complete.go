@@ -1,0 +1,137 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"keypool/kgs/refill"
+	"slices"
+	"strings"
+)
+
+// Rules are what a server's settings are checked against and this package does not know.
+type Rules struct {
+	KeySources []KeySource // that KEY_SOURCE may name
+	// Origin returns scheme://host[:port] with the host in ASCII, and false where a link could
+	// not lead to it.
+	Origin func(text string) (ascii string, ok bool)
+}
+
+// KeySource is a key source that a server can be started with.
+type KeySource struct {
+	Name  string
+	Needs Need
+}
+
+// Need is a setting that a key source cannot do without, as the error names it. The zero value
+// is no setting.
+type Need string
+
+// The needs of key sources.
+const (
+	NeedsRedis    Need = "REDIS_URL"
+	NeedsKGS      Need = "KGS_URL"
+	NeedsPostgres Need = "a PostgreSQL DATABASE_URL"
+)
+
+func (n Need) satisfied(s *Server) bool {
+	switch n {
+	case "":
+		return true
+	case NeedsRedis:
+		return s.RedisURL != ""
+	case NeedsKGS:
+		return s.KGSURL != ""
+	case NeedsPostgres:
+		return s.Database.Postgres != nil
+	}
+	panic("config: unknown need " + string(n))
+}
+
+// Complete checks the levels of the pool against its capacity.
+func (s *Common) Complete() error {
+	for _, level := range []struct {
+		name string
+		Level
+	}{{"KGS_RESTART_BELOW", s.RestartBelow}, {"KGS_PAGE_BELOW", s.PageBelow}} {
+		if level.Keys(s.PoolCapacity) > s.PoolCapacity {
+			return &Error{level.name, level.String(), fmt.Sprintf("%s of %d", takesLevel, s.PoolCapacity)}
+		}
+	}
+	restart, page := s.RestartBelow.Keys(s.PoolCapacity), s.PageBelow.Keys(s.PoolCapacity)
+	if mark := refill.LowWater(s.PoolCapacity); restart > mark {
+		return &Error{"KGS_RESTART_BELOW", s.RestartBelow.String(),
+			fmt.Sprintf("at most 90%%, that is %d keys: the worker does not refill the pool above this level", mark)}
+	}
+	if page > restart {
+		return &Error{"KGS_PAGE_BELOW", s.PageBelow.String(), "a level that is not above KGS_RESTART_BELOW, " + s.RestartBelow.String()}
+	}
+	return nil
+}
+
+// Complete checks the settings against each other and against rules, and fills in the defaults
+// that depend on other settings.
+func (s *Server) Complete(rules Rules) error {
+	if err := s.Common.Complete(); err != nil {
+		return err
+	}
+	if err := s.BaseURL.toASCII(rules.Origin); err != nil {
+		return err
+	}
+	if s.Tickets == (DatabasePair{}) {
+		s.Tickets = DatabasePair{s.Database, s.Database}
+	}
+	if err := s.completeKeySource(rules.KeySources); err != nil {
+		return err
+	}
+	if s.BatchMax < s.BatchMin {
+		return &Error{"KGS_BATCH_MAX", fmt.Sprint(s.BatchMax), fmt.Sprintf("a number that is not below KGS_BATCH_MIN, %d", s.BatchMin)}
+	}
+	return nil
+}
+
+func (s *Server) completeKeySource(known []KeySource) error {
+	byDefault := "memory-pool"
+	if s.RedisURL != "" {
+		byDefault = "redis-pool"
+	}
+	s.KeySource = cmp.Or(s.KeySource, byDefault)
+	at := slices.IndexFunc(known, func(k KeySource) bool { return k.Name == s.KeySource })
+	switch {
+	case at < 0:
+		return &Error{"KEY_SOURCE", s.KeySource, names(known)}
+	case !known[at].Needs.satisfied(s):
+		return &Error{"KEY_SOURCE", s.KeySource, s.KeySource + " only together with " + string(known[at].Needs)}
+	case s.KeySource == "memory-pool" && !s.Worker.On:
+		return &Error{"KGS_WORKER", "false", "true with KEY_SOURCE=memory-pool, which only the server itself can fill"}
+	}
+	return nil
+}
+
+// Complete checks that there is something for the program to do.
+func (s *KGS) Complete() error {
+	if err := s.Common.Complete(); err != nil {
+		return err
+	}
+	if s.RedisURL == "" && len(s.Clients) == 0 {
+		return &Error{"REDIS_URL", "", "the address of the Redis whose pool this program fills, unless KGS_TOKENS makes it serve keys"}
+	}
+	return nil
+}
+
+// names lists key sources as --help does.
+func names(sources []KeySource) string {
+	var all []string
+	for _, s := range sources {
+		all = append(all, s.Name)
+	}
+	return either(all)
+}
+
+// either lists words as alternatives.
+func either(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}

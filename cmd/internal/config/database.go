@@ -1,0 +1,93 @@
+package config
+
+import (
+	"encoding"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+var (
+	_ encoding.TextUnmarshaler = (*Database)(nil)
+	_ encoding.TextUnmarshaler = (*DatabasePair)(nil)
+)
+
+const (
+	// linkConns covers look-ups beside the commits, and keeps eight servers below PostgreSQL's
+	// default of 100 connections; pool_max_conns in the URL overrides it.
+	linkConns      = 8
+	ledgerConns    = 3
+	connectTimeout = 2 * time.Second
+	// ledgerConnLife takes the ledger off a demoted primary: only a new connection checks the
+	// role of the server, and renewing few connections is cheap.
+	ledgerConnLife = time.Minute
+)
+
+// Database is a database of links, of the ledger or of tickets: one of the fields is set. Two
+// values are equal when they are copies of one setting.
+type Database struct {
+	SQLitePath string
+	Postgres   *pgxpool.Config
+}
+
+const takesDatabase = "sqlite:PATH or postgres://user:password@host:port/database"
+
+// UnmarshalText takes sqlite:PATH or a PostgreSQL URL with the parameters of pgxpool.
+func (d *Database) UnmarshalText(text []byte) error {
+	raw := string(text)
+	if path, ok := strings.CutPrefix(raw, "sqlite:"); ok {
+		if path == "" || strings.Contains(path, ":memory:") {
+			return &Error{Got: raw, Takes: takesDatabase + "; a database in memory would lose every link"}
+		}
+		*d = Database{SQLitePath: path}
+		return nil
+	}
+	if !strings.HasPrefix(raw, "postgres://") && !strings.HasPrefix(raw, "postgresql://") {
+		return &Error{Got: Redacted(raw), Takes: takesDatabase}
+	}
+	cfg, err := pgxpool.ParseConfig(raw)
+	if err != nil { // it may quote a part of the password
+		return &Error{Got: Redacted(raw), Takes: takesDatabase}
+	}
+	if !strings.Contains(raw, "pool_max_conns=") {
+		cfg.MaxConns = linkConns
+	}
+	if cfg.ConnConfig.ConnectTimeout == 0 {
+		cfg.ConnConfig.ConnectTimeout = connectTimeout
+	}
+	*d = Database{Postgres: cfg}
+	return nil
+}
+
+// LedgerPool configures the connections of the ledger, and of tickets, to a PostgreSQL. They
+// are apart from those of the links: changes of the ledger wait for each other's row lock, and
+// must not keep links from their connections meanwhile.
+func (d Database) LedgerPool() *pgxpool.Config {
+	cfg := d.Postgres.Copy()
+	cfg.MaxConns, cfg.MinConns, cfg.MinIdleConns = ledgerConns, 0, 0
+	cfg.MaxConnLifetime = ledgerConnLife
+	return cfg
+}
+
+// DatabasePair are the databases of odd and of even ticket numbers.
+type DatabasePair [2]Database
+
+// nextDatabase matches the comma between two database URLs, and none between the hosts of one.
+var nextDatabase = regexp.MustCompile(`,\s*(sqlite:|postgres://|postgresql://)`)
+
+// UnmarshalText takes two databases, separated by a comma.
+func (p *DatabasePair) UnmarshalText(text []byte) error {
+	raw := string(text)
+	commas := nextDatabase.FindAllStringIndex(raw, -1)
+	if len(commas) != 1 {
+		return &Error{Got: fmt.Sprintf("%d databases", len(commas)+1), Takes: "two databases, separated by a comma"}
+	}
+	odd, even := raw[:commas[0][0]], strings.TrimSpace(raw[commas[0][0]+1:])
+	if err := p[0].UnmarshalText([]byte(odd)); err != nil {
+		return err
+	}
+	return p[1].UnmarshalText([]byte(even))
+}

@@ -1,0 +1,63 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// helpWidth is the longest line of --help, in columns, on a wider terminal.
+const helpWidth = 110
+
+// Example is a command line that --help shows.
+type Example struct{ Command, Comment string }
+
+// groups are those of the settings, in the order of --help.
+func groups() []kong.Group {
+	return []kong.Group{
+		{Key: "listeners", Title: "Listeners:"},
+		{Key: "database", Title: "Database:"},
+		{Key: "keys", Title: "Keys:"},
+		{Key: "pool", Title: "Pool and dead man's switch:"},
+		{Key: "fallback", Title: "Fallback:"},
+		{Key: "limits", Title: "Clients and limits:"},
+		{Key: "operation", Title: "Operation and logs:"},
+	}
+}
+
+// sortByGroup puts flags into the order of groups. Flags without a group come first.
+func sortByGroup(flags []*kong.Flag) {
+	rank := make(map[string]int)
+	for i, g := range groups() {
+		rank[g.Key] = i + 1
+	}
+	of := func(f *kong.Flag) int {
+		if f.Group == nil {
+			return 0
+		}
+		return rank[f.Group.Key]
+	}
+	slices.SortStableFunc(flags, func(a, b *kong.Flag) int { return cmp.Compare(of(a), of(b)) })
+}
+
+// examples follow the description.
+func (p Program) examples() string {
+	var text strings.Builder
+	text.WriteString("\n\nExamples:")
+	for _, e := range p.Examples {
+		fmt.Fprintf(&text, "\n  # %s\n  %s", e.Comment, e.Command)
+	}
+	text.WriteString("\n\nA flag overrides the environment variable that is named after its description.")
+	return text.String()
+}
+
+// describe is the help of a setting followed by its environment variable.
+func describe(value *kong.Value) string {
+	if value.Flag == nil || len(value.Flag.Envs) == 0 {
+		return value.Help
+	}
+	return value.Help + " ($" + value.Flag.Envs[0] + ")"
+}

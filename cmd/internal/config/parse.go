@@ -1,0 +1,141 @@
+package config
+
+import (
+	"encoding"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// Program is what a command line says of itself in --help and --version.
+type Program struct {
+	Name        string
+	Description string
+	Examples    []Example
+	Version     string // all that --version prints
+	KeySources  []KeySource
+	Out, Errors io.Writer
+}
+
+// Parse reads args and the environment into flags, a pointer to a struct that embeds settings and
+// has a field for each command. It returns the command, which is "" after --help or --version
+// printed what was asked for. It calls no Complete method.
+func (p Program) Parse(flags any, args []string) (command string, err error) {
+	done := false
+	parser, err := kong.New(flags, kong.Name(p.Name), kong.Description(p.Description+p.examples()),
+		kong.Vars{"version": p.Version, "key_sources": names(p.KeySources)},
+		kong.Writers(p.Out, p.Errors),
+		kong.Exit(func(int) { done = true }), // after --help and --version; kong goes on with parsing
+		kong.Resolvers(kong.ResolverFunc(fromEnvironment)),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoAppDescFormat: true, WrapUpperBound: helpWidth}),
+		kong.ValueFormatter(describe), kong.ExplicitGroups(groups()),
+		kong.TypeMapper(reflect.TypeFor[slog.Level](), kong.MapperFunc(decodeWord)),
+		kong.KindMapper(reflect.String, kong.MapperFunc(decodeWord)),
+		kong.KindMapper(reflect.Int, kong.MapperFunc(decodeNumber)),
+		kong.KindMapper(reflect.Int64, kong.MapperFunc(decodeNumber)),
+		textMapper[Address](), textMapper[BaseURL](), textMapper[Clients](), textMapper[Database](), textMapper[DatabasePair](),
+		textMapper[KGSURL](), textMapper[Level](), textMapper[Machine](), textMapper[Networks](), textMapper[RedisURL](),
+		textMapper[Secret](), textMapper[Switch](), textMapper[WebhookURL](),
+	)
+	if err != nil {
+		panic(fmt.Sprintf("config: the tags of %T: %v", flags, err))
+	}
+	sortByGroup(parser.Model.Flags)
+	takeOverEnvironment(parser.Model.Flags)
+	context, err := parser.Parse(args)
+	if done {
+		return "", nil
+	}
+	if refused := (*Error)(nil); errors.As(err, &refused) {
+		return "", refused // alone: kong prefixes the flag, which the error names itself
+	}
+	if err != nil {
+		return "", fmt.Errorf("%w; see %s --help", err, p.Name)
+	}
+	return context.Command(), nil
+}
+
+// takeOverEnvironment leaves the environment to fromEnvironment. Kong itself would refuse a bad
+// variable although a flag overrides it, and quote its value, which may be secret.
+func takeOverEnvironment(flags []*kong.Flag) {
+	for _, flag := range flags {
+		flag.Tag.Envs = nil // flag.Envs still names the variable
+	}
+}
+
+// fromEnvironment resolves a flag that the command line does not set. nil leaves it at its default.
+func fromEnvironment(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	if len(flag.Envs) == 0 {
+		return nil, nil
+	}
+	if text, ok := os.LookupEnv(flag.Envs[0]); ok {
+		return text, nil
+	}
+	return nil, nil
+}
+
+// textMapper decodes settings of type T by their UnmarshalText.
+func textMapper[T any, P interface {
+	*T
+	encoding.TextUnmarshaler
+}]() kong.Option {
+	return kong.TypeMapper(reflect.TypeFor[T](), kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
+		return decode(ctx, target, func(text string) error {
+			return P(target.Addr().Interface().(*T)).UnmarshalText([]byte(text))
+		})
+	}))
+}
+
+// decodeWord decodes text, or a log level, that must be one of the words of the tag oneof.
+func decodeWord(ctx *kong.DecodeContext, target reflect.Value) error {
+	return decode(ctx, target, func(text string) error {
+		if words := ctx.Value.Tag.Get("oneof"); words != "" && !slices.Contains(strings.Split(words, ","), text) {
+			return &Error{Got: text, Takes: either(strings.Split(words, ","))}
+		}
+		if level, ok := target.Addr().Interface().(*slog.Level); ok {
+			return level.UnmarshalText([]byte(text))
+		}
+		target.SetString(text)
+		return nil
+	})
+}
+
+// decodeNumber decodes a number within the bounds of the tags min and max.
+func decodeNumber(ctx *kong.DecodeContext, target reflect.Value) error {
+	return decode(ctx, target, func(text string) error {
+		lo, errLo := strconv.ParseInt(ctx.Value.Tag.Get("min"), 10, 64)
+		hi, errHi := strconv.ParseInt(ctx.Value.Tag.Get("max"), 10, 64)
+		if err := errors.Join(errLo, errHi); err != nil {
+			panic(fmt.Sprintf("config: the bounds of --%s: %v", ctx.Value.Name, err))
+		}
+		n, err := wholeNumber(text, lo, hi)
+		target.SetInt(n)
+		return err
+	})
+}
+
+// decode hands the text of a setting to set, and completes its error. The empty text is the zero
+// value of a setting that has no default.
+func decode(ctx *kong.DecodeContext, target reflect.Value, set func(text string) error) error {
+	var text string
+	if err := ctx.Scan.PopValueInto("string", &text); err != nil {
+		return err
+	}
+	if text == "" && !ctx.Value.HasDefault {
+		target.SetZero()
+		return nil
+	}
+	err := set(text)
+	if refused := (*Error)(nil); errors.As(err, &refused) && ctx.Value.Flag != nil && len(ctx.Value.Flag.Envs) > 0 {
+		refused.Name = ctx.Value.Flag.Envs[0]
+	}
+	return err
+}

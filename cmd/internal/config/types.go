@@ -1,0 +1,171 @@
+package config
+
+import (
+	"encoding"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"keypool/kgs/keyserver"
+)
+
+// The types below are those of single settings. Each reads its text by UnmarshalText, whose
+// error is an [*Error] without a Name.
+var (
+	_ encoding.TextUnmarshaler = (*Address)(nil)
+	_ encoding.TextUnmarshaler = (*Switch)(nil)
+	_ encoding.TextUnmarshaler = (*Level)(nil)
+	_ encoding.TextUnmarshaler = (*Networks)(nil)
+	_ encoding.TextUnmarshaler = (*Secret)(nil)
+	_ encoding.TextUnmarshaler = (*Machine)(nil)
+	_ encoding.TextUnmarshaler = (*Clients)(nil)
+)
+
+// Address is where a listener listens: [host]:port.
+type Address string
+
+// UnmarshalText takes [host]:port with a numeric port. It does not resolve the host.
+func (a *Address) UnmarshalText(text []byte) error {
+	host, port, err := net.SplitHostPort(string(text))
+	if _, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil || strings.ContainsAny(host, " /") {
+		return &Error{Got: string(text), Takes: "[host]:port, such as :8080 or 127.0.0.1:8081"}
+	}
+	*a = Address(text)
+	return nil
+}
+
+// Switch is a setting that is true or false. It is no bool: kong would take --migrate for
+// --migrate=true, which the environment has no spelling for.
+type Switch struct{ On bool }
+
+// UnmarshalText takes true or false.
+func (s *Switch) UnmarshalText(text []byte) error {
+	switch string(text) {
+	case "true":
+		s.On = true
+	case "false":
+		s.On = false
+	default:
+		return &Error{Got: string(text), Takes: "true or false"}
+	}
+	return nil
+}
+
+// Level is a level of a pool, in percent of its capacity or in keys.
+type Level struct {
+	text    string
+	percent float64
+	keys    int64 // where the level is not in percent
+}
+
+const takesLevel = "a percentage such as 20%, or a number of keys from 0 to the capacity"
+
+// UnmarshalText takes a percentage from 0% to 100%, or a number of keys that is not negative.
+func (l *Level) UnmarshalText(text []byte) error {
+	*l = Level{text: string(text)}
+	var err error
+	if percent, ok := strings.CutSuffix(l.text, "%"); ok {
+		l.percent, err = strconv.ParseFloat(percent, 64)
+	} else {
+		l.keys, err = strconv.ParseInt(l.text, 10, 64)
+	}
+	if err != nil || l.keys < 0 || !(l.percent >= 0 && l.percent <= 100) { // NaN is not in the interval
+		return &Error{Got: l.text, Takes: takesLevel + " of the pool"}
+	}
+	return nil
+}
+
+// Keys is the level in keys of a pool with this capacity.
+func (l Level) Keys(capacity int64) int64 {
+	if strings.HasSuffix(l.text, "%") {
+		return int64(l.percent / 100 * float64(capacity))
+	}
+	return l.keys
+}
+
+// String is the level as it was set.
+func (l Level) String() string { return l.text }
+
+// Networks are address ranges, each with its host bits cleared.
+type Networks []netip.Prefix
+
+// UnmarshalText takes CIDRs separated by commas. White space around them is ignored.
+func (n *Networks) UnmarshalText(text []byte) error {
+	*n = nil
+	for field := range strings.SplitSeq(string(text), ",") {
+		if field = strings.TrimSpace(field); field == "" {
+			continue
+		}
+		prefix, err := netip.ParsePrefix(field)
+		if err != nil {
+			return &Error{Got: field, Takes: "CIDRs separated by commas, such as 10.0.0.0/8,::1/128"}
+		}
+		*n = append(*n, prefix.Masked())
+	}
+	return nil
+}
+
+// Secret is the key of the permutation; nil where the ledger keeps its own.
+type Secret []byte
+
+// UnmarshalText takes 16 or 32 bytes as hex.
+func (s *Secret) UnmarshalText(text []byte) error {
+	secret, err := hex.DecodeString(string(text))
+	if err != nil || (len(secret) != 16 && len(secret) != 32) {
+		return &Error{Got: notShown(text), Takes: "16 or 32 bytes as hex, that is 32 or 64 characters of 0-9 a-f"}
+	}
+	*s = secret
+	return nil
+}
+
+// notShown stands for a value that is secret as a whole.
+func notShown(text []byte) string { return fmt.Sprintf("%d characters (not shown)", len(text)) }
+
+// Machine is a Snowflake machine id. The zero value is one that the database assigns.
+type Machine struct {
+	id    int
+	fixed bool
+}
+
+// FixedMachine is the machine id that the operator assigns.
+func FixedMachine(id int) Machine { return Machine{id, true} }
+
+// ID is the machine id, or -1 where the database assigns one.
+func (m Machine) ID() int {
+	if !m.fixed {
+		return -1
+	}
+	return m.id
+}
+
+// UnmarshalText takes a number from 0 to 1023.
+func (m *Machine) UnmarshalText(text []byte) error {
+	id, err := wholeNumber(string(text), 0, 1023)
+	*m = FixedMachine(int(id))
+	return err
+}
+
+// Clients are the programs that may take keys from a key service.
+type Clients []keyserver.Client
+
+// UnmarshalText takes client=token pairs; see [keyserver.ParseClients].
+func (c *Clients) UnmarshalText(text []byte) error {
+	clients, err := keyserver.ParseClients(string(text))
+	if err != nil {
+		return &Error{Got: notShown(text), Takes: keyserver.ClientsForm}
+	}
+	*c = clients
+	return nil
+}
+
+// wholeNumber reads a decimal number from lo to hi.
+func wholeNumber(text string, lo, hi int64) (int64, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < lo || n > hi {
+		return 0, &Error{Got: text, Takes: fmt.Sprintf("a whole number from %d to %d", lo, hi)}
+	}
+	return n, nil
+}

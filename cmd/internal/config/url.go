@@ -1,0 +1,118 @@
+package config
+
+import (
+	"encoding"
+	"keypool/kgs/redispool"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// URLs that may hold secrets. None of them is shown whole: see redacted.
+var (
+	_ encoding.TextUnmarshaler = (*BaseURL)(nil)
+	_ encoding.TextUnmarshaler = (*RedisURL)(nil)
+	_ encoding.TextUnmarshaler = (*KGSURL)(nil)
+	_ encoding.TextUnmarshaler = (*WebhookURL)(nil)
+)
+
+// BaseURL is the prefix of short URLs, without a slash at the end.
+type BaseURL string
+
+const takesBaseURL = "http://host[:port] or https://host[:port], without a path"
+
+// UnmarshalText takes an http or https URL of a host alone. Complete checks the host.
+func (b *BaseURL) UnmarshalText(text []byte) error {
+	u, err := url.Parse(string(text))
+	if err != nil || !isHTTP(u) || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+		return &Error{Got: Redacted(string(text)), Takes: takesBaseURL}
+	}
+	*b = BaseURL(u.Scheme + "://" + u.Host)
+	return nil
+}
+
+// toASCII checks the host and converts it to ASCII.
+func (b *BaseURL) toASCII(origin func(text string) (string, bool)) error {
+	if *b == "" {
+		return nil
+	}
+	ascii, ok := origin(string(*b))
+	if !ok {
+		return &Error{"BASE_URL", Redacted(string(*b)), takesBaseURL}
+	}
+	*b = BaseURL(ascii)
+	return nil
+}
+
+// RedisURL is the address of a Redis, with its password.
+type RedisURL string
+
+// UnmarshalText takes what [redispool.OpenClient] takes.
+func (r *RedisURL) UnmarshalText(text []byte) error {
+	if redispool.CheckURL(string(text)) != nil { // the error may quote a part of the password
+		return &Error{Got: Redacted(string(text)),
+			Takes: "redis://[:password@]host:port[/db] or rediss://..., several hosts separated by commas"}
+	}
+	*r = RedisURL(text)
+	return nil
+}
+
+// KGSURL is the address of a key service, with the client's token.
+type KGSURL string
+
+// TakesKGSURL is the form of a KGSURL, in the words of an [Error].
+const TakesKGSURL = "http://client:token@host[:port] or https://client:token@host[:port]"
+
+// UnmarshalText takes an http or https URL with a host. It does not check the client.
+func (k *KGSURL) UnmarshalText(text []byte) error {
+	if err := checkHTTP(string(text), TakesKGSURL); err != nil {
+		return err
+	}
+	*k = KGSURL(text)
+	return nil
+}
+
+// WebhookURL is the address of a webhook. It often is a secret as a whole.
+type WebhookURL string
+
+// UnmarshalText takes an http or https URL with a host.
+func (w *WebhookURL) UnmarshalText(text []byte) error {
+	if err := checkHTTP(string(text), "http://host[:port]/... or https://host[:port]/..."); err != nil {
+		return err
+	}
+	*w = WebhookURL(text)
+	return nil
+}
+
+func checkHTTP(text, takes string) error {
+	u, err := url.Parse(text)
+	if err != nil || !isHTTP(u) || u.Hostname() == "" || !isPort(u.Port()) {
+		return &Error{Got: Redacted(text), Takes: takes}
+	}
+	return nil
+}
+
+func isHTTP(u *url.URL) bool { return u.Scheme == "http" || u.Scheme == "https" }
+
+// isPort reports whether text is a port to connect to, or "" for the default of the scheme.
+func isPort(text string) bool {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return text == "" || err == nil && n > 0
+}
+
+// Redacted is the scheme and host of a URL, and /... for anything after them. Text that is not
+// clearly a URL is replaced whole, because any part of it may be a password.
+func Redacted(text string) string {
+	const nothing = "(not shown, for it may hold a password)"
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" {
+		return nothing
+	}
+	switch rest := u.Path + u.RawQuery + u.Fragment; {
+	case strings.Contains(rest, "@"): // the host may be the beginning of a password
+		return nothing
+	case rest != "":
+		return u.Scheme + "://" + u.Host + "/..."
+	}
+	return u.Scheme + "://" + u.Host
+}
