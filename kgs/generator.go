@@ -26,5 +26,5 @@ var ErrNoKeys = errors.New("no key to give")
 type Key struct {
 	Code   string
 	Source string
-	Batch  *LocalBatch // nil for a key that no supply keeps books for
+	Batch  *LocalBatch // nil for a key without a supply that records it
 }

@@ -62,7 +62,7 @@ var (
 
 // Batch is the keys that a holder took from a supply in one go.
 type Batch struct {
-	ID     int64    // names the batch in the books of its supply
+	ID     int64    // names the batch in the records of its supply
 	Source string   // metric label and Source of the links: SourcePool, SourceLedger, ...
 	Codes  []string // in the order they are to be handed out; not to be changed
 }
@@ -72,14 +72,13 @@ type Batch struct {
 // are safe to repeat after an error: a repeated Take whose first answer was lost
 // does not lose the keys of that answer where the engine can tell.
 type Supply interface {
-	// Take hands up to n keys (at least one) to the holder, who keeps the books for
-	// them until Settle. ErrEmpty and ErrNoEpoch mean that the supply is alive and has
+	// Take gives up to n keys (at least one) to the holder, which accounts for them until
+	// Settle. ErrEmpty and ErrNoEpoch mean that the supply is alive and has
 	// nothing to give, ErrExhausted that no space has numbers left; any other error,
 	// that it cannot be reached.
 	Take(ctx context.Context, n int) (*Batch, error)
-	// Settle closes the books on b, of which by now every code has met its fate: those
-	// in unused go back to the supply, those in lost are abandoned, all others are
-	// spent. A batch that the supply no longer knows (it was written off meanwhile)
+	// Settle reports what happened to every code of b: those in unused go back to the
+	// supply, those in lost are abandoned, all others are used. A batch that the supply no longer knows (it was written off meanwhile)
 	// is settled already: no error.
 	Settle(ctx context.Context, b *Batch, unused, lost []string) error
 }
@@ -106,5 +105,5 @@ const (
 	SourceHash         = "hash"
 	SourceUUID         = "uuid"
 	SourceRandom       = "random"
-	SourceKGS          = "kgs" // a remote KGS, whose books are its own
+	SourceKGS          = "kgs" // a remote KGS, which has a ledger of its own
 )

@@ -12,13 +12,13 @@ import (
 // Metrics are the counters of one process's part in the supply chain. What can be
 // read off at any time (sizes, rates, states) is collected by the program instead.
 type Metrics struct {
-	generated prometheus.Counter
-	lastPush  prometheus.Gauge
-	abandons  *prometheus.CounterVec
-	refills   prometheus.Histogram
-	restarts  prometheus.Counter
-	jumps     prometheus.Counter
-	pages     prometheus.Counter
+	generated  prometheus.Counter
+	lastPush   prometheus.Gauge
+	abandons   *prometheus.CounterVec
+	refills    prometheus.Histogram
+	restarts   prometheus.Counter
+	skipAheads prometheus.Counter
+	pages      prometheus.Counter
 }
 
 // NewMetrics registers the metrics with reg, once per registry.
@@ -41,7 +41,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		restarts: auto.NewCounter(prometheus.CounterOpts{
 			Name: "kgs_worker_restarts_total", Help: "Times the dead man's switch restarted the refill worker.",
 		}),
-		jumps: auto.NewCounter(prometheus.CounterOpts{
+		skipAheads: auto.NewCounter(prometheus.CounterOpts{
 			Name: "kgs_ledger_jumps_total", Help: "Times the ledger's database was found to have come back from an older state.",
 		}),
 		pages: auto.NewCounter(prometheus.CounterOpts{
@@ -56,7 +56,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 
 // CountSkipAhead counts a skip-ahead of the ledger over keys that are written off.
 func (m *Metrics) CountSkipAhead(keys int64) {
-	m.jumps.Inc()
+	m.skipAheads.Inc()
 	m.CountAbandoned(ReasonRollback, keys)
 }
 

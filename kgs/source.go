@@ -42,7 +42,7 @@ type Source struct {
 	spare    *LocalBatch
 	live     map[*LocalBatch]struct{} // every lease that was not settled yet
 	returned []Key                    // handed out and not used: given out again first
-	finished []*LocalBatch            // every code has met its fate: to be settled
+	finished []*LocalBatch            // every outcome is known: to be settled
 	drained  int64                    // keys handed out from leases that are drained
 	rate     EWMA                     // of keys handed out
 	burst    float64                  // keys per second at which the last lease was drained

@@ -6,18 +6,17 @@ import (
 	"time"
 )
 
-// LocalBatch is one batch in the hands of a Source. It counts the fates of its codes;
-// when the last one is known, the batch is settled with its supply. Until then the
-// supply has it on record by name, so a crash at any moment leaves no key
-// unaccounted for.
+// LocalBatch is one batch that a Source hands out. It counts its codes of unknown outcome;
+// when the count reaches zero, the Source settles the batch with its supply. Until then the
+// supply has the batch on record, so a crash at any moment leaves every key accounted for.
 //
-// For each code that was handed out exactly one of Spent, Unused and Lost is to be
-// called, once. They do not block and may be called concurrently.
+// The caller of Source.Next calls exactly one of Spent, Unused and Lost, once, for each code.
+// These methods do not block and may be called concurrently.
 type LocalBatch struct {
 	batch  *Batch
 	source *Source
 	next   atomic.Int64 // index of the code to hand out next; may run past the end
-	open   atomic.Int64 // codes whose fate is not known
+	open   atomic.Int64 // codes of unknown outcome
 
 	since time.Time // when it became current; under the source's lock
 
@@ -36,10 +35,10 @@ func (l *LocalBatch) left() int64 {
 	return max(0, int64(len(l.batch.Codes))-l.next.Load())
 }
 
-// Spent says that the link store holds a row with a code of this lease.
+// Spent reports that the link store has a row with a code of this batch.
 func (l *LocalBatch) Spent() { l.close() }
 
-// Lost says that code may or may not be in the link store: it is abandoned.
+// Lost reports that code may or may not be in the link store. The code is abandoned.
 func (l *LocalBatch) Lost(code string) {
 	l.mu.Lock()
 	l.lost = append(l.lost, code)
@@ -47,7 +46,7 @@ func (l *LocalBatch) Lost(code string) {
 	l.close()
 }
 
-// Unused says that code is surely not in the link store: the next creation gets it.
+// Unused reports that code is not in the link store. The next creation gets it.
 func (l *LocalBatch) Unused(code string) {
 	s := l.source
 	s.mu.Lock()
@@ -62,8 +61,8 @@ func (l *LocalBatch) close() {
 	}
 }
 
-// finish queues a lease for settlement. The queue cannot grow without bound: no
-// batch is taken while one is waiting to be settled.
+// finish queues a batch for settlement. The queue is bounded: the Source takes no batch
+// while one waits to be settled.
 func (s *Source) finish(l *LocalBatch) {
 	s.mu.Lock()
 	s.finished = append(s.finished, l)

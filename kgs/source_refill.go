@@ -123,7 +123,7 @@ func (s *Source) sample() {
 	s.rate.Sample(total, time.Now())
 }
 
-// settleFinished closes the books on every lease whose codes have all met their fate.
+// settleFinished settles every batch whose codes all have a known outcome.
 func (s *Source) settleFinished(ctx context.Context) error {
 	for {
 		s.mu.Lock()
@@ -183,7 +183,7 @@ func (s *Source) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// retract takes every key that nobody got out of reach, lease by lease. The caller holds mu.
+// retract withdraws every key that was not handed out, by batch. The caller holds mu.
 func (s *Source) retract() map[*LocalBatch][]string {
 	unused := make(map[*LocalBatch][]string, len(s.live))
 	for l := range s.live {

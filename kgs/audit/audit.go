@@ -81,7 +81,7 @@ const (
 	FaultDuplicate  FaultKind = "duplicate"  // in more than one place that hands out keys
 	FaultReused     FaultKind = "reused"     // linked, and still waiting to be handed out
 	FaultForeign    FaultKind = "foreign"    // in the pool, or linked as a key of the ledger, which never reserved it
-	FaultUnrecorded FaultKind = "unrecorded" // linked as a key of the PostgresPool, which has no row for it
+	FaultUnrecorded FaultKind = "unrecorded" // linked as a key of the PostgreSQL pool, which has no row for it
 )
 
 // Fault is one code that keeps the accounts from closing.

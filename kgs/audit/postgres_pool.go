@@ -11,7 +11,7 @@ import (
 	"keypool/kgs"
 )
 
-// PostgresPoolAccounts is what the tables of a PostgresPool say, beside the links.
+// PostgresPoolAccounts is what the tables of a PostgreSQL pool say, beside the links.
 type PostgresPoolAccounts struct {
 	Available  int64 `json:"available"`
 	Reserved   int64 `json:"reserved"`

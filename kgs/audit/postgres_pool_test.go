@@ -15,7 +15,7 @@ import (
 	"keypool/kgs/pgpool"
 )
 
-// auditedPool is the tables of a PostgresPool, empty and open, and what processes do to them.
+// auditedPool is the tables of a PostgreSQL pool, empty and open, and what processes do to them.
 type auditedPool struct{ *kgstest.KeyTables }
 
 func newAuditedPool(t testing.TB) auditedPool {

@@ -28,23 +28,23 @@ func mustHold(r Range) {
 	}
 }
 
-// Without cuts parts out of runs and returns what is left, sorted by length and number. It
-// fails with ErrNotContained when a part is empty, is not in runs, or overlaps another part.
-func Without(runs, parts []Range) (rest []Range, err error) {
+// Without cuts parts out of ranges and returns what is left, sorted by length and number. It
+// fails with ErrNotContained when a part is empty, is not in ranges, or overlaps another part.
+func Without(ranges, parts []Range) (rest []Range, err error) {
 	parts = slices.SortedFunc(slices.Values(parts), byNumber)
-	for _, run := range Joined(runs) {
-		for len(parts) > 0 && parts[0].Length == run.Length && parts[0].Lo < run.Hi {
+	for _, r := range Joined(ranges) {
+		for len(parts) > 0 && parts[0].Length == r.Length && parts[0].Lo < r.Hi {
 			part := parts[0]
-			if part.Lo < run.Lo || part.Hi > run.Hi || part.Len() < 1 {
+			if part.Lo < r.Lo || part.Hi > r.Hi || part.Len() < 1 {
 				return nil, fmt.Errorf("%w: %+v", ErrNotContained, part)
 			}
-			if part.Lo > run.Lo {
-				rest = append(rest, Range{run.Length, run.Lo, part.Lo})
+			if part.Lo > r.Lo {
+				rest = append(rest, Range{r.Length, r.Lo, part.Lo})
 			}
-			run.Lo, parts = part.Hi, parts[1:]
+			r.Lo, parts = part.Hi, parts[1:]
 		}
-		if run.Len() > 0 {
-			rest = append(rest, run)
+		if r.Len() > 0 {
+			rest = append(rest, r)
 		}
 	}
 	if len(parts) > 0 {
@@ -53,14 +53,14 @@ func Without(runs, parts []Range) (rest []Range, err error) {
 	return rest, nil
 }
 
-// Joined sorts runs by length and number, and joins those that touch.
-func Joined(runs []Range) (all []Range) {
-	for _, run := range slices.SortedFunc(slices.Values(runs), byNumber) {
-		if n := len(all); n > 0 && all[n-1].Length == run.Length && all[n-1].Hi == run.Lo {
-			all[n-1].Hi = run.Hi
+// Joined sorts ranges by length and number, and joins those that touch.
+func Joined(ranges []Range) (all []Range) {
+	for _, r := range slices.SortedFunc(slices.Values(ranges), byNumber) {
+		if n := len(all); n > 0 && all[n-1].Length == r.Length && all[n-1].Hi == r.Lo {
+			all[n-1].Hi = r.Hi
 			continue
 		}
-		all = append(all, run)
+		all = append(all, r)
 	}
 	return all
 }
@@ -69,18 +69,18 @@ func byNumber(a, b Range) int {
 	return cmp.Or(cmp.Compare(a.Length, b.Length), cmp.Compare(a.Lo, b.Lo))
 }
 
-// Longest is the n longest of runs, or all of them if there are not more.
-func Longest(runs []Range, n int) []Range {
-	if len(runs) <= n {
-		return runs
+// Longest is the n longest of ranges, or all of them if there are not more.
+func Longest(ranges []Range, n int) []Range {
+	if len(ranges) <= n {
+		return ranges
 	}
-	return slices.SortedFunc(slices.Values(runs), func(a, b Range) int { return cmp.Compare(b.Len(), a.Len()) })[:n]
+	return slices.SortedFunc(slices.Values(ranges), func(a, b Range) int { return cmp.Compare(b.Len(), a.Len()) })[:n]
 }
 
-// Count is how many numbers runs hold.
-func Count(runs []Range) (n int64) {
-	for _, run := range runs {
-		n += run.Len()
+// Count is how many numbers ranges hold.
+func Count(ranges []Range) (n int64) {
+	for _, r := range ranges {
+		n += r.Len()
 	}
 	return n
 }

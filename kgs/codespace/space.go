@@ -171,7 +171,7 @@ func (s *Space) Number(code string) (length int, n int64, err error) {
 	return len(code), numbers[0], nil
 }
 
-// Ranges is the inverse of Codes for codes in any order and of any lengths: the runs that
+// Ranges is the inverse of Codes for codes in any order and of any lengths: the ranges that
 // hold exactly their numbers, sorted by length and number, none touching the next. It
 // fails for what is no code, and for a code that is there twice.
 func (s *Space) Ranges(codes []string) ([]Range, error) {
@@ -186,7 +186,7 @@ func (s *Space) Ranges(codes []string) ([]Range, error) {
 	scratch := s.scratch.Get().(*ff1Scratch)
 	defer s.scratch.Put(scratch)
 
-	var runs []Range
+	var ranges []Range
 	for length, numbers := range byLength {
 		s.apply((*ff1).decrypt, scratch, length, numbers)
 		slices.Sort(numbers)
@@ -195,13 +195,13 @@ func (s *Space) Ranges(codes []string) ([]Range, error) {
 			case i > 0 && n == numbers[i-1]:
 				return nil, fmt.Errorf("code %q is there twice", s.AppendCode(nil, length, n))
 			case i > 0 && n == numbers[i-1]+1:
-				runs[len(runs)-1].Hi++
+				ranges[len(ranges)-1].Hi++
 			default:
-				runs = append(runs, Range{Length: length, Lo: n, Hi: n + 1})
+				ranges = append(ranges, Range{Length: length, Lo: n, Hi: n + 1})
 			}
 		}
 	}
-	return runs, nil
+	return ranges, nil
 }
 
 // apply replaces each number by what way (encryption or decryption) makes of it.

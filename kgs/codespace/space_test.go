@@ -242,8 +242,8 @@ func TestWhatIsNoCode(t *testing.T) {
 			if length, n, err := s.Number(code); err == nil {
 				t.Errorf("%s: %q is number %d of length %d", name, code, n, length)
 			}
-			if runs, err := s.Ranges([]string{"abcdef", code}); err == nil {
-				t.Errorf("%s: the runs of %q are %v", name, code, runs)
+			if ranges, err := s.Ranges([]string{"abcdef", code}); err == nil {
+				t.Errorf("%s: the ranges of %q are %v", name, code, ranges)
 			}
 		}
 	}
@@ -265,7 +265,7 @@ func TestOutOfRangePanics(t *testing.T) {
 		}
 		mustPanic(t, func() { s.Codes(Range{Length: 6, Lo: 2, Hi: 1}) })
 		if got := s.Codes(Range{Length: 6, Lo: Size(6), Hi: Size(6)}); len(got) != 0 {
-			t.Errorf("codes of an empty run: %v", got)
+			t.Errorf("codes of an empty r: %v", got)
 		}
 	}
 	mustPanic(t, func() { Size(MinLength - 1) })
@@ -286,7 +286,7 @@ func TestSpaceConcurrently(t *testing.T) {
 					}
 				}
 				if got, err := s.Ranges(s.Codes(r)); err != nil || !cmp.Equal(got, []Range{r}) {
-					t.Errorf("%s: runs %v, %v, want %v", name, got, err, r)
+					t.Errorf("%s: ranges %v, %v, want %v", name, got, err, r)
 				}
 			})
 		}

@@ -49,8 +49,8 @@ func (s *server) TakeKeys(ctx context.Context, r *kgsv1.TakeKeysRequest) (*kgsv1
 		return nil, s.told(ctx, err)
 	}
 	answer := &kgsv1.TakeKeysResponse{LeaseId: lease.ID, ExpiresAt: timestamppb.New(lease.Expires)}
-	for _, run := range lease.Ranges {
-		answer.Codes = append(answer.Codes, s.Space.Codes(run)...)
+	for _, numbers := range lease.Ranges {
+		answer.Codes = append(answer.Codes, s.Space.Codes(numbers)...)
 	}
 	s.metrics.handedOut(c, len(answer.GetCodes()))
 	return answer, nil
@@ -79,7 +79,7 @@ func (s *server) ReturnKeys(ctx context.Context, r *kgsv1.ReturnKeysRequest) (*k
 	return &kgsv1.ReturnKeysResponse{}, nil
 }
 
-// noCodes is the error of a field that Space.Runs does not take. The error of that quotes
+// noCodes is the error of a field that Space.Ranges does not take. The error of that quotes
 // a code, which is as long as the client likes.
 func noCodes(field string) error {
 	return invalid(fmt.Sprintf("%s takes codes of %d to %d characters 0-9, A-Z, a-z, each of them once",

@@ -30,7 +30,7 @@ type Hash struct {
 
 var _ kgs.Generator = Hash{}
 
-// Next does not block. It fails with [ErrNoKeys] when all codes of the URL were in use.
+// Next does not block. It fails with [kgs.ErrNoKeys] when all codes of the URL were in use.
 func (h Hash) Next(_ context.Context, url string, attempt int) (kgs.Key, error) {
 	if attempt >= hashAttempts {
 		return kgs.Key{}, fmt.Errorf("%w: the %d codes of this URL are in use", kgs.ErrNoKeys, hashAttempts)

@@ -47,7 +47,7 @@ var _ kgs.Generator = (*RedisIncr)(nil)
 
 // NewRedisIncr makes a generator of codes of at least the given length. All that are made
 // with one name on one Redis share a counter. It does not call Redis. The client must not
-// repeat by itself what may have run (see OpenRedis), and remains the caller's to close.
+// repeat by itself what may have run (see redispool.OpenClient), and remains the caller's to close.
 func NewRedisIncr(client redis.UniversalClient, name string, length int, log *slog.Logger) *RedisIncr {
 	return &RedisIncr{
 		client:  client,
@@ -59,7 +59,7 @@ func NewRedisIncr(client redis.UniversalClient, name string, length int, log *sl
 }
 
 // Next waits for Redis for 250 ms at most, and not at all after three calls in a row have
-// failed, but for one a second: see [Breaker]. A number whose answer was lost is left out.
+// failed, but for one a second: see [kgs.Breaker]. A number whose answer was lost is left out.
 func (r *RedisIncr) Next(ctx context.Context, _ string, attempt int) (kgs.Key, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()

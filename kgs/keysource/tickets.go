@@ -44,7 +44,7 @@ type TicketDatabase interface {
 // Tickets numbers the links by two databases, of which one counts the odd numbers and
 // the other the even ones, a round trip for each. Creations alternate between the two.
 // One that fails three times in a row is left alone, but for one call a second (see
-// [Breaker]), and the other serves all. The number in base 62, padded with zeros, is the
+// [kgs.Breaker]), and the other serves all. The number in base 62, padded with zeros, is the
 // code: whoever has seen one knows the others. When a length is used up the codes become
 // longer, up to MaxLength.
 //

@@ -14,7 +14,7 @@ import (
 	"keypool/migrations"
 )
 
-// KeyTables is a database with the tables of a PostgresPool, empty and open.
+// KeyTables is a database with the tables of a PostgreSQL pool, empty and open.
 type KeyTables struct {
 	T   testing.TB
 	URL string

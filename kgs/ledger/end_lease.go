@@ -11,17 +11,17 @@ import (
 	"keypool/kgs/codespace"
 )
 
-// EndLease closes the books on a lease of client: unused runs are reserved again, for
+// EndLease ends a lease of client: unused ranges are reserved again, for
 // anyone, lost ones are abandoned, and all else is the client's for good: abandoned as
-// ReasonClient, since the client's links are not in these books. It tells how many those
+// ReasonClient, since the ledger does not know the client's links. It tells how many those
 // are. Of unused and of lost ones that lie in more than leaseRuns places, only the longest
-// runs count as such.
+// ranges count as such.
 //
 // A lease that was returned before is left as it is. ErrNoLease, ErrLeaseExpired and
 // ErrNotOfLease change nothing either.
 func (l *Ledger) EndLease(ctx context.Context, client string, id int64, unused, lost []codespace.Range) (kept int64, err error) {
-	err = l.update(ctx, "end lease", func(ctx context.Context, p *tx) error {
-		lease, err := p.openLease(ctx, `client = $1 AND id = $2`, client, id)
+	err = l.update(ctx, "end lease", func(ctx context.Context, t *tx) error {
+		lease, err := t.openLease(ctx, `client = $1 AND id = $2`, client, id)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
 			return ErrNoLease
@@ -30,7 +30,7 @@ func (l *Ledger) EndLease(ctx context.Context, client string, id int64, unused, 
 		case err != nil:
 			return err
 		}
-		kept, err = p.endLease(ctx, lease, unused, lost)
+		kept, err = t.endLease(ctx, lease, unused, lost)
 		return err
 	})
 	if err != nil {
@@ -64,8 +64,8 @@ func (l *Ledger) ExpireLeases(ctx context.Context) (kept int64, err error) {
 			return kept, nil
 		}
 		n := int64(0)
-		err = l.update(ctx, "expire leases", func(ctx context.Context, p *tx) (err error) {
-			n, err = p.expireLeases(ctx)
+		err = l.update(ctx, "expire leases", func(ctx context.Context, t *tx) (err error) {
+			n, err = t.expireLeases(ctx)
 			return err
 		})
 		if err != nil {
@@ -80,7 +80,7 @@ func scanID(rows *sql.Rows) (id int64, err error) {
 	return id, err
 }
 
-func (p *tx) endLease(ctx context.Context, lease Lease, unused, lost []codespace.Range) (kept int64, err error) {
+func (t *tx) endLease(ctx context.Context, lease Lease, unused, lost []codespace.Range) (kept int64, err error) {
 	if _, err := codespace.Without(lease.Ranges, slices.Concat(unused, lost)); err != nil {
 		return 0, fmt.Errorf("%w: %w", ErrNotOfLease, err)
 	}
@@ -89,48 +89,48 @@ func (p *tx) endLease(ctx context.Context, lease Lease, unused, lost []codespace
 	if err != nil {
 		return 0, err
 	}
-	if err := p.exec(ctx, `DELETE FROM kgs_ranges WHERE lease = $1`, lease.ID); err != nil {
+	if err := t.exec(ctx, `DELETE FROM kgs_ranges WHERE lease = $1`, lease.ID); err != nil {
 		return 0, err
 	}
-	if err := p.exec(ctx, `UPDATE kgs_leases SET state = 'returned' WHERE id = $1`, lease.ID); err != nil {
+	if err := t.exec(ctx, `UPDATE kgs_leases SET state = 'returned' WHERE id = $1`, lease.ID); err != nil {
 		return 0, err
 	}
-	for _, run := range unused {
-		if _, err := p.insert(ctx, run, StateReserved, "", ""); err != nil {
+	for _, numbers := range unused {
+		if _, err := t.insert(ctx, numbers, StateReserved, "", ""); err != nil {
 			return 0, err
 		}
 	}
-	if err := p.abandonAll(ctx, lost, kgs.ReasonLostReply); err != nil {
+	if err := t.abandonAll(ctx, lost, kgs.ReasonLostReply); err != nil {
 		return 0, err
 	}
-	return codespace.Count(rest), p.abandonAll(ctx, rest, kgs.ReasonClient)
+	return codespace.Count(rest), t.abandonAll(ctx, rest, kgs.ReasonClient)
 }
 
 // expireLeases is one change of ExpireLeases. It ends at least one lease that is due.
-func (p *tx) expireLeases(ctx context.Context) (kept int64, err error) {
-	ids, err := collect(ctx, p.Tx, scanID, `SELECT id FROM kgs_leases
-		WHERE state = 'open' AND expires_at <= `+p.dialect.now+` ORDER BY expires_at LIMIT $1`, expireAtOnce)
+func (t *tx) expireLeases(ctx context.Context) (kept int64, err error) {
+	ids, err := collect(ctx, t.Tx, scanID, `SELECT id FROM kgs_leases
+		WHERE state = 'open' AND expires_at <= `+t.dialect.now+` ORDER BY expires_at LIMIT $1`, expireAtOnce)
 	if err != nil {
 		return 0, err
 	}
-	var runs []codespace.Range
+	var ranges []codespace.Range
 	for _, id := range ids {
-		if len(runs) >= expireRanges {
+		if len(ranges) >= expireRanges {
 			break
 		}
-		held, err := collect(ctx, p.Tx, scanRange, `DELETE FROM kgs_ranges WHERE lease = $1 RETURNING length, lo, hi`, id)
+		held, err := collect(ctx, t.Tx, scanRange, `DELETE FROM kgs_ranges WHERE lease = $1 RETURNING length, lo, hi`, id)
 		if err != nil {
 			return 0, err
 		}
-		if err := p.exec(ctx, `UPDATE kgs_leases SET state = 'expired' WHERE id = $1`, id); err != nil {
+		if err := t.exec(ctx, `UPDATE kgs_leases SET state = 'expired' WHERE id = $1`, id); err != nil {
 			return 0, err
 		}
-		runs = append(runs, held...)
+		ranges = append(ranges, held...)
 	}
-	if err := p.abandonAll(ctx, codespace.Joined(runs), kgs.ReasonClient); err != nil {
+	if err := t.abandonAll(ctx, codespace.Joined(ranges), kgs.ReasonClient); err != nil {
 		return 0, err
 	}
-	return codespace.Count(runs), p.exec(ctx, `DELETE FROM kgs_leases WHERE id IN (
-		SELECT id FROM kgs_leases WHERE state <> 'open' AND expires_at <= `+p.dialect.now+` - $1 ORDER BY expires_at LIMIT $2)`,
+	return codespace.Count(ranges), t.exec(ctx, `DELETE FROM kgs_leases WHERE id IN (
+		SELECT id FROM kgs_leases WHERE state <> 'open' AND expires_at <= `+t.dialect.now+` - $1 ORDER BY expires_at LIMIT $2)`,
 		leaseMemory.Microseconds(), forgetAtOnce)
 }

@@ -31,33 +31,33 @@ func (l *Ledger) Epoch(ctx context.Context) (e Epoch, err error) {
 // it, the pool never hears of the epoch, and the next worker begins another.
 //
 // An epoch after that the ledger does not know of shows that the ledger is older than it
-// was, and jumps.
+// was, and skips ahead.
 func (l *Ledger) OpenEpoch(ctx context.Context, after int64, pool string) (number int64, opened bool, err error) {
-	err = l.update(ctx, "open epoch", func(ctx context.Context, p *tx) error {
-		number, opened = p.epoch, p.epoch <= after
+	err = l.update(ctx, "open epoch", func(ctx context.Context, t *tx) error {
+		number, opened = t.epoch, t.epoch <= after
 		if !opened {
 			return nil
 		}
-		if p.epoch < after && p.skipped == 0 { // it may just have jumped already
-			if err := p.skipAhead(ctx); err != nil {
+		if t.epoch < after && t.skipped == 0 { // it may just have jumped already
+			if err := t.skipAhead(ctx); err != nil {
 				return err
 			}
 		}
-		number = max(after, p.epoch) + 1
-		return p.openEpoch(ctx, number, pool)
+		number = max(after, t.epoch) + 1
+		return t.openEpoch(ctx, number, pool)
 	})
 	return number, opened && err == nil, err
 }
 
-func (p *tx) openEpoch(ctx context.Context, number int64, pool string) error {
-	if err := p.exec(ctx, `UPDATE kgs_ledger SET epoch = $1, pool = $2 WHERE id = 1`, number, pool); err != nil {
+func (t *tx) openEpoch(ctx context.Context, number int64, pool string) error {
+	if err := t.exec(ctx, `UPDATE kgs_ledger SET epoch = $1, pool = $2 WHERE id = 1`, number, pool); err != nil {
 		return err
 	}
-	err := p.exec(ctx, `INSERT INTO kgs_epochs (epoch, length, next, pool)
+	err := t.exec(ctx, `INSERT INTO kgs_epochs (epoch, length, next, pool)
 		SELECT CAST($1 AS bigint), length, next, CAST($2 AS text) FROM kgs_spaces`, number, pool)
 	if err != nil {
 		return err
 	}
-	p.epoch = number
-	return p.exec(ctx, `DELETE FROM kgs_ranges WHERE state = 'shipping'`)
+	t.epoch = number
+	return t.exec(ctx, `DELETE FROM kgs_ranges WHERE state = 'shipping'`)
 }

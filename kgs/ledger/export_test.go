@@ -49,25 +49,25 @@ func (l *Ledger) ForgetNumbers() {
 }
 
 // InsertReserved adds a reserved row.
-func (p *tx) InsertReserved(ctx context.Context, run codespace.Range, holder string) error {
-	_, err := p.insert(ctx, run, StateReserved, holder, "")
+func (t *tx) InsertReserved(ctx context.Context, numbers codespace.Range, holder string) error {
+	_, err := t.insert(ctx, numbers, StateReserved, holder, "")
 	return err
 }
 
 // LendStep is the change that Lend makes.
-func (p *tx) LendStep(ctx context.Context, r LeaseRequest) error {
-	_, err := p.lend(ctx, r)
+func (t *tx) LendStep(ctx context.Context, r LeaseRequest) error {
+	_, err := t.lend(ctx, r)
 	return err
 }
 
 // GatherStep is the part of Lend that takes numbers.
-func (p *tx) GatherStep(ctx context.Context, length int, n int64) error {
-	_, err := p.gather(ctx, length, n)
+func (t *tx) GatherStep(ctx context.Context, length int, n int64) error {
+	_, err := t.gather(ctx, length, n)
 	return err
 }
 
 // ExpireStep is one change of ExpireLeases.
-func (p *tx) ExpireStep(ctx context.Context) (kept int64, err error) { return p.expireLeases(ctx) }
+func (t *tx) ExpireStep(ctx context.Context) (kept int64, err error) { return t.expireLeases(ctx) }
 
 // Tx is one change of the ledger.
 type Tx = tx

@@ -14,13 +14,13 @@ type sweeper interface {
 	Sweep(ctx context.Context) (abandoned int64, err error)
 }
 
-// Janitor keeps a process's name alive in the books, sweeps after those that died, and ends
+// Janitor records the heartbeats of a process, sweeps after those that died, and ends
 // the leases of clients that have expired. Every process runs one; that several sweep at
 // once is harmless.
 type Janitor struct {
 	Ledger  *Ledger
 	Holder  string
-	Pool    sweeper // a pool that keeps books of its own; nil for none
+	Pool    sweeper // a pool with records of its own; nil for none
 	Logger  *slog.Logger
 	Metrics *kgs.Metrics
 }

@@ -47,7 +47,7 @@ var ErrNotInitialized = errors.New("there is none: no server or worker was ever 
 // method leaves the ledger as it was before; what a crash just after it does, each
 // method says. No clock decides anything (see Sweep), but when the lease of a client ends,
 // which gives its keys to nobody else. A database that came back from an older state is
-// found out before anything else is done: see jump.
+// found out before anything else is done: see skipAhead.
 //
 // Methods may be called from any goroutine. They block as long as ctx allows, each change
 // no longer than 10 s but for Open, which has no other bound. An error that is none of this

@@ -51,10 +51,10 @@ type LeaseRequest struct {
 
 // Lend hands up to r.Count numbers to a client, as a lease: first those that nobody works on
 // any more, from at most leaseRuns places, then new ones. They are fewer than asked for
-// where a space ends, and when the ledger jumps. ErrExhausted when there are none.
+// where a space ends, and when the ledger skips ahead. ErrExhausted when there are none.
 //
 // Ranges and lease are one transaction. So a request that is repeated, now or after any
-// crash, on this process or another, gives the same lease with the same runs, whatever
+// crash, on this process or another, gives the same lease with the same ranges, whatever
 // else is asked for this time. Once the lease is over, it fails with ErrLeaseReturned or
 // ErrLeaseExpired; leaseMemory after the expiry the request is forgotten.
 //
@@ -64,50 +64,50 @@ func (l *Ledger) Lend(ctx context.Context, r LeaseRequest) (lease Lease, err err
 	if r.Client == "" || r.ID == "" || r.Count < 1 {
 		return Lease{}, fmt.Errorf("ledger: lend: %d numbers for request %q of client %q", r.Count, r.ID, r.Client)
 	}
-	err = l.update(ctx, "lend", func(ctx context.Context, p *tx) error {
-		lease, err = p.lend(ctx, r)
+	err = l.update(ctx, "lend", func(ctx context.Context, t *tx) error {
+		lease, err = t.lend(ctx, r)
 		return err
 	})
 	if err != nil {
 		return Lease{}, err
 	}
-	for _, run := range lease.Ranges {
-		l.highWater.raise(HighWaterMark{Next: map[int]int64{run.Length: run.Hi}})
+	for _, numbers := range lease.Ranges {
+		l.highWater.raise(HighWaterMark{Next: map[int]int64{numbers.Length: numbers.Hi}})
 	}
 	return lease, nil
 }
 
-func (p *tx) lend(ctx context.Context, r LeaseRequest) (Lease, error) {
-	lease, err := p.openLease(ctx, `client = $1 AND request_id = $2`, r.Client, r.ID)
+func (t *tx) lend(ctx context.Context, r LeaseRequest) (Lease, error) {
+	lease, err := t.openLease(ctx, `client = $1 AND request_id = $2`, r.Client, r.ID)
 	if !errors.Is(err, sql.ErrNoRows) {
 		lease.Repeated = true
 		return lease, err
 	}
-	if lease.Ranges, err = p.gather(ctx, r.Length, r.Count); err != nil {
+	if lease.Ranges, err = t.gather(ctx, r.Length, r.Count); err != nil {
 		return Lease{}, err
 	}
-	lease.ID = p.last + 1
-	for _, run := range lease.Ranges {
-		if _, err := p.insert(ctx, run, StateBatch, "", ""); err != nil {
+	lease.ID = t.last + 1
+	for _, numbers := range lease.Ranges {
+		if _, err := t.insert(ctx, numbers, StateBatch, "", ""); err != nil {
 			return Lease{}, err
 		}
 	}
-	if err := p.exec(ctx, `UPDATE kgs_ranges SET lease = $1 WHERE id BETWEEN $1 AND $2`, lease.ID, p.last); err != nil {
+	if err := t.exec(ctx, `UPDATE kgs_ranges SET lease = $1 WHERE id BETWEEN $1 AND $2`, lease.ID, t.last); err != nil {
 		return Lease{}, err
 	}
 	var expires int64
-	err = p.QueryRowContext(ctx, `INSERT INTO kgs_leases (id, client, request_id, state, expires_at)
-		VALUES ($1, $2, $3, 'open', `+p.dialect.now+` + $4) RETURNING expires_at`,
+	err = t.QueryRowContext(ctx, `INSERT INTO kgs_leases (id, client, request_id, state, expires_at)
+		VALUES ($1, $2, $3, 'open', `+t.dialect.now+` + $4) RETURNING expires_at`,
 		lease.ID, r.Client, r.ID, r.Term.Microseconds()).Scan(&expires)
 	lease.Expires = time.UnixMicro(expires).UTC()
 	return lease, err
 }
 
 // openLease finds a lease that is not over; sql.ErrNoRows when there is none at all.
-func (p *tx) openLease(ctx context.Context, where string, args ...any) (lease Lease, err error) {
+func (t *tx) openLease(ctx context.Context, where string, args ...any) (lease Lease, err error) {
 	var state string
 	var expires, now int64
-	err = p.QueryRowContext(ctx, `SELECT id, state, expires_at, `+p.dialect.now+` FROM kgs_leases WHERE `+where, args...).
+	err = t.QueryRowContext(ctx, `SELECT id, state, expires_at, `+t.dialect.now+` FROM kgs_leases WHERE `+where, args...).
 		Scan(&lease.ID, &state, &expires, &now)
 	switch {
 	case err != nil:
@@ -118,38 +118,38 @@ func (p *tx) openLease(ctx context.Context, where string, args ...any) (lease Le
 		return Lease{}, ErrLeaseExpired
 	}
 	lease.Expires = time.UnixMicro(expires).UTC()
-	lease.Ranges, err = collect(ctx, p.Tx, scanRange, `SELECT length, lo, hi FROM kgs_ranges WHERE lease = $1 ORDER BY id`, lease.ID)
+	lease.Ranges, err = collect(ctx, t.Tx, scanRange, `SELECT length, lo, hi FROM kgs_ranges WHERE lease = $1 ORDER BY id`, lease.ID)
 	return lease, err
 }
 
-// gather takes n numbers out of the books, or as many as there are.
-func (p *tx) gather(ctx context.Context, length int, n int64) (runs []codespace.Range, err error) {
-	for n > 0 && len(runs) < leaseRanges {
-		run, err := p.adoptReserved(ctx, length, n)
+// gather takes n numbers, or as many as there are.
+func (t *tx) gather(ctx context.Context, length int, n int64) (ranges []codespace.Range, err error) {
+	for n > 0 && len(ranges) < leaseRanges {
+		numbers, err := t.adoptReserved(ctx, length, n)
 		if errors.Is(err, sql.ErrNoRows) {
 			break
 		}
 		if err != nil {
 			return nil, err
 		}
-		runs, n = append(runs, run), n-run.Len()
+		ranges, n = append(ranges, numbers), n-numbers.Len()
 	}
 	if n == 0 {
-		return runs, nil
+		return ranges, nil
 	}
-	left := p.skipped
-	run, err := p.advance(ctx, length, n)
-	if p.skipped > left { // a jump: what was open in the books may have been handed out since
-		if err := p.abandonAll(ctx, runs, kgs.ReasonRollback); err != nil {
+	left := t.skipped
+	numbers, err := t.advance(ctx, length, n)
+	if t.skipped > left { // after a rollback: what had a row may have been handed out since
+		if err := t.abandonAll(ctx, ranges, kgs.ReasonRollback); err != nil {
 			return nil, err
 		}
-		runs = nil
+		ranges = nil
 	}
-	if errors.Is(err, kgs.ErrExhausted) && len(runs) > 0 {
-		return runs, nil
+	if errors.Is(err, kgs.ErrExhausted) && len(ranges) > 0 {
+		return ranges, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return append(runs, run), nil
+	return append(ranges, numbers), nil
 }

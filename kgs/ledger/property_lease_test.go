@@ -40,8 +40,8 @@ func (m *ledgerModel) lend(rt *rapid.T) {
 		}
 		return
 	}
-	for _, run := range lease.Ranges {
-		m.handOut(rt, ledger.Reservation{Range: run, ID: lease.ID})
+	for _, numbers := range lease.Ranges {
+		m.handOut(rt, ledger.Reservation{Range: numbers, ID: lease.ID})
 	}
 	m.leases = append(m.leases, lent{r.ID, lease})
 }
@@ -78,7 +78,7 @@ func (m *ledgerModel) expireLeases(rt *rapid.T) {
 }
 
 func (m *ledgerModel) giveUp(lease ledger.Lease) {
-	for _, run := range lease.Ranges {
-		m.each(run, func(n number) { m.fates[n] = fateGivenUp })
+	for _, numbers := range lease.Ranges {
+		m.each(numbers, func(n number) { m.fates[n] = fateGivenUp })
 	}
 }

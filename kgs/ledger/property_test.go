@@ -254,20 +254,20 @@ func (m *ledgerModel) openEpoch(rt *rapid.T) {
 
 // abandon gives up the first run that was delivered, as the sweep of a shared pool does.
 func (m *ledgerModel) abandon(rt *rapid.T) {
-	run := codespace.Range{Length: 3, Lo: codespace.Size(3) - edge}
-	for ; run.Lo < codespace.Size(3) && m.fates[number{3, run.Lo}] != fatePooled; run.Lo++ {
+	numbers := codespace.Range{Length: 3, Lo: codespace.Size(3) - edge}
+	for ; numbers.Lo < codespace.Size(3) && m.fates[number{3, numbers.Lo}] != fatePooled; numbers.Lo++ {
 	}
-	for run.Hi = run.Lo; m.fates[number{3, run.Hi}] == fatePooled; run.Hi++ {
+	for numbers.Hi = numbers.Lo; m.fates[number{3, numbers.Hi}] == fatePooled; numbers.Hi++ {
 	}
-	if run.Len() == 0 {
+	if numbers.Len() == 0 {
 		rt.Skip("nothing is in the pool")
 	}
 	for range rapid.IntRange(1, 2).Draw(rt, "times") {
-		if err := m.l.Abandon(m.t.Context(), []codespace.Range{run}, kgs.ReasonCrash); err != nil {
+		if err := m.l.Abandon(m.t.Context(), []codespace.Range{numbers}, kgs.ReasonCrash); err != nil {
 			rt.Fatal(err)
 		}
 	}
-	m.each(run, func(n number) { m.fates[n] = fateGivenUp })
+	m.each(numbers, func(n number) { m.fates[n] = fateGivenUp })
 }
 
 // check closes the accounts.

@@ -9,19 +9,20 @@ import (
 	"keypool/kgs/codespace"
 )
 
-// HighWaterMark is how far the numbers of a ledger are known to have come.
+// HighWaterMark is the highest numbers and the highest id that a ledger is known to have
+// issued.
 type HighWaterMark struct {
-	ID   int64         // the highest range id that was seen
-	Next map[int]int64 // by code length, the number after the highest that was seen
+	ID   int64         // the highest id of a reservation
+	Next map[int]int64 // by code length, the number after the highest one
 }
 
-// highWater is the Reach that one process remembers.
+// highWater is the high-water mark that one process remembers.
 type highWater struct {
 	mu sync.Mutex
 	HighWaterMark
 }
 
-// raise extends what is remembered.
+// raise raises the mark to seen where seen is higher.
 func (r *highWater) raise(seen HighWaterMark) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -34,7 +35,7 @@ func (r *highWater) raise(seen HighWaterMark) {
 	}
 }
 
-// mark is what is remembered.
+// mark returns a copy of the mark.
 func (r *highWater) mark() HighWaterMark {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -42,91 +43,90 @@ func (r *highWater) mark() HighWaterMark {
 }
 
 const (
-	// skipMargin is how many numbers a jump leaves out beyond all that anybody remembers,
-	// or a jumpPart of the space where that is less.
+	// skipMargin is how many numbers beyond the high-water mark a skip-ahead leaves out, or
+	// 1/skipPart of the space if that is less.
 	skipMargin = 10_000_000
 	skipPart   = 100
-	// skipIDs is how many range ids it leaves out.
+	// skipIDs is how many ids it leaves out.
 	skipIDs = 1_000_000
 )
 
-// Remember notes how far somebody else, such as the shared pool, has seen this ledger
-// come: should it turn out to be behind that, it jumps.
+// Remember raises the high-water mark to what another witness, such as the shared pool, has
+// seen of this ledger. A ledger that turns out to be below the mark skips ahead.
 func (l *Ledger) Remember(seen HighWaterMark) { l.highWater.raise(seen) }
 
-// OnSkipAhead has f told of every jump that this process makes, with how many numbers it left
-// out. It is to be called before the ledger is used.
+// OnSkipAhead has f called after every skip-ahead of this process, with the number of numbers
+// left out. Call it before the ledger is used.
 func (l *Ledger) OnSkipAhead(f func(left int64)) { l.onSkipAhead = f }
 
-// detectRollback jumps when this ledger's database came back from an older state: a standby that
-// lagged behind was promoted, or a backup recovered. Its history has another name then;
-// or, as after older files were put back, it has not come as far as it was seen to.
-// That is found out under the lock, so before anything else is done to such a ledger
-// by anybody who can know; see also advance.
-func (p *tx) detectRollback(ctx context.Context, kept, present string) error {
-	behind := p.last < p.highWater.mark().ID
+// detectRollback skips ahead when the database came back from an older state: a standby that
+// lagged behind was promoted, or a backup was restored. Its history has another name then. If
+// older files were put back, the name is the same, but the ledger is below the high-water
+// mark. The check runs under the lock, so it precedes any other change by a process that can
+// detect the rollback; see also advance.
+func (t *tx) detectRollback(ctx context.Context, kept, present string) error {
+	behind := t.last < t.highWater.mark().ID
 	if kept == present && !behind {
 		return nil
 	}
-	if err := p.exec(ctx, `UPDATE kgs_ledger SET history = $1 WHERE id = 1`, present); err != nil {
+	if err := t.exec(ctx, `UPDATE kgs_ledger SET history = $1 WHERE id = 1`, present); err != nil {
 		return err
 	}
 	if kept == "" && !behind {
 		return nil // it had no name yet
 	}
-	return p.skipAhead(ctx)
+	return t.skipAhead(ctx)
 }
 
-// skipAhead leaves out every number that could have been handed out in the history that was
-// lost: all that this process has seen, itself or in the shared pool, and a margin.
-// What is open in the books may have been closed since: it is written off, and so is
-// the shared pool, by a new epoch. All this is abandoned as [ReasonRollback].
+// skipAhead leaves out every number that may have been issued in the lost history: all up to
+// the high-water mark, and a margin. What has a row may have been settled in that history, so
+// it is written off; a new epoch writes off the shared pool. All of it is abandoned as
+// [kgs.ReasonRollback].
 //
-// Numbers that were reserved and handed out beyond the margin by processes that have
-// all died, without a pool that remembers, would be given out again: no ledger can
-// know of them. Synchronous replication is the remedy.
-func (p *tx) skipAhead(ctx context.Context) error {
-	seen := p.highWater.mark()
-	err := p.exec(ctx, `UPDATE kgs_ranges SET state = 'abandoned', holder = '', origin = 0, lease = 0, reason = $1
+// If processes issued numbers beyond the margin, and all of them died, and no pool remembers
+// those numbers, the ledger issues them again. Synchronous replication prevents that.
+func (t *tx) skipAhead(ctx context.Context) error {
+	seen := t.highWater.mark()
+	err := t.exec(ctx, `UPDATE kgs_ranges SET state = 'abandoned', holder = '', origin = 0, lease = 0, reason = $1
 		WHERE state <> 'abandoned'`, kgs.ReasonRollback)
 	if err != nil {
 		return err
 	}
-	if err := p.exec(ctx, `UPDATE kgs_leases SET state = 'expired' WHERE state = 'open'`); err != nil {
+	if err := t.exec(ctx, `UPDATE kgs_leases SET state = 'expired' WHERE state = 'open'`); err != nil {
 		return err
 	}
-	p.last = max(p.last, seen.ID) + skipIDs
-	spaces, err := collect(ctx, p.Tx, scanSpace, selectSpaces)
+	t.last = max(t.last, seen.ID) + skipIDs
+	spaces, err := collect(ctx, t.Tx, scanSpace, selectSpaces)
 	if err != nil {
 		return err
 	}
 	rest := int64(0) // of the margin, for the next length
 	for _, s := range spaces {
 		if s.Next == 0 && seen.Next[s.Length] == 0 && rest == 0 {
-			continue // nobody was there yet
+			continue // not used yet
 		}
 		margin := max(rest, min(skipMargin, s.Size/skipPart))
 		from := max(s.Next, seen.Next[s.Length])
 		to := min(from+margin, s.Size)
 		rest = from + margin - to
-		if err := p.skipTo(ctx, codespace.Range{Length: s.Length, Lo: s.Next, Hi: to}); err != nil {
+		if err := t.skipTo(ctx, codespace.Range{Length: s.Length, Lo: s.Next, Hi: to}); err != nil {
 			return err
 		}
 	}
-	if p.epoch == 0 {
+	if t.epoch == 0 {
 		return nil // there never was a shared pool
 	}
-	return p.openEpoch(ctx, p.epoch+1, "")
+	return t.openEpoch(ctx, t.epoch+1, "")
 }
 
-// skipTo advances a counter to the end of run and abandons the numbers of run.
-func (p *tx) skipTo(ctx context.Context, run codespace.Range) error {
-	if run.Len() == 0 {
+// skipTo advances a counter to the end of a range and abandons the range.
+func (t *tx) skipTo(ctx context.Context, numbers codespace.Range) error {
+	if numbers.Len() == 0 {
 		return nil
 	}
-	p.skipped += run.Len()
-	if err := p.exec(ctx, `UPDATE kgs_spaces SET next = $1 WHERE length = $2`, run.Hi, run.Length); err != nil {
+	t.skipped += numbers.Len()
+	if err := t.exec(ctx, `UPDATE kgs_spaces SET next = $1 WHERE length = $2`, numbers.Hi, numbers.Length); err != nil {
 		return err
 	}
-	return p.abandon(ctx, run, kgs.ReasonRollback)
+	return t.abandon(ctx, numbers, kgs.ReasonRollback)
 }

@@ -36,13 +36,13 @@ func TestDeliverFloor(t *testing.T) {
 func TestSettle(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		r := l.MustReserve(t, "a", ledger.StateBatch, 100)
-		for name, runs := range map[string][]codespace.Range{
+		for name, ranges := range map[string][]codespace.Range{
 			"numbers of others":   {{Length: 3, Lo: 90, Hi: 101}},
 			"another length":      {{Length: 4, Lo: 0, Hi: 1}},
 			"the same ones twice": {{Length: 3, Lo: 10, Hi: 20}, {Length: 3, Lo: 19, Hi: 21}},
 			"an empty run":        {{Length: 3, Lo: 10, Hi: 10}},
 		} {
-			if err := l.Settle(t.Context(), "a", r.ID, runs[:1], runs[1:]); err == nil {
+			if err := l.Settle(t.Context(), "a", r.ID, ranges[:1], ranges[1:]); err == nil {
 				t.Errorf("settled with %s", name)
 			}
 		}
@@ -92,12 +92,12 @@ func TestSweep(t *testing.T) {
 
 func TestAbandonJoinsAndRepeats(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
-		for _, runs := range [][]codespace.Range{
+		for _, ranges := range [][]codespace.Range{
 			{{Length: 3, Lo: 10, Hi: 20}, {Length: 3, Lo: 30, Hi: 40}}, {{Length: 3, Lo: 10, Hi: 20}, {Length: 3, Lo: 30, Hi: 40}},
 			{{Length: 3, Lo: 20, Hi: 30}}, {{Length: 3, Lo: 10, Hi: 20}}, {{Length: 3, Lo: 30, Hi: 40}}, {{Length: 3, Lo: 20, Hi: 30}},
 			{{Length: 3, Lo: 5, Hi: 10}}, {{Length: 3, Lo: 40, Hi: 41}}, {{Length: 3, Lo: 50, Hi: 60}},
 		} {
-			if err := l.Abandon(t.Context(), runs, kgs.ReasonCrash); err != nil {
+			if err := l.Abandon(t.Context(), ranges, kgs.ReasonCrash); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -39,7 +39,7 @@ type Snapshot struct {
 	Rows       []Row
 }
 
-// Counters is the sums of the books that are cheap to read.
+// Counters is the part of a snapshot that is cheap to read.
 type Counters struct {
 	Spaces []SpaceCounter // by length
 }
@@ -68,7 +68,7 @@ func (c Counters) Current(length int) (current SpaceCounter) {
 
 // Snapshot reads one consistent state of the ledger without holding up its writers.
 func (l *Ledger) Snapshot(ctx context.Context) (b Snapshot, err error) {
-	err = l.view(ctx, "books", func(tx *sql.Tx) error {
+	err = l.view(ctx, "snapshot", func(tx *sql.Tx) error {
 		err := tx.QueryRowContext(ctx, `SELECT epoch, pool FROM kgs_ledger WHERE id = 1`).
 			Scan(&b.Epoch.Number, &b.Epoch.Pool)
 		if err != nil {

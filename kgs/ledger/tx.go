@@ -14,7 +14,7 @@ import (
 type dialect struct {
 	begin    string        // bounds a transaction whose client is frozen; empty for none
 	lock     string        // locks the ledger's row and reads epoch, last_range, history and the present history
-	renew    string        // counts one more beat of holder $1
+	renew    string        // records a heartbeat of holder $1
 	now      string        // the time, in microseconds since 1970
 	snapshot sql.TxOptions // a transaction that reads one state throughout
 }
@@ -26,19 +26,19 @@ type tx struct {
 	epoch     int64
 	last      int64 // the range id that was given last
 	highWater *highWater
-	skipped   int64 // numbers that were left out by a jump
+	skipped   int64 // numbers that a skip-ahead left out
 }
 
-func (p *tx) exec(ctx context.Context, query string, args ...any) error {
-	_, err := p.ExecContext(ctx, query, args...)
+func (t *tx) exec(ctx context.Context, query string, args ...any) error {
+	_, err := t.ExecContext(ctx, query, args...)
 	return err
 }
 
-// insert adds a row for run under a new id.
-func (p *tx) insert(ctx context.Context, run codespace.Range, state State, holder, reason string) (Reservation, error) {
-	p.last++
-	r := Reservation{Range: run, ID: p.last, Epoch: p.epoch}
-	return r, p.exec(ctx,
+// insert adds a row for numbers under a new id.
+func (t *tx) insert(ctx context.Context, numbers codespace.Range, state State, holder, reason string) (Reservation, error) {
+	t.last++
+	r := Reservation{Range: numbers, ID: t.last, Epoch: t.epoch}
+	return r, t.exec(ctx,
 		`INSERT INTO kgs_ranges (id, length, lo, hi, state, holder, reason, epoch) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
 		r.ID, r.Length, r.Lo, r.Hi, string(state), holder, reason, r.Epoch)
 }
@@ -64,33 +64,33 @@ func (l *Ledger) updateTx(ctx context.Context, f func(context.Context, *tx) erro
 			return err
 		}
 	}
-	p := &tx{Tx: sqlTx, dialect: &l.dialect, highWater: &l.highWater}
+	t := &tx{Tx: sqlTx, dialect: &l.dialect, highWater: &l.highWater}
 	var kept, present string
-	err = sqlTx.QueryRowContext(ctx, l.dialect.lock).Scan(&p.epoch, &p.last, &kept, &present)
+	err = sqlTx.QueryRowContext(ctx, l.dialect.lock).Scan(&t.epoch, &t.last, &kept, &present)
 	if errors.Is(err, sql.ErrNoRows) {
 		return ErrNotInitialized
 	}
 	if err != nil {
 		return err
 	}
-	last := p.last
-	if err := p.detectRollback(ctx, kept, present); err != nil {
+	last := t.last
+	if err := t.detectRollback(ctx, kept, present); err != nil {
 		return err
 	}
-	if err := f(ctx, p); err != nil {
+	if err := f(ctx, t); err != nil {
 		return err
 	}
-	if p.last != last {
-		if err := p.exec(ctx, `UPDATE kgs_ledger SET last_range = $1 WHERE id = 1`, p.last); err != nil {
+	if t.last != last {
+		if err := t.exec(ctx, `UPDATE kgs_ledger SET last_range = $1 WHERE id = 1`, t.last); err != nil {
 			return err
 		}
 	}
 	if err := sqlTx.Commit(); err != nil {
 		return err
 	}
-	l.highWater.raise(HighWaterMark{ID: p.last})
-	if p.skipped > 0 && l.onSkipAhead != nil {
-		l.onSkipAhead(p.skipped)
+	l.highWater.raise(HighWaterMark{ID: t.last})
+	if t.skipped > 0 && l.onSkipAhead != nil {
+		l.onSkipAhead(t.skipped)
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"keypool/kgs/refill"
 )
 
-// Filler fills a MemoryPool: it only reserves, for the pool holds ranges.
+// Filler fills a Pool: it only reserves, for the pool holds ranges.
 type Filler struct {
 	Ledger *ledger.Ledger
 	Pool   *Pool

@@ -34,12 +34,12 @@ func (s *LedgerSupply) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	return s.batches.batch(r), nil
 }
 
-// Settle books what became of the keys of b.
+// Settle records what happened to the keys of b.
 func (s *LedgerSupply) Settle(ctx context.Context, b *kgs.Batch, unused, lost []string) error {
 	return s.batches.settle(ctx, b, unused, lost)
 }
 
-// ledgerBatches keeps a supply's batches in the ledger, as ranges of its holder.
+// ledgerBatches records a supply's batches in the ledger, as ranges of its holder.
 type ledgerBatches struct {
 	ledger *ledger.Ledger
 	space  *codespace.Space

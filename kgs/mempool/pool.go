@@ -87,7 +87,7 @@ func (p *Pool) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	}
 }
 
-// Settle books what became of the keys of b. Unused ones come back to this pool, or
+// Settle records what happened to the keys of b. Unused ones come back to this pool, or
 // another, when the worker next reserves.
 func (p *Pool) Settle(ctx context.Context, b *kgs.Batch, unused, lost []string) error {
 	return p.batches.settle(ctx, b, unused, lost)

@@ -18,7 +18,7 @@ const (
 	lapseInterval = time.Minute
 )
 
-// Filler is the batch job that refills a PostgresPool: it draws codes and
+// Filler is the batch job that refills a Pool: it draws codes and
 // inserts those that are neither there nor used. That they were not used at that very
 // moment either is found out when they are taken. Any number may work at once; they insert one after the other. Nothing is ever
 // under way: a crash leaves a chunk that is in the pool, or is not.
@@ -32,7 +32,7 @@ type Filler struct {
 
 var _ refill.Filler = (*Filler)(nil)
 
-// NewFiller makes a shipper of the codes that draw yields; it calls nobody.
+// NewFiller makes a filler of the codes that draw yields; it calls nobody.
 func NewFiller(pool *Pool, draw kgs.Generator, log *slog.Logger) *Filler {
 	return &Filler{pool: pool, draw: draw, log: log}
 }
@@ -50,7 +50,7 @@ func (s *Filler) Prepare(ctx context.Context) error {
 	return err
 }
 
-// Len is how many keys the pool holds, by its [PostgresPool.Status].
+// Len is how many keys the pool holds, by its [Pool.Status].
 func (s *Filler) Len(ctx context.Context) (int64, error) {
 	status, err := s.pool.Status(ctx)
 	return status.Keys, err

@@ -19,7 +19,7 @@ import (
 	"keypool/kgs/refill"
 )
 
-// keyPool is the tables of a PostgresPool, empty and open, and what processes do to them.
+// keyPool is the tables of a Pool, empty and open, and what processes do to them.
 type keyPool struct{ *kgstest.KeyTables }
 
 func newKeyPool(t testing.TB) keyPool {

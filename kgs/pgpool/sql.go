@@ -4,7 +4,7 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// The statements of a PostgresPool. Rows are found again by ctid, which does not change
+// The statements of a Pool. Rows are found again by ctid, which does not change
 // while they are locked: there is no plan for that but to go where it points, whatever
 // the planner believes of the size of the tables.
 const (
@@ -24,14 +24,14 @@ const (
 
 	// takeByReserve reserves for $3. A key that was used before it was drawn again was
 	// used by the time that its row became visible, so none can be missed.
-	takeByReserve = `WITH ` + freeKeys + `, judged AS MATERIALIZED (
+	takeByReserve = `WITH ` + freeKeys + `, checked AS MATERIALIZED (
 			SELECT place, id, (SELECT true FROM used_keys WHERE used_keys.key = free.key) AS used FROM free),
 		dropped AS (
-			DELETE FROM available_keys WHERE ctid = ANY (ARRAY(SELECT place FROM judged WHERE used))),
+			DELETE FROM available_keys WHERE ctid = ANY (ARRAY(SELECT place FROM checked WHERE used))),
 		taken AS (
 			UPDATE available_keys SET is_reserved = true, reserved_at = now(), holder = $3
-			WHERE ctid = ANY (ARRAY(SELECT place FROM judged WHERE used IS NULL)) RETURNING id, key)
-		SELECT id, coalesce(taken.key, '') FROM judged LEFT JOIN taken USING (id) ORDER BY id`
+			WHERE ctid = ANY (ARRAY(SELECT place FROM checked WHERE used IS NULL)) RETURNING id, key)
+		SELECT id, coalesce(taken.key, '') FROM checked LEFT JOIN taken USING (id) ORDER BY id`
 
 	// useReserved settles keys $1 of a batch whose last id is $2. Those that came back in
 	// the meantime are dropped when they are taken; who has taken them will find them linked.
@@ -69,7 +69,7 @@ const (
 
 	// putDrawn makes $1 available, but for those that are already or were used: only fresh
 	// ones get ids, by which the pool is measured. What another one adds or takes at the same
-	// moment is not seen, and is for the primary keys to judge, here and when it is taken.
+	// moment is not seen, and is left to the unique constraints, here and when a key is taken.
 	// Their order is chance's.
 	putDrawn = `WITH fresh AS MATERIALIZED (
 			SELECT key, row_number() OVER (ORDER BY n) AS n

@@ -15,7 +15,7 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// The two scripts that RedisPool could push with instead of scriptPush. Both keep
+// The two scripts that Pool could push with instead of scriptPush. Both keep
 // what it promises.
 const (
 	scriptPushSub = scriptWorker + `
@@ -43,30 +43,30 @@ return to
 )
 
 // pusher pushes the codes of the next chunk of r.
-type pusher func(ctx context.Context, p *Pool, r ledger.Reservation, run codespace.Range, text []byte) error
+type pusher func(ctx context.Context, p *Pool, r ledger.Reservation, numbers codespace.Range, text []byte) error
 
-func pushScript(ctx context.Context, p *Pool, r ledger.Reservation, run codespace.Range, text []byte) error {
-	_, err := p.Push(ctx, r, run.Lo, run.Hi, text)
+func pushScript(ctx context.Context, p *Pool, r ledger.Reservation, numbers codespace.Range, text []byte) error {
+	_, err := p.Push(ctx, r, numbers.Lo, numbers.Hi, text)
 	return err
 }
 
 func pushSub(source string) pusher {
 	script := redis.NewScript(source)
-	return func(ctx context.Context, p *Pool, r ledger.Reservation, run codespace.Range, text []byte) error {
-		return p.run(ctx, script, r.Epoch, r.ID, r.Lo, run.Lo, run.Hi, r.Length, text).Err()
+	return func(ctx context.Context, p *Pool, r ledger.Reservation, numbers codespace.Range, text []byte) error {
+		return p.run(ctx, script, r.Epoch, r.ID, r.Lo, numbers.Lo, numbers.Hi, r.Length, text).Err()
 	}
 }
 
 func pushArgs(source string) pusher {
 	script := redis.NewScript(source)
-	return func(ctx context.Context, p *Pool, r ledger.Reservation, run codespace.Range, text []byte) error {
-		args := append(make([]any, 0, run.Len()+5), r.Epoch, r.ID, r.Lo, run.Lo, run.Hi)
+	return func(ctx context.Context, p *Pool, r ledger.Reservation, numbers codespace.Range, text []byte) error {
+		args := append(make([]any, 0, numbers.Len()+5), r.Epoch, r.ID, r.Lo, numbers.Lo, numbers.Hi)
 		return p.run(ctx, script, appendCodes(args, text, r.Length)...).Err()
 	}
 }
 
 // pushMulti is a transaction that fails when anybody touched the state meanwhile.
-func pushMulti(ctx context.Context, p *Pool, r ledger.Reservation, run codespace.Range, text []byte) error {
+func pushMulti(ctx context.Context, p *Pool, r ledger.Reservation, numbers codespace.Range, text []byte) error {
 	mark := "mark:" + strconv.FormatInt(r.ID, 10)
 	return p.client.Watch(ctx, func(tx *redis.Tx) error {
 		found, err := tx.HMGet(ctx, p.keys[0], "run", "epoch", "floor", mark).Result()
@@ -81,8 +81,8 @@ func pushMulti(ctx context.Context, p *Pool, r ledger.Reservation, run codespace
 			return kgs.ErrNoEpoch
 		}
 		_, err = tx.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
-			pipe.RPush(ctx, p.keys[1], appendCodes(make([]any, 0, run.Len()), text, r.Length)...)
-			pipe.HSet(ctx, p.keys[0], mark, run.Hi)
+			pipe.RPush(ctx, p.keys[1], appendCodes(make([]any, 0, numbers.Len()), text, r.Length)...)
+			pipe.HSet(ctx, p.keys[0], mark, numbers.Hi)
 			return nil
 		})
 		return err

@@ -48,7 +48,7 @@ func OpenClient(rawURL string) (redis.UniversalClient, error) {
 	return redis.NewUniversalClient(opts), nil
 }
 
-// CheckURL fails where OpenRedis would.
+// CheckURL fails where OpenClient would.
 func CheckURL(rawURL string) error {
 	if _, err := parseURL(rawURL); err != nil {
 		return fmt.Errorf("redis URL: %w", err)

@@ -18,7 +18,7 @@ import (
 // about 3 ms then.
 const pushChunk = 10_000
 
-// FillerConfig is what a RedisShipper is made of.
+// FillerConfig is what a Filler is made of.
 type FillerConfig struct {
 	Ledger  *ledger.Ledger
 	Pool    *Pool
@@ -45,7 +45,7 @@ type Filler struct {
 
 var _ refill.Filler = (*Filler)(nil)
 
-// NewFiller makes a shipper with nothing under way; it calls nobody.
+// NewFiller makes a filler with nothing under way; it calls nobody.
 func NewFiller(cfg FillerConfig) *Filler { return &Filler{cfg: cfg} }
 
 // Prepare says that this worker is alive, and opens a pool that lost its state, or that is
@@ -67,7 +67,7 @@ func (s *Filler) Prepare(ctx context.Context) error {
 		return err
 	case status.Epoch < epoch.Number:
 		// The worker that began this epoch has yet to open the pool, or crashed before. No
-		// other worker opens the pool for the same epoch: see RedisPool.Open.
+		// other worker opens the pool for the same epoch: see Pool.Open.
 		return s.openEpoch(ctx, epoch.Number, status)
 	case status.Epoch > epoch.Number:
 		if behind, err := s.behind(ctx, status); err != nil || behind {
@@ -86,7 +86,7 @@ func (s *Filler) Len(ctx context.Context) (int64, error) {
 
 // behind tells whether the ledger, asked after the pool, still does not know of the pool's
 // epoch: its database was restored from an older state, and to ship then would give out
-// numbers a second time. It begins a new epoch, for which the ledger jumps ahead.
+// numbers a second time. It begins a new epoch, for which the ledger skips ahead.
 func (s *Filler) behind(ctx context.Context, pool Status) (bool, error) {
 	epoch, err := s.cfg.Ledger.Epoch(ctx)
 	if err != nil || pool.Epoch <= epoch.Number {
@@ -165,7 +165,7 @@ func (s *Filler) reserve(ctx context.Context, n int64) error {
 	return nil
 }
 
-// deliver closes the books on the range under way, which is all in the pool. A crash
+// deliver ends the range under way, which is all in the pool. A crash
 // before it leaves a range whose mark in the pool says so: whoever adopts it pushes
 // nothing and delivers it. A crash before the pool forgets the mark leaves one too
 // many there, until the next range.
@@ -209,24 +209,24 @@ func (s *Filler) pushOn(ctx context.Context) (shipped int64, err error) {
 		}
 	}()
 	for c := range chunks {
-		mark, err := s.cfg.Pool.Push(ctx, *s.current, c.run.Lo, c.run.Hi, c.codes)
+		mark, err := s.cfg.Pool.Push(ctx, *s.current, c.numbers.Lo, c.numbers.Hi, c.codes)
 		if err != nil {
 			return shipped, err
 		}
 		s.next = mark
 		failpoint.At("ship:pushed")
-		if mark != c.run.Hi {
+		if mark != c.numbers.Hi {
 			return shipped, nil // a push whose reply was lost, or another worker that adopted the range
 		}
-		shipped += c.run.Len()
+		shipped += c.numbers.Len()
 	}
 	return shipped, ctx.Err()
 }
 
 // chunk is the codes of one push.
 type chunk struct {
-	run   codespace.Range
-	codes []byte
+	numbers codespace.Range
+	codes   []byte
 }
 
 // permute yields the codes from the next number on, chunk by chunk, one ahead.
@@ -236,8 +236,8 @@ func (s *Filler) permute(ctx context.Context) <-chan chunk {
 	go func() {
 		defer close(chunks)
 		for lo := next; lo < r.Hi; lo += pushChunk {
-			c := chunk{run: codespace.Range{Length: r.Length, Lo: lo, Hi: min(lo+pushChunk, r.Hi)}}
-			c.codes = s.cfg.Space.AppendCodes(make([]byte, 0, c.run.Len()*int64(r.Length)), c.run)
+			c := chunk{numbers: codespace.Range{Length: r.Length, Lo: lo, Hi: min(lo+pushChunk, r.Hi)}}
+			c.codes = s.cfg.Space.AppendCodes(make([]byte, 0, c.numbers.Len()*int64(r.Length)), c.numbers)
 			select {
 			case chunks <- c:
 			case <-ctx.Done():

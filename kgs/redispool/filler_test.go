@@ -87,7 +87,7 @@ func (d dock) wantEpoch(s *Filler, want int64) {
 // wantAll drains the pool, which must hold every number that was ever reserved, once.
 func (d dock) wantAll(s *Filler) {
 	d.t.Helper()
-	runs, err := d.space.Ranges(kgstest.Drain(d.t, s.cfg.Pool, 100_000))
+	ranges, err := d.space.Ranges(kgstest.Drain(d.t, s.cfg.Pool, 100_000))
 	if err != nil {
 		d.t.Fatal(err) // also for a code that is there twice
 	}
@@ -95,8 +95,8 @@ func (d dock) wantAll(s *Filler) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	if want := []codespace.Range{{Length: 6, Lo: 0, Hi: counters.Reserved()}}; !slices.Equal(runs, want) {
-		d.t.Errorf("the pool held the numbers %v, want %v", runs, want)
+	if want := []codespace.Range{{Length: 6, Lo: 0, Hi: counters.Reserved()}}; !slices.Equal(ranges, want) {
+		d.t.Errorf("the pool held the numbers %v, want %v", ranges, want)
 	}
 	d.WantRows(d.t) // nothing is under way
 }

@@ -23,7 +23,7 @@ import (
 	"keypool/kgs/codespace"
 )
 
-// callTimeout bounds every call of a RedisPool, also where the context has no
+// callTimeout bounds every call of a Pool, also where the context has no
 // deadline. Taking 100,000 keys keeps Redis busy for about 40 ms.
 const callTimeout = time.Second
 
@@ -33,11 +33,11 @@ type Ledger interface {
 	// before it takes anything from a pool.
 	Holders(ctx context.Context) ([]string, error)
 	// Abandon writes off numbers for good, for one of the Reasons. It may be repeated
-	// with runs that are written off already: they are not counted twice.
-	Abandon(ctx context.Context, runs []codespace.Range, reason string) error
+	// with ranges that are written off already: they are not counted twice.
+	Abandon(ctx context.Context, ranges []codespace.Range, reason string) error
 }
 
-// Config is what a RedisPool is made of.
+// Config is what a Pool is made of.
 type Config struct {
 	Name   string           // tells several pools on one Redis apart; "default" if empty
 	Holder string           // this process, under a name that no other one has or had before it
@@ -86,7 +86,7 @@ type Pool struct {
 var _ kgs.Supply = (*Pool)(nil)
 
 // New makes the pool's client side; it does not call Redis. The client must
-// not retry by itself for longer than callers want to wait (see OpenRedis), and
+// not retry by itself for longer than callers want to wait (see OpenClient), and
 // remains the caller's to close.
 func New(client redis.UniversalClient, cfg Config) *Pool {
 	if cfg.Name == "" {
@@ -121,7 +121,7 @@ func (p *Pool) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	return &kgs.Batch{ID: id, Source: kgs.SourcePool, Codes: strings.Split(codes, " ")}, nil
 }
 
-// Settle closes the books on b: see [Supply]. Lost codes stay on record until a Sweep
+// Settle reports what happened to the keys of b: see [kgs.Supply]. Lost codes stay on record until a Sweep
 // has told the ledger, so a ledger that is away holds nobody up here.
 func (p *Pool) Settle(ctx context.Context, b *kgs.Batch, unused, lost []string) error {
 	err := p.run(ctx, p.scripts.settle, p.cfg.Holder, b.ID,

@@ -32,7 +32,7 @@ func (b *stubLedger) Holders(context.Context) ([]string, error) {
 	return b.alive, nil
 }
 
-func (b *stubLedger) Abandon(_ context.Context, runs []codespace.Range, reason string) error {
+func (b *stubLedger) Abandon(_ context.Context, ranges []codespace.Range, reason string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.err != nil {
@@ -41,7 +41,7 @@ func (b *stubLedger) Abandon(_ context.Context, runs []codespace.Range, reason s
 	if b.ranges == nil {
 		b.ranges = make(map[string][]codespace.Range)
 	}
-	b.ranges[reason] = append(b.ranges[reason], runs...)
+	b.ranges[reason] = append(b.ranges[reason], ranges...)
 	return nil
 }
 
@@ -76,8 +76,8 @@ func testRange(id, lo, n int64) ledger.Reservation {
 }
 
 func push(ctx context.Context, p *Pool, r ledger.Reservation, from, to int64) (int64, error) {
-	run := codespace.Range{Length: r.Length, Lo: from, Hi: to}
-	return p.Push(ctx, r, from, to, p.cfg.Space.AppendCodes(nil, run))
+	numbers := codespace.Range{Length: r.Length, Lo: from, Hi: to}
+	return p.Push(ctx, r, from, to, p.cfg.Space.AppendCodes(nil, numbers))
 }
 
 func mustPush(t *testing.T, p *Pool, r ledger.Reservation) {

@@ -4,7 +4,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// What a RedisPool keeps in Redis, in the order of KEYS of every script. All names
+// What a Pool keeps in Redis, in the order of KEYS of every script. All names
 // share one hash tag, so that in a Redis Cluster they share one slot.
 //
 //	state    hash: run and epoch of the pool, the floor below which ranges are fenced,
@@ -50,7 +50,7 @@ end
 `
 
 // scriptGuard ends a script before it has any effect when the pool was not opened on
-// this run of the data. See RedisPool for what that buys and costs.
+// this run of the data. See Pool for what that buys and costs.
 const scriptGuard = scriptHead + `
 if not opened then return redis.error_reply('NOEPOCH there is no pool') end
 if opened ~= run then return redis.error_reply('NOEPOCH the pool lost its state') end
@@ -229,7 +229,7 @@ end
 return reply
 `
 
-// scripts are the operations of a RedisPool, one script each: a script runs
+// scripts are the operations of a Pool, one script each: a script runs
 // alone and is persisted and replicated as a whole, and with it its bookkeeping.
 type scripts struct {
 	take, settle, release, holders, withdraw, nextWriteOff, dropWriteOff, push, forget, open, status, read *redis.Script

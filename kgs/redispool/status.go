@@ -11,10 +11,10 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// Status is what a RedisPool looks like from outside.
+// Status is what a Pool looks like from outside.
 type Status struct {
 	kgs.PoolStatus
-	RunID     string               // names the history of Redis' data: see RedisPool
+	RunID     string               // names the history of Redis' data: see Pool
 	HighWater ledger.HighWaterMark // the highest numbers that were ever pushed, in earlier histories too
 	Policy    string               // the maxmemory-policy of Redis; "" if Redis does not report it
 }
@@ -65,7 +65,7 @@ func (s *Status) set(name, value string) (err error) {
 	return err
 }
 
-// Status looks at the pool. With ErrNoEpoch the run, the reach, the policy and what keys
+// Status looks at the pool. With ErrNoEpoch the run id, the high-water mark, the policy and what keys
 // there are is told all the same: it is what a new epoch is to be opened on.
 func (p *Pool) Status(ctx context.Context) (Status, error) {
 	reply, err := p.run(ctx, p.scripts.status).Slice()

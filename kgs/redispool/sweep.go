@@ -11,7 +11,7 @@ import (
 
 // Sweep writes off the batches of holders that are dead, and the keys that were settled
 // as lost. It tells how many keys were of the dead. A batch is first moved out of its
-// holder's reach, should that one only have been frozen; then the ledger gets to know;
+// holder's access, should that one only have been frozen; then the ledger gets to know;
 // then Redis forgets. A crash at any point leaves the rest to the next Sweep, of any
 // process, and the ledger can be told twice.
 func (p *Pool) Sweep(ctx context.Context) (abandoned int64, err error) {
@@ -63,9 +63,9 @@ func (p *Pool) withdraw(ctx context.Context) error {
 }
 
 func (p *Pool) abandon(ctx context.Context, codes []string, reason string) error {
-	runs, err := p.cfg.Space.Ranges(codes)
+	ranges, err := p.cfg.Space.Ranges(codes)
 	if err != nil {
 		return err
 	}
-	return p.cfg.Ledger.Abandon(ctx, runs, reason)
+	return p.cfg.Ledger.Abandon(ctx, ranges, reason)
 }

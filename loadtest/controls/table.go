@@ -32,9 +32,9 @@ func Table() []Control {
 			Protection: "A process counts as dead by the silence that another process measures, and not by the clock of the database.",
 			Edits: []Edit{{
 				"kgs/ledger/holders.go",
-				"dead, err := collect(ctx, p.Tx, scanRange,",
-				"if err := p.exec(ctx, `DELETE FROM kgs_holders WHERE seen_at < clock_timestamp() - interval '30 seconds'`); err != nil {\n" +
-					"\t\t\treturn err\n\t\t}\n\t\tdead, err := collect(ctx, p.Tx, scanRange,",
+				"dead, err := collect(ctx, t.Tx, scanRange,",
+				"if err := t.exec(ctx, `DELETE FROM kgs_holders WHERE seen_at < clock_timestamp() - interval '30 seconds'`); err != nil {\n" +
+					"\t\t\treturn err\n\t\t}\n\t\tdead, err := collect(ctx, t.Tx, scanRange,",
 			}},
 		},
 		{
@@ -55,7 +55,7 @@ func Table() []Control {
 				"if kept == present || true {",
 			}, {
 				"kgs/ledger/reserve.go",
-				"if run.Lo < p.highWater.mark().Next[run.Length] {",
+				"if numbers.Lo < t.highWater.mark().Next[numbers.Length] {",
 				"if false {",
 			}, {
 				"kgs/redispool/filler.go",
