@@ -42,6 +42,8 @@ type Definition[R any] struct {
 	Alone bool
 	// Anywhere says that the experiment can run against a deployment that it did not start.
 	Anywhere bool
+	// Failpoints says that Run sets KEYPOOL_FAILPOINTS: the programs are built with crash points.
+	Failpoints bool
 	// Run does the experiment and fills the record as it goes. It ends early by [T.Fatalf]; the
 	// claims are judged by what the record holds then.
 	Run      func(t *T, record *R)
@@ -80,6 +82,7 @@ type Experiment struct {
 	Name, Title, Summary string
 	Suites               []Suite
 	Alone, Anywhere      bool
+	Failpoints           bool
 	Controls             []Control
 	Claims               []report.Claim // not judged yet
 
@@ -91,7 +94,7 @@ type Experiment struct {
 func Define[R any](d Definition[R]) *Experiment {
 	e := &Experiment{
 		Name: d.Name, Title: d.Title, Summary: d.Summary, Suites: d.Suites,
-		Alone: d.Alone, Anywhere: d.Anywhere, Controls: d.Controls,
+		Alone: d.Alone, Anywhere: d.Anywhere, Failpoints: d.Failpoints, Controls: d.Controls,
 	}
 	for _, c := range d.Claims {
 		e.Claims = append(e.Claims, report.Claim{

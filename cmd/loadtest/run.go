@@ -13,74 +13,79 @@ import (
 	"time"
 
 	"keypool/loadtest"
-	"keypool/loadtest/scenario"
-	"keypool/loadtest/testbed"
+	"keypool/loadtest/experiment"
+	"keypool/loadtest/experiments"
+	"keypool/loadtest/lab"
 )
 
-// service is what every command is told about the service that it judges.
+// service are the flags of every command that judges a running service.
 type service struct {
 	Target  string        `required:"" placeholder:"URL" help:"The service, such as http://localhost:8080."`
-	Timeout time.Duration `default:"10s" help:"When to give up on a request. Not for scenarios."`
-	Yes     bool          `help:"Go ahead although the target is not this machine."`
-	JSON    bool          `name:"json" help:"Print the verdict as JSON; of scenarios, also how far they are."`
+	Timeout time.Duration `default:"10s" help:"Time limit of one request. Not for experiments."`
+	Yes     bool          `help:"Load the target although it is not this machine."`
+	JSON    bool          `name:"json" help:"Print the verdict as JSON; of experiments, also their progress."`
 }
 
-// maxRate is far beyond what one sender can keep up with, in links per second.
+// maxRate is far beyond what one sender can reach, in links per second.
 const maxRate = 1_000_000
 
 type runFlags struct {
 	service
-	Rate     float64       `default:"1000" help:"Links per second; of the scenario mix, redirects per second."`
-	Duration time.Duration `default:"60s" help:"How long links are made; of a scenario, its steady part."`
-	InFlight int           `default:"4000" help:"Requests at a time; what is due beyond them counts as failed. Not for scenarios."`
-	Journal  string        `placeholder:"FILE" help:"Write down each creation in this new file. Not for scenarios."`
+	Rate     float64       `default:"1000" help:"Links per second; of the experiment load/mix, redirects per second."`
+	Duration time.Duration `default:"60s" help:"How long links are created; of an experiment, its steady part."`
+	InFlight int           `default:"4000" help:"Requests at a time; what is due beyond them counts as failed. Not for experiments."`
+	Journal  string        `placeholder:"FILE" help:"Record each creation in this new file. Not for experiments."`
 
-	Scenario []string `placeholder:"NAME,..." help:"Instead of the load alone, run these scenarios against the target and write a report: ${anywhere}."`
-	Admin    string   `placeholder:"URL" help:"The admin listener of one server of the target, for what the pool holds. For scenarios."`
-	Climb    bool     `help:"In the scenarios, go on faster and faster until the target no longer keeps up."`
-	Report   string   `placeholder:"DIR" default:"${report}" help:"Where the report of the scenarios goes."`
+	Only   []string `placeholder:"NAME,..." help:"Instead of the load alone, run these experiments against the target and write a report: create, mix."`
+	Admin  string   `placeholder:"URL" help:"The admin listener of one server of the target, for the pool's state. For experiments."`
+	Climb  bool     `help:"In experiments, raise the rate until the target no longer keeps up."`
+	Report string   `placeholder:"DIR" default:"${report}" help:"Directory of the experiments' report."`
 }
 
-// Run makes the load, then checks. Ctrl-C ends the load, and what was made is checked.
+// Run creates links, then checks them. Ctrl-C ends the load, and what was created is checked.
 func (c *runFlags) Run(ctx context.Context, out output) error {
 	if !(c.Rate > 0 && c.Rate <= maxRate) || c.Duration <= 0 || c.InFlight <= 0 {
-		return fmt.Errorf("--rate, --duration and --in-flight must be above 0, and the rate not over %d", maxRate)
+		return fmt.Errorf("--rate, --duration and --in-flight must be above 0, and the rate at most %d", maxRate)
 	}
-	if len(c.Scenario) == 0 && (c.Admin != "" || c.Climb || c.Report != defaultReport) {
-		return errors.New("--admin, --climb and --report are for scenarios, which --scenario names")
+	if len(c.Only) == 0 && (c.Admin != "" || c.Climb || c.Report != defaultReport) {
+		return errors.New("--admin, --climb and --report are for experiments, which --only names")
 	}
 	client, err := c.connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	if len(c.Scenario) == 0 {
+	if len(c.Only) == 0 {
 		return c.load(ctx, client, out)
 	}
-	return c.runScenarios(ctx, out)
+	return c.experiments(ctx, out)
 }
 
-func (c *runFlags) runScenarios(ctx context.Context, out output) error {
+func (c *runFlags) experiments(ctx context.Context, out output) error {
 	if c.Timeout != loadtest.DefaultTimeout || c.InFlight != loadtest.DefaultInFlight || c.Journal != "" {
-		return errors.New("--timeout, --in-flight and --journal are not for scenarios, which have their own")
+		return errors.New("--timeout, --in-flight and --journal are not for experiments, which have their own")
 	}
-	scenarios, err := choose(c.Scenario, anywhere)
+	all, err := experiment.Select(experiments.All(), "", c.Only)
 	if err != nil {
 		return err
 	}
-	if err := c.askAdmin(ctx); err != nil {
+	for _, e := range all {
+		if !e.Anywhere {
+			return fmt.Errorf("--only: %s starts servers of its own and cannot run against a target", e.Name)
+		}
+	}
+	if err := c.checkAdmin(ctx); err != nil {
 		return err
 	}
-	h := &harness{
-		scenarios: scenarios, dir: c.Report, view: newView(out, c.JSON, scenarios),
-		run: scenario.Run{Target: c.Target, Admin: c.Admin, Climb: c.Climb, Rate: c.Rate, Duration: c.Duration},
-	}
-	return h.execute(ctx)
+	h := &harness{dir: c.Report, view: newView(out, c.JSON, all), runner: experiment.Runner{Options: experiment.Options{
+		Target: c.Target, Admin: c.Admin, Climb: c.Climb, Rate: c.Rate, Duration: c.Duration, Scale: 1,
+	}}}
+	return h.execute(ctx, all)
 }
 
-// askAdmin fails when nobody answers at the admin listener, if one is named: what the pool
-// holds would be missing from the report, and nobody would say why.
-func (c *runFlags) askAdmin(ctx context.Context) error {
+// checkAdmin fails when the admin listener that the flag names does not answer: the report
+// would lack the pool's state without a reason.
+func (c *runFlags) checkAdmin(ctx context.Context) error {
 	if c.Admin == "" {
 		return nil
 	}
@@ -88,7 +93,7 @@ func (c *runFlags) askAdmin(ctx context.Context) error {
 		return err
 	}
 	c.Admin = strings.TrimSuffix(c.Admin, "/")
-	if _, err := testbed.AskStatus(ctx, c.Admin); err != nil {
+	if _, err := lab.AskStatus(ctx, c.Admin); err != nil {
 		return fmt.Errorf("--admin: %w", err)
 	}
 	return nil
@@ -115,10 +120,10 @@ func (c *runFlags) load(ctx context.Context, client *loadtest.Client, out output
 
 type checkFlags struct {
 	service
-	Journal string `arg:"" help:"What an earlier run wrote with --journal."`
+	Journal string `arg:"" help:"The file that an earlier run wrote with --journal."`
 }
 
-// Run reads back what the journal promises; nothing is created.
+// Run reads back what the journal acknowledges and creates nothing.
 func (c *checkFlags) Run(ctx context.Context, out output) error {
 	file, err := os.Open(c.Journal)
 	if err != nil {
@@ -137,19 +142,19 @@ func (c *checkFlags) Run(ctx context.Context, out output) error {
 	return c.judge(ctx, client, entries, loadtest.Count(entries), out)
 }
 
-// connect makes a client of the target, if that may be loaded and is well.
+// connect makes a client of the target, when loading it is permitted and it is healthy.
 func (s *service) connect(ctx context.Context) (*loadtest.Client, error) {
 	target, err := parseService("--target", s.Target)
 	if err != nil {
 		return nil, err
 	}
 	if !s.Yes && !loopback(target.Hostname()) {
-		return nil, fmt.Errorf("%s is not this machine; to load it all the same, say --yes", target.Host)
+		return nil, fmt.Errorf("%s is not this machine; add --yes to load it", target.Host)
 	}
 	client := loadtest.NewClient(s.Target, s.Timeout)
 	if err := client.Healthy(ctx); err != nil {
 		client.Close()
-		return nil, fmt.Errorf("the target is not well: %w", err)
+		return nil, fmt.Errorf("the target is not healthy: %w", err)
 	}
 	return client, nil
 }
@@ -172,13 +177,13 @@ func (s *service) judge(ctx context.Context, client *loadtest.Client, entries []
 	} else {
 		err = verdict.WriteText(out.stdout)
 	}
-	if err == nil && !verdict.Right() {
-		return errNotRight
+	if err == nil && !verdict.Passed() {
+		return errFailed
 	}
 	return err
 }
 
-// parseService takes the URL of a service from a flag.
+// parseService parses the URL of a service, the value of a flag.
 func parseService(flag, address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
@@ -187,7 +192,7 @@ func parseService(flag, address string) (*url.URL, error) {
 	return u, nil
 }
 
-// loopback says whether host is this machine, without asking a name server.
+// loopback reports whether host is this machine, without a name server.
 func loopback(host string) bool {
 	return host == "localhost" || net.ParseIP(host).IsLoopback()
 }
