@@ -22,6 +22,7 @@ const defaultReport = "loadtest/report"
 
 // common are the flags of every command that runs experiments on servers of its own.
 type common struct {
+	Controls bool          `help:"Also run each experiment against programs that are broken on purpose; it must notice."`
 	Full     bool          `help:"Not scaled down: minutes to hours, 100,000,000 keys."`
 	Rate     float64       `placeholder:"N" help:"Creations per second; each experiment has its own by default."`
 	Duration time.Duration `placeholder:"D" help:"Length of a steady load; each experiment has its own by default."`
@@ -52,7 +53,6 @@ type experimentsFlags struct {
 	Names    []string         `arg:"" optional:"" help:"Names or groups of experiments, such as fault/10 or keysource; all by default."`
 	Suite    experiment.Suite `enum:"change,nightly,full," default:"" help:"Only those of this suite: change, nightly, full. In nightly, a speed claim that fails fails the run."`
 	Except   []string         `placeholder:"NAME,..." help:"Leave these names or groups out."`
-	Controls bool             `help:"Also run each experiment against programs that are broken on purpose; it must notice."`
 	Scale    float64          `default:"1" help:"How much of a fault row is done: 1 is 200 kills and a minute of load."`
 	Parallel int              `default:"4" help:"Experiments at a time, of those that do not measure time."`
 	List     bool             `help:"List the experiments and their claims instead of running them."`
@@ -71,7 +71,7 @@ func (c *experimentsFlags) Run(ctx context.Context, out output) error {
 	if c.Scale <= 0 || c.Parallel < 1 {
 		return errors.New("--scale must be above 0 and --parallel at least 1")
 	}
-	runner := experiment.Runner{Options: experiment.Options{Scale: c.Scale}, Controls: c.Controls, Parallel: c.Parallel}
+	runner := experiment.Runner{Options: experiment.Options{Scale: c.Scale}, Parallel: c.Parallel}
 	return c.execute(ctx, out, all, runner, c.Suite == experiment.Nightly)
 }
 
@@ -111,6 +111,7 @@ func (c *common) execute(ctx context.Context, out output, all []*experiment.Expe
 	if err != nil {
 		return err
 	}
+	runner.Controls = c.Controls
 	runner.Programs, runner.Full, runner.Rate, runner.Duration = dir, c.Full, c.Rate, c.Duration
 	builds, err := os.MkdirTemp("", "keypool-builds-")
 	if err != nil {
