@@ -70,7 +70,12 @@ type Control struct {
 	Without  []string // names of package controls: protections that are built out of the programs
 	Settings []string // "NAME=value", replacing those of the experiment
 	Refutes  string   // the name of the claim
+	// AlsoRefutes names further claims that must fail.
+	AlsoRefutes []string
 }
+
+// refutes names all claims that must fail.
+func (c Control) refutes() []string { return append([]string{c.Refutes}, c.AlsoRefutes...) }
 
 // Name names the control in reports.
 func (c Control) Name() string {
@@ -135,8 +140,10 @@ func (e *Experiment) check() error {
 		}
 	}
 	for _, c := range e.Controls {
-		if !slices.ContainsFunc(e.Claims, func(o report.Claim) bool { return o.Name == c.Refutes }) {
-			errs = append(errs, fmt.Errorf("%s refutes %q, which is not a claim of it", c.Name(), c.Refutes))
+		for _, name := range c.refutes() {
+			if !slices.ContainsFunc(e.Claims, func(o report.Claim) bool { return o.Name == name }) {
+				errs = append(errs, fmt.Errorf("%s refutes %q, which is not a claim of it", c.Name(), name))
+			}
 		}
 	}
 	if err := errors.Join(errs...); err != nil {

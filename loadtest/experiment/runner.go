@@ -120,12 +120,18 @@ func (r *Runner) run(ctx context.Context, e *Experiment, c *Control, scale float
 func (r *Runner) control(ctx context.Context, e *Experiment, c Control) report.Control {
 	r.Log(fmt.Sprintf("%s: control %s", e.Name, c.Name()))
 	result := r.run(ctx, e, &c, min(r.Scale, controlScale))
-	i := slices.IndexFunc(result.Claims, func(claim report.Claim) bool { return claim.Name == c.Refutes })
-	claim := result.Claims[i]
-	control := report.Control{Name: c.Name(), Refutes: c.Refutes, Caught: claim.Outcome == report.Failed, Why: claim.Why}
-	if !control.Caught {
-		control.Why = strings.Join(append(reasons(result.Claims), "the claim is "+string(claim.Outcome)+": "+claim.Why, result.Error), "; ")
+	control := report.Control{Name: c.Name(), Refutes: strings.Join(c.refutes(), ", "), Caught: true}
+	var why []string
+	for _, name := range c.refutes() {
+		i := slices.IndexFunc(result.Claims, func(claim report.Claim) bool { return claim.Name == name })
+		claim := result.Claims[i]
+		control.Caught = control.Caught && claim.Outcome == report.Failed
+		why = append(why, fmt.Sprintf("%s is %s: %s", name, claim.Outcome, claim.Why))
 	}
+	if !control.Caught && result.Error != "" {
+		why = append(why, result.Error)
+	}
+	control.Why = strings.Join(why, "; ")
 	return control
 }
 
