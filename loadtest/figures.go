@@ -47,6 +47,13 @@ func (f *Figures) add(o Figures) {
 	f.Unsent += o.Unsent
 }
 
+// Plus returns the counts of both, without latencies.
+func (f Figures) Plus(o Figures) Figures {
+	f.add(o)
+	f.Latency = Latency{}
+	return f
+}
+
 // Count counts entries by state, without latencies.
 func Count(entries []Entry) Figures {
 	var f Figures

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"context"
 	"time"
 
 	"keypool/internal/testenv/machine"
@@ -126,3 +127,16 @@ func (d *Database) Dir() string { return d.server.Dir() }
 
 // PID is the process id of the running server.
 func (d *Database) PID() int { return d.server.PID() }
+
+// Other starts any other server, on a free address that command puts into its arguments. It
+// returns the URL when ping succeeds. The environment is PATH, TMPDIR and env.
+func Other(r T, env []string, command func(addr string) (path string, args []string), ping func(ctx context.Context, url string) error) (url string) {
+	r.Helper()
+	addr, err := FreeAddr()
+	must(r, err, "choose an address")
+	path, args := command(addr)
+	url = "http://" + addr
+	s, err := machine.Program{Path: path, Args: args, Env: env, Dir: r.TempDir(), URL: url, Ping: ping}.Start(r.Context())
+	database(r, s, err)
+	return url
+}
