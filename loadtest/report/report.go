@@ -1,8 +1,13 @@
-// Package report is what a run of experiments leaves behind: figures as JSON for programs
-// and one self-contained page with charts for people.
+// Package report is what a run of experiments leaves behind: figures as JSON for programs,
+// one self-contained page with charts for people, a summary for a terminal and tables for a
+// document.
 //
 // Invariant: the page shows nothing that the JSON does not hold, so a page can be made
 // again from its JSON. schema.json describes each member.
+//
+// Vocabulary: the outcome is what became of a claim, the verdict what became of an experiment
+// or of the run. A finding is anything that did not go as it should: a claim that does not hold,
+// a control that was not caught, an experiment that did not run to its end.
 //
 // A figure that is NaN or infinite was not observed. The JSON and the page leave it out.
 package report
@@ -21,6 +26,7 @@ type Report struct {
 	Started     time.Time    `json:"started"`
 	Seconds     float64      `json:"seconds"`
 	Full        bool         `json:"full"`        // not scaled down
+	Strict      bool         `json:"strict"`      // speed claims that fail make the run fail
 	Interrupted bool         `json:"interrupted"` // ended early; the report holds what ran
 	Command     string       `json:"command"`
 	Commit      string       `json:"commit"`
@@ -145,9 +151,3 @@ type Table struct {
 	Columns []string   `json:"columns"`
 	Rows    [][]string `json:"rows"`
 }
-
-// Tally counts claims by their outcome.
-type Tally struct{ Held, Failed, Inconclusive, NotJudged int }
-
-// All is the number of claims.
-func (t Tally) All() int { return t.Held + t.Failed + t.Inconclusive + t.NotJudged }
