@@ -66,9 +66,9 @@ func (v *bars) live(now experiment.Live) {
 	}
 }
 
-func (v *bars) done(e *report.Experiment) {
+func (v *bars) done(e *report.Experiment, strict bool) {
 	if b := v.bars[e.Name]; b != nil {
-		b.show(e.Line())
+		b.show(e.Line(strict))
 		b.SetCurrent(barFull)
 	}
 }
@@ -81,6 +81,6 @@ func (v *bars) close() {
 	v.progress.Wait()
 }
 
-func (v *bars) verdict(r *report.Report, strict bool, page string) error {
-	return writeVerdict(v.stdout, r, strict, page)
+func (v *bars) verdict(r *report.Report, page string) error {
+	return writeVerdict(v.stdout, r, page)
 }

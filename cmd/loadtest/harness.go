@@ -41,10 +41,10 @@ func (h *harness) execute(ctx context.Context, all []*experiment.Experiment) err
 			return err
 		}
 	}
-	if err := h.view.verdict(r, h.strict, filepath.Join(h.dir, pageName)); err != nil {
+	if err := h.view.verdict(r, filepath.Join(h.dir, pageName)); err != nil {
 		return err
 	}
-	if !r.Passed(h.strict) {
+	if !r.Passed() {
 		return errFailed
 	}
 	return nil
@@ -56,7 +56,7 @@ func (h *harness) run(ctx context.Context, all []*experiment.Experiment) (*repor
 		return nil, err
 	}
 	r := &report.Report{
-		Schema: report.Schema, Started: time.Now(), Full: h.runner.Full, Commit: commit,
+		Schema: report.Schema, Started: time.Now(), Full: h.runner.Full, Strict: h.strict, Commit: commit,
 		Command: commandLine(os.Args), Machine: report.ThisMachine(ctx),
 	}
 	if h.runner.Target == "" {
@@ -65,7 +65,7 @@ func (h *harness) run(ctx context.Context, all []*experiment.Experiment) (*repor
 	var errs []error
 	h.runner.Log, h.runner.Live = h.view.log, h.view.live
 	h.runner.Done = func(e report.Experiment) {
-		h.view.done(&e)
+		h.view.done(&e, h.strict)
 		r.Experiments = append(r.Experiments, e)
 		r.Seconds = time.Since(r.Started).Seconds()
 		errs = append(errs, h.write(r))

@@ -20,9 +20,9 @@ import (
 type view interface {
 	log(line string)
 	live(experiment.Live)
-	done(*report.Experiment)
+	done(e *report.Experiment, strict bool)
 	close()
-	verdict(r *report.Report, strict bool, page string) error
+	verdict(r *report.Report, page string) error
 }
 
 // newView chooses by where the output goes.
@@ -66,10 +66,10 @@ func (l *lines) live(now experiment.Live) {
 	l.print("%-14s  %3.0f %%  %s%s", now.Experiment, 100*now.Done, now.Phase, details(now, "  "))
 }
 
-func (l *lines) done(e *report.Experiment) {
+func (l *lines) done(e *report.Experiment, strict bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.print("%-14s  %s", e.Name, e.Line())
+	l.print("%-14s  %s", e.Name, e.Line(strict))
 }
 
 // print writes a line. A line that cannot be written does not end the run.
@@ -79,13 +79,13 @@ func (l *lines) print(format string, args ...any) {
 
 func (*lines) close() {}
 
-func (l *lines) verdict(r *report.Report, strict bool, page string) error {
-	return writeVerdict(l.stdout, r, strict, page)
+func (l *lines) verdict(r *report.Report, page string) error {
+	return writeVerdict(l.stdout, r, page)
 }
 
 // writeVerdict prints every experiment, what did not hold, and where the report is.
-func writeVerdict(w io.Writer, r *report.Report, strict bool, page string) error {
-	if err := r.WriteText(w, strict); err != nil {
+func writeVerdict(w io.Writer, r *report.Report, page string) error {
+	if err := r.WriteText(w); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "The report is %s.\n", page)
@@ -102,7 +102,7 @@ type records struct {
 func (v *records) log(line string)          { v.write(map[string]any{"log": line}) }
 func (v *records) live(now experiment.Live) { v.write(map[string]any{"live": now}) }
 
-func (v *records) done(e *report.Experiment) {
+func (v *records) done(e *report.Experiment, _ bool) {
 	short := *e
 	short.Charts, short.Tables = nil, nil // they are in the report
 	v.write(map[string]any{"experiment": short})
@@ -116,9 +116,9 @@ func (v *records) write(record any) {
 
 func (*records) close() {}
 
-func (v *records) verdict(r *report.Report, strict bool, page string) error {
+func (v *records) verdict(r *report.Report, page string) error {
 	return json.NewEncoder(v.w).Encode(map[string]any{
-		"verdict": map[string]any{"passed": r.Passed(strict), "interrupted": r.Interrupted, "seconds": r.Seconds, "page": page},
+		"verdict": map[string]any{"passed": r.Passed(), "interrupted": r.Interrupted, "seconds": r.Seconds, "page": page},
 	})
 }
 
