@@ -80,7 +80,7 @@ func diskFull(r *run, disk, database, options string) {
 		r.saw("links refused", seen, "%d creations were refused", load.Figures().Refused)
 		var health int
 		seen = lab.Happens(r, limit, func() bool {
-			health = send(r, http.MethodGet, server.Public+"/healthz", "").StatusCode
+			health, _ = send(r, http.MethodGet, server.Public+"/healthz", "")
 			return health == http.StatusServiceUnavailable
 		})
 		r.saw("healthz", seen, "it answers %d", health)
@@ -93,7 +93,7 @@ func diskFull(r *run, disk, database, options string) {
 		r.becomes(recovers, "a link is created", func() bool { return load.Figures().Acknowledged > 0 })
 		r.stop(load)
 	}
-	r.end(census([]string{database}), []*lab.Program{server}, load)
+	r.end([]*lab.Program{server}, load)
 }
 
 // smallDisk mounts a file system of 16 MB. That takes root, or a user namespace that
@@ -155,37 +155,30 @@ func busyEmbedded(r *run) {
 	backups := 0
 	for began := time.Now(); time.Since(began) < r.Lasting(20*time.Second) || backups < 3; backups++ {
 		backup := filepath.Join(r.TempDir(), fmt.Sprintf("backup-%d.db", backups))
-		query(r, path, "VACUUM INTO '"+backup+"'")
+		onFile(r, path, func(db *sql.DB) error {
+			_, err := db.ExecContext(r.Context(), "VACUUM INTO ?", backup)
+			return err
+		})
 		sawIntegrity(r, backup)
 		r.audit(servers[0])
 	}
 	r.struck(backups, "backup")
 	r.serve(loads...)
-	r.end(census(settings), servers, loads...)
+	r.end(servers, loads...)
 	sawIntegrity(r, path)
 }
 
 // sawIntegrity makes SQLite check all of a database.
 func sawIntegrity(r *run, path string) {
-	said := strings.Join(query(r, path, "PRAGMA integrity_check"), "; ")
-	r.saw("integrity", said == "ok", "%s: %s", filepath.Base(path), said)
+	var first string // of the problems, or "ok"
+	onFile(r, path, func(db *sql.DB) error { return db.QueryRowContext(r.Context(), "PRAGMA integrity_check").Scan(&first) })
+	r.saw("integrity", first == "ok", "%s: %s", filepath.Base(path), first)
 }
 
-// query runs SQL in the SQLite file at path and returns the texts that it gives.
-func query(r *run, path, text string) (said []string) {
+// onFile calls f with the SQLite file at path.
+func onFile(r *run, path string, f func(*sql.DB) error) {
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")
 	r.Must(err)
-	defer func() { _ = db.Close() }() // every row was read
-	rows, err := db.QueryContext(r.Context(), text)
-	if err != nil {
-		r.Fatalf("%s: %w", text, err)
-	}
-	defer func() { _ = rows.Close() }() // Err has what went wrong
-	for rows.Next() {
-		var line string
-		r.Must(rows.Scan(&line))
-		said = append(said, line)
-	}
-	r.Must(rows.Err())
-	return said
+	err = f(db)
+	r.Must(errors.Join(err, db.Close()))
 }

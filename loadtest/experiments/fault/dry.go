@@ -118,7 +118,7 @@ func (d *dry) end() {
 	})
 	d.serve(d.load)
 	worker.Stop()
-	d.run.end(lab.Census(d.postgres.URL), []*lab.Program{d.server}, d.load)
+	d.run.end([]*lab.Program{d.server}, d.load)
 }
 
 func poolDry(r *run) {

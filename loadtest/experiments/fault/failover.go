@@ -101,7 +101,7 @@ func forget(r *run, server *lab.Program, census loadtest.Census, comeBack func()
 	// Long enough for the pool to turn over several times.
 	r.during(after, rate, r.Lasting(20*time.Second)+10*time.Second)
 	server.Restart()
-	r.check(server, nil, after)
+	r.checked(lab.Check(r, server, nil, after))
 	sawNoCodeAgain(r, census, before, after)
 }
 

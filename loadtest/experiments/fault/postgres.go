@@ -72,7 +72,7 @@ func postgresKilled(r *run) {
 		r.stop(load)
 	}
 	r.took("refusal time", time.Second+hiccup, slowest)
-	r.end(lab.Census(postgres.URL), []*lab.Program{server}, load)
+	r.end([]*lab.Program{server}, load)
 }
 
 // newest are the last n links that were acknowledged, which the server must have in its cache.
@@ -101,12 +101,12 @@ func followCached(r *run, s *lab.Program, links []loadtest.Entry) (slowest time.
 // took, and whether it was 503 with a time to try again.
 func refused(r *run, s *lab.Program) (took time.Duration, right bool) {
 	began := time.Now()
-	res := send(r, http.MethodPost, s.Public+"/shorten", `{"url":"https://example.com/"}`)
-	return time.Since(began), res.StatusCode == http.StatusServiceUnavailable && res.Header.Get("Retry-After") != ""
+	status, header := send(r, http.MethodPost, s.Public+"/shorten", `{"url":"https://example.com/"}`)
+	return time.Since(began), status == http.StatusServiceUnavailable && header.Get("Retry-After") != ""
 }
 
-// send sends one request on a connection of its own and returns the answer without its body.
-func send(r *run, method, url, body string) *http.Response {
+// send sends one request on a connection of its own and returns the head of the answer.
+func send(r *run, method, url, body string) (status int, header http.Header) {
 	req, err := http.NewRequestWithContext(r.Context(), method, url, strings.NewReader(body))
 	r.Must(err)
 	req.Header.Set("Content-Type", "application/json")
@@ -114,7 +114,7 @@ func send(r *run, method, url, body string) *http.Response {
 	res, err := (&http.Client{Timeout: loadtest.DefaultTimeout}).Do(req)
 	r.Must(err)
 	_ = res.Body.Close() // nothing of it is read
-	return res
+	return res.StatusCode, res.Header
 }
 
 func commitReplyLost(r *run) {
@@ -132,7 +132,7 @@ func commitReplyLost(r *run) {
 	load.AwaitMore(1)
 	r.stop(load)
 	r.struck(proxy.Lost(), "reply to a commit lost")
-	r.end(lab.Census(postgres.URL), []*lab.Program{server}, load)
+	r.end([]*lab.Program{server}, load)
 }
 
 // through is a database's URL that leads to it by way of a proxy.
@@ -157,18 +157,13 @@ func wrongSecret(r *run) {
 	}
 	some()
 	server.Stop()
-	for _, p := range []*lab.Program{
-		lab.Server(r, with(wrong)...),
-		lab.Worker(r, with(wrong)...),
-		lab.Server(r, with()...), // no key at all
-		lab.Server(r, with(right, "KGS_PERMUTE=false")...),
-	} {
-		p.Launch()
-		r.refuses(p, "KGS_")
-	}
+	r.refuses("a server with another key", lab.Server(r, with(wrong)...), "KGS_")
+	r.refuses("a worker with another key", lab.Worker(r, with(wrong)...), "KGS_")
+	r.refuses("a server without a key", lab.Server(r, with()...), "KGS_")
+	r.refuses("a server without permutation", lab.Server(r, with(right, "KGS_PERMUTE=false")...), "KGS_")
 	server.Start()
 	some()
-	r.end(census(settings), []*lab.Program{server}, load)
+	r.end([]*lab.Program{server}, load)
 }
 
 func clocksJump(r *run) {
@@ -195,7 +190,7 @@ func clocksJump(r *run) {
 	for _, w := range workers {
 		w.Stop()
 	}
-	r.end(lab.Census(postgres.URL), servers, loads...)
+	r.end(servers, loads...)
 }
 
 // pairs starts two servers and two workers.

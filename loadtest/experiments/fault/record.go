@@ -47,11 +47,11 @@ func (r *Record) verdict(claim string) experiment.Verdict {
 		return experiment.Verdict{}
 	}
 	why := o.why
-	if len(o.against) > 0 {
-		why = strings.Join(o.against[:min(3, len(o.against))], "; ")
-	}
-	if o.n > 1 {
-		why = fmt.Sprintf("%s (%d of %d observations refute it)", why, len(o.against), o.n)
+	switch {
+	case len(o.against) > 0:
+		why = fmt.Sprintf("%d of %d observations refute it: %s", len(o.against), o.n, strings.Join(o.against[:min(3, len(o.against))], "; "))
+	case o.n > 1:
+		why = fmt.Sprintf("%d observations, the last: %s", o.n, o.why)
 	}
 	v := experiment.Holds(len(o.against) == 0, "%s", why)
 	if o.figures {
@@ -160,9 +160,19 @@ func (r *run) serve(loads ...*lab.Load) {
 	r.record.Served = &sum
 }
 
-// check reads the links of the loads back through a server.
-func (r *run) check(through *lab.Program, census loadtest.Census, loads ...*lab.Load) {
-	v := lab.Check(r, through, census, loads...)
+// check reads the links of the loads back through a server and searches its links table.
+func (r *run) check(through *lab.Program, loads ...*lab.Load) {
+	r.checked(lab.Check(r, through, census(through), loads...))
+}
+
+// census reads the links table of the database that a server uses.
+func census(of *lab.Program) loadtest.Census {
+	i := slices.IndexFunc(of.Settings, func(s string) bool { return strings.HasPrefix(s, "DATABASE_URL=") })
+	return lab.Census(strings.TrimPrefix(of.Settings[i], "DATABASE_URL="))
+}
+
+// checked records what a check found; of several checks the worst counts.
+func (r *run) checked(v loadtest.Verdict) {
 	if was := r.record.Links; was != nil {
 		v.Acknowledged, v.Checked = max(v.Acknowledged, was.Acknowledged), max(v.Checked, was.Checked)
 		v.Lost, v.Wrong, v.Twice, v.Unread = max(v.Lost, was.Lost), max(v.Wrong, was.Wrong), max(v.Twice, was.Twice), max(v.Unread, was.Unread)
@@ -190,11 +200,11 @@ func (r *run) audit(of *lab.Program) lab.Accounts {
 // end checks the links of all loads through every server, after a restart, so that no
 // cache answers for the store; then it stops the servers. The accounts are closed while
 // the servers run and when they do not. It returns what the last audit says.
-func (r *run) end(census loadtest.Census, servers []*lab.Program, loads ...*lab.Load) lab.Accounts {
+func (r *run) end(servers []*lab.Program, loads ...*lab.Load) lab.Accounts {
 	r.audit(servers[0])
 	for _, s := range servers {
 		s.Restart()
-		r.check(s, census, loads...)
+		r.check(s, loads...)
 	}
 	for _, s := range servers {
 		s.Stop()

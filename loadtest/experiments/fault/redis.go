@@ -120,7 +120,7 @@ func redisKilled(r *run) {
 	r.becomes(recovers, "the breaker is closed and the pool full", func() bool { return recovered(server, epoch+1) })
 	lab.Pause(r, r.Lasting(20*time.Second))
 	r.serve(load)
-	r.end(lab.Census(postgres.URL), []*lab.Program{server}, load)
+	r.end([]*lab.Program{server}, load)
 }
 
 // The bounds of row 7.
@@ -160,7 +160,7 @@ func redisHung(r *run) {
 	r.record.Served = &hung
 	o := r.saw("wait", !waits(healthy.Latency, hung.Latency), "hung: %v; healthy: %v", hung.Latency, healthy.Latency)
 	o.figures, o.bound, o.observed = true, milliseconds(max(2*healthy.Latency.P999, noise)), milliseconds(hung.Latency.P999)
-	r.end(lab.Census(postgres.URL), []*lab.Program{server}, load)
+	r.end([]*lab.Program{server}, load)
 }
 
 // waits reports whether creations were slower with a hung Redis.
@@ -203,7 +203,7 @@ func takeReplyLost(r *run) {
 	r.stop(load)
 	r.struck(proxy.Lost(), "reply to a take lost")
 
-	a := r.end(lab.Census(postgres.URL), []*lab.Program{server}, load)
+	a := r.end([]*lab.Program{server}, load)
 	// A creation that failed may have cost its key; a lost reply must not.
 	r.figure("cost of a lost reply", float64(figures.Failed()), float64(a.Lost()),
 		"%d lost replies with batches of %d keys abandoned %d keys; %d creations failed", proxy.Lost(), batch, a.Lost(), figures.Failed())
@@ -226,7 +226,7 @@ func pushReplyLost(r *run) {
 
 	twice := conflicts(server)
 	r.figure("conflicts", 0, twice, "%v keys were handed out although they were links", twice)
-	r.end(lab.Census(postgres.URL), []*lab.Program{server}, load)
+	r.end([]*lab.Program{server}, load)
 }
 
 func redisEvicts(r *run) {
@@ -234,10 +234,8 @@ func redisEvicts(r *run) {
 	client := lab.RedisClient(r, redis.URL)
 	settings := []string{"DATABASE_URL=" + postgres.URL, "REDIS_URL=" + redis.URL, "KGS_POOL_CAPACITY=10000"}
 	server, worker := lab.Server(r, append(settings, "KGS_WORKER=false")...), lab.Worker(r, settings...)
-	for _, p := range []*lab.Program{server, worker} {
-		p.Launch()
-		r.refuses(p, "REDIS_URL", "allkeys-lru", "noeviction")
-	}
+	r.refuses("the server", server, "REDIS_URL", "allkeys-lru", "noeviction")
+	r.refuses("the worker", worker, "REDIS_URL", "allkeys-lru", "noeviction")
 	setPolicy := func(policy string) {
 		r.Must(client.ConfigSet(r.Context(), "maxmemory-policy", policy).Err())
 		r.strike(1)
@@ -258,19 +256,20 @@ func redisEvicts(r *run) {
 	load.AwaitMore(1)
 	r.stop(load)
 	worker.Stop()
-	r.end(lab.Census(postgres.URL), []*lab.Program{server}, load)
+	r.end([]*lab.Program{server}, load)
 }
 
-// refuses waits until a program that was launched has ended with status 2 and a line
-// that has all the words. When the program starts the run ends.
-func (r *run) refuses(p *lab.Program, words ...string) {
+// refuses launches a program and waits until it has ended with status 2 and a line that has all
+// the words. When the program starts the run ends.
+func (r *run) refuses(what string, p *lab.Program, words ...string) {
+	p.Launch()
 	r.strike(1)
-	lab.Wait(r, patient, "the program refuses to start or is ready", func() bool { return p.Ended() || p.TryReady(r.Context()) == nil })
+	lab.Wait(r, patient, what+" refuses to start or is ready", func() bool { return p.Ended() || p.TryReady(r.Context()) == nil })
 	if !p.Ended() {
-		r.Refute(refusal, "the program with the settings %q started", p.Settings)
+		r.Refute(refusal, "%s started", what)
 	}
 	status, log := p.Exit(patient), p.Tail()
 	for _, word := range words {
-		r.saw(refusal, status == 2 && strings.Contains(log, word), "status %d, %q wanted in the log %q", status, word, log)
+		r.saw(refusal, status == 2 && strings.Contains(log, word), "%s ended with status %d; %q wanted in its log %q", what, status, word, log)
 	}
 }

@@ -119,7 +119,7 @@ func (b *rollback) renewed(epoch int64) {
 	}
 	most := len(b.servers) * b.keys
 	b.figure("conflicts", float64(most), known, "%v keys were handed out that were links; the servers had taken %d", known, most)
-	b.end(lab.Census(b.postgres.URL), b.servers, b.loads...)
+	b.end(b.servers, b.loads...)
 	b.worker.Stop()
 	b.audit(b.servers[0])
 }

@@ -1,7 +1,6 @@
 package fault
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -67,11 +66,6 @@ func ownServers(r *run) []string {
 	return []string{"DATABASE_URL=" + lab.Postgres(r).URL, "REDIS_URL=" + lab.DurableRedis(r).URL}
 }
 
-// census reads the links of the database that settings begin with.
-func census(settings []string) loadtest.Census {
-	return lab.Census(strings.TrimPrefix(settings[0], "DATABASE_URL="))
-}
-
 func killRepeatedly(r *run, settings []string, atFullScale int) {
 	kills := max(20, r.Times(atFullScale)) // not every kill comes while a commit is under way
 	server := lab.Server(r, append(settings, fmt.Sprintf("KGS_BATCH_MAX=%d", killBatch))...)
@@ -94,7 +88,7 @@ func killRepeatedly(r *run, settings []string, atFullScale int) {
 	r.audit(server)
 	r.stop(load)
 	server.Restart()
-	r.check(server, census(settings), load)
+	r.check(server, load)
 	server.Stop()
 	a := r.audit(server)
 	// The server is down: what is still in batches belongs to killed processes. A kill costs
@@ -147,7 +141,7 @@ func stopInOrder(r *run, settings []string) {
 	r.saw(abandoned, len(a.Abandoned) == 0, "abandoned: %s", reasons(a.Abandoned))
 	r.figure(returned, 0, float64(a.InBatches), "%d keys are left in batches", a.InBatches)
 	server.Start()
-	r.check(server, census(settings), load)
+	r.check(server, load)
 	server.Stop()
 	r.audit(server)
 }
@@ -173,51 +167,41 @@ func sawAnswers(r *run, then, now []loadtest.Entry, signalled time.Time) {
 
 // halfSent is a creation whose body the server waits for.
 type halfSent struct {
-	r    *run
-	conn net.Conn
-	in   *bufio.Reader
-	rest string
+	body   *io.PipeWriter
+	answer chan int // the status, 0 without an answer
 }
 
-// sendHalf sends the head of a creation and half its body, and returns when the server
-// has asked for the body (RFC 9110, section 10.1.1).
+// sendHalf sends the head of a creation and returns when the server has asked for the body
+// (RFC 9110, section 10.1.1), of which it gives the client one half.
 func sendHalf(r *run, s *lab.Program) *halfSent {
-	addr := strings.TrimPrefix(s.Public, "http://")
-	conn, err := (&net.Dialer{}).DialContext(r.Context(), "tcp", addr)
+	body, in := io.Pipe()
+	req, err := http.NewRequestWithContext(r.Context(), http.MethodPost, s.Public+"/shorten", body)
 	r.Must(err)
-	r.Cleanup(func() { _ = conn.Close() }) // everything that matters was read
-	r.Must(conn.SetDeadline(time.Now().Add(patient)))
-	const body = `{"url":"https://example.com/half"}`
-	h := &halfSent{r: r, conn: conn, in: bufio.NewReader(conn), rest: body[len(body)/2:]}
-	_, err = fmt.Fprintf(conn, "POST /shorten HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n"+
-		"Content-Length: %d\r\nExpect: 100-continue\r\n\r\n", addr, len(body))
-	r.Must(err)
-	line, err := h.in.ReadString('\n')
-	if err != nil || !strings.HasPrefix(line, "HTTP/1.1 100 ") {
-		r.Fatalf("send the head of a request: the server answers %q, error %v; want 100", line, err)
-	}
-	_, err = h.in.ReadString('\n')
-	r.Must(err)
-	_, err = io.WriteString(conn, body[:len(body)/2])
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Expect", "100-continue")
+	req.ContentLength = int64(len(halfBody))
+	transport := &http.Transport{ExpectContinueTimeout: patient, DisableKeepAlives: true}
+	h := &halfSent{body: in, answer: make(chan int, 1)}
+	go func() {
+		res, err := transport.RoundTrip(req)
+		if err != nil {
+			h.answer <- 0
+			return
+		}
+		_ = res.Body.Close() // nothing of it is read
+		h.answer <- res.StatusCode
+	}()
+	_, err = io.WriteString(in, halfBody[:len(halfBody)/2]) // the transport reads it when it has the 100
 	r.Must(err)
 	return h
 }
 
+const halfBody = `{"url":"https://example.com/half"}`
+
 // sendRest completes the creation and returns the status of the answer, 0 without one.
 func (h *halfSent) sendRest() int {
-	if _, err := io.WriteString(h.conn, h.rest); err != nil {
-		h.r.note("send the rest of a request: %v", err)
+	if _, err := io.WriteString(h.body, halfBody[len(halfBody)/2:]); err != nil {
 		return 0
 	}
-	res, err := http.ReadResponse(h.in, nil)
-	if err != nil {
-		h.r.note("read the answer to a half-sent request: %v", err)
-		return 0
-	}
-	defer func() { _ = res.Body.Close() }() // the connection is closed anyway
-	if _, err := io.Copy(io.Discard, res.Body); err != nil {
-		h.r.note("the answer to a half-sent request is cut off: %v", err)
-		return 0
-	}
-	return res.StatusCode
+	return <-h.answer
 }

@@ -1,7 +1,10 @@
 package fault
 
 import (
+	"bytes"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -41,6 +44,21 @@ func startRows() []row {
 				observed(recovers, "The pool is full again."),
 			),
 		},
+		{
+			name: "shipped", title: "what users get", injected: "The programs are searched for the names of what the rows break them with.",
+			run: shipped, controls: without("no crash points", "commit"), // a program for a control has crash points, too
+			claims: []claim{observed("no crash points", "The shipped programs have no crash points.")},
+		},
+	}
+}
+
+func shipped(r *run) {
+	r.strike(1)
+	for _, program := range []string{"shortener", "kgs"} {
+		text, err := os.ReadFile(filepath.Join(r.ProgramDir(), program))
+		r.Must(err)
+		knows := bytes.Contains(text, []byte("KEYPOOL_FAILPOINTS"))
+		r.saw("no crash points", !knows, "%s knows KEYPOOL_FAILPOINTS: %t", program, knows)
 	}
 }
 
@@ -122,7 +140,7 @@ func twoByTwo(r *run) {
 	r.audit(servers[0])
 	for _, s := range servers {
 		s.Restart()
-		r.check(s, census(settings), survivor, victim)
+		r.check(s, survivor, victim)
 	}
 	for _, p := range slices.Concat(servers, workers) {
 		p.Stop()

@@ -82,7 +82,7 @@ func workerKilled(r *run) {
 
 	worker, killed := lab.Worker(r, settings...), time.Now()
 	worker.Launch()
-	lab.Wait(r, patient, "the next worker refills", func() bool { return shipped(worker) > 0 })
+	lab.Wait(r, patient, "the next worker refills", func() bool { return pushed(worker) > 0 })
 	r.took("refill", refillAgain, time.Since(killed))
 	worker.AwaitReady(patient)
 	r.becomes(recovers, "the pool is full", func() bool { return server.Status().Full() })
@@ -90,7 +90,7 @@ func workerKilled(r *run) {
 	makeRoom(r, postgres, redis, settings, capacity, 100_000)
 	r.stop(load)
 	worker.Stop()
-	a := r.end(lab.Census(postgres.URL), []*lab.Program{server}, load)
+	a := r.end([]*lab.Program{server}, load)
 	r.saw(abandoned, maps.Equal(a.Abandoned, map[string]int64{"crash": mustBeAbandoned}),
 		"abandoned: %s; the killed server had %d keys", reasons(a.Abandoned), mustBeAbandoned)
 }
@@ -111,9 +111,9 @@ func killWorkerAt(r *run, settings []string, step string) {
 	r.strike(1)
 }
 
-// shipped is how many keys a worker pushed since its start, 0 while it does not answer: a
+// pushed is how many keys a worker pushed since its start, 0 while it does not answer: a
 // row waits for keys of a worker that was just launched.
-func shipped(worker *lab.Program) float64 {
+func pushed(worker *lab.Program) float64 {
 	n, err := worker.TryCounter("kgs_keys_generated_total")
 	if err != nil {
 		return 0
@@ -205,12 +205,12 @@ func workerThaws(r *run) {
 	r.becomes(recovers, "the thawed worker ships again", func() bool {
 		hungry.Start()
 		hungry.Stop()
-		return shipped(frozen) >= 3000 // a third range of a thousand keys
+		return pushed(frozen) >= 3000 // a third range of a thousand keys
 	})
 	r.stop(load)
 	frozen.Stop()
 	heir.Stop()
-	r.end(lab.Census(postgres.URL), []*lab.Program{server}, load)
+	r.end([]*lab.Program{server}, load)
 }
 
 // stopped reports whether SIGSTOP has taken effect on a program.
@@ -254,7 +254,7 @@ func workersAtOnce(r *run) {
 	lab.Wait(r, patient, "the server sees the pool", func() bool { return server.Status().PoolKeys != nil })
 	keys := lab.Known(server.Status().PoolKeys, 0)
 	r.figure("capacity", capacity+together*chunk, float64(keys), "%d keys for a capacity of %d and chunks of %d", keys, capacity, chunk)
-	r.check(server, lab.Census(postgres.URL), load)
+	r.check(server, load)
 	server.Stop()
 	a := r.audit(server)
 	r.saw(abandoned, len(a.Abandoned) == 0, "abandoned: %s", reasons(a.Abandoned))
@@ -291,14 +291,14 @@ func walkToTheEnd(r *run) {
 	for _, w := range workers {
 		w.AwaitReady(patient)
 	}
-	lost := awaitDeaths(r, settings, append(workers, server)...)
+	lost := awaitDeaths(r, settings, slices.Concat(workers, []*lab.Program{server})...)
 	makeRoom(r, postgres, redis, settings, capacity, batch)
 	r.stop(load)
 	for _, w := range workers {
 		w.Stop()
 	}
 	server.Restart()
-	r.check(server, lab.Census(postgres.URL), load)
+	r.check(server, load)
 	server.Stop()
 	a := r.audit(server)
 	r.saw(abandoned, maps.Equal(a.Abandoned, map[string]int64{"crash": lost}), "abandoned: %s; the killed server had %d keys", reasons(a.Abandoned), lost)
