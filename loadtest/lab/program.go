@@ -48,7 +48,7 @@ func Worker(r Run, settings ...string) *Program {
 
 // Deployment is a server that runs already. It can be asked and loaded, but not started or ended.
 func Deployment(r Run, public, admin string) *Program {
-	p := &Program{Public: public, Admin: admin, Client: loadtest.NewClient(public, 0), r: r, name: public}
+	p := &Program{Public: public, Admin: admin, Client: loadtest.NewClient(public, 0), r: r, name: redacted(public)}
 	r.Cleanup(p.Client.Close)
 	return p
 }
@@ -86,7 +86,7 @@ func (p *Program) Launch() {
 	must(p.r, err, "launch "+p.name)
 	p.process = run
 	p.r.Cleanup(func() {
-		if _, err := run.kill(); err != nil {
+		if err := run.kill(); err != nil {
 			p.r.Errorf("end %s: %v", p.name, err)
 		}
 	})
@@ -139,12 +139,11 @@ func (p *Program) Kill() {
 	if p.process == nil {
 		return
 	}
-	_, err := p.kill()
-	must(p.r, err, "kill "+p.name)
+	must(p.r, p.kill(), "kill "+p.name)
 }
 
-// Freeze stops the program with SIGSTOP and returns when it stands still: connections stay
-// open, and no request is answered.
+// Freeze stops the program with SIGSTOP and returns when the signal has taken effect.
+// Connections stay open, and no request is answered.
 func (p *Program) Freeze() {
 	p.r.Helper()
 	p.Signal(syscall.SIGSTOP)
@@ -178,8 +177,8 @@ func (p *Program) Exit(limit time.Duration) int {
 	return status
 }
 
-// Ended reports whether the latest process of the program has ended.
-func (p *Program) Ended() bool { return p.ended() }
+// Ended reports whether the program does not run.
+func (p *Program) Ended() bool { return p.process == nil || p.ended() }
 
 // PID is the process id of the latest process of the program.
 func (p *Program) PID() int { return p.cmd.Process.Pid }
@@ -236,11 +235,12 @@ func (p *Program) CPU() time.Duration {
 }
 
 // kill ends the process with SIGKILL and waits until it has gone.
-func (p *process) kill() (int, error) {
+func (p *process) kill() error {
 	if err := p.signal(syscall.SIGKILL); err != nil {
-		return 0, err
+		return err
 	}
-	return p.exit(Patience)
+	_, err := p.exit(Patience)
+	return err
 }
 
 // TryReady returns an error while the program cannot do its work.

@@ -117,7 +117,7 @@ func (p *Program) family(name string) (f *dto.MetricFamily, err error) {
 		return err
 	})
 	if err == nil && f == nil {
-		err = fmt.Errorf("%s reports no metric %s", p.Admin, name)
+		err = fmt.Errorf("GET %s/metrics: no metric %s", redacted(p.Admin), name)
 	}
 	return f, err
 }

@@ -75,7 +75,7 @@ func Latency(ctx context.Context, s Steady) (*Latencies, error) {
 	l := &Latencies{Steady: s, Beside: make([]Series, len(s.Baselines))}
 	for _, b := range s.Baselines {
 		if _, err := b.Run(ctx, s.Rate, warmUp); err != nil {
-			return l, ignoreEnd(ctx, fmt.Errorf("%s: %w", b.Name, err))
+			return l, unlessEnded(ctx, fmt.Errorf("%s: %w", b.Name, err))
 		}
 	}
 	recorder := loadtest.NewRecorder()
@@ -121,7 +121,7 @@ func (l *Latencies) round(ctx context.Context, total *loadtest.Recorder) error {
 			err = fmt.Errorf("%d requests succeeded and %d failed: %s", o.Acknowledged, o.Failed, o.Reason)
 		}
 		if err != nil {
-			return ignoreEnd(ctx, fmt.Errorf("baseline %s: %w", b.Name, err))
+			return unlessEnded(ctx, fmt.Errorf("baseline %s: %w", b.Name, err))
 		}
 		l.Beside[i] = append(l.Beside[i], milliseconds(o.P99))
 	}
@@ -179,12 +179,12 @@ func (l *Latencies) Complete(v experiment.Verdict) experiment.Verdict {
 	return v
 }
 
-// ignoreEnd drops an error that the end of ctx explains.
-func ignoreEnd(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
+// unlessEnded is err, or nil when the end of ctx explains it.
+func unlessEnded(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
