@@ -2,7 +2,6 @@ package fault
 
 import (
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -13,7 +12,7 @@ import (
 
 // databaseRows are the faults of the database of links and the ledger.
 func databaseRows() []row {
-	return slices.Concat([]row{
+	return []row{
 		{
 			name: "15", title: "PostgreSQL crashes", alone: true,
 			injected: "PostgreSQL is killed with SIGKILL under load and restarted 3 s later, several times.",
@@ -26,12 +25,6 @@ func databaseRows() []row {
 			),
 		},
 		{
-			name: "16", title: "commit acknowledged but reply lost", change: true,
-			injected: "A proxy between server and PostgreSQL resets the connection at every fifth commit of links, in place of the reply or after a few bytes of it.",
-			run:      commitReplyLost, controls: without(once, "repeat"), claims: theLinks(),
-		},
-	}, failoverRows(), diskRows(), []row{
-		{
 			name: "21", title: "wrong FF1 key",
 			injected: "Servers and workers start with another KGS_SECRET than that of the ledger, with none, and with KGS_PERMUTE=false.",
 			run:      wrongSecret, controls: without(refusal, "fingerprint"),
@@ -43,7 +36,7 @@ func databaseRows() []row {
 			run:      clocksJump, controls: without("living", "heartbeats"),
 			claims: theLinks(noneFails("while the fault lasts"), counted("living", "keys", "No key of a living process is abandoned.")),
 		},
-	})
+	}
 }
 
 func postgresKilled(r *run) {
@@ -115,32 +108,6 @@ func send(r *run, method, url, body string) (status int, header http.Header) {
 	r.Must(err)
 	_ = res.Body.Close() // nothing of it is read
 	return res.StatusCode, res.Header
-}
-
-func commitReplyLost(r *run) {
-	postgres := lab.Postgres(r)
-	proxy := lab.Proxy(r, postgres.Addr)
-	server := lab.Server(r, "DATABASE_URL="+through(r, proxy, postgres.URL))
-	server.Start()
-	load := lab.Traffic(r, server)
-	for _, keep := range []int{0, 5} {
-		proxy.Lose(5, keep, lab.StatementWith("INSERT INTO links"))
-		r.during(load, 200, 2*time.Second+r.Lasting(8*time.Second))
-	}
-	proxy.Lose(1, 0, nil)
-	load.Start(100)
-	load.AwaitMore(1)
-	r.stop(load)
-	r.struck(proxy.Lost(), "reply to a commit lost")
-	r.end([]*lab.Program{server}, load)
-}
-
-// through is a database's URL that leads to it by way of a proxy.
-func through(r *run, p *lab.NetProxy, database string) string {
-	u, err := url.Parse(database)
-	r.Must(err)
-	u.Host = p.Addr
-	return u.String()
 }
 
 func wrongSecret(r *run) {

@@ -10,7 +10,7 @@ import (
 	"keypool/loadtest/lab"
 )
 
-// redisRows are the faults of Redis and of the way to it that keep its data.
+// redisRows are the faults of Redis that keep its data.
 func redisRows() []row {
 	return []row{
 		{
@@ -30,24 +30,6 @@ func redisRows() []row {
 			claims: theLinks(
 				availableTo(99.9), creationsDoNotWait(),
 				observed(recovers, "When Redis goes on the breaker closes and the pool fills in the same epoch."),
-			),
-		},
-		{
-			name: "8", title: "reply to a take lost", change: true,
-			injected: "A proxy between server and Redis cuts every second reply to a take in the middle.",
-			run:      takeReplyLost, controls: without(keysKept, "take-id"),
-			claims: theLinks(
-				noKeyIsMissing(),
-				counted("cost of a lost reply", "keys", "A lost reply costs no key: at most one key a failed creation is abandoned."),
-			),
-		},
-		{
-			name: "9", title: "reply to a push lost",
-			injected: "A proxy between worker and Redis drops every third reply to a push.",
-			run:      pushReplyLost, controls: without(keysOnce, "mark"),
-			claims: theLinks(
-				keysAreUnique(),
-				counted("conflicts", "keys", "No key of the pool is handed out that is a link already."),
 			),
 		},
 		{
@@ -182,52 +164,6 @@ func hangOnce(r *run, server *lab.Program, redis *lab.Database, load *lab.Load) 
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-
-func takeReplyLost(r *run) {
-	const batch = 50
-	postgres, redis := lab.Postgres(r), lab.DurableRedis(r)
-	proxy := lab.Proxy(r, redis.Addr)
-	database := "DATABASE_URL=" + postgres.URL
-	worker := lab.Worker(r, database, "REDIS_URL="+redis.URL, "KGS_POOL_CAPACITY=10000")
-	server := lab.Server(r, database, "REDIS_URL=redis://"+proxy.Addr, "KGS_POOL_CAPACITY=10000", "KGS_WORKER=false",
-		fmt.Sprintf("KGS_BATCH_MIN=%d", batch), fmt.Sprintf("KGS_BATCH_MAX=%d", batch))
-	proxy.Lose(2, batch*7/2, lab.ScriptWith("'LPOP'")) // a key is six characters and a space
-	worker.Start()
-	server.Start()
-	awaitFull(r, server)
-	load := lab.Traffic(r, server)
-	figures := r.during(load, 500, r.Lasting(20*time.Second))
-	proxy.Lose(1, 0, nil)
-	load.Start(100)
-	load.AwaitMore(1)
-	r.stop(load)
-	r.struck(proxy.Lost(), "reply to a take lost")
-
-	a := r.end([]*lab.Program{server}, load)
-	// A creation that failed may have cost its key; a lost reply must not.
-	r.figure("cost of a lost reply", float64(figures.Failed()), float64(a.Lost()),
-		"%d lost replies with batches of %d keys abandoned %d keys; %d creations failed", proxy.Lost(), batch, a.Lost(), figures.Failed())
-}
-
-// A pool is filled in at least 20 pushes, whatever its size.
-func pushReplyLost(r *run) {
-	postgres, redis := lab.Postgres(r), lab.DurableRedis(r)
-	proxy := lab.Proxy(r, redis.Addr)
-	database, capacity := "DATABASE_URL="+postgres.URL, "KGS_POOL_CAPACITY=10000"
-	worker := lab.Worker(r, database, "REDIS_URL=redis://"+proxy.Addr, capacity)
-	server := lab.Server(r, database, "REDIS_URL="+redis.URL, capacity, "KGS_WORKER=false")
-	proxy.Lose(3, 1, lab.ScriptWith("struct.unpack"))
-	server.Start()
-	worker.Start()
-	awaitFull(r, server)
-	load := lab.Traffic(r, server)
-	r.during(load, 500, r.Lasting(15*time.Second))
-	r.struck(proxy.Lost(), "reply to a push lost")
-
-	twice := conflicts(server)
-	r.figure("conflicts", 0, twice, "%v keys were handed out although they were links", twice)
-	r.end([]*lab.Program{server}, load)
-}
 
 func redisEvicts(r *run) {
 	postgres, redis := lab.Postgres(r), lab.DurableRedis(r, "--maxmemory-policy", "allkeys-lru")

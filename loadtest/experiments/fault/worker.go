@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -47,17 +46,6 @@ func workerRows() []row {
 				observed(recovers, "The workers fill the pool."),
 				counted("capacity", "keys", "The pool has at most its capacity and one chunk a worker."),
 				observed(abandoned, "Orderly stops abandon no key."),
-			),
-		},
-		{
-			name: "walk", title: "whole spaces walked to their ends", alone: true,
-			injected: "Eight workers walk the codes of 3 characters, at full scale also those of 4, to the end and go on to the next length, " +
-				"while workers are killed at random and links are created.",
-			run: walkToTheEnd,
-			claims: theLinks(
-				counted("whole space", "codes", "Each code of the space is a link or waits in the pool exactly once, but for those that a killed server abandoned."),
-				observed("next length", "When a space is used up, the next length takes over."),
-				observed(abandoned, "Only the keys in the batches of a killed server are abandoned, and none of a killed worker."),
 			),
 		},
 	}
@@ -258,54 +246,4 @@ func workersAtOnce(r *run) {
 	server.Stop()
 	a := r.audit(server)
 	r.saw(abandoned, len(a.Abandoned) == 0, "abandoned: %s", reasons(a.Abandoned))
-}
-
-// walkToTheEnd walks spaces that fit into the pool as a whole.
-func walkToTheEnd(r *run) {
-	lengths, capacity, batch := []int{3}, int64(300_000), int64(50_000)
-	if r.Scale >= 1 {
-		lengths, capacity, batch = []int{3, 4}, 16_000_000, 500_000
-	}
-	postgres := lab.Postgres(r, "max_connections=200")
-	redis := lab.DurableRedis(r, "--appendonly", "no") // it is not killed here
-	settings := []string{
-		"DATABASE_URL=" + postgres.URL, "REDIS_URL=" + redis.URL, "CODE_LENGTH=3", fmt.Sprintf("KGS_POOL_CAPACITY=%d", capacity),
-		"KGS_BATCH_MAX=1000000", "FALLBACK=none",
-	}
-	server := lab.Server(r, append(settings, "KGS_WORKER=false")...)
-	server.Start()
-	workers := make([]*lab.Program, 8)
-	for i := range workers {
-		workers[i] = lab.Worker(r, settings...)
-		workers[i].Launch()
-	}
-	load := lab.Traffic(r, server)
-	load.Start(100)
-	for range max(16, r.Times(60)) {
-		lab.Pause(r, rand.N(300*time.Millisecond)) //nolint:gosec // nothing secret
-		victim := workers[rand.N(len(workers))]    //nolint:gosec // nothing secret
-		victim.Kill()
-		r.strike(1)
-		victim.Launch()
-	}
-	for _, w := range workers {
-		w.AwaitReady(patient)
-	}
-	lost := awaitDeaths(r, settings, slices.Concat(workers, []*lab.Program{server})...)
-	makeRoom(r, postgres, redis, settings, capacity, batch)
-	r.stop(load)
-	for _, w := range workers {
-		w.Stop()
-	}
-	server.Restart()
-	r.check(server, load)
-	server.Stop()
-	a := r.audit(server)
-	r.saw(abandoned, maps.Equal(a.Abandoned, map[string]int64{"crash": lost}), "abandoned: %s; the killed server had %d keys", reasons(a.Abandoned), lost)
-	found := readCodes(r, redis, postgres)
-	for _, length := range lengths {
-		lost -= found.sawWhole(r, length, lost)
-	}
-	next := lengths[len(lengths)-1] + 1
-	r.saw("next length", found[next] != nil, "codes of %d characters: %t", next, found[next] != nil)
 }
