@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"keypool/loadtest/report"
 )
@@ -76,6 +77,11 @@ type Control struct {
 
 // refutes names all claims that must fail.
 func (c Control) refutes() []string { return append([]string{c.Refutes}, c.AlsoRefutes...) }
+
+// failpoints reports whether the control sets crash points.
+func (c Control) failpoints() bool {
+	return slices.ContainsFunc(c.Settings, func(s string) bool { return strings.HasPrefix(s, "KEYPOOL_FAILPOINTS=") })
+}
 
 // Name names the control in reports.
 func (c Control) Name() string {

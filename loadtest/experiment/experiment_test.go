@@ -121,6 +121,19 @@ func TestControlIsCaughtByTheClaimThatItNames(t *testing.T) {
 	}
 }
 
+// The shipped programs ignore crash points, so a control that sets some needs another build.
+func TestControlWithCrashPointsNeedsABuild(t *testing.T) {
+	t.Parallel()
+	for setting, want := range map[string]int{"KEYPOOL_FAILPOINTS=ship:begin=skip": 1, "FALLBACK=none": 0} {
+		var built []Programs
+		e := sample(func(*T, *record) {}, Control{Settings: []string{setting}, Refutes: "kept"})
+		run(t.Context(), t, e, func(p Programs) string { built = append(built, p); return "broken" })
+		if len(built) != want || want == 1 && !built[0].Failpoints {
+			t.Errorf("%s: the programs were built %+v", setting, built)
+		}
+	}
+}
+
 func TestSpeedIsMeasuredTwiceAndCorrectnessOnce(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -94,6 +94,7 @@ func (r *Runner) run(ctx context.Context, e *Experiment, c *Control, scale float
 	programs := Programs{Failpoints: e.Failpoints}
 	if c != nil {
 		programs.Without = c.Without
+		programs.Failpoints = programs.Failpoints || c.failpoints()
 	}
 	t := &T{Options: r.Options, name: e.Name, control: c, ctx: ctx}
 	t.Scale = scale
