@@ -47,11 +47,11 @@ func (r *Record) verdict(claim string) experiment.Verdict {
 		return experiment.Verdict{}
 	}
 	why := o.why
-	switch {
-	case len(o.against) > 0:
-		why = fmt.Sprintf("%d of %d observations refute it: %s", len(o.against), o.n, strings.Join(o.against[:min(3, len(o.against))], "; "))
-	case o.n > 1:
-		why = fmt.Sprintf("%d observations, the last: %s", o.n, o.why)
+	if len(o.against) > 0 {
+		why = strings.Join(o.against[:min(3, len(o.against))], "; ")
+	}
+	if o.n > 1 {
+		why = fmt.Sprintf("refuted by %d of %d observations, such as: %s", len(o.against), o.n, why)
 	}
 	v := experiment.Holds(len(o.against) == 0, "%s", why)
 	if o.figures {
