@@ -44,7 +44,7 @@ func (s *run) climb(load measure.Load) {
 	if !s.ours && !s.Climb {
 		return
 	}
-	for rate := s.rate * stepFactor; len(s.steps) <= maxSteps; rate *= stepFactor {
+	for rate := s.rate * stepFactor; len(s.steps) <= s.plan.climb; rate *= stepFactor {
 		s.pulse.Enter("up to the knee: %.0f per second", rate)
 		next := s.step(rate, load)
 		if !next.keptUp() && s.Context().Err() == nil {

@@ -36,20 +36,21 @@ type plan struct {
 	before time.Duration // in load/mix, of creations before the first redirect
 	lasts  time.Duration // of the steady load, in all rounds
 	each   time.Duration // of a step
+	climb  int           // steps above the steady rate at most
 	small  bool          // too short to judge times
 }
 
 // choose returns the plan of a run: the small one at a scale below 1.
 func choose(t *experiment.T, usual, full, small plan) plan {
-	p := usual
 	if t.Scale < 1 {
-		small.small = true
+		small.small, small.climb = true, 2 // a control reads back lost links, and the service limits misses
 		return small
 	}
+	p := usual
 	if t.Full {
 		p = full
 	}
-	p.rate, p.lasts = cmp.Or(t.Rate, p.rate), cmp.Or(t.Duration, p.lasts)
+	p.climb, p.rate, p.lasts = maxSteps, cmp.Or(t.Rate, p.rate), cmp.Or(t.Duration, p.lasts)
 	p.each = min(p.each, p.lasts)
 	return p
 }
@@ -93,7 +94,7 @@ func start(t *experiment.T, r *record, name string, p plan) *run {
 		s.startServer()
 	}
 	s.load = lab.Traffic(t, s.server)
-	s.pulse = measure.NewPulse(t, name, s.server, 6*time.Second+2*p.lasts+maxSteps*p.each)
+	s.pulse = measure.NewPulse(t, name, s.server, 6*time.Second+2*p.lasts+time.Duration(p.climb)*p.each)
 	return s
 }
 
