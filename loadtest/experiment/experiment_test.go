@@ -171,6 +171,31 @@ func TestUnfitEnvironmentIsInconclusive(t *testing.T) {
 	}
 }
 
+// Each verdict holds at its bound and fails beyond it.
+func TestVerdicts(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		v    Verdict
+		want report.Outcome
+	}{
+		{"within", Within(100, 101.9, 0.02), report.Held},
+		{"beyond", Within(100, 102.1, 0.02), report.Failed},
+		{"short of", Within(100, 97.9, 0.02), report.Failed},
+		{"at most", AtMost(10, 10, "why"), report.Held},
+		{"more", AtMost(10, 10.1, "why"), report.Failed},
+		{"at least", AtLeast(10, 10, "why"), report.Held},
+		{"less", AtLeast(10, 9.9, "why"), report.Failed},
+		{"none", None(0, "why"), report.Held},
+		{"one", None(1, "why"), report.Failed},
+		{"not judged", NotJudged("why"), report.NotJudged},
+	} {
+		if tt.v.Outcome != tt.want || tt.v.Why == "" {
+			t.Errorf("%s: %s because %q, want %s", tt.name, tt.v.Outcome, tt.v.Why, tt.want)
+		}
+	}
+}
+
 func TestRunCleansUpInReverseOrder(t *testing.T) {
 	t.Parallel()
 	var order []int

@@ -29,6 +29,17 @@ func Served[R any](text string, figures func(*R) loadtest.Figures) experiment.Cl
 	}}
 }
 
+// Accounts are [Served], about all creations that a check covers, and [Links].
+func Accounts[R any](served string, links func(*R) *loadtest.Verdict) []experiment.Claim[R] {
+	all := Served(served, func(r *R) (f loadtest.Figures) {
+		if v := links(r); v != nil {
+			f = v.Figures
+		}
+		return f
+	})
+	return append([]experiment.Claim[R]{all}, Links(links)...)
+}
+
 // Links are the claims on acknowledged links. links returns the verdict of the check that read them
 // back, nil when there was none. A link that was not read back may be lost, wrong or there twice,
 // so the claims hold only when all were read.

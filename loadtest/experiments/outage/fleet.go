@@ -158,7 +158,8 @@ func (f *fleet) look(context.Context) (look, error) {
 	if err := asked.Wait(); err != nil {
 		return look{}, err
 	}
-	for i, s := range statuses {
+	for i := range statuses {
+		s := &statuses[i]
 		l.each[i].keys = lab.Known(s.LocalKeys, 0)
 		l.local += l.each[i].keys
 		count(s.Breaker, map[string]*int{"open": &l.open, "half-open": &l.halfOpen, "closed": &l.closed})

@@ -58,13 +58,7 @@ func claims() []claim {
 		},
 		timed(refillTime, "The pool is full within 5 s of the worker's start and a second for every 1.5 million keys.", judgeRefillTime),
 		timed(clearTime, "The service signals `ok` within 3 s of the pool being full.", judgeClear),
-		measure.Served("No creation fails, with or without a pool.", func(r *record) loadtest.Figures {
-			if r.links == nil {
-				return loadtest.Figures{}
-			}
-			return r.links.Figures
-		}),
-	}, measure.Links(func(r *record) *loadtest.Verdict { return r.links }), fillClaims())
+	}, measure.Accounts("No creation fails, with or without a pool.", func(r *record) *loadtest.Verdict { return r.links }), fillClaims())
 }
 
 // timed is a claim on a time in seconds. A small run does not judge it: a tenth of its pool is too

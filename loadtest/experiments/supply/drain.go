@@ -162,7 +162,7 @@ func (d *drainage) drain() error {
 func (d *drainage) refill() error {
 	d.pulse.Enter("the worker is back")
 	d.back = time.Now()
-	if !slices.Contains(d.T.Settings(), staysDead) {
+	if !slices.Contains(d.Settings(), staysDead) {
 		d.worker.Launch()
 	}
 	full, err := d.levels.until(d.Context(), refillBound(d.capacity)+alarmPatience, "the pool is full again", d.isFull)
