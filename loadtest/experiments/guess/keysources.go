@@ -130,24 +130,27 @@ type record struct {
 	found map[string]*found // by source
 }
 
-func keySources() *experiment.Experiment {
+func sourceClaims() []experiment.Claim[record] {
 	on := func(name, text, unit string, judge func(*record) experiment.Verdict) experiment.Claim[record] {
 		return experiment.Claim[record]{Name: name, Text: text, Unit: unit, Kind: report.Correctness, Judge: judge}
 	}
-	claims := []experiment.Claim[record]{
+	return append([]experiment.Claim[record]{
 		on("documented form", "Every code has the length and the digits that are documented for its key source.", "codes", judgeForm),
 		on(order, fmt.Sprintf("Codes of counters and of times ascend (at least %.0f %%), and no others do.", 100*inOrder), "key sources", judgeOrder),
 		on("counters are guessed", fmt.Sprintf("After %d codes of a counter, of tickets, or of a ledger in order, as many guesses hit at least %d of the next %d codes.",
 			seenCodes, enoughGuessed, nextCodes), "codes", judgeGuessed),
 		on(unpredicted, "No guess from earlier codes hits a permuted, hashed or random code.", "codes", judgeUnpredicted),
 		sources.EachMeasured(func(r *record) *sources.Observed { return &r.Observed }),
-	}
+	}, measure.Links(func(r *record) *loadtest.Verdict { return r.Links })...)
+}
+
+func keySources() *experiment.Experiment {
 	return experiment.Define(experiment.Definition[record]{
 		Name: "compare/guess", Title: "Codes of every key source, and guesses of the next ones",
 		Summary: fmt.Sprintf("Each key source makes %d links, one directly after the other on one connection. Then only the codes are inspected: their length, "+
 			"their order, and how many of the next %d codes are guessed after the last %d.", codeCount, nextCodes, seenCodes),
 		Suites: []experiment.Suite{experiment.Nightly}, Run: runKeySources, Show: showKeySources,
-		Claims: append(claims, measure.Links(func(r *record) *loadtest.Verdict { return r.Links })...),
+		Claims: sourceClaims(),
 		Controls: []experiment.Control{
 			{Without: []string{"store"}, Refutes: measure.NoLostLink},
 			{Settings: []string{"KGS_PERMUTE=false"}, Refutes: order, AlsoRefutes: []string{unpredicted}},

@@ -27,7 +27,7 @@ const (
 // chance is the probability, on either side, of hits that are not put down to chance.
 const chance = 0.0005
 
-func scan() *experiment.Experiment {
+func scanClaims() []experiment.Claim[scanRecord] {
 	on := func(name, text, unit string, judge func(*scanRecord) experiment.Verdict) experiment.Claim[scanRecord] {
 		return experiment.Claim[scanRecord]{Name: name, Text: text, Unit: unit, Kind: report.Correctness, Judge: func(r *scanRecord) experiment.Verdict {
 			if r.elapsed == 0 {
@@ -36,25 +36,29 @@ func scan() *experiment.Experiment {
 			return judge(r)
 		}}
 	}
+	return []experiment.Claim[scanRecord]{
+		on(unguessed, "Guesses next to known codes hit as many links as chance predicts: guesses times the share of codes in use.", "links", judgeUnguessed),
+		on(walked, "The same guesses at a plain counter hit a link wherever the counter has been.", "links", func(r *scanRecord) experiment.Verdict {
+			return experiment.Within(float64(r.counter.consecutive()), float64(r.counter.answers.hits), 0.02)
+		}),
+		on(answered, "The service answers every guess when each comes from another address.", "guesses", func(r *scanRecord) experiment.Verdict {
+			guesses := int64(len(r.permuted.guesses) + len(r.counter.guesses))
+			decided := r.permuted.answers.decided() + r.counter.answers.decided()
+			return experiment.None(guesses-decided, "of %d guesses %d were answered; %s", guesses, decided, r.permuted.answers.refusal+r.counter.answers.refusal)
+		}),
+		on(throttled, fmt.Sprintf("One address gets at most %d misses, and %d more per second; further requests are refused.", missBurst, missRate),
+			"misses", judgeThrottled),
+	}
+}
+
+func scan() *experiment.Experiment {
 	return experiment.Define(experiment.Definition[scanRecord]{
 		Name: "guess/scan", Title: "Guesses next to known codes",
 		Summary: "An attacker knows some codes, for example because the links are his own, and tries the codes before and after each of them. " +
 			"Where codes are consecutive numbers, nearly every guess hits a link. Where the numbers are permuted under a secret key, a guess " +
 			"near a known code is worth no more than a guess anywhere.",
 		Suites: []experiment.Suite{experiment.Nightly, experiment.Full}, Run: runScan, Show: showScan,
-		Claims: []experiment.Claim[scanRecord]{
-			on(unguessed, "Guesses next to known codes hit as many links as chance predicts: guesses times the share of codes in use.", "links", judgeUnguessed),
-			on(walked, "The same guesses at a plain counter hit a link wherever the counter has been.", "links", func(r *scanRecord) experiment.Verdict {
-				return experiment.Within(float64(r.counter.consecutive()), float64(r.counter.answers.hits), 0.02)
-			}),
-			on(answered, "The service answers every guess when each comes from another address.", "guesses", func(r *scanRecord) experiment.Verdict {
-				guesses := int64(len(r.permuted.guesses) + len(r.counter.guesses))
-				decided := r.permuted.answers.decided() + r.counter.answers.decided()
-				return experiment.None(guesses-decided, "of %d guesses %d were answered; %s", guesses, decided, r.permuted.answers.refusal+r.counter.answers.refusal)
-			}),
-			on(throttled, fmt.Sprintf("One address gets at most %d misses, and %d more per second; further requests are refused.", missBurst, missRate),
-				"misses", judgeThrottled),
-		},
+		Claims:   scanClaims(),
 		Controls: []experiment.Control{{Settings: []string{"KGS_PERMUTE=false"}, Refutes: unguessed}},
 	})
 }

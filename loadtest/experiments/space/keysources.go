@@ -54,8 +54,8 @@ func unmeasured() *found {
 // last is the attempts per creation at the highest share.
 func (f *found) last() float64 { return f.attempts[len(f.attempts)-1] }
 
-func keySources() *experiment.Experiment {
-	claims := []experiment.Claim[attemptsRecord]{
+func sourceClaims() []experiment.Claim[attemptsRecord] {
+	return append([]experiment.Claim[attemptsRecord]{
 		{
 			Name: "one attempt however full", Text: "A source that remembers what it has given out takes one attempt, however full the space is.",
 			Unit: "attempts", Kind: report.Correctness, Judge: judgeRemembering,
@@ -82,13 +82,16 @@ func keySources() *experiment.Experiment {
 			},
 		},
 		sources.EachMeasured(func(r *attemptsRecord) *sources.Observed { return &r.Observed }),
-	}
+	}, measure.Links(func(r *attemptsRecord) *loadtest.Verdict { return r.Links })...)
+}
+
+func keySources() *experiment.Experiment {
 	return experiment.Define(experiment.Definition[attemptsRecord]{
 		Name: "compare/space", Title: "Attempts of every key source as the space fills",
 		Summary: fmt.Sprintf("There are %s codes of %d digits. A share f of them is given out and in use, and each key source then makes %d more links. "+
 			"How many keys does a creation take until one is free?", report.Number(sourcesSize), sourcesLength, sourcesLinks),
 		Suites: []experiment.Suite{experiment.Nightly}, Run: runKeySources, Show: showKeySources,
-		Claims:   append(claims, measure.Links(func(r *attemptsRecord) *loadtest.Verdict { return r.Links })...),
+		Claims:   sourceClaims(),
 		Controls: []experiment.Control{{Without: []string{"store"}, Refutes: measure.NoLostLink}},
 	})
 }
