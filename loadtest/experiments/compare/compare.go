@@ -72,7 +72,7 @@ type found struct {
 	calls     measure.Series // per creation
 	memory    *memory
 	skipped   *float64 // numbers per crash
-	outages   []outage
+	outages   []*outage
 
 	// The share of creations that was refused in the worst round, flat out and at the steady rate.
 	refusedFlat, refused float64

@@ -25,18 +25,18 @@ func sound() *record {
 	r := &record{usual: true, took: time.Minute, found: make(map[string]*found), rounds: 1, crashes: 1, links: 1000}
 	r.Complete, r.Links = true, &links
 	r.index = map[sources.Class]*indexed{sources.Counter: {bytes: 22}, sources.Random: {bytes: 31}}
-	plant := func(name string, calls float64, skipped *float64, outages ...outage) {
+	plant := func(name string, calls float64, skipped *float64, outages ...*outage) {
 		r.found[name] = &found{rate: measure.Series{1000}, p99: measure.Series{2}, best: measure.Series{1}, calls: measure.Series{calls}, skipped: skipped, outages: outages}
 	}
-	served := func(victim, fallback string) outage {
-		return outage{victim: victim, fallback: fallback, served: 600, local: 3 * time.Second, returned: true}
+	served := func(victim, fallback string) *outage {
+		return &outage{victim: victim, fallback: fallback, served: 600, local: 3 * time.Second, returned: true}
 	}
-	refused := func(victim string) outage {
-		return outage{victim: victim, fallback: "none", refused: 600, answers: []string{polite}, back: time.Second, returned: true}
+	refused := func(victim string) *outage {
+		return &outage{victim: victim, fallback: "none", refused: 600, answers: []string{polite}, back: time.Second, returned: true}
 	}
 	hundred, nothing := 100.0, 0.0
 	plant(pool, 0.001, &hundred, served(theRedis, "none"), served(theRedis, random))
-	plant(incr, 1, &nothing, refused(theRedis), outage{victim: theRedis, fallback: random, byFallback: 600, returned: true})
+	plant(incr, 1, &nothing, refused(theRedis), &outage{victim: theRedis, fallback: random, byFallback: 600, returned: true})
 	plant("ticket", 1, &nothing, served(evenTickets, "none"), refused(bothTickets))
 	plant(random, 0, nil, refused(thePostgres))
 	return r
@@ -186,7 +186,7 @@ func TestObserve(t *testing.T) {
 		{"failed by the kill itself", "l-" + "lllll" + "ll", outage{served: 5, local: 5 * time.Second, returned: true}, true},
 	} {
 		got := observe(entries(start, tt.letters), w, byFallback)
-		if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(outage{}), cmpopts.EquateEmpty()); diff != "" {
+		if diff := cmp.Diff(tt.want, *got, cmp.AllowUnexported(outage{}), cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}
 		if got.polite() != tt.polite {

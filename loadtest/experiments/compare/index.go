@@ -140,7 +140,7 @@ func (f *filling) load(ctx context.Context) (perSecond float64, err error) {
 	for made := int64(0); made < f.each; {
 		var codes []string
 		for range min(indexBatch, f.each-made) {
-			codes = append(codes, f.code(uint64(f.next))) //nolint:gosec // it counts from 0
+			codes = append(codes, f.code(uint64(f.next)))
 			f.next++
 			made++
 		}

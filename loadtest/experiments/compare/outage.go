@@ -29,8 +29,8 @@ type outage struct {
 
 // observe sorts entries by when they were due. Creations that began before the kill, and fail
 // by it, belong to neither time.
-func observe(entries []loadtest.Entry, w window, byFallback func(code string) bool) outage {
-	o := outage{local: w.back.Sub(w.lost), returned: true}
+func observe(entries []loadtest.Entry, w window, byFallback func(code string) bool) *outage {
+	o := &outage{local: w.back.Sub(w.lost), returned: true}
 	answers := make(map[string]bool)
 	first := true
 	for _, entry := range entries {

@@ -103,8 +103,8 @@ func noneUnserved(some []*outage, unserved func(*outage) int) experiment.Verdict
 // outagesOf are the outages that a claim is about, in the order of the key sources.
 func (r *record) outagesOf(about func(*sources.Source, *outage) bool) (some []*outage) {
 	r.eachFound(func(s *sources.Source, f *found) {
-		for i := range f.outages {
-			if o := &f.outages[i]; about(s, o) {
+		for _, o := range f.outages {
+			if about(s, o) {
 				some = append(some, o)
 			}
 		}
@@ -163,7 +163,7 @@ func (r *record) outages(t *experiment.T, stage *sources.Stage) {
 			}
 		}
 	}
-	r.unfitSupplies = r.act(t, stage, actors, outageRate, func(w map[string]*window) { killSupplies(t, redis, services, tickets, w) })
+	r.unfitSupplies = r.act(t, stage, actors, 0.75, outageRate, func(w map[string]*window) { killSupplies(t, redis, services, tickets, w) })
 
 	t.Phase(0.79, "starting another PostgreSQL")
 	other := sources.NewStage(t) // it holds nothing else that it would have to recover
@@ -172,7 +172,7 @@ func (r *record) outages(t *experiment.T, stage *sources.Stage) {
 		one := other.Launch(&s, other.Supply(&s, ""), fmt.Sprintf("KGS_POOL_CAPACITY=%d", poolKeys))
 		actors = append(actors, actor{one, "none", []string{thePostgres}})
 	}
-	r.unfitPostgres = r.act(t, other, actors, crowdRate, func(w map[string]*window) {
+	r.unfitPostgres = r.act(t, other, actors, 0.81, crowdRate, func(w map[string]*window) {
 		lab.Execute(t, other.Postgres.URL, `CHECKPOINT`) // how long the recovery takes does not depend on a key source
 		other.Postgres.Kill()
 		w[thePostgres].lost = time.Now()
@@ -222,13 +222,14 @@ func killSupplies(t *experiment.T, redis *lab.Database, services []*lab.Program,
 
 // act loads every server, kills and restarts what kill says, and records what became of the
 // creations. It returns why the environment was unfit to measure times.
-func (r *record) act(t *experiment.T, stage *sources.Stage, actors []actor, rate float64, kill func(map[string]*window)) (unfit string) {
+func (r *record) act(t *experiment.T, stage *sources.Stage, actors []actor, done, rate float64, kill func(map[string]*window)) (unfit string) {
 	var all []*sources.Running
 	for _, a := range actors {
 		all = append(all, a.Running)
 	}
 	stage.AwaitFull(all)
 	environment := measure.Observe()
+	t.Phase(done, "%.0f creations per second on each of %d servers", rate, len(all))
 	for _, one := range all {
 		one.Load.Start(rate)
 	}

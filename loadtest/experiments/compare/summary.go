@@ -64,7 +64,7 @@ func (r *record) duel() report.Table {
 		line(what, func(_ *sources.Source, f *found) string {
 			for _, o := range f.outages {
 				if o.victim == theRedis && o.fallback == fallback {
-					return cell(&o)
+					return cell(o)
 				}
 			}
 			return unknown
