@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"math/big"
 	"math/rand/v2"
+	"path/filepath"
 	"time"
 
-	"keypool/loadtest"
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/lab"
 
@@ -58,10 +58,11 @@ func runScan(t *experiment.T, r *scanRecord) {
 	r.plan = planOf(t)
 	victims := []*victim{&r.permuted, &r.counter}
 	t.Phase(0, "starting")
-	servers := startVictims(t, r.plan.length)
+	servers, databases := startVictims(t, r.plan.length)
 	t.Phase(0.1, "making links")
-	makeLinks(t, r.plan, servers, victims)
+	makeLinks(t, r.plan, servers)
 	for i, v := range victims {
+		v.readCodes(t, r.plan, databases[i])
 		v.aim(r.plan)
 		t.Phase(0.4+0.2*float64(i), "%d guesses near known codes", len(v.guesses))
 		v.answers.try(t.Context(), servers[i].Public, codesOf(v.guesses, r.plan.length), botnet)
@@ -80,19 +81,20 @@ func runScan(t *experiment.T, r *scanRecord) {
 
 // startVictims starts two services on one Redis, the second without permutation. They believe
 // the harness which address a request comes from, as they would believe a reverse proxy.
-func startVictims(t *experiment.T, length int) (servers []*lab.Program) {
+func startVictims(t *experiment.T, length int) (servers []*lab.Program, databases []string) {
 	redis := lab.Redis(t)
 	for _, permute := range []string{"KGS_PERMUTE=true", "KGS_PERMUTE=false"} {
-		server := lab.Server(t, "REDIS_URL="+redis.URL, fmt.Sprintf("CODE_LENGTH=%d", length),
+		links := "sqlite:" + filepath.Join(t.TempDir(), "links.db")
+		server := lab.Server(t, "DATABASE_URL="+links, "REDIS_URL="+redis.URL, fmt.Sprintf("CODE_LENGTH=%d", length),
 			fmt.Sprintf("KGS_POOL_CAPACITY=%d", scanPool), "TRUSTED_PROXIES=127.0.0.1/32", permute)
 		server.Start()
-		servers = append(servers, server)
+		servers, databases = append(servers, server), append(databases, links)
 	}
-	return servers
+	return servers, databases
 }
 
-// makeLinks makes links on both services at the same time and records their codes.
-func makeLinks(t *experiment.T, plan scanPlan, servers []*lab.Program, victims []*victim) {
+// makeLinks makes links on both services at the same time.
+func makeLinks(t *experiment.T, plan scanPlan, servers []*lab.Program) {
 	loads := []*lab.Load{lab.Traffic(t, servers[0]), lab.Traffic(t, servers[1])}
 	var both errgroup.Group
 	for _, load := range loads {
@@ -101,15 +103,18 @@ func makeLinks(t *experiment.T, plan scanPlan, servers []*lab.Program, victims [
 		})
 	}
 	t.Must(both.Wait())
-	for i, v := range victims {
-		for _, e := range loads[i].Entries() {
-			if n, ok := base62.number(e.Code); ok && e.State == loadtest.Acknowledged && len(e.Code) == plan.length {
-				v.codes = append(v.codes, n.Int64())
-			}
+}
+
+// readCodes reads the codes from the database, which also holds those of creations without an
+// answer.
+func (v *victim) readCodes(t *experiment.T, plan scanPlan, database string) {
+	t.Must(lab.Census(database)(t.Context(), func(code, _ string) {
+		if n, ok := base62.number(code); ok && len(code) == plan.length {
+			v.codes = append(v.codes, n.Int64())
 		}
-		if len(v.codes) < plan.known {
-			t.Fatalf("only %d links were made", len(v.codes))
-		}
+	}))
+	if len(v.codes) < plan.known {
+		t.Fatalf("only %d links were made", len(v.codes))
 	}
 }
 

@@ -67,7 +67,7 @@ func survives(st *stand, f fault) error {
 
 func goesWithout(st *stand, f fault) error {
 	st.helped.load.Start(rate)
-	err := st.helped.more(rate / 4)
+	err := st.helped.more()
 	for _, d := range st.draws {
 		f.strike(d)
 	}
@@ -95,7 +95,7 @@ func goesWithout(st *stand, f fault) error {
 
 func refusesAll(st *stand) error {
 	st.helped.load.Start(rate)
-	err := st.helped.more(rate / 4)
+	err := st.helped.more()
 	st.postgres.Kill()
 	st.helped.load.Stop()
 	if err == nil {

@@ -67,10 +67,10 @@ func (s *server) take() error {
 	return all.Wait()
 }
 
-// more waits until n more links were made.
-func (s *server) more(n int64) error { return s.until(n, false) }
+// more waits until some more links were made.
+func (s *server) more() error { return s.until(rate/4, false) }
 
-// unharmed is more, but fails as soon as a creation does.
+// unharmed waits until n more links were made, but fails as soon as a creation does.
 func (s *server) unharmed(n int64) error { return s.until(n, true) }
 
 func (s *server) until(n int64, unharmed bool) error {
@@ -119,7 +119,7 @@ func (st *stand) ends(p *lab.Program) error {
 func stopped(st *stand) error {
 	for _, s := range st.servers() {
 		s.load.Start(rate)
-		err := errors.Join(s.more(rate/4), st.ends(s.Program))
+		err := errors.Join(s.more(), st.ends(s.Program))
 		s.load.Stop()
 		if err != nil {
 			return err
@@ -147,12 +147,12 @@ func killed(st *stand) error {
 	lab.Execute(st, st.postgres.URL, `ALTER ROLE CURRENT_USER SET commit_siblings = 0`)
 	st.helped.load.Start(rate)
 	st.strict.load.Start(rate)
-	err := st.strict.more(rate / 4)
+	err := st.strict.more()
 	for range kills {
 		if err == nil {
 			st.strict.Kill()
 			st.strict.Start()
-			err = st.strict.more(rate / 4)
+			err = st.strict.more()
 		}
 	}
 	st.strict.load.Stop()

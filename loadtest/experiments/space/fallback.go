@@ -1,7 +1,7 @@
 package space
 
 import (
-	"fmt"
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -10,7 +10,6 @@ import (
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/experiments/keysource/sources"
 	"keypool/loadtest/lab"
-	"keypool/loadtest/measure"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -37,12 +36,9 @@ const (
 	// sigmas is how many standard deviations of the observed mean make the tolerance: a sound
 	// service exceeds them once in a thousand times.
 	sigmas = 3.3
-	// The load asks for this part of the attempts per second that the server can do. A burst of
-	// creations measures how many these are, with burstShare of the codes in use.
-	calm       = 0.75
-	burst      = 1500
-	burstWidth = 128
-	burstShare = 0.8
+	// width is how many clients make links, each its next one as soon as it has the last: a slow
+	// machine makes them later, and cannot make them fail.
+	width = 64
 )
 
 // levels are the shares of codes in use that the claims are about.
@@ -69,14 +65,13 @@ type level struct {
 
 // measured is what became of the creations of one level and one fallback.
 type measured struct {
-	filled   int64    // codes in use at first, of which
-	leaving  int64    // up to so many went, one for each link that was made
-	offered  []string // the codes that the store was offered
-	figures  loadtest.Figures
-	reported float64       // attempts per creation, as the server counts them
-	commit   time.Duration // mean of a commit, as the server measures it
-	noRoom   int64         // creations for which the sender had no room
-	unfit    string        // why the environment was unfit meanwhile
+	filled   int64           // codes in use at first, of which
+	leaving  int64           // up to so many went, one for each link that was made
+	offered  []string        // the codes that the store was offered
+	made     int64           // links
+	reported float64         // attempts per creation, as the server counts them
+	commit   time.Duration   // mean of a commit, as the server measures it
+	took     []time.Duration // of each creation, in ascending order
 }
 
 // run is the experiment in progress.
@@ -85,16 +80,13 @@ type run struct {
 	plan
 	record *record
 	crowd  *crowd
-	pace   float64 // attempts per second
 }
 
 func runFallback(t *experiment.T, rec *record) {
 	rec.plan = planOf(t)
 	r := &run{T: t, plan: rec.plan, record: rec, crowd: newCrowd(t, rec.plan.length)}
-	t.Phase(0, "measuring how fast creations can be")
-	r.measurePace()
 	for i, share := range levels() {
-		done := float64(i+1) / float64(len(levels())+1)
+		done := float64(i) / float64(len(levels()))
 		t.Phase(done, "f = %g, FALLBACK=ledger", share)
 		l := level{share: share, ledger: r.measure(share, r.ledger, "FALLBACK=ledger")}
 		t.Phase(done, "f = %g, FALLBACK=random", share)
@@ -115,28 +107,8 @@ func (r *run) serve(share float64, leaving int, setting string) *lab.Program {
 	return server
 }
 
-// measurePace measures how many attempts per second the load may ask for.
-func (r *run) measurePace() {
-	server := r.serve(burstShare, burst, "FALLBACK=random")
-	var clients errgroup.Group
-	clients.SetLimit(burstWidth)
-	start := time.Now()
-	for n := range burst {
-		clients.Go(func() error {
-			server.Client.Create(r.Context(), fmt.Sprintf("https://loadtest.example/pace/%d", n))
-			return nil
-		})
-	}
-	_ = clients.Wait() // a creation that fails here is not what is measured
-	elapsed := time.Since(start)
-	attempts := max(burst, len(r.crowd.offered())) // also when acknowledged links are not offered to the store
-	r.pace = calm * float64(attempts) / elapsed.Seconds()
-	server.Kill()
-}
-
-// measure makes links at a constant rate with share of the codes in use, and reads them back,
-// also when the run is interrupted meanwhile. Where a creation takes hardly more than one attempt
-// its request is what costs, and the rate of the burst holds.
+// measure makes links with share of the codes in use, and reads them back, also when the run is
+// interrupted meanwhile.
 func (r *run) measure(share float64, creations int, setting string) (m measured) {
 	server := r.serve(share, creations, setting)
 	defer server.Kill()
@@ -148,15 +120,20 @@ func (r *run) measure(share float64, creations int, setting string) (m measured)
 		server.Launch()
 		r.record.links = sources.Sum(r.record.links, lab.Check(r, server, nil, load))
 	}()
-	environment := measure.Observe()
-	rate := r.pace * (1 - max(share, burstShare))
-	m.figures = load.During(rate, time.Duration(float64(creations)/rate*float64(time.Second)))
-	m.unfit = environment.Unfit()
-	for _, e := range load.Entries() {
-		if e.State == loadtest.Unsent && e.Detail == loadtest.NoRoom {
-			m.noRoom++
-		}
+	m.took = make([]time.Duration, creations)
+	var clients errgroup.Group
+	clients.SetLimit(width)
+	for n := range m.took {
+		clients.Go(func() error {
+			start := time.Now()
+			_, err := load.TryOne(r.Context())
+			m.took[n] = time.Since(start)
+			return cmp.Or(err, r.Context().Err())
+		})
 	}
+	r.Must(clients.Wait())
+	slices.Sort(m.took)
+	m.made = loadtest.Count(load.Entries()).Acknowledged
 	after := r.crowd.counts(server)
 	m.offered = slices.Clone(after.offered[len(before.offered):])
 	m.reported = ratio(after.attempts-before.attempts, after.creations-before.creations)
@@ -164,15 +141,23 @@ func (r *run) measure(share float64, creations int, setting string) (m measured)
 	return m
 }
 
+// latency is a quantile of how long creations took, in milliseconds.
+func (m *measured) latency(quantile float64) float64 {
+	if len(m.took) == 0 {
+		return math.NaN()
+	}
+	return milliseconds(m.took[int(quantile*float64(len(m.took)-1))])
+}
+
 // attempts is how many there were per creation, by the count of the store.
 func (m *measured) attempts() float64 {
-	return ratio(float64(len(m.offered)), float64(m.figures.Acknowledged))
+	return ratio(float64(len(m.offered)), float64(m.made))
 }
 
 // predicted is the mean number of attempts where each draw finds any code with the same chance:
 // 1/(1-f), with the f of each creation.
 func (m *measured) predicted(size int64) float64 {
-	made := max(1, m.figures.Acknowledged)
+	made := max(1, m.made)
 	sum := 0.0
 	for i := range made {
 		used := m.filled + max(0, i+1-m.leaving) // one link was made before
