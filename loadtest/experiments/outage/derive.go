@@ -31,11 +31,11 @@ func (r *record) heldAtKill(server int) int64 {
 }
 
 // lasted is how long after the kill the first random code of each server came; for a server without
-// one, until Redis was back.
+// one, until Redis was started again.
 func (r *record) lasted() []time.Duration {
 	all := make([]time.Duration, r.servers)
 	for i, creations := range r.creations {
-		all[i] = r.back.Sub(r.killed)
+		all[i] = r.started.Sub(r.killed)
 		for _, c := range creations {
 			if c.at.After(r.killed) && c.random(r.after) {
 				all[i] = min(all[i], c.at.Sub(r.killed))
@@ -48,10 +48,11 @@ func (r *record) lasted() []time.Duration {
 
 // takenOver counts the servers that turned to their fallback while Redis was away, the creations
 // that were due on them from then on, and those of them that got a random code. It goes by the first
-// random code and not by the prediction, so that a slow machine does not matter.
+// random code and not by the prediction, and servers may recover before this process sees that Redis
+// answers, so a slow machine does not matter.
 func (r *record) takenOver() (turned, due, random int) {
 	for i, lasted := range r.lasted() {
-		from, until := r.killed.Add(lasted+grace), r.back.Add(-grace)
+		from, until := r.killed.Add(lasted+grace), r.started.Add(-grace)
 		if !from.Before(until) {
 			continue
 		}
@@ -103,7 +104,7 @@ func (r *record) recovery() (took time.Duration, all bool) {
 // their fallback.
 func (r *record) freshness() (fresh, stale int) {
 	for i, lasted := range r.lasted() {
-		if lasted+grace > r.back.Sub(r.killed) {
+		if lasted+grace > r.started.Sub(r.killed) {
 			continue
 		}
 		for _, c := range r.creations[i] {

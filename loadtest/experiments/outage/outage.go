@@ -66,7 +66,8 @@ func (p plan) share() float64 { return p.rate / float64(p.servers) }
 type record struct {
 	plan
 	whole               bool               // the run came to its end, and the members below are complete
-	killed, back, ended time.Time          // Redis was killed, and answered again; the load ended
+	killed, started     time.Time          // Redis was killed, and was started again
+	back, ended         time.Time          // Redis answered again; the load ended
 	atKill              look               // right after the kill, when no key reaches the servers any more
 	before, lost, after ledger             // at first, while Redis is away, and at the end
 	looks               []lab.Sample[look] // of the whole run
@@ -140,6 +141,7 @@ func (r *record) strike(t *experiment.T, f *fleet, pulse *measure.Pulse) {
 	lab.Pause(t, r.away-time.Since(r.killed))
 	r.lost = f.ledger()
 	pulse.Enter("Redis is back")
+	r.started = time.Now()
 	f.redis.Restart()
 	r.back = time.Now()
 	if !lab.Happens(t, patience, func() bool { l, err := f.look(t.Context()); return err == nil && l.sound(r.servers) }) {

@@ -45,7 +45,7 @@ func sound() *record {
 	killed := time.Unix(1_000_000_000, 0)
 	r := &record{
 		plan: plan{servers: 4, batch: 100, rate: 200}, whole: true,
-		killed: killed, back: killed.Add(8 * time.Second), ended: killed.Add(15 * time.Second),
+		killed: killed, started: killed.Add(8 * time.Second), back: killed.Add(8 * time.Second), ended: killed.Add(15 * time.Second),
 		before: ledger{reserved: 500, epoch: 1}, lost: ledger{reserved: firstEpoch, epoch: 1}, after: ledger{reserved: secondEpoch, epoch: 2},
 	}
 	recovered := r.back.Add(2 * time.Second)
@@ -150,6 +150,7 @@ func TestClaimsFail(t *testing.T) {
 				}
 			})
 		}, []string{recoveryTime}},
+		{"Redis is seen late", func(r *record) { r.back = r.started.Add(4 * time.Second) }, nil},
 		{"an epoch too many", func(r *record) { r.after.epoch++ }, []string{newEpoch}},
 		{"the lost pool is used", func(r *record) {
 			r.creations[1][len(r.creations[1])-1].number = 7
