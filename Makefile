@@ -1,43 +1,42 @@
-# CONTRIBUTING.md says what each target is for.
+# docs/testing.md describes the suites, CONTRIBUTING.md each target.
 
 VERSION  ?= $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 COMMIT   ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 FUZZTIME ?= 1m
-# How much of each drill is done: 1 is 200 kills and a minute of load.
+# How much of each fault row is done: 1 is 200 kills and a minute of load.
 SCALE    ?= 1
-# Further flags of the harness, such as --full or --scenario=drain.
+# Further flags of `loadtest all`, such as --full, --only=drain or --controls.
 LOADTEST ?=
-# Likewise of the comparison, such as --only=redis-pool,redis-incr.
+# Further flags of the comparison.
 COMPARE  ?=
-# The key sources to try, as a pattern for their names (all when empty).
+# Key sources and fault rows to run (all when empty), such as SOURCE=ticket, ROW=10.
 SOURCE   ?=
-# The rows to drill, comma-separated (all when empty), and a file for their table.
 ROW      ?=
-TABLE    ?=
-# Benchmarks unscaled, and the groups of them (all when empty).
+# Bars: unscaled with FULL=1; only some with ONLY=create,redirect.
 FULL     ?=
 ONLY     ?=
 
 golangci-lint := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.13.2
 buf := go run github.com/bufbuild/buf/cmd/buf@v1.75.0
-# Finds or starts the databases that tests use, and takes them down again.
+# Finds or starts the databases that tests use, and stops them again.
 keeper := bin/keeper
+experiments := bin/loadtest experiments
+comma := ,
 
-.PHONY: build run test lint generate rules model bench bench-parts fuzz drill loadtest loadtest-controls conformance compare compose-test keeper
+.PHONY: build run test lint generate rules model bench bench-parts fuzz drill loadtest conformance compare compose-test ways smoke nightly keeper
 
-# The linker sets the version: stamping by the go command fails in a tree that git does not trust.
+# The linker sets the version. Go's own stamp fails in a tree that git does not trust.
 build:
 	CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ \
 		-ldflags '-X keypool/cmd/internal/version.number=$(VERSION) -X keypool/cmd/internal/version.commit=$(COMMIT)' ./cmd/...
 
-# At a terminal the server is a job of its own: Ctrl-C is for the server alone, and make
-# ends with the server's exit status instead of one for the interruption. If make is
-# killed, the server is told to end.
+# On a terminal the server is a job of its own: Ctrl-C reaches the server only, and make ends
+# with the server's exit status. When make is killed, the server gets SIGTERM.
 run: build
 	@if [ -t 0 ]; then bash -mc 'setpriv --pdeathsig TERM bin/shortener; exit $$?'; else exec bin/shortener; fi
 
-# The race detector watches this project's code and all that it calls, but for what is C made
-# Go: that knows nothing of goroutines, and took most of the time.
+# The race detector watches this project's code and what it calls, except SQLite's C code that was
+# translated to Go: it starts no goroutines and took most of the time.
 test: keeper
 	$(keeper) need gcc chromium redis-server postgres wrk python3
 	$(keeper) run go test -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false ./...
@@ -50,7 +49,7 @@ lint:
 	go vet -tags drill,compose ./...
 	$(golangci-lint) run
 
-# The code of the key service, from its definition. It is up to date when this changes nothing.
+# The code of the key service, from its definition. Up to date when this changes nothing.
 generate:
 	cd kgs/keyserver && $(buf) generate
 
@@ -60,57 +59,67 @@ rules: keeper
 	promtool check config deploy/prometheus/prometheus.yml
 	promtool test rules deploy/prometheus/alerts_test.yml
 
-# The model of the supply protocol, with all of its protections and without any one.
+# The model of the protocol between workers, servers, ledger and pool, with all of its
+# protections and without each of them.
 model: keeper
 	$(keeper) need gcc spin
 	docs/model/check
 
-# Every bar of speed, memory and growth beside its baseline: all of it in ten minutes, or
-# unscaled with FULL=1. ONLY=create,redirect measures some groups.
+# Every bar of speed, memory and growth beside its baseline.
 bench: build keeper
 	$(keeper) need redis-server postgres wrk nginx
 	go test -c -o bin/ ./kgs ./kgs/codespace
-	bin/loadtest bench --markdown bin/bench.md $(if $(FULL),--full) $(if $(ONLY),--only=$(ONLY))
+	$(experiments) $(if $(ONLY),$(subst $(comma), ,$(ONLY)),bars load/create) $(if $(FULL),--full) --report loadtest/report/bench --markdown bin/bench.md
 
 # The Go benchmarks, to look at the parts.
 bench-parts: keeper
 	$(keeper) need redis-server postgres
-	$(keeper) run go test -run '^$$' -bench . ./shortener/... ./web ./kgs/...
+	$(keeper) run go test -run '^$$' -bench . ./shortener/... ./kgs/... ./web/...
 
 fuzz:
 	go test -run '^$$' -fuzz '^FuzzURL$$' -fuzztime $(FUZZTIME) ./shortener
 	go test -run '^$$' -fuzz '^FuzzAlias$$' -fuzztime $(FUZZTIME) ./shortener
 	go test -run '^$$' -fuzz '^FuzzCreateBody$$' -fuzztime $(FUZZTIME) ./web
 
-# Kills, freezes and starves running programs under load. Takes its time. In the directory
-# of the drills, so that go test lets their table through.
-drill: keeper
-	$(keeper) need gcc redis-server postgres
-	go -C loadtest/drill test -tags drill -count 1 -timeout 40m -parallel 4 \
-		-drill.scale=$(SCALE) -drill.row=$(ROW) -drill.table=$(abspath $(TABLE)) -drill.version=$(VERSION)
-
-# The one suite for every key source, on real processes, and sources that are broken on purpose.
-conformance: keeper
+# Kills, freezes and starves running programs under load, with and without each protection.
+drill: build keeper
 	$(keeper) need redis-server postgres
-	go test -tags drill -count 1 -timeout 15m -parallel 3 $(if $(SOURCE),-run '^TestSources$$/$(SOURCE)') ./loadtest/sources
+	$(experiments) $(if $(ROW),$(addprefix fault/,$(subst $(comma), ,$(ROW))),fault) --controls --scale $(SCALE) --report loadtest/report/drill --markdown bin/drill.md
+
+# The rules that every key source keeps, on real processes, and sources that are broken on purpose.
+conformance: build keeper
+	$(keeper) need redis-server postgres
+	$(experiments) $(if $(SOURCE),$(addprefix keysource/,$(subst $(comma), ,$(SOURCE))),keysource) --controls --parallel 3 --report loadtest/report/conformance
 
 compose-test:
 	go test -tags compose -count 1 -timeout 30m -v ./deploy
 
-# What cannot be installed is done without; the report says what could not be judged.
+# The load test: creations, visits, a pool that runs dry, Redis killed, a filling space, guessing.
 loadtest: build keeper
-	$(keeper) need redis-server postgres || true
+	$(keeper) need redis-server postgres
 	bin/loadtest all $(LOADTEST)
 
-# Each scenario against programs that are broken on purpose, which it has to find out.
-loadtest-controls: keeper
-	$(keeper) need redis-server postgres wrk
-	go test -tags drill -count 1 -timeout 20m -p 1 -run '^(TestBrokenPrograms|TestComparison|TestUnitTestsNoticeControls)$$' ./loadtest/controls ./loadtest/scenario ./loadtest/schemes
-
-# Every key scheme side by side, in less than ten minutes.
+# Every key source side by side.
 compare: build keeper
 	$(keeper) need redis-server postgres wrk
-	bin/loadtest schemes --markdown bin/compare.md $(COMPARE)
+	$(experiments) compare --report loadtest/report/compare --markdown bin/compare.md $(COMPARE)
+
+# Creations, a pool that runs dry and an outage of Redis, and the six fault rows of suite change.
+smoke: build keeper
+	$(keeper) need redis-server postgres
+	$(experiments) --suite change --controls --scale 0.1 --report loadtest/report/smoke
+
+# The four ways in which tests get databases.
+ways: keeper
+	TEST_SERVERS=apt go test -count 1 -run TestWay ./internal/testenv/keeper
+	TEST_SERVERS=machine go test -count 1 -run TestWay ./internal/testenv/keeper
+	TEST_SERVERS=docker go test -count 1 -run TestWay ./internal/testenv/keeper
+	$(keeper) run go test -count 1 -run TestWay ./internal/testenv/keeper
+	go test -count 1 ./internal/testenv
+
+# The suite nightly: all that .ci/run does in turn.
+nightly:
+	.ci/nightly
 
 keeper:
 	go build -buildvcs=false -o $(keeper) ./internal/testenv/keeper

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,39 +18,38 @@ const (
 
 	readers    = 32                     // links read back at a time
 	readPause  = 100 * time.Millisecond // between two tries for one link
-	maxReports = 20                     // findings told in words; the others are only counted
+	maxReports = 20                     // findings described in words; the others are only counted
 )
 
-// Findings says how the acknowledged links fared. All but Checked ought to be 0.
+// Findings counts what is wrong with acknowledged links. All members but Checked should be 0.
 type Findings struct {
 	Checked int64    `json:"checked"`           // acknowledged links
 	Lost    int64    `json:"lost"`              // the code leads nowhere
-	Wrong   int64    `json:"wrong"`             // the code leads elsewhere, or the acknowledgement named none
+	Wrong   int64    `json:"wrong"`             // the code leads elsewhere, or the acknowledgement held no code
 	Twice   int64    `json:"twice"`             // a code acknowledged again, or a creation stored again
-	Unread  int64    `json:"unread"`            // the service did not say: no verdict on this one
-	Reports []string `json:"reports,omitempty"` // the first few in words
+	Unread  int64    `json:"unread"`            // the service gave no usable answer in time
+	Reports []string `json:"reports,omitempty"` // the first few, as sentences
 }
 
-// Broken is how many findings there are that break a guarantee, or may.
+// Broken counts the findings that break a guarantee, or may.
 func (f Findings) Broken() int64 { return f.Lost + f.Wrong + f.Twice + f.Unread }
 
-// Census calls each for every link that the service stores, which is the only way to
-// see what became of creations whose outcome is unknown.
+// Census calls each for every link that the service stores. Only a census shows what became of
+// creations whose outcome is unknown.
 type Census func(ctx context.Context, each func(code, url string)) error
 
-// Checker reads links back. A service may answer from a cache what its store has lost:
-// whoever wants to judge the store restarts the service first. A Checker may be used
-// concurrently.
+// Checker reads links back. A cache may answer for links that the store has lost, so a caller
+// that judges the store restarts the service first. A Checker may be used concurrently.
 type Checker struct {
 	Client   *Client
-	Patience time.Duration       // for a link that is answered neither yes nor no; 0: DefaultPatience
-	Census   Census              // nil: unknown creations are not looked for
-	Progress func(checked int64) // nil, or called after each link, from several goroutines
+	Patience time.Duration       // how long it asks for a link without a usable answer; 0: DefaultPatience
+	Census   Census              // nil: creations with unknown outcomes are not looked up
+	Progress func(checked int64) // called after each link, by several goroutines; may be nil
 }
 
-// Check reads every acknowledged link among entries, which may come from several
-// journals. When ctx ends or the census fails it returns that error with what was
-// found until then.
+// Check reads back every acknowledged link among entries, which may come from several
+// journals. When ctx ends or the census fails, it returns the error together with the findings
+// so far.
 func (c *Checker) Check(ctx context.Context, entries []Entry) (Findings, error) {
 	f := &finder{}
 	f.codes(entries)
@@ -76,8 +76,8 @@ func (c *Checker) Check(ctx context.Context, entries []Entry) (Findings, error) 
 	return f.findings, err
 }
 
-// read asks for the link of e until the answer is yes or no, or patience ends. Reading
-// again is harmless, unlike creating again.
+// read asks for the link of e until the answer decides, or patience ends. A read may be
+// repeated, unlike a creation.
 func (c *Checker) read(ctx context.Context, e Entry, f *finder) error {
 	if e.Code == "" {
 		f.report(&f.findings.Wrong, "creation %d was acknowledged without a code", e.N)
@@ -90,7 +90,7 @@ func (c *Checker) read(ctx context.Context, e Entry, f *finder) error {
 	giveUp := time.After(patience)
 	for {
 		status, location, err := c.Client.Follow(ctx, e.Code)
-		if err == nil && f.judge(e, status, location) {
+		if err == nil && f.decide(e, status, location) {
 			return nil
 		}
 		select {
@@ -110,22 +110,22 @@ type finder struct {
 	findings Findings
 }
 
-// judge takes an answer to the link of e into account, unless it is one that asks to be
-// asked again.
-func (f *finder) judge(e Entry, status int, location string) (done bool) {
+// decide records what the answer to the link of e says about it. It returns false for an
+// answer that asks the client to come again.
+func (f *finder) decide(e Entry, status int, location string) (done bool) {
 	switch {
 	case status == http.StatusFound && location == e.URL:
 	case status == http.StatusNotFound || status == http.StatusGone:
-		f.report(&f.findings.Lost, "%s, acknowledged for creation %d, is lost: %s", e.Code, e.N, statusText(status))
+		f.report(&f.findings.Lost, "%s was acknowledged for creation %d and is lost: %s", e.Code, e.N, statusText(status))
 	case status < 500 && status != http.StatusTooManyRequests:
-		f.report(&f.findings.Wrong, "%s, acknowledged for %s, answers %s and leads to %q", e.Code, e.URL, statusText(status), location)
+		f.report(&f.findings.Wrong, "%s was acknowledged for %s, but the answer is %s with Location %q", e.Code, e.URL, statusText(status), location)
 	default:
 		return false
 	}
 	return true
 }
 
-// checked counts one more link and returns how many there are now.
+// checked counts one more link and returns the count.
 func (f *finder) checked() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -133,7 +133,7 @@ func (f *finder) checked() int64 {
 	return f.findings.Checked
 }
 
-// report adds one to count, a member of f.findings, and says why.
+// report adds one to count, a member of f.findings, and describes the finding.
 func (f *finder) report(count *int64, format string, args ...any) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -143,7 +143,7 @@ func (f *finder) report(count *int64, format string, args ...any) {
 	}
 }
 
-// codes looks for codes that were acknowledged more than once.
+// codes finds codes that were acknowledged more than once.
 func (f *finder) codes(entries []Entry) {
 	first := make(map[string]string, len(entries))
 	for _, e := range entries {
@@ -158,7 +158,7 @@ func (f *finder) codes(entries []Entry) {
 	}
 }
 
-// census looks for creations that became more than one link, whatever was answered.
+// census finds creations that were stored as more than one link, whatever their outcome.
 func (f *finder) census(ctx context.Context, take Census, entries []Entry) error {
 	links := make(map[string]string, len(entries)) // URL of an entry -> its first code
 	for _, e := range entries {
@@ -174,7 +174,45 @@ func (f *finder) census(ctx context.Context, take Census, entries []Entry) error
 		}
 	})
 	if err != nil {
-		return fmt.Errorf("take the census: %w", err)
+		return fmt.Errorf("read all stored links: %w", err)
 	}
 	return nil
+}
+
+// Visits follows acknowledged links and keeps what is wrong with them. It may be used
+// concurrently.
+type Visits struct {
+	client *Client
+	finder finder
+}
+
+// NewVisits makes visits by client, which the caller closes.
+func NewVisits(client *Client) *Visits { return &Visits{client: client} }
+
+// Visit follows the link of e once. The visit is acknowledged when the link leads where it
+// should, refused with any other answer, and unknown without one.
+func (v *Visits) Visit(ctx context.Context, e Entry) State {
+	status, location, err := v.client.Follow(ctx, e.Code)
+	switch {
+	case unreached(err):
+		return Unsent
+	case err != nil:
+		return Unknown
+	}
+	v.finder.checked()
+	v.finder.decide(e, status, location)
+	if status == http.StatusFound && location == e.URL {
+		return Acknowledged
+	}
+	return Refused
+}
+
+// Findings is what was found so far. Visits without an answer, and those with an answer that
+// asks the client to come again, are not findings.
+func (v *Visits) Findings() Findings {
+	v.finder.mu.Lock()
+	defer v.finder.mu.Unlock()
+	f := v.finder.findings
+	f.Reports = slices.Clone(f.Reports)
+	return f
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// The service may be away for a moment while it is checked: that is no finding.
+// A short outage of the service during a check is not a finding.
 func TestCheckIsPatient(t *testing.T) {
 	t.Parallel()
 	tries := 0
@@ -33,11 +33,11 @@ func TestCheckIsPatient(t *testing.T) {
 	}
 }
 
-func TestCheckTakesACensus(t *testing.T) {
+func TestCheckFindsCreationsStoredTwice(t *testing.T) {
 	t.Parallel()
 	unknown := func(url string) Entry { return Entry{URL: url, Outcome: Outcome{State: Unknown}} }
 	entries := []Entry{unknown("a"), unknown("b"), unknown("c")}
-	away := errors.New("the store is away")
+	down := errors.New("the store is down")
 	tests := []struct {
 		name  string
 		links [][2]string
@@ -46,8 +46,8 @@ func TestCheckTakesACensus(t *testing.T) {
 	}{
 		{"once or not at all", [][2]string{{"1", "a"}, {"2", "c"}}, nil, Findings{}},
 		{"stored twice", [][2]string{{"1", "a"}, {"2", "b"}, {"3", "a"}}, nil, Findings{Twice: 1}},
-		{"somebody else's", [][2]string{{"1", "x"}, {"2", "x"}}, nil, Findings{}},
-		{"not to be had", nil, away, Findings{}},
+		{"links of other clients", [][2]string{{"1", "x"}, {"2", "x"}}, nil, Findings{}},
+		{"census fails", nil, down, Findings{}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -17,22 +17,21 @@ import (
 const (
 	// maxAnswer bounds what is read of an answer, in bytes.
 	maxAnswer = 64 << 10
-	// idleTimeout is shorter than that of any server, which could otherwise close a
-	// connection at the very moment it is used again and turn out not to be at fault.
+	// idleTimeout is shorter than that of any server. Otherwise the server could close a
+	// connection while the client uses it again, and the request would fail through no fault.
 	idleTimeout = 2 * time.Second
 )
 
-// Client makes and reads links. It keeps connections alive, never sends a creation
-// twice, never goes where a redirect points, and uses no proxy. It may be used
-// concurrently.
+// Client makes and reads links. It keeps connections alive, never sends a creation twice,
+// never follows a redirect, and uses no proxy. It may be used concurrently.
 type Client struct {
-	service   string // without a slash at the end
+	service   string // without a slash at its end
 	timeout   time.Duration
 	transport *http.Transport
 }
 
-// NewClient makes a client of a service such as http://127.0.0.1:8080, that gives up on
-// a request after timeout, 0 for [DefaultTimeout].
+// NewClient makes a client of a service such as http://127.0.0.1:8080. It gives up on a request
+// after timeout, 0 for [DefaultTimeout].
 func NewClient(service string, timeout time.Duration) *Client {
 	if timeout == 0 {
 		timeout = DefaultTimeout
@@ -49,10 +48,10 @@ func NewClient(service string, timeout time.Duration) *Client {
 	}
 }
 
-// Close closes the connections that are idle.
+// Close closes idle connections.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
-// Create asks once for a link to target and says what came of it.
+// Create asks once for a link to target and returns the outcome.
 func (c *Client) Create(ctx context.Context, target string) Outcome {
 	body, err := json.Marshal(map[string]string{"url": target})
 	if err != nil {
@@ -70,16 +69,16 @@ func (c *Client) Create(ctx context.Context, target string) Outcome {
 		why := strings.TrimSpace(statusText(status) + " " + detailOf(answer))
 		return Outcome{State: Refused, Detail: why, RetryAfter: header.Get("Retry-After")}
 	}
-	return Outcome{State: Unknown, Detail: statusText(status) + " is no answer to a creation"}
+	return Outcome{State: Unknown, Detail: statusText(status) + " is not an answer to a creation"}
 }
 
-// Follow asks for code and returns the status and the Location that came.
+// Follow asks for code and returns the status and the Location of the answer.
 func (c *Client) Follow(ctx context.Context, code string) (status int, location string, err error) {
 	status, header, _, err := c.do(ctx, http.MethodGet, "/"+url.PathEscape(code), nil)
 	return status, header.Get("Location"), err
 }
 
-// Healthy fails when the service does not answer, or says that it is not well.
+// Healthy returns an error when the service does not answer /healthz with 200.
 func (c *Client) Healthy(ctx context.Context) error {
 	status, _, _, err := c.do(ctx, http.MethodGet, "/healthz", nil)
 	if err == nil && status != http.StatusOK {
@@ -100,13 +99,13 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte) (int,
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	// Without it the transport cannot send the body again, and does not try.
+	// Without GetBody the transport cannot send the body again, and does not try.
 	req.GetBody = nil
 	res, err := c.transport.RoundTrip(req)
 	if err != nil {
 		return 0, nil, nil, err
 	}
-	defer func() { _ = res.Body.Close() }() // whatever it said was read or is an error by now
+	defer func() { _ = res.Body.Close() }() // the answer was read, or is an error already
 	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
 		return 0, nil, nil, fmt.Errorf("read the answer: %w", err)
@@ -114,13 +113,13 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte) (int,
 	return res.StatusCode, res.Header, answer, nil
 }
 
-// unreached says that a request failed before there was a connection to send it on.
+// unreached reports whether a request failed before it had a connection.
 func unreached(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && op.Op == "dial"
 }
 
-// codeOf reads the code from the answer to a creation, empty when there is none.
+// codeOf reads the code from the answer to a creation, "" when there is none.
 func codeOf(answer []byte) string {
 	var link struct {
 		Code string `json:"code"`
@@ -131,7 +130,7 @@ func codeOf(answer []byte) string {
 	return link.Code
 }
 
-// detailOf reads why from a refusal, empty when it does not say.
+// detailOf reads the detail of a problem (RFC 9457), "" when there is none.
 func detailOf(answer []byte) string {
 	var problem struct {
 		Detail string `json:"detail"`

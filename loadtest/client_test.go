@@ -61,8 +61,8 @@ func TestCreateOutcomes(t *testing.T) {
 			if got.State != tt.want || got.Code != tt.code {
 				t.Errorf("got %+v, want %s %q", got, tt.want, tt.code)
 			}
-			if told := got.RetryAfter != ""; told != (tt.name == "unavailable") {
-				t.Errorf("it is to come again after %q", got.RetryAfter)
+			if named := got.RetryAfter != ""; named != (tt.name == "unavailable") {
+				t.Errorf("Retry-After is %q", got.RetryAfter)
 			}
 			if n := requests.Load(); n != 2 {
 				t.Errorf("the creation was sent %d times", n-1)
@@ -76,11 +76,11 @@ func TestCreateGivesUp(t *testing.T) {
 	hung := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hung }))
 	t.Cleanup(server.Close)
-	t.Cleanup(func() { close(hung) }) // before the server, which waits for its handlers
+	t.Cleanup(func() { close(hung) }) // runs before server.Close, which waits for handlers
 	client := NewClient(server.URL, 50*time.Millisecond)
 	t.Cleanup(client.Close)
 	if got := client.Create(t.Context(), "https://loadtest.example/"); got.State != Unknown {
-		t.Errorf("got %+v of a service that hangs, want unknown", got)
+		t.Errorf("got %+v from a service that hangs, want unknown", got)
 	}
 }
 
@@ -90,11 +90,11 @@ func TestCreateUnsent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Close(); err != nil { // nobody listens there any more
+	if err := l.Close(); err != nil { // nothing listens there now
 		t.Fatal(err)
 	}
 	client := NewClient("http://"+l.Addr().String(), 0)
 	if got := client.Create(t.Context(), "https://loadtest.example/"); got.State != Unsent {
-		t.Errorf("got %+v of a service that is not there, want unsent", got)
+		t.Errorf("got %+v without a service, want unsent", got)
 	}
 }

@@ -9,20 +9,20 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Figures counts requests, creations unless it is said otherwise, by what became of them.
+// Figures counts requests by their states.
 type Figures struct {
-	Sent         int64   `json:"sent"` // all but the unsent
+	Sent         int64   `json:"sent"` // all states but unsent
 	Acknowledged int64   `json:"acknowledged"`
 	Refused      int64   `json:"refused"`
 	Unknown      int64   `json:"unknown"`
 	Unsent       int64   `json:"unsent"`
-	Latency      Latency `json:"latency,omitzero"` // of what was sent
+	Latency      Latency `json:"latency,omitzero"` // of the requests that were sent
 }
 
-// Failed is how many did not get what they asked for, by all their client knows.
+// Failed counts the requests that were not acknowledged, as far as the client knows.
 func (f Figures) Failed() int64 { return f.Refused + f.Unknown + f.Unsent }
 
-// count adds n creations that ended in state; one without an outcome is unknown.
+// count adds n requests that ended in state. A request without an outcome is unknown.
 func (f *Figures) count(state State, n int64) {
 	switch state {
 	case Acknowledged:
@@ -47,7 +47,14 @@ func (f *Figures) add(o Figures) {
 	f.Unsent += o.Unsent
 }
 
-// Count tallies entries; it knows no latencies.
+// Plus returns the counts of both, without latencies.
+func (f Figures) Plus(o Figures) Figures {
+	f.add(o)
+	f.Latency = Latency{}
+	return f
+}
+
+// Count counts entries by state, without latencies.
 func Count(entries []Entry) Figures {
 	var f Figures
 	for _, e := range entries {
@@ -56,8 +63,8 @@ func Count(entries []Entry) Figures {
 	return f
 }
 
-// Latency is how long creations took, from the intended start to the whole answer or
-// to the end of hope for one.
+// Latency is how long requests took, from when they were due until the answer was complete or
+// the client gave up.
 type Latency struct {
 	P50, P99, P999, Max time.Duration
 }
@@ -77,16 +84,16 @@ func (l Latency) String() string {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// The range of the histogram, in microseconds, and its precision in decimal digits.
-// What is longer counts as the longest.
+// The range of the histogram in microseconds, and its precision in decimal digits. A longer
+// latency counts as the longest.
 const (
 	shortest = 1
 	longest  = int64(10 * time.Minute / time.Microsecond)
 	digits   = 3
 )
 
-// Recorder collects figures while a load runs; the same one may serve several runs.
-// It may be used concurrently.
+// Recorder collects figures while a load runs. One recorder may serve several runs. It may be
+// used concurrently.
 type Recorder struct {
 	mu        sync.Mutex
 	figures   Figures // without the latencies
@@ -96,7 +103,7 @@ type Recorder struct {
 	windowLatencies *hdrhistogram.Histogram
 }
 
-// NewRecorder makes a recorder of nothing yet.
+// NewRecorder makes an empty recorder.
 func NewRecorder() *Recorder {
 	return &Recorder{
 		latencies:       hdrhistogram.New(shortest, longest, digits),
@@ -110,15 +117,15 @@ func (r *Recorder) add(state State, latency time.Duration) {
 	r.figures.count(state, 1)
 	r.window.count(state, 1)
 	if state == Unsent {
-		return // it would flatter: no connection is had in no time
+		return // no request was sent, so there is no latency
 	}
 	us := min(max(latency.Microseconds(), shortest), longest)
-	// They fail only for values out of range, which there are none of.
+	// RecordValue fails only for a value out of range, which us is not.
 	_ = r.latencies.RecordValue(us)
 	_ = r.windowLatencies.RecordValue(us)
 }
 
-// Add takes over what o has recorded, which nobody records with any more.
+// Add adds what o has recorded. o must no longer be in use.
 func (r *Recorder) Add(o *Recorder) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -126,14 +133,14 @@ func (r *Recorder) Add(o *Recorder) {
 	r.latencies.Merge(o.latencies)
 }
 
-// Figures is what was recorded so far.
+// Figures returns what was recorded so far.
 func (r *Recorder) Figures() Figures {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return withLatency(r.figures, r.latencies)
 }
 
-// Window is what was recorded since the last call of Window, for one observer.
+// Window returns what was recorded since the last call of Window. It serves one observer.
 func (r *Recorder) Window() Figures {
 	r.mu.Lock()
 	defer r.mu.Unlock()

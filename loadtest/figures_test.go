@@ -32,7 +32,7 @@ func TestRecorder(t *testing.T) {
 	}
 }
 
-// Links that nobody has read back are no evidence, and neither is no link at all.
+// A verdict is right only when every acknowledged link was read back and there is at least one.
 func TestRight(t *testing.T) {
 	t.Parallel()
 	two := Figures{Sent: 2, Acknowledged: 2}
@@ -42,7 +42,7 @@ func TestRight(t *testing.T) {
 		want    bool
 	}{
 		{"all", Verdict{two, Findings{Checked: 2}}, true},
-		{"also those of a warm-up", Verdict{two, Findings{Checked: 3}}, true},
+		{"links of the warm-up too", Verdict{two, Findings{Checked: 3}}, true},
 		{"none", Verdict{}, false},
 		{"one was not read back", Verdict{two, Findings{Checked: 1}}, false},
 		{"one is lost", Verdict{two, Findings{Checked: 2, Lost: 1}}, false},
@@ -52,8 +52,8 @@ func TestRight(t *testing.T) {
 		if err := tt.verdict.WriteText(&text); err != nil {
 			t.Fatal(err)
 		}
-		if got := tt.verdict.Right(); got != tt.want || strings.Contains(text.String(), "NOT RIGHT: ") == tt.want {
-			t.Errorf("%s: %v, want %v; it says:\n%s", tt.name, got, tt.want, &text)
+		if got := tt.verdict.Right(); got != tt.want || strings.Contains(text.String(), "FAIL: ") == tt.want {
+			t.Errorf("%s: %v, want %v; text:\n%s", tt.name, got, tt.want, &text)
 		}
 	}
 }
@@ -68,9 +68,9 @@ func TestVerdictForms(t *testing.T) {
 	if err := v.WriteText(&text); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"acknowledged  2\n", "p50 1.5 ms", "  x is lost\n", "NOT RIGHT: 1 creations failed, 1 findings"} {
+	for _, want := range []string{"acknowledged  2\n", "p50 1.5 ms", "  x is lost\n", "FAIL: 1 creations failed, and 1 links are not as promised"} {
 		if !strings.Contains(text.String(), want) {
-			t.Errorf("the text has no %q:\n%s", want, text.String())
+			t.Errorf("the text lacks %q:\n%s", want, text.String())
 		}
 	}
 	got, err := json.Marshal(v)

@@ -12,41 +12,41 @@ import (
 	"time"
 )
 
-// State is what became of a creation, as far as its client can know.
+// State is what became of a request, as far as its client knows.
 type State string
 
-// The states. An entry is Intended until its outcome is known; in a journal that was
-// read back, that is as good as Unknown.
+// The states. An entry is Intended until its outcome is known. In a journal that was read from
+// a file, Intended means the same as Unknown.
 const (
 	Intended     State = "intended"
 	Acknowledged State = "acknowledged" // 201: the service promised the link
 	Refused      State = "refused"      // 4xx or 5xx
-	Unknown      State = "unknown"      // sent, perhaps in part, and no answer that makes sense: the link may exist
-	Unsent       State = "unsent"       // not a byte left: no connection, or too many requests in flight
+	Unknown      State = "unknown"      // sent, perhaps in part, without a valid answer: the link may exist
+	Unsent       State = "unsent"       // nothing was sent: no connection, or too many requests in flight
 )
 
 // Outcome is what a client saw of one creation.
 type Outcome struct {
 	State  State
-	Code   string // of an acknowledged one; empty when the answer named none
-	Detail string // of any other, why
+	Code   string // of an acknowledged creation; "" when the answer held none
+	Detail string // of any other creation, the reason
 
-	RetryAfter string // of a refused one, when to come again, as it was told; no journal's file has it
+	RetryAfter string // of a refused creation; not written to the file of a journal
 }
 
 // Entry is the record of one creation.
 type Entry struct {
 	N   int       // counts from 0
-	URL string    // used by this creation alone
+	URL string    // used by no other creation
 	At  time.Time // of the intent
 	Outcome
 }
 
-// Journal records creations, in memory and line by line in a file. A line is handed to
-// the kernel before the call returns, so nothing is lost with this process; with the
-// machine, the last seconds may be. It may be used concurrently.
+// Journal records creations in memory and, line by line, in a file. A line is written to the
+// kernel before the call returns, so a crash of this process loses none. A crash of the machine
+// may lose the last seconds. A Journal may be used concurrently.
 type Journal struct {
-	prefix string // of its URLs, and of no other journal's
+	prefix string // of its URLs; unique to this journal
 
 	mu      sync.Mutex
 	w       io.Writer // os.File: one write(2) a line
@@ -54,8 +54,8 @@ type Journal struct {
 	entries []Entry
 }
 
-// CreateJournal makes the journal in a new file at path; one that exists is left alone
-// and is an error. With an empty path the journal is in memory only.
+// CreateJournal makes a journal in a new file at path. A file that exists is an error and is
+// not changed. With an empty path the journal is in memory only.
 func CreateJournal(path string) (*Journal, error) {
 	if path == "" {
 		return newJournal(io.Discard, nil), nil
@@ -68,12 +68,12 @@ func CreateJournal(path string) (*Journal, error) {
 }
 
 func newJournal(w io.Writer, closer io.Closer) *Journal {
-	// The path names the run and the creation, so that wherever a redirect leads one can
-	// tell whose it is. The query has what a careless service would normalise.
+	// The path names the run and the creation, so a wrong redirect shows whose link it is. The
+	// query holds what a careless service would normalise.
 	return &Journal{prefix: "https://loadtest.example/" + rand.Text() + "/", w: w, closer: closer}
 }
 
-// Intend begins an entry. Only when it returns without an error may the request be sent.
+// Intend begins an entry. The request may be sent only when Intend returns no error.
 func (j *Journal) Intend() (Entry, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -91,18 +91,18 @@ func (j *Journal) Intend() (Entry, error) {
 	return e, nil
 }
 
-// Settle ends entry n with its outcome. An entry is settled once.
+// Settle records the outcome of entry n. An entry is settled once.
 func (j *Journal) Settle(n int, o Outcome) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if was := j.entries[n].State; was != Intended {
-		return fmt.Errorf("creation %d is settled already: %s", n, was)
+		return fmt.Errorf("creation %d is already settled as %s", n, was)
 	}
 	j.entries[n].Outcome = o
 	return j.write(time.Now(), n, o.State, o.Code+o.Detail) // one of the two is empty
 }
 
-// write appends a line; text may come from the service and is quoted.
+// write appends a line. text may come from the service and is quoted.
 func (j *Journal) write(at time.Time, n int, state State, text string) error {
 	line := at.UTC().AppendFormat(make([]byte, 0, 128), time.RFC3339Nano)
 	line = append(line, ' ')
@@ -118,14 +118,14 @@ func (j *Journal) write(at time.Time, n int, state State, text string) error {
 	return nil
 }
 
-// Entries is a copy of what was recorded so far, in the order of N.
+// Entries returns a copy of the entries so far, in the order of N.
 func (j *Journal) Entries() []Entry {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return slices.Clone(j.entries)
 }
 
-// Close closes the file; what is in memory stays.
+// Close closes the file. The entries in memory stay.
 func (j *Journal) Close() error {
 	if j.closer == nil {
 		return nil

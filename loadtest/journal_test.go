@@ -34,7 +34,7 @@ func TestJournalReadsBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := readFile(t, path); len(got) != n+1 || got[n].URL != entry.URL || got[n].State != Intended {
-			t.Fatalf("the file does not hold the intent of %d when it is sent: %+v", n, got)
+			t.Fatalf("the file does not hold the intent of %d before the request: %+v", n, got)
 		}
 		if outcome.State == Intended {
 			continue
@@ -43,7 +43,7 @@ func TestJournalReadsBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Not closed yet: whatever becomes of this process, the file is complete.
+	// The journal is not closed: the file is complete even if this process crashes.
 	if diff := cmp.Diff(journal.Entries(), readFile(t, path), cmpopts.EquateApproxTime(0)); diff != "" {
 		t.Errorf("(-in memory +in the file):\n%s", diff)
 	}
@@ -51,7 +51,7 @@ func TestJournalReadsBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := CreateJournal(path); !errors.Is(err, fs.ErrExist) {
-		t.Errorf("error %v over an existing journal, want that it exists", err)
+		t.Errorf("error %v for an existing journal, want fs.ErrExist", err)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestReadJournal(t *testing.T) {
 		{"outcome twice", intent + outcome + outcome, nil, "line 3"},
 		{"outcome first", outcome, nil, "line 1"},
 		{"intent twice", intent + intent, nil, "line 2"},
-		{"unknown state", strings.Replace(intent, "intended", "sent", 1), nil, `no state "sent"`},
+		{"unknown state", strings.Replace(intent, "intended", "sent", 1), nil, `unknown state "sent"`},
 		{"not a journal", "hello\n", nil, "four fields"},
 		{"no quotes", strings.ReplaceAll(intent, `"`, ""), nil, "line 1"},
 		{"negative", intent + strings.Replace(outcome, " 0 ", " -1 ", 1), nil, "line 2"},

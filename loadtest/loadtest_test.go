@@ -71,21 +71,21 @@ func TestJudge(t *testing.T) {
 		{"honest", &service{}, Figures{Acknowledged: 50}, Findings{Checked: 50}},
 		{"one lost", &service{forget: seventh}, Figures{Acknowledged: 50}, Findings{Checked: 50, Lost: 1}},
 		{"all lost", &service{forget: all}, Figures{Acknowledged: 50}, Findings{Checked: 50, Lost: 50}},
-		{"code given again, the first link stays", &service{code: sixthTwice, keepFirst: true},
+		{"code issued twice, the first link stays", &service{code: sixthTwice, keepFirst: true},
 			Figures{Acknowledged: 50}, Findings{Checked: 50, Twice: 1, Wrong: 1}},
-		{"code given again, the second link wins", &service{code: sixthTwice},
+		{"code issued twice, the second link replaces the first", &service{code: sixthTwice},
 			Figures{Acknowledged: 50}, Findings{Checked: 50, Twice: 1, Wrong: 1}},
 		{"one code for all", &service{code: func(int) string { return "same" }},
 			Figures{Acknowledged: 50}, Findings{Checked: 50, Twice: 49, Wrong: 49}},
-		{"no code named", &service{code: func(int) string { return "" }},
+		{"no code in the answer", &service{code: func(int) string { return "" }},
 			Figures{Acknowledged: 50}, Findings{Checked: 50, Wrong: 50}},
 		{"target not byte for byte", &service{follow: answered(302)},
 			Figures{Acknowledged: 50}, Findings{Checked: 50, Wrong: 1}},
 		{"another kind of redirect", &service{follow: answered(301)},
 			Figures{Acknowledged: 50}, Findings{Checked: 50, Wrong: 1}},
 		{"gone", &service{follow: answered(410)}, Figures{Acknowledged: 50}, Findings{Checked: 50, Lost: 1}},
-		{"never says", &service{follow: answered(503)}, Figures{Acknowledged: 50}, Findings{Checked: 50, Unread: 1}},
-		{"refuses", &service{refuse: seventh}, Figures{Acknowledged: 49, Refused: 1}, Findings{Checked: 49}},
+		{"always unavailable", &service{follow: answered(503)}, Figures{Acknowledged: 50}, Findings{Checked: 50, Unread: 1}},
+		{"one refused", &service{refuse: seventh}, Figures{Acknowledged: 49, Refused: 1}, Findings{Checked: 49}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// What does not fit is a failure, not a request less.
+// A request that finds no room counts as a failure.
 func TestLoadBoundsRequestsInFlight(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
@@ -136,7 +136,7 @@ func TestLoadBoundsRequestsInFlight(t *testing.T) {
 	}
 }
 
-// The end of the schedule's context leaves no request without its answer.
+// The end of the context ends the schedule; every request that was sent gets its answer.
 func TestLoadFinishesWhatItSent(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -156,7 +156,7 @@ func TestLoadFinishesWhatItSent(t *testing.T) {
 	}
 }
 
-// Without a journal there is no telling afterwards, so nothing may be sent.
+// A creation whose intent cannot be written is not sent.
 func TestLoadSendsNothingUnrecorded(t *testing.T) {
 	t.Parallel()
 	var requests atomic.Int64
@@ -184,7 +184,7 @@ func eventually(t *testing.T, ok func() bool) {
 		select {
 		case <-time.After(time.Millisecond):
 		case <-ctx.Done():
-			t.Fatal("it does not come true")
+			t.Fatal("the condition does not become true")
 		}
 	}
 }

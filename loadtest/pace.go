@@ -3,73 +3,112 @@ package loadtest
 import (
 	"cmp"
 	"context"
-	"net/http"
+	"errors"
 	"sync"
 	"time"
 )
 
-// Pace calls do for each request of the schedule, at most inFlight at a time, 0 for
-// [DefaultInFlight]. What do returns is recorded in r with the time since the request was
-// due; a request that finds no room is unsent. It is for whatever needs no journal: reading,
-// and what the service is measured beside.
-//
-// It returns when the last call of do has returned: ctx ends the schedule, and is not what
-// do is given. So do must end by itself.
-func Pace(ctx context.Context, s Schedule, inFlight int, r *Recorder, do func(context.Context) State) {
+// Schedule is an open loop: requests are due at a constant rate, whatever became of earlier
+// ones.
+type Schedule struct {
+	Rate     float64       // requests per second, above 0
+	Duration time.Duration // 0: until the context ends
+}
+
+// due is when request n is to be sent, counted from the start.
+func (s Schedule) due(n int) time.Duration {
+	return time.Duration(float64(n) / s.Rate * float64(time.Second))
+}
+
+// follow calls send for each request at its due time, one after the other. A sender that was
+// held up catches up, and each request keeps the time at which it was due. follow ends with
+// the schedule or with ctx, without an error, or when send fails.
+func (s Schedule) follow(ctx context.Context, send func(due time.Time) error) error {
+	start := time.Now()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for n := 0; ; n++ {
+		due := s.due(n)
+		if s.Duration > 0 && due >= s.Duration {
+			return nil
+		}
+		at := start.Add(due)
+		if wait := time.Until(at); wait > 0 {
+			timer.Reset(wait)
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+				return nil
+			}
+		} else if ctx.Err() != nil {
+			return nil
+		}
+		if err := send(at); err != nil {
+			return err
+		}
+	}
+}
+
+// request is one request of a schedule. It exists before the pacer knows whether it can be
+// sent.
+type request interface {
+	// send sends the request and returns what became of it. Its end is the end of the latency.
+	send(ctx context.Context) State
+	// settle is called once: with the result of send, or with Unsent instead of send.
+	settle(State) error
+}
+
+// pace is the one pacer. It makes a request at each due time with begin, sends at most
+// inFlight of them at a time, and records each with the time since it was due. A request that
+// finds no room is unsent. ctx ends the schedule and no request. pace returns when the last
+// request has ended, with the first error of begin or settle, which ends the schedule.
+func pace(ctx context.Context, s Schedule, inFlight int, r *Recorder, begin func() (request, error)) error {
 	requests := context.WithoutCancel(ctx)
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	room := make(chan struct{}, cmp.Or(inFlight, DefaultInFlight))
-	var calls sync.WaitGroup
-	// It fails only with what the function returns.
-	_ = s.follow(ctx, func(intended time.Time) error {
+	var running sync.WaitGroup
+	err := s.follow(ctx, func(due time.Time) error {
+		next, err := begin()
+		if err != nil {
+			return err
+		}
 		select {
 		case room <- struct{}{}:
 		default:
 			r.add(Unsent, 0)
-			return nil
+			return next.settle(Unsent)
 		}
-		calls.Go(func() {
+		running.Go(func() {
 			defer func() { <-room }()
-			r.add(do(requests), time.Since(intended))
+			state := next.send(requests)
+			r.add(state, time.Since(due))
+			if err := next.settle(state); err != nil {
+				stop(err)
+			}
 		})
 		return nil
 	})
-	calls.Wait()
-}
-
-// Visits follows links that were acknowledged and keeps what was wrong with them. It may be
-// used concurrently.
-type Visits struct {
-	client *Client
-	finder finder
-}
-
-// NewVisits makes visits by client, which stays the caller's to close.
-func NewVisits(client *Client) *Visits { return &Visits{client: client} }
-
-// Visit follows the link of e once: it is acknowledged when it leads where it ought to,
-// refused with any other answer, and unknown without one.
-func (v *Visits) Visit(ctx context.Context, e Entry) State {
-	status, location, err := v.client.Follow(ctx, e.Code)
-	switch {
-	case unreached(err):
-		return Unsent
-	case err != nil:
-		return Unknown
+	running.Wait()
+	if cause := context.Cause(ctx); err == nil && !errors.Is(cause, ctx.Err()) {
+		err = cause
 	}
-	v.finder.checked()
-	v.finder.judge(e, status, location)
-	if status == http.StatusFound && location == e.URL {
-		return Acknowledged
-	}
-	return Refused
+	return err
 }
 
-// Findings is what was found so far; what got no answer, or one to come again, is not
-// among it.
-func (v *Visits) Findings() Findings {
-	v.finder.mu.Lock()
-	defer v.finder.mu.Unlock()
-	f := v.finder.findings
-	f.Reports = append([]string(nil), f.Reports...)
-	return f
+// Pace calls do for each request of the schedule, at most inFlight at a time, 0 for
+// [DefaultInFlight]. It records what do returns with the time since the request was due. It is
+// for requests that need no journal: reads, and the baselines that the service is compared with.
+//
+// Pace returns when the last call of do has returned. ctx ends the schedule only, so do must
+// end by itself.
+func Pace(ctx context.Context, s Schedule, inFlight int, r *Recorder, do func(context.Context) State) {
+	// Without a journal there is no error.
+	_ = pace(ctx, s, inFlight, r, func() (request, error) { return call(do), nil })
 }
+
+// call is a request without a journal.
+type call func(context.Context) State
+
+func (c call) send(ctx context.Context) State { return c(ctx) }
+func (c call) settle(State) error             { return nil }

@@ -2,6 +2,8 @@ package loadtest
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net/http"
 	"testing"
 	"time"
@@ -10,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// What there is no room for is counted, not waited for.
-func TestPaceCountsWhatItCannotSend(t *testing.T) {
+// A request that finds no room is counted at once. The pacer does not wait for room.
+func TestPaceCountsUnsentRequests(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	called := 0
@@ -27,7 +29,7 @@ func TestPaceCountsWhatItCannotSend(t *testing.T) {
 	close(release)
 	<-done
 	if f := r.Figures(); f.Refused != 1 || called != 1 {
-		t.Errorf("%d calls, figures %+v, want the one that there was room for", called, f)
+		t.Errorf("%d calls, figures %+v, want one", called, f)
 	}
 	full := NewRecorder()
 	Pace(t.Context(), Schedule{Rate: 1000, Duration: 3 * time.Millisecond}, 1, full, func(ctx context.Context) State {
@@ -54,14 +56,14 @@ func TestVisit(t *testing.T) {
 		want  Findings
 	}{
 		{"right", &service{}, "000000", Acknowledged, Findings{Checked: 1}},
-		{"lost", &service{}, "nobody", Refused, Findings{Checked: 1, Lost: 1}},
+		{"lost", &service{}, "unknown", Refused, Findings{Checked: 1, Lost: 1}},
 		{"wrong", &service{follow: func(w http.ResponseWriter, _ *http.Request, _ string) {
 			redirect(w, "https://elsewhere.example/")
 		}}, "000000", Refused, Findings{Checked: 1, Wrong: 1}},
-		{"ill", &service{follow: func(w http.ResponseWriter, _ *http.Request, _ string) {
+		{"unavailable", &service{follow: func(w http.ResponseWriter, _ *http.Request, _ string) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}}, "000000", Refused, Findings{Checked: 1}},
-		{"mute", &service{follow: func(http.ResponseWriter, *http.Request, string) {
+		{"no answer", &service{follow: func(http.ResponseWriter, *http.Request, string) {
 			panic(http.ErrAbortHandler)
 		}}, "000000", Unknown, Findings{}},
 	}
@@ -83,7 +85,7 @@ func TestVisit(t *testing.T) {
 	}
 }
 
-// A window holds what came since the last one, and leaves the whole alone.
+// A window holds what was recorded since the last one and does not change the total.
 func TestWindow(t *testing.T) {
 	t.Parallel()
 	r := NewRecorder()
@@ -99,7 +101,7 @@ func TestWindow(t *testing.T) {
 		t.Errorf("the third window is %+v", f)
 	}
 	if f := r.Figures(); f.Sent != 2 {
-		t.Errorf("the whole is %+v", f)
+		t.Errorf("the total is %+v", f)
 	}
 }
 
@@ -112,5 +114,48 @@ func TestAddRecorder(t *testing.T) {
 	a.Add(b)
 	if f := a.Figures(); f.Sent != 2 || f.Refused != 1 || f.Unsent != 1 || f.Latency.Max < time.Second || f.Latency.P50 > 2*time.Millisecond {
 		t.Errorf("both together are %+v", f)
+	}
+}
+
+// A journal that fails while requests are under way ends the schedule with its error.
+func TestPaceEndsWithTheJournal(t *testing.T) {
+	t.Parallel()
+	full := errors.New("disk full")
+	begun := 0
+	err := pace(t.Context(), Schedule{Rate: 1000}, 0, NewRecorder(), func() (request, error) {
+		begun++
+		return failing{full}, nil
+	})
+	if !errors.Is(err, full) || begun == 0 {
+		t.Errorf("error %v after %d requests, want %v", err, begun, full)
+	}
+}
+
+// failing is a request whose outcome cannot be written.
+type failing struct{ err error }
+
+func (f failing) send(context.Context) State { return Acknowledged }
+func (f failing) settle(State) error         { return f.err }
+
+func TestSteadyReadsBackTheWarmUp(t *testing.T) {
+	t.Parallel()
+	client := (&service{}).start(t)
+	load := NewLoad(client, newJournal(io.Discard, nil), 0)
+	v, err := Steady(t.Context(), load, 20*time.Millisecond, brief)
+	if err != nil || !v.Right() || v.Acknowledged != 50 || v.Checked != 70 {
+		t.Errorf("%+v, error %v; want 50 creations and 70 links read back", v, err)
+	}
+}
+
+func TestLoadMakesOneLink(t *testing.T) {
+	t.Parallel()
+	client := (&service{}).start(t)
+	load := NewLoad(client, newJournal(io.Discard, nil), 0)
+	e, err := load.One(t.Context())
+	if err != nil || e.State != Acknowledged || e.Code != "000000" {
+		t.Errorf("%+v, error %v; want one link", e, err)
+	}
+	if got := load.journal.Entries(); len(got) != 1 || got[0].Outcome != e.Outcome {
+		t.Errorf("the journal holds %+v, want %+v", got, e)
 	}
 }

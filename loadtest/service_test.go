@@ -10,18 +10,18 @@ import (
 	"testing"
 )
 
-// service is a shortener in a map. Its faults are what the judge must notice; without
-// any it is honest.
+// service is a shortener in a map. The checker must find each of its faults; without any it is
+// honest.
 type service struct {
-	// forget says of the nth creation that it is acknowledged and not kept.
+	// forget reports whether creation n is acknowledged and not stored.
 	forget func(n int) bool
-	// code names the code of the nth creation; a code of an earlier one is a fault.
+	// code returns the code of creation n; a code of an earlier one is a fault.
 	code func(n int) string
-	// keepFirst makes a code that is given again lead where it led before.
+	// keepFirst makes a code that is issued twice lead to its first URL.
 	keepFirst bool
 	// follow changes the answer to a GET of a link.
 	follow func(w http.ResponseWriter, r *http.Request, url string)
-	// refuse says of the nth creation that it is answered 503.
+	// refuse reports whether creation n is answered with 503.
 	refuse func(n int) bool
 
 	mu    sync.Mutex

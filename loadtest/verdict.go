@@ -6,19 +6,20 @@ import (
 	"strings"
 )
 
-// Verdict is what a run comes to: what was answered, and what the answers were worth.
+// Verdict is the result of a run: how requests were answered, and what was found when their
+// links were read back.
 type Verdict struct {
 	Figures
 	Findings
 }
 
-// Right says that every request got its link and every link is what was promised: of no
-// links it is false. More links may have been read back than the figures are of.
+// Right reports whether every request was acknowledged and every link is as promised. Without
+// any link it is false. The findings may cover more links than the figures.
 func (v Verdict) Right() bool {
 	return v.Acknowledged > 0 && v.Checked >= v.Acknowledged && v.Failed() == 0 && v.Broken() == 0
 }
 
-// WriteText writes the verdict for people, a figure a line.
+// WriteText writes the verdict for people, one figure a line.
 func (v Verdict) WriteText(w io.Writer) error {
 	var b strings.Builder
 	line := func(name string, n int64) { fmt.Fprintf(&b, "%-14s%d\n", name, n) }
@@ -40,11 +41,11 @@ func (v Verdict) WriteText(w io.Writer) error {
 	}
 	switch {
 	case v.Right():
-		b.WriteString("all right\n")
+		b.WriteString("PASS: every creation was acknowledged, and every link leads where it should\n")
 	case v.Failed()+v.Broken() == 0:
-		fmt.Fprintf(&b, "NOT RIGHT: of %d links that were acknowledged, %d were read back\n", v.Acknowledged, v.Checked)
+		fmt.Fprintf(&b, "FAIL: %d links were acknowledged, and %d of them were read back\n", v.Acknowledged, v.Checked)
 	default:
-		fmt.Fprintf(&b, "NOT RIGHT: %d creations failed, %d findings against links\n", v.Failed(), v.Broken())
+		fmt.Fprintf(&b, "FAIL: %d creations failed, and %d links are not as promised\n", v.Failed(), v.Broken())
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"keypool/loadtest/experiment"
 	"keypool/loadtest/report"
-	"keypool/loadtest/scenario"
 
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
@@ -14,10 +14,11 @@ import (
 
 const (
 	barWidth = 24   // characters
-	barFull  = 1000 // so many steps make a whole bar
+	barFull  = 1000 // steps of a whole bar
+	maxBars  = 20   // experiments; more do not fit on a screen
 )
 
-// bars is the view on a terminal: a bar for each scenario.
+// bars is the view on a terminal: one progress bar per experiment.
 type bars struct {
 	output
 	progress *mpb.Progress
@@ -31,43 +32,43 @@ type bar struct {
 	text string // beside the bar
 }
 
-func newBars(out output, scenarios []scenario.Scenario) *bars {
+func newBars(out output, all []*experiment.Experiment) *bars {
 	v := &bars{
 		output: out, bars: make(map[string]*bar),
 		progress: mpb.New(mpb.WithOutput(out.stderr), mpb.WithAutoRefresh(), mpb.WithRefreshRate(time.Second/4)),
 	}
-	for _, s := range scenarios {
-		b := &bar{text: s.Title}
+	for _, e := range all {
+		b := &bar{text: e.Title}
 		b.Bar = v.progress.New(barFull, mpb.BarStyle(), mpb.BarWidth(barWidth),
-			mpb.PrependDecorators(decor.Name(s.Name, decor.WCSyncSpaceR)),
-			mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return " " + b.says() })))
-		v.bars[s.Name] = b
+			mpb.PrependDecorators(decor.Name(e.Name, decor.WCSyncSpaceR)),
+			mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return " " + b.show("") })))
+		v.bars[e.Name] = b
 	}
 	return v
 }
 
-func (b *bar) says() string {
+// show sets the text beside the bar, unless it is empty, and returns it.
+func (b *bar) show(text string) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if text != "" {
+		b.text = text
+	}
 	return b.text
 }
 
-func (b *bar) say(text string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.text = text
-}
+func (*bars) log(string) {} // the bars show the phases
 
-func (v *bars) live(now scenario.Live) {
-	if b := v.bars[now.Scenario]; b != nil {
-		b.say(now.Phase + details(now, " · "))
+func (v *bars) live(now experiment.Live) {
+	if b := v.bars[now.Experiment]; b != nil {
+		b.show(now.Phase + details(now, " · "))
 		b.SetCurrent(int64(barFull * now.Done))
 	}
 }
 
-func (v *bars) done(s *report.Scenario) {
-	if b := v.bars[s.Name]; b != nil {
-		b.say(fmt.Sprintf("%s (%.0f s)", tally(s), s.Seconds))
+func (v *bars) done(e *report.Experiment, strict bool) {
+	if b := v.bars[e.Name]; b != nil {
+		b.show(e.Line(strict))
 		b.SetCurrent(barFull)
 	}
 }
@@ -75,9 +76,11 @@ func (v *bars) done(s *report.Scenario) {
 // close leaves the bars as they are.
 func (v *bars) close() {
 	for _, b := range v.bars {
-		b.Abort(false) // nothing happens to one that is full
+		b.Abort(false) // has no effect on a full one
 	}
 	v.progress.Wait()
 }
 
-func (v *bars) verdict(r *report.Report, page string) error { return writeVerdict(v.stdout, r, page) }
+func (v *bars) verdict(r *report.Report, page string) error {
+	return writeVerdict(v.stdout, r, page)
+}

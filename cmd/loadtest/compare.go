@@ -10,12 +10,11 @@ import (
 
 type compareFlags struct {
 	A        string `arg:"" help:"The report.json of one run."`
-	B        string `arg:"" help:"That of another."`
-	Markdown bool   `help:"As tables of Markdown."`
+	B        string `arg:"" help:"The report.json of another run."`
+	Markdown bool   `help:"Print tables of Markdown."`
 }
 
-// Run prints the comparison. That a verdict is another one is what it is for to tell, and no
-// failure.
+// Run prints the comparison. A verdict that differs is a result and not a failure.
 func (c *compareFlags) Run(out output) error {
 	a, errA := readReport(c.A)
 	b, errB := readReport(c.B)

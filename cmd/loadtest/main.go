@@ -1,6 +1,6 @@
-// Command loadtest judges the service from outside: it makes links at a constant rate,
-// reads every one back, and says whether the service kept its word; or runs whole scenarios,
-// also on servers that it starts itself, and leaves a report. See `loadtest --help`.
+// Command loadtest judges the service from outside: it creates links at a constant rate and
+// reads every one back, or runs experiments on servers that it starts itself and leaves a
+// report. See `loadtest --help`.
 package main
 
 import (
@@ -10,11 +10,9 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"keypool/cmd/internal/version"
-	"keypool/loadtest/schemes"
 
 	"github.com/alecthomas/kong"
 	"github.com/redis/go-redis/v9/logging"
@@ -22,76 +20,81 @@ import (
 
 // The exit statuses.
 const (
-	exitRight    = 0
-	exitNotRight = 1 // a guarantee was broken, requests or claims failed, or scenarios were ended early
-	exitNotRun   = 2
+	exitPassed = 0
+	exitFailed = 1 // a guarantee is broken, requests or claims failed, or the run was ended early
+	exitNotRun = 2
 )
 
-// errNotRight is the error of a command that has printed its verdict, and the verdict
-// is bad. What else went wrong is joined to it.
-var errNotRight = errors.New("not all right")
+// errFailed is the error of a command that has printed its verdict, and the verdict is that
+// something failed. Other errors are joined to it.
+var errFailed = errors.New("failed")
 
 // flags is the command line.
 type flags struct {
-	Version kong.VersionFlag `help:"Print program, version and commit."`
+	Version kong.VersionFlag `help:"Print the version and the commit."`
 
-	All     allFlags     `cmd:"" help:"Start everything that the scenarios need, run them, and write a report."`
-	Run     runFlags     `cmd:"" help:"Make links on a running service at a constant rate, then read every one back; or run scenarios against it."`
-	Check   checkFlags   `cmd:"" help:"Read back every link that the journal of an earlier run says was acknowledged."`
-	Compare compareFlags `cmd:"" help:"Set the reports of two runs side by side."`
-	Schemes schemesFlags `cmd:"" help:"Set every key scheme side by side, on servers that it starts, and write a report."`
-	Bench   benchFlags   `cmd:"" help:"Measure speed, memory and growth beside known things."`
+	All         loadTestFlags    `cmd:"" help:"Run the load test: start all servers, create, drain, cut off Redis, fill the space, guess codes; write a report."`
+	Run         runFlags         `cmd:"" help:"Create links on a running service at a constant rate, then read every one back; or run experiments against it."`
+	Check       checkFlags       `cmd:"" help:"Read back every link that the journal of an earlier run acknowledges."`
+	Experiments experimentsFlags `cmd:"" help:"Run experiments by name, group or suite: fault rows, key sources, the comparison, bars."`
+	Compare     compareFlags     `cmd:"" help:"Show the reports of two runs side by side."`
+	Baseline    baselineFlags    `cmd:"" hidden:"" help:"Serve a bare handler that servers are measured against."`
 }
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// run gives the exit status. The verdict goes to stdout, everything else to stderr.
+// run returns the exit status. The verdict goes to stdout, everything else to stderr.
 func run(args []string, stdout, stderr io.Writer) int {
-	logging.Disable() // what scenarios wait for, and what they take down, is no news
+	logging.Disable() // experiments take Redis down on purpose, which go-redis would log
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	defer stop()
 	// The first signal ends the load; a second one, during the check, ends the program.
 	defer context.AfterFunc(ctx, stop)()
-
 	return exitStatus(execute(ctx, args, output{stdout, stderr}), stderr)
 }
 
-// exitStatus is that of a command with this error, which is told unless the verdict was all
-// of it.
+// exitStatus returns the status for the error of a command, and prints the error unless it
+// says no more than the verdict.
 func exitStatus(err error, stderr io.Writer) int {
 	if err == nil {
-		return exitRight
+		return exitPassed
 	}
-	notRight := errors.Is(err, errNotRight)
-	if !notRight || err.Error() != errNotRight.Error() {
-		_, _ = fmt.Fprintln(stderr, "loadtest:", err) // when that fails nobody is left to tell
+	failed := errors.Is(err, errFailed)
+	if !failed || err.Error() != errFailed.Error() {
+		_, _ = fmt.Fprintln(stderr, "loadtest:", err) // a failure to write it has no other place to go
 	}
-	if notRight {
-		return exitNotRight
+	if failed {
+		return exitFailed
 	}
 	return exitNotRun
 }
 
 func execute(ctx context.Context, args []string, out output) error {
 	var f flags
-	told := false // --help or --version: Parse goes on, but there is nothing more to do
+	printed := false // --help or --version: Parse goes on, but there is nothing more to do
 	parser, err := kong.New(&f,
 		kong.Name("loadtest"),
-		kong.Description("Judges a URL shortener from outside. Exit status: 0 all right, 1 a guarantee was broken, requests or claims failed, or scenarios were ended early, 2 it could not run."),
-		kong.Vars{"version": version.Of("loadtest"), "report": defaultReport, "scenarios": names(whatever), "anywhere": names(anywhere), "rated": names(rated), "timed": names(timed),
-			"schemes": strings.Join(schemes.Names(), ", "), "schemesReport": schemesReport},
+		kong.Description(`Judges a URL shortener from outside.
+
+Exit status: 0 passed; 1 a guarantee is broken, requests or claims failed, or the run was ended early; 2 it could not run.
+
+Examples:
+  loadtest all --only=drain
+  loadtest run --target http://localhost:8080 --rate 500 --duration 30s
+  loadtest experiments fault/10 keysource --controls --scale 0.1`),
+		kong.Vars{"version": version.Of("loadtest"), "report": defaultReport},
 		kong.Writers(out.stdout, out.stderr),
-		kong.Exit(func(int) { told = true }),
+		kong.Exit(func(int) { printed = true }),
 	)
 	if err != nil {
 		return err
 	}
 	command, err := parser.Parse(args)
 	switch {
-	case told:
+	case printed:
 		return nil
 	case err != nil:
-		return fmt.Errorf("%w; loadtest --help tells all", err)
+		return fmt.Errorf("%w; see loadtest --help", err)
 	}
 	command.BindTo(ctx, (*context.Context)(nil))
 	return command.Run(out)

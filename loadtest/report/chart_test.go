@@ -11,9 +11,9 @@ import (
 	"testing"
 
 	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgsvg"
 )
 
 // picture is what an svg element holds.
@@ -88,10 +88,10 @@ func TestChartShowsItsParts(t *testing.T) {
 		p := drawIn(t, c, f)
 		p.says(t, "Time (s)", "Pool (keys)", "2M", "20", "0", `worker <b> & "stopped"`, "20 %")
 		if l := p.lines("--series-0"); len(l) != 1 || !strings.Contains(l[0], "stroke-dasharray") {
-			t.Errorf("%s: what was predicted is not a broken line: %q", name, l)
+			t.Errorf("%s: the prediction is not a broken line: %q", name, l)
 		}
 		if l := p.lines("--series-1"); len(l) != 1 || strings.Contains(l[0], "stroke-dasharray") {
-			t.Errorf("%s: what was observed is not a full line: %q", name, l)
+			t.Errorf("%s: the observation is not a full line: %q", name, l)
 		}
 		if l := p.lines("--series-2"); len(l) != 3 {
 			t.Errorf("%s: %d points of 3", name, len(l))
@@ -102,7 +102,7 @@ func TestChartShowsItsParts(t *testing.T) {
 	}
 }
 
-// No colour is left that the style sheet could not change, and it knows them all.
+// The style sheet sets every colour of a chart.
 func TestChartColoursAreThoseOfThePage(t *testing.T) {
 	t.Parallel()
 	css, err := page.ReadFile("page/page.css")
@@ -116,14 +116,14 @@ func TestChartColoursAreThoseOfThePage(t *testing.T) {
 	c.Marks, c.Levels = []Mark{{0.5, "half"}}, []Mark{{1.5, "level"}}
 	svg := drawIn(t, c, wide()).svg
 	if colour := regexp.MustCompile(`#[0-9A-Fa-f]{3,}`).FindString(svg); colour != "" {
-		t.Errorf("a colour of its own: %s", colour)
+		t.Errorf("a colour that the style sheet does not set: %s", colour)
 	}
 	for i := range inkSeries + hues {
-		if !strings.Contains(svg, "var("+i.Variable()+")") {
-			t.Errorf("%s is not used", i.Variable())
+		if !strings.Contains(svg, "var("+i.variable()+")") {
+			t.Errorf("%s is not used", i.variable())
 		}
-		if !strings.Contains(string(css), i.Variable()+":") {
-			t.Errorf("%s is not in the style sheet", i.Variable())
+		if !strings.Contains(string(css), i.variable()+":") {
+			t.Errorf("%s is not in the style sheet", i.variable())
 		}
 	}
 }
@@ -162,8 +162,8 @@ func TestChartAxes(t *testing.T) {
 	}
 }
 
-// Points beside names are compared by how far to the right they are.
-func TestRowsBeginAtZero(t *testing.T) {
+// An axis on which points are compared starts at zero.
+func TestComparisonsStartAtZero(t *testing.T) {
 	t.Parallel()
 	c := Chart{Y: Axis{Names: []Mark{{0, "this"}, {1, "that"}}}, Series: []Series{{Points: true, XY: [][2]float64{{900, 0}, {1000, 1}}}}}
 	texts := drawIn(t, c, wide()).texts
@@ -174,11 +174,11 @@ func TestRowsBeginAtZero(t *testing.T) {
 	}
 	c.Series[0].Points = false
 	if texts := drawIn(t, c, wide()).texts; slices.Contains(texts, "0") {
-		t.Errorf("a line begins at zero too: %q", texts)
+		t.Errorf("a line starts at zero too: %q", texts)
 	}
 }
 
-// A day of seconds makes no larger a page than some minutes, and no peak is lost.
+// A long series does not make a large page, and no peak is lost.
 func TestChartIsThinned(t *testing.T) {
 	t.Parallel()
 	s := Series{Name: "pool"}
@@ -190,10 +190,12 @@ func TestChartIsThinned(t *testing.T) {
 	if n := len(drawIn(t, c, wide()).svg); n > 120_000 {
 		t.Errorf("%d bytes", n)
 	}
-	d := &drawing{plot.New(), &c, wide()}
-	d.dress(&d.X, c.X, span(c.X, c.across()), 5)
+	var xy plotter.XYs
+	for _, p := range s.XY {
+		xy = append(xy, plotter.XY{X: p[0], Y: p[1]})
+	}
 	peak := 0.0
-	for _, p := range d.thin(s, c.visible(s)) {
+	for _, p := range thin(xy, func(x float64) int { return int(x / 100) }) {
 		peak = max(peak, p.Y)
 	}
 	if peak != 1000 {
@@ -211,20 +213,19 @@ func TestStepsAreSteps(t *testing.T) {
 	}
 }
 
-// Names of marks cover one another nowhere, and none leaves the picture.
-func TestTagsKeepApart(t *testing.T) {
+// No name of a mark overlaps another, and none leaves the picture.
+func TestNamesOfMarksDoNotOverlap(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("a very long name ", 9)
 	for name, marks := range map[string][]Mark{
-		"crowded": {{0, "load begins"}, {50, "worker stopped"}, {51, "restart signal"}, {51, "page"}, {52, "pool empty"}, {99, "worker is back"}, {100, "full again"}},
+		"crowded": {{0, "load begins"}, {50, "worker stopped"}, {51, "restart signal"}, {51, "page"}, {52, "pool empty"}, {99, "worker back"}, {100, "full again"}},
 		"long":    {{0, long}, {50, long}, {100, long}},
 	} {
 		for _, f := range []format{wide(), narrow()} {
 			c := Chart{Series: []Series{{XY: [][2]float64{{0, 0}, {100, 1}}}}, Marks: marks}
 			drawIn(t, c, f) // it can be drawn
-			d := &drawing{plot.New(), &c, f}
-			d.dress(&d.X, c.X, span(c.X, c.across()), 5)
-			tags := d.tags(draw.New(vgsvg.New(f.width, f.height)))
+			n := names{Style: text.Style{Font: f.font(), Handler: plot.DefaultTextHandler}}
+			tags, _ := n.place(latest(marks, c.X.shows), f.width, func(x float64) vg.Length { return f.width * vg.Length(x/100) })
 			if len(tags) != len(marks) {
 				t.Errorf("%s: %d tags for %d marks", name, len(tags), len(marks))
 			}
@@ -234,7 +235,7 @@ func TestTagsKeepApart(t *testing.T) {
 				}
 				for _, b := range tags[:i] {
 					if a.row == b.row && a.from < b.end && b.from < a.end {
-						t.Errorf("%s: %q covers %q", name, a.name, b.name)
+						t.Errorf("%s: %q overlaps %q", name, a.name, b.name)
 					}
 				}
 			}

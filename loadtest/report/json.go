@@ -5,20 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 )
 
-// ErrSchema is the error of a report that another version of this program wrote.
+// ErrSchema is the error for a report that another version of this program wrote.
 var ErrSchema = errors.New("report has another schema")
 
-// Read reads a report to the end of r. One of another Schema is ErrSchema; members that
-// this version does not know are passed over.
+// Read reads a report to the end of r. It ignores members that it does not know. A report
+// of another Schema is an ErrSchema.
 func Read(r io.Reader) (*Report, error) {
 	content, err := io.ReadAll(r)
 	if err != nil {
 		return nil, fmt.Errorf("read report: %w", err)
 	}
-	// First the number alone: what else there is may have any shape.
+	// The schema comes first: with another one all else may have any shape.
 	var head struct {
 		Schema *int `json:"schema"`
 	}
@@ -26,10 +25,10 @@ func Read(r io.Reader) (*Report, error) {
 		return nil, fmt.Errorf("read report: %w", err)
 	}
 	if head.Schema == nil {
-		return nil, errors.New("read report: it has no schema number, so it is no report of the harness")
+		return nil, errors.New("read report: no schema number: the file is not a report of the harness")
 	}
 	if *head.Schema != Schema {
-		return nil, fmt.Errorf("read report: %w: it is %d, and this program reads %d", ErrSchema, *head.Schema, Schema)
+		return nil, fmt.Errorf("read report: %w: the file has %d, this program reads %d", ErrSchema, *head.Schema, Schema)
 	}
 	var report Report
 	if err := json.Unmarshal(content, &report); err != nil {
@@ -38,32 +37,28 @@ func Read(r io.Reader) (*Report, error) {
 	return &report, nil
 }
 
-// Write writes the report as JSON that fits schema.json, in the Schema of this program. It
-// is one line: with each point of each chart on lines of its own it would be many times as
-// long, and no easier to read.
+// Write writes the report as JSON in one line that fits schema.json. Its schema number is
+// always Schema.
 func Write(w io.Writer, r *Report) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
-	if err := e.Encode(r.tidy()); err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	return nil
+	return written("report", e.Encode(r.tidy()))
 }
 
-// tidy gives a copy that JSON can hold: without figures that are none, and with empty
+// tidy is a copy that JSON can hold: without figures that were not observed, and with empty
 // lists where the schema wants a list.
 func (r *Report) tidy() *Report {
 	tidied := *r
 	tidied.Schema = Schema
-	tidied.Scenarios = convert(r.Scenarios, func(s Scenario) Scenario {
-		s.Claims = convert(s.Claims, Claim.tidy)
-		s.Charts = convert(s.Charts, Chart.tidy)
-		s.Tables = convert(s.Tables, func(t Table) Table {
-			t.Columns = convert(t.Columns, func(name string) string { return name })
-			t.Rows = convert(t.Rows, func(row []string) []string { return row })
+	tidied.Experiments = convert(r.Experiments, func(e Experiment) Experiment {
+		e.Claims = convert(e.Claims, Claim.tidy)
+		e.Charts = convert(e.Charts, Chart.tidy)
+		e.Tables = convert(e.Tables, func(t Table) Table {
+			t.Columns = convert(t.Columns, same)
+			t.Rows = convert(t.Rows, func(row []string) []string { return convert(row, same) })
 			return t
 		})
-		return s
+		return e
 	})
 	return &tidied
 }
@@ -78,9 +73,9 @@ func (c Claim) tidy() Claim {
 }
 
 func (c Chart) tidy() Chart {
-	known := func(m Mark) bool { return finite(m.At) }
-	c.Marks, c.Levels = keep(c.Marks, known), keep(c.Levels, known)
-	c.X.Names, c.Y.Names = keep(c.X.Names, known), keep(c.Y.Names, known)
+	for _, marks := range []*[]Mark{&c.Marks, &c.Levels, &c.X.Names, &c.Y.Names} {
+		*marks = keep(*marks, func(m Mark) bool { return finite(m.At) })
+	}
 	c.Series = convert(c.Series, func(s Series) Series {
 		s.XY = keep(s.XY, func(p [2]float64) bool { return finite(p[0]) && finite(p[1]) })
 		return s
@@ -88,9 +83,9 @@ func (c Chart) tidy() Chart {
 	return c
 }
 
-func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+func same(s string) string { return s }
 
-// convert gives what f makes of each, never nil.
+// convert applies f to each element. Its result is never nil.
 func convert[T any](all []T, f func(T) T) []T {
 	converted := make([]T, len(all))
 	for i, v := range all {
@@ -99,7 +94,7 @@ func convert[T any](all []T, f func(T) T) []T {
 	return converted
 }
 
-// keep gives those that are ok, never nil.
+// keep is the elements that are ok. Its result is never nil.
 func keep[T any](all []T, ok func(T) bool) []T {
 	kept := make([]T, 0, len(all))
 	for _, v := range all {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"math"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -16,7 +17,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-func written(t *testing.T, r *Report) []byte {
+func encoded(t *testing.T, r *Report) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	if err := Write(&b, r); err != nil {
@@ -27,7 +28,7 @@ func written(t *testing.T, r *Report) []byte {
 
 func TestReadGivesWhatWasWritten(t *testing.T) {
 	t.Parallel()
-	got, err := Read(bytes.NewReader(written(t, sample())))
+	got, err := Read(bytes.NewReader(encoded(t, sample())))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,39 +40,39 @@ func TestReadGivesWhatWasWritten(t *testing.T) {
 func TestReadRefuses(t *testing.T) {
 	t.Parallel()
 	for content, want := range map[string]string{
-		`{"schema":2,"scenarios":{"new":"shape"}}`: "it is 2, and this program reads 1",
-		`{"sent":12}`:                        "no schema number",
-		`{"schema":1,"scenarios":3}`:         "cannot unmarshal",
-		`{"schema":1} {"schema":1}`:          "after top-level value",
-		`{"schema":1,"scenarios":[{"claims"`: "unexpected end",
-		``:                                   "unexpected end",
+		`{"schema":1,"experiments":{"new":"shape"}}`: "the file has 1, this program reads 2",
+		`{"sent":12}`:                          "no schema number",
+		`{"schema":2,"experiments":3}`:         "cannot unmarshal",
+		`{"schema":2} {"schema":2}`:            "after top-level value",
+		`{"schema":2,"experiments":[{"claims"`: "unexpected end",
+		``:                                     "unexpected end",
 	} {
 		_, err := Read(strings.NewReader(content))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", content, err, want)
 		}
-		if errors.Is(err, ErrSchema) != strings.Contains(content, `"schema":2`) {
+		if errors.Is(err, ErrSchema) != strings.Contains(content, `"schema":1`) {
 			t.Errorf("%s: ErrSchema is wrong for %v", content, err)
 		}
 	}
 }
 
-// A figure that could not be computed does not cost the report of a long run.
-func TestWriteLeavesOutWhatIsNoFigure(t *testing.T) {
+// A figure that could not be computed does not lose the report of a long run.
+func TestWriteOmitsFiguresThatAreNotFinite(t *testing.T) {
 	t.Parallel()
 	nan := math.NaN()
-	r := &Report{Scenarios: []Scenario{{
-		Claims: []Claim{{Name: "p99", Verdict: Held, Predicted: ptr(10), Observed: &nan}},
+	r := &Report{Experiments: []Experiment{{
+		Claims: []Claim{{Name: "p99", Outcome: Held, Predicted: ptr(10), Observed: &nan}},
 		Charts: []Chart{{
 			Series: []Series{{XY: [][2]float64{{0, 1}, {1, nan}, {math.Inf(1), 2}, {3, 4}}}},
-			Marks:  []Mark{{nan, "never"}, {2, "once"}}, Levels: []Mark{{math.Inf(-1), "bottomless"}},
+			Marks:  []Mark{{nan, "not seen"}, {2, "once"}}, Levels: []Mark{{math.Inf(-1), "no bottom"}},
 		}},
 	}}}
-	got, err := Read(bytes.NewReader(written(t, r)))
+	got, err := Read(bytes.NewReader(encoded(t, r)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := got.Scenarios[0]
+	s := got.Experiments[0]
 	if c := s.Claims[0]; c.Observed != nil || *c.Predicted != 10 {
 		t.Errorf("claim: %+v", c)
 	}
@@ -79,7 +80,7 @@ func TestWriteLeavesOutWhatIsNoFigure(t *testing.T) {
 	if d := cmp.Diff(want, s.Charts[0]); d != "" {
 		t.Error(d)
 	}
-	if r.Scenarios[0].Claims[0].Observed != &nan {
+	if r.Experiments[0].Claims[0].Observed != &nan {
 		t.Error("writing changed the report")
 	}
 }
@@ -98,21 +99,21 @@ func TestReportFitsSchema(t *testing.T) {
 		return schema.Validate(document)
 	}
 	for name, r := range map[string]*Report{
-		"sample": sample(), "empty": {}, "empty parts": {Scenarios: []Scenario{{
+		"sample": sample(), "empty": {}, "empty parts": {Experiments: []Experiment{{
 			Name: "a", Charts: []Chart{{Series: []Series{{}}}}, Tables: []Table{{Rows: [][]string{{}}}},
-			Claims: []Claim{{Name: "b", Verdict: NotJudged}},
+			Claims: []Claim{{Name: "b", Kind: Speed, Outcome: NotJudged}},
 		}}},
 	} {
-		if err := fits(written(t, r)); err != nil {
+		if err := fits(encoded(t, r)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for _, wrong := range [][2]string{
-		{`"verdict":"failed"`, `"verdict":"perhaps"`}, {`"commit"`, `"comit"`}, {`"schema":1`, `"schema":2`}, {`"seconds":192.4`, `"seconds":"long"`},
+		{`"outcome":"failed"`, `"outcome":"perhaps"`}, {`"kind":"bar"`, `"kind":"wish"`}, {`"commit"`, `"comit"`}, {`"schema":2`, `"schema":1`}, {`"seconds":192.4`, `"seconds":"long"`},
 	} {
-		broken := strings.Replace(string(written(t, sample())), wrong[0], wrong[1], 1)
+		broken := strings.Replace(string(encoded(t, sample())), wrong[0], wrong[1], 1)
 		if fits([]byte(broken)) == nil {
-			t.Errorf("the schema takes %s", wrong[1])
+			t.Errorf("the schema accepts %s", wrong[1])
 		}
 	}
 }
@@ -124,11 +125,15 @@ func TestSchemaHasEveryMember(t *testing.T) {
 		Properties map[string]any
 		Defs       map[string]struct{ Properties map[string]any } `json:"$defs"`
 	}{}
-	if err := json.Unmarshal(schemaFile(t), &content); err != nil {
+	file, err := os.ReadFile("schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(file, &content); err != nil {
 		t.Fatal(err)
 	}
 	for name, v := range map[string]any{
-		"": Report{}, "machine": Machine{}, "scenario": Scenario{}, "claim": Claim{}, "chart": Chart{}, "axis": Axis{},
+		"": Report{}, "machine": Machine{}, "experiment": Experiment{}, "claim": Claim{}, "control": Control{}, "word": Word{}, "chart": Chart{}, "axis": Axis{},
 		"series": Series{}, "mark": Mark{}, "table": Table{},
 	} {
 		described := content.Properties

@@ -4,6 +4,9 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
+
+	"keypool/internal/human"
 
 	"github.com/dustin/go-humanize"
 )
@@ -11,9 +14,9 @@ import (
 // nothing stands where there is no figure.
 const nothing = "–"
 
-// number shows a figure with four digits that count, or whole from a thousand on, with
-// commas.
-func number(v float64) string {
+// Number writes a figure with four significant digits and, from a thousand on, as a whole number
+// with commas. NaN and infinities are a dash.
+func Number(v float64) string {
 	size := math.Abs(v)
 	switch {
 	case !finite(v):
@@ -26,40 +29,66 @@ func number(v float64) string {
 	return humanize.Commaf(rounded(v, 4))
 }
 
-// rounded keeps the digits of v that count.
-func rounded(v float64, digits int) float64 {
-	// What was just formatted can be parsed.
-	short, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', digits, 64), 64)
-	return short
-}
-
-// quantity is a number with its unit.
-func quantity(v *float64, unit string) string {
-	if v == nil || !finite(*v) {
-		return nothing
-	}
-	return strings.TrimSpace(number(*v) + " " + unit)
-}
-
-// ratio of what was observed to what was predicted.
-func ratio(observed, predicted *float64) string {
-	if observed == nil || predicted == nil {
-		return nothing
-	}
-	v := *observed / *predicted
+// Quantity is a number with its unit, as in "4.214 ms".
+func Quantity(v float64, unit string) string {
 	if !finite(v) {
 		return nothing
 	}
+	return strings.TrimSpace(Number(v) + " " + unit)
+}
+
+// Duration writes d below a second with three significant digits, as in "51 ns" and "4.21 ms", and
+// from a second on as pages do ([human.Duration]).
+func Duration(d time.Duration) string {
+	switch size := d.Abs(); {
+	case size >= time.Second, d == 0:
+		return human.Duration(d.Seconds())
+	case size >= time.Millisecond:
+		return Quantity(rounded(d.Seconds()*1e3, 3), "ms")
+	case size >= time.Microsecond:
+		return Quantity(rounded(d.Seconds()*1e6, 3), "µs")
+	}
+	return Quantity(float64(d), "ns")
+}
+
+// took is the duration of a run or an experiment.
+func took(seconds float64) string { return Duration(time.Duration(seconds * float64(time.Second))) }
+
+// quantity is the figure v of a claim.
+func quantity(v *float64, unit string) string {
+	if v == nil {
+		return nothing
+	}
+	return Quantity(*v, unit)
+}
+
+// ratio is observed over predicted.
+func ratio(observed, predicted *float64) string {
+	if observed == nil || predicted == nil || !finite(*observed / *predicted) {
+		return nothing
+	}
+	v := *observed / *predicted
 	if math.Abs(v) >= 10 {
-		return number(math.Round(v))
+		return Number(math.Round(v))
 	}
 	return strconv.FormatFloat(v, 'f', 3, 64)
 }
 
-// count puts a number before a word: 1 claim, 2 claims.
-func count(n int, word string) string {
-	if n == 1 {
-		return "1 " + word
+// rounded keeps so many significant digits of v.
+func rounded(v float64, digits int) float64 {
+	short, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', digits, 64), 64)
+	if err != nil {
+		return v // infinite
 	}
-	return humanize.Comma(int64(n)) + " " + word + "s"
+	return short
 }
+
+// count puts a number before a noun: 1 claim, 2 claims.
+func count(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return humanize.Comma(int64(n)) + " " + noun
+}
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

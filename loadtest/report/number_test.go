@@ -26,7 +26,7 @@ func TestQuantity(t *testing.T) {
 		{math.NaN(), "s", "–"},
 		{math.Inf(1), "s", "–"},
 	} {
-		if got := quantity(&tt.v, tt.unit); got != tt.want {
+		if got := Quantity(tt.v, tt.unit); got != tt.want {
 			t.Errorf("%v %s: %q, want %q", tt.v, tt.unit, got, tt.want)
 		}
 	}
@@ -51,6 +51,18 @@ func TestRatio(t *testing.T) {
 	} {
 		if got := ratio(tt.observed, tt.predicted); got != tt.want {
 			t.Errorf("got %q, want %q", got, tt.want)
+		}
+	}
+}
+
+func TestDuration(t *testing.T) {
+	t.Parallel()
+	for seconds, want := range map[float64]string{
+		0: "0 s", 51e-9: "51 ns", 17.29e-6: "17.3 µs", 0.0042137: "4.21 ms", 0.5: "500 ms", 48.24: "48.2 s", 59.99: "60 s", 70: "1 min 10 s",
+		192.4: "3 min 12 s", 3599.9: "1 h 0 min", 7530: "2 h 6 min", 100000: "27 h 47 min", -70: "-1 min 10 s",
+	} {
+		if got := took(seconds); got != want {
+			t.Errorf("%v: %q, want %q", seconds, got, want)
 		}
 	}
 }

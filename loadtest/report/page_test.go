@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,44 +30,60 @@ func rendered(t *testing.T, r *Report) string {
 
 func TestPageSays(t *testing.T) {
 	t.Parallel()
-	html := rendered(t, sample())
+	html := strings.ReplaceAll(rendered(t, sample()), "&#43;", "+")
 	for _, want := range []string{
-		"5 of 7 claims held, 1 failed, 1 not judged", "The run was ended early.", "3 min 12 s", "24 November 2026, 14:03 UTC", "fd22103",
-		"AMD EPYC 7763 64-Core Processor", "PostgreSQL 15.14, Redis 7.0.15", "--rate 1000 --duration 30s", "KGS_POOL_CAPACITY",
+		"<h1>FAIL</h1>", "5 of 9 claims hold, 1 failed, 1 inconclusive, 2 not judged", "The run was interrupted", "3 min 12 s", "24 November 2026, 14:03 UTC",
+		"fd22103", "AMD EPYC 7763 64-Core Processor", "PostgreSQL 15.14, Redis 7.0.15", "--rate 1000 --duration 30s", "KGS_PAGE_BELOW",
 		"1,503,205 keys/s", "18.52 attempts", "did not run to its end", "address already in use", "beyond the knee", "(predicted)",
-		"Comparison of pools ·", "A pool is filled ahead of use.", "<dt>Pool</dt><dd>Codes that wait.</dd>",
+		"Comparison of pools ·", "A pool is filled ahead of use.", "<dt>Pool</dt><dd>Keys that wait.</dd>", "NOT CAUGHT", "MISSES", "HOLDS",
+		`href="#findings">See 6 findings.`,
 	} {
-		if !strings.Contains(strings.ReplaceAll(html, "&#43;", "+"), want) {
+		if !strings.Contains(html, want) {
 			t.Errorf("no %q", want)
 		}
 	}
-	right := sample()
-	right.Scenarios, right.Interrupted, right.Full = right.Scenarios[:1], false, true
-	html = rendered(t, right)
-	for _, unwanted := range []string{`class="verdict failed"`, `badge failed"`, "ended early", "scaled down"} {
-		if strings.Contains(html, unwanted) {
-			t.Errorf("%q in a report of which all held", unwanted)
+	// What a reader wants first comes first.
+	at := -1
+	for _, part := range []string{"<h1>", `class="pictures"`, `id="findings"`, `id="claims"`, `id="run"`} {
+		next := strings.Index(html, part)
+		if next < at {
+			t.Errorf("%s comes too early", part)
 		}
-	}
-	right.Scenarios = append(right.Scenarios, Scenario{Name: "idle", Claims: []Claim{{Text: "It ran.", Verdict: NotJudged, Why: "who knows"}}})
-	html = rendered(t, right)
-	if !strings.Contains(html, `class="verdict failed"`) || !strings.Contains(html, "<strong>who knows</strong>") {
-		t.Error("a scenario of which nothing was judged is passed over")
-	}
-	if html = rendered(t, &Report{}); !strings.Contains(html, "No claim was judged") {
-		t.Error("an empty report does not say that it is empty")
-	}
-	if !strings.Contains(html, "Keypool load test ·") || !strings.Contains(html, "<dt>Runway</dt>") {
-		t.Error("a report that does not say what it is about is not one of a load test")
+		at = next
 	}
 }
 
-// Nothing that stands in a report becomes markup.
+func TestPageOfAGoodRun(t *testing.T) {
+	t.Parallel()
+	good := sample()
+	good.Experiments, good.Interrupted, good.Full = good.Experiments[3:4], false, true
+	html := rendered(t, good)
+	for _, unwanted := range []string{`badge fail"`, "interrupted", "scaled down", `id="findings"`} {
+		if strings.Contains(html, unwanted) {
+			t.Errorf("%q in a report in which all claims hold", unwanted)
+		}
+	}
+	if !strings.Contains(html, `class="verdict pass"`) {
+		t.Error("the verdict is not PASS")
+	}
+}
+
+func TestPageOfAnEmptyRun(t *testing.T) {
+	t.Parallel()
+	html := rendered(t, &Report{})
+	for _, want := range []string{`class="verdict error"`, "Nothing was judged", "Keypool load test ·", "<dt>Runway</dt>"} {
+		if !strings.Contains(html, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+}
+
+// No text of a report becomes markup.
 func TestPageEscapes(t *testing.T) {
 	t.Parallel()
 	const hostile = `</style></svg><script>alert(1)</script><img src=http://example.com/x onerror=alert(2)>"'` + "`&"
 	var document any
-	if err := json.Unmarshal(written(t, sample()), &document); err != nil {
+	if err := json.Unmarshal(encoded(t, sample()), &document); err != nil {
 		t.Fatal(err)
 	}
 	content, err := json.Marshal(replaced(document, hostile))
@@ -91,7 +108,7 @@ func TestPageEscapes(t *testing.T) {
 	}
 }
 
-// replaced puts a text in the place of every one, except times.
+// replaced is v with text in place of every string that is not a time, a kind or an outcome.
 func replaced(v any, text string) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -106,6 +123,9 @@ func replaced(v any, text string) any {
 			v[i] = replaced(v[i], text)
 		}
 	case string:
+		if slices.Contains([]string{"correctness", "speed", "bar", "held", "failed", "inconclusive", "not judged"}, v) {
+			return v
+		}
 		if _, err := time.Parse(time.RFC3339, v); err != nil {
 			return text
 		}
@@ -116,8 +136,8 @@ func replaced(v any, text string) any {
 // patience bounds each step in the browser.
 const patience = 30 * time.Second
 
-// browse opens a page in a browser of the test's own and gives a function that does steps
-// in it. The test fails when the browser complains or asks for anything but the page.
+// browse opens a page in a browser and returns a function that takes steps in it. The test
+// fails when the browser logs an error or requests anything but the page.
 func browse(t *testing.T, url string) func(...chromedp.Action[chromedp.Void]) {
 	t.Helper()
 	program, err := exec.LookPath("chromium")
@@ -134,10 +154,10 @@ func browse(t *testing.T, url string) func(...chromedp.Action[chromedp.Void]) {
 		switch e := event.(type) {
 		case *network.EventRequestWillBeSent:
 			if e.Request.URL != url && !strings.HasPrefix(e.Request.URL, "data:") {
-				t.Errorf("the page asks for %s", e.Request.URL)
+				t.Errorf("the page requests %s", e.Request.URL)
 			}
 		case *log.EventEntryAdded:
-			t.Errorf("the browser complains: %s", e.Entry.Text)
+			t.Errorf("the browser logs: %s", e.Entry.Text)
 		}
 	})
 	if err != nil {
@@ -155,12 +175,12 @@ func browse(t *testing.T, url string) func(...chromedp.Action[chromedp.Void]) {
 	return do
 }
 
-// What must be true of the page at every width and in both schemes.
+// looks are what must hold for the page at every width and in both colour schemes.
 type looks struct {
-	Over  int      // pixels that it is too wide
-	Small float64  // the smallest letters in a chart, in pixels
+	Over  int      // pixels by which the page is too wide
+	Small float64  // the smallest text in a chart, in pixels
 	Out   []string // texts that leave their chart
-	Shown int      // charts that are shown
+	Shown int      // visible charts
 	Least float64  // the lowest contrast of text and ground (WCAG 2.2, 1.4.3: 4.5)
 	Text  string   // the text of that contrast
 }
@@ -173,20 +193,24 @@ func TestPageLooks(t *testing.T) {
 	}
 	do := browse(t, "file://"+path)
 	for _, scheme := range []string{"light", "dark"} {
-		for device, width := range map[string]int64{"phone": 390, "tablet": 800, "wall": 1920} {
+		for device, width := range map[string]int64{"phone": 390, "tablet": 800, "desk": 1280, "wall": 1920} {
 			var l looks
-			var png []byte
+			var folded, png []byte
 			do(
 				emulate(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 					Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
 				}),
 				chromedp.EmulateViewport(width, 1000),
+				into(&l, chromedp.Evaluate[looks](`for (const d of document.querySelectorAll("details")) d.open = false; ({})`)),
+				into(&folded, chromedp.FullScreenshot(100)),
 				into(&l, chromedp.Evaluate[looks](look)),
 				into(&png, chromedp.FullScreenshot(100)),
 			)
 			name := device + "-" + scheme
-			if err := os.WriteFile(filepath.Join(t.ArtifactDir(), name+".png"), png, 0o600); err != nil {
-				t.Fatal(err)
+			for suffix, png := range map[string][]byte{".png": folded, "-unfolded.png": png} {
+				if err := os.WriteFile(filepath.Join(t.ArtifactDir(), name+suffix), png, 0o600); err != nil {
+					t.Fatal(err)
+				}
 			}
 			if l.Over > 0 || len(l.Out) > 0 || l.Small < 9.5 || l.Shown != 5 || l.Least < 4.5 {
 				t.Errorf("%s: %+v", name, l)
@@ -202,7 +226,7 @@ func emulate[P any](command cdp.Command[P, cdp.Empty], params P) chromedp.Action
 	})
 }
 
-// into keeps the result of an action.
+// into stores the result of an action.
 func into[T any](v *T, a chromedp.Action[T]) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, _ *chromedp.Target) (err error) {
 		*v, err = chromedp.Run(ctx, a)
@@ -211,6 +235,7 @@ func into[T any](v *T, a chromedp.Action[T]) chromedp.Action[chromedp.Void] {
 }
 
 const look = `(() => {
+  for (const d of document.querySelectorAll("details")) d.open = true;
   const charts = [...document.querySelectorAll("figure svg")].filter((c) => c.checkVisibility());
   const letters = charts.flatMap((c) => [...c.querySelectorAll("text")].map((text) => ({ c, text })));
   const size = ({ c, text }) => parseFloat(getComputedStyle(text).fontSize) * c.clientWidth / c.viewBox.baseVal.width;

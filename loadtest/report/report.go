@@ -1,46 +1,43 @@
-// Package report is what a run of the harness leaves behind: the figures as JSON for
-// programs, and one self-contained page with charts for people.
+// Package report is what a run of experiments leaves behind: figures as JSON for programs,
+// one self-contained page with charts for people, a summary for a terminal and tables for a
+// document.
 //
-// Invariant: the page says nothing that is not in the JSON, so that a page can be made
-// again from it. What each member of the JSON means is in schema.json.
+// Invariant: the page shows nothing that the JSON does not hold, so a page can be made
+// again from its JSON. schema.json describes each member.
 //
-// Vocabulary: a claim is one sentence that a scenario set out to test; its verdict is
-// held, failed or not judged (with the reason). What was predicted comes from formulas,
-// settings, and what else the run has measured; what was observed is what it is held against.
+// Vocabulary: the outcome is what became of a claim, the verdict what became of an experiment
+// or of the run. A finding is anything that did not go as it should: a claim that does not hold,
+// a control that was not caught, an experiment that did not run to its end.
 //
-// A figure that is NaN or infinite is one that was not observed: it is left out of the
-// JSON and of the page, and the rest of the report is written all the same.
+// A figure that is NaN or infinite was not observed. The JSON and the page leave it out.
 package report
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
-// Schema is the version of the JSON; it changes when a member changes its meaning.
-const Schema = 1
+// Schema is the version of the JSON. It changes when a member changes its meaning.
+const Schema = 2
 
 // Report is one run of the harness.
 type Report struct {
-	Schema      int               `json:"schema"`
-	Title       string            `json:"title,omitempty"` // of the page; "" for a load test
-	Lead        string            `json:"lead,omitempty"`  // what it is about, in a few sentences; likewise
-	Words       []Word            `json:"words,omitempty"` // likewise
-	Started     time.Time         `json:"started"`
-	Seconds     float64           `json:"seconds"`
-	Full        bool              `json:"full"`        // the unscaled run
-	Interrupted bool              `json:"interrupted"` // it was ended early; what ran is here
-	Command     string            `json:"command"`
-	Commit      string            `json:"commit"`
-	Machine     Machine           `json:"machine"`
-	Settings    map[string]string `json:"settings,omitempty"`
-	Scenarios   []Scenario        `json:"scenarios"`
+	Schema      int          `json:"schema"`
+	Title       string       `json:"title,omitempty"` // of the page; "" for a load test
+	Lead        string       `json:"lead,omitempty"`  // what the run is about, in a few sentences
+	Words       []Word       `json:"words,omitempty"` // terms that the page explains
+	Started     time.Time    `json:"started"`
+	Seconds     float64      `json:"seconds"`
+	Full        bool         `json:"full"`        // not scaled down
+	Strict      bool         `json:"strict"`      // speed claims that fail make the run fail
+	Interrupted bool         `json:"interrupted"` // ended early; the report holds what ran
+	Command     string       `json:"command"`
+	Commit      string       `json:"commit"`
+	Machine     Machine      `json:"machine"`
+	Experiments []Experiment `json:"experiments"`
 }
 
-// Word is one that the page explains.
+// Word is a term and its explanation.
 type Word struct {
 	Word string `json:"word"`
-	Says string `json:"says"`
+	Text string `json:"text"`
 }
 
 // Machine is what the run was made on.
@@ -50,45 +47,68 @@ type Machine struct {
 	Cores   int    `json:"cores"`
 	MemGiB  int    `json:"mem_gib"`
 	Go      string `json:"go"`
-	Servers string `json:"servers"` // versions of PostgreSQL and Redis, if any
+	Servers string `json:"servers"` // versions of PostgreSQL and Redis
 }
 
-// Scenario is one experiment.
-type Scenario struct {
-	Name     string            `json:"name"` // as --scenario takes it
+// Experiment is one experiment of a run.
+type Experiment struct {
+	Name     string            `json:"name"` // as the command line takes it, such as "fault/10"
 	Title    string            `json:"title"`
 	Summary  string            `json:"summary"` // what was done and why it matters, in a few sentences
 	Started  time.Time         `json:"started"`
 	Seconds  float64           `json:"seconds"`
 	Settings map[string]string `json:"settings,omitempty"`
 	Claims   []Claim           `json:"claims"`
+	Controls []Control         `json:"controls,omitempty"`
 	Charts   []Chart           `json:"charts,omitempty"`
 	Tables   []Table           `json:"tables,omitempty"`
 	Notes    []string          `json:"notes,omitempty"` // how to read it, what it does not show
-	Error    string            `json:"error,omitempty"` // why it could not run to its end; then it has not held
-	// Impossible is what this machine has not got that it needs: then it did not run.
-	Impossible string `json:"impossible,omitempty"`
+	Error    string            `json:"error,omitempty"` // why the experiment did not run to its end
 }
 
-// Verdict is what became of a claim.
-type Verdict string
+// Outcome is the verdict on a claim.
+type Outcome string
 
-// The verdicts.
+// The outcomes.
 const (
-	Held      Verdict = "held"
-	Failed    Verdict = "failed"
-	NotJudged Verdict = "not judged"
+	Held         Outcome = "held"
+	Failed       Outcome = "failed"
+	Inconclusive Outcome = "inconclusive" // the environment was not fit to measure a speed
+	NotJudged    Outcome = "not judged"   // the run did not get as far as this claim
 )
 
-// Claim is one sentence that the scenario tests.
+// Kind says how a claim is enforced.
+type Kind string
+
+// The kinds.
+const (
+	// Correctness claims fail the run, always.
+	Correctness Kind = "correctness"
+	// Speed claims fail the run in the suite nightly. The suite change only shows them.
+	Speed Kind = "speed"
+	// Bar claims are aims of the project. A run shows whether they hold and never fails for one.
+	Bar Kind = "bar"
+)
+
+// Claim is one sentence that an experiment tests.
 type Claim struct {
 	Name      string   `json:"name"` // the same in every run, so that runs can be compared
-	Text      string   `json:"text"` // the sentence: "No acknowledged link was lost."
-	Verdict   Verdict  `json:"verdict"`
-	Why       string   `json:"why"`                 // the figures behind the verdict, in words
+	Text      string   `json:"text"` // the sentence: "No acknowledged link is lost."
+	Kind      Kind     `json:"kind"`
+	Outcome   Outcome  `json:"outcome"`
+	Why       string   `json:"why"`                 // the figures behind the outcome, in words
 	Predicted *float64 `json:"predicted,omitempty"` // or the bound
 	Observed  *float64 `json:"observed,omitempty"`
 	Unit      string   `json:"unit,omitempty"` // of both: "s", "ms", "keys", "attempts", ...
+}
+
+// Control is the same experiment against a program that is broken on purpose. It must
+// refute the claim that it names.
+type Control struct {
+	Name    string `json:"name"`    // of what is broken
+	Refutes string `json:"refutes"` // the claim that must fail
+	Caught  bool   `json:"caught"`
+	Why     string `json:"why"` // what refuted the claim, or what was found instead
 }
 
 // Chart is drawn with time or another quantity to the right.
@@ -130,53 +150,4 @@ type Table struct {
 	Title   string     `json:"title"`
 	Columns []string   `json:"columns"`
 	Rows    [][]string `json:"rows"`
-}
-
-// Tally counts claims by their verdict.
-type Tally struct{ Held, Failed, NotJudged int }
-
-// All is how many claims there are.
-func (t Tally) All() int { return t.Held + t.Failed + t.NotJudged }
-
-// Tally counts the claims of the scenario.
-func (s *Scenario) Tally() Tally {
-	var t Tally
-	for _, c := range s.Claims {
-		switch c.Verdict {
-		case Held:
-			t.Held++
-		case NotJudged:
-			t.NotJudged++
-		default: // nobody holds what has no verdict
-			t.Failed++
-		}
-	}
-	return t
-}
-
-// Tally counts the claims of all scenarios.
-func (r *Report) Tally() Tally {
-	var sum Tally
-	for i := range r.Scenarios {
-		t := r.Scenarios[i].Tally()
-		sum.Held += t.Held
-		sum.Failed += t.Failed
-		sum.NotJudged += t.NotJudged
-	}
-	return sum
-}
-
-// Right says that the run came to its end, and each scenario too; that no claim failed; and
-// that in each scenario one held at least, but for those that are impossible on the machine or
-// claim nothing, and not in all of these.
-func (r *Report) Right() bool {
-	bad := slices.ContainsFunc(r.Scenarios, func(s Scenario) bool { return s.Error != "" || s.unjudged() })
-	t := r.Tally()
-	return !r.Interrupted && !bad && t.Failed == 0 && t.Held > 0
-}
-
-// unjudged says that nothing was judged of a scenario that was possible.
-func (s *Scenario) unjudged() bool {
-	t := s.Tally()
-	return len(s.Claims) > 0 && t.Held+t.Failed == 0 && s.Impossible == ""
 }

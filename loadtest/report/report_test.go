@@ -1,63 +1,98 @@
 package report
 
 import (
-	"os"
+	"slices"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
-func schemaFile(t *testing.T) []byte {
-	t.Helper()
-	content, err := os.ReadFile("schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return content
-}
+func experiment(claims ...Claim) Experiment { return Experiment{Name: "e", Claims: claims} }
 
-func TestRight(t *testing.T) {
+func claim(k Kind, o Outcome) Claim { return Claim{Name: "c", Kind: k, Outcome: o} }
+
+func TestVerdict(t *testing.T) {
 	t.Parallel()
-	of := func(verdicts ...Verdict) Scenario {
-		var s Scenario
-		for _, v := range verdicts {
-			s.Claims = append(s.Claims, Claim{Verdict: v})
-		}
-		return s
-	}
-	broken := of(Held)
+	held, broken := claim(Correctness, Held), experiment(claim(Correctness, Held))
 	broken.Error = "no server"
-	impossible := of(NotJudged, NotJudged)
-	impossible.Impossible = "redis-server is not installed"
 	for name, tt := range map[string]struct {
-		scenarios []Scenario
-		right     bool
-		says      string
+		of            Experiment
+		loose, strict Verdict
+		says          string
 	}{
-		"nothing ran":      {nil, false, "No claim was judged"},
-		"nothing judged":   {[]Scenario{of(NotJudged)}, false, "No claim was judged"},
-		"all held":         {[]Scenario{of(Held, Held), of(Held)}, true, "3 of 3 claims held"},
-		"one":              {[]Scenario{of(Held)}, true, "1 of 1 claim held"},
-		"some held":        {[]Scenario{of(Held, NotJudged)}, true, "1 of 2 claims held, 1 not judged"},
-		"one unjudged":     {[]Scenario{of(Held), of(NotJudged)}, false, "1 of 2 claims held, 1 not judged"},
-		"one impossible":   {[]Scenario{of(Held), impossible}, true, "1 of 3 claims held, 2 not judged"},
-		"one claims none":  {[]Scenario{of(Held), of()}, true, "1 of 1 claim held"},
-		"none claims any":  {[]Scenario{of(), of()}, false, "No claim was judged"},
-		"all impossible":   {[]Scenario{impossible}, false, "No claim was judged"},
-		"one failed":       {[]Scenario{of(Held, Held), of(Failed)}, false, "2 of 3 claims held, 1 failed"},
-		"one has none":     {[]Scenario{of(Held, "")}, false, "1 of 2 claims held, 1 failed"},
-		"did not run":      {[]Scenario{of(Held), broken}, false, "2 of 2 claims held"},
-		"none of them did": {[]Scenario{of(Failed)}, false, "0 of 1 claim held, 1 failed"},
+		"all held":                   {experiment(held, held), Pass, Pass, "2 of 2 claims hold"},
+		"one":                        {experiment(held), Pass, Pass, "1 of 1 claim holds"},
+		"no claims":                  {experiment(), Errored, Errored, "nothing was judged"},
+		"some not judged":            {experiment(held, claim(Correctness, NotJudged)), Pass, Pass, "1 of 2 claims hold, 1 not judged"},
+		"none judged":                {experiment(claim(Correctness, NotJudged)), Errored, Errored, "0 of 1 claim holds, 1 not judged"},
+		"a correctness claim failed": {experiment(held, claim(Correctness, Failed)), Fail, Fail, "1 of 2 claims hold, 1 failed"},
+		"correctness inconclusive":   {experiment(claim(Correctness, Inconclusive)), Fail, Fail, "0 of 1 claim holds, 1 inconclusive"},
+		"no outcome":                 {experiment(held, claim(Correctness, "")), Fail, Fail, "1 of 2 claims hold, 1 failed"},
+		"no kind":                    {experiment(claim("", Failed)), Fail, Fail, "0 of 1 claim holds, 1 failed"},
+		"a speed claim failed":       {experiment(held, claim(Speed, Failed)), Pass, Fail, "1 of 2 claims hold, 1 failed"},
+		"speed without an outcome":   {experiment(claim(Speed, "")), Pass, Fail, "0 of 1 claim holds, 1 failed"},
+		"speed inconclusive":         {experiment(held, claim(Speed, Inconclusive)), Unsure, Unsure, "1 of 2 claims hold, 1 inconclusive"},
+		"a bar missed":               {experiment(held, claim(Bar, Failed)), Pass, Pass, "1 of 1 claim holds; 0 of 1 bar holds, 1 missed"},
+		"ended with an error":        {broken, Errored, Errored, "1 of 1 claim holds"},
+		"a control caught":           {Experiment{Controls: []Control{{Caught: true}}}, Pass, Pass, "1 of 1 control caught"},
+		"a control not caught":       {Experiment{Claims: []Claim{held}, Controls: []Control{{}}}, Fail, Fail, "1 of 1 claim holds; 0 of 1 control caught"},
 	} {
-		r := &Report{Scenarios: tt.scenarios, Interrupted: true}
-		if r.Right() {
-			t.Errorf("%s: right although the run was ended early", name)
+		if got := tt.of.Verdict(false); got != tt.loose {
+			t.Errorf("%s: %s, want %s", name, got, tt.loose)
 		}
-		r.Interrupted = false
-		if got := r.Right(); got != tt.right {
-			t.Errorf("%s: right is %v", name, got)
+		if got := tt.of.Verdict(true); got != tt.strict {
+			t.Errorf("%s, strict: %s, want %s", name, got, tt.strict)
 		}
-		if got := held(r.Tally()); got != tt.says {
+		if got := tt.of.Sentence(); got != tt.says {
 			t.Errorf("%s: %q, want %q", name, got, tt.says)
 		}
+	}
+}
+
+func TestPassed(t *testing.T) {
+	t.Parallel()
+	good, unsure := experiment(claim(Correctness, Held)), experiment(claim(Speed, Inconclusive))
+	slow, bad := experiment(claim(Speed, Failed)), experiment(claim(Correctness, Failed))
+	broken := Experiment{Error: "no server"}
+	for name, tt := range map[string]struct {
+		report Report
+		want   Verdict
+	}{
+		"nothing ran":        {Report{}, Errored},
+		"all pass":           {Report{Experiments: []Experiment{good, good}}, Pass},
+		"one is unsure":      {Report{Experiments: []Experiment{good, unsure}, Strict: true}, Pass},
+		"slow":               {Report{Experiments: []Experiment{slow}}, Pass},
+		"slow and strict":    {Report{Experiments: []Experiment{slow}, Strict: true}, Fail},
+		"an error":           {Report{Experiments: []Experiment{broken, good}}, Errored},
+		"a failure":          {Report{Experiments: []Experiment{good, broken, bad}}, Fail},
+		"interrupted":        {Report{Experiments: []Experiment{good}, Interrupted: true}, Errored},
+		"interrupted, wrong": {Report{Experiments: []Experiment{bad}, Interrupted: true}, Fail},
+	} {
+		if got := tt.report.Verdict(); got != tt.want {
+			t.Errorf("%s: %s, want %s", name, got, tt.want)
+		}
+		if got := tt.report.Passed(); got != (tt.want == Pass) {
+			t.Errorf("%s: passed is %v", name, got)
+		}
+	}
+}
+
+// The gravest findings come first, and an error stands for the claims that it left unjudged.
+func TestFindings(t *testing.T) {
+	t.Parallel()
+	var got []string
+	for _, f := range sample().Findings() {
+		got = append(got, f.Word+" "+f.Experiment+" "+f.Name)
+	}
+	want := []string{
+		"FAIL drain page", "FAIL drain without the restart signal", "ERROR outage ", "INCONCLUSIVE create p99",
+		"MISSES bars/create sqlite", "NOT JUDGED create durable",
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	if slices.ContainsFunc(sample().Findings(), func(f Finding) bool { return f.Why == "" || f.Text == "" }) {
+		t.Error("a finding without a reason")
 	}
 }
 

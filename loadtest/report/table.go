@@ -9,65 +9,72 @@ import (
 	"unicode/utf8"
 )
 
-// WriteText writes the table in columns, for a terminal.
+// WriteText writes the table in columns for a terminal.
 func (t Table) WriteText(w io.Writer) error {
 	var b strings.Builder
 	if t.Title != "" {
-		b.WriteString(t.Title + "\n\n") // a line without a cell ends the columns of a table
+		b.WriteString(t.Title + "\n\n") // the empty line keeps the title out of the columns
 	}
 	for _, cells := range t.lines() {
 		for i, c := range cells {
-			cells[i] = strings.Join(strings.Fields(c), " ") // a tab or a new line would end it
+			cells[i] = strings.Join(strings.Fields(c), " ") // a tab or a line end would end the cell
 		}
 		b.WriteString(strings.Join(cells, "\t") + "\n")
 	}
 	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	_, err := io.WriteString(columns, b.String())
-	if err = cmp.Or(err, columns.Flush()); err != nil {
-		return fmt.Errorf("write table: %w", err)
-	}
-	return nil
+	return written("table", cmp.Or(err, columns.Flush()))
 }
 
-// WriteMarkdown writes the table as one of GitHub's Markdown.
+// WriteMarkdown writes the table in GitHub's Markdown.
 func (t Table) WriteMarkdown(w io.Writer) error {
 	var b strings.Builder
 	if t.Title != "" {
 		b.WriteString(t.Title + ":\n\n")
 	}
+	// A cell must not end itself or turn into markup.
+	escape := strings.NewReplacer(`\`, `\\`, "|", `\|`, "\n", " ", "<", "&lt;", "*", `\*`, "_", `\_`, "`", "\\`", "[", `\[`)
 	for i, cells := range t.lines() {
-		b.WriteString("| " + strings.Join(escaped(cells), " | ") + " |\n")
+		b.WriteString("| " + escapeAll(escape, cells) + " |\n")
 		if i == 0 {
 			b.WriteString(strings.Repeat("|---", len(cells)) + "|\n")
 		}
 	}
-	if _, err := io.WriteString(w, b.String()); err != nil {
-		return fmt.Errorf("write table: %w", err)
-	}
-	return nil
+	_, err := io.WriteString(w, b.String())
+	return written("table", err)
 }
 
-// lines are the head of the table and its rows, which the caller may change.
-func (t Table) lines() [][]string {
-	lines := make([][]string, 0, len(t.Rows)+1)
-	for _, cells := range append([][]string{t.Columns}, t.Rows...) {
-		lines = append(lines, append([]string(nil), cells...))
-	}
-	return lines
-}
-
-// escaped keeps what is in a cell from ending it, or from being taken for markup.
-func escaped(cells []string) []string {
-	r := strings.NewReplacer(`\`, `\\`, "|", `\|`, "\n", " ", "<", "&lt;", "*", `\*`, "_", `\_`, "`", "\\`", "[", `\[`)
-	all := make([]string, len(cells))
+func escapeAll(r *strings.Replacer, cells []string) string {
 	for i, c := range cells {
-		all[i] = r.Replace(c)
+		cells[i] = r.Replace(c)
 	}
-	return all
+	return strings.Join(cells, " | ")
 }
 
-// Wrap breaks text into lines of at most width characters; all but the first are indented.
-func Wrap(text string, width int, indent string) string {
+// lines are copies of the head and the rows.
+func (t Table) lines() [][]string {
+	return convert(append([][]string{t.Columns}, t.Rows...), func(row []string) []string {
+		return append([]string(nil), row...)
+	})
+}
+
+// numeric reports whether a column holds figures, which the page aligns to the right.
+func (t Table) numeric(column int) bool {
+	some := false
+	for _, row := range t.Rows {
+		if column >= len(row) || row[column] == "" || row[column] == nothing {
+			continue
+		}
+		if !strings.ContainsAny(row[column][:1], "0123456789-+.") {
+			return false
+		}
+		some = true
+	}
+	return some
+}
+
+// wrap breaks text into lines of at most width characters. All lines but the first are indented.
+func wrap(text string, width int, indent string) string {
 	var out strings.Builder
 	column := 0
 	for i, word := range strings.Fields(text) {
@@ -85,4 +92,12 @@ func Wrap(text string, width int, indent string) string {
 		column += length
 	}
 	return out.String()
+}
+
+// written adds to err what could not be written.
+func written(what string, err error) error {
+	if err != nil {
+		return fmt.Errorf("write %s: %w", what, err)
+	}
+	return nil
 }

@@ -27,7 +27,7 @@ func TestTables(t *testing.T) {
 
 func TestWrap(t *testing.T) {
 	t.Parallel()
-	if got, want := Wrap("- one two three", 9, "  "), "- one two\n  three"; got != want {
+	if got, want := wrap("- one two three", 9, "  "), "- one two\n  three"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

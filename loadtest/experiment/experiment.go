@@ -1,0 +1,168 @@
+// Package experiment is the frame for every proof about the programs: load tests, fault
+// rows, key-source rules, the comparison of key sources, and the bars of speed.
+//
+// An experiment runs real programs, fills a record with what it observed, and judges its
+// claims by that record alone. A control is the same experiment against a program that is
+// broken on purpose; it must refute the claim that it names.
+//
+// Invariants:
+//
+//   - every experiment declares at least one suite and one claim;
+//   - a claim that the run did not get as far as is "not judged", never "held";
+//   - a correctness claim is judged once; a speed claim that does not hold is measured once
+//     more, and an environment that is not fit to measure makes it inconclusive, not held;
+//   - a control counts as caught only when the claim that it names fails.
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"keypool/loadtest/report"
+)
+
+// Suite is a set of experiments that run together.
+type Suite string
+
+// The suites.
+const (
+	Change  Suite = "change"  // before a change lands
+	Nightly Suite = "nightly" // everything that runs in an hour
+	Full    Suite = "full"    // unscaled: hours
+)
+
+// Definition describes an experiment that observes a record of type R.
+type Definition[R any] struct {
+	Name    string // "outage", "fault/10"; the part before the slash is the group
+	Title   string // a few words
+	Summary string // what is done and why it matters, in a few sentences
+	Suites  []Suite
+	// Alone says that the experiment measures time: nothing else runs beside it.
+	Alone bool
+	// Anywhere says that the experiment can run against a deployment that it did not start.
+	Anywhere bool
+	// Failpoints says that Run sets KEYPOOL_FAILPOINTS: the programs are built with crash points.
+	Failpoints bool
+	// Run does the experiment and fills the record as it goes. It ends early by [T.Fatalf]; the
+	// claims are judged by what the record holds then.
+	Run      func(t *T, record *R)
+	Claims   []Claim[R]
+	Controls []Control
+	// Show adds charts, tables, settings and notes to the report. Nil shows the claims only. It is called
+	// also for a record that an early end left incomplete.
+	Show func(record *R, e *report.Experiment)
+}
+
+// Claim is one sentence, how it is enforced, and how a record is judged by it.
+type Claim[R any] struct {
+	Name string // short, the same in every run
+	Text string // the sentence
+	Unit string // of the bound and of what is observed
+	Kind report.Kind
+	// Judge returns the verdict on a record. A record may be incomplete: for a part that is
+	// missing Judge returns the zero Verdict, which stands for "not judged".
+	Judge func(record *R) Verdict
+}
+
+// Control says how the programs are broken and which claim then fails.
+type Control struct {
+	Without  []string // names of package controls: protections that are built out of the programs
+	Settings []string // "NAME=value", replacing those of the experiment
+	Refutes  string   // the name of the claim
+	// AlsoRefutes names further claims that must fail.
+	AlsoRefutes []string
+}
+
+// refutes names all claims that must fail.
+func (c Control) refutes() []string { return append([]string{c.Refutes}, c.AlsoRefutes...) }
+
+// failpoints reports whether the control sets crash points.
+func (c Control) failpoints() bool {
+	return slices.ContainsFunc(c.Settings, func(s string) bool { return strings.HasPrefix(s, "KEYPOOL_FAILPOINTS=") })
+}
+
+// Name names the control in reports.
+func (c Control) Name() string {
+	return fmt.Sprint("without ", append(slices.Clone(c.Without), c.Settings...))
+}
+
+// Experiment is a [Definition] of any record.
+type Experiment struct {
+	Name, Title, Summary string
+	Suites               []Suite
+	Alone, Anywhere      bool
+	Failpoints           bool
+	Controls             []Control
+	Claims               []report.Claim // not judged yet
+
+	run func(t *T) report.Experiment
+}
+
+// Define makes an experiment of d. It panics when d breaks a rule of the frame, which a
+// test that lists all experiments finds.
+func Define[R any](d Definition[R]) *Experiment {
+	e := &Experiment{
+		Name: d.Name, Title: d.Title, Summary: d.Summary, Suites: d.Suites,
+		Alone: d.Alone, Anywhere: d.Anywhere, Failpoints: d.Failpoints, Controls: d.Controls,
+	}
+	for _, c := range d.Claims {
+		e.Claims = append(e.Claims, report.Claim{
+			Name: c.Name, Text: c.Text, Kind: c.Kind, Unit: c.Unit, Outcome: report.NotJudged, Why: notReached,
+		})
+	}
+	e.run = func(t *T) report.Experiment {
+		record := new(R)
+		ended := t.do(func() { d.Run(t, record) })
+		result := e.part(ended)
+		for i, c := range d.Claims {
+			c.Judge(record).enter(&result.Claims[i])
+		}
+		t.refute(result.Claims)
+		if d.Show != nil {
+			d.Show(record, &result)
+		}
+		return result
+	}
+	if err := e.check(); err != nil {
+		panic(err)
+	}
+	return e
+}
+
+// check returns which rule of the frame e breaks.
+func (e *Experiment) check() error {
+	var errs []error
+	if len(e.Suites) == 0 {
+		errs = append(errs, errors.New("it declares no suite"))
+	}
+	if len(e.Claims) == 0 {
+		errs = append(errs, errors.New("it makes no claim"))
+	}
+	for i, c := range e.Claims {
+		if c.Name == "" || c.Text == "" || c.Kind == "" || slices.ContainsFunc(e.Claims[:i], func(o report.Claim) bool { return o.Name == c.Name }) {
+			errs = append(errs, fmt.Errorf("claim %q lacks a text or a kind, or exists twice", c.Name))
+		}
+	}
+	for _, c := range e.Controls {
+		for _, name := range c.refutes() {
+			if !slices.ContainsFunc(e.Claims, func(o report.Claim) bool { return o.Name == name }) {
+				errs = append(errs, fmt.Errorf("%s refutes %q, which is not a claim of it", c.Name(), name))
+			}
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("experiment %s: %w", e.Name, err)
+	}
+	return nil
+}
+
+// part is the report of e before its claims are judged.
+func (e *Experiment) part(ended error) report.Experiment {
+	p := report.Experiment{Name: e.Name, Title: e.Title, Summary: e.Summary, Claims: slices.Clone(e.Claims)}
+	if ended != nil {
+		p.Error = ended.Error()
+	}
+	return p
+}

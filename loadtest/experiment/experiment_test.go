@@ -1,0 +1,275 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"keypool/loadtest/report"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// record is what the experiments of these tests observe.
+type record struct {
+	links, lost int64
+	p99         []float64
+}
+
+// sample is an experiment with a claim of each kind.
+func sample(run func(*T, *record), controls ...Control) *Experiment {
+	return Define(Definition[record]{
+		Name: "sample/one", Title: "A sample", Suites: []Suite{Nightly}, Run: run, Controls: controls,
+		Claims: []Claim[record]{
+			{Name: "kept", Text: "No link is lost.", Kind: report.Correctness, Judge: func(r *record) Verdict {
+				if r.links == 0 {
+					return Verdict{}
+				}
+				return None(r.lost, "%d of %d links are lost", r.lost, r.links)
+			}},
+			{Name: "p99", Text: "The p99 is at most 10 ms.", Unit: "ms", Kind: report.Speed, Judge: func(r *record) Verdict {
+				if len(r.p99) == 0 {
+					return Verdict{}
+				}
+				return AtMost(10, r.p99[0], "p99 %.0f ms", r.p99[0])
+			}},
+		},
+	})
+}
+
+// run runs e and returns its part of the report. build is for programs that are not sound.
+func run(ctx context.Context, t *testing.T, e *Experiment, build func(Programs) string) report.Experiment {
+	t.Helper()
+	var result report.Experiment
+	r := &Runner{
+		Options:  Options{Programs: "sound", Scale: 1, Log: func(string) {}, Live: func(Live) {}},
+		Controls: build != nil,
+		Build:    func(_ context.Context, p Programs) (string, error) { return build(p), nil },
+		Done:     func(e report.Experiment) { result = e },
+	}
+	r.Run(ctx, []*Experiment{e})
+	return result
+}
+
+func outcomes(claims []report.Claim) (all []report.Outcome) {
+	for _, c := range claims {
+		all = append(all, c.Outcome)
+	}
+	return all
+}
+
+func TestClaimsAreJudgedByTheRecord(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		run   func(*T, *record)
+		want  []report.Outcome
+		error string
+	}{
+		{"all hold", func(_ *T, r *record) { *r = record{links: 5, p99: []float64{3}} }, []report.Outcome{report.Held, report.Held}, ""},
+		{"nothing observed", func(*T, *record) {}, []report.Outcome{report.NotJudged, report.NotJudged}, ""},
+		{"links lost", func(_ *T, r *record) { *r = record{links: 5, lost: 1, p99: []float64{3}} }, []report.Outcome{report.Failed, report.Held}, ""},
+		{"ends early", func(t *T, r *record) { r.links = 5; t.Fatalf("no database"); r.lost = 9 }, []report.Outcome{report.Held, report.NotJudged}, "no database"},
+		{"an error ends it", func(t *T, _ *record) { t.Must(errors.New("no disk")); panic("went on") }, []report.Outcome{report.NotJudged, report.NotJudged}, "no disk"},
+		{"refuted at once", func(t *T, _ *record) { t.Refute("kept", "link %d is lost", 3) }, []report.Outcome{report.Failed, report.NotJudged}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got := run(t.Context(), t, sample(tt.run), nil)
+			if !slices.Equal(outcomes(got.Claims), tt.want) || got.Error != tt.error {
+				t.Errorf("%+v, error %q; want %v, error %q", got.Claims, got.Error, tt.want, tt.error)
+			}
+		})
+	}
+}
+
+func TestControlIsCaughtByTheClaimThatItNames(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		run  func(*T, *record)
+		want bool
+	}{
+		{"the claim fails", func(_ *T, r *record) { r.links, r.lost = 5, 1 }, true},
+		{"another claim fails", func(_ *T, r *record) { *r = record{links: 5, p99: []float64{99}} }, false},
+		{"nothing fails", func(_ *T, r *record) { *r = record{links: 5, p99: []float64{3}} }, false},
+		{"the run fails", func(t *T, _ *record) { t.Fatalf("no database") }, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var built []Programs
+			build := func(p Programs) string { built = append(built, p); return "broken" }
+			e := sample(func(x *T, r *record) {
+				if x.ProgramDir() == "broken" {
+					tt.run(x, r)
+					return
+				}
+				*r = record{links: 5, p99: []float64{3}}
+			}, Control{Without: []string{"commit"}, Refutes: "kept"})
+			got := run(t.Context(), t, e, build)
+			if len(got.Controls) != 1 || got.Controls[0].Caught != tt.want || got.Controls[0].Why == "" {
+				t.Errorf("controls %+v, want one that is caught: %v", got.Controls, tt.want)
+			}
+			if len(built) != 1 || !slices.Equal(built[0].Without, []string{"commit"}) {
+				t.Errorf("the programs were built %+v, want one build without commit", built)
+			}
+		})
+	}
+}
+
+// The shipped programs ignore crash points, so a control that sets some needs another build.
+func TestControlWithCrashPointsNeedsABuild(t *testing.T) {
+	t.Parallel()
+	for setting, want := range map[string]int{"KEYPOOL_FAILPOINTS=ship:begin=skip": 1, "FALLBACK=none": 0} {
+		var built []Programs
+		e := sample(func(*T, *record) {}, Control{Settings: []string{setting}, Refutes: "kept"})
+		run(t.Context(), t, e, func(p Programs) string { built = append(built, p); return "broken" })
+		if len(built) != want || want == 1 && !built[0].Failpoints {
+			t.Errorf("%s: the programs were built %+v", setting, built)
+		}
+	}
+}
+
+func TestSpeedIsMeasuredTwiceAndCorrectnessOnce(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		records []record // of the first and the second run
+		runs    int
+		want    []report.Outcome
+	}{
+		{"fast", []record{{links: 1, p99: []float64{3}}}, 1, []report.Outcome{report.Held, report.Held}},
+		{"slow once", []record{{links: 1, p99: []float64{30}}, {links: 1, p99: []float64{3}}}, 2, []report.Outcome{report.Held, report.Held}},
+		{"slow twice", []record{{links: 1, p99: []float64{30}}, {links: 1, p99: []float64{40}}}, 2, []report.Outcome{report.Held, report.Failed}},
+		{"wrong", []record{{links: 1, lost: 1, p99: []float64{30}}}, 1, []report.Outcome{report.Failed, report.Failed}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			runs := 0
+			got := run(t.Context(), t, sample(func(_ *T, r *record) { *r = tt.records[runs]; runs++ }), nil)
+			if runs != tt.runs || !slices.Equal(outcomes(got.Claims), tt.want) {
+				t.Errorf("%d runs, %+v; want %d and %v", runs, got.Claims, tt.runs, tt.want)
+			}
+		})
+	}
+}
+
+func TestUnfitEnvironmentIsInconclusive(t *testing.T) {
+	t.Parallel()
+	if got := AtMost(10, 30, "slow").Unless("others took 40 % of the processors").Outcome; got != report.Inconclusive {
+		t.Errorf("a slow run on a busy machine is %s", got)
+	}
+	if got := AtMost(10, 3, "fast").Unless("others took 40 % of the processors").Outcome; got != report.Held {
+		t.Errorf("a fast run on a busy machine is %s", got)
+	}
+	if got := AtMost(10, 30, "slow").Unless("").Outcome; got != report.Failed {
+		t.Errorf("a slow run on a quiet machine is %s", got)
+	}
+}
+
+// Each verdict holds at its bound and fails beyond it.
+func TestVerdicts(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		v    Verdict
+		want report.Outcome
+	}{
+		{"within", Within(100, 101.9, 0.02), report.Held},
+		{"beyond", Within(100, 102.1, 0.02), report.Failed},
+		{"short of", Within(100, 97.9, 0.02), report.Failed},
+		{"at most", AtMost(10, 10, "why"), report.Held},
+		{"more", AtMost(10, 10.1, "why"), report.Failed},
+		{"at least", AtLeast(10, 10, "why"), report.Held},
+		{"less", AtLeast(10, 9.9, "why"), report.Failed},
+		{"none", None(0, "why"), report.Held},
+		{"one", None(1, "why"), report.Failed},
+		{"not judged", NotJudged("why"), report.NotJudged},
+	} {
+		if tt.v.Outcome != tt.want || tt.v.Why == "" {
+			t.Errorf("%s: %s because %q, want %s", tt.name, tt.v.Outcome, tt.v.Why, tt.want)
+		}
+	}
+}
+
+func TestRunCleansUpInReverseOrder(t *testing.T) {
+	t.Parallel()
+	var order []int
+	run(t.Context(), t, sample(func(x *T, _ *record) {
+		x.Cleanup(func() { order = append(order, 1) })
+		x.Cleanup(func() { order = append(order, 2) })
+		x.Fatalf("ends here")
+	}), nil)
+	if !slices.Equal(order, []int{2, 1}) {
+		t.Errorf("cleaned up in the order %v", order)
+	}
+}
+
+func TestInterruptionIsNotAFailure(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	got := run(ctx, t, sample(func(x *T, _ *record) { cancel(); x.Must(x.Context().Err()) }), nil)
+	if got.Error != "" || !strings.Contains(got.Claims[0].Why, "interrupted") {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestDefineRefusesWhatBreaksTheFrame(t *testing.T) {
+	t.Parallel()
+	hold := func(*record) Verdict { return Holds(true, "") }
+	claim := Claim[record]{Name: "a", Text: "A.", Kind: report.Correctness, Judge: hold}
+	for name, d := range map[string]Definition[record]{
+		"no suite":             {Claims: []Claim[record]{claim}},
+		"no claim":             {Suites: []Suite{Change}},
+		"a claim twice":        {Suites: []Suite{Change}, Claims: []Claim[record]{claim, claim}},
+		"a claim without kind": {Suites: []Suite{Change}, Claims: []Claim[record]{{Name: "a", Text: "A.", Judge: hold}}},
+		"control of no claim":  {Suites: []Suite{Change}, Claims: []Claim[record]{claim}, Controls: []Control{{Refutes: "b"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			defer func() {
+				if recover() == nil {
+					t.Error("it was taken")
+				}
+			}()
+			Define(d)
+		})
+	}
+}
+
+func TestSelect(t *testing.T) {
+	t.Parallel()
+	all := []*Experiment{
+		{Name: "fault/1", Suites: []Suite{Nightly}}, {Name: "fault/8", Suites: []Suite{Change, Nightly}}, {Name: "load/create", Suites: []Suite{Nightly}},
+	}
+	for _, tt := range []struct {
+		suite Suite
+		names []string
+		want  []int
+	}{
+		{"", nil, []int{0, 1, 2}},
+		{Change, nil, []int{1}},
+		{"", []string{"fault"}, []int{0, 1}},
+		{"", []string{"create", "fault/1"}, []int{0, 2}},
+		{Change, []string{"fault"}, []int{1}},
+	} {
+		got, err := Select(all, tt.suite, tt.names)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var indexes []int
+		for _, e := range got {
+			indexes = append(indexes, slices.Index(all, e))
+		}
+		if !slices.Equal(indexes, tt.want) {
+			t.Errorf("suite %q, names %v: got %v, want %v", tt.suite, tt.names, indexes, tt.want)
+		}
+	}
+	if _, err := Select(all, "", []string{"fault", "nothing"}); err == nil || !strings.Contains(err.Error(), "nothing") {
+		t.Errorf("error %v for an unknown name", err)
+	}
+}

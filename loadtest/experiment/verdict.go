@@ -1,0 +1,81 @@
+package experiment
+
+import (
+	"fmt"
+	"math"
+
+	"keypool/loadtest/report"
+)
+
+// notReached is why a claim is not judged while nothing else is known.
+const notReached = "the run did not get as far"
+
+// Verdict is what a record says about a claim. The zero Verdict is "not judged".
+type Verdict struct {
+	Outcome         report.Outcome
+	Why             string
+	figures         bool
+	bound, observed float64
+}
+
+// Holds is the verdict ok, with its reason.
+func Holds(ok bool, why string, args ...any) Verdict {
+	v := Verdict{Outcome: report.Failed, Why: fmt.Sprintf(why, args...)}
+	if ok {
+		v.Outcome = report.Held
+	}
+	return v
+}
+
+// NotJudged says why a record does not decide a claim.
+func NotJudged(why string, args ...any) Verdict {
+	return Verdict{Outcome: report.NotJudged, Why: fmt.Sprintf(why, args...)}
+}
+
+// AtMost holds when observed is not above bound.
+func AtMost(bound, observed float64, why string, args ...any) Verdict {
+	return Holds(observed <= bound, why, args...).Figures(bound, observed)
+}
+
+// AtLeast holds when observed is not below bound.
+func AtLeast(bound, observed float64, why string, args ...any) Verdict {
+	return Holds(observed >= bound, why, args...).Figures(bound, observed)
+}
+
+// None holds when n is 0.
+func None(n int64, why string, args ...any) Verdict {
+	return Holds(n == 0, why, args...).Figures(0, float64(n))
+}
+
+// Within holds when observed differs from predicted by at most tolerance, a share of
+// predicted.
+func Within(predicted, observed, tolerance float64) Verdict {
+	off := math.Abs(observed-predicted) / math.Abs(predicted)
+	return Holds(off <= tolerance, "%.4g observed, %.4g predicted: %.2g %% apart, %.2g %% allowed",
+		observed, predicted, 100*off, 100*tolerance).Figures(predicted, observed)
+}
+
+// Figures adds the bound, or what was predicted, and what was observed.
+func (v Verdict) Figures(bound, observed float64) Verdict {
+	v.figures, v.bound, v.observed = true, bound, observed
+	return v
+}
+
+// Unless makes a verdict that does not hold inconclusive when the environment was unfit to measure a
+// speed; reason says why, "" that it was fit.
+func (v Verdict) Unless(reason string) Verdict {
+	if v.Outcome == report.Failed && reason != "" {
+		v.Outcome, v.Why = report.Inconclusive, v.Why+"; "+reason
+	}
+	return v
+}
+
+// enter puts v into the report.
+func (v Verdict) enter(c *report.Claim) {
+	if v.Outcome != "" {
+		c.Outcome, c.Why = v.Outcome, v.Why
+	}
+	if v.figures {
+		c.Predicted, c.Observed = &v.bound, &v.observed
+	}
+}

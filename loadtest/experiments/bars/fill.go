@@ -1,0 +1,178 @@
+package bars
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"keypool/internal/sqlite"
+	"keypool/kgs/codespace"
+	"keypool/loadtest/experiment"
+	"keypool/loadtest/lab"
+	"keypool/loadtest/measure"
+	"keypool/migrations"
+	"keypool/shortener"
+	"keypool/shortener/pgstore"
+	"keypool/shortener/sqlitestore"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+const (
+	codeLength = 6
+	codeSpace  = 62 * 62 * 62 * 62 * 62 * 62
+	storeConns = 8         // connections to PostgreSQL, as many as a server opens
+	fillRows   = 1_000_000 // numbers that one transaction of the filling goes through
+	removeRows = 10_000    // links that one transaction removes
+
+	// urlPrefix is the beginning of all URLs.
+	urlPrefix = measure.Target + "?a=parameter&of=ordinary&length="
+)
+
+// plain writes numbers in base62.
+var plain = codespace.PlainSpace() //nolint:gochecknoglobals // immutable
+
+// engine is a database engine with what it does its own way here.
+type engine struct {
+	name, short string
+	embedded    bool
+	numbers     string // a table of the numbers i from the first argument to below the second
+	now         string // the time as created_at takes it
+	after       []string
+	open        func(t *experiment.T, links int64) (url string, store shortener.Store, exec func(context.Context, string) error)
+}
+
+func sqliteEngine() engine {
+	return engine{
+		name: "SQLite", short: "sqlite", embedded: true, open: openSQLite,
+		numbers: `(WITH RECURSIVE n(i) AS (SELECT %d UNION ALL SELECT i + 1 FROM n WHERE i + 1 < %d) SELECT i FROM n)`,
+		now:     `unixepoch() * 1000000`,
+		after:   []string{`PRAGMA wal_checkpoint(TRUNCATE)`},
+	}
+}
+
+func postgresEngine() engine {
+	return engine{
+		name: "PostgreSQL", short: "postgres", open: openPostgres,
+		numbers: `generate_series(%d::bigint, %d::bigint - 1) AS numbers(i)`,
+		now:     `now()`,
+		// The server would do this in the background during a measurement.
+		after: []string{`VACUUM (ANALYZE) links`, `CHECKPOINT`},
+	}
+}
+
+// filled is a database with links whose codes are spread evenly over the space.
+type filled struct {
+	engine
+	url   string // as DATABASE_URL takes it
+	links int64
+	store shortener.Store
+	exec  func(ctx context.Context, statement string) error
+}
+
+// String is such as "SQLite with 10 million links".
+func (f *filled) String() string {
+	return fmt.Sprintf("%s with %g million links", f.name, float64(f.links)/1e6)
+}
+
+// step is the distance between the codes of neighbours.
+func (f *filled) step() int64 { return codeSpace / f.links }
+
+// anyCode is the code of a random link.
+func (f *filled) anyCode() string {
+	return plain.Code(codeLength, rand.Int64N(f.links)*f.step()) //nolint:gosec // not a secret
+}
+
+// urlOf is the URL of a link.
+func urlOf(code string) string { return urlPrefix + code }
+
+// linkOf is a link that no key source accounts for.
+func linkOf(code string) shortener.Link {
+	return shortener.Link{Code: code, URL: urlOf(code), Source: shortener.SourceAlias, CreatedAt: time.Now().UTC()}
+}
+
+func openSQLite(t *experiment.T, links int64) (url string, store shortener.Store, exec func(context.Context, string) error) {
+	path := filepath.Join(t.TempDir(), fmt.Sprintf("links-%d.db", links))
+	db, err := sqlite.Open(t.Context(), path)
+	t.Must(err)
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Errorf("close %s: %w", path, err)
+		}
+	})
+	t.Must(migrations.Up(t.Context(), db.Write, migrations.SQLite))
+	return "sqlite:" + path, sqlitestore.New(db), func(ctx context.Context, statement string) error {
+		_, err := db.Write.ExecContext(ctx, statement)
+		return err
+	}
+}
+
+func openPostgres(t *experiment.T, _ int64) (url string, store shortener.Store, exec func(context.Context, string) error) {
+	url = lab.Postgres(t).URL
+	config, err := pgxpool.ParseConfig(url)
+	t.Must(err)
+	config.MaxConns = storeConns
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	t.Must(err)
+	t.Cleanup(pool.Close)
+	db := stdlib.OpenDBFromPool(pool)
+	t.Must(migrations.Up(t.Context(), db, migrations.PostgreSQL))
+	t.Must(db.Close())
+	return url, pgstore.New(pool), func(ctx context.Context, statement string) error {
+		_, err := pool.Exec(ctx, statement)
+		return err
+	}
+}
+
+// fill makes a database. The engine itself makes the links in the order of their codes, which
+// is fast: first two of three, then those in between, so that the pages of the index are split
+// and as loosely filled as those of an index that grew in random order.
+func fill(t *experiment.T, e engine, links int64) *filled {
+	f := &filled{engine: e, links: links}
+	f.url, f.store, f.exec = e.open(t, links)
+	begun := time.Now()
+	for _, third := range []string{"i % 3 < 2", "i % 3 = 2"} {
+		for lo := int64(0); lo < links; lo += fillRows {
+			numbers := fmt.Sprintf(e.numbers, lo, min(lo+fillRows, links))
+			t.Must(f.exec(t.Context(), fmt.Sprintf(`INSERT INTO links (code, url, source, created_at)
+				SELECT code, '%s' || code, '%s', %s FROM (SELECT %s AS code FROM %s WHERE %s) AS made`,
+				urlPrefix, shortener.SourceAlias, e.now, f.codeSQL(), numbers, third)))
+		}
+	}
+	t.Must(f.execAll(t.Context(), e.after))
+	t.Logf("%v filled in %.0f s", f, time.Since(begun).Seconds())
+	return f
+}
+
+// remove removes the links of the codes and leaves the database as fill does.
+func (f *filled) remove(ctx context.Context, codes []string) error {
+	slices.Sort(codes) // neighbours are on the same page
+	var statements []string
+	for some := range slices.Chunk(codes, removeRows) {
+		statements = append(statements, "DELETE FROM links WHERE code IN ('"+strings.Join(some, "', '")+"')")
+	}
+	return f.execAll(ctx, append(statements, f.after...))
+}
+
+func (f *filled) execAll(ctx context.Context, statements []string) error {
+	for _, statement := range statements {
+		if err := f.exec(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// codeSQL is the code of the i-th link in SQL.
+func (f *filled) codeSQL() string {
+	var digits []string
+	for value := int64(codeSpace / 62); value > 0; value /= 62 {
+		digits = append(digits, fmt.Sprintf(`substr('%s', CAST(i * %d / %d %% 62 AS integer) + 1, 1)`, codespace.Alphabet, f.step(), value))
+	}
+	return strings.Join(digits, " || ")
+}

@@ -1,0 +1,137 @@
+package bars
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"keypool/loadtest"
+	"keypool/loadtest/experiment"
+	"keypool/loadtest/lab"
+	"keypool/loadtest/measure"
+)
+
+// create measures durable creations. wrk sends the same URL again and again, and each request
+// makes a new link.
+func create() *experiment.Experiment {
+	return define("create", "Durable creations",
+		"64 connections create links as fast as the server answers, beside a bare echo handler that parses and writes the same JSON and stores nothing. "+
+			"Every answer must have left a row in the database.",
+		[]bar{
+			{name: "creations, SQLite", unit: measure.PerSecond, versus: "bare echo", aim: atLeast(0.55),
+				text: "On SQLite (synchronous=FULL) the server creates at least 0.55 times as many links per second as a bare echo handler answers."},
+			{name: "creations, PostgreSQL", unit: measure.PerSecond, versus: "bare echo", aim: atLeast(0.50),
+				text: "On PostgreSQL (synchronous_commit=on) with Redis the server creates at least 0.50 times as many links per second as a bare echo handler answers."},
+		},
+		func(t *experiment.T, r *record) {
+			bare := measure.BareServer(t)
+			file := "sqlite:" + filepath.Join(t.TempDir(), "create.db")
+			database := lab.Postgres(t).URL
+			embedded := creations(t, "SQLite", file)
+			postgres := creations(t, "PostgreSQL", database, "REDIS_URL="+lab.Redis(t).URL)
+			echo := measure.Wrk{URL: bare + "/shorten", Script: "post", Args: []string{keyBody}, Duration: each}
+			figures := alternate(t, echo.Subject("bare echo"), embedded, postgres)
+			r.put("creations, SQLite", figures[1], figures[0])
+			r.put("creations, PostgreSQL", figures[2], figures[0])
+		})
+}
+
+// creations is a server of its own under creations. Each must leave a row.
+func creations(t *experiment.T, name, database string, settings ...string) measure.Subject {
+	server := lab.Server(t, append(settings, "DATABASE_URL="+database)...)
+	server.Start()
+	t.Must(measure.Creation(server.Public, keyBody).Try(t.Context()))
+	before := rows(t.Context(), t, database)
+	load := measure.Wrk{URL: server.Public + "/shorten", Script: "post", Args: []string{keyBody}, Duration: each}
+	load.Check = func(ctx context.Context, answers int64) error {
+		ctx, cancel := context.WithTimeout(ctx, loadtest.DefaultTimeout)
+		defer cancel()
+		after, err := lab.CountLinks(ctx, database)
+		if err == nil && after-before < answers {
+			err = fmt.Errorf("%d creations were acknowledged and only %d are stored", answers, after-before)
+		}
+		before = after
+		return err
+	}
+	return load.Subject(name)
+}
+
+func rows(ctx context.Context, t *experiment.T, database string) int64 {
+	n, err := lab.CountLinks(ctx, database)
+	t.Must(err)
+	return n
+}
+
+// redirect measures redirects of a link that is in the cache.
+func redirect() *experiment.Experiment {
+	return define("redirect", "Redirects from the cache",
+		"64 connections follow one link as fast as the server answers, beside a bare echo handler that redirects. nginx with `return 302` is a yardstick.",
+		[]bar{
+			{name: "redirects, in the cache", unit: measure.PerSecond, versus: "bare echo", aim: atLeast(0.95),
+				text: "The server follows a cached link at least 0.95 times as often per second as a bare echo handler redirects."},
+			{name: "redirects, nginx with return 302", unit: measure.PerSecond, versus: "bare echo"},
+		},
+		func(t *experiment.T, r *record) {
+			bare, server := measure.BareServer(t), withAlias(t)
+			get := func(url string) measure.Wrk {
+				return measure.Wrk{URL: url + "/alias", Script: "get", Duration: each}
+			}
+			cached := get(server.Public)
+			cached.Check = redirectsCounted(t, server)
+			subjects := []measure.Subject{get(bare).Subject("bare echo"), cached.Subject("Keypool")}
+			if lab.Installed("nginx") {
+				subjects = append(subjects, get(measure.Nginx(t)).Subject("nginx"))
+			}
+			figures := alternate(t, subjects...)
+			r.put("redirects, in the cache", figures[1], figures[0])
+			if len(figures) > 2 {
+				r.put("redirects, nginx with return 302", figures[2], figures[0])
+			}
+		})
+}
+
+// memory measures what an idle embedded server has resident.
+func memory() *experiment.Experiment {
+	const rest = 5 * time.Second
+	return define("memory", "Memory at rest",
+		"The embedded server fills its pool, makes and follows one link, and is then left alone for five seconds.",
+		[]bar{{name: "memory at rest, embedded", unit: "MiB", aim: atMost(30), text: "The idle embedded server has at most 30 MiB resident."}},
+		func(t *experiment.T, r *record) {
+			var resident measure.Series
+			for range rounds {
+				server := withAlias(t)
+				lab.Wait(t, lab.Patience, "the pool is full", func() bool { return server.Status().State == "ok" })
+				lab.Pause(t, rest)
+				resident = append(resident, float64(server.Memory().Resident)/mebi)
+				server.Kill()
+			}
+			r.put("memory at rest, embedded", resident, nil)
+		})
+}
+
+// start measures the time from the start of the embedded server's process to its first link.
+func start() *experiment.Experiment {
+	return define("start", "First link after the start",
+		"The embedded server starts without a database, and a client tries to create a link every 10 ms. The start over a full database is with the large databases.",
+		[]bar{{name: "start, no database", unit: "ms", aim: atMost(100), note: "a client tries every 10 ms, so the time may be that much shorter",
+			text: "From exec to the first 201 the embedded server takes at most 100 ms."}},
+		func(t *experiment.T, r *record) {
+			r.put("start, no database", firstLinks(t), nil)
+		})
+}
+
+// firstLinks are the times from exec to the first link in ms, one for each round.
+func firstLinks(t *experiment.T, settings ...string) (times measure.Series) {
+	for range rounds {
+		server := lab.Server(t, settings...)
+		begun := time.Now()
+		server.Launch()
+		lab.Wait(t, lab.Patience, "a link is created", func() bool {
+			return measure.Creation(server.Public, keyBody).Try(t.Context()) == nil
+		})
+		times = append(times, float64(time.Since(begun).Microseconds())/1000)
+		server.Kill()
+	}
+	return times
+}

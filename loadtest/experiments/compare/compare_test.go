@@ -1,0 +1,261 @@
+package compare
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"keypool/loadtest"
+	"keypool/loadtest/experiment"
+	"keypool/loadtest/experiments/keysource/sources"
+	"keypool/loadtest/lab"
+	"keypool/loadtest/measure"
+	"keypool/loadtest/report"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+const polite = "503, Retry-After 1"
+
+// sound is what is observed when every claim holds, of a key source of each kind.
+func sound() *record {
+	links := loadtest.Verdict{Figures: loadtest.Figures{Sent: 9, Acknowledged: 9}, Findings: loadtest.Findings{Checked: 9}}
+	r := &record{usual: true, took: time.Minute, found: make(map[string]*found), rounds: 1, crashes: 1, links: 1000}
+	r.Complete, r.Links = true, &links
+	r.index = map[sources.Class]*indexed{sources.Counter: {bytes: 22}, sources.Random: {bytes: 31}}
+	plant := func(name string, calls float64, skipped *float64, outages ...*outage) {
+		r.found[name] = &found{rate: measure.Series{1000}, p99: measure.Series{2}, best: measure.Series{1}, calls: measure.Series{calls}, skipped: skipped, outages: outages}
+	}
+	served := func(victim, fallback string) *outage {
+		return &outage{victim: victim, fallback: fallback, served: 600, local: 3 * time.Second, returned: true}
+	}
+	refused := func(victim string) *outage {
+		return &outage{victim: victim, fallback: "none", refused: 600, answers: []string{polite}, back: time.Second, returned: true}
+	}
+	hundred, nothing := 100.0, 0.0
+	plant(pool, 0.001, &hundred, served(theRedis, "none"), served(theRedis, random))
+	plant(incr, 1, &nothing, refused(theRedis), &outage{victim: theRedis, fallback: random, byFallback: 600, returned: true})
+	plant("ticket", 1, &nothing, served(evenTickets, "none"), refused(bothTickets))
+	plant(random, 0, nil, refused(thePostgres))
+	return r
+}
+
+// judge returns the names of the claims with that outcome.
+func judge(r *record, outcome report.Outcome) (names []string) {
+	claims := slices.Concat(speedClaims(), crashClaims(), outageClaims(), []experiment.Claim[record]{smallerIndex(), inTime()})
+	for _, c := range claims {
+		if v := c.Judge(r); v.Outcome == outcome || v.Outcome == "" && outcome == report.NotJudged {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+// Each observation fails the claim that it is about, and no other.
+func TestClaimsCanFail(t *testing.T) {
+	t.Parallel()
+	much := 1000.0
+	for name, tt := range map[string]struct {
+		spoil func(*record)
+		want  string
+	}{
+		"sound":                                   {func(*record) {}, ""},
+		"a pool that is called for each key":      {func(r *record) { r.found[pool].calls[0] = 1 }, "pools are called for many keys at a time"},
+		"a counter that is not called":            {func(r *record) { r.found[incr].calls[0] = 0 }, "counters are called for each key"},
+		"a counter that is called three times":    {func(r *record) { r.found[incr].calls[0] = 3 }, "counters are called for each key"},
+		"tickets that are sometimes called":       {func(r *record) { r.found["ticket"].calls = measure.Series{1, 0.9, 0.9} }, "counters are called for each key"},
+		"random codes that cost calls":            {func(r *record) { r.found[random].calls[0] = 0.5 }, "other key sources make no calls"},
+		"a pool that loses much":                  {func(r *record) { r.found[pool].skipped = &much }, "a crash costs at most two batches"},
+		"a counter that loses much":               {func(r *record) { r.found[incr].skipped = &much }, "counters lose next to nothing"},
+		"a pool without local keys":               {func(r *record) { r.found[pool].outages[0].local = 0 }, "local keys bridge a moment"},
+		"likewise, on a busy machine":             {func(r *record) { r.found[pool].outages[0].local = 0; r.unfitSupplies = "busy" }, ""},
+		"a counter that goes on alone":            {func(r *record) { r.found[incr].outages[0].local = 2 * time.Second }, "a counter stops at once"},
+		"tickets that need both databases":        {func(r *record) { r.found["ticket"].outages[0].refused = 1 }, "one ticket database is enough"},
+		"a fallback that fails":                   {func(r *record) { r.found[incr].outages[1].unknown = 1 }, "the fallback makes every link"},
+		"a refusal without advice":                {func(r *record) { r.found[incr].outages[0].answers[0] = "503" }, "refusals say when to retry"},
+		"a server that hangs":                     {func(r *record) { r.found[incr].outages[0].answers[0] = "no answer" }, "refusals say when to retry"},
+		"one that does not recover":               {func(r *record) { r.found[incr].outages[0].returned = false }, "each recovers by itself"},
+		"one that recovers late":                  {func(r *record) { r.found[random].outages[0].back = time.Minute }, "each recovers by itself"},
+		"codes in order that need as much":        {func(r *record) { r.index[sources.Counter].bytes = 31 }, "codes in order need less space"},
+		"a comparison that takes too long":        {func(r *record) { r.took = 2 * limit }, "in time"},
+		"likewise, on a machine that is busy":     {func(r *record) { r.took, r.unfit = 2*limit, "busy" }, ""},
+		"a scaled comparison that takes too long": {func(r *record) { r.took, r.usual = 2*limit, false }, ""},
+	} {
+		r := sound()
+		tt.spoil(r)
+		if got := strings.Join(judge(r, report.Failed), ", "); got != tt.want {
+			t.Errorf("%s: %q fails, want %q", name, got, tt.want)
+		}
+	}
+	if judged := judge(sound(), report.NotJudged); len(judged) > 0 {
+		t.Errorf("not judged: %q", judged)
+	}
+}
+
+// What was not measured is neither judged nor shown as a figure.
+func TestNothingMeasured(t *testing.T) {
+	t.Parallel()
+	if decided := append(judge(&record{}, report.Held), judge(&record{}, report.Failed)...); len(decided) > 0 {
+		t.Errorf("decided by nothing: %q", decided)
+	}
+	r := &record{found: map[string]*found{pool: {}, incr: {}}}
+	var e report.Experiment
+	show(r, &e)
+	for _, table := range e.Tables {
+		for _, row := range table.Rows {
+			for _, cell := range row[1:] {
+				if cell != unknown && cell != "a pool in Redis" && cell != "a counter in Redis" {
+					t.Errorf("%s: %q in %q", table.Title, cell, row)
+				}
+			}
+		}
+	}
+	if len(e.Charts) > 0 {
+		t.Errorf("%d charts of nothing", len(e.Charts))
+	}
+}
+
+func TestDuelShowsWhatIsObserved(t *testing.T) {
+	t.Parallel()
+	r := sound()
+	r.found[incr].memory, r.found[pool].memory = &memory{rest: 64}, &memory{listed: 1616, keys: 200, rest: 2048}
+	got := make(map[string][]string)
+	for _, row := range r.duel().Rows {
+		got[row[0]] = row[1:]
+	}
+	for what, want := range map[string][]string{
+		"calls of Redis and ledger per creation":          {"1.00", "0.0010"},
+		"creations/s on 64 connections":                   {"1k/s", "1k/s"},
+		"Redis killed: the key source itself goes on for": {"0 s", "the whole outage"},
+		"and then answers":                                {polite, unknown},
+		"with the default fallback":                       {"100 % by the fallback", "100 % served"},
+		"serves again by itself after":                    {"1 s", "0 s"},
+		"numbers skipped per crash of the server":         {"0", "100"},
+		"index bytes per link after a million":            {"22.0", "31.0"},
+		"memory of Redis":                                 {"64 bytes in all", "8.08 bytes per key that waits, and 2,048 bytes for batches that servers hold"},
+	} {
+		if !slices.Equal(got[what], want) {
+			t.Errorf("%s: %q, want %q", what, got[what], want)
+		}
+	}
+}
+
+// entries are a load of one creation per second, each given by a letter: a link, one by the fallback,
+// a refusal, one without advice, no answer.
+func entries(start time.Time, letters string) (all []loadtest.Entry) {
+	outcomes := map[rune]loadtest.Outcome{
+		'l': {State: loadtest.Acknowledged, Code: "own"},
+		'f': {State: loadtest.Acknowledged, Code: "fallback"},
+		'r': {State: loadtest.Refused, Detail: "503 Service Unavailable no keys", RetryAfter: "1"},
+		'x': {State: loadtest.Refused, Detail: "500 Internal Server Error"},
+		'-': {State: loadtest.Unknown, Detail: "EOF"},
+	}
+	for i, letter := range letters {
+		all = append(all, loadtest.Entry{N: i, At: start.Add(time.Duration(i) * time.Second), Outcome: outcomes[letter]})
+	}
+	return all
+}
+
+// The kill is after two creations, and the restart after five more.
+func TestObserve(t *testing.T) {
+	t.Parallel()
+	start := time.Now()
+	w := window{start.Add(1500 * time.Millisecond), start.Add(6500 * time.Millisecond)}
+	byFallback := func(code string) bool { return code == "fallback" }
+	for _, tt := range []struct {
+		name, letters string
+		want          outage
+		polite        bool
+	}{
+		{"nothing happens", "ll" + "lllll" + "ll", outage{served: 5, local: 5 * time.Second, returned: true}, true},
+		{"local keys, then none", "ll" + "llrrr" + "ll", outage{
+			served: 2, refused: 3, answers: []string{polite}, local: 2500 * time.Millisecond, returned: true,
+		}, true},
+		{"a fallback", "ll" + "lffff" + "fl", outage{
+			served: 1, byFallback: 4, local: 1500 * time.Millisecond, back: 500 * time.Millisecond, returned: true,
+		}, true},
+		{"it does not come back", "ll" + "rrrrr" + "lr", outage{
+			refused: 5, answers: []string{polite}, local: 500 * time.Millisecond, back: 1500 * time.Millisecond,
+		}, true},
+		{"without advice", "ll" + "r-x--" + "ll", outage{
+			refused: 2, unknown: 3, answers: []string{"500", polite, "no answer"}, local: 500 * time.Millisecond, returned: true,
+		}, false},
+		{"no answers", "ll" + "-----" + "ll", outage{unknown: 5, answers: []string{"no answer"}, local: 500 * time.Millisecond, returned: true}, false},
+		{"failed by the kill itself", "l-" + "lllll" + "ll", outage{served: 5, local: 5 * time.Second, returned: true}, true},
+	} {
+		got := observe(entries(start, tt.letters), w, byFallback)
+		if diff := cmp.Diff(tt.want, *got, cmp.AllowUnexported(outage{}), cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
+		}
+		if got.polite() != tt.polite {
+			t.Errorf("%s: polite %v", tt.name, got.polite())
+		}
+	}
+	got := observe(entries(start, "ll"+"lfr-r"+"ll"), w, byFallback)
+	if want := "20 % served, 20 % by the fallback, 40 % refused, 20 % without an answer"; got.String() != want {
+		t.Errorf("%q, want %q", got.String(), want)
+	}
+}
+
+func TestGaps(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name       string
+		numbers    []int64
+		step, want int64
+	}{
+		{"none", nil, 1, 0},
+		{"one", []int64{7}, 1, 0},
+		{"consecutive", []int64{7, 8, 9}, 1, 0},
+		{"in any order", []int64{9, 7, 8}, 1, 0},
+		{"a batch of a hundred that a crash took", []int64{0, 1, 102, 103}, 1, 100},
+		{"odd and even, consecutive", []int64{1, 2, 3, 4}, 2, 0},
+		{"odd far ahead of even", []int64{1001, 1003, 2, 4}, 2, 0},
+		{"two of the odd ones", []int64{1, 7, 2, 4}, 2, 2},
+	} {
+		if got := gaps(tt.numbers, tt.step); got != tt.want {
+			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
+// A reserved key that is a link was not skipped, and a free key neither.
+func TestKeysSkipped(t *testing.T) {
+	t.Parallel()
+	url := lab.Postgres(t).URL
+	for _, text := range []string{
+		`CREATE TABLE links (code text)`, `CREATE TABLE used_keys (key text)`, `CREATE TABLE available_keys (key text, is_reserved boolean)`,
+		`INSERT INTO available_keys VALUES ('linked', true), ('taken', true), ('free', false)`,
+		`INSERT INTO used_keys VALUES ('spent'), ('gone')`, `INSERT INTO links VALUES ('linked'), ('spent')`,
+	} {
+		lab.Execute(t, url, text)
+	}
+	if n, err := keysSkipped(t.Context(), url); err != nil || n != 2 {
+		t.Errorf("%d keys, error %v; want 2", n, err)
+	}
+}
+
+// The kinds of code have the length and the order that the index is compared by.
+func TestKinds(t *testing.T) {
+	t.Parallel()
+	lengths := map[sources.Class]int{sources.Counter: 6, sources.Time: 11, sources.Random: 6, sources.Hash: 6, sources.UUID: 22}
+	for _, k := range kinds() {
+		var codes []string
+		for i := range uint64(1000) {
+			codes = append(codes, k.code(i))
+		}
+		ordered := slices.IsSorted(codes)
+		if want := k.class == sources.Counter || k.class == sources.Time; ordered != want || len(codes[0]) != lengths[k.class] {
+			t.Errorf("%s: %q..., in order %v", k.class, codes[:3], ordered)
+		}
+		slices.Sort(codes)
+		if n := len(slices.Compact(codes)); n != 1000 {
+			t.Errorf("%s: %d different codes of 1000", k.class, n)
+		}
+	}
+	if got := encode(digits, 1, 0, 22); got != "00000000000LygHa16AHYG" {
+		t.Errorf("2^64 is %s", got)
+	}
+}

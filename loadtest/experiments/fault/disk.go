@@ -1,0 +1,184 @@
+package fault
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"keypool/loadtest/lab"
+)
+
+// diskRows are the faults of disks and files.
+func diskRows() []row {
+	full := theLinks(
+		observed("links refused", "With a full disk, creations are refused."),
+		observed(refusal, "With a full disk, a creation is answered with 503 and Retry-After."),
+		observed("healthz", "With a full disk, /healthz answers 503."),
+		observed(recovers, "With space on the disk again, links are created again without help."),
+	)
+	return []row{
+		{
+			name: "18", title: "disk full, SQLite",
+			injected: "A file fills the disk of 16 MB that has the SQLite file, and is removed later, again and again.",
+			run:      diskFullEmbedded, claims: full, controls: without(kept, "commit"),
+		},
+		{
+			name: "18b", title: "disk full, PostgreSQL",
+			injected: "As row 18, with the tables of PostgreSQL on that disk. Its log is on another one: without space for the log PostgreSQL would stop.",
+			run:      diskFullPostgres, claims: full, controls: without(kept, "commit"),
+		},
+		{
+			name: "19", title: "SQLite under 32 writers and a backup", alone: true,
+			injected: "32 clients write through two servers to one SQLite file, while VACUUM INTO and `audit` run again and again.",
+			run:      busyEmbedded, controls: without(unfailing, "busy"),
+			claims: theLinks(noneFails("while the fault lasts"), observed("integrity", "SQLite finds nothing wrong with the database and with every backup.")),
+		},
+	}
+}
+
+func diskFullEmbedded(r *run) {
+	disk := smallDisk(r)
+	diskFull(r, disk, "DATABASE_URL=sqlite:"+filepath.Join(disk, "shortener.db"), "")
+}
+
+func diskFullPostgres(r *run) {
+	disk, postgres := smallDisk(r), lab.Postgres(r)
+	small := filepath.Join(disk, "tables")
+	r.Must(errors.Join(os.Mkdir(small, 0o700), chownLike(small, postgres.Dir())))
+	lab.Execute(r, postgres.URL, "CREATE TABLESPACE small LOCATION '"+small+"'")
+	diskFull(r, disk, "DATABASE_URL="+postgres.URL, "&default_tablespace=small")
+}
+
+// chownLike gives path to the owner of another file.
+func chownLike(path, other string) error {
+	info, err := os.Stat(other)
+	if err != nil {
+		return err
+	}
+	owner := info.Sys().(*syscall.Stat_t)
+	return os.Chown(path, int(owner.Uid), int(owner.Gid))
+}
+
+func diskFull(r *run, disk, database, options string) {
+	server := lab.Server(r, database+options)
+	server.Start()
+	load := lab.Traffic(r, server)
+	// SQLite has a log of some megabytes to write to first, and PostgreSQL half a page.
+	limit := 4*time.Second + r.Lasting(20*time.Second)
+	for range r.Times(5) {
+		load.Start(100)
+		load.AwaitMore(int64(50 + r.Times(100)))
+		remove := fill(r, disk)
+		r.strike(1)
+		seen := lab.Happens(r, limit, func() bool { return load.Figures().Refused > 0 })
+		r.saw("links refused", seen, "%d creations were refused", load.Figures().Refused)
+		var health int
+		seen = lab.Happens(r, limit, func() bool {
+			health, _ = send(r, http.MethodGet, server.Public+"/healthz", "")
+			return health == http.StatusServiceUnavailable
+		})
+		r.saw("healthz", seen, "it answers %d", health)
+		seen = lab.Happens(r, limit, func() bool { _, right := refused(r, server); return right })
+		r.saw(refusal, seen, "503 with Retry-After: %t", seen)
+		lab.Pause(r, r.Lasting(time.Second))
+		r.stop(load)
+		remove()
+		load.Start(100)
+		r.becomes(recovers, "a link is created", func() bool { return load.Figures().Acknowledged > 0 })
+		r.stop(load)
+	}
+	r.end([]*lab.Program{server}, load)
+}
+
+// smallDisk mounts a file system of 16 MB. That takes root, or a user namespace that
+// this process is in.
+func smallDisk(r *run) string {
+	dir, err := os.MkdirTemp("", "keypool-disk-") // TempDir is closed to the user of PostgreSQL
+	r.Must(err)
+	r.Cleanup(func() {
+		if err := os.Remove(dir); err != nil {
+			r.Errorf("remove the small disk: %w", err)
+		}
+	})
+	r.Must(os.Chmod(dir, 0o755)) //nolint:gosec // as above
+	if err := syscall.Mount("keypool-fault", dir, "tmpfs", 0, "size=16m,mode=0755"); err != nil {
+		r.Fatalf("mount a small disk: %w; it takes root", err)
+	}
+	r.Cleanup(func() {
+		// Lazily: what has files open there is about to end.
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			r.Errorf("unmount the small disk: %w", err)
+		}
+	})
+	return dir
+}
+
+// fill leaves no space on a disk until remove.
+func fill(r *run, disk string) (remove func()) {
+	ballast, err := os.Create(filepath.Join(disk, "ballast"))
+	r.Must(err)
+	for size := 64 << 10; size > 0; { // down to the last byte
+		_, err = ballast.Write(make([]byte, size))
+		if err != nil {
+			size /= 2
+		}
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		r.Fatalf("fill the disk: %w", err)
+	}
+	return func() { r.Must(errors.Join(ballast.Close(), os.Remove(ballast.Name()))) }
+}
+
+// busyEmbedded runs alone: SQLite is not to blame for a disk that others keep busy.
+func busyEmbedded(r *run) {
+	const writers = 32 // half of them on each server
+	settings := embedded(r)
+	path := strings.TrimPrefix(settings[0], "DATABASE_URL=sqlite:")
+	var servers []*lab.Program
+	var loads []*lab.Load
+	for range 2 {
+		s := lab.Server(r, settings...)
+		s.Start()
+		servers = append(servers, s)
+	}
+	for n := range writers {
+		load := lab.Traffic(r, servers[n%len(servers)])
+		load.Start(5)
+		loads = append(loads, load)
+	}
+	backups := 0
+	for began := time.Now(); time.Since(began) < r.Lasting(20*time.Second) || backups < 3; backups++ {
+		backup := filepath.Join(r.TempDir(), fmt.Sprintf("backup-%d.db", backups))
+		onFile(r, path, func(db *sql.DB) error {
+			_, err := db.ExecContext(r.Context(), "VACUUM INTO ?", backup)
+			return err
+		})
+		sawIntegrity(r, backup)
+		r.audit(servers[0])
+	}
+	r.struck(backups, "backup")
+	r.serve(loads...)
+	r.end(servers, loads...)
+	sawIntegrity(r, path)
+}
+
+// sawIntegrity makes SQLite check all of a database.
+func sawIntegrity(r *run, path string) {
+	var first string // of the problems, or "ok"
+	onFile(r, path, func(db *sql.DB) error { return db.QueryRowContext(r.Context(), "PRAGMA integrity_check").Scan(&first) })
+	r.saw("integrity", first == "ok", "%s: %s", filepath.Base(path), first)
+}
+
+// onFile calls f with the SQLite file at path.
+func onFile(r *run, path string, f func(*sql.DB) error) {
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")
+	r.Must(err)
+	err = f(db)
+	r.Must(errors.Join(err, db.Close()))
+}

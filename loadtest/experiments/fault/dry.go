@@ -1,0 +1,170 @@
+package fault
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"keypool/loadtest/lab"
+)
+
+// dryRows are the faults in which the worker fills no pool.
+func dryRows() []row {
+	claims := theLinks(
+		observed("restart", "Below 20 % of the pool the server signals a restart of the worker."),
+		observed("page", "Below 10 % of the pool the server pages a human."),
+		observed("webhook", "The webhook receives `restart` and then `page`, once each, also when it refuses the first try."),
+		observed("fallback", "The fallback makes codes when the pool is dry."),
+		observed(recovers, "A new worker fills the pool."),
+		observed("all-clear", "The last alert that the webhook receives is `ok`, when the pool is full again."),
+		availableTo(99.5),
+	)
+	useless := append(slices.Clone(claims),
+		observed("exit status", "The worker that fills nothing restarts itself in vain and then ends, within two minutes, "+
+			"with a status that makes its supervisor start it again."))
+	control := without("restart", "deadman")
+	return []row{
+		{
+			name: "13", title: "pool dry and worker dead", injected: "The only worker is killed with SIGKILL and not started again.",
+			run: poolDry, claims: claims, controls: control,
+		},
+		{
+			name: "14a", title: "worker cannot connect", injected: "The worker's way to Redis resets every connection.",
+			run: workerCannotConnect, claims: useless, controls: control,
+		},
+		{
+			name: "14b", title: "worker's pushes fail", injected: "The worker's Redis user loses the right to RPUSH.",
+			run: pushesFail, claims: useless, controls: control,
+		},
+		{
+			name: "14c", title: "worker spins", failpoints: true, injected: "The worker skips the step that ships a range.",
+			run: workerSpins, claims: useless, controls: control,
+		},
+	}
+}
+
+// The pool and the rate, in keys per second, at which it runs dry in less than a minute,
+// and yet not past both levels of the dead man's switch between two of its looks.
+const (
+	dryCapacity = 5000
+	dryRate     = 100
+)
+
+// dry is a server whose pool runs dry, and the receiver of its alerts.
+type dry struct {
+	*run
+	postgres, redis *lab.Database
+	settings        []string
+	hook            *lab.Hook
+	server          *lab.Program
+	load            *lab.Load
+}
+
+// newDry starts a server that has no worker.
+func newDry(r *run) *dry {
+	d := &dry{run: r, postgres: lab.Postgres(r), redis: lab.DurableRedis(r), hook: lab.Webhook(r)}
+	d.hook.RefuseEveryOther()
+	d.settings = []string{"DATABASE_URL=" + d.postgres.URL, "REDIS_URL=" + d.redis.URL, fmt.Sprintf("KGS_POOL_CAPACITY=%d", dryCapacity)}
+	d.server = lab.Server(r, append(d.settings, "KGS_WORKER=false", "KGS_BATCH_MAX=100", "ALERT_WEBHOOK_URL="+d.hook.URL)...)
+	d.server.Start()
+	d.load = lab.Traffic(r, d.server)
+	return d
+}
+
+// fill starts a worker, with further settings, waits until it has filled the pool, and
+// begins to take from the pool.
+func (d *dry) fill(settings ...string) (worker *lab.Program) {
+	worker = lab.Worker(d, append(d.settings, settings...)...)
+	worker.Start()
+	awaitFull(d.run, d.server)
+	d.load.Start(dryRate)
+	return worker
+}
+
+// sawAlarms watches the pool run dry.
+func (d *dry) sawAlarms() {
+	d.strike(1)
+	lab.Wait(d, 3*patient, "the pool is dry", func() bool {
+		s := d.server.Status()
+		if s.PoolKeys == nil {
+			return false
+		}
+		share := float64(*s.PoolKeys) / dryCapacity
+		if share < 0.2 {
+			d.must("restart", s.State == "restart" || s.State == "page", "the state is %s with %.1f %% in the pool", s.State, 100*share)
+		}
+		if share < 0.1 {
+			d.must("page", s.State == "page", "the state is %s with %.1f %% in the pool", s.State, 100*share)
+		}
+		return *s.PoolKeys == 0
+	})
+	lab.Happens(d, patient, func() bool { return len(d.hook.States()) >= 2 })
+	states := d.hook.States()
+	d.saw("webhook", slices.Equal(states, []string{"restart", "page"}) && d.hook.Malformed() == 0,
+		"it received %v and %d malformed requests", states, d.hook.Malformed())
+}
+
+// end goes on for a time with the fallback, starts a worker, waits for the all-clear and
+// checks the links.
+func (d *dry) end() {
+	d.becomes("fallback", "the fallback makes codes", func() bool { return random(d.server) > 0 })
+	lab.Pause(d, d.Lasting(20*time.Second))
+	worker := lab.Worker(d, d.settings...)
+	worker.Start()
+	d.becomes(recovers, "the pool is full again", func() bool { return d.server.Status().Full() })
+	d.becomes("all-clear", "the webhook has received ok", func() bool {
+		states := d.hook.States() // the way up may lead through restart
+		return len(states) > 0 && states[len(states)-1] == "ok"
+	})
+	d.serve(d.load)
+	worker.Stop()
+	d.run.end([]*lab.Program{d.server}, d.load)
+}
+
+func poolDry(r *run) {
+	d := newDry(r)
+	d.fill().Kill()
+	d.sawAlarms()
+	d.end()
+}
+
+// useless runs the pool dry with a worker that is alive and fills nothing. Its own dead man's
+// switch must notice too, and end it when new workers in the same process do not help.
+func (d *dry) useless(worker *lab.Program) {
+	const inVain = 2 * time.Minute // three restarts with growing gaps
+	d.sawAlarms()
+	if !lab.Happens(d, inVain, worker.Ended) {
+		d.Refute("exit status", "the worker still runs after %v", inVain)
+	}
+	status := worker.Exit(patient)
+	d.saw("exit status", status > 0, "it ended with status %d", status)
+	d.end()
+}
+
+func workerCannotConnect(r *run) {
+	d := newDry(r)
+	proxy := lab.Proxy(r, d.redis.Addr)
+	worker := d.fill("REDIS_URL=redis://" + proxy.Addr)
+	proxy.Away()
+	d.useless(worker)
+}
+
+func pushesFail(r *run) {
+	d := newDry(r)
+	client := lab.RedisClient(r, d.redis.URL)
+	allow := func(rules ...any) {
+		r.Must(client.Do(r.Context(), append([]any{"ACL", "SETUSER", "worker"}, rules...)...).Err())
+	}
+	allow("on", ">secret", "~*", "&*", "+@all")
+	worker := d.fill("REDIS_URL=redis://worker:secret@" + d.redis.Addr)
+	allow("-rpush")
+	d.useless(worker)
+}
+
+func workerSpins(r *run) {
+	d := newDry(r)
+	d.fill().Stop()
+	worker := lab.Worker(r, append(d.settings, "KEYPOOL_FAILPOINTS=ship:begin=skip")...)
+	worker.Start()
+	d.useless(worker)
+}

@@ -1,0 +1,153 @@
+package fault
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"keypool/loadtest"
+	"keypool/loadtest/lab"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// failoverRows are the faults after which PostgreSQL has data of the past.
+func failoverRows() []row {
+	claims := append(linksOf("link that was acknowledged after the fault"), accountsClose(),
+		counted("no code again", "codes", "No code that was acknowledged before the fault is given to another URL after it, although the database has forgotten it."),
+		observed(recovers, "Links are created again."),
+	)
+	control := without("no code again", "skip-ahead", "floor")
+	return []row{
+		{
+			name: "17", title: "PostgreSQL fails over to a lagging standby", change: true,
+			injected: "The primary is killed with SIGKILL and a standby is promoted that has applied nothing since the load began.",
+			run:      postgresFailsOver, claims: claims, controls: control,
+		},
+		{
+			name: "17b", title: "PostgreSQL restored from a copy",
+			injected: "While all is down, older files take the place of the database's own.",
+			run:      postgresRestored, claims: claims, controls: control,
+		},
+	}
+}
+
+func postgresFailsOver(r *run) {
+	primary := lab.Postgres(r)
+	server := newForgetful(r, primary.URL)
+	standby := lab.Standby(r, primary)
+	server.Settings = append(server.Settings, "DATABASE_URL="+bothURL(r, primary, standby))
+	server.Restart()
+	stopStreaming(r, standby)
+	forget(r, server, lab.Census(standby.URL), func() {
+		primary.Kill()
+		standby.Promote()
+	})
+	r.audit(server)
+}
+
+// PostgreSQL is the same server as before, in the same history. Only the pool shows the rollback.
+func postgresRestored(r *run) {
+	postgres := lab.Postgres(r)
+	server := newForgetful(r, postgres.URL)
+	data := filepath.Join(postgres.Dir(), "data")
+	postgres.Stop()
+	copied := copyTree(r, data)
+	postgres.Restart()
+	forget(r, server, lab.Census(postgres.URL), func() {
+		server.Stop() // so that no process remembers
+		postgres.Stop()
+		r.Must(os.RemoveAll(data))
+		r.Must(os.Rename(copied, data))
+		postgres.Restart()
+		server.Start()
+	})
+	r.audit(server)
+}
+
+// stopStreaming keeps a standby at the state that it has now.
+func stopStreaming(r *run, standby *lab.Database) {
+	lab.Execute(r, standby.URL, `ALTER SYSTEM SET primary_conninfo = ''`)
+	lab.Execute(r, standby.URL, `SELECT pg_reload_conf()`)
+	lab.Wait(r, patient, "the standby has left its primary", func() bool {
+		receivers := -1
+		err := lab.TryQuery(r.Context(), standby.URL, func(ctx context.Context, conn *pgx.Conn) error {
+			return conn.QueryRow(ctx, `SELECT count(*) FROM pg_stat_wal_receiver`).Scan(&receivers)
+		})
+		return err == nil && receivers == 0
+	})
+}
+
+// newForgetful starts a server with a pool so small that it is filled all the time.
+func newForgetful(r *run, database string) *lab.Program {
+	return startFull(r, "DATABASE_URL="+database, "REDIS_URL="+lab.DurableRedis(r).URL, "KGS_POOL_CAPACITY=1000", "KGS_BATCH_MAX=200")
+}
+
+// forget creates links that the database has forgotten after comeBack, and then others.
+func forget(r *run, server *lab.Program, census loadtest.Census, comeBack func()) {
+	const rate = 500
+	before, after := lab.Traffic(r, server), lab.Traffic(r, server)
+	r.during(before, rate, r.Lasting(20*time.Second)+time.Second)
+	comeBack()
+	r.strike(1)
+	r.becomes(recovers, "a link is created", func() bool {
+		return server.Client.Create(r.Context(), "https://example.com/again").State == loadtest.Acknowledged
+	})
+	// Long enough for the pool to turn over several times.
+	r.during(after, rate, r.Lasting(20*time.Second)+10*time.Second)
+	server.Restart()
+	r.checked(lab.Check(r, server, nil, after))
+	sawNoCodeAgain(r, census, before, after)
+}
+
+// sawNoCodeAgain looks for codes of before that were acknowledged again, or that are another
+// link in the database.
+func sawNoCodeAgain(r *run, census loadtest.Census, before, after *lab.Load) {
+	stored, again := make(map[string]string), make(map[string]string)
+	r.Must(census(r.Context(), func(code, url string) { stored[code] = url }))
+	for _, e := range after.Entries() {
+		if e.State == loadtest.Acknowledged {
+			again[e.Code] = e.URL
+		}
+	}
+	var forgotten, reissued int
+	var example string
+	for _, e := range before.Entries() {
+		if e.State != loadtest.Acknowledged {
+			continue
+		}
+		kept, known := stored[e.Code]
+		if !known {
+			forgotten++
+		}
+		if url, given := again[e.Code]; given || known && kept != e.URL {
+			reissued++
+			example = fmt.Sprintf("; %s was acknowledged for %s, then for %q, and is stored for %q", e.Code, e.URL, url, kept)
+		}
+	}
+	if forgotten == 0 {
+		r.Fatalf("the database has forgotten no link: the row proves nothing")
+	}
+	r.figure("no code again", 0, float64(reissued), "the database has forgotten %d acknowledged links; %d codes were given again%s", forgotten, reissued, example)
+}
+
+// bothURL is the URL of that one of two servers which takes writes.
+func bothURL(r *run, a, b *lab.Database) string {
+	u, err := url.Parse(a.URL)
+	r.Must(err)
+	return strings.Replace(a.URL, u.Host, a.Addr+","+b.Addr, 1) + "&target_session_attrs=read-write"
+}
+
+// copyTree copies a directory beside itself, owners and modes included.
+func copyTree(r *run, dir string) (copied string) {
+	copied = dir + ".copy"
+	if out, err := exec.CommandContext(r.Context(), "cp", "-a", dir, copied).CombinedOutput(); err != nil {
+		r.Fatalf("copy %s: %w: %s", dir, err, out)
+	}
+	return copied
+}

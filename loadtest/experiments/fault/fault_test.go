@@ -1,0 +1,120 @@
+package fault
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"keypool/loadtest"
+	"keypool/loadtest/controls"
+	"keypool/loadtest/experiment"
+	"keypool/loadtest/lab"
+	"keypool/loadtest/report"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// uncontrolled are the rows in which no single protection is at work.
+var uncontrolled = []string{"fault/walk", "fault/start", "fault/startb", "fault/2x2"}
+
+func TestEveryRowHasAControlThatExists(t *testing.T) {
+	for _, e := range Experiments() {
+		if len(e.Controls) == 0 && !slices.Contains(uncontrolled, e.Name) {
+			t.Errorf("%s has no control", e.Name)
+		}
+		for _, c := range e.Controls {
+			for _, name := range c.Without {
+				if _, err := controls.Find(name); err != nil {
+					t.Errorf("%s: %v", e.Name, err)
+				}
+			}
+		}
+	}
+}
+
+func TestRowsOfTheSuiteChange(t *testing.T) {
+	var got []string
+	for _, e := range Experiments() {
+		if slices.Contains(e.Suites, experiment.Change) {
+			got = append(got, e.Name)
+		}
+	}
+	slices.Sort(got)
+	if want := []string{"fault/10", "fault/16", "fault/17", "fault/1b", "fault/3", "fault/8"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// outcomes are those of the claims that all links and the given claims make.
+func outcomes(record *Record, further ...claim) map[string]report.Outcome {
+	all := make(map[string]report.Outcome)
+	for _, c := range theLinks(further...) {
+		if v := c.Judge(record); v.Outcome != "" {
+			all[c.Name] = v.Outcome
+		}
+	}
+	return all
+}
+
+func TestLinksAndAccounts(t *testing.T) {
+	links := func(f loadtest.Findings) *Record {
+		return &Record{Strikes: 1, Links: &loadtest.Verdict{Findings: f}, Accounts: &lab.Accounts{}}
+	}
+	for _, tt := range []struct {
+		name   string
+		record *Record
+		claim  string
+		want   report.Outcome
+	}{
+		{"all there", links(loadtest.Findings{Checked: 9}), kept, report.Held},
+		{"one lost", links(loadtest.Findings{Checked: 9, Lost: 1}), kept, report.Failed},
+		{"one unread", links(loadtest.Findings{Checked: 9, Unread: 1}), kept, report.Failed},
+		{"one wrong", links(loadtest.Findings{Checked: 9, Wrong: 1}), "links are right", report.Failed},
+		{"one twice", links(loadtest.Findings{Checked: 9, Twice: 1}), once, report.Failed},
+		{"no link", links(loadtest.Findings{}), kept, report.Failed},
+		{"never read back", &Record{Strikes: 1}, kept, ""},
+		{"the fault did not happen", &Record{Links: &loadtest.Verdict{Findings: loadtest.Findings{Checked: 9}}}, kept, report.NotJudged},
+		{"accounts close", links(loadtest.Findings{Checked: 9}), closed, report.Held},
+		{"accounts do not close", &Record{Strikes: 1, Accounts: &lab.Accounts{}, Unclosed: []string{"2 keys"}}, closed, report.Failed},
+		{"no audit", &Record{Strikes: 1}, closed, ""},
+		{"a key twice", &Record{Strikes: 1, Accounts: &lab.Accounts{}, Faults: map[string]int{"reused": 1}}, keysOnce, report.Failed},
+		{"no key missing", &Record{Strikes: 1, Accounts: &lab.Accounts{}, Faults: map[string]int{"reused": 1}}, keysKept, report.Held},
+		{"available", &Record{Strikes: 1, Served: &loadtest.Figures{Sent: 1000, Acknowledged: 999}}, available, report.Held},
+		{"not available", &Record{Strikes: 1, Served: &loadtest.Figures{Sent: 999, Acknowledged: 998, Unsent: 1}}, available, report.Failed},
+	} {
+		if got := outcomes(tt.record, keysAreUnique(), noKeyIsMissing(), availableTo(99.9))[tt.claim]; got != tt.want {
+			t.Errorf("%s: %s is %q, want %q", tt.name, tt.claim, got, tt.want)
+		}
+	}
+}
+
+func TestObservations(t *testing.T) {
+	claims := []claim{observed("state", "The state is right."), timed("time", "It takes at most 5 s.")}
+	for _, tt := range []struct {
+		name    string
+		observe func(*run)
+		want    []report.Outcome
+	}{
+		{"nothing", func(*run) {}, []report.Outcome{"", ""}},
+		{"all right", func(r *run) { r.saw("state", true, "ok"); r.took("time", 5*time.Second, time.Second) }, []report.Outcome{report.Held, report.Held}},
+		{"wrong once", func(r *run) { r.saw("state", false, "page"); r.saw("state", true, "ok") }, []report.Outcome{report.Failed, ""}},
+		{"late once", func(r *run) { r.took("time", 5*time.Second, 6*time.Second); r.took("time", 5*time.Second, time.Second) }, []report.Outcome{"", report.Failed}},
+		{"late on a busy machine", func(r *run) { r.record.Unfit = "busy"; r.took("time", 5*time.Second, 6*time.Second) }, []report.Outcome{"", report.Inconclusive}},
+	} {
+		r := &run{row: &row{claims: claims}, record: &Record{Strikes: 1}}
+		tt.observe(r)
+		for i, c := range claims {
+			if got := c.Judge(r.record).Outcome; got != tt.want[i] {
+				t.Errorf("%s: %s is %q, want %q", tt.name, c.Name, got, tt.want[i])
+			}
+		}
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("an observation of a claim that the row does not make was taken")
+		}
+	}()
+	(&run{row: &row{claims: claims}, record: &Record{}}).saw("another", true, "")
+}

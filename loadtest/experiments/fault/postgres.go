@@ -1,0 +1,177 @@
+package fault
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"keypool/loadtest"
+	"keypool/loadtest/lab"
+)
+
+// databaseRows are the faults of the database of links and the ledger.
+func databaseRows() []row {
+	return []row{
+		{
+			name: "15", title: "PostgreSQL crashes", alone: true,
+			injected: "PostgreSQL is killed with SIGKILL under load and restarted 3 s later, several times.",
+			run:      postgresKilled, controls: without(kept, "commit", "repeat"),
+			claims: theLinks(
+				observed("cache", "Without the database, links in the cache still redirect."),
+				observed(refusal, "Without the database, every creation is answered with 503 and Retry-After."),
+				timed("refusal time", "Without the database, a creation is refused within 1 s, plus what a redirect from the cache takes."),
+				timed("recovery", "Links are created again within 10 s of PostgreSQL being back."),
+			),
+		},
+		{
+			name: "21", title: "wrong FF1 key",
+			injected: "Servers and workers start with another KGS_SECRET than that of the ledger, with none, and with KGS_PERMUTE=false.",
+			run:      wrongSecret, controls: without(refusal, "fingerprint"),
+			claims: theLinks(observed(refusal, "The programs refuse to start, with status 2 and a log line that names the setting.")),
+		},
+		{
+			name: "22", title: "clocks jump by an hour",
+			injected: "The clocks of PostgreSQL and Redis jump by an hour, forward and back, while two servers hold batches and two workers fill the pool.",
+			run:      clocksJump, controls: without("living", "heartbeats"),
+			claims: theLinks(noneFails("while the fault lasts"), counted("living", "keys", "No key of a living process is abandoned.")),
+		},
+	}
+}
+
+func postgresKilled(r *run) {
+	postgres, redis := lab.Postgres(r), lab.DurableRedis(r)
+	server := startFull(r, "DATABASE_URL="+postgres.URL, "REDIS_URL="+redis.URL, "KGS_POOL_CAPACITY=100000")
+	load := lab.Traffic(r, server)
+	var slowest, hiccup time.Duration // of refusals, and of answers from memory, which show how busy the machine is
+	for range r.Times(4) {
+		load.Start(300)
+		load.AwaitMore(int64(100 + r.Times(500)))
+		postgres.Kill()
+		r.strike(1)
+		cached := newest(load, 20)
+		for began := time.Now(); time.Since(began) < r.Lasting(2*time.Second)+time.Second; {
+			hiccup = max(hiccup, followCached(r, server, cached))
+			took, right := refused(r, server)
+			slowest = max(slowest, took)
+			r.saw(refusal, right, "503 with Retry-After: %t", right)
+		}
+		r.stop(load) // what was refused is in the journal
+		postgres.Restart()
+		back := time.Now()
+		load.Start(300)
+		lab.Wait(r, patient, "links are created again", func() bool { return load.Figures().Acknowledged > 0 })
+		r.took("recovery", 10*time.Second, time.Since(back))
+		r.stop(load)
+	}
+	r.took("refusal time", time.Second+hiccup, slowest)
+	r.end([]*lab.Program{server}, load)
+}
+
+// newest are the last n links that were acknowledged, which the server must have in its cache.
+func newest(load *lab.Load, n int) (links []loadtest.Entry) {
+	for _, e := range slices.Backward(load.Entries()) {
+		if e.State == loadtest.Acknowledged && len(links) < n {
+			links = append(links, e)
+		}
+	}
+	return links
+}
+
+// followCached follows links without the database, and returns how long the slowest took.
+func followCached(r *run, s *lab.Program, links []loadtest.Entry) (slowest time.Duration) {
+	for _, link := range links {
+		began := time.Now()
+		status, location, err := s.Client.Follow(r.Context(), link.Code)
+		slowest = max(slowest, time.Since(began))
+		r.must("cache", status == http.StatusFound && location == link.URL,
+			"GET /%s is answered with %d and leads to %q, error %v; want %q", link.Code, status, location, err, link.URL)
+	}
+	return slowest
+}
+
+// refused tries to create a link while the database takes none. It returns how long the answer
+// took, and whether it was 503 with a time to try again.
+func refused(r *run, s *lab.Program) (took time.Duration, right bool) {
+	began := time.Now()
+	status, header := send(r, http.MethodPost, s.Public+"/shorten", `{"url":"https://example.com/"}`)
+	return time.Since(began), status == http.StatusServiceUnavailable && header.Get("Retry-After") != ""
+}
+
+// send sends one request on a connection of its own and returns the head of the answer.
+func send(r *run, method, url, body string) (status int, header http.Header) {
+	req, err := http.NewRequestWithContext(r.Context(), method, url, strings.NewReader(body))
+	r.Must(err)
+	req.Header.Set("Content-Type", "application/json")
+	req.Close = true
+	res, err := (&http.Client{Timeout: loadtest.DefaultTimeout}).Do(req)
+	r.Must(err)
+	_ = res.Body.Close() // nothing of it is read
+	return res.StatusCode, res.Header
+}
+
+func wrongSecret(r *run) {
+	settings := append(ownServers(r), "KGS_POOL_CAPACITY=10000", "CODE_LENGTH=3")
+	with := func(more ...string) []string { return append(slices.Clone(settings), more...) }
+	right, wrong := "KGS_SECRET="+strings.Repeat("2b", 16), "KGS_SECRET="+strings.Repeat("2c", 16)
+	server := lab.Server(r, with(right)...)
+	server.Start()
+	load := lab.Traffic(r, server)
+	some := func() {
+		load.Start(200)
+		load.AwaitMore(int64(r.Times(1000)))
+		r.stop(load)
+	}
+	some()
+	server.Stop()
+	r.refuses("a server with another key", lab.Server(r, with(wrong)...), "KGS_")
+	r.refuses("a worker with another key", lab.Worker(r, with(wrong)...), "KGS_")
+	r.refuses("a server without a key", lab.Server(r, with()...), "KGS_")
+	r.refuses("a server without permutation", lab.Server(r, with(right, "KGS_PERMUTE=false")...), "KGS_")
+	server.Start()
+	some()
+	r.end([]*lab.Program{server}, load)
+}
+
+func clocksJump(r *run) {
+	postgres, redis := lab.ClockedPostgres(r), lab.ClockedRedis(r, "--appendonly", "no")
+	settings := []string{"DATABASE_URL=" + postgres.URL, "REDIS_URL=" + redis.URL, "KGS_POOL_CAPACITY=5000"}
+	servers, workers := pairs(r, settings)
+	var loads []*lab.Load
+	for _, s := range servers {
+		load := lab.Traffic(r, s)
+		load.Start(100)
+		loads = append(loads, load)
+	}
+	for _, jump := range []time.Duration{time.Hour, 0, -time.Hour, 0} {
+		postgres.JumpClock(jump)
+		redis.JumpClock(jump)
+		r.strike(1)
+		lab.Pause(r, 6*time.Second) // every process looks after the others once in five seconds
+	}
+	r.serve(loads...)
+	for _, p := range slices.Concat(workers, servers) {
+		n := p.Counter("kgs_keys_abandoned_total", "reason", "crash")
+		r.figure("living", 0, n, "a process abandoned %v keys", n)
+	}
+	for _, w := range workers {
+		w.Stop()
+	}
+	r.end(servers, loads...)
+}
+
+// pairs starts two servers and two workers.
+func pairs(r *run, settings []string) (servers, workers []*lab.Program) {
+	for range 2 {
+		workers = append(workers, lab.Worker(r, settings...))
+		servers = append(servers, lab.Server(r, append(slices.Clone(settings), "KGS_WORKER=false")...))
+	}
+	all := slices.Concat(workers, servers)
+	for _, p := range all {
+		p.Launch()
+	}
+	for _, p := range all {
+		p.AwaitReady(patient)
+	}
+	return servers, workers
+}

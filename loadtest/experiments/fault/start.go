@@ -1,0 +1,149 @@
+package fault
+
+import (
+	"bytes"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"keypool/loadtest"
+	"keypool/loadtest/lab"
+)
+
+// startRows are what several processes do at once.
+func startRows() []row {
+	started := []claim{
+		observed("migrate", "Each `shortener migrate` ends with status 0."),
+		observed("ready", "Each server becomes ready."),
+		observed("follow", "A link that was just created on one server redirects on the others."),
+		accountsClose(),
+	}
+	return []row{
+		{
+			name: "start", title: "16 servers start on an empty SQLite file", injected: "16 servers and 16 migrations start at the same moment.",
+			run: func(r *run) { startTogether(r, embedded(r)...) }, claims: started,
+		},
+		{
+			name: "startb", title: "16 servers start on an empty PostgreSQL", injected: "16 servers and 16 migrations start at the same moment.",
+			run: func(r *run) {
+				// Each process has a connection pool of its own.
+				startTogether(r, "DATABASE_URL="+lab.Postgres(r, "max_connections=400").URL)
+			},
+			claims: started,
+		},
+		{
+			name: "2x2", title: "one of two servers and one of two workers killed",
+			injected: "Two servers and two workers share a PostgreSQL and a Redis. One of each is killed with SIGKILL under load and comes back.",
+			run:      twoByTwo,
+			claims: theLinks(
+				noneFails("on the server and with the worker that go on"),
+				counted("refusals", "creations", "The server that is killed refuses no creation while it runs."),
+				observed("follow", "A link that was just created on one server redirects on the other."),
+				observed(recovers, "The pool is full again."),
+			),
+		},
+		{
+			name: "shipped", title: "what users get", injected: "The programs are searched for the names of what the rows break them with.",
+			run: shipped, controls: without("no crash points", "commit"), // a program for a control has crash points, too
+			claims: []claim{observed("no crash points", "The shipped programs have no crash points.")},
+		},
+	}
+}
+
+func shipped(r *run) {
+	r.strike(1)
+	for _, program := range []string{"shortener", "kgs"} {
+		text, err := os.ReadFile(filepath.Join(r.ProgramDir(), program))
+		r.Must(err)
+		knows := bytes.Contains(text, []byte("KEYPOOL_FAILPOINTS"))
+		r.saw("no crash points", !knows, "%s knows KEYPOOL_FAILPOINTS: %t", program, knows)
+	}
+}
+
+func startTogether(r *run, database ...string) {
+	var servers []*lab.Program
+	migrations := make(chan error, together)
+	for range together {
+		server := lab.Server(r, append(database, "KGS_POOL_CAPACITY=1000")...)
+		migrate := server.Command("migrate")
+		go func() { migrations <- migrate.Run() }()
+		server.Launch()
+		servers = append(servers, server)
+	}
+	r.strike(1)
+	for range together {
+		err := <-migrations
+		r.saw("migrate", err == nil, "error: %v", err)
+	}
+	for _, s := range servers {
+		ready := lab.Happens(r, patient, func() bool { return s.Ended() || s.TryReady(r.Context()) == nil })
+		r.must("ready", ready && !s.Ended(), "ready within a minute: %t; ended: %t; its log:\n%s", ready, s.Ended(), s.Tail())
+	}
+	for i := range servers {
+		followElsewhere(r, servers[i], servers[(i+1)%len(servers)], 2)
+	}
+	r.audit(servers[0])
+	for _, s := range servers {
+		s.Stop()
+	}
+	r.audit(servers[0])
+}
+
+// followElsewhere creates n links, each on one of two servers, and follows each at once on the
+// other.
+func followElsewhere(r *run, a, b *lab.Program, n int) {
+	journal, err := loadtest.CreateJournal("")
+	r.Must(err)
+	for range n {
+		entry, err := journal.Intend()
+		r.Must(err)
+		created := a.Client.Create(r.Context(), entry.URL)
+		if created.State != loadtest.Acknowledged {
+			r.Refute("follow", "a server creates no link: %+v", created)
+		}
+		status, location, err := b.Client.Follow(r.Context(), created.Code)
+		r.must("follow", err == nil && status == http.StatusFound && location == entry.URL,
+			"GET /%s is answered with %d and leads to %q, error %v; want %q", created.Code, status, location, err, entry.URL)
+		a, b = b, a
+	}
+}
+
+func twoByTwo(r *run) {
+	const rate = 250 // per server
+	// A small pool, so that the workers have something to do.
+	settings := append(ownServers(r), "KGS_POOL_CAPACITY=5000")
+	servers, workers := pairs(r, settings)
+	awaitFull(r, servers[0])
+
+	survivor, victim := lab.Traffic(r, servers[0]), lab.Traffic(r, servers[1])
+	survivor.Start(rate)
+	victim.Start(rate)
+	followElsewhere(r, servers[0], servers[1], r.Times(200))
+	lab.Pause(r, r.Lasting(10*time.Second))
+
+	servers[1].Kill()
+	workers[1].Kill()
+	r.strike(2)
+	lab.Pause(r, r.Lasting(10*time.Second))
+	servers[1].Start()
+	workers[1].Start()
+	victim.AwaitMore(1)
+	followElsewhere(r, servers[0], servers[1], r.Times(200))
+	lab.Pause(r, r.Lasting(10*time.Second))
+
+	r.serve(survivor)
+	f := r.stop(victim)
+	r.figure("refusals", 0, float64(f.Refused), "%d refused, %d acknowledged", f.Refused, f.Acknowledged)
+	r.becomes(recovers, "the pool is full", func() bool { return servers[0].Status().Full() })
+	r.audit(servers[0])
+	for _, s := range servers {
+		s.Restart()
+		r.check(s, survivor, victim)
+	}
+	for _, p := range slices.Concat(servers, workers) {
+		p.Stop()
+	}
+	r.audit(servers[0])
+}

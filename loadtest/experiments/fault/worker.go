@@ -1,0 +1,249 @@
+package fault
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"keypool/loadtest/lab"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/procfs"
+)
+
+// workerRows are the faults of workers.
+func workerRows() []row {
+	return []row{
+		{
+			name: "3", title: "worker killed at each step", change: true, failpoints: true,
+			injected: "Workers kill themselves with SIGKILL at each step on the way of a range from the ledger to the pool: " +
+				"epoch opened, range reserved, chunk pushed, all pushed, delivered, forgotten.",
+			run: workerKilled, controls: without(keysOnce, "mark"),
+			claims: theLinks(
+				keysAreUnique(),
+				timed("refill", "The next worker is at work within 10 s of its start."),
+				observed(recovers, "The pool fills after the last kill."),
+				observed(abandoned, "Only the keys in the batches of a killed server are abandoned, and none of a killed worker."),
+			),
+		},
+		{
+			name: "4", title: "worker frozen, its range adopted, then thawed", failpoints: true,
+			injected: "A worker stops itself with SIGSTOP between reserve and push. Another worker delivers its range. The first one gets SIGCONT and goes on.",
+			run:      workerThaws, controls: without(keysOnce, "floor"),
+			claims: theLinks(
+				keysAreUnique(),
+				observed("adoption", "Another worker delivers the range of the frozen one."),
+				observed(recovers, "The thawed worker goes on with other ranges."),
+			),
+		},
+		{
+			name: "5", title: "16 workers at once",
+			injected: "16 workers start at the same moment on an empty pool.",
+			run:      workersAtOnce, controls: without("capacity", "size"),
+			claims: theLinks(
+				observed(recovers, "The workers fill the pool."),
+				counted("capacity", "keys", "The pool has at most its capacity and one chunk a worker."),
+				observed(abandoned, "Orderly stops abandon no key."),
+			),
+		},
+	}
+}
+
+// Workers kill themselves at every step, each followed by one that goes on to its own
+// step. The pool has room for all that they push, so that there is always something to do.
+func workerKilled(r *run) {
+	const capacity = 400_000 // shipped in ranges of 20,000, which take two pushes
+	postgres, redis := lab.Postgres(r), lab.DurableRedis(r)
+	settings := []string{"DATABASE_URL=" + postgres.URL, "REDIS_URL=" + redis.URL, fmt.Sprintf("KGS_POOL_CAPACITY=%d", capacity)}
+	server := lab.Server(r, append(settings, "KGS_WORKER=false")...)
+	server.Start()
+	load := lab.Traffic(r, server)
+	load.Start(200)
+	killWorkerAt(r, settings, "epoch:opened")
+	for range r.Times(3) {
+		for _, step := range []string{"ship:reserved", "ship:pushed", "ship:pushed-all", "ship:delivered", "ship:forgotten"} {
+			killWorkerAt(r, settings, step)
+		}
+	}
+
+	worker, killed := lab.Worker(r, settings...), time.Now()
+	worker.Launch()
+	lab.Wait(r, patient, "the next worker refills", func() bool { return pushed(worker) > 0 })
+	r.took("refill", refillAgain, time.Since(killed))
+	worker.AwaitReady(patient)
+	r.becomes(recovers, "the pool is full", func() bool { return server.Status().Full() })
+	mustBeAbandoned := awaitDeaths(r, settings, server, worker)
+	makeRoom(r, postgres, redis, settings, capacity, 100_000)
+	r.stop(load)
+	worker.Stop()
+	a := r.end([]*lab.Program{server}, load)
+	r.saw(abandoned, maps.Equal(a.Abandoned, map[string]int64{"crash": mustBeAbandoned}),
+		"abandoned: %s; the killed server had %d keys", reasons(a.Abandoned), mustBeAbandoned)
+}
+
+// refillAgain is how soon a worker that follows a killed one must be at work.
+const refillAgain = 10 * time.Second
+
+// killWorkerAt runs a worker until it kills itself at a step.
+func killWorkerAt(r *run, settings []string, step string) {
+	worker := lab.Worker(r, append(settings, "KEYPOOL_FAILPOINTS="+step+"=kill")...)
+	began := time.Now()
+	worker.Launch()
+	lab.Wait(r, patient, "the worker comes to "+step, worker.Ended)
+	r.took("refill", refillAgain, time.Since(began))
+	if status := worker.Exit(patient); status != -1 {
+		r.Fatalf("the worker that was to be killed at %s ended with status %d:\n%s", step, status, worker.Tail())
+	}
+	r.strike(1)
+}
+
+// pushed is how many keys a worker pushed since its start, 0 while it does not answer: a
+// row waits for keys of a worker that was just launched.
+func pushed(worker *lab.Program) float64 {
+	n, err := worker.TryCounter("kgs_keys_generated_total")
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// awaitDeaths kills a server and waits until its keys are abandoned. Then all that were
+// killed before are known to be dead, too. It returns the number of its keys.
+func awaitDeaths(r *run, settings []string, witnesses ...*lab.Program) (keys int64) {
+	last := lab.Server(r, append(settings, "KGS_WORKER=false")...)
+	last.Start()
+	lab.Wait(r, patient, "the server has keys", func() bool {
+		keys = local(last)
+		return keys == 2*100 // two batches of the smallest size
+	})
+	last.Kill()
+	lab.Wait(r, patient, "the keys of the killed server are abandoned", func() bool {
+		var known float64
+		for _, w := range witnesses {
+			known += w.Counter("kgs_keys_abandoned_total", "reason", "crash")
+		}
+		return known >= float64(keys)
+	})
+	return keys
+}
+
+// local is how many keys a server has in its batches.
+func local(server *lab.Program) int64 { return lab.Known(server.Status().LocalKeys, 0) }
+
+// makeRoom starts more and more servers that take batches of so many keys out of the pool, below
+// the mark from which it is refilled to its capacity, until the workers have adopted and delivered
+// the ranges of those that are known to be dead. It looks into Redis and the ledger by
+// itself: /status is a second old, and an audit reads all keys.
+func makeRoom(r *run, postgres, redis *lab.Database, settings []string, capacity, keys int64) {
+	client := lab.RedisClient(r, redis.URL)
+	list := poolList(r, client)
+	pool := func() int64 { return client.LLen(r.Context(), list).Val() }
+	var hungry []*lab.Program
+	for shipping(r, postgres, ` AND holder NOT IN (SELECT holder FROM kgs_holders)`) > 0 {
+		for lowWater := capacity - capacity/10; pool() >= lowWater; {
+			next := lab.Server(r, append(slices.Clone(settings), "KGS_WORKER=false", fmt.Sprintf("KGS_BATCH_MIN=%d", keys))...)
+			next.Start()
+			lab.Wait(r, patient, "a server has taken a batch", func() bool { return local(next) > 0 })
+			hungry = append(hungry, next)
+		}
+		lab.Wait(r, patient, "the pool is full again", func() bool { return pool() >= capacity })
+	}
+	lab.Wait(r, patient, "no range is under way", func() bool { return shipping(r, postgres, "") == 0 })
+	for _, s := range hungry {
+		s.Stop()
+	}
+}
+
+// shipping is how many ranges that match a condition are reserved and not delivered.
+func shipping(r *run, postgres *lab.Database, and string) (n int) {
+	lab.Query(r, postgres.URL, func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, `SELECT count(*) FROM kgs_ranges WHERE state = 'shipping'`+and).Scan(&n)
+	})
+	return n
+}
+
+// A worker freezes when it is about to push a range, is declared dead, another one
+// delivers the range, and then the first one thaws and goes on.
+func workerThaws(r *run) {
+	postgres, redis := lab.Postgres(r), lab.DurableRedis(r, "--appendonly", "no")
+	settings := []string{"DATABASE_URL=" + postgres.URL, "REDIS_URL=" + redis.URL, "KGS_POOL_CAPACITY=20000"}
+	server := lab.Server(r, append(settings, "KGS_WORKER=false")...)
+	// It stops itself when it has reserved its third range.
+	frozen := lab.Worker(r, append(settings, "KEYPOOL_FAILPOINTS=ship:reserved=stop:3")...)
+	heir := lab.Worker(r, settings...)
+	// What it takes at its start and returns at its stop keeps the workers at work.
+	hungry := lab.Server(r, append(settings, "KGS_WORKER=false", "KGS_BATCH_MIN=2000")...)
+
+	server.Launch()
+	frozen.Launch()
+	lab.Wait(r, patient, "the worker has stopped itself", func() bool { return stopped(frozen) })
+	r.strike(1)
+	heir.Start()
+	server.AwaitReady(patient)
+	load := lab.Traffic(r, server)
+	load.Start(200)
+	r.becomes("adoption", "the range of the frozen worker is delivered", func() bool {
+		hungry.Start()
+		hungry.Stop()
+		return r.audit(server).Shipping == 0
+	})
+	frozen.Thaw()
+	r.becomes(recovers, "the thawed worker ships again", func() bool {
+		hungry.Start()
+		hungry.Stop()
+		return pushed(frozen) >= 3000 // a third range of a thousand keys
+	})
+	r.stop(load)
+	frozen.Stop()
+	heir.Stop()
+	r.end([]*lab.Program{server}, load)
+}
+
+// stopped reports whether SIGSTOP has taken effect on a program.
+func stopped(p *lab.Program) bool {
+	proc, err := procfs.NewProc(p.PID())
+	if err != nil {
+		return false
+	}
+	stat, err := proc.Stat()
+	return err == nil && stat.State == "T"
+}
+
+// together is how many processes of a kind start at the same moment.
+const together = 16
+
+func workersAtOnce(r *run) {
+	const capacity, chunk = 100_000, 5000
+	// Each process has a connection pool of its own.
+	postgres, redis := lab.Postgres(r, "max_connections=400"), lab.DurableRedis(r, "--appendonly", "no")
+	settings := []string{"DATABASE_URL=" + postgres.URL, "REDIS_URL=" + redis.URL, fmt.Sprintf("KGS_POOL_CAPACITY=%d", capacity)}
+	server := lab.Server(r, append(settings, "KGS_WORKER=false")...)
+	server.Start()
+	load := lab.Traffic(r, server)
+	load.Start(200)
+	workers := make([]*lab.Program, together)
+	for i := range workers {
+		workers[i] = lab.Worker(r, settings...)
+		workers[i].Launch()
+	}
+	r.strike(together)
+	for _, w := range workers {
+		w.AwaitReady(patient)
+	}
+	r.becomes(recovers, "the pool is full", func() bool { return server.Status().Full() })
+	load.AwaitMore(int64(r.Times(1000)))
+	r.stop(load)
+	for _, w := range workers {
+		w.Stop()
+	}
+	server.Restart()
+	lab.Wait(r, patient, "the server sees the pool", func() bool { return server.Status().PoolKeys != nil })
+	keys := lab.Known(server.Status().PoolKeys, 0)
+	r.figure("capacity", capacity+together*chunk, float64(keys), "%d keys for a capacity of %d and chunks of %d", keys, capacity, chunk)
+	r.check(server, load)
+	server.Stop()
+	a := r.audit(server)
+	r.saw(abandoned, len(a.Abandoned) == 0, "abandoned: %s", reasons(a.Abandoned))
+}

@@ -1,0 +1,96 @@
+package guess
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+
+	"keypool/loadtest"
+
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	scanWidth = 16       // guesses under way at a time
+	maxPage   = 64 << 10 // bytes that are read of an answer
+)
+
+// answers counts guesses by their answers.
+type answers struct {
+	hits, misses, refused, failed int64
+	found                         []int  // the guesses that hit, by their index
+	refusal                       string // the first answer that is neither a hit nor a miss
+}
+
+// decided counts the guesses that hit or missed.
+func (a *answers) decided() int64 { return a.hits + a.misses }
+
+// add counts the answer to guess n.
+func (a *answers) add(n, status int, err error) {
+	switch {
+	case err == nil && (status == http.StatusFound || status == http.StatusGone):
+		a.hits++
+		a.found = append(a.found, n)
+		return
+	case err == nil && status == http.StatusNotFound:
+		a.misses++
+		return
+	case err == nil && status == http.StatusTooManyRequests:
+		a.refused++
+	default:
+		a.failed++
+	}
+	a.refusal = cmp.Or(a.refusal, fmt.Sprintf("%d %s, error %v", status, http.StatusText(status), err))
+}
+
+// botnet is the address that guess n comes from: each has its own.
+func botnet(n int) string { return fmt.Sprintf("10.%d.%d.%d", n>>16&0xff, n>>8&0xff, n&0xff) }
+
+// oneAddress is the address of a lone attacker.
+func oneAddress(int) string { return "198.51.100.7" }
+
+// try makes all guesses, or as many as it can until ctx ends, and adds their answers. It names
+// the address of each guess as a reverse proxy would.
+func (a *answers) try(ctx context.Context, target string, codes []string, from func(n int) string) {
+	transport := &http.Transport{MaxIdleConnsPerHost: scanWidth}
+	defer transport.CloseIdleConnections()
+	var mu sync.Mutex
+	var guesses errgroup.Group
+	guesses.SetLimit(scanWidth)
+	for n, code := range codes {
+		if ctx.Err() != nil {
+			break
+		}
+		guesses.Go(func() error {
+			status, err := guess(ctx, transport, target+"/"+code, from(n))
+			if ctx.Err() != nil {
+				return nil // the end of ctx cut it short
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			a.add(n, status, err)
+			return nil
+		})
+	}
+	_ = guesses.Wait() // its functions return no error
+}
+
+func guess(ctx context.Context, by http.RoundTripper, url, from string) (status int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, loadtest.DefaultTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("X-Forwarded-For", from)
+	res, err := by.RoundTrip(req)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = res.Body.Close() }() // the answer was read, or is an error already
+	_, err = io.Copy(io.Discard, io.LimitReader(res.Body, maxPage))
+	return res.StatusCode, err
+}

@@ -1,0 +1,215 @@
+package guess
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"keypool/loadtest/experiment"
+	"keypool/loadtest/report"
+)
+
+// The documented limits of misses from one address.
+const (
+	missBurst = 200 // at once
+	missRate  = 50  // per second
+)
+
+// Names of claims.
+const (
+	unguessed = "guesses hit by chance only"
+	walked    = "a plain counter is guessed"
+	answered  = "every guess answered"
+	throttled = "misses limited"
+)
+
+// chance is the probability, on either side, of hits that are not put down to chance.
+const chance = 0.0005
+
+func scanClaims() []experiment.Claim[scanRecord] {
+	on := func(name, text, unit string, judge func(*scanRecord) experiment.Verdict) experiment.Claim[scanRecord] {
+		return experiment.Claim[scanRecord]{Name: name, Text: text, Unit: unit, Kind: report.Correctness, Judge: func(r *scanRecord) experiment.Verdict {
+			if r.elapsed == 0 {
+				return experiment.Verdict{}
+			}
+			return judge(r)
+		}}
+	}
+	return []experiment.Claim[scanRecord]{
+		on(unguessed, "Guesses next to known codes hit as many links as chance predicts: guesses times the share of codes in use.", "links", judgeUnguessed),
+		on(walked, "The same guesses at a plain counter hit a link wherever the counter has been.", "links", func(r *scanRecord) experiment.Verdict {
+			return experiment.Within(float64(r.counter.consecutive()), float64(r.counter.answers.hits), 0.02)
+		}),
+		on(answered, "The service answers every guess when each comes from another address.", "guesses", func(r *scanRecord) experiment.Verdict {
+			guesses := int64(len(r.permuted.guesses) + len(r.counter.guesses))
+			decided := r.permuted.answers.decided() + r.counter.answers.decided()
+			return experiment.None(guesses-decided, "of %d guesses %d were answered; %s", guesses, decided, r.permuted.answers.refusal+r.counter.answers.refusal)
+		}),
+		on(throttled, fmt.Sprintf("One address gets at most %d misses, and %d more per second; further requests are refused.", missBurst, missRate),
+			"misses", judgeThrottled),
+	}
+}
+
+func scan() *experiment.Experiment {
+	return experiment.Define(experiment.Definition[scanRecord]{
+		Name: "guess/scan", Title: "Guesses next to known codes",
+		Summary: "An attacker knows some codes, for example because the links are his own, and tries the codes before and after each of them. " +
+			"Where codes are consecutive numbers, nearly every guess hits a link. Where the numbers are permuted under a secret key, a guess " +
+			"near a known code is worth no more than a guess anywhere.",
+		Suites: []experiment.Suite{experiment.Nightly, experiment.Full}, Run: runScan, Show: showScan,
+		Claims:   scanClaims(),
+		Controls: []experiment.Control{{Settings: []string{"KGS_PERMUTE=false"}, Refutes: unguessed}},
+	})
+}
+
+func judgeUnguessed(r *scanRecord) experiment.Verdict {
+	v := &r.permuted
+	want := v.byChance(r.plan.length)
+	lo, hi := likely(want)
+	return experiment.Holds(lo <= v.answers.hits && v.answers.hits <= hi,
+		"of %d guesses %d hit a link, where chance predicts %.1f: from %d to %d in all but one of a thousand runs", v.answers.decided(), v.answers.hits, want, lo, hi).
+		Figures(want, float64(v.answers.hits))
+}
+
+// judgeThrottled demands refusals too: a service that answers nothing reports no misses either.
+func judgeThrottled(r *scanRecord) experiment.Verdict {
+	a, seconds := &r.alone, r.elapsed.Seconds()
+	if a.refused+a.failed == 0 && a.misses <= missBurst {
+		return experiment.NotJudged("%d misses in %.1f s are allowed", a.misses, seconds)
+	}
+	most := missBurst + missRate*seconds + scanWidth
+	return experiment.Holds(float64(a.misses) <= most && a.refused > 0 && a.failed == 0,
+		"%d misses in %.1f s, at most %.0f are allowed; %d guesses were refused, and %d got no answer or another one",
+		a.misses, seconds, most, a.refused, a.failed).Figures(most, float64(a.misses))
+}
+
+// byChance is how many guesses would hit a link if links were anywhere. Known codes are not guessed.
+func (v *victim) byChance(length int) float64 {
+	size := float64(base62.size(length).Int64())
+	return float64(len(v.guesses)) * float64(len(v.codes)-len(v.known)) / (size - float64(len(v.known)))
+}
+
+// consecutive is how many guesses hit a link if links have consecutive numbers.
+func (v *victim) consecutive() (n int) {
+	first := slices.Min(v.codes)
+	for _, guess := range v.guesses {
+		if guess >= first && guess < first+int64(len(v.codes)) {
+			n++
+		}
+	}
+	return n
+}
+
+// likely are the bounds of a Poisson variable of that mean, but for chance on either side.
+func likely(mean float64) (lo, hi int64) {
+	const sigmas, large = 3.29, 200 // above large a normal variable is as good
+	if mean > large {
+		spread := sigmas * math.Sqrt(mean)
+		return int64(mean - spread), int64(mean + spread)
+	}
+	term, below := math.Exp(-mean), 0.0 // the probability of n, and of less than n
+	lo = -1
+	for n := int64(0); ; n++ {
+		below += term
+		if lo < 0 && below > chance {
+			lo = n
+		}
+		if below >= 1-chance {
+			return lo, n
+		}
+		term *= mean / float64(n+1)
+	}
+}
+
+func showScan(r *scanRecord, e *report.Experiment) {
+	p := r.plan
+	e.Settings = map[string]string{
+		"KEY_SOURCE": "redis-pool", "CODE_LENGTH": fmt.Sprint(p.length), "links on each service": fmt.Sprint(p.links),
+		"codes known": fmt.Sprint(p.known), "guesses on each side of a known code": fmt.Sprint(p.reach),
+		"KGS_PERMUTE": "true, and false for the plain counter", "TRUSTED_PROXIES": "127.0.0.1/32", "DATABASE_URL": "sqlite:...",
+	}
+	e.Notes = []string{
+		fmt.Sprintf("The service refuses an address with more than %d misses at once and %d per second. So each guess comes from another address, as "+
+			"from a botnet; the harness is the reverse proxy that names the address. Only the last claim is about one address.", missBurst, missRate),
+		"KGS_PERMUTE=false gives out the same codes as INCR: the numbers in order, in base62.",
+	}
+	if r.elapsed == 0 {
+		return
+	}
+	e.Notes = append(e.Notes, fmt.Sprintf("From one address, %.1f s of guesses gave %d misses, %d hits and %d refusals.",
+		r.elapsed.Seconds(), r.alone.misses, r.alone.hits, r.alone.refused))
+	row := func(name string, v *victim, predicted float64) []string {
+		return []string{
+			name, fmt.Sprint(len(v.codes)), fmt.Sprint(v.answers.decided()), fmt.Sprintf("%.1f", predicted), fmt.Sprint(v.answers.hits),
+			fmt.Sprintf("%.0f", 1e6*float64(v.answers.hits)/float64(max(1, v.answers.decided()))),
+		}
+	}
+	e.Tables = []report.Table{
+		{
+			Title:   "Guesses next to known codes",
+			Columns: []string{"codes", "links", "guesses", "hits predicted", "hits", "hits in a million guesses"},
+			Rows:    [][]string{row("permuted", &r.permuted, r.permuted.byChance(p.length)), row("plain counter", &r.counter, float64(r.counter.consecutive()))},
+		},
+		lengths(p.length),
+	}
+	share := 100 * r.permuted.byChance(p.length) / float64(len(r.permuted.guesses))
+	e.Charts = []report.Chart{{
+		Title: "Guesses that hit a link, by their distance from a known code", X: report.Axis{Label: "distance from the known code"},
+		Y: report.Axis{Label: "guesses that hit", Unit: "%"},
+		Series: []report.Series{
+			r.counter.nearness("plain counter", p.reach), r.permuted.nearness("permuted", p.reach),
+			{Name: "permuted, by chance", Predicted: true, XY: [][2]float64{{0, share}, {float64(p.reach), share}}},
+		},
+	}}
+}
+
+// nearness is the share of guesses that hit, in percent, by the distance from the next known
+// code.
+func (v *victim) nearness(name string, reach int) report.Series {
+	const bins = 20
+	wide := (reach + bins - 1) / bins
+	var guesses, hits [bins]float64
+	known := slices.Sorted(maps.Keys(v.known))
+	bin := func(guess int64) int {
+		i, _ := slices.BinarySearch(known, guess)
+		distance := int64(math.MaxInt64)
+		for _, n := range known[max(0, i-1):min(i+1, len(known))] {
+			distance = min(distance, max(n-guess, guess-n))
+		}
+		return int(distance-1) / wide
+	}
+	for _, guess := range v.guesses {
+		guesses[bin(guess)]++
+	}
+	for _, n := range v.answers.found {
+		hits[bin(v.guesses[n])]++
+	}
+	s := report.Series{Name: name}
+	for i := range bins {
+		if guesses[i] > 0 {
+			s.XY = append(s.XY, [2]float64{(float64(i) + 0.5) * float64(wide), 100 * hits[i] / guesses[i]})
+		}
+	}
+	return s
+}
+
+// lengths is what chance gives for codes of other lengths, by the formula that the first claim
+// tests.
+func lengths(from int) report.Table {
+	t := report.Table{
+		Title:   "Scaled by the formula: hits by chance in a million guesses",
+		Columns: []string{"characters", "codes", "with 1 million links", "with 100 million links"},
+	}
+	for length := from; length <= 8; length++ {
+		size := float64(base62.size(length).Int64())
+		hits := func(links float64) string {
+			if links >= size {
+				return report.Number(math.NaN())
+			}
+			return fmt.Sprintf("%.3g", 1e6*links/size)
+		}
+		t.Rows = append(t.Rows, []string{fmt.Sprint(length), fmt.Sprintf("%.3g", size), hits(1e6), hits(1e8)})
+	}
+	return t
+}

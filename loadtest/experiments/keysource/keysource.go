@@ -1,0 +1,264 @@
+// Package keysource tries every key source by the same rules, over real processes.
+//
+// Two servers use the source on one PostgreSQL, the first with the default fallback and the
+// second with none. The rules are tried one after the other, each on everything that the ones
+// before have made. Each rule is a claim.
+//
+// Invariant: a rule knows the programs by their commands, settings, HTTP interface, /status and
+// /metrics, and nothing of how a source works.
+//
+// Vocabulary: a draw is something that a source draws on besides the database of the links. A
+// setting of a control with a lower-case name is for the experiment and not for the programs:
+// rule=NAME tries that rule only, damage=WHAT breaks something that no setting of a program can.
+package keysource
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"keypool/loadtest/experiment"
+	"keypool/loadtest/experiments/keysource/sources"
+	"keypool/loadtest/lab"
+	"keypool/loadtest/measure"
+	"keypool/loadtest/report"
+)
+
+// Experiments returns an experiment for each key source, and one for the source that
+// CONTRIBUTING.md shows how to add.
+func Experiments() []*experiment.Experiment {
+	var all []*experiment.Experiment
+	for _, s := range sources.All() {
+		all = append(all, experiment.Define(definition(s, func(*experiment.T) {})))
+	}
+	own := sources.Source{
+		Name: "nanoid", Title: "the source that CONTRIBUTING.md adds", Settings: []string{"KEY_SOURCE=nanoid"}, Label: "nanoid", Code: `[0-9A-Za-z_-]{21}`,
+	}
+	return append(all, experiment.Define(definition(own, buildShown)))
+}
+
+// record is what became of the rules that were tried.
+type record struct {
+	tried map[string]string // rule -> why it does not hold, "" when it does
+	unfit string            // why the environment was unfit to measure a time
+
+	mu      sync.Mutex
+	slowest time.Duration // of all refusals
+}
+
+func (r *record) refused(took time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.slowest = max(r.slowest, took)
+}
+
+// rule is what every source keeps.
+type rule struct {
+	name, text string
+	try        func(*stand) error
+}
+
+// rulesOf returns the rules for a source in the order in which they are tried.
+func rulesOf(s *sources.Source) []rule {
+	all := []rule{
+		{"32 at once", "Of 32 clients that create links at once none gets a code of another, and every code has the documented form.", unique},
+		{"two processes", "Two servers that create links at once give out no code twice.", shared},
+		// Before any process is killed: a killed server keeps keys in its batches.
+		{"stopped", "A server that gets SIGTERM under load exits with status 0 within 10 s and keeps no key.", stopped},
+		{"killed", "A server that is killed under load again and again gives out no code twice and loses no link, and the other server fails no creation.", killed},
+	}
+	for _, f := range faults() {
+		if s.Tickets {
+			all = append(all, rule{"one of two " + f.name, "While either of the two draws is " + f.name + " no creation fails.",
+				func(st *stand) error { return survives(st, f) }})
+		}
+		if s.Redis || s.Tickets || s.Service {
+			all = append(all, rule{"all draws " + f.name, fmt.Sprintf("While all draws are %s the fallback makes links, and a server without fallback refuses "+
+				"with 503, Retry-After and a problem; the source serves again within %v by itself.", f.name, recovered),
+				func(st *stand) error { return goesWithout(st, f) }})
+		}
+	}
+	return append(all,
+		rule{"database killed", "Without the database of the links every creation is refused, and no acknowledged link is lost.", refusesAll},
+		rule{"load harness", "The experiment load/create passes against the source.", harness},
+		rule{"accounts", "In the end every link that was ever acknowledged is there, and the accounts close.", accounts},
+	)
+}
+
+// quick is the claim on the time of refusals.
+const quick = "refusals are quick"
+
+func definition(s sources.Source, prepare func(*experiment.T)) experiment.Definition[record] {
+	rules := rulesOf(&s)
+	var claims []experiment.Claim[record]
+	for _, r := range rules {
+		claims = append(claims, experiment.Claim[record]{Name: r.name, Text: r.text, Kind: report.Correctness, Judge: func(rec *record) experiment.Verdict {
+			why, tried := rec.tried[r.name]
+			if !tried {
+				return experiment.Verdict{}
+			}
+			return experiment.Holds(why == "", "%s", why)
+		}})
+	}
+	claims = append(claims, experiment.Claim[record]{
+		Name: quick, Text: fmt.Sprintf("A creation without a key is refused within %v.", refusal), Unit: "s", Kind: report.Speed,
+		Judge: func(rec *record) experiment.Verdict {
+			if rec.slowest == 0 {
+				return experiment.Verdict{}
+			}
+			v := experiment.AtMost(refusal.Seconds(), rec.slowest.Seconds(), "the slowest refusal took %v", rec.slowest.Round(time.Millisecond))
+			if rec.slowest > 3*refusal { // no busy machine explains that
+				return v
+			}
+			return v.Unless(rec.unfit)
+		},
+	})
+	return experiment.Definition[record]{
+		Name: "keysource/" + s.Name, Title: s.Title,
+		Summary: "Two servers use the key source while many clients create links, and servers and what the source draws on are stopped, killed and frozen.",
+		Suites:  []experiment.Suite{experiment.Nightly}, Claims: claims, Controls: controlsOf(s.Name),
+		Run: func(t *experiment.T, rec *record) { prepare(t); tryRules(t, s, rules, rec) },
+		Show: func(_ *record, e *report.Experiment) {
+			e.Settings = map[string]string{"KEY_SOURCE": strings.Join(s.Settings, " "), "FALLBACK": "random on the first server, none on the second"}
+		},
+	}
+}
+
+// tryRules tries the rules until one does not hold. What comes after it would be about what it
+// has left behind.
+func tryRules(t *experiment.T, s sources.Source, rules []rule, rec *record) {
+	rec.tried = make(map[string]string)
+	environment := measure.Observe()
+	defer func() { rec.unfit = environment.Unfit() }()
+	st := newStand(t, s, rec)
+	for i, r := range rules {
+		if only := st.option("rule"); only != "" && r.name != only {
+			continue
+		}
+		t.Phase(float64(i)/float64(len(rules)), "%s", r.name)
+		err := r.try(st)
+		if t.Context().Err() != nil {
+			return
+		}
+		if err != nil {
+			t.Logf("%s: %v\nthe log of the server without fallback:\n%s", r.name, err, st.strict.Tail())
+			rec.tried[r.name] = err.Error()
+			return
+		}
+		rec.tried[r.name] = ""
+	}
+}
+
+// controlsOf are the sources that are broken on purpose. Each rule has at least one.
+func controlsOf(name string) []experiment.Control {
+	const killing, freezing = "all draws killed", "all draws frozen"
+	broken := func(rule, refutes string, without []string, settings ...string) experiment.Control {
+		return experiment.Control{Without: without, Settings: append([]string{"rule=" + rule}, settings...), Refutes: refutes}
+	}
+	twice, handback, store, patience := []string{"once", "conflict"}, []string{"handback"}, []string{"store"}, []string{"patience"}
+	switch name {
+	case "ledger":
+		return []experiment.Control{
+			broken("32 at once", "32 at once", twice), broken("stopped", "stopped", handback), broken("load harness", "load harness", twice),
+			broken("accounts", "accounts", nil, "damage=ledger"),
+		}
+	case "random":
+		return []experiment.Control{
+			broken("32 at once", "32 at once", nil, "CODE_LENGTH=7"), broken("32 at once", "32 at once", store),
+			broken("killed", "killed", []string{"commit"}), broken("database killed", "database killed", store),
+		}
+	case "redis-pool":
+		return []experiment.Control{
+			broken("two processes", "two processes", twice), broken(killing, killing, nil, "FALLBACK=none"),
+			broken(killing, killing, nil, "KGS_WORKER=false", "damage=worker"),
+			broken(killing, quick, patience), broken(freezing, quick, patience),
+		}
+	case "postgres-pool-delete":
+		return []experiment.Control{broken("stopped", "stopped", handback)}
+	case "ticket":
+		const one = "TICKET_DATABASE_URLS=${DRAW},${DRAW}" // the same database for odd and even numbers
+		return []experiment.Control{
+			broken("one of two killed", "one of two killed", nil, one), broken("one of two frozen", "one of two frozen", nil, one),
+		}
+	}
+	return nil
+}
+
+// stand is a source at work.
+type stand struct {
+	*experiment.T
+	source   sources.Source
+	record   *record
+	code     *regexp.Regexp
+	postgres *lab.Database
+	settings []string // of both servers
+	draws    []draw
+	workers  []*lab.Program // of the project, that the source draws on
+
+	helped *server // with the default fallback
+	strict *server // without fallback: all of its codes come from the source
+}
+
+// newStand starts everything and returns when both servers make links with keys of the source.
+func newStand(t *experiment.T, s sources.Source, rec *record) *stand {
+	st := &stand{T: t, source: s, record: rec, code: regexp.MustCompile("^(?:" + s.Code + ")$"), postgres: lab.Postgres(t)}
+	at := &sources.Supply{Links: st.postgres.URL}
+	if s.Redis {
+		redis := lab.Redis(t) // killed, it loses everything
+		at.Redis = redis.URL
+		st.draws = append(st.draws, drawOn(redis))
+	}
+	if s.Tickets {
+		for i := range at.Tickets {
+			tickets := lab.Postgres(t)
+			at.Tickets[i] = tickets.URL
+			st.draws = append(st.draws, drawOn(tickets))
+		}
+	}
+	if s.Service {
+		at.Keys = lab.CreateDatabase(t, st.postgres.URL, "kgs", "")
+	}
+	st.settings = s.Connect(st, at, "KGS_POOL_CAPACITY=20000", "KGS_BATCH_MAX=500") // the rules are not about size
+	if at.Service != nil {
+		st.workers = []*lab.Program{at.Service}
+		st.draws = append(st.draws, draw{"the key service", at.Service, at.Service.Start})
+	}
+	if st.option("damage") == "worker" {
+		worker := lab.Worker(st, st.settings...)
+		worker.Start()
+		st.workers = []*lab.Program{worker}
+	}
+	st.helped, st.strict = newServer(st), newServer(st, "FALLBACK=none")
+	if err := st.awaitBoth(); err != nil {
+		t.Fatalf("start: %w", err)
+	}
+	return st
+}
+
+// option is a setting of a control that is for the experiment.
+func (st *stand) option(name string) string {
+	for _, s := range st.T.Settings() {
+		if value, ok := strings.CutPrefix(s, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// Settings are those of a control that are for the programs. ${DRAW} stands for the URL of the
+// first draw.
+func (st *stand) Settings() (settings []string) {
+	for _, s := range st.T.Settings() {
+		if s[0] >= 'a' && s[0] <= 'z' {
+			continue
+		}
+		settings = append(settings, os.Expand(s, func(string) string { return st.draws[0].name }))
+	}
+	return slices.Clip(settings)
+}
+
+func (st *stand) servers() []*server { return []*server{st.helped, st.strict} }

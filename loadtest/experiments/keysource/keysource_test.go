@@ -1,0 +1,89 @@
+package keysource
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"keypool/loadtest/controls"
+	"keypool/loadtest/experiment"
+	"keypool/loadtest/experiments/keysource/sources"
+	"keypool/loadtest/report"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestEveryRuleHasAControl(t *testing.T) {
+	controlled := make(map[string]bool)
+	for _, s := range sources.All() {
+		rules := rulesOf(&s)
+		for _, c := range controlsOf(s.Name) {
+			controlled[c.Refutes] = true
+			tries := func(r rule) bool { return c.Settings[0] == "rule="+r.name }
+			if !slices.ContainsFunc(rules, tries) {
+				t.Errorf("%s: %s tries no rule", s.Name, c.Name())
+			}
+			for _, name := range c.Without {
+				if _, err := controls.Find(name); err != nil {
+					t.Errorf("%s: %v", s.Name, err)
+				}
+			}
+		}
+	}
+	for _, s := range sources.All() {
+		for _, r := range rulesOf(&s) {
+			if !controlled[r.name] && r.name != "all draws frozen" { // its control refutes the claim on the time
+				t.Errorf("%s: the rule %q has no control", s.Name, r.name)
+			}
+		}
+	}
+	if !controlled[quick] {
+		t.Error("the time of refusals has no control")
+	}
+}
+
+func TestRulesFollowFromWhatASourceDrawsOn(t *testing.T) {
+	for _, tt := range []struct {
+		source sources.Source
+		more   []string
+	}{
+		{sources.Source{}, nil},
+		{sources.Source{Redis: true}, []string{"all draws killed", "all draws frozen"}},
+		{sources.Source{Tickets: true}, []string{"one of two killed", "all draws killed", "one of two frozen", "all draws frozen"}},
+	} {
+		var got []string
+		for _, r := range rulesOf(&tt.source) {
+			got = append(got, r.name)
+		}
+		want := slices.Concat([]string{"32 at once", "two processes", "stopped", "killed"}, tt.more, []string{"database killed", "load harness", "accounts"})
+		if !slices.Equal(got, want) {
+			t.Errorf("%+v: rules %q, want %q", tt.source, got, want)
+		}
+	}
+}
+
+func TestJudge(t *testing.T) {
+	claims := definition(sources.Source{Name: "any"}, func(*experiment.T) {}).Claims
+	for _, tt := range []struct {
+		name  string
+		rec   *record
+		claim string
+		want  report.Outcome
+	}{
+		{"a rule that was not tried", &record{}, "stopped", ""},
+		{"a rule that holds", &record{tried: map[string]string{"stopped": ""}}, "stopped", report.Held},
+		{"a rule that does not", &record{tried: map[string]string{"stopped": "it keeps keys"}}, "stopped", report.Failed},
+		{"no refusal", &record{}, quick, ""},
+		{"a quick refusal", &record{slowest: time.Second}, quick, report.Held},
+		{"a slow refusal", &record{slowest: 2 * time.Second}, quick, report.Failed},
+		{"a slow refusal on a busy machine", &record{slowest: 2 * time.Second, unfit: "busy"}, quick, report.Inconclusive},
+		{"a very slow refusal on a busy machine", &record{slowest: 4 * time.Second, unfit: "busy"}, quick, report.Failed},
+	} {
+		i := slices.IndexFunc(claims, func(c experiment.Claim[record]) bool { return c.Name == tt.claim })
+		if got := claims[i].Judge(tt.rec).Outcome; got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}

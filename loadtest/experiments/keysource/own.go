@@ -1,0 +1,51 @@
+package keysource
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"keypool/internal/testenv"
+	"keypool/loadtest/experiment"
+)
+
+// buildShown builds the programs with the key source that CONTRIBUTING.md shows: one file, and
+// one line in the table of sources. The run uses these programs. Nothing in the tree changes.
+func buildShown(t *experiment.T) {
+	mod, err := exec.CommandContext(t.Context(), "go", "env", "GOMOD").Output()
+	t.Must(err)
+	root := filepath.Dir(strings.TrimSpace(string(mod)))
+	text, err := os.ReadFile(filepath.Join(root, "CONTRIBUTING.md"))
+	t.Must(err)
+	_, section, _ := strings.Cut(string(text), "\n## A key source of your own\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	blocks := regexp.MustCompile("(?s)\n```go\n(.*?)```\n").FindAllStringSubmatch(section, -1)
+	places := regexp.MustCompile("(?s)`(\\S+/nanoid\\.go)`.*\\s`(\\w+)`\\s+in\\s+`(\\S+\\.go)`").FindStringSubmatch(section)
+	if len(blocks) != 2 || places == nil || strings.Count(blocks[1][1], "\n") != 1 {
+		t.Fatalf("CONTRIBUTING.md does not show one file, and one line in a table of another: %q, %q", blocks, places)
+	}
+	file, table, in := places[1], places[2], places[3]
+	code, err := os.ReadFile(filepath.Join(root, in)) //nolint:gosec // a path of the project's own documentation
+	t.Must(err)
+	begin := regexp.MustCompile(`func ` + table + `\(.*\) .*\{\n\treturn .*\{\n`).FindIndex(code)
+	if begin == nil {
+		t.Fatalf("%s has no table %s", in, table)
+	}
+	entered := string(code[:begin[1]]) + blocks[1][1] + string(code[begin[1]:])
+	dir := t.TempDir()
+	replace := make(map[string]string)
+	for path, text := range map[string]string{file: blocks[0][1], in: entered} {
+		instead := filepath.Join(dir, filepath.Base(path))
+		t.Must(os.WriteFile(instead, []byte(text), 0o600))
+		replace[filepath.Join(root, path)] = instead
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	t.Must(err)
+	path := filepath.Join(dir, "overlay.json")
+	t.Must(os.WriteFile(path, overlay, 0o600))
+	t.Programs = filepath.Join(dir, "bin")
+	t.Must(testenv.Build(t.Context(), t.Programs, "-overlay", path, "keypool/cmd/shortener", "keypool/cmd/kgs"))
+}

@@ -1,0 +1,109 @@
+// Package sources lists every key source and starts servers that use one. It serves the
+// experiments that try or compare all key sources.
+//
+// Invariant: this table is the only place of the harness that a new key source is added to.
+// Experiments that show only some of the sources choose them by their properties.
+//
+// Vocabulary: a supply is everything that a server uses besides itself: the database of its
+// links and what its key source draws on. The class of a source is how its codes look.
+package sources
+
+import (
+	"crypto/rand"
+	"slices"
+
+	"keypool/loadtest/lab"
+)
+
+// Class is how the codes of a source look.
+type Class string
+
+// The classes.
+const (
+	Counter Class = "counter" // consecutive numbers
+	Time    Class = "time"    // the time first
+	Random  Class = "random"  // six digits without order
+	Hash    Class = "hash"    // six digits of base64url without order
+	UUID    Class = "uuid"    // 22 digits without order
+	Other   Class = "other"   // a variant that the comparison leaves out
+)
+
+// Source is one key source, as an operator selects it and a client sees it.
+type Source struct {
+	Name     string   // in names of experiments and in tables
+	Title    string   // a few words
+	Settings []string // that select it
+	Label    string   // of its keys in kgs_keys_taken_total
+	Code     string   // a regular expression that its codes match from end to end
+	Class    Class
+
+	Redis   bool // it needs a Redis
+	Tickets bool // it needs two ticket databases
+	Service bool // it needs a key service with a database of its own
+}
+
+// sixDigits are the codes of counters and of chance with the default CODE_LENGTH.
+const sixDigits = `[0-9A-Za-z]{6}`
+
+// All returns every key source in the order of reports.
+func All() []Source {
+	by := func(name string, more ...string) []string { return append([]string{"KEY_SOURCE=" + name}, more...) }
+	return []Source{
+		{Name: "redis-pool", Title: "a pool in Redis", Settings: by("redis-pool"), Label: "pool", Code: sixDigits, Class: Random, Redis: true},
+		{Name: "memory-pool", Title: "a pool in the process", Settings: by("memory-pool"), Label: "pool", Code: sixDigits, Class: Random},
+		{Name: "kgs", Title: "a key service", Settings: by("kgs"), Label: "kgs", Code: sixDigits, Class: Random, Service: true},
+		{Name: "postgres-pool-delete", Title: "a pool in PostgreSQL, keys taken by DELETE", Settings: by("postgres-pool", "KGS_TAKE=delete"),
+			Label: "postgres-pool", Code: sixDigits, Class: Random},
+		{Name: "postgres-pool-reserve", Title: "a pool in PostgreSQL, keys marked as reserved", Settings: by("postgres-pool", "KGS_TAKE=reserve"),
+			Label: "postgres-pool", Code: sixDigits, Class: Random},
+		{Name: "ledger", Title: "ranges of the ledger, permuted", Settings: by("ledger"), Label: "ledger", Code: sixDigits, Class: Random},
+		{Name: "ledger-in-order", Title: "ranges of the ledger, in order", Settings: by("ledger", "KGS_PERMUTE=false"),
+			Label: "ledger", Code: sixDigits, Class: Counter},
+		{Name: "redis-incr", Title: "a counter in Redis", Settings: by("redis-incr"), Label: "redis-incr", Code: sixDigits, Class: Counter, Redis: true},
+		{Name: "ticket", Title: "two ticket databases, odd and even", Settings: by("ticket"), Label: "ticket", Code: sixDigits, Class: Counter, Tickets: true},
+		{Name: "snowflake", Title: "time, machine and sequence", Settings: by("snowflake"), Label: "snowflake", Code: `[0-9A-Za-z]{11}`, Class: Time},
+		{Name: "hash", Title: "SHA-256 of the URL, cut short", Settings: by("hash", "HASH_ALGORITHM=sha256"),
+			Label: "hash", Code: `[0-9A-Za-z_-]{6}`, Class: Hash},
+		{Name: "hash-md5", Title: "MD5 of the URL, cut short", Settings: by("hash", "HASH_ALGORITHM=md5"),
+			Label: "hash", Code: `[0-9A-Za-z_-]{6}`, Class: Other},
+		{Name: "uuid", Title: "128 random bits", Settings: by("uuid"), Label: "uuid", Code: `[0-9A-Za-z]{22}`, Class: UUID},
+		{Name: "random", Title: "random codes, drawn again after a conflict", Settings: by("random"), Label: "random", Code: sixDigits, Class: Random},
+	}
+}
+
+// Compared returns the key sources that are set side by side.
+func Compared() []Source {
+	return slices.DeleteFunc(All(), func(s Source) bool { return s.Class == Other })
+}
+
+// Supply holds the URLs of what a server uses. Only what the source needs is set.
+type Supply struct {
+	Links   string
+	Redis   string
+	Tickets [2]string
+	Keys    string       // the database of the key service
+	Service *lab.Program // the key service, once the server is connected
+}
+
+// Connect starts the key service if the source needs one, and returns the settings of a server:
+// those of the source, of the supply, and more, which the service gets too.
+func (s *Source) Connect(r lab.Run, at *Supply, more ...string) []string {
+	settings := slices.Concat(more, s.Settings, []string{"DATABASE_URL=" + at.Links})
+	if s.Redis {
+		settings = append(settings, "REDIS_URL="+at.Redis)
+	}
+	if s.Tickets {
+		settings = append(settings, "TICKET_DATABASE_URLS="+at.Tickets[0]+","+at.Tickets[1])
+	}
+	if s.Service {
+		listen, err := lab.FreeAddr()
+		if err != nil {
+			r.Fatalf("choose the address of the key service: %v", err)
+		}
+		token := rand.Text()
+		at.Service = lab.Worker(r, slices.Concat(more, []string{"DATABASE_URL=" + at.Keys, "KGS_TOKENS=shortener=" + token, "KGS_LISTEN_ADDR=" + listen})...)
+		at.Service.Start()
+		settings = append(settings, "KGS_URL=http://shortener:"+token+"@"+listen)
+	}
+	return settings
+}

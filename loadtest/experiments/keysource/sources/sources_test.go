@@ -1,0 +1,59 @@
+package sources
+
+import (
+	"errors"
+	"regexp"
+	"slices"
+	"testing"
+
+	"keypool/loadtest"
+	"keypool/loadtest/report"
+)
+
+func TestNamesAndCodesOfSources(t *testing.T) {
+	var names []string
+	for _, s := range All() {
+		if slices.Contains(names, s.Name) || s.Class == "" || s.Label == "" {
+			t.Errorf("%+v is incomplete or there twice", s)
+		}
+		names = append(names, s.Name)
+		if _, err := regexp.Compile(s.Code); err != nil {
+			t.Errorf("%s: %v", s.Name, err)
+		}
+	}
+	if n := len(Compared()); n != len(names)-1 {
+		t.Errorf("%d of %d sources are compared", n, len(names))
+	}
+}
+
+func TestObserved(t *testing.T) {
+	o := &Observed{}
+	all := []*Running{{Source: Source{Name: "a"}}, {Source: Source{Name: "b"}}}
+	well := o.Each(all, func(r *Running) error {
+		if r.Name == "a" {
+			return errors.New("refused")
+		}
+		return nil
+	})
+	if len(well) != 1 || well[0] != all[1] || !slices.Equal(o.Failed, []string{"a: refused"}) {
+		t.Errorf("%v succeeded, %q failed", well, o.Failed)
+	}
+	judge := EachMeasured(func(o *Observed) *Observed { return o }).Judge
+	if got := judge(o).Outcome; got != "" {
+		t.Errorf("an incomplete run is %q", got)
+	}
+	o.Complete = true
+	if got := judge(o).Outcome; got != report.Failed {
+		t.Errorf("a source that was not measured is %q", got)
+	}
+	var sum *loadtest.Verdict
+	for n := range int64(3) {
+		sum = Sum(sum, loadtest.Verdict{
+			Figures:  loadtest.Figures{Sent: 2, Acknowledged: 1, Unknown: 1},
+			Findings: loadtest.Findings{Checked: 1, Lost: n, Wrong: n, Twice: n, Unread: n},
+		})
+	}
+	if sum.Sent != 6 || sum.Checked != 3 || sum.Lost != 3 || sum.Wrong != 3 || sum.Twice != 3 || sum.Unread != 3 {
+		t.Errorf("the sum is %+v", sum)
+	}
+}

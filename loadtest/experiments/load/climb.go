@@ -1,0 +1,144 @@
+package load
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"keypool/loadtest"
+	"keypool/loadtest/measure"
+	"keypool/loadtest/report"
+)
+
+const (
+	stepFactor = 1.6 // from the rate of a step to that of the next
+	maxSteps   = 8
+	// kneeLatency is the greatest p99 of a service that keeps up. It is far longer than a request
+	// takes, and far shorter than the queue gets that grows during a whole step.
+	kneeLatency = 100 * time.Millisecond
+)
+
+// step is a load at one rate.
+type step struct {
+	offered float64 // requests per second
+	seconds float64 // until the last request had its outcome
+	loadtest.Figures
+}
+
+// achieved is how many requests per second got the right answer.
+func (s *step) achieved() float64 { return float64(s.Acknowledged) / max(s.seconds, 0.001) }
+
+// keptUp reports whether the service kept up with the rate.
+func (s *step) keptUp() bool { return s.Failed() == 0 && s.Latency.P99 <= kneeLatency }
+
+// climb raises the rate step by step, until the service no longer keeps up. The steady load is the
+// first step, and the only one on a deployment without the flag --climb. A step that the service
+// does not keep up with is made once more, because something else may have kept the machine
+// busy; then the second try counts.
+func (s *run) climb(load measure.Load) {
+	first := s.steady.Total
+	if first.Sent == 0 {
+		return
+	}
+	s.steps = []step{{s.rate, s.steady.Seconds, first}}
+	if !s.ours && !s.Climb {
+		return
+	}
+	for rate := s.rate * stepFactor; len(s.steps) <= s.plan.climb; rate *= stepFactor {
+		s.pulse.Enter("up to the knee: %.0f per second", rate)
+		next := s.step(rate, load)
+		if !next.keptUp() && s.Context().Err() == nil {
+			next = s.step(rate, load)
+		}
+		if s.Context().Err() != nil { // the step was cut short
+			return
+		}
+		if s.steps = append(s.steps, next); !next.keptUp() {
+			return
+		}
+	}
+}
+
+func (s *run) step(rate float64, load measure.Load) step {
+	r, started := loadtest.NewRecorder(), time.Now()
+	s.pulse.Follow(r)
+	s.Must(load(s.Context(), rate, s.each, r))
+	return step{rate, time.Since(started).Seconds(), r.Figures()}
+}
+
+// knee is the last step with which the service kept up, nil for none.
+func knee(steps []step) *step {
+	for i := range slices.Backward(steps) {
+		if steps[i].keptUp() {
+			return &steps[i]
+		}
+	}
+	return nil
+}
+
+// kneeNote says where the knee is.
+func kneeNote(steps []step) string {
+	switch k := knee(steps); k {
+	case nil:
+		return "The service did not keep up with the first rate."
+	case &steps[len(steps)-1]:
+		return fmt.Sprintf("The knee was not reached: the service kept up with %s per second, and no higher rate was tried.", report.Number(k.offered))
+	default:
+		return fmt.Sprintf("The knee is at %s per second. In the next step requests failed, or the p99 was above %v.", report.Number(k.offered), kneeLatency)
+	}
+}
+
+// stepCharts show latency and achieved rate over the offered rate.
+func stepCharts(what string, steps []step) []report.Chart {
+	line := func(name string, y func(*step) float64) report.Series {
+		s := report.Series{Name: name}
+		for i := range steps {
+			s.XY = append(s.XY, [2]float64{steps[i].offered, y(&steps[i])})
+		}
+		return s
+	}
+	percentile := func(name string, of func(loadtest.Latency) time.Duration) report.Series {
+		return line(name, func(s *step) float64 { return 1000 * of(s.Latency).Seconds() })
+	}
+	offered := line("offered", func(s *step) float64 { return s.offered })
+	offered.Predicted = true
+	x := report.Axis{Label: "offered rate", Unit: "/s"}
+	var marks []report.Mark
+	if k := knee(steps); k != nil {
+		marks = []report.Mark{{At: k.offered, Name: "knee"}}
+	}
+	return []report.Chart{
+		{
+			Title: "Latency of " + what + " as their rate rises", X: x, Marks: marks,
+			Y: report.Axis{Label: "latency", Unit: "ms", Log: true},
+			Series: []report.Series{
+				percentile("p50", func(l loadtest.Latency) time.Duration { return l.P50 }),
+				percentile("p99", func(l loadtest.Latency) time.Duration { return l.P99 }),
+				percentile("p99.9", func(l loadtest.Latency) time.Duration { return l.P999 }),
+			},
+			Levels: []report.Mark{{At: float64(measure.LatencyBound.Milliseconds()), Name: measure.LatencyBound.String()}},
+		},
+		{
+			Title: "Answered " + what + " of those that were due", X: x, Marks: marks,
+			Y:      report.Axis{Label: "achieved rate", Unit: "/s"},
+			Series: []report.Series{line("achieved", (*step).achieved), offered},
+		},
+	}
+}
+
+// stepTable has the figures of every step.
+func stepTable(title string, steps []step) report.Table {
+	t := report.Table{Title: title, Columns: []string{"offered", "achieved", "p50", "p99", "p99.9", "slowest", "failed or unsent", "kept up"}}
+	for i := range steps {
+		s := &steps[i]
+		keptUp := "no"
+		if s.keptUp() {
+			keptUp = "yes"
+		}
+		t.Rows = append(t.Rows, []string{
+			report.Quantity(s.offered, "/s"), report.Quantity(s.achieved(), "/s"), report.Duration(s.Latency.P50), report.Duration(s.Latency.P99),
+			report.Duration(s.Latency.P999), report.Duration(s.Latency.Max), report.Number(float64(s.Failed())), keptUp,
+		})
+	}
+	return t
+}

@@ -1,0 +1,71 @@
+package load
+
+import (
+	"fmt"
+	"time"
+
+	"keypool/loadtest/experiment"
+	"keypool/loadtest/measure"
+	"keypool/loadtest/report"
+)
+
+const (
+	createRate = 1000.0 // creations per second that the project promises
+
+	steadyRate = "steady rate"
+	steadyP99  = "steady p99"
+)
+
+// create is the experiment load/create.
+func create() *experiment.Experiment {
+	claims := []claim{
+		timed(steadyRate, rateText(createRate), "/s", judgeRate),
+		timed(steadyP99, createP99Text(createRate), "ms", func(r *record) experiment.Verdict { return r.steady.Verdict() }),
+	}
+	return experiment.Define(experiment.Definition[record]{
+		Name: "load/create", Title: "A thousand new links a second",
+		Summary: fmt.Sprintf("Links are created at a steady %.0f per second, each at its due time, whatever became of earlier ones. Then the rate "+
+			"rises until the service no longer keeps up. Every acknowledged link is read back from the store after a restart.", createRate),
+		Suites: []experiment.Suite{experiment.Change, experiment.Nightly}, Alone: true, Anywhere: true,
+		Run: runCreate, Claims: append(claims, accounts()...), Controls: controls(),
+		Show: func(r *record, e *report.Experiment) {
+			r.show(e, "creations", "Creations by rate", map[string]string{steadyRate: rateText(r.rate), steadyP99: createP99Text(r.rate)})
+		},
+	})
+}
+
+func rateText(rate float64) string {
+	return fmt.Sprintf("At a steady %.0f creations per second each creation that is due is acknowledged, 99 of 100 within a second.", rate)
+}
+
+func createP99Text(rate float64) string {
+	return measure.LatencyText("creations", "a single-row INSERT and a bare redirect together", rate)
+}
+
+func runCreate(t *experiment.T, r *record) {
+	s := start(t, r, "load/create", choose(t,
+		plan{rate: createRate, lasts: 7500 * time.Millisecond, each: time.Second},
+		plan{rate: createRate, lasts: time.Minute, each: 10 * time.Second},
+		plan{rate: 200, lasts: 1500 * time.Millisecond, each: 300 * time.Millisecond}))
+	defer s.readBack()
+	var baselines []measure.Baseline
+	if s.postgres != nil {
+		baselines = []measure.Baseline{measure.LoneInsert(t, s.postgres.URL), measure.BareRedirect(t)}
+	}
+	err := s.measureSteady("creations", s.load.Run, baselines...)
+	r.served = r.steady.All()
+	t.Must(err)
+	s.climb(s.load.Run)
+}
+
+// judgeRate judges that the service keeps up with the steady rate.
+func judgeRate(r *record) experiment.Verdict {
+	if r.steady == nil || r.steady.Total.Sent+r.steady.Total.Unsent == 0 {
+		return experiment.Verdict{}
+	}
+	f, seconds := r.steady.Total, r.steady.Seconds
+	v := experiment.Holds(f.Failed() == 0 && f.Latency.P99 <= time.Second,
+		"%d of %d creations were acknowledged in %.1f s, %d refused, %d not answered, %d not sent; %v",
+		f.Acknowledged, f.Sent+f.Unsent, seconds, f.Refused, f.Unknown, f.Unsent, f.Latency)
+	return r.steady.Complete(v.Figures(r.rate, float64(f.Acknowledged)/max(seconds, 0.001)).Unless(r.steady.Unfit()))
+}

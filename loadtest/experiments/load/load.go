@@ -1,0 +1,190 @@
+// Package load creates links on one service at a steady rate and then at rising rates: alone
+// (load/create), and beside a hundred times as many redirects (load/mix). It reads every link
+// back. Both experiments can also run against a deployment that is there already.
+//
+// Vocabulary: a step is a load at one rate. The service keeps up with a step when no request
+// fails and the p99 is at most [kneeLatency]. The knee is the last step with which it keeps up.
+//
+// Invariants:
+//
+//   - requests are due at a constant rate, whatever became of earlier ones;
+//   - beyond the steady rate a request may fail, and an acknowledged link may not;
+//   - a deployment is not restarted, and its password does not reach the report.
+package load
+
+import (
+	"cmp"
+	"net/url"
+	"time"
+
+	"keypool/loadtest"
+	"keypool/loadtest/experiment"
+	"keypool/loadtest/lab"
+	"keypool/loadtest/measure"
+	"keypool/loadtest/report"
+)
+
+// Experiments returns the experiments of the package.
+func Experiments() []*experiment.Experiment { return []*experiment.Experiment{create(), mix()} }
+
+// claim is a claim about a run of either experiment.
+type claim = experiment.Claim[record]
+
+// plan is how much load a run makes.
+type plan struct {
+	rate   float64       // requests per second of the steady load
+	before time.Duration // in load/mix, of creations before the first redirect
+	lasts  time.Duration // of the steady load, in all rounds
+	each   time.Duration // of a step
+	climb  int           // steps above the steady rate at most
+	small  bool          // too short to judge times
+}
+
+// choose returns the plan of a run: the small one at a scale below 1.
+func choose(t *experiment.T, usual, full, small plan) plan {
+	if t.Scale < 1 {
+		small.small, small.climb = true, 2 // a control reads back lost links, and the service limits misses
+		return small
+	}
+	p := usual
+	if t.Full {
+		p = full
+	}
+	p.climb, p.rate, p.lasts = maxSteps, cmp.Or(t.Rate, p.rate), cmp.Or(t.Duration, p.lasts)
+	p.each = min(p.each, p.lasts)
+	return p
+}
+
+// record is what a run observes.
+type record struct {
+	plan
+	settings map[string]string
+	ours     bool               // the run started the service
+	steady   *measure.Latencies // nil: there was no steady load
+	steps    []step             // the steady load first
+	served   loadtest.Figures   // of the creations at rates that the service must keep up with
+	links    *loadtest.Verdict  // nil: no link was read back
+	notes    []string
+
+	atSteady, visited loadtest.Findings // of the redirects at the steady rate, and at all rates
+}
+
+// run is one run of an experiment.
+type run struct {
+	*experiment.T
+	*record
+	server   *lab.Program
+	postgres *lab.Database // nil: none
+	load     *lab.Load
+	pulse    *measure.Pulse
+}
+
+// start finds or starts the service.
+func start(t *experiment.T, r *record, name string, p plan) *run {
+	r.plan = p
+	s := &run{T: t, record: r}
+	t.Phase(0, "starting")
+	if t.Target != "" {
+		s.server = lab.Deployment(t, t.Target, t.Admin)
+		r.settings = map[string]string{"target": redacted(t.Target)}
+		if !t.Climb {
+			r.settings["rates above the steady rate"] = "not tried"
+		}
+	} else {
+		s.startServer()
+	}
+	s.load = lab.Traffic(t, s.server)
+	s.pulse = measure.NewPulse(t, name, s.server, 6*time.Second+2*p.lasts+time.Duration(p.climb)*p.each)
+	return s
+}
+
+// startServer starts a server on the best databases that this machine has.
+func (s *run) startServer() {
+	s.ours, s.settings = true, map[string]string{"store": "embedded SQLite", "keys": "memory-pool"}
+	var settings []string
+	if lab.Installed("postgres") {
+		s.postgres = lab.Postgres(s)
+		s.settings["store"], settings = "PostgreSQL, synchronous_commit=on", append(settings, "DATABASE_URL="+s.postgres.URL)
+	}
+	if lab.Installed("redis-server") {
+		s.settings["keys"], settings = "redis-pool", append(settings, "REDIS_URL="+lab.Redis(s).URL)
+	}
+	s.server = lab.Server(s, settings...)
+	s.server.Start()
+}
+
+// measureSteady makes the steady load beside the baselines.
+func (s *run) measureSteady(what string, load measure.Load, baselines ...measure.Baseline) (err error) {
+	s.steady, err = measure.Latency(s.Context(), measure.Steady{
+		What: what, Rate: s.rate, Lasts: s.lasts, Load: load, Baselines: baselines, Foreign: !s.ours,
+		Round: func(phase string, r *loadtest.Recorder) { s.pulse.Enter("%s", phase); s.pulse.Follow(r) },
+	})
+	return err
+}
+
+// readBack reads every link back, also after an early end of the run.
+func (s *run) readBack() {
+	s.pulse.Enter("reading every link back")
+	s.pulse.Follow(nil)
+	switch {
+	case !s.ours:
+		v := lab.Check(s, s.server, nil, s.load)
+		s.links = &v
+	case s.postgres == nil:
+		s.links = measure.ReadBack(s, s.server, nil, s.load)
+	default:
+		s.links = measure.ReadBack(s, s.server, lab.Census(s.postgres.URL), s.load)
+	}
+	s.notes = append(append(s.notes, s.links.Reports...), measure.FailureNotes(s.load.Entries())...)
+}
+
+// timed is a claim on a time. A small run does not judge it.
+func timed(name, text, unit string, judge func(*record) experiment.Verdict) claim {
+	return claim{Name: name, Text: text, Unit: unit, Kind: report.Speed, Judge: func(r *record) experiment.Verdict {
+		if r.small {
+			return experiment.NotJudged("a run at a small scale does not judge times")
+		}
+		return judge(r)
+	}}
+}
+
+// accounts are the claims on creations and links.
+func accounts() []claim {
+	served := measure.Served("No creation fails at the steady rate.", func(r *record) loadtest.Figures { return r.served })
+	return append([]claim{served}, measure.Links(func(r *record) *loadtest.Verdict { return r.links })...)
+}
+
+// controls are the programs whose faults both experiments must notice.
+func controls() []experiment.Control {
+	return []experiment.Control{
+		{Without: []string{"store"}, Refutes: measure.NoLostLink},
+		{Without: []string{"once", "conflict"}, Refutes: measure.NoCodeTwice, AlsoRefutes: []string{measure.NoWrongLink}},
+	}
+}
+
+// show adds what both experiments show. texts are the sentences of claims that name a rate: the rate
+// of this run may be another than the usual one.
+func (r *record) show(e *report.Experiment, what, table string, texts map[string]string) {
+	e.Settings = r.settings
+	for i := range e.Claims {
+		if text := texts[e.Claims[i].Name]; text != "" && r.rate > 0 {
+			e.Claims[i].Text = text
+		}
+	}
+	if len(r.steps) > 0 {
+		e.Charts = stepCharts(what, r.steps)
+		e.Tables = []report.Table{stepTable(table, r.steps)}
+		e.Notes = append(e.Notes, kneeNote(r.steps),
+			"The load comes from the same machine: beyond the knee the sender may be the limit, and not the service.")
+	}
+	e.Notes = append(e.Notes, r.notes...)
+}
+
+// redacted is a URL without its password.
+func redacted(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "not a URL"
+	}
+	return u.Redacted()
+}

@@ -1,0 +1,222 @@
+package load
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"keypool/loadtest"
+	"keypool/loadtest/experiment"
+	"keypool/loadtest/measure"
+	"keypool/loadtest/report"
+
+	"go.uber.org/goleak"
+)
+
+// TestMain serves the baselines in the processes that the tests start for them.
+func TestMain(m *testing.M) {
+	if asked, err := measure.BaselineMain(os.Args[1:]); asked {
+		fmt.Fprintln(os.Stderr, "baseline:", err)
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// broken is a shortener in a map with at most one fault.
+type broken struct {
+	loses   bool          // every seventh link
+	repeats bool          // every seventh code
+	refuses bool          // every seventh creation
+	strays  bool          // every seventh link leads elsewhere
+	slow    time.Duration // each creation
+
+	mu    sync.Mutex
+	made  int
+	links map[string]link
+}
+
+type link struct {
+	url string
+	n   int
+}
+
+func (b *broken) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet {
+		b.follow(w, r)
+		return
+	}
+	select {
+	case <-time.After(b.slow):
+	case <-r.Context().Done():
+	}
+	var body struct{ URL string }
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := b.made
+	b.made++
+	code, seventh := fmt.Sprint(n), n%7 == 6
+	if b.repeats && seventh {
+		code = fmt.Sprint(n - 1)
+	}
+	if b.refuses && seventh {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	if _, taken := b.links[code]; !taken && (!b.loses || !seventh) {
+		b.links[code] = link{body.URL, n}
+	}
+	w.WriteHeader(http.StatusCreated)
+	fmt.Fprintf(w, `{"code":%q}`, code)
+}
+
+func (b *broken) follow(w http.ResponseWriter, r *http.Request) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	l, ok := b.links[r.URL.Path[1:]]
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	if b.strays && l.n%7 == 6 {
+		l.url = "https://elsewhere.example/"
+	}
+	w.Header().Set("Location", l.url)
+	w.WriteHeader(http.StatusFound)
+}
+
+// against runs an experiment against a service, with a little load.
+func against(t *testing.T, name string, service *broken, change func(*experiment.Options)) report.Experiment {
+	t.Helper()
+	service.links = make(map[string]link)
+	server := httptest.NewServer(service)
+	t.Cleanup(server.Close)
+	options := experiment.Options{
+		Target: server.URL, Scale: 1, Rate: 200, Duration: 300 * time.Millisecond, Log: func(string) {}, Live: func(experiment.Live) {},
+	}
+	if change != nil {
+		change(&options)
+	}
+	all, err := experiment.Select(Experiments(), "", []string{name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var result report.Experiment
+	r := experiment.Runner{Options: options, Done: func(e report.Experiment) { result = e }}
+	r.Run(t.Context(), all)
+	if result.Error != "" {
+		t.Errorf("%s: %s", name, result.Error)
+	}
+	return result
+}
+
+// A fault of the service fails each claim that is about it, and no other claim. How fast a service
+// in a map is does not matter.
+func TestClaimsFail(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name       string
+		experiment string
+		service    *broken
+		want       []string
+	}{
+		{"sound", "create", &broken{}, nil},
+		{"loses links", "create", &broken{loses: true}, []string{measure.NoLostLink}},
+		{"repeats codes", "create", &broken{repeats: true}, []string{measure.NoCodeTwice, measure.NoWrongLink}},
+		{"refuses", "create", &broken{refuses: true}, []string{measure.NoFailedCreation, steadyRate}},
+		{"strays", "create", &broken{strays: true}, []string{measure.NoWrongLink}},
+		{"slow", "create", &broken{slow: 1100 * time.Millisecond}, []string{steadyRate}},
+		{"sound", "mix", &broken{}, nil},
+		{"loses links", "mix", &broken{loses: true}, []string{measure.NoLostLink, rightVisits}},
+		{"strays", "mix", &broken{strays: true}, []string{measure.NoWrongLink, rightVisits}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.experiment+" "+tt.name, func(t *testing.T) {
+			t.Parallel()
+			e := against(t, tt.experiment, tt.service, nil)
+			for _, c := range e.Claims {
+				failed := c.Outcome == report.Failed
+				if c.Name != visitP99 && failed != slices.Contains(tt.want, c.Name) {
+					t.Errorf("%s is %s: %s", c.Name, c.Outcome, c.Why)
+				}
+			}
+			if len(e.Charts) != 2 || len(e.Tables) != 1 {
+				t.Errorf("%d charts and %d tables, want 2 and 1", len(e.Charts), len(e.Tables))
+			}
+		})
+	}
+}
+
+// A redirect that leads elsewhere is a failed visit too, and counts once.
+func TestStraysCountOnce(t *testing.T) {
+	t.Parallel()
+	e := against(t, "mix", &broken{strays: true}, nil)
+	i := slices.IndexFunc(e.Claims, func(c report.Claim) bool { return c.Name == rightVisits })
+	c := e.Claims[i]
+	var checked, nowhere, elsewhere, steady, others int
+	_, err := fmt.Sscanf(c.Why, "of %d redirects at all rates %d led nowhere and %d elsewhere; of %d at the steady rate %d others",
+		&checked, &nowhere, &elsewhere, &steady, &others)
+	if err != nil || elsewhere == 0 || nowhere != 0 || others != 0 || *c.Observed != float64(elsewhere) {
+		t.Errorf("%v observed, error %v: %s", *c.Observed, err, c.Why)
+	}
+}
+
+// A deployment is loaded beyond the steady rate only when the user permits it.
+func TestClimbOnADeployment(t *testing.T) {
+	t.Parallel()
+	for _, climb := range []bool{false, true} {
+		e := against(t, "create", &broken{}, func(o *experiment.Options) { o.Climb, o.Duration = climb, 50*time.Millisecond })
+		if rows := len(e.Tables[0].Rows); (rows > 1) != climb {
+			t.Errorf("climb %t: %d steps", climb, rows)
+		}
+	}
+}
+
+// The rate of the run is in the sentences, and the password of the target is nowhere.
+func TestReportOfADeployment(t *testing.T) {
+	t.Parallel()
+	e := against(t, "create", &broken{refuses: true}, func(o *experiment.Options) {
+		o.Target = strings.Replace(o.Target, "http://", "http://user:secret@", 1)
+	})
+	text, err := json.Marshal(e)
+	if err != nil || strings.Contains(string(text), "secret") || e.Settings["target"] == "" {
+		t.Errorf("error %v; the report is\n%s", err, text)
+	}
+	if !strings.Contains(e.Claims[0].Text, "steady 200 creations") {
+		t.Errorf("the claim says %q", e.Claims[0].Text)
+	}
+}
+
+func TestKnee(t *testing.T) {
+	t.Parallel()
+	keptUp := loadtest.Figures{Sent: 1, Acknowledged: 1}
+	slow := loadtest.Figures{Sent: 1, Acknowledged: 1, Latency: loadtest.Latency{P99: kneeLatency + time.Millisecond}}
+	failed := loadtest.Figures{Sent: 1, Refused: 1}
+	for _, tt := range []struct {
+		steps []step
+		knee  float64 // 0: none
+		note  string
+	}{
+		{[]step{{100, 1, keptUp}, {160, 1, keptUp}}, 160, "not reached"},
+		{[]step{{100, 1, keptUp}, {160, 1, slow}}, 100, "The knee is at 100"},
+		{[]step{{100, 1, failed}}, 0, "did not keep up"},
+	} {
+		offered := 0.0
+		if k := knee(tt.steps); k != nil {
+			offered = k.offered
+		}
+		if note := kneeNote(tt.steps); offered != tt.knee || !strings.Contains(note, tt.note) {
+			t.Errorf("the knee is at %v: %s", offered, note)
+		}
+	}
+}

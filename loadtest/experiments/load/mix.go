@@ -1,0 +1,105 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"keypool/loadtest"
+	"keypool/loadtest/experiment"
+	"keypool/loadtest/measure"
+	"keypool/loadtest/report"
+)
+
+const (
+	mixRate      = 2000.0 // redirects per second
+	mixRatio     = 100    // redirects for one creation
+	zipfExponent = 1.1    // the most popular tenth of the links gets about four fifths of the visits
+
+	rightVisits = "every redirect right"
+	visitP99    = "redirect p99"
+)
+
+// mix is the experiment load/mix.
+func mix() *experiment.Experiment {
+	claims := []claim{
+		{
+			Name: rightVisits, Text: "Every redirect leads where its link was made to lead.", Unit: "redirects",
+			Kind: report.Correctness, Judge: judgeVisits,
+		},
+		timed(visitP99, visitP99Text(mixRate), "ms", func(r *record) experiment.Verdict { return r.steady.Verdict() }),
+	}
+	return experiment.Define(experiment.Definition[record]{
+		Name: "load/mix", Title: "A hundred visits to one new link",
+		Summary: fmt.Sprintf("Most requests to a shortener are redirects. Here %d visits follow links for each link that is created. A few links get most "+
+			"of the visits (Zipf, s = %.1f), and the newest links are the most popular. The rate is first a steady %.0f redirects per second and then "+
+			"rises until the service no longer keeps up. The target of every redirect is checked.", mixRatio, zipfExponent, mixRate),
+		Suites: []experiment.Suite{experiment.Nightly}, Alone: true, Anywhere: true,
+		Run: runMix, Claims: append(claims, accounts()...), Controls: controls(),
+		Show: func(r *record, e *report.Experiment) {
+			r.show(e, "redirects", "Redirects by rate, with one creation for a hundred of them", map[string]string{visitP99: visitP99Text(r.rate)})
+		},
+	})
+}
+
+func visitP99Text(rate float64) string {
+	return measure.LatencyText("redirects", "a bare redirect", rate)
+}
+
+func runMix(t *experiment.T, r *record) {
+	s := start(t, r, "load/mix", choose(t,
+		plan{rate: mixRate, before: 2 * time.Second, lasts: 4 * time.Second, each: time.Second},
+		plan{rate: mixRate, before: 2 * time.Second, lasts: time.Minute, each: 10 * time.Second},
+		plan{rate: 200, before: time.Second, lasts: 1500 * time.Millisecond, each: 300 * time.Millisecond}))
+	defer s.readBack()
+	m := &mixture{run: s, creations: loadtest.NewRecorder(), visits: loadtest.NewVisits(s.server.Client)}
+	defer func() { r.served, r.visited = m.creations.Figures(), m.visits.Findings() }()
+	s.pulse.Enter("creating the links to visit")
+	s.pulse.Follow(m.creations)
+	t.Must(s.load.Run(t.Context(), min(createRate, s.rate), s.before, m.creations))
+	if m.links = populate(s); m.links.size() == 0 {
+		return // the claim on creations says why
+	}
+	err := s.measureSteady("redirects", m.together, measure.BareRedirect(t))
+	r.atSteady = m.visits.Findings()
+	t.Must(err)
+	s.climb(m.together)
+}
+
+// mixture is a load of redirects and creations.
+type mixture struct {
+	*run
+	creations *loadtest.Recorder // at rates that the service must keep up with
+	visits    *loadtest.Visits
+	links     *population
+}
+
+// together visits links at a rate and creates links at a hundredth of it.
+func (m *mixture) together(ctx context.Context, rate float64, d time.Duration, r *loadtest.Recorder) error {
+	creations := m.creations
+	if rate > m.rate {
+		creations = loadtest.NewRecorder() // these may fail
+	}
+	created := make(chan error, 1)
+	go func() { created <- m.load.Run(ctx, rate/mixRatio, d, creations) }()
+	loadtest.Pace(ctx, loadtest.Schedule{Rate: rate, Duration: d}, 0, r, func(ctx context.Context) loadtest.State {
+		return m.visits.Visit(ctx, m.links.pick())
+	})
+	return <-created
+}
+
+// judgeVisits counts wrong answers at all rates, and other failures at the steady rate. A wrong
+// answer is a failed visit too and counts once.
+func judgeVisits(r *record) experiment.Verdict {
+	if r.steady == nil {
+		return experiment.Verdict{}
+	}
+	reads, found := r.steady.All(), r.visited
+	if reads.Sent+reads.Unsent == 0 {
+		return experiment.Verdict{}
+	}
+	others := reads.Failed() - r.atSteady.Lost - r.atSteady.Wrong
+	return r.steady.Complete(experiment.None(found.Lost+found.Wrong+others,
+		"of %d redirects at all rates %d led nowhere and %d elsewhere; of %d at the steady rate %d others failed or were not sent",
+		found.Checked, found.Lost, found.Wrong, reads.Sent+reads.Unsent, others))
+}

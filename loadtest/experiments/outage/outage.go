@@ -1,0 +1,161 @@
+// Package outage kills the Redis of twenty servers under load and starts it again empty. It
+// observes how local keys, the random fallback and the next epoch carry the creations.
+//
+// Vocabulary: a random code is one that the fallback drew. Its number, which the permutation of the
+// codes reveals, was never reserved from the ledger. A look is what all servers report at one moment.
+//
+// Invariant: where a code came from is decided by the code itself, not by what a server reports.
+package outage
+
+import (
+	"fmt"
+	"time"
+
+	"keypool/loadtest"
+	"keypool/loadtest/experiment"
+	"keypool/loadtest/lab"
+	"keypool/loadtest/measure"
+)
+
+// Experiments returns the experiments of the package.
+func Experiments() []*experiment.Experiment { return []*experiment.Experiment{redis()} }
+
+// plan is how large a run is, and how long its phases take.
+type plan struct {
+	servers int
+	batch   int           // keys in a batch of a server
+	rate    float64       // creations per second on all servers
+	calm    time.Duration // before Redis is killed
+	away    time.Duration // of Redis
+	later   time.Duration // after Redis is back, at least
+	small   bool          // too short to judge times
+}
+
+const (
+	usualRate = 1000.0
+	lookEvery = 250 * time.Millisecond
+	// dry is how long Redis stays away, at least, after the local keys are used up.
+	dry = 3 * time.Second
+	// settled is how long the load goes on, at least, after all servers take keys from Redis again.
+	settled  = time.Second
+	patience = 30 * time.Second // for the servers to reach a state
+)
+
+// choose returns the plan of a run: the small one at a scale below 1.
+func choose(o experiment.Options) plan {
+	if o.Scale < 1 {
+		return plan{servers: 4, batch: 50, rate: 200, calm: 500 * time.Millisecond, away: 5 * time.Second, later: 2 * time.Second, small: true}
+	}
+	p := plan{servers: 20, batch: 100, rate: usualRate, calm: 3 * time.Second, away: 7 * time.Second, later: 6 * time.Second}
+	if o.Full {
+		p.calm, p.away, p.later = 30*time.Second, 40*time.Second, 30*time.Second
+	}
+	if o.Rate != 0 {
+		p.rate = o.Rate
+	}
+	// A server holds a batch and a spare one, which last long at a low rate.
+	local := time.Duration(float64(2*p.servers*p.batch) / p.rate * float64(time.Second))
+	p.away = max(p.away, local+dry)
+	return p
+}
+
+// share is the rate of one server.
+func (p plan) share() float64 { return p.rate / float64(p.servers) }
+
+// record is what a run observes.
+type record struct {
+	plan
+	whole               bool               // the run came to its end, and the members below are complete
+	killed, started     time.Time          // Redis was killed, and was started again
+	back, ended         time.Time          // Redis answered again; the load ended
+	atKill              look               // right after the kill, when no key reaches the servers any more
+	before, lost, after ledger             // at first, while Redis is away, and at the end
+	looks               []lab.Sample[look] // of the whole run
+	creations           [][]creation       // by server, in the order of their intents
+	reported            float64            // random keys taken, by the metrics of the servers
+	seconds             []lab.Sample[lab.Second]
+	unfit               string // why the environment was not fit to measure times, "" when it was
+
+	links *loadtest.Verdict
+	notes []string
+}
+
+// creation is one creation as its client saw it.
+type creation struct {
+	at      time.Time // of the intent
+	created bool      // it was acknowledged
+	number  int64     // of its code
+}
+
+// random reports whether the code was drawn at random. A random code whose number was reserved
+// is rarer than one in 100,000.
+func (c creation) random(l ledger) bool { return c.created && c.number >= l.reserved }
+
+// redis is the experiment outage/redis.
+func redis() *experiment.Experiment {
+	return experiment.Define(experiment.Definition[record]{
+		Name: "outage/redis", Title: "Redis is killed under twenty servers",
+		Summary: "Twenty servers create 1000 links per second in all, each from a batch of 100 keys and a spare one. Redis is killed with SIGKILL. " +
+			"Local keys then serve the creations, and after them the random fallback. Redis comes back empty, so the worker begins a new epoch. No client notices.",
+		Suites: []experiment.Suite{experiment.Change, experiment.Nightly}, Alone: true,
+		Run: runOutage, Claims: claims(), Show: show,
+		Controls: []experiment.Control{
+			{Without: []string{"store"}, Refutes: measure.NoLostLink},
+			{Without: []string{"once", "conflict"}, Refutes: measure.NoCodeTwice, AlsoRefutes: []string{measure.NoWrongLink}},
+			{Settings: []string{"FALLBACK=none"}, Refutes: takeover, AlsoRefutes: []string{measure.NoFailedCreation}},
+			{Settings: []string{"KEYPOOL_FAILPOINTS=epoch:opened=kill:2"}, Refutes: recovers}, // the worker dies in its second epoch
+		},
+	})
+}
+
+func runOutage(t *experiment.T, r *record) {
+	r.plan = choose(t.Options)
+	t.Phase(0, "starting %d servers", r.servers)
+	f := newFleet(t, r.plan)
+	defer r.readBack(t, f)
+	pulse := measure.NewPulse(t, "outage/redis", f.servers[0], 10*time.Second+r.calm+r.away+r.later)
+	pulse.Follow(f.recorder)
+	pulse.Enter("all servers take keys from Redis")
+	r.before = f.ledger()
+	environment, looks := measure.Observe(), lab.Watch(t, lookEvery, f.look)
+	stop := f.start(r.rate)
+	defer stop()
+	lab.Pause(t, r.calm)
+	r.strike(t, f, pulse)
+	stop()
+	r.ended, r.looks, r.seconds, r.unfit = time.Now(), looks.Stop(), pulse.Stop(), environment.Unfit()
+	r.after, r.creations, r.reported = f.ledger(), f.creations(), f.reported()
+	r.whole = true
+}
+
+// strike kills Redis and starts it again after a while.
+func (r *record) strike(t *experiment.T, f *fleet, pulse *measure.Pulse) {
+	pulse.Enter("Redis is killed")
+	r.killed = time.Now()
+	f.redis.Kill()
+	lab.Wait(t, patience, "all servers answer", func() bool {
+		var err error
+		r.atKill, err = f.look(t.Context())
+		return err == nil
+	})
+	lab.Pause(t, r.away-time.Since(r.killed))
+	r.lost = f.ledger()
+	pulse.Enter("Redis is back")
+	r.started = time.Now()
+	f.redis.Restart()
+	r.back = time.Now()
+	if !lab.Happens(t, patience, func() bool { l, err := f.look(t.Context()); return err == nil && l.sound(r.servers) }) {
+		r.notes = append(r.notes, fmt.Sprintf("Not all servers took keys from Redis again within %v.", patience))
+	}
+	lab.Pause(t, max(r.later-time.Since(r.back), settled))
+}
+
+// readBack reads every link back through one server, also after an early end of the run.
+func (r *record) readBack(t *experiment.T, f *fleet) {
+	t.Phase(0.99, "reading every link back")
+	r.links = measure.ReadBack(t, f.servers[0], lab.Census(f.postgres.URL), f.loads...)
+	r.notes = append(r.notes, r.links.Reports...)
+	for _, load := range f.loads {
+		r.notes = append(r.notes, measure.FailureNotes(load.Entries())...)
+	}
+}

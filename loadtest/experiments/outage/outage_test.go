@@ -1,0 +1,192 @@
+package outage
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"keypool/loadtest/experiment"
+	"keypool/loadtest/lab"
+	"keypool/loadtest/report"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// Redis stays away until all local keys are used up, however long that takes.
+func TestOutageOutlastsLocalKeys(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		options experiment.Options
+		want    time.Duration
+	}{
+		{experiment.Options{Scale: 1}, 7 * time.Second},
+		{experiment.Options{Scale: 1, Rate: 4000}, 7 * time.Second},
+		{experiment.Options{Scale: 1, Rate: 400}, 13 * time.Second}, // 4000 keys and 3 s
+		{experiment.Options{Scale: 1, Full: true}, 40 * time.Second},
+		{experiment.Options{Scale: 1, Full: true, Rate: 100}, 43 * time.Second},
+	} {
+		if got := choose(tt.options).away; got != tt.want {
+			t.Errorf("at %v/s Redis is away for %v, want %v", tt.options.Rate, got, tt.want)
+		}
+	}
+	small := choose(experiment.Options{Scale: 0.1})
+	if local := time.Duration(float64(2*small.servers*small.batch) / small.rate * float64(time.Second)); small.away < local+2*grace+time.Second {
+		t.Errorf("in a small run Redis is away for %v, and local keys last %v", small.away, local)
+	}
+}
+
+// sound is the record of a sound fleet: each server takes its local keys, then random ones, then
+// those of the new epoch.
+func sound() *record {
+	const firstEpoch, secondEpoch = 1000, 2000 // the numbers below are reserved at the end of each
+	killed := time.Unix(1_000_000_000, 0)
+	r := &record{
+		plan: plan{servers: 4, batch: 100, rate: 200}, whole: true,
+		killed: killed, started: killed.Add(8 * time.Second), back: killed.Add(8 * time.Second), ended: killed.Add(15 * time.Second),
+		before: ledger{reserved: 500, epoch: 1}, lost: ledger{reserved: firstEpoch, epoch: 1}, after: ledger{reserved: secondEpoch, epoch: 2},
+	}
+	recovered := r.back.Add(2 * time.Second)
+	for i := range r.servers {
+		held := 110 + 20*i
+		r.atKill.each = append(r.atKill.each, localKeys{at: killed, keys: int64(held)})
+		var creations []creation
+		for n := range 15 * 50 {
+			c := creation{at: killed.Add(time.Duration(n+1) * 20 * time.Millisecond), created: true}
+			switch {
+			case n < held:
+				c.number = rand.Int64N(firstEpoch)
+			case c.at.Before(recovered):
+				c.number = secondEpoch + rand.Int64N(1e10)
+				r.reported++
+			default:
+				c.number = firstEpoch + rand.Int64N(secondEpoch-firstEpoch)
+			}
+			creations = append(creations, c)
+		}
+		r.creations = append(r.creations, creations)
+	}
+	for _, l := range []look{{closed: 4, batch: 4}, {open: 4}, {closed: 4, batch: 4}} {
+		r.looks = append(r.looks, lab.Sample[look]{At: killed, Value: l})
+	}
+	return r
+}
+
+// Each fault fails the claims that are about it.
+func TestClaimsFail(t *testing.T) {
+	t.Parallel()
+	// each changes the creations of all servers within some seconds after the kill.
+	each := func(r *record, from, to float64, change func(*creation)) {
+		for _, creations := range r.creations {
+			for i := range creations {
+				if s := creations[i].at.Sub(r.killed).Seconds(); s >= from && s < to {
+					change(&creations[i])
+				}
+			}
+		}
+	}
+	tests := []struct {
+		name  string
+		spoil func(*record)
+		want  []string
+	}{
+		{"sound", func(*record) {}, nil},
+		{"keys are used up too soon", func(r *record) {
+			for i := range r.atKill.each {
+				r.atKill.each[i].keys += 20
+			}
+		}, []string{localTime}},
+		{"the same, unfit", func(r *record) {
+			for i := range r.atKill.each {
+				r.atKill.each[i].keys += 20
+			}
+			r.unfit = "busy"
+		}, nil},
+		{"less than a batch each", func(r *record) {
+			for i := range r.atKill.each {
+				r.atKill.each[i].keys = 50
+			}
+			each(r, 1, 8, func(c *creation) {
+				if c.number < r.after.reserved {
+					c.number = 1e9
+					r.reported++
+				}
+			})
+		}, []string{leastLocal}},
+		{"no fallback for a while", func(r *record) {
+			each(r, 5, 7, func(c *creation) { c.created = false; r.reported-- })
+		}, []string{takeover}},
+		{"no fallback on one server", func(r *record) {
+			for i := range r.creations[0] {
+				if c := &r.creations[0][i]; c.number >= r.after.reserved {
+					c.created, c.number = false, 0
+					r.reported--
+				}
+			}
+			r.atKill.each[0].keys = 400
+		}, []string{takeover}},
+		{"a breaker that stays closed", func(r *record) {
+			r.looks[1].Value = look{open: 3, closed: 1}
+		}, []string{breakers}},
+		{"a breaker that stays open", func(r *record) {
+			r.looks[2].Value = look{open: 1, closed: 3}
+		}, []string{breakers}},
+		{"no worker comes back", func(r *record) {
+			r.after.epoch = 1
+			each(r, 8, 99, func(c *creation) {
+				if c.number < r.after.reserved {
+					c.number = 1e9
+					r.reported++
+				}
+			})
+		}, []string{recovers, recoveryTime, newEpoch, freshKeys}},
+		{"a slow recovery", func(r *record) {
+			each(r, 8, 14, func(c *creation) {
+				if c.number < r.after.reserved {
+					c.number = 1e9
+					r.reported++
+				}
+			})
+		}, []string{recoveryTime}},
+		{"Redis is seen late", func(r *record) { r.back = r.started.Add(4 * time.Second) }, nil},
+		{"an epoch too many", func(r *record) { r.after.epoch++ }, []string{newEpoch}},
+		{"the lost pool is used", func(r *record) {
+			r.creations[1][len(r.creations[1])-1].number = 7
+		}, []string{freshKeys}},
+		{"random keys are not reported", func(r *record) { r.reported = 0 }, []string{sources}},
+		{"an early end", func(r *record) { *r = record{plan: r.plan} }, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r := sound()
+			tt.spoil(r)
+			var got []string
+			for _, c := range claims() {
+				if v := c.Judge(r); v.Outcome == report.Failed {
+					t.Logf("%s: %s", c.Name, v.Why)
+					got = append(got, c.Name)
+				}
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("%q fail, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestShow(t *testing.T) {
+	t.Parallel()
+	var e report.Experiment
+	show(sound(), &e)
+	if len(e.Charts) != 4 || len(e.Tables) != 1 || len(e.Settings) == 0 {
+		t.Errorf("%d charts and %d tables", len(e.Charts), len(e.Tables))
+	}
+	e = report.Experiment{}
+	show(&record{}, &e) // of a run that ended at once
+	if len(e.Charts) != 0 {
+		t.Errorf("%d charts of nothing", len(e.Charts))
+	}
+}

@@ -1,0 +1,170 @@
+package space
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"keypool/loadtest"
+	"keypool/loadtest/controls"
+	"keypool/loadtest/experiment"
+	"keypool/loadtest/measure"
+	"keypool/loadtest/report"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestControlsExist(t *testing.T) {
+	for _, e := range Experiments() {
+		for _, c := range e.Controls {
+			for _, name := range c.Without {
+				if _, err := controls.Find(name); err != nil {
+					t.Errorf("%s: %v", e.Name, err)
+				}
+			}
+		}
+	}
+}
+
+// failures are the names of the claims that fail by a record.
+func failures[R any](claims []experiment.Claim[R], r *R) (names []string) {
+	for _, c := range claims {
+		if c.Judge(r).Outcome == report.Failed {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+func acknowledged(n int) loadtest.Figures {
+	return loadtest.Figures{Sent: int64(n), Acknowledged: int64(n)}
+}
+
+// drawn is the record of a sound service at one level: links that each took as many draws from
+// digits as it takes to find a free code. Its chance is the same in every run.
+func drawn(share float64, digits string) *record {
+	p := plan{length: 3, tolerance: 0.03, fewest: 500}
+	made := p.creations(share)
+	m := measured{filled: int64(share * float64(sizeOf(3))), made: int64(made)}
+	m.leaving = m.filled
+	chance := rand.New(rand.NewPCG(3, 1))
+	digit := func() byte { return digits[chance.IntN(len(digits))] }
+	for range made {
+		for {
+			m.offered = append(m.offered, string([]byte{digit(), digit(), digit()}))
+			if chance.Float64() >= share {
+				break
+			}
+		}
+	}
+	m.reported = m.attempts()
+	ledger := measured{made: 10, offered: make([]string, 10)}
+	links := loadtest.Verdict{Figures: acknowledged(made + 10), Findings: loadtest.Findings{Checked: int64(made) + 10}}
+	return &record{plan: p, levels: []level{{share: share, random: m, ledger: ledger}}, links: &links}
+}
+
+func TestEachFlawFailsItsClaim(t *testing.T) {
+	const fair = alphabet
+	for _, tt := range []struct {
+		name, digits string
+		spoil        func(r *record, random, ledger *measured)
+		want         []string
+	}{
+		{"sound", fair, func(_ *record, _, _ *measured) {}, nil},
+		// A byte modulo 62 favours eight digits by a quarter.
+		{"biased", strings.Repeat(fair, 4) + fair[:8], func(_ *record, _, _ *measured) {}, []string{evenDraw}},
+		{"draws in vain", fair, func(_ *record, m, _ *measured) {
+			m.offered = append(m.offered, m.offered[:len(m.offered)/20]...)
+			m.reported = m.attempts()
+		}, []string{attemptsAt(0.5)}},
+		{"never draws a code in use", fair, func(_ *record, m, _ *measured) { m.offered, m.reported = m.offered[:m.made], 1 }, []string{attemptsAt(0.5)}},
+		{"reports too few attempts", fair, func(_ *record, m, _ *measured) { m.reported = 1 }, []string{reported}},
+		{"reports no attempts", fair, func(_ *record, m, _ *measured) { m.reported = 0 }, []string{reported}},
+		{"ledger conflicts", fair, func(_ *record, _, l *measured) { l.offered = append(l.offered, "") }, []string{"ledger attempts"}},
+		{"loses a link", fair, func(r *record, _, _ *measured) { r.links.Lost++ }, []string{measure.NoLostLink}},
+		{"loses a link of a level that is cut short", fair, func(r *record, _, _ *measured) { r.levels, r.links.Lost = nil, 1 }, []string{measure.NoLostLink}},
+		{"gives a code twice", fair, func(r *record, _, _ *measured) { r.links.Twice++ }, []string{measure.NoCodeTwice}},
+		{"refuses a creation", fair, func(r *record, _, _ *measured) { r.links.Refused = 1 }, []string{measure.NoFailedCreation}},
+		{"a creation that could not be sent", fair, func(r *record, _, _ *measured) { r.links.Unsent = 1 }, []string{measure.NoFailedCreation}},
+	} {
+		r := drawn(0.5, tt.digits)
+		tt.spoil(r, &r.levels[0].random, &r.levels[0].ledger)
+		if got := failures(fallbackClaims(), r); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %q fail, want %q", tt.name, got, tt.want)
+		}
+		showFallback(r, &report.Experiment{})
+	}
+}
+
+func TestNothingHoldsWithoutARun(t *testing.T) {
+	for _, c := range fallbackClaims() {
+		if v := c.Judge(&record{}); v.Outcome != "" {
+			t.Errorf("%s is %q", c.Name, v.Outcome)
+		}
+	}
+	for _, c := range sourceClaims() {
+		if v := c.Judge(&attemptsRecord{}); v.Outcome != "" && v.Outcome != report.NotJudged {
+			t.Errorf("%s is %q", c.Name, v.Outcome)
+		}
+	}
+	e := &report.Experiment{}
+	showKeySources(&attemptsRecord{}, e)
+	for _, row := range e.Tables[0].Rows {
+		if strings.Join(row[1:], "") != strings.Repeat("–", len(row)-1) {
+			t.Errorf("a source that was not measured has the row %q", row)
+		}
+	}
+}
+
+func TestAttemptsOfSources(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		spoil func(map[string]*found)
+		want  []string
+	}{
+		{"sound", func(map[string]*found) {}, nil},
+		{"a counter with conflicts", func(f map[string]*found) { f["redis-incr"].attempts[2] = 2 }, []string{"one attempt however full"}},
+		{"too few conflicts", func(f map[string]*found) { f["random"].attempts[2] = 5 }, []string{"random codes take 1/(1-f)"}},
+		{"a hash that does not repeat", func(f map[string]*found) { f["hash"].repeated = 1 }, []string{"same URL"}},
+	} {
+		r := &attemptsRecord{found: map[string]*found{
+			"redis-incr": {attempts: [3]float64{1, 1, 1}}, "random": {attempts: [3]float64{1, 2, 10}}, "hash": unmeasured(),
+		}}
+		r.found["hash"].repeated = 50.5
+		tt.spoil(r.found)
+		if got := failures(sourceClaims(), r); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %q fail, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+// When more links are made than codes can go the share grows, and with it the prediction.
+func TestPredictedAttempts(t *testing.T) {
+	for _, tt := range []struct {
+		filled, leaving int64
+		want            float64
+	}{
+		{50, 50, 2},
+		{0, 0, (100.0/99 + 100.0/98) / 2},
+		{50, 2, (100.0/50 + 100.0/50) / 2},
+		{50, 1, (100.0/50 + 100.0/49) / 2},
+	} {
+		m := measured{filled: tt.filled, leaving: tt.leaving, made: 2}
+		if got := m.predicted(100); fmt.Sprintf("%.9f", got) != fmt.Sprintf("%.9f", tt.want) {
+			t.Errorf("%+v: %v", tt, got)
+		}
+	}
+}
+
+func TestUnlikely(t *testing.T) {
+	// The quantile at 0.9999 of chi-squared, from tables.
+	for freedom, want := range map[int]float64{10: 35.56, 100: 161.3} {
+		if got := unlikely(freedom); got < 0.985*want || got > 1.015*want {
+			t.Errorf("%d degrees of freedom: %.2f, want about %.2f", freedom, got, want)
+		}
+	}
+}

@@ -1,0 +1,131 @@
+// Package supply stops the only worker of a pool under load: it predicts when the pool runs dry,
+// and observes that moment, the alarms before it, the creations after it and the refill.
+//
+// Vocabulary: a level is the number of keys in the pool at one moment, as Redis counts it. A
+// decline is a line through the levels, from which the moment is predicted at which the pool is
+// empty.
+//
+// Invariant: a prediction comes from the first tenth of a drain only.
+package supply
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"keypool/loadtest"
+	"keypool/loadtest/experiment"
+	"keypool/loadtest/lab"
+	"keypool/loadtest/measure"
+	"keypool/loadtest/report"
+)
+
+// Experiments returns the experiments of the package.
+func Experiments() []*experiment.Experiment { return []*experiment.Experiment{drain()} }
+
+// The usual pool lasts eleven seconds. The dead man's switch looks once a second: when a pool lasts
+// ten seconds or less, the switch may not see it between 20 and 10 percent. When a pool lasts from
+// twelve seconds to a minute, the switch raises an alarm after ten seconds in which no key
+// arrived, before the levels are reached. 20 percent of the full pool last more than a minute.
+const (
+	usualSeconds = 11.0
+	usualRate    = 1000.0 // creations per second
+	fullKeys     = 1_000_000
+	fullRate     = 2000.0
+	batch        = 50 // keys in a batch of the server
+)
+
+// plan is how much is drained how fast.
+type plan struct {
+	capacity int64
+	rate     float64       // creations per second
+	dry      time.Duration // how long creations go on without a pool
+	small    bool          // too short to judge times
+}
+
+// choose returns the plan of a run: the small one at a scale below 1.
+func choose(t *experiment.T) plan {
+	if t.Scale < 1 {
+		return plan{capacity: 1000, rate: 250, dry: 1500 * time.Millisecond, small: true}
+	}
+	p := plan{rate: usualRate, dry: 3 * time.Second}
+	if t.Full {
+		p = plan{capacity: fullKeys, rate: fullRate, dry: 30 * time.Second}
+	}
+	if t.Rate != 0 {
+		p.rate = t.Rate
+	}
+	if p.rate < slowest() {
+		t.Fatalf("--rate: got %g, the experiment supply/drain takes at least %g", p.rate, slowest())
+	}
+	if p.capacity == 0 {
+		p.capacity = int64(p.rate * usualSeconds)
+	}
+	return p
+}
+
+// slowest is the least rate. Below it a batch, the last of which may be next to empty, is a greater
+// part of the pool than the tolerance of the prediction. The worker may be stopped right before it
+// refills, when the pool holds nine tenths.
+func slowest() float64 { return math.Ceil(batch / (emptyWithin * 0.9 * usualSeconds)) }
+
+// record is what a run observes. The zero time stands for a moment that did not come.
+type record struct {
+	plan
+	seen      []level
+	alerts    []lab.Alert
+	started   time.Time // the worker was stopped
+	predicted decline   // from the first tenth of the drain
+	unsteady  bool      // the levels allow no prediction
+	empty     time.Time // the pool was
+	back      time.Time // the worker was started again
+	full      time.Time // the pool was, after that
+	unfit     string    // why the environment was not fit to measure times, "" when it was
+	links     *loadtest.Verdict
+	seconds   []lab.Sample[lab.Second]
+	notes     []string
+	filled    *filled // only with --full
+}
+
+// staysDead is a setting that only this package reads: the worker is not started again. It is for
+// a control.
+const staysDead = "EXPERIMENT_WORKER=stays dead"
+
+// drain is the experiment supply/drain.
+func drain() *experiment.Experiment {
+	return experiment.Define(experiment.Definition[record]{
+		Name: "supply/drain", Title: "A pool runs dry",
+		Summary: "The only worker that refills the pool is stopped under load. The first tenth of the drain predicts when the pool is empty. " +
+			"The dead man's switch raises an alarm at 20 and at 10 percent, and creations go on without a pool. Then the worker starts again.",
+		Suites: []experiment.Suite{experiment.Change, experiment.Nightly, experiment.Full}, Alone: true,
+		Run: runDrain, Claims: claims(),
+		Controls: []experiment.Control{
+			{Without: []string{"store"}, Refutes: measure.NoLostLink},
+			{Without: []string{"once", "conflict"}, Refutes: measure.NoCodeTwice, AlsoRefutes: []string{measure.NoWrongLink}},
+			{Without: []string{"deadman"}, Refutes: alarmOrder},
+			{Settings: []string{staysDead}, Refutes: refilled},
+		},
+		Show: show,
+	})
+}
+
+// show adds charts, tables and notes.
+func show(r *record, e *report.Experiment) {
+	if r.capacity > 0 {
+		e.Settings = map[string]string{
+			"KGS_POOL_CAPACITY": fmt.Sprint(r.capacity), "KGS_BATCH_MAX": fmt.Sprint(batch),
+			"creations": report.Quantity(r.rate, "per second"), "store": "PostgreSQL, synchronous_commit=on",
+		}
+	}
+	if r.filled == nil {
+		e.Claims = withoutFillClaims(e.Claims)
+	} else {
+		r.filled.show(e)
+	}
+	if !r.started.IsZero() {
+		e.Charts = append(e.Charts, r.charts()...)
+		e.Tables = append(e.Tables, r.alertTable(), r.scaledTable())
+		e.Notes = append(e.Notes, r.refillNotes()...)
+	}
+	e.Notes = append(e.Notes, r.notes...)
+}

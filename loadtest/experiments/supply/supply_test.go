@@ -1,0 +1,262 @@
+package supply
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"keypool/loadtest/experiment"
+	"keypool/loadtest/lab"
+	"keypool/loadtest/report"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// sound is the record of a sound drain: 11,000 keys at 1,000 per second, a batch at a time.
+func sound() *record {
+	r := &record{plan: plan{capacity: 11_000, rate: 1000}}
+	start := time.Unix(1_000_000_000, 0)
+	at := func(s float64) time.Time { return start.Add(time.Duration(s * float64(time.Second))) }
+	for s := 0.0; s <= 20; s += 0.005 {
+		keys := r.capacity - int64(s*1000)/50*50
+		if s >= 15 {
+			keys = r.capacity
+		}
+		r.seen = append(r.seen, level{at: at(s), keys: max(0, keys)})
+	}
+	r.alerts = []lab.Alert{{State: "restart", Received: at(9.3)}, {State: "page", Received: at(10.3)}, {State: "ok", Received: at(15.5)}}
+	r.started, r.empty, r.back, r.full = start, at(11), at(14), at(15)
+	r.predicted, _ = predict(r.seen[:200])
+	return r
+}
+
+// verdict judges one claim.
+func verdict(r *record, name string) experiment.Verdict {
+	all := claims()
+	return all[slices.IndexFunc(all, func(c claim) bool { return c.Name == name })].Judge(r)
+}
+
+// failing are the claims that fail.
+func failing(r *record) (names []string) {
+	for _, c := range claims() {
+		if c.Judge(r).Outcome == report.Failed {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+// Each claim fails by what it is about.
+func TestClaimsFail(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name  string
+		spoil func(*record)
+		want  []string
+	}{
+		{"sound", func(*record) {}, nil},
+		{"empty sooner", func(r *record) { r.empty = r.empty.Add(-300 * time.Millisecond) }, []string{dryMoment}},
+		{"empty later", func(r *record) { r.empty = r.empty.Add(300 * time.Millisecond) }, []string{dryMoment}},
+		{"never empty", func(r *record) { r.empty = time.Time{} }, []string{dryMoment}},
+		{"empty later, unfit", func(r *record) { r.empty = r.empty.Add(300 * time.Millisecond); r.unfit = "busy" }, nil},
+		{"no steady decline", func(r *record) { r.predicted, r.unsteady = decline{}, true }, []string{dryMoment}},
+		{"no steady decline, unfit", func(r *record) { r.predicted, r.unsteady, r.unfit = decline{}, true, "busy" }, nil},
+		{"no restart", func(r *record) { r.alerts = r.alerts[1:] }, []string{restartTime}},
+		{"no restart, unfit", func(r *record) { r.alerts = r.alerts[1:]; r.unfit = "busy" }, nil},
+		{"no look between restart and page", func(r *record) {
+			r.alerts = r.alerts[1:]
+			for i := range r.seen {
+				if r.seen[i].keys < 2200 {
+					r.seen[i].keys = min(1000, r.seen[i].keys)
+				}
+			}
+		}, nil},
+		{"no page", func(r *record) { r.alerts = append(r.alerts[:1:1], r.alerts[2]) }, []string{alarmOrder, pageTime}},
+		{"no signal at all", func(r *record) { r.alerts = nil }, []string{alarmOrder, restartTime, pageTime, clearTime}},
+		{"alarms for nothing", func(r *record) {
+			r.alerts[0].Received, r.alerts[1].Received = r.started.Add(time.Second), r.started.Add(2*time.Second)
+		}, []string{restartTime, pageTime}},
+		{"alarms long after", func(r *record) {
+			r.alerts[0].Received, r.alerts[1].Received = r.started.Add(13500*time.Millisecond), r.started.Add(13500*time.Millisecond)
+		}, []string{restartTime, pageTime}},
+		{"no refill", func(r *record) { r.full = time.Time{}; r.back = r.started.Add(10 * time.Second) }, []string{refilled, refillTime}},
+		{"a slow refill", func(r *record) { r.back = r.started.Add(9 * time.Second) }, []string{refillTime}},
+		{"no all-clear", func(r *record) { r.alerts = r.alerts[:2] }, []string{alarmOrder, clearTime}},
+		{"all-clear without a worker", func(r *record) {
+			r.alerts = slices.Insert(r.alerts, 2, lab.Alert{State: "ok", Received: r.started.Add(11 * time.Second)})
+		}, []string{alarmOrder}},
+		{"all of that at a small scale", func(r *record) { *r = record{plan: r.plan, started: r.started, seen: r.seen}; r.small = true }, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r := sound()
+			tt.spoil(r)
+			if got := failing(r); !slices.Equal(got, tt.want) {
+				t.Errorf("%q fail, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// At the slowest rate the last batch may be next to empty. Below it that fails the prediction.
+func TestSlowestRate(t *testing.T) {
+	t.Parallel()
+	for rate, want := range map[float64]report.Outcome{slowest(): report.Held, slowest() / 2: report.Failed} {
+		r := &record{plan: plan{rate: rate, capacity: int64(rate * usualSeconds)}, started: time.Unix(1_000_000_000, 0)}
+		full := leastFull(r.capacity)
+		for at := time.Duration(0); r.empty.IsZero(); at += lookEvery {
+			keys := max(0, full-int64(at.Seconds()*rate)/batch*batch)
+			r.seen = append(r.seen, level{at: r.started.Add(at), keys: keys})
+			if keys > full-full/10 {
+				continue
+			}
+			if r.predicted.slope == 0 {
+				r.predicted, _ = predict(r.seen)
+			}
+			if keys == 0 {
+				r.empty = r.started.Add(at)
+			}
+		}
+		if v := verdict(r, dryMoment); full%batch == 0 || v.Outcome != want {
+			t.Errorf("%d keys at %v/s: %s because %q, want %s", full, rate, v.Outcome, v.Why, want)
+		}
+	}
+}
+
+// The service may signal before a level is reached when no key arrived for ten seconds and the pool
+// lasts less than a minute.
+func TestEarlyAlarm(t *testing.T) {
+	t.Parallel()
+	r := sound()
+	r.capacity *= 2 // the levels are reached where the record has 4,400 and 2,200 keys
+	for i := range r.seen {
+		r.seen[i].keys *= 2
+		r.seen[i].at = r.started.Add(2 * r.seen[i].at.Sub(r.started))
+	}
+	r.empty, r.back, r.full = r.started.Add(22*time.Second), time.Time{}, time.Time{}
+	r.predicted, _ = predict(r.seen[:200])
+	r.alerts = []lab.Alert{{State: "page", Received: r.started.Add(13 * time.Second)}}
+	for _, name := range []string{dryMoment, alarmOrder, restartTime, pageTime} {
+		if v := verdict(r, name); v.Outcome != report.Held {
+			t.Errorf("%s is %s: %s", name, v.Outcome, v.Why)
+		}
+	}
+}
+
+func TestShow(t *testing.T) {
+	t.Parallel()
+	r, e := sound(), report.Experiment{}
+	for _, c := range claims() {
+		e.Claims = append(e.Claims, report.Claim{Name: c.Name})
+	}
+	show(r, &e)
+	if len(e.Charts) != 3 || len(e.Tables) != 2 || len(e.Tables[0].Rows) != 3 || len(e.Claims) != len(claims())-5 {
+		t.Errorf("%d charts, %d claims, tables %v", len(e.Charts), len(e.Claims), e.Tables)
+	}
+	for _, c := range e.Charts {
+		for _, s := range c.Series {
+			if len(s.XY) > chartPoints {
+				t.Errorf("%s: %d points", s.Name, len(s.XY))
+			}
+		}
+	}
+}
+
+// The claims about the large pool are judged only with --full.
+func TestLargePool(t *testing.T) {
+	t.Parallel()
+	start := time.Unix(1_000_000_000, 0)
+	sound := filled{
+		started: start, full: level{start.Add(60 * time.Second), largeKeys}, bytes: 8 * largeKeys, peak: 50 << 20, stopped: true, fillRate: 2e6,
+		drained: true, slope: 2000, taken: 240_000, took: largeDrain,
+	}
+	for _, tt := range []struct {
+		spoil func(*filled)
+		want  []string
+	}{
+		{func(*filled) {}, nil},
+		{func(f *filled) { f.fillRate = 1.4e6 }, []string{largeFillRate}},
+		{func(f *filled) { f.full.at = start.Add(68 * time.Second) }, []string{largeFillTime}},
+		{func(f *filled) { f.bytes = 10 * largeKeys }, []string{largeKeySize}},
+		{func(f *filled) { f.peak = 65 << 20 }, []string{largeMemory}},
+		{func(f *filled) { f.taken = 230_000 }, []string{largeTaken}},
+		{func(f *filled) { f.slope = 0 }, []string{largeTaken}},
+		{func(f *filled) { f.slope, f.unfit = 0, "busy" }, nil},
+		{func(f *filled) { *f = filled{} }, nil},
+	} {
+		f := sound
+		tt.spoil(&f)
+		if got := failing(&record{filled: &f}); !slices.Equal(got, tt.want) {
+			t.Errorf("%q fail, want %q", got, tt.want)
+		}
+	}
+}
+
+// A look that fails is repeated, and only what is seen counts.
+func TestUntilLooksAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		failing := 3
+		l := &levels{ask: func(context.Context) (int64, error) {
+			if failing--; failing >= 0 {
+				return 0, context.DeadlineExceeded
+			}
+			return 7, nil
+		}}
+		if got, err := l.until(t.Context(), 0, "seven keys", func(l level) bool { return l.keys == 7 }); got.keys != 7 || err != nil {
+			t.Errorf("%d keys, error %v", got.keys, err)
+		}
+		if _, err := l.until(t.Context(), time.Second, "eight keys", func(l level) bool { return l.keys == 8 }); !errors.Is(err, errLate) {
+			t.Errorf("error %v", err)
+		}
+		failing = 1 << 30
+		if _, err := l.until(t.Context(), 0, "anything", func(level) bool { return true }); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+// The keys of the first look say nothing about the rate, and neither do a few looks.
+func TestFillRate(t *testing.T) {
+	t.Parallel()
+	start := time.Unix(1_000_000_000, 0)
+	var seen []level
+	for i := range 20 { // nothing at first, then 5000 at once and 100 more every 5 ms
+		l := level{at: start.Add(time.Duration(i) * lookEvery)}
+		if i >= 5 {
+			l.keys = 5000 + 100*int64(i-5)
+		}
+		seen = append(seen, l)
+	}
+	if rate, known := fillRate(seen); !known || rate < 19_999 || rate > 20_001 {
+		t.Errorf("%.0f keys/s, known %v, want 20000", rate, known)
+	}
+	for _, few := range [][]level{nil, seen[:5], seen[:16]} {
+		if rate, known := fillRate(few); known {
+			t.Errorf("%.0f keys/s of %d looks", rate, len(few))
+		}
+	}
+}
+
+// A tenth in which the machine was busy for a moment predicts as well as any other.
+func TestPredict(t *testing.T) {
+	t.Parallel()
+	r := sound()
+	seen := slices.Clone(r.seen[:201])
+	for i := 90; i < 110; i++ { // nothing was taken for a tenth of a second, and then all at once
+		seen[i].keys = seen[90].keys
+	}
+	got, known := predict(seen)
+	if empty := got.empty().Sub(r.started).Seconds(); !known || empty < 10.9 || empty > 11.1 {
+		t.Errorf("empty after %.2f s, known %v, want 11 s", empty, known)
+	}
+	if _, known := predict(seen[:10]); known {
+		t.Error("a pool that did not decline predicts something")
+	}
+}

@@ -1,0 +1,97 @@
+package lab
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"time"
+)
+
+const (
+	// auditTimeout bounds one audit.
+	auditTimeout = time.Minute
+	// shownFaults is how many faults a text names.
+	shownFaults = 20
+)
+
+// Accounts is the output of `shortener audit --json`.
+type Accounts struct {
+	Closes    bool             `json:"closes"`
+	Reserved  int64            `json:"reserved"`
+	InPool    int64            `json:"in_pool"`
+	InBatches int64            `json:"in_batches"`
+	Shipping  int64            `json:"shipping"`
+	Linked    int64            `json:"linked"`
+	Abandoned map[string]int64 `json:"abandoned"` // by reason
+	Faults    []Fault          `json:"faults"`
+
+	// PostgresPool is zero where PostgreSQL keeps no pool.
+	PostgresPool struct {
+		Reserved int64 `json:"reserved"`
+		Unlinked int64 `json:"used_without_link"`
+	} `json:"postgres_pool"`
+}
+
+// Fault is one key that keeps the accounts from closing.
+type Fault struct {
+	Kind string `json:"kind"`
+	Code string `json:"code"`
+}
+
+// Held is how many keys the batches of servers hold, with those of which PostgreSQL does not
+// know what happened to them.
+func (a Accounts) Held() int64 {
+	return a.InBatches + a.PostgresPool.Reserved + a.PostgresPool.Unlinked
+}
+
+// Lost is how many keys are abandoned, for any reason.
+func (a Accounts) Lost() (sum int64) {
+	for _, n := range a.Abandoned {
+		sum += n
+	}
+	return sum
+}
+
+// Problem says why the accounts do not close, "" when they do.
+func (a Accounts) Problem() string {
+	if a.Closes {
+		return ""
+	}
+	return fmt.Sprintf("the accounts do not close: %d keys, %v", len(a.Faults), a.Faults[:min(len(a.Faults), shownFaults)])
+}
+
+// Audit runs `shortener audit` with the settings. Accounts that do not close are a result,
+// which a claim judges by [Accounts.Closes]. An audit that cannot be done ends the run.
+func Audit(r Run, settings ...string) Accounts {
+	r.Helper()
+	a, err := TryAudit(r, settings...)
+	must(r, err, "audit")
+	r.Logf("audit: closes %t, %d linked, %d in batches, abandoned %v", a.Closes, a.Linked, a.InBatches, a.Abandoned)
+	return a
+}
+
+// TryAudit is Audit with an error. It may be called concurrently.
+func TryAudit(r Run, settings ...string) (a Accounts, err error) {
+	ctx, cancel := context.WithTimeout(r.Context(), auditTimeout)
+	defer cancel()
+	made := Command(r, "shortener", r.TempDir(), settings, "audit", "--json")
+	cmd := exec.CommandContext(ctx, made.Path, made.Args[1:]...)
+	cmd.Dir, cmd.Env = made.Dir, made.Env
+	text, err := cmd.Output()
+	failed, ended := errors.AsType[*exec.ExitError](err)
+	if err != nil && !ended {
+		return a, err
+	}
+	unread := json.Unmarshal(text, &a)
+	switch {
+	case ended && (unread != nil || a.Closes || len(a.Faults) == 0):
+		return a, fmt.Errorf("%w; its output:\n%.1000s\n%.1000s", err, text, failed.Stderr)
+	case unread != nil:
+		return a, fmt.Errorf("read the output: %w", unread)
+	case !ended && !a.Closes:
+		return a, fmt.Errorf("exit status 0, but the output does not say that the accounts close:\n%.1000s", text)
+	}
+	return a, nil
+}

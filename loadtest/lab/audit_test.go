@@ -1,0 +1,50 @@
+package lab
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Accounts close only when the exit status and the output both say so. The test is not
+// parallel: a process that another test forks meanwhile would hold the script open.
+func TestAudit(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		output  string
+		status  int
+		problem string // in the problem of the accounts
+		err     string // in the error
+	}{
+		{"they close", `{"closes": true, "in_batches": 3, "abandoned": {"crash": 2, "epoch": 1}}`, 0, "", ""},
+		{"they do not close", `{"closes": false, "faults": [{"kind": "twice", "code": "x"}]}`, 1, "1 keys", ""},
+		{"they do not close, and the status is 0", `{"closes": false}`, 0, "", "does not say"},
+		{"they close, and the status is 1", `{"closes": true}`, 1, "", "exit status 1"},
+		{"the output of another program", `{}`, 0, "", "does not say"},
+		{"no JSON", "ok", 0, "", "invalid character"},
+		{"the audit fails", "", 2, "", "exit status 2"},
+	} {
+		r := newRun(t)
+		r.dir = t.TempDir()
+		script := fmt.Sprintf("#!/bin/sh\necho '%s'\nexit %d\n", tt.output, tt.status)
+		if err := os.WriteFile(filepath.Join(r.dir, "shortener"), []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		got, err := TryAudit(r)
+		if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+			t.Errorf("%s: error %v, want %q in it", tt.name, err, tt.err)
+			continue
+		}
+		if err != nil {
+			continue
+		}
+		if problem := got.Problem(); (problem == "") != (tt.problem == "") || !strings.Contains(problem, tt.problem) {
+			t.Errorf("%s: problem %q, want %q in it", tt.name, problem, tt.problem)
+		}
+		if got.Closes && (got.Held() != 3 || got.Lost() != 3) {
+			t.Errorf("%s: %d keys held and %d lost, want 3 and 3", tt.name, got.Held(), got.Lost())
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package lab
+
+import (
+	"context"
+	"time"
+
+	"keypool/internal/testenv/machine"
+)
+
+// Database is a PostgreSQL or a Redis of one run, from the programs that are installed on this
+// machine. It ends with the run.
+type Database struct {
+	Addr string // host:port, the same after Restart
+	URL  string // with the credentials
+
+	r      T
+	server *machine.Server
+}
+
+// Installed reports whether this machine has the programs, such as "postgres", "redis-server",
+// "wrk" or "nginx".
+func Installed(programs ...string) bool {
+	for _, p := range programs {
+		if _, err := machine.LookPath(p); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// Postgres starts a PostgreSQL that commits durably unless the settings ("name=value") say
+// otherwise.
+func Postgres(r T, settings ...string) *Database {
+	r.Helper()
+	s, err := machine.StartPostgres(r.Context(), settings...)
+	return database(r, s, err)
+}
+
+// Standby starts a PostgreSQL that follows primary.
+func Standby(r T, primary *Database, settings ...string) *Database {
+	r.Helper()
+	s, err := machine.StartStandby(r.Context(), primary.server, settings...)
+	return database(r, s, err)
+}
+
+// Redis starts a Redis that keeps nothing on disk unless args ("--name", "value") say otherwise.
+func Redis(r T, args ...string) *Database {
+	r.Helper()
+	s, err := machine.StartRedis(r.Context(), append([]string{"--save", "", "--appendonly", "no"}, args...)...)
+	return database(r, s, err)
+}
+
+// DurableRedis starts a Redis that keeps every acknowledged write through a kill and never
+// evicts.
+func DurableRedis(r T, args ...string) *Database {
+	r.Helper()
+	return durableRedis(r, machine.Setup{}, args)
+}
+
+// ClockedRedis is DurableRedis with a clock of its own, which JumpClock sets. It needs gcc.
+func ClockedRedis(r T, args ...string) *Database {
+	r.Helper()
+	return durableRedis(r, machine.Setup{Clock: true}, args)
+}
+
+// ClockedPostgres is Postgres with a clock of its own, which JumpClock sets. It needs gcc.
+func ClockedPostgres(r T, settings ...string) *Database {
+	r.Helper()
+	s, err := machine.Setup{Clock: true}.StartPostgres(r.Context(), settings...)
+	return database(r, s, err)
+}
+
+func durableRedis(r T, setup machine.Setup, args []string) *Database {
+	r.Helper()
+	s, err := setup.StartRedis(r.Context(), append([]string{
+		"--save", "", "--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction",
+		"--repl-diskless-sync-delay", "0", // a replica is in step at once, not five seconds later
+	}, args...)...)
+	return database(r, s, err)
+}
+
+// database owns a server that was started.
+func database(r T, s *machine.Server, err error) *Database {
+	r.Helper()
+	must(r, err, "start a database")
+	r.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			r.Errorf("close a database: %v", err)
+		}
+	})
+	return &Database{Addr: s.Addr, URL: s.URL, r: r, server: s}
+}
+
+// Kill ends the server and its children with SIGKILL.
+func (d *Database) Kill() { d.r.Helper(); must(d.r, d.server.Kill(), "kill a database") }
+
+// Stop ends the server in order.
+func (d *Database) Stop() { d.r.Helper(); must(d.r, d.server.Stop(), "stop a database") }
+
+// Restart starts the server again over its data. It stops the server first when it runs.
+func (d *Database) Restart() {
+	d.r.Helper()
+	must(d.r, d.server.Restart(d.r.Context()), "restart a database")
+}
+
+// Freeze stops the server with SIGSTOP: connections stay open, and nothing is answered.
+func (d *Database) Freeze() { d.r.Helper(); must(d.r, d.server.Pause(), "freeze a database") }
+
+// Thaw lets a frozen server go on.
+func (d *Database) Thaw() { d.r.Helper(); must(d.r, d.server.Resume(), "thaw a database") }
+
+// Promote makes a primary of a standby and returns when it takes writes.
+func (d *Database) Promote() {
+	d.r.Helper()
+	must(d.r, machine.Promote(d.r.Context(), d.server), "promote a standby")
+}
+
+// JumpClock sets the clock of the server to the right time plus d while it runs. The server
+// needs a clock of its own.
+func (d *Database) JumpClock(by time.Duration) {
+	d.r.Helper()
+	must(d.r, d.server.JumpClock(by), "set the clock of a database")
+}
+
+// Dir is the directory that holds everything that the server writes.
+func (d *Database) Dir() string { return d.server.Dir() }
+
+// PID is the process id of the running server.
+func (d *Database) PID() int { return d.server.PID() }
+
+// Other starts any other server, on a free address that command puts into its arguments. It
+// returns the URL when ping succeeds. The environment is PATH, TMPDIR and env.
+func Other(r T, env []string, command func(addr string) (path string, args []string), ping func(ctx context.Context, url string) error) (url string) {
+	r.Helper()
+	addr, err := FreeAddr()
+	must(r, err, "choose an address")
+	path, args := command(addr)
+	url = "http://" + addr
+	s, err := machine.Program{Path: path, Args: args, Env: env, Dir: r.TempDir(), URL: url, Ping: ping}.Start(r.Context())
+	database(r, s, err)
+	return url
+}

@@ -1,0 +1,113 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var errMissing = errors.New("the thing is missing")
+
+func TestUntil(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		look func(n int) (done bool, err error) // of look n
+		want []error
+		took time.Duration
+	}{
+		{"at once", func(int) (bool, error) { return true, nil }, nil, 0},
+		{"at the third look", func(n int) (bool, error) { return n == 3, nil }, nil, 2 * time.Second},
+		{"given up", func(n int) (bool, error) { return n == 2, errMissing }, []error{errMissing}, time.Second},
+		{"never", func(int) (bool, error) { return false, errMissing }, []error{context.DeadlineExceeded, errMissing}, 10 * time.Second},
+		{"never, without a reason", func(int) (bool, error) { return false, nil }, []error{context.DeadlineExceeded}, 10 * time.Second},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				began, n := time.Now(), 0
+				err := Until(t.Context(), time.Second, 10*time.Second, func(context.Context) (bool, error) {
+					n++
+					return tt.look(n)
+				})
+				for _, want := range tt.want {
+					if !errors.Is(err, want) {
+						t.Errorf("error %v does not wrap %v", err, want)
+					}
+				}
+				if took := time.Since(began); (err == nil) != (tt.want == nil) || took != tt.took {
+					t.Errorf("error %v after %v, want the end after %v", err, took, tt.took)
+				}
+			})
+		})
+	}
+}
+
+// A look that the end of the wait cut short does not hide what was missing before.
+func TestUntilKeepsWhatWasMissing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		err := Until(t.Context(), time.Second, 10*time.Second, func(ctx context.Context) (bool, error) {
+			if n++; n == 1 {
+				return false, errMissing
+			}
+			<-ctx.Done()
+			return false, ctx.Err()
+		})
+		if !errors.Is(err, errMissing) {
+			t.Errorf("error %v does not wrap %v", err, errMissing)
+		}
+	})
+}
+
+func TestWaitAndHappens(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRun(t)
+		never := func() bool { return false }
+		failures := r.do(func() {
+			if Happens(r, time.Second, never) || !Happens(r, time.Second, func() bool { return true }) {
+				t.Error("Happens is wrong")
+			}
+			Wait(r, time.Second, "pigs fly", never)
+			t.Error("Wait returned")
+		})
+		if len(failures) != 1 || !strings.Contains(failures[0], "pigs fly") {
+			t.Errorf("failures %q, want one that names the condition", failures)
+		}
+	})
+}
+
+// interrupted is a T whose run was interrupted after a time.
+type interrupted struct {
+	*run
+	ctx context.Context
+}
+
+func (i interrupted) Context() context.Context { return i.ctx }
+
+func TestPause(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		r := interrupted{newRun(t), ctx}
+		failures := r.do(func() {
+			Pause(r, 2*time.Second)
+			if took := time.Since(began); took != 2*time.Second {
+				t.Errorf("the pause took %v", took)
+			}
+			Pause(r, time.Minute)
+			t.Error("the pause of an interrupted run returned")
+		})
+		if took := time.Since(began); len(failures) != 1 || took != 3*time.Second {
+			t.Errorf("failures %q after %v", failures, took)
+		}
+	})
+}

@@ -1,0 +1,247 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"keypool/loadtest"
+
+	"github.com/prometheus/procfs"
+)
+
+// stopLimit is how long an orderly stop may take.
+const stopLimit = 10 * time.Second
+
+// Program is one of the project's programs with its listeners. It can be stopped, killed,
+// frozen and started again on the same addresses. Methods that start, end or signal it are
+// for one goroutine at a time. Methods that ask it something may be called concurrently.
+type Program struct {
+	Public   string // http://host:port; a worker does not listen there
+	Admin    string // http://host:port; "" for a deployment without one
+	Client   *loadtest.Client
+	Dir      string   // the working directory
+	Settings []string // "NAME=value"; of several values for a name the last one counts
+
+	r    Run
+	name string
+	*process
+}
+
+// Server makes a `shortener` on free ports with the settings. It is not started yet.
+// Without DATABASE_URL it keeps its links in an SQLite file in its directory.
+func Server(r Run, settings ...string) *Program {
+	r.Helper()
+	return newProgram(r, "shortener", settings)
+}
+
+// Worker makes a `kgs` likewise.
+func Worker(r Run, settings ...string) *Program {
+	r.Helper()
+	return newProgram(r, "kgs", settings)
+}
+
+// Deployment is a server that runs already. It can be asked and loaded, but not started or ended.
+func Deployment(r Run, public, admin string) *Program {
+	p := &Program{Public: public, Admin: admin, Client: loadtest.NewClient(public, 0), r: r, name: redacted(public)}
+	r.Cleanup(p.Client.Close)
+	return p
+}
+
+func newProgram(r Run, name string, settings []string) *Program {
+	r.Helper()
+	public, err := FreeAddr()
+	must(r, err, "choose the public address")
+	admin, err := FreeAddr()
+	must(r, err, "choose the admin address")
+	p := Deployment(r, "http://"+public, "http://"+admin)
+	p.name, p.Dir = name, r.TempDir()
+	p.Settings = append([]string{"LISTEN_ADDR=" + public, "ADMIN_ADDR=" + admin}, settings...)
+	return p
+}
+
+// Command makes a command of one of the built programs, such as `shortener migrate`. The
+// settings and those of the run are its environment. It may be called concurrently.
+func Command(r Run, program, dir string, settings []string, args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(r.ProgramDir(), program), args...) //nolint:noctx // a program outlives an interruption: its links are read back first
+	cmd.Dir = dir
+	cmd.Env = slices.Concat([]string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir()}, settings, r.Settings())
+	return cmd
+}
+
+// Command makes a command of the program itself with its settings and other arguments.
+func (p *Program) Command(args ...string) *exec.Cmd {
+	return Command(p.r, p.name, p.Dir, p.Settings, args...)
+}
+
+// Launch starts the program and does not wait for it.
+func (p *Program) Launch() {
+	p.r.Helper()
+	run, err := startProcess(p.Command(), p.logFile())
+	must(p.r, err, "launch "+p.name)
+	p.process = run
+	p.r.Cleanup(func() {
+		if err := run.kill(); err != nil {
+			p.r.Errorf("end %s: %v", p.name, err)
+		}
+	})
+}
+
+// Start starts the program and waits until it is ready.
+func (p *Program) Start() {
+	p.r.Helper()
+	p.Launch()
+	p.AwaitReady(Patience)
+}
+
+// AwaitReady waits until /readyz answers 200. It ends the run when the program ends first.
+func (p *Program) AwaitReady(limit time.Duration) {
+	p.r.Helper()
+	var last error
+	ready := Happens(p.r, limit, func() bool {
+		if p.Ended() {
+			p.r.Fatalf("%s ended at its start with status %d; its log:\n%s", p.name, p.cmd.ProcessState.ExitCode(), p.Tail())
+		}
+		last = p.TryReady(p.r.Context())
+		return last == nil
+	})
+	if !ready {
+		p.r.Fatalf("%s is not ready after %v: %v; its log:\n%s", p.name, limit, last, p.Tail())
+	}
+}
+
+// Stop ends the program with SIGTERM. A stop that takes more than 10 s ends the run; an exit
+// status other than 0 is recorded as an error.
+func (p *Program) Stop() {
+	p.r.Helper()
+	p.Signal(syscall.SIGTERM)
+	if status := p.Exit(stopLimit); status != 0 {
+		p.r.Errorf("%s ended with status %d after SIGTERM; its log:\n%s", p.name, status, p.Tail())
+	}
+}
+
+// Restart stops the program and starts it again.
+func (p *Program) Restart() {
+	p.r.Helper()
+	p.Stop()
+	p.Start()
+}
+
+// Kill ends the program with SIGKILL and waits until it has gone. A program that does not run
+// is left alone.
+func (p *Program) Kill() {
+	p.r.Helper()
+	if p.process == nil {
+		return
+	}
+	must(p.r, p.kill(), "kill "+p.name)
+}
+
+// Freeze stops the program with SIGSTOP and returns when the signal has taken effect.
+// Connections stay open, and no request is answered.
+func (p *Program) Freeze() {
+	p.r.Helper()
+	p.Signal(syscall.SIGSTOP)
+	Wait(p.r, Patience, p.name+" is stopped", func() bool {
+		proc, err := procfs.NewProc(p.PID())
+		if err != nil {
+			return false
+		}
+		stat, err := proc.Stat()
+		return err == nil && stat.State == "T"
+	})
+}
+
+// Thaw lets a frozen program go on.
+func (p *Program) Thaw() { p.r.Helper(); p.Signal(syscall.SIGCONT) }
+
+// Signal sends sig. A program that has ended is left alone.
+func (p *Program) Signal(sig syscall.Signal) {
+	p.r.Helper()
+	must(p.r, p.signal(sig), "signal "+p.name)
+}
+
+// Exit waits for the end of the program and returns its exit status, -1 when a signal ended
+// it. It ends the run when the program goes on for longer than limit.
+func (p *Program) Exit(limit time.Duration) int {
+	p.r.Helper()
+	status, err := p.exit(limit)
+	if err != nil {
+		p.r.Fatalf("%v; its log:\n%s", err, p.Tail())
+	}
+	return status
+}
+
+// Ended reports whether the program does not run.
+func (p *Program) Ended() bool { return p.process == nil || p.ended() }
+
+// PID is the process id of the latest process of the program.
+func (p *Program) PID() int { return p.cmd.Process.Pid }
+
+// Tail is the end of what the program wrote to its standard error.
+func (p *Program) Tail() string {
+	text, err := os.ReadFile(p.logFile())
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[max(0, len(text)-4000):])
+}
+
+func (p *Program) logFile() string { return filepath.Join(p.Dir, p.name+".log") }
+
+// Memory is the memory of a process in bytes.
+type Memory struct {
+	Resident uint64
+	Peak     uint64 // the most that was ever resident
+}
+
+// Memory returns the memory of the running program.
+func (p *Program) Memory() Memory {
+	p.r.Helper()
+	m, err := MemoryOf(p.PID())
+	must(p.r, err, "read the memory of "+p.name)
+	return m
+}
+
+// MemoryOf returns the memory of a process, as /proc/PID/status holds it.
+func MemoryOf(pid int) (Memory, error) {
+	proc, err := procfs.NewProc(pid)
+	if err != nil {
+		return Memory{}, err
+	}
+	status, err := proc.NewStatus()
+	if err != nil {
+		return Memory{}, err
+	}
+	if status.VmRSS == 0 {
+		return Memory{}, fmt.Errorf("process %d has ended", pid)
+	}
+	return Memory{Resident: status.VmRSS, Peak: status.VmHWM}, nil
+}
+
+// CPU returns the processor time that the program has used.
+func (p *Program) CPU() time.Duration {
+	p.r.Helper()
+	proc, err := procfs.NewProc(p.PID())
+	must(p.r, err, "read the processor time of "+p.name)
+	stat, err := proc.Stat()
+	must(p.r, err, "read the processor time of "+p.name)
+	return time.Duration(stat.CPUTime() * float64(time.Second))
+}
+
+// kill ends the process with SIGKILL and waits until it has gone.
+func (p *process) kill() error {
+	if err := p.signal(syscall.SIGKILL); err != nil {
+		return err
+	}
+	_, err := p.exit(Patience)
+	return err
+}
+
+// TryReady returns an error while the program cannot do its work.
+func (p *Program) TryReady(ctx context.Context) error { return get(ctx, p.Admin+"/readyz", nil) }

@@ -1,0 +1,167 @@
+package lab
+
+import (
+	"context"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"keypool/loadtest"
+)
+
+// A server survives a restart, a kill and a freeze with all links, and its accounts close.
+func TestServer(t *testing.T) {
+	t.Parallel()
+	sound(t, func(r *run) {
+		database := "sqlite:" + filepath.Join(r.TempDir(), "links.db")
+		s := Server(r, "DATABASE_URL="+database, "KGS_POOL_CAPACITY=20000")
+		s.Start()
+		Wait(r, Patience, "the pool is full", func() bool { return s.Status().Full() })
+		load := Traffic(r, s)
+		if f := load.During(200, 300*time.Millisecond); f.Acknowledged != 60 || f.Failed() > 0 {
+			t.Errorf("%+v, want 60 links", f)
+		}
+		load.Start(200)
+		load.AwaitMore(10)
+		load.Stop()
+		if got := load.One(); got.State != loadtest.Acknowledged {
+			t.Errorf("one link: %+v", got)
+		}
+		if taken := s.Counters("kgs_keys_taken_total", "source"); taken["pool"] < 71 || taken["pool"] != s.Counter("kgs_keys_taken_total", "source", "pool") {
+			t.Errorf("taken %v", taken)
+		}
+		s.Freeze()
+		if err := s.TryReady(t.Context()); err == nil {
+			t.Error("a frozen server answers")
+		}
+		s.Thaw()
+		s.Restart()
+		s.Kill()
+		if !s.Ended() || s.Exit(time.Second) != -1 {
+			t.Error("the server goes on after SIGKILL")
+		}
+		s.Start()
+		v := Check(r, s, Census(database), load)
+		if v.Broken() > 0 || v.Checked != v.Acknowledged || v.Acknowledged < 71 {
+			t.Errorf("%+v", v)
+		}
+		if got, err := CountLinks(t.Context(), database); got < v.Acknowledged || err != nil {
+			t.Errorf("%d links stored, %d acknowledged, error %v", got, v.Acknowledged, err)
+		}
+		if m := s.Memory(); m.Resident < 1<<20 || m.Peak < m.Resident {
+			t.Errorf("memory %+v", m)
+		}
+		if s.CPU() <= 0 {
+			t.Error("the server has used no processor time")
+		}
+		if a := Audit(r, s.Settings...); !a.Closes || a.Linked < v.Acknowledged {
+			t.Errorf("%+v: %s", a, a.Problem())
+		}
+		s.Stop()
+	})
+}
+
+// A lost link is a finding of Check, and a claim judges it.
+func TestCheckFindsLostLinks(t *testing.T) {
+	t.Parallel()
+	sound(t, func(r *run) {
+		database := "sqlite:" + filepath.Join(r.TempDir(), "links.db")
+		s := Server(r, "DATABASE_URL="+database, "KGS_POOL_CAPACITY=20000")
+		s.Start()
+		load := Traffic(r, s)
+		load.One()
+		other := Server(r, "KGS_POOL_CAPACITY=20000")
+		other.Start()
+		if v := Check(r, other, nil, load); v.Lost != 1 || v.Acknowledged != 1 {
+			t.Errorf("%+v, want one lost link", v)
+		}
+	})
+}
+
+// Links are read back also when the run was interrupted.
+func TestCheckAfterAnInterruption(t *testing.T) {
+	t.Parallel()
+	sound(t, func(r *run) {
+		s := Server(r, "KGS_POOL_CAPACITY=20000")
+		s.Start()
+		ctx, cancel := context.WithCancel(t.Context())
+		load := Traffic(r, s)
+		load.One()
+		cancel()
+		if v, err := TryCheck(interrupted{r, ctx}, s, nil, load); v.Checked != 1 || err != nil {
+			t.Errorf("%+v, error %v", v, err)
+		}
+	})
+}
+
+// The settings of the run replace those of the program.
+func TestSettingsOfTheRunCountFirst(t *testing.T) {
+	t.Parallel()
+	r := newRun(t)
+	r.settings = []string{"KGS_POOL_CAPACITY=none"}
+	s := Server(r, "KGS_POOL_CAPACITY=1000")
+	failures := r.do(s.Start)
+	if len(failures) == 0 || !strings.Contains(failures[0], "ended at its start") || !strings.Contains(failures[0], "KGS_POOL_CAPACITY") {
+		t.Errorf("failures %q, want one that shows the log", failures)
+	}
+}
+
+// A worker fills a pool that a durable Redis keeps through a kill.
+func TestWorker(t *testing.T) {
+	t.Parallel()
+	sound(t, func(r *run) {
+		postgres, redis := Postgres(r), DurableRedis(r)
+		settings := []string{"DATABASE_URL=" + postgres.URL, "REDIS_URL=" + redis.URL, "KGS_POOL_CAPACITY=5000"}
+		w := Worker(r, settings...)
+		if out, err := Command(r, "shortener", r.TempDir(), w.Settings, "migrate").CombinedOutput(); err != nil {
+			t.Errorf("migrate: %v\n%s", err, out)
+		}
+		w.Start()
+		client := RedisClient(r, redis.URL)
+		Wait(r, Patience, "the pool is full", func() bool {
+			n, err := ListedKeys(t.Context(), client)
+			return err == nil && n >= 5000
+		})
+		w.Stop()
+		redis.Kill()
+		redis.Restart()
+		if n, err := ListedKeys(t.Context(), client); n < 5000 || err != nil {
+			t.Errorf("%d keys after a kill of Redis, error %v", n, err)
+		}
+		redis.Freeze()
+		redis.Thaw()
+		if Installed("redis-server", "no-such-program") || !Installed("redis-server") {
+			t.Error("Installed is wrong")
+		}
+	})
+}
+
+func TestWatchSeconds(t *testing.T) {
+	t.Parallel()
+	recorder := loadtest.NewRecorder()
+	seen := make(chan Second, 10)
+	w := WatchSeconds(newRun(t), nil, func() *loadtest.Recorder { return recorder }, func(s Second) { seen <- s })
+	<-seen
+	samples := w.Stop()
+	points := Points(samples, samples[0].At, func(s Second) (float64, bool) { return Number(s.Status.PoolKeys) })
+	if len(samples) == 0 || len(points) != 0 {
+		t.Errorf("%d samples and %d points of what is unknown, want none", len(samples), len(points))
+	}
+}
+
+// A server that is not one of the project's runs in the same way.
+func TestOther(t *testing.T) {
+	t.Parallel()
+	sound(t, func(r *run) {
+		url := Other(r, nil, func(addr string) (string, []string) {
+			return filepath.Join(programs, "shortener"), []string{"--listen-addr", addr, "--admin-addr", "127.0.0.1:0"}
+		}, func(ctx context.Context, url string) error { return loadtest.NewClient(url, 0).Healthy(ctx) })
+		if res, err := http.Get(url + "/healthz"); err != nil {
+			t.Error(err)
+		} else {
+			_ = res.Body.Close()
+		}
+	})
+}

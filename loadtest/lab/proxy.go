@@ -1,0 +1,190 @@
+package lab
+
+import (
+	"net"
+	"sync"
+	"sync/atomic"
+)
+
+// relayBuffer is the size of one read, in bytes.
+const relayBuffer = 64 << 10
+
+// NetProxy passes bytes between programs and their database, until it is made to lose
+// replies, to break connections or to lead to another server. Its methods may be called
+// concurrently.
+type NetProxy struct {
+	Addr string // host:port where it listens
+
+	listener net.Listener
+	running  sync.WaitGroup
+
+	mu       sync.Mutex
+	upstream string
+	broken   bool
+	conns    map[net.Conn]struct{} // both ends of every connection
+	loss     loss
+}
+
+// loss says which replies are lost.
+type loss struct {
+	of    func(request []byte) bool // nil: none; not called concurrently
+	every int                       // of the requests that of picks, the reply to every so many-th is lost
+	keep  int                       // bytes of the reply that get through
+	seen  int                       // requests that were picked
+	lost  int                       // replies that were lost
+}
+
+// Proxy starts a proxy to the address upstream.
+func Proxy(r T, upstream string) *NetProxy {
+	r.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // listening does not block
+	must(r, err, "start a proxy")
+	p := &NetProxy{Addr: listener.Addr().String(), listener: listener, upstream: upstream, conns: make(map[net.Conn]struct{})}
+	p.running.Go(p.accept)
+	r.Cleanup(func() {
+		p.Away()
+		if err := listener.Close(); err != nil {
+			r.Errorf("close a proxy: %v", err)
+		}
+		p.running.Wait()
+	})
+	return p
+}
+
+// Lose makes the proxy lose the reply to every so many-th request that of picks. The server has
+// received the request and begun to answer. At most keep bytes of the reply get through, never
+// the last one, and then the connection is reset. With a nil of no more replies are lost.
+func (p *NetProxy) Lose(every, keep int, of func(request []byte) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.loss = loss{of: of, every: every, keep: keep, lost: p.loss.lost}
+}
+
+// Lost is how many replies were lost.
+func (p *NetProxy) Lost() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.loss.lost
+}
+
+// Away resets every connection, and each new one, until Lead.
+func (p *NetProxy) Away() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.broken = true
+	for conn := range p.conns {
+		reset(conn)
+	}
+}
+
+// Lead resets every connection and passes new ones on to upstream.
+func (p *NetProxy) Lead(upstream string) {
+	p.Away()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.upstream, p.broken = upstream, false
+}
+
+func (p *NetProxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return // the listener is closed
+		}
+		p.running.Go(func() { p.serve(client) })
+	}
+}
+
+// serve passes on what a client and the server send, until one of them ends.
+func (p *NetProxy) serve(client net.Conn) {
+	defer p.leave(client)
+	server, err := net.Dial("tcp", p.enter(client)) //nolint:noctx // to this machine
+	if err != nil {
+		return
+	}
+	defer p.leave(server)
+	p.enter(server)
+	var losing atomic.Pointer[int] // the next reply is lost, but for so many bytes
+	p.running.Go(func() {
+		defer reset(server) // which ends the other direction too
+		relay(server, client, func(request []byte) []byte {
+			if keep, ok := p.picks(request); ok {
+				losing.Store(&keep)
+			}
+			return request
+		})
+	})
+	relay(client, server, func(reply []byte) []byte {
+		keep := losing.Load()
+		if keep == nil {
+			return reply
+		}
+		p.count()
+		_, _ = client.Write(reply[:min(*keep, len(reply)-1)]) // the connection is reset in any case
+		return nil
+	})
+}
+
+// enter records one end of a connection and returns the address of the server. While the proxy
+// breaks connections it resets the end.
+func (p *NetProxy) enter(conn net.Conn) (upstream string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.conns[conn] = struct{}{}
+	if p.broken {
+		reset(conn)
+	}
+	return p.upstream
+}
+
+func (p *NetProxy) leave(conn net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.conns, conn)
+	reset(conn)
+}
+
+// picks reports whether the reply to request is lost, but for keep bytes.
+func (p *NetProxy) picks(request []byte) (keep int, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.loss.of == nil || !p.loss.of(request) {
+		return 0, false
+	}
+	p.loss.seen++
+	return p.loss.keep, p.loss.seen%p.loss.every == 0
+}
+
+func (p *NetProxy) count() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.loss.lost++
+}
+
+// relay copies what src sends, as change makes it, until an end is closed or change returns
+// nil.
+func relay(dst, src net.Conn, change func([]byte) []byte) {
+	buf := make([]byte, relayBuffer)
+	for {
+		n, err := src.Read(buf)
+		if err != nil {
+			return
+		}
+		text := change(buf[:n])
+		if text == nil {
+			return
+		}
+		if _, err := dst.Write(text); err != nil {
+			return
+		}
+	}
+}
+
+// reset closes a connection as a crash does: what is under way is lost, and the other side
+// learns it at once.
+func reset(conn net.Conn) {
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0) // the connection may be closed already
+	}
+	_ = conn.Close()
+}

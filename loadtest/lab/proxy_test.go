@@ -1,0 +1,81 @@
+package lab
+
+import (
+	"context"
+	"net/url"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
+)
+
+// The server has run a script whose reply the proxy loses. Other replies get through.
+func TestProxyLosesRepliesOfScripts(t *testing.T) {
+	t.Parallel()
+	sound(t, func(r *run) {
+		server := Redis(r)
+		p := Proxy(r, server.Addr)
+		client, direct := RedisClient(r, "redis://"+p.Addr), RedisClient(r, server.URL)
+		p.Lose(2, 0, ScriptWith("INCR"))
+		count := redis.NewScript("return redis.call('INCR', KEYS[1])")
+		read := redis.NewScript("return redis.call('GET', KEYS[1])")
+		for n := 1; n <= 6; n++ {
+			err := count.Run(t.Context(), client, []string{"n"}).Err()
+			if lost := n%2 == 0; lost != (err != nil) {
+				t.Errorf("run %d: error %v, want one: %t", n, err, lost)
+			}
+			if got, err := read.Run(t.Context(), client, []string{"n"}).Int(); got != n || err != nil {
+				t.Errorf("run %d: counter %d, error %v", n, got, err)
+			}
+		}
+		if p.Lost() != 3 {
+			t.Errorf("Lost() = %d, want 3", p.Lost())
+		}
+		p.Away()
+		if err := client.Ping(t.Context()).Err(); err == nil {
+			t.Error("the server answers through a proxy that breaks connections")
+		}
+		other := Redis(r)
+		p.Lead(other.Addr)
+		if err := client.Set(t.Context(), "here", 1, 0).Err(); err != nil {
+			t.Error(err)
+		}
+		if n := direct.Exists(t.Context(), "here").Val(); n != 0 {
+			t.Error("the proxy still leads to the first server")
+		}
+	})
+}
+
+func TestProxyLosesRepliesOfStatements(t *testing.T) {
+	t.Parallel()
+	sound(t, func(r *run) {
+		server := Postgres(r)
+		p := Proxy(r, server.Addr)
+		p.Lose(2, 3, StatementWith("INSERT INTO links"))
+		Execute(r, server.URL, "CREATE TABLE links (n int)")
+		through, err := url.Parse(server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		through.Host = p.Addr
+		for n := 1; n <= 4; n++ {
+			err := TryQuery(t.Context(), through.String(), func(ctx context.Context, conn *pgx.Conn) error {
+				var one int
+				if err := conn.QueryRow(ctx, "SELECT $1::int", 1).Scan(&one); err != nil {
+					t.Errorf("statement %d, which is not to be lost: %v", n, err)
+				}
+				_, err := conn.Exec(ctx, "INSERT INTO links VALUES ($1)", n)
+				return err
+			})
+			if lost := n%2 == 0; lost != (err != nil) {
+				t.Errorf("insert %d: error %v, want one: %t", n, err, lost)
+			}
+			if rows, err := CountLinks(t.Context(), server.URL); rows != int64(n) || err != nil {
+				t.Errorf("after insert %d: %d rows, error %v", n, rows, err)
+			}
+		}
+		if p.Lost() != 2 {
+			t.Errorf("Lost() = %d, want 2", p.Lost())
+		}
+	})
+}

@@ -1,0 +1,148 @@
+package lab
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"net/url"
+	"strings"
+	"time"
+
+	"keypool/loadtest"
+
+	"github.com/jackc/pgx/v5"
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver pgx
+	"github.com/redis/go-redis/v9"
+	_ "modernc.org/sqlite" // the driver sqlite
+)
+
+// queryTimeout bounds what is done on one connection to a database.
+const queryTimeout = 30 * time.Second
+
+// Query calls f with a connection to the PostgreSQL at url and closes the connection.
+func Query(r T, url string, f func(context.Context, *pgx.Conn) error) {
+	r.Helper()
+	must(r, TryQuery(r.Context(), url, f), "query PostgreSQL")
+}
+
+// TryQuery is Query with an error.
+func TryQuery(ctx context.Context, url string, f func(context.Context, *pgx.Conn) error) error {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(ctx, conn), conn.Close(context.WithoutCancel(ctx)))
+}
+
+// Execute runs one SQL statement on a connection of its own.
+func Execute(r T, url, statement string, args ...any) {
+	r.Helper()
+	Query(r, url, func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, statement, args...)
+		return err
+	})
+}
+
+// CreateDatabase makes a database on the PostgreSQL at address and returns its URL. The
+// database is a copy of template, or empty when template is "". The names are not quoted.
+func CreateDatabase(r T, address, name, template string) string {
+	r.Helper()
+	statement := "CREATE DATABASE " + name
+	if template != "" {
+		statement += " TEMPLATE " + template
+	}
+	Execute(r, address, statement)
+	u, err := url.Parse(address)
+	must(r, err, "parse the URL of PostgreSQL")
+	u.Path = "/" + name
+	return u.String()
+}
+
+// Census reads all links of the PostgreSQL at a URL, or of an SQLite file ("sqlite:PATH"),
+// which servers may be using meanwhile.
+func Census(address string) loadtest.Census {
+	return func(ctx context.Context, each func(code, url string)) error {
+		return rows(ctx, address, "SELECT code, url FROM links", func(scan func(...any) error) error {
+			var code, url string
+			err := scan(&code, &url)
+			each(code, url)
+			return err
+		})
+	}
+}
+
+// CountLinks returns how many links the database holds. It may be called concurrently.
+func CountLinks(ctx context.Context, address string) (n int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	err = rows(ctx, address, "SELECT count(*) FROM links", func(scan func(...any) error) error { return scan(&n) })
+	return n, err
+}
+
+// rows calls each for every row of the result.
+func rows(ctx context.Context, address, query string, each func(scan func(...any) error) error) (err error) {
+	driver, source := "pgx", address
+	if path, ok := strings.CutPrefix(address, "sqlite:"); ok {
+		driver, source = "sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?mode=ro&_pragma=busy_timeout(10000)"
+	}
+	db, err := sql.Open(driver, source)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	result, err := db.QueryContext(ctx, query)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = result.Close() }() // Err has what went wrong
+	for result.Next() {
+		if err := each(result.Scan); err != nil {
+			return err
+		}
+	}
+	return result.Err()
+}
+
+// RedisClient connects to the Redis at a URL. The client does not repeat commands. It is
+// closed when the run is over.
+func RedisClient(r T, address string) *redis.Client {
+	r.Helper()
+	opts, err := redis.ParseURL(address)
+	if err != nil {
+		r.Fatalf("the URL of Redis cannot be parsed") // the error may hold the password
+	}
+	opts.MaxRetries, opts.ContextTimeoutEnabled = -1, true
+	client := redis.NewClient(opts)
+	r.Cleanup(func() {
+		if err := client.Close(); err != nil {
+			r.Errorf("close a Redis client: %v", err)
+		}
+	})
+	return client
+}
+
+// ListedKeys counts the elements of all lists of a Redis that serves a pool alone: the keys
+// that are in the pool, counted without the program under test.
+func ListedKeys(ctx context.Context, client *redis.Client) (n int64, err error) {
+	names, err := client.Keys(ctx, "*").Result() // a handful
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range names {
+		kind, err := client.Type(ctx, name).Result()
+		if err != nil {
+			return 0, err
+		}
+		if kind != "list" {
+			continue
+		}
+		length, err := client.LLen(ctx, name).Result()
+		if err != nil {
+			return 0, err
+		}
+		n += length
+	}
+	return n, nil
+}

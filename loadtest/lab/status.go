@@ -1,0 +1,169 @@
+package lab
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+// askTimeout bounds one question to an admin listener.
+const askTimeout = 5 * time.Second
+
+// Status is the answer to GET /status. A member is nil when the program does not know it.
+type Status struct {
+	State                    string     `json:"state"` // "filling", "ok", "restart" or "page"
+	KeySource                string     `json:"key_source"`
+	ServingFrom              *string    `json:"serving_from"` // "batch", "fallback" or "none"
+	ServingSince             *time.Time `json:"serving_since"`
+	PoolKeys                 *int64     `json:"pool_keys"`
+	CapacityKeys             *int64     `json:"capacity_keys"`
+	LocalKeys                *int64     `json:"local_keys"`
+	RunwaySeconds            *float64   `json:"runway_seconds"`
+	TakenPerSecond           *float64   `json:"taken_per_second"`
+	RefilledPerSecond        *float64   `json:"refilled_per_second"`
+	Epoch                    *int64     `json:"epoch"`
+	SpaceLength              *int       `json:"space_length"`
+	SpaceUsedRatio           *float64   `json:"space_used_ratio"`
+	SpaceRunwaySeconds       *float64   `json:"space_runway_seconds"`
+	FallbackAttemptsExpected *float64   `json:"fallback_attempts_expected"`
+	Breaker                  *string    `json:"breaker"` // "closed", "half-open" or "open"
+	MayEvict                 *bool      `json:"may_evict"`
+	Since                    *time.Time `json:"since"`
+}
+
+// Full reports whether the pool is filled: a refill begins below nine tenths.
+func (s Status) Full() bool {
+	return s.State == "ok" && s.PoolKeys != nil && s.CapacityKeys != nil && *s.PoolKeys >= *s.CapacityKeys*9/10
+}
+
+// Known returns the value of a member, or otherwise when the program does not know it.
+func Known[V any](member *V, otherwise V) V {
+	if member == nil {
+		return otherwise
+	}
+	return *member
+}
+
+// Status asks the admin listener for /status.
+func (p *Program) Status() Status {
+	p.r.Helper()
+	s, err := p.TryStatus()
+	must(p.r, err, "ask "+p.name+" for its status")
+	return s
+}
+
+// TryStatus is Status with an error. It may be called concurrently.
+func (p *Program) TryStatus() (s Status, err error) {
+	err = get(p.r.Context(), p.Admin+"/status", func(body io.Reader) error { return json.NewDecoder(body).Decode(&s) })
+	return s, err
+}
+
+// Counter is the value of a counter or gauge, such as
+// Counter("kgs_keys_taken_total", "source", "pool"): the sum of the children that have the
+// labels, 0 when no child has them. It ends the run when the program does not report the family.
+func (p *Program) Counter(family string, labels ...string) float64 {
+	p.r.Helper()
+	v, err := p.TryCounter(family, labels...)
+	must(p.r, err, "read a metric of "+p.name)
+	return v
+}
+
+// TryCounter is Counter with an error. It may be called concurrently.
+func (p *Program) TryCounter(family string, labels ...string) (sum float64, err error) {
+	f, err := p.family(family)
+	if err != nil {
+		return 0, err
+	}
+	for _, m := range f.GetMetric() {
+		if hasLabels(m, labels) {
+			sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+		}
+	}
+	return sum, nil
+}
+
+// Counters are the values of a counter by the values of one label.
+func (p *Program) Counters(family, label string) map[string]float64 {
+	p.r.Helper()
+	f, err := p.family(family)
+	must(p.r, err, "read a metric of "+p.name)
+	sums := make(map[string]float64)
+	for _, m := range f.GetMetric() {
+		for _, l := range m.GetLabel() {
+			if l.GetName() == label {
+				sums[l.GetValue()] += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			}
+		}
+	}
+	return sums
+}
+
+// family asks for one family of metrics.
+func (p *Program) family(name string) (f *dto.MetricFamily, err error) {
+	err = get(p.r.Context(), p.Admin+"/metrics", func(body io.Reader) error {
+		parser := expfmt.NewTextParser(model.UTF8Validation)
+		families, err := parser.TextToMetricFamilies(body)
+		f = families[name]
+		return err
+	})
+	if err == nil && f == nil {
+		err = fmt.Errorf("GET %s/metrics: no metric %s", redacted(p.Admin), name)
+	}
+	return f, err
+}
+
+// hasLabels reports whether m has all labels, which are names and values in turn.
+func hasLabels(m *dto.Metric, labels []string) bool {
+	for pair := range slices.Chunk(labels, 2) {
+		if !slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetName() == pair[0] && l.GetValue() == pair[1] }) {
+			return false
+		}
+	}
+	return true
+}
+
+// get asks on a connection of its own, which a kill of the program cannot leave stale, and
+// reads the answer with read unless that is nil. Any status but 200 is an error.
+func get(ctx context.Context, address string, read func(io.Reader) error) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	if err != nil {
+		return err
+	}
+	req.Close = true
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	switch {
+	case res.StatusCode != http.StatusOK:
+		err = errors.New(res.Status)
+	case read != nil:
+		err = read(res.Body)
+	}
+	_ = res.Body.Close() // the answer was read, or is an error already
+	if err != nil {
+		return fmt.Errorf("GET %s: %w", redacted(address), err)
+	}
+	return nil
+}
+
+// redacted is a URL without its password.
+func redacted(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "an address that is not a URL"
+	}
+	return u.Redacted()
+}

@@ -1,0 +1,58 @@
+package lab
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+// A metric that the program does not report is an error and not 0.
+func TestCounter(t *testing.T) {
+	t.Parallel()
+	const seven = "# TYPE kgs_keys_taken_total counter\n" +
+		"kgs_keys_taken_total{source=\"pool\",to=\"a\"} 7\nkgs_keys_taken_total{source=\"pool\",to=\"b\"} 1\nkgs_keys_taken_total{source=\"hash\",to=\"a\"} 2\n"
+	taken := []string{"kgs_keys_taken_total", "source", "pool"}
+	tests := []struct {
+		name   string
+		metric []string
+		status int
+		answer string
+		want   float64 // -1: an error
+	}{
+		{"one child", []string{"kgs_keys_taken_total", "source", "pool", "to", "a"}, http.StatusOK, seven, 7},
+		{"several children", taken, http.StatusOK, seven, 8},
+		{"all children", taken[:1], http.StatusOK, seven, 10},
+		{"no such child yet", []string{"kgs_keys_taken_total", "source", "random"}, http.StatusOK, seven, 0},
+		{"no such family", []string{"kgs_key_conflicts_total", "source", "pool"}, http.StatusOK, seven, -1},
+		{"an error", taken, http.StatusInternalServerError, seven, -1},
+		{"not metrics", taken, http.StatusOK, "{", -1},
+		{"cut short", taken, http.StatusOK, seven[:len(seven)-3], -1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			admin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(tt.status)
+				_, _ = w.Write([]byte(tt.answer)) // the test checks what the client received
+			}))
+			defer admin.Close()
+			r, got := newRun(t), -1.0
+			failures := r.do(func() { got = Deployment(r, admin.URL, admin.URL).Counter(tt.metric[0], tt.metric[1:]...) })
+			if got != tt.want || (len(failures) > 0) != (tt.want < 0) {
+				t.Errorf("%v, failures %q; want %v", got, failures, tt.want)
+			}
+		})
+	}
+}
+
+func TestCounterOfNoProgram(t *testing.T) {
+	t.Parallel()
+	addr, err := FreeAddr()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRun(t)
+	if failures := r.do(func() { Deployment(r, "http://"+addr, "http://"+addr).Counter("kgs_keys_taken_total") }); len(failures) != 1 {
+		t.Errorf("failures %q, want one", failures)
+	}
+}

@@ -1,0 +1,264 @@
+package measure
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"keypool/internal/testenv/machine"
+	"keypool/loadtest"
+	"keypool/loadtest/lab"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/labstack/echo/v4"
+)
+
+const (
+	// Target is where the links of baselines and bars lead.
+	Target = "https://go.dev/doc/effective_go"
+
+	headerTimeout = 10 * time.Second // for the head of a request
+	insertConns   = 16               // connections of the lone INSERT
+	insertPath    = "/baseline/insert"
+	insertTable   = `CREATE TABLE IF NOT EXISTS baseline_links (code text COLLATE "C" PRIMARY KEY, url text NOT NULL, created_at timestamptz NOT NULL)`
+	insertRow     = `INSERT INTO baseline_links (code, url, created_at) VALUES ($1, $2, $3)`
+)
+
+// Baseline is something simple that is measured beside a load, at the same rate.
+type Baseline struct {
+	Name string
+	Run  func(ctx context.Context, rate float64, d time.Duration) (Observed, error)
+}
+
+// Observed is what a baseline came to.
+type Observed struct {
+	Acknowledged int64
+	Failed       int64
+	P99          time.Duration // from when each request was due
+	Reason       string        // of one failure
+}
+
+func observed(f loadtest.Figures) Observed {
+	return Observed{Acknowledged: f.Acknowledged, Failed: f.Failed(), P99: f.Latency.P99}
+}
+
+// BareServer starts the bare handlers as a process and returns their URL: a creation that
+// parses and writes the JSON of a link and stores nothing, and a redirect to [Target].
+func BareServer(r lab.T) (url string) {
+	r.Helper()
+	return startBaseline(r)
+}
+
+// LoneInsert is a single-row INSERT into a table of its own in the PostgreSQL at database. A
+// process of its own paces and measures the statements, so that no HTTP is part of them.
+func LoneInsert(r lab.T, database string) Baseline {
+	r.Helper()
+	server := startBaseline(r, "DATABASE_URL="+database)
+	return Baseline{Name: "a single-row INSERT", Run: func(ctx context.Context, rate float64, d time.Duration) (o Observed, err error) {
+		query := url.Values{"rate": {strconv.FormatFloat(rate, 'f', -1, 64)}, "for": {d.String()}}
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, server+insertPath+"?"+query.Encode(), http.NoBody)
+		if err != nil {
+			return o, err
+		}
+		req.Close = true
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return o, err
+		}
+		if err = json.NewDecoder(res.Body).Decode(&o); err == nil && res.StatusCode != http.StatusOK {
+			err = errors.New(res.Status)
+		}
+		return o, errors.Join(err, res.Body.Close())
+	}}
+}
+
+// BareRedirect is a redirect of the bare server, followed by the client of the harness.
+func BareRedirect(r lab.T) Baseline {
+	r.Helper()
+	client := loadtest.NewClient(startBaseline(r), 0)
+	r.Cleanup(client.Close)
+	visits := loadtest.NewVisits(client)
+	return Baseline{Name: "a bare redirect", Run: func(ctx context.Context, rate float64, d time.Duration) (Observed, error) {
+		recorder := loadtest.NewRecorder()
+		loadtest.Pace(ctx, loadtest.Schedule{Rate: rate, Duration: d}, 0, recorder, func(ctx context.Context) loadtest.State {
+			return visits.Visit(ctx, loadtest.Entry{URL: Target, Outcome: loadtest.Outcome{Code: "any"}})
+		})
+		return observed(recorder.Figures()), nil
+	}}
+}
+
+// startBaseline starts this program again as `baseline --listen ADDR`.
+func startBaseline(r lab.T, env ...string) (url string) {
+	r.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		r.Fatalf("find the path of this program: %v", err)
+	}
+	return lab.Other(r, env, func(addr string) (string, []string) { return path, []string{"baseline", "--listen", addr} },
+		func(ctx context.Context, url string) error { return Visit(url, "any", Target).Try(ctx) })
+}
+
+// BaselineMain serves the baselines when args, the arguments of this process, ask for it. The
+// main function of a program without a command `baseline`, such as a TestMain, calls it first.
+func BaselineMain(args []string) (asked bool, err error) {
+	if len(args) != 3 || args[0] != "baseline" || args[1] != "--listen" {
+		return false, nil
+	}
+	return true, ServeBare(context.Background(), args[2])
+}
+
+// ServeBare serves the baselines on addr until ctx ends. DATABASE_URL in the environment names
+// the PostgreSQL of [LoneInsert].
+func ServeBare(ctx context.Context, addr string) error {
+	inserts := &inserter{database: os.Getenv("DATABASE_URL")}
+	defer inserts.close()
+	server := &http.Server{Addr: addr, Handler: bareHandler(inserts), ReadHeaderTimeout: headerTimeout}
+	served := make(chan error, 1)
+	go func() { served <- server.ListenAndServe() }()
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	err := server.Close()
+	if served := <-served; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
+	return err
+}
+
+func bareHandler(inserts *inserter) http.Handler {
+	e := echo.New()
+	e.POST("/shorten", func(c echo.Context) error {
+		var v struct {
+			URL string `json:"url"`
+		}
+		if err := c.Bind(&v); err != nil {
+			return err
+		}
+		return c.JSON(http.StatusCreated, map[string]string{
+			"code": "fdMx0H", "short_url": "http://127.0.0.1:20000/fdMx0H", "url": v.URL, "created_at": "2026-11-21T08:48:17.724315Z",
+		})
+	})
+	e.GET("/:code", func(c echo.Context) error { return c.Redirect(http.StatusFound, Target) })
+	e.POST(insertPath, func(c echo.Context) error {
+		rate, rateErr := strconv.ParseFloat(c.QueryParam("rate"), 64)
+		d, forErr := time.ParseDuration(c.QueryParam("for"))
+		if err := errors.Join(rateErr, forErr); err != nil || rate <= 0 {
+			return echo.NewHTTPError(http.StatusBadRequest, "rate and for are missing")
+		}
+		o, err := inserts.run(c.Request().Context(), loadtest.Schedule{Rate: rate, Duration: d})
+		if err != nil {
+			return err
+		}
+		return c.JSON(http.StatusOK, o)
+	})
+	return e
+}
+
+// inserter makes the INSERTs of [LoneInsert]. It connects when it is first used.
+type inserter struct {
+	database string
+
+	mu   sync.Mutex
+	pool *pgxpool.Pool
+}
+
+// run makes INSERTs as the schedule says. ctx ends the statements too.
+func (i *inserter) run(ctx context.Context, s loadtest.Schedule) (Observed, error) {
+	pool, err := i.connect(ctx)
+	if err != nil {
+		return Observed{}, err
+	}
+	recorder, reason := loadtest.NewRecorder(), atomic.Value{}
+	loadtest.Pace(ctx, s, 0, recorder, func(context.Context) loadtest.State {
+		ctx, cancel := context.WithTimeout(ctx, loadtest.DefaultTimeout)
+		defer cancel()
+		if _, err := pool.Exec(ctx, insertRow, rand.Text()[:10], Target, time.Now()); err != nil {
+			reason.Store(err.Error())
+			return loadtest.Refused
+		}
+		return loadtest.Acknowledged
+	})
+	o := observed(recorder.Figures())
+	o.Reason, _ = reason.Load().(string)
+	return o, nil
+}
+
+// connect makes the table and opens all connections, so that no request waits for one.
+func (i *inserter) connect(ctx context.Context) (*pgxpool.Pool, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.pool != nil {
+		return i.pool, nil
+	}
+	config, err := pgxpool.ParseConfig(i.database)
+	if err != nil {
+		return nil, err
+	}
+	config.MaxConns, config.MinConns = insertConns, insertConns
+	pool, err := pgxpool.NewWithConfig(context.WithoutCancel(ctx), config)
+	if err != nil {
+		return nil, err
+	}
+	if _, err = pool.Exec(ctx, insertTable); err == nil {
+		err = lab.Until(ctx, 10*time.Millisecond, time.Minute, func(context.Context) (bool, error) {
+			return pool.Stat().IdleConns() == insertConns, nil
+		})
+	}
+	if err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("connect to PostgreSQL for the baseline: %w", err)
+	}
+	i.pool = pool
+	return pool, nil
+}
+
+func (i *inserter) close() {
+	if i.pool != nil {
+		i.pool.Close()
+	}
+}
+
+// nginxConf makes nginx write only temporary files, into its directory, and keep connections
+// open.
+const nginxConf = `daemon off;
+worker_processes auto;
+pid %[1]s/nginx.pid;
+error_log stderr;
+events { worker_connections 1024; }
+http {
+	access_log off;
+	client_body_temp_path %[1]s; proxy_temp_path %[1]s; fastcgi_temp_path %[1]s; uwsgi_temp_path %[1]s; scgi_temp_path %[1]s;
+	keepalive_requests 1000000000;
+	server { listen %[2]s; location / { return 302 %[3]s; } }
+}
+`
+
+// Nginx starts an nginx that answers every request with a redirect to [Target], and returns
+// its URL. It needs nginx ([lab.Installed]).
+func Nginx(r lab.T) (url string) {
+	r.Helper()
+	path, err := machine.LookPath("nginx")
+	if err != nil {
+		r.Fatalf("start nginx: %v", err)
+	}
+	dir := r.TempDir()
+	conf := filepath.Join(dir, "nginx.conf")
+	return lab.Other(r, nil, func(addr string) (string, []string) {
+		if err := os.WriteFile(conf, fmt.Appendf(nil, nginxConf, dir, addr, Target), 0o600); err != nil {
+			r.Fatalf("configure nginx: %v", err)
+		}
+		return path, []string{"-p", dir, "-c", conf}
+	}, func(ctx context.Context, url string) error { return Visit(url, "any", Target).Try(ctx) })
+}

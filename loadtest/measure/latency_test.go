@@ -1,0 +1,170 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"keypool/loadtest"
+	"keypool/loadtest/experiment"
+	"keypool/loadtest/lab"
+	"keypool/loadtest/report"
+)
+
+func TestLatencyVerdict(t *testing.T) {
+	t.Parallel()
+	two := Steady{Baselines: []Baseline{{Name: "one thing"}, {Name: "another"}}}
+	deployment := two
+	deployment.Foreign = true
+	fast := []Series{{1}, {1}}
+	slow := []Series{{20}, {20}}
+	refused := loadtest.Figures{Sent: 2, Acknowledged: 1, Refused: 1}
+	tests := []struct {
+		name string
+		l    Latencies
+		want report.Outcome
+	}{
+		{"fast", Latencies{Steady: two, P99: Series{9, 9, 9}, Beside: fast}, report.Held},
+		{"slow", Latencies{Steady: two, P99: Series{11, 11, 11}, Beside: fast}, report.Failed},
+		{"slow in one round", Latencies{Steady: two, P99: Series{9, 500, 9}, Beside: fast}, report.Held},
+		{"as slow as the machine", Latencies{Steady: two, P99: Series{60}, Beside: slow}, report.Held},
+		{"slower than the machine", Latencies{Steady: two, P99: Series{61}, Beside: slow}, report.Failed},
+		{"slow beside a foreign load", Latencies{Steady: two, P99: Series{61}, Beside: slow, Processor: 0.5}, report.Inconclusive},
+		{"fast beside a foreign load", Latencies{Steady: two, P99: Series{9}, Beside: fast, Processor: 0.5}, report.Held},
+		{"slow deployment that may be the foreign load", Latencies{Steady: deployment, P99: Series{61}, Beside: slow, Processor: 0.5}, report.Failed},
+		{"no baseline", Latencies{P99: Series{9}}, report.NotJudged},
+		{"refused at once", Latencies{Steady: two, P99: Series{1}, Beside: fast, Total: refused}, report.NotJudged},
+		{"never sent", Latencies{Steady: two, P99: Series{0}, Beside: fast, Total: loadtest.Figures{Unsent: 1}}, report.NotJudged},
+		{"refused, and slow too", Latencies{Steady: two, P99: Series{11}, Beside: fast, Total: refused}, report.Failed},
+	}
+	for _, tt := range tests {
+		tt.l.Rounds = LatencyRounds
+		if got := tt.l.Verdict(); got.Outcome != tt.want {
+			t.Errorf("%s: %s because %q, want %s", tt.name, got.Outcome, got.Why, tt.want)
+		}
+	}
+	if got := (*Latencies)(nil).Verdict(); got.Outcome != "" {
+		t.Errorf("without a measurement the verdict is %q", got.Outcome)
+	}
+}
+
+// A load that was cut short proves no rate and no latency, but it may have refuted a claim.
+func TestRoundsThatDidNotRun(t *testing.T) {
+	t.Parallel()
+	for rounds, want := range map[int][]report.Outcome{
+		0:             {report.NotJudged, report.NotJudged, report.Failed},
+		1:             {report.NotJudged, report.NotJudged, report.Failed},
+		LatencyRounds: {report.Held, report.Held, report.Failed},
+	} {
+		l := Latencies{Steady: Steady{Baselines: []Baseline{{Name: "one thing"}}}, Rounds: rounds, P99: Series{1}, Beside: []Series{{1}}}
+		got := []experiment.Verdict{l.Verdict(), l.Complete(experiment.None(0, "none failed")), l.Complete(experiment.None(1, "one failed"))}
+		for i, v := range got {
+			if v.Outcome != want[i] {
+				t.Errorf("after %d rounds verdict %d is %s because %q, want %s", rounds, i, v.Outcome, v.Why, want[i])
+			}
+		}
+	}
+}
+
+// A baseline that fails or hangs would allow any latency, so it ends the measurement.
+func TestLatencyNeedsSoundBaselines(t *testing.T) {
+	t.Parallel()
+	failure := errors.New("no connection")
+	for _, tt := range []struct {
+		name string
+		o    Observed
+		err  error
+		ends bool // the run, meanwhile
+		want string
+	}{
+		{"sound", Observed{Acknowledged: 9}, nil, false, ""},
+		{"some failed", Observed{Acknowledged: 9, Failed: 1, Reason: "disk full"}, nil, false, "one thing: 9 requests succeeded and 1 failed: disk full"},
+		{"nothing", Observed{}, nil, false, "one thing: 0 requests"},
+		{"an error", Observed{}, failure, false, "no connection"},
+		{"an error at the end of the run", Observed{}, failure, true, ""},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		calls := 0
+		b := Baseline{Name: "one thing", Run: func(context.Context, float64, time.Duration) (Observed, error) {
+			if calls++; calls == 1 { // the warm-up
+				return Observed{}, nil
+			}
+			if tt.ends {
+				cancel()
+			}
+			return tt.o, tt.err
+		}}
+		load := func(context.Context, float64, time.Duration, *loadtest.Recorder) error { return nil }
+		l, err := Latency(ctx, Steady{Rate: 1000, Lasts: time.Millisecond, Baselines: []Baseline{b}, Load: load})
+		cancel()
+		if (err != nil) != (tt.want != "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: error %v, want %q in it", tt.name, err, tt.want)
+		}
+		if sound := tt.name == "sound"; sound != (l.Rounds == LatencyRounds) {
+			t.Errorf("%s: %d rounds ran", tt.name, l.Rounds)
+		}
+	}
+}
+
+// The baselines run in processes of their own, at the rate that is asked for.
+func TestBaselines(t *testing.T) {
+	t.Parallel()
+	postgres := lab.Postgres(t)
+	for _, b := range []Baseline{LoneInsert(t, postgres.URL), BareRedirect(t)} {
+		for range 2 {
+			o, err := b.Run(t.Context(), 100, 200*time.Millisecond)
+			if err != nil || o.Acknowledged != 20 || o.Failed != 0 || o.P99 <= 0 {
+				t.Errorf("%s: %+v, error %v; want 20 requests", b.Name, o, err)
+			}
+		}
+	}
+	postgres.Kill()
+	insert := LoneInsert(t, postgres.URL)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if o, err := insert.Run(ctx, 100, 200*time.Millisecond); err == nil {
+		t.Errorf("%+v from a database that does not run", o)
+	}
+}
+
+func TestBareServers(t *testing.T) {
+	t.Parallel()
+	for name, url := range map[string]string{"bare": BareServer(t), "nginx": Nginx(t)} {
+		if err := Visit(url, "any", Target).Try(t.Context()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if name == "bare" {
+			if err := Creation(url, `{"url":"`+Target+`"}`).Try(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// A real load is measured beside real baselines.
+func TestLatency(t *testing.T) {
+	t.Parallel()
+	client := loadtest.NewClient(BareServer(t), 0)
+	t.Cleanup(client.Close)
+	journal, err := loadtest.CreateJournal("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	load := loadtest.NewLoad(client, journal, 0)
+	phases := 0
+	l, err := Latency(t.Context(), Steady{
+		What: "creations", Rate: 200, Lasts: 500 * time.Millisecond, Baselines: []Baseline{BareRedirect(t)},
+		Load: func(ctx context.Context, rate float64, d time.Duration, r *loadtest.Recorder) error {
+			return load.Run(ctx, loadtest.Schedule{Rate: rate, Duration: d}, r)
+		},
+		Round: func(string, *loadtest.Recorder) { phases++ },
+	})
+	if err != nil || l.Rounds != LatencyRounds || len(l.P99) != LatencyRounds || len(l.Beside[0]) != LatencyRounds || phases != 2*LatencyRounds {
+		t.Fatalf("%+v, %d phases, error %v", l, phases, err)
+	}
+	if l.Total.Acknowledged != 100 || l.All().Acknowledged != 160 || l.Seconds < 0.4 {
+		t.Errorf("%d creations, %d with the warm-up, %.1f s", l.Total.Acknowledged, l.All().Acknowledged, l.Seconds)
+	}
+}

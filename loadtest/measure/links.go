@@ -1,0 +1,103 @@
+package measure
+
+import (
+	"fmt"
+
+	"keypool/loadtest"
+	"keypool/loadtest/experiment"
+	"keypool/loadtest/lab"
+	"keypool/loadtest/report"
+)
+
+// Names of the claims of [Served] and [Links], for controls.
+const (
+	NoFailedCreation = "no failed creation"
+	NoLostLink       = "no lost link"
+	NoWrongLink      = "no wrong link"
+	NoCodeTwice      = "no code twice"
+)
+
+// Served is the claim that no creation failed. text is its sentence.
+func Served[R any](text string, figures func(*R) loadtest.Figures) experiment.Claim[R] {
+	return experiment.Claim[R]{Name: NoFailedCreation, Text: text, Unit: "creations", Kind: report.Correctness, Judge: func(r *R) experiment.Verdict {
+		f := figures(r)
+		if f.Sent+f.Unsent == 0 {
+			return experiment.Verdict{}
+		}
+		return experiment.None(f.Failed(), "of %d creations %d were refused, %d were not answered and %d were not sent",
+			f.Sent+f.Unsent, f.Refused, f.Unknown, f.Unsent)
+	}}
+}
+
+// Accounts are [Served], about all creations that a check covers, and [Links].
+func Accounts[R any](served string, links func(*R) *loadtest.Verdict) []experiment.Claim[R] {
+	all := Served(served, func(r *R) (f loadtest.Figures) {
+		if v := links(r); v != nil {
+			f = v.Figures
+		}
+		return f
+	})
+	return append([]experiment.Claim[R]{all}, Links(links)...)
+}
+
+// Links are the claims on acknowledged links. links returns the verdict of the check that read them
+// back, nil when there was none. A link that was not read back may be lost, wrong or there twice,
+// so the claims hold only when all were read.
+func Links[R any](links func(*R) *loadtest.Verdict) []experiment.Claim[R] {
+	on := func(name, text string, bad func(*loadtest.Verdict) (int64, string)) experiment.Claim[R] {
+		return experiment.Claim[R]{Name: name, Text: text, Unit: "links", Kind: report.Correctness, Judge: func(r *R) experiment.Verdict {
+			v := links(r)
+			if v == nil || v.Sent+v.Unsent == 0 {
+				return experiment.Verdict{}
+			}
+			n, why := bad(v)
+			if read := v.Checked - v.Unread; n == 0 && (v.Acknowledged == 0 || read < v.Acknowledged) {
+				return experiment.NotJudged("%d of %d acknowledged links were read back", read, v.Acknowledged)
+			}
+			return experiment.None(n, "%s", why)
+		}}
+	}
+	return []experiment.Claim[R]{
+		on(NoLostLink, "No acknowledged link is lost.", func(v *loadtest.Verdict) (int64, string) {
+			return v.Lost + v.Unread, fmt.Sprintf("of %d links that were read back %d led nowhere and %d could not be read", v.Checked, v.Lost, v.Unread)
+		}),
+		on(NoWrongLink, "Every acknowledged link leads to the URL that it was created for.", func(v *loadtest.Verdict) (int64, string) {
+			return v.Wrong, fmt.Sprintf("of %d links that were read back %d led elsewhere", v.Checked-v.Unread, v.Wrong)
+		}),
+		on(NoCodeTwice, "No code is acknowledged twice, and no creation is stored twice.", func(v *loadtest.Verdict) (int64, string) {
+			return v.Twice, fmt.Sprintf("of %d acknowledged links %d are there twice", v.Acknowledged, v.Twice)
+		}),
+	}
+}
+
+// ReadBack restarts the server, so that its cache does not answer for its store, and reads every
+// link of the loads back through it. It works also when the run was interrupted: the check then
+// waits for the server.
+func ReadBack(t lab.T, p *lab.Program, census loadtest.Census, loads ...*lab.Load) *loadtest.Verdict {
+	t.Helper()
+	p.Stop()
+	p.Launch()
+	if t.Context().Err() == nil {
+		p.AwaitReady(lab.Patience)
+	}
+	v := lab.Check(t, p, census, loads...)
+	return &v
+}
+
+// shownFailures is how many failures of a state [FailureNotes] describes.
+const shownFailures = 3
+
+// FailureNotes describes the first few creations of each state that got no link.
+func FailureNotes(entries []loadtest.Entry) []string {
+	var notes []string
+	seen := make(map[loadtest.State]int)
+	for _, e := range entries {
+		if e.State == loadtest.Acknowledged {
+			continue
+		}
+		if seen[e.State]++; seen[e.State] <= shownFailures {
+			notes = append(notes, fmt.Sprintf("Creation %d, of %s, is %s: %s", e.N, e.At.Format("15:04:05.000"), e.State, e.Detail))
+		}
+	}
+	return notes
+}

@@ -1,0 +1,1 @@
+-- The same request over and over. wrk builds it once.

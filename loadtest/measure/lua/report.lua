@@ -1,0 +1,6 @@
+-- The end of every script: all figures on one line.
+function done(summary)
+   local e = summary.errors
+   io.write(string.format('\n{"requests":%d,"micros":%d,"connect":%d,"read":%d,"write":%d,"timeout":%d,"status":%d}\n',
+      summary.requests, summary.duration, e.connect, e.read, e.write, e.timeout, e.status))
+end

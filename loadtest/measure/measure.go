@@ -1,0 +1,146 @@
+// Package measure measures speeds so that a busy machine does not decide: in rounds, in
+// which what is compared is measured in turn; beside baselines, which are processes of their
+// own; and with the share of the processors that foreign programs took meanwhile.
+//
+// Vocabulary: a subject is one thing that is measured in every round. A baseline is something
+// simple that the service is compared with. An environment is unfit when foreign programs took
+// so much of the processors that a speed claim must not fail because of it.
+//
+// Invariants:
+//
+//   - all figures of a comparison come from the same rounds: a subject that fails in one round
+//     has no figure at all;
+//   - an answer that is known to be wrong is an error and not a figure.
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Subject is something that is measured once in each round.
+type Subject struct {
+	Name     string
+	Unit     string
+	Measure  func(context.Context) (float64, error)
+	Optional bool // it may fail; then it has no figure, and that is not an error
+	Follows  bool // it comes directly after the subject before it, in each round
+}
+
+// order is the order of the subjects in a round. The subjects form a ring, and each round
+// starts at another one, so that a periodic disturbance does not always hit the same subject.
+func order(subjects []Subject, round, count int) []int {
+	var groups [][]int // of subjects that follow each other
+	for i, s := range subjects {
+		if len(groups) == 0 || !s.Follows {
+			groups = append(groups, nil)
+		}
+		last := len(groups) - 1
+		groups[last] = append(groups[last], i)
+	}
+	first := 0
+	if len(groups) > 0 {
+		first = round * max(1, len(groups)/count) % len(groups)
+	}
+	return slices.Concat(slices.Concat(groups[first:]...), slices.Concat(groups[:first]...))
+}
+
+// Alternate measures all subjects in each of count rounds. It returns the figures of each
+// subject in the order of the rounds, or nothing for a subject that failed in any round. It
+// goes on without a subject that failed and returns the errors of those that are not optional.
+// log gets a line for each figure.
+func Alternate(ctx context.Context, count int, log func(line string), subjects ...Subject) ([]Series, error) {
+	figures := make([]Series, len(subjects))
+	failed := make([]bool, len(subjects))
+	var errs []error
+	for round := range count {
+		for _, i := range order(subjects, round, count) {
+			if failed[i] {
+				continue
+			}
+			s := subjects[i]
+			figure, err := s.Measure(ctx)
+			if ctx.Err() != nil {
+				return make([]Series, len(subjects)), ctx.Err()
+			}
+			if err == nil {
+				log(fmt.Sprintf("round %d of %d: %s: %s", round+1, count, s.Name, Quantity(figure, s.Unit)))
+				figures[i] = append(figures[i], figure)
+				continue
+			}
+			log(s.Name + " is left out: " + err.Error())
+			figures[i], failed[i] = nil, true
+			if !s.Optional {
+				errs = append(errs, fmt.Errorf("%s: %w", s.Name, err))
+			}
+		}
+	}
+	return figures, errors.Join(errs...)
+}
+
+// Series holds one figure for each round, in the order of the rounds.
+type Series []float64
+
+// Median is the figure in the middle, or the mean of the two in the middle; 0 for no figures.
+func (s Series) Median() float64 {
+	if len(s) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(s))
+	half := len(sorted) / 2
+	if len(sorted)%2 == 1 {
+		return sorted[half]
+	}
+	return (sorted[half-1] + sorted[half]) / 2
+}
+
+// Range is the least and the greatest figure; 0 for no figures.
+func (s Series) Range() (lo, hi float64) {
+	if len(s) == 0 {
+		return 0, 0
+	}
+	return slices.Min(s), slices.Max(s)
+}
+
+// Over is the ratio to base, round by round.
+func (s Series) Over(base Series) Series {
+	ratios := make(Series, min(len(s), len(base)))
+	for i := range ratios {
+		ratios[i] = s[i] / base[i]
+	}
+	return ratios
+}
+
+// Spread is the median with the least and the greatest figure, as text.
+func (s Series) Spread(unit string) string {
+	lo, hi := s.Range()
+	if len(s) < 2 {
+		return Quantity(s.Median(), unit)
+	}
+	bare := func(v float64) string { return strings.TrimSuffix(Quantity(v, unit), " "+unit) }
+	return fmt.Sprintf("%s (%s to %s)", Quantity(s.Median(), unit), bare(lo), bare(hi))
+}
+
+// Units that are written in a way of their own.
+const (
+	PerSecond = "/s"    // a rate
+	Times     = "times" // a ratio
+)
+
+// Quantity is a figure with its unit, to three or four digits: 33.3k/s, 0.35.
+func Quantity(v float64, unit string) string {
+	switch {
+	case unit == Times:
+		return fmt.Sprintf("%.2f", v)
+	case v >= 1e6 && unit == PerSecond:
+		return fmt.Sprintf("%.3gM%s", v/1e6, unit)
+	case v >= 1e3 && unit == PerSecond:
+		return fmt.Sprintf("%.3gk%s", v/1e3, unit)
+	case unit == PerSecond:
+		return fmt.Sprintf("%.4g%s", v, unit)
+	}
+	return fmt.Sprintf("%.4g %s", v, unit)
+}

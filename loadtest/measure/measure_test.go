@@ -1,0 +1,132 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+)
+
+// A subject that fails is left out from then on. The others are measured to the end. The
+// failure of an optional subject is not an error.
+func TestAlternateLeavesOutWhatFails(t *testing.T) {
+	t.Parallel()
+	right := Subject{Name: "right", Unit: PerSecond, Measure: func(context.Context) (float64, error) { return 1, nil }}
+	broken := errors.New("broken")
+	tests := []struct {
+		name     string
+		optional bool
+		want     error
+	}{{"a subject", false, broken}, {"an optional subject", true, nil}}
+	for _, tt := range tests {
+		calls := 0
+		wrong := Subject{Name: "wrong", Unit: PerSecond, Optional: tt.optional, Measure: func(context.Context) (float64, error) {
+			if calls++; calls == 2 {
+				return 0, broken
+			}
+			return 1, nil
+		}}
+		figures, err := Alternate(t.Context(), 3, func(line string) { t.Log(line) }, wrong, right)
+		if !errors.Is(err, tt.want) || calls != 2 || len(figures[0]) != 0 || len(figures[1]) != 3 {
+			t.Errorf("%s: %v, %v after %d calls", tt.name, figures, err, calls)
+		}
+	}
+}
+
+// The end of the context is neither a failure of a subject nor a figure.
+func TestAlternateEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := Subject{Name: "ended", Unit: PerSecond, Optional: true, Measure: func(context.Context) (float64, error) {
+		cancel()
+		return 1, nil
+	}}
+	figures, err := Alternate(ctx, 1, func(string) {}, ended)
+	if !errors.Is(err, context.Canceled) || len(figures) != 1 || figures[0] != nil {
+		t.Errorf("%v, %v", figures, err)
+	}
+}
+
+// Each round starts at another subject. A subject that follows another stays with it. The
+// figures are in the order of the subjects.
+func TestAlternateRotates(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		subjects string // those in capitals follow the one before
+		want     string
+	}{
+		{"abc", "abc bca cab"},
+		{"aBc", "aBc caB aBc"},
+		{"aBcDeF", "aBcDeF cDeFaB eFaBcD"},
+		{"abcdef", "abcdef cdefab efabcd"},
+		{"a", "a a a"},
+		{"", ""},
+	}
+	for _, tt := range tests {
+		var got []string
+		var subjects []Subject
+		for i, name := range tt.subjects {
+			subjects = append(subjects, Subject{Name: string(name), Follows: name < 'a', Measure: func(context.Context) (float64, error) {
+				got = append(got, string(name))
+				return float64(i), nil
+			}})
+		}
+		figures, err := Alternate(t.Context(), 3, func(string) {}, subjects...)
+		if order := strings.Join(got, ""); err != nil || order != strings.ReplaceAll(tt.want, " ", "") {
+			t.Errorf("%q: %s, error %v; want %s", tt.subjects, order, err, tt.want)
+		}
+		for i, s := range figures {
+			if lo, hi := s.Range(); len(s) != 3 || lo != float64(i) || hi != lo {
+				t.Errorf("%q: the figures of %c are %v", tt.subjects, tt.subjects[i], s)
+			}
+		}
+	}
+}
+
+func TestSeries(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		s      Series
+		median float64
+		lo, hi float64
+	}{
+		{nil, 0, 0, 0},
+		{Series{3}, 3, 3, 3},
+		{Series{9, 1, 5}, 5, 1, 9},
+		{Series{4, 1, 2, 9}, 3, 1, 9},
+	}
+	for _, tt := range tests {
+		lo, hi := tt.s.Range()
+		if got := tt.s.Median(); got != tt.median || lo != tt.lo || hi != tt.hi {
+			t.Errorf("%v: median %v, range %v to %v; want %v, %v to %v", tt.s, got, lo, hi, tt.median, tt.lo, tt.hi)
+		}
+	}
+	order := Series{9, 1, 5}
+	order.Median()
+	if order[0] != 9 {
+		t.Error("Median sorted the rounds, so ratios would mix rounds")
+	}
+	if got := (Series{2, 9}).Over(Series{1, 3, 5}).Spread(Times); got != "2.50 (2.00 to 3.00)" {
+		t.Errorf("Spread: %q", got)
+	}
+}
+
+func TestQuantity(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		v    float64
+		unit string
+		want string
+	}{
+		{33_312, PerSecond, "33.3k/s"},
+		{6_627_970, PerSecond, "6.63M/s"},
+		{912.34, PerSecond, "912.3/s"},
+		{0.3512, Times, "0.35"},
+		{25.761, "MiB", "25.76 MiB"},
+	}
+	for _, tt := range tests {
+		if got := Quantity(tt.v, tt.unit); got != tt.want {
+			t.Errorf("%v %s: %q, want %q", tt.v, tt.unit, got, tt.want)
+		}
+	}
+}

@@ -1,0 +1,178 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// requests is a server that counts what it was asked for.
+type requests struct {
+	server *httptest.Server
+
+	mu   sync.Mutex
+	seen map[string]int
+}
+
+// start serves until the test ends.
+func (s *requests) start(t *testing.T) (url string) {
+	t.Helper()
+	s.seen = make(map[string]int)
+	s.server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return // wrk closed the connection at its end
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.seen[strings.TrimSpace(r.Method+" "+r.URL.Path+" "+r.Header.Get("Content-Type")+" "+string(body))]++
+	}))
+	t.Cleanup(s.server.Close)
+	return s.server.URL
+}
+
+// load runs the script for a second, waits for the requests that wrk has left unanswered, and
+// returns how often each came.
+func (s *requests) load(t *testing.T, url, script string, args ...string) map[string]int {
+	t.Helper()
+	tally, err := Wrk{URL: url, Script: script, Args: args, Duration: time.Second}.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.server.Close()
+	sum := int64(0)
+	for _, n := range s.seen {
+		sum += int64(n)
+	}
+	if sum < tally.Requests {
+		t.Errorf("the server received %d requests, and wrk received %d answers", sum, tally.Requests)
+	}
+	return s.seen
+}
+
+// The random script asks for all links of the set and for no others.
+func TestRandomScript(t *testing.T) {
+	t.Parallel()
+	var s requests
+	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	seen := s.load(t, s.start(t), "random", "100", "124", "1")
+	for n := range 100 {
+		code := fmt.Sprintf("GET /000%c%c%c", digits[n*124/62/62], digits[n*124/62%62], digits[n*124%62])
+		if seen[code] == 0 {
+			t.Errorf("no request for %s", code)
+		}
+		delete(seen, code)
+	}
+	if len(seen) > 0 {
+		t.Errorf("requests for links that are not in the set: %v", seen)
+	}
+}
+
+func TestPostScript(t *testing.T) {
+	t.Parallel()
+	var s requests
+	const body = `{"url":"https://go.dev/"}`
+	seen := s.load(t, s.start(t)+"/shorten", "post", body)
+	if want := "POST /shorten application/json " + body; len(seen) != 1 || seen[want] == 0 {
+		t.Errorf("%v, want only %q", seen, want)
+	}
+}
+
+// The posts script sends each URL once. wrk leaves some of the last requests unanswered.
+func TestPostsScript(t *testing.T) {
+	t.Parallel()
+	var s requests
+	seen := s.load(t, s.start(t)+"/shorten", "posts", "https://go.dev/")
+	posted := len(seen)
+	for i := range posted + Connections {
+		request := fmt.Sprintf(`POST /shorten application/json {"url":"https://go.dev/%010d"}`, i)
+		if seen[request] > 1 {
+			t.Errorf("%d times %s", seen[request], request)
+		}
+		delete(seen, request)
+	}
+	if posted < Connections || len(seen) > 0 {
+		t.Errorf("%d requests, and among them %v", posted, seen)
+	}
+}
+
+const rightTally = `{"requests":4000,"micros":2000000,"connect":0,"read":0,"write":0,"timeout":0,"status":0}`
+
+func TestParseTally(t *testing.T) {
+	t.Parallel()
+	got, err := parseTally([]byte("Running 2s test\n  4000 requests in 2.00s\n\n"+rightTally+"\n"), false)
+	if err != nil || got.PerSecond() != 2000 {
+		t.Errorf("%v per second, error %v; want 2000", got.PerSecond(), err)
+	}
+	wrong := map[string]string{
+		"nothing":     "",
+		"no tally":    "Running 2s test\n  4000 requests in 2.00s\n",
+		"no requests": strings.Replace(rightTally, "4000", "0", 1),
+		"no time":     strings.Replace(rightTally, "2000000", "0", 1),
+	}
+	for _, failure := range []string{"connect", "read", "write", "timeout", "status"} {
+		wrong[failure] = strings.Replace(rightTally, `"`+failure+`":0`, `"`+failure+`":1`, 1)
+	}
+	for name, out := range wrong {
+		if got, err := parseTally([]byte(out), false); err == nil {
+			t.Errorf("%s: %+v and no error", name, got)
+		}
+	}
+	refused := strings.Replace(rightTally, `"status":0`, `"status":1`, 1)
+	if got, err := parseTally([]byte(refused), true); err != nil || got.Status != 1 {
+		t.Errorf("%+v, %v; want a refusal to be counted", got, err)
+	}
+}
+
+// A server that stores less than it acknowledges, or refuses, has no figure.
+func TestWrkFailsTheFigure(t *testing.T) {
+	t.Parallel()
+	bare := httptest.NewServer(bareHandler(&inserter{}))
+	defer bare.Close()
+	missing := errors.New("rows are missing")
+	w := Wrk{URL: bare.URL + "/any", Script: "get", Duration: time.Second}
+	if figure, err := w.Subject("bare").Measure(t.Context()); err != nil || figure <= 0 {
+		t.Errorf("%v, %v; want a figure", figure, err)
+	}
+	w.Check = func(_ context.Context, answers int64) error {
+		if answers <= 0 {
+			t.Error("the check was called with no answers")
+		}
+		return missing
+	}
+	if figure, err := w.Subject("bare").Measure(t.Context()); !errors.Is(err, missing) {
+		t.Errorf("%v, %v; want the error of the check", figure, err)
+	}
+	w = Wrk{URL: bare.URL + "/shorten", Script: "post", Args: []string{"no JSON"}, Duration: time.Second}
+	if figure, err := w.Subject("bare").Measure(t.Context()); err == nil {
+		t.Errorf("%v creations per second, although all were refused", figure)
+	}
+}
+
+func TestExchange(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		answer http.HandlerFunc
+		right  bool
+	}{
+		"right":     {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, Target, http.StatusFound) }, true},
+		"elsewhere": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, Target+"/", http.StatusFound) }, false},
+		"permanent": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, Target, http.StatusMovedPermanently) }, false},
+		"a page":    {func(http.ResponseWriter, *http.Request) {}, false},
+		"error":     {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, false},
+	}
+	for name, tt := range tests {
+		server := httptest.NewServer(tt.answer)
+		if err := Visit(server.URL, "alias", Target).Try(t.Context()); (err == nil) != tt.right {
+			t.Errorf("%s: %v", name, err)
+		}
+		server.Close()
+	}
+}

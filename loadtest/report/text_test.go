@@ -1,0 +1,74 @@
+package report
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestWriteText(t *testing.T) {
+	t.Parallel()
+	const want = `FAIL          drain: The pool drains, the signals go out, the worker returns: 2 of 3 claims hold, 1 failed; 1 of 2 controls caught (1 min 10 s)
+ERROR         outage: Redis is killed: 0 of 1 claim holds, 1 not judged (12 s)
+
+What does not hold, with the reason:
+FAIL drain, page: The page goes out within two seconds of the pool falling below 10 %.
+    The pool fell below 3,000 keys at 26.9 s; the webhook was called at 31.3 s.
+FAIL drain, without the restart signal: The control was not caught. With the programs broken in this way the run must
+    refute: exhaustion.
+    the claim held: 29.8 s observed
+ERROR outage: The experiment did not run to its end.
+    start servers: listen tcp 127.0.0.1:8080: bind: address already in use
+
+FAIL: 2 of 4 claims hold, 1 failed, 1 not judged; 1 of 2 controls caught. The run was interrupted; the report holds what ran until then. It took 3 min 12 s.
+`
+	r := sample()
+	r.Experiments = r.Experiments[1:3]
+	var b strings.Builder
+	if err := r.WriteText(&b); err != nil {
+		t.Fatal(err)
+	}
+	if b.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", &b, want)
+	}
+}
+
+// A run that is not strict says that it does not fail for a speed claim.
+func TestSummaryOfASlowRun(t *testing.T) {
+	t.Parallel()
+	const advice = "This run reports speed claims that fail and does not fail for them."
+	r := &Report{Experiments: []Experiment{experiment(claim(Speed, Failed))}}
+	if got := r.Summary(); !strings.Contains(got, advice) {
+		t.Errorf("no advice in %q", got)
+	}
+	r.Strict = true
+	if got := r.Summary(); strings.Contains(got, advice) {
+		t.Errorf("advice in %q", got)
+	}
+}
+
+func TestMarkdown(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	if err := Markdown(&b, sample()); err != nil {
+		t.Fatal(err)
+	}
+	text := b.String()
+	for _, want := range []string{
+		"## Comparison of pools, 2026-11-24, `bin/loadtest run", "**FAIL**: 5 of 9 claims hold, 1 failed, 1 inconclusive, 2 not judged; 1 of 2 bars hold, 1",
+		"2 cores of AMD EPYC", "PostgreSQL 15.14, Redis 7.0.15;\ncommit fd22103.", "### A thousand creations a second",
+		"| claim | bound or prediction | observed | ratio | outcome | figures |\n|---|",
+		"| Creations on SQLite reach 0.7 of a bare server. | 0.7 | 0.46 | 0.657 | MISSES | 28,800/s beside 63,100/s. |\n",
+		"| Cached redirects reach 0.9 of a bare server. | 0.9 | 1.07 | 1.189 | HOLDS | 52,500/s beside 50,600/s. |\n",
+		"| FAIL | The pool fell", "| INCONCLUSIVE | The median", "| NOT JUDGED | The server runs elsewhere",
+		"- **FAIL** drain, without the restart signal: ", "- **ERROR** outage: ", "\n\n- The load generator",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	for line := range strings.Lines(text) {
+		if length := len([]rune(line)); length > textWidth+1 && !strings.HasPrefix(line, "|") && !strings.HasPrefix(line, "#") {
+			t.Errorf("%d characters in a line: %s", length, line)
+		}
+	}
+}

@@ -1,0 +1,187 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Verdict is what an experiment or a run comes to.
+type Verdict string
+
+// The verdicts.
+const (
+	Pass    Verdict = "PASS"
+	Fail    Verdict = "FAIL"         // a claim fails, or a control is not caught
+	Errored Verdict = "ERROR"        // it did not run to its end, or judged nothing
+	Unsure  Verdict = "INCONCLUSIVE" // no claim fails; at least one is inconclusive
+)
+
+// fails reports whether the claim makes its experiment fail. A correctness claim that was
+// judged fails unless it holds; so does one of an unknown kind.
+func (c Claim) fails(strict bool) bool {
+	switch {
+	case c.Outcome == Held, c.Outcome == NotJudged, c.Kind == Bar:
+		return false
+	case c.Kind == Speed:
+		return strict && c.Outcome != Inconclusive
+	}
+	return true
+}
+
+// Word is the outcome as reports write it.
+func (c Claim) Word() string {
+	switch {
+	case c.Outcome == Inconclusive, c.Outcome == NotJudged:
+		return strings.ToUpper(string(c.Outcome))
+	case c.Outcome == Held && c.Kind == Bar:
+		return "HOLDS"
+	case c.Outcome == Held:
+		return string(Pass)
+	case c.Kind == Bar:
+		return "MISSES"
+	}
+	return string(Fail)
+}
+
+// Verdict is FAIL when a claim fails or a control is not caught. With strict, speed claims
+// count too.
+func (e *Experiment) Verdict(strict bool) Verdict {
+	fails := func(c Claim) bool { return c.fails(strict) }
+	missed := func(c Control) bool { return !c.Caught }
+	unsure := func(c Claim) bool { return c.Outcome == Inconclusive }
+	switch {
+	case slices.ContainsFunc(e.Claims, fails), slices.ContainsFunc(e.Controls, missed):
+		return Fail
+	case e.Error != "", !e.judged():
+		return Errored
+	case slices.ContainsFunc(e.Claims, unsure):
+		return Unsure
+	}
+	return Pass
+}
+
+func (e *Experiment) judged() bool {
+	judged := func(c Claim) bool { return c.Outcome != NotJudged }
+	return slices.ContainsFunc(e.Claims, judged) || len(e.Controls) > 0
+}
+
+// Verdict is PASS when the run came to its end and every experiment passes or is
+// inconclusive. It is never INCONCLUSIVE.
+func (r *Report) Verdict() Verdict {
+	verdict := Pass
+	if r.Interrupted || len(r.Experiments) == 0 {
+		verdict = Errored
+	}
+	for i := range r.Experiments {
+		switch r.Experiments[i].Verdict(r.Strict) {
+		case Fail:
+			return Fail
+		case Errored:
+			verdict = Errored
+		}
+	}
+	return verdict
+}
+
+// Passed reports whether the verdict on the run is PASS.
+func (r *Report) Passed() bool { return r.Verdict() == Pass }
+
+// Sentence says how many claims and bars of the experiment hold, and how many controls were
+// caught: "5 of 7 claims hold, 1 failed, 1 not judged; 2 of 2 controls caught".
+func (e *Experiment) Sentence() string { return sentence([]Experiment{*e}) }
+
+// Sentence says the same of the run.
+func (r *Report) Sentence() string { return sentence(r.Experiments) }
+
+func sentence(all []Experiment) string {
+	claims, bars, controls := map[Outcome]int{}, map[Outcome]int{}, map[bool]int{}
+	for i := range all {
+		e := &all[i]
+		for _, c := range e.Claims {
+			if c.Kind == Bar {
+				bars[c.Outcome]++
+			} else {
+				claims[c.Outcome]++
+			}
+		}
+		for _, c := range e.Controls {
+			controls[c.Caught]++
+		}
+	}
+	parts := slices.Concat(tally(claims, "claim", "failed"), tally(bars, "bar", "missed"))
+	if n := controls[true] + controls[false]; n > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %s caught", controls[true], count(n, "control")))
+	}
+	return cmp.Or(strings.Join(parts, "; "), "nothing was judged")
+}
+
+// tally is at most one part of a sentence. An outcome that is not known counts as failed.
+func tally(n map[Outcome]int, noun, failed string) []string {
+	all := 0
+	for _, of := range n {
+		all += of
+	}
+	if all == 0 {
+		return nil
+	}
+	s := fmt.Sprintf("%d of %s hold", n[Held], count(all, noun))
+	if all == 1 {
+		s += "s"
+	}
+	if bad := all - n[Held] - n[Inconclusive] - n[NotJudged]; bad > 0 {
+		s += fmt.Sprintf(", %d %s", bad, failed)
+	}
+	for _, o := range []Outcome{Inconclusive, NotJudged} {
+		if n[o] > 0 {
+			s += fmt.Sprintf(", %d %s", n[o], o)
+		}
+	}
+	return []string{s}
+}
+
+// Finding is something that did not go as it should.
+type Finding struct {
+	Word       string // FAIL, ERROR, INCONCLUSIVE, MISSES, NOT JUDGED
+	Experiment string
+	Name, Text string // of the claim or the control
+	Why        string
+	Claim      *Claim // nil when it is not about a claim
+}
+
+// Findings are those of all experiments, the gravest first. Claims that were not judged
+// because their experiment ended with an error are left out: the error stands for them.
+func (r *Report) Findings() []Finding {
+	var all []Finding
+	for i := range r.Experiments {
+		all = append(all, r.Experiments[i].findings()...)
+	}
+	order := []string{string(Fail), string(Errored), string(Unsure), "MISSES", "NOT JUDGED"}
+	slices.SortStableFunc(all, func(a, b Finding) int {
+		return slices.Index(order, a.Word) - slices.Index(order, b.Word)
+	})
+	return all
+}
+
+func (e *Experiment) findings() []Finding {
+	var all []Finding
+	if e.Error != "" {
+		all = append(all, Finding{Word: string(Errored), Text: "The experiment did not run to its end.", Why: e.Error})
+	}
+	for i, c := range e.Claims {
+		if c.Outcome != Held && (c.Outcome != NotJudged || e.Error == "") {
+			all = append(all, Finding{Word: c.Word(), Name: c.Name, Text: c.Text, Why: c.Why, Claim: &e.Claims[i]})
+		}
+	}
+	for _, c := range e.Controls {
+		if !c.Caught {
+			text := fmt.Sprintf("The control was not caught. With the programs broken in this way the run must refute: %s.", c.Refutes)
+			all = append(all, Finding{Word: string(Fail), Name: c.Name, Text: text, Why: c.Why})
+		}
+	}
+	for i := range all {
+		all[i].Experiment = e.Name
+	}
+	return all
+}

@@ -1,1 +1,0 @@
--- The same request over and over, which wrk makes once.
