@@ -35,7 +35,7 @@ const (
 )
 
 // plain writes numbers in base62.
-var plain = codespace.PlainSpace() //nolint:gochecknoglobals // immutable
+var plain = codespace.Plain() //nolint:gochecknoglobals // immutable
 
 // engine is a database engine with what it does its own way here.
 type engine struct {

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"keypool/kgs"
+	"keypool/kgs/codespace"
 	"keypool/loadtest"
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/lab"
@@ -31,7 +31,7 @@ type fleet struct {
 	t        *experiment.T
 	postgres *lab.Database
 	redis    *lab.Database
-	space    *kgs.Space // the permutation of the codes, which shows where a code came from
+	space    *codespace.Space // the permutation of the codes, which shows where a code came from
 	servers  []*lab.Program
 	loads    []*lab.Load
 	recorder *loadtest.Recorder // of all loads
@@ -42,7 +42,7 @@ func newFleet(t *experiment.T, p plan) *fleet {
 	f := &fleet{t: t, recorder: loadtest.NewRecorder(), postgres: lab.Postgres(t, maxConns), redis: lab.Redis(t)}
 	secret := make([]byte, 16)
 	rand.Read(secret) // never fails
-	space, err := kgs.NewSpace(secret)
+	space, err := codespace.New(secret)
 	t.Must(err)
 	f.space = space
 	settings := []string{
