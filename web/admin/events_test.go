@@ -1,8 +1,9 @@
-package web
+package admin
 
 import (
 	"context"
 	"io"
+	"keypool/web/httpserver"
 	"log/slog"
 	"net"
 	"net/http"
@@ -135,15 +136,15 @@ func TestEventsDropSlowReaders(t *testing.T) {
 // A stream outlives the limits for requests that end, and gets a sample each second.
 func TestEventsOutliveTimeouts(t *testing.T) {
 	t.Parallel()
-	a := NewAdmin(AdminConfig{Gatherer: prometheus.NewRegistry(), Status: full})
+	a := New(Config{Gatherer: prometheus.NewRegistry(), Status: full})
 	server := httptest.NewUnstartedServer(nil)
-	server.Config = NewAdminServer(a, slog.New(slog.DiscardHandler))
+	server.Config = httpserver.NewAdmin(a, slog.New(slog.DiscardHandler))
 	server.Config.ReadTimeout, server.Config.WriteTimeout = 300*time.Millisecond, 300*time.Millisecond
 	server.Start()
 	t.Cleanup(server.Close)
 	stop := run(t, a)
 	defer stop()
-	l := (&board{Admin: a, t: t, url: server.URL}).listen("")
+	l := (&board{Handler: a, t: t, url: server.URL}).listen("")
 	l.wantAbout()
 	for range 3 {
 		l.want(1)
@@ -153,13 +154,13 @@ func TestEventsOutliveTimeouts(t *testing.T) {
 // The end of the samples ends each stream, so that a shutdown finds none to wait for.
 func TestStopEndsEvents(t *testing.T) {
 	t.Parallel()
-	a := NewAdmin(AdminConfig{Gatherer: prometheus.NewRegistry(), Status: full})
+	a := New(Config{Gatherer: prometheus.NewRegistry(), Status: full})
 	server := httptest.NewUnstartedServer(nil)
-	server.Config = NewAdminServer(a, slog.New(slog.DiscardHandler))
+	server.Config = httpserver.NewAdmin(a, slog.New(slog.DiscardHandler))
 	server.Start()
 	t.Cleanup(server.Close)
 	stop := run(t, a)
-	b := &board{Admin: a, t: t, url: server.URL}
+	b := &board{Handler: a, t: t, url: server.URL}
 	first, second := b.listen(""), b.listen("")
 	first.wantAbout()
 	second.wantAbout()

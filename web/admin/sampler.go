@@ -1,4 +1,4 @@
-package web
+package admin
 
 import (
 	"bytes"
@@ -8,31 +8,30 @@ import (
 	"time"
 )
 
-// sampler looks at the program once a second, whether anyone watches or not, so that
-// whoever comes sees what led to the present.
+// sampler takes a sample each second, also without an open dashboard: a dashboard that
+// opens later shows the past minutes too.
 type sampler struct {
-	cfg     AdminConfig
+	cfg     Config
 	history *history
 
-	past    []counts // of earlier samples, back to the beginning of the latency window
+	past    []counts // of earlier samples, back to the start of the latency window
 	last    int64    // id of the last event
 	failing bool
 }
 
-// facts is the data of a "facts" event: the present in words, as the page has it when it
-// is loaded. Rows are as in [Status.Rows].
+// facts is the data of a "facts" event: the status as the page renders it.
 type facts struct {
 	State string `json:"state"`
-	Fill  string `json:"fill"` // of the pool, in percent; "" where there is no telling
-	Rows  []Row  `json:"rows"`
+	Fill  string `json:"fill"` // see [Status.Fill]
+	Rows  []Row  `json:"rows"` // see [Status.Rows]
 }
 
-// run samples until ctx ends, and then ends the history.
+// run takes samples until ctx ends, then ends the history.
 func (s *sampler) run(ctx context.Context) {
 	defer s.history.end()
 	tick := time.NewTicker(sampleInterval)
 	defer tick.Stop()
-	s.note(ctx, s.begin(time.Now()))
+	s.begin(time.Now())
 	for {
 		select {
 		case <-ctx.Done():
@@ -40,31 +39,26 @@ func (s *sampler) run(ctx context.Context) {
 		case <-tick.C:
 		}
 		now := time.Now()
-		// After a pause of the process two ticks come at once, too near for a rate.
+		// After a pause of the process two ticks come at once, too close for a rate.
 		if now.Sub(s.past[len(s.past)-1].at) > sampleInterval/2 {
 			s.note(ctx, s.sample(now))
 		}
 	}
 }
 
-// begin reads what the first rates are reckoned from.
-func (s *sampler) begin(now time.Time) error {
-	read, err := readCounts(s.cfg.Gatherer, now)
-	s.past = append(s.past, read)
-	return err
-}
+// begin reads the counts from which the first sample computes its rates.
+func (s *sampler) begin(now time.Time) { s.past = append(s.past, s.cfg.Counters.read(now)) }
 
-// sample adds an event to the history. What could not be read is unknown in it; the error
-// says why.
+// sample adds an event to the history. An error means that a value cannot be encoded.
 func (s *sampler) sample(now time.Time) error {
 	status := s.cfg.Status()
-	read, gatherErr := readCounts(s.cfg.Gatherer, now)
+	read := s.cfg.Counters.read(now)
 	for len(s.past) > 1 && now.Sub(s.past[0].at) > latencyWindow+sampleInterval/2 {
 		s.past = s.past[1:]
 	}
 	sample := newSample(status, read, s.past)
 	s.past = append(s.past, read)
-	sample.At = max(sample.At, s.last+1) // also when the clock was put back
+	sample.At = max(sample.At, s.last+1) // also when the clock was set back
 	s.last = sample.At
 	text, err := encodeEvent(fmt.Sprintf("id: %d\nevent: sample\n", sample.At), sample)
 	if err != nil {
@@ -75,22 +69,22 @@ func (s *sampler) sample(now time.Time) error {
 		return err
 	}
 	s.history.add(event{sample.At, text}, words)
-	return gatherErr
+	return nil
 }
 
-// note logs an error when it begins and when it is over, not each second.
+// note logs the first error and the first success after it, not one line a second.
 func (s *sampler) note(ctx context.Context, err error) {
 	switch {
 	case err != nil && !s.failing:
-		s.cfg.Logger.ErrorContext(ctx, "the dashboard does not see all", "error", err)
+		s.cfg.Logger.ErrorContext(ctx, "sample for the dashboard", "error", err)
 	case err == nil && s.failing:
-		s.cfg.Logger.InfoContext(ctx, "the dashboard sees all again")
+		s.cfg.Logger.InfoContext(ctx, "samples for the dashboard are complete again")
 	}
 	s.failing = err != nil
 }
 
-// encodeEvent writes one event of a stream (WHATWG HTML, section 9.2): JSON has no line
-// ends of its own, so one data field holds it.
+// encodeEvent encodes one event of a stream (WHATWG HTML, section 9.2). Encoded JSON
+// contains no line break, so one data field holds it.
 func encodeEvent(fields string, data any) ([]byte, error) {
 	var buf bytes.Buffer
 	buf.WriteString(fields + "data: ")

@@ -13,22 +13,22 @@ import (
 func TestScanners(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newScanners()
-		scanner, other := client("2001:db8::1"), client("192.0.2.1")
+		m := newMissLimiter()
+		scanner, other := clientPrefix("2001:db8::1"), clientPrefix("192.0.2.1")
 		for range missBurst {
-			if err := s.admit(scanner); err != nil {
+			if err := m.admit(scanner); err != nil {
 				t.Fatal("refused before the burst was used up")
 			}
-			s.missed(scanner)
+			m.count(scanner)
 		}
-		if s.admit(scanner) == nil || s.admit(client("2001:db8::2")) == nil {
+		if m.admit(scanner) == nil || m.admit(clientPrefix("2001:db8::2")) == nil {
 			t.Error("the scanner, or its neighbour in the same /64, goes on")
 		}
-		if s.admit(other) != nil {
+		if m.admit(other) != nil {
 			t.Error("another client is refused")
 		}
 		time.Sleep(time.Second / missesPerSecond) // the bubble's clock; nobody waits
-		if s.admit(scanner) != nil {
+		if m.admit(scanner) != nil {
 			t.Error("still refused when a miss is free again")
 		}
 	})
@@ -39,17 +39,17 @@ func TestScanners(t *testing.T) {
 func TestScannersChargeOnCredit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newScanners()
-		scanner := client("192.0.2.1")
+		m := newMissLimiter()
+		scanner := clientPrefix("192.0.2.1")
 		for range missBurst + missesPerSecond {
-			s.missed(scanner)
+			m.count(scanner)
 		}
 		time.Sleep(time.Second - time.Second/missesPerSecond)
-		if s.admit(scanner) == nil {
+		if m.admit(scanner) == nil {
 			t.Error("admitted before what was on credit is paid for")
 		}
 		time.Sleep(3 * time.Second / missesPerSecond)
-		if s.admit(scanner) != nil {
+		if m.admit(scanner) != nil {
 			t.Error("still refused when it is paid for")
 		}
 	})
@@ -58,12 +58,12 @@ func TestScannersChargeOnCredit(t *testing.T) {
 // However many clients scan, what is kept of them is bounded.
 func TestScannersAreBounded(t *testing.T) {
 	t.Parallel()
-	s := newScanners()
-	for i := range 2 * scannersKept {
-		s.missed(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), 32))
+	m := newMissLimiter()
+	for i := range 2 * clientsKept {
+		m.count(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), 32))
 	}
-	s.limiters.CleanUp()
-	if n := s.limiters.EstimatedSize(); n > scannersKept {
+	m.limiters.CleanUp()
+	if n := m.limiters.EstimatedSize(); n > clientsKept {
 		t.Errorf("%d are kept", n)
 	}
 }
@@ -88,7 +88,7 @@ func TestScanIsRefused(t *testing.T) {
 }
 
 // scan asks for codes at random until it is refused.
-func (s *site) scan(t *testing.T, from string) reply {
+func (s *site) scan(t *testing.T, from string) response {
 	t.Helper()
 	for i := range 100 * missBurst {
 		switch r := s.do(t, http.MethodGet, "/no"+strconv.Itoa(i), "", "X-Forwarded-For", from); r.status {
@@ -100,5 +100,5 @@ func (s *site) scan(t *testing.T, from string) reply {
 		}
 	}
 	t.Fatal("a scan was never refused")
-	return reply{}
+	return response{}
 }

@@ -1,18 +1,19 @@
-// The dashboard: what is drawn, and the stream of samples that it is drawn from. Samples
-// are as in web/sample.go. Without this the page reloads itself and shows the facts.
+// The dashboard: its parts, and the stream of samples that they show. sample.go describes
+// a sample. Without scripts the page reloads itself and shows the facts only.
 
 const $ = (id) => document.getElementById(id);
 const fractions = [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, 10];
 const spans = [1, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 6 * 3600, 12 * 3600, 86400, 7 * 86400, 30 * 86400, 365 * 86400];
-const counted = (s) => s.created_per_second !== undefined; // a program that began a moment ago may not
+const counted = (s) => s.created_per_second !== undefined;
 const taken = (source) => (s) => s.taken_per_second && (s.taken_per_second[source] ?? 0);
 const quantiles = (of) => [
   { name: "p99", look: "first", of: (s) => s[`${of}_p99`] },
   { name: "p50", look: "second", of: (s) => s[`${of}_p50`] },
 ];
 
-// charts are the parts that are drawn as curves, by the names in about. The first series
-// of one is its main one; optional ones show where they are not 0.
+// charts are the parts with curves, by their names in about. The first series of a chart
+// is the main one; an optional series appears when it is not 0. A chart whose value is
+// known to be absent, because there is no load, shows its idle text.
 const charts = {
   pool: {
     title: "Keys in the pool", known: (s) => s.pool_keys !== undefined, format: count, axis: (v) => brief.format(v),
@@ -20,26 +21,26 @@ const charts = {
     series: [{ look: "first", fill: true, of: (s) => s.pool_keys }],
   },
   runway: {
-    title: "The pool lasts", known: (s) => s.pool_keys !== undefined, format: duration, axis: duration, marks: spans, usual: [60, 600], none: "no one takes",
+    title: "Pool runway", known: (s) => s.pool_keys !== undefined, format: duration, axis: duration, marks: spans, usual: [60, 600], idle: "idle",
     series: [{ look: "first", of: (s) => s.runway_seconds }],
   },
   refilled: {
-    title: "Keys refilled a second", known: (s) => s.refilled_per_second !== undefined, format: perSecond, axis: (v) => brief.format(v),
+    title: "Keys refilled", known: (s) => s.refilled_per_second !== undefined, format: perSecond, axis: (v) => brief.format(v),
     series: [{ look: "first", fill: true, of: (s) => s.refilled_per_second }],
   },
   created: {
-    title: "Links made a second", known: counted, format: perSecond, axis: (v) => brief.format(v),
+    title: "Links created", known: counted, format: perSecond, axis: (v) => brief.format(v),
     series: [
       { look: "first", fill: true, of: (s) => s.created_per_second },
-      { name: "answered 5xx", look: "poor", optional: true, of: (s) => s.failed_per_second },
+      { name: "failed (5xx)", look: "poor", optional: true, of: (s) => s.failed_per_second },
     ],
   },
-  create: { title: "Time to make a link", known: counted, format: latency, axis: latency, marks: fractions, usual: [1e-4, 1e-2], none: "no one makes any", series: quantiles("create") },
+  create: { title: "Time to create a link", known: counted, format: latency, axis: latency, marks: fractions, usual: [1e-4, 1e-2], idle: "idle", series: quantiles("create") },
   taken: {
-    title: "Keys taken a second", known: counted, format: perSecond, axis: (v) => brief.format(v),
+    title: "Keys taken", known: counted, format: perSecond, axis: (v) => brief.format(v),
     series: [
       { look: "first", fill: true, of: (s) => s.taken_per_second && Object.values(s.taken_per_second).reduce((a, b) => a + b, 0) },
-      { name: "by chance", look: "warn", optional: true, of: taken("random") },
+      { name: "random", look: "warn", optional: true, of: taken("random") },
       { name: "from the ledger", look: "second", optional: true, of: taken("ledger") },
     ],
   },
@@ -48,29 +49,30 @@ const charts = {
     series: [{ look: "first", fill: true, of: (s) => s.local_keys }],
   },
   redirects: {
-    title: "Redirects a second", known: counted, format: perSecond, axis: (v) => brief.format(v),
+    title: "Redirects", known: counted, format: perSecond, axis: (v) => brief.format(v),
     series: [{ look: "first", fill: true, of: (s) => s.redirects_per_second }],
   },
-  redirect: { title: "Time to redirect", known: counted, format: latency, axis: latency, marks: fractions, usual: [1e-4, 1e-2], none: "no one visits", series: quantiles("redirect") },
+  redirect: { title: "Time to redirect", known: counted, format: latency, axis: latency, marks: fractions, usual: [1e-4, 1e-2], idle: "idle", series: quantiles("redirect") },
 };
 
 const strips = {
   state: { title: "State", of: (s) => s.state },
   serving_from: { title: "Serving from", of: (s) => s.serving_from },
-  breaker: { title: "Breaker", of: (s) => s.breaker },
+  breaker: { title: "Circuit breaker", of: (s) => s.breaker },
   epoch: { title: "Epoch", of: (s) => s.epoch },
 };
 
 let about;
 let samples = []; // of the last about.history_seconds, oldest first
-let drawn = []; // what draws them
+let drawn = []; // the parts that show them
 let source;
-let heard = Date.now(); // when the last sample came, by the clock of the viewer
+let heard = Date.now(); // time of the last sample, by the clock of the viewer
 let stale = false;
 
-// build makes the parts that this program has, anew when it is another program.
+// build creates the parts that this program has, again after each connection: the program
+// may be another one.
 function build(is) {
-  if (about && about.page !== is.page) location.reload(); // the program is a newer one than this page
+  if (about && about.page !== is.page) location.reload(); // the program has another version of this page
   about = is;
   charts.pool.top = about.capacity_keys;
   charts.pool.levels = [["restart", about.restart_below, "warn"], ["page", about.page_below, "poor"]].map(
@@ -87,15 +89,15 @@ function build(is) {
 
 function take(sample) {
   heard = Date.now();
-  if (samples.length && sample.at < samples[0].at) samples = []; // a clock was put back: begin anew
-  if (samples.length && sample.at <= samples[samples.length - 1].at) return; // sent again to a stream made anew
+  if (samples.length && sample.at < samples[0].at) samples = []; // the clock was set back: start again
+  if (samples.length && sample.at <= samples[samples.length - 1].at) return; // sent again after a reconnection
   samples.push(sample);
   const since = sample.at - 1000 * about.history_seconds;
   while (samples[0].at < since) samples.shift();
   plan();
 }
 
-// present shows the newest state in words.
+// present shows the newest status as text.
 function present({ state, fill, rows }) {
   show(state, state);
   const [label, meter] = [make("label", { for: "fill" }, `Pool, ${fill} % full`),
@@ -115,7 +117,7 @@ function show(text, look) {
 
 let planned = false;
 
-// plan draws once before the next picture; a page that nobody sees draws nothing.
+// plan draws once before the next frame; a hidden page draws nothing.
 function plan() {
   if (planned) return;
   planned = true;
@@ -138,7 +140,7 @@ function draw() {
     make("li", { class: look }, make("time", { datetime: new Date(at).toISOString() }, seconds.format(at)), ` ${text}`)));
 }
 
-// summarise says beside the state of the pool what else is not as it should be, or is.
+// summarise shows the other states beside the state of the pool.
 function summarise(newest) {
   const words = Object.entries(strips).filter(([name]) => name !== "state" && about.parts.includes(name)).map(([, spec]) => [spec.title, spec.of(newest)?.toString()]);
   $("summary").replaceChildren(...words.map(([title, word]) =>
@@ -153,17 +155,17 @@ function connect() {
   source.addEventListener("facts", (e) => present(JSON.parse(e.data)));
 }
 
-// watch says so when nothing comes any more. A browser connects again by itself, but not
-// after it was refused, and not while it takes a dead line for a quiet one.
+// watch reports missing samples and reconnects. A browser reconnects by itself, but not
+// after a refusal, and not on a dead connection that looks quiet.
 function watch() {
   const silent = Math.floor((Date.now() - heard) / 1000);
   stale = silent > 3;
   document.body.classList.toggle("stale", stale);
-  const said = stale ? "No answer; what is shown is old." : "";
+  const said = stale ? "The values shown are old." : "";
   if ($("said").textContent !== said) $("said").textContent = said;
-  $("age").textContent = stale ? `Since ${duration(silent)}, from ${seconds.format(heard)}` : "";
+  $("age").textContent = stale ? `Last sample ${duration(silent)} ago, at ${seconds.format(heard)}` : "";
   if (stale) {
-    show("No answer", "away");
+    show("Disconnected", "disconnected");
     plan();
   }
   if ((source.readyState === EventSource.CLOSED && silent % 2 === 0) || (stale && silent % 10 === 0)) connect();

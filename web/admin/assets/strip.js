@@ -1,13 +1,13 @@
-// States over time, as strips of words, and as a list of what changed.
+// States over time: as strips, and as a list of changes.
 
-// looks tells how good a state is; one that is not here is neither.
+// looks rates the states; a word that is not here has no rating.
 const looks = {
   ok: "good", batch: "good", closed: "good", filling: "busy",
   restart: "warn", fallback: "warn", "half-open": "warn",
   page: "poor", none: "poor", open: "poor",
 };
 
-// segments are the spans in which a state stayed the same; unknown ones have no word.
+// segments returns the spans of equal states; an unknown state has no word.
 function segments(samples, of, to) {
   const all = [];
   samples.forEach((s, i) => {
@@ -45,7 +45,7 @@ class Strip {
     this.svg.replaceChildren(...spans.flatMap((s, i) => this.segment(s, i, { x, em, height })));
   }
 
-  // segment draws a state the thicker the worse it is, so that its shape tells without colour.
+  // segment draws one span. A worse state is thicker: its shape shows it without colour.
   segment({ word, from, to }, i, { x, em, height }) {
     const look = this.look(word, i);
     const size = height * ({ poor: 1, warn: 0.85 }[look] ?? 0.68);
@@ -65,7 +65,7 @@ class Strip {
   }
 }
 
-// TimeAxis is below the strips, which share it.
+// TimeAxis is the common axis below the strips.
 class TimeAxis {
   constructor() {
     this.svg = shape("svg", { "aria-hidden": "true" });
@@ -81,13 +81,13 @@ class TimeAxis {
 
 const mostChanges = 12;
 
-// changes are the newest turns of the states of specs, newest first.
+// changes returns the newest changes of the states of specs, newest first.
 function changes(samples, specs) {
   const known = new Map();
   const all = [];
   samples.forEach((s, i) => {
     const silent = i ? s.at - samples[i - 1].at : 0;
-    if (silent > gap) all.push({ at: s.at, text: `no samples for ${duration(silent / 1000)} before this`, look: "unknown" });
+    if (silent > gap) all.push({ at: s.at, text: `no samples for ${duration(silent / 1000)}`, look: "unknown" });
     for (const spec of specs) {
       const word = spec.of(s)?.toString();
       if (word === undefined) continue;

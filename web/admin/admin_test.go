@@ -1,6 +1,7 @@
-package web
+package admin
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,10 +34,10 @@ func get(t *testing.T, h http.Handler, path string) *httptest.ResponseRecorder {
 	return w
 }
 
-func newTestAdmin(ready error, status Status) *Admin {
+func newTestAdmin(ready error, status Status) *Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "kgs_pool_keys"}))
-	return NewAdmin(AdminConfig{
+	return New(Config{
 		Gatherer: registry,
 		Ready:    func(context.Context) error { return ready },
 		Status:   func() Status { return status },
@@ -75,7 +76,7 @@ func TestAdminNotReady(t *testing.T) {
 
 func TestAdminDegraded(t *testing.T) {
 	t.Parallel()
-	h := NewAdmin(AdminConfig{
+	h := New(Config{
 		Gatherer: prometheus.NewRegistry(),
 		Ready:    func(context.Context) error { return nil },
 		Degraded: func() bool { return true },
@@ -88,13 +89,14 @@ func TestAdminDegraded(t *testing.T) {
 // A probe that comes every second must not fill the log.
 func TestAdminLogsReadinessOnce(t *testing.T) {
 	t.Parallel()
-	var log syncBuffer
+	var log bytes.Buffer
 	var failure error
-	h := NewAdmin(AdminConfig{
+	h := New(Config{
 		Gatherer: prometheus.NewRegistry(),
 		Ready:    func(context.Context) error { return failure },
 		Logger:   slog.New(slog.NewTextHandler(&log, nil)),
 	})
+	errAway := errors.New("dial tcp 10.9.8.7: connection refused")
 	for _, failure = range []error{nil, errAway, errAway, errAway, nil, nil, errAway} {
 		get(t, h, "/readyz")
 	}
@@ -142,15 +144,6 @@ func TestPageOfWhatIsNotThere(t *testing.T) {
 	for _, row := range []string{"<dt>Keys in the pool</dt><dd>unknown</dd>", "<dt>Epoch</dt><dd>unknown</dd>"} {
 		if !strings.Contains(away, row) {
 			t.Errorf("no %q without Redis:\n%s", row, away)
-		}
-	}
-}
-
-func TestGrouped(t *testing.T) {
-	t.Parallel()
-	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", -1000: "-1,000", -100: "-100", 56800235584: "56,800,235,584"} {
-		if got := grouped(n); got != want {
-			t.Errorf("%d: %s", n, got)
 		}
 	}
 }

@@ -1,16 +1,18 @@
-package web
+package admin
 
 import (
 	"log/slog"
 	"net"
-	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"keypool/internal/human"
 	"keypool/internal/testenv/browser"
+	"keypool/web/httpserver"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/network"
@@ -49,13 +51,13 @@ func (b *board) tell(seconds int) {
 // in the beginning.
 func (c *counted) live(second int) {
 	for i := range 20 {
-		c.created.WithLabelValues("key").Inc()
-		c.taken.WithLabelValues("pool").Inc()
-		c.requests.answered(routeShorten, http.MethodPost, http.StatusCreated, time.Duration(1+i)*time.Millisecond)
+		c.created++
+		c.taken["pool"]++
+		c.create.Observe(float64(1+i) / 1000)
 	}
 	for range max(0, 100-second) {
-		c.requests.visited(nil)
-		c.requests.answered(routeCode, http.MethodGet, http.StatusFound, 30*time.Microsecond)
+		c.redirects++
+		c.redirect.Observe(30e-6)
 	}
 }
 
@@ -98,13 +100,16 @@ func TestDashboardLooks(t *testing.T) {
 	page.Listen(asked.take)
 	for name, size := range map[string][2]int64{"phone": {390, 844}, "desktop": {1280, 800}, "wall": {3840, 2160}} {
 		for _, scheme := range []string{"light", "dark"} {
-			page.Do(inScheme(scheme), chromedp.EmulateViewport(size[0], size[1]), chromedp.Navigate(b.url),
+			page.Do(browser.Scheme(scheme), chromedp.EmulateViewport(size[0], size[1]), chromedp.Navigate(b.url),
 				browser.Becomes(`document.querySelectorAll(".chart path.line.first").length === 9`),
 				browser.Becomes(`document.querySelectorAll("#facts dt").length === 17`))
 			if n := browser.Of(page, chromedp.Evaluate[int](textsOutside)); n > 0 {
 				t.Errorf("%s: %d texts stand outside of their panel", name, n)
 			}
-			wantLooks(t, page, "dashboard-"+name+"-"+scheme)
+			page.CheckLooks("dashboard-" + name + "-" + scheme)
+			if name == "phone" && !browser.Of(page, chromedp.Evaluate[bool](statesFirst)) {
+				t.Error("on a phone the states and the changes are not above the charts")
+			}
 			if name == "wall" {
 				page.Do(browser.Becomes(`document.documentElement.scrollHeight <= innerHeight`))
 			}
@@ -112,6 +117,12 @@ func TestDashboardLooks(t *testing.T) {
 	}
 	asked.wantOnlyFrom(t, b.url)
 }
+
+// statesFirst reports whether the strips and the changes are above the charts.
+const statesFirst = `(() => {
+  const [strips, history, charts] = ["strips", "history", "charts"].map((id) => document.getElementById(id).getBoundingClientRect());
+  return strips.bottom <= history.top && history.bottom <= charts.top;
+})()`
 
 // textsOutside counts the texts of drawings that are not within their panel.
 const textsOutside = `[...document.querySelectorAll("svg text")].filter((e) => {
@@ -137,9 +148,10 @@ func TestDashboardTells(t *testing.T) {
 		"an epoch unknown":       `document.querySelector("#strip-epoch rect.unknown") !== null`,
 		"what changed":           `document.querySelector("#changes").textContent.includes("Serving from: fallback")`,
 		"the pool for the blind": `document.querySelector("#chart-pool svg").getAttribute("aria-label").includes("unknown for 1 min")`,
-		"links":                  `document.querySelector("#chart-created .now").textContent === "20"`,
+		"links":                  `document.querySelector("#chart-created .now").textContent === "20/s"`,
 		"their latency":          `/^(19|20|21) msp99p50 (9\.[5-9]|10|11) ms$/.test(document.querySelector("#chart-create .now").textContent)`,
-		"none of no visits":      `document.querySelector("#chart-redirect .now").textContent.startsWith("no one visits")`,
+		"idle visitors":          `document.querySelector("#chart-redirects .now").textContent === "0/s"`,
+		"no redirect latency":    `document.querySelector("#chart-redirect .now").textContent.startsWith("idle")`,
 	} {
 		if !browser.Of(page, chromedp.Evaluate[bool](expression)) {
 			t.Errorf("%s: not so: %s", what, expression)
@@ -153,17 +165,17 @@ func TestDashboardSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	b, page := newBoard(t, 0), browser.New(t)
 	b.tell(30)
-	const isOld = `document.querySelector("#said").textContent.includes("what is shown is old") && document.querySelector("h1").textContent === "No answer"`
+	const isOld = `document.querySelector("#said").textContent.includes("values shown are old") && document.querySelector("h1").textContent === "Disconnected"`
 	page.Do(chromedp.EmulateViewport(390, 844), chromedp.Navigate(b.url), browser.Becomes(`document.querySelector("h1").textContent === "ok"`))
 	address := b.server.Listener.Addr().String()
 	b.history.end()
 	b.server.Close()
-	page.Do(browser.Becomes(isOld), browser.Becomes(`/^Since \d+ s, from \d\d:\d\d:\d\d$/.test(document.querySelector("#age").textContent)`))
-	wantLooks(t, page, "dashboard-no-answer")
+	page.Do(browser.Becomes(isOld), browser.Becomes(`/^Last sample \d+ s ago, at \d\d:\d\d:\d\d$/.test(document.querySelector("#age").textContent)`))
+	page.CheckLooks("dashboard-no-answer")
 
-	a := NewAdmin(AdminConfig{Gatherer: prometheus.NewRegistry(), Status: paged, Instance: "another"})
+	a := New(Config{Gatherer: prometheus.NewRegistry(), Status: paged, Instance: "another"})
 	again := httptest.NewUnstartedServer(nil)
-	again.Config = NewAdminServer(a, slog.New(slog.DiscardHandler))
+	again.Config = httpserver.NewAdmin(a, slog.New(slog.DiscardHandler))
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
 	if err != nil {
 		t.Fatal(err)
@@ -195,5 +207,24 @@ func TestDashboardWithoutScripts(t *testing.T) {
 	}
 	if w := get(t, b, "/"); !strings.Contains(w.Body.String(), `<noscript><meta http-equiv="refresh"`) {
 		t.Error("the page stays as it was loaded")
+	}
+}
+
+// The page writes durations and rates as package human does on the server.
+func TestDashboardFormats(t *testing.T) {
+	t.Parallel()
+	b, page := newBoard(t, 1), browser.New(t)
+	page.Do(chromedp.Navigate(b.url), browser.Becomes(`typeof duration === "function"`))
+	for _, v := range []float64{0, 0.04, 0.44, 5, 9.96, 43.2, 59.96, 60, 83 * 60, 812.3, 3601, 7199, 19800, 86399.6, 12.5 * 86400, 657.4 * 86400, 2 * 365 * 86400, 1e12} {
+		text := strconv.FormatFloat(v, 'g', -1, 64)
+		if got, want := browser.Of(page, chromedp.Evaluate[string]("duration("+text+")")), human.Duration(v); got != want {
+			t.Errorf("%s s: the page writes %q, the server %q", text, got, want)
+		}
+		if v > 1e6 {
+			continue // the page shortens large rates
+		}
+		if got, want := browser.Of(page, chromedp.Evaluate[string]("perSecond("+text+")")), human.PerSecond(v); got != want {
+			t.Errorf("%s a second: the page writes %q, the server %q", text, got, want)
+		}
 	}
 }

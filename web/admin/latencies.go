@@ -1,27 +1,36 @@
-package web
+package admin
 
 import (
 	"maps"
 	"math"
 	"slices"
 
+	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 )
 
-// latencyResolution is the factor from one bucket of a native histogram to the next. Its
-// middle is off by less than half of that.
-const latencyResolution = 1.1
-
-// latencies are the observations of a native histogram by bucket. Bucket i holds what took
-// more than b^(i-1) and up to b^i seconds, where b is 2^(2^-schema).
+// latencies are the observations of a native histogram by bucket. Bucket i holds
+// durations above b^(i-1) and up to b^i seconds, where b is 2^(2^-schema).
 type latencies struct {
 	schema int32
 	counts map[int32]int64
 }
 
-// readLatencies decodes what the client library writes: runs of buckets, and from each
-// bucket to the next by how much its count differs.
-func readLatencies(h *dto.Histogram) latencies {
+// readLatencies reads h, which may be nil.
+func readLatencies(h prometheus.Histogram) latencies {
+	if h == nil {
+		return latencies{}
+	}
+	var m dto.Metric
+	if err := h.Write(&m); err != nil {
+		panic(err) // an invalid metric, which a registry would have refused
+	}
+	return decodeLatencies(m.GetHistogram())
+}
+
+// decodeLatencies decodes spans of buckets. Each bucket holds the difference between its
+// count and the count of the bucket before.
+func decodeLatencies(h *dto.Histogram) latencies {
 	l := latencies{schema: h.GetSchema(), counts: make(map[int32]int64)}
 	deltas := h.GetPositiveDelta()
 	index, count := int32(0), int64(0)
@@ -37,7 +46,8 @@ func readLatencies(h *dto.Histogram) latencies {
 	return l
 }
 
-// since is what was observed after before, an earlier state of the same histogram.
+// since returns the observations that are not in before, an earlier state of the same
+// histogram.
 func (l latencies) since(before latencies) latencies {
 	fresh := latencies{schema: l.schema, counts: make(map[int32]int64)}
 	for i, n := range l.counts {
@@ -48,8 +58,8 @@ func (l latencies) since(before latencies) latencies {
 	return fresh
 }
 
-// quantile is the duration in seconds that a part q of the observations did not exceed,
-// nil when there are none.
+// quantile returns the duration in seconds that a fraction q of the observations did not
+// exceed, nil without observations. Its error is at most half a bucket.
 func (l latencies) quantile(q float64) *float64 {
 	all := int64(0)
 	for _, n := range l.counts {

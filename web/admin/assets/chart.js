@@ -1,6 +1,6 @@
-// A chart: a title, what its series are now, and their course over time.
+// A chart: a title, the newest values of its series, and their course over time.
 
-const gap = 3000; // ms without a sample after which nothing is known
+const gap = 3000; // ms without a sample, after which the values are unknown
 const svgNamespace = "http://www.w3.org/2000/svg";
 
 function make(name, attributes = {}, ...children) {
@@ -17,12 +17,12 @@ function shape(name, attributes = {}, ...children) {
   return e;
 }
 
-// emOf is the size of text in a drawing, by which everything in it is measured.
+// emOf returns the font size of a drawing, the unit of its dimensions.
 function emOf(svg) {
   return parseFloat(getComputedStyle(svg).fontSize);
 }
 
-// linear is an axis from 0 to at least top; 1 where nothing is above 0.
+// linear returns an axis from 0 to at least top, or to 1 when top is 0.
 function linear(top) {
   top ||= 1;
   const rough = top / 3;
@@ -34,7 +34,7 @@ function linear(top) {
   return { ticks, at: (v) => Math.min(1, v / end) };
 }
 
-// logarithmic is an axis over those of marks that low and high lie between.
+// logarithmic returns an axis over the marks that enclose low and high.
 function logarithmic(marks, low, high) {
   const first = Math.max(0, marks.findLastIndex((m) => m <= low));
   let last = marks.findIndex((m) => m >= high);
@@ -45,7 +45,7 @@ function logarithmic(marks, low, high) {
   return { ticks, at: (v) => Math.min(1, Math.max(0, (Math.log(v) - a) / (b - a))) };
 }
 
-// timeTicks are round moments, as near each other as their labels allow.
+// timeTicks returns round times, as dense as their labels allow.
 function timeTicks(from, to, most) {
   const step = [5, 10, 30, 60, 120, 300, 600].map((s) => 1000 * s).find((s) => (to - from) / s <= most) ?? 600000;
   const ticks = [];
@@ -65,7 +65,7 @@ function drawTimes(svg, x, { from, to, left, right, bottom, em }) {
   }
 }
 
-// unknowns are the spans between from and to for which nothing is known.
+// unknowns returns the spans between from and to in which the value is unknown.
 function unknowns(samples, known, from, to) {
   const spans = [];
   const add = (a, b) => {
@@ -82,8 +82,8 @@ function unknowns(samples, known, from, to) {
   return spans;
 }
 
-// runs are the points of a series, parted where it is not known.
-function runs(samples, of) {
+// segmentsOf returns the points of a series as segments without unknown values.
+function segmentsOf(samples, of) {
   const all = [];
   let before = -Infinity;
   for (const s of samples) {
@@ -108,7 +108,7 @@ class Chart {
       make("h2", { id: `title-${name}` }, spec.title), this.now, make("div", { class: "plot" }, this.svg));
   }
 
-  // draw shows the samples between the moments from and to.
+  // draw shows the samples between the times from and to.
   draw(samples, from, to) {
     const series = this.spec.series.filter((s) => !s.optional || samples.some((sample) => s.of(sample) > 0));
     this.drawNow(series, samples[samples.length - 1]);
@@ -131,22 +131,22 @@ class Chart {
     }
     this.drawGrid(axis, labels, area, y);
     drawTimes(this.svg, x, area);
-    for (const s of [...series].reverse()) this.drawSeries(s, runs(samples, s.of), x, y, area);
+    for (const s of [...series].reverse()) this.drawSeries(s, segmentsOf(samples, s.of), x, y, area);
     this.drawLevels(area, y);
   }
 
-  // drawNow writes the newest values, which are the key to the lines as well.
+  // drawNow writes the newest values. They are the legend of the lines too.
   drawNow(series, newest) {
     const [first, ...others] = series;
     const write = (s) => newest && s.of(newest) !== undefined ? this.spec.format(s.of(newest)) : undefined;
-    const strong = make("strong", {}, write(first) ?? (newest && this.spec.known(newest) ? this.spec.none ?? "unknown" : "unknown"));
+    const strong = make("strong", {}, write(first) ?? (newest && this.spec.known(newest) ? this.spec.idle ?? "unknown" : "unknown"));
     const notes = [this.spec.note?.(newest)].filter(Boolean).map((n) => make("span", {}, n));
     const name = first.name ? [make("span", { class: `key ${first.look}` }, first.name)] : [];
     const rest = others.map((s) => make("span", { class: `key ${s.look}` }, `${s.name} ${write(s) ?? ""}`.trim()));
     this.now.replaceChildren(strong, ...name, ...notes, ...rest);
   }
 
-  // describe is the chart for those who do not see it.
+  // describe writes the text alternative of the chart.
   describe(series, samples) {
     const values = samples.map(series.of).filter((v) => v !== undefined);
     const span = samples.length ? duration((samples[samples.length - 1].at - samples[0].at) / 1000) : "0 s";

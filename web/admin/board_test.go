@@ -1,4 +1,4 @@
-package web
+package admin
 
 import (
 	"bufio"
@@ -11,11 +11,26 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"keypool/web/httpserver"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
 )
 
-// board is an admin listener whose samples are taken by the test.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func decode[T any](t *testing.T, body string) (v T) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(body), &v); err != nil {
+		t.Fatalf("%v in %q", err, body)
+	}
+	return v
+}
+
+// board is an admin listener whose samples the test takes.
 type board struct {
-	*Admin
+	*Handler
 	t       *testing.T
 	url     string
 	server  *httptest.Server
@@ -24,18 +39,16 @@ type board struct {
 	at      time.Time
 }
 
-// newBoard starts a listener that has samples already.
+// newBoard starts a listener with a history of samples.
 func newBoard(t *testing.T, samples int) *board {
 	t.Helper()
 	program := newCounted()
-	a := NewAdmin(AdminConfig{Gatherer: program.registry, Status: full, Instance: "test", RestartBelow: 200000, PageBelow: 100000})
-	b := &board{Admin: a, t: t, program: program, sampler: &sampler{cfg: a.cfg, history: a.history}, at: time.Now().Add(-time.Hour)}
-	if err := b.sampler.begin(b.at); err != nil {
-		t.Fatal(err)
-	}
+	a := New(Config{Gatherer: prometheus.NewRegistry(), Counters: program.counters(), Status: full, Instance: "test", RestartBelow: 200000, PageBelow: 100000})
+	b := &board{Handler: a, t: t, program: program, sampler: &sampler{cfg: a.cfg, history: a.history}, at: time.Now().Add(-time.Hour)}
+	b.sampler.begin(b.at)
 	b.sample(samples)
 	b.server = httptest.NewUnstartedServer(nil)
-	b.server.Config = NewAdminServer(a, slog.New(slog.DiscardHandler))
+	b.server.Config = httpserver.NewAdmin(a, slog.New(slog.DiscardHandler))
 	b.server.Start()
 	t.Cleanup(func() {
 		a.history.end()
@@ -56,7 +69,7 @@ func (b *board) sample(n int) {
 	}
 }
 
-// received is one event as a browser would take it.
+// received is one event as a browser parses it.
 type received struct{ id, name, data string }
 
 // listener is a browser's end of a stream.
@@ -87,8 +100,8 @@ func (b *board) listen(last string) *listener {
 	return &listener{b.t, resp, bufio.NewScanner(resp.Body)}
 }
 
-// next is the next event, by the rules of the specification as far as they are needed:
-// fields are lines, an empty line ends the event. ok is false at the end of the stream.
+// next returns the next event: fields are lines, and an empty line ends the event. ok is
+// false at the end of the stream.
 func (l *listener) next() (e received, ok bool) {
 	for l.lines.Scan() {
 		field, value, _ := strings.Cut(l.lines.Text(), ": ")
@@ -108,7 +121,7 @@ func (l *listener) next() (e received, ok bool) {
 	return received{}, false
 }
 
-// want takes n samples and the facts after them, and gives their ids.
+// want reads n samples and the facts after them, and returns the ids.
 func (l *listener) want(n int) (ids []string) {
 	l.t.Helper()
 	for range n {
@@ -131,7 +144,7 @@ func (l *listener) wantAbout() about {
 	l.t.Helper()
 	e, ok := l.next()
 	if !ok || e.name != "about" {
-		l.t.Fatalf("got %+v, want what the stream is about", e)
+		l.t.Fatalf("got %+v, want the first event, about", e)
 	}
 	return decode[about](l.t, e.data)
 }
@@ -175,7 +188,7 @@ func (l *listener) drain() {
 }
 
 // run feeds a dashboard until stop is called, which waits for it.
-func run(t *testing.T, a *Admin) (stop func()) {
+func run(t *testing.T, a *Handler) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

@@ -1,15 +1,15 @@
-package web
+package admin
 
 import (
 	"math"
 	"time"
 )
 
-// Sample is the program at one moment, as the dashboard draws it: the data of a "sample"
-// event. A member that is left out is unknown for that moment, or does not exist in this
-// program; about tells which of its parts do.
+// Sample is the data of a "sample" event: the program at one moment, as the dashboard
+// draws it. An absent member is unknown at that moment or does not exist in this
+// program; the "about" event lists the parts that exist.
 type Sample struct {
-	At int64 `json:"at"` // when, in Unix milliseconds; grows from sample to sample
+	At int64 `json:"at"` // Unix time in milliseconds; each sample's exceeds the one before
 
 	State       string  `json:"state"`                  // as in Status
 	ServingFrom *string `json:"serving_from,omitempty"` // as in Status
@@ -20,30 +20,28 @@ type Sample struct {
 	LocalKeys     *int64   `json:"local_keys,omitempty"`     // as in Status
 	RunwaySeconds *float64 `json:"runway_seconds,omitempty"` // as in Status
 
-	// What this program counted since the sample before, by the time that has passed.
+	// Counts of this program since the previous sample, divided by the elapsed time.
 	CreatedPerSecond   *float64           `json:"created_per_second,omitempty"`   // links, with keys and with aliases
 	RedirectsPerSecond *float64           `json:"redirects_per_second,omitempty"` // visits that found their link
 	FailedPerSecond    *float64           `json:"failed_per_second,omitempty"`    // requests answered with 5xx
-	TakenPerSecond     map[string]float64 `json:"taken_per_second,omitzero"`      // keys, by where they came from
-	RefilledPerSecond  *float64           `json:"refilled_per_second,omitempty"`  // keys that its worker brought into the pool
+	TakenPerSecond     map[string]float64 `json:"taken_per_second,omitzero"`      // keys, by where the keys came from
+	RefilledPerSecond  *float64           `json:"refilled_per_second,omitempty"`  // keys that its worker pushed to the pool
 
-	// How long requests took that ended in the last latencyWindow, in seconds, within a
-	// twentieth; unknown when there were none.
-	CreateP50   *float64 `json:"create_p50,omitempty"` // of creations that were answered with 201
+	// Durations in seconds of the requests that ended in the last latencyWindow, with an
+	// error of at most 5 %; absent without requests.
+	CreateP50   *float64 `json:"create_p50,omitempty"` // of creations, status 201
 	CreateP99   *float64 `json:"create_p99,omitempty"`
 	RedirectP50 *float64 `json:"redirect_p50,omitempty"` // of redirects
 	RedirectP99 *float64 `json:"redirect_p99,omitempty"`
 }
 
-// sampleInterval is how often the dashboard looks, and latencyWindow how far back its
-// latencies go: a p99 wants more than the requests of one second.
 const (
 	sampleInterval = time.Second
-	latencyWindow  = 5 * time.Second
+	latencyWindow  = 5 * time.Second // a p99 needs more than the requests of one second
 )
 
-// newSample is what s and the counts tell; past holds earlier counts, oldest first, back to
-// the beginning of the latency window, and is not empty.
+// newSample computes a sample from the status and the counts. past holds earlier counts,
+// oldest first, back to the start of the latency window; it is not empty.
 func newSample(s Status, now counts, past []counts) Sample {
 	sample := Sample{
 		At: now.at.UnixMilli(), State: s.State, ServingFrom: s.ServingFrom, Breaker: s.Breaker, Epoch: s.Epoch,
@@ -57,7 +55,7 @@ func newSample(s Status, now counts, past []counts) Sample {
 	if s.RefilledPerSecond != nil {
 		sample.RefilledPerSecond = growth(before.refilled, now.refilled, elapsed)
 	}
-	if s.ServingFrom != nil { // a source is known from its first key on, and took none before
+	if s.ServingFrom != nil { // a source has no counter before its first key: its count was 0
 		sample.TakenPerSecond = make(map[string]float64)
 		for source, n := range now.taken {
 			sample.TakenPerSecond[source] = tenths((n - before.taken[source]) / elapsed)
@@ -69,7 +67,7 @@ func newSample(s Status, now counts, past []counts) Sample {
 	return sample
 }
 
-// growth is in a second; it is unknown where a count is.
+// growth returns the increase per second, nil where a count is nil.
 func growth(before, now *float64, elapsed float64) *float64 {
 	if before == nil || now == nil {
 		return nil
@@ -78,5 +76,5 @@ func growth(before, now *float64, elapsed float64) *float64 {
 	return &perSecond
 }
 
-// tenths keeps events short.
+// tenths rounds, to keep events short.
 func tenths(v float64) float64 { return math.Round(10*v) / 10 }

@@ -1,4 +1,4 @@
-package web
+package admin
 
 import (
 	"slices"
@@ -6,34 +6,35 @@ import (
 	"time"
 )
 
-// historySpan is how far back the dashboard shows.
+// historySpan is the time that the dashboard shows.
 const historySpan = 15 * time.Minute
 
-// event is one sample, ready to be sent.
+// event is one sample in the form in which streams send it.
 type event struct {
 	id   int64
-	text []byte // as the stream carries it, never changed
+	text []byte // immutable
 }
 
-// history keeps the events of the last historySpan for all streams, and tells them of each
-// new one. Streams take from it at their own pace: nothing waits for a slow one, and
-// nothing is kept for it alone.
+// history holds the events of the last historySpan for all streams and wakes them for
+// each new event. Streams read it at their own pace: a slow stream blocks nothing and
+// keeps nothing in memory for itself. It is safe for concurrent use.
 type history struct {
 	mu     sync.Mutex
 	events []event // oldest first
-	facts  []byte  // what belongs to the newest event and is not sent later
+	facts  []byte  // describe the newest event; a stream that comes later gets newer ones
 	more   chan struct{}
 	over   bool
 }
 
-// historyLength is how many events are kept.
+// historyLength is the number of events in a full history.
 const historyLength = int(historySpan / sampleInterval)
 
 func newHistory() *history {
 	return &history{more: make(chan struct{})}
 }
 
-// add appends an event, whose id is above all before it, and forgets the oldest of too many.
+// add appends an event, whose id must exceed all ids before. A full history drops its
+// oldest event.
 func (h *history) add(e event, facts []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -45,7 +46,7 @@ func (h *history) add(e event, facts []byte) {
 	h.more = make(chan struct{})
 }
 
-// end tells the streams that nothing will follow. Nothing may be added after it.
+// end ends all streams. Calls of add must not follow.
 func (h *history) end() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -55,16 +56,16 @@ func (h *history) end() {
 	}
 }
 
-// news is what a stream has not sent yet.
+// news holds the events that a stream has not sent yet.
 type news struct {
 	events []event
 	facts  []byte
-	more   <-chan struct{} // is closed when there is more
-	over   bool            // there will be no more
+	more   <-chan struct{} // closed when the next event is there or the history ends
+	over   bool            // the history has ended
 }
 
-// after gives the events with an id above last. One that is still to come was not given
-// here, or before the clock was put back: then it gives all.
+// after returns the events with an id above last. When last exceeds every id, it comes
+// from another process or from before the clock was set back: after returns all events.
 func (h *history) after(last int64) news {
 	h.mu.Lock()
 	defer h.mu.Unlock()
