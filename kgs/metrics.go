@@ -54,25 +54,45 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
-// Jumped counts a jump of the ledger, over keys that are written off: see [Ledger.OnJump].
-func (m *Metrics) Jumped(keys int64) {
+// CountSkipAhead counts a skip-ahead of the ledger over keys that are written off.
+func (m *Metrics) CountSkipAhead(keys int64) {
 	m.jumps.Inc()
-	m.abandoned(ReasonRollback, keys)
+	m.CountAbandoned(ReasonRollback, keys)
 }
 
-// Kept counts keys that are a client's for good: see [Ledger.EndLease].
-func (m *Metrics) Kept(keys int64) { m.abandoned(ReasonClient, keys) }
+// CountKept counts keys of a lease that its client keeps for good.
+func (m *Metrics) CountKept(keys int64) { m.CountAbandoned(ReasonClient, keys) }
 
-func (m *Metrics) pushed(keys int64) {
+// CountPushed counts keys that this process pushed to a pool.
+func (m *Metrics) CountPushed(keys int64) {
 	m.generated.Add(float64(keys))
 	m.lastPush.SetToCurrentTime()
 }
 
-func (m *Metrics) abandoned(reason string, keys int64) {
+// CountAbandoned counts keys that this process wrote off for a reason.
+func (m *Metrics) CountAbandoned(reason string, keys int64) {
 	m.abandons.WithLabelValues(reason).Add(float64(keys))
 }
 
-func (m *Metrics) refilled(d time.Duration) { m.refills.Observe(d.Seconds()) }
+// CountRestart counts a restart of the refill worker by the dead man's switch.
+func (m *Metrics) CountRestart() { m.restarts.Inc() }
+
+// CountPage counts a page by the dead man's switch.
+func (m *Metrics) CountPage() { m.pages.Inc() }
+
+// ObserveRefill records how long it took to take a local batch.
+func (m *Metrics) ObserveRefill(d time.Duration) { m.refills.Observe(d.Seconds()) }
+
+// Abandoned is the counter of keys that were written off for a reason.
+func (m *Metrics) Abandoned(reason string) prometheus.Counter {
+	return m.abandons.WithLabelValues(reason)
+}
+
+// Restarts is the counter of worker restarts.
+func (m *Metrics) Restarts() prometheus.Counter { return m.restarts }
+
+// Pages is the counter of pages.
+func (m *Metrics) Pages() prometheus.Counter { return m.pages }
 
 // Generated returns the number of keys that this process pushed to the pool.
 func (m *Metrics) Generated() float64 { return promvalue.Counter(m.generated) }

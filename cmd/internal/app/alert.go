@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"keypool/kgs"
+	"keypool/kgs/refill"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
@@ -23,13 +23,13 @@ const (
 
 // alert is what is POSTed to ALERT_WEBHOOK_URL. What is unknown is null.
 type alert struct {
-	State         kgs.State `json:"state"`
-	Previous      kgs.State `json:"previous"` // the one told before
-	PoolKeys      *int64    `json:"pool_keys"`
-	CapacityKeys  int64     `json:"capacity_keys"`
-	RunwaySeconds *float64  `json:"runway_seconds"`
-	Instance      string    `json:"instance"`
-	At            time.Time `json:"at"`
+	State         refill.State `json:"state"`
+	Previous      refill.State `json:"previous"` // the one told before
+	PoolKeys      *int64       `json:"pool_keys"`
+	CapacityKeys  int64        `json:"capacity_keys"`
+	RunwaySeconds *float64     `json:"runway_seconds"`
+	Instance      string       `json:"instance"`
+	At            time.Time    `json:"at"`
 }
 
 // alerter tells a webhook of each change of state that is an alarm or ends one, one after
@@ -45,7 +45,7 @@ type alerter struct {
 	wake     chan struct{}
 
 	mu    sync.Mutex
-	told  kgs.State
+	told  refill.State
 	queue []*alert
 }
 
@@ -59,7 +59,7 @@ func newAlerter(s Settings, instance string, reg prometheus.Registerer, log *slo
 		outcomes: promauto.With(reg).NewCounterVec(prometheus.CounterOpts{
 			Name: "kgs_alerts_total", Help: "Alerts that the webhook took, tries that failed, and alerts dropped because too many waited.",
 		}, []string{"outcome"}),
-		wake: make(chan struct{}, 1), told: kgs.StateFilling,
+		wake: make(chan struct{}, 1), told: refill.StateFilling,
 	}
 	for _, outcome := range []string{"taken", "failed", "dropped"} {
 		a.outcomes.WithLabelValues(outcome)
@@ -70,15 +70,15 @@ func newAlerter(s Settings, instance string, reg prometheus.Registerer, log *slo
 // changed takes a new state into account; it does not block. Filling is neither an alarm
 // nor the end of one: a pool that fills after an alarm is told of when it is ok, and one
 // that fills at a start not at all.
-func (a *alerter) changed(j kgs.Judgement) {
+func (a *alerter) changed(j refill.Judgement) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if j.State == kgs.StateFilling || j.State == a.told {
+	if j.State == refill.StateFilling || j.State == a.told {
 		return
 	}
 	previous := a.told
 	a.told = j.State
-	if previous == kgs.StateFilling && j.State == kgs.StateOK {
+	if previous == refill.StateFilling && j.State == refill.StateOK {
 		return
 	}
 	next := &alert{State: j.State, Previous: previous, CapacityKeys: a.capacity, Instance: a.instance, At: j.Since.UTC()}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"keypool/kgs"
+	"keypool/kgs/refill"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
@@ -61,9 +62,9 @@ func (a *alerter) running(t *testing.T) (stop func()) {
 	return stop
 }
 
-func (a *alerter) states(states ...kgs.State) {
+func (a *alerter) states(states ...refill.State) {
 	for _, s := range states {
-		a.changed(kgs.Judgement{State: s, Since: time.Now()})
+		a.changed(refill.Judgement{State: s, Since: time.Now()})
 	}
 }
 
@@ -83,9 +84,9 @@ func TestAlertSaysWhatTheContractSays(t *testing.T) {
 	a := newTestAlerter(h.url(), &lockedBuffer{})
 	stop := a.running(t)
 	at := time.Date(2026, 1, 2, 4, 4, 5, 0, time.FixedZone("", 3600))
-	a.changed(kgs.Judgement{State: kgs.StateOK, Since: at})
-	a.changed(kgs.Judgement{State: kgs.StatePage, Since: at, Known: true, Pool: kgs.PoolStatus{Keys: 50}, Rate: 4})
-	a.changed(kgs.Judgement{State: kgs.StateRestart, Since: at, Pool: kgs.PoolStatus{Keys: 50}, Rate: 4})
+	a.changed(refill.Judgement{State: refill.StateOK, Since: at})
+	a.changed(refill.Judgement{State: refill.StatePage, Since: at, Known: true, Pool: refill.Observation{PoolStatus: kgs.PoolStatus{Keys: 50}}, Rate: 4})
+	a.changed(refill.Judgement{State: refill.StateRestart, Since: at, Pool: refill.Observation{PoolStatus: kgs.PoolStatus{Keys: 50}}, Rate: 4})
 	stop()
 	want := []string{
 		`{"state":"page","previous":"ok","pool_keys":50,"capacity_keys":1000,"runway_seconds":12.5,"instance":"host-1","at":"2026-01-02T03:04:05Z"}`,
@@ -100,18 +101,18 @@ func TestAlertSaysWhatTheContractSays(t *testing.T) {
 
 func TestAlertsAreChangesThatMatter(t *testing.T) {
 	t.Parallel()
-	const filling, ok, low, page = kgs.StateFilling, kgs.StateOK, kgs.StateRestart, kgs.StatePage
+	const filling, ok, low, page = refill.StateFilling, refill.StateOK, refill.StateRestart, refill.StatePage
 	tests := map[string]struct {
-		states []kgs.State
+		states []refill.State
 		want   []string
 	}{
-		"a cold start":                 {[]kgs.State{ok}, nil},
-		"a cold start that fails":      {[]kgs.State{page, ok}, []string{"filling -> page", "page -> ok"}},
-		"worse and worse, then better": {[]kgs.State{ok, low, page, ok}, []string{"ok -> restart", "restart -> page", "page -> ok"}},
-		"a new epoch":                  {[]kgs.State{ok, filling, ok}, nil},
-		"a new epoch after an alarm":   {[]kgs.State{ok, page, filling, ok}, []string{"ok -> page", "page -> ok"}},
-		"an alarm in a new epoch":      {[]kgs.State{ok, filling, low}, []string{"ok -> restart"}},
-		"the same alarm as before":     {[]kgs.State{ok, page, filling, page}, []string{"ok -> page"}},
+		"a cold start":                 {[]refill.State{ok}, nil},
+		"a cold start that fails":      {[]refill.State{page, ok}, []string{"filling -> page", "page -> ok"}},
+		"worse and worse, then better": {[]refill.State{ok, low, page, ok}, []string{"ok -> restart", "restart -> page", "page -> ok"}},
+		"a new epoch":                  {[]refill.State{ok, filling, ok}, nil},
+		"a new epoch after an alarm":   {[]refill.State{ok, page, filling, ok}, []string{"ok -> page", "page -> ok"}},
+		"an alarm in a new epoch":      {[]refill.State{ok, filling, low}, []string{"ok -> restart"}},
+		"the same alarm as before":     {[]refill.State{ok, page, filling, page}, []string{"ok -> page"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -141,7 +142,7 @@ func TestAlertsAreRetriedUntilTaken(t *testing.T) {
 	var log lockedBuffer
 	a := newTestAlerter("http://user:S3CR3T@"+addr+"/T0K3N", &log)
 	a.running(t)
-	a.states(kgs.StateOK, kgs.StateRestart, kgs.StatePage)
+	a.states(refill.StateOK, refill.StateRestart, refill.StatePage)
 	for deadline := time.After(30 * time.Second); testutil.ToFloat64(a.outcomes.WithLabelValues("failed")) == 0; {
 		select {
 		case <-time.After(time.Millisecond):
@@ -176,7 +177,7 @@ func TestAlertsThatNobodyTakesEndWithTheProgram(t *testing.T) {
 	var log lockedBuffer
 	a := newTestAlerter(h.url(), &log)
 	stop := a.running(t)
-	a.states(kgs.StateOK, kgs.StateRestart, kgs.StatePage)
+	a.states(refill.StateOK, refill.StateRestart, refill.StatePage)
 	h.next(t)
 	start := time.Now()
 	stop()
@@ -210,10 +211,10 @@ func TestAlertsBackOffAndAreBounded(t *testing.T) {
 		a.client.Transport = network
 		stop := a.running(t)
 		for range maxAlerts {
-			a.states(kgs.StatePage, kgs.StateOK)
+			a.states(refill.StatePage, refill.StateOK)
 		}
 		a.mu.Lock()
-		if len(a.queue) != maxAlerts || a.queue[0].State != kgs.StatePage {
+		if len(a.queue) != maxAlerts || a.queue[0].State != refill.StatePage {
 			t.Errorf("%d alerts wait, from %s on", len(a.queue), a.queue[0].State)
 		}
 		a.mu.Unlock()

@@ -9,18 +9,18 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"keypool/kgs"
+	"keypool/kgs/audit"
 )
 
 // shownFaults is how many faults the text report names; JSON has them all.
 const shownFaults = 20
 
-func printAccounts(w io.Writer, a kgs.Accounts, asJSON bool) error {
+func printAccounts(w io.Writer, a audit.Accounts, asJSON bool) error {
 	if asJSON {
 		enc := json.NewEncoder(w)
 		enc.SetIndent("", "  ")
 		return enc.Encode(struct {
-			kgs.Accounts
+			audit.Accounts
 			Closes bool `json:"closes"`
 		}{a, len(a.Faults) == 0})
 	}
@@ -31,13 +31,13 @@ func printAccounts(w io.Writer, a kgs.Accounts, asJSON bool) error {
 // column is one account in the text report, with two words above it.
 type column struct {
 	group, name string
-	of          func(kgs.EpochAccounts) int64
+	of          func(audit.EpochAccounts) int64
 }
 
 // columns are those that have a number other than zero in any epoch, and the first.
-func columns(epochs []kgs.EpochAccounts) []column {
-	all := []column{{"", "reserved", func(e kgs.EpochAccounts) int64 { return e.Reserved }}}
-	add := func(group string, counts func(kgs.EpochAccounts) map[string]int64) {
+func columns(epochs []audit.EpochAccounts) []column {
+	all := []column{{"", "reserved", func(e audit.EpochAccounts) int64 { return e.Reserved }}}
+	add := func(group string, counts func(audit.EpochAccounts) map[string]int64) {
 		names := make(map[string]bool)
 		for _, e := range epochs {
 			for name := range counts(e) {
@@ -45,27 +45,27 @@ func columns(epochs []kgs.EpochAccounts) []column {
 			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(names)) {
-			all = append(all, column{group, name, func(e kgs.EpochAccounts) int64 { return counts(e)[name] }})
+			all = append(all, column{group, name, func(e audit.EpochAccounts) int64 { return counts(e)[name] }})
 			group = "" // stands above the first of its columns
 		}
 	}
-	single := func(name string, n func(kgs.EpochAccounts) int64) {
-		if slices.ContainsFunc(epochs, func(e kgs.EpochAccounts) bool { return n(e) != 0 }) {
+	single := func(name string, n func(audit.EpochAccounts) int64) {
+		if slices.ContainsFunc(epochs, func(e audit.EpochAccounts) bool { return n(e) != 0 }) {
 			all = append(all, column{"", name, n})
 		}
 	}
-	single("shipping", func(e kgs.EpochAccounts) int64 { return e.Shipping })
-	add("in pool:", func(e kgs.EpochAccounts) map[string]int64 { return e.InPool })
-	add("in batches:", func(e kgs.EpochAccounts) map[string]int64 { return e.InBatches })
-	add("linked:", func(e kgs.EpochAccounts) map[string]int64 { return e.Linked })
-	add("abandoned:", func(e kgs.EpochAccounts) map[string]int64 { return e.Abandoned })
-	single("on the move", func(e kgs.EpochAccounts) int64 { return e.OnTheMove })
-	single("missing", func(e kgs.EpochAccounts) int64 { return e.Missing })
+	single("shipping", func(e audit.EpochAccounts) int64 { return e.Shipping })
+	add("in pool:", func(e audit.EpochAccounts) map[string]int64 { return e.InPool })
+	add("in batches:", func(e audit.EpochAccounts) map[string]int64 { return e.InBatches })
+	add("linked:", func(e audit.EpochAccounts) map[string]int64 { return e.Linked })
+	add("abandoned:", func(e audit.EpochAccounts) map[string]int64 { return e.Abandoned })
+	single("on the move", func(e audit.EpochAccounts) int64 { return e.OnTheMove })
+	single("missing", func(e audit.EpochAccounts) int64 { return e.Missing })
 	return all
 }
 
 // epochTable is a line an epoch and one for their sum.
-func epochTable(epochs []kgs.EpochAccounts) string {
+func epochTable(epochs []audit.EpochAccounts) string {
 	var table strings.Builder
 	t := tabwriter.NewWriter(&table, 0, 0, 2, ' ', tabwriter.AlignRight)
 	all := columns(epochs)
@@ -97,7 +97,7 @@ func epochTable(epochs []kgs.EpochAccounts) string {
 }
 
 // postgresPool is a line on the pool in PostgreSQL, where there is one.
-func postgresPool(p *kgs.PostgresPoolAccounts) string {
+func postgresPool(p *audit.PostgresPoolAccounts) string {
 	if p == nil {
 		return ""
 	}
@@ -117,7 +117,7 @@ func linksBySource(links map[string]int64) string {
 	return "Links by source: " + strings.Join(counts, ", ") + ".\n"
 }
 
-func verdict(faults []kgs.Fault) string {
+func verdict(faults []audit.Fault) string {
 	if len(faults) == 0 {
 		return "The accounts close.\n"
 	}

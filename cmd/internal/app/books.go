@@ -3,7 +3,7 @@ package app
 import (
 	"context"
 
-	"keypool/kgs"
+	"keypool/kgs/ledger"
 )
 
 // inBooks enters this process in the ledger's books, has open open what takes keys in its
@@ -17,7 +17,7 @@ func (c *core) inBooks(ctx context.Context, fail func(error), open func() error)
 	if err := open(); err != nil {
 		return err
 	}
-	j := &kgs.Janitor{Ledger: c.ledger, Holder: c.holder, Logger: c.log, Metrics: c.metrics}
+	j := &ledger.Janitor{Ledger: c.ledger, Holder: c.holder, Logger: c.log, Metrics: c.metrics}
 	if c.pool != nil { // a nil pool in an interface would not be nil
 		j.Pool = c.pool
 	}

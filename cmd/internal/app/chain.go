@@ -5,6 +5,9 @@ import (
 	"time"
 
 	"keypool/kgs"
+	"keypool/kgs/keysource"
+	"keypool/kgs/mempool"
+	"keypool/kgs/refill"
 
 	"github.com/sony/gobreaker/v2"
 )
@@ -44,8 +47,8 @@ func keySources() []keySource {
 		{"redis-incr", needsRedis, (*chain).openRedisIncr},
 		{"ticket", "", (*chain).openTickets},
 		{"snowflake", "", (*chain).openSnowflake},
-		{"hash", "", drawn(func(ch *chain) kgs.Generator { return kgs.Hash{Algorithm: ch.settings.HashAlgorithm} })},
-		{"uuid", "", drawn(func(*chain) kgs.Generator { return kgs.UUID{} })},
+		{"hash", "", drawn(func(ch *chain) kgs.Generator { return keysource.Hash{Algorithm: ch.settings.HashAlgorithm} })},
+		{"uuid", "", drawn(func(*chain) kgs.Generator { return keysource.UUID{} })},
 		{"random", "", drawn(func(ch *chain) kgs.Generator { return ch.random() })},
 		{"kgs", needsKGS, (*chain).openRemote},
 	}
@@ -92,25 +95,25 @@ func (ch *chain) openRedisPool(ctx context.Context) error {
 	}
 	breaker := kgs.NewBreaker(ch.pool, ch.log)
 	ch.breaker, ch.fromLedger = breaker, true
-	ch.watch = ch.watchPool(ch.fail, watched{look: breaker.Guard(ch.pool.Status), build: ch.workerIfWanted(ch.redisWorker)})
+	ch.watch = ch.watchPool(ch.fail, watched{look: observeRedis(kgs.Guard(breaker, ch.pool.Status)), build: ch.workerIfWanted(ch.redisWorker)})
 	ch.openLocal(breaker)
 	return nil
 }
 
 // openMemoryPool: as redis-pool, with the pool in this process.
 func (ch *chain) openMemoryPool(context.Context) error {
-	pool := kgs.NewMemoryPool(ch.ledger, ch.space, ch.holder)
+	pool := mempool.New(ch.ledger, ch.space, ch.holder)
 	ch.fromLedger = true
 	look := func(context.Context) (kgs.PoolStatus, error) { return pool.Status(), nil }
-	shipper := kgs.MemoryShipper{Ledger: ch.ledger, Pool: pool, Holder: ch.holder, Length: ch.CodeLength}
-	build := func() *kgs.Worker { return ch.worker(shipper) }
-	ch.watch = ch.watchPool(ch.fail, watched{look: look, build: ch.workerIfWanted(build)})
+	shipper := mempool.Filler{Ledger: ch.ledger, Pool: pool, Holder: ch.holder, Length: ch.CodeLength}
+	build := func() *refill.Worker { return ch.worker(shipper) }
+	ch.watch = ch.watchPool(ch.fail, watched{look: observe(look), build: ch.workerIfWanted(build)})
 	ch.openLocal(pool)
 	return nil
 }
 
 // workerIfWanted is build, unless KGS_WORKER=false leaves the refilling to others.
-func (ch *chain) workerIfWanted(build func() *kgs.Worker) func() *kgs.Worker {
+func (ch *chain) workerIfWanted(build func() *refill.Worker) func() *refill.Worker {
 	if !ch.settings.Worker {
 		return nil
 	}
@@ -152,8 +155,8 @@ func (ch *chain) openSource(supply kgs.Supply, lazy bool) *kgs.Source {
 }
 
 func (ch *chain) ledgerSupply() kgs.Supply {
-	return kgs.NewLedgerSupply(ch.ledger, ch.space, ch.holder, ch.CodeLength)
+	return mempool.NewLedgerSupply(ch.ledger, ch.space, ch.holder, ch.CodeLength)
 }
 
 // random draws from the space that is in use: in one that is used up it would find nothing.
-func (ch *chain) random() kgs.Random { return kgs.Random{Length: ch.counters.length} }
+func (ch *chain) random() keysource.Random { return keysource.Random{Length: ch.counters.length} }

@@ -8,7 +8,7 @@ import (
 	"runtime"
 	"strings"
 
-	"keypool/kgs"
+	"keypool/kgs/ledger"
 
 	"github.com/alecthomas/kong"
 )
@@ -144,7 +144,7 @@ func (c console) exit(err error) int {
 	}
 	c.complain(err)
 	var setting *SettingError
-	if errors.As(err, &setting) || errors.Is(err, kgs.ErrWrongSecret) {
+	if errors.As(err, &setting) || errors.Is(err, ledger.ErrWrongSecret) {
 		return 2
 	}
 	return 1

@@ -12,6 +12,9 @@ import (
 
 	"keypool/internal/sqlite"
 	"keypool/kgs"
+	"keypool/kgs/codespace"
+	"keypool/kgs/ledger"
+	"keypool/kgs/redispool"
 	"keypool/migrations"
 	"keypool/shortener"
 	"keypool/shortener/pgstore"
@@ -38,11 +41,11 @@ type core struct {
 	instance string // names this process to people
 	holder   string // names it in the books
 	store    shortener.Store
-	ledger   *kgs.Ledger
+	ledger   *ledger.Ledger
 	books    *pgxpool.Pool // the ledger's connections; nil for SQLite
 	file     *sqlite.DB    // nil for PostgreSQL
-	space    *kgs.Space
-	pool     *kgs.RedisPool // nil until openRedisPool
+	space    *codespace.Space
+	pool     *redispool.Pool // nil until openRedisPool
 }
 
 // openCore opens everything in core and registers how it is closed. An error leaves
@@ -57,10 +60,10 @@ func openCore(ctx context.Context, s Settings, life *lifecycle, log *slog.Logger
 	if err := c.openDatabase(ctx); err != nil {
 		return nil, err
 	}
-	c.ledger.OnJump(func(left int64) {
+	c.ledger.OnSkipAhead(func(left int64) {
 		log.Error("the database came back from an older state: links that it had acknowledged may be lost; the ledger jumps ahead",
 			slog.Int64("numbers_left_out", left))
-		c.metrics.Jumped(left)
+		c.metrics.CountSkipAhead(left)
 	})
 	life.onStop("ledger", func(ctx context.Context) error { return waitFor(ctx, c.ledger.Close) })
 	return c, nil
@@ -76,8 +79,8 @@ func (c *core) openLedger(ctx context.Context) error {
 	return nil
 }
 
-func (c *core) ledgerConfig() kgs.LedgerConfig {
-	return kgs.LedgerConfig{Secret: c.Secret, Permute: c.Permute}
+func (c *core) ledgerConfig() ledger.Config {
+	return ledger.Config{Secret: c.Secret, Permute: c.Permute}
 }
 
 func (c *core) openDatabase(ctx context.Context) error {
@@ -96,7 +99,7 @@ func (c *core) openSQLite(ctx context.Context) error {
 	if err := c.migrate(ctx, db.Write, migrations.SQLite); err != nil {
 		return err
 	}
-	c.store, c.ledger, c.file = sqlitestore.New(db), kgs.NewSQLiteLedger(db), db
+	c.store, c.ledger, c.file = sqlitestore.New(db), ledger.NewSQLite(db), db
 	return nil
 }
 
@@ -114,7 +117,7 @@ func (c *core) openPostgres(ctx context.Context) error {
 	if err := errors.Join(err, db.Close()); err != nil {
 		return err
 	}
-	c.store, c.ledger, c.books = pgstore.New(links), kgs.NewPostgresLedger(books), books
+	c.store, c.ledger, c.books = pgstore.New(links), ledger.NewPostgres(books), books
 	return nil
 }
 

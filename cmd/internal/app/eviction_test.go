@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"keypool/internal/testenv"
-	"keypool/kgs"
+	"keypool/kgs/refill"
 	"keypool/web/admin"
 
 	"github.com/redis/go-redis/v9"
@@ -46,7 +46,7 @@ func TestRedisThatIsAwayIsNotRefused(t *testing.T) {
 	}
 	redis.Resume()
 	r.await("a page for a Redis that may evict", func(s admin.Status) bool {
-		return s.State == string(kgs.StatePage) && s.MayEvict != nil && *s.MayEvict
+		return s.State == string(refill.StatePage) && s.MayEvict != nil && *s.MayEvict
 	})
 }
 
@@ -77,7 +77,7 @@ func TestEvictionPolicyThatIsChangedLaterPages(t *testing.T) {
 		}
 	}
 	policy("allkeys-lfu")
-	r.await("a page", func(s admin.Status) bool { return s.State == string(kgs.StatePage) && *s.MayEvict })
+	r.await("a page", func(s admin.Status) bool { return s.State == string(refill.StatePage) && *s.MayEvict })
 	metrics := r.do(http.MethodGet, "http://"+r.AdminAddr().String()+"/metrics", "").body
 	policy("noeviction")
 	after := r.await("the all-clear", func(s admin.Status) bool { return full(s) && !*s.MayEvict })
@@ -90,10 +90,10 @@ func TestEvictionPolicyThatIsChangedLaterPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	page, allClear := hook.next(t), hook.next(t)
-	if page.State != kgs.StatePage || page.Previous != kgs.StateOK || !strings.HasPrefix(page.Instance, host) || page.PoolKeys == nil {
+	if page.State != refill.StatePage || page.Previous != refill.StateOK || !strings.HasPrefix(page.Instance, host) || page.PoolKeys == nil {
 		t.Errorf("alerted of %+v", page)
 	}
-	if allClear.State != kgs.StateOK || allClear.Previous != kgs.StatePage {
+	if allClear.State != refill.StateOK || allClear.Previous != refill.StatePage {
 		t.Errorf("alerted of %+v", allClear)
 	}
 	for _, want := range []string{"kgs_pool_may_evict 1", `kgs_serving_from{source="batch"} 1`, "kgs_worker_restarts_total 0", "kgs_pages_total 1"} {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"keypool/kgs"
+	"keypool/kgs/ledger"
+	"keypool/kgs/refill"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -31,7 +33,7 @@ func TestKGSIsReady(t *testing.T) {
 				k.watch = &poolWatch{DeadMan: switchThatLooked(t, unseen.pool)}
 			}
 			if !unseen.books {
-				k.counters.saw(kgs.Counters{})
+				k.counters.saw(ledger.Counters{})
 			}
 			if err := k.ready(t.Context()); !errors.Is(err, unseen.want) {
 				t.Errorf("%+v, unseen %+v: %v", tt, unseen, err)
@@ -41,14 +43,14 @@ func TestKGSIsReady(t *testing.T) {
 }
 
 // switchThatLooked is a dead man's switch that looked once.
-func switchThatLooked(t *testing.T, inVain bool) *kgs.DeadMan {
+func switchThatLooked(t *testing.T, inVain bool) *refill.DeadMan {
 	t.Helper()
-	d := kgs.NewDeadMan(kgs.DeadManConfig{
-		Look: func(context.Context) (kgs.PoolStatus, error) {
+	d := refill.NewDeadMan(refill.DeadManConfig{
+		Look: func(context.Context) (refill.Observation, error) {
 			if inVain {
-				return kgs.PoolStatus{}, errors.New("away")
+				return refill.Observation{}, errors.New("away")
 			}
-			return kgs.PoolStatus{Keys: 1}, nil
+			return refill.Observation{PoolStatus: kgs.PoolStatus{Keys: 1}}, nil
 		},
 		Capacity: 1, Logger: slog.New(slog.DiscardHandler), Metrics: kgs.NewMetrics(prometheus.NewRegistry()),
 	})

@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 
-	"keypool/kgs"
+	"keypool/kgs/redispool"
+	"keypool/kgs/refill"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -14,7 +15,7 @@ import (
 // the program starts.
 func (c *core) openRedis() (redis.UniversalClient, error) {
 	redis.SetLogger(redisLog{c.log}) // one for the whole process; the library's own is standard error
-	client, err := kgs.OpenRedis(c.RedisURL)
+	client, err := redispool.OpenClient(c.RedisURL)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +37,7 @@ func (c *core) openRedisPool(ctx context.Context) error {
 
 // mustNotEvict waits for Redis for a second at most. Where that is not enough the dead
 // man's switch finds out later, as it does when the policy is changed.
-func mustNotEvict(ctx context.Context, pool *kgs.RedisPool) error {
+func mustNotEvict(ctx context.Context, pool *redispool.Pool) error {
 	status, _ := pool.Status(ctx) // a pool that is not open yet tells its policy all the same
 	if !status.Evicts() {
 		return nil
@@ -58,27 +59,27 @@ func (c *core) handBack(step func(context.Context) error) func(context.Context) 
 	}
 }
 
-func (c *core) redisPool(client redis.UniversalClient, holder string) *kgs.RedisPool {
-	return kgs.NewRedisPool(client, kgs.RedisPoolConfig{Name: c.ledger.Name(), Holder: holder, Space: c.space, Ledger: c.ledger})
+func (c *core) redisPool(client redis.UniversalClient, holder string) *redispool.Pool {
+	return redispool.New(client, redispool.Config{Name: c.ledger.Name(), Holder: holder, Space: c.space, Ledger: c.ledger})
 }
 
 // redisWorker makes a worker from nothing: connections and a name of its own, so that
 // one that hangs can be replaced without a trace of it.
-func (c *core) redisWorker() *kgs.Worker {
-	client, err := kgs.OpenRedis(c.RedisURL)
+func (c *core) redisWorker() *refill.Worker {
+	client, err := redispool.OpenClient(c.RedisURL)
 	if err != nil {
 		panic(fmt.Sprintf("REDIS_URL was sound and is not any more: %v", err))
 	}
 	holder := holderName()
-	return c.worker(kgs.NewRedisShipper(kgs.RedisShipperConfig{
+	return c.worker(redispool.NewFiller(redispool.FillerConfig{
 		Ledger: c.ledger, Pool: c.redisPool(client, holder), Space: c.space, Holder: holder,
 		Length: c.CodeLength, Close: client.Close, Logger: c.log, Metrics: c.metrics,
 	}))
 }
 
-func (c *core) worker(shipper kgs.Shipper) *kgs.Worker {
-	return kgs.NewWorker(kgs.WorkerConfig{
-		Shipper: shipper, Capacity: c.PoolCapacity, Logger: c.log, Metrics: c.metrics,
+func (c *core) worker(shipper refill.Filler) *refill.Worker {
+	return refill.NewWorker(refill.WorkerConfig{
+		Filler: shipper, Capacity: c.PoolCapacity, Logger: c.log, Metrics: c.metrics,
 	})
 }
 

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"keypool/kgs"
+	"keypool/kgs/ledger"
+	"keypool/kgs/refill"
 	"keypool/shortener"
 	"keypool/web/admin"
 )
@@ -149,7 +151,7 @@ func (r *running) await(what string, ok func(admin.Status) bool) admin.Status {
 }
 
 func full(s admin.Status) bool {
-	return s.State == string(kgs.StateOK) && s.PoolKeys != nil && *s.PoolKeys >= 9000
+	return s.State == string(refill.StateOK) && s.PoolKeys != nil && *s.PoolKeys >= 9000
 }
 
 // command runs `shortener` with the database of s.
@@ -171,7 +173,7 @@ func TestServerKnowsItsLinksAfterARestart(t *testing.T) {
 		t.Errorf("audit beside a running server: %d, %s", status, out)
 	}
 	first.stop()
-	if r := audit(t, url, ""); r.status != 0 || len(r.Abandoned) > 0 || r.InBatches != 0 {
+	if r := auditJSON(t, url, ""); r.status != 0 || len(r.Abandoned) > 0 || r.InBatches != 0 {
 		t.Errorf("audit after an orderly stop: %+v; want every key back and none abandoned", r)
 	}
 	second := start(t, settings(t, url, ""))
@@ -203,7 +205,7 @@ func TestSlowClientsDoNotSpoilTheStop(t *testing.T) {
 	}
 	r.status() // an answer on the admin listener: the profile is under way by now
 	r.stop()
-	if r := audit(t, url, ""); r.status != 0 || r.InBatches != 0 {
+	if r := auditJSON(t, url, ""); r.status != 0 || r.InBatches != 0 {
 		t.Errorf("audit after the stop: %+v; want every key back", r)
 	}
 }
@@ -267,7 +269,7 @@ func TestStartRefusesWhatCannotWork(t *testing.T) {
 	start(t, settings(t, url, "")).stop()
 	swapped := settings(t, url, "")
 	swapped.Secret = bytes.Repeat([]byte{1}, 16)
-	if _, err := StartServer(t.Context(), swapped, slog.New(slog.DiscardHandler)); !errors.Is(err, kgs.ErrWrongSecret) {
+	if _, err := StartServer(t.Context(), swapped, slog.New(slog.DiscardHandler)); !errors.Is(err, ledger.ErrWrongSecret) {
 		t.Errorf("another secret: %v, want ErrWrongSecret", err)
 	}
 }

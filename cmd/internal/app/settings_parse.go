@@ -12,7 +12,9 @@ import (
 	"strconv"
 	"strings"
 
-	"keypool/kgs"
+	"keypool/kgs/codespace"
+	"keypool/kgs/redispool"
+	"keypool/kgs/refill"
 	"keypool/shortener"
 )
 
@@ -72,7 +74,7 @@ func (p *parser) settings(f Flags) Settings {
 		RedisURL:     p.redis("REDIS_URL", f.RedisURL),
 		Secret:       p.secret("KGS_SECRET", f.KGSSecret),
 		Permute:      p.boolean("KGS_PERMUTE", f.KGSPermute),
-		CodeLength:   int(p.number("CODE_LENGTH", f.CodeLength, kgs.MinLength, kgs.MaxLength)),
+		CodeLength:   int(p.number("CODE_LENGTH", f.CodeLength, codespace.MinLength, codespace.MaxLength)),
 		PoolCapacity: p.number("KGS_POOL_CAPACITY", f.PoolCapacity, 100, 10_000_000_000),
 		AlertWebhook: p.httpURL("ALERT_WEBHOOK_URL", f.AlertWebhook, "http://host[:port]/... or https://host[:port]/..."),
 		Migrate:      p.boolean("MIGRATE", f.Migrate),
@@ -83,7 +85,7 @@ func (p *parser) settings(f Flags) Settings {
 	}
 	s.RestartBelow = p.share("KGS_RESTART_BELOW", f.RestartBelow, s.PoolCapacity)
 	s.PageBelow = p.share("KGS_PAGE_BELOW", f.PageBelow, s.PoolCapacity)
-	if mark := kgs.LowWater(s.PoolCapacity); s.RestartBelow > mark {
+	if mark := refill.LowWater(s.PoolCapacity); s.RestartBelow > mark {
 		p.refuse("KGS_RESTART_BELOW", f.RestartBelow, fmt.Sprintf("at most 90%%, that is %d keys: from there on the pool is not refilled", mark))
 	}
 	if s.PageBelow > s.RestartBelow {
@@ -200,7 +202,7 @@ func (p *parser) redis(name, text string) string {
 	if text == "" {
 		return ""
 	}
-	if err := kgs.CheckRedisURL(text); err != nil {
+	if err := redispool.CheckURL(text); err != nil {
 		p.refuse(name, withoutSecrets(text), "redis://[:password@]host:port[/db] or rediss://..., several hosts separated by commas")
 	}
 	return text

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"keypool/internal/sqlite"
-	"keypool/kgs"
+	"keypool/kgs/keysource"
 	"keypool/migrations"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -32,32 +32,32 @@ func (ch *chain) openTickets(ctx context.Context) error {
 			return fmt.Errorf("ticket database of even numbers: %w", err)
 		}
 	}
-	tickets := kgs.NewTickets(odd, even, ch.CodeLength, ch.log)
+	tickets := keysource.NewTickets(odd, even, ch.CodeLength, ch.log)
 	ch.breaker = tickets
 	ch.openKeys(tickets)
 	return nil
 }
 
-func (ch *chain) ticketDatabase(ctx context.Context, url databaseURL) (kgs.TicketDatabase, error) {
+func (ch *chain) ticketDatabase(ctx context.Context, url databaseURL) (keysource.TicketDatabase, error) {
 	switch {
 	case url == ch.Database && ch.books != nil: // as it is unless TICKET_DATABASE_URLS says otherwise
-		return kgs.NewPostgresTickets(ch.books), nil
+		return keysource.NewPostgresTickets(ch.books), nil
 	case url.postgres != nil:
 		return ch.ticketServer(ctx, url)
 	case url.sqlitePath == ch.Database.sqlitePath:
-		return kgs.NewSQLiteTickets(ch.file), nil // there is one writing connection to a file
+		return keysource.NewSQLiteTickets(ch.file), nil // there is one writing connection to a file
 	}
 	db, err := sqlite.Open(ctx, url.sqlitePath)
 	if err != nil {
 		return nil, err
 	}
 	ch.life.onStop("ticket database", func(ctx context.Context) error { return waitFor(ctx, db.Close) })
-	return kgs.NewSQLiteTickets(db), ch.migrate(ctx, db.Write, migrations.SQLite)
+	return keysource.NewSQLiteTickets(db), ch.migrate(ctx, db.Write, migrations.SQLite)
 }
 
 // ticketServer opens a PostgreSQL that may be away: the other one serves meanwhile. One that
 // is there and keeps this program out is refused.
-func (ch *chain) ticketServer(ctx context.Context, url databaseURL) (kgs.TicketDatabase, error) {
+func (ch *chain) ticketServer(ctx context.Context, url databaseURL) (keysource.TicketDatabase, error) {
 	pool, err := ch.openPool(ctx, url.ledgerPool())
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func (ch *chain) ticketServer(ctx context.Context, url databaseURL) (kgs.TicketD
 		})
 		err = nil
 	}
-	return kgs.NewPostgresTickets(pool), err
+	return keysource.NewPostgresTickets(pool), err
 }
 
 // migrateWhenBack tries again and again until the database is migrated, or ctx ends. It fails

@@ -9,7 +9,8 @@ import (
 	"testing"
 
 	"keypool/internal/testenv"
-	"keypool/kgs"
+	"keypool/kgs/codespace"
+	"keypool/kgs/keysource"
 	"keypool/migrations"
 	"keypool/web/admin"
 )
@@ -40,7 +41,7 @@ func (r *running) wantTickets(seen map[string]bool, parities ...int64) {
 			r.t.Fatalf("the code %s was given twice", code)
 		}
 		seen[code] = true
-		_, n, err := kgs.PlainSpace().Number(code)
+		_, n, err := codespace.Plain().Number(code)
 		if err == nil && n < 10_000 { // else it is one of the fallback, on a busy machine
 			delete(missing, n%2)
 		}
@@ -143,7 +144,7 @@ func TestTicketsOfTheServersOwnDatabase(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := db.Take(t.Context(), kgs.Odd, 1); err != nil {
+		if _, err := db.Take(t.Context(), keysource.Odd, 1); err != nil {
 			t.Error(err)
 		}
 		if got := len(life.steps) - before; got != tt.opened {

@@ -6,31 +6,50 @@ import (
 	"time"
 
 	"keypool/kgs"
+	"keypool/kgs/ledger"
+	"keypool/kgs/redispool"
+	"keypool/kgs/refill"
 )
 
 // poolWatch is the dead man's switch of a pool and, where this process has one, the
 // worker that the switch restarts.
 type poolWatch struct {
-	*kgs.DeadMan
-	worker *kgs.Supervisor // nil when another process refills
+	*refill.DeadMan
+	worker *refill.Supervisor // nil when another process refills
 }
 
 // watched is what a switch watches, and what it can do about it.
 type watched struct {
-	look   func(context.Context) (kgs.PoolStatus, error)
-	build  func() *kgs.Worker // nil when another process refills
-	giveUp func(error)        // ends the program; nil where there is more to it than the worker
+	look   func(context.Context) (refill.Observation, error)
+	build  func() *refill.Worker // nil when another process refills
+	giveUp func(error)           // ends the program; nil where there is more to it than the worker
+}
+
+// observe makes a look out of the status of a pool that loses no keys by itself.
+func observe(status func(context.Context) (kgs.PoolStatus, error)) func(context.Context) (refill.Observation, error) {
+	return func(ctx context.Context) (refill.Observation, error) {
+		s, err := status(ctx)
+		return refill.Observation{PoolStatus: s}, err
+	}
+}
+
+// observeRedis makes a look out of the status of a Redis pool, which Redis may evict.
+func observeRedis(status func(context.Context) (redispool.Status, error)) func(context.Context) (refill.Observation, error) {
+	return func(ctx context.Context) (refill.Observation, error) {
+		s, err := status(ctx)
+		return refill.Observation{PoolStatus: s.PoolStatus, Policy: s.Policy, Unsafe: s.Unsafe()}, err
+	}
 }
 
 // watchPool starts the switch, the worker, and who tells the webhook.
 func (c *core) watchPool(fail func(error), what watched) *poolWatch {
-	cfg := kgs.DeadManConfig{
+	cfg := refill.DeadManConfig{
 		Capacity: c.PoolCapacity, RestartBelow: c.RestartBelow, PageBelow: c.PageBelow,
 		Look: what.look, GiveUp: what.giveUp, Logger: c.log, Metrics: c.metrics,
 	}
 	w := &poolWatch{}
 	if what.build != nil {
-		w.worker = kgs.NewSupervisor(what.build, c.log)
+		w.worker = refill.NewSupervisor(what.build, c.log)
 		c.life.background("worker", fail, w.worker.Run)
 		cfg.Restart = func() {
 			c.renewConnections() // those to Redis are each worker's own
@@ -42,7 +61,7 @@ func (c *core) watchPool(fail func(error), what watched) *poolWatch {
 		c.life.background("alerts", fail, alerts.run)
 		cfg.Changed = alerts.changed
 	}
-	w.DeadMan = kgs.NewDeadMan(cfg)
+	w.DeadMan = refill.NewDeadMan(cfg)
 	c.life.background("dead man's switch", fail, w.Run)
 	return w
 }
@@ -63,7 +82,7 @@ type ledgerWatch struct {
 }
 
 type ledgerLook struct {
-	kgs.Counters
+	ledger.Counters
 	rate float64 // numbers that all processes reserve in a second
 	at   time.Time
 }
@@ -101,7 +120,7 @@ func (w *ledgerWatch) read(ctx context.Context) {
 	w.saw(counters)
 }
 
-func (w *ledgerWatch) saw(counters kgs.Counters) {
+func (w *ledgerWatch) saw(counters ledger.Counters) {
 	now := time.Now()
 	w.meter.Sample(counters.Reserved(), now)
 	w.last.Store(&ledgerLook{Counters: counters, rate: w.meter.Rate(), at: now})

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"keypool/internal/testenv"
-	"keypool/kgs"
+	"keypool/kgs/ledger"
 	"keypool/web/admin"
 )
 
@@ -83,10 +83,10 @@ func TestLedgerWatchTellsHowLongTheSpaceLasts(t *testing.T) {
 			t.Errorf("%v s before the first look", *s.SpaceRunwaySeconds)
 		}
 		for next := range int64(3) { // a hundred thousand an hour, in one go
-			w.saw(kgs.Counters{Spaces: []kgs.SpaceBook{{Length: 6, Size: 1_000_000, Next: 100_000 * next}}})
+			w.saw(ledger.Counters{Spaces: []ledger.SpaceCounter{{Length: 6, Size: 1_000_000, Next: 100_000 * next}}})
 			time.Sleep(time.Hour)
 		}
-		w.saw(kgs.Counters{Spaces: []kgs.SpaceBook{{Length: 6, Size: 1_000_000, Next: 300_000}}})
+		w.saw(ledger.Counters{Spaces: []ledger.SpaceCounter{{Length: 6, Size: 1_000_000, Next: 300_000}}})
 		if s := describe(); s.SpaceRunwaySeconds == nil || *s.SpaceRunwaySeconds != 7*60*60 {
 			t.Errorf("%+v: want seven hours for the other seven hundred thousand", s)
 		}
