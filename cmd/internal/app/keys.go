@@ -15,7 +15,7 @@ import (
 type keys struct {
 	first    kgs.Generator
 	fallback kgs.Generator // nil for none
-	dry      atomic.Bool   // first gave nothing when it was last asked for the first code of a link
+	dry      atomic.Bool   // first had no key for the last first attempt of a creation
 }
 
 var _ shortener.Keys = (*keys)(nil)
@@ -24,8 +24,8 @@ var _ shortener.Keys = (*keys)(nil)
 func (k *keys) Next(ctx context.Context, url string, attempt int) (shortener.Key, error) {
 	key, err := k.first.Next(ctx, url, attempt)
 	dry := errors.Is(err, kgs.ErrNoKeys)
-	// What fails only after conflicts, as a hash of one URL may, is not away. A store each
-	// time would be felt by every creation.
+	// A key source that fails only after conflicts, such as a hash of one URL, is not dry.
+	// The load avoids a store for every creation, which would contend for the cache line.
 	if attempt == 0 && k.dry.Load() != dry {
 		k.dry.Store(dry)
 	}
