@@ -43,7 +43,7 @@ func claims() []claim {
 			return experiment.AtLeast(least, lasted, "the local keys lasted %.2f s; %d batches of %d keys last %.2f s", lasted, r.servers, r.batch, least)
 		}),
 		counted(takeover, "creations", "Once the local keys of a server are used up, the fallback serves every creation until Redis is back.", judgeTakeover),
-		counted(breakers, "servers", "The circuit breaker of every server opens while Redis is away and is closed at the end.", func(r *record) experiment.Verdict {
+		counted(breakers, "servers", "The circuit breaker of every server opens while Redis is down and is closed at the end.", func(r *record) experiment.Verdict {
 			open, closed := r.breakers()
 			return experiment.Holds(open == r.servers && closed == r.servers, "of %d breakers %d were open at a time and %d were closed at the end",
 				r.servers, open, closed).Figures(float64(r.servers), float64(open))

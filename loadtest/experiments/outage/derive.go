@@ -46,7 +46,7 @@ func (r *record) lasted() []time.Duration {
 	return all
 }
 
-// takenOver counts the servers that turned to their fallback while Redis was away, the creations
+// takenOver counts the servers that turned to their fallback while Redis was down, the creations
 // that were due on them from then on, and those of them that got a random code. It goes by the first
 // random code and not by the prediction, and servers may recover before this process sees that Redis
 // answers, so a slow machine does not matter.

@@ -26,7 +26,7 @@ type plan struct {
 	batch   int           // keys in a batch of a server
 	rate    float64       // creations per second on all servers
 	calm    time.Duration // before Redis is killed
-	away    time.Duration // of Redis
+	down    time.Duration // of Redis
 	later   time.Duration // after Redis is back, at least
 	small   bool          // too short to judge times
 }
@@ -34,7 +34,7 @@ type plan struct {
 const (
 	usualRate = 1000.0
 	lookEvery = 250 * time.Millisecond
-	// dry is how long Redis stays away, at least, after the local keys are used up.
+	// dry is how long Redis stays down, at least, after the local keys are used up.
 	dry = 3 * time.Second
 	// settled is how long the load goes on, at least, after all servers take keys from Redis again.
 	settled  = time.Second
@@ -44,18 +44,18 @@ const (
 // choose returns the plan of a run: the small one at a scale below 1.
 func choose(o experiment.Options) plan {
 	if o.Scale < 1 {
-		return plan{servers: 4, batch: 50, rate: 200, calm: 500 * time.Millisecond, away: 5 * time.Second, later: 2 * time.Second, small: true}
+		return plan{servers: 4, batch: 50, rate: 200, calm: 500 * time.Millisecond, down: 5 * time.Second, later: 2 * time.Second, small: true}
 	}
-	p := plan{servers: 20, batch: 100, rate: usualRate, calm: 3 * time.Second, away: 7 * time.Second, later: 6 * time.Second}
+	p := plan{servers: 20, batch: 100, rate: usualRate, calm: 3 * time.Second, down: 7 * time.Second, later: 6 * time.Second}
 	if o.Full {
-		p.calm, p.away, p.later = 30*time.Second, 40*time.Second, 30*time.Second
+		p.calm, p.down, p.later = 30*time.Second, 40*time.Second, 30*time.Second
 	}
 	if o.Rate != 0 {
 		p.rate = o.Rate
 	}
 	// A server holds a batch and a spare one, which last long at a low rate.
 	local := time.Duration(float64(2*p.servers*p.batch) / p.rate * float64(time.Second))
-	p.away = max(p.away, local+dry)
+	p.down = max(p.down, local+dry)
 	return p
 }
 
@@ -69,7 +69,7 @@ type record struct {
 	killed, started     time.Time          // Redis was killed, and was started again
 	back, ended         time.Time          // Redis answered again; the load ended
 	atKill              look               // right after the kill, when no key reaches the servers any more
-	before, lost, after ledger             // at first, while Redis is away, and at the end
+	before, lost, after ledger             // at first, while Redis is down, and at the end
 	looks               []lab.Sample[look] // of the whole run
 	creations           [][]creation       // by server, in the order of their intents
 	reported            float64            // random keys taken, by the metrics of the servers
@@ -113,7 +113,7 @@ func runOutage(t *experiment.T, r *record) {
 	t.Phase(0, "starting %d servers", r.servers)
 	f := newFleet(t, r.plan)
 	defer r.readBack(t, f)
-	pulse := measure.NewPulse(t, "outage/redis", f.servers[0], 10*time.Second+r.calm+r.away+r.later)
+	pulse := measure.NewPulse(t, "outage/redis", f.servers[0], 10*time.Second+r.calm+r.down+r.later)
 	pulse.Follow(f.recorder)
 	pulse.Enter("all servers take keys from Redis")
 	r.before = f.ledger()
@@ -138,7 +138,7 @@ func (r *record) strike(t *experiment.T, f *fleet, pulse *measure.Pulse) {
 		r.atKill, err = f.look(t.Context())
 		return err == nil
 	})
-	lab.Pause(t, r.away-time.Since(r.killed))
+	lab.Pause(t, r.down-time.Since(r.killed))
 	r.lost = f.ledger()
 	pulse.Enter("Redis is back")
 	r.started = time.Now()

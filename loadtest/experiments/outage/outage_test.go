@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Redis stays away until all local keys are used up, however long that takes.
+// Redis stays down until all local keys are used up, however long that takes.
 func TestOutageOutlastsLocalKeys(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -28,13 +28,13 @@ func TestOutageOutlastsLocalKeys(t *testing.T) {
 		{experiment.Options{Scale: 1, Full: true}, 40 * time.Second},
 		{experiment.Options{Scale: 1, Full: true, Rate: 100}, 43 * time.Second},
 	} {
-		if got := choose(tt.options).away; got != tt.want {
-			t.Errorf("at %v/s Redis is away for %v, want %v", tt.options.Rate, got, tt.want)
+		if got := choose(tt.options).down; got != tt.want {
+			t.Errorf("at %v/s Redis is down for %v, want %v", tt.options.Rate, got, tt.want)
 		}
 	}
 	small := choose(experiment.Options{Scale: 0.1})
-	if local := time.Duration(float64(2*small.servers*small.batch) / small.rate * float64(time.Second)); small.away < local+2*grace+time.Second {
-		t.Errorf("in a small run Redis is away for %v, and local keys last %v", small.away, local)
+	if local := time.Duration(float64(2*small.servers*small.batch) / small.rate * float64(time.Second)); small.down < local+2*grace+time.Second {
+		t.Errorf("in a small run Redis is down for %v, and local keys last %v", small.down, local)
 	}
 }
 
