@@ -210,12 +210,14 @@ func killSupplies(t *experiment.T, redis *lab.Database, services []*lab.Program,
 	tickets[0].Kill()
 	w[bothTickets].lost = time.Now()
 	lab.Pause(t, loadHalf)
-	now := time.Now()
-	w[theRedis].back, w[theService].back, w[bothTickets].back = now, now, now
+	w[theRedis].back = time.Now()
+	redis.Restart()
+	w[theService].back = time.Now()
 	for _, s := range services {
 		s.Launch()
 	}
-	for _, d := range append(tickets, redis) {
+	w[bothTickets].back = time.Now() // PostgreSQL recovers, so it is last
+	for _, d := range tickets {
 		d.Restart()
 	}
 }
@@ -250,6 +252,10 @@ func (r *record) act(t *experiment.T, stage *sources.Stage, actors []actor, done
 		for _, victim := range a.victims {
 			o := observe(a.Load.Entries(), *windows[victim], func(code string) bool { return fallback[code] })
 			o.name, o.victim, o.fallback = a.Name, victim, a.fallback
+			if o.all() == 0 { // the machine is so busy that the load stood still
+				r.fail(a.Name, fmt.Errorf("no creation was due without %s", victim))
+				continue
+			}
 			r.found[a.Name].outages = append(r.found[a.Name].outages, o)
 		}
 	}
