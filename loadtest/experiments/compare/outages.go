@@ -24,6 +24,7 @@ const (
 	loadBefore = 4 * time.Second // until something is killed
 	loadHalf   = 3 * time.Second // from the first kill to the second one, and from there to the restart
 	loadAfter  = 5 * time.Second // when everything is back
+	inFlight   = time.Second     // for creations in progress to get their answers
 
 	leastLocal = 0.4 // s that local keys last at least: nearly a batch of a hundred
 	mostStop   = 0.3 // s that a counter serves without its supply at most
@@ -206,7 +207,8 @@ func killSupplies(t *experiment.T, redis *lab.Database, services []*lab.Program,
 	tickets[1].Kill()
 	w[evenTickets].lost = time.Now()
 	lab.Pause(t, loadHalf)
-	w[evenTickets].back = time.Now() // from here on the other one may be missed
+	w[evenTickets].back = time.Now()
+	lab.Pause(t, inFlight) // the second kill must not fail creations that were due before
 	tickets[0].Kill()
 	w[bothTickets].lost = time.Now()
 	lab.Pause(t, loadHalf)
