@@ -63,8 +63,11 @@ func (p *Program) Status() Status {
 }
 
 // TryStatus is Status with an error. It may be called concurrently.
-func (p *Program) TryStatus() (s Status, err error) {
-	err = get(p.r.Context(), p.Admin+"/status", func(body io.Reader) error { return json.NewDecoder(body).Decode(&s) })
+func (p *Program) TryStatus() (Status, error) { return AskStatus(p.r.Context(), p.Admin) }
+
+// AskStatus asks the admin listener at the URL admin for /status.
+func AskStatus(ctx context.Context, admin string) (s Status, err error) {
+	err = get(ctx, admin+"/status", func(body io.Reader) error { return json.NewDecoder(body).Decode(&s) })
 	return s, err
 }
 
