@@ -52,7 +52,7 @@ func TestRight(t *testing.T) {
 		if err := tt.verdict.WriteText(&text); err != nil {
 			t.Fatal(err)
 		}
-		if got := tt.verdict.Right(); got != tt.want || strings.Contains(text.String(), "FAIL: ") == tt.want {
+		if got := tt.verdict.Passed(); got != tt.want || strings.Contains(text.String(), "FAIL: ") == tt.want {
 			t.Errorf("%s: %v, want %v; text:\n%s", tt.name, got, tt.want, &text)
 		}
 	}

@@ -97,8 +97,8 @@ func TestJudge(t *testing.T) {
 			if diff := cmp.Diff(want, got, ignore); diff != "" {
 				t.Errorf("verdict (-want +got):\n%s", diff)
 			}
-			if want := tt.name == "honest"; got.Right() != want {
-				t.Errorf("Right() = %v, want %v", got.Right(), want)
+			if want := tt.name == "honest"; got.Passed() != want {
+				t.Errorf("Right() = %v, want %v", got.Passed(), want)
 			}
 			if reported := len(got.Reports); int64(reported) != min(got.Broken(), maxReports) {
 				t.Errorf("%d findings in words for %d", reported, got.Broken())

@@ -142,7 +142,7 @@ func TestSteadyReadsBackTheWarmUp(t *testing.T) {
 	client := (&service{}).start(t)
 	load := NewLoad(client, newJournal(io.Discard, nil), 0)
 	v, err := Steady(t.Context(), load, 20*time.Millisecond, brief)
-	if err != nil || !v.Right() || v.Acknowledged != 50 || v.Checked != 70 {
+	if err != nil || !v.Passed() || v.Acknowledged != 50 || v.Checked != 70 {
 		t.Errorf("%+v, error %v; want 50 creations and 70 links read back", v, err)
 	}
 }

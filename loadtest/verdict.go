@@ -13,9 +13,9 @@ type Verdict struct {
 	Findings
 }
 
-// Right reports whether every request was acknowledged and every link is as promised. Without
+// Passed reports whether every request was acknowledged and every link is as promised. Without
 // any link it is false. The findings may cover more links than the figures.
-func (v Verdict) Right() bool {
+func (v Verdict) Passed() bool {
 	return v.Acknowledged > 0 && v.Checked >= v.Acknowledged && v.Failed() == 0 && v.Broken() == 0
 }
 
@@ -40,7 +40,7 @@ func (v Verdict) WriteText(w io.Writer) error {
 		b.WriteString("  " + report + "\n")
 	}
 	switch {
-	case v.Right():
+	case v.Passed():
 		b.WriteString("PASS: every creation was acknowledged, and every link leads where it should\n")
 	case v.Failed()+v.Broken() == 0:
 		fmt.Fprintf(&b, "FAIL: %d links were acknowledged, and %d of them were read back\n", v.Acknowledged, v.Checked)
