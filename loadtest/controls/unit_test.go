@@ -29,7 +29,7 @@ func TestUnitTestsNoticeControls(t *testing.T) {
 				t.Fatal(err)
 			}
 			program := filepath.Join(dir, "unit.test")
-			mustGo(t.Context(), t, mustRoot(t), "test", "-overlay", overlay, "-c", "-o", program, tt.pkg)
+			mustGo(t.Context(), t, mustRoot(t), "test", "-trimpath", "-overlay", overlay, "-c", "-o", program, tt.pkg)
 			cmd := exec.CommandContext(t.Context(), program, "-test.v", "-test.run", "^("+strings.Join(tt.fails, "|")+")$")
 			cmd.Dir = filepath.Join(mustRoot(t), tt.pkg)
 			out, err := cmd.CombinedOutput()

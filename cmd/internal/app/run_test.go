@@ -36,6 +36,7 @@ func TestRefusedSettingsExitWithOneLineAndStatus2(t *testing.T) {
 		flag        string
 		name, takes string
 	}{
+		{Shortener, "--base-url=https://", "BASE_URL", "http://host"},
 		{Shortener, "--base-url=https://go..example", "BASE_URL", "http://host"},
 		{Shortener, "--base-url=https://go.example:99999", "BASE_URL", "http://host"},
 		{Shortener, "--code-length=six", "CODE_LENGTH", "from 3 to 10"},

@@ -3,9 +3,10 @@ package config
 import (
 	"cmp"
 	"fmt"
-	"keypool/kgs/refill"
 	"slices"
 	"strings"
+
+	"keypool/kgs/refill"
 )
 
 // Rules are what a server's settings are checked against and this package does not know.
@@ -74,7 +75,7 @@ func (s *Server) Complete(rules Rules) error {
 	if err := s.Common.Complete(); err != nil {
 		return err
 	}
-	if err := s.BaseURL.toASCII(rules.Origin); err != nil {
+	if err := s.BaseURL.normalize(rules.Origin); err != nil {
 		return err
 	}
 	if s.Tickets == (DatabasePair{}) {

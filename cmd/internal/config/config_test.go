@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"keypool/kgs/codespace"
 	"strings"
 	"testing"
+
+	"keypool/kgs"
 
 	"github.com/alecthomas/kong"
 	"github.com/google/go-cmp/cmp"
@@ -27,7 +28,7 @@ func testRules() Rules {
 			{"redis-incr", NeedsRedis}, {"ticket", ""}, {"hash", ""}, {"kgs", NeedsKGS},
 		},
 		Origin: func(text string) (string, bool) {
-			bad := strings.HasSuffix(text, "//") || strings.Contains(text, "..") || strings.HasSuffix(text, ":99999")
+			bad := strings.HasSuffix(text, "://") || strings.Contains(text, "..") || strings.HasSuffix(text, ":99999")
 			return strings.Replace(text, "bücher", "xn--bcher-kva", 1), !bad
 		},
 	}
@@ -257,7 +258,7 @@ func TestErrorNamesTheFlag(t *testing.T) {
 // The tags of CODE_LENGTH repeat the bounds of package kgs.
 func TestCodeLengthBounds(t *testing.T) {
 	t.Parallel()
-	for length, ok := range map[int]bool{codespace.MinLength - 1: false, codespace.MinLength: true, codespace.MaxLength: true, codespace.MaxLength + 1: false} {
+	for length, ok := range map[int]bool{kgs.MinLength - 1: false, kgs.MinLength: true, kgs.MaxLength: true, kgs.MaxLength + 1: false} {
 		if _, _, err := read(fmt.Sprintf("--code-length=%d", length)); (err == nil) != ok {
 			t.Errorf("code length %d: error %v", length, err)
 		}

@@ -2,10 +2,11 @@ package config
 
 import (
 	"encoding"
-	"keypool/kgs/redispool"
 	"net/url"
 	"strconv"
 	"strings"
+
+	"keypool/kgs/redispool"
 )
 
 // URLs that may hold secrets. None of them is shown whole: see redacted.
@@ -31,8 +32,8 @@ func (b *BaseURL) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// toASCII checks the host and converts it to ASCII.
-func (b *BaseURL) toASCII(origin func(text string) (string, bool)) error {
+// normalize checks the host and converts it to ASCII.
+func (b *BaseURL) normalize(origin func(text string) (string, bool)) error {
 	if *b == "" {
 		return nil
 	}
