@@ -16,7 +16,7 @@ import (
 	"keypool/migrations"
 )
 
-// LedgerUnderTest is a ledger under test, with a way around it.
+// LedgerUnderTest is a ledger with its database, which a test may change directly.
 type LedgerUnderTest struct {
 	*ledger.Ledger
 	DB     *sql.DB
@@ -32,6 +32,7 @@ func OnLedgers(t *testing.T, test func(t *testing.T, l LedgerUnderTest)) {
 	t.Run("sqlite", func(t *testing.T) { t.Parallel(); test(t, NewSQLiteLedger(t)) })
 }
 
+// NewPostgresLedger makes a ledger in a PostgreSQL database of the test.
 func NewPostgresLedger(t *testing.T) LedgerUnderTest {
 	t.Helper()
 	pool := testenv.Postgres(t)
@@ -48,6 +49,7 @@ func NewPostgresLedger(t *testing.T) LedgerUnderTest {
 	return LedgerUnderTest{reopen(), db, reopen, `CAST(extract(epoch FROM now()) * 1000000 AS bigint)`}
 }
 
+// NewSQLiteLedger makes a ledger in a SQLite file of the test.
 func NewSQLiteLedger(t *testing.T) LedgerUnderTest {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"))
@@ -95,6 +97,7 @@ func (b LedgerUnderTest) DeclareDead(t testing.TB, holder string) {
 	b.Exec(t, `DELETE FROM kgs_holders WHERE holder = $1`, holder)
 }
 
+// MustReserve reserves up to n numbers for codes of at least 3 characters.
 func (b LedgerUnderTest) MustReserve(t testing.TB, holder string, state ledger.State, n int64) ledger.Reservation {
 	t.Helper()
 	r, err := b.Reserve(t.Context(), holder, state, 3, n)
@@ -119,14 +122,17 @@ func (b LedgerUnderTest) WantRows(t testing.TB, want ...ledger.Row) {
 	}
 }
 
+// Row is a row of the ledger for numbers of 3-character codes.
 func Row(lo, hi int64, state ledger.State, holder string) ledger.Row {
 	return ledger.Row{Reservation: ledger.Reservation{Range: codespace.Range{Length: 3, Lo: lo, Hi: hi}}, State: state, Holder: holder}
 }
 
+// AbandonedRow is a row of abandoned numbers of 3-character codes.
 func AbandonedRow(lo, hi int64, reason string) ledger.Row {
 	return ledger.Row{Reservation: ledger.Reservation{Range: codespace.Range{Length: 3, Lo: lo, Hi: hi}}, State: ledger.StateAbandoned, Reason: reason}
 }
 
+// MustLend leases n keys to client for an hour.
 func (b LedgerUnderTest) MustLend(t testing.TB, client, id string, n int64) ledger.Lease {
 	t.Helper()
 	lease, err := b.Lend(t.Context(), ledger.LeaseRequest{Client: client, ID: id, Length: 3, Count: n, Term: time.Hour})
@@ -136,6 +142,7 @@ func (b LedgerUnderTest) MustLend(t testing.TB, client, id string, n int64) ledg
 	return lease
 }
 
+// MustEndLease ends a lease and returns how many keys its client kept.
 func (b LedgerUnderTest) MustEndLease(t testing.TB, client string, id int64, unused, lost []codespace.Range) (kept int64) {
 	t.Helper()
 	kept, err := b.EndLease(t.Context(), client, id, unused, lost)

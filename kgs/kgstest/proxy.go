@@ -1,6 +1,7 @@
 package kgstest
 
 import (
+	"context"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -13,9 +14,11 @@ type CuttingProxy struct {
 	Cut      atomic.Bool // the next reply is lost and its connection closed
 }
 
+// NewCuttingProxy starts a proxy in front of the server at target, a host:port. It ends with
+// the test.
 func NewCuttingProxy(t *testing.T, target string) *CuttingProxy {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +31,7 @@ func NewCuttingProxy(t *testing.T, target string) *CuttingProxy {
 			if err != nil {
 				return
 			}
-			go p.serve(client)
+			go p.serve(t.Context(), client)
 		}
 	}()
 	t.Cleanup(func() {
@@ -39,15 +42,15 @@ func NewCuttingProxy(t *testing.T, target string) *CuttingProxy {
 }
 
 // serve ends when either side closes, as the clients of the test do before it ends.
-func (p *CuttingProxy) serve(client net.Conn) {
-	defer client.Close()
-	server, err := net.Dial("tcp", p.target)
+func (p *CuttingProxy) serve(ctx context.Context, client net.Conn) {
+	defer func() { _ = client.Close() }() // a test looks at the other end
+	server, err := new(net.Dialer).DialContext(ctx, "tcp", p.target)
 	if err != nil {
 		return
 	}
-	defer server.Close()
+	defer func() { _ = server.Close() }() // likewise
 	go func() {
-		defer server.Close()
+		defer func() { _ = server.Close() }() // ends the other direction too
 		copyUntil(server, client, func() bool { return false })
 	}()
 	copyUntil(client, server, func() bool { return p.Cut.CompareAndSwap(true, false) })

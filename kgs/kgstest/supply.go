@@ -133,6 +133,7 @@ func Drain(t *testing.T, s kgs.Supply, n int) (codes []string) {
 	}
 }
 
+// Settle settles b.
 func Settle(t *testing.T, s kgs.Supply, b *kgs.Batch, unused, lost []string) {
 	t.Helper()
 	if err := s.Settle(t.Context(), b, unused, lost); err != nil {

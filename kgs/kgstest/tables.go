@@ -21,12 +21,13 @@ type KeyTables struct {
 	DB  *pgxpool.Pool
 }
 
+// NewKeyTables makes the tables in a PostgreSQL database of the test.
 func NewKeyTables(t testing.TB) *KeyTables {
 	t.Helper()
 	k := &KeyTables{T: t, URL: testenv.PostgresURL(t)}
 	k.DB = k.Connect()
 	db := stdlib.OpenDBFromPool(k.DB)
-	defer db.Close()
+	CloseAfter(t, db.Close)
 	if err := migrations.Up(t.Context(), db, migrations.PostgreSQL); err != nil {
 		t.Fatal(err)
 	}
@@ -44,6 +45,7 @@ func (k *KeyTables) Connect() *pgxpool.Pool {
 	return db
 }
 
+// Exec changes the database directly.
 func (k *KeyTables) Exec(query string, args ...any) {
 	k.T.Helper()
 	if _, err := k.DB.Exec(k.T.Context(), query, args...); err != nil {
@@ -92,6 +94,7 @@ func (k *KeyTables) Age(holder string, term time.Duration) {
 // DrawnCodes is a generator of given codes.
 type DrawnCodes struct{ Codes []string }
 
+// Next gives the next code, and fails when there is none left.
 func (s *DrawnCodes) Next(context.Context, string, int) (kgs.Key, error) {
 	if len(s.Codes) == 0 {
 		return kgs.Key{}, errors.New("all is said")

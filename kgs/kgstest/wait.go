@@ -40,7 +40,8 @@ func InParallel[T any](t *testing.T, f func(i int) (T, error)) []T {
 	return results
 }
 
-func CloseAfter(t *testing.T, closer func() error) {
+// CloseAfter closes something when the test ends, and fails the test if that fails.
+func CloseAfter(t testing.TB, closer func() error) {
 	t.Helper()
 	t.Cleanup(func() {
 		if err := closer(); err != nil {
