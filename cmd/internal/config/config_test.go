@@ -50,7 +50,7 @@ func read(args ...string) (s Server, printed string, err error) {
 	return f.Server, out.String(), err
 }
 
-// wantRefused fails the test unless err names the setting and says what it takes.
+// wantRefused fails the test unless err names the setting and contains takes.
 func wantRefused(t *testing.T, err error, name, takes string) {
 	t.Helper()
 	var refused *Error
