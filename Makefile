@@ -69,13 +69,13 @@ model: keeper
 # unscaled with FULL=1. ONLY=create,redirect measures some groups.
 bench: build keeper
 	$(keeper) need redis-server postgres wrk nginx
-	go test -c -o bin/ ./kgs
+	go test -c -o bin/ ./kgs ./kgs/codespace
 	bin/loadtest bench --markdown bin/bench.md $(if $(FULL),--full) $(if $(ONLY),--only=$(ONLY))
 
 # The Go benchmarks, to look at the parts.
 bench-parts: keeper
 	$(keeper) need redis-server postgres
-	$(keeper) run go test -run '^$$' -bench . ./shortener/... ./web ./kgs
+	$(keeper) run go test -run '^$$' -bench . ./shortener/... ./web ./kgs/...
 
 fuzz:
 	go test -run '^$$' -fuzz '^FuzzURL$$' -fuzztime $(FUZZTIME) ./shortener

@@ -32,19 +32,20 @@ var _ Supply = (*Breaker)(nil)
 
 // NewBreaker makes a closed breaker in front of pool. It logs each change of its state.
 func NewBreaker(pool Supply, log *slog.Logger) *Breaker {
-	return &Breaker{pool: pool, circuit: newCircuit[struct{}](answered, log.With(slog.String("of", "pool")))}
+	return &Breaker{pool: pool, circuit: NewCircuit[struct{}](answered, log.With(slog.String("of", "pool")))}
 }
 
-// newCircuit makes a closed circuit breaker, as [Breaker] describes it. It logs each change
-// of its state with the error of the last call.
-func newCircuit[T any](isSuccessful func(error) bool, log *slog.Logger) *gobreaker.CircuitBreaker[T] {
+// NewCircuit makes a closed circuit breaker, as [Breaker] describes it. It logs each change
+// of its state with the error of the last call. An error for which isAnswer is true counts as
+// a success; nil if there is no such error.
+func NewCircuit[T any](isAnswer func(error) bool, log *slog.Logger) *gobreaker.CircuitBreaker[T] {
 	var last error // under the lock of the library, which it holds while it calls either function
 	return gobreaker.NewCircuitBreaker[T](gobreaker.Settings{
 		Timeout:     breakerPause, // the library's default is a minute
 		ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= breakerFailures },
 		IsSuccessful: func(err error) bool {
 			last = err
-			return isSuccessful(err)
+			return err == nil || isAnswer != nil && isAnswer(err)
 		},
 		IsExcluded: func(err error) bool { return errors.Is(err, context.Canceled) },
 		OnStateChange: func(_ string, from, to gobreaker.State) {
@@ -54,12 +55,9 @@ func newCircuit[T any](isSuccessful func(error) bool, log *slog.Logger) *gobreak
 	})
 }
 
-// succeeded is for what always has something to give, as a counter has.
-func succeeded(err error) bool { return err == nil }
-
-// answered is for a pool, which may be alive and have nothing to give.
+// answered reports an error of a pool that is alive and has nothing to give.
 func answered(err error) bool {
-	return err == nil || errors.Is(err, ErrEmpty) || errors.Is(err, ErrNoEpoch) || errors.Is(err, ErrFenced)
+	return errors.Is(err, ErrEmpty) || errors.Is(err, ErrNoEpoch) || errors.Is(err, ErrFenced)
 }
 
 // State is closed (0), half-open (1) or open (2).
@@ -79,9 +77,9 @@ func (b *Breaker) Settle(ctx context.Context, batch *Batch, unused, lost []strin
 	return b.do(func() error { return b.pool.Settle(ctx, batch, unused, lost) })
 }
 
-// Guard makes of status, which asks the pool, one that the breaker lets through or not.
-func (b *Breaker) Guard(status func(context.Context) (PoolStatus, error)) func(context.Context) (PoolStatus, error) {
-	return func(ctx context.Context) (s PoolStatus, err error) {
+// Guard makes status, which asks the pool behind b, fail as b's own methods do while b is open.
+func Guard[S any](b *Breaker, status func(context.Context) (S, error)) func(context.Context) (S, error) {
+	return func(ctx context.Context) (s S, err error) {
 		err = b.do(func() error {
 			s, err = status(ctx)
 			return err

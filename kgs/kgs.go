@@ -1,40 +1,45 @@
-// Package kgs is the key generation service: it prepares unique short codes ahead
-// of time, so that nobody searches for a free one while a user waits.
+// Package kgs prepares unique short codes ahead of time, so that a request for a short URL
+// does not search for a free code. It defines the contracts of the key generation service
+// and the parts of it that every server has: the local batch ([Source]), the [Breaker] and
+// the [Metrics]. The subpackages implement the contracts:
 //
-// The supply chain, in the order a key travels it:
+//	codespace   turns numbers into codes and back (FF1); ranges of numbers
+//	ledger      reserves ranges of numbers durably, and records what happens to them
+//	refill      keeps a pool full, and raises the alarm when a pool runs low
+//	redispool   a pool of codes in a Redis list
+//	pgpool      a pool of random codes in PostgreSQL tables
+//	mempool     a pool of ranges in the process, and batches straight from the ledger
+//	keysource   key sources without batches: redis-incr, ticket, snowflake, hash, uuid, random
+//	audit       accounts for every reserved number
+//	keyserver   serves keys to other programs over gRPC
+//	kgstest     conformance tests for the contracts
 //
-//	Ledger     a durable counter; reserves ranges of consecutive numbers
-//	Space      the permutation that turns a number into a code and back (FF1)
-//	Worker     ships reserved ranges to a pool whenever it runs low
-//	pool       RedisPool (codes in a Redis list) or MemoryPool (ranges in the process)
-//	Source     a server's local batch; hands out one key at a time from memory
-//	Generator  whatever yields a key when a creation wants one, as a Source does
+// A key travels in this order: the ledger reserves a range of numbers, a space turns the
+// numbers into codes, a worker pushes the codes to a pool, a Source takes a batch from the
+// pool, and hands out one key to each creation. A PostgreSQL pool needs neither ledger nor
+// space. The key sources without batches have no pool either.
 //
-// A PostgresPool goes without the first two: a Worker fills it with codes that are drawn by
-// chance. RedisIncr, Tickets, Snowflake, Hash, UUID and Random are Generators by themselves
-// and have no batches.
+// Vocabulary:
 //
-// Vocabulary: a number is a counter value of a space; a code is what the space
-// makes of it; a key is a code that was handed to one creation. A batch is what
-// one holder (a server process) took from a pool. An epoch is the life of one
-// pool: when a pool lost data or may have, a new epoch begins and whatever the
-// old one held is written off. A scheme is one whole way to get codes, of which a
-// program has one: from a Generator back to whatever it draws on. A lease is keys that
-// somebody has until it is known what became of them: a [Lease] is a batch in the hands
-// of a Source, a [ClientLease] numbers of the ledger in those of another program.
+//   - a number is a counter value; a code is the string that a space makes of it; a key is
+//     a code that is ready to be assigned;
+//   - a pool holds keys until a server takes them; a batch is the keys that one server, its
+//     holder, took at once;
+//   - a holder settles a batch: it reports for every key whether it is used, returned or lost;
+//   - an epoch is one generation of a pool: a pool that may have lost data begins a new
+//     epoch, and the keys of the old one are written off;
+//   - a key source is one selectable way to get codes (KEY_SOURCE).
 //
 // Invariants:
 //
-//   - a number of the ledger is reserved once, shipped once, and handed out once unless it
-//     comes back unused, whatever crashes;
-//   - at any time each reserved number can be accounted for by name: it is linked, in
-//     a pool, in a batch, on its way to a pool, or abandoned for a stated reason.
+//   - the ledger reserves each number once, a worker pushes it once, and a server hands it
+//     out once unless it comes back unused, whatever crashes;
+//   - at any time each reserved number can be accounted for by name: it is linked, in a
+//     pool, in a batch, on its way to a pool, or abandoned for a stated reason.
 //
-// What keeps the other schemes from giving a key twice, each of their types says.
-//
-// The package knows nothing of links. That two keys never become one link is for
-// the link store's primary key to judge; this package sees to it that the judge
-// has nothing to do.
+// The key sources without a ledger state their own guarantees. The package does not know
+// links. The primary key of the link store finally decides which link a code belongs to; as
+// long as the invariants hold, that constraint never fires for keys of the ledger.
 package kgs
 
 import (
@@ -55,26 +60,9 @@ var (
 	ErrExhausted = errors.New("every code length is used up")
 )
 
-// Run is a run of consecutive numbers [Lo, Hi) in the space of codes of Length.
-type Run struct {
-	Length int
-	Lo, Hi int64
-}
-
-// Len is how many numbers the run holds.
-func (r Run) Len() int64 { return r.Hi - r.Lo }
-
-// Range is a run that the ledger keeps a row for, under an id that never changes
-// and that grows with every reservation.
-type Range struct {
-	Run
-	ID    int64
-	Epoch int64 // the epoch it was reserved in
-}
-
 // Batch is the keys that a holder took from a supply in one go.
 type Batch struct {
-	ID     int64    // names the batch in the books of its supply
+	ID     int64    // names the batch in the records of its supply
 	Source string   // metric label and Source of the links: SourcePool, SourceLedger, ...
 	Codes  []string // in the order they are to be handed out; not to be changed
 }
@@ -84,14 +72,13 @@ type Batch struct {
 // are safe to repeat after an error: a repeated Take whose first answer was lost
 // does not lose the keys of that answer where the engine can tell.
 type Supply interface {
-	// Take hands up to n keys (at least one) to the holder, who keeps the books for
-	// them until Settle. ErrEmpty and ErrNoEpoch mean that the supply is alive and has
+	// Take gives up to n keys (at least one) to the holder, which accounts for them until
+	// Settle. ErrEmpty and ErrNoEpoch mean that the supply is alive and has
 	// nothing to give, ErrExhausted that no space has numbers left; any other error,
 	// that it cannot be reached.
 	Take(ctx context.Context, n int) (*Batch, error)
-	// Settle closes the books on b, of which by now every code has met its fate: those
-	// in unused go back to the supply, those in lost are abandoned, all others are
-	// spent. A batch that the supply no longer knows (it was written off meanwhile)
+	// Settle reports what happened to every code of b: those in unused go back to the
+	// supply, those in lost are abandoned, all others are used. A batch that the supply no longer knows (it was written off meanwhile)
 	// is settled already: no error.
 	Settle(ctx context.Context, b *Batch, unused, lost []string) error
 }
@@ -118,5 +105,5 @@ const (
 	SourceHash         = "hash"
 	SourceUUID         = "uuid"
 	SourceRandom       = "random"
-	SourceKGS          = "kgs" // a remote KGS, whose books are its own
+	SourceKGS          = "kgs" // a remote KGS, which has a ledger of its own
 )

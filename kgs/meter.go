@@ -1,28 +1,34 @@
 package kgs
 
 import (
-	"log/slog"
 	"time"
 )
 
 // rateWeight is what the newest second weighs in a smoothed rate.
 const rateWeight = 0.3
 
-// meter smooths the rate at which a count grows. It is not safe for concurrent use.
-type meter struct {
+// EWMA measures the rate at which a count grows, as an exponentially weighted moving
+// average. It is not safe for concurrent use.
+type EWMA struct {
 	perSecond float64
 	total     int64
 	at        time.Time
 }
 
-// sample takes what was counted since the last sample into the rate. The weight of a
+// NewEWMA measures from now on.
+func NewEWMA(now time.Time) EWMA { return EWMA{at: now} }
+
+// Rate is how much the count grows in a second.
+func (m *EWMA) Rate() float64 { return m.perSecond }
+
+// Sample takes what was counted since the last sample into the rate. The weight of a
 // sample grows with its length, so it does not matter how regularly it is called.
-func (m *meter) sample(total int64, now time.Time) {
+func (m *EWMA) Sample(total int64, now time.Time) {
 	m.add(total, now, rateWeight*now.Sub(m.at).Seconds())
 }
 
 // add takes what was counted since the last sample into the rate with a weight of up to 1.
-func (m *meter) add(total int64, now time.Time, weight float64) {
+func (m *EWMA) add(total int64, now time.Time, weight float64) {
 	elapsed := now.Sub(m.at).Seconds()
 	if elapsed <= 0 {
 		return
@@ -40,7 +46,7 @@ func (m *meter) add(total int64, now time.Time, weight float64) {
 type Meter struct {
 	window time.Duration
 	began  time.Time
-	meter  meter
+	meter  EWMA
 }
 
 // NewMeter makes a meter that begins at its first sample.
@@ -49,7 +55,7 @@ func NewMeter(window time.Duration) Meter { return Meter{window: window} }
 // Sample says what the count is now.
 func (m *Meter) Sample(total int64, now time.Time) {
 	if m.began.IsZero() {
-		m.began, m.meter = now, meter{total: total, at: now}
+		m.began, m.meter = now, EWMA{total: total, at: now}
 		return
 	}
 	span := min(m.window, now.Sub(m.began))
@@ -58,22 +64,3 @@ func (m *Meter) Sample(total int64, now time.Time) {
 
 // Rate is how much the count grows in a second; 0 while there is no telling.
 func (m *Meter) Rate() float64 { return m.meter.perSecond }
-
-// trouble logs when something begins to fail and when that is over, but not each time
-// in between. It is not safe for concurrent use.
-type trouble struct {
-	log  *slog.Logger
-	what string // "the pool is not refilled"
-	on   bool
-}
-
-// note takes the outcome of one more try into account.
-func (t *trouble) note(err error) {
-	switch {
-	case err != nil && !t.on:
-		t.log.Warn("trouble", slog.String("what", t.what), slog.Any("error", err))
-	case err == nil && t.on:
-		t.log.Info("trouble is over", slog.String("what", t.what))
-	}
-	t.on = err != nil
-}

@@ -12,13 +12,13 @@ import (
 // Metrics are the counters of one process's part in the supply chain. What can be
 // read off at any time (sizes, rates, states) is collected by the program instead.
 type Metrics struct {
-	generated prometheus.Counter
-	lastPush  prometheus.Gauge
-	abandons  *prometheus.CounterVec
-	refills   prometheus.Histogram
-	restarts  prometheus.Counter
-	jumps     prometheus.Counter
-	pages     prometheus.Counter
+	generated  prometheus.Counter
+	lastPush   prometheus.Gauge
+	abandons   *prometheus.CounterVec
+	refills    prometheus.Histogram
+	restarts   prometheus.Counter
+	skipAheads prometheus.Counter
+	pages      prometheus.Counter
 }
 
 // NewMetrics registers the metrics with reg, once per registry.
@@ -41,7 +41,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		restarts: auto.NewCounter(prometheus.CounterOpts{
 			Name: "kgs_worker_restarts_total", Help: "Times the dead man's switch restarted the refill worker.",
 		}),
-		jumps: auto.NewCounter(prometheus.CounterOpts{
+		skipAheads: auto.NewCounter(prometheus.CounterOpts{
 			Name: "kgs_ledger_jumps_total", Help: "Times the ledger's database was found to have come back from an older state.",
 		}),
 		pages: auto.NewCounter(prometheus.CounterOpts{
@@ -54,25 +54,45 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
-// Jumped counts a jump of the ledger, over keys that are written off: see [Ledger.OnJump].
-func (m *Metrics) Jumped(keys int64) {
-	m.jumps.Inc()
-	m.abandoned(ReasonRollback, keys)
+// CountSkipAhead counts a skip-ahead of the ledger over keys that are written off.
+func (m *Metrics) CountSkipAhead(keys int64) {
+	m.skipAheads.Inc()
+	m.CountAbandoned(ReasonRollback, keys)
 }
 
-// Kept counts keys that are a client's for good: see [Ledger.EndLease].
-func (m *Metrics) Kept(keys int64) { m.abandoned(ReasonClient, keys) }
+// CountKept counts keys of a lease that its client keeps for good.
+func (m *Metrics) CountKept(keys int64) { m.CountAbandoned(ReasonClient, keys) }
 
-func (m *Metrics) pushed(keys int64) {
+// CountPushed counts keys that this process pushed to a pool.
+func (m *Metrics) CountPushed(keys int64) {
 	m.generated.Add(float64(keys))
 	m.lastPush.SetToCurrentTime()
 }
 
-func (m *Metrics) abandoned(reason string, keys int64) {
+// CountAbandoned counts keys that this process wrote off for a reason.
+func (m *Metrics) CountAbandoned(reason string, keys int64) {
 	m.abandons.WithLabelValues(reason).Add(float64(keys))
 }
 
-func (m *Metrics) refilled(d time.Duration) { m.refills.Observe(d.Seconds()) }
+// CountRestart counts a restart of the refill worker by the dead man's switch.
+func (m *Metrics) CountRestart() { m.restarts.Inc() }
+
+// CountPage counts a page by the dead man's switch.
+func (m *Metrics) CountPage() { m.pages.Inc() }
+
+// ObserveRefill records how long it took to take a local batch.
+func (m *Metrics) ObserveRefill(d time.Duration) { m.refills.Observe(d.Seconds()) }
+
+// Abandoned is the counter of keys that were written off for a reason.
+func (m *Metrics) Abandoned(reason string) prometheus.Counter {
+	return m.abandons.WithLabelValues(reason)
+}
+
+// Restarts is the counter of worker restarts.
+func (m *Metrics) Restarts() prometheus.Counter { return m.restarts }
+
+// Pages is the counter of pages.
+func (m *Metrics) Pages() prometheus.Counter { return m.pages }
 
 // Generated returns the number of keys that this process pushed to the pool.
 func (m *Metrics) Generated() float64 { return promvalue.Counter(m.generated) }

@@ -1,18 +1,14 @@
 package kgs
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 )
-
-// ErrNoKeys says that a generator has nothing to give: a Source when its local batch is empty
-// and its supply gives nothing.
-var ErrNoKeys = errors.New("no key to give")
 
 // SourceConfig is what a Source is made of. Zero durations mean the defaults.
 type SourceConfig struct {
@@ -35,7 +31,7 @@ type SourceConfig struct {
 // All methods may be called concurrently.
 type Source struct {
 	cfg     SourceConfig
-	current atomic.Pointer[Lease]
+	current atomic.Pointer[LocalBatch]
 	reused  atomic.Int64 // len(returned), readable without the lock
 	wanted  chan struct{}
 	stop    context.CancelFunc
@@ -43,48 +39,42 @@ type Source struct {
 	started time.Time
 
 	mu       sync.Mutex
-	spare    *Lease
-	live     map[*Lease]struct{} // every lease that was not settled yet
-	returned []Key               // handed out and not used: given out again first
-	finished []*Lease            // every code has met its fate: to be settled
-	drained  int64               // keys handed out from leases that are drained
-	rate     meter               // of keys handed out
-	burst    float64             // keys per second at which the last lease was drained
-	fetched  int                 // keys in the last batch
-	filled   chan struct{}       // closed and renewed when a refill ends
-	began    time.Time           // when the refill under way began; zero while there is none
-	failing  error               // what the last refill failed with
+	spare    *LocalBatch
+	live     map[*LocalBatch]struct{} // every lease that was not settled yet
+	returned []Key                    // handed out and not used: given out again first
+	finished []*LocalBatch            // every outcome is known: to be settled
+	drained  int64                    // keys handed out from leases that are drained
+	rate     EWMA                     // of keys handed out
+	burst    float64                  // keys per second at which the last lease was drained
+	fetched  int                      // keys in the last batch
+	filled   chan struct{}            // closed and renewed when a refill ends
+	began    time.Time                // when the refill under way began; zero while there is none
+	failing  error                    // what the last refill failed with
 	closed   bool
 
 	everFilled bool // a refill has succeeded
-	trouble    trouble
+	trouble    FailureLog
 }
 
 var _ Generator = (*Source)(nil)
 
 // NewSource starts a source; Close ends it.
 func NewSource(cfg SourceConfig) *Source {
-	setDefault(&cfg.Hold, 2*time.Second)
-	setDefault(&cfg.Patience, 250*time.Millisecond)
-	setDefault(&cfg.Timeout, 2*time.Second)
+	cfg.Hold = cmp.Or(cfg.Hold, 2*time.Second)
+	cfg.Patience = cmp.Or(cfg.Patience, 250*time.Millisecond)
+	cfg.Timeout = cmp.Or(cfg.Timeout, 2*time.Second)
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Source{
 		cfg: cfg, stop: cancel, done: make(chan struct{}), started: time.Now(),
 		wanted: make(chan struct{}, 1), filled: make(chan struct{}),
-		live: make(map[*Lease]struct{}), rate: meter{at: time.Now()},
-		trouble: trouble{log: cfg.Logger, what: "the local batch is not refilled"},
+		live: make(map[*LocalBatch]struct{}), rate: NewEWMA(time.Now()),
+		trouble: NewFailureLog(cfg.Logger, "the local batch is not refilled"),
 	}
 	if !cfg.Lazy {
 		s.want()
 	}
 	go s.run(ctx)
 	return s
-}
-
-func setDefault(d *time.Duration, v time.Duration) {
-	if *d == 0 {
-		*d = v
-	}
 }
 
 // Next hands out one key. While a local key is left it neither blocks nor talks
@@ -126,7 +116,7 @@ func (s *Source) take() (Key, bool) {
 	for l := s.current.Load(); l != nil; l = s.advance(l) {
 		i := l.next.Add(1) - 1
 		if i < int64(len(l.batch.Codes)) {
-			return Key{Code: l.batch.Codes[i], Source: l.batch.Source, Lease: l}, true
+			return Key{Code: l.batch.Codes[i], Source: l.batch.Source, Batch: l}, true
 		}
 	}
 	return Key{}, false
@@ -146,7 +136,7 @@ func (s *Source) takeReturned() (Key, bool) {
 }
 
 // advance puts the spare in the place of the drained lease and asks for a new spare.
-func (s *Source) advance(drained *Lease) *Lease {
+func (s *Source) advance(drained *LocalBatch) *LocalBatch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.current.Load() == drained {
@@ -160,7 +150,7 @@ func (s *Source) advance(drained *Lease) *Lease {
 }
 
 // install makes l, which may be nil, the current lease. The caller holds mu.
-func (s *Source) install(l *Lease) {
+func (s *Source) install(l *LocalBatch) {
 	if l != nil {
 		l.since = time.Now()
 	}
@@ -201,7 +191,7 @@ func (s *Source) Local() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := int64(len(s.returned))
-	for _, l := range []*Lease{s.current.Load(), s.spare} {
+	for _, l := range []*LocalBatch{s.current.Load(), s.spare} {
 		if l != nil {
 			n += l.left()
 		}
@@ -213,7 +203,7 @@ func (s *Source) Local() int64 {
 func (s *Source) Rate() float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.rate.perSecond
+	return s.rate.Rate()
 }
 
 // Failing is the error of the last refill, nil when it succeeded.

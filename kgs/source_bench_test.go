@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"keypool/kgs/codespace"
 )
 
 // BenchmarkSourceNextTimed measures each hand-out by itself, with the clock's own time in
@@ -22,7 +24,7 @@ func BenchmarkSourceNextTimed(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		k.Lease.Spent()
+		k.Batch.Spent()
 		took[min(max(ns, 0), int64(len(took)-1))]++
 		n++
 	}
@@ -54,7 +56,7 @@ func BenchmarkSourceNext(b *testing.B) {
 				b.Error(err)
 				return
 			}
-			k.Lease.Spent()
+			k.Batch.Spent()
 		}
 	})
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "keys/s")
@@ -65,7 +67,7 @@ func BenchmarkSourceNext(b *testing.B) {
 
 func newBulkSource() *Source {
 	return NewSource(SourceConfig{
-		Supply: &bulkSupply{codes: PlainSpace().Codes(Run{Length: 6, Lo: 0, Hi: 100_000})}, Min: 100_000, Max: 100_000,
+		Supply: &bulkSupply{codes: codespace.Plain().Codes(codespace.Range{Length: 6, Lo: 0, Hi: 100_000})}, Min: 100_000, Max: 100_000,
 		Patience: time.Minute, Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(prometheus.NewRegistry()),
 	})
 }

@@ -61,7 +61,7 @@ func (s *Source) refill(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if opening := !s.everFilled && (errors.Is(err, ErrEmpty) || errors.Is(err, ErrNoEpoch)); !opening && ctx.Err() == nil {
-		s.trouble.note(err)
+		s.trouble.Note(err)
 	}
 	s.failing, s.began = err, time.Time{}
 	close(s.filled)
@@ -85,8 +85,8 @@ func (s *Source) fetch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.cfg.Metrics.refilled(time.Since(start))
-	l := newLease(s, b)
+	s.cfg.Metrics.ObserveRefill(time.Since(start))
+	l := newLocalBatch(s, b)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.everFilled, s.fetched = true, len(b.Codes)
@@ -108,7 +108,7 @@ func (s *Source) fetch(ctx context.Context) error {
 func (s *Source) batchSize() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := min(max(s.rate.perSecond, s.burst)*s.cfg.Hold.Seconds(), float64(maxGrowth*s.fetched))
+	n := min(max(s.rate.Rate(), s.burst)*s.cfg.Hold.Seconds(), float64(maxGrowth*s.fetched))
 	return int(min(max(n, float64(s.cfg.Min)), float64(s.cfg.Max)))
 }
 
@@ -120,10 +120,10 @@ func (s *Source) sample() {
 	if l := s.current.Load(); l != nil {
 		total += int64(len(l.batch.Codes)) - l.left()
 	}
-	s.rate.sample(total, time.Now())
+	s.rate.Sample(total, time.Now())
 }
 
-// settleFinished closes the books on every lease whose codes have all met their fate.
+// settleFinished settles every batch whose codes all have a known outcome.
 func (s *Source) settleFinished(ctx context.Context) error {
 	for {
 		s.mu.Lock()
@@ -142,13 +142,13 @@ func (s *Source) settleFinished(ctx context.Context) error {
 	}
 }
 
-func (s *Source) settle(ctx context.Context, l *Lease, unused []string) error {
+func (s *Source) settle(ctx context.Context, l *LocalBatch, unused []string) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
 	if err := s.cfg.Supply.Settle(ctx, l.batch, unused, l.lost); err != nil {
 		return fmt.Errorf("settle batch %d: %w", l.batch.ID, err)
 	}
-	s.cfg.Metrics.abandoned(ReasonLostReply, int64(len(l.lost)))
+	s.cfg.Metrics.CountAbandoned(ReasonLostReply, int64(len(l.lost)))
 	s.mu.Lock()
 	delete(s.live, l)
 	s.mu.Unlock()
@@ -183,15 +183,15 @@ func (s *Source) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// retract takes every key that nobody got out of reach, lease by lease. The caller holds mu.
-func (s *Source) retract() map[*Lease][]string {
-	unused := make(map[*Lease][]string, len(s.live))
+// retract withdraws every key that was not handed out, by batch. The caller holds mu.
+func (s *Source) retract() map[*LocalBatch][]string {
+	unused := make(map[*LocalBatch][]string, len(s.live))
 	for l := range s.live {
 		total := int64(len(l.batch.Codes))
 		unused[l] = l.batch.Codes[min(l.next.Swap(total), total):]
 	}
 	for _, k := range s.returned {
-		unused[k.Lease] = append(unused[k.Lease][:len(unused[k.Lease]):len(unused[k.Lease])], k.Code)
+		unused[k.Batch] = append(unused[k.Batch][:len(unused[k.Batch]):len(unused[k.Batch])], k.Code)
 	}
 	s.current.Store(nil)
 	s.spare, s.returned, s.finished = nil, nil, nil

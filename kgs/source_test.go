@@ -133,7 +133,7 @@ func TestSourceHandsOutEachKeyOnce(t *testing.T) {
 					}
 					seen[k.Code] = true
 					mu.Unlock()
-					k.Lease.Spent()
+					k.Batch.Spent()
 				}
 			})
 		}
@@ -161,7 +161,7 @@ func TestSourceKeepsASpareBatch(t *testing.T) {
 		supply.fail(errors.New("away"))
 		start := time.Now()
 		for range 200 {
-			mustNext(t, s).Lease.Spent()
+			mustNext(t, s).Batch.Spent()
 		}
 		if waited := time.Since(start); waited != 0 {
 			t.Errorf("200 local keys took %v", waited)
@@ -180,18 +180,18 @@ func TestSourceDoesNotWaitForASupplyThatIsAway(t *testing.T) {
 		supply.err, supply.delay = errors.New("hung"), time.Hour // only the timeout ends a take
 		supply.mu.Unlock()
 		for range 100 {
-			mustNext(t, s).Lease.Spent()
+			mustNext(t, s).Batch.Spent()
 		}
 		<-time.After(3 * time.Second) // in the bubble: the refill has failed by now
 		for range 100 {
-			mustNext(t, s).Lease.Spent()
+			mustNext(t, s).Batch.Spent()
 		}
 		wantNoWait(t, s, "a supply that is known to be away")
 		supply.mu.Lock()
 		supply.err, supply.delay = nil, 0
 		supply.mu.Unlock()
 		<-time.After(3 * maxBackoff)
-		mustNext(t, s).Lease.Spent()
+		mustNext(t, s).Batch.Spent()
 	})
 }
 
@@ -206,18 +206,18 @@ func TestSourceDoesNotWaitForARefillThatHangs(t *testing.T) {
 		supply.delay = time.Hour
 		supply.mu.Unlock()
 		for range 101 { // the first of the spare: the refill begins
-			mustNext(t, s).Lease.Spent()
+			mustNext(t, s).Batch.Spent()
 		}
 		<-time.After(s.cfg.Patience) // in the bubble: the spare has lasted that long
 		for range 99 {
-			mustNext(t, s).Lease.Spent()
+			mustNext(t, s).Batch.Spent()
 		}
 		wantNoWait(t, s, "a refill that hangs")
 		supply.mu.Lock()
 		supply.delay = 0
 		supply.mu.Unlock()
 		<-time.After(s.cfg.Timeout + maxBackoff)
-		mustNext(t, s).Lease.Spent()
+		mustNext(t, s).Batch.Spent()
 	})
 }
 
@@ -230,7 +230,7 @@ func TestSourceWaitsForItsFirstBatch(t *testing.T) {
 			<-time.After(100 * time.Millisecond) // in the bubble: the worker's first push
 			supply.fail(nil)
 		}()
-		mustNext(t, s).Lease.Spent()
+		mustNext(t, s).Batch.Spent()
 		if got := time.Since(s.started); got > s.cfg.Patience {
 			t.Errorf("the first key came after %v", got)
 		}
@@ -243,7 +243,7 @@ func TestSourceSizesBatchesByRate(t *testing.T) {
 		s := newTestSource(t, supply)
 		defer closeSource(t, s)
 		for range 20_000 { // 20 s at 1,000 a second
-			mustNext(t, s).Lease.Spent()
+			mustNext(t, s).Batch.Spent()
 			<-time.After(time.Millisecond)
 		}
 		synctest.Wait() // a refill may be under way
@@ -265,7 +265,7 @@ func TestSourceGrowsBatchByBatch(t *testing.T) {
 		defer closeSource(t, s)
 		synctest.Wait()
 		for range 150 {
-			mustNext(t, s).Lease.Spent()
+			mustNext(t, s).Batch.Spent()
 		}
 		synctest.Wait()
 		if diff := cmp.Diff([]int{100, 100, 100 * maxGrowth}, supply.sizes); diff != "" {
@@ -280,13 +280,13 @@ func TestSourceAccountsForEveryFate(t *testing.T) {
 		s := newTestSource(t, supply)
 		synctest.Wait()
 		a, b, c := mustNext(t, s), mustNext(t, s), mustNext(t, s)
-		a.Lease.Spent()
-		b.Lease.Lost(b.Code)
-		c.Lease.Unused(c.Code)
+		a.Batch.Spent()
+		b.Batch.Lost(b.Code)
+		c.Batch.Unused(c.Code)
 		if again := mustNext(t, s); again.Code != c.Code {
 			t.Errorf("after Unused(%s) the next key is %s", c.Code, again.Code)
 		} else {
-			again.Lease.Unused(again.Code)
+			again.Batch.Unused(again.Code)
 		}
 		closeSource(t, s)
 		if len(supply.lost) != 1 || supply.lost[0] != b.Code {
@@ -309,13 +309,13 @@ func TestSourceSettlesOnlyWhenEveryFateIsKnown(t *testing.T) {
 		synctest.Wait()
 		inFlight := mustNext(t, s)
 		for range 150 {
-			mustNext(t, s).Lease.Spent()
+			mustNext(t, s).Batch.Spent()
 		}
 		synctest.Wait()
 		if supply.settled != 0 {
 			t.Fatal("a batch was settled while one of its keys was in flight: a crash now would lose it without a trace")
 		}
-		inFlight.Lease.Spent()
+		inFlight.Batch.Spent()
 		synctest.Wait()
 		if supply.settled != 1 {
 			t.Errorf("%d batches settled, want 1", supply.settled)

@@ -75,7 +75,7 @@ func mediaType(h http.Header) (string, error) {
 	}
 	media, params, err := mime.ParseMediaType(value)
 	if err != nil || (media != mediaJSON && media != mediaForm) {
-		return "", unsupported(accepted + "; the request has to name it in its Content-Type header.")
+		return "", unsupported(accepted + ", and name it in the Content-Type header.")
 	}
 	switch strings.ToLower(params["charset"]) {
 	case "", "utf-8", "us-ascii":
@@ -106,12 +106,12 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 // stores the bytes of a URL unchanged.
 func parseForm(body []byte) (fields, error) {
 	if b := bytes.TrimSpace(body); len(b) > 0 && (b[0] == '{' || b[0] == '[') {
-		return fields{}, malformed("The body looks like JSON but was sent as a form. " +
-			"Send it with the header Content-Type: " + mediaJSON + ".")
+		return fields{}, malformed("The body looks like JSON but its Content-Type is a form. " +
+			"Send it with Content-Type: " + mediaJSON + ".")
 	}
 	values, err := url.ParseQuery(string(body))
 	if err != nil {
-		return fields{}, malformed("The body is not a well-formed form: " + err.Error() + ".")
+		return fields{}, malformed("The body is a malformed form: " + err.Error() + ".")
 	}
 	var f fields
 	for name, given := range values {

@@ -18,9 +18,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// contract holds every exchange that goes through it to openapi.yaml: an answer
-// must be one that the document promises, and a request that was granted one that
-// it describes.
+// contract checks every exchange against openapi.yaml: the document must describe each
+// answer, and each request that succeeds.
 type contract struct {
 	t      *testing.T
 	router routers.Router
@@ -45,7 +44,7 @@ func newContract(t *testing.T, next http.RoundTripper) *contract {
 	return &contract{t: t, router: router, next: next}
 }
 
-// RoundTrip implements http.RoundTripper. A breach fails the test.
+// RoundTrip implements http.RoundTripper. A violation fails the test.
 func (c *contract) RoundTrip(r *http.Request) (*http.Response, error) {
 	var sent []byte
 	if r.Body != nil {
@@ -53,7 +52,7 @@ func (c *contract) RoundTrip(r *http.Request) (*http.Response, error) {
 		if sent, err = io.ReadAll(r.Body); err != nil {
 			return nil, err
 		}
-		// Known and unknown lengths both occur, as the test wants it.
+		// The request keeps its Content-Length, so both kinds of bodies reach the server.
 		r.Body = io.NopCloser(bytes.NewReader(sent))
 	}
 	resp, err := c.next.RoundTrip(r)
@@ -75,10 +74,10 @@ func (c *contract) RoundTrip(r *http.Request) (*http.Response, error) {
 func (c *contract) check(r *http.Request, sent []byte, resp *http.Response, got []byte) error {
 	asked := r.Clone(r.Context())
 	asked.Body = io.NopCloser(bytes.NewReader(sent))
-	asked.URL.RawPath = "" // the document speaks of what a path means, not of how it is escaped
+	asked.URL.RawPath = "" // the document describes decoded paths
 	route, params, err := c.router.FindRoute(asked)
 	if unlisted := resp.StatusCode == http.StatusMethodNotAllowed || resp.StatusCode == http.StatusNotFound; err != nil && unlisted {
-		return nil // what the document does not list must not be served
+		return nil // the server must not serve what the document does not list
 	}
 	if err != nil {
 		return err
@@ -106,7 +105,7 @@ func TestDocumentIsValid(t *testing.T) {
 	}
 }
 
-// Every route of the router is in the document and the other way round.
+// The document lists the routes of the router and no others.
 func TestDocumentIsComplete(t *testing.T) {
 	t.Parallel()
 	var served []string
@@ -115,7 +114,7 @@ func TestDocumentIsComplete(t *testing.T) {
 			served = append(served, r.Method+" "+strings.ReplaceAll(r.Path, ":code", "{code}"))
 		}
 	}
-	// The preview is a form of the code to the router and a path to its reader.
+	// The router treats the preview as a code, the document as a path.
 	served = append(served, "GET /{code}+", "HEAD /{code}+")
 	var documented []string
 	for path, item := range document(t).Paths.Map() {
@@ -130,24 +129,24 @@ func TestDocumentIsComplete(t *testing.T) {
 	}
 }
 
-// Every problem type of the table is in the document and the other way round.
+// The document lists the problem types of the table and no others.
 func TestDocumentListsEveryProblem(t *testing.T) {
 	t.Parallel()
-	told := map[string]bool{problemOf(errors.New("unknown")).Type: true}
+	used := map[string]bool{problemOf(errors.New("unknown")).Type: true}
 	for _, row := range problemTable {
-		told[row.problem.Type] = true
+		used[row.problem.Type] = true
 	}
 	listed := map[string]bool{}
 	for _, v := range document(t).Components.Schemas["Problem"].Value.Properties["type"].Value.Enum {
 		listed[v.(string)] = true
 	}
-	if diff := cmp.Diff(listed, told); diff != "" {
-		t.Errorf("listed (-) and told (+):\n%s", diff)
+	if diff := cmp.Diff(listed, used); diff != "" {
+		t.Errorf("listed (-) and used (+):\n%s", diff)
 	}
 }
 
-// The negative control: an exchange that breaks the document is noticed.
-func TestContractNotices(t *testing.T) {
+// The negative control: contract detects exchanges that violate the document.
+func TestContractDetectsViolations(t *testing.T) {
 	t.Parallel()
 	c := newContract(t, nil)
 	for name, resp := range map[string]*http.Response{
@@ -161,7 +160,7 @@ func TestContractNotices(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := c.check(r, nil, resp, []byte(`{"status":404}`)); err == nil {
-			t.Errorf("a wrong %s went unnoticed", name)
+			t.Errorf("contract does not detect a wrong %s", name)
 		}
 	}
 }

@@ -42,7 +42,7 @@ func (p *public) self(c echo.Context) (shortener.Origin, error) {
 	return self, nil
 }
 
-// create is POST /shorten.
+// create answers POST /shorten.
 func (p *public) create(c echo.Context) error {
 	self, err := p.self(c)
 	if err != nil {

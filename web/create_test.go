@@ -43,7 +43,7 @@ func TestCreateRefuses(t *testing.T) {
 		{"repeated null", mediaJSON, `{"url":null,"url":"https://go.dev"}`, 400, "malformed", ""},
 		{"invalid UTF-8", mediaJSON, "{\"url\":\"https://go.dev/\xff\"}", 400, "malformed", ""},
 		{"half a surrogate", mediaJSON, `{"url":"https://go.dev/\ud800"}`, 400, "malformed", ""},
-		{"half a surrogate beside its sign", mediaJSON, "{\"url\":\"https://go.dev/\uFFFD\\\\ufffd\\ud800\"}", 400, "malformed", ""},
+		{"half a surrogate beside U+FFFD", mediaJSON, "{\"url\":\"https://go.dev/\uFFFD\\\\ufffd\\ud800\"}", 400, "malformed", ""},
 		{"no url", mediaJSON, `{}`, 422, "invalid-field", "url"},
 		{"null url", mediaJSON, `{"url":null}`, 422, "invalid-field", "url"},
 		{"empty url", mediaJSON, `{"url":""}`, 422, "invalid-field", "url"},
@@ -82,7 +82,7 @@ func TestCreateRefuses(t *testing.T) {
 				t.Errorf("%s\n%s", diff, r.body)
 			}
 			if p.Status != r.status || p.Detail == "" || r.header.Get("Content-Type") != mediaProblem {
-				t.Errorf("not a whole problem: %v %s", r.header, r.body)
+				t.Errorf("an incomplete problem: %v %s", r.header, r.body)
 			}
 		})
 	}
@@ -99,7 +99,7 @@ func TestCreateAccepts(t *testing.T) {
 		{"seconds in a string", mediaJSON, `{"url":"https://go.dev","expires_in":"3600"}`, "https://go.dev"},
 		{"duration", mediaJSON, `{"url":"https://go.dev","expires_in":"1h"}`, "https://go.dev"},
 		{"white space", mediaJSON, " \n{ \"url\" : \"https://go.dev\" }\n", "https://go.dev"},
-		{"the sign of a damaged character", mediaJSON, "{\"url\":\"https://go.dev/\uFFFD\\uFffd\"}", "https://go.dev/%EF%BF%BD%EF%BF%BD"},
+		{"U+FFFD", mediaJSON, "{\"url\":\"https://go.dev/\uFFFD\\uFffd\"}", "https://go.dev/%EF%BF%BD%EF%BF%BD"},
 		{"form", mediaForm, "url=https://go.dev/a%20b", "https://go.dev/a%20b"},
 		{"untouched form", mediaForm, "url=https%3A%2F%2Fgo.dev&alias=&expires_at=&expires_in=", "https://go.dev"},
 		{"Latin-1 form", mediaForm, "url=https://go.dev/%E9", "https://go.dev/%E9"},
@@ -116,11 +116,11 @@ func TestCreateAccepts(t *testing.T) {
 				t.Errorf("Location %q, short URL %q", r.header.Get("Location"), a.ShortURL)
 			}
 			if strings.Contains(tt.name, "seconds") || tt.name == "duration" {
-				if life := a.ExpiresAt.Sub(a.CreatedAt); life != time.Hour {
-					t.Errorf("lives %s", life)
+				if lifetime := a.ExpiresAt.Sub(a.CreatedAt); lifetime != time.Hour {
+					t.Errorf("lifetime %s", lifetime)
 				}
 			} else if strings.Contains(r.body, "expires_at") {
-				t.Errorf("an expiry that nobody asked for: %s", r.body)
+				t.Errorf("an expiry without a request for one: %s", r.body)
 			}
 			if a.CreatedAt.Location() != time.UTC || a.CreatedAt.IsZero() {
 				t.Errorf("created at %v", a.CreatedAt)
@@ -166,7 +166,7 @@ func TestCreateNegotiates(t *testing.T) {
 	}
 }
 
-// Both ways to send a body are cut at the limit: announced, and in chunks.
+// The limit holds for bodies with a Content-Length and for chunked ones.
 func TestCreateBodyLimit(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
@@ -185,7 +185,7 @@ func TestCreateBodyLimit(t *testing.T) {
 	}
 }
 
-// chunked posts a body without its length and gives the status.
+// chunked posts a body without a Content-Length and returns the status.
 func (s *site) chunked(t *testing.T, body string) int {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
@@ -215,7 +215,7 @@ func TestCreateRefusesContentCoding(t *testing.T) {
 	}
 }
 
-// A name that the client made up comes back escaped and shortened.
+// An answer shows an unknown name escaped and shortened.
 func TestCreateShortensNames(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)

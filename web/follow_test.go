@@ -30,7 +30,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// A redirect is not kept past the expiry of its link.
+// The caching time of a redirect ends at the expiry of its link.
 func TestFollowShortLived(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
@@ -39,7 +39,7 @@ func TestFollowShortLived(t *testing.T) {
 		r := s.do(t, http.MethodGet, "/"+a.Code, "")
 		age, err := strconv.Atoi(strings.TrimPrefix(r.header.Get("Cache-Control"), "private, max-age="))
 		if err != nil || age > most || age < most-20 {
-			t.Errorf("lives %d s: Cache-Control %q", seconds, r.header.Get("Cache-Control"))
+			t.Errorf("lifetime %d s: Cache-Control %q", seconds, r.header.Get("Cache-Control"))
 		}
 	}
 }
@@ -92,7 +92,7 @@ func TestPreview(t *testing.T) {
 		t.Errorf("status %d\n%s", r.status, diff)
 	}
 	if r := s.do(t, http.MethodGet, "/"+a.Code+"+", "", "Host", "a,b"); r.status != http.StatusBadRequest {
-		t.Errorf("under a Host that is none: status %d, %s", r.status, r.body)
+		t.Errorf("with an invalid Host: status %d, %s", r.status, r.body)
 	}
 	page := s.do(t, http.MethodGet, "/"+a.Code+"%2B", "", "Accept", "text/html")
 	if page.status != http.StatusOK || !strings.Contains(page.body, `href="/`+a.Code+`"`) {
@@ -127,7 +127,7 @@ func TestMethods(t *testing.T) {
 	assertNoLabel(t, s, "MADE-UP")
 }
 
-// Only a GET of a short URL itself is a visit.
+// Only a GET request for a short URL itself is a visit.
 func TestVisitsAreCounted(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
@@ -152,7 +152,7 @@ func TestVisitsAreCounted(t *testing.T) {
 	assertNoLabel(t, s, "unknown")
 }
 
-// assertNoLabel checks that nothing a client made up became a label.
+// assertNoLabel checks that text from a request is in no label.
 func assertNoLabel(t *testing.T, s *site, text string) {
 	t.Helper()
 	families, err := s.registry.Gather()

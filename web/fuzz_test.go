@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Whatever is posted, the answer is a link or a problem, and never the server's fault.
+// Every body gets a link or a problem with a status below 500.
 func FuzzCreateBody(f *testing.F) {
 	for _, seed := range [][2]string{
 		{mediaJSON, `{"url":"https://go.dev","alias":"a","expires_in":60}`},
@@ -28,7 +28,7 @@ func FuzzCreateBody(f *testing.F) {
 	handler := NewPublic(PublicConfig{Service: service})
 	f.Fuzz(func(t *testing.T, media string, body []byte) {
 		w := postBody(t, handler, media, body)
-		for w.Code == http.StatusServiceUnavailable { // a disk that stalls, says its Retry-After
+		for w.Code == http.StatusServiceUnavailable { // a stalled disk: Retry-After asks for another try
 			w = postBody(t, handler, media, body)
 		}
 		switch {

@@ -26,34 +26,32 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// The contract checks that these come where the document says; what is in them is
-	// not its business.
+	// The contract checks where these media types appear, not their content.
 	openapi3filter.RegisterBodyDecoder(mediaHTML, openapi3filter.PlainBodyDecoder)
 	openapi3filter.RegisterBodyDecoder("image/x-icon", openapi3filter.FileBodyDecoder)
 	goleak.VerifyTestMain(m)
 }
 
-// randomKeys is a supply without a pool.
+// randomKeys are keys without a pool.
 type randomKeys struct{}
 
 func (randomKeys) Next(context.Context, string, int) (shortener.Key, error) {
 	return shortener.Key{Code: rand.Text()[:10], Source: "random"}, nil
 }
 
-// site is the public listener on the real service, on SQLite, over TCP.
+// site is a public listener over TCP, on the real service and SQLite.
 type site struct {
 	url      string
 	server   *httptest.Server
 	service  *shortener.Service
 	store    shortener.Store
 	registry *prometheus.Registry
-	client   *http.Client // checks each exchange against the document, follows no redirect
+	client   *http.Client // checks each exchange against openapi.yaml and follows no redirect
 	log      *syncBuffer
 	router   *echo.Echo
 }
 
-// newService starts a service on a database of its own, on wrap of its store if
-// that is not nil.
+// newService starts a service on its own database. A non-nil wrap may replace the store.
 func newService(t testing.TB, wrap func(shortener.Store) shortener.Store) (*shortener.Service, shortener.Store) {
 	t.Helper()
 	var store shortener.Store = sqlitestore.New(storetest.SQLite(t))
@@ -62,7 +60,7 @@ func newService(t testing.TB, wrap func(shortener.Store) shortener.Store) (*shor
 	}
 	service := shortener.New(shortener.Config{Store: store, Keys: randomKeys{}})
 	t.Cleanup(func() {
-		// t.Context() has ended by now.
+		// t.Context() has already ended.
 		if err := service.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
@@ -95,7 +93,7 @@ func newSite(t *testing.T, change func(*PublicConfig)) *site {
 	return s
 }
 
-// response is an answer that was read to its end.
+// response is a complete answer.
 type response struct {
 	status int
 	header http.Header
@@ -130,7 +128,7 @@ func (s *site) do(t *testing.T, method, path, body string, headers ...string) re
 	return response{resp.StatusCode, resp.Header, string(content)}
 }
 
-// shorten makes a link from a JSON body and gives it as it was answered.
+// shorten creates a link from a JSON body and returns the answer.
 func (s *site) shorten(t *testing.T, body string) answer {
 	t.Helper()
 	r := s.do(t, http.MethodPost, "/shorten", body, "Content-Type", mediaJSON)
@@ -148,7 +146,7 @@ func decode[T any](t *testing.T, body string) (v T) {
 	return v
 }
 
-// expired is a link that ended before the test began.
+// expired returns a link that expired before the test.
 func expired(code string) shortener.Link {
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	return shortener.Link{

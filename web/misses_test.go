@@ -9,34 +9,35 @@ import (
 	"time"
 )
 
-// A burst of misses is refused until some time has passed; other clients go on.
-func TestScanners(t *testing.T) {
+// The limiter refuses a client after a burst of misses until some time has passed, and
+// admits other clients.
+func TestMissLimiter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := newMissLimiter()
 		scanner, other := clientPrefix("2001:db8::1"), clientPrefix("192.0.2.1")
 		for range missBurst {
 			if err := m.admit(scanner); err != nil {
-				t.Fatal("refused before the burst was used up")
+				t.Fatal("refused before the burst is used up")
 			}
 			m.count(scanner)
 		}
 		if m.admit(scanner) == nil || m.admit(clientPrefix("2001:db8::2")) == nil {
-			t.Error("the scanner, or its neighbour in the same /64, goes on")
+			t.Error("the scanner, or another address in its /64, is admitted")
 		}
 		if m.admit(other) != nil {
 			t.Error("another client is refused")
 		}
-		time.Sleep(time.Second / missesPerSecond) // the bubble's clock; nobody waits
+		time.Sleep(time.Second / missesPerSecond) // the bubble's clock
 		if m.admit(scanner) != nil {
-			t.Error("still refused when a miss is free again")
+			t.Error("still refused after one miss has become available")
 		}
 	})
 }
 
-// Misses that were under way together are paid for one by one: to guess on many
-// connections at once brings no more than to guess on one.
-func TestScannersChargeOnCredit(t *testing.T) {
+// Concurrent misses count one by one: guessing on many connections is as slow as guessing
+// on one.
+func TestMissLimiterCountsConcurrentMisses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := newMissLimiter()
@@ -46,17 +47,17 @@ func TestScannersChargeOnCredit(t *testing.T) {
 		}
 		time.Sleep(time.Second - time.Second/missesPerSecond)
 		if m.admit(scanner) == nil {
-			t.Error("admitted before what was on credit is paid for")
+			t.Error("admitted although it has used more misses than the burst")
 		}
 		time.Sleep(3 * time.Second / missesPerSecond)
 		if m.admit(scanner) != nil {
-			t.Error("still refused when it is paid for")
+			t.Error("still refused after the misses are available again")
 		}
 	})
 }
 
-// However many clients scan, what is kept of them is bounded.
-func TestScannersAreBounded(t *testing.T) {
+// The limiter keeps a limited number of clients.
+func TestMissLimiterIsBounded(t *testing.T) {
 	t.Parallel()
 	m := newMissLimiter()
 	for i := range 2 * clientsKept {
@@ -64,15 +65,15 @@ func TestScannersAreBounded(t *testing.T) {
 	}
 	m.limiters.CleanUp()
 	if n := m.limiters.EstimatedSize(); n > clientsKept {
-		t.Errorf("%d are kept", n)
+		t.Errorf("it keeps %d clients", n)
 	}
 }
 
-func TestScanIsRefused(t *testing.T) {
+func TestPublicRefusesScans(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(c *PublicConfig) { c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")} })
 	a := s.shorten(t, `{"url":"https://go.dev"}`)
-	// The negative control: as many requests for a code that exists are all granted.
+	// The negative control: as many requests for an existing code succeed.
 	for range 2 * missBurst {
 		if r := s.do(t, http.MethodGet, "/"+a.Code, "", "X-Forwarded-For", "192.0.2.1"); r.status != http.StatusFound {
 			t.Fatalf("status %d", r.status)
@@ -87,7 +88,7 @@ func TestScanIsRefused(t *testing.T) {
 	}
 }
 
-// scan asks for codes at random until it is refused.
+// scan requests unknown codes until the service refuses.
 func (s *site) scan(t *testing.T, from string) response {
 	t.Helper()
 	for i := range 100 * missBurst {
@@ -99,6 +100,6 @@ func (s *site) scan(t *testing.T, from string) response {
 			t.Fatalf("status %d", r.status)
 		}
 	}
-	t.Fatal("a scan was never refused")
+	t.Fatal("the service refused no request of the scan")
 	return response{}
 }

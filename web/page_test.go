@@ -12,7 +12,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// redirects checks that a short URL leads where it should.
+// redirects checks that a short URL leads to want.
 func redirects(t *testing.T, s *site, short, want string) {
 	t.Helper()
 	r := s.do(t, http.MethodGet, strings.TrimPrefix(short, s.url), "")
@@ -34,17 +34,17 @@ func TestPageCreates(t *testing.T) {
 	redirects(t, s, browser.Of(b, chromedp.Value(chromedp.CSS("#short"))), want)
 	b.Screenshot("created")
 	b.Do(
-		// A headless browser has no clipboard to ask for; the old way it has.
+		// A headless browser has no clipboard API, so the page uses execCommand.
 		browser.Evaluate(`delete Navigator.prototype.clipboard`),
 		chromedp.Click(chromedp.CSS("[data-copy]")),
 		browser.Becomes(`document.querySelector("#said").textContent.includes("on the clipboard")`),
-		// It is not true of the next one.
+		// The next link clears the message.
 		chromedp.SendKeys(chromedp.CSS("#url"), want+kb.Enter),
 		browser.Becomes(`document.querySelector("#said").textContent === ""`),
 	)
 }
 
-// Without scripts it is a form and an answer.
+// Without scripts the page is a form and an answer.
 func TestPageWithoutScripts(t *testing.T) {
 	t.Parallel()
 	s, b := newSite(t, nil), browser.New(t)
@@ -69,7 +69,7 @@ func TestPageWithoutScripts(t *testing.T) {
 	}
 }
 
-// What was wrong is shown and announced at its field, and nothing entered is lost.
+// The page shows and announces an error at its field and keeps the input.
 func TestPageShowsErrorAtField(t *testing.T) {
 	t.Parallel()
 	s, b := newSite(t, nil), browser.New(t)
@@ -100,9 +100,9 @@ func TestPageShowsErrorAtField(t *testing.T) {
 	}
 }
 
-// What was wrong with no field in particular is where the reader is taken, and even what was
-// too much for the server to read stays in the form.
-func TestPageShowsErrorOfNoField(t *testing.T) {
+// The page focuses an error without a field and keeps input that was too long for the
+// server.
+func TestPageShowsErrorWithoutField(t *testing.T) {
 	t.Parallel()
 	s, b := newSite(t, nil), browser.New(t)
 	b.Do(
@@ -116,8 +116,8 @@ func TestPageShowsErrorOfNoField(t *testing.T) {
 	b.Screenshot("too-large")
 }
 
-// A server that is away loses nothing of what was entered.
-func TestPageServerAway(t *testing.T) {
+// The page keeps the input when the server does not answer.
+func TestPageWithoutServer(t *testing.T) {
 	t.Parallel()
 	s, b := newSite(t, nil), browser.New(t)
 	b.Do(
@@ -132,7 +132,7 @@ func TestPageServerAway(t *testing.T) {
 	)
 }
 
-// Everything can be reached and done with the keyboard, in the order of reading.
+// The keyboard reaches every control in reading order.
 func TestPageByKeyboard(t *testing.T) {
 	t.Parallel()
 	s, b := newSite(t, nil), browser.New(t)
@@ -158,8 +158,8 @@ func TestPageByKeyboard(t *testing.T) {
 	redirects(t, s, s.url+"/keys", "https://go.dev/")
 }
 
-// On every width and in both colour schemes: no scrolling sideways, and text that
-// stands out from its ground (WCAG 2.2, 1.4.3: a ratio of 4.5).
+// On every width and in both colour schemes the page does not scroll sideways and its
+// texts have enough contrast.
 func TestPageLooks(t *testing.T) {
 	t.Parallel()
 	s, b := newSite(t, nil), browser.New(t)

@@ -51,12 +51,12 @@ func TestProblemOf(t *testing.T) {
 	}
 }
 
-// A handler that panics costs its own request and nothing else.
+// A panic fails its own request only.
 func TestPanicIsLogged(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	s.router.GET("/test/panic", func(echo.Context) error { panic("with a secret") })
-	s.client.Transport = s.client.Transport.(*contract).next // the path is in no document
+	s.client.Transport = s.client.Transport.(*contract).next // openapi.yaml does not list the path
 	r := s.do(t, http.MethodGet, "/test/panic", "")
 	if p := decode[reply.Problem](t, r.body); r.status != 500 || p.Type != reply.TypePrefix+"internal" || strings.Contains(r.body, "secret") {
 		t.Errorf("%d %s", r.status, r.body)
@@ -69,22 +69,22 @@ func TestPanicIsLogged(t *testing.T) {
 	}
 }
 
-// away is a store that cannot be reached.
-type away struct{ shortener.Store }
+// unreachable is a store whose server does not answer.
+type unreachable struct{ shortener.Store }
 
-var errAway = errors.New("dial tcp 10.9.8.7: connection refused")
+var errUnreachable = errors.New("dial tcp 10.9.8.7: connection refused")
 
-func (away) Insert(context.Context, []shortener.Link) ([]shortener.Outcome, error) {
-	return nil, errAway
+func (unreachable) Insert(context.Context, []shortener.Link) ([]shortener.Outcome, error) {
+	return nil, errUnreachable
 }
-func (away) Lookup(context.Context, string) (shortener.Link, error) {
-	return shortener.Link{}, errAway
+func (unreachable) Lookup(context.Context, string) (shortener.Link, error) {
+	return shortener.Link{}, errUnreachable
 }
-func (away) Ping(context.Context) error { return errAway }
+func (unreachable) Ping(context.Context) error { return errUnreachable }
 
-func TestStoreAway(t *testing.T) {
+func TestStoreUnreachable(t *testing.T) {
 	t.Parallel()
-	service, _ := newService(t, func(s shortener.Store) shortener.Store { return away{s} })
+	service, _ := newService(t, func(s shortener.Store) shortener.Store { return unreachable{s} })
 	s := newSite(t, func(c *PublicConfig) { c.Service = service })
 	for _, r := range []response{
 		s.do(t, http.MethodPost, "/shorten", "url=https://go.dev", "Content-Type", mediaForm),
@@ -96,7 +96,7 @@ func TestStoreAway(t *testing.T) {
 		}
 	}
 	if n := strings.Count(s.log.String(), "requests refused"); n < 1 || n > 2 {
-		t.Errorf("%d lines in the log: an outage is one story", n)
+		t.Errorf("%d lines in the log; want one a second", n)
 	}
 }
 
@@ -108,7 +108,7 @@ func TestDegraded(t *testing.T) {
 	}
 }
 
-// A client that left is not the service's error.
+// A request that its client closed is not an error of the service.
 func TestClientGone(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)

@@ -166,7 +166,7 @@ func TestBars(t *testing.T) {
 	v.live(scenario.Live{Scenario: "create", Phase: "steady", Done: 0.5, Rate: 1000, P99: 4 * time.Millisecond, PoolKeys: &pool, Runway: &runway})
 	v.done(&report.Scenario{Name: "mix", Claims: []report.Claim{{Verdict: report.Held}, {Verdict: report.Failed}}})
 	v.close()
-	for _, want := range []string{"steady · 1000/s · p99 4.0 ms · pool 812345 · lasts 13m32s", "1 of 2 claims held, 1 FAILED", "drain"} {
+	for _, want := range []string{"steady · 1000/s · p99 4.0 ms · pool 812345 · runway 13 min 32 s", "1 of 2 claims held, 1 FAILED", "drain"} {
 		if !strings.Contains(stderr.String(), want) {
 			t.Errorf("it does not show %q:\n%s", want, &stderr)
 		}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"keypool/internal/human"
 	"keypool/loadtest/report"
 	"keypool/loadtest/scenario"
 
@@ -116,7 +117,7 @@ func details(now scenario.Live, between string) string {
 		add("pool %d", *now.PoolKeys)
 	}
 	if now.Runway != nil {
-		add("lasts %v", now.Runway.Round(time.Second))
+		add("runway %s", human.Duration(now.Runway.Seconds()))
 	}
 	return b.String()
 }

@@ -8,8 +8,8 @@
  *       number is shipping, in the pool, in a batch on record, doomed, abandoned, linked, or
  *       below the boundary of an epoch (`nowhere` stays empty).
  *
- * The names are those of the code: kgs/ledger_reserve.go, ledger_settle.go, ledger_epoch.go,
- * ship_redis.go, pool_redis.go, pool_redis_scripts.go, pool_redis_worker.go and source*.go.
+ * The names are those of the code: kgs/ledger (reserve.go, settle.go, epoch.go),
+ * kgs/redispool (filler.go, pool.go, scripts.go, push.go, sweep.go) and kgs/source*.go.
  *
  * What is modelled. A ledger transaction or a Lua script is one atomic step. Between any two
  * steps a process may stay away: for ever (killed), or for long (frozen, and the same goes for a

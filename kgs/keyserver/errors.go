@@ -9,6 +9,7 @@ import (
 	"connectrpc.com/connect"
 
 	"keypool/kgs"
+	"keypool/kgs/ledger"
 )
 
 // answer is what a client is told of an error.
@@ -20,10 +21,10 @@ type answer struct {
 
 func answers() []answer {
 	return []answer{
-		{kgs.ErrLeaseReturned, connect.CodeFailedPrecondition, "the lease of this request was returned: take keys by a new request id"},
-		{kgs.ErrLeaseExpired, connect.CodeFailedPrecondition, "the lease has expired: its keys stay the client's, and new ones take a new request id"},
-		{kgs.ErrNoLease, connect.CodeNotFound, "this client has no such lease"},
-		{kgs.ErrNotOfLease, connect.CodeInvalidArgument, "a key is not of this lease, or is named twice"},
+		{ledger.ErrLeaseReturned, connect.CodeFailedPrecondition, "the lease of this request was returned: take keys by a new request id"},
+		{ledger.ErrLeaseExpired, connect.CodeFailedPrecondition, "the lease has expired: its keys stay the client's, and new ones take a new request id"},
+		{ledger.ErrNoLease, connect.CodeNotFound, "this client has no such lease"},
+		{ledger.ErrNotOfLease, connect.CodeInvalidArgument, "a key is not of this lease, or is named twice"},
 		{kgs.ErrExhausted, connect.CodeResourceExhausted, "every code is used up"},
 		{context.Canceled, connect.CodeCanceled, "the client has gone"},
 		{context.DeadlineExceeded, connect.CodeDeadlineExceeded, "it took too long; repeat the very same request"},

@@ -1,6 +1,7 @@
 package keyserver
 
 import (
+	"keypool/kgs/kgstest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -98,7 +99,7 @@ func takeRequest(id string, count int32) func(*dynamicpb.Message) {
 }
 
 func TestGRPC(t *testing.T) {
-	onEngines(t, func(t *testing.T, l ledger) {
+	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		s := serve(t, l.Ledger, nil)
 		c := dial(t, s)
 		answer, err := c.call(mine, "TakeKeys", takeRequest("a", 100))
@@ -129,8 +130,8 @@ func TestGRPC(t *testing.T) {
 
 func TestGRPCErrors(t *testing.T) {
 	t.Parallel()
-	l := onSQLite(t)
-	l.leaveTen(t)
+	l := kgstest.NewSQLiteLedger(t)
+	leaveTen(t, l)
 	c := dial(t, serve(t, l.Ledger, func(c *Config) { c.Rate = 10 }))
 	if _, err := c.call("nobody", "Status", func(*dynamicpb.Message) {}); status.Code(err) != codes.Unauthenticated {
 		t.Errorf("a wrong token: %v", err)
@@ -152,7 +153,7 @@ func TestGRPCErrors(t *testing.T) {
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	var ready atomic.Bool
-	c := dial(t, serve(t, onSQLite(t).Ledger, func(c *Config) { c.Ready = ready.Load }))
+	c := dial(t, serve(t, kgstest.NewSQLiteLedger(t).Ledger, func(c *Config) { c.Ready = ready.Load }))
 	check := func(service string) (healthpb.HealthCheckResponse_ServingStatus, error) {
 		answer, err := healthpb.NewHealthClient(c).Check(t.Context(), &healthpb.HealthCheckRequest{Service: service})
 		return answer.GetStatus(), err

@@ -3,91 +3,31 @@ package keyserver
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"encoding/json"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"keypool/internal/sqlite"
 	"keypool/internal/testenv"
 	"keypool/kgs"
-	"keypool/migrations"
+	"keypool/kgs/codespace"
+	"keypool/kgs/kgstest"
+	"keypool/kgs/ledger"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// ledger is one under test, with a way around it and the way that other processes have.
-type ledger struct {
-	*kgs.Ledger
-	db      *sql.DB
-	another func() *kgs.Ledger
-	now     string // microseconds, in SQL
-}
-
-func onEngines(t *testing.T, test func(t *testing.T, l ledger)) {
-	t.Helper()
-	t.Parallel()
-	t.Run("postgres", func(t *testing.T) { t.Parallel(); test(t, onPostgres(t)) })
-	t.Run("sqlite", func(t *testing.T) { t.Parallel(); test(t, onSQLite(t)) })
-}
-
-func onPostgres(t *testing.T) ledger {
-	t.Helper()
-	pool := testenv.Postgres(t)
-	l := ledger{db: stdlib.OpenDBFromPool(pool), now: `CAST(extract(epoch FROM now()) * 1000000 AS bigint)`}
-	t.Cleanup(func() { l.db.Close() })
-	l.another = func() *kgs.Ledger {
-		made := kgs.NewPostgresLedger(pool)
-		t.Cleanup(func() { made.Close() })
-		return made
-	}
-	l.migrate(t, migrations.PostgreSQL)
-	l.Ledger = l.another()
-	return l
-}
-
-func onSQLite(t *testing.T) ledger {
-	t.Helper()
-	db, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
-	l := ledger{db: db.Write, now: `CAST(unixepoch('subsec') * 1000000 AS INTEGER)`}
-	l.another = func() *kgs.Ledger { return kgs.NewSQLiteLedger(db) }
-	l.migrate(t, migrations.SQLite)
-	l.Ledger = l.another()
-	return l
-}
-
-func (l ledger) migrate(t *testing.T, engine migrations.Engine) {
-	t.Helper()
-	if err := migrations.Up(t.Context(), l.db, engine); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func (l ledger) exec(t *testing.T, query string) {
-	t.Helper()
-	if _, err := l.db.ExecContext(t.Context(), query); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // leaveTen leaves ten keys of each of the two longest lengths: whoever asks for more pays
 // for more, and yet gets ten.
-func (l ledger) leaveTen(t *testing.T) {
+func leaveTen(t *testing.T, l kgstest.LedgerUnderTest) {
 	t.Helper()
-	l.exec(t, `UPDATE kgs_spaces SET next = CASE WHEN length < 9 THEN size ELSE size - 10 END`)
+	l.Exec(t, `UPDATE kgs_spaces SET next = CASE WHEN length < 9 THEN size ELSE size - 10 END`)
 }
 
 // The clients of a server under test.
@@ -100,14 +40,14 @@ const (
 type service struct {
 	*httptest.Server
 	t        *testing.T
-	space    *kgs.Space
+	space    *codespace.Space
 	registry *prometheus.Registry
 }
 
 // serve starts a server on l; change may alter its settings.
-func serve(t *testing.T, l *kgs.Ledger, change func(*Config)) *service {
+func serve(t *testing.T, l *ledger.Ledger, change func(*Config)) *service {
 	t.Helper()
-	space, err := l.Open(t.Context(), kgs.LedgerConfig{Permute: true})
+	space, err := l.Open(t.Context(), ledger.Config{Permute: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +135,7 @@ func (s *service) address(token string) string {
 }
 
 // reserved is how many numbers the ledger has reserved.
-func reserved(t *testing.T, l ledger) int64 {
+func reserved(t *testing.T, l kgstest.LedgerUnderTest) int64 {
 	t.Helper()
 	counters, err := l.Counters(t.Context())
 	if err != nil {

@@ -29,7 +29,9 @@ import (
 	"golang.org/x/time/rate"
 
 	"keypool/kgs"
+	"keypool/kgs/codespace"
 	"keypool/kgs/keyserver/kgsv1/kgsv1connect"
+	"keypool/kgs/ledger"
 )
 
 const (
@@ -49,8 +51,8 @@ const (
 
 // Config is what a server is made of. Everything has to be there but for the Term.
 type Config struct {
-	Ledger     *kgs.Ledger
-	Space      *kgs.Space
+	Ledger     *ledger.Ledger
+	Space      *codespace.Space
 	Length     int // of the codes, at the least
 	Clients    []Client
 	Rate       int64         // keys a second that each client may take; they may come at once, or MaxCount if that is more

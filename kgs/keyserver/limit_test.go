@@ -2,6 +2,7 @@ package keyserver
 
 import (
 	"fmt"
+	"keypool/kgs/kgstest"
 	"net/http"
 	"strconv"
 	"strings"
@@ -13,8 +14,8 @@ import (
 )
 
 func TestRateOfAClient(t *testing.T) {
-	onEngines(t, func(t *testing.T, l ledger) {
-		l.leaveTen(t)
+	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		leaveTen(t, l)
 		s := serve(t, l.Ledger, func(c *Config) { c.Rate = 10 })
 		if r := s.call("Bearer "+mine, "TakeKeys", map[string]any{"requestId": "a", "count": MaxCount}); len(r.Codes) != 10 {
 			t.Errorf("at the end of the codes: status %d, %s", r.status, r.text)
@@ -47,9 +48,9 @@ kgs_service_requests_total{code="resource_exhausted",procedure="TakeKeys"} 1
 // more is refused, another client's is not.
 func TestRequestsUnderWay(t *testing.T) {
 	t.Parallel()
-	l := onSQLite(t)
+	l := kgstest.NewSQLiteLedger(t)
 	s := serve(t, l.Ledger, nil)
-	tx, err := l.db.BeginTx(t.Context(), nil) // takes the one connection that writes
+	tx, err := l.DB.BeginTx(t.Context(), nil) // takes the one connection that writes
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,8 +80,8 @@ func TestRequestsUnderWay(t *testing.T) {
 // TestOnlyNewKeysArePaidFor gives a client just enough for two requests.
 func TestOnlyNewKeysArePaidFor(t *testing.T) {
 	t.Parallel()
-	l := onSQLite(t)
-	l.leaveTen(t)
+	l := kgstest.NewSQLiteLedger(t)
+	leaveTen(t, l)
 	s := serve(t, l.Ledger, func(c *Config) { c.Rate = 1 })
 	ask := func(request string, count, want int) {
 		t.Helper()
@@ -93,9 +94,9 @@ func TestOnlyNewKeysArePaidFor(t *testing.T) {
 	for range 3 {
 		ask("a", MaxCount/2, http.StatusOK)
 	}
-	l.exec(t, `ALTER TABLE kgs_leases RENAME TO hidden`)
+	l.Exec(t, `ALTER TABLE kgs_leases RENAME TO hidden`)
 	ask("b", MaxCount/2, http.StatusServiceUnavailable)
-	l.exec(t, `ALTER TABLE hidden RENAME TO kgs_leases`)
+	l.Exec(t, `ALTER TABLE hidden RENAME TO kgs_leases`)
 	ask("b", MaxCount, http.StatusTooManyRequests)
 	ask("b", MaxCount/2, http.StatusOK)
 	ask("c", MaxCount/2, http.StatusTooManyRequests)

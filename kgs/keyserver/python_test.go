@@ -1,6 +1,7 @@
 package keyserver
 
 import (
+	"keypool/kgs/kgstest"
 	"os/exec"
 	"testing"
 )
@@ -30,7 +31,7 @@ except urllib.error.HTTPError as e:
 `
 
 func TestKeysForPython(t *testing.T) {
-	onEngines(t, func(t *testing.T, l ledger) {
+	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		s := serve(t, l.Ledger, nil)
 		out, err := exec.CommandContext(t.Context(), "python3", "-c", script, s.URL, mine).CombinedOutput()
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"keypool/kgs"
+	"keypool/kgs/kgstest"
 )
 
 func supply(t *testing.T, address string) *RemoteSupply {
@@ -42,7 +43,7 @@ func behindACut(t *testing.T, s *service, cut *atomic.Bool) *service {
 }
 
 func TestLostAnswerLosesNoKeys(t *testing.T) {
-	onEngines(t, func(t *testing.T, l ledger) {
+	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		var cut atomic.Bool
 		s := behindACut(t, serve(t, l.Ledger, nil), &cut)
 		remote := supply(t, s.address(mine))
@@ -76,7 +77,7 @@ func TestLostAnswerLosesNoKeys(t *testing.T) {
 }
 
 func TestLostAnswerIsHandedBack(t *testing.T) {
-	onEngines(t, func(t *testing.T, l ledger) {
+	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		var cut atomic.Bool
 		s := behindACut(t, serve(t, l.Ledger, nil), &cut)
 		remote := supply(t, s.address(mine))
@@ -98,8 +99,8 @@ func TestLostAnswerIsHandedBack(t *testing.T) {
 // A stop waits for its turn where the client has had all it may.
 func TestKeysAreHandedBackInTurn(t *testing.T) {
 	t.Parallel()
-	l := onSQLite(t)
-	l.leaveTen(t)
+	l := kgstest.NewSQLiteLedger(t)
+	leaveTen(t, l)
 	var cut atomic.Bool
 	s := behindACut(t, serve(t, l.Ledger, func(c *Config) { c.Rate = 1 }), &cut)
 	remote := supply(t, s.address(mine))
@@ -112,14 +113,14 @@ func TestKeysAreHandedBackInTurn(t *testing.T) {
 		t.Error(err)
 	}
 	var open int
-	err := l.db.QueryRowContext(t.Context(), `SELECT count(*) FROM kgs_leases WHERE state = 'open'`).Scan(&open)
+	err := l.DB.QueryRowContext(t.Context(), `SELECT count(*) FROM kgs_leases WHERE state = 'open'`).Scan(&open)
 	if err != nil || open != 0 {
 		t.Errorf("%d leases are left behind, error %v", open, err)
 	}
 }
 
 func TestLeaseThatIsOverIsSettled(t *testing.T) {
-	onEngines(t, func(t *testing.T, l ledger) {
+	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		s := serve(t, l.Ledger, nil)
 		remote := supply(t, s.address(mine))
 		b, err := remote.Take(t.Context(), 10)
@@ -129,7 +130,7 @@ func TestLeaseThatIsOverIsSettled(t *testing.T) {
 		// Its keys are waiting under the id of a request whose answer was lost.
 		remote.unanswered = []string{"lost"}
 		s.take("lost", 10)
-		l.exec(t, `UPDATE kgs_leases SET expires_at = 0`)
+		l.Exec(t, `UPDATE kgs_leases SET expires_at = 0`)
 		if _, err := l.ExpireLeases(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -145,8 +146,8 @@ func TestLeaseThatIsOverIsSettled(t *testing.T) {
 
 func TestRemoteSupplyFails(t *testing.T) {
 	t.Parallel()
-	l := onSQLite(t)
-	l.leaveTen(t)
+	l := kgstest.NewSQLiteLedger(t)
+	leaveTen(t, l)
 	s := serve(t, l.Ledger, func(c *Config) { c.Rate = 10 })
 	remote := supply(t, s.address(mine))
 	if b, err := remote.Take(t.Context(), MaxCount); err != nil || len(b.Codes) != 10 {

@@ -9,9 +9,10 @@ import (
 	"golang.org/x/time/rate"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"keypool/kgs"
+	"keypool/kgs/codespace"
 	"keypool/kgs/keyserver/kgsv1"
 	"keypool/kgs/keyserver/kgsv1/kgsv1connect"
+	"keypool/kgs/ledger"
 )
 
 // server is the key service.
@@ -38,7 +39,7 @@ func (s *server) TakeKeys(ctx context.Context, r *kgsv1.TakeKeysRequest) (*kgsv1
 	if err := c.pay(int(r.GetCount())); err != nil {
 		return nil, err
 	}
-	lease, err := s.Ledger.Lend(ctx, kgs.LeaseRequest{
+	lease, err := s.Ledger.Lend(ctx, ledger.LeaseRequest{
 		Client: c.name, ID: r.GetRequestId(), Length: s.Length, Count: int64(r.GetCount()), Term: s.Term,
 	})
 	if err != nil || lease.Repeated {
@@ -48,8 +49,8 @@ func (s *server) TakeKeys(ctx context.Context, r *kgsv1.TakeKeysRequest) (*kgsv1
 		return nil, s.told(ctx, err)
 	}
 	answer := &kgsv1.TakeKeysResponse{LeaseId: lease.ID, ExpiresAt: timestamppb.New(lease.Expires)}
-	for _, run := range lease.Runs {
-		answer.Codes = append(answer.Codes, s.Space.Codes(run)...)
+	for _, numbers := range lease.Ranges {
+		answer.Codes = append(answer.Codes, s.Space.Codes(numbers)...)
 	}
 	s.metrics.handedOut(c, len(answer.GetCodes()))
 	return answer, nil
@@ -62,11 +63,11 @@ func (s *server) ReturnKeys(ctx context.Context, r *kgsv1.ReturnKeysRequest) (*k
 	if len(r.GetUnused())+len(r.GetLost()) > MaxCount {
 		return nil, invalid("no lease has more than " + strconv.Itoa(MaxCount) + " keys")
 	}
-	unused, err := s.Space.Runs(r.GetUnused())
+	unused, err := s.Space.Ranges(r.GetUnused())
 	if err != nil {
 		return nil, noCodes("unused")
 	}
-	lost, err := s.Space.Runs(r.GetLost())
+	lost, err := s.Space.Ranges(r.GetLost())
 	if err != nil {
 		return nil, noCodes("lost")
 	}
@@ -74,15 +75,15 @@ func (s *server) ReturnKeys(ctx context.Context, r *kgsv1.ReturnKeysRequest) (*k
 	if err != nil {
 		return nil, s.told(ctx, err)
 	}
-	s.Metrics.Kept(kept)
+	s.Metrics.CountKept(kept)
 	return &kgsv1.ReturnKeysResponse{}, nil
 }
 
-// noCodes is the error of a field that Space.Runs does not take. The error of that quotes
+// noCodes is the error of a field that Space.Ranges does not take. The error of that quotes
 // a code, which is as long as the client likes.
 func noCodes(field string) error {
 	return invalid(fmt.Sprintf("%s takes codes of %d to %d characters 0-9, A-Z, a-z, each of them once",
-		field, kgs.MinLength, kgs.MaxLength))
+		field, codespace.MinLength, codespace.MaxLength))
 }
 
 // Status reads the ledger's counters.

@@ -12,20 +12,22 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"keypool/kgs"
+	"keypool/kgs/kgstest"
+	"keypool/kgs/ledger"
 )
 
 // TestRequestGetsOneLease asks two servers on one ledger for the same, before and after
 // they were replaced by a third one, which is what a crash comes to.
 func TestRequestGetsOneLease(t *testing.T) {
-	onEngines(t, func(t *testing.T, l ledger) {
-		servers := []*service{serve(t, l.Ledger, nil), serve(t, l.another(), nil)}
+	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		servers := []*service{serve(t, l.Ledger, nil), serve(t, l.Reopen().Ledger, nil)}
 		replies := make([]reply, 16)
 		var wg sync.WaitGroup
 		for i := range replies {
 			wg.Go(func() { replies[i] = servers[i%2].take("a", 1000) })
 		}
 		wg.Wait()
-		for _, r := range append(replies[1:], serve(t, l.another(), nil).take("a", 1000)) {
+		for _, r := range append(replies[1:], serve(t, l.Reopen().Ledger, nil).take("a", 1000)) {
 			if diff := cmp.Diff(replies[0].Codes, r.Codes); diff != "" || r.LeaseID != replies[0].LeaseID {
 				t.Fatalf("lease %s, and %s for the same request (-first +this):\n%s", replies[0].LeaseID, r.LeaseID, diff)
 			}
@@ -40,7 +42,7 @@ func TestRequestGetsOneLease(t *testing.T) {
 }
 
 func TestReturnedKeysComeBack(t *testing.T) {
-	onEngines(t, func(t *testing.T, l ledger) {
+	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		s := serve(t, l.Ledger, nil)
 		first := s.take("a", 100)
 		for range 2 {
@@ -54,13 +56,13 @@ func TestReturnedKeysComeBack(t *testing.T) {
 		if diff := cmp.Diff(first.Codes[40:60], s.take("b", 20).Codes); diff != "" {
 			t.Errorf("the next keys (-returned +next):\n%s", diff)
 		}
-		books, err := l.Books(t.Context())
+		books, err := l.Snapshot(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		abandoned := map[string]int64{}
-		for _, r := range books.Ranges {
-			if r.State == kgs.RangeAbandoned {
+		for _, r := range books.Rows {
+			if r.State == ledger.StateAbandoned {
 				abandoned[r.Reason] += r.Len()
 			}
 		}
@@ -71,12 +73,12 @@ func TestReturnedKeysComeBack(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
-	onEngines(t, func(t *testing.T, l ledger) {
+	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		s := serve(t, l.Ledger, nil)
 		const me, you = "Bearer " + mine, "Bearer " + yours
 		over, returned, alive := s.take("over", 10), s.take("returned", 10), s.take("alive", 10)
 		s.call(me, "ReturnKeys", map[string]any{"leaseId": returned.LeaseID})
-		l.exec(t, `UPDATE kgs_leases SET expires_at = `+l.now+` WHERE request_id = 'over'`)
+		l.Exec(t, `UPDATE kgs_leases SET expires_at = `+l.Now+` WHERE request_id = 'over'`)
 		type request = map[string]any
 		for name, tt := range map[string]struct {
 			authorization, procedure string
@@ -129,7 +131,7 @@ func TestErrors(t *testing.T) {
 
 func TestBodyIsBounded(t *testing.T) {
 	t.Parallel()
-	s := serve(t, onSQLite(t).Ledger, nil)
+	s := serve(t, kgstest.NewSQLiteLedger(t).Ledger, nil)
 	r := s.call("Bearer "+mine, "ReturnKeys", map[string]any{"unused": []string{strings.Repeat("x", maxRequest)}})
 	if r.Code != "resource_exhausted" {
 		t.Errorf("a huge request: status %d, %.200s", r.status, r.text)
@@ -139,7 +141,7 @@ func TestBodyIsBounded(t *testing.T) {
 // TestLargestRequest takes and returns the most of the longest codes, in both encodings.
 func TestLargestRequest(t *testing.T) {
 	t.Parallel()
-	l := onSQLite(t)
+	l := kgstest.NewSQLiteLedger(t)
 	s := serve(t, l.Ledger, func(c *Config) { c.Length = 10 })
 	b, err := supply(t, s.address(mine)).Take(t.Context(), 2*MaxCount)
 	if err != nil || len(b.Codes) != MaxCount {
@@ -157,10 +159,10 @@ func TestLargestRequest(t *testing.T) {
 
 func TestDatabaseIsAway(t *testing.T) {
 	t.Parallel()
-	l := onSQLite(t)
+	l := kgstest.NewSQLiteLedger(t)
 	var log bytes.Buffer
 	s := serve(t, l.Ledger, func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
-	l.exec(t, `ALTER TABLE kgs_leases RENAME TO hidden`)
+	l.Exec(t, `ALTER TABLE kgs_leases RENAME TO hidden`)
 	for range 10 {
 		for procedure, request := range map[string]map[string]any{
 			"TakeKeys":   {"requestId": "a", "count": 1},
@@ -175,7 +177,7 @@ func TestDatabaseIsAway(t *testing.T) {
 	if n := strings.Count(log.String(), "kgs_leases"); n < 1 || n > 10 { // one a second, however slow this machine
 		t.Errorf("20 requests failed and %d were logged:\n%s", n, log.String())
 	}
-	l.exec(t, `ALTER TABLE hidden RENAME TO kgs_leases`)
+	l.Exec(t, `ALTER TABLE hidden RENAME TO kgs_leases`)
 	s.take("a", 1)
 }
 

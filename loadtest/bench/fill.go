@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"keypool/kgs"
+	"keypool/kgs/codespace"
 	"keypool/shortener"
 )
 
@@ -82,7 +82,7 @@ func (f *filled) execAll(ctx context.Context, statements []string) error {
 func (f *filled) codeSQL() string {
 	var digits []string
 	for value := int64(codeSpace / 62); value > 0; value /= 62 {
-		digits = append(digits, fmt.Sprintf(`substr('%s', CAST(i * %d / %d %% 62 AS integer) + 1, 1)`, kgs.Alphabet, f.step(), value))
+		digits = append(digits, fmt.Sprintf(`substr('%s', CAST(i * %d / %d %% 62 AS integer) + 1, 1)`, codespace.Alphabet, f.step(), value))
 	}
 	return strings.Join(digits, " || ")
 }

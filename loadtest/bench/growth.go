@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"keypool/kgs"
+	"keypool/kgs/codespace"
 	"keypool/loadtest/rounds"
 	"keypool/loadtest/wrk"
 	"keypool/shortener"
@@ -20,7 +20,7 @@ const (
 	// groupRows is the size of a group commit with so many connections.
 	groupRows = wrk.Connections
 	// longLength is that of the codes that are added: none of them is there.
-	longLength = kgs.MaxLength
+	longLength = codespace.MaxLength
 	growthAim  = 1.3
 )
 
@@ -112,7 +112,7 @@ func insertCost(ctx context.Context, f *filled, each time.Duration) (micros floa
 	for links := make([]shortener.Link, groupRows); time.Since(begun) < each; {
 		for i := range links {
 			//nolint:gosec // nothing secret about them
-			links[i] = linkTo(f.codes.Code(longLength, rand.Int64N(kgs.Size(longLength))))
+			links[i] = linkTo(f.codes.Code(longLength, rand.Int64N(codespace.Size(longLength))))
 			codes = append(codes, links[i].Code)
 		}
 		if err := insertAll(ctx, f.store, links); err != nil {

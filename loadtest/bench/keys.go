@@ -14,8 +14,11 @@ import (
 	"keypool/loadtest/rounds"
 )
 
-// The benchmarks of package kgs, which `make bench` builds as kgs.test.
+// The benchmarks, each in the test program of its package, which `make bench` builds.
 const (
+	codesProgram  = "codespace.test"
+	sourceProgram = "kgs.test"
+
 	benchCodes   = "BenchmarkSpaceCodes/AES-128/length=6"
 	benchHandOut = "BenchmarkSourceNext"
 	benchWait    = "BenchmarkSourceNextTimed"
@@ -85,7 +88,11 @@ func (r *run) benchmark(ctx context.Context, name string, units ...string) (map[
 	for part := range strings.SplitSeq(name, "/") {
 		pattern = append(pattern, "^"+part+"$")
 	}
-	cmd := exec.CommandContext(ctx, r.program("kgs.test"), "-test.run", "^$", "-test.bench", strings.Join(pattern, "/"),
+	program := sourceProgram
+	if name == benchCodes {
+		program = codesProgram
+	}
+	cmd := exec.CommandContext(ctx, r.program(program), "-test.run", "^$", "-test.bench", strings.Join(pattern, "/"),
 		"-test.cpu", "1", "-test.benchtime", "1s")
 	out, err := cmd.CombinedOutput()
 	if err != nil {

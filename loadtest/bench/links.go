@@ -10,7 +10,7 @@ import (
 
 	"keypool/internal/sqlite"
 	"keypool/internal/testenv/machine"
-	"keypool/kgs"
+	"keypool/kgs/codespace"
 	"keypool/loadtest"
 	"keypool/loadtest/rounds"
 	"keypool/loadtest/testbed"
@@ -55,7 +55,7 @@ type filled struct {
 	engine engine
 	url    string // as DATABASE_URL takes it
 	links  int64
-	codes  *kgs.Space // the plain one: they are numbers in base 62
+	codes  *codespace.Space // the plain one: they are numbers in base 62
 	store  shortener.Store
 	exec   func(ctx context.Context, statement string) error
 }
@@ -82,7 +82,7 @@ func (r *run) filled(ctx context.Context, e engine, links int64) (*filled, error
 	if r.stores == nil {
 		r.stores = &stores{filled: make(map[string]*filled)}
 	}
-	f := &filled{engine: e, links: links, codes: kgs.PlainSpace()}
+	f := &filled{engine: e, links: links, codes: codespace.Plain()}
 	if known := r.stores.filled[f.name()]; known != nil {
 		return known, nil
 	}

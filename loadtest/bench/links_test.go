@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"keypool/kgs"
+	"keypool/kgs/codespace"
 	"keypool/shortener"
 )
 
@@ -85,7 +85,7 @@ func TestInsertCostLeavesNoLinks(t *testing.T) {
 // A store that lies gives no figure.
 func TestLookupsCheckTheURL(t *testing.T) {
 	t.Parallel()
-	f := &filled{links: 10, codes: kgs.PlainSpace(), store: lyingStore{}}
+	f := &filled{links: 10, codes: codespace.Plain(), store: lyingStore{}}
 	if _, err := lookups(t.Context(), f, time.Minute); err == nil {
 		t.Error("no error for a wrong URL")
 	}

@@ -53,8 +53,10 @@ func TestKeysWantEveryUnit(t *testing.T) {
 		}
 		r := testRun(t, t.TempDir())
 		r.Rounds = 2
-		if err := os.WriteFile(r.program("kgs.test"), []byte(script), 0o700); err != nil {
-			t.Fatal(err)
+		for _, program := range []string{codesProgram, sourceProgram} {
+			if err := os.WriteFile(r.program(program), []byte(script), 0o700); err != nil {
+				t.Fatal(err)
+			}
 		}
 		bars, err := finished(keys(t.Context(), r))
 		if (err == nil) != (unit == "") || (len(bars) == 4) != (unit == "") {

@@ -66,7 +66,7 @@ func TestTableIsInOrder(t *testing.T) {
 // A control whose text is gone, or is there twice, is an error and not a sound program.
 func TestEditMustApplyOnce(t *testing.T) {
 	root := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(root, "kgs"), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(root, "kgs", "refill"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	for text, want := range map[string]string{
@@ -75,7 +75,7 @@ func TestEditMustApplyOnce(t *testing.T) {
 		strings.Repeat("if err != nil || size >= mark {\n", 2): "has 2 occurrences",
 		"if err != nil || size >= mark {\n":                    "",
 	} {
-		if err := os.WriteFile(filepath.Join(root, "kgs", "worker.go"), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(root, "kgs", "refill", "worker.go"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		_, err := edited(root, "size")

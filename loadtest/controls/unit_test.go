@@ -17,9 +17,9 @@ func TestUnitTestsNoticeControls(t *testing.T) {
 		pkg     string
 		fails   []string
 	}{
-		{"batch-record", "./kgs", []string{"TestRedisPoolSettle"}},
-		{"machine-fence", "./kgs", []string{"TestFrozenHolder", "TestHeirBeginsAtItsLease", "TestFenceHolds"}},
-		{"same-batch", "./kgs", []string{"TestLateTakeInTheNextEpoch"}},
+		{"batch-record", "./kgs/redispool", []string{"TestRedisPoolSettle"}},
+		{"machine-fence", "./kgs/keysource", []string{"TestFrozenHolder", "TestHeirBeginsAtItsLease", "TestFenceHolds"}},
+		{"same-batch", "./kgs/redispool", []string{"TestLateTakeInTheNextEpoch"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.control, func(t *testing.T) {
@@ -28,8 +28,8 @@ func TestUnitTestsNoticeControls(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			program := filepath.Join(dir, "kgs.test")
-			mustGo(t.Context(), t, mustRoot(t), "test", "-overlay", overlay, "-c", "-o", program, tt.pkg)
+			program := filepath.Join(dir, "unit.test")
+			mustGo(t.Context(), t, mustRoot(t), "test", "-trimpath", "-overlay", overlay, "-c", "-o", program, tt.pkg)
 			cmd := exec.CommandContext(t.Context(), program, "-test.v", "-test.run", "^("+strings.Join(tt.fails, "|")+")$")
 			cmd.Dir = filepath.Join(mustRoot(t), tt.pkg)
 			out, err := cmd.CombinedOutput()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"keypool/internal/human"
 	"strings"
 	"time"
 )
@@ -17,7 +18,7 @@ func Markdown(w io.Writer, r *Report) error {
 	var b strings.Builder
 	para := func(text string) { b.WriteString(Wrap(text, markdownWidth, "") + "\n\n") }
 	fmt.Fprintf(&b, "## %s, %s, `%s`\n\n", cmp.Or(r.Title, "Load test"), r.Started.Format(time.DateOnly), r.Command)
-	para(fmt.Sprintf("%s; %s; commit %s; %s. %s.", r.Machine, r.Machine.Servers, r.Commit, took(r.Seconds), held(r.Tally())))
+	para(fmt.Sprintf("%s; %s; commit %s; %s. %s.", r.Machine, r.Machine.Servers, r.Commit, human.Duration(r.Seconds), held(r.Tally())))
 	for i := range r.Scenarios {
 		s := r.Scenarios[i]
 		fmt.Fprintf(&b, "### %s\n\n", s.Title)

@@ -1,11 +1,9 @@
 package report
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/dustin/go-humanize"
 )
@@ -56,19 +54,6 @@ func ratio(observed, predicted *float64) string {
 		return number(math.Round(v))
 	}
 	return strconv.FormatFloat(v, 'f', 3, 64)
-}
-
-// took shows how long something took: 48.2 s, 3 min 12 s, 2 h 5 min.
-func took(seconds float64) string {
-	if seconds < 59.95 {
-		return strconv.FormatFloat(seconds, 'f', 1, 64) + " s"
-	}
-	d := time.Duration(seconds * float64(time.Second)).Round(time.Second)
-	if d < time.Hour {
-		return fmt.Sprintf("%d min %d s", d/time.Minute, d%time.Minute/time.Second)
-	}
-	d = d.Round(time.Minute)
-	return fmt.Sprintf("%d h %d min", d/time.Hour, d%time.Hour/time.Minute)
 }
 
 // count puts a number before a word: 1 claim, 2 claims.

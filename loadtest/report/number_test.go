@@ -54,14 +54,3 @@ func TestRatio(t *testing.T) {
 		}
 	}
 }
-
-func TestTook(t *testing.T) {
-	t.Parallel()
-	for seconds, want := range map[float64]string{
-		0: "0.0 s", 48.24: "48.2 s", 59.99: "1 min 0 s", 192.4: "3 min 12 s", 3599.9: "1 h 0 min", 7530: "2 h 6 min", 100000: "27 h 47 min",
-	} {
-		if got := took(seconds); got != want {
-			t.Errorf("%v: %q, want %q", seconds, got, want)
-		}
-	}
-}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"keypool/internal/human"
 	"strings"
 	"time"
 )
@@ -45,7 +46,7 @@ func functions() template.FuncMap {
 		"quantity": quantity,
 		"ratio":    ratio,
 		"series":   func(i int) string { return "series-" + fmt.Sprint(i%hues) },
-		"took":     took,
+		"took":     human.Duration,
 		"when":     func(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04 UTC") },
 		"wrong":    wrong,
 	}

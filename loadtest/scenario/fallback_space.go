@@ -11,7 +11,7 @@ import (
 	"slices"
 
 	"keypool/internal/sqlite"
-	"keypool/kgs"
+	"keypool/kgs/codespace"
 	"keypool/migrations"
 )
 
@@ -30,7 +30,7 @@ type crowd struct {
 	db     *sqlite.DB
 	path   string
 	secret string // hex
-	space  *kgs.Space
+	space  *codespace.Space
 	length int
 
 	filled  int64 // the numbers below are in use
@@ -41,7 +41,7 @@ type crowd struct {
 func newCrowd(ctx context.Context, dir string, length int) (*crowd, error) {
 	secret := make([]byte, 16)
 	rand.Read(secret) // never fails
-	space, err := kgs.NewSpace(secret)
+	space, err := codespace.New(secret)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func (c *crowd) settings() []string {
 }
 
 // size is how many codes there are.
-func (c *crowd) size() int64 { return kgs.Size(c.length) }
+func (c *crowd) size() int64 { return codespace.Size(c.length) }
 
 // fill brings the share in use to n codes, of which leaving ones go one by one as links are
 // made, and forgets what was made and offered. Of fewer codes than leaving all go, and the
@@ -133,7 +133,7 @@ func (c *crowd) insert(ctx context.Context, tx *sql.Tx, query string, lo, hi int
 	}
 	defer func() { _ = statement.Close() }() // ends with the transaction anyway
 	for ; lo < hi; lo += chunk {
-		codes := c.space.Codes(kgs.Run{Length: c.length, Lo: lo, Hi: min(lo+chunk, hi)})
+		codes := c.space.Codes(codespace.Range{Length: c.length, Lo: lo, Hi: min(lo+chunk, hi)})
 		slices.Sort(codes)
 		for _, code := range codes {
 			if _, err := statement.ExecContext(ctx, code); err != nil {

@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"keypool/kgs"
+	"keypool/kgs/codespace"
 	"keypool/loadtest"
 	"keypool/loadtest/testbed"
 )
@@ -101,7 +101,7 @@ func attempts99(share float64) float64 {
 }
 
 // draws counts how often each character was drawn at each place of a code.
-type draws [kgs.MaxLength][256]int
+type draws [codespace.MaxLength][256]int
 
 func (d *draws) add(codes []string) {
 	for _, code := range codes {
@@ -122,11 +122,11 @@ func (d *draws) unevenness() (chi2 float64, freedom int) {
 		if total == 0 {
 			continue
 		}
-		want := float64(total) / float64(len(kgs.Alphabet))
-		for _, c := range []byte(kgs.Alphabet) {
+		want := float64(total) / float64(len(codespace.Alphabet))
+		for _, c := range []byte(codespace.Alphabet) {
 			chi2 += math.Pow(float64(place[c])-want, 2) / want
 		}
-		freedom += len(kgs.Alphabet) - 1
+		freedom += len(codespace.Alphabet) - 1
 	}
 	return chi2, freedom
 }

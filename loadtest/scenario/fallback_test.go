@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"keypool/kgs"
+	"keypool/kgs/codespace"
 	"keypool/loadtest"
 	"keypool/loadtest/report"
 )
@@ -46,7 +46,7 @@ func TestFallbackEndsEarly(t *testing.T) {
 // links, each after as many draws from digits as it takes to find a code that is free. Its
 // chance is the same each time, for it is the judge that is tested.
 func drawn(share float64, made int, digits string) stage {
-	size := kgs.Size(3)
+	size := codespace.Size(3)
 	m := measured{filled: int64(share * float64(size)), verdict: verdictOf(made)}
 	m.leaving = m.filled
 	chance := rand.New(rand.NewPCG(3, 1))
@@ -73,7 +73,7 @@ func verdictOf(made int) loadtest.Verdict {
 func TestFallbackClaimsCanFail(t *testing.T) {
 	t.Parallel()
 	attempts := claimAttempts(0.5)
-	const fair = kgs.Alphabet
+	const fair = codespace.Alphabet
 	tests := []struct {
 		name   string
 		digits string

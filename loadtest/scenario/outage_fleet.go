@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"keypool/kgs"
+	"keypool/kgs/codespace"
 	"keypool/loadtest"
 	"keypool/loadtest/testbed"
 
@@ -30,7 +30,7 @@ const (
 type fleet struct {
 	postgres *testbed.Server
 	redis    *testbed.Server
-	space    *kgs.Space // that of the codes: tells where a code came from
+	space    *codespace.Space // that of the codes: tells where a code came from
 	servers  []*testbed.Program
 	traffics []*Traffic
 	recorder *loadtest.Recorder
@@ -42,7 +42,7 @@ func newFleet(ctx context.Context, bed *testbed.Bed, n, batch int) (f *fleet, er
 	f = &fleet{recorder: loadtest.NewRecorder()}
 	secret := make([]byte, 16)
 	rand.Read(secret) // never fails
-	if f.space, err = kgs.NewSpace(secret); err != nil {
+	if f.space, err = codespace.New(secret); err != nil {
 		return nil, err
 	}
 	if f.postgres, err = bed.Postgres(ctx, fleetMax); err != nil {

@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"keypool/kgs"
+	"keypool/kgs/codespace"
 	"keypool/loadtest"
 	"keypool/loadtest/report"
 	"keypool/loadtest/testbed"
@@ -146,7 +146,7 @@ func (s *scanRun) makeLinks(ctx context.Context) error {
 		return err
 	}
 	for _, v := range []*victim{s.permuted, s.counter} {
-		plain := kgs.PlainSpace()
+		plain := codespace.Plain()
 		for _, e := range v.traffic.Entries() {
 			if length, n, err := plain.Number(e.Code); err == nil && length == s.length {
 				v.codes = append(v.codes, n)
@@ -161,7 +161,7 @@ func (s *scanRun) makeLinks(ctx context.Context) error {
 
 // codesOf writes numbers in base 62.
 func codesOf(numbers []int64, length int) []string {
-	plain := kgs.PlainSpace()
+	plain := codespace.Plain()
 	codes := make([]string, len(numbers))
 	for i, n := range numbers {
 		codes[i] = plain.Code(length, n)
@@ -177,7 +177,7 @@ func (v *victim) aim(known, reach, length int) {
 	}
 	listed := make(map[int64]bool, 2*known*reach)
 	for n := range v.known {
-		for guess := max(0, n-int64(reach)); guess <= min(n+int64(reach), kgs.Size(length)-1); guess++ {
+		for guess := max(0, n-int64(reach)); guess <= min(n+int64(reach), codespace.Size(length)-1); guess++ {
 			if !v.known[guess] && !listed[guess] {
 				listed[guess] = true
 				v.guesses = append(v.guesses, guess)

@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"keypool/kgs"
+	"keypool/kgs/codespace"
 	"keypool/loadtest/report"
 )
 
@@ -77,7 +77,7 @@ func (s *scanRun) judgeThrottle(v *victim) {
 // byChance is how many guesses would hit a link if links were anywhere: what is known is
 // not guessed.
 func (v *victim) byChance(length int) float64 {
-	return float64(len(v.guesses)) * float64(len(v.codes)-len(v.known)) / float64(kgs.Size(length)-int64(len(v.known)))
+	return float64(len(v.guesses)) * float64(len(v.codes)-len(v.known)) / float64(codespace.Size(length)-int64(len(v.known)))
 }
 
 // walked is how many guesses hit a link if links have consecutive numbers, from the first.
@@ -189,7 +189,7 @@ func (s *scanRun) lengths() report.Table {
 		Title: "Scaled: hits that chance brings in a million guesses", Columns: []string{"characters", "codes", "with 1 million links", "with 100 million links"},
 	}
 	for length := s.length; length <= 8; length++ {
-		size := float64(kgs.Size(length))
+		size := float64(codespace.Size(length))
 		hits := func(links float64) string {
 			if links >= size {
 				return "-"

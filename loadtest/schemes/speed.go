@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"keypool/kgs"
+	"keypool/kgs/refill"
 	"keypool/loadtest"
 	"keypool/loadtest/rounds"
 	"keypool/loadtest/testbed"
@@ -88,7 +88,7 @@ func replenished(ctx context.Context, r *running) error {
 			return true, err
 		}
 		keys = *status.PoolKeys
-		return keys >= kgs.LowWater(poolKeys), nil
+		return keys >= refill.LowWater(poolKeys), nil
 	})
 	if err != nil {
 		return fmt.Errorf("wait for its pool, of %d keys so far: %w", keys, err)

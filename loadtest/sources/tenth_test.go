@@ -40,7 +40,7 @@ func shown(t *testing.T) (file, line string) {
 	return blocks[0][1], blocks[1][1]
 }
 
-// overlay is the path of a file that has `go build` see the file in package kgs and the line
+// overlay is the path of a file that has `go build` see the file in package keysource and the line
 // in the table of sources; nothing in the tree changes.
 func overlay(t *testing.T, file, line string) string {
 	t.Helper()
@@ -55,7 +55,7 @@ func overlay(t *testing.T, file, line string) string {
 	}
 	dir := t.TempDir()
 	replace := make(map[string]string)
-	for path, text := range map[string]string{"kgs/nanoid.go": file, "cmd/internal/app/chain.go": entered} {
+	for path, text := range map[string]string{"kgs/keysource/nanoid.go": file, "cmd/internal/app/chain.go": entered} {
 		instead := filepath.Join(dir, filepath.Base(path))
 		if err := os.WriteFile(instead, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

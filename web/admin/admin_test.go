@@ -55,7 +55,7 @@ func TestAdmin(t *testing.T) {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
 	}
-	for _, path := range []string{"/elsewhere", "/debug/pprof/cmdline"} { // whose flags may hold secrets
+	for _, path := range []string{"/elsewhere", "/debug/pprof/cmdline"} { // a command line may hold secrets
 		if w := get(t, h, path); w.Code != http.StatusNotFound {
 			t.Errorf("%s: %d", path, w.Code)
 		}
@@ -86,7 +86,7 @@ func TestAdminDegraded(t *testing.T) {
 	}
 }
 
-// A probe that comes every second must not fill the log.
+// A probe comes every second and must not fill the log.
 func TestAdminLogsReadinessOnce(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -96,8 +96,8 @@ func TestAdminLogsReadinessOnce(t *testing.T) {
 		Ready:    func(context.Context) error { return failure },
 		Logger:   slog.New(slog.NewTextHandler(&log, nil)),
 	})
-	errAway := errors.New("dial tcp 10.9.8.7: connection refused")
-	for _, failure = range []error{nil, errAway, errAway, errAway, nil, nil, errAway} {
+	errUnreachable := errors.New("dial tcp 10.9.8.7: connection refused")
+	for _, failure = range []error{nil, errUnreachable, errUnreachable, errUnreachable, nil, nil, errUnreachable} {
 		get(t, h, "/readyz")
 	}
 	got := log.String()
@@ -106,7 +106,7 @@ func TestAdminLogsReadinessOnce(t *testing.T) {
 	}
 }
 
-// The members of /status are what dashboards of others rely on.
+// Programs of other people rely on the members of /status.
 func TestStatusMembers(t *testing.T) {
 	t.Parallel()
 	const want = `{"state":"ok","key_source":"redis-pool","serving_from":"batch","serving_since":"2026-01-02T03:04:06Z","pool_keys":812345,"capacity_keys":1000000,` +
@@ -131,19 +131,19 @@ func TestStatusMembers(t *testing.T) {
 	}
 }
 
-// What is unknown is shown as that, and what this program does not have is not shown.
-func TestPageOfWhatIsNotThere(t *testing.T) {
+// The page shows an unknown value as unknown and omits a part that the program lacks.
+func TestPageOmitsMissingParts(t *testing.T) {
 	t.Parallel()
 	random := get(t, newTestAdmin(nil, Status{State: "ok", KeySource: "random", ServingFrom: new("fallback")}), "/").Body.String()
-	away := get(t, newTestAdmin(nil, fallenBack()), "/").Body.String()
+	outage := get(t, newTestAdmin(nil, fallenBack()), "/").Body.String()
 	for row, shown := range map[string]bool{"<dt>Keys in the pool": false, "<dt>Circuit breaker": false, "<dt>Space used": false, "<dt>Serving from": true, "<meter": false} {
 		if strings.Contains(random, row) != shown {
-			t.Errorf("%q of a program without a pool: want it shown: %v\n%s", row, shown, random)
+			t.Errorf("%q of a program without a pool: want the row: %v\n%s", row, shown, random)
 		}
 	}
 	for _, row := range []string{"<dt>Keys in the pool</dt><dd>unknown</dd>", "<dt>Epoch</dt><dd>unknown</dd>"} {
-		if !strings.Contains(away, row) {
-			t.Errorf("no %q without Redis:\n%s", row, away)
+		if !strings.Contains(outage, row) {
+			t.Errorf("no %q without Redis:\n%s", row, outage)
 		}
 	}
 }

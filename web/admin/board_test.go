@@ -72,7 +72,7 @@ func (b *board) sample(n int) {
 // received is one event as a browser parses it.
 type received struct{ id, name, data string }
 
-// listener is a browser's end of a stream.
+// listener reads one stream.
 type listener struct {
 	t     *testing.T
 	head  *http.Response
@@ -187,7 +187,7 @@ func (l *listener) drain() {
 	}
 }
 
-// run feeds a dashboard until stop is called, which waits for it.
+// run runs the sampler until the test calls stop, which waits for its end.
 func run(t *testing.T, a *Handler) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -20,8 +20,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// story is the status of a server that lived through something: a pool that drains, Redis
-// away for a while, and a new epoch that fills.
+// story is the status of a server during a drain of the pool, an outage of Redis, and the
+// refill of a new epoch.
 func story(second int) Status {
 	s := full()
 	switch {
@@ -36,20 +36,20 @@ func story(second int) Status {
 	return s
 }
 
-// tell takes the samples of the first seconds of the story.
-func (b *board) tell(seconds int) {
+// play takes the samples of the first seconds of the story.
+func (b *board) play(seconds int) {
 	b.t.Helper()
 	b.at = time.Now().Add(-time.Duration(seconds) * sampleInterval)
 	for second := range seconds {
 		b.sampler.cfg.Status = func() Status { return story(second) }
-		b.program.live(second)
+		b.program.count(second)
 		b.sample(1)
 	}
 }
 
-// live is what a program counts in a second of the story: links all the time, visits only
-// in the beginning.
-func (c *counted) live(second int) {
+// count adds what a server counts in one second of the story: links all the time, visits
+// only at the start.
+func (c *counted) count(second int) {
 	for i := range 20 {
 		c.created++
 		c.taken["pool"]++
@@ -61,13 +61,13 @@ func (c *counted) live(second int) {
 	}
 }
 
-// requests are the URLs that a page asks for.
+// requests records the URLs that a page requests.
 type requests struct {
 	mu   sync.Mutex
 	urls []string
 }
 
-func (r *requests) take(event any) {
+func (r *requests) record(event any) {
 	if e, ok := event.(*network.EventRequestWillBeSent); ok {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -75,36 +75,36 @@ func (r *requests) take(event any) {
 	}
 }
 
-// wantOnlyFrom checks that something was asked for, and nothing elsewhere.
+// wantOnlyFrom checks that the page made requests, all to one origin.
 func (r *requests) wantOnlyFrom(t *testing.T, origin string) {
 	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.urls) == 0 {
-		t.Error("no request was seen")
+		t.Error("the page made no request")
 	}
 	for _, u := range r.urls {
 		if !strings.HasPrefix(u, origin+"/") {
-			t.Errorf("the page asks for %s", u)
+			t.Errorf("the page requests %s", u)
 		}
 	}
 }
 
-// From a phone to a wall, by day and by night: all of it is drawn, nothing scrolls
-// sideways, every text can be read, and nothing comes from elsewhere.
+// From phone to wall display and in both colour schemes the page draws all its parts, does
+// not scroll sideways, has readable texts and loads nothing from another origin.
 func TestDashboardLooks(t *testing.T) {
 	t.Parallel()
 	b, page := newBoard(t, 0), browser.New(t)
-	b.tell(330)
-	var asked requests
-	page.Listen(asked.take)
+	b.play(330)
+	var made requests
+	page.Listen(made.record)
 	for name, size := range map[string][2]int64{"phone": {390, 844}, "desktop": {1280, 800}, "wall": {3840, 2160}} {
 		for _, scheme := range []string{"light", "dark"} {
 			page.Do(browser.Scheme(scheme), chromedp.EmulateViewport(size[0], size[1]), chromedp.Navigate(b.url),
 				browser.Becomes(`document.querySelectorAll(".chart path.line.first").length === 9`),
 				browser.Becomes(`document.querySelectorAll("#facts dt").length === 17`))
 			if n := browser.Of(page, chromedp.Evaluate[int](textsOutside)); n > 0 {
-				t.Errorf("%s: %d texts stand outside of their panel", name, n)
+				t.Errorf("%s: %d texts are outside their panels", name, n)
 			}
 			page.CheckLooks("dashboard-" + name + "-" + scheme)
 			if name == "phone" && !browser.Of(page, chromedp.Evaluate[bool](statesFirst)) {
@@ -115,7 +115,7 @@ func TestDashboardLooks(t *testing.T) {
 			}
 		}
 	}
-	asked.wantOnlyFrom(t, b.url)
+	made.wantOnlyFrom(t, b.url)
 }
 
 // statesFirst reports whether the strips and the changes are above the charts.
@@ -124,47 +124,47 @@ const statesFirst = `(() => {
   return strips.bottom <= history.top && history.bottom <= charts.top;
 })()`
 
-// textsOutside counts the texts of drawings that are not within their panel.
+// textsOutside counts the texts of drawings outside their panels.
 const textsOutside = `[...document.querySelectorAll("svg text")].filter((e) => {
   const [text, panel] = [e, e.closest(".panel")].map((e) => e.getBoundingClientRect());
   return text.left < panel.left || text.right > panel.right || text.top < panel.top || text.bottom > panel.bottom;
 }).length`
 
-// What happened is told in shapes, in words, and to those who see neither.
-func TestDashboardTells(t *testing.T) {
+// The page shows the course of events as shapes, as words and as text alternatives.
+func TestDashboardShowsHistory(t *testing.T) {
 	t.Parallel()
 	b, page := newBoard(t, 0), browser.New(t)
-	b.tell(300)
+	b.play(300)
 	page.Do(chromedp.EmulateViewport(1280, 800), chromedp.Navigate(b.url), browser.Becomes(`document.title === "filling - Keypool"`))
 	for what, expression := range map[string]string{
-		"the pool":               `document.querySelector("#chart-pool .now").textContent.includes("390,000")`,
-		"a gap in the curve":     `document.querySelector("#chart-pool path.line").getAttribute("d").split("M").length === 3`,
-		"what is unknown":        `document.querySelectorAll("#chart-pool rect.unknown").length === 1`,
-		"levels":                 `[...document.querySelectorAll("#chart-pool text.level")].map((e) => e.textContent).join() === "restart below 20 %,page below 10 %"`,
-		"times":                  `[...document.querySelectorAll("#chart-pool text")].some((e) => /^\d\d:\d\d(:\d\d)?$/.test(e.textContent))`,
-		"a breaker that opened":  `[...document.querySelectorAll("#strip-breaker text")].map((e) => e.textContent).join() === "closed,open,closed"`,
-		"its shape":              `new Set([...document.querySelectorAll("#strip-breaker rect")].map((e) => e.getAttribute("height"))).size === 2`,
-		"its course in words":    `document.querySelector("#strip-breaker svg").getAttribute("aria-label").includes("open from ")`,
-		"an epoch unknown":       `document.querySelector("#strip-epoch rect.unknown") !== null`,
-		"what changed":           `document.querySelector("#changes").textContent.includes("Serving from: fallback")`,
-		"the pool for the blind": `document.querySelector("#chart-pool svg").getAttribute("aria-label").includes("unknown for 1 min")`,
-		"links":                  `document.querySelector("#chart-created .now").textContent === "20/s"`,
-		"their latency":          `/^(19|20|21) msp99p50 (9\.[5-9]|10|11) ms$/.test(document.querySelector("#chart-create .now").textContent)`,
-		"idle visitors":          `document.querySelector("#chart-redirects .now").textContent === "0/s"`,
-		"no redirect latency":    `document.querySelector("#chart-redirect .now").textContent.startsWith("idle")`,
+		"the pool":              `document.querySelector("#chart-pool .now").textContent.includes("390,000")`,
+		"a gap in the curve":    `document.querySelector("#chart-pool path.line").getAttribute("d").split("M").length === 3`,
+		"an unknown span":       `document.querySelectorAll("#chart-pool rect.unknown").length === 1`,
+		"levels":                `[...document.querySelectorAll("#chart-pool text.level")].map((e) => e.textContent).join() === "restart below 20 %,page below 10 %"`,
+		"times":                 `[...document.querySelectorAll("#chart-pool text")].some((e) => /^\d\d:\d\d(:\d\d)?$/.test(e.textContent))`,
+		"a breaker that opened": `[...document.querySelectorAll("#strip-breaker text")].map((e) => e.textContent).join() === "closed,open,closed"`,
+		"its shape":             `new Set([...document.querySelectorAll("#strip-breaker rect")].map((e) => e.getAttribute("height"))).size === 2`,
+		"its history in words":  `document.querySelector("#strip-breaker svg").getAttribute("aria-label").includes("open from ")`,
+		"an epoch unknown":      `document.querySelector("#strip-epoch rect.unknown") !== null`,
+		"what changed":          `document.querySelector("#changes").textContent.includes("Serving from: fallback")`,
+		"a text alternative":    `document.querySelector("#chart-pool svg").getAttribute("aria-label").includes("unknown for 1 min")`,
+		"links":                 `document.querySelector("#chart-created .now").textContent === "20/s"`,
+		"their latency":         `/^(19|20|21) msp99p50 (9\.[5-9]|10|11) ms$/.test(document.querySelector("#chart-create .now").textContent)`,
+		"idle visitors":         `document.querySelector("#chart-redirects .now").textContent === "0/s"`,
+		"no redirect latency":   `document.querySelector("#chart-redirect .now").textContent.startsWith("idle")`,
 	} {
 		if !browser.Of(page, chromedp.Evaluate[bool](expression)) {
-			t.Errorf("%s: not so: %s", what, expression)
+			t.Errorf("%s: false: %s", what, expression)
 		}
 	}
 }
 
-// It says so when nothing comes any more, goes on by itself when the server is back, and
-// shows what it has missed.
+// The page reports a lost connection, reconnects by itself, and then shows the samples of
+// the meantime.
 func TestDashboardSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	b, page := newBoard(t, 0), browser.New(t)
-	b.tell(30)
+	b.play(30)
 	const isOld = `document.querySelector("#said").textContent.includes("values shown are old") && document.querySelector("h1").textContent === "Disconnected"`
 	page.Do(chromedp.EmulateViewport(390, 844), chromedp.Navigate(b.url), browser.Becomes(`document.querySelector("h1").textContent === "ok"`))
 	address := b.server.Listener.Addr().String()
@@ -194,7 +194,7 @@ func TestDashboardSurvivesARestart(t *testing.T) {
 	)
 }
 
-// Who has no scripts has the facts, and they are renewed.
+// Without scripts the page shows the facts and reloads itself.
 func TestDashboardWithoutScripts(t *testing.T) {
 	t.Parallel()
 	b, page := newBoard(t, 3), browser.New(t)
@@ -206,7 +206,7 @@ func TestDashboardWithoutScripts(t *testing.T) {
 		t.Errorf("the facts are %q", facts)
 	}
 	if w := get(t, b, "/"); !strings.Contains(w.Body.String(), `<noscript><meta http-equiv="refresh"`) {
-		t.Error("the page stays as it was loaded")
+		t.Error("the page does not reload itself")
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-func TestEventsBeginWithTheHistory(t *testing.T) {
+func TestEventsStartWithTheHistory(t *testing.T) {
 	t.Parallel()
 	b := newBoard(t, 5)
 	l := b.listen("")
@@ -43,11 +43,11 @@ func TestEventsKeepFifteenMinutes(t *testing.T) {
 	l := b.listen("")
 	l.wantAbout()
 	if ids := l.want(historyLength); ids[0] != strconv.FormatInt(b.at.Add(-time.Duration(historyLength-1)*sampleInterval).UnixMilli(), 10) {
-		t.Errorf("the oldest is of %s", ids[0])
+		t.Errorf("the oldest sample has the id %s", ids[0])
 	}
 }
 
-func TestEventsGoOnAfterTheLast(t *testing.T) {
+func TestEventsResumeAfterLastEventID(t *testing.T) {
 	t.Parallel()
 	b := newBoard(t, 10)
 	l := b.listen("")
@@ -55,22 +55,22 @@ func TestEventsGoOnAfterTheLast(t *testing.T) {
 	ids := l.want(10)
 	for last, missed := range map[string]int{
 		ids[6]: 3, ids[8]: 1, "1": 10, "nonsense": 10, "-5": 10,
-		strconv.FormatInt(b.at.Add(time.Hour).UnixMilli(), 10): 10, // of another clock
+		strconv.FormatInt(b.at.Add(time.Hour).UnixMilli(), 10): 10, // from another clock
 	} {
 		again := b.listen(last)
 		again.wantAbout()
 		if got := again.want(missed); got[missed-1] != ids[9] {
-			t.Errorf("after %s the newest is %s", last, got[missed-1])
+			t.Errorf("after %s the newest sample has the id %s", last, got[missed-1])
 		}
 	}
-	nothingMissed := b.listen(ids[9])
-	nothingMissed.wantAbout()
+	upToDate := b.listen(ids[9])
+	upToDate.wantAbout()
 	b.sample(1)
-	nothingMissed.want(1)
+	upToDate.want(1)
 }
 
-// Ids grow whatever the clock does.
-func TestEventsWhenTheClockIsPutBack(t *testing.T) {
+// Ids increase although the clock goes back.
+func TestEventsWhenTheClockGoesBack(t *testing.T) {
 	t.Parallel()
 	b := newBoard(t, 2)
 	b.at = b.at.Add(-time.Minute)
@@ -98,15 +98,15 @@ func TestEventsAreLimited(t *testing.T) {
 	}
 	if refused.head.StatusCode != http.StatusServiceUnavailable || refused.head.Header.Get("Retry-After") == "" ||
 		!strings.Contains(string(body), "too-many-streams") {
-		t.Errorf("one too many: %d %v %s", refused.head.StatusCode, refused.head.Header, body)
+		t.Errorf("stream beyond the limit: %d %v %s", refused.head.StatusCode, refused.head.Header, body)
 	}
 	open[0].head.Body.Close()
 	b.await(maxStreams - 1)
 	b.listen("").wantAbout()
 }
 
-// Who does not read is dropped, and meanwhile nobody waits for him.
-func TestEventsDropSlowReaders(t *testing.T) {
+// A slow client is disconnected and delays no other client.
+func TestEventsDisconnectSlowClients(t *testing.T) {
 	t.Parallel()
 	b := newBoard(t, historyLength)
 	b.sendTimeout = 200 * time.Millisecond
@@ -125,15 +125,15 @@ func TestEventsDropSlowReaders(t *testing.T) {
 	l := b.listen("")
 	l.wantAbout()
 	l.want(historyLength)
-	for b.streams.Load() > 1 { // more of it, until it is too much
+	for b.streams.Load() > 1 { // until the buffers of the slow connection are full
 		b.sample(historyLength)
 		l.drain()
 	}
 	b.sample(1)
-	l.drain() // it is not this one that is gone
+	l.drain() // the other client is still connected
 }
 
-// A stream outlives the limits for requests that end, and gets a sample each second.
+// A stream outlives the timeouts of the server and gets a sample each second.
 func TestEventsOutliveTimeouts(t *testing.T) {
 	t.Parallel()
 	a := New(Config{Gatherer: prometheus.NewRegistry(), Status: full})
@@ -151,8 +151,8 @@ func TestEventsOutliveTimeouts(t *testing.T) {
 	}
 }
 
-// The end of the samples ends each stream, so that a shutdown finds none to wait for.
-func TestStopEndsEvents(t *testing.T) {
+// The end of Run ends each stream, so a shutdown does not wait for streams.
+func TestRunEndsEvents(t *testing.T) {
 	t.Parallel()
 	a := New(Config{Gatherer: prometheus.NewRegistry(), Status: full})
 	server := httptest.NewUnstartedServer(nil)
@@ -192,16 +192,16 @@ func TestEventsHead(t *testing.T) {
 	}
 }
 
-// patientRecorder is a recorder with the write deadline of a connection.
-type patientRecorder struct{ *httptest.ResponseRecorder }
+// deadlineRecorder is a recorder that accepts write deadlines, as connections do.
+type deadlineRecorder struct{ *httptest.ResponseRecorder }
 
-func (patientRecorder) SetWriteDeadline(time.Time) error { return nil }
+func (deadlineRecorder) SetWriteDeadline(time.Time) error { return nil }
 
-// Silence is broken by comments, which browsers pass over.
+// Without samples the stream sends comments, which browsers ignore.
 func TestEventsKeepAlive(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := patientRecorder{httptest.NewRecorder()}
+		w := deadlineRecorder{httptest.NewRecorder()}
 		ctx, cancel := context.WithTimeout(t.Context(), 2*keepAlive+keepAlive/2)
 		defer cancel()
 		s := &stream{w: w, control: http.NewResponseController(w), timeout: sendTimeout}

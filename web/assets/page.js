@@ -1,5 +1,5 @@
-// The page works without this. With it a link is made without leaving the page: the
-// server renders the very same answer, and only the main part of it is put in place.
+// The page works without scripts. With scripts a person creates a link without leaving the
+// page: the server renders the same answer, and the script replaces the main part.
 "use strict";
 const $ = (selector) => document.querySelector(selector);
 
@@ -20,7 +20,7 @@ async function shorten(form) {
     });
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
     const main = page.querySelector("main");
-    if (!response.ok) { // what was too much to be read comes back empty
+    if (!response.ok) { // the server returns fields that were too long empty
       for (const [name, value] of new FormData(form)) main.querySelector(`[name="${name}"]`).value = value;
     }
     $("main").replaceChildren(...main.childNodes);
@@ -28,7 +28,7 @@ async function shorten(form) {
     document.title = page.title;
     ready();
   } catch {
-    $("#form-error").textContent = "The server did not answer. Nothing was lost; please try again.";
+    $("#form-error").textContent = "The server does not answer. Your input is still here: try again.";
   } finally {
     form.ariaBusy = "false";
   }
@@ -36,16 +36,16 @@ async function shorten(form) {
 
 async function copy(button) {
   const field = document.getElementById(button.dataset.copy);
-  $("#said").textContent = ""; // the same words again would be announced to nobody
+  $("#said").textContent = ""; // a screen reader announces changes only
   field.select();
   try {
-    // Away from HTTPS and localhost there is no clipboard, only the old way.
+    // The clipboard API needs HTTPS or localhost.
     if (navigator.clipboard) await navigator.clipboard.writeText(field.value);
     else if (!document.execCommand("copy")) throw new Error("refused");
     button.textContent = "Copied";
     $("#said").textContent = "The short link is on the clipboard.";
   } catch {
-    $("#said").textContent = "Copying was refused; the short link is selected instead.";
+    $("#said").textContent = "The browser refused to copy. The short link is selected.";
   }
 }
 

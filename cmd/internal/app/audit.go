@@ -9,7 +9,7 @@ import (
 
 	"keypool/cmd/internal/config"
 	"keypool/cmd/internal/operate"
-	"keypool/kgs"
+	"keypool/kgs/audit"
 )
 
 // auditFlags are those of the command audit.
@@ -34,26 +34,26 @@ func runAudit(ctx context.Context, c console, s config.Common, audit auditFlags)
 	return 0
 }
 
-func closeAccounts(ctx context.Context, s config.Common, log io.Writer) (_ kgs.Accounts, err error) {
+func closeAccounts(ctx context.Context, s config.Common, log io.Writer) (_ audit.Accounts, err error) {
 	c, err := openOffline(ctx, s, log)
 	if err != nil {
-		return kgs.Accounts{}, err
+		return audit.Accounts{}, err
 	}
 	defer func() { err = errors.Join(err, c.life.stop(context.WithoutCancel(ctx))) }()
 	if c.space, err = c.ledger.Identify(ctx, c.ledgerConfig()); err != nil {
-		return kgs.Accounts{}, err
+		return audit.Accounts{}, err
 	}
-	evidence := kgs.Evidence{Space: c.space, Books: c.ledger.Books, Links: c.linked}
+	evidence := audit.Evidence{Space: c.space, Snapshot: c.ledger.Snapshot, Links: c.linked}
 	if c.RedisURL != "" {
 		client, err := c.openRedis()
 		if err != nil {
-			return kgs.Accounts{}, err
+			return audit.Accounts{}, err
 		}
 		pool := c.redisPool(client, c.holder)
 		evidence.Pool, evidence.Epoch = pool.Snapshot, pool.Epoch
 	}
-	accounts, err := kgs.Audit(ctx, evidence)
-	if errors.Is(err, kgs.ErrPoolUnknown) && c.RedisURL == "" {
+	accounts, err := audit.Run(ctx, evidence)
+	if errors.Is(err, audit.ErrPoolUnknown) && c.RedisURL == "" {
 		err = fmt.Errorf("%w; set REDIS_URL to its Redis", err)
 	}
 	if err == nil && c.books != nil {
@@ -63,10 +63,10 @@ func closeAccounts(ctx context.Context, s config.Common, log io.Writer) (_ kgs.A
 }
 
 // linked are the links of the store as an audit of keys reads them.
-func (c *core) linked(ctx context.Context) iter.Seq2[kgs.Linked, error] {
-	return func(yield func(kgs.Linked, error) bool) {
+func (c *core) linked(ctx context.Context) iter.Seq2[audit.Linked, error] {
+	return func(yield func(audit.Linked, error) bool) {
 		for link, err := range c.store.All(ctx) {
-			if !yield(kgs.Linked{Code: link.Code, Source: link.Source}, err) {
+			if !yield(audit.Linked{Code: link.Code, Source: link.Source}, err) {
 				return
 			}
 		}

@@ -14,6 +14,7 @@ import (
 
 	"keypool/internal/testenv"
 	"keypool/kgs"
+	"keypool/kgs/audit"
 	"keypool/web/admin"
 
 	"github.com/redis/go-redis/v9"
@@ -77,7 +78,7 @@ func audits(ctx context.Context, t *testing.T, database, redisURL string, n int,
 	t.Helper()
 	excuses = append(excuses, context.DeadlineExceeded, os.ErrDeadlineExceeded) // of a busy machine
 	for i := 0; ctx.Err() == nil && (n == 0 || i < n); i++ {
-		r := audit(t, database, redisURL)
+		r := auditJSON(t, database, redisURL)
 		excused := slices.ContainsFunc(excuses, func(e error) bool { return strings.Contains(r.stderr, e.Error()) })
 		switch {
 		case r.status == 0:
@@ -112,7 +113,7 @@ func TestAuditWhileEpochsChange(t *testing.T) {
 	r.under(ctx, &l)
 	closed := 0
 	l.clients.Go(func() {
-		closed = audits(ctx, t, database, redisURL, 0, kgs.ErrNoEpoch, kgs.ErrFenced, kgs.ErrPoolUnknown, kgs.ErrEpochChanged)
+		closed = audits(ctx, t, database, redisURL, 0, kgs.ErrNoEpoch, kgs.ErrFenced, audit.ErrPoolUnknown, audit.ErrEpochChanged)
 	})
 	epoch := int64(0)
 	newEpoch := func(s admin.Status) bool { return full(s) && *s.Epoch > epoch }
@@ -131,7 +132,7 @@ func TestAuditWhileEpochsChange(t *testing.T) {
 	if closed == 0 {
 		t.Error("no audit could run under load")
 	}
-	last := audit(t, database, redisURL)
+	last := auditJSON(t, database, redisURL)
 	if last.status != 0 || last.InBatches != 0 || last.Abandoned[kgs.ReasonEpoch] == 0 || len(last.Epochs) < losses+1 {
 		t.Errorf("last audit: exit status %d, %s, %+v", last.status, last.stderr, last.Accounts)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"database/sql"
 	"encoding/json"
+	"keypool/kgs/audit"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"keypool/internal/testenv"
 	"keypool/kgs"
+	"keypool/kgs/codespace"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx", for SQL behind the program's back
@@ -20,15 +22,15 @@ import (
 
 // report is the output of `shortener audit --json`.
 type report struct {
-	kgs.Accounts
+	audit.Accounts
 	Closes bool `json:"closes"`
 
 	status int
 	stderr string
 }
 
-// audit runs `shortener audit --json`. It may be called from any goroutine.
-func audit(t *testing.T, database, redisURL string) (r report) {
+// auditJSON runs `shortener audit --json`. It may be called from any goroutine.
+func auditJSON(t *testing.T, database, redisURL string) (r report) {
 	t.Helper()
 	args := []string{"--database-url=" + database, "audit", "--json"}
 	if redisURL != "" {
@@ -55,9 +57,9 @@ type scene struct {
 	db                 *sql.DB
 	redis              *redis.Client
 	list               string // of codes, in Redis
-	space              *kgs.Space
+	space              *codespace.Space
 	linked             []string // codes from the pool
-	faults             []kgs.Fault
+	faults             []audit.Fault
 }
 
 func newScene(t *testing.T) *scene {
@@ -93,7 +95,7 @@ func (s *scene) open() {
 		s.t.Fatal(err)
 	}
 	s.list = "keypool:{" + name + "}:keys"
-	if s.space, err = kgs.NewSpace(secret); err != nil {
+	if s.space, err = codespace.New(secret); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -149,8 +151,8 @@ func (s *scene) waiting(after int64) string {
 // want fails the test unless the audit finds exactly the faults planted so far.
 func (s *scene) want(conflicts int64) {
 	s.t.Helper()
-	got := audit(s.t, s.database, s.redisURL)
-	byCode := func(a, b kgs.Fault) int { return cmp.Compare(a.Code, b.Code) }
+	got := auditJSON(s.t, s.database, s.redisURL)
+	byCode := func(a, b audit.Fault) int { return cmp.Compare(a.Code, b.Code) }
 	if diff := gocmp.Diff(slices.SortedFunc(slices.Values(s.faults), byCode), slices.SortedFunc(slices.Values(got.Faults), byCode)); diff != "" {
 		s.t.Errorf("faults (-planted +found):\n%s", diff)
 	}
@@ -187,46 +189,46 @@ func TestAuditFindsPlantedErrors(t *testing.T) {
 }
 
 // plants are functions that each plant an error and return the fault that the audit must find.
-func (s *scene) plants() map[string]func() kgs.Fault {
-	return map[string]func() kgs.Fault{
-		"a key that is in the pool twice": func() kgs.Fault {
+func (s *scene) plants() map[string]func() audit.Fault {
+	return map[string]func() audit.Fault{
+		"a key that is in the pool twice": func() audit.Fault {
 			code := s.waiting(100)
 			s.push(code)
-			return kgs.Fault{Kind: kgs.FaultDuplicate, Code: code}
+			return audit.Fault{Kind: audit.FaultDuplicate, Code: code}
 		},
-		"a key that is linked and in the pool again": func() kgs.Fault {
+		"a key that is linked and in the pool again": func() audit.Fault {
 			s.push(s.linked[3])
-			return kgs.Fault{Kind: kgs.FaultReused, Code: s.linked[3]}
+			return audit.Fault{Kind: audit.FaultReused, Code: s.linked[3]}
 		},
-		"a key that is taken from the pool without a record": func() kgs.Fault {
-			return kgs.Fault{Kind: kgs.FaultMissing, Code: s.pop()}
+		"a key that is taken from the pool without a record": func() audit.Fault {
+			return audit.Fault{Kind: audit.FaultMissing, Code: s.pop()}
 		},
-		"a link whose row is deleted": func() kgs.Fault {
+		"a link whose row is deleted": func() audit.Fault {
 			s.exec(`DELETE FROM links WHERE code = $1`, s.linked[7])
-			return kgs.Fault{Kind: kgs.FaultMissing, Code: s.linked[7]}
+			return audit.Fault{Kind: audit.FaultMissing, Code: s.linked[7]}
 		},
-		"a link with the code of a number that was never reserved": func() kgs.Fault {
-			code := s.space.Code(6, kgs.Size(6)-1)
+		"a link with the code of a number that was never reserved": func() audit.Fault {
+			code := s.space.Code(6, codespace.Size(6)-1)
 			s.link(code, kgs.SourcePool)
-			return kgs.Fault{Kind: kgs.FaultForeign, Code: code}
+			return audit.Fault{Kind: audit.FaultForeign, Code: code}
 		},
-		"a link with a code that no number has": func() kgs.Fault {
+		"a link with a code that no number has": func() audit.Fault {
 			s.link("no_code", kgs.SourceLedger)
-			return kgs.Fault{Kind: kgs.FaultForeign, Code: "no_code"}
+			return audit.Fault{Kind: audit.FaultForeign, Code: "no_code"}
 		},
-		"a key in the pool that was never reserved": func() kgs.Fault {
-			code := s.space.Code(6, kgs.Size(6)-2)
+		"a key in the pool that was never reserved": func() audit.Fault {
+			code := s.space.Code(6, codespace.Size(6)-2)
 			s.push(code)
-			return kgs.Fault{Kind: kgs.FaultForeign, Code: code}
+			return audit.Fault{Kind: audit.FaultForeign, Code: code}
 		},
-		"a key of the pool that the ledger also has in a batch": func() kgs.Fault {
+		"a key of the pool that the ledger also has in a batch": func() audit.Fault {
 			code := s.waiting(300)
 			length, n, err := s.space.Number(code)
 			if err != nil {
 				s.t.Fatal(err)
 			}
 			s.exec(`INSERT INTO kgs_ranges (id, length, lo, hi, state, epoch) VALUES (1000000, $1, $2, $3, 'batch', 1)`, length, n, n+1)
-			return kgs.Fault{Kind: kgs.FaultDuplicate, Code: code}
+			return audit.Fault{Kind: audit.FaultDuplicate, Code: code}
 		},
 	}
 }
@@ -239,24 +241,24 @@ func TestAuditThatCannotRunExitsWith2(t *testing.T) {
 		t.Fatal(stderr)
 	}
 	for what, r := range map[string]report{
-		"no ledger":     audit(t, fresh, ""),
-		"no database":   audit(t, "sqlite:"+filepath.Join(t.TempDir(), "none.db"), ""),
-		"no schema":     audit(t, testenv.PostgresURL(t), ""),
-		"no Redis":      audit(t, s.database, ""),
-		"another Redis": audit(t, s.database, testenv.RedisURL(t)),
-		"no server":     audit(t, s.database, "redis://127.0.0.1:1"),
+		"no ledger":     auditJSON(t, fresh, ""),
+		"no database":   auditJSON(t, "sqlite:"+filepath.Join(t.TempDir(), "none.db"), ""),
+		"no schema":     auditJSON(t, testenv.PostgresURL(t), ""),
+		"no Redis":      auditJSON(t, s.database, ""),
+		"another Redis": auditJSON(t, s.database, testenv.RedisURL(t)),
+		"no server":     auditJSON(t, s.database, "redis://127.0.0.1:1"),
 	} {
 		if r.status != 2 || !strings.HasPrefix(r.stderr, "shortener: audit: ") {
 			t.Errorf("%s: exit status %d, %q; want 2 and the reason", what, r.status, r.stderr)
 		}
 	}
-	if r := audit(t, "mysql://", ""); r.status != 2 || !strings.HasPrefix(r.stderr, "shortener: DATABASE_URL ") {
+	if r := auditJSON(t, "mysql://", ""); r.status != 2 || !strings.HasPrefix(r.stderr, "shortener: DATABASE_URL ") {
 		t.Errorf("bad settings: exit status %d, %q; want 2 and the setting", r.status, r.stderr)
 	}
 	if err := s.redis.FlushDB(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if r := audit(t, s.database, s.redisURL); r.status != 2 || !strings.Contains(r.stderr, kgs.ErrNoEpoch.Error()) {
+	if r := auditJSON(t, s.database, s.redisURL); r.status != 2 || !strings.Contains(r.stderr, kgs.ErrNoEpoch.Error()) {
 		t.Errorf("a pool without its state: exit status %d, %q; want 2 and the reason", r.status, r.stderr)
 	}
 }

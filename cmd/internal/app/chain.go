@@ -6,6 +6,9 @@ import (
 
 	"keypool/cmd/internal/config"
 	"keypool/kgs"
+	"keypool/kgs/keysource"
+	"keypool/kgs/mempool"
+	"keypool/kgs/refill"
 	"keypool/shortener"
 
 	"github.com/sony/gobreaker/v2"
@@ -46,8 +49,8 @@ func keySources() []keySource {
 		{"redis-incr", config.NeedsRedis, (*chain).openRedisIncr},
 		{"ticket", "", (*chain).openTickets},
 		{"snowflake", "", (*chain).openSnowflake},
-		{"hash", "", drawn(func(ch *chain) kgs.Generator { return kgs.Hash{Algorithm: ch.settings.HashAlgorithm} })},
-		{"uuid", "", drawn(func(*chain) kgs.Generator { return kgs.UUID{} })},
+		{"hash", "", drawn(func(ch *chain) kgs.Generator { return keysource.Hash{Algorithm: ch.settings.HashAlgorithm} })},
+		{"uuid", "", drawn(func(*chain) kgs.Generator { return keysource.UUID{} })},
 		{"random", "", drawn(func(ch *chain) kgs.Generator { return ch.random() })},
 		{"kgs", config.NeedsKGS, (*chain).openRemote},
 	}
@@ -97,25 +100,25 @@ func (ch *chain) openRedisPool(ctx context.Context) error {
 	}
 	breaker := kgs.NewBreaker(ch.pool, ch.log)
 	ch.breaker, ch.fromLedger = breaker, true
-	ch.watch = ch.watchPool(ch.fail, watched{look: breaker.Guard(ch.pool.Status), build: ch.workerIfWanted(ch.redisWorker)})
+	ch.watch = ch.watchPool(ch.fail, watched{look: observeRedis(kgs.Guard(breaker, ch.pool.Status)), build: ch.workerIfWanted(ch.redisWorker)})
 	ch.openLocal(breaker)
 	return nil
 }
 
 // openMemoryPool: like redis-pool, with the pool in this process.
 func (ch *chain) openMemoryPool(context.Context) error {
-	pool := kgs.NewMemoryPool(ch.ledger, ch.space, ch.holder)
+	pool := mempool.New(ch.ledger, ch.space, ch.holder)
 	ch.fromLedger = true
 	look := func(context.Context) (kgs.PoolStatus, error) { return pool.Status(), nil }
-	shipper := kgs.MemoryShipper{Ledger: ch.ledger, Pool: pool, Holder: ch.holder, Length: ch.CodeLength}
-	build := func() *kgs.Worker { return ch.worker(shipper) }
-	ch.watch = ch.watchPool(ch.fail, watched{look: look, build: ch.workerIfWanted(build)})
+	shipper := mempool.Filler{Ledger: ch.ledger, Pool: pool, Holder: ch.holder, Length: ch.CodeLength}
+	build := func() *refill.Worker { return ch.worker(shipper) }
+	ch.watch = ch.watchPool(ch.fail, watched{look: observe(look), build: ch.workerIfWanted(build)})
 	ch.openLocal(pool)
 	return nil
 }
 
 // workerIfWanted is build, or nil where KGS_WORKER=false leaves the refill to other processes.
-func (ch *chain) workerIfWanted(build func() *kgs.Worker) func() *kgs.Worker {
+func (ch *chain) workerIfWanted(build func() *refill.Worker) func() *refill.Worker {
 	if !ch.settings.Worker.On {
 		return nil
 	}
@@ -157,8 +160,8 @@ func (ch *chain) openSource(supply kgs.Supply, lazy bool) *kgs.Source {
 }
 
 func (ch *chain) ledgerSupply() kgs.Supply {
-	return kgs.NewLedgerSupply(ch.ledger, ch.space, ch.holder, ch.CodeLength)
+	return mempool.NewLedgerSupply(ch.ledger, ch.space, ch.holder, ch.CodeLength)
 }
 
 // random draws codes of the length in use: the space of a shorter length may be used up.
-func (ch *chain) random() kgs.Random { return kgs.Random{Length: ch.counters.length} }
+func (ch *chain) random() keysource.Random { return keysource.Random{Length: ch.counters.length} }

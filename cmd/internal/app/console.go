@@ -9,7 +9,7 @@ import (
 
 	"keypool/cmd/internal/config"
 	"keypool/cmd/internal/operate"
-	"keypool/kgs"
+	"keypool/kgs/ledger"
 )
 
 // The exit statuses of the programs, but for audit.
@@ -44,7 +44,7 @@ func (c console) exit(err error) int {
 	}
 	c.complain(err)
 	var setting *config.Error
-	if errors.As(err, &setting) || errors.Is(err, kgs.ErrWrongSecret) {
+	if errors.As(err, &setting) || errors.Is(err, ledger.ErrWrongSecret) {
 		return exitUsage
 	}
 	return exitFailed

@@ -13,6 +13,9 @@ import (
 	"keypool/cmd/internal/config"
 	"keypool/internal/sqlite"
 	"keypool/kgs"
+	"keypool/kgs/codespace"
+	"keypool/kgs/ledger"
+	"keypool/kgs/redispool"
 	"keypool/migrations"
 	"keypool/shortener"
 	"keypool/shortener/pgstore"
@@ -39,11 +42,11 @@ type core struct {
 	instance string // names this process to people
 	holder   string // names it in the ledger
 	store    shortener.Store
-	ledger   *kgs.Ledger
+	ledger   *ledger.Ledger
 	books    *pgxpool.Pool // the ledger's connections; nil for SQLite
 	file     *sqlite.DB    // nil for PostgreSQL
-	space    *kgs.Space
-	pool     *kgs.RedisPool // nil until openRedisPool
+	space    *codespace.Space
+	pool     *redispool.Pool // nil until openRedisPool
 }
 
 // openCore opens the database and the ledger and registers how they are closed. After an error
@@ -58,16 +61,16 @@ func openCore(ctx context.Context, s config.Common, life *lifecycle, log *slog.L
 	if err := c.openDatabase(ctx); err != nil {
 		return nil, err
 	}
-	c.ledger.OnJump(func(left int64) {
+	c.ledger.OnSkipAhead(func(left int64) {
 		log.Error("database rolled back to an older state: acknowledged links may be lost; the ledger skips ahead",
 			slog.Int64("numbers_skipped", left))
-		c.metrics.Jumped(left)
+		c.metrics.CountSkipAhead(left)
 	})
 	life.onStop("ledger", func(ctx context.Context) error { return waitFor(ctx, c.ledger.Close) })
 	return c, nil
 }
 
-// openLedger opens the code space. It fails with kgs.ErrWrongSecret for a secret that the ledger
+// openLedger opens the code space. It fails with ledger.ErrWrongSecret for a secret that the ledger
 // was not created with.
 func (c *core) openLedger(ctx context.Context) error {
 	space, err := c.ledger.Open(ctx, c.ledgerConfig())
@@ -78,8 +81,8 @@ func (c *core) openLedger(ctx context.Context) error {
 	return nil
 }
 
-func (c *core) ledgerConfig() kgs.LedgerConfig {
-	return kgs.LedgerConfig{Secret: c.Secret, Permute: c.Permute.On}
+func (c *core) ledgerConfig() ledger.Config {
+	return ledger.Config{Secret: c.Secret, Permute: c.Permute.On}
 }
 
 func (c *core) openDatabase(ctx context.Context) error {
@@ -98,7 +101,7 @@ func (c *core) openSQLite(ctx context.Context) error {
 	if err := c.migrate(ctx, db.Write, migrations.SQLite); err != nil {
 		return err
 	}
-	c.store, c.ledger, c.file = sqlitestore.New(db), kgs.NewSQLiteLedger(db), db
+	c.store, c.ledger, c.file = sqlitestore.New(db), ledger.NewSQLite(db), db
 	return nil
 }
 
@@ -116,7 +119,7 @@ func (c *core) openPostgres(ctx context.Context) error {
 	if err := errors.Join(err, db.Close()); err != nil {
 		return err
 	}
-	c.store, c.ledger, c.books = pgstore.New(links), kgs.NewPostgresLedger(books), books
+	c.store, c.ledger, c.books = pgstore.New(links), ledger.NewPostgres(books), books
 	return nil
 }
 

@@ -12,7 +12,7 @@ import (
 	"keypool/cmd/internal/config"
 	"keypool/internal/testenv"
 	"keypool/internal/testenv/logbuffer"
-	"keypool/kgs"
+	"keypool/kgs/refill"
 	"keypool/web/admin"
 
 	"github.com/redis/go-redis/v9"
@@ -49,7 +49,7 @@ func TestUnreachableRedisIsNotRefused(t *testing.T) {
 	}
 	redis.Resume()
 	r.await("a page for a Redis that may evict", func(s admin.Status) bool {
-		return s.State == string(kgs.StatePage) && s.MayEvict != nil && *s.MayEvict
+		return s.State == string(refill.StatePage) && s.MayEvict != nil && *s.MayEvict
 	})
 }
 
@@ -80,7 +80,7 @@ func TestLaterChangeOfEvictionPolicyPages(t *testing.T) {
 		}
 	}
 	policy("allkeys-lfu")
-	r.await("a page", func(s admin.Status) bool { return s.State == string(kgs.StatePage) && *s.MayEvict })
+	r.await("a page", func(s admin.Status) bool { return s.State == string(refill.StatePage) && *s.MayEvict })
 	metrics := r.do(http.MethodGet, "http://"+r.AdminAddr().String()+"/metrics", "").body
 	policy("noeviction")
 	after := r.await("the end of the alarm", func(s admin.Status) bool { return full(s) && !*s.MayEvict })
@@ -93,10 +93,10 @@ func TestLaterChangeOfEvictionPolicyPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	page, ended := hook.Next(t), hook.Next(t)
-	if page.State != string(kgs.StatePage) || page.Previous != string(kgs.StateOK) || !strings.HasPrefix(page.Instance, host) || page.PoolKeys == nil {
+	if page.State != string(refill.StatePage) || page.Previous != string(refill.StateOK) || !strings.HasPrefix(page.Instance, host) || page.PoolKeys == nil {
 		t.Errorf("first alert %+v; want the page, from this host", page)
 	}
-	if ended.State != string(kgs.StateOK) || ended.Previous != string(kgs.StatePage) {
+	if ended.State != string(refill.StateOK) || ended.Previous != string(refill.StatePage) {
 		t.Errorf("second alert %+v; want the end of the page", ended)
 	}
 	for _, want := range []string{"kgs_pool_may_evict 1", `kgs_serving_from{source="batch"} 1`, "kgs_worker_restarts_total 0", "kgs_pages_total 1"} {

@@ -2,8 +2,7 @@ package app
 
 import (
 	"context"
-
-	"keypool/kgs"
+	"keypool/kgs/ledger"
 )
 
 // asHolder registers this process as a holder in the ledger, calls open, which opens what takes keys
@@ -18,7 +17,7 @@ func (c *core) asHolder(ctx context.Context, fail func(error), open func() error
 	if err := open(); err != nil {
 		return err
 	}
-	j := &kgs.Janitor{Ledger: c.ledger, Holder: c.holder, Logger: c.log, Metrics: c.metrics}
+	j := &ledger.Janitor{Ledger: c.ledger, Holder: c.holder, Logger: c.log, Metrics: c.metrics}
 	if c.pool != nil { // an interface that holds a nil pointer is not nil
 		j.Pool = c.pool
 	}

@@ -39,8 +39,8 @@ func (k *keys) Next(ctx context.Context, url string, attempt int) (shortener.Key
 		return shortener.Key{}, fmt.Errorf("%w: %w", shortener.ErrKeysExhausted, err)
 	}
 	out := shortener.Key{Code: key.Code, Source: key.Source}
-	if key.Lease != nil {
-		out.Batch = key.Lease
+	if key.Batch != nil {
+		out.Batch = key.Batch
 	}
 	return out, nil
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"keypool/cmd/internal/config"
-	"keypool/kgs"
+	"keypool/kgs/refill"
 	"keypool/web/admin"
 )
 
@@ -61,12 +61,12 @@ func (k *kgsProgram) open(ctx context.Context, fail func(error)) error {
 	if err := k.openRedisPool(ctx); err != nil {
 		return err
 	}
-	k.watch = k.watchPool(fail, watched{look: k.pool.Status, build: k.redisWorker, giveUp: fail})
+	k.watch = k.watchPool(fail, watched{look: observeRedis(k.pool.Status), build: k.redisWorker, giveUp: fail})
 	return nil
 }
 
 func (k *kgsProgram) status() admin.Status {
-	s := admin.Status{State: string(kgs.StateOK), KeySource: "ledger", Since: k.started}
+	s := admin.Status{State: string(refill.StateOK), KeySource: "ledger", Since: k.started}
 	if k.watch != nil {
 		s = admin.Status{KeySource: "redis-pool", CapacityKeys: &k.PoolCapacity}
 		k.watch.describe(&s)

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"keypool/kgs"
+	"keypool/kgs/ledger"
+	"keypool/kgs/refill"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -31,7 +33,7 @@ func TestKGSReadiness(t *testing.T) {
 				k.watch = &poolWatch{DeadMan: switchAfterRead(t, unknown.pool)}
 			}
 			if !unknown.ledger {
-				k.counters.saw(kgs.Counters{})
+				k.counters.saw(ledger.Counters{})
 			}
 			if err := k.ready(t.Context()); !errors.Is(err, unknown.want) {
 				t.Errorf("%+v, unknown %+v: error %v", tt, unknown, err)
@@ -41,14 +43,14 @@ func TestKGSReadiness(t *testing.T) {
 }
 
 // switchAfterRead is a dead man's switch that has read its pool once.
-func switchAfterRead(t *testing.T, fails bool) *kgs.DeadMan {
+func switchAfterRead(t *testing.T, fails bool) *refill.DeadMan {
 	t.Helper()
-	d := kgs.NewDeadMan(kgs.DeadManConfig{
-		Look: func(context.Context) (kgs.PoolStatus, error) {
+	d := refill.NewDeadMan(refill.DeadManConfig{
+		Look: func(context.Context) (refill.Observation, error) {
 			if fails {
-				return kgs.PoolStatus{}, errors.New("unreachable")
+				return refill.Observation{}, errors.New("unreachable")
 			}
-			return kgs.PoolStatus{Keys: 1}, nil
+			return refill.Observation{PoolStatus: kgs.PoolStatus{Keys: 1}}, nil
 		},
 		Capacity: 1, Logger: slog.New(slog.DiscardHandler), Metrics: kgs.NewMetrics(prometheus.NewRegistry()),
 	})

@@ -48,7 +48,7 @@ func TestServerServesWhileItsKGSIsDown(t *testing.T) {
 	r.await("keys again", func(s admin.Status) bool { return *s.Breaker == "closed" && *s.ServingFrom == "batch" })
 	shorten(10)
 	r.stop()
-	links, keys := audit(t, database, ""), audit(t, k.database, "")
+	links, keys := auditJSON(t, database, ""), auditJSON(t, k.database, "")
 	if links.status != 0 || links.Links["random"] < 10 || keys.status != 0 || keys.InBatches != 0 || len(keys.Links) > 0 ||
 		keys.Abandoned[kgs.ReasonClient] != links.Links["kgs"] {
 		t.Errorf("audit of the links: %+v; of the keys: %+v; want exactly the linked keys abandoned to the client", links, keys)
@@ -67,11 +67,11 @@ func TestAuditOfDatabaseSharedByServerAndKGS(t *testing.T) {
 			for range 250 {
 				r.shorten("https://go.dev/")
 			}
-			if a := audit(t, database, ""); a.status != 0 {
+			if a := auditJSON(t, database, ""); a.status != 0 {
 				t.Errorf("audit beside the programs: %+v", a)
 			}
 			r.stop()
-			a := audit(t, database, "")
+			a := auditJSON(t, database, "")
 			if a.status != 0 || a.Linked != a.Links["kgs"] || a.Linked < 100 || a.InBatches != 0 || len(a.Abandoned) > 0 {
 				t.Errorf("audit: %+v; want every key linked or returned", a)
 			}
@@ -116,7 +116,7 @@ func TestKilledKGSLosesNoKeys(t *testing.T) {
 				}
 			}
 			slices.Sort(all)
-			a := audit(t, database, "")
+			a := auditJSON(t, database, "")
 			if n := len(slices.Compact(all)); n != clients*requests*keys || a.status != 0 || a.Reserved != int64(n) {
 				t.Errorf("%d different keys, audit %+v", n, a)
 			}

@@ -6,7 +6,8 @@ import (
 	"log/slog"
 
 	"keypool/cmd/internal/config"
-	"keypool/kgs"
+	"keypool/kgs/redispool"
+	"keypool/kgs/refill"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -15,7 +16,7 @@ import (
 // during the start.
 func (c *core) openRedis() (redis.UniversalClient, error) {
 	redis.SetLogger(redisLog{c.log}) // for the whole process; the default writes to standard error
-	client, err := kgs.OpenRedis(string(c.RedisURL))
+	client, err := redispool.OpenClient(string(c.RedisURL))
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +37,7 @@ func (c *core) openRedisPool(ctx context.Context) error {
 
 // mustNotEvict fails when the eviction policy of Redis may lose keys. It waits for Redis a second
 // at most. The dead man's switch detects a policy that is not known by then, or is changed later.
-func mustNotEvict(ctx context.Context, pool *kgs.RedisPool) error {
+func mustNotEvict(ctx context.Context, pool *redispool.Pool) error {
 	status, _ := pool.Status(ctx) // the policy is known also when the pool is not open yet
 	if !status.Evicts() {
 		return nil
@@ -58,27 +59,27 @@ func (c *core) returnKeys(step func(context.Context) error) func(context.Context
 	}
 }
 
-func (c *core) redisPool(client redis.UniversalClient, holder string) *kgs.RedisPool {
-	return kgs.NewRedisPool(client, kgs.RedisPoolConfig{Name: c.ledger.Name(), Holder: holder, Space: c.space, Ledger: c.ledger})
+func (c *core) redisPool(client redis.UniversalClient, holder string) *redispool.Pool {
+	return redispool.New(client, redispool.Config{Name: c.ledger.Name(), Holder: holder, Space: c.space, Ledger: c.ledger})
 }
 
 // redisWorker makes a worker with connections and a holder name of its own, so that it shares
 // nothing with a hung worker that it replaces.
-func (c *core) redisWorker() *kgs.Worker {
-	client, err := kgs.OpenRedis(string(c.RedisURL))
+func (c *core) redisWorker() *refill.Worker {
+	client, err := redispool.OpenClient(string(c.RedisURL))
 	if err != nil {
 		panic(fmt.Sprintf("app: REDIS_URL, which was valid at the start: %v", err))
 	}
 	holder := holderName()
-	return c.worker(kgs.NewRedisShipper(kgs.RedisShipperConfig{
+	return c.worker(redispool.NewFiller(redispool.FillerConfig{
 		Ledger: c.ledger, Pool: c.redisPool(client, holder), Space: c.space, Holder: holder,
 		Length: c.CodeLength, Close: client.Close, Logger: c.log, Metrics: c.metrics,
 	}))
 }
 
-func (c *core) worker(shipper kgs.Shipper) *kgs.Worker {
-	return kgs.NewWorker(kgs.WorkerConfig{
-		Shipper: shipper, Capacity: c.PoolCapacity, Logger: c.log, Metrics: c.metrics,
+func (c *core) worker(shipper refill.Filler) *refill.Worker {
+	return refill.NewWorker(refill.WorkerConfig{
+		Filler: shipper, Capacity: c.PoolCapacity, Logger: c.log, Metrics: c.metrics,
 	})
 }
 

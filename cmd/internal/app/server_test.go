@@ -16,6 +16,8 @@ import (
 
 	"keypool/cmd/internal/config"
 	"keypool/kgs"
+	"keypool/kgs/ledger"
+	"keypool/kgs/refill"
 	"keypool/shortener"
 	"keypool/web/admin"
 )
@@ -152,7 +154,7 @@ func (r *running) await(what string, ok func(admin.Status) bool) admin.Status {
 }
 
 func full(s admin.Status) bool {
-	return s.State == string(kgs.StateOK) && s.PoolKeys != nil && *s.PoolKeys >= 9000
+	return s.State == string(refill.StateOK) && s.PoolKeys != nil && *s.PoolKeys >= 9000
 }
 
 // command runs the program shortener with a database.
@@ -174,7 +176,7 @@ func TestLinksSurviveRestart(t *testing.T) {
 		t.Errorf("audit beside a running server: exit status %d, %s", status, out)
 	}
 	first.stop()
-	if r := audit(t, url, ""); r.status != 0 || len(r.Abandoned) > 0 || r.InBatches != 0 {
+	if r := auditJSON(t, url, ""); r.status != 0 || len(r.Abandoned) > 0 || r.InBatches != 0 {
 		t.Errorf("audit after an orderly stop: %+v; want every key returned and none abandoned", r)
 	}
 	second := start(t, settings(t, url, ""))
@@ -206,7 +208,7 @@ func TestSlowClientsDoNotPreventOrderlyStop(t *testing.T) {
 	}
 	r.status() // an answer of the admin listener proves that the profile has started
 	r.stop()
-	if r := audit(t, url, ""); r.status != 0 || r.InBatches != 0 {
+	if r := auditJSON(t, url, ""); r.status != 0 || r.InBatches != 0 {
 		t.Errorf("audit after the stop: %+v; want every key returned", r)
 	}
 }
@@ -267,7 +269,7 @@ func TestStartFailsForPortInUseAndWrongSecret(t *testing.T) {
 	start(t, settings(t, url, "")).stop()
 	swapped := settings(t, url, "")
 	swapped.Secret = bytes.Repeat([]byte{1}, 16)
-	if _, err := StartServer(t.Context(), swapped, slog.New(slog.DiscardHandler)); !errors.Is(err, kgs.ErrWrongSecret) {
+	if _, err := StartServer(t.Context(), swapped, slog.New(slog.DiscardHandler)); !errors.Is(err, ledger.ErrWrongSecret) {
 		t.Errorf("wrong secret: error %v, want ErrWrongSecret", err)
 	}
 }

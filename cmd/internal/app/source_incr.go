@@ -3,7 +3,7 @@ package app
 import (
 	"context"
 
-	"keypool/kgs"
+	"keypool/kgs/keysource"
 )
 
 // openRedisIncr: a counter in Redis, breaker. Redis may be unreachable during the start.
@@ -12,7 +12,7 @@ func (ch *chain) openRedisIncr(context.Context) error {
 	if err != nil {
 		return err
 	}
-	incr := kgs.NewRedisIncr(client, ch.ledger.Name(), ch.CodeLength, ch.log)
+	incr := keysource.NewRedisIncr(client, ch.ledger.Name(), ch.CodeLength, ch.log)
 	ch.breaker = incr
 	ch.openKeys(incr)
 	return nil

@@ -9,6 +9,7 @@ import (
 	"keypool/cmd/internal/config"
 	"keypool/internal/testenv"
 	"keypool/kgs"
+	"keypool/kgs/audit"
 	"keypool/web/admin"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -46,13 +47,13 @@ func TestPostgresPoolServersAccountForEveryKey(t *testing.T) {
 			}
 			other.await("keys from the pool", func(s admin.Status) bool { return *s.ServingFrom == "batch" })
 			other.stop()
-			if r := audit(t, database, ""); r.status != 0 || r.PostgresPool == nil || r.Links[kgs.SourcePostgresPool] < 500 {
+			if r := auditJSON(t, database, ""); r.status != 0 || r.PostgresPool == nil || r.Links[kgs.SourcePostgresPool] < 500 {
 				t.Errorf("audit beside a server: exit status %d, %s, %+v", r.status, r.stderr, r.Accounts)
 			}
 			one.stop()
-			r := audit(t, database, "")
+			r := auditJSON(t, database, "")
 			links := r.Links[kgs.SourcePostgresPool]
-			want := kgs.PostgresPoolAccounts{Available: r.PostgresPool.Available, Used: links, UsedLinked: links}
+			want := audit.PostgresPoolAccounts{Available: r.PostgresPool.Available, Used: links, UsedLinked: links}
 			if diff := gocmp.Diff(want, *r.PostgresPool); r.status != 0 || diff != "" {
 				t.Errorf("last audit: exit status %d, %v (-want +got):\n%s", r.status, r.Faults, diff)
 			}
@@ -70,8 +71,8 @@ func TestAuditFindsAnUnrecordedLink(t *testing.T) {
 	stopped := &scene{t: t, database: database}
 	stopped.openDatabase()
 	stopped.exec(`DELETE FROM used_keys WHERE key = $1`, code)
-	want := []kgs.Fault{{Kind: kgs.FaultUnrecorded, Code: code}}
-	if diff := gocmp.Diff(want, audit(t, database, "").Faults); diff != "" {
+	want := []audit.Fault{{Kind: audit.FaultUnrecorded, Code: code}}
+	if diff := gocmp.Diff(want, auditJSON(t, database, "").Faults); diff != "" {
 		t.Errorf("faults (-planted +found):\n%s", diff)
 	}
 	status, text := command(t, database, "audit")

@@ -7,16 +7,18 @@ import (
 	"strconv"
 
 	"keypool/cmd/internal/config"
-	"keypool/kgs"
+	"keypool/kgs/keysource"
 )
 
 // openSnowflake: the clock, and a machine id that the database reserves for this process.
 func (ch *chain) openSnowflake(ctx context.Context) error {
-	snowflake := kgs.NewSnowflake(kgs.SnowflakeConfig{
-		Ledger: ch.ledger, Holder: ch.holder, Machine: ch.settings.MachineID.ID(), Logger: ch.log,
+	machines := ch.machineIDs()
+	ch.life.onStop("machine ids", func(ctx context.Context) error { return waitFor(ctx, machines.Close) })
+	snowflake := keysource.NewSnowflake(keysource.SnowflakeConfig{
+		Machines: machines, Holder: ch.holder, Machine: ch.settings.MachineID.ID(), Logger: ch.log,
 	})
 	err := snowflake.Open(ctx)
-	if errors.Is(err, kgs.ErrMachineTaken) {
+	if errors.Is(err, keysource.ErrMachineTaken) {
 		return &config.Error{
 			Name: "MACHINE_ID", Got: strconv.Itoa(ch.settings.MachineID.ID()),
 			Takes: fmt.Sprintf("an id that no other running process has (%v)", err),
@@ -28,4 +30,12 @@ func (ch *chain) openSnowflake(ctx context.Context) error {
 	ch.life.background("machine id", ch.fail, snowflake.Run)
 	ch.openKeys(snowflake)
 	return nil
+}
+
+// machineIDs are those of the database of the links.
+func (ch *chain) machineIDs() *keysource.MachineIDs {
+	if ch.books != nil {
+		return keysource.NewPostgresMachineIDs(ch.books)
+	}
+	return keysource.NewSQLiteMachineIDs(ch.file)
 }

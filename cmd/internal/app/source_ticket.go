@@ -10,7 +10,7 @@ import (
 
 	"keypool/cmd/internal/config"
 	"keypool/internal/sqlite"
-	"keypool/kgs"
+	"keypool/kgs/keysource"
 	"keypool/migrations"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -34,32 +34,32 @@ func (ch *chain) openTickets(ctx context.Context) error {
 			return fmt.Errorf("ticket database of even numbers: %w", err)
 		}
 	}
-	tickets := kgs.NewTickets(odd, even, ch.CodeLength, ch.log)
+	tickets := keysource.NewTickets(odd, even, ch.CodeLength, ch.log)
 	ch.breaker = tickets
 	ch.openKeys(tickets)
 	return nil
 }
 
-func (ch *chain) ticketDatabase(ctx context.Context, at config.Database) (kgs.TicketDatabase, error) {
+func (ch *chain) ticketDatabase(ctx context.Context, at config.Database) (keysource.TicketDatabase, error) {
 	switch {
 	case at == ch.Database && ch.books != nil: // the default of TICKET_DATABASE_URLS
-		return kgs.NewPostgresTickets(ch.books), nil
+		return keysource.NewPostgresTickets(ch.books), nil
 	case at.Postgres != nil:
 		return ch.ticketServer(ctx, at)
 	case at.SQLitePath == ch.Database.SQLitePath:
-		return kgs.NewSQLiteTickets(ch.file), nil // a file has one writing connection
+		return keysource.NewSQLiteTickets(ch.file), nil // a file has one writing connection
 	}
 	db, err := sqlite.Open(ctx, at.SQLitePath)
 	if err != nil {
 		return nil, err
 	}
 	ch.life.onStop("ticket database", func(ctx context.Context) error { return waitFor(ctx, db.Close) })
-	return kgs.NewSQLiteTickets(db), ch.migrate(ctx, db.Write, migrations.SQLite)
+	return keysource.NewSQLiteTickets(db), ch.migrate(ctx, db.Write, migrations.SQLite)
 }
 
 // ticketServer opens a PostgreSQL that may be unreachable: the other one serves meanwhile. It fails
 // with a config.Error for a server that rejects the connection.
-func (ch *chain) ticketServer(ctx context.Context, at config.Database) (kgs.TicketDatabase, error) {
+func (ch *chain) ticketServer(ctx context.Context, at config.Database) (keysource.TicketDatabase, error) {
 	pool, err := ch.openPool(ctx, at.LedgerPool())
 	if err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func (ch *chain) ticketServer(ctx context.Context, at config.Database) (kgs.Tick
 		})
 		err = nil
 	}
-	return kgs.NewPostgresTickets(pool), err
+	return keysource.NewPostgresTickets(pool), err
 }
 
 // migrateLater retries until the database is migrated or ctx ends. It fails when the database has

@@ -11,7 +11,8 @@ import (
 	"keypool/cmd/internal/config"
 	"keypool/internal/testenv"
 	"keypool/internal/testenv/logbuffer"
-	"keypool/kgs"
+	"keypool/kgs/codespace"
+	"keypool/kgs/keysource"
 	"keypool/migrations"
 	"keypool/web/admin"
 )
@@ -36,7 +37,7 @@ func (r *running) wantTickets(seen map[string]bool, parities ...int64) {
 			r.t.Fatalf("the code %s was assigned twice", code)
 		}
 		seen[code] = true
-		_, n, err := kgs.PlainSpace().Number(code)
+		_, n, err := codespace.Plain().Number(code)
 		if err == nil && n < 10_000 { // otherwise it is a code of the fallback, as on a busy machine
 			delete(missing, n%2)
 		}
@@ -139,7 +140,7 @@ func TestTicketsOfOwnDatabaseShareConnections(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := db.Take(t.Context(), kgs.Odd, 1); err != nil {
+		if _, err := db.Take(t.Context(), keysource.Odd, 1); err != nil {
 			t.Error(err)
 		}
 		if got := len(life.steps) - before; got != tt.opened {

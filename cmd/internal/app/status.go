@@ -1,7 +1,7 @@
 package app
 
 import (
-	"keypool/kgs"
+	"keypool/kgs/refill"
 	"keypool/web/admin"
 
 	"github.com/sony/gobreaker/v2"
@@ -10,7 +10,7 @@ import (
 // status is the state of the chain for /status. It makes no calls: it reports what the watches read
 // in the last seconds, and leaves unknown what they could not read.
 func (ch *chain) status() admin.Status {
-	s := admin.Status{State: string(kgs.StateOK), KeySource: ch.settings.KeySource, Since: ch.started}
+	s := admin.Status{State: string(refill.StateOK), KeySource: ch.settings.KeySource, Since: ch.started}
 	if ch.watch != nil {
 		ch.watch.describe(&s)
 		s.CapacityKeys = &ch.PoolCapacity
@@ -65,7 +65,7 @@ func (w *poolWatch) describe(s *admin.Status) {
 			s.Epoch = &j.Pool.Epoch
 		}
 		if j.Pool.Policy != "" {
-			evicts := j.Pool.Evicts()
+			evicts := j.Pool.Unsafe != ""
 			s.MayEvict = &evicts
 		}
 	}

@@ -8,30 +8,49 @@ import (
 
 	"keypool/cmd/internal/alert"
 	"keypool/kgs"
+	"keypool/kgs/ledger"
+	"keypool/kgs/redispool"
+	"keypool/kgs/refill"
 )
 
 // poolWatch is the dead man's switch of a pool and the worker that it restarts.
 type poolWatch struct {
-	*kgs.DeadMan
-	worker *kgs.Supervisor // nil when another process refills
+	*refill.DeadMan
+	worker *refill.Supervisor // nil when another process refills
 }
 
 // watched is a pool that a dead man's switch watches.
 type watched struct {
-	look   func(context.Context) (kgs.PoolStatus, error)
-	build  func() *kgs.Worker // nil when another process refills
-	giveUp func(error)        // ends the program; nil where it does more than refill
+	look   func(context.Context) (refill.Observation, error)
+	build  func() *refill.Worker // nil when another process refills
+	giveUp func(error)           // ends the program; nil where it does more than refill
+}
+
+// observe makes an observation of the status of a pool that loses no keys by itself.
+func observe(status func(context.Context) (kgs.PoolStatus, error)) func(context.Context) (refill.Observation, error) {
+	return func(ctx context.Context) (refill.Observation, error) {
+		s, err := status(ctx)
+		return refill.Observation{PoolStatus: s}, err
+	}
+}
+
+// observeRedis makes an observation of the status of a Redis pool, whose keys Redis may evict.
+func observeRedis(status func(context.Context) (redispool.Status, error)) func(context.Context) (refill.Observation, error) {
+	return func(ctx context.Context) (refill.Observation, error) {
+		s, err := status(ctx)
+		return refill.Observation{PoolStatus: s.PoolStatus, Policy: s.Policy, Unsafe: s.Unsafe()}, err
+	}
 }
 
 // watchPool starts the dead man's switch, the worker and the delivery of alerts.
 func (c *core) watchPool(fail func(error), what watched) *poolWatch {
-	cfg := kgs.DeadManConfig{
+	cfg := refill.DeadManConfig{
 		Capacity: c.PoolCapacity, RestartBelow: c.RestartBelow.Keys(c.PoolCapacity), PageBelow: c.PageBelow.Keys(c.PoolCapacity),
 		Look: what.look, GiveUp: what.giveUp, Logger: c.log, Metrics: c.metrics,
 	}
 	w := &poolWatch{}
 	if what.build != nil {
-		w.worker = kgs.NewSupervisor(what.build, c.log)
+		w.worker = refill.NewSupervisor(what.build, c.log)
 		c.life.background("worker", fail, w.worker.Run)
 		cfg.Restart = func() {
 			c.renewConnections() // each worker has its own connections to Redis
@@ -43,15 +62,15 @@ func (c *core) watchPool(fail func(error), what watched) *poolWatch {
 			URL: string(c.AlertWebhook), CapacityKeys: c.PoolCapacity, Instance: c.instance, Registerer: c.registry, Logger: c.log,
 		})
 		c.life.background("alerts", fail, alerts.Run)
-		cfg.Changed = func(j kgs.Judgement) { alerts.Changed(alertEvent(j)) }
+		cfg.Changed = func(j refill.Judgement) { alerts.Changed(alertEvent(j)) }
 	}
-	w.DeadMan = kgs.NewDeadMan(cfg)
+	w.DeadMan = refill.NewDeadMan(cfg)
 	c.life.background("dead man's switch", fail, w.Run)
 	return w
 }
 
 // alertEvent is a change of the switch's state as alerts see it.
-func alertEvent(j kgs.Judgement) alert.Event {
+func alertEvent(j refill.Judgement) alert.Event {
 	e := alert.Event{State: alert.State(j.State), At: j.Since}
 	if j.Known {
 		e.PoolKeys = &j.Pool.Keys
@@ -78,7 +97,7 @@ type ledgerWatch struct {
 }
 
 type ledgerLook struct {
-	kgs.Counters
+	ledger.Counters
 	rate float64 // numbers a second that all processes reserve
 	at   time.Time
 }
@@ -116,7 +135,7 @@ func (w *ledgerWatch) read(ctx context.Context) {
 	w.saw(counters)
 }
 
-func (w *ledgerWatch) saw(counters kgs.Counters) {
+func (w *ledgerWatch) saw(counters ledger.Counters) {
 	now := time.Now()
 	w.meter.Sample(counters.Reserved(), now)
 	w.last.Store(&ledgerLook{Counters: counters, rate: w.meter.Rate(), at: now})

@@ -12,7 +12,7 @@ import (
 	"keypool/cmd/internal/config"
 	"keypool/internal/testenv"
 	"keypool/internal/testenv/logbuffer"
-	"keypool/kgs"
+	"keypool/kgs/ledger"
 	"keypool/web/admin"
 )
 
@@ -85,10 +85,10 @@ func TestLedgerWatchPredictsSpaceRunway(t *testing.T) {
 			t.Errorf("runway %v s before the first read", *s.SpaceRunwaySeconds)
 		}
 		for next := range int64(3) { // 100,000 numbers an hour
-			w.saw(kgs.Counters{Spaces: []kgs.SpaceBook{{Length: 6, Size: 1_000_000, Next: 100_000 * next}}})
+			w.saw(ledger.Counters{Spaces: []ledger.SpaceCounter{{Length: 6, Size: 1_000_000, Next: 100_000 * next}}})
 			time.Sleep(time.Hour)
 		}
-		w.saw(kgs.Counters{Spaces: []kgs.SpaceBook{{Length: 6, Size: 1_000_000, Next: 300_000}}})
+		w.saw(ledger.Counters{Spaces: []ledger.SpaceCounter{{Length: 6, Size: 1_000_000, Next: 300_000}}})
 		if s := describe(); s.SpaceRunwaySeconds == nil || *s.SpaceRunwaySeconds != 7*60*60 {
 			t.Errorf("%+v: want seven hours for the remaining 700,000 numbers", s)
 		}

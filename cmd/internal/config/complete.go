@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"keypool/kgs"
+	"keypool/kgs/refill"
 )
 
 // Rules are what a server's settings are checked against and this package does not know.
@@ -59,7 +59,7 @@ func (s *Common) Complete() error {
 		}
 	}
 	restart, page := s.RestartBelow.Keys(s.PoolCapacity), s.PageBelow.Keys(s.PoolCapacity)
-	if mark := kgs.LowWater(s.PoolCapacity); restart > mark {
+	if mark := refill.LowWater(s.PoolCapacity); restart > mark {
 		return &Error{"KGS_RESTART_BELOW", s.RestartBelow.String(),
 			fmt.Sprintf("at most 90%%, that is %d keys: the worker does not refill the pool above this level", mark)}
 	}

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"keypool/kgs"
+	"keypool/kgs/redispool"
 )
 
 // URLs that may hold secrets. None of them is shown whole: see redacted.
@@ -48,9 +48,9 @@ func (b *BaseURL) normalize(origin func(text string) (string, bool)) error {
 // RedisURL is the address of a Redis, with its password.
 type RedisURL string
 
-// UnmarshalText takes what [kgs.OpenRedis] takes.
+// UnmarshalText takes what [redispool.OpenClient] takes.
 func (r *RedisURL) UnmarshalText(text []byte) error {
-	if kgs.CheckRedisURL(string(text)) != nil { // the error may quote a part of the password
+	if redispool.CheckURL(string(text)) != nil { // the error may quote a part of the password
 		return &Error{Got: Redacted(string(text)),
 			Takes: "redis://[:password@]host:port[/db] or rediss://..., several hosts separated by commas"}
 	}

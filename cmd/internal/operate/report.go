@@ -4,24 +4,23 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"keypool/kgs/audit"
 	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
-
-	"keypool/kgs"
 )
 
 // shownFaults is how many faults the text report names. The JSON report names all.
 const shownFaults = 20
 
 // PrintAccounts writes the result of an audit to w, as text or as JSON.
-func PrintAccounts(w io.Writer, a kgs.Accounts, asJSON bool) error {
+func PrintAccounts(w io.Writer, a audit.Accounts, asJSON bool) error {
 	if asJSON {
 		enc := json.NewEncoder(w)
 		enc.SetIndent("", "  ")
 		return enc.Encode(struct {
-			kgs.Accounts
+			audit.Accounts
 			Closes bool `json:"closes"`
 		}{a, len(a.Faults) == 0})
 	}
@@ -32,13 +31,13 @@ func PrintAccounts(w io.Writer, a kgs.Accounts, asJSON bool) error {
 // column is one account in the text report.
 type column struct {
 	group, name string // its heading, in two lines
-	of          func(kgs.EpochAccounts) int64
+	of          func(audit.EpochAccounts) int64
 }
 
 // columns are the reserved keys and each account that is not zero in every epoch.
-func columns(epochs []kgs.EpochAccounts) []column {
-	all := []column{{"", "reserved", func(e kgs.EpochAccounts) int64 { return e.Reserved }}}
-	add := func(group string, counts func(kgs.EpochAccounts) map[string]int64) {
+func columns(epochs []audit.EpochAccounts) []column {
+	all := []column{{"", "reserved", func(e audit.EpochAccounts) int64 { return e.Reserved }}}
+	add := func(group string, counts func(audit.EpochAccounts) map[string]int64) {
 		names := make(map[string]bool)
 		for _, e := range epochs {
 			for name := range counts(e) {
@@ -46,27 +45,27 @@ func columns(epochs []kgs.EpochAccounts) []column {
 			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(names)) {
-			all = append(all, column{group, name, func(e kgs.EpochAccounts) int64 { return counts(e)[name] }})
+			all = append(all, column{group, name, func(e audit.EpochAccounts) int64 { return counts(e)[name] }})
 			group = "" // heads the first of its columns only
 		}
 	}
-	single := func(name string, n func(kgs.EpochAccounts) int64) {
-		if slices.ContainsFunc(epochs, func(e kgs.EpochAccounts) bool { return n(e) != 0 }) {
+	single := func(name string, n func(audit.EpochAccounts) int64) {
+		if slices.ContainsFunc(epochs, func(e audit.EpochAccounts) bool { return n(e) != 0 }) {
 			all = append(all, column{"", name, n})
 		}
 	}
-	single("shipping", func(e kgs.EpochAccounts) int64 { return e.Shipping })
-	add("in pool:", func(e kgs.EpochAccounts) map[string]int64 { return e.InPool })
-	add("in batches:", func(e kgs.EpochAccounts) map[string]int64 { return e.InBatches })
-	add("linked:", func(e kgs.EpochAccounts) map[string]int64 { return e.Linked })
-	add("abandoned:", func(e kgs.EpochAccounts) map[string]int64 { return e.Abandoned })
-	single("on the move", func(e kgs.EpochAccounts) int64 { return e.OnTheMove })
-	single("missing", func(e kgs.EpochAccounts) int64 { return e.Missing })
+	single("shipping", func(e audit.EpochAccounts) int64 { return e.Shipping })
+	add("in pool:", func(e audit.EpochAccounts) map[string]int64 { return e.InPool })
+	add("in batches:", func(e audit.EpochAccounts) map[string]int64 { return e.InBatches })
+	add("linked:", func(e audit.EpochAccounts) map[string]int64 { return e.Linked })
+	add("abandoned:", func(e audit.EpochAccounts) map[string]int64 { return e.Abandoned })
+	single("on the move", func(e audit.EpochAccounts) int64 { return e.OnTheMove })
+	single("missing", func(e audit.EpochAccounts) int64 { return e.Missing })
 	return all
 }
 
 // epochTable has a line for each epoch and one for their sum.
-func epochTable(epochs []kgs.EpochAccounts) string {
+func epochTable(epochs []audit.EpochAccounts) string {
 	var table strings.Builder
 	t := tabwriter.NewWriter(&table, 0, 0, 2, ' ', tabwriter.AlignRight)
 	all := columns(epochs)
@@ -98,7 +97,7 @@ func epochTable(epochs []kgs.EpochAccounts) string {
 }
 
 // postgresPool is a line on the pool in PostgreSQL, or "" without one.
-func postgresPool(p *kgs.PostgresPoolAccounts) string {
+func postgresPool(p *audit.PostgresPoolAccounts) string {
 	if p == nil {
 		return ""
 	}
@@ -118,7 +117,7 @@ func linksBySource(links map[string]int64) string {
 	return "Links by source: " + strings.Join(counts, ", ") + ".\n"
 }
 
-func verdict(faults []kgs.Fault) string {
+func verdict(faults []audit.Fault) string {
 	if len(faults) == 0 {
 		return "The accounts close: every key is accounted for.\n"
 	}

@@ -5,21 +5,22 @@ import (
 	"testing"
 
 	"keypool/kgs"
+	"keypool/kgs/audit"
 
 	"github.com/google/go-cmp/cmp"
 )
 
 func TestAuditReport(t *testing.T) {
 	t.Parallel()
-	accounts := kgs.Accounts{
+	accounts := audit.Accounts{
 		Links: map[string]int64{"alias": 2, kgs.SourcePool: 1234},
-		Epochs: []kgs.EpochAccounts{
+		Epochs: []audit.EpochAccounts{
 			{Epoch: 1, Reserved: 20_000, Linked: map[string]int64{kgs.SourcePool: 1000},
 				Abandoned: map[string]int64{kgs.ReasonEpoch: 18_990, kgs.ReasonCrash: 10}},
-			{Epoch: 2, Reserved: 10_000, InPool: map[string]int64{kgs.BooksOfPool: 9000, kgs.BooksOfLedger: 600},
-				InBatches: map[string]int64{kgs.BooksOfPool: 165}, Linked: map[string]int64{kgs.SourcePool: 234}, Missing: 1},
+			{Epoch: 2, Reserved: 10_000, InPool: map[string]int64{audit.RecordOfPool: 9000, audit.RecordOfLedger: 600},
+				InBatches: map[string]int64{audit.RecordOfPool: 165}, Linked: map[string]int64{kgs.SourcePool: 234}, Missing: 1},
 		},
-		Faults: []kgs.Fault{{Kind: kgs.FaultMissing, Code: "fdMx0H"}},
+		Faults: []audit.Fault{{Kind: audit.FaultMissing, Code: "fdMx0H"}},
 	}
 	var got bytes.Buffer
 	if err := PrintAccounts(&got, accounts, false); err != nil {
@@ -43,7 +44,7 @@ The accounts do not close. Faults: 1.
 func TestAuditReportWithoutLinks(t *testing.T) {
 	t.Parallel()
 	var got bytes.Buffer
-	if err := PrintAccounts(&got, kgs.Accounts{}, false); err != nil {
+	if err := PrintAccounts(&got, audit.Accounts{}, false); err != nil {
 		t.Fatal(err)
 	}
 	const want = `

@@ -55,10 +55,12 @@ const charts = {
   redirect: { title: "Time to redirect", known: counted, format: latency, axis: latency, marks: fractions, usual: [1e-4, 1e-2], idle: "idle", series: quantiles("redirect") },
 };
 
+// strips are the parts with states. The list of changes merges words that alternate every
+// second: an open breaker is half-open during each probe.
 const strips = {
   state: { title: "State", of: (s) => s.state },
   serving_from: { title: "Serving from", of: (s) => s.serving_from },
-  breaker: { title: "Circuit breaker", of: (s) => s.breaker },
+  breaker: { title: "Circuit breaker", of: (s) => s.breaker, merged: { "half-open": "open" } },
   epoch: { title: "Epoch", of: (s) => s.epoch },
 };
 

@@ -50,7 +50,7 @@ class Strip {
     const look = this.look(word, i);
     const size = height * ({ poor: 1, warn: 0.85 }[look] ?? 0.68);
     const [left, width] = [x(from), Math.max(1, x(to) - x(from))];
-    const parts = [shape("rect", { class: look, x: left, y: (height - size) / 2, width, height: size },
+    const parts = [shape("rect", { class: width < 4 ? `${look} thin` : look, x: left, y: (height - size) / 2, width, height: size },
       shape("title", {}, `${word ?? "unknown"}, ${seconds.format(from)} to ${seconds.format(to)}`))];
     const text = word ?? "unknown";
     if (width > em * (0.6 * text.length + 0.8)) {
@@ -89,8 +89,9 @@ function changes(samples, specs) {
     const silent = i ? s.at - samples[i - 1].at : 0;
     if (silent > gap) all.push({ at: s.at, text: `no samples for ${duration(silent / 1000)}`, look: "unknown" });
     for (const spec of specs) {
-      const word = spec.of(s)?.toString();
+      let word = spec.of(s)?.toString();
       if (word === undefined) continue;
+      word = spec.merged?.[word] ?? word;
       if (known.has(spec) && known.get(spec) !== word) all.push({ at: s.at, text: `${spec.title}: ${word}`, look: looks[word] ?? "plain" });
       known.set(spec, word);
     }

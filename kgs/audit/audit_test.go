@@ -1,0 +1,323 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"keypool/kgs"
+	"keypool/kgs/codespace"
+	"keypool/kgs/kgstest"
+	"keypool/kgs/ledger"
+)
+
+// scene is a ledger with a Redis pool and links, as the audit sees them. The ledger
+// is a real one; pool and links are what they yield, which is all the audit asks for.
+type scene struct {
+	kgstest.LedgerUnderTest
+	space  *codespace.Space
+	pool   []kgs.PoolEntry
+	links  []Linked
+	noPool bool
+	epoch  func() (int64, error) // of the pool; nil for the ledger's
+}
+
+// newScene reserves [0, 100) and leaves 10 numbers in every place there is.
+func newScene(t *testing.T, l kgstest.LedgerUnderTest) *scene {
+	t.Helper()
+	space, err := l.Open(t.Context(), ledger.Config{Permute: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &scene{LedgerUnderTest: l, space: space}
+	epoch, _, err := l.OpenEpoch(t.Context(), 0, "run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if epoch != 1 {
+		t.Fatalf("epoch %d, want 1", epoch)
+	}
+	shipped := l.MustReserve(t, "worker", ledger.StateShipping, 40) // [0, 40)
+	if _, err := l.Deliver(t.Context(), shipped); err != nil {
+		t.Fatal(err)
+	}
+	s.addPool(0, 10, false)
+	s.addPool(10, 20, true)
+	s.link(20, 30, kgs.SourcePool)
+	if err := l.Abandon(t.Context(), []codespace.Range{{Length: 3, Lo: 30, Hi: 40}}, kgs.ReasonCrash); err != nil {
+		t.Fatal(err)
+	}
+	l.MustReserve(t, "worker", ledger.StateShipping, 10) // [40, 50)
+	l.MustReserve(t, "server", ledger.StateReserved, 10) // [50, 60)
+	l.MustReserve(t, "server", ledger.StateBatch, 40)    // [60, 100)
+	s.link(60, 90, kgs.SourceLedger)
+	s.link(5000, 5010, "random")
+	return s
+}
+
+func (s *scene) addPool(lo, hi int64, batch bool) {
+	for _, code := range s.space.Codes(codespace.Range{Length: 3, Lo: lo, Hi: hi}) {
+		s.pool = append(s.pool, kgs.PoolEntry{Code: code, InBatch: batch})
+	}
+}
+
+func (s *scene) link(lo, hi int64, source string) {
+	for _, code := range s.space.Codes(codespace.Range{Length: 3, Lo: lo, Hi: hi}) {
+		s.links = append(s.links, Linked{code, source})
+	}
+}
+
+func (s *scene) code(n int64) string { return s.space.Code(3, n) }
+
+func (s *scene) evidence() Evidence {
+	e := Evidence{
+		Space: s.space, Snapshot: s.Snapshot,
+		Links: func(context.Context) iter.Seq2[Linked, error] { return noErrors(s.links) },
+	}
+	if !s.noPool {
+		e.Pool = func(context.Context) iter.Seq2[kgs.PoolEntry, error] { return noErrors(s.pool) }
+		e.Epoch = s.poolEpoch
+	}
+	return e
+}
+
+func (s *scene) audit(t *testing.T) (Accounts, error) {
+	t.Helper()
+	a, err := Run(t.Context(), s.evidence())
+	if err == nil {
+		wantSums(t, a)
+	}
+	return a, err
+}
+
+// wantSums fails unless each epoch adds up, and all of them to the totals.
+func wantSums(t *testing.T, a Accounts) {
+	t.Helper()
+	sum := Accounts{Abandoned: map[string]int64{}}
+	for _, e := range a.Epochs {
+		sum.Reserved += e.Reserved
+		sum.InPool += total(e.InPool)
+		sum.InBatches += total(e.InBatches)
+		sum.Shipping += e.Shipping
+		sum.OnTheMove += e.OnTheMove
+		sum.Linked += total(e.Linked)
+		for reason, n := range e.Abandoned {
+			sum.Abandoned[reason] += n
+		}
+		found := total(e.InPool) + total(e.InBatches) + e.Shipping + e.OnTheMove + total(e.Linked) + total(e.Abandoned)
+		if found+e.Missing != e.Reserved {
+			t.Errorf("of epoch %d, %d of %d numbers are accounted for: %+v", e.Epoch, found+e.Missing, e.Reserved, e)
+		}
+	}
+	a.Links, a.Epochs, a.Faults = nil, nil, nil
+	if diff := cmp.Diff(sum, a); diff != "" {
+		t.Errorf("the totals are not the sums over epochs (-sum +total):\n%s", diff)
+	}
+}
+
+func (s *scene) poolEpoch(ctx context.Context) (int64, error) {
+	if s.epoch != nil {
+		return s.epoch()
+	}
+	epoch, err := s.Epoch(ctx)
+	return epoch.Number, err
+}
+
+func noErrors[T any](all []T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for _, v := range all {
+			if !yield(v, nil) {
+				return
+			}
+		}
+	}
+}
+
+func TestAuditCloses(t *testing.T) {
+	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		s := newScene(t, l)
+		got, err := s.audit(t)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := Accounts{
+			Reserved: 100, InPool: 20, InBatches: 20, Shipping: 10, Linked: 40,
+			Abandoned: map[string]int64{kgs.ReasonCrash: 10},
+			Links:     map[string]int64{kgs.SourcePool: 10, kgs.SourceLedger: 30, "random": 10},
+			Epochs: []EpochAccounts{{
+				Epoch: 1, Reserved: 100, Shipping: 10,
+				InPool:    map[string]int64{RecordOfPool: 10, RecordOfLedger: 10},
+				InBatches: map[string]int64{RecordOfPool: 10, RecordOfLedger: 10},
+				Linked:    map[string]int64{kgs.SourcePool: 10, kgs.SourceLedger: 30},
+				Abandoned: map[string]int64{kgs.ReasonCrash: 10},
+			}},
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("accounts (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// Each planted error must keep the accounts from closing, under its own name.
+func TestAuditFindsPlantedErrors(t *testing.T) {
+	tests := map[string]struct {
+		plant func(t *testing.T, s *scene)
+		want  FaultKind
+		n     int64
+	}{
+		"a key that the pool lost": {
+			func(_ *testing.T, s *scene) { s.pool = s.pool[1:] }, FaultMissing, 0},
+		"a link that vanished": {
+			func(_ *testing.T, s *scene) { s.links = s.links[1:] }, FaultMissing, 20},
+		"a key that is in the pool twice": {
+			func(_ *testing.T, s *scene) { s.addPool(3, 4, false) }, FaultDuplicate, 3},
+		"a key that is in two batches": {
+			func(_ *testing.T, s *scene) { s.addPool(13, 14, true) }, FaultDuplicate, 13},
+		"a key of the ledger that is in the pool too": {
+			func(_ *testing.T, s *scene) { s.addPool(55, 56, false) }, FaultDuplicate, 55},
+		"a key that is linked and still in the pool": {
+			func(_ *testing.T, s *scene) { s.link(7, 8, kgs.SourcePool) }, FaultReused, 7},
+		"a key that is linked and still reserved": {
+			func(_ *testing.T, s *scene) { s.link(52, 53, kgs.SourceLedger) }, FaultReused, 52},
+		"a link with a code that was never reserved": {
+			func(_ *testing.T, s *scene) { s.link(100, 101, kgs.SourcePool) }, FaultForeign, 100},
+		"a key that is in the pool three times": {
+			func(_ *testing.T, s *scene) { s.addPool(3, 4, false); s.addPool(3, 4, false) }, FaultDuplicate, 3},
+		"a key that is in the pool and in a batch": {
+			func(_ *testing.T, s *scene) { s.addPool(3, 4, true) }, FaultDuplicate, 3},
+		"a key of the ledger that is in a batch of the pool too": {
+			func(_ *testing.T, s *scene) { s.addPool(55, 56, true) }, FaultDuplicate, 55},
+		"a key of a batch of the ledger that is in the pool too": {
+			func(_ *testing.T, s *scene) { s.addPool(95, 96, false) }, FaultDuplicate, 95},
+		"a key that the ledger has two rows for": {
+			func(t *testing.T, s *scene) {
+				s.Exec(t, `INSERT INTO kgs_ranges (id, length, lo, hi, state, epoch) VALUES (99, 3, 59, 60, 'reserved', 1)`)
+			}, FaultDuplicate, 59},
+		"a key in the pool that was never reserved": {
+			func(_ *testing.T, s *scene) { s.addPool(100, 101, false) }, FaultForeign, 100},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t, kgstest.NewSQLiteLedger(t))
+			tt.plant(t, s)
+			got, err := s.audit(t)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]Fault{{tt.want, s.code(tt.n)}}, got.Faults); diff != "" {
+				t.Errorf("faults (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAuditNamesWhatIsNoError(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		change func(t *testing.T, s *scene)
+		want   map[string]int64 // abandoned
+	}{
+		"an alias that took a key's code": {
+			func(_ *testing.T, s *scene) { s.links[0].Source = "alias" },
+			map[string]int64{kgs.ReasonCrash: 10, kgs.ReasonConflict: 1}},
+		"an abandoned key that was linked after all": {
+			func(_ *testing.T, s *scene) { s.link(30, 31, kgs.SourcePool) },
+			map[string]int64{kgs.ReasonCrash: 9}},
+		"a pool that was lost with its epoch": {
+			func(t *testing.T, s *scene) {
+				s.pool = nil
+				if _, _, err := s.OpenEpoch(t.Context(), 1, "another run"); err != nil {
+					t.Fatal(err)
+				}
+			},
+			map[string]int64{kgs.ReasonCrash: 10, kgs.ReasonEpoch: 30}}, // with what was shipping
+		"a ledger that came back older than its pool": {
+			func(t *testing.T, s *scene) {
+				s.pool = nil
+				s.Remember(ledger.HighWaterMark{ID: 1000, Next: map[int]int64{3: 500}})
+				if _, _, err := s.OpenEpoch(t.Context(), 1, "run"); err != nil {
+					t.Fatal(err)
+				}
+			}, // what was open, what the pool has seen beyond 100, and the margin
+			map[string]int64{kgs.ReasonCrash: 10, kgs.ReasonEpoch: 20, kgs.ReasonRollback: 30 + 400 + codespace.Size(3)/100}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t, kgstest.NewSQLiteLedger(t))
+			tt.change(t, s)
+			got, err := s.audit(t)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(got.Faults) > 0 {
+				t.Errorf("faults: %v", got.Faults)
+			}
+			if diff := cmp.Diff(tt.want, got.Abandoned); diff != "" {
+				t.Errorf("abandoned (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A key that moves down the chain while the audit reads is seen nowhere, or twice, in
+// one pass; the next pass acquits it.
+func TestAuditAcquitsKeysOnTheMove(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, kgstest.NewSQLiteLedger(t))
+	moved := false
+	e := s.evidence()
+	e.Pool = func(context.Context) iter.Seq2[kgs.PoolEntry, error] {
+		if moved {
+			return noErrors(s.pool)
+		}
+		return noErrors(s.pool[1:]) // handed back to the pool just after the audit read on
+	}
+	e.Links = func(context.Context) iter.Seq2[Linked, error] { moved = true; return noErrors(s.links) }
+	got, err := Run(t.Context(), e)
+	if err != nil || len(got.Faults) > 0 || got.InPool != 20 {
+		t.Errorf("accounts %+v, error %v", got, err)
+	}
+}
+
+// In each pass another key is between two places: none of them is a fault, and the last
+// pass says how many there are.
+func TestAuditCountsKeysOnTheMove(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, kgstest.NewSQLiteLedger(t))
+	passes := 0
+	e := s.evidence()
+	e.Pool = func(context.Context) iter.Seq2[kgs.PoolEntry, error] {
+		passes++
+		return noErrors(slices.Delete(slices.Clone(s.pool), passes, passes+1))
+	}
+	got, err := Run(t.Context(), e)
+	if err != nil || len(got.Faults) > 0 || got.InPool != 19 || got.OnTheMove != 1 {
+		t.Errorf("accounts %+v, error %v", got, err)
+	}
+	wantSums(t, got)
+}
+
+// In the wrong pool, or none, every missing key would look lost.
+func TestAuditAsksForTheLedgersPool(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*scene){
+		"no pool":                    func(s *scene) { s.noPool = true },
+		"a pool of another epoch":    func(s *scene) { s.epoch = func() (int64, error) { return 7, nil } },
+		"a pool that lost its state": func(s *scene) { s.epoch = func() (int64, error) { return 0, kgs.ErrNoEpoch } },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t, kgstest.NewSQLiteLedger(t))
+			change(s)
+			if a, err := s.audit(t); !errors.Is(err, ErrPoolUnknown) {
+				t.Errorf("accounts %+v, error %v; want ErrPoolUnknown", a, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,46 @@
+package audit
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"keypool/kgs"
+	"keypool/kgs/codespace"
+	"keypool/kgs/kgstest"
+	"keypool/kgs/ledger"
+)
+
+// A client's link in the same database is the end of its key; one that is of another
+// ledger by its number is an accident, as a random code is.
+func TestAuditOfLeases(t *testing.T) {
+	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		space, err := l.Open(t.Context(), ledger.Config{Permute: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &scene{LedgerUnderTest: l, space: space}
+		over := l.MustLend(t, "a", "1", 40)
+		l.MustLend(t, "a", "2", 40)
+		l.MustEndLease(t, "a", over.ID, []codespace.Range{{Length: 3, Lo: 30, Hi: 40}}, []codespace.Range{{Length: 3, Lo: 20, Hi: 30}}) // [0, 20) are the client's
+		s.link(0, 10, kgs.SourceKGS)
+		s.link(20, 21, kgs.SourceKGS) // lost, and yet linked
+		s.link(30, 31, kgs.SourceKGS) // returned, so it must be another ledger's
+		s.link(70, 80, kgs.SourceKGS) // of a lease that is alive
+		s.link(5000, 5010, kgs.SourceKGS)
+		got, err := s.audit(t)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := EpochAccounts{
+			Reserved:  80,
+			InPool:    map[string]int64{RecordOfLedger: 9},
+			InBatches: map[string]int64{RecordOfLedger: 30},
+			Linked:    map[string]int64{kgs.SourceKGS: 21},
+			Abandoned: map[string]int64{kgs.ReasonClient: 10, kgs.ReasonLostReply: 9, kgs.ReasonConflict: 1},
+		}
+		if diff := cmp.Diff([]EpochAccounts{want}, got.Epochs); diff != "" || len(got.Faults) > 0 {
+			t.Errorf("faults %v, accounts (-want +got):\n%s", got.Faults, diff)
+		}
+	})
+}

@@ -1,0 +1,312 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"keypool/internal/testenv"
+	"keypool/kgs"
+	"keypool/kgs/codespace"
+	"keypool/kgs/kgstest"
+	"keypool/kgs/ledger"
+	"keypool/kgs/mempool"
+	"keypool/kgs/redispool"
+)
+
+// poolChunkLen is how many codes of a pool an audit reads at a time.
+const poolChunkLen = 10_000
+
+// holding is a batch that a server has, or had when it died.
+type holding struct {
+	supply kgs.Supply
+	*kgs.Batch
+	spent int // how many of its codes are linked
+}
+
+// town is a whole service in one goroutine: a ledger and a Redis pool, a server, a worker,
+// and what they have in memory. Whatever can happen to them happens one step at a time,
+// and any number of steps between two things that an audit reads.
+type town struct {
+	t                      *testing.T
+	rand                   *rand.Rand
+	l                      kgstest.LedgerUnderTest
+	client                 *redis.Client
+	space                  *codespace.Space
+	links                  []Linked
+	server                 []kgs.Supply // the ways in which the server gets its keys
+	held                   []holding
+	worker                 *redispool.Filler
+	serverName, workerName string // as the ledger knows them
+	names                  int
+	steps                  int
+	sound                  bool // the pool never loses its state
+}
+
+func newTown(t *testing.T, seed uint64) *town {
+	t.Helper()
+	w := &town{t: t, rand: rand.New(rand.NewPCG(seed, 0)), l: kgstest.NewSQLiteLedger(t), client: testenv.Redis(t)}
+	var err error
+	if w.space, err = w.l.Open(t.Context(), ledger.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	w.startServer()
+	w.startWorker()
+	w.ship()
+	return w
+}
+
+func (w *town) name() string { w.names++; return fmt.Sprint("process ", w.names) }
+
+func (w *town) pool(holder string) *redispool.Pool {
+	return redispool.New(w.client, redispool.Config{Holder: holder, Space: w.space, Ledger: w.l})
+}
+
+func (w *town) startServer() {
+	name := w.name()
+	w.serverName = name
+	w.must(w.l.Renew(w.t.Context(), name))
+	w.server = []kgs.Supply{w.pool(name), mempool.NewLedgerSupply(w.l.Ledger, w.space, name, 6)}
+	w.held = nil
+}
+
+func (w *town) startWorker() {
+	name := w.name()
+	w.workerName = name
+	w.worker = redispool.NewFiller(redispool.FillerConfig{
+		Ledger: w.l.Ledger, Pool: w.pool(name), Space: w.space, Holder: name, Length: 6,
+		Close: func() error { return nil }, Logger: slog.New(slog.DiscardHandler), Metrics: kgs.NewMetrics(prometheus.NewRegistry()),
+	})
+}
+
+// must fails the test, unless the pool lost its state and says so.
+func (w *town) must(err error) {
+	w.t.Helper()
+	if err != nil && !errors.Is(err, kgs.ErrNoEpoch) && !errors.Is(err, kgs.ErrFenced) && !errors.Is(err, kgs.ErrEmpty) {
+		w.t.Fatalf("step %d: %v", w.steps, err)
+	}
+}
+
+// step is one of the things that can happen.
+func (w *town) step() {
+	w.steps++
+	likely := []func(){w.take, w.take, w.link, w.link, w.settle, w.ship}
+	rare := []func(){w.stall, w.dieServer, w.stopServer, w.dieWorker, w.sweep, w.flush}
+	if w.sound {
+		rare = rare[:len(rare)-1] // without flush
+	}
+	all := likely
+	if w.rand.IntN(8) == 0 {
+		all = rare
+	}
+	all[w.rand.IntN(len(all))]()
+}
+
+func (w *town) take() {
+	supply := w.server[w.rand.IntN(len(w.server))]
+	b, err := supply.Take(w.t.Context(), 1+w.rand.IntN(2000))
+	w.must(err)
+	if err == nil {
+		w.held = append(w.held, holding{supply: supply, Batch: b})
+	}
+}
+
+func (w *town) link() {
+	for i := range w.held {
+		h := &w.held[i]
+		upTo := h.spent + w.rand.IntN(len(h.Codes)-h.spent+1)
+		for _, code := range h.Codes[h.spent:upTo] {
+			w.links = append(w.links, Linked{code, h.Source})
+		}
+		h.spent = upTo
+	}
+}
+
+// settle closes the books on one batch; of what it has left some is lost.
+func (w *town) settle() {
+	if len(w.held) == 0 {
+		return
+	}
+	i := w.rand.IntN(len(w.held))
+	h := w.held[i]
+	w.held = slices.Delete(w.held, i, i+1)
+	lost := h.spent + w.rand.IntN(len(h.Codes)-h.spent+1)/10
+	w.must(h.supply.Settle(w.t.Context(), h.Batch, h.Codes[lost:], h.Codes[h.spent:lost]))
+}
+
+func (w *town) ship() {
+	err := w.worker.Prepare(w.t.Context())
+	w.must(err)
+	keys, err := w.worker.Len(w.t.Context())
+	w.must(err)
+	if keys > poolChunkLen {
+		return // enough for an audit to read in more than one go
+	}
+	_, err = w.worker.Fill(w.t.Context(), 1+w.rand.Int64N(2*poolChunkLen))
+	w.must(err)
+}
+
+// stall is another worker that dies in the middle of a range.
+func (w *town) stall() {
+	name := w.name()
+	r, err := w.l.Reserve(w.t.Context(), name, ledger.StateShipping, 6, 1000)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	half := codespace.Range{Length: r.Length, Lo: r.Lo, Hi: r.Lo + (r.Len()+1)/2}
+	_, err = w.pool(name).Push(w.t.Context(), r, half.Lo, half.Hi, w.space.AppendCodes(nil, half))
+	w.must(err)
+	w.l.DeclareDead(w.t, name)
+}
+
+func (w *town) dieServer() {
+	w.l.DeclareDead(w.t, w.serverName)
+	w.startServer()
+}
+
+func (w *town) stopServer() {
+	for len(w.held) > 0 {
+		w.settle()
+	}
+	pool := w.server[0].(*redispool.Pool)
+	w.must(pool.Release(w.t.Context()))
+	w.must(w.l.Release(w.t.Context(), w.serverName))
+	w.startServer()
+}
+
+func (w *town) dieWorker() {
+	w.l.DeclareDead(w.t, w.workerName)
+	w.startWorker()
+}
+
+func (w *town) sweep() {
+	_, err := w.l.Sweep(w.t.Context())
+	w.must(err)
+	_, err = w.server[0].(*redispool.Pool).Sweep(w.t.Context())
+	w.must(err)
+}
+
+// flush makes the pool lose everything; half the time a worker is there at once.
+func (w *town) flush() {
+	w.must(w.client.FlushDB(w.t.Context()).Err())
+	if w.rand.IntN(2) == 0 {
+		w.ship()
+	}
+}
+
+// evidence is the town as an audit sees it, with happen called between any two looks.
+func (w *town) evidence(happen func()) Evidence {
+	pool := w.pool("auditor")
+	return Evidence{
+		Space: w.space,
+		Snapshot: func(ctx context.Context) (ledger.Snapshot, error) {
+			happen()
+			defer happen()
+			return w.l.Snapshot(ctx)
+		},
+		Epoch: func(ctx context.Context) (int64, error) {
+			s, err := pool.Status(ctx)
+			happen()
+			return s.Epoch, err
+		},
+		Pool: func(ctx context.Context) iter.Seq2[kgs.PoolEntry, error] { return amid(pool.Snapshot(ctx), happen) },
+		Links: func(context.Context) iter.Seq2[Linked, error] {
+			happen()
+			return amid(noErrors(slices.Clone(w.links)), happen) // as a database reads them, at one moment
+		},
+	}
+}
+
+// amid lets things happen every now and then while all is read.
+func amid[T any](all iter.Seq2[T, error], happen func()) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		n := 0
+		for v, err := range all {
+			if n++; n%5000 == 0 {
+				happen()
+			}
+			if !yield(v, err) {
+				return
+			}
+		}
+	}
+}
+
+// In the middle of whatever may happen, an audit finds that the accounts close or that it
+// cannot tell, and never a fault.
+func TestAuditIsRightAtAnyMoment(t *testing.T) {
+	t.Parallel()
+	const seeds, audits = 4, 10
+	closed, controls := 0, 0
+	for seed := range uint64(seeds) {
+		w := newTown(t, seed)
+		for range audits {
+			for range 5 {
+				w.step()
+			}
+			a, err := Run(t.Context(), w.evidence(w.step))
+			if len(a.Faults) > 0 {
+				t.Fatalf("seed %d, step %d: %d faults, such as %s", seed, w.steps, len(a.Faults), a.Faults[0])
+			}
+			switch {
+			case err == nil:
+				closed++
+				wantSums(t, a)
+			case !cannotTell(err):
+				t.Fatalf("seed %d, step %d: %v", seed, w.steps, err)
+			}
+			if p, err := w.evidence(w.step).pass(t.Context(), nil); err == nil && len(p.accused) > 0 {
+				controls++
+			}
+		}
+		w.ship() // and so there is a pool
+		if a, err := Run(t.Context(), w.evidence(func() {})); err != nil || len(a.Faults) > 0 || a.OnTheMove > 0 {
+			t.Errorf("seed %d, at rest: %d faults, %d keys on the move, error %v", seed, len(a.Faults), a.OnTheMove, err)
+		}
+	}
+	if closed == 0 || controls == 0 {
+		t.Errorf("%d audits closed, %d single passes did not; this test could not have failed", closed, controls)
+	}
+	t.Logf("%d of %d audits closed the accounts; %d single passes did not", closed, seeds*audits, controls)
+}
+
+// A key that really is nowhere is found, whatever else moves while the audit reads.
+func TestAuditFindsAHoleAtAnyMoment(t *testing.T) {
+	t.Parallel()
+	w := newTown(t, 0)
+	w.sound = true
+	var want []Fault
+	for range 3 {
+		w.ship() // at least the code that is to be stolen
+		code, err := w.client.LPop(t.Context(), "keypool:{default}:keys").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, Fault{FaultMissing, code})
+		got, err := Run(t.Context(), w.evidence(w.step))
+		if err != nil {
+			t.Fatal(err)
+		}
+		byCode := func(a, b Fault) int { return strings.Compare(a.Code, b.Code) }
+		slices.SortFunc(want, byCode)
+		slices.SortFunc(got.Faults, byCode)
+		if diff := cmp.Diff(want, got.Faults); diff != "" {
+			t.Errorf("faults (-want +got):\n%s", diff)
+		}
+		wantSums(t, got)
+	}
+}
+
+func cannotTell(err error) bool {
+	return errors.Is(err, ErrPoolUnknown) || errors.Is(err, ErrEpochChanged) || errors.Is(err, kgs.ErrNoEpoch) || errors.Is(err, kgs.ErrFenced)
+}

@@ -1,0 +1,212 @@
+package audit
+
+import (
+	"iter"
+	"slices"
+
+	"keypool/kgs"
+	"keypool/kgs/codespace"
+	"keypool/kgs/ledger"
+)
+
+// place is where a number was found; of two, the one further down the chain counts.
+type place uint8
+
+const (
+	nowhere     place = iota
+	shipping          // to the shared pool
+	reserved          // in the ledger: of the pool in a process, or of nobody
+	pooled            // in the shared pool
+	ledgerBatch       // in a batch that the ledger has on record
+	sharedBatch       // in a batch that the shared pool has on record
+	abandoned         // and beyond: abandoned+i for the i-th reason
+	conflicted  = 252
+	clientLink  = 253 // linked, as a key of SourceKGS
+	ledgerLink  = 254 // linked, as a key of SourceLedger
+	poolLink    = 255 // linked, as a key of SourcePool
+	maxReasons  = int(conflicted - abandoned)
+)
+
+// waits tells of a number that somebody hands out, or is just about to.
+func (w place) waits() bool { return w >= reserved && w < abandoned }
+
+// leased tells of a number that a client of this ledger may have: by a lease, or by one
+// that is over.
+func (w place) leased() bool { return w == ledgerBatch || w >= abandoned && w < conflicted }
+
+// pass is one look at everything.
+type pass struct {
+	space    *codespace.Space
+	places   [codespace.MaxLength + 1][]place // by length and number
+	reasons  []string                         // of abandonment, in the order met
+	beyond   []string                         // codes of keys that were not reserved when the pass began
+	suspects map[Fault]bool                   // all that may be a fault; nil for anything
+	accused  map[Fault]bool
+	accounts Accounts
+}
+
+func newPass(space *codespace.Space, b ledger.Snapshot, suspects map[Fault]bool) *pass {
+	p := &pass{
+		space: space, suspects: suspects, accused: map[Fault]bool{},
+		accounts: Accounts{Abandoned: map[string]int64{}, Links: map[string]int64{}, Epochs: []EpochAccounts{}},
+	}
+	for _, s := range b.Spaces {
+		p.places[s.Length] = make([]place, s.Next)
+	}
+	return p
+}
+
+// accuse notes a fault, once. It tells whether it is one, and not just a key that moved
+// on while the pass before this one read.
+func (p *pass) accuse(kind FaultKind, code string) bool {
+	f := Fault{kind, code}
+	if p.suspects != nil && !p.suspects[f] {
+		return false
+	}
+	if !p.accused[f] {
+		p.accused[f] = true
+		p.accounts.Faults = append(p.accounts.Faults, f)
+	}
+	return true
+}
+
+// addRanges enters the rows of the ledger.
+func (p *pass) addRanges(b ledger.Snapshot) {
+	for _, r := range b.Rows {
+		where := p.placeOf(r)
+		numbers := p.places[r.Length]
+		for n := r.Lo; n < min(r.Hi, int64(len(numbers))); n++ {
+			numbers[n] = max(numbers[n], where)
+		}
+	}
+}
+
+func (p *pass) placeOf(r ledger.Row) place {
+	switch r.State {
+	case ledger.StateReserved:
+		return reserved
+	case ledger.StateBatch:
+		return ledgerBatch
+	case ledger.StateShipping:
+		return shipping
+	default:
+		return p.reason(r.Reason)
+	}
+}
+
+func (p *pass) reason(reason string) place {
+	i := slices.Index(p.reasons, reason)
+	if i < 0 && len(p.reasons) == maxReasons {
+		i = maxReasons - 1 // under the name of another; there are a handful of reasons
+	}
+	if i < 0 {
+		i = len(p.reasons)
+		p.reasons = append(p.reasons, reason)
+	}
+	return abandoned + place(i)
+}
+
+// findOverlaps finds the numbers that the ledger has two rows for and would hand out
+// twice. That some are given up twice over does no harm.
+func (p *pass) findOverlaps(b ledger.Snapshot) {
+	var last ledger.Row
+	for _, r := range b.Rows { // by length and number
+		if r.State == ledger.StateAbandoned {
+			continue
+		}
+		if r.Length != last.Length {
+			last = ledger.Row{}
+		}
+		for n := r.Lo; n < min(r.Hi, last.Hi, int64(len(p.places[r.Length]))); n++ {
+			p.accuse(FaultDuplicate, p.space.Code(r.Length, n))
+		}
+		if r.Hi > last.Hi {
+			last = r
+		}
+	}
+}
+
+// at finds the place of a code, nil for one that was not reserved when the pass began.
+func (p *pass) at(code string) *place {
+	length, n, err := p.space.Number(code)
+	if err != nil || n >= int64(len(p.places[length])) {
+		return nil
+	}
+	return &p.places[length][n]
+}
+
+// addPool enters what the shared pool has on record. A key that was given up may still
+// be on record as doomed, and stays given up.
+func (p *pass) addPool(found iter.Seq2[kgs.PoolEntry, error]) error {
+	for f, err := range found {
+		if err != nil {
+			return err
+		}
+		at := p.at(f.Code)
+		if at == nil {
+			p.beyond = append(p.beyond, f.Code)
+			continue
+		}
+		if at.waits() {
+			p.accuse(FaultDuplicate, f.Code)
+		}
+		where := pooled
+		if f.InBatch {
+			where = sharedBatch
+		}
+		*at = max(*at, where)
+	}
+	return nil
+}
+
+// addLinks enters the rows of the link store.
+func (p *pass) addLinks(links iter.Seq2[Linked, error]) error {
+	for l, err := range links {
+		if err != nil {
+			return err
+		}
+		p.accounts.Links[l.Source]++
+		where := linkOf(l.Source)
+		at := p.at(l.Code)
+		if where == clientLink && (at == nil || !at.leased()) {
+			where = conflicted // a key of another ledger
+		}
+		if at == nil {
+			if where != conflicted {
+				p.beyond = append(p.beyond, l.Code)
+			}
+			continue
+		}
+		if where != conflicted && (*at == reserved || *at == pooled) {
+			p.accuse(FaultReused, l.Code)
+		}
+		*at = max(*at, where)
+	}
+	return nil
+}
+
+// linkOf is the place of a number whose code is linked by the given source: only to the
+// keys of its own the ledger gave it. Those of SourceKGS may be this ledger's or another's.
+func linkOf(source string) place {
+	switch source {
+	case kgs.SourcePool:
+		return poolLink
+	case kgs.SourceLedger:
+		return ledgerLink
+	case kgs.SourceKGS:
+		return clientLink
+	default:
+		return conflicted
+	}
+}
+
+// findForeign finds the keys that were not even reserved by the end of the pass.
+func (p *pass) findForeign(after ledger.Snapshot) {
+	for _, code := range p.beyond {
+		length, n, err := p.space.Number(code)
+		i := slices.IndexFunc(after.Spaces, func(s ledger.SpaceCounter) bool { return s.Length == length })
+		if err != nil || i < 0 || n >= after.Spaces[i].Next {
+			p.accuse(FaultForeign, code)
+		}
+	}
+}

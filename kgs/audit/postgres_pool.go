@@ -1,0 +1,113 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"keypool/kgs"
+)
+
+// PostgresPoolAccounts is what the tables of a PostgreSQL pool say, beside the links.
+type PostgresPoolAccounts struct {
+	Available  int64 `json:"available"`
+	Reserved   int64 `json:"reserved"`
+	Used       int64 `json:"used"`
+	UsedLinked int64 `json:"used_and_linked"`
+	Unlinked   int64 `json:"used_without_link"` // in a batch, lost, or left behind by a crash
+	Unsettled  int64 `json:"linked_unsettled"`  // linked, and reserved, or were until their holder died
+	DrawnAgain int64 `json:"drawn_again"`       // available although used: dropped when they are taken
+}
+
+// lookUpAtOnce is how many links one statement looks up.
+const lookUpAtOnce = 10_000
+
+const (
+	countPool = `SELECT (SELECT count(*) FROM available_keys WHERE NOT is_reserved),
+		(SELECT count(*) FROM available_keys WHERE is_reserved),
+		(SELECT count(*) FROM used_keys),
+		(SELECT count(*) FROM available_keys JOIN used_keys USING (key))`
+	countUsed = `SELECT count(*) FROM used_keys WHERE key = ANY ($1::text[])`
+	// findUnused gives those of the keys $1 that are not in used_keys, whether they are
+	// available, and whether they ever were reserved.
+	findUnused = `SELECT linked.key, a.key IS NOT NULL, a.reserved_at IS NOT NULL
+		FROM unnest($1::text[]) AS linked (key) LEFT JOIN available_keys a USING (key)
+		WHERE (SELECT true FROM used_keys WHERE used_keys.key = linked.key) IS NULL`
+)
+
+// AddPostgresPool adds the accounts of the pool in db and its faults, if there is such a
+// pool or ever was. Everybody may go on meanwhile: links are read first, and a key is
+// on record before it is linked. In a database that came back from an older state,
+// keys that somebody had in memory then are linked without a record.
+func (a *Accounts) AddPostgresPool(ctx context.Context, db *pgxpool.Pool, links iter.Seq2[Linked, error]) error {
+	var exists bool
+	err := db.QueryRow(ctx, `SELECT EXISTS (SELECT FROM available_keys) OR EXISTS (SELECT FROM used_keys)`).Scan(&exists)
+	if err != nil {
+		return fmt.Errorf("audit the pool: %w", err)
+	}
+	if !exists && a.Links[kgs.SourcePostgresPool] == 0 {
+		return nil
+	}
+	a.PostgresPool = &PostgresPoolAccounts{}
+	if err := a.addPostgresLinks(ctx, db, links); err != nil {
+		return fmt.Errorf("audit the pool: %w", err)
+	}
+	p := a.PostgresPool
+	if err := db.QueryRow(ctx, countPool).Scan(&p.Available, &p.Reserved, &p.Used, &p.DrawnAgain); err != nil {
+		return fmt.Errorf("audit the pool: %w", err)
+	}
+	p.Unlinked = p.Used - p.UsedLinked
+	return nil
+}
+
+// addPostgresLinks looks up the links, many at a time and never all.
+func (a *Accounts) addPostgresLinks(ctx context.Context, db *pgxpool.Pool, links iter.Seq2[Linked, error]) error {
+	var all, own []string
+	for l, err := range links {
+		if err != nil {
+			return err
+		}
+		all = append(all, l.Code)
+		if l.Source == kgs.SourcePostgresPool {
+			own = append(own, l.Code)
+		}
+		if len(all) < lookUpAtOnce {
+			continue
+		}
+		if err := a.lookUp(ctx, db, all, own); err != nil {
+			return err
+		}
+		all, own = all[:0], own[:0]
+	}
+	return a.lookUp(ctx, db, all, own)
+}
+
+// lookUp counts the used ones of all codes that are linked, and judges the pool's own.
+func (a *Accounts) lookUp(ctx context.Context, db *pgxpool.Pool, all, own []string) error {
+	var used int64
+	if err := db.QueryRow(ctx, countUsed, all).Scan(&used); err != nil {
+		return err
+	}
+	a.PostgresPool.UsedLinked += used
+	rows, err := db.Query(ctx, findUnused, own)
+	if err != nil {
+		return err
+	}
+	var code string
+	var available, reserved bool
+	_, err = pgx.ForEachRow(rows, []any{&code, &available, &reserved}, func() error {
+		switch {
+		case reserved:
+			a.PostgresPool.Unsettled++
+		case available:
+			a.Faults = append(a.Faults, Fault{FaultReused, code})
+		default:
+			a.Faults = append(a.Faults, Fault{FaultUnrecorded, code})
+		}
+		return nil
+	})
+	return err
+}

@@ -1,0 +1,119 @@
+package audit
+
+import (
+	"maps"
+	"slices"
+
+	"keypool/kgs"
+	"keypool/kgs/codespace"
+	"keypool/kgs/ledger"
+)
+
+// section is the numbers of one length that were first reserved in one epoch.
+type section struct {
+	codespace.Range
+	epoch int64
+	over  bool // a later epoch has begun: what is nowhere was lost with it
+}
+
+// sections cuts the numbers of a length below next by epoch: each is of the last epoch
+// that was opened when the counter stood at it or before it.
+func sections(b ledger.Snapshot, length int, next int64) []section {
+	var cut []section
+	newest, hi := true, next
+	for _, at := range slices.Backward(b.Boundaries) { // by epoch
+		if at.Length != length {
+			continue
+		}
+		if at.Next < hi {
+			cut = append(cut, section{codespace.Range{Length: length, Lo: at.Next, Hi: hi}, at.Number, !newest})
+			hi = at.Next
+		}
+		newest = false
+	}
+	if hi > 0 {
+		cut = append(cut, section{codespace.Range{Length: length, Lo: 0, Hi: hi}, 0, !newest})
+	}
+	return cut
+}
+
+func newEpochAccounts(number int64) *EpochAccounts {
+	return &EpochAccounts{
+		Epoch: number, InPool: map[string]int64{}, InBatches: map[string]int64{},
+		Linked: map[string]int64{}, Abandoned: map[string]int64{},
+	}
+}
+
+// count adds n under a name; a name without a number is left out.
+func count(counts map[string]int64, name string, n int64) {
+	if n > 0 {
+		counts[name] += n
+	}
+}
+
+func total(counts map[string]int64) (sum int64) {
+	for _, n := range counts {
+		sum += n
+	}
+	return sum
+}
+
+// sum counts the places, epoch by epoch, and adds up the epochs.
+func (p *pass) sum(b ledger.Snapshot) {
+	epochs := make(map[int64]*EpochAccounts)
+	for length, numbers := range p.places {
+		for _, s := range sections(b, length, int64(len(numbers))) {
+			if epochs[s.epoch] == nil {
+				epochs[s.epoch] = newEpochAccounts(s.epoch)
+			}
+			p.sumSection(epochs[s.epoch], s)
+		}
+	}
+	for _, number := range slices.Sorted(maps.Keys(epochs)) {
+		p.accounts.add(epochs[number])
+	}
+}
+
+func (p *pass) sumSection(e *EpochAccounts, s section) {
+	var counts [poolLink + 1]int64
+	for i, where := range p.places[s.Length][s.Lo:s.Hi] {
+		counts[where]++
+		if where != nowhere || s.over {
+			continue
+		}
+		counts[nowhere]--
+		if p.accuse(FaultMissing, p.space.Code(s.Length, s.Lo+int64(i))) {
+			e.Missing++
+		} else {
+			e.OnTheMove++
+		}
+	}
+	e.Reserved += s.Len()
+	e.Shipping += counts[shipping]
+	count(e.InPool, RecordOfLedger, counts[reserved])
+	count(e.InPool, RecordOfPool, counts[pooled])
+	count(e.InBatches, RecordOfLedger, counts[ledgerBatch])
+	count(e.InBatches, RecordOfPool, counts[sharedBatch])
+	count(e.Linked, kgs.SourceKGS, counts[clientLink])
+	count(e.Linked, kgs.SourceLedger, counts[ledgerLink])
+	count(e.Linked, kgs.SourcePool, counts[poolLink])
+	count(e.Abandoned, kgs.ReasonEpoch, counts[nowhere])
+	count(e.Abandoned, kgs.ReasonConflict, counts[conflicted])
+	for i, reason := range p.reasons {
+		count(e.Abandoned, reason, counts[abandoned+place(i)])
+	}
+}
+
+// add adds the accounts of an epoch.
+func (a *Accounts) add(e *EpochAccounts) {
+	a.Epochs = append(a.Epochs, *e)
+	a.Reserved += e.Reserved
+	a.InPool += total(e.InPool)
+	a.InBatches += total(e.InBatches)
+	a.Shipping += e.Shipping
+	a.OnTheMove += e.OnTheMove
+	a.Linked += total(e.Linked)
+	for reason, n := range e.Abandoned {
+		count(a.Abandoned, reason, n)
+	}
+}

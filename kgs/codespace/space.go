@@ -1,0 +1,252 @@
+// Package codespace maps numbers to codes and back, and calculates with ranges of numbers.
+//
+// A code is a string of base-62 characters; a number is its position in the space of all
+// codes of one length. The [Space] of a secret is a permutation of each length, so numbers
+// that are used once give codes that are unique and that cannot be predicted without the
+// secret. A [Range] is a sequence of consecutive numbers of one length.
+//
+// Invariant: for each length a Space is a bijection between [0, Size) and the codes.
+package codespace
+
+import (
+	"crypto/aes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Alphabet is the digits of base 62, in order of value.
+const Alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+// MinLength and MaxLength bound the length of a code.
+const (
+	MinLength = 3
+	MaxLength = 10
+)
+
+// Base is how many digits the alphabet has.
+const Base = 62
+
+// fingerprintLabel keeps the digest of a secret from being of use for anything else.
+const fingerprintLabel = "keypool: fingerprint of a code space (FF1, base 62)"
+
+// Space turns numbers into codes and back. For every length it is a permutation of
+// all codes of that length: two numbers never share a code, and each code has a
+// number. So numbers that are taken in order, once each, give codes that are unique
+// and that nobody can predict without the secret.
+//
+// The permutation is FF1 of NIST SP 800-38G under AES, with radix 62, an empty tweak
+// and as many numerals as the code has characters. One secret serves all lengths,
+// because the length is part of what FF1 feeds to its PRF (the block P): the
+// permutations of two lengths have nothing to do with each other.
+//
+// SP 800-38G of 2016 asks for radix^minlen >= 100, the draft of its revision 1 for
+// 1,000,000. Codes of 4 characters and more meet that (62^4 = 14,776,336); those of
+// 3 do not (62^3 = 238,328) and are for tests and demonstrations.
+//
+// A Space is safe for concurrent use, and none of its methods blocks. A length
+// outside [MinLength, MaxLength] or a number outside [0, Size) where a method does
+// not return an error is a bug of the caller, as an index out of range is: it panics,
+// rather than mint a code that belongs to another number.
+type Space struct {
+	fingerprint string
+	ff1         [MaxLength + 1]*ff1 // by length; nil where numbers are not permuted
+	digits      [256]int8           // the value of each byte as a digit, -1 for those that are none
+	scratch     sync.Pool           // of *ff1Scratch
+}
+
+// New makes the space of a secret of 16 or 32 bytes, the key of AES-128 or
+// AES-256. It fails for any other length and does not keep the slice. The secret has to
+// be random: whoever knows the fingerprint, or a code and its number, can test a guess.
+func New(secret []byte) (*Space, error) {
+	if len(secret) != 16 && len(secret) != 32 {
+		return nil, fmt.Errorf("the secret of a code space has %d bytes, it must have 16 or 32", len(secret))
+	}
+	block, err := aes.NewCipher(secret)
+	if err != nil {
+		return nil, fmt.Errorf("code space: %w", err)
+	}
+	s := Plain()
+	s.fingerprint = fingerprint(secret)
+	for length := MinLength; length <= MaxLength; length++ {
+		s.ff1[length] = newFF1(block, Base, length, nil)
+	}
+	return s, nil
+}
+
+// Plain makes the space whose codes are the numbers themselves in base 62,
+// padded with zeros: 1,000,000 is "004C92" at length 6. Whoever has seen one code
+// can guess the next.
+func Plain() *Space {
+	s := &Space{
+		fingerprint: "plain",
+		scratch:     sync.Pool{New: func() any { return new(ff1Scratch) }},
+	}
+	for c := range s.digits {
+		s.digits[c] = int8(strings.IndexByte(Alphabet, byte(c)))
+	}
+	return s
+}
+
+// Fingerprint tells one space from another without giving its secret away: "plain",
+// or the first 16 hexadecimal digits of an HMAC-SHA-256 keyed with the secret. Two
+// secrets share it with a probability of 2^-64.
+func (s *Space) Fingerprint() string { return s.fingerprint }
+
+func fingerprint(secret []byte) string {
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte(fingerprintLabel))
+	return hex.EncodeToString(mac.Sum(nil)[:8])
+}
+
+// Size is how many codes of length there are: 62^length.
+func Size(length int) int64 {
+	if length < MinLength || length > MaxLength {
+		panic(fmt.Sprintf("codespace: no code has %d characters", length))
+	}
+	size := int64(1)
+	for range length {
+		size *= Base
+	}
+	return size
+}
+
+// AppendCode appends the code of number n to dst. It allocates nothing where dst has
+// room. For many numbers in a row, AppendCodes takes about half as long for each.
+func (s *Space) AppendCode(dst []byte, length int, n int64) []byte {
+	return s.AppendCodes(dst, Range{Length: length, Lo: n, Hi: n + 1})
+}
+
+// Code is the code of number n.
+func (s *Space) Code(length int, n int64) string { return string(s.AppendCode(nil, length, n)) }
+
+// AppendCodes appends the codes of the numbers of r to dst, in their order and with
+// nothing in between. It allocates nothing where dst has room.
+func (s *Space) AppendCodes(dst []byte, r Range) []byte {
+	mustHold(r)
+	scratch := s.scratch.Get().(*ff1Scratch)
+	defer s.scratch.Put(scratch)
+	var numbers [lanes]int64
+	for lo := r.Lo; lo < r.Hi; lo += lanes {
+		chunk := numbers[:min(lanes, r.Hi-lo)]
+		for i := range chunk {
+			chunk[i] = lo + int64(i)
+		}
+		s.apply((*ff1).encrypt, scratch, r.Length, chunk)
+		for _, n := range chunk {
+			dst = AppendBase62(dst, r.Length, n)
+		}
+	}
+	return dst
+}
+
+// Codes is the codes of the numbers of r, in their order. It allocates three times,
+// whatever the length of r: all codes are parts of one string, so keeping one keeps
+// them all.
+func (s *Space) Codes(r Range) []string {
+	mustHold(r)
+	codes := make([]string, r.Len())
+	text := string(s.AppendCodes(make([]byte, 0, len(codes)*r.Length), r))
+	for i := range codes {
+		codes[i] = text[i*r.Length : (i+1)*r.Length]
+	}
+	return codes
+}
+
+// Number is the inverse of AppendCode: the length of code, and the number that has it.
+// It fails where no space has such a code, for its length or for a character.
+func (s *Space) Number(code string) (length int, n int64, err error) {
+	n, err = s.parseBase62(code)
+	if err != nil {
+		return 0, 0, err
+	}
+	scratch := s.scratch.Get().(*ff1Scratch)
+	defer s.scratch.Put(scratch)
+	numbers := [...]int64{n}
+	s.apply((*ff1).decrypt, scratch, len(code), numbers[:])
+	return len(code), numbers[0], nil
+}
+
+// Ranges is the inverse of Codes for codes in any order and of any lengths: the ranges that
+// hold exactly their numbers, sorted by length and number, none touching the next. It
+// fails for what is no code, and for a code that is there twice.
+func (s *Space) Ranges(codes []string) ([]Range, error) {
+	var byLength [MaxLength + 1][]int64
+	for _, code := range codes {
+		n, err := s.parseBase62(code)
+		if err != nil {
+			return nil, err
+		}
+		byLength[len(code)] = append(byLength[len(code)], n)
+	}
+	scratch := s.scratch.Get().(*ff1Scratch)
+	defer s.scratch.Put(scratch)
+
+	var ranges []Range
+	for length, numbers := range byLength {
+		s.apply((*ff1).decrypt, scratch, length, numbers)
+		slices.Sort(numbers)
+		for i, n := range numbers {
+			switch {
+			case i > 0 && n == numbers[i-1]:
+				return nil, fmt.Errorf("code %q is there twice", s.AppendCode(nil, length, n))
+			case i > 0 && n == numbers[i-1]+1:
+				ranges[len(ranges)-1].Hi++
+			default:
+				ranges = append(ranges, Range{Length: length, Lo: n, Hi: n + 1})
+			}
+		}
+	}
+	return ranges, nil
+}
+
+// apply replaces each number by what way (encryption or decryption) makes of it.
+func (s *Space) apply(way func(*ff1, *ff1Scratch, int), scratch *ff1Scratch, length int, numbers []int64) {
+	f := s.ff1[length]
+	if f == nil {
+		return
+	}
+	for len(numbers) > 0 {
+		chunk := numbers[:min(lanes, len(numbers))]
+		numbers = numbers[len(chunk):]
+		for i, n := range chunk {
+			scratch.x[i] = f.split(n)
+		}
+		way(f, scratch, len(chunk))
+		for i := range chunk {
+			chunk[i] = f.join(scratch.x[i])
+		}
+	}
+}
+
+// AppendBase62 appends n in base 62, padded with zeros to length digits.
+func AppendBase62(dst []byte, length int, n int64) []byte {
+	dst = slices.Grow(dst, length)[:len(dst)+length]
+	digits := dst[len(dst)-length:]
+	rest := uint64(n)
+	for i := length - 1; i >= 0; i-- {
+		digits[i] = Alphabet[rest%Base]
+		rest /= Base
+	}
+	return dst
+}
+
+// parseBase62 reads what appendBase62 wrote.
+func (s *Space) parseBase62(code string) (int64, error) {
+	if len(code) < MinLength || len(code) > MaxLength {
+		return 0, fmt.Errorf("%q is no code: its length is %d, not %d to %d", code, len(code), MinLength, MaxLength)
+	}
+	var n int64
+	for i := range len(code) {
+		digit := s.digits[code[i]]
+		if digit < 0 {
+			return 0, fmt.Errorf("%q is no code: character %d is not one of 0-9, A-Z, a-z", code, i+1)
+		}
+		n = n*Base + int64(digit)
+	}
+	return n, nil
+}

@@ -1,0 +1,210 @@
+package keysource
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/sony/gobreaker/v2"
+
+	"keypool/internal/testenv"
+	"keypool/kgs"
+	"keypool/kgs/codespace"
+	"keypool/kgs/kgstest"
+	"keypool/kgs/redispool"
+)
+
+// failures is how many in a row open a breaker.
+const failures = 3
+
+// newTestIncr is one process's part of a counter, and as patient as its client: tests that
+// count want to hear of each number.
+func newTestIncr(client redis.UniversalClient, name string, length int) *RedisIncr {
+	r := NewRedisIncr(client, name, length, slog.New(slog.DiscardHandler))
+	r.timeout = time.Minute
+	return r
+}
+
+// connect makes a client as the program does.
+func connect(t *testing.T, addr string) redis.UniversalClient {
+	t.Helper()
+	client, err := redispool.OpenClient("redis://" + addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+// wantCode draws a key at an attempt.
+func wantCode(t *testing.T, r *RedisIncr, attempt int, want string) {
+	t.Helper()
+	if k, err := r.Next(t.Context(), "", attempt); k != (kgs.Key{Code: want, Source: kgs.SourceRedisIncr}) || err != nil {
+		t.Errorf("Next = %+v, %v, want %s", k, err, want)
+	}
+}
+
+func setCounter(t *testing.T, r *RedisIncr, n int64) {
+	t.Helper()
+	if err := r.client.Set(t.Context(), r.counter, n, 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRedisIncr(t *testing.T) {
+	t.Parallel()
+	url := testenv.RedisURL(t)
+	kgstest.TestGenerator(t, func(t *testing.T) kgs.Generator {
+		client, err := redispool.OpenClient(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { client.Close() })
+		return newTestIncr(client, "test", 6)
+	})
+}
+
+func TestRedisIncrCounts(t *testing.T) {
+	t.Parallel()
+	client := testenv.Redis(t)
+	one := newTestIncr(client, "test", 6)
+	other := newTestIncr(client, "other", 6)
+	wantCode(t, one, 0, "000001")
+	wantCode(t, one, 0, "000002")
+	wantCode(t, other, 0, "000001") // two installations on one Redis
+	wantCode(t, one, 1, "000004")
+	wantCode(t, one, 3, "00000C")
+	setCounter(t, one, 999_999)
+	wantCode(t, one, 0, "004C92")
+	setCounter(t, one, 0)
+	wantCode(t, one, 9_999, "004OmW") // 2^20
+}
+
+func TestRedisIncrOutgrowsTheLength(t *testing.T) {
+	t.Parallel()
+	r := newTestIncr(testenv.Redis(t), "test", 3)
+	setCounter(t, r, codespace.Size(3)-2)
+	wantCode(t, r, 0, "zzz")
+	wantCode(t, r, 0, "1000")
+	setCounter(t, r, codespace.Size(codespace.MaxLength)-2)
+	wantCode(t, r, 0, "zzzzzzzzzz")
+	for range 2 * failures {
+		if _, err := r.Next(t.Context(), "", 0); !errors.Is(err, kgs.ErrNoKeys) || !errors.Is(err, kgs.ErrExhausted) {
+			t.Errorf("Next after the last number: %v, want ErrNoKeys and ErrExhausted", err)
+		}
+	}
+	if got := r.State(); got != gobreaker.StateClosed {
+		t.Errorf("the breaker is %v before a Redis that answers", got)
+	}
+}
+
+// A counter that was lost finds the first number that is no link in few steps.
+func TestRedisIncrGallops(t *testing.T) {
+	t.Parallel()
+	const links = 100_000
+	client := testenv.Redis(t)
+	r := newTestIncr(client, "test", 6)
+	setCounter(t, r, links)
+	if err := client.FlushDB(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for attempt := 0; ; attempt++ {
+		k, err := r.Next(t.Context(), "", attempt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, n, err := codespace.Plain().Number(k.Code)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n > links {
+			if attempt != 16 || n != 1<<17-1 { // of the steps 1, 2, 4, ... the sum
+				t.Errorf("attempt %d found %d, want attempt 16 and %d", attempt, n, 1<<17-1)
+			}
+			return
+		}
+	}
+}
+
+// commands is how many the Redis has been sent, this one included.
+func commands(t *testing.T, client redis.UniversalClient) int {
+	t.Helper()
+	found := regexp.MustCompile(`total_commands_processed:(\d+)`).FindStringSubmatch(client.Info(t.Context(), "stats").Val())
+	if found == nil {
+		t.Fatal("Redis does not tell how many commands it has run")
+	}
+	n, _ := strconv.Atoi(found[1])
+	return n
+}
+
+func TestRedisIncrTakesOneRoundTrip(t *testing.T) {
+	t.Parallel()
+	client := connect(t, testenv.StartRedis(t).Addr)
+	r := newTestIncr(client, "test", 6)
+	wantCode(t, r, 0, "000001") // the connection is open
+	before := commands(t, client)
+	for range 100 {
+		if _, err := r.Next(t.Context(), "", 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := commands(t, client) - before - 1; n != 100 {
+		t.Errorf("100 keys took %d commands", n)
+	}
+}
+
+// The number of an answer that was lost is given to nobody.
+func TestRedisIncrLostReply(t *testing.T) {
+	t.Parallel()
+	proxy := kgstest.NewCuttingProxy(t, testenv.StartRedis(t).Addr)
+	r := newTestIncr(connect(t, proxy.Listener.Addr().String()), "test", 6)
+	wantCode(t, r, 0, "000001")
+	proxy.Cut.Store(true)
+	if k, err := r.Next(t.Context(), "", 0); !errors.Is(err, kgs.ErrNoKeys) {
+		t.Fatalf("Next = %+v, %v; the reply was to be lost", k, err)
+	}
+	wantCode(t, r, 0, "000003")
+}
+
+func TestRedisIncrWithoutRedis(t *testing.T) {
+	t.Parallel()
+	for name, away := range map[string]struct{ goes, returns func(*testenv.Server) }{
+		"killed": {(*testenv.Server).Kill, (*testenv.Server).Restart},
+		"frozen": {(*testenv.Server).Pause, (*testenv.Server).Resume},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := testenv.StartRedis(t)
+			r := newTestIncr(connect(t, server.Addr), "test", 6)
+			wantCode(t, r, 0, "000001")
+			r.timeout = incrTimeout
+			away.goes(server)
+			// With the client's own patience it would take more than that.
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			defer cancel()
+			for range failures {
+				if _, err := r.Next(ctx, "", 0); !errors.Is(err, kgs.ErrNoKeys) || errors.Is(err, gobreaker.ErrOpenState) || ctx.Err() != nil {
+					t.Fatalf("Next: %v, and %v; want ErrNoKeys, and soon", err, ctx.Err())
+				}
+			}
+			if _, err := r.Next(t.Context(), "", 0); !errors.Is(err, kgs.ErrNoKeys) || !errors.Is(err, gobreaker.ErrOpenState) {
+				t.Errorf("Next after %d that failed: %v, want the breaker open", failures, err)
+			}
+			away.returns(server)
+			var k kgs.Key
+			kgstest.Await(t, "a key of the Redis that came back", func() bool {
+				var err error
+				k, err = r.Next(t.Context(), "", 0)
+				return err == nil
+			})
+			if k.Code <= "000001" || r.State() != gobreaker.StateClosed {
+				t.Errorf("code %s, breaker %v", k.Code, r.State())
+			}
+		})
+	}
+}

@@ -1,0 +1,253 @@
+package keysource
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"keypool/kgs"
+	"keypool/kgs/kgstest"
+)
+
+// keepOnce has a generator look after its lease; a busy machine may take its time.
+func keepOnce(t *testing.T, s *Snowflake) error {
+	t.Helper()
+	err := context.DeadlineExceeded
+	for errors.Is(err, context.DeadlineExceeded) && t.Context().Err() == nil {
+		err = s.keep(t.Context())
+	}
+	return err
+}
+
+func mustKeep(t *testing.T, s *Snowflake) {
+	t.Helper()
+	if err := keepOnce(t, s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// run has a generator look after its lease until the test ends or stop is called.
+func run(t *testing.T, s *Snowflake) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+func TestSnowflake(t *testing.T) {
+	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		kgstest.TestGenerator(t, func(t *testing.T) kgs.Generator {
+			s := newTestSnowflake(l, rand.Text(), -1, nil)
+			if err := s.Open(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			run(t, s)
+			return s
+		})
+	})
+}
+
+func TestMachinesAreLeasedOnce(t *testing.T) {
+	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		const many = 50
+		all := make([]*Snowflake, many)
+		var group sync.WaitGroup
+		for i := range all {
+			all[i] = newTestSnowflake(l, fmt.Sprintf("holder %d", i), -1, clockAt(100_000).now)
+			group.Go(func() {
+				if err := keepOnce(t, all[i]); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		group.Wait()
+		ids := make(map[int]bool)
+		for _, s := range all {
+			ids[s.promise.id] = true
+		}
+		if len(ids) != many {
+			t.Errorf("%d generators got %d machine ids", many, len(ids))
+		}
+	})
+}
+
+// Who is free for longest goes first, so that an id rests as long as possible.
+func TestMachinesRest(t *testing.T) {
+	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		l.Exec(t, `UPDATE kgs_machines SET until_ms = 1000 + id, holder = 'gone'`)
+		l.Exec(t, `UPDATE kgs_machines SET until_ms = 500 WHERE id = 700`)
+		clock := clockAt(1002)
+		for _, want := range []int{700, 0, 1, 2} {
+			s := newTestSnowflake(l, fmt.Sprint(want), -1, clock.now)
+			mustKeep(t, s)
+			if s.promise.id != want {
+				t.Errorf("leased %d, want %d", s.promise.id, want)
+			}
+		}
+		s := newTestSnowflake(l, "one too many", -1, clock.now)
+		if err := s.Open(t.Context()); !errors.Is(err, errNoMachine) {
+			t.Errorf("Open = %v, want that no id is free", err)
+		}
+	})
+}
+
+// While the database is away a lease lasts as long as was promised, and no longer.
+func TestLeaseRunsOutAndRecovers(t *testing.T) {
+	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		clock := clockAt(100_000)
+		s := newTestSnowflake(l, "holder", -1, clock.now)
+		mustKeep(t, s)
+		l.Exec(t, `ALTER TABLE kgs_machines RENAME TO away`)
+		clock.step(promiseAhead - time.Millisecond)
+		if err := s.keep(t.Context()); err == nil {
+			t.Error("the lease was extended without a database")
+		}
+		nextCode(t, s)
+		clock.step(time.Millisecond)
+		_, err := s.Next(t.Context(), "", 0)
+		if !errors.Is(err, kgs.ErrNoKeys) || !strings.Contains(err.Error(), "kgs_machines") {
+			t.Errorf("Next = %v, want ErrNoKeys and the cause", err)
+		}
+		l.Exec(t, `ALTER TABLE away RENAME TO kgs_machines`)
+		mustKeep(t, s)
+		if ms, machine, _ := parts(t, nextCode(t, s)); ms != 103_000 || machine != 0 {
+			t.Errorf("went on at %d ms as machine %d", ms, machine)
+		}
+	})
+}
+
+// Whoever looks for why there are no keys is told of the clock.
+func TestClockThatIsBehindIsTold(t *testing.T) {
+	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		clock := clockAt(100_000)
+		s := newTestSnowflake(l, "holder", -1, clock.now)
+		mustKeep(t, s)
+		nextCode(t, s)
+		clock.step(-10 * time.Second)
+		wantNoKeys(t, s, "the clock is 10 s behind")
+		if err := s.keep(t.Context()); err == nil || !strings.Contains(err.Error(), "10s behind") {
+			t.Errorf("keep = %v", err)
+		}
+		clock.step(10 * time.Second)
+		mustKeep(t, s)
+		nextCode(t, s)
+	})
+}
+
+// Who has lost his id to another one leases the next.
+func TestLostMachineIsReplaced(t *testing.T) {
+	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		clock := clockAt(100_000)
+		s := newTestSnowflake(l, "holder", -1, clock.now)
+		mustKeep(t, s)
+		l.Exec(t, `UPDATE kgs_machines SET holder = 'heir', until_ms = 200000 WHERE id = 0`)
+		clock.step(promiseAhead)
+		wantNoKeys(t, s, "the lease has run out")
+		mustKeep(t, s)
+		if _, machine, _ := parts(t, nextCode(t, s)); machine != 1 {
+			t.Errorf("went on as machine %d", machine)
+		}
+	})
+}
+
+func TestLeaseIsExtendedAndGivenBack(t *testing.T) {
+	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		clock := clockAt(100_000)
+		wantRow := func(holder string, until int64) {
+			t.Helper()
+			p, err := (&MachineIDs{db: l.DB}).promise(t.Context(), 7)
+			if err != nil || p.holder != holder || p.until != until {
+				t.Errorf("the promise is %+v, error %v, want %q until %d", p, err, holder, until)
+			}
+		}
+		s := newTestSnowflake(l, "one", 7, clock.now)
+		mustKeep(t, s)
+		clock.step(promiseAhead - promiseLow - time.Millisecond)
+		mustKeep(t, s)
+		wantRow("one", 103_000)
+		clock.step(time.Millisecond)
+		mustKeep(t, s)
+		wantRow("one", 104_000)
+		// An extension of before, which was under way for long, does not shorten it.
+		if err := s.machines.extend(t.Context(), promise{7, "one", 103_500}); err != nil {
+			t.Error(err)
+		}
+		wantRow("one", 104_000)
+		last := nextCode(t, s)
+		s.giveBack(t.Context())
+		wantRow("", 101_001)
+		wantNoKeys(t, s, "the lease was given back")
+		clock.step(time.Millisecond)
+		next := newTestSnowflake(l, "two", 7, clock.now)
+		mustKeep(t, next)
+		if code := nextCode(t, next); code <= last {
+			t.Errorf("%s after a restart, %s before", code, last)
+		}
+		if err := s.machines.extend(t.Context(), promise{7, "one", 105_000}); !errors.Is(err, kgs.ErrFenced) {
+			t.Errorf("the one before extended what it gave back: %v", err)
+		}
+	})
+}
+
+func TestMachineOfALivingProcessIsRefused(t *testing.T) {
+	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		first := newTestSnowflake(l, "first", 7, nil)
+		if err := first.Open(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		stop := run(t, first)
+		second := newTestSnowflake(l, "second", 7, nil)
+		if err := second.Open(t.Context()); !errors.Is(err, ErrMachineTaken) || !strings.Contains(err.Error(), "first") {
+			t.Errorf("Open = %v, want ErrMachineTaken and by whom", err)
+		}
+		nextCode(t, first)
+		stop()
+		if err := second.Open(t.Context()); err != nil {
+			t.Errorf("Open after the other one had stopped: %v", err)
+		}
+		run(t, second) // for the one before may have used this very millisecond
+		kgstest.Await(t, "a key of the second", func() bool {
+			_, err := second.Next(t.Context(), "", 0)
+			return err == nil
+		})
+	})
+}
+
+// The id of a process that was killed is free again when its promise ends, and no later
+// start fails because of it.
+func TestMachineOfADeadProcessIsWaitedFor(t *testing.T) {
+	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		dead := newTestSnowflake(l, "dead", 7, nil)
+		if err := dead.Open(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		nextCode(t, dead)
+		heir := newTestSnowflake(l, "heir", 7, nil)
+		if err := heir.Open(t.Context()); err != nil {
+			t.Fatalf("Open = %v", err)
+		}
+		run(t, heir)
+		var k kgs.Key
+		kgstest.Await(t, "a key of the heir", func() bool {
+			var err error
+			k, err = heir.Next(t.Context(), "", 0)
+			return err == nil
+		})
+		if ms, _, _ := parts(t, k.Code); ms < dead.promise.until {
+			t.Errorf("the heir began at %d ms, it was promised until %d", ms, dead.promise.until)
+		}
+	})
+}

@@ -1,0 +1,216 @@
+package keysource
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"keypool/kgs"
+	"keypool/kgs/codespace"
+	"keypool/kgs/kgstest"
+)
+
+// testClock is a clock that tests set.
+type testClock struct{ ms atomic.Int64 } // since snowflakeEpoch
+
+func clockAt(ms int64) *testClock {
+	c := new(testClock)
+	c.ms.Store(ms)
+	return c
+}
+
+func (c *testClock) now() time.Time { return time.UnixMilli(snowflakeEpoch + c.ms.Load()) }
+
+// step sets the clock forward, or back.
+func (c *testClock) step(d time.Duration) { c.ms.Add(d.Milliseconds()) }
+
+// newTestSnowflake is a generator of a process of its own, without a lease.
+func newTestSnowflake(l kgstest.LedgerUnderTest, holder string, machine int, now func() time.Time) *Snowflake {
+	return NewSnowflake(SnowflakeConfig{
+		Machines: &MachineIDs{db: l.DB}, Holder: holder, Machine: machine, Logger: slog.New(slog.DiscardHandler), now: now,
+	})
+}
+
+// bubbleSnowflake is a generator within a bubble of synctest, where it is in the year 2000
+// when the test begins. It has no database, and machine 5 for an hour. back is how far its
+// clock is behind that of the bubble.
+func bubbleSnowflake() (s *Snowflake, back *atomic.Int64) {
+	began := time.Now()
+	back = new(atomic.Int64)
+	s = &Snowflake{cfg: SnowflakeConfig{now: func() time.Time {
+		return time.UnixMilli(snowflakeEpoch + 100_000).Add(time.Since(began)).Add(-time.Duration(back.Load()))
+	}}}
+	s.promise = promise{id: 5, holder: "test", until: 100_000 + time.Hour.Milliseconds()}
+	return s, back
+}
+
+// parts takes the number of a code apart.
+func parts(t *testing.T, code string) (ms int64, machine, sequence int) {
+	t.Helper()
+	if len(code) != snowflakeLength {
+		t.Fatalf("code %q has %d characters", code, len(code))
+	}
+	var n int64
+	for i := range len(code) {
+		n = n*codespace.Base + int64(strings.IndexByte(codespace.Alphabet, code[i]))
+	}
+	return n >> 22, int(n >> 12 & 1023), int(n & 4095)
+}
+
+func nextCode(t *testing.T, g kgs.Generator) string {
+	t.Helper()
+	k, err := g.Next(t.Context(), "", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k.Code
+}
+
+func wantNoKeys(t *testing.T, g kgs.Generator, why string) {
+	t.Helper()
+	if k, err := g.Next(t.Context(), "", 0); !errors.Is(err, kgs.ErrNoKeys) {
+		t.Errorf("Next = %+v, %v, although %s", k, err, why)
+	}
+}
+
+func TestSnowflakeIsTimeMachineSequence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := bubbleSnowflake()
+		for _, want := range []int{0, 1, 2} {
+			ms, machine, sequence := parts(t, nextCode(t, s))
+			if ms != 100_000 || machine != 5 || sequence != want {
+				t.Errorf("%d ms, machine %d, sequence %d, want 100000, 5, %d", ms, machine, sequence, want)
+			}
+		}
+		time.Sleep(7 * time.Millisecond)
+		if ms, _, sequence := parts(t, nextCode(t, s)); ms != 100_007 || sequence != 0 {
+			t.Errorf("7 ms later: %d ms, sequence %d", ms, sequence)
+		}
+	})
+}
+
+// At the ends of its fields a number is still one, and its code has the same length.
+func TestSnowflakeEnds(t *testing.T) {
+	t.Parallel()
+	clock := clockAt(1<<timeBits - 1)
+	s := &Snowflake{cfg: SnowflakeConfig{now: clock.now}, promise: promise{id: 1023, until: 1 << 62}}
+	s.next = clock.ms.Load()<<sequenceBits | 4095
+	if ms, machine, sequence := parts(t, nextCode(t, s)); ms != 1<<timeBits-1 || machine != 1023 || sequence != 4095 {
+		t.Errorf("the last number is %d, %d, %d", ms, machine, sequence)
+	}
+	clock.step(time.Millisecond)
+	if _, err := s.Next(t.Context(), "", 0); !errors.Is(err, kgs.ErrNoKeys) || !errors.Is(err, kgs.ErrExhausted) {
+		t.Errorf("Next after the last number: %v, want ErrNoKeys and ErrExhausted", err)
+	}
+	early := clockAt(-1)
+	s = &Snowflake{cfg: SnowflakeConfig{now: early.now}, promise: promise{until: 1 << 62}}
+	early.step(-time.Hour)
+	wantNoKeys(t, s, "it is 2025")
+}
+
+// More than 4,096 in a millisecond wait for the next one, and all stay in order.
+func TestSnowflakeSequenceIsExhausted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := bubbleSnowflake()
+		began := time.Now()
+		var codes []string
+		for range 3*4096 + 1 {
+			codes = append(codes, nextCode(t, s))
+		}
+		if took := time.Since(began); took != 3*time.Millisecond {
+			t.Errorf("12,289 keys took %v, want 3 ms", took)
+		}
+		if !slices.IsSorted(codes) || len(slices.Compact(codes)) != 3*4096+1 {
+			t.Error("the codes are not in order, or not unique")
+		}
+	})
+}
+
+func TestSnowflakeClockStepsBack(t *testing.T) {
+	t.Run("10 ms are waited for", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s, back := bubbleSnowflake()
+			before, began := nextCode(t, s), time.Now()
+			back.Store(int64(10 * time.Millisecond))
+			after := nextCode(t, s)
+			if took := time.Since(began); after <= before || took != 10*time.Millisecond {
+				t.Errorf("%s after %v, %s before", after, took, before)
+			}
+		})
+	})
+	t.Run("10 s are refused", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s, back := bubbleSnowflake()
+			before, began := nextCode(t, s), time.Now()
+			back.Store(int64(10 * time.Second))
+			wantNoKeys(t, s, "the clock is 10 s behind")
+			if took := time.Since(began); took > 0 {
+				t.Errorf("the refusal took %v", took)
+			}
+			time.Sleep(10*time.Second - 2*clockPatience)
+			wantNoKeys(t, s, "the clock is 50 ms behind")
+			time.Sleep(2 * clockPatience)
+			if after := nextCode(t, s); after <= before {
+				t.Errorf("%s when the clock had caught up, %s before", after, before)
+			}
+		})
+	})
+	t.Run("a creation that gives up does not wait", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s, back := bubbleSnowflake()
+			nextCode(t, s)
+			back.Store(int64(10 * time.Millisecond))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			if _, err := s.Next(ctx, "", 0); !errors.Is(err, kgs.ErrNoKeys) || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Next = %v", err)
+			}
+		})
+	})
+	t.Run("a clock that stands still is not waited for", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s, _ := bubbleSnowflake()
+			s.cfg.now = clockAt(100_000).now
+			s.next = 100_001 << sequenceBits
+			began := time.Now()
+			wantNoKeys(t, s, "the clock stands still")
+			if took := time.Since(began); took > clockPatience {
+				t.Errorf("the refusal took %v", took)
+			}
+		})
+	})
+}
+
+func TestSnowflakeAllocatesItsCodeOnly(t *testing.T) {
+	clock := clockAt(100_000)
+	s := &Snowflake{cfg: SnowflakeConfig{now: clock.now}, promise: promise{until: 1 << 40}}
+	ctx := t.Context()
+	n := testing.AllocsPerRun(1000, func() {
+		clock.step(time.Millisecond)
+		if _, err := s.Next(ctx, "", 0); err != nil {
+			t.Error(err)
+		}
+	})
+	if n != 1 {
+		t.Errorf("a key takes %v allocations, want that of its code", n)
+	}
+}
+
+func BenchmarkSnowflake(b *testing.B) {
+	s := &Snowflake{cfg: SnowflakeConfig{now: time.Now}, promise: promise{until: 1 << 40}}
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if _, err := s.Next(b.Context(), "", 0); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+}

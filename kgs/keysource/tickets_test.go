@@ -1,0 +1,353 @@
+package keysource
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/sony/gobreaker/v2"
+
+	"keypool/internal/sqlite"
+	"keypool/internal/testenv"
+	"keypool/kgs"
+	"keypool/kgs/codespace"
+	"keypool/kgs/kgstest"
+	"keypool/migrations"
+)
+
+// counter is a ticket database under test, with a way around it.
+type counter struct {
+	TicketDatabase
+	set func(t *testing.T, p Parity, last int64)
+}
+
+// onTicketDatabases runs a test on a fresh ticket database of each engine.
+func onTicketDatabases(t *testing.T, test func(t *testing.T, db counter)) {
+	t.Helper()
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) { t.Parallel(); test(t, postgresCounter(t, testenv.PostgresURL(t))) })
+	t.Run("sqlite", func(t *testing.T) { t.Parallel(); test(t, sqliteCounter(t)) })
+}
+
+func postgresCounter(t *testing.T, url string) counter {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	db := stdlib.OpenDBFromPool(pool)
+	kgstest.CloseAfter(t, db.Close)
+	if err := migrations.Up(t.Context(), db, migrations.PostgreSQL); err != nil {
+		t.Fatal(err)
+	}
+	return counter{NewPostgresTickets(pool), func(t *testing.T, p Parity, last int64) {
+		t.Helper()
+		sequence := map[Parity]string{Even: "kgs_tickets_even", Odd: "kgs_tickets_odd"}[p]
+		if _, err := pool.Exec(t.Context(), `SELECT setval($1::text::regclass, $2)`, sequence, last); err != nil {
+			t.Fatal(err)
+		}
+	}}
+}
+
+func sqliteCounter(t *testing.T) counter {
+	t.Helper()
+	db, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "tickets.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kgstest.CloseAfter(t, db.Close)
+	if err := migrations.Up(t.Context(), db.Write, migrations.SQLite); err != nil {
+		t.Fatal(err)
+	}
+	// As in sqliteBooks: no test crashes the machine.
+	if _, err := db.Write.ExecContext(t.Context(), `PRAGMA synchronous = OFF`); err != nil {
+		t.Fatal(err)
+	}
+	tickets := NewSQLiteTickets(db)
+	return counter{tickets, func(t *testing.T, p Parity, last int64) {
+		t.Helper()
+		tickets.ahead[p].last, tickets.ahead[p].end = 0, 0
+		if _, err := db.Write.ExecContext(t.Context(), `UPDATE kgs_tickets SET last = $1 WHERE parity = $2`, last, int64(p)); err != nil {
+			t.Fatal(err)
+		}
+	}}
+}
+
+// newTestTickets is patient: tests that count want to hear of each number, also on a busy
+// machine.
+func newTestTickets(odd, even TicketDatabase, length int) *Tickets {
+	tickets := NewTickets(odd, even, length, slog.New(slog.DiscardHandler))
+	tickets.timeout = time.Minute
+	return tickets
+}
+
+// ticket draws a key at an attempt and gives its number.
+func ticket(t *testing.T, tickets *Tickets, attempt int) int64 {
+	t.Helper()
+	k, err := tickets.Next(t.Context(), "", attempt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, n, err := codespace.Plain().Number(k.Code)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestTickets(t *testing.T) {
+	onTicketDatabases(t, func(t *testing.T, db counter) {
+		kgstest.TestGenerator(t, func(*testing.T) kgs.Generator { return newTestTickets(db, db, 6) })
+	})
+}
+
+func TestTicketsAlternate(t *testing.T) {
+	onTicketDatabases(t, func(t *testing.T, db counter) {
+		tickets := newTestTickets(db, db, 6)
+		for _, want := range []string{"000001", "000002", "000003", "000004"} {
+			if k, err := tickets.Next(t.Context(), "", 0); k != (kgs.Key{Code: want, Source: kgs.SourceTicket}) || err != nil {
+				t.Errorf("Next = %+v, %v, want %s", k, err, want)
+			}
+		}
+		// A retry stays with the database of the creation that began last.
+		for i, want := range []int64{4 + 2*2, 8 + 2*4, 16 + 2*8} {
+			if got := ticket(t, tickets, i+1); got != want {
+				t.Errorf("attempt %d got number %d, want %d", i+1, got, want)
+			}
+		}
+	})
+}
+
+func TestTicketsOutgrowTheLength(t *testing.T) {
+	onTicketDatabases(t, func(t *testing.T, db counter) {
+		tickets := newTestTickets(db, db, 3)
+		db.set(t, Odd, codespace.Size(3)-3)
+		db.set(t, Even, codespace.Size(3)-2)
+		for _, want := range []string{"zzz", "1000"} {
+			if k, err := tickets.Next(t.Context(), "", 0); k.Code != want || err != nil {
+				t.Errorf("Next = %+v, %v, want %s", k, err, want)
+			}
+		}
+		db.set(t, Odd, codespace.Size(codespace.MaxLength)-1)
+		db.set(t, Even, codespace.Size(codespace.MaxLength))
+		for range 2 * failures {
+			if _, err := tickets.Next(t.Context(), "", 0); !errors.Is(err, kgs.ErrNoKeys) || !errors.Is(err, kgs.ErrExhausted) {
+				t.Errorf("Next after the last number: %v, want ErrNoKeys and ErrExhausted", err)
+			}
+		}
+		if got := tickets.State(); got != gobreaker.StateClosed {
+			t.Errorf("the breaker is %v before a database that answers", got)
+		}
+	})
+}
+
+// Databases that came back without their last numbers find those that are no link in few
+// steps, each once.
+func TestTicketsGallop(t *testing.T) {
+	onTicketDatabases(t, func(t *testing.T, db counter) {
+		const links = 50_000
+		tickets := newTestTickets(db, db, 6)
+		create := func() (attempts int) {
+			for ticket(t, tickets, attempts) <= links {
+				attempts++
+			}
+			return attempts
+		}
+		for _, want := range []int{14, 14, 0, 0} { // of the steps 2, 4, 8, ... the sum
+			if got := create(); got != want {
+				t.Errorf("a creation met %d conflicts, want %d", got, want)
+			}
+		}
+		if n := ticket(t, tickets, 0); n > 2*links {
+			t.Errorf("the search left out the numbers up to %d", n)
+		}
+	})
+}
+
+// The steps are bounded, or one answer would take all the time that there is.
+func TestTicketsGallopInTime(t *testing.T) {
+	onTicketDatabases(t, func(t *testing.T, db counter) {
+		tickets := newTestTickets(db, db, 6)
+		if n := ticket(t, tickets, 9_999); n != 1<<(maxTicketGallop+1) {
+			t.Errorf("attempt 9,999 got number %d", n)
+		}
+	})
+}
+
+func TestTicketsWithOneDatabase(t *testing.T) {
+	t.Parallel()
+	for name, away := range map[string]struct{ goes, returns func(*testenv.Server) }{
+		"killed": {(*testenv.Server).Kill, (*testenv.Server).Restart},
+		"frozen": {(*testenv.Server).Pause, (*testenv.Server).Resume},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := testenv.StartPostgres(t)
+			tickets := newTestTickets(postgresCounter(t, server.URL), sqliteCounter(t), 6)
+			seen := make(map[int64]bool)
+			take := func() (n int64) {
+				kgstest.Await(t, "a number", func() bool {
+					k, err := tickets.Next(t.Context(), "", 0)
+					if err == nil {
+						_, n, err = codespace.Plain().Number(k.Code)
+					}
+					return err == nil
+				})
+				if seen[n] {
+					t.Fatalf("number %d was given twice", n)
+				}
+				seen[n] = true
+				return n
+			}
+			take()
+			take()
+			tickets.timeout = ticketTimeout
+			away.goes(server)
+			began := time.Now()
+			for range 2000 {
+				if n := take(); n%2 != 0 {
+					t.Errorf("number %d came from a database that is away", n)
+				}
+			}
+			// Without the breaker a thousand of them would have waited.
+			if took := time.Since(began); took > 1000*ticketTimeout/4 {
+				t.Errorf("2000 creations took %v", took)
+			}
+			if tickets.State() == gobreaker.StateClosed {
+				t.Error("nothing tells that one database is away")
+			}
+			away.returns(server)
+			kgstest.Await(t, "a number of the database that came back", func() bool { return take()%2 == 1 })
+			if s := tickets.State(); s != gobreaker.StateClosed {
+				t.Errorf("the breaker is %v while both databases serve", s)
+			}
+		})
+	}
+}
+
+// deadTickets fails at once, as a database does whose port is closed.
+type deadTickets struct{}
+
+func (deadTickets) Take(context.Context, Parity, int64) (int64, error) {
+	return 0, errors.New("connection refused")
+}
+
+// slowTickets counts as one on a busy disk does, within a time that tests set.
+type slowTickets struct {
+	takes time.Duration
+	last  int64
+}
+
+func (s *slowTickets) Take(ctx context.Context, p Parity, n int64) (int64, error) {
+	select {
+	case <-time.After(s.takes):
+		s.last += 2 * n
+		return s.last + int64(p), nil
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+// The last database that is left has more time than one that another can stand in for.
+func TestTicketsWithOneSlowDatabase(t *testing.T) {
+	t.Parallel()
+	for _, dead := range []Parity{Even, Odd} {
+		synctest.Test(t, func(t *testing.T) {
+			slow := &slowTickets{takes: ticketTimeout - time.Millisecond}
+			sides := [2]TicketDatabase{slow, slow}
+			sides[dead] = deadTickets{}
+			tickets := NewTickets(sides[Odd], sides[Even], 6, slog.New(slog.DiscardHandler))
+			for range 2 * failures {
+				ticket(t, tickets, 0)
+			}
+			slow.takes = ticketPatience*ticketTimeout - time.Millisecond
+			for range 10 {
+				ticket(t, tickets, 0)
+			}
+			slow.takes = ticketPatience*ticketTimeout + time.Millisecond
+			if _, err := tickets.Next(t.Context(), "", 0); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("parity %d being dead, the other one takes %v: %v, want an error", dead, slow.takes, err)
+			}
+		})
+	}
+}
+
+func TestTicketsWithoutDatabases(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartPostgres(t)
+	db := postgresCounter(t, server.URL)
+	tickets := newTestTickets(db, db, 6)
+	last := ticket(t, tickets, 0)
+	server.Kill()
+	for range failures {
+		if _, err := tickets.Next(t.Context(), "", 0); !errors.Is(err, kgs.ErrNoKeys) || errors.Is(err, gobreaker.ErrOpenState) {
+			t.Fatalf("Next: %v, want ErrNoKeys and why", err)
+		}
+	}
+	if _, err := tickets.Next(t.Context(), "", 0); !errors.Is(err, kgs.ErrNoKeys) || !errors.Is(err, gobreaker.ErrOpenState) {
+		t.Errorf("Next after %d that failed: %v, want the breaker open", failures, err)
+	}
+	if s := tickets.State(); s != gobreaker.StateOpen {
+		t.Errorf("the breaker is %v while no database serves", s)
+	}
+	server.Restart()
+	kgstest.Await(t, "a number of the databases that came back", func() bool {
+		k, err := tickets.Next(t.Context(), "", 0)
+		if err != nil {
+			return false
+		}
+		_, n, err := codespace.Plain().Number(k.Code)
+		return err == nil && n > last
+	})
+}
+
+// Numbers are written down 32 ahead: that many are left out by a crash, and none comes again.
+func TestTicketsAfterACrash(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		server := testenv.StartPostgres(t)
+		testCrash(t, postgresCounter(t, server.URL), func() { server.Kill(); server.Restart() })
+	})
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		db := sqliteCounter(t).TicketDatabase.(*SQLiteTickets)
+		testCrash(t, db, func() { *db = *NewSQLiteTickets(db.db) })
+	})
+}
+
+func testCrash(t *testing.T, db TicketDatabase, crash func()) {
+	t.Helper()
+	var last int64
+	for range 100 {
+		last = takeTicket(t, db)
+	}
+	for range 3 {
+		crash()
+		next := takeTicket(t, db)
+		if next <= last || next > last+2*33 {
+			t.Errorf("number %d after a crash, %d before", next, last)
+		}
+		last = next
+	}
+}
+
+// takeTicket takes an odd number, when the database is there.
+func takeTicket(t *testing.T, db TicketDatabase) (n int64) {
+	t.Helper()
+	kgstest.Await(t, "a number", func() (done bool) {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		var err error
+		n, err = db.Take(ctx, Odd, 1)
+		return err == nil
+	})
+	return n
+}

@@ -1,0 +1,191 @@
+package kgstest
+
+import (
+	"database/sql"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"keypool/internal/sqlite"
+	"keypool/internal/testenv"
+	"keypool/kgs/codespace"
+	"keypool/kgs/ledger"
+	"keypool/migrations"
+)
+
+// LedgerUnderTest is a ledger under test, with a way around it.
+type LedgerUnderTest struct {
+	*ledger.Ledger
+	DB     *sql.DB
+	reopen func() *ledger.Ledger
+	Now    string // the time of the database, in microseconds since 1970
+}
+
+// OnLedgers runs a test on a fresh ledger of each engine, not opened yet.
+func OnLedgers(t *testing.T, test func(t *testing.T, l LedgerUnderTest)) {
+	t.Helper()
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) { t.Parallel(); test(t, NewPostgresLedger(t)) })
+	t.Run("sqlite", func(t *testing.T) { t.Parallel(); test(t, NewSQLiteLedger(t)) })
+}
+
+func NewPostgresLedger(t *testing.T) LedgerUnderTest {
+	t.Helper()
+	pool := testenv.Postgres(t)
+	db := stdlib.OpenDBFromPool(pool)
+	CloseAfter(t, db.Close)
+	if err := migrations.Up(t.Context(), db, migrations.PostgreSQL); err != nil {
+		t.Fatal(err)
+	}
+	reopen := func() *ledger.Ledger {
+		l := ledger.NewPostgres(pool)
+		CloseAfter(t, l.Close)
+		return l
+	}
+	return LedgerUnderTest{reopen(), db, reopen, `CAST(extract(epoch FROM now()) * 1000000 AS bigint)`}
+}
+
+func NewSQLiteLedger(t *testing.T) LedgerUnderTest {
+	t.Helper()
+	db, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	CloseAfter(t, db.Close)
+	if err := migrations.Up(t.Context(), db.Write, migrations.SQLite); err != nil {
+		t.Fatal(err)
+	}
+	// No test crashes the machine, and a sync for every change would take most of the time.
+	if _, err := db.Write.ExecContext(t.Context(), `PRAGMA synchronous = OFF`); err != nil {
+		t.Fatal(err)
+	}
+	reopen := func() *ledger.Ledger {
+		l := ledger.NewSQLite(db)
+		CloseAfter(t, l.Close)
+		return l
+	}
+	return LedgerUnderTest{reopen(), db.Write, reopen, `CAST(unixepoch('subsec') * 1000000 AS INTEGER)`}
+}
+
+// OnOpenLedgers is onLedgers with a ledger that keeps counter order.
+func OnOpenLedgers(t *testing.T, test func(t *testing.T, l LedgerUnderTest)) {
+	t.Helper()
+	OnLedgers(t, func(t *testing.T, l LedgerUnderTest) {
+		if _, err := l.Open(t.Context(), ledger.Config{}); err != nil {
+			t.Fatal(err)
+		}
+		test(t, l)
+	})
+}
+
+// Exec changes the database behind the ledger's back.
+func (b LedgerUnderTest) Exec(t testing.TB, query string, args ...any) {
+	t.Helper()
+	if _, err := b.DB.ExecContext(t.Context(), query, args...); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+}
+
+// DeclareDead makes holder a process that was declared dead.
+func (b LedgerUnderTest) DeclareDead(t testing.TB, holder string) {
+	t.Helper()
+	b.Exec(t, `DELETE FROM kgs_holders WHERE holder = $1`, holder)
+}
+
+func (b LedgerUnderTest) MustReserve(t testing.TB, holder string, state ledger.State, n int64) ledger.Reservation {
+	t.Helper()
+	r, err := b.Reserve(t.Context(), holder, state, 3, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// WantRows compares the rows of the ledger with what they should be, ids and epochs aside.
+func (b LedgerUnderTest) WantRows(t testing.TB, want ...ledger.Row) {
+	t.Helper()
+	all, err := b.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range all.Rows {
+		all.Rows[i].ID, all.Rows[i].Epoch = 0, 0
+	}
+	if diff := cmp.Diff(want, all.Rows); diff != "" {
+		t.Errorf("ranges in the ledger (-want +got):\n%s", diff)
+	}
+}
+
+func Row(lo, hi int64, state ledger.State, holder string) ledger.Row {
+	return ledger.Row{Reservation: ledger.Reservation{Range: codespace.Range{Length: 3, Lo: lo, Hi: hi}}, State: state, Holder: holder}
+}
+
+func AbandonedRow(lo, hi int64, reason string) ledger.Row {
+	return ledger.Row{Reservation: ledger.Reservation{Range: codespace.Range{Length: 3, Lo: lo, Hi: hi}}, State: ledger.StateAbandoned, Reason: reason}
+}
+
+func (b LedgerUnderTest) MustLend(t testing.TB, client, id string, n int64) ledger.Lease {
+	t.Helper()
+	lease, err := b.Lend(t.Context(), ledger.LeaseRequest{Client: client, ID: id, Length: 3, Count: n, Term: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lease
+}
+
+func (b LedgerUnderTest) MustEndLease(t testing.TB, client string, id int64, unused, lost []codespace.Range) (kept int64) {
+	t.Helper()
+	kept, err := b.EndLease(t.Context(), client, id, unused, lost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kept
+}
+
+// Reopen is the same ledger as another process has it.
+func (b LedgerUnderTest) Reopen() LedgerUnderTest {
+	return LedgerUnderTest{b.reopen(), b.DB, b.reopen, b.Now}
+}
+
+// ExpireAll lets time pass until every lease is over, and d more.
+func (b LedgerUnderTest) ExpireAll(t testing.TB, d time.Duration) {
+	t.Helper()
+	b.Exec(t, `UPDATE kgs_leases SET expires_at = `+b.Now+` - $1`, d.Microseconds())
+}
+
+// OpenWith leaves exactly so many numbers in the ledger.
+func OpenWith(t *testing.T, l LedgerUnderTest, keys int) *codespace.Space {
+	t.Helper()
+	space, err := l.Open(t.Context(), ledger.Config{Permute: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Exec(t, `UPDATE kgs_spaces SET next = size`)
+	l.Exec(t, `UPDATE kgs_spaces SET next = size - $1 WHERE length = 6`, keys)
+	return space
+}
+
+// OnEngines runs a test with a maker of ledgers of each engine.
+func OnEngines(t *testing.T, test func(t *testing.T, newBooks func(*testing.T) LedgerUnderTest)) {
+	t.Helper()
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) { t.Parallel(); test(t, NewPostgresLedger) })
+	t.Run("sqlite", func(t *testing.T) { t.Parallel(); test(t, NewSQLiteLedger) })
+}
+
+// WhileLocked runs f while another process holds the lock of the ledger's row.
+func (b LedgerUnderTest) WhileLocked(t testing.TB, f func()) {
+	t.Helper()
+	tx, err := b.DB.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }() // it changed nothing
+	if _, err := tx.ExecContext(t.Context(), `UPDATE kgs_ledger SET id = 1 WHERE id = 1`); err != nil {
+		t.Fatal(err)
+	}
+	f()
+}

@@ -1,0 +1,9 @@
+package kgstest
+
+import (
+	"testing"
+
+	"keypool/internal/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }

@@ -1,0 +1,154 @@
+// Package kgstest has the conformance tests of the contracts in package kgs, and fixtures for
+// tests of its subpackages. An implementation runs [TestSupply] or [TestGenerator] in a test
+// of its own.
+package kgstest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"keypool/kgs"
+)
+
+// SupplyUnderTest is a supply under test. Refill, where there is one, brings what was
+// given back to where Take finds it, as the worker does in a running system.
+type SupplyUnderTest struct {
+	kgs.Supply
+	Refill func(t *testing.T)
+}
+
+// TestSupply holds a supply to the contract of [Supply]. newSupply gives one from
+// which exactly so many keys can be taken before it is empty, or exhausted; 20 of
+// them in one batch.
+func TestSupply(t *testing.T, newSupply func(t *testing.T, keys int) SupplyUnderTest) {
+	t.Helper()
+	tests := map[string]func(*testing.T, func(*testing.T, int) SupplyUnderTest){
+		"takers share no key":       testTakersShareNoKey,
+		"unused keys come back":     testUnusedKeysComeBack,
+		"spent and lost ones never": testSpentAndLostKeysDoNotComeBack,
+		"settling is idempotent":    testSettleIsIdempotent,
+		"a cancelled take":          testCancelledTake,
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, newSupply)
+		})
+	}
+}
+
+func testTakersShareNoKey(t *testing.T, newSupply func(*testing.T, int) SupplyUnderTest) {
+	const takers, keys, each = 32, 1600, 10
+	s := newSupply(t, keys)
+	var mu sync.Mutex
+	var all []string
+	var wg sync.WaitGroup
+	for range takers {
+		wg.Go(func() {
+			codes := Drain(t, s, each)
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, codes...)
+		})
+	}
+	wg.Wait()
+	slices.Sort(all)
+	if unique := len(slices.Compact(slices.Clone(all))); len(all) != keys || unique != keys {
+		t.Errorf("%d takers got %d keys, %d of them unique, want %d", takers, len(all), unique, keys)
+	}
+}
+
+func testUnusedKeysComeBack(t *testing.T, newSupply func(*testing.T, int) SupplyUnderTest) {
+	s := newSupply(t, 20)
+	b := Take(t, s, 20)
+	unused := []string{b.Codes[3], b.Codes[4], b.Codes[5], b.Codes[11], b.Codes[19]}
+	Settle(t, s, b, unused, nil)
+	WantLeft(t, s, unused)
+}
+
+func testSpentAndLostKeysDoNotComeBack(t *testing.T, newSupply func(*testing.T, int) SupplyUnderTest) {
+	s := newSupply(t, 20)
+	b := Take(t, s, 20)
+	Settle(t, s, b, b.Codes[:1], b.Codes[1:4])
+	WantLeft(t, s, b.Codes[:1])
+}
+
+func testSettleIsIdempotent(t *testing.T, newSupply func(*testing.T, int) SupplyUnderTest) {
+	s := newSupply(t, 20)
+	b := Take(t, s, 20)
+	for range 3 {
+		Settle(t, s, b, b.Codes[:5], b.Codes[5:6])
+	}
+	WantLeft(t, s, b.Codes[:5])
+	Settle(t, s, b, b.Codes[:5], nil) // also when they are on their way again
+	WantLeft(t, s, nil)
+}
+
+func testCancelledTake(t *testing.T, newSupply func(*testing.T, int) SupplyUnderTest) {
+	s := newSupply(t, 20)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if b, err := s.Take(ctx, 5); !errors.Is(err, context.Canceled) {
+		t.Errorf("a cancelled take gave %v, error %v", b, err)
+	}
+	if got := Drain(t, s, 5); len(got) != 20 {
+		t.Errorf("%d keys are left after it, want 20", len(got))
+	}
+}
+
+// Take takes exactly n keys in one batch.
+func Take(t *testing.T, s kgs.Supply, n int) *kgs.Batch {
+	t.Helper()
+	b, err := s.Take(t.Context(), n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(b.Codes) != n {
+		t.Fatalf("took %d keys, want %d", len(b.Codes), n)
+	}
+	return b
+}
+
+// Drain takes up to n keys at a time until there are none.
+func Drain(t *testing.T, s kgs.Supply, n int) (codes []string) {
+	t.Helper()
+	for {
+		b, err := s.Take(t.Context(), n)
+		if errors.Is(err, kgs.ErrEmpty) || errors.Is(err, kgs.ErrExhausted) {
+			return codes
+		}
+		if err != nil {
+			t.Errorf("take: %v", err)
+			return codes
+		}
+		if len(b.Codes) < 1 || len(b.Codes) > n {
+			t.Errorf("took %d keys, asked for up to %d", len(b.Codes), n)
+		}
+		codes = append(codes, b.Codes...)
+	}
+}
+
+func Settle(t *testing.T, s kgs.Supply, b *kgs.Batch, unused, lost []string) {
+	t.Helper()
+	if err := s.Settle(t.Context(), b, unused, lost); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// WantLeft takes all that the supply still has.
+func WantLeft(t *testing.T, s SupplyUnderTest, want []string) {
+	t.Helper()
+	if s.Refill != nil {
+		s.Refill(t)
+	}
+	got := Drain(t, s, 100)
+	slices.Sort(got)
+	if diff := cmp.Diff(slices.Sorted(slices.Values(want)), got); diff != "" {
+		t.Errorf("keys left in the supply (-want +got):\n%s", diff)
+	}
+}

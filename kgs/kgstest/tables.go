@@ -1,0 +1,102 @@
+package kgstest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"keypool/internal/testenv"
+	"keypool/kgs"
+	"keypool/migrations"
+)
+
+// KeyTables is a database with the tables of a PostgreSQL pool, empty and open.
+type KeyTables struct {
+	T   testing.TB
+	URL string
+	DB  *pgxpool.Pool
+}
+
+func NewKeyTables(t testing.TB) *KeyTables {
+	t.Helper()
+	k := &KeyTables{T: t, URL: testenv.PostgresURL(t)}
+	k.DB = k.Connect()
+	db := stdlib.OpenDBFromPool(k.DB)
+	defer db.Close()
+	if err := migrations.Up(t.Context(), db, migrations.PostgreSQL); err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// Connect is the connections of one process.
+func (k *KeyTables) Connect() *pgxpool.Pool {
+	k.T.Helper()
+	db, err := pgxpool.New(k.T.Context(), k.URL)
+	if err != nil {
+		k.T.Fatal(err)
+	}
+	k.T.Cleanup(db.Close)
+	return db
+}
+
+func (k *KeyTables) Exec(query string, args ...any) {
+	k.T.Helper()
+	if _, err := k.DB.Exec(k.T.Context(), query, args...); err != nil {
+		k.T.Fatalf("%s: %v", query, err)
+	}
+}
+
+// Count is the one number that a query gives.
+func (k *KeyTables) Count(query string) (n int) {
+	k.T.Helper()
+	if err := k.DB.QueryRow(k.T.Context(), query).Scan(&n); err != nil {
+		k.T.Fatalf("%s: %v", query, err)
+	}
+	return n
+}
+
+// DrawAgain makes keys available although they may have been used, as a batch job does that
+// drew them before they were there, and got its turn after they were taken.
+func (k *KeyTables) DrawAgain(codes ...string) {
+	k.T.Helper()
+	k.Exec(`WITH pool AS (
+			UPDATE key_pool SET last_id = last_id + cardinality($1::text[]) RETURNING last_id - cardinality($1::text[]) AS before)
+		INSERT INTO available_keys (id, key)
+		SELECT before + n, key FROM pool, unnest($1::text[]) WITH ORDINALITY AS drawn (key, n) ON CONFLICT DO NOTHING`, codes)
+}
+
+// AddHolder makes holder a process that the ledger knows.
+func (k *KeyTables) AddHolder(holder string) {
+	k.T.Helper()
+	k.Exec(`INSERT INTO kgs_holders (holder, seen_at) VALUES ($1, now())`, holder)
+}
+
+// Die is what is left of a process a term and more after its death.
+func (k *KeyTables) Die(holder string, term time.Duration) {
+	k.T.Helper()
+	k.Exec(`DELETE FROM kgs_holders WHERE holder = $1`, holder)
+	k.Age(holder, term)
+}
+
+// Age makes what holder has reserved older than term.
+func (k *KeyTables) Age(holder string, term time.Duration) {
+	k.T.Helper()
+	k.Exec(`UPDATE available_keys SET reserved_at = reserved_at - $2::interval - interval '1s' WHERE holder = $1`, holder, term)
+}
+
+// DrawnCodes is a generator of given codes.
+type DrawnCodes struct{ Codes []string }
+
+func (s *DrawnCodes) Next(context.Context, string, int) (kgs.Key, error) {
+	if len(s.Codes) == 0 {
+		return kgs.Key{}, errors.New("all is said")
+	}
+	k := kgs.Key{Code: s.Codes[0], Source: kgs.SourceRandom}
+	s.Codes = s.Codes[1:]
+	return k, nil
+}

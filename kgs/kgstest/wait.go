@@ -1,0 +1,50 @@
+package kgstest
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Await polls until done or the test is stuck.
+func Await(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("still not: %s", what)
+		}
+	}
+}
+
+// InParallel runs f 16 times at once and gives the results.
+func InParallel[T any](t *testing.T, f func(i int) (T, error)) []T {
+	t.Helper()
+	results := make([]T, 16)
+	var wg sync.WaitGroup
+	for i := range results {
+		wg.Go(func() {
+			var err error
+			if results[i], err = f(i); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	return results
+}
+
+func CloseAfter(t *testing.T, closer func() error) {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := closer(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+}

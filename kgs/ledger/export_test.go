@@ -1,0 +1,73 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+
+	"keypool/kgs/codespace"
+)
+
+// What tests outside of the package look at.
+const (
+	SkipPart     = skipPart
+	LeaseMemory  = leaseMemory
+	LeaseRanges  = leaseRanges
+	ExpireAtOnce = expireAtOnce
+	ExpireRanges = expireRanges
+)
+
+// Update runs f as one change of the ledger.
+func (l *Ledger) Update(ctx context.Context, op string, f func(context.Context, *Tx) error) error {
+	return l.update(ctx, op, f)
+}
+
+// ViewRows runs f between two reads of all rows in one transaction, and returns both results.
+func (l *Ledger) ViewRows(ctx context.Context, f func()) (before, after []Row, err error) {
+	err = l.view(ctx, "test", func(tx *sql.Tx) error {
+		if before, err = collect(ctx, tx, scanRow, selectRows); err != nil {
+			return err
+		}
+		f()
+		after, err = collect(ctx, tx, scanRow, selectRows)
+		return err
+	})
+	return before, after, err
+}
+
+// ForgetHighWaterMark makes the process forget the numbers that it has seen.
+func (l *Ledger) ForgetHighWaterMark() {
+	l.highWater.mu.Lock()
+	defer l.highWater.mu.Unlock()
+	l.highWater.HighWaterMark = HighWaterMark{}
+}
+
+// ForgetNumbers makes the process forget the numbers that it has seen, but not the ids.
+func (l *Ledger) ForgetNumbers() {
+	l.highWater.mu.Lock()
+	defer l.highWater.mu.Unlock()
+	l.highWater.Next = nil
+}
+
+// InsertReserved adds a reserved row.
+func (t *tx) InsertReserved(ctx context.Context, numbers codespace.Range, holder string) error {
+	_, err := t.insert(ctx, numbers, StateReserved, holder, "")
+	return err
+}
+
+// LendStep is the change that Lend makes.
+func (t *tx) LendStep(ctx context.Context, r LeaseRequest) error {
+	_, err := t.lend(ctx, r)
+	return err
+}
+
+// GatherStep is the part of Lend that takes numbers.
+func (t *tx) GatherStep(ctx context.Context, length int, n int64) error {
+	_, err := t.gather(ctx, length, n)
+	return err
+}
+
+// ExpireStep is one change of ExpireLeases.
+func (t *tx) ExpireStep(ctx context.Context) (kept int64, err error) { return t.expireLeases(ctx) }
+
+// Tx is one change of the ledger.
+type Tx = tx

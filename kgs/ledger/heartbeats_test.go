@@ -1,0 +1,42 @@
+package ledger
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestBeats(t *testing.T) {
+	var b heartbeats
+	now := time.Now()
+	look := func(after time.Duration, beats ...int64) []string {
+		now = now.Add(after)
+		var present []heartbeat
+		for i, beat := range beats {
+			present = append(present, heartbeat{fmt.Sprint("holder ", i), beat})
+		}
+		return b.look(now, present)
+	}
+	look(0, 1, 1)
+	for i := range int64(deadAfter - 1) {
+		if dead := look(HeartbeatInterval, 2+i, 1); len(dead) > 0 {
+			t.Fatalf("after %d looks %v are dead", i+1, dead)
+		}
+	}
+	// Looks in quick succession say nothing new, nor does one that was long in coming.
+	for range 100 {
+		if dead := look(time.Millisecond, 9, 1); len(dead) > 0 {
+			t.Fatalf("%v are dead without having been given the time to beat", dead)
+		}
+	}
+	if dead := look(time.Hour, 9, 1); !slices.Equal(dead, []string{"holder 1"}) {
+		t.Errorf("dead are %v, want the one whose beat stood still", dead)
+	}
+	if dead := look(time.Hour, 9, 1); len(dead) > 0 {
+		t.Errorf("after a long sleep of this process %v are dead", dead)
+	}
+	if dead := look(HeartbeatInterval, 9, 2); len(dead) > 0 {
+		t.Errorf("%v are dead", dead)
+	}
+}

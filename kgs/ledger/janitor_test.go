@@ -1,0 +1,68 @@
+package ledger_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"keypool/internal/testenv"
+	"keypool/kgs"
+	"keypool/kgs/codespace"
+	"keypool/kgs/kgstest"
+	"keypool/kgs/ledger"
+	"keypool/kgs/redispool"
+)
+
+// TestJanitor has a process die with a batch of the ledger and one of the pool, next
+// to one whose janitor is late.
+func TestJanitor(t *testing.T) {
+	t.Parallel()
+	l := kgstest.NewSQLiteLedger(t)
+	space, err := l.Open(t.Context(), ledger.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := testenv.Redis(t)
+	dead := redispool.New(client, redispool.Config{Holder: "dead", Space: space, Ledger: l.Ledger})
+	alive := redispool.New(client, redispool.Config{Holder: "alive", Space: space, Ledger: l.Ledger})
+	status, _ := dead.Status(t.Context()) // ErrNoEpoch: it is opened below
+	if err := dead.Open(t.Context(), 1, status.RunID); err != nil {
+		t.Fatal(err)
+	}
+	r := ledger.Reservation{Range: codespace.Range{Length: 6, Lo: 0, Hi: 30}, ID: 1, Epoch: 1}
+	if _, err := dead.Push(t.Context(), r, r.Lo, r.Hi, space.AppendCodes(nil, r.Range)); err != nil {
+		t.Fatal(err)
+	}
+	kgstest.Take(t, dead, 20)
+	l.MustReserve(t, "dead", ledger.StateBatch, 10)
+	l.MustReserve(t, "alive", ledger.StateBatch, 10)
+	l.DeclareDead(t, "dead")
+	l.DeclareDead(t, "alive")
+	j := &ledger.Janitor{
+		Ledger: l.Ledger, Holder: "alive", Pool: alive,
+		Logger: slog.New(slog.DiscardHandler), Metrics: kgs.NewMetrics(prometheus.NewRegistry()),
+	}
+	stop := runJanitor(t, j)
+	defer stop()
+	abandons := j.Metrics.Abandoned(kgs.ReasonCrash)
+	kgstest.Await(t, "the dead process's keys are counted", func() bool { return testutil.ToFloat64(abandons) == 30 })
+	l.WantRows(t, kgstest.AbandonedRow(0, 10, kgs.ReasonCrash), kgstest.Row(10, 20, ledger.StateBatch, "alive"),
+		ledger.Row{Reservation: ledger.Reservation{Range: codespace.Range{Length: 6, Lo: 0, Hi: 20}}, State: ledger.StateAbandoned, Reason: kgs.ReasonCrash})
+}
+
+// runJanitor runs j until stop.
+func runJanitor(t *testing.T, j *ledger.Janitor) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- j.Run(ctx) }()
+	return func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	}
+}

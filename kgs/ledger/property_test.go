@@ -1,0 +1,304 @@
+package ledger_test
+
+import (
+	"errors"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"keypool/kgs"
+	"keypool/kgs/codespace"
+	"keypool/kgs/kgstest"
+	"keypool/kgs/ledger"
+)
+
+// TestLedgerLosesNothing drives a ledger with random changes of three processes that
+// crash, freeze and come back, and checks after each that every number that was ever
+// reserved is in exactly one place, and none was given to two.
+func TestLedgerLosesNothing(t *testing.T) {
+	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		rapid.Check(t, func(rt *rapid.T) {
+			m := newLedgerModel(t, l)
+			rt.Repeat(map[string]func(*rapid.T){
+				"":          m.check,
+				"reserve":   m.reserve,
+				"cut":       m.cut,
+				"deliver":   m.deliver,
+				"settle":    m.settle,
+				"crash":     m.crash,
+				"release":   m.release,
+				"sweep":     m.sweep,
+				"openEpoch": m.openEpoch,
+				"abandon":   m.abandon,
+				"lend":      m.lend,
+				"endLease":  m.endLease,
+				"expire":    m.expireLeases,
+			})
+		})
+	})
+}
+
+// number is one number of one space.
+type number struct {
+	length int
+	n      int64
+}
+
+// fate is what became of a number that the ledger has no row for any more, or that
+// it gave up.
+type fate string
+
+const (
+	fateSpent      fate = "spent"
+	fatePooled     fate = "in the pool"
+	fateWrittenOff fate = "written off"
+	fateGivenUp    fate = "given up"
+)
+
+// claim is a range that a process believes to hold, which may be a mistake.
+type claim struct {
+	holder string
+	ledger.Reservation
+}
+
+// ledgerModel is what the processes outside know.
+type ledgerModel struct {
+	t        *testing.T
+	l        kgstest.LedgerUnderTest
+	fates    map[number]fate
+	taken    map[number]int64 // the batch that a number was handed out in
+	unseen   map[string]bool  // holders whose lease is over
+	claims   map[ledger.State][]claim
+	leases   []lent // that are not over
+	requests int    // of keys to lend
+	epoch    int64
+}
+
+// edge is how many numbers the shortest space has left, so that the walk gets past it.
+const edge = 300
+
+func newLedgerModel(t *testing.T, l kgstest.LedgerUnderTest) *ledgerModel {
+	l.ForgetHighWaterMark() // this is another ledger
+	l.Exec(t, `DELETE FROM kgs_ranges`)
+	l.Exec(t, `DELETE FROM kgs_leases`)
+	l.Exec(t, `DELETE FROM kgs_holders`)
+	l.Exec(t, `DELETE FROM kgs_epochs`)
+	l.Exec(t, `UPDATE kgs_ledger SET epoch = 0, last_range = 0`)
+	l.Exec(t, `UPDATE kgs_spaces SET next = CASE length WHEN 3 THEN size - $1 ELSE 0 END`, edge)
+	return &ledgerModel{
+		t: t, l: l, fates: map[number]fate{}, taken: map[number]int64{},
+		unseen: map[string]bool{"a": true, "b": true, "c": true}, claims: map[ledger.State][]claim{},
+	}
+}
+
+func holder(rt *rapid.T) string { return rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "holder") }
+
+// pick draws a claim of the given state and skips the step when there is none.
+func (m *ledgerModel) pick(rt *rapid.T, state ledger.State) (i int, c claim) {
+	if len(m.claims[state]) == 0 {
+		rt.Skip("nothing is " + string(state))
+	}
+	i = rapid.IntRange(0, len(m.claims[state])-1).Draw(rt, "claim")
+	return i, m.claims[state][i]
+}
+
+func (m *ledgerModel) drop(state ledger.State, i int) {
+	m.claims[state] = append(m.claims[state][:i:i], m.claims[state][i+1:]...)
+}
+
+func (m *ledgerModel) each(r codespace.Range, f func(number)) {
+	for n := r.Lo; n < r.Hi; n++ {
+		f(number{r.Length, n})
+	}
+}
+
+func (m *ledgerModel) reserve(rt *rapid.T) {
+	who := holder(rt)
+	state := rapid.SampledFrom([]ledger.State{ledger.StateReserved, ledger.StateShipping, ledger.StateBatch}).Draw(rt, "state")
+	r, err := m.l.Reserve(m.t.Context(), who, state, 3, rapid.Int64Range(1, 60).Draw(rt, "n"))
+	if err != nil {
+		rt.Fatal(err)
+	}
+	m.unseen[who] = false
+	m.each(r.Range, func(n number) {
+		if m.fates[n] != "" {
+			rt.Fatalf("%v was reserved again, it is %s", n, m.fates[n])
+		}
+	})
+	m.claims[state] = append(m.claims[state], claim{who, r})
+	if state == ledger.StateBatch {
+		m.handOut(rt, r)
+	}
+}
+
+// handOut notes that the numbers of a batch are with its holder.
+func (m *ledgerModel) handOut(rt *rapid.T, batch ledger.Reservation) {
+	m.each(batch.Range, func(n number) {
+		if m.taken[n] != 0 || m.fates[n] != "" {
+			rt.Fatalf("%v was handed out in batch %d; before in %d, and it is %q", n, batch.ID, m.taken[n], m.fates[n])
+		}
+		m.taken[n] = batch.ID
+	})
+}
+
+func (m *ledgerModel) cut(rt *rapid.T) {
+	i, c := m.pick(rt, ledger.StateReserved)
+	batch, rest, err := m.l.Cut(m.t.Context(), c.holder, c.Reservation, rapid.Int64Range(1, 40).Draw(rt, "n"))
+	m.drop(ledger.StateReserved, i)
+	if errors.Is(err, kgs.ErrFenced) {
+		return
+	}
+	if err != nil {
+		rt.Fatal(err)
+	}
+	m.unseen[c.holder] = false
+	m.handOut(rt, batch)
+	m.claims[ledger.StateBatch] = append(m.claims[ledger.StateBatch], claim{c.holder, batch})
+	if rest.Len() > 0 {
+		m.claims[ledger.StateReserved] = append(m.claims[ledger.StateReserved], claim{c.holder, rest})
+	}
+}
+
+// deliver may be done by a process from which the range was adopted meanwhile.
+func (m *ledgerModel) deliver(rt *rapid.T) {
+	_, c := m.pick(rt, ledger.StateShipping)
+	floor, err := m.l.Deliver(m.t.Context(), c.Reservation)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	left := m.claims[ledger.StateShipping][:0:0]
+	for _, other := range m.claims[ledger.StateShipping] {
+		if other.ID != c.ID {
+			left = append(left, other)
+		}
+	}
+	for _, other := range left {
+		if other.ID < floor {
+			rt.Fatalf("the floor is %d while %d is shipping", floor, other.ID)
+		}
+	}
+	m.claims[ledger.StateShipping] = left
+	m.each(c.Range, func(n number) { m.fates[n] = fatePooled })
+}
+
+// settle splits a batch into unused, lost and spent thirds. The books of one that was
+// swept meanwhile are closed already.
+func (m *ledgerModel) settle(rt *rapid.T) {
+	i, c := m.pick(rt, ledger.StateBatch)
+	a := rapid.Int64Range(c.Lo, c.Hi).Draw(rt, "unused up to")
+	b := rapid.Int64Range(a, c.Hi).Draw(rt, "lost up to")
+	unused, lost, rest := codespace.Range{Length: c.Length, Lo: c.Lo, Hi: a}, codespace.Range{Length: c.Length, Lo: a, Hi: b}, codespace.Range{Length: c.Length, Lo: b, Hi: c.Hi}
+	if err := m.l.Settle(m.t.Context(), c.holder, c.ID, nonEmpty(unused), nonEmpty(lost)); err != nil {
+		rt.Fatal(err)
+	}
+	m.drop(ledger.StateBatch, i)
+	if m.fates[number{c.Length, c.Lo}] == fateGivenUp {
+		return
+	}
+	m.each(unused, func(n number) { delete(m.taken, n) })
+	m.each(lost, func(n number) { m.fates[n] = fateGivenUp })
+	m.each(rest, func(n number) { m.fates[n] = fateSpent })
+}
+
+func nonEmpty(r codespace.Range) []codespace.Range {
+	if r.Len() == 0 {
+		return nil
+	}
+	return []codespace.Range{r}
+}
+
+// crash is a crash or a freeze: the claims stay, and may be acted on.
+func (m *ledgerModel) crash(rt *rapid.T) {
+	who := holder(rt)
+	m.l.DeclareDead(m.t, who)
+	m.unseen[who] = true
+}
+
+func (m *ledgerModel) release(rt *rapid.T) {
+	who := holder(rt)
+	if err := m.l.Release(m.t.Context(), who); err != nil {
+		rt.Fatal(err)
+	}
+	m.unseen[who] = true
+}
+
+func (m *ledgerModel) sweep(rt *rapid.T) {
+	var want int64
+	for _, c := range m.claims[ledger.StateBatch] {
+		if m.unseen[c.holder] && m.fates[number{c.Length, c.Lo}] != fateGivenUp {
+			want += c.Len()
+			m.each(c.Range, func(n number) { m.fates[n] = fateGivenUp })
+		}
+	}
+	if got, err := m.l.Sweep(m.t.Context()); err != nil || got != want {
+		rt.Fatalf("swept %d numbers, want %d; error %v", got, want, err)
+	}
+}
+
+func (m *ledgerModel) openEpoch(rt *rapid.T) {
+	opened, _, err := m.l.OpenEpoch(m.t.Context(), m.epoch, "pool")
+	if err != nil || opened != m.epoch+1 {
+		rt.Fatalf("opened epoch %d after %d, error %v", opened, m.epoch, err)
+	}
+	m.epoch = opened
+	for _, c := range m.claims[ledger.StateShipping] {
+		m.each(c.Range, func(n number) { m.fates[n] = fateWrittenOff })
+	}
+	m.claims[ledger.StateShipping] = nil
+	for n, f := range m.fates {
+		if f == fatePooled {
+			m.fates[n] = fateWrittenOff
+		}
+	}
+}
+
+// abandon gives up the first run that was delivered, as the sweep of a shared pool does.
+func (m *ledgerModel) abandon(rt *rapid.T) {
+	numbers := codespace.Range{Length: 3, Lo: codespace.Size(3) - edge}
+	for ; numbers.Lo < codespace.Size(3) && m.fates[number{3, numbers.Lo}] != fatePooled; numbers.Lo++ {
+	}
+	for numbers.Hi = numbers.Lo; m.fates[number{3, numbers.Hi}] == fatePooled; numbers.Hi++ {
+	}
+	if numbers.Len() == 0 {
+		rt.Skip("nothing is in the pool")
+	}
+	for range rapid.IntRange(1, 2).Draw(rt, "times") {
+		if err := m.l.Abandon(m.t.Context(), []codespace.Range{numbers}, kgs.ReasonCrash); err != nil {
+			rt.Fatal(err)
+		}
+	}
+	m.each(numbers, func(n number) { m.fates[n] = fateGivenUp })
+}
+
+// check closes the accounts.
+func (m *ledgerModel) check(rt *rapid.T) {
+	all, err := m.l.Snapshot(m.t.Context())
+	if err != nil {
+		rt.Fatal(err)
+	}
+	rows := map[number]ledger.State{}
+	for _, r := range all.Rows {
+		m.each(r.Range, func(n number) {
+			if rows[n] != "" {
+				rt.Fatalf("%v is in two rows, %s and %s", n, rows[n], r.State)
+			}
+			rows[n] = r.State
+		})
+	}
+	for _, s := range all.Spaces[:2] {
+		reserved := codespace.Range{Length: s.Length, Lo: 0, Hi: s.Next}
+		if s.Length == 3 {
+			reserved.Lo = s.Size - edge
+		}
+		m.each(reserved, func(n number) {
+			gone := m.fates[n] != "" && m.fates[n] != fateGivenUp
+			if (rows[n] == "") != gone || (rows[n] == ledger.StateAbandoned) != (m.fates[n] == fateGivenUp) {
+				rt.Fatalf("%v is %q, and its row %q", n, m.fates[n], rows[n])
+			}
+			delete(rows, n)
+		})
+	}
+	if len(rows) > 0 {
+		rt.Fatalf("rows of numbers that were never reserved: %v", rows)
+	}
+}

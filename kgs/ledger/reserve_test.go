@@ -1,0 +1,175 @@
+package ledger_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"keypool/kgs"
+	"keypool/kgs/codespace"
+	"keypool/kgs/kgstest"
+	"keypool/kgs/ledger"
+)
+
+func TestReserveIsDisjoint(t *testing.T) {
+	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		const each, n = 10, 7
+		lists := kgstest.InParallel(t, func(i int) (got []ledger.Reservation, err error) {
+			for range each {
+				r, err := l.Reserve(t.Context(), fmt.Sprint("holder ", i), ledger.StateBatch, 3, n)
+				if err != nil {
+					return got, err
+				}
+				got = append(got, r)
+			}
+			return got, nil
+		})
+		all := slices.Concat(lists...)
+		slices.SortFunc(all, func(a, b ledger.Reservation) int { return int(a.ID - b.ID) })
+		// In the order of their ids the ranges are the counter's walk without a gap.
+		for i, r := range all {
+			if want := (ledger.Reservation{Range: codespace.Range{Length: 3, Lo: int64(i) * n, Hi: int64(i+1) * n}, ID: int64(i + 1), Epoch: 0}); r != want {
+				t.Fatalf("range %d is %+v, want %+v", i, r, want)
+			}
+		}
+	})
+}
+
+func TestReserveGoesOnInTheNextLength(t *testing.T) {
+	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		l.Exec(t, `UPDATE kgs_spaces SET next = size - 5 WHERE length = 3`)
+		l.Exec(t, `UPDATE kgs_spaces SET next = size - 1 WHERE length = 4`)
+		l.Exec(t, `UPDATE kgs_spaces SET next = size WHERE length > 4`)
+		for _, want := range []codespace.Range{
+			{Length: 3, Lo: codespace.Size(3) - 5, Hi: codespace.Size(3) - 2},
+			{Length: 3, Lo: codespace.Size(3) - 2, Hi: codespace.Size(3)},
+			{Length: 4, Lo: codespace.Size(4) - 1, Hi: codespace.Size(4)},
+		} {
+			if got := l.MustReserve(t, "a", ledger.StateBatch, 3); got.Range != want {
+				t.Errorf("reserved %+v, want %+v", got.Range, want)
+			}
+		}
+		if r, err := l.Reserve(t.Context(), "a", ledger.StateBatch, 3, 3); !errors.Is(err, kgs.ErrExhausted) {
+			t.Errorf("reserved %v when nothing was left, error %v", r, err)
+		}
+	})
+}
+
+func TestReservedRangesAreAdoptedOnce(t *testing.T) {
+	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		l.MustReserve(t, "dead", ledger.StateReserved, 100)
+		l.MustReserve(t, "alive", ledger.StateReserved, 100)
+		// As long as its holder is seen, a range is nobody else's.
+		if r := l.MustReserve(t, "other", ledger.StateBatch, 10); r.Lo != 200 {
+			t.Errorf("numbers of a living holder were given away: %+v", r)
+		}
+		l.DeclareDead(t, "dead")
+		taken := kgstest.InParallel(t, func(i int) (codespace.Range, error) {
+			r, err := l.Reserve(t.Context(), fmt.Sprint("heir ", i), ledger.StateBatch, 3, 10)
+			return r.Range, err
+		})
+		slices.SortFunc(taken, func(a, b codespace.Range) int { return int(a.Lo - b.Lo) })
+		for i, r := range taken {
+			want := codespace.Range{Length: 3, Lo: int64(i) * 10, Hi: int64(i)*10 + 10}
+			if i >= 10 { // all was adopted: the counter goes on
+				want.Lo, want.Hi = want.Lo+110, want.Hi+110
+			}
+			if r != want {
+				t.Errorf("take %d got %+v, want %+v", i, r, want)
+			}
+		}
+	})
+}
+
+func TestAdoptionKeepsToTheLength(t *testing.T) {
+	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		l.MustReserve(t, "dead", ledger.StateReserved, 10)
+		l.DeclareDead(t, "dead")
+		r, err := l.Reserve(t.Context(), "b", ledger.StateReserved, 5, 10)
+		if want := (codespace.Range{Length: 5, Lo: 0, Hi: 10}); err != nil || r.Range != want {
+			t.Errorf("reserved %+v for codes of 5 characters, error %v", r, err)
+		}
+	})
+}
+
+func TestShippingRangeIsAdoptedWhole(t *testing.T) {
+	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		r := l.MustReserve(t, "dead", ledger.StateShipping, 100)
+		l.DeclareDead(t, "dead")
+		if got := l.MustReserve(t, "x", ledger.StateReserved, 10); got.Lo != 100 {
+			t.Errorf("a range that may be in the pool was reserved for something else: %+v", got)
+		}
+		if got := l.MustReserve(t, "b", ledger.StateShipping, 10); got != r {
+			t.Errorf("adopted %+v, want %+v", got, r)
+		}
+		// Had b never read the answer, this would be the range that it is told of, and no
+		// other one would be left in the way of the floor.
+		if got := l.MustReserve(t, "b", ledger.StateShipping, 10); got != r {
+			t.Errorf("reserved %+v beside a range under way, want %+v", got, r)
+		}
+		if got := l.MustReserve(t, "c", ledger.StateShipping, 10); got.Lo != 110 {
+			t.Errorf("adopted a second time: %+v", got)
+		}
+		if _, _, err := l.OpenEpoch(t.Context(), 0, "pool"); err != nil {
+			t.Fatal(err)
+		}
+		l.DeclareDead(t, "b")
+		if got := l.MustReserve(t, "c", ledger.StateShipping, 10); got.Lo != 120 || got.Epoch != 1 {
+			t.Errorf("a range that was written off was adopted: %+v", got)
+		}
+	})
+}
+
+func TestCut(t *testing.T) {
+	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		r := l.MustReserve(t, "a", ledger.StateReserved, 100)
+		for range 2 { // the second answer is that of the first
+			batch, rest, err := l.Cut(t.Context(), "a", r, 30)
+			if err != nil || batch.Range != (codespace.Range{Length: 3, Lo: 0, Hi: 30}) || rest != (ledger.Reservation{Range: codespace.Range{Length: 3, Lo: 30, Hi: 100}, ID: r.ID, Epoch: 0}) {
+				t.Fatalf("cut %+v, rest %+v, error %v", batch, rest, err)
+			}
+		}
+		rest := ledger.Reservation{Range: codespace.Range{Length: 3, Lo: 30, Hi: 100}, ID: r.ID, Epoch: 0}
+		for range 2 {
+			batch, none, err := l.Cut(t.Context(), "a", rest, 1000)
+			if err != nil || batch != rest || none != (ledger.Reservation{}) {
+				t.Fatalf("cut %+v, rest %+v, error %v", batch, none, err)
+			}
+		}
+		l.WantRows(t, kgstest.Row(0, 30, ledger.StateBatch, "a"), kgstest.Row(30, 100, ledger.StateBatch, "a"))
+	})
+}
+
+func TestCutIsFenced(t *testing.T) {
+	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		r := l.MustReserve(t, "frozen", ledger.StateReserved, 100)
+		l.DeclareDead(t, "frozen")
+		if _, _, err := l.Cut(t.Context(), "other", r, 10); !errors.Is(err, kgs.ErrFenced) {
+			t.Errorf("cut a range of somebody else: %v", err)
+		}
+		l.MustReserve(t, "heir", ledger.StateReserved, 10)
+		for range 2 {
+			if batch, _, err := l.Cut(t.Context(), "frozen", r, 10); !errors.Is(err, kgs.ErrFenced) {
+				t.Errorf("cut %+v, which was taken over: %v", batch, err)
+			}
+		}
+		// What was left of it is for anyone, although its old holder is back.
+		l.WantRows(t, kgstest.Row(0, 10, ledger.StateReserved, "heir"), kgstest.Row(10, 100, ledger.StateReserved, ""))
+		// Not even when it comes to have the same numbers again, under another id.
+		if err := l.Release(t.Context(), "heir"); err != nil {
+			t.Fatal(err)
+		}
+		l.MustReserve(t, "other", ledger.StateReserved, 90)
+		again := l.MustReserve(t, "frozen", ledger.StateBatch, 10)
+		if batch, _, err := l.Cut(t.Context(), "frozen", r, 10); !errors.Is(err, kgs.ErrFenced) {
+			t.Errorf("the batch %+v was cut a second time as %+v: %v", again, batch, err)
+		}
+		// Nobody took this one over: it goes on as if nothing had been.
+		r = l.MustReserve(t, "frozen", ledger.StateReserved, 1000)
+		l.DeclareDead(t, "frozen")
+		if _, _, err := l.Cut(t.Context(), "frozen", r, 10); err != nil {
+			t.Error(err)
+		}
+	})
+}

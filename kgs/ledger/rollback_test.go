@@ -1,0 +1,98 @@
+package ledger_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"keypool/kgs"
+	"keypool/kgs/codespace"
+	"keypool/kgs/kgstest"
+	"keypool/kgs/ledger"
+)
+
+// TestLedgerJumps has the database come back from an older state, told by the name of its
+// history, or by what this process has seen of it before.
+func TestLedgerJumps(t *testing.T) {
+	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		for _, comeBack := range []func(){
+			func() { l.Exec(t, `UPDATE kgs_ledger SET history = 'of another server'`) },
+			func() { l.Exec(t, `UPDATE kgs_ledger SET last_range = 0`) },
+		} {
+			l.Exec(t, `DELETE FROM kgs_ranges`)
+			l.Exec(t, `UPDATE kgs_spaces SET next = 100 WHERE length = 3`)
+			l.ForgetNumbers()
+			l.MustReserve(t, "a", ledger.StateBatch, 50)      // [100, 150)
+			l.MustReserve(t, "a", ledger.StateReserved, 1000) // [150, 1150), which the lost state did not have
+			l.Exec(t, `DELETE FROM kgs_ranges WHERE state = 'reserved'`)
+			l.Exec(t, `UPDATE kgs_spaces SET next = 150 WHERE length = 3`)
+			comeBack()
+			to := 1150 + codespace.Size(3)/ledger.SkipPart
+			if r := l.MustReserve(t, "b", ledger.StateBatch, 10); r.Lo != to {
+				t.Errorf("reserved %+v, want it to begin at %d", r.Range, to)
+			}
+			l.WantRows(t, kgstest.AbandonedRow(100, to, kgs.ReasonRollback), kgstest.Row(to, to+10, ledger.StateBatch, "b"))
+			if r := l.MustReserve(t, "b", ledger.StateBatch, 10); r.Lo != to+10 {
+				t.Errorf("it jumped again: %+v", r.Range)
+			}
+		}
+	})
+}
+
+func TestLedgerJumpsIntoTheNextLength(t *testing.T) {
+	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		size := codespace.Size(3)
+		l.Exec(t, `UPDATE kgs_spaces SET next = $1 WHERE length = 3`, size-100)
+		l.Exec(t, `UPDATE kgs_ledger SET history = 'of another server', epoch = 7`)
+		r := l.MustReserve(t, "a", ledger.StateShipping, 10)
+		lo := codespace.Size(4) / ledger.SkipPart
+		want := ledger.Reservation{Range: codespace.Range{Length: 4, Lo: lo, Hi: lo + 10}, ID: r.ID, Epoch: 8}
+		if diff := cmp.Diff(want, r); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+		all, err := l.Snapshot(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(all.Boundaries); n != 8 || all.Epoch.Pool != "" {
+			t.Errorf("%d boundaries of epoch %+v", n, all.Epoch)
+		}
+	})
+}
+
+// TestLedgerJumpsOverWhatThePoolRemembers restores a ledger whose range ids have caught up
+// again: only how far the numbers went tells, and nobody but the pool has seen that.
+func TestLedgerJumpsOverWhatThePoolRemembers(t *testing.T) {
+	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		l.MustReserve(t, "a", ledger.StateBatch, 100)
+		var left int64
+		l.OnSkipAhead(func(n int64) { left += n })
+		l.Remember(ledger.HighWaterMark{ID: 1, Next: map[int]int64{3: 9000}})
+		to := 9000 + codespace.Size(3)/ledger.SkipPart
+		if r := l.MustReserve(t, "a", ledger.StateBatch, 10); r.Lo != to {
+			t.Errorf("reserved %+v, want it to begin at %d", r.Range, to)
+		}
+		if left != to-100 {
+			t.Errorf("told of %d numbers left out, want %d", left, to-100)
+		}
+	})
+}
+
+// TestAbandonAcrossAJump gives up a batch of which a part was written off otherwise.
+func TestAbandonAcrossAJump(t *testing.T) {
+	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		abandon := func(lo, hi int64, reason string) {
+			if err := l.Abandon(t.Context(), []codespace.Range{{Length: 3, Lo: lo, Hi: hi}}, reason); err != nil {
+				t.Fatal(err)
+			}
+		}
+		abandon(20, 30, kgs.ReasonRollback)
+		abandon(40, 50, kgs.ReasonRollback)
+		for range 2 {
+			abandon(10, 60, kgs.ReasonCrash)
+		}
+		abandon(25, 35, kgs.ReasonCrash)
+		l.WantRows(t, kgstest.AbandonedRow(10, 20, kgs.ReasonCrash), kgstest.AbandonedRow(20, 30, kgs.ReasonRollback), kgstest.AbandonedRow(30, 40, kgs.ReasonCrash),
+			kgstest.AbandonedRow(40, 50, kgs.ReasonRollback), kgstest.AbandonedRow(50, 60, kgs.ReasonCrash))
+	})
+}

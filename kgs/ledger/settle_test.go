@@ -1,0 +1,160 @@
+package ledger_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"keypool/kgs"
+	"keypool/kgs/codespace"
+	"keypool/kgs/kgstest"
+	"keypool/kgs/ledger"
+)
+
+func TestDeliverFloor(t *testing.T) {
+	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		a := l.MustReserve(t, "a", ledger.StateShipping, 10)
+		l.MustReserve(t, "x", ledger.StateReserved, 10) // takes an id too
+		b := l.MustReserve(t, "b", ledger.StateShipping, 10)
+		for _, step := range []struct {
+			deliver ledger.Reservation
+			floor   int64
+		}{{b, a.ID}, {b, a.ID}, {a, b.ID + 1}, {a, b.ID + 1}} {
+			floor, err := l.Deliver(t.Context(), step.deliver)
+			if err != nil || floor != step.floor {
+				t.Errorf("deliver %d: floor %d, want %d; error %v", step.deliver.ID, floor, step.floor, err)
+			}
+		}
+		// A range that begins to ship after that does so above the floor, also an old one.
+		l.DeclareDead(t, "x")
+		if r := l.MustReserve(t, "c", ledger.StateShipping, 10); r.Lo != 10 || r.ID <= b.ID {
+			t.Errorf("an adopted range ships under a fenced id: %+v", r)
+		}
+	})
+}
+
+func TestSettle(t *testing.T) {
+	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		r := l.MustReserve(t, "a", ledger.StateBatch, 100)
+		for name, ranges := range map[string][]codespace.Range{
+			"numbers of others":   {{Length: 3, Lo: 90, Hi: 101}},
+			"another length":      {{Length: 4, Lo: 0, Hi: 1}},
+			"the same ones twice": {{Length: 3, Lo: 10, Hi: 20}, {Length: 3, Lo: 19, Hi: 21}},
+			"an empty run":        {{Length: 3, Lo: 10, Hi: 10}},
+		} {
+			if err := l.Settle(t.Context(), "a", r.ID, ranges[:1], ranges[1:]); err == nil {
+				t.Errorf("settled with %s", name)
+			}
+		}
+		l.WantRows(t, kgstest.Row(0, 100, ledger.StateBatch, "a"))
+		for range 2 {
+			err := l.Settle(t.Context(), "a", r.ID, []codespace.Range{{Length: 3, Lo: 90, Hi: 100}, {Length: 3, Lo: 50, Hi: 51}}, []codespace.Range{{Length: 3, Lo: 10, Hi: 12}, {Length: 3, Lo: 12, Hi: 14}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.WantRows(t, kgstest.AbandonedRow(10, 14, kgs.ReasonLostReply), kgstest.Row(50, 51, ledger.StateReserved, ""), kgstest.Row(90, 100, ledger.StateReserved, ""))
+		}
+	})
+}
+
+func TestSweep(t *testing.T) {
+	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		r := l.MustReserve(t, "dead", ledger.StateBatch, 10)
+		l.MustReserve(t, "alive", ledger.StateBatch, 10)
+		l.MustReserve(t, "dead", ledger.StateBatch, 10)
+		l.MustReserve(t, "dead", ledger.StateBatch, 10)
+		if n, err := l.Sweep(t.Context()); err != nil || n != 0 {
+			t.Errorf("swept %d numbers of the living, error %v", n, err)
+		}
+		l.DeclareDead(t, "dead")
+		for _, want := range []int64{30, 0} {
+			if n, err := l.Sweep(t.Context()); err != nil || n != want {
+				t.Errorf("swept %d numbers, want %d; error %v", n, want, err)
+			}
+		}
+		// Its holder was only frozen; what was given up stays so.
+		if err := l.Settle(t.Context(), "dead", r.ID, []codespace.Range{{Length: 3, Lo: 0, Hi: 5}}, nil); err != nil {
+			t.Error(err)
+		}
+		l.WantRows(t, kgstest.AbandonedRow(0, 10, kgs.ReasonCrash), kgstest.Row(10, 20, ledger.StateBatch, "alive"), kgstest.AbandonedRow(20, 40, kgs.ReasonCrash))
+		counters, err := l.Counters(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := counters.Reserved(); n != 40 {
+			t.Errorf("%d numbers are reserved, want 40", n)
+		}
+		if s := counters.Current(3); s.Length != 3 || s.UsedRatio() != 40/float64(codespace.Size(3)) {
+			t.Errorf("current space: %+v", s)
+		}
+	})
+}
+
+func TestAbandonJoinsAndRepeats(t *testing.T) {
+	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		for _, ranges := range [][]codespace.Range{
+			{{Length: 3, Lo: 10, Hi: 20}, {Length: 3, Lo: 30, Hi: 40}}, {{Length: 3, Lo: 10, Hi: 20}, {Length: 3, Lo: 30, Hi: 40}},
+			{{Length: 3, Lo: 20, Hi: 30}}, {{Length: 3, Lo: 10, Hi: 20}}, {{Length: 3, Lo: 30, Hi: 40}}, {{Length: 3, Lo: 20, Hi: 30}},
+			{{Length: 3, Lo: 5, Hi: 10}}, {{Length: 3, Lo: 40, Hi: 41}}, {{Length: 3, Lo: 50, Hi: 60}},
+		} {
+			if err := l.Abandon(t.Context(), ranges, kgs.ReasonCrash); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := l.Abandon(t.Context(), []codespace.Range{{Length: 3, Lo: 41, Hi: 50}}, kgs.ReasonEpoch); err != nil {
+			t.Fatal(err)
+		}
+		l.WantRows(t, kgstest.AbandonedRow(5, 41, kgs.ReasonCrash), kgstest.AbandonedRow(41, 50, kgs.ReasonEpoch), kgstest.AbandonedRow(50, 60, kgs.ReasonCrash))
+	})
+}
+
+func TestRelease(t *testing.T) {
+	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		l.MustReserve(t, "a", ledger.StateReserved, 10)
+		l.MustReserve(t, "a", ledger.StateShipping, 10)
+		l.MustReserve(t, "b", ledger.StateReserved, 10)
+		if err := l.Release(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		l.WantRows(t, kgstest.Row(0, 10, ledger.StateReserved, ""), kgstest.Row(10, 20, ledger.StateShipping, ""), kgstest.Row(20, 30, ledger.StateReserved, "b"))
+	})
+}
+
+func TestRenewKeepsWhatIsHeld(t *testing.T) {
+	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		l.MustReserve(t, "a", ledger.StateBatch, 10)
+		l.DeclareDead(t, "a")
+		if err := l.Renew(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := l.Sweep(t.Context()); err != nil || n != 0 {
+			t.Errorf("swept %d numbers of a holder that was seen again, error %v", n, err)
+		}
+	})
+}
+
+func TestOpenEpochOnce(t *testing.T) {
+	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		l.MustReserve(t, "a", ledger.StateShipping, 10)
+		l.MustReserve(t, "a", ledger.StateBatch, 10)
+		numbers := kgstest.InParallel(t, func(i int) (int64, error) {
+			number, _, err := l.OpenEpoch(t.Context(), 0, fmt.Sprint("pool ", i))
+			return number, err
+		})
+		if n := slices.Compact(numbers); len(n) != 1 || n[0] != 1 {
+			t.Errorf("16 workers opened the epochs %v, want 1", n)
+		}
+		got, err := l.Epoch(t.Context())
+		if err != nil || got.Number != 1 || got.Pool == "" {
+			t.Errorf("the epoch is %+v, error %v", got, err)
+		}
+		all, err := l.Snapshot(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(all.Boundaries) != 8 || all.Boundaries[0] != (ledger.Boundary{Epoch: got, Length: 3, Next: 20}) || all.Boundaries[1] != (ledger.Boundary{Epoch: got, Length: 4, Next: 0}) {
+			t.Errorf("boundaries: %+v", all.Boundaries)
+		}
+		l.WantRows(t, kgstest.Row(10, 20, ledger.StateBatch, "a"))
+	})
+}

@@ -1,0 +1,130 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"keypool/kgs/codespace"
+)
+
+// dialect is what the engines do not say alike.
+type dialect struct {
+	begin    string        // bounds a transaction whose client is frozen; empty for none
+	lock     string        // locks the ledger's row and reads epoch, last_range, history and the present history
+	renew    string        // records a heartbeat of holder $1
+	now      string        // the time, in microseconds since 1970
+	snapshot sql.TxOptions // a transaction that reads one state throughout
+}
+
+// tx is one change of the ledger, under the lock of its row.
+type tx struct {
+	*sql.Tx
+	dialect   *dialect
+	epoch     int64
+	last      int64 // the range id that was given last
+	highWater *highWater
+	skipped   int64 // numbers that a skip-ahead left out
+}
+
+func (t *tx) exec(ctx context.Context, query string, args ...any) error {
+	_, err := t.ExecContext(ctx, query, args...)
+	return err
+}
+
+// insert adds a row for numbers under a new id.
+func (t *tx) insert(ctx context.Context, numbers codespace.Range, state State, holder, reason string) (Reservation, error) {
+	t.last++
+	r := Reservation{Range: numbers, ID: t.last, Epoch: t.epoch}
+	return r, t.exec(ctx,
+		`INSERT INTO kgs_ranges (id, length, lo, hi, state, holder, reason, epoch) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+		r.ID, r.Length, r.Lo, r.Hi, string(state), holder, reason, r.Epoch)
+}
+
+// update runs f as one transaction and commits it when f succeeds.
+func (l *Ledger) update(ctx context.Context, op string, f func(context.Context, *tx) error) error {
+	ctx, cancel := context.WithTimeout(ctx, updateTimeout)
+	defer cancel()
+	if err := l.updateTx(ctx, f); err != nil {
+		return fmt.Errorf("ledger: %s: %w", op, err)
+	}
+	return nil
+}
+
+func (l *Ledger) updateTx(ctx context.Context, f func(context.Context, *tx) error) error {
+	sqlTx, err := l.write.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = sqlTx.Rollback() }() // after a commit it does nothing and says so
+	if l.dialect.begin != "" {
+		if _, err := sqlTx.ExecContext(ctx, l.dialect.begin); err != nil {
+			return err
+		}
+	}
+	t := &tx{Tx: sqlTx, dialect: &l.dialect, highWater: &l.highWater}
+	var kept, present string
+	err = sqlTx.QueryRowContext(ctx, l.dialect.lock).Scan(&t.epoch, &t.last, &kept, &present)
+	if errors.Is(err, sql.ErrNoRows) {
+		return ErrNotInitialized
+	}
+	if err != nil {
+		return err
+	}
+	last := t.last
+	if err := t.detectRollback(ctx, kept, present); err != nil {
+		return err
+	}
+	if err := f(ctx, t); err != nil {
+		return err
+	}
+	if t.last != last {
+		if err := t.exec(ctx, `UPDATE kgs_ledger SET last_range = $1 WHERE id = 1`, t.last); err != nil {
+			return err
+		}
+	}
+	if err := sqlTx.Commit(); err != nil {
+		return err
+	}
+	l.highWater.raise(HighWaterMark{ID: t.last})
+	if t.skipped > 0 && l.onSkipAhead != nil {
+		l.onSkipAhead(t.skipped)
+	}
+	return nil
+}
+
+// updateTimeout is the most that one change of the ledger may take, waiting included.
+const updateTimeout = 10 * time.Second
+
+// view runs f in a transaction that sees one state throughout and cannot write.
+func (l *Ledger) view(ctx context.Context, op string, f func(*sql.Tx) error) error {
+	tx, err := l.read.BeginTx(ctx, &l.dialect.snapshot)
+	if err != nil {
+		return fmt.Errorf("ledger: %s: %w", op, err)
+	}
+	defer func() { _ = tx.Rollback() }() // there is nothing to commit, nor to lose
+	if err := f(tx); err != nil {
+		return fmt.Errorf("ledger: %s: %w", op, err)
+	}
+	return nil
+}
+
+// collect reads all rows of a query.
+func collect[T any](ctx context.Context, tx *sql.Tx, scan func(*sql.Rows) (T, error), query string, args ...any) ([]T, error) {
+	rows, err := tx.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }() // rows.Err has told it
+	var all []T
+	for rows.Next() {
+		v, err := scan(rows)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, v)
+	}
+	return all, rows.Err()
+}

@@ -1,0 +1,97 @@
+package mempool
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"keypool/kgs"
+	"keypool/kgs/kgstest"
+	"keypool/kgs/ledger"
+)
+
+func TestLedgerSupply(t *testing.T) {
+	kgstest.OnEngines(t, func(t *testing.T, newBooks func(*testing.T) kgstest.LedgerUnderTest) {
+		kgstest.TestSupply(t, func(t *testing.T, keys int) kgstest.SupplyUnderTest {
+			l := newBooks(t)
+			return kgstest.SupplyUnderTest{Supply: NewLedgerSupply(l.Ledger, kgstest.OpenWith(t, l, keys), "a", 6)}
+		})
+	})
+}
+
+func TestMemoryPool(t *testing.T) {
+	kgstest.OnEngines(t, func(t *testing.T, newBooks func(*testing.T) kgstest.LedgerUnderTest) {
+		kgstest.TestSupply(t, func(t *testing.T, keys int) kgstest.SupplyUnderTest {
+			l := newBooks(t)
+			pool := New(l.Ledger, kgstest.OpenWith(t, l, keys), "a")
+			refill := func(t *testing.T) { fill(t, l, pool, "a", 7) }
+			fill(t, l, pool, "a", 500)
+			return kgstest.SupplyUnderTest{Supply: pool, Refill: refill}
+		})
+	})
+}
+
+// fill pushes all that the ledger has left, up to n numbers at a time.
+func fill(t *testing.T, l kgstest.LedgerUnderTest, pool *Pool, holder string, n int64) {
+	t.Helper()
+	for {
+		r, err := l.Reserve(t.Context(), holder, ledger.StateReserved, 6, n)
+		if errors.Is(err, kgs.ErrExhausted) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		pool.Push(r)
+	}
+}
+
+func TestMemoryPoolDropsWhatWasTakenOver(t *testing.T) {
+	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		space := kgstest.OpenWith(t, l, 30)
+		pool := New(l.Ledger, space, "frozen")
+		fill(t, l, pool, "frozen", 10)
+		l.DeclareDead(t, "frozen")
+		heir := New(l.Ledger, space, "heir")
+		r, err := l.Reserve(t.Context(), "heir", ledger.StateReserved, 6, 20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		heir.Push(r)
+		if n := pool.Len(); n != 30 {
+			t.Errorf("the pool believes to hold %d keys, want 30", n)
+		}
+		if left := kgstest.Drain(t, pool, 10); len(left) != 20 {
+			t.Errorf("%d keys came out of the pool, want the 20 that were not taken over", len(left))
+		}
+		if n := pool.Len(); n != 0 {
+			t.Errorf("the size of the empty pool is %d", n)
+		}
+		if s := pool.Status(); s.Taken != 20 {
+			t.Errorf("%+v: want the 20 keys that it gave counted as taken", s)
+		}
+		if left := kgstest.Drain(t, heir, 10); len(left) != 10 {
+			t.Errorf("%d keys came to the heir, want 10", len(left))
+		}
+	})
+}
+
+// TestMemoryPoolTakesInTurn shows that a take that waits for another one still
+// honours its context.
+func TestMemoryPoolTakesInTurn(t *testing.T) {
+	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		pool := New(l.Ledger, kgstest.OpenWith(t, l, 10), "a")
+		fill(t, l, pool, "a", 10)
+		var wg sync.WaitGroup
+		l.WhileLocked(t, func() {
+			wg.Go(func() { kgstest.Drain(t, pool, 10) }) // waits for the lock of the ledger, or its turn
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if _, err := pool.Take(ctx, 1); !errors.Is(err, context.Canceled) {
+				t.Errorf("a take that had to wait: %v", err)
+			}
+		})
+		wg.Wait()
+	})
+}

@@ -1,0 +1,114 @@
+package pgpool
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"keypool/kgs"
+	"keypool/kgs/keysource"
+	"keypool/kgs/kgstest"
+	"keypool/kgs/refill"
+)
+
+func wantStatus(t *testing.T, p *Pool, want kgs.PoolStatus) {
+	t.Helper()
+	got, err := p.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("status (-want +got):\n%s", diff)
+	}
+}
+
+func TestPostgresPoolStatus(t *testing.T) {
+	bothWays(t, func(t *testing.T, reserve bool) {
+		k := newKeyPool(t)
+		p, other := k.process("a", reserve), k.process("b", reserve)
+		wantStatus(t, p, kgs.PoolStatus{})
+		k.fill(kgstest.Codes(0, 100)...)
+		wantStatus(t, p, kgs.PoolStatus{Keys: 100, Pushed: 100})
+		kgstest.Take(t, p, 10)
+		b := kgstest.Take(t, other, 20)
+		for _, p := range []*Pool{p, other} {
+			wantStatus(t, p, kgs.PoolStatus{Keys: 70, Pushed: 100, Taken: 30})
+		}
+		kgstest.Settle(t, other, b, b.Codes[:5], nil)
+		wantStatus(t, p, kgs.PoolStatus{Keys: 75, Pushed: 105, Taken: 30})
+		kgstest.Take(t, p, 75)
+		wantStatus(t, p, kgs.PoolStatus{Pushed: 105, Taken: 105})
+		k.fill(kgstest.Codes(100, 110)...)
+		wantStatus(t, p, kgs.PoolStatus{Keys: 10, Pushed: 115, Taken: 105})
+		k.Exec(`DELETE FROM available_keys`)
+		wantStatus(t, p, kgs.PoolStatus{Pushed: 115, Taken: 115})
+	})
+}
+
+// Two batch jobs fill one pool and overshoot by no more than a chunk each.
+func TestPostgresShippersFillOnePool(t *testing.T) {
+	t.Parallel()
+	const capacity, chunk = 25_000, 5000
+	k := newKeyPool(t)
+	ctx, stop := context.WithCancel(t.Context())
+	var workers sync.WaitGroup
+	for range 2 {
+		workers.Go(func() {
+			w := refill.NewWorker(refill.WorkerConfig{
+				Filler: k.filler(keysource.Random{Length: func() int { return 6 }}), Capacity: capacity, Chunk: chunk,
+				Logger: slog.New(slog.DiscardHandler), Metrics: kgs.NewMetrics(prometheus.NewRegistry()),
+			})
+			if err := w.Run(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	p := k.process("a", false)
+	kgstest.Await(t, "a full pool", func() bool {
+		s, err := p.Status(t.Context())
+		return err == nil && s.Keys >= capacity
+	})
+	stop()
+	workers.Wait()
+	s, err := p.Status(t.Context())
+	if err != nil || s.Keys > capacity+2*chunk {
+		t.Errorf("%+v, %v: want no more than a chunk for each job above %d", s, err, capacity)
+	}
+	if n := k.Count(`SELECT count(*) FROM available_keys`); int64(n) != s.Keys {
+		t.Errorf("the status says %d keys, there are %d", s.Keys, n)
+	}
+}
+
+// The keys of a database that came back from an older state were perhaps given out since.
+func TestPostgresPoolOfAnotherHistory(t *testing.T) {
+	bothWays(t, func(t *testing.T, reserve bool) {
+		k := newKeyPool(t)
+		k.fill(kgstest.Codes(0, 10)...)
+		p := k.process("a", reserve)
+		k.Exec(`UPDATE key_pool SET history = 'another'`)
+		if b, err := p.Take(t.Context(), 1); !errors.Is(err, kgs.ErrNoEpoch) {
+			t.Errorf("Take = %v, %v; want ErrNoEpoch", b, err)
+		}
+		if s, err := p.Status(t.Context()); !errors.Is(err, kgs.ErrNoEpoch) {
+			t.Errorf("Status = %+v, %v; want ErrNoEpoch", s, err)
+		}
+		k.fill(kgstest.Codes(10, 20)...)
+		kgstest.WantLeft(t, kgstest.SupplyUnderTest{Supply: p}, kgstest.Codes(10, 20))
+	})
+}
+
+func TestPostgresPoolOpensOnce(t *testing.T) {
+	t.Parallel()
+	k := newKeyPool(t)
+	k.fill(kgstest.Codes(0, 10)...)
+	s := k.filler(&kgstest.DrawnCodes{})
+	if err := s.open(t.Context()); err != nil { // as a worker does that was late
+		t.Fatal(err)
+	}
+	wantStatus(t, s.pool, kgs.PoolStatus{Keys: 10, Pushed: 10})
+}

@@ -1,0 +1,55 @@
+package redispool
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+
+	"keypool/internal/testenv"
+	"keypool/kgs"
+	"keypool/kgs/kgstest"
+)
+
+func TestBreakerWithFrozenRedis(t *testing.T) {
+	t.Parallel()
+	const failures = 3 // in a row open a breaker
+	server := testenv.StartRedis(t)
+	p, _ := newTestPool(t, openClient(t, server.Addr), "holder")
+	openEpoch(t, p, 1)
+	mustPush(t, p, testRange(1, 0, 1000))
+	b := kgs.NewBreaker(p, slog.New(slog.DiscardHandler))
+
+	server.Pause()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for range failures {
+		if _, err := b.Take(ctx, 10); err == nil || ctx.Err() != nil {
+			t.Fatalf("Take from a frozen Redis: %v, and %v; it is to give up by itself", err, ctx.Err())
+		}
+	}
+	if _, err := b.Take(ctx, 10); !errors.Is(err, gobreaker.ErrOpenState) {
+		t.Errorf("Take after %d that timed out: %v, want the breaker open", failures, err)
+	}
+	server.Resume()
+
+	var batch *kgs.Batch
+	kgstest.Await(t, "a key from the thawed Redis", func() bool {
+		var err error
+		batch, err = b.Take(ctx, 10)
+		return err == nil
+	})
+	if !slices.Equal(batch.Codes, kgstest.Codes(0, 10)) {
+		t.Errorf("the frozen takes cost keys: got %v", batch.Codes)
+	}
+	if err := b.Settle(ctx, batch, nil, nil); err != nil {
+		t.Errorf("Settle: %v", err)
+	}
+	if list, batches := snapshot(t, p); len(list) != 990 || len(batches) != 0 {
+		t.Errorf("%d keys in the pool and %d on record, want 990 and none", len(list), len(batches))
+	}
+}

@@ -1,0 +1,265 @@
+package redispool
+
+import (
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"keypool/internal/testenv"
+	"keypool/kgs"
+	"keypool/kgs/kgstest"
+	"keypool/kgs/ledger"
+)
+
+// openClient is a client as the program makes it.
+func openClient(t *testing.T, addr string) redis.UniversalClient {
+	t.Helper()
+	client, err := OpenClient("redis://" + addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := client.Close(); err != nil {
+			t.Errorf("close the client: %v", err)
+		}
+	})
+	return client
+}
+
+// follow makes the Redis behind client a replica, in step with its master.
+func follow(t *testing.T, client redis.UniversalClient, master string) {
+	t.Helper()
+	host, port, _ := net.SplitHostPort(master)
+	if err := client.Do(t.Context(), "REPLICAOF", host, port).Err(); err != nil {
+		t.Fatal(err)
+	}
+	kgstest.Await(t, "the replica is in step", func() bool {
+		return strings.Contains(client.Info(t.Context(), "replication").Val(), "master_link_status:up")
+	})
+}
+
+func promote(t *testing.T, client redis.UniversalClient) {
+	t.Helper()
+	if err := client.Do(t.Context(), "REPLICAOF", "NO", "ONE").Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// rollback is a way in which a Redis comes back with data of the past. It fills a pool,
+// lets take be called on it, and gives a client on what came back.
+type rollback func(t *testing.T, fill, take func(redis.UniversalClient)) redis.UniversalClient
+
+func restartFromSnapshot(t *testing.T, fill, take func(redis.UniversalClient)) redis.UniversalClient {
+	server := testenv.StartRedis(t, "--appendonly", "no")
+	client := openClient(t, server.Addr)
+	fill(client)
+	if err := client.Save(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	take(client)
+	server.Kill()
+	server.Restart()
+	return client
+}
+
+// replicated is a filled master and a replica that has all of it.
+type replicated struct {
+	master, replica *testenv.Server
+	client, behind  redis.UniversalClient
+}
+
+func startReplicated(t *testing.T, fill func(redis.UniversalClient)) replicated {
+	t.Helper()
+	r := replicated{master: testenv.StartRedis(t), replica: testenv.StartRedis(t)}
+	r.client, r.behind = openClient(t, r.master.Addr), openClient(t, r.replica.Addr)
+	follow(t, r.behind, r.master.Addr)
+	fill(r.client)
+	list := keyNames("default")[1]
+	kgstest.Await(t, "the replica has the keys", func() bool {
+		return r.behind.LLen(t.Context(), list).Val() == r.client.LLen(t.Context(), list).Val()
+	})
+	return r
+}
+
+func promoteLaggingReplica(t *testing.T, fill, take func(redis.UniversalClient)) redis.UniversalClient {
+	r := startReplicated(t, fill)
+	r.replica.Pause()
+	// The link is cut too: what is on it already the replica would still read.
+	if err := r.client.Do(t.Context(), "CLIENT", "KILL", "TYPE", "replica").Err(); err != nil {
+		t.Fatal(err)
+	}
+	take(r.client)
+	r.master.Kill()
+	r.replica.Resume()
+	promote(t, r.behind)
+	return r.behind
+}
+
+// failBack demotes a master to a replica of one that lags behind, and promotes it
+// again: the data went back, the process is still the same.
+func failBack(t *testing.T, fill, take func(redis.UniversalClient)) redis.UniversalClient {
+	r := startReplicated(t, fill)
+	promote(t, r.behind)
+	take(r.client)
+	follow(t, r.client, r.replica.Addr)
+	promote(t, r.client)
+	return r.client
+}
+
+func TestRedisPoolGuard(t *testing.T) {
+	t.Parallel()
+	ways := map[string]rollback{
+		"restart from a snapshot":     restartFromSnapshot,
+		"promotion of a late replica": promoteLaggingReplica,
+		"fail-back":                   failBack,
+	}
+	for name, comeBack := range ways {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testRollback(t, comeBack)
+		})
+	}
+}
+
+func testRollback(t *testing.T, comeBack rollback) {
+	r, late := testRange(1, 0, 1000), testRange(2, 1000, 1000)
+	var before *kgs.Batch
+	client := comeBack(t, func(c redis.UniversalClient) {
+		p, _ := newTestPool(t, c, "before")
+		openEpoch(t, p, 1)
+		mustPush(t, p, r)
+	}, func(c redis.UniversalClient) {
+		p, _ := newTestPool(t, c, "before")
+		before = mustTake(t, p, 100)
+	})
+	p, _ := newTestPool(t, client, "after")
+	wantNoEpoch(t, p, late)
+
+	// The control: with the guard talked round, keys are handed out a second time.
+	status, _ := p.Status(t.Context())
+	opened := client.HGet(t.Context(), p.keys[0], "run").Val()
+	client.HSet(t.Context(), p.keys[0], "run", status.RunID)
+	if twice := mustTake(t, p, 100); !slices.Equal(twice.Codes, before.Codes) {
+		t.Error("Redis did not come back with data of the past; this test could not have failed")
+	}
+	client.HSet(t.Context(), p.keys[0], "run", opened)
+
+	if err := p.Settle(t.Context(), before, before.Codes, nil); err != nil {
+		t.Errorf("Settle with a pool that is written off: %v", err)
+	}
+	openEpoch(t, p, 2)
+	if _, err := push(t.Context(), p, late, late.Lo, late.Hi); !errors.Is(err, kgs.ErrFenced) {
+		t.Errorf("Push of a range of the old epoch: %v, want ErrFenced", err)
+	}
+	late.Epoch = 2
+	mustPush(t, p, late)
+	if b := mustTake(t, p, 2000); !slices.Equal(b.Codes, kgstest.Codes(1000, 2000)) {
+		t.Errorf("the new epoch gives %d keys from %s on", len(b.Codes), b.Codes[0])
+	}
+}
+
+// wantNoEpoch checks that nothing can be done to the pool but to open it.
+func wantNoEpoch(t *testing.T, p *Pool, r ledger.Reservation) {
+	t.Helper()
+	status, err := p.Status(t.Context())
+	if !errors.Is(err, kgs.ErrNoEpoch) || status.RunID == "" || status.Epoch != 0 {
+		t.Errorf("Status = %+v, %v, want no keys, a run, and ErrNoEpoch", status, err)
+	}
+	_, takeErr := p.Take(t.Context(), 10)
+	_, pushErr := push(t.Context(), p, r, r.Lo, r.Hi)
+	_, sweepErr := p.Sweep(t.Context())
+	var readErr error
+	for _, readErr = range p.Snapshot(t.Context()) {
+		break
+	}
+	for name, err := range map[string]error{
+		"Take": takeErr, "Push": pushErr, "Sweep": sweepErr, "Snapshot": readErr,
+		"Forget": p.Forget(t.Context(), r.Epoch, 1),
+	} {
+		if !errors.Is(err, kgs.ErrNoEpoch) {
+			t.Errorf("%s: %v, want ErrNoEpoch", name, err)
+		}
+	}
+}
+
+func TestRedisPoolFlushed(t *testing.T) {
+	t.Parallel()
+	p, _ := newOpenPool(t)
+	r := testRange(1, 0, 100)
+	mustPush(t, p, r)
+	if err := p.client.FlushDB(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	wantNoEpoch(t, p, r)
+}
+
+// A Redis at its memory limit gives keys, and takes back what it gave, but no new ones.
+func TestRedisPoolFull(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	p, _ := newTestPool(t, openClient(t, server.Addr), "holder")
+	openEpoch(t, p, 1)
+	r := testRange(1, 0, 200)
+	if _, err := push(t.Context(), p, r, 0, 100); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.client.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if mark, err := push(t.Context(), p, r, 100, 200); err == nil {
+		t.Errorf("Push = %d into a full Redis", mark)
+	}
+	if status, err := p.Status(t.Context()); status.Keys != 100 || err != nil {
+		t.Errorf("Status = %+v, %v, want 100 keys: a refused push must leave nothing", status, err)
+	}
+	b := mustTake(t, p, 100)
+	if err := p.Settle(t.Context(), b, b.Codes[50:], b.Codes[:1]); err != nil {
+		t.Errorf("Settle: %v", err)
+	}
+	list, batches := snapshot(t, p)
+	if !slices.Equal(list, kgstest.Codes(50, 100)) || !slices.Equal(batches, kgstest.Codes(0, 1)) {
+		t.Errorf("the pool has %v, and on record %v", list, batches)
+	}
+}
+
+func TestRedisPoolLostReplies(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	proxy := kgstest.NewCuttingProxy(t, server.Addr)
+	p, _ := newTestPool(t, openClient(t, proxy.Listener.Addr().String()), "holder")
+	openEpoch(t, p, 1)
+	r := testRange(1, 0, 100)
+	mustPush(t, p, testRange(2, 100, 1)) // every script that follows is known to Redis
+	mustTake(t, p, 1)
+
+	proxy.Cut.Store(true)
+	if _, err := push(t.Context(), p, r, 0, 60); err == nil {
+		t.Fatal("the reply to the push was not lost")
+	}
+	if mark, err := push(t.Context(), p, r, 0, 60); mark != 60 || err != nil {
+		t.Errorf("the push repeated = %d, %v", mark, err)
+	}
+	proxy.Cut.Store(true)
+	if _, err := p.Take(t.Context(), 10); err == nil {
+		t.Fatal("the reply to the take was not lost")
+	}
+	b := mustTake(t, p, 20)
+	if !slices.Equal(b.Codes, kgstest.Codes(0, 10)) {
+		t.Errorf("the take repeated gives %v, want the ten keys that were taken", b.Codes)
+	}
+	// The first attempt may also arrive late, when its repetition has been settled.
+	if err := p.Settle(t.Context(), b, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if late, err := p.run(t.Context(), p.scripts.take, "holder", b.ID, 10).Text(); late != "" || err != nil {
+		t.Errorf("a late take popped %q, %v", late, err)
+	}
+	list, batches := snapshot(t, p)
+	if !slices.Equal(list, kgstest.Codes(10, 60)) || len(batches) != 1 {
+		t.Errorf("the pool has %v, and in batches %v", list, batches)
+	}
+}

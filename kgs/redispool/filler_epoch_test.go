@@ -1,0 +1,212 @@
+package redispool
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"keypool/kgs"
+	"keypool/kgs/codespace"
+	"keypool/kgs/kgstest"
+	"keypool/kgs/ledger"
+)
+
+func TestShipperOpensPoolThatIsBehind(t *testing.T) {
+	t.Parallel()
+	d := newDock(t)
+	s := d.open("a")
+	d.fill(s, 100, 100)
+	status, err := s.cfg.Pool.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := d.OpenEpoch(t.Context(), 1, status.RunID); err != nil { // and crashes
+		t.Fatal(err)
+	}
+	d.wantSize(s, 0)
+	d.wantEpoch(s, 3)
+	if _, _, err := d.OpenEpoch(t.Context(), 3, "another run"); err != nil {
+		t.Fatal(err)
+	}
+	d.wantSize(s, 0)
+	d.wantEpoch(s, 5)
+	d.fill(s, 10, 10)
+}
+
+// TestShipperAfterFlush loses the pool in the run that the ledger's epoch is of.
+func TestShipperAfterFlush(t *testing.T) {
+	t.Parallel()
+	d := newDock(t)
+	s := d.open("a")
+	s.begin(t, 100, 50)
+	if err := d.client.FlushDB(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := s.Fill(t.Context(), 10); n != 0 || !errors.Is(err, kgs.ErrNoEpoch) {
+		t.Errorf("Ship = %d, %v, want ErrNoEpoch", n, err)
+	}
+	d.wantSize(s, 0)
+	d.wantEpoch(s, 2)
+	d.fill(s, 10, 10)
+	if got, err := d.space.Ranges(kgstest.Drain(t, s.cfg.Pool, 100)); err != nil || !slices.Equal(got, []codespace.Range{{Length: 6, Lo: 100, Hi: 110}}) {
+		t.Errorf("the new pool held %v (%v), want only new numbers", got, err)
+	}
+}
+
+// TestShipperBehindItsPool restores the ledger behind everybody's back: the pool is of an
+// epoch, or has ranges, that the ledger does not know of.
+func TestShipperBehindItsPool(t *testing.T) {
+	t.Parallel()
+	const margin = 10_000_000 // of a skip-ahead
+	for name, restore := range map[string]string{
+		"by ranges":           `UPDATE kgs_ledger SET last_range = 1`,
+		"by an epoch":         `UPDATE kgs_ledger SET last_range = 3, epoch = 0`,
+		"by ranges and epoch": `UPDATE kgs_ledger SET last_range = 0, epoch = 0`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDock(t)
+			s := d.open("a")
+			for range 3 {
+				d.fill(s, 100, 100)
+			}
+			d.Exec(t, restore)
+			d.Exec(t, `UPDATE kgs_spaces SET next = 100 WHERE length = 6`)
+			d.Exec(t, `DELETE FROM kgs_epochs WHERE epoch > (SELECT epoch FROM kgs_ledger)`)
+			// Another process, which does not remember how far the ledger was.
+			d.LedgerUnderTest = d.Reopen()
+			s = d.filler("b")
+			if err := s.Prepare(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			// By now it knows of both, and the next change of the ledger ends the epoch.
+			if _, err := s.Fill(t.Context(), 10); err != nil && !errors.Is(err, kgs.ErrNoEpoch) {
+				t.Fatal(err)
+			}
+			if err := s.Prepare(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			d.fill(s, 10, 10)
+			kgstest.Drain(t, s.cfg.Pool, 100) // what an earlier Ship may have brought
+			d.fill(s, 10, 10)
+			d.wantSize(s, 10)
+			got, err := d.space.Ranges(kgstest.Drain(t, s.cfg.Pool, 100))
+			if err != nil || len(got) != 1 || got[0].Lo < 300+margin || got[0].Len() != 10 {
+				t.Errorf("the pool held %v (%v), want only numbers far beyond 300", got, err)
+			}
+			d.WantRows(t, ledger.Row{
+				Reservation: ledger.Reservation{Range: codespace.Range{Length: 6, Lo: 100, Hi: 300 + margin}}, State: ledger.StateAbandoned, Reason: kgs.ReasonRollback,
+			})
+		})
+	}
+}
+
+// TestShipperMeetsNewEpoch has another worker open an epoch, and the pool for it,
+// between a shipper's looks at the ledger and at the pool.
+func TestShipperMeetsNewEpoch(t *testing.T) {
+	t.Parallel()
+	d := newDock(t)
+	s, other := d.open("a"), d.open("b")
+	if err := d.client.FlushDB(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	epoch, err := d.Epoch(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost, err := s.cfg.Pool.Status(t.Context())
+	if !errors.Is(err, kgs.ErrNoEpoch) {
+		t.Fatal(err)
+	}
+	d.wantSize(other, 0)
+	d.fill(other, 10, 10)
+	if behind, err := s.behind(t.Context(), Status{PoolStatus: kgs.PoolStatus{Epoch: epoch.Number + 1}}); behind || err != nil {
+		t.Errorf("the ledger is accused: %v", err)
+	}
+	if err := s.openEpoch(t.Context(), epoch.Number, lost); !errors.Is(err, kgs.ErrNoEpoch) {
+		t.Errorf("a late openEpoch: %v, want ErrNoEpoch", err)
+	}
+	d.wantSize(s, 10)
+	d.wantEpoch(s, 2)
+}
+
+// TestShipperOpensLate stalls between the ledger's new epoch and the pool's. Meanwhile
+// another worker goes on to the next one and fills the pool, which is then flushed. If
+// the other one were to open the pool again for an epoch that it was open for, the
+// marks of that epoch would be forgotten, and the range under way pushed twice.
+func TestShipperOpensLate(t *testing.T) {
+	t.Parallel()
+	d := newDock(t)
+	stalled, other := d.open("stalled"), d.open("other")
+	seen, err := stalled.cfg.Pool.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	late, _, err := d.OpenEpoch(t.Context(), 1, seen.RunID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.wantSize(other, 0)
+	d.wantEpoch(other, 3)
+	other.begin(t, 100, 50)
+	handedOut := kgstest.Drain(t, other.cfg.Pool, 100)
+	if err := d.client.FlushDB(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := stalled.cfg.Pool.Open(t.Context(), late, seen.RunID); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := other.Fill(t.Context(), 100); n != 0 || !errors.Is(err, kgs.ErrNoEpoch) {
+		t.Errorf("Ship to a pool of an older epoch = %d, %v, want ErrNoEpoch", n, err)
+	}
+	d.wantSize(other, 0)
+	d.wantEpoch(other, 4)
+	d.fill(other, 100, 100)
+	for _, code := range kgstest.Drain(t, other.cfg.Pool, 100) {
+		if slices.Contains(handedOut, code) {
+			t.Errorf("%s is in the pool again", code)
+		}
+	}
+}
+
+func TestShippersOpenOneEpoch(t *testing.T) {
+	t.Parallel()
+	d := newDock(t)
+	first := d.open("first")
+	d.fill(first, 100, 100)
+	epoch, err := d.Epoch(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	shippers := make([]*Filler, 16)
+	for i := range shippers {
+		shippers[i] = d.filler(string(rune('a' + i)))
+		d.wantSize(shippers[i], 100)
+	}
+	if err := d.client.FlushDB(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	seen, err := first.cfg.Pool.Status(t.Context())
+	if !errors.Is(err, kgs.ErrNoEpoch) {
+		t.Fatal(err)
+	}
+	// All have seen the same epoch of the ledger, and the pool lost.
+	lost := kgstest.InParallel(t, func(i int) (float64, error) {
+		err := shippers[i].openEpoch(t.Context(), epoch.Number, seen)
+		if errors.Is(err, kgs.ErrNoEpoch) {
+			err = nil // another one was faster
+		}
+		return testutil.ToFloat64(shippers[i].cfg.Metrics.Abandoned(kgs.ReasonEpoch)), err
+	})
+	var sum float64
+	for _, n := range lost {
+		sum += n
+	}
+	if sum != 100 {
+		t.Errorf("16 workers together count %v keys lost with the epoch, want 100", sum)
+	}
+	d.wantSize(first, 0)
+	d.wantEpoch(first, 2)
+}

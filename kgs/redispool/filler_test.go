@@ -1,0 +1,248 @@
+package redispool
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"keypool/internal/testenv"
+	"keypool/kgs"
+	"keypool/kgs/codespace"
+	"keypool/kgs/kgstest"
+	"keypool/kgs/ledger"
+)
+
+// dock is a ledger and a Redis that any number of shippers work between.
+type dock struct {
+	kgstest.LedgerUnderTest
+	t      *testing.T
+	client *redis.Client
+	space  *codespace.Space
+}
+
+func newDock(t *testing.T) dock {
+	t.Helper()
+	l := kgstest.NewSQLiteLedger(t)
+	space, err := l.Open(t.Context(), ledger.Config{Permute: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dock{l, t, testenv.Redis(t), space}
+}
+
+// filler is a worker's. All share the client, which is the dock's to close.
+func (d dock) filler(holder string) *Filler {
+	d.t.Helper()
+	return NewFiller(FillerConfig{
+		Ledger: d.Ledger, Space: d.space, Holder: holder, Length: 6,
+		Pool:   New(d.client, Config{Holder: holder, Space: d.space, Ledger: d.Ledger}),
+		Close:  func() error { return nil },
+		Logger: slog.New(slog.DiscardHandler), Metrics: kgs.NewMetrics(prometheus.NewRegistry()),
+	})
+}
+
+// open is a shipper whose pool is open.
+func (d dock) open(holder string) *Filler {
+	d.t.Helper()
+	s := d.filler(holder)
+	d.wantSize(s, 0)
+	return s
+}
+
+func (d dock) wantSize(s *Filler, want int64) {
+	d.t.Helper()
+	if err := s.Prepare(d.t.Context()); err != nil {
+		d.t.Fatalf("Prepare: %v", err)
+	}
+	if n, err := s.Len(d.t.Context()); n != want || err != nil {
+		d.t.Fatalf("Len = %d, %v, want %d", n, err, want)
+	}
+}
+
+func (d dock) fill(s *Filler, n, want int64) {
+	d.t.Helper()
+	if got, err := s.Fill(d.t.Context(), n); got != want || err != nil {
+		d.t.Fatalf("Ship = %d, %v, want %d", got, err, want)
+	}
+}
+
+// wantEpoch compares the epochs of the ledger and of the pool with what they should be.
+func (d dock) wantEpoch(s *Filler, want int64) {
+	d.t.Helper()
+	epoch, err := d.Epoch(d.t.Context())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	status, err := s.cfg.Pool.Status(d.t.Context())
+	if err != nil || epoch.Number != want || status.Epoch != want {
+		d.t.Errorf("the ledger is in epoch %d and the pool in %d (%v), want %d", epoch.Number, status.Epoch, err, want)
+	}
+}
+
+// wantAll drains the pool, which must hold every number that was ever reserved, once.
+func (d dock) wantAll(s *Filler) {
+	d.t.Helper()
+	ranges, err := d.space.Ranges(kgstest.Drain(d.t, s.cfg.Pool, 100_000))
+	if err != nil {
+		d.t.Fatal(err) // also for a code that is there twice
+	}
+	counters, err := d.Counters(d.t.Context())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if want := []codespace.Range{{Length: 6, Lo: 0, Hi: counters.Reserved()}}; !slices.Equal(ranges, want) {
+		d.t.Errorf("the pool held the numbers %v, want %v", ranges, want)
+	}
+	d.WantRows(d.t) // nothing is under way
+}
+
+func TestShipperOpensAndFills(t *testing.T) {
+	t.Parallel()
+	d := newDock(t)
+	s := d.open("a")
+	d.wantEpoch(s, 1)
+	const n = 2*pushChunk + 1
+	d.fill(s, n, n)
+	d.fill(s, 10, 10)
+	d.wantSize(s, n+10)
+	if err := s.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+	d.wantAll(s)
+}
+
+func TestShipperCrashes(t *testing.T) {
+	t.Parallel()
+	// What a shipper does for one range of 1000 numbers, the last steps of which a
+	// crash prevents; deliver without its Forget.
+	steps := []struct {
+		name string // of the last step done
+		do   func(ctx context.Context, s *Filler) error
+	}{
+		{"reserve", func(ctx context.Context, s *Filler) error { return s.reserve(ctx, 1000) }},
+		{"half of the pushes", func(ctx context.Context, s *Filler) error { return s.pushTo(ctx, 500) }},
+		{"all pushes", func(ctx context.Context, s *Filler) error { return s.pushTo(ctx, 1000) }},
+		{"deliver", func(ctx context.Context, s *Filler) error {
+			_, err := s.cfg.Ledger.Deliver(ctx, *s.current)
+			return err
+		}},
+	}
+	for i, last := range steps {
+		t.Run(last.name, func(t *testing.T) {
+			t.Parallel()
+			d := newDock(t)
+			dead := d.open("dead")
+			for _, step := range steps[:i+1] {
+				if err := step.do(t.Context(), dead); err != nil {
+					t.Fatalf("%s: %v", step.name, err)
+				}
+			}
+			d.DeclareDead(t, "dead")
+			heir := d.filler("heir")
+			if err := heir.Prepare(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := heir.Fill(t.Context(), 70); err != nil {
+				t.Fatal(err)
+			}
+			d.wantEpoch(heir, 1)
+			d.wantAll(heir)
+		})
+	}
+}
+
+// TestShipperThaws freezes a shipper in the middle of a range, which another one
+// finishes. What stops it is the floor, or, until the pool was told of it, the mark.
+func TestShipperThaws(t *testing.T) {
+	t.Parallel()
+	for _, fenced := range []bool{true, false} {
+		d := newDock(t)
+		frozen, heir := d.open("frozen"), d.open("heir")
+		frozen.begin(t, 1000, 500)
+		d.DeclareDead(t, "frozen")
+		if fenced {
+			d.fill(heir, 70, 500)
+		} else {
+			heir.begin(t, 70, 1000)
+			if _, err := d.Deliver(t.Context(), *heir.current); err != nil { // and no Forget
+				t.Fatal(err)
+			}
+		}
+		_, err := frozen.Fill(t.Context(), 70)
+		if errors.Is(err, kgs.ErrFenced) != fenced || !fenced && err != nil || frozen.current != nil {
+			t.Errorf("fenced %t: the thawed Ship: %v, still under way: %v", fenced, err, frozen.current)
+		}
+		d.fill(frozen, 70, 70) // and it goes on with another range
+		d.wantAll(heir)
+	}
+}
+
+// TestShipperThawsWithoutMarkAndFloor is the control: these two are all that stops it.
+func TestShipperThawsWithoutMarkAndFloor(t *testing.T) {
+	t.Parallel()
+	d := newDock(t)
+	frozen, heir := d.open("frozen"), d.open("heir")
+	if err := frozen.reserve(t.Context(), 1000); err != nil {
+		t.Fatal(err)
+	}
+	d.DeclareDead(t, "frozen")
+	d.fill(heir, 70, 1000)
+	if err := d.client.HSet(t.Context(), heir.cfg.Pool.keys[0], "floor", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	d.fill(frozen, 70, 1000) // a second time
+	if _, err := d.space.Ranges(kgstest.Drain(t, heir.cfg.Pool, 2000)); err == nil {
+		t.Error("no code was in the pool twice: these tests could not have failed")
+	}
+}
+
+func TestShipperLosesReply(t *testing.T) {
+	t.Parallel()
+	d := newDock(t)
+	s := d.open("a")
+	s.begin(t, 1000, 1000)
+	s.next = 0 // as if the reply had been lost
+	if _, err := s.Fill(t.Context(), 70); err != nil {
+		t.Error(err)
+	}
+	d.wantSize(s, 1000)
+	d.wantAll(s)
+}
+
+func TestShipperWhoseEpochEndsAfterDeliver(t *testing.T) {
+	t.Parallel()
+	d := newDock(t)
+	s := d.open("a")
+	s.begin(t, 10, 10)
+	if err := d.client.FlushDB(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.deliver(t.Context()); err != nil {
+		t.Errorf("deliver: %v", err)
+	}
+}
+
+// pushTo pushes the range under way up to the number hi, and then no more.
+func (s *Filler) pushTo(ctx context.Context, hi int64) error {
+	whole := *s.current
+	s.current.Hi = hi
+	_, err := s.push(ctx)
+	s.current = &whole
+	return err
+}
+
+// begin takes a range and pushes it up to the number hi.
+func (s *Filler) begin(t *testing.T, n, hi int64) {
+	t.Helper()
+	if err := s.reserve(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.pushTo(t.Context(), hi); err != nil {
+		t.Fatal(err)
+	}
+}

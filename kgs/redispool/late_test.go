@@ -1,0 +1,72 @@
+package redispool
+
+import (
+	"testing"
+)
+
+// lateTake is a Take of the batch id that its holder gave up and that arrives only now.
+func lateTake(t *testing.T, p *Pool, id int64, n int) {
+	t.Helper()
+	if err := p.run(t.Context(), p.scripts.take, p.cfg.Holder, id, n).Err(); err != nil {
+		t.Fatalf("late Take: %v", err)
+	}
+}
+
+// onRecord counts the codes that the pool has in the list, in batches and doomed.
+func onRecord(t *testing.T, p *Pool) map[string]int {
+	t.Helper()
+	codes := make(map[string]int)
+	for f, err := range p.Snapshot(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		codes[f.Code]++
+	}
+	return codes
+}
+
+// A Take that arrives after the Release of its holder leaves what is on record as it is.
+func TestLateTakeAfterRelease(t *testing.T) {
+	t.Parallel()
+	p, _ := newOpenPool(t)
+	mustPush(t, p, testRange(1, 0, 6))
+	if _, err := p.Take(t.Context(), 2); err != nil { // never settled: Redis was away
+		t.Fatal(err)
+	}
+	if err := p.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	lateTake(t, p, 1, 2)
+	if got := onRecord(t, p); len(got) != 6 {
+		t.Errorf("of 6 codes the pool knows %d: %v", len(got), got)
+	}
+}
+
+// A Take that arrives in a later epoch has nothing to do with the batch that its holder
+// took under that id in an earlier one.
+func TestLateTakeInTheNextEpoch(t *testing.T) {
+	t.Parallel()
+	p, _ := newOpenPool(t)
+	mustPush(t, p, testRange(1, 0, 2))
+	b, err := p.Take(t.Context(), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	openEpoch(t, p, 2)
+	r := testRange(2, 2, 4)
+	r.Epoch = 2
+	mustPush(t, p, r)
+	lateTake(t, p, 1, 2)
+	if err := p.Settle(t.Context(), b, b.Codes, nil); err != nil {
+		t.Fatal(err)
+	}
+	got := onRecord(t, p)
+	for _, code := range p.cfg.Space.Codes(r.Range) {
+		if got[code] != 1 {
+			t.Errorf("the pool of epoch 2 knows %s %d times", code, got[code])
+		}
+	}
+	if len(got) != 4 {
+		t.Errorf("the pool of epoch 2 holds %d codes, and 4 were brought to it: %v", len(got), got)
+	}
+}

@@ -1,0 +1,266 @@
+package redispool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+
+	"keypool/internal/testenv"
+	"keypool/kgs"
+	"keypool/kgs/codespace"
+	"keypool/kgs/kgstest"
+	"keypool/kgs/ledger"
+)
+
+// stubLedger is the pages of the ledger that a pool looks at.
+type stubLedger struct {
+	mu     sync.Mutex
+	err    error // what Abandon fails with
+	ranges map[string][]codespace.Range
+	alive  []string
+}
+
+func (b *stubLedger) Holders(context.Context) ([]string, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.alive, nil
+}
+
+func (b *stubLedger) Abandon(_ context.Context, ranges []codespace.Range, reason string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err != nil {
+		return b.err
+	}
+	if b.ranges == nil {
+		b.ranges = make(map[string][]codespace.Range)
+	}
+	b.ranges[reason] = append(b.ranges[reason], ranges...)
+	return nil
+}
+
+func newTestPool(t *testing.T, client redis.UniversalClient, holder string) (*Pool, *stubLedger) {
+	t.Helper()
+	book := &stubLedger{alive: []string{"holder", "worker"}}
+	return New(client, Config{Holder: holder, Space: codespace.Plain(), Ledger: book}), book
+}
+
+// newOpenPool is a pool of a Redis database of the test's own, open for epoch 1.
+func newOpenPool(t *testing.T) (*Pool, *stubLedger) {
+	t.Helper()
+	p, book := newTestPool(t, testenv.Redis(t), "holder")
+	openEpoch(t, p, 1)
+	return p, book
+}
+
+func openEpoch(t *testing.T, p *Pool, epoch int64) {
+	t.Helper()
+	status, err := p.Status(t.Context())
+	if err != nil && !errors.Is(err, kgs.ErrNoEpoch) {
+		t.Fatalf("Status: %v", err)
+	}
+	if err := p.Open(t.Context(), epoch, status.RunID); err != nil {
+		t.Fatalf("Open: %v", err)
+	}
+}
+
+// testRange is a range of epoch 1 with n numbers from lo on.
+func testRange(id, lo, n int64) ledger.Reservation {
+	return ledger.Reservation{Range: codespace.Range{Length: 6, Lo: lo, Hi: lo + n}, ID: id, Epoch: 1}
+}
+
+func push(ctx context.Context, p *Pool, r ledger.Reservation, from, to int64) (int64, error) {
+	numbers := codespace.Range{Length: r.Length, Lo: from, Hi: to}
+	return p.Push(ctx, r, from, to, p.cfg.Space.AppendCodes(nil, numbers))
+}
+
+func mustPush(t *testing.T, p *Pool, r ledger.Reservation) {
+	t.Helper()
+	if mark, err := push(t.Context(), p, r, r.Lo, r.Hi); mark != r.Hi || err != nil {
+		t.Fatalf("Push of %+v = %d, %v", r, mark, err)
+	}
+}
+
+func mustTake(t *testing.T, p *Pool, n int) *kgs.Batch {
+	t.Helper()
+	b, err := p.Take(t.Context(), n)
+	if err != nil {
+		t.Fatalf("Take: %v", err)
+	}
+	return b
+}
+
+// snapshot is the codes of the pool by place, each sorted.
+func snapshot(t *testing.T, p *Pool) (list, batches []string) {
+	t.Helper()
+	for f, err := range p.Snapshot(t.Context()) {
+		if err != nil {
+			t.Fatalf("Snapshot: %v", err)
+		}
+		if f.InBatch {
+			batches = append(batches, f.Code)
+		} else {
+			list = append(list, f.Code)
+		}
+	}
+	slices.Sort(list)
+	slices.Sort(batches)
+	return list, batches
+}
+
+func TestRedisPoolIsASupply(t *testing.T) {
+	kgstest.TestSupply(t, func(t *testing.T, keys int) kgstest.SupplyUnderTest {
+		p, _ := newOpenPool(t)
+		mustPush(t, p, testRange(1, 0, int64(keys)))
+		return kgstest.SupplyUnderTest{Supply: p}
+	})
+}
+
+func TestRedisPoolTake(t *testing.T) {
+	t.Parallel()
+	p, _ := newOpenPool(t)
+	if _, err := p.Take(t.Context(), 10); !errors.Is(err, kgs.ErrEmpty) {
+		t.Fatalf("Take of an empty pool: %v, want ErrEmpty", err)
+	}
+	mustPush(t, p, testRange(1, 0, 100_010))
+	a, b := mustTake(t, p, 100_000), mustTake(t, p, 100_000)
+	if a.ID == b.ID || a.Source != kgs.SourcePool || len(a.Codes) != 100_000 {
+		t.Errorf("batches %d and %d, %d keys of %q", a.ID, b.ID, len(a.Codes), a.Source)
+	}
+	if got := slices.Concat(a.Codes, b.Codes); !slices.Equal(got, kgstest.Codes(0, 100_010)) {
+		t.Error("the keys came changed or out of order")
+	}
+	if _, err := p.Take(t.Context(), 10); !errors.Is(err, kgs.ErrEmpty) {
+		t.Errorf("Take of an emptied pool: %v, want ErrEmpty", err)
+	}
+}
+
+func TestRedisPoolSettle(t *testing.T) {
+	t.Parallel()
+	p, book := newOpenPool(t)
+	mustPush(t, p, testRange(1, 0, 30))
+	b := mustTake(t, p, 10)
+	for range 2 { // the second time it is settled already
+		if err := p.Settle(t.Context(), b, b.Codes[4:], b.Codes[:2]); err != nil {
+			t.Fatalf("Settle: %v", err)
+		}
+	}
+	list, batches := snapshot(t, p)
+	if diff := cmp.Diff(kgstest.Codes(4, 30), list); diff != "" {
+		t.Errorf("the list, after four keys were used of ten (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(kgstest.Codes(0, 2), batches); diff != "" {
+		t.Errorf("on record are not the lost keys (-want +got):\n%s", diff)
+	}
+	if n, err := p.Sweep(t.Context()); n != 0 || err != nil {
+		t.Errorf("Sweep = %d, %v, want 0: nobody is dead", n, err)
+	}
+	want := map[string][]codespace.Range{kgs.ReasonLostReply: {{Length: 6, Lo: 0, Hi: 2}}}
+	if diff := cmp.Diff(want, book.ranges); diff != "" {
+		t.Errorf("the ledger (-want +got):\n%s", diff)
+	}
+	if _, batches := snapshot(t, p); len(batches) != 0 {
+		t.Errorf("still on record: %v", batches)
+	}
+}
+
+func TestRedisPoolRelease(t *testing.T) {
+	t.Parallel()
+	p, _ := newOpenPool(t)
+	mustPush(t, p, testRange(1, 0, 30))
+	unsettled := mustTake(t, p, 10)
+	mustTake(t, p, 10)
+	p.next-- // as if the reply to that take had been lost
+	if err := p.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	list, batches := snapshot(t, p)
+	if !slices.Equal(list, kgstest.Codes(10, 30)) || !slices.Equal(batches, unsettled.Codes) {
+		t.Errorf("after Release: list %v, batches %v", list, batches)
+	}
+	other, book := newTestPool(t, p.client, "other")
+	book.alive = []string{"other"}
+	if n, err := other.Sweep(t.Context()); n != 10 || err != nil {
+		t.Errorf("Sweep = %d, %v, want 10 at once", n, err)
+	}
+	if diff := cmp.Diff(map[string][]codespace.Range{kgs.ReasonCrash: {{Length: 6, Lo: 0, Hi: 10}}}, book.ranges); diff != "" {
+		t.Errorf("the ledger (-want +got):\n%s", diff)
+	}
+}
+
+func TestRedisPoolSnapshotWhileKeysMove(t *testing.T) {
+	t.Parallel()
+	p, _ := newOpenPool(t)
+	const n = 5*readChunk + 1
+	mustPush(t, p, testRange(1, 0, n))
+	inPool := make(map[string]bool, n)
+	for _, code := range kgstest.Codes(0, n) {
+		inPool[code] = true
+	}
+	seen := make(map[string]bool, n)
+	i := 0
+	for f, err := range p.Snapshot(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen[f.Code] = true
+		if i++; i%readChunk == 0 && i <= 3*readChunk {
+			// A batch is used in part and goes back, another stays out.
+			b := mustTake(t, p, 3000)
+			mustTake(t, p, 3000)
+			for _, code := range b.Codes[:1000] {
+				delete(inPool, code)
+			}
+			if err := p.Settle(t.Context(), b, b.Codes[1000:], nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for code := range inPool {
+		if !seen[code] {
+			t.Fatalf("%s was in the pool throughout and not seen; %d of %d codes were", code, len(seen), n)
+		}
+	}
+}
+
+func TestRedisPoolConcurrently(t *testing.T) {
+	t.Parallel()
+	first, _ := newOpenPool(t)
+	const pools, ranges = 4, 10
+	taken := make([][]string, pools)
+	var wg sync.WaitGroup
+	for i := range pools {
+		p, _ := newTestPool(t, first.client, fmt.Sprintf("holder-%d", i))
+		wg.Go(func() {
+			for id := range int64(ranges) { // all push the same ranges, and take
+				r := testRange(id, id*100, 100)
+				for from := r.Lo; from < r.Hi; {
+					mark, err := push(t.Context(), p, r, from, from+10)
+					if err != nil {
+						t.Errorf("Push: %v", err)
+						return
+					}
+					from = mark
+				}
+				b, err := p.Take(t.Context(), 20)
+				if err != nil {
+					t.Errorf("Take: %v", err)
+					return
+				}
+				taken[i] = append(taken[i], b.Codes...)
+			}
+		})
+	}
+	wg.Wait()
+	list, _ := snapshot(t, first)
+	all := slices.Sorted(slices.Values(append(slices.Concat(taken...), list...)))
+	if diff := cmp.Diff(kgstest.Codes(0, ranges*100), all); diff != "" {
+		t.Errorf("taken and left (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,51 @@
+package redispool
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"keypool/internal/testenv"
+	"keypool/kgs"
+	"keypool/kgs/kgstest"
+	"keypool/kgs/ledger"
+)
+
+func TestRedisPoolTellsWhatWasTakenAndWhetherItMayEvict(t *testing.T) {
+	t.Parallel()
+	redis := testenv.StartRedis(t)
+	client, err := OpenClient(redis.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	p, _ := newTestPool(t, client, "holder")
+	if s, err := p.Status(t.Context()); !errors.Is(err, kgs.ErrNoEpoch) || s.Policy != "noeviction" || s.RunID == "" {
+		t.Errorf("a pool that was never opened: %+v, %v", s, err)
+	}
+	openEpoch(t, p, 1)
+	mustPush(t, p, testRange(1, 0, 100))
+	mustTake(t, p, 30)
+	b := mustTake(t, p, 10)
+	kgstest.Settle(t, p, b, b.Codes, nil) // what comes back was taken all the same
+	want := Status{
+		PoolStatus: kgs.PoolStatus{Keys: 70, Taken: 40, Pushed: 100, Epoch: 1},
+		HighWater:  ledger.HighWaterMark{ID: 1, Next: map[int]int64{6: 100}},
+	}
+	for policy, evicts := range map[string]bool{"noeviction": false, "allkeys-lru": true, "volatile-ttl": true} {
+		if err := client.ConfigSet(t.Context(), "maxmemory-policy", policy).Err(); err != nil {
+			t.Fatal(err)
+		}
+		want.Policy = policy
+		got, err := p.Status(t.Context())
+		want.RunID = got.RunID
+		if diff := cmp.Diff(want, got); diff != "" || err != nil || got.Evicts() != evicts {
+			t.Errorf("evicts %v, error %v (-want +got):\n%s", got.Evicts(), err, diff)
+		}
+	}
+	openEpoch(t, p, 2)
+	if got, err := p.Status(t.Context()); got.Taken != 0 || got.Keys != 0 || err != nil {
+		t.Errorf("a new epoch begins with %+v, %v", got, err)
+	}
+}

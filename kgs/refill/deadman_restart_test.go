@@ -1,0 +1,188 @@
+package refill
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"keypool/kgs"
+)
+
+// brokenPool is a pool and the way in which workers fail to fill it. It is drained of
+// ten keys a second.
+type brokenPool struct {
+	keys, pushed, popped atomic.Int64 // pushed without what it began with
+	fills                atomic.Int64
+	prepare, fill        error
+	spin                 bool
+	trickle              bool // a key arrives now and then all the same, far too few
+}
+
+func (p *brokenPool) Prepare(context.Context) error { return p.prepare }
+
+func (p *brokenPool) Len(context.Context) (int64, error) { return p.keys.Load(), nil }
+
+func (p *brokenPool) Fill(_ context.Context, n int64) (int64, error) {
+	p.fills.Add(1)
+	if p.fill != nil || p.spin {
+		return 0, p.fill
+	}
+	p.keys.Add(n)
+	p.pushed.Add(n)
+	return n, nil
+}
+
+func (p *brokenPool) Release(context.Context) error { return nil }
+
+func (p *brokenPool) Status(context.Context) (Observation, error) {
+	return Observation{PoolStatus: kgs.PoolStatus{Keys: p.keys.Load(), Taken: p.popped.Load(), Pushed: p.pushed.Load(), Epoch: 1}}, nil
+}
+
+func (p *brokenPool) drain(ctx context.Context) {
+	for second := 0; ctx.Err() == nil; second++ {
+		if p.trickle && second%10 == 9 {
+			p.keys.Add(1)
+			p.pushed.Add(1)
+		}
+		n := min(10, p.keys.Load())
+		p.keys.Add(-n)
+		p.popped.Add(n)
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// outcome is what a switch made of a pool.
+type outcome struct {
+	states   []State
+	restarts int
+	gaveUp   time.Duration // after how long; 0 for never
+}
+
+// watch lets a switch watch over pool for so long. Without a worker nobody restarts it.
+func (p *brokenPool) watch(t *testing.T, worker bool, forever time.Duration) (o outcome) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), forever)
+	defer cancel()
+	d := newTestSwitch()
+	start := time.Now()
+	d.cfg.Look = p.Status
+	d.cfg.Changed = func(j Judgement) { o.states = append(o.states, j.State) }
+	d.cfg.GiveUp = func(error) {
+		o.gaveUp = time.Since(start)
+		cancel()
+	}
+	done := make(chan error, 2)
+	done <- nil
+	if worker {
+		s := NewSupervisor(func() *Worker {
+			w := newTestWorker(p)
+			w.cfg.Capacity, w.cfg.LowWater, w.cfg.Chunk = 1000, 900, 100
+			return w
+		}, slog.New(slog.DiscardHandler))
+		<-done
+		go func() { done <- s.Run(ctx) }()
+		d.cfg.Restart = func() { o.restarts++; s.Restart() }
+	}
+	go p.drain(ctx)
+	if err := d.Run(ctx); err != nil {
+		t.Error(err)
+	}
+	if err := <-done; err != nil {
+		t.Errorf("the supervisor ended with %v", err)
+	}
+	return o
+}
+
+func TestDeadManGivesUpAUselessWorker(t *testing.T) {
+	tests := map[string]*brokenPool{
+		"cannot connect": {prepare: errors.New("connection refused")},
+		"pushes fail":    {fill: errors.New("OOM command not allowed")},
+		"spins":          {spin: true},
+	}
+	for name, pool := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				pool.keys.Store(1000)
+				o := pool.watch(t, true, time.Hour)
+				if len(o.states) != 3 || o.states[1] != StateRestart || o.states[2] != StatePage {
+					t.Errorf("states %v, want ok, restart, page", o.states)
+				}
+				// Half empty when the first restart is due, which the gaps of 10, 20 and 40 s follow.
+				if o.restarts != vainRestarts || o.gaveUp < 100*time.Second || o.gaveUp > 130*time.Second {
+					t.Errorf("given up after %v and %d restarts", o.gaveUp, o.restarts)
+				}
+				if tries := pool.fills.Load(); tries > 6*int64(o.gaveUp.Seconds()) {
+					t.Errorf("%d tries in %v: it spins", tries, o.gaveUp)
+				}
+			})
+		})
+	}
+}
+
+func TestDeadManTellsOfAMissingWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool := &brokenPool{}
+		pool.keys.Store(1000)
+		o := pool.watch(t, false, 10*time.Minute)
+		if len(o.states) != 3 || o.states[2] != StatePage || o.restarts != 0 || o.gaveUp != 0 {
+			t.Errorf("%+v, want ok, restart, page, and nobody to restart or to give up", o)
+		}
+	})
+}
+
+// The controls: workers that do their work, be it late, are not given up.
+func TestDeadManKeepsAWorkerThatWorks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool := &brokenPool{}
+		o := pool.watch(t, true, 10*time.Minute)
+		if len(o.states) != 1 || o.states[0] != StateOK || o.restarts != 0 {
+			t.Errorf("%+v, want a pool that fills and is ok", o)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		pool := &brokenPool{spin: true, trickle: true}
+		pool.keys.Store(1000)
+		o := pool.watch(t, true, 10*time.Minute)
+		if o.gaveUp != 0 || o.restarts < vainRestarts {
+			t.Errorf("%+v, want restarts without end, for keys do arrive", o)
+		}
+	})
+}
+
+func TestDeadManRestartsWithoutEndWhereNobodyGivesUp(t *testing.T) {
+	t.Parallel()
+	d := newTestSwitch()
+	now, restarts := time.Now(), 0
+	d.cfg.Restart = func() { restarts++ }
+	d.observe(now, observed(kgs.PoolStatus{Keys: 1000}), true)
+	for range 1200 {
+		now = now.Add(time.Second)
+		d.act(d.observe(now, Observation{}, true), 0)
+	}
+	if restarts < 6 || restarts > 8 { // after 0, 10, 30, 70, 150, 310, 610 and 910 s
+		t.Errorf("%d restarts in twenty minutes", restarts)
+	}
+}
+
+// A Redis that crashes every few seconds gives one epoch after the other, each with a
+// little more in it than nothing: that is not a pool that fills.
+func TestDeadManSeesThroughEpochsThatGetNowhere(t *testing.T) {
+	t.Parallel()
+	d := newTestSwitch()
+	now := time.Now()
+	for i := range int64(60) {
+		now = now.Add(time.Second)
+		keys := 10 * (i % 5)
+		d.observe(now, observed(kgs.PoolStatus{Epoch: 1 + i/5, Keys: keys, Pushed: keys}), true)
+	}
+	if j := d.Judgement(); j.State != StatePage {
+		t.Errorf("%+v, want a page", j)
+	}
+}

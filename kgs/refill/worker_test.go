@@ -1,0 +1,183 @@
+package refill
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"keypool/kgs"
+)
+
+// stubFiller is a pool in memory, at the seam that every kind of pool stands at.
+type stubFiller struct {
+	mu       sync.Mutex
+	size     int64
+	err      error
+	calls    int
+	released bool
+}
+
+func (s *stubFiller) Prepare(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls++
+	return s.err
+}
+
+func (s *stubFiller) Len(context.Context) (int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.size, nil
+}
+
+func (s *stubFiller) Fill(_ context.Context, n int64) (int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.size += n
+	return n, nil
+}
+
+func (s *stubFiller) Release(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.released = true
+	return nil
+}
+
+func (s *stubFiller) set(size int64, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.size, s.err = size, err
+}
+
+func (s *stubFiller) get() (size int64, calls int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.size, s.calls
+}
+
+func newTestWorker(shipper Filler) *Worker {
+	return NewWorker(WorkerConfig{
+		Filler: shipper, Capacity: 10_000,
+		Logger: slog.New(slog.DiscardHandler), Metrics: kgs.NewMetrics(prometheus.NewRegistry()),
+	})
+}
+
+func TestWorkerKeepsThePoolBetweenMarkAndCapacity(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shipper := &stubFiller{}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- newTestWorker(shipper).Run(ctx) }()
+		synctest.Wait()
+		if size, _ := shipper.get(); size != 10_000 {
+			t.Errorf("the pool was filled to %d, want its capacity of 10000", size)
+		}
+		shipper.set(9_000, nil) // at the low water mark
+		<-time.After(time.Second)
+		if size, _ := shipper.get(); size != 9_000 {
+			t.Errorf("a pool at the low water mark was refilled to %d", size)
+		}
+		shipper.set(8_999, nil)
+		<-time.After(time.Second)
+		if size, _ := shipper.get(); size != 10_000 {
+			t.Errorf("a pool below the low water mark holds %d a second later, want 10000", size)
+		}
+		cancel()
+		if err := <-done; err != nil || !shipper.released {
+			t.Errorf("Run = %v, released %v: want an orderly end", err, shipper.released)
+		}
+	})
+}
+
+func TestWorkerBacksOffAndComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shipper := &stubFiller{err: errors.New("away")}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- newTestWorker(shipper).Run(ctx) }()
+		<-time.After(20 * time.Second)
+		if _, calls := shipper.get(); calls > 25 {
+			t.Errorf("%d tries in 20 s of an outage, want it to back off to one a second", calls)
+		}
+		shipper.set(0, nil)
+		<-time.After(3 * time.Second)
+		if size, _ := shipper.get(); size != 10_000 {
+			t.Errorf("3 s after the outage the pool holds %d", size)
+		}
+		cancel()
+		<-done
+	})
+}
+
+func TestSupervisorReplacesTheWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var shippers []*stubFiller
+		s := NewSupervisor(func() *Worker {
+			shippers = append(shippers, &stubFiller{})
+			return newTestWorker(shippers[len(shippers)-1])
+		}, slog.New(slog.DiscardHandler))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- s.Run(ctx) }()
+		synctest.Wait()
+		s.Restart()
+		synctest.Wait()
+		if len(shippers) != 2 || !shippers[0].released || shippers[1].released {
+			t.Errorf("after a restart there were %d workers, the first released: %v", len(shippers), shippers[0].released)
+		}
+		if size, _ := shippers[1].get(); size != 10_000 {
+			t.Errorf("the new worker filled the pool to %d", size)
+		}
+		cancel()
+		if err := <-done; err != nil || !shippers[1].released {
+			t.Errorf("Run = %v, second worker released: %v", err, shippers[1].released)
+		}
+	})
+}
+
+// hungFiller never comes back from its first call.
+type hungFiller struct {
+	stubFiller
+	freed chan struct{}
+}
+
+func (s *hungFiller) Prepare(context.Context) error {
+	<-s.freed
+	return errors.New("too late")
+}
+
+// What is asked for while the worker that hangs is waited for is meant for that one.
+func TestSupervisorReplacesAWorkerThatHangsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hung := &hungFiller{freed: make(chan struct{})}
+		shippers := []Filler{&stubFiller{}, &stubFiller{}, hung}
+		built := 0
+		s := NewSupervisor(func() *Worker {
+			built++
+			return newTestWorker(shippers[len(shippers)-built])
+		}, slog.New(slog.DiscardHandler))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- s.Run(ctx) }()
+		synctest.Wait() // it hangs
+		s.Restart()
+		synctest.Wait()
+		s.Restart()
+		<-time.After(patience + time.Second)
+		if built != 2 {
+			t.Errorf("%d workers were built, want the one that hangs and one in its place", built)
+		}
+		cancel()
+		close(hung.freed)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,71 @@
+package kgs
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// LocalBatch is one batch that a Source hands out. It counts its codes of unknown outcome;
+// when the count reaches zero, the Source settles the batch with its supply. Until then the
+// supply has the batch on record, so a crash at any moment leaves every key accounted for.
+//
+// The caller of Source.Next calls exactly one of Spent, Unused and Lost, once, for each code.
+// These methods do not block and may be called concurrently.
+type LocalBatch struct {
+	batch  *Batch
+	source *Source
+	next   atomic.Int64 // index of the code to hand out next; may run past the end
+	open   atomic.Int64 // codes of unknown outcome
+
+	since time.Time // when it became current; under the source's lock
+
+	mu   sync.Mutex
+	lost []string
+}
+
+func newLocalBatch(s *Source, b *Batch) *LocalBatch {
+	l := &LocalBatch{batch: b, source: s}
+	l.open.Store(int64(len(b.Codes)))
+	return l
+}
+
+// left is how many codes were not handed out yet.
+func (l *LocalBatch) left() int64 {
+	return max(0, int64(len(l.batch.Codes))-l.next.Load())
+}
+
+// Spent reports that the link store has a row with a code of this batch.
+func (l *LocalBatch) Spent() { l.close() }
+
+// Lost reports that code may or may not be in the link store. The code is abandoned.
+func (l *LocalBatch) Lost(code string) {
+	l.mu.Lock()
+	l.lost = append(l.lost, code)
+	l.mu.Unlock()
+	l.close()
+}
+
+// Unused reports that code is not in the link store. The next creation gets it.
+func (l *LocalBatch) Unused(code string) {
+	s := l.source
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.returned = append(s.returned, Key{Code: code, Source: l.batch.Source, Batch: l})
+	s.reused.Store(int64(len(s.returned)))
+}
+
+func (l *LocalBatch) close() {
+	if l.open.Add(-1) == 0 {
+		l.source.finish(l)
+	}
+}
+
+// finish queues a batch for settlement. The queue is bounded: the Source takes no batch
+// while one waits to be settled.
+func (s *Source) finish(l *LocalBatch) {
+	s.mu.Lock()
+	s.finished = append(s.finished, l)
+	s.mu.Unlock()
+	s.want()
+}
