@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"keypool/kgs"
+	"keypool/kgs/codespace"
 
 	"github.com/alecthomas/kong"
 	"github.com/google/go-cmp/cmp"
@@ -50,7 +50,7 @@ func read(args ...string) (s Server, printed string, err error) {
 	return f.Server, out.String(), err
 }
 
-// wantRefused fails the test unless err names the setting and says what it takes.
+// wantRefused fails the test unless err names the setting and contains takes.
 func wantRefused(t *testing.T, err error, name, takes string) {
 	t.Helper()
 	var refused *Error
@@ -255,10 +255,10 @@ func TestErrorNamesTheFlag(t *testing.T) {
 	}
 }
 
-// The tags of CODE_LENGTH repeat the bounds of package kgs.
+// The tags of CODE_LENGTH repeat the bounds of package codespace.
 func TestCodeLengthBounds(t *testing.T) {
 	t.Parallel()
-	for length, ok := range map[int]bool{kgs.MinLength - 1: false, kgs.MinLength: true, kgs.MaxLength: true, kgs.MaxLength + 1: false} {
+	for length, ok := range map[int]bool{codespace.MinLength - 1: false, codespace.MinLength: true, codespace.MaxLength: true, codespace.MaxLength + 1: false} {
 		if _, _, err := read(fmt.Sprintf("--code-length=%d", length)); (err == nil) != ok {
 			t.Errorf("code length %d: error %v", length, err)
 		}
