@@ -20,13 +20,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// load is what several clients at once made of a server.
+// load counts what concurrent clients created.
 type load struct {
 	clients       sync.WaitGroup
 	made, refused atomic.Int64
 }
 
-// under makes links until ctx ends.
+// under creates links by four clients until ctx ends.
 func (r *running) under(ctx context.Context, l *load) {
 	for range 4 {
 		l.clients.Go(func() {
@@ -55,7 +55,7 @@ func (r *running) createOne(ctx context.Context, l *load) error {
 	switch resp.StatusCode {
 	case http.StatusCreated:
 		l.made.Add(1)
-	case http.StatusServiceUnavailable: // a disk that many tests share has its moments
+	case http.StatusServiceUnavailable: // the disk, which many tests share, may be slow for a moment
 		l.refused.Add(1)
 	default:
 		return fmt.Errorf("POST /shorten: %s", resp.Status)
@@ -63,21 +63,20 @@ func (r *running) createOne(ctx context.Context, l *load) error {
 	return nil
 }
 
-// wantMade fails unless the server was there for its clients all along.
+// wantMade fails the test unless the server accepted nearly all creations.
 func (l *load) wantMade(t *testing.T) {
 	t.Helper()
 	made, refused := l.made.Load(), l.refused.Load()
 	if made < 100 || refused > made/20 {
-		t.Errorf("%d links were made beside the audits and %d refused", made, refused)
+		t.Errorf("%d links were created during the audits and %d refused; want at least 100, and at most a twentieth refused", made, refused)
 	}
 }
 
-// audits audits n times, or without n until ctx ends. Each audit must find that the
-// accounts close, or tell that it could not be done because of one of excuses.
-// It counts the former.
+// audits runs n audits, or audits until ctx ends if n is 0. In each one the accounts must close, or
+// it must fail with one of excuses. It returns the number of those that close.
 func audits(ctx context.Context, t *testing.T, database, redisURL string, n int, excuses ...error) (closed int) {
 	t.Helper()
-	excuses = append(excuses, context.DeadlineExceeded, os.ErrDeadlineExceeded) // of a machine that is busy
+	excuses = append(excuses, context.DeadlineExceeded, os.ErrDeadlineExceeded) // of a busy machine
 	for i := 0; ctx.Err() == nil && (n == 0 || i < n); i++ {
 		r := auditJSON(t, database, redisURL)
 		excused := slices.ContainsFunc(excuses, func(e error) bool { return strings.Contains(r.stderr, e.Error()) })
@@ -93,8 +92,8 @@ func audits(ctx context.Context, t *testing.T, database, redisURL string, n int,
 	return closed
 }
 
-// Servers create, a worker refills, Redis loses all of its data again and again: an audit
-// never finds fault with that, and never stands in anybody's way.
+// While a server creates links, a worker refills the pool and Redis loses all of its data eight
+// times, no audit finds a fault and no creation fails because of an audit.
 func TestAuditWhileEpochsChange(t *testing.T) {
 	t.Parallel()
 	database, redisURL := testenv.PostgresURL(t), testenv.StartRedis(t).URL
@@ -131,17 +130,17 @@ func TestAuditWhileEpochsChange(t *testing.T) {
 	l.wantMade(t)
 	r.stop()
 	if closed == 0 {
-		t.Error("no audit could be done under load")
+		t.Error("no audit could run under load")
 	}
 	last := auditJSON(t, database, redisURL)
 	if last.status != 0 || last.InBatches != 0 || last.Abandoned[kgs.ReasonEpoch] == 0 || len(last.Epochs) < losses+1 {
-		t.Errorf("the audit at the end: exit status %d, %s, %+v", last.status, last.stderr, last.Accounts)
+		t.Errorf("last audit: exit status %d, %s, %+v", last.status, last.stderr, last.Accounts)
 	}
 	t.Logf("%d audits closed, %d links in %d epochs", closed, last.Linked, len(last.Epochs))
 }
 
-// The same in one process with one file, and no pool that could be lost.
-func TestAuditBesideOneProcess(t *testing.T) {
+// Audits of the embedded setup: one process, one SQLite file, the pool in the process.
+func TestAuditBesideEmbeddedServer(t *testing.T) {
 	t.Parallel()
 	database := sqliteURL(t)
 	r := start(t, settings(t, database, ""))

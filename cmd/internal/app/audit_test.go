@@ -20,7 +20,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// report is what `shortener audit --json` says.
+// report is the output of `shortener audit --json`.
 type report struct {
 	audit.Accounts
 	Closes bool `json:"closes"`
@@ -45,13 +45,13 @@ func auditJSON(t *testing.T, database, redisURL string) (r report) {
 		t.Errorf("audit --json: %v in %s", err, stdout)
 	}
 	if r.Closes != (r.status == 0) || r.Closes != (len(r.Faults) == 0) {
-		t.Errorf("audit --json: exit status %d and closes is %t with %d faults", r.status, r.Closes, len(r.Faults))
+		t.Errorf("audit --json: exit status %d and closes is %t, with %d faults", r.status, r.Closes, len(r.Faults))
 	}
 	return r
 }
 
-// crimeScene is a service at rest that made some links, and the ways to its data.
-type crimeScene struct {
+// scene is a stopped service that created some links, with direct access to its data.
+type scene struct {
 	t                  *testing.T
 	database, redisURL string
 	db                 *sql.DB
@@ -62,9 +62,9 @@ type crimeScene struct {
 	faults             []audit.Fault
 }
 
-func newCrimeScene(t *testing.T) *crimeScene {
+func newScene(t *testing.T) *scene {
 	t.Helper()
-	s := &crimeScene{t: t, database: testenv.PostgresURL(t), redisURL: testenv.RedisURL(t)}
+	s := &scene{t: t, database: testenv.PostgresURL(t), redisURL: testenv.RedisURL(t)}
 	r := start(t, settings(t, s.database, s.redisURL))
 	r.await("a full pool", full)
 	for range 20 {
@@ -79,8 +79,8 @@ func newCrimeScene(t *testing.T) *crimeScene {
 	return s
 }
 
-// open opens the databases as no program of the project does.
-func (s *crimeScene) open() {
+// open connects to the databases without the code under test.
+func (s *scene) open() {
 	s.t.Helper()
 	opts, err := redis.ParseURL(s.redisURL)
 	if err != nil {
@@ -100,7 +100,7 @@ func (s *crimeScene) open() {
 	}
 }
 
-func (s *crimeScene) openDatabase() {
+func (s *scene) openDatabase() {
 	s.t.Helper()
 	db, err := sql.Open("pgx", s.database)
 	if err != nil {
@@ -110,26 +110,26 @@ func (s *crimeScene) openDatabase() {
 	s.db = db
 }
 
-func (s *crimeScene) exec(query string, args ...any) {
+func (s *scene) exec(query string, args ...any) {
 	s.t.Helper()
 	if _, err := s.db.ExecContext(s.t.Context(), query, args...); err != nil {
 		s.t.Fatalf("%s: %v", query, err)
 	}
 }
 
-func (s *crimeScene) link(code, source string) {
+func (s *scene) link(code, source string) {
 	s.t.Helper()
 	s.exec(`INSERT INTO links (code, url, source, created_at) VALUES ($1, 'https://go.dev/', $2, now())`, code, source)
 }
 
-func (s *crimeScene) push(code string) {
+func (s *scene) push(code string) {
 	s.t.Helper()
 	if err := s.redis.RPush(s.t.Context(), s.list, code).Err(); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-func (s *crimeScene) pop() string {
+func (s *scene) pop() string {
 	s.t.Helper()
 	code, err := s.redis.LPop(s.t.Context(), s.list).Result()
 	if err != nil {
@@ -138,8 +138,8 @@ func (s *crimeScene) pop() string {
 	return code
 }
 
-// waiting is the code that is to be handed out after so many others.
-func (s *crimeScene) waiting(after int64) string {
+// waiting is the code in the pool with this many codes before it.
+func (s *scene) waiting(after int64) string {
 	s.t.Helper()
 	code, err := s.redis.LIndex(s.t.Context(), s.list, after).Result()
 	if err != nil {
@@ -148,8 +148,8 @@ func (s *crimeScene) waiting(after int64) string {
 	return code
 }
 
-// want audits, and fails unless exactly the faults planted so far are found and named.
-func (s *crimeScene) want(conflicts int64) {
+// want fails the test unless the audit finds exactly the faults planted so far.
+func (s *scene) want(conflicts int64) {
 	s.t.Helper()
 	got := auditJSON(s.t, s.database, s.redisURL)
 	byCode := func(a, b audit.Fault) int { return cmp.Compare(a.Code, b.Code) }
@@ -165,21 +165,21 @@ func (s *crimeScene) want(conflicts int64) {
 	}
 	for _, f := range s.faults {
 		if !strings.Contains(text, f.String()) {
-			s.t.Errorf("the report does not say that %s:\n%s", f, text)
+			s.t.Errorf("the report does not contain the fault %q:\n%s", f, text)
 		}
 	}
 }
 
-// Errors are planted one after the other in the databases of a service at rest. After
-// each, the audit is to name all of them and nothing else.
-func TestAuditFindsWhatIsPlanted(t *testing.T) {
+// The test plants errors one after the other in the databases of a stopped service. After each, the
+// audit must find all of them and no other.
+func TestAuditFindsPlantedErrors(t *testing.T) {
 	t.Parallel()
-	s := newCrimeScene(t)
+	s := newScene(t)
 	s.want(0)
 	taken := s.waiting(5)
-	s.link(taken, "alias") // of pool shape; no error, the key is just of no use any more
+	s.link(taken, "alias") // an alias of the form of a key; no error: the key is abandoned
 	s.want(1)
-	for what, plant := range s.crimes() {
+	for what, plant := range s.plants() {
 		s.faults = append(s.faults, plant())
 		s.want(1)
 		if t.Failed() {
@@ -188,8 +188,8 @@ func TestAuditFindsWhatIsPlanted(t *testing.T) {
 	}
 }
 
-// crimes are the errors that can be planted, each of which gives what it is to be found as.
-func (s *crimeScene) crimes() map[string]func() audit.Fault {
+// plants are functions that each plant an error and return the fault that the audit must find.
+func (s *scene) plants() map[string]func() audit.Fault {
 	return map[string]func() audit.Fault{
 		"a key that is in the pool twice": func() audit.Fault {
 			code := s.waiting(100)
@@ -200,10 +200,10 @@ func (s *crimeScene) crimes() map[string]func() audit.Fault {
 			s.push(s.linked[3])
 			return audit.Fault{Kind: audit.FaultReused, Code: s.linked[3]}
 		},
-		"a key that somebody took from the pool": func() audit.Fault {
+		"a key that is taken from the pool without a record": func() audit.Fault {
 			return audit.Fault{Kind: audit.FaultMissing, Code: s.pop()}
 		},
-		"a link that somebody deleted": func() audit.Fault {
+		"a link whose row is deleted": func() audit.Fault {
 			s.exec(`DELETE FROM links WHERE code = $1`, s.linked[7])
 			return audit.Fault{Kind: audit.FaultMissing, Code: s.linked[7]}
 		},
@@ -212,7 +212,7 @@ func (s *crimeScene) crimes() map[string]func() audit.Fault {
 			s.link(code, kgs.SourcePool)
 			return audit.Fault{Kind: audit.FaultForeign, Code: code}
 		},
-		"a link with a key that no number has": func() audit.Fault {
+		"a link with a code that no number has": func() audit.Fault {
 			s.link("no_code", kgs.SourceLedger)
 			return audit.Fault{Kind: audit.FaultForeign, Code: "no_code"}
 		},
@@ -221,7 +221,7 @@ func (s *crimeScene) crimes() map[string]func() audit.Fault {
 			s.push(code)
 			return audit.Fault{Kind: audit.FaultForeign, Code: code}
 		},
-		"a key of the pool that the ledger has in a batch too": func() audit.Fault {
+		"a key of the pool that the ledger also has in a batch": func() audit.Fault {
 			code := s.waiting(300)
 			length, n, err := s.space.Number(code)
 			if err != nil {
@@ -233,9 +233,9 @@ func (s *crimeScene) crimes() map[string]func() audit.Fault {
 	}
 }
 
-func TestAuditThatCannotRun(t *testing.T) {
+func TestAuditThatCannotRunExitsWith2(t *testing.T) {
 	t.Parallel()
-	s := newCrimeScene(t)
+	s := newScene(t)
 	fresh := "sqlite:" + filepath.Join(t.TempDir(), "fresh.db")
 	if status, _, stderr := runShortener(t, "--database-url="+fresh, "migrate"); status != 0 {
 		t.Fatal(stderr)
@@ -259,6 +259,6 @@ func TestAuditThatCannotRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := auditJSON(t, s.database, s.redisURL); r.status != 2 || !strings.Contains(r.stderr, kgs.ErrNoEpoch.Error()) {
-		t.Errorf("a pool that lost its state: exit status %d, %q; want 2 and the reason", r.status, r.stderr)
+		t.Errorf("a pool without its state: exit status %d, %q; want 2 and the reason", r.status, r.stderr)
 	}
 }

@@ -29,7 +29,7 @@ func provided(t *testing.T, needs config.Need) config.Server {
 		},
 	}[needs]
 	if !ok {
-		t.Fatalf("the test does not know how to provide %s", needs)
+		t.Fatalf("the test cannot provide %s", needs)
 	}
 	return provide()
 }
@@ -47,7 +47,7 @@ func TestServerWithEveryKeySource(t *testing.T) {
 			for i := range 250 { // more than a batch
 				code := r.shorten(fmt.Sprintf("https://go.dev/%d", i))
 				if seen[code] {
-					t.Fatalf("the code %s was given twice", code)
+					t.Fatalf("the code %s was assigned twice", code)
 				}
 				seen[code] = true
 				r.wantStatus(code, http.StatusFound, fmt.Sprintf("https://go.dev/%d", i))
@@ -61,25 +61,25 @@ func TestServerWithEveryKeySource(t *testing.T) {
 				`kgs_keys_taken_total{source="` + cmp.Or(labels[source.name], source.name) + `"}`, // not the fallback's
 			} {
 				if !strings.Contains(r.metrics(), want) {
-					t.Errorf("the metrics do not tell of %s", want)
+					t.Errorf("the metrics do not contain %s", want)
 				}
 			}
 		})
 	}
 }
 
-// wantSpace fails the test unless the server tells how far the space is used up, or leaves it
-// unknown although it has seen its ledger.
+// wantSpace fails the test unless the server reports how much of the space is used, or leaves that
+// unknown after it has read its ledger.
 func (r *running) wantSpace(known bool) {
 	r.t.Helper()
-	r.await("a look at the ledger", func(admin.Status) bool { return strings.Contains(r.metrics(), "\nkgs_keys_reserved_total ") })
+	r.await("a read of the ledger", func(admin.Status) bool { return strings.Contains(r.metrics(), "\nkgs_keys_reserved_total ") })
 	s := r.status()
 	if gauge := strings.Contains(r.metrics(), "\nkgs_space_used_ratio "); gauge != known || (s.SpaceUsedRatio != nil) != known {
-		r.t.Errorf("the gauge of the space used up is there: %t; status %+v; want it known: %t", gauge, s, known)
+		r.t.Errorf("the gauge of the used space exists: %t; status %+v; want %t", gauge, s, known)
 	}
 }
 
-// Two posts of one URL are two links, also where the URL makes the code.
+// Two creations for one URL make two links, also where the code is a hash of the URL.
 func TestHashLinksOneURLManyTimes(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -100,24 +100,24 @@ func TestHashLinksOneURLManyTimes(t *testing.T) {
 			}
 			for i, code := range codes {
 				if slices.Contains(codes[:i], code) {
-					t.Errorf("the code %s was given twice", code)
+					t.Errorf("the code %s was assigned twice", code)
 				}
 				r.wantStatus(code, http.StatusFound, "https://go.dev/")
 			}
 			if codes[0] != tc.first {
 				t.Errorf("the first code is %s, want %s", codes[0], tc.first)
 			}
-			conflicts := tc.posts * (tc.posts - 1) / 2 // each post meets all that came before
+			conflicts := tc.posts * (tc.posts - 1) / 2 // each post conflicts with all earlier ones
 			if want := fmt.Sprintf(`kgs_key_conflicts_total{source="hash"} %d`, conflicts); !strings.Contains(r.metrics(), want) {
-				t.Errorf("the metrics do not say %s", want)
+				t.Errorf("the metrics do not contain %s", want)
 			}
 		})
 	}
 }
 
-// A Redis without persistence loses the counter when it restarts. Meanwhile the fallback
-// serves, and then the counter finds its way past the links that there are.
-func TestCounterSurvivesItsRedis(t *testing.T) {
+// A Redis without persistence loses the counter when it restarts. The fallback serves meanwhile, and
+// then the counter skips ahead of the links that exist.
+func TestCounterRecoversFromRedisRestart(t *testing.T) {
 	t.Parallel()
 	redis := testenv.StartRedis(t, "--appendonly", "no")
 	s := settings(t, sqliteURL(t), redis.URL)
@@ -126,7 +126,7 @@ func TestCounterSurvivesItsRedis(t *testing.T) {
 	seen := make(map[string]bool)
 	shorten := func() (code string) {
 		if code = r.shorten("https://go.dev/"); seen[code] {
-			t.Fatalf("the code %s was given twice", code)
+			t.Fatalf("the code %s was assigned twice", code)
 		}
 		seen[code] = true
 		return code
@@ -145,18 +145,18 @@ func TestCounterSurvivesItsRedis(t *testing.T) {
 		return *s.Breaker == "open" && *s.ServingFrom == "fallback"
 	})
 	redis.Restart()
-	r.await("the counter past the links that it made", func(s admin.Status) bool {
+	r.await("a counter beyond the existing links", func(s admin.Status) bool {
 		return numbered() && *s.Breaker == "closed" && *s.ServingFrom == "batch"
 	})
 }
 
-// metrics are those that the server shows.
+// metrics are the metrics page of the server.
 func (r *running) metrics() string {
 	r.t.Helper()
 	return r.do(http.MethodGet, "http://"+r.AdminAddr().String()+"/metrics", "").body
 }
 
-func TestServerGoesOnWithoutRedis(t *testing.T) {
+func TestServerServesWhileRedisIsDown(t *testing.T) {
 	t.Parallel()
 	redis := testenv.StartRedis(t)
 	r := start(t, settings(t, testenv.PostgresURL(t), redis.URL))
@@ -171,7 +171,7 @@ func TestServerGoesOnWithoutRedis(t *testing.T) {
 		t.Errorf("serving from %s, want the fallback", *s.ServingFrom)
 	}
 	if a := r.do(http.MethodGet, "http://"+r.Addr().String()+"/healthz", ""); !strings.Contains(a.body, "degraded") {
-		t.Errorf("/healthz says %s", a.body)
+		t.Errorf("/healthz answered %s, want degraded", a.body)
 	}
 	redis.Restart()
 	s := r.await("a refilled pool", func(s admin.Status) bool { return full(s) && *s.Breaker == "closed" && *s.ServingFrom == "batch" })
@@ -204,21 +204,21 @@ func TestServersAndWorkersShareOnePool(t *testing.T) {
 		for _, pair := range [][2]*running{{one, other}, {other, one}} {
 			code := pair[0].shorten("https://go.dev/")
 			if seen[code] {
-				t.Fatalf("the code %s was given twice", code)
+				t.Fatalf("the code %s was assigned twice", code)
 			}
 			seen[code] = true
 			pair[1].wantStatus(code, http.StatusFound, "https://go.dev/")
 		}
 	}
 	if status, out := command(t, database, "--redis-url="+redisURL, "audit", "--json"); status != 0 || !strings.Contains(out, `"closes": true`) {
-		t.Errorf("audit: %d, %s", status, out)
+		t.Errorf("audit: exit status %d, %s", status, out)
 	}
 	if status, out := command(t, database, "audit"); status != 2 {
-		t.Errorf("an audit that was not shown the pool: %d, %s, want 2", status, out)
+		t.Errorf("audit without REDIS_URL: exit status %d, %s; want 2", status, out)
 	}
 }
 
-func TestServerWithoutFallbackRefuses(t *testing.T) {
+func TestServerWithoutFallbackAnswers503(t *testing.T) {
 	t.Parallel()
 	s := settings(t, sqliteURL(t), "")
 	s.Worker.On, s.Fallback = false, "none" // the pool stays empty

@@ -62,8 +62,8 @@ func openCore(ctx context.Context, s config.Common, life *lifecycle, log *slog.L
 		return nil, err
 	}
 	c.ledger.OnSkipAhead(func(left int64) {
-		log.Error("the database came back from an older state: links that it had acknowledged may be lost; the ledger jumps ahead",
-			slog.Int64("numbers_left_out", left))
+		log.Error("database rolled back to an older state: acknowledged links may be lost; the ledger skips ahead",
+			slog.Int64("numbers_skipped", left))
 		c.metrics.CountSkipAhead(left)
 	})
 	life.onStop("ledger", func(ctx context.Context) error { return waitFor(ctx, c.ledger.Close) })

@@ -14,9 +14,9 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// A browser watches a server: it draws what the server does, holds up no stop, and goes on
-// with the next server at the same place.
-func TestDashboardOfAServer(t *testing.T) {
+// The dashboard in a browser draws what a server does, does not delay its stop, and continues with
+// the next server at the same address.
+func TestDashboardOfServer(t *testing.T) {
 	t.Parallel()
 	var log logbuffer.Buffer
 	s := settings(t, sqliteURL(t), "")
@@ -33,13 +33,13 @@ func TestDashboardOfAServer(t *testing.T) {
 		browser.Becomes(`[...document.querySelectorAll(".chart")].map((e) => e.id.slice(6)).join() ===
 			"pool,runway,refilled,created,create,taken,local,redirects,redirect"`),
 		browser.Becomes(`/^9,\d\d\d9\d %|^10,000100 %/.test(document.querySelector("#chart-pool .now")?.textContent ?? "")`),
-		// What was done before anyone watched is there: 50 links and as many redirects, at their latencies.
+		// The history before the page was opened is there: 50 links and as many redirects, with latencies.
 		browser.Becomes(`document.querySelector("#chart-create path.line").getAttribute("d") !== ""`),
 		browser.Becomes(`document.querySelector("#chart-redirect path.line").getAttribute("d") !== ""`),
 	)
 	first.stop()
-	if strings.Contains(log.String(), "cut off") {
-		t.Errorf("the stream held up the stop:\n%s", log.String())
+	if strings.Contains(log.String(), "slow clients") {
+		t.Errorf("the stream delayed the stop:\n%s", log.String())
 	}
 	page.Do(browser.Becomes(`document.querySelector("h1").textContent === "Disconnected"`))
 
@@ -52,8 +52,8 @@ func TestDashboardOfAServer(t *testing.T) {
 	)
 }
 
-// What a worker does not have is not on its dashboard, not even as unknown.
-func TestDashboardOfAWorker(t *testing.T) {
+// The dashboard of a worker leaves out the parts that a worker does not have.
+func TestDashboardOfWorker(t *testing.T) {
 	t.Parallel()
 	s := settings(t, sqliteURL(t), testenv.RedisURL(t))
 	w, err := StartKGS(t.Context(), config.KGS{Common: s.Common}, slog.New(slog.DiscardHandler))

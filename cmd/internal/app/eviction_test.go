@@ -18,7 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-func TestRedisThatEvictsIsRefused(t *testing.T) {
+func TestRedisThatMayEvictIsRefused(t *testing.T) {
 	t.Parallel()
 	redis := testenv.StartRedis(t, "--maxmemory-policy", "allkeys-lru")
 	s, log := settings(t, sqliteURL(t), redis.URL), slog.New(slog.DiscardHandler)
@@ -33,19 +33,19 @@ func TestRedisThatEvictsIsRefused(t *testing.T) {
 		var setting *config.Error
 		if !errors.As(err, &setting) || setting.Name != "REDIS_URL" || !strings.Contains(setting.Got, "allkeys-lru") ||
 			!strings.Contains(setting.Takes, "noeviction") {
-			t.Errorf("%s: %v; want a config.Error that says what REDIS_URL got and takes", name, err)
+			t.Errorf("%s: %v; want a config.Error of REDIS_URL with both policies", name, err)
 		}
 	}
 }
 
-// What is not known is no reason to refuse: Redis may be away at a start, and may hang.
-func TestRedisThatIsAwayIsNotRefused(t *testing.T) {
+// An unknown policy is no reason to fail: Redis may be unreachable or hang during the start.
+func TestUnreachableRedisIsNotRefused(t *testing.T) {
 	t.Parallel()
 	redis := testenv.StartRedis(t, "--maxmemory-policy", "allkeys-lru")
 	redis.Pause()
 	r := start(t, settings(t, sqliteURL(t), redis.URL))
 	if s := r.status(); s.MayEvict != nil {
-		t.Errorf("%+v: want it unknown whether Redis may evict", s)
+		t.Errorf("%+v: want may_evict unknown", s)
 	}
 	redis.Resume()
 	r.await("a page for a Redis that may evict", func(s admin.Status) bool {
@@ -53,7 +53,7 @@ func TestRedisThatIsAwayIsNotRefused(t *testing.T) {
 	})
 }
 
-func TestEvictionPolicyThatIsChangedLaterPages(t *testing.T) {
+func TestLaterChangeOfEvictionPolicyPages(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	options, err := redis.ParseURL(server.URL)
@@ -83,7 +83,7 @@ func TestEvictionPolicyThatIsChangedLaterPages(t *testing.T) {
 	r.await("a page", func(s admin.Status) bool { return s.State == string(refill.StatePage) && *s.MayEvict })
 	metrics := r.do(http.MethodGet, "http://"+r.AdminAddr().String()+"/metrics", "").body
 	policy("noeviction")
-	after := r.await("the all-clear", func(s admin.Status) bool { return full(s) && !*s.MayEvict })
+	after := r.await("the end of the alarm", func(s admin.Status) bool { return full(s) && !*s.MayEvict })
 	if *after.Epoch != 1 || !after.ServingSince.Equal(since) || *after.ServingFrom != "batch" {
 		t.Errorf("%+v: want keys from the batch since %v, and the first epoch", after, since)
 	}
@@ -92,19 +92,19 @@ func TestEvictionPolicyThatIsChangedLaterPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, allClear := hook.Next(t), hook.Next(t)
+	page, ended := hook.Next(t), hook.Next(t)
 	if page.State != string(refill.StatePage) || page.Previous != string(refill.StateOK) || !strings.HasPrefix(page.Instance, host) || page.PoolKeys == nil {
-		t.Errorf("alerted of %+v", page)
+		t.Errorf("first alert %+v; want the page, from this host", page)
 	}
-	if allClear.State != string(refill.StateOK) || allClear.Previous != string(refill.StatePage) {
-		t.Errorf("alerted of %+v", allClear)
+	if ended.State != string(refill.StateOK) || ended.Previous != string(refill.StatePage) {
+		t.Errorf("second alert %+v; want the end of the page", ended)
 	}
 	for _, want := range []string{"kgs_pool_may_evict 1", `kgs_serving_from{source="batch"} 1`, "kgs_worker_restarts_total 0", "kgs_pages_total 1"} {
 		if !strings.Contains(metrics, want) {
-			t.Errorf("the metrics do not say %s", want)
+			t.Errorf("the metrics do not contain %s", want)
 		}
 	}
 	if !strings.Contains(log.String(), "maxmemory-policy is allkeys-lfu") || strings.Contains(log.String(), "S3CR3T") {
-		t.Errorf("the log does not say why, or too much:\n%s", log.String())
+		t.Errorf("the log lacks the policy or contains the secret:\n%s", log.String())
 	}
 }

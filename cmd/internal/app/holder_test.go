@@ -11,9 +11,9 @@ import (
 	"keypool/web/admin"
 )
 
-// Whoever could take keys is in the books while it runs, also a server whose own codes are in
-// none, and leaves nothing there for others to sweep.
-func TestProgramsKeepTheirNamesInTheBooks(t *testing.T) {
+// Each process is a holder in the ledger while it runs, also a server whose codes are not from the
+// ledger, and is none after its stop.
+func TestProgramsAreHoldersWhileTheyRun(t *testing.T) {
 	t.Parallel()
 	s := settings(t, sqliteURL(t), testenv.RedisURL(t))
 	s.KeySource = "random"
@@ -23,28 +23,28 @@ func TestProgramsKeepTheirNamesInTheBooks(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	r.await("a beat after that of the start", func(admin.Status) bool { return slices.Max(beats(t, db)) > 1 })
+	r.await("a heartbeat after that of the start", func(admin.Status) bool { return slices.Max(heartbeats(t, db)) > 1 })
 	k, err := StartKGS(t.Context(), config.KGS{Common: s.Common}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(beats(t, db)); n < 2 {
-		t.Errorf("%d holders while a server and a worker run", n)
+	if n := len(heartbeats(t, db)); n < 2 {
+		t.Errorf("%d holders while a server and a worker run, want 2", n)
 	}
 	if err := k.Stop(); err != nil {
 		t.Error(err)
 	}
-	if n := len(beats(t, db)); n != 1 {
-		t.Errorf("%d holders when the server alone runs", n)
+	if n := len(heartbeats(t, db)); n != 1 {
+		t.Errorf("%d holders while only the server runs, want 1", n)
 	}
 	r.stop()
-	if n := len(beats(t, db)); n != 0 {
-		t.Errorf("%d holders when nobody runs", n)
+	if n := len(heartbeats(t, db)); n != 0 {
+		t.Errorf("%d holders after the stops, want 0", n)
 	}
 }
 
-// beats are how often each holder said that it is alive.
-func beats(t *testing.T, db *sqlite.DB) (all []int64) {
+// heartbeats are the counts of the holders' heartbeats.
+func heartbeats(t *testing.T, db *sqlite.DB) (all []int64) {
 	t.Helper()
 	rows, err := db.Read.QueryContext(t.Context(), `SELECT beat FROM kgs_holders`)
 	if err != nil {

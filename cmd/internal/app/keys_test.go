@@ -11,20 +11,20 @@ import (
 
 func TestKeysFallBack(t *testing.T) {
 	t.Parallel()
-	give := func(source string) kgs.Generator { return said{key: kgs.Key{Code: "abc", Source: source}} }
-	refuse := func(err error) kgs.Generator { return said{err: err} }
+	give := func(source string) kgs.Generator { return fixed{key: kgs.Key{Code: "abc", Source: source}} }
+	refuse := func(err error) kgs.Generator { return fixed{err: err} }
 	broken := errors.New("broken")
 	tests := map[string]struct {
 		keys   *keys
 		source string
 		err    error
 	}{
-		"the local batch comes first":        {&keys{first: give("pool"), fallback: give("random")}, "pool", nil},
-		"then the fallback":                  {&keys{first: refuse(kgs.ErrNoKeys), fallback: give("random")}, "random", nil},
-		"unless there is none":               {&keys{first: refuse(kgs.ErrNoKeys)}, "", shortener.ErrKeysExhausted},
-		"another error is not for it":        {&keys{first: refuse(broken), fallback: give("random")}, "", broken},
-		"an error of the fallback is passed": {&keys{first: refuse(kgs.ErrNoKeys), fallback: refuse(broken)}, "", broken},
-		"and so is why it was asked":         {&keys{first: refuse(kgs.ErrNoKeys), fallback: refuse(broken)}, "", kgs.ErrNoKeys},
+		"local batch first":              {&keys{first: give("pool"), fallback: give("random")}, "pool", nil},
+		"fallback after it":              {&keys{first: refuse(kgs.ErrNoKeys), fallback: give("random")}, "random", nil},
+		"no fallback":                    {&keys{first: refuse(kgs.ErrNoKeys)}, "", shortener.ErrKeysExhausted},
+		"other errors are not masked":    {&keys{first: refuse(broken), fallback: give("random")}, "", broken},
+		"error of the fallback":          {&keys{first: refuse(kgs.ErrNoKeys), fallback: refuse(broken)}, "", broken},
+		"error that led to the fallback": {&keys{first: refuse(kgs.ErrNoKeys), fallback: refuse(broken)}, "", kgs.ErrNoKeys},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -40,10 +40,11 @@ func TestKeysFallBack(t *testing.T) {
 	}
 }
 
-// A hash of one URL may meet conflicts until it gives up. That is no reason to say that keys come from elsewhere.
-func TestKeysAreDryAtTheFirstAttemptOnly(t *testing.T) {
+// A hash of one URL may run out of codes after conflicts. The server then still serves from its key
+// source.
+func TestOnlyFirstAttemptsMarkKeysDry(t *testing.T) {
 	t.Parallel()
-	k := &keys{first: said{err: kgs.ErrNoKeys}, fallback: said{key: kgs.Key{Code: "abc", Source: "random"}}}
+	k := &keys{first: fixed{err: kgs.ErrNoKeys}, fallback: fixed{key: kgs.Key{Code: "abc", Source: "random"}}}
 	for _, attempt := range []int{1000, 0} {
 		if key, err := k.Next(t.Context(), "https://go.dev", attempt); key.Source != "random" || err != nil {
 			t.Errorf("attempt %d: Next = %+v, %v", attempt, key, err)
@@ -54,18 +55,18 @@ func TestKeysAreDryAtTheFirstAttemptOnly(t *testing.T) {
 	}
 }
 
-// said is a generator that has one thing to say.
-type said struct {
+// fixed is a generator that always returns the same.
+type fixed struct {
 	key kgs.Key
 	err error
 }
 
-func (s said) Next(context.Context, string, int) (kgs.Key, error) { return s.key, s.err }
+func (s fixed) Next(context.Context, string, int) (kgs.Key, error) { return s.key, s.err }
 
-// The two domains do not know each other and yet speak of the same random keys.
-func TestBothDomainsNameRandomKeysAlike(t *testing.T) {
+// The two domains do not import each other and must use the same name for random keys.
+func TestSourceNameOfRandomKeysAgrees(t *testing.T) {
 	t.Parallel()
 	if kgs.SourceRandom != shortener.SourceRandom {
-		t.Errorf("kgs says %q, shortener says %q", kgs.SourceRandom, shortener.SourceRandom)
+		t.Errorf("package kgs names them %q, package shortener %q", kgs.SourceRandom, shortener.SourceRandom)
 	}
 }

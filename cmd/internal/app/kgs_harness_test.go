@@ -21,7 +21,7 @@ import (
 
 const kgsToken = "token-of-the-tests"
 
-// startKeyService starts a key service in this process and gives the KGS_URL of its client.
+// startKeyService starts a key service in this process and returns the KGS_URL of its client.
 func startKeyService(t *testing.T, database string) (_ *Program, url string) {
 	t.Helper()
 	p, err := StartKGS(t.Context(), config.KGS{
@@ -63,7 +63,7 @@ func startKGSProcess(t *testing.T, database string) *kgsProcess {
 	return k
 }
 
-// start runs the program and returns when it answers.
+// start starts the program and returns when it answers.
 func (k *kgsProcess) start() {
 	k.t.Helper()
 	k.cmd = exec.Command(os.Args[0])
@@ -82,15 +82,15 @@ func (k *kgsProcess) start() {
 			return
 		}
 		if time.Now().After(deadline) {
-			k.t.Fatalf("the key service does not come: %v", err)
+			k.t.Fatalf("the key service does not answer: %v", err)
 		}
 	}
 }
 
-// kill ends the program as a crash would.
+// kill kills the program.
 func (k *kgsProcess) kill() {
 	if k.cmd.ProcessState == nil {
-		_ = k.cmd.Process.Kill() // it may have ended by itself
+		_ = k.cmd.Process.Kill() // the process may have exited by itself
 		_ = k.cmd.Wait()         // "signal: killed"
 	}
 }

@@ -13,49 +13,49 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A program that does two things is ready when it can do both.
-func TestKGSIsReady(t *testing.T) {
+// A kgs that fills a pool and serves keys is ready when it can do both.
+func TestKGSReadiness(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		fills, serves   bool
-		noPool, noBooks error // what it is not ready for when it does not see them
+		fills, serves    bool
+		noPool, noLedger error // the error of ready when the pool, or the ledger, is unknown
 	}{
 		{fills: true, noPool: errPoolUnknown},
-		{serves: true, noBooks: errLedgerUnknown},
-		{fills: true, serves: true, noPool: errPoolUnknown, noBooks: errLedgerUnknown},
+		{serves: true, noLedger: errLedgerUnknown},
+		{fills: true, serves: true, noPool: errPoolUnknown, noLedger: errLedgerUnknown},
 	} {
-		for _, unseen := range []struct {
-			pool, books bool
-			want        error
-		}{{false, false, nil}, {true, false, tt.noPool}, {false, true, tt.noBooks}} {
+		for _, unknown := range []struct {
+			pool, ledger bool
+			want         error
+		}{{false, false, nil}, {true, false, tt.noPool}, {false, true, tt.noLedger}} {
 			k := &kgsProgram{serves: tt.serves, counters: newLedgerWatch(nil)}
 			if tt.fills {
-				k.watch = &poolWatch{DeadMan: switchThatLooked(t, unseen.pool)}
+				k.watch = &poolWatch{DeadMan: switchAfterRead(t, unknown.pool)}
 			}
-			if !unseen.books {
+			if !unknown.ledger {
 				k.counters.saw(ledger.Counters{})
 			}
-			if err := k.ready(t.Context()); !errors.Is(err, unseen.want) {
-				t.Errorf("%+v, unseen %+v: %v", tt, unseen, err)
+			if err := k.ready(t.Context()); !errors.Is(err, unknown.want) {
+				t.Errorf("%+v, unknown %+v: error %v", tt, unknown, err)
 			}
 		}
 	}
 }
 
-// switchThatLooked is a dead man's switch that looked once.
-func switchThatLooked(t *testing.T, inVain bool) *refill.DeadMan {
+// switchAfterRead is a dead man's switch that has read its pool once.
+func switchAfterRead(t *testing.T, fails bool) *refill.DeadMan {
 	t.Helper()
 	d := refill.NewDeadMan(refill.DeadManConfig{
 		Look: func(context.Context) (refill.Observation, error) {
-			if inVain {
-				return refill.Observation{}, errors.New("away")
+			if fails {
+				return refill.Observation{}, errors.New("unreachable")
 			}
 			return refill.Observation{PoolStatus: kgs.PoolStatus{Keys: 1}}, nil
 		},
 		Capacity: 1, Logger: slog.New(slog.DiscardHandler), Metrics: kgs.NewMetrics(prometheus.NewRegistry()),
 	})
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // it looks before it heeds that
+	cancel() // Run reads the pool before it checks ctx
 	if err := d.Run(ctx); err != nil {
 		t.Fatal(err)
 	}

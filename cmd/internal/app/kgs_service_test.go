@@ -17,8 +17,8 @@ import (
 	"keypool/web/admin"
 )
 
-// TestServerGoesOnWithoutItsKGS kills the key service that a server takes its keys from.
-func TestServerGoesOnWithoutItsKGS(t *testing.T) {
+// TestServerServesWhileItsKGSIsDown kills the key service of a server.
+func TestServerServesWhileItsKGSIsDown(t *testing.T) {
 	t.Parallel()
 	k := startKGSProcess(t, testenv.PostgresURL(t))
 	database := sqliteURL(t)
@@ -37,7 +37,7 @@ func TestServerGoesOnWithoutItsKGS(t *testing.T) {
 	k.kill()
 	shorten(10)
 	if s := r.status(); *s.ServingFrom != "batch" {
-		t.Errorf("without its key service the server serves from the %s, with %d local keys", *s.ServingFrom, *s.LocalKeys)
+		t.Errorf("after the kill the server serves from the %s, with %d local keys; want the batch", *s.ServingFrom, *s.LocalKeys)
 	}
 	for *r.status().LocalKeys > 0 {
 		shorten(50)
@@ -51,11 +51,11 @@ func TestServerGoesOnWithoutItsKGS(t *testing.T) {
 	links, keys := auditJSON(t, database, ""), auditJSON(t, k.database, "")
 	if links.status != 0 || links.Links["random"] < 10 || keys.status != 0 || keys.InBatches != 0 || len(keys.Links) > 0 ||
 		keys.Abandoned[kgs.ReasonClient] != links.Links["kgs"] {
-		t.Errorf("audit of the links: %+v; of the keys: %+v; want just those with the client that are linked", links, keys)
+		t.Errorf("audit of the links: %+v; of the keys: %+v; want exactly the linked keys abandoned to the client", links, keys)
 	}
 }
 
-func TestAuditOfALinkStoreThatIsTheKGSsToo(t *testing.T) {
+func TestAuditOfDatabaseSharedByServerAndKGS(t *testing.T) {
 	t.Parallel()
 	for name, database := range map[string]string{"postgres": testenv.PostgresURL(t), "sqlite": sqliteURL(t)} {
 		t.Run(name, func(t *testing.T) {
@@ -73,14 +73,14 @@ func TestAuditOfALinkStoreThatIsTheKGSsToo(t *testing.T) {
 			r.stop()
 			a := auditJSON(t, database, "")
 			if a.status != 0 || a.Linked != a.Links["kgs"] || a.Linked < 100 || a.InBatches != 0 || len(a.Abandoned) > 0 {
-				t.Errorf("audit: %+v; want every key linked or back", a)
+				t.Errorf("audit: %+v; want every key linked or returned", a)
 			}
 		})
 	}
 }
 
-// TestKilledKGSLosesNoKeys kills the service again and again under clients that repeat
-// their requests until they are answered.
+// TestKilledKGSLosesNoKeys kills the service five times while clients repeat each request until it
+// is answered.
 func TestKilledKGSLosesNoKeys(t *testing.T) {
 	t.Parallel()
 	for name, database := range map[string]string{"postgres": testenv.PostgresURL(t), "sqlite": sqliteURL(t)} {
@@ -93,7 +93,7 @@ func TestKilledKGSLosesNoKeys(t *testing.T) {
 			for c := range clients {
 				wg.Go(func() {
 					for i := range requests {
-						leases[c] = append(leases[c], k.takeAtLast(fmt.Sprintf("%d-%d", c, i), keys))
+						leases[c] = append(leases[c], k.takeRepeatedly(fmt.Sprintf("%d-%d", c, i), keys))
 						answered <- struct{}{}
 					}
 				})
@@ -109,7 +109,7 @@ func TestKilledKGSLosesNoKeys(t *testing.T) {
 			var all []string
 			for c := range clients {
 				for i, codes := range leases[c] {
-					if again := k.takeAtLast(fmt.Sprintf("%d-%d", c, i), keys); !slices.Equal(codes, again) {
+					if again := k.takeRepeatedly(fmt.Sprintf("%d-%d", c, i), keys); !slices.Equal(codes, again) {
 						t.Errorf("request %d-%d got %v, then %v", c, i, codes, again)
 					}
 					all = append(all, codes...)
@@ -124,8 +124,8 @@ func TestKilledKGSLosesNoKeys(t *testing.T) {
 	}
 }
 
-// takeAtLast repeats a request until it is answered.
-func (k *kgsProcess) takeAtLast(request string, count int) []string {
+// takeRepeatedly repeats a request until it is answered.
+func (k *kgsProcess) takeRepeatedly(request string, count int) []string {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for deadline := time.Now().Add(time.Minute); ; <-tick.C {
@@ -134,14 +134,14 @@ func (k *kgsProcess) takeAtLast(request string, count int) []string {
 			return answer.Codes
 		}
 		if time.Now().After(deadline) {
-			k.t.Errorf("request %s is never answered: %v", request, err)
+			k.t.Errorf("request %s is not answered within a minute: %v", request, err)
 			return nil
 		}
 	}
 }
 
-// A client that keeps its HTTP/2 connection does not hold up the stop.
-func TestKGSStopsBesideAClient(t *testing.T) {
+// A client that keeps its HTTP/2 connection open does not delay the stop.
+func TestIdleClientDoesNotDelayStopOfKGS(t *testing.T) {
 	t.Parallel()
 	p, _ := startKeyService(t, sqliteURL(t))
 	protocols := new(http.Protocols)

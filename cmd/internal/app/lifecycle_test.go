@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestLifecycleStopsInReverseAndOnce(t *testing.T) {
+func TestLifecycleStopsOnceInReverseOrder(t *testing.T) {
 	t.Parallel()
 	var l lifecycle
 	var order []string
@@ -33,7 +33,7 @@ func TestLifecycleStopsInReverseAndOnce(t *testing.T) {
 	}
 }
 
-func TestLifecycleWaitsForTheBackgroundButNotForEver(t *testing.T) {
+func TestLifecycleStopEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l lifecycle
 		release := make(chan struct{})
@@ -45,13 +45,13 @@ func TestLifecycleWaitsForTheBackgroundButNotForEver(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := l.stop(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("stop = %v, want to give up when its context ends", err)
+			t.Errorf("stop = %v, want the error of its context", err)
 		}
 		close(release)
 	})
 }
 
-func TestLifecycleReportsABackgroundThatFails(t *testing.T) {
+func TestLifecycleReportsBackgroundFailure(t *testing.T) {
 	t.Parallel()
 	var l lifecycle
 	failed := make(chan error, 1)

@@ -79,7 +79,7 @@ func (r *running) stop() {
 	}
 }
 
-// answer is a response that was read to its end.
+// answer is a response with its whole body.
 type answer struct {
 	status int
 	header http.Header
@@ -107,7 +107,7 @@ func (r *running) do(method, url, body string) (a answer) {
 	return answer{resp.StatusCode, resp.Header, string(text)}
 }
 
-// shorten makes a link and gives its code.
+// shorten creates a link and returns its code.
 func (r *running) shorten(url string) string {
 	r.t.Helper()
 	a := r.do(http.MethodPost, "http://"+r.Addr().String()+"/shorten", "url="+url)
@@ -135,7 +135,7 @@ func (r *running) status() (s admin.Status) {
 	return s
 }
 
-// await polls /status until it is as wanted.
+// await polls /status until ok returns true.
 func (r *running) await(what string, ok func(admin.Status) bool) admin.Status {
 	r.t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
@@ -147,7 +147,7 @@ func (r *running) await(what string, ok func(admin.Status) bool) admin.Status {
 			return s
 		}
 		if time.Now().After(deadline) {
-			r.t.Fatalf("waited in vain for %s; the status is %+v", what, s)
+			r.t.Fatalf("no %s within 30 s; the status is %+v", what, s)
 		}
 		<-tick.C
 	}
@@ -157,14 +157,14 @@ func full(s admin.Status) bool {
 	return s.State == string(refill.StateOK) && s.PoolKeys != nil && *s.PoolKeys >= 9000
 }
 
-// command runs `shortener` with the database of s.
+// command runs the program shortener with a database.
 func command(t *testing.T, database string, args ...string) (status int, output string) {
 	t.Helper()
 	status, stdout, stderr := runShortener(t, append([]string{"--database-url=" + database}, args...)...)
 	return status, stdout + stderr
 }
 
-func TestServerKnowsItsLinksAfterARestart(t *testing.T) {
+func TestLinksSurviveRestart(t *testing.T) {
 	t.Parallel()
 	url := sqliteURL(t)
 	first := start(t, settings(t, url, ""))
@@ -173,22 +173,22 @@ func TestServerKnowsItsLinksAfterARestart(t *testing.T) {
 	first.wantStatus("nope", http.StatusNotFound, "")
 	first.await("a full pool", full)
 	if status, out := command(t, url, "audit"); status != 0 {
-		t.Errorf("audit beside a running server: %d, %s", status, out)
+		t.Errorf("audit beside a running server: exit status %d, %s", status, out)
 	}
 	first.stop()
 	if r := auditJSON(t, url, ""); r.status != 0 || len(r.Abandoned) > 0 || r.InBatches != 0 {
-		t.Errorf("audit after an orderly stop: %+v; want every key back and none abandoned", r)
+		t.Errorf("audit after an orderly stop: %+v; want every key returned and none abandoned", r)
 	}
 	second := start(t, settings(t, url, ""))
 	second.wantStatus(code, http.StatusFound, "https://go.dev/")
 	if again := second.shorten("https://go.dev/"); again == code {
-		t.Errorf("the code %s was given twice", code)
+		t.Errorf("the code %s was assigned twice", code)
 	}
 }
 
-// Neither a client that never sends the rest of his request nor a profile that takes
-// half a minute may cost the others their orderly end.
-func TestSlowClientsDoNotSpoilTheStop(t *testing.T) {
+// A client that never sends the rest of its request and a profile that takes half a minute do not
+// keep the server from an orderly stop.
+func TestSlowClientsDoNotPreventOrderlyStop(t *testing.T) {
 	t.Parallel()
 	url := sqliteURL(t)
 	r := start(t, settings(t, url, ""))
@@ -206,29 +206,29 @@ func TestSlowClientsDoNotSpoilTheStop(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r.status() // an answer on the admin listener: the profile is under way by now
+	r.status() // an answer of the admin listener proves that the profile has started
 	r.stop()
 	if r := auditJSON(t, url, ""); r.status != 0 || r.InBatches != 0 {
-		t.Errorf("audit after the stop: %+v; want every key back", r)
+		t.Errorf("audit after the stop: %+v; want every key returned", r)
 	}
 }
 
-func TestDeletedLinkIsGoneEverywhere(t *testing.T) {
+func TestDeletedLinkAnswers410(t *testing.T) {
 	t.Parallel()
 	url := sqliteURL(t)
 	r := start(t, settings(t, url, ""))
 	code := r.shorten("https://go.dev/")
 	r.wantStatus(code, http.StatusFound, "https://go.dev/")
 	if status, out := command(t, url, "delete", code); status != 0 {
-		t.Fatalf("delete: %d, %s", status, out)
+		t.Fatalf("delete: exit status %d, %s", status, out)
 	}
 	r.wantStatus(code, http.StatusGone, "")
-	if status, out := command(t, url, "delete", "nobody"); status != 1 || !strings.Contains(out, "nobody") {
-		t.Errorf("delete of a code that no link has: %d, %s", status, out)
+	if status, out := command(t, url, "delete", "unknown"); status != 1 || !strings.Contains(out, "unknown") {
+		t.Errorf("delete of an unknown code: exit status %d, %s", status, out)
 	}
 }
 
-func TestAuditTellsOfAForeignLink(t *testing.T) {
+func TestAuditReportsForeignLink(t *testing.T) {
 	t.Parallel()
 	url := sqliteURL(t)
 	start(t, settings(t, url, "")).stop()
@@ -247,14 +247,14 @@ func TestAuditTellsOfAForeignLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	if status, out := command(t, url, "audit"); status != 1 || !strings.Contains(out, foreign) {
-		t.Errorf("audit: %d, %s, want 1 and the code %s", status, out, foreign)
+		t.Errorf("audit: exit status %d, %s; want 1 and the code %s", status, out, foreign)
 	}
 	if status, out := command(t, "sqlite:"+filepath.Join(t.TempDir(), "none.db"), "audit"); status != 2 {
-		t.Errorf("audit of a database that is not there: %d, %s, want 2", status, out)
+		t.Errorf("audit of a missing database: exit status %d, %s; want 2", status, out)
 	}
 }
 
-func TestStartRefusesWhatCannotWork(t *testing.T) {
+func TestStartFailsForPortInUseAndWrongSecret(t *testing.T) {
 	t.Parallel()
 	r := start(t, settings(t, sqliteURL(t), ""))
 	taken := settings(t, sqliteURL(t), "")
@@ -262,7 +262,7 @@ func TestStartRefusesWhatCannotWork(t *testing.T) {
 	_, err := StartServer(t.Context(), taken, slog.New(slog.DiscardHandler))
 	var setting *config.Error
 	if !errors.As(err, &setting) || setting.Name != "LISTEN_ADDR" {
-		t.Errorf("a port in use: %v", err)
+		t.Errorf("port in use: error %v, want a config.Error of LISTEN_ADDR", err)
 	}
 
 	url := sqliteURL(t)
@@ -270,11 +270,11 @@ func TestStartRefusesWhatCannotWork(t *testing.T) {
 	swapped := settings(t, url, "")
 	swapped.Secret = bytes.Repeat([]byte{1}, 16)
 	if _, err := StartServer(t.Context(), swapped, slog.New(slog.DiscardHandler)); !errors.Is(err, ledger.ErrWrongSecret) {
-		t.Errorf("another secret: %v, want ErrWrongSecret", err)
+		t.Errorf("wrong secret: error %v, want ErrWrongSecret", err)
 	}
 }
 
-// plant puts a link into the store behind the ledger's back.
+// plant inserts a link whose code the ledger did not issue.
 func plant(ctx context.Context, c *core, code string) error {
 	_, err := c.store.Insert(ctx, []shortener.Link{{
 		Code: code, URL: "https://go.dev/", Source: kgs.SourcePool, CreatedAt: time.Now().UTC(),

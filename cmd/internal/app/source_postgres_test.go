@@ -22,9 +22,9 @@ func postgresPoolSettings(t *testing.T, database, take string) config.Server {
 	return s
 }
 
-// Two servers, one of which refills, make links; one ends in good order and hands back
-// what it has, and the audit finds every key.
-func TestPostgresPoolServers(t *testing.T) {
+// Two servers create links, and one of them refills the pool. Each returns its unused keys at an
+// orderly stop, and the audit accounts for every key.
+func TestPostgresPoolServersAccountForEveryKey(t *testing.T) {
 	t.Parallel()
 	for _, take := range []string{"delete", "reserve"} {
 		t.Run(take, func(t *testing.T) {
@@ -40,7 +40,7 @@ func TestPostgresPoolServers(t *testing.T) {
 				for _, r := range []*running{one, other} {
 					code := r.shorten(fmt.Sprintf("https://go.dev/%d", i))
 					if seen[code] {
-						t.Fatalf("the code %s was given twice", code)
+						t.Fatalf("the code %s was assigned twice", code)
 					}
 					seen[code] = true
 				}
@@ -48,14 +48,14 @@ func TestPostgresPoolServers(t *testing.T) {
 			other.await("keys from the pool", func(s admin.Status) bool { return *s.ServingFrom == "batch" })
 			other.stop()
 			if r := auditJSON(t, database, ""); r.status != 0 || r.PostgresPool == nil || r.Links[kgs.SourcePostgresPool] < 500 {
-				t.Errorf("the audit beside a server: %d, %s, %+v", r.status, r.stderr, r.Accounts)
+				t.Errorf("audit beside a server: exit status %d, %s, %+v", r.status, r.stderr, r.Accounts)
 			}
 			one.stop()
 			r := auditJSON(t, database, "")
 			links := r.Links[kgs.SourcePostgresPool]
 			want := audit.PostgresPoolAccounts{Available: r.PostgresPool.Available, Used: links, UsedLinked: links}
 			if diff := gocmp.Diff(want, *r.PostgresPool); r.status != 0 || diff != "" {
-				t.Errorf("the audit at the end: %d, %v (-want +got):\n%s", r.status, r.Faults, diff)
+				t.Errorf("last audit: exit status %d, %v (-want +got):\n%s", r.status, r.Faults, diff)
 			}
 		})
 	}
@@ -68,9 +68,9 @@ func TestAuditFindsAnUnrecordedLink(t *testing.T) {
 	r.await("a full pool", full)
 	code := r.shorten("https://go.dev/")
 	r.stop()
-	scene := &crimeScene{t: t, database: database}
-	scene.openDatabase()
-	scene.exec(`DELETE FROM used_keys WHERE key = $1`, code)
+	stopped := &scene{t: t, database: database}
+	stopped.openDatabase()
+	stopped.exec(`DELETE FROM used_keys WHERE key = $1`, code)
 	want := []audit.Fault{{Kind: audit.FaultUnrecorded, Code: code}}
 	if diff := gocmp.Diff(want, auditJSON(t, database, "").Faults); diff != "" {
 		t.Errorf("faults (-planted +found):\n%s", diff)
@@ -81,8 +81,8 @@ func TestAuditFindsAnUnrecordedLink(t *testing.T) {
 	}
 }
 
-// A server whose pool nobody fills serves from the fallback.
-func TestPostgresPoolThatNobodyFills(t *testing.T) {
+// A server whose pool is never filled serves from the fallback.
+func TestEmptyPostgresPoolUsesFallback(t *testing.T) {
 	t.Parallel()
 	s := postgresPoolSettings(t, testenv.PostgresURL(t), "delete")
 	s.Worker.On = false

@@ -26,41 +26,41 @@ func TestMachineIDOfARunningServerIsRefused(t *testing.T) {
 	_, err := StartServer(t.Context(), snowflakeSettings(t, url, config.FixedMachine(7)), slog.New(slog.DiscardHandler))
 	var setting *config.Error
 	if !errors.As(err, &setting) || setting.Name != "MACHINE_ID" || setting.Got != "7" {
-		t.Errorf("a second server with the same MACHINE_ID: %v", err)
+		t.Errorf("second server with the same MACHINE_ID: error %v", err)
 	}
 	before := first.shorten("https://go.dev/")
 	other := start(t, snowflakeSettings(t, url, config.Machine{}))
 	if code := other.shorten("https://go.dev/"); len(code) != 11 || code <= before {
-		t.Errorf("code %s of a server with a leased id, %s before", code, before)
+		t.Errorf("code %s of a server with an id from the database, %s before", code, before)
 	}
 	first.stop()
-	again := start(t, snowflakeSettings(t, url, config.FixedMachine(7))) // what was given back is free at once
+	again := start(t, snowflakeSettings(t, url, config.FixedMachine(7))) // a released id is free at once
 	if code := again.shorten("https://go.dev/"); len(code) != 11 || code <= before {
 		t.Errorf("code %s after a restart, %s before", code, before)
 	}
 }
 
-// The machine id of a server that was killed is promised for some seconds more. The next
-// one starts all the same, and the fallback serves meanwhile.
-func TestMachineIDOfADeadServerIsWaitedFor(t *testing.T) {
+// The machine id of a killed server stays reserved for some seconds. The next server starts anyway,
+// and the fallback serves meanwhile.
+func TestServerWaitsForMachineIDOfKilledServer(t *testing.T) {
 	t.Parallel()
 	url := sqliteURL(t)
 	s := snowflakeSettings(t, url, config.FixedMachine(7))
 	start(t, s).stop() // makes the tables
 	until := time.Now().Add(10 * time.Second)
-	promise(t, s.Database.SQLitePath, "dead", until)
+	reserve(t, s.Database.SQLitePath, "dead", until)
 	r := start(t, s)
 	if code := r.shorten("https://go.dev/"); len(code) != 6 {
 		t.Errorf("code %s, want one of the fallback", code)
 	}
 	r.await("keys of the machine id", func(admin.Status) bool { return len(r.shorten("https://go.dev/")) == 11 })
 	if early := time.Until(until); early > 0 {
-		t.Errorf("it was leased %v before its promise ended", early)
+		t.Errorf("the machine id was used %v before its reservation ended", early)
 	}
 }
 
-// promise writes that machine id 7 is promised to somebody.
-func promise(t *testing.T, path, holder string, until time.Time) {
+// reserve reserves machine id 7 for a holder.
+func reserve(t *testing.T, path, holder string, until time.Time) {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), path)
 	if err != nil {

@@ -17,14 +17,14 @@ import (
 	"keypool/web/admin"
 )
 
-// ticketSettings are those of a server whose ticket databases are its own.
+// ticketSettings are those of a server with these ticket databases.
 func ticketSettings(t *testing.T, urls string) config.Server {
 	t.Helper()
 	return settings(t, sqliteURL(t), "", "--key-source=ticket", "--ticket-database-urls="+urls)
 }
 
-// wantTickets makes links until there were numbers of all the given parities. None may be
-// given twice.
+// wantTickets creates links until numbers of all the given parities were used. No code may be
+// assigned twice.
 func (r *running) wantTickets(seen map[string]bool, parities ...int64) {
 	r.t.Helper()
 	missing := make(map[int64]bool)
@@ -34,23 +34,23 @@ func (r *running) wantTickets(seen map[string]bool, parities ...int64) {
 	r.await("tickets from every database", func(admin.Status) bool {
 		code := r.shorten("https://go.dev/")
 		if seen[code] {
-			r.t.Fatalf("the code %s was given twice", code)
+			r.t.Fatalf("the code %s was assigned twice", code)
 		}
 		seen[code] = true
 		_, n, err := codespace.Plain().Number(code)
-		if err == nil && n < 10_000 { // else it is one of the fallback, on a busy machine
+		if err == nil && n < 10_000 { // otherwise it is a code of the fallback, as on a busy machine
 			delete(missing, n%2)
 		}
 		return len(missing) == 0
 	})
 }
 
-func TestTicketDatabasesOfTheirOwn(t *testing.T) {
+func TestSeparateTicketDatabases(t *testing.T) {
 	t.Parallel()
 	odd, even := sqliteURL(t), testenv.PostgresURL(t)
 	s := ticketSettings(t, odd+","+even)
 	s.Migrate.On = false
-	// The database of the links, which is not migrated either, comes first.
+	// Migrate the database of the links, which MIGRATE=false applies to as well.
 	if status, out := command(t, "sqlite:"+s.Database.SQLitePath, "migrate"); status != 0 {
 		t.Fatalf("migrate: %d, %s", status, out)
 	}
@@ -63,13 +63,13 @@ func TestTicketDatabasesOfTheirOwn(t *testing.T) {
 		r := start(t, s)
 		r.wantTickets(seen, 0, 1)
 		r.stop()
-		// Exchanged, each of them counts what the other one did, and finds its way.
+		// Exchanged, each database counts the numbers that the other one counted before, and skips ahead.
 		s.Tickets[0], s.Tickets[1] = s.Tickets[1], s.Tickets[0]
 	}
 }
 
-// A ticket database that is away, also for the start, is done without.
-func TestTicketDatabaseIsAway(t *testing.T) {
+// A server starts and serves while one of its ticket databases is unreachable.
+func TestServerServesWithOneTicketDatabase(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t)
 	s := ticketSettings(t, server.URL+","+sqliteURL(t))
@@ -90,13 +90,13 @@ func TestTicketDatabaseIsAway(t *testing.T) {
 	}
 }
 
-// A ticket database that is there and keeps the server out is no outage.
-func TestTicketDatabaseThatKeepsOutIsRefused(t *testing.T) {
+// A ticket database that rejects the connection is a bad setting and no outage.
+func TestTicketDatabaseThatRejectsConnectionIsRefused(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2"
 	for what, change := range map[string]func(*url.URL){
-		"no such role":     func(u *url.URL) { u.User = url.UserPassword("nobody_of_the_tests", secret) },
-		"no such database": func(u *url.URL) { u.Path = "/none_of_the_tests" },
+		"no such role":     func(u *url.URL) { u.User = url.UserPassword("role_of_the_tests", secret) },
+		"no such database": func(u *url.URL) { u.Path = "/database_of_the_tests" },
 	} {
 		u, err := url.Parse(testenv.PostgresURL(t))
 		if err != nil {
@@ -110,14 +110,14 @@ func TestTicketDatabaseThatKeepsOutIsRefused(t *testing.T) {
 		var setting *config.Error
 		if !errors.As(err, &setting) || setting.Name != "TICKET_DATABASE_URLS" || !strings.Contains(setting.Got, "of_the_tests") ||
 			strings.Contains(err.Error(), secret) {
-			t.Errorf("%s: %v; want a config.Error that says what the server says", what, err)
+			t.Errorf("%s: %v; want a config.Error with the message of the server and without the password", what, err)
 		}
 	}
 }
 
-// Tickets of the server's own database go over connections that are there. Only another one
-// takes more.
-func TestTicketsOfTheServersOwnDatabase(t *testing.T) {
+// Tickets from the server's own database use its existing connections; another database gets
+// connections of its own.
+func TestTicketsOfOwnDatabaseShareConnections(t *testing.T) {
 	t.Parallel()
 	s := settings(t, testenv.PostgresURL(t), "")
 	life := &lifecycle{}
@@ -149,8 +149,8 @@ func TestTicketsOfTheServersOwnDatabase(t *testing.T) {
 	}
 }
 
-// With both of them away the fallback serves.
-func TestTicketDatabasesAreAway(t *testing.T) {
+// The fallback serves while both ticket databases are unreachable.
+func TestFallbackServesWithoutTicketDatabases(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t)
 	r := start(t, ticketSettings(t, server.URL+","+server.URL))

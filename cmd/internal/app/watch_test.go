@@ -16,8 +16,8 @@ import (
 	"keypool/web/admin"
 )
 
-// A restart of the worker leaves nothing behind that may be the trouble.
-func TestRestartRenewsTheLedgersConnections(t *testing.T) {
+// A restart of the worker renews the ledger's connections, because they may be what is broken.
+func TestRenewConnectionsReplacesThoseOfTheLedger(t *testing.T) {
 	t.Parallel()
 	life := &lifecycle{}
 	c, err := openCore(t.Context(), settings(t, testenv.PostgresURL(t), "").Common, life, slog.New(slog.DiscardHandler))
@@ -45,20 +45,20 @@ func TestRestartRenewsTheLedgersConnections(t *testing.T) {
 	}
 }
 
-// What the switch gives up ends the program, not in success, with one line to say why.
-func TestProgramThatIsGivenUp(t *testing.T) {
+// A failure that the dead man's switch reports ends the program with status 1 and one line.
+func TestFailedProgramExitsWith1(t *testing.T) {
 	t.Parallel()
-	var says logbuffer.Buffer
+	var stderr logbuffer.Buffer
 	p := newProgram(slog.New(slog.DiscardHandler))
 	p.life.onStop("redis", func(context.Context) error { return errors.New("gone") })
 	p.fail(errors.New("after 3 restarts no key"))
-	status := console{name: "kgs", out: io.Discard, errors: &says}.runUntilDone(t.Context(), p, nil)
-	if want := "kgs: after 3 restarts no key; stop redis: gone\n"; status != 1 || says.String() != want {
-		t.Errorf("%d, %q; want 1, %q", status, says.String(), want)
+	status := console{name: "kgs", out: io.Discard, errors: &stderr}.runUntilDone(t.Context(), p, nil)
+	if want := "kgs: after 3 restarts no key; stop redis: gone\n"; status != 1 || stderr.String() != want {
+		t.Errorf("%d, %q; want 1, %q", status, stderr.String(), want)
 	}
 }
 
-func TestServingWatchKnowsSinceWhen(t *testing.T) {
+func TestServingWatchRecordsTimeOfChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		from := "batch"
 		w := &servingWatch{from: func() string { return from }}
@@ -74,7 +74,7 @@ func TestServingWatchKnowsSinceWhen(t *testing.T) {
 	})
 }
 
-func TestLedgerWatchTellsHowLongTheSpaceLasts(t *testing.T) {
+func TestLedgerWatchPredictsSpaceRunway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLedgerWatch(&core{Common: config.Common{CodeLength: 6}})
 		describe := func() (s admin.Status) {
@@ -82,19 +82,19 @@ func TestLedgerWatchTellsHowLongTheSpaceLasts(t *testing.T) {
 			return s
 		}
 		if s := describe(); s.SpaceRunwaySeconds != nil {
-			t.Errorf("%v s before the first look", *s.SpaceRunwaySeconds)
+			t.Errorf("runway %v s before the first read", *s.SpaceRunwaySeconds)
 		}
-		for next := range int64(3) { // a hundred thousand an hour, in one go
+		for next := range int64(3) { // 100,000 numbers an hour
 			w.saw(ledger.Counters{Spaces: []ledger.SpaceCounter{{Length: 6, Size: 1_000_000, Next: 100_000 * next}}})
 			time.Sleep(time.Hour)
 		}
 		w.saw(ledger.Counters{Spaces: []ledger.SpaceCounter{{Length: 6, Size: 1_000_000, Next: 300_000}}})
 		if s := describe(); s.SpaceRunwaySeconds == nil || *s.SpaceRunwaySeconds != 7*60*60 {
-			t.Errorf("%+v: want seven hours for the other seven hundred thousand", s)
+			t.Errorf("%+v: want seven hours for the remaining 700,000 numbers", s)
 		}
 		time.Sleep(lookStale)
 		if s := describe(); s.SpaceRunwaySeconds != nil {
-			t.Errorf("%v s after the ledger went out of sight", *s.SpaceRunwaySeconds)
+			t.Errorf("runway %v s although the counters are stale", *s.SpaceRunwaySeconds)
 		}
 	})
 }

@@ -77,7 +77,7 @@ type KGS struct {
 	Common     `embed:""`
 }
 
-// Error says that a setting has a value that it cannot take.
+// Error is the error of a setting that cannot take its value.
 type Error struct {
 	Name  string // of the environment variable
 	Got   string // without secrets

@@ -15,7 +15,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Program is what a command line says of itself in --help and --version.
+// Program is what --help and --version of a program print, and where to.
 type Program struct {
 	Name        string
 	Description string

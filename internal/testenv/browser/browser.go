@@ -1,6 +1,6 @@
-// Package browser gives a test a real browser of its own: Chromium without a window.
+// Package browser starts a headless Chromium for a test.
 //
-// A page that throws or breaks the policy it came with fails its test.
+// A page that throws an exception or violates its Content-Security-Policy fails the test.
 package browser
 
 import (
@@ -18,10 +18,10 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// patience bounds each condition that a test waits for.
+// patience limits the wait for each condition.
 const patience = 30 * time.Second
 
-// Tab is a browser with one page, which ends with its test.
+// Tab is a browser with one page. It ends with its test.
 type Tab struct {
 	t   *testing.T
 	ctx context.Context
@@ -38,7 +38,7 @@ func New(t *testing.T) *Tab {
 		}
 	}
 	if program == "" {
-		t.Fatal("the page is tested in a browser: install chromium (apt-get install chromium)")
+		t.Fatal("this test needs a browser: install chromium (apt-get install chromium)")
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox,
 		chromedp.Flag("disable-dev-shm-usage", true), chromedp.UserDataDir(t.TempDir()))
@@ -51,7 +51,7 @@ func New(t *testing.T) *Tab {
 	return b
 }
 
-// Listen has f told of each event of the page. It is called by the browser's goroutine.
+// Listen calls f for each event of the page, from the browser's goroutine.
 func (b *Tab) Listen(f func(event any)) {
 	b.t.Helper()
 	if err := chromedp.Listen(b.ctx, f); err != nil {
@@ -59,27 +59,27 @@ func (b *Tab) Listen(f func(event any)) {
 	}
 }
 
-// complain fails the test when a page threw, or broke the policy that it came with.
+// complain fails the test for an exception, console output or a policy violation.
 func complain(t *testing.T, event any) {
 	switch e := event.(type) {
 	case *runtime.EventExceptionThrown:
-		t.Errorf("the page threw: %+v", e.ExceptionDetails)
+		t.Errorf("the page threw an exception: %+v", e.ExceptionDetails)
 	case *runtime.EventConsoleAPICalled:
 		t.Errorf("the page writes to the console (%s): %+v", e.Type, e.Args)
 	case *log.EventEntryAdded:
 		if e.Entry.Source == log.EntrySourceSecurity || e.Entry.Source == log.EntrySourceJavascript {
-			t.Errorf("the browser complains: %s", e.Entry.Text)
+			t.Errorf("the browser reports: %s", e.Entry.Text)
 		}
 	}
 }
 
-// Do takes steps one after the other and fails the test when one fails or takes too long.
+// Do runs steps in order and fails the test when one fails or takes too long.
 func (b *Tab) Do(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	Of(b, chromedp.Steps(steps...))
 }
 
-// Of gives the result of an action.
+// Of returns the result of an action.
 func Of[T any](b *Tab, a chromedp.Action[T]) T {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
@@ -91,7 +91,7 @@ func Of[T any](b *Tab, a chromedp.Action[T]) T {
 	return v
 }
 
-// Screenshot keeps a picture beside the other output of the test (go test -artifacts).
+// Screenshot saves a picture with the artifacts of the test (go test -artifacts).
 func (b *Tab) Screenshot(name string) {
 	b.t.Helper()
 	png := Of(b, chromedp.FullScreenshot(100))
@@ -105,12 +105,12 @@ func Becomes(expression string) chromedp.Action[chromedp.Void] {
 	return chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingInterval(20*time.Millisecond))
 }
 
-// Evaluate runs a JavaScript expression for what it does.
+// Evaluate runs a JavaScript expression for its effect.
 func Evaluate(expression string) chromedp.Action[chromedp.Void] {
 	return chromedp.Evaluate[chromedp.Void](expression)
 }
 
-// Emulate has the browser behave as another one, or under other settings.
+// Emulate changes a setting of the browser.
 func Emulate[P any](command cdp.Command[P, cdp.Empty], params P) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		_, err := cdp.Call(ctx, t, command, params)
@@ -118,7 +118,7 @@ func Emulate[P any](command cdp.Command[P, cdp.Empty], params P) chromedp.Action
 	})
 }
 
-// Scheme has the browser prefer the colour scheme "light" or "dark".
+// Scheme sets the preferred colour scheme, "light" or "dark".
 func Scheme(scheme string) chromedp.Action[chromedp.Void] {
 	return Emulate(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
