@@ -38,7 +38,7 @@ const (
 	sigmas = 3.3
 	// width is how many clients make links, each its next one as soon as it has the last: a slow
 	// machine makes them later, and cannot make them fail.
-	width = 64
+	width = 32
 )
 
 // levels are the shares of codes in use that the claims are about.
