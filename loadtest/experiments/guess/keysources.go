@@ -2,7 +2,6 @@ package guess
 
 import (
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 	"keypool/loadtest"
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/experiments/keysource/sources"
-	"keypool/loadtest/lab"
 	"keypool/loadtest/measure"
 	"keypool/loadtest/report"
 
@@ -167,29 +165,22 @@ func runKeySources(t *experiment.T, rec *record) {
 	}
 	stage.AwaitFull(all)
 	t.Phase(0.3, "%d links of each key source, one after the other", codeCount)
-	all = rec.Each(all, func(r *sources.Running) error { return oneByOne(t.Context(), r.Load) })
+	all = rec.Each(all, func(r *sources.Running) error {
+		for range codeCount {
+			if err := r.One(t.Context()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	t.Phase(0.6, "guessing")
 	rec.found = make(map[string]*found)
 	for _, r := range all {
-		rec.found[r.Name] = look(formOf(r.Class), r.Load.Entries())
+		rec.found[r.Name] = look(formOf(r.Class), slices.DeleteFunc(r.Load.Entries(), func(e loadtest.Entry) bool { return e.State != loadtest.Acknowledged }))
 	}
 	t.Phase(0.8, "reading the links back")
 	rec.ReadBack(t, all)
 	rec.Complete = true
-}
-
-// oneByOne makes links and fails with the first that is not made.
-func oneByOne(ctx context.Context, load *lab.Load) error {
-	for range codeCount {
-		entry, err := load.TryOne(ctx)
-		if err == nil && entry.State != loadtest.Acknowledged {
-			err = fmt.Errorf("a creation is %s: %s", entry.State, entry.Detail)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // each calls do for every source that was measured.

@@ -169,7 +169,7 @@ func harness(st *stand) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(st.Context(), patience)
+	ctx, cancel := context.WithTimeout(st.Context(), 2*lab.Patience)
 	defer cancel()
 	dir := st.TempDir()
 	cmd := exec.CommandContext(ctx, program, "run", "--target", st.helped.Public, "--admin", st.helped.Admin,

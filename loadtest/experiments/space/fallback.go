@@ -36,9 +36,9 @@ const (
 	// sigmas is how many standard deviations of the observed mean make the tolerance: a sound
 	// service exceeds them once in a thousand times.
 	sigmas = 3.3
-	// width is how many clients make links, each its next one as soon as it has the last: a slow
-	// machine makes them later, and cannot make them fail.
-	width = 64
+	// width is how many clients make links, each its next one as soon as it has the last. On a
+	// slow machine the load is lower.
+	width = 32
 )
 
 // levels are the shares of codes in use that the claims are about.

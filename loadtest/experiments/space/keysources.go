@@ -153,11 +153,11 @@ func fillable(s *sources.Source) bool {
 // measure makes links and records how many attempts they take. The link before them makes the
 // server report its metrics.
 func (f *found) measure(ctx context.Context, r *sources.Running, level int) error {
-	_, err := r.Load.TryOne(ctx)
+	err := r.One(ctx)
 	if err != nil {
 		return err
 	}
-	f.attempts[level], f.conflicts[level], err = attemptsOf(r.Server, func() error { return manyLinks(ctx, r.Load) })
+	f.attempts[level], f.conflicts[level], err = attemptsOf(r.Server, func() error { return manyLinks(ctx, r) })
 	if err != nil || r.Class != sources.Hash {
 		return err
 	}
@@ -172,18 +172,12 @@ func (f *found) measure(ctx context.Context, r *sources.Running, level int) erro
 	return err
 }
 
-// manyLinks makes links, some at a time, and fails when one is not made.
-func manyLinks(ctx context.Context, load *lab.Load) error {
+// manyLinks makes links, some at a time.
+func manyLinks(ctx context.Context, r *sources.Running) error {
 	var clients errgroup.Group
 	clients.SetLimit(sourcesWidth)
 	for range sourcesLinks {
-		clients.Go(func() error {
-			entry, err := load.TryOne(ctx)
-			if err == nil && entry.State != loadtest.Acknowledged {
-				err = fmt.Errorf("a creation is %s: %s", entry.State, entry.Detail)
-			}
-			return err
-		})
+		clients.Go(func() error { return r.One(ctx) })
 	}
 	return clients.Wait()
 }

@@ -1,12 +1,15 @@
 package space
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"keypool/internal/testenv"
 	"keypool/loadtest"
 	"keypool/loadtest/controls"
 	"keypool/loadtest/experiment"
@@ -116,6 +119,30 @@ func TestNothingHoldsWithoutARun(t *testing.T) {
 	for _, row := range e.Tables[0].Rows {
 		if strings.Join(row[1:], "") != strings.Repeat("–", len(row)-1) {
 			t.Errorf("a source that was not measured has the row %q", row)
+		}
+	}
+}
+
+// What was made until the interruption is read back, and counts.
+func TestInterruptedRunReadsItsLinksBack(t *testing.T) {
+	dir := t.TempDir()
+	if err := testenv.Build(t.Context(), dir, "keypool/cmd/shortener"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	var got report.Experiment
+	runner := &experiment.Runner{Done: func(e report.Experiment) { got = e }, Options: experiment.Options{
+		Programs: dir, Scale: 0.1, Log: func(line string) { t.Log(line) }, Live: func(l experiment.Live) {
+			if strings.HasPrefix(l.Phase, "f = 0.25, FALLBACK=random") {
+				time.AfterFunc(500*time.Millisecond, interrupt)
+			}
+		},
+	}}
+	runner.Run(ctx, []*experiment.Experiment{fallback()})
+	for _, c := range got.Claims {
+		if c.Outcome == report.Failed && c.Name != measure.NoFailedCreation || c.Name == measure.NoLostLink && c.Outcome != report.Held {
+			t.Errorf("%s is %s: %s; %s", c.Name, c.Outcome, c.Why, got.Error)
 		}
 	}
 }

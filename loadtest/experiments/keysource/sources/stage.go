@@ -1,6 +1,7 @@
 package sources
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync"
@@ -64,6 +65,18 @@ func (g *Stage) Launch(s *Source, at *Supply, more ...string) *Running {
 	server := lab.Server(g.run, s.Connect(g.run, at, append([]string{"FALLBACK=none"}, more...)...)...)
 	server.Launch()
 	return &Running{Source: *s, At: at, Server: server, Load: lab.Traffic(g.run, server)}
+}
+
+// One makes a link. A refused creation is repeated for a while, because the servers of all sources
+// run side by side and a busy one may have no key at the moment. It may be called concurrently.
+func (r *Running) One(ctx context.Context) error {
+	return lab.Until(ctx, 100*time.Millisecond, lab.Patience, func(ctx context.Context) (made bool, err error) {
+		entry, err := r.Load.TryOne(ctx)
+		if err == nil && entry.State != loadtest.Acknowledged {
+			err = fmt.Errorf("a creation is %s: %s", entry.State, entry.Detail)
+		}
+		return err == nil || entry.State != loadtest.Refused, err
+	})
 }
 
 // AwaitFull waits until all servers are ready and their pools, if any, are full.
