@@ -75,41 +75,40 @@ func TestExitStatus(t *testing.T) {
 		stdout string
 		stderr string
 	}{
-		{"help", []string{"--help"}, 0, "Exit status: 0 all right", ""},
+		{"help", []string{"--help"}, 0, "Exit status: 0 passed", ""},
 		{"version", []string{"--version"}, 0, "loadtest unknown (commit unknown)\n", ""},
-		{"all right", small("--target", honest, "--journal", journal), 0, "read back     20", ""},
+		{"passed", small("--target", honest, "--journal", journal), 0, "read back     20", ""},
 		{"lost links", small("--target", forgetful), 1, "lost          20", ""},
 		{"as JSON", small("--target", forgetful, "--json"), 1, `"lost":20`, ""},
 		{"journal exists", small("--target", honest, "--journal", journal), 2, "", "file exists"},
 		{"check later", []string{"check", "--target", honest, journal}, 0, "read back     20", ""},
 		{"check elsewhere", []string{"check", "--target", forgetful, journal}, 1, "lost          20", ""},
-		{"empty journal", []string{"check", "--target", honest, empty}, 1, "NOT RIGHT: of 0 links", ""},
+		{"empty journal", []string{"check", "--target", honest, empty}, 1, "FAIL: 0 links were acknowledged", ""},
 		{"check nothing", []string{"check", "--target", honest, journal + "2"}, 2, "", "no such file"},
 		{"no target", []string{"run"}, 2, "", "--target"},
 		{"not a URL", []string{"run", "--target", "localhost:8080"}, 2, "", "--target"},
 		{"another machine", []string{"run", "--target", "http://192.0.2.1:8080"}, 2, "", "--yes"},
-		{"nobody there", []string{"run", "--target", "http://127.0.0.1:1"}, 2, "", "not well"},
-		{"not well", []string{"run", "--target", start(t, false, true)}, 2, "", "503"},
+		{"no server", []string{"run", "--target", "http://127.0.0.1:1"}, 2, "", "not healthy"},
+		{"not healthy", []string{"run", "--target", start(t, false, true)}, 2, "", "503"},
 		{"no rate", []string{"run", "--target", honest, "--rate=0"}, 2, "", "above 0"},
-		{"scenario elsewhere", []string{"run", "--target", honest, "--scenario=drain"}, 2, "", "takes create, mix"},
-		{"timeout of a scenario", small("--target", honest, "--scenario=create", "--timeout=1s"), 2, "", "not for scenarios"},
-		{"admin of no scenario", small("--target", honest, "--admin", honest), 2, "", "for scenarios, which"},
-		{"climb of no scenario", small("--target", honest, "--climb"), 2, "", "for scenarios, which"},
-		{"report of no scenario", small("--target", honest, "--report", t.TempDir()), 2, "", "for scenarios, which"},
-		{"admin that is no URL", small("--target", honest, "--scenario=create", "--admin=localhost:9090"), 2, "", "--admin: got"},
-		{"admin that does not answer", small("--target", honest, "--scenario=create", "--admin=http://127.0.0.1:1"), 2, "", "--admin: "},
-		{"admin that is none", small("--target", honest, "--scenario=create", "--admin", honest), 2, "", "404"},
-		{"no such scenario", []string{"all", "--scenario=create,nothing"}, 2, "", "\"nothing\""},
-		{"rate of no use", []string{"all", "--scenario=fallback,scan", "--rate=500"}, 2, "", "--rate is for create, mix, drain, outage"},
-		{"duration of no use", []string{"all", "--scenario=drain,outage", "--duration=5s"}, 2, "", "--duration is for create, mix,"},
-		{"of use to one", []string{"all", "--scenario=create,scan", "--rate=500", "--duration=5s", "--programs", t.TempDir()}, 2, "", "make build"},
-		{"too slow to drain", []string{"all", "--rate=100"}, 2, "", "drain takes 253 at the least"},
+		{"rate that is not a number", []string{"run", "--target", honest, "--rate=NaN"}, 2, "", "above 0"},
+		{"experiment with servers of its own", []string{"run", "--target", honest, "--only=drain"}, 2, "", "can run against a target"},
+		{"timeout of an experiment", small("--target", honest, "--only=create", "--timeout=1s"), 2, "", "not for experiments"},
+		{"admin without experiments", small("--target", honest, "--admin", honest), 2, "", "for experiments, which"},
+		{"climb without experiments", small("--target", honest, "--climb"), 2, "", "for experiments, which"},
+		{"report without experiments", small("--target", honest, "--report", t.TempDir()), 2, "", "for experiments, which"},
+		{"admin that is not a URL", small("--target", honest, "--only=create", "--admin=localhost:9090"), 2, "", "--admin: got"},
+		{"admin that does not answer", small("--target", honest, "--only=create", "--admin=http://127.0.0.1:1"), 2, "", "--admin: "},
+		{"admin that is another server", small("--target", honest, "--only=create", "--admin", honest), 2, "", "404"},
+		{"no such experiment", []string{"all", "--only=create,nothing"}, 2, "", "nothing"},
+		{"not in the load test", []string{"all", "--only=fault/10"}, 2, "", "fault/10"},
+		{"negative rate", []string{"all", "--rate=-1"}, 2, "", "--rate"},
 		{"no programs", []string{"all", "--programs", t.TempDir()}, 2, "", "make build"},
-		{"no such scheme", []string{"schemes", "--only=redis-pool,nothing"}, 2, "", "\"nothing\""},
-		{"no rounds", []string{"schemes", "--rounds=0"}, 2, "", "round"},
-		{"schemes without programs", []string{"schemes", "--programs", t.TempDir()}, 2, "", "make build"},
+		{"no such group", []string{"experiments", "schemes"}, 2, "", "schemes"},
+		{"no such suite", []string{"experiments", "--suite=weekly"}, 2, "", "--suite"},
+		{"scale of nothing", []string{"experiments", "fault/10", "--scale=0"}, 2, "", "--scale"},
+		{"list", []string{"experiments", "--suite=change", "--list"}, 0, "fault/10", ""},
 		{"nothing to compare", []string{"compare", journal, journal}, 2, "", "read report"},
-		{"rate that is no number", []string{"run", "--target", honest, "--rate=NaN"}, 2, "", "above 0"},
 	}
 	for _, tt := range tests {
 		var stdout, stderr strings.Builder
@@ -121,7 +120,7 @@ func TestExitStatus(t *testing.T) {
 	}
 }
 
-// What goes wrong after a bad verdict is told as well.
+// An error that joins a bad verdict is printed as well.
 func TestErrorBesideTheVerdict(t *testing.T) {
 	t.Parallel()
 	full := errors.New("the disk is full")
@@ -130,10 +129,10 @@ func TestErrorBesideTheVerdict(t *testing.T) {
 		status int
 		told   string
 	}{
-		{nil, exitRight, ""},
-		{errNotRight, exitNotRight, ""},
-		{errors.Join(errNotRight, nil), exitNotRight, ""},
-		{errors.Join(errNotRight, full), exitNotRight, full.Error()},
+		{nil, exitPassed, ""},
+		{errFailed, exitFailed, ""},
+		{errors.Join(errFailed, nil), exitFailed, ""},
+		{errors.Join(errFailed, full), exitFailed, full.Error()},
 		{full, exitNotRun, full.Error()},
 	} {
 		var stderr strings.Builder

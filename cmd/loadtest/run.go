@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -65,14 +66,10 @@ func (c *runFlags) experiments(ctx context.Context, out output) error {
 	if c.Timeout != loadtest.DefaultTimeout || c.InFlight != loadtest.DefaultInFlight || c.Journal != "" {
 		return errors.New("--timeout, --in-flight and --journal are not for experiments, which have their own")
 	}
-	all, err := experiment.Select(experiments.All(), "", c.Only)
+	anywhere := slices.DeleteFunc(experiments.All(), func(e *experiment.Experiment) bool { return !e.Anywhere })
+	all, err := experiment.Select(anywhere, "", c.Only)
 	if err != nil {
-		return err
-	}
-	for _, e := range all {
-		if !e.Anywhere {
-			return fmt.Errorf("--only: %s starts servers of its own and cannot run against a target", e.Name)
-		}
+		return fmt.Errorf("--only: %w; create and mix can run against a target", err)
 	}
 	if err := c.checkAdmin(ctx); err != nil {
 		return err

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"keypool/loadtest/experiment"
+	"keypool/loadtest/experiments"
+	"keypool/loadtest/report"
+)
+
+// brief are the arguments of an experiment against target that takes a second or two.
+func brief(target, dir string, more ...string) []string {
+	return append([]string{"run", "--target", target, "--report", dir, "--rate=200", "--duration=50ms", "--only=create"}, more...)
+}
+
+func readBack(t *testing.T, dir string) *report.Report {
+	t.Helper()
+	r, err := readReport(filepath.Join(dir, dataName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(dir, pageName))
+	if err != nil || !strings.Contains(string(page), "</html>") {
+		t.Errorf("there is no whole page, error %v", err)
+	}
+	return r
+}
+
+func TestExperimentsLeaveAReport(t *testing.T) {
+	t.Parallel()
+	honest, forgetful := t.TempDir(), t.TempDir()
+	var stdout, stderr strings.Builder
+	if status := run(brief(start(t, false, false), honest), &stdout, &stderr); status != exitPassed {
+		t.Errorf("exit status %d of a sound service; output:\n%s%s", status, &stdout, &stderr)
+	}
+	if r := readBack(t, honest); !r.Passed() || len(r.Experiments) != 1 || r.Experiments[0].Name != "load/create" || r.Interrupted {
+		t.Errorf("the report is %+v", r)
+	}
+	stdout.Reset()
+	if status := run(brief(start(t, true, false), forgetful), &stdout, &stderr); status != exitFailed {
+		t.Errorf("exit status %d of a service that loses links", status)
+	}
+	if !strings.Contains(stdout.String(), "FAIL") || readBack(t, forgetful).Passed() {
+		t.Errorf("output:\n%s", &stdout)
+	}
+	stdout.Reset()
+	files := []string{"compare", filepath.Join(honest, dataName), filepath.Join(forgetful, dataName)}
+	if status := run(files, &stdout, &stderr); status != exitPassed || !strings.Contains(stdout.String(), "no lost link") {
+		t.Errorf("exit status %d of a comparison that prints:\n%s", status, &stdout)
+	}
+}
+
+// As JSON each line is an object with one member, and the last one is the verdict.
+func TestExperimentsAsJSON(t *testing.T) {
+	t.Parallel()
+	var stdout, stderr strings.Builder
+	run(brief(start(t, false, false), t.TempDir(), "--json"), &stdout, &stderr)
+	kinds := make(map[string]int)
+	lines := bufio.NewScanner(strings.NewReader(stdout.String()))
+	for lines.Scan() {
+		var record map[string]json.RawMessage
+		if err := json.Unmarshal(lines.Bytes(), &record); err != nil || len(record) != 1 {
+			t.Fatalf("line %q: error %v", lines.Text(), err)
+		}
+		for kind := range record {
+			kinds[kind]++
+		}
+	}
+	if kinds["live"] == 0 || kinds["experiment"] != 1 || kinds["verdict"] != 1 {
+		t.Errorf("records by kind: %v", kinds)
+	}
+}
+
+// trigger calls act when what is written to it contains word.
+type trigger struct {
+	mu   sync.Mutex
+	word string
+	act  func()
+	all  strings.Builder
+}
+
+func (w *trigger) Write(text []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.all.Write(text); strings.Contains(string(text), w.word) {
+		w.act()
+	}
+	return len(text), nil
+}
+
+// An interruption ends the load, and the report holds what was observed until then.
+func TestInterruptionIsReported(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	stderr := &trigger{word: "per second", act: cancel}
+	var stdout strings.Builder
+	err := execute(ctx, brief(start(t, false, false), dir, "--duration=1m"), output{&stdout, stderr})
+	r := readBack(t, dir)
+	if !errors.Is(err, errFailed) || !r.Interrupted || r.Passed() || len(r.Experiments) != 1 {
+		t.Errorf("error %v, the report is %+v; output:\n%s", err, r, &stderr.all)
+	}
+}
+
+func TestBarsShowPhasesAndVerdicts(t *testing.T) {
+	t.Parallel()
+	var stderr strings.Builder
+	all, err := experiment.Select(experiments.All(), "", experiments.LoadTest())
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := newBars(output{stderr: &stderr}, all)
+	pool, runway := int64(812_345), 812*time.Second
+	v.live(experiment.Live{Experiment: "load/create", Phase: "steady", Done: 0.5, Rate: 1000, P99: 4 * time.Millisecond, PoolKeys: &pool, Runway: &runway})
+	v.done(&report.Experiment{Name: "load/mix", Claims: []report.Claim{{Kind: report.Correctness, Outcome: report.Held}, {Kind: report.Correctness, Outcome: report.Failed}}}, false)
+	v.close()
+	for _, want := range []string{"steady · 1000/s · p99 4.0 ms · pool 812345 · runway 13m32s", "FAIL", "supply/drain"} {
+		if !strings.Contains(stderr.String(), want) {
+			t.Errorf("the bars do not show %q:\n%s", want, &stderr)
+		}
+	}
+}
+
+func TestCommandLineHidesPasswords(t *testing.T) {
+	t.Parallel()
+	got := commandLine([]string{"loadtest", "run", "--target=https://user:secret@host/"})
+	if want := "loadtest run --target=https://user:xxxxx@host/"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// Every experiment has a name of its own, and each suite has some.
+func TestExperimentsAreListedOnce(t *testing.T) {
+	t.Parallel()
+	names, suites := make(map[string]bool), make(map[experiment.Suite]int)
+	for _, e := range experiments.All() {
+		if names[e.Name] {
+			t.Errorf("%s is there twice", e.Name)
+		}
+		names[e.Name] = true
+		for _, s := range e.Suites {
+			suites[s]++
+		}
+	}
+	if suites[experiment.Change] < 9 || suites[experiment.Nightly] < 50 || suites[experiment.Full] == 0 {
+		t.Errorf("experiments by suite: %v", suites)
+	}
+}
