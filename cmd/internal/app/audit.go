@@ -56,8 +56,8 @@ func closeAccounts(ctx context.Context, s config.Common, log io.Writer) (_ audit
 	if errors.Is(err, audit.ErrPoolUnknown) && c.RedisURL == "" {
 		err = fmt.Errorf("%w; set REDIS_URL to its Redis", err)
 	}
-	if err == nil && c.books != nil {
-		err = accounts.AddPostgresPool(ctx, c.books, c.linked(ctx))
+	if err == nil && c.ledgerDB != nil {
+		err = accounts.AddPostgresPool(ctx, c.ledgerDB, c.linked(ctx))
 	}
 	return accounts, err
 }

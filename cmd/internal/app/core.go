@@ -43,7 +43,7 @@ type core struct {
 	holder   string // names it in the ledger
 	store    shortener.Store
 	ledger   *ledger.Ledger
-	books    *pgxpool.Pool // the ledger's connections; nil for SQLite
+	ledgerDB *pgxpool.Pool // the ledger's connections; nil for SQLite
 	file     *sqlite.DB    // nil for PostgreSQL
 	space    *codespace.Space
 	pool     *redispool.Pool // nil until openRedisPool
@@ -110,16 +110,16 @@ func (c *core) openPostgres(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	books, err := c.openPool(ctx, c.Database.LedgerPool())
+	ledgerDB, err := c.openPool(ctx, c.Database.LedgerPool())
 	if err != nil {
 		return err
 	}
-	db := stdlib.OpenDBFromPool(books)
+	db := stdlib.OpenDBFromPool(ledgerDB)
 	err = c.migrate(ctx, db, migrations.PostgreSQL)
 	if err := errors.Join(err, db.Close()); err != nil {
 		return err
 	}
-	c.store, c.ledger, c.books = pgstore.New(links), ledger.NewPostgres(books), books
+	c.store, c.ledger, c.ledgerDB = pgstore.New(links), ledger.NewPostgres(ledgerDB), ledgerDB
 	return nil
 }
 
@@ -137,8 +137,8 @@ func (c *core) openPool(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool
 // renewConnections gives the ledger new connections, because the present ones may be broken. A
 // connection in use is closed after its use.
 func (c *core) renewConnections() {
-	if c.books != nil {
-		c.books.Reset()
+	if c.ledgerDB != nil {
+		c.ledgerDB.Reset()
 	}
 }
 

@@ -34,8 +34,8 @@ func (ch *chain) openSnowflake(ctx context.Context) error {
 
 // machineIDs are those of the database of the links.
 func (ch *chain) machineIDs() *keysource.MachineIDs {
-	if ch.books != nil {
-		return keysource.NewPostgresMachineIDs(ch.books)
+	if ch.ledgerDB != nil {
+		return keysource.NewPostgresMachineIDs(ch.ledgerDB)
 	}
 	return keysource.NewSQLiteMachineIDs(ch.file)
 }

@@ -42,8 +42,8 @@ func (ch *chain) openTickets(ctx context.Context) error {
 
 func (ch *chain) ticketDatabase(ctx context.Context, at config.Database) (keysource.TicketDatabase, error) {
 	switch {
-	case at == ch.Database && ch.books != nil: // the default of TICKET_DATABASE_URLS
-		return keysource.NewPostgresTickets(ch.books), nil
+	case at == ch.Database && ch.ledgerDB != nil: // the default of TICKET_DATABASE_URLS
+		return keysource.NewPostgresTickets(ch.ledgerDB), nil
 	case at.Postgres != nil:
 		return ch.ticketServer(ctx, at)
 	case at.SQLitePath == ch.Database.SQLitePath:

@@ -9,10 +9,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"keypool/cmd/internal/alert"
 	"keypool/cmd/internal/config"
 	"keypool/internal/testenv"
 	"keypool/internal/testenv/logbuffer"
 	"keypool/kgs/ledger"
+	"keypool/kgs/refill"
 	"keypool/web/admin"
 )
 
@@ -30,7 +32,7 @@ func TestRenewConnectionsReplacesThoseOfTheLedger(t *testing.T) {
 		}
 	})
 	backend := func() (pid int) {
-		if err := c.books.QueryRow(t.Context(), "SELECT pg_backend_pid()").Scan(&pid); err != nil {
+		if err := c.ledgerDB.QueryRow(t.Context(), "SELECT pg_backend_pid()").Scan(&pid); err != nil {
 			t.Fatal(err)
 		}
 		return pid
@@ -97,4 +99,13 @@ func TestLedgerWatchPredictsSpaceRunway(t *testing.T) {
 			t.Errorf("runway %v s although the counters are stale", *s.SpaceRunwaySeconds)
 		}
 	})
+}
+
+// Package alert does not import the pools and must use the names of their states.
+func TestStateNamesOfAlertsAgree(t *testing.T) {
+	t.Parallel()
+	if string(alert.Filling) != string(refill.StateFilling) || string(alert.OK) != string(refill.StateOK) {
+		t.Errorf("package alert names the states %q and %q, package refill %q and %q",
+			alert.Filling, alert.OK, refill.StateFilling, refill.StateOK)
+	}
 }
