@@ -104,7 +104,7 @@ loadtest: build keeper
 # Each scenario against programs that are broken on purpose, which it has to find out.
 loadtest-controls: keeper
 	$(keeper) need redis-server postgres wrk
-	go test -tags drill -count 1 -timeout 20m -p 1 -run '^(TestBrokenPrograms|TestComparison)$$' ./loadtest/scenario ./loadtest/schemes
+	go test -tags drill -count 1 -timeout 20m -p 1 -run '^(TestBrokenPrograms|TestComparison|TestUnitTestsNoticeControls)$$' ./loadtest/controls ./loadtest/scenario ./loadtest/schemes
 
 # Every key scheme side by side, in less than ten minutes.
 compare: build keeper

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
-
-	"keypool/internal/failpoint"
 )
 
 const (
@@ -35,9 +33,6 @@ func (d *DeadMan) observe(now time.Time, pool PoolStatus, known bool) remedy {
 		d.level = state
 		if d.last.Pool.Evicts() {
 			state, why = StatePage, "Redis may evict keys: its maxmemory-policy is "+d.last.Pool.Policy+" and must be noeviction"
-		}
-		if state.Alarm() && failpoint.Without("deadman") {
-			return doNothing
 		}
 		d.enter(state, why, now)
 	}

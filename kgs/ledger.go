@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
-
-	"keypool/internal/failpoint"
 )
 
 // postTimeout is the most that one change of the ledger may take, waiting included.
@@ -135,7 +133,7 @@ func (l *Ledger) identify(ctx context.Context, cfg LedgerConfig, space *Space) (
 			return nil, fmt.Errorf("ledger: open: %w", err)
 		}
 	}
-	if space.Fingerprint() != fingerprint && !failpoint.Without("fingerprint") {
+	if space.Fingerprint() != fingerprint {
 		return nil, cfg.wrongSecret(fingerprint)
 	}
 	return space, nil

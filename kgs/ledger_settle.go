@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"keypool/internal/failpoint"
 )
 
 // Deliver closes the books on r, a shipping range that is all in the pool by now,
@@ -105,12 +103,6 @@ func (l *Ledger) Sweep(ctx context.Context) (abandoned int64, err error) {
 		}
 		for _, holder := range l.beats.look(time.Now(), seen) {
 			if err := p.exec(ctx, `DELETE FROM kgs_holders WHERE holder = $1`, holder); err != nil {
-				return err
-			}
-		}
-		if failpoint.Without("beats") { // leases by the database's clock instead
-			err := p.exec(ctx, `DELETE FROM kgs_holders WHERE seen_at < clock_timestamp() - interval '30 seconds'`)
-			if err != nil {
 				return err
 			}
 		}

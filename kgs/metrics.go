@@ -3,6 +3,8 @@ package kgs
 import (
 	"time"
 
+	"keypool/internal/promvalue"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
@@ -71,3 +73,6 @@ func (m *Metrics) abandoned(reason string, keys int64) {
 }
 
 func (m *Metrics) refilled(d time.Duration) { m.refills.Observe(d.Seconds()) }
+
+// Generated returns the number of keys that this process pushed to the pool.
+func (m *Metrics) Generated() float64 { return promvalue.Counter(m.generated) }

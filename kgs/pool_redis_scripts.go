@@ -1,12 +1,6 @@
 package kgs
 
-import (
-	"regexp"
-
-	"keypool/internal/failpoint"
-
-	"github.com/redis/go-redis/v9"
-)
+import "github.com/redis/go-redis/v9"
 
 // What a RedisPool keeps in Redis, in the order of KEYS of every script. All names
 // share one hash tag, so that in a Redis Cluster they share one slot.
@@ -37,9 +31,6 @@ func redisKeys(name string) []string {
 // unbroken history of the data. The run_id would be fooled by a fail-back: a master
 // that was demoted, took over the older data of the replica, and was promoted again
 // is still the same process. (It also costs 11 us to read, this one 4 us.)
-//
-// A line that ends in a word alone in a comment is the protection of that name: see
-// newScript.
 const scriptHead = `
 local state, keys, batches, doomed, takes = unpack(KEYS)
 local run = string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
@@ -60,7 +51,7 @@ end
 // this run of the data. See RedisPool for what that buys and costs.
 const scriptGuard = scriptHead + `
 if not opened then return redis.error_reply('NOEPOCH there is no pool') end
-if opened ~= run then return redis.error_reply('NOEPOCH the pool lost its state') end -- guard
+if opened ~= run then return redis.error_reply('NOEPOCH the pool lost its state') end
 `
 
 // scriptShip further ends it unless the caller, a worker, is of this epoch.
@@ -82,7 +73,7 @@ const scriptTake = scriptGuard + `
 local holder, id = ARGV[1], ARGV[2]
 local field = holder .. '/' .. id
 local last = tonumber(redis.call('HGET', takes, holder) or 0)
-if tonumber(id) <= last then return redis.call('HGET', batches, field) or '' end -- takeid
+if tonumber(id) <= last then return redis.call('HGET', batches, field) or '' end
 local codes = redis.call('LPOP', keys, ARGV[3])
 redis.call('HSET', takes, holder, id)
 if not codes then return '' end
@@ -100,8 +91,8 @@ return blob
 const scriptSettle = scriptGuard + `
 local field, lost = ARGV[1] .. '/' .. ARGV[2], ARGV[4]
 local codes, first = redis.call('HGET', batches, field), ARGV[6]
-if not codes then return 0 end -- record
-if codes and string.sub(codes, 1, #first) ~= first then return 0 end -- same
+if not codes then return 0 end
+if string.sub(codes, 1, #first) ~= first then return 0 end
 redis.call('HDEL', batches, field)
 giveBack(ARGV[3])
 if lost ~= '' then redis.call('HSET', doomed, ARGV[5] .. '/' .. field, lost) end
@@ -160,9 +151,9 @@ return redis.call('HDEL', doomed, ARGV[1])
 // the pool has come is kept with leading zeros, for texts to compare like numbers.
 const scriptPush = scriptShip + `
 local id, lo, from, to, length, text = unpack(ARGV, 2)
-if tonumber(id) < tonumber(floor) then return redis.error_reply('FENCED the range is delivered') end -- floor
+if tonumber(id) < tonumber(floor) then return redis.error_reply('FENCED the range is delivered') end
 local mark = redis.call('HGET', state, 'mark:' .. id) or lo
-if mark ~= from then return mark end -- mark
+if mark ~= from then return mark end
 for i = 1, #text, 200 * length do
 	local n = math.min(200, (#text - i + 1) / length)
 	local codes = {struct.unpack(string.rep('c' .. length, n), text, i)}
@@ -212,7 +203,7 @@ return 1
 // node which has the pool. It takes Redis 16 us more.
 const scriptStatus = scriptHead + `
 local isOpen = opened and 'open' or ''
-if opened ~= run then isOpen = '' end -- guard
+if opened ~= run then isOpen = '' end
 local policy = string.match(redis.call('INFO', 'memory'), 'maxmemory_policy:([%w-]+)') or ''
 return {run, isOpen, redis.call('LLEN', keys), policy, redis.call('HGETALL', state)}
 `
@@ -244,27 +235,17 @@ type redisScripts struct {
 
 func newRedisScripts() redisScripts {
 	return redisScripts{
-		take:    newScript(scriptTake),
-		settle:  newScript(scriptSettle),
-		release: newScript(scriptRelease),
-		holders: newScript(scriptHolders),
-		doom:    newScript(scriptDoom),
-		doomed:  newScript(scriptDoomed),
-		drop:    newScript(scriptDrop),
-		push:    newScript(scriptPush),
-		forget:  newScript(scriptForget),
-		open:    newScript(scriptOpen),
-		status:  newScript(scriptStatus),
-		read:    newScript(scriptRead),
+		take:    redis.NewScript(scriptTake),
+		settle:  redis.NewScript(scriptSettle),
+		release: redis.NewScript(scriptRelease),
+		holders: redis.NewScript(scriptHolders),
+		doom:    redis.NewScript(scriptDoom),
+		doomed:  redis.NewScript(scriptDoomed),
+		drop:    redis.NewScript(scriptDrop),
+		push:    redis.NewScript(scriptPush),
+		forget:  redis.NewScript(scriptForget),
+		open:    redis.NewScript(scriptOpen),
+		status:  redis.NewScript(scriptStatus),
+		read:    redis.NewScript(scriptRead),
 	}
-}
-
-// newScript makes a script, without the lines of a protection that is switched off.
-func newScript(text string) *redis.Script {
-	for _, protection := range []string{"guard", "floor", "mark", "takeid", "record", "same"} {
-		if failpoint.Without(protection) {
-			text = regexp.MustCompile(`(?m)^.* -- `+protection+`$`).ReplaceAllString(text, "")
-		}
-	}
-	return redis.NewScript(text)
 }

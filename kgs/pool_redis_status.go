@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"keypool/internal/failpoint"
 )
 
 // PoolStatus is what a pool looks like from outside.
@@ -23,7 +21,7 @@ type PoolStatus struct {
 
 // Evicts reports that the pool may lose keys that nobody took.
 func (s PoolStatus) Evicts() bool {
-	return s.Policy != "" && s.Policy != "noeviction" && !failpoint.Without("policy")
+	return s.Policy != "" && s.Policy != "noeviction"
 }
 
 // Status looks at the pool. With ErrNoEpoch the run, the reach, the policy and what keys

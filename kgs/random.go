@@ -3,8 +3,6 @@ package kgs
 import (
 	"context"
 	"crypto/rand"
-
-	"keypool/internal/failpoint"
 )
 
 // Random draws codes by chance, without any account of what is taken: whoever
@@ -27,7 +25,7 @@ func (r Random) Next(context.Context, string, int) (Key, error) {
 	for n < length {
 		rand.Read(draw[:])
 		for _, b := range draw {
-			if (int(b) < unbiased || failpoint.Without("even")) && n < length {
+			if int(b) < unbiased && n < length {
 				code[n] = Alphabet[int(b)%len(Alphabet)]
 				n++
 			}

@@ -7,8 +7,6 @@ import (
 	"log/slog"
 	"sync"
 	"time"
-
-	"keypool/internal/failpoint"
 )
 
 // A Snowflake number, from the top: a sign that is never set, the milliseconds since
@@ -101,7 +99,7 @@ func (s *Snowflake) take() (n int64, wait time.Duration, err error) {
 	switch {
 	case time.UnixMilli(snowflakeEpoch + ms).After(now):
 		return 0, time.UnixMilli(snowflakeEpoch + ms).Sub(now), nil
-	case ms >= s.lease.until && !failpoint.Without("machines"):
+	case ms >= s.lease.until:
 		return 0, 0, s.refusal()
 	case ms>>timeBits != 0:
 		return 0, 0, ErrExhausted

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
-
-	"keypool/internal/failpoint"
 )
 
 const (
@@ -136,9 +134,7 @@ func (s *Snowflake) adopt(lease promise, from int64, err error) {
 		return
 	}
 	s.lease = lease
-	if !failpoint.Without("machines") { // the clock may be set back behind what it said
-		s.next = max(s.next, from<<sequenceBits)
-	}
+	s.next = max(s.next, from<<sequenceBits) // the clock may be set back behind what it said
 }
 
 // giveBack ends the lease at the first millisecond that was not used.

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"keypool/internal/failpoint"
 )
 
 // ErrNoKeys says that a generator has nothing to give: a Source when its local batch is empty
@@ -111,9 +109,6 @@ func (s *Source) Next(ctx context.Context, _ string, _ int) (Key, error) {
 		select {
 		case <-filled:
 		case <-patience.C:
-			if failpoint.Without("patience") {
-				continue
-			}
 			return Key{}, fmt.Errorf("%w: the refill takes long", ErrNoKeys)
 		case <-ctx.Done():
 			return Key{}, fmt.Errorf("%w: %w", ErrNoKeys, ctx.Err())
@@ -130,9 +125,6 @@ func (s *Source) take() (Key, bool) {
 	}
 	for l := s.current.Load(); l != nil; l = s.advance(l) {
 		i := l.next.Add(1) - 1
-		if failpoint.Without("once") { // every other key a second time
-			i -= i % 2
-		}
 		if i < int64(len(l.batch.Codes)) {
 			return Key{Code: l.batch.Codes[i], Source: l.batch.Source, Lease: l}, true
 		}
@@ -186,10 +178,10 @@ func (s *Source) refillUnderWay() (<-chan struct{}, error) {
 	// A server that has just started waits for the pool to be opened and filled;
 	// later an empty or silent supply is a fact, not a matter of moments.
 	starting := !s.everFilled && time.Since(s.started) < s.cfg.Patience
-	if s.failing != nil && !starting && !failpoint.Without("patience") {
+	if s.failing != nil && !starting {
 		return nil, fmt.Errorf("%w: %w", ErrNoKeys, s.failing)
 	}
-	if !s.began.IsZero() && time.Since(s.began) >= s.cfg.Patience && !failpoint.Without("patience") {
+	if !s.began.IsZero() && time.Since(s.began) >= s.cfg.Patience {
 		return nil, fmt.Errorf("%w: the refill takes long", ErrNoKeys)
 	}
 	s.want()

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"keypool/internal/failpoint"
 )
 
 const (
@@ -176,9 +174,6 @@ func (s *Source) Close(ctx context.Context) error {
 	for l, codes := range unused {
 		if pending := l.open.Load() - int64(len(codes)); pending > 0 {
 			errs = append(errs, fmt.Errorf("batch %d: %d keys are still in use", l.batch.ID, pending))
-			continue
-		}
-		if failpoint.Without("handback") {
 			continue
 		}
 		if err := s.settle(ctx, l, codes); err != nil {

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"keypool/internal/failpoint"
 )
 
 const (
@@ -115,9 +113,6 @@ func newCommitter(store Store, metrics *Metrics, queueSize int) *committer {
 // was told yet, and the key's batch, which is on record, is given up as a whole: the
 // audit finds by the row which of its keys were linked after all.
 func (c *committer) commit(ctx context.Context, link Link) (Outcome, error) {
-	if failpoint.Without("store") {
-		return Inserted, nil // and nobody ever stores it
-	}
 	p := c.free.Get().(*pending)
 	p.link = link
 	p.state.Store(queued)
@@ -125,9 +120,6 @@ func (c *committer) commit(ctx context.Context, link Link) (Outcome, error) {
 	if err := c.enqueue(p); err != nil {
 		c.free.Put(p)
 		return 0, unavailable(err)
-	}
-	if failpoint.Without("commit") {
-		return Inserted, nil // before it is durable
 	}
 	p.timer.Reset(patience)
 	select {

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"keypool/internal/failpoint"
 )
 
 const (
@@ -145,14 +143,8 @@ func (s *Service) tryKey(ctx context.Context, link *Link, attempt int) (Outcome,
 	}
 	outcome, err := s.committer.commit(ctx, *link)
 	key.settle(err)
-	if err != nil && failpoint.Without("repeat") {
-		return Conflict, nil // as if a link that may be there were not
-	}
 	if err != nil {
 		return 0, fmt.Errorf("commit a key: %w", err)
-	}
-	if outcome == Conflict && failpoint.Without("conflict") {
-		return Inserted, nil // as if the code that another link has were free
 	}
 	if outcome == Conflict {
 		source.conflicts.Inc()

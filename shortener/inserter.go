@@ -5,8 +5,6 @@ import (
 	"errors"
 	"runtime"
 	"time"
-
-	"keypool/internal/failpoint"
 )
 
 const (
@@ -119,7 +117,7 @@ func (c *committer) insert(ctx context.Context, group []*pending) ([]Outcome, er
 				p.cause.Store(&unknown)
 			}
 		}
-		if !awaited(group) || failpoint.Without("repeat") || !sleep(ctx, pause) {
+		if !awaited(group) || !sleep(ctx, pause) {
 			return nil, unknown
 		}
 	}

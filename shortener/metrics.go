@@ -3,6 +3,8 @@ package shortener
 import (
 	"sync"
 
+	"keypool/internal/promvalue"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -88,3 +90,11 @@ func (m *Metrics) createdWithKey(random int) {
 		m.fallbackAttempts.Observe(float64(random))
 	}
 }
+
+// Created returns the number of links created, with keys and with aliases.
+func (m *Metrics) Created() float64 {
+	return promvalue.Counter(m.createdByKey) + promvalue.Counter(m.createdByAlias)
+}
+
+// KeysTaken returns the number of keys that creations took, by where the keys came from.
+func (m *Metrics) KeysTaken() map[string]float64 { return promvalue.ByLabel(m.keysTaken) }

@@ -12,7 +12,6 @@ import (
 	driver "modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"keypool/internal/failpoint"
 	"keypool/internal/sqlite"
 )
 
@@ -65,11 +64,6 @@ func (s *SQLiteStore) Insert(ctx context.Context, links []Link) ([]Outcome, erro
 	}
 	defer func() { _ = conn.Close() }() // only gives it back to the pool
 	ctx = context.WithoutCancel(ctx)
-	if failpoint.Without("busy") { // waits for no other process
-		if _, err := conn.ExecContext(ctx, `PRAGMA busy_timeout = 0`); err != nil {
-			return nil, notWritten(err)
-		}
-	}
 	tx, err := conn.BeginTx(ctx, nil)
 	if err != nil {
 		return nil, notWritten(err)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"keypool/shortener"
+	"keypool/web/internal/reply"
 
 	"github.com/labstack/echo/v4"
 )
@@ -69,5 +70,5 @@ func (p *public) create(c echo.Context) error {
 	case mediaHTML:
 		return p.pages.created(c, status, a)
 	}
-	return writeJSON(c.Response(), mediaJSON, status, a)
+	return reply.JSON(c.Response(), mediaJSON, status, a)
 }

@@ -3,6 +3,7 @@ package web
 import (
 	"bufio"
 	"fmt"
+	"keypool/web/internal/reply"
 	"net"
 	"net/http"
 	"net/url"
@@ -74,9 +75,9 @@ func TestCreateRefuses(t *testing.T) {
 				headers = nil
 			}
 			r := s.do(t, http.MethodPost, "/shorten", tt.body, headers...)
-			p := decode[problem](t, r.body)
-			got := problem{Type: p.Type, Status: r.status, Field: p.Field}
-			want := problem{Type: typePrefix + tt.problem, Status: tt.status, Field: tt.field}
+			p := decode[reply.Problem](t, r.body)
+			got := reply.Problem{Type: p.Type, Status: r.status, Field: p.Field}
+			want := reply.Problem{Type: reply.TypePrefix + tt.problem, Status: tt.status, Field: tt.field}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s\n%s", diff, r.body)
 			}
@@ -140,8 +141,8 @@ func TestCreateAlias(t *testing.T) {
 		t.Error(diff)
 	}
 	other := s.do(t, http.MethodPost, "/shorten", `{"url":"https://go.dev/doc","alias":"home"}`, "Content-Type", mediaJSON)
-	p := decode[problem](t, other.body)
-	if other.status != http.StatusConflict || p.Field != "alias" || p.Type != typePrefix+"alias-taken" {
+	p := decode[reply.Problem](t, other.body)
+	if other.status != http.StatusConflict || p.Field != "alias" || p.Type != reply.TypePrefix+"alias-taken" {
 		t.Errorf("another URL: %d %+v", other.status, p)
 	}
 }

@@ -8,15 +8,16 @@ import (
 	"time"
 
 	"keypool/shortener"
+	"keypool/web/internal/reply"
 
 	"github.com/labstack/echo/v4"
 )
 
-// redirectAge is how long a browser may follow a short URL by itself: long enough
-// for a page full of them, short enough that a deleted link is soon gone.
+// redirectAge limits how long a browser caches a redirect. It spares requests for a page
+// with many short URLs, and a deleted link stops working soon.
 const redirectAge = 90 * time.Second
 
-// code is GET and HEAD of /{code} and of /{code}+. It goes by the decoded path: a
+// code answers GET and HEAD of /{code} and /{code}+. It reads the decoded path: a
 // percent-encoded letter is the same letter (RFC 3986 section 6.2.2.2).
 func (p *public) code(c echo.Context) error {
 	code, preview := strings.CutSuffix(c.Request().URL.Path[1:], "+")
@@ -27,7 +28,7 @@ func (p *public) code(c echo.Context) error {
 	return p.follow(c, code)
 }
 
-// follow redirects to the URL of the link, byte for byte as it is stored.
+// follow redirects to the URL of the link, byte for byte as stored.
 func (p *public) follow(c echo.Context, code string) error {
 	link, err := p.resolve(c, code)
 	if c.Request().Method == http.MethodGet {
@@ -36,14 +37,14 @@ func (p *public) follow(c echo.Context, code string) error {
 	if err != nil {
 		return err
 	}
-	// Assigned, not Set: that would allocate a slice for what is always the same.
+	// Assignments instead of Set, which would allocate a slice for a constant value.
 	h := c.Response().Header()
 	h[echo.HeaderLocation] = []string{link.URL}
 	h[echo.HeaderCacheControl] = cacheControl(&link)
 	return c.NoContent(http.StatusFound)
 }
 
-// preview shows where the link leads and does not go there.
+// preview shows where the link leads and does not redirect.
 func (p *public) preview(c echo.Context, code string) error {
 	base, err := p.base(c)
 	if err != nil {
@@ -59,26 +60,26 @@ func (p *public) preview(c echo.Context, code string) error {
 	if wantsPage(c.Request()) {
 		return p.pages.preview(c, a)
 	}
-	return writeJSON(c.Response(), mediaJSON, http.StatusOK, a)
+	return reply.JSON(c.Response(), mediaJSON, http.StatusOK, a)
 }
 
-// resolve looks a code up on behalf of a client, who pays for a miss.
+// resolve looks a code up. A miss counts against the client.
 func (p *public) resolve(c echo.Context, code string) (shortener.Link, error) {
-	who := client(c.RealIP())
-	if err := p.scanners.admit(who); err != nil {
+	client := clientPrefix(c.RealIP())
+	if err := p.misses.admit(client); err != nil {
 		return shortener.Link{}, err
 	}
 	link, err := p.service.Resolve(c.Request().Context(), code)
 	if errors.Is(err, shortener.ErrNotFound) {
-		p.scanners.missed(who)
+		p.misses.count(client)
 	}
 	return link, err
 }
 
-// fullAge is the Cache-Control of nearly every redirect; net/http only reads it.
+// fullAge is the Cache-Control of most redirects; net/http only reads it.
 var fullAge = []string{"private, max-age=90"} //nolint:gochecknoglobals // a constant, which a slice cannot be
 
-// cacheControl lets a redirect be kept for redirectAge, but not past the expiry.
+// cacheControl allows caching for redirectAge, but not past the expiry of the link.
 func cacheControl(l *shortener.Link) []string {
 	if l.ExpiresAt.IsZero() {
 		return fullAge

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"keypool/web/internal/reply"
 	"net/http"
 	"strconv"
 	"strings"
@@ -66,7 +67,7 @@ func TestFollowRefuses(t *testing.T) {
 	}
 	for _, tt := range tests {
 		r := s.do(t, http.MethodGet, tt.path, "")
-		if p := decode[problem](t, r.body); r.status != tt.status || p.Type != typePrefix+tt.problem {
+		if p := decode[reply.Problem](t, r.body); r.status != tt.status || p.Type != reply.TypePrefix+tt.problem {
 			t.Errorf("GET %.20s: %d %s", tt.path, r.status, r.body)
 		}
 		if r.header.Get("Cache-Control") != "no-store" {
@@ -138,7 +139,7 @@ func TestVisitsAreCounted(t *testing.T) {
 		}
 	}
 	const want = `
-		# HELP shortener_redirects_total Visits of short URLs by what became of them; HEAD requests and previews are none.
+		# HELP shortener_redirects_total GET requests for short URLs by result: found, missing or gone. HEAD requests and previews do not count.
 		# TYPE shortener_redirects_total counter
 		shortener_redirects_total{result="found"} 1
 		shortener_redirects_total{result="gone"} 1

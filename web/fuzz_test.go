@@ -3,6 +3,7 @@ package web
 import (
 	"bytes"
 	"encoding/json"
+	"keypool/web/internal/reply"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -34,9 +35,9 @@ func FuzzCreateBody(f *testing.F) {
 		case w.Code >= 500:
 			t.Fatalf("status %d: %s", w.Code, w.Body)
 		case w.Code >= 400:
-			var p problem
+			var p reply.Problem
 			if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || p.Status != w.Code ||
-				!strings.HasPrefix(p.Type, typePrefix) || w.Header().Get("Content-Type") != mediaProblem {
+				!strings.HasPrefix(p.Type, reply.TypePrefix) || w.Header().Get("Content-Type") != mediaProblem {
 				t.Fatalf("not a problem: %v %s", w.Header(), w.Body)
 			}
 		default:

@@ -9,9 +9,9 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// instrument is the only middleware: it turns a panic into an error, an error into
-// its answer, and counts the answer. One layer instead of three, because every
-// redirect goes through it.
+// instrument is the only middleware: it turns a panic into an error, an error into its
+// answer, and counts the answer. It is one layer instead of three because it runs for
+// every redirect.
 func (p *public) instrument(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		start := time.Now()
@@ -23,12 +23,12 @@ func (p *public) instrument(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// recovered calls next and gives its panic as an error, stack included.
+// recovered calls next and returns its panic as an error that includes the stack.
 func recovered(next echo.HandlerFunc, c echo.Context) (err error) {
 	defer func() {
 		switch v := recover(); v {
 		case nil:
-		case http.ErrAbortHandler: // how a handler asks net/http to cut the connection
+		case http.ErrAbortHandler: // asks net/http to close the connection
 			panic(v)
 		default:
 			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())

@@ -18,6 +18,7 @@ import (
 	"keypool/internal/sqlite"
 	"keypool/migrations"
 	"keypool/shortener"
+	"keypool/web/httpserver"
 
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/labstack/echo/v4"
@@ -86,13 +87,13 @@ func newSite(t *testing.T, change func(*PublicConfig)) *site {
 	t.Helper()
 	s := &site{registry: prometheus.NewRegistry(), log: &syncBuffer{}}
 	s.service, s.store = newService(t, nil)
-	cfg := PublicConfig{Service: s.service, Registerer: s.registry, Logger: slog.New(slog.NewTextHandler(s.log, nil))}
+	cfg := PublicConfig{Service: s.service, Metrics: NewMetrics(s.registry), Logger: slog.New(slog.NewTextHandler(s.log, nil))}
 	if change != nil {
 		change(&cfg)
 	}
 	s.router = NewPublic(cfg)
 	server := httptest.NewUnstartedServer(nil)
-	server.Config = NewServer(s.router, slog.New(slog.DiscardHandler))
+	server.Config = httpserver.New(s.router, slog.New(slog.DiscardHandler))
 	server.Start()
 	transport := &http.Transport{MaxIdleConnsPerHost: 16}
 	t.Cleanup(func() {
@@ -107,14 +108,14 @@ func newSite(t *testing.T, change func(*PublicConfig)) *site {
 	return s
 }
 
-// reply is a response that was read to its end.
-type reply struct {
+// response is an answer that was read to its end.
+type response struct {
 	status int
 	header http.Header
 	body   string
 }
 
-func (s *site) do(t *testing.T, method, path, body string, headers ...string) reply {
+func (s *site) do(t *testing.T, method, path, body string, headers ...string) response {
 	t.Helper()
 	var reader io.Reader
 	if body != "" {
@@ -139,7 +140,7 @@ func (s *site) do(t *testing.T, method, path, body string, headers ...string) re
 	if err != nil {
 		t.Fatal(err)
 	}
-	return reply{resp.StatusCode, resp.Header, string(content)}
+	return response{resp.StatusCode, resp.Header, string(content)}
 }
 
 // shorten makes a link from a JSON body and gives it as it was answered.

@@ -4,53 +4,80 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
+	"keypool/internal/promvalue"
 	"keypool/shortener"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// requestsName is the histogram of all requests, which the dashboard reads too.
-const requestsName = "http_request_duration_seconds"
+// latencyResolution is the factor from one native bucket to the next: a quantile has an
+// error of less than 5 %.
+const latencyResolution = 1.1
 
-// metrics are those of the public listener.
-type metrics struct {
+// Metrics counts the requests of the public listener. It is safe for concurrent use.
+type Metrics struct {
 	requests             *prometheus.HistogramVec
-	redirect, created    prometheus.Observer // the children of the two hot answers
+	redirect, created    prometheus.Histogram // the children of the two frequent answers
 	found, missing, gone prometheus.Counter
+	failures             atomic.Int64
 }
 
-func newMetrics(reg prometheus.Registerer) *metrics {
+// NewMetrics registers the metrics with reg. It panics when reg has metrics of these
+// names: one registry serves one public listener.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
 	auto := promauto.With(reg)
 	requests := auto.NewHistogramVec(prometheus.HistogramOpts{
-		Name:    requestsName,
-		Help:    "Time from the end of a request's header to the end of its answer, by route pattern.",
+		Name:    "http_request_duration_seconds",
+		Help:    "Seconds from the end of a request's header to the end of its answer, by route pattern, method and status.",
 		Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
-		// Beside those, fine ones: most answers take less than the first of these.
+		// Native buckets too: most answers take less than the first classic bucket.
 		NativeHistogramBucketFactor: latencyResolution,
 	}, []string{"route", "method", "status"})
 	redirects := auto.NewCounterVec(prometheus.CounterOpts{
 		Name: "shortener_redirects_total",
-		Help: "Visits of short URLs by what became of them; HEAD requests and previews are none.",
+		Help: "GET requests for short URLs by result: found, missing or gone. HEAD requests and previews do not count.",
 	}, []string{"result"})
-	return &metrics{
+	return &Metrics{
 		requests: requests,
-		redirect: requests.WithLabelValues(routeCode, http.MethodGet, "302"),
-		created:  requests.WithLabelValues(routeShorten, http.MethodPost, "201"),
+		redirect: child(requests, routeCode, http.MethodGet, http.StatusFound),
+		created:  child(requests, routeShorten, http.MethodPost, http.StatusCreated),
 		found:    redirects.WithLabelValues("found"),
 		missing:  redirects.WithLabelValues("missing"),
 		gone:     redirects.WithLabelValues("gone"),
 	}
 }
 
-// answered counts one answer. An empty route is a path that the router does not know.
-func (m *metrics) answered(route, method string, status int, took time.Duration) {
-	m.child(route, method, status).Observe(took.Seconds())
+func child(requests *prometheus.HistogramVec, route, method string, status int) prometheus.Histogram {
+	return requests.WithLabelValues(route, method, strconv.Itoa(status)).(prometheus.Histogram) // as every child is
 }
 
-func (m *metrics) child(route, method string, status int) prometheus.Observer {
+// CreateLatency is the histogram, with native buckets, of the seconds that creations
+// with status 201 took.
+func (m *Metrics) CreateLatency() prometheus.Histogram { return m.created }
+
+// RedirectLatency is the histogram, with native buckets, of the seconds that GET
+// requests with status 302 took.
+func (m *Metrics) RedirectLatency() prometheus.Histogram { return m.redirect }
+
+// Redirects returns the number of visits that found their link.
+func (m *Metrics) Redirects() float64 { return promvalue.Counter(m.found) }
+
+// Failed returns the number of requests answered with a 5xx status.
+func (m *Metrics) Failed() float64 { return float64(m.failures.Load()) }
+
+// answered counts one answer. The route is empty when the router does not know the path.
+func (m *Metrics) answered(route, method string, status int, took time.Duration) {
+	if status >= http.StatusInternalServerError {
+		m.failures.Add(1)
+	}
+	m.observer(route, method, status).Observe(took.Seconds())
+}
+
+func (m *Metrics) observer(route, method string, status int) prometheus.Observer {
 	switch {
 	case route == routeCode && method == http.MethodGet && status == http.StatusFound:
 		return m.redirect
@@ -62,7 +89,8 @@ func (m *metrics) child(route, method string, status int) prometheus.Observer {
 	return m.requests.WithLabelValues(route, methodLabel(method), strconv.Itoa(status))
 }
 
-// methodLabel keeps the methods that a client may make up out of the labels.
+// methodLabel returns "other" for a method that HTTP does not define, so a client cannot
+// create labels.
 func methodLabel(method string) string {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut,
@@ -72,9 +100,9 @@ func methodLabel(method string) string {
 	return "other"
 }
 
-// visited counts one visit by the error that its lookup ended with. A visit that
-// got no answer about the link (refused, or the store was away) is not counted.
-func (m *metrics) visited(err error) {
+// visited counts one visit by the error of its lookup. It does not count a visit without
+// a result: one that was refused, or whose store did not answer.
+func (m *Metrics) visited(err error) {
 	switch {
 	case err == nil:
 		m.found.Inc()

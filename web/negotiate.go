@@ -4,22 +4,21 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"keypool/web/internal/reply"
 )
 
-// The representations that an answer may have, in the order in which a client
-// gets them that does not care.
 const (
-	mediaJSON = "application/json"
-	mediaText = "text/plain"
-	mediaHTML = "text/html"
-
-	mediaProblem = "application/problem+json"
+	mediaJSON    = reply.MediaJSON
+	mediaText    = "text/plain"
+	mediaHTML    = reply.MediaHTML
+	mediaProblem = reply.MediaProblem
 	mediaForm    = "application/x-www-form-urlencoded"
 )
 
-// negotiate picks one of offers by the request's Accept header (RFC 9110 section
-// 12.5.1): the highest q-value wins, of equals the first offer. A client that
-// accepts none of them gets the first as well; it is more use than a 406.
+// negotiate selects one of offers by the request's Accept header (RFC 9110 section
+// 12.5.1). The offer with the highest q-value wins, the first of equals. A client that
+// accepts no offer gets the first one, which is more useful than a 406.
 func negotiate(r *http.Request, offers ...string) string {
 	accept := r.Header["Accept"]
 	if len(accept) == 0 || (len(accept) == 1 && (accept[0] == "*/*" || accept[0] == offers[0])) {
@@ -35,12 +34,12 @@ func negotiate(r *http.Request, offers ...string) string {
 	return best
 }
 
-// wantsPage reports whether the client is a browser, or says that it is one.
+// wantsPage reports whether the client prefers HTML, as browsers do.
 func wantsPage(r *http.Request) bool {
 	return negotiate(r, mediaJSON, mediaHTML) == mediaHTML
 }
 
-// quality is the q-value of the most specific range that covers offer, 0 if none does.
+// quality returns the q-value of the most specific range that covers offer, 0 without one.
 func quality(ranges []string, offer string) float64 {
 	q, specificity := 0.0, 0
 	for _, field := range ranges {
@@ -52,7 +51,8 @@ func quality(ranges []string, offer string) float64 {
 	return q
 }
 
-// specificityOf ranks how closely a media range names offer: 0 not at all, 3 exactly.
+// specificityOf ranks how closely a media range matches offer: from 0, no match, to 3,
+// an exact match.
 func specificityOf(media, offer string) int {
 	major, _, _ := strings.Cut(offer, "/")
 	switch {
@@ -66,8 +66,8 @@ func specificityOf(media, offer string) int {
 	return 0
 }
 
-// qValue reads the weight among the parameters of a media range. A weight that
-// cannot be read is none, so that a typing error does not win.
+// qValue returns the weight among the parameters of a media range, 0 for a malformed
+// weight: a typing error must not win.
 func qValue(params string) float64 {
 	for param := range strings.SplitSeq(params, ";") {
 		name, value, _ := strings.Cut(param, "=")

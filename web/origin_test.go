@@ -74,7 +74,7 @@ func TestClientAddress(t *testing.T) {
 			if tt.forwarded != "" {
 				r.Header.Set("X-Forwarded-For", tt.forwarded)
 			}
-			if got := client(newOrigin("", tt.trusted).extractor()(r)); got.String() != tt.want {
+			if got := clientPrefix(newOrigin("", tt.trusted).extractor()(r)); got.String() != tt.want {
 				t.Errorf("%s, want %s", got, tt.want)
 			}
 		})

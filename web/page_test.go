@@ -167,54 +167,14 @@ func TestPageLooks(t *testing.T) {
 	s.shorten(t, `{"url":"`+long+`","alias":"a-long-alias-000","expires_in":"24h"}`)
 	pages := map[string]string{"form": s.url, "preview": s.url + "/a-long-alias-000+", "missing": s.url + "/nothing-here"}
 	for _, scheme := range []string{"light", "dark"} {
-		b.Do(inScheme(scheme))
+		b.Do(browser.Scheme(scheme))
 		for device, width := range map[string]int64{"phone": 320, "desktop": 1280} {
 			b.Do(chromedp.EmulateViewport(width, 800))
 			for page, url := range pages {
 				name := page + "-" + device + "-" + scheme
 				b.Do(chromedp.Navigate(url), browser.Evaluate(`document.querySelectorAll("details").forEach((d) => { d.open = true; })`))
-				wantLooks(t, b, name)
+				b.CheckLooks(name)
 			}
 		}
 	}
 }
-
-// inScheme has the browser prefer "light" or "dark".
-func inScheme(scheme string) chromedp.Action[chromedp.Void] {
-	return browser.Emulate(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
-	})
-}
-
-// wantLooks checks the page as it is on the screen, and keeps a picture of it.
-func wantLooks(t *testing.T, b *browser.Tab, name string) {
-	t.Helper()
-	if over := browser.Of(b, chromedp.Evaluate[int](`document.documentElement.scrollWidth - innerWidth`)); over > 0 {
-		t.Errorf("%s: %d px too wide", name, over)
-	}
-	if least := browser.Of(b, chromedp.Evaluate[float64](leastContrast)); least < 4.5 {
-		t.Errorf("%s: a contrast of %.2f", name, least)
-	}
-	b.Screenshot(name)
-}
-
-// leastContrast gives the lowest contrast ratio of any text on the page.
-const leastContrast = `(() => {
-  const channels = (colour) => colour.match(/[\d.]+/g).map(Number);
-  const luminance = (c) => c.slice(0, 3).map((v) => v / 255).map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
-    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
-  const ground = (e) => {
-    for (; e; e = e.parentElement) {
-      const c = channels(getComputedStyle(e).backgroundColor);
-      if (c.length === 3 || c[3] > 0) return c;
-    }
-    return [255, 255, 255];
-  };
-  let least = 21;
-  for (const e of document.querySelectorAll("body *")) {
-    if (![...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim()) || !e.checkVisibility() || e.closest("script")) continue;
-    const [a, b] = [channels(getComputedStyle(e).color), ground(e)].map(luminance).sort((x, y) => y - x);
-    least = Math.min(least, (a + 0.05) / (b + 0.05));
-  }
-  return least;
-})()`

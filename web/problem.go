@@ -10,23 +10,21 @@ import (
 	"time"
 
 	"keypool/shortener"
+	"keypool/web/internal/reply"
 
 	"github.com/labstack/echo/v4"
 	"golang.org/x/time/rate"
 )
 
-// typePrefix begins every problem type. Types are stable: programs branch on them.
-const typePrefix = "urn:keypool:problem:"
-
-// Errors that arise in this package.
+// Errors of this package.
 var (
-	errMalformed   = errors.New("the request is malformed")
-	errUnsupported = errors.New("the media type is not supported")
-	errClientGone  = errors.New("the client did not wait for the answer")
-	errScanning    = errors.New("the client asks for too many codes that do not exist")
+	errMalformed     = errors.New("the request is malformed")
+	errUnsupported   = errors.New("the media type is not supported")
+	errClientGone    = errors.New("the client closed the request")
+	errTooManyMisses = errors.New("the client requested too many unknown codes")
 )
 
-// detailedError is an error whose detail is written for the client.
+// detailedError is an error with a text for the client.
 type detailedError struct {
 	error
 	detail string
@@ -37,47 +35,40 @@ func (e *detailedError) Unwrap() error { return e.error }
 func malformed(detail string) error   { return &detailedError{errMalformed, detail} }
 func unsupported(detail string) error { return &detailedError{errUnsupported, detail} }
 
-// statusClientGone is what proxies and dashboards know a request by whose client
-// did not wait for the answer. Nobody receives it; it keeps the 5xx rate honest.
+// statusClientGone marks a request whose client closed it before the answer, as nginx
+// does. The client does not see it; without it these requests would count as 5xx.
 const statusClientGone = 499
 
-// problem is the body of every error (RFC 9457).
-type problem struct {
-	Type   string `json:"type"`
-	Title  string `json:"title"`
-	Status int    `json:"status"`
-	Detail string `json:"detail"`
-	Field  string `json:"field,omitempty"` // the member of the request that is to blame
-}
-
-// problemTable says what a client is told of an error. The first row that matches
-// counts, so a row for one cause stands above a row for many.
+// problemTable maps errors to problems. The first row that matches wins, so a row for
+// one cause precedes a row for many.
 var problemTable = []struct { //nolint:gochecknoglobals // a constant, which a table cannot be
 	matches func(error) bool
-	problem problem
+	problem reply.Problem
 }{
-	{is(errClientGone), problem{"client-gone", "The client did not wait", statusClientGone, "", ""}},
-	{as[*shortener.InvalidError], problem{"invalid-field", "A field is not acceptable", 422, "", ""}},
-	{is(shortener.ErrAliasTaken), problem{"alias-taken", "The alias is taken", 409,
-		"The alias belongs to another link, or did once. Choose a different one.", "alias"}},
-	{is(shortener.ErrNotFound), problem{"not-found", "There is no such link", 404,
-		"No link has this code. Codes are case-sensitive.", ""}},
-	{is(shortener.ErrGone), problem{"gone", "The link is gone", 410,
-		"The link was deleted or has expired, and its code will not be used again.", ""}},
-	{is(errMalformed), problem{"malformed", "The request is malformed", 400, "", ""}},
-	{is(errUnsupported), problem{"unsupported-media-type", "The media type is not supported", 415, "", ""}},
-	{as[*http.MaxBytesError], problem{"too-large", "The body is too large", 413,
-		"A body may have 16384 bytes at most.", ""}},
-	{is(errScanning), problem{"too-many-misses", "Too many requests", 429,
-		"Too many requests for codes that do not exist came from this address.", ""}},
-	{as[*shortener.UnavailableError], unavailable()},
-	{is(echo.ErrMethodNotAllowed), problem{"method-not-allowed", "The method is not allowed here", 405,
-		"The Allow header names the methods that are.", ""}},
-	{is(echo.ErrNotFound), problem{"no-such-page", "There is no such page", 404, "Nothing is served at this path.", ""}},
+	{is(errClientGone), problem("client-gone", statusClientGone, "The client did not wait", "")},
+	{as[*shortener.InvalidError], problem("invalid-field", http.StatusUnprocessableEntity, "A field is not acceptable", "")},
+	{is(shortener.ErrAliasTaken), reply.Problem{
+		Type: reply.TypePrefix + "alias-taken", Title: "The alias is taken", Status: http.StatusConflict,
+		Detail: "The alias belongs to another link, or to a link that is gone. Choose another alias.", Field: "alias",
+	}},
+	{is(shortener.ErrNotFound), problem("not-found", http.StatusNotFound, "There is no such link",
+		"No link has this code. Codes are case-sensitive.")},
+	{is(shortener.ErrGone), problem("gone", http.StatusGone, "The link is gone",
+		"The link was deleted or has expired. Its code is never used again.")},
+	{is(errMalformed), problem("malformed", http.StatusBadRequest, "The request is malformed", "")},
+	{is(errUnsupported), problem("unsupported-media-type", http.StatusUnsupportedMediaType, "The media type is not supported", "")},
+	{as[*http.MaxBytesError], problem("too-large", http.StatusRequestEntityTooLarge, "The body is too large",
+		"A body may have 16384 bytes at most.")},
+	{is(errTooManyMisses), problem("too-many-misses", http.StatusTooManyRequests, "Too many requests",
+		"This address requested too many unknown codes.")},
+	{as[*shortener.UnavailableError], reply.Unavailable()},
+	{is(echo.ErrMethodNotAllowed), problem("method-not-allowed", http.StatusMethodNotAllowed, "The method is not allowed here",
+		"The Allow header lists the methods that are allowed.")},
+	{is(echo.ErrNotFound), problem("no-such-page", http.StatusNotFound, "There is no such page", "There is nothing at this path.")},
 }
 
-func unavailable() problem {
-	return problem{"unavailable", "The service is unavailable", 503, "The request could not be served just now. Please try again shortly.", ""}
+func problem(name string, status int, title, detail string) reply.Problem {
+	return reply.Problem{Type: reply.TypePrefix + name, Title: title, Status: status, Detail: detail}
 }
 
 func is(target error) func(error) bool {
@@ -89,9 +80,10 @@ func as[E error](err error) bool {
 	return ok
 }
 
-// problemOf looks err up in the table; what is not there is a 500 that tells nothing.
-func problemOf(err error) problem {
-	p := problem{"internal", "Something went wrong", 500, "The error was logged; it is not the fault of the request.", ""}
+// problemOf returns the problem of err. An error that is not in the table is a 500 without
+// details.
+func problemOf(err error) reply.Problem {
+	p := problem("internal", http.StatusInternalServerError, "Something went wrong", "The server failed to handle the request. The error is in its log.")
 	for i := range problemTable {
 		if problemTable[i].matches(err) {
 			p = problemTable[i].problem
@@ -104,27 +96,26 @@ func problemOf(err error) problem {
 	if d, ok := errors.AsType[*detailedError](err); ok {
 		p.Detail = d.detail
 	}
-	p.Type = typePrefix + p.Type
 	return p
 }
 
-// problemWriter answers requests that failed.
+// problemWriter answers failed requests.
 type problemWriter struct {
 	pages  *pages
 	origin *origin
 	log    *slog.Logger
-	outage *rate.Sometimes // an outage is one story, not one line for each request
+	outage *rate.Sometimes // limits log lines: an outage fails every request
 }
 
 func newProblemWriter(ui *pages, o *origin, log *slog.Logger) *problemWriter {
 	return &problemWriter{pages: ui, origin: o, log: log, outage: &rate.Sometimes{Interval: time.Second}}
 }
 
-// write is the echo.HTTPErrorHandler: a page for a browser, a problem for the rest.
+// write is the echo.HTTPErrorHandler. A browser gets a page, another client JSON.
 func (w *problemWriter) write(err error, c echo.Context) {
 	p := problemOf(err)
 	if p.Status >= http.StatusInternalServerError && c.Request().Context().Err() != nil {
-		err = fmt.Errorf("%w: %w", errClientGone, err) // whatever came of that is nobody's fault here
+		err = fmt.Errorf("%w: %w", errClientGone, err) // the error follows from the closed request
 		p = problemOf(err)
 	}
 	w.report(err, p, c)
@@ -132,8 +123,8 @@ func (w *problemWriter) write(err error, c echo.Context) {
 		return
 	}
 	h := c.Response().Header()
-	// 404 and 410 are cacheable unless told otherwise (RFC 9110 section 15.1), and an
-	// alias may be made a moment later.
+	// 404 and 410 are cacheable by default (RFC 9110 section 15.1), but an alias may be
+	// created a moment later.
 	h.Set(echo.HeaderCacheControl, "no-store")
 	h.Set(echo.HeaderVary, echo.HeaderAccept)
 	switch p.Status {
@@ -145,14 +136,14 @@ func (w *problemWriter) write(err error, c echo.Context) {
 	if wantsPage(c.Request()) {
 		err = w.pages.problem(c, w.origin, p)
 	} else {
-		err = writeJSON(c.Response(), mediaProblem, p.Status, p)
+		err = p.Write(c.Response())
 	}
 	if err != nil {
-		w.log.Debug("answer not written", "route", c.Path(), "error", err)
+		w.log.Debug("write answer", "route", c.Path(), "error", err)
 	}
 }
 
-func (w *problemWriter) report(err error, p problem, c echo.Context) {
+func (w *problemWriter) report(err error, p reply.Problem, c echo.Context) {
 	switch {
 	case p.Status == http.StatusServiceUnavailable:
 		w.outage.Do(func() { w.log.Warn("requests refused", "route", c.Path(), "error", err) })
@@ -161,7 +152,7 @@ func (w *problemWriter) report(err error, p problem, c echo.Context) {
 	}
 }
 
-// retrySeconds is the Retry-After of err, in whole seconds rounded up, at least one.
+// retrySeconds returns the Retry-After of err: whole seconds, rounded up, at least 1.
 func retrySeconds(err error) int {
 	if u, ok := errors.AsType[*shortener.UnavailableError](err); ok {
 		return max(1, int(math.Ceil(u.RetryAfter.Seconds())))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"keypool/shortener"
+	"keypool/web/internal/reply"
 
 	"github.com/labstack/echo/v4"
 )
@@ -38,7 +39,7 @@ func TestProblemOf(t *testing.T) {
 	}
 	for _, tt := range tests {
 		p := problemOf(tt.err)
-		if p.Status != tt.status || p.Type != typePrefix+tt.name || p.Detail == "" || p.Title == "" {
+		if p.Status != tt.status || p.Type != reply.TypePrefix+tt.name || p.Detail == "" || p.Title == "" {
 			t.Errorf("%v: %+v", tt.err, p)
 		}
 		if strings.Contains(p.Detail, "db-7") || strings.Contains(p.Detail, "password") {
@@ -57,7 +58,7 @@ func TestPanicIsLogged(t *testing.T) {
 	s.router.GET("/test/panic", func(echo.Context) error { panic("with a secret") })
 	s.client.Transport = s.client.Transport.(*contract).next // the path is in no document
 	r := s.do(t, http.MethodGet, "/test/panic", "")
-	if p := decode[problem](t, r.body); r.status != 500 || p.Type != typePrefix+"internal" || strings.Contains(r.body, "secret") {
+	if p := decode[reply.Problem](t, r.body); r.status != 500 || p.Type != reply.TypePrefix+"internal" || strings.Contains(r.body, "secret") {
 		t.Errorf("%d %s", r.status, r.body)
 	}
 	if log := s.log.String(); !strings.Contains(log, "with a secret") || !strings.Contains(log, "problem_test.go") {
@@ -85,7 +86,7 @@ func TestStoreAway(t *testing.T) {
 	t.Parallel()
 	service, _ := newService(t, func(s shortener.Store) shortener.Store { return away{s} })
 	s := newSite(t, func(c *PublicConfig) { c.Service = service })
-	for _, r := range []reply{
+	for _, r := range []response{
 		s.do(t, http.MethodPost, "/shorten", "url=https://go.dev", "Content-Type", mediaForm),
 		s.do(t, http.MethodGet, "/abc", ""),
 		s.do(t, http.MethodGet, "/healthz", ""),

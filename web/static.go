@@ -3,10 +3,12 @@ package web
 import (
 	"net/http"
 
+	"keypool/web/internal/shell"
+
 	"github.com/labstack/echo/v4"
 )
 
-// staticFile is a file that is served as it is.
+// staticFile is an embedded file that the listener serves unchanged.
 type staticFile struct {
 	path, media string
 	content     []byte
@@ -14,9 +16,9 @@ type staticFile struct {
 
 func staticFiles() []staticFile {
 	return []staticFile{
-		{"/openapi.yaml", "application/yaml", asset("openapi.yaml")},
-		{"/robots.txt", "text/plain; charset=utf-8", asset("robots.txt")},
-		{"/favicon.ico", "image/x-icon", asset("favicon.ico")},
+		{"/openapi.yaml", "application/yaml", shell.Asset(assets, "assets/openapi.yaml")},
+		{"/robots.txt", "text/plain; charset=utf-8", shell.Asset(assets, "assets/robots.txt")},
+		{"/favicon.ico", "image/x-icon", shell.Favicon()},
 	}
 }
 

@@ -1,18 +1,17 @@
-// Package web is HTTP over package shortener: the public API and page, and the
-// admin listener that every program of the project has.
+// Package web is the public HTTP listener over package shortener: the API and the page.
+// Package web/admin is the listener for operators.
 //
-// Vocabulary: a problem is an error as a client sees it (RFC 9457); a miss is a
-// request for a code that no link has; the origin is the scheme, host and port
-// under which a client knows this service.
+// Vocabulary: a problem is an error as a client sees it (RFC 9457); a miss is a request
+// for an unknown code; the origin is the scheme, host and port under which a client
+// reaches this service.
 //
 // Invariants:
 //
-//   - what a client is told of an error is in one table (problem.go); whatever is
-//     not in it is a 500 without details, and a conflict is in it;
-//   - nothing of a request is trusted before the size, type and shape of it were
-//     checked, and forwarding headers only from proxies that were named;
-//   - no metric label carries a code, a path, an address or a method of the
-//     client's invention.
+//   - one table (problem.go) maps errors to problems; an error that is not in it is a 500
+//     without details, and a conflict of codes is in it;
+//   - a handler checks the size, media type and shape of a request before it uses the
+//     content, and it ignores forwarding headers from peers other than trusted proxies;
+//   - no metric label carries a code, a path, an address or an undefined method.
 package web
 
 import (
@@ -23,50 +22,49 @@ import (
 	"strings"
 
 	"keypool/shortener"
+	"keypool/web/internal/reply"
 
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// The routes, as the router and the metrics call them.
+// Routes, in the notation of the router and the metrics.
 const (
 	routeCode    = "/:code"
-	routePreview = "/:code+" // served by routeCode; a name for the metrics only
+	routePreview = "/:code+" // handled by routeCode; a label of the metrics only
 	routeShorten = "/shorten"
 )
 
-// PublicConfig is what the public handler is made of. Only Service is required.
+// PublicConfig holds what the public handler needs. Only Service is required.
 type PublicConfig struct {
 	Service        *shortener.Service
-	BaseURL        string                // prefix of short URLs; empty: from the request
-	TrustedProxies []netip.Prefix        // whose X-Forwarded-For and -Proto are believed
-	Degraded       func() bool           // reports whether a part that links do not depend on is away
-	Registerer     prometheus.Registerer // nil: the metrics are kept to ourselves
-	Logger         *slog.Logger          // nil: nothing is logged
+	BaseURL        string         // prefix of short URLs; empty: from the request
+	TrustedProxies []netip.Prefix // peers whose X-Forwarded-For and -Proto headers count
+	Degraded       func() bool    // reports whether a part is down that links do not depend on; nil: never
+	Metrics        *Metrics       // nil: counts are not exported
+	Logger         *slog.Logger   // nil: no log
 }
 
-// public holds what the handlers of the public listener share; it is never
-// changed after NewPublic. None of them bounds the time of a request: each method of
-// the service does that for itself.
+// public holds what the handlers share; it does not change after NewPublic. The handlers
+// set no deadlines: each method of the service limits its own time.
 type public struct {
 	service  *shortener.Service
 	origin   *origin
-	scanners *scanners
+	misses   *missLimiter
 	pages    *pages
-	metrics  *metrics
+	metrics  *Metrics
 	problems *problemWriter
 	degraded func() bool
 }
 
-// NewPublic makes the handler of the public listener. It may be used by any
-// number of goroutines and has nothing to close. It panics when the registerer
-// has metrics of these names already.
+// NewPublic returns the handler of the public listener. It is safe for concurrent use and
+// needs no closing.
 func NewPublic(cfg PublicConfig) *echo.Echo {
 	if cfg.Degraded == nil {
 		cfg.Degraded = func() bool { return false }
 	}
-	if cfg.Registerer == nil {
-		cfg.Registerer = prometheus.NewRegistry()
+	if cfg.Metrics == nil {
+		cfg.Metrics = NewMetrics(prometheus.NewRegistry())
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -75,9 +73,9 @@ func NewPublic(cfg PublicConfig) *echo.Echo {
 	p := &public{
 		service:  cfg.Service,
 		origin:   o,
-		scanners: newScanners(),
+		misses:   newMissLimiter(),
 		pages:    ui,
-		metrics:  newMetrics(cfg.Registerer),
+		metrics:  cfg.Metrics,
 		problems: newProblemWriter(ui, o, cfg.Logger),
 		degraded: cfg.Degraded,
 	}
@@ -86,7 +84,7 @@ func NewPublic(cfg PublicConfig) *echo.Echo {
 
 func (p *public) router() *echo.Echo {
 	e := echo.New()
-	// Without an extractor of its own echo believes any X-Forwarded-For.
+	// echo's default extractor trusts X-Forwarded-For of every peer.
 	e.IPExtractor = p.origin.extractor()
 	e.HTTPErrorHandler = p.problems.write
 	e.Use(p.instrument)
@@ -101,11 +99,11 @@ func (p *public) router() *echo.Echo {
 	return e
 }
 
-// refused is the name of routes that only say which methods there are.
+// refused names the routes that only answer 405.
 const refused = "refused"
 
-// serve registers h for methods, and for every other one, OPTIONS included, a 405
-// that names what is allowed.
+// serve registers h for methods. Every other method, OPTIONS included, gets a 405 with an
+// Allow header.
 func (p *public) serve(e *echo.Echo, path string, h echo.HandlerFunc, methods ...string) {
 	for _, m := range methods {
 		e.Add(m, path, h)
@@ -115,7 +113,7 @@ func (p *public) serve(e *echo.Echo, path string, h echo.HandlerFunc, methods ..
 		return echo.ErrMethodNotAllowed
 	}
 	e.RouteNotFound(path, refuse).Name = refused
-	// Left to itself the router would take GET of a path that has only POST for a code.
+	// Without this the router would take GET of a path that has only POST for a code.
 	for _, m := range []string{http.MethodGet, http.MethodHead} {
 		if !slices.Contains(methods, m) {
 			e.Add(m, path, refuse).Name = refused
@@ -123,10 +121,10 @@ func (p *public) serve(e *echo.Echo, path string, h echo.HandlerFunc, methods ..
 	}
 }
 
-// health answers 200 while links can be made and followed.
+// health answers 200 while links can be created and followed.
 func (p *public) health(c echo.Context) error {
 	if err := p.service.Ready(c.Request().Context()); err != nil {
 		return err
 	}
-	return writeHealth(c.Response(), p.degraded())
+	return reply.Health(c.Response(), p.degraded())
 }

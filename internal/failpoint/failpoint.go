@@ -1,16 +1,13 @@
-// Package failpoint lets the drills break the programs at a chosen step, and switch
-// one protection off to see that its drill then fails.
+// Package failpoint lets the drills break a program at a chosen step.
 //
-// In the programs as they are shipped all of it is constant and empty, so the compiler
-// leaves nothing of it behind. With the build tag drill the
-// programs do as two variables of the environment say:
+// In the shipped programs [At] is constant, so the compiler removes it. Programs that are
+// built with the tag drill read one environment variable:
 //
-//	KEYPOOL_FAILPOINTS  step=action[:n],...  what happens at a step, from its n-th time on
-//	KEYPOOL_WITHOUT     protection,...       what is switched off
+//	KEYPOOL_FAILPOINTS  step=action[:n],...  the action at a step, from its n-th time on
 //
-// A step is named <part>:<what was just done>, a protection by one word. The actions:
+// The name of a step is <part>:<what was just done>. The actions:
 //
-//	kill   the process kills itself with SIGKILL
-//	stop   the process stops itself with SIGSTOP, once, until somebody sends SIGCONT
-//	skip   what follows the step is left out, each time
+//	kill   the process sends itself SIGKILL
+//	stop   the process sends itself SIGSTOP, once, and goes on after a SIGCONT
+//	skip   the program omits what follows the step, each time
 package failpoint

@@ -4,6 +4,3 @@ package failpoint
 
 // At marks a step. It reports whether what follows is to be left out.
 func At(string) (skip bool) { return false }
-
-// Without reports whether a protection is switched off.
-func Without(string) bool { return false }

@@ -20,11 +20,9 @@ type point struct {
 	passed atomic.Int64
 }
 
-// What the environment says, read once: failpoints are reached from everywhere.
-var (
-	points  = parse(os.Getenv("KEYPOOL_FAILPOINTS"))           //nolint:gochecknoglobals // as above
-	without = strings.Split(os.Getenv("KEYPOOL_WITHOUT"), ",") //nolint:gochecknoglobals // as above
-)
+// points is what the environment says. The package reads it once, because every part of a
+// program reaches failpoints.
+var points = parse(os.Getenv("KEYPOOL_FAILPOINTS")) //nolint:gochecknoglobals // as above
 
 func parse(text string) map[string]*point {
 	all := make(map[string]*point)
@@ -78,6 +76,3 @@ func signal(sig syscall.Signal) {
 		panic(errno)
 	}
 }
-
-// Without reports whether a protection is switched off.
-func Without(protection string) bool { return slices.Contains(without, protection) }

@@ -23,10 +23,10 @@ type row struct {
 	failpoints bool // run sets KEYPOOL_FAILPOINTS for programs of its own
 }
 
-// control is how the protection of a row is switched off. The same run must then end
-// with the finding that the protection is there to prevent.
+// control is how the protection of a row is removed. The same run must then end with the
+// finding that the protection prevents.
 type control struct {
-	without  string   // the value of KEYPOOL_WITHOUT for every program
+	without  []string // the controls that every program is built with (package controls)
 	settings []string // settings that replace those of the row, for every program
 	finds    string   // what a finding must match: any other failure does not count
 }
@@ -51,15 +51,31 @@ type drill struct {
 
 // newDrill makes the run of r against its fault or, with asControl, as its control.
 func newDrill(t testing.TB, r *row, asControl bool) *drill {
+	t.Helper()
 	d := &drill{TB: t, programs: programs.shipped, scale: *scale}
 	if asControl {
 		d.control = &r.control
 		d.scale = min(d.scale, controlScale)
 	}
 	if asControl || r.failpoints {
-		d.programs = programs.drill
+		d.programs = mustBuild(t, d.control)
 	}
 	return d
+}
+
+// mustBuild returns the directory of the programs with failpoints that the control c needs, or
+// that have every protection when c is nil.
+func mustBuild(t testing.TB, c *control) string {
+	t.Helper()
+	var without []string
+	if c != nil {
+		without = c.without
+	}
+	dir, err := programs.drill.Build(t.Context(), without, "shortener", "kgs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 // controlScale is the most that is done of a control: one finding is enough.
@@ -129,10 +145,14 @@ func (d *drill) provoke(run func(*drill)) (caught bool) {
 
 // TestDrill runs the matrix, or the rows that -drill.row names.
 func TestDrill(t *testing.T) {
+	var chosen []row
 	for _, r := range rows() {
-		if !selected(r.n) {
-			continue
+		if selected(r.n) {
+			chosen = append(chosen, r)
+			mustBuild(t, &r.control) // before any row runs, because a build takes the processors
 		}
+	}
+	for _, r := range chosen {
 		line := table.add(r)
 		t.Run(r.n, func(t *testing.T) {
 			if !r.alone {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"keypool/internal/testenv"
+	"keypool/loadtest/controls"
 
 	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
@@ -22,8 +23,8 @@ import (
 var (
 	// programs has the directories of the built programs.
 	programs struct {
-		shipped string // as `make build` makes them
-		drill   string // with failpoints in them
+		shipped string            // as `make build` makes them
+		drill   *controls.Builder // with failpoints in them, and without a protection
 	}
 	// table is what came of the rows.
 	table report
@@ -51,11 +52,9 @@ func runDrills(m *testing.M) (code int, err error) {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	programs.shipped, programs.drill = filepath.Join(dir, "shipped"), filepath.Join(dir, "drill")
-	for into, tags := range map[string]string{programs.shipped: "", programs.drill: "drill"} {
-		if err := testenv.Build(context.Background(), into, "-tags", tags, "keypool/cmd/shortener", "keypool/cmd/kgs"); err != nil {
-			return 0, err
-		}
+	programs.shipped, programs.drill = filepath.Join(dir, "shipped"), controls.NewBuilder(dir)
+	if err := testenv.Build(context.Background(), programs.shipped, "keypool/cmd/shortener", "keypool/cmd/kgs"); err != nil {
+		return 0, err
 	}
 	start := time.Now()
 	code = m.Run()

@@ -152,7 +152,6 @@ func (d *drill) environment(settings []string) []string {
 	if d.control == nil {
 		return append(env, settings...)
 	}
-	env = append(env, "KEYPOOL_WITHOUT="+d.control.without)
 	return append(append(env, settings...), d.control.settings...)
 }
 

@@ -10,31 +10,31 @@ func rows() []row {
 	return []row{
 		{
 			n: "1", fault: "server killed, SQLite", injected: "SIGKILL under load, every fourth in the middle of the start",
-			run: killEmbedded, control: control{without: "commit", finds: unjust},
+			run: killEmbedded, control: control{without: []string{"commit"}, finds: unjust},
 		},
 		{
 			n: "1b", fault: "server killed, Postgres and Redis", injected: "as 1",
-			run: killPostgres, control: control{without: "commit", finds: unjust},
+			run: killPostgres, control: control{without: []string{"commit"}, finds: unjust},
 		},
 		{
 			n: "2", fault: "server stopped in order, SQLite", injected: "SIGTERM under load and with half-sent requests",
-			run: stopEmbedded, control: control{without: "handback", finds: `left [1-9]\d* in batches`},
+			run: stopEmbedded, control: control{without: []string{"handback"}, finds: `left [1-9]\d* in batches`},
 		},
 		{
 			n: "2b", fault: "server stopped in order, Postgres and Redis", injected: "as 2",
-			run: stopPostgres, control: control{without: "handback", finds: `left [1-9]\d* in batches`},
+			run: stopPostgres, control: control{without: []string{"handback"}, finds: `left [1-9]\d* in batches`},
 		},
 		{
 			n: "3", fault: "worker killed at each step", injected: "SIGKILL by itself: epoch opened, range reserved, chunk pushed, all pushed, delivered, forgotten",
-			run: workerKilled, failpoints: true, control: control{without: "mark", finds: `"duplicate"|"reused"`},
+			run: workerKilled, failpoints: true, control: control{without: []string{"mark"}, finds: `"duplicate"|"reused"`},
 		},
 		{
 			n: "4", fault: "worker frozen, its range adopted, then thawed", injected: "SIGSTOP by itself between reserve and push, SIGCONT after the range was delivered by another",
-			run: workerThaws, failpoints: true, control: control{without: "floor", finds: `"duplicate"|"reused"`},
+			run: workerThaws, failpoints: true, control: control{without: []string{"floor"}, finds: `"duplicate"|"reused"`},
 		},
 		{
 			n: "5", fault: "16 workers at once", injected: "started at the same moment on an empty pool",
-			run: workersAtOnce, control: control{without: "size", finds: "over capacity"},
+			run: workersAtOnce, control: control{without: []string{"size"}, finds: "over capacity"},
 		},
 		{
 			n: "6", fault: "Redis down", injected: "SIGKILL, restarted a minute later",
@@ -42,87 +42,87 @@ func rows() []row {
 		},
 		{
 			n: "7", fault: "Redis hung", injected: "SIGSTOP, SIGCONT a minute later",
-			run: redisHung, alone: true, control: control{without: "patience", finds: "creations wait for Redis"},
+			run: redisHung, alone: true, control: control{without: []string{"patience"}, finds: "creations wait for Redis"},
 		},
 		{
 			n: "8", fault: "reply of a take lost", injected: "a proxy cuts every second one in the middle",
-			run: takeReplyLost, control: control{without: "takeid", finds: `"missing"`},
+			run: takeReplyLost, control: control{without: []string{"take-id"}, finds: `"missing"`},
 		},
 		{
 			n: "9", fault: "reply of a push lost", injected: "a proxy cuts every third one",
-			run: pushReplyLost, control: control{without: "mark", finds: `"duplicate"|"reused"`},
+			run: pushReplyLost, control: control{without: []string{"mark"}, finds: `"duplicate"|"reused"`},
 		},
 		{
 			n: "10", fault: "Redis restarted from an older snapshot", injected: "SAVE, 100,000 keys taken by each of two servers, SIGKILL, restart",
-			run: redisRestored, control: control{without: "guard", finds: "epoch .* is not renewed"},
+			run: redisRestored, control: control{without: []string{"guard"}, finds: "epoch .* is not renewed"},
 		},
 		{
 			n: "10b", fault: "as 10, and the pool comes back looking full", injected: "as 10",
-			run: redisRestoredFull, control: control{without: "guard", finds: "epoch .* is not renewed"},
+			run: redisRestoredFull, control: control{without: []string{"guard"}, finds: "epoch .* is not renewed"},
 		},
 		{
 			n: "11", fault: "Redis fails over to a lagging replica", injected: "SIGSTOP of the replica, as many keys taken, SIGKILL of the master, promotion",
-			run: redisFailsOver, control: control{without: "guard", finds: "epoch .* is not renewed"},
+			run: redisFailsOver, control: control{without: []string{"guard"}, finds: "epoch .* is not renewed"},
 		},
 		{
 			n: "11b", fault: "as 11, by a Sentinel", injected: "as 11, and the Sentinel promotes",
-			run: sentinelFailsOver, control: control{without: "guard", finds: "epoch .* is not renewed"},
+			run: sentinelFailsOver, control: control{without: []string{"guard"}, finds: "epoch .* is not renewed"},
 		},
 		{
 			n: "12", fault: "wrong eviction policy", injected: "allkeys-lru at start, and by CONFIG SET later",
-			run: redisEvicts, control: control{without: "policy", finds: "started all the same"},
+			run: redisEvicts, control: control{without: []string{"policy"}, finds: "started all the same"},
 		},
 		{
 			n: "13", fault: "pool dry and worker dead", injected: "SIGKILL of the only worker",
-			run: poolDry, control: control{without: "deadman", finds: "^no alarm"},
+			run: poolDry, control: control{without: []string{"deadman"}, finds: "^no alarm"},
 		},
 		{
 			n: "14a", fault: "worker cannot connect", injected: "its way to Redis resets every connection",
-			run: workerCannotConnect, control: control{without: "deadman", finds: "^no alarm"},
+			run: workerCannotConnect, control: control{without: []string{"deadman"}, finds: "^no alarm"},
 		},
 		{
 			n: "14b", fault: "worker's pushes fail", injected: "its Redis user may not RPUSH",
-			run: pushesFail, control: control{without: "deadman", finds: "^no alarm"},
+			run: pushesFail, control: control{without: []string{"deadman"}, finds: "^no alarm"},
 		},
 		{
 			n: "14c", fault: "worker spins", injected: "it leaves out what ships a range",
-			run: workerSpins, failpoints: true, control: control{without: "deadman", finds: "^no alarm"},
+			run: workerSpins, failpoints: true, control: control{without: []string{"deadman"}, finds: "^no alarm"},
 		},
 		{
 			n: "15", fault: "Postgres crashes", injected: "SIGKILL under load, restarted 3 s later",
-			run: postgresKilled, alone: true, control: control{without: "commit,repeat", finds: unjust},
+			run: postgresKilled, alone: true, control: control{without: []string{"commit", "repeat"}, finds: unjust},
 		},
 		{
 			n: "16", fault: "commit acknowledged but reply lost", injected: "a proxy resets the connection at every fifth one",
-			run: commitReplyLost, control: control{without: "repeat", finds: unjust},
+			run: commitReplyLost, control: control{without: []string{"repeat"}, finds: unjust},
 		},
 		{
 			n: "17", fault: "Postgres fails over to a lagging standby", injected: "SIGKILL of the primary, promotion of a standby that has applied nothing since the load began",
-			run: postgresFailsOver, control: control{without: "jump,floor", finds: "and again for"},
+			run: postgresFailsOver, control: control{without: []string{"skip-ahead", "floor"}, finds: "and again for"},
 		},
 		{
 			n: "17b", fault: "Postgres restored from a copy", injected: "older files put back while all is down",
-			run: postgresRestored, control: control{without: "jump,floor", finds: "and again for"},
+			run: postgresRestored, control: control{without: []string{"skip-ahead", "floor"}, finds: "and again for"},
 		},
 		{
 			n: "18", fault: "disk full, SQLite", injected: "a ballast file on a tmpfs of 16 MB, removed later",
-			run: diskFullEmbedded, control: control{without: "commit", finds: unjust},
+			run: diskFullEmbedded, control: control{without: []string{"commit"}, finds: unjust},
 		},
 		{
 			n: "18b", fault: "disk full, Postgres", injected: "as 18, with the tables on the tmpfs",
-			run: diskFullPostgres, control: control{without: "commit", finds: unjust},
+			run: diskFullPostgres, control: control{without: []string{"commit"}, finds: unjust},
 		},
 		{
 			n: "19", fault: "SQLite under 32 writers and a backup", injected: "VACUUM INTO and audit, again and again, beside two servers",
-			run: busyEmbedded, alone: true, control: control{without: "busy", finds: `[1-9]\d* creations failed`},
+			run: busyEmbedded, alone: true, control: control{without: []string{"busy"}, finds: `[1-9]\d* creations failed`},
 		},
 		{
 			n: "21", fault: "wrong FF1 key", injected: "another key, none, and no permutation, for servers and workers",
-			run: wrongSecret, control: control{without: "fingerprint", finds: "started all the same"},
+			run: wrongSecret, control: control{without: []string{"fingerprint"}, finds: "started all the same"},
 		},
 		{
 			n: "22", fault: "clocks jump an hour", injected: "those of Postgres and Redis, forth and back",
-			run: clocksJump, control: control{without: "beats", finds: "keys of the living were written off"},
+			run: clocksJump, control: control{without: []string{"heartbeats"}, finds: "keys of the living were written off"},
 		},
 		{n: "walk", fault: "whole spaces walked to their ends", injected: "8 workers, SIGKILL at random", run: walkToTheEnd, alone: true},
 		{n: "start", fault: "16 servers start on an empty SQLite file", injected: "at the same moment, with 16 migrations", run: startEmbedded},

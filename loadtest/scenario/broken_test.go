@@ -9,33 +9,35 @@ import (
 	"path/filepath"
 	"testing"
 
+	"keypool/loadtest/controls"
 	"keypool/loadtest/report"
 )
 
-// programTags are those that the programs are built with: these can be broken on purpose.
+// programTags are those that the programs are built with: these have failpoints.
 const programTags = "drill"
 
-// flaw is a way in which programs are broken, by the settings that break them, and the
-// claims that must fail then.
+// flaw is a way in which programs are broken, and the claims that must fail then.
 type flaw struct {
-	name   string
-	shorts string // environment of shortener
-	kgs    string // environment of kgs
-	fails  []string
+	name    string
+	without []string // the controls that shortener is built with (package controls)
+	shorts  string   // environment of shortener
+	kgs     string   // environment of kgs
+	fails   []string
 }
 
 // The flaws that break any scenario in which links are made.
 func flaws() []flaw {
 	return []flaw{
-		{name: "lost links", shorts: "KEYPOOL_WITHOUT=store", fails: []string{claimKept}},
-		{name: "duplicate codes", shorts: "KEYPOOL_WITHOUT=once,conflict", fails: []string{claimOnce, claimRight}},
+		{name: "lost links", without: []string{"store"}, fails: []string{claimKept}},
+		{name: "duplicate codes", without: []string{"once", "conflict"}, fails: []string{claimOnce, claimRight}},
 	}
 }
 
-// Every scenario finds out programs that are broken on purpose, and nothing in those that
-// can be broken and are not.
+// Every scenario finds out programs that are broken on purpose, and finds nothing in
+// programs with every protection.
 func TestBrokenPrograms(t *testing.T) {
 	t.Parallel()
+	builder := controls.NewBuilder(t.TempDir())
 	tests := map[string]struct {
 		run   func(context.Context, *Run) (report.Scenario, error)
 		flaws []flaw
@@ -54,9 +56,9 @@ func TestBrokenPrograms(t *testing.T) {
 		"fallback": {
 			run: fallbackPlan{length: 3, shares: shares(), tolerance: 0.1, fewest: 100, ledger: 50}.run,
 			flaws: []flaw{
-				{name: "lost links", shorts: "KEYPOOL_WITHOUT=store", fails: []string{claimKept, claimTold}},
-				{name: "codes of other links", shorts: "KEYPOOL_WITHOUT=conflict", fails: []string{claimRight, claimAttempts(0.9)}},
-				{name: "a biased draw", shorts: "KEYPOOL_WITHOUT=even", fails: []string{claimEven}},
+				{name: "lost links", without: []string{"store"}, fails: []string{claimKept, claimTold}},
+				{name: "codes of other links", without: []string{"conflict"}, fails: []string{claimRight, claimAttempts(0.9)}},
+				{name: "a biased draw", without: []string{"even"}, fails: []string{claimEven}},
 			},
 		},
 		"scan": {
@@ -72,7 +74,7 @@ func TestBrokenPrograms(t *testing.T) {
 			for _, f := range tt.flaws {
 				t.Run(f.name, func(t *testing.T) {
 					run := quiet()
-					run.Programs = f.programs(t)
+					run.Programs = f.programs(t, builder)
 					f.mustBeFound(t, scenario.Execute(t.Context(), run))
 				})
 			}
@@ -89,11 +91,19 @@ func smallDrain(ctx context.Context, run *Run) (report.Scenario, error) {
 }
 
 // programs is a directory of programs with the flaw.
-func (f flaw) programs(t *testing.T) (dir string) {
+func (f flaw) programs(t *testing.T, builder *controls.Builder) (dir string) {
 	t.Helper()
+	broken, err := builder.Build(t.Context(), f.without, "shortener")
+	if err != nil {
+		t.Fatal(err)
+	}
 	dir = t.TempDir()
-	for name, flaw := range map[string]string{"shortener": f.shorts, "kgs": f.kgs} {
-		script := fmt.Sprintf("#!/bin/sh\n%s exec %s \"$@\"\n", flaw, filepath.Join(programs, name))
+	commands := map[string]string{
+		"shortener": f.shorts + " exec " + filepath.Join(broken, "shortener"),
+		"kgs":       f.kgs + " exec " + filepath.Join(programs, "kgs"),
+	}
+	for name, command := range commands {
+		script := fmt.Sprintf("#!/bin/sh\n%s \"$@\"\n", command)
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o755); err != nil {
 			t.Fatal(err)
 		}

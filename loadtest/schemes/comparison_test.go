@@ -7,7 +7,7 @@ import "testing"
 // The whole of it, with a scheme that has a supply and one that has none.
 func TestComparison(t *testing.T) {
 	t.Parallel()
-	c := compare(t, poolScheme, "random")
+	c := compare(t, programs, poolScheme, "random")
 	results := execute(t, c)
 	for i, s := range results {
 		mustFail(t, s)

@@ -23,10 +23,11 @@ func small() plan {
 	}
 }
 
-// compare makes a small comparison that ends with the test.
-func compare(t *testing.T, names ...string) *Comparison {
+// compare makes a small comparison of the programs in the directory dir, which ends with the
+// test.
+func compare(t *testing.T, dir string, names ...string) *Comparison {
 	t.Helper()
-	c, err := New(Options{Programs: programs, Only: names, Rounds: 1, Each: time.Second})
+	c, err := New(Options{Programs: dir, Only: names, Rounds: 1, Each: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +80,7 @@ func mustFail(t *testing.T, s report.Scenario, want ...string) {
 // A scheme that is not what it says is found out, and one that does not run is told of.
 func TestComparisonFindsOut(t *testing.T) {
 	t.Parallel()
-	c := compare(t, "random")
+	c := compare(t, programs, "random")
 	c.schemes = append(c.schemes,
 		scheme{name: "liar", settings: []string{"KEY_SOURCE=ledger", "KGS_PERMUTE=false"}, class: "random"},
 		scheme{name: "broken", settings: []string{"KEY_SOURCE=nothing"}, class: "random", service: true})
@@ -123,7 +124,7 @@ func mustBeLeft(t *testing.T, g *stage, database string) {
 // An early end is no failure of a scheme.
 func TestComparisonEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	c := compare(t, "random")
+	c := compare(t, programs, "random")
 	ctx, cancel := context.WithCancel(t.Context())
 	got := c.Scenarios()[0].Execute(ctx, &scenario.Run{Live: func(l scenario.Live) {
 		if strings.Contains(l.Phase, "one after the other") {

@@ -16,45 +16,53 @@ import (
 
 // control is a source that is broken on purpose, and the rule that has to find it out.
 type control struct {
-	name  string
-	from  string                              // the source that is broken
-	flaw  string                              // the setting that breaks it
-	on    func(context.Context, *stand) error // what it draws on
-	rule  func(context.Context, *stand) error
-	finds string
+	name    string
+	from    string                              // the source that is broken
+	flaw    string                              // the setting that breaks it
+	without []string                            // the controls that break its programs (package controls)
+	on      func(context.Context, *stand) error // what it draws on
+	rule    func(context.Context, *stand) error
+	finds   string
 }
 
-// controls are one of each rule at least, in the order of the rules.
-func controls() []control {
+// brokenOnes has at least one control for each rule, in the order of the rules.
+func brokenOnes() []control {
 	killing, freezing := faults()[0], faults()[1]
 	return []control{
-		{"codes twice", "ledger", "KEYPOOL_WITHOUT=once,conflict", nil, unique, `[1-9]\d* there twice`},
-		{"another's codes", "random", "CODE_LENGTH=7", nil, unique, `does not match`},
-		{"lost links", "random", "KEYPOOL_WITHOUT=store", nil, unique, `[1-9]\d* are lost`},
-		{"codes twice, of a pool", "redis-pool", "KEYPOOL_WITHOUT=once,conflict", onRedis, shared, `[1-9]\d* there twice`},
-		{"keys kept", "ledger", "KEYPOOL_WITHOUT=handback", nil, stopped, `stopped have [1-9]\d* keys`},
-		{"keys kept, of a pool", "postgres-pool", "KEYPOOL_WITHOUT=handback", nil, stopped, `stopped have [1-9]\d* keys`},
-		{"answers before the commit", "random", "KEYPOOL_WITHOUT=commit", onSlowCommits, killedAtLast, `[1-9]\d* are lost`},
-		{"one for two, killed", "ticket", "", onOneTicketer, surviving(killing), `creations failed`},
-		{"one for two, frozen", "ticket", "", onOneTicketer, surviving(freezing), `creations failed`},
-		{"no fallback", "redis-pool", "FALLBACK=none", onRedis, goingWithout(killing), `although there is a fallback`},
-		{"endless waits, killed", "redis-pool", "KEYPOOL_WITHOUT=patience", onRedis, goingWithout(killing), `refused after \S+, which is over`},
-		{"endless waits, frozen", "redis-pool", "KEYPOOL_WITHOUT=patience", onRedis, goingWithout(freezing), `refused after \S+, which is over`},
-		{"no recovery", "redis-pool", "KGS_WORKER=false", onMortalWorker, goingWithout(killing), `the source does not serve`},
-		{"promises without a database", "random", "KEYPOOL_WITHOUT=store", nil, refusesAll, `is answered 201`},
-		{"codes twice, by the harness", "ledger", "KEYPOOL_WITHOUT=once,conflict", nil, harness, `exit status 1; it said:(?s:.*)FAILED +no code twice`},
-		{"a hole in the ledger", "ledger", "", nil, accountsOfLess, `exit status 1: the accounts do not close, by [1-9]\d* keys`},
+		{"codes twice", "ledger", "", []string{"once", "conflict"}, nil, unique, `[1-9]\d* there twice`},
+		{"another's codes", "random", "CODE_LENGTH=7", nil, nil, unique, `does not match`},
+		{"lost links", "random", "", []string{"store"}, nil, unique, `[1-9]\d* are lost`},
+		{"codes twice, of a pool", "redis-pool", "", []string{"once", "conflict"}, onRedis, shared, `[1-9]\d* there twice`},
+		{"keys kept", "ledger", "", []string{"handback"}, nil, stopped, `stopped have [1-9]\d* keys`},
+		{"keys kept, of a pool", "postgres-pool", "", []string{"handback"}, nil, stopped, `stopped have [1-9]\d* keys`},
+		{"answers before the commit", "random", "", []string{"commit"}, onSlowCommits, killedAtLast, `[1-9]\d* are lost`},
+		{"one for two, killed", "ticket", "", nil, onOneTicketer, surviving(killing), `creations failed`},
+		{"one for two, frozen", "ticket", "", nil, onOneTicketer, surviving(freezing), `creations failed`},
+		{"no fallback", "redis-pool", "FALLBACK=none", nil, onRedis, goingWithout(killing), `although there is a fallback`},
+		{"endless waits, killed", "redis-pool", "", []string{"patience"}, onRedis, goingWithout(killing), `refused after \S+, which is over`},
+		{"endless waits, frozen", "redis-pool", "", []string{"patience"}, onRedis, goingWithout(freezing), `refused after \S+, which is over`},
+		{"no recovery", "redis-pool", "KGS_WORKER=false", nil, onMortalWorker, goingWithout(killing), `the source does not serve`},
+		{"promises without a database", "random", "", []string{"store"}, nil, refusesAll, `is answered 201`},
+		{"codes twice, by the harness", "ledger", "", []string{"once", "conflict"}, nil, harness, `exit status 1; it said:(?s:.*)FAILED +no code twice`},
+		{"a hole in the ledger", "ledger", "", nil, nil, accountsOfLess, `exit status 1: the accounts do not close, by [1-9]\d* keys`},
 	}
 }
 
 // A source that is broken on purpose is found out by the rule that it breaks.
 func TestBrokenSources(t *testing.T) {
-	for _, c := range controls() {
+	built := make(map[string]string) // the directory of the programs, by the name of the control
+	for _, c := range brokenOnes() {
+		var err error
+		if built[c.name], err = programs.drill.Build(t.Context(), c.without, "shortener", "kgs"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range brokenOnes() {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := broken(t, c.from, c.flaw)
 			s.on = c.on
-			err := c.rule(t.Context(), newStand(t, s, programs.drill))
+			err := c.rule(t.Context(), newStand(t, s, built[c.name]))
 			if err == nil || !regexp.MustCompile(c.finds).MatchString(err.Error()) {
 				t.Errorf("it was not found out: no %q in %v", c.finds, err)
 			}

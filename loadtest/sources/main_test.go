@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"keypool/internal/testenv"
+	"keypool/loadtest/controls"
 
 	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
@@ -18,8 +19,8 @@ import (
 
 // programs has the directories of the built programs.
 var programs struct {
-	shipped string // as `make build` makes them
-	drill   string // those that can be broken on purpose
+	shipped string            // as `make build` makes them
+	drill   *controls.Builder // with failpoints in them, and without a protection
 }
 
 func TestMain(m *testing.M) {
@@ -38,11 +39,9 @@ func run(m *testing.M) (code int, err error) {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	programs.shipped, programs.drill = filepath.Join(dir, "shipped"), filepath.Join(dir, "drill")
-	for into, tags := range map[string]string{programs.shipped: "", programs.drill: "drill"} {
-		if err := testenv.Build(context.Background(), into, "-tags", tags, "keypool/cmd/..."); err != nil {
-			return 0, err
-		}
+	programs.shipped, programs.drill = filepath.Join(dir, "shipped"), controls.NewBuilder(dir)
+	if err := testenv.Build(context.Background(), programs.shipped, "keypool/cmd/..."); err != nil {
+		return 0, err
 	}
 	if code = m.Run(); code != 0 {
 		return code, nil

@@ -1,14 +1,18 @@
 package app
 
-import "keypool/web"
+import (
+	"keypool/web/admin"
+	"keypool/web/httpserver"
+)
 
-// serveAdmin answers on the admin listener and feeds its dashboard; what all programs have
-// alike it enters into cfg itself.
-func (p *Program) serveAdmin(c *core, cfg web.AdminConfig) {
+// serveAdmin answers on the admin listener and takes the samples of its dashboard. It
+// adds to cfg what all programs have in common.
+func (p *Program) serveAdmin(c *core, cfg admin.Config) {
 	cfg.Gatherer, cfg.Instance, cfg.Logger = c.registry, c.instance, c.log
 	cfg.RestartBelow, cfg.PageBelow = c.RestartBelow, c.PageBelow
-	admin := web.NewAdmin(cfg)
-	p.serve("admin listener", web.NewAdminServer(admin, c.log), p.admin, adminGrace)
-	// Ends before the listener does, and every stream with it: none holds up the stop.
-	p.life.background("dashboard", p.fail, admin.Run)
+	cfg.Counters.Refilled = c.metrics.Generated
+	handler := admin.New(cfg)
+	p.serve("admin listener", httpserver.NewAdmin(handler, c.log), p.admin, adminGrace)
+	// Stops before the listener does and ends every stream, so none delays the stop.
+	p.life.background("dashboard", p.fail, handler.Run)
 }

@@ -13,7 +13,7 @@ import (
 
 	"keypool/internal/testenv"
 	"keypool/kgs"
-	"keypool/web"
+	"keypool/web/admin"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -115,7 +115,7 @@ func TestAuditWhileEpochsChange(t *testing.T) {
 		closed = audits(ctx, t, database, redisURL, 0, kgs.ErrNoEpoch, kgs.ErrFenced, kgs.ErrPoolUnknown, kgs.ErrEpochChanged)
 	})
 	epoch := int64(0)
-	newEpoch := func(s web.Status) bool { return full(s) && *s.Epoch > epoch }
+	newEpoch := func(s admin.Status) bool { return full(s) && *s.Epoch > epoch }
 	const losses = 8
 	for range losses {
 		epoch = *r.await("a full pool", newEpoch).Epoch

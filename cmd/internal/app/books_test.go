@@ -7,7 +7,7 @@ import (
 
 	"keypool/internal/sqlite"
 	"keypool/internal/testenv"
-	"keypool/web"
+	"keypool/web/admin"
 )
 
 // Whoever could take keys is in the books while it runs, also a server whose own codes are in
@@ -22,7 +22,7 @@ func TestProgramsKeepTheirNamesInTheBooks(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	r.await("a beat after that of the start", func(web.Status) bool { return slices.Max(beats(t, db)) > 1 })
+	r.await("a beat after that of the start", func(admin.Status) bool { return slices.Max(beats(t, db)) > 1 })
 	k, err := StartKGS(t.Context(), KGSSettings{Settings: s.Settings}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

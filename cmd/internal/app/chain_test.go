@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"keypool/internal/testenv"
-	"keypool/web"
+	"keypool/web/admin"
 )
 
 // provided are the settings of a server that has what its key source needs.
@@ -70,7 +70,7 @@ func TestServerWithEveryKeySource(t *testing.T) {
 // unknown although it has seen its ledger.
 func (r *running) wantSpace(known bool) {
 	r.t.Helper()
-	r.await("a look at the ledger", func(web.Status) bool { return strings.Contains(r.metrics(), "\nkgs_keys_reserved_total ") })
+	r.await("a look at the ledger", func(admin.Status) bool { return strings.Contains(r.metrics(), "\nkgs_keys_reserved_total ") })
 	s := r.status()
 	if gauge := strings.Contains(r.metrics(), "\nkgs_space_used_ratio "); gauge != known || (s.SpaceUsedRatio != nil) != known {
 		r.t.Errorf("the gauge of the space used up is there: %t; status %+v; want it known: %t", gauge, s, known)
@@ -136,14 +136,14 @@ func TestCounterSurvivesItsRedis(t *testing.T) {
 		code := shorten()
 		return "00001d" <= code && code < "000100"
 	}
-	r.await("the numbers after 100", func(web.Status) bool { return numbered() })
+	r.await("the numbers after 100", func(admin.Status) bool { return numbered() })
 	redis.Kill()
-	r.await("an open breaker", func(s web.Status) bool {
+	r.await("an open breaker", func(s admin.Status) bool {
 		shorten()
 		return *s.Breaker == "open" && *s.ServingFrom == "fallback"
 	})
 	redis.Restart()
-	r.await("the counter past the links that it made", func(s web.Status) bool {
+	r.await("the counter past the links that it made", func(s admin.Status) bool {
 		return numbered() && *s.Breaker == "closed" && *s.ServingFrom == "batch"
 	})
 }
@@ -160,7 +160,7 @@ func TestServerGoesOnWithoutRedis(t *testing.T) {
 	r := start(t, settings(t, testenv.PostgresURL(t), redis.URL))
 	epoch := *r.await("a full pool", full).Epoch
 	redis.Kill()
-	r.await("an open breaker", func(s web.Status) bool { return *s.Breaker == "open" && s.PoolKeys == nil })
+	r.await("an open breaker", func(s admin.Status) bool { return *s.Breaker == "open" && s.PoolKeys == nil })
 	for i := range 300 { // more than the local batches hold
 		url := fmt.Sprintf("https://go.dev/%d", i)
 		r.wantStatus(r.shorten(url), http.StatusFound, url)
@@ -172,7 +172,7 @@ func TestServerGoesOnWithoutRedis(t *testing.T) {
 		t.Errorf("/healthz says %s", a.body)
 	}
 	redis.Restart()
-	s := r.await("a refilled pool", func(s web.Status) bool { return full(s) && *s.Breaker == "closed" && *s.ServingFrom == "batch" })
+	s := r.await("a refilled pool", func(s admin.Status) bool { return full(s) && *s.Breaker == "closed" && *s.ServingFrom == "batch" })
 	if *s.Epoch <= epoch {
 		t.Errorf("epoch %d after Redis came back, it was %d before", *s.Epoch, epoch)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"keypool/internal/testenv"
 	"keypool/kgs"
-	"keypool/web"
+	"keypool/web/admin"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -45,7 +45,7 @@ func TestRedisThatIsAwayIsNotRefused(t *testing.T) {
 		t.Errorf("%+v: want it unknown whether Redis may evict", s)
 	}
 	redis.Resume()
-	r.await("a page for a Redis that may evict", func(s web.Status) bool {
+	r.await("a page for a Redis that may evict", func(s admin.Status) bool {
 		return s.State == string(kgs.StatePage) && s.MayEvict != nil && *s.MayEvict
 	})
 }
@@ -77,10 +77,10 @@ func TestEvictionPolicyThatIsChangedLaterPages(t *testing.T) {
 		}
 	}
 	policy("allkeys-lfu")
-	r.await("a page", func(s web.Status) bool { return s.State == string(kgs.StatePage) && *s.MayEvict })
+	r.await("a page", func(s admin.Status) bool { return s.State == string(kgs.StatePage) && *s.MayEvict })
 	metrics := r.do(http.MethodGet, "http://"+r.AdminAddr().String()+"/metrics", "").body
 	policy("noeviction")
-	after := r.await("the all-clear", func(s web.Status) bool { return full(s) && !*s.MayEvict })
+	after := r.await("the all-clear", func(s admin.Status) bool { return full(s) && !*s.MayEvict })
 	if *after.Epoch != 1 || !after.ServingSince.Equal(since) || *after.ServingFrom != "batch" {
 		t.Errorf("%+v: want keys from the batch since %v, and the first epoch", after, since)
 	}

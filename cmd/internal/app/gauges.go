@@ -1,7 +1,7 @@
 package app
 
 import (
-	"keypool/web"
+	"keypool/web/admin"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -9,7 +9,7 @@ import (
 // gauges are the metrics that are read off the program when they are scraped. One
 // whose truth is unknown is left out rather than repeated.
 type gauges struct {
-	status   func() web.Status
+	status   func() admin.Status
 	counters *ledgerWatch
 
 	pool, capacity, evict, local, runway, used, spaceRunway, reserved, breakerState, serving *prometheus.Desc
@@ -17,7 +17,7 @@ type gauges struct {
 
 var _ prometheus.Collector = (*gauges)(nil)
 
-func newGauges(status func() web.Status, counters *ledgerWatch) *gauges {
+func newGauges(status func() admin.Status, counters *ledgerWatch) *gauges {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, labels, nil)
 	}

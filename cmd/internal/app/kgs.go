@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"keypool/kgs"
-	"keypool/web"
+	"keypool/web/admin"
 )
 
 var (
@@ -31,7 +31,7 @@ func StartKGS(ctx context.Context, s KGSSettings, log *slog.Logger) (*Program, e
 			return err
 		}
 		c.registry.MustRegister(newGauges(k.status, k.counters))
-		p.serveAdmin(c, web.AdminConfig{Status: k.status, Ready: k.ready})
+		p.serveAdmin(c, admin.Config{Status: k.status, Ready: k.ready})
 		if k.watch != nil {
 			log.Info("filling the pool", slog.String("admin", localURL(p.admin.Addr())), slog.Int64("capacity_keys", s.PoolCapacity))
 		}
@@ -65,10 +65,10 @@ func (k *kgsProgram) open(ctx context.Context, fail func(error)) error {
 	return nil
 }
 
-func (k *kgsProgram) status() web.Status {
-	s := web.Status{State: string(kgs.StateOK), KeySource: "ledger", Since: k.started}
+func (k *kgsProgram) status() admin.Status {
+	s := admin.Status{State: string(kgs.StateOK), KeySource: "ledger", Since: k.started}
 	if k.watch != nil {
-		s = web.Status{KeySource: "redis-pool", CapacityKeys: &k.PoolCapacity}
+		s = admin.Status{KeySource: "redis-pool", CapacityKeys: &k.PoolCapacity}
 		k.watch.describe(&s)
 	}
 	k.counters.describe(&s)

@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"keypool/kgs/keyserver"
-	"keypool/web"
+	"keypool/web/httpserver"
 )
 
 // KGSFlags are the settings that only the program kgs has.
@@ -52,7 +52,7 @@ func (p *parser) clients(name, text string) []keyserver.Client {
 
 // serveKeys answers on the public listener.
 func (p *Program) serveKeys(s KGSSettings, c *core, ready func() bool) {
-	srv := web.NewServer(keyserver.New(keyserver.Config{
+	srv := httpserver.New(keyserver.New(keyserver.Config{
 		Ledger: c.ledger, Space: c.space, Length: c.CodeLength, Clients: s.Clients, Rate: s.ClientRate,
 		Ready: ready, Logger: c.log, Metrics: c.metrics, Registerer: c.registry,
 	}), c.log)

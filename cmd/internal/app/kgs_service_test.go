@@ -15,7 +15,7 @@ import (
 
 	"keypool/internal/testenv"
 	"keypool/kgs"
-	"keypool/web"
+	"keypool/web/admin"
 )
 
 // TestServerGoesOnWithoutItsKGS kills the key service that a server takes its keys from.
@@ -34,7 +34,7 @@ func TestServerGoesOnWithoutItsKGS(t *testing.T) {
 		}
 	}
 	shorten(250)
-	r.await("local batches", func(s web.Status) bool { return *s.LocalKeys >= 100 })
+	r.await("local batches", func(s admin.Status) bool { return *s.LocalKeys >= 100 })
 	k.kill()
 	shorten(10)
 	if s := r.status(); *s.ServingFrom != "batch" {
@@ -43,10 +43,10 @@ func TestServerGoesOnWithoutItsKGS(t *testing.T) {
 	for *r.status().LocalKeys > 0 {
 		shorten(50)
 	}
-	r.await("an open breaker", func(s web.Status) bool { return *s.Breaker == "open" && *s.ServingFrom == "fallback" })
+	r.await("an open breaker", func(s admin.Status) bool { return *s.Breaker == "open" && *s.ServingFrom == "fallback" })
 	shorten(10)
 	k.start()
-	r.await("keys again", func(s web.Status) bool { return *s.Breaker == "closed" && *s.ServingFrom == "batch" })
+	r.await("keys again", func(s admin.Status) bool { return *s.Breaker == "closed" && *s.ServingFrom == "batch" })
 	shorten(10)
 	r.stop()
 	links, keys := audit(t, database, ""), audit(t, k.database, "")
@@ -64,7 +64,7 @@ func TestAuditOfALinkStoreThatIsTheKGSsToo(t *testing.T) {
 			s := settings(t, database, "")
 			s.KeySource, s.KGSURL = "kgs", url
 			r := start(t, s)
-			r.await("local batches", func(s web.Status) bool { return *s.LocalKeys >= 100 })
+			r.await("local batches", func(s admin.Status) bool { return *s.LocalKeys >= 100 })
 			for range 250 {
 				r.shorten("https://go.dev/")
 			}

@@ -3,10 +3,11 @@ package app
 import (
 	"context"
 	"log/slog"
-	"net/http"
 
 	"keypool/shortener"
 	"keypool/web"
+	"keypool/web/admin"
+	"keypool/web/httpserver"
 )
 
 // StartServer starts the shortener: it returns when the public listener answers.
@@ -18,28 +19,29 @@ func StartServer(ctx context.Context, s ServeSettings, log *slog.Logger) (*Progr
 		if err != nil {
 			return err
 		}
-		service := shortener.New(shortener.Config{
-			Store: c.store, Keys: chain.keys, Metrics: shortener.NewMetrics(c.registry),
-		})
+		links, requests := shortener.NewMetrics(c.registry), web.NewMetrics(c.registry)
+		service := shortener.New(shortener.Config{Store: c.store, Keys: chain.keys, Metrics: links})
 		p.life.onStop("links", func(ctx context.Context) error {
 			return waitFor(ctx, func() error { return service.Close(ctx) }) // a commit of SQLite heeds no context
 		})
 
 		gauges := newGauges(chain.status, chain.counters)
 		c.registry.MustRegister(gauges)
-		p.serveAdmin(c, web.AdminConfig{
+		p.serveAdmin(c, admin.Config{
 			Ready: service.Ready, Degraded: chain.degraded, Status: chain.status,
+			Counters: admin.Counters{
+				Created: links.Created, Taken: links.KeysTaken,
+				Redirects: requests.Redirects, Failed: requests.Failed,
+				Create: requests.CreateLatency(), Redirect: requests.RedirectLatency(),
+			},
 		})
-		p.serve("public listener", publicServer(s, c, chain, service), p.public, publicGrace)
+		handler := web.NewPublic(web.PublicConfig{
+			Service: service, BaseURL: s.BaseURL, TrustedProxies: s.TrustedProxies,
+			Degraded: chain.degraded, Metrics: requests, Logger: c.log,
+		})
+		p.serve("public listener", httpserver.New(handler, c.log), p.public, publicGrace)
 		log.Info("serving", slog.String("url", localURL(p.public.Addr())), slog.String("admin", localURL(p.admin.Addr())),
 			slog.String("key_source", s.KeySource))
 		return nil
 	})
-}
-
-func publicServer(s ServeSettings, c *core, chain *chain, service *shortener.Service) *http.Server {
-	return web.NewServer(web.NewPublic(web.PublicConfig{
-		Service: service, BaseURL: s.BaseURL, TrustedProxies: s.TrustedProxies,
-		Degraded: chain.degraded, Registerer: c.registry, Logger: c.log,
-	}), c.log)
 }

@@ -16,7 +16,7 @@ import (
 
 	"keypool/kgs"
 	"keypool/shortener"
-	"keypool/web"
+	"keypool/web/admin"
 )
 
 // settings are those of a server for a test: ports of its own, a small pool.
@@ -121,7 +121,7 @@ func (r *running) wantStatus(code string, status int, location string) {
 	}
 }
 
-func (r *running) status() (s web.Status) {
+func (r *running) status() (s admin.Status) {
 	r.t.Helper()
 	a := r.do(http.MethodGet, "http://"+r.AdminAddr().String()+"/status", "")
 	if err := json.Unmarshal([]byte(a.body), &s); err != nil {
@@ -131,7 +131,7 @@ func (r *running) status() (s web.Status) {
 }
 
 // await polls /status until it is as wanted.
-func (r *running) await(what string, ok func(web.Status) bool) web.Status {
+func (r *running) await(what string, ok func(admin.Status) bool) admin.Status {
 	r.t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -148,7 +148,7 @@ func (r *running) await(what string, ok func(web.Status) bool) web.Status {
 	}
 }
 
-func full(s web.Status) bool {
+func full(s admin.Status) bool {
 	return s.State == string(kgs.StateOK) && s.PoolKeys != nil && *s.PoolKeys >= 9000
 }
 

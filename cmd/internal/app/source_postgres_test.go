@@ -8,7 +8,7 @@ import (
 
 	"keypool/internal/testenv"
 	"keypool/kgs"
-	"keypool/web"
+	"keypool/web/admin"
 
 	gocmp "github.com/google/go-cmp/cmp"
 )
@@ -43,7 +43,7 @@ func TestPostgresPoolServers(t *testing.T) {
 					seen[code] = true
 				}
 			}
-			other.await("keys from the pool", func(s web.Status) bool { return *s.ServingFrom == "batch" })
+			other.await("keys from the pool", func(s admin.Status) bool { return *s.ServingFrom == "batch" })
 			other.stop()
 			if r := audit(t, database, ""); r.status != 0 || r.PostgresPool == nil || r.Links[kgs.SourcePostgresPool] < 500 {
 				t.Errorf("the audit beside a server: %d, %s, %+v", r.status, r.stderr, r.Accounts)
@@ -86,5 +86,5 @@ func TestPostgresPoolThatNobodyFills(t *testing.T) {
 	s.Worker = false
 	r := start(t, s)
 	r.wantStatus(r.shorten("https://go.dev/"), http.StatusFound, "https://go.dev/")
-	r.await("the fallback", func(s web.Status) bool { return *s.ServingFrom == "fallback" })
+	r.await("the fallback", func(s admin.Status) bool { return *s.ServingFrom == "fallback" })
 }

@@ -8,7 +8,7 @@ import (
 
 	"keypool/internal/sqlite"
 	"keypool/internal/testenv"
-	"keypool/web"
+	"keypool/web/admin"
 )
 
 func snowflakeSettings(t *testing.T, database string, machine int) ServeSettings {
@@ -52,7 +52,7 @@ func TestMachineIDOfADeadServerIsWaitedFor(t *testing.T) {
 	if code := r.shorten("https://go.dev/"); len(code) != 6 {
 		t.Errorf("code %s, want one of the fallback", code)
 	}
-	r.await("keys of the machine id", func(web.Status) bool { return len(r.shorten("https://go.dev/")) == 11 })
+	r.await("keys of the machine id", func(admin.Status) bool { return len(r.shorten("https://go.dev/")) == 11 })
 	if early := time.Until(until); early > 0 {
 		t.Errorf("it was leased %v before its promise ended", early)
 	}

@@ -11,7 +11,7 @@ import (
 	"keypool/internal/testenv"
 	"keypool/kgs"
 	"keypool/migrations"
-	"keypool/web"
+	"keypool/web/admin"
 )
 
 // ticketSettings are those of a server whose ticket databases are its own.
@@ -34,7 +34,7 @@ func (r *running) wantTickets(seen map[string]bool, parities ...int64) {
 	for _, p := range parities {
 		missing[p] = true
 	}
-	r.await("tickets from every database", func(web.Status) bool {
+	r.await("tickets from every database", func(admin.Status) bool {
 		code := r.shorten("https://go.dev/")
 		if seen[code] {
 			r.t.Fatalf("the code %s was given twice", code)
@@ -81,13 +81,13 @@ func TestTicketDatabaseIsAway(t *testing.T) {
 	r := startLogging(t, s, &log)
 	seen := make(map[string]bool)
 	r.wantTickets(seen, 0)
-	r.await("a closed breaker while one database serves", func(s web.Status) bool {
+	r.await("a closed breaker while one database serves", func(s admin.Status) bool {
 		r.wantTickets(seen, 0)
 		return *s.Breaker == "closed" && *s.ServingFrom == "batch"
 	})
 	server.Restart() // and is migrated
 	r.wantTickets(seen, 1)
-	r.await("word that it is back", func(web.Status) bool { return strings.Contains(log.String(), "is back and migrated") })
+	r.await("word that it is back", func(admin.Status) bool { return strings.Contains(log.String(), "is back and migrated") })
 	if n := strings.Count(log.String(), "a ticket database is"); n != 2 {
 		t.Errorf("%d lines of a ticket database that was away and came back:\n%s", n, log.String())
 	}
@@ -160,7 +160,7 @@ func TestTicketDatabasesAreAway(t *testing.T) {
 	seen := make(map[string]bool)
 	r.wantTickets(seen, 0, 1)
 	server.Kill()
-	r.await("the fallback, and open breakers", func(s web.Status) bool {
+	r.await("the fallback, and open breakers", func(s admin.Status) bool {
 		r.shorten("https://go.dev/")
 		return *s.ServingFrom == "fallback" && *s.Breaker == "open"
 	})

@@ -2,15 +2,15 @@ package app
 
 import (
 	"keypool/kgs"
-	"keypool/web"
+	"keypool/web/admin"
 
 	"github.com/sony/gobreaker/v2"
 )
 
 // status is the chain as /status tells it. It asks nobody: what the watches last saw
 // is at most seconds old, and what they could not see is unknown.
-func (ch *chain) status() web.Status {
-	s := web.Status{State: string(kgs.StateOK), KeySource: ch.settings.KeySource, Since: ch.started}
+func (ch *chain) status() admin.Status {
+	s := admin.Status{State: string(kgs.StateOK), KeySource: ch.settings.KeySource, Since: ch.started}
 	if ch.watch != nil {
 		ch.watch.describe(&s)
 		s.CapacityKeys = &ch.PoolCapacity
@@ -56,7 +56,7 @@ func (ch *chain) degraded() bool {
 }
 
 // describe enters what the dead man's switch knows.
-func (w *poolWatch) describe(s *web.Status) {
+func (w *poolWatch) describe(s *admin.Status) {
 	j := w.Judgement()
 	s.State, s.Since = string(j.State), j.Since
 	if j.Known {
@@ -79,7 +79,7 @@ func (w *poolWatch) describe(s *web.Status) {
 }
 
 // describe enters how far the space is used up, and what that would cost a random code.
-func (w *ledgerWatch) describe(s *web.Status) {
+func (w *ledgerWatch) describe(s *admin.Status) {
 	look := w.fresh()
 	if look == nil {
 		return

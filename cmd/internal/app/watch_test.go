@@ -11,7 +11,7 @@ import (
 
 	"keypool/internal/testenv"
 	"keypool/kgs"
-	"keypool/web"
+	"keypool/web/admin"
 )
 
 // A restart of the worker leaves nothing behind that may be the trouble.
@@ -75,7 +75,7 @@ func TestServingWatchKnowsSinceWhen(t *testing.T) {
 func TestLedgerWatchTellsHowLongTheSpaceLasts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLedgerWatch(&core{Settings: Settings{CodeLength: 6}})
-		describe := func() (s web.Status) {
+		describe := func() (s admin.Status) {
 			w.describe(&s)
 			return s
 		}

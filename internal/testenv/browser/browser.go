@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
@@ -116,3 +117,44 @@ func Emulate[P any](command cdp.Command[P, cdp.Empty], params P) chromedp.Action
 		return err
 	})
 }
+
+// Scheme has the browser prefer the colour scheme "light" or "dark".
+func Scheme(scheme string) chromedp.Action[chromedp.Void] {
+	return Emulate(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+	})
+}
+
+// CheckLooks fails the test when the page scrolls sideways or has a text whose contrast is
+// below 4.5 (WCAG 2.2, 1.4.3). It keeps a screenshot.
+func (b *Tab) CheckLooks(name string) {
+	b.t.Helper()
+	if over := Of(b, chromedp.Evaluate[int](`document.documentElement.scrollWidth - innerWidth`)); over > 0 {
+		b.t.Errorf("%s: the page is %d px too wide", name, over)
+	}
+	if least := Of(b, chromedp.Evaluate[float64](leastContrast)); least < 4.5 {
+		b.t.Errorf("%s: a text has a contrast of %.2f", name, least)
+	}
+	b.Screenshot(name)
+}
+
+// leastContrast computes the lowest contrast ratio of the texts on the page.
+const leastContrast = `(() => {
+  const channels = (colour) => colour.match(/[\d.]+/g).map(Number);
+  const luminance = (c) => c.slice(0, 3).map((v) => v / 255).map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const ground = (e) => {
+    for (; e; e = e.parentElement) {
+      const c = channels(getComputedStyle(e).backgroundColor);
+      if (c.length === 3 || c[3] > 0) return c;
+    }
+    return [255, 255, 255];
+  };
+  let least = 21;
+  for (const e of document.querySelectorAll("body *")) {
+    if (![...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim()) || !e.checkVisibility() || e.closest("script")) continue;
+    const [a, b] = [channels(getComputedStyle(e).color), ground(e)].map(luminance).sort((x, y) => y - x);
+    least = Math.min(least, (a + 0.05) / (b + 0.05));
+  }
+  return least;
+})()`

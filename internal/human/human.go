@@ -1,0 +1,57 @@
+// Package human writes durations and rates for people. The dashboard's format.js
+// writes durations by the same rules; a test of web/admin compares both.
+package human
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/dustin/go-humanize"
+)
+
+const year = 365 * 86400 // seconds
+
+// units are the units of a duration, largest first. UCUM's "d" and SI's "min" keep the
+// text short.
+func units() []unit {
+	return []unit{{"d", 86400}, {"h", 3600}, {"min", 60}, {"s", 1}}
+}
+
+type unit struct {
+	name string
+	size int64 // seconds
+}
+
+// Duration writes a number of seconds, at least 0, in its two largest units: "0.4 s",
+// "43 s", "13 min 32 s", "5 h 30 min", "12 d 12 h". Below a minute it has one decimal
+// unless that is 0; from two years on it is a whole number of years, "31,709 years".
+func Duration(seconds float64) string {
+	if tenths := math.Round(10 * seconds); tenths < 600 {
+		return strconv.FormatFloat(tenths/10, 'f', -1, 64) + " s"
+	}
+	if seconds >= 2*year {
+		return humanize.Comma(int64(seconds/year)) + " years"
+	}
+	left := int64(math.Round(seconds))
+	all := units()
+	first := 0
+	for all[first].size > left {
+		first++
+	}
+	text := humanize.Comma(left/all[first].size) + " " + all[first].name
+	if first+1 == len(all) {
+		return text
+	}
+	if n := left % all[first].size / all[first+1].size; n > 0 {
+		text += " " + humanize.Comma(n) + " " + all[first+1].name
+	}
+	return text
+}
+
+// PerSecond writes a rate: "0/s", "9.5/s", "1,234/s".
+func PerSecond(rate float64) string {
+	if tenths := math.Round(10 * rate); tenths < 100 {
+		return strconv.FormatFloat(tenths/10, 'f', -1, 64) + "/s"
+	}
+	return humanize.Comma(int64(math.Round(rate))) + "/s"
+}

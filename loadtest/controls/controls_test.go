@@ -1,0 +1,179 @@
+package controls
+
+import (
+	"bytes"
+	"context"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestEveryControlCompiles fails when an edit no longer applies or no longer compiles.
+func TestEveryControlCompiles(t *testing.T) {
+	root := mustRoot(t)
+	source := mustList(t, root)
+	for _, c := range Table() {
+		t.Run(c.Name, func(t *testing.T) {
+			files, err := edited(root, c.Name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, dir := range packagesOf(c) {
+				if err := source.check(root, dir, files); err != nil {
+					t.Errorf("the edited package %s does not compile: %v", dir, err)
+				}
+			}
+		})
+	}
+}
+
+// TestControlsCombine fails when two controls edit the same text.
+func TestControlsCombine(t *testing.T) {
+	var all []string
+	for _, c := range Table() {
+		all = append(all, c.Name)
+	}
+	if _, err := edited(mustRoot(t), all...); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTableIsInOrder(t *testing.T) {
+	names := make(map[string]bool)
+	for _, c := range Table() {
+		if names[c.Name] || c.Protection == "" || len(c.Edits) == 0 {
+			t.Errorf("control %s occurs twice, has no sentence or has no edits", c.Name)
+		}
+		names[c.Name] = true
+	}
+	if !slices.IsSortedFunc(Table(), func(a, b Control) int {
+		return strings.Compare(a.Edits[0].File+" "+a.Name, b.Edits[0].File+" "+b.Name)
+	}) {
+		t.Error("the controls are not sorted by file and name")
+	}
+}
+
+// A control whose text is gone, or is there twice, is an error and not a sound program.
+func TestEditMustApplyOnce(t *testing.T) {
+	root := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(root, "kgs"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		"":                              "has 0 occurrences",
+		strings.Repeat("n.size()\n", 2): "has 0 occurrences",
+		strings.Repeat("if err != nil || size >= mark {\n", 2): "has 2 occurrences",
+		"if err != nil || size >= mark {\n":                    "",
+	} {
+		if err := os.WriteFile(filepath.Join(root, "kgs", "worker.go"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := edited(root, "size")
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("text %q: error %v, want %q", text, err, want)
+		}
+	}
+	if _, err := edited(root, "no such control"); err == nil {
+		t.Error("an unknown control is no error")
+	}
+}
+
+func mustRoot(t *testing.T) string {
+	t.Helper()
+	root, err := moduleRoot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+// packagesOf lists the directories of Go packages that the control edits.
+func packagesOf(c Control) []string {
+	var dirs []string
+	for _, e := range c.Edits {
+		if dir := path.Dir(e.File); path.Ext(e.File) == ".go" && !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
+}
+
+// sources is what the type checker needs to know of the packages that controls edit.
+type sources struct {
+	fset    *token.FileSet
+	files   map[string][]string  // by the package's directory: the Go files
+	parsed  map[string]*ast.File // the files as they are, by their paths
+	imports types.Importer
+}
+
+// mustList asks the Go command for the files of each edited package and for the compiled
+// interfaces of what it imports. It takes the flags of [testenv.Build], so that both share
+// what is compiled.
+func mustList(t *testing.T, root string) *sources {
+	t.Helper()
+	args := []string{"list", "-trimpath", "-export", "-deps", "-f", `{{.ImportPath}}|{{.Export}}|{{.Dir}}|{{join .GoFiles ","}}`}
+	for _, c := range Table() {
+		for _, dir := range packagesOf(c) {
+			if dir = "./" + dir; !slices.Contains(args, dir) {
+				args = append(args, dir)
+			}
+		}
+	}
+	out := mustGo(t.Context(), t, root, args...)
+	s := &sources{fset: token.NewFileSet(), files: make(map[string][]string), parsed: make(map[string]*ast.File)}
+	compiled := make(map[string]string)
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Split(strings.TrimSpace(line), "|")
+		compiled[fields[0]] = fields[1]
+		if dir, err := filepath.Rel(root, fields[2]); err == nil {
+			s.files[filepath.ToSlash(dir)] = strings.Split(fields[3], ",")
+		}
+	}
+	s.imports = importer.ForCompiler(s.fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(compiled[path]) })
+	return s
+}
+
+func mustGo(ctx context.Context, t *testing.T, dir string, args ...string) []byte {
+	t.Helper()
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "CGO_ENABLED=0")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go %s: %v; it said:\n%s", args[0], err, &stderr)
+	}
+	return out
+}
+
+// check type-checks the package in dir with the edited files.
+func (s *sources) check(root, dir string, edited map[string]string) error {
+	var files []*ast.File
+	for _, name := range s.files[dir] {
+		name = path.Join(dir, name)
+		f := s.parsed[name]
+		var err error
+		if text, ok := edited[name]; ok {
+			f, err = parser.ParseFile(s.fset, name, text, 0)
+		} else if f == nil {
+			f, err = parser.ParseFile(s.fset, filepath.Join(root, name), nil, 0)
+			s.parsed[name] = f
+		}
+		if err != nil {
+			return err
+		}
+		files = append(files, f)
+	}
+	_, err := (&types.Config{Importer: s.imports}).Check(dir, s.fset, files, nil)
+	return err
+}

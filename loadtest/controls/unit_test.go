@@ -1,0 +1,43 @@
+//go:build drill
+
+package controls
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestUnitTestsNoticeControls runs unit tests of the product with a control and expects each
+// of them to fail. It is for protections whose fault no drill produces.
+func TestUnitTestsNoticeControls(t *testing.T) {
+	tests := []struct {
+		control string
+		pkg     string
+		fails   []string
+	}{
+		{"batch-record", "./kgs", []string{"TestRedisPoolSettle"}},
+		{"machine-fence", "./kgs", []string{"TestFrozenHolder", "TestHeirBeginsAtItsLease", "TestFenceHolds"}},
+		{"same-batch", "./kgs", []string{"TestLateTakeInTheNextEpoch"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.control, func(t *testing.T) {
+			dir := t.TempDir()
+			overlay, err := Overlay(t.Context(), dir, tt.control)
+			if err != nil {
+				t.Fatal(err)
+			}
+			program := filepath.Join(dir, "kgs.test")
+			mustGo(t.Context(), t, mustRoot(t), "test", "-overlay", overlay, "-c", "-o", program, tt.pkg)
+			cmd := exec.CommandContext(t.Context(), program, "-test.v", "-test.run", "^("+strings.Join(tt.fails, "|")+")$")
+			cmd.Dir = filepath.Join(mustRoot(t), tt.pkg)
+			out, err := cmd.CombinedOutput()
+			for _, name := range tt.fails {
+				if !strings.Contains(string(out), "--- FAIL: "+name+" (") {
+					t.Errorf("%s does not fail without %s: error %v; it said:\n%s", name, tt.control, err, out)
+				}
+			}
+		})
+	}
+}

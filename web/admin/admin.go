@@ -1,0 +1,182 @@
+// Package admin is the admin listener that every program of the project has: metrics,
+// health, profiles, /status for programs, and a live dashboard for people.
+//
+// Vocabulary: a status is the state of the key supply at present; a sample is the status
+// and the rates of one second; the history is the samples of the last 15 minutes; a
+// stream sends the history and then each new sample to one dashboard.
+//
+// Invariants:
+//
+//   - a member of a status or a sample that is unknown is absent, never stale;
+//   - the sampler reads memory of the process only, so a dashboard costs the databases
+//     nothing;
+//   - a slow dashboard delays neither the program nor another dashboard.
+package admin
+
+import (
+	"context"
+	"embed"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"net/http/pprof"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"keypool/web/internal/reply"
+	"keypool/web/internal/shell"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+//go:embed assets
+var assets embed.FS
+
+// readyRetry is the Retry-After of a program that is not ready, in seconds.
+const readyRetry = 1
+
+// Config holds what the admin handler needs. Each function returns within about a second.
+type Config struct {
+	Gatherer prometheus.Gatherer
+	Counters Counters
+	Ready    func(context.Context) error // an error means that the program cannot do its work
+	Degraded func() bool                 // reports whether the program works without one of its parts; nil: never
+	Status   func() Status
+	Instance string // names the program to people
+
+	RestartBelow, PageBelow int64 // levels of the dead man's switch, in keys; 0 without a pool
+
+	Logger *slog.Logger // nil: no log
+}
+
+// Handler answers requests on the admin listener, which must not be public. It is safe
+// for concurrent use.
+type Handler struct {
+	cfg     Config
+	mux     *http.ServeMux
+	page    *template.Template
+	shell   *shell.Shell
+	history *history
+	unready atomic.Bool // result of the last probe
+
+	streams     atomic.Int32 // open at present
+	sendTimeout time.Duration
+}
+
+// New returns a handler. Its dashboard shows samples only while Run runs.
+func New(cfg Config) *Handler {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Degraded == nil {
+		cfg.Degraded = func() bool { return false }
+	}
+	h := &Handler{
+		cfg:         cfg,
+		mux:         http.NewServeMux(),
+		page:        template.Must(template.ParseFS(assets, "assets/dashboard.html")),
+		shell:       shell.New(assets, []string{"assets/dashboard.css"}, scripts()),
+		history:     newHistory(),
+		sendTimeout: sendTimeout,
+	}
+	h.route()
+	return h
+}
+
+func scripts() []string {
+	return []string{"assets/format.js", "assets/chart.js", "assets/strip.js", "assets/dashboard.js"}
+}
+
+// Run takes the dashboard's samples until ctx ends. Its end also ends every stream, so
+// a shutdown of the server after it waits for none. Call it once; it returns nil.
+func (h *Handler) Run(ctx context.Context) error {
+	s := &sampler{cfg: h.cfg, history: h.history}
+	s.run(ctx)
+	return nil
+}
+
+// ServeHTTP implements [http.Handler].
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.ServeHTTP(w, r) }
+
+func (h *Handler) route() {
+	mux := h.mux
+	mux.Handle("GET /metrics", promhttp.HandlerFor(h.cfg.Gatherer, promhttp.HandlerOpts{
+		ErrorLog: slog.NewLogLogger(h.cfg.Logger.Handler(), slog.LevelError),
+	}))
+	mux.HandleFunc("GET /livez", h.live)
+	mux.HandleFunc("GET /readyz", h.ready)
+	mux.HandleFunc("GET /status", h.status)
+	mux.HandleFunc("GET /{$}", h.dashboard)
+	mux.HandleFunc("GET /events", h.events)
+	mux.HandleFunc("GET /favicon.ico", h.favicon)
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	// pprof.Cmdline stays unrouted: a flag may hold a secret.
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol) // go tool pprof posts the addresses
+}
+
+// live answers as long as the process runs.
+func (h *Handler) live(w http.ResponseWriter, _ *http.Request) {
+	h.report(reply.Health(w, false))
+}
+
+// ready answers as /healthz of the public listener does.
+func (h *Handler) ready(w http.ResponseWriter, r *http.Request) {
+	err := h.cfg.Ready(r.Context())
+	h.noteReadiness(r.Context(), err)
+	if err == nil {
+		h.report(reply.Health(w, h.cfg.Degraded()))
+		return
+	}
+	w.Header().Set("Retry-After", strconv.Itoa(readyRetry))
+	w.Header().Set("Cache-Control", "no-store")
+	h.report(reply.Unavailable().Write(w))
+}
+
+// noteReadiness logs changes only: probes come every few seconds.
+func (h *Handler) noteReadiness(ctx context.Context, err error) {
+	was := h.unready.Swap(err != nil)
+	switch {
+	case err == nil && was:
+		h.cfg.Logger.InfoContext(ctx, "ready again")
+	case err != nil && was:
+		h.cfg.Logger.DebugContext(ctx, "still not ready", "error", err)
+	case err != nil:
+		h.cfg.Logger.WarnContext(ctx, "not ready", "error", err)
+	}
+}
+
+func (h *Handler) status(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	h.report(reply.JSON(w, reply.MediaJSON, http.StatusOK, h.cfg.Status()))
+}
+
+func (h *Handler) favicon(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "image/x-icon")
+	_, err := w.Write(shell.Favicon())
+	h.report(err)
+}
+
+// dashboard renders the status as a page. The page's script draws the charts from events.
+func (h *Handler) dashboard(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	status := h.cfg.Status()
+	view := struct {
+		*shell.Shell
+		Status
+		Low      string // the fill below which the state is restart, in percent
+		Instance string
+	}{h.shell, status, status.percent(h.cfg.RestartBelow), h.cfg.Instance}
+	h.report(h.shell.Write(w, http.StatusOK, h.page, view))
+}
+
+// report logs an answer that could not be encoded or sent.
+func (h *Handler) report(err error) {
+	if err != nil {
+		h.cfg.Logger.Error("write answer on the admin listener", "error", err)
+	}
+}

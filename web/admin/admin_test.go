@@ -1,0 +1,149 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+func full() Status {
+	return Status{
+		State: "ok", KeySource: "redis-pool", ServingFrom: new("batch"),
+		ServingSince: new(time.Date(2026, 1, 2, 3, 4, 6, 0, time.UTC)), PoolKeys: new(int64(812345)),
+		CapacityKeys: new(int64(1000000)), LocalKeys: new(int64(4200)), RunwaySeconds: new(812.3),
+		TakenPerSecond: new(1000.0), RefilledPerSecond: new(0.0), Epoch: new(int64(3)), MayEvict: new(false), SpaceLength: new(6),
+		SpaceUsedRatio: new(0.0000176), SpaceRunwaySeconds: new(56799000.0), FallbackAttemptsExpected: new(1.00002), Breaker: new("closed"),
+		Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+	}
+}
+
+func get(t *testing.T, h http.Handler, path string) *httptest.ResponseRecorder {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+	return w
+}
+
+func newTestAdmin(ready error, status Status) *Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "kgs_pool_keys"}))
+	return New(Config{
+		Gatherer: registry,
+		Ready:    func(context.Context) error { return ready },
+		Status:   func() Status { return status },
+	})
+}
+
+func TestAdmin(t *testing.T) {
+	t.Parallel()
+	h := newTestAdmin(nil, full())
+	for path, want := range map[string]string{
+		"/metrics": "kgs_pool_keys 0", "/livez": `{"status":"ok"}`, "/readyz": `{"status":"ok"}`,
+		"/": "81.2 % full", "/debug/pprof/": "goroutine",
+	} {
+		if w := get(t, h, path); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+	for _, path := range []string{"/elsewhere", "/debug/pprof/cmdline"} { // whose flags may hold secrets
+		if w := get(t, h, path); w.Code != http.StatusNotFound {
+			t.Errorf("%s: %d", path, w.Code)
+		}
+	}
+}
+
+func TestAdminNotReady(t *testing.T) {
+	t.Parallel()
+	h := newTestAdmin(errors.New("dial 10.9.8.7"), full())
+	w := get(t, h, "/readyz")
+	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || strings.Contains(w.Body.String(), "10.9.8.7") {
+		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
+	}
+	if w := get(t, h, "/livez"); w.Code != http.StatusOK {
+		t.Errorf("/livez: %d", w.Code)
+	}
+}
+
+func TestAdminDegraded(t *testing.T) {
+	t.Parallel()
+	h := New(Config{
+		Gatherer: prometheus.NewRegistry(),
+		Ready:    func(context.Context) error { return nil },
+		Degraded: func() bool { return true },
+	})
+	if w := get(t, h, "/readyz"); w.Code != http.StatusOK || w.Body.String() != "{\"status\":\"degraded\"}\n" {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+// A probe that comes every second must not fill the log.
+func TestAdminLogsReadinessOnce(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	var failure error
+	h := New(Config{
+		Gatherer: prometheus.NewRegistry(),
+		Ready:    func(context.Context) error { return failure },
+		Logger:   slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	errAway := errors.New("dial tcp 10.9.8.7: connection refused")
+	for _, failure = range []error{nil, errAway, errAway, errAway, nil, nil, errAway} {
+		get(t, h, "/readyz")
+	}
+	got := log.String()
+	if n, again := strings.Count(got, `msg="not ready"`), strings.Count(got, `msg="ready again"`); n != 2 || again != 1 {
+		t.Errorf("not ready %d times, ready again %d times; want 2 and 1:\n%s", n, again, got)
+	}
+}
+
+// The members of /status are what dashboards of others rely on.
+func TestStatusMembers(t *testing.T) {
+	t.Parallel()
+	const want = `{"state":"ok","key_source":"redis-pool","serving_from":"batch","serving_since":"2026-01-02T03:04:06Z","pool_keys":812345,"capacity_keys":1000000,` +
+		`"local_keys":4200,"runway_seconds":812.3,"taken_per_second":1000,"refilled_per_second":0,"epoch":3,"may_evict":false,` +
+		`"space_length":6,"space_used_ratio":0.0000176,"space_runway_seconds":56799000,"fallback_attempts_expected":1.00002,"breaker":"closed","since":"2026-01-02T03:04:05Z"}` + "\n"
+	if diff := cmp.Diff(want, get(t, newTestAdmin(nil, full()), "/status").Body.String()); diff != "" {
+		t.Error(diff)
+	}
+	unknown := newTestAdmin(nil, Status{State: "filling", KeySource: "random"})
+	var members map[string]any
+	if err := json.Unmarshal(get(t, unknown, "/status").Body.Bytes(), &members); err != nil {
+		t.Fatal(err)
+	}
+	nulls := 0
+	for _, v := range members {
+		if v == nil {
+			nulls++
+		}
+	}
+	if len(members) != 18 || nulls != 15 {
+		t.Errorf("%d members, %d of them null: %v", len(members), nulls, members)
+	}
+}
+
+// What is unknown is shown as that, and what this program does not have is not shown.
+func TestPageOfWhatIsNotThere(t *testing.T) {
+	t.Parallel()
+	random := get(t, newTestAdmin(nil, Status{State: "ok", KeySource: "random", ServingFrom: new("fallback")}), "/").Body.String()
+	away := get(t, newTestAdmin(nil, fallenBack()), "/").Body.String()
+	for row, shown := range map[string]bool{"<dt>Keys in the pool": false, "<dt>Circuit breaker": false, "<dt>Space used": false, "<dt>Serving from": true, "<meter": false} {
+		if strings.Contains(random, row) != shown {
+			t.Errorf("%q of a program without a pool: want it shown: %v\n%s", row, shown, random)
+		}
+	}
+	for _, row := range []string{"<dt>Keys in the pool</dt><dd>unknown</dd>", "<dt>Epoch</dt><dd>unknown</dd>"} {
+		if !strings.Contains(away, row) {
+			t.Errorf("no %q without Redis:\n%s", row, away)
+		}
+	}
+}

@@ -1,0 +1,176 @@
+// The dashboard: its parts, and the stream of samples that they show. sample.go describes
+// a sample. Without scripts the page reloads itself and shows the facts only.
+
+const $ = (id) => document.getElementById(id);
+const fractions = [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, 10];
+const spans = [1, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 6 * 3600, 12 * 3600, 86400, 7 * 86400, 30 * 86400, 365 * 86400];
+const counted = (s) => s.created_per_second !== undefined;
+const taken = (source) => (s) => s.taken_per_second && (s.taken_per_second[source] ?? 0);
+const quantiles = (of) => [
+  { name: "p99", look: "first", of: (s) => s[`${of}_p99`] },
+  { name: "p50", look: "second", of: (s) => s[`${of}_p50`] },
+];
+
+// charts are the parts with curves, by their names in about. The first series of a chart
+// is the main one; an optional series appears when it is not 0. A chart whose value is
+// known to be absent, because there is no load, shows its idle text.
+const charts = {
+  pool: {
+    title: "Keys in the pool", known: (s) => s.pool_keys !== undefined, format: count, axis: (v) => brief.format(v),
+    note: (s) => s?.pool_keys !== undefined && `${percent(s.pool_keys / about.capacity_keys)} of ${count(about.capacity_keys)}`,
+    series: [{ look: "first", fill: true, of: (s) => s.pool_keys }],
+  },
+  runway: {
+    title: "Pool runway", known: (s) => s.pool_keys !== undefined, format: duration, axis: duration, marks: spans, usual: [60, 600], idle: "idle",
+    series: [{ look: "first", of: (s) => s.runway_seconds }],
+  },
+  refilled: {
+    title: "Keys refilled", known: (s) => s.refilled_per_second !== undefined, format: perSecond, axis: (v) => brief.format(v),
+    series: [{ look: "first", fill: true, of: (s) => s.refilled_per_second }],
+  },
+  created: {
+    title: "Links created", known: counted, format: perSecond, axis: (v) => brief.format(v),
+    series: [
+      { look: "first", fill: true, of: (s) => s.created_per_second },
+      { name: "failed (5xx)", look: "poor", optional: true, of: (s) => s.failed_per_second },
+    ],
+  },
+  create: { title: "Time to create a link", known: counted, format: latency, axis: latency, marks: fractions, usual: [1e-4, 1e-2], idle: "idle", series: quantiles("create") },
+  taken: {
+    title: "Keys taken", known: counted, format: perSecond, axis: (v) => brief.format(v),
+    series: [
+      { look: "first", fill: true, of: (s) => s.taken_per_second && Object.values(s.taken_per_second).reduce((a, b) => a + b, 0) },
+      { name: "random", look: "warn", optional: true, of: taken("random") },
+      { name: "from the ledger", look: "second", optional: true, of: taken("ledger") },
+    ],
+  },
+  local: {
+    title: "Keys in the local batch", known: (s) => s.local_keys !== undefined, format: count, axis: (v) => brief.format(v),
+    series: [{ look: "first", fill: true, of: (s) => s.local_keys }],
+  },
+  redirects: {
+    title: "Redirects", known: counted, format: perSecond, axis: (v) => brief.format(v),
+    series: [{ look: "first", fill: true, of: (s) => s.redirects_per_second }],
+  },
+  redirect: { title: "Time to redirect", known: counted, format: latency, axis: latency, marks: fractions, usual: [1e-4, 1e-2], idle: "idle", series: quantiles("redirect") },
+};
+
+const strips = {
+  state: { title: "State", of: (s) => s.state },
+  serving_from: { title: "Serving from", of: (s) => s.serving_from },
+  breaker: { title: "Circuit breaker", of: (s) => s.breaker },
+  epoch: { title: "Epoch", of: (s) => s.epoch },
+};
+
+let about;
+let samples = []; // of the last about.history_seconds, oldest first
+let drawn = []; // the parts that show them
+let source;
+let heard = Date.now(); // time of the last sample, by the clock of the viewer
+let stale = false;
+
+// build creates the parts that this program has, again after each connection: the program
+// may be another one.
+function build(is) {
+  if (about && about.page !== is.page) location.reload(); // the program has another version of this page
+  about = is;
+  charts.pool.top = about.capacity_keys;
+  charts.pool.levels = [["restart", about.restart_below, "warn"], ["page", about.page_below, "poor"]].map(
+    ([name, at, look]) => ({ at, look, below: look === "poor", text: `${name} below ${percent(at / about.capacity_keys)}` }));
+  const parts = (specs, Kind) => about.parts.filter((name) => specs[name]).map((name) => new Kind(name, specs[name]));
+  const [curves, bands] = [parts(charts, Chart), [...parts(strips, Strip), new TimeAxis()]];
+  $("charts").replaceChildren(...curves.map((c) => c.element));
+  $("charts").className = `of-${curves.length}`;
+  $("strips").replaceChildren(...bands.map((b) => b.element));
+  $("instance").textContent = about.instance;
+  for (const id of ["charts", "strips", "history"]) $(id).hidden = false;
+  drawn = [...curves, ...bands];
+}
+
+function take(sample) {
+  heard = Date.now();
+  if (samples.length && sample.at < samples[0].at) samples = []; // the clock was set back: start again
+  if (samples.length && sample.at <= samples[samples.length - 1].at) return; // sent again after a reconnection
+  samples.push(sample);
+  const since = sample.at - 1000 * about.history_seconds;
+  while (samples[0].at < since) samples.shift();
+  plan();
+}
+
+// present shows the newest status as text.
+function present({ state, fill, rows }) {
+  show(state, state);
+  const [label, meter] = [make("label", { for: "fill" }, `Pool, ${fill} % full`),
+    make("meter", { id: "fill", min: 0, max: 100, low: 100 * about.restart_below / about.capacity_keys, optimum: 100, value: fill })];
+  $("level").replaceChildren(...(fill ? [label, meter] : []));
+  $("facts").replaceChildren(...rows.map((r) => make("div", {}, make("dt", {}, r.label), make("dd", r.bad ? { class: "bad" } : {}, r.value))));
+  $("clock").textContent = seconds.format(samples[samples.length - 1].at);
+  watch();
+}
+
+function show(text, look) {
+  if ($("state").textContent === text) return;
+  $("state").textContent = text;
+  $("state").className = `state ${look}`;
+  document.title = `${text} - Keypool`;
+}
+
+let planned = false;
+
+// plan draws once before the next frame; a hidden page draws nothing.
+function plan() {
+  if (planned) return;
+  planned = true;
+  requestAnimationFrame(() => {
+    planned = false;
+    draw();
+  });
+}
+
+function draw() {
+  if (!samples.length) return;
+  const to = samples[samples.length - 1].at + (stale ? Date.now() - heard : 0);
+  const have = (to - samples[0].at) / 1000;
+  const span = 1000 * ([60, 180, 300, 600].find((s) => have <= s) ?? about.history_seconds);
+  const since = to - span;
+  const shown = samples.filter((s) => s.at >= since);
+  for (const part of drawn) part.draw(shown, since, to);
+  summarise(shown[shown.length - 1]);
+  $("changes").replaceChildren(...changes(samples, Object.values(strips)).map(({ at, text, look }) =>
+    make("li", { class: look }, make("time", { datetime: new Date(at).toISOString() }, seconds.format(at)), ` ${text}`)));
+}
+
+// summarise shows the other states beside the state of the pool.
+function summarise(newest) {
+  const words = Object.entries(strips).filter(([name]) => name !== "state" && about.parts.includes(name)).map(([, spec]) => [spec.title, spec.of(newest)?.toString()]);
+  $("summary").replaceChildren(...words.map(([title, word]) =>
+    make("span", { class: word === undefined ? "unknown" : looks[word] ?? "plain" }, `${title} `, make("strong", {}, word ?? "unknown"))));
+}
+
+function connect() {
+  source?.close();
+  source = new EventSource("/events");
+  source.addEventListener("about", (e) => build(JSON.parse(e.data)));
+  source.addEventListener("sample", (e) => take(JSON.parse(e.data)));
+  source.addEventListener("facts", (e) => present(JSON.parse(e.data)));
+}
+
+// watch reports missing samples and reconnects. A browser reconnects by itself, but not
+// after a refusal, and not on a dead connection that looks quiet.
+function watch() {
+  const silent = Math.floor((Date.now() - heard) / 1000);
+  stale = silent > 3;
+  document.body.classList.toggle("stale", stale);
+  const said = stale ? "The values shown are old." : "";
+  if ($("said").textContent !== said) $("said").textContent = said;
+  $("age").textContent = stale ? `Last sample ${duration(silent)} ago, at ${seconds.format(heard)}` : "";
+  if (stale) {
+    show("Disconnected", "disconnected");
+    plan();
+  }
+  if ((source.readyState === EventSource.CLOSED && silent % 2 === 0) || (stale && silent % 10 === 0)) connect();
+}
+
+addEventListener("resize", plan);
+connect();
+setInterval(watch, 1000);

@@ -1,0 +1,202 @@
+package admin
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"keypool/web/httpserver"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func decode[T any](t *testing.T, body string) (v T) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(body), &v); err != nil {
+		t.Fatalf("%v in %q", err, body)
+	}
+	return v
+}
+
+// board is an admin listener whose samples the test takes.
+type board struct {
+	*Handler
+	t       *testing.T
+	url     string
+	server  *httptest.Server
+	sampler *sampler
+	program *counted
+	at      time.Time
+}
+
+// newBoard starts a listener with a history of samples.
+func newBoard(t *testing.T, samples int) *board {
+	t.Helper()
+	program := newCounted()
+	a := New(Config{Gatherer: prometheus.NewRegistry(), Counters: program.counters(), Status: full, Instance: "test", RestartBelow: 200000, PageBelow: 100000})
+	b := &board{Handler: a, t: t, program: program, sampler: &sampler{cfg: a.cfg, history: a.history}, at: time.Now().Add(-time.Hour)}
+	b.sampler.begin(b.at)
+	b.sample(samples)
+	b.server = httptest.NewUnstartedServer(nil)
+	b.server.Config = httpserver.NewAdmin(a, slog.New(slog.DiscardHandler))
+	b.server.Start()
+	t.Cleanup(func() {
+		a.history.end()
+		b.server.Close()
+	})
+	b.url = b.server.URL
+	return b
+}
+
+// sample takes n samples, a second apart.
+func (b *board) sample(n int) {
+	b.t.Helper()
+	for range n {
+		b.at = b.at.Add(sampleInterval)
+		if err := b.sampler.sample(b.at); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+// received is one event as a browser parses it.
+type received struct{ id, name, data string }
+
+// listener is a browser's end of a stream.
+type listener struct {
+	t     *testing.T
+	head  *http.Response
+	lines *bufio.Scanner
+}
+
+// listen opens a stream, with a Last-Event-ID if last is not "".
+func (b *board) listen(last string) *listener {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.t.Context(), 30*time.Second)
+	b.t.Cleanup(cancel)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, b.url+"/events", http.NoBody)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if last != "" {
+		r.Header.Set("Last-Event-ID", last)
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(r)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { resp.Body.Close() })
+	return &listener{b.t, resp, bufio.NewScanner(resp.Body)}
+}
+
+// next returns the next event: fields are lines, and an empty line ends the event. ok is
+// false at the end of the stream.
+func (l *listener) next() (e received, ok bool) {
+	for l.lines.Scan() {
+		field, value, _ := strings.Cut(l.lines.Text(), ": ")
+		switch field {
+		case "id":
+			e.id = value
+		case "event":
+			e.name = value
+		case "data":
+			e.data = value
+		case "":
+			if e.data != "" {
+				return e, true
+			}
+		}
+	}
+	return received{}, false
+}
+
+// want reads n samples and the facts after them, and returns the ids.
+func (l *listener) want(n int) (ids []string) {
+	l.t.Helper()
+	for range n {
+		e, ok := l.next()
+		if !ok || e.name != "sample" || e.id == "" {
+			l.t.Fatalf("got %+v after %d of %d samples", e, len(ids), n)
+		}
+		if s := decode[Sample](l.t, e.data); strconv.FormatInt(s.At, 10) != e.id {
+			l.t.Fatalf("sample of %d with id %s", s.At, e.id)
+		}
+		ids = append(ids, e.id)
+	}
+	if e, ok := l.next(); !ok || e.name != "facts" || e.id != "" || !strings.Contains(e.data, `"fill":"81.2"`) {
+		l.t.Fatalf("got %+v, want the facts", e)
+	}
+	return ids
+}
+
+func (l *listener) wantAbout() about {
+	l.t.Helper()
+	e, ok := l.next()
+	if !ok || e.name != "about" {
+		l.t.Fatalf("got %+v, want the first event, about", e)
+	}
+	return decode[about](l.t, e.data)
+}
+
+func newest(t *testing.T, h *history) Sample {
+	t.Helper()
+	_, data, _ := strings.Cut(string(h.events[len(h.events)-1].text), "data: ")
+	var s Sample
+	if err := json.Unmarshal([]byte(data), &s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// await waits until n streams are open.
+func (b *board) await(n int32) {
+	b.t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for b.streams.Load() != n {
+		if time.Now().After(deadline) {
+			b.t.Fatalf("%d streams are open, want %d", b.streams.Load(), n)
+		}
+		<-tick.C
+	}
+}
+
+// drain reads up to the newest facts.
+func (l *listener) drain() {
+	l.t.Helper()
+	for {
+		e, ok := l.next()
+		if !ok {
+			l.t.Fatal("the stream ended")
+		}
+		if e.name == "facts" {
+			return
+		}
+	}
+}
+
+// run feeds a dashboard until stop is called, which waits for it.
+func run(t *testing.T, a *Handler) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
+	return func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,230 @@
+package admin
+
+import (
+	"log/slog"
+	"net"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"keypool/internal/human"
+	"keypool/internal/testenv/browser"
+	"keypool/web/httpserver"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// story is the status of a server that lived through something: a pool that drains, Redis
+// away for a while, and a new epoch that fills.
+func story(second int) Status {
+	s := full()
+	switch {
+	case second < 200:
+		s.PoolKeys, s.RunwaySeconds = new(int64(1000000-4000*second)), new(float64(250-second))
+	case second < 260:
+		s = fallenBack()
+	default:
+		s.State, s.Epoch = "filling", new(int64(4))
+		s.PoolKeys = new(int64(10000 * (second - 260)))
+	}
+	return s
+}
+
+// tell takes the samples of the first seconds of the story.
+func (b *board) tell(seconds int) {
+	b.t.Helper()
+	b.at = time.Now().Add(-time.Duration(seconds) * sampleInterval)
+	for second := range seconds {
+		b.sampler.cfg.Status = func() Status { return story(second) }
+		b.program.live(second)
+		b.sample(1)
+	}
+}
+
+// live is what a program counts in a second of the story: links all the time, visits only
+// in the beginning.
+func (c *counted) live(second int) {
+	for i := range 20 {
+		c.created++
+		c.taken["pool"]++
+		c.create.Observe(float64(1+i) / 1000)
+	}
+	for range max(0, 100-second) {
+		c.redirects++
+		c.redirect.Observe(30e-6)
+	}
+}
+
+// requests are the URLs that a page asks for.
+type requests struct {
+	mu   sync.Mutex
+	urls []string
+}
+
+func (r *requests) take(event any) {
+	if e, ok := event.(*network.EventRequestWillBeSent); ok {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.urls = append(r.urls, e.Request.URL)
+	}
+}
+
+// wantOnlyFrom checks that something was asked for, and nothing elsewhere.
+func (r *requests) wantOnlyFrom(t *testing.T, origin string) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.urls) == 0 {
+		t.Error("no request was seen")
+	}
+	for _, u := range r.urls {
+		if !strings.HasPrefix(u, origin+"/") {
+			t.Errorf("the page asks for %s", u)
+		}
+	}
+}
+
+// From a phone to a wall, by day and by night: all of it is drawn, nothing scrolls
+// sideways, every text can be read, and nothing comes from elsewhere.
+func TestDashboardLooks(t *testing.T) {
+	t.Parallel()
+	b, page := newBoard(t, 0), browser.New(t)
+	b.tell(330)
+	var asked requests
+	page.Listen(asked.take)
+	for name, size := range map[string][2]int64{"phone": {390, 844}, "desktop": {1280, 800}, "wall": {3840, 2160}} {
+		for _, scheme := range []string{"light", "dark"} {
+			page.Do(browser.Scheme(scheme), chromedp.EmulateViewport(size[0], size[1]), chromedp.Navigate(b.url),
+				browser.Becomes(`document.querySelectorAll(".chart path.line.first").length === 9`),
+				browser.Becomes(`document.querySelectorAll("#facts dt").length === 17`))
+			if n := browser.Of(page, chromedp.Evaluate[int](textsOutside)); n > 0 {
+				t.Errorf("%s: %d texts stand outside of their panel", name, n)
+			}
+			page.CheckLooks("dashboard-" + name + "-" + scheme)
+			if name == "phone" && !browser.Of(page, chromedp.Evaluate[bool](statesFirst)) {
+				t.Error("on a phone the states and the changes are not above the charts")
+			}
+			if name == "wall" {
+				page.Do(browser.Becomes(`document.documentElement.scrollHeight <= innerHeight`))
+			}
+		}
+	}
+	asked.wantOnlyFrom(t, b.url)
+}
+
+// statesFirst reports whether the strips and the changes are above the charts.
+const statesFirst = `(() => {
+  const [strips, history, charts] = ["strips", "history", "charts"].map((id) => document.getElementById(id).getBoundingClientRect());
+  return strips.bottom <= history.top && history.bottom <= charts.top;
+})()`
+
+// textsOutside counts the texts of drawings that are not within their panel.
+const textsOutside = `[...document.querySelectorAll("svg text")].filter((e) => {
+  const [text, panel] = [e, e.closest(".panel")].map((e) => e.getBoundingClientRect());
+  return text.left < panel.left || text.right > panel.right || text.top < panel.top || text.bottom > panel.bottom;
+}).length`
+
+// What happened is told in shapes, in words, and to those who see neither.
+func TestDashboardTells(t *testing.T) {
+	t.Parallel()
+	b, page := newBoard(t, 0), browser.New(t)
+	b.tell(300)
+	page.Do(chromedp.EmulateViewport(1280, 800), chromedp.Navigate(b.url), browser.Becomes(`document.title === "filling - Keypool"`))
+	for what, expression := range map[string]string{
+		"the pool":               `document.querySelector("#chart-pool .now").textContent.includes("390,000")`,
+		"a gap in the curve":     `document.querySelector("#chart-pool path.line").getAttribute("d").split("M").length === 3`,
+		"what is unknown":        `document.querySelectorAll("#chart-pool rect.unknown").length === 1`,
+		"levels":                 `[...document.querySelectorAll("#chart-pool text.level")].map((e) => e.textContent).join() === "restart below 20 %,page below 10 %"`,
+		"times":                  `[...document.querySelectorAll("#chart-pool text")].some((e) => /^\d\d:\d\d(:\d\d)?$/.test(e.textContent))`,
+		"a breaker that opened":  `[...document.querySelectorAll("#strip-breaker text")].map((e) => e.textContent).join() === "closed,open,closed"`,
+		"its shape":              `new Set([...document.querySelectorAll("#strip-breaker rect")].map((e) => e.getAttribute("height"))).size === 2`,
+		"its course in words":    `document.querySelector("#strip-breaker svg").getAttribute("aria-label").includes("open from ")`,
+		"an epoch unknown":       `document.querySelector("#strip-epoch rect.unknown") !== null`,
+		"what changed":           `document.querySelector("#changes").textContent.includes("Serving from: fallback")`,
+		"the pool for the blind": `document.querySelector("#chart-pool svg").getAttribute("aria-label").includes("unknown for 1 min")`,
+		"links":                  `document.querySelector("#chart-created .now").textContent === "20/s"`,
+		"their latency":          `/^(19|20|21) msp99p50 (9\.[5-9]|10|11) ms$/.test(document.querySelector("#chart-create .now").textContent)`,
+		"idle visitors":          `document.querySelector("#chart-redirects .now").textContent === "0/s"`,
+		"no redirect latency":    `document.querySelector("#chart-redirect .now").textContent.startsWith("idle")`,
+	} {
+		if !browser.Of(page, chromedp.Evaluate[bool](expression)) {
+			t.Errorf("%s: not so: %s", what, expression)
+		}
+	}
+}
+
+// It says so when nothing comes any more, goes on by itself when the server is back, and
+// shows what it has missed.
+func TestDashboardSurvivesARestart(t *testing.T) {
+	t.Parallel()
+	b, page := newBoard(t, 0), browser.New(t)
+	b.tell(30)
+	const isOld = `document.querySelector("#said").textContent.includes("values shown are old") && document.querySelector("h1").textContent === "Disconnected"`
+	page.Do(chromedp.EmulateViewport(390, 844), chromedp.Navigate(b.url), browser.Becomes(`document.querySelector("h1").textContent === "ok"`))
+	address := b.server.Listener.Addr().String()
+	b.history.end()
+	b.server.Close()
+	page.Do(browser.Becomes(isOld), browser.Becomes(`/^Last sample \d+ s ago, at \d\d:\d\d:\d\d$/.test(document.querySelector("#age").textContent)`))
+	page.CheckLooks("dashboard-no-answer")
+
+	a := New(Config{Gatherer: prometheus.NewRegistry(), Status: paged, Instance: "another"})
+	again := httptest.NewUnstartedServer(nil)
+	again.Config = httpserver.NewAdmin(a, slog.New(slog.DiscardHandler))
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Listener.Close()
+	again.Listener = listener
+	again.Start()
+	t.Cleanup(again.Close)
+	stop := run(t, a)
+	t.Cleanup(stop)
+	page.Do(
+		browser.Becomes(`document.querySelector("h1").textContent === "page" && document.querySelector("#said").textContent === ""`),
+		browser.Becomes(`document.querySelector("#instance").textContent === "another"`),
+		browser.Becomes(`document.querySelectorAll("#chart-pool rect.unknown").length === 1`),
+		browser.Becomes(`document.querySelector("#changes").textContent.includes("no samples for")`),
+	)
+}
+
+// Who has no scripts has the facts, and they are renewed.
+func TestDashboardWithoutScripts(t *testing.T) {
+	t.Parallel()
+	b, page := newBoard(t, 3), browser.New(t)
+	page.Do(browser.Emulate(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}),
+		chromedp.Navigate(b.url), chromedp.WaitVisible(chromedp.CSS("#facts")), chromedp.WaitVisible(chromedp.CSS("meter")),
+		chromedp.WaitNotVisible(chromedp.CSS("#charts")), chromedp.WaitNotVisible(chromedp.CSS("#strips")),
+		chromedp.WaitNotVisible(chromedp.CSS("#history")))
+	if facts := browser.Of(page, chromedp.Text(chromedp.CSS("#facts"))); !strings.Contains(facts, "812,345") {
+		t.Errorf("the facts are %q", facts)
+	}
+	if w := get(t, b, "/"); !strings.Contains(w.Body.String(), `<noscript><meta http-equiv="refresh"`) {
+		t.Error("the page stays as it was loaded")
+	}
+}
+
+// The page writes durations and rates as package human does on the server.
+func TestDashboardFormats(t *testing.T) {
+	t.Parallel()
+	b, page := newBoard(t, 1), browser.New(t)
+	page.Do(chromedp.Navigate(b.url), browser.Becomes(`typeof duration === "function"`))
+	for _, v := range []float64{0, 0.04, 0.44, 5, 9.96, 43.2, 59.96, 60, 83 * 60, 812.3, 3601, 7199, 19800, 86399.6, 12.5 * 86400, 657.4 * 86400, 2 * 365 * 86400, 1e12} {
+		text := strconv.FormatFloat(v, 'g', -1, 64)
+		if got, want := browser.Of(page, chromedp.Evaluate[string]("duration("+text+")")), human.Duration(v); got != want {
+			t.Errorf("%s s: the page writes %q, the server %q", text, got, want)
+		}
+		if v > 1e6 {
+			continue // the page shortens large rates
+		}
+		if got, want := browser.Of(page, chromedp.Evaluate[string]("perSecond("+text+")")), human.PerSecond(v); got != want {
+			t.Errorf("%s a second: the page writes %q, the server %q", text, got, want)
+		}
+	}
+}

@@ -1,0 +1,174 @@
+package admin
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"keypool/internal/human"
+
+	"github.com/dustin/go-humanize"
+)
+
+// Status is the state of the key supply as this program sees it: the body of /status.
+// A nil member is unknown at present, or does not exist for this key source.
+type Status struct {
+	State        string     `json:"state"`         // "filling", "ok", "restart" or "page"
+	KeySource    string     `json:"key_source"`    // KEY_SOURCE
+	ServingFrom  *string    `json:"serving_from"`  // "batch", "fallback" or "none"
+	ServingSince *time.Time `json:"serving_since"` // when ServingFrom took its present value
+
+	PoolKeys          *int64   `json:"pool_keys"`
+	CapacityKeys      *int64   `json:"capacity_keys"`
+	LocalKeys         *int64   `json:"local_keys"`
+	RunwaySeconds     *float64 `json:"runway_seconds"`      // of the pool, at the rate of all servers; nil while they take nothing
+	TakenPerSecond    *float64 `json:"taken_per_second"`    // by this server
+	RefilledPerSecond *float64 `json:"refilled_per_second"` // by this program's worker
+	Epoch             *int64   `json:"epoch"`
+	MayEvict          *bool    `json:"may_evict"` // whether Redis may evict keys of the pool
+
+	SpaceLength              *int     `json:"space_length"`
+	SpaceUsedRatio           *float64 `json:"space_used_ratio"`
+	SpaceRunwaySeconds       *float64 `json:"space_runway_seconds"` // at the rate of keys taken; nil while none are taken
+	FallbackAttemptsExpected *float64 `json:"fallback_attempts_expected"`
+
+	Breaker *string   `json:"breaker"` // "closed", "half-open" or "open"
+	Since   time.Time `json:"since"`   // when State took its present value
+}
+
+// Row is one line of the facts on the dashboard.
+type Row struct {
+	Label string `json:"label"`
+	Value string `json:"value"`
+	Bad   bool   `json:"bad"` // needs attention
+}
+
+// shortRunway is the runway of the space, in seconds, below which its row is marked: a
+// month, the time to plan a longer code.
+const shortRunway = 30 * 24 * 60 * 60
+
+// idle is the value of a runway while no keys are taken.
+const idle = "idle"
+
+// Rows describes the members that exist in this program.
+func (s Status) Rows() []Row {
+	rows := []Row{{Label: "State since", Value: moment(s.Since)}, {Label: "Key source", Value: s.KeySource}}
+	if s.ServingFrom != nil {
+		rows = append(rows,
+			Row{Label: "Serving from", Value: *s.ServingFrom, Bad: *s.ServingFrom != "batch"},
+			Row{Label: "Serving since", Value: show(s.ServingSince, moment)})
+	}
+	if s.Breaker != nil {
+		rows = append(rows, Row{Label: "Circuit breaker", Value: *s.Breaker, Bad: *s.Breaker != "closed"})
+	}
+	if s.LocalKeys != nil {
+		rows = append(rows,
+			Row{Label: "Keys in the local batch", Value: show(s.LocalKeys, humanize.Comma)},
+			Row{Label: "Keys taken by this server", Value: show(s.TakenPerSecond, human.PerSecond)})
+	}
+	return slices.Concat(rows, s.poolRows(), s.spaceRows())
+}
+
+func (s Status) poolRows() []Row {
+	if !s.hasPool() {
+		return nil
+	}
+	rows := []Row{
+		{Label: "Keys in the pool", Value: show(s.PoolKeys, humanize.Comma)},
+		{Label: "Pool capacity", Value: show(s.CapacityKeys, humanize.Comma)},
+		{Label: "Pool runway", Value: runway(s.RunwaySeconds, s.PoolKeys != nil)},
+	}
+	if s.RefilledPerSecond != nil {
+		rows = append(rows, Row{Label: "Keys refilled by this program", Value: show(s.RefilledPerSecond, human.PerSecond)})
+	}
+	if s.poolInRedis() {
+		rows = append(rows,
+			Row{Label: "Redis may evict keys", Value: show(s.MayEvict, yesNo), Bad: s.MayEvict != nil && *s.MayEvict},
+			Row{Label: "Epoch", Value: show(s.Epoch, humanize.Comma)})
+	}
+	return rows
+}
+
+func (s Status) spaceRows() []Row {
+	if !s.hasPool() && s.LocalKeys == nil { // random codes reserve no numbers
+		return nil
+	}
+	return []Row{
+		{Label: "Code length", Value: show(s.SpaceLength, strconv.Itoa)},
+		{Label: "Space used", Value: show(s.SpaceUsedRatio, func(v float64) string { return decimals(6)(100*v) + " %" })},
+		{
+			Label: "Space runway", Value: runway(s.SpaceRunwaySeconds, s.SpaceUsedRatio != nil),
+			Bad: s.SpaceRunwaySeconds != nil && *s.SpaceRunwaySeconds < shortRunway,
+		},
+		{Label: "Expected fallback attempts", Value: show(s.FallbackAttemptsExpected, decimals(5))},
+	}
+}
+
+// parts lists the parts of the dashboard that this program has, whether or not their
+// values are known at present.
+func (s Status) parts() []string {
+	var parts []string
+	add := func(exists bool, names ...string) {
+		if exists {
+			parts = append(parts, names...)
+		}
+	}
+	add(s.hasPool(), "pool", "runway")
+	add(s.RefilledPerSecond != nil, "refilled")
+	add(s.ServingFrom != nil, "created", "create", "taken")
+	add(s.LocalKeys != nil, "local")
+	add(s.ServingFrom != nil, "redirects", "redirect")
+	add(true, "state")
+	add(s.ServingFrom != nil, "serving_from")
+	add(s.Breaker != nil, "breaker")
+	add(s.poolInRedis(), "epoch")
+	return parts
+}
+
+func (s Status) hasPool() bool { return s.CapacityKeys != nil }
+
+func (s Status) poolInRedis() bool { return s.hasPool() && s.KeySource == "redis-pool" }
+
+// Fill returns how full the pool is, in percent; "" when that is unknown.
+func (s Status) Fill() string {
+	if s.PoolKeys == nil {
+		return ""
+	}
+	return s.percent(*s.PoolKeys)
+}
+
+// percent returns keys as a percentage of a full pool; "" without a pool.
+func (s Status) percent(keys int64) string {
+	if s.CapacityKeys == nil || *s.CapacityKeys <= 0 {
+		return ""
+	}
+	return decimals(1)(100 * float64(keys) / float64(*s.CapacityKeys))
+}
+
+// runway shows a runway. One that is nil although its size is known is idle.
+func runway(seconds *float64, sizeKnown bool) string {
+	if seconds == nil && sizeKnown {
+		return idle
+	}
+	return show(seconds, human.Duration)
+}
+
+func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+
+func yesNo(v bool) string {
+	if v {
+		return "yes"
+	}
+	return "no"
+}
+
+func show[T any](v *T, format func(T) string) string {
+	if v == nil {
+		return "unknown"
+	}
+	return format(*v)
+}
+
+func decimals(n int) func(float64) string {
+	return func(v float64) string { return strconv.FormatFloat(v, 'f', n, 64) }
+}

@@ -1,0 +1,59 @@
+package admin
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// paged is a pool that nobody fills and that is not safe either.
+func paged() Status {
+	s := full()
+	s.State, s.PoolKeys, s.RunwaySeconds, s.MayEvict = "page", new(int64(43210)), new(43.2), new(true)
+	s.SpaceRunwaySeconds = new(12.5 * 24 * 60 * 60)
+	return s
+}
+
+// fallenBack is a server whose Redis is away.
+func fallenBack() Status {
+	s := full()
+	s.State, s.ServingFrom, s.Breaker, s.LocalKeys = "page", new("fallback"), new("open"), new(int64(0))
+	s.PoolKeys, s.RunwaySeconds, s.RefilledPerSecond, s.Epoch, s.MayEvict = nil, nil, new(0.0), nil, nil
+	return s
+}
+
+func TestStatusMarksWhatIsNotAsItShouldBe(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		change func(*Status)
+		marked int
+	}{
+		"all is well":            {func(*Status) {}, 0},
+		"fallback":               {func(s *Status) { s.ServingFrom = new("fallback") }, 1},
+		"nothing":                {func(s *Status) { s.ServingFrom = new("none") }, 1},
+		"random by choice":       {func(s *Status) { s.ServingFrom, s.LocalKeys = new("batch"), nil }, 0},
+		"breaker":                {func(s *Status) { s.Breaker = new("half-open") }, 1},
+		"eviction":               {func(s *Status) { s.MayEvict = new(true) }, 1},
+		"space for two weeks":    {func(s *Status) { s.SpaceRunwaySeconds = new(14 * 24 * 3600.0) }, 1},
+		"nobody knows":           {func(s *Status) { *s = Status{State: "filling", KeySource: "redis-pool"} }, 0},
+		"a paged one":            {func(s *Status) { *s = paged() }, 2},
+		"one that has no Redis":  {func(s *Status) { *s = fallenBack() }, 2},
+		"a pool that is not low": {func(s *Status) { s.RunwaySeconds = new(1.0) }, 0}, // that is for the state to say
+	}
+	for name, tt := range tests {
+		s := full()
+		tt.change(&s)
+		w := get(t, newTestAdmin(nil, s), "/")
+		if n := strings.Count(w.Body.String(), `<dd class="bad">`); n != tt.marked || w.Code != http.StatusOK {
+			t.Errorf("%s: %d rows are marked, want %d", name, n, tt.marked)
+		}
+	}
+}
+
+func TestMoment(t *testing.T) {
+	t.Parallel()
+	if got := moment(time.Date(2026, 1, 2, 4, 4, 5, 0, time.FixedZone("", 3600))); got != "2026-01-02 03:04:05 UTC" {
+		t.Error(got)
+	}
+}

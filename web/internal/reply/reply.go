@@ -1,0 +1,70 @@
+// Package reply writes the answers that the public and the admin listener have in
+// common: JSON, health and problems (RFC 9457).
+//
+// Invariant: an answer is encoded completely before its first byte is sent.
+package reply
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+)
+
+// Media types of answers.
+const (
+	MediaJSON    = "application/json"
+	MediaHTML    = "text/html"
+	MediaProblem = "application/problem+json"
+)
+
+// TypePrefix begins every problem type. Types are stable: clients branch on them.
+const TypePrefix = "urn:keypool:problem:"
+
+// Problem is the body of an error answer (RFC 9457).
+type Problem struct {
+	Type   string `json:"type"` // TypePrefix and a name
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+	Field  string `json:"field,omitempty"` // the member of the request that caused the error
+}
+
+// Unavailable is the problem of a program that cannot do its work at present.
+func Unavailable() Problem {
+	return Problem{
+		Type: TypePrefix + "unavailable", Title: "The service is unavailable", Status: http.StatusServiceUnavailable,
+		Detail: "The service cannot handle the request at present. Try again shortly.",
+	}
+}
+
+// Write sends p.
+func (p Problem) Write(w http.ResponseWriter) error { return JSON(w, MediaProblem, p.Status, p) }
+
+// JSON sends v as JSON under the given media type. An error before the first byte is an
+// encoding error, so the caller can still answer with a 500. "&" in URLs stays
+// unescaped. The media type and nosniff keep browsers from reading the answer as HTML.
+func JSON(w http.ResponseWriter, media string, status int, v any) error {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Set("Content-Type", media)
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, err := w.Write(buf.Bytes())
+	return err
+}
+
+// Health answers 200 with the status "ok", or "degraded" when the program works without
+// one of its parts, such as the pool.
+func Health(w http.ResponseWriter, degraded bool) error {
+	status := "ok"
+	if degraded {
+		status = "degraded"
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	return JSON(w, MediaJSON, http.StatusOK, map[string]string{"status": status})
+}

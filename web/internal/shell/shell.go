@@ -1,0 +1,91 @@
+// Package shell renders the HTML pages of the public and the admin listener.
+//
+// A shell is what all pages of one listener share: one inline style, one inline script,
+// and a Content-Security-Policy that allows exactly these two.
+//
+// Invariant: a page loads nothing from another origin.
+package shell
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"slices"
+
+	"keypool/web/internal/reply"
+)
+
+//go:embed assets
+var shared embed.FS
+
+// Shell holds the style and the script of a set of pages. A page template embeds them as
+// {{.Style}} and {{.Script}}.
+type Shell struct {
+	Style   template.CSS
+	Script  template.JS
+	Version string // changes when the style or the script changes
+	policy  string
+}
+
+// New concatenates the shared style with the named styles, and the named scripts, all
+// files of assets. It panics when a file is missing: assets are embedded.
+func New(assets fs.FS, styles, scripts []string) *Shell {
+	style := slices.Concat(Asset(shared, "assets/style.css"), join(assets, styles))
+	script := join(assets, scripts)
+	return &Shell{
+		Style:  template.CSS(style), //nolint:gosec // embedded, not input
+		Script: template.JS(script), //nolint:gosec // embedded, not input
+		policy: "default-src 'none'; style-src '" + hash(style) + "'; script-src '" + hash(script) + "'; connect-src 'self'; " +
+			"img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+		Version: hash(slices.Concat(style, script)),
+	}
+}
+
+func join(assets fs.FS, names []string) []byte {
+	var all []byte
+	for _, name := range names {
+		all = append(all, Asset(assets, name)...)
+	}
+	return all
+}
+
+// hash names an inline source in a policy (CSP Level 3 section 2.3.1).
+func hash(source []byte) string {
+	sum := sha256.Sum256(source)
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// Asset reads an embedded file. It panics when the file is missing, which can only be a
+// mistake in the source.
+func Asset(assets fs.FS, name string) []byte {
+	b, err := fs.ReadFile(assets, name)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// Favicon is the icon of all pages, of type image/x-icon.
+func Favicon() []byte { return Asset(shared, "assets/favicon.ico") }
+
+// Write renders t with data and sends it. An error before the first byte is a rendering
+// error, so the caller can still answer with a 500.
+func (s *Shell) Write(w http.ResponseWriter, status int, t *template.Template, data any) error {
+	var buf bytes.Buffer
+	if err := t.Execute(&buf, data); err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Set("Content-Type", reply.MediaHTML+"; charset=utf-8")
+	h.Set("Content-Security-Policy", s.policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	w.WriteHeader(status)
+	_, err := w.Write(buf.Bytes())
+	return err
+}
