@@ -7,7 +7,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"keypool/cmd/internal/app"
+	"keypool/cmd/internal/server"
 )
 
 func main() { os.Exit(run()) }
@@ -15,5 +15,5 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
-	return app.Shortener(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	return server.Run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 }

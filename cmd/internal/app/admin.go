@@ -5,14 +5,14 @@ import (
 	"keypool/web/httpserver"
 )
 
-// serveAdmin serves the admin listener and samples for its dashboard. It sets the fields of cfg that
+// ServeAdmin serves the admin listener and samples for its dashboard. It sets the fields of cfg that
 // are the same for both programs.
-func (p *Program) serveAdmin(c *core, cfg admin.Config) {
-	cfg.Gatherer, cfg.Instance, cfg.Logger = c.registry, c.instance, c.log
+func (p *Program) ServeAdmin(c *Core, cfg admin.Config) {
+	cfg.Gatherer, cfg.Instance, cfg.Logger = c.Registry, c.instance, c.Log
 	cfg.RestartBelow, cfg.PageBelow = c.RestartBelow.Keys(c.PoolCapacity), c.PageBelow.Keys(c.PoolCapacity)
 	cfg.Counters.Refilled = c.metrics.Generated
 	handler := admin.New(cfg)
-	p.serve("admin listener", httpserver.NewAdmin(handler, c.log), p.admin, adminGrace)
+	p.serve("admin listener", httpserver.NewAdmin(handler, c.Log), p.admin, adminGrace)
 	// It ends before the listener does, and ends every event stream, so that none delays the stop.
-	p.life.background("dashboard", p.fail, handler.Run)
+	p.life.background("dashboard", p.Fail, handler.Run)
 }

@@ -9,15 +9,14 @@ import (
 	"keypool/kgs/keysource"
 	"keypool/kgs/mempool"
 	"keypool/kgs/refill"
-	"keypool/shortener"
 
 	"github.com/sony/gobreaker/v2"
 )
 
-// chain is where one server gets its keys from, as KEY_SOURCE selects. A part that the key source
+// Chain is where one server gets its keys from, as KEY_SOURCE selects. A part that the key source
 // does not have is nil: random codes have no local batch, the ledger has no pool.
-type chain struct {
-	*core
+type Chain struct {
+	*Core
 	settings config.Serve
 	fail     func(error) // ends the program
 	counters *ledgerWatch
@@ -33,52 +32,53 @@ type chain struct {
 	started time.Time
 }
 
+// Keys are the keys of the chain.
+func (ch *Chain) Keys() kgs.Generator { return ch.keys }
+
 // keySource is one value of KEY_SOURCE. A new one is added to keySources and nowhere else.
 type keySource struct {
 	name  string
 	needs config.Need // "" for nothing
-	open  func(*chain, context.Context) error
+	open  func(*Chain, context.Context) error
 }
 
 func keySources() []keySource {
 	return []keySource{
-		{"redis-pool", config.NeedsRedis, (*chain).openRedisPool},
-		{"memory-pool", "", (*chain).openMemoryPool},
-		{"ledger", "", (*chain).openLedgerSource},
-		{"postgres-pool", config.NeedsPostgres, (*chain).openPostgresPool},
-		{"redis-incr", config.NeedsRedis, (*chain).openRedisIncr},
-		{"ticket", "", (*chain).openTickets},
-		{"snowflake", "", (*chain).openSnowflake},
-		{"hash", "", drawn(func(ch *chain) kgs.Generator { return keysource.Hash{Algorithm: ch.settings.HashAlgorithm} })},
-		{"uuid", "", drawn(func(*chain) kgs.Generator { return keysource.UUID{} })},
-		{"random", "", drawn(func(ch *chain) kgs.Generator { return ch.random() })},
-		{"kgs", config.NeedsKGS, (*chain).openRemote},
+		{"redis-pool", config.NeedsRedis, (*Chain).openRedisPool},
+		{"memory-pool", "", (*Chain).openMemoryPool},
+		{"ledger", "", (*Chain).openLedgerSource},
+		{"postgres-pool", config.NeedsPostgres, (*Chain).openPostgresPool},
+		{"redis-incr", config.NeedsRedis, (*Chain).openRedisIncr},
+		{"ticket", "", (*Chain).openTickets},
+		{"snowflake", "", (*Chain).openSnowflake},
+		{"hash", "", drawn(func(ch *Chain) kgs.Generator { return keysource.Hash{Algorithm: ch.settings.HashAlgorithm} })},
+		{"uuid", "", drawn(func(*Chain) kgs.Generator { return keysource.UUID{} })},
+		{"random", "", drawn(func(ch *Chain) kgs.Generator { return ch.random() })},
+		{"kgs", config.NeedsKGS, (*Chain).openRemote},
 	}
 }
 
 // drawn opens a key source that makes each key on demand and has nothing to open or close.
-func drawn(generator func(*chain) kgs.Generator) func(*chain, context.Context) error {
-	return func(ch *chain, _ context.Context) error {
+func drawn(generator func(*Chain) kgs.Generator) func(*Chain, context.Context) error {
+	return func(ch *Chain, _ context.Context) error {
 		ch.openKeys(generator(ch))
 		return nil
 	}
 }
 
-// serverRules are the rules that a server's settings are checked against.
-func serverRules() config.Rules {
-	rules := config.Rules{Origin: func(text string) (string, bool) {
-		origin, ok := shortener.ParseOrigin(text)
-		return origin.String(), ok
-	}}
+// KeySources returns the values of KEY_SOURCE.
+func KeySources() []config.KeySource {
+	var all []config.KeySource
 	for _, s := range keySources() {
-		rules.KeySources = append(rules.KeySources, config.KeySource{Name: s.name, Needs: s.needs})
+		all = append(all, config.KeySource{Name: s.name, Needs: s.needs})
 	}
-	return rules
+	return all
 }
 
-// openChain opens the key source of s, with its worker and its dead man's switch.
-func (c *core) openChain(ctx context.Context, s config.Serve, fail func(error)) (*chain, error) {
-	ch := &chain{core: c, settings: s, fail: fail, counters: newLedgerWatch(c), started: time.Now()}
+// OpenChain opens the key source of s, with its worker, its dead man's switch and its metrics. A
+// failure of a part that runs in the background is passed to fail.
+func (c *Core) OpenChain(ctx context.Context, s config.Serve, fail func(error)) (*Chain, error) {
+	ch := &Chain{Core: c, settings: s, fail: fail, counters: newLedgerWatch(c), started: time.Now()}
 	ch.serving = &servingWatch{from: ch.servingFrom}
 	c.life.background("ledger watch", fail, ch.counters.run)
 	for _, source := range keySources() {
@@ -87,6 +87,7 @@ func (c *core) openChain(ctx context.Context, s config.Serve, fail func(error)) 
 				return nil, err
 			}
 			c.life.background("serving watch", fail, ch.serving.run)
+			c.Registry.MustRegister(newGauges(ch.Status, ch.counters))
 			return ch, nil
 		}
 	}
@@ -94,11 +95,11 @@ func (c *core) openChain(ctx context.Context, s config.Serve, fail func(error)) 
 }
 
 // openRedisPool: ledger, worker, Redis list, breaker, local batch.
-func (ch *chain) openRedisPool(ctx context.Context) error {
-	if err := ch.core.openRedisPool(ctx); err != nil {
+func (ch *Chain) openRedisPool(ctx context.Context) error {
+	if err := ch.Core.openRedisPool(ctx); err != nil {
 		return err
 	}
-	breaker := kgs.NewBreaker(ch.pool, ch.log)
+	breaker := kgs.NewBreaker(ch.pool, ch.Log)
 	ch.breaker, ch.fromLedger = breaker, true
 	ch.watch = ch.watchPool(ch.fail, watched{look: observeRedis(kgs.Guard(breaker, ch.pool.Status)), build: ch.workerIfWanted(ch.redisWorker)})
 	ch.openLocal(breaker)
@@ -106,8 +107,8 @@ func (ch *chain) openRedisPool(ctx context.Context) error {
 }
 
 // openMemoryPool: like redis-pool, with the pool in this process.
-func (ch *chain) openMemoryPool(context.Context) error {
-	pool := mempool.New(ch.ledger, ch.space, ch.holder)
+func (ch *Chain) openMemoryPool(context.Context) error {
+	pool := mempool.New(ch.ledger, ch.Space, ch.holder)
 	ch.fromLedger = true
 	look := func(context.Context) (kgs.PoolStatus, error) { return pool.Status(), nil }
 	shipper := mempool.Filler{Ledger: ch.ledger, Pool: pool, Holder: ch.holder, Length: ch.CodeLength}
@@ -118,7 +119,7 @@ func (ch *chain) openMemoryPool(context.Context) error {
 }
 
 // workerIfWanted is build, or nil where KGS_WORKER=false leaves the refill to other processes.
-func (ch *chain) workerIfWanted(build func() *refill.Worker) func() *refill.Worker {
+func (ch *Chain) workerIfWanted(build func() *refill.Worker) func() *refill.Worker {
 	if !ch.settings.Worker.On {
 		return nil
 	}
@@ -126,20 +127,20 @@ func (ch *chain) workerIfWanted(build func() *refill.Worker) func() *refill.Work
 }
 
 // openLedgerSource: local batches directly from the ledger.
-func (ch *chain) openLedgerSource(context.Context) error {
+func (ch *Chain) openLedgerSource(context.Context) error {
 	ch.fromLedger = true
 	ch.openLocal(ch.ledgerSupply())
 	return nil
 }
 
 // openLocal opens a local batch of supply, and the fallback after it.
-func (ch *chain) openLocal(supply kgs.Supply) {
+func (ch *Chain) openLocal(supply kgs.Supply) {
 	ch.local = ch.openSource(supply, false)
 	ch.openKeys(ch.local)
 }
 
 // openKeys opens the fallback after first.
-func (ch *chain) openKeys(first kgs.Generator) {
+func (ch *Chain) openKeys(first kgs.Generator) {
 	ch.keys = &keys{first: first}
 	switch ch.settings.Fallback {
 	case "random":
@@ -150,18 +151,18 @@ func (ch *chain) openKeys(first kgs.Generator) {
 }
 
 // openSource starts a local batch that returns its unused keys at the stop.
-func (ch *chain) openSource(supply kgs.Supply, lazy bool) *kgs.Source {
+func (ch *Chain) openSource(supply kgs.Supply, lazy bool) *kgs.Source {
 	s := kgs.NewSource(kgs.SourceConfig{
 		Supply: supply, Min: ch.settings.BatchMin, Max: ch.settings.BatchMax, Lazy: lazy,
-		Logger: ch.log, Metrics: ch.metrics,
+		Logger: ch.Log, Metrics: ch.metrics,
 	})
 	ch.life.onStop("local batch", ch.returnKeys(s.Close))
 	return s
 }
 
-func (ch *chain) ledgerSupply() kgs.Supply {
-	return mempool.NewLedgerSupply(ch.ledger, ch.space, ch.holder, ch.CodeLength)
+func (ch *Chain) ledgerSupply() kgs.Supply {
+	return mempool.NewLedgerSupply(ch.ledger, ch.Space, ch.holder, ch.CodeLength)
 }
 
 // random draws codes of the length in use: the space of a shorter length may be used up.
-func (ch *chain) random() keysource.Random { return keysource.Random{Length: ch.counters.length} }
+func (ch *Chain) random() keysource.Random { return keysource.Random{Length: ch.counters.length} }

@@ -15,48 +15,50 @@ import (
 // The exit statuses of the programs, but for audit.
 const (
 	exitFailed = 1
-	exitUsage  = 2 // a setting or an argument that the program cannot take
+	// ExitUsage means that the program cannot take a setting or an argument.
+	ExitUsage = 2
 )
 
-// console is where a command writes to.
-type console struct {
-	name        string // of the program; prefixes each error
-	out, errors io.Writer
+// Console is where a command writes to.
+type Console struct {
+	Name        string // of the program; prefixes each error
+	Out, Errors io.Writer
 }
 
-// runUntilDone waits for the end of ctx or a failure, and then stops p. err is the result of the
+// RunUntilDone waits for the end of ctx or a failure, and then stops p. err is the result of the
 // start; when ctx ended during the start, that is an orderly stop.
-func (c console) runUntilDone(ctx context.Context, p *Program, err error) int {
+func (c Console) RunUntilDone(ctx context.Context, p *Program, err error) int {
 	if err != nil {
 		if ctx.Err() != nil {
 			return 0
 		}
-		return c.exit(err)
+		return c.Exit(err)
 	}
 	err = p.Wait(ctx)
-	return c.exit(errors.Join(err, p.Stop()))
+	return c.Exit(errors.Join(err, p.Stop()))
 }
 
-// exit prints err and returns the exit status of the program.
-func (c console) exit(err error) int {
+// Exit prints err and returns the exit status of the program.
+func (c Console) Exit(err error) int {
 	if err == nil {
 		return 0
 	}
-	c.complain(err)
+	c.Complain(err)
 	var setting *config.Error
 	if errors.As(err, &setting) || errors.Is(err, ledger.ErrWrongSecret) {
-		return exitUsage
+		return ExitUsage
 	}
 	return exitFailed
 }
 
-// complain prints an error, also a joined one, as one line. An error of the writer is dropped:
+// Complain prints an error, also a joined one, as one line. An error of the writer is dropped:
 // there is no other place to report it.
-func (c console) complain(err error) {
-	_, _ = fmt.Fprintf(c.errors, "%s: %s\n", c.name, strings.ReplaceAll(err.Error(), "\n", "; "))
+func (c Console) Complain(err error) {
+	_, _ = fmt.Fprintf(c.Errors, "%s: %s\n", c.Name, strings.ReplaceAll(err.Error(), "\n", "; "))
 }
 
-func checkHealth(ctx context.Context, s config.Common) error {
+// CheckHealth fails unless the program at ADMIN_ADDR is ready.
+func CheckHealth(ctx context.Context, s config.Common) error {
 	if err := operate.CheckHealth(ctx, string(s.AdminAddr)); err != nil {
 		return fmt.Errorf("healthcheck: %w", err)
 	}

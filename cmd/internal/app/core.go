@@ -17,9 +17,6 @@ import (
 	"keypool/kgs/ledger"
 	"keypool/kgs/redispool"
 	"keypool/migrations"
-	"keypool/shortener"
-	"keypool/shortener/pgstore"
-	"keypool/shortener/sqlitestore"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -31,33 +28,32 @@ import (
 // again.
 const startTimeout = 30 * time.Second
 
-// core is what both programs have: a migrated database, the key ledger in it, metrics, a name and,
-// after openLedger, the code space.
-type core struct {
+// Core is what both programs have: a migrated database, the key ledger in it, metrics, a name and,
+// after OpenLedger, the code space.
+type Core struct {
 	config.Common
 	life     *lifecycle
-	log      *slog.Logger
-	registry *prometheus.Registry
+	Log      *slog.Logger
+	Registry *prometheus.Registry
 	metrics  *kgs.Metrics
 	instance string // names this process to people
 	holder   string // names it in the ledger
-	store    shortener.Store
 	ledger   *ledger.Ledger
 	ledgerDB *pgxpool.Pool // the ledger's connections; nil for SQLite
-	file     *sqlite.DB    // nil for PostgreSQL
-	space    *codespace.Space
+	SQLite   *sqlite.DB    // nil for PostgreSQL
+	Space    *codespace.Space
 	pool     *redispool.Pool // nil until openRedisPool
 }
 
 // openCore opens the database and the ledger and registers how they are closed. After an error
 // the caller stops life.
-func openCore(ctx context.Context, s config.Common, life *lifecycle, log *slog.Logger) (*core, error) {
-	c := &core{
-		Common: s, life: life, log: log,
-		registry: prometheus.NewRegistry(), instance: instanceName(), holder: holderName(),
+func openCore(ctx context.Context, s config.Common, life *lifecycle, log *slog.Logger) (*Core, error) {
+	c := &Core{
+		Common: s, life: life, Log: log,
+		Registry: prometheus.NewRegistry(), instance: instanceName(), holder: holderName(),
 	}
-	c.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	c.metrics = kgs.NewMetrics(c.registry)
+	c.Registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	c.metrics = kgs.NewMetrics(c.Registry)
 	if err := c.openDatabase(ctx); err != nil {
 		return nil, err
 	}
@@ -66,51 +62,47 @@ func openCore(ctx context.Context, s config.Common, life *lifecycle, log *slog.L
 			slog.Int64("numbers_skipped", left))
 		c.metrics.CountSkipAhead(left)
 	})
-	life.onStop("ledger", func(ctx context.Context) error { return waitFor(ctx, c.ledger.Close) })
+	life.onStop("ledger", func(ctx context.Context) error { return WaitFor(ctx, c.ledger.Close) })
 	return c, nil
 }
 
-// openLedger opens the code space. It fails with ledger.ErrWrongSecret for a secret that the ledger
+// OpenLedger opens the code space. It fails with ledger.ErrWrongSecret for a secret that the ledger
 // was not created with.
-func (c *core) openLedger(ctx context.Context) error {
+func (c *Core) OpenLedger(ctx context.Context) error {
 	space, err := c.ledger.Open(ctx, c.ledgerConfig())
 	if err != nil {
 		return fmt.Errorf("open the key ledger: %w", err)
 	}
-	c.space = space
+	c.Space = space
 	return nil
 }
 
-func (c *core) ledgerConfig() ledger.Config {
+func (c *Core) ledgerConfig() ledger.Config {
 	return ledger.Config{Secret: c.Secret, Permute: c.Permute.On}
 }
 
-func (c *core) openDatabase(ctx context.Context) error {
+func (c *Core) openDatabase(ctx context.Context) error {
 	if c.Database.Postgres == nil {
 		return c.openSQLite(ctx)
 	}
 	return c.openPostgres(ctx)
 }
 
-func (c *core) openSQLite(ctx context.Context) error {
+func (c *Core) openSQLite(ctx context.Context) error {
 	db, err := sqlite.Open(ctx, c.Database.SQLitePath)
 	if err != nil {
 		return err
 	}
-	c.life.onStop("database", func(ctx context.Context) error { return waitFor(ctx, db.Close) })
+	c.life.onStop("database", func(ctx context.Context) error { return WaitFor(ctx, db.Close) })
 	if err := c.migrate(ctx, db.Write, migrations.SQLite); err != nil {
 		return err
 	}
-	c.store, c.ledger, c.file = sqlitestore.New(db), ledger.NewSQLite(db), db
+	c.ledger, c.SQLite = ledger.NewSQLite(db), db
 	return nil
 }
 
-func (c *core) openPostgres(ctx context.Context) error {
-	links, err := c.openPool(ctx, c.Database.Postgres)
-	if err != nil {
-		return err
-	}
-	ledgerDB, err := c.openPool(ctx, c.Database.LedgerPool())
+func (c *Core) openPostgres(ctx context.Context) error {
+	ledgerDB, err := c.OpenPool(ctx, c.Database.LedgerPool())
 	if err != nil {
 		return err
 	}
@@ -119,31 +111,39 @@ func (c *core) openPostgres(ctx context.Context) error {
 	if err := errors.Join(err, db.Close()); err != nil {
 		return err
 	}
-	c.store, c.ledger, c.ledgerDB = pgstore.New(links), ledger.NewPostgres(ledgerDB), ledgerDB
+	c.ledger, c.ledgerDB = ledger.NewPostgres(ledgerDB), ledgerDB
 	return nil
 }
 
-func (c *core) openPool(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool, error) {
+// OpenPool opens connections that the stop closes. It does not connect.
+func (c *Core) OpenPool(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool, error) {
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("open the database: %w", err)
 	}
 	c.life.onStop("database", func(ctx context.Context) error {
-		return waitFor(ctx, func() error { pool.Close(); return nil })
+		return WaitFor(ctx, func() error { pool.Close(); return nil })
 	})
 	return pool, nil
 }
 
 // renewConnections gives the ledger new connections, because the present ones may be broken. A
 // connection in use is closed after its use.
-func (c *core) renewConnections() {
+func (c *Core) renewConnections() {
 	if c.ledgerDB != nil {
 		c.ledgerDB.Reset()
 	}
 }
 
+// OnStop registers a step of the stop, which runs before the steps registered earlier. It must
+// return when its context ends.
+func (c *Core) OnStop(name string, stop func(ctx context.Context) error) { c.life.onStop(name, stop) }
+
+// Close stops what is open, in reverse order. Only a caller of OpenOffline needs it.
+func (c *Core) Close(ctx context.Context) error { return c.life.stop(context.WithoutCancel(ctx)) }
+
 // migrate brings the schema up to date, or with MIGRATE=false only checks that it is.
-func (c *core) migrate(ctx context.Context, db *sql.DB, engine migrations.Engine) error {
+func (c *Core) migrate(ctx context.Context, db *sql.DB, engine migrations.Engine) error {
 	if !c.Migrate.On {
 		return migrations.Check(ctx, db, engine)
 	}

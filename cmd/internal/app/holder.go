@@ -9,7 +9,7 @@ import (
 // in its name, and sends heartbeats: the ledger treats a holder without heartbeats as dead. The
 // stop ends the janitor first, because it would register the holder again, and releases the holder
 // last.
-func (c *core) asHolder(ctx context.Context, fail func(error), open func() error) error {
+func (c *Core) asHolder(ctx context.Context, fail func(error), open func() error) error {
 	if err := c.ledger.Renew(ctx, c.holder); err != nil {
 		return err
 	}
@@ -17,7 +17,7 @@ func (c *core) asHolder(ctx context.Context, fail func(error), open func() error
 	if err := open(); err != nil {
 		return err
 	}
-	j := &ledger.Janitor{Ledger: c.ledger, Holder: c.holder, Logger: c.log, Metrics: c.metrics}
+	j := &ledger.Janitor{Ledger: c.ledger, Holder: c.holder, Logger: c.Log, Metrics: c.metrics}
 	if c.pool != nil { // an interface that holds a nil pointer is not nil
 		j.Pool = c.pool
 	}

@@ -7,21 +7,19 @@ import (
 	"sync/atomic"
 
 	"keypool/kgs"
-	"keypool/shortener"
 )
 
-// keys adapts the generators of kgs to the Keys of shortener. When first has no key, fallback
-// makes one.
+// keys generates the keys of a server. When first has no key, fallback makes one.
 type keys struct {
 	first    kgs.Generator
 	fallback kgs.Generator // nil for none
 	dry      atomic.Bool   // first had no key at the latest first attempt of a link
 }
 
-var _ shortener.Keys = (*keys)(nil)
+var _ kgs.Generator = (*keys)(nil)
 
-// Next implements [shortener.Keys].
-func (k *keys) Next(ctx context.Context, url string, attempt int) (shortener.Key, error) {
+// Next implements [kgs.Generator].
+func (k *keys) Next(ctx context.Context, url string, attempt int) (kgs.Key, error) {
 	key, err := k.first.Next(ctx, url, attempt)
 	dry := errors.Is(err, kgs.ErrNoKeys)
 	// Later attempts do not count: a hash of one URL may run out of codes after conflicts while
@@ -35,12 +33,5 @@ func (k *keys) Next(ctx context.Context, url string, attempt int) (shortener.Key
 			err = fmt.Errorf("%w; the fallback: %w", why, err)
 		}
 	}
-	if err != nil {
-		return shortener.Key{}, fmt.Errorf("%w: %w", shortener.ErrKeysExhausted, err)
-	}
-	out := shortener.Key{Code: key.Code, Source: key.Source}
-	if key.Batch != nil {
-		out.Batch = key.Batch
-	}
-	return out, nil
+	return key, err
 }

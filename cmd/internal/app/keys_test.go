@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"keypool/kgs"
-	"keypool/shortener"
 )
 
 func TestKeysFallBack(t *testing.T) {
@@ -21,7 +20,7 @@ func TestKeysFallBack(t *testing.T) {
 	}{
 		"local batch first":              {&keys{first: give("pool"), fallback: give("random")}, "pool", nil},
 		"fallback after it":              {&keys{first: refuse(kgs.ErrNoKeys), fallback: give("random")}, "random", nil},
-		"no fallback":                    {&keys{first: refuse(kgs.ErrNoKeys)}, "", shortener.ErrKeysExhausted},
+		"no fallback":                    {&keys{first: refuse(kgs.ErrNoKeys)}, "", kgs.ErrNoKeys},
 		"other errors are not masked":    {&keys{first: refuse(broken), fallback: give("random")}, "", broken},
 		"error of the fallback":          {&keys{first: refuse(kgs.ErrNoKeys), fallback: refuse(broken)}, "", broken},
 		"error that led to the fallback": {&keys{first: refuse(kgs.ErrNoKeys), fallback: refuse(broken)}, "", kgs.ErrNoKeys},
@@ -32,9 +31,6 @@ func TestKeysFallBack(t *testing.T) {
 			key, err := tt.keys.Next(t.Context(), "https://go.dev", 0)
 			if key.Source != tt.source || !errors.Is(err, tt.err) {
 				t.Errorf("Next = %+v, %v", key, err)
-			}
-			if key.Batch != nil {
-				t.Error("a key without accounting has a batch")
 			}
 		})
 	}
@@ -62,11 +58,3 @@ type fixed struct {
 }
 
 func (s fixed) Next(context.Context, string, int) (kgs.Key, error) { return s.key, s.err }
-
-// The two domains do not import each other and must use the same name for random keys.
-func TestSourceNameOfRandomKeysAgrees(t *testing.T) {
-	t.Parallel()
-	if kgs.SourceRandom != shortener.SourceRandom {
-		t.Errorf("package kgs names them %q, package shortener %q", kgs.SourceRandom, shortener.SourceRandom)
-	}
-}

@@ -20,24 +20,24 @@ var (
 // with an admin listener. It needs settings that are complete. After an error, it closes what it
 // opened.
 func StartKGS(ctx context.Context, s config.KGS, log *slog.Logger) (*Program, error) {
-	var public *address
+	var public *Address
 	if len(s.Clients) > 0 {
-		public = &address{"KGS_LISTEN_ADDR", s.ListenAddr}
+		public = &Address{"KGS_LISTEN_ADDR", s.ListenAddr}
 	}
-	return startProgram(ctx, s.Common, public, log, func(ctx context.Context, p *Program, c *core) error {
-		k := &kgsProgram{core: c, serves: public != nil, counters: newLedgerWatch(c), started: time.Now()}
-		c.life.background("ledger watch", p.fail, k.counters.run)
-		if err := c.asHolder(ctx, p.fail, func() error { return k.open(ctx, p.fail) }); err != nil {
+	return Start(ctx, s.Common, public, log, func(ctx context.Context, p *Program, c *Core) error {
+		k := &kgsProgram{Core: c, serves: public != nil, counters: newLedgerWatch(c), started: time.Now()}
+		c.life.background("ledger watch", p.Fail, k.counters.run)
+		if err := c.asHolder(ctx, p.Fail, func() error { return k.open(ctx, p.Fail) }); err != nil {
 			return err
 		}
-		c.registry.MustRegister(newGauges(k.status, k.counters))
-		p.serveAdmin(c, admin.Config{Status: k.status, Ready: k.ready})
+		c.Registry.MustRegister(newGauges(k.status, k.counters))
+		p.ServeAdmin(c, admin.Config{Status: k.status, Ready: k.ready})
 		if k.watch != nil {
-			log.Info("filling the pool", slog.String("admin", localURL(p.admin.Addr())), slog.Int64("capacity_keys", s.PoolCapacity))
+			log.Info("filling the pool", slog.String("admin", p.AdminURL()), slog.Int64("capacity_keys", s.PoolCapacity))
 		}
 		if k.serves {
 			p.serveKeys(s.KeyService, c, k.ledgerKnown)
-			log.Info("serving keys", slog.String("url", localURL(p.public.Addr())), slog.String("admin", localURL(p.admin.Addr())),
+			log.Info("serving keys", slog.String("url", p.URL()), slog.String("admin", p.AdminURL()),
 				slog.Int("clients", len(s.Clients)))
 		}
 		return nil
@@ -46,7 +46,7 @@ func StartKGS(ctx context.Context, s config.KGS, log *slog.Logger) (*Program, er
 
 // kgsProgram has the parts of the program kgs other than its listeners.
 type kgsProgram struct {
-	*core
+	*Core
 	serves   bool // serves keys to other programs
 	counters *ledgerWatch
 	watch    *poolWatch // nil without a Redis pool

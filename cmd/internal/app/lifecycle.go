@@ -41,7 +41,7 @@ func (l *lifecycle) background(name string, failed func(error), f func(ctx conte
 	})
 	l.onStop(name, func(ctx context.Context) error {
 		cancel()
-		return waitFor(ctx, g.Wait)
+		return WaitFor(ctx, g.Wait)
 	})
 }
 
@@ -60,9 +60,9 @@ func (l *lifecycle) stop(ctx context.Context) error {
 	return l.err
 }
 
-// waitFor returns the result of wait, or the error of ctx if ctx ends first. In that case the
+// WaitFor returns the result of wait, or the error of ctx if ctx ends first. In that case the
 // goroutine that still waits ends with the process, which is about to exit.
-func waitFor(ctx context.Context, wait func() error) error {
+func WaitFor(ctx context.Context, wait func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- wait() }()
 	select {

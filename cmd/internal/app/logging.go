@@ -8,9 +8,9 @@ import (
 	"golang.org/x/term"
 )
 
-// newLogger makes a logger that writes to w. The format "" is text on a terminal and JSON
+// NewLogger makes a logger that writes to w. The format "" is text on a terminal and JSON
 // elsewhere.
-func newLogger(w io.Writer, level slog.Level, format string) *slog.Logger {
+func NewLogger(w io.Writer, level slog.Level, format string) *slog.Logger {
 	opts := &slog.HandlerOptions{Level: level}
 	if format == "" {
 		format = "json"

@@ -1,19 +1,27 @@
 package app
 
 import (
-	"context"
-	"os"
+	"io"
 	"testing"
 
+	"keypool/cmd/internal/config"
 	"keypool/internal/testenv"
 )
 
-// childVariable makes the test binary the program kgs, for tests that kill it.
-const childVariable = "KEYPOOL_TEST_KGS"
+func TestMain(m *testing.M) { testenv.Main(m) }
 
-func TestMain(m *testing.M) {
-	if os.Getenv(childVariable) != "" {
-		os.Exit(KGS(context.Background(), nil, os.Stdout, os.Stderr))
+// settings are those of a server with this database.
+func settings(t *testing.T, database string) config.Server {
+	t.Helper()
+	var f struct {
+		config.Server `embed:""`
 	}
-	testenv.Main(m)
+	_, err := config.Program{Name: "test", KeySources: KeySources(), Out: io.Discard, Errors: io.Discard}.Parse(&f, []string{"--database-url=" + database})
+	if err == nil {
+		err = f.Complete(config.Rules{KeySources: KeySources(), Origin: func(string) (string, bool) { return "", false }})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f.Server
 }

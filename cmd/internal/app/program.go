@@ -1,5 +1,6 @@
-// Package app wires the programs: it alone imports both domains, links and keys, and every
-// technology below them.
+// Package app wires what both programs have: the key ledger, key sources and pools, listeners,
+// alerts and an orderly stop. It knows no links: package cmd/internal/server adds them, so that
+// the program kgs does not contain them.
 //
 // A [Program] is a value. A Start function opens its parts in order and returns it running; Stop
 // closes them in reverse order. Invariant: each part registers how it is closed as soon as it is
@@ -19,11 +20,12 @@ import (
 	"keypool/cmd/internal/config"
 )
 
-// stopTimeout bounds an orderly stop as a whole. Requests in flight get publicGrace of it, the
-// longest that a creation may take. The rest is for commits and for returning keys.
+// PublicGrace is the part of an orderly stop that requests in flight on the public listener get:
+// the longest that a creation may take.
+const PublicGrace = 6 * time.Second
+
 const (
-	stopTimeout = 15 * time.Second
-	publicGrace = 6 * time.Second
+	stopTimeout = 15 * time.Second // of an orderly stop; after the requests it is for commits and for returning keys
 	adminGrace  = time.Second
 )
 
@@ -39,17 +41,17 @@ func newProgram(log *slog.Logger) *Program {
 	return &Program{log: log, failed: make(chan error, 1)}
 }
 
-// address is the value of a setting that names a listener.
-type address struct {
-	setting string
-	addr    config.Address
+// Address is the value of a setting that names a listener.
+type Address struct {
+	Setting string
+	Addr    config.Address
 }
 
-// startProgram opens the listeners, the stores and the ledger, and then what open adds. public is
-// nil for a program that has only the admin listener. After an error, startProgram closes what it
+// Start opens the listeners, the stores and the ledger, and then what open adds. public is
+// nil for a program that has only the admin listener. After an error, Start closes what it
 // opened.
-func startProgram(
-	ctx context.Context, s config.Common, public *address, log *slog.Logger, open func(context.Context, *Program, *core) error,
+func Start(
+	ctx context.Context, s config.Common, public *Address, log *slog.Logger, open func(context.Context, *Program, *Core) error,
 ) (_ *Program, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -64,14 +66,14 @@ func startProgram(
 			return nil, err
 		}
 	}
-	if p.admin, err = p.listen(ctx, address{"ADMIN_ADDR", s.AdminAddr}); err != nil {
+	if p.admin, err = p.listen(ctx, Address{"ADMIN_ADDR", s.AdminAddr}); err != nil {
 		return nil, err
 	}
 	c, err := openCore(ctx, s, &p.life, log)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.openLedger(ctx); err != nil {
+	if err := c.OpenLedger(ctx); err != nil {
 		return nil, err
 	}
 	if err := open(ctx, p, c); err != nil {
@@ -112,8 +114,8 @@ func (p *Program) abandonStart() {
 	}
 }
 
-// fail ends Wait with err. Errors after the first are logged.
-func (p *Program) fail(err error) {
+// Fail ends Wait with err. Errors after the first are logged.
+func (p *Program) Fail(err error) {
 	select {
 	case p.failed <- err:
 	default:
@@ -123,12 +125,12 @@ func (p *Program) fail(err error) {
 
 // listen opens a listener before anything slow, so that an address in use is reported at once.
 // Clients that connect before serve wait in the backlog.
-func (p *Program) listen(ctx context.Context, a address) (net.Listener, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", string(a.addr))
+func (p *Program) listen(ctx context.Context, a Address) (net.Listener, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", string(a.Addr))
 	if err != nil {
-		return nil, &config.Error{Name: a.setting, Got: string(a.addr), Takes: fmt.Sprintf("an address that is free to listen on (%v)", err)}
+		return nil, &config.Error{Name: a.Setting, Got: string(a.Addr), Takes: fmt.Sprintf("an address that is free to listen on (%v)", err)}
 	}
-	p.life.onStop(a.setting, func(context.Context) error {
+	p.life.onStop(a.Setting, func(context.Context) error {
 		if err := l.Close(); !errors.Is(err, net.ErrClosed) {
 			return err
 		}
@@ -146,7 +148,7 @@ func (p *Program) serve(name string, srv *http.Server, l net.Listener, grace tim
 	go func() {
 		defer close(done)
 		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			p.fail(fmt.Errorf("%s: %w", name, err))
+			p.Fail(fmt.Errorf("%s: %w", name, err))
 		}
 	}()
 	p.life.onStop(name, func(ctx context.Context) error {
@@ -193,6 +195,17 @@ func (n *silentConns) close() {
 		}
 	}
 }
+
+// ServePublic answers requests on the public listener until the stop.
+func (p *Program) ServePublic(name string, srv *http.Server) {
+	p.serve(name, srv, p.public, PublicGrace)
+}
+
+// URL is the public listener as seen from this machine.
+func (p *Program) URL() string { return localURL(p.public.Addr()) }
+
+// AdminURL is the admin listener as seen from this machine.
+func (p *Program) AdminURL() string { return localURL(p.admin.Addr()) }
 
 // localURL is the URL of a listener as seen from this machine.
 func localURL(a net.Addr) string {

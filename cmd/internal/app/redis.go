@@ -14,18 +14,18 @@ import (
 
 // openRedis makes a client that the stop closes. It does not connect: Redis may be unreachable
 // during the start.
-func (c *core) openRedis() (redis.UniversalClient, error) {
-	redis.SetLogger(redisLog{c.log}) // for the whole process; the default writes to standard error
+func (c *Core) openRedis() (redis.UniversalClient, error) {
+	redis.SetLogger(redisLog{c.Log}) // for the whole process; the default writes to standard error
 	client, err := redispool.OpenClient(string(c.RedisURL))
 	if err != nil {
 		return nil, err
 	}
-	c.life.onStop("redis", func(ctx context.Context) error { return waitFor(ctx, client.Close) })
+	c.life.onStop("redis", func(ctx context.Context) error { return WaitFor(ctx, client.Close) })
 	return client, nil
 }
 
 // openRedisPool opens the Redis pool. It fails with a config.Error for a Redis that may evict keys.
-func (c *core) openRedisPool(ctx context.Context) error {
+func (c *Core) openRedisPool(ctx context.Context) error {
 	client, err := c.openRedis()
 	if err != nil {
 		return err
@@ -50,36 +50,36 @@ func mustNotEvict(ctx context.Context, pool *redispool.Pool) error {
 
 // returnKeys is a step of an orderly stop whose failure is only logged: the ledger has a record of
 // keys that were not returned, and writes them off.
-func (c *core) returnKeys(step func(context.Context) error) func(context.Context) error {
+func (c *Core) returnKeys(step func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if err := step(ctx); err != nil {
-			c.log.Warn("return unused keys: they will be written off", slog.Any("error", err))
+			c.Log.Warn("return unused keys: they will be written off", slog.Any("error", err))
 		}
 		return nil
 	}
 }
 
-func (c *core) redisPool(client redis.UniversalClient, holder string) *redispool.Pool {
-	return redispool.New(client, redispool.Config{Name: c.ledger.Name(), Holder: holder, Space: c.space, Ledger: c.ledger})
+func (c *Core) redisPool(client redis.UniversalClient, holder string) *redispool.Pool {
+	return redispool.New(client, redispool.Config{Name: c.ledger.Name(), Holder: holder, Space: c.Space, Ledger: c.ledger})
 }
 
 // redisWorker makes a worker with connections and a holder name of its own, so that it shares
 // nothing with a hung worker that it replaces.
-func (c *core) redisWorker() *refill.Worker {
+func (c *Core) redisWorker() *refill.Worker {
 	client, err := redispool.OpenClient(string(c.RedisURL))
 	if err != nil {
 		panic(fmt.Sprintf("app: REDIS_URL, which was valid at the start: %v", err))
 	}
 	holder := holderName()
 	return c.worker(redispool.NewFiller(redispool.FillerConfig{
-		Ledger: c.ledger, Pool: c.redisPool(client, holder), Space: c.space, Holder: holder,
-		Length: c.CodeLength, Close: client.Close, Logger: c.log, Metrics: c.metrics,
+		Ledger: c.ledger, Pool: c.redisPool(client, holder), Space: c.Space, Holder: holder,
+		Length: c.CodeLength, Close: client.Close, Logger: c.Log, Metrics: c.metrics,
 	}))
 }
 
-func (c *core) worker(shipper refill.Filler) *refill.Worker {
+func (c *Core) worker(shipper refill.Filler) *refill.Worker {
 	return refill.NewWorker(refill.WorkerConfig{
-		Filler: shipper, Capacity: c.PoolCapacity, Logger: c.log, Metrics: c.metrics,
+		Filler: shipper, Capacity: c.PoolCapacity, Logger: c.Log, Metrics: c.metrics,
 	})
 }
 

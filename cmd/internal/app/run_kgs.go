@@ -33,21 +33,21 @@ func kgsCommandLine(out, errors io.Writer) config.Program {
 // KGS runs the program kgs until ctx ends, and returns its exit status.
 func KGS(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var f kgsFlags
-	c := console{"kgs", stdout, stderr}
+	c := Console{"kgs", stdout, stderr}
 	command, err := kgsCommandLine(stdout, stderr).Parse(&f, args)
 	if err != nil {
-		c.complain(err)
-		return exitUsage
+		c.Complain(err)
+		return ExitUsage
 	}
 	switch command {
 	case "": // --help or --version
 		return 0
 	case "healthcheck":
-		return c.exit(checkHealth(ctx, f.Common))
+		return c.Exit(CheckHealth(ctx, f.Common))
 	}
 	if err := f.Complete(); err != nil {
-		return c.exit(err)
+		return c.Exit(err)
 	}
-	p, err := StartKGS(ctx, f.KGS, newLogger(stderr, f.LogLevel, f.LogFormat))
-	return c.runUntilDone(ctx, p, err)
+	p, err := StartKGS(ctx, f.KGS, NewLogger(stderr, f.LogLevel, f.LogFormat))
+	return c.RunUntilDone(ctx, p, err)
 }

@@ -11,11 +11,11 @@ import (
 )
 
 // openSnowflake: the clock, and a machine id that the database reserves for this process.
-func (ch *chain) openSnowflake(ctx context.Context) error {
+func (ch *Chain) openSnowflake(ctx context.Context) error {
 	machines := ch.machineIDs()
-	ch.life.onStop("machine ids", func(ctx context.Context) error { return waitFor(ctx, machines.Close) })
+	ch.life.onStop("machine ids", func(ctx context.Context) error { return WaitFor(ctx, machines.Close) })
 	snowflake := keysource.NewSnowflake(keysource.SnowflakeConfig{
-		Machines: machines, Holder: ch.holder, Machine: ch.settings.MachineID.ID(), Logger: ch.log,
+		Machines: machines, Holder: ch.holder, Machine: ch.settings.MachineID.ID(), Logger: ch.Log,
 	})
 	err := snowflake.Open(ctx)
 	if errors.Is(err, keysource.ErrMachineTaken) {
@@ -33,9 +33,9 @@ func (ch *chain) openSnowflake(ctx context.Context) error {
 }
 
 // machineIDs are those of the database of the links.
-func (ch *chain) machineIDs() *keysource.MachineIDs {
+func (ch *Chain) machineIDs() *keysource.MachineIDs {
 	if ch.ledgerDB != nil {
 		return keysource.NewPostgresMachineIDs(ch.ledgerDB)
 	}
-	return keysource.NewSQLiteMachineIDs(ch.file)
+	return keysource.NewSQLiteMachineIDs(ch.SQLite)
 }

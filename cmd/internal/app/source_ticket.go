@@ -23,7 +23,7 @@ import (
 const ticketRetry = 2 * time.Second
 
 // openTickets: two databases, each behind a breaker.
-func (ch *chain) openTickets(ctx context.Context) error {
+func (ch *Chain) openTickets(ctx context.Context) error {
 	odd, err := ch.ticketDatabase(ctx, ch.settings.Tickets[0])
 	if err != nil {
 		return fmt.Errorf("ticket database of odd numbers: %w", err)
@@ -34,33 +34,33 @@ func (ch *chain) openTickets(ctx context.Context) error {
 			return fmt.Errorf("ticket database of even numbers: %w", err)
 		}
 	}
-	tickets := keysource.NewTickets(odd, even, ch.CodeLength, ch.log)
+	tickets := keysource.NewTickets(odd, even, ch.CodeLength, ch.Log)
 	ch.breaker = tickets
 	ch.openKeys(tickets)
 	return nil
 }
 
-func (ch *chain) ticketDatabase(ctx context.Context, at config.Database) (keysource.TicketDatabase, error) {
+func (ch *Chain) ticketDatabase(ctx context.Context, at config.Database) (keysource.TicketDatabase, error) {
 	switch {
 	case at == ch.Database && ch.ledgerDB != nil: // the default of TICKET_DATABASE_URLS
 		return keysource.NewPostgresTickets(ch.ledgerDB), nil
 	case at.Postgres != nil:
 		return ch.ticketServer(ctx, at)
 	case at.SQLitePath == ch.Database.SQLitePath:
-		return keysource.NewSQLiteTickets(ch.file), nil // a file has one writing connection
+		return keysource.NewSQLiteTickets(ch.SQLite), nil // a file has one writing connection
 	}
 	db, err := sqlite.Open(ctx, at.SQLitePath)
 	if err != nil {
 		return nil, err
 	}
-	ch.life.onStop("ticket database", func(ctx context.Context) error { return waitFor(ctx, db.Close) })
+	ch.life.onStop("ticket database", func(ctx context.Context) error { return WaitFor(ctx, db.Close) })
 	return keysource.NewSQLiteTickets(db), ch.migrate(ctx, db.Write, migrations.SQLite)
 }
 
 // ticketServer opens a PostgreSQL that may be unreachable: the other one serves meanwhile. It fails
 // with a config.Error for a server that rejects the connection.
-func (ch *chain) ticketServer(ctx context.Context, at config.Database) (keysource.TicketDatabase, error) {
-	pool, err := ch.openPool(ctx, at.LedgerPool())
+func (ch *Chain) ticketServer(ctx context.Context, at config.Database) (keysource.TicketDatabase, error) {
+	pool, err := ch.OpenPool(ctx, at.LedgerPool())
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func (ch *chain) ticketServer(ctx context.Context, at config.Database) (keysourc
 		}
 	}
 	if isUnreachable(err) {
-		ch.log.Warn("connect to ticket database: it will be migrated when it is reachable", slog.Any("error", err))
+		ch.Log.Warn("connect to ticket database: it will be migrated when it is reachable", slog.Any("error", err))
 		ch.life.background("migration of a ticket database", ch.fail, func(ctx context.Context) error {
 			return ch.migrateLater(ctx, pool)
 		})
@@ -83,7 +83,7 @@ func (ch *chain) ticketServer(ctx context.Context, at config.Database) (keysourc
 // migrateLater retries until the database is migrated or ctx ends. It fails when the database has
 // another schema than this program needs. It logs the first error that is not about reaching the
 // database, which is logged already.
-func (ch *chain) migrateLater(ctx context.Context, pool *pgxpool.Pool) error {
+func (ch *Chain) migrateLater(ctx context.Context, pool *pgxpool.Pool) error {
 	tick := time.NewTicker(ticketRetry)
 	defer tick.Stop()
 	for logged := false; ; {
@@ -97,12 +97,12 @@ func (ch *chain) migrateLater(ctx context.Context, pool *pgxpool.Pool) error {
 		case ctx.Err() != nil:
 			return nil
 		case err == nil:
-			ch.log.Info("migrated ticket database, which is reachable again")
+			ch.Log.Info("migrated ticket database, which is reachable again")
 			return nil
 		case errors.Is(err, migrations.ErrNewerSchema), errors.Is(err, migrations.ErrOlderSchema):
 			return err
 		case !logged && !isUnreachable(err):
-			ch.log.Warn("migrate ticket database", slog.Any("error", err))
+			ch.Log.Warn("migrate ticket database", slog.Any("error", err))
 			logged = true
 		}
 	}
@@ -130,7 +130,7 @@ func rejection(err error) string {
 	return "" // such as a server that is starting or has no free connection
 }
 
-func (ch *chain) migrateTickets(ctx context.Context, pool *pgxpool.Pool) error {
+func (ch *Chain) migrateTickets(ctx context.Context, pool *pgxpool.Pool) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	db := stdlib.OpenDBFromPool(pool)

@@ -2,124 +2,18 @@ package app
 
 import (
 	"context"
-	"errors"
-	"log/slog"
-	"net/url"
-	"strings"
-	"testing"
-
 	"keypool/cmd/internal/config"
 	"keypool/internal/testenv"
-	"keypool/internal/testenv/logbuffer"
-	"keypool/kgs/codespace"
 	"keypool/kgs/keysource"
-	"keypool/migrations"
-	"keypool/web/admin"
+	"log/slog"
+	"testing"
 )
-
-// ticketSettings are those of a server with these ticket databases.
-func ticketSettings(t *testing.T, urls string) config.Server {
-	t.Helper()
-	return settings(t, sqliteURL(t), "", "--key-source=ticket", "--ticket-database-urls="+urls)
-}
-
-// wantTickets creates links until numbers of all the given parities were used. No code may be
-// assigned twice.
-func (r *running) wantTickets(seen map[string]bool, parities ...int64) {
-	r.t.Helper()
-	missing := make(map[int64]bool)
-	for _, p := range parities {
-		missing[p] = true
-	}
-	r.await("tickets from every database", func(admin.Status) bool {
-		code := r.shorten("https://go.dev/")
-		if seen[code] {
-			r.t.Fatalf("the code %s was assigned twice", code)
-		}
-		seen[code] = true
-		_, n, err := codespace.Plain().Number(code)
-		if err == nil && n < 10_000 { // otherwise it is a code of the fallback, as on a busy machine
-			delete(missing, n%2)
-		}
-		return len(missing) == 0
-	})
-}
-
-func TestSeparateTicketDatabases(t *testing.T) {
-	t.Parallel()
-	odd, even := sqliteURL(t), testenv.PostgresURL(t)
-	s := ticketSettings(t, odd+","+even)
-	s.Migrate.On = false
-	// Migrate the database of the links, which MIGRATE=false applies to as well.
-	if status, out := command(t, "sqlite:"+s.Database.SQLitePath, "migrate"); status != 0 {
-		t.Fatalf("migrate: %d, %s", status, out)
-	}
-	if _, err := StartServer(t.Context(), s, slog.New(slog.DiscardHandler)); !errors.Is(err, migrations.ErrOlderSchema) {
-		t.Errorf("started with MIGRATE=false on a ticket database without tables: %v", err)
-	}
-	s.Migrate.On = true
-	seen := make(map[string]bool)
-	for range 2 {
-		r := start(t, s)
-		r.wantTickets(seen, 0, 1)
-		r.stop()
-		// Exchanged, each database counts the numbers that the other one counted before, and skips ahead.
-		s.Tickets[0], s.Tickets[1] = s.Tickets[1], s.Tickets[0]
-	}
-}
-
-// A server starts and serves while one of its ticket databases is unreachable.
-func TestServerServesWithOneTicketDatabase(t *testing.T) {
-	t.Parallel()
-	server := testenv.StartPostgres(t)
-	s := ticketSettings(t, server.URL+","+sqliteURL(t))
-	server.Stop()
-	var log logbuffer.Buffer
-	r := startLogging(t, s, &log)
-	seen := make(map[string]bool)
-	r.wantTickets(seen, 0)
-	r.await("a closed breaker while one database serves", func(s admin.Status) bool {
-		r.wantTickets(seen, 0)
-		return *s.Breaker == "closed" && *s.ServingFrom == "batch"
-	})
-	server.Restart() // and is migrated
-	r.wantTickets(seen, 1)
-	r.await("a log line about the migration", func(admin.Status) bool { return strings.Contains(log.String(), "migrated ticket database") })
-	if n := strings.Count(log.String(), "ticket database"); n != 2 {
-		t.Errorf("%d log lines about the ticket database, want one for the outage and one for its end:\n%s", n, log.String())
-	}
-}
-
-// A ticket database that rejects the connection is a bad setting and no outage.
-func TestTicketDatabaseThatRejectsConnectionIsRefused(t *testing.T) {
-	t.Parallel()
-	const secret = "hunter2"
-	for what, change := range map[string]func(*url.URL){
-		"no such role":     func(u *url.URL) { u.User = url.UserPassword("role_of_the_tests", secret) },
-		"no such database": func(u *url.URL) { u.Path = "/database_of_the_tests" },
-	} {
-		u, err := url.Parse(testenv.PostgresURL(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		change(u)
-		p, err := StartServer(t.Context(), ticketSettings(t, sqliteURL(t)+","+u.String()), slog.New(slog.DiscardHandler))
-		if err == nil {
-			err = p.Stop()
-		}
-		var setting *config.Error
-		if !errors.As(err, &setting) || setting.Name != "TICKET_DATABASE_URLS" || !strings.Contains(setting.Got, "of_the_tests") ||
-			strings.Contains(err.Error(), secret) {
-			t.Errorf("%s: %v; want a config.Error with the message of the server and without the password", what, err)
-		}
-	}
-}
 
 // Tickets from the server's own database use its existing connections; another database gets
 // connections of its own.
 func TestTicketsOfOwnDatabaseShareConnections(t *testing.T) {
 	t.Parallel()
-	s := settings(t, testenv.PostgresURL(t), "")
+	s := settings(t, testenv.PostgresURL(t))
 	life := &lifecycle{}
 	c, err := openCore(t.Context(), s.Common, life, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -130,7 +24,7 @@ func TestTicketsOfOwnDatabaseShareConnections(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	ch := &chain{core: c, settings: s.Serve}
+	ch := &Chain{Core: c, settings: s.Serve}
 	for _, tt := range []struct {
 		url    config.Database
 		opened int
@@ -147,20 +41,4 @@ func TestTicketsOfOwnDatabaseShareConnections(t *testing.T) {
 			t.Errorf("opened %d pools of connections, want %d", got, tt.opened)
 		}
 	}
-}
-
-// The fallback serves while both ticket databases are unreachable.
-func TestFallbackServesWithoutTicketDatabases(t *testing.T) {
-	t.Parallel()
-	server := testenv.StartPostgres(t)
-	r := start(t, ticketSettings(t, server.URL+","+server.URL))
-	seen := make(map[string]bool)
-	r.wantTickets(seen, 0, 1)
-	server.Kill()
-	r.await("the fallback, and open breakers", func(s admin.Status) bool {
-		r.shorten("https://go.dev/")
-		return *s.ServingFrom == "fallback" && *s.Breaker == "open"
-	})
-	server.Restart()
-	r.wantTickets(seen, 0, 1)
 }

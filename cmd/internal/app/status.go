@@ -7,9 +7,9 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// status is the state of the chain for /status. It makes no calls: it reports what the watches read
+// Status is the state of the chain for /status. It makes no calls: it reports what the watches read
 // in the last seconds, and leaves unknown what they could not read.
-func (ch *chain) status() admin.Status {
+func (ch *Chain) Status() admin.Status {
 	s := admin.Status{State: string(refill.StateOK), KeySource: ch.settings.KeySource, Since: ch.started}
 	if ch.watch != nil {
 		ch.watch.describe(&s)
@@ -33,7 +33,7 @@ func (ch *chain) status() admin.Status {
 
 // servingFrom is where the next key would come from: batch, fallback or none. A key source without
 // a local batch counts as a batch as long as it yields keys.
-func (ch *chain) servingFrom() string {
+func (ch *Chain) servingFrom() string {
 	switch {
 	case ch.local != nil && (ch.local.Local() > 0 || ch.local.Failing() == nil):
 		return "batch"
@@ -45,8 +45,8 @@ func (ch *chain) servingFrom() string {
 	return "none"
 }
 
-// degraded reports that the key source is not working as configured.
-func (ch *chain) degraded() bool {
+// Degraded reports that the key source is not working as configured.
+func (ch *Chain) Degraded() bool {
 	if ch.breaker != nil {
 		if ch.breaker.State() != gobreaker.StateClosed {
 			return true

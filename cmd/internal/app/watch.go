@@ -43,14 +43,14 @@ func observeRedis(status func(context.Context) (redispool.Status, error)) func(c
 }
 
 // watchPool starts the dead man's switch, the worker and the delivery of alerts.
-func (c *core) watchPool(fail func(error), what watched) *poolWatch {
+func (c *Core) watchPool(fail func(error), what watched) *poolWatch {
 	cfg := refill.DeadManConfig{
 		Capacity: c.PoolCapacity, RestartBelow: c.RestartBelow.Keys(c.PoolCapacity), PageBelow: c.PageBelow.Keys(c.PoolCapacity),
-		Look: what.look, GiveUp: what.giveUp, Logger: c.log, Metrics: c.metrics,
+		Look: what.look, GiveUp: what.giveUp, Logger: c.Log, Metrics: c.metrics,
 	}
 	w := &poolWatch{}
 	if what.build != nil {
-		w.worker = refill.NewSupervisor(what.build, c.log)
+		w.worker = refill.NewSupervisor(what.build, c.Log)
 		c.life.background("worker", fail, w.worker.Run)
 		cfg.Restart = func() {
 			c.renewConnections() // each worker has its own connections to Redis
@@ -59,7 +59,7 @@ func (c *core) watchPool(fail func(error), what watched) *poolWatch {
 	}
 	if c.AlertWebhook != "" {
 		alerts := alert.New(alert.Config{
-			URL: string(c.AlertWebhook), CapacityKeys: c.PoolCapacity, Instance: c.instance, Registerer: c.registry, Logger: c.log,
+			URL: string(c.AlertWebhook), CapacityKeys: c.PoolCapacity, Instance: c.instance, Registerer: c.Registry, Logger: c.Log,
 		})
 		c.life.background("alerts", fail, alerts.Run)
 		cfg.Changed = func(j refill.Judgement) { alerts.Changed(alertEvent(j)) }
@@ -91,7 +91,7 @@ const (
 // ledgerWatch keeps a recent copy of the ledger's counters, so that neither a scrape nor a fallback
 // queries the database.
 type ledgerWatch struct {
-	core  *core
+	core  *Core
 	meter kgs.Meter // of numbers reserved
 	last  atomic.Pointer[ledgerLook]
 }
@@ -106,7 +106,7 @@ type ledgerLook struct {
 // tenth at a time, and because its first fill should not dominate the rate.
 const reserveWindow = 24 * time.Hour
 
-func newLedgerWatch(c *core) *ledgerWatch {
+func newLedgerWatch(c *Core) *ledgerWatch {
 	return &ledgerWatch{core: c, meter: kgs.NewMeter(reserveWindow)}
 }
 
@@ -129,7 +129,7 @@ func (w *ledgerWatch) read(ctx context.Context) {
 	defer cancel()
 	counters, err := w.core.ledger.Counters(ctx)
 	if err != nil {
-		w.core.log.Debug("read counters of the ledger", slog.Any("error", err))
+		w.core.Log.Debug("read counters of the ledger", slog.Any("error", err))
 		return
 	}
 	w.saw(counters)

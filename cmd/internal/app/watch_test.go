@@ -22,7 +22,7 @@ import (
 func TestRenewConnectionsReplacesThoseOfTheLedger(t *testing.T) {
 	t.Parallel()
 	life := &lifecycle{}
-	c, err := openCore(t.Context(), settings(t, testenv.PostgresURL(t), "").Common, life, slog.New(slog.DiscardHandler))
+	c, err := openCore(t.Context(), settings(t, testenv.PostgresURL(t)).Common, life, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,8 +53,8 @@ func TestFailedProgramExitsWith1(t *testing.T) {
 	var stderr logbuffer.Buffer
 	p := newProgram(slog.New(slog.DiscardHandler))
 	p.life.onStop("redis", func(context.Context) error { return errors.New("gone") })
-	p.fail(errors.New("after 3 restarts no key"))
-	status := console{name: "kgs", out: io.Discard, errors: &stderr}.runUntilDone(t.Context(), p, nil)
+	p.Fail(errors.New("after 3 restarts no key"))
+	status := Console{Name: "kgs", Out: io.Discard, Errors: &stderr}.RunUntilDone(t.Context(), p, nil)
 	if want := "kgs: after 3 restarts no key; stop redis: gone\n"; status != 1 || stderr.String() != want {
 		t.Errorf("%d, %q; want 1, %q", status, stderr.String(), want)
 	}
@@ -78,7 +78,7 @@ func TestServingWatchRecordsTimeOfChange(t *testing.T) {
 
 func TestLedgerWatchPredictsSpaceRunway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newLedgerWatch(&core{Common: config.Common{CodeLength: 6}})
+		w := newLedgerWatch(&Core{Common: config.Common{CodeLength: 6}})
 		describe := func() (s admin.Status) {
 			w.describe(&s)
 			return s

@@ -1,10 +1,11 @@
-package app
+package server
 
 import (
 	"log/slog"
 	"slices"
 	"testing"
 
+	"keypool/cmd/internal/app"
 	"keypool/cmd/internal/config"
 	"keypool/internal/sqlite"
 	"keypool/internal/testenv"
@@ -24,7 +25,7 @@ func TestProgramsAreHoldersWhileTheyRun(t *testing.T) {
 	}
 	t.Cleanup(func() { db.Close() })
 	r.await("a heartbeat after that of the start", func(admin.Status) bool { return slices.Max(heartbeats(t, db)) > 1 })
-	k, err := StartKGS(t.Context(), config.KGS{Common: s.Common}, slog.New(slog.DiscardHandler))
+	k, err := app.StartKGS(t.Context(), config.KGS{Common: s.Common}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,10 @@
-package app
+package server
 
 import (
 	"bytes"
 	"context"
 	"io"
+	"keypool/cmd/internal/app"
 	"strings"
 	"testing"
 )
@@ -14,7 +15,7 @@ type program func(ctx context.Context, args []string, stdout, stderr io.Writer) 
 func runShortener(t *testing.T, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	status = Shortener(t.Context(), args, &out, &errs)
+	status = Run(t.Context(), args, &out, &errs)
 	return status, out.String(), errs.String()
 }
 
@@ -36,20 +37,20 @@ func TestRefusedSettingsExitWithOneLineAndStatus2(t *testing.T) {
 		flag        string
 		name, takes string
 	}{
-		{Shortener, "--base-url=https://", "BASE_URL", "http://host"},
-		{Shortener, "--base-url=https://go..example", "BASE_URL", "http://host"},
-		{Shortener, "--base-url=https://go.example:99999", "BASE_URL", "http://host"},
-		{Shortener, "--code-length=six", "CODE_LENGTH", "from 3 to 10"},
-		{Shortener, "--key-source=magic", "KEY_SOURCE", "redis-pool, memory-pool, ledger, "},
-		{Shortener, "--key-source=redis-incr", "KEY_SOURCE", "REDIS_URL"},
-		{Shortener, "--key-source=postgres-pool", "KEY_SOURCE", "a PostgreSQL DATABASE_URL"},
-		{Shortener, "--key-source=kgs", "KEY_SOURCE", "KGS_URL"},
-		{Shortener, "--kgs-worker=false", "KGS_WORKER", "memory-pool"},
-		{Shortener, "--database-url=mysql://user:hunter2@host/db", "DATABASE_URL", "sqlite:PATH or postgres://"},
-		{Shortener, "--no-such-flag", "no-such-flag", "shortener --help"},
-		{KGS, "--kgs-tokens=", "REDIS_URL", "KGS_TOKENS"},
-		{KGS, "--kgs-tokens=a=hunter2", "KGS_TOKENS", "at least 16"},
-		{KGS, "--kgs-client-rate=0", "KGS_CLIENT_RATE", "whole number"},
+		{Run, "--base-url=https://", "BASE_URL", "http://host"},
+		{Run, "--base-url=https://go..example", "BASE_URL", "http://host"},
+		{Run, "--base-url=https://go.example:99999", "BASE_URL", "http://host"},
+		{Run, "--code-length=six", "CODE_LENGTH", "from 3 to 10"},
+		{Run, "--key-source=magic", "KEY_SOURCE", "redis-pool, memory-pool, ledger, "},
+		{Run, "--key-source=redis-incr", "KEY_SOURCE", "REDIS_URL"},
+		{Run, "--key-source=postgres-pool", "KEY_SOURCE", "a PostgreSQL DATABASE_URL"},
+		{Run, "--key-source=kgs", "KEY_SOURCE", "KGS_URL"},
+		{Run, "--kgs-worker=false", "KGS_WORKER", "memory-pool"},
+		{Run, "--database-url=mysql://user:hunter2@host/db", "DATABASE_URL", "sqlite:PATH or postgres://"},
+		{Run, "--no-such-flag", "no-such-flag", "shortener --help"},
+		{app.KGS, "--kgs-tokens=", "REDIS_URL", "KGS_TOKENS"},
+		{app.KGS, "--kgs-tokens=a=hunter2", "KGS_TOKENS", "at least 16"},
+		{app.KGS, "--kgs-client-rate=0", "KGS_CLIENT_RATE", "whole number"},
 	} {
 		status, stdout, stderr := runRefused(t, tt.run, tt.flag)
 		if status != 2 || stdout != "" {
@@ -67,8 +68,8 @@ func TestVersionAndHelp(t *testing.T) {
 		t.Errorf("--version: exit status %d, stdout %q", status, stdout)
 	}
 	want := []string{"LISTEN_ADDR", "KGS_POOL_CAPACITY", "FALLBACK", "ALERT_WEBHOOK_URL", "migrate", "audit", "delete", "healthcheck"}
-	for _, source := range keySources() {
-		want = append(want, source.name)
+	for _, source := range app.KeySources() {
+		want = append(want, source.Name)
 	}
 	status, help, _ := runShortener(t, "--help")
 	for _, name := range want {
@@ -77,7 +78,7 @@ func TestVersionAndHelp(t *testing.T) {
 		}
 	}
 	var out, errs bytes.Buffer
-	if status := KGS(t.Context(), []string{"--help"}, &out, &errs); status != 0 || !strings.Contains(out.String(), "$KGS_TOKENS") {
+	if status := app.KGS(t.Context(), []string{"--help"}, &out, &errs); status != 0 || !strings.Contains(out.String(), "$KGS_TOKENS") {
 		t.Errorf("kgs --help: exit status %d, stdout %q, stderr %q", status, out.String(), errs.String())
 	}
 }

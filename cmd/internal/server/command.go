@@ -1,12 +1,14 @@
-package app
+package server
 
 import (
 	"context"
 	"io"
 	"runtime"
 
+	"keypool/cmd/internal/app"
 	"keypool/cmd/internal/config"
 	"keypool/cmd/internal/version"
+	"keypool/shortener"
 
 	"github.com/alecthomas/kong"
 )
@@ -35,28 +37,36 @@ func shortenerCommandLine(out, errors io.Writer) config.Program {
 	}
 }
 
-// Shortener runs the program shortener until ctx ends, and returns its exit status.
-func Shortener(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+// serverRules are the rules that a server's settings are checked against.
+func serverRules() config.Rules {
+	return config.Rules{KeySources: app.KeySources(), Origin: func(text string) (string, bool) {
+		origin, ok := shortener.ParseOrigin(text)
+		return origin.String(), ok
+	}}
+}
+
+// Run runs the program shortener until ctx ends, and returns its exit status.
+func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var f shortenerFlags
-	c := console{"shortener", stdout, stderr}
+	c := app.Console{Name: "shortener", Out: stdout, Errors: stderr}
 	command, err := shortenerCommandLine(stdout, stderr).Parse(&f, args)
 	if err != nil {
-		c.complain(err)
-		return exitUsage
+		c.Complain(err)
+		return app.ExitUsage
 	}
 	switch command {
 	case "": // --help or --version
 		return 0
 	case "migrate":
-		return c.exit(migrateDatabase(ctx, f.Common, stderr))
+		return c.Exit(app.MigrateDatabase(ctx, f.Common, stderr))
 	case "audit":
 		return runAudit(ctx, c, f.Common, f.Audit)
 	case "delete <code>":
-		return c.exit(deleteLinks(ctx, f.Common, f.Delete.Codes, stdout))
+		return c.Exit(deleteLinks(ctx, f.Common, f.Delete.Codes, stdout))
 	case "healthcheck":
-		return c.exit(checkHealth(ctx, f.Common))
+		return c.Exit(app.CheckHealth(ctx, f.Common))
 	}
-	return c.serve(ctx, f.Server)
+	return serve(ctx, c, f.Server)
 }
 
 // ballast is memory, in bytes, that the server allocates and never touches. The garbage collector
@@ -65,11 +75,11 @@ func Shortener(ctx context.Context, args []string, stdout, stderr io.Writer) int
 // though go_memstats_* count it.
 const ballast = 32 << 20
 
-func (c console) serve(ctx context.Context, s config.Server) int {
+func serve(ctx context.Context, c app.Console, s config.Server) int {
 	if err := s.Complete(serverRules()); err != nil {
-		return c.exit(err)
+		return c.Exit(err)
 	}
 	defer runtime.KeepAlive(make([]byte, ballast))
-	p, err := StartServer(ctx, s, newLogger(c.errors, s.LogLevel, s.LogFormat))
-	return c.runUntilDone(ctx, p, err)
+	p, err := Start(ctx, s, app.NewLogger(c.Errors, s.LogLevel, s.LogFormat))
+	return c.RunUntilDone(ctx, p, err)
 }

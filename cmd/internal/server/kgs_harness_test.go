@@ -1,4 +1,4 @@
-package app
+package server
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"keypool/cmd/internal/app"
 	"keypool/cmd/internal/config"
 	"keypool/internal/testenv/machine"
 	"keypool/kgs/keyserver"
@@ -22,9 +23,9 @@ import (
 const kgsToken = "token-of-the-tests"
 
 // startKeyService starts a key service in this process and returns the KGS_URL of its client.
-func startKeyService(t *testing.T, database string) (_ *Program, url string) {
+func startKeyService(t *testing.T, database string) (_ *app.Program, url string) {
 	t.Helper()
-	p, err := StartKGS(t.Context(), config.KGS{
+	p, err := app.StartKGS(t.Context(), config.KGS{
 		Common: settings(t, database, "").Common,
 		KeyService: config.KeyService{
 			ListenAddr: "127.0.0.1:0", ClientRate: 1_000_000, Clients: []keyserver.Client{{Name: "tests", Token: kgsToken}},

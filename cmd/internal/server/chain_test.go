@@ -1,4 +1,4 @@
-package app
+package server
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"keypool/cmd/internal/app"
 	"keypool/cmd/internal/config"
 	"keypool/internal/testenv"
 	"keypool/web/admin"
@@ -37,11 +38,11 @@ func provided(t *testing.T, needs config.Need) config.Server {
 func TestServerWithEveryKeySource(t *testing.T) {
 	t.Parallel()
 	labels := map[string]string{"redis-pool": "pool", "memory-pool": "pool"}
-	for _, source := range keySources() {
-		t.Run(source.name, func(t *testing.T) {
+	for _, source := range app.KeySources() {
+		t.Run(source.Name, func(t *testing.T) {
 			t.Parallel()
-			s := provided(t, source.needs)
-			s.KeySource = source.name
+			s := provided(t, source.Needs)
+			s.KeySource = source.Name
 			r := start(t, s)
 			seen := make(map[string]bool)
 			for i := range 250 { // more than a batch
@@ -52,13 +53,13 @@ func TestServerWithEveryKeySource(t *testing.T) {
 				seen[code] = true
 				r.wantStatus(code, http.StatusFound, fmt.Sprintf("https://go.dev/%d", i))
 			}
-			if got := r.status(); got.KeySource != source.name || got.ServingFrom == nil {
+			if got := r.status(); got.KeySource != source.Name || got.ServingFrom == nil {
 				t.Errorf("status %+v", got)
 			}
-			r.wantSpace(slices.Contains([]string{"redis-pool", "memory-pool", "ledger"}, source.name))
+			r.wantSpace(slices.Contains([]string{"redis-pool", "memory-pool", "ledger"}, source.Name))
 			for _, want := range []string{
 				`shortener_links_created_total{kind="key"} 250`,
-				`kgs_keys_taken_total{source="` + cmp.Or(labels[source.name], source.name) + `"}`, // not the fallback's
+				`kgs_keys_taken_total{source="` + cmp.Or(labels[source.Name], source.Name) + `"}`, // not the fallback's
 			} {
 				if !strings.Contains(r.metrics(), want) {
 					t.Errorf("the metrics do not contain %s", want)
@@ -187,7 +188,7 @@ func TestServersAndWorkersShareOnePool(t *testing.T) {
 	s := settings(t, database, redisURL)
 	s.Worker.On = false
 	for range 2 {
-		w, err := StartKGS(t.Context(), config.KGS{Common: s.Common}, slog.New(slog.DiscardHandler))
+		w, err := app.StartKGS(t.Context(), config.KGS{Common: s.Common}, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package app
+package server
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"keypool/cmd/internal/app"
 	"keypool/cmd/internal/config"
 	"keypool/kgs"
 	"keypool/kgs/ledger"
@@ -47,7 +48,7 @@ func sqliteURL(t *testing.T) string {
 
 // running is a server under test and a client of it.
 type running struct {
-	*Program
+	*app.Program
 	t      *testing.T
 	client *http.Client
 }
@@ -59,7 +60,7 @@ func start(t *testing.T, s config.Server) *running {
 
 func startLogging(t *testing.T, s config.Server, log io.Writer) *running {
 	t.Helper()
-	p, err := StartServer(t.Context(), s, slog.New(slog.NewTextHandler(log, nil)))
+	p, err := Start(t.Context(), s, slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,18 +233,18 @@ func TestAuditReportsForeignLink(t *testing.T) {
 	t.Parallel()
 	url := sqliteURL(t)
 	start(t, settings(t, url, "")).stop()
-	c, err := openOffline(t.Context(), settings(t, url, "").Common, io.Discard)
+	c, err := app.OpenOffline(t.Context(), settings(t, url, "").Common, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.openLedger(t.Context()); err != nil {
+	if err := c.OpenLedger(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	foreign := c.space.Code(6, 56_000_000_000)
+	foreign := c.Space.Code(6, 56_000_000_000)
 	if err := plant(t.Context(), c, foreign); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.life.stop(t.Context()); err != nil {
+	if err := c.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if status, out := command(t, url, "audit"); status != 1 || !strings.Contains(out, foreign) {
@@ -259,7 +260,7 @@ func TestStartFailsForPortInUseAndWrongSecret(t *testing.T) {
 	r := start(t, settings(t, sqliteURL(t), ""))
 	taken := settings(t, sqliteURL(t), "")
 	taken.ListenAddr = config.Address(r.Addr().String())
-	_, err := StartServer(t.Context(), taken, slog.New(slog.DiscardHandler))
+	_, err := Start(t.Context(), taken, slog.New(slog.DiscardHandler))
 	var setting *config.Error
 	if !errors.As(err, &setting) || setting.Name != "LISTEN_ADDR" {
 		t.Errorf("port in use: error %v, want a config.Error of LISTEN_ADDR", err)
@@ -269,14 +270,18 @@ func TestStartFailsForPortInUseAndWrongSecret(t *testing.T) {
 	start(t, settings(t, url, "")).stop()
 	swapped := settings(t, url, "")
 	swapped.Secret = bytes.Repeat([]byte{1}, 16)
-	if _, err := StartServer(t.Context(), swapped, slog.New(slog.DiscardHandler)); !errors.Is(err, ledger.ErrWrongSecret) {
+	if _, err := Start(t.Context(), swapped, slog.New(slog.DiscardHandler)); !errors.Is(err, ledger.ErrWrongSecret) {
 		t.Errorf("wrong secret: error %v, want ErrWrongSecret", err)
 	}
 }
 
 // plant inserts a link whose code the ledger did not issue.
-func plant(ctx context.Context, c *core, code string) error {
-	_, err := c.store.Insert(ctx, []shortener.Link{{
+func plant(ctx context.Context, c *app.Core, code string) error {
+	store, err := openStore(ctx, c)
+	if err != nil {
+		return err
+	}
+	_, err = store.Insert(ctx, []shortener.Link{{
 		Code: code, URL: "https://go.dev/", Source: kgs.SourcePool, CreatedAt: time.Now().UTC(),
 	}})
 	return err

@@ -1,4 +1,4 @@
-package app
+package server
 
 import (
 	"errors"
@@ -23,7 +23,7 @@ func TestMachineIDOfARunningServerIsRefused(t *testing.T) {
 	t.Parallel()
 	url := testenv.PostgresURL(t)
 	first := start(t, snowflakeSettings(t, url, config.FixedMachine(7)))
-	_, err := StartServer(t.Context(), snowflakeSettings(t, url, config.FixedMachine(7)), slog.New(slog.DiscardHandler))
+	_, err := Start(t.Context(), snowflakeSettings(t, url, config.FixedMachine(7)), slog.New(slog.DiscardHandler))
 	var setting *config.Error
 	if !errors.As(err, &setting) || setting.Name != "MACHINE_ID" || setting.Got != "7" {
 		t.Errorf("second server with the same MACHINE_ID: error %v", err)

@@ -1,4 +1,4 @@
-package app
+package server
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"keypool/cmd/internal/app"
 	"keypool/cmd/internal/config"
 	"keypool/internal/testenv"
 	"keypool/kgs"
@@ -164,7 +165,7 @@ func TestIdleClientDoesNotDelayStopOfKGS(t *testing.T) {
 		t.Errorf("%s %s", resp.Proto, resp.Status)
 	}
 	began := time.Now()
-	if err := p.Stop(); err != nil || time.Since(began) > publicGrace {
+	if err := p.Stop(); err != nil || time.Since(began) > app.PublicGrace {
 		t.Errorf("stopped after %s, error %v", time.Since(began), err)
 	}
 }
@@ -175,7 +176,7 @@ func TestKGSURLWithoutTokenIsRefused(t *testing.T) {
 	s := settings(t, sqliteURL(t), "")
 	s.KeySource, s.KGSURL = "kgs", config.KGSURL("http://"+secret+"@host")
 	var setting *config.Error
-	_, err := StartServer(t.Context(), s, slog.New(slog.DiscardHandler))
+	_, err := Start(t.Context(), s, slog.New(slog.DiscardHandler))
 	if !errors.As(err, &setting) || setting.Name != "KGS_URL" || strings.Contains(err.Error(), secret) {
 		t.Errorf("error %v; want a config.Error of KGS_URL without the secret", err)
 	}

@@ -1,4 +1,4 @@
-package app
+package server
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"keypool/cmd/internal/alert/alerttest"
+	"keypool/cmd/internal/app"
 	"keypool/cmd/internal/config"
 	"keypool/internal/testenv"
 	"keypool/internal/testenv/logbuffer"
@@ -22,9 +23,9 @@ func TestRedisThatMayEvictIsRefused(t *testing.T) {
 	t.Parallel()
 	redis := testenv.StartRedis(t, "--maxmemory-policy", "allkeys-lru")
 	s, log := settings(t, sqliteURL(t), redis.URL), slog.New(slog.DiscardHandler)
-	for name, start := range map[string]func() (*Program, error){
-		"server": func() (*Program, error) { return StartServer(t.Context(), s, log) },
-		"worker": func() (*Program, error) { return StartKGS(t.Context(), config.KGS{Common: s.Common}, log) },
+	for name, start := range map[string]func() (*app.Program, error){
+		"server": func() (*app.Program, error) { return Start(t.Context(), s, log) },
+		"worker": func() (*app.Program, error) { return app.StartKGS(t.Context(), config.KGS{Common: s.Common}, log) },
 	} {
 		p, err := start()
 		if err == nil {
@@ -66,7 +67,7 @@ func TestLaterChangeOfEvictionPolicyPages(t *testing.T) {
 	s := settings(t, testenv.PostgresURL(t), server.URL)
 	s.AlertWebhook = config.WebhookURL(hook.URL())
 	var log logbuffer.Buffer
-	p, err := StartServer(t.Context(), s, slog.New(slog.NewTextHandler(&log, nil)))
+	p, err := Start(t.Context(), s, slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}

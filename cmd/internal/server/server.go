@@ -1,0 +1,53 @@
+// Package server wires the program shortener: package app with links, their store and the public
+// listener.
+package server
+
+import (
+	"context"
+	"log/slog"
+
+	"keypool/cmd/internal/app"
+	"keypool/cmd/internal/config"
+	"keypool/shortener"
+	"keypool/web"
+	"keypool/web/admin"
+	"keypool/web/httpserver"
+)
+
+// Start starts the shortener and returns when the public listener answers. It needs settings
+// that are complete. After an error, it closes what it opened.
+func Start(ctx context.Context, s config.Server, log *slog.Logger) (*app.Program, error) {
+	public := app.Address{Setting: "LISTEN_ADDR", Addr: s.ListenAddr}
+	return app.Start(ctx, s.Common, &public, log, func(ctx context.Context, p *app.Program, c *app.Core) error {
+		store, err := openStore(ctx, c)
+		if err != nil {
+			return err
+		}
+		chain, err := c.OpenChain(ctx, s.Serve, p.Fail)
+		if err != nil {
+			return err
+		}
+		links, requests := shortener.NewMetrics(c.Registry), web.NewMetrics(c.Registry)
+		service := shortener.New(shortener.Config{Store: store, Keys: keys{chain.Keys()}, Metrics: links})
+		c.OnStop("links", func(ctx context.Context) error {
+			return app.WaitFor(ctx, func() error { return service.Close(ctx) }) // a commit of SQLite ignores its context
+		})
+
+		p.ServeAdmin(c, admin.Config{
+			Ready: service.Ready, Degraded: chain.Degraded, Status: chain.Status,
+			Counters: admin.Counters{
+				Created: links.Created, Taken: links.KeysTaken,
+				Redirects: requests.Redirects, Failed: requests.Failed,
+				Create: requests.CreateLatency(), Redirect: requests.RedirectLatency(),
+			},
+		})
+		handler := web.NewPublic(web.PublicConfig{
+			Service: service, BaseURL: string(s.BaseURL), TrustedProxies: s.TrustedProxies,
+			Degraded: chain.Degraded, Metrics: requests, Logger: c.Log,
+		})
+		p.ServePublic("public listener", httpserver.New(handler, c.Log))
+		log.Info("serving", slog.String("url", p.URL()), slog.String("admin", p.AdminURL()),
+			slog.String("key_source", s.KeySource))
+		return nil
+	})
+}
