@@ -46,7 +46,7 @@ func (c *loadTestFlags) Run(ctx context.Context, out output) error {
 	if all, err = experiment.Select(all, "", c.Only); err != nil {
 		return err
 	}
-	return c.execute(ctx, out, all, experiment.Runner{Options: experiment.Options{Scale: 1}}, false)
+	return c.execute(ctx, out, all, &experiment.Runner{Options: experiment.Options{Scale: 1}}, false)
 }
 
 type experimentsFlags struct {
@@ -71,7 +71,7 @@ func (c *experimentsFlags) Run(ctx context.Context, out output) error {
 	if c.Scale <= 0 || c.Parallel < 1 {
 		return errors.New("--scale must be above 0 and --parallel at least 1")
 	}
-	runner := experiment.Runner{Options: experiment.Options{Scale: c.Scale}, Parallel: c.Parallel}
+	runner := &experiment.Runner{Options: experiment.Options{Scale: c.Scale}, Parallel: c.Parallel}
 	return c.execute(ctx, out, all, runner, c.Suite == experiment.Nightly)
 }
 
@@ -103,7 +103,7 @@ func list(out output, all []*experiment.Experiment) error {
 }
 
 // execute runs experiments on the programs in c.Programs and gives the verdict.
-func (c *common) execute(ctx context.Context, out output, all []*experiment.Experiment, runner experiment.Runner, strict bool) error {
+func (c *common) execute(ctx context.Context, out output, all []*experiment.Experiment, runner *experiment.Runner, strict bool) error {
 	if c.Rate < 0 || c.Rate > maxRate || c.Duration < 0 {
 		return fmt.Errorf("--rate must be from 0 to %d, and --duration not negative", maxRate)
 	}

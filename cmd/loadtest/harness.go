@@ -23,7 +23,7 @@ const (
 
 // harness runs experiments and leaves a report in a directory.
 type harness struct {
-	runner   experiment.Runner
+	runner   *experiment.Runner
 	strict   bool // a speed claim that fails fails the run
 	dir      string
 	markdown string // a file, or ""

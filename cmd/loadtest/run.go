@@ -74,7 +74,7 @@ func (c *runFlags) experiments(ctx context.Context, out output) error {
 	if err := c.checkAdmin(ctx); err != nil {
 		return err
 	}
-	h := &harness{dir: c.Report, view: newView(out, c.JSON, all), runner: experiment.Runner{Options: experiment.Options{
+	h := &harness{dir: c.Report, view: newView(out, c.JSON, all), runner: &experiment.Runner{Options: experiment.Options{
 		Target: c.Target, Admin: c.Admin, Climb: c.Climb, Rate: c.Rate, Duration: c.Duration, Scale: 1,
 	}}}
 	return h.execute(ctx, all)
