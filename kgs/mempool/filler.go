@@ -7,24 +7,27 @@ import (
 	"keypool/kgs/refill"
 )
 
-// Filler fills a Pool: it only reserves, for the pool holds ranges.
+// Filler fills a Pool with ranges that it reserves in the ledger. It makes no codes, because the
+// pool holds ranges.
 type Filler struct {
 	Ledger *ledger.Ledger
 	Pool   *Pool
-	Holder string // the pool's holder: what it does not use, the next process adopts
-	Length int    // of the codes
+	Holder string // holder of the pool; other processes take over the ranges that it leaves unused
+	Length int    // minimum length of the codes
 }
 
 var _ refill.Filler = Filler{}
 
-// Prepare does nothing: the pool has no epochs and reserves nothing by itself.
+// Prepare does nothing. The pool has no epochs, and Ledger.Reserve already takes over the ranges
+// of dead holders.
 func (s Filler) Prepare(context.Context) error { return nil }
 
-// Len never fails.
+// Len returns how many numbers the pool holds. The error is always nil.
 func (s Filler) Len(context.Context) (int64, error) { return s.Pool.Len(), nil }
 
-// Fill reserves a range for the pool. A crash right after leaves the range recorded
-// as reserved under Holder, whole; another process adopts it.
+// Fill reserves a range of up to n numbers and pushes it to the pool. If the process crashes
+// between these two steps, the ledger keeps the whole range as reserved under Holder. Another
+// process then takes the range over.
 func (s Filler) Fill(ctx context.Context, n int64) (int64, error) {
 	r, err := s.Ledger.Reserve(ctx, s.Holder, ledger.StateReserved, s.Length, n)
 	if err != nil {
@@ -34,5 +37,6 @@ func (s Filler) Fill(ctx context.Context, n int64) (int64, error) {
 	return r.Len(), nil
 }
 
-// Release does nothing: the ranges belong to the pool, whose owner releases the holder.
+// Release does nothing. The ranges belong to the holder of the pool, and the owner of the pool
+// releases that holder.
 func (s Filler) Release(context.Context) error { return nil }

@@ -9,9 +9,11 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// LedgerSupply takes batches straight from the ledger, with no pool in between. An
-// answer that is lost leaves a batch that nobody knows of; it is given up when the
-// process has ended.
+// LedgerSupply is a [kgs.Supply] without a pool: it reserves each batch directly in the ledger.
+// Methods may be called concurrently and block as long as ctx allows.
+//
+// If the answer to a Take is lost, the ledger holds a batch that this process does not know. The
+// ledger abandons that batch after the process has ended.
 type LedgerSupply struct {
 	batches ledgerBatches
 	length  int
@@ -19,13 +21,14 @@ type LedgerSupply struct {
 
 var _ kgs.Supply = (*LedgerSupply)(nil)
 
-// NewLedgerSupply makes a supply of codes of at least the given length. The caller
-// renews and releases holder.
+// NewLedgerSupply returns a supply of codes that have at least the given length in characters.
+// Its batches belong to holder. The caller renews and releases holder.
 func NewLedgerSupply(ledger *ledger.Ledger, space *codespace.Space, holder string, length int) *LedgerSupply {
 	return &LedgerSupply{batches: ledgerBatches{ledger, space, holder, kgs.SourceLedger}, length: length}
 }
 
-// Take reserves n numbers. It fails with ErrExhausted when none are left.
+// Take reserves up to n numbers and returns their codes as a batch. It fails with
+// [kgs.ErrExhausted] when no number is left.
 func (s *LedgerSupply) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	r, err := s.batches.ledger.Reserve(ctx, s.batches.holder, ledger.StateBatch, s.length, int64(n))
 	if err != nil {
@@ -34,17 +37,17 @@ func (s *LedgerSupply) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	return s.batches.batch(r), nil
 }
 
-// Settle records what happened to the keys of b.
+// Settle records in the ledger what happened to the keys of b. It may be repeated.
 func (s *LedgerSupply) Settle(ctx context.Context, b *kgs.Batch, unused, lost []string) error {
 	return s.batches.settle(ctx, b, unused, lost)
 }
 
-// ledgerBatches records a supply's batches in the ledger, as ranges of its holder.
+// ledgerBatches makes batches from the ranges of its holder, and settles them in the ledger.
 type ledgerBatches struct {
 	ledger *ledger.Ledger
 	space  *codespace.Space
 	holder string
-	source string // the label of the batches
+	source string // value of Batch.Source
 }
 
 func (b ledgerBatches) batch(r ledger.Reservation) *kgs.Batch {

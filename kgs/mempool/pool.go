@@ -1,8 +1,8 @@
-// Package mempool supplies the keys of a single process from the ledger, without a server in
-// between: [Pool] holds reserved ranges in memory, and [LedgerSupply] reserves each batch
-// when it is taken.
+// Package mempool supplies one process with keys from the ledger. [Pool] keeps reserved ranges in
+// memory and cuts batches from them. [LedgerSupply] has no pool: it reserves each batch in the
+// ledger at the moment of the take. Packages kgs and ledger define the vocabulary.
 //
-// Invariant: every key is recorded in the ledger as part of a batch before it is handed out.
+// Invariant: the ledger records every key as part of a batch before the key is handed out.
 package mempool
 
 import (
@@ -15,28 +15,28 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// Pool is the pool of a single process. It holds ranges of the ledger, not
-// codes, so a pool of any size takes no memory to speak of, and a key that leaves
-// it is booked before it is handed out.
+// Pool is the pool of a single process. It holds ranges of the ledger and makes codes only when
+// they are taken, so even a large pool needs little memory. The ledger records each batch before
+// Take returns it. Methods may be called concurrently.
 type Pool struct {
 	batches ledgerBatches
-	taking  chan struct{} // holds a token while a take is under way
+	taking  chan struct{} // holds one token while a Take is running
 
 	mu     sync.Mutex
-	ranges []ledger.Reservation // in the order they are to be handed out
-	taken  int64                // numbers that were ever taken
-	pushed int64                // numbers that ever came
+	ranges []ledger.Reservation // in the order in which they are handed out
+	taken  int64                // numbers taken so far
+	pushed int64                // numbers pushed so far
 }
 
 var _ kgs.Supply = (*Pool)(nil)
 
-// New makes an empty pool whose ranges belong to holder in the ledger. The
-// caller renews and releases holder; a pool is not to be used after that.
+// New returns an empty pool whose ranges belong to holder in the ledger. The caller renews and
+// releases holder. The pool must not be used after holder is released.
 func New(ledger *ledger.Ledger, space *codespace.Space, holder string) *Pool {
 	return &Pool{batches: ledgerBatches{ledger, space, holder, kgs.SourcePool}, taking: make(chan struct{}, 1)}
 }
 
-// Push adds r, which must be a reserved range of the pool's holder.
+// Push appends r to the pool. r must be a reserved range of the pool's holder.
 func (p *Pool) Push(r ledger.Reservation) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -44,11 +44,12 @@ func (p *Pool) Push(r ledger.Reservation) {
 	p.pushed += r.Len()
 }
 
-// Len is how many numbers the pool holds, by its own knowledge: ranges that were
-// taken over while the process was frozen count until the next Take finds out.
+// Len returns how many numbers the pool holds. While this process was frozen, other processes may
+// have taken over some of its ranges. Len counts such a range until a Take finds it gone.
 func (p *Pool) Len() int64 { return p.Status().Keys }
 
-// Status tells the pool's size, and how many numbers were ever taken from it.
+// Status returns the size of the pool, and how many numbers were pushed to it and taken from it
+// so far.
 func (p *Pool) Status() kgs.PoolStatus {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -59,9 +60,11 @@ func (p *Pool) Status() kgs.PoolStatus {
 	return s
 }
 
-// Take cuts a batch from the front range. One take is under way at a time. A repeat
-// after an error gives the batch that the first try cut, if it did, which may then
-// have more than n keys.
+// Take cuts a batch of up to n keys from the first range. Concurrent calls run one after the
+// other. It fails with [kgs.ErrEmpty] when the pool is empty.
+//
+// The ledger may have cut a batch although Take failed. The next Take then returns that batch,
+// which may have more than n keys.
 func (p *Pool) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	select {
 	case p.taking <- struct{}{}:
@@ -87,8 +90,8 @@ func (p *Pool) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	}
 }
 
-// Settle records what happened to the keys of b. Unused ones come back to this pool, or
-// another, when the worker next reserves.
+// Settle records in the ledger what happened to the keys of b. The ledger reserves unused keys
+// again. The next worker that reserves a range gets them, for this pool or for another one.
 func (p *Pool) Settle(ctx context.Context, b *kgs.Batch, unused, lost []string) error {
 	return p.batches.settle(ctx, b, unused, lost)
 }
@@ -102,8 +105,9 @@ func (p *Pool) front() (ledger.Reservation, bool) {
 	return p.ranges[0], true
 }
 
-// replaceFront puts rest, unless it is empty, in the place of the front range, after so
-// many numbers were taken. Only the take under way calls it, and pushes go to the back.
+// replaceFront replaces the first range with rest, or removes it if rest is empty. It adds taken
+// to the count of taken numbers. Only the running Take calls it, and Push appends at the end. So
+// the first range is the one that this Take has cut.
 func (p *Pool) replaceFront(rest ledger.Reservation, taken int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -32,7 +32,7 @@ func TestMemoryPool(t *testing.T) {
 	})
 }
 
-// fill pushes all that the ledger has left, up to n numbers at a time.
+// fill pushes every number that the ledger has left to the pool, in ranges of up to n numbers.
 func fill(t *testing.T, l kgstest.LedgerUnderTest, pool *Pool, holder string, n int64) {
 	t.Helper()
 	for {
@@ -77,15 +77,15 @@ func TestMemoryPoolDropsWhatWasTakenOver(t *testing.T) {
 	})
 }
 
-// TestMemoryPoolTakesInTurn shows that a take that waits for another one still
-// honours its context.
+// TestMemoryPoolTakesInTurn shows that a Take that waits for another Take still returns when its
+// context ends.
 func TestMemoryPoolTakesInTurn(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		pool := New(l.Ledger, kgstest.OpenWith(t, l, 10), "a")
 		fill(t, l, pool, "a", 10)
 		var wg sync.WaitGroup
 		l.WhileLocked(t, func() {
-			wg.Go(func() { kgstest.Drain(t, pool, 10) }) // waits for the lock of the ledger, or its turn
+			wg.Go(func() { kgstest.Drain(t, pool, 10) }) // waits for the lock of the ledger, or for the other Take
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			if _, err := pool.Take(ctx, 1); !errors.Is(err, context.Canceled) {

@@ -6,7 +6,7 @@ import (
 	"keypool/kgs/keysource"
 )
 
-// BenchmarkPostgresPool takes batches of a thousand keys and settles them as spent.
+// BenchmarkPostgresPool takes batches of a thousand keys and settles them as used.
 func BenchmarkPostgresPool(b *testing.B) {
 	for name, reserve := range map[string]bool{"delete": false, "reserve": true} {
 		b.Run(name, func(b *testing.B) {

@@ -12,33 +12,38 @@ import (
 )
 
 const (
-	// reserveTerm is for how long a key stays reserved after its holder has died.
+	// reserveTerm is the minimum time for which a key stays reserved, even if its holder is
+	// dead.
 	reserveTerm = 10 * time.Minute
-	// lapseInterval is how often such keys are looked for.
+	// lapseInterval is the time between two searches for reserved keys of dead holders.
 	lapseInterval = time.Minute
 )
 
-// Filler is the batch job that refills a Pool: it draws codes and
-// inserts those that are neither there nor used. That they were not used at that very
-// moment either is found out when they are taken. Any number may work at once; they insert one after the other. Nothing is ever
-// under way: a crash leaves a chunk that is in the pool, or is not.
+// Filler refills a Pool with random codes. It draws codes and inserts those that are neither
+// available nor used. It cannot see a code that another process uses at the same moment; Take
+// drops such a code later.
+//
+// Any number of fillers may fill one pool at the same time. The database runs their inserts one
+// after the other. Each insert is one transaction, so a crash leaves either a whole chunk in the
+// pool or nothing of it.
 type Filler struct {
 	pool *Pool
 	draw kgs.Generator
 	log  *slog.Logger
 
-	looked time.Time // when all keys whose term had ended were taken back
+	looked time.Time // when the last search for keys of dead holders was complete
 }
 
 var _ refill.Filler = (*Filler)(nil)
 
-// NewFiller makes a filler of the codes that draw yields; it calls nobody.
+// NewFiller returns a filler that inserts the codes that draw yields. It does not access the
+// database.
 func NewFiller(pool *Pool, draw kgs.Generator, log *slog.Logger) *Filler {
 	return &Filler{pool: pool, draw: draw, log: log}
 }
 
-// Prepare takes back, once a minute, what dead holders had reserved, and empties a pool
-// that is not of the database's present history.
+// Prepare makes reserved keys of dead holders available again, at most once a minute. It empties
+// a pool that was filled in another history of the database; see [Pool.Status].
 func (s *Filler) Prepare(ctx context.Context) error {
 	if err := s.takeBack(ctx); err != nil {
 		return err
@@ -50,7 +55,7 @@ func (s *Filler) Prepare(ctx context.Context) error {
 	return err
 }
 
-// Len is how many keys the pool holds, by its [Pool.Status].
+// Len returns how many keys the pool holds; see [Pool.Status].
 func (s *Filler) Len(ctx context.Context) (int64, error) {
 	status, err := s.pool.Status(ctx)
 	return status.Keys, err
@@ -64,7 +69,7 @@ func (s *Filler) open(ctx context.Context) error {
 	return nil
 }
 
-// takeBack makes the keys of dead holders available again.
+// takeBack makes the reserved keys of dead holders available again.
 func (s *Filler) takeBack(ctx context.Context) error {
 	if time.Since(s.looked) < lapseInterval {
 		return nil
@@ -82,7 +87,7 @@ func (s *Filler) takeBack(ctx context.Context) error {
 	return nil
 }
 
-// Fill draws up to n keys, 10,000 at the most, and reports how many were new.
+// Fill draws up to n codes, at most 10,000, and inserts them. It returns how many were new.
 func (s *Filler) Fill(ctx context.Context, n int64) (int64, error) {
 	codes := make([]string, min(n, maxKeys))
 	for i := range codes {
@@ -99,5 +104,5 @@ func (s *Filler) Fill(ctx context.Context, n int64) (int64, error) {
 	return tag.RowsAffected(), nil
 }
 
-// Release does nothing, for nothing is under way.
+// Release does nothing, because a filler reserves nothing.
 func (s *Filler) Release(context.Context) error { return nil }

@@ -50,7 +50,7 @@ func TestPostgresPoolStatus(t *testing.T) {
 	})
 }
 
-// Two batch jobs fill one pool and overshoot by no more than a chunk each.
+// Two workers fill one pool. Together they exceed its capacity by at most one chunk each.
 func TestPostgresShippersFillOnePool(t *testing.T) {
 	t.Parallel()
 	const capacity, chunk = 25_000, 5000
@@ -84,7 +84,8 @@ func TestPostgresShippersFillOnePool(t *testing.T) {
 	}
 }
 
-// The keys of a database that came back from an older state were perhaps given out since.
+// When a database comes back from an older state, its available keys may already have been handed
+// out.
 func TestPostgresPoolOfAnotherHistory(t *testing.T) {
 	bothWays(t, func(t *testing.T, reserve bool) {
 		k := newKeyPool(t)
@@ -107,7 +108,7 @@ func TestPostgresPoolOpensOnce(t *testing.T) {
 	k := newKeyPool(t)
 	k.fill(kgstest.Codes(0, 10)...)
 	s := k.filler(&kgstest.DrawnCodes{})
-	if err := s.open(t.Context()); err != nil { // as a worker does that was late
+	if err := s.open(t.Context()); err != nil { // as a late worker does
 		t.Fatal(err)
 	}
 	wantStatus(t, s.pool, kgs.PoolStatus{Keys: 10, Pushed: 10})

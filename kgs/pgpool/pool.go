@@ -1,9 +1,9 @@
-// Package pgpool is a pool of random codes in two PostgreSQL tables: available_keys holds
-// codes that can be taken, and used_keys every code that was ever given out. It needs
-// neither the ledger nor a space.
+// Package pgpool is a pool of random codes in two PostgreSQL tables. The table available_keys
+// holds the codes that can be taken. The table used_keys records the codes that were given out.
+// The pool takes no numbers from the ledger and needs no space.
 //
-// Invariant: a code that is in used_keys is never handed out again unless its holder returned
-// it unused. The unique constraints of both tables enforce this.
+// Invariant: a code in used_keys is never handed out again unless its holder returned it unused.
+// The unique constraints of both tables enforce this.
 package pgpool
 
 import (
@@ -17,41 +17,44 @@ import (
 	"keypool/kgs"
 )
 
-// maxKeys is the most keys that one statement moves: more would take longer than a
-// local batch waits for its refill.
+// maxKeys is the most keys that one statement moves. A larger statement would take longer than a
+// server waits for its next batch.
 const maxKeys = 10_000
 
-// Config chooses how keys are taken.
+// Config selects how a Pool takes keys.
 type Config struct {
-	Holder  string // of what is reserved: a process that is known to the ledger while it lives
-	Reserve bool   // only mark keys when they are taken; false: move them to used_keys at once
+	Holder  string // name of this process; the ledger must know it while the process lives
+	Reserve bool   // true: Take only marks keys as reserved; false: Take moves them to used_keys at once
 }
 
-// Pool is the pool of the textbook: codes that were drawn by chance ahead of time
-// wait in the table available_keys, and used_keys tells which were ever given out. It
-// owes nothing to the ledger and its space; the two tables and the links have one database.
+// Pool is a pool of codes that a worker drew at random in advance. The codes wait in the table
+// available_keys, and the table used_keys records which codes were given out. Both tables are in
+// the database of the links.
 //
-// No key is given out twice, whatever is interleaved:
+// The pool never gives a key to two processes, whatever the order of their statements:
 //
-//   - A key is once at most in available_keys and once at most in used_keys: it is
-//     unique in both. Nobody looks it up before he inserts it.
-//   - Who takes a row of available_keys locks it first; others skip it, or see it gone.
-//   - To take is to insert into used_keys, in the same statement that deletes the row. A
-//     key that is there already, because chance drew it a second time, is dropped.
-//   - A key leaves used_keys only when its holder hands it back unused, in the statement
-//     that makes it available. It gets a new id then, larger than all before, and a
-//     holder can hand back only what has an id of his batch: so he cannot do it twice,
-//     nor take it from whoever has it next.
+//   - Each key is unique in available_keys and unique in used_keys. The constraints enforce this;
+//     the pool does not rely on an earlier lookup.
+//   - A statement that takes a row of available_keys locks the row first. Other statements skip a
+//     locked row, or find that it is gone.
+//   - Take deletes the row and inserts the key into used_keys in one statement. If used_keys
+//     already has the key, because a worker drew it a second time, Take drops it.
+//   - A key leaves used_keys only when its holder returns it unused. The same statement makes the
+//     key available again under a new id, which is larger than all earlier ids. A holder can only
+//     return a key whose id belongs to its batch. So it cannot return a key twice, and it cannot
+//     return a key that another holder has taken since.
 //
-// With Reserve a key goes to used_keys when it is settled, and is dropped when it is
-// found there at the time it is taken. The row is marked until then: nobody else takes
-// it, nor can the key be drawn again. Keys of a holder that died come back after a while,
-// the linked ones too: the links' primary key refuses those, and then they are spent. The
-// same goes for one that was taken for dead and works on.
+// With Config.Reserve, Take marks the row as reserved, and Settle moves the key to used_keys.
+// While the row is reserved, no other process can take the key, and no worker can insert it
+// again. Take drops a key that it finds in used_keys. When a holder dies, its reserved keys
+// become available again after a while. Some of these keys may have a link already. The primary
+// key of the links rejects such a key, and the server then settles it as used. The same happens
+// to the keys of a holder that was declared dead but still works.
 //
-// Each method is one statement after the other, each a transaction of its own: a process
-// that is frozen holds no lock, and one that crashes leaves no half of anything. Methods
-// may be called from any goroutine, of any number of processes, in both ways at once.
+// Each method runs single statements, and each statement is a transaction of its own. So a frozen
+// process holds no lock, and a crash leaves no statement half done. Methods block as long as ctx
+// allows. Any number of goroutines and processes may call them concurrently, with and without
+// Config.Reserve.
 type Pool struct {
 	db    *pgxpool.Pool
 	cfg   Config
@@ -60,15 +63,17 @@ type Pool struct {
 
 var _ kgs.Supply = (*Pool)(nil)
 
-// New makes a pool of the tables in the search path of db, which stays the
-// caller's to close.
+// New returns a pool on the tables in the search path of db. It does not access the database. The
+// caller closes db.
 func New(db *pgxpool.Pool, cfg Config) *Pool {
 	return &Pool{db: db, cfg: cfg}
 }
 
-// Take gives up to n keys, 10,000 at the most. A crash after it, or a reply that is lost,
-// leaves them in used_keys without a link: a gap, which the audit counts. With Reserve
-// they come back. It fails with ErrNoEpoch until a worker has opened the pool.
+// Take takes up to n keys, at most 10,000. It fails with [kgs.ErrEmpty] when no key is available,
+// and with [kgs.ErrNoEpoch] until a worker has opened the pool.
+//
+// If the process crashes after Take, or the reply is lost, the keys stay in used_keys without a
+// link. The audit counts them as gaps. With Config.Reserve they become available again.
 func (p *Pool) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	for {
 		from := p.front.load()
@@ -78,7 +83,7 @@ func (p *Pool) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 			return nil, fmt.Errorf("take keys: %w", err)
 		case len(b.Codes) > 0:
 			return b, nil
-		case b.ID > 0: // every one was used before
+		case b.ID > 0: // every key in these rows was used before
 		case from > 0:
 			p.front.forget()
 		default:
@@ -87,15 +92,15 @@ func (p *Pool) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	}
 }
 
-// take is one try, on the rows from an id on. The batch has the id of its last row, and
-// none when there was no row.
+// take makes one attempt, on the rows whose id is at least from. The id of the batch is the id of
+// its last row, or 0 if there was no row.
 func (p *Pool) take(ctx context.Context, from int64, n int) (*kgs.Batch, error) {
 	query, args := takeByDelete, []any{from, n}
 	if p.cfg.Reserve {
 		query, args = takeByReserve, append(args, p.cfg.Holder)
 	}
 	b := &kgs.Batch{Source: kgs.SourcePostgresPool, Codes: make([]string, 0, n)}
-	var code string // empty for a key that was dropped
+	var code string // empty if the key was dropped
 	rows, err := p.db.Query(ctx, query, args...)
 	if err != nil {
 		return nil, err
@@ -119,9 +124,10 @@ func (p *Pool) whyEmpty(ctx context.Context) error {
 	return kgs.ErrEmpty
 }
 
-// Settle makes the unused keys available again and sees to it that the others never are.
-// Keys that have come back in the meantime, and may be somebody else's, stay where they
-// are. It fails half-way at the worst, and may then be repeated.
+// Settle makes the unused keys of b available again. The other keys are never handed out again. A
+// key may have become available before this call, because the holder was declared dead, and
+// another holder may have it now. Settle does not return such a key. If Settle fails half-way, it
+// may be repeated.
 func (p *Pool) Settle(ctx context.Context, b *kgs.Batch, unused, _ []string) error {
 	handBack := handBackUsed
 	if p.cfg.Reserve {
@@ -142,7 +148,7 @@ func (p *Pool) settle(ctx context.Context, query string, b *kgs.Batch, codes []s
 	return nil
 }
 
-// allBut is all but some, in the same order.
+// allBut returns the elements of all that are not in some, in the same order.
 func allBut(all, some []string) []string {
 	left := make(map[string]bool, len(some))
 	for _, v := range some {

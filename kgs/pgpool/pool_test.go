@@ -19,7 +19,7 @@ import (
 	"keypool/kgs/refill"
 )
 
-// keyPool is the tables of a Pool, empty and open, and what processes do to them.
+// keyPool is the tables of an open, empty Pool, with methods that act as processes on them.
 type keyPool struct{ *kgstest.KeyTables }
 
 func newKeyPool(t testing.TB) keyPool {
@@ -29,12 +29,12 @@ func newKeyPool(t testing.TB) keyPool {
 	return k
 }
 
-// filler is a new one, as of a process that has just started.
+// filler returns a new Filler, like that of a process that has just started.
 func (k keyPool) filler(draw kgs.Generator) *Filler {
 	return NewFiller(New(k.DB, Config{}), draw, slog.New(slog.DiscardHandler))
 }
 
-// fill makes one round of the batch job, in which chance draws the given codes.
+// fill runs one round of a worker that draws the given codes.
 func (k keyPool) fill(codes ...string) {
 	k.T.Helper()
 	s := k.filler(&kgstest.DrawnCodes{Codes: codes})
@@ -46,14 +46,14 @@ func (k keyPool) fill(codes ...string) {
 	}
 }
 
-// process is the pool as a process of its own has it, one that the ledger knows.
+// process returns the Pool of a separate process, which the ledger knows as holder.
 func (k keyPool) process(holder string, reserve bool) *Pool {
 	k.T.Helper()
 	k.AddHolder(holder)
 	return New(k.Connect(), Config{Holder: holder, Reserve: reserve})
 }
 
-// bothWays runs a test with each way to take keys.
+// bothWays runs a test without Config.Reserve and with it.
 func bothWays(t *testing.T, test func(t *testing.T, reserve bool)) {
 	t.Helper()
 	t.Parallel()
@@ -71,8 +71,8 @@ func TestPostgresPoolIsASupply(t *testing.T) {
 	})
 }
 
-// spenders are processes that take, use some of what they took and hand back the rest,
-// until together they have used a number of keys.
+// spenders are takers that use half of each batch and return the rest. They stop when together
+// they have used enough keys.
 type spenders struct {
 	mu   sync.Mutex
 	used []string
@@ -99,9 +99,9 @@ func (s *spenders) run(ctx context.Context, p *Pool, enough int) error {
 	return ctx.Err()
 }
 
-// spend lets two processes work at once, four takers each, beside two batch jobs that
-// draw from so few codes that they draw the same ones again and again. It tells how many
-// keys were used, and how many of them more than once.
+// spend runs two processes with four takers each, next to two workers. The workers draw from so
+// few codes that they often draw the same code again. spend returns how many keys were used, and
+// how many of them were used more than once.
 func spend(t *testing.T, k keyPool, ways [2]bool, enough int) (used, twice int) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -155,7 +155,7 @@ func TestPostgresPoolsShareNoKey(t *testing.T) {
 	}
 }
 
-// The control: without the unique constraint, a key that was drawn again is given out again.
+// The control: without the unique constraint, a key that is drawn again is handed out again.
 func TestPostgresPoolOwesItToTheConstraint(t *testing.T) {
 	t.Parallel()
 	k := newKeyPool(t)

@@ -11,7 +11,7 @@ import (
 	"keypool/kgs/kgstest"
 )
 
-// Whatever the batch job draws, only what is neither used nor there already is counted.
+// The status counts only those drawn codes that are neither used nor already available.
 func TestPostgresPoolCountsFreshKeys(t *testing.T) {
 	t.Parallel()
 	k := newKeyPool(t)
@@ -25,8 +25,8 @@ func TestPostgresPoolCountsFreshKeys(t *testing.T) {
 	}
 }
 
-// Of two batch jobs that draw the same key at the same moment, one may make it available
-// again after it was used.
+// When two workers draw the same key at the same moment, one of them may make it available again
+// after it was used.
 func TestPostgresPoolDropsUsedKeys(t *testing.T) {
 	bothWays(t, func(t *testing.T, reserve bool) {
 		k := newKeyPool(t)
@@ -37,14 +37,15 @@ func TestPostgresPoolDropsUsedKeys(t *testing.T) {
 		k.DrawAgain(kgstest.Codes(0, 6)...)
 		k.fill(kgstest.Codes(0, 6)...)
 		kgstest.WantLeft(t, kgstest.SupplyUnderTest{Supply: p}, kgstest.Codes(3, 6))
-		k.DrawAgain(kgstest.Codes(0, 6)...) // nothing but used keys, or keys that are reserved
+		k.DrawAgain(kgstest.Codes(0, 6)...) // only used keys and reserved keys
 		if b, err := p.Take(t.Context(), 1); !errors.Is(err, kgs.ErrEmpty) {
 			t.Errorf("Take = %v, %v; want ErrEmpty", b, err)
 		}
 	})
 }
 
-// A process that dies with a batch takes it with it, or what it had reserved comes back.
+// When a process crashes, the keys of its batch are lost. Keys that it had only reserved become
+// available again.
 func TestPostgresPoolAfterACrash(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -77,8 +78,9 @@ func TestPostgresPoolLeavesTheLivingTheirKeys(t *testing.T) {
 	kgstest.WantLeft(t, kgstest.SupplyUnderTest{Supply: k.process("heir", true)}, kgstest.Codes(10, 20))
 }
 
-// A process that was frozen settles what others have reserved since: it neither frees
-// their keys, nor are its own given out again.
+// A frozen process settles its batch after another process has reserved some of the keys. Settle
+// must not free the keys of the other process. A key that the frozen process has used must never
+// be handed out again.
 func TestPostgresPoolLateSettle(t *testing.T) {
 	t.Parallel()
 	k := newKeyPool(t)
@@ -93,13 +95,13 @@ func TestPostgresPoolLateSettle(t *testing.T) {
 	for range 2 {
 		kgstest.Settle(t, frozen, late, unused, nil)
 	}
-	// Of the free ones it has used all but the first, which nobody took from it.
+	// Of the keys that the heir did not take, the frozen process has used all but the first.
 	kgstest.WantLeft(t, kgstest.SupplyUnderTest{Supply: k.process("third", true)}, free[:1])
-	kgstest.Settle(t, heir, b, b.Codes, nil) // of which the other one has used four
+	kgstest.Settle(t, heir, b, b.Codes, nil) // the frozen process has used four of them
 	kgstest.WantLeft(t, kgstest.SupplyUnderTest{Supply: heir}, b.Codes[:2])
 }
 
-// A taker that fails leaves rows behind that others have skipped.
+// When a Take fails, its rows become free again. Other Takes have already skipped those rows.
 func TestPostgresPoolFindsWhatWasOverlooked(t *testing.T) {
 	bothWays(t, func(t *testing.T, reserve bool) {
 		k := newKeyPool(t)
@@ -122,7 +124,7 @@ func TestPostgresPoolFindsWhatWasOverlooked(t *testing.T) {
 	})
 }
 
-// Keys come in the order that chance drew them in, not in that of an index.
+// Take returns keys in the order in which they were drawn, not in the order of an index.
 func TestPostgresPoolKeepsTheOrder(t *testing.T) {
 	bothWays(t, func(t *testing.T, reserve bool) {
 		k := newKeyPool(t)

@@ -9,17 +9,17 @@ import (
 	"keypool/kgs"
 )
 
-// frontLife is how long a row that was overlooked may stay so.
+// frontLife is the longest time for which takers may overlook a free row.
 const frontLife = time.Minute
 
-// front is the id from which on free rows are looked for. What lies before it is dead and
-// waits for the vacuum: to walk over it again with each take is what makes a table a bad
-// queue. It is only a hint, for a taker that fails leaves rows behind that others
-// have skipped, and so it is forgotten now and then.
+// front is the id at which the search for free rows begins. The rows before it are deleted and
+// wait for the vacuum. A search that reads them again on each Take would get slower and slower.
+// The id is only a hint: when a Take fails, its rows become free again after others have skipped
+// them. So front is reset to 0 after frontLife.
 type front struct {
 	mu    sync.Mutex
 	id    int64
-	since time.Time // when it was last forgotten
+	since time.Time // when id was last reset
 }
 
 func (f *front) load() int64 {
@@ -39,13 +39,14 @@ func (f *front) store(id int64) {
 
 func (f *front) forget() { f.store(0) }
 
-// Status looks at the pool without counting it. Ids have no gaps and are taken in order,
-// so what the pool holds is what lies between its first free row and its last, but for
-// the few that two instances drew at once, and that takers have locked at this moment. Both
-// ends are looked up, not remembered: a table that somebody emptied is seen to be empty.
+// Status measures the pool without counting its rows. Ids have no gaps, and Take takes rows in
+// the order of their ids. So the size of the pool is the number of ids from its first free row to
+// its last row. This count includes the few rows that takers have locked at this moment, and the
+// codes that two workers drew at the same moment. Status reads both ends from the table, so it
+// notices a table that was emptied by hand.
 //
-// It fails with ErrNoEpoch for a pool that was filled before the database came back from
-// an older state, or was promoted: its keys may have been given out since.
+// Status fails with [kgs.ErrNoEpoch] if the pool was filled before the database came back from an
+// older state, or before a standby was promoted. Servers may have handed out its keys since.
 func (p *Pool) Status(ctx context.Context) (kgs.PoolStatus, error) {
 	from := p.front.load()
 	var last int64

@@ -15,8 +15,7 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// The two scripts that Pool could push with instead of scriptPush. Both keep
-// what it promises.
+// Two scripts that Push could use instead of scriptPush. Both give the same guarantees.
 const (
 	scriptPushSub = scriptWorker + `
 local id, lo, from, to, length, text = unpack(ARGV, 2)
@@ -42,7 +41,7 @@ return to
 `
 )
 
-// pusher pushes the codes of the next chunk of r.
+// pusher pushes the codes of one chunk of r.
 type pusher func(ctx context.Context, p *Pool, r ledger.Reservation, numbers codespace.Range, text []byte) error
 
 func pushScript(ctx context.Context, p *Pool, r ledger.Reservation, numbers codespace.Range, text []byte) error {
@@ -65,7 +64,8 @@ func pushArgs(source string) pusher {
 	}
 }
 
-// pushMulti is a transaction that fails when anybody touched the state meanwhile.
+// pushMulti pushes in a transaction. The transaction fails if another client has changed the
+// state meanwhile.
 func pushMulti(ctx context.Context, p *Pool, r ledger.Reservation, numbers codespace.Range, text []byte) error {
 	mark := "mark:" + strconv.FormatInt(r.ID, 10)
 	return p.client.Watch(ctx, func(tx *redis.Tx) error {
@@ -96,9 +96,9 @@ func appendCodes(args []any, text []byte, length int) []any {
 	return args
 }
 
-// BenchmarkRedisPush compares the ways to push a chunk of codes exactly once. With
-// the time as seen from here it tells the processor time of Redis, which is the same
-// on a busy machine, and the memory of a key.
+// BenchmarkRedisPush compares several ways to push a chunk of codes exactly once. It reports the
+// elapsed time, the processor time of Redis, and the memory of a key. The processor time does not
+// depend on the load of the machine.
 func BenchmarkRedisPush(b *testing.B) {
 	ways := []struct {
 		name string
@@ -140,7 +140,7 @@ func benchmarkPush(b *testing.B, p *Pool, push pusher) {
 		b.Fatal(err)
 	}
 	r := ledger.Reservation{Range: codespace.Range{Length: 6, Hi: int64(b.N) * pushChunk}, ID: 1, Epoch: epoch}
-	texts := make([][]byte, 100) // made before, so that only the push is measured
+	texts := make([][]byte, 100) // made in advance, so that the benchmark measures only the push
 	for i := range texts {
 		lo := int64(i) * pushChunk
 		texts[i] = p.cfg.Space.AppendCodes(nil, codespace.Range{Length: 6, Lo: lo, Hi: lo + pushChunk})
@@ -158,14 +158,14 @@ func benchmarkPush(b *testing.B, p *Pool, push pusher) {
 	keys := float64(b.N) * pushChunk
 	b.ReportMetric(keys/b.Elapsed().Seconds()/1e6, "Mkeys/s")
 	b.ReportMetric((redisCPU(b, p.client)-busy)/keys*1e9, "redis-ns/key")
-	size := p.client.MemoryUsage(ctx, p.keys[1], 0).Val() // of the allocations, all counted
+	size := p.client.MemoryUsage(ctx, p.keys[1], 0).Val() // 0: Redis measures every element instead of a sample
 	b.ReportMetric(float64(size)/keys, "B/key")
 	if err := p.Open(ctx, epoch+1, status.RunID); err != nil { // frees the memory
 		b.Fatal(err)
 	}
 }
 
-// redisCPU is the processor time that Redis' main thread has used, in seconds.
+// redisCPU returns the processor time in seconds that the main thread of Redis has used.
 func redisCPU(b *testing.B, client redis.UniversalClient) (seconds float64) {
 	b.Helper()
 	for line := range strings.Lines(client.Info(b.Context(), "cpu").Val()) {

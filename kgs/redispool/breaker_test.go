@@ -17,7 +17,7 @@ import (
 
 func TestBreakerWithFrozenRedis(t *testing.T) {
 	t.Parallel()
-	const failures = 3 // in a row open a breaker
+	const failures = 3 // consecutive failures that open the breaker
 	server := testenv.StartRedis(t)
 	p, _ := newTestPool(t, openClient(t, server.Addr), "holder")
 	openEpoch(t, p, 1)

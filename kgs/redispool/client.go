@@ -15,29 +15,30 @@ import (
 
 const (
 	dialTimeout  = 500 * time.Millisecond
-	connsPerNode = 8 // per node; a process has few calls to the pool under way at once
+	connsPerNode = 8 // a process makes few calls to the pool at the same time
 )
 
-// OpenClient makes a client from a URL; it does not connect. The caller closes it.
+// OpenClient returns a client for a URL. It does not connect. The caller closes the client.
 //
 //	redis://user:password@host:6379/0               a single Redis; rediss:// for TLS
-//	redis://user:password@host1,host2,host3         a Cluster, found by any of its nodes
-//	redis://host1,host2/0?master_name=main          a master, found by its Sentinels
+//	redis://user:password@host1,host2,host3         a Cluster, through any of its nodes
+//	redis://host1,host2/0?master_name=main          a master, through its Sentinels
 //
-// Further parameters: cluster=true for a Cluster by one address, sentinel_username and
-// sentinel_password where the Sentinels ask for them (those before the @ are for the
-// Redis servers). The ports default to 6379, of Sentinels to 26379.
+// The URL may have more parameters. cluster=true selects a Cluster when the URL has only one
+// address. sentinel_username and sentinel_password are the credentials for the Sentinels; the
+// credentials before the @ are for the Redis servers. The default port is 6379, and 26379 for
+// Sentinels.
 //
-// The client never repeats a command that may have run, but in a Cluster, where it has to
-// follow a slot and takes a connection that broke for one that moved. It gives up as soon as
-// its context says so, and anyway within about a second. Errors tell neither password nor
-// parameters.
+// A client for a single Redis or for Sentinel never repeats a command that may have run. A client
+// for a Cluster may repeat one: it must follow slots that move, and it cannot tell a broken
+// connection from such a move. Each call ends when its context ends, and otherwise after about a
+// second. Errors contain neither the password nor the parameters.
 func OpenClient(rawURL string) (redis.UniversalClient, error) {
 	opts, err := parseURL(rawURL)
 	if err != nil {
 		return nil, fmt.Errorf("redis URL: %w", err)
 	}
-	opts.MaxRetries = -1 // the default of 3 would repeat a take whose reply was slow
+	opts.MaxRetries = -1 // the default of 3 would repeat a Take whose reply is slow
 	opts.ContextTimeoutEnabled = true
 	opts.DialTimeout = dialTimeout
 	opts.DialerRetries = 1
@@ -48,7 +49,7 @@ func OpenClient(rawURL string) (redis.UniversalClient, error) {
 	return redis.NewUniversalClient(opts), nil
 }
 
-// CheckURL fails where OpenClient would.
+// CheckURL returns the error that OpenClient would return for rawURL.
 func CheckURL(rawURL string) error {
 	if _, err := parseURL(rawURL); err != nil {
 		return fmt.Errorf("redis URL: %w", err)
@@ -56,8 +57,8 @@ func CheckURL(rawURL string) error {
 	return nil
 }
 
-// parseURL reads the addresses by hand, for a URL has only one host. It passes no
-// error of net/url on: those quote what they could not parse.
+// parseURL parses the addresses itself, because a net/url URL has only one host. It returns no
+// error of net/url, because such an error quotes its input, which may contain the password.
 func parseURL(raw string) (*redis.UniversalOptions, error) {
 	scheme, rest, _ := strings.Cut(raw, "://")
 	if scheme != "redis" && scheme != "rediss" {

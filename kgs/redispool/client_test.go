@@ -77,10 +77,10 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// On a Cluster a script may only touch keys of one slot.
+// In a Cluster, a script may only use keys of one slot.
 func TestRedisPoolOnCluster(t *testing.T) {
 	t.Parallel()
-	// Its default bus port, 10,000 above, may be in use.
+	// The default bus port is 10,000 above the port of the server and may be in use.
 	server := testenv.StartRedis(t, "--cluster-enabled", "yes", "--cluster-port", freePort(t))
 	node := openClient(t, server.Addr)
 	if err := node.Do(t.Context(), "CLUSTER", "ADDSLOTSRANGE", 0, 16383).Err(); err != nil {

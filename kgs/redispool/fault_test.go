@@ -15,7 +15,7 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// openClient is a client as the program makes it.
+// openClient returns a client that is opened as the program opens it.
 func openClient(t *testing.T, addr string) redis.UniversalClient {
 	t.Helper()
 	client, err := OpenClient("redis://" + addr)
@@ -30,7 +30,7 @@ func openClient(t *testing.T, addr string) redis.UniversalClient {
 	return client
 }
 
-// follow makes the Redis behind client a replica, in step with its master.
+// follow makes the Redis behind client a replica of master, and waits until the two are in sync.
 func follow(t *testing.T, client redis.UniversalClient, master string) {
 	t.Helper()
 	host, port, _ := net.SplitHostPort(master)
@@ -49,8 +49,8 @@ func promote(t *testing.T, client redis.UniversalClient) {
 	}
 }
 
-// rollback is a way in which a Redis comes back with data of the past. It fills a pool,
-// lets take be called on it, and gives a client on what came back.
+// rollback makes a Redis come back with older data. It calls fill on the Redis, and then take,
+// whose changes the Redis loses. It returns a client of the Redis that came back.
 type rollback func(t *testing.T, fill, take func(redis.UniversalClient)) redis.UniversalClient
 
 func restartFromSnapshot(t *testing.T, fill, take func(redis.UniversalClient)) redis.UniversalClient {
@@ -66,7 +66,7 @@ func restartFromSnapshot(t *testing.T, fill, take func(redis.UniversalClient)) r
 	return client
 }
 
-// replicated is a filled master and a replica that has all of it.
+// replicated is a master with a filled pool, and a replica that has all of its data.
 type replicated struct {
 	master, replica *testenv.Server
 	client, behind  redis.UniversalClient
@@ -88,7 +88,8 @@ func startReplicated(t *testing.T, fill func(redis.UniversalClient)) replicated 
 func promoteLaggingReplica(t *testing.T, fill, take func(redis.UniversalClient)) redis.UniversalClient {
 	r := startReplicated(t, fill)
 	r.replica.Pause()
-	// The link is cut too: what is on it already the replica would still read.
+	// The test also cuts the link. Otherwise the replica would still read the data on its
+	// way.
 	if err := r.client.Do(t.Context(), "CLIENT", "KILL", "TYPE", "replica").Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -99,8 +100,8 @@ func promoteLaggingReplica(t *testing.T, fill, take func(redis.UniversalClient))
 	return r.behind
 }
 
-// failBack demotes a master to a replica of one that lags behind, and promotes it
-// again: the data went back, the process is still the same.
+// failBack demotes a master to a replica of a Redis that lags behind, and promotes it again. The
+// process is still the same, but its data is older.
 func failBack(t *testing.T, fill, take func(redis.UniversalClient)) redis.UniversalClient {
 	r := startReplicated(t, fill)
 	promote(t, r.behind)
@@ -139,7 +140,7 @@ func testRollback(t *testing.T, comeBack rollback) {
 	p, _ := newTestPool(t, client, "after")
 	wantNoEpoch(t, p, late)
 
-	// The control: with the guard talked round, keys are handed out a second time.
+	// The control: with the guard bypassed, the pool hands out keys a second time.
 	status, _ := p.Status(t.Context())
 	opened := client.HGet(t.Context(), p.keys[0], "run").Val()
 	client.HSet(t.Context(), p.keys[0], "run", status.RunID)
@@ -162,7 +163,7 @@ func testRollback(t *testing.T, comeBack rollback) {
 	}
 }
 
-// wantNoEpoch checks that nothing can be done to the pool but to open it.
+// wantNoEpoch checks that the pool refuses all use until it is opened.
 func wantNoEpoch(t *testing.T, p *Pool, r ledger.Reservation) {
 	t.Helper()
 	status, err := p.Status(t.Context())
@@ -197,7 +198,8 @@ func TestRedisPoolFlushed(t *testing.T) {
 	wantNoEpoch(t, p, r)
 }
 
-// A Redis at its memory limit gives keys, and takes back what it gave, but no new ones.
+// A Redis at its memory limit hands out keys and accepts returned keys, but it accepts no new
+// keys.
 func TestRedisPoolFull(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
@@ -233,7 +235,7 @@ func TestRedisPoolLostReplies(t *testing.T) {
 	p, _ := newTestPool(t, openClient(t, proxy.Listener.Addr().String()), "holder")
 	openEpoch(t, p, 1)
 	r := testRange(1, 0, 100)
-	mustPush(t, p, testRange(2, 100, 1)) // every script that follows is known to Redis
+	mustPush(t, p, testRange(2, 100, 1)) // this push and the next take make Redis cache both scripts
 	mustTake(t, p, 1)
 
 	proxy.Cut.Store(true)
@@ -251,7 +253,7 @@ func TestRedisPoolLostReplies(t *testing.T) {
 	if !slices.Equal(b.Codes, kgstest.Codes(0, 10)) {
 		t.Errorf("the take repeated gives %v, want the ten keys that were taken", b.Codes)
 	}
-	// The first attempt may also arrive late, when its repetition has been settled.
+	// The first attempt may also arrive late, after its repetition was settled.
 	if err := p.Settle(t.Context(), b, nil, nil); err != nil {
 		t.Fatal(err)
 	}

@@ -14,42 +14,42 @@ import (
 	"keypool/kgs/refill"
 )
 
-// pushChunk is how many codes go to Redis in one push: Redis does nothing else for
-// about 3 ms then.
+// pushChunk is how many codes one push sends to Redis. Redis runs nothing else during a push,
+// which takes about 3 ms.
 const pushChunk = 10_000
 
-// FillerConfig is what a Filler is made of.
+// FillerConfig configures a Filler.
 type FillerConfig struct {
 	Ledger  *ledger.Ledger
 	Pool    *Pool
 	Space   *codespace.Space
-	Holder  string       // of the ranges under way; no other worker has or had this name
-	Length  int          // of the codes
-	Close   func() error // ends the connections of Pool
+	Holder  string       // holder of the ranges in progress; no other worker has or ever had this name
+	Length  int          // minimum length of the codes
+	Close   func() error // closes the connections of Pool
 	Logger  *slog.Logger
 	Metrics *kgs.Metrics
 }
 
-// Filler takes ranges from the ledger to a Redis pool: reserve, permute, push,
-// deliver. Each step is recorded before the next begins, so a crash between any two
-// leaves a range that this or another worker goes on with at the very number where
-// it stopped.
+// Filler brings ranges of the ledger to a Redis pool in four steps. It reserves a range, permutes
+// its numbers into codes, pushes the codes, and delivers the range. Each step is recorded before
+// the next step begins. After a crash, this or another worker continues the range at exactly the
+// number where the push stopped.
 type Filler struct {
 	cfg     FillerConfig
-	current *ledger.Reservation // the range under way; nil for none
-	next    int64               // the first number of it that is not known to be pushed
-	size    int64               // of the pool, at the last look
+	current *ledger.Reservation // the range in progress; nil for none
+	next    int64               // the first number of current that is not known to be pushed
+	size    int64               // keys in the pool when Prepare last looked
 
-	renewed time.Time
+	renewed time.Time // when the last heartbeat was sent
 }
 
 var _ refill.Filler = (*Filler)(nil)
 
-// NewFiller makes a filler with nothing under way; it calls nobody.
+// NewFiller returns a filler without a current range. It calls neither the ledger nor Redis.
 func NewFiller(cfg FillerConfig) *Filler { return &Filler{cfg: cfg} }
 
-// Prepare says that this worker is alive, and opens a pool that lost its state, or that is
-// of another epoch than the ledger: such a pool is empty then.
+// Prepare sends a heartbeat to the ledger. If the pool lost its state, or its epoch differs from
+// the epoch of the ledger, Prepare opens a new epoch. The new epoch starts with an empty pool.
 func (s *Filler) Prepare(ctx context.Context) error {
 	if err := s.renew(ctx); err != nil {
 		return err
@@ -66,8 +66,8 @@ func (s *Filler) Prepare(ctx context.Context) error {
 	case err != nil:
 		return err
 	case status.Epoch < epoch.Number:
-		// The worker that began this epoch has yet to open the pool, or crashed before. No
-		// other worker opens the pool for the same epoch: see Pool.Open.
+		// The worker that began this epoch has not opened the pool yet, or it has
+		// crashed. No other worker may open the pool for the same epoch: see Pool.Open.
 		return s.openEpoch(ctx, epoch.Number, status)
 	case status.Epoch > epoch.Number:
 		if behind, err := s.behind(ctx, status); err != nil || behind {
@@ -78,26 +78,28 @@ func (s *Filler) Prepare(ctx context.Context) error {
 	return nil
 }
 
-// Len is how many keys the pool holds. It fails with ErrNoEpoch for a pool that lost its state.
+// Len returns how many keys the pool holds. It fails with [kgs.ErrNoEpoch] if the pool lost its
+// state.
 func (s *Filler) Len(ctx context.Context) (int64, error) {
 	status, err := s.cfg.Pool.Status(ctx)
 	return status.Keys, err
 }
 
-// behind tells whether the ledger, asked after the pool, still does not know of the pool's
-// epoch: its database was restored from an older state, and to ship then would give out
-// numbers a second time. It begins a new epoch, for which the ledger skips ahead.
+// behind reports whether the epoch of the pool is unknown to the ledger. It asks the ledger
+// again, because Prepare asked the ledger before the pool. If the epoch is still unknown, the
+// database of the ledger was restored from an older state, and a push would hand out numbers a
+// second time. So behind begins a new epoch, and the ledger skips ahead for it.
 func (s *Filler) behind(ctx context.Context, pool Status) (bool, error) {
 	epoch, err := s.cfg.Ledger.Epoch(ctx)
 	if err != nil || pool.Epoch <= epoch.Number {
-		return false, err // the first answer was older than the pool's
+		return false, err // the answer that Prepare got from the ledger was outdated
 	}
 	s.cfg.Logger.Warn("the ledger is behind the pool: its database must have come back from an older state",
 		slog.Int64("ledger_epoch", epoch.Number), slog.Int64("pool_epoch", pool.Epoch))
 	return true, s.openEpoch(ctx, pool.Epoch, pool)
 }
 
-// renew says that this worker is alive, once a beatInterval.
+// renew sends a heartbeat once every ledger.HeartbeatInterval.
 func (s *Filler) renew(ctx context.Context) error {
 	if time.Since(s.renewed) < ledger.HeartbeatInterval {
 		return nil
@@ -106,10 +108,13 @@ func (s *Filler) renew(ctx context.Context) error {
 	return s.cfg.Ledger.Renew(ctx, s.cfg.Holder)
 }
 
-// openEpoch writes off what the pool held and opens it empty, for the epoch that
-// follows the epoch after. A crash after the ledger began the epoch leaves a pool that
-// has none or an older one, for the next look to find, which begins another; a stall
-// there, and the pool is opened late for an epoch that is over and of use to nobody.
+// openEpoch writes off the keys of the pool and opens the pool empty, for the epoch that follows
+// the epoch after.
+//
+// If the worker crashes after the ledger began the epoch, the pool has no epoch or an older one.
+// The next Prepare of any worker finds this and begins another epoch. If the worker only stalls
+// there, it may open the pool late, for an epoch that has ended. No worker pushes keys for that
+// epoch any more.
 func (s *Filler) openEpoch(ctx context.Context, after int64, seen Status) error {
 	epoch, opened, err := s.cfg.Ledger.OpenEpoch(ctx, after, seen.RunID)
 	if err != nil {
@@ -121,15 +126,18 @@ func (s *Filler) openEpoch(ctx context.Context, after int64, seen Status) error 
 	lost := max(s.size, seen.Keys)
 	s.cfg.Metrics.CountAbandoned(kgs.ReasonEpoch, lost)
 	s.cfg.Logger.Info("the pool begins a new epoch", slog.Int64("epoch", epoch), slog.Int64("keys_last_seen", lost))
-	s.current, s.size = nil, 0 // written off together with the old epoch
+	s.current, s.size = nil, 0 // written off with the old epoch
 	failpoint.At("epoch:opened")
 	return s.cfg.Pool.Open(ctx, epoch, seen.RunID)
 }
 
-// Fill finishes the range under way, or reserves one of up to n numbers, and pushes
-// it. ErrFenced says that the range under way is gone: another worker has delivered
-// it, or it was written off with its epoch. After ErrNoEpoch it stays, until Prepare has
-// opened the pool: a new epoch of the ledger then fences it.
+// Fill finishes the current range, or reserves one of up to n numbers, and pushes it. It returns
+// how many keys it pushed.
+//
+// [kgs.ErrFenced] means that another worker has delivered the range, or that the range was
+// written off with its epoch. The filler then drops the range. After [kgs.ErrNoEpoch] the filler
+// keeps the range until the pool is open again. If the ledger began a new epoch for that, the
+// pool fences the range.
 func (s *Filler) Fill(ctx context.Context, n int64) (shipped int64, err error) {
 	if failpoint.At("ship:begin") {
 		return 0, nil
@@ -151,8 +159,8 @@ func (s *Filler) Fill(ctx context.Context, n int64) (shipped int64, err error) {
 	return shipped, err
 }
 
-// reserve sees to it that a range is under way. A crash right after leaves it in the
-// ledger, not begun; it is adopted.
+// reserve reserves a range if there is no current range. If the worker crashes afterwards, the
+// range stays in the ledger, and another worker takes it over.
 func (s *Filler) reserve(ctx context.Context, n int64) error {
 	if s.current != nil {
 		return nil
@@ -165,10 +173,10 @@ func (s *Filler) reserve(ctx context.Context, n int64) error {
 	return nil
 }
 
-// deliver ends the range under way, which is all in the pool. A crash
-// before it leaves a range whose mark in the pool says so: whoever adopts it pushes
-// nothing and delivers it. A crash before the pool forgets the mark leaves one too
-// many there, until the next range.
+// deliver ends the current range, which is completely in the pool. If the worker crashes before
+// it, the mark of the range is at the end of the range. The worker that takes over the range then
+// pushes nothing and delivers it. If the worker crashes before Forget, the pool keeps one mark
+// too many until the next range is delivered.
 func (s *Filler) deliver(ctx context.Context) error {
 	floor, err := s.cfg.Ledger.Deliver(ctx, *s.current)
 	if err != nil {
@@ -179,14 +187,14 @@ func (s *Filler) deliver(ctx context.Context) error {
 	s.current = nil
 	err = s.cfg.Pool.Forget(ctx, epoch, floor)
 	if errors.Is(err, kgs.ErrFenced) || errors.Is(err, kgs.ErrNoEpoch) {
-		return nil // the epoch has ended since, and its marks with it
+		return nil // the epoch has ended, and its marks are gone with it
 	}
 	return err
 }
 
-// push brings the rest of the range under way into the pool. A crash after any chunk
-// leaves its mark in the pool, set by the same script: the next to push the range is
-// told to go on from there.
+// push pushes the rest of the current range. Redis sets the mark in the same script that pushes a
+// chunk. After a crash, the next worker that pushes this range learns from the mark where to
+// continue.
 func (s *Filler) push(ctx context.Context) (shipped int64, err error) {
 	for s.next < s.current.Hi {
 		n, err := s.pushOn(ctx)
@@ -198,14 +206,14 @@ func (s *Filler) push(ctx context.Context) (shipped int64, err error) {
 	return shipped, nil
 }
 
-// pushOn pushes from the next number on, permuting the next chunk while Redis takes
-// the last one. It ends early where the pool turns out to be elsewhere in the range.
+// pushOn pushes the chunks from the next number on. It permutes the next chunk while Redis
+// receives the current one. It returns early if the pool expects another number of the range.
 func (s *Filler) pushOn(ctx context.Context) (shipped int64, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	chunks := s.permute(ctx)
 	defer func() {
 		cancel()
-		for range chunks { // until the permuting goroutine has ended
+		for range chunks { // wait until the permuting goroutine has ended
 		}
 	}()
 	for c := range chunks {
@@ -216,22 +224,23 @@ func (s *Filler) pushOn(ctx context.Context) (shipped int64, err error) {
 		s.next = mark
 		failpoint.At("ship:pushed")
 		if mark != c.numbers.Hi {
-			return shipped, nil // a push whose reply was lost, or another worker that adopted the range
+			return shipped, nil // an earlier push lost its reply, or another worker took over the range
 		}
 		shipped += c.numbers.Len()
 	}
 	return shipped, ctx.Err()
 }
 
-// chunk is the codes of one push.
+// chunk holds the numbers and the codes of one push.
 type chunk struct {
 	numbers codespace.Range
 	codes   []byte
 }
 
-// permute yields the codes from the next number on, chunk by chunk, one ahead.
+// permute sends the codes from the next number on, chunk by chunk. It works one chunk ahead of
+// the receiver. It closes the channel after the last chunk, or when ctx ends.
 func (s *Filler) permute(ctx context.Context) <-chan chunk {
-	r, next := *s.current, s.next // as they are now: next moves on with each push
+	r, next := *s.current, s.next // copies, because each push changes s.next
 	chunks := make(chan chunk, 1)
 	go func() {
 		defer close(chunks)
@@ -248,7 +257,8 @@ func (s *Filler) permute(ctx context.Context) <-chan chunk {
 	return chunks
 }
 
-// Release lets others take over what is under way, and closes the connections.
+// Release gives up the ranges of this holder, so that other workers can take them over. It also
+// closes the connections.
 func (s *Filler) Release(ctx context.Context) error {
 	err := s.cfg.Ledger.Release(ctx, s.cfg.Holder)
 	return errors.Join(err, s.cfg.Close())

@@ -22,7 +22,7 @@ func TestShipperOpensPoolThatIsBehind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := d.OpenEpoch(t.Context(), 1, status.RunID); err != nil { // and crashes
+	if _, _, err := d.OpenEpoch(t.Context(), 1, status.RunID); err != nil { // and the worker crashes
 		t.Fatal(err)
 	}
 	d.wantSize(s, 0)
@@ -35,7 +35,7 @@ func TestShipperOpensPoolThatIsBehind(t *testing.T) {
 	d.fill(s, 10, 10)
 }
 
-// TestShipperAfterFlush loses the pool in the run that the ledger's epoch is of.
+// TestShipperAfterFlush flushes the pool. The flush does not change the history of the data.
 func TestShipperAfterFlush(t *testing.T) {
 	t.Parallel()
 	d := newDock(t)
@@ -55,11 +55,11 @@ func TestShipperAfterFlush(t *testing.T) {
 	}
 }
 
-// TestShipperBehindItsPool restores the ledger behind everybody's back: the pool is of an
-// epoch, or has ranges, that the ledger does not know of.
+// TestShipperBehindItsPool sets the ledger back to an older state. The pool then has an epoch, or
+// ranges, that the ledger does not know.
 func TestShipperBehindItsPool(t *testing.T) {
 	t.Parallel()
-	const margin = 10_000_000 // of a skip-ahead
+	const margin = 10_000_000 // numbers that a skip-ahead leaves out beyond the high-water mark
 	for name, restore := range map[string]string{
 		"by ranges":           `UPDATE kgs_ledger SET last_range = 1`,
 		"by an epoch":         `UPDATE kgs_ledger SET last_range = 3, epoch = 0`,
@@ -75,13 +75,15 @@ func TestShipperBehindItsPool(t *testing.T) {
 			d.Exec(t, restore)
 			d.Exec(t, `UPDATE kgs_spaces SET next = 100 WHERE length = 6`)
 			d.Exec(t, `DELETE FROM kgs_epochs WHERE epoch > (SELECT epoch FROM kgs_ledger)`)
-			// Another process, which does not remember how far the ledger was.
+			// The test continues with a process that does not remember the high-water
+			// mark.
 			d.LedgerUnderTest = d.Reopen()
 			s = d.filler("b")
 			if err := s.Prepare(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			// By now it knows of both, and the next change of the ledger ends the epoch.
+			// The ledger now knows the high-water mark of the pool. Its next change
+			// begins a new epoch.
 			if _, err := s.Fill(t.Context(), 10); err != nil && !errors.Is(err, kgs.ErrNoEpoch) {
 				t.Fatal(err)
 			}
@@ -89,7 +91,7 @@ func TestShipperBehindItsPool(t *testing.T) {
 				t.Fatal(err)
 			}
 			d.fill(s, 10, 10)
-			kgstest.Drain(t, s.cfg.Pool, 100) // what an earlier Ship may have brought
+			kgstest.Drain(t, s.cfg.Pool, 100) // keys that the first Fill may have pushed
 			d.fill(s, 10, 10)
 			d.wantSize(s, 10)
 			got, err := d.space.Ranges(kgstest.Drain(t, s.cfg.Pool, 100))
@@ -103,8 +105,8 @@ func TestShipperBehindItsPool(t *testing.T) {
 	}
 }
 
-// TestShipperMeetsNewEpoch has another worker open an epoch, and the pool for it,
-// between a shipper's looks at the ledger and at the pool.
+// TestShipperMeetsNewEpoch lets another worker begin an epoch and open the pool for it. This
+// happens after a filler has read the ledger and before it reads the pool.
 func TestShipperMeetsNewEpoch(t *testing.T) {
 	t.Parallel()
 	d := newDock(t)
@@ -132,10 +134,11 @@ func TestShipperMeetsNewEpoch(t *testing.T) {
 	d.wantEpoch(s, 2)
 }
 
-// TestShipperOpensLate stalls between the ledger's new epoch and the pool's. Meanwhile
-// another worker goes on to the next one and fills the pool, which is then flushed. If
-// the other one were to open the pool again for an epoch that it was open for, the
-// marks of that epoch would be forgotten, and the range under way pushed twice.
+// TestShipperOpensLate stalls a worker after the ledger began a new epoch and before the worker
+// opens the pool. Meanwhile another worker begins the next epoch and fills the pool, and then the
+// pool is flushed. The other worker must not open the pool a second time for the same epoch.
+// Otherwise the pool would lose the marks of that epoch, and the worker would push its current
+// range twice.
 func TestShipperOpensLate(t *testing.T) {
 	t.Parallel()
 	d := newDock(t)
@@ -192,11 +195,11 @@ func TestShippersOpenOneEpoch(t *testing.T) {
 	if !errors.Is(err, kgs.ErrNoEpoch) {
 		t.Fatal(err)
 	}
-	// All have seen the same epoch of the ledger, and the pool lost.
+	// All workers have seen the same epoch of the ledger, and a pool that lost its state.
 	lost := kgstest.InParallel(t, func(i int) (float64, error) {
 		err := shippers[i].openEpoch(t.Context(), epoch.Number, seen)
 		if errors.Is(err, kgs.ErrNoEpoch) {
-			err = nil // another one was faster
+			err = nil // another worker was faster
 		}
 		return testutil.ToFloat64(shippers[i].cfg.Metrics.Abandoned(kgs.ReasonEpoch)), err
 	})

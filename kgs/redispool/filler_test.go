@@ -17,7 +17,7 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// dock is a ledger and a Redis that any number of shippers work between.
+// dock is a ledger and a Redis. Any number of fillers bring keys from the one to the other.
 type dock struct {
 	kgstest.LedgerUnderTest
 	t      *testing.T
@@ -35,7 +35,8 @@ func newDock(t *testing.T) dock {
 	return dock{l, t, testenv.Redis(t), space}
 }
 
-// filler is a worker's. All share the client, which is the dock's to close.
+// filler returns the Filler of a new worker. All fillers share the client of the dock and do not
+// close it.
 func (d dock) filler(holder string) *Filler {
 	d.t.Helper()
 	return NewFiller(FillerConfig{
@@ -46,7 +47,7 @@ func (d dock) filler(holder string) *Filler {
 	})
 }
 
-// open is a shipper whose pool is open.
+// open returns a filler whose pool is open.
 func (d dock) open(holder string) *Filler {
 	d.t.Helper()
 	s := d.filler(holder)
@@ -71,7 +72,7 @@ func (d dock) fill(s *Filler, n, want int64) {
 	}
 }
 
-// wantEpoch compares the epochs of the ledger and of the pool with what they should be.
+// wantEpoch checks that the ledger and the pool are in the given epoch.
 func (d dock) wantEpoch(s *Filler, want int64) {
 	d.t.Helper()
 	epoch, err := d.Epoch(d.t.Context())
@@ -84,12 +85,13 @@ func (d dock) wantEpoch(s *Filler, want int64) {
 	}
 }
 
-// wantAll drains the pool, which must hold every number that was ever reserved, once.
+// wantAll drains the pool. It checks that the pool held every number that was ever reserved
+// exactly once.
 func (d dock) wantAll(s *Filler) {
 	d.t.Helper()
 	ranges, err := d.space.Ranges(kgstest.Drain(d.t, s.cfg.Pool, 100_000))
 	if err != nil {
-		d.t.Fatal(err) // also for a code that is there twice
+		d.t.Fatal(err) // Ranges also fails if a code occurs twice
 	}
 	counters, err := d.Counters(d.t.Context())
 	if err != nil {
@@ -98,7 +100,7 @@ func (d dock) wantAll(s *Filler) {
 	if want := []codespace.Range{{Length: 6, Lo: 0, Hi: counters.Reserved()}}; !slices.Equal(ranges, want) {
 		d.t.Errorf("the pool held the numbers %v, want %v", ranges, want)
 	}
-	d.WantRows(d.t) // nothing is under way
+	d.WantRows(d.t) // the ledger has no range in progress
 }
 
 func TestShipperOpensAndFills(t *testing.T) {
@@ -118,10 +120,10 @@ func TestShipperOpensAndFills(t *testing.T) {
 
 func TestShipperCrashes(t *testing.T) {
 	t.Parallel()
-	// What a shipper does for one range of 1000 numbers, the last steps of which a
-	// crash prevents; deliver without its Forget.
+	// The steps of a filler for one range of 1000 numbers. A crash prevents the later steps.
+	// The step deliver does not call Forget.
 	steps := []struct {
-		name string // of the last step done
+		name string // of the last step before the crash
 		do   func(ctx context.Context, s *Filler) error
 	}{
 		{"reserve", func(ctx context.Context, s *Filler) error { return s.reserve(ctx, 1000) }},
@@ -156,8 +158,9 @@ func TestShipperCrashes(t *testing.T) {
 	}
 }
 
-// TestShipperThaws freezes a shipper in the middle of a range, which another one
-// finishes. What stops it is the floor, or, until the pool was told of it, the mark.
+// TestShipperThaws freezes a filler in the middle of a range, and another worker finishes the
+// range. The floor stops the thawed filler. If the pool does not have the new floor yet, the mark
+// stops it.
 func TestShipperThaws(t *testing.T) {
 	t.Parallel()
 	for _, fenced := range []bool{true, false} {
@@ -169,7 +172,7 @@ func TestShipperThaws(t *testing.T) {
 			d.fill(heir, 70, 500)
 		} else {
 			heir.begin(t, 70, 1000)
-			if _, err := d.Deliver(t.Context(), *heir.current); err != nil { // and no Forget
+			if _, err := d.Deliver(t.Context(), *heir.current); err != nil { // without Forget
 				t.Fatal(err)
 			}
 		}
@@ -177,12 +180,13 @@ func TestShipperThaws(t *testing.T) {
 		if errors.Is(err, kgs.ErrFenced) != fenced || !fenced && err != nil || frozen.current != nil {
 			t.Errorf("fenced %t: the thawed Ship: %v, still under way: %v", fenced, err, frozen.current)
 		}
-		d.fill(frozen, 70, 70) // and it goes on with another range
+		d.fill(frozen, 70, 70) // it continues with another range
 		d.wantAll(heir)
 	}
 }
 
-// TestShipperThawsWithoutMarkAndFloor is the control: these two are all that stops it.
+// TestShipperThawsWithoutMarkAndFloor is the control: without the mark and the floor, the thawed
+// filler pushes the range again.
 func TestShipperThawsWithoutMarkAndFloor(t *testing.T) {
 	t.Parallel()
 	d := newDock(t)
@@ -227,7 +231,7 @@ func TestShipperWhoseEpochEndsAfterDeliver(t *testing.T) {
 	}
 }
 
-// pushTo pushes the range under way up to the number hi, and then no more.
+// pushTo pushes the current range up to the number hi.
 func (s *Filler) pushTo(ctx context.Context, hi int64) error {
 	whole := *s.current
 	s.current.Hi = hi
@@ -236,7 +240,7 @@ func (s *Filler) pushTo(ctx context.Context, hi int64) error {
 	return err
 }
 
-// begin takes a range and pushes it up to the number hi.
+// begin reserves a range of n numbers and pushes it up to the number hi.
 func (s *Filler) begin(t *testing.T, n, hi int64) {
 	t.Helper()
 	if err := s.reserve(t.Context(), n); err != nil {

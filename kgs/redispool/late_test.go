@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// lateTake is a Take of the batch id that its holder gave up and that arrives only now.
+// lateTake runs a Take that its holder has given up and that arrives only now.
 func lateTake(t *testing.T, p *Pool, id int64, n int) {
 	t.Helper()
 	if err := p.run(t.Context(), p.scripts.take, p.cfg.Holder, id, n).Err(); err != nil {
@@ -12,7 +12,7 @@ func lateTake(t *testing.T, p *Pool, id int64, n int) {
 	}
 }
 
-// onRecord counts the codes that the pool has in the list, in batches and doomed.
+// onRecord counts how often each code occurs in the list, in batches and in doomed.
 func onRecord(t *testing.T, p *Pool) map[string]int {
 	t.Helper()
 	codes := make(map[string]int)
@@ -25,12 +25,12 @@ func onRecord(t *testing.T, p *Pool) map[string]int {
 	return codes
 }
 
-// A Take that arrives after the Release of its holder leaves what is on record as it is.
+// A Take that arrives after the Release of its holder does not change the batches on record.
 func TestLateTakeAfterRelease(t *testing.T) {
 	t.Parallel()
 	p, _ := newOpenPool(t)
 	mustPush(t, p, testRange(1, 0, 6))
-	if _, err := p.Take(t.Context(), 2); err != nil { // never settled: Redis was away
+	if _, err := p.Take(t.Context(), 2); err != nil { // never settled, because Redis was unreachable
 		t.Fatal(err)
 	}
 	if err := p.Release(t.Context()); err != nil {
@@ -42,8 +42,9 @@ func TestLateTakeAfterRelease(t *testing.T) {
 	}
 }
 
-// A Take that arrives in a later epoch has nothing to do with the batch that its holder
-// took under that id in an earlier one.
+// A Take may arrive in a later epoch than the one in which its holder sent it. The batch that it
+// makes has the same id as a batch of the earlier epoch. When the holder settles the earlier
+// batch, the later one must not change.
 func TestLateTakeInTheNextEpoch(t *testing.T) {
 	t.Parallel()
 	p, _ := newOpenPool(t)

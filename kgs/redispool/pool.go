@@ -1,12 +1,20 @@
-// Package redispool is a pool of codes in a Redis list, shared by any number of servers and
-// workers, and the [Filler] that brings ranges of the ledger into it.
+// Package redispool is a pool of codes in a Redis list. Any number of servers and workers share
+// the pool. A [Filler] pushes ranges of the ledger to it.
+//
+// Vocabulary:
+//
+//   - a history is one unbroken sequence of changes to the data of a Redis. The replication id of
+//     Redis names it;
+//   - the mark of a range is the next number of the range that the pool expects;
+//   - to fence a range is to refuse every push from it. The floor is the range id below which all
+//     ranges are fenced.
 //
 // Invariants:
 //
-//   - every operation is one Lua script: it happens with all of its records or not at all,
-//     and it may be repeated;
-//   - no script has an effect on a Redis that came back from an older state, until a worker
-//     has opened a new epoch on it;
+//   - every operation is one Lua script. Its changes happen together or not at all, and it may be
+//     repeated;
+//   - on a Redis that came back from an older state, no script has an effect until a worker has
+//     opened a new epoch;
 //   - each number of a range is pushed once, whichever workers push it and however often.
 package redispool
 
@@ -23,71 +31,70 @@ import (
 	"keypool/kgs/codespace"
 )
 
-// callTimeout bounds every call of a Pool, also where the context has no
-// deadline. Taking 100,000 keys keeps Redis busy for about 40 ms.
+// callTimeout bounds every call of a Pool, even if the context has no deadline. For comparison: a
+// Take of 100,000 keys keeps Redis busy for about 40 ms.
 const callTimeout = time.Second
 
-// Ledger is the ledger as far as a pool needs it.
+// Ledger is the part of the ledger that a Pool needs.
 type Ledger interface {
-	// Holders are the processes that are not known to be dead. A holder is among them
+	// Holders returns the processes that are not known to be dead. A holder is in the ledger
 	// before it takes anything from a pool.
 	Holders(ctx context.Context) ([]string, error)
-	// Abandon writes off numbers for good, for one of the Reasons. It may be repeated
-	// with ranges that are written off already: they are not counted twice.
+	// Abandon writes off ranges for good. The reason is one of the Reason constants of
+	// package kgs. Abandon may be repeated: it does not count a range twice.
 	Abandon(ctx context.Context, ranges []codespace.Range, reason string) error
 }
 
-// Config is what a Pool is made of.
+// Config configures a Pool.
 type Config struct {
-	Name   string           // tells several pools on one Redis apart; "default" if empty
-	Holder string           // this process, under a name that no other one has or had before it
-	Space  *codespace.Space // turns codes that are abandoned back into numbers
+	Name   string           // distinguishes the pools on one Redis; "default" if empty
+	Holder string           // name of this process; no other process has or ever had it
+	Space  *codespace.Space // turns abandoned codes back into numbers
 	Ledger Ledger
 }
 
-// Pool is a pool of codes in a Redis list, on a single Redis, behind Sentinel, or
-// in a Cluster. Each operation is one Lua script, so it happens with all of its
-// bookkeeping or not at all, and each may be repeated when its reply was lost: a Take
-// then gives the same batch, a Push pushes nothing, a Settle settles nothing.
+// Pool is a pool of codes in a Redis list. It works on a single Redis, behind Sentinel, and in a
+// Cluster. Each operation is one Lua script, so its changes happen together or not at all. Each
+// operation may be repeated when its reply was lost: Take then returns the same batch again, Push
+// pushes nothing, and Settle changes nothing.
 //
-// The guard. A Redis may come back with data of the past: restarted from an old
-// snapshot, failed over to a replica that lagged behind, or flushed. Its list then
-// holds keys that were handed out already. So every script first compares the run of
-// the data that the pool was opened on with the run that Redis is in now, and gives
-// ErrNoEpoch when they differ. There is no moment at which such a Redis hands out or
-// accepts a single key: a worker must Open a new epoch first, and that empties the
-// pool. The price is that each restart and each fail-over write the whole pool off,
-// harmless as they may have been, and so does the first replica that is attached, or
-// the last that stays away for repl-backlog-ttl. 100 million keys are 0.2 % of the
+// The guard: a Redis may come back with older data or with none. It may restart from an old
+// snapshot, fail over to a replica that lagged behind, or be flushed. Its list may then hold keys
+// that were already handed out. So the pool records the history of the data for which it was
+// opened. Every script first compares this record with the current history of Redis, and returns
+// [kgs.ErrNoEpoch] if they differ. Such a Redis neither hands out nor accepts a key until a
+// worker calls Open for a new epoch, and Open empties the pool.
+//
+// The guard has a price. Every restart and every fail-over writes off the whole pool, even if no
+// data was lost. The first replica that is attached has the same effect. The last replica has it
+// too, if it stays disconnected for repl-backlog-ttl. A pool of 100 million keys is 0.2 % of all
 // codes of six characters.
 //
-// What a holder has taken stays on record until it is settled, or until the ledger has
-// declared the holder dead: then Sweep writes its batches off.
+// The batches of a holder stay on record until the holder settles them. If the ledger declares
+// the holder dead, Sweep writes off its batches.
 //
-// Redis must not evict (maxmemory-policy noeviction), and its user needs the
-// permission +info besides those for the keys and for scripts.
+// Redis must not evict keys (maxmemory-policy noeviction). The Redis user needs the permission
+// +info, and the permissions for the keys and for scripts.
 //
-// All methods may be called concurrently, and block for at most a second for each
-// script or as long as ctx allows, whichever is less. An error that is none of this
-// package's says that Redis cannot be reached or cannot do it now, and that the script
-// may or may not have run.
+// All methods may be called concurrently. Each script blocks for at most a second, and no longer
+// than ctx allows. Errors that package kgs does not define mean that Redis cannot be reached or
+// cannot run the script now. The script may or may not have run.
 type Pool struct {
 	client  redis.UniversalClient
 	cfg     Config
 	keys    []string
 	scripts scripts
 
-	// turn is held by the one Take that is under way, so that batch ids reach Redis in
-	// ascending order, but for late arrivals, which are told apart by just that.
+	// A Take holds turn while it runs. So only one Take runs at a time, and batch ids reach
+	// Redis in ascending order. A script can therefore recognise a late Take by its old id.
 	turn chan struct{}
-	next int64 // the batch id to ask for; the last one again until its reply was read
+	next int64 // id of the next batch; Take keeps it until it has read the reply
 }
 
 var _ kgs.Supply = (*Pool)(nil)
 
-// New makes the pool's client side; it does not call Redis. The client must
-// not retry by itself for longer than callers want to wait (see OpenClient), and
-// remains the caller's to close.
+// New returns a pool on client. It does not call Redis. The client must not retry for longer than
+// callers are willing to wait; see [OpenClient]. The caller closes the client.
 func New(client redis.UniversalClient, cfg Config) *Pool {
 	if cfg.Name == "" {
 		cfg.Name = "default"
@@ -102,8 +109,9 @@ func New(client redis.UniversalClient, cfg Config) *Pool {
 	}
 }
 
-// Take hands up to n keys to the holder. A Take after one whose reply was lost gives
-// the batch of that one, whatever its n was. It may be ErrEmpty or ErrNoEpoch.
+// Take takes up to n keys. If the reply to the previous Take was lost, Take returns the batch of
+// that call, whatever its n was. It fails with [kgs.ErrEmpty] when the pool is empty, and with
+// [kgs.ErrNoEpoch] when the pool lost its state.
 func (p *Pool) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	if err := p.lock(ctx); err != nil {
 		return nil, err
@@ -121,19 +129,20 @@ func (p *Pool) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	return &kgs.Batch{ID: id, Source: kgs.SourcePool, Codes: strings.Split(codes, " ")}, nil
 }
 
-// Settle reports what happened to the keys of b: see [kgs.Supply]. Lost codes stay on record until a Sweep
-// has told the ledger, so a ledger that is away holds nobody up here.
+// Settle reports what happened to the keys of b; see [kgs.Supply]. Redis keeps the lost codes on
+// record until Sweep has reported them to the ledger. So Settle does not wait for the ledger.
 func (p *Pool) Settle(ctx context.Context, b *kgs.Batch, unused, lost []string) error {
 	err := p.run(ctx, p.scripts.settle, p.cfg.Holder, b.ID,
 		strings.Join(unused, " "), strings.Join(lost, " "), kgs.ReasonLostReply, b.Codes[0]).Err()
-	if err != nil && !errors.Is(err, kgs.ErrNoEpoch) { // then the whole pool is written off, this batch too
+	if err != nil && !errors.Is(err, kgs.ErrNoEpoch) { // ErrNoEpoch: this batch is written off with the pool
 		return fmt.Errorf("settle batch %d with the pool: %w", b.ID, err)
 	}
 	return nil
 }
 
-// Release ends this holder, after its last Settle. A batch whose reply it never read
-// goes back to the pool; one that it could not settle is written off by the next Sweep.
+// Release ends the use of the pool by this holder. Call it after the last Settle. If the holder
+// did not read the reply to its last Take, the keys of that batch go back to the pool. The next
+// Sweep writes off any other batch that the holder did not settle.
 func (p *Pool) Release(ctx context.Context) error {
 	if err := p.lock(ctx); err != nil {
 		return err
@@ -157,7 +166,7 @@ func (p *Pool) lock(ctx context.Context) error {
 
 func (p *Pool) unlock() { <-p.turn }
 
-// run executes one script. What the script refuses comes back as an error of this package.
+// run executes one script. If the script refuses, run returns an error of package kgs.
 func (p *Pool) run(ctx context.Context, script *redis.Script, args ...any) *redis.Cmd {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

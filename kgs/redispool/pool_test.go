@@ -18,10 +18,10 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// stubLedger is the pages of the ledger that a pool looks at.
+// stubLedger is a Ledger in memory.
 type stubLedger struct {
 	mu     sync.Mutex
-	err    error // what Abandon fails with
+	err    error // the error that Abandon returns
 	ranges map[string][]codespace.Range
 	alive  []string
 }
@@ -51,7 +51,8 @@ func newTestPool(t *testing.T, client redis.UniversalClient, holder string) (*Po
 	return New(client, Config{Holder: holder, Space: codespace.Plain(), Ledger: book}), book
 }
 
-// newOpenPool is a pool of a Redis database of the test's own, open for epoch 1.
+// newOpenPool returns a pool in a Redis database that only this test uses. The pool is open for
+// epoch 1.
 func newOpenPool(t *testing.T) (*Pool, *stubLedger) {
 	t.Helper()
 	p, book := newTestPool(t, testenv.Redis(t), "holder")
@@ -70,7 +71,7 @@ func openEpoch(t *testing.T, p *Pool, epoch int64) {
 	}
 }
 
-// testRange is a range of epoch 1 with n numbers from lo on.
+// testRange returns a range of epoch 1 with n numbers from lo on.
 func testRange(id, lo, n int64) ledger.Reservation {
 	return ledger.Reservation{Range: codespace.Range{Length: 6, Lo: lo, Hi: lo + n}, ID: id, Epoch: 1}
 }
@@ -96,7 +97,7 @@ func mustTake(t *testing.T, p *Pool, n int) *kgs.Batch {
 	return b
 }
 
-// snapshot is the codes of the pool by place, each sorted.
+// snapshot returns the codes in the list and the codes in batches, each sorted.
 func snapshot(t *testing.T, p *Pool) (list, batches []string) {
 	t.Helper()
 	for f, err := range p.Snapshot(t.Context()) {
@@ -146,7 +147,7 @@ func TestRedisPoolSettle(t *testing.T) {
 	p, book := newOpenPool(t)
 	mustPush(t, p, testRange(1, 0, 30))
 	b := mustTake(t, p, 10)
-	for range 2 { // the second time it is settled already
+	for range 2 { // the second call finds the batch already settled
 		if err := p.Settle(t.Context(), b, b.Codes[4:], b.Codes[:2]); err != nil {
 			t.Fatalf("Settle: %v", err)
 		}
@@ -211,7 +212,7 @@ func TestRedisPoolSnapshotWhileKeysMove(t *testing.T) {
 		}
 		seen[f.Code] = true
 		if i++; i%readChunk == 0 && i <= 3*readChunk {
-			// A batch is used in part and goes back, another stays out.
+			// One batch is used in part and settled. Another one stays on record.
 			b := mustTake(t, p, 3000)
 			mustTake(t, p, 3000)
 			for _, code := range b.Codes[:1000] {
@@ -238,7 +239,7 @@ func TestRedisPoolConcurrently(t *testing.T) {
 	for i := range pools {
 		p, _ := newTestPool(t, first.client, fmt.Sprintf("holder-%d", i))
 		wg.Go(func() {
-			for id := range int64(ranges) { // all push the same ranges, and take
+			for id := range int64(ranges) { // all goroutines push the same ranges and take keys
 				r := testRange(id, id*100, 100)
 				for from := r.Lo; from < r.Hi; {
 					mark, err := push(t.Context(), p, r, from, from+10)

@@ -7,11 +7,12 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// Open makes an empty pool for epoch, on the run of the data that Status told of. A
-// pool that is open for it, or for a later epoch, stays as it is. ErrNoEpoch says that
-// Redis is in yet another run by now. It is called once for an epoch, by whoever began it
-// in the ledger: a pool that was flushed and is opened again for the same epoch has
-// forgotten what was pushed to it.
+// Open makes an empty pool for epoch. runID is the history of the data that Status returned. If
+// the pool is open for this epoch or a later one, Open changes nothing. It fails with
+// [kgs.ErrNoEpoch] if Redis has begun another history since.
+//
+// Only the worker that began the epoch in the ledger may call Open for it, and only once. A pool
+// that is flushed and opened again for the same epoch would have lost the marks of that epoch.
 func (p *Pool) Open(ctx context.Context, epoch int64, runID string) error {
 	if err := p.run(ctx, p.scripts.open, epoch, runID).Err(); err != nil {
 		return fmt.Errorf("open the pool for epoch %d: %w", epoch, err)
@@ -19,15 +20,16 @@ func (p *Pool) Open(ctx context.Context, epoch int64, runID string) error {
 	return nil
 }
 
-// Push appends the codes of the numbers [from, to) of r, written one after the other,
-// and gives the next number of r that the pool wants. That is to, or, when from is not
-// what the pool wanted, the number to go on from, and nothing was pushed: an earlier
-// push whose reply was lost did arrive, or another worker is ahead. So each number of
-// a range is pushed once, whoever pushes it how often.
+// Push appends the codes of the numbers [from, to) of r to the pool. codes holds these codes one
+// after the other, without separators. Push returns the next number of r that the pool expects.
 //
-// It fails with ErrFenced when the range is of an older epoch or was delivered, and
-// with ErrNoEpoch when the pool is not open for r's epoch. Redis does nothing else
-// while it pushes, about 3 ms for 10,000 codes.
+// If the pool expected from, Push returns to. Otherwise it pushes nothing and returns the number
+// to continue with: an earlier push arrived but its reply was lost, or another worker is ahead.
+// So each number of a range is pushed once, whichever workers push it and however often.
+//
+// Push fails with [kgs.ErrFenced] if the range was delivered or belongs to an older epoch. It
+// fails with [kgs.ErrNoEpoch] if the pool is not open for the epoch of r. Redis runs nothing else
+// during a push, which takes about 3 ms for 10,000 codes.
 func (p *Pool) Push(ctx context.Context, r ledger.Reservation, from, to int64, codes []byte) (mark int64, err error) {
 	if from < r.Lo || to <= from || to > r.Hi || int64(len(codes)) != (to-from)*int64(r.Length) {
 		return 0, fmt.Errorf("push to the pool: %d bytes are not the codes of [%d, %d) of range %d [%d, %d)",
@@ -40,9 +42,9 @@ func (p *Pool) Push(ctx context.Context, r ledger.Reservation, from, to int64, c
 	return mark, nil
 }
 
-// Forget lets the pool forget how far the ranges with ids below floor are pushed, and
-// fences them: whoever still has one, having been frozen, can push no more of it. A
-// floor is never lowered.
+// Forget deletes the marks of all ranges with ids below floor, and fences these ranges. A worker
+// that was frozen can then push no more of them. Forget never lowers the floor. It fails like
+// Push if the epoch is not the epoch of the pool.
 func (p *Pool) Forget(ctx context.Context, epoch, floor int64) error {
 	if err := p.run(ctx, p.scripts.forget, epoch, floor).Err(); err != nil {
 		return fmt.Errorf("fence the pool below range %d: %w", floor, err)

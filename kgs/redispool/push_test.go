@@ -71,12 +71,12 @@ func TestRedisPoolFencesThawedWorker(t *testing.T) {
 	if _, err := push(t.Context(), p, frozen, 0, 10); err != nil {
 		t.Fatal(err)
 	}
-	// Another worker adopts the range, goes on where the mark is, and delivers it.
+	// Another worker takes over the range, continues at the mark, and delivers the range.
 	if mark, err := push(t.Context(), p, frozen, 10, 20); mark != 20 || err != nil {
 		t.Fatalf("the adopter's push = %d, %v", mark, err)
 	}
 	mustPush(t, p, next)
-	for _, floor := range []int64{2, 1} { // a late, lower one changes nothing
+	for _, floor := range []int64{2, 1} { // the second floor is late and lower, and changes nothing
 		if err := p.Forget(t.Context(), 1, floor); err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +92,7 @@ func TestRedisPoolFencesThawedWorker(t *testing.T) {
 			t.Errorf("Forget by a worker of epoch %d: %v, want %v", epoch, err, want)
 		}
 	}
-	// The control: without the floor, the mark being gone, the range is pushed again.
+	// The control: the mark is already gone. Without the floor, the range is pushed again.
 	p.client.HSet(t.Context(), p.keys[0], "floor", 0)
 	if mark, err := push(t.Context(), p, frozen, 0, 10); mark != 10 || err != nil {
 		t.Errorf("without a floor: %d, %v; this test could not have failed", mark, err)
@@ -113,7 +113,7 @@ func TestRedisPoolSweep(t *testing.T) {
 	if _, err := p.Sweep(t.Context()); !errors.Is(err, book.err) {
 		t.Errorf("Sweep: %v, want the ledger's error", err)
 	}
-	// The holder was only frozen: it is too late for it to give anything back.
+	// The holder was only frozen. It is too late for it to return keys.
 	if err := dead.Settle(t.Context(), lost, lost.Codes, nil); err != nil {
 		t.Errorf("Settle of a batch written off: %v", err)
 	}
@@ -130,7 +130,8 @@ func TestRedisPoolSweep(t *testing.T) {
 	if !slices.Equal(list, kgstest.Codes(20, 100)) || !slices.Equal(batches, held.Codes) {
 		t.Errorf("the pool has %v, and in batches %v", list, batches)
 	}
-	// Nor does a take of before its death that arrives late get it anything.
+	// The holder sent a Take before it was declared dead. The Take arrives late and gets no
+	// keys.
 	if late, err := p.run(t.Context(), p.scripts.take, "holder", lost.ID, 10).Text(); late != "" || err != nil {
 		t.Errorf("a late take popped %q, %v", late, err)
 	}
@@ -152,7 +153,7 @@ func TestRedisPoolOpen(t *testing.T) {
 		t.Errorf("Open for another run of the data: %v, want ErrNoEpoch", err)
 	}
 	openEpoch(t, p, 3)
-	openEpoch(t, p, 2) // late
+	openEpoch(t, p, 2) // late, so it changes nothing
 	if status, err := p.Status(t.Context()); status.Keys != 0 || status.Epoch != 3 || err != nil {
 		t.Errorf("opened for epoch 3: %+v, %v", status, err)
 	}

@@ -4,20 +4,28 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// What a Pool keeps in Redis, in the order of KEYS of every script. All names
-// share one hash tag, so that in a Redis Cluster they share one slot.
+// keyNames returns the names of the Redis keys of a pool, in the order of KEYS in every script.
+// All names have the same hash tag, so that a Redis Cluster keeps them in one slot.
 //
-//	state    hash: run and epoch of the pool, the floor below which ranges are fenced,
-//	         popped (how many codes were ever taken off the head of the list), pushed (how
-//	         many a worker ever brought), range and next:<length> (how far the pool has
-//	         come, through all its epochs, should the ledger forget), and one
-//	         mark:<range id> a range under way: the next number of it to be pushed.
-//	         It is one key so that it is lost as a whole or not at all.
-//	keys     list of codes, one an element: about 8 bytes a key
+//	state    hash, with these fields:
+//	           run              the history for which the pool is open
+//	           epoch            the epoch for which the pool is open
+//	           floor            the pool refuses ranges with ids below it
+//	           popped           codes popped from the head of the list in this epoch
+//	           pushed           codes that workers pushed in this epoch
+//	           range            the highest range id that was ever pushed
+//	           next:<length>    the number after the highest one that was ever pushed
+//	           mark:<range id>  the next number to push of a range in progress
+//	         It is one key, so that Redis loses it as a whole or not at all.
+//	keys     list of codes, one per element; about 8 bytes a key
 //	batches  hash: <holder>/<batch id> -> the codes of a batch, joined by spaces
-//	doomed   hash: <reason>/<holder>/<batch id> -> codes to be abandoned, until the ledger knows
-//	takes    hash: holder -> the last batch id that it asked for; it stays for the rest of
-//	         the epoch, about 60 bytes
+//	doomed   hash: <reason>/<holder>/<batch id> -> codes to write off; an entry stays until
+//	         the ledger has recorded it
+//	takes    hash: holder -> the last batch id that the holder asked for; an entry takes
+//	         about 60 bytes and stays for the rest of the epoch
+//
+// The fields range and next:<length> are the high-water mark of the pool. They survive a new
+// epoch, because the ledger may come back from an older state.
 func keyNames(name string) []string {
 	prefix := "keypool:{" + name + "}:"
 	return []string{
@@ -26,20 +34,20 @@ func keyNames(name string) []string {
 	}
 }
 
-// scriptHead begins every script: names, and which run of the data this is.
+// scriptHead begins every script. It defines names and reads the current history of the data.
 //
-// The run is the replication id, not the run_id of the process. Redis draws a new
-// one whenever it starts, and whenever a replica becomes a master, so it names one
-// unbroken history of the data. The run_id would be fooled by a fail-back: a master
-// that was demoted, took over the older data of the replica, and was promoted again
-// is still the same process. (It also costs 11 us to read, this one 4 us.)
+// The history is the replication id of Redis, not the run_id of the process. Redis draws a new
+// replication id when it starts, and when a replica becomes a master. So this id names one
+// unbroken history of the data. The run_id does not: after a fail-back, a master that was
+// demoted, copied the older data of the replica and was promoted again is still the same process.
+// (Redis takes 11 us to report the run_id and 4 us to report the replication id.)
 const scriptHead = `
 local state, keys, batches, doomed, takes = unpack(KEYS)
 local run = string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
 	or error('this Redis does not report its replication id')
 local opened, epoch, floor = unpack(redis.call('HMGET', state, 'run', 'epoch', 'floor'))
 
--- In slices, for unpack is bounded by the Lua stack (8,000 values).
+-- The loop pushes slices, because the Lua stack limits unpack to 8,000 values.
 local function giveBack(blob)
 	local codes = {}
 	for code in string.gmatch(blob, '%S+') do codes[#codes + 1] = code end
@@ -49,28 +57,30 @@ local function giveBack(blob)
 end
 `
 
-// scriptGuard ends a script before it has any effect when the pool was not opened on
-// this run of the data. See Pool for what that buys and costs.
+// scriptGuard ends a script, before it has any effect, if the pool was not opened in the current
+// history. The comment of Pool gives the reason and the price.
 const scriptGuard = scriptHead + `
 if not opened then return redis.error_reply('NOEPOCH there is no pool') end
 if opened ~= run then return redis.error_reply('NOEPOCH the pool lost its state') end
 `
 
-// scriptWorker further ends it unless the caller, a worker, is of this epoch.
+// scriptWorker also ends a script if the worker that calls it is not of the epoch of the pool.
 const scriptWorker = scriptGuard + `
 local mine = tonumber(ARGV[1])
 if mine < tonumber(epoch) then return redis.error_reply('FENCED a newer epoch was opened') end
 if mine > tonumber(epoch) then return redis.error_reply('NOEPOCH the pool is of an older epoch') end
 `
 
-// scriptTake: holder, batch id, n. A batch id that was used before gives the batch on
-// record, or none when it is settled: that is a first attempt that arrives after its
-// repetition, and nobody is there to read the reply.
+// scriptTake moves up to n codes from the list to a batch. Arguments: holder, batch id, n.
 //
-// A crash of the holder after it leaves the batch on record, for Sweep to write off.
+// If the holder has used the batch id before, the script returns the batch on record. It returns
+// nothing if that batch is settled. In that case a first attempt has arrived after its
+// repetition, and no client reads the reply.
 //
-// A Redis at its maxmemory refuses a script whose first write may grow the data, but
-// no write after one that may not: so LPOP comes first.
+// If the holder crashes after this script, the batch stays on record until Sweep writes it off.
+//
+// At its maxmemory, Redis refuses a script whose first write may grow the data. It does not
+// refuse any later write. LPOP comes first because it does not grow the data.
 const scriptTake = scriptGuard + `
 local holder, id = ARGV[1], ARGV[2]
 local field = holder .. '/' .. id
@@ -85,11 +95,16 @@ redis.call('HINCRBY', state, 'popped', #codes)
 return blob
 `
 
-// scriptSettle: holder, batch id, unused codes, lost codes, reason for the lost ones, the
-// first code of the batch. Without a record somebody else has the say over the codes by now,
-// or had it already. A record of other codes is of a take that came late, into an epoch
-// that knows nothing of the ids from before. A
-// crash of the holder before it leaves the whole batch to Sweep, after it nothing.
+// scriptSettle ends a batch. It returns the unused codes to the list, and records the lost codes
+// for Sweep. Arguments: holder, batch id, unused codes, lost codes, the reason for the lost
+// codes, the first code of the batch.
+//
+// A batch that is not on record was already settled, or Sweep has taken it from its holder. A
+// record with other codes belongs to a late Take, which arrived in a new epoch with a batch id of
+// an earlier epoch. In both cases the script changes nothing.
+//
+// If the holder crashes before this script, Sweep writes off the whole batch. After this script,
+// Sweep writes off only the lost codes.
 const scriptSettle = scriptGuard + `
 local field, lost = ARGV[1] .. '/' .. ARGV[2], ARGV[4]
 local codes, first = redis.call('HGET', batches, field), ARGV[6]
@@ -101,9 +116,12 @@ if lost ~= '' then redis.call('HSET', doomed, ARGV[5] .. '/' .. field, lost) end
 return 1
 `
 
-// scriptRelease: holder, the batch id that it would ask for next. A batch on record
-// under that id was never read by anyone. What the holder asked for last stays known: a
-// take that it gave up may still arrive, and would go over what is on record.
+// scriptRelease ends the use of the pool by a holder. Arguments: holder, the batch id that it
+// would ask for next. If a batch with this id is on record, the holder never read the reply, so
+// the codes go back to the list.
+//
+// The entry in takes stays. A Take that the holder has given up may still arrive. Without the
+// entry, it would overwrite a batch on record.
 const scriptRelease = scriptGuard + `
 local field = ARGV[1] .. '/' .. ARGV[2]
 local unread = redis.call('HGET', batches, field)
@@ -112,14 +130,14 @@ if unread then giveBack(unread) end
 return 1
 `
 
-// scriptHolders gives whoever has batches on record, with the batch id behind a slash.
+// scriptHolders returns <holder>/<batch id> for every batch on record.
 const scriptHolders = scriptGuard + `
 return redis.call('HKEYS', batches)
 `
 
-// scriptWithdraw: reason, holders that are dead. It moves their batches out of their reach.
-// What they asked for last stays known: should one of them only have been frozen, a take
-// of then may still arrive.
+// scriptWithdraw moves the batches of dead holders to doomed, where these holders cannot settle
+// them. Arguments: reason, dead holders. The entries in takes stay: a holder may only have been
+// frozen, and an old Take of it may still arrive.
 const scriptWithdraw = scriptGuard + `
 local dead = {}
 for i = 2, #ARGV do dead[ARGV[i]] = true end
@@ -133,24 +151,30 @@ end
 return 1
 `
 
-// scriptNextWriteOff gives one entry of all that is doomed: field and codes.
+// scriptNextWriteOff returns the field and the codes of one entry of doomed.
 const scriptNextWriteOff = scriptGuard + `
 local field = redis.call('HKEYS', doomed)[1]
 if not field then return {} end
 return {field, redis.call('HGET', doomed, field)}
 `
 
-// scriptDropWriteOff: field of a doomed entry. It tells whether this call dropped it.
+// scriptDropWriteOff deletes an entry of doomed. Argument: the field. It returns 1 if this call
+// deleted the entry, and 0 otherwise.
 const scriptDropWriteOff = scriptGuard + `
 return redis.call('HDEL', doomed, ARGV[1])
 `
 
-// scriptPush: epoch, range id, lo, from, to, length, codes as one text. Numbers may
-// exceed 2^53, which Lua cannot compare, so marks stay strings and are only tested for
-// equality: whatever is not the very next number to be pushed is not pushed. The mark is
-// set together with the push: a crash of the worker right after leaves both.
-// struct.unpack cuts the text in C, 200 codes at a time; see BenchmarkRedisPush. How far
-// the pool has come is kept with leading zeros, for texts to compare like numbers.
+// scriptPush appends codes to the list. Arguments: epoch, range id, lo, from, to, length, all
+// codes as one text.
+//
+// Numbers may exceed 2^53, and Lua cannot compare such numbers. So marks stay strings, and the
+// script only tests whether from equals the mark. It pushes nothing if they differ.
+//
+// The script pushes the codes and sets the mark together. A crash of the worker cannot separate
+// the two.
+//
+// struct.unpack cuts the text in C, 200 codes at a time; see BenchmarkRedisPush. The numbers in
+// next:<length> have leading zeros, so that they can be compared as strings.
 const scriptPush = scriptWorker + `
 local id, lo, from, to, length, text = unpack(ARGV, 2)
 if tonumber(id) < tonumber(floor) then return redis.error_reply('FENCED the range is delivered') end
@@ -159,7 +183,7 @@ if mark ~= from then return mark end
 for i = 1, #text, 200 * length do
 	local n = math.min(200, (#text - i + 1) / length)
 	local codes = {struct.unpack(string.rep('c' .. length, n), text, i)}
-	redis.call('RPUSH', keys, unpack(codes, 1, n)) -- without the last: where to go on
+	redis.call('RPUSH', keys, unpack(codes, 1, n)) -- the value after n is a position, not a code
 end
 redis.call('HSET', state, 'mark:' .. id, to)
 redis.call('HINCRBY', state, 'pushed', #text / length)
@@ -169,7 +193,7 @@ if tonumber(id) > tonumber(redis.call('HGET', state, 'range') or 0) then redis.c
 return to
 `
 
-// scriptForget: epoch, floor.
+// scriptForget raises the floor and deletes the marks below it. Arguments: epoch, floor.
 const scriptForget = scriptWorker + `
 local raised = tonumber(ARGV[2])
 if raised <= tonumber(floor) then return 0 end
@@ -181,9 +205,9 @@ end
 return 1
 `
 
-// scriptOpen: epoch, run. Another run than the caller saw is for the caller to look at
-// again: the ledger knows this epoch as that of the run it names. How far the pool has
-// come is all that stays.
+// scriptOpen makes an empty pool for an epoch. Arguments: epoch, run. It refuses if Redis is in
+// another history than run. The ledger has recorded run for this epoch, so the caller must look
+// at the pool again. The script keeps nothing but the high-water mark.
 const scriptOpen = scriptHead + `
 if run ~= ARGV[2] then return redis.error_reply('NOEPOCH Redis has changed again') end
 if opened == run and tonumber(epoch) >= tonumber(ARGV[1]) then return 0 end
@@ -199,10 +223,11 @@ redis.call('HSET', state, 'run', run, 'epoch', ARGV[1], 'floor', 0, 'popped', 0,
 return 1
 `
 
-// scriptStatus gives the run, whether the pool is open, the length of the list, what Redis
-// does when its memory is full, and all of the state, field by field.
-// The policy is read here rather than by a command of its own, for here it is that of the
-// node which has the pool. It takes Redis 16 us more.
+// scriptStatus returns the history, whether the pool is open, the length of the list, the
+// maxmemory-policy, and all fields of state.
+//
+// In a Cluster, a separate command for the policy could reach a node that does not have the pool.
+// So the script reads the policy itself, which takes Redis another 16 us.
 const scriptStatus = scriptHead + `
 local isOpen = opened and 'open' or ''
 if opened ~= run then isOpen = '' end
@@ -210,10 +235,13 @@ local policy = string.match(redis.call('INFO', 'memory'), 'maxmemory_policy:([%w
 return {run, isOpen, redis.call('LLEN', keys), policy, redis.call('HGETALL', state)}
 `
 
-// scriptRead: epoch, position (both empty at first), n. Positions count from the first code ever
-// pushed in this epoch, so that takes in between do not shift them. The call that
-// reaches the end also gives all batches: at that one moment every code of the pool
-// was read before, is in this reply, or has left the pool.
+// scriptRead returns a part of the pool. Arguments: epoch, position, n. The first call passes an
+// empty epoch and an empty position.
+//
+// A position counts from the first code that was pushed in this epoch, so a Take between two
+// calls does not shift it. The call that reaches the end of the list also returns all batches. At
+// that moment, every code of the pool was in an earlier reply, is in this reply, or has left the
+// pool.
 const scriptRead = scriptGuard + `
 if ARGV[1] ~= '' and ARGV[1] ~= epoch then return redis.error_reply('FENCED a newer epoch was opened') end
 local popped, n = tonumber(redis.call('HGET', state, 'popped')), tonumber(ARGV[3])
@@ -229,8 +257,8 @@ end
 return reply
 `
 
-// scripts are the operations of a Pool, one script each: a script runs
-// alone and is persisted and replicated as a whole, and with it its bookkeeping.
+// scripts holds the operations of a Pool, one script each. Redis runs each script alone. It
+// persists and replicates all changes of a script together.
 type scripts struct {
 	take, settle, release, holders, withdraw, nextWriteOff, dropWriteOff, push, forget, open, status, read *redis.Script
 }

@@ -11,22 +11,22 @@ import (
 )
 
 const (
-	// readChunk is how many codes Snapshot reads at a time: about 2 ms of Redis' time.
+	// readChunk is how many codes Snapshot reads in one call, which takes Redis about 2 ms.
 	readChunk = 10_000
-	// readTries is how often an audit asks a Redis that does not answer in time.
+	// readTries is how often a read is attempted when Redis does not answer in time.
 	readTries = 5
 )
 
-// poolChunk is a part of the pool at one moment. The zero value is before the first.
+// poolChunk is a part of the pool at one moment. The zero value stands before the first part.
 type poolChunk struct {
 	epoch string
 	next  string   // position of the next chunk
-	last  bool     // nothing follows
-	parts []string // codes, joined by spaces: of the list, and in the last chunk of each batch
+	last  bool     // no chunk follows
+	parts []string // codes joined by spaces: first those of the list; in the last chunk also those of each batch
 }
 
-// again repeats a read that Redis did not answer. It changes nothing, and an audit has
-// the time that a creation has not.
+// again repeats a read until Redis answers, up to readTries times. A repetition is safe, because
+// a read changes nothing. Only an audit uses it: the creation of a link cannot wait that long.
 func again(ctx context.Context, read func() error) (err error) {
 	for range readTries {
 		err = read()
@@ -37,12 +37,15 @@ func again(ctx context.Context, read func() error) (err error) {
 	return err
 }
 
-// Snapshot yields the codes of the pool for an audit, first those in the list, then those
-// in batches, while others push, take and settle. A code that was there all the time is
-// yielded at least once, and twice when it moved meanwhile. One that was taken and
-// linked meanwhile may be missing, so read the links after the pool; one that was
-// pushed meanwhile too, so read the ledger before. It ends at the first error, which
-// is ErrFenced when a new epoch began.
+// Snapshot yields the codes of the pool for an audit. It yields the codes in the list first and
+// then those in batches. Other processes may push, take and settle meanwhile:
+//
+//   - A code that is in the pool all the time is yielded at least once. If it moves, it may be
+//     yielded twice.
+//   - A code that is taken and linked meanwhile may be missing. So read the links after the pool.
+//   - A code that is pushed meanwhile may be missing. So read the ledger before the pool.
+//
+// Snapshot ends at the first error. The error is [kgs.ErrFenced] if a new epoch began.
 func (p *Pool) Snapshot(ctx context.Context) iter.Seq2[kgs.PoolEntry, error] {
 	return func(yield func(kgs.PoolEntry, error) bool) {
 		var c poolChunk
@@ -63,7 +66,8 @@ func (p *Pool) Snapshot(ctx context.Context) iter.Seq2[kgs.PoolEntry, error] {
 	}
 }
 
-// Epoch is the one that the pool is open for.
+// Epoch returns the epoch for which the pool is open. It tries again if Redis does not answer in
+// time.
 func (p *Pool) Epoch(ctx context.Context) (epoch int64, err error) {
 	err = again(ctx, func() error {
 		status, err := p.Status(ctx)

@@ -11,20 +11,20 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// Status is what a Pool looks like from outside.
+// Status is the state of a Pool.
 type Status struct {
 	kgs.PoolStatus
-	RunID     string               // names the history of Redis' data: see Pool
-	HighWater ledger.HighWaterMark // the highest numbers that were ever pushed, in earlier histories too
+	RunID     string               // names the current history of the data; see Pool
+	HighWater ledger.HighWaterMark // the highest numbers that were ever pushed, in all epochs
 	Policy    string               // the maxmemory-policy of Redis; "" if Redis does not report it
 }
 
-// Evicts reports that Redis may drop keys that no server took.
+// Evicts reports whether Redis may evict keys that no server took.
 func (s Status) Evicts() bool {
 	return s.Policy != "" && s.Policy != "noeviction"
 }
 
-// Unsafe says why the pool may lose keys that no server took; "" for a safe pool.
+// Unsafe returns why the pool may lose keys that no server took. It returns "" for a safe pool.
 func (s Status) Unsafe() string {
 	if !s.Evicts() {
 		return ""
@@ -32,7 +32,7 @@ func (s Status) Unsafe() string {
 	return "Redis may evict keys: its maxmemory-policy is " + s.Policy + " and must be noeviction"
 }
 
-// parseStatus reads the reply of scriptStatus.
+// parseStatus parses the reply of scriptStatus.
 func parseStatus(reply []any) (s Status, open bool, err error) {
 	s.RunID, s.Keys, s.Policy = reply[0].(string), reply[2].(int64), reply[3].(string)
 	s.HighWater.Next = make(map[int]int64)
@@ -44,7 +44,7 @@ func parseStatus(reply []any) (s Status, open bool, err error) {
 	return s, reply[1] == "open", nil
 }
 
-// set takes a field of the pool's state.
+// set parses one field of the hash state. It ignores fields that Status does not contain.
 func (s *Status) set(name, value string) (err error) {
 	name, of, _ := strings.Cut(name, ":")
 	switch name {
@@ -65,8 +65,8 @@ func (s *Status) set(name, value string) (err error) {
 	return err
 }
 
-// Status looks at the pool. With ErrNoEpoch the run id, the high-water mark, the policy and what keys
-// there are is told all the same: it is what a new epoch is to be opened on.
+// Status returns the state of the pool. With [kgs.ErrNoEpoch] it still returns Keys, RunID,
+// HighWater and Policy, because a worker needs them to open a new epoch.
 func (p *Pool) Status(ctx context.Context) (Status, error) {
 	reply, err := p.run(ctx, p.scripts.status).Slice()
 	if err != nil {

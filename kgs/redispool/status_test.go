@@ -28,7 +28,7 @@ func TestRedisPoolTellsWhatWasTakenAndWhetherItMayEvict(t *testing.T) {
 	mustPush(t, p, testRange(1, 0, 100))
 	mustTake(t, p, 30)
 	b := mustTake(t, p, 10)
-	kgstest.Settle(t, p, b, b.Codes, nil) // what comes back was taken all the same
+	kgstest.Settle(t, p, b, b.Codes, nil) // returned keys still count as taken
 	want := Status{
 		PoolStatus: kgs.PoolStatus{Keys: 70, Taken: 40, Pushed: 100, Epoch: 1},
 		HighWater:  ledger.HighWaterMark{ID: 1, Next: map[int]int64{6: 100}},

@@ -9,11 +9,13 @@ import (
 	"keypool/kgs"
 )
 
-// Sweep writes off the batches of holders that are dead, and the keys that were settled
-// as lost. It tells how many keys were of the dead. A batch is first moved out of its
-// holder's access, should that one only have been frozen; then the ledger gets to know;
-// then Redis forgets. A crash at any point leaves the rest to the next Sweep, of any
-// process, and the ledger can be told twice.
+// Sweep writes off the batches of dead holders, and the keys that were settled as lost. It
+// returns how many keys belonged to dead holders.
+//
+// Sweep works in three steps. It moves a batch out of the reach of its holder, which may only
+// have been frozen. It reports the codes to the ledger. Then it deletes the batch from Redis.
+// After a crash between two steps, the next Sweep of any process continues. The ledger accepts
+// the same codes twice.
 func (p *Pool) Sweep(ctx context.Context) (abandoned int64, err error) {
 	if err := p.withdraw(ctx); err != nil {
 		return 0, fmt.Errorf("look for dead holders: %w", err)
@@ -33,13 +35,14 @@ func (p *Pool) Sweep(ctx context.Context) (abandoned int64, err error) {
 			return abandoned, fmt.Errorf("drop batch %s: %w", field, err)
 		}
 		if reason == kgs.ReasonCrash {
-			abandoned += dropped * int64(len(codes)) // none when another process was faster
+			abandoned += dropped * int64(len(codes)) // dropped is 0 if another process was faster
 		}
 	}
 }
 
-// withdraw takes away what the dead have on record. The ledger is asked after the pool: who
-// has something here was known there before, so whoever is not is dead.
+// withdraw moves the batches of dead holders out of their reach. It asks the ledger after the
+// pool. A holder is in the ledger before it takes anything from the pool, so a holder that is not
+// in the ledger is dead.
 func (p *Pool) withdraw(ctx context.Context) error {
 	fields, err := p.run(ctx, p.scripts.holders).StringSlice()
 	if err != nil {

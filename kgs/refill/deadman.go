@@ -10,95 +10,99 @@ import (
 	"keypool/kgs"
 )
 
-// State is the dead man's switch's judgement of the pool.
+// State is the state of the pool as the dead man's switch assesses it.
 type State string
 
 // The states, from best to worst.
 const (
-	StateFilling State = "filling" // not yet full in this epoch, and getting there
-	StateOK      State = "ok"
-	StateRestart State = "restart" // so low that the worker is restarted
-	StatePage    State = "page"    // so low that a human is needed, or not safe
+	StateFilling State = "filling" // not yet full in this epoch, but growing
+	StateOK      State = "ok"      // needs no action
+	StateRestart State = "restart" // so low that the switch restarts the worker
+	StatePage    State = "page"    // so low, or so unsafe, that an operator must act
 )
 
-// Alarm reports that the state is one in which something has to be done.
+// Alarm reports whether the state requires action.
 func (s State) Alarm() bool { return s == StateRestart || s == StatePage }
 
 const (
 	lookInterval    = time.Second
-	firstRestartGap = 10 * time.Second // between two restarts of the worker, doubling
+	firstRestartGap = 10 * time.Second // between two restarts of the worker; doubles after each restart
 	maxRestartGap   = 5 * time.Minute
-	vainRestarts    = 3 // in a row, before the whole process is given up
+	vainRestarts    = 3 // restarts without any new key before the switch gives up the process
 )
 
-// DeadManConfig is what a dead man's switch is made of.
+// DeadManConfig configures a DeadMan.
 type DeadManConfig struct {
 	Capacity     int64 // keys in a full pool
-	RestartBelow int64 // keys
-	PageBelow    int64 // keys
+	RestartBelow int64 // keys; the switch restarts the worker when the pool holds fewer
+	PageBelow    int64 // keys; the switch pages when the pool holds fewer
 	Look         func(context.Context) (Observation, error)
-	Restart      func()          // puts a new worker in place; nil where this process has none
-	GiveUp       func(error)     // ends a process whose restarts of the worker are in vain; nil: they go on
-	Changed      func(Judgement) // is told of each new state, in order; must not block; nil for nobody
+	Restart      func()          // replaces the worker; nil if this process has none
+	GiveUp       func(error)     // ends this process when restarts do not help; nil: restarts continue
+	Changed      func(Judgement) // receives each new state, in order; must not block; may be nil
 	Logger       *slog.Logger
 	Metrics      *kgs.Metrics
 }
 
-// DeadMan watches the size of the pool, not the health of the worker: a worker can
-// be alive and yet not reach Redis, fail every push, or spin. It allows a pool to be
-// low while it fills for the first time in an epoch, as long as it grows; a pool
-// that it cannot see for a while counts as empty. It watches time too: a pool that
-// nothing reaches is in trouble when it is about to be used up, however full it is.
+// DeadMan is a dead man's switch for a pool. It watches the size of the pool rather than the
+// health of the worker: a worker can be alive and still be unable to reach Redis, fail every
+// push, or spin.
+//
+// The pool may be low while it fills for the first time in an epoch, as long as it grows. A pool
+// that the switch cannot see for 10 s counts as empty. The switch also watches the runway. It
+// raises an alarm when no keys arrive and the pool will be empty soon, however full the pool is
+// now.
 type DeadMan struct {
 	cfg DeadManConfig
 
 	mu    sync.Mutex
 	last  Judgement
-	level State // by keys and time alone
+	level State // the state without regard to Observation.Unsafe
 
-	seenAt    time.Time // when the pool was last seen
-	peak      int64     // the most keys seen while filling
-	grewAt    time.Time // when the filling last made progress
-	supply    int64     // keys that workers ever brought into the pool in this epoch
-	arrivedAt time.Time // when the supply last grew, or the pool needed nothing
-	taken     kgs.Meter // of keys that all servers take
+	seenAt    time.Time // when the switch last saw the pool
+	peak      int64     // highest number of keys seen while filling
+	grewAt    time.Time // when the pool last grew while filling
+	supply    int64     // keys that workers have pushed in this epoch
+	arrivedAt time.Time // when a key last arrived, or the pool was last full
+	taken     kgs.Meter // keys that all servers take
 
-	restartAt time.Time // not before then is the worker restarted again
-	gap       time.Duration
-	vain      int // restarts since a key last reached the pool
+	restartAt time.Time     // the switch does not restart the worker before this time
+	gap       time.Duration // between the next restart and the one after it
+	vain      int           // restarts since a key last arrived
 }
 
-// Observation is what one look at the pool found.
+// Observation is the result of one look at the pool.
 type Observation struct {
 	kgs.PoolStatus
-	Policy string // what the pool's server does when its memory is full; "" if it does not say
+	Policy string // what the server of the pool does when its memory is full; "" if the server does not report it
 	Unsafe string // why the pool may lose keys that no server took; "" for a safe pool
 }
 
-// Judgement is what the switch last saw, and made of it.
+// Judgement is the last observation of the switch, and its conclusion.
 type Judgement struct {
 	State State
-	Since time.Time // when it became that
+	Since time.Time // when State last changed
 	Pool  Observation
-	Known bool    // whether Pool is the present one, not an earlier
+	Known bool    // whether Pool is current; if not, Pool is the last known observation
 	Rate  float64 // keys per second that all servers together take from the pool
 }
 
-// Runway is for how many seconds the pool lasts at the present rate if nothing more
-// reaches it. It is not known while nobody takes any, or the pool cannot be seen.
+// Runway returns for how many seconds the pool lasts at the current rate if no more keys arrive.
+// It is 0 for an empty pool. It is unknown while no server takes keys, and while the switch
+// cannot see the pool.
 func (j Judgement) Runway() (seconds float64, known bool) {
 	switch {
 	case !j.Known:
 		return 0, false
 	case j.Pool.Keys == 0:
-		return 0, true // who finds it empty takes nothing, so there is no rate
+		return 0, true // servers get no keys from an empty pool, so there is no rate
 	case j.Rate < 0.01:
 		return 0, false
 	}
 	return float64(j.Pool.Keys) / j.Rate, true
 }
 
-// NewDeadMan makes a switch that is filling since now; Run watches.
+// NewDeadMan returns a switch in StateFilling. Run starts the watch.
 func NewDeadMan(cfg DeadManConfig) *DeadMan {
 	now := time.Now()
 	return &DeadMan{
@@ -107,14 +111,15 @@ func NewDeadMan(cfg DeadManConfig) *DeadMan {
 	}
 }
 
-// Judgement does not block.
+// Judgement returns the last observation and the conclusion from it. It does not block and may be
+// called concurrently.
 func (d *DeadMan) Judgement() Judgement {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.last
 }
 
-// Run looks at the pool once a second until ctx ends.
+// Run looks at the pool once a second until ctx ends. It always returns nil.
 func (d *DeadMan) Run(ctx context.Context) error {
 	tick := time.NewTicker(lookInterval)
 	defer tick.Stop()
@@ -141,13 +146,13 @@ func (d *DeadMan) look(ctx context.Context) {
 	d.act(due, after.Pool.Keys)
 }
 
-// remedy is what a look may call for.
+// remedy is the action that a look at the pool requires.
 type remedy int
 
 const (
 	doNothing remedy = iota
-	doRestart        // the worker
-	doGiveUp         // this process
+	doRestart        // restart the worker
+	doGiveUp         // give up this process
 )
 
 func (d *DeadMan) act(due remedy, keys int64) {

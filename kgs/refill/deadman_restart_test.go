@@ -12,14 +12,14 @@ import (
 	"keypool/kgs"
 )
 
-// brokenPool is a pool and the way in which workers fail to fill it. It is drained of
-// ten keys a second.
+// brokenPool is a pool, together with the way in which workers fail to fill it. Servers take ten
+// keys a second from it.
 type brokenPool struct {
-	keys, pushed, popped atomic.Int64 // pushed without what it began with
+	keys, pushed, popped atomic.Int64 // pushed excludes the initial keys
 	fills                atomic.Int64
 	prepare, fill        error
 	spin                 bool
-	trickle              bool // a key arrives now and then all the same, far too few
+	trickle              bool // one key arrives every ten seconds, which is far too few
 }
 
 func (p *brokenPool) Prepare(context.Context) error { return p.prepare }
@@ -58,14 +58,15 @@ func (p *brokenPool) drain(ctx context.Context) {
 	}
 }
 
-// outcome is what a switch made of a pool.
+// outcome is what a switch did while it watched a pool.
 type outcome struct {
 	states   []State
 	restarts int
-	gaveUp   time.Duration // after how long; 0 for never
+	gaveUp   time.Duration // when the switch gave up, after its start; 0 if it never did
 }
 
-// watch lets a switch watch over pool for so long. Without a worker nobody restarts it.
+// watch lets a switch watch the pool for the given time. Without a worker, the switch has no
+// Restart function.
 func (p *brokenPool) watch(t *testing.T, worker bool, forever time.Duration) (o outcome) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), forever)
@@ -114,7 +115,8 @@ func TestDeadManGivesUpAUselessWorker(t *testing.T) {
 				if len(o.states) != 3 || o.states[1] != StateRestart || o.states[2] != StatePage {
 					t.Errorf("states %v, want ok, restart, page", o.states)
 				}
-				// Half empty when the first restart is due, which the gaps of 10, 20 and 40 s follow.
+				// The first restart is due after about 40 s, when the runway
+				// falls below 60 s. The gaps after it are 10, 20 and 40 s.
 				if o.restarts != vainRestarts || o.gaveUp < 100*time.Second || o.gaveUp > 130*time.Second {
 					t.Errorf("given up after %v and %d restarts", o.gaveUp, o.restarts)
 				}
@@ -137,7 +139,8 @@ func TestDeadManTellsOfAMissingWorker(t *testing.T) {
 	})
 }
 
-// The controls: workers that do their work, be it late, are not given up.
+// The controls: the switch does not give up while workers push keys, even if they push late or
+// too few.
 func TestDeadManKeepsAWorkerThatWorks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pool := &brokenPool{}
@@ -166,13 +169,13 @@ func TestDeadManRestartsWithoutEndWhereNobodyGivesUp(t *testing.T) {
 		now = now.Add(time.Second)
 		d.act(d.observe(now, Observation{}, true), 0)
 	}
-	if restarts < 6 || restarts > 8 { // after 0, 10, 30, 70, 150, 310, 610 and 910 s
+	if restarts < 6 || restarts > 8 { // due after 0, 10, 30, 70, 150, 310, 610 and 910 s
 		t.Errorf("%d restarts in twenty minutes", restarts)
 	}
 }
 
-// A Redis that crashes every few seconds gives one epoch after the other, each with a
-// little more in it than nothing: that is not a pool that fills.
+// A Redis that crashes every few seconds causes one epoch after another. A few keys arrive in
+// each epoch. The switch must not mistake that for a pool that is filling.
 func TestDeadManSeesThroughEpochsThatGetNowhere(t *testing.T) {
 	t.Parallel()
 	d := newTestSwitch()

@@ -7,8 +7,9 @@ import (
 	"keypool/kgs"
 )
 
-// drained is a pool of 1000 keys, seen once a second for so long while so many keys a
-// second are taken and so many arrive, every fifth second.
+// drained lets a switch observe a pool of 1000 keys once a second. In each second, servers take
+// the given number of keys. Every fifth second, workers push five times the number arrive. It
+// returns the first judgement in each state.
 func drained(d *DeadMan, seconds, taken, arrive int64) (states map[State]Judgement) {
 	states = make(map[State]Judgement)
 	now := time.Now()
@@ -30,7 +31,7 @@ func drained(d *DeadMan, seconds, taken, arrive int64) (states map[State]Judgeme
 func TestDeadManWatchesTime(t *testing.T) {
 	t.Parallel()
 	d := newTestSwitch()
-	d.cfg.RestartBelow, d.cfg.PageBelow = 20, 10 // so low that they would tell seconds before the end
+	d.cfg.RestartBelow, d.cfg.PageBelow = 20, 10 // alone, these limits raise an alarm only seconds before the end
 	states := drained(d, 90, 10, 0)
 	for state, limit := range map[State]float64{StateRestart: restartRunway, StatePage: pageRunway} {
 		j, seen := states[state]
@@ -41,7 +42,7 @@ func TestDeadManWatchesTime(t *testing.T) {
 	}
 }
 
-// Keys that arrive, however few, and a pool that needs none, are no reason for an alarm.
+// The switch raises no alarm for a pool that receives keys, however few, or that needs none.
 func TestDeadManLeavesWhatIsRefilledAlone(t *testing.T) {
 	t.Parallel()
 	for name, arrive := range map[string]int64{"too little arrives": 2, "as much as is taken": 10} {
@@ -56,7 +57,7 @@ func TestDeadManLeavesWhatIsRefilledAlone(t *testing.T) {
 	d := newTestSwitch()
 	now := time.Now()
 	pool := kgs.PoolStatus{Keys: 1000}
-	for i := range 60 { // a thousand a second, which a worker makes good, until the half of it
+	for i := range 60 { // servers take 1,000 keys a second for 30 s, and a worker replaces them
 		now = now.Add(time.Second)
 		if i < 30 {
 			pool.Taken += 1000
@@ -80,7 +81,7 @@ func TestDeadManMeasuresTheFleet(t *testing.T) {
 	if _, known := d.Judgement().Runway(); known {
 		t.Error("a runway before the first look")
 	}
-	// Others took a million before this process came.
+	// Other servers took a million keys before this process started.
 	if j := look(kgs.PoolStatus{Epoch: 1, Keys: 1000, Taken: 1_000_000}); j.Rate != 0 {
 		t.Errorf("a rate of %v after one look", j.Rate)
 	}

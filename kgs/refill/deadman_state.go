@@ -9,16 +9,17 @@ import (
 )
 
 const (
-	stillAfter  = 10 * time.Second // a pool that nothing reaches, or that is unseen, for so long is in trouble
-	takenWindow = 15 * time.Second // over which the rate of taking is measured: servers take a batch at a time
+	stillAfter  = 10 * time.Second // a pool is in trouble if no keys arrive, or the switch cannot see it, for this long
+	takenWindow = 15 * time.Second // for measuring the rate of taking; long, because servers take batches
 
-	// What a pool must last at the present rate when nothing reaches it, in seconds.
-	// An alarm ends at twice as much, so that it does not come and go with the rate.
+	// Limits of the runway in seconds. A pool that no keys reach raises an alarm below its
+	// limit. The alarm ends at twice the limit, so that small changes of the rate do not
+	// switch it on and off.
 	restartRunway = 60
 	pageRunway    = 30
 )
 
-// observe takes one look into account and tells what is to be done.
+// observe records one look at the pool and returns the action that it requires.
 func (d *DeadMan) observe(now time.Time, pool Observation, known bool) remedy {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -28,7 +29,7 @@ func (d *DeadMan) observe(now time.Time, pool Observation, known bool) remedy {
 	}
 	keys := pool.Keys
 	if !known {
-		keys = 0 // what a pool holds that came back from the past is of no use to anybody
+		keys = 0 // a pool that lost its state may still report keys, but servers cannot take them
 	}
 	if known || now.Sub(d.seenAt) >= stillAfter {
 		state, why := d.assess(now, keys)
@@ -41,10 +42,12 @@ func (d *DeadMan) observe(now time.Time, pool Observation, known bool) remedy {
 	return d.due(now)
 }
 
-// see remembers what the pool was like, and measures what arrives and what is taken.
+// see records an observation of the pool. It notes whether keys arrived and measures the rate at
+// which servers take keys.
 func (d *DeadMan) see(now time.Time, pool Observation) {
-	if pool.Epoch != d.last.Pool.Epoch { // another pool, which has never been full
-		// One epoch after the other, none of which gets anywhere, is not progress.
+	if pool.Epoch != d.last.Pool.Epoch { // a new pool, which has never been full
+		// A pool that was still filling keeps its timers: a series of epochs that never
+		// fill the pool is not progress.
 		if d.level != StateFilling {
 			d.level, d.peak, d.grewAt, d.arrivedAt = StateFilling, 0, now, now
 		}
@@ -62,7 +65,8 @@ func (d *DeadMan) see(now time.Time, pool Observation) {
 	d.seenAt, d.last.Pool, d.last.Rate = now, pool, d.taken.Rate()
 }
 
-// assess is the state of a pool that holds keys, and why; one that cannot be seen holds none.
+// assess returns the state of a pool that holds the given number of keys, and the reason. The
+// caller passes 0 keys for a pool that the switch cannot see.
 func (d *DeadMan) assess(now time.Time, keys int64) (State, string) {
 	if d.level == StateFilling && d.fills(now, keys) {
 		return StateFilling, ""
@@ -89,7 +93,7 @@ func (d *DeadMan) assess(now time.Time, keys int64) (State, string) {
 	return StateOK, ""
 }
 
-// fills reports that a pool which was not full yet in this epoch still gets there.
+// fills reports whether a pool that has not been full in this epoch is still growing.
 func (d *DeadMan) fills(now time.Time, keys int64) bool {
 	if keys > d.peak {
 		d.peak, d.grewAt = keys, now
@@ -116,9 +120,9 @@ func (d *DeadMan) enter(next State, why string, now time.Time) {
 	d.last.State, d.last.Since = next, now
 }
 
-// due tells what to do now: to restart the worker at once when the pool gets low, then
-// again and again with growing gaps, and to give up when that was in vain. An unsafe pool
-// is no fault of the worker, and no reason for either.
+// due returns the action to take now. When the pool gets low, the switch restarts the worker at
+// once. It repeats the restart with growing gaps, and gives up when several restarts bring no
+// key. An unsafe pool alone requires no action here, because a new worker does not make it safe.
 func (d *DeadMan) due(now time.Time) remedy {
 	if !d.level.Alarm() {
 		d.restartAt, d.gap, d.vain = time.Time{}, firstRestartGap, 0

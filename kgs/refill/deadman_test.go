@@ -20,7 +20,7 @@ func newTestSwitch() *DeadMan {
 	})
 }
 
-// look is one second of a switch's life.
+// look is one observation, made one second after the previous one, and the expected reaction.
 type look struct {
 	keys   int64
 	epoch  int64
@@ -82,7 +82,7 @@ func TestDeadMan(t *testing.T) {
 	}
 }
 
-// observed is a look at a safe pool.
+// observed returns an observation of a safe pool.
 func observed(pool kgs.PoolStatus) Observation { return Observation{PoolStatus: pool} }
 
 func repeat(n int, l look) (looks []look) {
@@ -92,8 +92,8 @@ func repeat(n int, l look) (looks []look) {
 	return looks
 }
 
-// A worker that is alive but useless is told by the pool alone: the switch is never
-// shown anything of the worker.
+// The switch receives no information about the worker. It detects a worker that is alive but
+// useless by watching the pool alone.
 func TestDeadManRestartsAndPages(t *testing.T) {
 	t.Parallel()
 	d := newTestSwitch()

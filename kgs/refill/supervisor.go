@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Supervisor runs a worker and can put a new one in its place.
+// Supervisor runs a worker and can replace it with a new one. Restart and Rate may be called
+// concurrently with Run.
 type Supervisor struct {
 	build   func() *Worker
 	log     *slog.Logger
@@ -20,18 +21,19 @@ type Supervisor struct {
 	worker *Worker
 }
 
-// NewSupervisor makes a supervisor of workers that build makes from nothing. A worker
-// for a shared pool has a name of its own in the ledger, so that what one that hangs
-// had reserved can be adopted from it.
+// NewSupervisor returns a supervisor that calls build for every worker it runs. Each worker of a
+// shared pool must have a distinct holder name in the ledger. Another worker can then take over
+// the ranges of a worker that hangs.
 func NewSupervisor(build func() *Worker, log *slog.Logger) *Supervisor {
 	return &Supervisor{build: build, log: log, restart: make(chan struct{}, 1), worker: build()}
 }
 
-// patience is how long a worker that is replaced may take to end in good order.
+// patience is how long Run waits for a replaced worker before it starts the new one.
 const patience = 15 * time.Second
 
-// Run works until ctx ends. A worker that is replaced is waited for, but not for ever:
-// one that hangs is left behind, and only the end of Run waits for it.
+// Run runs workers until ctx ends, and returns the error of the last worker. It waits for a
+// replaced worker to end, but no longer than patience. A worker that hangs for longer is left
+// behind. Run does not return before that worker has ended too.
 func (s *Supervisor) Run(ctx context.Context) error {
 	defer s.running.Wait()
 	for {
@@ -43,7 +45,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 			s.log.Warn("the worker that was replaced did not end in good order", slog.Any("error", err))
 		}
 		select {
-		case <-s.restart: // of the one that hung, not of the one to come
+		case <-s.restart: // a request that was meant for the worker that has just ended
 		default:
 		}
 		s.mu.Lock()
@@ -52,7 +54,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	}
 }
 
-// runOne runs the present worker until ctx ends or a restart is asked for.
+// runOne runs the current worker until ctx ends or Restart is called.
 func (s *Supervisor) runOne(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -73,15 +75,15 @@ func (s *Supervisor) runOne(ctx context.Context) error {
 	}
 }
 
-// Restart asks for a new worker and does not wait for it.
+// Restart requests a new worker. It does not block.
 func (s *Supervisor) Restart() {
 	select {
 	case s.restart <- struct{}{}:
-	default: // one is on its way
+	default: // a restart is already requested
 	}
 }
 
-// Rate is how many keys per second the present worker shipped of late.
+// Rate returns the smoothed rate, in keys per second, at which the current worker pushes keys.
 func (s *Supervisor) Rate() float64 { return s.present().Rate() }
 
 func (s *Supervisor) present() *Worker {

@@ -1,12 +1,14 @@
 // Package refill keeps a pool full and watches it.
 //
-// A [Worker] fills a pool, by a [Filler], whenever the pool falls below its low water mark.
-// A [Supervisor] runs a worker and replaces it on request. A [DeadMan] watches the pool
-// itself, not the worker: it restarts the worker when the pool gets low, and pages when that
-// does not help.
+// Vocabulary:
 //
-// Invariant: any number of workers may fill one pool; together they exceed its capacity by
-// no more than a chunk each.
+//   - a [Worker] fills a pool through a [Filler] when the pool is below its low-water mark;
+//   - a [Supervisor] runs a worker and replaces it on request;
+//   - a [DeadMan] is a dead man's switch: it watches the pool rather than the worker. It restarts
+//     the worker when the pool gets low, and pages when the pool gets still lower.
+//
+// Invariant: any number of workers may fill one pool. Together they exceed its capacity by at
+// most one chunk for each worker.
 package refill
 
 import (
@@ -19,47 +21,46 @@ import (
 	"keypool/kgs"
 )
 
-// Filler brings numbers from the ledger into one kind of pool. It is used by one
-// goroutine at a time. A call that failed may be repeated: whatever of it took
-// effect is neither lost nor done twice.
+// Filler pushes keys to one kind of pool. Only one goroutine uses a Filler at a time. A failed
+// call may be repeated: the part of it that took effect is neither lost nor done twice.
 type Filler interface {
-	// Prepare makes the pool ready to be filled: it opens a new epoch where the pool lost
-	// its state, and takes back what dead holders had reserved.
+	// Prepare makes the pool ready to be filled. If the pool lost its state, Prepare opens a
+	// new epoch. It may also take back keys that dead holders had reserved.
 	Prepare(ctx context.Context) error
-	// Len is how many keys the pool holds. It changes nothing.
+	// Len returns how many keys the pool holds. It changes nothing.
 	Len(ctx context.Context) (int64, error)
-	// Ship brings up to n more keys into the pool and reports how many arrived, also
-	// when it fails half-way.
+	// Fill pushes up to n more keys to the pool. It returns how many keys arrived, even if it
+	// fails half-way.
 	Fill(ctx context.Context, n int64) (int64, error)
-	// Release gives up, in an orderly stop, what was reserved and not shipped, so that
-	// the next worker takes it over at once.
+	// Release is part of an orderly stop. It gives up what is reserved but not yet pushed, so
+	// that the next worker can take that over at once.
 	Release(ctx context.Context) error
 }
 
-// WorkerConfig is what a Worker is made of. Zero values mean the defaults.
+// WorkerConfig configures a Worker. Zero values mean the defaults stated below.
 type WorkerConfig struct {
 	Filler   Filler
 	Capacity int64         // keys in a full pool
-	LowWater int64         // the pool is refilled when it holds less; 9/10 of Capacity
-	Chunk    int64         // keys shipped at a time; 1/20 of Capacity, from 1,000 to 200,000
-	Interval time.Duration // between two looks at the pool; 200 ms
-	Timeout  time.Duration // for one chunk; 10 s
+	LowWater int64         // the worker refills the pool when it holds fewer keys; default 9/10 of Capacity
+	Chunk    int64         // keys pushed at a time; default 1/20 of Capacity, between 1,000 and 200,000
+	Interval time.Duration // between two looks at the pool; default 200 ms
+	Timeout  time.Duration // for one chunk; default 10 s
 	Logger   *slog.Logger
 	Metrics  *kgs.Metrics
 }
 
-// Worker keeps a pool filled: when the pool falls below the low water mark it is
-// filled to capacity, chunk by chunk, looking at its size before each, so that any
-// number of workers together overshoot by no more than a chunk each.
+// Worker keeps a pool full. When the pool falls below the low-water mark, the worker fills it to
+// its capacity, chunk by chunk. The worker checks the size of the pool before each chunk. So
+// several workers together exceed the capacity by at most one chunk each.
 type Worker struct {
 	cfg WorkerConfig
 
 	mu      sync.Mutex
 	shipped int64
-	rate    kgs.EWMA // of keys shipped
+	rate    kgs.EWMA // of pushed keys
 }
 
-// NewWorker makes a worker; Run works.
+// NewWorker returns a worker. Run starts it.
 func NewWorker(cfg WorkerConfig) *Worker {
 	cfg.Interval = cmp.Or(cfg.Interval, 200*time.Millisecond)
 	cfg.Timeout = cmp.Or(cfg.Timeout, 10*time.Second)
@@ -72,8 +73,9 @@ func NewWorker(cfg WorkerConfig) *Worker {
 	return &Worker{cfg: cfg, rate: kgs.NewEWMA(time.Now())}
 }
 
-// Run keeps the pool filled until ctx ends, then releases what is under way within
-// Timeout. A pool or ledger that fails is tried again with back-off, without end.
+// Run keeps the pool full until ctx ends. If the pool or the ledger fails, Run tries again
+// without limit. The delay between two attempts grows to five times Interval. At the end Run
+// calls Filler.Release, for at most Timeout, and returns the error of that call.
 func (w *Worker) Run(ctx context.Context) error {
 	backoff := w.cfg.Interval
 	failures := kgs.NewFailureLog(w.cfg.Logger, "the pool is not refilled")
@@ -99,7 +101,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	return w.cfg.Filler.Release(ctx)
 }
 
-// fill brings a pool below the low water mark up to capacity.
+// fill brings a pool that is below the low-water mark up to its capacity.
 func (w *Worker) fill(ctx context.Context) error {
 	for mark := w.cfg.LowWater; ctx.Err() == nil; mark = w.cfg.Capacity {
 		done, err := w.step(ctx, mark)
@@ -110,8 +112,9 @@ func (w *Worker) fill(ctx context.Context) error {
 	return nil
 }
 
-// step ships one chunk when the pool holds fewer than mark keys. The round is done when
-// it does not, and also when nothing arrived: to ask again at once would only spin.
+// step pushes one chunk if the pool holds fewer than mark keys. It returns done when the round is
+// over: the pool holds enough keys, a call failed, or no key arrived. Without the last condition,
+// fill would spin.
 func (w *Worker) step(ctx context.Context, mark int64) (done bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, w.cfg.Timeout)
 	defer cancel()
@@ -138,12 +141,13 @@ func (w *Worker) sample() {
 	w.rate.Sample(w.shipped, time.Now())
 }
 
-// Rate is how many keys per second this worker shipped of late.
+// Rate returns the smoothed rate, in keys per second, at which this worker pushes keys.
 func (w *Worker) Rate() float64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.rate.Rate()
 }
 
-// LowWater is the level below which a pool is refilled, and above which it counts as full.
+// LowWater returns the number of keys below which a pool is refilled. A pool with at least that
+// many keys counts as full.
 func LowWater(capacity int64) int64 { return capacity - capacity/10 }

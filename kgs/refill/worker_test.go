@@ -14,7 +14,7 @@ import (
 	"keypool/kgs"
 )
 
-// stubFiller is a pool in memory, at the seam that every kind of pool stands at.
+// stubFiller is a Filler whose pool is a number in memory.
 type stubFiller struct {
 	mu       sync.Mutex
 	size     int64
@@ -79,7 +79,7 @@ func TestWorkerKeepsThePoolBetweenMarkAndCapacity(t *testing.T) {
 		if size, _ := shipper.get(); size != 10_000 {
 			t.Errorf("the pool was filled to %d, want its capacity of 10000", size)
 		}
-		shipper.set(9_000, nil) // at the low water mark
+		shipper.set(9_000, nil) // at the low-water mark
 		<-time.After(time.Second)
 		if size, _ := shipper.get(); size != 9_000 {
 			t.Errorf("a pool at the low water mark was refilled to %d", size)
@@ -142,7 +142,7 @@ func TestSupervisorReplacesTheWorker(t *testing.T) {
 	})
 }
 
-// hungFiller never comes back from its first call.
+// hungFiller blocks in its first call until freed is closed.
 type hungFiller struct {
 	stubFiller
 	freed chan struct{}
@@ -153,7 +153,8 @@ func (s *hungFiller) Prepare(context.Context) error {
 	return errors.New("too late")
 }
 
-// What is asked for while the worker that hangs is waited for is meant for that one.
+// A restart that is requested while the supervisor waits for a hung worker refers to that worker.
+// It does not replace the next worker too.
 func TestSupervisorReplacesAWorkerThatHangsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hung := &hungFiller{freed: make(chan struct{})}
@@ -166,7 +167,7 @@ func TestSupervisorReplacesAWorkerThatHangsOnce(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- s.Run(ctx) }()
-		synctest.Wait() // it hangs
+		synctest.Wait() // the first worker hangs
 		s.Restart()
 		synctest.Wait()
 		s.Restart()
