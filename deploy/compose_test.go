@@ -21,23 +21,24 @@ import (
 )
 
 const (
-	buildTimeout = 20 * time.Minute // the first time, images are pulled and the programs compiled
+	buildTimeout = 20 * time.Minute // the first build pulls images and compiles the programs
 	readyTimeout = 3 * time.Minute
 	downTimeout  = 2 * time.Minute
 )
 
-// project is the service of docker-compose.yml under a name and on ports of its own.
+// project is one instance of the services in docker-compose.yml, with its own project name and
+// ports.
 type project struct {
 	t       *testing.T
 	ctx     context.Context
-	name    string   // tells its containers from all others
-	compose []string // the command, version 1 or 2
+	name    string   // the Compose project name, unique to this test
+	compose []string // the Compose command, version 2 or 1
 	env     []string
 
 	server1, server2, prometheus string // base URLs
 }
 
-// TestCompose brings the whole service up from nothing, uses it and takes it down.
+// TestCompose starts all services from nothing, uses them and removes them.
 func TestCompose(t *testing.T) {
 	p := newProject(t)
 	p.up()
@@ -58,7 +59,8 @@ func TestCompose(t *testing.T) {
 
 func newProject(t *testing.T) *project {
 	t.Helper()
-	// An interrupted test must clean up as well: it ends the context, not the process.
+	// An interrupt ends the context and not the process, so that an interrupted test also
+	// cleans up.
 	ctx, cancel := signal.NotifyContext(t.Context(), os.Interrupt, syscall.SIGTERM)
 	t.Cleanup(cancel)
 	ports := freePorts(t, 3)
@@ -74,7 +76,7 @@ func newProject(t *testing.T) *project {
 	return p
 }
 
-// composeCommand prefers version 2, the plugin.
+// composeCommand prefers version 2, the plugin, to version 1.
 func composeCommand(t *testing.T) []string {
 	t.Helper()
 	if exec.CommandContext(t.Context(), "docker", "compose", "version").Run() == nil {
@@ -117,11 +119,11 @@ func (p *project) run(ctx context.Context, args ...string) error {
 	cmd.Dir = ".."
 	cmd.Env = p.env
 	cmd.Stdout, cmd.Stderr = p.t.Output(), p.t.Output()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C reaches it through ctx
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C does not reach the child directly; ctx ends it
 	return cmd.Run()
 }
 
-// shorten returns the code of a new link.
+// shorten creates a link and returns its code.
 func (p *project) shorten(server, url string) string {
 	p.t.Helper()
 	body, err := json.Marshal(map[string]string{"url": url})
@@ -145,7 +147,8 @@ func (p *project) shorten(server, url string) string {
 	return link.Code
 }
 
-// follow returns status and Location without going there.
+// follow returns the status and the Location header of a redirect. It does not follow the
+// redirect.
 func (p *project) follow(server, code string) (int, string) {
 	p.t.Helper()
 	req, err := http.NewRequestWithContext(p.ctx, http.MethodGet, server+"/"+code, http.NoBody)
@@ -230,7 +233,7 @@ func (p *project) poolFilled() error {
 	return nil
 }
 
-// get decodes a JSON answer with status 200 into v, unless v is nil.
+// get requires status 200 and decodes the JSON response into v, unless v is nil.
 func (p *project) get(url string, v any) error {
 	ctx, cancel := context.WithTimeout(p.ctx, 10*time.Second)
 	defer cancel()
@@ -256,7 +259,7 @@ func (p *project) get(url string, v any) error {
 	return json.Unmarshal(body, v)
 }
 
-// await polls until check gives no error.
+// await polls until check returns nil. It fails the test after readyTimeout.
 func (p *project) await(what string, check func() error) {
 	p.t.Helper()
 	timeout := time.After(readyTimeout)
@@ -285,7 +288,7 @@ func freePorts(t *testing.T, n int) []string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer l.Close() //nolint:gocritic // held until the last is found, so that none is found twice
+		defer l.Close() //nolint:gocritic // each port stays open until all are found, so that the ports differ
 		if _, ports[i], err = net.SplitHostPort(l.Addr().String()); err != nil {
 			t.Fatal(err)
 		}

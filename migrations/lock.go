@@ -10,9 +10,9 @@ import (
 	"keypool/internal/sqlite"
 )
 
-// Goose can lock too, but looks for work, and creates its table, before it does,
-// and waits in steps of a second. Both locks here are gone as soon as their holder
-// is, however it ended.
+// The locks of goose are not used. Goose looks for pending migrations and creates its table
+// before it locks, and it polls once per second. Both locks here are released when their holder
+// ends for any reason.
 
 func lock(ctx context.Context, db *sql.DB, engine Engine) (unlock func() error, err error) {
 	if engine == SQLite {
@@ -21,22 +21,22 @@ func lock(ctx context.Context, db *sql.DB, engine Engine) (unlock func() error, 
 	return lockPostgres(ctx, db)
 }
 
-// lockSQLite locks a file beside the database, because the database's own lock ends
+// lockSQLite locks a separate file next to the database, because the database's own lock ends
 // with each transaction.
 func lockSQLite(ctx context.Context, db *sql.DB) (func() error, error) {
 	path, err := sqlite.Path(ctx, db)
 	if err != nil {
 		return nil, err
 	}
-	if path == "" { // in memory: nobody else can see it
+	if path == "" { // in memory: no other process can see it
 		return func() error { return nil }, nil
 	}
 	return sqlite.Lock(ctx, path+"-migrate")
 }
 
-// lockPostgres takes a session's advisory lock, one per schema. It asks again and
-// again instead of waiting in the server: a waiting statement is a transaction that
-// CREATE INDEX CONCURRENTLY would wait for in its turn.
+// lockPostgres takes a session-level advisory lock, one per schema. It polls instead of waiting
+// in the server. A waiting statement is an open transaction, and CREATE INDEX CONCURRENTLY
+// waits for open transactions: the two would deadlock.
 func lockPostgres(ctx context.Context, db *sql.DB) (_ func() error, err error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -61,8 +61,8 @@ func lockPostgres(ctx context.Context, db *sql.DB) (_ func() error, err error) {
 	}
 }
 
-// unlockPostgres runs also after ctx has ended, or the lock would go back into the
-// connection pool with the connection.
+// unlockPostgres also runs after ctx has ended. Otherwise the connection would return to the
+// pool with the lock.
 func unlockPostgres(ctx context.Context, conn *sql.Conn) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()

@@ -1,13 +1,14 @@
-// Package migrations holds the database schema, one folder of SQL files per
-// engine, and brings a database up to it.
+// Package migrations contains the database schema, one folder of SQL files per engine, and
+// migrates a database to it.
 //
-// Migrations only go forward. A way down would have to drop the ledger's rows or
-// the links, which nothing could bring back: whoever wants an older schema
-// restores a backup. For the same reason a program never runs on a schema newer
-// than itself: it might ignore what keeps a code from being given out twice.
+// Invariants:
 //
-// A published file is never changed; a change of the schema is a new file in both
-// folders, with the same version.
+//   - Migrations only go forward. A down migration would drop rows of the ledger or links,
+//     which cannot be recovered. To return to an older schema, restore a backup.
+//   - A program never runs on a schema that is newer than the program. It could ignore a rule
+//     that keeps a code from being issued twice.
+//   - The statements of a published file never change. A change of the schema is a new file in
+//     both folders, with the same version.
 package migrations
 
 import (
@@ -22,16 +23,16 @@ import (
 )
 
 var (
-	// ErrNewerSchema says that the database was migrated by a newer program.
+	// ErrNewerSchema means that a newer program migrated the database.
 	ErrNewerSchema = errors.New("the database schema is newer than this program")
-	// ErrOlderSchema says that the database has yet to be migrated for this program.
+	// ErrOlderSchema means that the database must be migrated for this program.
 	ErrOlderSchema = errors.New("the database schema is older than this program")
 )
 
 // Engine is a kind of database.
 type Engine string
 
-// The engines that there is a schema for.
+// These are the engines that have a schema.
 const (
 	PostgreSQL Engine = "postgres"
 	SQLite     Engine = "sqlite"
@@ -40,18 +41,18 @@ const (
 //go:embed postgres/*.sql sqlite/*.sql
 var files embed.FS
 
-// Up brings db to the schema of this program. Any number of processes may start
-// at once: one does the work, the others wait as long as ctx allows and find it
-// done. Each file is one transaction, so one that is killed leaves the database at
-// the version before, for the next one to go on with. It fails with ErrNewerSchema
-// when the database is ahead of the program. Up may hold two connections of db at
-// once on PostgreSQL; on SQLite db must be one that can write.
+// Up migrates db to the schema of this program. Any number of processes may call it at once:
+// one of them migrates, and the others wait until it is done or their ctx ends. Each file is
+// one transaction. If a process is killed during a file, the database stays at the previous
+// version, and the next call of Up continues from there. Up fails with ErrNewerSchema if the
+// schema is newer than the program. On PostgreSQL, Up may use two connections of db at once. On
+// SQLite, db must be able to write.
 func Up(ctx context.Context, db *sql.DB, engine Engine) (err error) {
 	provider, err := newProvider(db, engine)
 	if err != nil {
 		return err
 	}
-	// Nothing to do is the rule, and needs neither the lock nor room on the disk.
+	// Usually there is nothing to do. This check needs neither the lock nor free disk space.
 	if err := check(ctx, db, engine, provider); !errors.Is(err, ErrOlderSchema) {
 		return err
 	}
@@ -60,7 +61,8 @@ func Up(ctx context.Context, db *sql.DB, engine Engine) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	// Again under the lock: another process may have migrated since, perhaps a newer one.
+	// Check again under the lock: another process, perhaps a newer program, may have migrated
+	// meanwhile.
 	if err := check(ctx, db, engine, provider); !errors.Is(err, ErrOlderSchema) {
 		return err
 	}
@@ -70,8 +72,8 @@ func Up(ctx context.Context, db *sql.DB, engine Engine) (err error) {
 	return nil
 }
 
-// Check fails with ErrOlderSchema or ErrNewerSchema unless db has exactly the
-// schema of this program. It changes nothing and needs no right to.
+// Check fails with ErrOlderSchema or ErrNewerSchema unless db has exactly the schema of this
+// program. It changes nothing and needs no write permission.
 func Check(ctx context.Context, db *sql.DB, engine Engine) error {
 	provider, err := newProvider(db, engine)
 	if err != nil {
@@ -98,8 +100,8 @@ func check(ctx context.Context, db *sql.DB, engine Engine, provider *goose.Provi
 	return nil
 }
 
-// version is the schema version of db, 0 where it was never migrated. The provider
-// could tell too, but not without creating its table.
+// version returns the schema version of db, or 0 if db was never migrated. The provider can
+// report the version too, but it creates its table for that.
 func version(ctx context.Context, db *sql.DB, engine Engine) (have int64, err error) {
 	exists := `SELECT to_regclass('goose_db_version') IS NOT NULL`
 	if engine == SQLite {

@@ -25,8 +25,7 @@ import (
 
 const starters = 16
 
-// childVariable makes the test binary a process that migrates the SQLite database
-// it names.
+// childVariable turns the test binary into a process that migrates the named SQLite database.
 const childVariable = "KEYPOOL_TEST_MIGRATE"
 
 func TestMain(m *testing.M) {
@@ -93,7 +92,7 @@ func TestUp(t *testing.T) {
 		if tables := tables(t, db, engine); len(tables) != 0 {
 			t.Errorf("the check made tables: %v", tables)
 		}
-		for range 2 { // the second time it has nothing to do
+		for range 2 { // the second call has nothing to do
 			if err := migrations.Up(t.Context(), db, engine); err != nil {
 				t.Fatal(err)
 			}
@@ -103,9 +102,9 @@ func TestUp(t *testing.T) {
 		}
 		want := []string{"goose_db_version", "kgs_epochs", "kgs_holders", "kgs_leases", "kgs_ledger", "kgs_machines", "kgs_ranges", "kgs_spaces", "links"}
 		switch engine {
-		case migrations.SQLite: // has no sequences
+		case migrations.SQLite: // SQLite has no sequences
 			want = append(want, "kgs_tickets")
-		case migrations.PostgreSQL: // is all that there is a key pool for
+		case migrations.PostgreSQL: // only PostgreSQL has a key pool
 			want = append(want, "available_keys", "key_pool", "used_keys")
 		}
 		slices.Sort(want)
@@ -115,7 +114,7 @@ func TestUp(t *testing.T) {
 	})
 }
 
-// TestSpaces holds the sizes in the SQL files to what they stand for.
+// TestSpaces compares the sizes in the SQL files with the powers of 62.
 func TestSpaces(t *testing.T) {
 	onBoth(t, func(t *testing.T, db *sql.DB, engine migrations.Engine) {
 		if err := migrations.Up(t.Context(), db, engine); err != nil {
@@ -205,8 +204,8 @@ func TestConcurrentStarts(t *testing.T) {
 	}
 }
 
-// TestLockKeepsOthersOut shows that it is the lock that TestConcurrentStarts owes its
-// success to: while somebody else holds it, no migration begins.
+// TestLockKeepsOthersOut checks that TestConcurrentStarts passes because of the lock: no
+// migration begins while another process holds it.
 func TestLockKeepsOthersOut(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
@@ -236,7 +235,7 @@ func TestLockKeepsOthersOut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer closeDB(t, func() error { // a session's lock would outlive the test in the server
+		defer closeDB(t, func() error { // the session's lock would stay in the server after the test
 			_, err := conn.Exec(context.WithoutCancel(t.Context()), `SELECT pg_advisory_unlock_all()`)
 			return err
 		})
@@ -259,7 +258,7 @@ func tables(t *testing.T, db *sql.DB, engine migrations.Engine) (names []string)
 	if engine == migrations.SQLite {
 		query = `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name`
 	}
-	rows, err := db.QueryContext(t.Context(), query) //nolint:sqlclosecheck // closeDB does
+	rows, err := db.QueryContext(t.Context(), query) //nolint:sqlclosecheck // closeDB closes it
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,94 +1,107 @@
 /*
- * The supply protocol of Keypool for spin: two workers and two servers over one ledger and one
- * Redis pool, all of which may fail. Whatever the order of their steps,
+ * A spin model of the protocol that supplies Keypool with keys. Two workers and two servers share
+ * one ledger and one Redis pool, and all of them may fail. The model proves two invariants for
+ * every order of the steps:
  *
- *   I1  no number is handed to two creations (`drawnTwice` stays empty), so no key ever conflicts
- *       with another, and none waits in two places to be handed out (`waitsTwice`);
- *   I4  the accounts close: as long as the pool is open for the ledger's epoch, each reserved
- *       number is shipping, in the pool, in a batch on record, doomed, abandoned, linked, or
- *       below the boundary of an epoch (`nowhere` stays empty).
+ *   I1  No number is given to two creations (`drawnTwice` stays empty), so no key conflicts with
+ *       another key. No number is available in two places (`waitsTwice` stays empty).
+ *   I4  The accounts close. While the pool is open for the ledger's epoch, each reserved number
+ *       is shipping, in the pool, in a recorded batch, doomed, abandoned, linked, or below the
+ *       boundary of an epoch (`nowhere` stays empty).
  *
  * The names are those of the code: kgs/ledger (reserve.go, settle.go, epoch.go),
  * kgs/redispool (filler.go, pool.go, scripts.go, push.go, sweep.go) and kgs/source*.go.
  *
- * What is modelled. A ledger transaction or a Lua script is one atomic step. Between any two
- * steps a process may stay away: for ever (killed), or for long (frozen, and the same goes for a
- * command that arrives late). Anyone may be declared dead at any time, rightly or not: his range
- * is adopted, his batches are doomed, and he may thaw. Replies are lost as often as can be. A Take
- * that was given up may arrive after its own repetition, even in another epoch. The pool is
- * flushed within a run of Redis, or restarted from an older copy of its data, in a new run.
+ * Vocabulary: a batch is doomed when its holder was declared dead and its numbers wait to be
+ * abandoned. A run of Redis is the time from one start of its process to the next.
  *
- * What is left out. Time; how much is pushed or taken; the order of the list (a Take pops any
- * one or two codes, which is more than a list can do); the second batch of a Source (the books
- * are kept batch by batch); a Take of an empty pool; aliases and the fallback; the memory pool, so
- * reserved and batch rows of the ledger; a ledger that comes back from an older state (it jumps).
+ * The model includes the following. A ledger transaction or a Lua script is one atomic step. A
+ * process may stop between any two steps, permanently (killed) or for a long time (frozen). A
+ * command may arrive late in the same way. Any process may be declared dead at any time, even if
+ * it is alive. Then another worker adopts its range, its batches are doomed, and it may continue
+ * later. Any reply may be lost, any number of times. A Take that its server gave up may arrive
+ * after the repeated Take, even in another epoch. The pool may be flushed within a run of Redis.
+ * Redis may also restart from an older copy of its data, which begins a new run.
  *
- * No run could visit all faults at once. docs/model/check (`make model`) cuts along these:
- *   RANGES, SIZE    ranges in all, at most 2; numbers of a range. A chunk is one number
- *   MOST            codes that a Take pops at most, 1 or 2
- *   EPOCHS, FLUSHES, RESTARTS, LATES   how often at most
- *   WORKER_FAULTS   workers are killed and start anew, are adopted from, lose replies
- *   SERVER_FAULTS   servers lose replies, are declared dead, do not settle; LOSSES: of commits too
- * A server that is killed needs no step: it is one that does nothing any more.
+ * The model leaves out the following. Time. The number of codes in one push or take. The order of
+ * the list: here a Take pops any one or two codes, which includes every order of a list. The
+ * second batch of a Source: the accounts are per batch. A Take of an empty pool. Aliases and the
+ * fallback. The memory pool, and therefore ledger rows in the states reserved and batch. A
+ * rollback of the ledger, after which the ledger skips ahead.
  *
- * By hand, and then the steps that lead to the error:
+ * One search cannot visit all faults at once. docs/model/check (`make model`) runs several
+ * configurations, which differ in these macros:
+ *   RANGES, SIZE    the number of ranges, at most 2, and of numbers in a range; a chunk is one
+ *                   number
+ *   MOST            the largest number of codes that a Take pops, 1 or 2
+ *   EPOCHS, FLUSHES, RESTARTS, LATES   the largest number of each
+ *   WORKER_FAULTS   workers are killed and restarted, lose their range to another worker, or
+ *                   lose replies
+ *   SERVER_FAULTS   servers lose replies, are declared dead, or do not settle
+ *   LOSSES          servers also lose replies of commits
+ * A killed server needs no step of its own, because it does nothing any more.
+ *
+ * To run one search by hand and print the steps that lead to the error:
  *   spin -a -DNO_mark keypool.pml && cc -O2 -DSAFETY -o pan pan.c && ./pan -m10000
  *   spin -t -p -g -DNO_mark keypool.pml
  *
- * The protections follow. Without any one of them spin finds a counter-example, told beside it;
- * where a drill has a control of the same name, that one shows it on real servers.
+ * The protections follow. Each comment describes the counter-example that spin finds without the
+ * protection. If a fault drill has a control of the same name, that control shows the error on
+ * real servers.
  */
 
-/* lock: two Reserves read the same counter. The same numbers are shipped under two ids. */
+/* lock: two Reserves read the same counter. The same numbers are shipped under two range ids. */
 #ifdef NO_lock
 #define LOCK
 #else
 #define LOCK atomic
 #endif
 
-/* mark: the reply of a Push is lost. Its repetition pushes the same numbers again. */
+/* mark: the reply of a Push is lost. The repeated Push pushes the same numbers again. */
 #ifdef NO_mark
 #define MARK(id) next
 #else
 #define MARK(id) pool.mark[id]
 #endif
 
-/* floor: a worker freezes before its first Push; its range is adopted, delivered, and the mark
- * forgotten. Thawed, it pushes the range from the beginning. */
+/* floor: a worker freezes before its first Push. Another worker adopts its range, delivers it and
+ * deletes its mark. The first worker continues and pushes the range from the beginning. */
 #ifdef NO_floor
 #define FLOOR 0
 #else
 #define FLOOR pool.floor
 #endif
 
-/* guard: a copy of the data, a Take, a restart from the copy. The same codes are taken again. */
+/* guard: the data is copied, a Take pops codes, and Redis restarts from the copy. Another Take pops
+ * the same codes. */
 #ifdef NO_guard
 #define GUARD (pool.opened != 0)
 #else
 #define GUARD (pool.opened == redis)
 #endif
 
-/* takeid: the reply of a Take is lost. Its repetition pops other codes, whose record goes over
- * that of the first, and those are nowhere. */
+/* takeid: the reply of a Take is lost. The repeated Take pops other codes. Their record overwrites
+ * the record of the first codes, which are then in no account. */
 #ifdef NO_takeid
 #define TAKES(s) 0
 #else
 #define TAKES(s) pool.takes[s]
 #endif
 
-/* lastid: a holder is declared dead or released, and the last id that it asked for forgotten. A
- * late Take of it pops again under an id that was used before, and so goes over what is on record
- * or doomed under that name, and that is nowhere. */
+/* lastid: a holder is declared dead or released, and its last batch id is deleted. A late Take of
+ * this holder pops codes under an id that was used before. It overwrites the recorded or doomed
+ * batch with that id, whose codes are then in no account. */
 #ifdef NO_lastid
 #define LASTID 0
 #else
 #define LASTID 255
 #endif
 
-/* record: the reply of a Settle is lost. Its repetition gives the unused codes back again.
- * same: a Take is late, and repeated with success; a flush, a new epoch, whose pool knows of no
- * ids; the late Take pops there under the id of the batch from before. When that one is settled, the
- * other is off the record, and its codes are nowhere. So the record must be of the same codes. */
+/* record: the reply of a Settle is lost. The repeated Settle returns the unused codes again.
+ * same: a Take is late, and the repeated Take succeeds. The pool is flushed, and a new epoch begins,
+ * whose pool has no batch ids. The late Take pops codes in the new pool under the id of the old
+ * batch. When the server settles the old batch, this deletes the record of the new one, whose codes
+ * are then in no account. Therefore Settle requires that the record has the same codes. */
 #ifdef NO_record
 #define RECORD(s, id) (id != 0)
 #elif defined(NO_same)
@@ -97,10 +110,11 @@
 #define RECORD(s, id) (pool.batches[AT(s, id)] != 0 && pool.batches[AT(s, id)] == took)
 #endif
 
-/* fresh: a worker begins epoch 1 and freezes before its Open; another begins 2, opens the pool,
- * and it is filled; a flush. The first thaws and opens the empty pool for 1. If the pool, older
- * than the ledger as it looks, were now opened for 2 again, what it held before would be nowhere
- * and its marks gone. So a pool that is behind takes a fresh epoch, and each is opened but once. */
+/* fresh: a worker begins epoch 1 and freezes before its Open. Another worker begins epoch 2 and
+ * opens the pool, the pool is filled, and then it is flushed. The first worker continues and opens
+ * the empty pool for epoch 1. The pool is now behind the ledger. If it were opened for epoch 2
+ * again, the numbers that it held before the flush would be in no account, and their marks would be
+ * missing. Therefore a pool that is behind gets a new epoch, and each epoch is opened only once. */
 #ifdef NO_fresh
 #define FRESH false
 #else
@@ -119,33 +133,33 @@
 #define LOSSES 0
 #define LATES 0
 #endif
-#define IDS 2                                     /* batches that a server takes at most */
-#define AT(s, id) ((s) * IDS + (id) - 1)          /* of a batch among those of all servers */
-#define LOST (2 * IDS)                            /* of the doomed entries for lost replies */
+#define IDS 2                                     /* the largest number of batches per server */
+#define AT(s, id) ((s) * IDS + (id) - 1)          /* index of a batch among those of all servers */
+#define LOST (2 * IDS)                            /* index of the doomed entry for lost replies */
 #define ARRIVED 255
-#define NUMBER(lo, n) (1 << (SIZE * ((lo) - 1) + (n)))  /* sets of numbers are bit masks */
+#define NUMBER(lo, n) (1 << (SIZE * ((lo) - 1) + (n)))  /* a set of numbers is a bit mask */
 #define BELOW(lo) ((1 << (SIZE * ((lo) - 1))) - 1)
 #define RUN(lo) (lo -> BELOW(lo + 1) & ~BELOW(lo) : 0)
 #define ANY(set) :: (set) & 1 -> n = 1 :: (set) & 2 -> n = 2 :: (set) & 4 -> n = 4 :: (set) & 8 -> n = 8
 
 /* The ledger. */
-byte counter = 1, last;      /* which run is reserved next, from 1; the range id that was given last */
-byte epoch, boundary = 1;    /* of the last epoch: the counter when it began */
-byte row[4];                 /* by range id: the run it ships, 0 for no row (3 only without the lock) */
+byte counter = 1, last;      /* the next range to reserve, from 1; the last range id that was assigned */
+byte epoch, boundary = 1;    /* the counter when the last epoch began */
+byte row[4];                 /* by range id: the range it ships, 0 for no row (3 only without the lock) */
 byte abandoned;
-byte links, drawn;           /* rows of the link store; what was ever handed to a creation */
+byte links, drawn;           /* rows of the link store; all numbers ever given to a creation */
 
-/* Redis: the run it is in, and its data. */
+/* Redis: its present run, and its data. */
 typedef Pool {
-	byte opened, epoch, floor, keys;              /* opened: the run it was opened on, 0 for no state */
+	byte opened, epoch, floor, keys;              /* opened: the run in which the pool was opened, 0 for no state */
 	byte mark[4];                                 /* by range id: how many of its numbers are pushed */
 	byte batches[2 * IDS], takes[2], doomed[2 * IDS + 1]
 };
 byte redis = 1;
 Pool pool, copy;
 
-byte late;                   /* a Take that was given up and has yet to arrive: AT + 1, or ARRIVED */
-bool began;                  /* the servers are alike, so we call that one 0 which asks first */
+byte late;                   /* a Take that was given up and has not arrived yet: AT + 1, or ARRIVED */
+bool began;                  /* symmetry: the server that asks first is number 0 */
 hidden byte i, drawnTwice, waitsTwice, nowhere;
 
 #define BATCHES (pool.batches[0] | pool.batches[1] | pool.batches[2] | pool.batches[3])
@@ -164,7 +178,7 @@ inline giveBack(codes) {
 	pool.keys = pool.keys | (codes)
 }
 
-/* Makes one pool like another, or, with a mask of 0, empties it. */
+/* Copies one pool to another or, with a mask of 0, empties it. */
 inline fill(to, from, mask) {
 	to.floor = from.floor & mask; to.keys = from.keys & mask;
 	to.mark[1] = from.mark[1] & mask; to.mark[2] = from.mark[2] & mask;
@@ -208,10 +222,10 @@ inline Forget() {
 }
 
 active [2] proctype Worker() {
-	byte id, lo, next, born; /* s.current: id, which run, how much of it is known to be pushed, epoch */
+	byte id, lo, next, born; /* s.current: range id, range, how much of it is known to be pushed, epoch */
 	byte after, replid, floor, n;
 end:	do
-	/* Size: the ledger's epoch, then Status. What follows a request may also be that it failed. */
+	/* Size: read the ledger's epoch, then Status. After each request, the request may have failed. */
 	:: d_step { epoch < EPOCHS || !FRESH -> after = epoch }
 		if
 		:: d_step { GUARD && pool.epoch >= after -> after = 0 }
@@ -228,13 +242,13 @@ end:	do
 			:: d_step { after = 0; replid = 0 }
 			fi
 		fi
-	/* Reserve: adoptShipping from whoever is said to be dead, or advance. */
+	/* Reserve: adoptShipping from a worker that was declared dead, or advance. */
 	:: d_step { WORKER_FAULTS && id == 0 && row[1] -> id = 1; lo = row[1]; born = epoch }
 	:: d_step { WORKER_FAULTS && id == 0 && row[2] -> id = 2; lo = row[2]; born = epoch }
 	:: LOCK {
 		d_step { epoch && id == 0 && counter <= RANGES && last < RANGES -> n = counter }
 		d_step { last++; counter = n + 1; id = last; lo = n; born = epoch; row[id] = lo; n = 0 } }
-	/* Push, whose reply arrives, or is lost. */
+	/* Push: the reply arrives or is lost. */
 	:: d_step { id && next < SIZE -> Push();
 		if
 		:: FITS -> next = pool.mark[id]
@@ -249,7 +263,7 @@ end:	do
 		:: d_step { floor = 0; born = 0 }
 		fi
 	:: d_step { WORKER_FAULTS && id && next == SIZE -> Deliver(); floor = 0 }
-	/* Killed, and started again under another name. */
+	/* The worker is killed and restarts with another name. */
 	:: d_step { WORKER_FAULTS && id -> id = 0; lo = 0; next = 0; born = 0 }
 	od
 }
@@ -300,10 +314,10 @@ inline Release() {
 #define TURN (me == 0 || began)
 
 active [2] proctype Server() {
-	byte next = 1;           /* the batch id to ask for */
+	byte next = 1;           /* the next batch id to ask for */
 	byte batch, took, unused, lost, n;
 end:	do
-	/* Take, whose reply arrives, is lost, or the request comes late. */
+	/* Take: the reply arrives or is lost, or the request arrives late. */
 	:: atomic { HUNGRY -> began = 1; Take(me, next, unused);
 		if
 		:: unused -> batch = next; took = unused
@@ -312,7 +326,8 @@ end:	do
 		next++ }
 	:: atomic { SERVER_FAULTS && HUNGRY -> began = 1; Take(me, next, unused); unused = 0 }
 	:: d_step { LATES && batch == 0 && next <= IDS && late == 0 && TURN -> late = AT(me, next) + 1; began = 1 }
-	/* A key is handed out and linked: Spent; or the reply of the commit is lost: Lost, with a row or without. */
+	/* A key is given to a creation. Either it is linked (Spent), or the reply of the commit is lost (Lost), with
+	 * or without a row. */
 	:: atomic { unused ->
 		if ANY(unused) fi;
 		drawnTwice = drawn & n;
@@ -324,21 +339,21 @@ end:	do
 		:: LOSSES -> lost = lost | n
 		fi;
 		n = 0 }
-	/* Settle what is finished; its reply arrives, or is lost. */
+	/* Settle a finished batch: the reply arrives or is lost. */
 	:: d_step { batch && !unused -> Settle(0, lost); batch = 0; took = 0; lost = 0 }
 	:: d_step { SERVER_FAULTS && batch && !unused -> Settle(0, lost) }
-	/* Close: hand back what is left (at least a Take whose reply was not read). */
+	/* Close: return the rest, which includes a Take whose reply was not read. */
 	:: batch && unused -> break
 	:: batch == 0 && UNREAD -> break
 	od;
 endClose:
 	do
-	:: d_step { batch && unused -> Settle(unused, lost) } /* once, again, or not at all */
+	:: d_step { batch && unused -> Settle(unused, lost) } /* once, repeatedly or never */
 	:: d_step { GUARD -> Release(); next = 0; batch = 0; took = 0; unused = 0; lost = 0; n = 0 } break
 	od
 }
 
-/* A Take that its server has given up arrives after all; nobody reads the reply. */
+/* A Take that its server gave up arrives late. No process reads the reply. */
 active proctype Network() {
 	byte codes, n;
 end:	do
@@ -348,7 +363,7 @@ end:	do
 	od
 }
 
-/* ---- Sweep, of any process ---- */
+/* ---- Sweep, by any process ---- */
 
 #define HOLDS(s) ((pool.takes[s] & ~LASTID) || pool.batches[AT(s, 1)] || pool.batches[AT(s, 2)])
 inline Doom(s) {
@@ -387,7 +402,7 @@ end:	do
 	od
 }
 
-/* ---- Redis comes back old or empty ---- */
+/* ---- Redis is flushed or rolled back ---- */
 
 active proctype Redis() {
 	byte flushes = FLUSHES, restarts = RESTARTS, saved;

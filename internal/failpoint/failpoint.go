@@ -1,13 +1,13 @@
-// Package failpoint lets the drills break a program at a chosen step.
+// Package failpoint lets the fault drills break a program at a chosen step.
 //
-// In the shipped programs [At] is constant, so the compiler removes it. Programs that are
-// built with the tag drill read one environment variable:
+// In the released programs [At] is constant, so the compiler removes it. Programs built with
+// the tag drill read one environment variable:
 //
-//	KEYPOOL_FAILPOINTS  step=action[:n],...  the action at a step, from its n-th time on
+//	KEYPOOL_FAILPOINTS  step=action[:n],...  do the action at this step, from its n-th pass on
 //
-// The name of a step is <part>:<what was just done>. The actions:
+// The name of a step is <component>:<last operation>. The actions are:
 //
 //	kill   the process sends itself SIGKILL
-//	stop   the process sends itself SIGSTOP, once, and goes on after a SIGCONT
-//	skip   the program omits what follows the step, each time
+//	stop   the process sends itself SIGSTOP at the n-th pass only, and continues after SIGCONT
+//	skip   the program omits the operation after the step, at every pass
 package failpoint

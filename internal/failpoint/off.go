@@ -2,5 +2,5 @@
 
 package failpoint
 
-// At marks a step. It reports whether what follows is to be left out.
+// At marks a step. It reports whether the caller must omit the operation that follows.
 func At(string) (skip bool) { return false }

@@ -13,16 +13,16 @@ import (
 	"syscall"
 )
 
-// point is what happens at one step.
+// point is the action at one step.
 type point struct {
 	action string
 	n      int64
 	passed atomic.Int64
 }
 
-// points is what the environment says. The package reads it once, because every part of a
-// program reaches failpoints.
-var points = parse(os.Getenv("KEYPOOL_FAILPOINTS")) //nolint:gochecknoglobals // as above
+// points holds the parsed environment variable. It is a global variable because every component
+// of a program calls At.
+var points = parse(os.Getenv("KEYPOOL_FAILPOINTS")) //nolint:gochecknoglobals // see above
 
 func parse(text string) map[string]*point {
 	all := make(map[string]*point)
@@ -44,7 +44,7 @@ func parse(text string) map[string]*point {
 	return all
 }
 
-// At marks a step. It reports whether what follows is to be left out.
+// At marks a step. It reports whether the caller must omit the operation that follows.
 func At(step string) (skip bool) {
 	p := points[step]
 	if p == nil {
@@ -66,8 +66,9 @@ func At(step string) (skip bool) {
 	return false
 }
 
-// signal sends sig to this very thread, which therefore gets no further: sent to the
-// process, it could be taken by a thread that waits for a processor.
+// signal sends sig to the current thread, so the thread does not continue past this call. The
+// kernel could deliver a signal for the process to another thread, and this thread would run
+// on.
 func signal(sig syscall.Signal) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

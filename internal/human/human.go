@@ -1,5 +1,5 @@
-// Package human writes durations and rates for people. The dashboard's format.js
-// writes durations by the same rules; a test of web/admin compares both.
+// Package human formats durations and rates for people. The dashboard's format.js formats
+// durations by the same rules; a test of web/admin compares the two.
 package human
 
 import (
@@ -11,8 +11,8 @@ import (
 
 const year = 365 * 86400 // seconds
 
-// units are the units of a duration, largest first. UCUM's "d" and SI's "min" keep the
-// text short.
+// units returns the units of a duration, largest first. The symbols are "d" of UCUM and "min"
+// of the SI, because they are short.
 func units() []unit {
 	return []unit{{"d", 86400}, {"h", 3600}, {"min", 60}, {"s", 1}}
 }
@@ -22,9 +22,10 @@ type unit struct {
 	size int64 // seconds
 }
 
-// Duration writes a number of seconds, at least 0, in its two largest units: "0.4 s",
-// "43 s", "13 min 32 s", "5 h 30 min", "12 d 12 h". Below a minute it has one decimal
-// unless that is 0; from two years on it is a whole number of years, "31,709 years".
+// Duration formats a number of seconds, which must not be negative, in its two largest units:
+// "0.4 s", "43 s", "13 min 32 s", "5 h 30 min", "12 d 12 h". A duration below a minute has one
+// decimal, unless the decimal is 0. A duration of two years or more is a whole number of years:
+// "31,709 years".
 func Duration(seconds float64) string {
 	if tenths := math.Round(10 * seconds); tenths < 600 {
 		return strconv.FormatFloat(tenths/10, 'f', -1, 64) + " s"
@@ -48,7 +49,7 @@ func Duration(seconds float64) string {
 	return text
 }
 
-// PerSecond writes a rate: "0/s", "9.5/s", "1,234/s".
+// PerSecond formats a rate: "0/s", "9.5/s", "1,234/s".
 func PerSecond(rate float64) string {
 	if tenths := math.Round(10 * rate); tenths < 100 {
 		return strconv.FormatFloat(tenths/10, 'f', -1, 64) + "/s"

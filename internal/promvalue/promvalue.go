@@ -1,5 +1,5 @@
-// Package promvalue reads Prometheus counters of the same process, so that a program can
-// show what it counts without scraping itself.
+// Package promvalue reads the Prometheus counters of its own process. A program can thus show
+// its counters without an HTTP request to itself.
 package promvalue
 
 import (
@@ -7,10 +7,10 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// Counter reads one counter.
+// Counter returns the value of one counter.
 func Counter(c prometheus.Counter) float64 { return read(c).GetCounter().GetValue() }
 
-// ByLabel reads a family of counters with one label: the values by label value.
+// ByLabel returns the values of a counter vector with exactly one label, by label value.
 func ByLabel(family *prometheus.CounterVec) map[string]float64 {
 	metrics := make(chan prometheus.Metric)
 	go func() {
@@ -25,8 +25,8 @@ func ByLabel(family *prometheus.CounterVec) map[string]float64 {
 	return values
 }
 
-// read panics on an error: writing a counter's own value fails for invalid metrics only,
-// which a registered counter never is.
+// read panics on an error. Write fails only for an invalid metric, and a registered counter is
+// always valid.
 func read(m prometheus.Metric) *dto.Metric {
 	var out dto.Metric
 	if err := m.Write(&out); err != nil {

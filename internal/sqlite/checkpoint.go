@@ -10,32 +10,34 @@ import (
 )
 
 const (
-	// checkpointLook is how often the checkpointer looks how long the log is.
+	// checkpointLook is the interval at which the checkpointer checks the length of the log.
 	checkpointLook = 100 * time.Millisecond
-	// walEnough is the number of pages in the log at which they are moved into the database
-	// file. As the commits meanwhile wait for the same disk, more at a time made the
-	// slowest of them slower: 4,000 three times, 16,000 ten times and more.
+	// walEnough is the number of pages in the log at which the checkpointer moves them into the
+	// database file. Commits wait for the same disk during a checkpoint. In measurements, a
+	// limit of 4,000 pages made the slowest commits 3 times slower, and 16,000 pages at least
+	// 10 times.
 	walEnough = 1000
-	// walRestart is the length of the log, in pages, at which it is made to begin anew:
-	// 64 MiB, which a start after a crash reads in a tenth of a second.
+	// walRestart is the length of the log, in pages, at which the checkpointer makes SQLite
+	// write from the beginning of the log again. This is 64 MiB. A start after a crash reads it
+	// in 0.1 s.
 	walRestart = 16000
-	// walBound is the length at which a commit moves the log by itself, so that it has a
-	// bound also when the checkpointer fails or is too slow.
+	// walBound is the length of the log, in pages, at which a commit itself runs the
+	// checkpoint. The log stays bounded even if the checkpointer fails or is too slow.
 	walBound = 2 * walRestart
-	// closeTimeout bounds what a stop gives to a log that could not be moved before.
+	// closeTimeout limits the last checkpoint during close.
 	closeTimeout = 5 * time.Second
 )
 
-// checkpointer moves the log into the database file beside the writer. Left to itself SQLite
-// does so within the commit that makes the log a thousand pages long, and all who wait
-// for that commit wait for the sync of the database file as well.
+// checkpointer moves the write-ahead log into the database file on a separate connection. By
+// default SQLite does this within the commit that makes the log 1,000 pages long. All callers
+// that wait for that commit would then also wait for the sync of the database file.
 //
-// A checkpoint that fails loses nothing, for the log keeps what was not moved, and is tried
-// again at the next look.
+// A failed checkpoint loses nothing, because the log keeps the pages that were not moved. The
+// checkpointer tries again after checkpointLook.
 type checkpointer struct {
-	own    *sql.DB // beside the writer, so that commits go on meanwhile
+	own    *sql.DB // separate from writer, so that commits continue during a checkpoint
 	writer *sql.DB
-	err    error // of the last look; for done
+	err    error // result of the last check; read after done is closed
 	stop   context.CancelFunc
 	done   chan struct{}
 }
@@ -67,9 +69,10 @@ func (c *checkpointer) run(ctx context.Context) {
 	}
 }
 
-// look moves the log if there is enough to move. A log begins anew after a checkpoint that
-// reached its end, which one beside a busy writer never does: when it is time, the writer's
-// connection moves the rest, the little that came meanwhile, between two commits.
+// look moves the log if it is long enough. SQLite restarts the log only after a checkpoint that
+// reached its end. A checkpoint beside a busy writer never reaches the end. Therefore, when the
+// log is longer than walRestart, look runs a second checkpoint on the writer's connection,
+// between two commits. It moves the few pages that were written since the first one.
 func (c *checkpointer) look(ctx context.Context) error {
 	length, moved, err := checkpoint(ctx, c.own, "NOOP")
 	if err != nil || length-moved < walEnough {
@@ -82,10 +85,11 @@ func (c *checkpointer) look(ctx context.Context) error {
 	return err
 }
 
-// checkpoint does one of a mode of https://www.sqlite.org/pragma.html#pragma_wal_checkpoint
-// and gives the length of the log and how much of it was ever moved, in pages.
+// checkpoint runs one checkpoint in a mode of
+// https://www.sqlite.org/pragma.html#pragma_wal_checkpoint. It returns the length of the log
+// and how much of the log is moved in total, both in pages.
 func checkpoint(ctx context.Context, db *sql.DB, mode string) (length, moved int, err error) {
-	var busy int // with somebody else's checkpoint, which is as good
+	var busy int // ignored: another connection is running a checkpoint, which serves the same purpose
 	err = db.QueryRowContext(ctx, `PRAGMA wal_checkpoint(`+mode+`)`).Scan(&busy, &length, &moved)
 	if err != nil {
 		return 0, 0, fmt.Errorf("move the log into the database: %w", err)
@@ -93,8 +97,8 @@ func checkpoint(ctx context.Context, db *sql.DB, mode string) (length, moved int
 	return length, moved, nil
 }
 
-// close ends the checkpointer and breaks off a checkpoint under way. Where the last one
-// failed it tries once more, for up to closeTimeout, and gives the error of that.
+// close stops the checkpointer and cancels a running checkpoint. If the last checkpoint failed,
+// close tries once more, for up to closeTimeout, and returns the error of that attempt.
 func (c *checkpointer) close() error {
 	c.stop()
 	<-c.done

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestCloseForgetsTroubleThatIsOver closes a database whose log could once not be moved, for
-// want of space, and can be by now.
+// TestCloseForgetsTroubleThatIsOver closes a database after one failed checkpoint (the disk was
+// full). The checkpoint in Close succeeds, so Close returns no error.
 func TestCloseForgetsTroubleThatIsOver(t *testing.T) {
 	t.Parallel()
 	db, err := Open(t.Context(), filepath.Join(t.TempDir(), "test.db"))

@@ -8,19 +8,19 @@ import (
 	"net/url"
 )
 
-// Lock takes the exclusive lock that the file at path stands for, and blocks until
-// it is free or ctx ends. The file is created and left behind, empty. The lock is
-// one of the operating system's, so it goes with the process, also with a killed
-// one. The caller must call unlock exactly once.
+// Lock acquires the exclusive lock that the file at path represents. It blocks until the lock
+// is free or ctx ends. It creates the file, which stays empty and is not removed. The lock
+// belongs to the operating system, so it is released when the process ends, even if the process
+// is killed. The caller must call unlock exactly once.
 //
-// It is for work that spans several transactions; a single one needs no lock but
-// the database's own.
+// Lock is for work that spans several transactions. A single transaction needs only the
+// database's own lock.
 func Lock(ctx context.Context, path string) (unlock func() error, err error) {
 	path, err = create(path)
 	if err != nil {
 		return nil, err
 	}
-	// An empty database with an open write transaction, in which nothing is written.
+	// The lock is an open write transaction on an empty database. It writes nothing.
 	db, err := connect(path, url.Values{"_txlock": {"exclusive"}, "_busy_timeout": {"0"}}, 1)
 	if err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func Lock(ctx context.Context, path string) (unlock func() error, err error) {
 	return func() error { return errors.Join(tx.Rollback(), db.Close()) }, nil
 }
 
-// Path is the file that db has open, empty for a database in memory.
+// Path returns the path of the file that db has open, or "" for a database in memory.
 func Path(ctx context.Context, db *sql.DB) (string, error) {
 	var path string
 	err := db.QueryRowContext(ctx, `SELECT file FROM pragma_database_list WHERE name = 'main'`).Scan(&path)

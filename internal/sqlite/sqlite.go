@@ -1,11 +1,11 @@
-// Package sqlite opens the embedded database in the one way that Keypool uses it:
-// write-ahead log, every commit synced to disk, a single writing connection and
-// several reading ones beside it.
+// Package sqlite opens the embedded database with the settings that Keypool needs: a
+// write-ahead log, a sync to disk at every commit, one writing connection and several reading
+// connections.
 //
-// SQLite has one writer at a time whatever the program does. With a single
-// writing connection the others queue in Go, in order and under their contexts,
-// instead of polling for the file lock until some of them time out. Readers see a
-// snapshot and neither wait for the writer nor hold it up.
+// SQLite allows one writer at a time. With a single writing connection, other writers wait in a
+// Go queue, in order and under their contexts. With several, they would poll for the file lock
+// until some of them timed out. A reader sees a snapshot. It neither waits for the writer nor
+// delays it.
 package sqlite
 
 import (
@@ -26,34 +26,34 @@ import (
 )
 
 const (
-	// busyTimeout is how long a statement waits inside SQLite for another process
-	// (an audit, a delete by hand). It also bounds how late a cancelled context is
-	// noticed, since SQLite does not look at it while it waits.
+	// busyTimeout is how long a statement waits inside SQLite for another process, such as an
+	// audit or a manual delete. SQLite does not check the context while it waits, so this is
+	// also the longest delay before a cancelled context has an effect.
 	busyTimeout = 5 * time.Second
-	// Page caches, in KiB and per connection; memory is only taken when it is used.
-	// There is no mmap: mapped pages would count as resident and defeat any budget.
+	// Page caches, in KiB and per connection. SQLite allocates the memory only when it uses it.
+	// mmap is off: mapped pages count as resident memory and would exceed any memory limit.
 	writeCache = 8 << 10
 	readCache  = 2 << 10
-	// walKept is how much of the log file is kept after a checkpoint, in bytes; a long
-	// read lets it grow, and it would never shrink by itself.
+	// walKept is the size, in bytes, to which SQLite truncates the log file after a checkpoint.
+	// A long read lets the log grow, and without this setting the file never shrinks.
 	walKept = 64 << 20
 )
 
 // DB is one open database file.
 type DB struct {
-	// Write has exactly one connection. Its transactions take the write lock when they
-	// begin, so none of them fails half-way for want of it.
+	// Write has exactly one connection. Its transactions take the write lock when they begin,
+	// so none of them fails later because the lock is taken.
 	Write *sql.DB
-	// Read has several connections, which refuse to write.
+	// Read has several connections, on which writes fail.
 	Read *sql.DB
 
 	checkpoints *checkpointer
 }
 
-// Open opens the database at path and creates it, with its folder, where it is
-// missing. The file is readable by its owner alone, because the key ledger keeps a
-// secret in it. Open blocks while another process creates or recovers the
-// same database, at most as long as ctx allows. Its errors name the path.
+// Open opens the database at path. It creates the file and its folder if they are missing. Only
+// the owner can read the file, because the key ledger keeps a secret in it. Open blocks while
+// another process creates or recovers the same database, until ctx ends. Its errors name the
+// path.
 func Open(ctx context.Context, path string) (*DB, error) {
 	path, err := create(path)
 	if err != nil {
@@ -80,8 +80,8 @@ func Open(ctx context.Context, path string) (*DB, error) {
 		return nil, errors.Join(err, write.Close())
 	}
 	db := &DB{Write: write, Read: read}
-	// The first connection turns the log on, which does not wait for its turn when
-	// another process is at it too.
+	// The first connection enables write-ahead logging. That statement ignores the busy
+	// timeout, so whenFree repeats it while another process does the same.
 	if err := whenFree(ctx, func() error { return write.PingContext(ctx) }); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the database %s: %w", path, err), db.Close())
 	}
@@ -91,18 +91,18 @@ func Open(ctx context.Context, path string) (*DB, error) {
 	return db, nil
 }
 
-// Close closes all connections. The writer goes last, because the last connection
-// to leave moves the log into the database file, which a reader must not do.
+// Close closes all connections. The writer is last, because the last connection to close moves
+// the log into the database file, and a reader must not write.
 func (db *DB) Close() error {
 	var err error
-	if db.checkpoints != nil { // nil when Open came to nothing
+	if db.checkpoints != nil { // nil if Open failed
 		err = db.checkpoints.close()
 		db.checkpoints = nil
 	}
 	return errors.Join(err, db.Read.Close(), db.Write.Close())
 }
 
-// create makes sure that a file is at path, and gives its absolute path.
+// create makes sure that a file exists at path. It returns the absolute path.
 func create(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -111,8 +111,9 @@ func create(path string) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return "", fmt.Errorf("the folder of the database %s: %w", path, err)
 	}
-	// Only a file that was not there is touched: to close any descriptor of an open
-	// database drops the locks that this process holds on it.
+	// create opens only a file that it creates itself. POSIX drops all locks of a process on a file
+	// when the process closes any descriptor of it, so opening an existing database here could
+	// drop its locks.
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return path, nil
@@ -131,8 +132,8 @@ func connect(path string, params url.Values, conns int) (*sql.DB, error) {
 		params.Set("_busy_timeout", strconv.FormatInt(busyTimeout.Milliseconds(), 10))
 	}
 	params.Set("_foreign_keys", "on")
-	params.Set("_dqs", "false")     // a misspelt "column" is an error, not a string
-	params.Set("_error_rc", "true") // no stale message beside the error code
+	params.Set("_dqs", "false")     // a misspelt "column" is an error, not a string literal
+	params.Set("_error_rc", "true") // errors carry the message of their own code, not an earlier one
 	dsn := url.URL{Scheme: "file", Path: path, RawQuery: params.Encode()}
 	connector, err := sqlite.NewConnector(dsn.String())
 	if err != nil {
@@ -146,7 +147,7 @@ func connect(path string, params url.Values, conns int) (*sql.DB, error) {
 
 func cacheSize(kib int) string { return fmt.Sprintf("cache_size(-%d)", kib) }
 
-// whenFree repeats f as long as the database is locked by somebody else.
+// whenFree repeats f while another connection or process locks the database.
 func whenFree(ctx context.Context, f func() error) error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

@@ -20,15 +20,15 @@ import (
 	"keypool/internal/sqlite"
 )
 
-// lockVariable makes the test binary a process that locks the file it names, says so
-// and then holds the lock as long as it lives.
+// lockVariable turns the test binary into a process that locks the named file, prints a line
+// and then holds the lock until it is killed.
 const lockVariable = "KEYPOOL_TEST_LOCK"
 
 func TestMain(m *testing.M) {
 	if path := os.Getenv(lockVariable); path != "" {
 		_, err := sqlite.Lock(context.Background(), path)
 		fmt.Println("locked", err)
-		_, _ = io.Copy(io.Discard, os.Stdin) // nothing comes: the parent kills this process
+		_, _ = io.Copy(io.Discard, os.Stdin) // blocks: the parent sends nothing and kills this process
 		return
 	}
 	goleak.VerifyTestMain(m)
@@ -92,7 +92,7 @@ func TestSettings(t *testing.T) {
 
 func TestOpenCreatesFolderAndPrivateFile(t *testing.T) {
 	t.Parallel()
-	// Characters that mean something in a URI must not in a path.
+	// Characters that are special in a URI must be ordinary in a path.
 	path := filepath.Join(t.TempDir(), "new", "odd %41?mode=memory#name.db")
 	db := open(t, path)
 	exec(t, db.Write, "CREATE TABLE t (n)")
@@ -143,8 +143,8 @@ func TestConcurrentOpens(t *testing.T) {
 	wg.Wait()
 }
 
-// TestReadersDoNotWaitForWriter reads beside an open write transaction, and then
-// has another process's writer wait for it.
+// TestReadersDoNotWaitForWriter reads during an open write transaction. Then the writer of
+// another process waits for that transaction.
 func TestReadersDoNotWaitForWriter(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
@@ -235,7 +235,7 @@ func TestLockGoesWithItsProcess(t *testing.T) {
 	}
 }
 
-// ignoreKilled drops the error of a process that was killed on purpose.
+// ignoreKilled drops the error of a process that the test killed.
 func ignoreKilled(err error) error {
 	var exit *osexec.ExitError
 	if errors.As(err, &exit) {
@@ -244,8 +244,8 @@ func ignoreKilled(err error) error {
 	return err
 }
 
-// TestLogBeginsAnew writes more than is enough for the checkpointer and less than a commit
-// would move by itself, and then goes on until the log no longer grows with it.
+// TestLogBeginsAnew writes enough for the checkpointer, but less than the size at which a
+// commit runs the checkpoint. Then it writes until the log stops growing.
 func TestLogBeginsAnew(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")

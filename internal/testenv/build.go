@@ -7,10 +7,10 @@ import (
 	"os/exec"
 )
 
-// Build builds programs of the project into dir, which it makes, as `make build` does; args
-// are further flags of `go build` and then the packages. It blocks for seconds, or for
-// minutes where nothing of them was built before. All tests build in this one way, and so
-// share what is compiled.
+// Build builds programs of the project into dir, which it creates, with the flags of `make
+// build`. The args are more flags of `go build`, followed by the packages. Build blocks for
+// seconds, or for minutes if the build cache is empty. All tests use the same flags and so
+// share the build cache.
 func Build(ctx context.Context, dir string, args ...string) error {
 	args = append([]string{"build", "-trimpath", "-buildvcs=false", "-o", dir + "/"}, args...)
 	cmd := exec.CommandContext(ctx, "go", args...)

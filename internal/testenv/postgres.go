@@ -10,11 +10,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Postgres returns a pool whose search_path is a fresh, empty schema of the test's own.
-// Pool and schema are gone after the test.
+// Postgres returns a pool whose search_path is a new, empty schema of this test. The pool is
+// closed and the schema dropped after the test.
 //
-// The server and its database are shared: advisory locks, notifications and server
-// settings reach other tests. It runs without fsync; a test of durability takes
+// The tests share the server and its database, so advisory locks, notifications and server
+// settings affect other tests. The server runs without fsync. A test of durability uses
 // [StartPostgres].
 func Postgres(t testing.TB) *pgxpool.Pool {
 	t.Helper()
@@ -26,18 +26,18 @@ func Postgres(t testing.TB) *pgxpool.Pool {
 	return pool
 }
 
-// PostgresURL returns the URL of what [Postgres] connects to, the schema being in its
-// search_path parameter. Whoever connects with it closes before the test ends.
+// PostgresURL returns the URL that [Postgres] connects to, with the schema in the search_path
+// parameter. The caller must close its connections before the test ends.
 func PostgresURL(t testing.TB) string {
 	t.Helper()
 	base, err := url.Parse(postgres.URL(t))
 	if err != nil || base.Scheme == "" {
-		t.Fatal("TEST_DATABASE_URL is not a postgres:// URL") // no err: it holds the password
+		t.Fatal("TEST_DATABASE_URL is not a postgres:// URL") // does not print err, which contains the password
 	}
 	schema := "test_" + strings.ToLower(rand.Text())
 	execute(t, base.String(), "CREATE SCHEMA "+schema)
 	t.Cleanup(func() {
-		// A test that left a transaction open is told so instead of waited for.
+		// If the test left a transaction open, DROP SCHEMA fails after 10 s instead of waiting.
 		execute(t, base.String(), "SET lock_timeout = '10s'; DROP SCHEMA "+schema+" CASCADE")
 	})
 	query := base.Query()
@@ -47,8 +47,8 @@ func PostgresURL(t testing.TB) string {
 	return own.String()
 }
 
-// execute runs SQL on a connection that is closed again. It reports a failure without
-// ending the test, so that it can be used in a cleanup.
+// execute runs SQL on a new connection and closes it. It reports a failure without ending the
+// test, so that a cleanup can call it.
 func execute(t testing.TB, url, sql string) {
 	t.Helper()
 	ctx, cancel := setup(t)

@@ -14,27 +14,28 @@ import (
 )
 
 const (
-	// claimKey marks a logical database as claimed by a test, usedKey holds those that
-	// tests have ever used; both live in the database that the server's URL names.
+	// claimKey marks a logical database that a test has claimed. usedKey is the set of
+	// databases that tests have ever used. Both keys are in the database that the server's URL
+	// names.
 	claimKey = "keypool-testenv:claim:%d"
 	usedKey  = "keypool-testenv:used"
-	// claimTTL frees what a killed test left claimed. It is longer than a test lives.
+	// claimTTL frees the claim of a killed test. It is longer than any test runs.
 	claimTTL = time.Hour
-	// claimWait is how long a test waits for a database when all are claimed.
+	// claimWait is how long a test waits while all databases are claimed.
 	claimWait = time.Minute
 )
 
-// Redis returns a client on an empty logical database of the test's own, which is
-// flushed after the test. The client does not retry and keeps to its contexts.
+// Redis returns a client for an empty logical database of this test. The database is flushed
+// after the test. The client does not retry, and it respects the deadlines of its contexts.
 //
-// The server is shared: its settings, scripts and published messages reach other
-// tests, and FLUSHALL destroys what they have. For those, take [StartRedis].
+// The tests share the server. Its settings, scripts and published messages affect other tests,
+// and FLUSHALL destroys their data. A test that needs those uses [StartRedis].
 func Redis(t testing.TB) *redis.Client {
 	t.Helper()
 	return connect(t, RedisURL(t))
 }
 
-// RedisURL returns the URL of what [Redis] connects to.
+// RedisURL returns the URL that the client of [Redis] connects to.
 func RedisURL(t testing.TB) string {
 	t.Helper()
 	base := redisServer.URL(t)
@@ -54,7 +55,7 @@ func RedisURL(t testing.TB) string {
 	})
 	own, err := url.Parse(base)
 	if err != nil {
-		t.Fatal("TEST_REDIS_URL is not a URL") // no err: it holds the password
+		t.Fatal("TEST_REDIS_URL is not a URL") // does not print err, which contains the password
 	}
 	own.Path = "/" + strconv.Itoa(db)
 	return own.String()
@@ -65,7 +66,7 @@ func connect(t testing.TB, url string) *redis.Client {
 	t.Helper()
 	opts, err := redis.ParseURL(url)
 	if err != nil {
-		t.Fatal("TEST_REDIS_URL is not a Redis URL") // no err: it may hold the password
+		t.Fatal("TEST_REDIS_URL is not a Redis URL") // does not print err, which may contain the password
 	}
 	opts.MaxRetries = -1
 	opts.ContextTimeoutEnabled = true
@@ -78,12 +79,12 @@ func connect(t testing.TB, url string) *redis.Client {
 	return client
 }
 
-// claim takes a logical database that no other test has, of this or any other process,
-// and empties it. It waits claimWait when all are taken.
+// claim claims a logical database that no other test of any process has claimed, and empties
+// it. It waits up to claimWait if all are claimed.
 func claim(ctx context.Context, registry *redis.Client) (int, error) {
 	count := databases(ctx, registry)
 	for deadline := time.Now().Add(claimWait); ; {
-		first := rand.IntN(count) //nolint:gosec // nothing secret about it
+		first := rand.IntN(count) //nolint:gosec // a database number is not a secret
 		for i := range count {
 			db := (first + i) % count
 			if taken, err := tryClaim(ctx, registry, db); taken || err != nil {
@@ -104,7 +105,7 @@ func claim(ctx context.Context, registry *redis.Client) (int, error) {
 
 func tryClaim(ctx context.Context, registry *redis.Client, db int) (bool, error) {
 	if db == registry.Options().DB {
-		return false, nil // the registry's own
+		return false, nil // holds the claims themselves
 	}
 	taken, err := registry.SetNX(ctx, fmt.Sprintf(claimKey, db), "", claimTTL).Result()
 	if !taken || err != nil {
@@ -120,8 +121,8 @@ func tryClaim(ctx context.Context, registry *redis.Client, db int) (bool, error)
 	return true, flush(ctx, registry, db)
 }
 
-// holdsForeignData says whether a database has content that no test put there: a server
-// that the developer named may be in use for other things as well.
+// holdsForeignData reports whether a database has content that no test wrote. The developer may
+// use the named server for other things as well.
 func holdsForeignData(ctx context.Context, registry *redis.Client, db int) (bool, error) {
 	used, err := registry.SIsMember(ctx, usedKey, db).Result()
 	if used || err != nil {
@@ -145,14 +146,14 @@ func in(ctx context.Context, registry *redis.Client, db int, commands func(redis
 	_, err := registry.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		pipe.Select(ctx, db)
 		commands(pipe)
-		pipe.Select(ctx, registry.Options().DB) // the connection goes back to the pool
+		pipe.Select(ctx, registry.Options().DB) // the connection returns to the pool
 		return nil
 	})
 	return err
 }
 
-// databases is how many logical databases the server has. One that keeps CONFIG to
-// itself is taken to have Redis's default.
+// databases returns the number of logical databases of the server. If the server does not allow
+// CONFIG, it returns 16, the default of Redis.
 func databases(ctx context.Context, registry *redis.Client) int {
 	config, err := registry.ConfigGet(ctx, "databases").Result()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// StartedClient is for the tests of this package that are outside of it.
+// StartedClient exports connect to the tests in package testenv_test.
 func StartedClient(t testing.TB, s *Server) *redis.Client { return connect(t, s.URL) }
 
 func TestClaimLeavesForeignDataAlone(t *testing.T) {
@@ -44,7 +44,7 @@ func TestClaimTakesOverWhatAKilledTestLeft(t *testing.T) {
 	if err := left.Set(t.Context(), "left", "value", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := release(t.Context(), registry, db); err != nil { // as its expiry would
+	if err := release(t.Context(), registry, db); err != nil { // like the expiry of the claim
 		t.Fatal(err)
 	}
 	if again, err := claim(t.Context(), registry); again != db || err != nil {

@@ -9,61 +9,61 @@ import (
 	"keypool/internal/testenv/machine"
 )
 
-// Server is a server process of one test, from the machine's own programs. Its methods
-// wait until they are done and fail the test when they cannot be; they are called from
-// the test's goroutine.
+// Server is a server process of one test, started from the programs installed on this machine.
+// Its methods block until they are done, and fail the test on an error. Call them only from the
+// test's goroutine.
 type Server struct {
-	Addr string // host:port, the same after Restart
+	Addr string // host:port; Restart keeps it
 	URL  string
 
 	t      testing.TB
 	server *machine.Server
 }
 
-// StartRedis starts a Redis that loses no acknowledged write when it is killed
-// (appendfsync always) and never evicts; args ("--name", "value") override.
+// StartRedis starts a Redis that never evicts and that loses no acknowledged write when it is
+// killed (appendfsync always). The args ("--name", "value") override these settings.
 func StartRedis(t testing.TB, args ...string) *Server {
 	t.Helper()
 	return Setup{}.StartRedis(t, args...)
 }
 
-// StartPostgres starts a Postgres with its default, full durability; settings
-// ("name=value") override.
+// StartPostgres starts a PostgreSQL with its default settings, which give full durability. The
+// settings ("name=value") override them.
 func StartPostgres(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	return Setup{}.StartPostgres(t, settings...)
 }
 
-// StartStandby starts a Postgres that follows primary; settings override. With
-// recovery_min_apply_delay it lags behind.
+// StartStandby starts a PostgreSQL that follows primary. The settings override the defaults;
+// with recovery_min_apply_delay the standby lags.
 func StartStandby(t testing.TB, primary *Server, settings ...string) *Server {
 	t.Helper()
 	server, err := machine.StartStandby(t.Context(), primary.server, settings...)
 	return own(t, server, err)
 }
 
-// Setup is in what a server differs from an ordinary one: whether it has a clock of
-// its own.
+// Setup says how a server differs from an ordinary one: whether it has its own clock.
 type Setup machine.Setup
 
-// StartRedis is the function of that name for a server that is set up like this.
+// StartRedis is like the function [StartRedis], with this setup.
 func (u Setup) StartRedis(t testing.TB, args ...string) *Server {
 	t.Helper()
 	server, err := machine.Setup(u).StartRedis(t.Context(), append([]string{
 		"--save", "", "--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction",
-		"--repl-diskless-sync-delay", "0", // a replica is in step at once, not five seconds later
+		"--repl-diskless-sync-delay", "0", // a replica synchronizes at once instead of after five seconds
 	}, args...)...)
 	return own(t, server, err)
 }
 
-// StartPostgres is the function of that name for a server that is set up like this.
+// StartPostgres is like the function [StartPostgres], with this setup.
 func (u Setup) StartPostgres(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	server, err := machine.Setup(u).StartPostgres(t.Context(), settings...)
 	return own(t, server, err)
 }
 
-// own turns the outcome of starting a server into a Server that ends with the test.
+// own turns the result of a start into a Server that is closed at the end of the test. It fails
+// the test on an error.
 func own(t testing.TB, server *machine.Server, err error) *Server {
 	t.Helper()
 	if errors.Is(err, exec.ErrNotFound) {
@@ -83,29 +83,29 @@ func own(t testing.TB, server *machine.Server, err error) *Server {
 // Kill ends the server and its children with SIGKILL, as a crash would.
 func (s *Server) Kill() { s.t.Helper(); s.must("kill", s.server.Kill()) }
 
-// Stop ends the server in order.
+// Stop shuts the server down in order.
 func (s *Server) Stop() { s.t.Helper(); s.must("stop", s.server.Stop()) }
 
-// Pause freezes the server: connections stay open, nothing answers.
+// Pause freezes the server. Connections stay open, and requests get no reply.
 func (s *Server) Pause() { s.t.Helper(); s.must("pause", s.server.Pause()) }
 
-// Resume lets a paused server go on.
+// Resume lets a paused server continue.
 func (s *Server) Resume() { s.t.Helper(); s.must("resume", s.server.Resume()) }
 
-// Restart starts the server again over its data, stopping it first when it runs.
+// Restart stops the server if it runs, and starts it again with the same data.
 func (s *Server) Restart() { s.t.Helper(); s.must("restart", s.server.Restart(s.t.Context())) }
 
-// Promote makes a primary of a server that [StartStandby] started.
+// Promote turns a server that [StartStandby] started into a primary.
 func (s *Server) Promote() { s.t.Helper(); s.must("promote", machine.Promote(s.t.Context(), s.server)) }
 
-// JumpClock sets the server's clock to the right time and d more, while it runs. It is
-// for a server that was started with a clock of its own.
+// JumpClock sets the server's clock to the real time plus d, while the server runs. The server
+// must have been started with its own clock.
 func (s *Server) JumpClock(d time.Duration) {
 	s.t.Helper()
 	s.must("set the clock of", s.server.JumpClock(d))
 }
 
-// Dir is where the server keeps all that it writes.
+// Dir returns the directory that holds all files of the server.
 func (s *Server) Dir() string { return s.server.Dir() }
 
 func (s *Server) must(what string, err error) {

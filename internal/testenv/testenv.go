@@ -1,13 +1,13 @@
-// Package testenv gives tests real Postgres and Redis servers.
+// Package testenv provides real PostgreSQL and Redis servers to tests.
 //
-// [Postgres] and [Redis] give each test a place of its own on servers that many tests
-// share: a schema, a logical database. The shared servers are those that
-// TEST_DATABASE_URL and TEST_REDIS_URL name, as they do under `make test`; otherwise
-// the test process has a keeper (package keeper) find or start them, and the keeper
-// stops them when the process ends, however it ends. [StartPostgres] and [StartRedis]
-// give a test a whole server, to be killed, frozen and restarted.
+// [Postgres] and [Redis] give each test its own schema or logical database on servers that many
+// tests share. Under `make test` the shared servers are those that TEST_DATABASE_URL and
+// TEST_REDIS_URL name. Without these variables, the test process starts a keeper (package
+// keeper), which finds or starts the servers. The keeper stops them when the test process ends
+// for any reason. [StartPostgres] and [StartRedis] give a test its own server, which the test
+// can kill, freeze and restart.
 //
-// Nothing is ever skipped: a test that cannot have its server fails and says why.
+// No test is ever skipped: a test fails with a reason if it cannot get its server.
 package testenv
 
 import (
@@ -26,11 +26,11 @@ import (
 	"go.uber.org/goleak"
 )
 
-// setupTimeout bounds what is done for one test before and after it.
+// setupTimeout limits the work before and after one test.
 const setupTimeout = time.Minute
 
-// Main is what TestMain calls in a package that uses servers: it runs the tests,
-// stops what they shared, fails when a goroutine is left, and exits.
+// Main runs the tests of a package, stops the shared servers, checks for leaked goroutines and
+// exits. TestMain calls it in every package that uses servers.
 func Main(m *testing.M) {
 	code := m.Run()
 	err := errors.Join(postgres.stop(), redisServer.stop())
@@ -41,17 +41,18 @@ func Main(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "testenv:", err)
 		code = 1
 	}
-	os.Exit(code) //nolint:forbidigo // for TestMain
+	os.Exit(code) //nolint:forbidigo // runs only in TestMain
 }
 
-// The servers that the tests of this process share. They are the package's only
-// state: a test function has no other place to find what an earlier one started.
+// These are the servers that the tests of this process share. They are the package's only
+// state. They are global because a test function has no other place to find a server that an
+// earlier test started.
 var (
 	postgres    = &sharedServer{engine: "postgres", variable: "TEST_DATABASE_URL"}
 	redisServer = &sharedServer{engine: "redis", variable: "TEST_REDIS_URL"}
 )
 
-// sharedServer is found or started when a test first asks for it.
+// sharedServer is found or started at the first call of URL.
 type sharedServer struct {
 	engine   string
 	variable string
@@ -60,10 +61,10 @@ type sharedServer struct {
 	url    string
 	err    error
 	keeper *exec.Cmd
-	hold   io.Closer // the keeper's standard input: it stops the server when this closes
+	hold   io.Closer // the keeper's standard input; the keeper stops the server when it closes
 }
 
-// URL returns where the server is; it fails the test when there is none.
+// URL returns the URL of the server. It fails the test if there is no server.
 func (s *sharedServer) URL(t testing.TB) string {
 	t.Helper()
 	s.once.Do(func() { s.url, s.err = s.find() })
@@ -78,9 +79,9 @@ func (s *sharedServer) find() (string, error) {
 	if url := os.Getenv(s.variable); url != "" && (way == "" || way == "env") {
 		return url, nil
 	}
-	// A program of its own rather than a call: it outlives a killed test process for
-	// as long as it needs to clean up, and spares every test binary the Docker client.
-	keeper := exec.Command("go", "run", "keypool/internal/testenv/keeper", "serve", s.engine) //nolint:noctx // until stop
+	// The keeper is a separate program for two reasons. It can clean up after the test process
+	// is killed. Test binaries do not need to link the Docker client.
+	keeper := exec.Command("go", "run", "keypool/internal/testenv/keeper", "serve", s.engine) //nolint:noctx // runs until stop
 	keeper.Stderr = os.Stderr
 	hold, err := keeper.StdinPipe()
 	if err != nil {
@@ -111,8 +112,8 @@ func (s *sharedServer) stop() error {
 	return nil
 }
 
-// setup is the context for what is done around a test. It is not the test's own,
-// which is cancelled before the cleanups run.
+// setup returns the context for the work around a test. The test's own context is cancelled
+// before the cleanups run.
 func setup(t testing.TB) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(t.Context()), setupTimeout)
 }

@@ -12,7 +12,8 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// Two tests see an empty place each, write the same names into it, and see only their own.
+// TestEachTestHasItsOwnPlace checks that two tests see an empty place each, and only their own
+// data after they write the same names.
 func TestEachTestHasItsOwnPlace(t *testing.T) {
 	t.Parallel()
 	pools := []*pgxpool.Pool{testenv.Postgres(t), testenv.Postgres(t)}

@@ -17,16 +17,16 @@ import (
 
 // Client is a program that may take keys.
 type Client struct {
-	Name  string // a metric label and the owner of leases
+	Name  string // the metric label, and the owner of the leases
 	Token string // a secret
 }
 
-// ClientsForm says what ParseClients takes.
+// ClientsForm describes the text that ParseClients accepts.
 const ClientsForm = "client=token,client2=token2, all different; names of a-z, 0-9 and -, at most 32, " +
 	"tokens of at least 16 letters, digits and ._~+/-"
 
-// ParseClients reads client=token pairs that are separated by commas. A token is one of
-// RFC 6750, section 2.1, that is too long to be guessed. The error tells none.
+// ParseClients parses client=token pairs that are separated by commas. A token is a bearer
+// token (RFC 6750, section 2.1) of at least 16 characters. The error never contains a token.
 func ParseClients(text string) ([]Client, error) {
 	name := regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
 	token := regexp.MustCompile(`^[A-Za-z0-9._~+/-]{16,512}=*$`)
@@ -43,15 +43,15 @@ func ParseClients(text string) ([]Client, error) {
 	return clients, nil
 }
 
-// maxUnderWay is how many requests of a client may be under way at once; whoever has so
-// many gains nothing by more.
+// maxUnderWay is the number of requests that one client may have in progress. More would not
+// increase its throughput.
 const maxUnderWay = 64
 
-// client is a Client as the server knows it.
+// client is the server's state of one Client.
 type client struct {
 	name     string
-	digest   [sha256.Size]byte // of the token: of one length, whatever is guessed
-	limiter  *rate.Limiter     // of keys
+	digest   [sha256.Size]byte // of the token; all digests have the same length
+	limiter  *rate.Limiter     // in keys per second
 	underWay chan struct{}
 }
 
@@ -66,18 +66,19 @@ func newClients(configured []Client, perSecond int64) (clients []*client) {
 	return clients
 }
 
-// clientKey finds the client in the context of a request.
+// clientKey is the context key of a request's client.
 type clientKey struct{}
 
 func clientOf(ctx context.Context) *client { return ctx.Value(clientKey{}).(*client) }
 
-// gate lets in who has a token, before a byte of the message is read.
+// gate accepts a request only with a valid token. It runs before the server reads any byte of
+// the message.
 func (s *server) gate(ctx context.Context, spec connect.Spec, peer connect.Peer, header http.Header) (context.Context, error) {
 	c := s.whoHas(header.Get("Authorization"))
 	if c == nil {
 		s.metrics.answered(spec, connect.CodeUnauthenticated.String())
 		err := connect.NewError(connect.CodeUnauthenticated, errors.New("no token of a client: Authorization: Bearer TOKEN"))
-		if peer.Protocol == connect.ProtocolConnect { // it cannot be a trailer, which gRPC would make of it
+		if peer.Protocol == connect.ProtocolConnect { // gRPC would send it as a trailer, where it has no meaning
 			err.Meta().Set("WWW-Authenticate", "Bearer")
 		}
 		return nil, err
@@ -85,8 +86,8 @@ func (s *server) gate(ctx context.Context, spec connect.Spec, peer connect.Peer,
 	return context.WithValue(ctx, clientKey{}, c), nil
 }
 
-// whoHas finds the client of a token, nil when there is none. It takes the same time for
-// every token of the same length.
+// whoHas returns the client with this token, or nil if there is none. It takes the same time
+// for all tokens of the same length.
 func (s *server) whoHas(authorization string) (found *client) {
 	scheme, token, _ := strings.Cut(authorization, " ")
 	digest := sha256.Sum256([]byte(token))

@@ -12,7 +12,7 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// answer is what a client is told of an error.
+// answer maps an error to the reply to a client.
 type answer struct {
 	err  error
 	code connect.Code
@@ -31,11 +31,11 @@ func answers() []answer {
 	}
 }
 
-// outage is how long a client is told to wait when the database does not answer.
+// outage is the delay before a client may retry when the database does not answer.
 const outage = time.Second
 
-// told turns an error of the ledger into one for a client. What is in no line of the table
-// is the database's: that is for the log, and the client may try again.
+// told converts an error of the ledger into the error for a client. It logs any error that is
+// not in the table as a database failure. The client may retry in that case.
 func (s *server) told(ctx context.Context, err error) error {
 	for _, a := range answers() {
 		if errors.Is(err, a.err) {
@@ -48,7 +48,7 @@ func (s *server) told(ctx context.Context, err error) error {
 	return later(connect.CodeUnavailable, "the ledger does not answer; repeat the very same request", outage)
 }
 
-// invalid is the error of a request that no server could answer.
+// invalid returns the error for a request that no server could accept.
 func invalid(says string) error {
 	return connect.NewError(connect.CodeInvalidArgument, errors.New(says))
 }

@@ -22,7 +22,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-// grpcClient is one that knows nothing of the service but what reflection tells.
+// grpcClient is a client that learns the service's definition only from reflection.
 type grpcClient struct {
 	*grpc.ClientConn
 	t       *testing.T
@@ -41,7 +41,7 @@ func dial(t *testing.T, s *service) *grpcClient {
 	return c
 }
 
-// reflect asks the server for the definition of its service.
+// reflect reads the definition of the service from the server.
 func (c *grpcClient) reflect(name string) {
 	c.t.Helper()
 	stream, err := reflectpb.NewServerReflectionClient(c).ServerReflectionInfo(c.t.Context())
@@ -64,7 +64,7 @@ func (c *grpcClient) reflect(name string) {
 			c.t.Fatal(err)
 		}
 		if len(file.GetService()) == 0 {
-			continue // of Google's own types
+			continue // one of Google's own types
 		}
 		known, err := protodesc.NewFile(file, protoregistry.GlobalFiles)
 		if err != nil {
@@ -77,7 +77,7 @@ func (c *grpcClient) reflect(name string) {
 	}
 }
 
-// call calls a procedure with a request that fill fills in.
+// call calls a procedure with the request that fill fills.
 func (c *grpcClient) call(token, procedure string, fill func(*dynamicpb.Message), opts ...grpc.CallOption) (*dynamicpb.Message, error) {
 	method := c.service.Methods().ByName(protoreflect.Name(procedure))
 	request, answer := dynamicpb.NewMessage(method.Input()), dynamicpb.NewMessage(method.Output())
@@ -107,7 +107,7 @@ func TestGRPC(t *testing.T) {
 			t.Fatal(err)
 		}
 		codes := get(answer, "codes").List()
-		again := s.take("a", 100) // and by JSON
+		again := s.take("a", 100) // the same request as JSON
 		if codes.Len() != 100 || codes.Get(47).String() != again.Codes[47] {
 			t.Errorf("%d keys by gRPC; by JSON %d others", codes.Len(), len(again.Codes))
 		}

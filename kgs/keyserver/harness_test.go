@@ -23,14 +23,14 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// leaveTen leaves ten keys of each of the two longest lengths: whoever asks for more pays
-// for more, and yet gets ten.
+// leaveTen leaves 10 keys of length 9 and 10 keys of length 10. A request for more keys pays
+// for its full count but gets 10.
 func leaveTen(t *testing.T, l kgstest.LedgerUnderTest) {
 	t.Helper()
 	l.Exec(t, `UPDATE kgs_spaces SET next = CASE WHEN length < 9 THEN size ELSE size - 10 END`)
 }
 
-// The clients of a server under test.
+// These are the tokens of the two clients of a server under test.
 const (
 	mine  = "token-of-client-one"
 	yours = "token-of-client-two"
@@ -44,7 +44,7 @@ type service struct {
 	registry *prometheus.Registry
 }
 
-// serve starts a server on l; change may alter its settings.
+// serve starts a server on l. The function change may alter its settings.
 func serve(t *testing.T, l *ledger.Ledger, change func(*Config)) *service {
 	t.Helper()
 	space, err := l.Open(t.Context(), ledger.Config{Permute: true})
@@ -69,7 +69,7 @@ func serve(t *testing.T, l *ledger.Ledger, change func(*Config)) *service {
 	return s
 }
 
-// reply is whatever a JSON call is answered with.
+// reply is the reply to a JSON call, successful or not.
 type reply struct {
 	status int
 	header http.Header
@@ -82,7 +82,7 @@ type reply struct {
 	Message   string    `json:"message"`
 }
 
-// call calls a procedure as a usual HTTP client does. It may be called from any goroutine.
+// call calls a procedure like an ordinary HTTP client. It is safe for concurrent use.
 func (s *service) call(authorization, procedure string, request map[string]any) (r reply) {
 	s.t.Helper()
 	body, err := json.Marshal(request)
@@ -119,7 +119,7 @@ func (s *service) call(authorization, procedure string, request map[string]any) 
 	return r
 }
 
-// take takes keys as the first client; it must succeed.
+// take takes keys as the first client. It fails the test if that does not succeed.
 func (s *service) take(request string, count int) reply {
 	s.t.Helper()
 	r := s.call("Bearer "+mine, "TakeKeys", map[string]any{"requestId": request, "count": count})
@@ -129,12 +129,12 @@ func (s *service) take(request string, count int) reply {
 	return r
 }
 
-// address is the URL of s for a client.
+// address returns the URL of s with the client's token.
 func (s *service) address(token string) string {
 	return strings.Replace(s.URL, "//", "//client:"+token+"@", 1)
 }
 
-// reserved is how many numbers the ledger has reserved.
+// reserved returns how many numbers the ledger has reserved.
 func reserved(t *testing.T, l kgstest.LedgerUnderTest) int64 {
 	t.Helper()
 	counters, err := l.Counters(t.Context())

@@ -1,18 +1,19 @@
-// Package keyserver serves the keys of a ledger to other programs, over gRPC, gRPC-Web and
-// plain HTTP with JSON from one definition (proto/keypool/kgs/v1/kgs.proto), and takes
-// them from such a server: see [RemoteSupply].
-//
-// Vocabulary: a client is a program that has a token; a request is what the client calls
-// by an id of its own; a lease is the keys that a request got, until the client returns
-// them or the lease expires.
+// Package keyserver serves the keys of a ledger to other programs. One definition
+// (proto/keypool/kgs/v1/kgs.proto) gives them gRPC, gRPC-Web and plain HTTP with JSON. The
+// package also contains a client that takes keys from such a server, [RemoteSupply].
 //
 // Invariants:
 //
-//   - a key is in one lease only, unless the client of the first one returned it as unused;
-//   - a request gets one lease, whatever is lost, killed or asked again, and whichever of
-//     several servers on one ledger is asked;
-//   - a server keeps nothing: all that an answer depends on is in the ledger. Only the
-//     rates of clients are counted by each server for itself.
+//   - A key is in one lease only. The exception is a key that the lease's client returned as
+//     unused: it may be in a later lease.
+//   - A request gets one lease. This holds when replies are lost, servers crash or the client
+//     repeats the request, on any of several servers with the same ledger.
+//   - A server keeps no state: a reply depends only on the ledger. The exception is the rate
+//     limit of the clients, which each server counts by itself.
+//
+// Vocabulary: a client is a program that has a token. A request is a call with an id that the
+// client chooses. A lease is the set of keys that a request got. It ends when the client
+// returns it or when it expires.
 package keyserver
 
 import (
@@ -35,37 +36,39 @@ import (
 )
 
 const (
-	// MaxCount is how many keys one request can have.
+	// MaxCount is the largest number of keys in one request.
 	MaxCount = 100_000
-	// defaultTerm is how long a lease lasts.
+	// defaultTerm is the term of a lease.
 	defaultTerm = time.Hour
-	// maxRequest is more bytes than it takes to return MaxCount of the longest codes.
+	// maxRequest is the size limit of a request in bytes. MaxCount of the longest codes fit.
 	maxRequest = 2 << 20
-	// maxQuestion is enough, in bytes, for health and reflection, which anybody may ask for.
+	// maxQuestion is the size limit in bytes of a health or reflection request. These need no
+	// token.
 	maxQuestion = 4 << 10
-	// maxAnswer is more bytes than MaxCount of the longest codes take.
+	// maxAnswer is the size limit of a reply in bytes. MaxCount of the longest codes fit.
 	maxAnswer = 2 << 20
-	// requestTimeout bounds the work on a request. A change of the ledger may take as long.
+	// requestTimeout limits the time for one request. A change of the ledger may take that
+	// long.
 	requestTimeout = 10 * time.Second
 )
 
-// Config is what a server is made of. Everything has to be there but for the Term.
+// Config is the configuration of a server. All fields except Term are required.
 type Config struct {
 	Ledger     *ledger.Ledger
 	Space      *codespace.Space
-	Length     int // of the codes, at the least
+	Length     int // the minimum length of the codes
 	Clients    []Client
-	Rate       int64         // keys a second that each client may take; they may come at once, or MaxCount if that is more
-	Term       time.Duration // of a lease; zero for an hour
-	Ready      func() bool   // whether keys can be served just now; called from any goroutine, and must not block
+	Rate       int64         // keys per second and client; the burst is the larger of Rate and MaxCount
+	Term       time.Duration // of a lease; zero means one hour
+	Ready      func() bool   // whether the server can serve keys now; must be safe for concurrent use and must not block
 	Logger     *slog.Logger
 	Metrics    *kgs.Metrics
-	Registerer prometheus.Registerer // gets the metrics of this one server
+	Registerer prometheus.Registerer // receives the metrics of this server
 }
 
-// New makes the handler of all services: keys, health and reflection. Of these only the
-// first asks for a token. gRPC needs a server that speaks HTTP/2. It panics when the
-// Registerer has the metrics of another server already.
+// New returns the handler of all services: keys, health and reflection. Only the key service
+// requires a token. gRPC needs an HTTP/2 server. New panics if the Registerer already has the
+// metrics of another server.
 func New(cfg Config) http.Handler {
 	if cfg.Term == 0 {
 		cfg.Term = defaultTerm
@@ -86,7 +89,7 @@ func New(cfg Config) http.Handler {
 	return mux
 }
 
-// health answers for the whole program, which has but one service.
+// health reports the health of the whole program, which has only one service.
 type health struct{ ready func() bool }
 
 // Check implements [grpchealth.Checker].

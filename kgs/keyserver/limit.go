@@ -12,10 +12,11 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// crowded is how long a client with too many requests under way is told to wait.
+// crowded is the delay before a client with too many requests in progress may retry.
 const crowded = time.Second
 
-// around bounds a request in time and number, and counts how it was answered.
+// around limits the time of a request and the number of requests in progress. It counts each
+// reply by its code.
 func (s *server) around(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 		answer, err := s.inTurn(ctx, req, next)
@@ -41,23 +42,24 @@ func (s *server) inTurn(ctx context.Context, req connect.AnyRequest, next connec
 	return next(ctx, req)
 }
 
-// pay takes n keys off what the client may have, or nothing, and tells when it may.
+// pay deducts n keys from the client's allowance. If there are too few, it deducts nothing, and
+// its error says when to retry.
 func (c *client) pay(n int) error {
 	now := time.Now()
 	if c.limiter.AllowN(now, n) {
 		return nil
 	}
-	missing := float64(n) - c.limiter.TokensAt(now) // none, if one was paid back just now
+	missing := float64(n) - c.limiter.TokensAt(now) // may be negative if another goroutine just paid keys back
 	wait := time.Duration(missing / float64(c.limiter.Limit()) * float64(time.Second))
 	return later(connect.CodeResourceExhausted, "this client takes too many keys a second", max(wait, 0))
 }
 
-// payBack undoes pay. To reserve a negative number adds it, whatever others do meanwhile; to
-// cancel a reservation would not, for its time has come.
+// payBack undoes pay. It reserves a negative number, which adds to the allowance even under
+// concurrency. Cancelling a reservation would not, because the reservation's time has passed.
 func (c *client) payBack(n int) { c.limiter.ReserveN(time.Now(), -n) }
 
-// later is an error that says when to try again: as Retry-After in whole seconds, in the
-// header or, with gRPC, the trailer, and exactly as a google.rpc.RetryInfo.
+// later returns an error that says when to retry. Retry-After has the delay in whole seconds,
+// in the header or, for gRPC, in the trailer. A google.rpc.RetryInfo has the exact delay.
 func later(code connect.Code, why string, wait time.Duration) error {
 	err := connect.NewError(code, errors.New(why))
 	err.Meta().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))

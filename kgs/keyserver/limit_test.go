@@ -44,13 +44,13 @@ kgs_service_requests_total{code="resource_exhausted",procedure="TakeKeys"} 1
 	})
 }
 
-// TestRequestsUnderWay has as many requests as a client may have wait for the ledger: one
-// more is refused, another client's is not.
+// TestRequestsUnderWay lets the maximum number of one client's requests wait for the ledger.
+// The server refuses one more request of this client, and accepts a request of another client.
 func TestRequestsUnderWay(t *testing.T) {
 	t.Parallel()
 	l := kgstest.NewSQLiteLedger(t)
 	s := serve(t, l.Ledger, nil)
-	tx, err := l.DB.BeginTx(t.Context(), nil) // takes the one connection that writes
+	tx, err := l.DB.BeginTx(t.Context(), nil) // occupies the only connection that can write
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestRequestsUnderWay(t *testing.T) {
 	if r := <-refused; r.header.Get("Retry-After") != "1" || r.Code != "resource_exhausted" {
 		t.Errorf("refused with %v, %s", r.header, r.text)
 	}
-	if r := s.call("Bearer "+yours, "Status", map[string]any{}); r.status != http.StatusOK { // it only reads
+	if r := s.call("Bearer "+yours, "Status", map[string]any{}); r.status != http.StatusOK { // Status only reads
 		t.Errorf("another client pays for it: status %d, %s", r.status, r.text)
 	}
 	if err := tx.Rollback(); err != nil {
@@ -77,7 +77,7 @@ func TestRequestsUnderWay(t *testing.T) {
 	s.take("after", 1)
 }
 
-// TestOnlyNewKeysArePaidFor gives a client just enough for two requests.
+// TestOnlyNewKeysArePaidFor gives a client an allowance for exactly two requests.
 func TestOnlyNewKeysArePaidFor(t *testing.T) {
 	t.Parallel()
 	l := kgstest.NewSQLiteLedger(t)
@@ -102,8 +102,8 @@ func TestOnlyNewKeysArePaidFor(t *testing.T) {
 	ask("c", MaxCount/2, http.StatusTooManyRequests)
 }
 
-// TestRateHoldsForManyAtOnce has many goroutines pay at once when there is enough for two,
-// again and again: neither do more of them get something, nor do the others cost anything.
+// TestRateHoldsForManyAtOnce lets many goroutines pay at once, with an allowance for two of
+// them, repeatedly. Exactly two succeed each time, and the failed attempts cost nothing.
 func TestRateHoldsForManyAtOnce(t *testing.T) {
 	t.Parallel()
 	c := newClients([]Client{{"one", mine}}, 1)[0]

@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// metrics are the counters of one server. Clients are those of the settings and procedures
-// those of the definition, so no label grows.
+// metrics are the counters of one server. The label values are bounded: clients come from the
+// settings, procedures from the definition.
 type metrics struct {
 	keys     *prometheus.CounterVec
 	requests *prometheus.CounterVec

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// script is what a program in another language does, with nothing but its usual HTTP client.
+// script takes and returns keys as a program in another language does, with only the standard
+// HTTP client.
 const script = `
 import json, sys, urllib.request
 

@@ -19,24 +19,25 @@ import (
 	"keypool/kgs/keyserver/kgsv1/kgsv1connect"
 )
 
-// RemoteSupply takes its batches from a key service. An answer that is lost loses no keys:
-// the next Take gets the very same ones, however many it asks for.
+// RemoteSupply takes its batches from a key service. A lost reply loses no keys: the next Take
+// repeats the request and gets the same keys, whatever its n is.
 type RemoteSupply struct {
 	service kgsv1connect.KeyServiceClient
 	http    *http.Client
 
 	mu         sync.Mutex
-	unanswered []string // ids of requests whose keys may be waiting; as many as takes were ever under way at once
+	unanswered []string // ids of requests without a reply, whose keys may be leased; at most the largest number of concurrent takes
 }
 
 var _ kgs.Supply = (*RemoteSupply)(nil)
 
-// NewRemoteSupply makes a supply of the service at http://client:token@host[:port][/path],
-// or https. It connects when it is first used. The error tells no token.
+// NewRemoteSupply returns a supply for the service at
+// http[s]://client:token@host[:port][/path]. It connects at the first use. The error never
+// contains the token.
 func NewRemoteSupply(address string) (*RemoteSupply, error) {
 	u, err := url.Parse(address)
 	if err != nil {
-		return nil, errors.New("the address of the key service is no URL") // err would show it
+		return nil, errors.New("the address of the key service is no URL") // does not wrap err, which contains the token
 	}
 	token, ok := u.User.Password()
 	if !ok || token == "" {
@@ -45,10 +46,10 @@ func NewRemoteSupply(address string) (*RemoteSupply, error) {
 	base := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
 	s := &RemoteSupply{http: &http.Client{
 		Transport:     http.DefaultTransport.(*http.Transport).Clone(),
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the token is for u alone
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // no redirects: the token is only for u
 	}}
 	s.service = kgsv1connect.NewKeyServiceClient(s.http, base.String(), connect.WithReadMaxBytes(maxAnswer),
-		connect.WithAcceptCompression("gzip", nil, nil), // there is little in random codes to compress
+		connect.WithAcceptCompression("gzip", nil, nil), // no compression: random codes hardly compress
 		connect.WithInterceptors(connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
 			return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 				req.Header().Set("Authorization", "Bearer "+token)
@@ -58,12 +59,12 @@ func NewRemoteSupply(address string) (*RemoteSupply, error) {
 	return s, nil
 }
 
-// closeTimeout bounds the wait for a service while a program stops.
+// closeTimeout limits the wait for the service while a program stops.
 const closeTimeout = 2 * time.Second
 
-// Close hands back what was in answers that were lost, and closes the connections. It is
-// called after the last batch is settled, and blocks until the service has answered, for
-// closeTimeout at the most. What could not be handed back is written off when it expires.
+// Close returns the keys of lost replies to the service and closes the connections. Call it
+// after the last batch is settled. It blocks until the service has replied, for at most
+// closeTimeout. Keys that it could not return are abandoned when their lease expires.
 func (s *RemoteSupply) Close(ctx context.Context) error {
 	defer s.http.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
@@ -78,7 +79,7 @@ func (s *RemoteSupply) Close(ctx context.Context) error {
 		switch code := connect.CodeOf(err); {
 		case err == nil:
 		case code == connect.CodeFailedPrecondition, code == connect.CodeResourceExhausted && !busy:
-			continue // its lease is over, or there was nothing to lend
+			continue // the lease has ended, or there was no key to lease
 		default:
 			return failed(ctx, "close", err)
 		}
@@ -88,8 +89,8 @@ func (s *RemoteSupply) Close(ctx context.Context) error {
 	}
 }
 
-// again asks for the keys of an old request, and once more whenever the service says when,
-// if ctx, which has a deadline, lasts until then.
+// again repeats an old request. If the service asks for a delay, again waits and retries,
+// unless ctx would end first. The ctx must have a deadline.
 func (s *RemoteSupply) again(ctx context.Context, request string) (*kgsv1.TakeKeysResponse, error) {
 	deadline, _ := ctx.Deadline()
 	for {
@@ -106,7 +107,7 @@ func (s *RemoteSupply) again(ctx context.Context, request string) (*kgsv1.TakeKe
 	}
 }
 
-// retryAfter is how long the service wants to be left alone, where err tells.
+// retryAfter returns the delay that the service asks for in err, if any.
 func retryAfter(err error) (wait time.Duration, told bool) {
 	refusal, ok := errors.AsType[*connect.Error](err)
 	if !ok {
@@ -116,8 +117,8 @@ func retryAfter(err error) (wait time.Duration, told bool) {
 	return time.Duration(seconds) * time.Second, err == nil
 }
 
-// Take leases up to n keys, MaxCount at the most. It fails with ErrEmpty also when this client
-// takes more than it may.
+// Take leases up to n keys, and at most MaxCount. It fails with ErrEmpty also when this client
+// exceeds its rate.
 func (s *RemoteSupply) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	for {
 		request, old := s.nextRequest()
@@ -126,7 +127,7 @@ func (s *RemoteSupply) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 			return &kgs.Batch{ID: answer.GetLeaseId(), Source: kgs.SourceKGS, Codes: answer.GetCodes()}, nil
 		}
 		if old && connect.CodeOf(err) == connect.CodeFailedPrecondition {
-			continue // its lease is over
+			continue // its lease has ended
 		}
 		s.mu.Lock()
 		s.unanswered = append(s.unanswered, request)
@@ -135,7 +136,7 @@ func (s *RemoteSupply) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	}
 }
 
-// nextRequest is the id of an old request, which may have keys waiting, or else a new one.
+// nextRequest returns the id of an old request, whose keys may be leased, or else a new id.
 func (s *RemoteSupply) nextRequest() (request string, old bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,8 +148,8 @@ func (s *RemoteSupply) nextRequest() (request string, old bool) {
 	return request, true
 }
 
-// Settle returns what is left of the lease. One that is over is settled: its keys are
-// written off as this client's.
+// Settle returns the rest of a lease. If the lease has ended, there is nothing to do: the
+// service has already recorded its keys as kept by this client.
 func (s *RemoteSupply) Settle(ctx context.Context, b *kgs.Batch, unused, lost []string) error {
 	_, err := s.service.ReturnKeys(ctx, &kgsv1.ReturnKeysRequest{LeaseId: b.ID, Unused: unused, Lost: lost})
 	switch connect.CodeOf(err) {
@@ -158,7 +159,7 @@ func (s *RemoteSupply) Settle(ctx context.Context, b *kgs.Batch, unused, lost []
 	return failed(ctx, "return", err)
 }
 
-// failed is err as a supply tells it; nil for none.
+// failed converts err into an error of a supply. It returns nil for nil.
 func failed(ctx context.Context, op string, err error) error {
 	switch {
 	case err == nil:

@@ -25,8 +25,8 @@ func supply(t *testing.T, address string) *RemoteSupply {
 	return s
 }
 
-// behindACut gives the way to s that is cut, while cut is set, when the service has done
-// its work.
+// behindACut returns a service in front of s. While cut is set, s does its work but the
+// connection is cut before the reply.
 func behindACut(t *testing.T, s *service, cut *atomic.Bool) *service {
 	t.Helper()
 	handler, way := s.Config.Handler, *s
@@ -48,7 +48,7 @@ func TestLostAnswerLosesNoKeys(t *testing.T) {
 		s := behindACut(t, serve(t, l.Ledger, nil), &cut)
 		remote := supply(t, s.address(mine))
 		cut.Store(true)
-		for range 3 { // the very same keys each time
+		for range 3 { // each attempt gets the same keys
 			if b, err := remote.Take(t.Context(), 100); err == nil || errors.Is(err, kgs.ErrEmpty) {
 				t.Fatalf("%v, error %v", b, err)
 			}
@@ -96,7 +96,8 @@ func TestLostAnswerIsHandedBack(t *testing.T) {
 	})
 }
 
-// A stop waits for its turn where the client has had all it may.
+// TestKeysAreHandedBackInTurn closes a supply whose client has used up its allowance. Close
+// waits for the delay that the service asks for.
 func TestKeysAreHandedBackInTurn(t *testing.T) {
 	t.Parallel()
 	l := kgstest.NewSQLiteLedger(t)
@@ -127,7 +128,7 @@ func TestLeaseThatIsOverIsSettled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Its keys are waiting under the id of a request whose answer was lost.
+		// Keys are leased under the id of a request whose reply was lost.
 		remote.unanswered = []string{"lost"}
 		s.take("lost", 10)
 		l.Exec(t, `UPDATE kgs_leases SET expires_at = 0`)

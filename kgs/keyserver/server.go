@@ -15,19 +15,19 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// server is the key service.
+// server implements the key service.
 type server struct {
 	Config
 	clients []*client
 	metrics *metrics
-	outage  *rate.Sometimes // an outage is one story, not one line for each request
+	outage  *rate.Sometimes // limits the log during an outage, instead of one line per request
 }
 
 var _ kgsv1connect.KeyServiceHandler = (*server)(nil)
 
-// TakeKeys hands out keys. A crash before the ledger has them leaves nothing; after it, the
-// repeated request gets them. They are paid for in advance, so that a client gets no more
-// by asking many times at once; who then gets no new ones is paid back.
+// TakeKeys leases keys. A crash before the ledger has the lease leaves nothing behind. After a
+// later crash, the repeated request gets the same lease. The client pays in advance, so that
+// concurrent requests cannot exceed its rate. It is paid back if it gets no new keys.
 func (s *server) TakeKeys(ctx context.Context, r *kgsv1.TakeKeysRequest) (*kgsv1.TakeKeysResponse, error) {
 	if id := r.GetRequestId(); id == "" || len(id) > 128 || strings.ContainsFunc(id, hidden) {
 		return nil, invalid("request_id takes 1 to 128 visible ASCII characters")
@@ -79,8 +79,8 @@ func (s *server) ReturnKeys(ctx context.Context, r *kgsv1.ReturnKeysRequest) (*k
 	return &kgsv1.ReturnKeysResponse{}, nil
 }
 
-// noCodes is the error of a field that Space.Ranges does not take. The error of that quotes
-// a code, which is as long as the client likes.
+// noCodes returns the error for a field with invalid codes. It does not wrap the error of
+// Space.Ranges, which quotes a code of any length that the client sent.
 func noCodes(field string) error {
 	return invalid(fmt.Sprintf("%s takes codes of %d to %d characters 0-9, A-Z, a-z, each of them once",
 		field, codespace.MinLength, codespace.MaxLength))

@@ -16,8 +16,8 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// TestRequestGetsOneLease asks two servers on one ledger for the same, before and after
-// they were replaced by a third one, which is what a crash comes to.
+// TestRequestGetsOneLease sends one request to two servers on one ledger, repeatedly. Then it
+// sends the request to a third server that replaces them, as after a crash.
 func TestRequestGetsOneLease(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		servers := []*service{serve(t, l.Ledger, nil), serve(t, l.Reopen().Ledger, nil)}
@@ -138,7 +138,7 @@ func TestBodyIsBounded(t *testing.T) {
 	}
 }
 
-// TestLargestRequest takes and returns the most of the longest codes, in both encodings.
+// TestLargestRequest takes and returns MaxCount of the longest codes, in both encodings.
 func TestLargestRequest(t *testing.T) {
 	t.Parallel()
 	l := kgstest.NewSQLiteLedger(t)
@@ -174,7 +174,7 @@ func TestDatabaseIsAway(t *testing.T) {
 			}
 		}
 	}
-	if n := strings.Count(log.String(), "kgs_leases"); n < 1 || n > 10 { // one a second, however slow this machine
+	if n := strings.Count(log.String(), "kgs_leases"); n < 1 || n > 10 { // at most one per second, even on a slow machine
 		t.Errorf("20 requests failed and %d were logged:\n%s", n, log.String())
 	}
 	l.Exec(t, `ALTER TABLE hidden RENAME TO kgs_leases`)

@@ -2,7 +2,7 @@ package keysource
 
 import (
 	"context"
-	"crypto/md5" //nolint:gosec // G501: no security depends on a code, and the scheme is known by this hash
+	"crypto/md5" //nolint:gosec // G501: no security depends on a code, and MD5 is one of the two algorithms
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
@@ -11,43 +11,44 @@ import (
 	"keypool/kgs"
 )
 
-// hashAttempts is how many codes one URL has. Each that is tried costs a commit, and all of
-// them together are to take less than a creation may, also where a commit takes 20 ms.
+// hashAttempts is the number of codes of one URL. Each attempt costs a commit. All attempts
+// together must stay within the time limit of a creation, even if a commit takes 20 ms.
 const hashAttempts = 200
 
-// hashLength is how many characters of the digest make a code: 64^6 is 68.7 billion.
+// hashLength is the number of characters of the digest in a code: 64^6 is 68.7 billion codes.
 const hashLength = 6
 
-// Hash makes the code out of the URL: the first 6 characters of its digest in base64url
-// (RFC 4648, section 5). On a conflict a sequence number is appended to the URL, which is
-// hashed again. The URL is taken byte for byte: "?id=a" and "%3Fid%3Da" are two.
+// Hash derives the code from the URL: the first 6 characters of its digest in base64url (RFC
+// 4648, section 5). On a conflict, it appends a sequence number to the URL and hashes again. It
+// uses the URL byte for byte: "?id=a" and "%3Fid%3Da" have different codes.
 //
-// A URL that is posted again conflicts with itself, so its n-th link takes n attempts, and
-// after two hundred there are no more codes for it; and who knows a URL knows whether somebody made a link to it.
+// A URL that is posted again conflicts with its own links, so its n-th link takes n attempts.
+// After 200 links, no code is left for the URL. Anyone who knows a URL can find out whether it
+// has a link.
 type Hash struct {
 	Algorithm string // "md5" or "sha256"
 }
 
 var _ kgs.Generator = Hash{}
 
-// Next does not block. It fails with [kgs.ErrNoKeys] when all codes of the URL were in use.
+// Next does not block. It fails with [kgs.ErrNoKeys] when all codes of the URL are in use.
 func (h Hash) Next(_ context.Context, url string, attempt int) (kgs.Key, error) {
 	if attempt >= hashAttempts {
 		return kgs.Key{}, fmt.Errorf("%w: the %d codes of this URL are in use", kgs.ErrNoKeys, hashAttempts)
 	}
 	text := url
 	if attempt > 0 {
-		// No URL holds a line break, so this is not the first attempt of any other one.
+		// No URL contains a line break, so this text is not the first attempt of another URL.
 		text += "\n" + strconv.Itoa(attempt)
 	}
 	digest := h.digest(text)
 	return kgs.Key{Code: base64.RawURLEncoding.EncodeToString(digest[:])[:hashLength], Source: kgs.SourceHash}, nil
 }
 
-// digest is the first bytes of it, more than the 36 bits that a code shows.
+// digest returns the first bytes of the digest, which hold the 36 bits of a code.
 func (h Hash) digest(text string) [hashLength]byte {
 	if h.Algorithm == "md5" {
-		sum := md5.Sum([]byte(text)) //nolint:gosec // G401: as above
+		sum := md5.Sum([]byte(text)) //nolint:gosec // G401: MD5 is one of the two algorithms to choose from
 		return [hashLength]byte(sum[:])
 	}
 	sum := sha256.Sum256([]byte(text))

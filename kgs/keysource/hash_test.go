@@ -18,7 +18,7 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// The codes were worked out by other programs, as in
+// TestHashKnownAnswers compares with codes that other programs computed, for example:
 //
 //	printf 'https://go.dev/\n1' | openssl dgst -sha256 -binary | basenc --base64url | cut -c1-6
 func TestHashKnownAnswers(t *testing.T) {
@@ -33,9 +33,9 @@ func TestHashKnownAnswers(t *testing.T) {
 		{"https://go.dev/", 1, "qNZ6wl", "2XxM5E"},
 		{"https://go.dev/", 2, "8Ze4Xe", "pNUmvS"},
 		{"https://go.dev/", 10, "pLzk-_", "hJc5lb"},
-		{"https://go.dev/1", 0, "B2hAde", "CkEhfy"}, // not as attempt 1 without the 1
+		{"https://go.dev/1", 0, "B2hAde", "CkEhfy"}, // differs from attempt 1 of the URL without the 1
 		{"https://example.com/?id=a", 0, "Fx8xoR", "47vCAc"},
-		{"https://example.com/%3Fid%3Da", 0, "NB3mEB", "uId9dB"}, // not as the one above
+		{"https://example.com/%3Fid%3Da", 0, "NB3mEB", "uId9dB"}, // differs from the line above
 	} {
 		for algorithm, want := range map[string]string{"sha256": tc.sha256, "md5": tc.md5} {
 			got, err := Hash{Algorithm: algorithm}.Next(t.Context(), tc.url, tc.attempt)
@@ -46,7 +46,7 @@ func TestHashKnownAnswers(t *testing.T) {
 	}
 }
 
-// To look for a code of a URL that has many links is not worth a commit for each of them.
+// TestHashGivesUp checks that the number of attempts is limited. Each attempt costs a commit.
 func TestHashGivesUp(t *testing.T) {
 	t.Parallel()
 	h := Hash{Algorithm: "sha256"}

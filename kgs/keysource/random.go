@@ -8,20 +8,20 @@ import (
 	"keypool/kgs/codespace"
 )
 
-// Random draws codes by chance, without any account of what is taken: whoever
-// links one retries on a conflict. At a share f of the space in use that takes
-// 1/(1-f) attempts on average.
+// Random draws random codes. It keeps no record of used codes: its caller retries on a
+// conflict. If a fraction f of the space is in use, a code takes 1/(1-f) attempts on average.
 type Random struct {
-	Length func() int // of the codes, asked anew for each
+	Length func() int // returns the length of the codes; called for each code
 }
 
 var _ kgs.Generator = Random{}
 
-// unbiased is the largest multiple of 62 that a byte can hold: bytes from there on
-// are drawn again, for their remainder would favour the first eight digits.
+// unbiased is the largest multiple of 62 that fits into a byte. Bytes at or above it are drawn
+// again, because their remainder would favour the first eight digits.
 const unbiased = 256 / len(codespace.Alphabet) * len(codespace.Alphabet)
 
-// Next neither blocks nor fails: crypto/rand ends the program rather than run dry.
+// Next neither blocks nor returns an error. If the system has no randomness, crypto/rand ends
+// the program.
 func (r Random) Next(context.Context, string, int) (kgs.Key, error) {
 	var code, draw [2 * codespace.MaxLength]byte
 	length, n := r.Length(), 0

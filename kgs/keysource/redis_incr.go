@@ -1,7 +1,13 @@
-// Package keysource has the key sources that make a code at the moment a creation wants one,
+// Package keysource implements the key sources that make a code at the moment of a creation,
 // without a local batch: [RedisIncr], [Tickets], [Snowflake], [Hash], [UUID] and [Random].
-// Each is a [kgs.Generator]. What keeps a source from giving a code twice is in the comment
-// of its type; where nothing does, the primary key of the link store refuses the second one.
+//
+// Invariant: each source is a [kgs.Generator], and the comment of its type says why it never
+// makes a code twice. Some sources can make a code twice. For them, the primary key of the link
+// store refuses the second use of the code.
+//
+// Vocabulary: a creation asks its source for a code, and asks again after each conflict. The
+// attempt counts these conflicts, from 0. A machine id is the part of a Snowflake number that
+// identifies its process.
 package keysource
 
 import (
@@ -18,23 +24,23 @@ import (
 )
 
 const (
-	// incrTimeout bounds one call of Redis: a creation waits for it.
+	// incrTimeout limits one call of Redis, because a creation waits for it.
 	incrTimeout = 250 * time.Millisecond
-	// maxGallop bounds the steps of a search to 2^20. Who lays an alias in the way of the
-	// counter costs it no more of the space than that.
+	// maxGallop limits the step of a search to 2^20. If a client places aliases in the way of
+	// the counter, each conflict skips at most that many numbers.
 	maxGallop = 20
 )
 
-// RedisIncr numbers the links with one counter in Redis, a round trip for each. The number
-// in base 62, padded with zeros, is the code: whoever has seen one knows the others. When
-// a length is used up the codes become longer, up to MaxLength.
+// RedisIncr numbers the links with one counter in Redis, with one round trip for each number.
+// The code is the number in base 62, padded with zeros, so anyone who knows one code can guess
+// the others. When all codes of a length are used up, the codes become longer, up to MaxLength.
 //
-// A Redis that lost data counts again what it counted before, and the store refuses the
-// codes: they are links. Each conflict doubles the step to the next number, which is a
-// galloping search (Bentley and Yao, An almost optimal algorithm for unbounded searching,
-// 1976): a million lost numbers take twenty attempts, and up to as many are left out.
+// A Redis that lost data issues numbers again. The store refuses their codes, because they are
+// links. Each conflict doubles the step to the next number, which makes a galloping search
+// (Bentley and Yao, "An almost optimal algorithm for unbounded searching", 1976). After a loss
+// of a million numbers, the search takes 20 attempts and skips up to another million numbers.
 //
-// All methods may be called concurrently.
+// All methods are safe for concurrent use.
 type RedisIncr struct {
 	client  redis.UniversalClient
 	counter string
@@ -45,9 +51,10 @@ type RedisIncr struct {
 
 var _ kgs.Generator = (*RedisIncr)(nil)
 
-// NewRedisIncr makes a generator of codes of at least the given length. All that are made
-// with one name on one Redis share a counter. It does not call Redis. The client must not
-// repeat by itself what may have run (see redispool.OpenClient), and remains the caller's to close.
+// NewRedisIncr returns a generator of codes with at least the given length. All generators with
+// the same name on the same Redis share a counter. NewRedisIncr does not call Redis. The client
+// must not retry commands that may have run (see redispool.OpenClient). The caller closes the
+// client.
 func NewRedisIncr(client redis.UniversalClient, name string, length int, log *slog.Logger) *RedisIncr {
 	return &RedisIncr{
 		client:  client,
@@ -58,8 +65,9 @@ func NewRedisIncr(client redis.UniversalClient, name string, length int, log *sl
 	}
 }
 
-// Next waits for Redis for 250 ms at most, and not at all after three calls in a row have
-// failed, but for one a second: see [kgs.Breaker]. A number whose answer was lost is left out.
+// Next waits for Redis for at most 250 ms. After three failed calls in a row it fails at once,
+// except for one call per second; see [kgs.Breaker]. If a reply is lost, its number is never
+// issued.
 func (r *RedisIncr) Next(ctx context.Context, _ string, attempt int) (kgs.Key, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
@@ -76,11 +84,11 @@ func (r *RedisIncr) Next(ctx context.Context, _ string, attempt int) (kgs.Key, e
 	return kgs.Key{Code: code, Source: kgs.SourceRedisIncr}, nil
 }
 
-// State is closed (0), half-open (1) or open (2).
+// State returns the state of the circuit breaker: closed (0), half-open (1) or open (2).
 func (r *RedisIncr) State() gobreaker.State { return r.circuit.State() }
 
 // plainCode writes n in base 62 with at least the given number of digits. It fails with
-// ErrExhausted where that takes more than MaxLength.
+// ErrExhausted if n needs more than MaxLength digits.
 func plainCode(length int, n int64) (string, error) {
 	for ; length <= codespace.MaxLength; length++ {
 		if n < codespace.Size(length) {

@@ -19,18 +19,18 @@ import (
 	"keypool/kgs/redispool"
 )
 
-// failures is how many in a row open a breaker.
+// failures is the number of failed calls in a row that open a breaker.
 const failures = 3
 
-// newTestIncr is one process's part of a counter, and as patient as its client: tests that
-// count want to hear of each number.
+// newTestIncr returns the generator of one process. Its timeout is so long that no number is
+// lost on a slow machine.
 func newTestIncr(client redis.UniversalClient, name string, length int) *RedisIncr {
 	r := NewRedisIncr(client, name, length, slog.New(slog.DiscardHandler))
 	r.timeout = time.Minute
 	return r
 }
 
-// connect makes a client as the program does.
+// connect creates a client with the settings of the program.
 func connect(t *testing.T, addr string) redis.UniversalClient {
 	t.Helper()
 	client, err := redispool.OpenClient("redis://" + addr)
@@ -41,7 +41,7 @@ func connect(t *testing.T, addr string) redis.UniversalClient {
 	return client
 }
 
-// wantCode draws a key at an attempt.
+// wantCode draws a key at an attempt and compares its code.
 func wantCode(t *testing.T, r *RedisIncr, attempt int, want string) {
 	t.Helper()
 	if k, err := r.Next(t.Context(), "", attempt); k != (kgs.Key{Code: want, Source: kgs.SourceRedisIncr}) || err != nil {
@@ -76,7 +76,7 @@ func TestRedisIncrCounts(t *testing.T) {
 	other := newTestIncr(client, "other", 6)
 	wantCode(t, one, 0, "000001")
 	wantCode(t, one, 0, "000002")
-	wantCode(t, other, 0, "000001") // two installations on one Redis
+	wantCode(t, other, 0, "000001") // another installation on the same Redis
 	wantCode(t, one, 1, "000004")
 	wantCode(t, one, 3, "00000C")
 	setCounter(t, one, 999_999)
@@ -103,7 +103,8 @@ func TestRedisIncrOutgrowsTheLength(t *testing.T) {
 	}
 }
 
-// A counter that was lost finds the first number that is no link in few steps.
+// TestRedisIncrGallops loses the counter. The search finds the first number that is not a link
+// within few attempts.
 func TestRedisIncrGallops(t *testing.T) {
 	t.Parallel()
 	const links = 100_000
@@ -123,7 +124,7 @@ func TestRedisIncrGallops(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n > links {
-			if attempt != 16 || n != 1<<17-1 { // of the steps 1, 2, 4, ... the sum
+			if attempt != 16 || n != 1<<17-1 { // the sum of the steps 1, 2, 4, ...
 				t.Errorf("attempt %d found %d, want attempt 16 and %d", attempt, n, 1<<17-1)
 			}
 			return
@@ -131,7 +132,7 @@ func TestRedisIncrGallops(t *testing.T) {
 	}
 }
 
-// commands is how many the Redis has been sent, this one included.
+// commands returns how many commands the Redis has run, including this one.
 func commands(t *testing.T, client redis.UniversalClient) int {
 	t.Helper()
 	found := regexp.MustCompile(`total_commands_processed:(\d+)`).FindStringSubmatch(client.Info(t.Context(), "stats").Val())
@@ -146,7 +147,7 @@ func TestRedisIncrTakesOneRoundTrip(t *testing.T) {
 	t.Parallel()
 	client := connect(t, testenv.StartRedis(t).Addr)
 	r := newTestIncr(client, "test", 6)
-	wantCode(t, r, 0, "000001") // the connection is open
+	wantCode(t, r, 0, "000001") // opens the connection
 	before := commands(t, client)
 	for range 100 {
 		if _, err := r.Next(t.Context(), "", 0); err != nil {
@@ -158,7 +159,7 @@ func TestRedisIncrTakesOneRoundTrip(t *testing.T) {
 	}
 }
 
-// The number of an answer that was lost is given to nobody.
+// TestRedisIncrLostReply checks that the number of a lost reply is never issued.
 func TestRedisIncrLostReply(t *testing.T) {
 	t.Parallel()
 	proxy := kgstest.NewCuttingProxy(t, testenv.StartRedis(t).Addr)
@@ -184,7 +185,7 @@ func TestRedisIncrWithoutRedis(t *testing.T) {
 			wantCode(t, r, 0, "000001")
 			r.timeout = incrTimeout
 			away.goes(server)
-			// With the client's own patience it would take more than that.
+			// The client's own timeout would exceed this deadline.
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			defer cancel()
 			for range failures {

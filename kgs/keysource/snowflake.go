@@ -12,54 +12,57 @@ import (
 	"keypool/kgs/codespace"
 )
 
-// A Snowflake number, from the top: a sign that is never set, the milliseconds since
-// snowflakeEpoch, the machine id, and a sequence within the millisecond.
+// A Snowflake number consists of, from the highest bit: a sign bit that is always 0, the
+// milliseconds since snowflakeEpoch, the machine id, and a sequence number within the
+// millisecond.
 const (
 	timeBits     = 41
 	machineBits  = 10
 	sequenceBits = 12
-	// snowflakeEpoch is 2026-01-01T00:00:00Z; from there the time lasts until September 2095.
+	// snowflakeEpoch is 2026-01-01T00:00:00Z. 41 bits of milliseconds last until September
+	// 2095.
 	snowflakeEpoch = 1_767_225_600_000
-	// snowflakeLength is how many digits of base 62 hold 63 bits.
+	// snowflakeLength is the number of base 62 digits for 63 bits.
 	snowflakeLength = 11
 )
 
-// clockPatience is how long one key waits for the clock in all.
+// clockPatience is the longest time that one key waits for the clock.
 const clockPatience = 25 * time.Millisecond
 
-// SnowflakeConfig is what a Snowflake is made of.
+// SnowflakeConfig is the configuration of a Snowflake.
 type SnowflakeConfig struct {
 	Machines *MachineIDs
-	Holder   string // names this process there
-	Machine  int    // 0 to 1023, or negative for any that is free
+	Holder   string // names this process in the table of machine ids
+	Machine  int    // 0 to 1023, or negative for any free id
 	Logger   *slog.Logger
 
-	now func() time.Time // time.Now when nil
+	now func() time.Time // nil means time.Now
 }
 
-// Snowflake makes keys of the time, a machine id and a sequence (Twitter, 2010), in base 62
-// and so in the order of time. No key costs a round trip, and none a word with anybody.
+// Snowflake makes each key from the time, a machine id and a sequence number (Twitter, 2010),
+// in base 62. The keys sort by time. A key needs no network round trip and no coordination with
+// other processes.
 //
-// That two generators make no number twice is not left to their clocks. A machine id is
-// leased up to a time, and its holder promises to make numbers with earlier times only;
-// whoever has the id next begins at that time or later. Intervals of (machine, time) are
-// disjoint therefore, whatever a clock says, and whoever was frozen in between can do no
-// more than use up his own.
+// Invariant: two generators never make the same number, even if their clocks are wrong. A
+// process acquires a machine id together with a promise: it makes only numbers with times
+// before a given end. The next holder of the id begins at that end or later. Therefore the
+// holders of an id use disjoint intervals of time, whatever their clocks show. A process that
+// was frozen can only use the rest of its own interval.
 //
-// Open comes first, then Run. Next may be called from any goroutine, at any time.
+// Call Open first, then Run. Next is safe for concurrent use at any time.
 type Snowflake struct {
 	cfg      SnowflakeConfig
 	machines *MachineIDs
 
 	mu      sync.Mutex
-	promise promise // of nobody while there is none
-	next    int64   // time and sequence of the first number that was not given yet
-	failing error   // why there is no lease, or why it is not extended
+	promise promise // the zero value if there is no machine id
+	next    int64   // time and sequence number of the next number
+	failing error   // why there is no machine id, or why its promise is not extended
 }
 
 var _ kgs.Generator = (*Snowflake)(nil)
 
-// NewSnowflake makes a generator that has no machine id yet.
+// NewSnowflake returns a generator that has no machine id yet.
 func NewSnowflake(cfg SnowflakeConfig) *Snowflake {
 	if cfg.now == nil {
 		cfg.now = time.Now
@@ -67,10 +70,10 @@ func NewSnowflake(cfg SnowflakeConfig) *Snowflake {
 	return &Snowflake{cfg: cfg, machines: cfg.Machines}
 }
 
-// Next neither blocks nor talks to anyone, but for two cases in which it waits for up to
-// 25 ms: when the 4,096 numbers of a millisecond are used up, and when the clock was set back.
-// A clock that was set back further gives ErrNoKeys until it has caught up, and so does a
-// lease that has run out, until [Snowflake.Run] has mended that.
+// Next makes no network call. It waits for up to 25 ms in two cases: when all 4,096 numbers of
+// a millisecond are used, and when the clock was set back. If the clock was set back further,
+// Next fails with ErrNoKeys until the clock has caught up. It also fails with ErrNoKeys after
+// the promise has ended, until [Snowflake.Run] has extended it or acquired another machine id.
 func (s *Snowflake) Next(ctx context.Context, _ string, _ int) (kgs.Key, error) {
 	for waited := time.Duration(0); ; {
 		n, wait, err := s.take()
@@ -92,7 +95,7 @@ func (s *Snowflake) Next(ctx context.Context, _ string, _ int) (kgs.Key, error) 
 	}
 }
 
-// take gives the next number, or says how long the clock takes to get there.
+// take returns the next number, or how long to wait until the clock reaches its time.
 func (s *Snowflake) take() (n int64, wait time.Duration, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,11 +110,11 @@ func (s *Snowflake) take() (n int64, wait time.Duration, err error) {
 	case ms>>timeBits != 0:
 		return 0, 0, kgs.ErrExhausted
 	}
-	s.next = next + 1 // after the last of a millisecond that is the first of the next one
+	s.next = next + 1 // after the last sequence number this is the first number of the next millisecond
 	return ms<<(machineBits+sequenceBits) | int64(s.promise.id)<<sequenceBits | next&(1<<sequenceBits-1), 0, nil
 }
 
-// refusal says why there is no number. The caller holds mu.
+// refusal returns the reason why there is no number. The caller holds mu.
 func (s *Snowflake) refusal() error {
 	err := errors.New("the lease of a machine id has run out")
 	if s.promise.holder == "" {
@@ -125,5 +128,5 @@ func (s *Snowflake) refusal() error {
 
 func clockBehind(d time.Duration) error { return fmt.Errorf("the clock is %v behind the last key", d) }
 
-// sinceEpoch is a time as Snowflakes count it.
+// sinceEpoch converts a time to milliseconds since snowflakeEpoch.
 func sinceEpoch(t time.Time) int64 { return t.UnixMilli() - snowflakeEpoch }

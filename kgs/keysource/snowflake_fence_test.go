@@ -12,9 +12,9 @@ import (
 	"keypool/kgs/kgstest"
 )
 
-// A holder that is frozen misses that its id has gone to an heir. Thawed, with a clock that
-// stands where the heir's did, it would make the very numbers of the heir; the fence is
-// its own promise.
+// TestFrozenHolder freezes a holder while another process, the heir, acquires its id. After the
+// holder continues, its clock repeats the times of the heir. The holder's own promise must keep
+// it from making the heir's numbers.
 func TestFrozenHolder(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		clock, heirs := clockAt(100_000), clockAt(100_000)
@@ -40,8 +40,8 @@ func TestFrozenHolder(t *testing.T) {
 	})
 }
 
-// An heir whose clock goes back behind the moment of its lease does not make the numbers of
-// the one before.
+// TestHeirBeginsAtItsLease sets the heir's clock back to before the time at which it acquired
+// the id. The heir must not make the numbers of the previous holder.
 func TestHeirBeginsAtItsLease(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		clock := clockAt(100_000)
@@ -58,8 +58,8 @@ func TestHeirBeginsAtItsLease(t *testing.T) {
 	})
 }
 
-// TestFenceHolds has four processes take turns at two machine ids, with clocks that jump
-// about, and that freeze, die and come back. No number may be made twice.
+// TestFenceHolds lets four processes share two machine ids. The processes freeze, die and
+// restart, and their clocks move forward and back. No number may be made twice.
 func TestFenceHolds(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		drawn := 0
@@ -80,7 +80,7 @@ func TestFenceHolds(t *testing.T) {
 			who := rapid.IntRange(0, len(processes)-1)
 			rt.Repeat(map[string]func(*rapid.T){
 				"keep": func(rt *rapid.T) {
-					_ = processes[who.Draw(rt, "process")].keep(t.Context()) // may find no id, or its clock behind
+					_ = processes[who.Draw(rt, "process")].keep(t.Context()) // an error is allowed: no free id, or a clock that is behind
 				},
 				"draw": func(rt *rapid.T) {
 					n, wait, err := processes[who.Draw(rt, "process")].take()

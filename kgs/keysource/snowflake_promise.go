@@ -11,27 +11,30 @@ import (
 )
 
 const (
-	// promiseAhead is how far ahead of the clock a machine id is promised: for so long a
-	// database may be away, and so long the id of a process that was killed is not free.
+	// promiseAhead is how far ahead of the clock a machine id is promised. An outage of the
+	// database may last that long. The id of a killed process stays occupied for that long.
 	promiseAhead = 3 * time.Second
-	// promiseLow is what is left of a promise when it is extended.
+	// promiseLow is the remaining time at which a promise is extended.
 	promiseLow = 2 * time.Second
-	// promiseDead is what is left of the promise of a holder that has ceased to extend it.
+	// promiseDead is the remaining time at which the holder of a promise has evidently stopped
+	// extending it.
 	promiseDead = time.Second
-	// promiseInterval is how often it is looked at, and promiseTimeout what that may take.
+	// promiseInterval is the interval between checks of the promise. promiseTimeout limits one
+	// check.
 	promiseInterval = 250 * time.Millisecond
 	promiseTimeout  = time.Second
-	// watchFor is the most that Open waits for another holder's sign of life.
+	// watchFor is the longest time that Open waits for another holder to extend its promise.
 	watchFor      = promiseAhead - promiseDead
 	watchInterval = 50 * time.Millisecond
 )
 
-// ErrMachineTaken says that another process, which is alive, has the machine id.
+// ErrMachineTaken means that another running process holds the machine id.
 var ErrMachineTaken = errors.New("another process has this machine id")
 
-// Open leases a machine id. When the one that was asked for is promised to somebody else,
-// it watches for up to 2 s: ErrMachineTaken if the promise is extended, for then its
-// holder lives. If not he was killed, or is frozen, and Run waits for the promise to end.
+// Open acquires a machine id. If the configured id is promised to another process, Open watches
+// that promise for up to 2 s. If the promise is extended, its holder is running, and Open fails
+// with ErrMachineTaken. Otherwise the holder was killed or is frozen. Open then returns nil,
+// and Run waits for the promise to end.
 func (s *Snowflake) Open(ctx context.Context) error {
 	err := s.keep(ctx)
 	if s.cfg.Machine < 0 || !errors.Is(err, errNoMachine) {
@@ -46,9 +49,10 @@ func (s *Snowflake) Open(ctx context.Context) error {
 	return nil
 }
 
-// Run extends the lease, or gets another one where it was lost, until ctx ends; then it
-// gives back what is left. After a crash that is free again within 3 s. A database that is
-// away and a clock that was set back are logged, and no error.
+// Run extends the promise until ctx ends. If another process has acquired the machine id, Run
+// acquires another id. When ctx ends, Run gives the machine id back. After a crash, the id is
+// free within 3 s. Run logs database failures and clocks that were set back; it does not return
+// them as errors.
 func (s *Snowflake) Run(ctx context.Context) error {
 	tick := time.NewTicker(promiseInterval)
 	defer tick.Stop()
@@ -66,7 +70,7 @@ func (s *Snowflake) Run(ctx context.Context) error {
 	}
 }
 
-// watch fails if somebody extends the promise of the machine id that was asked for.
+// watch fails if another process extends the promise of the configured machine id.
 func (s *Snowflake) watch(ctx context.Context) error {
 	first, err := s.machines.promise(ctx, s.cfg.Machine)
 	tick := time.NewTicker(watchInterval)
@@ -90,12 +94,14 @@ func (s *Snowflake) watch(ctx context.Context) error {
 	return err
 }
 
-// keep sees to it that there is a lease, and that it lasts. It is called by one at a time.
+// keep makes sure that there is a machine id whose promise lasts long enough. It must not run
+// concurrently with itself.
 func (s *Snowflake) keep(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, promiseTimeout)
 	defer cancel()
 	lease, next := s.held()
-	// Read before the database is asked: a lease begins when its id was found free.
+	// Read the clock before the call of the database, because the first number must not be
+	// older than the time at which the id was free.
 	now := sinceEpoch(s.cfg.now())
 	if lease.until-now > promiseLow.Milliseconds() {
 		if ahead := time.Duration(next-now) * time.Millisecond; ahead > clockPatience {
@@ -119,15 +125,14 @@ func (s *Snowflake) keep(ctx context.Context) error {
 	return err
 }
 
-// held gives the lease and the time of the next number.
+// held returns the promise and the time of the next number.
 func (s *Snowflake) held() (lease promise, next int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.promise, s.next >> sequenceBits
 }
 
-// adopt takes the outcome of keep into account. A lease that is not extended lasts as long
-// as was promised.
+// adopt records the result of keep. A promise that was not extended stays valid until its end.
 func (s *Snowflake) adopt(lease promise, from int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,10 +141,10 @@ func (s *Snowflake) adopt(lease promise, from int64, err error) {
 		return
 	}
 	s.promise = lease
-	s.next = max(s.next, from<<sequenceBits) // the clock may be set back behind what it said
+	s.next = max(s.next, from<<sequenceBits) // the clock may be set back to before this time
 }
 
-// giveBack ends the lease at the first millisecond that was not used.
+// giveBack ends the promise at the first unused millisecond.
 func (s *Snowflake) giveBack(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, promiseTimeout)
 	defer cancel()
@@ -148,7 +153,7 @@ func (s *Snowflake) giveBack(ctx context.Context) {
 	if s.next&(1<<sequenceBits-1) != 0 {
 		unused++
 	}
-	s.promise = promise{} // no number is given from here on
+	s.promise = promise{} // take makes no number from here on
 	s.mu.Unlock()
 	if lease.holder == "" {
 		return

@@ -14,7 +14,7 @@ import (
 	"keypool/kgs/kgstest"
 )
 
-// keepOnce has a generator look after its lease; a busy machine may take its time.
+// keepOnce calls keep, and repeats it if the database was too slow on a busy machine.
 func keepOnce(t *testing.T, s *Snowflake) error {
 	t.Helper()
 	err := context.DeadlineExceeded
@@ -31,7 +31,7 @@ func mustKeep(t *testing.T, s *Snowflake) {
 	}
 }
 
-// run has a generator look after its lease until the test ends or stop is called.
+// run runs a generator until the test ends or stop is called.
 func run(t *testing.T, s *Snowflake) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -84,7 +84,8 @@ func TestMachinesAreLeasedOnce(t *testing.T) {
 	})
 }
 
-// Who is free for longest goes first, so that an id rests as long as possible.
+// TestMachinesRest checks that a process acquires the id that has been free for the longest
+// time.
 func TestMachinesRest(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.Exec(t, `UPDATE kgs_machines SET until_ms = 1000 + id, holder = 'gone'`)
@@ -104,7 +105,8 @@ func TestMachinesRest(t *testing.T) {
 	})
 }
 
-// While the database is away a lease lasts as long as was promised, and no longer.
+// TestLeaseRunsOutAndRecovers checks that a machine id stays usable exactly as long as promised
+// while the database is down.
 func TestLeaseRunsOutAndRecovers(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		clock := clockAt(100_000)
@@ -129,7 +131,8 @@ func TestLeaseRunsOutAndRecovers(t *testing.T) {
 	})
 }
 
-// Whoever looks for why there are no keys is told of the clock.
+// TestClockThatIsBehindIsTold checks that the error names the clock as the reason for missing
+// keys.
 func TestClockThatIsBehindIsTold(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		clock := clockAt(100_000)
@@ -147,7 +150,7 @@ func TestClockThatIsBehindIsTold(t *testing.T) {
 	})
 }
 
-// Who has lost his id to another one leases the next.
+// TestLostMachineIsReplaced checks that a holder that lost its id acquires another one.
 func TestLostMachineIsReplaced(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		clock := clockAt(100_000)
@@ -181,7 +184,7 @@ func TestLeaseIsExtendedAndGivenBack(t *testing.T) {
 		clock.step(time.Millisecond)
 		mustKeep(t, s)
 		wantRow("one", 104_000)
-		// An extension of before, which was under way for long, does not shorten it.
+		// A delayed, earlier extension does not shorten the promise.
 		if err := s.machines.extend(t.Context(), promise{7, "one", 103_500}); err != nil {
 			t.Error(err)
 		}
@@ -218,7 +221,7 @@ func TestMachineOfALivingProcessIsRefused(t *testing.T) {
 		if err := second.Open(t.Context()); err != nil {
 			t.Errorf("Open after the other one had stopped: %v", err)
 		}
-		run(t, second) // for the one before may have used this very millisecond
+		run(t, second) // the first holder may have used the current millisecond, so a key may take a moment
 		kgstest.Await(t, "a key of the second", func() bool {
 			_, err := second.Next(t.Context(), "", 0)
 			return err == nil
@@ -226,8 +229,8 @@ func TestMachineOfALivingProcessIsRefused(t *testing.T) {
 	})
 }
 
-// The id of a process that was killed is free again when its promise ends, and no later
-// start fails because of it.
+// TestMachineOfADeadProcessIsWaitedFor checks that the id of a killed process is free when its
+// promise ends, and that a start before that time does not fail.
 func TestMachineOfADeadProcessIsWaitedFor(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		dead := newTestSnowflake(l, "dead", 7, nil)

@@ -16,8 +16,8 @@ import (
 	"keypool/kgs/kgstest"
 )
 
-// testClock is a clock that tests set.
-type testClock struct{ ms atomic.Int64 } // since snowflakeEpoch
+// testClock is a clock that a test sets.
+type testClock struct{ ms atomic.Int64 } // milliseconds since snowflakeEpoch
 
 func clockAt(ms int64) *testClock {
 	c := new(testClock)
@@ -27,19 +27,19 @@ func clockAt(ms int64) *testClock {
 
 func (c *testClock) now() time.Time { return time.UnixMilli(snowflakeEpoch + c.ms.Load()) }
 
-// step sets the clock forward, or back.
+// step moves the clock by d, which may be negative.
 func (c *testClock) step(d time.Duration) { c.ms.Add(d.Milliseconds()) }
 
-// newTestSnowflake is a generator of a process of its own, without a lease.
+// newTestSnowflake returns the generator of one process, without a machine id.
 func newTestSnowflake(l kgstest.LedgerUnderTest, holder string, machine int, now func() time.Time) *Snowflake {
 	return NewSnowflake(SnowflakeConfig{
 		Machines: &MachineIDs{db: l.DB}, Holder: holder, Machine: machine, Logger: slog.New(slog.DiscardHandler), now: now,
 	})
 }
 
-// bubbleSnowflake is a generator within a bubble of synctest, where it is in the year 2000
-// when the test begins. It has no database, and machine 5 for an hour. back is how far its
-// clock is behind that of the bubble.
+// bubbleSnowflake returns a generator for a synctest bubble, whose time begins in the year
+// 2000. The generator has no database. It holds machine 5 for an hour. Its clock is behind the
+// bubble's clock by back.
 func bubbleSnowflake() (s *Snowflake, back *atomic.Int64) {
 	began := time.Now()
 	back = new(atomic.Int64)
@@ -50,7 +50,7 @@ func bubbleSnowflake() (s *Snowflake, back *atomic.Int64) {
 	return s, back
 }
 
-// parts takes the number of a code apart.
+// parts splits the number of a code into its fields.
 func parts(t *testing.T, code string) (ms int64, machine, sequence int) {
 	t.Helper()
 	if len(code) != snowflakeLength {
@@ -95,7 +95,7 @@ func TestSnowflakeIsTimeMachineSequence(t *testing.T) {
 	})
 }
 
-// At the ends of its fields a number is still one, and its code has the same length.
+// TestSnowflakeEnds makes the last number of every field. Its code has the usual length.
 func TestSnowflakeEnds(t *testing.T) {
 	t.Parallel()
 	clock := clockAt(1<<timeBits - 1)
@@ -114,7 +114,8 @@ func TestSnowflakeEnds(t *testing.T) {
 	wantNoKeys(t, s, "it is 2025")
 }
 
-// More than 4,096 in a millisecond wait for the next one, and all stay in order.
+// TestSnowflakeSequenceIsExhausted draws more than 4,096 numbers in a millisecond. The rest
+// wait for the next millisecond, and all codes stay in order.
 func TestSnowflakeSequenceIsExhausted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := bubbleSnowflake()

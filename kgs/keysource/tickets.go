@@ -14,49 +14,48 @@ import (
 )
 
 const (
-	// ticketTimeout bounds a call of the ticket database that a creation asks first, and
-	// ticketPatience times that one of the other, after which there is none. Together they
-	// are less than the second in which a creation is to be refused.
+	// ticketTimeout limits the call of the database that a creation asks first. The call of the
+	// other database may take ticketPatience times as long, because there is no third one. The
+	// sum is below the second within which a creation must be refused.
 	ticketTimeout  = 250 * time.Millisecond
 	ticketPatience = 2
-	// maxTicketGallop bounds the steps of a search to 2^16, which PostgreSQL counts one
-	// by one, within ticketTimeout.
+	// maxTicketGallop limits the step of a search to 2^16. PostgreSQL counts these one by one,
+	// and needs less than ticketTimeout for them.
 	maxTicketGallop = 16
 )
 
 // Parity is the remainder of a number divided by 2.
 type Parity int64
 
-// Even and Odd numbers come from a ticket database each.
+// Even and Odd are the parities. Each has its own ticket database.
 const (
 	Even Parity = 0
 	Odd  Parity = 1
 )
 
-// TicketDatabase counts for [Tickets]. It may be used from any goroutine.
+// TicketDatabase counts for [Tickets]. Its methods are safe for concurrent use.
 type TicketDatabase interface {
-	// Take takes the next n numbers of parity p, which nobody was given before, and gives
-	// the last of them. It blocks as long as ctx allows. A number whose answer is lost is
-	// given to nobody.
+	// Take takes the next n numbers of parity p and returns the last one. A number is issued at
+	// most once. Take blocks until ctx ends. If a reply is lost, its numbers are never issued.
 	Take(ctx context.Context, p Parity, n int64) (last int64, err error)
 }
 
-// Tickets numbers the links by two databases, of which one counts the odd numbers and
-// the other the even ones, a round trip for each. Creations alternate between the two.
-// One that fails three times in a row is left alone, but for one call a second (see
-// [kgs.Breaker]), and the other serves all. The number in base 62, padded with zeros, is the
-// code: whoever has seen one knows the others. When a length is used up the codes become
-// longer, up to MaxLength.
+// Tickets numbers the links with two databases, with one round trip for each number. One
+// database counts the odd numbers, the other the even ones. Creations alternate between the
+// two. If one fails three times in a row, it gets only one call per second (see [kgs.Breaker]),
+// and the other one serves all creations. The code is the number in base 62, padded with zeros,
+// so anyone who knows one code can guess the others. When all codes of a length are used up,
+// the codes become longer, up to MaxLength.
 //
-// A database that came back from an older state counts again what it counted before, and
-// the store refuses the codes: they are links. Each conflict of a creation doubles the step
-// to the next number, as in [RedisIncr]. Where the same failover has lost links too, nothing
-// tells that their codes were given before.
+// A database that was rolled back issues numbers again. The store refuses their codes, because
+// they are links. Each conflict of a creation doubles the step to the next number, as in
+// [RedisIncr]. If the same failover also lost links, their codes are issued again without a
+// conflict.
 //
-// All methods may be called concurrently.
+// All methods are safe for concurrent use.
 type Tickets struct {
 	length  int
-	timeout time.Duration // ticketTimeout, but for tests
+	timeout time.Duration // ticketTimeout, except in tests
 	turn    atomic.Int64
 	sides   [2]ticketSide // by parity
 }
@@ -68,8 +67,8 @@ type ticketSide struct {
 
 var _ kgs.Generator = (*Tickets)(nil)
 
-// NewTickets makes a generator of codes of at least the given length. Both databases may
-// be the same one. It calls neither.
+// NewTickets returns a generator of codes with at least the given length. Both databases may be
+// the same one. NewTickets calls neither.
 func NewTickets(odd, even TicketDatabase, length int, log *slog.Logger) *Tickets {
 	side := func(db TicketDatabase, name string) ticketSide {
 		circuit := kgs.NewCircuit[int64](nil, log.With(slog.String("of", name)))
@@ -81,9 +80,10 @@ func NewTickets(odd, even TicketDatabase, length int, log *slog.Logger) *Tickets
 	}
 }
 
-// Next waits for the one database for 250 ms at most, and then for the other one for 500. A
-// retry stays with the database of the creation that began last, unless the other one fails.
-// That is its own unless others began meanwhile: there the next free number is to be found.
+// Next waits for one database for at most 250 ms, and then for the other one for at most 500
+// ms. A retry uses the database of the creation that began last, unless that database fails.
+// Without concurrent creations this is the database of the first attempt. With concurrent
+// creations, the search continues wherever the last creation counts.
 func (t *Tickets) Next(ctx context.Context, _ string, attempt int) (kgs.Key, error) {
 	first := t.first(attempt)
 	n, err := t.take(ctx, first, attempt, t.timeout)
@@ -104,8 +104,9 @@ func (t *Tickets) Next(ctx context.Context, _ string, attempt int) (kgs.Key, err
 	return kgs.Key{Code: code, Source: kgs.SourceTicket}, nil
 }
 
-// first is the database whose turn it is, unless the other one fails: that one's circuit
-// answers at once, but for its one try a second, and the one that serves has the more time.
+// first returns the parity of the database to ask first: the databases alternate, unless one of
+// them fails. The failing database comes second. Its open circuit fails at once, except for one
+// try per second, and so leaves the working database more time.
 func (t *Tickets) first(attempt int) Parity {
 	turn := t.turn.Load()
 	if attempt == 0 {
@@ -118,7 +119,7 @@ func (t *Tickets) first(attempt int) Parity {
 	return p
 }
 
-// take asks one database for a number, unless its circuit is open.
+// take takes a number from one database, unless its circuit is open.
 func (t *Tickets) take(ctx context.Context, p Parity, attempt int, timeout time.Duration) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -128,8 +129,8 @@ func (t *Tickets) take(ctx context.Context, p Parity, attempt int, timeout time.
 	})
 }
 
-// State is that of the worse of the two circuits: closed (0), half-open (1) or open (2). While
-// one is open the other serves, and nothing stands in for it.
+// State returns the worse state of the two circuits: closed (0), half-open (1) or open (2).
+// While one circuit is open, the other database serves all creations without a spare.
 func (t *Tickets) State() gobreaker.State {
 	return max(t.sides[Even].circuit.State(), t.sides[Odd].circuit.State())
 }

@@ -6,22 +6,22 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// PostgresTickets counts with two sequences, which nobody waits for: nextval is never
-// rolled back.
+// PostgresTickets counts with two sequences. No transaction waits for another one, because
+// nextval is never rolled back.
 //
-// PostgreSQL writes a sequence to its log 32 values ahead, and a call that does so is
-// answered when that is on disk: a crash skips up to 32. A value between those can be
-// answered just before the log is on disk and be given again after a crash. No link of the
-// same database can have it, because its commit comes later in the log; if one of another
-// database has, the store refuses the code.
+// PostgreSQL logs a sequence 32 values ahead. The call that does so returns after the log is on
+// disk, so a crash skips up to 32 values. A value in between may be returned just before its
+// log record is on disk, and be issued again after a crash. No link in the same database can
+// have this value, because the commit of the link comes later in the log. If a link in another
+// database has it, the store refuses the code.
 type PostgresTickets struct{ pool *pgxpool.Pool }
 
 var _ TicketDatabase = (*PostgresTickets)(nil)
 
-// NewPostgresTickets counts on connections of pool, which stays the caller's to close.
+// NewPostgresTickets counts on connections of pool. The caller closes the pool.
 func NewPostgresTickets(pool *pgxpool.Pool) *PostgresTickets { return &PostgresTickets{pool} }
 
-// Take implements [TicketDatabase], in one round trip.
+// Take implements [TicketDatabase] in one round trip.
 func (t *PostgresTickets) Take(ctx context.Context, p Parity, n int64) (last int64, err error) {
 	query := `SELECT max(nextval('kgs_tickets_even')) FROM generate_series(1, $1::bigint)`
 	if p == Odd {

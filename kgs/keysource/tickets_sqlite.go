@@ -6,24 +6,24 @@ import (
 	"keypool/internal/sqlite"
 )
 
-// ticketsAhead is how many numbers are written down before they are given, as in a sequence
-// of PostgreSQL. Synced one by one, all creations would wait in line for the disk.
+// ticketsAhead is how many numbers are stored ahead of their use, as in a PostgreSQL sequence.
+// With a sync for each number, all creations would wait in line for the disk.
 const ticketsAhead = 32
 
-// SQLiteTickets counts with a row for each parity. A number is durable before it is given;
-// a crash, or a stop, leaves out up to 32 that were written down ahead.
+// SQLiteTickets counts with one row per parity. A number is durable before it is issued. A
+// crash or a stop skips up to 32 numbers that were stored ahead.
 type SQLiteTickets struct {
 	db    *sqlite.DB
-	turn  chan struct{} // of capacity 1: whoever fills it has the use of ahead
+	turn  chan struct{} // a mutex for ahead that respects contexts; its capacity is 1
 	ahead [2]struct {   // by parity
-		last int64 // that was given
-		end  int64 // the last that is written down for this process
+		last int64 // the last number that was issued
+		end  int64 // the last number that is stored for this process
 	}
 }
 
 var _ TicketDatabase = (*SQLiteTickets)(nil)
 
-// NewSQLiteTickets counts in db, which stays the caller's to close.
+// NewSQLiteTickets counts in db. The caller closes db.
 func NewSQLiteTickets(db *sqlite.DB) *SQLiteTickets {
 	return &SQLiteTickets{db: db, turn: make(chan struct{}, 1)}
 }
@@ -48,14 +48,15 @@ func (t *SQLiteTickets) Take(ctx context.Context, p Parity, n int64) (last int64
 	return a.last, nil
 }
 
-// advance writes n numbers down, in line with all else that writes, and gives the last.
+// advance stores n numbers and returns the last one. It waits for other writers.
 func (t *SQLiteTickets) advance(ctx context.Context, p Parity, n int64) (last int64, err error) {
-	// A transaction, because a statement that gives rows keeps the failure of its commit to itself.
+	// Use a transaction: a single statement that returns rows would hide the error of its
+	// commit.
 	tx, err := t.db.Write.BeginTx(ctx, nil)
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = tx.Rollback() }() // after a commit it does nothing and says so
+	defer func() { _ = tx.Rollback() }() // has no effect after a commit, and returns an error that does not matter
 	err = tx.QueryRowContext(ctx, `UPDATE kgs_tickets SET last = last + 2 * $1 WHERE parity = $2 RETURNING last`, n, int64(p)).
 		Scan(&last)
 	if err != nil {

@@ -21,13 +21,13 @@ import (
 	"keypool/migrations"
 )
 
-// counter is a ticket database under test, with a way around it.
+// counter is a ticket database under test. Its function set changes the counter directly.
 type counter struct {
 	TicketDatabase
 	set func(t *testing.T, p Parity, last int64)
 }
 
-// onTicketDatabases runs a test on a fresh ticket database of each engine.
+// onTicketDatabases runs a test on a new ticket database of each engine.
 func onTicketDatabases(t *testing.T, test func(t *testing.T, db counter)) {
 	t.Helper()
 	t.Parallel()
@@ -66,7 +66,7 @@ func sqliteCounter(t *testing.T) counter {
 	if err := migrations.Up(t.Context(), db.Write, migrations.SQLite); err != nil {
 		t.Fatal(err)
 	}
-	// As in sqliteBooks: no test crashes the machine.
+	// No test crashes the machine, so no commit needs a sync.
 	if _, err := db.Write.ExecContext(t.Context(), `PRAGMA synchronous = OFF`); err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func sqliteCounter(t *testing.T) counter {
 	}}
 }
 
-// newTestTickets is patient: tests that count want to hear of each number, also on a busy
+// newTestTickets returns a generator with a timeout so long that no number is lost on a busy
 // machine.
 func newTestTickets(odd, even TicketDatabase, length int) *Tickets {
 	tickets := NewTickets(odd, even, length, slog.New(slog.DiscardHandler))
@@ -88,7 +88,7 @@ func newTestTickets(odd, even TicketDatabase, length int) *Tickets {
 	return tickets
 }
 
-// ticket draws a key at an attempt and gives its number.
+// ticket draws a key at an attempt and returns its number.
 func ticket(t *testing.T, tickets *Tickets, attempt int) int64 {
 	t.Helper()
 	k, err := tickets.Next(t.Context(), "", attempt)
@@ -116,7 +116,7 @@ func TestTicketsAlternate(t *testing.T) {
 				t.Errorf("Next = %+v, %v, want %s", k, err, want)
 			}
 		}
-		// A retry stays with the database of the creation that began last.
+		// A retry uses the database of the creation that began last.
 		for i, want := range []int64{4 + 2*2, 8 + 2*4, 16 + 2*8} {
 			if got := ticket(t, tickets, i+1); got != want {
 				t.Errorf("attempt %d got number %d, want %d", i+1, got, want)
@@ -148,8 +148,8 @@ func TestTicketsOutgrowTheLength(t *testing.T) {
 	})
 }
 
-// Databases that came back without their last numbers find those that are no link in few
-// steps, each once.
+// TestTicketsGallop rolls both databases back. The search finds the numbers that are not links
+// within few attempts, each number once.
 func TestTicketsGallop(t *testing.T) {
 	onTicketDatabases(t, func(t *testing.T, db counter) {
 		const links = 50_000
@@ -160,7 +160,7 @@ func TestTicketsGallop(t *testing.T) {
 			}
 			return attempts
 		}
-		for _, want := range []int{14, 14, 0, 0} { // of the steps 2, 4, 8, ... the sum
+		for _, want := range []int{14, 14, 0, 0} { // the sum of the steps 2, 4, 8, ...
 			if got := create(); got != want {
 				t.Errorf("a creation met %d conflicts, want %d", got, want)
 			}
@@ -171,7 +171,8 @@ func TestTicketsGallop(t *testing.T) {
 	})
 }
 
-// The steps are bounded, or one answer would take all the time that there is.
+// TestTicketsGallopInTime checks that the step is limited. Otherwise one call would exceed its
+// timeout.
 func TestTicketsGallopInTime(t *testing.T) {
 	onTicketDatabases(t, func(t *testing.T, db counter) {
 		tickets := newTestTickets(db, db, 6)
@@ -216,7 +217,7 @@ func TestTicketsWithOneDatabase(t *testing.T) {
 					t.Errorf("number %d came from a database that is away", n)
 				}
 			}
-			// Without the breaker a thousand of them would have waited.
+			// Without the breaker, a thousand of them would wait.
 			if took := time.Since(began); took > 1000*ticketTimeout/4 {
 				t.Errorf("2000 creations took %v", took)
 			}
@@ -232,14 +233,14 @@ func TestTicketsWithOneDatabase(t *testing.T) {
 	}
 }
 
-// deadTickets fails at once, as a database does whose port is closed.
+// deadTickets fails at once, like a database whose port is closed.
 type deadTickets struct{}
 
 func (deadTickets) Take(context.Context, Parity, int64) (int64, error) {
 	return 0, errors.New("connection refused")
 }
 
-// slowTickets counts as one on a busy disk does, within a time that tests set.
+// slowTickets counts like a database on a busy disk. A test sets the time of one call.
 type slowTickets struct {
 	takes time.Duration
 	last  int64
@@ -255,7 +256,7 @@ func (s *slowTickets) Take(ctx context.Context, p Parity, n int64) (int64, error
 	}
 }
 
-// The last database that is left has more time than one that another can stand in for.
+// TestTicketsWithOneSlowDatabase checks that the only working database gets the longer timeout.
 func TestTicketsWithOneSlowDatabase(t *testing.T) {
 	t.Parallel()
 	for _, dead := range []Parity{Even, Odd} {
@@ -308,7 +309,8 @@ func TestTicketsWithoutDatabases(t *testing.T) {
 	})
 }
 
-// Numbers are written down 32 ahead: that many are left out by a crash, and none comes again.
+// TestTicketsAfterACrash checks that a crash skips up to 32 numbers, which are stored ahead,
+// and repeats none.
 func TestTicketsAfterACrash(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
@@ -339,7 +341,7 @@ func testCrash(t *testing.T, db TicketDatabase, crash func()) {
 	}
 }
 
-// takeTicket takes an odd number, when the database is there.
+// takeTicket takes an odd number as soon as the database is available.
 func takeTicket(t *testing.T, db TicketDatabase) (n int64) {
 	t.Helper()
 	kgstest.Await(t, "a number", func() (done bool) {

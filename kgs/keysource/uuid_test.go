@@ -15,7 +15,7 @@ func TestUUID(t *testing.T) {
 	kgstest.TestGenerator(t, func(*testing.T) kgs.Generator { return UUID{} })
 }
 
-// The codes were worked out by another program.
+// TestUUIDKnownAnswers compares with codes that another program computed.
 func TestUUIDKnownAnswers(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -38,7 +38,7 @@ func TestUUIDKnownAnswers(t *testing.T) {
 	}
 }
 
-// Each of the 128 bits is of chance: among a thousand codes none is always the same.
+// TestUUIDDrawsEveryBit checks that each of the 128 bits varies over 1,000 codes.
 func TestUUIDDrawsEveryBit(t *testing.T) {
 	t.Parallel()
 	const codes = 1000
@@ -59,7 +59,8 @@ func TestUUIDDrawsEveryBit(t *testing.T) {
 	}
 }
 
-// uuidNumber draws a code and reads it. To the big numbers of Go small letters come first.
+// uuidNumber draws a code and returns its number. It swaps upper and lower case, because
+// math/big orders the letters the other way.
 func uuidNumber(t *testing.T) *big.Int {
 	t.Helper()
 	k, err := UUID{}.Next(t.Context(), "", 0)

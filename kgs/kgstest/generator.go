@@ -14,13 +14,13 @@ import (
 	"keypool/kgs"
 )
 
-// codeShape is what the link store takes for a code: base62 or base64url, no longer than
-// a UUID.
+// codeShape is the form of the codes that the link store accepts: base62 or base64url, at most
+// as long as a UUID.
 var codeShape = regexp.MustCompile(`^[0-9A-Za-z_-]{3,22}$`)
 
-// TestGenerator is what every generator has to pass that promises codes of its own: to
-// each creation or, where it looks at the URL, to each URL. All that newGenerator makes
-// draw on the same thing, as several processes do.
+// TestGenerator is the conformance suite for generators with unique codes. Such a generator
+// makes a different code for each creation or, if it uses the URL, for each URL. All generators
+// that newGenerator returns share one supply of codes, as several processes do.
 func TestGenerator(t *testing.T, newGenerator func(t *testing.T) kgs.Generator) {
 	t.Helper()
 	t.Run("unique", func(t *testing.T) {
@@ -48,15 +48,15 @@ func TestGenerator(t *testing.T, newGenerator func(t *testing.T) kgs.Generator) 
 				t.Errorf("Next without time: %v", err)
 			}
 		}
-		// That nobody waited for them says nothing of what the generator draws on.
+		// A cancelled caller says nothing about the health of what the generator depends on.
 		if _, err := g.Next(t.Context(), "https://go.dev/", 0); errors.Is(err, gobreaker.ErrOpenState) {
 			t.Errorf("Next after others had no time: %v", err)
 		}
 	})
 }
 
-// drawAtOnce lets 32 takers draw side by side, each for URLs of its own, from one generator
-// after the other.
+// drawAtOnce lets 32 goroutines draw concurrently, each for its own URLs, alternating between
+// the generators.
 func drawAtOnce(t *testing.T, generators ...kgs.Generator) []kgs.Key {
 	t.Helper()
 	const takers, turns = 32, 100
@@ -81,7 +81,7 @@ func drawAtOnce(t *testing.T, generators ...kgs.Generator) []kgs.Key {
 	return keys
 }
 
-// draw asks again where a generator has nothing to give just now, as on a busy machine.
+// draw retries while a generator temporarily has no key, as on a busy machine.
 func draw(ctx context.Context, g kgs.Generator, url string) (kgs.Key, error) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -94,7 +94,7 @@ func draw(ctx context.Context, g kgs.Generator, url string) (kgs.Key, error) {
 	}
 }
 
-// repeated counts the keys whose code an earlier one has.
+// repeated counts the keys whose code an earlier key has.
 func repeated(keys []kgs.Key) (n int) {
 	seen := make(map[string]bool, len(keys))
 	for _, k := range keys {

@@ -7,7 +7,8 @@ import (
 	"keypool/kgs/keysource"
 )
 
-// The control: chance among 238,328 codes does repeat itself, and that is noticed.
+// TestGeneratorTestFindsRepeatedCodes is the negative control: random codes in a space of
+// 238,328 repeat, and the suite detects it.
 func TestGeneratorTestFindsRepeatedCodes(t *testing.T) {
 	t.Parallel()
 	if repeated(drawAtOnce(t, keysource.Random{Length: func() int { return codespace.MinLength }})) == 0 {

@@ -21,10 +21,10 @@ type LedgerUnderTest struct {
 	*ledger.Ledger
 	DB     *sql.DB
 	reopen func() *ledger.Ledger
-	Now    string // the time of the database, in microseconds since 1970
+	Now    string // SQL for the time of the database, in microseconds since 1970
 }
 
-// OnLedgers runs a test on a fresh ledger of each engine, not opened yet.
+// OnLedgers runs a test on a new ledger of each engine. The ledger is not opened yet.
 func OnLedgers(t *testing.T, test func(t *testing.T, l LedgerUnderTest)) {
 	t.Helper()
 	t.Parallel()
@@ -32,7 +32,7 @@ func OnLedgers(t *testing.T, test func(t *testing.T, l LedgerUnderTest)) {
 	t.Run("sqlite", func(t *testing.T) { t.Parallel(); test(t, NewSQLiteLedger(t)) })
 }
 
-// NewPostgresLedger makes a ledger in a PostgreSQL database of the test.
+// NewPostgresLedger creates a ledger in a PostgreSQL database of the test.
 func NewPostgresLedger(t *testing.T) LedgerUnderTest {
 	t.Helper()
 	pool := testenv.Postgres(t)
@@ -49,7 +49,7 @@ func NewPostgresLedger(t *testing.T) LedgerUnderTest {
 	return LedgerUnderTest{reopen(), db, reopen, `CAST(extract(epoch FROM now()) * 1000000 AS bigint)`}
 }
 
-// NewSQLiteLedger makes a ledger in a SQLite file of the test.
+// NewSQLiteLedger creates a ledger in a SQLite file of the test.
 func NewSQLiteLedger(t *testing.T) LedgerUnderTest {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"))
@@ -60,7 +60,8 @@ func NewSQLiteLedger(t *testing.T) LedgerUnderTest {
 	if err := migrations.Up(t.Context(), db.Write, migrations.SQLite); err != nil {
 		t.Fatal(err)
 	}
-	// No test crashes the machine, and a sync for every change would take most of the time.
+	// No test crashes the machine, so no commit needs a sync. The syncs would take most of the
+	// time.
 	if _, err := db.Write.ExecContext(t.Context(), `PRAGMA synchronous = OFF`); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +73,7 @@ func NewSQLiteLedger(t *testing.T) LedgerUnderTest {
 	return LedgerUnderTest{reopen(), db.Write, reopen, `CAST(unixepoch('subsec') * 1000000 AS INTEGER)`}
 }
 
-// OnOpenLedgers is onLedgers with a ledger that keeps counter order.
+// OnOpenLedgers is [OnLedgers] with an open ledger whose codes are not permuted.
 func OnOpenLedgers(t *testing.T, test func(t *testing.T, l LedgerUnderTest)) {
 	t.Helper()
 	OnLedgers(t, func(t *testing.T, l LedgerUnderTest) {
@@ -83,7 +84,7 @@ func OnOpenLedgers(t *testing.T, test func(t *testing.T, l LedgerUnderTest)) {
 	})
 }
 
-// Exec changes the database behind the ledger's back.
+// Exec changes the database directly, without the ledger.
 func (b LedgerUnderTest) Exec(t testing.TB, query string, args ...any) {
 	t.Helper()
 	if _, err := b.DB.ExecContext(t.Context(), query, args...); err != nil {
@@ -91,7 +92,7 @@ func (b LedgerUnderTest) Exec(t testing.TB, query string, args ...any) {
 	}
 }
 
-// DeclareDead makes holder a process that was declared dead.
+// DeclareDead makes the ledger treat holder as dead.
 func (b LedgerUnderTest) DeclareDead(t testing.TB, holder string) {
 	t.Helper()
 	b.Exec(t, `DELETE FROM kgs_holders WHERE holder = $1`, holder)
@@ -107,7 +108,7 @@ func (b LedgerUnderTest) MustReserve(t testing.TB, holder string, state ledger.S
 	return r
 }
 
-// WantRows compares the rows of the ledger with what they should be, ids and epochs aside.
+// WantRows compares the rows of the ledger with the expected ones. It ignores ids and epochs.
 func (b LedgerUnderTest) WantRows(t testing.TB, want ...ledger.Row) {
 	t.Helper()
 	all, err := b.Snapshot(t.Context())
@@ -122,7 +123,7 @@ func (b LedgerUnderTest) WantRows(t testing.TB, want ...ledger.Row) {
 	}
 }
 
-// Row is a row of the ledger for numbers of 3-character codes.
+// Row is a row of the ledger with numbers of 3-character codes.
 func Row(lo, hi int64, state ledger.State, holder string) ledger.Row {
 	return ledger.Row{Reservation: ledger.Reservation{Range: codespace.Range{Length: 3, Lo: lo, Hi: hi}}, State: state, Holder: holder}
 }
@@ -152,18 +153,18 @@ func (b LedgerUnderTest) MustEndLease(t testing.TB, client string, id int64, unu
 	return kept
 }
 
-// Reopen is the same ledger as another process has it.
+// Reopen opens the same ledger as another process does.
 func (b LedgerUnderTest) Reopen() LedgerUnderTest {
 	return LedgerUnderTest{b.reopen(), b.DB, b.reopen, b.Now}
 }
 
-// ExpireAll lets time pass until every lease is over, and d more.
+// ExpireAll makes every lease expire, at the time d ago.
 func (b LedgerUnderTest) ExpireAll(t testing.TB, d time.Duration) {
 	t.Helper()
 	b.Exec(t, `UPDATE kgs_leases SET expires_at = `+b.Now+` - $1`, d.Microseconds())
 }
 
-// OpenWith leaves exactly so many numbers in the ledger.
+// OpenWith opens the ledger with exactly this many numbers left.
 func OpenWith(t *testing.T, l LedgerUnderTest, keys int) *codespace.Space {
 	t.Helper()
 	space, err := l.Open(t.Context(), ledger.Config{Permute: true})
@@ -175,7 +176,7 @@ func OpenWith(t *testing.T, l LedgerUnderTest, keys int) *codespace.Space {
 	return space
 }
 
-// OnEngines runs a test with a maker of ledgers of each engine.
+// OnEngines runs a test with a function that creates ledgers, once for each engine.
 func OnEngines(t *testing.T, test func(t *testing.T, newBooks func(*testing.T) LedgerUnderTest)) {
 	t.Helper()
 	t.Parallel()
@@ -183,14 +184,14 @@ func OnEngines(t *testing.T, test func(t *testing.T, newBooks func(*testing.T) L
 	t.Run("sqlite", func(t *testing.T) { t.Parallel(); test(t, NewSQLiteLedger) })
 }
 
-// WhileLocked runs f while another process holds the lock of the ledger's row.
+// WhileLocked runs f while another transaction locks the row of the ledger.
 func (b LedgerUnderTest) WhileLocked(t testing.TB, f func()) {
 	t.Helper()
 	tx, err := b.DB.BeginTx(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = tx.Rollback() }() // it changed nothing
+	defer func() { _ = tx.Rollback() }() // the transaction changed nothing
 	if _, err := tx.ExecContext(t.Context(), `UPDATE kgs_ledger SET id = 1 WHERE id = 1`); err != nil {
 		t.Fatal(err)
 	}

@@ -7,15 +7,15 @@ import (
 	"testing"
 )
 
-// CuttingProxy passes connections on to a Redis and, when told to, loses one reply.
+// CuttingProxy forwards connections to a Redis. It loses one reply when Cut is set.
 type CuttingProxy struct {
 	Listener net.Listener
 	target   string
-	Cut      atomic.Bool // the next reply is lost and its connection closed
+	Cut      atomic.Bool // lose the next reply and close its connection
 }
 
-// NewCuttingProxy starts a proxy in front of the server at target, a host:port. It ends with
-// the test.
+// NewCuttingProxy starts a proxy for the server at target, a host:port. The proxy ends with the
+// test.
 func NewCuttingProxy(t *testing.T, target string) *CuttingProxy {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -35,28 +35,29 @@ func NewCuttingProxy(t *testing.T, target string) *CuttingProxy {
 		}
 	}()
 	t.Cleanup(func() {
-		_ = listener.Close() // ends Accept; there is nothing to lose
+		_ = listener.Close() // ends Accept; the error does not matter
 		<-done
 	})
 	return p
 }
 
-// serve ends when either side closes, as the clients of the test do before it ends.
+// serve returns when either side closes. The clients of a test close before the test ends.
 func (p *CuttingProxy) serve(ctx context.Context, client net.Conn) {
-	defer func() { _ = client.Close() }() // a test looks at the other end
+	defer func() { _ = client.Close() }() // the test checks the other end
 	server, err := new(net.Dialer).DialContext(ctx, "tcp", p.target)
 	if err != nil {
 		return
 	}
-	defer func() { _ = server.Close() }() // likewise
+	defer func() { _ = server.Close() }() // see above
 	go func() {
-		defer func() { _ = server.Close() }() // ends the other direction too
+		defer func() { _ = server.Close() }() // also ends the other direction
 		copyUntil(server, client, func() bool { return false })
 	}()
 	copyUntil(client, server, func() bool { return p.Cut.CompareAndSwap(true, false) })
 }
 
-// copyUntil drops what was read, and ends, when stop says so.
+// copyUntil copies from src to dst. It ends on an error, or when stop returns true after a
+// read; then it drops the data of that read.
 func copyUntil(dst, src net.Conn, stop func() bool) {
 	buf := make([]byte, 64<<10)
 	for {

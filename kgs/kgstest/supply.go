@@ -1,6 +1,8 @@
-// Package kgstest has the conformance tests of the contracts in package kgs, and fixtures for
-// tests of its subpackages. An implementation runs [TestSupply] or [TestGenerator] in a test
-// of its own.
+// Package kgstest contains the conformance suites for the contracts of package kgs, and
+// fixtures for the tests of its subpackages. An implementation runs [TestSupply] or
+// [TestGenerator] in one of its own tests.
+//
+// Invariant: every implementation of a contract passes the whole suite of that contract.
 package kgstest
 
 import (
@@ -15,16 +17,15 @@ import (
 	"keypool/kgs"
 )
 
-// SupplyUnderTest is a supply under test. Refill, where there is one, brings what was
-// given back to where Take finds it, as the worker does in a running system.
+// SupplyUnderTest is a supply under test. Refill may be nil. Otherwise it makes returned keys
+// available to Take again, as the worker does in a running system.
 type SupplyUnderTest struct {
 	kgs.Supply
 	Refill func(t *testing.T)
 }
 
-// TestSupply holds a supply to the contract of [Supply]. newSupply gives one from
-// which exactly so many keys can be taken before it is empty, or exhausted; 20 of
-// them in one batch.
+// TestSupply is the conformance suite for [kgs.Supply]. newSupply returns a supply that gives
+// exactly this many keys before it is empty or exhausted. It must give 20 keys in one batch.
 func TestSupply(t *testing.T, newSupply func(t *testing.T, keys int) SupplyUnderTest) {
 	t.Helper()
 	tests := map[string]func(*testing.T, func(*testing.T, int) SupplyUnderTest){
@@ -85,7 +86,7 @@ func testSettleIsIdempotent(t *testing.T, newSupply func(*testing.T, int) Supply
 		Settle(t, s, b, b.Codes[:5], b.Codes[5:6])
 	}
 	WantLeft(t, s, b.Codes[:5])
-	Settle(t, s, b, b.Codes[:5], nil) // also when they are on their way again
+	Settle(t, s, b, b.Codes[:5], nil) // repeated after the keys were taken again
 	WantLeft(t, s, nil)
 }
 
@@ -114,7 +115,7 @@ func Take(t *testing.T, s kgs.Supply, n int) *kgs.Batch {
 	return b
 }
 
-// Drain takes up to n keys at a time until there are none.
+// Drain takes up to n keys at a time until the supply has none.
 func Drain(t *testing.T, s kgs.Supply, n int) (codes []string) {
 	t.Helper()
 	for {
@@ -141,7 +142,7 @@ func Settle(t *testing.T, s kgs.Supply, b *kgs.Batch, unused, lost []string) {
 	}
 }
 
-// WantLeft takes all that the supply still has.
+// WantLeft takes all keys that are left in the supply and compares them.
 func WantLeft(t *testing.T, s SupplyUnderTest, want []string) {
 	t.Helper()
 	if s.Refill != nil {

@@ -14,14 +14,14 @@ import (
 	"keypool/migrations"
 )
 
-// KeyTables is a database with the tables of a PostgreSQL pool, empty and open.
+// KeyTables is a database with the tables of a PostgreSQL pool. The pool is empty and open.
 type KeyTables struct {
 	T   testing.TB
 	URL string
 	DB  *pgxpool.Pool
 }
 
-// NewKeyTables makes the tables in a PostgreSQL database of the test.
+// NewKeyTables creates the tables in a PostgreSQL database of the test.
 func NewKeyTables(t testing.TB) *KeyTables {
 	t.Helper()
 	k := &KeyTables{T: t, URL: testenv.PostgresURL(t)}
@@ -34,7 +34,7 @@ func NewKeyTables(t testing.TB) *KeyTables {
 	return k
 }
 
-// Connect is the connections of one process.
+// Connect returns the connection pool of one more process.
 func (k *KeyTables) Connect() *pgxpool.Pool {
 	k.T.Helper()
 	db, err := pgxpool.New(k.T.Context(), k.URL)
@@ -53,7 +53,7 @@ func (k *KeyTables) Exec(query string, args ...any) {
 	}
 }
 
-// Count is the one number that a query gives.
+// Count returns the single number that a query returns.
 func (k *KeyTables) Count(query string) (n int) {
 	k.T.Helper()
 	if err := k.DB.QueryRow(k.T.Context(), query).Scan(&n); err != nil {
@@ -62,8 +62,8 @@ func (k *KeyTables) Count(query string) (n int) {
 	return n
 }
 
-// DrawAgain makes keys available although they may have been used, as a batch job does that
-// drew them before they were there, and got its turn after they were taken.
+// DrawAgain makes keys available even if they were used. A batch job can do this if it draws
+// codes before they are used and inserts them afterwards.
 func (k *KeyTables) DrawAgain(codes ...string) {
 	k.T.Helper()
 	k.Exec(`WITH pool AS (
@@ -72,20 +72,20 @@ func (k *KeyTables) DrawAgain(codes ...string) {
 		SELECT before + n, key FROM pool, unnest($1::text[]) WITH ORDINALITY AS drawn (key, n) ON CONFLICT DO NOTHING`, codes)
 }
 
-// AddHolder makes holder a process that the ledger knows.
+// AddHolder registers holder as a process that the ledger knows.
 func (k *KeyTables) AddHolder(holder string) {
 	k.T.Helper()
 	k.Exec(`INSERT INTO kgs_holders (holder, seen_at) VALUES ($1, now())`, holder)
 }
 
-// Die is what is left of a process a term and more after its death.
+// Die changes the tables to their state more than a term after the death of holder.
 func (k *KeyTables) Die(holder string, term time.Duration) {
 	k.T.Helper()
 	k.Exec(`DELETE FROM kgs_holders WHERE holder = $1`, holder)
 	k.Age(holder, term)
 }
 
-// Age makes what holder has reserved older than term.
+// Age makes the reservations of holder older than term.
 func (k *KeyTables) Age(holder string, term time.Duration) {
 	k.T.Helper()
 	k.Exec(`UPDATE available_keys SET reserved_at = reserved_at - $2::interval - interval '1s' WHERE holder = $1`, holder, term)
@@ -94,7 +94,7 @@ func (k *KeyTables) Age(holder string, term time.Duration) {
 // DrawnCodes is a generator of given codes.
 type DrawnCodes struct{ Codes []string }
 
-// Next gives the next code, and fails when there is none left.
+// Next returns the next code. It fails when none is left.
 func (s *DrawnCodes) Next(context.Context, string, int) (kgs.Key, error) {
 	if len(s.Codes) == 0 {
 		return kgs.Key{}, errors.New("all is said")

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Await polls until done or the test is stuck.
+// Await polls until done returns true. It fails the test after 30 s.
 func Await(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -23,7 +23,7 @@ func Await(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// InParallel runs f 16 times at once and gives the results.
+// InParallel runs f 16 times concurrently and returns the results.
 func InParallel[T any](t *testing.T, f func(i int) (T, error)) []T {
 	t.Helper()
 	results := make([]T, 16)
@@ -40,7 +40,7 @@ func InParallel[T any](t *testing.T, f func(i int) (T, error)) []T {
 	return results
 }
 
-// CloseAfter closes something when the test ends, and fails the test if that fails.
+// CloseAfter calls closer when the test ends. It fails the test if closer fails.
 func CloseAfter(t testing.TB, closer func() error) {
 	t.Helper()
 	t.Cleanup(func() {

@@ -1,11 +1,12 @@
 -- +goose Up
 
--- A holder is dead when its beat stands still, which no clock can fake; seen_at is for people.
+-- The heartbeat of a holder. A holder is dead when its heartbeat stops changing. A wrong clock
+-- cannot cause this. seen_at is only for people to read.
 ALTER TABLE kgs_holders ADD COLUMN beat bigint NOT NULL DEFAULT 0;
 
--- Names the unbroken history of this database: another one means that it came back from
--- an older state, and that the ledger must jump ahead.
+-- The name of the uninterrupted history of this database. A different name means that the
+-- database was rolled back, and that the ledger must skip ahead.
 ALTER TABLE kgs_ledger ADD COLUMN history text NOT NULL DEFAULT '';
 
--- Tells the pools of several ledgers on one Redis apart.
+-- Distinguishes the pools of several ledgers on one Redis.
 ALTER TABLE kgs_ledger ADD COLUMN name text NOT NULL DEFAULT '';

@@ -1,7 +1,7 @@
 -- +goose Up
 
--- The same tables as for PostgreSQL, where what they mean is explained. Times are
--- microseconds since 1970.
+-- The same tables as for PostgreSQL. The PostgreSQL file explains them. Times are microseconds
+-- since 1970.
 
 CREATE TABLE links (
     code       TEXT    NOT NULL PRIMARY KEY,

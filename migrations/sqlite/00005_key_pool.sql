@@ -1,4 +1,5 @@
 -- +goose Up
 
--- Nothing: KEY_SOURCE=postgres-pool is for PostgreSQL. The versions of both engines match.
+-- Does nothing, because KEY_SOURCE=postgres-pool needs PostgreSQL. This file keeps the versions
+-- of both engines equal.
 SELECT 1;

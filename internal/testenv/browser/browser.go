@@ -1,6 +1,7 @@
 // Package browser starts a headless Chromium for a test.
 //
-// A page that throws an exception or violates its Content-Security-Policy fails the test.
+// The test fails if a page throws an exception, writes to the console or violates its
+// Content-Security-Policy.
 package browser
 
 import (
@@ -18,16 +19,16 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// patience limits the wait for each condition.
+// patience limits the wait for each step or condition.
 const patience = 30 * time.Second
 
-// Tab is a browser with one page. It ends with its test.
+// Tab is a browser with one page. It closes at the end of its test.
 type Tab struct {
 	t   *testing.T
 	ctx context.Context
 }
 
-// New starts a browser.
+// New starts a browser. It fails the test if no Chromium is installed.
 func New(t *testing.T) *Tab {
 	t.Helper()
 	program := ""
@@ -51,7 +52,7 @@ func New(t *testing.T) *Tab {
 	return b
 }
 
-// Listen calls f for each event of the page, from the browser's goroutine.
+// Listen calls f for each event of the page, on the browser's goroutine.
 func (b *Tab) Listen(f func(event any)) {
 	b.t.Helper()
 	if err := chromedp.Listen(b.ctx, f); err != nil {
@@ -73,13 +74,14 @@ func complain(t *testing.T, event any) {
 	}
 }
 
-// Do runs steps in order and fails the test when one fails or takes too long.
+// Do runs steps in order. It fails the test when one of them fails or takes longer than 30 s.
 func (b *Tab) Do(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	Of(b, chromedp.Steps(steps...))
 }
 
-// Of returns the result of an action.
+// Of runs an action and returns its result. It fails the test when the action fails or takes
+// longer than 30 s.
 func Of[T any](b *Tab, a chromedp.Action[T]) T {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
@@ -91,7 +93,7 @@ func Of[T any](b *Tab, a chromedp.Action[T]) T {
 	return v
 }
 
-// Screenshot saves a picture with the artifacts of the test (go test -artifacts).
+// Screenshot saves a PNG image with the artifacts of the test (go test -artifacts).
 func (b *Tab) Screenshot(name string) {
 	b.t.Helper()
 	png := Of(b, chromedp.FullScreenshot(100))
@@ -125,8 +127,8 @@ func Scheme(scheme string) chromedp.Action[chromedp.Void] {
 	})
 }
 
-// CheckLooks fails the test when the page scrolls sideways or has a text whose contrast is
-// below 4.5 (WCAG 2.2, 1.4.3). It keeps a screenshot.
+// CheckLooks fails the test when the page scrolls horizontally, or when the contrast of a text
+// is below 4.5 (WCAG 2.2, 1.4.3). It saves a screenshot.
 func (b *Tab) CheckLooks(name string) {
 	b.t.Helper()
 	if over := Of(b, chromedp.Evaluate[int](`document.documentElement.scrollWidth - innerWidth`)); over > 0 {

@@ -11,14 +11,14 @@ import (
 	tcredis "github.com/testcontainers/testcontainers-go/modules/redis"
 )
 
-// The images of docker-compose.yml.
+// The images are those of docker-compose.yml.
 const (
 	postgresImage = "postgres:17-alpine"
 	redisImage    = "redis:7-alpine"
 )
 
 const (
-	containerTimeout = 5 * time.Minute // to pull an image and start it
+	containerTimeout = 5 * time.Minute // for pulling an image and starting it
 	removeTimeout    = time.Minute
 )
 
@@ -59,8 +59,8 @@ func redisContainer(ctx context.Context) (running, error) {
 	return running{url: url, stop: func() error { return remove(container) }}, nil
 }
 
-// remove takes a container and its volume down; there may be none (nil). It has a
-// context of its own, as it runs when the caller's is cancelled as well.
+// remove deletes a container and its volume. The container may be nil. remove uses its own
+// context, because it also runs after the caller's context is cancelled.
 func remove(container testcontainers.Container) error {
 	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
 	defer cancel()

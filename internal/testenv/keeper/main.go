@@ -1,12 +1,12 @@
-// Program keeper finds or starts the servers that tests use and takes them down again.
+// Program keeper finds or starts the servers that tests use, and stops those that it started.
 //
 //	keeper run COMMAND [ARGUMENT...]   runs a command with TEST_DATABASE_URL and
-//	                                   TEST_REDIS_URL set; exits as the command does
+//	                                   TEST_REDIS_URL set; exits with the command's status
 //	keeper serve postgres|redis        prints the URL of one server and keeps the server
 //	                                   until standard input ends
-//	keeper need PROGRAM...             installs what is missing of the programs
+//	keeper need PROGRAM...             installs the listed programs that are missing
 //
-// TEST_SERVERS=env|docker|machine|apt forces one of the ways in which it looks; see ways.go.
+// TEST_SERVERS=env|docker|machine|apt selects how it gets a server; see ways.go.
 package main
 
 import (
@@ -24,7 +24,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// childGrace is how long an interrupted command may take to end.
+// childGrace is how long an interrupted command may run before it is killed.
 const childGrace = 10 * time.Second
 
 func main() { os.Exit(run(os.Args[1:])) }
@@ -57,8 +57,8 @@ func run(args []string) int {
 	return status
 }
 
-// serve prints the server's URL and keeps the server until whoever started this
-// program closes its standard input, by intent or by dying.
+// serve prints the server's URL. It stops the server when standard input ends. Standard input
+// ends when the process that started this program closes it or dies.
 func serve(ctx context.Context, f finder, e engine) (err error) {
 	server, err := f.find(ctx, e)
 	if err != nil {
@@ -76,12 +76,12 @@ func serve(ctx context.Context, f finder, e engine) (err error) {
 	select {
 	case err := <-released:
 		return err
-	case <-ctx.Done(): // the reader above ends with the program
+	case <-ctx.Done(): // the goroutine above ends with the program
 		return nil
 	}
 }
 
-// runWithServers returns the exit status of the command.
+// runWithServers runs a command with both servers and returns its exit status.
 func runWithServers(ctx context.Context, f finder, command []string) (status int, err error) {
 	engines := []engine{postgres, redis}
 	servers := make([]running, len(engines))
@@ -111,9 +111,9 @@ func runWithServers(ctx context.Context, f finder, command []string) (status int
 	return runCommand(ctx, command, env)
 }
 
-// runCommand runs a command in a process group of its own, so that an interruption,
-// whether it comes from a terminal or from a supervisor, reaches all of it and only
-// through here: the servers are stopped after it has ended.
+// runCommand runs a command in its own process group. An interrupt from a terminal or a
+// supervisor thus reaches the whole group, and only through this function. The servers stop
+// after the command ends.
 func runCommand(ctx context.Context, command, env []string) (status int, err error) {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Env = env

@@ -15,7 +15,7 @@ import (
 	"keypool/internal/testenv/machine"
 )
 
-// playKeeper makes the test binary run as the program.
+// playKeeper makes the test binary run as the keeper.
 const playKeeper = "KEEPER_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -50,7 +50,8 @@ func TestRunHandsOverServersAndStatus(t *testing.T) {
 	}
 }
 
-// Files of the command are gone when it is.
+// TestRunGivesRoomForFiles checks that the temporary files of the command are removed when the
+// command ends.
 func TestRunGivesRoomForFiles(t *testing.T) {
 	t.Parallel()
 	cmd := keeper(t, "run", "sh", "-c", `mktemp -d; stat -c %a "$TMPDIR"; echo "$GOTMPDIR"`)
@@ -67,13 +68,14 @@ func TestRunGivesRoomForFiles(t *testing.T) {
 		}
 		return
 	}
-	// The mode lets a server through that runs as another user.
+	// Mode 711 lets a server that runs as another user enter the directory.
 	if _, err := os.Stat(made); !strings.HasPrefix(made, inMemory) || !errors.Is(err, fs.ErrNotExist) || rest != "711\n/tmp\n" {
 		t.Errorf("%s was made (it is left: %v), mode and place of what is built: %q", made, err, rest)
 	}
 }
 
-// The servers outlive the command that they are for, also when both are interrupted.
+// TestRunEndsTheCommandBeforeTheServers interrupts the keeper. The command can still reach its
+// servers while it ends.
 func TestRunEndsTheCommandBeforeTheServers(t *testing.T) {
 	t.Parallel()
 	cmd := keeper(t, "run", "sh", "-c",
@@ -96,7 +98,7 @@ func TestRunEndsTheCommandBeforeTheServers(t *testing.T) {
 	if string(rest) != "PONG\n" || err != nil {
 		t.Errorf("the interrupted command got %q from Redis, %v; want PONG", rest, err)
 	}
-	// An interrupted run has not passed, whatever the command made of the signal.
+	// The keeper fails after an interrupt, even if the command exits with status 0.
 	if err := cmd.Wait(); err == nil {
 		t.Error("the keeper reports success")
 	}
@@ -135,7 +137,8 @@ func TestServeKeepsTheServerUntilInputEnds(t *testing.T) {
 	}
 }
 
-// An engine that is there but reaches no registry is as good as none.
+// TestServeWithoutImages runs with a container engine that cannot reach a registry. The keeper
+// then tries the next way.
 func TestServeWithoutImages(t *testing.T) {
 	t.Parallel()
 	cmd := keeper(t, "serve", "redis")

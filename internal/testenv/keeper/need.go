@@ -10,10 +10,10 @@ import (
 	"keypool/internal/testenv/machine"
 )
 
-// needs are the programs, besides Go, that tests and checks run. Each is there when one
-// of its names is found.
+// needs lists the programs, besides Go, that tests and checks run. A program is installed if
+// one of its names is found.
 var needs = map[string]struct{ names, packages []string }{
-	"gcc":            {names: []string{"gcc", "clang"}, packages: []string{"gcc", "libc6-dev"}}, // for the race detector
+	"gcc":            {names: []string{"gcc", "clang"}, packages: []string{"gcc", "libc6-dev"}}, // the race detector needs it
 	"redis-server":   {names: []string{"redis-server"}, packages: []string{"redis-server"}},
 	"postgres":       {names: []string{"postgres"}, packages: []string{"postgresql"}},
 	"chromium":       {names: []string{"chromium", "chromium-browser", "google-chrome"}, packages: []string{"chromium"}},
@@ -25,7 +25,7 @@ var needs = map[string]struct{ names, packages []string }{
 	"docker-compose": {names: []string{"docker-compose"}, packages: []string{"docker-compose"}},
 }
 
-// need installs those of the programs that are missing.
+// need installs the listed programs that are missing.
 func need(ctx context.Context, log *slog.Logger, programs []string) error {
 	var packages []string
 	for _, program := range programs {

@@ -10,11 +10,11 @@ const (
 	enoughBytes = 4 << 30
 )
 
-// scratch is where the files of tests go, and the settings that say so: into memory where
-// there is room, so that no test waits for a disk that others keep busy. A process that is
-// killed loses nothing there, and no test crashes the machine. Where there is none, or TMPDIR
-// is set, they go where they always do. What is built goes there in any case. remove takes
-// all of it away.
+// scratch returns the environment settings for the temporary files of tests. The files go into
+// memory if there is enough free, so that no test waits for a busy disk. This is safe: killing
+// a process loses no data in memory, and no test crashes the machine. If memory is short or
+// TMPDIR is set, the files stay in the usual place. Build files always stay there. remove
+// deletes the directory in memory.
 func scratch() (settings []string, remove func() error) {
 	nothing := func() error { return nil }
 	if os.Getenv("TMPDIR") != "" || !hasRoom(inMemory) {
@@ -22,11 +22,11 @@ func scratch() (settings []string, remove func() error) {
 	}
 	dir, err := os.MkdirTemp(inMemory, "keypool-tests-")
 	if err != nil {
-		return nil, nothing // it is not for this user
+		return nil, nothing // this user cannot write there
 	}
 	remove = func() error { return os.RemoveAll(dir) }
-	// Servers may run as another user, who has to get through.
-	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // nobody sees what is in it
+	// Servers may run as another user and must be able to enter the directory.
+	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // other users can enter the directory but not list it
 		return nil, remove
 	}
 	if os.Getenv("GOTMPDIR") == "" {
@@ -35,7 +35,7 @@ func scratch() (settings []string, remove func() error) {
 	return append(settings, "TMPDIR="+dir), remove
 }
 
-// hasRoom also wants that programs can be started from there, as some tests do.
+// hasRoom also requires that programs in dir can be executed, because some tests do so.
 func hasRoom(dir string) bool {
 	var s syscall.Statfs_t
 	return syscall.Statfs(dir, &s) == nil && s.Flags&syscall.MS_NOEXEC == 0 && s.Bavail*uint64(s.Bsize) >= enoughBytes

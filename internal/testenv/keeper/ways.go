@@ -11,25 +11,25 @@ import (
 	"keypool/internal/testenv/machine"
 )
 
-// engine is a kind of server and how to get one.
+// engine is a kind of server and the means to get one.
 type engine struct {
 	name     string
-	variable string // names the variable that holds the URL of a server to be used
-	program  string // as in needs
+	variable string // the environment variable that holds the URL of an existing server
+	program  string // a key of needs
 
 	container func(ctx context.Context) (running, error)
 	process   func(ctx context.Context) (*machine.Server, error)
 	ping      func(ctx context.Context, url string) error
 }
 
-// running is a server that answers.
+// running is a server that accepts requests.
 type running struct {
 	url  string
 	stop func() error
 }
 
-// The settings give up durability for speed: the data is worth nothing after the run.
-// A test of durability starts a server of its own.
+// The settings trade durability for speed, because the data is not needed after the run. A test
+// of durability starts its own server.
 var (
 	postgres = engine{
 		name: "postgres", variable: "TEST_DATABASE_URL", program: "postgres",
@@ -47,13 +47,13 @@ var (
 		},
 		ping: machine.PingRedis,
 	}
-	// Packages are tested in parallel, each test with a pool of its own.
+	// Packages are tested in parallel, and each test has its own connection pool.
 	fastPostgres = []string{"fsync=off", "full_page_writes=off", "max_connections=400"}
-	// One logical database per test that runs.
+	// Each running test uses one logical database.
 	fastRedis = []string{"--save", "", "--appendonly", "no", "--databases", "1024"}
 )
 
-// ways are the ways to a server, in the order in which they are tried.
+// ways are the ways to get a server, in the order in which find tries them.
 var ways = []struct {
 	name string
 	try  func(ctx context.Context, e engine) (running, error)
@@ -64,16 +64,16 @@ var ways = []struct {
 	{"apt", fromApt},
 }
 
-// finder gets a server in the first way that works, or only in the forced one.
+// finder gets a server in the first way that works, or only in the forced way.
 type finder struct {
 	log    *slog.Logger
-	forced string // a way's name, or empty
+	forced string // the name of a way, or empty
 }
 
 func (f finder) find(ctx context.Context, e engine) (running, error) {
 	forced := f.forced
 	if forced == "" && os.Getenv(e.variable) != "" {
-		forced = "env" // a server that was named is used or the run fails
+		forced = "env" // if a server is named, the run uses that server or fails
 	}
 	var errs []error
 	for _, way := range ways {

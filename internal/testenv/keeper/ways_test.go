@@ -11,8 +11,8 @@ import (
 	"keypool/internal/testenv/machine"
 )
 
-// TestWay gets both servers in the way that TEST_SERVERS forces, or else in the first
-// that works here. The continuous integration runs it once for each way.
+// TestWay gets both servers in the way that TEST_SERVERS forces, or in the first way that works
+// on this machine. CI runs it once for each way.
 func TestWay(t *testing.T) {
 	t.Parallel()
 	for _, e := range []engine{postgres, redis} {
@@ -28,7 +28,7 @@ func TestWay(t *testing.T) {
 			if err := server.stop(); err != nil {
 				t.Error(err)
 			}
-			named := os.Getenv(e.variable) == server.url // and therefore not ours to stop
+			named := os.Getenv(e.variable) == server.url // stop does not stop an existing server
 			if err := e.ping(t.Context(), server.url); (err == nil) != named {
 				t.Errorf("after stop the server answers with %v", err)
 			}
@@ -36,8 +36,8 @@ func TestWay(t *testing.T) {
 	}
 }
 
-// The order, with an engine whose container and process are made to fail. What remains
-// of it is real.
+// TestOrder checks the order of the ways. The container and the process of the engine are made
+// to fail; the rest is real.
 func TestOrder(t *testing.T) {
 	cannotPull := func(context.Context) (running, error) {
 		return running{}, errors.New("pull redis:7-alpine: no route to host\nmore")
@@ -51,10 +51,10 @@ func TestOrder(t *testing.T) {
 
 	for name, test := range map[string]struct {
 		change func(*engine)
-		url    string // of the variable
-		path   string // of PATH, when it is to differ
+		url    string // value of the variable
+		path   string // value of PATH, if not empty
 		forced string
-		want   string // a part of the error or of the log
+		want   string // must be in the error or the log
 	}{
 		"named":                {url: server.URL, want: "way=env"},
 		"named but silent":     {url: "redis://127.0.0.1:1", want: "does not answer"},
@@ -62,7 +62,7 @@ func TestOrder(t *testing.T) {
 		"engine cannot pull":   {change: func(e *engine) { e.container = cannotPull }, want: "way=machine"},
 		"nothing works": {
 			change: func(e *engine) { e.container, e.process = cannotPull, notInstalled },
-			path:   "/nowhere", // without apt-get either
+			path:   "/nowhere", // hides apt-get as well
 			want:   "apt-get",
 		},
 		"forced docker": {

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Buffer is a log that a test reads while the program writes it. The zero value is empty. Its
-// methods may be called from any goroutine.
+// Buffer is a log that a test reads while the program writes it. The zero value is an empty
+// log. Its methods are safe for concurrent use.
 type Buffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -20,7 +20,7 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return b.buf.Write(p)
 }
 
-// String is all that was written so far.
+// String returns everything that was written so far.
 func (b *Buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

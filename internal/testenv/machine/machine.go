@@ -1,9 +1,9 @@
-// Package machine runs Redis and Postgres from the programs that are installed on
-// this machine, each server in a directory and on a port of its own.
+// Package machine runs Redis and PostgreSQL from the programs installed on this machine. Each
+// server has its own directory and port.
 //
-// A server lives on a real process id, so that a test can kill, freeze and restart
-// it, and never outlives the process that started it: the kernel kills it when that
-// one dies in whatever way. This needs Linux.
+// Each server is a child process, so that a test can kill, freeze and restart it. A server
+// never outlives the process that started it: the kernel kills the server when that process
+// dies for any reason. The package needs Linux.
 package machine
 
 import (
@@ -19,36 +19,35 @@ import (
 )
 
 const (
-	startTimeout = 60 * time.Second // until a started server must answer
-	stopTimeout  = 30 * time.Second // until a server that was told to end must have gone
+	startTimeout = 60 * time.Second // for a started server to accept requests
+	stopTimeout  = 30 * time.Second // for a server to exit after its signal
 	pollInterval = 10 * time.Millisecond
 )
 
-// Server is one server with its data directory. Its methods are to be called by one
-// goroutine at a time.
+// Server is one server with its data directory. Its methods are not safe for concurrent use.
 type Server struct {
-	Addr string // host:port, the same for life, also after Restart
-	URL  string // how a client reaches it, credentials included
+	Addr string // host:port; Restart keeps it
+	URL  string // the URL for clients, with credentials
 
-	dir      string // everything it writes, removed by Close
-	workDir  string // where it runs; "": in dir
+	dir      string // all files of the server; Close removes it
+	workDir  string // the working directory; "" means dir
 	program  string
 	args     []string
-	env      []string            // nil: that of this process
-	clock    string              // the file that sets its clock, if it has one of its own
-	user     *syscall.Credential // nil: as this process
-	stopWith syscall.Signal      // the signal for an orderly stop
+	env      []string            // nil means the environment of this process
+	clock    string              // the file that sets the server's clock; "" means the system clock
+	user     *syscall.Credential // nil means the user of this process
+	stopWith syscall.Signal      // the signal for an orderly shutdown
 	ping     func(ctx context.Context, url string) error
-	tidy     func() error // removes what a killed one leaves outside of dir; nil: nothing
-	running  *process     // nil while it is down
-	ended    error        // how the latest run ended
+	tidy     func() error // removes what a killed server leaves outside dir; may be nil
+	running  *process     // nil while the server is down
+	ended    error        // how the last run ended
 }
 
-// Dir is where the server keeps all that it writes, until Close.
+// Dir returns the directory that holds all files of the server. Close removes it.
 func (s *Server) Dir() string { return s.dir }
 
-// Restart stops the server when it runs and starts it again on the same address over
-// the data that is left. It returns when the server answers.
+// Restart stops the server if it runs, and starts it again with the same address and data. It
+// returns when the server accepts requests.
 func (s *Server) Restart(ctx context.Context) error {
 	if err := s.Stop(); err != nil {
 		return err
@@ -56,8 +55,9 @@ func (s *Server) Restart(ctx context.Context) error {
 	return s.start(ctx)
 }
 
-// Stop ends the server in order, so that it writes down what its settings promise,
-// and waits until it has gone. Stopping a server that is down does nothing.
+// Stop shuts the server down in order, so that the server writes the data that its settings
+// promise to keep. It waits until the processes have ended. Stop does nothing if the server is
+// down.
 func (s *Server) Stop() error {
 	if s.running == nil {
 		return nil
@@ -67,8 +67,8 @@ func (s *Server) Stop() error {
 	})
 }
 
-// Kill ends the server and all its children with SIGKILL, as a crash would, and
-// waits until they have gone. Killing a server that is down does nothing.
+// Kill ends the server and all its children with SIGKILL, as a crash would. It waits until the
+// processes have ended. Kill does nothing if the server is down.
 func (s *Server) Kill() error {
 	if s.running == nil {
 		return nil
@@ -76,8 +76,8 @@ func (s *Server) Kill() error {
 	return s.end(func() error { return s.running.signalTree(syscall.SIGKILL) })
 }
 
-// Pause freezes the server and all its children: connections stay open, nothing
-// answers.
+// Pause freezes the server and all its children. Connections stay open, and requests get no
+// reply.
 func (s *Server) Pause() error {
 	if s.running == nil {
 		return fmt.Errorf("%s is not running", s.program)
@@ -85,7 +85,7 @@ func (s *Server) Pause() error {
 	return s.running.signalTree(syscall.SIGSTOP)
 }
 
-// Resume lets a paused server go on. Resuming one that is not paused does nothing.
+// Resume lets a paused server continue. It does nothing if the server is not paused.
 func (s *Server) Resume() error {
 	if s.running == nil {
 		return fmt.Errorf("%s is not running", s.program)
@@ -93,7 +93,7 @@ func (s *Server) Resume() error {
 	return s.running.signalTree(syscall.SIGCONT)
 }
 
-// Close kills the server and removes its data and whatever else it leaves.
+// Close kills the server and removes its data and everything else that it leaves.
 func (s *Server) Close() error {
 	err := s.Kill()
 	if s.tidy != nil {
@@ -107,16 +107,16 @@ func (s *Server) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = log.Close() }() // the child has its own descriptor, and nothing was written here
+	defer func() { _ = log.Close() }() // the child has its own descriptor, and this process wrote nothing
 
-	cmd := exec.Command(s.program, s.args...) //nolint:noctx // it runs until it is told to end
+	cmd := exec.Command(s.program, s.args...) //nolint:noctx // Stop, Kill or Close ends it
 	cmd.Dir = cmp.Or(s.workDir, s.dir)
 	cmd.Env = s.env
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Credential: s.user,
 		Pdeathsig:  syscall.SIGKILL,
-		Setpgid:    true, // a Ctrl-C is for the tests; they end their servers themselves
+		Setpgid:    true, // Ctrl-C goes to the tests, which then stop their servers
 	}
 	if s.running, err = startProcess(cmd); err != nil {
 		return fmt.Errorf("start %s: %w", s.program, err)
@@ -145,10 +145,10 @@ func (s *Server) awaitAnswer(ctx context.Context) error {
 	}
 }
 
-// end tells the server to end and waits until it and its children have gone: a child
-// that is left would keep the next one from the data.
+// end calls tell, which signals the server, and waits until the server and its children have
+// ended. A remaining child would block the next start on the same data.
 func (s *Server) end(tell func() error) error {
-	// Looked up while the parent lives: afterwards nothing ties them to it.
+	// List the children first: after the parent ends, they have another parent.
 	children := descendants(s.running.pid)
 	if err := tell(); err != nil {
 		return err
@@ -172,16 +172,16 @@ func (s *Server) end(tell func() error) error {
 	return nil
 }
 
-// Ended is how the run ended that Stop or Kill ended last: nil for exit status 0, else an
-// [exec.ExitError].
+// Ended returns how the last run ended that Stop or Kill ended. It is nil for exit status 0,
+// otherwise an [exec.ExitError].
 func (s *Server) Ended() error { return s.ended }
 
-// PID is the process id of a server that runs.
+// PID returns the process id. The server must be running.
 func (s *Server) PID() int { return s.running.pid }
 
 func (s *Server) logPath() string { return filepath.Join(s.dir, "server.log") }
 
-// logTail is the end of what the server logged, to explain a failure.
+// logTail returns the end of the server's log, to explain a failure.
 func (s *Server) logTail() string {
 	log, err := os.ReadFile(s.logPath())
 	if err != nil {

@@ -22,8 +22,8 @@ import (
 	"keypool/internal/testenv/machine"
 )
 
-// bothEnginesInAChild makes the test binary play the part of a process that starts
-// servers and is then killed.
+// bothEnginesInAChild makes the test binary a child process that starts both servers and waits
+// to be killed.
 const bothEnginesInAChild = "MACHINE_TEST_CHILD"
 
 func TestMain(m *testing.M) {
@@ -68,7 +68,8 @@ func TestPostgresKeepsWhatWasCommitted(t *testing.T) {
 	}
 }
 
-// A killed Postgres leaves a segment of shared memory, and a closed one does not.
+// TestClosedPostgresLeavesNoSharedMemory checks that Close removes the shared memory segment
+// that a killed PostgreSQL leaves.
 func TestClosedPostgresLeavesNoSharedMemory(t *testing.T) {
 	t.Parallel()
 	s, err := machine.StartPostgres(t.Context())
@@ -156,7 +157,7 @@ func TestPause(t *testing.T) {
 			if err := engine.ping(t.Context(), s.URL); err != nil {
 				t.Errorf("a resumed server does not answer: %v", err)
 			}
-			// A frozen server can still be ended, in order and by force.
+			// A frozen server can still be stopped and killed.
 			if err := errors.Join(s.Pause(), s.Stop(), s.Restart(t.Context()), s.Pause(), s.Kill()); err != nil {
 				t.Error(err)
 			}
@@ -196,15 +197,16 @@ func TestStartSaysWhatTheServerSaid(t *testing.T) {
 	}
 }
 
-// Nobody is left to stop the servers of a process that was killed.
+// TestServersDieWithTheirParent kills a process that started servers. The kernel must then end
+// the servers.
 func TestServersDieWithTheirParent(t *testing.T) {
 	t.Parallel()
-	// Takes what the child cannot remove.
-	left, err := os.MkdirTemp("", "keypool-killed-") //nolint:usetesting // TempDir is closed to the user of postgres
+	// Holds the files that the killed child cannot remove.
+	left, err := os.MkdirTemp("", "keypool-killed-") //nolint:usetesting // the user of postgres cannot enter TempDir
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(left) }) // an aid to tidiness, not what is tested
+	t.Cleanup(func() { _ = os.RemoveAll(left) }) // cleanup only; its error does not affect the result
 	if err := os.Chmod(left, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +236,7 @@ func TestServersDieWithTheirParent(t *testing.T) {
 	}
 }
 
-// startAndHang prints the addresses of two servers and waits to be killed.
+// startAndHang starts two servers, prints their addresses and waits to be killed.
 func startAndHang() int {
 	for _, run := range []starter{machine.StartRedis, machine.StartPostgres} {
 		s, err := run(context.Background())

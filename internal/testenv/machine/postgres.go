@@ -20,23 +20,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// StartPostgres makes a database cluster, starts postgres on it with the further
-// settings ("name=value") and returns when it answers. The error wraps
-// [exec.ErrNotFound] when the programs are not installed.
+// StartPostgres creates a database cluster and starts postgres on it, with additional settings
+// ("name=value"). It returns when the server accepts queries. The error wraps
+// [exec.ErrNotFound] if the programs are not installed.
 //
-// Postgres refuses to run as root; for root it runs as user postgres, or nobody.
+// PostgreSQL refuses to run as root. For root, the server runs as user postgres or, if there is
+// none, as user nobody.
 func StartPostgres(ctx context.Context, settings ...string) (*Server, error) {
 	return Setup{}.StartPostgres(ctx, settings...)
 }
 
-// StartPostgres is the function of that name for a server that is set up like this.
+// StartPostgres is like the function [StartPostgres], with this setup.
 func (u Setup) StartPostgres(ctx context.Context, settings ...string) (*Server, error) {
-	password := rand.Text() // other users of the machine can reach the port too
+	password := rand.Text() // other users of the machine can also reach the port
 	return u.startPostgres(ctx, password, settings, func(s *Server) error { return initdb(ctx, s, password) })
 }
 
-// StartStandby starts a standby that streams from primary, which has to run. It knows
-// what the primary knew when it was copied, and then follows; see [Promote].
+// StartStandby starts a standby that streams from primary, which must be running. The standby
+// begins with a copy of the primary's data and then follows it; see [Promote].
 func StartStandby(ctx context.Context, primary *Server, settings ...string) (*Server, error) {
 	u, err := url.Parse(primary.URL)
 	if err != nil {
@@ -49,7 +50,7 @@ func StartStandby(ctx context.Context, primary *Server, settings ...string) (*Se
 	})
 }
 
-// Promote makes a primary of a standby and returns when it takes writes.
+// Promote turns a standby into a primary. It returns when the server accepts writes.
 func Promote(ctx context.Context, standby *Server) error {
 	conn, err := pgx.Connect(ctx, standby.URL)
 	if err != nil {
@@ -63,7 +64,7 @@ func Promote(ctx context.Context, standby *Server) error {
 	return errors.Join(err, conn.Close(ctx))
 }
 
-// startPostgres starts postgres over the cluster that fill makes.
+// startPostgres starts postgres on the cluster that fill creates.
 func (u Setup) startPostgres(ctx context.Context, password string, settings []string, fill func(*Server) error) (*Server, error) {
 	program, err := LookPath("postgres")
 	if err != nil {
@@ -89,7 +90,7 @@ func (u Setup) startPostgres(ctx context.Context, password string, settings []st
 		program:  program,
 		args:     postgresArgs(dir, port, settings),
 		user:     owner,
-		stopWith: syscall.SIGINT, // "fast": breaks connections off, then shuts down cleanly
+		stopWith: syscall.SIGINT, // a fast shutdown: it ends connections and then shuts down cleanly
 		ping:     PingPostgres,
 		tidy:     func() error { return removeSharedMemory(dir) },
 	}
@@ -117,7 +118,7 @@ func postgresArgs(dir string, port int, settings []string) []string {
 		"listen_addresses=" + loopback,
 		"port=" + strconv.Itoa(port),
 		"unix_socket_directories=",
-		"dynamic_shared_memory_type=mmap", // files in the data directory, which go with it
+		"dynamic_shared_memory_type=mmap", // keeps the memory in files of the data directory, which Close removes
 	}, settings...)
 	for _, setting := range settings {
 		args = append(args, "-c", setting)
@@ -125,14 +126,14 @@ func postgresArgs(dir string, port int, settings []string) []string {
 	return args
 }
 
-// removeSharedMemory removes the System V segment of a Postgres in dir that was killed. It
-// is tiny, but a machine has room for no more than 4096 of them. Its key and its id are the
-// seventh line of postmaster.pid, which one that is stopped in order takes with it.
+// removeSharedMemory removes the System V segment of a killed PostgreSQL in dir. The segment is
+// tiny, but a machine has room for only 4096 of them. The seventh line of postmaster.pid holds
+// its key and id. An orderly shutdown removes that file.
 func removeSharedMemory(dir string) error {
 	text, err := os.ReadFile(filepath.Join(dir, "data", "postmaster.pid"))
 	lines := strings.Split(string(text), "\n")
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(lines) < 7 {
-		return nil // there is none, or not yet
+		return nil // the segment is removed, or not yet created
 	}
 	var key, id int
 	if err == nil {
@@ -147,7 +148,7 @@ func removeSharedMemory(dir string) error {
 	return nil
 }
 
-// initdb makes the cluster in s.dir with the superuser postgres.
+// initdb creates the cluster in s.dir with the superuser postgres.
 func initdb(ctx context.Context, s *Server, password string) error {
 	passwordFile := filepath.Join(s.dir, "password")
 	if err := os.WriteFile(passwordFile, []byte(password), 0o600); err != nil {
@@ -163,7 +164,7 @@ func initdb(ctx context.Context, s *Server, password string) error {
 		"--auth", "scram-sha-256", "--encoding", "UTF8", "--no-locale", "--no-sync")
 }
 
-// runAsOwner runs one of the programs that come with Postgres as the user of s.
+// runAsOwner runs a program of the PostgreSQL installation as the user of s.
 func runAsOwner(ctx context.Context, s *Server, name string, args ...string) error {
 	program, err := LookPath(name)
 	if err != nil {
@@ -178,7 +179,8 @@ func runAsOwner(ctx context.Context, s *Server, name string, args ...string) err
 	return nil
 }
 
-// postgresUser is whom Postgres is to run as; nil for this process's own user.
+// postgresUser returns the user that PostgreSQL must run as, or nil for the user of this
+// process.
 func postgresUser() (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -200,7 +202,7 @@ func postgresUser() (*syscall.Credential, error) {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 }
 
-// PingPostgres says whether the Postgres at url takes queries.
+// PingPostgres returns nil if the PostgreSQL at url accepts queries.
 func PingPostgres(ctx context.Context, url string) error {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {

@@ -18,18 +18,18 @@ import (
 // process is a running child of this process.
 type process struct {
 	pid  int
-	done chan struct{} // closed when it has ended and was reaped
-	err  error         // how it ended; to be read after done
+	done chan struct{} // closed when the process has ended and was reaped
+	err  error         // how the process ended; valid after done is closed
 }
 
-// startProcess starts cmd and reaps it when it ends.
+// startProcess starts cmd and waits for it in the background.
 func startProcess(cmd *exec.Cmd) (*process, error) {
 	p := &process{done: make(chan struct{})}
 	started := make(chan error)
 	go func() {
 		defer close(p.done)
-		// Pdeathsig fires when the thread that forked ends, not the process
-		// (prctl(2)): this goroutine keeps that thread as long as the child lives.
+		// Pdeathsig fires when the thread that forked ends, not the process (prctl(2)). This
+		// goroutine keeps its thread until the child ends.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
@@ -47,20 +47,20 @@ func startProcess(cmd *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
-// signal sends sig to the process itself; one that has ended already is fine.
+// signal sends sig to the process itself. It does nothing if the process has ended.
 func (p *process) signal(sig syscall.Signal) error {
 	select {
-	case <-p.done: // reaped: the id may be somebody else's by now
+	case <-p.done: // reaped: another process may have the id now
 		return nil
 	default:
 		return kill(p.pid, sig)
 	}
 }
 
-// signalTree sends sig to the process and to everything below it. Postgres puts each
-// of its children in a process group of its own, so the group would not reach them.
+// signalTree sends sig to the process and to all its descendants. A signal to the process group
+// would miss the children of PostgreSQL, because each child has its own group.
 func (p *process) signalTree(sig syscall.Signal) error {
-	// A stopped parent cannot fork a child that the list below would miss.
+	// A stopped parent cannot fork a child that the list below misses.
 	if err := p.signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func kill(pid int, sig syscall.Signal) error {
 func descendants(pid int) []int {
 	entries, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
-		panic(err) // only a malformed pattern
+		panic(err) // happens only for a malformed pattern
 	}
 	children := make(map[int][]int)
 	for _, entry := range entries {
@@ -102,8 +102,7 @@ func descendants(pid int) []int {
 	return below
 }
 
-// alive says whether a process still holds resources; a zombie that nobody has reaped
-// yet does not.
+// alive reports whether a process still holds resources. A zombie does not.
 func alive(pid int) bool {
 	stat, ok := readStat(pid)
 	return ok && stat.state != "Z" && stat.state != "X"
@@ -114,13 +113,13 @@ type procStat struct {
 	parent int
 }
 
-// readStat reads /proc/PID/stat; ok is false when the process has gone.
+// readStat reads /proc/PID/stat. It returns ok == false if the process has ended.
 func readStat(pid int) (stat procStat, ok bool) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return procStat{}, false
 	}
-	// The second field is a name in parentheses that may itself hold any character.
+	// The second field is a name in parentheses, which may contain any character.
 	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 	if len(fields) < 2 {
 		return procStat{}, false
@@ -129,13 +128,13 @@ func readStat(pid int) (stat procStat, ok bool) {
 	return procStat{state: fields[0], parent: parent}, err == nil
 }
 
-// freePort finds a port that nothing listens on. It is below the range from which
-// Linux takes the ports of outgoing connections: while a server is down between Kill
-// and Restart, no connection can take its port.
+// freePort finds a port on which no process listens. The port is below the range that Linux
+// uses for outgoing connections, so no connection can take the port while a server is down
+// between Kill and Restart.
 func freePort(ctx context.Context) (int, error) {
 	var err error
 	for range 100 {
-		port := 20000 + rand.IntN(12000) //nolint:gosec // nothing secret about it
+		port := 20000 + rand.IntN(12000) //nolint:gosec // a port number is not a secret
 		var l net.Listener
 		if l, err = new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(loopback, strconv.Itoa(port))); err == nil {
 			return port, l.Close()

@@ -9,17 +9,17 @@ import (
 	"syscall"
 )
 
-// Program is any other server: one of the project's own, or one to compare it with.
+// Program is any other server: a program of this project, or one to compare it with.
 type Program struct {
 	Path string
 	Args []string
-	Env  []string // all of its environment
-	Dir  string   // where it runs, its owner's to remove
+	Env  []string // the whole environment, except PATH and TMPDIR
+	Dir  string   // the working directory; the caller removes it
 	URL  string
-	Ping func(ctx context.Context, url string) error // whether it is up
+	Ping func(ctx context.Context, url string) error // returns nil when the program is up
 }
 
-// Start starts the program and returns when it is up. Close leaves its Dir alone.
+// Start starts the program and returns when it is up. Close does not remove Dir.
 func (p Program) Start(ctx context.Context) (*Server, error) {
 	logs, err := os.MkdirTemp("", "keypool-program-")
 	if err != nil {
@@ -36,8 +36,8 @@ func (p Program) Start(ctx context.Context) (*Server, error) {
 	return s, nil
 }
 
-// FreeAddr finds an address of this machine on which nothing listens, and on which no
-// outgoing connection will begin.
+// FreeAddr finds a local address on which no process listens and which no outgoing connection
+// can take.
 func FreeAddr(ctx context.Context) (string, error) {
 	port, err := freePort(ctx)
 	return net.JoinHostPort(loopback, strconv.Itoa(port)), err

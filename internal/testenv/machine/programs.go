@@ -14,9 +14,9 @@ import (
 
 const installTimeout = 10 * time.Minute
 
-// LookPath finds a program in PATH or, for those of Postgres, where Debian keeps one
-// directory per major version outside of it, or among the system's own servers. The error
-// wraps [exec.ErrNotFound].
+// LookPath finds a program in PATH or in /usr/sbin. It also finds PostgreSQL programs in
+// Debian's directories, one per major version, which are not in PATH. The error wraps
+// [exec.ErrNotFound].
 func LookPath(program string) (string, error) {
 	path, err := exec.LookPath(program)
 	if err == nil {
@@ -32,15 +32,15 @@ func LookPath(program string) (string, error) {
 	major := func(path string) int {
 		n, err := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path))))
 		if err != nil {
-			return 0 // not a version: the last choice
+			return 0 // not a version; sorts last
 		}
 		return n
 	}
 	return slices.MaxFunc(versions, func(a, b string) int { return major(a) - major(b) }), nil
 }
 
-// Install installs Debian packages where it may: as root, or with a sudo that asks for
-// no password. It waits while another process installs.
+// Install installs Debian packages. It works as root, or with a sudo that needs no password. It
+// waits while another process runs apt-get.
 func Install(ctx context.Context, packages ...string) error {
 	apt, err := exec.LookPath("apt-get")
 	if err != nil {
@@ -64,7 +64,8 @@ func runApt(ctx context.Context, apt string, args ...string) error {
 		if err == nil {
 			return nil
 		}
-		// apt has an option to wait for some of its locks, but not for that of the lists.
+		// apt-get has an option to wait for some of its locks, but not for the lock of the
+		// package lists.
 		if !bytes.Contains(out, []byte("Could not get lock")) {
 			return fmt.Errorf("apt-get %s: %w; it said:\n%s", args[0], err, out)
 		}

@@ -14,14 +14,14 @@ import (
 
 const loopback = "127.0.0.1"
 
-// StartRedis starts a redis-server with further options args ("--name", "value") and
-// returns when it answers. The error wraps [exec.ErrNotFound] when the program is not
+// StartRedis starts a redis-server with additional options ("--name", "value"). It returns when
+// the server accepts commands. The error wraps [exec.ErrNotFound] if the program is not
 // installed.
 func StartRedis(ctx context.Context, args ...string) (*Server, error) {
 	return Setup{}.StartRedis(ctx, args...)
 }
 
-// StartRedis is the function of that name for a server that is set up like this.
+// StartRedis is like the function [StartRedis], with this setup.
 func (u Setup) StartRedis(ctx context.Context, args ...string) (*Server, error) {
 	program, err := LookPath("redis-server")
 	if err != nil {
@@ -51,14 +51,14 @@ func (u Setup) StartRedis(ctx context.Context, args ...string) (*Server, error) 
 	return s, nil
 }
 
-// PingRedis says whether the Redis at url takes commands.
+// PingRedis returns nil if the Redis at url accepts commands.
 func PingRedis(ctx context.Context, url string) error {
 	opts, err := redis.ParseURL(url)
 	if err != nil {
 		return fmt.Errorf("parse the URL of Redis: %w", err)
 	}
 	opts.MaxRetries = -1
-	opts.DialerRetries = 1 // the caller asks again, and sooner
+	opts.DialerRetries = 1 // the caller retries sooner than the client would
 	client := redis.NewClient(opts)
 	return errors.Join(client.Ping(ctx).Err(), client.Close())
 }

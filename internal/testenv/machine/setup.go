@@ -11,18 +11,18 @@ import (
 	"time"
 )
 
-// Setup is in what a server differs from an ordinary one.
+// Setup says how a server differs from an ordinary one.
 type Setup struct {
-	Clock bool // it has a clock of its own, which JumpClock sets; takes a C compiler
+	Clock bool // the server has its own clock, which JumpClock sets; needs a C compiler
 }
 
-// clockSource is a library that stands between a server and its clock. libfaketime
-// would do that too, but a Redis with jemalloc hangs at start with it.
+// clockSource is a library that replaces the clock functions of a server. libfaketime does this
+// too, but a Redis with jemalloc hangs at start with it.
 //
 //go:embed clock.c.txt
 var clockSource []byte
 
-// apply prepares s, whose directory is there, for its start.
+// apply prepares s for its start. The directory of s must exist.
 func (u Setup) apply(s *Server) error {
 	if !u.Clock {
 		return nil
@@ -36,7 +36,7 @@ func (u Setup) apply(s *Server) error {
 	if err != nil {
 		return err
 	}
-	compile := exec.Command(compiler, "-shared", "-fPIC", "-DCLOCK="+strconv.Quote(s.clock), "-o", library, source) //nolint:noctx // takes no time
+	compile := exec.Command(compiler, "-shared", "-fPIC", "-DCLOCK="+strconv.Quote(s.clock), "-o", library, source) //nolint:noctx // takes little time
 	if out, err := compile.CombinedOutput(); err != nil {
 		return fmt.Errorf("compile the clock: %w; it said:\n%s", err, out)
 	}
@@ -44,15 +44,15 @@ func (u Setup) apply(s *Server) error {
 	return s.JumpClock(0)
 }
 
-// JumpClock sets the server's clock to the right time and d more, in whole seconds, at
-// once and also while the server runs.
+// JumpClock sets the server's clock to the real time plus d, in whole seconds. It takes effect
+// at once, also while the server runs.
 func (s *Server) JumpClock(d time.Duration) error {
 	if s.clock == "" {
 		return errors.New("the server has no clock of its own")
 	}
-	// Renamed into place, so that nobody reads half of it.
+	// Write a new file and rename it, so that the server never reads half of the number.
 	next := s.clock + ".next"
-	err := os.WriteFile(next, fmt.Appendln(nil, int64(d/time.Second)), 0o644) //nolint:gosec // for the server's user
+	err := os.WriteFile(next, fmt.Appendln(nil, int64(d/time.Second)), 0o644) //nolint:gosec // the server may run as another user, who must read it
 	if err != nil {
 		return err
 	}

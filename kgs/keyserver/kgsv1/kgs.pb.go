@@ -4,8 +4,8 @@
 // 	protoc        (unknown)
 // source: keypool/kgs/v1/kgs.proto
 
-// Keys for other programs, over gRPC, gRPC-Web and plain HTTP with JSON. What each error
-// means is in docs/kgs-service.md.
+// The key service for other programs, over gRPC, gRPC-Web and plain HTTP with JSON.
+// docs/kgs-service.md explains each error.
 
 package kgsv1
 
@@ -27,7 +27,7 @@ const (
 
 type TakeKeysRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// 1 to 128 visible ASCII characters, best drawn by chance.
+	// 1 to 128 visible ASCII characters; use a random string.
 	RequestId string `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// 1 to 100,000.
 	Count         int32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
@@ -82,9 +82,9 @@ func (x *TakeKeysRequest) GetCount() int32 {
 type TakeKeysResponse struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	LeaseId int64                  `protobuf:"varint,1,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
-	// From then on nothing can be returned. The keys may be used all the same.
+	// After this time, no key can be returned. The client may still use the keys.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	// As many as were asked for; fewer, but at least one, where the codes of one length end.
+	// As many as requested. Fewer, but at least one, when the codes of one length run out.
 	Codes         []string `protobuf:"bytes,3,rep,name=codes,proto3" json:"codes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -144,9 +144,9 @@ func (x *TakeKeysResponse) GetCodes() []string {
 type ReturnKeysRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	LeaseId int64                  `protobuf:"varint,1,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
-	// Keys that were surely not used. They will be handed out again, to anyone.
+	// Keys that were certainly not used. They will be issued again, to any client.
 	Unused []string `protobuf:"bytes,2,rep,name=unused,proto3" json:"unused,omitempty"`
-	// Keys of which the client cannot tell. They are written off.
+	// Keys that may or may not have been used. They are never issued again.
 	Lost          []string `protobuf:"bytes,3,rep,name=lost,proto3" json:"lost,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -277,12 +277,12 @@ func (*StatusRequest) Descriptor() ([]byte, []int) {
 
 type StatusResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Characters in the codes handed out at present.
+	// The length of the codes that are issued at present.
 	SpaceLength int32 `protobuf:"varint,1,opt,name=space_length,json=spaceLength,proto3" json:"space_length,omitempty"`
-	// The part of these codes that is reserved, 0 to 1, and how many are left.
+	// The fraction of these codes that is reserved, 0 to 1, and the number of codes left.
 	SpaceUsedRatio float64 `protobuf:"fixed64,2,opt,name=space_used_ratio,json=spaceUsedRatio,proto3" json:"space_used_ratio,omitempty"`
 	SpaceLeft      int64   `protobuf:"varint,3,opt,name=space_left,json=spaceLeft,proto3" json:"space_left,omitempty"`
-	// Numbers ever reserved, of all lengths and for whomever.
+	// The count of all numbers ever reserved, of all lengths and by all processes and clients.
 	KeysReserved  int64 `protobuf:"varint,4,opt,name=keys_reserved,json=keysReserved,proto3" json:"keys_reserved,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

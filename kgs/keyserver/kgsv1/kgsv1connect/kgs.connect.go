@@ -2,8 +2,8 @@
 //
 // Source: keypool/kgs/v1/kgs.proto
 
-// Keys for other programs, over gRPC, gRPC-Web and plain HTTP with JSON. What each error
-// means is in docs/kgs-service.md.
+// The key service for other programs, over gRPC, gRPC-Web and plain HTTP with JSON.
+// docs/kgs-service.md explains each error.
 package kgsv1connect
 
 import (
@@ -45,13 +45,13 @@ const (
 
 // KeyServiceClient is a client for the keypool.kgs.v1.KeyService service.
 type KeyServiceClient interface {
-	// TakeKeys hands out keys as a lease. A request id that was used before gives the lease
-	// of that time, with the very same keys, as long as it is neither returned nor expired.
+	// TakeKeys returns keys as a lease. A repeated request id returns the same lease with the
+	// same keys, as long as the lease is neither returned nor expired.
 	TakeKeys(context.Context, *kgsv1.TakeKeysRequest) (*kgsv1.TakeKeysResponse, error)
-	// ReturnKeys ends a lease: what is not returned is the client's for good. Without it the
-	// lease expires, which keeps all keys for the client.
+	// ReturnKeys ends a lease. The client permanently keeps the keys that it does not list. If
+	// the client never calls ReturnKeys, the lease expires and the client keeps all its keys.
 	ReturnKeys(context.Context, *kgsv1.ReturnKeysRequest) (*kgsv1.ReturnKeysResponse, error)
-	// Status tells how far the codes are used up.
+	// Status reports how many codes are used.
 	Status(context.Context, *kgsv1.StatusRequest) (*kgsv1.StatusResponse, error)
 }
 
@@ -123,13 +123,13 @@ func (c *keyServiceClient) Status(ctx context.Context, req *kgsv1.StatusRequest)
 
 // KeyServiceHandler is an implementation of the keypool.kgs.v1.KeyService service.
 type KeyServiceHandler interface {
-	// TakeKeys hands out keys as a lease. A request id that was used before gives the lease
-	// of that time, with the very same keys, as long as it is neither returned nor expired.
+	// TakeKeys returns keys as a lease. A repeated request id returns the same lease with the
+	// same keys, as long as the lease is neither returned nor expired.
 	TakeKeys(context.Context, *kgsv1.TakeKeysRequest) (*kgsv1.TakeKeysResponse, error)
-	// ReturnKeys ends a lease: what is not returned is the client's for good. Without it the
-	// lease expires, which keeps all keys for the client.
+	// ReturnKeys ends a lease. The client permanently keeps the keys that it does not list. If
+	// the client never calls ReturnKeys, the lease expires and the client keeps all its keys.
 	ReturnKeys(context.Context, *kgsv1.ReturnKeysRequest) (*kgsv1.ReturnKeysResponse, error)
-	// Status tells how far the codes are used up.
+	// Status reports how many codes are used.
 	Status(context.Context, *kgsv1.StatusRequest) (*kgsv1.StatusResponse, error)
 }
 
