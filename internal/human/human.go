@@ -22,10 +22,13 @@ type unit struct {
 	size int64 // seconds
 }
 
-// Duration writes a number of seconds, at least 0, in its two largest units: "0.4 s",
+// Duration writes a number of seconds in its two largest units: "0.4 s",
 // "43 s", "13 min 32 s", "5 h 30 min", "12 d 12 h". Below a minute it has one decimal
 // unless that is 0; from two years on it is a whole number of years, "31,709 years".
 func Duration(seconds float64) string {
+	if seconds < 0 {
+		return "-" + Duration(-seconds)
+	}
 	if tenths := math.Round(10 * seconds); tenths < 600 {
 		return strconv.FormatFloat(tenths/10, 'f', -1, 64) + " s"
 	}
