@@ -23,7 +23,7 @@ keeper := bin/keeper
 experiments := bin/loadtest experiments
 comma := ,
 
-.PHONY: build run test lint generate rules model bench bench-parts fuzz drill loadtest conformance compare compose-test ways smoke nightly keeper
+.PHONY: build run test lint generate rules model controls bench bench-parts fuzz drill loadtest conformance compare compose-test ways smoke nightly keeper
 
 # The linker sets the version. Go's own stamp fails in a tree that git does not trust.
 build:
@@ -64,6 +64,11 @@ rules: keeper
 model: keeper
 	$(keeper) need gcc spin
 	docs/model/check
+
+# Unit tests against product code without a protection: they must fail.
+controls: keeper
+	$(keeper) need redis-server postgres
+	go test -tags drill -count 1 -timeout 20m ./loadtest/controls
 
 # Every bar of speed, memory and growth beside its baseline.
 bench: build keeper

@@ -10,19 +10,22 @@ import (
 )
 
 const (
-	breakerFailures = 3           // in a row, until it opens
-	breakerPause    = time.Second // open, until one call is let through again
+	breakerFailures = 3           // consecutive failures that open the breaker
+	breakerPause    = time.Second // time from opening until the breaker lets one call through
 )
 
-// Breaker keeps a process from waiting again and again for a pool that does not answer, as
-// one on a Redis or a remote KGS may not.
-// After three calls in a row have failed it is open: calls fail at once. A second later
-// it is half-open: one call is let through, and decides whether it closes.
+// Breaker is a circuit breaker in front of a pool. It keeps a process from waiting again and
+// again for a pool that does not answer, for example because Redis or a remote KGS is down.
 //
-// That the pool has nothing to give (ErrEmpty, ErrNoEpoch, ErrFenced) is an answer, not
-// a failure; that the caller itself gave up (context.Canceled) counts for neither. A
-// call that is not let through fails with gobreaker.ErrOpenState or, while another one
-// is trying, gobreaker.ErrTooManyRequests. All methods may be called concurrently.
+// The breaker opens after three calls in a row have failed. While it is open, calls fail at
+// once with gobreaker.ErrOpenState. After one second it is half-open: it lets one call through,
+// and other calls fail with gobreaker.ErrTooManyRequests. If that call succeeds, the breaker
+// closes; otherwise it opens again.
+//
+// ErrEmpty, ErrNoEpoch and ErrFenced count as successes, because the pool answered.
+// context.Canceled counts neither as a success nor as a failure, because the caller gave up.
+//
+// All methods are safe for concurrent use. They block as long as the pool's methods do.
 type Breaker struct {
 	pool    Supply
 	circuit *gobreaker.CircuitBreaker[struct{}]
@@ -30,18 +33,19 @@ type Breaker struct {
 
 var _ Supply = (*Breaker)(nil)
 
-// NewBreaker makes a closed breaker in front of pool. It logs each change of its state.
+// NewBreaker returns a closed breaker in front of pool. It logs each change of its state.
 func NewBreaker(pool Supply, log *slog.Logger) *Breaker {
 	return &Breaker{pool: pool, circuit: NewCircuit[struct{}](answered, log.With(slog.String("of", "pool")))}
 }
 
-// NewCircuit makes a closed circuit breaker, as [Breaker] describes it. It logs each change
-// of its state with the error of the last call. An error for which isAnswer is true counts as
-// a success; nil if there is no such error.
+// NewCircuit returns a closed circuit breaker with the thresholds that [Breaker] documents. It
+// logs each change of its state with the error of the last call. An error for which isAnswer
+// returns true counts as a success. If isAnswer is nil, every error but context.Canceled counts
+// as a failure.
 func NewCircuit[T any](isAnswer func(error) bool, log *slog.Logger) *gobreaker.CircuitBreaker[T] {
-	var last error // under the lock of the library, which it holds while it calls either function
+	var last error // guarded by the library's lock, which it holds while it calls IsSuccessful and OnStateChange
 	return gobreaker.NewCircuitBreaker[T](gobreaker.Settings{
-		Timeout:     breakerPause, // the library's default is a minute
+		Timeout:     breakerPause, // the library's default is one minute
 		ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= breakerFailures },
 		IsSuccessful: func(err error) bool {
 			last = err
@@ -55,15 +59,15 @@ func NewCircuit[T any](isAnswer func(error) bool, log *slog.Logger) *gobreaker.C
 	})
 }
 
-// answered reports an error of a pool that is alive and has nothing to give.
+// answered reports whether err comes from a pool that is reachable but has no keys to give.
 func answered(err error) bool {
 	return errors.Is(err, ErrEmpty) || errors.Is(err, ErrNoEpoch) || errors.Is(err, ErrFenced)
 }
 
-// State is closed (0), half-open (1) or open (2).
+// State returns the state: closed (0), half-open (1) or open (2).
 func (b *Breaker) State() gobreaker.State { return b.circuit.State() }
 
-// Take is that of the pool.
+// Take calls the pool's Take through the breaker.
 func (b *Breaker) Take(ctx context.Context, n int) (batch *Batch, err error) {
 	err = b.do(func() error {
 		batch, err = b.pool.Take(ctx, n)
@@ -72,12 +76,13 @@ func (b *Breaker) Take(ctx context.Context, n int) (batch *Batch, err error) {
 	return batch, err
 }
 
-// Settle is that of the pool.
+// Settle calls the pool's Settle through the breaker.
 func (b *Breaker) Settle(ctx context.Context, batch *Batch, unused, lost []string) error {
 	return b.do(func() error { return b.pool.Settle(ctx, batch, unused, lost) })
 }
 
-// Guard makes status, which asks the pool behind b, fail as b's own methods do while b is open.
+// Guard wraps status, a function that queries the pool behind b, so that its calls go through
+// the breaker too.
 func Guard[S any](b *Breaker, status func(context.Context) (S, error)) func(context.Context) (S, error) {
 	return func(ctx context.Context) (s S, err error) {
 		err = b.do(func() error {

@@ -11,7 +11,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// scriptedPool fails with what it is told to.
+// scriptedPool is a pool whose calls all return err.
 type scriptedPool struct {
 	err   error
 	calls int

@@ -4,15 +4,15 @@ import (
 	"log/slog"
 )
 
-// FailureLog logs when something begins to fail and when that is over, but not each time
-// in between. It is not safe for concurrent use.
+// FailureLog logs the first failure of a recurring task and the success that ends the failures,
+// but not the failures in between. It is not safe for concurrent use.
 type FailureLog struct {
 	log  *slog.Logger
-	what string // "the pool is not refilled"
+	what string // what fails, for example "the pool is not refilled"
 	on   bool
 }
 
-// Note takes the outcome of one more try into account.
+// Note records the result of one attempt: nil for a success.
 func (t *FailureLog) Note(err error) {
 	switch {
 	case err != nil && !t.on:
@@ -23,5 +23,5 @@ func (t *FailureLog) Note(err error) {
 	t.on = err != nil
 }
 
-// NewFailureLog makes a log of the failures of what.
+// NewFailureLog returns a FailureLog that describes the failing task as what.
 func NewFailureLog(log *slog.Logger, what string) FailureLog { return FailureLog{log: log, what: what} }

@@ -5,26 +5,25 @@ import (
 	"errors"
 )
 
-// Generator yields keys one at a time, when a creation wants one. A [Source] does so
-// from the local batch that it took from a [Supply]; the schemes that have no batches
-// ask whatever they draw on each time, or nobody at all.
+// Generator returns keys one at a time, when a creation needs one. A [Source] takes them from a
+// local batch of a [Supply]. A key source without batches makes each key when it is needed.
+// Some of these sources ask a server for each key; others need no server.
 type Generator interface {
-	// Next gives a key for url, which only a hash looks at; attempt counts from 0 and
-	// grows with each conflict that the same creation met. It may be called from any
-	// number of goroutines, and blocks as long as ctx allows at the most. It fails with
-	// ErrNoKeys when it has nothing to give just now, be it because what it draws on
-	// does not answer: then the fallback is asked. Any other error ends the creation.
+	// Next returns a key for url. Only the hash source uses url. attempt counts from 0 and
+	// grows with each conflict of the same creation. Next is safe for concurrent use and blocks
+	// until ctx ends at the latest. It fails with ErrNoKeys if no key is available now, for
+	// example because a server does not answer; the caller then asks the fallback. Any other
+	// error ends the creation.
 	Next(ctx context.Context, url string, attempt int) (Key, error)
 }
 
-// ErrNoKeys says that a generator has nothing to give: a Source when its local batch is empty
-// and its supply gives nothing.
+// ErrNoKeys means that a generator has no key to give. A Source returns it when its local batch
+// is empty and its supply gives no keys.
 var ErrNoKeys = errors.New("no key to give")
 
-// Key is a code that was handed to one creation, with the lease that wants to
-// hear what became of it.
+// Key is a code that a generator gives to one creation.
 type Key struct {
 	Code   string
 	Source string
-	Batch  *LocalBatch // nil for a key without a supply that records it
+	Batch  *LocalBatch // the batch to report the outcome to; nil if no supply records the key
 }

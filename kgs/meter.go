@@ -4,30 +4,30 @@ import (
 	"time"
 )
 
-// rateWeight is what the newest second weighs in a smoothed rate.
+// rateWeight is the weight of the newest second in a smoothed rate.
 const rateWeight = 0.3
 
-// EWMA measures the rate at which a count grows, as an exponentially weighted moving
-// average. It is not safe for concurrent use.
+// EWMA measures the rate at which a count grows, as an exponentially weighted moving average.
+// It is not safe for concurrent use.
 type EWMA struct {
 	perSecond float64
 	total     int64
 	at        time.Time
 }
 
-// NewEWMA measures from now on.
+// NewEWMA returns an EWMA that starts with a count of 0 at now.
 func NewEWMA(now time.Time) EWMA { return EWMA{at: now} }
 
-// Rate is how much the count grows in a second.
+// Rate returns the average growth of the count per second.
 func (m *EWMA) Rate() float64 { return m.perSecond }
 
-// Sample takes what was counted since the last sample into the rate. The weight of a
-// sample grows with its length, so it does not matter how regularly it is called.
+// Sample records that the count has the value total at the time now. The weight of a sample is
+// proportional to the time since the last one, so the interval between calls may vary.
 func (m *EWMA) Sample(total int64, now time.Time) {
 	m.add(total, now, rateWeight*now.Sub(m.at).Seconds())
 }
 
-// add takes what was counted since the last sample into the rate with a weight of up to 1.
+// add updates the rate with the growth since the last sample, with a weight of at most 1.
 func (m *EWMA) add(total int64, now time.Time, weight float64) {
 	elapsed := now.Sub(m.at).Seconds()
 	if elapsed <= 0 {
@@ -35,24 +35,24 @@ func (m *EWMA) add(total int64, now time.Time, weight float64) {
 	}
 	m.perSecond += min(1, weight) * (float64(total-m.total)/elapsed - m.perSecond)
 	m.total, m.at = total, now
-	if m.perSecond < 0.001 { // less than four an hour: the tail of a rate that has ended
+	if m.perSecond < 0.001 { // fewer than four an hour: the rest of a rate that has ended
 		m.perSecond = 0
 	}
 }
 
-// Meter measures the rate at which a count grows that does so in jumps. It averages
-// over about a window, and over all of its life while that is shorter. It is not safe
-// for concurrent use.
+// Meter measures the rate at which a count grows in large steps. It averages over about one
+// window, or over the time since its first sample while that is shorter. It is not safe for
+// concurrent use.
 type Meter struct {
 	window time.Duration
 	began  time.Time
 	meter  EWMA
 }
 
-// NewMeter makes a meter that begins at its first sample.
+// NewMeter returns a meter that starts at its first sample.
 func NewMeter(window time.Duration) Meter { return Meter{window: window} }
 
-// Sample says what the count is now.
+// Sample records that the count has the value total at the time now.
 func (m *Meter) Sample(total int64, now time.Time) {
 	if m.began.IsZero() {
 		m.began, m.meter = now, EWMA{total: total, at: now}
@@ -62,5 +62,5 @@ func (m *Meter) Sample(total int64, now time.Time) {
 	m.meter.add(total, now, float64(now.Sub(m.meter.at))/float64(max(span, 1)))
 }
 
-// Rate is how much the count grows in a second; 0 while there is no telling.
+// Rate returns the average growth of the count per second; 0 until the second sample.
 func (m *Meter) Rate() float64 { return m.meter.perSecond }

@@ -9,9 +9,9 @@ func TestMeterAveragesJumps(t *testing.T) {
 	t.Parallel()
 	m := NewMeter(time.Minute)
 	now := time.Now()
-	total := int64(1_000_000) // what was counted before it began is no news
+	total := int64(1_000_000) // the meter must ignore the count before its first sample
 	for i := range 600 {
-		if i%10 == 9 { // a thousand at a time, a hundred a second
+		if i%10 == 9 { // a step of 1,000 every 10 s is 100 a second
 			total += 1000
 		}
 		now = now.Add(time.Second)

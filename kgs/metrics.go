@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// Metrics are the counters of one process's part in the supply chain. What can be
-// read off at any time (sizes, rates, states) is collected by the program instead.
+// Metrics are the counters of one process for its part in making and taking keys. The program
+// collects values that can be read at any time (sizes, rates, states) on each scrape instead.
 type Metrics struct {
 	generated  prometheus.Counter
 	lastPush   prometheus.Gauge
@@ -21,7 +21,7 @@ type Metrics struct {
 	pages      prometheus.Counter
 }
 
-// NewMetrics registers the metrics with reg, once per registry.
+// NewMetrics registers the metrics with reg. It panics if reg has them already.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	auto := promauto.With(reg)
 	m := &Metrics{
@@ -54,13 +54,13 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
-// CountSkipAhead counts a skip-ahead of the ledger over keys that are written off.
+// CountSkipAhead counts one skip-ahead of the ledger and the keys that it abandons.
 func (m *Metrics) CountSkipAhead(keys int64) {
 	m.skipAheads.Inc()
 	m.CountAbandoned(ReasonRollback, keys)
 }
 
-// CountKept counts keys of a lease that its client keeps for good.
+// CountKept counts keys that stay with the client of a lease that has ended.
 func (m *Metrics) CountKept(keys int64) { m.CountAbandoned(ReasonClient, keys) }
 
 // CountPushed counts keys that this process pushed to a pool.
@@ -69,7 +69,7 @@ func (m *Metrics) CountPushed(keys int64) {
 	m.lastPush.SetToCurrentTime()
 }
 
-// CountAbandoned counts keys that this process wrote off for a reason.
+// CountAbandoned counts keys that this process abandoned for the given reason.
 func (m *Metrics) CountAbandoned(reason string, keys int64) {
 	m.abandons.WithLabelValues(reason).Add(float64(keys))
 }
@@ -83,15 +83,15 @@ func (m *Metrics) CountPage() { m.pages.Inc() }
 // ObserveRefill records how long it took to take a local batch.
 func (m *Metrics) ObserveRefill(d time.Duration) { m.refills.Observe(d.Seconds()) }
 
-// Abandoned is the counter of keys that were written off for a reason.
+// Abandoned returns the counter of keys that this process abandoned for the given reason.
 func (m *Metrics) Abandoned(reason string) prometheus.Counter {
 	return m.abandons.WithLabelValues(reason)
 }
 
-// Restarts is the counter of worker restarts.
+// Restarts returns the counter of worker restarts.
 func (m *Metrics) Restarts() prometheus.Counter { return m.restarts }
 
-// Pages is the counter of pages.
+// Pages returns the counter of pages.
 func (m *Metrics) Pages() prometheus.Counter { return m.pages }
 
 // Generated returns the number of keys that this process pushed to the pool.

@@ -10,25 +10,25 @@ import (
 	"time"
 )
 
-// SourceConfig is what a Source is made of. Zero durations mean the defaults.
+// SourceConfig configures a Source. A duration of zero means the default.
 type SourceConfig struct {
 	Supply   Supply
 	Min, Max int           // bounds of one batch, in keys
-	Hold     time.Duration // how long a batch is to last at the measured rate; 2 s
-	Patience time.Duration // the most that Next waits for a refill, and the age from which it does not; 250 ms
-	Timeout  time.Duration // the most that one refill may take; 2 s
+	Hold     time.Duration // how long a batch should last at the measured rate; default 2 s
+	Patience time.Duration // longest wait of Next for a refill; default 250 ms
+	Timeout  time.Duration // longest time for one call of the supply; default 2 s
 	Lazy     bool          // take nothing from the supply before the first Next
 	Logger   *slog.Logger
 	Metrics  *Metrics
 }
 
-// Source is the local batch of one server: it hands out keys from memory and
-// refills itself in the background long before it is empty. It holds two batches,
-// the current one and a spare that was fetched while the current one lasted, so
-// there is never more than one refill in flight. A batch is sized by the rate at
-// which the last one went, and is at most maxGrowth times as large as the one before.
+// Source is the local batch of one server. It hands out keys from memory and refills itself in
+// the background before it is empty. It holds two batches: the current one, and a spare that it
+// took while the current one was in use. At most one refill runs at a time. The size of a batch
+// follows the measured rate of use, and is at most maxGrowth times the size of the batch
+// before.
 //
-// All methods may be called concurrently.
+// All methods are safe for concurrent use.
 type Source struct {
 	cfg     SourceConfig
 	current atomic.Pointer[LocalBatch]
@@ -40,25 +40,25 @@ type Source struct {
 
 	mu       sync.Mutex
 	spare    *LocalBatch
-	live     map[*LocalBatch]struct{} // every lease that was not settled yet
-	returned []Key                    // handed out and not used: given out again first
-	finished []*LocalBatch            // every outcome is known: to be settled
-	drained  int64                    // keys handed out from leases that are drained
+	live     map[*LocalBatch]struct{} // every batch that is not settled yet
+	returned []Key                    // handed out but not used; take returns these first
+	finished []*LocalBatch            // batches to settle: the outcome of every code is known
+	drained  int64                    // keys handed out from batches that are empty now
 	rate     EWMA                     // of keys handed out
-	burst    float64                  // keys per second at which the last lease was drained
+	burst    float64                  // keys per second at which the last batch was used up
 	fetched  int                      // keys in the last batch
-	filled   chan struct{}            // closed and renewed when a refill ends
-	began    time.Time                // when the refill under way began; zero while there is none
-	failing  error                    // what the last refill failed with
+	filled   chan struct{}            // closed and replaced when a refill ends
+	began    time.Time                // when the running refill began; zero while none runs
+	failing  error                    // the error of the last refill; nil after a success
 	closed   bool
 
-	everFilled bool // a refill has succeeded
+	everFilled bool // whether a refill has ever succeeded
 	trouble    FailureLog
 }
 
 var _ Generator = (*Source)(nil)
 
-// NewSource starts a source; Close ends it.
+// NewSource starts a source. The caller must call Close.
 func NewSource(cfg SourceConfig) *Source {
 	cfg.Hold = cmp.Or(cfg.Hold, 2*time.Second)
 	cfg.Patience = cmp.Or(cfg.Patience, 250*time.Millisecond)
@@ -77,11 +77,13 @@ func NewSource(cfg SourceConfig) *Source {
 	return s
 }
 
-// Next hands out one key. While a local key is left it neither blocks nor talks
-// to anyone; otherwise it waits for a refill under way, as long as ctx allows and
-// Patience at the most. It does not wait at all once the refill has taken that long, nor
-// if the supply failed last time: one that is known to be away, or to hang, costs no
-// request any time. Then it fails with ErrNoKeys.
+// Next returns one key. While a local key is left, it neither blocks nor calls the supply.
+// Otherwise it waits for the running refill, until ctx ends or Patience has passed.
+//
+// Next fails with ErrNoKeys if it gets no key in that time. It fails at once if the last refill
+// failed, or if the running one has already taken longer than Patience. So a supply that is
+// down or hangs does not delay every request. A failed refill does not end the wait during the
+// first Patience after NewSource, unless a refill has succeeded before.
 func (s *Source) Next(ctx context.Context, _ string, _ int) (Key, error) {
 	if k, ok := s.take(); ok {
 		return k, nil
@@ -90,7 +92,7 @@ func (s *Source) Next(ctx context.Context, _ string, _ int) (Key, error) {
 	defer patience.Stop()
 	for {
 		filled, err := s.refillUnderWay()
-		if k, ok := s.take(); ok { // one may have ended since the last look
+		if k, ok := s.take(); ok { // a refill may have ended since the call of take above
 			return k, nil
 		}
 		if err != nil {
@@ -106,7 +108,7 @@ func (s *Source) Next(ctx context.Context, _ string, _ int) (Key, error) {
 	}
 }
 
-// take hands out a key from memory, if there is one.
+// take returns a key from memory, if one is left.
 func (s *Source) take() (Key, bool) {
 	if s.reused.Load() > 0 {
 		if k, ok := s.takeReturned(); ok {
@@ -135,7 +137,7 @@ func (s *Source) takeReturned() (Key, bool) {
 	return k, true
 }
 
-// advance puts the spare in the place of the drained lease and asks for a new spare.
+// advance replaces the empty batch by the spare and requests a new spare.
 func (s *Source) advance(drained *LocalBatch) *LocalBatch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,7 +151,7 @@ func (s *Source) advance(drained *LocalBatch) *LocalBatch {
 	return s.current.Load()
 }
 
-// install makes l, which may be nil, the current lease. The caller holds mu.
+// install makes l, which may be nil, the current batch. The caller holds mu.
 func (s *Source) install(l *LocalBatch) {
 	if l != nil {
 		l.since = time.Now()
@@ -157,16 +159,16 @@ func (s *Source) install(l *LocalBatch) {
 	s.current.Store(l)
 }
 
-// refillUnderWay gives a channel that is closed when the refill under way ends, or
-// ErrNoKeys when there is no point in waiting for it.
+// refillUnderWay returns a channel that is closed when the running refill ends. It fails with
+// ErrNoKeys if the caller should not wait.
 func (s *Source) refillUnderWay() (<-chan struct{}, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil, fmt.Errorf("%w: the source is closed", ErrNoKeys)
 	}
-	// A server that has just started waits for the pool to be opened and filled;
-	// later an empty or silent supply is a fact, not a matter of moments.
+	// A server that has just started waits until a worker has opened and filled the pool.
+	// Later, a failed refill is unlikely to be followed by a success within Patience.
 	starting := !s.everFilled && time.Since(s.started) < s.cfg.Patience
 	if s.failing != nil && !starting {
 		return nil, fmt.Errorf("%w: %w", ErrNoKeys, s.failing)
@@ -178,7 +180,7 @@ func (s *Source) refillUnderWay() (<-chan struct{}, error) {
 	return s.filled, nil
 }
 
-// want wakes the refill loop; a wish that is pending already is enough.
+// want wakes the refill loop. One pending request is enough, so want never blocks.
 func (s *Source) want() {
 	select {
 	case s.wanted <- struct{}{}:
@@ -186,7 +188,7 @@ func (s *Source) want() {
 	}
 }
 
-// Local is how many keys the source holds in memory.
+// Local returns how many keys the source holds in memory.
 func (s *Source) Local() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,14 +201,14 @@ func (s *Source) Local() int64 {
 	return n
 }
 
-// Rate is how many keys per second were handed out of late.
+// Rate returns the smoothed rate of keys handed out per second.
 func (s *Source) Rate() float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.rate.Rate()
 }
 
-// Failing is the error of the last refill, nil when it succeeded.
+// Failing returns the error of the last refill, or nil if it succeeded.
 func (s *Source) Failing() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

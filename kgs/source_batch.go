@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// LocalBatch is one batch that a Source hands out. It counts its codes of unknown outcome;
-// when the count reaches zero, the Source settles the batch with its supply. Until then the
-// supply has the batch on record, so a crash at any moment leaves every key accounted for.
+// LocalBatch is one batch that a Source hands out. It counts its codes of unknown outcome. When
+// the count reaches zero, the Source settles the batch with its supply. Until then the supply
+// has the batch on record, so a crash at any moment leaves every key accounted for.
 //
 // The caller of Source.Next calls exactly one of Spent, Unused and Lost, once, for each code.
-// These methods do not block and may be called concurrently.
+// These methods do not block and are safe for concurrent use.
 type LocalBatch struct {
 	batch  *Batch
 	source *Source
-	next   atomic.Int64 // index of the code to hand out next; may run past the end
+	next   atomic.Int64 // index of the code to hand out next; may exceed the last index
 	open   atomic.Int64 // codes of unknown outcome
 
-	since time.Time // when it became current; under the source's lock
+	since time.Time // when it became the current batch; guarded by source.mu
 
 	mu   sync.Mutex
 	lost []string
@@ -30,7 +30,7 @@ func newLocalBatch(s *Source, b *Batch) *LocalBatch {
 	return l
 }
 
-// left is how many codes were not handed out yet.
+// left returns how many codes are not handed out yet.
 func (l *LocalBatch) left() int64 {
 	return max(0, int64(len(l.batch.Codes))-l.next.Load())
 }
@@ -38,7 +38,7 @@ func (l *LocalBatch) left() int64 {
 // Spent reports that the link store has a row with a code of this batch.
 func (l *LocalBatch) Spent() { l.close() }
 
-// Lost reports that code may or may not be in the link store. The code is abandoned.
+// Lost reports that it is unknown whether the link store has code. The code is abandoned.
 func (l *LocalBatch) Lost(code string) {
 	l.mu.Lock()
 	l.lost = append(l.lost, code)
@@ -61,8 +61,8 @@ func (l *LocalBatch) close() {
 	}
 }
 
-// finish queues a batch for settlement. The queue is bounded: the Source takes no batch
-// while one waits to be settled.
+// finish queues a batch for settlement. The queue is bounded, because the Source takes no new
+// batch while one waits to be settled.
 func (s *Source) finish(l *LocalBatch) {
 	s.mu.Lock()
 	s.finished = append(s.finished, l)

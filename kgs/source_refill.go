@@ -12,12 +12,13 @@ const (
 	firstBackoff = 5 * time.Millisecond
 	maxBackoff   = time.Second
 
-	// maxGrowth lets a batch follow a load that has begun within a few batches. What went at
-	// once after a stall says nothing of the rate, and must not take a pool along.
+	// maxGrowth bounds how fast batches grow. A batch size still follows a new load within a
+	// few batches. But the burst that follows a stall says nothing about the lasting rate, and
+	// must not empty the pool.
 	maxGrowth = 4
 )
 
-// run refills on demand, settles what is finished and measures the rate, until ctx ends.
+// run refills on demand, settles finished batches and measures the rate, until ctx ends.
 func (s *Source) run(ctx context.Context) {
 	defer close(s.done)
 	tick := time.NewTicker(rateTick)
@@ -37,8 +38,8 @@ func (s *Source) run(ctx context.Context) {
 		case <-retry.C:
 		}
 		if err := s.refill(ctx); err != nil {
-			// Until the timer fires nobody is listened to: many impatient requests
-			// must not turn into as many attempts on a supply that is down.
+			// Ignore requests until the timer fires. Otherwise many waiting callers would cause
+			// as many attempts on a supply that is down.
 			wanted = nil
 			retry.Reset(backoff)
 			backoff = min(2*backoff, maxBackoff)
@@ -48,8 +49,8 @@ func (s *Source) run(ctx context.Context) {
 	}
 }
 
-// refill settles finished leases, then takes batches until the source holds two,
-// and lets those who wait know how it ended.
+// refill settles finished batches and then takes batches until the source holds two. At the end
+// it wakes the callers that wait in Next.
 func (s *Source) refill(ctx context.Context) error {
 	s.mu.Lock()
 	s.began = time.Now()
@@ -75,8 +76,8 @@ func (s *Source) hungry() bool {
 	return s.current.Load() == nil || s.spare == nil
 }
 
-// fetch takes one batch. A crash after the take leaves the batch on record under
-// this holder's name, who will not renew it: its keys are swept as abandoned.
+// fetch takes one batch. After a crash, the batch stays on record under this holder's name. Its
+// heartbeats then stop, and the next sweep abandons the keys of the batch.
 func (s *Source) fetch(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
@@ -93,7 +94,7 @@ func (s *Source) fetch(ctx context.Context) error {
 	s.live[l] = struct{}{}
 	if s.current.Load() == nil {
 		s.install(l)
-		// Waiters need not wait for the spare.
+		// Callers that wait for a key do not need the spare.
 		close(s.filled)
 		s.filled = make(chan struct{})
 		return nil
@@ -102,9 +103,9 @@ func (s *Source) fetch(ctx context.Context) error {
 	return nil
 }
 
-// batchSize is how many keys last for Hold at the measured rate. The faster of the
-// two measures counts: the smoothed one alone would be late for a sudden burst, the
-// burst alone would forget a steady load over one quiet moment.
+// batchSize returns how many keys last for Hold at the measured rate. It uses the greater of
+// two measurements. The smoothed rate alone would react late to a burst. The rate of the last
+// batch alone would ignore a steady load after one quiet moment.
 func (s *Source) batchSize() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +113,7 @@ func (s *Source) batchSize() int {
 	return int(min(max(n, float64(s.cfg.Min)), float64(s.cfg.Max)))
 }
 
-// sample takes what was handed out since the last sample into the rate.
+// sample updates the rate with the number of keys handed out since the last sample.
 func (s *Source) sample() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,10 +156,10 @@ func (s *Source) settle(ctx context.Context, l *LocalBatch, unused []string) err
 	return nil
 }
 
-// Close stops handing out, gives unused keys back to the supply and settles the
-// rest. It is called after the last creation has ended, and blocks until the
-// supply has answered or ctx ends; what could not be given back by then is swept
-// as abandoned later, for it is on record. Closing twice is harmless.
+// Close stops the source, returns unused keys to the supply and settles all batches. Call it
+// after the last creation has ended. It blocks until the supply has answered or ctx ends. The
+// supply has the batches on record that Close could not settle, and a later sweep abandons
+// them. A second call does nothing.
 func (s *Source) Close(ctx context.Context) error {
 	s.stop()
 	<-s.done
@@ -183,7 +184,8 @@ func (s *Source) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// retract withdraws every key that was not handed out, by batch. The caller holds mu.
+// retract returns, by batch, every key that no creation uses, and empties the source. The
+// caller holds mu.
 func (s *Source) retract() map[*LocalBatch][]string {
 	unused := make(map[*LocalBatch][]string, len(s.live))
 	for l := range s.live {

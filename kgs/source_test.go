@@ -14,19 +14,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// stubSupply is a supply in memory with switches for what can go wrong. It stands
-// at the seam that every supply of the program stands at.
+// stubSupply is an in-memory supply that can fail or delay its answers.
 type stubSupply struct {
 	mu       sync.Mutex
 	next     int
-	sizes    []int         // what was asked for
-	err      error         // what Take fails with
-	delay    time.Duration // how long Take takes
+	sizes    []int         // the n of each successful Take
+	err      error         // the error of Take and Settle
+	delay    time.Duration // the duration of Take
 	returned []string
 	lost     []string
 	settled  int
 	inFlight int
-	overlaps bool // two Takes were under way at once
+	overlaps bool // whether two calls of Take overlapped
 }
 
 func (s *stubSupply) Take(ctx context.Context, n int) (*Batch, error) {
@@ -100,7 +99,7 @@ func mustNext(t *testing.T, s *Source) Key {
 	return k
 }
 
-// wantNoWait asks an empty source, which is to fail at once.
+// wantNoWait calls Next on an empty source and expects it to fail without waiting.
 func wantNoWait(t *testing.T, s *Source, what string) {
 	t.Helper()
 	start := time.Now()
@@ -157,7 +156,7 @@ func TestSourceKeepsASpareBatch(t *testing.T) {
 		if got := s.Local(); got != 200 {
 			t.Fatalf("at rest the source holds %d keys, want two batches of 100", got)
 		}
-		// With the supply gone, all that is local is still handed out, without waiting.
+		// While the supply fails, the source still hands out all its keys without waiting.
 		supply.fail(errors.New("away"))
 		start := time.Now()
 		for range 200 {
@@ -177,12 +176,12 @@ func TestSourceDoesNotWaitForASupplyThatIsAway(t *testing.T) {
 		defer closeSource(t, s)
 		synctest.Wait()
 		supply.mu.Lock()
-		supply.err, supply.delay = errors.New("hung"), time.Hour // only the timeout ends a take
+		supply.err, supply.delay = errors.New("hung"), time.Hour // a take ends only by its timeout
 		supply.mu.Unlock()
 		for range 100 {
 			mustNext(t, s).Batch.Spent()
 		}
-		<-time.After(3 * time.Second) // in the bubble: the refill has failed by now
+		<-time.After(3 * time.Second) // fake time: the refill has failed by now
 		for range 100 {
 			mustNext(t, s).Batch.Spent()
 		}
@@ -195,7 +194,7 @@ func TestSourceDoesNotWaitForASupplyThatIsAway(t *testing.T) {
 	})
 }
 
-// The batch runs dry while the refill hangs and has not failed yet.
+// The source becomes empty while a refill hangs that has not failed yet.
 func TestSourceDoesNotWaitForARefillThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		supply := &stubSupply{}
@@ -205,10 +204,10 @@ func TestSourceDoesNotWaitForARefillThatHangs(t *testing.T) {
 		supply.mu.Lock()
 		supply.delay = time.Hour
 		supply.mu.Unlock()
-		for range 101 { // the first of the spare: the refill begins
+		for range 101 { // the last key comes from the spare, so a refill begins
 			mustNext(t, s).Batch.Spent()
 		}
-		<-time.After(s.cfg.Patience) // in the bubble: the spare has lasted that long
+		<-time.After(s.cfg.Patience) // fake time: the refill is older than Patience now
 		for range 99 {
 			mustNext(t, s).Batch.Spent()
 		}
@@ -227,7 +226,7 @@ func TestSourceWaitsForItsFirstBatch(t *testing.T) {
 		s := newTestSource(t, supply)
 		defer closeSource(t, s)
 		go func() {
-			<-time.After(100 * time.Millisecond) // in the bubble: the worker's first push
+			<-time.After(100 * time.Millisecond) // fake time: the worker pushes its first keys
 			supply.fail(nil)
 		}()
 		mustNext(t, s).Batch.Spent()
@@ -242,11 +241,11 @@ func TestSourceSizesBatchesByRate(t *testing.T) {
 		supply := &stubSupply{}
 		s := newTestSource(t, supply)
 		defer closeSource(t, s)
-		for range 20_000 { // 20 s at 1,000 a second
+		for range 20_000 { // 20 s at 1,000 keys a second
 			mustNext(t, s).Batch.Spent()
 			<-time.After(time.Millisecond)
 		}
-		synctest.Wait() // a refill may be under way
+		synctest.Wait() // a refill may be running
 		last := supply.sizes[len(supply.sizes)-1]
 		if want := int(1000 * s.cfg.Hold.Seconds()); last < want*9/10 || last > want*11/10 {
 			t.Errorf("batches of %d keys at 1,000/s, want about %d", last, want)
@@ -257,7 +256,7 @@ func TestSourceSizesBatchesByRate(t *testing.T) {
 	})
 }
 
-// What a stall held back goes at once, at no rate that would last.
+// After a stall, many creations arrive at once. Their rate does not last.
 func TestSourceGrowsBatchByBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		supply := &stubSupply{}

@@ -1,11 +1,11 @@
 // Package audit accounts for every number that a ledger ever reserved, and for every key of a
-// PostgreSQL pool, while servers and workers go on.
+// PostgreSQL pool. It runs while servers and workers run.
 //
 // Each number is linked, in a pool, in a batch, on its way to a pool, or abandoned for a
 // reason. A number that is in none of these places, or in two that exclude each other, is a
-// [Fault].
+// [Fault]. The accounts close if there is no fault.
 //
-// Invariant: the accounts close. Without a fault, Reserved is the sum of all other places.
+// Invariant: if the accounts close, Reserved is the sum of all other places.
 package audit
 
 import (
@@ -19,72 +19,72 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// Evidence is where an audit looks. Everything in it may change while the audit
-// reads: servers and workers go on.
+// Evidence is the data that an audit reads. All of it may change during the audit, because
+// servers and workers keep running.
 type Evidence struct {
 	Space    *codespace.Space
 	Snapshot func(context.Context) (ledger.Snapshot, error)
-	Epoch    func(context.Context) (int64, error)                  // of the shared pool; nil where there is none
-	Pool     func(context.Context) iter.Seq2[kgs.PoolEntry, error] // what the shared pool has on record
+	Epoch    func(context.Context) (int64, error)                  // epoch of the shared pool; nil if there is no shared pool
+	Pool     func(context.Context) iter.Seq2[kgs.PoolEntry, error] // the codes that the shared pool has on record
 	Links    func(context.Context) iter.Seq2[Linked, error]        // every row of the link store
 }
 
-// Linked is a code that the link store has a row for.
+// Linked is a code that has a row in the link store.
 type Linked struct {
 	Code   string
 	Source string
 }
 
-// Accounts is where each number that was ever reserved is. They close when there
-// is no fault: Reserved is then the sum of all that follows it, down to Abandoned.
+// Accounts counts the reserved numbers by the place they are in. Without a fault, Reserved is
+// the sum of the fields from InPool to Abandoned.
 type Accounts struct {
 	Reserved  int64            `json:"reserved"`
 	InPool    int64            `json:"in_pool"`
 	InBatches int64            `json:"in_batches"`
 	Shipping  int64            `json:"shipping"`    // on their way to the shared pool
-	OnTheMove int64            `json:"on_the_move"` // between two of these places while the audit read
+	OnTheMove int64            `json:"on_the_move"` // in no place, because they moved during the audit
 	Linked    int64            `json:"linked"`
 	Abandoned map[string]int64 `json:"abandoned"` // by reason
-	Links     map[string]int64 `json:"links"`     // rows by source, aliases and random codes too
-	Epochs    []EpochAccounts  `json:"epochs"`    // the same, by the epoch the numbers are of
+	Links     map[string]int64 `json:"links"`     // rows by source, with aliases and random codes
+	Epochs    []EpochAccounts  `json:"epochs"`    // the same counts by the epoch of the numbers
 	Faults    []Fault          `json:"faults"`
 
-	PostgresPool *PostgresPoolAccounts `json:"postgres_pool,omitempty"` // of keys that no number has
+	PostgresPool *PostgresPoolAccounts `json:"postgres_pool,omitempty"` // keys of a PostgreSQL pool, which have no numbers
 }
 
-// EpochAccounts is the accounts of one epoch, that is of the numbers that were first
-// reserved in it. A key that was handed back and shipped again later stays with it.
+// EpochAccounts is the accounts of one epoch: of the numbers that were first reserved in it. A
+// number stays in its epoch if it is returned and shipped again later.
 type EpochAccounts struct {
-	Epoch     int64            `json:"epoch"` // 0: before there was a shared pool
+	Epoch     int64            `json:"epoch"` // 0 is the time before the first shared pool
 	Reserved  int64            `json:"reserved"`
-	InPool    map[string]int64 `json:"in_pool"`    // by the books that they were found in
+	InPool    map[string]int64 `json:"in_pool"`    // by the record that they are in: RecordOfPool or RecordOfLedger
 	InBatches map[string]int64 `json:"in_batches"` // likewise
 	Shipping  int64            `json:"shipping"`
 	OnTheMove int64            `json:"on_the_move"`
 	Linked    map[string]int64 `json:"linked"`    // by source
 	Abandoned map[string]int64 `json:"abandoned"` // by reason
-	Missing   int64            `json:"missing"`   // each of them a fault
+	Missing   int64            `json:"missing"`   // each of them is a fault
 }
 
-// The books in which a number that waits can be found.
+// The records that can hold a number which is in a pool or a batch.
 const (
-	RecordOfPool   = "pool"   // the shared pool's
-	RecordOfLedger = "ledger" // those of pools and batches that a process has by itself
+	RecordOfPool   = "pool"   // the record of the shared pool
+	RecordOfLedger = "ledger" // the ledger's record of batches and of pools inside a process
 )
 
-// FaultKind is a way in which accounts do not close.
+// FaultKind is a reason why the accounts do not close.
 type FaultKind string
 
 // The kinds of faults.
 const (
-	FaultMissing    FaultKind = "missing"    // reserved, and nowhere to be found
+	FaultMissing    FaultKind = "missing"    // reserved, but in no place
 	FaultDuplicate  FaultKind = "duplicate"  // in more than one place that hands out keys
-	FaultReused     FaultKind = "reused"     // linked, and still waiting to be handed out
-	FaultForeign    FaultKind = "foreign"    // in the pool, or linked as a key of the ledger, which never reserved it
+	FaultReused     FaultKind = "reused"     // linked, but still to be handed out
+	FaultForeign    FaultKind = "foreign"    // never reserved, but in the pool or linked as a key of the ledger
 	FaultUnrecorded FaultKind = "unrecorded" // linked as a key of the PostgreSQL pool, which has no row for it
 )
 
-// Fault is one code that keeps the accounts from closing.
+// Fault is one code for which the accounts do not close.
 type Fault struct {
 	Kind FaultKind `json:"kind"`
 	Code string    `json:"code"`
@@ -106,30 +106,30 @@ func (f Fault) String() string {
 }
 
 var (
-	// ErrPoolUnknown says that an audit was not shown the pool that the ledger knows of.
+	// ErrPoolUnknown means that the audit cannot read the shared pool of the ledger's epoch.
 	ErrPoolUnknown = errors.New("the audit does not see the shared pool that the ledger knows of")
-	// ErrEpochChanged says that what an audit had read of the pool was written off
-	// before it was done. Another one can be run at once.
+	// ErrEpochChanged means that the shared pool was abandoned while the audit read it. The
+	// audit can be repeated at once.
 	ErrEpochChanged = errors.New("the shared pool began a new epoch while the audit read")
 )
 
-// auditPasses is how often a fault must be seen in a row. Keys move on while the
-// audit reads, so one that was missed, or seen twice, may be innocent; one that is
-// missed again and again does not move.
+// auditPasses is how many passes in a row must find a fault. Keys move while the audit reads,
+// so one pass may miss a key or see it twice. A key that every pass misses does not move.
 const auditPasses = 3
 
-// Run accounts for every reserved number by name. It reads links, pool and books
-// from end to end and up to three times, in the direction in which keys travel,
-// takes one byte of memory a reserved number, locks nobody out, and may be run by
-// anyone at any time. An error means that it could not be done, as in the moment in
-// which the shared pool has lost its data: ErrNoEpoch, ErrFenced, ErrPoolUnknown or
-// ErrEpochChanged then.
+// Run accounts for every reserved number. It reads the ledger, the pool and the links
+// completely, in the direction in which keys move, up to three times. It uses one byte of
+// memory for each reserved number. It takes no locks that block others, and several audits may
+// run at once.
 //
-// Nobody keeps a list of what was in a pool that lost its data. So a number that is
-// found nowhere and was reserved before the present epoch counts as lost with its
-// own epoch, whatever became of it; of the present epoch, it is a fault.
+// An error means that the audit could not be done. While the shared pool has lost its data, the
+// error is ErrNoEpoch, ErrFenced, ErrPoolUnknown or ErrEpochChanged.
+//
+// There is no list of the keys that a pool held before it lost its data. So if a number of an
+// earlier epoch is in no place, Run counts it as lost with its epoch. If a number of the
+// present epoch is in no place, that is a fault.
 func Run(ctx context.Context, e Evidence) (Accounts, error) {
-	var suspects map[Fault]bool // anything, the first time
+	var suspects map[Fault]bool // nil in the first pass, in which every fault is possible
 	for i := 0; ; i++ {
 		p, err := e.pass(ctx, suspects)
 		if err != nil {
@@ -150,7 +150,7 @@ func (e Evidence) pass(ctx context.Context, suspects map[Fault]bool) (*pass, err
 	p := newPass(e.Space, before, suspects)
 	p.addRanges(before)
 	p.findOverlaps(before)
-	if before.Epoch.Number > 0 { // or else there never was a shared pool
+	if before.Epoch.Number > 0 { // at 0 the ledger has never had a shared pool
 		if err := e.checkEpoch(ctx, before.Epoch.Number); err != nil {
 			return nil, err
 		}
@@ -174,8 +174,8 @@ func (e Evidence) pass(ctx context.Context, suspects map[Fault]bool) (*pass, err
 	return p, nil
 }
 
-// checkEpoch fails unless the pool that the audit is shown is the ledger's present one:
-// in any other, what is missing would look lost.
+// checkEpoch fails unless the audit's pool is that of the ledger's present epoch. In any other
+// pool, the keys of the ledger would be missing.
 func (e Evidence) checkEpoch(ctx context.Context, want int64) error {
 	if e.Epoch == nil {
 		return fmt.Errorf("%w: it was not told where to look", ErrPoolUnknown)

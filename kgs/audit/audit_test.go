@@ -15,18 +15,18 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// scene is a ledger with a Redis pool and links, as the audit sees them. The ledger
-// is a real one; pool and links are what they yield, which is all the audit asks for.
+// scene is a ledger with a Redis pool and links, as the audit sees them. The ledger is real.
+// The pool and the links are lists, because the audit only iterates over them.
 type scene struct {
 	kgstest.LedgerUnderTest
 	space  *codespace.Space
 	pool   []kgs.PoolEntry
 	links  []Linked
 	noPool bool
-	epoch  func() (int64, error) // of the pool; nil for the ledger's
+	epoch  func() (int64, error) // epoch of the pool; nil for the ledger's epoch
 }
 
-// newScene reserves [0, 100) and leaves 10 numbers in every place there is.
+// newScene reserves [0, 100) and puts at least 10 numbers into every place.
 func newScene(t *testing.T, l kgstest.LedgerUnderTest) *scene {
 	t.Helper()
 	space, err := l.Open(t.Context(), ledger.Config{Permute: true})
@@ -94,7 +94,7 @@ func (s *scene) audit(t *testing.T) (Accounts, error) {
 	return a, err
 }
 
-// wantSums fails unless each epoch adds up, and all of them to the totals.
+// wantSums checks that the accounts of each epoch add up, and that the totals are their sums.
 func wantSums(t *testing.T, a Accounts) {
 	t.Helper()
 	sum := Accounts{Abandoned: map[string]int64{}}
@@ -162,7 +162,7 @@ func TestAuditCloses(t *testing.T) {
 	})
 }
 
-// Each planted error must keep the accounts from closing, under its own name.
+// Each planted error must give exactly one fault, of the right kind.
 func TestAuditFindsPlantedErrors(t *testing.T) {
 	tests := map[string]struct {
 		plant func(t *testing.T, s *scene)
@@ -235,7 +235,7 @@ func TestAuditNamesWhatIsNoError(t *testing.T) {
 					t.Fatal(err)
 				}
 			},
-			map[string]int64{kgs.ReasonCrash: 10, kgs.ReasonEpoch: 30}}, // with what was shipping
+			map[string]int64{kgs.ReasonCrash: 10, kgs.ReasonEpoch: 30}}, // 30 includes the range that was shipping
 		"a ledger that came back older than its pool": {
 			func(t *testing.T, s *scene) {
 				s.pool = nil
@@ -243,7 +243,7 @@ func TestAuditNamesWhatIsNoError(t *testing.T) {
 				if _, _, err := s.OpenEpoch(t.Context(), 1, "run"); err != nil {
 					t.Fatal(err)
 				}
-			}, // what was open, what the pool has seen beyond 100, and the margin
+			}, // the open ranges, the numbers beyond 100 that the pool has seen, and the margin
 			map[string]int64{kgs.ReasonCrash: 10, kgs.ReasonEpoch: 20, kgs.ReasonRollback: 30 + 400 + codespace.Size(3)/100}},
 	}
 	for name, tt := range tests {
@@ -265,8 +265,8 @@ func TestAuditNamesWhatIsNoError(t *testing.T) {
 	}
 }
 
-// A key that moves down the chain while the audit reads is seen nowhere, or twice, in
-// one pass; the next pass acquits it.
+// A key that moves to its next place during a pass is seen in no place, or in two. The next
+// pass must clear it.
 func TestAuditAcquitsKeysOnTheMove(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, kgstest.NewSQLiteLedger(t))
@@ -276,7 +276,7 @@ func TestAuditAcquitsKeysOnTheMove(t *testing.T) {
 		if moved {
 			return noErrors(s.pool)
 		}
-		return noErrors(s.pool[1:]) // handed back to the pool just after the audit read on
+		return noErrors(s.pool[1:]) // the key returns to the pool just after the audit has read the pool
 	}
 	e.Links = func(context.Context) iter.Seq2[Linked, error] { moved = true; return noErrors(s.links) }
 	got, err := Run(t.Context(), e)
@@ -285,8 +285,8 @@ func TestAuditAcquitsKeysOnTheMove(t *testing.T) {
 	}
 }
 
-// In each pass another key is between two places: none of them is a fault, and the last
-// pass says how many there are.
+// In each pass another key is between two places. None of them is a fault, and OnTheMove counts
+// those of the last pass.
 func TestAuditCountsKeysOnTheMove(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, kgstest.NewSQLiteLedger(t))
@@ -303,7 +303,7 @@ func TestAuditCountsKeysOnTheMove(t *testing.T) {
 	wantSums(t, got)
 }
 
-// In the wrong pool, or none, every missing key would look lost.
+// With a wrong pool or no pool, every missing key would seem lost.
 func TestAuditAsksForTheLedgersPool(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*scene){

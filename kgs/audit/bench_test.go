@@ -11,9 +11,9 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// BenchmarkAudit closes the accounts of 10 million numbers of four epochs: half of
-// them linked, three in ten in the shared pool, the others lost with their epochs.
-// Reading them is not part of it. Beside the time it tells what the pass keeps of them.
+// BenchmarkAudit audits 10 million numbers of four epochs. Half of them are linked, three in
+// ten are in the shared pool, and the others are lost with their epochs. The time excludes the
+// reading of these data. The benchmark also reports the memory that the audit allocates.
 func BenchmarkAudit(b *testing.B) {
 	const numbers, length = 10_000_000, 6
 	space, err := codespace.New(make([]byte, 16))
@@ -54,7 +54,7 @@ func BenchmarkAudit(b *testing.B) {
 	b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/perNumber, "B/number")
 }
 
-// eachCode cuts text into codes of length.
+// eachCode splits text into codes of the given length.
 func eachCode[T any](text string, length int, made func(code string) T) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for ; text != ""; text = text[length:] {

@@ -14,9 +14,8 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// newLongScene is a ledger that has seen four epochs, one of them without a number, and
-// what is left of them. It has lost numbers in each, and one number, 41, that it must
-// not have lost.
+// newLongScene is a ledger with four epochs. Epoch 2 has no numbers, and the earlier epochs
+// have lost some of theirs. Number 41 of the present epoch is missing, which is a fault.
 func newLongScene(t *testing.T, l kgstest.LedgerUnderTest) *scene {
 	t.Helper()
 	space, err := l.Open(t.Context(), ledger.Config{Permute: true})
@@ -24,25 +23,25 @@ func newLongScene(t *testing.T, l kgstest.LedgerUnderTest) *scene {
 		t.Fatal(err)
 	}
 	s := &scene{LedgerUnderTest: l, space: space}
-	l.MustReserve(t, "worker", ledger.StateShipping, 10) // [0, 10), before there was a pool; lost
+	l.MustReserve(t, "worker", ledger.StateShipping, 10) // [0, 10), before the first shared pool; lost
 	s.open(t, 1)
-	s.ship(t, 10) // [10, 20): a third linked, a third given up, the others lost
+	s.ship(t, 10) // [10, 20): three linked, three abandoned, four lost
 	s.link(10, 13, kgs.SourcePool)
 	if err := l.Abandon(t.Context(), []codespace.Range{{Length: 3, Lo: 13, Hi: 16}}, kgs.ReasonRollback); err != nil {
 		t.Fatal(err)
 	}
 	s.open(t, 2)
 	s.open(t, 3)
-	s.ship(t, 20)                                       // [20, 40): linked all but two, in their order
-	l.MustReserve(t, "server", ledger.StateReserved, 1) // [40, 41), for a process
+	s.ship(t, 20)                                       // [20, 40): all linked but the last two
+	l.MustReserve(t, "server", ledger.StateReserved, 1) // [40, 41), for a pool in a process
 	s.link(20, 38, kgs.SourcePool)
 	s.open(t, 4)
-	s.ship(t, 9) // [41, 50): the present epoch
+	s.ship(t, 9) // [41, 50), in the present epoch
 	s.addPool(42, 50, false)
 	return s
 }
 
-// open begins epoch number, with a pool that is empty.
+// open begins the epoch with the given number, with an empty pool.
 func (s *scene) open(t *testing.T, number int64) {
 	t.Helper()
 	s.pool = nil
@@ -52,7 +51,7 @@ func (s *scene) open(t *testing.T, number int64) {
 	}
 }
 
-// ship reserves n numbers and delivers them, to be put where the test wants them.
+// ship reserves and delivers n numbers. The test then puts their codes into places.
 func (s *scene) ship(t *testing.T, n int64) {
 	t.Helper()
 	if _, err := s.Deliver(t.Context(), s.MustReserve(t, "worker", ledger.StateShipping, n)); err != nil {
@@ -90,8 +89,8 @@ func TestAuditByEpoch(t *testing.T) {
 	})
 }
 
-// The very numbers at a boundary: the last one before it may be missing, the first one
-// after it may not, and so for every length.
+// A missing number just before the boundary of an epoch is lost with its epoch. A missing
+// number just after the boundary is a fault. This holds for every length.
 func TestAuditAtTheBoundary(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -142,13 +141,14 @@ func TestAuditAtTheBoundary(t *testing.T) {
 	}
 }
 
-// What was read of a pool that is written off before the end would look lost, or found.
+// If a new epoch begins during the audit, the pool that was read is abandoned, and its keys
+// would be counted wrongly.
 func TestAuditNoticesANewEpoch(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, kgstest.NewSQLiteLedger(t))
 	e := s.evidence()
 	e.Pool = func(context.Context) iter.Seq2[kgs.PoolEntry, error] {
-		s.open(t, 2) // just before, and the pool with it
+		s.open(t, 2) // the epoch changes just before the audit reads the pool
 		return noErrors(s.pool)
 	}
 	if a, err := Run(t.Context(), e); !errors.Is(err, ErrEpochChanged) {
@@ -159,7 +159,7 @@ func TestAuditNoticesANewEpoch(t *testing.T) {
 	}
 }
 
-// Where there never was a shared pool, none is asked for anything.
+// While the ledger has never had a shared pool, the audit must not read one.
 func TestAuditWithoutAnEpochNeedsNoPool(t *testing.T) {
 	t.Parallel()
 	s := &scene{LedgerUnderTest: kgstest.NewSQLiteLedger(t)}

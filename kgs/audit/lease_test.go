@@ -11,8 +11,9 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// A client's link in the same database is the end of its key; one that is of another
-// ledger by its number is an accident, as a random code is.
+// A link of a client in the same database shows that the client used the key. The key of a link
+// may also come from another ledger, and have the code of a number of this one by chance. Such
+// a link conflicts with the number, as a random code does.
 func TestAuditOfLeases(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		space, err := l.Open(t.Context(), ledger.Config{Permute: true})
@@ -22,11 +23,11 @@ func TestAuditOfLeases(t *testing.T) {
 		s := &scene{LedgerUnderTest: l, space: space}
 		over := l.MustLend(t, "a", "1", 40)
 		l.MustLend(t, "a", "2", 40)
-		l.MustEndLease(t, "a", over.ID, []codespace.Range{{Length: 3, Lo: 30, Hi: 40}}, []codespace.Range{{Length: 3, Lo: 20, Hi: 30}}) // [0, 20) are the client's
+		l.MustEndLease(t, "a", over.ID, []codespace.Range{{Length: 3, Lo: 30, Hi: 40}}, []codespace.Range{{Length: 3, Lo: 20, Hi: 30}}) // the client keeps [0, 20)
 		s.link(0, 10, kgs.SourceKGS)
-		s.link(20, 21, kgs.SourceKGS) // lost, and yet linked
-		s.link(30, 31, kgs.SourceKGS) // returned, so it must be another ledger's
-		s.link(70, 80, kgs.SourceKGS) // of a lease that is alive
+		s.link(20, 21, kgs.SourceKGS) // lost, but linked
+		s.link(30, 31, kgs.SourceKGS) // returned, so the link's key comes from another ledger
+		s.link(70, 80, kgs.SourceKGS) // in an open lease
 		s.link(5000, 5010, kgs.SourceKGS)
 		got, err := s.audit(t)
 		if err != nil {

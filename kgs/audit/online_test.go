@@ -27,16 +27,16 @@ import (
 // poolChunkLen is how many codes of a pool an audit reads at a time.
 const poolChunkLen = 10_000
 
-// holding is a batch that a server has, or had when it died.
+// holding is a batch that a server holds, or held when it died.
 type holding struct {
 	supply kgs.Supply
 	*kgs.Batch
 	spent int // how many of its codes are linked
 }
 
-// town is a whole service in one goroutine: a ledger and a Redis pool, a server, a worker,
-// and what they have in memory. Whatever can happen to them happens one step at a time,
-// and any number of steps between two things that an audit reads.
+// town is a whole service in one goroutine: a ledger and a Redis pool, a server, a worker, and
+// what they hold in memory. Each random event is one step. Steps can occur between any two
+// reads of an audit.
 type town struct {
 	t                      *testing.T
 	rand                   *rand.Rand
@@ -44,13 +44,13 @@ type town struct {
 	client                 *redis.Client
 	space                  *codespace.Space
 	links                  []Linked
-	server                 []kgs.Supply // the ways in which the server gets its keys
+	server                 []kgs.Supply // the supplies that the server takes keys from
 	held                   []holding
 	worker                 *redispool.Filler
-	serverName, workerName string // as the ledger knows them
+	serverName, workerName string // their holder names in the ledger
 	names                  int
 	steps                  int
-	sound                  bool // the pool never loses its state
+	sound                  bool // whether the pool never loses its state
 }
 
 func newTown(t *testing.T, seed uint64) *town {
@@ -89,7 +89,8 @@ func (w *town) startWorker() {
 	})
 }
 
-// must fails the test, unless the pool lost its state and says so.
+// must fails the test on any error, except for those of a pool that is empty or has lost its
+// state.
 func (w *town) must(err error) {
 	w.t.Helper()
 	if err != nil && !errors.Is(err, kgs.ErrNoEpoch) && !errors.Is(err, kgs.ErrFenced) && !errors.Is(err, kgs.ErrEmpty) {
@@ -97,7 +98,7 @@ func (w *town) must(err error) {
 	}
 }
 
-// step is one of the things that can happen.
+// step makes one random event.
 func (w *town) step() {
 	w.steps++
 	likely := []func(){w.take, w.take, w.link, w.link, w.settle, w.ship}
@@ -132,7 +133,7 @@ func (w *town) link() {
 	}
 }
 
-// settle closes the books on one batch; of what it has left some is lost.
+// settle settles one batch. Some of its unused codes are lost.
 func (w *town) settle() {
 	if len(w.held) == 0 {
 		return
@@ -150,13 +151,13 @@ func (w *town) ship() {
 	keys, err := w.worker.Len(w.t.Context())
 	w.must(err)
 	if keys > poolChunkLen {
-		return // enough for an audit to read in more than one go
+		return // so many that an audit needs more than one read
 	}
 	_, err = w.worker.Fill(w.t.Context(), 1+w.rand.Int64N(2*poolChunkLen))
 	w.must(err)
 }
 
-// stall is another worker that dies in the middle of a range.
+// stall simulates another worker that dies in the middle of a range.
 func (w *town) stall() {
 	name := w.name()
 	r, err := w.l.Reserve(w.t.Context(), name, ledger.StateShipping, 6, 1000)
@@ -196,7 +197,7 @@ func (w *town) sweep() {
 	w.must(err)
 }
 
-// flush makes the pool lose everything; half the time a worker is there at once.
+// flush deletes all data of the pool. Half the time, the worker refills it at once.
 func (w *town) flush() {
 	w.must(w.client.FlushDB(w.t.Context()).Err())
 	if w.rand.IntN(2) == 0 {
@@ -204,7 +205,7 @@ func (w *town) flush() {
 	}
 }
 
-// evidence is the town as an audit sees it, with happen called between any two looks.
+// evidence returns the data of the town for an audit. It calls happen between any two reads.
 func (w *town) evidence(happen func()) Evidence {
 	pool := w.pool("auditor")
 	return Evidence{
@@ -222,12 +223,12 @@ func (w *town) evidence(happen func()) Evidence {
 		Pool: func(ctx context.Context) iter.Seq2[kgs.PoolEntry, error] { return amid(pool.Snapshot(ctx), happen) },
 		Links: func(context.Context) iter.Seq2[Linked, error] {
 			happen()
-			return amid(noErrors(slices.Clone(w.links)), happen) // as a database reads them, at one moment
+			return amid(noErrors(slices.Clone(w.links)), happen) // a database reads all rows as of one moment too
 		},
 	}
 }
 
-// amid lets things happen every now and then while all is read.
+// amid calls happen from time to time while all is read.
 func amid[T any](all iter.Seq2[T, error], happen func()) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		n := 0
@@ -242,8 +243,8 @@ func amid[T any](all iter.Seq2[T, error], happen func()) iter.Seq2[T, error] {
 	}
 }
 
-// In the middle of whatever may happen, an audit finds that the accounts close or that it
-// cannot tell, and never a fault.
+// At any moment, an audit finds that the accounts close, or fails because it cannot decide. It
+// never reports a fault. As a control, some single passes must find faults.
 func TestAuditIsRightAtAnyMoment(t *testing.T) {
 	t.Parallel()
 	const seeds, audits = 4, 10
@@ -269,7 +270,7 @@ func TestAuditIsRightAtAnyMoment(t *testing.T) {
 				controls++
 			}
 		}
-		w.ship() // and so there is a pool
+		w.ship() // opens the pool if necessary
 		if a, err := Run(t.Context(), w.evidence(func() {})); err != nil || len(a.Faults) > 0 || a.OnTheMove > 0 {
 			t.Errorf("seed %d, at rest: %d faults, %d keys on the move, error %v", seed, len(a.Faults), a.OnTheMove, err)
 		}
@@ -280,14 +281,14 @@ func TestAuditIsRightAtAnyMoment(t *testing.T) {
 	t.Logf("%d of %d audits closed the accounts; %d single passes did not", closed, seeds*audits, controls)
 }
 
-// A key that really is nowhere is found, whatever else moves while the audit reads.
+// An audit finds a key that is in no place, while other keys move.
 func TestAuditFindsAHoleAtAnyMoment(t *testing.T) {
 	t.Parallel()
 	w := newTown(t, 0)
 	w.sound = true
 	var want []Fault
 	for range 3 {
-		w.ship() // at least the code that is to be stolen
+		w.ship() // puts at least the code into the pool that the test removes
 		code, err := w.client.LPop(t.Context(), "keypool:{default}:keys").Result()
 		if err != nil {
 			t.Fatal(err)

@@ -9,17 +9,18 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// place is where a number was found; of two, the one further down the chain counts.
+// place is where a number was found. If a number was found in two places, the greater one
+// counts, because keys move in this order.
 type place uint8
 
 const (
 	nowhere     place = iota
-	shipping          // to the shared pool
-	reserved          // in the ledger: of the pool in a process, or of nobody
+	shipping          // on its way to the shared pool
+	reserved          // in the ledger: for a pool in a process, or without a holder
 	pooled            // in the shared pool
 	ledgerBatch       // in a batch that the ledger has on record
 	sharedBatch       // in a batch that the shared pool has on record
-	abandoned         // and beyond: abandoned+i for the i-th reason
+	abandoned         // abandoned+i stands for the i-th reason
 	conflicted  = 252
 	clientLink  = 253 // linked, as a key of SourceKGS
 	ledgerLink  = 254 // linked, as a key of SourceLedger
@@ -27,20 +28,20 @@ const (
 	maxReasons  = int(conflicted - abandoned)
 )
 
-// waits tells of a number that somebody hands out, or is just about to.
+// waits reports whether the number is to be handed out or is in a batch.
 func (w place) waits() bool { return w >= reserved && w < abandoned }
 
-// leased tells of a number that a client of this ledger may have: by a lease, or by one
-// that is over.
+// leased reports whether a client of this ledger may have the number, from an open lease or a
+// former one.
 func (w place) leased() bool { return w == ledgerBatch || w >= abandoned && w < conflicted }
 
-// pass is one look at everything.
+// pass is one reading of all evidence.
 type pass struct {
 	space    *codespace.Space
 	places   [codespace.MaxLength + 1][]place // by length and number
-	reasons  []string                         // of abandonment, in the order met
+	reasons  []string                         // reasons of abandonment, in the order of their first use
 	beyond   []string                         // codes of keys that were not reserved when the pass began
-	suspects map[Fault]bool                   // all that may be a fault; nil for anything
+	suspects map[Fault]bool                   // the only possible faults; nil if every fault is possible
 	accused  map[Fault]bool
 	accounts Accounts
 }
@@ -56,8 +57,9 @@ func newPass(space *codespace.Space, b ledger.Snapshot, suspects map[Fault]bool)
 	return p
 }
 
-// accuse notes a fault, once. It tells whether it is one, and not just a key that moved
-// on while the pass before this one read.
+// accuse records a fault, if this is the first pass or the pass before found the fault too. It
+// reports whether the fault counts. A fault that only this pass finds is a key that moved
+// during the pass.
 func (p *pass) accuse(kind FaultKind, code string) bool {
 	f := Fault{kind, code}
 	if p.suspects != nil && !p.suspects[f] {
@@ -70,7 +72,7 @@ func (p *pass) accuse(kind FaultKind, code string) bool {
 	return true
 }
 
-// addRanges enters the rows of the ledger.
+// addRanges records the place of every number that has a row in the ledger.
 func (p *pass) addRanges(b ledger.Snapshot) {
 	for _, r := range b.Rows {
 		where := p.placeOf(r)
@@ -97,7 +99,7 @@ func (p *pass) placeOf(r ledger.Row) place {
 func (p *pass) reason(reason string) place {
 	i := slices.Index(p.reasons, reason)
 	if i < 0 && len(p.reasons) == maxReasons {
-		i = maxReasons - 1 // under the name of another; there are a handful of reasons
+		i = maxReasons - 1 // counted under the last reason; in practice there are only a few reasons
 	}
 	if i < 0 {
 		i = len(p.reasons)
@@ -106,8 +108,8 @@ func (p *pass) reason(reason string) place {
 	return abandoned + place(i)
 }
 
-// findOverlaps finds the numbers that the ledger has two rows for and would hand out
-// twice. That some are given up twice over does no harm.
+// findOverlaps finds the numbers that two rows of the ledger would hand out. An overlap of
+// abandoned rows is harmless.
 func (p *pass) findOverlaps(b ledger.Snapshot) {
 	var last ledger.Row
 	for _, r := range b.Rows { // by length and number
@@ -126,7 +128,7 @@ func (p *pass) findOverlaps(b ledger.Snapshot) {
 	}
 }
 
-// at finds the place of a code, nil for one that was not reserved when the pass began.
+// at returns the place of a code, or nil if its number was not reserved when the pass began.
 func (p *pass) at(code string) *place {
 	length, n, err := p.space.Number(code)
 	if err != nil || n >= int64(len(p.places[length])) {
@@ -135,8 +137,8 @@ func (p *pass) at(code string) *place {
 	return &p.places[length][n]
 }
 
-// addPool enters what the shared pool has on record. A key that was given up may still
-// be on record as doomed, and stays given up.
+// addPool records the place of every code that the shared pool has on record. An abandoned key
+// stays abandoned, although the pool may still have it on record.
 func (p *pass) addPool(found iter.Seq2[kgs.PoolEntry, error]) error {
 	for f, err := range found {
 		if err != nil {
@@ -159,7 +161,7 @@ func (p *pass) addPool(found iter.Seq2[kgs.PoolEntry, error]) error {
 	return nil
 }
 
-// addLinks enters the rows of the link store.
+// addLinks records the place of every code that has a link.
 func (p *pass) addLinks(links iter.Seq2[Linked, error]) error {
 	for l, err := range links {
 		if err != nil {
@@ -169,7 +171,7 @@ func (p *pass) addLinks(links iter.Seq2[Linked, error]) error {
 		where := linkOf(l.Source)
 		at := p.at(l.Code)
 		if where == clientLink && (at == nil || !at.leased()) {
-			where = conflicted // a key of another ledger
+			where = conflicted // the key comes from another ledger
 		}
 		if at == nil {
 			if where != conflicted {
@@ -185,8 +187,9 @@ func (p *pass) addLinks(links iter.Seq2[Linked, error]) error {
 	return nil
 }
 
-// linkOf is the place of a number whose code is linked by the given source: only to the
-// keys of its own the ledger gave it. Those of SourceKGS may be this ledger's or another's.
+// linkOf returns the place of a number whose code has a link of the given source. If the source
+// does not use keys of the ledger, the link conflicts with the number. A link of SourceKGS may
+// have a key of this ledger or of another one.
 func linkOf(source string) place {
 	switch source {
 	case kgs.SourcePool:
@@ -200,7 +203,7 @@ func linkOf(source string) place {
 	}
 }
 
-// findForeign finds the keys that were not even reserved by the end of the pass.
+// findForeign finds the keys that were still not reserved at the end of the pass.
 func (p *pass) findForeign(after ledger.Snapshot) {
 	for _, code := range p.beyond {
 		length, n, err := p.space.Number(code)

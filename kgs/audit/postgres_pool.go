@@ -11,15 +11,16 @@ import (
 	"keypool/kgs"
 )
 
-// PostgresPoolAccounts is what the tables of a PostgreSQL pool say, beside the links.
+// PostgresPoolAccounts counts the keys in the tables of a PostgreSQL pool. It also compares the
+// tables with the links.
 type PostgresPoolAccounts struct {
 	Available  int64 `json:"available"`
 	Reserved   int64 `json:"reserved"`
 	Used       int64 `json:"used"`
 	UsedLinked int64 `json:"used_and_linked"`
-	Unlinked   int64 `json:"used_without_link"` // in a batch, lost, or left behind by a crash
-	Unsettled  int64 `json:"linked_unsettled"`  // linked, and reserved, or were until their holder died
-	DrawnAgain int64 `json:"drawn_again"`       // available although used: dropped when they are taken
+	Unlinked   int64 `json:"used_without_link"` // in a batch, lost, or left by a crash
+	Unsettled  int64 `json:"linked_unsettled"`  // linked, and reserved now or until their holder died
+	DrawnAgain int64 `json:"drawn_again"`       // available although used; a take drops them
 }
 
 // lookUpAtOnce is how many links one statement looks up.
@@ -31,17 +32,18 @@ const (
 		(SELECT count(*) FROM used_keys),
 		(SELECT count(*) FROM available_keys JOIN used_keys USING (key))`
 	countUsed = `SELECT count(*) FROM used_keys WHERE key = ANY ($1::text[])`
-	// findUnused gives those of the keys $1 that are not in used_keys, whether they are
-	// available, and whether they ever were reserved.
+	// findUnused returns those of the keys $1 that are not in used_keys. For each it returns
+	// whether it is available, and whether it was ever reserved.
 	findUnused = `SELECT linked.key, a.key IS NOT NULL, a.reserved_at IS NOT NULL
 		FROM unnest($1::text[]) AS linked (key) LEFT JOIN available_keys a USING (key)
 		WHERE (SELECT true FROM used_keys WHERE used_keys.key = linked.key) IS NULL`
 )
 
-// AddPostgresPool adds the accounts of the pool in db and its faults, if there is such a
-// pool or ever was. Everybody may go on meanwhile: links are read first, and a key is
-// on record before it is linked. In a database that came back from an older state,
-// keys that somebody had in memory then are linked without a record.
+// AddPostgresPool adds the accounts and the faults of the pool in db. It does nothing if the
+// pool's tables are empty and no link has a key of the pool. Servers and workers may keep
+// running: AddPostgresPool reads the links first, and a key has a row in the pool before it has
+// a link. After a rollback of the database, keys that a process held in memory can have a link
+// without a row. They are faults.
 func (a *Accounts) AddPostgresPool(ctx context.Context, db *pgxpool.Pool, links iter.Seq2[Linked, error]) error {
 	var exists bool
 	err := db.QueryRow(ctx, `SELECT EXISTS (SELECT FROM available_keys) OR EXISTS (SELECT FROM used_keys)`).Scan(&exists)
@@ -63,7 +65,7 @@ func (a *Accounts) AddPostgresPool(ctx context.Context, db *pgxpool.Pool, links 
 	return nil
 }
 
-// addPostgresLinks looks up the links, many at a time and never all.
+// addPostgresLinks looks up the links in blocks, so that it never holds all of them.
 func (a *Accounts) addPostgresLinks(ctx context.Context, db *pgxpool.Pool, links iter.Seq2[Linked, error]) error {
 	var all, own []string
 	for l, err := range links {
@@ -85,7 +87,8 @@ func (a *Accounts) addPostgresLinks(ctx context.Context, db *pgxpool.Pool, links
 	return a.lookUp(ctx, db, all, own)
 }
 
-// lookUp counts the used ones of all codes that are linked, and judges the pool's own.
+// lookUp counts the codes in all that are used, and finds the faults among own, the linked keys
+// of the pool.
 func (a *Accounts) lookUp(ctx context.Context, db *pgxpool.Pool, all, own []string) error {
 	var used int64
 	if err := db.QueryRow(ctx, countUsed, all).Scan(&used); err != nil {

@@ -15,7 +15,8 @@ import (
 	"keypool/kgs/pgpool"
 )
 
-// auditedPool is the tables of a PostgreSQL pool, empty and open, and what processes do to them.
+// auditedPool is the tables of an open PostgreSQL pool. Its methods act as the processes that
+// use the pool.
 type auditedPool struct{ *kgstest.KeyTables }
 
 func newAuditedPool(t testing.TB) auditedPool {
@@ -25,7 +26,7 @@ func newAuditedPool(t testing.TB) auditedPool {
 	return k
 }
 
-// ship makes one round of the batch job, which draws the given codes.
+// ship makes one round of the batch job that adds keys. The job draws the given codes.
 func (k auditedPool) ship(codes ...string) {
 	k.T.Helper()
 	s := pgpool.NewFiller(pgpool.New(k.DB, pgpool.Config{}), &kgstest.DrawnCodes{Codes: codes}, slog.New(slog.DiscardHandler))
@@ -37,14 +38,14 @@ func (k auditedPool) ship(codes ...string) {
 	}
 }
 
-// process is the pool as a process of its own has it.
+// process returns the pool as a separate process uses it.
 func (k auditedPool) process(holder string, reserve bool) *pgpool.Pool {
 	k.T.Helper()
 	k.AddHolder(holder)
 	return pgpool.New(k.Connect(), pgpool.Config{Holder: holder, Reserve: reserve})
 }
 
-// auditPool is the part of the audit that is about a PostgresPool.
+// auditPool runs the part of the audit that reads the PostgreSQL pool.
 func (k auditedPool) auditPool(links ...Linked) Accounts {
 	k.T.Helper()
 	a := Accounts{Links: map[string]int64{}}
@@ -87,8 +88,8 @@ func TestAuditOfPostgresPool(t *testing.T) {
 	links = append(links, linkedAs(kgs.SourcePostgresPool, kgstest.Take(t, dead, 10).Codes[:5])...)
 	links = append(links, linkedAs(kgs.SourceRandom, kgstest.Codes(90, 95))...)
 	k.Die("c", time.Hour)
-	k.ship()                            // takes back what c had reserved
-	k.DrawAgain(kgstest.Codes(0, 3)...) // dropped when they are taken
+	k.ship()                            // returns the keys that c had reserved
+	k.DrawAgain(kgstest.Codes(0, 3)...) // a take drops them
 
 	a := k.auditPool(links...)
 	want := &PostgresPoolAccounts{
@@ -100,7 +101,7 @@ func TestAuditOfPostgresPool(t *testing.T) {
 	}
 }
 
-// Each planted error is found, under its own name.
+// Each planted error must give one fault of the right kind.
 func TestAuditOfPostgresPoolFindsPlantedErrors(t *testing.T) {
 	t.Parallel()
 	k := newAuditedPool(t)
@@ -116,7 +117,7 @@ func TestAuditOfPostgresPoolFindsPlantedErrors(t *testing.T) {
 	}
 }
 
-// More links than are looked up at a time.
+// The test has more links than one statement looks up.
 func TestAuditOfPostgresPoolInBlocks(t *testing.T) {
 	t.Parallel()
 	k := newAuditedPool(t)

@@ -13,11 +13,11 @@ import (
 type section struct {
 	codespace.Range
 	epoch int64
-	over  bool // a later epoch has begun: what is nowhere was lost with it
+	over  bool // whether a later epoch has begun, so that missing numbers are lost with this one
 }
 
-// sections cuts the numbers of a length below next by epoch: each is of the last epoch
-// that was opened when the counter stood at it or before it.
+// sections divides the numbers of a length below next by epoch. A number belongs to the last
+// epoch that was opened while the counter was not above the number.
 func sections(b ledger.Snapshot, length int, next int64) []section {
 	var cut []section
 	newest, hi := true, next
@@ -44,7 +44,7 @@ func newEpochAccounts(number int64) *EpochAccounts {
 	}
 }
 
-// count adds n under a name; a name without a number is left out.
+// count adds n to the count of name. It adds no entry if n is zero.
 func count(counts map[string]int64, name string, n int64) {
 	if n > 0 {
 		counts[name] += n
@@ -58,7 +58,7 @@ func total(counts map[string]int64) (sum int64) {
 	return sum
 }
 
-// sum counts the places, epoch by epoch, and adds up the epochs.
+// sum counts the places of the numbers by epoch, and adds the epochs to the totals.
 func (p *pass) sum(b ledger.Snapshot) {
 	epochs := make(map[int64]*EpochAccounts)
 	for length, numbers := range p.places {
@@ -104,7 +104,7 @@ func (p *pass) sumSection(e *EpochAccounts, s section) {
 	}
 }
 
-// add adds the accounts of an epoch.
+// add adds the accounts of an epoch to the totals.
 func (a *Accounts) add(e *EpochAccounts) {
 	a.Epochs = append(a.Epochs, *e)
 	a.Reserved += e.Reserved

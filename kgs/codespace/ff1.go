@@ -9,49 +9,48 @@ import (
 	"math/bits"
 )
 
-// FF1 has ten Feistel rounds, whatever the key.
+// FF1 has ten Feistel rounds for every key size.
 const ff1Rounds = 10
 
-// lanes is how many inputs are taken through the rounds side by side. A round needs
-// the AES output of the round before it, so a single input leaves the processor
-// waiting; with 16 independent ones a key costs about half as much. More gain nothing.
+// lanes is how many inputs go through the rounds together. Each round needs the AES output of
+// the round before it, so a single input leaves the processor waiting. With 16 independent
+// inputs, a key takes about half as long. More inputs gain nothing.
 const lanes = 16
 
-// halves is a numeral string X cut in two, as FF1 works on it: a is the number that
-// the first floor(n/2) numerals write, b the number of the others.
+// halves is a string X of n numerals, split as FF1 splits it. a is the value of the first
+// floor(n/2) numerals, and b is the value of the others.
 type halves struct{ a, b uint64 }
 
-// ff1 is the format-preserving cipher FF1 of NIST SP 800-38G (algorithms 7 and 8)
-// for one AES key, radix, length and tweak. It is immutable.
+// ff1 is the format-preserving cipher FF1 of NIST SP 800-38G (algorithms 7 and 8) for one AES
+// key, radix, length and tweak. It is immutable.
 //
-// The PRF of a round is an AES-CBC-MAC over P and Q. P is the same in every round,
-// and of Q only the last block is not: it ends in the round's number (one byte) and
-// the half B (width bytes). So all that goes before is computed once, and a round
-// costs one AES block.
+// The PRF of a round is an AES-CBC-MAC over P and Q. Only the last block of Q differs between
+// rounds: it ends in the round number (one byte) and the half B (width bytes). newFF1 computes
+// the MAC of everything before that block once, so a round costs one AES block.
 type ff1 struct {
 	block  cipher.Block
-	mod    [2]uint64 // radix to the length of the half that an even, an odd round replaces
-	width  int       // bytes of NUM(B) in Q: the standard's b
-	hi, lo uint64    // what the last block of Q is XORed to: the MAC so far and the rest of the tweak
+	mod    [2]uint64 // radix to the length of the half that an even (0) or odd (1) round replaces
+	width  int       // bytes of NUM(B) in Q; b in the standard
+	hi, lo uint64    // XORed with the last block of Q: the MAC so far and the rest of the tweak
 }
 
-// newFF1 prepares FF1 for strings of length numerals. It panics where a half does
-// not fit in 63 bits, for what comes after relies on it: the halves are numbers
-// that add up without overflow, and the PRF output is a part of one block.
+// newFF1 prepares FF1 for strings of length numerals. It panics if a half does not fit in 63
+// bits. The other methods rely on that: a sum of two halves does not overflow, and the PRF
+// output is a part of one block.
 func newFF1(block cipher.Block, radix, length int, tweak []byte) *ff1 {
 	u := length / 2
 	f := &ff1{block: block, mod: [2]uint64{power(radix, u), power(radix, length-u)}}
 	f.width = (bits.Len64(f.mod[1]-1) + 7) / 8
 
-	var mac [aes.BlockSize]byte // starts as P
+	var mac [aes.BlockSize]byte // contains P first, then the MAC
 	mac[0], mac[1] = 1, 2
-	binary.BigEndian.PutUint32(mac[2:], 1<<24|uint32(radix)) // a third constant, and a radix of three bytes
+	binary.BigEndian.PutUint32(mac[2:], 1<<24|uint32(radix)) // the constant 1, then the radix in three bytes
 	mac[6], mac[7] = ff1Rounds, byte(u)
 	binary.BigEndian.PutUint32(mac[8:], uint32(length))
 	binary.BigEndian.PutUint32(mac[12:], uint32(len(tweak)))
 
 	blocks := (len(tweak) + 1 + f.width + aes.BlockSize - 1) / aes.BlockSize
-	q := make([]byte, blocks*aes.BlockSize) // the tweak, then zeros where padding, round and B belong
+	q := make([]byte, blocks*aes.BlockSize) // the tweak, then zeros in place of the padding, the round number and B
 	copy(q, tweak)
 	for ; len(q) > 0; q = q[aes.BlockSize:] {
 		block.Encrypt(mac[:], mac[:])
@@ -61,7 +60,7 @@ func newFF1(block cipher.Block, radix, length int, tweak []byte) *ff1 {
 	return f
 }
 
-// power is radix^n, at most 2^63.
+// power returns radix^n. It panics if the result exceeds 2^63.
 func power(radix, n int) uint64 {
 	p := uint64(1)
 	for range n {
@@ -74,16 +73,16 @@ func power(radix, n int) uint64 {
 	return p
 }
 
-// split cuts a number into the halves of the string that writes it, and join undoes
-// that. They are for strings that fit in one number; FF1 itself needs no such thing.
+// split and join convert between a number and the two halves of its numeral string. They
+// require that the number fits in 64 bits. The rest of ff1 has no such limit.
 func (f *ff1) split(n int64) halves {
 	return halves{uint64(n) / f.mod[1], uint64(n) % f.mod[1]}
 }
 
 func (f *ff1) join(x halves) int64 { return int64(x.a*f.mod[1] + x.b) }
 
-// ff1Scratch is the memory of one caller of encrypt or decrypt. It is handed in
-// because what passes through the interface cipher.Block has to live on the heap.
+// ff1Scratch is the working memory of one call of encrypt or decrypt. The caller provides it,
+// because the arguments of the interface cipher.Block escape to the heap.
 type ff1Scratch struct {
 	x   [lanes]halves
 	mac [lanes][aes.BlockSize]byte
@@ -105,8 +104,8 @@ func (f *ff1) encrypt(s *ff1Scratch, k int) {
 	}
 }
 
-// decrypt is the inverse of encrypt: the rounds backwards, subtracting. The halves
-// are held swapped meanwhile, so that the PRF finds its input where it always is.
+// decrypt is the inverse of encrypt: it runs the rounds backwards and subtracts. It swaps the
+// halves at the start and at the end, so that prf finds its input in b as usual.
 func (f *ff1) decrypt(s *ff1Scratch, k int) {
 	x := s.x[:k]
 	for i := range x {
@@ -129,11 +128,11 @@ func (f *ff1) decrypt(s *ff1Scratch, k int) {
 	}
 }
 
-// prf fills the first k MACs for one round over the halves b. All blocks are laid out
-// before the first is encrypted: an encryption that reads a block just written as
-// two words would wait until both have left the store buffer.
+// prf fills the first k MACs for one round over the halves b. It writes all blocks before it
+// encrypts the first one. An encryption that reads a block right after two 8-byte writes would
+// wait until both writes have left the processor's store buffer.
 func (f *ff1) prf(s *ff1Scratch, k int, round uint64) {
-	// The round's number stands before the half, on the word boundary if that has 8 bytes.
+	// The round number precedes the half. If the half has 8 bytes, the number is in hi.
 	hi := f.hi ^ round>>(64-8*f.width)
 	lo := f.lo ^ round<<(8*f.width)
 	for i := range k {
@@ -145,8 +144,8 @@ func (f *ff1) prf(s *ff1Scratch, k int, round uint64) {
 	}
 }
 
-// residue is y mod m, where y is the first d = 4*ceil(width/4)+4 bytes of a MAC: eight
-// for halves of up to 32 bits, which the halves of every code are, else twelve.
+// residue returns y mod m. y is the first d = 4*ceil(width/4)+4 bytes of a MAC: eight bytes for
+// halves of up to 32 bits, else twelve. The halves of every code fit in 32 bits.
 func (f *ff1) residue(mac *[aes.BlockSize]byte, m uint64) uint64 {
 	y := binary.BigEndian.Uint64(mac[:8])
 	if f.width <= 4 {

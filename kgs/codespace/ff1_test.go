@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What the samples share.
+// Inputs that several samples share.
 const (
 	nistKey128 = "2B7E151628AED2A6ABF7158809CF4F3C"
 	nistKey192 = nistKey128 + "EF4359D8D580AA4F"
@@ -31,7 +31,7 @@ type nistSample struct {
 	plain, ciphertext string
 }
 
-// nistSamples are the nine that NIST published with SP 800-38G (FF1samples.pdf).
+// nistSamples returns the nine samples that NIST published with SP 800-38G (FF1samples.pdf).
 func nistSamples() []nistSample {
 	return []nistSample{
 		{1, nistKey128, 10, "", "0123456789", "2433477484"},
@@ -67,8 +67,8 @@ func TestFF1NISTSamples(t *testing.T) {
 	}
 }
 
-// The samples know two lengths and no radix 62. The model, held to the same samples,
-// speaks for every other radix, length and tweak, and for all lanes at once.
+// The NIST samples cover only two lengths, and not radix 62. So this test compares ff1 with a
+// model that passes the same samples, for other radices, lengths and tweaks and for all lanes.
 func TestFF1AgreesWithModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -98,7 +98,7 @@ func TestFF1AgreesWithModel(t *testing.T) {
 	})
 }
 
-// Every length of a code, for each is a case of its own in the sizes of its halves.
+// Each code length has halves of other sizes, so this test covers every length.
 func TestFF1AgreesWithModelAtEveryCodeLength(t *testing.T) {
 	t.Parallel()
 	block := aesBlock(t, unhex(t, nistKey128))
@@ -125,7 +125,7 @@ func TestFF1RefusesHalvesThatOverflow(t *testing.T) {
 	}
 }
 
-// longest is the greatest length of which both halves fit in 63 bits.
+// longest returns the greatest length for which both halves fit in 63 bits.
 func longest(radix int) int {
 	v, p, limit := 0, big.NewInt(int64(radix)), new(big.Int).Lsh(big.NewInt(1), 63)
 	for p.Cmp(limit) <= 0 {
@@ -135,8 +135,8 @@ func longest(radix int) int {
 	return 2 * v
 }
 
-// specFF1 is the model: algorithm 7 of SP 800-38G step by step, on big integers,
-// for results of the PRF that are no longer than one block.
+// specFF1 is the model. It follows algorithm 7 of SP 800-38G step by step, on big integers. It
+// supports only PRF results of at most one block. The comments give the step numbers.
 func specFF1(block cipher.Block, radix, n int, tweak []byte, x halves) halves {
 	u := n / 2 // step 1
 	v := n - u

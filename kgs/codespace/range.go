@@ -7,20 +7,20 @@ import (
 	"slices"
 )
 
-// ErrNotContained says that a range is not in the ranges that it is to be cut out of, or
-// overlaps another one that is cut out too.
+// ErrNotContained means that a range to cut out is not in the given ranges, is empty, or
+// overlaps another range to cut out.
 var ErrNotContained = errors.New("a range lies outside of the others, or is there twice")
 
-// Range is the consecutive numbers [Lo, Hi) in the space of codes of Length.
+// Range is the consecutive numbers [Lo, Hi) of codes of the given length.
 type Range struct {
 	Length int
 	Lo, Hi int64
 }
 
-// Len is how many numbers the range holds.
+// Len returns how many numbers the range holds.
 func (r Range) Len() int64 { return r.Hi - r.Lo }
 
-// mustHold panics unless r is a range, possibly empty, of numbers that its space has.
+// mustHold panics unless r is a range, possibly empty, of valid numbers for its code length.
 func mustHold(r Range) {
 	if size := Size(r.Length); r.Lo < 0 || r.Hi < r.Lo || r.Hi > size {
 		panic(fmt.Sprintf("codespace: [%d, %d) is no range of %d-character codes: their numbers are [0, %d)",
@@ -53,7 +53,7 @@ func Without(ranges, parts []Range) (rest []Range, err error) {
 	return rest, nil
 }
 
-// Joined sorts ranges by length and number, and joins those that touch.
+// Joined returns ranges sorted by length and number, with adjacent ones joined.
 func Joined(ranges []Range) (all []Range) {
 	for _, r := range slices.SortedFunc(slices.Values(ranges), byNumber) {
 		if n := len(all); n > 0 && all[n-1].Length == r.Length && all[n-1].Hi == r.Lo {
@@ -69,7 +69,7 @@ func byNumber(a, b Range) int {
 	return cmp.Or(cmp.Compare(a.Length, b.Length), cmp.Compare(a.Lo, b.Lo))
 }
 
-// Longest is the n longest of ranges, or all of them if there are not more.
+// Longest returns the n longest ranges, or all of them if there are at most n.
 func Longest(ranges []Range, n int) []Range {
 	if len(ranges) <= n {
 		return ranges
@@ -77,7 +77,7 @@ func Longest(ranges []Range, n int) []Range {
 	return slices.SortedFunc(slices.Values(ranges), func(a, b Range) int { return cmp.Compare(b.Len(), a.Len()) })[:n]
 }
 
-// Count is how many numbers ranges hold.
+// Count returns how many numbers ranges hold in total.
 func Count(ranges []Range) (n int64) {
 	for _, r := range ranges {
 		n += r.Len()

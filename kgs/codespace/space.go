@@ -1,9 +1,9 @@
 // Package codespace maps numbers to codes and back, and calculates with ranges of numbers.
 //
-// A code is a string of base-62 characters; a number is its position in the space of all
-// codes of one length. The [Space] of a secret is a permutation of each length, so numbers
-// that are used once give codes that are unique and that cannot be predicted without the
-// secret. A [Range] is a sequence of consecutive numbers of one length.
+// A code is a string of base-62 characters. A number is the position of a code in the space of
+// all codes of one length. A [Space] permutes the codes of each length under a secret. So
+// numbers that are used once give codes that are unique and that cannot be predicted without
+// the secret. A [Range] is a sequence of consecutive numbers of one length.
 //
 // Invariant: for each length a Space is a bijection between [0, Size) and the codes.
 package codespace
@@ -19,7 +19,7 @@ import (
 	"sync"
 )
 
-// Alphabet is the digits of base 62, in order of value.
+// Alphabet lists the digits of base 62 in the order of their values.
 const Alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 // MinLength and MaxLength bound the length of a code.
@@ -28,40 +28,37 @@ const (
 	MaxLength = 10
 )
 
-// Base is how many digits the alphabet has.
+// Base is the number of digits in the alphabet.
 const Base = 62
 
-// fingerprintLabel keeps the digest of a secret from being of use for anything else.
+// fingerprintLabel separates the fingerprint from other uses of the same secret in an HMAC.
 const fingerprintLabel = "keypool: fingerprint of a code space (FF1, base 62)"
 
-// Space turns numbers into codes and back. For every length it is a permutation of
-// all codes of that length: two numbers never share a code, and each code has a
-// number. So numbers that are taken in order, once each, give codes that are unique
-// and that nobody can predict without the secret.
+// Space turns numbers into codes and back. For every length it is a permutation of all codes of
+// that length: two numbers never share a code, and each code has a number. So numbers that are
+// used once give unique codes, which cannot be predicted without the secret.
 //
-// The permutation is FF1 of NIST SP 800-38G under AES, with radix 62, an empty tweak
-// and as many numerals as the code has characters. One secret serves all lengths,
-// because the length is part of what FF1 feeds to its PRF (the block P): the
-// permutations of two lengths have nothing to do with each other.
+// The permutation is FF1 of NIST SP 800-38G under AES, with radix 62, an empty tweak and as
+// many numerals as the code has characters. One secret serves all lengths: FF1 feeds the length
+// to its PRF (in the block P), so the permutations of two lengths are unrelated.
 //
-// SP 800-38G of 2016 asks for radix^minlen >= 100, the draft of its revision 1 for
-// 1,000,000. Codes of 4 characters and more meet that (62^4 = 14,776,336); those of
-// 3 do not (62^3 = 238,328) and are for tests and demonstrations.
+// SP 800-38G of 2016 requires radix^minlen >= 100, and the draft of its revision 1 requires
+// 1,000,000. Codes of 4 characters and more satisfy both (62^4 = 14,776,336). Codes of 3
+// characters satisfy only the first (62^3 = 238,328), and are for tests and demonstrations.
 //
-// A Space is safe for concurrent use, and none of its methods blocks. A length
-// outside [MinLength, MaxLength] or a number outside [0, Size) where a method does
-// not return an error is a bug of the caller, as an index out of range is: it panics,
-// rather than mint a code that belongs to another number.
+// A Space is safe for concurrent use, and its methods do not block. A method that returns no
+// error panics if the length is outside [MinLength, MaxLength] or the number is outside [0,
+// Size), because it would otherwise return the code of another number.
 type Space struct {
 	fingerprint string
-	ff1         [MaxLength + 1]*ff1 // by length; nil where numbers are not permuted
-	digits      [256]int8           // the value of each byte as a digit, -1 for those that are none
-	scratch     sync.Pool           // of *ff1Scratch
+	ff1         [MaxLength + 1]*ff1 // by length; nil for codes in counter order
+	digits      [256]int8           // the value of each byte as a digit; -1 for other bytes
+	scratch     sync.Pool           // holds *ff1Scratch
 }
 
-// New makes the space of a secret of 16 or 32 bytes, the key of AES-128 or
-// AES-256. It fails for any other length and does not keep the slice. The secret has to
-// be random: whoever knows the fingerprint, or a code and its number, can test a guess.
+// New returns the space of a secret of 16 or 32 bytes, which is the key of AES-128 or AES-256.
+// It fails for any other size and does not keep the slice. The secret must be random: with the
+// fingerprint, or with a code and its number, an attacker can test guesses of the secret.
 func New(secret []byte) (*Space, error) {
 	if len(secret) != 16 && len(secret) != 32 {
 		return nil, fmt.Errorf("the secret of a code space has %d bytes, it must have 16 or 32", len(secret))
@@ -78,9 +75,8 @@ func New(secret []byte) (*Space, error) {
 	return s, nil
 }
 
-// Plain makes the space whose codes are the numbers themselves in base 62,
-// padded with zeros: 1,000,000 is "004C92" at length 6. Whoever has seen one code
-// can guess the next.
+// Plain returns the space whose codes are the numbers in base 62, padded with zeros. For
+// example, 1,000,000 is "004C92" at length 6. These codes are predictable.
 func Plain() *Space {
 	s := &Space{
 		fingerprint: "plain",
@@ -92,9 +88,9 @@ func Plain() *Space {
 	return s
 }
 
-// Fingerprint tells one space from another without giving its secret away: "plain",
-// or the first 16 hexadecimal digits of an HMAC-SHA-256 keyed with the secret. Two
-// secrets share it with a probability of 2^-64.
+// Fingerprint returns an identifier of the space that does not reveal its secret. It is
+// "plain", or the first 16 hexadecimal digits of an HMAC-SHA-256 keyed with the secret. Two
+// secrets have the same fingerprint with a probability of 2^-64.
 func (s *Space) Fingerprint() string { return s.fingerprint }
 
 func fingerprint(secret []byte) string {
@@ -103,7 +99,8 @@ func fingerprint(secret []byte) string {
 	return hex.EncodeToString(mac.Sum(nil)[:8])
 }
 
-// Size is how many codes of length there are: 62^length.
+// Size returns how many codes of the given length exist: 62^length. It panics for an invalid
+// length.
 func Size(length int) int64 {
 	if length < MinLength || length > MaxLength {
 		panic(fmt.Sprintf("codespace: no code has %d characters", length))
@@ -115,17 +112,17 @@ func Size(length int) int64 {
 	return size
 }
 
-// AppendCode appends the code of number n to dst. It allocates nothing where dst has
-// room. For many numbers in a row, AppendCodes takes about half as long for each.
+// AppendCode appends the code of number n to dst. It does not allocate if dst has room. For
+// many consecutive numbers, AppendCodes takes about half as long for each.
 func (s *Space) AppendCode(dst []byte, length int, n int64) []byte {
 	return s.AppendCodes(dst, Range{Length: length, Lo: n, Hi: n + 1})
 }
 
-// Code is the code of number n.
+// Code returns the code of number n.
 func (s *Space) Code(length int, n int64) string { return string(s.AppendCode(nil, length, n)) }
 
-// AppendCodes appends the codes of the numbers of r to dst, in their order and with
-// nothing in between. It allocates nothing where dst has room.
+// AppendCodes appends the codes of the numbers of r to dst, in order and without separators. It
+// does not allocate if dst has room.
 func (s *Space) AppendCodes(dst []byte, r Range) []byte {
 	mustHold(r)
 	scratch := s.scratch.Get().(*ff1Scratch)
@@ -144,9 +141,8 @@ func (s *Space) AppendCodes(dst []byte, r Range) []byte {
 	return dst
 }
 
-// Codes is the codes of the numbers of r, in their order. It allocates three times,
-// whatever the length of r: all codes are parts of one string, so keeping one keeps
-// them all.
+// Codes returns the codes of the numbers of r, in order. It allocates three times, for any
+// length of r. All codes share one string, so a reference to one keeps all in memory.
 func (s *Space) Codes(r Range) []string {
 	mustHold(r)
 	codes := make([]string, r.Len())
@@ -157,8 +153,8 @@ func (s *Space) Codes(r Range) []string {
 	return codes
 }
 
-// Number is the inverse of AppendCode: the length of code, and the number that has it.
-// It fails where no space has such a code, for its length or for a character.
+// Number is the inverse of AppendCode: it returns the length of code and its number. It fails
+// if code has an invalid length or an invalid character.
 func (s *Space) Number(code string) (length int, n int64, err error) {
 	n, err = s.parseBase62(code)
 	if err != nil {
@@ -171,9 +167,9 @@ func (s *Space) Number(code string) (length int, n int64, err error) {
 	return len(code), numbers[0], nil
 }
 
-// Ranges is the inverse of Codes for codes in any order and of any lengths: the ranges that
-// hold exactly their numbers, sorted by length and number, none touching the next. It
-// fails for what is no code, and for a code that is there twice.
+// Ranges is the inverse of Codes, for codes in any order and of any lengths. It returns the
+// ranges that hold exactly the numbers of codes, sorted by length and number. No two of them
+// are adjacent. Ranges fails if a string is not a code or if a code occurs twice.
 func (s *Space) Ranges(codes []string) ([]Range, error) {
 	var byLength [MaxLength + 1][]int64
 	for _, code := range codes {
@@ -204,7 +200,7 @@ func (s *Space) Ranges(codes []string) ([]Range, error) {
 	return ranges, nil
 }
 
-// apply replaces each number by what way (encryption or decryption) makes of it.
+// apply replaces each number by the result of way, which is (*ff1).encrypt or (*ff1).decrypt.
 func (s *Space) apply(way func(*ff1, *ff1Scratch, int), scratch *ff1Scratch, length int, numbers []int64) {
 	f := s.ff1[length]
 	if f == nil {
@@ -235,7 +231,7 @@ func AppendBase62(dst []byte, length int, n int64) []byte {
 	return dst
 }
 
-// parseBase62 reads what appendBase62 wrote.
+// parseBase62 parses the output of AppendBase62.
 func (s *Space) parseBase62(code string) (int64, error) {
 	if len(code) < MinLength || len(code) > MaxLength {
 		return 0, fmt.Errorf("%q is no code: its length is %d, not %d to %d", code, len(code), MinLength, MaxLength)

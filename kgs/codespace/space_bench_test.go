@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Not parallel: allocations are counted for the whole process.
+// Not parallel, because AllocsPerRun counts the allocations of the whole process.
 func TestSpaceAllocations(t *testing.T) {
 	s := newSpace(t, make([]byte, 16))
 	dst := make([]byte, 0, MaxLength)
@@ -27,7 +27,7 @@ func TestSpaceAllocations(t *testing.T) {
 	}
 }
 
-// A single code waits for one AES block after the other; see lanes.
+// A single code waits for each AES block in turn; see lanes.
 func BenchmarkSpaceCode(b *testing.B) {
 	benchmarkLengths(b, func(b *testing.B, s *Space, length int) {
 		dst := make([]byte, 0, MaxLength)
@@ -40,7 +40,7 @@ func BenchmarkSpaceCode(b *testing.B) {
 	})
 }
 
-// The way of the supply chain. The bar is 4,000,000 keys/s on one core.
+// Workers and servers make codes with Codes. The target is 4,000,000 keys/s on one core.
 func BenchmarkSpaceCodes(b *testing.B) {
 	benchmarkLengths(b, func(b *testing.B, s *Space, length int) {
 		r := Range{Length: length, Lo: 0, Hi: 10_000}
@@ -63,7 +63,7 @@ func BenchmarkSpaceNumber(b *testing.B) {
 	})
 }
 
-// The codes come in no order, as they do in an audit: sorting is a part of the figure.
+// The codes are in random order, as in an audit, so the result includes sorting.
 func BenchmarkSpaceRuns(b *testing.B) {
 	benchmarkLengths(b, func(b *testing.B, s *Space, length int) {
 		codes := s.Codes(Range{Length: length, Lo: 0, Hi: 10_000})

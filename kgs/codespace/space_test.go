@@ -45,13 +45,13 @@ func TestPlainSpace(t *testing.T) {
 	}
 }
 
-// The mapping may never change: in a ledger that was begun with another one, numbers
-// that were never reserved would yield codes that are linked already.
+// The mapping must never change. With another mapping, new numbers of an existing ledger would
+// give codes that have links already.
 func TestSpaceKnownAnswers(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		secret, fingerprint string
-		codes               []string // by length: the codes of 0, 1, 1,000 and the last number
+		codes               []string // one string per length: the codes of 0, 1, 1,000 and the last number
 	}{
 		{"000102030405060708090a0b0c0d0e0f", "af9948e92c696fa6", []string{
 			"RYm yve HSV pJk",
@@ -135,7 +135,7 @@ func TestSpaceIsAPermutation(t *testing.T) {
 	t.Parallel()
 	plain := Plain()
 	for name, s := range spaces(t) {
-		taken := make([]bool, Size(3)) // by what the code is as a plain number in base 62
+		taken := make([]bool, Size(3)) // indexed by the value of the code in base 62
 		for _, code := range s.Codes(Range{Length: 3, Lo: 0, Hi: Size(3)}) {
 			_, i, err := plain.Number(code)
 			if err != nil {
@@ -162,7 +162,7 @@ func TestSpaceInverse(t *testing.T) {
 		if length, n, err := s.Number(code); length != r.Length || n != r.Lo || err != nil {
 			t.Fatalf("number of %q = %d, %d, %v, want %d, %d", code, length, n, err, r.Length, r.Lo)
 		}
-		// And the other way round: any string of digits is the code of a number.
+		// Conversely, any string of digits is the code of a number.
 		code = rapid.StringOfN(rapid.RuneFrom([]rune(Alphabet)), MinLength, MaxLength, -1).Draw(t, "code")
 		length, n, err := s.Number(code)
 		if err != nil {
@@ -200,7 +200,7 @@ func TestRunsAreTheInverseOfCodes(t *testing.T) {
 		codes := rapid.Permutation(s.Codes(r)).Draw(t, "codes")
 		mustRuns(t, s, codes, []Range{r})
 
-		// A number that is missing cuts the run in two.
+		// A missing number splits the range in two.
 		missing := string(s.AppendCode(nil, r.Length, r.Lo+split))
 		codes = slices.DeleteFunc(codes, func(code string) bool { return code == missing })
 		parts := []Range{{r.Length, r.Lo, r.Lo + split}, {r.Length, r.Lo + split + 1, r.Hi}}
@@ -294,7 +294,7 @@ func TestSpaceConcurrently(t *testing.T) {
 	}
 }
 
-// spaces is one space of each kind.
+// spaces returns one space of each kind.
 func spaces(t *testing.T) map[string]*Space {
 	t.Helper()
 	return map[string]*Space{
@@ -317,7 +317,7 @@ func drawSpace(t *rapid.T, all map[string]*Space) *Space {
 	return all[rapid.SampledFrom(slices.Sorted(maps.Keys(all))).Draw(t, "space")]
 }
 
-// drawRun draws a run of 1 to most numbers, anywhere in the space of any length.
+// drawRun draws a range of 1 to most numbers, anywhere in the space of any code length.
 func drawRun(t *rapid.T, most int64) Range {
 	length := rapid.IntRange(MinLength, MaxLength).Draw(t, "length")
 	size := rapid.Int64Range(1, most).Draw(t, "size of the run")

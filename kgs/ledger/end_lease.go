@@ -11,14 +11,14 @@ import (
 	"keypool/kgs/codespace"
 )
 
-// EndLease ends a lease of client: unused ranges are reserved again, for
-// anyone, lost ones are abandoned, and all else is the client's for good: abandoned as
-// ReasonClient, since the ledger does not know the client's links. It tells how many those
-// are. Of unused and of lost ones that lie in more than leaseRuns places, only the longest
-// ranges count as such.
+// EndLease ends a lease of client. It reserves the unused ranges again, for any holder. It
+// abandons the lost ranges as ReasonLostReply. It abandons all other numbers of the lease as
+// ReasonClient: the client keeps them, because the ledger does not know its links. EndLease
+// returns how many numbers the client keeps. Of unused and of lost it uses only the leaseRanges
+// longest ranges; the client keeps the numbers of the others.
 //
-// A lease that was returned before is left as it is. ErrNoLease, ErrLeaseExpired and
-// ErrNotOfLease change nothing either.
+// EndLease does nothing if the client has returned the lease before. It changes nothing when it
+// fails with ErrNoLease, ErrLeaseExpired or ErrNotOfLease.
 func (l *Ledger) EndLease(ctx context.Context, client string, id int64, unused, lost []codespace.Range) (kept int64, err error) {
 	err = l.update(ctx, "end lease", func(ctx context.Context, t *tx) error {
 		lease, err := t.openLease(ctx, `client = $1 AND id = $2`, client, id)
@@ -40,16 +40,16 @@ func (l *Ledger) EndLease(ctx context.Context, client string, id int64, unused, 
 }
 
 const (
-	expireAtOnce = 100  // leases, in one change of the ledger, while all others wait for it
-	expireRanges = 200  // rows of leases, likewise, but for the rest of the last lease
-	forgetAtOnce = 1000 // rows, likewise
+	expireAtOnce = 100  // leases per transaction; all other changes wait for it
+	expireRanges = 200  // ranges per transaction; the last lease may exceed it
+	forgetAtOnce = 1000 // deleted leases per transaction
 )
 
-// ExpireLeases ends the leases whose time is over, by the database's clock, and forgets
-// those that ended long ago. What such a lease held is abandoned as ReasonClient: nobody
-// knows what its client did with the keys, which may even go on to use them. It tells how
-// many keys those are. Any number of processes may call it; where nothing is due it
-// changes nothing and keeps nobody waiting.
+// ExpireLeases ends the leases that have expired by the database's clock, and deletes the
+// records of leases that expired more than leaseMemory ago. It abandons the numbers of an
+// expired lease as ReasonClient, because the client may have used the keys and may still use
+// them. It returns how many numbers it abandoned. Several processes may call it at once. If no
+// lease is due, it changes nothing and does not lock the ledger.
 func (l *Ledger) ExpireLeases(ctx context.Context) (kept int64, err error) {
 	for {
 		due := false
@@ -106,7 +106,7 @@ func (t *tx) endLease(ctx context.Context, lease Lease, unused, lost []codespace
 	return codespace.Count(rest), t.abandonAll(ctx, rest, kgs.ReasonClient)
 }
 
-// expireLeases is one change of ExpireLeases. It ends at least one lease that is due.
+// expireLeases is one transaction of ExpireLeases. If leases are due, it ends at least one.
 func (t *tx) expireLeases(ctx context.Context) (kept int64, err error) {
 	ids, err := collect(ctx, t.Tx, scanID, `SELECT id FROM kgs_leases
 		WHERE state = 'open' AND expires_at <= `+t.dialect.now+` ORDER BY expires_at LIMIT $1`, expireAtOnce)

@@ -5,13 +5,13 @@ import (
 	"fmt"
 )
 
-// Epoch is the life of one shared pool.
+// Epoch is one generation of the shared pool.
 type Epoch struct {
-	Number int64  // from 1; 0 while there never was a pool
-	Pool   string // identity of the pool that it was opened on
+	Number int64  // starts at 1; 0 if the ledger has never had a shared pool
+	Pool   string // identity of the pool that the epoch was opened for
 }
 
-// Epoch reads the current epoch, without waiting for a change under way.
+// Epoch reads the current epoch. It does not wait for a running change.
 func (l *Ledger) Epoch(ctx context.Context) (e Epoch, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT epoch, pool FROM kgs_ledger WHERE id = 1`).Scan(&e.Number, &e.Pool)
 	if err != nil {
@@ -20,25 +20,25 @@ func (l *Ledger) Epoch(ctx context.Context) (e Epoch, err error) {
 	return e, nil
 }
 
-// OpenEpoch begins the epoch that follows the epoch after, for a pool with the given
-// identity, and gives its number. When that was done already, by another worker or
-// by a try whose answer was lost, it changes nothing and gives the current one; opened
-// tells whether it was this very call.
+// OpenEpoch begins the epoch that follows the epoch after, for a pool with the given identity,
+// and returns its number. If that epoch is open already, OpenEpoch changes nothing and returns
+// the current number. Then either another worker opened the epoch, or the answer of an earlier
+// call was lost. opened reports whether this call opened the epoch.
 //
-// It writes off what the pool of the old epoch held, and what was on its way there:
-// the counters at this moment are kept as a boundary, and every number below it that
-// is found nowhere else is lost with the old epoch. If the caller crashes after
-// it, the pool never hears of the epoch, and the next worker begins another.
+// OpenEpoch abandons what the old pool held and what was on its way to it. It stores the
+// present counters as a boundary. Every number below the boundary that an audit finds nowhere
+// is lost with its epoch. If the caller crashes after OpenEpoch, the pool does not learn of the
+// epoch, and the next worker opens another one.
 //
-// An epoch after that the ledger does not know of shows that the ledger is older than it
-// was, and skips ahead.
+// If after is greater than the ledger's epoch, the database was rolled back, and the ledger
+// skips ahead.
 func (l *Ledger) OpenEpoch(ctx context.Context, after int64, pool string) (number int64, opened bool, err error) {
 	err = l.update(ctx, "open epoch", func(ctx context.Context, t *tx) error {
 		number, opened = t.epoch, t.epoch <= after
 		if !opened {
 			return nil
 		}
-		if t.epoch < after && t.skipped == 0 { // it may just have jumped already
+		if t.epoch < after && t.skipped == 0 { // detectRollback may have skipped ahead already
 			if err := t.skipAhead(ctx); err != nil {
 				return err
 			}

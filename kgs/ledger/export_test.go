@@ -7,7 +7,7 @@ import (
 	"keypool/kgs/codespace"
 )
 
-// What tests outside of the package look at.
+// Exported for the tests in package ledger_test.
 const (
 	SkipPart     = skipPart
 	LeaseMemory  = leaseMemory
@@ -34,14 +34,14 @@ func (l *Ledger) ViewRows(ctx context.Context, f func()) (before, after []Row, e
 	return before, after, err
 }
 
-// ForgetHighWaterMark makes the process forget the numbers that it has seen.
+// ForgetHighWaterMark deletes the high-water mark that this process remembers.
 func (l *Ledger) ForgetHighWaterMark() {
 	l.highWater.mu.Lock()
 	defer l.highWater.mu.Unlock()
 	l.highWater.HighWaterMark = HighWaterMark{}
 }
 
-// ForgetNumbers makes the process forget the numbers that it has seen, but not the ids.
+// ForgetNumbers deletes the numbers of the high-water mark, but not its id.
 func (l *Ledger) ForgetNumbers() {
 	l.highWater.mu.Lock()
 	defer l.highWater.mu.Unlock()
@@ -54,19 +54,19 @@ func (t *tx) InsertReserved(ctx context.Context, numbers codespace.Range, holder
 	return err
 }
 
-// LendStep is the change that Lend makes.
+// LendStep is the transaction of Lend.
 func (t *tx) LendStep(ctx context.Context, r LeaseRequest) error {
 	_, err := t.lend(ctx, r)
 	return err
 }
 
-// GatherStep is the part of Lend that takes numbers.
+// GatherStep is the part of Lend's transaction that takes numbers.
 func (t *tx) GatherStep(ctx context.Context, length int, n int64) error {
 	_, err := t.gather(ctx, length, n)
 	return err
 }
 
-// ExpireStep is one change of ExpireLeases.
+// ExpireStep is one transaction of ExpireLeases.
 func (t *tx) ExpireStep(ctx context.Context) (kept int64, err error) { return t.expireLeases(ctx) }
 
 // Tx is one change of the ledger.

@@ -24,7 +24,7 @@ func TestBeats(t *testing.T) {
 			t.Fatalf("after %d looks %v are dead", i+1, dead)
 		}
 	}
-	// Looks in quick succession say nothing new, nor does one that was long in coming.
+	// Looks less than a HeartbeatInterval apart do not count. A late look counts only once.
 	for range 100 {
 		if dead := look(time.Millisecond, 9, 1); len(dead) > 0 {
 			t.Fatalf("%v are dead without having been given the time to beat", dead)

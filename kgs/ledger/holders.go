@@ -9,15 +9,16 @@ import (
 	"keypool/kgs"
 )
 
-// Renew records a heartbeat of holder. A holder calls it once every HeartbeatInterval; Reserve
-// and Cut record one too. A holder must be known here before it takes keys from a pool.
+// Renew records a heartbeat of holder. A holder calls it once every HeartbeatInterval. Reserve
+// and Cut record a heartbeat too. A holder must have a heartbeat here before it takes keys from
+// a pool.
 func (l *Ledger) Renew(ctx context.Context, holder string) error {
 	return l.update(ctx, "renew", func(ctx context.Context, t *tx) error {
 		return t.exec(ctx, l.dialect.renew, holder)
 	})
 }
 
-// Holders are the processes that are not known to be dead.
+// Holders returns the holders that have a heartbeat and are not declared dead.
 func (l *Ledger) Holders(ctx context.Context) (holders []string, err error) {
 	err = l.view(ctx, "holders", func(tx *sql.Tx) error {
 		beats, err := collect(ctx, tx, scanHeartbeat, `SELECT holder, beat FROM kgs_holders`)
@@ -29,13 +30,16 @@ func (l *Ledger) Holders(ctx context.Context) (holders []string, err error) {
 	return holders, err
 }
 
-// Sweep declares holders dead that had no heartbeat for deadAfter looks, which are calls of
-// Sweep at least HeartbeatInterval apart, and abandons the batches of all dead holders. It
-// returns how many numbers those were; some of them may be linked. It counts heartbeats and
-// compares no times: a clock that is set ahead declares no holder dead, and neither does a
-// process that was frozen itself. Leases have no heartbeats: see ExpireLeases.
+// Sweep declares dead holders and abandons their batches. A holder is dead after deadAfter
+// looks without a new heartbeat. A look is a call of Sweep about a HeartbeatInterval or more
+// after the last look of this process. Sweep returns how many numbers it abandoned; some of
+// them may have links.
 //
-// Any number of processes may sweep. A crash after it changes nothing.
+// Sweep counts heartbeats and does not compare timestamps of the database. So a database clock
+// that is set forward does not make a holder dead, and neither does a freeze of the process
+// that sweeps. Leases have no heartbeats: see ExpireLeases.
+//
+// Several processes may sweep at once. A crash after Sweep has no further effect.
 func (l *Ledger) Sweep(ctx context.Context) (abandoned int64, err error) {
 	err = l.update(ctx, "sweep", func(ctx context.Context, t *tx) error {
 		seen, err := collect(ctx, t.Tx, scanHeartbeat, `SELECT holder, beat FROM kgs_holders`)
@@ -63,9 +67,9 @@ func (l *Ledger) Sweep(ctx context.Context) (abandoned int64, err error) {
 	return abandoned, nil
 }
 
-// Release removes holder: other holders can take over its reserved and shipping ranges at
-// once, and Sweep abandons a batch that it did not settle. It may be repeated.
-// After a crash before it, the same happens once Sweep has declared holder dead.
+// Release removes holder. Other holders can then take over its reserved and shipping ranges at
+// once, and the next Sweep abandons its unsettled batches. Release may be repeated. If holder
+// crashes before it, Sweep has the same effect when it declares holder dead.
 func (l *Ledger) Release(ctx context.Context, holder string) error {
 	return l.update(ctx, "release", func(ctx context.Context, t *tx) error {
 		err := t.exec(ctx, `UPDATE kgs_ranges SET holder = ''
@@ -80,18 +84,19 @@ func (l *Ledger) Release(ctx context.Context, holder string) error {
 const (
 	// HeartbeatInterval is the time between two heartbeats of a holder.
 	HeartbeatInterval = 5 * time.Second
-	// deadAfter is how many looks without a new heartbeat make a holder dead.
+	// deadAfter is the number of looks without a new heartbeat after which a holder is dead.
 	deadAfter = 6
 )
 
-// heartbeats is what the sweeps of this process saw of each holder.
+// heartbeats is what the Sweep calls of this process have seen of each holder.
 type heartbeats struct {
 	mu   sync.Mutex
-	at   time.Time // of the last look that counted
+	at   time.Time // time of the last look that counted
 	seen map[string]sighting
 }
 
-// sighting is the last heartbeat of a holder, and how many looks saw no newer one.
+// sighting is the last heartbeat of a holder, and the number of later looks that saw no newer
+// one.
 type sighting struct {
 	beat  int64
 	looks int
@@ -107,9 +112,9 @@ func scanHeartbeat(rows *sql.Rows) (b heartbeat, err error) {
 	return b, err
 }
 
-// look compares the present heartbeats with the last look and returns the dead holders. A
-// look that follows the last one too soon does not count: a process that was frozen has
-// missed the heartbeats of the others, and waits for new ones.
+// look compares the present heartbeats with those of the last look and returns the dead
+// holders. A call too soon after the last look does not count. So after a freeze of this
+// process, one late call counts once, and the holders get time for new heartbeats.
 func (b *heartbeats) look(now time.Time, present []heartbeat) (dead []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -9,25 +9,26 @@ import (
 	"keypool/kgs"
 )
 
-// sweeper writes off what dead holders have on record and tells how many keys that were.
+// sweeper abandons the batches that dead holders have on record, and returns how many keys they
+// held.
 type sweeper interface {
 	Sweep(ctx context.Context) (abandoned int64, err error)
 }
 
-// Janitor records the heartbeats of a process, sweeps after those that died, and ends
-// the leases of clients that have expired. Every process runs one; that several sweep at
-// once is harmless.
+// Janitor records the heartbeats of a process, sweeps the batches of dead holders, and ends
+// expired leases. Every process runs one Janitor. Several may sweep at once.
 type Janitor struct {
 	Ledger  *Ledger
 	Holder  string
-	Pool    sweeper // a pool with records of its own; nil for none
+	Pool    sweeper // a pool with its own records of batches; nil if there is none
 	Logger  *slog.Logger
 	Metrics *kgs.Metrics
 }
 
 const janitorTimeout = 4 * time.Second
 
-// Run works until ctx ends. Errors are logged when they begin and when they end.
+// Run works until ctx ends, and then returns nil. It logs the first error of a series and the
+// success that ends the series.
 func (j *Janitor) Run(ctx context.Context) error {
 	tick := time.NewTicker(HeartbeatInterval)
 	defer tick.Stop()
@@ -53,14 +54,15 @@ func (j *Janitor) round(ctx context.Context) error {
 	if j.Pool != nil {
 		errs = append(errs, j.sweep(ctx, j.Pool))
 	}
-	// Last: it is the one that can take all the time there is, and then goes on next time.
+	// expire comes last because it may use up the remaining time. It then continues in the next
+	// round.
 	return errors.Join(append(errs, j.expire(ctx))...)
 }
 
 func (j *Janitor) sweep(ctx context.Context, s sweeper) error {
 	n, err := s.Sweep(ctx)
 	if errors.Is(err, kgs.ErrNoEpoch) {
-		err = nil // what such a pool has on record is written off as a whole
+		err = nil // a new epoch abandons everything that such a pool has on record
 	}
 	if n > 0 {
 		j.Metrics.CountAbandoned(kgs.ReasonCrash, n)
@@ -69,7 +71,7 @@ func (j *Janitor) sweep(ctx context.Context, s sweeper) error {
 	return err
 }
 
-// expire ends the leases of clients whose time is over.
+// expire ends the leases that have expired.
 func (j *Janitor) expire(ctx context.Context) error {
 	n, err := j.Ledger.ExpireLeases(ctx)
 	j.Metrics.CountKept(n)

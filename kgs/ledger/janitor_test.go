@@ -16,8 +16,9 @@ import (
 	"keypool/kgs/redispool"
 )
 
-// TestJanitor has a process die with a batch of the ledger and one of the pool, next
-// to one whose janitor is late.
+// TestJanitor checks that the janitor of one process sweeps the batches of a dead process in
+// the ledger and in the pool. The janitor's own process has missed its heartbeats too. Its
+// batch stays, because the janitor renews before it sweeps.
 func TestJanitor(t *testing.T) {
 	t.Parallel()
 	l := kgstest.NewSQLiteLedger(t)
@@ -28,7 +29,7 @@ func TestJanitor(t *testing.T) {
 	client := testenv.Redis(t)
 	dead := redispool.New(client, redispool.Config{Holder: "dead", Space: space, Ledger: l.Ledger})
 	alive := redispool.New(client, redispool.Config{Holder: "alive", Space: space, Ledger: l.Ledger})
-	status, _ := dead.Status(t.Context()) // ErrNoEpoch: it is opened below
+	status, _ := dead.Status(t.Context()) // fails with ErrNoEpoch, because the pool is not open yet
 	if err := dead.Open(t.Context(), 1, status.RunID); err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +54,7 @@ func TestJanitor(t *testing.T) {
 		ledger.Row{Reservation: ledger.Reservation{Range: codespace.Range{Length: 6, Lo: 0, Hi: 20}}, State: ledger.StateAbandoned, Reason: kgs.ReasonCrash})
 }
 
-// runJanitor runs j until stop.
+// runJanitor runs j until the test calls stop.
 func runJanitor(t *testing.T, j *ledger.Janitor) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -15,7 +15,7 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// wantNoLease asks for keys that the ledger must refuse.
+// wantNoLease sends a request for keys that the ledger must refuse.
 func wantNoLease(t testing.TB, l kgstest.LedgerUnderTest, client, id string, want error) {
 	t.Helper()
 	lease, err := l.Lend(t.Context(), ledger.LeaseRequest{Client: client, ID: id, Length: 3, Count: 10, Term: time.Hour})
@@ -42,7 +42,7 @@ func TestLendRepeats(t *testing.T) {
 		if other := l.MustLend(t, "b", "1", 100); other.ID == want.ID || other.Ranges[0].Lo != 100 {
 			t.Errorf("the same id of another client got %+v", other)
 		}
-		// What is not remembered is not repeated.
+		// The ledger cannot repeat a request whose record is deleted.
 		l.Exec(t, `DELETE FROM kgs_leases WHERE client = 'a'`)
 		if again := l.MustLend(t, "a", "1", 100); again.Ranges[0].Lo != 200 {
 			t.Errorf("without its row the request got %+v", again)
@@ -77,8 +77,8 @@ func TestLendInParallel(t *testing.T) {
 	})
 }
 
-// TestLendIsOneStep breaks off just before the commit, which is where whatever a crash in
-// the middle leaves is taken back, and just after it, where the answer is lost.
+// TestLendIsOneStep simulates a crash just before the commit and a lost answer just after it. A
+// crash must leave nothing in the ledger, and a lost answer must be repeatable.
 func TestLendIsOneStep(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		crash := errors.New("crash")
@@ -136,11 +136,11 @@ func TestEndLease(t *testing.T) {
 				kgstest.Row(50, 55, ledger.StateReserved, ""), kgstest.AbandonedRow(55, 90, kgs.ReasonClient), kgstest.Row(90, 100, ledger.StateReserved, ""))
 		}
 		wantNoLease(t, l, "a", "1", ledger.ErrLeaseReturned)
-		second := l.MustLend(t, "b", "2", 20) // what was returned goes first
+		second := l.MustLend(t, "b", "2", 20) // returned numbers go first
 		if diff := cmp.Diff([]codespace.Range{{Length: 3, Lo: 50, Hi: 55}, {Length: 3, Lo: 90, Hi: 100}, {Length: 3, Lo: 100, Hi: 105}}, second.Ranges); diff != "" {
 			t.Errorf("runs (-want +got):\n%s", diff)
 		}
-		// Codes do not tell where one of these ends and the next begins.
+		// An unused range may span adjacent ranges of the lease.
 		l.MustEndLease(t, "b", second.ID, []codespace.Range{{Length: 3, Lo: 95, Hi: 103}}, nil)
 	})
 }
@@ -196,7 +196,7 @@ func TestLeaseExpires(t *testing.T) {
 	})
 }
 
-// More leases than one change of the ledger ends.
+// The test has more leases than one transaction ends.
 func TestManyLeasesExpire(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		for i := range ledger.ExpireAtOnce + 1 {
@@ -214,8 +214,8 @@ func TestManyLeasesExpire(t *testing.T) {
 	})
 }
 
-// TestExpiryIsBounded has leases of scattered keys expire: one change of the ledger, for
-// which everybody waits, ends but a few rows of them.
+// TestExpiryIsBounded expires leases of scattered keys. One transaction must end only a few
+// rows of them, because all other changes wait for it.
 func TestExpiryIsBounded(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		const leases = 5
@@ -241,7 +241,8 @@ func TestExpiryIsBounded(t *testing.T) {
 	})
 }
 
-// Nobody beats for a lease; what is no lease's, and nobody's, is swept.
+// Leases have no heartbeats, and Sweep ignores them. It abandons a batch that has neither a
+// lease nor a holder.
 func TestSweepLeavesLeases(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.MustLend(t, "a", "1", 10)
@@ -255,7 +256,7 @@ func TestSweepLeavesLeases(t *testing.T) {
 	})
 }
 
-// What was given back in a history that was lost may have been handed out in it.
+// Numbers that were returned in the lost history may have been handed out in it again.
 func TestJumpEndsLeases(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		lease, returned := l.MustLend(t, "a", "1", 10), l.MustLend(t, "a", "2", 10)

@@ -1,21 +1,22 @@
-// Package ledger is the durable record of all numbers: how far each space is used, which
-// process holds which range, and what was given up for which reason. It is kept in the
-// database of the links.
+// Package ledger is the durable record of all numbers. It records how many numbers of each code
+// length are reserved, which process holds which range, and which numbers are abandoned for
+// which reason. It is stored in the database of the links.
 //
 // Vocabulary:
 //
-//   - a reservation is a range that the ledger has a row for; its state is reserved,
-//     shipping, batch or abandoned. A range that is delivered or settled has no row;
-//   - a holder is a process that reservations belong to; a heartbeat is its sign of life;
+//   - a reservation is a range that the ledger has a row for. Its state is reserved, shipping,
+//     batch or abandoned. A range that is delivered or settled has no row;
+//   - a holder is the process that a reservation belongs to. A heartbeat is its sign of life;
 //   - an epoch is one generation of the shared pool;
-//   - a lease is numbers on loan to an external client, with an expiry;
-//   - the high-water mark is the highest number known to be issued. A rollback is a database
-//     that came back from an older state; the ledger then skips ahead of that mark.
+//   - a lease is keys on loan to an external client, with an expiry;
+//   - the high-water mark is the highest number known to be issued;
+//   - a rollback is a database that came back from an older state. The ledger then skips ahead:
+//     it advances its counters past the high-water mark.
 //
 // Invariants:
 //
-//   - no two rows that hand out numbers overlap, and no number is reserved twice, but for
-//     those that came back unused;
+//   - no two rows that hand out numbers overlap;
+//   - no number is reserved twice, unless it was returned unused;
 //   - a crash between any two changes leaves every number in exactly one place.
 package ledger
 
@@ -30,59 +31,57 @@ import (
 	"keypool/kgs/codespace"
 )
 
-// ErrWrongSecret says that the ledger belongs to another permutation than the one
-// asked for. To go on would give out codes twice.
+// ErrWrongSecret means that the ledger was made with another permutation than the requested
+// one. With another permutation, the ledger would hand out codes twice.
 var ErrWrongSecret = errors.New("the ledger belongs to another permutation")
 
-// ErrNotInitialized says that there is no ledger yet: no server or worker was ever started on
-// this database.
+// ErrNotInitialized means that the database has no ledger: no server or worker has been started
+// on it.
 var ErrNotInitialized = errors.New("there is none: no server or worker was ever started on this database")
 
-// Ledger is the durable book of all numbers: how far each space is walked, and
-// which process works on which range. It is kept in the database of the links.
+// Ledger is the durable record of all numbers. It is stored in the database of the links.
 //
-// Every change is one transaction that locks the one row of the ledger first, so
-// changes happen one after the other whatever number of processes there is, and
-// range ids become visible in the order they were given. A crash in the middle of a
-// method leaves the ledger as it was before; what a crash just after it does, each
-// method says. No clock decides anything (see Sweep), but when the lease of a client ends,
-// which gives its keys to nobody else. A database that came back from an older state is
-// found out before anything else is done: see skipAhead.
+// Every change is one transaction, which first locks the only row of kgs_ledger. So the changes
+// of all processes run one after the other, and range ids become visible in the order in which
+// they are assigned. A change first checks for a rollback: see detectRollback.
 //
-// Methods may be called from any goroutine. They block as long as ctx allows, each change
-// no longer than 10 s but for Open, which has no other bound. An error that is none of this
-// package's means that the database failed or could not be reached, and that the
-// change may or may not have been made.
+// A crash during a method leaves the ledger unchanged. Each method documents the effect of a
+// crash after it. Only the expiry of leases depends on a clock. A wrong clock cannot hand out a
+// number twice, because the numbers of an expired lease are abandoned.
+//
+// All methods are safe for concurrent use. They block until ctx ends at the latest. A change
+// takes at most 10 s; Open is limited only by ctx. An error that this package or package kgs
+// does not define means that the database failed or could not be reached. The change may or may
+// not have been made then.
 type Ledger struct {
-	write, read *sql.DB // the same where readers do not get in the way of writers
+	write, read *sql.DB // the same on PostgreSQL; separate connections on SQLite
 	dialect     dialect
 	close       func() error
-	heartbeats  heartbeats       // of all holders, as Sweep saw them
-	highWater   highWater        // what this process has seen the ledger come to
-	name        atomic.Value     // string
-	onSkipAhead func(left int64) // nil for nobody
+	heartbeats  heartbeats       // of all holders, as Sweep has seen them
+	highWater   highWater        // of this process
+	name        atomic.Value     // holds a string
+	onSkipAhead func(left int64) // may be nil
 }
 
-// Name tells this ledger from every other one, for life; it is known after Open.
+// Name returns the permanent, random name of this ledger. It is empty before Open or Identify.
 func (l *Ledger) Name() string {
 	name, _ := l.name.Load().(string)
 	return name
 }
 
-// Close ends the use of the database, which itself stays open.
+// Close ends the use of the database. The database itself stays open.
 func (l *Ledger) Close() error { return l.close() }
 
-// Config chooses the permutation of a ledger, once and for all.
+// Config selects the permutation of a ledger, which cannot change later.
 type Config struct {
-	Secret  []byte // the FF1 key, 16 or 32 bytes; nil to have one made and kept in the ledger
-	Permute bool   // false: codes in counter order, and no secret
+	Secret  []byte // the FF1 key, 16 or 32 bytes; if nil, Open makes one and stores it in the ledger
+	Permute bool   // if false, codes are in counter order and there is no secret
 }
 
-// Open makes the ledger where there is none yet, and gives its space. Of a secret
-// that was supplied only the fingerprint is kept. It fails with ErrWrongSecret
-// when the ledger was made with another secret, or permuted and now is not to be.
-// A crash leaves either no ledger or a complete one; of several processes that make
-// it at once one wins and the others use its secret.
+// Open makes the ledger if there is none, and returns its code space. Of a secret in cfg, the
+// ledger stores only the fingerprint. Open fails with ErrWrongSecret if the ledger was made
+// with another secret or with another value of Permute. A crash leaves either no ledger or a
+// complete one. If several processes make the ledger at once, all use the secret of one.
 func (l *Ledger) Open(ctx context.Context, cfg Config) (*codespace.Space, error) {
 	space, made, err := cfg.space()
 	if err != nil {
@@ -101,8 +100,8 @@ func (l *Ledger) Open(ctx context.Context, cfg Config) (*codespace.Space, error)
 	return l.identify(ctx, cfg, space)
 }
 
-// Identify gives the space of a ledger that was opened before, and changes nothing. It fails
-// as Open does, and with ErrNeverOpened.
+// Identify returns the code space of an existing ledger and changes nothing. It fails as Open
+// does, and with ErrNotInitialized if there is no ledger.
 func (l *Ledger) Identify(ctx context.Context, cfg Config) (*codespace.Space, error) {
 	space, _, err := cfg.space()
 	if err != nil {
@@ -111,8 +110,8 @@ func (l *Ledger) Identify(ctx context.Context, cfg Config) (*codespace.Space, er
 	return l.identify(ctx, cfg, space)
 }
 
-// identify compares the ledger's space with the one asked for. A secret that the ledger keeps
-// stands for one that nobody asked for.
+// identify compares the ledger's code space with the requested one. If cfg permutes codes but
+// has no secret, identify uses the secret that the ledger stores.
 func (l *Ledger) identify(ctx context.Context, cfg Config, space *codespace.Space) (*codespace.Space, error) {
 	var kept []byte
 	var fingerprint, name string
@@ -136,14 +135,14 @@ func (l *Ledger) identify(ctx context.Context, cfg Config, space *codespace.Spac
 	return space, nil
 }
 
-// space gives the space that cfg asks for and the secret that was made for it, if any.
+// space returns the code space that cfg requests, and the new secret if it had to make one.
 func (cfg Config) space() (space *codespace.Space, made sql.Null[[]byte], err error) {
 	switch {
 	case !cfg.Permute:
 		return codespace.Plain(), made, nil
 	case cfg.Secret == nil:
 		made = sql.Null[[]byte]{V: make([]byte, 16), Valid: true}
-		rand.Read(made.V) // never fails
+		rand.Read(made.V) // never returns an error
 		space, err = codespace.New(made.V)
 	default:
 		space, err = codespace.New(cfg.Secret)

@@ -67,7 +67,7 @@ func TestLedgerMustBeOpened(t *testing.T) {
 	})
 }
 
-// Who only looks must not choose the secret of those who come after.
+// Identify must not choose the secret for a process that starts later.
 func TestLedgerIsNotMadeByALook(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		mine := ledger.Config{Permute: true, Secret: bytes.Repeat([]byte{1}, 16)}
@@ -88,8 +88,8 @@ func TestLedgerIsNotMadeByALook(t *testing.T) {
 	})
 }
 
-// TestReadersAndWritersDoNotWait looks at the books in the middle of a change, and
-// changes them in the middle of a look.
+// TestReadersAndWritersDoNotWait reads the ledger during a change, and changes it during a
+// read.
 func TestReadersAndWritersDoNotWait(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		err := l.Update(t.Context(), "test", func(ctx context.Context, p *ledger.Tx) error {

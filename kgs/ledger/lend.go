@@ -12,54 +12,56 @@ import (
 )
 
 var (
-	// ErrNoLease says that a client has no lease of that id, or has none any more.
+	// ErrNoLease means that the client has no lease with that id, or that its record is
+	// deleted.
 	ErrNoLease = errors.New("the client has no such lease")
-	// ErrLeaseReturned says that a lease was ended by its client.
+	// ErrLeaseReturned means that the client has ended the lease.
 	ErrLeaseReturned = errors.New("the lease was returned")
-	// ErrLeaseExpired says that a lease has ended by itself.
+	// ErrLeaseExpired means that the lease has expired, or that a skip-ahead has ended it.
 	ErrLeaseExpired = errors.New("the lease has expired")
-	// ErrNotOfLease says that a key is not of the lease that it is returned to.
+	// ErrNotOfLease means that a returned key does not belong to the lease, or is named twice.
 	ErrNotOfLease = errors.New("not a key of this lease, or named twice")
 )
 
 const (
-	// leaseMemory is how long after its expiry a lease is remembered, and with it the id of
-	// the request.
+	// leaseMemory is how long after its expiry the ledger keeps the record of a lease, with the
+	// id of its request.
 	leaseMemory = 24 * time.Hour
-	// leaseRanges bounds the rows that one request of a client can cost.
+	// leaseRanges bounds the number of rows that one request of a client adds.
 	leaseRanges = 100
 )
 
-// Lease is what the ledger handed to a client program. (A [Lease] is something else:
-// a batch in the hands of a Source.)
+// Lease is keys on loan to a client program.
 type Lease struct {
 	ID      int64
 	Expires time.Time         // by the database's clock
-	Ranges  []codespace.Range // in the order in which their codes are handed out
+	Ranges  []codespace.Range // in the order in which to hand out their codes
 
-	Repeated bool // the request has had it before; only Lend tells
+	Repeated bool // set by Lend if an earlier request with the same id made the lease
 }
 
 // LeaseRequest is a request for keys.
 type LeaseRequest struct {
 	Client string
-	ID     string        // names the request among all of the client
-	Length int           // of the codes, at the least
-	Count  int64         // of keys, at least one
-	Term   time.Duration // from now to the expiry
+	ID     string        // unique among the requests of the client
+	Length int           // minimum length of the codes
+	Count  int64         // number of keys, at least one
+	Term   time.Duration // time from now to the expiry
 }
 
-// Lend hands up to r.Count numbers to a client, as a lease: first those that nobody works on
-// any more, from at most leaseRuns places, then new ones. They are fewer than asked for
-// where a space ends, and when the ledger skips ahead. ErrExhausted when there are none.
+// Lend lends up to r.Count numbers to a client, as a lease. First it uses reserved ranges that
+// have no live holder, at most leaseRanges of them; then it uses new numbers. It lends fewer
+// numbers than requested at the end of a code length and after a skip-ahead. It fails with
+// ErrExhausted if no numbers are left.
 //
-// Ranges and lease are one transaction. So a request that is repeated, now or after any
-// crash, on this process or another, gives the same lease with the same ranges, whatever
-// else is asked for this time. Once the lease is over, it fails with ErrLeaseReturned or
-// ErrLeaseExpired; leaseMemory after the expiry the request is forgotten.
+// One transaction stores the lease and its ranges. So a repeated request returns the same lease
+// with the same ranges, after any crash and from any process. It ignores the other fields of
+// the repeated request. After the end of the lease, a repeated request fails with
+// ErrLeaseReturned or ErrLeaseExpired. The ledger forgets the request leaseMemory after the
+// expiry of the lease.
 //
-// A lease ends by the database's clock, and no jump of that clock can hand out a number
-// twice: what a client had is never handed out again unless the client returns it.
+// A lease ends by the database's clock. A wrong clock cannot hand out a number twice, because
+// only numbers that the client returned are handed out again.
 func (l *Ledger) Lend(ctx context.Context, r LeaseRequest) (lease Lease, err error) {
 	if r.Client == "" || r.ID == "" || r.Count < 1 {
 		return Lease{}, fmt.Errorf("ledger: lend: %d numbers for request %q of client %q", r.Count, r.ID, r.Client)
@@ -103,7 +105,8 @@ func (t *tx) lend(ctx context.Context, r LeaseRequest) (Lease, error) {
 	return lease, err
 }
 
-// openLease finds a lease that is not over; sql.ErrNoRows when there is none at all.
+// openLease finds a lease that has not ended. It fails with sql.ErrNoRows if there is no record
+// of the lease.
 func (t *tx) openLease(ctx context.Context, where string, args ...any) (lease Lease, err error) {
 	var state string
 	var expires, now int64
@@ -122,7 +125,7 @@ func (t *tx) openLease(ctx context.Context, where string, args ...any) (lease Le
 	return lease, err
 }
 
-// gather takes n numbers, or as many as there are.
+// gather takes n numbers, or as many as are left.
 func (t *tx) gather(ctx context.Context, length int, n int64) (ranges []codespace.Range, err error) {
 	for n > 0 && len(ranges) < leaseRanges {
 		numbers, err := t.adoptReserved(ctx, length, n)
@@ -139,7 +142,7 @@ func (t *tx) gather(ctx context.Context, length int, n int64) (ranges []codespac
 	}
 	left := t.skipped
 	numbers, err := t.advance(ctx, length, n)
-	if t.skipped > left { // after a rollback: what had a row may have been handed out since
+	if t.skipped > left { // after a rollback: adopted numbers may have been issued in the lost history
 		if err := t.abandonAll(ctx, ranges, kgs.ReasonRollback); err != nil {
 			return nil, err
 		}

@@ -7,25 +7,26 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// PostgresHistory names the history of the data: the cluster, and its timeline, which
-// begins anew whenever a standby is promoted or a backup is recovered to a point in
-// time (PostgreSQL manual, 26.3.5). Any role may ask.
+// PostgresHistory is an SQL expression that identifies the history of the data: the cluster and
+// its timeline. A new timeline begins when a standby is promoted or a backup is recovered to a
+// point in time (PostgreSQL manual, 26.3.5). Every role may evaluate the expression.
 const PostgresHistory = `(SELECT system_identifier FROM pg_control_system()) || '/' ||
 	left(pg_walfile_name(pg_current_wal_lsn()), 8)`
 
-// NewPostgres makes a ledger on connections of pool, which stays the
-// caller's to close, after the ledger.
+// NewPostgres returns a ledger that uses pool. The caller closes the ledger first and then
+// pool.
 func NewPostgres(pool *pgxpool.Pool) *Ledger {
 	db := stdlib.OpenDBFromPool(pool)
 	return &Ledger{write: db, read: db, close: db.Close, dialect: dialect{
-		// A process that is stopped or cut off in mid-transaction would keep the lock of
-		// the ledger's row, and everybody else waiting, until TCP gives up.
+		// A process that freezes or loses its connection during a transaction keeps the lock of
+		// the ledger's row. Without this timeout, all other processes would wait until TCP
+		// gives up.
 		begin: `SET LOCAL idle_in_transaction_session_timeout = '5s'`,
 		lock:  `SELECT epoch, last_range, history, ` + PostgresHistory + ` FROM kgs_ledger WHERE id = 1 FOR UPDATE`,
-		// Not now(), which is when the transaction began to wait for the lock.
+		// now() would be the time at which the transaction began to wait for the lock.
 		renew: `INSERT INTO kgs_holders (holder, beat, seen_at) VALUES ($1, 1, clock_timestamp())
 			ON CONFLICT (holder) DO UPDATE SET beat = kgs_holders.beat + 1, seen_at = excluded.seen_at`,
-		// This is now() on purpose: an index can be searched by it.
+		// now() is constant within a statement, so the comparison can use an index.
 		now:      `CAST(extract(epoch FROM now()) * 1000000 AS bigint)`,
 		snapshot: sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
 	}}

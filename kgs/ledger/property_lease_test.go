@@ -17,7 +17,7 @@ type lent struct {
 	ledger.Lease
 }
 
-// lend takes keys for a client, or repeats the request of a lease that is not over.
+// lend takes keys for a client, or repeats the request of a lease that has not ended.
 func (m *ledgerModel) lend(rt *rapid.T) {
 	m.requests++
 	r := ledger.LeaseRequest{
@@ -46,7 +46,7 @@ func (m *ledgerModel) lend(rt *rapid.T) {
 	m.leases = append(m.leases, lent{r.ID, lease})
 }
 
-// endLease returns a part of the first run.
+// endLease returns a part of the first range of a lease.
 func (m *ledgerModel) endLease(rt *rapid.T) {
 	if len(m.leases) == 0 {
 		rt.Skip("nothing is lent")

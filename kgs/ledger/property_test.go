@@ -12,9 +12,9 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// TestLedgerLosesNothing drives a ledger with random changes of three processes that
-// crash, freeze and come back, and checks after each that every number that was ever
-// reserved is in exactly one place, and none was given to two.
+// TestLedgerLosesNothing makes random changes by three processes that crash, freeze and resume.
+// After each change it checks that every number that was ever reserved is in exactly one place.
+// It also checks that no number was handed out twice.
 func TestLedgerLosesNothing(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		rapid.Check(t, func(rt *rapid.T) {
@@ -38,14 +38,13 @@ func TestLedgerLosesNothing(t *testing.T) {
 	})
 }
 
-// number is one number of one space.
+// number is one number of one code length.
 type number struct {
 	length int
 	n      int64
 }
 
-// fate is what became of a number that the ledger has no row for any more, or that
-// it gave up.
+// The outcome of a number that is abandoned or has no row in the ledger any more.
 type fate string
 
 const (
@@ -55,30 +54,31 @@ const (
 	fateGivenUp    fate = "given up"
 )
 
-// claim is a range that a process believes to hold, which may be a mistake.
+// claim is a range that a process believes it holds. It may be wrong.
 type claim struct {
 	holder string
 	ledger.Reservation
 }
 
-// ledgerModel is what the processes outside know.
+// ledgerModel is the state that the processes outside the ledger know.
 type ledgerModel struct {
 	t        *testing.T
 	l        kgstest.LedgerUnderTest
 	fates    map[number]fate
-	taken    map[number]int64 // the batch that a number was handed out in
-	unseen   map[string]bool  // holders whose lease is over
+	taken    map[number]int64 // the batch in which a number was handed out
+	unseen   map[string]bool  // holders without a current heartbeat
 	claims   map[ledger.State][]claim
-	leases   []lent // that are not over
-	requests int    // of keys to lend
+	leases   []lent // leases that have not ended
+	requests int    // requests for leases so far
 	epoch    int64
 }
 
-// edge is how many numbers the shortest space has left, so that the walk gets past it.
+// edge is how many numbers the shortest code length has left. It is small, so that the test
+// reaches the next length.
 const edge = 300
 
 func newLedgerModel(t *testing.T, l kgstest.LedgerUnderTest) *ledgerModel {
-	l.ForgetHighWaterMark() // this is another ledger
+	l.ForgetHighWaterMark() // the test starts with an empty ledger
 	l.Exec(t, `DELETE FROM kgs_ranges`)
 	l.Exec(t, `DELETE FROM kgs_leases`)
 	l.Exec(t, `DELETE FROM kgs_holders`)
@@ -93,7 +93,7 @@ func newLedgerModel(t *testing.T, l kgstest.LedgerUnderTest) *ledgerModel {
 
 func holder(rt *rapid.T) string { return rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "holder") }
 
-// pick draws a claim of the given state and skips the step when there is none.
+// pick draws a claim in the given state. It skips the step if there is none.
 func (m *ledgerModel) pick(rt *rapid.T, state ledger.State) (i int, c claim) {
 	if len(m.claims[state]) == 0 {
 		rt.Skip("nothing is " + string(state))
@@ -131,7 +131,7 @@ func (m *ledgerModel) reserve(rt *rapid.T) {
 	}
 }
 
-// handOut notes that the numbers of a batch are with its holder.
+// handOut records that the holder of a batch has its numbers.
 func (m *ledgerModel) handOut(rt *rapid.T, batch ledger.Reservation) {
 	m.each(batch.Range, func(n number) {
 		if m.taken[n] != 0 || m.fates[n] != "" {
@@ -159,7 +159,7 @@ func (m *ledgerModel) cut(rt *rapid.T) {
 	}
 }
 
-// deliver may be done by a process from which the range was adopted meanwhile.
+// deliver may act for a process whose range another process has adopted.
 func (m *ledgerModel) deliver(rt *rapid.T) {
 	_, c := m.pick(rt, ledger.StateShipping)
 	floor, err := m.l.Deliver(m.t.Context(), c.Reservation)
@@ -181,8 +181,8 @@ func (m *ledgerModel) deliver(rt *rapid.T) {
 	m.each(c.Range, func(n number) { m.fates[n] = fatePooled })
 }
 
-// settle splits a batch into unused, lost and spent thirds. The books of one that was
-// swept meanwhile are closed already.
+// settle splits a batch into unused, lost and used numbers. A batch that was swept is abandoned
+// already.
 func (m *ledgerModel) settle(rt *rapid.T) {
 	i, c := m.pick(rt, ledger.StateBatch)
 	a := rapid.Int64Range(c.Lo, c.Hi).Draw(rt, "unused up to")
@@ -207,7 +207,8 @@ func nonEmpty(r codespace.Range) []codespace.Range {
 	return []codespace.Range{r}
 }
 
-// crash is a crash or a freeze: the claims stay, and may be acted on.
+// crash simulates a crash or a freeze. The claims stay, because a frozen process may still act
+// on them.
 func (m *ledgerModel) crash(rt *rapid.T) {
 	who := holder(rt)
 	m.l.DeclareDead(m.t, who)
@@ -252,7 +253,7 @@ func (m *ledgerModel) openEpoch(rt *rapid.T) {
 	}
 }
 
-// abandon gives up the first run that was delivered, as the sweep of a shared pool does.
+// abandon abandons the first numbers in the pool, as the sweep of a shared pool does.
 func (m *ledgerModel) abandon(rt *rapid.T) {
 	numbers := codespace.Range{Length: 3, Lo: codespace.Size(3) - edge}
 	for ; numbers.Lo < codespace.Size(3) && m.fates[number{3, numbers.Lo}] != fatePooled; numbers.Lo++ {
@@ -270,7 +271,7 @@ func (m *ledgerModel) abandon(rt *rapid.T) {
 	m.each(numbers, func(n number) { m.fates[n] = fateGivenUp })
 }
 
-// check closes the accounts.
+// check verifies that every reserved number is in exactly one place.
 func (m *ledgerModel) check(rt *rapid.T) {
 	all, err := m.l.Snapshot(m.t.Context())
 	if err != nil {

@@ -10,41 +10,41 @@ import (
 	"keypool/kgs/codespace"
 )
 
-// Reservation is a run that the ledger keeps a row for, under an id that never changes
-// and that grows with every reservation.
+// Reservation is a range that the ledger has a row for. Its id never changes, and each new
+// reservation gets a higher id.
 type Reservation struct {
 	codespace.Range
 	ID    int64
-	Epoch int64 // the epoch it was reserved in
+	Epoch int64 // the epoch in which it was reserved
 }
 
-// State is what a range of the ledger is there for.
+// State is the state of a range in the ledger.
 type State string
 
-// The states of a range. A range that is delivered or settled has no row any more.
+// The states of a range. A range that is delivered or settled has no row.
 const (
-	StateReserved  State = "reserved"  // held back for a pool in a process, or for anyone
+	StateReserved  State = "reserved"  // for a pool in a process, or free for any holder
 	StateShipping  State = "shipping"  // on its way to the shared pool of the current epoch
 	StateBatch     State = "batch"     // in the local batch of a server, or lent to a client
-	StateAbandoned State = "abandoned" // given up for good
+	StateAbandoned State = "abandoned" // never to be handed out again
 )
 
-// Reserve gives holder up to n numbers (at least one), for codes of at least the
-// given length, as a range in the given state. Ranges that nobody works on any more
-// go first, so that nothing is skipped:
+// Reserve reserves up to n numbers (at least one) for holder, for codes of at least the given
+// length, as a range in the given state. It prefers existing ranges to new numbers:
 //
-//   - for StateShipping, a shipping range of the current epoch, whole and under its
-//     old id, since the pool keeps its progress under that id, and whatever its
-//     length, since part of it may be in the pool. It may be one of holder, who was
-//     never told of it: a holder ships one range after the other;
-//   - a reserved range, or its first n numbers, under a new id.
+//   - First, for StateShipping, it takes over a shipping range of the current epoch. The range
+//     has lost its holder, or it belongs to holder because the answer of an earlier Reserve was
+//     lost. (A holder ships one range at a time.) The range keeps its id, because the pool
+//     records progress under that id. Reserve takes all of it and ignores length, because a
+//     part may be in the pool.
+//   - Second, it takes a reserved range without a live holder, or its first n numbers, under a
+//     new id.
+//   - Third, it advances the counter of the shortest code length that has numbers left. It
+//     fails with ErrExhausted if there is none.
 //
-// Only then a counter is advanced, that of the shortest length with numbers left.
-// ErrExhausted when there is none.
-//
-// If the caller crashes after it, or never learns of the outcome, the range waits
-// under its name: reserved and shipping ones until they are taken over, once Sweep has
-// declared it dead or, one that ships, by its next Reserve; a batch until Sweep gives it up.
+// If the caller crashes after Reserve, or the answer is lost, the range keeps its row with
+// holder's name. When Sweep declares holder dead, other holders can take over a reserved or
+// shipping range, and Sweep abandons a batch.
 func (l *Ledger) Reserve(ctx context.Context, holder string, state State, length int, n int64) (r Reservation, err error) {
 	if holder == "" || n < 1 {
 		return Reservation{}, fmt.Errorf("ledger: reserve: %d numbers for holder %q", n, holder)
@@ -74,12 +74,13 @@ func (l *Ledger) Reserve(ctx context.Context, holder string, state State, length
 	return r, err
 }
 
-// Cut turns the first n numbers of r, a reserved range of holder, into a batch of
-// holder, and gives the rest, which is empty when n covers all of r. ErrFenced when
-// r was taken over, all or in part, while holder was frozen.
+// Cut turns the first n numbers of r, a reserved range of holder, into a batch of holder. It
+// also returns the rest of r, which is empty if n covers all of r. It fails with ErrFenced if
+// another holder took over all or part of r while holder was frozen.
 //
-// A repeat after an error gives the batch of the first try if that was made, with
-// the n of then. If the caller crashes after it, the batch waits for Sweep.
+// A call that is repeated after an error returns the batch of the first call, if that one
+// succeeded, and ignores its own n. If the caller crashes after Cut, Sweep later abandons the
+// batch.
 func (l *Ledger) Cut(ctx context.Context, holder string, r Reservation, n int64) (batch, rest Reservation, err error) {
 	if n < 1 || r.Len() < 1 {
 		return batch, rest, fmt.Errorf("ledger: cut: %d of %d numbers", n, r.Len())
@@ -92,7 +93,7 @@ func (l *Ledger) Cut(ctx context.Context, holder string, r Reservation, n int64)
 		switch {
 		case err != nil:
 			return err
-		case state == StateBatch: // this very cut was made before, and the answer lost
+		case state == StateBatch: // an earlier call made this cut, and its answer was lost
 			batch = found
 			rest, err = t.restOf(ctx, holder, r, found.Hi)
 		case found != r:
@@ -108,7 +109,8 @@ func (l *Ledger) Cut(ctx context.Context, holder string, r Reservation, n int64)
 	return batch, rest, err
 }
 
-// adoptShipping takes over the oldest shipping range that lost its holder, or is holder's own.
+// adoptShipping takes over the oldest shipping range that has lost its holder or belongs to
+// holder.
 func (t *tx) adoptShipping(ctx context.Context, holder string) (r Reservation, err error) {
 	err = t.QueryRowContext(ctx, `SELECT id, length, lo, hi, epoch FROM kgs_ranges
 		WHERE state = 'shipping' AND epoch = $1 AND (holder = $2 OR `+orphan+`) ORDER BY id LIMIT 1`, t.epoch, holder).
@@ -119,9 +121,9 @@ func (t *tx) adoptShipping(ctx context.Context, holder string) (r Reservation, e
 	return r, t.exec(ctx, `UPDATE kgs_ranges SET holder = $1 WHERE id = $2`, holder, r.ID)
 }
 
-// adoptReserved takes up to n numbers out of a reserved range that lost its holder.
-// They get a new id, and what stays behind has no holder: a frozen process that
-// comes back finds neither under the id and the name that it knows.
+// adoptReserved takes up to n numbers from a reserved range that has lost its holder. The
+// caller inserts them under a new id, and the remaining numbers have no holder. So a frozen
+// process that resumes finds neither part under its id and its name.
 func (t *tx) adoptReserved(ctx context.Context, length int, n int64) (numbers codespace.Range, err error) {
 	var id int64
 	err = t.QueryRowContext(ctx, `SELECT id, length, lo, hi FROM kgs_ranges
@@ -137,8 +139,8 @@ func (t *tx) adoptReserved(ctx context.Context, length int, n int64) (numbers co
 	return numbers, t.exec(ctx, `UPDATE kgs_ranges SET lo = $1, holder = '' WHERE id = $2`, numbers.Hi, id)
 }
 
-// advance walks on in the shortest space that has numbers left. A counter that was seen
-// further on than it is now has gone back together with its database.
+// advance takes new numbers of the shortest code length that has any left. A counter below the
+// high-water mark of this process shows a rollback, and the ledger skips ahead.
 func (t *tx) advance(ctx context.Context, length int, n int64) (numbers codespace.Range, err error) {
 	var size int64
 	err = t.QueryRowContext(ctx, `SELECT length, next, size FROM kgs_spaces
@@ -160,8 +162,8 @@ func (t *tx) advance(ctx context.Context, length int, n int64) (numbers codespac
 	return numbers, t.exec(ctx, `UPDATE kgs_spaces SET next = $1 WHERE length = $2`, numbers.Hi, numbers.Length)
 }
 
-// held finds what holder has where r begins: r itself, or the batch that was cut
-// from it. Only r's id tells these from a range that holder lost and got again.
+// held returns the row of holder that begins where r begins: r itself, or the batch that was
+// cut from it. The id distinguishes them from a range that holder lost and reserved again.
 func (t *tx) held(ctx context.Context, holder string, r Reservation) (found Reservation, state State, err error) {
 	err = t.QueryRowContext(ctx, `SELECT id, length, lo, hi, epoch, state FROM kgs_ranges
 		WHERE length = $1 AND lo = $2 AND holder = $3 AND (id = $4 OR origin = $4)`, r.Length, r.Lo, holder, r.ID).
@@ -172,7 +174,7 @@ func (t *tx) held(ctx context.Context, holder string, r Reservation) (found Rese
 	return found, state, err
 }
 
-// restOf finds what an earlier cut left of r from the number lo on.
+// restOf returns what an earlier cut left of r, from the number lo on.
 func (t *tx) restOf(ctx context.Context, holder string, r Reservation, lo int64) (Reservation, error) {
 	r.Lo = lo
 	rest, _, err := t.held(ctx, holder, r)
@@ -195,5 +197,5 @@ func (t *tx) split(ctx context.Context, holder string, r Reservation, n int64) (
 	return batch, rest, t.exec(ctx, `UPDATE kgs_ranges SET origin = $1 WHERE id = $2`, r.ID, batch.ID)
 }
 
-// orphan is true of rows whose holder is nobody, or was declared dead.
+// orphan is an SQL condition for rows without a holder, or with a holder that is not alive.
 const orphan = `holder NOT IN (SELECT holder FROM kgs_holders)`

@@ -27,7 +27,7 @@ func TestReserveIsDisjoint(t *testing.T) {
 		})
 		all := slices.Concat(lists...)
 		slices.SortFunc(all, func(a, b ledger.Reservation) int { return int(a.ID - b.ID) })
-		// In the order of their ids the ranges are the counter's walk without a gap.
+		// In the order of their ids, the ranges follow each other without a gap.
 		for i, r := range all {
 			if want := (ledger.Reservation{Range: codespace.Range{Length: 3, Lo: int64(i) * n, Hi: int64(i+1) * n}, ID: int64(i + 1), Epoch: 0}); r != want {
 				t.Fatalf("range %d is %+v, want %+v", i, r, want)
@@ -60,7 +60,7 @@ func TestReservedRangesAreAdoptedOnce(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.MustReserve(t, "dead", ledger.StateReserved, 100)
 		l.MustReserve(t, "alive", ledger.StateReserved, 100)
-		// As long as its holder is seen, a range is nobody else's.
+		// A range belongs to its holder while the holder is alive.
 		if r := l.MustReserve(t, "other", ledger.StateBatch, 10); r.Lo != 200 {
 			t.Errorf("numbers of a living holder were given away: %+v", r)
 		}
@@ -72,7 +72,7 @@ func TestReservedRangesAreAdoptedOnce(t *testing.T) {
 		slices.SortFunc(taken, func(a, b codespace.Range) int { return int(a.Lo - b.Lo) })
 		for i, r := range taken {
 			want := codespace.Range{Length: 3, Lo: int64(i) * 10, Hi: int64(i)*10 + 10}
-			if i >= 10 { // all was adopted: the counter goes on
+			if i >= 10 { // the adopted range is used up, so new numbers follow
 				want.Lo, want.Hi = want.Lo+110, want.Hi+110
 			}
 			if r != want {
@@ -103,8 +103,8 @@ func TestShippingRangeIsAdoptedWhole(t *testing.T) {
 		if got := l.MustReserve(t, "b", ledger.StateShipping, 10); got != r {
 			t.Errorf("adopted %+v, want %+v", got, r)
 		}
-		// Had b never read the answer, this would be the range that it is told of, and no
-		// other one would be left in the way of the floor.
+		// b gets its shipping range again, in case the first answer was lost. A second range
+		// would leave the first one unshipped, and the floor could not rise past it.
 		if got := l.MustReserve(t, "b", ledger.StateShipping, 10); got != r {
 			t.Errorf("reserved %+v beside a range under way, want %+v", got, r)
 		}
@@ -124,7 +124,7 @@ func TestShippingRangeIsAdoptedWhole(t *testing.T) {
 func TestCut(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		r := l.MustReserve(t, "a", ledger.StateReserved, 100)
-		for range 2 { // the second answer is that of the first
+		for range 2 { // the second call returns the answer of the first
 			batch, rest, err := l.Cut(t.Context(), "a", r, 30)
 			if err != nil || batch.Range != (codespace.Range{Length: 3, Lo: 0, Hi: 30}) || rest != (ledger.Reservation{Range: codespace.Range{Length: 3, Lo: 30, Hi: 100}, ID: r.ID, Epoch: 0}) {
 				t.Fatalf("cut %+v, rest %+v, error %v", batch, rest, err)
@@ -154,9 +154,9 @@ func TestCutIsFenced(t *testing.T) {
 				t.Errorf("cut %+v, which was taken over: %v", batch, err)
 			}
 		}
-		// What was left of it is for anyone, although its old holder is back.
+		// The rest of the range is free for any holder, although its old holder is back.
 		l.WantRows(t, kgstest.Row(0, 10, ledger.StateReserved, "heir"), kgstest.Row(10, 100, ledger.StateReserved, ""))
-		// Not even when it comes to have the same numbers again, under another id.
+		// The range stays fenced even if frozen gets the same numbers again under another id.
 		if err := l.Release(t.Context(), "heir"); err != nil {
 			t.Fatal(err)
 		}
@@ -165,7 +165,7 @@ func TestCutIsFenced(t *testing.T) {
 		if batch, _, err := l.Cut(t.Context(), "frozen", r, 10); !errors.Is(err, kgs.ErrFenced) {
 			t.Errorf("the batch %+v was cut a second time as %+v: %v", again, batch, err)
 		}
-		// Nobody took this one over: it goes on as if nothing had been.
+		// No holder took over this range, so its old holder can still cut it.
 		r = l.MustReserve(t, "frozen", ledger.StateReserved, 1000)
 		l.DeclareDead(t, "frozen")
 		if _, _, err := l.Cut(t.Context(), "frozen", r, 10); err != nil {

@@ -13,7 +13,7 @@ import (
 // issued.
 type HighWaterMark struct {
 	ID   int64         // the highest id of a reservation
-	Next map[int]int64 // by code length, the number after the highest one
+	Next map[int]int64 // by code length: one more than the highest number
 }
 
 // highWater is the high-water mark that one process remembers.
@@ -22,7 +22,7 @@ type highWater struct {
 	HighWaterMark
 }
 
-// raise raises the mark to seen where seen is higher.
+// raise raises each part of the mark that is lower than in seen.
 func (r *highWater) raise(seen HighWaterMark) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -43,27 +43,30 @@ func (r *highWater) mark() HighWaterMark {
 }
 
 const (
-	// skipMargin is how many numbers beyond the high-water mark a skip-ahead leaves out, or
-	// 1/skipPart of the space if that is less.
+	// skipMargin is how many numbers beyond the high-water mark a skip-ahead skips. It skips at
+	// most 1/skipPart of the code space.
 	skipMargin = 10_000_000
 	skipPart   = 100
-	// skipIDs is how many ids it leaves out.
+	// skipIDs is how many ids a skip-ahead skips.
 	skipIDs = 1_000_000
 )
 
-// Remember raises the high-water mark to what another witness, such as the shared pool, has
-// seen of this ledger. A ledger that turns out to be below the mark skips ahead.
+// Remember raises the high-water mark to seen, which comes from another record, such as that of
+// the shared pool. If the ledger is below the mark, it skips ahead at the next change.
 func (l *Ledger) Remember(seen HighWaterMark) { l.highWater.raise(seen) }
 
-// OnSkipAhead has f called after every skip-ahead of this process, with the number of numbers
-// left out. Call it before the ledger is used.
+// OnSkipAhead sets a function that is called after every skip-ahead of this process, with the
+// number of skipped numbers. Call OnSkipAhead before using the ledger.
 func (l *Ledger) OnSkipAhead(f func(left int64)) { l.onSkipAhead = f }
 
-// detectRollback skips ahead when the database came back from an older state: a standby that
-// lagged behind was promoted, or a backup was restored. Its history has another name then. If
-// older files were put back, the name is the same, but the ledger is below the high-water
-// mark. The check runs under the lock, so it precedes any other change by a process that can
-// detect the rollback; see also advance.
+// detectRollback skips ahead if the database came back from an older state. It detects two
+// cases:
+//
+//   - a promoted standby that lagged behind, or a restored backup, has another history name;
+//   - a copy of older files has the same history name, but its id is below the high-water mark.
+//
+// The check runs under the lock, before any other change of this process. advance also checks
+// the numbers.
 func (t *tx) detectRollback(ctx context.Context, kept, present string) error {
 	behind := t.last < t.highWater.mark().ID
 	if kept == present && !behind {
@@ -73,18 +76,19 @@ func (t *tx) detectRollback(ctx context.Context, kept, present string) error {
 		return err
 	}
 	if kept == "" && !behind {
-		return nil // it had no name yet
+		return nil // the database had no history name yet
 	}
 	return t.skipAhead(ctx)
 }
 
-// skipAhead leaves out every number that may have been issued in the lost history: all up to
-// the high-water mark, and a margin. What has a row may have been settled in that history, so
-// it is written off; a new epoch writes off the shared pool. All of it is abandoned as
-// [kgs.ReasonRollback].
+// skipAhead skips every number that may have been issued in the lost history: all numbers up to
+// the high-water mark, and a margin. It also abandons every range that has a row, because the
+// range may have been settled in the lost history. A new epoch abandons the shared pool. The
+// reason is [kgs.ReasonRollback].
 //
-// If processes issued numbers beyond the margin, and all of them died, and no pool remembers
-// those numbers, the ledger issues them again. Synchronous replication prevents that.
+// The ledger can issue numbers twice if processes issued numbers beyond the margin, all of
+// these processes died, and no pool remembers the numbers. Synchronous replication prevents
+// that.
 func (t *tx) skipAhead(ctx context.Context) error {
 	seen := t.highWater.mark()
 	err := t.exec(ctx, `UPDATE kgs_ranges SET state = 'abandoned', holder = '', origin = 0, lease = 0, reason = $1
@@ -100,7 +104,7 @@ func (t *tx) skipAhead(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	rest := int64(0) // of the margin, for the next length
+	rest := int64(0) // the part of the margin that continues in the next length
 	for _, s := range spaces {
 		if s.Next == 0 && seen.Next[s.Length] == 0 && rest == 0 {
 			continue // not used yet

@@ -11,8 +11,8 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// TestLedgerJumps has the database come back from an older state, told by the name of its
-// history, or by what this process has seen of it before.
+// TestLedgerJumps restores the database to an older state. The ledger detects the rollback by
+// another history name, or by an id below the high-water mark of the process.
 func TestLedgerJumps(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		for _, comeBack := range []func(){
@@ -23,7 +23,7 @@ func TestLedgerJumps(t *testing.T) {
 			l.Exec(t, `UPDATE kgs_spaces SET next = 100 WHERE length = 3`)
 			l.ForgetNumbers()
 			l.MustReserve(t, "a", ledger.StateBatch, 50)      // [100, 150)
-			l.MustReserve(t, "a", ledger.StateReserved, 1000) // [150, 1150), which the lost state did not have
+			l.MustReserve(t, "a", ledger.StateReserved, 1000) // [150, 1150), missing in the restored state
 			l.Exec(t, `DELETE FROM kgs_ranges WHERE state = 'reserved'`)
 			l.Exec(t, `UPDATE kgs_spaces SET next = 150 WHERE length = 3`)
 			comeBack()
@@ -60,8 +60,8 @@ func TestLedgerJumpsIntoTheNextLength(t *testing.T) {
 	})
 }
 
-// TestLedgerJumpsOverWhatThePoolRemembers restores a ledger whose range ids have caught up
-// again: only how far the numbers went tells, and nobody but the pool has seen that.
+// TestLedgerJumpsOverWhatThePoolRemembers restores a ledger whose range ids have caught up.
+// Only the numbers show the rollback, and only the pool has seen the higher numbers.
 func TestLedgerJumpsOverWhatThePoolRemembers(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.MustReserve(t, "a", ledger.StateBatch, 100)
@@ -78,7 +78,8 @@ func TestLedgerJumpsOverWhatThePoolRemembers(t *testing.T) {
 	})
 }
 
-// TestAbandonAcrossAJump gives up a batch of which a part was written off otherwise.
+// TestAbandonAcrossAJump abandons a batch. Parts of it are abandoned already for another
+// reason.
 func TestAbandonAcrossAJump(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		abandon := func(lo, hi int64, reason string) {

@@ -10,17 +10,15 @@ import (
 	"keypool/kgs/codespace"
 )
 
-// Deliver removes the row of r, a shipping range that is all in the pool by now,
-// and gives the floor: the smallest id of the ranges that are still shipping or ever
-// will be. Nothing below it can be shipped any more, because a range begins to ship
-// under a new id only, ids become visible in the order they are given, and a range
-// that has left the state never comes back to it. So the pool may refuse
-// every push under an id below a floor that it was told, and forget what it noted of
-// those: that is what stops a worker that was frozen in mid-push.
+// Deliver removes the row of r, a shipping range whose codes are all in the pool. It returns
+// the floor: no range with an id below the floor is shipping now or will ship later. That holds
+// because a range starts shipping only under a new id, ids become visible in the order in which
+// they are assigned, and a range never returns to the state shipping. So the pool can refuse
+// every push with an id below the floor and delete its progress records of such ranges. This
+// stops a worker that was frozen during a push.
 //
-// It may be repeated, also by another worker that took r over and went on to the
-// end. A crash before it leaves r to be taken over by a worker that finds nothing
-// left to push.
+// Deliver may be repeated, also by another worker that took over r and pushed the rest. If the
+// caller crashes before it, another worker takes over r and finds nothing left to push.
 func (l *Ledger) Deliver(ctx context.Context, r Reservation) (floor int64, err error) {
 	err = l.update(ctx, "deliver", func(ctx context.Context, t *tx) error {
 		if err := t.exec(ctx, `DELETE FROM kgs_ranges WHERE id = $1 AND state = 'shipping'`, r.ID); err != nil {
@@ -32,12 +30,12 @@ func (l *Ledger) Deliver(ctx context.Context, r Reservation) (floor int64, err e
 	return floor, err
 }
 
-// Settle removes the row of the batch of holder with the given id: unused ranges are
-// reserved again, for anyone, lost ones are abandoned, and all else is spent. The
-// ranges must lie in the batch and not overlap. A batch that is not there any more
-// was settled or given up before; then nothing is changed.
+// Settle removes the row of the batch of holder with the given id. It reserves the unused
+// ranges again, for any holder, and abandons the lost ranges as ReasonLostReply. All other
+// numbers are used. The ranges must lie in the batch and must not overlap. If the batch has no
+// row, it was settled or abandoned before, and Settle changes nothing.
 //
-// If the caller crashes before it, Sweep gives up the whole batch.
+// If the caller crashes before Settle, Sweep abandons the whole batch.
 func (l *Ledger) Settle(ctx context.Context, holder string, id int64, unused, lost []codespace.Range) error {
 	return l.update(ctx, "settle", func(ctx context.Context, t *tx) error {
 		var batch codespace.Range
@@ -49,7 +47,7 @@ func (l *Ledger) Settle(ctx context.Context, holder string, id int64, unused, lo
 		if err != nil {
 			return err
 		}
-		// Numbers from elsewhere would have two rows, and would be handed out twice.
+		// Numbers from outside the batch would have two rows and be handed out twice.
 		if _, err := codespace.Without([]codespace.Range{batch}, slices.Concat(unused, lost)); err != nil {
 			return err
 		}
@@ -62,9 +60,9 @@ func (l *Ledger) Settle(ctx context.Context, holder string, id int64, unused, lo
 	})
 }
 
-// Abandon gives up ranges that have no row in the ledger, because a pool had them and
-// its holder died. It may be repeated with the same ranges: what was given up stays
-// so, and is counted once.
+// Abandon abandons ranges that have no row in the ledger, because they were in a pool or in a
+// batch of the pool. It may be repeated: numbers that are abandoned already stay so, and count
+// once.
 func (l *Ledger) Abandon(ctx context.Context, ranges []codespace.Range, reason string) error {
 	if len(ranges) == 0 {
 		return nil
@@ -83,12 +81,12 @@ func (t *tx) abandonAll(ctx context.Context, ranges []codespace.Range, reason st
 	return nil
 }
 
-// abandon gives up one range, unless that was done before, and joins it with the abandoned
-// ranges of the same reason that it touches, so that the table does not grow with every
-// crash. What was given up for another reason stays so.
+// abandon abandons one range, except for the parts that are abandoned already. It joins the
+// range with adjacent abandoned ranges of the same reason, so that the table does not grow with
+// every crash. Parts that were abandoned for another reason keep that reason.
 func (t *tx) abandon(ctx context.Context, numbers codespace.Range, reason string) error {
-	// No two ranges overlap, so of those that begin before this one only the last can touch it. To
-	// look at the others too would take ever longer as the table grows.
+	// Ranges do not overlap. So of the ranges that begin before this one, only the last can
+	// touch it. A query over all of them would become slower as the table grows.
 	near, err := collect(ctx, t.Tx, scanRow, selectRows+` WHERE length = $1 AND lo <= $2 AND hi >= $3
 		AND lo >= coalesce((SELECT max(lo) FROM kgs_ranges WHERE length = $1 AND lo <= $3), $3)
 		AND state = 'abandoned' ORDER BY lo`, numbers.Length, numbers.Hi, numbers.Lo)
@@ -106,7 +104,7 @@ func (t *tx) abandon(ctx context.Context, numbers codespace.Range, reason string
 			numbers.Lo, numbers.Hi = min(numbers.Lo, row.Lo), max(numbers.Hi, row.Hi)
 			continue
 		}
-		if row.Lo > numbers.Lo { // what lies before it is given up now, what lies behind it next
+		if row.Lo > numbers.Lo { // abandon the part before the row now, and the part after it in the next step
 			before := codespace.Range{Length: numbers.Length, Lo: numbers.Lo, Hi: min(row.Lo, numbers.Hi)}
 			if _, err := t.insert(ctx, before, StateAbandoned, "", reason); err != nil {
 				return err

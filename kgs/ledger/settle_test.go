@@ -25,7 +25,7 @@ func TestDeliverFloor(t *testing.T) {
 				t.Errorf("deliver %d: floor %d, want %d; error %v", step.deliver.ID, floor, step.floor, err)
 			}
 		}
-		// A range that begins to ship after that does so above the floor, also an old one.
+		// A range that starts shipping now has an id above the floor, even with old numbers.
 		l.DeclareDead(t, "x")
 		if r := l.MustReserve(t, "c", ledger.StateShipping, 10); r.Lo != 10 || r.ID <= b.ID {
 			t.Errorf("an adopted range ships under a fenced id: %+v", r)
@@ -72,7 +72,7 @@ func TestSweep(t *testing.T) {
 				t.Errorf("swept %d numbers, want %d; error %v", n, want, err)
 			}
 		}
-		// Its holder was only frozen; what was given up stays so.
+		// The holder was only frozen. Its late Settle does not change abandoned numbers.
 		if err := l.Settle(t.Context(), "dead", r.ID, []codespace.Range{{Length: 3, Lo: 0, Hi: 5}}, nil); err != nil {
 			t.Error(err)
 		}

@@ -7,16 +7,16 @@ import (
 	"keypool/kgs/codespace"
 )
 
-// SpaceCounter is how far the space of one code length is walked.
+// SpaceCounter is the counter of one code length.
 type SpaceCounter struct {
 	Length     int
-	Size, Next int64 // Next is the first number that was never reserved
+	Size, Next int64 // Next is the lowest number that was never reserved
 }
 
-// UsedRatio is the part of the space that is reserved, from 0 to 1.
+// UsedRatio returns the reserved part of the code length, from 0 to 1.
 func (s SpaceCounter) UsedRatio() float64 { return float64(s.Next) / float64(s.Size) }
 
-// Boundary is what the counter of one length stood at when an epoch was opened.
+// Boundary is the counter of one code length when an epoch was opened.
 type Boundary struct {
 	Epoch
 	Length int
@@ -27,11 +27,11 @@ type Boundary struct {
 type Row struct {
 	Reservation
 	State  State
-	Holder string // empty for nobody
-	Reason string // of an abandoned one
+	Holder string // empty if there is none
+	Reason string // why an abandoned range is abandoned
 }
 
-// Snapshot is everything that the ledger knows, at one moment.
+// Snapshot is the whole content of the ledger at one moment.
 type Snapshot struct {
 	Epoch      Epoch
 	Spaces     []SpaceCounter // by length
@@ -44,7 +44,7 @@ type Counters struct {
 	Spaces []SpaceCounter // by length
 }
 
-// Reserved is how many numbers were ever reserved, over all lengths.
+// Reserved returns how many numbers were ever reserved, over all lengths.
 func (c Counters) Reserved() (n int64) {
 	for _, s := range c.Spaces {
 		n += s.Next
@@ -52,8 +52,8 @@ func (c Counters) Reserved() (n int64) {
 	return n
 }
 
-// Current is the space that codes of at least the given length come from: the
-// first that has numbers left, or else the last.
+// Current returns the counter that codes of at least the given length come from. That is the
+// first one with numbers left, or else the last.
 func (c Counters) Current(length int) (current SpaceCounter) {
 	for _, s := range c.Spaces {
 		if s.Length < length {
@@ -66,7 +66,7 @@ func (c Counters) Current(length int) (current SpaceCounter) {
 	return current
 }
 
-// Snapshot reads one consistent state of the ledger without holding up its writers.
+// Snapshot reads one consistent state of the ledger. It does not block writers.
 func (l *Ledger) Snapshot(ctx context.Context) (b Snapshot, err error) {
 	err = l.view(ctx, "snapshot", func(tx *sql.Tx) error {
 		err := tx.QueryRowContext(ctx, `SELECT epoch, pool FROM kgs_ledger WHERE id = 1`).
@@ -88,7 +88,7 @@ func (l *Ledger) Snapshot(ctx context.Context) (b Snapshot, err error) {
 	return b, err
 }
 
-// Counters reads the counters without holding up writers.
+// Counters reads the counters. It does not block writers.
 func (l *Ledger) Counters(ctx context.Context) (c Counters, err error) {
 	err = l.view(ctx, "counters", func(tx *sql.Tx) error {
 		c.Spaces, err = collect(ctx, tx, scanSpace, selectSpaces)

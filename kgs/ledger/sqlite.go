@@ -6,13 +6,11 @@ import (
 	"keypool/internal/sqlite"
 )
 
-// NewSQLite makes a ledger in db, which stays the caller's to close, after the
-// ledger.
+// NewSQLite returns a ledger in db. The caller closes the ledger first and then db.
 func NewSQLite(db *sqlite.DB) *Ledger {
 	return &Ledger{write: db.Write, read: db.Read, close: func() error { return nil }, dialect: dialect{
-		// Transactions of the writing connection hold the lock of the file already. That
-		// of a process that is killed goes with it.
-		// A file has no history of its own that could be told from another's.
+		// A transaction of the writing connection locks the file already. The lock of a killed
+		// process ends with the process. A file has no history name, so that column is empty.
 		lock: `SELECT epoch, last_range, history, '' FROM kgs_ledger WHERE id = 1`,
 		renew: `INSERT INTO kgs_holders (holder, beat, seen_at)
 			VALUES ($1, 1, CAST(unixepoch('subsec') * 1000000 AS INTEGER))

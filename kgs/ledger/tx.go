@@ -10,23 +10,23 @@ import (
 	"keypool/kgs/codespace"
 )
 
-// dialect is what the engines do not say alike.
+// dialect is the SQL that differs between database engines.
 type dialect struct {
-	begin    string        // bounds a transaction whose client is frozen; empty for none
-	lock     string        // locks the ledger's row and reads epoch, last_range, history and the present history
+	begin    string        // limits the time that a frozen client can hold a transaction; may be empty
+	lock     string        // locks the ledger's row; reads epoch, last_range, the stored and the present history
 	renew    string        // records a heartbeat of holder $1
-	now      string        // the time, in microseconds since 1970
-	snapshot sql.TxOptions // a transaction that reads one state throughout
+	now      string        // the present time in microseconds since 1970
+	snapshot sql.TxOptions // options of a transaction that reads one consistent state
 }
 
-// tx is one change of the ledger, under the lock of its row.
+// tx is one change of the ledger. It holds the lock of the ledger's row.
 type tx struct {
 	*sql.Tx
 	dialect   *dialect
 	epoch     int64
-	last      int64 // the range id that was given last
+	last      int64 // the last range id that was assigned
 	highWater *highWater
-	skipped   int64 // numbers that a skip-ahead left out
+	skipped   int64 // numbers that this change has skipped
 }
 
 func (t *tx) exec(ctx context.Context, query string, args ...any) error {
@@ -43,7 +43,7 @@ func (t *tx) insert(ctx context.Context, numbers codespace.Range, state State, h
 		r.ID, r.Length, r.Lo, r.Hi, string(state), holder, reason, r.Epoch)
 }
 
-// update runs f as one transaction and commits it when f succeeds.
+// update runs f in one transaction and commits it if f succeeds.
 func (l *Ledger) update(ctx context.Context, op string, f func(context.Context, *tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, updateTimeout)
 	defer cancel()
@@ -58,7 +58,7 @@ func (l *Ledger) updateTx(ctx context.Context, f func(context.Context, *tx) erro
 	if err != nil {
 		return err
 	}
-	defer func() { _ = sqlTx.Rollback() }() // after a commit it does nothing and says so
+	defer func() { _ = sqlTx.Rollback() }() // has no effect after a commit
 	if l.dialect.begin != "" {
 		if _, err := sqlTx.ExecContext(ctx, l.dialect.begin); err != nil {
 			return err
@@ -95,29 +95,29 @@ func (l *Ledger) updateTx(ctx context.Context, f func(context.Context, *tx) erro
 	return nil
 }
 
-// updateTimeout is the most that one change of the ledger may take, waiting included.
+// updateTimeout limits the duration of one change, including the wait for the lock.
 const updateTimeout = 10 * time.Second
 
-// view runs f in a transaction that sees one state throughout and cannot write.
+// view runs f in a read-only transaction that reads one consistent state.
 func (l *Ledger) view(ctx context.Context, op string, f func(*sql.Tx) error) error {
 	tx, err := l.read.BeginTx(ctx, &l.dialect.snapshot)
 	if err != nil {
 		return fmt.Errorf("ledger: %s: %w", op, err)
 	}
-	defer func() { _ = tx.Rollback() }() // there is nothing to commit, nor to lose
+	defer func() { _ = tx.Rollback() }() // a read-only transaction needs no commit
 	if err := f(tx); err != nil {
 		return fmt.Errorf("ledger: %s: %w", op, err)
 	}
 	return nil
 }
 
-// collect reads all rows of a query.
+// collect returns all rows of a query.
 func collect[T any](ctx context.Context, tx *sql.Tx, scan func(*sql.Rows) (T, error), query string, args ...any) ([]T, error) {
 	rows, err := tx.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = rows.Close() }() // rows.Err has told it
+	defer func() { _ = rows.Close() }() // rows.Err reports any error
 	var all []T
 	for rows.Next() {
 		v, err := scan(rows)
