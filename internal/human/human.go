@@ -22,11 +22,13 @@ type unit struct {
 	size int64 // seconds
 }
 
-// Duration formats a number of seconds, which must not be negative, in its two largest units:
-// "0.4 s", "43 s", "13 min 32 s", "5 h 30 min", "12 d 12 h". A duration below a minute has one
-// decimal, unless the decimal is 0. A duration of two years or more is a whole number of years:
-// "31,709 years".
+// Duration writes a number of seconds in its two largest units: "0.4 s",
+// "43 s", "13 min 32 s", "5 h 30 min", "12 d 12 h". Below a minute it has one decimal
+// unless that is 0; from two years on it is a whole number of years, "31,709 years".
 func Duration(seconds float64) string {
+	if seconds < 0 {
+		return "-" + Duration(-seconds)
+	}
 	if tenths := math.Round(10 * seconds); tenths < 600 {
 		return strconv.FormatFloat(tenths/10, 'f', -1, 64) + " s"
 	}

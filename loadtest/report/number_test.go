@@ -58,8 +58,8 @@ func TestRatio(t *testing.T) {
 func TestDuration(t *testing.T) {
 	t.Parallel()
 	for seconds, want := range map[float64]string{
-		0: "0 s", 51e-9: "51 ns", 17.29e-6: "17.3 µs", 0.0042137: "4.21 ms", 0.5: "500 ms", 48.24: "48.2 s", 59.99: "60 s", 70: "1 min 10 s",
-		192.4: "3 min 12 s", 3599.9: "1 h 0 min", 7530: "2 h 6 min", 100000: "27 h 47 min", -70: "-1 min 10 s",
+		0: "0 s", 51e-9: "51 ns", 17.29e-6: "17.3 µs", 0.0042137: "4.21 ms", 0.5: "500 ms", 48.24: "48.2 s", 59.99: "1 min", 70: "1 min 10 s",
+		192.4: "3 min 12 s", 3599.9: "1 h", 7530: "2 h 5 min", 100000: "1 d 3 h", -70: "-1 min 10 s",
 	} {
 		if got := took(seconds); got != want {
 			t.Errorf("%v: %q, want %q", seconds, got, want)
