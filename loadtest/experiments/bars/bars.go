@@ -181,7 +181,7 @@ func withAlias(t *experiment.T) *lab.Program {
 
 // redirectsCounted returns a check that the server redirected as many requests as were
 // answered since the last check: wrk itself would count a 200 too.
-func redirectsCounted(t *experiment.T, server *lab.Program) func(context.Context, int64) error {
+func redirectsCounted(server *lab.Program) func(context.Context, int64) error {
 	before := server.Counter("shortener_redirects_total", "result", "found")
 	return func(_ context.Context, answers int64) error {
 		after, err := server.TryCounter("shortener_redirects_total", "result", "found")

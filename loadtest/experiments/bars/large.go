@@ -86,7 +86,7 @@ func randomRedirects(t *experiment.T, r *record, f *filled) {
 	defer server.Kill()
 	code := f.anyCode()
 	t.Must(measure.Visit(server.Public, code, urlOf(code)).Try(t.Context()))
-	redirects := measure.Wrk{URL: server.Public, Script: "random", Duration: each, Check: redirectsCounted(t, server)}
+	redirects := measure.Wrk{URL: server.Public, Script: "random", Duration: each, Check: redirectsCounted(server)}
 	echo := measure.Wrk{URL: measure.BareServer(t) + "/alias", Script: "get", Duration: each}
 	figures := alternate(t, echo.Subject("bare echo"),
 		measure.Subject{Name: "redirects, " + f.String(), Unit: measure.PerSecond, Measure: func(ctx context.Context) (float64, error) {

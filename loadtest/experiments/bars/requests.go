@@ -78,7 +78,7 @@ func redirect() *experiment.Experiment {
 				return measure.Wrk{URL: url + "/alias", Script: "get", Duration: each}
 			}
 			cached := get(server.Public)
-			cached.Check = redirectsCounted(t, server)
+			cached.Check = redirectsCounted(server)
 			subjects := []measure.Subject{get(bare).Subject("bare echo"), cached.Subject("Keypool")}
 			if lab.Installed("nginx") {
 				subjects = append(subjects, get(measure.Nginx(t)).Subject("nginx"))
