@@ -22,6 +22,7 @@ const defaultReport = "loadtest/report"
 
 // common are the flags of every command that runs experiments on servers of its own.
 type common struct {
+	Strict   bool          `help:"A speed claim that fails fails the run."`
 	Controls bool          `help:"Also run each experiment against programs that are broken on purpose; it must notice."`
 	Full     bool          `help:"Not scaled down: minutes to hours, 100,000,000 keys."`
 	Rate     float64       `placeholder:"N" help:"Creations per second; each experiment has its own by default."`
@@ -46,12 +47,12 @@ func (c *loadTestFlags) Run(ctx context.Context, out output) error {
 	if all, err = experiment.Select(all, "", c.Only); err != nil {
 		return err
 	}
-	return c.execute(ctx, out, all, &experiment.Runner{Options: experiment.Options{Scale: 1}}, false)
+	return c.execute(ctx, out, all, &experiment.Runner{Options: experiment.Options{Scale: 1}})
 }
 
 type experimentsFlags struct {
 	Names    []string         `arg:"" optional:"" help:"Names or groups of experiments, such as fault/10 or keysource; all by default."`
-	Suite    experiment.Suite `enum:"change,nightly,full," default:"" help:"Only those of this suite: change, nightly, full. In nightly, a speed claim that fails fails the run."`
+	Suite    experiment.Suite `enum:"change,nightly,full," default:"" help:"Only those of this suite: change, nightly, full."`
 	Except   []string         `placeholder:"NAME,..." help:"Leave these names or groups out."`
 	Scale    float64          `default:"1" help:"How much of a fault row is done: 1 is 200 kills and a minute of load."`
 	Parallel int              `default:"4" help:"Experiments at a time, of those that do not measure time."`
@@ -72,7 +73,7 @@ func (c *experimentsFlags) Run(ctx context.Context, out output) error {
 		return errors.New("--scale must be above 0 and --parallel at least 1")
 	}
 	runner := &experiment.Runner{Options: experiment.Options{Scale: c.Scale}, Parallel: c.Parallel}
-	return c.execute(ctx, out, all, runner, c.Suite == experiment.Nightly)
+	return c.execute(ctx, out, all, runner)
 }
 
 func (c *experimentsFlags) selected() ([]*experiment.Experiment, error) {
@@ -103,7 +104,7 @@ func list(out output, all []*experiment.Experiment) error {
 }
 
 // execute runs experiments on the programs in c.Programs and gives the verdict.
-func (c *common) execute(ctx context.Context, out output, all []*experiment.Experiment, runner *experiment.Runner, strict bool) error {
+func (c *common) execute(ctx context.Context, out output, all []*experiment.Experiment, runner *experiment.Runner) error {
 	if c.Rate < 0 || c.Rate > maxRate || c.Duration < 0 {
 		return fmt.Errorf("--rate must be from 0 to %d, and --duration not negative", maxRate)
 	}
@@ -121,7 +122,7 @@ func (c *common) execute(ctx context.Context, out output, all []*experiment.Expe
 	runner.Build = func(ctx context.Context, p experiment.Programs) (string, error) {
 		return builder.Build(ctx, p.Without, "shortener", "kgs")
 	}
-	h := &harness{runner: runner, strict: strict, dir: c.Report, markdown: c.Markdown, view: newView(out, c.JSON, all)}
+	h := &harness{runner: runner, strict: c.Strict, dir: c.Report, markdown: c.Markdown, view: newView(out, c.JSON, all)}
 	return errors.Join(h.execute(ctx, all), os.RemoveAll(builds))
 }
 
