@@ -1,0 +1,43 @@
+package web
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+)
+
+// The dashboard reads latencies of successful creations and redirects only: a refusal is
+// quick, and a HEAD request is no visit. A refusal with a 5xx status counts as failed.
+func TestMetricsForTheDashboard(t *testing.T) {
+	t.Parallel()
+	m := NewMetrics(prometheus.NewRegistry())
+	m.answered(routeShorten, http.MethodPost, http.StatusCreated, time.Millisecond)
+	m.answered(routeShorten, http.MethodPost, http.StatusServiceUnavailable, 9*time.Second)
+	m.answered(routeShorten, http.MethodPost, http.StatusConflict, 9*time.Second)
+	m.answered(routeCode, http.MethodGet, http.StatusFound, 40*time.Microsecond)
+	m.answered(routeCode, http.MethodGet, http.StatusNotFound, 9*time.Second)
+	m.answered(routeCode, http.MethodHead, http.StatusFound, 9*time.Second)
+	m.visited(nil)
+	for _, tt := range []struct {
+		name      string
+		histogram prometheus.Histogram
+		seconds   float64
+	}{
+		{"creations", m.CreateLatency(), 0.001},
+		{"redirects", m.RedirectLatency(), 40e-6},
+	} {
+		var got dto.Metric
+		if err := tt.histogram.Write(&got); err != nil {
+			t.Fatal(err)
+		}
+		if h := got.GetHistogram(); h.GetSampleCount() != 1 || h.GetSampleSum() != tt.seconds {
+			t.Errorf("%s: %d answers in %v s, want 1 in %v s", tt.name, h.GetSampleCount(), h.GetSampleSum(), tt.seconds)
+		}
+	}
+	if failed, redirects := m.Failed(), m.Redirects(); failed != 1 || redirects != 1 {
+		t.Errorf("%v failed and %v redirected, want 1 and 1", failed, redirects)
+	}
+}
