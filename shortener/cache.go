@@ -114,8 +114,8 @@ func (c *cache) get(ctx context.Context, code string) (Link, error) {
 	return e.answer(c.now())
 }
 
-// recent reports whether since is less than Freshness before now. After a clock was set
-// back every time counts as old, and none as recent for ever.
+// recent reports whether since is less than Freshness before now. After the clock was
+// set back, a time in the future counts as old.
 func recent(since, now time.Time) bool {
 	age := now.Sub(since)
 	return age >= 0 && age < Freshness

@@ -42,8 +42,8 @@ func (c *committer) next(group []*pending) (_ []*pending, open bool) {
 	return c.gather(take(group, p)), true
 }
 
-// yield lets creations that only wait for a processor enter the queue first. A commit
-// costs as much as some dozen rows, and on a busy machine these creations would need a
+// yield lets creations that are ready to run enter the queue first. A commit
+// costs as much as several dozen rows, and on a busy machine these creations would need a
 // commit of their own. On an idle machine yield returns at once.
 func (c *committer) yield() {
 	for waiting, n := -1, 0; len(c.queue) > waiting && n < maxYields; n++ {
@@ -96,8 +96,8 @@ func (c *committer) write(ctx context.Context, group []*pending) {
 }
 
 // insert repeats an Insert of unknown outcome as long as a caller waits for it; the
-// contract of [Store] permits that. Once one try may have written something, a later
-// try that wrote nothing does not disprove it: the first error stands.
+// contract of [Store] permits that. After a try of unknown outcome the links may be
+// stored, so a later ErrNotWritten does not show that they are not: insert returns the first error.
 func (c *committer) insert(ctx context.Context, group []*pending) ([]Outcome, error) {
 	links := make([]Link, len(group))
 	for i, p := range group {
@@ -124,9 +124,9 @@ func (c *committer) insert(ctx context.Context, group []*pending) ([]Outcome, er
 	}
 }
 
-// decide replaces the outcome Present. After a try of unknown outcome that try wrote the
-// link. In a first try another process created the identical link in the same
-// microsecond; the code belongs to that creation.
+// decide replaces the outcome Present. When an earlier try had an unknown outcome, that try
+// wrote the link. Otherwise another process created the identical link in the same
+// microsecond, and the code belongs to that creation.
 func decide(outcomes []Outcome, repeated bool) []Outcome {
 	for i, o := range outcomes {
 		switch {

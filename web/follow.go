@@ -13,8 +13,8 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// redirectAge limits how long a browser caches a redirect. It spares requests for a page
-// with many short URLs, and a deleted link stops working soon.
+// redirectAge limits how long a browser caches a redirect. It saves repeated
+// requests, and a browser follows a deleted link for at most this long.
 const redirectAge = 90 * time.Second
 
 // code answers GET and HEAD of /{code} and /{code}+. It reads the decoded path: a
@@ -63,7 +63,7 @@ func (p *public) preview(c echo.Context, code string) error {
 	return reply.JSON(c.Response(), mediaJSON, http.StatusOK, a)
 }
 
-// resolve looks a code up. A miss counts against the client.
+// resolve looks a code up. It counts a miss for the limit of the client.
 func (p *public) resolve(c echo.Context, code string) (shortener.Link, error) {
 	client := clientPrefix(c.RealIP())
 	if err := p.misses.admit(client); err != nil {
@@ -77,7 +77,7 @@ func (p *public) resolve(c echo.Context, code string) (shortener.Link, error) {
 }
 
 // fullAge is the Cache-Control of most redirects; net/http only reads it.
-var fullAge = []string{"private, max-age=90"} //nolint:gochecknoglobals // a constant, which a slice cannot be
+var fullAge = []string{"private, max-age=90"} //nolint:gochecknoglobals // never changed; Go has no slice constants
 
 // cacheControl allows caching for redirectAge, but not past the expiry of the link.
 func cacheControl(l *shortener.Link) []string {

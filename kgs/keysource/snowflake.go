@@ -57,7 +57,7 @@ type Snowflake struct {
 	mu      sync.Mutex
 	promise promise // the zero value if there is no machine id
 	next    int64   // time and sequence number of the next number
-	failing error   // why there is no machine id, or why its promise is not extended
+	failing error   // why there is no machine id, or why its promise was not extended
 }
 
 var _ kgs.Generator = (*Snowflake)(nil)

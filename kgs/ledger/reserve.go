@@ -29,8 +29,8 @@ const (
 	StateAbandoned State = "abandoned" // never to be handed out again
 )
 
-// Reserve reserves up to n numbers (at least one) for holder, for codes of at least the given
-// length, as a range in the given state. It prefers existing ranges to new numbers:
+// Reserve reserves a range of 1 to n numbers for holder. The codes have at least the given
+// length, and the range gets the given state. Reserve prefers existing ranges to new numbers:
 //
 //   - First, for StateShipping, it takes over a shipping range of the current epoch. The range
 //     has lost its holder, or it belongs to holder because the answer of an earlier Reserve was
@@ -123,7 +123,7 @@ func (t *tx) adoptShipping(ctx context.Context, holder string) (r Reservation, e
 
 // adoptReserved takes up to n numbers from a reserved range that has lost its holder. The
 // caller inserts them under a new id, and the remaining numbers have no holder. So a frozen
-// process that resumes finds neither part under its id and its name.
+// process that resumes finds neither part: no row has both the old id and its name.
 func (t *tx) adoptReserved(ctx context.Context, length int, n int64) (numbers codespace.Range, err error) {
 	var id int64
 	err = t.QueryRowContext(ctx, `SELECT id, length, lo, hi FROM kgs_ranges
@@ -140,7 +140,7 @@ func (t *tx) adoptReserved(ctx context.Context, length int, n int64) (numbers co
 }
 
 // advance takes new numbers of the shortest code length that has any left. A counter below the
-// high-water mark of this process shows a rollback, and the ledger skips ahead.
+// high-water mark of this process means that the database was rolled back. The ledger then skips ahead.
 func (t *tx) advance(ctx context.Context, length int, n int64) (numbers codespace.Range, err error) {
 	var size int64
 	err = t.QueryRowContext(ctx, `SELECT length, next, size FROM kgs_spaces

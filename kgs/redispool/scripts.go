@@ -40,7 +40,7 @@ func keyNames(name string) []string {
 // replication id when it starts, and when a replica becomes a master. So this id names one
 // unbroken history of the data. The run_id does not: after a fail-back, a master that was
 // demoted, copied the older data of the replica and was promoted again is still the same process.
-// (Redis takes 11 us to report the run_id and 4 us to report the replication id.)
+// Redis reports the run_id in 11 us and the replication id in 4 us.
 const scriptHead = `
 local state, keys, batches, doomed, takes = unpack(KEYS)
 local run = string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
@@ -58,7 +58,7 @@ end
 `
 
 // scriptGuard ends a script, before it has any effect, if the pool was not opened in the current
-// history. The comment of Pool gives the reason and the price.
+// history. The comment of Pool gives the reason and the cost.
 const scriptGuard = scriptHead + `
 if not opened then return redis.error_reply('NOEPOCH there is no pool') end
 if opened ~= run then return redis.error_reply('NOEPOCH the pool lost its state') end
@@ -79,7 +79,7 @@ if mine > tonumber(epoch) then return redis.error_reply('NOEPOCH the pool is of 
 //
 // If the holder crashes after this script, the batch stays on record until Sweep writes it off.
 //
-// At its maxmemory, Redis refuses a script whose first write may grow the data. It does not
+// Redis at its maxmemory limit refuses a script whose first write may grow the data. It does not
 // refuse any later write. LPOP comes first because it does not grow the data.
 const scriptTake = scriptGuard + `
 local holder, id = ARGV[1], ARGV[2]

@@ -45,8 +45,8 @@ type DeadManConfig struct {
 }
 
 // DeadMan is a dead man's switch for a pool. It watches the size of the pool rather than the
-// health of the worker: a worker can be alive and still be unable to reach Redis, fail every
-// push, or spin.
+// health of the worker: a worker may run and still not reach Redis, fail each
+// push, or loop without work.
 //
 // The pool may be low while it fills for the first time in an epoch, as long as it grows. A pool
 // that the switch cannot see for 10 s counts as empty. The switch also watches the runway. It

@@ -15,14 +15,15 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// stopLimit is how long an orderly stop may take.
+// stopLimit is how long an orderly stop may take in an experiment. The programs allow
+// themselves 15 s.
 const stopLimit = 10 * time.Second
 
 // Program is one of the project's programs with its listeners. It can be stopped, killed,
 // frozen and started again on the same addresses. Methods that start, end or signal it are
 // for one goroutine at a time. Methods that ask it something may be called concurrently.
 type Program struct {
-	Public   string // http://host:port; a worker does not listen there
+	Public   string // http://host:port; not used by a worker
 	Admin    string // http://host:port; "" for a deployment without one
 	Client   *loadtest.Client
 	Dir      string   // the working directory
@@ -40,7 +41,7 @@ func Server(r Run, settings ...string) *Program {
 	return newProgram(r, "shortener", settings)
 }
 
-// Worker makes a `kgs` likewise.
+// Worker makes a `kgs` in the same way.
 func Worker(r Run, settings ...string) *Program {
 	r.Helper()
 	return newProgram(r, "kgs", settings)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// sampler takes a sample each second, also without an open dashboard: a dashboard that
-// opens later shows the past minutes too.
+// sampler takes a sample each second even if no dashboard is open, so that a dashboard
+// that opens later shows the past minutes.
 type sampler struct {
 	cfg     Config
 	history *history
@@ -39,7 +39,7 @@ func (s *sampler) run(ctx context.Context) {
 		case <-tick.C:
 		}
 		now := time.Now()
-		// After a pause of the process two ticks come at once, too close for a rate.
+		// After a pause of the process two ticks come at once. Their interval is too short for a rate.
 		if now.Sub(s.past[len(s.past)-1].at) > sampleInterval/2 {
 			s.note(ctx, s.sample(now))
 		}
@@ -72,7 +72,7 @@ func (s *sampler) sample(now time.Time) error {
 	return nil
 }
 
-// note logs the first error and the first success after it, not one line a second.
+// note logs the first of several errors in a row and the first success after them.
 func (s *sampler) note(ctx context.Context, err error) {
 	switch {
 	case err != nil && !s.failing:

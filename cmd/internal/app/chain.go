@@ -13,7 +13,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// Chain is where one server gets its keys from, as KEY_SOURCE selects. A part that the key source
+// Chain supplies the keys of one server from the key source that KEY_SOURCE selects. A part that the key source
 // does not have is nil: random codes have no local batch, the ledger has no pool.
 type Chain struct {
 	*Core
@@ -94,7 +94,7 @@ func (c *Core) OpenChain(ctx context.Context, s config.Serve, fail func(error)) 
 	panic("app: unknown KEY_SOURCE " + s.KeySource) // config.Server.Complete refuses it
 }
 
-// openRedisPool: ledger, worker, Redis list, breaker, local batch.
+// openRedisPool opens ledger, worker, Redis list, breaker, local batch.
 func (ch *Chain) openRedisPool(ctx context.Context) error {
 	if err := ch.Core.openRedisPool(ctx); err != nil {
 		return err
@@ -106,7 +106,7 @@ func (ch *Chain) openRedisPool(ctx context.Context) error {
 	return nil
 }
 
-// openMemoryPool: like redis-pool, with the pool in this process.
+// openMemoryPool opens the same with a pool in this process.
 func (ch *Chain) openMemoryPool(context.Context) error {
 	pool := mempool.New(ch.ledger, ch.Space, ch.holder)
 	ch.fromLedger = true
@@ -118,7 +118,7 @@ func (ch *Chain) openMemoryPool(context.Context) error {
 	return nil
 }
 
-// workerIfWanted is build, or nil where KGS_WORKER=false leaves the refill to other processes.
+// workerIfWanted returns build, or nil when KGS_WORKER=false leaves the refill to other processes.
 func (ch *Chain) workerIfWanted(build func() *refill.Worker) func() *refill.Worker {
 	if !ch.settings.Worker.On {
 		return nil
@@ -126,7 +126,7 @@ func (ch *Chain) workerIfWanted(build func() *refill.Worker) func() *refill.Work
 	return build
 }
 
-// openLedgerSource: local batches directly from the ledger.
+// openLedgerSource takes local batches directly from the ledger.
 func (ch *Chain) openLedgerSource(context.Context) error {
 	ch.fromLedger = true
 	ch.openLocal(ch.ledgerSupply())
