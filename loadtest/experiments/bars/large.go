@@ -67,12 +67,12 @@ func large(e engine) *experiment.Experiment {
 func growth(t *experiment.T, r *record, few, many *filled) {
 	lookUp := func(f *filled) measure.Subject {
 		return measure.Subject{Name: "look-up, " + f.String(), Unit: "µs", Measure: func(ctx context.Context) (float64, error) {
-			perSecond, err := lookUps(ctx, f)
+			perSecond, err := lookUps(ctx, f, each)
 			return 1e6 / perSecond, err
 		}}
 	}
 	insert := func(f *filled) measure.Subject {
-		return measure.Subject{Name: "creation, " + f.String(), Unit: "µs", Measure: func(ctx context.Context) (float64, error) { return insertCost(ctx, f) }}
+		return measure.Subject{Name: "creation, " + f.String(), Unit: "µs", Measure: func(ctx context.Context) (float64, error) { return insertCost(ctx, f, each) }}
 	}
 	figures := alternate(t, lookUp(few), lookUp(many), insert(few), insert(many))
 	r.put("cost of a look-up, "+many.name, figures[1], figures[0])
@@ -96,7 +96,7 @@ func randomRedirects(t *experiment.T, r *record, f *filled) {
 			tally, err := redirects.Run(ctx)
 			return tally.PerSecond(), err
 		}},
-		measure.Subject{Name: "look-ups, " + f.String(), Unit: measure.PerSecond, Measure: func(ctx context.Context) (float64, error) { return lookUps(ctx, f) }},
+		measure.Subject{Name: "look-ups, " + f.String(), Unit: measure.PerSecond, Measure: func(ctx context.Context) (float64, error) { return lookUps(ctx, f, each) }},
 	)
 	r.put("random redirects, "+f.name, figures[1], figures[0])
 	r.put("look-ups of the store, "+f.name, figures[2], figures[0])
@@ -105,15 +105,15 @@ func randomRedirects(t *experiment.T, r *record, f *filled) {
 	}
 }
 
-// lookUps is how many random links the store reads per second, with as many callers as wrk has
+// lookUps is how many random links the store reads per second, for d, with as many callers as wrk has
 // connections.
-func lookUps(ctx context.Context, f *filled) (perSecond float64, err error) {
+func lookUps(ctx context.Context, f *filled, d time.Duration) (perSecond float64, err error) {
 	var n atomic.Int64
 	begun := time.Now()
 	g, ctx := errgroup.WithContext(ctx)
 	for range measure.Connections {
 		g.Go(func() error {
-			for time.Since(begun) < each {
+			for time.Since(begun) < d {
 				if err := lookUp(ctx, f); err != nil {
 					return err
 				}
@@ -138,13 +138,14 @@ func lookUp(ctx context.Context, f *filled) error {
 	return err
 }
 
-// insertCost is the time that a creation takes in a group commit, in microseconds. The codes
+// insertCost is the time that a creation takes in a group commit, in microseconds, measured
+// for d. The codes
 // are random, as keys are, and longer than those of the database. They are removed again
 // outside the time, because few links would become more with each round.
-func insertCost(ctx context.Context, f *filled) (micros float64, err error) {
+func insertCost(ctx context.Context, f *filled, d time.Duration) (micros float64, err error) {
 	var codes []string
 	begun := time.Now()
-	for links := make([]shortener.Link, groupRows); time.Since(begun) < each; {
+	for links := make([]shortener.Link, groupRows); time.Since(begun) < d; {
 		for i := range links {
 			n := rand.Int64N(codespace.Size(codespace.MaxLength)) //nolint:gosec // not a secret
 			links[i] = linkOf(plain.Code(codespace.MaxLength, n))

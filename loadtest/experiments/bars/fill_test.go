@@ -1,0 +1,96 @@
+package bars
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"keypool/loadtest/experiment"
+	"keypool/loadtest/report"
+	"keypool/shortener"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// observe calls f in a run of an experiment and fails the test when the run fails.
+func observe(t *testing.T, f func(*experiment.T)) {
+	t.Helper()
+	e := experiment.Define(experiment.Definition[struct{}]{
+		Name: "test", Suites: []experiment.Suite{experiment.Full}, Run: func(x *experiment.T, _ *struct{}) { f(x) },
+		Claims: []experiment.Claim[struct{}]{{
+			Name: "none", Text: "Nothing is claimed.", Kind: report.Bar, Judge: func(*struct{}) experiment.Verdict { return experiment.Verdict{} },
+		}},
+	})
+	r := experiment.Runner{
+		Options: experiment.Options{Scale: 1, Log: func(line string) { t.Log(line) }, Live: func(experiment.Live) {}},
+		Done: func(e report.Experiment) {
+			if e.Error != "" {
+				t.Error(e.Error)
+			}
+		},
+	}
+	r.Run(t.Context(), []*experiment.Experiment{e})
+}
+
+// codesOf are the codes of all links, in order.
+func codesOf(x *experiment.T, f *filled) (codes []string) {
+	for link, err := range f.store.All(x.Context()) {
+		x.Must(err)
+		codes = append(codes, link.Code)
+	}
+	slices.Sort(codes)
+	return codes
+}
+
+// SQL makes the codes that the bars ask for, each with its URL, and measuring creations leaves
+// as many links as before.
+func TestFilledDatabaseHoldsTheCodesThatAreAskedFor(t *testing.T) {
+	t.Parallel()
+	for _, e := range []engine{sqliteEngine(), postgresEngine()} {
+		t.Run(e.name, func(t *testing.T) {
+			t.Parallel()
+			const links = 1000
+			observe(t, func(x *experiment.T) {
+				f := fill(x, e, links)
+				var want []string
+				for n := range int64(links) {
+					want = append(want, plain.Code(codeLength, n*f.step()))
+				}
+				if got := codesOf(x, f); !slices.Equal(got, want) {
+					x.Fatalf("%d codes from %q, want %d from %q", len(got), got[:1], links, want[:1])
+				}
+				x.Must(lookUp(x.Context(), f))
+				micros, err := insertCost(x.Context(), f, 100*time.Millisecond)
+				x.Must(err)
+				if got := codesOf(x, f); micros <= 0 || !slices.Equal(got, want) {
+					x.Fatalf("after creations of %v us there are %d links, want %d", micros, len(got), links)
+				}
+			})
+		})
+	}
+}
+
+// A store that answers wrongly gives no figure.
+func TestWrongAnswersGiveNoFigure(t *testing.T) {
+	t.Parallel()
+	f := &filled{links: 10, store: wrongStore{}}
+	if _, err := lookUps(t.Context(), f, time.Minute); err == nil {
+		t.Error("no error for a wrong URL")
+	}
+	if _, err := insertCost(t.Context(), f, time.Minute); err == nil {
+		t.Error("no error for links that are not new")
+	}
+}
+
+type wrongStore struct{ shortener.Store }
+
+func (wrongStore) Lookup(_ context.Context, code string) (shortener.Link, error) {
+	return shortener.Link{Code: code, URL: "https://elsewhere.example/"}, nil
+}
+
+func (wrongStore) Insert(_ context.Context, links []shortener.Link) ([]shortener.Outcome, error) {
+	return slices.Repeat([]shortener.Outcome{shortener.Conflict}, len(links)), nil
+}
