@@ -1,6 +1,7 @@
 package loadtest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,9 +14,7 @@ import (
 )
 
 const (
-	// DefaultPatience is how long a Checker asks for one link.
-	DefaultPatience = 10 * time.Second
-
+	patience   = 10 * time.Second       // for one link
 	readers    = 32                     // links read back at a time
 	readPause  = 100 * time.Millisecond // between two tries for one link
 	maxReports = 20                     // findings described in words; the others are only counted
@@ -42,7 +41,7 @@ type Census func(ctx context.Context, each func(code, url string)) error
 // that judges the store restarts the service first. A Checker may be used concurrently.
 type Checker struct {
 	Client   *Client
-	Patience time.Duration       // how long it asks for a link without a usable answer; 0: DefaultPatience
+	Patience time.Duration       // how long it asks for a link without a usable answer; 0: 10 s
 	Census   Census              // nil: creations with unknown outcomes are not looked up
 	Progress func(checked int64) // called after each link, by several goroutines; may be nil
 }
@@ -83,11 +82,7 @@ func (c *Checker) read(ctx context.Context, e Entry, f *finder) error {
 		f.report(&f.findings.Wrong, "creation %d was acknowledged without a code", e.N)
 		return nil
 	}
-	patience := c.Patience
-	if patience == 0 {
-		patience = DefaultPatience
-	}
-	giveUp := time.After(patience)
+	giveUp := time.After(cmp.Or(c.Patience, patience))
 	for {
 		status, location, err := c.Client.Follow(ctx, e.Code)
 		if err == nil && f.decide(e, status, location) {

@@ -2,6 +2,7 @@ package loadtest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,9 +34,7 @@ type Client struct {
 // NewClient makes a client of a service such as http://127.0.0.1:8080. It gives up on a request
 // after timeout, 0 for [DefaultTimeout].
 func NewClient(service string, timeout time.Duration) *Client {
-	if timeout == 0 {
-		timeout = DefaultTimeout
-	}
+	timeout = cmp.Or(timeout, DefaultTimeout)
 	return &Client{
 		service: strings.TrimSuffix(service, "/"),
 		timeout: timeout,
@@ -58,15 +57,20 @@ func (c *Client) Create(ctx context.Context, target string) Outcome {
 		return Outcome{State: Unsent, Detail: err.Error()}
 	}
 	status, header, answer, err := c.do(ctx, http.MethodPost, "/shorten", body)
+	var link struct {
+		Code   string `json:"code"`
+		Detail string `json:"detail"` // of a problem (RFC 9457)
+	}
+	_ = json.Unmarshal(answer, &link) // an answer that is no JSON has neither
 	switch {
 	case unreached(err):
 		return Outcome{State: Unsent, Detail: err.Error()}
 	case err != nil:
 		return Outcome{State: Unknown, Detail: err.Error()}
 	case status == http.StatusCreated:
-		return Outcome{State: Acknowledged, Code: codeOf(answer)}
+		return Outcome{State: Acknowledged, Code: link.Code}
 	case status >= 400:
-		why := strings.TrimSpace(statusText(status) + " " + detailOf(answer))
+		why := strings.TrimSpace(statusText(status) + " " + link.Detail)
 		return Outcome{State: Refused, Detail: why, RetryAfter: header.Get("Retry-After")}
 	}
 	return Outcome{State: Unknown, Detail: statusText(status) + " is not an answer to a creation"}
@@ -117,28 +121,6 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte) (int,
 func unreached(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && op.Op == "dial"
-}
-
-// codeOf reads the code from the answer to a creation, "" when there is none.
-func codeOf(answer []byte) string {
-	var link struct {
-		Code string `json:"code"`
-	}
-	if json.Unmarshal(answer, &link) != nil {
-		return ""
-	}
-	return link.Code
-}
-
-// detailOf reads the detail of a problem (RFC 9457), "" when there is none.
-func detailOf(answer []byte) string {
-	var problem struct {
-		Detail string `json:"detail"`
-	}
-	if json.Unmarshal(answer, &problem) != nil {
-		return ""
-	}
-	return problem.Detail
 }
 
 func statusText(status int) string {

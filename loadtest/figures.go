@@ -22,43 +22,36 @@ type Figures struct {
 // Failed counts the requests that were not acknowledged, as far as the client knows.
 func (f Figures) Failed() int64 { return f.Refused + f.Unknown + f.Unsent }
 
-// count adds n requests that ended in state. A request without an outcome is unknown.
-func (f *Figures) count(state State, n int64) {
+// count adds a request that ended in state. A request without an outcome is unknown.
+func (f *Figures) count(state State) {
+	if state != Unsent {
+		f.Sent++
+	}
 	switch state {
 	case Acknowledged:
-		f.Acknowledged += n
+		f.Acknowledged++
 	case Refused:
-		f.Refused += n
+		f.Refused++
 	case Unsent:
-		f.Unsent += n
-		return
+		f.Unsent++
 	case Unknown, Intended:
-		f.Unknown += n
+		f.Unknown++
 	}
-	f.Sent += n
-}
-
-// add adds the counts of o.
-func (f *Figures) add(o Figures) {
-	f.Sent += o.Sent
-	f.Acknowledged += o.Acknowledged
-	f.Refused += o.Refused
-	f.Unknown += o.Unknown
-	f.Unsent += o.Unsent
 }
 
 // Plus returns the counts of both, without latencies.
 func (f Figures) Plus(o Figures) Figures {
-	f.add(o)
-	f.Latency = Latency{}
-	return f
+	return Figures{
+		Sent: f.Sent + o.Sent, Acknowledged: f.Acknowledged + o.Acknowledged, Refused: f.Refused + o.Refused,
+		Unknown: f.Unknown + o.Unknown, Unsent: f.Unsent + o.Unsent,
+	}
 }
 
 // Count counts entries by state, without latencies.
 func Count(entries []Entry) Figures {
 	var f Figures
 	for _, e := range entries {
-		f.count(e.State, 1)
+		f.count(e.State)
 	}
 	return f
 }
@@ -95,67 +88,66 @@ const (
 // Recorder collects figures while a load runs. One recorder may serve several runs. It may be
 // used concurrently.
 type Recorder struct {
-	mu        sync.Mutex
-	figures   Figures // without the latencies
-	latencies *hdrhistogram.Histogram
+	mu     sync.Mutex
+	total  tally
+	window tally // since the last call of Window
+}
 
-	window          Figures // as figures, since the last call of Window
-	windowLatencies *hdrhistogram.Histogram
+// tally holds counts and their latencies.
+type tally struct {
+	counts    Figures
+	latencies *hdrhistogram.Histogram
 }
 
 // NewRecorder makes an empty recorder.
-func NewRecorder() *Recorder {
-	return &Recorder{
-		latencies:       hdrhistogram.New(shortest, longest, digits),
-		windowLatencies: hdrhistogram.New(shortest, longest, digits),
-	}
-}
+func NewRecorder() *Recorder { return &Recorder{total: newTally(), window: newTally()} }
+
+func newTally() tally { return tally{latencies: hdrhistogram.New(shortest, longest, digits)} }
 
 func (r *Recorder) add(state State, latency time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.figures.count(state, 1)
-	r.window.count(state, 1)
-	if state == Unsent {
-		return // no request was sent, so there is no latency
+	for _, t := range []*tally{&r.total, &r.window} {
+		t.counts.count(state)
+		if state != Unsent { // else there is no latency
+			// RecordValue fails only for a value out of range.
+			_ = t.latencies.RecordValue(min(max(latency.Microseconds(), shortest), longest))
+		}
 	}
-	us := min(max(latency.Microseconds(), shortest), longest)
-	// RecordValue fails only for a value out of range, which us is not.
-	_ = r.latencies.RecordValue(us)
-	_ = r.windowLatencies.RecordValue(us)
 }
 
 // Add adds what o has recorded. o must no longer be in use.
 func (r *Recorder) Add(o *Recorder) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.figures.add(o.figures)
-	r.latencies.Merge(o.latencies)
+	r.total.counts = r.total.counts.Plus(o.total.counts)
+	r.total.latencies.Merge(o.total.latencies)
 }
 
 // Figures returns what was recorded so far.
 func (r *Recorder) Figures() Figures {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return withLatency(r.figures, r.latencies)
+	return r.total.figures()
 }
 
 // Window returns what was recorded since the last call of Window. It serves one observer.
 func (r *Recorder) Window() Figures {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f := withLatency(r.window, r.windowLatencies)
-	r.window = Figures{}
-	r.windowLatencies.Reset()
+	f := r.window.figures()
+	r.window.counts = Figures{}
+	r.window.latencies.Reset()
 	return f
 }
 
-func withLatency(f Figures, latencies *hdrhistogram.Histogram) Figures {
+func (t *tally) figures() Figures {
+	f := t.counts
 	if f.Sent == 0 {
 		return f
 	}
 	at := func(percentile float64) time.Duration {
-		return time.Duration(latencies.ValueAtPercentile(percentile)) * time.Microsecond
+		return time.Duration(t.latencies.ValueAtPercentile(percentile)) * time.Microsecond
 	}
 	f.Latency = Latency{P50: at(50), P99: at(99), P999: at(99.9), Max: at(100)}
 	return f

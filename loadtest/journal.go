@@ -1,6 +1,7 @@
 package loadtest
 
 import (
+	"bufio"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -104,15 +105,7 @@ func (j *Journal) Settle(n int, o Outcome) error {
 
 // write appends a line. text may come from the service and is quoted.
 func (j *Journal) write(at time.Time, n int, state State, text string) error {
-	line := at.UTC().AppendFormat(make([]byte, 0, 128), time.RFC3339Nano)
-	line = append(line, ' ')
-	line = strconv.AppendInt(line, int64(n), 10)
-	line = append(line, ' ')
-	line = append(line, state...)
-	line = append(line, ' ')
-	line = strconv.AppendQuote(line, text)
-	line = append(line, '\n')
-	if _, err := j.w.Write(line); err != nil {
+	if _, err := fmt.Fprintf(j.w, "%s %d %s %q\n", at.UTC().Format(time.RFC3339Nano), n, state, text); err != nil {
 		return fmt.Errorf("write the journal: %w", err)
 	}
 	return nil
@@ -134,4 +127,52 @@ func (j *Journal) Close() error {
 		return fmt.Errorf("close the journal: %w", err)
 	}
 	return nil
+}
+
+// ReadJournal reads what a [Journal] wrote. It ignores a last line without its end, which a
+// crash of the writer leaves: a creation whose intent is not in the journal was not sent, and
+// the outcome of a creation without one is unknown.
+func ReadJournal(r io.Reader) ([]Entry, error) {
+	var entries []Entry
+	lines := bufio.NewReader(r)
+	for number := 1; ; number++ {
+		line, err := lines.ReadString('\n')
+		if errors.Is(err, io.EOF) {
+			return entries, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the journal: %w", err)
+		}
+		if entries, err = appendLine(entries, line); err != nil {
+			return nil, fmt.Errorf("line %d of the journal: %w", number, err)
+		}
+	}
+}
+
+// appendLine adds one line to entries.
+func appendLine(entries []Entry, line string) ([]Entry, error) {
+	var (
+		written, text string
+		n             int
+		state         State
+	)
+	if _, err := fmt.Sscanf(line, "%s %d %s %q\n", &written, &n, &state, &text); err != nil {
+		return nil, err
+	}
+	at, err := time.Parse(time.RFC3339Nano, written)
+	if err != nil {
+		return nil, err
+	}
+	begun := n >= 0 && n < len(entries) && entries[n].State == Intended
+	switch {
+	case state == Intended && n == len(entries):
+		return append(entries, Entry{N: n, At: at, URL: text, Outcome: Outcome{State: Intended}}), nil
+	case state == Acknowledged && begun:
+		entries[n].Outcome = Outcome{State: state, Code: text}
+	case slices.Contains([]State{Refused, Unknown, Unsent}, state) && begun:
+		entries[n].Outcome = Outcome{State: state, Detail: text}
+	default:
+		return nil, fmt.Errorf("creation %d cannot become %q at this point", n, state)
+	}
+	return entries, nil
 }

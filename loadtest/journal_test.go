@@ -109,8 +109,8 @@ func TestReadJournal(t *testing.T) {
 		{"outcome twice", intent + outcome + outcome, nil, "line 3"},
 		{"outcome first", outcome, nil, "line 1"},
 		{"intent twice", intent + intent, nil, "line 2"},
-		{"unknown state", strings.Replace(intent, "intended", "sent", 1), nil, `unknown state "sent"`},
-		{"not a journal", "hello\n", nil, "four fields"},
+		{"unknown state", strings.Replace(intent, "intended", "sent", 1), nil, `cannot become "sent"`},
+		{"not a journal", "hello\n", nil, "line 1"},
 		{"no quotes", strings.ReplaceAll(intent, `"`, ""), nil, "line 1"},
 		{"negative", intent + strings.Replace(outcome, " 0 ", " -1 ", 1), nil, "line 2"},
 	}

@@ -22,6 +22,9 @@ package loadtest
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"io"
+	"strings"
 	"time"
 )
 
@@ -32,9 +35,9 @@ const (
 	DefaultTimeout  = 10 * time.Second
 )
 
-// NoRoom is the detail of a creation that was not sent, which need not be the fault of the
+// noRoom is the detail of a creation that was not sent, which need not be the fault of the
 // service.
-const NoRoom = "too many requests in flight"
+const noRoom = "too many requests in flight"
 
 // Load makes links and keeps the journal. Its methods may be called concurrently.
 type Load struct {
@@ -54,53 +57,75 @@ func NewLoad(client *Client, journal *Journal, inFlight int) *Load {
 //
 // The only error is that the journal cannot be written. The run then ends early.
 func (l *Load) Run(ctx context.Context, s Schedule, r *Recorder) error {
-	return pace(ctx, s, l.inFlight, r, func() (request, error) {
-		entry, err := l.journal.Intend()
-		return &creation{load: l, entry: entry}, err
+	return pace(ctx, s, l.inFlight, r, func(ctx context.Context, answered func(State)) error {
+		_, err := l.record(func(url string) Outcome {
+			o := l.client.Create(ctx, url)
+			answered(o.State)
+			return o
+		})
+		return err
+	}, func() error {
+		_, err := l.record(func(string) Outcome { return Outcome{State: Unsent, Detail: noRoom} })
+		return err
 	})
 }
 
 // One makes one link and returns its entry. The error is that the journal cannot be written.
 func (l *Load) One(ctx context.Context) (Entry, error) {
+	return l.record(func(url string) Outcome { return l.client.Create(ctx, url) })
+}
+
+// record writes the intent of a creation, calls create, and writes the outcome.
+func (l *Load) record(create func(url string) Outcome) (Entry, error) {
 	entry, err := l.journal.Intend()
 	if err != nil {
 		return entry, err
 	}
-	c := &creation{load: l, entry: entry}
-	err = c.settle(c.send(ctx))
-	return c.entry, err
+	entry.Outcome = create(entry.URL)
+	return entry, l.journal.Settle(entry.N, entry.Outcome)
 }
 
-// creation is one request of a load.
-type creation struct {
-	load  *Load
-	entry Entry
+// Verdict is the result of a run: how requests were answered, and what was found when their
+// links were read back.
+type Verdict struct {
+	Figures
+	Findings
 }
 
-func (c *creation) send(ctx context.Context) State {
-	c.entry.Outcome = c.load.client.Create(ctx, c.entry.URL)
-	return c.entry.State
+// Passed reports whether every request was acknowledged and every link is as promised. Without
+// any link it is false. The findings may cover more links than the figures.
+func (v Verdict) Passed() bool {
+	return v.Acknowledged > 0 && v.Checked >= v.Acknowledged && v.Failed() == 0 && v.Broken() == 0
 }
 
-func (c *creation) settle(state State) error {
-	if state == Unsent && c.entry.State == Intended {
-		c.entry.Outcome = Outcome{State: Unsent, Detail: NoRoom}
+// WriteText writes the verdict for people, one figure a line.
+func (v Verdict) WriteText(w io.Writer) error {
+	var b strings.Builder
+	line := func(name string, n int64) { fmt.Fprintf(&b, "%-14s%d\n", name, n) }
+	line("sent", v.Sent)
+	line("acknowledged", v.Acknowledged)
+	line("refused", v.Refused)
+	line("unknown", v.Unknown)
+	line("unsent", v.Unsent)
+	if v.Latency != (Latency{}) {
+		fmt.Fprintf(&b, "%-14s%v\n", "latency", v.Latency)
 	}
-	return c.load.journal.Settle(c.entry.N, c.entry.Outcome)
-}
-
-// Steady makes links on the service at a constant rate, first for as long as warmUp and then
-// as s says. The figures are those of s. The findings cover all acknowledged links, and the
-// caller judges both.
-func Steady(ctx context.Context, load *Load, warmUp time.Duration, s Schedule) (v Verdict, err error) {
-	if err := load.Run(ctx, Schedule{Rate: s.Rate, Duration: warmUp}, NewRecorder()); err != nil {
-		return v, err
+	line("read back", v.Checked)
+	line("lost", v.Lost)
+	line("wrong", v.Wrong)
+	line("twice", v.Twice)
+	line("unread", v.Unread)
+	for _, report := range v.Reports {
+		b.WriteString("  " + report + "\n")
 	}
-	recorder := NewRecorder()
-	if err := load.Run(ctx, s, recorder); err != nil {
-		return v, err
+	switch {
+	case v.Passed():
+		b.WriteString("PASS: every creation was acknowledged, and every link leads where it should\n")
+	case v.Failed()+v.Broken() == 0:
+		fmt.Fprintf(&b, "FAIL: %d links were acknowledged, and %d of them were read back\n", v.Acknowledged, v.Checked)
+	default:
+		fmt.Fprintf(&b, "FAIL: %d creations failed, and %d links are not as promised\n", v.Failed(), v.Broken())
 	}
-	checker := Checker{Client: load.client}
-	findings, err := checker.Check(ctx, load.journal.Entries())
-	return Verdict{Figures: recorder.Figures(), Findings: findings}, err
+	_, err := io.WriteString(w, b.String())
+	return err
 }

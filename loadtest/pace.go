@@ -15,11 +15,6 @@ type Schedule struct {
 	Duration time.Duration // 0: until the context ends
 }
 
-// due is when request n is to be sent, counted from the start.
-func (s Schedule) due(n int) time.Duration {
-	return time.Duration(float64(n) / s.Rate * float64(time.Second))
-}
-
 // follow calls send for each request at its due time, one after the other. A sender that was
 // held up catches up, and each request keeps the time at which it was due. follow ends with
 // the schedule or with ctx, without an error, or when send fails.
@@ -28,7 +23,7 @@ func (s Schedule) follow(ctx context.Context, send func(due time.Time) error) er
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for n := 0; ; n++ {
-		due := s.due(n)
+		due := time.Duration(float64(n) / s.Rate * float64(time.Second))
 		if s.Duration > 0 && due >= s.Duration {
 			return nil
 		}
@@ -49,41 +44,28 @@ func (s Schedule) follow(ctx context.Context, send func(due time.Time) error) er
 	}
 }
 
-// request is one request of a schedule. It exists before the pacer knows whether it can be
-// sent.
-type request interface {
-	// send sends the request and returns what became of it. Its end is the end of the latency.
-	send(ctx context.Context) State
-	// settle is called once: with the result of send, or with Unsent instead of send.
-	settle(State) error
-}
-
-// pace is the one pacer. It makes a request at each due time with begin, sends at most
-// inFlight of them at a time, and records each with the time since it was due. A request that
-// finds no room is unsent. ctx ends the schedule and no request. pace returns when the last
-// request has ended, with the first error of begin or settle, which ends the schedule.
-func pace(ctx context.Context, s Schedule, inFlight int, r *Recorder, begin func() (request, error)) error {
+// pace is the one pacer. It calls send for each request at its due time, at most inFlight at a
+// time, and unsent for a request that finds no room. send calls answered with what became of the
+// request, which ends its latency. ctx ends the schedule and no request. pace returns when the
+// last request has ended, with the first error of send or unsent, which ends the schedule.
+func pace(ctx context.Context, s Schedule, inFlight int, r *Recorder,
+	send func(ctx context.Context, answered func(State)) error, unsent func() error,
+) error {
 	requests := context.WithoutCancel(ctx)
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	room := make(chan struct{}, cmp.Or(inFlight, DefaultInFlight))
 	var running sync.WaitGroup
 	err := s.follow(ctx, func(due time.Time) error {
-		next, err := begin()
-		if err != nil {
-			return err
-		}
 		select {
 		case room <- struct{}{}:
 		default:
 			r.add(Unsent, 0)
-			return next.settle(Unsent)
+			return unsent()
 		}
 		running.Go(func() {
 			defer func() { <-room }()
-			state := next.send(requests)
-			r.add(state, time.Since(due))
-			if err := next.settle(state); err != nil {
+			if err := send(requests, func(state State) { r.add(state, time.Since(due)) }); err != nil {
 				stop(err)
 			}
 		})
@@ -104,11 +86,8 @@ func pace(ctx context.Context, s Schedule, inFlight int, r *Recorder, begin func
 // end by itself.
 func Pace(ctx context.Context, s Schedule, inFlight int, r *Recorder, do func(context.Context) State) {
 	// Without a journal there is no error.
-	_ = pace(ctx, s, inFlight, r, func() (request, error) { return call(do), nil })
+	_ = pace(ctx, s, inFlight, r, func(ctx context.Context, answered func(State)) error {
+		answered(do(ctx))
+		return nil
+	}, func() error { return nil })
 }
-
-// call is a request without a journal.
-type call func(context.Context) State
-
-func (c call) send(ctx context.Context) State { return c(ctx) }
-func (c call) settle(State) error             { return nil }

@@ -121,29 +121,12 @@ func TestAddRecorder(t *testing.T) {
 func TestPaceEndsWithTheJournal(t *testing.T) {
 	t.Parallel()
 	full := errors.New("disk full")
-	begun := 0
-	err := pace(t.Context(), Schedule{Rate: 1000}, 0, NewRecorder(), func() (request, error) {
-		begun++
-		return failing{full}, nil
-	})
-	if !errors.Is(err, full) || begun == 0 {
-		t.Errorf("error %v after %d requests, want %v", err, begun, full)
-	}
-}
-
-// failing is a request whose outcome cannot be written.
-type failing struct{ err error }
-
-func (f failing) send(context.Context) State { return Acknowledged }
-func (f failing) settle(State) error         { return f.err }
-
-func TestSteadyReadsBackTheWarmUp(t *testing.T) {
-	t.Parallel()
-	client := (&service{}).start(t)
-	load := NewLoad(client, newJournal(io.Discard, nil), 0)
-	v, err := Steady(t.Context(), load, 20*time.Millisecond, brief)
-	if err != nil || !v.Passed() || v.Acknowledged != 50 || v.Checked != 70 {
-		t.Errorf("%+v, error %v; want 50 creations and 70 links read back", v, err)
+	err := pace(t.Context(), Schedule{Rate: 1000}, 0, NewRecorder(), func(_ context.Context, answered func(State)) error {
+		answered(Acknowledged)
+		return full
+	}, func() error { return nil })
+	if !errors.Is(err, full) {
+		t.Errorf("error %v, want %v", err, full)
 	}
 }
 
