@@ -19,8 +19,6 @@ const (
 // Accounts is the output of `shortener audit --json`.
 type Accounts struct {
 	Closes    bool             `json:"closes"`
-	Reserved  int64            `json:"reserved"`
-	InPool    int64            `json:"in_pool"`
 	InBatches int64            `json:"in_batches"`
 	Shipping  int64            `json:"shipping"`
 	Linked    int64            `json:"linked"`
@@ -65,7 +63,6 @@ func (a Accounts) Problem() string {
 // Audit runs `shortener audit` with the settings. Accounts that do not close are a result,
 // which a claim judges by [Accounts.Closes]. An audit that cannot be done ends the run.
 func Audit(r Run, settings ...string) Accounts {
-	r.Helper()
 	a, err := TryAudit(r, settings...)
 	must(r, err, "audit")
 	r.Logf("audit: closes %t, %d linked, %d in batches, abandoned %v", a.Closes, a.Linked, a.InBatches, a.Abandoned)

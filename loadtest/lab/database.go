@@ -2,6 +2,8 @@ package lab
 
 import (
 	"context"
+	"os/exec"
+	"strings"
 	"time"
 
 	"keypool/internal/testenv/machine"
@@ -28,24 +30,39 @@ func Installed(programs ...string) bool {
 	return true
 }
 
+// Versions are those of the PostgreSQL and the Redis that [Postgres] and [Redis] start, as
+// their programs print them; one that is not installed is left out.
+func Versions(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	var versions []string
+	for _, name := range []string{"postgres", "redis-server"} {
+		path, err := machine.LookPath(name)
+		if err != nil {
+			continue
+		}
+		if out, err := exec.CommandContext(ctx, path, "--version").Output(); err == nil {
+			versions = append(versions, strings.TrimSpace(string(out)))
+		}
+	}
+	return strings.Join(versions, "; ")
+}
+
 // Postgres starts a PostgreSQL that commits durably unless the settings ("name=value") say
 // otherwise.
 func Postgres(r T, settings ...string) *Database {
-	r.Helper()
 	s, err := machine.StartPostgres(r.Context(), settings...)
 	return database(r, s, err)
 }
 
 // Standby starts a PostgreSQL that follows primary.
 func Standby(r T, primary *Database, settings ...string) *Database {
-	r.Helper()
 	s, err := machine.StartStandby(r.Context(), primary.server, settings...)
 	return database(r, s, err)
 }
 
 // Redis starts a Redis that keeps nothing on disk unless args ("--name", "value") say otherwise.
 func Redis(r T, args ...string) *Database {
-	r.Helper()
 	s, err := machine.StartRedis(r.Context(), append([]string{"--save", "", "--appendonly", "no"}, args...)...)
 	return database(r, s, err)
 }
@@ -53,25 +70,21 @@ func Redis(r T, args ...string) *Database {
 // DurableRedis starts a Redis that keeps every acknowledged write through a kill and never
 // evicts.
 func DurableRedis(r T, args ...string) *Database {
-	r.Helper()
 	return durableRedis(r, machine.Setup{}, args)
 }
 
 // ClockedRedis is DurableRedis with a clock of its own, which JumpClock sets. It needs gcc.
 func ClockedRedis(r T, args ...string) *Database {
-	r.Helper()
 	return durableRedis(r, machine.Setup{Clock: true}, args)
 }
 
 // ClockedPostgres is Postgres with a clock of its own, which JumpClock sets. It needs gcc.
 func ClockedPostgres(r T, settings ...string) *Database {
-	r.Helper()
 	s, err := machine.Setup{Clock: true}.StartPostgres(r.Context(), settings...)
 	return database(r, s, err)
 }
 
 func durableRedis(r T, setup machine.Setup, args []string) *Database {
-	r.Helper()
 	s, err := setup.StartRedis(r.Context(), append([]string{
 		"--save", "", "--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction",
 		"--repl-diskless-sync-delay", "0", // a replica is in step at once, not five seconds later
@@ -81,7 +94,6 @@ func durableRedis(r T, setup machine.Setup, args []string) *Database {
 
 // database owns a server that was started.
 func database(r T, s *machine.Server, err error) *Database {
-	r.Helper()
 	must(r, err, "start a database")
 	r.Cleanup(func() {
 		if err := s.Close(); err != nil {
@@ -92,46 +104,37 @@ func database(r T, s *machine.Server, err error) *Database {
 }
 
 // Kill ends the server and its children with SIGKILL.
-func (d *Database) Kill() { d.r.Helper(); must(d.r, d.server.Kill(), "kill a database") }
+func (d *Database) Kill() { must(d.r, d.server.Kill(), "kill a database") }
 
 // Stop ends the server in order.
-func (d *Database) Stop() { d.r.Helper(); must(d.r, d.server.Stop(), "stop a database") }
+func (d *Database) Stop() { must(d.r, d.server.Stop(), "stop a database") }
 
 // Restart starts the server again over its data. It stops the server first when it runs.
-func (d *Database) Restart() {
-	d.r.Helper()
-	must(d.r, d.server.Restart(d.r.Context()), "restart a database")
-}
+func (d *Database) Restart() { must(d.r, d.server.Restart(d.r.Context()), "restart a database") }
 
 // Freeze stops the server with SIGSTOP: connections stay open, and nothing is answered.
-func (d *Database) Freeze() { d.r.Helper(); must(d.r, d.server.Pause(), "freeze a database") }
+func (d *Database) Freeze() { must(d.r, d.server.Pause(), "freeze a database") }
 
 // Thaw lets a frozen server go on.
-func (d *Database) Thaw() { d.r.Helper(); must(d.r, d.server.Resume(), "thaw a database") }
+func (d *Database) Thaw() { must(d.r, d.server.Resume(), "thaw a database") }
 
 // Promote makes a primary of a standby and returns when it takes writes.
 func (d *Database) Promote() {
-	d.r.Helper()
 	must(d.r, machine.Promote(d.r.Context(), d.server), "promote a standby")
 }
 
 // JumpClock sets the clock of the server to the right time plus d while it runs. The server
 // needs a clock of its own.
 func (d *Database) JumpClock(by time.Duration) {
-	d.r.Helper()
 	must(d.r, d.server.JumpClock(by), "set the clock of a database")
 }
 
 // Dir is the directory that holds everything that the server writes.
 func (d *Database) Dir() string { return d.server.Dir() }
 
-// PID is the process id of the running server.
-func (d *Database) PID() int { return d.server.PID() }
-
 // Other starts any other server, on a free address that command puts into its arguments. It
 // returns the URL when ping succeeds. The environment is PATH, TMPDIR and env.
 func Other(r T, env []string, command func(addr string) (path string, args []string), ping func(ctx context.Context, url string) error) (url string) {
-	r.Helper()
 	addr, err := FreeAddr()
 	must(r, err, "choose an address")
 	path, args := command(addr)

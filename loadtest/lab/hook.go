@@ -11,13 +11,7 @@ import (
 
 // Alert is one signal that a server posted to ALERT_WEBHOOK_URL.
 type Alert struct {
-	State        string    `json:"state"` // "restart", "page" or "ok"
-	Previous     string    `json:"previous"`
-	PoolKeys     *int64    `json:"pool_keys"`
-	CapacityKeys int64     `json:"capacity_keys"`
-	Instance     string    `json:"instance"`
-	At           time.Time `json:"at"` // by the clock of the server
-
+	State    string    `json:"state"` // "restart", "page" or "ok"
 	Received time.Time `json:"-"`
 }
 

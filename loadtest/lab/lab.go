@@ -22,7 +22,6 @@ import (
 // T is what the lab needs of a test or of a run of an experiment. *testing.T and
 // *experiment.T have it.
 type T interface {
-	Helper()
 	Context() context.Context
 	Cleanup(f func())
 	TempDir() string
@@ -50,7 +49,6 @@ const (
 
 // Wait waits until ok returns true. It ends the run when that takes longer than limit.
 func Wait(r T, limit time.Duration, what string, ok func() bool) {
-	r.Helper()
 	if !Happens(r, limit, ok) {
 		r.Fatalf("still not true after %v: %s", limit, what)
 	}
@@ -59,7 +57,6 @@ func Wait(r T, limit time.Duration, what string, ok func() bool) {
 // Happens waits until ok returns true, at most for limit, and returns whether it did. It
 // ends the run only when the run is interrupted.
 func Happens(r T, limit time.Duration, ok func() bool) bool {
-	r.Helper()
 	err := Until(r.Context(), pollEvery, limit, func(context.Context) (bool, error) { return ok(), nil })
 	if r.Context().Err() != nil && err != nil {
 		r.Fatalf("interrupted: %v", err)
@@ -94,7 +91,6 @@ func Until(ctx context.Context, every, limit time.Duration, look func(context.Co
 
 // Pause lets d pass. It ends the run when the run is interrupted.
 func Pause(r T, d time.Duration) {
-	r.Helper()
 	select {
 	case <-time.After(d):
 	case <-r.Context().Done():
@@ -104,7 +100,6 @@ func Pause(r T, d time.Duration) {
 
 // must ends the run when err is not nil.
 func must(r T, err error, doing string) {
-	r.Helper()
 	if err != nil {
 		r.Fatalf("%s: %v", doing, err)
 	}

@@ -3,7 +3,6 @@ package lab
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -71,13 +70,13 @@ func (p *process) exit(limit time.Duration) (int, error) {
 	}
 }
 
-func (p *process) ended() bool {
-	select {
-	case <-p.done:
-		return true
-	default:
-		return false
+// kill ends the process with SIGKILL and waits until it has gone.
+func (p *process) kill() error {
+	if err := p.signal(syscall.SIGKILL); err != nil {
+		return err
 	}
+	_, err := p.exit(Patience)
+	return err
 }
 
 // The ports of the programs under test. They are below the range from which Linux takes the
@@ -85,23 +84,17 @@ func (p *process) ended() bool {
 // port of a program that is down for a moment.
 const firstPort, lastPort = 10_000, 19_999
 
-// portsTried counts on from a random start: two calls in one process never yield the same
-// port, and two harnesses on one machine rarely do.
-//
-//nolint:gochecknoglobals // the ports of a process are shared by all its runs
-var portsTried = func() *atomic.Uint32 {
-	n := new(atomic.Uint32)
-	n.Store(rand.Uint32N(lastPort - firstPort)) //nolint:gosec // a port is not a secret
-	return n
-}()
+// portsTried counts on, so that two calls in one process never yield the same port.
+var portsTried atomic.Uint32 //nolint:gochecknoglobals // the ports of a process are shared by all its runs
 
 // FreeAddr returns an address of 127.0.0.1 on which nothing listens. It may be called
 // concurrently.
 func FreeAddr() (string, error) {
 	var err error
 	for range 100 {
-		port := firstPort + portsTried.Add(1)%(lastPort-firstPort)
-		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port)))
+		// Two harnesses on one machine rarely try the same ports.
+		port := firstPort + (os.Getpid()*97+int(portsTried.Add(1)))%(lastPort-firstPort)
+		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 		var l net.Listener
 		if l, err = net.Listen("tcp", addr); err == nil { //nolint:noctx // listening does not block
 			return addr, l.Close()

@@ -2,7 +2,6 @@ package lab
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,13 +36,11 @@ type Program struct {
 // Server makes a `shortener` on free ports with the settings. It is not started yet.
 // Without DATABASE_URL it keeps its links in an SQLite file in its directory.
 func Server(r Run, settings ...string) *Program {
-	r.Helper()
 	return newProgram(r, "shortener", settings)
 }
 
 // Worker makes a `kgs` in the same way.
 func Worker(r Run, settings ...string) *Program {
-	r.Helper()
 	return newProgram(r, "kgs", settings)
 }
 
@@ -55,7 +52,6 @@ func Deployment(r Run, public, admin string) *Program {
 }
 
 func newProgram(r Run, name string, settings []string) *Program {
-	r.Helper()
 	public, err := FreeAddr()
 	must(r, err, "choose the public address")
 	admin, err := FreeAddr()
@@ -82,7 +78,6 @@ func (p *Program) Command(args ...string) *exec.Cmd {
 
 // Launch starts the program and does not wait for it.
 func (p *Program) Launch() {
-	p.r.Helper()
 	run, err := startProcess(p.Command(), p.logFile())
 	must(p.r, err, "launch "+p.name)
 	p.process = run
@@ -95,14 +90,12 @@ func (p *Program) Launch() {
 
 // Start starts the program and waits until it is ready.
 func (p *Program) Start() {
-	p.r.Helper()
 	p.Launch()
 	p.AwaitReady(Patience)
 }
 
 // AwaitReady waits until /readyz answers 200. It ends the run when the program ends first.
 func (p *Program) AwaitReady(limit time.Duration) {
-	p.r.Helper()
 	var last error
 	ready := Happens(p.r, limit, func() bool {
 		if p.Ended() {
@@ -119,7 +112,6 @@ func (p *Program) AwaitReady(limit time.Duration) {
 // Stop ends the program with SIGTERM. A stop that takes more than 10 s ends the run; an exit
 // status other than 0 is recorded as an error.
 func (p *Program) Stop() {
-	p.r.Helper()
 	p.Signal(syscall.SIGTERM)
 	if status := p.Exit(stopLimit); status != 0 {
 		p.r.Errorf("%s ended with status %d after SIGTERM; its log:\n%s", p.name, status, p.Tail())
@@ -128,7 +120,6 @@ func (p *Program) Stop() {
 
 // Restart stops the program and starts it again.
 func (p *Program) Restart() {
-	p.r.Helper()
 	p.Stop()
 	p.Start()
 }
@@ -136,7 +127,6 @@ func (p *Program) Restart() {
 // Kill ends the program with SIGKILL and waits until it has gone. A program that does not run
 // is left alone.
 func (p *Program) Kill() {
-	p.r.Helper()
 	if p.process == nil {
 		return
 	}
@@ -146,7 +136,6 @@ func (p *Program) Kill() {
 // Freeze stops the program with SIGSTOP and returns when the signal has taken effect.
 // Connections stay open, and no request is answered.
 func (p *Program) Freeze() {
-	p.r.Helper()
 	p.Signal(syscall.SIGSTOP)
 	Wait(p.r, Patience, p.name+" is stopped", func() bool {
 		proc, err := procfs.NewProc(p.PID())
@@ -159,18 +148,16 @@ func (p *Program) Freeze() {
 }
 
 // Thaw lets a frozen program go on.
-func (p *Program) Thaw() { p.r.Helper(); p.Signal(syscall.SIGCONT) }
+func (p *Program) Thaw() { p.Signal(syscall.SIGCONT) }
 
 // Signal sends sig. A program that has ended is left alone.
 func (p *Program) Signal(sig syscall.Signal) {
-	p.r.Helper()
 	must(p.r, p.signal(sig), "signal "+p.name)
 }
 
 // Exit waits for the end of the program and returns its exit status, -1 when a signal ended
 // it. It ends the run when the program goes on for longer than limit.
 func (p *Program) Exit(limit time.Duration) int {
-	p.r.Helper()
 	status, err := p.exit(limit)
 	if err != nil {
 		p.r.Fatalf("%v; its log:\n%s", err, p.Tail())
@@ -179,7 +166,17 @@ func (p *Program) Exit(limit time.Duration) int {
 }
 
 // Ended reports whether the program does not run.
-func (p *Program) Ended() bool { return p.process == nil || p.ended() }
+func (p *Program) Ended() bool {
+	if p.process == nil {
+		return true
+	}
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
 
 // PID is the process id of the latest process of the program.
 func (p *Program) PID() int { return p.cmd.Process.Pid }
@@ -201,47 +198,16 @@ type Memory struct {
 	Peak     uint64 // the most that was ever resident
 }
 
-// Memory returns the memory of the running program.
+// Memory returns the memory of the running program, as /proc/PID/status holds it.
 func (p *Program) Memory() Memory {
-	p.r.Helper()
-	m, err := MemoryOf(p.PID())
-	must(p.r, err, "read the memory of "+p.name)
-	return m
-}
-
-// MemoryOf returns the memory of a process, as /proc/PID/status holds it.
-func MemoryOf(pid int) (Memory, error) {
-	proc, err := procfs.NewProc(pid)
-	if err != nil {
-		return Memory{}, err
-	}
-	status, err := proc.NewStatus()
-	if err != nil {
-		return Memory{}, err
-	}
-	if status.VmRSS == 0 {
-		return Memory{}, fmt.Errorf("process %d has ended", pid)
-	}
-	return Memory{Resident: status.VmRSS, Peak: status.VmHWM}, nil
-}
-
-// CPU returns the processor time that the program has used.
-func (p *Program) CPU() time.Duration {
-	p.r.Helper()
 	proc, err := procfs.NewProc(p.PID())
-	must(p.r, err, "read the processor time of "+p.name)
-	stat, err := proc.Stat()
-	must(p.r, err, "read the processor time of "+p.name)
-	return time.Duration(stat.CPUTime() * float64(time.Second))
-}
-
-// kill ends the process with SIGKILL and waits until it has gone.
-func (p *process) kill() error {
-	if err := p.signal(syscall.SIGKILL); err != nil {
-		return err
+	must(p.r, err, "read the memory of "+p.name)
+	status, err := proc.NewStatus()
+	must(p.r, err, "read the memory of "+p.name)
+	if status.VmRSS == 0 {
+		p.r.Fatalf("read the memory of %s: it has ended", p.name)
 	}
-	_, err := p.exit(Patience)
-	return err
+	return Memory{Resident: status.VmRSS, Peak: status.VmHWM}
 }
 
 // TryReady returns an error while the program cannot do its work.

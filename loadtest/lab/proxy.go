@@ -1,7 +1,12 @@
 package lab
 
 import (
+	"bytes"
+	"crypto/sha1" //nolint:gosec // the hash by which Redis names scripts
+	"encoding/hex"
 	"net"
+	"regexp"
+	"strconv"
 	"sync"
 	"sync/atomic"
 )
@@ -17,26 +22,18 @@ type NetProxy struct {
 
 	listener net.Listener
 	running  sync.WaitGroup
+	lost     atomic.Int64 // replies
 
 	mu       sync.Mutex
 	upstream string
 	broken   bool
-	conns    map[net.Conn]struct{} // both ends of every connection
-	loss     loss
-}
-
-// loss says which replies are lost.
-type loss struct {
-	of    func(request []byte) bool // nil: none; not called concurrently
-	every int                       // of the requests that of picks, the reply to every so many-th is lost
-	keep  int                       // bytes of the reply that get through
-	seen  int                       // requests that were picked
-	lost  int                       // replies that were lost
+	conns    map[net.Conn]struct{}     // both ends of every connection
+	loses    func(request []byte) bool // whether the reply is lost; nil: none is
+	keep     int                       // bytes of a lost reply that get through
 }
 
 // Proxy starts a proxy to the address upstream.
 func Proxy(r T, upstream string) *NetProxy {
-	r.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // listening does not block
 	must(r, err, "start a proxy")
 	p := &NetProxy{Addr: listener.Addr().String(), listener: listener, upstream: upstream, conns: make(map[net.Conn]struct{})}
@@ -57,15 +54,22 @@ func Proxy(r T, upstream string) *NetProxy {
 func (p *NetProxy) Lose(every, keep int, of func(request []byte) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.loss = loss{of: of, every: every, keep: keep, lost: p.loss.lost}
+	p.loses, p.keep = nil, keep
+	if of == nil {
+		return
+	}
+	seen := 0
+	p.loses = func(request []byte) bool {
+		if !of(request) {
+			return false
+		}
+		seen++
+		return seen%every == 0
+	}
 }
 
 // Lost is how many replies were lost.
-func (p *NetProxy) Lost() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.loss.lost
-}
+func (p *NetProxy) Lost() int { return int(p.lost.Load()) }
 
 // Away resets every connection, and each new one, until Lead.
 func (p *NetProxy) Away() {
@@ -119,7 +123,7 @@ func (p *NetProxy) serve(client net.Conn) {
 		if keep == nil {
 			return reply
 		}
-		p.count()
+		p.lost.Add(1)
 		_, _ = client.Write(reply[:min(*keep, len(reply)-1)]) // the connection is reset in any case
 		return nil
 	})
@@ -148,17 +152,7 @@ func (p *NetProxy) leave(conn net.Conn) {
 func (p *NetProxy) picks(request []byte) (keep int, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.loss.of == nil || !p.loss.of(request) {
-		return 0, false
-	}
-	p.loss.seen++
-	return p.loss.keep, p.loss.seen%p.loss.every == 0
-}
-
-func (p *NetProxy) count() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.loss.lost++
+	return p.keep, p.loses != nil && p.loses(request)
 }
 
 // relay copies what src sends, as change makes it, until an end is closed or change returns
@@ -187,4 +181,55 @@ func reset(conn net.Conn) {
 		_ = tcp.SetLinger(0) // the connection may be closed already
 	}
 	_ = conn.Close()
+}
+
+// A client sends a script or a statement in full once and refers to it by a name afterwards.
+// The functions below learn the names. Each function that they return serves one proxy.
+
+// ScriptWith picks the requests that run Redis scripts with text in them.
+func ScriptWith(text string) func(request []byte) bool {
+	evalHead := regexp.MustCompile(`(?i)\r\neval\r\n\$(\d+)\r\n`)
+	known := make(map[string]struct{}) // the digests, which are the names
+	return func(request []byte) bool {
+		head := evalHead.FindSubmatchIndex(request)
+		if head == nil {
+			return containsAny(request, known)
+		}
+		size, err := strconv.Atoi(string(request[head[2]:head[3]]))
+		if err != nil || head[1]+size > len(request) {
+			return false // the script is not complete
+		}
+		script := request[head[1] : head[1]+size]
+		if !bytes.Contains(script, []byte(text)) {
+			return false
+		}
+		digest := sha1.Sum(script) //nolint:gosec // as above
+		known[hex.EncodeToString(digest[:])] = struct{}{}
+		return true
+	}
+}
+
+// StatementWith picks the requests that execute PostgreSQL statements with text in them.
+func StatementWith(text string) func(request []byte) bool {
+	// A message Parse: its length, the name of the statement, the statement.
+	parse := regexp.MustCompile(`(?s)P.{4}([a-z0-9_]+)\x00([^\x00]*)\x00`)
+	known := make(map[string]struct{})
+	return func(request []byte) bool {
+		for _, statement := range parse.FindAllSubmatch(request, -1) {
+			if bytes.Contains(statement[2], []byte(text)) {
+				known[string(statement[1])] = struct{}{}
+				return false // the client executes it in a later request
+			}
+		}
+		return containsAny(request, known)
+	}
+}
+
+func containsAny(request []byte, names map[string]struct{}) bool {
+	for name := range names {
+		if bytes.Contains(request, []byte(name)) {
+			return true
+		}
+	}
+	return false
 }

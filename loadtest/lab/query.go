@@ -21,7 +21,6 @@ const queryTimeout = 30 * time.Second
 
 // Query calls f with a connection to the PostgreSQL at url and closes the connection.
 func Query(r T, url string, f func(context.Context, *pgx.Conn) error) {
-	r.Helper()
 	must(r, TryQuery(r.Context(), url, f), "query PostgreSQL")
 }
 
@@ -38,7 +37,6 @@ func TryQuery(ctx context.Context, url string, f func(context.Context, *pgx.Conn
 
 // Execute runs one SQL statement on a connection of its own.
 func Execute(r T, url, statement string, args ...any) {
-	r.Helper()
 	Query(r, url, func(ctx context.Context, conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, statement, args...)
 		return err
@@ -48,7 +46,6 @@ func Execute(r T, url, statement string, args ...any) {
 // CreateDatabase makes a database on the PostgreSQL at address and returns its URL. The
 // database is a copy of template, or empty when template is "". The names are not quoted.
 func CreateDatabase(r T, address, name, template string) string {
-	r.Helper()
 	statement := "CREATE DATABASE " + name
 	if template != "" {
 		statement += " TEMPLATE " + template
@@ -108,7 +105,6 @@ func rows(ctx context.Context, address, query string, each func(scan func(...any
 // RedisClient connects to the Redis at a URL. The client does not repeat commands. It is
 // closed when the run is over.
 func RedisClient(r T, address string) *redis.Client {
-	r.Helper()
 	opts, err := redis.ParseURL(address)
 	if err != nil {
 		r.Fatalf("the URL of Redis cannot be parsed") // the error may hold the password
@@ -125,24 +121,11 @@ func RedisClient(r T, address string) *redis.Client {
 
 // ListedKeys counts the elements of all lists of a Redis that serves a pool alone: the keys
 // that are in the pool, counted without the program under test.
-func ListedKeys(ctx context.Context, client *redis.Client) (n int64, err error) {
-	names, err := client.Keys(ctx, "*").Result() // a handful
-	if err != nil {
-		return 0, err
-	}
-	for _, name := range names {
-		kind, err := client.Type(ctx, name).Result()
-		if err != nil {
-			return 0, err
-		}
-		if kind != "list" {
-			continue
-		}
-		length, err := client.LLen(ctx, name).Result()
-		if err != nil {
-			return 0, err
-		}
-		n += length
-	}
-	return n, nil
+func ListedKeys(ctx context.Context, client *redis.Client) (int64, error) {
+	return client.Eval(ctx, `
+		local n = 0
+		for _, name in ipairs(redis.call('KEYS', '*')) do -- a handful
+			if redis.call('TYPE', name).ok == 'list' then n = n + redis.call('LLEN', name) end
+		end
+		return n`, nil).Int64()
 }

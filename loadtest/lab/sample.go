@@ -81,26 +81,3 @@ type Second struct {
 	Rate   float64          // requests sent per second
 	Status Status           // all unknown when the program did not answer
 }
-
-// WatchSeconds observes a program and a load once a second and calls each with what it saw, in
-// a goroutine of its own. recorder returns the recorder of the moment, nil for none; nothing
-// else may call its Window. The program may be nil, or without an admin address.
-func WatchSeconds(r T, p *Program, recorder func() *loadtest.Recorder, each func(Second)) *Sampler[Second] {
-	last := time.Now()
-	return Watch(r, time.Second, func(context.Context) (Second, error) {
-		var s Second
-		if p != nil && p.Admin != "" {
-			if status, err := p.TryStatus(); err == nil {
-				s.Status = status
-			}
-		}
-		now := time.Now()
-		if rec := recorder(); rec != nil {
-			s.Load = rec.Window()
-			s.Rate = float64(s.Load.Sent) / max(now.Sub(last).Seconds(), 0.001)
-		}
-		last = now
-		each(s)
-		return s, nil
-	})
-}

@@ -21,24 +21,14 @@ const askTimeout = 5 * time.Second
 
 // Status is the answer to GET /status. A member is nil when the program does not know it.
 type Status struct {
-	State                    string     `json:"state"` // "filling", "ok", "restart" or "page"
-	KeySource                string     `json:"key_source"`
-	ServingFrom              *string    `json:"serving_from"` // "batch", "fallback" or "none"
-	ServingSince             *time.Time `json:"serving_since"`
-	PoolKeys                 *int64     `json:"pool_keys"`
-	CapacityKeys             *int64     `json:"capacity_keys"`
-	LocalKeys                *int64     `json:"local_keys"`
-	RunwaySeconds            *float64   `json:"runway_seconds"`
-	TakenPerSecond           *float64   `json:"taken_per_second"`
-	RefilledPerSecond        *float64   `json:"refilled_per_second"`
-	Epoch                    *int64     `json:"epoch"`
-	SpaceLength              *int       `json:"space_length"`
-	SpaceUsedRatio           *float64   `json:"space_used_ratio"`
-	SpaceRunwaySeconds       *float64   `json:"space_runway_seconds"`
-	FallbackAttemptsExpected *float64   `json:"fallback_attempts_expected"`
-	Breaker                  *string    `json:"breaker"` // "closed", "half-open" or "open"
-	MayEvict                 *bool      `json:"may_evict"`
-	Since                    *time.Time `json:"since"`
+	State         string   `json:"state"`        // "filling", "ok", "restart" or "page"
+	ServingFrom   *string  `json:"serving_from"` // "batch", "fallback" or "none"
+	PoolKeys      *int64   `json:"pool_keys"`
+	CapacityKeys  *int64   `json:"capacity_keys"`
+	LocalKeys     *int64   `json:"local_keys"`
+	RunwaySeconds *float64 `json:"runway_seconds"`
+	Epoch         *int64   `json:"epoch"`
+	Breaker       *string  `json:"breaker"` // "closed", "half-open" or "open"
 }
 
 // Full reports whether the pool is filled: a refill begins below nine tenths.
@@ -56,7 +46,6 @@ func Known[V any](member *V, otherwise V) V {
 
 // Status asks the admin listener for /status.
 func (p *Program) Status() Status {
-	p.r.Helper()
 	s, err := p.TryStatus()
 	must(p.r, err, "ask "+p.name+" for its status")
 	return s
@@ -75,7 +64,6 @@ func AskStatus(ctx context.Context, admin string) (s Status, err error) {
 // Counter("kgs_keys_taken_total", "source", "pool"): the sum of the children that have the
 // labels, 0 when no child has them. It ends the run when the program does not report the family.
 func (p *Program) Counter(family string, labels ...string) float64 {
-	p.r.Helper()
 	v, err := p.TryCounter(family, labels...)
 	must(p.r, err, "read a metric of "+p.name)
 	return v
@@ -93,22 +81,6 @@ func (p *Program) TryCounter(family string, labels ...string) (sum float64, err 
 		}
 	}
 	return sum, nil
-}
-
-// Counters are the values of a counter by the values of one label.
-func (p *Program) Counters(family, label string) map[string]float64 {
-	p.r.Helper()
-	f, err := p.family(family)
-	must(p.r, err, "read a metric of "+p.name)
-	sums := make(map[string]float64)
-	for _, m := range f.GetMetric() {
-		for _, l := range m.GetLabel() {
-			if l.GetName() == label {
-				sums[l.GetValue()] += m.GetCounter().GetValue() + m.GetGauge().GetValue()
-			}
-		}
-	}
-	return sums
 }
 
 // family asks for one family of metrics.

@@ -11,7 +11,7 @@ import (
 )
 
 // Load makes links on one program at a constant rate and keeps the journal of all of them.
-// Figures, Entries and One may be called concurrently; all other methods are for one goroutine.
+// Figures, Entries and TryOne may be called concurrently; all other methods are for one goroutine.
 type Load struct {
 	r       T
 	journal *loadtest.Journal
@@ -25,7 +25,6 @@ type Load struct {
 
 // Traffic prepares a load on a program. It is not started yet.
 func Traffic(r T, on *Program) *Load {
-	r.Helper()
 	journal, err := loadtest.CreateJournal("")
 	must(r, err, "create a journal")
 	l := &Load{
@@ -42,23 +41,17 @@ func Traffic(r T, on *Program) *Load {
 
 // Start begins to make links at a rate per second, with a new recorder.
 func (l *Load) Start(rate float64) {
-	l.mu.Lock()
-	l.recorder = loadtest.NewRecorder()
-	l.mu.Unlock()
-	l.Resume(rate)
-}
-
-// Resume begins to make links and goes on with the recorder of the last Start.
-func (l *Load) Resume(rate float64) {
 	ctx, cancel := context.WithCancel(l.r.Context())
-	done, recorder := make(chan error, 1), l.Recorder()
+	done, recorder := make(chan error, 1), loadtest.NewRecorder()
+	l.mu.Lock()
+	l.recorder = recorder
+	l.mu.Unlock()
 	l.cancel, l.done = cancel, done
 	go func() { done <- l.load.Run(ctx, loadtest.Schedule{Rate: rate}, recorder) }()
 }
 
 // Stop ends the load, waits for its last answer, and returns what its recorder holds.
 func (l *Load) Stop() loadtest.Figures {
-	l.r.Helper()
 	must(l.r, l.end(), "make links")
 	return l.Figures()
 }
@@ -72,16 +65,6 @@ func (l *Load) end() error {
 	return <-l.done
 }
 
-// During makes links for a time, with a new recorder, and returns the figures.
-func (l *Load) During(rate float64, d time.Duration) loadtest.Figures {
-	l.r.Helper()
-	l.mu.Lock()
-	l.recorder = loadtest.NewRecorder()
-	l.mu.Unlock()
-	must(l.r, l.Run(l.r.Context(), rate, d, l.Recorder()), "make links")
-	return l.Figures()
-}
-
 // Run makes links for a time, or until ctx ends, and records them with another recorder. It
 // may be called concurrently.
 func (l *Load) Run(ctx context.Context, rate float64, d time.Duration, recorder *loadtest.Recorder) error {
@@ -90,25 +73,15 @@ func (l *Load) Run(ctx context.Context, rate float64, d time.Duration, recorder 
 
 // AwaitMore waits until n more links were acknowledged.
 func (l *Load) AwaitMore(n int64) {
-	l.r.Helper()
 	enough := l.Figures().Acknowledged + n
 	Wait(l.r, Patience, "links are made", func() bool { return l.Figures().Acknowledged >= enough })
 }
 
-// One makes one link and returns what the client saw.
-func (l *Load) One() loadtest.Outcome {
-	l.r.Helper()
-	entry, err := l.TryOne(l.r.Context())
-	must(l.r, err, "make a link")
-	return entry.Outcome
-}
+// TryOne makes one link and returns its entry. The error says that the journal failed. It may be
+// called concurrently.
+func (l *Load) TryOne(ctx context.Context) (loadtest.Entry, error) { return l.load.One(ctx) }
 
-// TryOne is One with an error, for several goroutines. The error says that the journal failed.
-func (l *Load) TryOne(ctx context.Context) (loadtest.Entry, error) {
-	return l.load.One(ctx)
-}
-
-// Recorder is that of the last Start, or of During.
+// Recorder is that of the last Start.
 func (l *Load) Recorder() *loadtest.Recorder {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -125,7 +98,6 @@ func (l *Load) Entries() []loadtest.Entry { return l.journal.Entries() }
 // of all loads. A claim judges the verdict; a check that cannot be done ends the run. Links
 // are read back also when the run was interrupted.
 func Check(r T, through *Program, census loadtest.Census, loads ...*Load) loadtest.Verdict {
-	r.Helper()
 	v, err := TryCheck(r, through, census, loads...)
 	must(r, err, "read the links back")
 	r.Logf("%d links acknowledged, %d refused, %d unknown, %d unsent; %d read back: %d lost, %d wrong, %d twice, %d unread",

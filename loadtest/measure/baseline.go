@@ -55,14 +55,12 @@ func observed(f loadtest.Figures) Observed {
 // BareServer starts the bare handlers as a process and returns their URL: a creation that
 // parses and writes the JSON of a link and stores nothing, and a redirect to [Target].
 func BareServer(r lab.T) (url string) {
-	r.Helper()
 	return startBaseline(r)
 }
 
 // LoneInsert is a single-row INSERT into a table of its own in the PostgreSQL at database. A
 // process of its own paces and measures the statements, so that no HTTP is part of them.
 func LoneInsert(r lab.T, database string) Baseline {
-	r.Helper()
 	server := startBaseline(r, "DATABASE_URL="+database)
 	return Baseline{Name: "a single-row INSERT", Run: func(ctx context.Context, rate float64, d time.Duration) (o Observed, err error) {
 		query := url.Values{"rate": {strconv.FormatFloat(rate, 'f', -1, 64)}, "for": {d.String()}}
@@ -84,7 +82,6 @@ func LoneInsert(r lab.T, database string) Baseline {
 
 // BareRedirect is a redirect of the bare server, followed by the client of the harness.
 func BareRedirect(r lab.T) Baseline {
-	r.Helper()
 	client := loadtest.NewClient(startBaseline(r), 0)
 	r.Cleanup(client.Close)
 	visits := loadtest.NewVisits(client)
@@ -99,7 +96,6 @@ func BareRedirect(r lab.T) Baseline {
 
 // startBaseline starts this program again as `baseline --listen ADDR`.
 func startBaseline(r lab.T, env ...string) (url string) {
-	r.Helper()
 	path, err := os.Executable()
 	if err != nil {
 		r.Fatalf("find the path of this program: %v", err)
@@ -248,7 +244,6 @@ http {
 // Nginx starts an nginx that answers every request with a redirect to [Target], and returns
 // its URL. It needs nginx ([lab.Installed]).
 func Nginx(r lab.T) (url string) {
-	r.Helper()
 	path, err := machine.LookPath("nginx")
 	if err != nil {
 		r.Fatalf("start nginx: %v", err)

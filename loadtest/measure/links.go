@@ -74,7 +74,6 @@ func Links[R any](links func(*R) *loadtest.Verdict) []experiment.Claim[R] {
 // link of the loads back through it. It works also when the run was interrupted: the check then
 // waits for the server.
 func ReadBack(t lab.T, p *lab.Program, census loadtest.Census, loads ...*lab.Load) *loadtest.Verdict {
-	t.Helper()
 	p.Stop()
 	p.Launch()
 	if t.Context().Err() == nil {

@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"time"
@@ -25,9 +26,23 @@ type Pulse struct {
 // have no admin address. The pulse ends with the run.
 func NewPulse(t *experiment.T, name string, p *lab.Program, expected time.Duration) *Pulse {
 	pulse, started := &Pulse{phase: "starting"}, time.Now()
-	show := func(s lab.Second) {
+	last := started
+	pulse.sampler = lab.Watch(t, time.Second, func(context.Context) (lab.Second, error) {
+		var s lab.Second
+		if p.Admin != "" {
+			if status, err := p.TryStatus(); err == nil { // else all of it is unknown
+				s.Status = status
+			}
+		}
+		now := time.Now()
+		phase, recorder := pulse.now()
+		if recorder != nil {
+			s.Load = recorder.Window()
+			s.Rate = float64(s.Load.Sent) / max(now.Sub(last).Seconds(), 0.001)
+		}
+		last = now
 		live := experiment.Live{
-			Experiment: name, Phase: pulse.Phase(), Done: min(time.Since(started).Seconds()/expected.Seconds(), 0.99),
+			Experiment: name, Phase: phase, Done: min(now.Sub(started).Seconds()/expected.Seconds(), 0.99),
 			Rate: s.Rate, P99: s.Load.Latency.P99, PoolKeys: s.Status.PoolKeys,
 		}
 		if s.Status.RunwaySeconds != nil {
@@ -35,8 +50,8 @@ func NewPulse(t *experiment.T, name string, p *lab.Program, expected time.Durati
 			live.Runway = &runway
 		}
 		t.Live(live)
-	}
-	pulse.sampler = lab.WatchSeconds(t, p, pulse.followed, show)
+		return s, nil
+	})
 	return pulse
 }
 
@@ -47,13 +62,6 @@ func (p *Pulse) Enter(format string, args ...any) {
 	p.phase = fmt.Sprintf(format, args...)
 }
 
-// Phase is the phase of the run.
-func (p *Pulse) Phase() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.phase
-}
-
 // Follow shows the load of a recorder from now on, nil for none. Nothing else may call the
 // Window of the recorder.
 func (p *Pulse) Follow(r *loadtest.Recorder) {
@@ -62,10 +70,10 @@ func (p *Pulse) Follow(r *loadtest.Recorder) {
 	p.recorder = r
 }
 
-func (p *Pulse) followed() *loadtest.Recorder {
+func (p *Pulse) now() (phase string, recorder *loadtest.Recorder) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.recorder
+	return p.phase, p.recorder
 }
 
 // Stop ends the pulse and returns every second that it saw. It may be called again.
