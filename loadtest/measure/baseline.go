@@ -1,17 +1,15 @@
 package measure
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -53,22 +51,34 @@ func observed(f loadtest.Figures) Observed {
 }
 
 // BareServer starts the bare handlers as a process and returns their URL: a creation that
-// parses and writes the JSON of a link and stores nothing, and a redirect to [Target].
-func BareServer(r lab.T) (url string) {
-	return startBaseline(r)
+// parses and writes the JSON of a link and stores nothing, and a redirect to [Target]. With
+// DATABASE_URL in its environment the process makes the statements of [LoneInsert] too.
+func BareServer(r lab.T, env ...string) (url string) {
+	path, err := os.Executable()
+	if err != nil {
+		r.Fatalf("find the path of this program: %v", err)
+	}
+	return lab.Other(r, env, func(addr string) (string, []string) { return path, []string{"baseline", "--listen", addr} }, bareRedirects)
 }
+
+// bareRedirects returns an error when a server does not redirect to [Target].
+func bareRedirects(ctx context.Context, url string) error { return Visit(url, "any", Target).Try(ctx) }
 
 // LoneInsert is a single-row INSERT into a table of its own in the PostgreSQL at database. A
 // process of its own paces and measures the statements, so that no HTTP is part of them.
 func LoneInsert(r lab.T, database string) Baseline {
-	server := startBaseline(r, "DATABASE_URL="+database)
+	server := BareServer(r, "DATABASE_URL="+database)
 	return Baseline{Name: "a single-row INSERT", Run: func(ctx context.Context, rate float64, d time.Duration) (o Observed, err error) {
-		query := url.Values{"rate": {strconv.FormatFloat(rate, 'f', -1, 64)}, "for": {d.String()}}
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, server+insertPath+"?"+query.Encode(), http.NoBody)
+		body, err := json.Marshal(loadtest.Schedule{Rate: rate, Duration: d})
+		if err != nil {
+			return o, err
+		}
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, server+insertPath, bytes.NewReader(body))
 		if err != nil {
 			return o, err
 		}
 		req.Close = true
+		req.Header.Set("Content-Type", "application/json")
 		res, err := http.DefaultClient.Do(req)
 		if err != nil {
 			return o, err
@@ -82,7 +92,7 @@ func LoneInsert(r lab.T, database string) Baseline {
 
 // BareRedirect is a redirect of the bare server, followed by the client of the harness.
 func BareRedirect(r lab.T) Baseline {
-	client := loadtest.NewClient(startBaseline(r), 0)
+	client := loadtest.NewClient(BareServer(r), 0)
 	r.Cleanup(client.Close)
 	visits := loadtest.NewVisits(client)
 	return Baseline{Name: "a bare redirect", Run: func(ctx context.Context, rate float64, d time.Duration) (Observed, error) {
@@ -92,16 +102,6 @@ func BareRedirect(r lab.T) Baseline {
 		})
 		return observed(recorder.Figures()), nil
 	}}
-}
-
-// startBaseline starts this program again as `baseline --listen ADDR`.
-func startBaseline(r lab.T, env ...string) (url string) {
-	path, err := os.Executable()
-	if err != nil {
-		r.Fatalf("find the path of this program: %v", err)
-	}
-	return lab.Other(r, env, func(addr string) (string, []string) { return path, []string{"baseline", "--listen", addr} },
-		func(ctx context.Context, url string) error { return Visit(url, "any", Target).Try(ctx) })
 }
 
 // BaselineMain serves the baselines when args, the arguments of this process, ask for it. The
@@ -116,24 +116,23 @@ func BaselineMain(args []string) (asked bool, err error) {
 // ServeBare serves the baselines on addr until ctx ends. DATABASE_URL in the environment names
 // the PostgreSQL of [LoneInsert].
 func ServeBare(ctx context.Context, addr string) error {
-	inserts := &inserter{database: os.Getenv("DATABASE_URL")}
-	defer inserts.close()
+	var inserts *pgxpool.Pool
+	if database := os.Getenv("DATABASE_URL"); database != "" {
+		var err error
+		if inserts, err = connect(ctx, database); err != nil {
+			return fmt.Errorf("connect to PostgreSQL for the baseline: %w", err)
+		}
+		defer inserts.Close()
+	}
 	server := &http.Server{Addr: addr, Handler: bareHandler(inserts), ReadHeaderTimeout: headerTimeout}
-	served := make(chan error, 1)
-	go func() { served <- server.ListenAndServe() }()
-	select {
-	case err := <-served:
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })() // the process ends, and a connection that breaks costs nothing
+	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
 		return err
-	case <-ctx.Done():
 	}
-	err := server.Close()
-	if served := <-served; !errors.Is(served, http.ErrServerClosed) {
-		err = errors.Join(err, served)
-	}
-	return err
+	return nil
 }
 
-func bareHandler(inserts *inserter) http.Handler {
+func bareHandler(inserts *pgxpool.Pool) http.Handler {
 	e := echo.New()
 	e.POST("/shorten", func(c echo.Context) error {
 		var v struct {
@@ -148,34 +147,17 @@ func bareHandler(inserts *inserter) http.Handler {
 	})
 	e.GET("/:code", func(c echo.Context) error { return c.Redirect(http.StatusFound, Target) })
 	e.POST(insertPath, func(c echo.Context) error {
-		rate, rateErr := strconv.ParseFloat(c.QueryParam("rate"), 64)
-		d, forErr := time.ParseDuration(c.QueryParam("for"))
-		if err := errors.Join(rateErr, forErr); err != nil || rate <= 0 {
-			return echo.NewHTTPError(http.StatusBadRequest, "rate and for are missing")
+		var s loadtest.Schedule
+		if err := c.Bind(&s); err != nil || s.Rate <= 0 || inserts == nil {
+			return echo.NewHTTPError(http.StatusBadRequest, "the schedule or the database is missing")
 		}
-		o, err := inserts.run(c.Request().Context(), loadtest.Schedule{Rate: rate, Duration: d})
-		if err != nil {
-			return err
-		}
-		return c.JSON(http.StatusOK, o)
+		return c.JSON(http.StatusOK, insert(c.Request().Context(), inserts, s))
 	})
 	return e
 }
 
-// inserter makes the INSERTs of [LoneInsert]. It connects when it is first used.
-type inserter struct {
-	database string
-
-	mu   sync.Mutex
-	pool *pgxpool.Pool
-}
-
-// run makes INSERTs as the schedule says. ctx ends the statements too.
-func (i *inserter) run(ctx context.Context, s loadtest.Schedule) (Observed, error) {
-	pool, err := i.connect(ctx)
-	if err != nil {
-		return Observed{}, err
-	}
+// insert makes INSERTs as the schedule says. ctx ends the statements too.
+func insert(ctx context.Context, pool *pgxpool.Pool, s loadtest.Schedule) Observed {
 	recorder, reason := loadtest.NewRecorder(), atomic.Value{}
 	loadtest.Pace(ctx, s, 0, recorder, func(context.Context) loadtest.State {
 		ctx, cancel := context.WithTimeout(ctx, loadtest.DefaultTimeout)
@@ -188,22 +170,17 @@ func (i *inserter) run(ctx context.Context, s loadtest.Schedule) (Observed, erro
 	})
 	o := observed(recorder.Figures())
 	o.Reason, _ = reason.Load().(string)
-	return o, nil
+	return o
 }
 
 // connect makes the table and opens all connections, so that no request waits for one.
-func (i *inserter) connect(ctx context.Context) (*pgxpool.Pool, error) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.pool != nil {
-		return i.pool, nil
-	}
-	config, err := pgxpool.ParseConfig(i.database)
+func connect(ctx context.Context, database string) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(database)
 	if err != nil {
 		return nil, err
 	}
 	config.MaxConns, config.MinConns = insertConns, insertConns
-	pool, err := pgxpool.NewWithConfig(context.WithoutCancel(ctx), config)
+	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, err
 	}
@@ -214,16 +191,9 @@ func (i *inserter) connect(ctx context.Context) (*pgxpool.Pool, error) {
 	}
 	if err != nil {
 		pool.Close()
-		return nil, fmt.Errorf("connect to PostgreSQL for the baseline: %w", err)
+		return nil, err
 	}
-	i.pool = pool
 	return pool, nil
-}
-
-func (i *inserter) close() {
-	if i.pool != nil {
-		i.pool.Close()
-	}
 }
 
 // nginxConf makes nginx write only temporary files, into its directory, and keep connections
@@ -255,5 +225,5 @@ func Nginx(r lab.T) (url string) {
 			r.Fatalf("configure nginx: %v", err)
 		}
 		return path, []string{"-p", dir, "-c", conf}
-	}, func(ctx context.Context, url string) error { return Visit(url, "any", Target).Try(ctx) })
+	}, bareRedirects)
 }

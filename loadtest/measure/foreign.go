@@ -15,40 +15,33 @@ import (
 const foreignLimit = 0.2
 
 // Environment is the use of the processors since a moment.
-type Environment struct{ since processors }
-
-// Observe begins to observe the environment. An error of the system means that Foreign is
-// unknown, which Unfit reports.
-func Observe() *Environment {
-	now, err := readProcessors()
-	if err != nil {
-		return &Environment{}
-	}
-	return &Environment{since: now}
+type Environment struct {
+	since processors
+	err   error
 }
 
-// Foreign is the share of the processor time, 0 to 1, that programs took which this process did
-// not start.
-func (e *Environment) Foreign() (float64, error) {
+// Observe begins to observe the environment.
+func Observe() *Environment {
 	now, err := readProcessors()
-	if err != nil {
-		return 0, err
+	return &Environment{now, err}
+}
+
+// foreign is the share of the processor time, 0 to 1, that programs took which this process did
+// not start. It is 0 when the system does not answer: what is unknown excuses no claim.
+func (e *Environment) foreign() float64 {
+	now, err := readProcessors()
+	if err != nil || e.err != nil {
+		return 0
 	}
-	return now.foreign(e.since), nil
+	return now.foreign(e.since)
 }
 
 // Unfit says why the environment since Observe is not fit to measure a speed, "" when it is.
-func (e *Environment) Unfit() string {
-	share, err := e.Foreign()
-	if err != nil {
-		return "" // a claim is not excused by what is unknown
-	}
-	return Unfit(share)
-}
+func (e *Environment) Unfit() string { return unfit(e.foreign()) }
 
-// Unfit says why foreign programs that took this share of the processors make the environment
+// unfit says why foreign programs that took this share of the processors make the environment
 // unfit to measure a speed, "" when they do not.
-func Unfit(share float64) string {
+func unfit(share float64) string {
 	if share <= foreignLimit {
 		return ""
 	}

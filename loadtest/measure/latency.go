@@ -93,9 +93,7 @@ func Latency(ctx context.Context, s Steady) (*Latencies, error) {
 		l.Rounds++
 	}
 	l.Total = total.Figures()
-	if share, unknown := environment.Foreign(); unknown == nil {
-		l.Processor = share
-	}
+	l.Processor = environment.foreign()
 	return l, err
 }
 
@@ -142,7 +140,7 @@ func (l *Latencies) Unfit() string {
 	if l.Steady.Foreign {
 		return ""
 	}
-	return Unfit(l.Processor)
+	return unfit(l.Processor)
 }
 
 // Verdict judges the p99. A nil l is not judged.

@@ -120,11 +120,11 @@ func TestBaselines(t *testing.T) {
 			}
 		}
 	}
-	postgres.Kill()
 	insert := LoneInsert(t, postgres.URL)
+	postgres.Kill()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	if o, err := insert.Run(ctx, 100, 200*time.Millisecond); err == nil {
+	if o, err := insert.Run(ctx, 100, 200*time.Millisecond); err == nil && (o.Failed != 20 || o.Reason == "") {
 		t.Errorf("%+v from a database that does not run", o)
 	}
 }

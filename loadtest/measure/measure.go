@@ -35,16 +35,16 @@ type Subject struct {
 func order(subjects []Subject, round, count int) []int {
 	var groups [][]int // of subjects that follow each other
 	for i, s := range subjects {
-		if len(groups) == 0 || !s.Follows {
-			groups = append(groups, nil)
+		if last := len(groups) - 1; last >= 0 && s.Follows {
+			groups[last] = append(groups[last], i)
+			continue
 		}
-		last := len(groups) - 1
-		groups[last] = append(groups[last], i)
+		groups = append(groups, []int{i})
 	}
-	first := 0
-	if len(groups) > 0 {
-		first = round * max(1, len(groups)/count) % len(groups)
+	if len(groups) == 0 {
+		return nil
 	}
+	first := round * max(1, len(groups)/count) % len(groups)
 	return slices.Concat(slices.Concat(groups[first:]...), slices.Concat(groups[:first]...))
 }
 
@@ -97,14 +97,6 @@ func (s Series) Median() float64 {
 	return (sorted[half-1] + sorted[half]) / 2
 }
 
-// Range is the least and the greatest figure; 0 for no figures.
-func (s Series) Range() (lo, hi float64) {
-	if len(s) == 0 {
-		return 0, 0
-	}
-	return slices.Min(s), slices.Max(s)
-}
-
 // Over is the ratio to base, round by round.
 func (s Series) Over(base Series) Series {
 	ratios := make(Series, min(len(s), len(base)))
@@ -116,12 +108,11 @@ func (s Series) Over(base Series) Series {
 
 // Spread is the median with the least and the greatest figure, as text.
 func (s Series) Spread(unit string) string {
-	lo, hi := s.Range()
 	if len(s) < 2 {
 		return Quantity(s.Median(), unit)
 	}
 	bare := func(v float64) string { return strings.TrimSuffix(Quantity(v, unit), " "+unit) }
-	return fmt.Sprintf("%s (%s to %s)", Quantity(s.Median(), unit), bare(lo), bare(hi))
+	return fmt.Sprintf("%s (%s to %s)", Quantity(s.Median(), unit), bare(slices.Min(s)), bare(slices.Max(s)))
 }
 
 // Units that are written in a way of their own.

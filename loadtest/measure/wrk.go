@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"time"
 
 	"keypool/internal/testenv/machine"
@@ -138,39 +139,37 @@ func parseTally(out []byte, refusals bool) (t Tally, err error) {
 	return t, nil
 }
 
-// Exchange is one request and the answer that it must get.
+// Exchange is one request and the answer that it must get. A request with a body is a POST of
+// JSON, any other a GET.
 type Exchange struct {
-	Method, URL string
-	Header      http.Header
-	Body        string
-	Status      int
-	Location    string // "": any
+	url, body string
+	status    int
+	location  string // "": any
 }
 
 // Creation is a creation on a server, with body as JSON.
 func Creation(server, body string) Exchange {
-	return Exchange{
-		Method: http.MethodPost, URL: server + "/shorten", Status: http.StatusCreated,
-		Header: http.Header{"Content-Type": {"application/json"}}, Body: body,
-	}
+	return Exchange{url: server + "/shorten", body: body, status: http.StatusCreated}
 }
 
 // Visit follows a link of a server that leads to target.
 func Visit(server, code, target string) Exchange {
-	return Exchange{Method: http.MethodGet, URL: server + "/" + code, Status: http.StatusFound, Location: target}
+	return Exchange{url: server + "/" + code, status: http.StatusFound, location: target}
 }
 
 // Try makes the exchange and returns an error when the answer is another one.
 func (e Exchange) Try(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, e.Method, e.URL, bytes.NewBufferString(e.Body))
+	method := http.MethodGet
+	if e.body != "" {
+		method = http.MethodPost
+	}
+	req, err := http.NewRequestWithContext(ctx, method, e.url, strings.NewReader(e.body))
 	if err != nil {
 		return err
 	}
-	for name, values := range e.Header {
-		req.Header[name] = values
-	}
+	req.Header.Set("Content-Type", "application/json")
 	req.Close = true
 	res, err := http.DefaultTransport.RoundTrip(req) // follows no redirect
 	if err != nil {
@@ -179,9 +178,8 @@ func (e Exchange) Try(ctx context.Context) error {
 	if err := res.Body.Close(); err != nil {
 		return err
 	}
-	if res.StatusCode != e.Status || (e.Location != "" && res.Header.Get("Location") != e.Location) {
-		return fmt.Errorf("%s %s: %s with Location %q, want %d with %q",
-			e.Method, e.URL, res.Status, res.Header.Get("Location"), e.Status, e.Location)
+	if location := res.Header.Get("Location"); res.StatusCode != e.status || (e.location != "" && location != e.location) {
+		return fmt.Errorf("%s %s: %s with Location %q, want %d with %q", method, e.url, res.Status, location, e.status, e.location)
 	}
 	return nil
 }

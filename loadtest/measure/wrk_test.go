@@ -134,7 +134,7 @@ func TestParseTally(t *testing.T) {
 // A server that stores less than it acknowledges, or refuses, has no figure.
 func TestWrkFailsTheFigure(t *testing.T) {
 	t.Parallel()
-	bare := httptest.NewServer(bareHandler(&inserter{}))
+	bare := httptest.NewServer(bareHandler(nil))
 	defer bare.Close()
 	missing := errors.New("rows are missing")
 	w := Wrk{URL: bare.URL + "/any", Script: "get", Duration: time.Second}
