@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"time"
 
+	"keypool/loadtest"
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/lab"
 	"keypool/loadtest/measure"
@@ -43,19 +44,10 @@ type bar struct {
 	text string // the sentence of the claim; "" makes a yardstick
 	unit string
 	// versus is the baseline; the aim is then about the ratio. "" judges the figure itself.
-	versus string
-	aim    aim
-	note   string // what a reader must know to understand the figure
+	versus      string
+	least, most float64 // the aim, one of the two
+	note        string  // what a reader must know to understand the figure
 }
-
-// aim is the bound of a bar.
-type aim struct {
-	most  bool // the figure must not be above bound; else it must not be below
-	bound float64
-}
-
-func atLeast(bound float64) aim { return aim{bound: bound} }
-func atMost(bound float64) aim  { return aim{most: true, bound: bound} }
 
 // figure is what was measured for a bar, one value for each round.
 type figure struct{ measured, baseline measure.Series }
@@ -70,6 +62,19 @@ func (r *record) put(name string, measured, baseline measure.Series) {
 	}
 	if len(measured) > 0 {
 		r.figures[name] = figure{measured, baseline}
+	}
+}
+
+// repeat calls once for each of count rounds and records what it returned.
+func (r *record) repeat(count int, once func() map[string]float64) {
+	all := make(map[string]measure.Series)
+	for range count {
+		for name, v := range once() {
+			all[name] = append(all[name], v)
+		}
+	}
+	for name, s := range all {
+		r.put(name, s, nil)
 	}
 }
 
@@ -88,7 +93,7 @@ func define(name, title, summary string, bars []bar, run func(*experiment.T, *re
 		})
 	}
 	d.Show = func(r *record, e *report.Experiment) {
-		table := report.Table{Title: title, Columns: []string{"what", "measured", "baseline", "judged (range)", "aim", "verdict"}}
+		table := report.Table{Title: title, Columns: []string{"what", "measured", "baseline", "judged (range)", "aim"}}
 		for _, b := range bars {
 			if f, ok := r.figures[b.name]; ok {
 				table.Rows = append(table.Rows, b.row(f))
@@ -127,29 +132,25 @@ func (b *bar) judge(f figure) experiment.Verdict {
 	if b.versus != "" {
 		why += fmt.Sprintf(" of %s: %s and %s", b.versus, measure.Quantity(f.measured.Median(), b.unit), measure.Quantity(f.baseline.Median(), b.unit))
 	}
-	if b.aim.most {
-		return experiment.AtMost(b.aim.bound, judged.Median(), "%s", why)
+	if b.most > 0 {
+		return experiment.AtMost(b.most, judged.Median(), "%s", why)
 	}
-	return experiment.AtLeast(b.aim.bound, judged.Median(), "%s", why)
+	return experiment.AtLeast(b.least, judged.Median(), "%s", why)
 }
 
 // row are the cells of a bar.
 func (b *bar) row(f figure) []string {
-	baseline, bound, verdict := "", "", "yardstick"
+	baseline, aim := "", "yardstick"
 	if b.versus != "" {
 		baseline = measure.Quantity(f.baseline.Median(), b.unit) + " " + b.versus
 	}
-	if b.text != "" {
-		sign := "≥ "
-		if b.aim.most {
-			sign = "≤ "
-		}
-		bound, verdict = sign+measure.Quantity(b.aim.bound, b.judgedUnit()), "misses"
-		if b.judge(f).Outcome == report.Held {
-			verdict = "holds"
-		}
+	switch {
+	case b.most > 0:
+		aim = "≤ " + measure.Quantity(b.most, b.judgedUnit())
+	case b.least > 0:
+		aim = "≥ " + measure.Quantity(b.least, b.judgedUnit())
 	}
-	return []string{b.name, measure.Quantity(f.measured.Median(), b.unit), baseline, b.judged(f).Spread(b.judgedUnit()), bound, verdict}
+	return []string{b.name, measure.Quantity(f.measured.Median(), b.unit), baseline, b.judged(f).Spread(b.judgedUnit()), aim}
 }
 
 // alternate measures all subjects in each round. It records the errors of those that failed and
@@ -162,11 +163,11 @@ func alternate(t *experiment.T, subjects ...measure.Subject) []measure.Series {
 	return figures
 }
 
-// aliasBody asks for a link with a known code.
-const aliasBody = `{"url":"` + measure.Target + `","alias":"alias"}`
-
-// keyBody asks for a link with a key.
-const keyBody = `{"url":"` + measure.Target + `"}`
+// Bodies of creations: with a known code, and with a key.
+const (
+	aliasBody = `{"url":"` + measure.Target + `","alias":"alias"}`
+	keyBody   = `{"url":"` + measure.Target + `"}`
+)
 
 // withAlias starts an embedded server that has one link, which was followed once.
 func withAlias(t *experiment.T) *lab.Program {
@@ -179,16 +180,27 @@ func withAlias(t *experiment.T) *lab.Program {
 	return server
 }
 
-// redirectsCounted returns a check that the server redirected as many requests as were
-// answered since the last check: wrk itself would count a 200 too.
-func redirectsCounted(server *lab.Program) func(context.Context, int64) error {
-	before := server.Counter("shortener_redirects_total", "result", "found")
-	return func(_ context.Context, answers int64) error {
-		after, err := server.TryCounter("shortener_redirects_total", "result", "found")
-		if err == nil && after-before < float64(answers) {
-			err = fmt.Errorf("of %d answers only %.0f were redirects", answers, after-before)
+// counted returns a check that count grew by as many as were answered since the last check.
+// wrk itself cannot tell what a server did.
+func counted(t *experiment.T, what string, count func(context.Context) (int64, error)) func(context.Context, int64) error {
+	before, err := count(t.Context())
+	t.Must(err)
+	return func(ctx context.Context, answers int64) error {
+		ctx, cancel := context.WithTimeout(ctx, loadtest.DefaultTimeout)
+		defer cancel()
+		after, err := count(ctx)
+		if err == nil && after-before < answers {
+			err = fmt.Errorf("of %d answers only %d %s", answers, after-before, what)
 		}
 		before = after
 		return err
 	}
+}
+
+// redirectsCounted is the check that the server redirected as often as it answered.
+func redirectsCounted(t *experiment.T, server *lab.Program) func(context.Context, int64) error {
+	return counted(t, "were redirects", func(context.Context) (int64, error) {
+		n, err := server.TryCounter("shortener_redirects_total", "result", "found")
+		return int64(n), err
+	})
 }

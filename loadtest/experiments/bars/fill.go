@@ -2,7 +2,9 @@ package bars
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -44,7 +46,7 @@ type engine struct {
 	numbers     string // a table of the numbers i from the first argument to below the second
 	now         string // the time as created_at takes it
 	after       []string
-	open        func(t *experiment.T, links int64) (url string, store shortener.Store, exec func(context.Context, string) error)
+	open        func(t *experiment.T) database
 }
 
 func sqliteEngine() engine {
@@ -66,13 +68,18 @@ func postgresEngine() engine {
 	}
 }
 
+// database is an empty database of one engine.
+type database struct {
+	url   string // as DATABASE_URL takes it
+	store shortener.Store
+	db    *sql.DB
+}
+
 // filled is a database with links whose codes are spread evenly over the space.
 type filled struct {
 	engine
-	url   string // as DATABASE_URL takes it
+	database
 	links int64
-	store shortener.Store
-	exec  func(ctx context.Context, statement string) error
 }
 
 // String is such as "SQLite with 10 million links".
@@ -91,29 +98,26 @@ func (f *filled) anyCode() string {
 // urlOf is the URL of a link.
 func urlOf(code string) string { return urlPrefix + code }
 
-// linkOf is a link that no key source accounts for.
-func linkOf(code string) shortener.Link {
-	return shortener.Link{Code: code, URL: urlOf(code), Source: shortener.SourceAlias, CreatedAt: time.Now().UTC()}
-}
-
-func openSQLite(t *experiment.T, links int64) (url string, store shortener.Store, exec func(context.Context, string) error) {
-	path := filepath.Join(t.TempDir(), fmt.Sprintf("links-%d.db", links))
-	db, err := sqlite.Open(t.Context(), path)
-	t.Must(err)
+// closeAfter closes a database when the run is over.
+func closeAfter(t *experiment.T, db io.Closer) {
 	t.Cleanup(func() {
 		if err := db.Close(); err != nil {
-			t.Errorf("close %s: %w", path, err)
+			t.Errorf("close a database: %w", err)
 		}
 	})
-	t.Must(migrations.Up(t.Context(), db.Write, migrations.SQLite))
-	return "sqlite:" + path, sqlitestore.New(db), func(ctx context.Context, statement string) error {
-		_, err := db.Write.ExecContext(ctx, statement)
-		return err
-	}
 }
 
-func openPostgres(t *experiment.T, _ int64) (url string, store shortener.Store, exec func(context.Context, string) error) {
-	url = lab.Postgres(t).URL
+func openSQLite(t *experiment.T) database {
+	path := filepath.Join(t.TempDir(), "links.db")
+	db, err := sqlite.Open(t.Context(), path)
+	t.Must(err)
+	closeAfter(t, db)
+	t.Must(migrations.Up(t.Context(), db.Write, migrations.SQLite))
+	return database{"sqlite:" + path, sqlitestore.New(db), db.Write}
+}
+
+func openPostgres(t *experiment.T) database {
+	url := lab.Postgres(t).URL
 	config, err := pgxpool.ParseConfig(url)
 	t.Must(err)
 	config.MaxConns = storeConns
@@ -121,30 +125,27 @@ func openPostgres(t *experiment.T, _ int64) (url string, store shortener.Store, 
 	t.Must(err)
 	t.Cleanup(pool.Close)
 	db := stdlib.OpenDBFromPool(pool)
+	closeAfter(t, db)
 	t.Must(migrations.Up(t.Context(), db, migrations.PostgreSQL))
-	t.Must(db.Close())
-	return url, pgstore.New(pool), func(ctx context.Context, statement string) error {
-		_, err := pool.Exec(ctx, statement)
-		return err
-	}
+	return database{url, pgstore.New(pool), db}
 }
 
 // fill makes a database. The engine itself makes the links in the order of their codes, which
 // is fast: first two of three, then those in between, so that the pages of the index are split
 // and as loosely filled as those of an index that grew in random order.
 func fill(t *experiment.T, e engine, links int64) *filled {
-	f := &filled{engine: e, links: links}
-	f.url, f.store, f.exec = e.open(t, links)
+	f := &filled{engine: e, database: e.open(t), links: links}
 	begun := time.Now()
+	var statements []string
 	for _, third := range []string{"i % 3 < 2", "i % 3 = 2"} {
 		for lo := int64(0); lo < links; lo += fillRows {
 			numbers := fmt.Sprintf(e.numbers, lo, min(lo+fillRows, links))
-			t.Must(f.exec(t.Context(), fmt.Sprintf(`INSERT INTO links (code, url, source, created_at)
+			statements = append(statements, fmt.Sprintf(`INSERT INTO links (code, url, source, created_at)
 				SELECT code, '%s' || code, '%s', %s FROM (SELECT %s AS code FROM %s WHERE %s) AS made`,
-				urlPrefix, shortener.SourceAlias, e.now, f.codeSQL(), numbers, third)))
+				urlPrefix, shortener.SourceAlias, e.now, f.codeSQL(), numbers, third))
 		}
 	}
-	t.Must(f.execAll(t.Context(), e.after))
+	t.Must(f.change(t.Context(), statements))
 	t.Logf("%v filled in %.0f s", f, time.Since(begun).Seconds())
 	return f
 }
@@ -156,12 +157,13 @@ func (f *filled) remove(ctx context.Context, codes []string) error {
 	for some := range slices.Chunk(codes, removeRows) {
 		statements = append(statements, "DELETE FROM links WHERE code IN ('"+strings.Join(some, "', '")+"')")
 	}
-	return f.execAll(ctx, append(statements, f.after...))
+	return f.change(ctx, statements)
 }
 
-func (f *filled) execAll(ctx context.Context, statements []string) error {
-	for _, statement := range statements {
-		if err := f.exec(ctx, statement); err != nil {
+// change executes the statements, and those that the engine needs after them.
+func (f *filled) change(ctx context.Context, statements []string) error {
+	for _, statement := range slices.Concat(statements, f.after) {
+		if _, err := f.db.ExecContext(ctx, statement); err != nil {
 			return err
 		}
 	}

@@ -62,7 +62,8 @@ func TestFilledDatabaseHoldsTheCodesThatAreAskedFor(t *testing.T) {
 				if got := codesOf(x, f); !slices.Equal(got, want) {
 					x.Fatalf("%d codes from %q, want %d from %q", len(got), got[:1], links, want[:1])
 				}
-				x.Must(lookUp(x.Context(), f))
+				_, err := lookUps(x.Context(), f, time.Millisecond)
+				x.Must(err)
 				micros, err := insertCost(x.Context(), f, 100*time.Millisecond)
 				x.Must(err)
 				if got := codesOf(x, f); micros <= 0 || !slices.Equal(got, want) {
@@ -76,7 +77,7 @@ func TestFilledDatabaseHoldsTheCodesThatAreAskedFor(t *testing.T) {
 // A store that answers wrongly gives no figure.
 func TestWrongAnswersGiveNoFigure(t *testing.T) {
 	t.Parallel()
-	f := &filled{links: 10, store: wrongStore{}}
+	f := &filled{links: 10, database: database{store: wrongStore{}}}
 	if _, err := lookUps(t.Context(), f, time.Minute); err == nil {
 		t.Error("no error for a wrong URL")
 	}

@@ -20,47 +20,35 @@ import (
 // partTimeout bounds one run of one Go benchmark.
 const partTimeout = time.Minute
 
-// The Go benchmarks and the test programs that hold them, which `make bench` builds.
-const (
-	codesProgram, codesBenchmark     = "codespace.test", "BenchmarkSpaceCodes/AES-128/length=6"
-	inverseProgram, inverseBenchmark = "codespace.test", "BenchmarkSpaceNumber"
-	sourceProgram                    = "kgs.test"
-	handOutBenchmark, waitBenchmark  = "BenchmarkSourceNext", "BenchmarkSourceNextTimed"
-)
-
 // keys measures the functions that make and hand out keys, by Go benchmarks on one core.
 func keys() *experiment.Experiment {
 	return define("keys", "Making and handing out keys",
 		"Go benchmarks on one core: FF1 and base62 in bulk, the inverse of one code, and the hand-out of keys from the local batch.",
 		[]bar{
-			{name: "FF1 and base62 in bulk", unit: measure.PerSecond, aim: atLeast(8e6), text: "One core makes at least 8 million codes per second."},
-			{name: "FF1 and base62, allocations", unit: "a key", aim: atMost(0.001), note: "the slices of a whole chunk are allocated",
+			{name: "FF1 and base62 in bulk", unit: measure.PerSecond, least: 8e6, text: "One core makes at least 8 million codes per second."},
+			{name: "FF1 and base62, allocations", unit: "a key", most: 0.001, note: "the slices of a whole chunk are allocated",
 				text: "Making codes in bulk allocates at most 0.001 times a key."},
-			{name: "inverse of a code", unit: "ns", aim: atMost(500), text: "The number of one code is found within 500 ns."},
-			{name: "local hand-out", unit: measure.PerSecond, aim: atLeast(20e6), text: "One core hands out at least 20 million keys per second from the local batch."},
-			{name: "local hand-out, p99", unit: "ns", aim: atMost(1000), note: "with the two readings of the clock that measure it",
+			{name: "inverse of a code", unit: "ns", most: 500, text: "The number of one code is found within 500 ns."},
+			{name: "local hand-out", unit: measure.PerSecond, least: 20e6, text: "One core hands out at least 20 million keys per second from the local batch."},
+			{name: "local hand-out, p99", unit: "ns", most: 1000, note: "with the two readings of the clock that measure it",
 				text: "99 of 100 keys are handed out within 1,000 ns."},
 		},
 		func(t *experiment.T, r *record) {
-			var perSecond, allocations, inverse, handOut, wait measure.Series
-			for range rounds {
-				codes := benchmark(t, codesProgram, codesBenchmark, "keys/s", "ns/op", "allocs/op")
-				perSecond = append(perSecond, codes["keys/s"])
-				allocations = append(allocations, codes["allocs/op"]/(codes["keys/s"]*codes["ns/op"]/1e9))
-				inverse = append(inverse, benchmark(t, inverseProgram, inverseBenchmark, "ns/op")["ns/op"])
-				handOut = append(handOut, benchmark(t, sourceProgram, handOutBenchmark, "keys/s")["keys/s"])
-				wait = append(wait, benchmark(t, sourceProgram, waitBenchmark, "p99-ns")["p99-ns"])
-			}
-			r.put("FF1 and base62 in bulk", perSecond, nil)
-			r.put("FF1 and base62, allocations", allocations, nil)
-			r.put("inverse of a code", inverse, nil)
-			r.put("local hand-out", handOut, nil)
-			r.put("local hand-out, p99", wait, nil)
+			r.repeat(rounds, func() map[string]float64 {
+				codes := benchmark(t, "codespace.test", "BenchmarkSpaceCodes/AES-128/length=6", "keys/s", "ns/op", "allocs/op")
+				return map[string]float64{
+					"FF1 and base62 in bulk":      codes["keys/s"],
+					"FF1 and base62, allocations": codes["allocs/op"] / (codes["keys/s"] * codes["ns/op"] / 1e9),
+					"inverse of a code":           benchmark(t, "codespace.test", "BenchmarkSpaceNumber", "ns/op")["ns/op"],
+					"local hand-out":              benchmark(t, "kgs.test", "BenchmarkSourceNext", "keys/s")["keys/s"],
+					"local hand-out, p99":         benchmark(t, "kgs.test", "BenchmarkSourceNextTimed", "p99-ns")["p99-ns"],
+				}
+			})
 		})
 }
 
-// benchmark runs one Go benchmark for a second and returns its figures by their units. It ends the run
-// when one of units is missing.
+// benchmark runs one Go benchmark, which a program that `make bench` builds holds, for a second. It
+// returns the figures by their units and ends the run when one of units is missing.
 func benchmark(t *experiment.T, program, name string, units ...string) map[string]float64 {
 	ctx, cancel := context.WithTimeout(t.Context(), partTimeout)
 	defer cancel()
@@ -114,9 +102,9 @@ func refill() *experiment.Experiment {
 	return define("refill", "Filling an empty pool",
 		"A worker fills an empty pool in Redis from a ledger in PostgreSQL: 20 million keys, three times; with --full 100 million, once.",
 		[]bar{
-			{name: "refill", unit: measure.PerSecond, aim: atLeast(3e6), text: "A worker takes at least 3 million keys per second from the ledger through FF1 to Redis."},
-			{name: "memory of Redis", unit: "bytes a key", aim: atMost(9), text: "Redis takes at most 9 bytes for a key."},
-			{name: "memory of the worker", unit: "MiB", aim: atMost(64), text: "The worker has at most 64 MiB resident while it fills the pool."},
+			{name: "refill", unit: measure.PerSecond, least: 3e6, text: "A worker takes at least 3 million keys per second from the ledger through FF1 to Redis."},
+			{name: "memory of Redis", unit: "bytes a key", most: 9, text: "Redis takes at most 9 bytes for a key."},
+			{name: "memory of the worker", unit: "MiB", most: 64, text: "The worker has at most 64 MiB resident while it fills the pool."},
 			{name: "time of the refill", unit: "s"},
 		},
 		func(t *experiment.T, r *record) {
@@ -124,28 +112,12 @@ func refill() *experiment.Experiment {
 			if t.Full {
 				keys, count = refillKeysFull, 1
 			}
-			var perSecond, seconds, bytes, worker measure.Series
-			for range count {
-				f := refillOnce(t, keys)
-				perSecond, seconds = append(perSecond, float64(keys)/f.seconds), append(seconds, f.seconds)
-				bytes, worker = append(bytes, f.bytes), append(worker, f.worker)
-				t.Logf("%d keys in %.1f s, %.2f bytes a key, worker %.1f MiB", keys, f.seconds, f.bytes, f.worker)
-			}
-			r.put("refill", perSecond, nil)
-			r.put("memory of Redis", bytes, nil)
-			r.put("memory of the worker", worker, nil)
-			r.put("time of the refill", seconds, nil)
+			r.repeat(count, func() map[string]float64 { return refillOnce(t, keys) })
 		})
 }
 
-// filling is one filling of an empty pool.
-type filling struct {
-	seconds float64 // from the start of the worker to the last key
-	bytes   float64 // that Redis took for a key
-	worker  float64 // the most memory that the worker had, in MiB
-}
-
-func refillOnce(t *experiment.T, keys int64) (f filling) {
+// refillOnce fills an empty pool, from the start of the worker to the last key.
+func refillOnce(t *experiment.T, keys int64) map[string]float64 {
 	database, server := lab.Postgres(t), lab.Redis(t)
 	defer database.Kill()
 	defer server.Kill()
@@ -158,11 +130,16 @@ func refillOnce(t *experiment.T, keys int64) (f filling) {
 		n, err := lab.ListedKeys(ctx, client)
 		return err != nil || n >= keys, err
 	}))
-	f.seconds = time.Since(begun).Seconds()
-	f.bytes = (usedMemory(t, client) - before) / float64(keys)
-	f.worker = float64(worker.Memory().Peak) / mebi
+	seconds := time.Since(begun).Seconds()
+	figures := map[string]float64{
+		"refill":               float64(keys) / seconds,
+		"time of the refill":   seconds,
+		"memory of Redis":      (usedMemory(t, client) - before) / float64(keys),
+		"memory of the worker": float64(worker.Memory().Peak) / mebi,
+	}
 	worker.Stop()
-	return f
+	t.Logf("%d keys: %v", keys, figures)
+	return figures
 }
 
 // usedMemory is what Redis has allocated, in bytes.

@@ -2,11 +2,9 @@ package bars
 
 import (
 	"context"
-	"fmt"
 	"path/filepath"
 	"time"
 
-	"keypool/loadtest"
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/lab"
 	"keypool/loadtest/measure"
@@ -19,9 +17,9 @@ func create() *experiment.Experiment {
 		"64 connections create links as fast as the server answers, beside a bare echo handler that parses and writes the same JSON and stores nothing. "+
 			"Every answer must have left a row in the database.",
 		[]bar{
-			{name: "creations, SQLite", unit: measure.PerSecond, versus: "bare echo", aim: atLeast(0.55),
+			{name: "creations, SQLite", unit: measure.PerSecond, versus: "bare echo", least: 0.55,
 				text: "On SQLite (synchronous=FULL) the server creates at least 0.55 times as many links per second as a bare echo handler answers."},
-			{name: "creations, PostgreSQL", unit: measure.PerSecond, versus: "bare echo", aim: atLeast(0.50),
+			{name: "creations, PostgreSQL", unit: measure.PerSecond, versus: "bare echo", least: 0.50,
 				text: "On PostgreSQL (synchronous_commit=on) with Redis the server creates at least 0.50 times as many links per second as a bare echo handler answers."},
 		},
 		func(t *experiment.T, r *record) {
@@ -42,25 +40,9 @@ func creations(t *experiment.T, name, database string, settings ...string) measu
 	server := lab.Server(t, append(settings, "DATABASE_URL="+database)...)
 	server.Start()
 	t.Must(measure.Creation(server.Public, keyBody).Try(t.Context()))
-	before := rows(t.Context(), t, database)
 	load := measure.Wrk{URL: server.Public + "/shorten", Script: "post", Args: []string{keyBody}, Duration: each}
-	load.Check = func(ctx context.Context, answers int64) error {
-		ctx, cancel := context.WithTimeout(ctx, loadtest.DefaultTimeout)
-		defer cancel()
-		after, err := lab.CountLinks(ctx, database)
-		if err == nil && after-before < answers {
-			err = fmt.Errorf("%d creations were acknowledged and only %d are stored", answers, after-before)
-		}
-		before = after
-		return err
-	}
+	load.Check = counted(t, "are stored", func(ctx context.Context) (int64, error) { return lab.CountLinks(ctx, database) })
 	return load.Subject(name)
-}
-
-func rows(ctx context.Context, t *experiment.T, database string) int64 {
-	n, err := lab.CountLinks(ctx, database)
-	t.Must(err)
-	return n
 }
 
 // redirect measures redirects of a link that is in the cache.
@@ -68,7 +50,7 @@ func redirect() *experiment.Experiment {
 	return define("redirect", "Redirects from the cache",
 		"64 connections follow one link as fast as the server answers, beside a bare echo handler that redirects. nginx with `return 302` is a yardstick.",
 		[]bar{
-			{name: "redirects, in the cache", unit: measure.PerSecond, versus: "bare echo", aim: atLeast(0.95),
+			{name: "redirects, in the cache", unit: measure.PerSecond, versus: "bare echo", least: 0.95,
 				text: "The server follows a cached link at least 0.95 times as often per second as a bare echo handler redirects."},
 			{name: "redirects, nginx with return 302", unit: measure.PerSecond, versus: "bare echo"},
 		},
@@ -78,7 +60,7 @@ func redirect() *experiment.Experiment {
 				return measure.Wrk{URL: url + "/alias", Script: "get", Duration: each}
 			}
 			cached := get(server.Public)
-			cached.Check = redirectsCounted(server)
+			cached.Check = redirectsCounted(t, server)
 			subjects := []measure.Subject{get(bare).Subject("bare echo"), cached.Subject("Keypool")}
 			if lab.Installed("nginx") {
 				subjects = append(subjects, get(measure.Nginx(t)).Subject("nginx"))
@@ -96,17 +78,15 @@ func memory() *experiment.Experiment {
 	const rest = 5 * time.Second
 	return define("memory", "Memory at rest",
 		"The embedded server fills its pool, makes and follows one link, and is then left alone for five seconds.",
-		[]bar{{name: "memory at rest, embedded", unit: "MiB", aim: atMost(30), text: "The idle embedded server has at most 30 MiB resident."}},
+		[]bar{{name: "memory at rest, embedded", unit: "MiB", most: 30, text: "The idle embedded server has at most 30 MiB resident."}},
 		func(t *experiment.T, r *record) {
-			var resident measure.Series
-			for range rounds {
+			r.repeat(rounds, func() map[string]float64 {
 				server := withAlias(t)
+				defer server.Kill()
 				lab.Wait(t, lab.Patience, "the pool is full", func() bool { return server.Status().State == "ok" })
 				lab.Pause(t, rest)
-				resident = append(resident, float64(server.Memory().Resident)/mebi)
-				server.Kill()
-			}
-			r.put("memory at rest, embedded", resident, nil)
+				return map[string]float64{"memory at rest, embedded": float64(server.Memory().Resident) / mebi}
+			})
 		})
 }
 
@@ -114,24 +94,21 @@ func memory() *experiment.Experiment {
 func start() *experiment.Experiment {
 	return define("start", "First link after the start",
 		"The embedded server starts without a database, and a client tries to create a link every 10 ms. The start over a full database is with the large databases.",
-		[]bar{{name: "start, no database", unit: "ms", aim: atMost(100), note: "a client tries every 10 ms, so the time may be that much shorter",
+		[]bar{{name: "start, no database", unit: "ms", most: 100, note: "a client tries every 10 ms, so the time may be that much shorter",
 			text: "From exec to the first 201 the embedded server takes at most 100 ms."}},
-		func(t *experiment.T, r *record) {
-			r.put("start, no database", firstLinks(t), nil)
-		})
+		func(t *experiment.T, r *record) { firstLinks(t, r, "start, no database") })
 }
 
-// firstLinks are the times from exec to the first link in ms, one for each round.
-func firstLinks(t *experiment.T, settings ...string) (times measure.Series) {
-	for range rounds {
+// firstLinks measures the time from exec to the first link in ms, once in each round.
+func firstLinks(t *experiment.T, r *record, name string, settings ...string) {
+	r.repeat(rounds, func() map[string]float64 {
 		server := lab.Server(t, settings...)
+		defer server.Kill()
 		begun := time.Now()
 		server.Launch()
 		lab.Wait(t, lab.Patience, "a link is created", func() bool {
 			return measure.Creation(server.Public, keyBody).Try(t.Context()) == nil
 		})
-		times = append(times, float64(time.Since(begun).Microseconds())/1000)
-		server.Kill()
-	}
-	return times
+		return map[string]float64{name: float64(time.Since(begun).Microseconds()) / 1000}
+	})
 }
