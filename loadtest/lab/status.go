@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"time"
 
@@ -92,7 +91,7 @@ func (p *Program) family(name string) (f *dto.MetricFamily, err error) {
 		return err
 	})
 	if err == nil && f == nil {
-		err = fmt.Errorf("GET %s/metrics: no metric %s", redacted(p.Admin), name)
+		err = fmt.Errorf("%s reports no metric %s", p.name, name)
 	}
 	return f, err
 }
@@ -129,16 +128,7 @@ func get(ctx context.Context, address string, read func(io.Reader) error) error 
 	}
 	_ = res.Body.Close() // the answer was read, or is an error already
 	if err != nil {
-		return fmt.Errorf("GET %s: %w", redacted(address), err)
+		return fmt.Errorf("GET %s: %w", req.URL.Redacted(), err)
 	}
 	return nil
-}
-
-// redacted is a URL without its password.
-func redacted(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return "an address that is not a URL"
-	}
-	return u.Redacted()
 }
