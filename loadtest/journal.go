@@ -123,10 +123,7 @@ func (j *Journal) Close() error {
 	if j.closer == nil {
 		return nil
 	}
-	if err := j.closer.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
-		return fmt.Errorf("close the journal: %w", err)
-	}
-	return nil
+	return j.closer.Close()
 }
 
 // ReadJournal reads what a [Journal] wrote. It ignores a last line without its end, which a

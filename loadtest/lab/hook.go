@@ -9,9 +9,16 @@ import (
 	"time"
 )
 
-// Alert is one signal that a server posted to ALERT_WEBHOOK_URL.
+// Alert is one signal that a server posted to ALERT_WEBHOOK_URL. A member of another type makes
+// the request malformed.
 type Alert struct {
-	State    string    `json:"state"` // "restart", "page" or "ok"
+	State        string    `json:"state"` // "restart", "page" or "ok"
+	Previous     string    `json:"previous"`
+	PoolKeys     *int64    `json:"pool_keys"`
+	CapacityKeys int64     `json:"capacity_keys"`
+	Instance     string    `json:"instance"`
+	At           time.Time `json:"at"` // by the clock of the server
+
 	Received time.Time `json:"-"`
 }
 

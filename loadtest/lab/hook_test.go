@@ -19,18 +19,18 @@ func TestWebhook(t *testing.T) {
 		_ = res.Body.Close()
 		return res.StatusCode
 	}
-	if got := post("no alert"); got != http.StatusBadRequest || h.Malformed() != 1 {
+	if got := post(`{"pool_keys":"many"}`); got != http.StatusBadRequest || h.Malformed() != 1 {
 		t.Errorf("status %d and %d malformed requests, want 400 and 1", got, h.Malformed())
 	}
 	h.RefuseEveryOther()
 	var statuses []int
 	for _, state := range []string{"restart", "page", "page", "ok"} {
-		statuses = append(statuses, post(`{"state":"`+state+`"}`))
+		statuses = append(statuses, post(`{"state":"`+state+`","pool_keys":5}`))
 	}
 	if !slices.Equal(statuses, []int{200, 503, 200, 503}) || !slices.Equal(h.States(), []string{"restart", "page"}) {
 		t.Errorf("statuses %v, states %v", statuses, h.States())
 	}
-	if got, ok := FirstAlert(h.Alerts(), time.Time{}, "ok", "page"); !ok || got.State != "page" {
+	if got, ok := FirstAlert(h.Alerts(), time.Time{}, "ok", "page"); !ok || got.State != "page" || *got.PoolKeys != 5 {
 		t.Errorf("first alert %+v, %t; want the page", got, ok)
 	}
 	if _, ok := FirstAlert(h.Alerts(), time.Now(), "page"); ok {

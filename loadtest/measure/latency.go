@@ -38,7 +38,7 @@ type Steady struct {
 	// processor time cannot be told from that of other programs and excuses nothing.
 	Foreign bool
 	// Round is called when a part of a round begins, with the recorder of the load, nil for a
-	// baseline. May be nil.
+	// baseline.
 	Round func(phase string, r *loadtest.Recorder)
 }
 
@@ -69,9 +69,6 @@ func (l *Latencies) All() loadtest.Figures { return l.Warm.Plus(l.Total) }
 // returns the rounds so far without an error. An error of the load, or a baseline that failed,
 // ends it with the rounds so far.
 func Latency(ctx context.Context, s Steady) (*Latencies, error) {
-	if s.Round == nil {
-		s.Round = func(string, *loadtest.Recorder) {}
-	}
 	l := &Latencies{Steady: s, Beside: make([]Series, len(s.Baselines))}
 	for _, b := range s.Baselines {
 		if _, err := b.Run(ctx, s.Rate, warmUp); err != nil {

@@ -97,7 +97,9 @@ func TestLatencyNeedsSoundBaselines(t *testing.T) {
 			return tt.o, tt.err
 		}}
 		load := func(context.Context, float64, time.Duration, *loadtest.Recorder) error { return nil }
-		l, err := Latency(ctx, Steady{Rate: 1000, Lasts: time.Millisecond, Baselines: []Baseline{b}, Load: load})
+		l, err := Latency(ctx, Steady{
+			Rate: 1000, Lasts: time.Millisecond, Baselines: []Baseline{b}, Load: load, Round: func(string, *loadtest.Recorder) {},
+		})
 		cancel()
 		if (err != nil) != (tt.want != "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: error %v, want %q in it", tt.name, err, tt.want)
