@@ -43,8 +43,6 @@ const (
 	pollEvery = 10 * time.Millisecond
 	// Patience is a limit for what takes seconds at the worst.
 	Patience = time.Minute
-	// grace is how long links can be read back after the run was interrupted.
-	grace = 45 * time.Second
 )
 
 // Wait waits until ok returns true. It ends the run when that takes longer than limit.
@@ -103,13 +101,4 @@ func must(r T, err error, doing string) {
 	if err != nil {
 		r.Fatalf("%s: %v", doing, err)
 	}
-}
-
-// afterwards is the context of r or, when the run was interrupted, one that lasts long
-// enough to read links back.
-func afterwards(r T) (context.Context, context.CancelFunc) {
-	if r.Context().Err() == nil {
-		return context.WithCancel(r.Context())
-	}
-	return context.WithTimeout(context.WithoutCancel(r.Context()), grace)
 }

@@ -10,6 +10,9 @@ import (
 	"keypool/loadtest"
 )
 
+// grace is how long links can be read back after the run was interrupted.
+const grace = 45 * time.Second
+
 // Load makes links on one program at a constant rate and keeps the journal of all of them.
 // Figures, Entries and TryOne may be called concurrently; all other methods are for one goroutine.
 type Load struct {
@@ -107,8 +110,12 @@ func Check(r T, through *Program, census loadtest.Census, loads ...*Load) loadte
 
 // TryCheck is Check with an error. It may be called concurrently.
 func TryCheck(r T, through *Program, census loadtest.Census, loads ...*Load) (loadtest.Verdict, error) {
-	ctx, cancel := afterwards(r)
-	defer cancel()
+	ctx := r.Context()
+	if ctx.Err() != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), grace)
+		defer cancel()
+	}
 	var entries []loadtest.Entry
 	for _, l := range loads {
 		entries = slices.Concat(entries, l.Entries())

@@ -35,7 +35,7 @@ func NewPulse(t *experiment.T, name string, p *lab.Program, expected time.Durati
 			}
 		}
 		now := time.Now()
-		phase, recorder := pulse.now()
+		phase, recorder := pulse.current()
 		if recorder != nil {
 			s.Load = recorder.Window()
 			s.Rate = float64(s.Load.Sent) / max(now.Sub(last).Seconds(), 0.001)
@@ -70,7 +70,7 @@ func (p *Pulse) Follow(r *loadtest.Recorder) {
 	p.recorder = r
 }
 
-func (p *Pulse) now() (phase string, recorder *loadtest.Recorder) {
+func (p *Pulse) current() (phase string, recorder *loadtest.Recorder) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.phase, p.recorder
