@@ -82,6 +82,17 @@ func (p *Program) TryCounter(family string, labels ...string) (sum float64, err 
 	return sum, nil
 }
 
+// Histogram is the sum and the number of the observations of a histogram without labels.
+func (p *Program) Histogram(family string) (sum, observations float64) {
+	f, err := p.family(family)
+	must(p.r, err, "read a metric of "+p.name)
+	for _, m := range f.GetMetric() {
+		sum += m.GetHistogram().GetSampleSum()
+		observations += float64(m.GetHistogram().GetSampleCount())
+	}
+	return sum, observations
+}
+
 // family asks for one family of metrics.
 func (p *Program) family(name string) (f *dto.MetricFamily, err error) {
 	err = get(p.r.Context(), p.Admin+"/metrics", func(body io.Reader) error {

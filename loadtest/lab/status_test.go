@@ -45,6 +45,20 @@ func TestCounter(t *testing.T) {
 	}
 }
 
+func TestHistogram(t *testing.T) {
+	t.Parallel()
+	admin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte("# TYPE tries histogram\ntries_bucket{le=\"+Inf\"} 2\ntries_sum 5\ntries_count 2\n")) // the test checks what the client received
+	}))
+	defer admin.Close()
+	r := newRun(t)
+	var sum, observations float64
+	failures := r.do(func() { sum, observations = Deployment(r, admin.URL, admin.URL).Histogram("tries") })
+	if sum != 5 || observations != 2 || len(failures) > 0 {
+		t.Errorf("sum %v of %v observations, failures %q; want 5 of 2", sum, observations, failures)
+	}
+}
+
 func TestCounterOfNoProgram(t *testing.T) {
 	t.Parallel()
 	addr, err := FreeAddr()
