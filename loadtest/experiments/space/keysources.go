@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
+	"sync"
 
 	"keypool/loadtest"
 	"keypool/loadtest/experiment"
@@ -15,7 +15,6 @@ import (
 	"keypool/loadtest/report"
 
 	"github.com/jackc/pgx/v5"
-	"golang.org/x/sync/errgroup"
 )
 
 const (
@@ -27,60 +26,48 @@ const (
 	// sourcesExact is how far the mean attempts may be from the prediction, as a share. The mean of
 	// 700 geometric variables is within it in all but one of a thousand runs.
 	sourcesExact = 0.12
+	highest      = 0.9 // of the shares
 	sameURL      = 100 // how often a hash gets the same URL
 )
 
 // shares are the shares of codes in use for all sources.
-func shares() []float64 { return []float64{0, 0.5, 0.9} }
+func shares() []float64 { return []float64{0, 0.5, highest} }
 
 // attemptsRecord is what the experiment observes of all sources.
 type attemptsRecord struct {
 	sources.Observed
-	found map[string]*found // by source
+	mu       sync.Mutex              // the sources are measured side by side
+	attempts map[measurement]float64 // per creation
 }
 
-// found is what is observed of one source as its space fills.
-type found struct {
-	attempts  [3]float64 // per creation, by share; NaN where it was not measured, as all others
-	conflicts [3]float64 // per creation
-	repeated  float64    // attempts per creation of the same URL, of a hash only
-}
+// measurement names one figure of a source.
+type measurement struct{ source, column string }
 
-func unmeasured() *found {
-	none := [3]float64{math.NaN(), math.NaN(), math.NaN()}
-	return &found{attempts: none, conflicts: none, repeated: math.NaN()}
-}
+// at is the column of the creations with a share of the codes in use.
+func at(share float64) string { return fmt.Sprintf("f = %g", share) }
 
-// last is the attempts per creation at the highest share.
-func (f *found) last() float64 { return f.attempts[len(f.attempts)-1] }
+// repeated is the column of a hash that gets the same URL again and again.
+const repeated = "the same URL, per link"
 
 func sourceClaims() []experiment.Claim[attemptsRecord] {
+	on := func(name, text string, judge func(*attemptsRecord) experiment.Verdict) experiment.Claim[attemptsRecord] {
+		return experiment.Claim[attemptsRecord]{Name: name, Text: text, Unit: "attempts", Kind: report.Correctness, Judge: judge}
+	}
+	within := func(of measurement, want, tolerance float64) func(*attemptsRecord) experiment.Verdict {
+		return func(r *attemptsRecord) experiment.Verdict {
+			attempts, measured := r.attempts[of]
+			if !measured {
+				return experiment.Verdict{}
+			}
+			return experiment.Within(want, attempts, tolerance)
+		}
+	}
+	const same = float64(sameURL+1) / 2
 	return append([]experiment.Claim[attemptsRecord]{
-		{
-			Name: "one attempt however full", Text: "A source that remembers what it has given out takes one attempt, however full the space is.",
-			Unit: "attempts", Kind: report.Correctness, Judge: judgeRemembering,
-		},
-		{
-			Name: "random codes take 1/(1-f)", Text: "Random codes take 1/(1-f) attempts.", Unit: "attempts", Kind: report.Correctness,
-			Judge: func(r *attemptsRecord) experiment.Verdict {
-				f := r.found["random"]
-				if f == nil || math.IsNaN(f.last()) {
-					return experiment.Verdict{}
-				}
-				return experiment.Within(expected(slices.Max(shares())), f.last(), sourcesExact)
-			},
-		},
-		{
-			Name: "same URL", Unit: "attempts", Kind: report.Correctness,
-			Text: fmt.Sprintf("Each further link to the same URL takes a hash one attempt more: for %d links %.1f each on average.", sameURL, float64(sameURL+1)/2),
-			Judge: func(r *attemptsRecord) experiment.Verdict {
-				f := r.found["hash"]
-				if f == nil || math.IsNaN(f.repeated) {
-					return experiment.Verdict{}
-				}
-				return experiment.Within(float64(sameURL+1)/2, f.repeated, 0)
-			},
-		},
+		on("one attempt however full", "A source that remembers what it has given out takes one attempt, however full the space is.", judgeRemembering),
+		on("random codes take 1/(1-f)", "Random codes take 1/(1-f) attempts.", within(measurement{"random", at(highest)}, expected(highest), sourcesExact)),
+		on("same URL", fmt.Sprintf("Each further link to the same URL takes a hash one attempt more: for %d links %.1f each on average.", sameURL, same),
+			within(measurement{"hash", repeated}, same, 0)),
 		sources.EachMeasured(func(r *attemptsRecord) *sources.Observed { return &r.Observed }),
 	}, measure.Links(func(r *attemptsRecord) *loadtest.Verdict { return r.Links })...)
 }
@@ -100,11 +87,11 @@ func keySources() *experiment.Experiment {
 func judgeRemembering(r *attemptsRecord) experiment.Verdict {
 	worst, name := 0.0, ""
 	for _, s := range sources.Compared() {
-		if f := r.found[s.Name]; f != nil && s.Name != "random" && f.last() > worst {
-			worst, name = f.last(), s.Name
+		if attempts := r.attempts[measurement{s.Name, at(highest)}]; s.Name != "random" && attempts > worst {
+			worst, name = attempts, s.Name
 		}
 	}
-	if worst == 0 {
+	if name == "" {
 		return experiment.Verdict{}
 	}
 	return experiment.AtMost(1, worst, "%s takes the most: %.4g attempts", name, worst)
@@ -116,149 +103,109 @@ func expected(share float64) float64 {
 }
 
 func runKeySources(t *experiment.T, rec *attemptsRecord) {
-	rec.found = make(map[string]*found)
+	rec.attempts = make(map[measurement]float64)
 	stage := sources.NewStage(t)
-	t.Phase(0, "filling the space")
-	templates := fillTemplates(t, stage)
+	template, url := stage.Database("")
+	server := lab.Server(t, "DATABASE_URL="+url, "KEY_SOURCE=random", "KGS_PERMUTE=false")
+	server.Start() // it makes the tables
+	server.Stop()
+	filled := int64(0)
 	for level, share := range shares() {
-		t.Phase(float64(level+1)/4, "%d links of each key source, f = %g", sourcesLinks, share)
-		var all []*sources.Running
-		for _, s := range sources.Compared() {
-			if share > 0 && !fillable(&s) {
-				continue
-			}
-			at := stage.Supply(&s, templates[level])
-			if share > 0 {
-				giveOut(t, &s, at, int64(share*sourcesSize))
-			}
-			if rec.found[s.Name] == nil {
-				rec.found[s.Name] = unmeasured()
-			}
-			all = append(all, stage.Launch(&s, at, fmt.Sprintf("CODE_LENGTH=%d", sourcesLength), fmt.Sprintf("KGS_POOL_CAPACITY=%d", sourcesPool), "KGS_PERMUTE=false"))
-		}
+		t.Phase(float64(level)/3, "%d links of each key source, f = %g", sourcesLinks, share)
+		n := int64(share * sourcesSize)
+		lab.Execute(t, url, `INSERT INTO links (code, url, source, created_at)
+			SELECT `+codeSQL(sourcesLength)+`, $3, 'alias', now() FROM generate_series($1::bigint, $2::bigint - 1) AS n`, filled, n, filler)
+		filled = n
+		all := launch(t, stage, template, n)
 		stage.AwaitFull(all)
-		well := rec.Each(all, func(r *sources.Running) error { return rec.found[r.Name].measure(t.Context(), r, level) })
+		well := rec.Each(all, func(r *sources.Running) error { return rec.measure(t.Context(), r, at(share)) })
 		rec.ReadBack(t, well)
 		sources.Kill(all)
 	}
 	rec.Complete = true
 }
 
-// fillable reports whether the space of a source can be in use to a share: those of Snowflake,
-// hash and UUID have one size, and are too large.
-func fillable(s *sources.Source) bool {
-	return s.Class == sources.Random || s.Class == sources.Counter
+// launch starts a server with each source, whose databases are copies of template: the first n
+// codes are links. No ledger permutes, so the codes of its numbers are known; attempts do not
+// depend on it. The spaces of Snowflake, hash and UUID have one size, which is too large to fill.
+func launch(t *experiment.T, stage *sources.Stage, template string, n int64) (all []*sources.Running) {
+	for _, s := range sources.Compared() {
+		if n > 0 && s.Class != sources.Random && s.Class != sources.Counter {
+			continue
+		}
+		supply := stage.Supply(&s, template)
+		if n > 0 {
+			giveOut(t, &s, supply, n)
+		}
+		all = append(all, stage.Launch(&s, supply, fmt.Sprintf("CODE_LENGTH=%d", sourcesLength), fmt.Sprintf("KGS_POOL_CAPACITY=%d", sourcesPool), "KGS_PERMUTE=false"))
+	}
+	return all
 }
 
 // measure makes links and records how many attempts they take. The link before them makes the
 // server report its metrics.
-func (f *found) measure(ctx context.Context, r *sources.Running, level int) error {
-	err := r.One(ctx)
-	if err != nil {
+func (r *attemptsRecord) measure(ctx context.Context, source *sources.Running, column string) error {
+	if err := source.One(ctx); err != nil {
 		return err
 	}
-	f.attempts[level], f.conflicts[level], err = attemptsOf(r.Server, func() error { return manyLinks(ctx, r) })
-	if err != nil || r.Class != sources.Hash {
+	err := r.count(source, column, sourcesLinks, sourcesWidth, func(int) error { return source.One(ctx) })
+	if err != nil || source.Class != sources.Hash {
 		return err
 	}
-	f.repeated, _, err = attemptsOf(r.Server, func() error {
-		for range sameURL {
-			if o := r.Server.Client.Create(ctx, "https://loadtest.example/the-same"); o.State != loadtest.Acknowledged {
-				return fmt.Errorf("another link to the same URL is %s: %s", o.State, o.Detail)
-			}
+	return r.count(source, repeated, sameURL, 1, func(int) error {
+		o := source.Server.Client.Create(ctx, "https://loadtest.example/the-same")
+		if o.State != loadtest.Acknowledged {
+			return fmt.Errorf("another link to the same URL is %s: %s", o.State, o.Detail)
 		}
 		return nil
 	})
-	return err
 }
 
-// manyLinks makes links, some at a time.
-func manyLinks(ctx context.Context, r *sources.Running) error {
-	var clients errgroup.Group
-	clients.SetLimit(sourcesWidth)
-	for range sourcesLinks {
-		clients.Go(func() error { return r.One(ctx) })
-	}
-	return clients.Wait()
-}
-
-// attemptsOf is how many keys a creation takes while links are made, and how many of them other
-// links have, by the counts of the server.
-func attemptsOf(server *lab.Program, links func() error) (attempts, conflicts float64, err error) {
-	count := func() (n [3]float64, err error) {
-		for i, name := range []string{"shortener_links_created_total", "kgs_keys_taken_total", "kgs_key_conflicts_total"} {
-			value, counted := server.TryCounter(name)
-			n[i], err = value, errors.Join(err, counted)
-		}
-		return n, err
-	}
-	before, err := count()
-	if err == nil {
-		err = links()
-	}
+// count makes n links, so many at a time, and records how many keys each takes by the count of
+// the server.
+func (r *attemptsRecord) count(source *sources.Running, column string, n, width int, link func(int) error) error {
+	const taken = "kgs_keys_taken_total"
+	before, err := source.Server.TryCounter(taken)
 	if err != nil {
-		return 0, 0, err
+		return err
 	}
-	after, err := count()
-	made := after[0] - before[0]
-	if err == nil && made == 0 {
-		err = errors.New("the server counts no links")
+	if err := together(n, width, link); err != nil {
+		return err
 	}
-	return (after[1] - before[1]) / made, (after[2] - before[2]) / made, err
-}
-
-// fillTemplates makes a database for each share, in which the first codes are links. Its
-// ledger does not permute, so the codes of its numbers are known; attempts do not depend on it.
-func fillTemplates(t *experiment.T, stage *sources.Stage) (names []string) {
-	template, filled := "", int64(0)
-	for i, share := range shares() {
-		name, url := stage.Database(template)
-		if i == 0 {
-			server := lab.Server(t, "DATABASE_URL="+url, "KEY_SOURCE=random", "KGS_PERMUTE=false")
-			server.Start()
-			server.Stop()
-		}
-		n := int64(share * sourcesSize)
-		lab.Execute(t, url, `INSERT INTO links (code, url, source, created_at)
-			SELECT `+codeSQL(sourcesLength)+`, $3, 'alias', now() FROM generate_series($1::bigint, $2::bigint - 1) AS n`, filled, n, filler)
-		awaitUnused(t, url)
-		names, template, filled = append(names, name), name, n
+	after, err := source.Server.TryCounter(taken)
+	if err == nil && after <= before {
+		err = errors.New("the server counts no keys")
 	}
-	return names
-}
-
-// awaitUnused waits until nothing is connected to a database, which can be a template then.
-func awaitUnused(t *experiment.T, url string) {
-	lab.Wait(t, lab.Patience, "the database is not used", func() (unused bool) {
-		lab.Query(t, url, func(ctx context.Context, conn *pgx.Conn) error {
-			return conn.QueryRow(ctx, `SELECT count(*) = 0 FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`).Scan(&unused)
-		})
-		return unused
-	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err == nil {
+		r.attempts[measurement{source.Name, column}] = (after - before) / float64(n)
+	}
+	return err
 }
 
 // giveOut sets what a source remembers to the first n codes, which are the links in its database.
 // It is the only place of the harness that knows the tables and keys of the sources.
-func giveOut(t *experiment.T, s *sources.Source, at *sources.Supply, n int64) {
+func giveOut(t *experiment.T, s *sources.Source, supply *sources.Supply, n int64) {
 	const ledger = `UPDATE kgs_spaces SET next = $1 WHERE length = 3`
 	switch s.Name {
 	case "random": // it remembers nothing
 	case "kgs":
-		lab.Execute(t, at.Keys, ledger, n)
+		lab.Execute(t, supply.Keys, ledger, n)
 	case "postgres-pool-delete", "postgres-pool-reserve":
-		lab.Execute(t, at.Links, `INSERT INTO used_keys (id, key) SELECT 0, code FROM links`)
+		lab.Execute(t, supply.Links, `INSERT INTO used_keys (id, key) SELECT 0, code FROM links`)
 	case "redis-incr":
 		var name string
-		lab.Query(t, at.Links, func(ctx context.Context, conn *pgx.Conn) error {
+		lab.Query(t, supply.Links, func(ctx context.Context, conn *pgx.Conn) error {
 			return conn.QueryRow(ctx, `SELECT name FROM kgs_ledger`).Scan(&name)
 		})
-		t.Must(lab.RedisClient(t, at.Redis).Set(t.Context(), "keypool:{"+name+"}:counter", n, 0).Err())
+		t.Must(lab.RedisClient(t, supply.Redis).Set(t.Context(), "keypool:{"+name+"}:counter", n, 0).Err())
 	case "ticket":
 		n += n % 2
-		lab.Execute(t, at.Tickets[0], `SELECT setval('kgs_tickets_odd', $1)`, n+1)
-		lab.Execute(t, at.Tickets[1], `SELECT setval('kgs_tickets_even', $1)`, n+2)
+		lab.Execute(t, supply.Tickets[0], `SELECT setval('kgs_tickets_odd', $1)`, n+1)
+		lab.Execute(t, supply.Tickets[1], `SELECT setval('kgs_tickets_even', $1)`, n+2)
 	default:
-		lab.Execute(t, at.Links, ledger, n)
+		lab.Execute(t, supply.Links, ledger, n)
 	}
 }
 
@@ -268,38 +215,31 @@ func showKeySources(r *attemptsRecord, e *report.Experiment) {
 	}
 	e.Notes = []string{
 		"The share in use is links in the database, and the source is set to have given out exactly these: its ledger, counter, sequences, or list of used keys. " +
-			"The pools and the ledger do not permute here, which does not change the attempts.",
-		"Attempts are kgs_keys_taken_total over shortener_links_created_total, as the server counts them.",
+			"Attempts are the keys that the server counts as taken (kgs_keys_taken_total), per link.",
 		"The spaces of Snowflake, hash and UUID have one size, which cannot be filled here. They are measured at f = 0 only.",
 		"A pool in PostgreSQL draws at random too, but ahead of time: a key that conflicts with a used one never reaches the pool.",
 	}
-	t := report.Table{Title: "Attempts per creation", Columns: []string{"key source"}}
-	for _, share := range shares() {
-		t.Columns = append(t.Columns, fmt.Sprintf("f = %g", share))
-	}
-	t.Columns = append(t.Columns, "conflicts at the last", "the same URL, per link")
-	chart := report.Chart{
-		Title: "Attempts as the space fills", X: report.Axis{Label: "share f of the codes in use"}, Y: report.Axis{Label: "attempts per creation", Log: true},
-	}
+	table := report.Table{Title: "Attempts per creation", Columns: []string{"key source", at(0), at(0.5), at(highest), repeated}}
 	for _, s := range sources.Compared() {
-		f := r.found[s.Name]
-		if f == nil {
-			f = unmeasured()
+		cells := []string{s.Name}
+		for _, column := range table.Columns[1:] {
+			attempts, measured := r.attempts[measurement{s.Name, column}]
+			if !measured {
+				attempts = math.NaN()
+			}
+			cells = append(cells, report.Number(attempts))
 		}
-		cells, line := []string{s.Name}, report.Series{Name: s.Name}
-		for i, v := range f.attempts {
-			cells = append(cells, report.Number(v))
-			line.XY = append(line.XY, [2]float64{shares()[i], v})
-		}
-		t.Rows = append(t.Rows, append(cells, report.Number(f.conflicts[len(shares())-1]), report.Number(f.repeated)))
-		if slices.Contains([]string{"random", "redis-pool", "redis-incr"}, s.Name) {
-			chart.Series = append(chart.Series, line)
-		}
+		table.Rows = append(table.Rows, cells)
 	}
-	law := report.Series{Name: "1/(1-f)", Predicted: true}
-	for f := 0.0; f < 0.905; f += 0.02 {
-		law.XY = append(law.XY, [2]float64{f, 1 / (1 - f)})
+	var lines []report.Series
+	for _, name := range []string{"random", "redis-pool", "redis-incr"} {
+		line := report.Series{Name: name}
+		for _, share := range shares() {
+			if attempts, measured := r.attempts[measurement{name, at(share)}]; measured {
+				line.XY = append(line.XY, [2]float64{share, attempts})
+			}
+		}
+		lines = append(lines, line)
 	}
-	chart.Series = append(chart.Series, law)
-	e.Tables, e.Charts = []report.Table{t}, []report.Chart{chart}
+	e.Tables, e.Charts = []report.Table{table}, []report.Chart{attemptsChart("Attempts as the space fills", lines...)}
 }

@@ -10,8 +10,12 @@ package space
 
 import (
 	"fmt"
+	"math"
 
 	"keypool/loadtest/experiment"
+	"keypool/loadtest/report"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Experiments returns the experiments about the space.
@@ -26,24 +30,36 @@ const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 const filler = "https://filler.example/"
 
 // sizeOf is how many codes of a length there are.
-func sizeOf(length int) int64 {
-	size := int64(1)
-	for range length {
-		size *= int64(len(alphabet))
-	}
-	return size
-}
+func sizeOf(length int) int64 { return int64(math.Pow(float64(len(alphabet)), float64(length))) }
 
 // codeSQL is an SQL expression for the code of the number n, as the ledger makes it without its
 // permutation.
 func codeSQL(length int) string {
-	expression, divisor := "", sizeOf(length)
-	for i := range length {
-		if i > 0 {
-			expression += " || "
-		}
-		divisor /= int64(len(alphabet))
-		expression += fmt.Sprintf("substr('%s', CAST(n / %d %% %d AS INTEGER) + 1, 1)", alphabet, divisor, len(alphabet))
+	expression := "''"
+	for place := range length {
+		expression += fmt.Sprintf(" || substr('%s', CAST(n / %d %% %d AS INTEGER) + 1, 1)", alphabet, sizeOf(length-1-place), len(alphabet))
 	}
 	return expression
+}
+
+// together calls do for the numbers below n, so many at a time, and returns the first error.
+func together(n, width int, do func(i int) error) error {
+	var calls errgroup.Group
+	calls.SetLimit(width)
+	for i := range n {
+		calls.Go(func() error { return do(i) })
+	}
+	return calls.Wait()
+}
+
+// attemptsChart is a chart of attempts by the share of the codes in use, with the prediction.
+func attemptsChart(title string, observed ...report.Series) report.Chart {
+	law := report.Series{Name: "1/(1-f)", Predicted: true}
+	for f := 0.0; f < 0.95; f += 0.01 {
+		law.XY = append(law.XY, [2]float64{f, 1 / (1 - f)})
+	}
+	return report.Chart{
+		Title: title, X: report.Axis{Label: "share f of all codes in use"}, Y: report.Axis{Label: "attempts per creation", Log: true},
+		Series: append(observed, law),
+	}
 }

@@ -53,7 +53,6 @@ func drawn(share float64, digits string) *record {
 	p := plan{length: 3, tolerance: 0.03, fewest: 500}
 	made := p.creations(share)
 	m := measured{filled: int64(share * float64(sizeOf(3))), made: int64(made)}
-	m.leaving = m.filled
 	chance := rand.New(rand.NewPCG(3, 1))
 	digit := func() byte { return digits[chance.IntN(len(digits))] }
 	for range made {
@@ -150,39 +149,31 @@ func TestInterruptedRunReadsItsLinksBack(t *testing.T) {
 func TestAttemptsOfSources(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
-		spoil func(map[string]*found)
+		at    measurement
+		spoil float64
 		want  []string
 	}{
-		{"sound", func(map[string]*found) {}, nil},
-		{"a counter with conflicts", func(f map[string]*found) { f["redis-incr"].attempts[2] = 2 }, []string{"one attempt however full"}},
-		{"too few conflicts", func(f map[string]*found) { f["random"].attempts[2] = 5 }, []string{"random codes take 1/(1-f)"}},
-		{"a hash that does not repeat", func(f map[string]*found) { f["hash"].repeated = 1 }, []string{"same URL"}},
+		{"sound", measurement{"redis-incr", at(0.5)}, 1, nil},
+		{"a counter with conflicts", measurement{"redis-incr", at(0.9)}, 2, []string{"one attempt however full"}},
+		{"too few conflicts", measurement{"random", at(0.9)}, 5, []string{"random codes take 1/(1-f)"}},
+		{"a hash that does not repeat", measurement{"hash", repeated}, 1, []string{"same URL"}},
 	} {
-		r := &attemptsRecord{found: map[string]*found{
-			"redis-incr": {attempts: [3]float64{1, 1, 1}}, "random": {attempts: [3]float64{1, 2, 10}}, "hash": unmeasured(),
+		r := &attemptsRecord{attempts: map[measurement]float64{
+			{"redis-incr", at(0.9)}: 1, {"random", at(0.5)}: 2, {"random", at(0.9)}: 10, {"hash", repeated}: 50.5,
 		}}
-		r.found["hash"].repeated = 50.5
-		tt.spoil(r.found)
+		r.attempts[tt.at] = tt.spoil
 		if got := failures(sourceClaims(), r); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: %q fail, want %q", tt.name, got, tt.want)
 		}
 	}
 }
 
-// When more links are made than codes can go the share grows, and with it the prediction.
+// When more links are made than fillers can go the share grows, and with it the prediction.
 func TestPredictedAttempts(t *testing.T) {
-	for _, tt := range []struct {
-		filled, leaving int64
-		want            float64
-	}{
-		{50, 50, 2},
-		{0, 0, (100.0/99 + 100.0/98) / 2},
-		{50, 2, (100.0/50 + 100.0/50) / 2},
-		{50, 1, (100.0/50 + 100.0/49) / 2},
-	} {
-		m := measured{filled: tt.filled, leaving: tt.leaving, made: 2}
-		if got := m.predicted(100); fmt.Sprintf("%.9f", got) != fmt.Sprintf("%.9f", tt.want) {
-			t.Errorf("%+v: %v", tt, got)
+	for filled, want := range map[int64]float64{50: 2, 2: 100.0 / 98, 1: (100.0/99 + 100.0/98) / 2, 0: (100.0/99 + 100.0/98) / 2} {
+		m := measured{filled: filled, made: 2}
+		if got := m.predicted(100); fmt.Sprintf("%.9f", got) != fmt.Sprintf("%.9f", want) {
+			t.Errorf("%+v: %v", m, got)
 		}
 	}
 }
