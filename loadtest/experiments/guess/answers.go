@@ -21,19 +21,17 @@ const (
 // answers counts guesses by their answers.
 type answers struct {
 	hits, misses, refused, failed int64
-	found                         []int  // the guesses that hit, by their index
 	refusal                       string // the first answer that is neither a hit nor a miss
 }
 
 // decided counts the guesses that hit or missed.
 func (a *answers) decided() int64 { return a.hits + a.misses }
 
-// add counts the answer to guess n.
-func (a *answers) add(n, status int, err error) {
+// add counts the answer to a guess.
+func (a *answers) add(status int, err error) {
 	switch {
 	case err == nil && (status == http.StatusFound || status == http.StatusGone):
 		a.hits++
-		a.found = append(a.found, n)
 		return
 	case err == nil && status == http.StatusNotFound:
 		a.misses++
@@ -71,7 +69,7 @@ func (a *answers) try(ctx context.Context, target string, codes []string, from f
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			a.add(n, status, err)
+			a.add(status, err)
 			return nil
 		})
 	}

@@ -4,14 +4,17 @@
 // Invariant: guesses are made before any is tried, from codes that were seen and from how the
 // sources work, without any secret.
 //
-// Vocabulary: a guess hits when a link has the code, and misses otherwise.
+// Vocabulary: a guess hits when a link has the code, and misses otherwise. The form of codes is
+// their length and their digits.
 package guess
 
 import (
+	"fmt"
 	"math/big"
 	"strings"
 
 	"keypool/loadtest/experiment"
+	"keypool/loadtest/experiments/keysource/sources"
 )
 
 // Experiments returns the experiments about guessing.
@@ -19,42 +22,63 @@ func Experiments() []*experiment.Experiment {
 	return []*experiment.Experiment{scan(), keySources()}
 }
 
-// numerals are the digits that codes are made of, in the order of their values.
-type numerals string
-
+// The digits that codes are made of, in the order of their values.
 const (
-	base62    numerals = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-	base64url numerals = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_" // RFC 4648, section 5
+	base62    = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	base64url = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_" // RFC 4648, section 5
 )
 
-// number reads a code as a number; ok is false when the code has other digits.
-func (d numerals) number(code string) (n *big.Int, ok bool) {
-	n, base := new(big.Int), big.NewInt(int64(len(d)))
+// form is how codes are written: with so many digits, for the numbers below size.
+type form struct {
+	digits string
+	length int
+	power  string // the size as reports write it
+	size   *big.Int
+}
+
+func newForm(digits string, length int, base, exponent int64) *form {
+	return &form{digits, length, fmt.Sprintf("%d^%d", base, exponent), new(big.Int).Exp(big.NewInt(base), big.NewInt(exponent), nil)}
+}
+
+// ofLength is the form of the codes of the default key source.
+func ofLength(length int) *form { return newForm(base62, length, 62, int64(length)) }
+
+func formOf(c sources.Class) *form {
+	switch c {
+	case sources.Time:
+		return newForm(base62, 11, 2, 63)
+	case sources.Hash:
+		return newForm(base64url, 6, 64, 6)
+	case sources.UUID:
+		return newForm(base62, 22, 2, 128)
+	case sources.Counter, sources.Random, sources.Other:
+	}
+	return ofLength(6)
+}
+
+// number reads a code as a number; ok is false when the code has another form.
+func (f *form) number(code string) (n *big.Int, ok bool) {
+	n, base := new(big.Int), big.NewInt(int64(len(f.digits)))
 	for i := range len(code) {
-		value := strings.IndexByte(string(d), code[i])
+		value := strings.IndexByte(f.digits, code[i])
 		if value < 0 {
 			return nil, false
 		}
 		n.Add(n.Mul(n, base), big.NewInt(int64(value)))
 	}
-	return n, true
+	return n, len(code) == f.length && n.Cmp(f.size) < 0
 }
 
-// code writes a number with so many digits; ok is false when it needs more, or is negative.
-func (d numerals) code(n *big.Int, length int) (code string, ok bool) {
-	if n.Sign() < 0 {
-		return "", false
+// code writes a number as a code, "" when the form has none for it.
+func (f *form) code(n *big.Int) string {
+	if n.Sign() < 0 || n.Cmp(f.size) >= 0 {
+		return ""
 	}
-	digits, base := make([]byte, length), big.NewInt(int64(len(d)))
+	digits, base := make([]byte, f.length), big.NewInt(int64(len(f.digits)))
 	rest, digit := new(big.Int).Set(n), new(big.Int)
-	for i := length - 1; i >= 0; i-- {
+	for i := range digits {
 		rest.DivMod(rest, base, digit)
-		digits[i] = d[digit.Int64()]
+		digits[f.length-1-i] = f.digits[digit.Int64()]
 	}
-	return string(digits), rest.Sign() == 0
-}
-
-// size is how many codes of a length there are.
-func (d numerals) size(length int) *big.Int {
-	return new(big.Int).Exp(big.NewInt(int64(len(d))), big.NewInt(int64(length)), nil)
+	return string(digits)
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"math/big"
-	"slices"
 	"strings"
 
 	"keypool/loadtest"
@@ -36,75 +35,45 @@ const (
 	unpredicted = "other codes are not guessed"
 )
 
-// form is the length and the digits of the codes of a class.
-type form struct {
-	digits    numerals
-	length    int
-	power     string   // the size as reports write it
-	size      *big.Int // how many codes there are
-	ascending bool     // each code is above the one before
-	guessable bool     // codes follow from those before them
-}
-
-func formOf(c sources.Class) *form {
-	switch c {
-	case sources.Counter:
-		return &form{digits: base62, length: 6, power: "62^6", size: base62.size(6), ascending: true, guessable: true}
-	case sources.Time:
-		return &form{digits: base62, length: 11, power: "2^63", size: new(big.Int).Lsh(big.NewInt(1), 63), ascending: true, guessable: true}
-	case sources.Hash:
-		return &form{digits: base64url, length: 6, power: "64^6", size: base64url.size(6)}
-	case sources.UUID:
-		return &form{digits: base62, length: 22, power: "2^128", size: new(big.Int).Lsh(big.NewInt(1), 128)}
-	case sources.Random, sources.Other:
-	}
-	return &form{digits: base62, length: 6, power: "62^6", size: base62.size(6)}
-}
-
-// code writes a number as a code of the form; ok is false when it is none.
-func (c *form) code(n *big.Int) (code string, ok bool) {
-	if n.Cmp(c.size) >= 0 {
-		return "", false
-	}
-	return c.digits.code(n, c.length)
-}
-
-// holds reports whether a code has the length and the digits of the form.
-func (c *form) holds(code string) bool {
-	n, ok := c.digits.number(code)
-	return ok && len(code) == c.length && n.Cmp(c.size) < 0
+// record is what the experiment observes of all sources.
+type record struct {
+	sources.Observed
+	found []found // of the sources that were measured
 }
 
 // found is what the codes of a source show.
 type found struct {
-	least, most int     // characters
-	ascending   float64 // the share of codes that are above the one before
-	strange     int     // codes of another form than the class has
-	guessed     guessed
-	byURL       float64 // of 100 codes, how many follow from the URL alone
+	name      string
+	class     sources.Class
+	longest   int     // characters
+	ascending float64 // the share of codes that are above the one before
+	strange   int     // codes of another form than the class has
+	guessed   guessed
+	byURL     float64 // of 100 codes, how many follow from the URL alone
 }
 
 // look inspects codes that were made in this order.
-func look(c *form, entries []loadtest.Entry) *found {
-	f := &found{least: len(entries[0].Code)}
+func look(s *sources.Source, entries []loadtest.Entry) found {
+	f, form, last := found{name: s.Name, class: s.Class}, formOf(s.Class), ""
 	var codes []string
-	above, known := 0, 0
-	for i, entry := range entries {
-		codes = append(codes, entry.Code)
-		f.least, f.most = min(f.least, len(entry.Code)), max(f.most, len(entry.Code))
-		if !c.holds(entry.Code) {
+	for _, e := range entries {
+		if e.State != loadtest.Acknowledged {
+			continue
+		}
+		codes = append(codes, e.Code)
+		f.longest = max(f.longest, len(e.Code))
+		if _, ok := form.number(e.Code); !ok {
 			f.strange++
 		}
-		if i > 0 && entry.Code > entries[i-1].Code {
-			above++
+		if last != "" && e.Code > last {
+			f.ascending += 1.0 / (codeCount - 1)
 		}
-		if entry.Code == hashed(entry.URL) {
-			known++
+		if e.Code == hashed(e.URL) {
+			f.byURL += 100.0 / codeCount
 		}
+		last = e.Code
 	}
-	f.ascending = float64(above) / float64(max(1, len(codes)-1))
-	f.byURL = 100 * float64(known) / float64(len(codes))
-	f.guessed = c.guessAll(codes)
+	f.guessed = form.guessAll(codes)
 	return f
 }
 
@@ -114,23 +83,25 @@ func hashed(url string) string {
 	return base64.RawURLEncoding.EncodeToString(digest[:])[:6]
 }
 
-// ofForm reports whether the codes are as the form has them.
-func (f *found) ofForm(c *form) bool {
-	if c.ascending {
+// ordered reports whether each code of the class is above the one before, and so can be guessed.
+func ordered(c sources.Class) bool { return c == sources.Counter || c == sources.Time }
+
+// asOrdered reports whether the codes have the form and the order of their class.
+func (f *found) asOrdered() bool {
+	if ordered(f.class) {
 		return f.strange == 0 && f.ascending >= inOrder
 	}
 	return f.strange == 0 && f.ascending <= noOrder && f.ascending >= 1-noOrder
 }
 
-// record is what the experiment observes of all sources.
-type record struct {
-	sources.Observed
-	found map[string]*found // by source
-}
-
 func sourceClaims() []experiment.Claim[record] {
-	on := func(name, text, unit string, judge func(*record) experiment.Verdict) experiment.Claim[record] {
-		return experiment.Claim[record]{Name: name, Text: text, Unit: unit, Kind: report.Correctness, Judge: judge}
+	on := func(name, text, unit string, judge func([]found) experiment.Verdict) experiment.Claim[record] {
+		return experiment.Claim[record]{Name: name, Text: text, Unit: unit, Kind: report.Correctness, Judge: func(r *record) experiment.Verdict {
+			if len(r.found) == 0 {
+				return experiment.Verdict{}
+			}
+			return judge(r.found)
+		}}
 	}
 	return append([]experiment.Claim[record]{
 		on("documented form", "Every code has the length and the digits that are documented for its key source.", "codes", judgeForm),
@@ -174,67 +145,53 @@ func runKeySources(t *experiment.T, rec *record) {
 		return nil
 	})
 	t.Phase(0.6, "guessing")
-	rec.found = make(map[string]*found)
 	for _, r := range all {
-		rec.found[r.Name] = look(formOf(r.Class), slices.DeleteFunc(r.Load.Entries(), func(e loadtest.Entry) bool { return e.State != loadtest.Acknowledged }))
+		rec.found = append(rec.found, look(&r.Source, r.Load.Entries()))
 	}
 	t.Phase(0.8, "reading the links back")
 	rec.ReadBack(t, all)
 	rec.Complete = true
 }
 
-// each calls do for every source that was measured.
-func (r *record) each(do func(sources.Source, *form, *found)) {
-	for _, s := range sources.Compared() {
-		if f := r.found[s.Name]; f != nil {
-			do(s, formOf(s.Class), f)
-		}
-	}
-}
-
-func judgeForm(r *record) experiment.Verdict {
+func judgeForm(all []found) experiment.Verdict {
 	strange := 0
-	r.each(func(_ sources.Source, _ *form, f *found) { strange += f.strange })
-	if len(r.found) == 0 {
-		return experiment.Verdict{}
+	for _, f := range all {
+		strange += f.strange
 	}
 	return experiment.None(int64(strange), "%d codes have another form", strange)
 }
 
-func judgeOrder(r *record) experiment.Verdict {
+func judgeOrder(all []found) experiment.Verdict {
 	var wrong []string
-	r.each(func(s sources.Source, c *form, f *found) {
-		if !f.ofForm(c) {
-			wrong = append(wrong, fmt.Sprintf("%s (%s ascending, %d codes of another form)", s.Name, percent(f.ascending), f.strange))
+	for _, f := range all {
+		if !f.asOrdered() {
+			wrong = append(wrong, fmt.Sprintf("%s (%s ascending, %d codes of another form)", f.name, percent(f.ascending), f.strange))
 		}
-	})
-	if len(r.found) == 0 {
-		return experiment.Verdict{}
 	}
-	return experiment.None(int64(len(wrong)), "%d of %d key sources have another order or form; %s", len(wrong), len(r.found), strings.Join(wrong, ", "))
+	return experiment.None(int64(len(wrong)), "%d of %d key sources have another order or form; %s", len(wrong), len(all), strings.Join(wrong, ", "))
 }
 
 // judgeGuessed judges by the counter of which the fewest codes were guessed.
-func judgeGuessed(r *record) experiment.Verdict {
-	least, name := 0.0, ""
-	r.each(func(s sources.Source, _ *form, f *found) {
-		if s.Class == sources.Counter && (name == "" || f.guessed.few < least) {
-			least, name = f.guessed.few, s.Name
+func judgeGuessed(all []found) experiment.Verdict {
+	var least *found
+	for i, f := range all {
+		if f.class == sources.Counter && (least == nil || f.guessed.few < least.guessed.few) {
+			least = &all[i]
 		}
-	})
-	if name == "" {
+	}
+	if least == nil {
 		return experiment.NotJudged("no counter was measured")
 	}
-	return experiment.AtLeast(enoughGuessed, least, "the fewest are guessed of %s: %.4g of %d", name, least, nextCodes)
+	return experiment.AtLeast(enoughGuessed, least.guessed.few, "the fewest are guessed of %s: %.4g of %d", least.name, least.guessed.few, nextCodes)
 }
 
-func judgeUnpredicted(r *record) experiment.Verdict {
+func judgeUnpredicted(all []found) experiment.Verdict {
 	hit, measured := 0.0, 0
-	r.each(func(_ sources.Source, c *form, f *found) {
-		if !c.guessable {
+	for _, f := range all {
+		if !ordered(f.class) {
 			measured, hit = measured+1, hit+f.guessed.many
 		}
-	})
+	}
 	if measured == 0 {
 		return experiment.NotJudged("no key source without order was measured")
 	}
@@ -254,33 +211,23 @@ func showKeySources(r *record, e *report.Experiment) {
 		"When other users make links in between, the guesses that hit are theirs too.",
 	}
 	few, many := fmt.Sprintf("with %d guesses", fewGuesses), "with "+report.Number(manyGuesses)
-	t := report.Table{Title: "Codes", Columns: []string{
-		"key source", "characters", "codes in the space", "ascending", fmt.Sprintf("of the next %d, guessed %s", nextCodes, few), many, "best predictor", "by chance", "known URL",
+	table := report.Table{Title: "Codes", Columns: []string{
+		"key source", "characters", "codes in the space", "ascending", fmt.Sprintf("of the next %d, guessed %s", nextCodes, few), many, "best predictor", "known URL",
 	}}
 	chart := report.Chart{
 		Title: fmt.Sprintf("How many of the next %d codes are guessed after %d", nextCodes, seenCodes), X: report.Axis{Label: "codes guessed"},
 		Series: []report.Series{{Name: few, Points: true}, {Name: many, Points: true}},
 	}
-	compared := sources.Compared()
-	for i, s := range compared {
-		f, c := r.found[s.Name], formOf(s.Class)
-		if f == nil {
-			t.Rows = append(t.Rows, append([]string{s.Name}, slices.Repeat([]string{"–"}, len(t.Columns)-1)...))
-			continue
-		}
-		length := fmt.Sprint(f.most)
-		if f.least < f.most {
-			length = fmt.Sprintf("%d to %d", f.least, f.most)
-		}
-		size, _ := new(big.Float).SetInt(c.size).Float64()
-		t.Rows = append(t.Rows, []string{
-			s.Name, length, fmt.Sprintf("%s = %.3g", c.power, size), percent(f.ascending), fmt.Sprintf("%.4g", f.guessed.few),
-			fmt.Sprintf("%.4g", f.guessed.many), cmp.Or(f.guessed.by, "none"), fmt.Sprintf("%.4g", f.guessed.chance), fmt.Sprintf("%.4g", f.byURL),
+	for i, f := range r.found {
+		form := formOf(f.class)
+		table.Rows = append(table.Rows, []string{
+			f.name, fmt.Sprint(f.longest), fmt.Sprintf("%s = %.3g", form.power, new(big.Float).SetInt(form.size)), percent(f.ascending),
+			fmt.Sprintf("%.4g", f.guessed.few), fmt.Sprintf("%.4g", f.guessed.many), cmp.Or(f.guessed.by, "none"), fmt.Sprintf("%.4g", f.byURL),
 		})
-		y := float64(len(compared) - 1 - i) // the first source on top
-		chart.Y.Names = append(chart.Y.Names, report.Mark{At: y, Name: s.Name})
+		y := float64(len(r.found) - 1 - i) // the first source on top
+		chart.Y.Names = append(chart.Y.Names, report.Mark{At: y, Name: f.name})
 		chart.Series[0].XY = append(chart.Series[0].XY, [2]float64{f.guessed.few, y})
 		chart.Series[1].XY = append(chart.Series[1].XY, [2]float64{f.guessed.many, y})
 	}
-	e.Tables, e.Charts = []report.Table{t}, []report.Chart{chart}
+	e.Tables, e.Charts = []report.Table{table}, []report.Chart{chart}
 }

@@ -2,7 +2,6 @@ package guess
 
 import (
 	"cmp"
-	"crypto/rand"
 	"maps"
 	"math/big"
 	"slices"
@@ -67,7 +66,7 @@ func continued(last []*big.Int, step *big.Int, n int) []*big.Int {
 // timestamps takes the millisecond of the latest number and the following ones, each with every
 // machine and sequence that was seen, the most frequent first.
 func timestamps(seen []*big.Int, n int) []*big.Int {
-	mask := new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), timeShift), big.NewInt(1))
+	mask := big.NewInt(1<<timeShift - 1)
 	count := make(map[int64]int)
 	for _, number := range seen {
 		count[new(big.Int).And(number, mask).Int64()]++
@@ -76,10 +75,8 @@ func timestamps(seen []*big.Int, n int) []*big.Int {
 		return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b))
 	})
 	latest := seen[len(seen)-1]
-	ms := new(big.Int).Rsh(latest, timeShift)
-	numbers := make([]*big.Int, 0, n)
-	for ; len(numbers) < n; ms.Add(ms, big.NewInt(1)) {
-		first := new(big.Int).Lsh(ms, timeShift)
+	var numbers []*big.Int
+	for first := new(big.Int).AndNot(latest, mask); len(numbers) < n; first.Add(first, big.NewInt(1<<timeShift)) {
 		for _, low := range lows {
 			if number := new(big.Int).Or(first, big.NewInt(low)); number.Cmp(latest) > 0 {
 				numbers = append(numbers, number)
@@ -89,32 +86,20 @@ func timestamps(seen []*big.Int, n int) []*big.Int {
 	return numbers[:n]
 }
 
-// byChance draws n codes of the form.
-func (c *form) byChance(n int) []string {
-	codes := make([]string, 0, n)
-	for range n {
-		number, _ := rand.Int(rand.Reader, c.size) // the reader never fails
-		code, _ := c.code(number)
-		codes = append(codes, code)
-	}
-	return codes
-}
-
 // guess returns the guesses of p. A number that is no code of the form is a wasted guess.
-func (c *form) guess(p predictor, seen []string) []string {
-	numbers := make([]*big.Int, 0, len(seen))
+func (f *form) guess(p predictor, seen []string) []string {
+	var numbers []*big.Int
 	for _, code := range seen {
-		if n, ok := c.digits.number(code); ok {
+		if n, ok := f.number(code); ok {
 			numbers = append(numbers, n)
 		}
 	}
 	if len(numbers) == 0 {
 		return nil
 	}
-	guesses := make([]string, 0, manyGuesses)
+	var guesses []string
 	for _, n := range p.guess(numbers, manyGuesses) {
-		code, _ := c.code(n)
-		guesses = append(guesses, code)
+		guesses = append(guesses, f.code(n))
 	}
 	return guesses
 }
@@ -141,28 +126,20 @@ func hits(guesses, codes []string) (few, all float64) {
 type guessed struct {
 	few, many float64 // with fewGuesses and manyGuesses
 	by        string  // the best predictor, "" for none
-	chance    float64 // with manyGuesses by chance
 }
 
 // guessAll lets each predictor guess in every window of the codes. The best one counts.
-func (c *form) guessAll(codes []string) guessed {
-	var best guessed
-	windows := len(codes) / (seenCodes + nextCodes)
+func (f *form) guessAll(codes []string) (best guessed) {
 	for _, p := range predictors() {
-		g := guessed{by: p.name}
-		for w := range windows {
-			window := codes[w*(seenCodes+nextCodes):][:seenCodes+nextCodes]
-			few, many := hits(c.guess(p, window[:seenCodes]), window[seenCodes:])
-			g.few += few / float64(windows)
-			g.many += many / float64(windows)
+		g, windows := guessed{by: p.name}, 0.0
+		for window := range slices.Chunk(codes, seenCodes+nextCodes) {
+			few, many := hits(f.guess(p, window[:seenCodes]), window[seenCodes:])
+			g.few, g.many, windows = g.few+few, g.many+many, windows+1
 		}
+		g.few, g.many = g.few/windows, g.many/windows
 		if g.many > best.many || (g.many == best.many && g.few > best.few) {
 			best = g
 		}
-	}
-	for w := range windows {
-		_, many := hits(c.byChance(manyGuesses), codes[w*(seenCodes+nextCodes)+seenCodes:][:nextCodes])
-		best.chance += many / float64(windows)
 	}
 	return best
 }

@@ -48,68 +48,63 @@ type scanRecord struct {
 
 // victim is a service that is scanned.
 type victim struct {
-	codes   []int64 // of its links, as base62 numbers
-	known   map[int64]bool
+	server *lab.Program
+	links  string // the URL of its database
+	load   *lab.Load
+
+	codes   []int64 // of its links, as numbers
 	guesses []int64
 	answers answers
 }
 
 func runScan(t *experiment.T, r *scanRecord) {
 	r.plan = planOf(t)
-	victims := []*victim{&r.permuted, &r.counter}
 	t.Phase(0, "starting")
-	servers, databases := startVictims(t, r.plan.length)
+	redis := lab.Redis(t)
+	r.permuted.start(t, r.plan, "REDIS_URL="+redis.URL, "KGS_PERMUTE=true")
+	r.counter.start(t, r.plan, "REDIS_URL="+redis.URL, "KGS_PERMUTE=false")
 	t.Phase(0.1, "making links")
-	makeLinks(t, r.plan, servers)
+	victims := []*victim{&r.permuted, &r.counter}
+	var both errgroup.Group
+	for _, v := range victims {
+		lasts := time.Duration(float64(r.plan.links) / r.plan.rate * float64(time.Second))
+		both.Go(func() error { return v.load.Run(t.Context(), r.plan.rate, lasts, v.load.Recorder()) })
+	}
+	t.Must(both.Wait())
 	for i, v := range victims {
-		v.readCodes(t, r.plan, databases[i])
+		v.readCodes(t, r.plan)
 		v.aim(r.plan)
 		t.Phase(0.4+0.2*float64(i), "%d guesses near known codes", len(v.guesses))
-		v.answers.try(t.Context(), servers[i].Public, codesOf(v.guesses, r.plan.length), botnet)
+		v.answers.try(t.Context(), v.server.Public, codesOf(v.guesses, r.plan.length), botnet)
 	}
 	t.Phase(0.8, "guesses from one address")
 	short, cancel := context.WithTimeout(t.Context(), r.plan.alone)
 	defer cancel()
 	start := time.Now()
 	for short.Err() == nil {
-		r.alone.try(short, servers[0].Public, codesOf(r.permuted.guesses, r.plan.length), oneAddress)
+		r.alone.try(short, r.permuted.server.Public, codesOf(r.permuted.guesses, r.plan.length), oneAddress)
 	}
 	if t.Context().Err() == nil {
 		r.elapsed = time.Since(start)
 	}
 }
 
-// startVictims starts two services on one Redis, the second without permutation. They believe
-// the harness which address a request comes from, as they would believe a reverse proxy.
-func startVictims(t *experiment.T, length int) (servers []*lab.Program, databases []string) {
-	redis := lab.Redis(t)
-	for _, permute := range []string{"KGS_PERMUTE=true", "KGS_PERMUTE=false"} {
-		links := "sqlite:" + filepath.Join(t.TempDir(), "links.db")
-		server := lab.Server(t, "DATABASE_URL="+links, "REDIS_URL="+redis.URL, fmt.Sprintf("CODE_LENGTH=%d", length),
-			fmt.Sprintf("KGS_POOL_CAPACITY=%d", scanPool), "TRUSTED_PROXIES=127.0.0.1/32", permute)
-		server.Start()
-		servers, databases = append(servers, server), append(databases, links)
-	}
-	return servers, databases
-}
-
-// makeLinks makes links on both services at the same time.
-func makeLinks(t *experiment.T, plan scanPlan, servers []*lab.Program) {
-	loads := []*lab.Load{lab.Traffic(t, servers[0]), lab.Traffic(t, servers[1])}
-	var both errgroup.Group
-	for _, load := range loads {
-		both.Go(func() error {
-			return load.Run(t.Context(), plan.rate, time.Duration(float64(plan.links)/plan.rate*float64(time.Second)), load.Recorder())
-		})
-	}
-	t.Must(both.Wait())
+// start starts a service. It believes the harness which address a request comes from, as it
+// would believe a reverse proxy.
+func (v *victim) start(t *experiment.T, plan scanPlan, settings ...string) {
+	v.links = "sqlite:" + filepath.Join(t.TempDir(), "links.db")
+	v.server = lab.Server(t, append(settings, "DATABASE_URL="+v.links, fmt.Sprintf("CODE_LENGTH=%d", plan.length),
+		fmt.Sprintf("KGS_POOL_CAPACITY=%d", scanPool), "TRUSTED_PROXIES=127.0.0.1/32")...)
+	v.server.Start()
+	v.load = lab.Traffic(t, v.server)
 }
 
 // readCodes reads the codes from the database, which also holds those of creations without an
 // answer.
-func (v *victim) readCodes(t *experiment.T, plan scanPlan, database string) {
-	t.Must(lab.Census(database)(t.Context(), func(code, _ string) {
-		if n, ok := base62.number(code); ok && len(code) == plan.length {
+func (v *victim) readCodes(t *experiment.T, plan scanPlan) {
+	form := ofLength(plan.length)
+	t.Must(lab.Census(v.links)(t.Context(), func(code, _ string) {
+		if n, ok := form.number(code); ok {
 			v.codes = append(v.codes, n.Int64())
 		}
 	}))
@@ -118,28 +113,28 @@ func (v *victim) readCodes(t *experiment.T, plan scanPlan, database string) {
 	}
 }
 
-// codesOf writes numbers in base62.
+// codesOf writes numbers as codes.
 func codesOf(numbers []int64, length int) []string {
-	codes := make([]string, len(numbers))
+	codes, form := make([]string, len(numbers)), ofLength(length)
 	for i, n := range numbers {
-		codes[i], _ = base62.code(big.NewInt(n), length) // aim lists no number beyond the last code
+		codes[i] = form.code(big.NewInt(n)) // aim lists no number beyond the last code
 	}
 	return codes
 }
 
-// aim chooses known codes and lists each code within reach of one of them once.
+// aim chooses known codes and lists each other code within reach of one of them once.
 func (v *victim) aim(plan scanPlan) {
-	v.known = make(map[int64]bool, plan.known)
-	for _, i := range rand.Perm(len(v.codes))[:min(plan.known, len(v.codes))] { //nolint:gosec // nothing secret about it
-		v.known[v.codes[i]] = true
-	}
 	listed := make(map[int64]bool)
-	reach, last := int64(plan.reach), base62.size(plan.length).Int64()-1
-	for n := range v.known {
-		for guess := max(0, n-reach); guess <= min(n+reach, last); guess++ {
-			if !v.known[guess] && !listed[guess] {
-				listed[guess] = true
-				v.guesses = append(v.guesses, guess)
+	picked := rand.Perm(len(v.codes))[:plan.known] //nolint:gosec // nothing secret about it
+	for _, i := range picked {
+		listed[v.codes[i]] = true
+	}
+	reach, last := int64(plan.reach), ofLength(plan.length).size.Int64()-1
+	for _, i := range picked {
+		for n := max(0, v.codes[i]-reach); n <= min(v.codes[i]+reach, last); n++ {
+			if !listed[n] {
+				listed[n] = true
+				v.guesses = append(v.guesses, n)
 			}
 		}
 	}

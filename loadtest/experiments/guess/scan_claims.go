@@ -2,7 +2,6 @@ package guess
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 
@@ -39,7 +38,7 @@ func scanClaims() []experiment.Claim[scanRecord] {
 	return []experiment.Claim[scanRecord]{
 		on(unguessed, "Guesses next to known codes hit as many links as chance predicts: guesses times the share of codes in use.", "links", judgeUnguessed),
 		on(walked, "The same guesses at a plain counter hit a link wherever the counter has been.", "links", func(r *scanRecord) experiment.Verdict {
-			return experiment.Within(float64(r.counter.consecutive()), float64(r.counter.answers.hits), 0.02)
+			return experiment.Within(r.counter.consecutive(), float64(r.counter.answers.hits), 0.02)
 		}),
 		on(answered, "The service answers every guess when each comes from another address.", "guesses", func(r *scanRecord) experiment.Verdict {
 			guesses := int64(len(r.permuted.guesses) + len(r.counter.guesses))
@@ -64,8 +63,7 @@ func scan() *experiment.Experiment {
 }
 
 func judgeUnguessed(r *scanRecord) experiment.Verdict {
-	v := &r.permuted
-	want := v.byChance(r.plan.length)
+	v, want := &r.permuted, r.permuted.byChance(r.plan)
 	lo, hi := likely(want)
 	return experiment.Holds(lo <= v.answers.hits && v.answers.hits <= hi,
 		"of %d guesses %d hit a link, where chance predicts %.1f: from %d to %d in all but one of a thousand runs", v.answers.decided(), v.answers.hits, want, lo, hi).
@@ -75,7 +73,7 @@ func judgeUnguessed(r *scanRecord) experiment.Verdict {
 // judgeThrottled demands refusals too: a service that answers nothing reports no misses either.
 func judgeThrottled(r *scanRecord) experiment.Verdict {
 	a, seconds := &r.alone, r.elapsed.Seconds()
-	if a.refused+a.failed == 0 && a.misses <= missBurst {
+	if a.refused+a.failed == 0 && a.misses <= missBurst { // a slow machine
 		return experiment.NotJudged("%d misses in %.1f s are allowed", a.misses, seconds)
 	}
 	most := missBurst + missRate*seconds + scanWidth
@@ -85,13 +83,13 @@ func judgeThrottled(r *scanRecord) experiment.Verdict {
 }
 
 // byChance is how many guesses would hit a link if links were anywhere. Known codes are not guessed.
-func (v *victim) byChance(length int) float64 {
-	size := float64(base62.size(length).Int64())
-	return float64(len(v.guesses)) * float64(len(v.codes)-len(v.known)) / (size - float64(len(v.known)))
+func (v *victim) byChance(plan scanPlan) float64 {
+	unknown := float64(ofLength(plan.length).size.Int64() - int64(plan.known))
+	return float64(len(v.guesses)) * float64(len(v.codes)-plan.known) / unknown
 }
 
 // consecutive is how many guesses hit a link if links have consecutive numbers.
-func (v *victim) consecutive() (n int) {
+func (v *victim) consecutive() (n float64) {
 	first := slices.Min(v.codes)
 	for _, guess := range v.guesses {
 		if guess >= first && guess < first+int64(len(v.codes)) {
@@ -139,77 +137,21 @@ func showScan(r *scanRecord, e *report.Experiment) {
 	}
 	e.Notes = append(e.Notes, fmt.Sprintf("From one address, %.1f s of guesses gave %d misses, %d hits and %d refusals.",
 		r.elapsed.Seconds(), r.alone.misses, r.alone.hits, r.alone.refused))
-	row := func(name string, v *victim, predicted float64) []string {
-		return []string{
+	table := report.Table{Title: "Guesses next to known codes", Columns: []string{"codes", "links", "guesses", "hits predicted", "hits"}}
+	chart := report.Chart{
+		Title: "Guesses next to known codes that hit a link", X: report.Axis{Label: "guesses that hit", Unit: "%"},
+		Series: []report.Series{{Name: "observed", Points: true}, {Name: "predicted", Points: true, Predicted: true}},
+	}
+	add := func(y float64, name string, v *victim, predicted float64) {
+		table.Rows = append(table.Rows, []string{
 			name, fmt.Sprint(len(v.codes)), fmt.Sprint(v.answers.decided()), fmt.Sprintf("%.1f", predicted), fmt.Sprint(v.answers.hits),
-			fmt.Sprintf("%.0f", 1e6*float64(v.answers.hits)/float64(max(1, v.answers.decided()))),
+		})
+		chart.Y.Names = append(chart.Y.Names, report.Mark{At: y, Name: name})
+		for i, hits := range []float64{float64(v.answers.hits), predicted} {
+			chart.Series[i].XY = append(chart.Series[i].XY, [2]float64{100 * hits / float64(len(v.guesses)), y})
 		}
 	}
-	e.Tables = []report.Table{
-		{
-			Title:   "Guesses next to known codes",
-			Columns: []string{"codes", "links", "guesses", "hits predicted", "hits", "hits in a million guesses"},
-			Rows:    [][]string{row("permuted", &r.permuted, r.permuted.byChance(p.length)), row("plain counter", &r.counter, float64(r.counter.consecutive()))},
-		},
-		lengths(p.length),
-	}
-	share := 100 * r.permuted.byChance(p.length) / float64(len(r.permuted.guesses))
-	e.Charts = []report.Chart{{
-		Title: "Guesses that hit a link, by their distance from a known code", X: report.Axis{Label: "distance from the known code"},
-		Y: report.Axis{Label: "guesses that hit", Unit: "%"},
-		Series: []report.Series{
-			r.counter.nearness("plain counter", p.reach), r.permuted.nearness("permuted", p.reach),
-			{Name: "permuted, by chance", Predicted: true, XY: [][2]float64{{0, share}, {float64(p.reach), share}}},
-		},
-	}}
-}
-
-// nearness is the share of guesses that hit, in percent, by the distance from the next known
-// code.
-func (v *victim) nearness(name string, reach int) report.Series {
-	const bins = 20
-	wide := (reach + bins - 1) / bins
-	var guesses, hits [bins]float64
-	known := slices.Sorted(maps.Keys(v.known))
-	bin := func(guess int64) int {
-		i, _ := slices.BinarySearch(known, guess)
-		distance := int64(math.MaxInt64)
-		for _, n := range known[max(0, i-1):min(i+1, len(known))] {
-			distance = min(distance, max(n-guess, guess-n))
-		}
-		return int(distance-1) / wide
-	}
-	for _, guess := range v.guesses {
-		guesses[bin(guess)]++
-	}
-	for _, n := range v.answers.found {
-		hits[bin(v.guesses[n])]++
-	}
-	s := report.Series{Name: name}
-	for i := range bins {
-		if guesses[i] > 0 {
-			s.XY = append(s.XY, [2]float64{(float64(i) + 0.5) * float64(wide), 100 * hits[i] / guesses[i]})
-		}
-	}
-	return s
-}
-
-// lengths is what chance gives for codes of other lengths, by the formula that the first claim
-// tests.
-func lengths(from int) report.Table {
-	t := report.Table{
-		Title:   "Scaled by the formula: hits by chance in a million guesses",
-		Columns: []string{"characters", "codes", "with 1 million links", "with 100 million links"},
-	}
-	for length := from; length <= 8; length++ {
-		size := float64(base62.size(length).Int64())
-		hits := func(links float64) string {
-			if links >= size {
-				return report.Number(math.NaN())
-			}
-			return fmt.Sprintf("%.3g", 1e6*links/size)
-		}
-		t.Rows = append(t.Rows, []string{fmt.Sprint(length), fmt.Sprintf("%.3g", size), hits(1e6), hits(1e8)})
-	}
-	return t
+	add(1, "permuted", &r.permuted, r.permuted.byChance(p))
+	add(0, "plain counter", &r.counter, r.counter.consecutive())
+	e.Tables, e.Charts = []report.Table{table}, []report.Chart{chart}
 }
