@@ -13,10 +13,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-const (
-	scanWidth = 16       // guesses under way at a time
-	maxPage   = 64 << 10 // bytes that are read of an answer
-)
+// scanWidth is how many guesses are under way at a time.
+const scanWidth = 16
 
 // answers counts guesses by their answers.
 type answers struct {
@@ -89,6 +87,6 @@ func guess(ctx context.Context, by http.RoundTripper, url, from string) (status 
 		return 0, err
 	}
 	defer func() { _ = res.Body.Close() }() // the answer was read, or is an error already
-	_, err = io.Copy(io.Discard, io.LimitReader(res.Body, maxPage))
+	_, err = io.Copy(io.Discard, res.Body)
 	return res.StatusCode, err
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"math/big"
+	"slices"
 	"strings"
 
 	"keypool/loadtest"
@@ -104,7 +105,13 @@ func sourceClaims() []experiment.Claim[record] {
 		}}
 	}
 	return append([]experiment.Claim[record]{
-		on("documented form", "Every code has the length and the digits that are documented for its key source.", "codes", judgeForm),
+		on("documented form", "Every code has the length and the digits that are documented for its key source.", "codes", func(all []found) experiment.Verdict {
+			strange := 0
+			for _, f := range all {
+				strange += f.strange
+			}
+			return experiment.None(int64(strange), "%d codes have another form", strange)
+		}),
 		on(order, fmt.Sprintf("Codes of counters and of times ascend (at least %.0f %%), and no others do.", 100*inOrder), "key sources", judgeOrder),
 		on("counters are guessed", fmt.Sprintf("After %d codes of a counter, of tickets, or of a ledger in order, as many guesses hit at least %d of the next %d codes.",
 			seenCodes, enoughGuessed, nextCodes), "codes", judgeGuessed),
@@ -153,14 +160,6 @@ func runKeySources(t *experiment.T, rec *record) {
 	rec.Complete = true
 }
 
-func judgeForm(all []found) experiment.Verdict {
-	strange := 0
-	for _, f := range all {
-		strange += f.strange
-	}
-	return experiment.None(int64(strange), "%d codes have another form", strange)
-}
-
 func judgeOrder(all []found) experiment.Verdict {
 	var wrong []string
 	for _, f := range all {
@@ -173,29 +172,23 @@ func judgeOrder(all []found) experiment.Verdict {
 
 // judgeGuessed judges by the counter of which the fewest codes were guessed.
 func judgeGuessed(all []found) experiment.Verdict {
-	var least *found
-	for i, f := range all {
-		if f.class == sources.Counter && (least == nil || f.guessed.few < least.guessed.few) {
-			least = &all[i]
-		}
+	counters := slices.DeleteFunc(slices.Clone(all), func(f found) bool { return f.class != sources.Counter })
+	if len(counters) == 0 {
+		return experiment.Verdict{}
 	}
-	if least == nil {
-		return experiment.NotJudged("no counter was measured")
-	}
+	least := slices.MinFunc(counters, func(a, b found) int { return cmp.Compare(a.guessed.few, b.guessed.few) })
 	return experiment.AtLeast(enoughGuessed, least.guessed.few, "the fewest are guessed of %s: %.4g of %d", least.name, least.guessed.few, nextCodes)
 }
 
 func judgeUnpredicted(all []found) experiment.Verdict {
-	hit, measured := 0.0, 0
-	for _, f := range all {
-		if !ordered(f.class) {
-			measured, hit = measured+1, hit+f.guessed.many
-		}
+	others, hit := slices.DeleteFunc(slices.Clone(all), func(f found) bool { return ordered(f.class) }), 0.0
+	if len(others) == 0 {
+		return experiment.Verdict{}
 	}
-	if measured == 0 {
-		return experiment.NotJudged("no key source without order was measured")
+	for _, f := range others {
+		hit += f.guessed.many
 	}
-	return experiment.AtMost(0, hit, "%.4g codes were guessed, of %d of each of %d key sources", hit, nextCodes, measured)
+	return experiment.AtMost(0, hit, "%.4g codes were guessed, of %d of each of %d key sources", hit, nextCodes, len(others))
 }
 
 func percent(share float64) string { return humanize.FtoaWithDigits(100*share, 1) + " %" }

@@ -18,17 +18,16 @@ type plan struct {
 	length    int
 	tolerance float64 // a share of the predicted attempts
 	fewest    int     // creations at a level, at least
-	ledger    int     // creations at each level with FALLBACK=ledger
 }
 
 func planOf(t *experiment.T) plan {
 	switch {
 	case t.Full:
-		return plan{length: 4, tolerance: 0.01, fewest: 10_000, ledger: 10_000}
+		return plan{length: 4, tolerance: 0.01, fewest: 10_000}
 	case t.Scale < 1:
-		return plan{length: 3, tolerance: 0.1, fewest: 100, ledger: 50}
+		return plan{length: 3, tolerance: 0.1, fewest: 100}
 	}
-	return plan{length: 3, tolerance: 0.03, fewest: 500, ledger: 300}
+	return plan{length: 3, tolerance: 0.03, fewest: 500}
 }
 
 const (
@@ -77,7 +76,7 @@ func runFallback(t *experiment.T, rec *record) {
 	for i, share := range levels() {
 		done := float64(i) / float64(len(levels()))
 		t.Phase(done, "f = %g, FALLBACK=ledger", share)
-		l := level{share: share, ledger: rec.measure(c, share, rec.plan.ledger, "FALLBACK=ledger")}
+		l := level{share: share, ledger: rec.measure(c, share, rec.plan.fewest, "FALLBACK=ledger")}
 		t.Phase(done, "f = %g, FALLBACK=random", share)
 		l.random = rec.measure(c, share, rec.plan.creations(share), "FALLBACK=random")
 		rec.levels = append(rec.levels, l)
