@@ -1,6 +1,7 @@
 package supply
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -16,6 +17,7 @@ const (
 	emptyWithin = 0.02            // of the predicted time
 	alarmWithin = 3 * time.Second // for the switch to look and for the alarm to arrive
 	switchLooks = time.Second     // from one look of the switch to the next
+	manyLooks   = 5 * time.Second // one of the looks took place, also on a busy machine
 
 	leastRefillRate = 1.5e6           // keys per second of a worker
 	startWithin     = 5 * time.Second // of a worker, in addition to the time that leastRefillRate allows
@@ -47,17 +49,30 @@ func claims() []claim {
 		timed(dryMoment, "The pool runs dry within 2 % of the time that the first tenth of the drain predicts.", judgeEmpty),
 		{
 			Name: alarmOrder, Kind: report.Correctness, Judge: judgeOrder,
-			Text: "The service pages a human while the pool runs dry, and signals `ok` when the worker has filled the pool again and not before.",
+			Text: "While the pool runs dry, the service signals that the worker needs a restart, where it sees that level, and then pages a human. " +
+				"It signals `ok` when the worker has filled the pool again and not before.",
 		},
 		timed(restartTime, "When less than a fifth of the pool is left, the service signals within 3 s that the worker needs a restart.",
 			func(r *record) experiment.Verdict { return r.judgeAlarm(0.2, restartRunway, r.restartStates()...) }),
 		timed(pageTime, "When less than a tenth of the pool is left, the service pages a human within 3 s.",
 			func(r *record) experiment.Verdict { return r.judgeAlarm(0.1, pageRunway, "page") }),
 		{
-			Name: refilled, Text: "When the worker starts again, it fills the pool.", Kind: report.Correctness, Unit: "keys", Judge: judgeRefilled,
+			Name: refilled, Text: "When the worker starts again, it fills the pool.", Kind: report.Correctness, Unit: "keys", Judge: func(r *record) experiment.Verdict {
+				if r.back.IsZero() {
+					return experiment.Verdict{}
+				}
+				last := r.seen[len(r.seen)-1]
+				return experiment.Holds(!r.full.IsZero(), "%.1f s after the worker's start the pool holds %d keys", last.at.Sub(r.back).Seconds(), last.keys).
+					Figures(float64(leastFull(r.capacity)), float64(last.keys))
+			},
 		},
-		timed(refillTime, "The pool is full within 5 s of the worker's start and a second for every 1.5 million keys.", judgeRefillTime),
-		timed(clearTime, "The service signals `ok` within 3 s of the pool being full.", judgeClear),
+		timed(refillTime, "The pool is full within 5 s of the worker's start and a second for every 1.5 million keys.", func(r *record) experiment.Verdict {
+			return r.within(refillBound(r.capacity), r.back, r.full, "the pool is full")
+		}),
+		timed(clearTime, "The service signals `ok` within 3 s of the pool being full.", func(r *record) experiment.Verdict {
+			ok, _ := lab.FirstAlert(r.alerts, r.back, "ok")
+			return r.within(alarmWithin, r.full, ok.Received, "`ok` since the pool is full")
+		}),
 	}, measure.Accounts("No creation fails, with or without a pool.", func(r *record) *loadtest.Verdict { return r.links }), fillClaims())
 }
 
@@ -80,55 +95,79 @@ func refillBound(capacity int64) time.Duration {
 	return startWithin + time.Duration(float64(capacity)/leastRefillRate*float64(time.Second))
 }
 
-// seconds is d to the millisecond, and not negative: what this process saw late may have happened
-// earlier.
-func seconds(d time.Duration) float64 { return max(0, d.Round(time.Millisecond).Seconds()) }
-
-// last is the last look at the pool.
-func (r *record) last() level { return r.seen[len(r.seen)-1] }
-
-func judgeEmpty(r *record) experiment.Verdict {
-	if r.unsteady {
-		return experiment.Holds(false, "the pool did not decline steadily enough to predict anything")
-	}
-	if r.predicted.slope == 0 {
+// within judges that something happened at most limit after from; the zero time says that it did not
+// happen. What this process saw late may have happened earlier, so it may come before from.
+func (r *record) within(limit time.Duration, from, came time.Time, what string) experiment.Verdict {
+	waited := r.seen[len(r.seen)-1].at.Sub(from)
+	switch {
+	case from.IsZero() || came.IsZero() && waited <= limit:
 		return experiment.Verdict{}
+	case came.IsZero():
+		return experiment.Holds(false, "not after %.1f s: %s", waited.Seconds(), what)
 	}
-	predicted := r.predicted.empty().Sub(r.started).Seconds()
-	if !r.empty.IsZero() {
-		return experiment.Within(predicted, r.empty.Sub(r.started).Seconds(), emptyWithin)
-	}
-	if lasted := r.last().at.Sub(r.started).Seconds(); lasted > predicted*(1+emptyWithin) {
-		return experiment.Holds(false, "%.1f s were predicted, and after %.1f s the pool still held %d keys", predicted, lasted, r.last().keys)
-	}
-	return experiment.Verdict{}
+	took := max(0, came.Sub(from).Round(time.Millisecond).Seconds())
+	return experiment.AtMost(limit.Seconds(), took, "after %.3f s: %s", took, what)
 }
 
-// judgeOrder looks at the alerts only, and not at their times.
+func judgeEmpty(r *record) experiment.Verdict {
+	switch {
+	case r.unsteady:
+		return experiment.Holds(false, "the pool did not decline steadily enough to predict anything")
+	case r.predicted.slope == 0:
+		return experiment.Verdict{}
+	}
+	predicted := r.predicted.empty().Sub(r.started)
+	if r.empty.IsZero() {
+		return r.within(time.Duration((1+emptyWithin)*float64(predicted)), r.started, r.empty, "the pool is empty")
+	}
+	return experiment.Within(predicted.Seconds(), r.empty.Sub(r.started).Seconds(), emptyWithin)
+}
+
+// judgeOrder judges which signals came and in which order, and not how fast. While the worker is
+// stopped they are `restart` and then `page`, each of which may be delivered again. `page` may come
+// alone only when the switch need not have seen the pool between the levels: a usual pool falls
+// from the one to the other in about the time between two looks. Later another `restart` may come on
+// the way up, and `ok` is the last.
 func judgeOrder(r *record) experiment.Verdict {
 	if r.started.IsZero() || r.empty.IsZero() {
 		return experiment.Verdict{}
 	}
-	var states []string
-	paged, cleared := false, ""
-	for _, a := range r.alerts {
-		if a.Received.Before(r.started) {
+	var down, up []string
+	for _, a := range r.signals() {
+		if r.back.IsZero() || a.Received.Before(r.back) {
+			down = append(down, a.State)
+		} else {
+			up = append(up, a.State)
+		}
+	}
+	due, silent := r.alarmsDue()
+	down = slices.Compact(down)
+	ordered := slices.Equal(down, []string{"restart", "page"}) || slices.Equal(down, []string{"page"}) && !due
+	calm := len(up) > 0 && up[len(up)-1] == "ok" || r.full.IsZero() // whether `ok` follows is not known before the pool is full
+	return experiment.Holds(ordered && calm && silent == 0, "the signals are %v and, from the worker's start on, %v; `restart` was due for certain: %t; "+
+		"%d times /status showed too few keys for its state", down, up, due, silent)
+}
+
+// alarmsDue returns whether the switch was in the state restart for certain: /status showed that, or
+// the page came many looks after the level was reached. It counts the answers of /status, which hold
+// one look of the switch, with fewer keys than the state allows.
+func (r *record) alarmsDue() (restart bool, silent int) {
+	fifth, tenth := 0.2*float64(r.capacity), 0.1*float64(r.capacity)
+	crossed := below(since(r.seen, r.started), fifth)
+	page, paged := lab.FirstAlert(r.alerts, r.started, "page")
+	restart = paged && !crossed.IsZero() && page.Received.Sub(crossed) > manyLooks
+	for _, s := range r.seconds {
+		status := s.Value.Status
+		if status.PoolKeys == nil || s.At.Before(r.started) || !r.back.IsZero() && s.At.After(r.back) {
 			continue
 		}
-		states = append(states, a.State)
-		early := r.back.IsZero() || a.Received.Before(r.back)
-		switch {
-		case a.State == "page":
-			paged = true
-		case a.State == "ok" && early:
-			cleared = ", `ok` came before the worker was back"
+		restart = restart || status.State == "restart"
+		keys, alarmed := *status.PoolKeys, status.State == "restart" || status.State == "page"
+		if keys < int64(fifth) && !alarmed || keys < int64(tenth) && status.State != "page" {
+			silent++
 		}
 	}
-	if r.full.IsZero() { // whether `ok` follows is not known
-		return experiment.Holds(paged && cleared == "", "the signals are %v%s", states, cleared)
-	}
-	calm := len(states) > 0 && states[len(states)-1] == "ok"
-	return experiment.Holds(paged && calm && cleared == "", "the signals are %v%s", states, cleared)
+	return restart, silent
 }
 
 // restartStates are the signals that count as the call for a restart. The switch sends one signal
@@ -136,10 +175,9 @@ func judgeOrder(r *record) experiment.Verdict {
 // fell below the next level, or the page was due by the other rule, within the time of a look.
 func (r *record) restartStates() []string {
 	seen := since(r.seen, r.started)
-	fifth, known := below(seen, 0.2*float64(r.capacity))
-	tenth, emptier := below(seen, 0.1*float64(r.capacity))
+	fifth, tenth := below(seen, 0.2*float64(r.capacity)), below(seen, 0.1*float64(r.capacity))
 	page, paged := lab.FirstAlert(r.alerts, r.started, "page")
-	if known && (emptier && tenth.Sub(fifth) < switchLooks || paged && page.Received.Sub(fifth) < switchLooks) {
+	if !tenth.IsZero() && tenth.Sub(fifth) < switchLooks || paged && page.Received.Sub(fifth) < switchLooks {
 		return []string{"restart", "page"}
 	}
 	return []string{"restart"}
@@ -149,28 +187,18 @@ func (r *record) restartStates() []string {
 // share of its capacity.
 func (r *record) judgeAlarm(share, runway float64, states ...string) experiment.Verdict {
 	due := share * float64(r.capacity)
-	crossed, ok := below(since(r.seen, r.started), due)
-	if !ok {
-		return experiment.Verdict{}
-	}
+	crossed := below(since(r.seen, r.started), due)
 	alarm, came := lab.FirstAlert(r.alerts, r.started, states...)
-	waited := r.last().at.Sub(crossed)
-	switch {
-	case came && float64(keysAfter(r.seen, alarm.Received)) >= due:
+	if came && !crossed.IsZero() && float64(keysAt(r.seen, alarm.Received)) >= due {
 		return r.judgeEarly(alarm, runway)
-	case came:
-		took := seconds(alarm.Received.Sub(crossed))
-		return experiment.AtMost(alarmWithin.Seconds(), took, "the signal came %.3f s after the pool fell below %.0f keys", took, due)
-	case waited > alarmWithin:
-		return experiment.Holds(false, "there is no signal %.1f s after the pool fell below %.0f keys", waited.Seconds(), due)
 	}
-	return experiment.Verdict{}
+	return r.within(alarmWithin, crossed, alarm.Received, fmt.Sprintf("one of the signals %v, which are due below %.0f keys", states, due))
 }
 
 // judgeEarly judges a signal that came above its level. It is right when the pool does not last.
 func (r *record) judgeEarly(alarm lab.Alert, runway float64) experiment.Verdict {
 	arrived := r.started
-	if t, ok := below(since(r.seen, r.started), 0.9*float64(r.capacity)); ok {
+	if t := below(since(r.seen, r.started), 0.9*float64(r.capacity)); !t.IsZero() {
 		arrived = t
 	}
 	keys, still := keysAt(r.seen, alarm.Received), alarm.Received.Sub(arrived)
@@ -178,41 +206,4 @@ func (r *record) judgeEarly(alarm lab.Alert, runway float64) experiment.Verdict 
 	return experiment.Holds(still >= stillFor && lasts < runway,
 		"the signal came with %d keys left, which lasted %.0f s, %.1f s after the pool was nearly full; when no key arrives and the pool lasts "+
 			"less than %.0f s, the switch does not wait for the level", keys, lasts, still.Seconds(), runway)
-}
-
-func judgeRefilled(r *record) experiment.Verdict {
-	if r.back.IsZero() {
-		return experiment.Verdict{}
-	}
-	v := experiment.Holds(!r.full.IsZero(), "%.1f s after the worker's start the pool holds %d keys", r.last().at.Sub(r.back).Seconds(), r.last().keys)
-	return v.Figures(float64(leastFull(r.capacity)), float64(r.last().keys))
-}
-
-func judgeRefillTime(r *record) experiment.Verdict {
-	limit := refillBound(r.capacity)
-	switch {
-	case r.back.IsZero():
-	case !r.full.IsZero():
-		took := seconds(r.full.Sub(r.back))
-		return experiment.AtMost(seconds(limit), took, "the pool was full after %.3f s", took)
-	case r.last().at.Sub(r.back) > limit:
-		return experiment.Holds(false, "%.1f s after the worker's start the pool holds %d keys", r.last().at.Sub(r.back).Seconds(), r.last().keys)
-	}
-	return experiment.Verdict{}
-}
-
-// judgeClear accepts a signal from the moment on at which the pool is above the levels.
-func judgeClear(r *record) experiment.Verdict {
-	if r.full.IsZero() {
-		return experiment.Verdict{}
-	}
-	signal, came := lab.FirstAlert(r.alerts, r.back, "ok")
-	switch waited := r.last().at.Sub(r.full); {
-	case came:
-		took := seconds(signal.Received.Sub(r.full))
-		return experiment.AtMost(alarmWithin.Seconds(), took, "`ok` came after %.3f s", took)
-	case waited > alarmWithin:
-		return experiment.Holds(false, "there is no signal %.1f s after the pool was full", waited.Seconds())
-	}
-	return experiment.Verdict{}
 }

@@ -13,8 +13,7 @@ import (
 
 // How long a run waits at most for what should happen. The claims have their own bounds.
 const (
-	fillPatience  = lab.Patience
-	alarmPatience = 30 * time.Second
+	patience      = 30 * time.Second
 	emptyPatience = 1.5 // of the expected time
 	steadyAfter   = 2 * time.Second
 )
@@ -23,7 +22,7 @@ const (
 type drainage struct {
 	*experiment.T
 	*record
-	redis          *lab.Database
+	postgres       *lab.Database
 	server, worker *lab.Program
 	hook           *lab.Hook
 	levels         *levels
@@ -36,18 +35,15 @@ func runDrain(t *experiment.T, r *record) {
 	if t.Full {
 		fillFull(t, r)
 	}
-	d := &drainage{T: t, record: r, hook: lab.Webhook(t)}
-	postgres := d.start()
-	defer d.readBack(postgres)
-	d.awaitFull()
+	d := start(t, r)
+	defer d.readBack()
 	d.pulse.Enter("the worker keeps the pool full")
 	environment := measure.Observe()
 	d.load.Start(d.rate)
 	d.pulse.Follow(d.load.Recorder())
 	err := d.drainAndRefill()
-	r.seen, r.alerts, r.unfit = d.levels.seen, d.hook.Alerts(), environment.Unfit()
 	d.load.Stop()
-	r.seconds = d.pulse.Stop()
+	r.seen, r.alerts, r.seconds, r.unfit = d.levels.seen, d.hook.Alerts(), d.pulse.Stop(), environment.Unfit()
 	if errors.Is(err, errLate) { // the claims judge what did not happen
 		r.notes = append(r.notes, "The run ended early: "+err.Error())
 		return
@@ -55,106 +51,97 @@ func runDrain(t *experiment.T, r *record) {
 	t.Must(err)
 }
 
-// start starts the programs. The pool is not full yet.
-func (d *drainage) start() (postgres *lab.Database) {
-	d.Phase(0, "filling the pool")
-	postgres, d.redis = lab.Postgres(d), lab.Redis(d)
-	settings := []string{"DATABASE_URL=" + postgres.URL, "REDIS_URL=" + d.redis.URL, fmt.Sprintf("KGS_POOL_CAPACITY=%d", d.capacity)}
-	d.worker = lab.Worker(d, settings...)
-	d.server = lab.Server(d, append(settings, "KGS_WORKER=false", "ALERT_WEBHOOK_URL="+d.hook.URL,
+// start starts the programs and returns when the pool is full and the server knows it.
+func start(t *experiment.T, r *record) *drainage {
+	t.Phase(0, "filling the pool")
+	d := &drainage{T: t, record: r, hook: lab.Webhook(t), postgres: lab.Postgres(t)}
+	redis := lab.Redis(t)
+	settings := []string{"DATABASE_URL=" + d.postgres.URL, "REDIS_URL=" + redis.URL, fmt.Sprintf("KGS_POOL_CAPACITY=%d", d.capacity)}
+	d.worker = lab.Worker(t, settings...)
+	d.server = lab.Server(t, append(settings, "KGS_WORKER=false", "ALERT_WEBHOOK_URL="+d.hook.URL,
 		fmt.Sprintf("KGS_BATCH_MIN=%d", batch), fmt.Sprintf("KGS_BATCH_MAX=%d", batch))...)
 	d.worker.Start()
 	d.server.Start()
-	d.levels, d.load = watchLevels(d, d.redis.URL), lab.Traffic(d, d.server)
-	d.pulse = measure.NewPulse(d.T, "supply/drain", d.server, time.Duration((12+float64(d.capacity)/d.rate)*float64(time.Second))+d.dry)
-	return postgres
+	d.levels, d.load = watchLevels(t, redis.URL), lab.Traffic(t, d.server)
+	d.pulse = measure.NewPulse(t, "supply/drain", d.server, 12*time.Second+d.lasts(d.capacity)+d.dry)
+	lab.Wait(t, lab.Patience, "the pool is full and the server knows it", func() bool {
+		status, err := d.server.TryStatus()
+		return err == nil && status.Full()
+	})
+	return d
 }
 
-// awaitFull waits until the worker has filled the pool and the server knows it.
-func (d *drainage) awaitFull() {
-	d.pulse.Enter("filling the pool")
-	_, err := d.levels.until(d.Context(), fillPatience+time.Duration(d.capacity)*time.Microsecond, "the pool is full", d.isFull)
-	d.Must(err)
-	lab.Wait(d, fillPatience, "the server knows that the pool is full", func() bool {
-		status, err := d.server.TryStatus()
-		return err == nil && status.State == "ok"
-	})
+// lasts is how long so many keys last.
+func (p plan) lasts(keys int64) time.Duration {
+	return time.Duration(float64(keys) / p.rate * float64(time.Second))
 }
 
 // leastFull is how many keys a full pool holds: a worker refills it below nine tenths.
 func leastFull(capacity int64) int64 { return capacity - capacity/10 }
 
-func (d *drainage) isFull(l level) bool { return l.keys >= leastFull(d.capacity) }
-
-// await looks at the pool until something else is true.
-func (d *drainage) await(what string, ok func() bool) error {
-	_, err := d.levels.until(d.Context(), alarmPatience, what, func(level) bool { return ok() })
-	return err
-}
-
-// pass looks at the pool for a time.
-func (d *drainage) pass(length time.Duration) error {
-	began := time.Now()
-	return d.await("time passes", func() bool { return time.Since(began) >= length })
+// until looks at the pool until enough is true.
+func (d *drainage) until(limit time.Duration, what string, enough func(level) bool) (level, error) {
+	return d.levels.until(d.Context(), limit, what, enough)
 }
 
 // signalled reports whether an alert with the state came at or after since.
-func (d *drainage) signalled(since time.Time, state string) func() bool {
-	return func() bool { _, came := lab.FirstAlert(d.hook.Alerts(), since, state); return came }
+func (d *drainage) signalled(since time.Time, state string) bool {
+	_, came := lab.FirstAlert(d.hook.Alerts(), since, state)
+	return came
 }
 
+// drainAndRefill ends with the first step that fails.
 func (d *drainage) drainAndRefill() error {
-	if err := d.stopWorker(); err != nil {
-		return err
+	for _, step := range []func() error{d.stopWorker, d.observeTenth, d.runDry, d.stayDry, d.refill} {
+		if err := step(); err != nil {
+			return err
+		}
 	}
-	if err := d.drain(); err != nil {
-		return err
-	}
-	d.pulse.Enter("without a pool")
-	if err := d.pass(d.dry); err != nil {
-		return err
-	}
-	if err := d.await("the service pages a human", d.signalled(d.started, "page")); err != nil {
-		return err
-	}
-	return d.refill()
+	return nil
 }
 
 // stopWorker stops the worker once the load is steady: the first requests come in a crowd.
 func (d *drainage) stopWorker() error {
-	if err := d.pass(steadyAfter); err != nil {
+	steady := time.Now().Add(steadyAfter)
+	if _, err := d.until(patience, "the load is steady", func(l level) bool { return l.at.After(steady) }); err != nil {
 		return err
 	}
 	d.worker.Stop()
-	d.started = time.Now()
-	return nil
+	first, err := d.until(patience, "Redis answers", func(level) bool { return true })
+	d.started = first.at
+	return err
 }
 
-// drain predicts from the first tenth when the pool is empty, and waits for that moment also when
-// nothing can be predicted.
-func (d *drainage) drain() error {
+// observeTenth predicts from the first tenth when the pool is empty.
+func (d *drainage) observeTenth() error {
 	d.pulse.Enter("the first tenth")
-	full, err := d.levels.until(d.Context(), alarmPatience, "Redis answers", func(level) bool { return true })
-	if err != nil {
-		return err
+	full := d.levels.seen[len(d.levels.seen)-1].keys
+	_, err := d.until(patience+d.lasts(full), "the first tenth is taken", func(l level) bool { return l.keys <= full-full/10 })
+	if err == nil {
+		d.predicted = predict(since(d.levels.seen, d.started))
+		d.unsteady = d.predicted.slope == 0
 	}
-	d.started = full.at
-	lasts := time.Duration(float64(full.keys) / d.rate * float64(time.Second))
-	if _, err = d.levels.until(d.Context(), alarmPatience+lasts, "the first tenth is taken",
-		func(now level) bool { return now.keys <= full.keys-full.keys/10 }); err != nil {
-		return err
-	}
-	var known bool
-	d.predicted, known = predict(since(d.levels.seen, d.started))
-	d.unsteady = !known
-	expected := d.started.Add(lasts)
-	if known {
+	return err
+}
+
+// runDry waits until the pool is empty, also when nothing can be predicted.
+func (d *drainage) runDry() error {
+	expected := d.started.Add(d.lasts(d.capacity))
+	if !d.unsteady {
 		expected = d.predicted.empty()
 	}
 	d.pulse.Enter("the pool is expected to be empty at %.1f s", expected.Sub(d.started).Seconds())
-	empty, err := d.levels.until(d.Context(), alarmPatience+time.Duration(emptyPatience*float64(time.Until(expected))),
-		"the pool is empty", func(now level) bool { return now.keys == 0 })
+	empty, err := d.until(patience+time.Duration(emptyPatience*float64(time.Until(expected))), "the pool is empty", func(l level) bool { return l.keys == 0 })
 	d.empty = empty.at
+	return err
+}
+
+// stayDry goes on without a pool for a time, and until the service has paged.
+func (d *drainage) stayDry() error {
+	d.pulse.Enter("without a pool")
+	_, err := d.until(patience+d.dry, "the service pages a human", func(l level) bool {
+		return l.at.Sub(d.empty) >= d.dry && d.signalled(d.started, "page")
+	})
 	return err
 }
 
@@ -165,17 +152,18 @@ func (d *drainage) refill() error {
 	if !slices.Contains(d.Settings(), staysDead) {
 		d.worker.Launch()
 	}
-	full, err := d.levels.until(d.Context(), refillBound(d.capacity)+alarmPatience, "the pool is full again", d.isFull)
+	full, err := d.until(patience+refillBound(d.capacity), "the pool is full again", func(l level) bool { return l.keys >= leastFull(d.capacity) })
 	if err != nil {
 		return err
 	}
 	d.full = full.at
-	return d.await("the service signals ok", d.signalled(d.back, "ok"))
+	_, err = d.until(patience, "the service signals ok", func(level) bool { return d.signalled(d.back, "ok") })
+	return err
 }
 
 // readBack reads every link back, also after an early end of the run.
-func (d *drainage) readBack(postgres *lab.Database) {
+func (d *drainage) readBack() {
 	d.Phase(0.99, "reading every link back")
-	d.links = measure.ReadBack(d, d.server, lab.Census(postgres.URL), d.load)
+	d.links = measure.ReadBack(d, d.server, lab.Census(d.postgres.URL), d.load)
 	d.notes = append(append(d.notes, d.links.Reports...), measure.FailureNotes(d.load.Entries())...)
 }

@@ -5,21 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"keypool/loadtest/lab"
-
-	"github.com/redis/go-redis/v9"
+	"keypool/loadtest/measure"
 )
 
-const (
-	poolLists  = "keypool:{*}:keys"    // where a pool keeps its keys in Redis
-	lookEvery  = 5 * time.Millisecond  // much less than a batch lasts
-	lookLimit  = 2 * time.Second       // of one look
-	silence    = 10 * time.Second      // how long looks may fail before the run fails
-	retryEvery = 50 * time.Millisecond // of what is asked until there is an answer
-)
+// lookEvery is much less than a batch lasts.
+const lookEvery = 5 * time.Millisecond
 
 // errLate says that something did not happen in its time.
 var errLate = errors.New("too late")
@@ -32,80 +25,41 @@ type level struct {
 
 // levels observes the size of a pool. It is for one goroutine.
 type levels struct {
-	client *redis.Client
-	list   string // of the only pool in this Redis, "" while there is none
-	ask    func(context.Context) (keys int64, err error)
-	seen   []level
+	ask  func(context.Context) (keys int64, err error)
+	seen []level
 }
 
 func watchLevels(r lab.T, redisURL string) *levels {
-	l := &levels{client: lab.RedisClient(r, redisURL)}
-	l.ask = l.count
-	return l
+	client := lab.RedisClient(r, redisURL)
+	return &levels{ask: func(ctx context.Context) (int64, error) { return lab.ListedKeys(ctx, client) }}
 }
 
 // until looks at the level until enough returns true for it, and returns that level. When this takes
 // longer than patience, the error wraps errLate. Looks that fail are repeated: the machine may be
-// busy. They are an error when none succeeded for long.
-func (l *levels) until(ctx context.Context, patience time.Duration, what string, enough func(level) bool) (level, error) {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	deadline, answered := time.Now().Add(patience), time.Now()
-	for {
-		now, err := l.look(ctx)
-		late := time.Now().After(deadline)
-		switch {
-		case err == nil && enough(now):
-			return now, nil
-		case err == nil && late:
-			return level{}, fmt.Errorf("%w: %s, after %v the pool holds %d keys", errLate, what, patience, now.keys)
-		case err == nil:
-			answered = now.at
-		case late && time.Since(answered) > silence:
-			return level{}, fmt.Errorf("count the keys of the pool: %w", err)
+// busy. When the last look failed, the error is that of the look.
+func (l *levels) until(ctx context.Context, patience time.Duration, what string, enough func(level) bool) (now level, err error) {
+	var unseen error
+	err = lab.Until(ctx, lookEvery, patience, func(asked context.Context) (bool, error) {
+		keys, err := l.ask(asked)
+		if asked.Err() == nil { // a look that is cut short explains nothing
+			unseen = err
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return level{}, ctx.Err()
+		if err != nil {
+			return false, err
 		}
-	}
-}
-
-func (l *levels) look(ctx context.Context) (level, error) {
-	ctx, cancel := context.WithTimeout(ctx, lookLimit)
-	defer cancel()
-	keys, err := l.ask(ctx)
-	if err != nil {
-		return level{}, err
-	}
-	now := level{at: time.Now(), keys: keys}
-	l.seen = append(l.seen, now)
-	return now, nil
-}
-
-// count asks Redis for the length of the list, 0 while there is no pool.
-func (l *levels) count(ctx context.Context) (int64, error) {
-	if l.list == "" {
-		lists, err := l.client.Keys(ctx, poolLists).Result()
-		if err != nil || len(lists) == 0 {
-			return 0, err
-		}
-		l.list = lists[0]
-	}
-	return l.client.LLen(ctx, l.list).Result()
-}
-
-// memory is what Redis uses in all, in bytes. It asks until there is an answer.
-func (l *levels) memory(ctx context.Context) (bytes int64, err error) {
-	err = lab.Until(ctx, retryEvery, silence, func(ctx context.Context) (bool, error) {
-		info, err := l.client.InfoMap(ctx, "memory").Result()
-		if err == nil {
-			bytes, err = strconv.ParseInt(info["Memory"]["used_memory"], 10, 64)
-		}
-		return err == nil, err
+		now = level{at: time.Now(), keys: keys}
+		l.seen = append(l.seen, now)
+		return enough(now), nil
 	})
-	return bytes, err
+	switch {
+	case err == nil:
+		return now, nil
+	case ctx.Err() != nil:
+		return level{}, ctx.Err()
+	case unseen != nil:
+		return level{}, fmt.Errorf("count the keys of the pool: %w", unseen)
+	}
+	return level{}, fmt.Errorf("%w: %s, after %v the pool holds %d keys", errLate, what, patience, now.keys)
 }
 
 // since returns the levels from t on.
@@ -117,59 +71,99 @@ func since(seen []level, t time.Time) []level {
 	return seen[i:]
 }
 
-// through returns the levels until t, the one at t included.
-func through(seen []level, t time.Time) []level {
-	i := slices.IndexFunc(seen, func(l level) bool { return l.at.After(t) })
-	if i < 0 {
-		return seen
-	}
-	return seen[:i]
-}
-
-// below returns when the pool was first seen with fewer keys.
-func below(seen []level, keys float64) (time.Time, bool) {
+// below returns when the pool was first seen with fewer keys, the zero time for never.
+func below(seen []level, keys float64) time.Time {
 	i := slices.IndexFunc(seen, func(l level) bool { return float64(l.keys) < keys })
 	if i < 0 {
-		return time.Time{}, false
+		return time.Time{}
 	}
-	return seen[i].at, true
+	return seen[i].at
 }
 
-// keysAfter is the next level seen at or after t, 0 for none.
-func keysAfter(seen []level, t time.Time) int64 {
+// keysAt is the first level seen at or after t, else the last one.
+func keysAt(seen []level, t time.Time) int64 {
 	if later := since(seen, t); len(later) > 0 {
 		return later[0].keys
 	}
-	return 0
+	return seen[len(seen)-1].keys
 }
 
-// keysAt is the last level seen until t, 0 for none.
-func keysAt(seen []level, t time.Time) int64 {
-	if earlier := through(seen, t); len(earlier) > 0 {
-		return earlier[len(earlier)-1].keys
+// levelsKept bounds the levels of a fit, which uses the slopes between every two of them, and of a chart.
+const levelsKept = 400
+
+// thinned keeps at most levelsKept levels, evenly by their order, the last among them.
+func thinned(seen []level) []level {
+	if len(seen) <= levelsKept {
+		return seen
 	}
-	return 0
+	kept := make([]level, levelsKept)
+	for i := range kept {
+		kept[i] = seen[(i+1)*len(seen)/levelsKept-1]
+	}
+	return kept
 }
 
 // line is the levels over the seconds since start, as points of a line.
 func line(seen []level, start time.Time) (xy [][2]float64) {
-	for _, l := range seen {
+	for _, l := range thinned(seen) {
 		xy = append(xy, [2]float64{l.at.Sub(start).Seconds(), float64(l.keys)})
 	}
 	return xy
 }
 
-// chartPoints is how many points of a line are kept: the report needs no more.
-const chartPoints = 400
+// decline is how a pool declines that no key reaches: by slope keys per second, from keys at the
+// moment zero.
+type decline struct {
+	zero  time.Time
+	keys  float64
+	slope float64 // keys per second, 0: unknown
+}
 
-// thinned keeps at most chartPoints points, evenly by their order, the last among them.
-func thinned(xy [][2]float64) [][2]float64 {
-	if len(xy) <= chartPoints {
-		return xy
+// empty is the moment at which the pool holds no key.
+func (d decline) empty() time.Time {
+	return d.zero.Add(time.Duration(d.keys / d.slope * float64(time.Second)))
+}
+
+// predict fits a decline to levels. A pool loses a batch at a time, and its level is exact only
+// right after such a step, so only steps count. The slope is the median of the slopes between any
+// two steps (the Theil-Sen estimator), which a few late steps do not change. Nothing is known of
+// levels that do not decline.
+func predict(seen []level) decline {
+	var steps []level
+	for i := range seen {
+		if i > 0 && seen[i].keys < seen[i-1].keys {
+			steps = append(steps, seen[i])
+		}
 	}
-	kept := make([][2]float64, 0, chartPoints)
-	for i := range chartPoints {
-		kept = append(kept, xy[(i+1)*len(xy)/chartPoints-1])
+	if len(steps) < 3 {
+		return decline{}
 	}
-	return kept
+	var slopes, levels measure.Series
+	points := line(steps, steps[0].at)
+	for i, a := range points {
+		for _, b := range points[:i] {
+			if a[0] > b[0] {
+				slopes = append(slopes, (b[1]-a[1])/(a[0]-b[0]))
+			}
+		}
+	}
+	slope := slopes.Median()
+	for _, p := range points {
+		levels = append(levels, p[1]+slope*p[0])
+	}
+	return decline{zero: steps[0].at, keys: levels.Median(), slope: max(0, slope)}
+}
+
+// fewestLooks is how many looks a fill rate needs.
+const fewestLooks = 10
+
+// fillRate is how many keys per second arrived between the first look that saw keys and the last
+// look, 0 when there were too few looks. Nothing is known of the keys of the first look.
+func fillRate(seen []level) float64 {
+	first := slices.IndexFunc(seen, func(l level) bool { return l.keys > 0 })
+	if first < 0 || len(seen)-first < fewestLooks+2 {
+		return 0
+	}
+	from, to := seen[first], seen[len(seen)-1]
+	return float64(to.keys-from.keys) / to.at.Sub(from.at).Seconds()
 }

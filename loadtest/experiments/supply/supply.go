@@ -9,7 +9,6 @@
 package supply
 
 import (
-	"fmt"
 	"math"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/lab"
 	"keypool/loadtest/measure"
-	"keypool/loadtest/report"
 )
 
 // Experiments returns the experiments of the package.
@@ -76,7 +74,7 @@ type record struct {
 	alerts    []lab.Alert
 	started   time.Time // the worker was stopped
 	predicted decline   // from the first tenth of the drain
-	unsteady  bool      // the levels allow no prediction
+	unsteady  bool      // the first tenth allows no prediction
 	empty     time.Time // the pool was
 	back      time.Time // the worker was started again
 	full      time.Time // the pool was, after that
@@ -107,25 +105,4 @@ func drain() *experiment.Experiment {
 		},
 		Show: show,
 	})
-}
-
-// show adds charts, tables and notes.
-func show(r *record, e *report.Experiment) {
-	if r.capacity > 0 {
-		e.Settings = map[string]string{
-			"KGS_POOL_CAPACITY": fmt.Sprint(r.capacity), "KGS_BATCH_MAX": fmt.Sprint(batch),
-			"creations": report.Quantity(r.rate, "per second"), "store": "PostgreSQL, synchronous_commit=on",
-		}
-	}
-	if r.filled == nil {
-		e.Claims = withoutFillClaims(e.Claims)
-	} else {
-		r.filled.show(e)
-	}
-	if !r.started.IsZero() {
-		e.Charts = append(e.Charts, r.charts()...)
-		e.Tables = append(e.Tables, r.alertTable(), r.scaledTable())
-		e.Notes = append(e.Notes, r.refillNotes()...)
-	}
-	e.Notes = append(e.Notes, r.notes...)
 }

@@ -3,6 +3,7 @@ package supply
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -31,8 +32,15 @@ func sound() *record {
 	}
 	r.alerts = []lab.Alert{{State: "restart", Received: at(9.3)}, {State: "page", Received: at(10.3)}, {State: "ok", Received: at(15.5)}}
 	r.started, r.empty, r.back, r.full = start, at(11), at(14), at(15)
-	r.predicted, _ = predict(r.seen[:200])
+	r.predicted = predict(r.seen[:200])
 	return r
+}
+
+// answers adds an answer of /status some seconds after the worker was stopped.
+func (r *record) answers(after float64, state string, keys int64) {
+	s := lab.Sample[lab.Second]{At: r.started.Add(time.Duration(after * float64(time.Second)))}
+	s.Value.Status = lab.Status{State: state, PoolKeys: &keys}
+	r.seconds = append(r.seconds, s)
 }
 
 // verdict judges one claim.
@@ -67,6 +75,27 @@ func TestClaimsFail(t *testing.T) {
 		{"no steady decline", func(r *record) { r.predicted, r.unsteady = decline{}, true }, []string{dryMoment}},
 		{"no steady decline, unfit", func(r *record) { r.predicted, r.unsteady, r.unfit = decline{}, true, "busy" }, nil},
 		{"no restart", func(r *record) { r.alerts = r.alerts[1:] }, []string{restartTime}},
+		{"no restart in that state", func(r *record) {
+			r.alerts = r.alerts[1:]
+			r.answers(9.5, "restart", 1500)
+		}, []string{alarmOrder, restartTime}},
+		{"no restart, and many looks", func(r *record) {
+			r.alerts = r.alerts[1:]
+			r.alerts[0].Received = r.started.Add(13900 * time.Millisecond)
+		}, []string{alarmOrder, restartTime, pageTime}},
+		{"restart after page", func(r *record) { r.alerts[0].State, r.alerts[1].State = "page", "restart" }, []string{alarmOrder, pageTime}},
+		{"page twice", func(r *record) { r.alerts = slices.Insert(r.alerts, 2, r.alerts[1]) }, nil},
+		{"restart on the way up", func(r *record) {
+			r.alerts = slices.Insert(r.alerts, 2, lab.Alert{State: "restart", Received: r.started.Add(14900 * time.Millisecond)})
+		}, nil},
+		{"/status agrees", func(r *record) {
+			r.answers(8, "ok", 3000)
+			r.answers(9.5, "restart", 1500)
+			r.answers(10.5, "page", 500)
+			r.answers(14.5, "ok", 0) // the worker is back
+		}, nil},
+		{"/status too good", func(r *record) { r.answers(9.5, "ok", 1500) }, []string{alarmOrder}},
+		{"/status without a page", func(r *record) { r.answers(10.5, "restart", 500) }, []string{alarmOrder}},
 		{"no restart, unfit", func(r *record) { r.alerts = r.alerts[1:]; r.unfit = "busy" }, nil},
 		{"no look between restart and page", func(r *record) {
 			r.alerts = r.alerts[1:]
@@ -84,8 +113,8 @@ func TestClaimsFail(t *testing.T) {
 		{"alarms long after", func(r *record) {
 			r.alerts[0].Received, r.alerts[1].Received = r.started.Add(13500*time.Millisecond), r.started.Add(13500*time.Millisecond)
 		}, []string{restartTime, pageTime}},
-		{"no refill", func(r *record) { r.full = time.Time{}; r.back = r.started.Add(10 * time.Second) }, []string{refilled, refillTime}},
-		{"a slow refill", func(r *record) { r.back = r.started.Add(9 * time.Second) }, []string{refillTime}},
+		{"no refill", func(r *record) { r.full = time.Time{}; r.back = r.started.Add(10500 * time.Millisecond) }, []string{refilled, refillTime}},
+		{"a slow refill", func(r *record) { r.full = r.started.Add(19900 * time.Millisecond) }, []string{refillTime}},
 		{"no all-clear", func(r *record) { r.alerts = r.alerts[:2] }, []string{alarmOrder, clearTime}},
 		{"all-clear without a worker", func(r *record) {
 			r.alerts = slices.Insert(r.alerts, 2, lab.Alert{State: "ok", Received: r.started.Add(11 * time.Second)})
@@ -117,7 +146,7 @@ func TestSlowestRate(t *testing.T) {
 				continue
 			}
 			if r.predicted.slope == 0 {
-				r.predicted, _ = predict(r.seen)
+				r.predicted = predict(r.seen)
 			}
 			if keys == 0 {
 				r.empty = r.started.Add(at)
@@ -140,7 +169,7 @@ func TestEarlyAlarm(t *testing.T) {
 		r.seen[i].at = r.started.Add(2 * r.seen[i].at.Sub(r.started))
 	}
 	r.empty, r.back, r.full = r.started.Add(22*time.Second), time.Time{}, time.Time{}
-	r.predicted, _ = predict(r.seen[:200])
+	r.predicted = predict(r.seen[:200])
 	r.alerts = []lab.Alert{{State: "page", Received: r.started.Add(13 * time.Second)}}
 	for _, name := range []string{dryMoment, alarmOrder, restartTime, pageTime} {
 		if v := verdict(r, name); v.Outcome != report.Held {
@@ -156,12 +185,12 @@ func TestShow(t *testing.T) {
 		e.Claims = append(e.Claims, report.Claim{Name: c.Name})
 	}
 	show(r, &e)
-	if len(e.Charts) != 3 || len(e.Tables) != 2 || len(e.Tables[0].Rows) != 3 || len(e.Claims) != len(claims())-5 {
+	if len(e.Charts) != 2 || len(e.Tables) != 1 || len(e.Tables[0].Rows) != 3 || len(e.Claims) != len(claims())-5 {
 		t.Errorf("%d charts, %d claims, tables %v", len(e.Charts), len(e.Claims), e.Tables)
 	}
 	for _, c := range e.Charts {
 		for _, s := range c.Series {
-			if len(s.XY) > chartPoints {
+			if len(s.XY) > levelsKept {
 				t.Errorf("%s: %d points", s.Name, len(s.XY))
 			}
 		}
@@ -173,8 +202,8 @@ func TestLargePool(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(1_000_000_000, 0)
 	sound := filled{
-		started: start, full: level{start.Add(60 * time.Second), largeKeys}, bytes: 8 * largeKeys, peak: 50 << 20, stopped: true, fillRate: 2e6,
-		drained: true, slope: 2000, taken: 240_000, took: largeDrain,
+		started: start, full: level{start.Add(60 * time.Second), largeKeys}, bytes: 8 * largeKeys, peak: 50 << 20, fillRate: 2e6,
+		first: level{start, largeKeys}, last: level{start.Add(largeDrain), largeKeys - 240_000}, slope: 2000, complete: true,
 	}
 	for _, tt := range []struct {
 		spoil func(*filled)
@@ -185,7 +214,7 @@ func TestLargePool(t *testing.T) {
 		{func(f *filled) { f.full.at = start.Add(68 * time.Second) }, []string{largeFillTime}},
 		{func(f *filled) { f.bytes = 10 * largeKeys }, []string{largeKeySize}},
 		{func(f *filled) { f.peak = 65 << 20 }, []string{largeMemory}},
-		{func(f *filled) { f.taken = 230_000 }, []string{largeTaken}},
+		{func(f *filled) { f.last.keys = largeKeys - 230_000 }, []string{largeTaken}},
 		{func(f *filled) { f.slope = 0 }, []string{largeTaken}},
 		{func(f *filled) { f.slope, f.unfit = 0, "busy" }, nil},
 		{func(f *filled) { *f = filled{} }, nil},
@@ -205,18 +234,19 @@ func TestUntilLooksAgain(t *testing.T) {
 		failing := 3
 		l := &levels{ask: func(context.Context) (int64, error) {
 			if failing--; failing >= 0 {
-				return 0, context.DeadlineExceeded
+				return 0, os.ErrDeadlineExceeded
 			}
 			return 7, nil
 		}}
-		if got, err := l.until(t.Context(), 0, "seven keys", func(l level) bool { return l.keys == 7 }); got.keys != 7 || err != nil {
+		if got, err := l.until(t.Context(), time.Second, "seven keys", func(l level) bool { return l.keys == 7 }); got.keys != 7 || err != nil {
 			t.Errorf("%d keys, error %v", got.keys, err)
 		}
 		if _, err := l.until(t.Context(), time.Second, "eight keys", func(l level) bool { return l.keys == 8 }); !errors.Is(err, errLate) {
 			t.Errorf("error %v", err)
 		}
 		failing = 1 << 30
-		if _, err := l.until(t.Context(), 0, "anything", func(level) bool { return true }); !errors.Is(err, context.DeadlineExceeded) {
+		_, err := l.until(t.Context(), time.Second, "anything", func(level) bool { return true })
+		if !errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, errLate) {
 			t.Errorf("error %v", err)
 		}
 	})
@@ -234,11 +264,11 @@ func TestFillRate(t *testing.T) {
 		}
 		seen = append(seen, l)
 	}
-	if rate, known := fillRate(seen); !known || rate < 19_999 || rate > 20_001 {
-		t.Errorf("%.0f keys/s, known %v, want 20000", rate, known)
+	if rate := fillRate(seen); rate < 19_999 || rate > 20_001 {
+		t.Errorf("%.0f keys/s, want 20000", rate)
 	}
 	for _, few := range [][]level{nil, seen[:5], seen[:16]} {
-		if rate, known := fillRate(few); known {
+		if rate := fillRate(few); rate != 0 {
 			t.Errorf("%.0f keys/s of %d looks", rate, len(few))
 		}
 	}
@@ -252,11 +282,10 @@ func TestPredict(t *testing.T) {
 	for i := 90; i < 110; i++ { // nothing was taken for a tenth of a second, and then all at once
 		seen[i].keys = seen[90].keys
 	}
-	got, known := predict(seen)
-	if empty := got.empty().Sub(r.started).Seconds(); !known || empty < 10.9 || empty > 11.1 {
-		t.Errorf("empty after %.2f s, known %v, want 11 s", empty, known)
+	if empty := predict(seen).empty().Sub(r.started).Seconds(); empty < 10.9 || empty > 11.1 {
+		t.Errorf("empty after %.2f s, want 11 s", empty)
 	}
-	if _, known := predict(seen[:10]); known {
+	if predict(seen[:10]).slope != 0 {
 		t.Error("a pool that did not decline predicts something")
 	}
 }
