@@ -2,6 +2,7 @@ package measure
 
 import (
 	"fmt"
+	"slices"
 
 	"keypool/loadtest"
 	"keypool/loadtest/experiment"
@@ -71,16 +72,23 @@ func Links[R any](links func(*R) *loadtest.Verdict) []experiment.Claim[R] {
 }
 
 // ReadBack restarts the server, so that its cache does not answer for its store, and reads every
-// link of the loads back through it. It works also when the run was interrupted: the check then
-// waits for the server.
-func ReadBack(t lab.T, p *lab.Program, census loadtest.Census, loads ...*lab.Load) *loadtest.Verdict {
-	p.Stop()
-	p.Launch()
-	if t.Context().Err() == nil {
-		p.AwaitReady(lab.Patience)
+// link of the loads back through it; a deployment is not restarted. It works also when the run was
+// interrupted: the check then waits for the server. The notes say what is wrong with links and why
+// creations failed.
+func ReadBack(t lab.T, p *lab.Program, census loadtest.Census, loads ...*lab.Load) (links *loadtest.Verdict, notes []string) {
+	if p.Dir != "" { // it is not a deployment
+		p.Stop()
+		p.Launch()
+		if t.Context().Err() == nil {
+			p.AwaitReady(lab.Patience)
+		}
 	}
 	v := lab.Check(t, p, census, loads...)
-	return &v
+	notes = slices.Clone(v.Reports)
+	for _, load := range loads {
+		notes = append(notes, FailureNotes(load.Entries())...)
+	}
+	return &v, notes
 }
 
 // shownFailures is how many failures of a state [FailureNotes] describes.

@@ -12,8 +12,11 @@ import (
 	"keypool/loadtest/report"
 )
 
-// The bounds.
+// The levels of the dead man's switch, as shares of the capacity, and the bounds.
 const (
+	restartBelow = 0.2
+	pageBelow    = 0.1
+
 	emptyWithin = 0.02            // of the predicted time
 	alarmWithin = 3 * time.Second // for the switch to look and for the alarm to arrive
 	switchLooks = time.Second     // from one look of the switch to the next
@@ -21,14 +24,6 @@ const (
 
 	leastRefillRate = 1.5e6           // keys per second of a worker
 	startWithin     = 5 * time.Second // of a worker, in addition to the time that leastRefillRate allows
-)
-
-// The switch also raises an alarm when no key arrived for stillFor and the pool lasts for less than
-// these seconds.
-const (
-	stillFor      = 9 * time.Second // ten, less the second between two looks
-	restartRunway = 60.0
-	pageRunway    = 30.0
 )
 
 // The names of the claims.
@@ -53,9 +48,14 @@ func claims() []claim {
 				"It signals `ok` when the worker has filled the pool again and not before.",
 		},
 		timed(restartTime, "When less than a fifth of the pool is left, the service signals within 3 s that the worker needs a restart.",
-			func(r *record) experiment.Verdict { return r.judgeAlarm(0.2, restartRunway, r.restartStates()...) }),
+			func(r *record) experiment.Verdict {
+				if r.between() < switchLooks { // the switch sends one signal at each look, and may have had none between the levels
+					return r.judgeAlarm(restartBelow, "restart", "page")
+				}
+				return r.judgeAlarm(restartBelow, "restart")
+			}),
 		timed(pageTime, "When less than a tenth of the pool is left, the service pages a human within 3 s.",
-			func(r *record) experiment.Verdict { return r.judgeAlarm(0.1, pageRunway, "page") }),
+			func(r *record) experiment.Verdict { return r.judgeAlarm(pageBelow, "page") }),
 		{
 			Name: refilled, Text: "When the worker starts again, it fills the pool.", Kind: report.Correctness, Unit: "keys", Judge: func(r *record) experiment.Verdict {
 				if r.back.IsZero() {
@@ -149,61 +149,37 @@ func judgeOrder(r *record) experiment.Verdict {
 }
 
 // alarmsDue returns whether the switch was in the state restart for certain: /status showed that, or
-// the page came many looks after the level was reached. It counts the answers of /status, which hold
+// the switch had many looks between the levels. It counts the answers of /status, each of which holds
 // one look of the switch, with fewer keys than the state allows.
 func (r *record) alarmsDue() (restart bool, silent int) {
-	fifth, tenth := 0.2*float64(r.capacity), 0.1*float64(r.capacity)
-	crossed := below(since(r.seen, r.started), fifth)
-	page, paged := lab.FirstAlert(r.alerts, r.started, "page")
-	restart = paged && !crossed.IsZero() && page.Received.Sub(crossed) > manyLooks
+	restart = r.between() > manyLooks
 	for _, s := range r.seconds {
 		status := s.Value.Status
 		if status.PoolKeys == nil || s.At.Before(r.started) || !r.back.IsZero() && s.At.After(r.back) {
 			continue
 		}
+		share := (float64(*status.PoolKeys) + 1) / float64(r.capacity) // the service rounds its levels down
 		restart = restart || status.State == "restart"
-		keys, alarmed := *status.PoolKeys, status.State == "restart" || status.State == "page"
-		if keys < int64(fifth) && !alarmed || keys < int64(tenth) && status.State != "page" {
+		if share < pageBelow && status.State != "page" || share < restartBelow && status.State != "page" && status.State != "restart" {
 			silent++
 		}
 	}
 	return restart, silent
 }
 
-// restartStates are the signals that count as the call for a restart. The switch sends one signal
-// at each look, so a page counts too when the switch had no look in which a restart was due: the pool
-// fell below the next level, or the page was due by the other rule, within the time of a look.
-func (r *record) restartStates() []string {
+// between is how long the pool was between the two levels, as far as it was seen.
+func (r *record) between() time.Duration {
 	seen := since(r.seen, r.started)
-	fifth, tenth := below(seen, 0.2*float64(r.capacity)), below(seen, 0.1*float64(r.capacity))
-	page, paged := lab.FirstAlert(r.alerts, r.started, "page")
-	if !tenth.IsZero() && tenth.Sub(fifth) < switchLooks || paged && page.Received.Sub(fifth) < switchLooks {
-		return []string{"restart", "page"}
-	}
-	return []string{"restart"}
+	return below(seen, pageBelow*float64(r.capacity)).Sub(below(seen, restartBelow*float64(r.capacity)))
 }
 
 // judgeAlarm judges the first signal of one of the states. It is due when the pool falls below a
 // share of its capacity.
-func (r *record) judgeAlarm(share, runway float64, states ...string) experiment.Verdict {
+func (r *record) judgeAlarm(share float64, states ...string) experiment.Verdict {
 	due := share * float64(r.capacity)
-	crossed := below(since(r.seen, r.started), due)
 	alarm, came := lab.FirstAlert(r.alerts, r.started, states...)
-	if came && !crossed.IsZero() && float64(keysAt(r.seen, alarm.Received)) >= due {
-		return r.judgeEarly(alarm, runway)
+	if keys := keysAt(r.seen, alarm.Received); came && float64(keys) >= due {
+		return experiment.Holds(false, "%s came with %d keys left, and is due below %.0f", alarm.State, keys, due)
 	}
-	return r.within(alarmWithin, crossed, alarm.Received, fmt.Sprintf("one of the signals %v, which are due below %.0f keys", states, due))
-}
-
-// judgeEarly judges a signal that came above its level. It is right when the pool does not last.
-func (r *record) judgeEarly(alarm lab.Alert, runway float64) experiment.Verdict {
-	arrived := r.started
-	if t := below(since(r.seen, r.started), 0.9*float64(r.capacity)); !t.IsZero() {
-		arrived = t
-	}
-	keys, still := keysAt(r.seen, alarm.Received), alarm.Received.Sub(arrived)
-	lasts := float64(keys) / r.predicted.slope
-	return experiment.Holds(still >= stillFor && lasts < runway,
-		"the signal came with %d keys left, which lasted %.0f s, %.1f s after the pool was nearly full; when no key arrives and the pool lasts "+
-			"less than %.0f s, the switch does not wait for the level", keys, lasts, still.Seconds(), runway)
+	return r.within(alarmWithin, below(since(r.seen, r.started), due), alarm.Received, fmt.Sprintf("one of the signals %v, due below %.0f keys", states, due))
 }

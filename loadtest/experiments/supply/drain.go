@@ -36,7 +36,11 @@ func runDrain(t *experiment.T, r *record) {
 		fillFull(t, r)
 	}
 	d := start(t, r)
-	defer d.readBack()
+	defer func() {
+		t.Phase(0.99, "reading every link back")
+		links, notes := measure.ReadBack(t, d.server, lab.Census(d.postgres.URL), d.load)
+		r.links, r.notes = links, append(r.notes, notes...)
+	}()
 	d.pulse.Enter("the worker keeps the pool full")
 	environment := measure.Observe()
 	d.load.Start(d.rate)
@@ -159,11 +163,4 @@ func (d *drainage) refill() error {
 	d.full = full.at
 	_, err = d.until(patience, "the service signals ok", func(level) bool { return d.signalled(d.back, "ok") })
 	return err
-}
-
-// readBack reads every link back, also after an early end of the run.
-func (d *drainage) readBack() {
-	d.Phase(0.99, "reading every link back")
-	d.links = measure.ReadBack(d, d.server, lab.Census(d.postgres.URL), d.load)
-	d.notes = append(append(d.notes, d.links.Reports...), measure.FailureNotes(d.load.Entries())...)
 }

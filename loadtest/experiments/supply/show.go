@@ -47,7 +47,7 @@ func (r *record) charts() []report.Chart {
 		{
 			Title: "Keys in the pool, predicted and observed", X: x, Y: report.Axis{Label: "keys in Redis", Unit: "keys"}, Marks: marks,
 			Series: []report.Series{{Name: "observed", XY: line(since(r.seen, r.started), r.started)}, predicted},
-			Levels: []report.Mark{{At: 0.2 * float64(r.capacity), Name: "20 %: restart"}, {At: 0.1 * float64(r.capacity), Name: "10 %: page"}},
+			Levels: []report.Mark{{At: restartBelow * float64(r.capacity), Name: "20 %: restart"}, {At: pageBelow * float64(r.capacity), Name: "10 %: page"}},
 		},
 		{
 			Title: "Latency of creations meanwhile", X: x, Y: report.Axis{Label: "p99 of each second", Unit: "ms"}, Marks: marks,

@@ -9,6 +9,7 @@
 package supply
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -21,14 +22,14 @@ import (
 // Experiments returns the experiments of the package.
 func Experiments() []*experiment.Experiment { return []*experiment.Experiment{drain()} }
 
-// The usual pool lasts eleven seconds. The dead man's switch looks once a second: when a pool lasts
-// ten seconds or less, the switch may not see it between 20 and 10 percent. When a pool lasts from
-// twelve seconds to a minute, the switch raises an alarm after ten seconds in which no key
-// arrived, before the levels are reached. 20 percent of the full pool last more than a minute.
+// A pool without its worker lasts eleven seconds, or 500 with --full. The dead man's switch looks once a
+// second: when a pool lasts ten seconds or less, the switch may not see it between 20 and 10 percent.
+// When a pool, or the fifth of a larger one, lasts from twelve seconds to a minute, the switch raises
+// an alarm after ten seconds in which no key arrived, before the levels are reached.
 const (
 	usualSeconds = 11.0
+	fullSeconds  = 500.0
 	usualRate    = 1000.0 // creations per second
-	fullKeys     = 1_000_000
 	fullRate     = 2000.0
 	batch        = 50 // keys in a batch of the server
 )
@@ -46,20 +47,14 @@ func choose(t *experiment.T) plan {
 	if t.Scale < 1 {
 		return plan{capacity: 1000, rate: 250, dry: 1500 * time.Millisecond, small: true}
 	}
-	p := plan{rate: usualRate, dry: 3 * time.Second}
+	rate, seconds, dry := cmp.Or(t.Rate, usualRate), usualSeconds, 3*time.Second
 	if t.Full {
-		p = plan{capacity: fullKeys, rate: fullRate, dry: 30 * time.Second}
+		rate, seconds, dry = cmp.Or(t.Rate, fullRate), fullSeconds, 30*time.Second
 	}
-	if t.Rate != 0 {
-		p.rate = t.Rate
+	if rate < slowest() {
+		t.Fatalf("--rate: got %g, the experiment supply/drain takes at least %g", rate, slowest())
 	}
-	if p.rate < slowest() {
-		t.Fatalf("--rate: got %g, the experiment supply/drain takes at least %g", p.rate, slowest())
-	}
-	if p.capacity == 0 {
-		p.capacity = int64(p.rate * usualSeconds)
-	}
-	return p
+	return plan{capacity: int64(rate * seconds), rate: rate, dry: dry}
 }
 
 // slowest is the least rate. Below it a batch, the last of which may be next to empty, is a greater
