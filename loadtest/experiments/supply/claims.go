@@ -26,35 +26,30 @@ const (
 	startWithin     = 5 * time.Second // of a worker, in addition to the time that leastRefillRate allows
 )
 
-// The names of the claims.
+// The names of claims that controls refute.
 const (
-	dryMoment   = "exhaustion predicted"
-	restartTime = "restart signalled"
-	pageTime    = "page signalled"
-	alarmOrder  = "signals in order"
-	refilled    = "pool refilled"
-	refillTime  = "refill time"
-	clearTime   = "all-clear time"
+	alarmOrder = "signals in order"
+	refilled   = "pool refilled"
 )
 
 type claim = experiment.Claim[record]
 
 func claims() []claim {
 	return slices.Concat([]claim{
-		timed(dryMoment, "The pool runs dry within 2 % of the time that the first tenth of the drain predicts.", judgeEmpty),
+		timed("exhaustion predicted", "The pool runs dry within 2 % of the time that the first tenth of the drain predicts.", judgeEmpty),
 		{
 			Name: alarmOrder, Kind: report.Correctness, Judge: judgeOrder,
 			Text: "While the pool runs dry, the service signals that the worker needs a restart, where it sees that level, and then pages a human. " +
 				"It signals `ok` when the worker has filled the pool again and not before.",
 		},
-		timed(restartTime, "When less than a fifth of the pool is left, the service signals within 3 s that the worker needs a restart.",
+		timed("restart signalled", "When less than a fifth of the pool is left, the service signals within 3 s that the worker needs a restart.",
 			func(r *record) experiment.Verdict {
 				if r.between() < switchLooks { // the switch sends one signal at each look, and may have had none between the levels
 					return r.judgeAlarm(restartBelow, "restart", "page")
 				}
 				return r.judgeAlarm(restartBelow, "restart")
 			}),
-		timed(pageTime, "When less than a tenth of the pool is left, the service pages a human within 3 s.",
+		timed("page signalled", "When less than a tenth of the pool is left, the service pages a human within 3 s.",
 			func(r *record) experiment.Verdict { return r.judgeAlarm(pageBelow, "page") }),
 		{
 			Name: refilled, Text: "When the worker starts again, it fills the pool.", Kind: report.Correctness, Unit: "keys", Judge: func(r *record) experiment.Verdict {
@@ -66,10 +61,10 @@ func claims() []claim {
 					Figures(float64(leastFull(r.capacity)), float64(last.keys))
 			},
 		},
-		timed(refillTime, "The pool is full within 5 s of the worker's start and a second for every 1.5 million keys.", func(r *record) experiment.Verdict {
+		timed("refill time", "The pool is full within 5 s of the worker's start and a second for every 1.5 million keys.", func(r *record) experiment.Verdict {
 			return r.within(refillBound(r.capacity), r.back, r.full, "the pool is full")
 		}),
-		timed(clearTime, "The service signals `ok` within 3 s of the pool being full.", func(r *record) experiment.Verdict {
+		timed("all-clear time", "The service signals `ok` within 3 s of the pool being full.", func(r *record) experiment.Verdict {
 			ok, _ := lab.FirstAlert(r.alerts, r.back, "ok")
 			return r.within(alarmWithin, r.full, ok.Received, "`ok` since the pool is full")
 		}),
@@ -133,7 +128,7 @@ func judgeOrder(r *record) experiment.Verdict {
 		return experiment.Verdict{}
 	}
 	var down, up []string
-	for _, a := range r.signals() {
+	for _, a := range r.alerts {
 		if r.back.IsZero() || a.Received.Before(r.back) {
 			down = append(down, a.State)
 		} else {
@@ -167,11 +162,18 @@ func (r *record) alarmsDue() (restart bool, silent int) {
 	return restart, silent
 }
 
-// between is how long the pool was between the two levels, as far as it was seen.
-func (r *record) between() time.Duration {
-	seen := since(r.seen, r.started)
-	return below(seen, pageBelow*float64(r.capacity)).Sub(below(seen, restartBelow*float64(r.capacity)))
+// below returns when the pool was first seen with fewer keys than a share of its capacity, the zero
+// time for never.
+func (r *record) below(share float64) time.Time {
+	i := slices.IndexFunc(r.seen, func(l level) bool { return float64(l.keys) < share*float64(r.capacity) })
+	if i < 0 {
+		return time.Time{}
+	}
+	return r.seen[i].at
 }
+
+// between is how long the pool was between the two levels, as far as it was seen.
+func (r *record) between() time.Duration { return r.below(pageBelow).Sub(r.below(restartBelow)) }
 
 // judgeAlarm judges the first signal of one of the states. It is due when the pool falls below a
 // share of its capacity.
@@ -181,5 +183,5 @@ func (r *record) judgeAlarm(share float64, states ...string) experiment.Verdict 
 	if keys := keysAt(r.seen, alarm.Received); came && float64(keys) >= due {
 		return experiment.Holds(false, "%s came with %d keys left, and is due below %.0f", alarm.State, keys, due)
 	}
-	return r.within(alarmWithin, below(since(r.seen, r.started), due), alarm.Received, fmt.Sprintf("one of the signals %v, due below %.0f keys", states, due))
+	return r.within(alarmWithin, r.below(share), alarm.Received, fmt.Sprintf("one of the signals %v, due below %.0f keys", states, due))
 }

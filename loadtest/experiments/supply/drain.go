@@ -47,7 +47,8 @@ func runDrain(t *experiment.T, r *record) {
 	d.pulse.Follow(d.load.Recorder())
 	err := d.drainAndRefill()
 	d.load.Stop()
-	r.seen, r.alerts, r.seconds, r.unfit = d.levels.seen, d.hook.Alerts(), d.pulse.Stop(), environment.Unfit()
+	r.seen, r.seconds, r.unfit = since(d.levels.seen, d.started), d.pulse.Stop(), environment.Unfit()
+	r.alerts = slices.DeleteFunc(d.hook.Alerts(), func(a lab.Alert) bool { return a.Received.Before(d.started) })
 	if errors.Is(err, errLate) { // the claims judge what did not happen
 		r.notes = append(r.notes, "The run ended early: "+err.Error())
 		return
@@ -83,9 +84,13 @@ func (p plan) lasts(keys int64) time.Duration {
 // leastFull is how many keys a full pool holds: a worker refills it below nine tenths.
 func leastFull(capacity int64) int64 { return capacity - capacity/10 }
 
-// until looks at the pool until enough is true.
-func (d *drainage) until(limit time.Duration, what string, enough func(level) bool) (level, error) {
-	return d.levels.until(d.Context(), limit, what, enough)
+// until looks at the pool until enough is true, and sets at to that moment unless it is nil.
+func (d *drainage) until(limit time.Duration, what string, at *time.Time, enough func(level) bool) error {
+	l, err := d.levels.until(d.Context(), limit, what, enough)
+	if err == nil && at != nil {
+		*at = l.at
+	}
+	return err
 }
 
 // signalled reports whether an alert with the state came at or after since.
@@ -96,7 +101,7 @@ func (d *drainage) signalled(since time.Time, state string) bool {
 
 // drainAndRefill ends with the first step that fails.
 func (d *drainage) drainAndRefill() error {
-	for _, step := range []func() error{d.stopWorker, d.observeTenth, d.runDry, d.stayDry, d.refill} {
+	for _, step := range []func() error{d.stopWorker, d.observeTenth, d.runDry, d.refill} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -107,20 +112,18 @@ func (d *drainage) drainAndRefill() error {
 // stopWorker stops the worker once the load is steady: the first requests come in a crowd.
 func (d *drainage) stopWorker() error {
 	steady := time.Now().Add(steadyAfter)
-	if _, err := d.until(patience, "the load is steady", func(l level) bool { return l.at.After(steady) }); err != nil {
+	if err := d.until(patience, "the load is steady", nil, func(l level) bool { return l.at.After(steady) }); err != nil {
 		return err
 	}
 	d.worker.Stop()
-	first, err := d.until(patience, "Redis answers", func(level) bool { return true })
-	d.started = first.at
-	return err
+	return d.until(patience, "Redis answers", &d.started, func(level) bool { return true })
 }
 
 // observeTenth predicts from the first tenth when the pool is empty.
 func (d *drainage) observeTenth() error {
 	d.pulse.Enter("the first tenth")
-	full := d.levels.seen[len(d.levels.seen)-1].keys
-	_, err := d.until(patience+d.lasts(full), "the first tenth is taken", func(l level) bool { return l.keys <= full-full/10 })
+	full := keysAt(d.levels.seen, d.started)
+	err := d.until(patience+d.lasts(full), "the first tenth is taken", nil, func(l level) bool { return l.keys <= full-full/10 })
 	if err == nil {
 		d.predicted = predict(since(d.levels.seen, d.started))
 		d.unsteady = d.predicted.slope == 0
@@ -128,25 +131,22 @@ func (d *drainage) observeTenth() error {
 	return err
 }
 
-// runDry waits until the pool is empty, also when nothing can be predicted.
+// runDry waits until the pool is empty, also when nothing can be predicted. The load goes on without a
+// pool for a time, and until the service has paged.
 func (d *drainage) runDry() error {
 	expected := d.started.Add(d.lasts(d.capacity))
 	if !d.unsteady {
 		expected = d.predicted.empty()
 	}
 	d.pulse.Enter("the pool is expected to be empty at %.1f s", expected.Sub(d.started).Seconds())
-	empty, err := d.until(patience+time.Duration(emptyPatience*float64(time.Until(expected))), "the pool is empty", func(l level) bool { return l.keys == 0 })
-	d.empty = empty.at
-	return err
-}
-
-// stayDry goes on without a pool for a time, and until the service has paged.
-func (d *drainage) stayDry() error {
+	limit := patience + time.Duration(emptyPatience*float64(time.Until(expected)))
+	if err := d.until(limit, "the pool is empty", &d.empty, func(l level) bool { return l.keys == 0 }); err != nil {
+		return err
+	}
 	d.pulse.Enter("without a pool")
-	_, err := d.until(patience+d.dry, "the service pages a human", func(l level) bool {
+	return d.until(patience+d.dry, "the service pages a human", nil, func(l level) bool {
 		return l.at.Sub(d.empty) >= d.dry && d.signalled(d.started, "page")
 	})
-	return err
 }
 
 // refill starts the worker again, unless this run is the control in which it stays dead.
@@ -156,11 +156,9 @@ func (d *drainage) refill() error {
 	if !slices.Contains(d.Settings(), staysDead) {
 		d.worker.Launch()
 	}
-	full, err := d.until(patience+refillBound(d.capacity), "the pool is full again", func(l level) bool { return l.keys >= leastFull(d.capacity) })
+	err := d.until(patience+refillBound(d.capacity), "the pool is full again", &d.full, func(l level) bool { return l.keys >= leastFull(d.capacity) })
 	if err != nil {
 		return err
 	}
-	d.full = full.at
-	_, err = d.until(patience, "the service signals ok", func(level) bool { return d.signalled(d.back, "ok") })
-	return err
+	return d.until(patience, "the service signals ok", nil, func(level) bool { return d.signalled(d.back, "ok") })
 }

@@ -13,36 +13,22 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The pool of a large installation, and the bounds on filling it.
+// The pool of a large installation.
 const (
-	largeKeys      = 100_000_000
-	largePatience  = 10 * time.Minute
-	largeKeyBytes  = 9.0
-	largeMemoryMiB = 64.0
-	largeDrain     = 2 * time.Minute // the first tenth predicts what is taken
-	largeWithin    = 0.02            // of what is taken
-)
-
-// The names of the claims about the large pool.
-const (
-	largeFillRate = "fill rate"
-	largeFillTime = "fill time"
-	largeKeySize  = "bytes a key"
-	largeMemory   = "worker memory"
-	largeTaken    = "full pool drains as predicted"
+	largeKeys     = 100_000_000
+	largePatience = 10 * time.Minute
+	largeDrain    = 2 * time.Minute // the first tenth predicts what is taken
 )
 
 // filled is what a run with --full observes of the large pool.
 type filled struct {
 	complete    bool
-	seen        []level // while the pool was filled
-	started     time.Time
-	full        level
-	bytes       int64 // that Redis took for the keys
-	peak        uint64
-	fillRate    float64 // 0: unknown
-	first, last level   // of the drain
-	slope       float64 // of the first tenth of the drain, 0: unknown
+	started     time.Time // the worker was
+	some, full  level     // the first look that saw keys, and the one that saw all
+	bytes       int64     // that Redis took for the keys
+	peak        uint64    // memory of the worker
+	slope       float64   // of the first tenth of the drain, 0: unknown
+	first, last level     // of the drain
 	unfit       string
 }
 
@@ -50,41 +36,37 @@ type filled struct {
 func fillClaims() []claim {
 	about := func(kind report.Kind, name, unit, text string, judge func(*filled) experiment.Verdict) claim {
 		return claim{Name: name, Text: text, Unit: unit, Kind: kind, Judge: func(r *record) experiment.Verdict {
-			if r.filled == nil || !r.filled.complete {
+			switch {
+			case r.filled == nil || !r.filled.complete:
 				return experiment.Verdict{}
+			case kind == report.Speed:
+				return judge(r.filled).Unless(r.filled.unfit)
 			}
-			v := judge(r.filled)
-			if kind == report.Speed {
-				v = v.Unless(r.filled.unfit)
-			}
-			return v
+			return judge(r.filled)
 		}}
 	}
 	return []claim{
-		about(report.Speed, largeFillRate, "keys/s", "One worker ships at least 1.5 million keys per second from the ledger to Redis.",
-			func(f *filled) experiment.Verdict {
-				if f.fillRate == 0 {
-					return experiment.NotJudged("the pool was seen fewer than %d times while it was filled", fewestLooks)
-				}
-				return experiment.AtLeast(leastRefillRate, f.fillRate, "%s keys/s", report.Number(f.fillRate))
-			}),
-		about(report.Speed, largeFillTime, "s", "100,000,000 keys are in Redis within 67 s of the worker's start.", func(f *filled) experiment.Verdict {
+		about(report.Speed, "fill rate", "keys/s", "One worker ships at least 1.5 million keys per second from the ledger to Redis.", func(f *filled) experiment.Verdict {
+			rate := float64(f.full.keys-f.some.keys) / f.full.at.Sub(f.some.at).Seconds() // nothing is known of the keys of the first look
+			return experiment.AtLeast(leastRefillRate, rate, "%s keys/s", report.Number(rate))
+		}),
+		about(report.Speed, "fill time", "s", "100,000,000 keys are in Redis within 67 s of the worker's start.", func(f *filled) experiment.Verdict {
 			took := f.full.at.Sub(f.started).Seconds()
 			return experiment.AtMost(largeKeys/leastRefillRate, took, "the last key was there after %.1f s", took)
 		}),
-		about(report.Correctness, largeKeySize, "bytes", "A key takes at most 9 bytes in Redis.", func(f *filled) experiment.Verdict {
+		about(report.Correctness, "bytes a key", "bytes", "A key takes at most 9 bytes in Redis.", func(f *filled) experiment.Verdict {
 			each := float64(f.bytes) / float64(f.full.keys)
-			return experiment.AtMost(largeKeyBytes, each, "%d keys take %.2f bytes each", f.full.keys, each)
+			return experiment.AtMost(9, each, "%d keys take %.2f bytes each", f.full.keys, each)
 		}),
-		about(report.Correctness, largeMemory, "MiB", "The worker never has more than 64 MiB of resident memory while it fills the pool.", func(f *filled) experiment.Verdict {
+		about(report.Correctness, "worker memory", "MiB", "The worker never has more than 64 MiB of resident memory while it fills the pool.", func(f *filled) experiment.Verdict {
 			peak := float64(f.peak) / (1 << 20)
-			return experiment.AtMost(largeMemoryMiB, peak, "the peak is %.1f MiB", peak)
+			return experiment.AtMost(64, peak, "the peak is %.1f MiB", peak)
 		}),
-		about(report.Speed, largeTaken, "keys", "The first tenth of two minutes predicts within 2 % how many keys are taken from the full pool in them.", func(f *filled) experiment.Verdict {
+		about(report.Speed, "full pool drains as predicted", "keys", "The first tenth of two minutes predicts within 2 % how many keys are taken from the full pool in them.", func(f *filled) experiment.Verdict {
 			if f.slope == 0 {
 				return experiment.Holds(false, "the pool did not decline steadily enough to predict anything")
 			}
-			return experiment.Within(f.slope*f.last.at.Sub(f.first.at).Seconds(), float64(f.first.keys-f.last.keys), largeWithin)
+			return experiment.Within(f.slope*f.last.at.Sub(f.first.at).Seconds(), float64(f.first.keys-f.last.keys), 0.02)
 		}),
 	}
 }
@@ -100,15 +82,12 @@ func fillFull(t *experiment.T, r *record) {
 	defer func() { pooled.Stop(); postgres.Stop() }() // what follows needs the memory
 	pool, client := watchLevels(t, pooled.URL), lab.RedisClient(t, pooled.URL)
 	settings := []string{"DATABASE_URL=" + postgres.URL, "REDIS_URL=" + pooled.URL, fmt.Sprintf("KGS_POOL_CAPACITY=%d", largeKeys)}
-	worker := lab.Worker(t, settings...)
-	empty := usedMemory(t, client)
+	worker, empty := lab.Worker(t, settings...), usedMemory(t, client)
 	f.started = time.Now()
 	worker.Start()
-	var err error
-	f.full, err = pool.until(t.Context(), largePatience, "100,000,000 keys are in Redis", func(l level) bool { return l.keys >= largeKeys })
-	t.Must(err)
+	f.some = pool.must(t, largePatience, "the first keys are in Redis", func(l level) bool { return l.keys > 0 })
+	f.full = pool.must(t, largePatience, "100,000,000 keys are in Redis", func(l level) bool { return l.keys >= largeKeys })
 	f.bytes, f.peak = usedMemory(t, client)-empty, worker.Memory().Peak
-	f.seen, f.fillRate = pool.seen, fillRate(pool.seen)
 	worker.Stop()
 	server := lab.Server(t, append(settings, "KGS_WORKER=false", fmt.Sprintf("KGS_BATCH_MAX=%d", 2*batch))...)
 	server.Start()
@@ -133,32 +112,11 @@ func (f *filled) drain(t *experiment.T, rate float64, pool *levels, server *lab.
 	pulse := measure.NewPulse(t, "supply/drain", server, largeDrain)
 	defer pulse.Stop()
 	pulse.Enter("draining some of 100,000,000 keys")
-	started := time.Now()
-	passed := func(share float64) level {
-		due := started.Add(time.Duration(share * float64(largeDrain)))
-		l, err := pool.until(t.Context(), largeDrain+patience, "two minutes have passed", func(l level) bool { return !l.at.Before(due) })
-		t.Must(err)
-		return l
-	}
 	load.Start(rate)
 	pulse.Follow(load.Recorder())
-	f.first = passed(0)
-	passed(0.1)
-	f.slope = predict(since(pool.seen, started)).slope
-	f.last = passed(1)
+	f.first = pool.must(t, patience, "Redis answers", func(level) bool { return true })
+	pool.must(t, largeDrain, "the first tenth has passed", func(l level) bool { return l.at.Sub(f.first.at) >= largeDrain/10 })
+	f.slope = predict(since(pool.seen, f.first.at)).slope
+	f.last = pool.must(t, largeDrain+patience, "two minutes have passed", func(l level) bool { return l.at.Sub(f.first.at) >= largeDrain })
 	load.Stop()
-}
-
-// show adds the chart of the large pool.
-func (f *filled) show(rate float64, e *report.Experiment) {
-	e.Charts = append(e.Charts, report.Chart{
-		Title: "100 million keys arrive in Redis", X: report.Axis{Label: "time since the worker started", Unit: "s"},
-		Y: report.Axis{Label: "keys in Redis", Unit: "keys"},
-		Series: []report.Series{
-			{Name: "observed", XY: line(f.seen, f.started)},
-			{Name: "at 1.5 million keys/s", Predicted: true, XY: [][2]float64{{0, 0}, {largeKeys / leastRefillRate, largeKeys}}},
-		},
-	})
-	e.Notes = append(e.Notes, fmt.Sprintf("At %.0f/s a pool of 100,000,000 keys lasts %s, so it was drained for %v only, and then a smaller pool to its end.",
-		rate, lasting(largeKeys/rate), largeDrain))
 }

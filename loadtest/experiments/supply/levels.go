@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"keypool/loadtest/experiment"
 	"keypool/loadtest/lab"
 	"keypool/loadtest/measure"
 )
@@ -35,8 +36,8 @@ func watchLevels(r lab.T, redisURL string) *levels {
 }
 
 // until looks at the level until enough returns true for it, and returns that level. When this takes
-// longer than patience, the error wraps errLate. Looks that fail are repeated: the machine may be
-// busy. When the last look failed, the error is that of the look.
+// longer than patience, the error wraps errLate, unless the last look failed. Looks that fail are
+// repeated: the machine may be busy.
 func (l *levels) until(ctx context.Context, patience time.Duration, what string, enough func(level) bool) (now level, err error) {
 	var unseen error
 	err = lab.Until(ctx, lookEvery, patience, func(asked context.Context) (bool, error) {
@@ -51,15 +52,17 @@ func (l *levels) until(ctx context.Context, patience time.Duration, what string,
 		l.seen = append(l.seen, now)
 		return enough(now), nil
 	})
-	switch {
-	case err == nil:
-		return now, nil
-	case ctx.Err() != nil:
-		return level{}, ctx.Err()
-	case unseen != nil:
-		return level{}, fmt.Errorf("count the keys of the pool: %w", unseen)
+	if err != nil && unseen == nil && ctx.Err() == nil {
+		err = fmt.Errorf("%w: %s, after %v the pool holds %d keys", errLate, what, patience, now.keys)
 	}
-	return level{}, fmt.Errorf("%w: %s, after %v the pool holds %d keys", errLate, what, patience, now.keys)
+	return now, err
+}
+
+// must is until for a run that ends when it takes too long.
+func (l *levels) must(t *experiment.T, patience time.Duration, what string, enough func(level) bool) level {
+	now, err := l.until(t.Context(), patience, what, enough)
+	t.Must(err)
+	return now
 }
 
 // since returns the levels from t on.
@@ -69,15 +72,6 @@ func since(seen []level, t time.Time) []level {
 		return nil
 	}
 	return seen[i:]
-}
-
-// below returns when the pool was first seen with fewer keys, the zero time for never.
-func below(seen []level, keys float64) time.Time {
-	i := slices.IndexFunc(seen, func(l level) bool { return float64(l.keys) < keys })
-	if i < 0 {
-		return time.Time{}
-	}
-	return seen[i].at
 }
 
 // keysAt is the first level seen at or after t, else the last one.
@@ -152,18 +146,4 @@ func predict(seen []level) decline {
 		levels = append(levels, p[1]+slope*p[0])
 	}
 	return decline{zero: steps[0].at, keys: levels.Median(), slope: max(0, slope)}
-}
-
-// fewestLooks is how many looks a fill rate needs.
-const fewestLooks = 10
-
-// fillRate is how many keys per second arrived between the first look that saw keys and the last
-// look, 0 when there were too few looks. Nothing is known of the keys of the first look.
-func fillRate(seen []level) float64 {
-	first := slices.IndexFunc(seen, func(l level) bool { return l.keys > 0 })
-	if first < 0 || len(seen)-first < fewestLooks+2 {
-		return 0
-	}
-	from, to := seen[first], seen[len(seen)-1]
-	return float64(to.keys-from.keys) / to.at.Sub(from.at).Seconds()
 }
