@@ -1,7 +1,6 @@
 package outage
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -18,32 +17,37 @@ const (
 	reportedWithin = 0.001           // of the random keys
 )
 
-// The names of the claims.
+// The names of claims that controls refute.
 const (
-	localTime    = "local keys last"
-	leastLocal   = "a batch each"
-	takeover     = "fallback takes over"
-	breakers     = "breakers"
-	recovers     = "back to batches"
-	recoveryTime = "recovery time"
-	newEpoch     = "new epoch"
-	freshKeys    = "no lost key handed out"
-	sources      = "random keys reported"
+	takeover = "fallback takes over"
+	recovers = "back to batches"
 )
 
 type claim = experiment.Claim[record]
 
 func claims() []claim {
 	return slices.Concat([]claim{
-		timed(localTime, "Without Redis the local keys last as long as their number divided by the rate.", func(r *record) experiment.Verdict {
-			return experiment.Within(mean(r.predicted()).Seconds(), mean(r.lasted()).Seconds(), localWithin)
+		timed("local keys last", "Without Redis the local keys last as long as their number divided by the rate.", func(r *record) experiment.Verdict {
+			predicted, observed := r.localKeys()
+			return experiment.Within(mean(predicted), mean(observed), localWithin)
 		}),
-		timed(leastLocal, "Without Redis the local keys last at least as long as one batch of each server does at this rate.", func(r *record) experiment.Verdict {
-			least, lasted := float64(r.servers*r.batch)/r.rate, mean(r.lasted()).Seconds()
+		timed("a batch each", "Without Redis the local keys last at least as long as one batch of each server does at this rate.", func(r *record) experiment.Verdict {
+			_, observed := r.localKeys()
+			least, lasted := float64(r.servers*r.batch)/r.rate, mean(observed)
 			return experiment.AtLeast(least, lasted, "the local keys lasted %.2f s; %d batches of %d keys last %.2f s", lasted, r.servers, r.batch, least)
 		}),
-		counted(takeover, "creations", "Once the local keys of a server are used up, the fallback serves every creation until Redis is back.", judgeTakeover),
-		counted(breakers, "servers", "The circuit breaker of every server opens while Redis is down and is closed at the end.", func(r *record) experiment.Verdict {
+		counted(takeover, "creations", "Once the local keys of a server are used up, the fallback serves every creation until Redis is back.", func(r *record) experiment.Verdict {
+			turned, due, served := 0, 0, 0
+			for _, s := range r.each() {
+				due, served = due+s.due, served+s.served
+				if s.turned {
+					turned++
+				}
+			}
+			return experiment.Holds(turned == r.servers && due > 0 && due == served, "%d of %d servers used up their local keys; of %d creations that were due then, "+
+				"the fallback served %d", turned, r.servers, due, served).Figures(float64(due), float64(served))
+		}),
+		counted("breakers", "servers", "The circuit breaker of every server opens while Redis is down and is closed at the end.", func(r *record) experiment.Verdict {
 			open, closed := r.breakers()
 			return experiment.Holds(open == r.servers && closed == r.servers, "of %d breakers %d were open at a time and %d were closed at the end",
 				r.servers, open, closed).Figures(float64(r.servers), float64(open))
@@ -52,22 +56,29 @@ func claims() []claim {
 			_, all := r.recovery()
 			return experiment.Holds(all, "the codes of the last links of all servers come from batches: %t", all)
 		}),
-		timed(recoveryTime, fmt.Sprintf("Within %.0f s of Redis being back, every server takes its keys from batches.", recoverWithin.Seconds()), func(r *record) experiment.Verdict {
+		timed("recovery time", "Within 5 s of Redis being back, every server takes its keys from batches.", func(r *record) experiment.Verdict {
 			took, all := r.recovery()
 			return experiment.Holds(all && took <= recoverWithin, "the last server needed %.1f s; all did: %t", took.Seconds(), all).
 				Figures(recoverWithin.Seconds(), took.Seconds())
 		}),
-		counted(newEpoch, "epochs", "Redis lost the pool, so exactly one new epoch begins.", func(r *record) experiment.Verdict {
+		counted("new epoch", "epochs", "Redis lost the pool, so exactly one new epoch begins.", func(r *record) experiment.Verdict {
 			return experiment.Holds(r.after.epoch == r.before.epoch+1, "the epoch was %d and is now %d", r.before.epoch, r.after.epoch).
 				Figures(1, float64(r.after.epoch-r.before.epoch))
 		}),
-		counted(freshKeys, "keys", "No key that the lost pool may have held is handed out afterwards.", func(r *record) experiment.Verdict {
-			fresh, stale := r.freshness()
+		counted("no lost key handed out", "keys", "No key that the lost pool may have held is handed out afterwards.", func(r *record) experiment.Verdict {
+			fresh, stale := 0, 0
+			for _, s := range r.each() {
+				fresh, stale = fresh+s.fresh, stale+s.stale
+			}
 			return experiment.Holds(fresh > 0 && stale == 0, "of %d keys that came from batches after the outage %d were reserved before its end", fresh+stale, stale).
 				Figures(0, float64(stale))
 		}),
-		counted(sources, "keys", "The servers report as many random keys as the codes show.", func(r *record) experiment.Verdict {
-			return experiment.Within(float64(r.randomCodes()), r.reported, reportedWithin)
+		counted("random keys reported", "keys", "The servers report as many random keys as the codes show.", func(r *record) experiment.Verdict {
+			random := 0
+			for _, s := range r.each() {
+				random += s.random
+			}
+			return experiment.Within(float64(random), r.reported, reportedWithin)
 		}),
 	}, measure.Accounts("No creation fails.", func(r *record) *loadtest.Verdict { return r.links }))
 }
@@ -92,10 +103,4 @@ func timed(name, text string, judge func(*record) experiment.Verdict) claim {
 	})
 	c.Kind = report.Speed
 	return c
-}
-
-func judgeTakeover(r *record) experiment.Verdict {
-	turned, due, random := r.takenOver()
-	return experiment.Holds(turned == r.servers && due > 0 && due == random, "%d of %d servers used up their local keys; of %d creations that were due then, the fallback served %d",
-		turned, r.servers, due, random).Figures(float64(due), float64(random))
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
-	"sync"
 	"time"
 
 	"keypool/kgs/codespace"
@@ -34,12 +33,11 @@ type fleet struct {
 	space    *codespace.Space // the permutation of the codes, which shows where a code came from
 	servers  []*lab.Program
 	loads    []*lab.Load
-	recorder *loadtest.Recorder // of all loads
 }
 
 // newFleet starts a worker and the servers, and returns when all servers hold their local keys.
 func newFleet(t *experiment.T, p plan) *fleet {
-	f := &fleet{t: t, recorder: loadtest.NewRecorder(), postgres: lab.Postgres(t, maxConns), redis: lab.Redis(t)}
+	f := &fleet{t: t, postgres: lab.Postgres(t, maxConns), redis: lab.Redis(t)}
 	secret := make([]byte, 16)
 	rand.Read(secret) // never fails
 	space, err := codespace.New(secret)
@@ -63,28 +61,19 @@ func newFleet(t *experiment.T, p plan) *fleet {
 	return f
 }
 
-// start begins to create links at a rate on all servers, on one after the other. The function
-// that it returns ends the load and may be called again.
-func (f *fleet) start(rate float64) (stop func()) {
-	ctx, cancel := context.WithCancel(f.t.Context())
-	each := rate / float64(len(f.loads))
-	var loads errgroup.Group
-	for i, load := range f.loads {
-		loads.Go(func() error {
-			select {
-			case <-time.After(time.Duration(float64(i) / rate * float64(time.Second))):
-			case <-ctx.Done():
-				return nil
-			}
-			return load.Run(ctx, each, 0, f.recorder)
-		})
+// start begins to create links at a rate on all servers, on one after the other.
+func (f *fleet) start(rate float64) {
+	for _, load := range f.loads {
+		load.Start(rate / float64(len(f.loads)))
+		lab.Pause(f.t, time.Duration(float64(time.Second)/rate))
 	}
-	return sync.OnceFunc(func() {
-		cancel()
-		if err := loads.Wait(); err != nil {
-			f.t.Errorf("create links: %w", err)
-		}
-	})
+}
+
+// stop ends the load.
+func (f *fleet) stop() {
+	for _, load := range f.loads {
+		load.Stop()
+	}
 }
 
 // ledger is what the tables of the ledger hold.
@@ -118,21 +107,17 @@ func (f *fleet) creations() [][]creation {
 // reported is how many random keys the servers took, by their metrics.
 func (f *fleet) reported() (sum float64) {
 	for _, server := range f.servers {
-		lab.Wait(f.t, patience, "a server reports its metrics", func() bool {
-			n, err := server.TryCounter("kgs_keys_taken_total", "source", "random")
-			sum += n
-			return err == nil
-		})
+		sum += server.Counter("kgs_keys_taken_total", "source", "random")
 	}
 	return sum
 }
 
 // look is what the servers report at one moment.
 type look struct {
-	open, halfOpen, closed int // servers by the state of their breaker
-	batch                  int // servers whose next key comes from a batch
-	local                  int64
-	each                   []localKeys // by server
+	open, closed int // servers whose breaker is open or half-open, and closed
+	batch        int // servers whose next key comes from a batch
+	local        int64
+	each         []localKeys // by server
 }
 
 // localKeys is how many keys a server held in memory.
@@ -162,15 +147,15 @@ func (f *fleet) look(context.Context) (look, error) {
 		s := &statuses[i]
 		l.each[i].keys = lab.Known(s.LocalKeys, 0)
 		l.local += l.each[i].keys
-		count(s.Breaker, map[string]*int{"open": &l.open, "half-open": &l.halfOpen, "closed": &l.closed})
-		count(s.ServingFrom, map[string]*int{"batch": &l.batch})
+		switch lab.Known(s.Breaker, "") {
+		case "open", "half-open":
+			l.open++
+		case "closed":
+			l.closed++
+		}
+		if lab.Known(s.ServingFrom, "") == "batch" {
+			l.batch++
+		}
 	}
 	return l, nil
-}
-
-// count adds one to the counter of a word, if the word is known and has a counter.
-func count(word *string, counters map[string]*int) {
-	if word != nil && counters[*word] != nil {
-		*counters[*word]++
-	}
 }

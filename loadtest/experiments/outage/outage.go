@@ -59,9 +59,6 @@ func choose(o experiment.Options) plan {
 	return p
 }
 
-// share is the rate of one server.
-func (p plan) share() float64 { return p.rate / float64(p.servers) }
-
 // record is what a run observes.
 type record struct {
 	plan
@@ -73,23 +70,11 @@ type record struct {
 	looks               []lab.Sample[look] // of the whole run
 	creations           [][]creation       // by server, in the order of their intents
 	reported            float64            // random keys taken, by the metrics of the servers
-	seconds             []lab.Sample[lab.Second]
-	unfit               string // why the environment was not fit to measure times, "" when it was
+	unfit               string             // why the environment was not fit to measure times, "" when it was
 
 	links *loadtest.Verdict
 	notes []string
 }
-
-// creation is one creation as its client saw it.
-type creation struct {
-	at      time.Time // of the intent
-	created bool      // it was acknowledged
-	number  int64     // of its code
-}
-
-// random reports whether the code was drawn at random. A random code whose number was reserved
-// is rarer than one in 100,000.
-func (c creation) random(l ledger) bool { return c.created && c.number >= l.reserved }
 
 // redis is the experiment outage/redis.
 func redis() *experiment.Experiment {
@@ -112,18 +97,21 @@ func runOutage(t *experiment.T, r *record) {
 	r.plan = choose(t.Options)
 	t.Phase(0, "starting %d servers", r.servers)
 	f := newFleet(t, r.plan)
-	defer r.readBack(t, f)
+	defer func() {
+		t.Phase(0.99, "reading every link back")
+		links, notes := measure.ReadBack(t, f.servers[0], lab.Census(f.postgres.URL), f.loads...)
+		r.links, r.notes = links, append(r.notes, notes...)
+	}()
 	pulse := measure.NewPulse(t, "outage/redis", f.servers[0], 10*time.Second+r.calm+r.down+r.later)
-	pulse.Follow(f.recorder)
-	pulse.Enter("all servers take keys from Redis")
+	pulse.Enter("all servers take keys from Redis; the figures are those of one server")
 	r.before = f.ledger()
 	environment, looks := measure.Observe(), lab.Watch(t, lookEvery, f.look)
-	stop := f.start(r.rate)
-	defer stop()
+	f.start(r.rate)
+	pulse.Follow(f.loads[0].Recorder())
 	lab.Pause(t, r.calm)
 	r.strike(t, f, pulse)
-	stop()
-	r.ended, r.looks, r.seconds, r.unfit = time.Now(), looks.Stop(), pulse.Stop(), environment.Unfit()
+	f.stop()
+	r.ended, r.looks, r.unfit = time.Now(), looks.Stop(), environment.Unfit()
 	r.after, r.creations, r.reported = f.ledger(), f.creations(), f.reported()
 	r.whole = true
 }
@@ -148,14 +136,4 @@ func (r *record) strike(t *experiment.T, f *fleet, pulse *measure.Pulse) {
 		r.notes = append(r.notes, fmt.Sprintf("Not all servers took keys from Redis again within %v.", patience))
 	}
 	lab.Pause(t, max(r.later-time.Since(r.back), settled))
-}
-
-// readBack reads every link back through one server, also after an early end of the run.
-func (r *record) readBack(t *experiment.T, f *fleet) {
-	t.Phase(0.99, "reading every link back")
-	r.links = measure.ReadBack(t, f.servers[0], lab.Census(f.postgres.URL), f.loads...)
-	r.notes = append(r.notes, r.links.Reports...)
-	for _, load := range f.loads {
-		r.notes = append(r.notes, measure.FailureNotes(load.Entries())...)
-	}
 }

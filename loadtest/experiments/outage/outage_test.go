@@ -97,7 +97,7 @@ func TestClaimsFail(t *testing.T) {
 			for i := range r.atKill.each {
 				r.atKill.each[i].keys += 20
 			}
-		}, []string{localTime}},
+		}, []string{"local keys last"}},
 		{"the same, unfit", func(r *record) {
 			for i := range r.atKill.each {
 				r.atKill.each[i].keys += 20
@@ -114,7 +114,7 @@ func TestClaimsFail(t *testing.T) {
 					r.reported++
 				}
 			})
-		}, []string{leastLocal}},
+		}, []string{"a batch each"}},
 		{"no fallback for a while", func(r *record) {
 			each(r, 5, 7, func(c *creation) { c.created = false; r.reported-- })
 		}, []string{takeover}},
@@ -129,10 +129,10 @@ func TestClaimsFail(t *testing.T) {
 		}, []string{takeover}},
 		{"a breaker that stays closed", func(r *record) {
 			r.looks[1].Value = look{open: 3, closed: 1}
-		}, []string{breakers}},
+		}, []string{"breakers"}},
 		{"a breaker that stays open", func(r *record) {
 			r.looks[2].Value = look{open: 1, closed: 3}
-		}, []string{breakers}},
+		}, []string{"breakers"}},
 		{"no worker comes back", func(r *record) {
 			r.after.epoch = 1
 			each(r, 8, 99, func(c *creation) {
@@ -141,7 +141,7 @@ func TestClaimsFail(t *testing.T) {
 					r.reported++
 				}
 			})
-		}, []string{recovers, recoveryTime, newEpoch, freshKeys}},
+		}, []string{recovers, "recovery time", "new epoch", "no lost key handed out"}},
 		{"a slow recovery", func(r *record) {
 			each(r, 8, 14, func(c *creation) {
 				if c.number < r.after.reserved {
@@ -149,13 +149,13 @@ func TestClaimsFail(t *testing.T) {
 					r.reported++
 				}
 			})
-		}, []string{recoveryTime}},
+		}, []string{"recovery time"}},
 		{"Redis is seen late", func(r *record) { r.back = r.started.Add(4 * time.Second) }, nil},
-		{"an epoch too many", func(r *record) { r.after.epoch++ }, []string{newEpoch}},
+		{"an epoch too many", func(r *record) { r.after.epoch++ }, []string{"new epoch"}},
 		{"the lost pool is used", func(r *record) {
 			r.creations[1][len(r.creations[1])-1].number = 7
-		}, []string{freshKeys}},
-		{"random keys are not reported", func(r *record) { r.reported = 0 }, []string{sources}},
+		}, []string{"no lost key handed out"}},
+		{"random keys are not reported", func(r *record) { r.reported = 0 }, []string{"random keys reported"}},
 		{"an early end", func(r *record) { *r = record{plan: r.plan} }, nil},
 	}
 	for _, tt := range tests {
@@ -181,7 +181,7 @@ func TestShow(t *testing.T) {
 	t.Parallel()
 	var e report.Experiment
 	show(sound(), &e)
-	if len(e.Charts) != 4 || len(e.Tables) != 1 || len(e.Settings) == 0 {
+	if len(e.Charts) != 2 || len(e.Tables) != 1 || len(e.Settings) == 0 {
 		t.Errorf("%d charts and %d tables", len(e.Charts), len(e.Tables))
 	}
 	e = report.Experiment{}

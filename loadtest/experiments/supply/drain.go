@@ -46,9 +46,9 @@ func runDrain(t *experiment.T, r *record) {
 	d.load.Start(d.rate)
 	d.pulse.Follow(d.load.Recorder())
 	err := d.drainAndRefill()
-	d.load.Stop()
 	r.seen, r.seconds, r.unfit = since(d.levels.seen, d.started), d.pulse.Stop(), environment.Unfit()
 	r.alerts = slices.DeleteFunc(d.hook.Alerts(), func(a lab.Alert) bool { return a.Received.Before(d.started) })
+	d.load.Stop()
 	if errors.Is(err, errLate) { // the claims judge what did not happen
 		r.notes = append(r.notes, "The run ended early: "+err.Error())
 		return
