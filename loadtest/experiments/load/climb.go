@@ -41,7 +41,7 @@ func (s *run) climb(load measure.Load) {
 		return
 	}
 	s.steps = []step{{s.rate, s.steady.Seconds, first}}
-	if !s.ours && !s.Climb {
+	if s.Target != "" && !s.Climb {
 		return
 	}
 	for rate := s.rate * stepFactor; len(s.steps) <= s.plan.climb; rate *= stepFactor {
@@ -88,42 +88,23 @@ func kneeNote(steps []step) string {
 	}
 }
 
-// stepCharts show latency and achieved rate over the offered rate.
-func stepCharts(what string, steps []step) []report.Chart {
-	line := func(name string, y func(*step) float64) report.Series {
-		s := report.Series{Name: name}
-		for i := range steps {
-			s.XY = append(s.XY, [2]float64{steps[i].offered, y(&steps[i])})
+// stepChart shows the latency over the offered rate.
+func stepChart(what string, steps []step) report.Chart {
+	c := report.Chart{
+		Title: "Latency of " + what + " as their rate rises",
+		X:     report.Axis{Label: "offered rate", Unit: "/s"}, Y: report.Axis{Label: "latency", Unit: "ms", Log: true},
+		Series: []report.Series{{Name: "p50"}, {Name: "p99"}, {Name: "p99.9"}},
+		Levels: []report.Mark{{At: float64(measure.LatencyBound.Milliseconds()), Name: measure.LatencyBound.String()}},
+	}
+	for _, s := range steps {
+		for i, d := range []time.Duration{s.Latency.P50, s.Latency.P99, s.Latency.P999} {
+			c.Series[i].XY = append(c.Series[i].XY, [2]float64{s.offered, 1000 * d.Seconds()})
 		}
-		return s
 	}
-	percentile := func(name string, of func(loadtest.Latency) time.Duration) report.Series {
-		return line(name, func(s *step) float64 { return 1000 * of(s.Latency).Seconds() })
-	}
-	offered := line("offered", func(s *step) float64 { return s.offered })
-	offered.Predicted = true
-	x := report.Axis{Label: "offered rate", Unit: "/s"}
-	var marks []report.Mark
 	if k := knee(steps); k != nil {
-		marks = []report.Mark{{At: k.offered, Name: "knee"}}
+		c.Marks = []report.Mark{{At: k.offered, Name: "knee"}}
 	}
-	return []report.Chart{
-		{
-			Title: "Latency of " + what + " as their rate rises", X: x, Marks: marks,
-			Y: report.Axis{Label: "latency", Unit: "ms", Log: true},
-			Series: []report.Series{
-				percentile("p50", func(l loadtest.Latency) time.Duration { return l.P50 }),
-				percentile("p99", func(l loadtest.Latency) time.Duration { return l.P99 }),
-				percentile("p99.9", func(l loadtest.Latency) time.Duration { return l.P999 }),
-			},
-			Levels: []report.Mark{{At: float64(measure.LatencyBound.Milliseconds()), Name: measure.LatencyBound.String()}},
-		},
-		{
-			Title: "Answered " + what + " of those that were due", X: x, Marks: marks,
-			Y:      report.Axis{Label: "achieved rate", Unit: "/s"},
-			Series: []report.Series{line("achieved", (*step).achieved), offered},
-		},
-	}
+	return c
 }
 
 // stepTable has the figures of every step.

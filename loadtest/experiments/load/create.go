@@ -43,16 +43,9 @@ func createP99Text(rate float64) string {
 }
 
 func runCreate(t *experiment.T, r *record) {
-	s := start(t, r, "load/create", choose(t,
-		plan{rate: createRate, lasts: 7500 * time.Millisecond, each: time.Second},
-		plan{rate: createRate, lasts: time.Minute, each: 10 * time.Second},
-		plan{rate: 200, lasts: 1500 * time.Millisecond, each: 300 * time.Millisecond}))
+	s := start(t, r, "load/create", plan{rate: createRate, lasts: 7500 * time.Millisecond, each: time.Second})
 	defer s.readBack()
-	var baselines []measure.Baseline
-	if s.postgres != nil {
-		baselines = []measure.Baseline{measure.LoneInsert(t, s.postgres.URL), measure.BareRedirect(t)}
-	}
-	err := s.measureSteady("creations", s.load.Run, baselines...)
+	err := s.measureSteady("creations", s.load.Run, s.baselines...)
 	r.served = r.steady.All()
 	t.Must(err)
 	s.climb(s.load.Run)

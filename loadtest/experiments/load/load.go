@@ -32,23 +32,21 @@ type claim = experiment.Claim[record]
 
 // plan is how much load a run makes.
 type plan struct {
-	rate   float64       // requests per second of the steady load
-	before time.Duration // in load/mix, of creations before the first redirect
-	lasts  time.Duration // of the steady load, in all rounds
-	each   time.Duration // of a step
-	climb  int           // steps above the steady rate at most
-	small  bool          // too short to judge times
+	rate  float64       // requests per second of the steady load
+	lasts time.Duration // of the steady load, in all rounds
+	each  time.Duration // of a step
+	climb int           // steps above the steady rate at most
+	small bool          // too short to judge times
 }
 
 // choose returns the plan of a run: the small one at a scale below 1.
-func choose(t *experiment.T, usual, full, small plan) plan {
-	if t.Scale < 1 {
-		small.small, small.climb = true, 2 // a control reads back lost links, and the service limits misses
-		return small
+func choose(t *experiment.T, usual plan) plan {
+	if t.Scale < 1 { // few steps: a control reads back lost links, and the service limits misses
+		return plan{rate: 200, lasts: 1500 * time.Millisecond, each: 300 * time.Millisecond, climb: 2, small: true}
 	}
 	p := usual
 	if t.Full {
-		p = full
+		p.lasts, p.each = time.Minute, 10*time.Second
 	}
 	p.climb, p.rate, p.lasts = maxSteps, cmp.Or(t.Rate, p.rate), cmp.Or(t.Duration, p.lasts)
 	p.each = min(p.each, p.lasts)
@@ -59,7 +57,6 @@ func choose(t *experiment.T, usual, full, small plan) plan {
 type record struct {
 	plan
 	settings map[string]string
-	ours     bool               // the run started the service
 	steady   *measure.Latencies // nil: there was no steady load
 	steps    []step             // the steady load first
 	served   loadtest.Figures   // of the creations at rates that the service must keep up with
@@ -73,15 +70,16 @@ type record struct {
 type run struct {
 	*experiment.T
 	*record
-	server   *lab.Program
-	postgres *lab.Database // nil: none
-	load     *lab.Load
-	pulse    *measure.Pulse
+	server    *lab.Program
+	census    loadtest.Census    // nil: the run did not start the database
+	baselines []measure.Baseline // of a creation, beside the database
+	load      *lab.Load
+	pulse     *measure.Pulse
 }
 
 // start finds or starts the service.
-func start(t *experiment.T, r *record, name string, p plan) *run {
-	r.plan = p
+func start(t *experiment.T, r *record, name string, usual plan) *run {
+	r.plan = choose(t, usual)
 	s := &run{T: t, record: r}
 	t.Phase(0, "starting")
 	if t.Target != "" {
@@ -91,32 +89,21 @@ func start(t *experiment.T, r *record, name string, p plan) *run {
 			r.settings["rates above the steady rate"] = "not tried"
 		}
 	} else {
-		s.startServer()
+		postgres := lab.Postgres(t)
+		s.server = lab.Server(t, "DATABASE_URL="+postgres.URL, "REDIS_URL="+lab.Redis(t).URL)
+		s.server.Start()
+		s.census, s.baselines = lab.Census(postgres.URL), []measure.Baseline{measure.LoneInsert(t, postgres.URL), measure.BareRedirect(t)}
+		r.settings = map[string]string{"store": "PostgreSQL, synchronous_commit=on", "keys": "redis-pool"}
 	}
 	s.load = lab.Traffic(t, s.server)
-	s.pulse = measure.NewPulse(t, name, s.server, 6*time.Second+2*p.lasts+time.Duration(p.climb)*p.each)
+	s.pulse = measure.NewPulse(t, name, s.server, 6*time.Second+2*r.lasts+time.Duration(r.climb)*r.each)
 	return s
-}
-
-// startServer starts a server on the best databases that this machine has.
-func (s *run) startServer() {
-	s.ours, s.settings = true, map[string]string{"store": "embedded SQLite", "keys": "memory-pool"}
-	var settings []string
-	if lab.Installed("postgres") {
-		s.postgres = lab.Postgres(s)
-		s.settings["store"], settings = "PostgreSQL, synchronous_commit=on", append(settings, "DATABASE_URL="+s.postgres.URL)
-	}
-	if lab.Installed("redis-server") {
-		s.settings["keys"], settings = "redis-pool", append(settings, "REDIS_URL="+lab.Redis(s).URL)
-	}
-	s.server = lab.Server(s, settings...)
-	s.server.Start()
 }
 
 // measureSteady makes the steady load beside the baselines.
 func (s *run) measureSteady(what string, load measure.Load, baselines ...measure.Baseline) (err error) {
 	s.steady, err = measure.Latency(s.Context(), measure.Steady{
-		What: what, Rate: s.rate, Lasts: s.lasts, Load: load, Baselines: baselines, Foreign: !s.ours,
+		What: what, Rate: s.rate, Lasts: s.lasts, Load: load, Baselines: baselines, Foreign: s.Target != "",
 		Round: func(phase string, r *loadtest.Recorder) { s.pulse.Enter("%s", phase); s.pulse.Follow(r) },
 	})
 	return err
@@ -126,16 +113,7 @@ func (s *run) measureSteady(what string, load measure.Load, baselines ...measure
 func (s *run) readBack() {
 	s.pulse.Enter("reading every link back")
 	s.pulse.Follow(nil)
-	switch {
-	case !s.ours:
-		v := lab.Check(s, s.server, nil, s.load)
-		s.links = &v
-	case s.postgres == nil:
-		s.links = measure.ReadBack(s, s.server, nil, s.load)
-	default:
-		s.links = measure.ReadBack(s, s.server, lab.Census(s.postgres.URL), s.load)
-	}
-	s.notes = append(append(s.notes, s.links.Reports...), measure.FailureNotes(s.load.Entries())...)
+	s.links, s.notes = measure.ReadBack(s, s.server, s.census, s.load)
 }
 
 // timed is a claim on a time. A small run does not judge it.
@@ -172,7 +150,7 @@ func (r *record) show(e *report.Experiment, what, table string, texts map[string
 		}
 	}
 	if len(r.steps) > 0 {
-		e.Charts = stepCharts(what, r.steps)
+		e.Charts = []report.Chart{stepChart(what, r.steps)}
 		e.Tables = []report.Table{stepTable(table, r.steps)}
 		e.Notes = append(e.Notes, kneeNote(r.steps),
 			"The load comes from the same machine: beyond the knee the sender may be the limit, and not the service.")

@@ -150,8 +150,8 @@ func TestClaimsFail(t *testing.T) {
 					t.Errorf("%s is %s: %s", c.Name, c.Outcome, c.Why)
 				}
 			}
-			if len(e.Charts) != 2 || len(e.Tables) != 1 {
-				t.Errorf("%d charts and %d tables, want 2 and 1", len(e.Charts), len(e.Tables))
+			if len(e.Charts) != 1 || len(e.Tables) != 1 {
+				t.Errorf("%d charts and %d tables, want 1 and 1", len(e.Charts), len(e.Tables))
 			}
 		})
 	}

@@ -14,7 +14,8 @@ import (
 const (
 	mixRate      = 2000.0 // redirects per second
 	mixRatio     = 100    // redirects for one creation
-	zipfExponent = 1.1    // the most popular tenth of the links gets about four fifths of the visits
+	beforeVisits = 2 * time.Second
+	zipfExponent = 1.1 // the most popular tenth of the links gets about four fifths of the visits
 
 	rightVisits = "every redirect right"
 	visitP99    = "redirect p99"
@@ -47,16 +48,13 @@ func visitP99Text(rate float64) string {
 }
 
 func runMix(t *experiment.T, r *record) {
-	s := start(t, r, "load/mix", choose(t,
-		plan{rate: mixRate, before: 2 * time.Second, lasts: 4 * time.Second, each: time.Second},
-		plan{rate: mixRate, before: 2 * time.Second, lasts: time.Minute, each: 10 * time.Second},
-		plan{rate: 200, before: time.Second, lasts: 1500 * time.Millisecond, each: 300 * time.Millisecond}))
+	s := start(t, r, "load/mix", plan{rate: mixRate, lasts: 4 * time.Second, each: time.Second})
 	defer s.readBack()
 	m := &mixture{run: s, creations: loadtest.NewRecorder(), visits: loadtest.NewVisits(s.server.Client)}
 	defer func() { r.served, r.visited = m.creations.Figures(), m.visits.Findings() }()
 	s.pulse.Enter("creating the links to visit")
 	s.pulse.Follow(m.creations)
-	t.Must(s.load.Run(t.Context(), min(createRate, s.rate), s.before, m.creations))
+	t.Must(s.load.Run(t.Context(), min(createRate, s.rate), beforeVisits, m.creations))
 	if m.links = populate(s); m.links.size() == 0 {
 		return // the claim on creations says why
 	}

@@ -64,7 +64,7 @@ type record struct {
 	plan
 	whole               bool               // the run came to its end, and the members below are complete
 	killed, started     time.Time          // Redis was killed, and was started again
-	back, ended         time.Time          // Redis answered again; the load ended
+	back                time.Time          // Redis answered again
 	atKill              look               // right after the kill, when no key reaches the servers any more
 	before, lost, after ledger             // at first, while Redis is down, and at the end
 	looks               []lab.Sample[look] // of the whole run
@@ -106,12 +106,13 @@ func runOutage(t *experiment.T, r *record) {
 	pulse.Enter("all servers take keys from Redis; the figures are those of one server")
 	r.before = f.ledger()
 	environment, looks := measure.Observe(), lab.Watch(t, lookEvery, f.look)
+	defer f.stop()
 	f.start(r.rate)
 	pulse.Follow(f.loads[0].Recorder())
 	lab.Pause(t, r.calm)
 	r.strike(t, f, pulse)
 	f.stop()
-	r.ended, r.looks, r.unfit = time.Now(), looks.Stop(), environment.Unfit()
+	r.looks, r.unfit = looks.Stop(), environment.Unfit()
 	r.after, r.creations, r.reported = f.ledger(), f.creations(), f.reported()
 	r.whole = true
 }

@@ -45,7 +45,7 @@ func sound() *record {
 	killed := time.Unix(1_000_000_000, 0)
 	r := &record{
 		plan: plan{servers: 4, batch: 100, rate: 200}, whole: true,
-		killed: killed, started: killed.Add(8 * time.Second), back: killed.Add(8 * time.Second), ended: killed.Add(15 * time.Second),
+		killed: killed, started: killed.Add(8 * time.Second), back: killed.Add(8 * time.Second),
 		before: ledger{reserved: 500, epoch: 1}, lost: ledger{reserved: firstEpoch, epoch: 1}, after: ledger{reserved: secondEpoch, epoch: 2},
 	}
 	recovered := r.back.Add(2 * time.Second)

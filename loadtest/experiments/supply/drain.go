@@ -37,6 +37,7 @@ func runDrain(t *experiment.T, r *record) {
 	}
 	d := start(t, r)
 	defer func() {
+		d.load.Stop()
 		t.Phase(0.99, "reading every link back")
 		links, notes := measure.ReadBack(t, d.server, lab.Census(d.postgres.URL), d.load)
 		r.links, r.notes = links, append(r.notes, notes...)
@@ -48,7 +49,6 @@ func runDrain(t *experiment.T, r *record) {
 	err := d.drainAndRefill()
 	r.seen, r.seconds, r.unfit = since(d.levels.seen, d.started), d.pulse.Stop(), environment.Unfit()
 	r.alerts = slices.DeleteFunc(d.hook.Alerts(), func(a lab.Alert) bool { return a.Received.Before(d.started) })
-	d.load.Stop()
 	if errors.Is(err, errLate) { // the claims judge what did not happen
 		r.notes = append(r.notes, "The run ended early: "+err.Error())
 		return
