@@ -108,14 +108,11 @@ func stepChart(what string, steps []step) report.Chart {
 }
 
 // stepTable has the figures of every step.
-func stepTable(title string, steps []step) report.Table {
-	t := report.Table{Title: title, Columns: []string{"offered", "achieved", "p50", "p99", "p99.9", "slowest", "failed or unsent", "kept up"}}
+func stepTable(what string, steps []step) report.Table {
+	t := report.Table{Title: "The rates of " + what, Columns: []string{"offered", "achieved", "p50", "p99", "p99.9", "slowest", "failed or unsent", "kept up"}}
 	for i := range steps {
 		s := &steps[i]
-		keptUp := "no"
-		if s.keptUp() {
-			keptUp = "yes"
-		}
+		keptUp := map[bool]string{true: "yes", false: "no"}[s.keptUp()]
 		t.Rows = append(t.Rows, []string{
 			report.Quantity(s.offered, "/s"), report.Quantity(s.achieved(), "/s"), report.Duration(s.Latency.P50), report.Duration(s.Latency.P99),
 			report.Duration(s.Latency.P999), report.Duration(s.Latency.Max), report.Number(float64(s.Failed())), keptUp,

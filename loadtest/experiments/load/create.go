@@ -9,37 +9,25 @@ import (
 	"keypool/loadtest/report"
 )
 
-const (
-	createRate = 1000.0 // creations per second that the project promises
-
-	steadyRate = "steady rate"
-	steadyP99  = "steady p99"
-)
+const createRate = 1000.0 // creations per second that the project promises
 
 // create is the experiment load/create.
 func create() *experiment.Experiment {
-	claims := []claim{
-		timed(steadyRate, rateText(createRate), "/s", judgeRate),
-		timed(steadyP99, createP99Text(createRate), "ms", func(r *record) experiment.Verdict { return r.steady.Verdict() }),
-	}
 	return experiment.Define(experiment.Definition[record]{
 		Name: "load/create", Title: "A thousand new links a second",
 		Summary: fmt.Sprintf("Links are created at a steady %.0f per second, each at its due time, whatever became of earlier ones. Then the rate "+
 			"rises until the service no longer keeps up. Every acknowledged link is read back from the store after a restart.", createRate),
 		Suites: []experiment.Suite{experiment.Change, experiment.Nightly}, Alone: true, Anywhere: true,
-		Run: runCreate, Claims: append(claims, accounts()...), Controls: controls(),
-		Show: func(r *record, e *report.Experiment) {
-			r.show(e, "creations", "Creations by rate", map[string]string{steadyRate: rateText(r.rate), steadyP99: createP99Text(r.rate)})
-		},
+		Run: runCreate, Claims: createClaims(createRate), Controls: controls(),
+		Show: func(r *record, e *report.Experiment) { r.show(e, "creations", createClaims(r.rate)) },
 	})
 }
 
-func rateText(rate float64) string {
-	return fmt.Sprintf("At a steady %.0f creations per second each creation that is due is acknowledged, 99 of 100 within a second.", rate)
-}
-
-func createP99Text(rate float64) string {
-	return measure.LatencyText("creations", "a single-row INSERT and a bare redirect together", rate)
+func createClaims(rate float64) []claim {
+	return append([]claim{
+		timed("steady rate", "/s", fmt.Sprintf("At a steady %.0f creations per second each creation that is due is acknowledged, 99 of 100 within a second.", rate), judgeRate),
+		timed("steady p99", "ms", measure.LatencyText("creations", "a single-row INSERT and a bare redirect together", rate), judgeP99),
+	}, accounts()...)
 }
 
 func runCreate(t *experiment.T, r *record) {

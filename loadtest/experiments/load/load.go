@@ -117,7 +117,7 @@ func (s *run) readBack() {
 }
 
 // timed is a claim on a time. A small run does not judge it.
-func timed(name, text, unit string, judge func(*record) experiment.Verdict) claim {
+func timed(name, unit, text string, judge func(*record) experiment.Verdict) claim {
 	return claim{Name: name, Text: text, Unit: unit, Kind: report.Speed, Judge: func(r *record) experiment.Verdict {
 		if r.small {
 			return experiment.NotJudged("a run at a small scale does not judge times")
@@ -140,18 +140,19 @@ func controls() []experiment.Control {
 	}
 }
 
-// show adds what both experiments show. texts are the sentences of claims that name a rate: the rate
-// of this run may be another than the usual one.
-func (r *record) show(e *report.Experiment, what, table string, texts map[string]string) {
+// judgeP99 judges the latency at the steady rate.
+func judgeP99(r *record) experiment.Verdict { return r.steady.Verdict() }
+
+// show adds what both experiments show. The claims are those at the rate of this run, which may be
+// another than the usual one.
+func (r *record) show(e *report.Experiment, what string, claims []claim) {
 	e.Settings = r.settings
-	for i := range e.Claims {
-		if text := texts[e.Claims[i].Name]; text != "" && r.rate > 0 {
-			e.Claims[i].Text = text
-		}
+	for i := range claims {
+		e.Claims[i].Text = claims[i].Text
 	}
 	if len(r.steps) > 0 {
 		e.Charts = []report.Chart{stepChart(what, r.steps)}
-		e.Tables = []report.Table{stepTable(table, r.steps)}
+		e.Tables = []report.Table{stepTable(what, r.steps)}
 		e.Notes = append(e.Notes, kneeNote(r.steps),
 			"The load comes from the same machine: beyond the knee the sender may be the limit, and not the service.")
 	}

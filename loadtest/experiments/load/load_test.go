@@ -133,12 +133,12 @@ func TestClaimsFail(t *testing.T) {
 		{"sound", "create", &broken{}, nil},
 		{"loses links", "create", &broken{loses: true}, []string{measure.NoLostLink}},
 		{"repeats codes", "create", &broken{repeats: true}, []string{measure.NoCodeTwice, measure.NoWrongLink}},
-		{"refuses", "create", &broken{refuses: true}, []string{measure.NoFailedCreation, steadyRate}},
+		{"refuses", "create", &broken{refuses: true}, []string{measure.NoFailedCreation, "steady rate"}},
 		{"strays", "create", &broken{strays: true}, []string{measure.NoWrongLink}},
-		{"slow", "create", &broken{slow: 1100 * time.Millisecond}, []string{steadyRate}},
+		{"slow", "create", &broken{slow: 1100 * time.Millisecond}, []string{"steady rate"}},
 		{"sound", "mix", &broken{}, nil},
-		{"loses links", "mix", &broken{loses: true}, []string{measure.NoLostLink, rightVisits}},
-		{"strays", "mix", &broken{strays: true}, []string{measure.NoWrongLink, rightVisits}},
+		{"loses links", "mix", &broken{loses: true}, []string{measure.NoLostLink, "every redirect right"}},
+		{"strays", "mix", &broken{strays: true}, []string{measure.NoWrongLink, "every redirect right"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.experiment+" "+tt.name, func(t *testing.T) {
@@ -146,7 +146,7 @@ func TestClaimsFail(t *testing.T) {
 			e := against(t, tt.experiment, tt.service, nil)
 			for _, c := range e.Claims {
 				failed := c.Outcome == report.Failed
-				if c.Name != visitP99 && failed != slices.Contains(tt.want, c.Name) {
+				if c.Name != "redirect p99" && failed != slices.Contains(tt.want, c.Name) {
 					t.Errorf("%s is %s: %s", c.Name, c.Outcome, c.Why)
 				}
 			}
@@ -161,7 +161,7 @@ func TestClaimsFail(t *testing.T) {
 func TestStraysCountOnce(t *testing.T) {
 	t.Parallel()
 	e := against(t, "mix", &broken{strays: true}, nil)
-	i := slices.IndexFunc(e.Claims, func(c report.Claim) bool { return c.Name == rightVisits })
+	i := slices.IndexFunc(e.Claims, func(c report.Claim) bool { return c.Name == "every redirect right" })
 	c := e.Claims[i]
 	var checked, nowhere, elsewhere, steady, others int
 	_, err := fmt.Sscanf(c.Why, "of %d redirects at all rates %d led nowhere and %d elsewhere; of %d at the steady rate %d others",

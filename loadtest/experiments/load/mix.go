@@ -16,35 +16,29 @@ const (
 	mixRatio     = 100    // redirects for one creation
 	beforeVisits = 2 * time.Second
 	zipfExponent = 1.1 // the most popular tenth of the links gets about four fifths of the visits
-
-	rightVisits = "every redirect right"
-	visitP99    = "redirect p99"
 )
 
 // mix is the experiment load/mix.
 func mix() *experiment.Experiment {
-	claims := []claim{
-		{
-			Name: rightVisits, Text: "Every redirect leads where its link was made to lead.", Unit: "redirects",
-			Kind: report.Correctness, Judge: judgeVisits,
-		},
-		timed(visitP99, visitP99Text(mixRate), "ms", func(r *record) experiment.Verdict { return r.steady.Verdict() }),
-	}
 	return experiment.Define(experiment.Definition[record]{
 		Name: "load/mix", Title: "A hundred visits to one new link",
 		Summary: fmt.Sprintf("Most requests to a shortener are redirects. Here %d visits follow links for each link that is created. A few links get most "+
 			"of the visits (Zipf, s = %.1f), and the newest links are the most popular. The rate is first a steady %.0f redirects per second and then "+
 			"rises until the service no longer keeps up. The target of every redirect is checked.", mixRatio, zipfExponent, mixRate),
 		Suites: []experiment.Suite{experiment.Nightly}, Alone: true, Anywhere: true,
-		Run: runMix, Claims: append(claims, accounts()...), Controls: controls(),
-		Show: func(r *record, e *report.Experiment) {
-			r.show(e, "redirects", "Redirects by rate, with one creation for a hundred of them", map[string]string{visitP99: visitP99Text(r.rate)})
-		},
+		Run: runMix, Claims: mixClaims(mixRate), Controls: controls(),
+		Show: func(r *record, e *report.Experiment) { r.show(e, "redirects", mixClaims(r.rate)) },
 	})
 }
 
-func visitP99Text(rate float64) string {
-	return measure.LatencyText("redirects", "a bare redirect", rate)
+func mixClaims(rate float64) []claim {
+	return append([]claim{
+		{
+			Name: "every redirect right", Text: "Every redirect leads where its link was made to lead.", Unit: "redirects",
+			Kind: report.Correctness, Judge: judgeVisits,
+		},
+		timed("redirect p99", "ms", measure.LatencyText("redirects", "a bare redirect", rate), judgeP99),
+	}, accounts()...)
 }
 
 func runMix(t *experiment.T, r *record) {
