@@ -3,10 +3,14 @@ package load
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"keypool/loadtest"
 	"keypool/loadtest/experiment"
+	"keypool/loadtest/lab"
 	"keypool/loadtest/measure"
 	"keypool/loadtest/report"
 )
@@ -15,7 +19,8 @@ const (
 	mixRate      = 2000.0 // redirects per second
 	mixRatio     = 100    // redirects for one creation
 	beforeVisits = 2 * time.Second
-	zipfExponent = 1.1 // the most popular tenth of the links gets about four fifths of the visits
+	refreshEvery = 200 * time.Millisecond // a new link waits so long for its first visit
+	zipfExponent = 1.1                    // the most popular tenth of the links gets about four fifths of the visits
 )
 
 // mix is the experiment load/mix.
@@ -94,4 +99,44 @@ func judgeVisits(r *record) experiment.Verdict {
 	return r.steady.Complete(experiment.None(found.Lost+found.Wrong+others,
 		"of %d redirects at all rates %d led nowhere and %d elsewhere; of %d at the steady rate %d others failed or were not sent",
 		found.Checked, found.Lost, found.Wrong, reads.Sent+reads.Unsent, others))
+}
+
+// population is the set of links that visitors follow. It may be used concurrently.
+type population struct {
+	links atomic.Pointer[[]loadtest.Entry] // the newest first
+
+	mu   sync.Mutex
+	zipf *rand.Zipf // not for concurrent use
+}
+
+// populate takes the links that the run has created, and goes on to take new ones until the
+// run is over.
+func populate(s *run) *population {
+	p := &population{}
+	p.take(s.load)
+	source := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // popularity is not a secret
+	p.zipf = rand.NewZipf(source, zipfExponent, 1, uint64(max(p.size(), 1)-1))
+	lab.Watch(s, refreshEvery, func(context.Context) (struct{}, error) { p.take(s.load); return struct{}{}, nil })
+	return p
+}
+
+func (p *population) take(load *lab.Load) {
+	entries := load.Entries()
+	links := make([]loadtest.Entry, 0, len(entries))
+	for i := len(entries) - 1; i >= 0; i-- {
+		if entries[i].State == loadtest.Acknowledged {
+			links = append(links, entries[i])
+		}
+	}
+	p.links.Store(&links)
+}
+
+func (p *population) size() int { return len(*p.links.Load()) }
+
+// pick returns the link that the next visitor follows.
+func (p *population) pick() loadtest.Entry {
+	p.mu.Lock()
+	rank := p.zipf.Uint64()
+	p.mu.Unlock()
+	return (*p.links.Load())[rank] // links are only added, so there are at least as many as at first
 }

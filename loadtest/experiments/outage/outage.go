@@ -8,6 +8,7 @@
 package outage
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -46,12 +47,9 @@ func choose(o experiment.Options) plan {
 	if o.Scale < 1 {
 		return plan{servers: 4, batch: 50, rate: 200, calm: 500 * time.Millisecond, down: 5 * time.Second, later: 2 * time.Second, small: true}
 	}
-	p := plan{servers: 20, batch: 100, rate: usualRate, calm: 3 * time.Second, down: 7 * time.Second, later: 6 * time.Second}
+	p := plan{servers: 20, batch: 100, rate: cmp.Or(o.Rate, usualRate), calm: 3 * time.Second, down: 7 * time.Second, later: 6 * time.Second}
 	if o.Full {
 		p.calm, p.down, p.later = 30*time.Second, 40*time.Second, 30*time.Second
-	}
-	if o.Rate != 0 {
-		p.rate = o.Rate
 	}
 	// A server holds a batch and a spare one, which last long at a low rate.
 	local := time.Duration(float64(2*p.servers*p.batch) / p.rate * float64(time.Second))

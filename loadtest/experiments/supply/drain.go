@@ -13,9 +13,8 @@ import (
 
 // How long a run waits at most for what should happen. The claims have their own bounds.
 const (
-	patience      = 30 * time.Second
-	emptyPatience = 1.5 // of the expected time
-	steadyAfter   = 2 * time.Second
+	patience    = 30 * time.Second
+	steadyAfter = 2 * time.Second
 )
 
 // drainage is one run of the experiment.
@@ -134,13 +133,8 @@ func (d *drainage) observeTenth() error {
 // runDry waits until the pool is empty, also when nothing can be predicted. The load goes on without a
 // pool for a time, and until the service has paged.
 func (d *drainage) runDry() error {
-	expected := d.started.Add(d.lasts(d.capacity))
-	if !d.unsteady {
-		expected = d.predicted.empty()
-	}
-	d.pulse.Enter("the pool is expected to be empty at %.1f s", expected.Sub(d.started).Seconds())
-	limit := patience + time.Duration(emptyPatience*float64(time.Until(expected)))
-	if err := d.until(limit, "the pool is empty", &d.empty, func(l level) bool { return l.keys == 0 }); err != nil {
+	d.pulse.Enter("until the pool is empty")
+	if err := d.until(patience+2*d.lasts(d.capacity), "the pool is empty", &d.empty, func(l level) bool { return l.keys == 0 }); err != nil {
 		return err
 	}
 	d.pulse.Enter("without a pool")

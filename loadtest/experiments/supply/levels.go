@@ -31,8 +31,17 @@ type levels struct {
 }
 
 func watchLevels(r lab.T, redisURL string) *levels {
-	client := lab.RedisClient(r, redisURL)
-	return &levels{ask: func(ctx context.Context) (int64, error) { return lab.ListedKeys(ctx, client) }}
+	client, list := lab.RedisClient(r, redisURL), ""
+	return &levels{ask: func(ctx context.Context) (int64, error) {
+		if list == "" {
+			lists, err := client.Keys(ctx, "keypool:{*}:keys").Result()
+			if err != nil || len(lists) == 0 { // there is no pool yet
+				return 0, err
+			}
+			list = lists[0]
+		}
+		return client.LLen(ctx, list).Result() // one call, because a look should take much less than lookEvery
+	}}
 }
 
 // until looks at the level until enough returns true for it, and returns that level. When this takes
