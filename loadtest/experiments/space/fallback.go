@@ -104,7 +104,10 @@ func (r *record) measure(c *crowd, share float64, creations int, setting string)
 	defer server.Kill()
 	attempts, creationsBefore := server.Histogram("kgs_fallback_attempts")
 	load := lab.Traffic(c, server)
-	defer func() { r.links = sources.Sum(r.links, *measure.ReadBack(c, server, nil, load)) }()
+	defer func() {
+		links, _ := measure.ReadBack(c, server, nil, load)
+		r.links = sources.Sum(r.links, *links)
+	}()
 	took := make([]time.Duration, creations)
 	c.Must(together(creations, width, func(n int) error {
 		start := time.Now()
