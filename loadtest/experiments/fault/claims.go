@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"slices"
 
+	"keypool/loadtest"
 	"keypool/loadtest/experiment"
+	"keypool/loadtest/lab"
 	"keypool/loadtest/report"
 )
 
@@ -26,127 +28,113 @@ const (
 	refusal   = "refuses"
 )
 
-// struck is a Judge that judges nothing when the fault did not happen.
-func struck(judge func(*Record) experiment.Verdict) func(*Record) experiment.Verdict {
-	return func(r *Record) experiment.Verdict {
+// promise is a claim that is not judged when the fault did not happen.
+func promise(kind report.Kind, name, unit, text string, judge func(*Record) experiment.Verdict) claim {
+	return claim{Name: name, Text: text, Unit: unit, Kind: kind, Judge: func(r *Record) experiment.Verdict {
 		if r.Strikes == 0 {
 			return experiment.NotJudged("the fault did not happen")
 		}
 		return judge(r)
-	}
+	}}
 }
 
 // observed is a claim that a row observes itself, by its name.
-func observed(name, text string) claim {
-	return claim{
-		Name: name, Text: text, Kind: report.Correctness,
-		Judge: struck(func(r *Record) experiment.Verdict { return r.verdict(name) }),
-	}
-}
+func observed(name, text string) claim { return counted(name, "", text) }
 
 // counted is an observed claim with figures.
 func counted(name, unit, text string) claim {
-	c := observed(name, text)
-	c.Unit = unit
-	return c
+	return promise(report.Correctness, name, unit, text, func(r *Record) experiment.Verdict { return r.seen[name].Verdict })
 }
 
 // timed is a claim on a time, whose limit the row observes with the time.
 func timed(name, text string) claim {
-	return claim{
-		Name: name, Text: text, Kind: report.Speed, Unit: "s",
-		Judge: struck(func(r *Record) experiment.Verdict { return r.verdict(name).Unless(r.Unfit) }),
-	}
+	return promise(report.Speed, name, "s", text, func(r *Record) experiment.Verdict { return r.seen[name].Unless(r.Unfit) })
 }
 
 // theLinks are the claims on all links of a row: the guarantees I1 to I3, and I4.
 func theLinks(further ...claim) []claim {
-	return append(slices.Concat(linksOf("acknowledged link"), []claim{accountsClose()}), further...)
+	return slices.Concat(linksOf("acknowledged link"), []claim{accountsClose()}, further)
 }
 
 // linksOf are the claims on the links that the words name: the guarantees I1 to I3.
 func linksOf(links string) []claim {
-	on := func(name, text string, bad func(*Record) (int64, string)) claim {
-		return claim{Name: name, Text: text, Kind: report.Correctness, Unit: "links", Judge: struck(func(r *Record) experiment.Verdict {
-			if r.Links == nil {
+	on := func(name, text, are string, bad func(loadtest.Findings) int64) claim {
+		return promise(report.Correctness, name, "links", text, func(r *Record) experiment.Verdict {
+			switch {
+			case r.Links == nil:
 				return experiment.Verdict{}
-			}
-			n, what := bad(r)
-			why := fmt.Sprintf("of %d links %d %s", r.Links.Checked, n, what)
-			if n > 0 && len(r.Links.Reports) > 0 {
-				why += ": " + r.Links.Reports[0]
-			}
-			if r.Links.Checked == 0 {
+			case r.Links.Checked == 0:
 				return experiment.Holds(false, "no link was acknowledged")
 			}
-			return experiment.None(n, "%s", why)
-		})}
+			n := bad(r.Links.Findings)
+			return experiment.None(n, "of %d links %d %s", r.Links.Checked, n, are)
+		})
 	}
 	return []claim{
-		on(kept, "No "+links+" is lost: each can be read back through every server after a restart.",
-			func(r *Record) (int64, string) { return r.Links.Lost + r.Links.Unread, "are lost or cannot be read" }),
-		on("links are right", "Every "+links+" leads to exactly the URL that was sent.",
-			func(r *Record) (int64, string) { return r.Links.Wrong, "are wrong" }),
-		on(once, "No code is acknowledged for two creations, and no creation is stored twice.",
-			func(r *Record) (int64, string) { return r.Links.Twice, "are there twice" }),
+		on(kept, "No "+links+" is lost: each can be read back through every server after a restart.", "are lost or cannot be read",
+			func(f loadtest.Findings) int64 { return f.Lost + f.Unread }),
+		on("links are right", "Every "+links+" leads to exactly the URL that was sent.", "are wrong",
+			func(f loadtest.Findings) int64 { return f.Wrong }),
+		on(once, "No code is acknowledged for two creations, and no creation is stored twice.", "are there twice",
+			func(f loadtest.Findings) int64 { return f.Twice }),
 	}
 }
 
 // accountsClose is the guarantee I4.
 func accountsClose() claim {
-	return claim{
-		Name: closed, Text: "The accounts close: each reserved key is in the pool, in a batch, under way, linked, or abandoned for a reason.",
-		Kind: report.Correctness, Judge: struck(func(r *Record) experiment.Verdict {
-			if r.Accounts == nil {
-				return experiment.Verdict{}
+	const text = "The accounts close: each reserved key is in the pool, in a batch, under way, linked, or abandoned for a reason."
+	return promise(report.Correctness, closed, "", text, func(r *Record) experiment.Verdict {
+		if len(r.Audits) == 0 {
+			return experiment.Verdict{}
+		}
+		for _, a := range r.Audits {
+			if !a.Closes {
+				return experiment.Holds(false, "%.2000s", a.Problem())
 			}
-			if len(r.Unclosed) > 0 {
-				return experiment.Holds(false, "%.2000s", r.Unclosed[0])
-			}
-			return experiment.Holds(true, "%d keys are linked; abandoned: %s", r.Accounts.Linked, reasons(r.Accounts.Abandoned))
-		}),
-	}
+		}
+		last := r.Audits[len(r.Audits)-1]
+		return experiment.Holds(true, "%d keys are linked; abandoned: %s", last.Linked, reasons(last.Abandoned))
+	})
 }
 
 // keysAre is a claim on the faults that audits find.
 func keysAre(name, text string, kinds ...string) claim {
-	return claim{Name: name, Text: text, Kind: report.Correctness, Unit: "keys", Judge: struck(func(r *Record) experiment.Verdict {
-		if r.Accounts == nil {
+	return promise(report.Correctness, name, "keys", text, func(r *Record) experiment.Verdict {
+		if len(r.Audits) == 0 {
 			return experiment.Verdict{}
 		}
 		n := 0
-		for _, kind := range kinds {
-			n += r.Faults[kind]
+		for _, a := range r.Audits {
+			n += len(slices.DeleteFunc(slices.Clone(a.Faults), func(f lab.Fault) bool { return !slices.Contains(kinds, f.Kind) }))
 		}
-		return experiment.None(int64(n), "an audit finds %d such keys", n)
-	})}
+		return experiment.None(int64(n), "the audits find %d such keys", n)
+	})
 }
 
 func keysAreUnique() claim {
 	return keysAre(keysOnce, "No key is in two places that hand out keys, and no linked key waits to be handed out.", "duplicate", "reused")
 }
 
-func noKeyIsMissing() claim {
-	return keysAre(keysKept, "No key disappears: each reserved key is accounted for.", "missing")
-}
-
 // availableTo is the guarantee I5.
 func availableTo(percent float64) claim {
-	return claim{
-		Name: available, Text: fmt.Sprintf("At least %g %% of the creations get their link while the fault lasts.", percent),
-		Kind: report.Correctness, Unit: "%", Judge: struck(func(r *Record) experiment.Verdict {
-			if r.Served == nil {
-				return experiment.Verdict{}
-			}
-			return experiment.AtLeast(percent, availability(*r.Served), "%d of %d creations got their link: %d were refused, %d have no known outcome, %d could not be sent",
-				r.Served.Acknowledged, r.Served.Sent+r.Served.Unsent, r.Served.Refused, r.Served.Unknown, r.Served.Unsent)
-		}),
-	}
+	return served(available, fmt.Sprintf("At least %g %% of the creations get their link while the fault lasts.", percent), percent)
 }
 
 // noneFails is I5 where nothing may be noticed.
-func noneFails(where string) claim {
-	c := availableTo(100)
-	c.Name, c.Text = unfailing, "No creation fails "+where+"."
-	return c
+func noneFails(where string) claim { return served(unfailing, "No creation fails "+where+".", 100) }
+
+func served(name, text string, percent float64) claim {
+	return promise(report.Correctness, name, "%", text, func(r *Record) experiment.Verdict {
+		if r.Served == nil {
+			return experiment.Verdict{}
+		}
+		f := *r.Served
+		return experiment.AtLeast(percent, availability(f), "%d of %d creations got their link: %d were refused, %d have no known outcome, %d could not be sent",
+			f.Acknowledged, f.Sent+f.Unsent, f.Refused, f.Unknown, f.Unsent)
+	})
+}
+
+// availability is the share of creations that got their link, in percent.
+func availability(f loadtest.Figures) float64 {
+	return 100 * float64(f.Acknowledged) / float64(max(1, f.Sent+f.Unsent))
 }

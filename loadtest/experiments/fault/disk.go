@@ -3,7 +3,6 @@ package fault
 import (
 	"database/sql"
 	"errors"
-	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -43,32 +42,25 @@ func diskRows() []row {
 }
 
 func diskFullEmbedded(r *run) {
-	disk := smallDisk(r)
-	diskFull(r, disk, "DATABASE_URL=sqlite:"+filepath.Join(disk, "shortener.db"), "")
+	disk := smallDisk(r, r.TempDir())
+	r.store("sqlite:" + filepath.Join(disk, "shortener.db"))
+	diskFull(r, disk, r.server())
 }
 
 func diskFullPostgres(r *run) {
-	disk, postgres := smallDisk(r), lab.Postgres(r)
-	small := filepath.Join(disk, "tables")
-	r.Must(errors.Join(os.Mkdir(small, 0o700), chownLike(small, postgres.Dir())))
-	lab.Execute(r, postgres.URL, "CREATE TABLESPACE small LOCATION '"+small+"'")
-	diskFull(r, disk, "DATABASE_URL="+postgres.URL, "&default_tablespace=small")
+	postgres := lab.Postgres(r)
+	disk := smallDisk(r, postgres.Dir())
+	tables := filepath.Join(disk, "tables")
+	// PostgreSQL makes the directory itself, because it must be its owner.
+	lab.Execute(r, postgres.URL, "COPY (SELECT WHERE false) TO PROGRAM 'mkdir -m 700 "+tables+"'")
+	lab.Execute(r, postgres.URL, "CREATE TABLESPACE small LOCATION '"+tables+"'")
+	r.store(postgres.URL)
+	diskFull(r, disk, r.server("DATABASE_URL="+r.links+"&default_tablespace=small"))
 }
 
-// chownLike gives path to the owner of another file.
-func chownLike(path, other string) error {
-	info, err := os.Stat(other)
-	if err != nil {
-		return err
-	}
-	owner := info.Sys().(*syscall.Stat_t)
-	return os.Chown(path, int(owner.Uid), int(owner.Gid))
-}
-
-func diskFull(r *run, disk, database, options string) {
-	server := lab.Server(r, database+options)
+func diskFull(r *run, disk string, server *lab.Program) {
 	server.Start()
-	load := lab.Traffic(r, server)
+	load := r.traffic(server)
 	// SQLite has a log of some megabytes to write to first, and PostgreSQL half a page.
 	limit := 4*time.Second + r.Lasting(20*time.Second)
 	for range r.Times(5) {
@@ -93,30 +85,24 @@ func diskFull(r *run, disk, database, options string) {
 		r.becomes(recovers, "a link is created", func() bool { return load.Figures().Acknowledged > 0 })
 		r.stop(load)
 	}
-	r.end([]*lab.Program{server}, load)
+	r.end(server)
 }
 
-// smallDisk mounts a file system of 16 MB. That takes root, or a user namespace that
+// smallDisk mounts a file system of 16 MB in a directory. That takes root, or a user namespace that
 // this process is in.
-func smallDisk(r *run) string {
-	dir, err := os.MkdirTemp("", "keypool-disk-") // TempDir is closed to the user of PostgreSQL
-	r.Must(err)
-	r.Cleanup(func() {
-		if err := os.Remove(dir); err != nil {
-			r.Errorf("remove the small disk: %w", err)
-		}
-	})
-	r.Must(os.Chmod(dir, 0o755)) //nolint:gosec // as above
-	if err := syscall.Mount("keypool-fault", dir, "tmpfs", 0, "size=16m,mode=0755"); err != nil {
+func smallDisk(r *run, in string) string {
+	disk := filepath.Join(in, "small")
+	r.Must(os.Mkdir(disk, 0o700))
+	if err := syscall.Mount("keypool-fault", disk, "tmpfs", 0, "size=16m,mode=1777"); err != nil {
 		r.Fatalf("mount a small disk: %w; it takes root", err)
 	}
 	r.Cleanup(func() {
 		// Lazily: what has files open there is about to end.
-		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+		if err := syscall.Unmount(disk, syscall.MNT_DETACH); err != nil {
 			r.Errorf("unmount the small disk: %w", err)
 		}
 	})
-	return dir
+	return disk
 }
 
 // fill leaves no space on a disk until remove.
@@ -137,24 +123,18 @@ func fill(r *run, disk string) (remove func()) {
 
 // busyEmbedded runs alone: SQLite is not to blame for a disk that others keep busy.
 func busyEmbedded(r *run) {
-	const writers = 32 // half of them on each server
-	settings := embedded(r)
-	path := strings.TrimPrefix(settings[0], "DATABASE_URL=sqlite:")
-	var servers []*lab.Program
-	var loads []*lab.Load
-	for range 2 {
-		s := lab.Server(r, settings...)
+	r.embedded()
+	servers := []*lab.Program{r.server(), r.server()}
+	for _, s := range servers {
 		s.Start()
-		servers = append(servers, s)
 	}
-	for n := range writers {
-		load := lab.Traffic(r, servers[n%len(servers)])
-		load.Start(5)
-		loads = append(loads, load)
+	for range 16 { // writers on each server
+		r.start(servers[0], 5)
+		r.start(servers[1], 5)
 	}
-	backups := 0
-	for began := time.Now(); time.Since(began) < r.Lasting(20*time.Second) || backups < 3; backups++ {
-		backup := filepath.Join(r.TempDir(), fmt.Sprintf("backup-%d.db", backups))
+	path := strings.TrimPrefix(r.links, "sqlite:")
+	for began := time.Now(); time.Since(began) < r.Lasting(20*time.Second) || r.record.Strikes < 3; r.strike(1) {
+		backup := filepath.Join(r.TempDir(), "backup.db")
 		onFile(r, path, func(db *sql.DB) error {
 			_, err := db.ExecContext(r.Context(), "VACUUM INTO ?", backup)
 			return err
@@ -162,9 +142,8 @@ func busyEmbedded(r *run) {
 		sawIntegrity(r, backup)
 		r.audit(servers[0])
 	}
-	r.struck(backups, "backup")
-	r.serve(loads...)
-	r.end(servers, loads...)
+	r.serve(r.loads...)
+	r.end(servers...)
 	sawIntegrity(r, path)
 }
 

@@ -26,19 +26,19 @@ func dryRows() []row {
 	return []row{
 		{
 			name: "13", title: "pool dry and worker dead", injected: "The only worker is killed with SIGKILL and not started again.",
-			run: poolDry, claims: claims, controls: control,
+			run: func(r *run) { runDry(r, killed) }, claims: claims, controls: control,
 		},
 		{
 			name: "14a", title: "worker cannot connect", injected: "The worker's way to Redis resets every connection.",
-			run: workerCannotConnect, claims: useless, controls: control,
+			run: func(r *run) { runDry(r, cannotConnect) }, claims: useless, controls: control,
 		},
 		{
 			name: "14b", title: "worker's pushes fail", injected: "The worker's Redis user loses the right to RPUSH.",
-			run: pushesFail, claims: useless, controls: control,
+			run: func(r *run) { runDry(r, cannotPush) }, claims: useless, controls: control,
 		},
 		{
 			name: "14c", title: "worker spins", failpoints: true, injected: "The worker skips the step that ships a range.",
-			run: workerSpins, claims: useless, controls: control,
+			run: func(r *run) { runDry(r, spins) }, claims: useless, controls: control,
 		},
 	}
 }
@@ -53,37 +53,52 @@ const (
 // dry is a server whose pool runs dry, and the receiver of its alerts.
 type dry struct {
 	*run
-	postgres, redis *lab.Database
-	settings        []string
-	hook            *lab.Hook
-	server          *lab.Program
-	load            *lab.Load
+	hook   *lab.Hook
+	server *lab.Program
+	load   *lab.Load
 }
 
-// newDry starts a server that has no worker.
-func newDry(r *run) *dry {
-	d := &dry{run: r, postgres: lab.Postgres(r), redis: lab.DurableRedis(r), hook: lab.Webhook(r)}
+// runDry lets a pool run dry after fault, which returns the worker that is alive and fills nothing, nil
+// for none. The pool is filled again by another worker.
+func runDry(r *run, fault func(*dry) (useless *lab.Program)) {
+	d := &dry{run: r, hook: lab.Webhook(r)}
 	d.hook.RefuseEveryOther()
-	d.settings = []string{"DATABASE_URL=" + d.postgres.URL, "REDIS_URL=" + d.redis.URL, fmt.Sprintf("KGS_POOL_CAPACITY=%d", dryCapacity)}
-	d.server = lab.Server(r, append(d.settings, "KGS_WORKER=false", "KGS_BATCH_MAX=100", "ALERT_WEBHOOK_URL="+d.hook.URL)...)
+	r.databases(fmt.Sprintf("KGS_POOL_CAPACITY=%d", dryCapacity))
+	d.server = r.server(noWorker, "KGS_BATCH_MAX=100", "ALERT_WEBHOOK_URL="+d.hook.URL)
 	d.server.Start()
-	d.load = lab.Traffic(r, d.server)
-	return d
+	d.load = r.traffic(d.server)
+	useless := fault(d)
+	r.strike(1)
+	d.sawAlarms()
+	if useless != nil {
+		d.sawExit(useless)
+	}
+	d.becomes("fallback", "the fallback makes codes", func() bool { return random(d.server) > 0 })
+	lab.Pause(d, d.Lasting(20*time.Second))
+	worker := d.worker()
+	worker.Start()
+	r.refills(d.server)
+	d.becomes("all-clear", "the webhook has received ok", func() bool {
+		states := d.hook.States() // the way up may lead through restart
+		return len(states) > 0 && states[len(states)-1] == "ok"
+	})
+	d.serve(d.load)
+	worker.Stop()
+	d.end(d.server)
 }
 
 // fill starts a worker, with further settings, waits until it has filled the pool, and
 // begins to take from the pool.
 func (d *dry) fill(settings ...string) (worker *lab.Program) {
-	worker = lab.Worker(d, append(d.settings, settings...)...)
+	worker = d.worker(settings...)
 	worker.Start()
-	awaitFull(d.run, d.server)
+	d.awaitFull(d.server)
 	d.load.Start(dryRate)
 	return worker
 }
 
 // sawAlarms watches the pool run dry.
 func (d *dry) sawAlarms() {
-	d.strike(1)
 	lab.Wait(d, 3*patient, "the pool is dry", func() bool {
 		s := d.server.Status()
 		if s.PoolKeys == nil {
@@ -104,67 +119,42 @@ func (d *dry) sawAlarms() {
 		"it received %v and %d malformed requests", states, d.hook.Malformed())
 }
 
-// end goes on for a time with the fallback, starts a worker, waits for the all-clear and
-// checks the links.
-func (d *dry) end() {
-	d.becomes("fallback", "the fallback makes codes", func() bool { return random(d.server) > 0 })
-	lab.Pause(d, d.Lasting(20*time.Second))
-	worker := lab.Worker(d, d.settings...)
-	worker.Start()
-	d.becomes(recovers, "the pool is full again", func() bool { return d.server.Status().Full() })
-	d.becomes("all-clear", "the webhook has received ok", func() bool {
-		states := d.hook.States() // the way up may lead through restart
-		return len(states) > 0 && states[len(states)-1] == "ok"
-	})
-	d.serve(d.load)
-	worker.Stop()
-	d.run.end([]*lab.Program{d.server}, d.load)
-}
-
-func poolDry(r *run) {
-	d := newDry(r)
-	d.fill().Kill()
-	d.sawAlarms()
-	d.end()
-}
-
-// useless runs the pool dry with a worker that is alive and fills nothing. Its own dead man's
-// switch must notice too, and end it when new workers in the same process do not help.
-func (d *dry) useless(worker *lab.Program) {
+// sawExit waits for the end of a worker that fills nothing. Its own dead man's switch must notice too, and
+// end it when new workers in the same process do not help.
+func (d *dry) sawExit(useless *lab.Program) {
 	const inVain = 2 * time.Minute // three restarts with growing gaps
-	d.sawAlarms()
-	if !lab.Happens(d, inVain, worker.Ended) {
-		d.Refute("exit status", "the worker still runs after %v", inVain)
-	}
-	status := worker.Exit(patient)
+	ended := lab.Happens(d, inVain, useless.Ended)
+	d.must("exit status", ended, "the worker ended within %v: %t", inVain, ended)
+	status := useless.Exit(patient)
 	d.saw("exit status", status > 0, "it ended with status %d", status)
-	d.end()
 }
 
-func workerCannotConnect(r *run) {
-	d := newDry(r)
-	proxy := lab.Proxy(r, d.redis.Addr)
+func killed(d *dry) *lab.Program {
+	d.fill().Kill()
+	return nil
+}
+
+func cannotConnect(d *dry) *lab.Program {
+	proxy := lab.Proxy(d, d.redis.Addr)
 	worker := d.fill("REDIS_URL=redis://" + proxy.Addr)
 	proxy.Away()
-	d.useless(worker)
+	return worker
 }
 
-func pushesFail(r *run) {
-	d := newDry(r)
-	client := lab.RedisClient(r, d.redis.URL)
+func cannotPush(d *dry) *lab.Program {
+	client := lab.RedisClient(d, d.redis.URL)
 	allow := func(rules ...any) {
-		r.Must(client.Do(r.Context(), append([]any{"ACL", "SETUSER", "worker"}, rules...)...).Err())
+		d.Must(client.Do(d.Context(), append([]any{"ACL", "SETUSER", "worker"}, rules...)...).Err())
 	}
 	allow("on", ">secret", "~*", "&*", "+@all")
 	worker := d.fill("REDIS_URL=redis://worker:secret@" + d.redis.Addr)
 	allow("-rpush")
-	d.useless(worker)
+	return worker
 }
 
-func workerSpins(r *run) {
-	d := newDry(r)
+func spins(d *dry) *lab.Program {
 	d.fill().Stop()
-	worker := lab.Worker(r, append(d.settings, "KEYPOOL_FAILPOINTS=ship:begin=skip")...)
+	worker := d.worker("KEYPOOL_FAILPOINTS=ship:begin=skip")
 	worker.Start()
-	d.useless(worker)
+	return worker
 }

@@ -9,7 +9,7 @@
 // server, the links table is searched for creations that were stored twice, and the
 // accounts of the ledger are closed.
 //
-// Invariant: a row whose fault did not happen judges no claim.
+// Invariant: a row whose fault did not happen judges no claim and fails.
 //
 // The rows use processes with a PostgreSQL and a Redis of their own, and know them by their
 // commands, settings and HTTP interface. The exceptions are the links table, which says
@@ -24,7 +24,6 @@ import (
 	"slices"
 	"strings"
 
-	"keypool/loadtest"
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/measure"
 	"keypool/loadtest/report"
@@ -32,13 +31,12 @@ import (
 
 // row is one fault.
 type row struct {
-	name     string // as the command line takes it
-	title    string // the fault, in a few words
-	injected string // how the fault is injected, as a sentence
-	change   bool   // the row belongs to the suite change, too
-	alone    bool   // the row measures latencies
-	// failpoints says that the row sets KEYPOOL_FAILPOINTS.
-	failpoints bool
+	name       string // as the command line takes it
+	title      string // the fault, in a few words
+	injected   string // how the fault is injected, as a sentence
+	change     bool   // the row belongs to the suite change, too
+	alone      bool   // the row measures latencies
+	failpoints bool   // the row sets KEYPOOL_FAILPOINTS
 	run        func(*run)
 	claims     []claim
 	controls   []experiment.Control
@@ -65,10 +63,13 @@ func (w *row) definition() experiment.Definition[Record] {
 			environment := measure.Observe()
 			defer func() { record.Unfit = environment.Unfit() }()
 			w.run(&run{T: t, row: w, record: record})
+			if record.Strikes == 0 {
+				t.Fatalf("the fault did not happen: the row proves nothing")
+			}
 		},
 		Claims:   w.claims,
 		Controls: w.controls,
-		Show:     func(record *Record, e *report.Experiment) { w.show(record, e) },
+		Show:     w.show,
 	}
 }
 
@@ -77,31 +78,28 @@ func without(refutes string, protections ...string) []experiment.Control {
 	return []experiment.Control{{Without: protections, Refutes: refutes}}
 }
 
-// show adds the row of the table of faults.
+// show adds the row of the table of faults, and what a check found wrong. A row that reads no
+// links back has its claims only.
 func (w *row) show(record *Record, e *report.Experiment) {
-	e.Notes = append(e.Notes, record.Notes...)
+	v := record.Links
+	if v == nil {
+		return
+	}
+	e.Notes = append(e.Notes, v.Reports...)
+	cells := []string{w.name, w.title}
+	for _, n := range []int64{int64(record.Strikes), v.Acknowledged, v.Twice, v.Lost, v.Wrong} {
+		cells = append(cells, fmt.Sprint(n))
+	}
+	lost := "-"
+	if n := len(record.Audits); n > 0 {
+		lost = reasons(record.Audits[n-1].Abandoned)
+	}
 	e.Tables = append(e.Tables, report.Table{
 		Title:   "What happened",
 		Columns: []string{"row", "fault", "injected", "acknowledged", "twice", "lost", "wrong", "abandoned", "available", "slowest"},
-		Rows:    [][]string{append([]string{w.name, w.title}, record.cells()...)},
+		Rows: [][]string{append(cells, lost, fmt.Sprintf("%.2f %%", availability(v.Figures)),
+			fmt.Sprintf("%d ms", record.Slowest.Milliseconds()))},
 	})
-}
-
-// cells are the figures of a row in the table of faults.
-func (r *Record) cells() []string {
-	n := func(v int64) string { return fmt.Sprint(v) }
-	cells := []string{fmt.Sprint(r.Strikes), "-", "-", "-", "-", "-", "-", "-"}
-	if v := r.Links; v != nil {
-		copy(cells[1:], []string{n(v.Acknowledged), n(v.Twice), n(v.Lost), n(v.Wrong)})
-		if v.Sent > 0 {
-			cells[6] = fmt.Sprintf("%.2f %%", availability(v.Figures))
-			cells[7] = fmt.Sprintf("%d ms", r.Slowest.Milliseconds())
-		}
-	}
-	if r.Accounts != nil {
-		cells[5] = reasons(r.Accounts.Abandoned)
-	}
-	return cells
 }
 
 // reasons lists the abandoned keys by reason.
@@ -114,9 +112,4 @@ func reasons(abandoned map[string]int64) string {
 		return "0"
 	}
 	return strings.Join(parts, ", ")
-}
-
-// availability is the share of creations that got their link, in percent.
-func availability(f loadtest.Figures) float64 {
-	return 100 * float64(f.Acknowledged) / float64(max(1, f.Sent+f.Unsent))
 }

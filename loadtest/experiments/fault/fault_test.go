@@ -60,7 +60,7 @@ func outcomes(record *Record, further ...claim) map[string]report.Outcome {
 
 func TestLinksAndAccounts(t *testing.T) {
 	links := func(f loadtest.Findings) *Record {
-		return &Record{Strikes: 1, Links: &loadtest.Verdict{Findings: f}, Accounts: &lab.Accounts{}}
+		return &Record{Strikes: 1, Links: &loadtest.Verdict{Findings: f}, Audits: []lab.Accounts{{Closes: true}}}
 	}
 	for _, tt := range []struct {
 		name   string
@@ -77,14 +77,14 @@ func TestLinksAndAccounts(t *testing.T) {
 		{"never read back", &Record{Strikes: 1}, kept, ""},
 		{"the fault did not happen", &Record{Links: &loadtest.Verdict{Findings: loadtest.Findings{Checked: 9}}}, kept, report.NotJudged},
 		{"accounts close", links(loadtest.Findings{Checked: 9}), closed, report.Held},
-		{"accounts do not close", &Record{Strikes: 1, Accounts: &lab.Accounts{}, Unclosed: []string{"2 keys"}}, closed, report.Failed},
+		{"accounts do not close", &Record{Strikes: 1, Audits: []lab.Accounts{{}}}, closed, report.Failed},
 		{"no audit", &Record{Strikes: 1}, closed, ""},
-		{"a key twice", &Record{Strikes: 1, Accounts: &lab.Accounts{}, Faults: map[string]int{"reused": 1}}, keysOnce, report.Failed},
-		{"no key missing", &Record{Strikes: 1, Accounts: &lab.Accounts{}, Faults: map[string]int{"reused": 1}}, keysKept, report.Held},
+		{"a key twice", &Record{Strikes: 1, Audits: []lab.Accounts{{Faults: []lab.Fault{{Kind: "reused"}}}}}, keysOnce, report.Failed},
+		{"no key missing", &Record{Strikes: 1, Audits: []lab.Accounts{{Faults: []lab.Fault{{Kind: "reused"}}}}}, keysKept, report.Held},
 		{"available", &Record{Strikes: 1, Served: &loadtest.Figures{Sent: 1000, Acknowledged: 999}}, available, report.Held},
 		{"not available", &Record{Strikes: 1, Served: &loadtest.Figures{Sent: 999, Acknowledged: 998, Unsent: 1}}, available, report.Failed},
 	} {
-		if got := outcomes(tt.record, keysAreUnique(), noKeyIsMissing(), availableTo(99.9))[tt.claim]; got != tt.want {
+		if got := outcomes(tt.record, keysAreUnique(), keysAre(keysKept, "No key disappears.", "missing"), availableTo(99.9))[tt.claim]; got != tt.want {
 			t.Errorf("%s: %s is %q, want %q", tt.name, tt.claim, got, tt.want)
 		}
 	}

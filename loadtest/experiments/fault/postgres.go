@@ -40,16 +40,18 @@ func databaseRows() []row {
 }
 
 func postgresKilled(r *run) {
-	postgres, redis := lab.Postgres(r), lab.DurableRedis(r)
-	server := startFull(r, "DATABASE_URL="+postgres.URL, "REDIS_URL="+redis.URL, "KGS_POOL_CAPACITY=100000")
-	load := lab.Traffic(r, server)
+	r.databases("KGS_POOL_CAPACITY=100000")
+	server := r.startFull()
+	load := r.traffic(server)
 	var slowest, hiccup time.Duration // of refusals, and of answers from memory, which show how busy the machine is
 	for range r.Times(4) {
 		load.Start(300)
 		load.AwaitMore(int64(100 + r.Times(500)))
-		postgres.Kill()
+		r.postgres.Kill()
 		r.strike(1)
-		cached := newest(load, 20)
+		// The last links that were acknowledged, which the server must have in its cache.
+		cached := slices.DeleteFunc(load.Entries(), func(e loadtest.Entry) bool { return e.State != loadtest.Acknowledged })
+		cached = cached[max(0, len(cached)-20):]
 		for began := time.Now(); time.Since(began) < r.Lasting(2*time.Second)+time.Second; {
 			hiccup = max(hiccup, followCached(r, server, cached))
 			took, right := refused(r, server)
@@ -57,7 +59,7 @@ func postgresKilled(r *run) {
 			r.saw(refusal, right, "503 with Retry-After: %t", right)
 		}
 		r.stop(load) // what was refused is in the journal
-		postgres.Restart()
+		r.postgres.Restart()
 		back := time.Now()
 		load.Start(300)
 		lab.Wait(r, patient, "links are created again", func() bool { return load.Figures().Acknowledged > 0 })
@@ -65,17 +67,7 @@ func postgresKilled(r *run) {
 		r.stop(load)
 	}
 	r.took("refusal time", time.Second+hiccup, slowest)
-	r.end([]*lab.Program{server}, load)
-}
-
-// newest are the last n links that were acknowledged, which the server must have in its cache.
-func newest(load *lab.Load, n int) (links []loadtest.Entry) {
-	for _, e := range slices.Backward(load.Entries()) {
-		if e.State == loadtest.Acknowledged && len(links) < n {
-			links = append(links, e)
-		}
-	}
-	return links
+	r.end(server)
 }
 
 // followCached follows links without the database, and returns how long the slowest took.
@@ -111,37 +103,31 @@ func send(r *run, method, url, body string) (status int, header http.Header) {
 }
 
 func wrongSecret(r *run) {
-	settings := append(ownServers(r), "KGS_POOL_CAPACITY=10000", "CODE_LENGTH=3")
-	with := func(more ...string) []string { return append(slices.Clone(settings), more...) }
+	r.databases("KGS_POOL_CAPACITY=10000", "CODE_LENGTH=3")
 	right, wrong := "KGS_SECRET="+strings.Repeat("2b", 16), "KGS_SECRET="+strings.Repeat("2c", 16)
-	server := lab.Server(r, with(right)...)
-	server.Start()
-	load := lab.Traffic(r, server)
+	server := r.server(right)
 	some := func() {
-		load.Start(200)
+		server.Start()
+		load := r.start(server, 200)
 		load.AwaitMore(int64(r.Times(1000)))
 		r.stop(load)
 	}
 	some()
 	server.Stop()
-	r.refuses("a server with another key", lab.Server(r, with(wrong)...), "KGS_")
-	r.refuses("a worker with another key", lab.Worker(r, with(wrong)...), "KGS_")
-	r.refuses("a server without a key", lab.Server(r, with()...), "KGS_")
-	r.refuses("a server without permutation", lab.Server(r, with(right, "KGS_PERMUTE=false")...), "KGS_")
-	server.Start()
+	r.refuses("a server with another key", r.server(wrong), "KGS_")
+	r.refuses("a worker with another key", r.worker(wrong), "KGS_")
+	r.refuses("a server without a key", r.server(), "KGS_")
+	r.refuses("a server without permutation", r.server(right, "KGS_PERMUTE=false"), "KGS_")
 	some()
-	r.end([]*lab.Program{server}, load)
+	r.end(server)
 }
 
 func clocksJump(r *run) {
 	postgres, redis := lab.ClockedPostgres(r), lab.ClockedRedis(r, "--appendonly", "no")
-	settings := []string{"DATABASE_URL=" + postgres.URL, "REDIS_URL=" + redis.URL, "KGS_POOL_CAPACITY=5000"}
-	servers, workers := pairs(r, settings)
-	var loads []*lab.Load
+	r.use(postgres, redis, "KGS_POOL_CAPACITY=5000")
+	servers, workers := pairs(r)
 	for _, s := range servers {
-		load := lab.Traffic(r, s)
-		load.Start(100)
-		loads = append(loads, load)
+		r.start(s, 100)
 	}
 	for _, jump := range []time.Duration{time.Hour, 0, -time.Hour, 0} {
 		postgres.JumpClock(jump)
@@ -149,28 +135,22 @@ func clocksJump(r *run) {
 		r.strike(1)
 		lab.Pause(r, 6*time.Second) // every process looks after the others once in five seconds
 	}
-	r.serve(loads...)
+	r.serve(r.loads...)
 	for _, p := range slices.Concat(workers, servers) {
-		n := p.Counter("kgs_keys_abandoned_total", "reason", "crash")
+		n := lostToCrashes(p)
 		r.figure("living", 0, n, "a process abandoned %v keys", n)
 	}
 	for _, w := range workers {
 		w.Stop()
 	}
-	r.end(servers, loads...)
+	r.end(servers...)
 }
 
 // pairs starts two servers and two workers.
-func pairs(r *run, settings []string) (servers, workers []*lab.Program) {
-	for range 2 {
-		workers = append(workers, lab.Worker(r, settings...))
-		servers = append(servers, lab.Server(r, append(slices.Clone(settings), "KGS_WORKER=false")...))
-	}
-	all := slices.Concat(workers, servers)
-	for _, p := range all {
-		p.Launch()
-	}
-	for _, p := range all {
+func pairs(r *run) (servers, workers []*lab.Program) {
+	workers = launch(2, func() *lab.Program { return r.worker() })
+	servers = launch(2, func() *lab.Program { return r.server(noWorker) })
+	for _, p := range slices.Concat(workers, servers) {
 		p.AwaitReady(patient)
 	}
 	return servers, workers

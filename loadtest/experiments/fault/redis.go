@@ -5,9 +5,9 @@ import (
 	"strings"
 	"time"
 
-	"keypool/loadtest"
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/lab"
+	"keypool/loadtest/report"
 )
 
 // redisRows are the faults of Redis that keep its data.
@@ -59,50 +59,39 @@ func conflicts(server *lab.Program) float64 {
 	return server.Counter("kgs_key_conflicts_total", "source", "pool")
 }
 
-// recovered reports whether a server works with a full pool in an epoch.
-func recovered(server *lab.Program, epoch int64) bool {
-	s := server.Status()
-	return lab.Known(s.Breaker, "") == "closed" && s.Full() && epochOf(s) == epoch
-}
+// epochOf is the epoch of the pool as a program knows it, -1 while it is unknown.
+func epochOf(p *lab.Program) int64 { return lab.Known(p.Status().Epoch, -1) }
 
-// epochOf is the epoch of the pool, -1 while it is unknown.
-func epochOf(s lab.Status) int64 { return lab.Known(s.Epoch, -1) }
-
-// startFull starts a server with its worker and waits until the pool is full.
-func startFull(r *run, settings ...string) *lab.Program {
-	server := lab.Server(r, settings...)
-	server.Start()
-	awaitFull(r, server)
-	return server
-}
-
-func awaitFull(r *run, p *lab.Program) {
-	lab.Wait(r, patient, "the pool is full", func() bool { return p.Status().Full() })
+// resumes waits until a server works with a full pool in an epoch, which the row promises.
+func (r *run) resumes(server *lab.Program, epoch int64) {
+	r.becomes(recovers, "the breaker is closed and the pool full", func() bool {
+		s := server.Status()
+		return lab.Known(s.Breaker, "") == "closed" && s.Full() && lab.Known(s.Epoch, -1) == epoch
+	})
 }
 
 func redisKilled(r *run) {
-	postgres, redis := lab.Postgres(r), lab.DurableRedis(r)
-	server := startFull(r, "DATABASE_URL="+postgres.URL, "REDIS_URL="+redis.URL, "KGS_POOL_CAPACITY=100000")
-	epoch := epochOf(server.Status())
-	load := lab.Traffic(r, server)
-	load.Start(300)
+	r.databases("KGS_POOL_CAPACITY=100000")
+	server := r.startFull()
+	epoch := epochOf(server)
+	load := r.start(server, 300)
 	lab.Pause(r, max(r.Lasting(20*time.Second), 4*time.Second)) // so that the batches have grown with the load
 
 	killed := time.Now()
-	redis.Kill()
+	r.redis.Kill()
 	r.strike(1)
 	lab.Wait(r, patient, "the local keys are used up", func() bool {
 		made, left := random(server), local(server) // in this order: keys never come back
-		r.saw("order", left == 0 || made == 0, "%v codes were made with %d local keys left", made, left)
+		r.saw("order", left == 0 || made == 0, "%v codes were made with %d local keys left; local keys lasted %.1f s",
+			made, left, time.Since(killed).Seconds())
 		return left == 0
 	})
-	r.note("The local keys lasted %.1f s.", time.Since(killed).Seconds())
 	lab.Pause(r, max(r.Lasting(time.Minute), drain)-time.Since(killed))
-	redis.Restart()
-	r.becomes(recovers, "the breaker is closed and the pool full", func() bool { return recovered(server, epoch+1) })
+	r.redis.Restart()
+	r.resumes(server, epoch+1)
 	lab.Pause(r, r.Lasting(20*time.Second))
 	r.serve(load)
-	r.end([]*lab.Program{server}, load)
+	r.end(server)
 }
 
 // The bounds of row 7.
@@ -115,74 +104,60 @@ const (
 
 // creationsDoNotWait compares latencies with a hung Redis to those with a healthy one.
 func creationsDoNotWait() claim {
-	c := timed("wait", fmt.Sprintf("No creation waits for Redis: the p99.9 is at most twice that with a healthy Redis or %v, "+
-		"and the slowest creation takes at most %v longer.", noise, waitForRedis))
-	c.Unit = "ms"
-	c.Judge = struck(func(r *Record) experiment.Verdict {
-		v := r.verdict(c.Name)
+	text := fmt.Sprintf("No creation waits for Redis: the p99.9 is at most twice that with a healthy Redis or %v, "+
+		"and the slowest creation takes at most %v longer.", noise, waitForRedis)
+	return promise(report.Speed, "wait", "ms", text, func(r *Record) experiment.Verdict {
+		v := r.seen["wait"].Verdict
 		if r.Slowest < noHiccup {
 			v = v.Unless(r.Unfit)
 		}
 		return v
 	})
-	return c
 }
 
 func redisHung(r *run) {
-	postgres, redis := lab.Postgres(r), lab.DurableRedis(r)
-	server := startFull(r, "DATABASE_URL="+postgres.URL, "REDIS_URL="+redis.URL, "KGS_POOL_CAPACITY=100000")
-	load := lab.Traffic(r, server)
-	var healthy, hung loadtest.Figures
+	const rate = 1000
+	r.databases("KGS_POOL_CAPACITY=100000")
+	server := r.startFull()
+	load := r.traffic(server)
 	for range hangs {
-		healthy, hung = hangOnce(r, server, redis, load)
-		if availability(hung) >= 99.9 && !waits(healthy.Latency, hung.Latency) {
+		epoch := epochOf(server)
+		healthy := r.during(load, rate, max(r.Lasting(time.Minute), 4*time.Second))
+		r.redis.Freeze()
+		r.strike(1)
+		hung := r.during(load, rate, max(r.Lasting(time.Minute), drain))
+		r.redis.Thaw()
+		r.resumes(server, epoch)
+
+		bound := max(2*healthy.Latency.P999, noise)
+		waits := hung.Latency.P999 > bound || hung.Latency.Max > healthy.Latency.Max+waitForRedis
+		r.record.Served = &hung
+		r.observe("wait", 0, experiment.Holds(!waits, "hung: %v; healthy: %v", hung.Latency, healthy.Latency).
+			Figures(1000*bound.Seconds(), 1000*hung.Latency.P999.Seconds())) // the last try counts
+		if availability(hung) >= 99.9 && !waits {
 			break
 		}
 	}
-	r.record.Served = &hung
-	o := r.saw("wait", !waits(healthy.Latency, hung.Latency), "hung: %v; healthy: %v", hung.Latency, healthy.Latency)
-	o.figures, o.bound, o.observed = true, milliseconds(max(2*healthy.Latency.P999, noise)), milliseconds(hung.Latency.P999)
-	r.end([]*lab.Program{server}, load)
+	r.end(server)
 }
-
-// waits reports whether creations were slower with a hung Redis.
-func waits(healthy, hung loadtest.Latency) bool {
-	return hung.P999 > max(2*healthy.P999, noise) || hung.Max > healthy.Max+waitForRedis
-}
-
-// hangOnce creates links with Redis healthy and then hung.
-func hangOnce(r *run, server *lab.Program, redis *lab.Database, load *lab.Load) (healthy, hung loadtest.Figures) {
-	const rate = 1000
-	epoch := epochOf(server.Status())
-	healthy = r.during(load, rate, max(r.Lasting(time.Minute), 4*time.Second))
-	redis.Freeze()
-	r.strike(1)
-	hung = r.during(load, rate, max(r.Lasting(time.Minute), drain))
-	redis.Thaw()
-	r.becomes(recovers, "the breaker is closed and the pool full", func() bool { return recovered(server, epoch) })
-	return healthy, hung
-}
-
-func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 func redisEvicts(r *run) {
-	postgres, redis := lab.Postgres(r), lab.DurableRedis(r, "--maxmemory-policy", "allkeys-lru")
-	client := lab.RedisClient(r, redis.URL)
-	settings := []string{"DATABASE_URL=" + postgres.URL, "REDIS_URL=" + redis.URL, "KGS_POOL_CAPACITY=10000"}
-	server, worker := lab.Server(r, append(settings, "KGS_WORKER=false")...), lab.Worker(r, settings...)
-	r.refuses("the server", server, "REDIS_URL", "allkeys-lru", "noeviction")
-	r.refuses("the worker", worker, "REDIS_URL", "allkeys-lru", "noeviction")
+	r.databases("KGS_POOL_CAPACITY=10000")
+	client := lab.RedisClient(r, r.redis.URL)
 	setPolicy := func(policy string) {
 		r.Must(client.ConfigSet(r.Context(), "maxmemory-policy", policy).Err())
 		r.strike(1)
 	}
+	server, worker := r.server(noWorker), r.worker()
+	setPolicy("allkeys-lru")
+	r.refuses("the server", server, "REDIS_URL", "allkeys-lru", "noeviction")
+	r.refuses("the worker", worker, "REDIS_URL", "allkeys-lru", "noeviction")
 	both := func(state string) bool { return server.Status().State == state && worker.Status().State == state }
 	setPolicy("noeviction")
 	server.Start()
 	worker.Start()
-	awaitFull(r, server)
-	load := lab.Traffic(r, server)
-	load.Start(200)
+	r.awaitFull(server)
+	load := r.start(server, 200)
 	setPolicy("allkeys-lru")
 	set := time.Now()
 	r.becomes("alarm", "both signal page", func() bool { return both("page") })
@@ -190,20 +165,17 @@ func redisEvicts(r *run) {
 	setPolicy("noeviction")
 	r.becomes(recovers, "both signal ok", func() bool { return both("ok") })
 	load.AwaitMore(1)
-	r.stop(load)
 	worker.Stop()
-	r.end([]*lab.Program{server}, load)
+	r.end(server)
 }
 
-// refuses launches a program and waits until it has ended with status 2 and a line that has all
-// the words. When the program starts the run ends.
+// refuses launches a program, which must end with status 2 and a log line that has all the words.
+// When the program starts the run ends.
 func (r *run) refuses(what string, p *lab.Program, words ...string) {
 	p.Launch()
 	r.strike(1)
 	lab.Wait(r, patient, what+" refuses to start or is ready", func() bool { return p.Ended() || p.TryReady(r.Context()) == nil })
-	if !p.Ended() {
-		r.Refute(refusal, "%s started", what)
-	}
+	r.must(refusal, p.Ended(), "%s started: %t", what, !p.Ended())
 	status, log := p.Exit(patient), p.Tail()
 	for _, word := range words {
 		r.saw(refusal, status == 2 && strings.Contains(log, word), "%s ended with status %d; %q wanted in its log %q", what, status, word, log)

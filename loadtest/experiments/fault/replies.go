@@ -2,7 +2,7 @@ package fault
 
 import (
 	"fmt"
-	"net/url"
+	"strings"
 	"time"
 
 	"keypool/loadtest/lab"
@@ -16,7 +16,7 @@ func replyRows() []row {
 			injected: "A proxy between server and Redis cuts every second reply to a take in the middle.",
 			run:      takeReplyLost, controls: without(keysKept, "take-id"),
 			claims: theLinks(
-				noKeyIsMissing(),
+				keysAre(keysKept, "No key disappears: each reserved key is accounted for.", "missing"),
 				counted("cost of a lost reply", "keys", "A lost reply costs no key: at most one key a failed creation is abandoned."),
 			),
 		},
@@ -39,72 +39,60 @@ func replyRows() []row {
 
 func takeReplyLost(r *run) {
 	const batch = 50
-	postgres, redis := lab.Postgres(r), lab.DurableRedis(r)
-	proxy := lab.Proxy(r, redis.Addr)
-	database := "DATABASE_URL=" + postgres.URL
-	worker := lab.Worker(r, database, "REDIS_URL="+redis.URL, "KGS_POOL_CAPACITY=10000")
-	server := lab.Server(r, database, "REDIS_URL=redis://"+proxy.Addr, "KGS_POOL_CAPACITY=10000", "KGS_WORKER=false",
-		fmt.Sprintf("KGS_BATCH_MIN=%d", batch), fmt.Sprintf("KGS_BATCH_MAX=%d", batch))
+	r.databases("KGS_POOL_CAPACITY=10000")
+	proxy := lab.Proxy(r, r.redis.Addr)
+	server := r.server("REDIS_URL=redis://"+proxy.Addr, noWorker, fmt.Sprintf("KGS_BATCH_MIN=%d", batch), fmt.Sprintf("KGS_BATCH_MAX=%d", batch))
 	proxy.Lose(2, batch*7/2, lab.ScriptWith("'LPOP'")) // a key is six characters and a space
-	worker.Start()
+	r.worker().Start()
 	server.Start()
-	awaitFull(r, server)
-	load := lab.Traffic(r, server)
+	r.awaitFull(server)
+	load := r.traffic(server)
 	figures := r.during(load, 500, r.Lasting(20*time.Second))
-	proxy.Lose(1, 0, nil)
-	load.Start(100)
-	load.AwaitMore(1)
-	r.stop(load)
-	r.struck(proxy.Lost(), "reply to a take lost")
+	r.mend(proxy, load)
 
-	a := r.end([]*lab.Program{server}, load)
+	a := r.end(server)
 	// A creation that failed may have cost its key; a lost reply must not.
 	r.figure("cost of a lost reply", float64(figures.Failed()), float64(a.Lost()),
 		"%d lost replies with batches of %d keys abandoned %d keys; %d creations failed", proxy.Lost(), batch, a.Lost(), figures.Failed())
 }
 
+// mend makes a proxy lose no more replies, waits for a link, and counts what was lost.
+func (r *run) mend(proxy *lab.NetProxy, load *lab.Load) {
+	proxy.Lose(1, 0, nil)
+	load.Start(100)
+	load.AwaitMore(1)
+	r.stop(load)
+	r.strike(proxy.Lost())
+}
+
 // A pool is filled in at least 20 pushes, whatever its size.
 func pushReplyLost(r *run) {
-	postgres, redis := lab.Postgres(r), lab.DurableRedis(r)
-	proxy := lab.Proxy(r, redis.Addr)
-	database, capacity := "DATABASE_URL="+postgres.URL, "KGS_POOL_CAPACITY=10000"
-	worker := lab.Worker(r, database, "REDIS_URL=redis://"+proxy.Addr, capacity)
-	server := lab.Server(r, database, "REDIS_URL="+redis.URL, capacity, "KGS_WORKER=false")
+	r.databases("KGS_POOL_CAPACITY=10000")
+	proxy := lab.Proxy(r, r.redis.Addr)
+	server := r.server(noWorker)
 	proxy.Lose(3, 1, lab.ScriptWith("struct.unpack"))
 	server.Start()
-	worker.Start()
-	awaitFull(r, server)
-	load := lab.Traffic(r, server)
-	r.during(load, 500, r.Lasting(15*time.Second))
-	r.struck(proxy.Lost(), "reply to a push lost")
+	r.worker("REDIS_URL=redis://" + proxy.Addr).Start()
+	r.awaitFull(server)
+	r.during(r.traffic(server), 500, r.Lasting(15*time.Second))
+	r.strike(proxy.Lost())
 
 	twice := conflicts(server)
 	r.figure("conflicts", 0, twice, "%v keys were handed out although they were links", twice)
-	r.end([]*lab.Program{server}, load)
+	r.end(server)
 }
 
 func commitReplyLost(r *run) {
 	postgres := lab.Postgres(r)
 	proxy := lab.Proxy(r, postgres.Addr)
-	server := lab.Server(r, "DATABASE_URL="+through(r, proxy, postgres.URL))
+	r.store(postgres.URL)
+	server := r.server("DATABASE_URL=" + strings.Replace(postgres.URL, postgres.Addr, proxy.Addr, 1))
 	server.Start()
-	load := lab.Traffic(r, server)
+	load := r.traffic(server)
 	for _, keep := range []int{0, 5} {
 		proxy.Lose(5, keep, lab.StatementWith("INSERT INTO links"))
 		r.during(load, 200, 2*time.Second+r.Lasting(8*time.Second))
 	}
-	proxy.Lose(1, 0, nil)
-	load.Start(100)
-	load.AwaitMore(1)
-	r.stop(load)
-	r.struck(proxy.Lost(), "reply to a commit lost")
-	r.end([]*lab.Program{server}, load)
-}
-
-// through is a database's URL that leads to it by way of a proxy.
-func through(r *run, p *lab.NetProxy, database string) string {
-	u, err := url.Parse(database)
-	r.Must(err)
-	u.Host = p.Addr
-	return u.String()
+	r.mend(proxy, load)
+	r.end(server)
 }

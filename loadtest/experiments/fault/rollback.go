@@ -1,8 +1,8 @@
 package fault
 
 import (
+	"context"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,12 +36,12 @@ func rollbackRows() []row {
 		{
 			name: "11", title: "Redis fails over to a lagging replica",
 			injected: "A replica of Redis is frozen, two servers take 100,000 keys each, the master is killed with SIGKILL, and the replica is promoted.",
-			run:      redisFailsOver, claims: claims, controls: control,
+			run:      func(r *run) { redisFailsOver(r, byProxy) }, claims: claims, controls: control,
 		},
 		{
 			name: "11b", title: "as 11, by a Sentinel",
 			injected: "As row 11, but a Sentinel notices the death of the master and promotes the replica.",
-			run:      sentinelFailsOver, claims: claims, controls: control,
+			run:      func(r *run) { redisFailsOver(r, bySentinel) }, claims: claims, controls: control,
 		},
 	}
 }
@@ -49,54 +49,42 @@ func rollbackRows() []row {
 // rollback is a pool that comes back with data of the past, and what works with it.
 type rollback struct {
 	*run
-	postgres *lab.Database
-	redisURL string
-	worker   *lab.Program
-	servers  []*lab.Program
-	loads    []*lab.Load
-	keys     int // that each server takes and that Redis then knows nothing of
+	worker  *lab.Program
+	servers []*lab.Program
+	keys    int // that each server takes and that Redis then knows nothing of
 }
 
-// newRollback starts a worker and waits until it has filled the pool.
-func newRollback(r *run, redisURL string) *rollback {
-	b := &rollback{run: r, postgres: lab.Postgres(r), redisURL: redisURL, keys: r.Times(100_000)}
-	b.worker = lab.Worker(r, b.settings()...)
+// newRollback starts a worker, which knows Redis by url, and waits until it has filled the pool.
+func newRollback(r *run, redis *lab.Database, url string) *rollback {
+	b := &rollback{run: r, keys: r.Times(100_000)}
+	r.use(lab.Postgres(r), redis, "REDIS_URL="+url, fmt.Sprintf("KGS_POOL_CAPACITY=%d", 2*b.keys))
+	b.worker = r.worker()
 	b.worker.Start()
-	awaitFull(r, b.worker)
+	r.awaitFull(b.worker)
 	return b
 }
 
-func (b *rollback) settings(more ...string) []string {
-	return append([]string{
-		"DATABASE_URL=" + b.postgres.URL, "REDIS_URL=" + b.redisURL, fmt.Sprintf("KGS_POOL_CAPACITY=%d", 2*b.keys),
-	}, more...)
+// takeOne starts a server, which takes keys in two batches.
+func (b *rollback) takeOne() {
+	batch := fmt.Sprint(b.keys / 2)
+	s := b.server(noWorker, "KGS_BATCH_MIN="+batch, "KGS_BATCH_MAX="+batch)
+	s.Start()
+	lab.Wait(b, patient, "the keys are taken", func() bool { return local(s) >= int64(b.keys/2)*2 })
+	b.start(s, 250)
+	b.servers = append(b.servers, s)
 }
 
-// take makes two servers take keys, and creates links with some of them.
-func (b *rollback) take() {
+// take makes two servers take keys, creates links with some of them, and returns the epoch of the
+// pool when it is full again.
+func (b *rollback) take() (epoch int64) {
 	for len(b.servers) < 2 {
 		b.takeOne()
 	}
 	for _, load := range b.loads {
 		load.AwaitMore(int64(min(500, b.keys/10)))
 	}
-}
-
-// takeOne starts a server, which takes keys in two batches.
-func (b *rollback) takeOne() {
-	batch := fmt.Sprint(b.keys / 2)
-	s := lab.Server(b, b.settings("KGS_WORKER=false", "KGS_BATCH_MIN="+batch, "KGS_BATCH_MAX="+batch)...)
-	s.Start()
-	lab.Wait(b, patient, "the keys are taken", func() bool { return local(s) >= int64(b.keys/2)*2 })
-	load := lab.Traffic(b, s)
-	load.Start(250)
-	b.servers, b.loads = append(b.servers, s), append(b.loads, load)
-}
-
-// epoch is that of the full pool before the rollback.
-func (b *rollback) epoch() int64 {
-	awaitFull(b.run, b.worker)
-	return epochOf(b.worker.Status())
+	b.awaitFull(b.worker)
+	return epochOf(b.worker)
 }
 
 // renewed waits for the epoch that follows on epoch, Redis being back now, and ends the row.
@@ -105,39 +93,32 @@ func (b *rollback) renewed(epoch int64) {
 	back := time.Now()
 	b.strike(1)
 	for _, p := range append(b.servers, b.worker) {
-		if !lab.Happens(b, hopeless, func() bool { return epochOf(p.Status()) > epoch }) {
-			b.Refute("epoch", "%v after Redis was back the epoch of a process is still %d, which was the epoch before", time.Since(back), epochOf(p.Status()))
-		}
-		b.saw("epoch", true, "the epoch was %d and is %d", epoch, epochOf(p.Status()))
+		newer := lab.Happens(b, hopeless, func() bool { return epochOf(p) > epoch })
+		b.must("epoch", newer, "the epoch was %d; %v after Redis was back a process knows epoch %d", epoch, time.Since(back), epochOf(p))
 		b.took("epoch time", limit, time.Since(back))
 	}
-	b.useUp()
+	fresh := b.server(noWorker) // without local keys, so that it needs those of the new epoch
+	fresh.Start()
+	b.start(fresh, 500).AwaitMore(int64(b.Times(2000)))
+	b.servers = append(b.servers, fresh)
+	for _, load := range b.loads {
+		b.stop(load)
+	}
 	var known float64
-	for i, s := range b.servers {
-		b.stop(b.loads[i])
+	for _, s := range b.servers {
 		known += conflicts(s)
 	}
 	most := len(b.servers) * b.keys
 	b.figure("conflicts", float64(most), known, "%v keys were handed out that were links; the servers had taken %d", known, most)
-	b.end(b.servers, b.loads...)
+	b.end(b.servers...)
 	b.worker.Stop()
 	b.audit(b.servers[0])
-}
-
-// useUp loads a server without local keys, which needs those of the new epoch.
-func (b *rollback) useUp() {
-	s := lab.Server(b, b.settings("KGS_WORKER=false")...)
-	s.Start()
-	load := lab.Traffic(b, s)
-	load.Start(500)
-	load.AwaitMore(int64(b.Times(2000)))
-	b.servers, b.loads = append(b.servers, s), append(b.loads, load)
 }
 
 // restoreRedis restarts Redis from a snapshot, with a pool that is full in it or half empty.
 func restoreRedis(r *run, full bool) {
 	redis := lab.DurableRedis(r, "--appendonly", "no")
-	b := newRollback(r, redis.URL)
+	b := newRollback(r, redis, redis.URL)
 	if !full {
 		b.worker.Stop()
 		b.takeOne()
@@ -147,111 +128,72 @@ func restoreRedis(r *run, full bool) {
 	if !full {
 		b.worker.Start()
 	}
-	b.take()
-	epoch := b.epoch()
+	epoch := b.take()
 	redis.Kill()
 	redis.Restart()
 	b.renewed(epoch)
 }
 
-// The programs learn of the promotion because their address leads elsewhere.
-func redisFailsOver(r *run) {
-	p := newPair(r)
-	proxy := lab.Proxy(r, p.master.Addr)
-	p.failOver("redis://"+proxy.Addr, func() {
-		r.Must(p.behind.Do(r.Context(), "REPLICAOF", "NO", "ONE").Err())
-		proxy.Lead(p.replica.Addr)
+// redisFailsOver freezes a replica while servers take keys, kills the master, and has the replica
+// promoted. way is how the programs find the master: url is the REDIS_URL, and promote
+// returns when the replica is the master and the programs can find it.
+func redisFailsOver(r *run, way func(r *run, master, replica *lab.Database) (url string, promote func())) {
+	master, replica := lab.DurableRedis(r), lab.DurableRedis(r)
+	ahead, behind := lab.RedisClient(r, master.URL), lab.RedisClient(r, replica.URL)
+	host, port, _ := strings.Cut(master.Addr, ":")
+	r.Must(behind.Do(r.Context(), "REPLICAOF", host, port).Err())
+	lab.Wait(r, patient, "the replica follows", func() bool { return replication(r, behind, "master_link_status") == "up" })
+	url, promote := way(r, master, replica)
+	b := newRollback(r, master, url)
+	lab.Wait(r, patient, "the replica is in step", func() bool {
+		offset := replication(r, behind, "slave_repl_offset")
+		return offset != "" && offset == replication(r, ahead, "master_repl_offset")
 	})
-}
-
-func sentinelFailsOver(r *run) {
-	p := newPair(r)
-	sentinel := startSentinel(r, p.master)
-	p.failOver("redis://"+sentinel+"?master_name=main", func() {
-		lab.Wait(r, patient, "the replica is promoted", func() bool {
-			return strings.Contains(p.behind.Info(r.Context(), "replication").Val(), "role:master")
-		})
-	})
-}
-
-// pair is a master and a replica that has all of its data.
-type pair struct {
-	*run
-	master, replica *lab.Database
-	ahead, behind   *redis.Client // of the master and of the replica
-}
-
-func newPair(r *run) *pair {
-	p := &pair{run: r, master: lab.DurableRedis(r), replica: lab.DurableRedis(r)}
-	p.ahead, p.behind = lab.RedisClient(r, p.master.URL), lab.RedisClient(r, p.replica.URL)
-	host, port, err := net.SplitHostPort(p.master.Addr)
-	r.Must(err)
-	r.Must(p.behind.Do(r.Context(), "REPLICAOF", host, port).Err())
-	p.awaitInStep()
-	return p
-}
-
-// awaitInStep waits until the replica has all that the master has.
-func (p *pair) awaitInStep() {
-	offset := func(client *redis.Client, field string) string {
-		for line := range strings.Lines(client.Info(p.Context(), "replication").Val()) {
-			if value, ok := strings.CutPrefix(line, field+":"); ok {
-				return value
-			}
-		}
-		return ""
-	}
-	lab.Wait(p, patient, "the replica is in step", func() bool {
-		return strings.Contains(p.behind.Info(p.Context(), "replication").Val(), "master_link_status:up") &&
-			offset(p.behind, "slave_repl_offset") == offset(p.ahead, "master_repl_offset")
-	})
-}
-
-// failOver makes servers work with the pair by url, freezes the replica while they take
-// keys, kills the master, and calls promote for the rest.
-func (p *pair) failOver(url string, promote func()) {
-	b := newRollback(p.run, url)
-	p.awaitInStep()
-	p.replica.Freeze()
+	replica.Freeze()
 	// The connection is cut too: the replica would still read what is on it already.
-	p.Must(p.ahead.Do(p.Context(), "CLIENT", "KILL", "TYPE", "replica").Err())
-	b.take()
-	epoch := b.epoch()
-	p.master.Kill()
-	p.replica.Thaw()
+	r.Must(ahead.Do(r.Context(), "CLIENT", "KILL", "TYPE", "replica").Err())
+	epoch := b.take()
+	master.Kill()
+	replica.Thaw()
 	promote()
 	b.renewed(epoch)
 }
 
-// startSentinel starts a Sentinel that watches master, and returns its address when it
-// knows the replica.
-func startSentinel(r *run, master *lab.Database) (addr string) {
-	addr, err := lab.FreeAddr()
-	r.Must(err)
-	_, own, err := net.SplitHostPort(addr)
-	r.Must(err)
-	_, watched, err := net.SplitHostPort(master.Addr)
-	r.Must(err)
-	dir := r.TempDir()
-	config := filepath.Join(dir, "sentinel.conf") // Sentinel writes to it as well
-	r.Must(os.WriteFile(config, fmt.Appendf(nil, "port %s\nbind 127.0.0.1\ndir %s\nsentinel monitor main 127.0.0.1 %s 1\n"+
-		"sentinel down-after-milliseconds main 500\nsentinel failover-timeout main 1000\n", own, dir, watched), 0o600))
+// replication is a field of what a Redis says about its replication, "" when it says nothing.
+func replication(r *run, client *redis.Client, field string) string {
+	_, rest, _ := strings.Cut(client.Info(r.Context(), "replication").Val(), "\n"+field+":")
+	value, _, _ := strings.Cut(rest, "\r")
+	return value
+}
+
+// byProxy promotes the replica. The programs learn of it because their address leads elsewhere.
+func byProxy(r *run, master, replica *lab.Database) (url string, promote func()) {
+	proxy := lab.Proxy(r, master.Addr)
+	return "redis://" + proxy.Addr, func() {
+		r.Must(lab.RedisClient(r, replica.URL).Do(r.Context(), "REPLICAOF", "NO", "ONE").Err())
+		proxy.Lead(replica.Addr)
+	}
+}
+
+// bySentinel starts a Sentinel that promotes the replica, and waits until it knows both.
+func bySentinel(r *run, master, replica *lab.Database) (url string, promote func()) {
 	path, err := machine.LookPath("redis-server")
 	r.Must(err)
-	url := "redis://" + addr
-	sentinel, err := machine.Program{
-		Path: path, Args: []string{config, "--sentinel"}, Dir: dir, URL: url, Ping: machine.PingRedis,
-	}.Start(r.Context())
-	r.Must(err)
-	r.Cleanup(func() {
-		if err := sentinel.Close(); err != nil {
-			r.Errorf("close the Sentinel: %w", err)
-		}
-	})
-	client := lab.RedisClient(r, url)
+	config := filepath.Join(r.TempDir(), "sentinel.conf") // Sentinel writes to it as well
+	asRedis := func(address string) string { return strings.Replace(address, "http:", "redis:", 1) }
+	url = asRedis(lab.Other(r, nil, func(addr string) (string, []string) {
+		_, own, _ := strings.Cut(addr, ":")
+		text := fmt.Sprintf("port %s\nbind 127.0.0.1\nsentinel monitor main %s 1\n"+
+			"sentinel down-after-milliseconds main 500\nsentinel failover-timeout main 1000\n", own, strings.Replace(master.Addr, ":", " ", 1))
+		r.Must(os.WriteFile(config, []byte(text), 0o600))
+		return path, []string{config, "--sentinel"}
+	}, func(ctx context.Context, address string) error { return machine.PingRedis(ctx, asRedis(address)) }))
+	sentinel, behind := lab.RedisClient(r, url), lab.RedisClient(r, replica.URL)
 	lab.Wait(r, patient, "the Sentinel knows the replica", func() bool {
-		known, err := client.Do(r.Context(), "SENTINEL", "REPLICAS", "main").Slice()
+		known, err := sentinel.Do(r.Context(), "SENTINEL", "REPLICAS", "main").Slice()
 		return err == nil && len(known) == 1
 	})
-	return addr
+	return url + "?master_name=main", func() {
+		lab.Wait(r, patient, "the replica is promoted", func() bool { return replication(r, behind, "role") == "master" })
+	}
 }

@@ -1,12 +1,12 @@
 package fault
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -30,22 +30,22 @@ func serverRows() []row {
 		{
 			name: "1", title: "server killed, SQLite",
 			injected: "The server is killed with SIGKILL under load, again and again, every fourth time in the middle of its start.",
-			run:      killEmbedded, claims: killed, controls: without(kept, "commit"),
+			run:      func(r *run) { r.embedded(); killRepeatedly(r, 200) }, claims: killed, controls: without(kept, "commit"),
 		},
 		{
 			name: "1b", title: "server killed, PostgreSQL and Redis", change: true,
 			injected: "As row 1, with PostgreSQL, a pool in Redis, and the worker in the server.",
-			run:      killPostgres, claims: killed, controls: without(kept, "commit"),
+			run:      func(r *run) { r.databases(); killRepeatedly(r, 50) }, claims: killed, controls: without(kept, "commit"),
 		},
 		{
 			name: "2", title: "server stopped in order, SQLite",
 			injected: "The server is stopped with SIGTERM under load and with half-sent requests.",
-			run:      stopEmbedded, claims: stopped, controls: without(returned, "handback"),
+			run:      func(r *run) { r.embedded(); stopInOrder(r) }, claims: stopped, controls: without(returned, "handback"),
 		},
 		{
 			name: "2b", title: "server stopped in order, PostgreSQL and Redis",
 			injected: "As row 2, with PostgreSQL, a pool in Redis, and the worker in the server.",
-			run:      stopPostgres, claims: stopped, controls: without(returned, "handback"),
+			run:      func(r *run) { r.databases(); stopInOrder(r) }, claims: stopped, controls: without(returned, "handback"),
 		},
 	}
 }
@@ -53,24 +53,10 @@ func serverRows() []row {
 // killBatch bounds a local batch in row 1, in keys.
 const killBatch = 500
 
-func killEmbedded(r *run) { killRepeatedly(r, embedded(r), 200) }
-func killPostgres(r *run) { killRepeatedly(r, ownServers(r), 50) }
-
-// embedded are settings for an SQLite file.
-func embedded(r *run) []string {
-	return []string{"DATABASE_URL=sqlite:" + filepath.Join(r.TempDir(), "shortener.db")}
-}
-
-// ownServers are settings for a PostgreSQL and a Redis.
-func ownServers(r *run) []string {
-	return []string{"DATABASE_URL=" + lab.Postgres(r).URL, "REDIS_URL=" + lab.DurableRedis(r).URL}
-}
-
-func killRepeatedly(r *run, settings []string, atFullScale int) {
+func killRepeatedly(r *run, atFullScale int) {
 	kills := max(20, r.Times(atFullScale)) // not every kill comes while a commit is under way
-	server := lab.Server(r, append(settings, fmt.Sprintf("KGS_BATCH_MAX=%d", killBatch))...)
-	load := lab.Traffic(r, server)
-	load.Start(500)
+	server := r.server(fmt.Sprintf("KGS_BATCH_MAX=%d", killBatch))
+	load := r.start(server, 500)
 	for n := range kills {
 		// Each time at another point, and every fourth time in the middle of the start.
 		if n%4 == 3 {
@@ -85,12 +71,8 @@ func killRepeatedly(r *run, settings []string, atFullScale int) {
 	}
 	server.Start()
 	load.AwaitMore(1)
-	r.audit(server)
-	r.stop(load)
-	server.Restart()
-	r.check(server, load)
-	server.Stop()
-	a := r.audit(server)
+	r.audit(server) // under load
+	a := r.end(server)
 	// The server is down: what is still in batches belongs to killed processes. A kill costs
 	// the two batches that a server holds, and what was on its way from them to the store.
 	lost, limit := a.InBatches+a.Lost(), int64(kills*3*killBatch)
@@ -98,26 +80,22 @@ func killRepeatedly(r *run, settings []string, atFullScale int) {
 		kills, lost, lost/int64(kills), a.InBatches, reasons(a.Abandoned))
 }
 
-func stopEmbedded(r *run) { stopInOrder(r, embedded(r)) }
-func stopPostgres(r *run) { stopInOrder(r, ownServers(r)) }
-
-func stopInOrder(r *run, settings []string) {
-	const limit = 10 * time.Second
-	server := lab.Server(r, settings...)
+func stopInOrder(r *run) {
+	const halves, limit = 8, 10 * time.Second
+	server := r.server()
 	server.Start()
-	load := lab.Traffic(r, server)
-	load.Start(200)
+	load := r.start(server, 200)
 	load.AwaitMore(int64(r.Times(2000)))
-	halves := make([]*halfSent, 8)
-	for i := range halves {
-		halves[i] = sendHalf(r, server)
+	var rests []func() int
+	for range halves {
+		rests = append(rests, sendHalf(r, server))
 	}
 
 	underWay, signalled := load.Entries(), time.Now()
 	server.Signal(syscall.SIGTERM)
 	r.strike(1)
 	refusing := lab.Happens(r, patient, func() bool {
-		conn, err := net.DialTimeout("tcp", strings.TrimPrefix(server.Public, "http://"), time.Second) //nolint:noctx // it has a timeout
+		conn, err := dial(server)
 		if err != nil {
 			return true
 		}
@@ -125,25 +103,22 @@ func stopInOrder(r *run, settings []string) {
 		return false
 	})
 	r.stop(load)
-	answered := 0
-	for _, h := range halves {
-		if h.sendRest() == http.StatusCreated {
-			answered++
+	failed := 0
+	for _, rest := range rests {
+		if rest() != http.StatusCreated {
+			failed++
 		}
 	}
-	r.saw("half-sent requests", answered == len(halves), "%d of %d requests were answered with 201", answered, len(halves))
+	r.figure("half-sent requests", 0, float64(failed), "%d of %d requests were not answered with 201", failed, halves)
 	status := server.Exit(patient)
 	r.saw("exit status", status == 0 && refusing, "status %d; new connections were refused: %t", status, refusing)
 	r.took("stop", limit, time.Since(signalled))
 	sawAnswers(r, underWay, load.Entries(), signalled)
 	// The next sweep abandons the keys in the batches of a server that is not there any more.
 	a := r.audit(server)
-	r.saw(abandoned, len(a.Abandoned) == 0, "abandoned: %s", reasons(a.Abandoned))
+	r.sawAbandoned(a, 0)
 	r.figure(returned, 0, float64(a.InBatches), "%d keys are left in batches", a.InBatches)
-	server.Start()
-	r.check(server, load)
-	server.Stop()
-	r.audit(server)
+	r.end(server)
 }
 
 // onItsWay is how long a request may be between the client's send and the server's
@@ -154,54 +129,53 @@ const onItsWay = 250 * time.Millisecond
 func sawAnswers(r *run, then, now []loadtest.Entry, signalled time.Time) {
 	underWay := 0
 	for n, e := range then {
-		if e.State != loadtest.Intended || !e.At.Before(signalled.Add(-onItsWay)) {
-			continue
-		}
-		underWay++
-		if now[n].State != loadtest.Acknowledged {
-			r.saw("requests under way", false, "creation %d, sent %v before SIGTERM: %s: %s", n, signalled.Sub(e.At), now[n].State, now[n].Detail)
+		if e.State == loadtest.Intended && e.At.Before(signalled.Add(-onItsWay)) {
+			underWay++
+			r.saw("requests under way", now[n].State == loadtest.Acknowledged,
+				"creation %d, sent %v before SIGTERM: %s: %s", n, signalled.Sub(e.At), now[n].State, now[n].Detail)
 		}
 	}
 	r.saw("requests under way", true, "%d creations were under way", underWay)
 }
 
-// halfSent is a creation whose body the server waits for.
-type halfSent struct {
-	body   *io.PipeWriter
-	answer chan int // the status, 0 without an answer
+// dial opens a connection to a server.
+func dial(s *lab.Program) (net.Conn, error) {
+	return net.DialTimeout("tcp", strings.TrimPrefix(s.Public, "http://"), time.Second) //nolint:noctx // it has a timeout
 }
 
-// sendHalf sends the head of a creation and returns when the server has asked for the body
-// (RFC 9110, section 10.1.1), of which it gives the client one half.
-func sendHalf(r *run, s *lab.Program) *halfSent {
-	body, in := io.Pipe()
-	req, err := http.NewRequestWithContext(r.Context(), http.MethodPost, s.Public+"/shorten", body)
+// sendHalf sends the head of a creation and one half of its body, when the server has asked for the
+// body (RFC 9110, section 10.1.1). rest sends the other half and returns the status of the
+// answer, 0 without one.
+func sendHalf(r *run, s *lab.Program) (rest func() int) {
+	const body = `{"url":"https://example.com/half"}`
+	conn, err := dial(s)
 	r.Must(err)
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Expect", "100-continue")
-	req.ContentLength = int64(len(halfBody))
-	transport := &http.Transport{ExpectContinueTimeout: patient, DisableKeepAlives: true}
-	h := &halfSent{body: in, answer: make(chan int, 1)}
-	go func() {
-		res, err := transport.RoundTrip(req)
-		if err != nil {
-			h.answer <- 0
-			return
+	r.Cleanup(func() { _ = conn.Close() }) // the server may have closed it
+	r.Must(conn.SetDeadline(time.Now().Add(patient)))
+	answers := bufio.NewReader(conn)
+	send := func(text string) (status int, err error) {
+		if _, err := io.WriteString(conn, text); err != nil {
+			return 0, err
 		}
-		_ = res.Body.Close() // nothing of it is read
-		h.answer <- res.StatusCode
-	}()
-	_, err = io.WriteString(in, halfBody[:len(halfBody)/2]) // the transport reads it when it has the 100
-	r.Must(err)
-	return h
-}
-
-const halfBody = `{"url":"https://example.com/half"}`
-
-// sendRest completes the creation and returns the status of the answer, 0 without one.
-func (h *halfSent) sendRest() int {
-	if _, err := io.WriteString(h.body, halfBody[len(halfBody)/2:]); err != nil {
-		return 0
+		res, err := http.ReadResponse(answers, nil)
+		if err != nil {
+			return 0, err
+		}
+		return res.StatusCode, res.Body.Close()
 	}
-	return <-h.answer
+	status, err := send(fmt.Sprintf("POST /shorten HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"+
+		"Content-Length: %d\r\nExpect: 100-continue\r\n\r\n", len(body)))
+	r.Must(err)
+	if status != http.StatusContinue {
+		r.Fatalf("the server answers a creation without body with %d", status)
+	}
+	_, err = io.WriteString(conn, body[:len(body)/2])
+	r.Must(err)
+	return func() int {
+		status, err := send(body[len(body)/2:])
+		if err != nil {
+			return 0
+		}
+		return status
+	}
 }

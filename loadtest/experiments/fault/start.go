@@ -2,10 +2,10 @@ package fault
 
 import (
 	"bytes"
+	"crypto/rand"
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"keypool/loadtest"
@@ -23,15 +23,14 @@ func startRows() []row {
 	return []row{
 		{
 			name: "start", title: "16 servers start on an empty SQLite file", injected: "16 servers and 16 migrations start at the same moment.",
-			run: func(r *run) { startTogether(r, embedded(r)...) }, claims: started,
+			run: func(r *run) { r.embedded("KGS_POOL_CAPACITY=1000"); startTogether(r) }, claims: started,
 		},
 		{
 			name: "startb", title: "16 servers start on an empty PostgreSQL", injected: "16 servers and 16 migrations start at the same moment.",
 			run: func(r *run) {
-				// Each process has a connection pool of its own.
-				startTogether(r, "DATABASE_URL="+lab.Postgres(r, "max_connections=400").URL)
-			},
-			claims: started,
+				r.store(lab.Postgres(r, manyConnections).URL, "KGS_POOL_CAPACITY=1000")
+				startTogether(r)
+			}, claims: started,
 		},
 		{
 			name: "2x2", title: "one of two servers and one of two workers killed",
@@ -62,11 +61,11 @@ func shipped(r *run) {
 	}
 }
 
-func startTogether(r *run, database ...string) {
+func startTogether(r *run) {
 	var servers []*lab.Program
 	migrations := make(chan error, together)
 	for range together {
-		server := lab.Server(r, append(database, "KGS_POOL_CAPACITY=1000")...)
+		server := r.server()
 		migrate := server.Command("migrate")
 		go func() { migrations <- migrate.Run() }()
 		server.Launch()
@@ -94,32 +93,22 @@ func startTogether(r *run, database ...string) {
 // followElsewhere creates n links, each on one of two servers, and follows each at once on the
 // other.
 func followElsewhere(r *run, a, b *lab.Program, n int) {
-	journal, err := loadtest.CreateJournal("")
-	r.Must(err)
 	for range n {
-		entry, err := journal.Intend()
-		r.Must(err)
-		created := a.Client.Create(r.Context(), entry.URL)
-		if created.State != loadtest.Acknowledged {
-			r.Refute("follow", "a server creates no link: %+v", created)
-		}
+		url := "https://example.com/" + rand.Text()
+		created := a.Client.Create(r.Context(), url)
 		status, location, err := b.Client.Follow(r.Context(), created.Code)
-		r.must("follow", err == nil && status == http.StatusFound && location == entry.URL,
-			"GET /%s is answered with %d and leads to %q, error %v; want %q", created.Code, status, location, err, entry.URL)
+		r.must("follow", created.State == loadtest.Acknowledged && err == nil && status == http.StatusFound && location == url,
+			"created: %+v; GET /%s is answered with %d and leads to %q, error %v; want %q", created, created.Code, status, location, err, url)
 		a, b = b, a
 	}
 }
 
 func twoByTwo(r *run) {
-	const rate = 250 // per server
-	// A small pool, so that the workers have something to do.
-	settings := append(ownServers(r), "KGS_POOL_CAPACITY=5000")
-	servers, workers := pairs(r, settings)
-	awaitFull(r, servers[0])
-
-	survivor, victim := lab.Traffic(r, servers[0]), lab.Traffic(r, servers[1])
-	survivor.Start(rate)
-	victim.Start(rate)
+	const rate = 250                      // per server
+	r.databases("KGS_POOL_CAPACITY=5000") // so small that the workers have something to do
+	servers, workers := pairs(r)
+	r.awaitFull(servers[0])
+	survivor, victim := r.start(servers[0], rate), r.start(servers[1], rate)
 	followElsewhere(r, servers[0], servers[1], r.Times(200))
 	lab.Pause(r, r.Lasting(10*time.Second))
 
@@ -136,14 +125,10 @@ func twoByTwo(r *run) {
 	r.serve(survivor)
 	f := r.stop(victim)
 	r.figure("refusals", 0, float64(f.Refused), "%d refused, %d acknowledged", f.Refused, f.Acknowledged)
-	r.becomes(recovers, "the pool is full", func() bool { return servers[0].Status().Full() })
-	r.audit(servers[0])
-	for _, s := range servers {
-		s.Restart()
-		r.check(s, survivor, victim)
+	r.refills(servers[0])
+	r.audit(servers[0]) // while the workers run
+	for _, w := range workers {
+		w.Stop()
 	}
-	for _, p := range slices.Concat(servers, workers) {
-		p.Stop()
-	}
-	r.audit(servers[0])
+	r.end(servers...)
 }

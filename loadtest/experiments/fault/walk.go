@@ -2,15 +2,11 @@ package fault
 
 import (
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"time"
 
 	"keypool/loadtest/lab"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // walkRows are the rows that look for every code of a space.
@@ -36,21 +32,13 @@ func walkToTheEnd(r *run) {
 	if r.Scale >= 1 {
 		lengths, capacity, batch = []int{3, 4}, 16_000_000, 500_000
 	}
-	postgres := lab.Postgres(r, "max_connections=200")
-	redis := lab.DurableRedis(r, "--appendonly", "no") // it is not killed here
-	settings := []string{
-		"DATABASE_URL=" + postgres.URL, "REDIS_URL=" + redis.URL, "CODE_LENGTH=3", fmt.Sprintf("KGS_POOL_CAPACITY=%d", capacity),
-		"KGS_BATCH_MAX=1000000", "FALLBACK=none",
-	}
-	server := lab.Server(r, append(settings, "KGS_WORKER=false")...)
+	// Redis is not killed here.
+	r.use(lab.Postgres(r, manyConnections), lab.DurableRedis(r, "--appendonly", "no"),
+		fmt.Sprintf("KGS_POOL_CAPACITY=%d", capacity), "KGS_BATCH_MAX=1000000", "CODE_LENGTH=3", "FALLBACK=none")
+	server := r.server(noWorker)
 	server.Start()
-	workers := make([]*lab.Program, 8)
-	for i := range workers {
-		workers[i] = lab.Worker(r, settings...)
-		workers[i].Launch()
-	}
-	load := lab.Traffic(r, server)
-	load.Start(100)
+	workers := launch(8, func() *lab.Program { return r.worker() })
+	r.start(server, 100)
 	for range max(16, r.Times(60)) {
 		lab.Pause(r, rand.N(300*time.Millisecond)) //nolint:gosec // nothing secret
 		victim := workers[rand.N(len(workers))]    //nolint:gosec // nothing secret
@@ -61,18 +49,13 @@ func walkToTheEnd(r *run) {
 	for _, w := range workers {
 		w.AwaitReady(patient)
 	}
-	lost := awaitDeaths(r, settings, slices.Concat(workers, []*lab.Program{server})...)
-	makeRoom(r, postgres, redis, settings, capacity, batch)
-	r.stop(load)
+	lost := awaitDeaths(r, append(workers, server)...)
+	makeRoom(r, capacity, batch)
 	for _, w := range workers {
 		w.Stop()
 	}
-	server.Restart()
-	r.check(server, load)
-	server.Stop()
-	a := r.audit(server)
-	r.saw(abandoned, maps.Equal(a.Abandoned, map[string]int64{"crash": lost}), "abandoned: %s; the killed server had %d keys", reasons(a.Abandoned), lost)
-	found := readCodes(r, redis, postgres)
+	r.sawAbandoned(r.end(server), lost)
+	found := countCodes(r)
 	for _, length := range lengths {
 		lost -= found.sawWhole(r, length, lost)
 	}
@@ -84,34 +67,30 @@ func walkToTheEnd(r *run) {
 // assumes nothing about the order of codes.
 type codes [11][]uint8
 
-const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-
-// readCodes counts the codes of a pool and of the links table.
-func readCodes(r *run, pool, links *lab.Database) *codes {
+// countCodes counts the codes of the list in Redis that is the pool, and of the links table.
+func countCodes(r *run) *codes {
 	var c codes
-	c.readPool(r, pool)
-	r.Must(lab.Census(links.URL)(r.Context(), func(code, _ string) { c.add(code) }))
-	return &c
-}
-
-// readPool reads the list in Redis that is the pool.
-func (c *codes) readPool(r *run, pool *lab.Database) {
-	client := lab.RedisClient(r, pool.URL)
-	list := poolList(r, client)
+	client := lab.RedisClient(r, r.redis.URL)
+	lists, err := client.Keys(r.Context(), "keypool:{*}:keys").Result()
+	r.Must(err)
+	if len(lists) != 1 {
+		r.Fatalf("the pool in Redis is %v; want one list", lists)
+	}
 	const chunk = 50_000
-	for from := int64(0); ; from += chunk {
-		some, err := client.LRange(r.Context(), list, from, from+chunk-1).Result()
+	for from, more := int64(0), true; more; from += chunk {
+		some, err := client.LRange(r.Context(), lists[0], from, from+chunk-1).Result()
 		r.Must(err)
 		for _, code := range some {
 			c.add(code)
 		}
-		if len(some) < chunk {
-			return
-		}
+		more = len(some) == chunk
 	}
+	r.Must(lab.Census(r.links)(r.Context(), func(code, _ string) { c.add(code) }))
+	return &c
 }
 
 func (c *codes) add(code string) {
+	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	size, value := 1, 0
 	for _, d := range code {
 		size, value = len(digits)*size, len(digits)*value+strings.IndexRune(digits, d)
@@ -130,7 +109,7 @@ func (c *codes) add(code string) {
 // sawWhole observes whether every code of a length is there exactly once, but for at most
 // so many that a killed server abandoned. It returns how many are missing.
 func (c *codes) sawWhole(r *run, length int, lost int64) (missing int64) {
-	var twice int
+	twice := 0
 	for _, n := range c[length] {
 		switch {
 		case n == 0:
@@ -142,14 +121,4 @@ func (c *codes) sawWhole(r *run, length int, lost int64) (missing int64) {
 	r.saw("whole space", missing <= lost && twice == 0 && len(c[length]) > 0,
 		"of the %d codes of %d characters %d are nowhere, %d abandoned at most, and %d are there twice", len(c[length]), length, missing, lost, twice)
 	return missing
-}
-
-// poolList is the name of the pool in Redis.
-func poolList(r *run, client *redis.Client) string {
-	lists, err := client.Keys(r.Context(), "keypool:{*}:keys").Result()
-	r.Must(err)
-	if len(lists) != 1 {
-		r.Fatalf("the pool in Redis is %v; want one list", lists)
-	}
-	return lists[0]
 }

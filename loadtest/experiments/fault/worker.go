@@ -3,8 +3,6 @@ package fault
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"keypool/loadtest/lab"
@@ -55,41 +53,35 @@ func workerRows() []row {
 // step. The pool has room for all that they push, so that there is always something to do.
 func workerKilled(r *run) {
 	const capacity = 400_000 // shipped in ranges of 20,000, which take two pushes
-	postgres, redis := lab.Postgres(r), lab.DurableRedis(r)
-	settings := []string{"DATABASE_URL=" + postgres.URL, "REDIS_URL=" + redis.URL, fmt.Sprintf("KGS_POOL_CAPACITY=%d", capacity)}
-	server := lab.Server(r, append(settings, "KGS_WORKER=false")...)
+	r.databases(fmt.Sprintf("KGS_POOL_CAPACITY=%d", capacity))
+	server := r.server(noWorker)
 	server.Start()
-	load := lab.Traffic(r, server)
-	load.Start(200)
-	killWorkerAt(r, settings, "epoch:opened")
+	r.start(server, 200)
+	killWorkerAt(r, "epoch:opened")
 	for range r.Times(3) {
 		for _, step := range []string{"ship:reserved", "ship:pushed", "ship:pushed-all", "ship:delivered", "ship:forgotten"} {
-			killWorkerAt(r, settings, step)
+			killWorkerAt(r, step)
 		}
 	}
 
-	worker, killed := lab.Worker(r, settings...), time.Now()
+	worker, killed := r.worker(), time.Now()
 	worker.Launch()
 	lab.Wait(r, patient, "the next worker refills", func() bool { return pushed(worker) > 0 })
 	r.took("refill", refillAgain, time.Since(killed))
 	worker.AwaitReady(patient)
-	r.becomes(recovers, "the pool is full", func() bool { return server.Status().Full() })
-	mustBeAbandoned := awaitDeaths(r, settings, server, worker)
-	makeRoom(r, postgres, redis, settings, capacity, 100_000)
-	r.stop(load)
+	r.refills(server)
+	lost := awaitDeaths(r, server, worker)
+	makeRoom(r, capacity, 100_000)
 	worker.Stop()
-	a := r.end([]*lab.Program{server}, load)
-	r.saw(abandoned, maps.Equal(a.Abandoned, map[string]int64{"crash": mustBeAbandoned}),
-		"abandoned: %s; the killed server had %d keys", reasons(a.Abandoned), mustBeAbandoned)
+	r.sawAbandoned(r.end(server), lost)
 }
 
 // refillAgain is how soon a worker that follows a killed one must be at work.
 const refillAgain = 10 * time.Second
 
 // killWorkerAt runs a worker until it kills itself at a step.
-func killWorkerAt(r *run, settings []string, step string) {
-	worker := lab.Worker(r, append(settings, "KEYPOOL_FAILPOINTS="+step+"=kill")...)
-	began := time.Now()
+func killWorkerAt(r *run, step string) {
+	worker, began := r.worker("KEYPOOL_FAILPOINTS="+step+"=kill"), time.Now()
 	worker.Launch()
 	lab.Wait(r, patient, "the worker comes to "+step, worker.Ended)
 	r.took("refill", refillAgain, time.Since(began))
@@ -111,8 +103,8 @@ func pushed(worker *lab.Program) float64 {
 
 // awaitDeaths kills a server and waits until its keys are abandoned. Then all that were
 // killed before are known to be dead, too. It returns the number of its keys.
-func awaitDeaths(r *run, settings []string, witnesses ...*lab.Program) (keys int64) {
-	last := lab.Server(r, append(settings, "KGS_WORKER=false")...)
+func awaitDeaths(r *run, witnesses ...*lab.Program) (keys int64) {
+	last := r.server(noWorker)
 	last.Start()
 	lab.Wait(r, patient, "the server has keys", func() bool {
 		keys = local(last)
@@ -122,7 +114,7 @@ func awaitDeaths(r *run, settings []string, witnesses ...*lab.Program) (keys int
 	lab.Wait(r, patient, "the keys of the killed server are abandoned", func() bool {
 		var known float64
 		for _, w := range witnesses {
-			known += w.Counter("kgs_keys_abandoned_total", "reason", "crash")
+			known += lostToCrashes(w)
 		}
 		return known >= float64(keys)
 	})
@@ -132,33 +124,41 @@ func awaitDeaths(r *run, settings []string, witnesses ...*lab.Program) (keys int
 // local is how many keys a server has in its batches.
 func local(server *lab.Program) int64 { return lab.Known(server.Status().LocalKeys, 0) }
 
+// lostToCrashes is how many keys a process abandoned because their holder is dead.
+func lostToCrashes(p *lab.Program) float64 {
+	return p.Counter("kgs_keys_abandoned_total", "reason", "crash")
+}
+
 // makeRoom starts more and more servers that take batches of so many keys out of the pool, below
 // the mark from which it is refilled to its capacity, until the workers have adopted and delivered
 // the ranges of those that are known to be dead. It looks into Redis and the ledger by
 // itself: /status is a second old, and an audit reads all keys.
-func makeRoom(r *run, postgres, redis *lab.Database, settings []string, capacity, keys int64) {
-	client := lab.RedisClient(r, redis.URL)
-	list := poolList(r, client)
-	pool := func() int64 { return client.LLen(r.Context(), list).Val() }
+func makeRoom(r *run, capacity, keys int64) {
+	client := lab.RedisClient(r, r.redis.URL)
+	pool := func() int64 {
+		n, err := lab.ListedKeys(r.Context(), client)
+		r.Must(err)
+		return n
+	}
 	var hungry []*lab.Program
-	for shipping(r, postgres, ` AND holder NOT IN (SELECT holder FROM kgs_holders)`) > 0 {
-		for lowWater := capacity - capacity/10; pool() >= lowWater; {
-			next := lab.Server(r, append(slices.Clone(settings), "KGS_WORKER=false", fmt.Sprintf("KGS_BATCH_MIN=%d", keys))...)
+	for shipping(r, ` AND holder NOT IN (SELECT holder FROM kgs_holders)`) > 0 {
+		for pool() >= capacity-capacity/10 {
+			next := r.server(noWorker, fmt.Sprintf("KGS_BATCH_MIN=%d", keys))
 			next.Start()
 			lab.Wait(r, patient, "a server has taken a batch", func() bool { return local(next) > 0 })
 			hungry = append(hungry, next)
 		}
 		lab.Wait(r, patient, "the pool is full again", func() bool { return pool() >= capacity })
 	}
-	lab.Wait(r, patient, "no range is under way", func() bool { return shipping(r, postgres, "") == 0 })
+	lab.Wait(r, patient, "no range is under way", func() bool { return shipping(r, "") == 0 })
 	for _, s := range hungry {
 		s.Stop()
 	}
 }
 
 // shipping is how many ranges that match a condition are reserved and not delivered.
-func shipping(r *run, postgres *lab.Database, and string) (n int) {
-	lab.Query(r, postgres.URL, func(ctx context.Context, conn *pgx.Conn) error {
+func shipping(r *run, and string) (n int) {
+	lab.Query(r, r.links, func(ctx context.Context, conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, `SELECT count(*) FROM kgs_ranges WHERE state = 'shipping'`+and).Scan(&n)
 	})
 	return n
@@ -167,14 +167,13 @@ func shipping(r *run, postgres *lab.Database, and string) (n int) {
 // A worker freezes when it is about to push a range, is declared dead, another one
 // delivers the range, and then the first one thaws and goes on.
 func workerThaws(r *run) {
-	postgres, redis := lab.Postgres(r), lab.DurableRedis(r, "--appendonly", "no")
-	settings := []string{"DATABASE_URL=" + postgres.URL, "REDIS_URL=" + redis.URL, "KGS_POOL_CAPACITY=20000"}
-	server := lab.Server(r, append(settings, "KGS_WORKER=false")...)
+	r.databases("KGS_POOL_CAPACITY=20000")
+	server := r.server(noWorker)
 	// It stops itself when it has reserved its third range.
-	frozen := lab.Worker(r, append(settings, "KEYPOOL_FAILPOINTS=ship:reserved=stop:3")...)
-	heir := lab.Worker(r, settings...)
+	frozen := r.worker("KEYPOOL_FAILPOINTS=ship:reserved=stop:3")
+	heir := r.worker()
 	// What it takes at its start and returns at its stop keeps the workers at work.
-	hungry := lab.Server(r, append(settings, "KGS_WORKER=false", "KGS_BATCH_MIN=2000")...)
+	hungry := r.server(noWorker, "KGS_BATCH_MIN=2000")
 
 	server.Launch()
 	frozen.Launch()
@@ -182,8 +181,7 @@ func workerThaws(r *run) {
 	r.strike(1)
 	heir.Start()
 	server.AwaitReady(patient)
-	load := lab.Traffic(r, server)
-	load.Start(200)
+	r.start(server, 200)
 	r.becomes("adoption", "the range of the frozen worker is delivered", func() bool {
 		hungry.Start()
 		hungry.Stop()
@@ -195,10 +193,9 @@ func workerThaws(r *run) {
 		hungry.Stop()
 		return pushed(frozen) >= 3000 // a third range of a thousand keys
 	})
-	r.stop(load)
 	frozen.Stop()
 	heir.Stop()
-	r.end([]*lab.Program{server}, load)
+	r.end(server)
 }
 
 // stopped reports whether SIGSTOP has taken effect on a program.
@@ -216,23 +213,16 @@ const together = 16
 
 func workersAtOnce(r *run) {
 	const capacity, chunk = 100_000, 5000
-	// Each process has a connection pool of its own.
-	postgres, redis := lab.Postgres(r, "max_connections=400"), lab.DurableRedis(r, "--appendonly", "no")
-	settings := []string{"DATABASE_URL=" + postgres.URL, "REDIS_URL=" + redis.URL, fmt.Sprintf("KGS_POOL_CAPACITY=%d", capacity)}
-	server := lab.Server(r, append(settings, "KGS_WORKER=false")...)
+	r.databases(fmt.Sprintf("KGS_POOL_CAPACITY=%d", capacity))
+	server := r.server(noWorker)
 	server.Start()
-	load := lab.Traffic(r, server)
-	load.Start(200)
-	workers := make([]*lab.Program, together)
-	for i := range workers {
-		workers[i] = lab.Worker(r, settings...)
-		workers[i].Launch()
-	}
+	load := r.start(server, 200)
+	workers := launch(together, func() *lab.Program { return r.worker() })
 	r.strike(together)
 	for _, w := range workers {
 		w.AwaitReady(patient)
 	}
-	r.becomes(recovers, "the pool is full", func() bool { return server.Status().Full() })
+	r.refills(server)
 	load.AwaitMore(int64(r.Times(1000)))
 	r.stop(load)
 	for _, w := range workers {
@@ -242,8 +232,16 @@ func workersAtOnce(r *run) {
 	lab.Wait(r, patient, "the server sees the pool", func() bool { return server.Status().PoolKeys != nil })
 	keys := lab.Known(server.Status().PoolKeys, 0)
 	r.figure("capacity", capacity+together*chunk, float64(keys), "%d keys for a capacity of %d and chunks of %d", keys, capacity, chunk)
-	r.check(server, load)
-	server.Stop()
-	a := r.audit(server)
-	r.saw(abandoned, len(a.Abandoned) == 0, "abandoned: %s", reasons(a.Abandoned))
+	r.sawAbandoned(r.end(server), 0)
+}
+
+// launch starts n programs at the same moment and does not wait for them.
+func launch(n int, program func() *lab.Program) (all []*lab.Program) {
+	for range n {
+		all = append(all, program())
+	}
+	for _, p := range all {
+		p.Launch()
+	}
+	return all
 }
