@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,7 +50,8 @@ func postgresFailsOver(r *run) {
 	server.Settings = append(server.Settings, "DATABASE_URL="+both)
 	server.Restart()
 	stopStreaming(r, standby)
-	forget(r, server, lab.Census(standby.URL), func() {
+	r.links = standby.URL
+	forget(r, server, func() {
 		primary.Kill()
 		standby.Promote()
 	})
@@ -65,7 +67,7 @@ func postgresRestored(r *run) {
 		r.Fatalf("copy %s: %w: %s", data, err, out)
 	}
 	postgres.Restart()
-	forget(r, server, lab.Census(postgres.URL), func() {
+	forget(r, server, func() {
 		server.Stop() // so that no process remembers
 		postgres.Stop()
 		r.Must(os.RemoveAll(data))
@@ -88,8 +90,8 @@ func stopStreaming(r *run, standby *lab.Database) {
 	})
 }
 
-// forget creates links that the database has forgotten after comeBack, and then others.
-func forget(r *run, server *lab.Program, census loadtest.Census, comeBack func()) {
+// forget creates links that the database at r.links has forgotten after comeBack, and then others.
+func forget(r *run, server *lab.Program, comeBack func()) {
 	const rate = 500
 	before, after := r.traffic(server), r.traffic(server)
 	r.during(before, rate, r.Lasting(20*time.Second)+time.Second)
@@ -102,38 +104,36 @@ func forget(r *run, server *lab.Program, census loadtest.Census, comeBack func()
 	r.during(after, rate, r.Lasting(20*time.Second)+10*time.Second)
 	server.Restart()
 	r.checked(lab.Check(r, server, nil, after))
-	sawNoCodeAgain(r, census, before, after)
+	sawNoCodeAgain(r, before, after)
 	r.audit(server)
 }
 
 // sawNoCodeAgain looks for codes of before that were acknowledged again, or that are another
 // link in the database.
-func sawNoCodeAgain(r *run, census loadtest.Census, before, after *lab.Load) {
-	stored, again := make(map[string]string), make(map[string]bool)
-	r.Must(census(r.Context(), func(code, url string) { stored[code] = url }))
-	for _, e := range after.Entries() {
-		if e.State == loadtest.Acknowledged {
-			again[e.Code] = true
-		}
+func sawNoCodeAgain(r *run, before, after *lab.Load) {
+	given := make(map[string]string) // the URL of each code
+	r.Must(lab.Census(r.links)(r.Context(), func(code, url string) { given[code] = url }))
+	for _, e := range acknowledged(after) {
+		given[e.Code] = e.URL
 	}
-	var forgotten, reissued int
-	var example string
-	for _, e := range before.Entries() {
-		if e.State != loadtest.Acknowledged {
-			continue
-		}
-		kept, known := stored[e.Code]
-		if !known {
+	forgotten, again, example := 0, 0, ""
+	for _, e := range acknowledged(before) {
+		switch url, known := given[e.Code]; {
+		case !known:
 			forgotten++
-		}
-		if again[e.Code] || known && kept != e.URL {
-			reissued++
+		case url != e.URL:
+			again++
 			example = e.Code
 		}
 	}
-	if forgotten == 0 {
+	if forgotten+again == 0 {
 		r.Fatalf("the database has forgotten no link: the row proves nothing")
 	}
-	r.figure("no code again", 0, float64(reissued), "the database has forgotten %d acknowledged links; %d codes were given again, such as %q",
-		forgotten, reissued, example)
+	r.figure("no code again", 0, float64(again), "%d acknowledged codes are in no link any more; %d codes lead to another URL, such as %q",
+		forgotten, again, example)
+}
+
+// acknowledged are the creations of a load that were acknowledged.
+func acknowledged(load *lab.Load) []loadtest.Entry {
+	return slices.DeleteFunc(load.Entries(), func(e loadtest.Entry) bool { return e.State != loadtest.Acknowledged })
 }

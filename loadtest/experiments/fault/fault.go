@@ -45,8 +45,8 @@ type row struct {
 // Experiments returns the rows.
 func Experiments() []*experiment.Experiment {
 	var all []*experiment.Experiment
-	for _, row := range slices.Concat(serverRows(), workerRows(), walkRows(), redisRows(), replyRows(),
-		rollbackRows(), dryRows(), databaseRows(), failoverRows(), diskRows(), startRows()) {
+	for _, row := range slices.Concat(serverRows(), workerRows(), walkRows(), redisRows(), rollbackRows(),
+		dryRows(), databaseRows(), failoverRows(), diskRows(), startRows()) {
 		all = append(all, experiment.Define(row.definition()))
 	}
 	return all

@@ -25,6 +25,11 @@ func databaseRows() []row {
 			),
 		},
 		{
+			name: "16", title: "commit acknowledged but reply lost", change: true,
+			injected: "A proxy between server and PostgreSQL resets the connection at every fifth commit of links, in place of the reply or after a few bytes of it.",
+			run:      commitReplyLost, controls: without(once, "repeat"), claims: theLinks(),
+		},
+		{
 			name: "21", title: "wrong FF1 key",
 			injected: "Servers and workers start with another KGS_SECRET than that of the ledger, with none, and with KGS_PERMUTE=false.",
 			run:      wrongSecret, controls: without(refusal, "fingerprint"),
@@ -49,8 +54,7 @@ func postgresKilled(r *run) {
 		load.AwaitMore(int64(100 + r.Times(500)))
 		r.postgres.Kill()
 		r.strike(1)
-		// The last links that were acknowledged, which the server must have in its cache.
-		cached := slices.DeleteFunc(load.Entries(), func(e loadtest.Entry) bool { return e.State != loadtest.Acknowledged })
+		cached := acknowledged(load) // the server must have the last ones in its cache
 		cached = cached[max(0, len(cached)-20):]
 		for began := time.Now(); time.Since(began) < r.Lasting(2*time.Second)+time.Second; {
 			hiccup = max(hiccup, followCached(r, server, cached))
@@ -100,6 +104,21 @@ func send(r *run, method, url, body string) (status int, header http.Header) {
 	r.Must(err)
 	_ = res.Body.Close() // nothing of it is read
 	return res.StatusCode, res.Header
+}
+
+func commitReplyLost(r *run) {
+	postgres := lab.Postgres(r)
+	proxy := lab.Proxy(r, postgres.Addr)
+	r.store(postgres.URL)
+	server := r.server("DATABASE_URL=" + strings.Replace(postgres.URL, postgres.Addr, proxy.Addr, 1))
+	server.Start()
+	load := r.traffic(server)
+	for _, keep := range []int{0, 5} {
+		proxy.Lose(5, keep, lab.StatementWith("INSERT INTO links"))
+		r.during(load, 200, 2*time.Second+r.Lasting(8*time.Second))
+	}
+	r.mend(proxy, load)
+	r.end(server)
 }
 
 func wrongSecret(r *run) {

@@ -1,12 +1,11 @@
 package fault
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
-	"net/http"
+	"net/textproto"
 	"strings"
 	"syscall"
 	"time"
@@ -86,7 +85,7 @@ func stopInOrder(r *run) {
 	server.Start()
 	load := r.start(server, 200)
 	load.AwaitMore(int64(r.Times(2000)))
-	var rests []func() int
+	var rests []func() string
 	for range halves {
 		rests = append(rests, sendHalf(r, server))
 	}
@@ -105,7 +104,7 @@ func stopInOrder(r *run) {
 	r.stop(load)
 	failed := 0
 	for _, rest := range rests {
-		if rest() != http.StatusCreated {
+		if rest() != "HTTP/1.1 201 Created" {
 			failed++
 		}
 	}
@@ -144,38 +143,29 @@ func dial(s *lab.Program) (net.Conn, error) {
 }
 
 // sendHalf sends the head of a creation and one half of its body, when the server has asked for the
-// body (RFC 9110, section 10.1.1). rest sends the other half and returns the status of the
-// answer, 0 without one.
-func sendHalf(r *run, s *lab.Program) (rest func() int) {
+// body (RFC 9110, section 10.1.1). rest sends the other half and returns the status line of the
+// answer, "" without one.
+func sendHalf(r *run, s *lab.Program) (rest func() string) {
 	const body = `{"url":"https://example.com/half"}`
 	conn, err := dial(s)
 	r.Must(err)
 	r.Cleanup(func() { _ = conn.Close() }) // the server may have closed it
 	r.Must(conn.SetDeadline(time.Now().Add(patient)))
-	answers := bufio.NewReader(conn)
-	send := func(text string) (status int, err error) {
-		if _, err := io.WriteString(conn, text); err != nil {
-			return 0, err
-		}
-		res, err := http.ReadResponse(answers, nil)
-		if err != nil {
-			return 0, err
-		}
-		return res.StatusCode, res.Body.Close()
-	}
-	status, err := send(fmt.Sprintf("POST /shorten HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"+
-		"Content-Length: %d\r\nExpect: 100-continue\r\n\r\n", len(body)))
+	answer := textproto.NewConn(conn)
+	r.Must(answer.PrintfLine("POST /shorten HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"+
+		"Content-Length: %d\r\nExpect: 100-continue\r\n", len(body)))
+	line, err := answer.ReadLine()
 	r.Must(err)
-	if status != http.StatusContinue {
-		r.Fatalf("the server answers a creation without body with %d", status)
+	if line != "HTTP/1.1 100 Continue" {
+		r.Fatalf("the server answers the head of a creation with %q", line)
 	}
+	_, err = answer.ReadLine() // which is empty
+	r.Must(err)
 	_, err = io.WriteString(conn, body[:len(body)/2])
 	r.Must(err)
-	return func() int {
-		status, err := send(body[len(body)/2:])
-		if err != nil {
-			return 0
-		}
-		return status
+	return func() string {
+		_, _ = io.WriteString(conn, body[len(body)/2:]) // without it there is no answer
+		line, _ := answer.ReadLine()
+		return line
 	}
 }

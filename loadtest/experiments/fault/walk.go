@@ -2,8 +2,8 @@ package fault
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"keypool/loadtest/lab"
@@ -28,9 +28,9 @@ func walkRows() []row {
 
 // walkToTheEnd walks spaces that fit into the pool as a whole.
 func walkToTheEnd(r *run) {
-	lengths, capacity, batch := []int{3}, int64(300_000), int64(50_000)
+	longest, capacity, batch := 3, int64(300_000), int64(50_000)
 	if r.Scale >= 1 {
-		lengths, capacity, batch = []int{3, 4}, 16_000_000, 500_000
+		longest, capacity, batch = 4, 16_000_000, 500_000
 	}
 	// Redis is not killed here.
 	r.use(lab.Postgres(r, manyConnections), lab.DurableRedis(r, "--appendonly", "no"),
@@ -55,21 +55,37 @@ func walkToTheEnd(r *run) {
 		w.Stop()
 	}
 	r.sawAbandoned(r.end(server), lost)
-	found := countCodes(r)
-	for _, length := range lengths {
-		lost -= found.sawWhole(r, length, lost)
+	c := countCodes(r)
+	for length := 3; length <= longest; length++ {
+		missing := int64(math.Pow(62, float64(length))) - c.found[length]
+		r.saw("whole space", missing <= lost && c.more[length] == 0, "of the codes of %d characters %d are nowhere, "+
+			"%d abandoned at most, and %d are there twice", length, missing, lost, c.more[length])
+		lost -= missing
 	}
-	next := lengths[len(lengths)-1] + 1
-	r.saw("next length", found[next] != nil, "codes of %d characters: %t", next, found[next] != nil)
+	r.saw("next length", c.found[longest+1] > 0, "%d codes of %d characters", c.found[longest+1], longest+1)
 }
 
-// codes counts how often each code is in the pool or is a link, by its length and value. It
-// assumes nothing about the order of codes.
-type codes [11][]uint8
+// codes counts the codes that are in the pool or are links. It assumes nothing about the order of
+// codes. Those of more than four characters are too many to tell apart.
+type codes struct {
+	times       map[[4]byte]int
+	found, more [11]int64 // by length: different codes, and those that were found before
+}
+
+func (c *codes) add(code string) {
+	if size := len(code); size <= 4 {
+		key := [4]byte([]byte((code + "    ")[:4]))
+		if c.times[key]++; c.times[key] > 1 {
+			c.more[size]++
+			return
+		}
+	}
+	c.found[len(code)]++
+}
 
 // countCodes counts the codes of the list in Redis that is the pool, and of the links table.
 func countCodes(r *run) *codes {
-	var c codes
+	c := &codes{times: make(map[[4]byte]int)}
 	client := lab.RedisClient(r, r.redis.URL)
 	lists, err := client.Keys(r.Context(), "keypool:{*}:keys").Result()
 	r.Must(err)
@@ -86,39 +102,5 @@ func countCodes(r *run) *codes {
 		more = len(some) == chunk
 	}
 	r.Must(lab.Census(r.links)(r.Context(), func(code, _ string) { c.add(code) }))
-	return &c
-}
-
-func (c *codes) add(code string) {
-	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-	size, value := 1, 0
-	for _, d := range code {
-		size, value = len(digits)*size, len(digits)*value+strings.IndexRune(digits, d)
-	}
-	if len(code) > 4 {
-		size, value = 1, 0 // these are too many, and not all there: it counts that there is one
-	}
-	if c[len(code)] == nil {
-		c[len(code)] = make([]uint8, size)
-	}
-	if n := &c[len(code)][value]; *n < 255 {
-		*n++
-	}
-}
-
-// sawWhole observes whether every code of a length is there exactly once, but for at most
-// so many that a killed server abandoned. It returns how many are missing.
-func (c *codes) sawWhole(r *run, length int, lost int64) (missing int64) {
-	twice := 0
-	for _, n := range c[length] {
-		switch {
-		case n == 0:
-			missing++
-		case n > 1:
-			twice++
-		}
-	}
-	r.saw("whole space", missing <= lost && twice == 0 && len(c[length]) > 0,
-		"of the %d codes of %d characters %d are nowhere, %d abandoned at most, and %d are there twice", len(c[length]), length, missing, lost, twice)
-	return missing
+	return c
 }
