@@ -23,20 +23,20 @@ func diskRows() []row {
 	)
 	return []row{
 		{
-			name: "18", title: "disk full, SQLite",
-			injected: "A file fills the disk of 16 MB that has the SQLite file, and is removed later, again and again.",
-			run:      diskFullEmbedded, claims: full, controls: without(kept, "commit"),
+			Name: "fault/18", Title: "disk full, SQLite",
+			Summary: "A file fills the disk of 16 MB that has the SQLite file, and is removed later, again and again.",
+			Run:     inject(diskFullEmbedded), Claims: full, Controls: without(kept, "commit"),
 		},
 		{
-			name: "18b", title: "disk full, PostgreSQL",
-			injected: "As row 18, with the tables of PostgreSQL on that disk. Its log is on another one: without space for the log PostgreSQL would stop.",
-			run:      diskFullPostgres, claims: full, controls: without(kept, "commit"),
+			Name: "fault/18b", Title: "disk full, PostgreSQL",
+			Summary: "As row 18, with the tables of PostgreSQL on that disk. Its log is on another one: without space for the log PostgreSQL would stop.",
+			Run:     inject(diskFullPostgres), Claims: full, Controls: without(kept, "commit"),
 		},
 		{
-			name: "19", title: "SQLite under 32 writers and a backup", alone: true,
-			injected: "32 clients write through two servers to one SQLite file, while VACUUM INTO and `audit` run again and again.",
-			run:      busyEmbedded, controls: without(unfailing, "busy"),
-			claims: theLinks(noneFails("while the fault lasts"), observed("integrity", "SQLite finds nothing wrong with the database and with every backup.")),
+			Name: "fault/19", Title: "SQLite under 32 writers and a backup", Alone: true,
+			Summary: "32 clients write through two servers to one SQLite file, while VACUUM INTO and `audit` run again and again.",
+			Run:     inject(busyEmbedded), Controls: without(unfailing, "busy"),
+			Claims: theLinks(noneFails("while the fault lasts"), observed("integrity", "SQLite finds nothing wrong with the database and with every backup.")),
 		},
 	}
 }
@@ -68,16 +68,16 @@ func diskFull(r *run, disk string, server *lab.Program) {
 		load.AwaitMore(int64(50 + r.Times(100)))
 		remove := fill(r, disk)
 		r.strike(1)
-		seen := lab.Happens(r, limit, func() bool { return load.Figures().Refused > 0 })
-		r.saw("links refused", seen, "%d creations were refused", load.Figures().Refused)
-		var health int
-		seen = lab.Happens(r, limit, func() bool {
-			health, _ = send(r, http.MethodGet, server.Public+"/healthz", "")
-			return health == http.StatusServiceUnavailable
+		within := func(claim string, ok func() bool) {
+			seen := lab.Happens(r, limit, ok)
+			r.saw(claim, seen, "within %v: %t", limit, seen)
+		}
+		within("links refused", func() bool { return load.Figures().Refused > 0 })
+		within("healthz", func() bool {
+			status, _ := send(r, http.MethodGet, server.Public+"/healthz", "")
+			return status == http.StatusServiceUnavailable
 		})
-		r.saw("healthz", seen, "it answers %d", health)
-		seen = lab.Happens(r, limit, func() bool { _, right := refused(r, server); return right })
-		r.saw(refusal, seen, "503 with Retry-After: %t", seen)
+		within(refusal, func() bool { _, right := refused(r, server); return right })
 		lab.Pause(r, r.Lasting(time.Second))
 		r.stop(load)
 		remove()
@@ -135,10 +135,7 @@ func busyEmbedded(r *run) {
 	path := strings.TrimPrefix(r.links, "sqlite:")
 	for began := time.Now(); time.Since(began) < r.Lasting(20*time.Second) || r.record.Strikes < 3; r.strike(1) {
 		backup := filepath.Join(r.TempDir(), "backup.db")
-		onFile(r, path, func(db *sql.DB) error {
-			_, err := db.ExecContext(r.Context(), "VACUUM INTO ?", backup)
-			return err
-		})
+		onFile(r, path, "VACUUM INTO ?", backup)
 		sawIntegrity(r, backup)
 		r.audit(servers[0])
 	}
@@ -149,15 +146,18 @@ func busyEmbedded(r *run) {
 
 // sawIntegrity makes SQLite check all of a database.
 func sawIntegrity(r *run, path string) {
-	var first string // of the problems, or "ok"
-	onFile(r, path, func(db *sql.DB) error { return db.QueryRowContext(r.Context(), "PRAGMA integrity_check").Scan(&first) })
+	first := onFile(r, path, "PRAGMA integrity_check") // of the problems, or "ok"
 	r.saw("integrity", first == "ok", "%s: %s", filepath.Base(path), first)
 }
 
-// onFile calls f with the SQLite file at path.
-func onFile(r *run, path string, f func(*sql.DB) error) {
+// onFile executes a statement on the SQLite file at path and returns the first row, "" without one.
+func onFile(r *run, path, statement string, args ...any) (first string) {
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")
 	r.Must(err)
-	err = f(db)
+	err = db.QueryRowContext(r.Context(), statement, args...).Scan(&first)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
 	r.Must(errors.Join(err, db.Close()))
+	return first
 }

@@ -25,20 +25,20 @@ func dryRows() []row {
 	control := without("restart", "deadman")
 	return []row{
 		{
-			name: "13", title: "pool dry and worker dead", injected: "The only worker is killed with SIGKILL and not started again.",
-			run: func(r *run) { runDry(r, killed) }, claims: claims, controls: control,
+			Name: "fault/13", Title: "pool dry and worker dead", Summary: "The only worker is killed with SIGKILL and not started again.",
+			Run: inject(func(r *run) { runDry(r, killed) }), Claims: claims, Controls: control,
 		},
 		{
-			name: "14a", title: "worker cannot connect", injected: "The worker's way to Redis resets every connection.",
-			run: func(r *run) { runDry(r, cannotConnect) }, claims: useless, controls: control,
+			Name: "fault/14a", Title: "worker cannot connect", Summary: "The worker's way to Redis resets every connection.",
+			Run: inject(func(r *run) { runDry(r, cannotConnect) }), Claims: useless, Controls: control,
 		},
 		{
-			name: "14b", title: "worker's pushes fail", injected: "The worker's Redis user loses the right to RPUSH.",
-			run: func(r *run) { runDry(r, cannotPush) }, claims: useless, controls: control,
+			Name: "fault/14b", Title: "worker's pushes fail", Summary: "The worker's Redis user loses the right to RPUSH.",
+			Run: inject(func(r *run) { runDry(r, cannotPush) }), Claims: useless, Controls: control,
 		},
 		{
-			name: "14c", title: "worker spins", failpoints: true, injected: "The worker skips the step that ships a range.",
-			run: func(r *run) { runDry(r, spins) }, claims: useless, controls: control,
+			Name: "fault/14c", Title: "worker spins", Failpoints: true, Summary: "The worker skips the step that ships a range.",
+			Run: inject(func(r *run) { runDry(r, spins) }), Claims: useless, Controls: control,
 		},
 	}
 }

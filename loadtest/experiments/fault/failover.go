@@ -24,14 +24,14 @@ func failoverRows() []row {
 	control := without("no code again", "skip-ahead", "floor")
 	return []row{
 		{
-			name: "17", title: "PostgreSQL fails over to a lagging standby", change: true,
-			injected: "The primary is killed with SIGKILL and a standby is promoted that has applied nothing since the load began.",
-			run:      postgresFailsOver, claims: claims, controls: control,
+			Name: "fault/17", Title: "PostgreSQL fails over to a lagging standby", Suites: changeToo(),
+			Summary: "The primary is killed with SIGKILL and a standby is promoted that has applied nothing since the load began.",
+			Run:     inject(postgresFailsOver), Claims: claims, Controls: control,
 		},
 		{
-			name: "17b", title: "PostgreSQL restored from a copy",
-			injected: "While all is down, older files take the place of the database's own.",
-			run:      postgresRestored, claims: claims, controls: control,
+			Name: "fault/17b", Title: "PostgreSQL restored from a copy",
+			Summary: "While all is down, older files take the place of the database's own.",
+			Run:     inject(postgresRestored), Claims: claims, Controls: control,
 		},
 	}
 }

@@ -19,8 +19,8 @@
 package fault
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -29,47 +29,38 @@ import (
 	"keypool/loadtest/report"
 )
 
-// row is one fault.
-type row struct {
-	name       string // as the command line takes it
-	title      string // the fault, in a few words
-	injected   string // how the fault is injected, as a sentence
-	change     bool   // the row belongs to the suite change, too
-	alone      bool   // the row measures latencies
-	failpoints bool   // the row sets KEYPOOL_FAILPOINTS
-	run        func(*run)
-	claims     []claim
-	controls   []experiment.Control
-}
+// row is one fault. It belongs to the suite nightly unless it names others. Its summary says how
+// the fault is injected.
+type row = experiment.Definition[Record]
 
 // Experiments returns the rows.
 func Experiments() []*experiment.Experiment {
 	var all []*experiment.Experiment
 	for _, row := range slices.Concat(serverRows(), workerRows(), walkRows(), redisRows(), rollbackRows(),
 		dryRows(), databaseRows(), failoverRows(), diskRows(), startRows()) {
-		all = append(all, experiment.Define(row.definition()))
+		if row.Suites == nil {
+			row.Suites = []experiment.Suite{experiment.Nightly}
+		}
+		row.Show = show
+		all = append(all, experiment.Define(row))
 	}
 	return all
 }
 
-func (w *row) definition() experiment.Definition[Record] {
-	suites := []experiment.Suite{experiment.Nightly}
-	if w.change {
-		suites = []experiment.Suite{experiment.Change, experiment.Nightly}
-	}
-	return experiment.Definition[Record]{
-		Name: "fault/" + w.name, Title: w.title, Summary: w.injected, Suites: suites, Alone: w.alone, Failpoints: w.failpoints,
-		Run: func(t *experiment.T, record *Record) {
-			environment := measure.Observe()
-			defer func() { record.Unfit = environment.Unfit() }()
-			w.run(&run{T: t, row: w, record: record})
-			if record.Strikes == 0 {
-				t.Fatalf("the fault did not happen: the row proves nothing")
-			}
-		},
-		Claims:   w.claims,
-		Controls: w.controls,
-		Show:     w.show,
+// changeToo are the suites of a row that belongs to the suite change, too.
+func changeToo() []experiment.Suite {
+	return []experiment.Suite{experiment.Change, experiment.Nightly}
+}
+
+// inject makes the Run of a row.
+func inject(fault func(*run)) func(*experiment.T, *Record) {
+	return func(t *experiment.T, record *Record) {
+		environment := measure.Observe()
+		defer func() { record.Unfit = environment.Unfit() }()
+		fault(&run{T: t, record: record})
+		if record.Strikes == 0 {
+			t.Fatalf("the fault did not happen: the row proves nothing")
+		}
 	}
 }
 
@@ -80,36 +71,33 @@ func without(refutes string, protections ...string) []experiment.Control {
 
 // show adds the row of the table of faults, and what a check found wrong. A row that reads no
 // links back has its claims only.
-func (w *row) show(record *Record, e *report.Experiment) {
+func show(record *Record, e *report.Experiment) {
+	for name := range record.seen {
+		if !slices.ContainsFunc(e.Claims, func(c report.Claim) bool { return c.Name == name }) {
+			panic(e.Name + " does not make the claim " + name)
+		}
+	}
 	v := record.Links
-	if v == nil {
+	if v == nil || len(record.Audits) == 0 {
 		return
 	}
 	e.Notes = append(e.Notes, v.Reports...)
-	cells := []string{w.name, w.title}
-	for _, n := range []int64{int64(record.Strikes), v.Acknowledged, v.Twice, v.Lost, v.Wrong} {
-		cells = append(cells, fmt.Sprint(n))
-	}
-	lost := "-"
-	if n := len(record.Audits); n > 0 {
-		lost = reasons(record.Audits[n-1].Abandoned)
+	var cells []string
+	for _, cell := range []any{
+		strings.TrimPrefix(e.Name, "fault/"), e.Title, record.Strikes, v.Acknowledged, v.Twice, v.Lost, v.Wrong,
+		reasons(record.Audits[len(record.Audits)-1].Abandoned),
+		fmt.Sprintf("%.2f %%", availability(v.Figures)), fmt.Sprintf("%d ms", record.Slowest.Milliseconds()),
+	} {
+		cells = append(cells, fmt.Sprint(cell))
 	}
 	e.Tables = append(e.Tables, report.Table{
 		Title:   "What happened",
 		Columns: []string{"row", "fault", "injected", "acknowledged", "twice", "lost", "wrong", "abandoned", "available", "slowest"},
-		Rows: [][]string{append(cells, lost, fmt.Sprintf("%.2f %%", availability(v.Figures)),
-			fmt.Sprintf("%d ms", record.Slowest.Milliseconds()))},
+		Rows:    [][]string{cells},
 	})
 }
 
 // reasons lists the abandoned keys by reason.
 func reasons(abandoned map[string]int64) string {
-	var parts []string
-	for _, reason := range slices.Sorted(maps.Keys(abandoned)) {
-		parts = append(parts, fmt.Sprintf("%d %s", abandoned[reason], reason))
-	}
-	if len(parts) == 0 {
-		return "0"
-	}
-	return strings.Join(parts, ", ")
+	return cmp.Or(strings.Trim(strings.TrimPrefix(fmt.Sprint(abandoned), "map"), "[]"), "0")
 }

@@ -103,7 +103,7 @@ func TestObservations(t *testing.T) {
 		{"late once", func(r *run) { r.took("time", 5*time.Second, 6*time.Second); r.took("time", 5*time.Second, time.Second) }, []report.Outcome{"", report.Failed}},
 		{"late on a busy machine", func(r *run) { r.record.Unfit = "busy"; r.took("time", 5*time.Second, 6*time.Second) }, []report.Outcome{"", report.Inconclusive}},
 	} {
-		r := &run{row: &row{claims: claims}, record: &Record{Strikes: 1}}
+		r := &run{record: &Record{Strikes: 1}}
 		tt.observe(r)
 		for i, c := range claims {
 			if got := c.Judge(r.record).Outcome; got != tt.want[i] {
@@ -116,5 +116,5 @@ func TestObservations(t *testing.T) {
 			t.Error("an observation of a claim that the row does not make was taken")
 		}
 	}()
-	(&run{row: &row{claims: claims}, record: &Record{}}).saw("another", true, "")
+	show(&Record{seen: map[string]observation{"another": {}}}, &report.Experiment{})
 }

@@ -14,10 +14,10 @@ import (
 func databaseRows() []row {
 	return []row{
 		{
-			name: "15", title: "PostgreSQL crashes", alone: true,
-			injected: "PostgreSQL is killed with SIGKILL under load and restarted 3 s later, several times.",
-			run:      postgresKilled, controls: without(kept, "commit", "repeat"),
-			claims: theLinks(
+			Name: "fault/15", Title: "PostgreSQL crashes", Alone: true,
+			Summary: "PostgreSQL is killed with SIGKILL under load and restarted 3 s later, several times.",
+			Run:     inject(postgresKilled), Controls: without(kept, "commit", "repeat"),
+			Claims: theLinks(
 				observed("cache", "Without the database, links in the cache still redirect."),
 				observed(refusal, "Without the database, every creation is answered with 503 and Retry-After."),
 				timed("refusal time", "Without the database, a creation is refused within 1 s, plus what a redirect from the cache takes."),
@@ -25,21 +25,21 @@ func databaseRows() []row {
 			),
 		},
 		{
-			name: "16", title: "commit acknowledged but reply lost", change: true,
-			injected: "A proxy between server and PostgreSQL resets the connection at every fifth commit of links, in place of the reply or after a few bytes of it.",
-			run:      commitReplyLost, controls: without(once, "repeat"), claims: theLinks(),
+			Name: "fault/16", Title: "commit acknowledged but reply lost", Suites: changeToo(),
+			Summary: "A proxy between server and PostgreSQL resets the connection at every fifth commit of links, in place of the reply or after a few bytes of it.",
+			Run:     inject(commitReplyLost), Controls: without(once, "repeat"), Claims: theLinks(),
 		},
 		{
-			name: "21", title: "wrong FF1 key",
-			injected: "Servers and workers start with another KGS_SECRET than that of the ledger, with none, and with KGS_PERMUTE=false.",
-			run:      wrongSecret, controls: without(refusal, "fingerprint"),
-			claims: theLinks(observed(refusal, "The programs refuse to start, with status 2 and a log line that names the setting.")),
+			Name: "fault/21", Title: "wrong FF1 key",
+			Summary: "Servers and workers start with another KGS_SECRET than that of the ledger, with none, and with KGS_PERMUTE=false.",
+			Run:     inject(wrongSecret), Controls: without(refusal, "fingerprint"),
+			Claims: theLinks(observed(refusal, "The programs refuse to start, with status 2 and a log line that names the setting.")),
 		},
 		{
-			name: "22", title: "clocks jump by an hour",
-			injected: "The clocks of PostgreSQL and Redis jump by an hour, forward and back, while two servers hold batches and two workers fill the pool.",
-			run:      clocksJump, controls: without("living", "heartbeats"),
-			claims: theLinks(noneFails("while the fault lasts"), counted("living", "keys", "No key of a living process is abandoned.")),
+			Name: "fault/22", Title: "clocks jump by an hour",
+			Summary: "The clocks of PostgreSQL and Redis jump by an hour, forward and back, while two servers hold batches and two workers fill the pool.",
+			Run:     inject(clocksJump), Controls: without("living", "heartbeats"),
+			Claims: theLinks(noneFails("while the fault lasts"), counted("living", "keys", "No key of a living process is abandoned.")),
 		},
 	}
 }

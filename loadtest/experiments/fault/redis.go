@@ -14,47 +14,47 @@ import (
 func redisRows() []row {
 	return []row{
 		{
-			name: "6", title: "Redis down",
-			injected: "Redis is killed with SIGKILL under load and restarted a minute later. It cannot prove that it lost nothing, so the pool begins a new epoch.",
-			run:      redisKilled, controls: []experiment.Control{{Settings: []string{"FALLBACK=none"}, Refutes: available}},
-			claims: theLinks(
+			Name: "fault/6", Title: "Redis down",
+			Summary: "Redis is killed with SIGKILL under load and restarted a minute later. It cannot prove that it lost nothing, so the pool begins a new epoch.",
+			Run:     inject(redisKilled), Controls: []experiment.Control{{Settings: []string{"FALLBACK=none"}, Refutes: available}},
+			Claims: theLinks(
 				availableTo(99.9),
 				observed("order", "The fallback makes no code while the server has local keys."),
 				observed(recovers, "When Redis is back the breaker closes and the pool fills in the next epoch."),
 			),
 		},
 		{
-			name: "7", title: "Redis hung", alone: true,
-			injected: "Redis is frozen with SIGSTOP under load and goes on a minute later: its connections stay open, and it answers nothing.",
-			run:      redisHung, controls: without("wait", "patience"),
-			claims: theLinks(
+			Name: "fault/7", Title: "Redis hung", Alone: true,
+			Summary: "Redis is frozen with SIGSTOP under load and goes on a minute later: its connections stay open, and it answers nothing.",
+			Run:     inject(redisHung), Controls: without("wait", "patience"),
+			Claims: theLinks(
 				availableTo(99.9), creationsDoNotWait(),
 				observed(recovers, "When Redis goes on the breaker closes and the pool fills in the same epoch."),
 			),
 		},
 		{
-			name: "8", title: "reply to a take lost", change: true,
-			injected: "A proxy between server and Redis cuts every second reply to a take in the middle.",
-			run:      takeReplyLost, controls: without(keysKept, "take-id"),
-			claims: theLinks(
+			Name: "fault/8", Title: "reply to a take lost", Suites: changeToo(),
+			Summary: "A proxy between server and Redis cuts every second reply to a take in the middle.",
+			Run:     inject(takeReplyLost), Controls: without(keysKept, "take-id"),
+			Claims: theLinks(
 				keysAre(keysKept, "No key disappears: each reserved key is accounted for.", "missing"),
 				counted("cost of a lost reply", "keys", "A lost reply costs no key: at most one key a failed creation is abandoned."),
 			),
 		},
 		{
-			name: "9", title: "reply to a push lost",
-			injected: "A proxy between worker and Redis drops every third reply to a push.",
-			run:      pushReplyLost, controls: without(keysOnce, "mark"),
-			claims: theLinks(
+			Name: "fault/9", Title: "reply to a push lost",
+			Summary: "A proxy between worker and Redis drops every third reply to a push.",
+			Run:     inject(pushReplyLost), Controls: without(keysOnce, "mark"),
+			Claims: theLinks(
 				keysAreUnique(),
 				counted("conflicts", "keys", "No key of the pool is handed out that is a link already."),
 			),
 		},
 		{
-			name: "12", title: "wrong eviction policy",
-			injected: "Redis has the policy allkeys-lru when the programs start, and gets it by CONFIG SET while they run.",
-			run:      redisEvicts, controls: without(refusal, "policy"),
-			claims: theLinks(
+			Name: "fault/12", Title: "wrong eviction policy",
+			Summary: "Redis has the policy allkeys-lru when the programs start, and gets it by CONFIG SET while they run.",
+			Run:     inject(redisEvicts), Controls: without(refusal, "policy"),
+			Claims: theLinks(
 				observed(refusal, "The programs refuse to start, with status 2 and a log line that names REDIS_URL and both policies."),
 				observed("alarm", "Server and worker signal `page` while Redis may evict keys."),
 				timed("alarm time", "The alarm comes within 5 s."),

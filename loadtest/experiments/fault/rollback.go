@@ -24,24 +24,24 @@ func rollbackRows() []row {
 	control := without("epoch", "guard")
 	return []row{
 		{
-			name: "10", title: "Redis restarted from an older snapshot", change: true,
-			injected: "Redis saves a snapshot, two servers take 100,000 keys each, Redis is killed with SIGKILL and restarts from the snapshot, with a pool half empty.",
-			run:      func(r *run) { restoreRedis(r, false) }, claims: claims, controls: control,
+			Name: "fault/10", Title: "Redis restarted from an older snapshot", Suites: changeToo(),
+			Summary: "Redis saves a snapshot, two servers take 100,000 keys each, Redis is killed with SIGKILL and restarts from the snapshot, with a pool half empty.",
+			Run:     inject(func(r *run) { restoreRedis(r, false) }), Claims: claims, Controls: control,
 		},
 		{
-			name: "10b", title: "as 10, and the pool looks full",
-			injected: "As row 10, but the pool is full in the snapshot, and so when Redis is back.",
-			run:      func(r *run) { restoreRedis(r, true) }, claims: claims, controls: control,
+			Name: "fault/10b", Title: "as 10, and the pool looks full",
+			Summary: "As row 10, but the pool is full in the snapshot, and so when Redis is back.",
+			Run:     inject(func(r *run) { restoreRedis(r, true) }), Claims: claims, Controls: control,
 		},
 		{
-			name: "11", title: "Redis fails over to a lagging replica",
-			injected: "A replica of Redis is frozen, two servers take 100,000 keys each, the master is killed with SIGKILL, and the replica is promoted.",
-			run:      func(r *run) { redisFailsOver(r, byProxy) }, claims: claims, controls: control,
+			Name: "fault/11", Title: "Redis fails over to a lagging replica",
+			Summary: "A replica of Redis is frozen, two servers take 100,000 keys each, the master is killed with SIGKILL, and the replica is promoted.",
+			Run:     inject(func(r *run) { redisFailsOver(r, byProxy) }), Claims: claims, Controls: control,
 		},
 		{
-			name: "11b", title: "as 11, by a Sentinel",
-			injected: "As row 11, but a Sentinel notices the death of the master and promotes the replica.",
-			run:      func(r *run) { redisFailsOver(r, bySentinel) }, claims: claims, controls: control,
+			Name: "fault/11b", Title: "as 11, by a Sentinel",
+			Summary: "As row 11, but a Sentinel notices the death of the master and promotes the replica.",
+			Run:     inject(func(r *run) { redisFailsOver(r, bySentinel) }), Claims: claims, Controls: control,
 		},
 	}
 }

@@ -16,7 +16,6 @@ const patient = lab.Patience
 // methods belong to the goroutine of the run.
 type run struct {
 	*experiment.T
-	row    *row
 	record *Record
 
 	postgres, redis *lab.Database // nil in a row that uses SQLite

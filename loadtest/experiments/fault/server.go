@@ -27,24 +27,24 @@ func serverRows() []row {
 	)
 	return []row{
 		{
-			name: "1", title: "server killed, SQLite",
-			injected: "The server is killed with SIGKILL under load, again and again, every fourth time in the middle of its start.",
-			run:      func(r *run) { r.embedded(); killRepeatedly(r, 200) }, claims: killed, controls: without(kept, "commit"),
+			Name: "fault/1", Title: "server killed, SQLite",
+			Summary: "The server is killed with SIGKILL under load, again and again, every fourth time in the middle of its start.",
+			Run:     inject(func(r *run) { r.embedded(); killRepeatedly(r, 200) }), Claims: killed, Controls: without(kept, "commit"),
 		},
 		{
-			name: "1b", title: "server killed, PostgreSQL and Redis", change: true,
-			injected: "As row 1, with PostgreSQL, a pool in Redis, and the worker in the server.",
-			run:      func(r *run) { r.databases(); killRepeatedly(r, 50) }, claims: killed, controls: without(kept, "commit"),
+			Name: "fault/1b", Title: "server killed, PostgreSQL and Redis", Suites: changeToo(),
+			Summary: "As row 1, with PostgreSQL, a pool in Redis, and the worker in the server.",
+			Run:     inject(func(r *run) { r.databases(); killRepeatedly(r, 50) }), Claims: killed, Controls: without(kept, "commit"),
 		},
 		{
-			name: "2", title: "server stopped in order, SQLite",
-			injected: "The server is stopped with SIGTERM under load and with half-sent requests.",
-			run:      func(r *run) { r.embedded(); stopInOrder(r) }, claims: stopped, controls: without(returned, "handback"),
+			Name: "fault/2", Title: "server stopped in order, SQLite",
+			Summary: "The server is stopped with SIGTERM under load and with half-sent requests.",
+			Run:     inject(func(r *run) { r.embedded(); stopInOrder(r) }), Claims: stopped, Controls: without(returned, "handback"),
 		},
 		{
-			name: "2b", title: "server stopped in order, PostgreSQL and Redis",
-			injected: "As row 2, with PostgreSQL, a pool in Redis, and the worker in the server.",
-			run:      func(r *run) { r.databases(); stopInOrder(r) }, claims: stopped, controls: without(returned, "handback"),
+			Name: "fault/2b", Title: "server stopped in order, PostgreSQL and Redis",
+			Summary: "As row 2, with PostgreSQL, a pool in Redis, and the worker in the server.",
+			Run:     inject(func(r *run) { r.databases(); stopInOrder(r) }), Claims: stopped, Controls: without(returned, "handback"),
 		},
 	}
 }

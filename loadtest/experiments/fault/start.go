@@ -22,21 +22,21 @@ func startRows() []row {
 	}
 	return []row{
 		{
-			name: "start", title: "16 servers start on an empty SQLite file", injected: "16 servers and 16 migrations start at the same moment.",
-			run: func(r *run) { r.embedded("KGS_POOL_CAPACITY=1000"); startTogether(r) }, claims: started,
+			Name: "fault/start", Title: "16 servers start on an empty SQLite file", Summary: "16 servers and 16 migrations start at the same moment.",
+			Run: inject(func(r *run) { r.embedded("KGS_POOL_CAPACITY=1000"); startTogether(r) }), Claims: started,
 		},
 		{
-			name: "startb", title: "16 servers start on an empty PostgreSQL", injected: "16 servers and 16 migrations start at the same moment.",
-			run: func(r *run) {
+			Name: "fault/startb", Title: "16 servers start on an empty PostgreSQL", Summary: "16 servers and 16 migrations start at the same moment.",
+			Run: inject(func(r *run) {
 				r.store(lab.Postgres(r, manyConnections).URL, "KGS_POOL_CAPACITY=1000")
 				startTogether(r)
-			}, claims: started,
+			}), Claims: started,
 		},
 		{
-			name: "2x2", title: "one of two servers and one of two workers killed",
-			injected: "Two servers and two workers share a PostgreSQL and a Redis. One of each is killed with SIGKILL under load and comes back.",
-			run:      twoByTwo,
-			claims: theLinks(
+			Name: "fault/2x2", Title: "one of two servers and one of two workers killed",
+			Summary: "Two servers and two workers share a PostgreSQL and a Redis. One of each is killed with SIGKILL under load and comes back.",
+			Run:     inject(twoByTwo),
+			Claims: theLinks(
 				noneFails("on the server and with the worker that go on"),
 				counted("refusals", "creations", "The server that is killed refuses no creation while it runs."),
 				observed("follow", "A link that was just created on one server redirects on the other."),
@@ -44,9 +44,9 @@ func startRows() []row {
 			),
 		},
 		{
-			name: "shipped", title: "what users get", injected: "The programs are searched for the names of what the rows break them with.",
-			run: shipped, controls: without("no crash points", "commit"), // a program for a control has crash points, too
-			claims: []claim{observed("no crash points", "The shipped programs have no crash points.")},
+			Name: "fault/shipped", Title: "what users get", Summary: "The programs are searched for the names of what the rows break them with.",
+			Run: inject(shipped), Controls: without("no crash points", "commit"), // a program for a control has crash points, too
+			Claims: []claim{observed("no crash points", "The shipped programs have no crash points.")},
 		},
 	}
 }

@@ -13,11 +13,11 @@ import (
 func walkRows() []row {
 	return []row{
 		{
-			name: "walk", title: "whole spaces walked to their ends", alone: true,
-			injected: "Eight workers walk the codes of 3 characters, at full scale also those of 4, to the end and go on to the next length, " +
+			Name: "fault/walk", Title: "whole spaces walked to their ends", Alone: true,
+			Summary: "Eight workers walk the codes of 3 characters, at full scale also those of 4, to the end and go on to the next length, " +
 				"while workers are killed at random and links are created.",
-			run: walkToTheEnd,
-			claims: theLinks(
+			Run: inject(walkToTheEnd),
+			Claims: theLinks(
 				counted("whole space", "codes", "Each code of the space is a link or waits in the pool exactly once, but for those that a killed server abandoned."),
 				observed("next length", "When a space is used up, the next length takes over."),
 				observed(abandoned, "Only the keys in the batches of a killed server are abandoned, and none of a killed worker."),

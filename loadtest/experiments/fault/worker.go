@@ -3,23 +3,24 @@ package fault
 import (
 	"context"
 	"fmt"
+	"os"
+	"strings"
 	"time"
 
 	"keypool/loadtest/lab"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/prometheus/procfs"
 )
 
 // workerRows are the faults of workers.
 func workerRows() []row {
 	return []row{
 		{
-			name: "3", title: "worker killed at each step", change: true, failpoints: true,
-			injected: "Workers kill themselves with SIGKILL at each step on the way of a range from the ledger to the pool: " +
+			Name: "fault/3", Title: "worker killed at each step", Suites: changeToo(), Failpoints: true,
+			Summary: "Workers kill themselves with SIGKILL at each step on the way of a range from the ledger to the pool: " +
 				"epoch opened, range reserved, chunk pushed, all pushed, delivered, forgotten.",
-			run: workerKilled, controls: without(keysOnce, "mark"),
-			claims: theLinks(
+			Run: inject(workerKilled), Controls: without(keysOnce, "mark"),
+			Claims: theLinks(
 				keysAreUnique(),
 				timed("refill", "The next worker is at work within 10 s of its start."),
 				observed(recovers, "The pool fills after the last kill."),
@@ -27,20 +28,20 @@ func workerRows() []row {
 			),
 		},
 		{
-			name: "4", title: "worker frozen, its range adopted, then thawed", failpoints: true,
-			injected: "A worker stops itself with SIGSTOP between reserve and push. Another worker delivers its range. The first one gets SIGCONT and goes on.",
-			run:      workerThaws, controls: without(keysOnce, "floor"),
-			claims: theLinks(
+			Name: "fault/4", Title: "worker frozen, its range adopted, then thawed", Failpoints: true,
+			Summary: "A worker stops itself with SIGSTOP between reserve and push. Another worker delivers its range. The first one gets SIGCONT and goes on.",
+			Run:     inject(workerThaws), Controls: without(keysOnce, "floor"),
+			Claims: theLinks(
 				keysAreUnique(),
 				observed("adoption", "Another worker delivers the range of the frozen one."),
 				observed(recovers, "The thawed worker goes on with other ranges."),
 			),
 		},
 		{
-			name: "5", title: "16 workers at once",
-			injected: "16 workers start at the same moment on an empty pool.",
-			run:      workersAtOnce, controls: without("capacity", "size"),
-			claims: theLinks(
+			Name: "fault/5", Title: "16 workers at once",
+			Summary: "16 workers start at the same moment on an empty pool.",
+			Run:     inject(workersAtOnce), Controls: without("capacity", "size"),
+			Claims: theLinks(
 				observed(recovers, "The workers fill the pool."),
 				counted("capacity", "keys", "The pool has at most its capacity and one chunk a worker."),
 				observed(abandoned, "Orderly stops abandon no key."),
@@ -177,7 +178,10 @@ func workerThaws(r *run) {
 
 	server.Launch()
 	frozen.Launch()
-	lab.Wait(r, patient, "the worker has stopped itself", func() bool { return stopped(frozen) })
+	lab.Wait(r, patient, "the worker has stopped itself", func() bool {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", frozen.PID()))
+		return err == nil && strings.Contains(string(stat), ") T ")
+	})
 	r.strike(1)
 	heir.Start()
 	server.AwaitReady(patient)
@@ -196,16 +200,6 @@ func workerThaws(r *run) {
 	frozen.Stop()
 	heir.Stop()
 	r.end(server)
-}
-
-// stopped reports whether SIGSTOP has taken effect on a program.
-func stopped(p *lab.Program) bool {
-	proc, err := procfs.NewProc(p.PID())
-	if err != nil {
-		return false
-	}
-	stat, err := proc.Stat()
-	return err == nil && stat.State == "T"
 }
 
 // together is how many processes of a kind start at the same moment.
