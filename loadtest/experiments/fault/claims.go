@@ -2,7 +2,6 @@ package fault
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"keypool/loadtest"
@@ -13,12 +12,12 @@ import (
 
 // Record is what a row observes.
 type Record struct {
-	Strikes int               // how often the fault was injected
-	Links   *loadtest.Verdict // of all checks; nil: no link was read back
-	Served  *loadtest.Figures // of the creations that the row demands an availability of
-	Slowest time.Duration     // of all creations
-	Audits  []lab.Accounts
-	Unfit   string // why the environment was not fit to measure a time; "": it was fit
+	Strikes   int              // how often the fault was injected
+	Created   loadtest.Figures // of all links that were read back
+	Served    loadtest.Figures // of the creations that the row demands an availability of
+	Slowest   time.Duration    // of all creations
+	Abandoned map[string]int64 // keys, by reason, of the last audit
+	Unfit     string           // why the environment was not fit to measure a time; "": it was fit
 
 	seen map[string]observation // by claim
 }
@@ -29,12 +28,13 @@ type observation struct {
 	against float64
 }
 
-// claim is what a row promises.
+// claim is what a row promises. A row observes it by its name.
 type claim = experiment.Claim[Record]
 
 // The names of the claims that controls refute and that several rows make.
 const (
 	kept      = "links are kept"
+	right     = "links are right"
 	once      = "links are unique"
 	closed    = "accounts close"
 	keysOnce  = "keys are unique"
@@ -57,7 +57,6 @@ func promise(kind report.Kind, name, unit, text string, judge func(*Record) expe
 	}}
 }
 
-// observed is a claim that a row observes itself, by its name.
 func observed(name, text string) claim { return counted(name, "", text) }
 
 // counted is an observed claim with figures.
@@ -71,71 +70,25 @@ func timed(name, text string) claim {
 }
 
 // theLinks are the claims on all links of a row: the guarantees I1 to I3, and I4.
-func theLinks(further ...claim) []claim {
-	return slices.Concat(linksOf("acknowledged link"), []claim{accountsClose()}, further)
-}
+func theLinks(further ...claim) []claim { return linksOf("acknowledged link", further...) }
 
-// linksOf are the claims on the links that the words name: the guarantees I1 to I3.
-func linksOf(links string) []claim {
-	on := func(name, text, are string, bad func(loadtest.Findings) int64) claim {
-		return promise(report.Correctness, name, "links", text, func(r *Record) experiment.Verdict {
-			switch {
-			case r.Links == nil:
-				return experiment.Verdict{}
-			case r.Links.Checked == 0:
-				return experiment.Holds(false, "no link was acknowledged")
-			}
-			n := bad(r.Links.Findings)
-			return experiment.None(n, "of %d links %d %s", r.Links.Checked, n, are)
-		})
-	}
-	return []claim{
-		on(kept, "No "+links+" is lost: each can be read back through every server after a restart.", "are lost or cannot be read",
-			func(f loadtest.Findings) int64 { return f.Lost + f.Unread }),
-		on("links are right", "Every "+links+" leads to exactly the URL that was sent.", "are wrong",
-			func(f loadtest.Findings) int64 { return f.Wrong }),
-		on(once, "No code is acknowledged for two creations, and no creation is stored twice.", "are there twice",
-			func(f loadtest.Findings) int64 { return f.Twice }),
-	}
+// linksOf are theLinks for those links that the words name.
+func linksOf(links string, further ...claim) []claim {
+	return append([]claim{
+		counted(kept, "links", "No "+links+" is lost: each can be read back through every server after a restart."),
+		counted(right, "links", "Every "+links+" leads to exactly the URL that was sent."),
+		counted(once, "links", "No code is acknowledged for two creations, and no creation is stored twice."),
+		accountsClose(),
+	}, further...)
 }
 
 // accountsClose is the guarantee I4.
 func accountsClose() claim {
-	const text = "The accounts close: each reserved key is in the pool, in a batch, under way, linked, or abandoned for a reason."
-	return promise(report.Correctness, closed, "", text, func(r *Record) experiment.Verdict {
-		if len(r.Audits) == 0 {
-			return experiment.Verdict{}
-		}
-		for _, a := range r.Audits {
-			if !a.Closes {
-				return experiment.Holds(false, "%.2000s", a.Problem())
-			}
-		}
-		last := r.Audits[len(r.Audits)-1]
-		return experiment.Holds(true, "%d keys are linked; abandoned: %s", last.Linked, reasons(last.Abandoned))
-	})
-}
-
-// keysAre is a claim on the faults that audits find.
-func keysAre(name, text string, kinds ...string) claim {
-	return promise(report.Correctness, name, "keys", text, func(r *Record) experiment.Verdict {
-		if len(r.Audits) == 0 {
-			return experiment.Verdict{}
-		}
-		n := 0
-		for _, a := range r.Audits {
-			for _, f := range a.Faults {
-				if slices.Contains(kinds, f.Kind) {
-					n++
-				}
-			}
-		}
-		return experiment.None(int64(n), "the audits find %d such keys", n)
-	})
+	return observed(closed, "The accounts close: each reserved key is in the pool, in a batch, under way, linked, or abandoned for a reason.")
 }
 
 func keysAreUnique() claim {
-	return keysAre(keysOnce, "No key is in two places that hand out keys, and no linked key waits to be handed out.", "duplicate", "reused")
+	return counted(keysOnce, "keys", "No key is in two places that hand out keys, and no linked key waits to be handed out.")
 }
 
 // availableTo is the guarantee I5.
@@ -148,10 +101,10 @@ func noneFails(where string) claim { return served(unfailing, "No creation fails
 
 func served(name, text string, percent float64) claim {
 	return promise(report.Correctness, name, "%", text, func(r *Record) experiment.Verdict {
-		if r.Served == nil {
+		f := r.Served
+		if f.Sent+f.Unsent == 0 {
 			return experiment.Verdict{}
 		}
-		f := *r.Served
 		return experiment.AtLeast(percent, availability(f), "%d of %d creations got their link: %d were refused, %d have no known outcome, %d could not be sent",
 			f.Acknowledged, f.Sent+f.Unsent, f.Refused, f.Unknown, f.Unsent)
 	})
@@ -213,4 +166,31 @@ func (r *run) becomes(claim, what string, ok func() bool) {
 // sawAbandoned records that only the keys of killed servers are abandoned, of which there are crashed.
 func (r *run) sawAbandoned(a lab.Accounts, crashed int64) {
 	r.saw(abandoned, a.Lost() == crashed && a.Abandoned["crash"] == crashed, "abandoned: %s; killed servers had %d keys", reasons(a.Abandoned), crashed)
+}
+
+// sawLinks records what a check found.
+func (r *run) sawLinks(v loadtest.Verdict) {
+	r.record.Created = v.Figures
+	if v.Checked == 0 {
+		r.Refute(kept, "no link was acknowledged")
+	}
+	why := fmt.Sprintf("%d links were read back", v.Checked)
+	if len(v.Reports) > 0 {
+		why += ", such as: " + v.Reports[0]
+	}
+	r.figure(kept, 0, float64(v.Lost+v.Unread), "%d lost, %d unreadable; %s", v.Lost, v.Unread, why)
+	r.figure(right, 0, float64(v.Wrong), "%d wrong; %s", v.Wrong, why)
+	r.figure(once, 0, float64(v.Twice), "%d twice; %s", v.Twice, why)
+}
+
+// sawAccounts records what an audit found.
+func (r *run) sawAccounts(a lab.Accounts) {
+	r.record.Abandoned = a.Abandoned
+	r.saw(closed, a.Closes, "%d keys are linked; abandoned: %s. %.2000s", a.Linked, reasons(a.Abandoned), a.Problem())
+	faults := make(map[string]float64)
+	for _, f := range a.Faults {
+		faults[f.Kind]++
+	}
+	r.figure(keysOnce, 0, faults["duplicate"]+faults["reused"], "an audit finds: %v", faults)
+	r.figure(keysKept, 0, faults["missing"], "an audit finds: %v", faults)
 }

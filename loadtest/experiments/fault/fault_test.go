@@ -47,44 +47,49 @@ func TestRowsOfTheSuiteChange(t *testing.T) {
 	}
 }
 
-// outcomes are those of the claims that all links and the given claims make.
-func outcomes(record *Record, further ...claim) map[string]report.Outcome {
-	all := make(map[string]report.Outcome)
-	for _, c := range theLinks(further...) {
-		if v := c.Judge(record); v.Outcome != "" {
-			all[c.Name] = v.Outcome
+func TestLinksAndAccounts(t *testing.T) {
+	sound, reused := lab.Accounts{Closes: true}, lab.Accounts{Faults: []lab.Fault{{Kind: "reused"}}}
+	checked := func(f loadtest.Findings) func(*run) {
+		return func(r *run) { r.sawLinks(loadtest.Verdict{Findings: f}) }
+	}
+	audited := func(audits ...lab.Accounts) func(*run) {
+		return func(r *run) {
+			for _, a := range audits {
+				r.sawAccounts(a)
+			}
 		}
 	}
-	return all
-}
-
-func TestLinksAndAccounts(t *testing.T) {
-	links := func(f loadtest.Findings) *Record {
-		return &Record{Strikes: 1, Links: &loadtest.Verdict{Findings: f}, Audits: []lab.Accounts{{Closes: true}}}
-	}
+	claims := theLinks(keysAreUnique(), counted(keysKept, "keys", "No key disappears."), availableTo(99.9))
 	for _, tt := range []struct {
-		name   string
-		record *Record
-		claim  string
-		want   report.Outcome
+		name    string
+		observe func(*run)
+		claim   string
+		want    report.Outcome
 	}{
-		{"all there", links(loadtest.Findings{Checked: 9}), kept, report.Held},
-		{"one lost", links(loadtest.Findings{Checked: 9, Lost: 1}), kept, report.Failed},
-		{"one unread", links(loadtest.Findings{Checked: 9, Unread: 1}), kept, report.Failed},
-		{"one wrong", links(loadtest.Findings{Checked: 9, Wrong: 1}), "links are right", report.Failed},
-		{"one twice", links(loadtest.Findings{Checked: 9, Twice: 1}), once, report.Failed},
-		{"no link", links(loadtest.Findings{}), kept, report.Failed},
-		{"never read back", &Record{Strikes: 1}, kept, ""},
-		{"the fault did not happen", &Record{Links: &loadtest.Verdict{Findings: loadtest.Findings{Checked: 9}}}, kept, report.NotJudged},
-		{"accounts close", links(loadtest.Findings{Checked: 9}), closed, report.Held},
-		{"accounts do not close", &Record{Strikes: 1, Audits: []lab.Accounts{{}}}, closed, report.Failed},
-		{"no audit", &Record{Strikes: 1}, closed, ""},
-		{"a key twice", &Record{Strikes: 1, Audits: []lab.Accounts{{Faults: []lab.Fault{{Kind: "reused"}}}}}, keysOnce, report.Failed},
-		{"no key missing", &Record{Strikes: 1, Audits: []lab.Accounts{{Faults: []lab.Fault{{Kind: "reused"}}}}}, keysKept, report.Held},
-		{"available", &Record{Strikes: 1, Served: &loadtest.Figures{Sent: 1000, Acknowledged: 999}}, available, report.Held},
-		{"not available", &Record{Strikes: 1, Served: &loadtest.Figures{Sent: 999, Acknowledged: 998, Unsent: 1}}, available, report.Failed},
+		{"all there", checked(loadtest.Findings{Checked: 9}), kept, report.Held},
+		{"one lost", checked(loadtest.Findings{Checked: 9, Lost: 1}), kept, report.Failed},
+		{"one unread", checked(loadtest.Findings{Checked: 9, Unread: 1}), kept, report.Failed},
+		{"one wrong", checked(loadtest.Findings{Checked: 9, Wrong: 1}), right, report.Failed},
+		{"one twice", checked(loadtest.Findings{Checked: 9, Twice: 1}), once, report.Failed},
+		{"lost through one server only", func(r *run) {
+			checked(loadtest.Findings{Checked: 9, Lost: 1})(r)
+			checked(loadtest.Findings{Checked: 9})(r)
+		}, kept, report.Failed},
+		{"never read back", func(*run) {}, kept, ""},
+		{"the fault did not happen", func(r *run) { r.strike(-1); checked(loadtest.Findings{Checked: 9})(r) }, kept, report.NotJudged},
+		{"accounts close", audited(sound), closed, report.Held},
+		{"accounts do not close", audited(lab.Accounts{}, sound), closed, report.Failed},
+		{"no audit", func(*run) {}, closed, ""},
+		{"a key twice", audited(reused, sound), keysOnce, report.Failed},
+		{"no key missing", audited(reused), keysKept, report.Held},
+		{"available", func(r *run) { r.record.Served = loadtest.Figures{Sent: 1000, Acknowledged: 999} }, available, report.Held},
+		{"not available", func(r *run) { r.record.Served = loadtest.Figures{Sent: 999, Acknowledged: 998, Unsent: 1} }, available, report.Failed},
+		{"no load", func(*run) {}, available, ""},
 	} {
-		if got := outcomes(tt.record, keysAreUnique(), keysAre(keysKept, "No key disappears.", "missing"), availableTo(99.9))[tt.claim]; got != tt.want {
+		r := &run{record: &Record{Strikes: 1}}
+		tt.observe(r)
+		i := slices.IndexFunc(claims, func(c claim) bool { return c.Name == tt.claim })
+		if got := claims[i].Judge(r.record).Outcome; got != tt.want {
 			t.Errorf("%s: %s is %q, want %q", tt.name, tt.claim, got, tt.want)
 		}
 	}

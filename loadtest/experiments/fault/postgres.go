@@ -123,8 +123,8 @@ func commitReplyLost(r *run) {
 
 func wrongSecret(r *run) {
 	r.databases("KGS_POOL_CAPACITY=10000", "CODE_LENGTH=3")
-	right, wrong := "KGS_SECRET="+strings.Repeat("2b", 16), "KGS_SECRET="+strings.Repeat("2c", 16)
-	server := r.server(right)
+	own, other := "KGS_SECRET="+strings.Repeat("2b", 16), "KGS_SECRET="+strings.Repeat("2c", 16)
+	server := r.server(own)
 	some := func() {
 		server.Start()
 		load := r.start(server, 200)
@@ -133,10 +133,10 @@ func wrongSecret(r *run) {
 	}
 	some()
 	server.Stop()
-	r.refuses("a server with another key", r.server(wrong), "KGS_")
-	r.refuses("a worker with another key", r.worker(wrong), "KGS_")
+	r.refuses("a server with another key", r.server(other), "KGS_")
+	r.refuses("a worker with another key", r.worker(other), "KGS_")
 	r.refuses("a server without a key", r.server(), "KGS_")
-	r.refuses("a server without permutation", r.server(right, "KGS_PERMUTE=false"), "KGS_")
+	r.refuses("a server without permutation", r.server(own, "KGS_PERMUTE=false"), "KGS_")
 	some()
 	r.end(server)
 }

@@ -37,7 +37,7 @@ func redisRows() []row {
 			Summary: "A proxy between server and Redis cuts every second reply to a take in the middle.",
 			Run:     inject(takeReplyLost), Controls: without(keysKept, "take-id"),
 			Claims: theLinks(
-				keysAre(keysKept, "No key disappears: each reserved key is accounted for.", "missing"),
+				counted(keysKept, "keys", "No key disappears: each reserved key is accounted for."),
 				counted("cost of a lost reply", "keys", "A lost reply costs no key: at most one key a failed creation is abandoned."),
 			),
 		},
@@ -149,7 +149,7 @@ func redisHung(r *run) {
 
 		bound := max(2*healthy.Latency.P999, noise)
 		waits := hung.Latency.P999 > bound || hung.Latency.Max > healthy.Latency.Max+waitForRedis
-		r.record.Served = &hung
+		r.record.Served = hung
 		r.observe("wait", 0, experiment.Holds(!waits, "hung: %v; healthy: %v", hung.Latency, healthy.Latency).
 			Figures(1000*bound.Seconds(), 1000*hung.Latency.P999.Seconds())) // the last try counts
 		if availability(hung) >= 99.9 && !waits {

@@ -39,6 +39,11 @@ func (r *run) databases(settings ...string) {
 	r.use(lab.Postgres(r, manyConnections), lab.DurableRedis(r), settings...)
 }
 
+// fastDatabases is databases for a row that does not kill Redis, which keeps nothing on disk.
+func (r *run) fastDatabases(settings ...string) {
+	r.use(lab.Postgres(r, manyConnections), lab.DurableRedis(r, "--appendonly", "no"), settings...)
+}
+
 // use makes the programs use the databases.
 func (r *run) use(postgres, redis *lab.Database, settings ...string) {
 	r.postgres, r.redis = postgres, redis
@@ -107,27 +112,15 @@ func (r *run) during(load *lab.Load, rate float64, length time.Duration) loadtes
 
 // serve ends loads, whose availability a claim is about.
 func (r *run) serve(loads ...*lab.Load) {
-	var sum loadtest.Figures
 	for _, load := range loads {
-		sum = sum.Plus(r.stop(load))
+		r.record.Served = r.record.Served.Plus(r.stop(load))
 	}
-	r.record.Served = &sum
-}
-
-// checked records what a check found; of several checks the worst counts.
-func (r *run) checked(v loadtest.Verdict) {
-	if was := r.record.Links; was != nil {
-		v.Acknowledged, v.Checked = max(v.Acknowledged, was.Acknowledged), max(v.Checked, was.Checked)
-		v.Lost, v.Wrong, v.Twice, v.Unread = max(v.Lost, was.Lost), max(v.Wrong, was.Wrong), max(v.Twice, was.Twice), max(v.Unread, was.Unread)
-		v.Reports = append(v.Reports, was.Reports...)
-	}
-	r.record.Links = &v
 }
 
 // audit closes the accounts of the databases that a program uses.
 func (r *run) audit(of *lab.Program) lab.Accounts {
 	a := lab.Audit(r, of.Settings...)
-	r.record.Audits = append(r.record.Audits, a)
+	r.sawAccounts(a)
 	return a
 }
 
@@ -141,7 +134,7 @@ func (r *run) end(servers ...*lab.Program) lab.Accounts {
 	r.audit(servers[0])
 	for _, s := range servers {
 		s.Restart()
-		r.checked(lab.Check(r, s, lab.Census(r.links), r.loads...))
+		r.sawLinks(lab.Check(r, s, lab.Census(r.links), r.loads...))
 	}
 	for _, s := range servers {
 		s.Stop()

@@ -32,9 +32,7 @@ func walkToTheEnd(r *run) {
 	if r.Scale >= 1 {
 		longest, capacity, batch = 4, 16_000_000, 500_000
 	}
-	// Redis is not killed here.
-	r.use(lab.Postgres(r, manyConnections), lab.DurableRedis(r, "--appendonly", "no"),
-		fmt.Sprintf("KGS_POOL_CAPACITY=%d", capacity), "KGS_BATCH_MAX=1000000", "CODE_LENGTH=3", "FALLBACK=none")
+	r.fastDatabases(fmt.Sprintf("KGS_POOL_CAPACITY=%d", capacity), "KGS_BATCH_MAX=1000000", "CODE_LENGTH=3", "FALLBACK=none")
 	server := r.server(noWorker)
 	server.Start()
 	workers := launch(8, func() *lab.Program { return r.worker() })

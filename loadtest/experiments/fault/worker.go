@@ -168,7 +168,7 @@ func shipping(r *run, and string) (n int) {
 // A worker freezes when it is about to push a range, is declared dead, another one
 // delivers the range, and then the first one thaws and goes on.
 func workerThaws(r *run) {
-	r.databases("KGS_POOL_CAPACITY=20000")
+	r.fastDatabases("KGS_POOL_CAPACITY=20000")
 	server := r.server(noWorker)
 	// It stops itself when it has reserved its third range.
 	frozen := r.worker("KEYPOOL_FAILPOINTS=ship:reserved=stop:3")
@@ -207,7 +207,7 @@ const together = 16
 
 func workersAtOnce(r *run) {
 	const capacity, chunk = 100_000, 5000
-	r.databases(fmt.Sprintf("KGS_POOL_CAPACITY=%d", capacity))
+	r.fastDatabases(fmt.Sprintf("KGS_POOL_CAPACITY=%d", capacity))
 	server := r.server(noWorker)
 	server.Start()
 	load := r.start(server, 200)
