@@ -3,7 +3,6 @@ package fault
 import (
 	"database/sql"
 	"errors"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,7 +43,7 @@ func diskRows() []row {
 func diskFullEmbedded(r *run) {
 	disk := smallDisk(r, r.TempDir())
 	r.store("sqlite:" + filepath.Join(disk, "shortener.db"))
-	diskFull(r, disk, r.server())
+	diskFull(r, disk, r.started())
 }
 
 func diskFullPostgres(r *run) {
@@ -55,11 +54,10 @@ func diskFullPostgres(r *run) {
 	lab.Execute(r, postgres.URL, "COPY (SELECT WHERE false) TO PROGRAM 'mkdir -m 700 "+tables+"'")
 	lab.Execute(r, postgres.URL, "CREATE TABLESPACE small LOCATION '"+tables+"'")
 	r.store(postgres.URL)
-	diskFull(r, disk, r.server("DATABASE_URL="+r.links+"&default_tablespace=small"))
+	diskFull(r, disk, r.started("DATABASE_URL="+r.links+"&default_tablespace=small"))
 }
 
 func diskFull(r *run, disk string, server *lab.Program) {
-	server.Start()
 	load := r.traffic(server)
 	// SQLite has a log of some megabytes to write to first, and PostgreSQL half a page.
 	limit := 4*time.Second + r.Lasting(20*time.Second)
@@ -74,8 +72,8 @@ func diskFull(r *run, disk string, server *lab.Program) {
 		}
 		within("links refused", func() bool { return load.Figures().Refused > 0 })
 		within("healthz", func() bool {
-			status, _ := send(r, http.MethodGet, server.Public+"/healthz", "")
-			return status == http.StatusServiceUnavailable
+			err := server.Client.Healthy(r.Context())
+			return err != nil && strings.Contains(err.Error(), "503 ")
 		})
 		within(refusal, func() bool { _, right := refused(r, server); return right })
 		lab.Pause(r, r.Lasting(time.Second))
@@ -124,10 +122,7 @@ func fill(r *run, disk string) (remove func()) {
 // busyEmbedded runs alone: SQLite is not to blame for a disk that others keep busy.
 func busyEmbedded(r *run) {
 	r.embedded()
-	servers := []*lab.Program{r.server(), r.server()}
-	for _, s := range servers {
-		s.Start()
-	}
+	servers := []*lab.Program{r.started(), r.started()}
 	for range 16 { // writers on each server
 		r.start(servers[0], 5)
 		r.start(servers[1], 5)

@@ -64,8 +64,7 @@ func runDry(r *run, fault func(*dry) (useless *lab.Program)) {
 	d := &dry{run: r, hook: lab.Webhook(r)}
 	d.hook.RefuseEveryOther()
 	r.databases(fmt.Sprintf("KGS_POOL_CAPACITY=%d", dryCapacity))
-	d.server = r.server(noWorker, "KGS_BATCH_MAX=100", "ALERT_WEBHOOK_URL="+d.hook.URL)
-	d.server.Start()
+	d.server = r.started(noWorker, "KGS_BATCH_MAX=100", "ALERT_WEBHOOK_URL="+d.hook.URL)
 	d.load = r.traffic(d.server)
 	useless := fault(d)
 	r.strike(1)

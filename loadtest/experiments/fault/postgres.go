@@ -57,7 +57,9 @@ func postgresKilled(r *run) {
 		cached := acknowledged(load) // the server must have the last ones in its cache
 		cached = cached[max(0, len(cached)-20):]
 		for began := time.Now(); time.Since(began) < r.Lasting(2*time.Second)+time.Second; {
-			hiccup = max(hiccup, followCached(r, server, cached))
+			for _, link := range cached {
+				hiccup = max(hiccup, r.follow("cache", server, link.Code, link.URL))
+			}
 			took, right := refused(r, server)
 			slowest = max(slowest, took)
 			r.saw(refusal, right, "503 with Retry-After: %t", right)
@@ -74,44 +76,28 @@ func postgresKilled(r *run) {
 	r.end(server)
 }
 
-// followCached follows links without the database, and returns how long the slowest took.
-func followCached(r *run, s *lab.Program, links []loadtest.Entry) (slowest time.Duration) {
-	for _, link := range links {
-		began := time.Now()
-		status, location, err := s.Client.Follow(r.Context(), link.Code)
-		slowest = max(slowest, time.Since(began))
-		r.must("cache", status == http.StatusFound && location == link.URL,
-			"GET /%s is answered with %d and leads to %q, error %v; want %q", link.Code, status, location, err, link.URL)
-	}
-	return slowest
+// follow follows a link, which the claim promises, and returns how long that took.
+func (r *run) follow(claim string, s *lab.Program, code, url string) time.Duration {
+	began := time.Now()
+	status, location, err := s.Client.Follow(r.Context(), code)
+	r.must(claim, status == http.StatusFound && location == url,
+		"GET /%s is answered with %d and leads to %q, error %v; want %q", code, status, location, err, url)
+	return time.Since(began)
 }
 
 // refused tries to create a link while the database takes none. It returns how long the answer
 // took, and whether it was 503 with a time to try again.
 func refused(r *run, s *lab.Program) (took time.Duration, right bool) {
 	began := time.Now()
-	status, header := send(r, http.MethodPost, s.Public+"/shorten", `{"url":"https://example.com/"}`)
-	return time.Since(began), status == http.StatusServiceUnavailable && header.Get("Retry-After") != ""
-}
-
-// send sends one request on a connection of its own and returns the head of the answer.
-func send(r *run, method, url, body string) (status int, header http.Header) {
-	req, err := http.NewRequestWithContext(r.Context(), method, url, strings.NewReader(body))
-	r.Must(err)
-	req.Header.Set("Content-Type", "application/json")
-	req.Close = true
-	res, err := (&http.Client{Timeout: loadtest.DefaultTimeout}).Do(req)
-	r.Must(err)
-	_ = res.Body.Close() // nothing of it is read
-	return res.StatusCode, res.Header
+	o := s.Client.Create(r.Context(), "https://example.com/")
+	return time.Since(began), o.State == loadtest.Refused && strings.HasPrefix(o.Detail, "503 ") && o.RetryAfter != ""
 }
 
 func commitReplyLost(r *run) {
 	postgres := lab.Postgres(r)
 	proxy := lab.Proxy(r, postgres.Addr)
 	r.store(postgres.URL)
-	server := r.server("DATABASE_URL=" + strings.Replace(postgres.URL, postgres.Addr, proxy.Addr, 1))
-	server.Start()
+	server := r.started("DATABASE_URL=" + strings.Replace(postgres.URL, postgres.Addr, proxy.Addr, 1))
 	load := r.traffic(server)
 	for _, keep := range []int{0, 5} {
 		proxy.Lose(5, keep, lab.StatementWith("INSERT INTO links"))
@@ -159,9 +145,7 @@ func clocksJump(r *run) {
 		n := lostToCrashes(p)
 		r.figure("living", 0, n, "a process abandoned %v keys", n)
 	}
-	for _, w := range workers {
-		w.Stop()
-	}
+	each(workers, (*lab.Program).Stop)
 	r.end(servers...)
 }
 

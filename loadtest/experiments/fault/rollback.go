@@ -67,8 +67,7 @@ func newRollback(r *run, redis *lab.Database, url string) *rollback {
 // takeOne starts a server, which takes keys in two batches.
 func (b *rollback) takeOne() {
 	batch := fmt.Sprint(b.keys / 2)
-	s := b.server(noWorker, "KGS_BATCH_MIN="+batch, "KGS_BATCH_MAX="+batch)
-	s.Start()
+	s := b.started(noWorker, "KGS_BATCH_MIN="+batch, "KGS_BATCH_MAX="+batch)
 	lab.Wait(b, patient, "the keys are taken", func() bool { return local(s) >= int64(b.keys/2)*2 })
 	b.start(s, 250)
 	b.servers = append(b.servers, s)
@@ -97,8 +96,7 @@ func (b *rollback) renewed(epoch int64) {
 		b.must("epoch", newer, "the epoch was %d; %v after Redis was back a process knows epoch %d", epoch, time.Since(back), epochOf(p))
 		b.took("epoch time", limit, time.Since(back))
 	}
-	fresh := b.server(noWorker) // without local keys, so that it needs those of the new epoch
-	fresh.Start()
+	fresh := b.started(noWorker) // without local keys, so that it needs those of the new epoch
 	b.start(fresh, 500).AwaitMore(int64(b.Times(2000)))
 	b.servers = append(b.servers, fresh)
 	for _, load := range b.loads {

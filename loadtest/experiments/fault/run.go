@@ -61,14 +61,38 @@ func (r *run) server(settings ...string) *lab.Program {
 	return lab.Server(r, slices.Concat(r.settings, settings)...)
 }
 
+// started makes and starts a server.
+func (r *run) started(settings ...string) *lab.Program {
+	server := r.server(settings...)
+	server.Start()
+	return server
+}
+
 func (r *run) worker(settings ...string) *lab.Program {
 	return lab.Worker(r, slices.Concat(r.settings, settings)...)
 }
 
+// launch starts n programs at the same moment and does not wait for them.
+func launch(n int, program func() *lab.Program) (all []*lab.Program) {
+	for range n {
+		all = append(all, program())
+	}
+	each(all, (*lab.Program).Launch)
+	return all
+}
+
+// each calls do for all programs.
+func each(programs []*lab.Program, do func(*lab.Program)) {
+	for _, p := range programs {
+		do(p)
+	}
+}
+
+func awaitReady(p *lab.Program) { p.AwaitReady(patient) }
+
 // startFull starts a server with its worker and waits until the pool is full.
 func (r *run) startFull() *lab.Program {
-	server := r.server()
-	server.Start()
+	server := r.started()
 	r.awaitFull(server)
 	return server
 }
@@ -136,8 +160,6 @@ func (r *run) end(servers ...*lab.Program) lab.Accounts {
 		s.Restart()
 		r.sawLinks(lab.Check(r, s, lab.Census(r.links), r.loads...))
 	}
-	for _, s := range servers {
-		s.Stop()
-	}
+	each(servers, (*lab.Program).Stop)
 	return r.audit(servers[0])
 }

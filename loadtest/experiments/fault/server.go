@@ -81,8 +81,7 @@ func killRepeatedly(r *run, atFullScale int) {
 
 func stopInOrder(r *run) {
 	const halves, limit = 8, 10 * time.Second
-	server := r.server()
-	server.Start()
+	server := r.started()
 	load := r.start(server, 200)
 	load.AwaitMore(int64(r.Times(2000)))
 	var rests []func() string

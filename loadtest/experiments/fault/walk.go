@@ -33,8 +33,7 @@ func walkToTheEnd(r *run) {
 		longest, capacity, batch = 4, 16_000_000, 500_000
 	}
 	r.fastDatabases(fmt.Sprintf("KGS_POOL_CAPACITY=%d", capacity), "KGS_BATCH_MAX=1000000", "CODE_LENGTH=3", "FALLBACK=none")
-	server := r.server(noWorker)
-	server.Start()
+	server := r.started(noWorker)
 	workers := launch(8, func() *lab.Program { return r.worker() })
 	r.start(server, 100)
 	for range max(16, r.Times(60)) {
@@ -44,14 +43,10 @@ func walkToTheEnd(r *run) {
 		r.strike(1)
 		victim.Launch()
 	}
-	for _, w := range workers {
-		w.AwaitReady(patient)
-	}
+	each(workers, awaitReady)
 	lost := awaitDeaths(r, append(workers, server)...)
 	makeRoom(r, capacity, batch)
-	for _, w := range workers {
-		w.Stop()
-	}
+	each(workers, (*lab.Program).Stop)
 	r.sawAbandoned(r.end(server), lost)
 	c := countCodes(r)
 	for length := 3; length <= longest; length++ {

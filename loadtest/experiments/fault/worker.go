@@ -55,8 +55,7 @@ func workerRows() []row {
 func workerKilled(r *run) {
 	const capacity = 400_000 // shipped in ranges of 20,000, which take two pushes
 	r.databases(fmt.Sprintf("KGS_POOL_CAPACITY=%d", capacity))
-	server := r.server(noWorker)
-	server.Start()
+	server := r.started(noWorker)
 	r.start(server, 200)
 	killWorkerAt(r, "epoch:opened")
 	for range r.Times(3) {
@@ -105,8 +104,7 @@ func pushed(worker *lab.Program) float64 {
 // awaitDeaths kills a server and waits until its keys are abandoned. Then all that were
 // killed before are known to be dead, too. It returns the number of its keys.
 func awaitDeaths(r *run, witnesses ...*lab.Program) (keys int64) {
-	last := r.server(noWorker)
-	last.Start()
+	last := r.started(noWorker)
 	lab.Wait(r, patient, "the server has keys", func() bool {
 		keys = local(last)
 		return keys == 2*100 // two batches of the smallest size
@@ -144,17 +142,14 @@ func makeRoom(r *run, capacity, keys int64) {
 	var hungry []*lab.Program
 	for shipping(r, ` AND holder NOT IN (SELECT holder FROM kgs_holders)`) > 0 {
 		for pool() >= capacity-capacity/10 {
-			next := r.server(noWorker, fmt.Sprintf("KGS_BATCH_MIN=%d", keys))
-			next.Start()
+			next := r.started(noWorker, fmt.Sprintf("KGS_BATCH_MIN=%d", keys))
 			lab.Wait(r, patient, "a server has taken a batch", func() bool { return local(next) > 0 })
 			hungry = append(hungry, next)
 		}
 		lab.Wait(r, patient, "the pool is full again", func() bool { return pool() >= capacity })
 	}
 	lab.Wait(r, patient, "no range is under way", func() bool { return shipping(r, "") == 0 })
-	for _, s := range hungry {
-		s.Stop()
-	}
+	each(hungry, (*lab.Program).Stop)
 }
 
 // shipping is how many ranges that match a condition are reserved and not delivered.
@@ -208,34 +203,18 @@ const together = 16
 func workersAtOnce(r *run) {
 	const capacity, chunk = 100_000, 5000
 	r.fastDatabases(fmt.Sprintf("KGS_POOL_CAPACITY=%d", capacity))
-	server := r.server(noWorker)
-	server.Start()
+	server := r.started(noWorker)
 	load := r.start(server, 200)
 	workers := launch(together, func() *lab.Program { return r.worker() })
 	r.strike(together)
-	for _, w := range workers {
-		w.AwaitReady(patient)
-	}
+	each(workers, awaitReady)
 	r.refills(server)
 	load.AwaitMore(int64(r.Times(1000)))
 	r.stop(load)
-	for _, w := range workers {
-		w.Stop()
-	}
+	each(workers, (*lab.Program).Stop)
 	server.Restart()
 	lab.Wait(r, patient, "the server sees the pool", func() bool { return server.Status().PoolKeys != nil })
 	keys := lab.Known(server.Status().PoolKeys, 0)
 	r.figure("capacity", capacity+together*chunk, float64(keys), "%d keys for a capacity of %d and chunks of %d", keys, capacity, chunk)
 	r.sawAbandoned(r.end(server), 0)
-}
-
-// launch starts n programs at the same moment and does not wait for them.
-func launch(n int, program func() *lab.Program) (all []*lab.Program) {
-	for range n {
-		all = append(all, program())
-	}
-	for _, p := range all {
-		p.Launch()
-	}
-	return all
 }
