@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"keypool/loadtest"
@@ -17,15 +16,14 @@ import (
 // Stage is one PostgreSQL and one Redis that all sources share. Each source has databases of its
 // own there.
 type Stage struct {
-	Postgres *lab.Database
-	run      lab.Run
-	redis    *lab.Database
-	made     int // databases so far
+	Postgres, Redis *lab.Database
+	run             lab.Run
+	made            int // databases so far
 }
 
 // NewStage starts the servers.
 func NewStage(r lab.Run) *Stage {
-	return &Stage{run: r, Postgres: lab.Postgres(r, "max_connections=500"), redis: lab.Redis(r, "--databases", "512")}
+	return &Stage{run: r, Postgres: lab.Postgres(r, "max_connections=500"), Redis: lab.Redis(r, "--databases", "512")}
 }
 
 // Database makes a database, a copy of template unless that is "".
@@ -40,7 +38,7 @@ func (g *Stage) Supply(s *Source, template string) *Supply {
 	at := &Supply{}
 	_, at.Links = g.Database(template)
 	if s.Redis {
-		at.Redis = fmt.Sprintf("%s/%d", g.redis.URL, g.made)
+		at.Redis = fmt.Sprintf("%s/%d", g.Redis.URL, g.made)
 	}
 	if s.Tickets {
 		_, at.Tickets[0] = g.Database(template)
@@ -104,6 +102,11 @@ type Observed struct {
 	Links    *loadtest.Verdict // on all links that were read back; nil: none was
 }
 
+// Fail records that a source could not be measured. It is for one goroutine at a time.
+func (o *Observed) Fail(source string, err error) {
+	o.Failed = append(o.Failed, fmt.Sprintf("%s: %v", source, err))
+}
+
 // Each calls do for all sources side by side and returns those for which it succeeded. It
 // records the others.
 func (o *Observed) Each(all []*Running, do func(*Running) error) (well []*Running) {
@@ -115,7 +118,7 @@ func (o *Observed) Each(all []*Running, do func(*Running) error) (well []*Runnin
 	wait.Wait()
 	for i, r := range all {
 		if errs[i] != nil {
-			o.Failed = append(o.Failed, fmt.Sprintf("%s: %v", r.Name, errs[i]))
+			o.Fail(r.Name, errs[i])
 			continue
 		}
 		well = append(well, r)
@@ -127,25 +130,16 @@ func (o *Observed) Each(all []*Running, do func(*Running) error) (well []*Runnin
 // made, and then reads all links back.
 func (o *Observed) ReadBack(t lab.Run, all []*Running) {
 	for _, r := range all {
-		r.Server.Signal(syscall.SIGTERM)
-	}
-	for _, r := range all {
-		if status := r.Server.Exit(10 * time.Second); status != 0 {
-			t.Errorf("%s ended with status %d after SIGTERM; its log:\n%s", r.Name, status, r.Server.Tail())
-		}
+		r.Server.Stop()
 		r.Server.Launch()
 	}
 	for _, r := range all {
 		r.Server.AwaitReady(lab.Patience)
-	}
-	var mu sync.Mutex
-	o.Each(all, func(r *Running) error {
 		v, err := lab.TryCheck(t, r.Server, nil, r.Load)
-		mu.Lock()
-		defer mu.Unlock()
-		o.Links = Sum(o.Links, v)
-		return err
-	})
+		if o.Links = Sum(o.Links, v); err != nil {
+			o.Fail(r.Name, err)
+		}
+	}
 }
 
 // Sum adds a verdict to the sum of others, which is nil at first.
@@ -169,7 +163,7 @@ func EachMeasured[R any](observed func(*R) *Observed) experiment.Claim[R] {
 			if !o.Complete {
 				return experiment.Verdict{}
 			}
-			return experiment.None(int64(len(o.Failed)), "%d could not be measured%s", len(o.Failed), strings.Join(append([]string{""}, o.Failed...), "; "))
+			return experiment.None(int64(len(o.Failed)), "%d could not be measured: %s", len(o.Failed), strings.Join(o.Failed, "; "))
 		},
 	}
 }
