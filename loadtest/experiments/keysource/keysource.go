@@ -14,16 +14,11 @@ package keysource
 
 import (
 	"fmt"
-	"os"
-	"regexp"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/experiments/keysource/sources"
-	"keypool/loadtest/lab"
 	"keypool/loadtest/measure"
 	"keypool/loadtest/report"
 )
@@ -41,25 +36,18 @@ func Experiments() []*experiment.Experiment {
 	return append(all, experiment.Define(definition(own, buildShown)))
 }
 
-// record is what became of the rules that were tried.
+// record is what became of the rules that were tried. A rule that does not hold ends the run
+// by [experiment.T.Refute].
 type record struct {
-	tried map[string]string // rule -> why it does not hold, "" when it does
-	unfit string            // why the environment was unfit to measure a time
-
-	mu      sync.Mutex
-	slowest time.Duration // of all refusals
-}
-
-func (r *record) refused(took time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.slowest = max(r.slowest, took)
+	held    map[string]bool // by rule
+	slowest time.Duration   // of all refusals
+	unfit   string          // why the environment was unfit to measure a time
 }
 
 // rule is what every source keeps.
 type rule struct {
 	name, text string
-	try        func(*stand) error
+	try        func(*stand)
 }
 
 // rulesOf returns the rules for a source in the order in which they are tried.
@@ -74,12 +62,12 @@ func rulesOf(s *sources.Source) []rule {
 	for _, f := range faults() {
 		if s.Tickets {
 			all = append(all, rule{"one of two " + f.name, "While either of the two draws is " + f.name + " no creation fails.",
-				func(st *stand) error { return survives(st, f) }})
+				func(st *stand) { survives(st, f) }})
 		}
 		if s.Redis || s.Tickets || s.Service {
 			all = append(all, rule{"all draws " + f.name, fmt.Sprintf("While all draws are %s the fallback makes links, and a server without fallback refuses "+
 				"with 503, Retry-After and a problem; the source serves again within %v by itself.", f.name, recovered),
-				func(st *stand) error { return goesWithout(st, f) }})
+				func(st *stand) { goesWithout(st, f) }})
 		}
 	}
 	return append(all,
@@ -97,11 +85,10 @@ func definition(s sources.Source, prepare func(*experiment.T)) experiment.Defini
 	var claims []experiment.Claim[record]
 	for _, r := range rules {
 		claims = append(claims, experiment.Claim[record]{Name: r.name, Text: r.text, Kind: report.Correctness, Judge: func(rec *record) experiment.Verdict {
-			why, tried := rec.tried[r.name]
-			if !tried {
+			if !rec.held[r.name] {
 				return experiment.Verdict{}
 			}
-			return experiment.Holds(why == "", "%s", why)
+			return experiment.Holds(true, "")
 		}})
 	}
 	claims = append(claims, experiment.Claim[record]{
@@ -110,11 +97,11 @@ func definition(s sources.Source, prepare func(*experiment.T)) experiment.Defini
 			if rec.slowest == 0 {
 				return experiment.Verdict{}
 			}
-			v := experiment.AtMost(refusal.Seconds(), rec.slowest.Seconds(), "the slowest refusal took %v", rec.slowest.Round(time.Millisecond))
+			unfit := rec.unfit
 			if rec.slowest > 3*refusal { // no busy machine explains that
-				return v
+				unfit = ""
 			}
-			return v.Unless(rec.unfit)
+			return experiment.AtMost(refusal.Seconds(), rec.slowest.Seconds(), "the slowest refusal took %v", rec.slowest.Round(time.Millisecond)).Unless(unfit)
 		},
 	})
 	return experiment.Definition[record]{
@@ -131,25 +118,19 @@ func definition(s sources.Source, prepare func(*experiment.T)) experiment.Defini
 // tryRules tries the rules until one does not hold. What comes after it would be about what it
 // has left behind.
 func tryRules(t *experiment.T, s sources.Source, rules []rule, rec *record) {
-	rec.tried = make(map[string]string)
+	rec.held = make(map[string]bool)
 	environment := measure.Observe()
 	defer func() { rec.unfit = environment.Unfit() }()
 	st := newStand(t, s, rec)
+	only := st.option("rule")
 	for i, r := range rules {
-		if only := st.option("rule"); only != "" && r.name != only {
+		if only != "" && r.name != only {
 			continue
 		}
 		t.Phase(float64(i)/float64(len(rules)), "%s", r.name)
-		err := r.try(st)
-		if t.Context().Err() != nil {
-			return
-		}
-		if err != nil {
-			t.Logf("%s: %v\nthe log of the server without fallback:\n%s", r.name, err, st.strict.Tail())
-			rec.tried[r.name] = err.Error()
-			return
-		}
-		rec.tried[r.name] = ""
+		st.rule = r.name
+		r.try(st)
+		rec.held[r.name] = true
 	}
 }
 
@@ -187,78 +168,3 @@ func controlsOf(name string) []experiment.Control {
 	}
 	return nil
 }
-
-// stand is a source at work.
-type stand struct {
-	*experiment.T
-	source   sources.Source
-	record   *record
-	code     *regexp.Regexp
-	postgres *lab.Database
-	settings []string // of both servers
-	draws    []draw
-	workers  []*lab.Program // of the project, that the source draws on
-
-	helped *server // with the default fallback
-	strict *server // without fallback: all of its codes come from the source
-}
-
-// newStand starts everything and returns when both servers make links with keys of the source.
-func newStand(t *experiment.T, s sources.Source, rec *record) *stand {
-	st := &stand{T: t, source: s, record: rec, code: regexp.MustCompile("^(?:" + s.Code + ")$"), postgres: lab.Postgres(t)}
-	at := &sources.Supply{Links: st.postgres.URL}
-	if s.Redis {
-		redis := lab.Redis(t) // killed, it loses everything
-		at.Redis = redis.URL
-		st.draws = append(st.draws, drawOn(redis))
-	}
-	if s.Tickets {
-		for i := range at.Tickets {
-			tickets := lab.Postgres(t)
-			at.Tickets[i] = tickets.URL
-			st.draws = append(st.draws, drawOn(tickets))
-		}
-	}
-	if s.Service {
-		at.Keys = lab.CreateDatabase(t, st.postgres.URL, "kgs", "")
-	}
-	st.settings = s.Connect(st, at, "KGS_POOL_CAPACITY=20000", "KGS_BATCH_MAX=500") // the rules are not about size
-	if at.Service != nil {
-		st.workers = []*lab.Program{at.Service}
-		st.draws = append(st.draws, draw{"the key service", at.Service, at.Service.Start})
-	}
-	if st.option("damage") == "worker" {
-		worker := lab.Worker(st, st.settings...)
-		worker.Start()
-		st.workers = []*lab.Program{worker}
-	}
-	st.helped, st.strict = newServer(st), newServer(st, "FALLBACK=none")
-	if err := st.awaitBoth(); err != nil {
-		t.Fatalf("start: %w", err)
-	}
-	return st
-}
-
-// option is a setting of a control that is for the experiment.
-func (st *stand) option(name string) string {
-	for _, s := range st.T.Settings() {
-		if value, ok := strings.CutPrefix(s, name+"="); ok {
-			return value
-		}
-	}
-	return ""
-}
-
-// Settings are those of a control that are for the programs. ${DRAW} stands for the URL of the
-// first draw.
-func (st *stand) Settings() (settings []string) {
-	for _, s := range st.T.Settings() {
-		if s[0] >= 'a' && s[0] <= 'z' {
-			continue
-		}
-		settings = append(settings, os.Expand(s, func(string) string { return st.draws[0].name }))
-	}
-	return slices.Clip(settings)
-}
-
-func (st *stand) servers() []*server { return []*server{st.helped, st.strict} }

@@ -1,0 +1,263 @@
+package keysource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"keypool/loadtest"
+	"keypool/loadtest/experiment"
+	"keypool/loadtest/experiments/keysource/sources"
+	"keypool/loadtest/lab"
+
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	rate = 100 // creations per second while a source is disturbed
+	some = rate / 4
+
+	patience  = 30 * time.Second // for what takes a second or two on a quiet machine
+	stopLimit = 10 * time.Second
+	recovered = 15 * time.Second // the limit until a source serves again by itself
+	look      = 20 * time.Millisecond
+)
+
+// stand is a source at work.
+type stand struct {
+	*experiment.T
+	source   sources.Source
+	record   *record
+	rule     string // that is tried now
+	code     *regexp.Regexp
+	postgres *lab.Database
+	settings []string // of both servers
+	draws    []draw
+	workers  []*lab.Program // of the project, that the source draws on
+
+	helped *server // with the default fallback
+	strict *server // without fallback: all of its codes come from the source
+}
+
+// server is one process of a source, with all links that were ever made on it.
+type server struct {
+	*lab.Program
+	st      *stand
+	load    *lab.Load
+	checked int           // entries that were read back
+	slowest time.Duration // of its refusals
+}
+
+// draw is one thing that a source draws on.
+type draw struct {
+	name    string // the URL of a database
+	process interface {
+		Kill()
+		Freeze()
+		Thaw()
+	}
+	start func() // after a kill
+}
+
+func drawOn(d *lab.Database) draw { return draw{d.URL, d, d.Restart} }
+
+// newStand starts everything and returns when both servers make links with keys of the source.
+func newStand(t *experiment.T, s sources.Source, rec *record) *stand {
+	st := &stand{T: t, source: s, record: rec, code: regexp.MustCompile("^(?:" + s.Code + ")$"), postgres: lab.Postgres(t)}
+	at := &sources.Supply{Links: st.postgres.URL}
+	if s.Redis {
+		redis := lab.Redis(t) // killed, it loses everything
+		at.Redis = redis.URL
+		st.draws = append(st.draws, drawOn(redis))
+	}
+	if s.Tickets {
+		for i := range at.Tickets {
+			tickets := lab.Postgres(t)
+			at.Tickets[i] = tickets.URL
+			st.draws = append(st.draws, drawOn(tickets))
+		}
+	}
+	if s.Service {
+		at.Keys = lab.CreateDatabase(t, st.postgres.URL, "kgs", "")
+	}
+	st.settings = s.Connect(st, at, "KGS_POOL_CAPACITY=20000", "KGS_BATCH_MAX=500") // the rules are not about size
+	if at.Service != nil {
+		st.workers = []*lab.Program{at.Service}
+		st.draws = append(st.draws, draw{"the key service", at.Service, at.Service.Start})
+	}
+	if st.option("damage") == "worker" {
+		worker := lab.Worker(st, st.settings...)
+		worker.Start()
+		st.workers = []*lab.Program{worker}
+	}
+	st.helped, st.strict = newServer(st), newServer(st, "FALLBACK=none")
+	for _, s := range st.servers() {
+		if err := s.awaitSource(); err != nil {
+			t.Fatalf("start: %w", err)
+		}
+	}
+	return st
+}
+
+func newServer(st *stand, more ...string) *server {
+	p := lab.Server(st, slices.Concat(st.settings, more)...)
+	p.Start()
+	return &server{Program: p, st: st, load: lab.Traffic(st, p)}
+}
+
+func (st *stand) servers() []*server { return []*server{st.helped, st.strict} }
+
+// option is a setting of a control that is for the experiment.
+func (st *stand) option(name string) string {
+	for _, s := range st.T.Settings() {
+		if value, ok := strings.CutPrefix(s, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// Settings are those of a control that are for the programs. ${DRAW} stands for the URL of the
+// first draw.
+func (st *stand) Settings() (settings []string) {
+	for _, s := range st.T.Settings() {
+		if s[0] >= 'a' && s[0] <= 'z' {
+			continue
+		}
+		settings = append(settings, os.Expand(s, func(string) string { return st.draws[0].name }))
+	}
+	return slices.Clip(settings)
+}
+
+// must refutes the rule that is tried when err is not nil, which ends the run. What fails after
+// an interruption fails because of it.
+func (st *stand) must(err error) {
+	if err == nil {
+		return
+	}
+	st.Must(st.Context().Err())
+	st.Logf("%s: %v\nthe log of the server without fallback:\n%s", st.rule, err, st.strict.Tail())
+	st.Refute(st.rule, "%v", err)
+}
+
+// mustServe refutes the rule when a creation of a load failed.
+func (st *stand) mustServe(f loadtest.Figures, where string) {
+	if f.Failed() > 0 {
+		st.must(fmt.Errorf("creations failed%s: %d refused, %d unknown, %d unsent", where, f.Refused, f.Unknown, f.Unsent))
+	}
+}
+
+// mustEnd stops a program with SIGTERM.
+func (st *stand) mustEnd(p *lab.Program) {
+	p.Signal(syscall.SIGTERM)
+	if !lab.Happens(st, stopLimit, p.Ended) {
+		st.must(fmt.Errorf("%s still runs %v after SIGTERM", p.Admin, stopLimit))
+	}
+	if status := p.Exit(stopLimit); status != 0 {
+		st.must(fmt.Errorf("the exit status after SIGTERM is %d; the log:\n%s", status, p.Tail()))
+	}
+}
+
+// mustCome waits for the source on both servers.
+func (st *stand) mustCome() {
+	for _, s := range st.servers() {
+		st.must(s.awaitSource())
+	}
+}
+
+// check reads back, through each of the servers, all links that were not read back yet, and
+// looks at the codes of the source.
+func (st *stand) check(through ...*server) {
+	var entries []loadtest.Entry
+	for _, s := range st.servers() {
+		fresh := s.load.Entries()[s.checked:]
+		s.checked += len(fresh)
+		entries = append(entries, fresh...)
+		for _, e := range fresh {
+			if s == st.strict && e.State == loadtest.Acknowledged && !st.code.MatchString(e.Code) {
+				st.must(fmt.Errorf("the code %q does not match %s", e.Code, st.code))
+			}
+		}
+	}
+	for _, s := range through {
+		f, err := (&loadtest.Checker{Client: s.Client}).Check(st.Context(), entries)
+		if f.Broken() > 0 || f.Checked == 0 {
+			err = errors.Join(err, fmt.Errorf("of %d links %d are lost, %d wrong, %d there twice, %d unread: %s",
+				f.Checked, f.Lost, f.Wrong, f.Twice, f.Unread, strings.Join(f.Reports, "\n")))
+		}
+		st.must(err)
+	}
+}
+
+// together calls do for each of n at once.
+func together(n int, do func(i int) error) error {
+	var all errgroup.Group
+	for i := range n {
+		all.Go(func() error { return do(i) })
+	}
+	return all.Wait()
+}
+
+// create makes one link and fails when it is not acknowledged.
+func (s *server) create() error {
+	entry, err := s.load.TryOne(s.st.Context())
+	if err == nil && entry.State != loadtest.Acknowledged {
+		err = fmt.Errorf("a creation is %s: %s", entry.State, entry.Detail)
+	}
+	return err
+}
+
+// more waits until n more links were made. With unharmed no creation may fail meanwhile.
+func (s *server) more(n int64, unharmed bool) {
+	enough := s.load.Figures().Acknowledged + n
+	made := lab.Happens(s.st, patience, func() bool {
+		now := s.load.Figures()
+		return now.Acknowledged >= enough || unharmed && now.Failed() > 0
+	})
+	now := s.load.Figures()
+	if unharmed {
+		s.st.mustServe(now, "")
+	}
+	if !made {
+		s.st.must(fmt.Errorf("after %v fewer than %d links were made: %+v", patience, n, now))
+	}
+}
+
+// awaitSource waits until s makes its links with keys of the source, by itself.
+func (s *server) awaitSource() error {
+	return lab.Until(s.st.Context(), look, recovered, func(context.Context) (done bool, err error) {
+		if err := s.fromSource(); err != nil {
+			return false, fmt.Errorf("the source does not serve: %w", err)
+		}
+		return true, nil
+	})
+}
+
+// fromSource makes some links and fails unless the keys of all but the first are of the source. The
+// first one makes the server report its metric.
+func (s *server) fromSource() error {
+	const links = 5
+	var taken [2]float64
+	for i, n := range []int{1, links} {
+		for range n {
+			if err := s.create(); err != nil {
+				return err
+			}
+		}
+		var err error
+		if taken[i], err = s.TryCounter("kgs_keys_taken_total", "source", s.st.source.Label); err != nil {
+			return err
+		}
+	}
+	status, err := s.TryStatus()
+	if from := lab.Known(status.ServingFrom, "unknown"); err == nil && (taken[1]-taken[0] < links || from != "batch") {
+		err = fmt.Errorf("of %d links only %v have keys labelled %s; the server serves from %s", links, taken[1]-taken[0], s.st.source.Label, from)
+	}
+	return err
+}
