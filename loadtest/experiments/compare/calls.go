@@ -3,17 +3,22 @@ package compare
 import (
 	"context"
 	"errors"
-	"slices"
+	"fmt"
+	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/experiments/keysource/sources"
 	"keypool/loadtest/lab"
+	"keypool/loadtest/report"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
 )
+
+const idleFor = 2 * time.Second // how long the calls of idle servers are counted
 
 // supplyStatements counts all statements but those on links: BEGIN and COMMIT too.
 const supplyStatements = `SELECT coalesce(sum(s.calls), 0)::float8
@@ -23,13 +28,12 @@ const supplyStatements = `SELECT coalesce(sum(s.calls), 0)::float8
 // meter is a stage whose servers count how often they are called.
 type meter struct {
 	*sources.Stage
-	redis *redis.Client // nil until a key source with Redis runs
-	asked int           // how often redis has asked for its count
-	t     *experiment.T
+	redis *redis.Client
 }
 
 func newMeter(t *experiment.T) *meter {
-	m := &meter{Stage: sources.NewStage(t), t: t}
+	m := &meter{Stage: sources.NewStage(t)}
+	m.redis = lab.RedisClient(t, m.Redis.URL)
 	lab.Execute(t, m.Postgres.URL, `ALTER SYSTEM SET shared_preload_libraries = 'pg_stat_statements'`)
 	m.Postgres.Restart()
 	lab.Execute(t, m.Postgres.URL, `CREATE EXTENSION pg_stat_statements`)
@@ -38,26 +42,24 @@ func newMeter(t *experiment.T) *meter {
 
 // calls is how often the supply of a key source has been called, by the counts of those that
 // are called: PostgreSQL counts statements, Redis its reads from sockets, of which a pipeline or a
-// script needs one, and the key service its requests. Redis counts the calls of all key sources.
+// script needs one, and the key service its requests. Redis counts the calls of all key sources,
+// and each question for its count.
 func (m *meter) calls(ctx context.Context, one *sources.Running) (n float64, err error) {
 	var names []string
-	for _, url := range slices.Concat([]string{one.At.Links}, one.At.Tickets[:]) {
-		if url == "" {
-			continue
-		}
-		config, err := pgx.ParseConfig(url)
+	for _, address := range append(one.At.Tickets[:], one.At.Links) {
+		at, err := url.Parse(address)
 		if err != nil {
 			return 0, err
 		}
-		names = append(names, config.Database)
+		names = append(names, strings.TrimPrefix(at.Path, "/"))
 	}
 	err = lab.TryQuery(ctx, m.Postgres.URL, func(ctx context.Context, conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, supplyStatements, names).Scan(&n)
 	})
 	if err == nil && one.Redis {
-		var reads float64
-		reads, err = m.reads(ctx, one.At.Redis)
-		n += reads
+		info := m.redis.InfoMap(ctx, "stats")
+		reads, failed := strconv.ParseFloat(info.Item("Stats", "total_reads_processed"), 64)
+		n, err = n+reads, errors.Join(info.Err(), failed)
 	}
 	if err == nil && one.Service {
 		var requests float64
@@ -67,77 +69,35 @@ func (m *meter) calls(ctx context.Context, one *sources.Running) (n float64, err
 	return n, err
 }
 
-// reads is how often Redis has read from a socket, without these questions.
-func (m *meter) reads(ctx context.Context, url string) (float64, error) {
-	if m.redis == nil {
-		m.redis = lab.RedisClient(m.t, url)
-	}
-	m.asked++
-	info := m.redis.InfoMap(ctx, "stats")
-	if err := info.Err(); err != nil {
-		return 0, err
-	}
-	n, err := strconv.ParseFloat(info.Item("Stats", "total_reads_processed"), 64)
-	return n - float64(m.asked), err
-}
-
 // idle is how many calls per second each key source makes while there is nothing to do.
-func (m *meter) idle(t *experiment.T, all []*sources.Running) map[string]float64 {
-	count := func() map[string]float64 {
-		calls := make(map[string]float64)
-		for _, one := range all {
+func (m *meter) idle(t *experiment.T, all []*sources.Running) []float64 {
+	count := func() []float64 {
+		counts := make([]float64, len(all))
+		for i, one := range all {
 			n, err := m.calls(t.Context(), one)
 			t.Must(err)
-			calls[one.Name] = n
+			counts[i] = n
 		}
-		return calls
+		return counts
 	}
 	begun, before := time.Now(), count()
 	lab.Pause(t, idleFor)
 	rates, seconds := count(), time.Since(begun).Seconds()
-	for name := range rates {
-		rates[name] = (rates[name] - before[name]) / seconds
+	for i := range rates {
+		rates[i] = (rates[i] - before[i]) / seconds
 	}
 	return rates
 }
 
-// memory is what a key source keeps in Redis.
-type memory struct {
-	listed int64 // bytes of lists
-	keys   int64 // that wait in these; 0 where there is only a counter
-	rest   int64 // bytes of everything else: of a pool, mostly the batches of servers
-}
-
-func memoryOf(ctx context.Context, client *redis.Client) (*memory, error) {
-	m := &memory{}
-	names, err := client.Keys(ctx, "*").Result() // a handful
+// memoryOf says what a key source keeps in the Redis at address while nothing changes there.
+func memoryOf(t *experiment.T, address string) (string, error) {
+	client := lab.RedisClient(t, address)
+	names, err := client.Keys(t.Context(), "*").Result() // a handful
+	bytes := int64(0)
 	for _, name := range names {
-		err = errors.Join(err, m.add(ctx, client, name))
+		size, failed := client.MemoryUsage(t.Context(), name, 0).Result() // 0: look at every element
+		bytes, err = bytes+size, errors.Join(err, failed)
 	}
-	return m, err
-}
-
-// add adds one key. The length and the memory of a list are of the same moment.
-func (m *memory) add(ctx context.Context, client *redis.Client, name string) error {
-	kind, err := client.Type(ctx, name).Result()
-	if err != nil {
-		return err
-	}
-	var bytes, length *redis.IntCmd
-	_, err = client.TxPipelined(ctx, func(p redis.Pipeliner) error {
-		bytes = p.MemoryUsage(ctx, name, 0) // 0: look at every element
-		if kind == "list" {
-			length = p.LLen(ctx, name)
-		}
-		return nil
-	})
-	switch {
-	case err != nil:
-		return err
-	case length == nil:
-		m.rest += bytes.Val()
-	default:
-		m.listed, m.keys = m.listed+bytes.Val(), m.keys+length.Val()
-	}
-	return nil
+	keys, failed := lab.ListedKeys(t.Context(), client)
+	return fmt.Sprintf("%s bytes, with %s keys that wait", report.Number(float64(bytes)), report.Number(float64(keys))), errors.Join(err, failed)
 }

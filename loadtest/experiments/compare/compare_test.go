@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"keypool/loadtest"
-	"keypool/loadtest/experiment"
 	"keypool/loadtest/experiments/keysource/sources"
 	"keypool/loadtest/lab"
 	"keypool/loadtest/measure"
@@ -22,11 +21,15 @@ const polite = "503, Retry-After 1"
 // sound is what is observed when every claim holds, of a key source of each kind.
 func sound() *record {
 	links := loadtest.Verdict{Figures: loadtest.Figures{Sent: 9, Acknowledged: 9}, Findings: loadtest.Findings{Checked: 9}}
-	r := &record{usual: true, took: time.Minute, found: make(map[string]*found), rounds: 1, crashes: 1, links: 1000}
+	r := &record{usual: true, took: time.Minute, rounds: 1, crashes: 1, links: 1000}
 	r.Complete, r.Links = true, &links
-	r.index = map[sources.Class]*indexed{sources.Counter: {bytes: 22}, sources.Random: {bytes: 31}}
-	plant := func(name string, calls float64, skipped *float64, outages ...*outage) {
-		r.found[name] = &found{rate: measure.Series{1000}, p99: measure.Series{2}, best: measure.Series{1}, calls: measure.Series{calls}, skipped: skipped, outages: outages}
+	for _, s := range sources.Compared() {
+		r.found = append(r.found, &found{Source: s})
+	}
+	plant := func(name string, calls float64, skipped measure.Series, outages ...*outage) *found {
+		f := r.of(name)
+		f.rate, f.p99, f.best, f.calls, f.skipped, f.outages = measure.Series{1000}, measure.Series{2}, measure.Series{1}, measure.Series{calls}, skipped, outages
+		return f
 	}
 	served := func(victim, fallback string) *outage {
 		return &outage{victim: victim, fallback: fallback, served: 600, local: 3 * time.Second, returned: true}
@@ -34,19 +37,17 @@ func sound() *record {
 	refused := func(victim string) *outage {
 		return &outage{victim: victim, fallback: "none", refused: 600, answers: []string{polite}, back: time.Second, returned: true}
 	}
-	hundred, nothing := 100.0, 0.0
-	plant(pool, 0.001, &hundred, served(theRedis, "none"), served(theRedis, random))
-	plant(incr, 1, &nothing, refused(theRedis), &outage{victim: theRedis, fallback: random, byFallback: 600, returned: true})
-	plant("ticket", 1, &nothing, served(evenTickets, "none"), refused(bothTickets))
+	plant(pool, 0.001, measure.Series{100}, served(theRedis, "none"), served(theRedis, random)).index = measure.Series{31}
+	plant(incr, 1, measure.Series{0}, refused(theRedis), &outage{victim: theRedis, fallback: random, byFallback: 600, returned: true}).index = measure.Series{22}
+	plant("ticket", 1, measure.Series{0}, served(evenTickets, "none"), refused(bothTickets))
 	plant(random, 0, nil, refused(thePostgres))
 	return r
 }
 
-// judge returns the names of the claims with that outcome.
+// judge returns the names of the claims of this package with that outcome.
 func judge(r *record, outcome report.Outcome) (names []string) {
-	claims := slices.Concat(speedClaims(), crashClaims(), outageClaims(), []experiment.Claim[record]{smallerIndex(), inTime()})
-	for _, c := range claims {
-		if v := c.Judge(r); v.Outcome == outcome || v.Outcome == "" && outcome == report.NotJudged {
+	for _, c := range claims() {
+		if v := c.Judge(r); c.Unit != "links" && (v.Outcome == outcome || v.Outcome == "" && outcome == report.NotJudged) {
 			names = append(names, c.Name)
 		}
 	}
@@ -56,29 +57,28 @@ func judge(r *record, outcome report.Outcome) (names []string) {
 // Each observation fails the claim that it is about, and no other.
 func TestClaimsCanFail(t *testing.T) {
 	t.Parallel()
-	much := 1000.0
 	for name, tt := range map[string]struct {
 		spoil func(*record)
 		want  string
 	}{
 		"sound":                                   {func(*record) {}, ""},
-		"a pool that is called for each key":      {func(r *record) { r.found[pool].calls[0] = 1 }, "pools are called for many keys at a time"},
-		"a counter that is not called":            {func(r *record) { r.found[incr].calls[0] = 0 }, "counters are called for each key"},
-		"a counter that is called three times":    {func(r *record) { r.found[incr].calls[0] = 3 }, "counters are called for each key"},
-		"tickets that are sometimes called":       {func(r *record) { r.found["ticket"].calls = measure.Series{1, 0.9, 0.9} }, "counters are called for each key"},
-		"random codes that cost calls":            {func(r *record) { r.found[random].calls[0] = 0.5 }, "other key sources make no calls"},
-		"a pool that loses much":                  {func(r *record) { r.found[pool].skipped = &much }, "a crash costs at most two batches"},
-		"a counter that loses much":               {func(r *record) { r.found[incr].skipped = &much }, "counters lose next to nothing"},
-		"a pool without local keys":               {func(r *record) { r.found[pool].outages[0].local = 0 }, "local keys bridge a moment"},
-		"likewise, on a busy machine":             {func(r *record) { r.found[pool].outages[0].local = 0; r.unfitSupplies = "busy" }, ""},
-		"a counter that goes on alone":            {func(r *record) { r.found[incr].outages[0].local = 2 * time.Second }, "a counter stops at once"},
-		"tickets that need both databases":        {func(r *record) { r.found["ticket"].outages[0].refused = 1 }, "one ticket database is enough"},
-		"a fallback that fails":                   {func(r *record) { r.found[incr].outages[1].unknown = 1 }, "the fallback makes every link"},
-		"a refusal without advice":                {func(r *record) { r.found[incr].outages[0].answers[0] = "503" }, "refusals say when to retry"},
-		"a server that hangs":                     {func(r *record) { r.found[incr].outages[0].answers[0] = "no answer" }, "refusals say when to retry"},
-		"one that does not recover":               {func(r *record) { r.found[incr].outages[0].returned = false }, "each recovers by itself"},
-		"one that recovers late":                  {func(r *record) { r.found[random].outages[0].back = time.Minute }, "each recovers by itself"},
-		"codes in order that need as much":        {func(r *record) { r.index[sources.Counter].bytes = 31 }, "codes in order need less space"},
+		"a pool that is called for each key":      {func(r *record) { r.of(pool).calls[0] = 1 }, "pools are called for many keys at a time"},
+		"a counter that is not called":            {func(r *record) { r.of(incr).calls[0] = 0 }, "counters are called for each key"},
+		"a counter that is called three times":    {func(r *record) { r.of(incr).calls[0] = 3 }, "counters are called for each key"},
+		"tickets that are sometimes called":       {func(r *record) { r.of("ticket").calls = measure.Series{1, 0.9, 0.9} }, "counters are called for each key"},
+		"random codes that cost calls":            {func(r *record) { r.of(random).calls[0] = 0.5 }, "other key sources make no calls"},
+		"a pool that loses much":                  {func(r *record) { r.of(pool).skipped[0] = 1000 }, "a crash costs at most two batches"},
+		"a counter that loses much":               {func(r *record) { r.of(incr).skipped[0] = 1000 }, "counters lose next to nothing"},
+		"a pool without local keys":               {func(r *record) { r.of(pool).outages[0].local = 0 }, "local keys bridge a moment"},
+		"likewise, on a busy machine":             {func(r *record) { r.of(pool).outages[0].local = 0; r.unfitSupplies = "busy" }, ""},
+		"a counter that goes on alone":            {func(r *record) { r.of(incr).outages[0].local = 2 * time.Second }, "a counter stops at once"},
+		"tickets that need both databases":        {func(r *record) { r.of("ticket").outages[0].refused = 1 }, "one ticket database is enough"},
+		"a fallback that fails":                   {func(r *record) { r.of(incr).outages[1].unknown = 1 }, "the fallback makes every link"},
+		"a refusal without advice":                {func(r *record) { r.of(incr).outages[0].answers[0] = "503" }, "refusals say when to retry"},
+		"a server that hangs":                     {func(r *record) { r.of(incr).outages[0].answers[0] = "no answer" }, "refusals say when to retry"},
+		"one that does not recover":               {func(r *record) { r.of(incr).outages[0].returned = false }, "each recovers by itself"},
+		"one that recovers late":                  {func(r *record) { r.of(random).outages[0].back = time.Minute }, "each recovers by itself"},
+		"codes in order that need as much":        {func(r *record) { r.of(incr).index[0] = 31 }, "codes in order need less space"},
 		"a comparison that takes too long":        {func(r *record) { r.took = 2 * limit }, "in time"},
 		"likewise, on a machine that is busy":     {func(r *record) { r.took, r.unfit = 2*limit, "busy" }, ""},
 		"a scaled comparison that takes too long": {func(r *record) { r.took, r.usual = 2*limit, false }, ""},
@@ -100,13 +100,13 @@ func TestNothingMeasured(t *testing.T) {
 	if decided := append(judge(&record{}, report.Held), judge(&record{}, report.Failed)...); len(decided) > 0 {
 		t.Errorf("decided by nothing: %q", decided)
 	}
-	r := &record{found: map[string]*found{pool: {}, incr: {}}}
+	r := &record{found: []*found{{Source: sources.Source{Name: pool}}, {Source: sources.Source{Name: incr}}}}
 	var e report.Experiment
 	show(r, &e)
 	for _, table := range e.Tables {
 		for _, row := range table.Rows {
 			for _, cell := range row[1:] {
-				if cell != unknown && cell != "a pool in Redis" && cell != "a counter in Redis" {
+				if cell != unknown {
 					t.Errorf("%s: %q in %q", table.Title, cell, row)
 				}
 			}
@@ -120,21 +120,21 @@ func TestNothingMeasured(t *testing.T) {
 func TestDuelShowsWhatIsObserved(t *testing.T) {
 	t.Parallel()
 	r := sound()
-	r.found[incr].memory, r.found[pool].memory = &memory{rest: 64}, &memory{listed: 1616, keys: 200, rest: 2048}
+	var e report.Experiment
+	show(r, &e)
 	got := make(map[string][]string)
-	for _, row := range r.duel().Rows {
+	for _, row := range e.Tables[1].Rows {
 		got[row[0]] = row[1:]
 	}
 	for what, want := range map[string][]string{
-		"calls of Redis and ledger per creation":          {"1.00", "0.0010"},
-		"creations/s on 64 connections":                   {"1k/s", "1k/s"},
-		"Redis killed: the key source itself goes on for": {"0 s", "the whole outage"},
-		"and then answers":                                {polite, unknown},
-		"with the default fallback":                       {"100 % by the fallback", "100 % served"},
-		"serves again by itself after":                    {"1 s", "0 s"},
-		"numbers skipped per crash of the server":         {"0", "100"},
-		"index bytes per link after a million":            {"22.0", "31.0"},
-		"memory of Redis":                                 {"64 bytes in all", "8.08 bytes per key that waits, and 2,048 bytes for batches that servers hold"},
+		"calls per creation":                         {"1 calls", "0.001 calls"},
+		"creations on 64 connections":                {"1k/s", "1k/s"},
+		"without its supply it goes on for":          {"0 s", "3 s"},
+		"without Redis it answers":                   {polite, unknown},
+		"without Redis, with the default fallback":   {"100 % by the fallback", "100 % served"},
+		"after Redis is back it serves again within": {"1 s", "0 s"},
+		"skipped per crash":                          {"0 numbers", "100 numbers"},
+		"index per link":                             {"22 bytes", "31 bytes"},
 	} {
 		if !slices.Equal(got[what], want) {
 			t.Errorf("%s: %q, want %q", what, got[what], want)
@@ -241,21 +241,21 @@ func TestKeysSkipped(t *testing.T) {
 func TestKinds(t *testing.T) {
 	t.Parallel()
 	lengths := map[sources.Class]int{sources.Counter: 6, sources.Time: 11, sources.Random: 6, sources.Hash: 6, sources.UUID: 22}
-	for _, k := range kinds() {
+	for class, code := range kinds() {
 		var codes []string
-		for i := range uint64(1000) {
-			codes = append(codes, k.code(i))
+		for i := range int64(1000) {
+			codes = append(codes, code(i))
 		}
 		ordered := slices.IsSorted(codes)
-		if want := k.class == sources.Counter || k.class == sources.Time; ordered != want || len(codes[0]) != lengths[k.class] {
-			t.Errorf("%s: %q..., in order %v", k.class, codes[:3], ordered)
+		if want := class == sources.Counter || class == sources.Time; ordered != want || len(codes[0]) != lengths[class] {
+			t.Errorf("%s: %q..., in order %v", class, codes[:3], ordered)
 		}
 		slices.Sort(codes)
 		if n := len(slices.Compact(codes)); n != 1000 {
-			t.Errorf("%s: %d different codes of 1000", k.class, n)
+			t.Errorf("%s: %d different codes of 1000", class, n)
 		}
 	}
-	if got := encode(digits, 1, 0, 22); got != "00000000000LygHa16AHYG" {
-		t.Errorf("2^64 is %s", got)
+	if len(kinds()) != len(lengths) {
+		t.Errorf("%d kinds of code", len(kinds()))
 	}
 }

@@ -108,6 +108,14 @@ func survives(st *stand, f fault) {
 	for i, d := range st.draws {
 		s.load.Start(rate)
 		s.more(some, true)
+		// A draw whose circuit is still open is no spare for the other one.
+		closed := lab.Happens(st, recovered, func() bool {
+			status, err := s.TryStatus()
+			return err == nil && lab.Known(status.Breaker, "") == "closed"
+		})
+		if !closed {
+			st.must(fmt.Errorf("after %v the circuit of a draw is still open", recovered))
+		}
 		f.strike(d)
 		s.more(2*rate, true)
 		f.mend(d)
