@@ -6,16 +6,19 @@ import (
 	"slices"
 	"strings"
 
+	"keypool/loadtest"
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/experiments/keysource/sources"
 	"keypool/loadtest/lab"
 	"keypool/loadtest/measure"
 
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
 )
 
 const (
-	crashLinks = 15 // acknowledged by each server before each crash, at least
+	crashLinks   = 15 // acknowledged by each server before each crash, at least
+	crashClients = 4  // that make links on each server when it is killed
 
 	digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" // of codes, in the order of their values
 )
@@ -27,7 +30,7 @@ func (r *record) crash(t *experiment.T, stage *sources.Stage) {
 	all := launch(stage, func(f *found) bool { return f.supplied() != without }, r.found, "KGS_PERMUTE=false")
 	for i := range r.crashes {
 		t.Phase(0.6+0.1*float64(i)/float64(r.crashes), "crash %d of %d of %d servers", i+1, r.crashes, len(all))
-		crashAll(all)
+		crashAll(t, all)
 	}
 	t.Phase(0.7, "counting skipped numbers")
 	r.ReadBack(t, all)
@@ -45,19 +48,33 @@ func (r *record) crash(t *experiment.T, stage *sources.Stage) {
 	}
 }
 
-// crashAll kills all servers while links are made on them, and starts them again.
-func crashAll(all []*sources.Running) {
+// crashAll kills all servers while clients make links on them, and starts them again. Each client
+// waits for its answer, because batches grow with the rate and a busy machine delays a load that
+// does not wait.
+func crashAll(t *experiment.T, all []*sources.Running) {
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var clients errgroup.Group
 	for _, one := range all {
-		one.Load.Start(outageRate)
+		for range crashClients {
+			clients.Go(func() (err error) {
+				for err == nil && ctx.Err() == nil && !one.Server.Ended() {
+					_, err = one.Load.TryOne(ctx)
+				}
+				return err
+			})
+		}
 	}
 	for _, one := range all {
-		one.Load.AwaitMore(crashLinks)
+		made := func() int64 { return loadtest.Count(one.Load.Entries()).Acknowledged }
+		enough := made() + crashLinks
+		lab.Wait(t, lab.Patience, one.Name+" makes links", func() bool { return made() >= enough })
 	}
 	for _, one := range all {
 		one.Server.Kill()
 	}
+	t.Must(clients.Wait())
 	for _, one := range all {
-		one.Load.Stop()
 		one.Server.Launch()
 	}
 	for _, one := range all {

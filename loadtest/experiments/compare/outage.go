@@ -176,14 +176,14 @@ func outageClaims() []experiment.Claim[record] {
 			func(_ *found, o *outage) bool { return len(o.answers) > 0 },
 			func(_ *record, some []*outage) experiment.Verdict {
 				rude := named(some, func(o *outage) bool { return !o.polite() })
-				return experiment.None(int64(len(rude)), "in %d of %d outages there are others: %s", len(rude), len(some), strings.Join(rude, "; "))
+				return experiment.None(int64(len(rude)), "in %d of %d outages there are others%s", len(rude), len(some), strings.Join(rude, ""))
 			}),
 		claim(report.Speed, "s", "each recovers by itself", fmt.Sprintf("Within %.1f s of the restart of what was killed, each key source serves every creation again, without intervention.", mostBack),
 			whole, func(r *record, some []*outage) experiment.Verdict {
 				worst := slices.MaxFunc(some, func(a, b *outage) int { return cmp.Compare(a.back, b.back) })
 				late := named(some, func(o *outage) bool { return !o.returned })
-				return experiment.Holds(len(late) == 0 && worst.back.Seconds() <= mostBack, "the last: %s after %s; %d do not serve again by the end: %s",
-					worst.name, tenths(worst.back), len(late), strings.Join(late, "; ")).Figures(mostBack, worst.back.Seconds()).
+				return experiment.Holds(len(late) == 0 && worst.back.Seconds() <= mostBack, "the last: %s after %s; %d do not serve again by the end%s",
+					worst.name, tenths(worst.back), len(late), strings.Join(late, "")).Figures(mostBack, worst.back.Seconds()).
 					Unless(strings.TrimSpace(r.unfitSupplies + " " + r.unfitPostgres))
 			}),
 	}
@@ -210,11 +210,11 @@ func (r *record) outagesOf(about func(*found, *outage) bool) (some []*outage) {
 	return some
 }
 
-// named describes the outages for which bad is true.
+// named describes the outages for which bad is true, each after a semicolon.
 func named(some []*outage, bad func(*outage) bool) (names []string) {
 	for _, o := range some {
 		if bad(o) {
-			names = append(names, fmt.Sprintf("%s without %s, FALLBACK=%s (%s)", o.name, o.victim, o.fallback, o.answered()))
+			names = append(names, fmt.Sprintf("; %s without %s, FALLBACK=%s (%s)", o.name, o.victim, o.fallback, o.answered()))
 		}
 	}
 	return names

@@ -3,6 +3,7 @@ package compare
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"keypool/loadtest/experiment"
@@ -89,7 +90,7 @@ func (r *record) outages(t *experiment.T, stage *sources.Stage) {
 	}
 	r.unfitSupplies = r.act(t, stage, actors, outageRate, func(w windows) { w.ofSupplies(t, stage.Redis, tickets, actors) })
 
-	t.Phase(0.79, "starting another PostgreSQL")
+	t.Phase(0.8, "starting another PostgreSQL")
 	other := sources.NewStage(t) // it holds nothing else that it would have to recover
 	actors = nil
 	for _, one := range launch(other, func(*found) bool { return true }, r.found) {
@@ -151,13 +152,13 @@ func (r *record) act(t *experiment.T, stage *sources.Stage, actors []actor, rate
 	}
 	unfit = environment.Unfit()
 	for _, a := range actors {
-		fallback, err := fallbackCodes(t.Context(), &a)
+		fallback, err := a.fallbackCodes(t.Context())
 		if err != nil {
 			r.Fail(a.Name, fmt.Errorf("look up the sources of codes: %w", err))
 			continue
 		}
 		for _, victim := range a.victims {
-			o := observe(a.Load.Entries(), *killed[victim], func(code string) bool { return fallback[code] })
+			o := observe(a.Load.Entries(), *killed[victim], func(code string) bool { return slices.Contains(fallback, code) })
 			o.name, o.victim, o.fallback = a.Name, victim, a.fallback
 			if o.all() == 0 { // the machine is so busy that the load stood still
 				r.Fail(a.Name, fmt.Errorf("no creation was due without %s", victim))
@@ -173,18 +174,15 @@ func (r *record) act(t *experiment.T, stage *sources.Stage, actors []actor, rate
 }
 
 // fallbackCodes are the codes of links that the fallback made, as the rows of the links say.
-func fallbackCodes(ctx context.Context, a *actor) (codes map[string]bool, err error) {
-	codes = make(map[string]bool)
-	if a.Name == random {
-		return codes, nil
+func (a *actor) fallbackCodes(ctx context.Context) (codes []string, err error) {
+	if a.fallback == "none" {
+		return nil, nil
 	}
 	err = lab.TryQuery(ctx, a.At.Links, func(ctx context.Context, conn *pgx.Conn) error {
-		rows, err := conn.Query(ctx, `SELECT code FROM links WHERE source = $1`, random)
-		if err != nil {
-			return err
+		rows, err := conn.Query(ctx, `SELECT code FROM links WHERE source = $1`, a.fallback)
+		if err == nil {
+			codes, err = pgx.CollectRows(rows, pgx.RowTo[string])
 		}
-		var code string
-		_, err = pgx.ForEachRow(rows, []any{&code}, func() error { codes[code] = true; return nil })
 		return err
 	})
 	return codes, err

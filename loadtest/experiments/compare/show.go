@@ -118,8 +118,8 @@ func show(r *record, e *report.Experiment) {
 		fmt.Sprintf("Rates are those of wrk, which waits for each answer; the p99 is from when a creation was due. Both last %.0f s in each of %d rounds, all key sources in turn, after the pool "+
 			"was filled again. Every acknowledged creation has a row in the database. Calls are those that PostgreSQL, Redis and the key service count, less those of an idle server.",
 			r.each.Seconds(), r.rounds),
-		fmt.Sprintf("Each server was killed %d times under %d creations per second. Skipped are the numbers that no link has, with KGS_PERMUTE=false. They are gone for good, except keys that are "+
-			"reserved in PostgreSQL: those are given out again ten minutes after their server died. Codes without a number skip none.", r.crashes, outageRate),
+		fmt.Sprintf("Each server was killed %d times while %d clients made links on it. Skipped are the numbers that no link has, with KGS_PERMUTE=false. They are gone for good, except keys that are "+
+			"reserved in PostgreSQL: those are given out again ten minutes after their server died. Codes without a number skip none.", r.crashes, crashClients),
 		fmt.Sprintf("An outage lasts some seconds, under %d creations per second, or %d where PostgreSQL with the links is killed under all. Redis comes back empty: a pool is filled anew, and a "+
 			"counter begins anew over links that exist. Where a code came from is what its row in the database says.", outageRate, crowdRate),
 		fmt.Sprintf("The index has %s links of each kind of code, made by the statement of the store. The log holds images of whole pages, which PostgreSQL writes when it first changes a page "+

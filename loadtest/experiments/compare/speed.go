@@ -19,7 +19,7 @@ const (
 
 	steadyRate   = 500                    // creations per second
 	steadyWarmUp = 300 * time.Millisecond // of the steady load before it is measured
-	steadyRest   = time.Second            // before the steady load: a status of the pool is as old at most
+	steadyRest   = time.Second            // between the loads: a status of the pool is as old at most
 )
 
 // speed times creations: as many as the connections of wrk allow, and the p99 at a rate that every
@@ -31,9 +31,11 @@ func (r *record) speed(t *experiment.T, m *meter) {
 	idle := m.idle(t, all)
 	var subjects []measure.Subject
 	for i, one := range all {
-		subjects = append(subjects,
-			r.subject(one.Name+", creations", measure.PerSecond, func(ctx context.Context) (float64, error) { return r.found[i].flatOut(ctx, r.each, m, one, idle[i]) }),
-			r.subject(one.Name+", p99", "ms", func(ctx context.Context) (float64, error) { return r.found[i].steady(ctx, r.each, t, one) }))
+		flatOut := func(ctx context.Context) (int64, float64, error) {
+			return r.found[i].flatOut(ctx, r.each, t, m, one, idle[i])
+		}
+		steady := func(ctx context.Context) (int64, float64, error) { return r.found[i].steady(ctx, r.each, t, one) }
+		subjects = append(subjects, r.subject(one, "creations", measure.PerSecond, flatOut), r.subject(one, "p99", "ms", steady))
 		subjects[len(subjects)-1].Follows = true
 	}
 	lines := 0.0
@@ -43,79 +45,94 @@ func (r *record) speed(t *experiment.T, m *meter) {
 	}, subjects...)
 	t.Must(err)
 	best := make(measure.Series, r.rounds)
-	for i := range all {
-		for round, v := range figures[2*i] {
-			best[round] = max(best[round], v)
-		}
-	}
 	for i, one := range all {
 		f := r.found[i]
 		if f.rate, f.p99 = figures[2*i], figures[2*i+1]; f.rate == nil {
 			f.calls = nil
 		}
-		f.best = f.rate.Over(best)
+		for round, rate := range f.rate {
+			best[round] = max(best[round], rate)
+		}
 		if one.Redis {
 			if f.memory, err = memoryOf(t, one.At.Redis); err != nil {
 				r.Fail(one.Name, fmt.Errorf("memory of Redis: %w", err))
 			}
 		}
 	}
+	for _, f := range r.found {
+		f.best = f.rate.Over(best)
+	}
 	sources.Kill(all)
 }
 
-// subject is what is measured of a key source in a round. It records a failure.
-func (r *record) subject(name, unit string, do func(context.Context) (float64, error)) measure.Subject {
-	return measure.Subject{Name: name, Unit: unit, Optional: true, Measure: func(ctx context.Context) (float64, error) {
-		figure, err := do(ctx)
+// subject is a load on a key source in a round, which returns how many creations it made and its
+// figure. It begins when the pool of the server, if it has one, is so full that no refill runs. It
+// fails when the table of links gets fewer rows than creations are acknowledged.
+func (r *record) subject(one *sources.Running, what, unit string, load func(context.Context) (int64, float64, error)) measure.Subject {
+	try := func(ctx context.Context) (figure float64, err error) {
+		err = lab.Until(ctx, 20*time.Millisecond, 20*time.Second, func(context.Context) (bool, error) {
+			status, err := one.Server.TryStatus()
+			if keys := lab.Known(status.PoolKeys, poolKeys); err == nil && keys < poolKeys*9/10 {
+				return false, fmt.Errorf("its pool has %d keys", keys)
+			}
+			return true, err
+		})
+		if err != nil {
+			return 0, err
+		}
+		before, err := lab.CountLinks(ctx, one.At.Links)
+		if err != nil {
+			return 0, err
+		}
+		made, figure, err := load(ctx)
+		if err != nil {
+			return 0, err
+		}
+		after, err := lab.CountLinks(ctx, one.At.Links)
+		if err == nil && (made == 0 || after-before < made) {
+			err = fmt.Errorf("%d creations are acknowledged and %d are stored", made, after-before)
+		}
+		return figure, err
+	}
+	return measure.Subject{Name: one.Name + ", " + what, Unit: unit, Optional: true, Measure: func(ctx context.Context) (float64, error) {
+		figure, err := try(ctx)
 		if err != nil && ctx.Err() == nil {
-			r.Fail(name, err)
+			r.Fail(one.Name, fmt.Errorf("%s: %w", what, err))
 		}
 		return figure, err
 	}}
 }
 
 // flatOut is how many creations per second wrk gets, each of another URL. It records the calls
-// of the supply, less those of an idle server.
-func (f *found) flatOut(ctx context.Context, d time.Duration, m *meter, one *sources.Running, idle float64) (perSecond float64, err error) {
-	if err := replenished(ctx, one); err != nil {
-		return 0, err
-	}
+// of the supply, less those of an idle server, and lets the server recover.
+func (f *found) flatOut(ctx context.Context, d time.Duration, t *experiment.T, m *meter, one *sources.Running, idle float64) (made int64, perSecond float64, err error) {
 	before, err := m.calls(ctx, one)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	var tally measure.Tally
 	begun := time.Now()
-	made, err := stored(ctx, one, func() (int64, error) {
-		tally, err = measure.Wrk{
-			URL: one.Server.Public + "/shorten", Script: "posts", Args: []string{"https://loadtest.example/" + rand.Text() + "/"}, Duration: d, Refusals: true,
-		}.Run(ctx)
-		return tally.Requests - tally.Status, err
-	})
+	tally, err := measure.Wrk{
+		URL: one.Server.Public + "/shorten", Script: "posts", Args: []string{"https://loadtest.example/" + rand.Text() + "/"}, Duration: d, Refusals: true,
+	}.Run(ctx)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	took := time.Since(begun)
 	after, err := m.calls(ctx, one)
+	lab.Pause(t, steadyRest)
+	made = tally.Requests - tally.Status
 	f.calls = append(f.calls, max(0, after-before-idle*took.Seconds())/float64(made)) // below 0 is noise
 	f.refuses(tally.Status, tally.Requests)
-	return float64(made) / float64(tally.Requests) * tally.PerSecond(), err
+	return made, float64(made) / float64(tally.Requests) * tally.PerSecond(), err
 }
 
-// steady is the p99 in milliseconds at the steady rate, from when each creation was due, once the
-// server has recovered from the load before. Every link is read back.
-func (f *found) steady(ctx context.Context, d time.Duration, t *experiment.T, one *sources.Running) (ms float64, err error) {
-	lab.Pause(t, steadyRest)
-	if err := replenished(ctx, one); err != nil {
-		return 0, err
-	}
+// steady is the p99 in milliseconds at the steady rate, from when each creation was due. Every
+// link is read back.
+func (f *found) steady(ctx context.Context, d time.Duration, t *experiment.T, one *sources.Running) (made int64, ms float64, err error) {
 	load, recorder := lab.Traffic(t, one.Server), loadtest.NewRecorder()
-	_, err = stored(ctx, one, func() (int64, error) {
-		err := errors.Join(load.Run(ctx, steadyRate, steadyWarmUp, loadtest.NewRecorder()), load.Run(ctx, steadyRate, d, recorder))
-		return loadtest.Count(load.Entries()).Acknowledged, err
-	})
+	err = errors.Join(load.Run(ctx, steadyRate, steadyWarmUp, loadtest.NewRecorder()), load.Run(ctx, steadyRate, d, recorder))
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	v, err := lab.TryCheck(t, one.Server, nil, load)
 	if err == nil && v.Broken()+v.Unknown+v.Unsent > 0 {
@@ -123,40 +140,10 @@ func (f *found) steady(ctx context.Context, d time.Duration, t *experiment.T, on
 	}
 	measured := recorder.Figures()
 	f.refuses(measured.Refused, measured.Sent)
-	return float64(measured.Latency.P99.Microseconds()) / 1000, err
+	return v.Acknowledged, float64(measured.Latency.P99.Microseconds()) / 1000, err
 }
 
 // refuses records how many creations of a load were refused. The worst load counts.
 func (f *found) refuses(refused, sent int64) {
 	f.refused = measure.Series{max(f.refused.Median(), 100*float64(refused)/float64(max(1, sent)))}
-}
-
-// replenished waits until the pool of a server, if it has one, is so full that no refill runs.
-func replenished(ctx context.Context, one *sources.Running) error {
-	keys := int64(0)
-	err := lab.Until(ctx, 20*time.Millisecond, 20*time.Second, func(context.Context) (bool, error) {
-		status, err := one.Server.TryStatus()
-		keys = lab.Known(status.PoolKeys, poolKeys)
-		return err != nil || keys >= poolKeys*9/10, err
-	})
-	if err != nil {
-		return fmt.Errorf("wait for its pool, of %d keys so far: %w", keys, err)
-	}
-	return nil
-}
-
-// stored fails when the table of links gets fewer rows than creations of the load are acknowledged.
-func stored(ctx context.Context, one *sources.Running, load func() (made int64, err error)) (made int64, err error) {
-	before, err := lab.CountLinks(ctx, one.At.Links)
-	if err != nil {
-		return 0, err
-	}
-	if made, err = load(); err != nil {
-		return 0, err
-	}
-	after, err := lab.CountLinks(ctx, one.At.Links)
-	if err == nil && (made == 0 || after-before < made) {
-		err = fmt.Errorf("%d creations are acknowledged and %d are stored", made, after-before)
-	}
-	return made, err
 }

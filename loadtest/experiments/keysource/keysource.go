@@ -130,6 +130,7 @@ func tryRules(t *experiment.T, s sources.Source, rules []rule, rec *record) {
 		t.Phase(float64(i)/float64(len(rules)), "%s", r.name)
 		st.rule = r.name
 		r.try(st)
+		t.Must(t.Context().Err())
 		rec.held[r.name] = true
 	}
 }

@@ -163,7 +163,7 @@ func EachMeasured[R any](observed func(*R) *Observed) experiment.Claim[R] {
 			if !o.Complete {
 				return experiment.Verdict{}
 			}
-			return experiment.None(int64(len(o.Failed)), "%d could not be measured: %s", len(o.Failed), strings.Join(o.Failed, "; "))
+			return experiment.None(int64(len(o.Failed)), "%d could not be measured%s", len(o.Failed), strings.Join(append([]string{""}, o.Failed...), "; "))
 		},
 	}
 }
