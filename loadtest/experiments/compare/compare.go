@@ -73,8 +73,7 @@ type record struct {
 
 	usual bool          // nothing was scaled, so the time of all is limited
 	took  time.Duration // all of it; 0 until the end
-	// Why the environment was unfit to measure times: of all, of the outages of supplies, and of PostgreSQL.
-	unfit, unfitSupplies, unfitPostgres string
+	unfit string        // why the environment was unfit to measure it
 }
 
 // found is what is observed of one key source. A series without figures was not measured.
@@ -105,7 +104,7 @@ func run(t *experiment.T, rec *record) {
 	for _, s := range sources.Compared() {
 		rec.found = append(rec.found, &found{Source: s})
 	}
-	m := newMeter(t)
+	m := newMeter(t, rec.each)
 	rec.speed(t, m)
 	rec.crash(t, m.Stage)
 	rec.outages(t, m.Stage)

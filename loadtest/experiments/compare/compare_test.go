@@ -70,7 +70,7 @@ func TestClaimsCanFail(t *testing.T) {
 		"a pool that loses much":                  {func(r *record) { r.of(pool).skipped[0] = 1000 }, "a crash costs at most two batches"},
 		"a counter that loses much":               {func(r *record) { r.of(incr).skipped[0] = 1000 }, "counters lose next to nothing"},
 		"a pool without local keys":               {func(r *record) { r.of(pool).outages[0].local = 0 }, "local keys bridge a moment"},
-		"likewise, on a busy machine":             {func(r *record) { r.of(pool).outages[0].local = 0; r.unfitSupplies = "busy" }, ""},
+		"likewise, on a busy machine":             {func(r *record) { r.of(pool).outages[0].local, r.of(pool).outages[0].unfit = 0, "busy" }, ""},
 		"a counter that goes on alone":            {func(r *record) { r.of(incr).outages[0].local = 2 * time.Second }, "a counter stops at once"},
 		"tickets that need both databases":        {func(r *record) { r.of("ticket").outages[0].refused = 1 }, "one ticket database is enough"},
 		"a fallback that fails":                   {func(r *record) { r.of(incr).outages[1].unknown = 1 }, "the fallback makes every link"},
@@ -189,8 +189,8 @@ func TestObserve(t *testing.T) {
 		if diff := cmp.Diff(tt.want, *got, cmp.AllowUnexported(outage{}), cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}
-		if got.polite() != tt.polite {
-			t.Errorf("%s: polite %v", tt.name, got.polite())
+		if n := got.impolite(); (n == 0) != tt.polite {
+			t.Errorf("%s: %v answers are impolite", tt.name, n)
 		}
 	}
 	got := observe(entries(start, "ll"+"lfr-r"+"ll"), w, byFallback)

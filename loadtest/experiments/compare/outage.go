@@ -25,6 +25,7 @@ type outage struct {
 	name     string // of the key source
 	victim   string // what is killed
 	fallback string // the setting
+	unfit    string // why the environment was unfit to measure times
 
 	served     int           // by the key source itself, during the outage
 	byFallback int           // likewise
@@ -87,9 +88,14 @@ func refusal(o loadtest.Outcome) string {
 	return status + ", Retry-After " + o.RetryAfter
 }
 
-// polite reports whether every creation that is not served gets a 503 that says when to retry.
-func (o *outage) polite() bool {
-	return !slices.ContainsFunc(o.answers, func(answer string) bool { return !strings.HasPrefix(answer, "503, Retry-After ") })
+// impolite counts the answers to creations that are not served, except a 503 that says when to retry.
+func (o *outage) impolite() (n float64) {
+	for _, answer := range o.answers {
+		if !strings.HasPrefix(answer, "503, Retry-After ") {
+			n++
+		}
+	}
+	return n
 }
 
 // stops reports whether the key source has lost its whole supply and nothing else makes links.
@@ -124,6 +130,15 @@ func (o *outage) again() string {
 	return tenths(o.back)
 }
 
+// away is how many seconds after the restart the key source serves every creation again, at least
+// those of the load when it never does.
+func (o *outage) away() float64 {
+	if !o.returned {
+		return max(o.back, loadAfter).Seconds()
+	}
+	return o.back.Seconds()
+}
+
 func tenths(d time.Duration) string { return report.Duration(d.Round(100 * time.Millisecond)) }
 
 // local is how many seconds the key source goes on without its supply and without a fallback.
@@ -136,66 +151,74 @@ func (f *found) local() (seconds measure.Series) {
 	return seconds
 }
 
-func outageClaims() []experiment.Claim[record] {
-	claim := func(kind report.Kind, unit, name, text string, about func(*found, *outage) bool, judge func(*record, []*outage) experiment.Verdict) experiment.Claim[record] {
-		return experiment.Claim[record]{Name: name, Text: text, Unit: unit, Kind: kind, Judge: func(r *record) experiment.Verdict {
-			some := r.outagesOf(about)
-			if len(some) == 0 {
-				return experiment.Verdict{}
-			}
-			return judge(r, some)
-		}}
-	}
-	local := func(a, b *outage) int { return cmp.Compare(a.local, b.local) }
+// outageClaim is a claim on the worst of some outages.
+type outageClaim struct {
+	kind             report.Kind
+	unit, name, text string
+	about            func(*found, *outage) bool
+	value            func(*outage) float64
+	bound            float64
+	least            bool // the bound is a lower one
+}
+
+func outageClaims() (all []experiment.Claim[record]) {
 	without := func(how supplied) func(*found, *outage) bool {
 		return func(f *found, o *outage) bool { return o.stops() && f.supplied() == how }
 	}
 	whole := func(_ *found, o *outage) bool { return o.victim != evenTickets } // with the even tickets the odd ones are killed before the restart
-	return []experiment.Claim[record]{
-		claim(report.Speed, "s", "local keys bridge a moment", fmt.Sprintf("Without their supply, key sources that take keys ahead go on for at least %.1f s with the keys that they hold.", leastLocal),
-			without(ahead), func(r *record, some []*outage) experiment.Verdict {
-				least := slices.MinFunc(some, local)
-				return experiment.AtLeast(leastLocal, least.local.Seconds(), "the shortest time: %s with %s", least.name, tenths(least.local)).Unless(r.unfitSupplies)
-			}),
-		claim(report.Speed, "s", "a counter stops at once", fmt.Sprintf("Without their supply, the counter in Redis and the tickets go on for at most %.1f s.", mostStop),
-			without(perKey), func(r *record, some []*outage) experiment.Verdict {
-				most := slices.MaxFunc(some, local)
-				return experiment.AtMost(mostStop, most.local.Seconds(), "the longest time: %s with %s", most.name, tenths(most.local)).Unless(r.unfitSupplies)
-			}),
-		claim(report.Correctness, "creations", "one ticket database is enough", "While one of two ticket databases is down, every creation is served.",
-			func(_ *found, o *outage) bool { return o.victim == evenTickets },
-			func(_ *record, some []*outage) experiment.Verdict {
-				return noneUnserved(some, func(o *outage) int { return o.all() - o.served })
-			}),
-		claim(report.Correctness, "creations", "the fallback makes every link", "With the default fallback, every creation is served while anything but the database of the links is down.",
-			func(f *found, o *outage) bool { return o.fallback == random && whole(f, o) },
-			func(_ *record, some []*outage) experiment.Verdict {
-				return noneUnserved(some, func(o *outage) int { return o.refused + o.unknown })
-			}),
-		claim(report.Correctness, "outages", "refusals say when to retry", "Every creation that is not served is refused with 503 and Retry-After.",
-			func(_ *found, o *outage) bool { return len(o.answers) > 0 },
-			func(_ *record, some []*outage) experiment.Verdict {
-				rude := named(some, func(o *outage) bool { return !o.polite() })
-				return experiment.None(int64(len(rude)), "in %d of %d outages there are others%s", len(rude), len(some), strings.Join(rude, ""))
-			}),
-		claim(report.Speed, "s", "each recovers by itself", fmt.Sprintf("Within %.1f s of the restart of what was killed, each key source serves every creation again, without intervention.", mostBack),
-			whole, func(r *record, some []*outage) experiment.Verdict {
-				worst := slices.MaxFunc(some, func(a, b *outage) int { return cmp.Compare(a.back, b.back) })
-				late := named(some, func(o *outage) bool { return !o.returned })
-				return experiment.Holds(len(late) == 0 && worst.back.Seconds() <= mostBack, "the last: %s after %s; %d do not serve again by the end%s",
-					worst.name, tenths(worst.back), len(late), strings.Join(late, "")).Figures(mostBack, worst.back.Seconds()).
-					Unless(strings.TrimSpace(r.unfitSupplies + " " + r.unfitPostgres))
-			}),
+	local := func(o *outage) float64 { return o.local.Seconds() }
+	for _, c := range []outageClaim{
+		{
+			kind: report.Speed, unit: "s", name: "local keys bridge a moment", about: without(ahead), value: local, bound: leastLocal, least: true,
+			text: fmt.Sprintf("Without their supply, key sources that take keys ahead go on for at least %.1f s with the keys that they hold.", leastLocal),
+		},
+		{
+			kind: report.Speed, unit: "s", name: "a counter stops at once", about: without(perKey), value: local, bound: mostStop,
+			text: fmt.Sprintf("Without their supply, the counter in Redis and the tickets go on for at most %.1f s.", mostStop),
+		},
+		{
+			kind: report.Correctness, unit: "creations", name: "one ticket database is enough",
+			text:  "While one of two ticket databases is down, every creation is served.",
+			about: func(_ *found, o *outage) bool { return o.victim == evenTickets },
+			value: func(o *outage) float64 { return float64(o.all() - o.served) },
+		},
+		{
+			kind: report.Correctness, unit: "creations", name: "the fallback makes every link",
+			text:  "With the default fallback, every creation is served while anything but the database of the links is down.",
+			about: func(f *found, o *outage) bool { return o.fallback == random && whole(f, o) },
+			value: func(o *outage) float64 { return float64(o.refused + o.unknown) },
+		},
+		{
+			kind: report.Correctness, unit: "other answers", name: "refusals say when to retry",
+			text:  "Every creation that is not served is refused with 503 and Retry-After.",
+			about: func(_ *found, o *outage) bool { return len(o.answers) > 0 }, value: (*outage).impolite,
+		},
+		{
+			kind: report.Speed, unit: "s", name: "each recovers by itself", about: whole, value: (*outage).away, bound: mostBack,
+			text: fmt.Sprintf("Within %.1f s of the restart of what was killed, each key source serves every creation again, without intervention.", mostBack),
+		},
+	} {
+		all = append(all, experiment.Claim[record]{Name: c.name, Text: c.text, Unit: c.unit, Kind: c.kind, Judge: c.judge})
 	}
+	return all
 }
 
-// noneUnserved is the verdict that every creation of the outages is served.
-func noneUnserved(some []*outage, unserved func(*outage) int) experiment.Verdict {
-	n := 0
-	for _, o := range some {
-		n += unserved(o)
+func (c outageClaim) judge(r *record) experiment.Verdict {
+	some := r.outagesOf(c.about)
+	if len(some) == 0 {
+		return experiment.Verdict{}
 	}
-	return experiment.None(int64(n), "%d creations are not served in %d outages", n, len(some))
+	order := func(a, b *outage) int { return cmp.Compare(c.value(a), c.value(b)) }
+	worst, verdict := slices.MaxFunc(some, order), experiment.AtMost
+	if c.least {
+		worst, verdict = slices.MinFunc(some, order), experiment.AtLeast
+	}
+	v := verdict(c.bound, c.value(worst), "the worst of %d outages: %s without %s, FALLBACK=%s, goes on for %s and serves again after %s; %s; not served: %s", len(some),
+		worst.name, worst.victim, worst.fallback, tenths(worst.local), worst.again(), worst, worst.answered())
+	if c.kind == report.Speed {
+		v = v.Unless(worst.unfit)
+	}
+	return v
 }
 
 // outagesOf are the outages that a claim is about, in the order of the key sources.
@@ -208,14 +231,4 @@ func (r *record) outagesOf(about func(*found, *outage) bool) (some []*outage) {
 		}
 	}
 	return some
-}
-
-// named describes the outages for which bad is true, each after a semicolon.
-func named(some []*outage, bad func(*outage) bool) (names []string) {
-	for _, o := range some {
-		if bad(o) {
-			names = append(names, fmt.Sprintf("; %s without %s, FALLBACK=%s (%s)", o.name, o.victim, o.fallback, o.answered()))
-		}
-	}
-	return names
 }

@@ -88,7 +88,7 @@ func (r *record) outages(t *experiment.T, stage *sources.Stage) {
 			actors = append(actors, actor{stage.Launch(&f.Source, at, "FALLBACK="+fallback, fmt.Sprintf("KGS_POOL_CAPACITY=%d", poolKeys)), fallback, f.victims()})
 		}
 	}
-	r.unfitSupplies = r.act(t, stage, actors, outageRate, func(w windows) { w.ofSupplies(t, stage.Redis, tickets, actors) })
+	r.act(t, stage, actors, outageRate, func(w windows) { w.ofSupplies(t, stage.Redis, tickets, actors) })
 
 	t.Phase(0.8, "starting another PostgreSQL")
 	other := sources.NewStage(t) // it holds nothing else that it would have to recover
@@ -96,7 +96,7 @@ func (r *record) outages(t *experiment.T, stage *sources.Stage) {
 	for _, one := range launch(other, func(*found) bool { return true }, r.found) {
 		actors = append(actors, actor{one, "none", []string{thePostgres}})
 	}
-	r.unfitPostgres = r.act(t, other, actors, crowdRate, func(w windows) {
+	r.act(t, other, actors, crowdRate, func(w windows) {
 		lab.Execute(t, other.Postgres.URL, `CHECKPOINT`) // how long the recovery takes does not depend on a key source
 		w.kill(thePostgres, other.Postgres.Kill)
 		lab.Pause(t, loadHalf)
@@ -132,8 +132,8 @@ func (w windows) ofSupplies(t *experiment.T, redis *lab.Database, tickets [2]*la
 }
 
 // act loads every server, kills and restarts what kill says, and records what became of the
-// creations. It returns why the environment was unfit to measure times.
-func (r *record) act(t *experiment.T, stage *sources.Stage, actors []actor, rate float64, kill func(windows)) (unfit string) {
+// creations.
+func (r *record) act(t *experiment.T, stage *sources.Stage, actors []actor, rate float64, kill func(windows)) {
 	var all []*sources.Running
 	for _, a := range actors {
 		all = append(all, a.Running)
@@ -150,7 +150,7 @@ func (r *record) act(t *experiment.T, stage *sources.Stage, actors []actor, rate
 	for _, one := range all {
 		one.Load.Stop()
 	}
-	unfit = environment.Unfit()
+	unfit := environment.Unfit()
 	for _, a := range actors {
 		fallback, err := a.fallbackCodes(t.Context())
 		if err != nil {
@@ -159,7 +159,7 @@ func (r *record) act(t *experiment.T, stage *sources.Stage, actors []actor, rate
 		}
 		for _, victim := range a.victims {
 			o := observe(a.Load.Entries(), *killed[victim], func(code string) bool { return slices.Contains(fallback, code) })
-			o.name, o.victim, o.fallback = a.Name, victim, a.fallback
+			o.name, o.victim, o.fallback, o.unfit = a.Name, victim, a.fallback, unfit
 			if o.all() == 0 { // the machine is so busy that the load stood still
 				r.Fail(a.Name, fmt.Errorf("no creation was due without %s", victim))
 				continue
@@ -170,7 +170,6 @@ func (r *record) act(t *experiment.T, stage *sources.Stage, actors []actor, rate
 	}
 	r.ReadBack(t, all)
 	sources.Kill(all)
-	return unfit
 }
 
 // fallbackCodes are the codes of links that the fallback made, as the rows of the links say.

@@ -116,7 +116,7 @@ func show(r *record, e *report.Experiment) {
 	e.Tables = []report.Table{all, duel, outages}
 	e.Notes = []string{
 		fmt.Sprintf("Rates are those of wrk, which waits for each answer; the p99 is from when a creation was due. Both last %.0f s in each of %d rounds, all key sources in turn, after the pool "+
-			"was filled again. Every acknowledged creation has a row in the database. Calls are those that PostgreSQL, Redis and the key service count, less those of an idle server.",
+			"was filled again. Every acknowledged creation has a row in the database. Calls are those that PostgreSQL, Redis and the key service count.",
 			r.each.Seconds(), r.rounds),
 		fmt.Sprintf("Each server was killed %d times while %d clients made links on it. Skipped are the numbers that no link has, with KGS_PERMUTE=false. They are gone for good, except keys that are "+
 			"reserved in PostgreSQL: those are given out again ten minutes after their server died. Codes without a number skip none.", r.crashes, crashClients),
