@@ -37,7 +37,7 @@ func columns() []column {
 	return []column{
 		{title: "its codes are", text: func(f *found) string { return f.Title }},
 		{title: "calls per creation", unit: "calls", series: func(f *found) measure.Series { return f.calls }},
-		{title: rate, unit: measure.PerSecond, series: func(f *found) measure.Series { return f.rate }, chart: "C" + rate[1:]},
+		{title: rate, unit: measure.PerSecond, series: func(f *found) measure.Series { return f.rate }, chart: "How fast links are made"},
 		{title: "of the best", unit: measure.Times, series: func(f *found) measure.Series { return f.best }},
 		{title: fmt.Sprintf("p99 at %d/s", steadyRate), unit: "ms", series: func(f *found) measure.Series { return f.p99 }},
 		{title: "refused in the worst round", unit: "%", series: func(f *found) measure.Series { return f.refused }},
