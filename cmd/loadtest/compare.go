@@ -9,9 +9,8 @@ import (
 )
 
 type compareFlags struct {
-	A        string `arg:"" help:"The report.json of one run."`
-	B        string `arg:"" help:"The report.json of another run."`
-	Markdown bool   `help:"Print tables of Markdown."`
+	A string `arg:"" help:"The report.json of one run."`
+	B string `arg:"" help:"The report.json of another run."`
 }
 
 // Run prints the comparison. A verdict that differs is a result and not a failure.
@@ -21,11 +20,7 @@ func (c *compareFlags) Run(out output) error {
 	if err := errors.Join(errA, errB); err != nil {
 		return err
 	}
-	comparison := report.Compare(a, b)
-	if c.Markdown {
-		return comparison.WriteMarkdown(out.stdout)
-	}
-	return comparison.WriteText(out.stdout)
+	return report.Compare(out.stdout, a, b)
 }
 
 func readReport(path string) (*report.Report, error) {

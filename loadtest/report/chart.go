@@ -2,78 +2,57 @@ package report
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
+	"html/template"
 	"image/color"
+	"math"
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// ink is a colour by its role. The style sheet of the page decides what it looks like, in light and in
-// dark: charts are drawn in place-holder colours, which repaint replaces by variables.
-type ink uint8
+// ink is a colour by its role: 0 to hues-1 are those of series. The style sheet of the page decides what it
+// looks like, in light and in dark. Charts are drawn in place-holder colours, which become its variables.
+type ink byte
 
 const (
-	inkText ink = iota
+	hues        = 6
+	inkText ink = hues + iota - 1
 	inkAxis
 	inkGrid
-	inkGround // behind names that lie on lines
 	inkMark
-	inkSeries // the first of hues
-	hues      = 6
+	inks
 )
 
 // RGBA makes ink a color.Color.
-func (i ink) RGBA() (r, g, b, a uint32) { return color.RGBA{0xFF, 0, byte(i) * 0x11, 0xFF}.RGBA() }
+func (i ink) RGBA() (r, g, b, a uint32) { return color.RGBA{0xFF, 0, byte(i), 0xFF}.RGBA() }
 
 func (i ink) variable() string {
-	if i >= inkSeries {
-		return fmt.Sprintf("--series-%d", i-inkSeries)
+	if i < hues {
+		return fmt.Sprintf("--series-%d", i)
 	}
-	return [...]string{"--text", "--axis", "--grid", "--ground", "--mark"}[i]
+	return [...]string{"--text", "--axis", "--grid", "--mark"}[i-hues]
 }
 
-func repaint(svg string) string {
-	var pairs []string
-	for i := range inkSeries + hues {
-		pairs = append(pairs, fmt.Sprintf(":#FF00%02X", byte(i)*0x11), ":var("+i.variable()+")")
-	}
-	return strings.NewReplacer(pairs...).Replace(svg)
-}
+// The size of a chart in points. The page scales it to between 0.8 on a phone and 1.6.
+const (
+	chartWidth, chartHeight vg.Length = 380, 250
+	letters                 vg.Length = 12
+	gap                     vg.Length = 4 // between a line and its name
+)
 
-// format is a size to draw charts in, in points, which the page shows as pixels. A chart scaled down
-// to a phone would have illegible text, so each chart is drawn in both formats.
-type format struct {
-	width, height, text vg.Length
-	across, upward      int  // ticks of a linear axis, about
-	margin              bool // there is room for the names of levels beside the data
-}
-
-func wide() format   { return format{560, 280, 12, 7, 5, true} }
-func narrow() format { return format{340, 260, 11, 5, 5, false} }
-
-// font has the metrics of Arial and Helvetica, which browsers use where it is missing.
-func (f format) font() font.Font {
-	return font.Font{Typeface: "Liberation", Variant: "Sans", Size: f.text}
-}
-
-// svg draws a tidy chart as an svg element that fills the width that it is given.
-func (c *Chart) svg(f format) (string, error) {
+// draw makes an svg element that fills the width that it is given. The legend of the page names series
+// by their colours and marks by their numbers.
+func (c Chart) draw() (template.HTML, error) {
 	p := plot.New()
 	p.BackgroundColor = nil
-	low, high := c.X.span(c.values(0, c.Marks, c.X.Names))
-	if c.compares() {
-		low, high = c.X.fromZero(low, high)
-	}
-	f.dress(&p.X, c.X, low, high, f.across)
-	low, high = c.Y.fromZero(c.Y.span(c.values(1, c.Levels, c.Y.Names)))
-	f.dress(&p.Y, c.Y, low, high, f.upward)
 	grid := plotter.NewGrid()
 	grid.Vertical = draw.LineStyle{Color: inkGrid, Width: 1}
 	grid.Horizontal = grid.Vertical
@@ -82,44 +61,32 @@ func (c *Chart) svg(f format) (string, error) {
 	for _, predicted := range []bool{false, true} {
 		for i, s := range c.Series {
 			if s.Predicted == predicted {
-				p.Add(c.plotters(s, inkSeries+ink(i%hues), p.X.Norm, f)...)
+				p.Add(c.series(s, ink(i%hues))...)
 			}
 		}
 	}
-	canvas := c.annotate(p, f)
+	// A cut axis exaggerates: quantities start at zero, and so does what is compared beside names.
+	c.X.dress(&p.X, c.Marks, len(c.Y.Names) > 0)
+	c.Y.dress(&p.Y, c.Levels, true)
+	p.Add(c.marks(p)...)
+	canvas := vgsvg.New(chartWidth, chartHeight)
+	// The margins leave room for the wider font of a browser that lacks the font of the chart.
+	p.Draw(draw.Crop(draw.New(canvas), 2*gap, -5*gap, 0, -gap))
 	var b bytes.Buffer
 	if _, err := canvas.WriteTo(&b); err != nil {
 		return "", fmt.Errorf("chart %q: %w", c.Title, err)
 	}
 	_, content, _ := strings.Cut(b.String(), "<svg")
-	_, content, ok := strings.Cut(content, ">")
-	if !ok {
-		return "", errors.New("the drawing has no svg element")
+	_, content, _ = strings.Cut(content, ">")
+	for i := range inks {
+		content = strings.ReplaceAll(content, fmt.Sprintf(":#FF00%02X", byte(i)), ":var("+i.variable()+")")
 	}
-	width, height := canvas.Size()
-	return fmt.Sprintf(`<svg viewBox="0 0 %g %g" aria-hidden="true">`, width.Points(), height.Points()) + repaint(content), nil
+	svg := fmt.Sprintf(`<svg viewBox="0 0 %g %g" aria-hidden="true">%s`, chartWidth, chartHeight, content)
+	return template.HTML(svg), nil //nolint:gosec // drawn here; vgsvg escapes names
 }
 
-// compares reports whether the chart compares the named values of Y by points beside them.
-func (c *Chart) compares() bool {
-	return len(c.Y.Names) > 0 && !slices.ContainsFunc(c.Series, func(s Series) bool { return !s.Points })
-}
-
-// values are all values on one side: 0 for X, 1 for Y.
-func (c *Chart) values(side int, named ...[]Mark) (all []float64) {
-	for _, s := range c.Series {
-		for _, p := range s.XY {
-			all = append(all, p[side])
-		}
-	}
-	for _, m := range slices.Concat(named...) {
-		all = append(all, m.At)
-	}
-	return all
-}
-
-// plotters draw one series. A line of one point is drawn as a point.
-func (c *Chart) plotters(s Series, colour ink, norm func(float64) float64, f format) []plot.Plotter {
+// series draws one series. A line of one point is drawn as a point.
+func (c Chart) series(s Series, colour ink) []plot.Plotter {
 	var xy plotter.XYs
 	for _, p := range s.XY {
 		if c.X.shows(p[0]) && c.Y.shows(p[1]) {
@@ -136,8 +103,7 @@ func (c *Chart) plotters(s Series, colour ink, norm func(float64) float64, f for
 		}
 		return []plot.Plotter{&plotter.Scatter{XYs: xy, GlyphStyle: glyph}}
 	}
-	column := func(x float64) int { return int(2 * f.width.Points() * norm(x)) }
-	line := &plotter.Line{XYs: thin(xy, column), LineStyle: draw.LineStyle{Color: colour, Width: 2}}
+	line := &plotter.Line{XYs: xy, LineStyle: draw.LineStyle{Color: colour, Width: 2}}
 	if s.Predicted {
 		line.Dashes = []vg.Length{6, 4}
 	}
@@ -147,26 +113,115 @@ func (c *Chart) plotters(s Series, colour ink, norm func(float64) float64, f for
 	return []plot.Plotter{line}
 }
 
-// thin keeps the first, the lowest, the highest and the last of the points in each column of half a
-// pixel. The line looks the same, and a long run does not make a large page.
-func thin(xy plotter.XYs, column func(float64) int) plotter.XYs {
-	var kept plotter.XYs
-	for len(xy) > 0 {
-		n, low, high := 1, 0, 0
-		for ; n < len(xy) && column(xy[n].X) == column(xy[0].X); n++ {
-			if xy[n].Y < xy[low].Y {
-				low = n
-			}
-			if xy[n].Y > xy[high].Y {
-				high = n
-			}
-		}
-		picked := []int{0, low, high, n - 1}
-		slices.Sort(picked)
-		for _, i := range slices.Compact(picked) {
-			kept = append(kept, xy[i])
-		}
-		xy = xy[n:]
+// marks draws the levels with their names and the marks with their numbers, beside and above the data.
+func (c Chart) marks(p *plot.Plot) (all []plot.Plotter) {
+	style := p.X.Tick.Label
+	add := func(from, to plotter.XY, name string, offset vg.Point) {
+		dotted := draw.LineStyle{Color: inkMark, Width: 1.25, Dashes: []vg.Length{1.5, 2.5}}
+		all = append(all, &plotter.Line{XYs: plotter.XYs{from, to}, LineStyle: dotted}, &plotter.Labels{
+			XYs: plotter.XYs{to}, Labels: []string{name}, TextStyle: []draw.TextStyle{style}, Offset: offset,
+		})
 	}
-	return kept
+	style.XAlign, style.YAlign = draw.XLeft, draw.YCenter
+	for _, m := range c.Levels {
+		if c.Y.shows(m.At) {
+			add(plotter.XY{X: p.X.Min, Y: m.At}, plotter.XY{X: p.X.Max, Y: m.At}, m.Name, vg.Point{X: gap})
+		}
+	}
+	style.XAlign, style.YAlign = draw.XCenter, draw.YBottom
+	var numbers []vg.Point // those that are close stand above each other
+	for i, m := range c.Marks {
+		if !c.X.shows(m.At) {
+			continue
+		}
+		n := vg.Point{X: vg.Length(p.X.Norm(m.At)) * chartWidth, Y: gap}
+		for _, o := range numbers {
+			if n.X-o.X < 1.5*letters && o.X-n.X < 1.5*letters {
+				n.Y = max(n.Y, o.Y+style.Height("0"))
+			}
+		}
+		numbers = append(numbers, n)
+		add(plotter.XY{X: m.At, Y: p.Y.Min}, plotter.XY{X: m.At, Y: p.Y.Max}, fmt.Sprint(i+1), vg.Point{Y: n.Y})
+	}
+	return all
+}
+
+// shows reports whether the axis has a place for v.
+func (a Axis) shows(v float64) bool { return finite(v) && (!a.Log || v > 0) }
+
+// dress sets the range, the ticks and the looks of an axis that has the range of the series.
+func (a Axis) dress(axis *plot.Axis, marks []Mark, zero bool) {
+	for _, m := range slices.Concat(marks, a.Names) {
+		if a.shows(m.At) {
+			axis.Min, axis.Max = min(axis.Min, m.At), max(axis.Max, m.At)
+		}
+	}
+	if axis.Min > axis.Max { // nothing to show
+		axis.Min, axis.Max = 1, 10
+	}
+	switch {
+	case a.Log:
+		axis.Scale = plot.LogScale{}
+		axis.Min, axis.Max = axis.Min/1.3, axis.Max*1.3
+	case len(a.Names) > 0:
+		axis.Min, axis.Max = axis.Min-0.3, axis.Max+0.3
+	case zero:
+		axis.Min, axis.Max = min(axis.Min, 0), max(axis.Max, 0)
+		axis.Max += 0.06 * (axis.Max - axis.Min)
+	}
+	if axis.Min == axis.Max {
+		axis.Max++
+	}
+	axis.Tick.Marker = a
+	axis.Label.Text = a.Label
+	if a.Unit != "" && a.Unit != a.Label {
+		axis.Label.Text += " (" + a.Unit + ")"
+	}
+	face := font.Font{Typeface: "Liberation", Variant: "Sans", Size: letters}
+	axis.Label.TextStyle.Font, axis.Tick.Label.Font = face, face
+	axis.Label.TextStyle.Color, axis.Tick.Label.Color = inkText, inkText
+	axis.Color, axis.Tick.Color = inkAxis, inkAxis
+	axis.Label.Padding, axis.Padding = 5, 0
+	axis.Width, axis.Tick.Width, axis.Tick.Length = 1, 1, 4
+}
+
+// Ticks makes Axis a plot.Ticker: names, or the ticks of package plot with short labels. A short logarithmic
+// axis has labels between the powers of ten too.
+func (a Axis) Ticks(low, high float64) (all []plot.Tick) {
+	switch {
+	case len(a.Names) > 0:
+		for _, m := range a.Names {
+			all = append(all, plot.Tick{Value: m.At, Label: m.Name})
+		}
+		return all
+	case a.Log:
+		all = plot.LogTicks{}.Ticks(low/10, high) // they start above low
+	default:
+		all = plot.DefaultTicks{}.Ticks(low, high)
+	}
+	all = slices.DeleteFunc(all, func(t plot.Tick) bool { return t.Value < low || t.Value > high })
+	for i, t := range all {
+		digit := math.Round(t.Value / math.Pow(10, math.Floor(math.Log10(t.Value))))
+		if !t.IsMinor() || a.Log && high/low < 500 && (digit == 2 || digit == 5) {
+			largest := max(-low, high)
+			if a.Log {
+				largest = t.Value
+			}
+			all[i].Label = short(t.Value, largest)
+		}
+	}
+	return all
+}
+
+// short writes a value on an axis that goes up to largest: 0.5M, 20k, 1,500.
+func short(v, largest float64) string {
+	scale, suffix := 1.0, ""
+	switch {
+	case v == 0:
+	case largest >= 1e6:
+		scale, suffix = 1e6, "M"
+	case largest >= 1e4:
+		scale, suffix = 1e3, "k"
+	}
+	return humanize.Commaf(rounded(v/scale, 6)) + suffix
 }

@@ -12,7 +12,6 @@ import (
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 )
 
@@ -23,15 +22,14 @@ type picture struct {
 	paths []string // their styles
 }
 
-func drawIn(t *testing.T, c Chart, f format) picture {
+func drawn(t *testing.T, c Chart) picture {
 	t.Helper()
-	c = c.tidy()
-	svg, err := c.svg(f)
+	svg, err := c.draw()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := picture{svg: svg}
-	for d := xml.NewDecoder(strings.NewReader(svg)); ; {
+	p := picture{svg: string(svg)}
+	for d := xml.NewDecoder(strings.NewReader(p.svg)); ; {
 		token, err := d.Token()
 		if errors.Is(err, io.EOF) {
 			return p
@@ -81,24 +79,22 @@ func TestChartShowsItsParts(t *testing.T) {
 			{Name: "observed", XY: [][2]float64{{0, 2e6}, {60, 1e4}}},
 			{Name: "samples", Points: true, XY: [][2]float64{{0, 1e6}, {30, 1e6}, {60, 1e6}}},
 		},
-		Marks:  []Mark{{30, `worker <b> & "stopped"`}},
-		Levels: []Mark{{4e5, "20 %"}},
+		Marks:  []Mark{{30, "worker stopped"}},
+		Levels: []Mark{{4e5, `20 % <b> & "restart"`}},
 	}
-	for name, f := range map[string]format{"wide": wide(), "narrow": narrow()} {
-		p := drawIn(t, c, f)
-		p.says(t, "Time (s)", "Pool (keys)", "2M", "20", "0", `worker <b> & "stopped"`, "20 %")
-		if l := p.lines("--series-0"); len(l) != 1 || !strings.Contains(l[0], "stroke-dasharray") {
-			t.Errorf("%s: the prediction is not a broken line: %q", name, l)
-		}
-		if l := p.lines("--series-1"); len(l) != 1 || strings.Contains(l[0], "stroke-dasharray") {
-			t.Errorf("%s: the observation is not a full line: %q", name, l)
-		}
-		if l := p.lines("--series-2"); len(l) != 3 {
-			t.Errorf("%s: %d points of 3", name, len(l))
-		}
-		if l := p.lines("--mark"); len(l) != 2 {
-			t.Errorf("%s: %d lines for a mark and a level", name, len(l))
-		}
+	p := drawn(t, c)
+	p.says(t, "Time (s)", "Pool (keys)", "2M", "30", "0", "1", `20 % <b> & "restart"`)
+	if l := p.lines("--series-0"); len(l) != 1 || !strings.Contains(l[0], "stroke-dasharray") {
+		t.Errorf("the prediction is not a broken line: %q", l)
+	}
+	if l := p.lines("--series-1"); len(l) != 1 || strings.Contains(l[0], "stroke-dasharray") {
+		t.Errorf("the observation is not a full line: %q", l)
+	}
+	if l := p.lines("--series-2"); len(l) != 3 {
+		t.Errorf("%d points of 3", len(l))
+	}
+	if l := p.lines("--mark"); len(l) != 2 {
+		t.Errorf("%d lines for a mark and a level", len(l))
 	}
 }
 
@@ -114,11 +110,11 @@ func TestChartColoursAreThoseOfThePage(t *testing.T) {
 		c.Series = append(c.Series, Series{XY: [][2]float64{{0, 1}, {1, 2}}})
 	}
 	c.Marks, c.Levels = []Mark{{0.5, "half"}}, []Mark{{1.5, "level"}}
-	svg := drawIn(t, c, wide()).svg
+	svg := drawn(t, c).svg
 	if colour := regexp.MustCompile(`#[0-9A-Fa-f]{3,}`).FindString(svg); colour != "" {
 		t.Errorf("a colour that the style sheet does not set: %s", colour)
 	}
-	for i := range inkSeries + hues {
+	for i := range inks {
 		if !strings.Contains(svg, "var("+i.variable()+")") {
 			t.Errorf("%s is not used", i.variable())
 		}
@@ -138,9 +134,9 @@ func TestChartAxes(t *testing.T) {
 	}{
 		"names":           {Chart{Y: Axis{Names: []Mark{{0, "closed"}, {1, "half-open"}, {2, "open"}}}, Series: line([2]float64{0, 0}, [2]float64{9, 2})}, []string{"closed", "half-open", "open"}, 1},
 		"from zero":       {Chart{Series: line([2]float64{0, 990}, [2]float64{1, 1000})}, []string{"0", "1,000"}, 1},
-		"thousands":       {Chart{Series: line([2]float64{0, 0}, [2]float64{1, 50000})}, []string{"0", "20k", "40k"}, 1},
+		"thousands":       {Chart{Series: line([2]float64{0, 0}, [2]float64{1, 50000})}, []string{"0", "25k", "50k"}, 1},
 		"small":           {Chart{Series: line([2]float64{0, 0}, [2]float64{1, 0.003})}, []string{"0.001", "0.003"}, 1},
-		"below zero":      {Chart{Series: line([2]float64{-3, -30}, [2]float64{3, 30})}, []string{"-20", "-2", "20"}, 1},
+		"below zero":      {Chart{Series: line([2]float64{-3, -30}, [2]float64{3, 30})}, []string{"-30", "-3", "30"}, 1},
 		"log":             {Chart{Y: Axis{Log: true}, Series: line([2]float64{0, 0.02}, [2]float64{1, 3e6})}, []string{"0.1", "1", "1,000", "100k", "1M"}, 1},
 		"log, few":        {Chart{Y: Axis{Log: true}, Series: line([2]float64{0, 3}, [2]float64{1, 40})}, []string{"5", "10", "20", "50"}, 1},
 		"log without 0":   {Chart{X: Axis{Log: true}, Y: Axis{Log: true}, Series: line([2]float64{0, 3}, [2]float64{1, 4}, [2]float64{2, -1}, [2]float64{3, 50}), Marks: []Mark{{0, "out"}}}, []string{"10", "50"}, 1},
@@ -151,13 +147,11 @@ func TestChartAxes(t *testing.T) {
 		"no figure":       {Chart{Series: line([2]float64{math.NaN(), 1}, [2]float64{math.Inf(1), 1})}, nil, 0},
 		"always the same": {Chart{Series: line([2]float64{0, 0}, [2]float64{9, 0})}, []string{"0", "1"}, 1},
 	} {
-		for _, f := range []format{wide(), narrow()} {
-			p := drawIn(t, tt.chart, f)
-			t.Logf("%s: %q", name, p.texts)
-			p.says(t, tt.says...)
-			if l := p.lines("--series-0"); len(l) != tt.lines {
-				t.Errorf("%s: %d lines, want %d", name, len(l), tt.lines)
-			}
+		p := drawn(t, tt.chart)
+		t.Logf("%s: %q", name, p.texts)
+		p.says(t, tt.says...)
+		if l := p.lines("--series-0"); len(l) != tt.lines {
+			t.Errorf("%s: %d lines, want %d", name, len(l), tt.lines)
 		}
 	}
 }
@@ -166,79 +160,47 @@ func TestChartAxes(t *testing.T) {
 func TestComparisonsStartAtZero(t *testing.T) {
 	t.Parallel()
 	c := Chart{Y: Axis{Names: []Mark{{0, "this"}, {1, "that"}}}, Series: []Series{{Points: true, XY: [][2]float64{{900, 0}, {1000, 1}}}}}
-	texts := drawIn(t, c, wide()).texts
+	texts := drawn(t, c).texts
 	for _, want := range []string{"0", "this", "that"} {
 		if !slices.Contains(texts, want) {
 			t.Errorf("no %q among %q", want, texts)
 		}
-	}
-	c.Series[0].Points = false
-	if texts := drawIn(t, c, wide()).texts; slices.Contains(texts, "0") {
-		t.Errorf("a line starts at zero too: %q", texts)
-	}
-}
-
-// A long series does not make a large page, and no peak is lost.
-func TestChartIsThinned(t *testing.T) {
-	t.Parallel()
-	s := Series{Name: "pool"}
-	for i := range 100_000 {
-		s.XY = append(s.XY, [2]float64{float64(i), float64(i % 7)})
-	}
-	s.XY[54_321][1] = 1000
-	c := Chart{Series: []Series{s}}
-	if n := len(drawIn(t, c, wide()).svg); n > 120_000 {
-		t.Errorf("%d bytes", n)
-	}
-	var xy plotter.XYs
-	for _, p := range s.XY {
-		xy = append(xy, plotter.XY{X: p[0], Y: p[1]})
-	}
-	peak := 0.0
-	for _, p := range thin(xy, func(x float64) int { return int(x / 100) }) {
-		peak = max(peak, p.Y)
-	}
-	if peak != 1000 {
-		t.Errorf("the peak is %v", peak)
 	}
 }
 
 func TestStepsAreSteps(t *testing.T) {
 	t.Parallel()
 	c := Chart{Series: []Series{{Steps: true, XY: [][2]float64{{0, 0}, {5, 1}, {10, 0}}}}}
-	svg := drawIn(t, c, wide()).svg
+	svg := drawn(t, c).svg
 	path := regexp.MustCompile(`<path d="([^"]*)"[^>]*--series-0`).FindStringSubmatch(svg)
 	if len(path) != 2 || strings.Count(path[1], "L") != 4 {
 		t.Errorf("path %q", path)
 	}
 }
 
-// No name of a mark overlaps another, and none leaves the picture.
-func TestNamesOfMarksDoNotOverlap(t *testing.T) {
+// No number of a mark overlaps another.
+func TestNumbersOfMarksDoNotOverlap(t *testing.T) {
 	t.Parallel()
-	long := strings.Repeat("a very long name ", 9)
-	for name, marks := range map[string][]Mark{
-		"crowded": {{0, "load begins"}, {50, "worker stopped"}, {51, "restart signal"}, {51, "page"}, {52, "pool empty"}, {99, "worker back"}, {100, "full again"}},
-		"long":    {{0, long}, {50, long}, {100, long}},
-	} {
-		for _, f := range []format{wide(), narrow()} {
-			c := Chart{Series: []Series{{XY: [][2]float64{{0, 0}, {100, 1}}}}, Marks: marks}
-			drawIn(t, c, f) // it can be drawn
-			n := names{Style: text.Style{Font: f.font(), Handler: plot.DefaultTextHandler}}
-			tags, _ := n.place(latest(marks, c.X.shows), f.width, func(x float64) vg.Length { return f.width * vg.Length(x/100) })
-			if len(tags) != len(marks) {
-				t.Errorf("%s: %d tags for %d marks", name, len(tags), len(marks))
-			}
-			for i, a := range tags {
-				if a.from < 0 || a.end > f.width+vg.Length(0.01) {
-					t.Errorf("%s: %q from %v to %v of %v", name, a.name, a.from, a.end, f.width)
-				}
-				for _, b := range tags[:i] {
-					if a.row == b.row && a.from < b.end && b.from < a.end {
-						t.Errorf("%s: %q overlaps %q", name, a.name, b.name)
-					}
-				}
+	p := plot.New()
+	c := Chart{Marks: []Mark{{At: 0}, {At: 50}, {At: 51}, {At: 51}, {At: 52}, {At: 99}, {At: 100}}}
+	c.X.dress(&p.X, c.Marks, false)
+	c.Y.dress(&p.Y, nil, true)
+	var boxes []vg.Rectangle
+	for _, m := range c.marks(p) {
+		l, ok := m.(*plotter.Labels)
+		if !ok {
+			continue
+		}
+		g := l.GlyphBoxes(p)[0]
+		box := g.Add(vg.Point{X: vg.Length(g.X) * 0.85 * chartWidth})
+		for i, o := range boxes {
+			if box.Min.X < o.Max.X && o.Min.X < box.Max.X && box.Min.Y < o.Max.Y && o.Min.Y < box.Max.Y {
+				t.Errorf("%s overlaps %d", l.Labels, i+1)
 			}
 		}
+		boxes = append(boxes, box)
+	}
+	if len(boxes) != len(c.Marks) {
+		t.Errorf("%d numbers for %d marks", len(boxes), len(c.Marks))
 	}
 }

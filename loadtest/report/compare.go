@@ -4,142 +4,51 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strings"
+	"text/tabwriter"
 )
 
-// Comparison is two runs side by side, A and B.
-type Comparison struct {
-	// Differences are the circumstances that differ. Figures of runs under different
-	// circumstances say little about each other.
-	Differences Table
-	Claims      Table // of either run, those of A first; "!" marks another outcome
-	Changed     int   // claims with another outcome, or of one run only
-}
-
-// Compare sets two runs side by side. A claim is the same in both when its name and the name of
-// its experiment are.
-func Compare(a, b *Report) *Comparison {
-	c := &Comparison{
-		Differences: Table{Columns: []string{"different", "A", "B"}, Rows: differences(a, b)},
-		Claims:      Table{Columns: []string{"", "claim", "A", "B", "predicted", "observed A", "observed B", "B / A"}},
-	}
-	for experiment, inA := range a.claims {
-		c.add(experiment, inA, b.find(experiment, inA.Name))
-	}
-	for experiment, inB := range b.claims {
-		if a.find(experiment, inB.Name) == nil {
-			c.add(experiment, nil, inB)
+// Compare writes two runs side by side for a terminal: the circumstances of each, a line for each claim, those of a
+// first, and how many changed. "!" marks a claim with another outcome or of one run only. A claim is the same
+// in both when its name and the name of its experiment are.
+func Compare(w io.Writer, a, b *Report) error {
+	inA, names := a.claims()
+	inB, more := b.claims()
+	for _, name := range more {
+		if inA[name] == nil {
+			names = append(names, name)
 		}
 	}
-	return c
+	var rows strings.Builder
+	changed := 0
+	for _, name := range names {
+		a, b, sign := cmp.Or(inA[name], &Claim{Outcome: nothing}), cmp.Or(inB[name], &Claim{Outcome: nothing}), ""
+		if a.Outcome != b.Outcome {
+			changed, sign = changed+1, "!"
+		}
+		fmt.Fprintf(&rows, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", sign, name, a.Outcome, b.Outcome,
+			quantity(a.Observed, a.Unit), quantity(b.Observed, b.Unit), ratio(b.Observed, a.Observed))
+	}
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, err := fmt.Fprintf(out, "A: %s\nB: %s\n\n\tclaim\tA\tB\tobserved A\tobserved B\tB / A\n%s\n%d of %s with another outcome or in one run only.\n",
+		a.circumstances(), b.circumstances(), &rows, changed, count(len(names), "claim"))
+	return written("comparison", cmp.Or(err, out.Flush()))
 }
 
-// claims yields each claim with the name of its experiment.
-func (r *Report) claims(yield func(string, *Claim) bool) {
-	for i := range r.Experiments {
-		e := &r.Experiments[i]
-		for j := range e.Claims {
-			if !yield(e.Name, &e.Claims[j]) {
-				return
-			}
-		}
-	}
+// circumstances are what the figures of a run depend on.
+func (r *Report) circumstances() string {
+	return fmt.Sprintf("%s, `%s`, commit %s; %s.", r.Started.UTC().Format("2006-01-02"), r.Command, r.Commit, r.Machine)
 }
 
-// find returns nil when the run does not make the claim.
-func (r *Report) find(experiment, claim string) *Claim {
-	for name, c := range r.claims {
-		if name == experiment && c.Name == claim {
-			return c
+// claims are all claims by the names of their experiments and their own, and these names in order.
+func (r *Report) claims() (byName map[string]*Claim, names []string) {
+	byName = make(map[string]*Claim)
+	for _, e := range r.Experiments {
+		for i, c := range e.Claims {
+			name := e.Name + " " + c.Name
+			byName[name] = &e.Claims[i]
+			names = append(names, name)
 		}
 	}
-	return nil
-}
-
-// add adds the row of a claim, which may be missing in one of the runs.
-func (c *Comparison) add(experiment string, inA, inB *Claim) {
-	sign := ""
-	if inA == nil || inB == nil || inA.Outcome != inB.Outcome {
-		c.Changed++
-		sign = "!"
-	}
-	a, b := cmp.Or(inA, &Claim{}), cmp.Or(inB, &Claim{})
-	c.Claims.Rows = append(c.Claims.Rows, []string{
-		sign, experiment + " " + cmp.Or(a.Name, b.Name), cmp.Or(string(a.Outcome), nothing), cmp.Or(string(b.Outcome), nothing), predictions(inA, inB),
-		quantity(a.Observed, a.Unit), quantity(b.Observed, b.Unit), ratio(b.Observed, a.Observed),
-	})
-}
-
-// predictions is what was predicted, twice where the runs differ.
-func predictions(a, b *Claim) string {
-	var all []string
-	for _, c := range []*Claim{a, b} {
-		if c != nil {
-			all = append(all, quantity(c.Predicted, c.Unit))
-		}
-	}
-	if len(all) == 2 && all[0] != all[1] {
-		return all[0] + " / " + all[1]
-	}
-	return all[0]
-}
-
-// WriteText writes the comparison for a terminal: what differs between the runs, a line for
-// each claim, and how many have another outcome.
-func (c *Comparison) WriteText(w io.Writer) error { return c.write(w, Table.WriteText) }
-
-// WriteMarkdown writes the same as tables of GitHub's Markdown.
-func (c *Comparison) WriteMarkdown(w io.Writer) error { return c.write(w, Table.WriteMarkdown) }
-
-func (c *Comparison) write(w io.Writer, table func(Table, io.Writer) error) error {
-	var b strings.Builder
-	if len(c.Differences.Rows) > 0 {
-		if err := table(c.Differences, &b); err != nil {
-			return err
-		}
-		b.WriteString("\n")
-	}
-	if err := table(c.Claims, &b); err != nil {
-		return err
-	}
-	fmt.Fprintf(&b, "\n%d of %s with another outcome or in one run only.\n", c.Changed, count(len(c.Claims.Rows), "claim"))
-	_, err := io.WriteString(w, b.String())
-	return written("comparison", err)
-}
-
-// differences are rows of a circumstance and what it was in each run.
-func differences(a, b *Report) [][]string {
-	inA, inB := circumstances(a, b), circumstances(b, a)
-	both := maps.Clone(inA)
-	maps.Copy(both, inB)
-	var rows [][]string
-	for _, name := range slices.Sorted(maps.Keys(both)) {
-		if inA[name] != inB[name] {
-			rows = append(rows, []string{name, cmp.Or(inA[name], nothing), cmp.Or(inB[name], nothing)})
-		}
-	}
-	return rows
-}
-
-// circumstances are what the figures of a run depend on, by name, for the experiments that
-// the other run has too.
-func circumstances(r, other *Report) map[string]string {
-	all := map[string]string{
-		"commit": r.Commit, "command": r.Command, "full size": fmt.Sprint(r.Full), "interrupted": fmt.Sprint(r.Interrupted),
-		"system": r.Machine.OS, "processor": r.Machine.CPU, "cores": fmt.Sprint(r.Machine.Cores),
-		"memory, GiB": fmt.Sprint(r.Machine.MemGiB), "Go": r.Machine.Go, "servers": r.Machine.Servers,
-	}
-	for i := range r.Experiments {
-		e := &r.Experiments[i]
-		if !slices.ContainsFunc(other.Experiments, func(o Experiment) bool { return o.Name == e.Name }) {
-			continue
-		}
-		all["error of "+e.Name] = e.Error
-		for name, value := range e.Settings {
-			all[e.Name+" "+name] = value
-		}
-	}
-	return all
+	return byName, names
 }

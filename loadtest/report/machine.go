@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -13,18 +12,15 @@ import (
 	"github.com/shirou/gopsutil/v4/mem"
 )
 
-// unknown stands for what the system does not report. It does not stop a run.
-const unknown = "unknown"
-
-// ThisMachine describes the machine that the program runs on, except for Servers. It reads a
-// few files of the system and blocks no longer than ctx.
+// ThisMachine describes the machine that the program runs on, except for Servers. It reads a few files of the
+// system and blocks no longer than ctx. What the system does not report is "unknown" and does not stop a run.
 func ThisMachine(ctx context.Context) Machine {
-	m := Machine{OS: unknown, CPU: unknown, Cores: runtime.NumCPU(), Go: runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH}
+	m := Machine{OS: "unknown", CPU: "unknown", Cores: runtime.NumCPU(), Go: runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH}
 	if h, err := host.InfoWithContext(ctx); err == nil {
-		m.OS = fmt.Sprintf("%s %s, %s %s", capital(h.Platform), h.PlatformVersion, capital(h.OS), h.KernelVersion)
+		m.OS = fmt.Sprintf("%s %s, %s %s", h.Platform, h.PlatformVersion, h.OS, h.KernelVersion)
 	}
-	if all, err := cpu.InfoWithContext(ctx); err == nil && len(all) > 0 {
-		m.CPU = cmp.Or(strings.Join(strings.Fields(all[0].ModelName), " "), unknown)
+	if all, err := cpu.InfoWithContext(ctx); err == nil && len(all) > 0 && all[0].ModelName != "" {
+		m.CPU = strings.Join(strings.Fields(all[0].ModelName), " ")
 	}
 	if v, err := mem.VirtualMemoryWithContext(ctx); err == nil {
 		m.MemGiB = int(math.Round(float64(v.Total) / (1 << 30)))
@@ -32,14 +28,11 @@ func ThisMachine(ctx context.Context) Machine {
 	return m
 }
 
-// String is the machine in one line, without its servers.
+// String is the machine in one line.
 func (m Machine) String() string {
-	return fmt.Sprintf("%s of %s, %d GiB, %s, %s", count(m.Cores, "core"), m.CPU, m.MemGiB, m.OS, m.Go)
-}
-
-func capital(s string) string {
-	if s == "" {
-		return s
+	s := fmt.Sprintf("%s of %s, %d GiB, %s, %s", count(m.Cores, "core"), m.CPU, m.MemGiB, m.OS, m.Go)
+	if m.Servers != "" {
+		s += ", " + m.Servers
 	}
-	return strings.ToUpper(s[:1]) + s[1:]
+	return s
 }

@@ -9,7 +9,7 @@
 // or of the run. A finding is anything that did not go as it should: a claim that does not hold,
 // a control that was not caught, an experiment that did not run to its end.
 //
-// A figure that is NaN or infinite was not observed. The JSON and the page leave it out.
+// A figure that is NaN or infinite was not observed. The JSON and the page omit it.
 package report
 
 import "time"
@@ -20,9 +20,6 @@ const Schema = 2
 // Report is one run of the harness.
 type Report struct {
 	Schema      int          `json:"schema"`
-	Title       string       `json:"title,omitempty"` // of the page; "" for a load test
-	Lead        string       `json:"lead,omitempty"`  // what the run is about, in a few sentences
-	Words       []Word       `json:"words,omitempty"` // terms that the page explains
 	Started     time.Time    `json:"started"`
 	Seconds     float64      `json:"seconds"`
 	Full        bool         `json:"full"`        // not scaled down
@@ -32,12 +29,6 @@ type Report struct {
 	Commit      string       `json:"commit"`
 	Machine     Machine      `json:"machine"`
 	Experiments []Experiment `json:"experiments"`
-}
-
-// Word is a term and its explanation.
-type Word struct {
-	Word string `json:"word"`
-	Text string `json:"text"`
 }
 
 // Machine is what the run was made on.
@@ -125,7 +116,7 @@ type Chart struct {
 type Axis struct {
 	Label string `json:"label"`
 	Unit  string `json:"unit"`
-	Log   bool   `json:"log,omitempty"`
+	Log   bool   `json:"log,omitzero"`
 	// Names stand at the axis instead of numbers: 0 closed, 1 half-open, 2 open.
 	Names []Mark `json:"names,omitempty"`
 }
@@ -133,9 +124,9 @@ type Axis struct {
 // Series is one line of a chart.
 type Series struct {
 	Name      string       `json:"name"`
-	Predicted bool         `json:"predicted,omitempty"` // from a formula: drawn broken
-	Points    bool         `json:"points,omitempty"`    // drawn as points, not as a line
-	Steps     bool         `json:"steps,omitempty"`     // drawn as steps: a state, not a quantity
+	Predicted bool         `json:"predicted,omitzero"` // from a formula: drawn broken
+	Points    bool         `json:"points,omitzero"`    // drawn as points, not as a line
+	Steps     bool         `json:"steps,omitzero"`     // drawn as steps: a state, not a quantity
 	XY        [][2]float64 `json:"xy"`
 }
 

@@ -22,7 +22,7 @@ func TestVerdict(t *testing.T) {
 	}{
 		"all held":                   {experiment(held, held), Pass, Pass, "2 of 2 claims hold"},
 		"one":                        {experiment(held), Pass, Pass, "1 of 1 claim holds"},
-		"no claims":                  {experiment(), Errored, Errored, "nothing was judged"},
+		"no claims":                  {experiment(), Errored, Errored, "0 claims were judged"},
 		"some not judged":            {experiment(held, claim(Correctness, NotJudged)), Pass, Pass, "1 of 2 claims hold, 1 not judged"},
 		"none judged":                {experiment(claim(Correctness, NotJudged)), Errored, Errored, "0 of 1 claim holds, 1 not judged"},
 		"a correctness claim failed": {experiment(held, claim(Correctness, Failed)), Fail, Fail, "1 of 2 claims hold, 1 failed"},
@@ -99,7 +99,7 @@ func TestFindings(t *testing.T) {
 func TestThisMachine(t *testing.T) {
 	t.Parallel()
 	m := ThisMachine(t.Context())
-	if m.OS == unknown || m.OS == "" || m.CPU == "" || m.Cores < 1 || m.MemGiB < 1 || m.Go == "" {
+	if m.OS == "unknown" || m.OS == "" || m.CPU == "" || m.Cores < 1 || m.MemGiB < 1 || m.Go == "" {
 		t.Errorf("%+v", m)
 	}
 	t.Logf("%+v", m)

@@ -15,7 +15,6 @@ func sample() *Report {
 	started := time.Date(2026, 11, 24, 14, 3, 0, 0, time.UTC)
 	return &Report{
 		Schema: Schema, Started: started, Seconds: 192.4, Interrupted: true,
-		Title: "Comparison of pools", Lead: "A pool is filled ahead of use.", Words: []Word{{"Pool", "Keys that wait."}},
 		Command: "bin/loadtest run --rate 1000 --duration 30s create drain outage fallback", Commit: "fd22103",
 		Machine: Machine{
 			OS: "Debian 12.9, Linux 6.1.0-28-amd64", CPU: "AMD EPYC 7763 64-Core Processor", Cores: 2, MemGiB: 8,

@@ -1,15 +1,11 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 )
-
-// textWidth is the width of running text, in characters. Tables are as wide as they need.
-const textWidth = 120
 
 // Line is the experiment in one line for a terminal.
 func (e *Experiment) Line(strict bool) string {
@@ -26,11 +22,10 @@ func (r *Report) WriteText(w io.Writer) error {
 	if all := r.Findings(); len(all) > 0 {
 		b.WriteString("\nWhat does not hold, with the reason:\n")
 		for _, f := range all {
-			b.WriteString(wrap(f.Word+" "+f.String(), textWidth, "    ") + "\n    " + wrap(f.Why, textWidth, "    ") + "\n")
+			fmt.Fprintf(&b, "%s %s\n    %s\n", f.Word, f, f.Why)
 		}
 	}
-	fmt.Fprintf(&b, "\n%s: %s\n", r.Verdict(), r.Summary())
-	_, err := io.WriteString(w, b.String())
+	_, err := fmt.Fprintf(w, "%s\n%s: %s\n", &b, r.Verdict(), r.Summary())
 	return written("summary", err)
 }
 
@@ -41,7 +36,7 @@ func (f Finding) String() string {
 
 // Summary is the result of the run in a few sentences.
 func (r *Report) Summary() string {
-	s := capital(r.Sentence()) + "."
+	s := r.Sentence() + "."
 	if r.Interrupted {
 		s += " The run was interrupted; the report holds what ran until then."
 	}
@@ -56,29 +51,21 @@ func (r *Report) Summary() string {
 // its claims, its tables, what else went wrong, and its notes.
 func Markdown(w io.Writer, r *Report) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "## %s, %s, `%s`\n\n", r.title(), r.Started.UTC().Format("2006-01-02"), r.Command)
-	about := fmt.Sprintf("**%s**: %s %s; %s; commit %s.", r.Verdict(), r.Summary(), r.Machine, cmp.Or(r.Machine.Servers, "no servers"), r.Commit)
-	b.WriteString(wrap(about, textWidth, "") + "\n")
+	fmt.Fprintf(&b, "## Keypool load test, %s\n\n**%s**: %s\n", r.circumstances(), r.Verdict(), r.Summary())
 	for i := range r.Experiments {
 		e := &r.Experiments[i]
-		fmt.Fprintf(&b, "\n### %s\n\n%s\n\n", e.Title, wrap(e.Summary, textWidth, ""))
-		for i, t := range append([]Table{e.claims()}, e.Tables...) {
-			if i > 0 {
-				b.WriteByte('\n')
-			}
-			if err := t.WriteMarkdown(&b); err != nil {
-				return err
-			}
+		fmt.Fprintf(&b, "\n### %s\n\n%s\n", e.Title, e.Summary)
+		for _, t := range append([]Table{e.claims()}, e.Tables...) {
+			b.WriteString("\n" + t.markdown())
 		}
 		var items []string
-		for _, f := range keep(e.findings(), func(f Finding) bool { return f.Claim == nil }) {
-			items = append(items, fmt.Sprintf("**%s** %s (%s)", f.Word, f, f.Why))
-		}
-		for i, item := range append(items, e.Notes...) {
-			if i == 0 {
-				b.WriteByte('\n')
+		for _, f := range e.findings() {
+			if f.Claim == nil {
+				items = append(items, fmt.Sprintf("**%s** %s (%s)", f.Word, f, f.Why))
 			}
-			b.WriteString(wrap("- "+item, textWidth, "  ") + "\n")
+		}
+		if items = append(items, e.Notes...); len(items) > 0 {
+			b.WriteString("\n- " + strings.Join(items, "\n- ") + "\n")
 		}
 	}
 	_, err := io.WriteString(w, b.String())
@@ -96,4 +83,39 @@ func (e *Experiment) claims() Table {
 	return t
 }
 
-func (r *Report) title() string { return cmp.Or(r.Title, "Keypool load test") }
+// markdown is the table in GitHub's Markdown.
+func (t Table) markdown() string {
+	var b strings.Builder
+	if t.Title != "" {
+		b.WriteString(t.Title + ":\n\n")
+	}
+	// A cell must not end itself or turn into markup.
+	escape := strings.NewReplacer(`\`, `\\`, "|", `\|`, "\n", " ", "<", "&lt;", "*", `\*`, "_", `\_`, "`", "\\`", "[", `\[`)
+	line := func(cells []string) {
+		for _, c := range cells {
+			b.WriteString("| " + escape.Replace(c) + " ")
+		}
+		b.WriteString("|\n")
+	}
+	line(t.Columns)
+	b.WriteString(strings.Repeat("|---", len(t.Columns)) + "|\n")
+	for _, row := range t.Rows {
+		line(row)
+	}
+	return b.String()
+}
+
+// numeric reports whether a column holds figures, which the page aligns to the right.
+func (t Table) numeric(column int) bool {
+	some := false
+	for _, row := range t.Rows {
+		if column >= len(row) || row[column] == "" || row[column] == nothing {
+			continue
+		}
+		if !strings.ContainsAny(row[column][:1], "0123456789-+.") {
+			return false
+		}
+		some = true
+	}
+	return some
+}

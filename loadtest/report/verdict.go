@@ -90,55 +90,63 @@ func (r *Report) Passed() bool { return r.Verdict() == Pass }
 
 // Sentence says how many claims and bars of the experiment hold, and how many controls were
 // caught: "5 of 7 claims hold, 1 failed, 1 not judged; 2 of 2 controls caught".
-func (e *Experiment) Sentence() string { return sentence([]Experiment{*e}) }
+func (e *Experiment) Sentence() string { return sentence(*e) }
 
 // Sentence says the same of the run.
-func (r *Report) Sentence() string { return sentence(r.Experiments) }
+func (r *Report) Sentence() string { return sentence(r.Experiments...) }
 
-func sentence(all []Experiment) string {
-	claims, bars, controls := map[Outcome]int{}, map[Outcome]int{}, map[bool]int{}
+func sentence(all ...Experiment) string {
+	var claims, bars []Outcome
+	controls, caught := 0, 0
 	for i := range all {
-		e := &all[i]
-		for _, c := range e.Claims {
+		for _, c := range all[i].Claims {
 			if c.Kind == Bar {
-				bars[c.Outcome]++
+				bars = append(bars, c.Outcome)
 			} else {
-				claims[c.Outcome]++
+				claims = append(claims, c.Outcome)
 			}
 		}
-		for _, c := range e.Controls {
-			controls[c.Caught]++
+		for _, c := range all[i].Controls {
+			if controls++; c.Caught {
+				caught++
+			}
 		}
 	}
-	parts := slices.Concat(tally(claims, "claim", "failed"), tally(bars, "bar", "missed"))
-	if n := controls[true] + controls[false]; n > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %s caught", controls[true], count(n, "control")))
+	var parts []string
+	if len(claims) > 0 {
+		parts = append(parts, tally(claims, "claim", "failed"))
 	}
-	return cmp.Or(strings.Join(parts, "; "), "nothing was judged")
+	if len(bars) > 0 {
+		parts = append(parts, tally(bars, "bar", "missed"))
+	}
+	if controls > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %s caught", caught, count(controls, "control")))
+	}
+	return cmp.Or(strings.Join(parts, "; "), "0 claims were judged")
 }
 
-// tally is at most one part of a sentence. An outcome that is not known counts as failed.
-func tally(n map[Outcome]int, noun, failed string) []string {
-	all := 0
-	for _, of := range n {
-		all += of
+// tally is one part of a sentence. An outcome that is not known counts as failed.
+func tally(all []Outcome, noun, failed string) string {
+	n := make(map[Outcome]int)
+	for _, o := range all {
+		if o != Held && o != Inconclusive && o != NotJudged {
+			o = Failed
+		}
+		n[o]++
 	}
-	if all == 0 {
-		return nil
-	}
-	s := fmt.Sprintf("%d of %s hold", n[Held], count(all, noun))
-	if all == 1 {
+	s := fmt.Sprintf("%d of %s hold", n[Held], count(len(all), noun))
+	if len(all) == 1 {
 		s += "s"
 	}
-	if bad := all - n[Held] - n[Inconclusive] - n[NotJudged]; bad > 0 {
-		s += fmt.Sprintf(", %d %s", bad, failed)
-	}
-	for _, o := range []Outcome{Inconclusive, NotJudged} {
-		if n[o] > 0 {
-			s += fmt.Sprintf(", %d %s", n[o], o)
+	for _, part := range []struct {
+		outcome Outcome
+		word    string
+	}{{Failed, failed}, {Inconclusive, "inconclusive"}, {NotJudged, "not judged"}} {
+		if n[part.outcome] > 0 {
+			s += fmt.Sprintf(", %d %s", n[part.outcome], part.word)
 		}
 	}
-	return []string{s}
+	return s
 }
 
 // Finding is something that did not go as it should.
