@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -19,7 +17,7 @@ import (
 
 // brief are the arguments of an experiment against target that takes a second or two.
 func brief(target, dir string, more ...string) []string {
-	return append([]string{"run", "--target", target, "--report", dir, "--rate=200", "--duration=50ms", "--only=create"}, more...)
+	return append([]string{"run", "--target", target, "--report", dir, "--rate=200", "--duration=50ms"}, more...)
 }
 
 func readBack(t *testing.T, dir string) *report.Report {
@@ -59,27 +57,6 @@ func TestExperimentsLeaveAReport(t *testing.T) {
 	}
 }
 
-// As JSON each line is an object with one member, and the last one is the verdict.
-func TestExperimentsAsJSON(t *testing.T) {
-	t.Parallel()
-	var stdout, stderr strings.Builder
-	run(brief(start(t, false, false), t.TempDir(), "--json"), &stdout, &stderr)
-	kinds := make(map[string]int)
-	lines := bufio.NewScanner(strings.NewReader(stdout.String()))
-	for lines.Scan() {
-		var record map[string]json.RawMessage
-		if err := json.Unmarshal(lines.Bytes(), &record); err != nil || len(record) != 1 {
-			t.Fatalf("line %q: error %v", lines.Text(), err)
-		}
-		for kind := range record {
-			kinds[kind]++
-		}
-	}
-	if kinds["live"] == 0 || kinds["experiment"] != 1 || kinds["verdict"] != 1 {
-		t.Errorf("records by kind: %v", kinds)
-	}
-}
-
 // trigger calls act when what is written to it contains word.
 type trigger struct {
 	mu   sync.Mutex
@@ -112,22 +89,20 @@ func TestInterruptionIsReported(t *testing.T) {
 	}
 }
 
-func TestBarsShowPhasesAndVerdicts(t *testing.T) {
+// Each phase is shown when it begins, and then every few seconds.
+func TestProgressShowsPhases(t *testing.T) {
 	t.Parallel()
-	var stderr strings.Builder
-	all, err := experiment.Select(experiments.All(), "", experiments.LoadTest())
-	if err != nil {
-		t.Fatal(err)
-	}
-	v := newBars(output{stderr: &stderr}, all)
+	var b strings.Builder
+	p := &progress{w: &b, started: time.Now(), due: make(map[string]time.Time)}
 	pool, runway := int64(812_345), 812*time.Second
-	v.live(experiment.Live{Experiment: "load/create", Phase: "steady", Done: 0.5, Rate: 1000, P99: 4 * time.Millisecond, PoolKeys: &pool, Runway: &runway})
-	v.done(&report.Experiment{Name: "load/mix", Claims: []report.Claim{{Kind: report.Correctness, Outcome: report.Held}, {Kind: report.Correctness, Outcome: report.Failed}}}, false)
-	v.close()
-	for _, want := range []string{"steady · 1000/s · p99 4.0 ms · pool 812345 · runway 13m32s", "FAIL", "supply/drain"} {
-		if !strings.Contains(stderr.String(), want) {
-			t.Errorf("the bars do not show %q:\n%s", want, &stderr)
-		}
+	steady := experiment.Live{Experiment: "load/create", Phase: "steady", Done: 0.5, Rate: 1000, P99: 4 * time.Millisecond, PoolKeys: &pool, Runway: &runway}
+	p.live(steady)
+	p.live(steady)
+	p.live(experiment.Live{Experiment: "fault/1", Phase: "kill", Done: 0.1})
+	want := "   0s  load/create      50 %  steady  1000/s  p99 4.0 ms  pool 812345  runway 13m32s\n" +
+		"   0s  fault/1          10 %  kill\n"
+	if b.String() != want {
+		t.Errorf("got\n%swant\n%s", &b, want)
 	}
 }
 

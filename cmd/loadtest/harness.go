@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -21,65 +22,70 @@ const (
 	dataName = "report.json"
 )
 
-// harness runs experiments and leaves a report in a directory.
-type harness struct {
-	runner   *experiment.Runner
-	strict   bool // a speed claim that fails fails the run
-	dir      string
-	markdown string // a file, or ""
-	view     view
+// maxRate is far beyond what one sender can reach, in requests per second.
+const maxRate = 1_000_000
+
+// common are the flags of every command that runs experiments.
+type common struct {
+	Rate     float64       `placeholder:"N" help:"Creations per second, of load/mix redirects; each experiment has its own by default."`
+	Duration time.Duration `placeholder:"D" help:"Length of a steady load; each experiment has its own by default."`
+	Strict   bool          `help:"A speed claim that fails fails the run."`
+	Report   string        `placeholder:"DIR" default:"loadtest/report" help:"Directory of index.html and report.json."`
+	Markdown string        `placeholder:"FILE" help:"Also write the claims and tables as Markdown to this file."`
 }
 
-// execute runs the experiments and returns errFailed when the report does not pass.
-func (h *harness) execute(ctx context.Context, all []*experiment.Experiment) error {
-	r, err := h.run(ctx, all)
-	h.view.close()
-	if err != nil {
-		return err
+// execute runs the experiments, prints the verdict, and returns errFailed when the report does not pass.
+func (c *common) execute(ctx context.Context, out output, all []*experiment.Experiment, runner *experiment.Runner) error {
+	if !(c.Rate >= 0 && c.Rate <= maxRate) || c.Duration < 0 {
+		return fmt.Errorf("--rate must be from 0 to %d, and --duration not negative", maxRate)
 	}
-	if h.markdown != "" {
-		if err := writeFile(h.markdown, func(f *os.File) error { return report.Markdown(f, r) }); err != nil {
-			return err
-		}
+	runner.Rate, runner.Duration = c.Rate, c.Duration
+	r, err := c.run(ctx, out, all, runner)
+	if err == nil && c.Markdown != "" {
+		err = writeFile(c.Markdown, func(f *os.File) error { return report.Markdown(f, r) })
 	}
-	if err := h.view.verdict(r, filepath.Join(h.dir, pageName)); err != nil {
-		return err
+	if err == nil {
+		err = r.WriteText(out.stdout)
 	}
-	if !r.Passed() {
+	if err == nil {
+		_, err = fmt.Fprintf(out.stdout, "The report is %s.\n", filepath.Join(c.Report, pageName))
+	}
+	if err == nil && !r.Passed() {
 		return errFailed
 	}
-	return nil
+	return err
 }
 
 // run writes the report after each experiment, so that an end in the middle loses nothing.
-func (h *harness) run(ctx context.Context, all []*experiment.Experiment) (*report.Report, error) {
-	if err := os.MkdirAll(h.dir, 0o755); err != nil { //nolint:gosec // a report is there to be shown
+func (c *common) run(ctx context.Context, out output, all []*experiment.Experiment, runner *experiment.Runner) (*report.Report, error) {
+	if err := os.MkdirAll(c.Report, 0o755); err != nil { //nolint:gosec // a report is there to be shown
 		return nil, err
 	}
 	r := &report.Report{
-		Schema: report.Schema, Started: time.Now(), Full: h.runner.Full, Strict: h.strict, Commit: version.Number(),
+		Started: time.Now(), Full: runner.Full, Strict: c.Strict, Commit: version.Number(),
 		Command: commandLine(os.Args), Machine: report.ThisMachine(ctx),
 	}
-	if h.runner.Target == "" {
+	if runner.Target == "" {
 		r.Machine.Servers = lab.Versions(ctx)
 	}
 	var errs []error
-	h.runner.Log, h.runner.Live = h.view.log, h.view.live
-	h.runner.Done = func(e report.Experiment) {
-		h.view.done(&e, h.strict)
+	shown := &progress{w: out.stderr, started: r.Started, due: make(map[string]time.Time)}
+	runner.Log, runner.Live = shown.line, shown.live
+	runner.Done = func(e report.Experiment) {
+		shown.line(e.Line(c.Strict))
 		r.Experiments = append(r.Experiments, e)
 		r.Seconds = time.Since(r.Started).Seconds()
-		errs = append(errs, h.write(r))
+		errs = append(errs, c.write(r))
 	}
-	h.runner.Run(ctx, all)
+	runner.Run(ctx, all)
 	r.Seconds, r.Interrupted = time.Since(r.Started).Seconds(), ctx.Err() != nil
-	return r, errors.Join(append(errs, h.write(r))...)
+	return r, errors.Join(append(errs, c.write(r))...)
 }
 
-func (h *harness) write(r *report.Report) error {
+func (c *common) write(r *report.Report) error {
 	return errors.Join(
-		writeFile(filepath.Join(h.dir, dataName), func(f *os.File) error { return report.Write(f, r) }),
-		writeFile(filepath.Join(h.dir, pageName), func(f *os.File) error { return report.HTML(f, r) }),
+		writeFile(filepath.Join(c.Report, dataName), func(f *os.File) error { return report.Write(f, r) }),
+		writeFile(filepath.Join(c.Report, pageName), func(f *os.File) error { return report.HTML(f, r) }),
 	)
 }
 

@@ -1,6 +1,5 @@
-// Command loadtest judges the service from outside: it creates links at a constant rate and
-// reads every one back, or runs experiments on servers that it starts itself and leaves a
-// report. See `loadtest --help`.
+// Command loadtest judges the service from outside: it runs experiments on servers that it starts itself, or on a
+// service that runs already, and leaves a report. See `loadtest --help`.
 package main
 
 import (
@@ -13,6 +12,8 @@ import (
 	"syscall"
 
 	"keypool/cmd/internal/version"
+	"keypool/loadtest/measure"
+	"keypool/loadtest/report"
 
 	"github.com/alecthomas/kong"
 	"github.com/redis/go-redis/v9/logging"
@@ -21,7 +22,7 @@ import (
 // The exit statuses.
 const (
 	exitPassed = 0
-	exitFailed = 1 // a guarantee is broken, requests or claims failed, or the run was ended early
+	exitFailed = 1 // a claim failed, a control was not caught, or the run was ended early
 	exitNotRun = 2
 )
 
@@ -29,16 +30,55 @@ const (
 // something failed. Other errors are joined to it.
 var errFailed = errors.New("failed")
 
+// output is where the program writes to.
+type output struct {
+	stdout, stderr io.Writer
+}
+
 // flags is the command line.
 type flags struct {
 	Version kong.VersionFlag `help:"Print the version and the commit."`
 
-	All         loadTestFlags    `cmd:"" help:"Run the load test: start all servers, create, drain, cut off Redis, fill the space, guess codes; write a report."`
-	Run         runFlags         `cmd:"" help:"Create links on a running service at a constant rate, then read every one back; or run experiments against it."`
-	Check       checkFlags       `cmd:"" help:"Read back every link that the journal of an earlier run acknowledges."`
+	All         allFlags         `cmd:"" help:"Run the load test: start all servers, create, drain, cut off Redis, fill the space, guess codes."`
+	Run         runFlags         `cmd:"" help:"Run experiments against a service that runs already."`
 	Experiments experimentsFlags `cmd:"" help:"Run experiments by name, group or suite: fault rows, key sources, the comparison, bars."`
 	Compare     compareFlags     `cmd:"" help:"Show the reports of two runs side by side."`
 	Baseline    baselineFlags    `cmd:"" hidden:"" help:"Serve a bare handler that servers are measured against."`
+}
+
+type baselineFlags struct {
+	Listen string `required:"" help:"Address to listen on."`
+}
+
+// Run serves the bare handlers until ctx ends.
+func (c *baselineFlags) Run(ctx context.Context) error { return measure.ServeBare(ctx, c.Listen) }
+
+type compareFlags struct {
+	A string `arg:"" help:"The report.json of one run."`
+	B string `arg:"" help:"The report.json of another run."`
+}
+
+// Run prints the comparison. An outcome that changed is a result and not a failure.
+func (c *compareFlags) Run(out output) error {
+	a, errA := readReport(c.A)
+	b, errB := readReport(c.B)
+	if err := errors.Join(errA, errB); err != nil {
+		return err
+	}
+	return report.Compare(out.stdout, a, b)
+}
+
+func readReport(path string) (*report.Report, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // nothing was written to it
+	r, err := report.Read(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return r, nil
 }
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -48,7 +88,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	logging.Disable() // experiments take Redis down on purpose, which go-redis would log
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	defer stop()
-	// The first signal ends the load; a second one, during the check, ends the program.
+	// The first signal ends the experiment in progress; a second one, while it cleans up, ends the program.
 	defer context.AfterFunc(ctx, stop)()
 	return exitStatus(execute(ctx, args, output{stdout, stderr}), stderr)
 }
@@ -76,13 +116,13 @@ func execute(ctx context.Context, args []string, out output) error {
 		kong.Name("loadtest"),
 		kong.Description(`Judges a URL shortener from outside.
 
-Exit status: 0 passed; 1 a guarantee is broken, requests or claims failed, or the run was ended early; 2 it could not run.
+Exit status: 0 passed; 1 a claim failed, a control was not caught, or the run was ended early; 2 it could not run.
 
 Examples:
   loadtest all --only=drain
   loadtest run --target http://localhost:8080 --rate 500 --duration 30s
   loadtest experiments fault/10 keysource --controls --scale 0.1`),
-		kong.Vars{"version": version.Of("loadtest"), "report": defaultReport},
+		kong.Vars{"version": version.Of("loadtest")},
 		kong.Writers(out.stdout, out.stderr),
 		kong.Exit(func(int) { printed = true }),
 	)

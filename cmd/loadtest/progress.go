@@ -1,0 +1,61 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"keypool/loadtest/experiment"
+)
+
+// linePeriod is how often a line is written while the phase of an experiment does not change.
+const linePeriod = 5 * time.Second
+
+// progress shows a run as it goes, a line for each step. Its methods may be called concurrently.
+type progress struct {
+	w       io.Writer
+	started time.Time
+
+	mu  sync.Mutex
+	due map[string]time.Time // when the next line is due, by experiment and phase
+}
+
+// line writes a line. A line that cannot be written does not end the run.
+func (p *progress) line(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, _ = fmt.Fprintf(p.w, "%4.0fs  %s\n", time.Since(p.started).Seconds(), text)
+}
+
+func (p *progress) live(now experiment.Live) {
+	if p.isDue(now.Experiment + " " + now.Phase) {
+		p.line(fmt.Sprintf("%-14s  %3.0f %%  %s%s", now.Experiment, 100*now.Done, now.Phase, details(now)))
+	}
+}
+
+func (p *progress) isDue(phase string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if time.Now().Before(p.due[phase]) {
+		return false
+	}
+	p.due[phase] = time.Now().Add(linePeriod)
+	return true
+}
+
+// details are the figures of the load at this moment.
+func details(now experiment.Live) string {
+	var b strings.Builder
+	if now.Rate > 0 {
+		fmt.Fprintf(&b, "  %.0f/s  p99 %.1f ms", now.Rate, now.P99.Seconds()*1000)
+	}
+	if now.PoolKeys != nil {
+		fmt.Fprintf(&b, "  pool %d", *now.PoolKeys)
+	}
+	if now.Runway != nil {
+		fmt.Fprintf(&b, "  runway %v", now.Runway.Round(time.Second))
+	}
+	return b.String()
+}
