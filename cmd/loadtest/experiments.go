@@ -90,7 +90,7 @@ func (c *ownServers) start(ctx context.Context, out output, all []*experiment.Ex
 	}
 	builder := controls.NewBuilder(builds)
 	runner.Build = func(ctx context.Context, p experiment.Programs) (string, error) {
-		return builder.Build(ctx, p.Without, "shortener", "kgs")
+		return builder.Build(ctx, p.Without...)
 	}
 	runner.Programs, runner.Full, runner.Controls = dir, c.Full, c.Controls
 	return errors.Join(c.execute(ctx, out, all, runner), os.RemoveAll(builds))

@@ -6,13 +6,14 @@
 //
 // A control is a list of edits of the product's source, which the Go command reads through
 // an overlay (see `go help build`, -overlay). The source itself has no code for it. Table
-// lists every control. The test of this package fails when an edit no longer applies or no
-// longer compiles.
+// lists the edits of every control. The test of this package fails when an edit no longer applies
+// or no longer compiles.
 //
 // Invariant: this package never writes to the source tree.
 package controls
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,30 +23,63 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+
+	"keypool/internal/testenv"
 )
 
-// Control removes one protection.
-type Control struct {
-	Name       string
-	Protection string // which protection it removes, as one sentence
-	Edits      []Edit
-}
-
-// Edit replaces text in a file of the source tree. Old must occur exactly once in the file.
+// Edit is a part of a control: it replaces text in a file of the source tree. Old must occur exactly once in the file.
 type Edit struct {
-	File string // relative to the module's root, with slashes; Go source, Lua or SQL
-	Old  string
-	New  string
+	Control  string
+	File     string // relative to the module's root, with slashes; Go source, Lua or SQL
+	Old, New string
 }
 
-// Find returns the control that has the name.
-func Find(name string) (Control, error) {
-	all := Table()
-	i := slices.IndexFunc(all, func(c Control) bool { return c.Name == name })
-	if i < 0 {
-		return Control{}, fmt.Errorf("unknown control %q: loadtest/controls/table.go lists them", name)
+// Find returns the edits of the control that has the name.
+func Find(name string) ([]Edit, error) {
+	edits := slices.DeleteFunc(Table(), func(e Edit) bool { return e.Control != name })
+	if len(edits) == 0 {
+		return nil, fmt.Errorf("unknown control %q: loadtest/controls/table.go lists them", name)
 	}
-	return all[i], nil
+	return edits, nil
+}
+
+// Builder builds the servers with controls, each combination of controls once. It may be used
+// concurrently; builds run one after the other.
+type Builder struct {
+	dir string
+
+	mu    sync.Mutex
+	built map[string]bool // by the directory of the programs
+}
+
+// NewBuilder returns a Builder that keeps the programs in the directory dir, which belongs
+// to the caller.
+func NewBuilder(dir string) *Builder { return &Builder{dir: dir, built: make(map[string]bool)} }
+
+// Build builds shortener and kgs with the named controls and with the build tag drill (package
+// failpoint), and returns their directory. Without controls the programs have failpoints and
+// every protection. A build takes seconds.
+func (b *Builder) Build(ctx context.Context, without ...string) (dir string, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	dir = filepath.Join(b.dir, "without-"+cmp.Or(strings.Join(without, "-"), "nothing"))
+	if b.built[dir] {
+		return dir, nil
+	}
+	source := filepath.Join(dir, "source")
+	if err := os.MkdirAll(source, 0o700); err != nil {
+		return "", err
+	}
+	overlay, err := Overlay(ctx, source, without...)
+	if err != nil {
+		return "", err
+	}
+	if err := testenv.Build(ctx, dir, "-tags", "drill", "-overlay", overlay, "keypool/cmd/shortener", "keypool/cmd/kgs"); err != nil {
+		return "", err
+	}
+	b.built[dir] = true
+	return dir, nil
 }
 
 // Overlay writes the files that the named controls edit to the directory dir, and the JSON
@@ -79,11 +113,11 @@ func Overlay(ctx context.Context, dir string, names ...string) (string, error) {
 func edited(root string, names ...string) (map[string]string, error) {
 	files := make(map[string]string)
 	for _, name := range names {
-		c, err := Find(name)
+		edits, err := Find(name)
 		if err != nil {
 			return nil, err
 		}
-		for _, e := range c.Edits {
+		for _, e := range edits {
 			if _, read := files[e.File]; !read {
 				text, err := os.ReadFile(filepath.Join(root, e.File))
 				if err != nil {

@@ -22,13 +22,17 @@ import (
 func TestEveryControlCompiles(t *testing.T) {
 	root := mustRoot(t)
 	source := mustList(t, root)
-	for _, c := range Table() {
-		t.Run(c.Name, func(t *testing.T) {
-			files, err := edited(root, c.Name)
+	for _, name := range names() {
+		t.Run(name, func(t *testing.T) {
+			files, err := edited(root, name)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, dir := range packagesOf(c) {
+			edits, err := Find(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, dir := range packagesOf(edits) {
 				if err := source.check(root, dir, files); err != nil {
 					t.Errorf("the edited package %s does not compile: %v", dir, err)
 				}
@@ -37,29 +41,32 @@ func TestEveryControlCompiles(t *testing.T) {
 	}
 }
 
+// names are those of all controls, in the order of the table.
+func names() (all []string) {
+	for _, e := range Table() {
+		all = append(all, e.Control)
+	}
+	return slices.Compact(all)
+}
+
 // TestControlsCombine fails when two controls edit the same text.
 func TestControlsCombine(t *testing.T) {
-	var all []string
-	for _, c := range Table() {
-		all = append(all, c.Name)
-	}
-	if _, err := edited(mustRoot(t), all...); err != nil {
+	if _, err := edited(mustRoot(t), names()...); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestTableIsInOrder(t *testing.T) {
-	names := make(map[string]bool)
-	for _, c := range Table() {
-		if names[c.Name] || c.Protection == "" || len(c.Edits) == 0 {
-			t.Errorf("control %s occurs twice, has no sentence or has no edits", c.Name)
+	var first []string // of each control the first file, and the name
+	for _, name := range names() {
+		edits, err := Find(name)
+		if err != nil {
+			t.Fatal(err)
 		}
-		names[c.Name] = true
+		first = append(first, edits[0].File+" "+name)
 	}
-	if !slices.IsSortedFunc(Table(), func(a, b Control) int {
-		return strings.Compare(a.Edits[0].File+" "+a.Name, b.Edits[0].File+" "+b.Name)
-	}) {
-		t.Error("the controls are not sorted by file and name")
+	if !slices.IsSorted(first) || len(slices.Compact(first)) != len(first) {
+		t.Errorf("the controls are not sorted by file and name, or one is there twice: %q", first)
 	}
 }
 
@@ -97,10 +104,10 @@ func mustRoot(t *testing.T) string {
 	return root
 }
 
-// packagesOf lists the directories of Go packages that the control edits.
-func packagesOf(c Control) []string {
+// packagesOf lists the directories of the Go packages that are edited.
+func packagesOf(edits []Edit) []string {
 	var dirs []string
-	for _, e := range c.Edits {
+	for _, e := range edits {
 		if dir := path.Dir(e.File); path.Ext(e.File) == ".go" && !slices.Contains(dirs, dir) {
 			dirs = append(dirs, dir)
 		}
@@ -122,12 +129,8 @@ type sources struct {
 func mustList(t *testing.T, root string) *sources {
 	t.Helper()
 	args := []string{"list", "-trimpath", "-export", "-deps", "-f", `{{.ImportPath}}|{{.Export}}|{{.Dir}}|{{join .GoFiles ","}}`}
-	for _, c := range Table() {
-		for _, dir := range packagesOf(c) {
-			if dir = "./" + dir; !slices.Contains(args, dir) {
-				args = append(args, dir)
-			}
-		}
+	for _, dir := range packagesOf(Table()) {
+		args = append(args, "./"+dir)
 	}
 	out := mustGo(t.Context(), t, root, args...)
 	s := &sources{fset: token.NewFileSet(), files: make(map[string][]string), parsed: make(map[string]*ast.File)}

@@ -1,237 +1,121 @@
 package controls
 
-// Table lists every control, in the order of the files that they edit first.
+// Table lists the edits of every control, in the order of the files that they edit first. The comment says which
+// protection the control removes.
 //
 //nolint:funlen // it is one table
-func Table() []Control {
-	return []Control{
-		{
-			Name:       "even",
-			Protection: "Random codes use every character equally often.",
-			Edits: []Edit{{
-				"kgs/keysource/random.go",
-				"if int(b) < unbiased && n < length {",
-				"if n < length {",
-			}},
-		},
-		{
-			Name:       "machine-fence",
-			Protection: "A Snowflake process makes numbers only within its promise, and none from before it.",
-			Edits: []Edit{{
-				"kgs/keysource/snowflake.go",
-				"case ms >= s.promise.until:",
-				"case false:",
-			}, {
-				"kgs/keysource/snowflake_promise.go",
-				"s.next = max(s.next, from<<sequenceBits)",
-				"",
-			}},
-		},
-		{
-			Name:       "heartbeats",
-			Protection: "A process counts as dead by the silence that another process measures, and not by the clock of the database.",
-			Edits: []Edit{{
-				"kgs/ledger/holders.go",
-				"dead, err := collect(ctx, t.Tx, scanRange,",
-				"if err := t.exec(ctx, `DELETE FROM kgs_holders WHERE seen_at < clock_timestamp() - interval '30 seconds'`); err != nil {\n" +
-					"\t\t\treturn err\n\t\t}\n\t\tdead, err := collect(ctx, t.Tx, scanRange,",
-			}},
-		},
-		{
-			Name:       "fingerprint",
-			Protection: "A process that has another FF1 key than the ledger refuses to start.",
-			Edits: []Edit{{
-				"kgs/ledger/ledger.go",
-				"if space.Fingerprint() != fingerprint {",
-				"if false {",
-			}},
-		},
-		{
-			Name:       "skip-ahead",
-			Protection: "A ledger whose database came back from an older state skips every number that may have been issued since.",
-			Edits: []Edit{{
-				"kgs/ledger/rollback.go",
-				"if kept == present && !behind {",
-				"if kept == present || true {",
-			}, {
-				"kgs/ledger/reserve.go",
-				"if numbers.Lo < t.highWater.mark().Next[numbers.Length] {",
-				"if false {",
-			}, {
-				"kgs/redispool/filler.go",
-				"if err != nil || pool.Epoch <= epoch.Number {",
-				"if err != nil || true {",
-			}},
-		},
-		{
-			Name:       "batch-record",
-			Protection: "A holder settles a batch only while Redis has it on record.",
-			Edits: []Edit{{
-				"kgs/redispool/scripts.go",
-				"if not codes then return 0 end\n",
-				"codes = codes or first\n",
-			}},
-		},
-		{
-			Name:       "floor",
-			Protection: "Redis refuses a push from a range that another worker has delivered.",
-			Edits: []Edit{{
-				"kgs/redispool/scripts.go",
-				"if tonumber(id) < tonumber(floor) then return redis.error_reply('FENCED the range is delivered') end\n",
-				"",
-			}},
-		},
-		{
-			Name:       "guard",
-			Protection: "Redis refuses every operation on a pool that came back from an older state.",
-			Edits: []Edit{{
-				"kgs/redispool/scripts.go",
-				"if opened ~= run then return redis.error_reply('NOEPOCH the pool lost its state') end\n",
-				"",
-			}, {
-				"kgs/redispool/scripts.go",
-				"if opened ~= run then isOpen = '' end\n",
-				"",
-			}},
-		},
-		{
-			Name:       "mark",
-			Protection: "Redis accepts only the chunk that follows the last one of a range.",
-			Edits: []Edit{{
-				"kgs/redispool/scripts.go",
-				"if mark ~= from then return mark end\n",
-				"",
-			}},
-		},
-		{
-			Name:       "same-batch",
-			Protection: "A holder settles only the batch that it took, and not another one with the same id.",
-			Edits: []Edit{{
-				"kgs/redispool/scripts.go",
-				"if string.sub(codes, 1, #first) ~= first then return 0 end\n",
-				"",
-			}},
-		},
-		{
-			Name:       "take-id",
-			Protection: "A take that is repeated with the same batch id gets the same batch.",
-			Edits: []Edit{{
-				"kgs/redispool/scripts.go",
-				"if tonumber(id) <= last then return redis.call('HGET', batches, field) or '' end\n",
-				"",
-			}},
-		},
-		{
-			Name:       "policy",
-			Protection: "A Redis that may evict keys keeps the programs from starting and raises an alarm.",
-			Edits: []Edit{{
-				"kgs/redispool/status.go",
-				`return s.Policy != "" && s.Policy != "noeviction"`,
-				"return false",
-			}},
-		},
-		{
-			Name:       "deadman",
-			Protection: "The dead man's switch raises an alarm when a pool runs dry or a worker is useless.",
-			Edits: []Edit{{
-				"kgs/refill/deadman_state.go",
-				"d.enter(state, why, now)",
-				"if state.Alarm() {\n\t\t\treturn doNothing\n\t\t}\n\t\td.enter(state, why, now)",
-			}},
-		},
-		{
-			Name:       "size",
-			Protection: "A worker stops at the number of keys that the pool holds, and not at the number that it shipped itself.",
-			Edits: []Edit{{
-				"kgs/refill/worker.go",
-				"if err != nil || size >= mark {",
-				"if size = w.shipped; err != nil || size >= mark {",
-			}},
-		},
-		{
-			Name:       "once",
-			Protection: "A server hands out each key of its batch once.",
-			Edits: []Edit{{
-				"kgs/source.go",
-				"i := l.next.Add(1) - 1",
-				"i := (l.next.Add(1) - 1) / 2 * 2",
-			}},
-		},
-		{
-			Name:       "patience",
-			Protection: "A creation waits for a refill for a bounded time, and not at all once refills fail.",
-			Edits: []Edit{{
-				"kgs/source.go",
-				"time.NewTimer(s.cfg.Patience)",
-				"time.NewTimer(1<<63 - 1)",
-			}, {
-				"kgs/source.go",
-				"if s.failing != nil && !starting {",
-				"if s.failing != nil && !starting && false {",
-			}, {
-				"kgs/source.go",
-				"if !s.began.IsZero() && time.Since(s.began) >= s.cfg.Patience {",
-				"if false {",
-			}},
-		},
-		{
-			Name:       "handback",
-			Protection: "A server that stops in order returns its unused keys.",
-			Edits: []Edit{{
-				"kgs/source_refill.go",
-				"if err := s.settle(ctx, l, codes); err != nil {",
-				"if err := ctx.Err(); err != nil {",
-			}},
-		},
-		{
-			Name:       "commit",
-			Protection: "A creation is acknowledged only after its link is durable.",
-			Edits: []Edit{{
-				"shortener/committer.go",
-				"p.timer.Reset(commitTimeout)\n",
-				"return Inserted, nil\n",
-			}},
-		},
-		{
-			Name:       "store",
-			Protection: "A creation is acknowledged only if its link is stored.",
-			Edits: []Edit{{
-				"shortener/committer.go",
-				"p := c.free.Get().(*pending)\n",
-				"return Inserted, nil\n\tp := c.free.Get().(*pending)\n",
-			}},
-		},
-		{
-			Name:       "conflict",
-			Protection: "A key whose code another link has is replaced by the next key.",
-			Edits: []Edit{{
-				"shortener/create.go",
-				"source.conflicts.Inc()\n",
-				"return Inserted, nil\n",
-			}},
-		},
-		{
-			Name:       "repeat",
-			Protection: "An insert of unknown outcome is repeated with the same key, and no other key is tried.",
-			Edits: []Edit{{
-				"shortener/create.go",
-				`return 0, fmt.Errorf("commit a key: %w", err)`,
-				"return Conflict, nil",
-			}, {
-				"shortener/inserter.go",
-				"if !awaited(group) || !sleep(ctx, pause) {",
-				"if true || !awaited(group) || !sleep(ctx, pause) {",
-			}},
-		},
-		{
-			Name:       "busy",
-			Protection: "SQLite waits for a lock that another process holds.",
-			Edits: []Edit{{
-				"shortener/sqlitestore/sqlitestore.go",
-				"tx, err := conn.BeginTx(ctx, nil)\n",
-				"if _, err := conn.ExecContext(ctx, `PRAGMA busy_timeout = 0`); err != nil {\n\t\treturn nil, notWritten(err)\n\t}\n" +
-					"\ttx, err := conn.BeginTx(ctx, nil)\n",
-			}},
-		},
+func Table() []Edit {
+	return []Edit{
+		// Random codes use every character equally often.
+		{"even", "kgs/keysource/random.go",
+			"if int(b) < unbiased && n < length {",
+			"if n < length {"},
+		// A Snowflake process makes numbers only within its promise, and none from before it.
+		{"machine-fence", "kgs/keysource/snowflake.go",
+			"case ms >= s.promise.until:",
+			"case false:"},
+		{"machine-fence", "kgs/keysource/snowflake_promise.go",
+			"s.next = max(s.next, from<<sequenceBits)",
+			""},
+		// A process counts as dead by the silence that another process measures, and not by the clock of the database.
+		{"heartbeats", "kgs/ledger/holders.go",
+			"dead, err := collect(ctx, t.Tx, scanRange,",
+			"if err := t.exec(ctx, `DELETE FROM kgs_holders WHERE seen_at < clock_timestamp() - interval '30 seconds'`); err != nil {\n" +
+				"\t\t\treturn err\n\t\t}\n\t\tdead, err := collect(ctx, t.Tx, scanRange,"},
+		// A process that has another FF1 key than the ledger refuses to start.
+		{"fingerprint", "kgs/ledger/ledger.go",
+			"if space.Fingerprint() != fingerprint {",
+			"if false {"},
+		// A ledger whose database came back from an older state skips every number that may have been issued since.
+		{"skip-ahead", "kgs/ledger/rollback.go",
+			"if kept == present && !behind {",
+			"if kept == present || true {"},
+		{"skip-ahead", "kgs/ledger/reserve.go",
+			"if numbers.Lo < t.highWater.mark().Next[numbers.Length] {",
+			"if false {"},
+		{"skip-ahead", "kgs/redispool/filler.go",
+			"if err != nil || pool.Epoch <= epoch.Number {",
+			"if err != nil || true {"},
+		// A holder settles a batch only while Redis has it on record.
+		{"batch-record", "kgs/redispool/scripts.go",
+			"if not codes then return 0 end\n",
+			"codes = codes or first\n"},
+		// Redis refuses a push from a range that another worker has delivered.
+		{"floor", "kgs/redispool/scripts.go",
+			"if tonumber(id) < tonumber(floor) then return redis.error_reply('FENCED the range is delivered') end\n",
+			""},
+		// Redis refuses every operation on a pool that came back from an older state.
+		{"guard", "kgs/redispool/scripts.go",
+			"if opened ~= run then return redis.error_reply('NOEPOCH the pool lost its state') end\n",
+			""},
+		{"guard", "kgs/redispool/scripts.go",
+			"if opened ~= run then isOpen = '' end\n",
+			""},
+		// Redis accepts only the chunk that follows the last one of a range.
+		{"mark", "kgs/redispool/scripts.go",
+			"if mark ~= from then return mark end\n",
+			""},
+		// A holder settles only the batch that it took, and not another one with the same id.
+		{"same-batch", "kgs/redispool/scripts.go",
+			"if string.sub(codes, 1, #first) ~= first then return 0 end\n",
+			""},
+		// A take that is repeated with the same batch id gets the same batch.
+		{"take-id", "kgs/redispool/scripts.go",
+			"if tonumber(id) <= last then return redis.call('HGET', batches, field) or '' end\n",
+			""},
+		// A Redis that may evict keys keeps the programs from starting and raises an alarm.
+		{"policy", "kgs/redispool/status.go",
+			`return s.Policy != "" && s.Policy != "noeviction"`,
+			"return false"},
+		// The dead man's switch raises an alarm when a pool runs dry or a worker is useless.
+		{"deadman", "kgs/refill/deadman_state.go",
+			"d.enter(state, why, now)",
+			"if state.Alarm() {\n\t\t\treturn doNothing\n\t\t}\n\t\td.enter(state, why, now)"},
+		// A worker stops at the number of keys that the pool holds, and not at the number that it shipped itself.
+		{"size", "kgs/refill/worker.go",
+			"if err != nil || size >= mark {",
+			"if size = w.shipped; err != nil || size >= mark {"},
+		// A server hands out each key of its batch once.
+		{"once", "kgs/source.go",
+			"i := l.next.Add(1) - 1",
+			"i := (l.next.Add(1) - 1) / 2 * 2"},
+		// A creation waits for a refill for a bounded time, and not at all once refills fail.
+		{"patience", "kgs/source.go",
+			"time.NewTimer(s.cfg.Patience)",
+			"time.NewTimer(1<<63 - 1)"},
+		{"patience", "kgs/source.go",
+			"if s.failing != nil && !starting {",
+			"if s.failing != nil && !starting && false {"},
+		{"patience", "kgs/source.go",
+			"if !s.began.IsZero() && time.Since(s.began) >= s.cfg.Patience {",
+			"if false {"},
+		// A server that stops in order returns its unused keys.
+		{"handback", "kgs/source_refill.go",
+			"if err := s.settle(ctx, l, codes); err != nil {",
+			"if err := ctx.Err(); err != nil {"},
+		// A creation is acknowledged only after its link is durable.
+		{"commit", "shortener/committer.go",
+			"p.timer.Reset(commitTimeout)\n",
+			"return Inserted, nil\n"},
+		// A creation is acknowledged only if its link is stored.
+		{"store", "shortener/committer.go",
+			"p := c.free.Get().(*pending)\n",
+			"return Inserted, nil\n\tp := c.free.Get().(*pending)\n"},
+		// A key whose code another link has is replaced by the next key.
+		{"conflict", "shortener/create.go",
+			"source.conflicts.Inc()\n",
+			"return Inserted, nil\n"},
+		// An insert of unknown outcome is repeated with the same key, and no other key is tried.
+		{"repeat", "shortener/create.go",
+			`return 0, fmt.Errorf("commit a key: %w", err)`,
+			"return Conflict, nil"},
+		{"repeat", "shortener/inserter.go",
+			"if !awaited(group) || !sleep(ctx, pause) {",
+			"if true || !awaited(group) || !sleep(ctx, pause) {"},
+		// SQLite waits for a lock that another process holds.
+		{"busy", "shortener/sqlitestore/sqlitestore.go",
+			"tx, err := conn.BeginTx(ctx, nil)\n",
+			"if _, err := conn.ExecContext(ctx, `PRAGMA busy_timeout = 0`); err != nil {\n\t\treturn nil, notWritten(err)\n\t}\n" +
+				"\ttx, err := conn.BeginTx(ctx, nil)\n"},
 	}
 }
