@@ -88,10 +88,7 @@ func (c *ownServers) start(ctx context.Context, out output, all []*experiment.Ex
 	if err != nil {
 		return err
 	}
-	builder := controls.NewBuilder(builds)
-	runner.Build = func(ctx context.Context, p experiment.Programs) (string, error) {
-		return builder.Build(ctx, p.Without...)
-	}
+	runner.Build = controls.NewBuilder(builds).Build
 	runner.Programs, runner.Full, runner.Controls = dir, c.Full, c.Controls
 	return errors.Join(c.execute(ctx, out, all, runner), os.RemoveAll(builds))
 }

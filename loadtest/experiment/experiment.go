@@ -15,10 +15,8 @@
 package experiment
 
 import (
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"keypool/loadtest/report"
 )
@@ -78,11 +76,6 @@ type Control struct {
 // refutes names all claims that must fail.
 func (c Control) refutes() []string { return append([]string{c.Refutes}, c.AlsoRefutes...) }
 
-// failpoints reports whether the control sets crash points.
-func (c Control) failpoints() bool {
-	return slices.ContainsFunc(c.Settings, func(s string) bool { return strings.HasPrefix(s, "KEYPOOL_FAILPOINTS=") })
-}
-
 // Name names the control in reports.
 func (c Control) Name() string {
 	return fmt.Sprint("without ", append(slices.Clone(c.Without), c.Settings...))
@@ -109,7 +102,7 @@ func Define[R any](d Definition[R]) *Experiment {
 	}
 	for _, c := range d.Claims {
 		e.Claims = append(e.Claims, report.Claim{
-			Name: c.Name, Text: c.Text, Kind: c.Kind, Unit: c.Unit, Outcome: report.NotJudged, Why: notReached,
+			Name: c.Name, Text: c.Text, Kind: c.Kind, Unit: c.Unit, Outcome: report.NotJudged, Why: "the run did not get as far",
 		})
 	}
 	e.run = func(t *T) report.Experiment {
@@ -131,29 +124,24 @@ func Define[R any](d Definition[R]) *Experiment {
 	return e
 }
 
-// check returns which rule of the frame e breaks.
+// check returns a rule of the frame that e breaks.
 func (e *Experiment) check() error {
-	var errs []error
-	if len(e.Suites) == 0 {
-		errs = append(errs, errors.New("it declares no suite"))
-	}
-	if len(e.Claims) == 0 {
-		errs = append(errs, errors.New("it makes no claim"))
-	}
-	for i, c := range e.Claims {
-		if c.Name == "" || c.Text == "" || c.Kind == "" || slices.ContainsFunc(e.Claims[:i], func(o report.Claim) bool { return o.Name == c.Name }) {
-			errs = append(errs, fmt.Errorf("claim %q lacks a text or a kind, or exists twice", c.Name))
+	var names []string
+	for _, c := range e.Claims {
+		if c.Name == "" || c.Text == "" || c.Kind == "" || slices.Contains(names, c.Name) {
+			return fmt.Errorf("experiment %s: claim %q lacks a text or a kind, or exists twice", e.Name, c.Name)
 		}
+		names = append(names, c.Name)
+	}
+	if len(e.Suites) == 0 || len(e.Claims) == 0 {
+		return fmt.Errorf("experiment %s declares no suite or makes no claim", e.Name)
 	}
 	for _, c := range e.Controls {
 		for _, name := range c.refutes() {
-			if !slices.ContainsFunc(e.Claims, func(o report.Claim) bool { return o.Name == name }) {
-				errs = append(errs, fmt.Errorf("%s refutes %q, which is not a claim of it", c.Name(), name))
+			if !slices.Contains(names, name) {
+				return fmt.Errorf("experiment %s: the control %s refutes %q, which is not a claim of it", e.Name, c.Name(), name)
 			}
 		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("experiment %s: %w", e.Name, err)
 	}
 	return nil
 }

@@ -16,24 +16,15 @@ import (
 // controlScale is the most that is done of a control: one refutation is enough.
 const controlScale = 0.1
 
-// Programs says which build of the programs a run starts.
-type Programs struct {
-	Failpoints bool     // crash points are active
-	Without    []string // names of the protections that are left out
-}
-
-// sound are the programs as they are shipped.
-func (p Programs) sound() bool { return !p.Failpoints && len(p.Without) == 0 }
-
 // Runner runs experiments. The zero values of Parallel and Build mean one at a time, and no
 // experiment that needs another build.
 type Runner struct {
 	Options
 	Controls bool // also run every control
 	Parallel int  // experiments at a time, of those that do not measure time
-	// Build returns the directory of the programs that were built so. It is called
-	// concurrently and keeps what it built.
-	Build func(ctx context.Context, p Programs) (dir string, err error)
+	// Build returns the directory of programs with crash points and without these protections. It is
+	// called concurrently and keeps what it built.
+	Build func(ctx context.Context, without ...string) (dir string, err error)
 	// Done gets each experiment when it has ended, one at a time.
 	Done func(report.Experiment)
 
@@ -79,27 +70,24 @@ func (r *Runner) one(ctx context.Context, e *Experiment) {
 // measured runs an experiment, and once more when only a speed did not hold the first time: then
 // something else may have kept the machine busy. What was found wrong the first time stays.
 func (r *Runner) measured(ctx context.Context, e *Experiment) report.Experiment {
-	first := r.run(ctx, e, nil, r.Scale)
-	if first.Error != "" || ctx.Err() != nil || !slow(first.Claims) || wrong(first.Claims) {
+	first := r.run(ctx, e, Control{}, r.Scale)
+	slow, wrong := failures(first.Claims, report.Speed), failures(first.Claims, report.Correctness)
+	if first.Error != "" || ctx.Err() != nil || len(slow) == 0 || len(wrong) > 0 {
 		return first
 	}
 	r.Log(e.Name + ": a speed claim does not hold; the experiment runs once more")
-	second := r.run(ctx, e, nil, r.Scale)
-	second.Notes = append(second.Notes, "Measured twice. The first time: "+strings.Join(reasons(first.Claims), "; "))
+	second := r.run(ctx, e, Control{}, r.Scale)
+	second.Notes = append(second.Notes, "Measured twice. The first time: "+strings.Join(slow, "; "))
 	return second
 }
 
-// run runs an experiment once, sound or as its control.
-func (r *Runner) run(ctx context.Context, e *Experiment, c *Control, scale float64) report.Experiment {
-	programs := Programs{Failpoints: e.Failpoints}
-	if c != nil {
-		programs.Without = c.Without
-		programs.Failpoints = programs.Failpoints || c.failpoints()
-	}
-	t := &T{Options: r.Options, name: e.Name, control: c, ctx: ctx}
+// run runs an experiment once. The zero Control leaves the programs sound.
+func (r *Runner) run(ctx context.Context, e *Experiment, c Control, scale float64) report.Experiment {
+	t := &T{Options: r.Options, name: e.Name, settings: c.Settings, ctx: ctx}
 	t.Scale = scale
-	if !programs.sound() {
-		dir, err := r.Build(ctx, programs)
+	crashes := func(s string) bool { return strings.HasPrefix(s, "KEYPOOL_FAILPOINTS=") }
+	if e.Failpoints || slices.ContainsFunc(c.Settings, crashes) || len(c.Without) > 0 { // not as they are shipped
+		dir, err := r.Build(ctx, c.Without...)
 		if err != nil {
 			return e.part(fmt.Errorf("build the programs: %w", err))
 		}
@@ -120,7 +108,7 @@ func (r *Runner) run(ctx context.Context, e *Experiment, c *Control, scale float
 // control runs an experiment against broken programs and reports whether the claim failed.
 func (r *Runner) control(ctx context.Context, e *Experiment, c Control) report.Control {
 	r.Log(fmt.Sprintf("%s: control %s", e.Name, c.Name()))
-	result := r.run(ctx, e, &c, min(r.Scale, controlScale))
+	result := r.run(ctx, e, c, min(r.Scale, controlScale))
 	control := report.Control{Name: c.Name(), Refutes: strings.Join(c.refutes(), ", "), Caught: true}
 	var why []string
 	for _, name := range c.refutes() {
@@ -136,24 +124,10 @@ func (r *Runner) control(ctx context.Context, e *Experiment, c Control) report.C
 	return control
 }
 
-// slow says that a speed claim failed or is inconclusive.
-func slow(claims []report.Claim) bool {
-	return slices.ContainsFunc(claims, func(c report.Claim) bool {
-		return c.Kind == report.Speed && (c.Outcome == report.Failed || c.Outcome == report.Inconclusive)
-	})
-}
-
-// wrong says that a correctness claim failed.
-func wrong(claims []report.Claim) bool {
-	return slices.ContainsFunc(claims, func(c report.Claim) bool {
-		return c.Kind == report.Correctness && c.Outcome == report.Failed
-	})
-}
-
-// reasons are those of the claims that did not hold.
-func reasons(claims []report.Claim) (why []string) {
+// failures says which claims of a kind failed or are inconclusive, and why.
+func failures(claims []report.Claim, kind report.Kind) (why []string) {
 	for _, c := range claims {
-		if c.Outcome == report.Failed || c.Outcome == report.Inconclusive {
+		if c.Kind == kind && (c.Outcome == report.Failed || c.Outcome == report.Inconclusive) {
 			why = append(why, fmt.Sprintf("%s is %s: %s", c.Name, c.Outcome, c.Why))
 		}
 	}

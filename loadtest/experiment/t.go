@@ -33,13 +33,12 @@ type Options struct {
 
 // Live is the progress of an experiment.
 type Live struct {
-	Experiment string         `json:"experiment"`
-	Phase      string         `json:"phase"`
-	Done       float64        `json:"done"` // 0 to 1
-	Rate       float64        `json:"rate"` // requests per second
-	P99        time.Duration  `json:"p99_ns"`
-	PoolKeys   *int64         `json:"pool_keys"` // nil: unknown, or no pool
-	Runway     *time.Duration `json:"runway_ns"`
+	Experiment, Phase string
+	Done              float64 // 0 to 1
+	Rate              float64 // requests per second
+	P99               time.Duration
+	PoolKeys          *int64 // nil: unknown, or no pool
+	Runway            *time.Duration
 }
 
 // T is one run of an experiment. It serves package lab as a testing.TB serves a test: what is
@@ -47,15 +46,16 @@ type Live struct {
 // that only the goroutine of the run may call Fatalf and Refute.
 type T struct {
 	Options
-	name    string
-	control *Control // nil: the programs are sound
-
+	name     string
+	settings []string // of a control
 	ctx      context.Context
+
 	mu       sync.Mutex
 	dir      string
 	cleanups []func()
 	failure  error
-	refuted  map[string]string // claim -> why
+
+	refuted, why string // the claim that ended the run
 }
 
 // Context ends when the run is interrupted.
@@ -68,12 +68,7 @@ func (t *T) Helper() {}
 func (t *T) Logf(format string, args ...any) { t.Log(t.name + ": " + fmt.Sprintf(format, args...)) }
 
 // Settings are those that a control adds to every program, after all others.
-func (t *T) Settings() []string {
-	if t.control == nil {
-		return nil
-	}
-	return t.control.Settings
-}
+func (t *T) Settings() []string { return t.settings }
 
 // ProgramDir is the directory of the programs that this run starts.
 func (t *T) ProgramDir() string { return t.Programs }
@@ -91,8 +86,7 @@ func (t *T) Lasting(d time.Duration) time.Duration { return time.Duration(float6
 
 // Fatalf ends the run with an error: the experiment could not be done.
 func (t *T) Fatalf(format string, args ...any) {
-	t.fail(fmt.Errorf(format, args...))
-	runtime.Goexit()
+	t.Must(fmt.Errorf(format, args...))
 }
 
 // Must ends the run when err is not nil.
@@ -105,12 +99,7 @@ func (t *T) Must(err error) {
 
 // Refute ends the run: what happened refutes the claim, and going on has no purpose.
 func (t *T) Refute(claim, format string, args ...any) {
-	t.mu.Lock()
-	if t.refuted == nil {
-		t.refuted = make(map[string]string)
-	}
-	t.refuted[claim] = fmt.Sprintf(format, args...)
-	t.mu.Unlock()
+	t.refuted, t.why = claim, fmt.Sprintf(format, args...)
 	runtime.Goexit()
 }
 
@@ -175,11 +164,12 @@ func (t *T) cleanUp() {
 
 // refute enters what ended the run.
 func (t *T) refute(claims []report.Claim) {
-	for name, why := range t.refuted {
-		i := slices.IndexFunc(claims, func(c report.Claim) bool { return c.Name == name })
-		if i < 0 {
-			panic("claim " + name + " is not declared")
-		}
-		claims[i].Outcome, claims[i].Why = report.Failed, why
+	if t.refuted == "" {
+		return
 	}
+	i := slices.IndexFunc(claims, func(c report.Claim) bool { return c.Name == t.refuted })
+	if i < 0 {
+		panic("claim " + t.refuted + " is not declared")
+	}
+	claims[i].Outcome, claims[i].Why = report.Failed, t.why
 }

@@ -7,15 +7,11 @@ import (
 	"keypool/loadtest/report"
 )
 
-// notReached is why a claim is not judged while nothing else is known.
-const notReached = "the run did not get as far"
-
 // Verdict is what a record says about a claim. The zero Verdict is "not judged".
 type Verdict struct {
 	Outcome         report.Outcome
 	Why             string
-	figures         bool
-	bound, observed float64
+	bound, observed *float64
 }
 
 // Holds is the verdict ok, with its reason.
@@ -57,7 +53,7 @@ func Within(predicted, observed, tolerance float64) Verdict {
 
 // Figures adds the bound, or what was predicted, and what was observed.
 func (v Verdict) Figures(bound, observed float64) Verdict {
-	v.figures, v.bound, v.observed = true, bound, observed
+	v.bound, v.observed = &bound, &observed
 	return v
 }
 
@@ -75,7 +71,5 @@ func (v Verdict) enter(c *report.Claim) {
 	if v.Outcome != "" {
 		c.Outcome, c.Why = v.Outcome, v.Why
 	}
-	if v.figures {
-		c.Predicted, c.Observed = &v.bound, &v.observed
-	}
+	c.Predicted, c.Observed = v.bound, v.observed
 }
