@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"html/template"
 	"image/color"
@@ -130,10 +131,7 @@ func (c Chart) marks(p *plot.Plot) (all []plot.Plotter) {
 	}
 	style.XAlign, style.YAlign = draw.XCenter, draw.YBottom
 	var numbers []vg.Point // those that are close stand above each other
-	for i, m := range c.Marks {
-		if !c.X.shows(m.At) {
-			continue
-		}
+	for i, m := range c.moments() {
 		n := vg.Point{X: vg.Length(p.X.Norm(m.At)) * chartWidth, Y: gap}
 		for _, o := range numbers {
 			if n.X-o.X < 1.5*letters && o.X-n.X < 1.5*letters {
@@ -144,6 +142,13 @@ func (c Chart) marks(p *plot.Plot) (all []plot.Plotter) {
 		add(plotter.XY{X: m.At, Y: p.Y.Min}, plotter.XY{X: m.At, Y: p.Y.Max}, fmt.Sprint(i+1), vg.Point{Y: n.Y})
 	}
 	return all
+}
+
+// moments are the marks in the order of their numbers.
+func (c Chart) moments() []Mark {
+	shown := keep(c.Marks, func(m Mark) bool { return c.X.shows(m.At) })
+	slices.SortStableFunc(shown, func(a, b Mark) int { return cmp.Compare(a.At, b.At) })
+	return shown
 }
 
 // shows reports whether the axis has a place for v.

@@ -37,8 +37,10 @@ func Compare(w io.Writer, a, b *Report) error {
 
 // circumstances are what the figures of a run depend on.
 func (r *Report) circumstances() string {
-	return fmt.Sprintf("%s, `%s`, commit %s; %s.", r.Started.UTC().Format("2006-01-02"), r.Command, r.Commit, r.Machine)
+	return fmt.Sprintf("%s, `%s`, commit %s; %s.", r.date(), r.Command, r.Commit, r.Machine)
 }
+
+func (r *Report) date() string { return r.Started.UTC().Format("2006-01-02") }
 
 // claims are all claims by the names of their experiments and their own, and these names in order.
 func (r *Report) claims() (byName map[string]*Claim, names []string) {

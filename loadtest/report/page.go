@@ -23,6 +23,7 @@ func HTML(w io.Writer, r *Report) error {
 		"class":    func(word any) string { return strings.ToLower(strings.ReplaceAll(fmt.Sprint(word), " ", "-")) },
 		"count":    count,
 		"draw":     Chart.draw,
+		"moments":  Chart.moments,
 		"numeric":  Table.numeric,
 		"quantity": quantity,
 		"ratio":    ratio,

@@ -51,7 +51,8 @@ func (r *Report) Summary() string {
 // its claims, its tables, what else went wrong, and its notes.
 func Markdown(w io.Writer, r *Report) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "## Keypool load test, %s\n\n**%s**: %s\n", r.circumstances(), r.Verdict(), r.Summary())
+	fmt.Fprintf(&b, "## Keypool load test, %s, `%s`\n\n", r.date(), r.Command)
+	fmt.Fprintf(&b, "**%s**: %s Commit %s; %s.\n", r.Verdict(), r.Summary(), r.Commit, r.Machine)
 	for i := range r.Experiments {
 		e := &r.Experiments[i]
 		fmt.Fprintf(&b, "\n### %s\n\n%s\n", e.Title, e.Summary)
