@@ -45,10 +45,11 @@ func (r *Report) date() string { return r.Started.UTC().Format("2006-01-02") }
 // claims are all claims by the names of their experiments and their own, and these names in order.
 func (r *Report) claims() (byName map[string]*Claim, names []string) {
 	byName = make(map[string]*Claim)
-	for _, e := range r.Experiments {
-		for i, c := range e.Claims {
+	for i := range r.Experiments {
+		e := &r.Experiments[i]
+		for j, c := range e.Claims {
 			name := e.Name + " " + c.Name
-			byName[name] = &e.Claims[i]
+			byName[name] = &e.Claims[j]
 			names = append(names, name)
 		}
 	}
