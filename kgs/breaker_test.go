@@ -56,7 +56,7 @@ func TestBreakerOpensAndCloses(t *testing.T) {
 		time.Sleep(breakerPause + 1)
 		wantState(t, b, gobreaker.StateHalfOpen)
 		if _, err := b.Take(t.Context(), 1); !errors.Is(err, pool.err) {
-			t.Errorf("the one try: %v", err)
+			t.Errorf("the single try: %v", err)
 		}
 		wantState(t, b, gobreaker.StateOpen)
 
@@ -72,7 +72,7 @@ func TestBreakerOpensAndCloses(t *testing.T) {
 	})
 }
 
-func TestBreakerTellsAnswersFromFailures(t *testing.T) {
+func TestBreakerDistinguishesAnswersFromFailures(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		err  error

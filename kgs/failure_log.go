@@ -7,21 +7,21 @@ import (
 // FailureLog logs the first failure of a recurring task and the success that ends the failures,
 // but not the failures in between. It is not safe for concurrent use.
 type FailureLog struct {
-	log  *slog.Logger
-	what string // what fails, for example "the pool is not refilled"
-	on   bool
+	log     *slog.Logger
+	task    string // for example "refill the pool"
+	failing bool
 }
 
 // Note records the result of one attempt: nil for a success.
-func (t *FailureLog) Note(err error) {
+func (f *FailureLog) Note(err error) {
 	switch {
-	case err != nil && !t.on:
-		t.log.Warn("trouble", slog.String("what", t.what), slog.Any("error", err))
-	case err == nil && t.on:
-		t.log.Info("trouble is over", slog.String("what", t.what))
+	case err != nil && !f.failing:
+		f.log.Warn("recurring task failed", slog.String("task", f.task), slog.Any("error", err))
+	case err == nil && f.failing:
+		f.log.Info("recurring task works again", slog.String("task", f.task))
 	}
-	t.on = err != nil
+	f.failing = err != nil
 }
 
-// NewFailureLog returns a FailureLog that describes the failing task as what.
-func NewFailureLog(log *slog.Logger, what string) FailureLog { return FailureLog{log: log, what: what} }
+// NewFailureLog returns the log of a task.
+func NewFailureLog(log *slog.Logger, task string) FailureLog { return FailureLog{log: log, task: task} }

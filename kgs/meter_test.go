@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestMeterAveragesJumps(t *testing.T) {
+func TestMeterAveragesSteps(t *testing.T) {
 	t.Parallel()
 	m := NewMeter(time.Minute)
 	now := time.Now()

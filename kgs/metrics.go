@@ -42,7 +42,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Name: "kgs_worker_restarts_total", Help: "Times the dead man's switch restarted the refill worker.",
 		}),
 		skipAheads: auto.NewCounter(prometheus.CounterOpts{
-			Name: "kgs_ledger_jumps_total", Help: "Times the ledger's database was found to have come back from an older state.",
+			Name: "kgs_ledger_jumps_total", Help: "Skip-aheads: times the ledger found that its database came back from an older state.",
 		}),
 		pages: auto.NewCounter(prometheus.CounterOpts{
 			Name: "kgs_pages_total", Help: "Times the dead man's switch asked for a human.",

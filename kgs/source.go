@@ -53,7 +53,7 @@ type Source struct {
 	closed   bool
 
 	everFilled bool // whether a refill has ever succeeded
-	trouble    FailureLog
+	failures   FailureLog
 }
 
 var _ Generator = (*Source)(nil)
@@ -68,7 +68,7 @@ func NewSource(cfg SourceConfig) *Source {
 		cfg: cfg, stop: cancel, done: make(chan struct{}), started: time.Now(),
 		wanted: make(chan struct{}, 1), filled: make(chan struct{}),
 		live: make(map[*LocalBatch]struct{}), rate: NewEWMA(time.Now()),
-		trouble: NewFailureLog(cfg.Logger, "the local batch is not refilled"),
+		failures: NewFailureLog(cfg.Logger, "refill the local batch"),
 	}
 	if !cfg.Lazy {
 		s.want()

@@ -56,13 +56,13 @@ func (s *Source) refill(ctx context.Context) error {
 	s.began = time.Now()
 	s.mu.Unlock()
 	err := s.settleFinished(ctx)
-	for err == nil && s.hungry() {
+	for err == nil && s.needsBatch() {
 		err = s.fetch(ctx)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if opening := !s.everFilled && (errors.Is(err, ErrEmpty) || errors.Is(err, ErrNoEpoch)); !opening && ctx.Err() == nil {
-		s.trouble.Note(err)
+		s.failures.Note(err)
 	}
 	s.failing, s.began = err, time.Time{}
 	close(s.filled)
@@ -70,7 +70,7 @@ func (s *Source) refill(ctx context.Context) error {
 	return err
 }
 
-func (s *Source) hungry() bool {
+func (s *Source) needsBatch() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.current.Load() == nil || s.spare == nil

@@ -142,7 +142,7 @@ func TestSourceHandsOutEachKeyOnce(t *testing.T) {
 			t.Errorf("%d keys handed out and %d returned, of %d taken", len(seen), len(supply.returned), supply.next)
 		}
 		if supply.overlaps {
-			t.Error("two refills were in flight at once")
+			t.Error("two refills ran at once")
 		}
 	})
 }
@@ -157,7 +157,7 @@ func TestSourceKeepsASpareBatch(t *testing.T) {
 			t.Fatalf("at rest the source holds %d keys, want two batches of 100", got)
 		}
 		// While the supply fails, the source still hands out all its keys without waiting.
-		supply.fail(errors.New("away"))
+		supply.fail(errors.New("no connection"))
 		start := time.Now()
 		for range 200 {
 			mustNext(t, s).Batch.Spent()
@@ -169,7 +169,7 @@ func TestSourceKeepsASpareBatch(t *testing.T) {
 	})
 }
 
-func TestSourceDoesNotWaitForASupplyThatIsAway(t *testing.T) {
+func TestSourceFailsAtOnceWhileTheSupplyIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		supply := &stubSupply{}
 		s := newTestSource(t, supply)
@@ -185,7 +185,7 @@ func TestSourceDoesNotWaitForASupplyThatIsAway(t *testing.T) {
 		for range 100 {
 			mustNext(t, s).Batch.Spent()
 		}
-		wantNoWait(t, s, "a supply that is known to be away")
+		wantNoWait(t, s, "a supply that is known to be down")
 		supply.mu.Lock()
 		supply.err, supply.delay = nil, 0
 		supply.mu.Unlock()
@@ -273,7 +273,7 @@ func TestSourceGrowsBatchByBatch(t *testing.T) {
 	})
 }
 
-func TestSourceAccountsForEveryFate(t *testing.T) {
+func TestSourceSettlesEveryOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		supply := &stubSupply{}
 		s := newTestSource(t, supply)
@@ -300,7 +300,7 @@ func TestSourceAccountsForEveryFate(t *testing.T) {
 	})
 }
 
-func TestSourceSettlesOnlyWhenEveryFateIsKnown(t *testing.T) {
+func TestSourceSettlesOnlyWhenEveryOutcomeIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		supply := &stubSupply{}
 		s := newTestSource(t, supply)
@@ -312,7 +312,7 @@ func TestSourceSettlesOnlyWhenEveryFateIsKnown(t *testing.T) {
 		}
 		synctest.Wait()
 		if supply.settled != 0 {
-			t.Fatal("a batch was settled while one of its keys was in flight: a crash now would lose it without a trace")
+			t.Fatal("a batch was settled while the outcome of one key was unknown: a crash now would lose the key without a record")
 		}
 		inFlight.Batch.Spent()
 		synctest.Wait()

@@ -58,16 +58,16 @@ type cache struct {
 	// failed is the time of the last failed look-up, nil after a successful one.
 	failed atomic.Pointer[time.Time]
 
-	mu      sync.Mutex
-	flights map[string]*flight // look-ups under way whose result may still be kept
+	mu    sync.Mutex
+	calls map[string]*call // look-ups under way whose result may still be kept
 }
 
-// flight is one look-up that several callers share.
+// call is one look-up that several callers share.
 //
 // It is not golang.org/x/sync/singleflight: Do ignores the context of a waiting caller,
 // DoChan starts a goroutine per look-up and ends the process when the look-up panics, and
 // neither can discard a result that a creation has overtaken.
-type flight struct {
+type call struct {
 	done  chan struct{} // closed when entry and err are set
 	entry *entry
 	err   error
@@ -86,7 +86,7 @@ func newCache(size int, lookup func(context.Context, string) (Link, error), now 
 			MaximumWeight: uint64(size),
 			Weigher:       func(_ string, e *entry) uint32 { return uint32(1 + len(e.link.URL)/entryUnit) },
 		}),
-		flights: make(map[string]*flight),
+		calls: make(map[string]*call),
 	}
 }
 
@@ -139,30 +139,30 @@ func (c *cache) storeDown(now time.Time) bool {
 // load looks code up in the store, or joins a look-up of the same code that is under way.
 func (c *cache) load(ctx context.Context, code string) (_ *entry, joined bool, _ error) {
 	c.mu.Lock()
-	f, joined := c.flights[code]
+	shared, joined := c.calls[code]
 	if !joined {
 		// A copy: the code may share memory with a whole request line.
 		code = strings.Clone(code)
-		f = &flight{done: make(chan struct{}), err: errLookupPanicked}
-		c.flights[code] = f
+		shared = &call{done: make(chan struct{}), err: errLookupPanicked}
+		c.calls[code] = shared
 	}
 	c.mu.Unlock()
 	if !joined {
-		c.fly(ctx, code, f)
-		return f.entry, false, f.err
+		c.do(ctx, code, shared)
+		return shared.entry, false, shared.err
 	}
 	select {
-	case <-f.done:
-		return f.entry, true, f.err
+	case <-shared.done:
+		return shared.entry, true, shared.err
 	case <-ctx.Done():
 		return nil, true, ctx.Err()
 	}
 }
 
-// fly carries out the look-up of f on the goroutine of the first caller. It continues
-// when that caller's context ends, because others may wait for f; lookupTimeout bounds it.
-func (c *cache) fly(ctx context.Context, code string, f *flight) {
-	defer c.land(code, f)
+// do runs the shared look-up on the goroutine of the first caller. It continues
+// when that caller's context ends, because others may wait for l; lookupTimeout bounds it.
+func (c *cache) do(ctx context.Context, code string, shared *call) {
+	defer c.finish(code, shared)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
 	defer cancel()
 	asked := c.now()
@@ -170,7 +170,7 @@ func (c *cache) fly(ctx context.Context, code string, f *flight) {
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		failed := c.now()
 		c.failed.Store(&failed)
-		f.err = err
+		shared.err = err
 		return
 	}
 	if c.failed.Load() != nil { // a load is cheaper than a store for every look-up
@@ -179,32 +179,32 @@ func (c *cache) fly(ctx context.Context, code string, f *flight) {
 	if err != nil {
 		link = Link{}
 	}
-	f.entry, f.err = &entry{link: link, asked: asked}, nil
+	shared.entry, shared.err = &entry{link: link, asked: asked}, nil
 }
 
-// land keeps the result of f unless put has overtaken it: an answer from before a
+// finish keeps the result of a look-up unless put has overtaken it: an answer from before a
 // creation must not hide the new link.
-func (c *cache) land(code string, f *flight) {
+func (c *cache) finish(code string, shared *call) {
 	c.mu.Lock()
-	if c.flights[code] == f {
-		delete(c.flights, code)
+	if c.calls[code] == shared {
+		delete(c.calls, code)
 		switch {
-		case f.err != nil:
-		case f.entry.missing():
+		case shared.err != nil:
+		case shared.entry.missing():
 			c.entries.Invalidate(code) // a failover of the store lost the link
 		default:
-			c.entries.Set(code, f.entry)
+			c.entries.Set(code, shared.entry)
 		}
 	}
 	c.mu.Unlock()
-	close(f.done)
+	close(shared.done)
 }
 
 // put adds a link that this process created or read. The time asked lies before that.
 func (c *cache) put(link Link, asked time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.flights, link.Code)
+	delete(c.calls, link.Code)
 	link.Code = strings.Clone(link.Code) // a key shares memory with its whole batch
 	c.entries.Set(link.Code, &entry{link: link, asked: asked})
 }

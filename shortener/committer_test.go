@@ -164,7 +164,7 @@ func TestCommitCallerGivesUp(t *testing.T) {
 		g := newGate()
 		c := startCommitter(t, &fakeStore{insert: g.insert}, 0)
 		ctx, cancel := context.WithCancel(t.Context())
-		inFlight := commitAsync(ctx, c, "in flight")
+		blocked := commitAsync(ctx, c, "in call")
 		for range maxInserters - 1 {
 			commitAsync(t.Context(), c, "busy")
 		}
@@ -174,7 +174,7 @@ func TestCommitCallerGivesUp(t *testing.T) {
 		if a := <-waiting; !errors.Is(a.err, ErrNotWritten) || !errors.Is(a.err, context.Canceled) {
 			t.Errorf("withdrawn from the queue: %v", a.err)
 		}
-		if a := <-inFlight; a.err == nil || errors.Is(a.err, ErrNotWritten) {
+		if a := <-blocked; a.err == nil || errors.Is(a.err, ErrNotWritten) {
 			t.Errorf("caller gave up during an Insert: %v", a.err)
 		}
 		close(g.open)

@@ -6,19 +6,19 @@
  *   I1  No number is given to two creations (`drawnTwice` stays empty), so no key conflicts with
  *       another key. No number is available in two places (`waitsTwice` stays empty).
  *   I4  The accounts close. While the pool is open for the ledger's epoch, each reserved number
- *       is shipping, in the pool, in a recorded batch, doomed, abandoned, linked, or below the
+ *       is shipping, in the pool, in a recorded batch, withdrawn, abandoned, linked, or below the
  *       boundary of an epoch (`nowhere` stays empty).
  *
  * The names are those of the code: kgs/ledger (reserve.go, settle.go, epoch.go),
  * kgs/redispool (filler.go, pool.go, scripts.go, push.go, sweep.go) and kgs/source*.go.
  *
- * Vocabulary: a batch is doomed when its holder was declared dead and its numbers wait to be
+ * Vocabulary: a batch is withdrawn when its holder was declared dead and its numbers wait to be
  * abandoned. A run of Redis is the time from one start of its process to the next.
  *
  * The model includes the following. A ledger transaction or a Lua script is one atomic step. A
  * process may stop between any two steps, permanently (killed) or for a long time (frozen). A
  * command may arrive late in the same way. Any process may be declared dead at any time, even if
- * it is alive. Then another worker adopts its range, its batches are doomed, and it may continue
+ * it is alive. Then another worker adopts its range, its batches are withdrawn, and it may continue
  * later. Any reply may be lost, any number of times. A Take that its server gave up may arrive
  * after the repeated Take, even in another epoch. The pool may be flushed within a run of Redis.
  * Redis may also restart from an older copy of its data, which begins a new run.
@@ -50,7 +50,7 @@
  * real servers.
  */
 
-/* lock: two Reserves read the same counter. The same numbers are shipped under two range ids. */
+/* lock: two Reserves read the same counter. The same numbers are pushed under two range ids. */
 #ifdef NO_lock
 #define LOCK
 #else
@@ -89,7 +89,7 @@
 #endif
 
 /* lastid: a holder is declared dead or released, and its last batch id is deleted. A late Take of
- * this holder pops codes under an id that was used before. It overwrites the recorded or doomed
+ * this holder pops codes under an id that was used before. It overwrites the recorded or withdrawn
  * batch with that id, whose codes are then in no account. */
 #ifdef NO_lastid
 #define LASTID 0
@@ -135,7 +135,7 @@
 #endif
 #define IDS 2                                     /* the largest number of batches per server */
 #define AT(s, id) ((s) * IDS + (id) - 1)          /* index of a batch among those of all servers */
-#define LOST (2 * IDS)                            /* index of the doomed entry for lost replies */
+#define LOST (2 * IDS)                            /* index of the withdrawn entry for lost replies */
 #define ARRIVED 255
 #define NUMBER(lo, n) (1 << (SIZE * ((lo) - 1) + (n)))  /* a set of numbers is a bit mask */
 #define BELOW(lo) ((1 << (SIZE * ((lo) - 1))) - 1)
@@ -145,7 +145,7 @@
 /* The ledger. */
 byte counter = 1, last;      /* the next range to reserve, from 1; the last range id that was assigned */
 byte epoch, boundary = 1;    /* the counter when the last epoch began */
-byte row[4];                 /* by range id: the range it ships, 0 for no row (3 only without the lock) */
+byte row[4];                 /* by range id: the range that it pushes, 0 for no row (3 only without the lock) */
 byte abandoned;
 byte links, drawn;           /* rows of the link store; all numbers ever given to a creation */
 
@@ -153,7 +153,7 @@ byte links, drawn;           /* rows of the link store; all numbers ever given t
 typedef Pool {
 	byte opened, epoch, floor, keys;              /* opened: the run in which the pool was opened, 0 for no state */
 	byte mark[4];                                 /* by range id: how many of its numbers are pushed */
-	byte batches[2 * IDS], takes[2], doomed[2 * IDS + 1]
+	byte batches[2 * IDS], takes[2], withdrawn[2 * IDS + 1]
 };
 byte redis = 1;
 Pool pool, copy;
@@ -163,9 +163,9 @@ bool began;                  /* symmetry: the server that asks first is number 0
 hidden byte i, drawnTwice, waitsTwice, nowhere;
 
 #define BATCHES (pool.batches[0] | pool.batches[1] | pool.batches[2] | pool.batches[3])
-#define DOOMED (pool.doomed[0] | pool.doomed[1] | pool.doomed[2] | pool.doomed[3] | pool.doomed[4])
+#define WITHDRAWN (pool.withdrawn[0] | pool.withdrawn[1] | pool.withdrawn[2] | pool.withdrawn[3] | pool.withdrawn[4])
 #define SHIPPING (RUN(row[1]) | RUN(row[2]))
-#define NOWHERE (BELOW(counter) & ~(BELOW(boundary) | SHIPPING | pool.keys | BATCHES | DOOMED | abandoned | links))
+#define NOWHERE (BELOW(counter) & ~(BELOW(boundary) | SHIPPING | pool.keys | BATCHES | WITHDRAWN | abandoned | links))
 #define OPEN (pool.opened == redis && pool.epoch == epoch)
 
 active proctype Audit() {
@@ -183,7 +183,7 @@ inline fill(to, from, mask) {
 	to.floor = from.floor & mask; to.keys = from.keys & mask;
 	to.mark[1] = from.mark[1] & mask; to.mark[2] = from.mark[2] & mask;
 	for (i : 0 .. 2 * IDS - 1) { to.batches[i] = from.batches[i] & mask }
-	for (i : 0 .. 2 * IDS) { to.doomed[i] = from.doomed[i] & mask }
+	for (i : 0 .. 2 * IDS) { to.withdrawn[i] = from.withdrawn[i] & mask }
 	to.takes[0] = from.takes[0] & mask; to.takes[1] = from.takes[1] & mask;
 	to.opened = from.opened & mask; to.epoch = from.epoch & mask
 }
@@ -295,7 +295,7 @@ inline Settle(unused, lost) {
 	:: GUARD && RECORD(me, batch) ->
 		pool.batches[AT(me, batch)] = 0;
 		giveBack(unused);
-		pool.doomed[LOST] = pool.doomed[LOST] | lost
+		pool.withdrawn[LOST] = pool.withdrawn[LOST] | lost
 	:: else
 	fi
 }
@@ -310,7 +310,7 @@ inline Release() {
 }
 
 #define UNREAD (next <= pool.takes[me])
-#define HUNGRY (batch == 0 && next <= IDS && GUARD && (pool.keys || UNREAD) && TURN)
+#define NEEDS_BATCH (batch == 0 && next <= IDS && GUARD && (pool.keys || UNREAD) && TURN)
 #define TURN (me == 0 || began)
 
 active [2] proctype Server() {
@@ -318,13 +318,13 @@ active [2] proctype Server() {
 	byte batch, took, unused, lost, n;
 end:	do
 	/* Take: the reply arrives or is lost, or the request arrives late. */
-	:: atomic { HUNGRY -> began = 1; Take(me, next, unused);
+	:: atomic { NEEDS_BATCH -> began = 1; Take(me, next, unused);
 		if
 		:: unused -> batch = next; took = unused
 		:: else
 		fi;
 		next++ }
-	:: atomic { SERVER_FAULTS && HUNGRY -> began = 1; Take(me, next, unused); unused = 0 }
+	:: atomic { SERVER_FAULTS && NEEDS_BATCH -> began = 1; Take(me, next, unused); unused = 0 }
 	:: d_step { LATES && batch == 0 && next <= IDS && late == 0 && TURN -> late = AT(me, next) + 1; began = 1 }
 	/* A key is given to a creation. Either it is linked (Spent), or the reply of the commit is lost (Lost), with
 	 * or without a row. */
@@ -369,7 +369,7 @@ end:	do
 inline Doom(s) {
 	for (i : AT(s, 1) .. AT(s, 2)) {
 		if
-		:: pool.batches[i] -> pool.doomed[i] = pool.batches[i]; pool.batches[i] = 0
+		:: pool.batches[i] -> pool.withdrawn[i] = pool.batches[i]; pool.batches[i] = 0
 		:: else
 		fi
 	}
@@ -381,19 +381,19 @@ active proctype Janitor() {
 end:	do
 	:: d_step { SERVER_FAULTS && GUARD && HOLDS(0) -> Doom(0) }
 	:: d_step { SERVER_FAULTS && GUARD && HOLDS(1) -> Doom(1) }
-	:: atomic { GUARD && DOOMED ->
+	:: atomic { GUARD && WITHDRAWN ->
 		if
-		:: pool.doomed[0] -> entry = 0
-		:: pool.doomed[1] -> entry = 1
-		:: pool.doomed[2] -> entry = 2
-		:: pool.doomed[3] -> entry = 3
-		:: pool.doomed[4] -> entry = 4
+		:: pool.withdrawn[0] -> entry = 0
+		:: pool.withdrawn[1] -> entry = 1
+		:: pool.withdrawn[2] -> entry = 2
+		:: pool.withdrawn[3] -> entry = 3
+		:: pool.withdrawn[4] -> entry = 4
 		fi;
-		codes = pool.doomed[entry] }
+		codes = pool.withdrawn[entry] }
 		if
 		:: abandoned = abandoned | codes; /* Abandon */
 			if
-			:: d_step { GUARD -> pool.doomed[entry] = (entry == LOST -> pool.doomed[entry] & ~codes : 0);
+			:: d_step { GUARD -> pool.withdrawn[entry] = (entry == LOST -> pool.withdrawn[entry] & ~codes : 0);
 				entry = 0; codes = 0 }
 			:: d_step { entry = 0; codes = 0 }
 			fi

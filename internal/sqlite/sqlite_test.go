@@ -198,7 +198,7 @@ func TestLock(t *testing.T) {
 	}
 }
 
-func TestLockGoesWithItsProcess(t *testing.T) {
+func TestLockEndsWithItsProcess(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "lock")
 	holder := osexec.Command(os.Args[0])
@@ -244,9 +244,9 @@ func ignoreKilled(err error) error {
 	return err
 }
 
-// TestLogBeginsAnew writes enough for the checkpointer, but less than the size at which a
+// TestWALIsReusedAfterCheckpoint writes enough for the checkpointer, but less than the size at which a
 // commit runs the checkpoint. Then it writes until the log stops growing.
-func TestLogBeginsAnew(t *testing.T) {
+func TestWALIsReusedAfterCheckpoint(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
 	db := open(t, path)

@@ -53,7 +53,7 @@ type Accounts struct {
 }
 
 // EpochAccounts is the accounts of one epoch: of the numbers that were first reserved in it. A
-// number stays in its epoch if it is returned and shipped again later.
+// number stays in its epoch if it is returned and delivered again later.
 type EpochAccounts struct {
 	Epoch     int64            `json:"epoch"` // 0 is the time before the first shared pool
 	Reserved  int64            `json:"reserved"`
@@ -129,25 +129,25 @@ const auditPasses = 3
 // earlier epoch is in no place, Run counts it as lost with its epoch. If a number of the
 // present epoch is in no place, that is a fault.
 func Run(ctx context.Context, e Evidence) (Accounts, error) {
-	var suspects map[Fault]bool // nil in the first pass, in which every fault is possible
+	var candidates map[Fault]bool // nil in the first pass, in which every fault is possible
 	for i := 0; ; i++ {
-		p, err := e.pass(ctx, suspects)
+		p, err := e.pass(ctx, candidates)
 		if err != nil {
 			return Accounts{}, err
 		}
-		if len(p.accused) == 0 || i == auditPasses-1 {
+		if len(p.found) == 0 || i == auditPasses-1 {
 			return p.accounts, nil
 		}
-		suspects = p.accused
+		candidates = p.found
 	}
 }
 
-func (e Evidence) pass(ctx context.Context, suspects map[Fault]bool) (*pass, error) {
+func (e Evidence) pass(ctx context.Context, candidates map[Fault]bool) (*pass, error) {
 	before, err := e.Snapshot(ctx)
 	if err != nil {
 		return nil, err
 	}
-	p := newPass(e.Space, before, suspects)
+	p := newPass(e.Space, before, candidates)
 	p.addRanges(before)
 	p.findOverlaps(before)
 	if before.Epoch.Number > 0 { // at 0 the ledger has never had a shared pool
@@ -178,14 +178,14 @@ func (e Evidence) pass(ctx context.Context, suspects map[Fault]bool) (*pass, err
 // pool, the keys of the ledger would be missing.
 func (e Evidence) checkEpoch(ctx context.Context, want int64) error {
 	if e.Epoch == nil {
-		return fmt.Errorf("%w: it was not told where to look", ErrPoolUnknown)
+		return fmt.Errorf("%w: no shared pool is configured", ErrPoolUnknown)
 	}
 	epoch, err := e.Epoch(ctx)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrPoolUnknown, err)
 	}
 	if epoch != want {
-		return fmt.Errorf("%w: it was shown one of epoch %d, the ledger's is of epoch %d", ErrPoolUnknown, epoch, want)
+		return fmt.Errorf("%w: the pool that it reads is of epoch %d, and the ledger is in epoch %d", ErrPoolUnknown, epoch, want)
 	}
 	return nil
 }

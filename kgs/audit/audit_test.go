@@ -15,9 +15,9 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// scene is a ledger with a Redis pool and links, as the audit sees them. The ledger is real.
+// fixture is a ledger with a Redis pool and links, as the audit sees them. The ledger is real.
 // The pool and the links are lists, because the audit only iterates over them.
-type scene struct {
+type fixture struct {
 	kgstest.LedgerUnderTest
 	space  *codespace.Space
 	pool   []kgs.PoolEntry
@@ -26,14 +26,14 @@ type scene struct {
 	epoch  func() (int64, error) // epoch of the pool; nil for the ledger's epoch
 }
 
-// newScene reserves [0, 100) and puts at least 10 numbers into every place.
-func newScene(t *testing.T, l kgstest.LedgerUnderTest) *scene {
+// newFixture reserves [0, 100) and puts at least 10 numbers into every place.
+func newFixture(t *testing.T, l kgstest.LedgerUnderTest) *fixture {
 	t.Helper()
 	space, err := l.Open(t.Context(), ledger.Config{Permute: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &scene{LedgerUnderTest: l, space: space}
+	s := &fixture{LedgerUnderTest: l, space: space}
 	epoch, _, err := l.OpenEpoch(t.Context(), 0, "run")
 	if err != nil {
 		t.Fatal(err)
@@ -41,8 +41,8 @@ func newScene(t *testing.T, l kgstest.LedgerUnderTest) *scene {
 	if epoch != 1 {
 		t.Fatalf("epoch %d, want 1", epoch)
 	}
-	shipped := l.MustReserve(t, "worker", ledger.StateShipping, 40) // [0, 40)
-	if _, err := l.Deliver(t.Context(), shipped); err != nil {
+	delivered := l.MustReserve(t, "worker", ledger.StateShipping, 40) // [0, 40)
+	if _, err := l.Deliver(t.Context(), delivered); err != nil {
 		t.Fatal(err)
 	}
 	s.addPool(0, 10, false)
@@ -59,21 +59,21 @@ func newScene(t *testing.T, l kgstest.LedgerUnderTest) *scene {
 	return s
 }
 
-func (s *scene) addPool(lo, hi int64, batch bool) {
+func (s *fixture) addPool(lo, hi int64, batch bool) {
 	for _, code := range s.space.Codes(codespace.Range{Length: 3, Lo: lo, Hi: hi}) {
 		s.pool = append(s.pool, kgs.PoolEntry{Code: code, InBatch: batch})
 	}
 }
 
-func (s *scene) link(lo, hi int64, source string) {
+func (s *fixture) link(lo, hi int64, source string) {
 	for _, code := range s.space.Codes(codespace.Range{Length: 3, Lo: lo, Hi: hi}) {
 		s.links = append(s.links, Linked{code, source})
 	}
 }
 
-func (s *scene) code(n int64) string { return s.space.Code(3, n) }
+func (s *fixture) code(n int64) string { return s.space.Code(3, n) }
 
-func (s *scene) evidence() Evidence {
+func (s *fixture) evidence() Evidence {
 	e := Evidence{
 		Space: s.space, Snapshot: s.Snapshot,
 		Links: func(context.Context) iter.Seq2[Linked, error] { return noErrors(s.links) },
@@ -85,7 +85,7 @@ func (s *scene) evidence() Evidence {
 	return e
 }
 
-func (s *scene) audit(t *testing.T) (Accounts, error) {
+func (s *fixture) audit(t *testing.T) (Accounts, error) {
 	t.Helper()
 	a, err := Run(t.Context(), s.evidence())
 	if err == nil {
@@ -119,7 +119,7 @@ func wantSums(t *testing.T, a Accounts) {
 	}
 }
 
-func (s *scene) poolEpoch(ctx context.Context) (int64, error) {
+func (s *fixture) poolEpoch(ctx context.Context) (int64, error) {
 	if s.epoch != nil {
 		return s.epoch()
 	}
@@ -139,7 +139,7 @@ func noErrors[T any](all []T) iter.Seq2[T, error] {
 
 func TestAuditCloses(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
-		s := newScene(t, l)
+		s := newFixture(t, l)
 		got, err := s.audit(t)
 		if err != nil {
 			t.Fatal(err)
@@ -165,45 +165,45 @@ func TestAuditCloses(t *testing.T) {
 // Each planted error must give exactly one fault, of the right kind.
 func TestAuditFindsPlantedErrors(t *testing.T) {
 	tests := map[string]struct {
-		plant func(t *testing.T, s *scene)
+		plant func(t *testing.T, s *fixture)
 		want  FaultKind
 		n     int64
 	}{
 		"a key that the pool lost": {
-			func(_ *testing.T, s *scene) { s.pool = s.pool[1:] }, FaultMissing, 0},
+			func(_ *testing.T, s *fixture) { s.pool = s.pool[1:] }, FaultMissing, 0},
 		"a link that vanished": {
-			func(_ *testing.T, s *scene) { s.links = s.links[1:] }, FaultMissing, 20},
+			func(_ *testing.T, s *fixture) { s.links = s.links[1:] }, FaultMissing, 20},
 		"a key that is in the pool twice": {
-			func(_ *testing.T, s *scene) { s.addPool(3, 4, false) }, FaultDuplicate, 3},
+			func(_ *testing.T, s *fixture) { s.addPool(3, 4, false) }, FaultDuplicate, 3},
 		"a key that is in two batches": {
-			func(_ *testing.T, s *scene) { s.addPool(13, 14, true) }, FaultDuplicate, 13},
+			func(_ *testing.T, s *fixture) { s.addPool(13, 14, true) }, FaultDuplicate, 13},
 		"a key of the ledger that is in the pool too": {
-			func(_ *testing.T, s *scene) { s.addPool(55, 56, false) }, FaultDuplicate, 55},
+			func(_ *testing.T, s *fixture) { s.addPool(55, 56, false) }, FaultDuplicate, 55},
 		"a key that is linked and still in the pool": {
-			func(_ *testing.T, s *scene) { s.link(7, 8, kgs.SourcePool) }, FaultReused, 7},
+			func(_ *testing.T, s *fixture) { s.link(7, 8, kgs.SourcePool) }, FaultReused, 7},
 		"a key that is linked and still reserved": {
-			func(_ *testing.T, s *scene) { s.link(52, 53, kgs.SourceLedger) }, FaultReused, 52},
+			func(_ *testing.T, s *fixture) { s.link(52, 53, kgs.SourceLedger) }, FaultReused, 52},
 		"a link with a code that was never reserved": {
-			func(_ *testing.T, s *scene) { s.link(100, 101, kgs.SourcePool) }, FaultForeign, 100},
+			func(_ *testing.T, s *fixture) { s.link(100, 101, kgs.SourcePool) }, FaultForeign, 100},
 		"a key that is in the pool three times": {
-			func(_ *testing.T, s *scene) { s.addPool(3, 4, false); s.addPool(3, 4, false) }, FaultDuplicate, 3},
+			func(_ *testing.T, s *fixture) { s.addPool(3, 4, false); s.addPool(3, 4, false) }, FaultDuplicate, 3},
 		"a key that is in the pool and in a batch": {
-			func(_ *testing.T, s *scene) { s.addPool(3, 4, true) }, FaultDuplicate, 3},
+			func(_ *testing.T, s *fixture) { s.addPool(3, 4, true) }, FaultDuplicate, 3},
 		"a key of the ledger that is in a batch of the pool too": {
-			func(_ *testing.T, s *scene) { s.addPool(55, 56, true) }, FaultDuplicate, 55},
+			func(_ *testing.T, s *fixture) { s.addPool(55, 56, true) }, FaultDuplicate, 55},
 		"a key of a batch of the ledger that is in the pool too": {
-			func(_ *testing.T, s *scene) { s.addPool(95, 96, false) }, FaultDuplicate, 95},
+			func(_ *testing.T, s *fixture) { s.addPool(95, 96, false) }, FaultDuplicate, 95},
 		"a key that the ledger has two rows for": {
-			func(t *testing.T, s *scene) {
+			func(t *testing.T, s *fixture) {
 				s.Exec(t, `INSERT INTO kgs_ranges (id, length, lo, hi, state, epoch) VALUES (99, 3, 59, 60, 'reserved', 1)`)
 			}, FaultDuplicate, 59},
 		"a key in the pool that was never reserved": {
-			func(_ *testing.T, s *scene) { s.addPool(100, 101, false) }, FaultForeign, 100},
+			func(_ *testing.T, s *fixture) { s.addPool(100, 101, false) }, FaultForeign, 100},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t, kgstest.NewSQLiteLedger(t))
+			s := newFixture(t, kgstest.NewSQLiteLedger(t))
 			tt.plant(t, s)
 			got, err := s.audit(t)
 			if err != nil {
@@ -216,28 +216,28 @@ func TestAuditFindsPlantedErrors(t *testing.T) {
 	}
 }
 
-func TestAuditNamesWhatIsNoError(t *testing.T) {
+func TestAuditReportsNoFaultForRecordedLosses(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		change func(t *testing.T, s *scene)
+		change func(t *testing.T, s *fixture)
 		want   map[string]int64 // abandoned
 	}{
 		"an alias that took a key's code": {
-			func(_ *testing.T, s *scene) { s.links[0].Source = "alias" },
+			func(_ *testing.T, s *fixture) { s.links[0].Source = "alias" },
 			map[string]int64{kgs.ReasonCrash: 10, kgs.ReasonConflict: 1}},
 		"an abandoned key that was linked after all": {
-			func(_ *testing.T, s *scene) { s.link(30, 31, kgs.SourcePool) },
+			func(_ *testing.T, s *fixture) { s.link(30, 31, kgs.SourcePool) },
 			map[string]int64{kgs.ReasonCrash: 9}},
 		"a pool that was lost with its epoch": {
-			func(t *testing.T, s *scene) {
+			func(t *testing.T, s *fixture) {
 				s.pool = nil
 				if _, _, err := s.OpenEpoch(t.Context(), 1, "another run"); err != nil {
 					t.Fatal(err)
 				}
 			},
 			map[string]int64{kgs.ReasonCrash: 10, kgs.ReasonEpoch: 30}}, // 30 includes the range that was shipping
-		"a ledger that came back older than its pool": {
-			func(t *testing.T, s *scene) {
+		"a ledger that was rolled back behind its pool": {
+			func(t *testing.T, s *fixture) {
 				s.pool = nil
 				s.Remember(ledger.HighWaterMark{ID: 1000, Next: map[int]int64{3: 500}})
 				if _, _, err := s.OpenEpoch(t.Context(), 1, "run"); err != nil {
@@ -249,7 +249,7 @@ func TestAuditNamesWhatIsNoError(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t, kgstest.NewSQLiteLedger(t))
+			s := newFixture(t, kgstest.NewSQLiteLedger(t))
 			tt.change(t, s)
 			got, err := s.audit(t)
 			if err != nil {
@@ -267,9 +267,9 @@ func TestAuditNamesWhatIsNoError(t *testing.T) {
 
 // A key that moves to its next place during a pass is seen in no place, or in two. The next
 // pass must clear it.
-func TestAuditAcquitsKeysOnTheMove(t *testing.T) {
+func TestAuditReportsNoFaultForMovingKeys(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, kgstest.NewSQLiteLedger(t))
+	s := newFixture(t, kgstest.NewSQLiteLedger(t))
 	moved := false
 	e := s.evidence()
 	e.Pool = func(context.Context) iter.Seq2[kgs.PoolEntry, error] {
@@ -289,7 +289,7 @@ func TestAuditAcquitsKeysOnTheMove(t *testing.T) {
 // those of the last pass.
 func TestAuditCountsKeysOnTheMove(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, kgstest.NewSQLiteLedger(t))
+	s := newFixture(t, kgstest.NewSQLiteLedger(t))
 	passes := 0
 	e := s.evidence()
 	e.Pool = func(context.Context) iter.Seq2[kgs.PoolEntry, error] {
@@ -304,16 +304,16 @@ func TestAuditCountsKeysOnTheMove(t *testing.T) {
 }
 
 // With a wrong pool or no pool, every missing key would seem lost.
-func TestAuditAsksForTheLedgersPool(t *testing.T) {
+func TestAuditRequiresThePoolOfTheLedger(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*scene){
-		"no pool":                    func(s *scene) { s.noPool = true },
-		"a pool of another epoch":    func(s *scene) { s.epoch = func() (int64, error) { return 7, nil } },
-		"a pool that lost its state": func(s *scene) { s.epoch = func() (int64, error) { return 0, kgs.ErrNoEpoch } },
+	for name, change := range map[string]func(*fixture){
+		"no pool":                    func(s *fixture) { s.noPool = true },
+		"a pool of another epoch":    func(s *fixture) { s.epoch = func() (int64, error) { return 7, nil } },
+		"a pool that lost its state": func(s *fixture) { s.epoch = func() (int64, error) { return 0, kgs.ErrNoEpoch } },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t, kgstest.NewSQLiteLedger(t))
+			s := newFixture(t, kgstest.NewSQLiteLedger(t))
 			change(s)
 			if a, err := s.audit(t); !errors.Is(err, ErrPoolUnknown) {
 				t.Errorf("accounts %+v, error %v; want ErrPoolUnknown", a, err)

@@ -22,16 +22,16 @@ func BenchmarkAudit(b *testing.B) {
 	}
 	pool := string(space.AppendCodes(nil, codespace.Range{Length: length, Lo: numbers / 2, Hi: numbers / 10 * 8}))
 	links := string(space.AppendCodes(nil, codespace.Range{Length: length, Lo: 0, Hi: numbers / 2}))
-	books := ledger.Snapshot{
+	snapshot := ledger.Snapshot{
 		Epoch:  ledger.Epoch{Number: 4},
 		Spaces: []ledger.SpaceCounter{{Length: length, Size: codespace.Size(length), Next: numbers}},
 	}
 	for i := range int64(4) {
-		books.Boundaries = append(books.Boundaries, ledger.Boundary{Epoch: ledger.Epoch{Number: i + 1}, Length: length, Next: numbers / 4 * (i + 1)})
+		snapshot.Boundaries = append(snapshot.Boundaries, ledger.Boundary{Epoch: ledger.Epoch{Number: i + 1}, Length: length, Next: numbers / 4 * (i + 1)})
 	}
 	e := Evidence{
 		Space:    space,
-		Snapshot: func(context.Context) (ledger.Snapshot, error) { return books, nil },
+		Snapshot: func(context.Context) (ledger.Snapshot, error) { return snapshot, nil },
 		Epoch:    func(context.Context) (int64, error) { return 4, nil },
 		Pool: func(context.Context) iter.Seq2[kgs.PoolEntry, error] {
 			return eachCode(pool, length, func(code string) kgs.PoolEntry { return kgs.PoolEntry{Code: code} })

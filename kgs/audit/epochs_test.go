@@ -14,35 +14,35 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// newLongScene is a ledger with four epochs. Epoch 2 has no numbers, and the earlier epochs
+// newLongFixture is a ledger with four epochs. Epoch 2 has no numbers, and the earlier epochs
 // have lost some of theirs. Number 41 of the present epoch is missing, which is a fault.
-func newLongScene(t *testing.T, l kgstest.LedgerUnderTest) *scene {
+func newLongFixture(t *testing.T, l kgstest.LedgerUnderTest) *fixture {
 	t.Helper()
 	space, err := l.Open(t.Context(), ledger.Config{Permute: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &scene{LedgerUnderTest: l, space: space}
+	s := &fixture{LedgerUnderTest: l, space: space}
 	l.MustReserve(t, "worker", ledger.StateShipping, 10) // [0, 10), before the first shared pool; lost
 	s.open(t, 1)
-	s.ship(t, 10) // [10, 20): three linked, three abandoned, four lost
+	s.refill(t, 10) // [10, 20): three linked, three abandoned, four lost
 	s.link(10, 13, kgs.SourcePool)
 	if err := l.Abandon(t.Context(), []codespace.Range{{Length: 3, Lo: 13, Hi: 16}}, kgs.ReasonRollback); err != nil {
 		t.Fatal(err)
 	}
 	s.open(t, 2)
 	s.open(t, 3)
-	s.ship(t, 20)                                       // [20, 40): all linked but the last two
+	s.refill(t, 20)                                     // [20, 40): all linked but the last two
 	l.MustReserve(t, "server", ledger.StateReserved, 1) // [40, 41), for a pool in a process
 	s.link(20, 38, kgs.SourcePool)
 	s.open(t, 4)
-	s.ship(t, 9) // [41, 50), in the present epoch
+	s.refill(t, 9) // [41, 50), in the present epoch
 	s.addPool(42, 50, false)
 	return s
 }
 
 // open begins the epoch with the given number, with an empty pool.
-func (s *scene) open(t *testing.T, number int64) {
+func (s *fixture) open(t *testing.T, number int64) {
 	t.Helper()
 	s.pool = nil
 	epoch, _, err := s.OpenEpoch(t.Context(), number-1, "run")
@@ -51,8 +51,8 @@ func (s *scene) open(t *testing.T, number int64) {
 	}
 }
 
-// ship reserves and delivers n numbers. The test then puts their codes into places.
-func (s *scene) ship(t *testing.T, n int64) {
+// refill reserves and delivers n numbers. The test then puts their codes into places.
+func (s *fixture) refill(t *testing.T, n int64) {
 	t.Helper()
 	if _, err := s.Deliver(t.Context(), s.MustReserve(t, "worker", ledger.StateShipping, n)); err != nil {
 		t.Fatal(err)
@@ -61,7 +61,7 @@ func (s *scene) ship(t *testing.T, n int64) {
 
 func TestAuditByEpoch(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
-		s := newLongScene(t, l)
+		s := newLongFixture(t, l)
 		got, err := s.audit(t)
 		if err != nil {
 			t.Fatal(err)
@@ -143,9 +143,9 @@ func TestAuditAtTheBoundary(t *testing.T) {
 
 // If a new epoch begins during the audit, the pool that was read is abandoned, and its keys
 // would be counted wrongly.
-func TestAuditNoticesANewEpoch(t *testing.T) {
+func TestAuditFailsWhenANewEpochBegins(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, kgstest.NewSQLiteLedger(t))
+	s := newFixture(t, kgstest.NewSQLiteLedger(t))
 	e := s.evidence()
 	e.Pool = func(context.Context) iter.Seq2[kgs.PoolEntry, error] {
 		s.open(t, 2) // the epoch changes just before the audit reads the pool
@@ -162,7 +162,7 @@ func TestAuditNoticesANewEpoch(t *testing.T) {
 // While the ledger has never had a shared pool, the audit must not read one.
 func TestAuditWithoutAnEpochNeedsNoPool(t *testing.T) {
 	t.Parallel()
-	s := &scene{LedgerUnderTest: kgstest.NewSQLiteLedger(t)}
+	s := &fixture{LedgerUnderTest: kgstest.NewSQLiteLedger(t)}
 	var err error
 	if s.space, err = s.Open(t.Context(), ledger.Config{}); err != nil {
 		t.Fatal(err)

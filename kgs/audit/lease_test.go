@@ -20,7 +20,7 @@ func TestAuditOfLeases(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &scene{LedgerUnderTest: l, space: space}
+		s := &fixture{LedgerUnderTest: l, space: space}
 		over := l.MustLend(t, "a", "1", 40)
 		l.MustLend(t, "a", "2", 40)
 		l.MustEndLease(t, "a", over.ID, []codespace.Range{{Length: 3, Lo: 30, Hi: 40}}, []codespace.Range{{Length: 3, Lo: 20, Hi: 30}}) // the client keeps [0, 20)

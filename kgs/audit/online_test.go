@@ -27,17 +27,17 @@ import (
 // poolChunkLen is how many codes of a pool an audit reads at a time.
 const poolChunkLen = 10_000
 
-// holding is a batch that a server holds, or held when it died.
+// holding is a batch that a server holds, or held when it was killed.
 type holding struct {
 	supply kgs.Supply
 	*kgs.Batch
 	spent int // how many of its codes are linked
 }
 
-// town is a whole service in one goroutine: a ledger and a Redis pool, a server, a worker, and
+// system is a whole service in one goroutine: a ledger and a Redis pool, a server, a worker, and
 // what they hold in memory. Each random event is one step. Steps can occur between any two
 // reads of an audit.
-type town struct {
+type system struct {
 	t                      *testing.T
 	rand                   *rand.Rand
 	l                      kgstest.LedgerUnderTest
@@ -53,26 +53,26 @@ type town struct {
 	sound                  bool // whether the pool never loses its state
 }
 
-func newTown(t *testing.T, seed uint64) *town {
+func newSystem(t *testing.T, seed uint64) *system {
 	t.Helper()
-	w := &town{t: t, rand: rand.New(rand.NewPCG(seed, 0)), l: kgstest.NewSQLiteLedger(t), client: testenv.Redis(t)}
+	w := &system{t: t, rand: rand.New(rand.NewPCG(seed, 0)), l: kgstest.NewSQLiteLedger(t), client: testenv.Redis(t)}
 	var err error
 	if w.space, err = w.l.Open(t.Context(), ledger.Config{}); err != nil {
 		t.Fatal(err)
 	}
 	w.startServer()
 	w.startWorker()
-	w.ship()
+	w.refill()
 	return w
 }
 
-func (w *town) name() string { w.names++; return fmt.Sprint("process ", w.names) }
+func (w *system) name() string { w.names++; return fmt.Sprint("process ", w.names) }
 
-func (w *town) pool(holder string) *redispool.Pool {
+func (w *system) pool(holder string) *redispool.Pool {
 	return redispool.New(w.client, redispool.Config{Holder: holder, Space: w.space, Ledger: w.l})
 }
 
-func (w *town) startServer() {
+func (w *system) startServer() {
 	name := w.name()
 	w.serverName = name
 	w.must(w.l.Renew(w.t.Context(), name))
@@ -80,7 +80,7 @@ func (w *town) startServer() {
 	w.held = nil
 }
 
-func (w *town) startWorker() {
+func (w *system) startWorker() {
 	name := w.name()
 	w.workerName = name
 	w.worker = redispool.NewFiller(redispool.FillerConfig{
@@ -91,7 +91,7 @@ func (w *town) startWorker() {
 
 // must fails the test on any error, except for those of a pool that is empty or has lost its
 // state.
-func (w *town) must(err error) {
+func (w *system) must(err error) {
 	w.t.Helper()
 	if err != nil && !errors.Is(err, kgs.ErrNoEpoch) && !errors.Is(err, kgs.ErrFenced) && !errors.Is(err, kgs.ErrEmpty) {
 		w.t.Fatalf("step %d: %v", w.steps, err)
@@ -99,10 +99,10 @@ func (w *town) must(err error) {
 }
 
 // step makes one random event.
-func (w *town) step() {
+func (w *system) step() {
 	w.steps++
-	likely := []func(){w.take, w.take, w.link, w.link, w.settle, w.ship}
-	rare := []func(){w.stall, w.dieServer, w.stopServer, w.dieWorker, w.sweep, w.flush}
+	likely := []func(){w.take, w.take, w.link, w.link, w.settle, w.refill}
+	rare := []func(){w.stall, w.killServer, w.stopServer, w.killWorker, w.sweep, w.flush}
 	if w.sound {
 		rare = rare[:len(rare)-1] // without flush
 	}
@@ -113,7 +113,7 @@ func (w *town) step() {
 	all[w.rand.IntN(len(all))]()
 }
 
-func (w *town) take() {
+func (w *system) take() {
 	supply := w.server[w.rand.IntN(len(w.server))]
 	b, err := supply.Take(w.t.Context(), 1+w.rand.IntN(2000))
 	w.must(err)
@@ -122,7 +122,7 @@ func (w *town) take() {
 	}
 }
 
-func (w *town) link() {
+func (w *system) link() {
 	for i := range w.held {
 		h := &w.held[i]
 		upTo := h.spent + w.rand.IntN(len(h.Codes)-h.spent+1)
@@ -134,7 +134,7 @@ func (w *town) link() {
 }
 
 // settle settles one batch. Some of its unused codes are lost.
-func (w *town) settle() {
+func (w *system) settle() {
 	if len(w.held) == 0 {
 		return
 	}
@@ -145,7 +145,7 @@ func (w *town) settle() {
 	w.must(h.supply.Settle(w.t.Context(), h.Batch, h.Codes[lost:], h.Codes[h.spent:lost]))
 }
 
-func (w *town) ship() {
+func (w *system) refill() {
 	err := w.worker.Prepare(w.t.Context())
 	w.must(err)
 	keys, err := w.worker.Len(w.t.Context())
@@ -157,8 +157,8 @@ func (w *town) ship() {
 	w.must(err)
 }
 
-// stall simulates another worker that dies in the middle of a range.
-func (w *town) stall() {
+// stall simulates another worker that is killed in the middle of a range.
+func (w *system) stall() {
 	name := w.name()
 	r, err := w.l.Reserve(w.t.Context(), name, ledger.StateShipping, 6, 1000)
 	if err != nil {
@@ -170,12 +170,12 @@ func (w *town) stall() {
 	w.l.DeclareDead(w.t, name)
 }
 
-func (w *town) dieServer() {
+func (w *system) killServer() {
 	w.l.DeclareDead(w.t, w.serverName)
 	w.startServer()
 }
 
-func (w *town) stopServer() {
+func (w *system) stopServer() {
 	for len(w.held) > 0 {
 		w.settle()
 	}
@@ -185,12 +185,12 @@ func (w *town) stopServer() {
 	w.startServer()
 }
 
-func (w *town) dieWorker() {
+func (w *system) killWorker() {
 	w.l.DeclareDead(w.t, w.workerName)
 	w.startWorker()
 }
 
-func (w *town) sweep() {
+func (w *system) sweep() {
 	_, err := w.l.Sweep(w.t.Context())
 	w.must(err)
 	_, err = w.server[0].(*redispool.Pool).Sweep(w.t.Context())
@@ -198,15 +198,15 @@ func (w *town) sweep() {
 }
 
 // flush deletes all data of the pool. Half the time, the worker refills it at once.
-func (w *town) flush() {
+func (w *system) flush() {
 	w.must(w.client.FlushDB(w.t.Context()).Err())
 	if w.rand.IntN(2) == 0 {
-		w.ship()
+		w.refill()
 	}
 }
 
-// evidence returns the data of the town for an audit. It calls happen between any two reads.
-func (w *town) evidence(happen func()) Evidence {
+// evidence returns the data of the system for an audit. evidence calls happen between any two reads.
+func (w *system) evidence(happen func()) Evidence {
 	pool := w.pool("auditor")
 	return Evidence{
 		Space: w.space,
@@ -245,12 +245,12 @@ func amid[T any](all iter.Seq2[T, error], happen func()) iter.Seq2[T, error] {
 
 // At any moment, an audit finds that the accounts close, or fails because it cannot decide. It
 // never reports a fault. As a control, some single passes must find faults.
-func TestAuditIsRightAtAnyMoment(t *testing.T) {
+func TestAuditClosesWhileKeysMove(t *testing.T) {
 	t.Parallel()
 	const seeds, audits = 4, 10
 	closed, controls := 0, 0
 	for seed := range uint64(seeds) {
-		w := newTown(t, seed)
+		w := newSystem(t, seed)
 		for range audits {
 			for range 5 {
 				w.step()
@@ -266,29 +266,29 @@ func TestAuditIsRightAtAnyMoment(t *testing.T) {
 			case !cannotTell(err):
 				t.Fatalf("seed %d, step %d: %v", seed, w.steps, err)
 			}
-			if p, err := w.evidence(w.step).pass(t.Context(), nil); err == nil && len(p.accused) > 0 {
+			if p, err := w.evidence(w.step).pass(t.Context(), nil); err == nil && len(p.found) > 0 {
 				controls++
 			}
 		}
-		w.ship() // opens the pool if necessary
+		w.refill() // opens the pool if necessary
 		if a, err := Run(t.Context(), w.evidence(func() {})); err != nil || len(a.Faults) > 0 || a.OnTheMove > 0 {
 			t.Errorf("seed %d, at rest: %d faults, %d keys on the move, error %v", seed, len(a.Faults), a.OnTheMove, err)
 		}
 	}
 	if closed == 0 || controls == 0 {
-		t.Errorf("%d audits closed, %d single passes did not; this test could not have failed", closed, controls)
+		t.Errorf("%d audits closed, %d single passes did not; so this test proves nothing", closed, controls)
 	}
 	t.Logf("%d of %d audits closed the accounts; %d single passes did not", closed, seeds*audits, controls)
 }
 
 // An audit finds a key that is in no place, while other keys move.
-func TestAuditFindsAHoleAtAnyMoment(t *testing.T) {
+func TestAuditFindsAMissingKeyWhileKeysMove(t *testing.T) {
 	t.Parallel()
-	w := newTown(t, 0)
+	w := newSystem(t, 0)
 	w.sound = true
 	var want []Fault
 	for range 3 {
-		w.ship() // puts at least the code into the pool that the test removes
+		w.refill() // puts at least the code into the pool that the test removes
 		code, err := w.client.LPop(t.Context(), "keypool:{default}:keys").Result()
 		if err != nil {
 			t.Fatal(err)

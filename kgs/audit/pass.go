@@ -37,18 +37,18 @@ func (w place) leased() bool { return w == ledgerBatch || w >= abandoned && w < 
 
 // pass is one reading of all evidence.
 type pass struct {
-	space    *codespace.Space
-	places   [codespace.MaxLength + 1][]place // by length and number
-	reasons  []string                         // reasons of abandonment, in the order of their first use
-	beyond   []string                         // codes of keys that were not reserved when the pass began
-	suspects map[Fault]bool                   // the only possible faults; nil if every fault is possible
-	accused  map[Fault]bool
-	accounts Accounts
+	space      *codespace.Space
+	places     [codespace.MaxLength + 1][]place // by length and number
+	reasons    []string                         // reasons of abandonment, in the order of their first use
+	beyond     []string                         // codes of keys that were not reserved when the pass began
+	candidates map[Fault]bool                   // the only possible faults; nil if every fault is possible
+	found      map[Fault]bool
+	accounts   Accounts
 }
 
-func newPass(space *codespace.Space, b ledger.Snapshot, suspects map[Fault]bool) *pass {
+func newPass(space *codespace.Space, b ledger.Snapshot, candidates map[Fault]bool) *pass {
 	p := &pass{
-		space: space, suspects: suspects, accused: map[Fault]bool{},
+		space: space, candidates: candidates, found: map[Fault]bool{},
 		accounts: Accounts{Abandoned: map[string]int64{}, Links: map[string]int64{}, Epochs: []EpochAccounts{}},
 	}
 	for _, s := range b.Spaces {
@@ -57,16 +57,16 @@ func newPass(space *codespace.Space, b ledger.Snapshot, suspects map[Fault]bool)
 	return p
 }
 
-// accuse records a fault, if this is the first pass or the pass before found the fault too. It
+// fault records a fault, if this is the first pass or the pass before found the fault too. It
 // reports whether the fault counts. A fault that only this pass finds is a key that moved
 // during the pass.
-func (p *pass) accuse(kind FaultKind, code string) bool {
+func (p *pass) fault(kind FaultKind, code string) bool {
 	f := Fault{kind, code}
-	if p.suspects != nil && !p.suspects[f] {
+	if p.candidates != nil && !p.candidates[f] {
 		return false
 	}
-	if !p.accused[f] {
-		p.accused[f] = true
+	if !p.found[f] {
+		p.found[f] = true
 		p.accounts.Faults = append(p.accounts.Faults, f)
 	}
 	return true
@@ -120,7 +120,7 @@ func (p *pass) findOverlaps(b ledger.Snapshot) {
 			last = ledger.Row{}
 		}
 		for n := r.Lo; n < min(r.Hi, last.Hi, int64(len(p.places[r.Length]))); n++ {
-			p.accuse(FaultDuplicate, p.space.Code(r.Length, n))
+			p.fault(FaultDuplicate, p.space.Code(r.Length, n))
 		}
 		if r.Hi > last.Hi {
 			last = r
@@ -150,7 +150,7 @@ func (p *pass) addPool(found iter.Seq2[kgs.PoolEntry, error]) error {
 			continue
 		}
 		if at.waits() {
-			p.accuse(FaultDuplicate, f.Code)
+			p.fault(FaultDuplicate, f.Code)
 		}
 		where := pooled
 		if f.InBatch {
@@ -180,7 +180,7 @@ func (p *pass) addLinks(links iter.Seq2[Linked, error]) error {
 			continue
 		}
 		if where != conflicted && (*at == reserved || *at == pooled) {
-			p.accuse(FaultReused, l.Code)
+			p.fault(FaultReused, l.Code)
 		}
 		*at = max(*at, where)
 	}
@@ -209,7 +209,7 @@ func (p *pass) findForeign(after ledger.Snapshot) {
 		length, n, err := p.space.Number(code)
 		i := slices.IndexFunc(after.Spaces, func(s ledger.SpaceCounter) bool { return s.Length == length })
 		if err != nil || i < 0 || n >= after.Spaces[i].Next {
-			p.accuse(FaultForeign, code)
+			p.fault(FaultForeign, code)
 		}
 	}
 }

@@ -22,12 +22,12 @@ type auditedPool struct{ *kgstest.KeyTables }
 func newAuditedPool(t testing.TB) auditedPool {
 	t.Helper()
 	k := auditedPool{kgstest.NewKeyTables(t)}
-	k.ship() // opens the pool
+	k.refill() // opens the pool
 	return k
 }
 
-// ship makes one round of the batch job that adds keys. The job draws the given codes.
-func (k auditedPool) ship(codes ...string) {
+// refill makes one round of the batch job that adds keys. The job draws the given codes.
+func (k auditedPool) refill(codes ...string) {
 	k.T.Helper()
 	s := pgpool.NewFiller(pgpool.New(k.DB, pgpool.Config{}), &kgstest.DrawnCodes{Codes: codes}, slog.New(slog.DiscardHandler))
 	if err := s.Prepare(k.T.Context()); err != nil {
@@ -65,7 +65,7 @@ func linkedAs(source string, codes []string) (links []Linked) {
 	return links
 }
 
-func TestAuditOfNoPostgresPool(t *testing.T) {
+func TestAuditWithoutPostgresPool(t *testing.T) {
 	t.Parallel()
 	k := newAuditedPool(t)
 	if a := k.auditPool(linkedAs(kgs.SourceLedger, kgstest.Codes(0, 10))...); a.PostgresPool != nil || a.Faults != nil {
@@ -76,7 +76,7 @@ func TestAuditOfNoPostgresPool(t *testing.T) {
 func TestAuditOfPostgresPool(t *testing.T) {
 	t.Parallel()
 	k := newAuditedPool(t)
-	k.ship(kgstest.Codes(0, 100)...)
+	k.refill(kgstest.Codes(0, 100)...)
 	deleter, reserver, dead := k.process("a", false), k.process("b", true), k.process("c", true)
 	b := kgstest.Take(t, deleter, 10)
 	links := linkedAs(kgs.SourcePostgresPool, b.Codes[:6])
@@ -88,7 +88,7 @@ func TestAuditOfPostgresPool(t *testing.T) {
 	links = append(links, linkedAs(kgs.SourcePostgresPool, kgstest.Take(t, dead, 10).Codes[:5])...)
 	links = append(links, linkedAs(kgs.SourceRandom, kgstest.Codes(90, 95))...)
 	k.Die("c", time.Hour)
-	k.ship()                            // returns the keys that c had reserved
+	k.refill()                          // returns the keys that c had reserved
 	k.DrawAgain(kgstest.Codes(0, 3)...) // a take drops them
 
 	a := k.auditPool(links...)
@@ -105,7 +105,7 @@ func TestAuditOfPostgresPool(t *testing.T) {
 func TestAuditOfPostgresPoolFindsPlantedErrors(t *testing.T) {
 	t.Parallel()
 	k := newAuditedPool(t)
-	k.ship(kgstest.Codes(0, 20)...)
+	k.refill(kgstest.Codes(0, 20)...)
 	b := kgstest.Take(t, k.process("a", false), 10)
 	links := append(linkedAs(kgs.SourcePostgresPool, b.Codes), linkedAs(kgs.SourcePostgresPool, kgstest.Codes(15, 16))...)
 	k.Exec(`DELETE FROM used_keys WHERE key = $1`, b.Codes[3])
@@ -122,7 +122,7 @@ func TestAuditOfPostgresPoolInBlocks(t *testing.T) {
 	t.Parallel()
 	k := newAuditedPool(t)
 	for range 5 {
-		k.ship(drawRandom(t, lookUpAtOnce/2)...)
+		k.refill(drawRandom(t, lookUpAtOnce/2)...)
 	}
 	p := k.process("a", false)
 	used := kgstest.Drain(t, p, lookUpAtOnce)

@@ -82,7 +82,7 @@ func (p *pass) sumSection(e *EpochAccounts, s section) {
 			continue
 		}
 		counts[nowhere]--
-		if p.accuse(FaultMissing, p.space.Code(s.Length, s.Lo+int64(i))) {
+		if p.fault(FaultMissing, p.space.Code(s.Length, s.Lo+int64(i))) {
 			e.Missing++
 		} else {
 			e.OnTheMove++

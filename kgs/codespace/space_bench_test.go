@@ -64,7 +64,7 @@ func BenchmarkSpaceNumber(b *testing.B) {
 }
 
 // The codes are in random order, as in an audit, so the result includes sorting.
-func BenchmarkSpaceRuns(b *testing.B) {
+func BenchmarkSpaceRanges(b *testing.B) {
 	benchmarkLengths(b, func(b *testing.B, s *Space, length int) {
 		codes := s.Codes(Range{Length: length, Lo: 0, Hi: 10_000})
 		shuffle := rand.New(rand.NewPCG(1, 2))

@@ -114,7 +114,7 @@ func TestNewSpaceTakes16Or32Bytes(t *testing.T) {
 	}
 }
 
-func TestFingerprintTellsSecretsApart(t *testing.T) {
+func TestFingerprintDependsOnTheSecret(t *testing.T) {
 	t.Parallel()
 	seen := map[string]string{"plain": "no secret"}
 	secret := make([]byte, 16)
@@ -190,7 +190,7 @@ func TestCodesAgreeWithAppendCode(t *testing.T) {
 	})
 }
 
-func TestRunsAreTheInverseOfCodes(t *testing.T) {
+func TestRangesIsTheInverseOfCodes(t *testing.T) {
 	t.Parallel()
 	all := spaces(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -208,7 +208,7 @@ func TestRunsAreTheInverseOfCodes(t *testing.T) {
 	})
 }
 
-func TestRunsOfSeveralLengths(t *testing.T) {
+func TestRangesOfSeveralLengths(t *testing.T) {
 	t.Parallel()
 	for _, s := range spaces(t) {
 		want := []Range{{3, 0, 2}, {3, 3, 4}, {6, 2, 50}, {10, Size(10) - 20, Size(10)}}
@@ -221,7 +221,7 @@ func TestRunsOfSeveralLengths(t *testing.T) {
 	}
 }
 
-func TestRunsRefusesACodeThatIsThereTwice(t *testing.T) {
+func TestRangesRefusesARepeatedCode(t *testing.T) {
 	t.Parallel()
 	for name, s := range spaces(t) {
 		codes := s.Codes(Range{Length: 6, Lo: 10, Hi: 90})
@@ -232,7 +232,7 @@ func TestRunsRefusesACodeThatIsThereTwice(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoCode(t *testing.T) {
+func TestNumberRefusesInvalidCodes(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{
 		"", "a", "ab", "abcdefghijk", strings.Repeat("a", 22),
@@ -332,6 +332,6 @@ func mustRuns(t rapid.TB, s *Space, codes []string, want []Range) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-		t.Fatalf("runs (-want +got):\n%s", diff)
+		t.Fatalf("ranges (-want +got):\n%s", diff)
 	}
 }

@@ -34,9 +34,9 @@ func answers() []answer {
 // outage is the delay before a client may retry when the database does not answer.
 const outage = time.Second
 
-// told converts an error of the ledger into the error for a client. It logs any error that is
+// clientError converts an error of the ledger into the error for a client. It logs any error that is
 // not in the table as a database failure. The client may retry in that case.
-func (s *server) told(ctx context.Context, err error) error {
+func (s *server) clientError(ctx context.Context, err error) error {
 	for _, a := range answers() {
 		if errors.Is(err, a.err) {
 			return connect.NewError(a.code, errors.New(a.says))

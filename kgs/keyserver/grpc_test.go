@@ -133,7 +133,7 @@ func TestGRPCErrors(t *testing.T) {
 	l := kgstest.NewSQLiteLedger(t)
 	leaveTen(t, l)
 	c := dial(t, serve(t, l.Ledger, func(c *Config) { c.Rate = 10 }))
-	if _, err := c.call("nobody", "Status", func(*dynamicpb.Message) {}); status.Code(err) != codes.Unauthenticated {
+	if _, err := c.call("unknown", "Status", func(*dynamicpb.Message) {}); status.Code(err) != codes.Unauthenticated {
 		t.Errorf("a wrong token: %v", err)
 	}
 	if _, err := c.call(mine, "TakeKeys", takeRequest("a", MaxCount)); err != nil {

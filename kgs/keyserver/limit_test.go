@@ -44,9 +44,9 @@ kgs_service_requests_total{code="resource_exhausted",procedure="TakeKeys"} 1
 	})
 }
 
-// TestRequestsUnderWay lets the maximum number of one client's requests wait for the ledger.
+// TestConcurrentRequestsAreLimited lets the maximum number of one client's requests wait for the ledger.
 // The server refuses one more request of this client, and accepts a request of another client.
-func TestRequestsUnderWay(t *testing.T) {
+func TestConcurrentRequestsAreLimited(t *testing.T) {
 	t.Parallel()
 	l := kgstest.NewSQLiteLedger(t)
 	s := serve(t, l.Ledger, nil)
@@ -77,8 +77,8 @@ func TestRequestsUnderWay(t *testing.T) {
 	s.take("after", 1)
 }
 
-// TestOnlyNewKeysArePaidFor gives a client an allowance for exactly two requests.
-func TestOnlyNewKeysArePaidFor(t *testing.T) {
+// TestRateCountsOnlyNewKeys gives a client an allowance for exactly two requests.
+func TestRateCountsOnlyNewKeys(t *testing.T) {
 	t.Parallel()
 	l := kgstest.NewSQLiteLedger(t)
 	leaveTen(t, l)
@@ -102,9 +102,9 @@ func TestOnlyNewKeysArePaidFor(t *testing.T) {
 	ask("c", MaxCount/2, http.StatusTooManyRequests)
 }
 
-// TestRateHoldsForManyAtOnce lets many goroutines pay at once, with an allowance for two of
+// TestRateLimitsConcurrentRequests lets many goroutines pay at once, with an allowance for two of
 // them, repeatedly. Exactly two succeed each time, and the failed attempts cost nothing.
-func TestRateHoldsForManyAtOnce(t *testing.T) {
+func TestRateLimitsConcurrentRequests(t *testing.T) {
 	t.Parallel()
 	c := newClients([]Client{{"one", mine}}, 1)[0]
 	for range 100 {
@@ -119,7 +119,7 @@ func TestRateHoldsForManyAtOnce(t *testing.T) {
 		}
 		wg.Wait()
 		if n := paid.Load(); n != 2 {
-			t.Fatalf("%d got something, want 2", n)
+			t.Fatalf("%d clients got keys, want 2", n)
 		}
 		for range 2 {
 			c.payBack(MaxCount / 2)

@@ -95,8 +95,8 @@ func (s *RemoteSupply) again(ctx context.Context, request string) (*kgsv1.TakeKe
 	deadline, _ := ctx.Deadline()
 	for {
 		answer, err := s.service.TakeKeys(ctx, &kgsv1.TakeKeysRequest{RequestId: request, Count: 1})
-		wait, told := retryAfter(err)
-		if !told || time.Until(deadline) < wait {
+		wait, asked := retryAfter(err)
+		if !asked || time.Until(deadline) < wait {
 			return answer, err
 		}
 		select {
@@ -108,7 +108,7 @@ func (s *RemoteSupply) again(ctx context.Context, request string) (*kgsv1.TakeKe
 }
 
 // retryAfter returns the delay that the service asks for in err, if any.
-func retryAfter(err error) (wait time.Duration, told bool) {
+func retryAfter(err error) (wait time.Duration, asked bool) {
 	refusal, ok := errors.AsType[*connect.Error](err)
 	if !ok {
 		return 0, false

@@ -76,7 +76,7 @@ func TestLostAnswerLosesNoKeys(t *testing.T) {
 	})
 }
 
-func TestLostAnswerIsHandedBack(t *testing.T) {
+func TestCloseReturnsKeysOfALostAnswer(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		var cut atomic.Bool
 		s := behindACut(t, serve(t, l.Ledger, nil), &cut)
@@ -96,9 +96,9 @@ func TestLostAnswerIsHandedBack(t *testing.T) {
 	})
 }
 
-// TestKeysAreHandedBackInTurn closes a supply whose client has used up its allowance. Close
+// TestCloseWaitsForTheRateLimit closes a supply whose client has used up its allowance. Close
 // waits for the delay that the service asks for.
-func TestKeysAreHandedBackInTurn(t *testing.T) {
+func TestCloseWaitsForTheRateLimit(t *testing.T) {
 	t.Parallel()
 	l := kgstest.NewSQLiteLedger(t)
 	leaveTen(t, l)
@@ -116,11 +116,11 @@ func TestKeysAreHandedBackInTurn(t *testing.T) {
 	var open int
 	err := l.DB.QueryRowContext(t.Context(), `SELECT count(*) FROM kgs_leases WHERE state = 'open'`).Scan(&open)
 	if err != nil || open != 0 {
-		t.Errorf("%d leases are left behind, error %v", open, err)
+		t.Errorf("%d leases are still on record, error %v", open, err)
 	}
 }
 
-func TestLeaseThatIsOverIsSettled(t *testing.T) {
+func TestSettleOfAnEndedLeaseSucceeds(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		s := serve(t, l.Ledger, nil)
 		remote := supply(t, s.address(mine))
@@ -136,7 +136,7 @@ func TestLeaseThatIsOverIsSettled(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := remote.Settle(t.Context(), b, b.Codes, nil); err != nil {
-			t.Errorf("settle what has expired: %v", err)
+			t.Errorf("settle of an expired lease: %v", err)
 		}
 		after, err := remote.Take(t.Context(), 10)
 		if err != nil || len(after.Codes) != 10 || after.Codes[0] == b.Codes[0] || reserved(t, l) != 30 {
@@ -171,7 +171,7 @@ func TestRemoteSupplyFails(t *testing.T) {
 	s.Close()
 	_, err = stranger.Take(t.Context(), 1)
 	if err == nil || errors.Is(err, kgs.ErrEmpty) || strings.Contains(err.Error(), wrong) {
-		t.Errorf("nobody there: %v", err)
+		t.Errorf("no server: %v", err)
 	}
 	for _, address := range []string{"http://host", "http://client@host", "http://client:@host", "http://u:" + wrong + "@h:port"} {
 		if _, err := NewRemoteSupply(address); err == nil || strings.Contains(err.Error(), wrong) {

@@ -46,7 +46,7 @@ func (s *server) TakeKeys(ctx context.Context, r *kgsv1.TakeKeysRequest) (*kgsv1
 		c.payBack(int(r.GetCount()))
 	}
 	if err != nil {
-		return nil, s.told(ctx, err)
+		return nil, s.clientError(ctx, err)
 	}
 	answer := &kgsv1.TakeKeysResponse{LeaseId: lease.ID, ExpiresAt: timestamppb.New(lease.Expires)}
 	for _, numbers := range lease.Ranges {
@@ -73,7 +73,7 @@ func (s *server) ReturnKeys(ctx context.Context, r *kgsv1.ReturnKeysRequest) (*k
 	}
 	kept, err := s.Ledger.EndLease(ctx, clientOf(ctx).name, r.GetLeaseId(), unused, lost)
 	if err != nil {
-		return nil, s.told(ctx, err)
+		return nil, s.clientError(ctx, err)
 	}
 	s.Metrics.CountKept(kept)
 	return &kgsv1.ReturnKeysResponse{}, nil
@@ -90,7 +90,7 @@ func noCodes(field string) error {
 func (s *server) Status(ctx context.Context, _ *kgsv1.StatusRequest) (*kgsv1.StatusResponse, error) {
 	counters, err := s.Ledger.Counters(ctx)
 	if err != nil {
-		return nil, s.told(ctx, err)
+		return nil, s.clientError(ctx, err)
 	}
 	space := counters.Current(s.Length)
 	return &kgsv1.StatusResponse{

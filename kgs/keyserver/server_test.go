@@ -41,7 +41,7 @@ func TestRequestGetsOneLease(t *testing.T) {
 	})
 }
 
-func TestReturnedKeysComeBack(t *testing.T) {
+func TestReturnedKeysAreLentAgain(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		s := serve(t, l.Ledger, nil)
 		first := s.take("a", 100)
@@ -56,12 +56,12 @@ func TestReturnedKeysComeBack(t *testing.T) {
 		if diff := cmp.Diff(first.Codes[40:60], s.take("b", 20).Codes); diff != "" {
 			t.Errorf("the next keys (-returned +next):\n%s", diff)
 		}
-		books, err := l.Snapshot(t.Context())
+		snapshot, err := l.Snapshot(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		abandoned := map[string]int64{}
-		for _, r := range books.Rows {
+		for _, r := range snapshot.Rows {
 			if r.State == ledger.StateAbandoned {
 				abandoned[r.Reason] += r.Len()
 			}
@@ -121,10 +121,10 @@ func TestErrors(t *testing.T) {
 			}
 		}
 		if again := s.take("alive", 10); again.LeaseID != alive.LeaseID {
-			t.Errorf("what was refused changed lease %s into %s", alive.LeaseID, again.LeaseID)
+			t.Errorf("a refused request changed lease %s into %s", alive.LeaseID, again.LeaseID)
 		}
 		if n := reserved(t, l); n != 30 {
-			t.Errorf("%d numbers are reserved, want the 30 of those who may", n)
+			t.Errorf("%d numbers are reserved, want the 30 of the two clients that have an allowance", n)
 		}
 	})
 }
@@ -157,7 +157,7 @@ func TestLargestRequest(t *testing.T) {
 	}
 }
 
-func TestDatabaseIsAway(t *testing.T) {
+func TestUnreachableDatabase(t *testing.T) {
 	t.Parallel()
 	l := kgstest.NewSQLiteLedger(t)
 	var log bytes.Buffer
@@ -181,7 +181,7 @@ func TestDatabaseIsAway(t *testing.T) {
 	s.take("a", 1)
 }
 
-func TestClientsOfTheSettings(t *testing.T) {
+func TestParseClients(t *testing.T) {
 	t.Parallel()
 	got, err := ParseClients("one=" + mine + ", b-2=" + yours + "==")
 	if diff := cmp.Diff([]Client{{"one", mine}, {"b-2", yours + "=="}}, got); diff != "" || err != nil {

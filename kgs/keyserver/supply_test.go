@@ -15,9 +15,9 @@ import (
 )
 
 func TestRemoteSupply(t *testing.T) {
-	kgstest.OnEngines(t, func(t *testing.T, newBooks func(*testing.T) kgstest.LedgerUnderTest) {
+	kgstest.OnEngines(t, func(t *testing.T, newLedger func(*testing.T) kgstest.LedgerUnderTest) {
 		kgstest.TestSupply(t, func(t *testing.T, keys int) kgstest.SupplyUnderTest {
-			l := newBooks(t)
+			l := newLedger(t)
 			registry := prometheus.NewRegistry()
 			srv := httptest.NewServer(keyserver.New(keyserver.Config{
 				Ledger: l.Ledger, Space: kgstest.OpenWith(t, l, keys), Length: 6, Rate: 1_000_000,

@@ -46,8 +46,8 @@ func TestHashKnownAnswers(t *testing.T) {
 	}
 }
 
-// TestHashGivesUp checks that the number of attempts is limited. Each attempt costs a commit.
-func TestHashGivesUp(t *testing.T) {
+// TestHashLimitsAttempts checks that the number of attempts is limited. Each attempt costs a commit.
+func TestHashLimitsAttempts(t *testing.T) {
 	t.Parallel()
 	h := Hash{Algorithm: "sha256"}
 	if _, err := h.Next(t.Context(), "https://go.dev/", hashAttempts-1); err != nil {

@@ -70,7 +70,7 @@ func (m *MachineIDs) acquire(ctx context.Context, id int, now int64, p promise) 
 			return promise{}, fmt.Errorf("%w at %s by the clock of this machine", errNoMachine, at)
 		}
 		if err != nil {
-			return promise{}, fmt.Errorf("machine ids: lease: %w", err)
+			return promise{}, fmt.Errorf("machine ids: acquire: %w", err)
 		}
 		won, err := m.change(ctx, `UPDATE kgs_machines SET holder = $1, until_ms = $2 WHERE id = $3 AND until_ms <= $4`,
 			p.holder, p.until, p.id, now)

@@ -85,7 +85,7 @@ func TestRedisIncrCounts(t *testing.T) {
 	wantCode(t, one, 9_999, "004OmW") // 2^20
 }
 
-func TestRedisIncrOutgrowsTheLength(t *testing.T) {
+func TestRedisIncrContinuesInTheNextLength(t *testing.T) {
 	t.Parallel()
 	r := newTestIncr(testenv.Redis(t), "test", 3)
 	setCounter(t, r, codespace.Size(3)-2)
@@ -103,9 +103,9 @@ func TestRedisIncrOutgrowsTheLength(t *testing.T) {
 	}
 }
 
-// TestRedisIncrGallops loses the counter. The search finds the first number that is not a link
+// TestRedisIncrRecoversALostCounter loses the counter. The search finds the first number that is not a link
 // within few attempts.
-func TestRedisIncrGallops(t *testing.T) {
+func TestRedisIncrRecoversALostCounter(t *testing.T) {
 	t.Parallel()
 	const links = 100_000
 	client := testenv.Redis(t)
@@ -137,7 +137,7 @@ func commands(t *testing.T, client redis.UniversalClient) int {
 	t.Helper()
 	found := regexp.MustCompile(`total_commands_processed:(\d+)`).FindStringSubmatch(client.Info(t.Context(), "stats").Val())
 	if found == nil {
-		t.Fatal("Redis does not tell how many commands it has run")
+		t.Fatal("Redis does not report how many commands it has run")
 	}
 	n, _ := strconv.Atoi(found[1])
 	return n
@@ -174,7 +174,7 @@ func TestRedisIncrLostReply(t *testing.T) {
 
 func TestRedisIncrWithoutRedis(t *testing.T) {
 	t.Parallel()
-	for name, away := range map[string]struct{ goes, returns func(*testenv.Server) }{
+	for name, outage := range map[string]struct{ begin, end func(*testenv.Server) }{
 		"killed": {(*testenv.Server).Kill, (*testenv.Server).Restart},
 		"frozen": {(*testenv.Server).Pause, (*testenv.Server).Resume},
 	} {
@@ -184,7 +184,7 @@ func TestRedisIncrWithoutRedis(t *testing.T) {
 			r := newTestIncr(connect(t, server.Addr), "test", 6)
 			wantCode(t, r, 0, "000001")
 			r.timeout = incrTimeout
-			away.goes(server)
+			outage.begin(server)
 			// The client's own timeout would exceed this deadline.
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			defer cancel()
@@ -196,9 +196,9 @@ func TestRedisIncrWithoutRedis(t *testing.T) {
 			if _, err := r.Next(t.Context(), "", 0); !errors.Is(err, kgs.ErrNoKeys) || !errors.Is(err, gobreaker.ErrOpenState) {
 				t.Errorf("Next after %d that failed: %v, want the breaker open", failures, err)
 			}
-			away.returns(server)
+			outage.end(server)
 			var k kgs.Key
-			kgstest.Await(t, "a key of the Redis that came back", func() bool {
+			kgstest.Await(t, "a key of the Redis that recovered", func() bool {
 				var err error
 				k, err = r.Next(t.Context(), "", 0)
 				return err == nil

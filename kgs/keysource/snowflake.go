@@ -116,7 +116,7 @@ func (s *Snowflake) take() (n int64, wait time.Duration, err error) {
 
 // refusal returns the reason why there is no number. The caller holds mu.
 func (s *Snowflake) refusal() error {
-	err := errors.New("the lease of a machine id has run out")
+	err := errors.New("the promise of the machine id has ended")
 	if s.promise.holder == "" {
 		err = errors.New("no machine id is leased")
 	}

@@ -35,7 +35,7 @@ func TestFrozenHolder(t *testing.T) {
 			t.Errorf("%d numbers were made twice", twice)
 		}
 		if err := holder.keep(t.Context()); !errors.Is(err, errNoMachine) {
-			t.Errorf("the holder went on: %v", err)
+			t.Errorf("the holder continued: %v", err)
 		}
 	})
 }
@@ -101,14 +101,14 @@ func TestFenceHolds(t *testing.T) {
 					i := who.Draw(rt, "process")
 					processes[i].giveBack(t.Context())
 					if _, wait, err := processes[i].take(); err == nil && wait <= 0 {
-						rt.Fatal("a number after the lease was given back")
+						rt.Fatal("a number after the machine id was given back")
 					}
 					start(i)
 				},
 			})
 		})
 		if drawn == 0 {
-			t.Error("nobody ever made a number")
+			t.Error("no process ever made a number")
 		}
 	})
 }

@@ -56,7 +56,7 @@ func (s *Snowflake) Open(ctx context.Context) error {
 func (s *Snowflake) Run(ctx context.Context) error {
 	tick := time.NewTicker(promiseInterval)
 	defer tick.Stop()
-	failures := kgs.NewFailureLog(s.cfg.Logger, "there are no Snowflakes")
+	failures := kgs.NewFailureLog(s.cfg.Logger, "extend the machine id")
 	for {
 		select {
 		case <-ctx.Done():
@@ -99,11 +99,11 @@ func (s *Snowflake) watch(ctx context.Context) error {
 func (s *Snowflake) keep(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, promiseTimeout)
 	defer cancel()
-	lease, next := s.held()
+	held, next := s.held()
 	// Read the clock before the call of the database, because the first number must not be
 	// older than the time at which the id was free.
 	now := sinceEpoch(s.cfg.now())
-	if lease.until-now > promiseLow.Milliseconds() {
+	if held.until-now > promiseLow.Milliseconds() {
 		if ahead := time.Duration(next-now) * time.Millisecond; ahead > clockPatience {
 			return clockBehind(ahead)
 		}
@@ -111,36 +111,36 @@ func (s *Snowflake) keep(ctx context.Context) error {
 	}
 	until := now + promiseAhead.Milliseconds()
 	err := kgs.ErrFenced
-	if lease.holder != "" {
-		lease.until = until
-		err = s.machines.extend(ctx, lease)
+	if held.holder != "" {
+		held.until = until
+		err = s.machines.extend(ctx, held)
 	}
 	if errors.Is(err, kgs.ErrFenced) {
-		lease, err = s.machines.acquire(ctx, s.cfg.Machine, now, promise{holder: s.cfg.Holder, until: until})
+		held, err = s.machines.acquire(ctx, s.cfg.Machine, now, promise{holder: s.cfg.Holder, until: until})
 		if err == nil {
-			s.cfg.Logger.Info("leased a machine id", slog.Int("machine_id", lease.id))
+			s.cfg.Logger.Info("acquired a machine id", slog.Int("machine_id", held.id))
 		}
 	}
-	s.adopt(lease, now, err)
+	s.adopt(held, now, err)
 	return err
 }
 
 // held returns the promise and the time of the next number.
-func (s *Snowflake) held() (lease promise, next int64) {
+func (s *Snowflake) held() (held promise, next int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.promise, s.next >> sequenceBits
 }
 
 // adopt records the result of keep. A promise that was not extended stays valid until its end.
-func (s *Snowflake) adopt(lease promise, from int64, err error) {
+func (s *Snowflake) adopt(held promise, from int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failing = err
 	if err != nil {
 		return
 	}
-	s.promise = lease
+	s.promise = held
 	s.next = max(s.next, from<<sequenceBits) // the clock may be set back to before this time
 }
 
@@ -149,17 +149,17 @@ func (s *Snowflake) giveBack(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, promiseTimeout)
 	defer cancel()
 	s.mu.Lock()
-	lease, unused := s.promise, s.next>>sequenceBits
+	held, unused := s.promise, s.next>>sequenceBits
 	if s.next&(1<<sequenceBits-1) != 0 {
 		unused++
 	}
 	s.promise = promise{} // take makes no number from here on
 	s.mu.Unlock()
-	if lease.holder == "" {
+	if held.holder == "" {
 		return
 	}
-	lease.until = min(lease.until, unused)
-	if err := s.machines.giveBack(ctx, lease); err != nil {
+	held.until = min(held.until, unused)
+	if err := s.machines.giveBack(ctx, held); err != nil {
 		s.cfg.Logger.Warn("the machine id could not be given back and is free in some seconds", slog.Any("error", err))
 	}
 }

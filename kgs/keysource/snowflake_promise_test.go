@@ -60,7 +60,7 @@ func TestSnowflake(t *testing.T) {
 	})
 }
 
-func TestMachinesAreLeasedOnce(t *testing.T) {
+func TestMachineIDsAreUnique(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		const many = 50
 		all := make([]*Snowflake, many)
@@ -84,9 +84,9 @@ func TestMachinesAreLeasedOnce(t *testing.T) {
 	})
 }
 
-// TestMachinesRest checks that a process acquires the id that has been free for the longest
+// TestMachineIDsAreReusedOldestFirst checks that a process acquires the id that has been free for the longest
 // time.
-func TestMachinesRest(t *testing.T) {
+func TestMachineIDsAreReusedOldestFirst(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.Exec(t, `UPDATE kgs_machines SET until_ms = 1000 + id, holder = 'gone'`)
 		l.Exec(t, `UPDATE kgs_machines SET until_ms = 500 WHERE id = 700`)
@@ -95,7 +95,7 @@ func TestMachinesRest(t *testing.T) {
 			s := newTestSnowflake(l, fmt.Sprint(want), -1, clock.now)
 			mustKeep(t, s)
 			if s.promise.id != want {
-				t.Errorf("leased %d, want %d", s.promise.id, want)
+				t.Errorf("machine id %d, want %d", s.promise.id, want)
 			}
 		}
 		s := newTestSnowflake(l, "one too many", -1, clock.now)
@@ -105,17 +105,17 @@ func TestMachinesRest(t *testing.T) {
 	})
 }
 
-// TestLeaseRunsOutAndRecovers checks that a machine id stays usable exactly as long as promised
-// while the database is down.
-func TestLeaseRunsOutAndRecovers(t *testing.T) {
+// TestPromiseEndsAndIsRenewed checks that a machine id stays usable exactly until its promise
+// ends while the database is down.
+func TestPromiseEndsAndIsRenewed(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		clock := clockAt(100_000)
 		s := newTestSnowflake(l, "holder", -1, clock.now)
 		mustKeep(t, s)
-		l.Exec(t, `ALTER TABLE kgs_machines RENAME TO away`)
+		l.Exec(t, `ALTER TABLE kgs_machines RENAME TO renamed`)
 		clock.step(promiseAhead - time.Millisecond)
 		if err := s.keep(t.Context()); err == nil {
-			t.Error("the lease was extended without a database")
+			t.Error("the promise was extended without a database")
 		}
 		nextCode(t, s)
 		clock.step(time.Millisecond)
@@ -123,17 +123,17 @@ func TestLeaseRunsOutAndRecovers(t *testing.T) {
 		if !errors.Is(err, kgs.ErrNoKeys) || !strings.Contains(err.Error(), "kgs_machines") {
 			t.Errorf("Next = %v, want ErrNoKeys and the cause", err)
 		}
-		l.Exec(t, `ALTER TABLE away RENAME TO kgs_machines`)
+		l.Exec(t, `ALTER TABLE renamed RENAME TO kgs_machines`)
 		mustKeep(t, s)
 		if ms, machine, _ := parts(t, nextCode(t, s)); ms != 103_000 || machine != 0 {
-			t.Errorf("went on at %d ms as machine %d", ms, machine)
+			t.Errorf("continued at %d ms as machine %d", ms, machine)
 		}
 	})
 }
 
-// TestClockThatIsBehindIsTold checks that the error names the clock as the reason for missing
+// TestErrorNamesAClockThatIsBehind checks that the error names the clock as the reason for missing
 // keys.
-func TestClockThatIsBehindIsTold(t *testing.T) {
+func TestErrorNamesAClockThatIsBehind(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		clock := clockAt(100_000)
 		s := newTestSnowflake(l, "holder", -1, clock.now)
@@ -150,23 +150,23 @@ func TestClockThatIsBehindIsTold(t *testing.T) {
 	})
 }
 
-// TestLostMachineIsReplaced checks that a holder that lost its id acquires another one.
-func TestLostMachineIsReplaced(t *testing.T) {
+// TestLostMachineIDIsReplaced checks that a holder that lost its id acquires another one.
+func TestLostMachineIDIsReplaced(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		clock := clockAt(100_000)
 		s := newTestSnowflake(l, "holder", -1, clock.now)
 		mustKeep(t, s)
 		l.Exec(t, `UPDATE kgs_machines SET holder = 'heir', until_ms = 200000 WHERE id = 0`)
 		clock.step(promiseAhead)
-		wantNoKeys(t, s, "the lease has run out")
+		wantNoKeys(t, s, "the promise has ended")
 		mustKeep(t, s)
 		if _, machine, _ := parts(t, nextCode(t, s)); machine != 1 {
-			t.Errorf("went on as machine %d", machine)
+			t.Errorf("continued as machine %d", machine)
 		}
 	})
 }
 
-func TestLeaseIsExtendedAndGivenBack(t *testing.T) {
+func TestPromiseIsExtendedAndGivenBack(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		clock := clockAt(100_000)
 		wantRow := func(holder string, until int64) {
@@ -192,7 +192,7 @@ func TestLeaseIsExtendedAndGivenBack(t *testing.T) {
 		last := nextCode(t, s)
 		s.giveBack(t.Context())
 		wantRow("", 101_001)
-		wantNoKeys(t, s, "the lease was given back")
+		wantNoKeys(t, s, "the machine id was given back")
 		clock.step(time.Millisecond)
 		next := newTestSnowflake(l, "two", 7, clock.now)
 		mustKeep(t, next)
@@ -200,12 +200,12 @@ func TestLeaseIsExtendedAndGivenBack(t *testing.T) {
 			t.Errorf("%s after a restart, %s before", code, last)
 		}
 		if err := s.machines.extend(t.Context(), promise{7, "one", 105_000}); !errors.Is(err, kgs.ErrFenced) {
-			t.Errorf("the one before extended what it gave back: %v", err)
+			t.Errorf("the former holder extended an id that it gave back: %v", err)
 		}
 	})
 }
 
-func TestMachineOfALivingProcessIsRefused(t *testing.T) {
+func TestMachineIDOfARunningProcessIsRefused(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		first := newTestSnowflake(l, "first", 7, nil)
 		if err := first.Open(t.Context()); err != nil {
@@ -214,7 +214,7 @@ func TestMachineOfALivingProcessIsRefused(t *testing.T) {
 		stop := run(t, first)
 		second := newTestSnowflake(l, "second", 7, nil)
 		if err := second.Open(t.Context()); !errors.Is(err, ErrMachineTaken) || !strings.Contains(err.Error(), "first") {
-			t.Errorf("Open = %v, want ErrMachineTaken and by whom", err)
+			t.Errorf("Open = %v, want ErrMachineTaken and the holder", err)
 		}
 		nextCode(t, first)
 		stop()
@@ -229,9 +229,9 @@ func TestMachineOfALivingProcessIsRefused(t *testing.T) {
 	})
 }
 
-// TestMachineOfADeadProcessIsWaitedFor checks that the id of a killed process is free when its
+// TestMachineIDOfADeadProcessBecomesFree checks that the id of a killed process is free when its
 // promise ends, and that a start before that time does not fail.
-func TestMachineOfADeadProcessIsWaitedFor(t *testing.T) {
+func TestMachineIDOfADeadProcessBecomesFree(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		dead := newTestSnowflake(l, "dead", 7, nil)
 		if err := dead.Open(t.Context()); err != nil {
@@ -250,7 +250,7 @@ func TestMachineOfADeadProcessIsWaitedFor(t *testing.T) {
 			return err == nil
 		})
 		if ms, _, _ := parts(t, k.Code); ms < dead.promise.until {
-			t.Errorf("the heir began at %d ms, it was promised until %d", ms, dead.promise.until)
+			t.Errorf("the heir began at %d ms, before the end of the promise at %d", ms, dead.promise.until)
 		}
 	})
 }

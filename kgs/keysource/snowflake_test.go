@@ -95,8 +95,8 @@ func TestSnowflakeIsTimeMachineSequence(t *testing.T) {
 	})
 }
 
-// TestSnowflakeEnds makes the last number of every field. Its code has the usual length.
-func TestSnowflakeEnds(t *testing.T) {
+// TestSnowflakeLastNumber makes the last number of every field. Its code has the usual length.
+func TestSnowflakeLastNumber(t *testing.T) {
 	t.Parallel()
 	clock := clockAt(1<<timeBits - 1)
 	s := &Snowflake{cfg: SnowflakeConfig{now: clock.now}, promise: promise{id: 1023, until: 1 << 62}}
@@ -134,7 +134,7 @@ func TestSnowflakeSequenceIsExhausted(t *testing.T) {
 }
 
 func TestSnowflakeClockStepsBack(t *testing.T) {
-	t.Run("10 ms are waited for", func(t *testing.T) {
+	t.Run("waits for 10 ms", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s, back := bubbleSnowflake()
 			before, began := nextCode(t, s), time.Now()
@@ -145,7 +145,7 @@ func TestSnowflakeClockStepsBack(t *testing.T) {
 			}
 		})
 	})
-	t.Run("10 s are refused", func(t *testing.T) {
+	t.Run("refuses to wait for 10 s", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s, back := bubbleSnowflake()
 			before, began := nextCode(t, s), time.Now()
@@ -162,7 +162,7 @@ func TestSnowflakeClockStepsBack(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a creation that gives up does not wait", func(t *testing.T) {
+	t.Run("a creation whose context ends does not wait", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s, back := bubbleSnowflake()
 			nextCode(t, s)
@@ -174,7 +174,7 @@ func TestSnowflakeClockStepsBack(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a clock that stands still is not waited for", func(t *testing.T) {
+	t.Run("does not wait for a clock that does not advance", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s, _ := bubbleSnowflake()
 			s.cfg.now = clockAt(100_000).now

@@ -125,7 +125,7 @@ func TestTicketsAlternate(t *testing.T) {
 	})
 }
 
-func TestTicketsOutgrowTheLength(t *testing.T) {
+func TestTicketsContinueInTheNextLength(t *testing.T) {
 	onTicketDatabases(t, func(t *testing.T, db counter) {
 		tickets := newTestTickets(db, db, 3)
 		db.set(t, Odd, codespace.Size(3)-3)
@@ -148,9 +148,9 @@ func TestTicketsOutgrowTheLength(t *testing.T) {
 	})
 }
 
-// TestTicketsGallop rolls both databases back. The search finds the numbers that are not links
+// TestTicketsRecoverALostCounter rolls both databases back. The search finds the numbers that are not links
 // within few attempts, each number once.
-func TestTicketsGallop(t *testing.T) {
+func TestTicketsRecoverALostCounter(t *testing.T) {
 	onTicketDatabases(t, func(t *testing.T, db counter) {
 		const links = 50_000
 		tickets := newTestTickets(db, db, 6)
@@ -166,14 +166,14 @@ func TestTicketsGallop(t *testing.T) {
 			}
 		}
 		if n := ticket(t, tickets, 0); n > 2*links {
-			t.Errorf("the search left out the numbers up to %d", n)
+			t.Errorf("the search skipped the numbers up to %d", n)
 		}
 	})
 }
 
-// TestTicketsGallopInTime checks that the step is limited. Otherwise one call would exceed its
+// TestTicketsSearchStepIsLimited checks that the step is limited. Otherwise one call would exceed its
 // timeout.
-func TestTicketsGallopInTime(t *testing.T) {
+func TestTicketsSearchStepIsLimited(t *testing.T) {
 	onTicketDatabases(t, func(t *testing.T, db counter) {
 		tickets := newTestTickets(db, db, 6)
 		if n := ticket(t, tickets, 9_999); n != 1<<(maxTicketGallop+1) {
@@ -184,7 +184,7 @@ func TestTicketsGallopInTime(t *testing.T) {
 
 func TestTicketsWithOneDatabase(t *testing.T) {
 	t.Parallel()
-	for name, away := range map[string]struct{ goes, returns func(*testenv.Server) }{
+	for name, outage := range map[string]struct{ begin, end func(*testenv.Server) }{
 		"killed": {(*testenv.Server).Kill, (*testenv.Server).Restart},
 		"frozen": {(*testenv.Server).Pause, (*testenv.Server).Resume},
 	} {
@@ -210,11 +210,11 @@ func TestTicketsWithOneDatabase(t *testing.T) {
 			take()
 			take()
 			tickets.timeout = ticketTimeout
-			away.goes(server)
+			outage.begin(server)
 			began := time.Now()
 			for range 2000 {
 				if n := take(); n%2 != 0 {
-					t.Errorf("number %d came from a database that is away", n)
+					t.Errorf("number %d came from a database that is down", n)
 				}
 			}
 			// Without the breaker, a thousand of them would wait.
@@ -222,10 +222,10 @@ func TestTicketsWithOneDatabase(t *testing.T) {
 				t.Errorf("2000 creations took %v", took)
 			}
 			if tickets.State() == gobreaker.StateClosed {
-				t.Error("nothing tells that one database is away")
+				t.Error("the breaker is closed although one database is down")
 			}
-			away.returns(server)
-			kgstest.Await(t, "a number of the database that came back", func() bool { return take()%2 == 1 })
+			outage.end(server)
+			kgstest.Await(t, "a number of the database that recovered", func() bool { return take()%2 == 1 })
 			if s := tickets.State(); s != gobreaker.StateClosed {
 				t.Errorf("the breaker is %v while both databases serve", s)
 			}
@@ -274,7 +274,7 @@ func TestTicketsWithOneSlowDatabase(t *testing.T) {
 			}
 			slow.takes = ticketPatience*ticketTimeout + time.Millisecond
 			if _, err := tickets.Next(t.Context(), "", 0); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("parity %d being dead, the other one takes %v: %v, want an error", dead, slow.takes, err)
+				t.Errorf("with parity %d dead, the other one takes %v: %v, want an error", dead, slow.takes, err)
 			}
 		})
 	}
@@ -299,7 +299,7 @@ func TestTicketsWithoutDatabases(t *testing.T) {
 		t.Errorf("the breaker is %v while no database serves", s)
 	}
 	server.Restart()
-	kgstest.Await(t, "a number of the databases that came back", func() bool {
+	kgstest.Await(t, "a number of the databases that recovered", func() bool {
 		k, err := tickets.Next(t.Context(), "", 0)
 		if err != nil {
 			return false

@@ -177,7 +177,7 @@ func OpenWith(t *testing.T, l LedgerUnderTest, keys int) *codespace.Space {
 }
 
 // OnEngines runs a test with a function that creates ledgers, once for each engine.
-func OnEngines(t *testing.T, test func(t *testing.T, newBooks func(*testing.T) LedgerUnderTest)) {
+func OnEngines(t *testing.T, test func(t *testing.T, newLedger func(*testing.T) LedgerUnderTest)) {
 	t.Helper()
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) { t.Parallel(); test(t, NewPostgresLedger) })

@@ -29,11 +29,11 @@ type SupplyUnderTest struct {
 func TestSupply(t *testing.T, newSupply func(t *testing.T, keys int) SupplyUnderTest) {
 	t.Helper()
 	tests := map[string]func(*testing.T, func(*testing.T, int) SupplyUnderTest){
-		"takers share no key":       testTakersShareNoKey,
-		"unused keys come back":     testUnusedKeysComeBack,
-		"spent and lost ones never": testSpentAndLostKeysDoNotComeBack,
-		"settling is idempotent":    testSettleIsIdempotent,
-		"a cancelled take":          testCancelledTake,
+		"takers share no key":        testTakersShareNoKey,
+		"unused keys are returned":   testUnusedKeysAreReturned,
+		"used and lost keys are not": testUsedAndLostKeysAreNotReturned,
+		"settling is idempotent":     testSettleIsIdempotent,
+		"a cancelled take":           testCancelledTake,
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -64,7 +64,7 @@ func testTakersShareNoKey(t *testing.T, newSupply func(*testing.T, int) SupplyUn
 	}
 }
 
-func testUnusedKeysComeBack(t *testing.T, newSupply func(*testing.T, int) SupplyUnderTest) {
+func testUnusedKeysAreReturned(t *testing.T, newSupply func(*testing.T, int) SupplyUnderTest) {
 	s := newSupply(t, 20)
 	b := Take(t, s, 20)
 	unused := []string{b.Codes[3], b.Codes[4], b.Codes[5], b.Codes[11], b.Codes[19]}
@@ -72,7 +72,7 @@ func testUnusedKeysComeBack(t *testing.T, newSupply func(*testing.T, int) Supply
 	WantLeft(t, s, unused)
 }
 
-func testSpentAndLostKeysDoNotComeBack(t *testing.T, newSupply func(*testing.T, int) SupplyUnderTest) {
+func testUsedAndLostKeysAreNotReturned(t *testing.T, newSupply func(*testing.T, int) SupplyUnderTest) {
 	s := newSupply(t, 20)
 	b := Take(t, s, 20)
 	Settle(t, s, b, b.Codes[:1], b.Codes[1:4])

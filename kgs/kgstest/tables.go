@@ -97,7 +97,7 @@ type DrawnCodes struct{ Codes []string }
 // Next returns the next code. It fails when none is left.
 func (s *DrawnCodes) Next(context.Context, string, int) (kgs.Key, error) {
 	if len(s.Codes) == 0 {
-		return kgs.Key{}, errors.New("all is said")
+		return kgs.Key{}, errors.New("no drawn code is left")
 	}
 	k := kgs.Key{Code: s.Codes[0], Source: kgs.SourceRandom}
 	s.Codes = s.Codes[1:]

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-func TestBeats(t *testing.T) {
+func TestHeartbeats(t *testing.T) {
 	var b heartbeats
 	now := time.Now()
-	look := func(after time.Duration, beats ...int64) []string {
+	look := func(after time.Duration, counts ...int64) []string {
 		now = now.Add(after)
 		var present []heartbeat
-		for i, beat := range beats {
-			present = append(present, heartbeat{fmt.Sprint("holder ", i), beat})
+		for i, count := range counts {
+			present = append(present, heartbeat{fmt.Sprint("holder ", i), count})
 		}
 		return b.look(now, present)
 	}
@@ -27,11 +27,11 @@ func TestBeats(t *testing.T) {
 	// Looks less than a HeartbeatInterval apart do not count. A late look counts only once.
 	for range 100 {
 		if dead := look(time.Millisecond, 9, 1); len(dead) > 0 {
-			t.Fatalf("%v are dead without having been given the time to beat", dead)
+			t.Fatalf("%v are dead without enough time for a heartbeat", dead)
 		}
 	}
 	if dead := look(time.Hour, 9, 1); !slices.Equal(dead, []string{"holder 1"}) {
-		t.Errorf("dead are %v, want the one whose beat stood still", dead)
+		t.Errorf("dead are %v, want the one whose heartbeat count did not change", dead)
 	}
 	if dead := look(time.Hour, 9, 1); len(dead) > 0 {
 		t.Errorf("after a long sleep of this process %v are dead", dead)

@@ -21,9 +21,9 @@ func (l *Ledger) Renew(ctx context.Context, holder string) error {
 // Holders returns the holders that have a heartbeat and are not declared dead.
 func (l *Ledger) Holders(ctx context.Context) (holders []string, err error) {
 	err = l.view(ctx, "holders", func(tx *sql.Tx) error {
-		beats, err := collect(ctx, tx, scanHeartbeat, `SELECT holder, beat FROM kgs_holders`)
-		for _, b := range beats {
-			holders = append(holders, b.holder)
+		all, err := collect(ctx, tx, scanHeartbeat, `SELECT holder, beat FROM kgs_holders`)
+		for _, h := range all {
+			holders = append(holders, h.holder)
 		}
 		return err
 	})
@@ -98,18 +98,18 @@ type heartbeats struct {
 // sighting is the last heartbeat of a holder, and the number of later looks that saw no newer
 // one.
 type sighting struct {
-	beat  int64
+	count int64 // of heartbeats
 	looks int
 }
 
 type heartbeat struct {
 	holder string
-	beat   int64
+	count  int64 // of heartbeats since the holder registered
 }
 
-func scanHeartbeat(rows *sql.Rows) (b heartbeat, err error) {
-	err = rows.Scan(&b.holder, &b.beat)
-	return b, err
+func scanHeartbeat(rows *sql.Rows) (h heartbeat, err error) {
+	err = rows.Scan(&h.holder, &h.count)
+	return h, err
 }
 
 // look compares the present heartbeats with those of the last look and returns the dead
@@ -125,8 +125,8 @@ func (b *heartbeats) look(now time.Time, present []heartbeat) (dead []string) {
 	seen := make(map[string]sighting, len(present))
 	for _, h := range present {
 		s := b.seen[h.holder]
-		if s.beat != h.beat {
-			s = sighting{beat: h.beat}
+		if s.count != h.count {
+			s = sighting{count: h.count}
 		} else {
 			s.looks++
 		}

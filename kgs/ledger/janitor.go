@@ -32,7 +32,7 @@ const janitorTimeout = 4 * time.Second
 func (j *Janitor) Run(ctx context.Context) error {
 	tick := time.NewTicker(HeartbeatInterval)
 	defer tick.Stop()
-	failures := kgs.NewFailureLog(j.Logger, "the books of keys are not kept")
+	failures := kgs.NewFailureLog(j.Logger, "renew the heartbeat and sweep dead holders")
 	for {
 		err := j.round(ctx)
 		if ctx.Err() != nil {

@@ -116,11 +116,11 @@ func TestEndLease(t *testing.T) {
 			unused []codespace.Range
 			want   error
 		}{
-			"another client's":   {"b", lease.ID, nil, ledger.ErrNoLease},
-			"one that never was": {"a", lease.ID + 100, nil, ledger.ErrNoLease},
-			"foreign keys":       {"a", lease.ID, []codespace.Range{{Length: 3, Lo: 90, Hi: 101}}, ledger.ErrNotOfLease},
-			"of another length":  {"a", lease.ID, []codespace.Range{{Length: 4, Lo: 0, Hi: 10}}, ledger.ErrNotOfLease},
-			"named twice":        {"a", lease.ID, []codespace.Range{{Length: 3, Lo: 0, Hi: 10}, {Length: 3, Lo: 9, Hi: 11}}, ledger.ErrNotOfLease},
+			"another client's":  {"b", lease.ID, nil, ledger.ErrNoLease},
+			"unknown lease":     {"a", lease.ID + 100, nil, ledger.ErrNoLease},
+			"foreign keys":      {"a", lease.ID, []codespace.Range{{Length: 3, Lo: 90, Hi: 101}}, ledger.ErrNotOfLease},
+			"of another length": {"a", lease.ID, []codespace.Range{{Length: 4, Lo: 0, Hi: 10}}, ledger.ErrNotOfLease},
+			"named twice":       {"a", lease.ID, []codespace.Range{{Length: 3, Lo: 0, Hi: 10}, {Length: 3, Lo: 9, Hi: 11}}, ledger.ErrNotOfLease},
 		} {
 			if _, err := l.EndLease(t.Context(), tt.client, tt.id, tt.unused, nil); !errors.Is(err, tt.want) {
 				t.Errorf("%s: error %v, want %v", name, err, tt.want)
@@ -175,7 +175,7 @@ func TestLeaseExpires(t *testing.T) {
 			wantNoLease(t, l, "a", "over", ledger.ErrLeaseExpired)
 			wantNoLease(t, l, "a", "returned", ledger.ErrLeaseReturned)
 			if _, err := l.EndLease(t.Context(), "a", over.ID, []codespace.Range{{Length: 3, Lo: 0, Hi: 50}}, nil); !errors.Is(err, ledger.ErrLeaseExpired) {
-				t.Errorf("returned what has expired: %v", err)
+				t.Errorf("return of an expired lease: %v", err)
 			}
 		}
 		check()
@@ -191,7 +191,7 @@ func TestLeaseExpires(t *testing.T) {
 			t.Errorf("%d keys expired, want the 10 that were alive; error %v", kept, err)
 		}
 		if again := l.MustLend(t, "a", "over", 50); again.Ranges[0] != (codespace.Range{Length: 3, Lo: 60, Hi: 100}) {
-			t.Errorf("a request that is forgotten got %+v", again.Ranges)
+			t.Errorf("a request whose record is deleted got %+v", again.Ranges)
 		}
 	})
 }
@@ -209,7 +209,7 @@ func TestManyLeasesExpire(t *testing.T) {
 		l.WantRows(t, kgstest.AbandonedRow(0, ledger.ExpireAtOnce+1, kgs.ReasonClient))
 		var rows int
 		if err := l.DB.QueryRowContext(t.Context(), `SELECT count(*) FROM kgs_leases`).Scan(&rows); err != nil || rows != 0 {
-			t.Errorf("%d leases are remembered, error %v", rows, err)
+			t.Errorf("%d leases are on record, error %v", rows, err)
 		}
 	})
 }
@@ -251,24 +251,24 @@ func TestSweepLeavesLeases(t *testing.T) {
 		}
 		l.Exec(t, `UPDATE kgs_ranges SET lease = 0`)
 		if n, err := l.Sweep(t.Context()); err != nil || n != 10 {
-			t.Errorf("swept %d numbers of nobody, error %v", n, err)
+			t.Errorf("swept %d numbers without a dead holder, error %v", n, err)
 		}
 	})
 }
 
 // Numbers that were returned in the lost history may have been handed out in it again.
-func TestJumpEndsLeases(t *testing.T) {
+func TestSkipAheadEndsLeases(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		lease, returned := l.MustLend(t, "a", "1", 10), l.MustLend(t, "a", "2", 10)
 		l.MustEndLease(t, "a", returned.ID, []codespace.Range{{Length: 3, Lo: 10, Hi: 20}}, nil)
 		l.Remember(ledger.HighWaterMark{Next: map[int]int64{3: 5000}})
 		to := 5000 + codespace.Size(3)/ledger.SkipPart
 		if after := l.MustLend(t, "a", "3", 30); len(after.Ranges) != 1 || after.Ranges[0] != (codespace.Range{Length: 3, Lo: to, Hi: to + 20}) {
-			t.Errorf("after the jump: %+v, want none of before", after.Ranges)
+			t.Errorf("after the skip-ahead: %+v, want no range from before it", after.Ranges)
 		}
 		wantNoLease(t, l, "a", "1", ledger.ErrLeaseExpired)
 		if _, err := l.EndLease(t.Context(), "a", lease.ID, []codespace.Range{{Length: 3, Lo: 0, Hi: 10}}, nil); !errors.Is(err, ledger.ErrLeaseExpired) {
-			t.Errorf("returned what was written off: %v", err)
+			t.Errorf("return of abandoned keys: %v", err)
 		}
 		l.WantRows(t, kgstest.AbandonedRow(0, to, kgs.ReasonRollback), kgstest.Row(to, to+20, ledger.StateBatch, ""))
 	})

@@ -37,7 +37,7 @@ var ErrWrongSecret = errors.New("the ledger belongs to another permutation")
 
 // ErrNotInitialized means that the database has no ledger: no server or worker has been started
 // on it.
-var ErrNotInitialized = errors.New("there is none: no server or worker was ever started on this database")
+var ErrNotInitialized = errors.New("not initialized: run `shortener migrate`, then start a server or worker")
 
 // Ledger is the durable record of all numbers. It is stored in the database of the links.
 //

@@ -68,7 +68,7 @@ func TestLedgerMustBeOpened(t *testing.T) {
 }
 
 // Identify must not choose the secret for a process that starts later.
-func TestLedgerIsNotMadeByALook(t *testing.T) {
+func TestIdentifyDoesNotMakeALedger(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		mine := ledger.Config{Permute: true, Secret: bytes.Repeat([]byte{1}, 16)}
 		if _, err := l.Identify(t.Context(), ledger.Config{Permute: true}); !errors.Is(err, ledger.ErrNotInitialized) {

@@ -61,7 +61,7 @@ func (m *ledgerModel) endLease(rt *rapid.T) {
 		rt.Fatal(err)
 	}
 	m.giveUp(lease.Lease)
-	m.each(unused, func(n number) { delete(m.fates, n); delete(m.taken, n) })
+	m.each(unused, func(n number) { delete(m.outcomes, n); delete(m.taken, n) })
 }
 
 func (m *ledgerModel) expireLeases(rt *rapid.T) {
@@ -79,6 +79,6 @@ func (m *ledgerModel) expireLeases(rt *rapid.T) {
 
 func (m *ledgerModel) giveUp(lease ledger.Lease) {
 	for _, numbers := range lease.Ranges {
-		m.each(numbers, func(n number) { m.fates[n] = fateGivenUp })
+		m.each(numbers, func(n number) { m.outcomes[n] = outcomeUnknown })
 	}
 }

@@ -12,10 +12,10 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// TestLedgerLosesNothing makes random changes by three processes that crash, freeze and resume.
+// TestLedgerAccountsForEveryNumber makes random changes by three processes that crash, freeze and resume.
 // After each change it checks that every number that was ever reserved is in exactly one place.
 // It also checks that no number was handed out twice.
-func TestLedgerLosesNothing(t *testing.T) {
+func TestLedgerAccountsForEveryNumber(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		rapid.Check(t, func(rt *rapid.T) {
 			m := newLedgerModel(t, l)
@@ -45,13 +45,13 @@ type number struct {
 }
 
 // The outcome of a number that is abandoned or has no row in the ledger any more.
-type fate string
+type outcome string
 
 const (
-	fateSpent      fate = "spent"
-	fatePooled     fate = "in the pool"
-	fateWrittenOff fate = "written off"
-	fateGivenUp    fate = "given up"
+	outcomeUsed      outcome = "spent"
+	outcomePooled    outcome = "in the pool"
+	outcomeAbandoned outcome = "written off"
+	outcomeUnknown   outcome = "given up"
 )
 
 // claim is a range that a process believes it holds. It may be wrong.
@@ -64,7 +64,7 @@ type claim struct {
 type ledgerModel struct {
 	t        *testing.T
 	l        kgstest.LedgerUnderTest
-	fates    map[number]fate
+	outcomes map[number]outcome
 	taken    map[number]int64 // the batch in which a number was handed out
 	unseen   map[string]bool  // holders without a current heartbeat
 	claims   map[ledger.State][]claim
@@ -86,7 +86,7 @@ func newLedgerModel(t *testing.T, l kgstest.LedgerUnderTest) *ledgerModel {
 	l.Exec(t, `UPDATE kgs_ledger SET epoch = 0, last_range = 0`)
 	l.Exec(t, `UPDATE kgs_spaces SET next = CASE length WHEN 3 THEN size - $1 ELSE 0 END`, edge)
 	return &ledgerModel{
-		t: t, l: l, fates: map[number]fate{}, taken: map[number]int64{},
+		t: t, l: l, outcomes: map[number]outcome{}, taken: map[number]int64{},
 		unseen: map[string]bool{"a": true, "b": true, "c": true}, claims: map[ledger.State][]claim{},
 	}
 }
@@ -121,8 +121,8 @@ func (m *ledgerModel) reserve(rt *rapid.T) {
 	}
 	m.unseen[who] = false
 	m.each(r.Range, func(n number) {
-		if m.fates[n] != "" {
-			rt.Fatalf("%v was reserved again, it is %s", n, m.fates[n])
+		if m.outcomes[n] != "" {
+			rt.Fatalf("%v was reserved again, it is %s", n, m.outcomes[n])
 		}
 	})
 	m.claims[state] = append(m.claims[state], claim{who, r})
@@ -134,8 +134,8 @@ func (m *ledgerModel) reserve(rt *rapid.T) {
 // handOut records that the holder of a batch has its numbers.
 func (m *ledgerModel) handOut(rt *rapid.T, batch ledger.Reservation) {
 	m.each(batch.Range, func(n number) {
-		if m.taken[n] != 0 || m.fates[n] != "" {
-			rt.Fatalf("%v was handed out in batch %d; before in %d, and it is %q", n, batch.ID, m.taken[n], m.fates[n])
+		if m.taken[n] != 0 || m.outcomes[n] != "" {
+			rt.Fatalf("%v was handed out in batch %d; before in %d, and it is %q", n, batch.ID, m.taken[n], m.outcomes[n])
 		}
 		m.taken[n] = batch.ID
 	})
@@ -178,7 +178,7 @@ func (m *ledgerModel) deliver(rt *rapid.T) {
 		}
 	}
 	m.claims[ledger.StateShipping] = left
-	m.each(c.Range, func(n number) { m.fates[n] = fatePooled })
+	m.each(c.Range, func(n number) { m.outcomes[n] = outcomePooled })
 }
 
 // settle splits a batch into unused, lost and used numbers. A batch that was swept is abandoned
@@ -192,12 +192,12 @@ func (m *ledgerModel) settle(rt *rapid.T) {
 		rt.Fatal(err)
 	}
 	m.drop(ledger.StateBatch, i)
-	if m.fates[number{c.Length, c.Lo}] == fateGivenUp {
+	if m.outcomes[number{c.Length, c.Lo}] == outcomeUnknown {
 		return
 	}
 	m.each(unused, func(n number) { delete(m.taken, n) })
-	m.each(lost, func(n number) { m.fates[n] = fateGivenUp })
-	m.each(rest, func(n number) { m.fates[n] = fateSpent })
+	m.each(lost, func(n number) { m.outcomes[n] = outcomeUnknown })
+	m.each(rest, func(n number) { m.outcomes[n] = outcomeUsed })
 }
 
 func nonEmpty(r codespace.Range) []codespace.Range {
@@ -226,9 +226,9 @@ func (m *ledgerModel) release(rt *rapid.T) {
 func (m *ledgerModel) sweep(rt *rapid.T) {
 	var want int64
 	for _, c := range m.claims[ledger.StateBatch] {
-		if m.unseen[c.holder] && m.fates[number{c.Length, c.Lo}] != fateGivenUp {
+		if m.unseen[c.holder] && m.outcomes[number{c.Length, c.Lo}] != outcomeUnknown {
 			want += c.Len()
-			m.each(c.Range, func(n number) { m.fates[n] = fateGivenUp })
+			m.each(c.Range, func(n number) { m.outcomes[n] = outcomeUnknown })
 		}
 	}
 	if got, err := m.l.Sweep(m.t.Context()); err != nil || got != want {
@@ -243,12 +243,12 @@ func (m *ledgerModel) openEpoch(rt *rapid.T) {
 	}
 	m.epoch = opened
 	for _, c := range m.claims[ledger.StateShipping] {
-		m.each(c.Range, func(n number) { m.fates[n] = fateWrittenOff })
+		m.each(c.Range, func(n number) { m.outcomes[n] = outcomeAbandoned })
 	}
 	m.claims[ledger.StateShipping] = nil
-	for n, f := range m.fates {
-		if f == fatePooled {
-			m.fates[n] = fateWrittenOff
+	for n, f := range m.outcomes {
+		if f == outcomePooled {
+			m.outcomes[n] = outcomeAbandoned
 		}
 	}
 }
@@ -256,9 +256,9 @@ func (m *ledgerModel) openEpoch(rt *rapid.T) {
 // abandon abandons the first numbers in the pool, as the sweep of a shared pool does.
 func (m *ledgerModel) abandon(rt *rapid.T) {
 	numbers := codespace.Range{Length: 3, Lo: codespace.Size(3) - edge}
-	for ; numbers.Lo < codespace.Size(3) && m.fates[number{3, numbers.Lo}] != fatePooled; numbers.Lo++ {
+	for ; numbers.Lo < codespace.Size(3) && m.outcomes[number{3, numbers.Lo}] != outcomePooled; numbers.Lo++ {
 	}
-	for numbers.Hi = numbers.Lo; m.fates[number{3, numbers.Hi}] == fatePooled; numbers.Hi++ {
+	for numbers.Hi = numbers.Lo; m.outcomes[number{3, numbers.Hi}] == outcomePooled; numbers.Hi++ {
 	}
 	if numbers.Len() == 0 {
 		rt.Skip("nothing is in the pool")
@@ -268,7 +268,7 @@ func (m *ledgerModel) abandon(rt *rapid.T) {
 			rt.Fatal(err)
 		}
 	}
-	m.each(numbers, func(n number) { m.fates[n] = fateGivenUp })
+	m.each(numbers, func(n number) { m.outcomes[n] = outcomeUnknown })
 }
 
 // check verifies that every reserved number is in exactly one place.
@@ -292,9 +292,9 @@ func (m *ledgerModel) check(rt *rapid.T) {
 			reserved.Lo = s.Size - edge
 		}
 		m.each(reserved, func(n number) {
-			gone := m.fates[n] != "" && m.fates[n] != fateGivenUp
-			if (rows[n] == "") != gone || (rows[n] == ledger.StateAbandoned) != (m.fates[n] == fateGivenUp) {
-				rt.Fatalf("%v is %q, and its row %q", n, m.fates[n], rows[n])
+			gone := m.outcomes[n] != "" && m.outcomes[n] != outcomeUnknown
+			if (rows[n] == "") != gone || (rows[n] == ledger.StateAbandoned) != (m.outcomes[n] == outcomeUnknown) {
+				rt.Fatalf("%v is %q, and its row %q", n, m.outcomes[n], rows[n])
 			}
 			delete(rows, n)
 		})

@@ -34,7 +34,7 @@ const (
 //
 //   - First, for StateShipping, it takes over a shipping range of the current epoch. The range
 //     has lost its holder, or it belongs to holder because the answer of an earlier Reserve was
-//     lost. (A holder ships one range at a time.) The range keeps its id, because the pool
+//     lost. (A holder pushes one range at a time.) The range keeps its id, because the pool
 //     records progress under that id. Reserve takes all of it and ignores length, because a
 //     part may be in the pool.
 //   - Second, it takes a reserved range without a live holder, or its first n numbers, under a

@@ -36,7 +36,7 @@ func TestReserveIsDisjoint(t *testing.T) {
 	})
 }
 
-func TestReserveGoesOnInTheNextLength(t *testing.T) {
+func TestReserveContinuesInTheNextLength(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.Exec(t, `UPDATE kgs_spaces SET next = size - 5 WHERE length = 3`)
 		l.Exec(t, `UPDATE kgs_spaces SET next = size - 1 WHERE length = 4`)
@@ -62,7 +62,7 @@ func TestReservedRangesAreAdoptedOnce(t *testing.T) {
 		l.MustReserve(t, "alive", ledger.StateReserved, 100)
 		// A range belongs to its holder while the holder is alive.
 		if r := l.MustReserve(t, "other", ledger.StateBatch, 10); r.Lo != 200 {
-			t.Errorf("numbers of a living holder were given away: %+v", r)
+			t.Errorf("numbers of a live holder were reserved for another holder: %+v", r)
 		}
 		l.DeclareDead(t, "dead")
 		taken := kgstest.InParallel(t, func(i int) (codespace.Range, error) {
@@ -82,7 +82,7 @@ func TestReservedRangesAreAdoptedOnce(t *testing.T) {
 	})
 }
 
-func TestAdoptionKeepsToTheLength(t *testing.T) {
+func TestAdoptionRespectsTheLength(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.MustReserve(t, "dead", ledger.StateReserved, 10)
 		l.DeclareDead(t, "dead")
@@ -146,7 +146,7 @@ func TestCutIsFenced(t *testing.T) {
 		r := l.MustReserve(t, "frozen", ledger.StateReserved, 100)
 		l.DeclareDead(t, "frozen")
 		if _, _, err := l.Cut(t.Context(), "other", r, 10); !errors.Is(err, kgs.ErrFenced) {
-			t.Errorf("cut a range of somebody else: %v", err)
+			t.Errorf("cut a range of another holder: %v", err)
 		}
 		l.MustReserve(t, "heir", ledger.StateReserved, 10)
 		for range 2 {

@@ -11,9 +11,9 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// TestLedgerJumps restores the database to an older state. The ledger detects the rollback by
+// TestLedgerSkipsAheadAfterARollback restores the database to an older state. The ledger detects the rollback by
 // another history name, or by an id below the high-water mark of the process.
-func TestLedgerJumps(t *testing.T) {
+func TestLedgerSkipsAheadAfterARollback(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		for _, comeBack := range []func(){
 			func() { l.Exec(t, `UPDATE kgs_ledger SET history = 'of another server'`) },
@@ -33,13 +33,13 @@ func TestLedgerJumps(t *testing.T) {
 			}
 			l.WantRows(t, kgstest.AbandonedRow(100, to, kgs.ReasonRollback), kgstest.Row(to, to+10, ledger.StateBatch, "b"))
 			if r := l.MustReserve(t, "b", ledger.StateBatch, 10); r.Lo != to+10 {
-				t.Errorf("it jumped again: %+v", r.Range)
+				t.Errorf("a second skip-ahead: %+v", r.Range)
 			}
 		}
 	})
 }
 
-func TestLedgerJumpsIntoTheNextLength(t *testing.T) {
+func TestSkipAheadContinuesInTheNextLength(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		size := codespace.Size(3)
 		l.Exec(t, `UPDATE kgs_spaces SET next = $1 WHERE length = 3`, size-100)
@@ -60,9 +60,9 @@ func TestLedgerJumpsIntoTheNextLength(t *testing.T) {
 	})
 }
 
-// TestLedgerJumpsOverWhatThePoolRemembers restores a ledger whose range ids have caught up.
+// TestSkipAheadPassesTheHighWaterMarkOfThePool restores a ledger whose range ids have caught up.
 // Only the numbers show the rollback, and only the pool has seen the higher numbers.
-func TestLedgerJumpsOverWhatThePoolRemembers(t *testing.T) {
+func TestSkipAheadPassesTheHighWaterMarkOfThePool(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.MustReserve(t, "a", ledger.StateBatch, 100)
 		var left int64
@@ -73,14 +73,14 @@ func TestLedgerJumpsOverWhatThePoolRemembers(t *testing.T) {
 			t.Errorf("reserved %+v, want it to begin at %d", r.Range, to)
 		}
 		if left != to-100 {
-			t.Errorf("told of %d numbers left out, want %d", left, to-100)
+			t.Errorf("OnSkipAhead got %d numbers, want %d", left, to-100)
 		}
 	})
 }
 
-// TestAbandonAcrossAJump abandons a batch. Parts of it are abandoned already for another
+// TestAbandonAfterASkipAhead abandons a batch. Parts of it are abandoned already for another
 // reason.
-func TestAbandonAcrossAJump(t *testing.T) {
+func TestAbandonAfterASkipAhead(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		abandon := func(lo, hi int64, reason string) {
 			if err := l.Abandon(t.Context(), []codespace.Range{{Length: 3, Lo: lo, Hi: hi}}, reason); err != nil {

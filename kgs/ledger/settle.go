@@ -11,7 +11,7 @@ import (
 )
 
 // Deliver removes the row of r, a shipping range whose codes are all in the pool. It returns
-// the floor: no range with an id below the floor is shipping now or will ship later. That holds
+// the floor: no range with an id below the floor is shipping now or will be later. That holds
 // because a range starts shipping only under a new id, ids become visible in the order in which
 // they are assigned, and a range never returns to the state shipping. So the pool can refuse
 // every push with an id below the floor and delete its progress records of such ranges. This

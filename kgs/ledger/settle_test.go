@@ -28,7 +28,7 @@ func TestDeliverFloor(t *testing.T) {
 		// A range that starts shipping now has an id above the floor, even with old numbers.
 		l.DeclareDead(t, "x")
 		if r := l.MustReserve(t, "c", ledger.StateShipping, 10); r.Lo != 10 || r.ID <= b.ID {
-			t.Errorf("an adopted range ships under a fenced id: %+v", r)
+			t.Errorf("an adopted range is shipping under a fenced id: %+v", r)
 		}
 	})
 }
@@ -40,7 +40,7 @@ func TestSettle(t *testing.T) {
 			"numbers of others":   {{Length: 3, Lo: 90, Hi: 101}},
 			"another length":      {{Length: 4, Lo: 0, Hi: 1}},
 			"the same ones twice": {{Length: 3, Lo: 10, Hi: 20}, {Length: 3, Lo: 19, Hi: 21}},
-			"an empty run":        {{Length: 3, Lo: 10, Hi: 10}},
+			"an empty range":      {{Length: 3, Lo: 10, Hi: 10}},
 		} {
 			if err := l.Settle(t.Context(), "a", r.ID, ranges[:1], ranges[1:]); err == nil {
 				t.Errorf("settled with %s", name)
@@ -64,7 +64,7 @@ func TestSweep(t *testing.T) {
 		l.MustReserve(t, "dead", ledger.StateBatch, 10)
 		l.MustReserve(t, "dead", ledger.StateBatch, 10)
 		if n, err := l.Sweep(t.Context()); err != nil || n != 0 {
-			t.Errorf("swept %d numbers of the living, error %v", n, err)
+			t.Errorf("swept %d numbers of live holders, error %v", n, err)
 		}
 		l.DeclareDead(t, "dead")
 		for _, want := range []int64{30, 0} {
@@ -120,7 +120,7 @@ func TestRelease(t *testing.T) {
 	})
 }
 
-func TestRenewKeepsWhatIsHeld(t *testing.T) {
+func TestRenewKeepsHeldRanges(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.MustReserve(t, "a", ledger.StateBatch, 10)
 		l.DeclareDead(t, "a")

@@ -12,18 +12,18 @@ import (
 )
 
 func TestLedgerSupply(t *testing.T) {
-	kgstest.OnEngines(t, func(t *testing.T, newBooks func(*testing.T) kgstest.LedgerUnderTest) {
+	kgstest.OnEngines(t, func(t *testing.T, newLedger func(*testing.T) kgstest.LedgerUnderTest) {
 		kgstest.TestSupply(t, func(t *testing.T, keys int) kgstest.SupplyUnderTest {
-			l := newBooks(t)
+			l := newLedger(t)
 			return kgstest.SupplyUnderTest{Supply: NewLedgerSupply(l.Ledger, kgstest.OpenWith(t, l, keys), "a", 6)}
 		})
 	})
 }
 
 func TestMemoryPool(t *testing.T) {
-	kgstest.OnEngines(t, func(t *testing.T, newBooks func(*testing.T) kgstest.LedgerUnderTest) {
+	kgstest.OnEngines(t, func(t *testing.T, newLedger func(*testing.T) kgstest.LedgerUnderTest) {
 		kgstest.TestSupply(t, func(t *testing.T, keys int) kgstest.SupplyUnderTest {
-			l := newBooks(t)
+			l := newLedger(t)
 			pool := New(l.Ledger, kgstest.OpenWith(t, l, keys), "a")
 			refill := func(t *testing.T) { fill(t, l, pool, "a", 7) }
 			fill(t, l, pool, "a", 500)
@@ -47,7 +47,7 @@ func fill(t *testing.T, l kgstest.LedgerUnderTest, pool *Pool, holder string, n 
 	}
 }
 
-func TestMemoryPoolDropsWhatWasTakenOver(t *testing.T) {
+func TestMemoryPoolDropsRangesThatWereTakenOver(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		space := kgstest.OpenWith(t, l, 30)
 		pool := New(l.Ledger, space, "frozen")
@@ -60,7 +60,7 @@ func TestMemoryPoolDropsWhatWasTakenOver(t *testing.T) {
 		}
 		heir.Push(r)
 		if n := pool.Len(); n != 30 {
-			t.Errorf("the pool believes to hold %d keys, want 30", n)
+			t.Errorf("the pool reports %d keys, want 30", n)
 		}
 		if left := kgstest.Drain(t, pool, 10); len(left) != 20 {
 			t.Errorf("%d keys came out of the pool, want the 20 that were not taken over", len(left))
@@ -77,9 +77,9 @@ func TestMemoryPoolDropsWhatWasTakenOver(t *testing.T) {
 	})
 }
 
-// TestMemoryPoolTakesInTurn shows that a Take that waits for another Take still returns when its
+// TestMemoryPoolSerializesTakes shows that a Take that waits for another Take still returns when its
 // context ends.
-func TestMemoryPoolTakesInTurn(t *testing.T) {
+func TestMemoryPoolSerializesTakes(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		pool := New(l.Ledger, kgstest.OpenWith(t, l, 10), "a")
 		fill(t, l, pool, "a", 10)

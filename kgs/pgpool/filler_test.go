@@ -51,7 +51,7 @@ func TestPostgresPoolStatus(t *testing.T) {
 }
 
 // Two workers fill one pool. Together they exceed its capacity by at most one chunk each.
-func TestPostgresShippersFillOnePool(t *testing.T) {
+func TestPostgresFillersShareOnePool(t *testing.T) {
 	t.Parallel()
 	const capacity, chunk = 25_000, 5000
 	k := newKeyPool(t)

@@ -23,7 +23,7 @@ const maxKeys = 10_000
 
 // Config selects how a Pool takes keys.
 type Config struct {
-	Holder  string // name of this process; the ledger must know it while the process lives
+	Holder  string // name of this process; the ledger must know it while the process runs
 	Reserve bool   // true: Take only marks keys as reserved; false: Take moves them to used_keys at once
 }
 
@@ -46,7 +46,7 @@ type Config struct {
 //
 // With Config.Reserve, Take marks the row as reserved, and Settle moves the key to used_keys.
 // While the row is reserved, no other process can take the key, and no worker can insert it
-// again. Take drops a key that it finds in used_keys. When a holder dies, its reserved keys
+// again. Take drops a key that it finds in used_keys. When a holder is declared dead, its reserved keys
 // become available again after a while. Some of these keys may have a link already. The primary
 // key of the links rejects such a key, and the server then settles it as used. The same happens
 // to the keys of a holder that was declared dead but still works.

@@ -156,7 +156,7 @@ func TestPostgresPoolsShareNoKey(t *testing.T) {
 }
 
 // The control: without the unique constraint, a key that is drawn again is handed out again.
-func TestPostgresPoolOwesItToTheConstraint(t *testing.T) {
+func TestPostgresPoolUniqueConstraintPreventsDuplicates(t *testing.T) {
 	t.Parallel()
 	k := newKeyPool(t)
 	k.Exec(`ALTER TABLE used_keys DROP CONSTRAINT used_keys_pkey`)

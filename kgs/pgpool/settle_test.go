@@ -64,7 +64,7 @@ func TestPostgresPoolAfterACrash(t *testing.T) {
 	}
 }
 
-func TestPostgresPoolLeavesTheLivingTheirKeys(t *testing.T) {
+func TestPostgresPoolKeepsReservationsOfLiveHolders(t *testing.T) {
 	t.Parallel()
 	k := newKeyPool(t)
 	k.fill(kgstest.Codes(0, 30)...)
@@ -102,7 +102,7 @@ func TestPostgresPoolLateSettle(t *testing.T) {
 }
 
 // When a Take fails, its rows become free again. Other Takes have already skipped those rows.
-func TestPostgresPoolFindsWhatWasOverlooked(t *testing.T) {
+func TestPostgresPoolFindsRowsThatOthersSkipped(t *testing.T) {
 	bothWays(t, func(t *testing.T, reserve bool) {
 		k := newKeyPool(t)
 		k.fill(kgstest.Codes(0, 30)...)
@@ -115,7 +115,7 @@ func TestPostgresPoolFindsWhatWasOverlooked(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := kgstest.Take(t, p, 10).Codes; !slices.Equal(got, kgstest.Codes(10, 20)) {
-			t.Errorf("took %v beside another taker", got)
+			t.Errorf("took %v while another taker held locks", got)
 		}
 		if err := tx.Rollback(t.Context()); err != nil {
 			t.Fatal(err)

@@ -29,7 +29,7 @@ func TestBreakerWithFrozenRedis(t *testing.T) {
 	defer cancel()
 	for range failures {
 		if _, err := b.Take(ctx, 10); err == nil || ctx.Err() != nil {
-			t.Fatalf("Take from a frozen Redis: %v, and %v; it is to give up by itself", err, ctx.Err())
+			t.Fatalf("Take from a frozen Redis: %v, and %v; want a timeout", err, ctx.Err())
 		}
 	}
 	if _, err := b.Take(ctx, 10); !errors.Is(err, gobreaker.ErrOpenState) {

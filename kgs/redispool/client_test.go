@@ -49,7 +49,7 @@ func TestParseRedisURL(t *testing.T) {
 	}
 }
 
-func TestOpenRedisRefuses(t *testing.T) {
+func TestOpenClientRefuses(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		"", "localhost:6379", "http://:hunter2@h", "redis://", "redis://:hunter2@h:port", "redis://:hunter2@h:99999",
@@ -61,7 +61,7 @@ func TestOpenRedisRefuses(t *testing.T) {
 		if err == nil || CheckURL(text) == nil {
 			t.Errorf("%q was accepted", text)
 		} else if strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%q: the error tells the password: %v", text, err)
+			t.Errorf("%q: the error contains the password: %v", text, err)
 		}
 	}
 }

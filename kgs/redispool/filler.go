@@ -138,7 +138,7 @@ func (s *Filler) openEpoch(ctx context.Context, after int64, seen Status) error 
 // written off with its epoch. The filler then drops the range. After [kgs.ErrNoEpoch] the filler
 // keeps the range until the pool is open again. If the ledger began a new epoch for that, the
 // pool fences the range.
-func (s *Filler) Fill(ctx context.Context, n int64) (shipped int64, err error) {
+func (s *Filler) Fill(ctx context.Context, n int64) (pushed int64, err error) {
 	if failpoint.At("ship:begin") {
 		return 0, nil
 	}
@@ -146,17 +146,17 @@ func (s *Filler) Fill(ctx context.Context, n int64) (shipped int64, err error) {
 		return 0, err
 	}
 	failpoint.At("ship:reserved")
-	shipped, err = s.push(ctx)
+	pushed, err = s.push(ctx)
 	if errors.Is(err, kgs.ErrFenced) {
 		s.current = nil
 	}
 	if err != nil {
-		return shipped, err
+		return pushed, err
 	}
 	failpoint.At("ship:pushed-all")
 	err = s.deliver(ctx)
 	failpoint.At("ship:forgotten")
-	return shipped, err
+	return pushed, err
 }
 
 // reserve reserves a range if there is no current range. If the worker crashes afterwards, the
@@ -195,20 +195,20 @@ func (s *Filler) deliver(ctx context.Context) error {
 // push pushes the rest of the current range. Redis sets the mark in the same script that pushes a
 // chunk. After a crash, the next worker that pushes this range learns from the mark where to
 // continue.
-func (s *Filler) push(ctx context.Context) (shipped int64, err error) {
+func (s *Filler) push(ctx context.Context) (pushed int64, err error) {
 	for s.next < s.current.Hi {
 		n, err := s.pushOn(ctx)
-		shipped += n
+		pushed += n
 		if err != nil {
-			return shipped, err
+			return pushed, err
 		}
 	}
-	return shipped, nil
+	return pushed, nil
 }
 
 // pushOn pushes the chunks from the next number on. It permutes the next chunk while Redis
 // receives the current one. It returns early if the pool expects another number of the range.
-func (s *Filler) pushOn(ctx context.Context) (shipped int64, err error) {
+func (s *Filler) pushOn(ctx context.Context) (pushed int64, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	chunks := s.permute(ctx)
 	defer func() {
@@ -219,16 +219,16 @@ func (s *Filler) pushOn(ctx context.Context) (shipped int64, err error) {
 	for c := range chunks {
 		mark, err := s.cfg.Pool.Push(ctx, *s.current, c.numbers.Lo, c.numbers.Hi, c.codes)
 		if err != nil {
-			return shipped, err
+			return pushed, err
 		}
 		s.next = mark
 		failpoint.At("ship:pushed")
 		if mark != c.numbers.Hi {
-			return shipped, nil // an earlier push lost its reply, or another worker took over the range
+			return pushed, nil // an earlier push lost its reply, or another worker took over the range
 		}
-		shipped += c.numbers.Len()
+		pushed += c.numbers.Len()
 	}
-	return shipped, ctx.Err()
+	return pushed, ctx.Err()
 }
 
 // chunk holds the numbers and the codes of one push.

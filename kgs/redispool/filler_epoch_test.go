@@ -13,9 +13,9 @@ import (
 	"keypool/kgs/ledger"
 )
 
-func TestShipperOpensPoolThatIsBehind(t *testing.T) {
+func TestFillerOpensPoolOfAnOlderEpoch(t *testing.T) {
 	t.Parallel()
-	d := newDock(t)
+	d := newFixture(t)
 	s := d.open("a")
 	d.fill(s, 100, 100)
 	status, err := s.cfg.Pool.Status(t.Context())
@@ -35,17 +35,17 @@ func TestShipperOpensPoolThatIsBehind(t *testing.T) {
 	d.fill(s, 10, 10)
 }
 
-// TestShipperAfterFlush flushes the pool. The flush does not change the history of the data.
-func TestShipperAfterFlush(t *testing.T) {
+// TestFillerAfterFlush flushes the pool. The flush does not change the history of the data.
+func TestFillerAfterFlush(t *testing.T) {
 	t.Parallel()
-	d := newDock(t)
+	d := newFixture(t)
 	s := d.open("a")
 	s.begin(t, 100, 50)
 	if err := d.client.FlushDB(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := s.Fill(t.Context(), 10); n != 0 || !errors.Is(err, kgs.ErrNoEpoch) {
-		t.Errorf("Ship = %d, %v, want ErrNoEpoch", n, err)
+		t.Errorf("Fill = %d, %v, want ErrNoEpoch", n, err)
 	}
 	d.wantSize(s, 0)
 	d.wantEpoch(s, 2)
@@ -55,9 +55,9 @@ func TestShipperAfterFlush(t *testing.T) {
 	}
 }
 
-// TestShipperBehindItsPool sets the ledger back to an older state. The pool then has an epoch, or
+// TestFillerOfALedgerBehindThePool sets the ledger back to an older state. The pool then has an epoch, or
 // ranges, that the ledger does not know.
-func TestShipperBehindItsPool(t *testing.T) {
+func TestFillerOfALedgerBehindThePool(t *testing.T) {
 	t.Parallel()
 	const margin = 10_000_000 // numbers that a skip-ahead leaves out beyond the high-water mark
 	for name, restore := range map[string]string{
@@ -67,7 +67,7 @@ func TestShipperBehindItsPool(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := newDock(t)
+			d := newFixture(t)
 			s := d.open("a")
 			for range 3 {
 				d.fill(s, 100, 100)
@@ -105,11 +105,11 @@ func TestShipperBehindItsPool(t *testing.T) {
 	}
 }
 
-// TestShipperMeetsNewEpoch lets another worker begin an epoch and open the pool for it. This
+// TestFillerMeetsNewEpoch lets another worker begin an epoch and open the pool for it. This
 // happens after a filler has read the ledger and before it reads the pool.
-func TestShipperMeetsNewEpoch(t *testing.T) {
+func TestFillerMeetsNewEpoch(t *testing.T) {
 	t.Parallel()
-	d := newDock(t)
+	d := newFixture(t)
 	s, other := d.open("a"), d.open("b")
 	if err := d.client.FlushDB(t.Context()).Err(); err != nil {
 		t.Fatal(err)
@@ -125,7 +125,7 @@ func TestShipperMeetsNewEpoch(t *testing.T) {
 	d.wantSize(other, 0)
 	d.fill(other, 10, 10)
 	if behind, err := s.behind(t.Context(), Status{PoolStatus: kgs.PoolStatus{Epoch: epoch.Number + 1}}); behind || err != nil {
-		t.Errorf("the ledger is accused: %v", err)
+		t.Errorf("a rollback of the ledger is reported: %v", err)
 	}
 	if err := s.openEpoch(t.Context(), epoch.Number, lost); !errors.Is(err, kgs.ErrNoEpoch) {
 		t.Errorf("a late openEpoch: %v, want ErrNoEpoch", err)
@@ -134,14 +134,14 @@ func TestShipperMeetsNewEpoch(t *testing.T) {
 	d.wantEpoch(s, 2)
 }
 
-// TestShipperOpensLate stalls a worker after the ledger began a new epoch and before the worker
+// TestFillerOpensPoolLate stalls a worker after the ledger began a new epoch and before the worker
 // opens the pool. Meanwhile another worker begins the next epoch and fills the pool, and then the
 // pool is flushed. The other worker must not open the pool a second time for the same epoch.
 // Otherwise the pool would lose the marks of that epoch, and the worker would push its current
 // range twice.
-func TestShipperOpensLate(t *testing.T) {
+func TestFillerOpensPoolLate(t *testing.T) {
 	t.Parallel()
-	d := newDock(t)
+	d := newFixture(t)
 	stalled, other := d.open("stalled"), d.open("other")
 	seen, err := stalled.cfg.Pool.Status(t.Context())
 	if err != nil {
@@ -162,7 +162,7 @@ func TestShipperOpensLate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n, err := other.Fill(t.Context(), 100); n != 0 || !errors.Is(err, kgs.ErrNoEpoch) {
-		t.Errorf("Ship to a pool of an older epoch = %d, %v, want ErrNoEpoch", n, err)
+		t.Errorf("Fill of a pool of an older epoch = %d, %v, want ErrNoEpoch", n, err)
 	}
 	d.wantSize(other, 0)
 	d.wantEpoch(other, 4)
@@ -174,19 +174,19 @@ func TestShipperOpensLate(t *testing.T) {
 	}
 }
 
-func TestShippersOpenOneEpoch(t *testing.T) {
+func TestFillersOpenOneEpoch(t *testing.T) {
 	t.Parallel()
-	d := newDock(t)
+	d := newFixture(t)
 	first := d.open("first")
 	d.fill(first, 100, 100)
 	epoch, err := d.Epoch(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	shippers := make([]*Filler, 16)
-	for i := range shippers {
-		shippers[i] = d.filler(string(rune('a' + i)))
-		d.wantSize(shippers[i], 100)
+	fillers := make([]*Filler, 16)
+	for i := range fillers {
+		fillers[i] = d.filler(string(rune('a' + i)))
+		d.wantSize(fillers[i], 100)
 	}
 	if err := d.client.FlushDB(t.Context()).Err(); err != nil {
 		t.Fatal(err)
@@ -197,11 +197,11 @@ func TestShippersOpenOneEpoch(t *testing.T) {
 	}
 	// All workers have seen the same epoch of the ledger, and a pool that lost its state.
 	lost := kgstest.InParallel(t, func(i int) (float64, error) {
-		err := shippers[i].openEpoch(t.Context(), epoch.Number, seen)
+		err := fillers[i].openEpoch(t.Context(), epoch.Number, seen)
 		if errors.Is(err, kgs.ErrNoEpoch) {
 			err = nil // another worker was faster
 		}
-		return testutil.ToFloat64(shippers[i].cfg.Metrics.Abandoned(kgs.ReasonEpoch)), err
+		return testutil.ToFloat64(fillers[i].cfg.Metrics.Abandoned(kgs.ReasonEpoch)), err
 	})
 	var sum float64
 	for _, n := range lost {

@@ -17,27 +17,27 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// dock is a ledger and a Redis. Any number of fillers bring keys from the one to the other.
-type dock struct {
+// fixture is a ledger and a Redis. Any number of fillers bring keys from the one to the other.
+type fixture struct {
 	kgstest.LedgerUnderTest
 	t      *testing.T
 	client *redis.Client
 	space  *codespace.Space
 }
 
-func newDock(t *testing.T) dock {
+func newFixture(t *testing.T) fixture {
 	t.Helper()
 	l := kgstest.NewSQLiteLedger(t)
 	space, err := l.Open(t.Context(), ledger.Config{Permute: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return dock{l, t, testenv.Redis(t), space}
+	return fixture{l, t, testenv.Redis(t), space}
 }
 
-// filler returns the Filler of a new worker. All fillers share the client of the dock and do not
+// filler returns the Filler of a new worker. All fillers share the client of the fixture and do not
 // close it.
-func (d dock) filler(holder string) *Filler {
+func (d fixture) filler(holder string) *Filler {
 	d.t.Helper()
 	return NewFiller(FillerConfig{
 		Ledger: d.Ledger, Space: d.space, Holder: holder, Length: 6,
@@ -48,14 +48,14 @@ func (d dock) filler(holder string) *Filler {
 }
 
 // open returns a filler whose pool is open.
-func (d dock) open(holder string) *Filler {
+func (d fixture) open(holder string) *Filler {
 	d.t.Helper()
 	s := d.filler(holder)
 	d.wantSize(s, 0)
 	return s
 }
 
-func (d dock) wantSize(s *Filler, want int64) {
+func (d fixture) wantSize(s *Filler, want int64) {
 	d.t.Helper()
 	if err := s.Prepare(d.t.Context()); err != nil {
 		d.t.Fatalf("Prepare: %v", err)
@@ -65,15 +65,15 @@ func (d dock) wantSize(s *Filler, want int64) {
 	}
 }
 
-func (d dock) fill(s *Filler, n, want int64) {
+func (d fixture) fill(s *Filler, n, want int64) {
 	d.t.Helper()
 	if got, err := s.Fill(d.t.Context(), n); got != want || err != nil {
-		d.t.Fatalf("Ship = %d, %v, want %d", got, err, want)
+		d.t.Fatalf("Fill = %d, %v, want %d", got, err, want)
 	}
 }
 
 // wantEpoch checks that the ledger and the pool are in the given epoch.
-func (d dock) wantEpoch(s *Filler, want int64) {
+func (d fixture) wantEpoch(s *Filler, want int64) {
 	d.t.Helper()
 	epoch, err := d.Epoch(d.t.Context())
 	if err != nil {
@@ -87,7 +87,7 @@ func (d dock) wantEpoch(s *Filler, want int64) {
 
 // wantAll drains the pool. It checks that the pool held every number that was ever reserved
 // exactly once.
-func (d dock) wantAll(s *Filler) {
+func (d fixture) wantAll(s *Filler) {
 	d.t.Helper()
 	ranges, err := d.space.Ranges(kgstest.Drain(d.t, s.cfg.Pool, 100_000))
 	if err != nil {
@@ -103,9 +103,9 @@ func (d dock) wantAll(s *Filler) {
 	d.WantRows(d.t) // the ledger has no range in progress
 }
 
-func TestShipperOpensAndFills(t *testing.T) {
+func TestFillerOpensAndFills(t *testing.T) {
 	t.Parallel()
-	d := newDock(t)
+	d := newFixture(t)
 	s := d.open("a")
 	d.wantEpoch(s, 1)
 	const n = 2*pushChunk + 1
@@ -118,7 +118,7 @@ func TestShipperOpensAndFills(t *testing.T) {
 	d.wantAll(s)
 }
 
-func TestShipperCrashes(t *testing.T) {
+func TestFillerContinuesAfterCrash(t *testing.T) {
 	t.Parallel()
 	// The steps of a filler for one range of 1000 numbers. A crash prevents the later steps.
 	// The step deliver does not call Forget.
@@ -137,7 +137,7 @@ func TestShipperCrashes(t *testing.T) {
 	for i, last := range steps {
 		t.Run(last.name, func(t *testing.T) {
 			t.Parallel()
-			d := newDock(t)
+			d := newFixture(t)
 			dead := d.open("dead")
 			for _, step := range steps[:i+1] {
 				if err := step.do(t.Context(), dead); err != nil {
@@ -158,13 +158,13 @@ func TestShipperCrashes(t *testing.T) {
 	}
 }
 
-// TestShipperThaws freezes a filler in the middle of a range, and another worker finishes the
+// TestFillerIsFencedAfterFreeze freezes a filler in the middle of a range, and another worker finishes the
 // range. The floor stops the thawed filler. If the pool does not have the new floor yet, the mark
 // stops it.
-func TestShipperThaws(t *testing.T) {
+func TestFillerIsFencedAfterFreeze(t *testing.T) {
 	t.Parallel()
 	for _, fenced := range []bool{true, false} {
-		d := newDock(t)
+		d := newFixture(t)
 		frozen, heir := d.open("frozen"), d.open("heir")
 		frozen.begin(t, 1000, 500)
 		d.DeclareDead(t, "frozen")
@@ -178,18 +178,18 @@ func TestShipperThaws(t *testing.T) {
 		}
 		_, err := frozen.Fill(t.Context(), 70)
 		if errors.Is(err, kgs.ErrFenced) != fenced || !fenced && err != nil || frozen.current != nil {
-			t.Errorf("fenced %t: the thawed Ship: %v, still under way: %v", fenced, err, frozen.current)
+			t.Errorf("fenced %t: Fill after the freeze: %v, still under way: %v", fenced, err, frozen.current)
 		}
 		d.fill(frozen, 70, 70) // it continues with another range
 		d.wantAll(heir)
 	}
 }
 
-// TestShipperThawsWithoutMarkAndFloor is the control: without the mark and the floor, the thawed
+// TestFillerAfterFreezeWithoutMarkAndFloor is the control: without the mark and the floor, the thawed
 // filler pushes the range again.
-func TestShipperThawsWithoutMarkAndFloor(t *testing.T) {
+func TestFillerAfterFreezeWithoutMarkAndFloor(t *testing.T) {
 	t.Parallel()
-	d := newDock(t)
+	d := newFixture(t)
 	frozen, heir := d.open("frozen"), d.open("heir")
 	if err := frozen.reserve(t.Context(), 1000); err != nil {
 		t.Fatal(err)
@@ -201,13 +201,13 @@ func TestShipperThawsWithoutMarkAndFloor(t *testing.T) {
 	}
 	d.fill(frozen, 70, 1000) // a second time
 	if _, err := d.space.Ranges(kgstest.Drain(t, heir.cfg.Pool, 2000)); err == nil {
-		t.Error("no code was in the pool twice: these tests could not have failed")
+		t.Error("no code was in the pool twice: so these tests prove nothing")
 	}
 }
 
-func TestShipperLosesReply(t *testing.T) {
+func TestFillerContinuesAfterLostReply(t *testing.T) {
 	t.Parallel()
-	d := newDock(t)
+	d := newFixture(t)
 	s := d.open("a")
 	s.begin(t, 1000, 1000)
 	s.next = 0 // as if the reply had been lost
@@ -218,9 +218,9 @@ func TestShipperLosesReply(t *testing.T) {
 	d.wantAll(s)
 }
 
-func TestShipperWhoseEpochEndsAfterDeliver(t *testing.T) {
+func TestFillerWhoseEpochEndsAfterDeliver(t *testing.T) {
 	t.Parallel()
-	d := newDock(t)
+	d := newFixture(t)
 	s := d.open("a")
 	s.begin(t, 10, 10)
 	if err := d.client.FlushDB(t.Context()).Err(); err != nil {

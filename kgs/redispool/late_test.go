@@ -12,7 +12,7 @@ func lateTake(t *testing.T, p *Pool, id int64, n int) {
 	}
 }
 
-// onRecord counts how often each code occurs in the list, in batches and in doomed.
+// onRecord counts how often each code occurs in the list, in batches and in writeOffs.
 func onRecord(t *testing.T, p *Pool) map[string]int {
 	t.Helper()
 	codes := make(map[string]int)

@@ -135,7 +135,7 @@ func TestRedisPoolTake(t *testing.T) {
 		t.Errorf("batches %d and %d, %d keys of %q", a.ID, b.ID, len(a.Codes), a.Source)
 	}
 	if got := slices.Concat(a.Codes, b.Codes); !slices.Equal(got, kgstest.Codes(0, 100_010)) {
-		t.Error("the keys came changed or out of order")
+		t.Error("the keys were changed or out of order")
 	}
 	if _, err := p.Take(t.Context(), 10); !errors.Is(err, kgs.ErrEmpty) {
 		t.Errorf("Take of an emptied pool: %v, want ErrEmpty", err)
@@ -160,7 +160,7 @@ func TestRedisPoolSettle(t *testing.T) {
 		t.Errorf("on record are not the lost keys (-want +got):\n%s", diff)
 	}
 	if n, err := p.Sweep(t.Context()); n != 0 || err != nil {
-		t.Errorf("Sweep = %d, %v, want 0: nobody is dead", n, err)
+		t.Errorf("Sweep = %d, %v, want 0: no holder is dead", n, err)
 	}
 	want := map[string][]codespace.Range{kgs.ReasonLostReply: {{Length: 6, Lo: 0, Hi: 2}}}
 	if diff := cmp.Diff(want, book.ranges); diff != "" {

@@ -95,7 +95,7 @@ func TestRedisPoolFencesThawedWorker(t *testing.T) {
 	// The control: the mark is already gone. Without the floor, the range is pushed again.
 	p.client.HSet(t.Context(), p.keys[0], "floor", 0)
 	if mark, err := push(t.Context(), p, frozen, 0, 10); mark != 10 || err != nil {
-		t.Errorf("without a floor: %d, %v; this test could not have failed", mark, err)
+		t.Errorf("without a floor: %d, %v; so this test proves nothing", mark, err)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestRedisPoolSweep(t *testing.T) {
 		t.Fatalf("Sweep = %d, %v while all holders live", n, err)
 	}
 	book.alive = []string{"worker"}
-	book.err = errors.New("the ledger is away")
+	book.err = errors.New("the ledger is down")
 	if _, err := p.Sweep(t.Context()); !errors.Is(err, book.err) {
 		t.Errorf("Sweep: %v, want the ledger's error", err)
 	}
@@ -161,6 +161,6 @@ func TestRedisPoolOpen(t *testing.T) {
 		t.Errorf("Settle of a batch of an older epoch: %v", err)
 	}
 	if list, batches := snapshot(t, p); len(list)+len(batches) > 0 {
-		t.Errorf("a batch of an older epoch came back: %v, %v", list, batches)
+		t.Errorf("a batch of an older epoch was returned: %v, %v", list, batches)
 	}
 }

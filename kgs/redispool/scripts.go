@@ -19,7 +19,7 @@ import (
 //	         It is one key, so that Redis loses it as a whole or not at all.
 //	keys     list of codes, one per element; about 8 bytes a key
 //	batches  hash: <holder>/<batch id> -> the codes of a batch, joined by spaces
-//	doomed   hash: <reason>/<holder>/<batch id> -> codes to write off; an entry stays until
+//	doomed   hash of write-offs: <reason>/<holder>/<batch id> -> codes to write off; an entry stays until
 //	         the ledger has recorded it
 //	takes    hash: holder -> the last batch id that the holder asked for; an entry takes
 //	         about 60 bytes and stays for the rest of the epoch
@@ -42,7 +42,7 @@ func keyNames(name string) []string {
 // demoted, copied the older data of the replica and was promoted again is still the same process.
 // Redis reports the run_id in 11 us and the replication id in 4 us.
 const scriptHead = `
-local state, keys, batches, doomed, takes = unpack(KEYS)
+local state, keys, batches, writeOffs, takes = unpack(KEYS)
 local run = string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
 	or error('this Redis does not report its replication id')
 local opened, epoch, floor = unpack(redis.call('HMGET', state, 'run', 'epoch', 'floor'))
@@ -112,7 +112,7 @@ if not codes then return 0 end
 if string.sub(codes, 1, #first) ~= first then return 0 end
 redis.call('HDEL', batches, field)
 giveBack(ARGV[3])
-if lost ~= '' then redis.call('HSET', doomed, ARGV[5] .. '/' .. field, lost) end
+if lost ~= '' then redis.call('HSET', writeOffs, ARGV[5] .. '/' .. field, lost) end
 return 1
 `
 
@@ -135,7 +135,7 @@ const scriptHolders = scriptGuard + `
 return redis.call('HKEYS', batches)
 `
 
-// scriptWithdraw moves the batches of dead holders to doomed, where these holders cannot settle
+// scriptWithdraw moves the batches of dead holders to the write-offs, where these holders cannot settle
 // them. Arguments: reason, dead holders. The entries in takes stay: a holder may only have been
 // frozen, and an old Take of it may still arrive.
 const scriptWithdraw = scriptGuard + `
@@ -145,23 +145,23 @@ for _, field in ipairs(redis.call('HKEYS', batches)) do
 	if dead[string.match(field, '^(.*)/')] then
 		local codes = redis.call('HGET', batches, field)
 		redis.call('HDEL', batches, field)
-		redis.call('HSET', doomed, ARGV[1] .. '/' .. field, codes)
+		redis.call('HSET', writeOffs, ARGV[1] .. '/' .. field, codes)
 	end
 end
 return 1
 `
 
-// scriptNextWriteOff returns the field and the codes of one entry of doomed.
+// scriptNextWriteOff returns the field and the codes of one write-off.
 const scriptNextWriteOff = scriptGuard + `
-local field = redis.call('HKEYS', doomed)[1]
+local field = redis.call('HKEYS', writeOffs)[1]
 if not field then return {} end
-return {field, redis.call('HGET', doomed, field)}
+return {field, redis.call('HGET', writeOffs, field)}
 `
 
-// scriptDropWriteOff deletes an entry of doomed. Argument: the field. It returns 1 if this call
+// scriptDropWriteOff deletes a write-off. Argument: the field. It returns 1 if this call
 // deleted the entry, and 0 otherwise.
 const scriptDropWriteOff = scriptGuard + `
-return redis.call('HDEL', doomed, ARGV[1])
+return redis.call('HDEL', writeOffs, ARGV[1])
 `
 
 // scriptPush appends codes to the list. Arguments: epoch, range id, lo, from, to, length, all
@@ -252,7 +252,7 @@ local position = string.format('%d', popped + from + #codes)
 local reply = {epoch, position, last and 'last' or '', table.concat(codes, ' ')}
 if last then
 	for _, batch in ipairs(redis.call('HVALS', batches)) do reply[#reply + 1] = batch end
-	for _, batch in ipairs(redis.call('HVALS', doomed)) do reply[#reply + 1] = batch end
+	for _, batch in ipairs(redis.call('HVALS', writeOffs)) do reply[#reply + 1] = batch end
 end
 return reply
 `

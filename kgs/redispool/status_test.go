@@ -12,7 +12,7 @@ import (
 	"keypool/kgs/ledger"
 )
 
-func TestRedisPoolTellsWhatWasTakenAndWhetherItMayEvict(t *testing.T) {
+func TestRedisPoolStatus(t *testing.T) {
 	t.Parallel()
 	redis := testenv.StartRedis(t)
 	client, err := OpenClient(redis.URL)

@@ -28,7 +28,7 @@ const (
 	lookInterval    = time.Second
 	firstRestartGap = 10 * time.Second // between two restarts of the worker; doubles after each restart
 	maxRestartGap   = 5 * time.Minute
-	vainRestarts    = 3 // restarts without any new key before the switch gives up the process
+	futileRestarts  = 3 // restarts without any new key before the switch gives up the process
 )
 
 // DeadManConfig configures a DeadMan.
@@ -68,7 +68,7 @@ type DeadMan struct {
 
 	restartAt time.Time     // the switch does not restart the worker before this time
 	gap       time.Duration // between the next restart and the one after it
-	vain      int           // restarts since a key last arrived
+	restarts  int           // restarts since a key last arrived
 }
 
 // Observation is the result of one look at the pool.
@@ -146,21 +146,21 @@ func (d *DeadMan) look(ctx context.Context) {
 	d.act(due, after.Pool.Keys)
 }
 
-// remedy is the action that a look at the pool requires.
-type remedy int
+// action is what a look at the pool requires.
+type action int
 
 const (
-	doNothing remedy = iota
+	doNothing action = iota
 	doRestart        // restart the worker
 	doGiveUp         // give up this process
 )
 
-func (d *DeadMan) act(due remedy, keys int64) {
+func (d *DeadMan) act(due action, keys int64) {
 	switch {
 	case due == doNothing || d.cfg.Restart == nil:
 	case due == doGiveUp && d.cfg.GiveUp != nil:
 		d.cfg.GiveUp(fmt.Errorf("dead man's switch: after %d restarts of the worker no key has reached the pool, "+
-			"which held %d when it was last seen; this process ends to be started anew", vainRestarts, keys))
+			"which held %d when it was last seen; this process ends so that its supervisor restarts it", futileRestarts, keys))
 	default:
 		d.cfg.Metrics.CountRestart()
 		d.cfg.Logger.Warn("restarting the refill worker", slog.Int64("pool_keys", keys))

@@ -101,7 +101,7 @@ func (p *brokenPool) watch(t *testing.T, worker bool, forever time.Duration) (o 
 	return o
 }
 
-func TestDeadManGivesUpAUselessWorker(t *testing.T) {
+func TestDeadManGivesUpAfterFutileRestarts(t *testing.T) {
 	tests := map[string]*brokenPool{
 		"cannot connect": {prepare: errors.New("connection refused")},
 		"pushes fail":    {fill: errors.New("OOM command not allowed")},
@@ -117,31 +117,31 @@ func TestDeadManGivesUpAUselessWorker(t *testing.T) {
 				}
 				// The first restart is due after about 40 s, when the runway
 				// falls below 60 s. The gaps after it are 10, 20 and 40 s.
-				if o.restarts != vainRestarts || o.gaveUp < 100*time.Second || o.gaveUp > 130*time.Second {
+				if o.restarts != futileRestarts || o.gaveUp < 100*time.Second || o.gaveUp > 130*time.Second {
 					t.Errorf("given up after %v and %d restarts", o.gaveUp, o.restarts)
 				}
 				if tries := pool.fills.Load(); tries > 6*int64(o.gaveUp.Seconds()) {
-					t.Errorf("%d tries in %v: it spins", tries, o.gaveUp)
+					t.Errorf("%d tries in %v: the worker does not back off", tries, o.gaveUp)
 				}
 			})
 		})
 	}
 }
 
-func TestDeadManTellsOfAMissingWorker(t *testing.T) {
+func TestDeadManReportsAMissingWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pool := &brokenPool{}
 		pool.keys.Store(1000)
 		o := pool.watch(t, false, 10*time.Minute)
 		if len(o.states) != 3 || o.states[2] != StatePage || o.restarts != 0 || o.gaveUp != 0 {
-			t.Errorf("%+v, want ok, restart, page, and nobody to restart or to give up", o)
+			t.Errorf("%+v, want ok, restart, page, no restarts and no give-up", o)
 		}
 	})
 }
 
 // The controls: the switch does not give up while workers push keys, even if they push late or
 // too few.
-func TestDeadManKeepsAWorkerThatWorks(t *testing.T) {
+func TestDeadManDoesNotGiveUpWhileKeysArrive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pool := &brokenPool{}
 		o := pool.watch(t, true, 10*time.Minute)
@@ -153,13 +153,13 @@ func TestDeadManKeepsAWorkerThatWorks(t *testing.T) {
 		pool := &brokenPool{spin: true, trickle: true}
 		pool.keys.Store(1000)
 		o := pool.watch(t, true, 10*time.Minute)
-		if o.gaveUp != 0 || o.restarts < vainRestarts {
-			t.Errorf("%+v, want restarts without end, for keys do arrive", o)
+		if o.gaveUp != 0 || o.restarts < futileRestarts {
+			t.Errorf("%+v, want repeated restarts and no give-up, because keys arrive", o)
 		}
 	})
 }
 
-func TestDeadManRestartsWithoutEndWhereNobodyGivesUp(t *testing.T) {
+func TestDeadManWithoutGiveUpKeepsRestarting(t *testing.T) {
 	t.Parallel()
 	d := newTestSwitch()
 	now, restarts := time.Now(), 0
@@ -176,7 +176,7 @@ func TestDeadManRestartsWithoutEndWhereNobodyGivesUp(t *testing.T) {
 
 // A Redis that crashes every few seconds causes one epoch after another. A few keys arrive in
 // each epoch. The switch must not mistake that for a pool that is filling.
-func TestDeadManSeesThroughEpochsThatGetNowhere(t *testing.T) {
+func TestDeadManPagesWhenNewEpochsNeverFill(t *testing.T) {
 	t.Parallel()
 	d := newTestSwitch()
 	now := time.Now()

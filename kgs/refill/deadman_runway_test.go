@@ -28,7 +28,7 @@ func drained(d *DeadMan, seconds, taken, arrive int64) (states map[State]Judgeme
 	return states
 }
 
-func TestDeadManWatchesTime(t *testing.T) {
+func TestDeadManAlarmsOnShortRunway(t *testing.T) {
 	t.Parallel()
 	d := newTestSwitch()
 	d.cfg.RestartBelow, d.cfg.PageBelow = 20, 10 // alone, these limits raise an alarm only seconds before the end
@@ -43,7 +43,7 @@ func TestDeadManWatchesTime(t *testing.T) {
 }
 
 // The switch raises no alarm for a pool that receives keys, however few, or that needs none.
-func TestDeadManLeavesWhatIsRefilledAlone(t *testing.T) {
+func TestDeadManIgnoresShortRunwayWhileKeysArrive(t *testing.T) {
 	t.Parallel()
 	for name, arrive := range map[string]int64{"too little arrives": 2, "as much as is taken": 10} {
 		d := newTestSwitch()
@@ -69,7 +69,7 @@ func TestDeadManLeavesWhatIsRefilledAlone(t *testing.T) {
 	}
 }
 
-func TestDeadManMeasuresTheFleet(t *testing.T) {
+func TestDeadManMeasuresTheRateOfAllServers(t *testing.T) {
 	t.Parallel()
 	d := newTestSwitch()
 	now := time.Now()
@@ -93,14 +93,14 @@ func TestDeadManMeasuresTheFleet(t *testing.T) {
 		t.Errorf("rate %v, runway %v: want 10 a second of 1000 keys", rate, runway)
 	}
 	if j := look(kgs.PoolStatus{Epoch: 2, Keys: 500}); j.Rate != 0 {
-		t.Errorf("a rate of %v in a new epoch, in which nobody took a key", j.Rate)
+		t.Errorf("a rate of %v in a new epoch in which no key was taken", j.Rate)
 	}
 	if runway, known := look(kgs.PoolStatus{Epoch: 2}).Runway(); runway != 0 || !known {
-		t.Errorf("an empty pool lasts %v s, known: %v", runway, known)
+		t.Errorf("runway of an empty pool: %v s, known: %v", runway, known)
 	}
 	now = now.Add(time.Second)
 	d.observe(now, Observation{}, false)
 	if _, known := d.Judgement().Runway(); known {
-		t.Error("the runway of a pool that cannot be seen")
+		t.Error("a runway of a pool that cannot be read")
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	stillAfter  = 10 * time.Second // a pool is in trouble if no keys arrive, or the switch cannot see it, for this long
+	stillAfter  = 10 * time.Second // a pool raises an alarm if no keys arrive, or the switch cannot see it, for this long
 	takenWindow = 15 * time.Second // for measuring the rate of taking; long, because servers take batches
 
 	// Limits of the runway in seconds. A pool that no keys reach raises an alarm below its
@@ -20,7 +20,7 @@ const (
 )
 
 // observe records one look at the pool and returns the action that it requires.
-func (d *DeadMan) observe(now time.Time, pool Observation, known bool) remedy {
+func (d *DeadMan) observe(now time.Time, pool Observation, known bool) action {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.last.Known = known
@@ -55,7 +55,7 @@ func (d *DeadMan) see(now time.Time, pool Observation) {
 	}
 	supply := pool.Pushed
 	if supply > d.supply {
-		d.vain = 0
+		d.restarts = 0
 	}
 	if supply > d.supply || pool.Keys >= LowWater(d.cfg.Capacity) {
 		d.arrivedAt = now
@@ -110,7 +110,7 @@ func (d *DeadMan) enter(next State, why string, now time.Time) {
 		slog.Int64("pool_keys", d.last.Pool.Keys),
 	}
 	if next.Alarm() {
-		d.cfg.Logger.Warn("the pool is in trouble", append(attrs, slog.String("why", why))...)
+		d.cfg.Logger.Warn("pool alarm", append(attrs, slog.String("why", why))...)
 	} else {
 		d.cfg.Logger.Info("the state of the pool changed", attrs...)
 	}
@@ -123,18 +123,18 @@ func (d *DeadMan) enter(next State, why string, now time.Time) {
 // due returns the action to take now. When the pool gets low, the switch restarts the worker at
 // once. It repeats the restart with growing gaps, and gives up when several restarts bring no
 // key. An unsafe pool alone requires no action here, because a new worker does not make it safe.
-func (d *DeadMan) due(now time.Time) remedy {
+func (d *DeadMan) due(now time.Time) action {
 	if !d.level.Alarm() {
-		d.restartAt, d.gap, d.vain = time.Time{}, firstRestartGap, 0
+		d.restartAt, d.gap, d.restarts = time.Time{}, firstRestartGap, 0
 		return doNothing
 	}
 	if now.Before(d.restartAt) {
 		return doNothing
 	}
 	d.restartAt, d.gap = now.Add(d.gap), min(2*d.gap, maxRestartGap)
-	if d.vain >= vainRestarts {
+	if d.restarts >= futileRestarts {
 		return doGiveUp
 	}
-	d.vain++
+	d.restarts++
 	return doRestart
 }

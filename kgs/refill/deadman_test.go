@@ -27,19 +27,19 @@ type look struct {
 	unsafe string
 	unseen bool
 	want   State
-	do     remedy
+	do     action
 }
 
-func TestDeadMan(t *testing.T) {
+func TestDeadManStates(t *testing.T) {
 	t.Parallel()
 	full := look{keys: 1000, want: StateOK}
 	tests := map[string][]look{
 		"fills from nothing without an alarm": {
 			{keys: 0, want: StateFilling}, {keys: 50, want: StateFilling}, {keys: 150, want: StateFilling}, full,
 		},
-		"a filling that stands still alarms": append(repeat(9, look{keys: 50, want: StateFilling}),
+		"a pool that stops growing while it fills alarms": append(repeat(9, look{keys: 50, want: StateFilling}),
 			look{keys: 50, want: StateFilling}, look{keys: 50, want: StatePage, do: doRestart}),
-		"drains": {
+		"alarms while it drains": {
 			full, {keys: 200, want: StateOK}, {keys: 199, want: StateRestart, do: doRestart},
 			{keys: 150, want: StateRestart}, {keys: 99, want: StatePage}, {keys: 1000, want: StateOK},
 		},
@@ -47,21 +47,21 @@ func TestDeadMan(t *testing.T) {
 			repeat(9, look{keys: 0, want: StatePage})...),
 			append(append([]look{{keys: 0, want: StatePage, do: doRestart}},
 				repeat(19, look{keys: 0, want: StatePage})...), look{keys: 0, want: StatePage, do: doRestart})...),
-		"a moment without sight changes nothing": {full, {unseen: true, want: StateOK}, full},
-		"a pool out of sight for long is an empty one": append(append([]look{full},
+		"one failed look changes nothing": {full, {unseen: true, want: StateOK}, full},
+		"a pool that cannot be read for 10 s counts as empty": append(append([]look{full},
 			repeat(9, look{unseen: true, want: StateOK})...), look{unseen: true, want: StatePage, do: doRestart}),
-		"nor does it matter how full one is that came back from the past": append(append([]look{full},
+		"the size of a pool without an epoch does not count": append(append([]look{full},
 			repeat(9, look{unseen: true, keys: 1000, want: StateOK})...), look{unseen: true, keys: 1000, want: StatePage, do: doRestart}),
-		"a new epoch fills anew": {
+		"a new epoch begins in the state filling": {
 			{keys: 1000, epoch: 1, want: StateOK}, {keys: 0, epoch: 2, want: StateFilling},
 			{keys: 500, epoch: 2, want: StateFilling}, {keys: 950, epoch: 2, want: StateOK},
 		},
-		"a pool that may lose keys is not safe, but no fault of the worker": {
+		"a pool that may lose keys pages but does not restart the worker": {
 			{keys: 1000, want: StateOK}, {keys: 1000, unsafe: "may evict", want: StatePage},
 			{unseen: true, want: StatePage}, {keys: 1000, unsafe: "may evict too", want: StatePage},
 			{keys: 150, unsafe: "may evict", want: StatePage, do: doRestart}, {keys: 150, want: StateRestart}, full,
 		},
-		"nor while it fills": {
+		"a pool that may lose keys pages while it fills": {
 			{keys: 50, want: StateFilling}, {keys: 60, unsafe: "may evict", want: StatePage},
 			{keys: 70, want: StateFilling}, full,
 		},
@@ -75,7 +75,7 @@ func TestDeadMan(t *testing.T) {
 				now = now.Add(time.Second)
 				do := d.observe(now, Observation{PoolStatus: kgs.PoolStatus{Keys: l.keys, Epoch: l.epoch}, Unsafe: l.unsafe}, !l.unseen)
 				if got := d.Judgement(); got.State != l.want || do != l.do {
-					t.Fatalf("look %d (%+v): state %s, remedy %v", i, l, got.State, do)
+					t.Fatalf("look %d (%+v): state %s, action %v", i, l, got.State, do)
 				}
 			}
 		})
@@ -103,13 +103,13 @@ func TestDeadManRestartsAndPages(t *testing.T) {
 	d.look(t.Context())
 	d.cfg.Look = func(context.Context) (Observation, error) { return observed(kgs.PoolStatus{Keys: 5}), nil }
 	d.look(t.Context())
-	d.cfg.Look = func(context.Context) (Observation, error) { return Observation{}, errors.New("away") }
+	d.cfg.Look = func(context.Context) (Observation, error) { return Observation{}, errors.New("no connection") }
 	d.look(t.Context())
 	if restarts != 1 || testutil.ToFloat64(d.cfg.Metrics.Restarts()) != 1 || testutil.ToFloat64(d.cfg.Metrics.Pages()) != 1 {
 		t.Errorf("%d restarts, metrics: %v restarts and %v pages, want one each",
 			restarts, testutil.ToFloat64(d.cfg.Metrics.Restarts()), testutil.ToFloat64(d.cfg.Metrics.Pages()))
 	}
 	if j := d.Judgement(); j.Known || j.Pool.Keys != 5 {
-		t.Errorf("Judgement() = %+v: the last size that was known is 5, and it is not known now", j)
+		t.Errorf("Judgement() = %+v, want the last known size of 5, and Known false", j)
 	}
 }

@@ -55,9 +55,9 @@ type WorkerConfig struct {
 type Worker struct {
 	cfg WorkerConfig
 
-	mu      sync.Mutex
-	shipped int64
-	rate    kgs.EWMA // of pushed keys
+	mu     sync.Mutex
+	pushed int64
+	rate   kgs.EWMA // of pushed keys
 }
 
 // NewWorker returns a worker. Run starts it.
@@ -78,7 +78,7 @@ func NewWorker(cfg WorkerConfig) *Worker {
 // calls Filler.Release, for at most Timeout, and returns the error of that call.
 func (w *Worker) Run(ctx context.Context) error {
 	backoff := w.cfg.Interval
-	failures := kgs.NewFailureLog(w.cfg.Logger, "the pool is not refilled")
+	failures := kgs.NewFailureLog(w.cfg.Logger, "refill the pool")
 	for ctx.Err() == nil {
 		err := w.fill(ctx)
 		if ctx.Err() == nil {
@@ -129,7 +129,7 @@ func (w *Worker) step(ctx context.Context, mark int64) (done bool, err error) {
 	if n > 0 {
 		w.cfg.Metrics.CountPushed(n)
 		w.mu.Lock()
-		w.shipped += n
+		w.pushed += n
 		w.mu.Unlock()
 	}
 	return n == 0, err
@@ -138,7 +138,7 @@ func (w *Worker) step(ctx context.Context, mark int64) (done bool, err error) {
 func (w *Worker) sample() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.rate.Sample(w.shipped, time.Now())
+	w.rate.Sample(w.pushed, time.Now())
 }
 
 // Rate returns the smoothed rate, in keys per second, at which this worker pushes keys.

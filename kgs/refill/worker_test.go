@@ -62,53 +62,53 @@ func (s *stubFiller) get() (size int64, calls int) {
 	return s.size, s.calls
 }
 
-func newTestWorker(shipper Filler) *Worker {
+func newTestWorker(filler Filler) *Worker {
 	return NewWorker(WorkerConfig{
-		Filler: shipper, Capacity: 10_000,
+		Filler: filler, Capacity: 10_000,
 		Logger: slog.New(slog.DiscardHandler), Metrics: kgs.NewMetrics(prometheus.NewRegistry()),
 	})
 }
 
 func TestWorkerKeepsThePoolBetweenMarkAndCapacity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		shipper := &stubFiller{}
+		filler := &stubFiller{}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		go func() { done <- newTestWorker(shipper).Run(ctx) }()
+		go func() { done <- newTestWorker(filler).Run(ctx) }()
 		synctest.Wait()
-		if size, _ := shipper.get(); size != 10_000 {
+		if size, _ := filler.get(); size != 10_000 {
 			t.Errorf("the pool was filled to %d, want its capacity of 10000", size)
 		}
-		shipper.set(9_000, nil) // at the low-water mark
+		filler.set(9_000, nil) // at the low-water mark
 		<-time.After(time.Second)
-		if size, _ := shipper.get(); size != 9_000 {
+		if size, _ := filler.get(); size != 9_000 {
 			t.Errorf("a pool at the low water mark was refilled to %d", size)
 		}
-		shipper.set(8_999, nil)
+		filler.set(8_999, nil)
 		<-time.After(time.Second)
-		if size, _ := shipper.get(); size != 10_000 {
+		if size, _ := filler.get(); size != 10_000 {
 			t.Errorf("a pool below the low water mark holds %d a second later, want 10000", size)
 		}
 		cancel()
-		if err := <-done; err != nil || !shipper.released {
-			t.Errorf("Run = %v, released %v: want an orderly end", err, shipper.released)
+		if err := <-done; err != nil || !filler.released {
+			t.Errorf("Run = %v, released %v: want an orderly end", err, filler.released)
 		}
 	})
 }
 
-func TestWorkerBacksOffAndComesBack(t *testing.T) {
+func TestWorkerBacksOffAndRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		shipper := &stubFiller{err: errors.New("away")}
+		filler := &stubFiller{err: errors.New("no connection")}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		go func() { done <- newTestWorker(shipper).Run(ctx) }()
+		go func() { done <- newTestWorker(filler).Run(ctx) }()
 		<-time.After(20 * time.Second)
-		if _, calls := shipper.get(); calls > 25 {
+		if _, calls := filler.get(); calls > 25 {
 			t.Errorf("%d tries in 20 s of an outage, want it to back off to one a second", calls)
 		}
-		shipper.set(0, nil)
+		filler.set(0, nil)
 		<-time.After(3 * time.Second)
-		if size, _ := shipper.get(); size != 10_000 {
+		if size, _ := filler.get(); size != 10_000 {
 			t.Errorf("3 s after the outage the pool holds %d", size)
 		}
 		cancel()
@@ -118,10 +118,10 @@ func TestWorkerBacksOffAndComesBack(t *testing.T) {
 
 func TestSupervisorReplacesTheWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var shippers []*stubFiller
+		var fillers []*stubFiller
 		s := NewSupervisor(func() *Worker {
-			shippers = append(shippers, &stubFiller{})
-			return newTestWorker(shippers[len(shippers)-1])
+			fillers = append(fillers, &stubFiller{})
+			return newTestWorker(fillers[len(fillers)-1])
 		}, slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
@@ -129,15 +129,15 @@ func TestSupervisorReplacesTheWorker(t *testing.T) {
 		synctest.Wait()
 		s.Restart()
 		synctest.Wait()
-		if len(shippers) != 2 || !shippers[0].released || shippers[1].released {
-			t.Errorf("after a restart there were %d workers, the first released: %v", len(shippers), shippers[0].released)
+		if len(fillers) != 2 || !fillers[0].released || fillers[1].released {
+			t.Errorf("after a restart there were %d workers, the first released: %v", len(fillers), fillers[0].released)
 		}
-		if size, _ := shippers[1].get(); size != 10_000 {
+		if size, _ := fillers[1].get(); size != 10_000 {
 			t.Errorf("the new worker filled the pool to %d", size)
 		}
 		cancel()
-		if err := <-done; err != nil || !shippers[1].released {
-			t.Errorf("Run = %v, second worker released: %v", err, shippers[1].released)
+		if err := <-done; err != nil || !fillers[1].released {
+			t.Errorf("Run = %v, second worker released: %v", err, fillers[1].released)
 		}
 	})
 }
@@ -158,11 +158,11 @@ func (s *hungFiller) Prepare(context.Context) error {
 func TestSupervisorReplacesAWorkerThatHangsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hung := &hungFiller{freed: make(chan struct{})}
-		shippers := []Filler{&stubFiller{}, &stubFiller{}, hung}
+		fillers := []Filler{&stubFiller{}, &stubFiller{}, hung}
 		built := 0
 		s := NewSupervisor(func() *Worker {
 			built++
-			return newTestWorker(shippers[len(shippers)-built])
+			return newTestWorker(fillers[len(fillers)-built])
 		}, slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)

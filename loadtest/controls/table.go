@@ -71,10 +71,10 @@ func Table() []Edit {
 		{"deadman", "kgs/refill/deadman_state.go",
 			"d.enter(state, why, now)",
 			"if state.Alarm() {\n\t\t\treturn doNothing\n\t\t}\n\t\td.enter(state, why, now)"},
-		// A worker stops at the number of keys that the pool holds, and not at the number that it shipped itself.
+		// A worker stops at the number of keys that the pool holds, and not at the number that it pushed itself.
 		{"size", "kgs/refill/worker.go",
 			"if err != nil || size >= mark {",
-			"if size = w.shipped; err != nil || size >= mark {"},
+			"if size = w.pushed; err != nil || size >= mark {"},
 		// A server hands out each key of its batch once.
 		{"once", "kgs/source.go",
 			"i := l.next.Add(1) - 1",

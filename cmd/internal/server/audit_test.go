@@ -50,8 +50,8 @@ func auditJSON(t *testing.T, database, redisURL string) (r report) {
 	return r
 }
 
-// scene is a stopped service that created some links, with direct access to its data.
-type scene struct {
+// fixture is a stopped service that created some links, with direct access to its data.
+type fixture struct {
 	t                  *testing.T
 	database, redisURL string
 	db                 *sql.DB
@@ -62,9 +62,9 @@ type scene struct {
 	faults             []audit.Fault
 }
 
-func newScene(t *testing.T) *scene {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	s := &scene{t: t, database: testenv.PostgresURL(t), redisURL: testenv.RedisURL(t)}
+	s := &fixture{t: t, database: testenv.PostgresURL(t), redisURL: testenv.RedisURL(t)}
 	r := start(t, settings(t, s.database, s.redisURL))
 	r.await("a full pool", full)
 	for range 20 {
@@ -80,7 +80,7 @@ func newScene(t *testing.T) *scene {
 }
 
 // open connects to the databases without the code under test.
-func (s *scene) open() {
+func (s *fixture) open() {
 	s.t.Helper()
 	opts, err := redis.ParseURL(s.redisURL)
 	if err != nil {
@@ -100,7 +100,7 @@ func (s *scene) open() {
 	}
 }
 
-func (s *scene) openDatabase() {
+func (s *fixture) openDatabase() {
 	s.t.Helper()
 	db, err := sql.Open("pgx", s.database)
 	if err != nil {
@@ -110,26 +110,26 @@ func (s *scene) openDatabase() {
 	s.db = db
 }
 
-func (s *scene) exec(query string, args ...any) {
+func (s *fixture) exec(query string, args ...any) {
 	s.t.Helper()
 	if _, err := s.db.ExecContext(s.t.Context(), query, args...); err != nil {
 		s.t.Fatalf("%s: %v", query, err)
 	}
 }
 
-func (s *scene) link(code, source string) {
+func (s *fixture) link(code, source string) {
 	s.t.Helper()
 	s.exec(`INSERT INTO links (code, url, source, created_at) VALUES ($1, 'https://go.dev/', $2, now())`, code, source)
 }
 
-func (s *scene) push(code string) {
+func (s *fixture) push(code string) {
 	s.t.Helper()
 	if err := s.redis.RPush(s.t.Context(), s.list, code).Err(); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-func (s *scene) pop() string {
+func (s *fixture) pop() string {
 	s.t.Helper()
 	code, err := s.redis.LPop(s.t.Context(), s.list).Result()
 	if err != nil {
@@ -139,7 +139,7 @@ func (s *scene) pop() string {
 }
 
 // waiting is the code in the pool with this many codes before it.
-func (s *scene) waiting(after int64) string {
+func (s *fixture) waiting(after int64) string {
 	s.t.Helper()
 	code, err := s.redis.LIndex(s.t.Context(), s.list, after).Result()
 	if err != nil {
@@ -149,7 +149,7 @@ func (s *scene) waiting(after int64) string {
 }
 
 // want fails the test unless the audit finds exactly the faults planted so far.
-func (s *scene) want(conflicts int64) {
+func (s *fixture) want(conflicts int64) {
 	s.t.Helper()
 	got := auditJSON(s.t, s.database, s.redisURL)
 	byCode := func(a, b audit.Fault) int { return cmp.Compare(a.Code, b.Code) }
@@ -174,7 +174,7 @@ func (s *scene) want(conflicts int64) {
 // audit must find all of them and no other.
 func TestAuditFindsPlantedErrors(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newFixture(t)
 	s.want(0)
 	taken := s.waiting(5)
 	s.link(taken, "alias") // an alias of the form of a key; no error: the key is abandoned
@@ -189,7 +189,7 @@ func TestAuditFindsPlantedErrors(t *testing.T) {
 }
 
 // plants are functions that each plant an error and return the fault that the audit must find.
-func (s *scene) plants() map[string]func() audit.Fault {
+func (s *fixture) plants() map[string]func() audit.Fault {
 	return map[string]func() audit.Fault{
 		"a key that is in the pool twice": func() audit.Fault {
 			code := s.waiting(100)
@@ -235,7 +235,7 @@ func (s *scene) plants() map[string]func() audit.Fault {
 
 func TestAuditThatCannotRunExitsWith2(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newFixture(t)
 	fresh := "sqlite:" + filepath.Join(t.TempDir(), "fresh.db")
 	if status, _, stderr := runShortener(t, "--database-url="+fresh, "migrate"); status != 0 {
 		t.Fatal(stderr)

@@ -177,7 +177,7 @@ func TestServerServesWhileRedisIsDown(t *testing.T) {
 	redis.Restart()
 	s := r.await("a refilled pool", func(s admin.Status) bool { return full(s) && *s.Breaker == "closed" && *s.ServingFrom == "batch" })
 	if *s.Epoch <= epoch {
-		t.Errorf("epoch %d after Redis came back, it was %d before", *s.Epoch, epoch)
+		t.Errorf("epoch %d after the restart of Redis, want a later one than %d", *s.Epoch, epoch)
 	}
 	r.wantStatus(r.shorten("https://go.dev/back"), http.StatusFound, "https://go.dev/back")
 }

@@ -68,7 +68,7 @@ func TestAuditFindsAnUnrecordedLink(t *testing.T) {
 	r.await("a full pool", full)
 	code := r.shorten("https://go.dev/")
 	r.stop()
-	stopped := &scene{t: t, database: database}
+	stopped := &fixture{t: t, database: database}
 	stopped.openDatabase()
 	stopped.exec(`DELETE FROM used_keys WHERE key = $1`, code)
 	want := []audit.Fault{{Kind: audit.FaultUnrecorded, Code: code}}

@@ -58,7 +58,7 @@ func run(args []string) int {
 }
 
 // serve prints the server's URL. It stops the server when standard input ends. Standard input
-// ends when the process that started this program closes it or dies.
+// ends when the process that started this program closes it or ends.
 func serve(ctx context.Context, f finder, e engine) (err error) {
 	server, err := f.find(ctx, e)
 	if err != nil {

@@ -133,7 +133,7 @@ func TestServeKeepsTheServerUntilInputEnds(t *testing.T) {
 		t.Errorf("the keeper ended with %v", err)
 	}
 	if err := machine.PingRedis(t.Context(), url); err == nil {
-		t.Error("the server lives on")
+		t.Error("the server is still running")
 	}
 }
 

@@ -3,7 +3,7 @@
 //
 // Each server is a child process, so that a test can kill, freeze and restart it. A server
 // never outlives the process that started it: the kernel kills the server when that process
-// dies for any reason. The package needs Linux.
+// ends for any reason. The package needs Linux.
 package machine
 
 import (
@@ -145,12 +145,12 @@ func (s *Server) awaitAnswer(ctx context.Context) error {
 	}
 }
 
-// end calls tell, which signals the server, and waits until the server and its children have
+// end calls signal, which signals the server, and waits until the server and its children have
 // ended. A remaining child would block the next start on the same data.
-func (s *Server) end(tell func() error) error {
+func (s *Server) end(signal func() error) error {
 	// List the children first: after the parent ends, they have another parent.
 	children := descendants(s.running.pid)
-	if err := tell(); err != nil {
+	if err := signal(); err != nil {
 		return err
 	}
 	timeout := time.After(stopTimeout)

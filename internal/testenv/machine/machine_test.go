@@ -185,7 +185,7 @@ func TestPostgresPauseFreezesOpenConnections(t *testing.T) {
 	}
 }
 
-func TestStartSaysWhatTheServerSaid(t *testing.T) {
+func TestStartErrorContainsTheServerLog(t *testing.T) {
 	t.Parallel()
 	_, err := machine.StartRedis(t.Context(), "--no-such-option", "yes")
 	if err == nil || !strings.Contains(err.Error(), "no-such-option") {
@@ -197,9 +197,9 @@ func TestStartSaysWhatTheServerSaid(t *testing.T) {
 	}
 }
 
-// TestServersDieWithTheirParent kills a process that started servers. The kernel must then end
+// TestServersEndWithTheirParent kills a process that started servers. The kernel must then end
 // the servers.
-func TestServersDieWithTheirParent(t *testing.T) {
+func TestServersEndWithTheirParent(t *testing.T) {
 	t.Parallel()
 	// Holds the files that the killed child cannot remove.
 	left, err := os.MkdirTemp("", "keypool-killed-") //nolint:usetesting // the user of postgres cannot enter TempDir
@@ -265,7 +265,7 @@ func awaitRefusal(t *testing.T, addr string) {
 		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("the server at %s lives on: %v", addr, err)
+			t.Fatalf("the server at %s is still running: %v", addr, err)
 		case <-tick.C:
 		}
 	}
