@@ -3,6 +3,8 @@ package kgs
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync/atomic"
 )
 
 // Generator returns keys one at a time, when a creation needs one. A [Source] takes them from a
@@ -27,3 +29,37 @@ type Key struct {
 	Source string
 	Batch  *LocalBatch // the batch to report the outcome to; nil if no supply records the key
 }
+
+// Fallback is a generator that has a second one for the times when the first has no key. All
+// methods are safe for concurrent use.
+type Fallback struct {
+	first, second Generator // second is nil for none
+	dry           atomic.Bool
+}
+
+var _ Generator = (*Fallback)(nil)
+
+// NewFallback returns a generator of the keys of first. When first fails with ErrNoKeys, second
+// makes the key, unless it is nil.
+func NewFallback(first, second Generator) *Fallback { return &Fallback{first: first, second: second} }
+
+// Next implements [Generator]. The error of the second generator contains that of the first.
+func (f *Fallback) Next(ctx context.Context, url string, attempt int) (Key, error) {
+	key, err := f.first.Next(ctx, url, attempt)
+	dry := errors.Is(err, ErrNoKeys)
+	// Later attempts do not count: a hash of one URL may run out of codes after conflicts while
+	// it works for other URLs. The load before the store spares creations a contended write.
+	if attempt == 0 && f.dry.Load() != dry {
+		f.dry.Store(dry)
+	}
+	if dry && f.second != nil && ctx.Err() == nil {
+		why := err
+		if key, err = f.second.Next(ctx, url, attempt); err != nil {
+			err = fmt.Errorf("%w; the fallback: %w", why, err)
+		}
+	}
+	return key, err
+}
+
+// Dry reports whether the first generator had no key at the latest first attempt of a creation.
+func (f *Fallback) Dry() bool { return f.dry.Load() }

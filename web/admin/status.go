@@ -32,6 +32,8 @@ type Status struct {
 	SpaceRunwaySeconds       *float64 `json:"space_runway_seconds"` // at the rate of keys taken; nil while none are taken
 	FallbackAttemptsExpected *float64 `json:"fallback_attempts_expected"`
 
+	KeysReserved *int64 `json:"-"` // numbers that all processes reserved in the ledger; a metric only
+
 	Breaker *string   `json:"breaker"` // "closed", "half-open" or "open"
 	Since   time.Time `json:"since"`   // when State took its present value
 }

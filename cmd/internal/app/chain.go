@@ -7,8 +7,10 @@ import (
 	"keypool/cmd/internal/config"
 	"keypool/kgs"
 	"keypool/kgs/keysource"
+	"keypool/kgs/ledger"
 	"keypool/kgs/mempool"
 	"keypool/kgs/refill"
+	"keypool/web/admin"
 
 	"github.com/sony/gobreaker/v2"
 )
@@ -19,12 +21,12 @@ type Chain struct {
 	*Core
 	settings config.Serve
 	fail     func(error) // ends the program
-	counters *ledgerWatch
+	counters *ledger.Watch
 	// fromLedger reports that the codes are numbers of this server's ledger, whose counters then
 	// measure how much of the space is used.
 	fromLedger bool
 
-	keys    *keys
+	keys    *kgs.Fallback
 	local   *kgs.Source
 	breaker interface{ State() gobreaker.State }
 	watch   *poolWatch
@@ -78,16 +80,16 @@ func KeySources() []config.KeySource {
 // OpenChain opens the key source of s, with its worker, its dead man's switch and its metrics. A
 // failure of a part that runs in the background is passed to fail.
 func (c *Core) OpenChain(ctx context.Context, s config.Serve, fail func(error)) (*Chain, error) {
-	ch := &Chain{Core: c, settings: s, fail: fail, counters: newLedgerWatch(c), started: time.Now()}
+	ch := &Chain{Core: c, settings: s, fail: fail, counters: ledger.NewWatch(c.ledger.Counters, c.CodeLength, c.Log), started: time.Now()}
 	ch.serving = &servingWatch{from: ch.servingFrom}
-	c.life.background("ledger watch", fail, ch.counters.run)
+	c.life.Background("ledger watch", fail, ch.counters.Run)
 	for _, source := range keySources() {
 		if source.name == s.KeySource {
 			if err := c.asHolder(ctx, fail, func() error { return source.open(ch, ctx) }); err != nil {
 				return nil, err
 			}
-			c.life.background("serving watch", fail, ch.serving.run)
-			c.Registry.MustRegister(newGauges(ch.Status, ch.counters))
+			c.life.Background("serving watch", fail, ch.serving.run)
+			c.Registry.MustRegister(admin.NewGauges(ch.Status))
 			return ch, nil
 		}
 	}
@@ -111,8 +113,8 @@ func (ch *Chain) openMemoryPool(context.Context) error {
 	pool := mempool.New(ch.ledger, ch.Space, ch.holder)
 	ch.fromLedger = true
 	look := func(context.Context) (kgs.PoolStatus, error) { return pool.Status(), nil }
-	shipper := mempool.Filler{Ledger: ch.ledger, Pool: pool, Holder: ch.holder, Length: ch.CodeLength}
-	build := func() *refill.Worker { return ch.worker(shipper) }
+	filler := mempool.Filler{Ledger: ch.ledger, Pool: pool, Holder: ch.holder, Length: ch.CodeLength}
+	build := func() *refill.Worker { return ch.worker(filler) }
 	ch.watch = ch.watchPool(ch.fail, watched{look: observe(look), build: ch.workerIfWanted(build)})
 	ch.openLocal(pool)
 	return nil
@@ -141,13 +143,14 @@ func (ch *Chain) openLocal(supply kgs.Supply) {
 
 // openKeys opens the fallback after first.
 func (ch *Chain) openKeys(first kgs.Generator) {
-	ch.keys = &keys{first: first}
+	var fallback kgs.Generator
 	switch ch.settings.Fallback {
 	case "random":
-		ch.keys.fallback = ch.random()
+		fallback = ch.random()
 	case "ledger":
-		ch.keys.fallback = ch.openSource(ch.ledgerSupply(), true)
+		fallback = ch.openSource(ch.ledgerSupply(), true)
 	}
+	ch.keys = kgs.NewFallback(first, fallback)
 }
 
 // openSource starts a local batch that returns its unused keys at the stop.
@@ -156,7 +159,7 @@ func (ch *Chain) openSource(supply kgs.Supply, lazy bool) *kgs.Source {
 		Supply: supply, Min: ch.settings.BatchMin, Max: ch.settings.BatchMax, Lazy: lazy,
 		Logger: ch.Log, Metrics: ch.metrics,
 	})
-	ch.life.onStop("local batch", ch.returnKeys(s.Close))
+	ch.life.OnStop("local batch", ch.returnKeys(s.Close))
 	return s
 }
 
@@ -165,4 +168,4 @@ func (ch *Chain) ledgerSupply() kgs.Supply {
 }
 
 // random draws codes of the length in use: the space of a shorter length may be used up.
-func (ch *Chain) random() keysource.Random { return keysource.Random{Length: ch.counters.length} }
+func (ch *Chain) random() keysource.Random { return keysource.Random{Length: ch.counters.Length} }

@@ -5,11 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"os"
 	"strings"
 
 	"keypool/cmd/internal/config"
 	"keypool/cmd/internal/operate"
+	"keypool/cmd/internal/program"
 	"keypool/kgs/ledger"
+
+	"golang.org/x/term"
 )
 
 // The exit statuses of the programs, but for audit.
@@ -27,7 +32,7 @@ type Console struct {
 
 // RunUntilDone waits for the end of ctx or a failure, and then stops p. err is the result of the
 // start; when ctx ended during the start, that is an orderly stop.
-func (c Console) RunUntilDone(ctx context.Context, p *Program, err error) int {
+func (c Console) RunUntilDone(ctx context.Context, p *program.Program, err error) int {
 	if err != nil {
 		if ctx.Err() != nil {
 			return 0
@@ -63,4 +68,20 @@ func CheckHealth(ctx context.Context, s config.Common) error {
 		return fmt.Errorf("healthcheck: %w", err)
 	}
 	return nil
+}
+
+// NewLogger makes a logger that writes to w. The format "" is text on a terminal and JSON
+// elsewhere.
+func NewLogger(w io.Writer, level slog.Level, format string) *slog.Logger {
+	opts := &slog.HandlerOptions{Level: level}
+	if format == "" {
+		format = "json"
+		if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+			format = "text"
+		}
+	}
+	if format == "text" {
+		return slog.New(slog.NewTextHandler(w, opts))
+	}
+	return slog.New(slog.NewJSONHandler(w, opts))
 }

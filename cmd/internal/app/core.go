@@ -1,3 +1,6 @@
+// Package app wires what both programs have: the key ledger, key sources and pools, the admin
+// listener, alerts and the commands beside a running service. It knows no links: package
+// cmd/internal/server adds them, so that the program kgs does not contain them.
 package app
 
 import (
@@ -8,9 +11,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"time"
 
 	"keypool/cmd/internal/config"
+	"keypool/cmd/internal/program"
 	"keypool/internal/sqlite"
 	"keypool/kgs"
 	"keypool/kgs/codespace"
@@ -24,15 +27,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// startTimeout bounds a start. A start that takes longer fails, and the process supervisor tries
-// again.
-const startTimeout = 30 * time.Second
-
 // Core is what both programs have: a migrated database, the key ledger in it, metrics, a name and,
 // after OpenLedger, the code space.
 type Core struct {
 	config.Common
-	life     *lifecycle
+	life     *program.Lifecycle
 	Log      *slog.Logger
 	Registry *prometheus.Registry
 	metrics  *kgs.Metrics
@@ -45,9 +44,26 @@ type Core struct {
 	pool     *redispool.Pool // nil until openRedisPool
 }
 
+// Start opens the listeners, the database and the ledger, and then what open adds. public is nil for
+// a program that has only the admin listener. After an error, Start closes what it opened.
+func Start(
+	ctx context.Context, s config.Common, public *program.Address, log *slog.Logger, open func(context.Context, *program.Program, *Core) error,
+) (*program.Program, error) {
+	return program.Start(ctx, s.AdminAddr, public, log, func(ctx context.Context, p *program.Program) error {
+		c, err := openCore(ctx, s, &p.Lifecycle, log)
+		if err != nil {
+			return err
+		}
+		if err := c.OpenLedger(ctx); err != nil {
+			return err
+		}
+		return open(ctx, p, c)
+	})
+}
+
 // openCore opens the database and the ledger and registers how they are closed. After an error
 // the caller stops life.
-func openCore(ctx context.Context, s config.Common, life *lifecycle, log *slog.Logger) (*Core, error) {
+func openCore(ctx context.Context, s config.Common, life *program.Lifecycle, log *slog.Logger) (*Core, error) {
 	c := &Core{
 		Common: s, life: life, Log: log,
 		Registry: prometheus.NewRegistry(), instance: instanceName(), holder: holderName(),
@@ -62,7 +78,7 @@ func openCore(ctx context.Context, s config.Common, life *lifecycle, log *slog.L
 			slog.Int64("numbers_skipped", left))
 		c.metrics.CountSkipAhead(left)
 	})
-	life.onStop("ledger", func(ctx context.Context) error { return WaitFor(ctx, c.ledger.Close) })
+	life.OnStop("ledger", func(ctx context.Context) error { return program.WaitFor(ctx, c.ledger.Close) })
 	return c, nil
 }
 
@@ -93,7 +109,7 @@ func (c *Core) openSQLite(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.life.onStop("database", func(ctx context.Context) error { return WaitFor(ctx, db.Close) })
+	c.life.OnStop("database", func(ctx context.Context) error { return program.WaitFor(ctx, db.Close) })
 	if err := c.migrate(ctx, db.Write, migrations.SQLite); err != nil {
 		return err
 	}
@@ -121,8 +137,8 @@ func (c *Core) OpenPool(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool
 	if err != nil {
 		return nil, fmt.Errorf("open the database: %w", err)
 	}
-	c.life.onStop("database", func(ctx context.Context) error {
-		return WaitFor(ctx, func() error { pool.Close(); return nil })
+	c.life.OnStop("database", func(ctx context.Context) error {
+		return program.WaitFor(ctx, func() error { pool.Close(); return nil })
 	})
 	return pool, nil
 }
@@ -137,10 +153,30 @@ func (c *Core) renewConnections() {
 
 // OnStop registers a step of the stop, which runs before the steps registered earlier. It must
 // return when its context ends.
-func (c *Core) OnStop(name string, stop func(ctx context.Context) error) { c.life.onStop(name, stop) }
+func (c *Core) OnStop(name string, stop func(ctx context.Context) error) { c.life.OnStop(name, stop) }
 
 // Close stops what is open, in reverse order. Only a caller of OpenOffline needs it.
-func (c *Core) Close(ctx context.Context) error { return c.life.stop(context.WithoutCancel(ctx)) }
+func (c *Core) Close(ctx context.Context) error { return c.life.Shutdown(context.WithoutCancel(ctx)) }
+
+// asHolder registers this process as a holder in the ledger, calls open, which opens what takes keys
+// in its name, and sends heartbeats: the ledger treats a holder without heartbeats as dead. The
+// stop ends the janitor first, because it would register the holder again, and releases the holder
+// last.
+func (c *Core) asHolder(ctx context.Context, fail func(error), open func() error) error {
+	if err := c.ledger.Renew(ctx, c.holder); err != nil {
+		return err
+	}
+	c.life.OnStop("ledger holder", func(ctx context.Context) error { return c.ledger.Release(ctx, c.holder) })
+	if err := open(); err != nil {
+		return err
+	}
+	j := &ledger.Janitor{Ledger: c.ledger, Holder: c.holder, Logger: c.Log, Metrics: c.metrics}
+	if c.pool != nil { // an interface that holds a nil pointer is not nil
+		j.Pool = c.pool
+	}
+	c.life.Background("janitor", fail, j.Run)
+	return nil
+}
 
 // migrate brings the schema up to date, or with MIGRATE=false only checks that it is.
 func (c *Core) migrate(ctx context.Context, db *sql.DB, engine migrations.Engine) error {

@@ -3,13 +3,64 @@ package app
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"keypool/cmd/internal/config"
+	"keypool/cmd/internal/program"
+	"keypool/cmd/internal/version"
+	"keypool/kgs/keyserver"
+	"keypool/kgs/ledger"
 	"keypool/kgs/refill"
 	"keypool/web/admin"
+	"keypool/web/httpserver"
+
+	"github.com/alecthomas/kong"
 )
+
+// kgsFlags is the command line of cmd/kgs.
+type kgsFlags struct {
+	config.KGS `embed:""`
+	Version    kong.VersionFlag `help:"Print program, version and commit."`
+
+	Work        struct{} `cmd:"" default:"1" help:"Keep the Redis pool filled, serve keys to other programs, or both; the default."`
+	Healthcheck struct{} `cmd:"" help:"Check that the program at ADMIN_ADDR is ready. Exit status: 0 ready, 1 not; for images without a shell."`
+}
+
+func kgsCommandLine(out, errors io.Writer) config.Program {
+	return config.Program{
+		Name: "kgs", Description: "The key generation service of the shortener. It fills the Redis pool, serves keys to\nother programs, or both.",
+		Examples: []config.Example{
+			{Command: "DATABASE_URL=postgres://user@host/keypool REDIS_URL=redis://host kgs", Comment: "a refill worker"},
+			{Command: "KGS_TOKENS=billing=0123456789abcdef kgs --kgs-listen-addr=:8082", Comment: "keys for another program, over gRPC and HTTP"},
+		},
+		Version: version.Of("kgs"), Out: out, Errors: errors,
+	}
+}
+
+// KGS runs the program kgs until ctx ends, and returns its exit status.
+func KGS(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	var f kgsFlags
+	c := Console{"kgs", stdout, stderr}
+	command, err := kgsCommandLine(stdout, stderr).Parse(&f, args)
+	if err != nil {
+		c.Complain(err)
+		return ExitUsage
+	}
+	switch command {
+	case "": // --help or --version
+		return 0
+	case "healthcheck":
+		return c.Exit(CheckHealth(ctx, f.Common))
+	}
+	if err := f.Complete(); err != nil {
+		return c.Exit(err)
+	}
+	p, err := StartKGS(ctx, f.KGS, NewLogger(stderr, f.LogLevel, f.LogFormat))
+	return c.RunUntilDone(ctx, p, err)
+}
 
 var (
 	errPoolUnknown   = errors.New("the Redis pool cannot be read")
@@ -19,24 +70,24 @@ var (
 // StartKGS starts the program kgs: the refill worker of the Redis pool, the key service, or both,
 // with an admin listener. It needs settings that are complete. After an error, it closes what it
 // opened.
-func StartKGS(ctx context.Context, s config.KGS, log *slog.Logger) (*Program, error) {
-	var public *Address
+func StartKGS(ctx context.Context, s config.KGS, log *slog.Logger) (*program.Program, error) {
+	var public *program.Address
 	if len(s.Clients) > 0 {
-		public = &Address{"KGS_LISTEN_ADDR", s.ListenAddr}
+		public = &program.Address{Setting: "KGS_LISTEN_ADDR", Addr: s.ListenAddr}
 	}
-	return Start(ctx, s.Common, public, log, func(ctx context.Context, p *Program, c *Core) error {
-		k := &kgsProgram{Core: c, serves: public != nil, counters: newLedgerWatch(c), started: time.Now()}
-		c.life.background("ledger watch", p.Fail, k.counters.run)
+	return Start(ctx, s.Common, public, log, func(ctx context.Context, p *program.Program, c *Core) error {
+		k := &kgsProgram{Core: c, serves: public != nil, counters: ledger.NewWatch(c.ledger.Counters, c.CodeLength, c.Log), started: time.Now()}
+		c.life.Background("ledger watch", p.Fail, k.counters.Run)
 		if err := c.asHolder(ctx, p.Fail, func() error { return k.open(ctx, p.Fail) }); err != nil {
 			return err
 		}
-		c.Registry.MustRegister(newGauges(k.status, k.counters))
-		p.ServeAdmin(c, admin.Config{Status: k.status, Ready: k.ready})
+		c.Registry.MustRegister(admin.NewGauges(k.status))
+		c.ServeAdmin(p, admin.Config{Status: k.status, Ready: k.ready})
 		if k.watch != nil {
 			log.Info("filling the pool", slog.String("admin", p.AdminURL()), slog.Int64("capacity_keys", s.PoolCapacity))
 		}
 		if k.serves {
-			p.serveKeys(s.KeyService, c, k.ledgerKnown)
+			k.serveKeys(p, s.KeyService)
 			log.Info("serving keys", slog.String("url", p.URL()), slog.String("admin", p.AdminURL()),
 				slog.Int("clients", len(s.Clients)))
 		}
@@ -48,7 +99,7 @@ func StartKGS(ctx context.Context, s config.KGS, log *slog.Logger) (*Program, er
 type kgsProgram struct {
 	*Core
 	serves   bool // serves keys to other programs
-	counters *ledgerWatch
+	counters *ledger.Watch
 	watch    *poolWatch // nil without a Redis pool
 	started  time.Time
 }
@@ -71,7 +122,8 @@ func (k *kgsProgram) status() admin.Status {
 		s = admin.Status{KeySource: "redis-pool", CapacityKeys: &k.PoolCapacity}
 		k.watch.describe(&s)
 	}
-	k.counters.describe(&s)
+	k.describeSpace(&s, k.counters)
+	describeReserved(&s, k.counters)
 	return s
 }
 
@@ -88,4 +140,16 @@ func (k *kgsProgram) ready(context.Context) error {
 
 // ledgerKnown reports that the ledger was read a few seconds ago. It makes no calls, so health checks
 // cost nothing.
-func (k *kgsProgram) ledgerKnown() bool { return k.counters.fresh() != nil }
+func (k *kgsProgram) ledgerKnown() bool { return k.counters.Fresh() != nil }
+
+// serveKeys serves keys to other programs on the public listener.
+func (k *kgsProgram) serveKeys(p *program.Program, s config.KeyService) {
+	srv := httpserver.New(keyserver.New(keyserver.Config{
+		Ledger: k.ledger, Space: k.Space, Length: k.CodeLength, Clients: s.Clients, Rate: s.ClientRate,
+		Ready: k.ledgerKnown, Logger: k.Log, Metrics: k.metrics, Registerer: k.Registry,
+	}), k.Log)
+	srv.Protocols = new(http.Protocols)
+	srv.Protocols.SetHTTP1(true)
+	srv.Protocols.SetUnencryptedHTTP2(true) // gRPC without TLS, or behind a proxy that terminates it
+	p.ServePublic("key listener", srv)
+}

@@ -28,18 +28,32 @@ func TestKGSReadiness(t *testing.T) {
 			pool, ledger bool
 			want         error
 		}{{false, false, nil}, {true, false, tt.noPool}, {false, true, tt.noLedger}} {
-			k := &kgsProgram{serves: tt.serves, counters: newLedgerWatch(nil)}
+			k := &kgsProgram{serves: tt.serves, counters: watchAfterRead(t, unknown.ledger)}
 			if tt.fills {
 				k.watch = &poolWatch{DeadMan: switchAfterRead(t, unknown.pool)}
-			}
-			if !unknown.ledger {
-				k.counters.saw(ledger.Counters{})
 			}
 			if err := k.ready(t.Context()); !errors.Is(err, unknown.want) {
 				t.Errorf("%+v, unknown %+v: error %v", tt, unknown, err)
 			}
 		}
 	}
+}
+
+// watchAfterRead is a watch that has read the ledger once.
+func watchAfterRead(t *testing.T, fails bool) *ledger.Watch {
+	t.Helper()
+	w := ledger.NewWatch(func(context.Context) (c ledger.Counters, err error) {
+		if fails {
+			err = errors.New("unreachable")
+		}
+		return c, err
+	}, 6, slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // Run reads the ledger before it checks ctx
+	if err := w.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return w
 }
 
 // switchAfterRead is a dead man's switch that has read its pool once.

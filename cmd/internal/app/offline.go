@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 
 	"keypool/cmd/internal/config"
+	"keypool/cmd/internal/program"
+	"keypool/kgs/audit"
 )
 
 // OpenOffline opens the database for a command that runs beside servers. It neither creates nor
@@ -23,12 +26,12 @@ func OpenOffline(ctx context.Context, s config.Common, log io.Writer) (_ *Core, 
 			return nil, fmt.Errorf("no database at %s: start a server or run `shortener migrate`", path)
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	ctx, cancel := context.WithTimeout(ctx, program.StartTimeout)
 	defer cancel()
-	life := &lifecycle{}
+	life := &program.Lifecycle{}
 	c, err := openCore(ctx, s, life, NewLogger(log, s.LogLevel, s.LogFormat))
 	if err != nil {
-		return nil, errors.Join(err, life.stop(context.WithoutCancel(ctx)))
+		return nil, errors.Join(err, life.Shutdown(context.WithoutCancel(ctx)))
 	}
 	return c, nil
 }
@@ -39,8 +42,33 @@ func MigrateDatabase(ctx context.Context, s config.Common, log io.Writer) (err e
 		return err
 	}
 	s.Migrate.On = true
-	life := &lifecycle{}
-	defer func() { err = errors.Join(err, life.stop(context.WithoutCancel(ctx))) }()
+	life := &program.Lifecycle{}
+	defer func() { err = errors.Join(err, life.Shutdown(context.WithoutCancel(ctx))) }()
 	_, err = openCore(ctx, s, life, NewLogger(log, s.LogLevel, s.LogFormat))
 	return err
+}
+
+// CloseAccounts audits all keys of a Core that OpenOffline opened, against the given links.
+func (c *Core) CloseAccounts(ctx context.Context, links func(context.Context) iter.Seq2[audit.Linked, error]) (audit.Accounts, error) {
+	var err error
+	if c.Space, err = c.ledger.Identify(ctx, c.ledgerConfig()); err != nil {
+		return audit.Accounts{}, err
+	}
+	evidence := audit.Evidence{Space: c.Space, Snapshot: c.ledger.Snapshot, Links: links}
+	if c.RedisURL != "" {
+		client, err := c.openRedis()
+		if err != nil {
+			return audit.Accounts{}, err
+		}
+		pool := c.redisPool(client, c.holder)
+		evidence.Pool, evidence.Epoch = pool.Snapshot, pool.Epoch
+	}
+	accounts, err := audit.Run(ctx, evidence)
+	if errors.Is(err, audit.ErrPoolUnknown) && c.RedisURL == "" {
+		err = fmt.Errorf("%w; set REDIS_URL to its Redis", err)
+	}
+	if err == nil && c.ledgerDB != nil {
+		err = accounts.AddPostgresPool(ctx, c.ledgerDB, links(ctx))
+	}
+	return accounts, err
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"keypool/cmd/internal/config"
+	"keypool/cmd/internal/program"
 	"keypool/kgs/redispool"
 	"keypool/kgs/refill"
 
@@ -20,7 +21,7 @@ func (c *Core) openRedis() (redis.UniversalClient, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.life.onStop("redis", func(ctx context.Context) error { return WaitFor(ctx, client.Close) })
+	c.life.OnStop("redis", func(ctx context.Context) error { return program.WaitFor(ctx, client.Close) })
 	return client, nil
 }
 
@@ -31,7 +32,7 @@ func (c *Core) openRedisPool(ctx context.Context) error {
 		return err
 	}
 	c.pool = c.redisPool(client, c.holder)
-	c.life.onStop("redis holder", c.returnKeys(c.pool.Release))
+	c.life.OnStop("redis holder", c.returnKeys(c.pool.Release))
 	return mustNotEvict(ctx, c.pool)
 }
 
@@ -77,9 +78,9 @@ func (c *Core) redisWorker() *refill.Worker {
 	}))
 }
 
-func (c *Core) worker(shipper refill.Filler) *refill.Worker {
+func (c *Core) worker(filler refill.Filler) *refill.Worker {
 	return refill.NewWorker(refill.WorkerConfig{
-		Filler: shipper, Capacity: c.PoolCapacity, Logger: c.Log, Metrics: c.metrics,
+		Filler: filler, Capacity: c.PoolCapacity, Logger: c.Log, Metrics: c.metrics,
 	})
 }
 

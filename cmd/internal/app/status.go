@@ -1,11 +1,30 @@
 package app
 
 import (
+	"context"
+	"sync"
+	"time"
+
+	"keypool/cmd/internal/program"
+	"keypool/kgs/ledger"
 	"keypool/kgs/refill"
 	"keypool/web/admin"
+	"keypool/web/httpserver"
 
 	"github.com/sony/gobreaker/v2"
 )
+
+// ServeAdmin serves the admin listener and samples for its dashboard. It sets the fields of cfg that
+// are the same for both programs.
+func (c *Core) ServeAdmin(p *program.Program, cfg admin.Config) {
+	cfg.Gatherer, cfg.Instance, cfg.Logger = c.Registry, c.instance, c.Log
+	cfg.RestartBelow, cfg.PageBelow = c.RestartBelow.Keys(c.PoolCapacity), c.PageBelow.Keys(c.PoolCapacity)
+	cfg.Counters.Refilled = c.metrics.Generated
+	handler := admin.New(cfg)
+	p.ServeAdmin("admin listener", httpserver.NewAdmin(handler, c.Log))
+	// It ends before the listener does, and ends every event stream, so that none delays the stop.
+	p.Background("dashboard", p.Fail, handler.Run)
+}
 
 // Status is the state of the chain for /status. It makes no calls: it reports what the watches read
 // in the last seconds, and leaves unknown what they could not read.
@@ -22,8 +41,9 @@ func (ch *Chain) Status() admin.Status {
 		s.LocalKeys, s.TakenPerSecond = &local, &rate
 	}
 	if ch.fromLedger { // the ledger does not know how much of the space codes from elsewhere use
-		ch.counters.describe(&s)
+		ch.describeSpace(&s, ch.counters)
 	}
+	describeReserved(&s, ch.counters)
 	if ch.breaker != nil {
 		name := ch.breaker.State().String()
 		s.Breaker = &name
@@ -37,7 +57,7 @@ func (ch *Chain) servingFrom() string {
 	switch {
 	case ch.local != nil && (ch.local.Local() > 0 || ch.local.Failing() == nil):
 		return "batch"
-	case ch.local == nil && !ch.keys.dry.Load():
+	case ch.local == nil && !ch.keys.Dry():
 		return "batch"
 	case ch.settings.Fallback != "none":
 		return "fallback"
@@ -78,22 +98,66 @@ func (w *poolWatch) describe(s *admin.Status) {
 	}
 }
 
-// describe adds how much of the space is used, and how many attempts a random code needs: 1/(1-f)
-// for the used ratio f.
-func (w *ledgerWatch) describe(s *admin.Status) {
-	look := w.fresh()
-	if look == nil {
+// describeReserved adds how many numbers are reserved in the ledger.
+func describeReserved(s *admin.Status, counters *ledger.Watch) {
+	if seen := counters.Fresh(); seen != nil {
+		reserved := seen.Reserved()
+		s.KeysReserved = &reserved
+	}
+}
+
+// describeSpace adds how much of the space is used, and how many attempts a random code needs:
+// 1/(1-f) for the used ratio f.
+func (c *Core) describeSpace(s *admin.Status, counters *ledger.Watch) {
+	seen := counters.Fresh()
+	if seen == nil {
 		return
 	}
-	space := look.Current(w.core.CodeLength)
+	space := seen.Current(c.CodeLength)
 	used := space.UsedRatio()
 	s.SpaceLength, s.SpaceUsedRatio = &space.Length, &used
 	if used < 1 {
 		attempts := 1 / (1 - used)
 		s.FallbackAttemptsExpected = &attempts
 	}
-	if look.rate > 0 {
-		seconds := float64(space.Size-space.Next) / look.rate
+	if seen.Rate > 0 {
+		seconds := float64(space.Size-space.Next) / seen.Rate
 		s.SpaceRunwaySeconds = &seconds
 	}
+}
+
+// servingInterval is the precision of the time at which the serving source changed.
+const servingInterval = time.Second
+
+// servingWatch records when the current source of keys took over.
+type servingWatch struct {
+	from func() string // "batch", "fallback" or "none"
+
+	mu    sync.Mutex
+	last  string
+	since time.Time
+}
+
+func (w *servingWatch) run(ctx context.Context) error {
+	tick := time.NewTicker(servingInterval)
+	defer tick.Stop()
+	for {
+		w.look()
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// look returns where the next key would come from, and since when.
+func (w *servingWatch) look() (string, time.Time) {
+	from := w.from()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if from != w.last {
+		w.last, w.since = from, time.Now()
+	}
+	return w.last, w.since
 }

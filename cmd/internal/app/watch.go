@@ -2,13 +2,9 @@ package app
 
 import (
 	"context"
-	"log/slog"
-	"sync/atomic"
-	"time"
 
 	"keypool/cmd/internal/alert"
 	"keypool/kgs"
-	"keypool/kgs/ledger"
 	"keypool/kgs/redispool"
 	"keypool/kgs/refill"
 )
@@ -51,7 +47,7 @@ func (c *Core) watchPool(fail func(error), what watched) *poolWatch {
 	w := &poolWatch{}
 	if what.build != nil {
 		w.worker = refill.NewSupervisor(what.build, c.Log)
-		c.life.background("worker", fail, w.worker.Run)
+		c.life.Background("worker", fail, w.worker.Run)
 		cfg.Restart = func() {
 			c.renewConnections() // each worker has its own connections to Redis
 			w.worker.Restart()
@@ -61,11 +57,11 @@ func (c *Core) watchPool(fail func(error), what watched) *poolWatch {
 		alerts := alert.New(alert.Config{
 			URL: string(c.AlertWebhook), CapacityKeys: c.PoolCapacity, Instance: c.instance, Registerer: c.Registry, Logger: c.Log,
 		})
-		c.life.background("alerts", fail, alerts.Run)
+		c.life.Background("alerts", fail, alerts.Run)
 		cfg.Changed = func(j refill.Judgement) { alerts.Changed(alertEvent(j)) }
 	}
 	w.DeadMan = refill.NewDeadMan(cfg)
-	c.life.background("dead man's switch", fail, w.Run)
+	c.life.Background("dead man's switch", fail, w.Run)
 	return w
 }
 
@@ -79,80 +75,4 @@ func alertEvent(j refill.Judgement) alert.Event {
 		e.RunwaySeconds = &runway
 	}
 	return e
-}
-
-// lookInterval is the time between two reads of the counters. Counters older than lookStale are
-// unknown.
-const (
-	lookInterval = 2 * time.Second
-	lookStale    = 3 * lookInterval
-)
-
-// ledgerWatch keeps a recent copy of the ledger's counters, so that neither a scrape nor a fallback
-// queries the database.
-type ledgerWatch struct {
-	core  *Core
-	meter kgs.Meter // of numbers reserved
-	last  atomic.Pointer[ledgerLook]
-}
-
-type ledgerLook struct {
-	ledger.Counters
-	rate float64 // numbers a second that all processes reserve
-	at   time.Time
-}
-
-// reserveWindow is the time over which the rate is measured. It is long because a pool is refilled a
-// tenth at a time, and because its first fill should not dominate the rate.
-const reserveWindow = 24 * time.Hour
-
-func newLedgerWatch(c *Core) *ledgerWatch {
-	return &ledgerWatch{core: c, meter: kgs.NewMeter(reserveWindow)}
-}
-
-func (w *ledgerWatch) run(ctx context.Context) error {
-	tick := time.NewTicker(lookInterval)
-	defer tick.Stop()
-	for {
-		w.read(ctx)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
-}
-
-// read keeps the last counters while the database is unreachable; they become stale by time.
-func (w *ledgerWatch) read(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, lookInterval)
-	defer cancel()
-	counters, err := w.core.ledger.Counters(ctx)
-	if err != nil {
-		w.core.Log.Debug("read counters of the ledger", slog.Any("error", err))
-		return
-	}
-	w.saw(counters)
-}
-
-func (w *ledgerWatch) saw(counters ledger.Counters) {
-	now := time.Now()
-	w.meter.Sample(counters.Reserved(), now)
-	w.last.Store(&ledgerLook{Counters: counters, rate: w.meter.Rate(), at: now})
-}
-
-// fresh is the last look, or nil when it is stale.
-func (w *ledgerWatch) fresh() *ledgerLook {
-	if look := w.last.Load(); look != nil && time.Since(look.at) < lookStale {
-		return look
-	}
-	return nil
-}
-
-// length is the code length in use according to the last look, however old.
-func (w *ledgerWatch) length() int {
-	if look := w.last.Load(); look != nil {
-		return look.Current(w.core.CodeLength).Length
-	}
-	return w.core.CodeLength
 }

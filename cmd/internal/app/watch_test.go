@@ -5,12 +5,14 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"keypool/cmd/internal/alert"
 	"keypool/cmd/internal/config"
+	"keypool/cmd/internal/program"
 	"keypool/internal/testenv"
 	"keypool/internal/testenv/logbuffer"
 	"keypool/kgs/ledger"
@@ -21,13 +23,13 @@ import (
 // A restart of the worker renews the ledger's connections, because they may be what is broken.
 func TestRenewConnectionsReplacesThoseOfTheLedger(t *testing.T) {
 	t.Parallel()
-	life := &lifecycle{}
+	life := &program.Lifecycle{}
 	c, err := openCore(t.Context(), settings(t, testenv.PostgresURL(t)).Common, life, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := life.stop(context.WithoutCancel(t.Context())); err != nil {
+		if err := life.Shutdown(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
 		}
 	})
@@ -51,8 +53,8 @@ func TestRenewConnectionsReplacesThoseOfTheLedger(t *testing.T) {
 func TestFailedProgramExitsWith1(t *testing.T) {
 	t.Parallel()
 	var stderr logbuffer.Buffer
-	p := newProgram(slog.New(slog.DiscardHandler))
-	p.life.onStop("redis", func(context.Context) error { return errors.New("gone") })
+	p := program.New(slog.New(slog.DiscardHandler))
+	p.OnStop("redis", func(context.Context) error { return errors.New("gone") })
 	p.Fail(errors.New("after 3 restarts no key"))
 	status := Console{Name: "kgs", Out: io.Discard, Errors: &stderr}.RunUntilDone(t.Context(), p, nil)
 	if want := "kgs: after 3 restarts no key; stop redis: gone\n"; status != 1 || stderr.String() != want {
@@ -76,25 +78,33 @@ func TestServingWatchRecordsTimeOfChange(t *testing.T) {
 	})
 }
 
-func TestLedgerWatchPredictsSpaceRunway(t *testing.T) {
+func TestStatusPredictsSpaceRunway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newLedgerWatch(&Core{Common: config.Common{CodeLength: 6}})
+		c := &Core{Common: config.Common{CodeLength: 6}}
+		next, err := int64(0), error(nil)
+		counters := ledger.NewWatch(func(context.Context) (ledger.Counters, error) {
+			return ledger.Counters{Spaces: []ledger.SpaceCounter{{Length: 6, Size: 1_000_000, Next: next}}}, err
+		}, 6, slog.New(slog.DiscardHandler))
 		describe := func() (s admin.Status) {
-			w.describe(&s)
+			c.describeSpace(&s, counters)
 			return s
 		}
 		if s := describe(); s.SpaceRunwaySeconds != nil {
 			t.Errorf("runway %v s before the first read", *s.SpaceRunwaySeconds)
 		}
-		for next := range int64(3) { // 100,000 numbers an hour
-			w.saw(ledger.Counters{Spaces: []ledger.SpaceCounter{{Length: 6, Size: 1_000_000, Next: 100_000 * next}}})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() { _ = counters.Run(ctx) }() // returns nil
+		for range 3 {                         // 100,000 numbers an hour
 			time.Sleep(time.Hour)
+			next += 100_000
 		}
-		w.saw(ledger.Counters{Spaces: []ledger.SpaceCounter{{Length: 6, Size: 1_000_000, Next: 300_000}}})
-		if s := describe(); s.SpaceRunwaySeconds == nil || *s.SpaceRunwaySeconds != 7*60*60 {
+		time.Sleep(3 * time.Second)
+		if s := describe(); s.SpaceRunwaySeconds == nil || math.Abs(*s.SpaceRunwaySeconds-7*60*60) > 60 {
 			t.Errorf("%+v: want seven hours for the remaining 700,000 numbers", s)
 		}
-		time.Sleep(lookStale)
+		err = errors.New("unreachable")
+		time.Sleep(10 * time.Second)
 		if s := describe(); s.SpaceRunwaySeconds != nil {
 			t.Errorf("runway %v s although the counters are stale", *s.SpaceRunwaySeconds)
 		}

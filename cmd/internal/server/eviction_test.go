@@ -11,6 +11,7 @@ import (
 	"keypool/cmd/internal/alert/alerttest"
 	"keypool/cmd/internal/app"
 	"keypool/cmd/internal/config"
+	"keypool/cmd/internal/program"
 	"keypool/internal/testenv"
 	"keypool/internal/testenv/logbuffer"
 	"keypool/kgs/refill"
@@ -23,9 +24,9 @@ func TestRedisThatMayEvictIsRefused(t *testing.T) {
 	t.Parallel()
 	redis := testenv.StartRedis(t, "--maxmemory-policy", "allkeys-lru")
 	s, log := settings(t, sqliteURL(t), redis.URL), slog.New(slog.DiscardHandler)
-	for name, start := range map[string]func() (*app.Program, error){
-		"server": func() (*app.Program, error) { return Start(t.Context(), s, log) },
-		"worker": func() (*app.Program, error) { return app.StartKGS(t.Context(), config.KGS{Common: s.Common}, log) },
+	for name, start := range map[string]func() (*program.Program, error){
+		"server": func() (*program.Program, error) { return Start(t.Context(), s, log) },
+		"worker": func() (*program.Program, error) { return app.StartKGS(t.Context(), config.KGS{Common: s.Common}, log) },
 	} {
 		p, err := start()
 		if err == nil {

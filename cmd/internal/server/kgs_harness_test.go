@@ -16,6 +16,7 @@ import (
 
 	"keypool/cmd/internal/app"
 	"keypool/cmd/internal/config"
+	"keypool/cmd/internal/program"
 	"keypool/internal/testenv/machine"
 	"keypool/kgs/keyserver"
 )
@@ -23,7 +24,7 @@ import (
 const kgsToken = "token-of-the-tests"
 
 // startKeyService starts a key service in this process and returns the KGS_URL of its client.
-func startKeyService(t *testing.T, database string) (_ *app.Program, url string) {
+func startKeyService(t *testing.T, database string) (_ *program.Program, url string) {
 	t.Helper()
 	p, err := app.StartKGS(t.Context(), config.KGS{
 		Common: settings(t, database, "").Common,

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"keypool/cmd/internal/app"
 	"keypool/cmd/internal/config"
+	"keypool/cmd/internal/program"
 	"keypool/internal/testenv"
 	"keypool/kgs"
 	"keypool/web/admin"
@@ -165,7 +165,7 @@ func TestIdleClientDoesNotDelayStopOfKGS(t *testing.T) {
 		t.Errorf("%s %s", resp.Proto, resp.Status)
 	}
 	began := time.Now()
-	if err := p.Stop(); err != nil || time.Since(began) > app.PublicGrace {
+	if err := p.Stop(); err != nil || time.Since(began) > program.PublicGrace {
 		t.Errorf("stopped after %s, error %v", time.Since(began), err)
 	}
 }

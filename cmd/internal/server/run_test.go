@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-type program func(ctx context.Context, args []string, stdout, stderr io.Writer) int
+type runner func(ctx context.Context, args []string, stdout, stderr io.Writer) int
 
 // runShortener runs the program shortener as a user would.
 func runShortener(t *testing.T, args ...string) (status int, stdout, stderr string) {
@@ -21,7 +21,7 @@ func runShortener(t *testing.T, args ...string) (status int, stdout, stderr stri
 
 // runRefused runs a program with arguments that it must refuse. If it accepts them, it ends before
 // it serves.
-func runRefused(t *testing.T, run program, args ...string) (status int, stdout, stderr string) {
+func runRefused(t *testing.T, run runner, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -33,7 +33,7 @@ func runRefused(t *testing.T, run program, args ...string) (status int, stdout, 
 func TestRefusedSettingsExitWithOneLineAndStatus2(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		run         program
+		run         runner
 		flag        string
 		name, takes string
 	}{

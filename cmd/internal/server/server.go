@@ -4,10 +4,13 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 
 	"keypool/cmd/internal/app"
 	"keypool/cmd/internal/config"
+	"keypool/cmd/internal/program"
+	"keypool/kgs"
 	"keypool/shortener"
 	"keypool/web"
 	"keypool/web/admin"
@@ -16,9 +19,9 @@ import (
 
 // Start starts the shortener and returns when the public listener answers. It needs settings
 // that are complete. After an error, it closes what it opened.
-func Start(ctx context.Context, s config.Server, log *slog.Logger) (*app.Program, error) {
-	public := app.Address{Setting: "LISTEN_ADDR", Addr: s.ListenAddr}
-	return app.Start(ctx, s.Common, &public, log, func(ctx context.Context, p *app.Program, c *app.Core) error {
+func Start(ctx context.Context, s config.Server, log *slog.Logger) (*program.Program, error) {
+	public := program.Address{Setting: "LISTEN_ADDR", Addr: s.ListenAddr}
+	return app.Start(ctx, s.Common, &public, log, func(ctx context.Context, p *program.Program, c *app.Core) error {
 		store, err := openStore(ctx, c)
 		if err != nil {
 			return err
@@ -30,10 +33,10 @@ func Start(ctx context.Context, s config.Server, log *slog.Logger) (*app.Program
 		links, requests := shortener.NewMetrics(c.Registry), web.NewMetrics(c.Registry)
 		service := shortener.New(shortener.Config{Store: store, Keys: keys{chain.Keys()}, Metrics: links})
 		c.OnStop("links", func(ctx context.Context) error {
-			return app.WaitFor(ctx, func() error { return service.Close(ctx) }) // a commit of SQLite ignores its context
+			return program.WaitFor(ctx, func() error { return service.Close(ctx) }) // a commit of SQLite ignores its context
 		})
 
-		p.ServeAdmin(c, admin.Config{
+		c.ServeAdmin(p, admin.Config{
 			Ready: service.Ready, Degraded: chain.Degraded, Status: chain.Status,
 			Counters: admin.Counters{
 				Created: links.Created, Taken: links.KeysTaken,
@@ -50,4 +53,22 @@ func Start(ctx context.Context, s config.Server, log *slog.Logger) (*app.Program
 			slog.String("key_source", s.KeySource))
 		return nil
 	})
+}
+
+// keys adapts a generator of kgs to the Keys of shortener.
+type keys struct{ generator kgs.Generator }
+
+var _ shortener.Keys = keys{}
+
+// Next implements [shortener.Keys].
+func (k keys) Next(ctx context.Context, url string, attempt int) (shortener.Key, error) {
+	key, err := k.generator.Next(ctx, url, attempt)
+	if err != nil {
+		return shortener.Key{}, fmt.Errorf("%w: %w", shortener.ErrKeysExhausted, err)
+	}
+	out := shortener.Key{Code: key.Code, Source: key.Source}
+	if key.Batch != nil { // an interface that holds a nil pointer is not nil
+		out.Batch = key.Batch
+	}
+	return out, nil
 }

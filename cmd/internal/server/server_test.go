@@ -16,6 +16,7 @@ import (
 
 	"keypool/cmd/internal/app"
 	"keypool/cmd/internal/config"
+	"keypool/cmd/internal/program"
 	"keypool/kgs"
 	"keypool/kgs/ledger"
 	"keypool/kgs/refill"
@@ -48,7 +49,7 @@ func sqliteURL(t *testing.T) string {
 
 // running is a server under test and a client of it.
 type running struct {
-	*app.Program
+	*program.Program
 	t      *testing.T
 	client *http.Client
 }

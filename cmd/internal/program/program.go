@@ -1,11 +1,9 @@
-// Package app wires what both programs have: the key ledger, key sources and pools, listeners,
-// alerts and an orderly stop. It knows no links: package cmd/internal/server adds them, so that
-// the program kgs does not contain them.
+// Package program runs a program: its listeners, its background parts and its orderly stop.
 //
-// A [Program] is a value. A Start function opens its parts in order and returns it running; Stop
-// closes them in reverse order. Invariant: each part registers how it is closed as soon as it is
-// open, so a start that fails half-way cleans up like an orderly stop.
-package app
+// A [Program] is a value. [Start] opens the listeners and then what its caller adds, and returns the
+// program running; Stop closes everything in reverse order. Invariant: each part registers how it is
+// closed as soon as it is open, so a start that fails half-way cleans up like an orderly stop.
+package program
 
 import (
 	"context"
@@ -20,7 +18,11 @@ import (
 	"keypool/cmd/internal/config"
 )
 
-// PublicGrace is the part of an orderly stop that requests in flight on the public listener get:
+// StartTimeout bounds a start. A start that takes longer fails, and the process supervisor tries
+// again.
+const StartTimeout = 30 * time.Second
+
+// PublicGrace is the part of an orderly stop that running requests on the public listener get:
 // the longest that a creation may take.
 const PublicGrace = 6 * time.Second
 
@@ -29,16 +31,13 @@ const (
 	adminGrace  = time.Second
 )
 
-// Program is a running server or kgs.
+// Program is a running server or kgs. Its Lifecycle closes the parts that Start's caller adds.
 type Program struct {
-	life          lifecycle
+	Lifecycle
+
 	log           *slog.Logger
 	public, admin net.Listener // public is nil in a kgs that serves no keys
 	failed        chan error
-}
-
-func newProgram(log *slog.Logger) *Program {
-	return &Program{log: log, failed: make(chan error, 1)}
 }
 
 // Address is the value of a setting that names a listener.
@@ -47,15 +46,14 @@ type Address struct {
 	Addr    config.Address
 }
 
-// Start opens the listeners, the stores and the ledger, and then what open adds. public is
-// nil for a program that has only the admin listener. After an error, Start closes what it
-// opened.
+// Start opens the admin listener, the public listener unless public is nil, and then what open
+// adds. After an error, Start closes what it opened.
 func Start(
-	ctx context.Context, s config.Common, public *Address, log *slog.Logger, open func(context.Context, *Program, *Core) error,
+	ctx context.Context, admin config.Address, public *Address, log *slog.Logger, open func(context.Context, *Program) error,
 ) (_ *Program, err error) {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
 	defer cancel()
-	p := newProgram(log)
+	p := New(log)
 	defer func() {
 		if err != nil {
 			p.abandonStart()
@@ -66,20 +64,18 @@ func Start(
 			return nil, err
 		}
 	}
-	if p.admin, err = p.listen(ctx, Address{"ADMIN_ADDR", s.AdminAddr}); err != nil {
+	if p.admin, err = p.listen(ctx, Address{"ADMIN_ADDR", admin}); err != nil {
 		return nil, err
 	}
-	c, err := openCore(ctx, s, &p.life, log)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.OpenLedger(ctx); err != nil {
-		return nil, err
-	}
-	if err := open(ctx, p, c); err != nil {
+	if err := open(ctx, p); err != nil {
 		return nil, err
 	}
 	return p, nil
+}
+
+// New returns a program without listeners. Start is the usual way to make one.
+func New(log *slog.Logger) *Program {
+	return &Program{log: log, failed: make(chan error, 1)}
 }
 
 // Addr is the address of the public listener of a server or key service. It panics in a kgs that
@@ -99,12 +95,12 @@ func (p *Program) Wait(ctx context.Context) error {
 	}
 }
 
-// Stop refuses new requests, answers those in flight, commits, returns unused keys and closes
+// Stop refuses new requests, answers running requests, commits, returns unused keys and closes
 // every part, within 15 s. A second call returns the result of the first.
 func (p *Program) Stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
-	return p.life.stop(ctx)
+	return p.Shutdown(ctx)
 }
 
 // abandonStart closes what a failed start opened.
@@ -130,7 +126,7 @@ func (p *Program) listen(ctx context.Context, a Address) (net.Listener, error) {
 	if err != nil {
 		return nil, &config.Error{Name: a.Setting, Got: string(a.Addr), Takes: fmt.Sprintf("an address that is free to listen on (%v)", err)}
 	}
-	p.life.onStop(a.Setting, func(context.Context) error {
+	p.OnStop(a.Setting, func(context.Context) error {
 		if err := l.Close(); !errors.Is(err, net.ErrClosed) {
 			return err
 		}
@@ -139,7 +135,7 @@ func (p *Program) listen(ctx context.Context, a Address) (net.Listener, error) {
 	return l, nil
 }
 
-// serve answers requests on l until the stop. Requests in flight then have grace to finish; after
+// serve answers requests on l until the stop. Running requests then have grace to finish; after
 // that their connections are closed.
 func (p *Program) serve(name string, srv *http.Server, l net.Listener, grace time.Duration) {
 	idle := silentConns{conns: make(map[net.Conn]time.Time)}
@@ -151,7 +147,7 @@ func (p *Program) serve(name string, srv *http.Server, l net.Listener, grace tim
 			p.Fail(fmt.Errorf("%s: %w", name, err))
 		}
 	}()
-	p.life.onStop(name, func(ctx context.Context) error {
+	p.OnStop(name, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, grace)
 		defer cancel()
 		idle.close()
@@ -199,6 +195,11 @@ func (n *silentConns) close() {
 // ServePublic answers requests on the public listener until the stop.
 func (p *Program) ServePublic(name string, srv *http.Server) {
 	p.serve(name, srv, p.public, PublicGrace)
+}
+
+// ServeAdmin answers requests on the admin listener until the stop.
+func (p *Program) ServeAdmin(name string, srv *http.Server) {
+	p.serve(name, srv, p.admin, adminGrace)
 }
 
 // URL is the public listener as seen from this machine.

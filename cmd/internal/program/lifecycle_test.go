@@ -1,4 +1,4 @@
-package app
+package program
 
 import (
 	"context"
@@ -11,11 +11,11 @@ import (
 
 func TestLifecycleStopsOnceInReverseOrder(t *testing.T) {
 	t.Parallel()
-	var l lifecycle
+	var l Lifecycle
 	var order []string
 	broken := errors.New("broken")
 	for _, name := range []string{"first", "second", "third"} {
-		l.onStop(name, func(context.Context) error {
+		l.OnStop(name, func(context.Context) error {
 			order = append(order, name)
 			if name == "second" {
 				return broken
@@ -24,8 +24,8 @@ func TestLifecycleStopsOnceInReverseOrder(t *testing.T) {
 		})
 	}
 	for range 2 {
-		if err := l.stop(t.Context()); !errors.Is(err, broken) {
-			t.Errorf("stop = %v, want the error of the second step", err)
+		if err := l.Shutdown(t.Context()); !errors.Is(err, broken) {
+			t.Errorf("Shutdown = %v, want the error of the second step", err)
 		}
 	}
 	if want := []string{"third", "second", "first"}; !slices.Equal(order, want) {
@@ -35,17 +35,17 @@ func TestLifecycleStopsOnceInReverseOrder(t *testing.T) {
 
 func TestLifecycleStopEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var l lifecycle
+		var l Lifecycle
 		release := make(chan struct{})
-		l.background("stubborn", func(err error) { t.Errorf("failed: %v", err) }, func(ctx context.Context) error {
+		l.Background("stubborn", func(err error) { t.Errorf("failed: %v", err) }, func(ctx context.Context) error {
 			<-ctx.Done()
 			<-release
 			return nil
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := l.stop(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("stop = %v, want the error of its context", err)
+		if err := l.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Shutdown = %v, want the error of its context", err)
 		}
 		close(release)
 	})
@@ -53,14 +53,14 @@ func TestLifecycleStopEndsWithItsContext(t *testing.T) {
 
 func TestLifecycleReportsBackgroundFailure(t *testing.T) {
 	t.Parallel()
-	var l lifecycle
+	var l Lifecycle
 	failed := make(chan error, 1)
 	broken := errors.New("broken")
-	l.background("part", func(err error) { failed <- err }, func(context.Context) error { return broken })
+	l.Background("part", func(err error) { failed <- err }, func(context.Context) error { return broken })
 	if err := <-failed; !errors.Is(err, broken) {
 		t.Errorf("failed with %v", err)
 	}
-	if err := l.stop(t.Context()); !errors.Is(err, broken) {
-		t.Errorf("stop = %v", err)
+	if err := l.Shutdown(t.Context()); !errors.Is(err, broken) {
+		t.Errorf("Shutdown = %v", err)
 	}
 }

@@ -2,11 +2,13 @@ package app
 
 import (
 	"context"
-	"keypool/cmd/internal/config"
-	"keypool/internal/testenv"
-	"keypool/kgs/keysource"
 	"log/slog"
 	"testing"
+
+	"keypool/cmd/internal/config"
+	"keypool/cmd/internal/program"
+	"keypool/internal/testenv"
+	"keypool/kgs/keysource"
 )
 
 // Tickets from the server's own database use its existing connections; another database gets
@@ -14,22 +16,22 @@ import (
 func TestTicketsOfOwnDatabaseShareConnections(t *testing.T) {
 	t.Parallel()
 	s := settings(t, testenv.PostgresURL(t))
-	life := &lifecycle{}
+	life := &program.Lifecycle{}
 	c, err := openCore(t.Context(), s.Common, life, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := life.stop(context.WithoutCancel(t.Context())); err != nil {
+		if err := life.Shutdown(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
 		}
 	})
 	ch := &Chain{Core: c, settings: s.Serve}
 	for _, tt := range []struct {
 		url    config.Database
-		opened int
-	}{{s.Tickets[0], 0}, {config.Database{Postgres: s.Database.Postgres.Copy()}, 1}} {
-		before := len(life.steps)
+		shares bool
+	}{{s.Tickets[0], true}, {config.Database{Postgres: s.Database.Postgres.Copy()}, false}} {
+		before := c.ledgerDB.Stat().AcquireCount()
 		db, err := ch.ticketDatabase(t.Context(), tt.url)
 		if err != nil {
 			t.Fatal(err)
@@ -37,8 +39,8 @@ func TestTicketsOfOwnDatabaseShareConnections(t *testing.T) {
 		if _, err := db.Take(t.Context(), keysource.Odd, 1); err != nil {
 			t.Error(err)
 		}
-		if got := len(life.steps) - before; got != tt.opened {
-			t.Errorf("opened %d pools of connections, want %d", got, tt.opened)
+		if shares := c.ledgerDB.Stat().AcquireCount() > before; shares != tt.shares {
+			t.Errorf("tickets use the connections of the ledger: %t, want %t", shares, tt.shares)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package app
+package program
 
 import (
 	"context"
@@ -9,9 +9,10 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// lifecycle records what was started and stops it in reverse order. A teardown is registered as soon
-// as its resource exists, so that a start that fails half-way cleans up like an orderly stop.
-type lifecycle struct {
+// Lifecycle records what was started and stops it in reverse order. A caller registers a teardown as
+// soon as its resource exists, so that a start that fails half-way cleans up like an orderly stop. The
+// zero value is ready to use. OnStop and Background must not be called concurrently.
+type Lifecycle struct {
 	steps []teardown
 	once  sync.Once
 	err   error
@@ -22,14 +23,15 @@ type teardown struct {
 	stop func(ctx context.Context) error
 }
 
-// onStop registers stop, which must return when ctx ends.
-func (l *lifecycle) onStop(name string, stop func(ctx context.Context) error) {
+// OnStop registers a step of the stop, which runs before the steps registered earlier. It
+// must return when its context ends.
+func (l *Lifecycle) OnStop(name string, stop func(ctx context.Context) error) {
 	l.steps = append(l.steps, teardown{name, stop})
 }
 
-// background runs f until the stop reaches it, and then waits for it to return. An error before
+// Background runs f until the stop reaches it, and then waits for it to return. An error before
 // that is passed to failed.
-func (l *lifecycle) background(name string, failed func(error), f func(ctx context.Context) error) {
+func (l *Lifecycle) Background(name string, failed func(error), f func(ctx context.Context) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var g errgroup.Group
 	g.Go(func() error {
@@ -39,15 +41,15 @@ func (l *lifecycle) background(name string, failed func(error), f func(ctx conte
 		}
 		return err
 	})
-	l.onStop(name, func(ctx context.Context) error {
+	l.OnStop(name, func(ctx context.Context) error {
 		cancel()
 		return WaitFor(ctx, g.Wait)
 	})
 }
 
-// stop runs the teardowns once; further calls return the result of the first. Each step gets what is
+// Shutdown runs the teardowns once; further calls return the result of the first. Each step gets what is
 // left of ctx. A step that fails does not prevent the next ones.
-func (l *lifecycle) stop(ctx context.Context) error {
+func (l *Lifecycle) Shutdown(ctx context.Context) error {
 	l.once.Do(func() {
 		var errs []error
 		for i := len(l.steps) - 1; i >= 0; i-- {

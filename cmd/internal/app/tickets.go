@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"keypool/cmd/internal/config"
+	"keypool/cmd/internal/program"
 	"keypool/internal/sqlite"
 	"keypool/kgs/keysource"
 	"keypool/migrations"
@@ -53,7 +54,7 @@ func (ch *Chain) ticketDatabase(ctx context.Context, at config.Database) (keysou
 	if err != nil {
 		return nil, err
 	}
-	ch.life.onStop("ticket database", func(ctx context.Context) error { return WaitFor(ctx, db.Close) })
+	ch.life.OnStop("ticket database", func(ctx context.Context) error { return program.WaitFor(ctx, db.Close) })
 	return keysource.NewSQLiteTickets(db), ch.migrate(ctx, db.Write, migrations.SQLite)
 }
 
@@ -72,7 +73,7 @@ func (ch *Chain) ticketServer(ctx context.Context, at config.Database) (keysourc
 	}
 	if isUnreachable(err) {
 		ch.Log.Warn("connect to ticket database: it will be migrated when it is reachable", slog.Any("error", err))
-		ch.life.background("migration of a ticket database", ch.fail, func(ctx context.Context) error {
+		ch.life.Background("migration of a ticket database", ch.fail, func(ctx context.Context) error {
 			return ch.migrateLater(ctx, pool)
 		})
 		err = nil
@@ -131,7 +132,7 @@ func rejection(err error) string {
 }
 
 func (ch *Chain) migrateTickets(ctx context.Context, pool *pgxpool.Pool) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	ctx, cancel := context.WithTimeout(ctx, program.StartTimeout)
 	defer cancel()
 	db := stdlib.OpenDBFromPool(pool)
 	return errors.Join(ch.migrate(ctx, db, migrations.PostgreSQL), db.Close())

@@ -1,28 +1,26 @@
-package app
+package admin
 
 import (
-	"keypool/web/admin"
-
 	"github.com/prometheus/client_golang/prometheus"
 )
 
 // gauges are the metrics that are read at each scrape. A gauge whose value is unknown is left out;
 // an old value is not repeated.
 type gauges struct {
-	status   func() admin.Status
-	counters *ledgerWatch
+	status func() Status
 
 	pool, capacity, evict, local, runway, used, spaceRunway, reserved, breakerState, serving *prometheus.Desc
 }
 
 var _ prometheus.Collector = (*gauges)(nil)
 
-func newGauges(status func() admin.Status, counters *ledgerWatch) *gauges {
+// NewGauges returns the metrics that report status.
+func NewGauges(status func() Status) prometheus.Collector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, labels, nil)
 	}
 	return &gauges{
-		status: status, counters: counters,
+		status:       status,
 		pool:         desc("kgs_pool_keys", "Keys in the pool."),
 		capacity:     desc("kgs_pool_capacity_keys", "Keys in a full pool."),
 		evict:        desc("kgs_pool_may_evict", "1 when Redis may evict keys of the pool: its maxmemory-policy is not noeviction."),
@@ -57,8 +55,8 @@ func (g *gauges) Collect(ch chan<- prometheus.Metric) {
 	send(ch, g.runway, s.RunwaySeconds)
 	send(ch, g.used, s.SpaceUsedRatio)
 	send(ch, g.spaceRunway, s.SpaceRunwaySeconds)
-	if look := g.counters.fresh(); look != nil {
-		ch <- prometheus.MustNewConstMetric(g.reserved, prometheus.CounterValue, float64(look.Reserved()))
+	if s.KeysReserved != nil {
+		ch <- prometheus.MustNewConstMetric(g.reserved, prometheus.CounterValue, float64(*s.KeysReserved))
 	}
 	if s.Breaker != nil {
 		states := map[string]float64{"closed": 0, "half-open": 1, "open": 2}

@@ -1,0 +1,82 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"keypool/cmd/internal/config"
+	"keypool/cmd/internal/program"
+	"keypool/kgs"
+	"keypool/kgs/keyserver"
+	"keypool/kgs/keysource"
+	"keypool/kgs/pgpool"
+	"keypool/kgs/refill"
+)
+
+// openPostgresPool: worker, tables in the database of the links, local batch. It has no breaker:
+// while the keys are unreachable, so are the links.
+func (ch *Chain) openPostgresPool(context.Context) error {
+	pool := pgpool.New(ch.ledgerDB, pgpool.Config{Holder: ch.holder, Reserve: ch.settings.KGSTake == "reserve"})
+	draw := keysource.Random{Length: func() int { return ch.CodeLength }}
+	build := func() *refill.Worker { return ch.worker(pgpool.NewFiller(pool, draw, ch.Log)) }
+	ch.watch = ch.watchPool(ch.fail, watched{look: observe(pool.Status), build: ch.workerIfWanted(build)})
+	ch.openLocal(pool)
+	return nil
+}
+
+// openRemote: the key service of KGS_URL, breaker, local batch.
+func (ch *Chain) openRemote(context.Context) error {
+	supply, err := keyserver.NewRemoteSupply(string(ch.settings.KGSURL))
+	if err != nil {
+		return &config.Error{Name: "KGS_URL", Got: config.Redacted(string(ch.settings.KGSURL)), Takes: config.TakesKGSURL}
+	}
+	ch.life.OnStop("key service", ch.returnKeys(supply.Close))
+	breaker := kgs.NewBreaker(supply, ch.Log)
+	ch.breaker = breaker
+	ch.openLocal(breaker)
+	return nil
+}
+
+// openRedisIncr: a counter in Redis, breaker. Redis may be unreachable during the start.
+func (ch *Chain) openRedisIncr(context.Context) error {
+	client, err := ch.openRedis()
+	if err != nil {
+		return err
+	}
+	incr := keysource.NewRedisIncr(client, ch.ledger.Name(), ch.CodeLength, ch.Log)
+	ch.breaker = incr
+	ch.openKeys(incr)
+	return nil
+}
+
+// openSnowflake: the clock, and a machine id that the database reserves for this process.
+func (ch *Chain) openSnowflake(ctx context.Context) error {
+	machines := ch.machineIDs()
+	ch.life.OnStop("machine ids", func(ctx context.Context) error { return program.WaitFor(ctx, machines.Close) })
+	snowflake := keysource.NewSnowflake(keysource.SnowflakeConfig{
+		Machines: machines, Holder: ch.holder, Machine: ch.settings.MachineID.ID(), Logger: ch.Log,
+	})
+	err := snowflake.Open(ctx)
+	if errors.Is(err, keysource.ErrMachineTaken) {
+		return &config.Error{
+			Name: "MACHINE_ID", Got: strconv.Itoa(ch.settings.MachineID.ID()),
+			Takes: fmt.Sprintf("an id that no other running process has (%v)", err),
+		}
+	}
+	if err != nil {
+		return err
+	}
+	ch.life.Background("machine id", ch.fail, snowflake.Run)
+	ch.openKeys(snowflake)
+	return nil
+}
+
+// machineIDs are those of the database of the links.
+func (ch *Chain) machineIDs() *keysource.MachineIDs {
+	if ch.ledgerDB != nil {
+		return keysource.NewPostgresMachineIDs(ch.ledgerDB)
+	}
+	return keysource.NewSQLiteMachineIDs(ch.SQLite)
+}

@@ -1,0 +1,58 @@
+package kgs
+
+import (
+	"context"
+	"errors"
+	"testing"
+)
+
+func TestFallback(t *testing.T) {
+	t.Parallel()
+	give := func(source string) Generator { return fixedGenerator{key: Key{Code: "abc", Source: source}} }
+	refuse := func(err error) Generator { return fixedGenerator{err: err} }
+	broken := errors.New("broken")
+	tests := map[string]struct {
+		keys   *Fallback
+		source string
+		err    error
+	}{
+		"local batch first":              {NewFallback(give("pool"), give("random")), "pool", nil},
+		"fallback after it":              {NewFallback(refuse(ErrNoKeys), give("random")), "random", nil},
+		"no fallback":                    {NewFallback(refuse(ErrNoKeys), nil), "", ErrNoKeys},
+		"other errors are not masked":    {NewFallback(refuse(broken), give("random")), "", broken},
+		"error of the fallback":          {NewFallback(refuse(ErrNoKeys), refuse(broken)), "", broken},
+		"error that led to the fallback": {NewFallback(refuse(ErrNoKeys), refuse(broken)), "", ErrNoKeys},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			key, err := tt.keys.Next(t.Context(), "https://go.dev", 0)
+			if key.Source != tt.source || !errors.Is(err, tt.err) {
+				t.Errorf("Next = %+v, %v", key, err)
+			}
+		})
+	}
+}
+
+// A hash of one URL may run out of codes after conflicts. The server then still serves from its key
+// source.
+func TestFallbackIsDryAfterFirstAttemptsOnly(t *testing.T) {
+	t.Parallel()
+	k := NewFallback(fixedGenerator{err: ErrNoKeys}, fixedGenerator{key: Key{Code: "abc", Source: "random"}})
+	for _, attempt := range []int{1000, 0} {
+		if key, err := k.Next(t.Context(), "https://go.dev", attempt); key.Source != "random" || err != nil {
+			t.Errorf("attempt %d: Next = %+v, %v", attempt, key, err)
+		}
+		if k.Dry() != (attempt == 0) {
+			t.Errorf("dry after attempt %d: %v", attempt, k.Dry())
+		}
+	}
+}
+
+// fixedGenerator is a generator that always returns the same.
+type fixedGenerator struct {
+	key Key
+	err error
+}
+
+func (s fixedGenerator) Next(context.Context, string, int) (Key, error) { return s.key, s.err }

@@ -1,0 +1,86 @@
+package ledger
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"keypool/kgs"
+)
+
+const (
+	watchInterval = 2 * time.Second // between two reads of the counters
+	// watchStale is the age from which counters count as unknown.
+	watchStale = 3 * watchInterval
+	// reserveWindow is the time over which the rate is measured. It is long because a pool is
+	// refilled a tenth at a time, and because its first fill should not dominate the rate.
+	reserveWindow = 24 * time.Hour
+)
+
+// Watch keeps a recent copy of a ledger's counters, so that neither a scrape of the metrics nor a
+// fallback queries the database. All methods are safe for concurrent use.
+type Watch struct {
+	counters func(context.Context) (Counters, error)
+	length   int // minimum length of the codes
+	log      *slog.Logger
+	meter    kgs.Meter // of reserved numbers; only Run uses it
+	last     atomic.Pointer[Observed]
+}
+
+// Observed is the counters at one moment.
+type Observed struct {
+	Counters
+	Rate float64 // numbers per second that all processes reserve
+	at   time.Time
+}
+
+// NewWatch returns a watch of the counters that counters reads, such as [Ledger.Counters], for codes of
+// at least the given length. Run fills it.
+func NewWatch(counters func(context.Context) (Counters, error), length int, log *slog.Logger) *Watch {
+	return &Watch{counters: counters, length: length, log: log, meter: kgs.NewMeter(reserveWindow)}
+}
+
+// Run reads the counters every two seconds until ctx ends, and returns nil. While the database
+// cannot be reached, it keeps the last counters.
+func (w *Watch) Run(ctx context.Context) error {
+	tick := time.NewTicker(watchInterval)
+	defer tick.Stop()
+	for {
+		w.read(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+func (w *Watch) read(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, watchInterval)
+	defer cancel()
+	counters, err := w.counters(ctx)
+	if err != nil {
+		w.log.Debug("read counters of the ledger", slog.Any("error", err))
+		return
+	}
+	now := time.Now()
+	w.meter.Sample(counters.Reserved(), now)
+	w.last.Store(&Observed{Counters: counters, Rate: w.meter.Rate(), at: now})
+}
+
+// Fresh returns the last counters, or nil if they are older than six seconds.
+func (w *Watch) Fresh() *Observed {
+	if last := w.last.Load(); last != nil && time.Since(last.at) < watchStale {
+		return last
+	}
+	return nil
+}
+
+// Length returns the code length in use according to the last counters, however old.
+func (w *Watch) Length() int {
+	if last := w.last.Load(); last != nil {
+		return last.Current(w.length).Length
+	}
+	return w.length
+}
