@@ -1,12 +1,13 @@
 package kgs
 
 import (
+	"log/slog"
 	"time"
-
-	"keypool/internal/promvalue"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"keypool/internal/promvalue"
 )
 
 // Metrics are the counters of one process for its part in making and taking keys. The program
@@ -96,3 +97,25 @@ func (m *Metrics) Pages() prometheus.Counter { return m.pages }
 
 // Generated returns the number of keys that this process pushed to the pool.
 func (m *Metrics) Generated() float64 { return promvalue.Counter(m.generated) }
+
+// FailureLog logs the first failure of a recurring task and the success that ends the failures,
+// but not the failures in between. It is not safe for concurrent use.
+type FailureLog struct {
+	log     *slog.Logger
+	task    string // for example "refill the pool"
+	failing bool
+}
+
+// Note records the result of one attempt: nil for a success.
+func (f *FailureLog) Note(err error) {
+	switch {
+	case err != nil && !f.failing:
+		f.log.Warn("recurring task failed", slog.String("task", f.task), slog.Any("error", err))
+	case err == nil && f.failing:
+		f.log.Info("recurring task works again", slog.String("task", f.task))
+	}
+	f.failing = err != nil
+}
+
+// NewFailureLog returns the log of a task.
+func NewFailureLog(log *slog.Logger, task string) FailureLog { return FailureLog{log: log, task: task} }

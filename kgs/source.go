@@ -188,29 +188,57 @@ func (s *Source) want() {
 	}
 }
 
-// Local returns how many keys the source holds in memory.
-func (s *Source) Local() int64 {
+// LocalBatch is one batch that a Source hands out. It counts its codes of unknown outcome. When
+// the count reaches zero, the Source settles the batch with its supply. Until then the supply
+// has the batch on record, so a crash at any moment leaves every key accounted for.
+//
+// The caller of Source.Next calls exactly one of Spent, Unused and Lost, once, for each code.
+// These methods do not block and are safe for concurrent use.
+type LocalBatch struct {
+	batch  *Batch
+	source *Source
+	next   atomic.Int64 // index of the code to hand out next; may exceed the last index
+	open   atomic.Int64 // codes of unknown outcome
+
+	since time.Time // when it became the current batch; guarded by source.mu
+
+	mu   sync.Mutex
+	lost []string
+}
+
+func newLocalBatch(s *Source, b *Batch) *LocalBatch {
+	l := &LocalBatch{batch: b, source: s}
+	l.open.Store(int64(len(b.Codes)))
+	return l
+}
+
+// left returns how many codes are not handed out yet.
+func (l *LocalBatch) left() int64 {
+	return max(0, int64(len(l.batch.Codes))-l.next.Load())
+}
+
+// Spent reports that the link store has a row with a code of this batch.
+func (l *LocalBatch) Spent() { l.close() }
+
+// Lost reports that it is unknown whether the link store has code. The code is abandoned.
+func (l *LocalBatch) Lost(code string) {
+	l.mu.Lock()
+	l.lost = append(l.lost, code)
+	l.mu.Unlock()
+	l.close()
+}
+
+// Unused reports that code is not in the link store. The next creation gets it.
+func (l *LocalBatch) Unused(code string) {
+	s := l.source
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := int64(len(s.returned))
-	for _, l := range []*LocalBatch{s.current.Load(), s.spare} {
-		if l != nil {
-			n += l.left()
-		}
+	s.returned = append(s.returned, Key{Code: code, Source: l.batch.Source, Batch: l})
+	s.reused.Store(int64(len(s.returned)))
+}
+
+func (l *LocalBatch) close() {
+	if l.open.Add(-1) == 0 {
+		l.source.finish(l)
 	}
-	return n
-}
-
-// Rate returns the smoothed rate of keys handed out per second.
-func (s *Source) Rate() float64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.rate.Rate()
-}
-
-// Failing returns the error of the last refill, or nil if it succeeded.
-func (s *Source) Failing() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.failing
 }

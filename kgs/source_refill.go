@@ -124,6 +124,15 @@ func (s *Source) sample() {
 	s.rate.Sample(total, time.Now())
 }
 
+// finish queues a batch for settlement. The queue is bounded, because the Source takes no new
+// batch while one waits to be settled.
+func (s *Source) finish(l *LocalBatch) {
+	s.mu.Lock()
+	s.finished = append(s.finished, l)
+	s.mu.Unlock()
+	s.want()
+}
+
 // settleFinished settles every batch whose codes all have a known outcome.
 func (s *Source) settleFinished(ctx context.Context) error {
 	for {
@@ -199,4 +208,31 @@ func (s *Source) retract() map[*LocalBatch][]string {
 	s.spare, s.returned, s.finished = nil, nil, nil
 	s.reused.Store(0)
 	return unused
+}
+
+// Local returns how many keys the source holds in memory.
+func (s *Source) Local() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := int64(len(s.returned))
+	for _, l := range []*LocalBatch{s.current.Load(), s.spare} {
+		if l != nil {
+			n += l.left()
+		}
+	}
+	return n
+}
+
+// Rate returns the smoothed rate of keys handed out per second.
+func (s *Source) Rate() float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rate.Rate()
+}
+
+// Failing returns the error of the last refill, or nil if it succeeded.
+func (s *Source) Failing() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failing
 }

@@ -154,7 +154,7 @@ func TestSourceKeepsASpareBatch(t *testing.T) {
 		defer closeSource(t, s)
 		synctest.Wait()
 		if got := s.Local(); got != 200 {
-			t.Fatalf("at rest the source holds %d keys, want two batches of 100", got)
+			t.Fatalf("an idle source holds %d keys, want two batches of 100", got)
 		}
 		// While the supply fails, the source still hands out all its keys without waiting.
 		supply.fail(errors.New("no connection"))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -15,15 +14,6 @@ const (
 	// keys in a space that is 99 % full take 100 attempts on average.
 	maxAttempts = 10_000
 )
-
-// Request describes the link to create. A nil field was not given by the user.
-type Request struct {
-	URL       string
-	Alias     *string
-	ExpiresAt *string // RFC 3339
-	ExpiresIn *string // a decimal number of seconds, or a Go duration
-	Self      Origin  // of this service; a link must not lead back to it
-}
 
 // Create creates a link and blocks until it is durable, for five seconds at most.
 // When the alias already points to the same URL, with the same expiry or without one in
@@ -54,28 +44,6 @@ func (s *Service) Create(ctx context.Context, r Request) (link Link, existing bo
 	}
 	s.cache.put(link, asked)
 	return link, existing, nil
-}
-
-// link validates the request and returns the link that it describes. CreatedAt is not
-// set, and Code only for an alias.
-func (r *Request) link(now time.Time) (Link, error) {
-	url, err := normalizeURL(r.URL, r.Self)
-	if err != nil {
-		return Link{}, err
-	}
-	expires, err := parseExpiry(r.ExpiresAt, r.ExpiresIn, now)
-	if err != nil {
-		return Link{}, err
-	}
-	link := Link{URL: url, ExpiresAt: expires}
-	if r.Alias != nil {
-		if err := checkAlias(*r.Alias); err != nil {
-			return Link{}, err
-		}
-		// A copy: the alias may share memory with a whole request body.
-		link.Code, link.Source = strings.Clone(*r.Alias), SourceAlias
-	}
-	return link, nil
 }
 
 // errNoFurtherKey reports that the key source ran out after the first key of a creation
@@ -177,4 +145,46 @@ func (s *Service) createAlias(ctx context.Context, link *Link) (existing bool, e
 func (l *Link) satisfies(wanted Link) bool {
 	sameExpiry := wanted.ExpiresAt.IsZero() || wanted.ExpiresAt.Equal(l.ExpiresAt)
 	return sameExpiry && wanted.URL == l.URL
+}
+
+// Keys supplies the codes of new links. A pool ignores the URL and the attempt, a hash
+// uses both, and every other key source fits in between.
+type Keys interface {
+	// Next returns a key for url. The first attempt of a creation is 0, and each
+	// conflict increases it by one. Next may be called concurrently. It returns at once
+	// while a local batch has keys; otherwise it blocks until a key arrives or ctx ends.
+	// It fails with ErrKeysExhausted when no key is available.
+	Next(ctx context.Context, url string, attempt int) (Key, error)
+}
+
+// Key is a code drawn for one creation. The creation settles it exactly once.
+type Key struct {
+	Code   string
+	Source string // becomes the Source of the link; also a metric label
+	Batch  Batch  // nil for a key source without accounting
+}
+
+// Batch records what happened to the keys of one batch. Its methods do not block and
+// may be called concurrently.
+type Batch interface {
+	// Spent records that the store has a row with a code of this batch.
+	Spent()
+	// Unused records that the store has no row with code: it may be handed out again.
+	Unused(code string)
+	// Lost records that the store may have a row with code: it is never handed out
+	// again.
+	Lost(code string)
+}
+
+// settle reports to the batch what happened to the key. The result of its commit is err.
+func (k Key) settle(err error) {
+	switch {
+	case k.Batch == nil:
+	case err == nil: // also after a conflict: another link has the code
+		k.Batch.Spent()
+	case errors.Is(err, ErrNotWritten):
+		k.Batch.Unused(k.Code)
+	default:
+		k.Batch.Lost(k.Code)
+	}
 }

@@ -2,6 +2,8 @@ package web
 
 import (
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
 	"keypool/shortener"
@@ -71,4 +73,78 @@ func (p *public) create(c echo.Context) error {
 		return p.pages.created(c, status, a)
 	}
 	return reply.JSON(c.Response(), mediaJSON, status, a)
+}
+
+const (
+	mediaJSON    = reply.MediaJSON
+	mediaText    = "text/plain"
+	mediaHTML    = reply.MediaHTML
+	mediaProblem = reply.MediaProblem
+	mediaForm    = "application/x-www-form-urlencoded"
+)
+
+// negotiate selects one of offers by the request's Accept header (RFC 9110 section
+// 12.5.1). The offer with the highest q-value wins, the first of equals. A client that
+// accepts no offer gets the first one, which is more useful than a 406.
+func negotiate(r *http.Request, offers ...string) string {
+	accept := r.Header["Accept"]
+	if len(accept) == 0 || (len(accept) == 1 && (accept[0] == "*/*" || accept[0] == offers[0])) {
+		return offers[0]
+	}
+	ranges := strings.Split(strings.Join(accept, ","), ",")
+	best, bestQ := offers[0], 0.0
+	for _, offer := range offers {
+		if q := quality(ranges, offer); q > bestQ {
+			best, bestQ = offer, q
+		}
+	}
+	return best
+}
+
+// wantsPage reports whether the client prefers HTML, as browsers do.
+func wantsPage(r *http.Request) bool {
+	return negotiate(r, mediaJSON, mediaHTML) == mediaHTML
+}
+
+// quality returns the q-value of the most specific range that covers offer, 0 without one.
+func quality(ranges []string, offer string) float64 {
+	q, specificity := 0.0, 0
+	for _, field := range ranges {
+		media, params, _ := strings.Cut(field, ";")
+		if s := specificityOf(strings.ToLower(strings.TrimSpace(media)), offer); s > specificity {
+			specificity, q = s, qValue(params)
+		}
+	}
+	return q
+}
+
+// specificityOf ranks how closely a media range matches offer: from 0, no match, to 3,
+// an exact match.
+func specificityOf(media, offer string) int {
+	major, _, _ := strings.Cut(offer, "/")
+	switch {
+	case media == offer, media == mediaProblem && offer == mediaJSON:
+		return 3
+	case media == major+"/*":
+		return 2
+	case media == "*/*":
+		return 1
+	}
+	return 0
+}
+
+// qValue returns the weight among the parameters of a media range, 0 for a malformed
+// weight: a typing error must not win.
+func qValue(params string) float64 {
+	for param := range strings.SplitSeq(params, ";") {
+		name, value, _ := strings.Cut(param, "=")
+		if strings.EqualFold(strings.TrimSpace(name), "q") {
+			q, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			if err != nil || !(q >= 0 && q <= 1) {
+				return 0
+			}
+			return q
+		}
+	}
+	return 1
 }

@@ -23,6 +23,7 @@ import (
 
 	"keypool/shortener"
 	"keypool/web/internal/reply"
+	"keypool/web/internal/shell"
 
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
@@ -127,4 +128,24 @@ func (p *public) health(c echo.Context) error {
 		return err
 	}
 	return reply.Health(c.Response(), p.degraded())
+}
+
+// staticFile is an embedded file that the listener serves unchanged.
+type staticFile struct {
+	path, media string
+	content     []byte
+}
+
+func staticFiles() []staticFile {
+	return []staticFile{
+		{"/openapi.yaml", "application/yaml", shell.Asset(assets, "assets/openapi.yaml")},
+		{"/robots.txt", "text/plain; charset=utf-8", shell.Asset(assets, "assets/robots.txt")},
+		{"/favicon.ico", "image/x-icon", shell.Favicon()},
+	}
+}
+
+func (f staticFile) serve(c echo.Context) error {
+	c.Response().Header().Set(echo.HeaderCacheControl, "public, max-age=86400")
+	c.Response().Header().Set(echo.HeaderXContentTypeOptions, "nosniff")
+	return c.Blob(http.StatusOK, f.media, f.content)
 }

@@ -107,7 +107,7 @@ func (f Fault) String() string {
 
 var (
 	// ErrPoolUnknown means that the audit cannot read the shared pool of the ledger's epoch.
-	ErrPoolUnknown = errors.New("the audit does not see the shared pool that the ledger knows of")
+	ErrPoolUnknown = errors.New("the audit cannot read the shared pool of the ledger")
 	// ErrEpochChanged means that the shared pool was abandoned while the audit read it. The
 	// audit can be repeated at once.
 	ErrEpochChanged = errors.New("the shared pool began a new epoch while the audit read")

@@ -28,7 +28,7 @@ const (
 	maxReasons  = int(conflicted - abandoned)
 )
 
-// waits reports whether the number is to be handed out or is in a batch.
+// waits reports whether the number waits to be handed out or is in a batch.
 func (w place) waits() bool { return w >= reserved && w < abandoned }
 
 // leased reports whether a client of this ledger may have the number, from an open lease or a

@@ -9,7 +9,7 @@ import (
 
 // ErrNotContained means that a range to cut out is not in the given ranges, is empty, or
 // overlaps another range to cut out.
-var ErrNotContained = errors.New("a range lies outside of the others, or is there twice")
+var ErrNotContained = errors.New("a range is not contained in the others, or occurs twice")
 
 // Range is the consecutive numbers [Lo, Hi) of codes of the given length.
 type Range struct {

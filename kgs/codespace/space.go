@@ -189,7 +189,7 @@ func (s *Space) Ranges(codes []string) ([]Range, error) {
 		for i, n := range numbers {
 			switch {
 			case i > 0 && n == numbers[i-1]:
-				return nil, fmt.Errorf("code %q is there twice", s.AppendCode(nil, length, n))
+				return nil, fmt.Errorf("code %q occurs twice", s.AppendCode(nil, length, n))
 			case i > 0 && n == numbers[i-1]+1:
 				ranges[len(ranges)-1].Hi++
 			default:
@@ -234,13 +234,13 @@ func AppendBase62(dst []byte, length int, n int64) []byte {
 // parseBase62 parses the output of AppendBase62.
 func (s *Space) parseBase62(code string) (int64, error) {
 	if len(code) < MinLength || len(code) > MaxLength {
-		return 0, fmt.Errorf("%q is no code: its length is %d, not %d to %d", code, len(code), MinLength, MaxLength)
+		return 0, fmt.Errorf("%q is not a code: its length is %d, not %d to %d", code, len(code), MinLength, MaxLength)
 	}
 	var n int64
 	for i := range len(code) {
 		digit := s.digits[code[i]]
 		if digit < 0 {
-			return 0, fmt.Errorf("%q is no code: character %d is not one of 0-9, A-Z, a-z", code, i+1)
+			return 0, fmt.Errorf("%q is not a code: character %d is not one of 0-9, A-Z, a-z", code, i+1)
 		}
 		n = n*Base + int64(digit)
 	}

@@ -36,7 +36,7 @@ func ParseClients(text string) ([]Client, error) {
 		c.Name, c.Token, _ = strings.Cut(strings.TrimSpace(pair), "=")
 		taken := func(other Client) bool { return other.Name == c.Name || other.Token == c.Token }
 		if !name.MatchString(c.Name) || !token.MatchString(c.Token) || slices.ContainsFunc(clients, taken) {
-			return nil, fmt.Errorf("client %d of KGS_TOKENS is not as it must be", i+1)
+			return nil, fmt.Errorf("client %d of KGS_TOKENS is not valid", i+1)
 		}
 		clients = append(clients, c)
 	}

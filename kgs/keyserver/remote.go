@@ -37,11 +37,11 @@ var _ kgs.Supply = (*RemoteSupply)(nil)
 func NewRemoteSupply(address string) (*RemoteSupply, error) {
 	u, err := url.Parse(address)
 	if err != nil {
-		return nil, errors.New("the address of the key service is no URL") // does not wrap err, which contains the token
+		return nil, errors.New("the address of the key service is not a URL") // does not wrap err, which contains the token
 	}
 	token, ok := u.User.Password()
 	if !ok || token == "" {
-		return nil, errors.New("the address of the key service has no token in it")
+		return nil, errors.New("the address of the key service contains no token")
 	}
 	base := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
 	s := &RemoteSupply{http: &http.Client{

@@ -118,7 +118,7 @@ func (s *Snowflake) take() (n int64, wait time.Duration, err error) {
 func (s *Snowflake) refusal() error {
 	err := errors.New("the promise of the machine id has ended")
 	if s.promise.holder == "" {
-		err = errors.New("no machine id is leased")
+		err = errors.New("no machine id is acquired")
 	}
 	if s.failing != nil {
 		err = fmt.Errorf("%w: %w", err, s.failing)

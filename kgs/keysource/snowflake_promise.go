@@ -160,6 +160,6 @@ func (s *Snowflake) giveBack(ctx context.Context) {
 	}
 	held.until = min(held.until, unused)
 	if err := s.machines.giveBack(ctx, held); err != nil {
-		s.cfg.Logger.Warn("the machine id could not be given back and is free in some seconds", slog.Any("error", err))
+		s.cfg.Logger.Warn("give back the machine id: it is free in 3 s", slog.Any("error", err))
 	}
 }

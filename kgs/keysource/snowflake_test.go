@@ -180,7 +180,7 @@ func TestSnowflakeClockStepsBack(t *testing.T) {
 			s.cfg.now = clockAt(100_000).now
 			s.next = 100_001 << sequenceBits
 			began := time.Now()
-			wantNoKeys(t, s, "the clock stands still")
+			wantNoKeys(t, s, "the clock does not advance")
 			if took := time.Since(began); took > clockPatience {
 				t.Errorf("the refusal took %v", took)
 			}

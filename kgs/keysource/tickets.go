@@ -8,8 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/sony/gobreaker/v2"
 
+	"keypool/internal/sqlite"
 	"keypool/kgs"
 )
 
@@ -133,4 +135,88 @@ func (t *Tickets) take(ctx context.Context, p Parity, attempt int, timeout time.
 // While one circuit is open, the other database serves all creations without a spare.
 func (t *Tickets) State() gobreaker.State {
 	return max(t.sides[Even].circuit.State(), t.sides[Odd].circuit.State())
+}
+
+// PostgresTickets counts with two sequences. No transaction waits for another one, because
+// nextval is never rolled back.
+//
+// PostgreSQL logs a sequence 32 values ahead. The call that does so returns after the log is on
+// disk, so a crash skips up to 32 values. A value in between may be returned just before its
+// log record is on disk, and be issued again after a crash. No link in the same database can
+// have this value, because the commit of the link comes later in the log. If a link in another
+// database has it, the store refuses the code.
+type PostgresTickets struct{ pool *pgxpool.Pool }
+
+var _ TicketDatabase = (*PostgresTickets)(nil)
+
+// NewPostgresTickets counts on connections of pool. The caller closes the pool.
+func NewPostgresTickets(pool *pgxpool.Pool) *PostgresTickets { return &PostgresTickets{pool} }
+
+// Take implements [TicketDatabase] in one round trip.
+func (t *PostgresTickets) Take(ctx context.Context, p Parity, n int64) (last int64, err error) {
+	query := `SELECT max(nextval('kgs_tickets_even')) FROM generate_series(1, $1::bigint)`
+	if p == Odd {
+		query = `SELECT max(nextval('kgs_tickets_odd')) FROM generate_series(1, $1::bigint)`
+	}
+	err = t.pool.QueryRow(ctx, query, n).Scan(&last)
+	return last, err
+}
+
+// ticketsAhead is how many numbers are stored ahead of their use, as in a PostgreSQL sequence.
+// With a sync for each number, all creations would wait in line for the disk.
+const ticketsAhead = 32
+
+// SQLiteTickets counts with one row per parity. A number is durable before it is issued. A
+// crash or a stop skips up to 32 numbers that were stored ahead.
+type SQLiteTickets struct {
+	db    *sqlite.DB
+	turn  chan struct{} // a mutex for ahead that respects contexts; its capacity is 1
+	ahead [2]struct {   // by parity
+		last int64 // the last number that was issued
+		end  int64 // the last number that is stored for this process
+	}
+}
+
+var _ TicketDatabase = (*SQLiteTickets)(nil)
+
+// NewSQLiteTickets counts in db. The caller closes db.
+func NewSQLiteTickets(db *sqlite.DB) *SQLiteTickets {
+	return &SQLiteTickets{db: db, turn: make(chan struct{}, 1)}
+}
+
+// Take implements [TicketDatabase].
+func (t *SQLiteTickets) Take(ctx context.Context, p Parity, n int64) (last int64, err error) {
+	select {
+	case t.turn <- struct{}{}:
+		defer func() { <-t.turn }()
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	a := &t.ahead[p]
+	if a.last+2*n > a.end {
+		end, err := t.advance(ctx, p, n+ticketsAhead)
+		if err != nil {
+			return 0, err
+		}
+		a.last, a.end = end-2*(n+ticketsAhead), end
+	}
+	a.last += 2 * n
+	return a.last, nil
+}
+
+// advance stores n numbers and returns the last one. It waits for other writers.
+func (t *SQLiteTickets) advance(ctx context.Context, p Parity, n int64) (last int64, err error) {
+	// Use a transaction: a single statement that returns rows would hide the error of its
+	// commit.
+	tx, err := t.db.Write.BeginTx(ctx, nil)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = tx.Rollback() }() // has no effect after a commit, and returns an error that does not matter
+	err = tx.QueryRowContext(ctx, `UPDATE kgs_tickets SET last = last + 2 * $1 WHERE parity = $2 RETURNING last`, n, int64(p)).
+		Scan(&last)
+	if err != nil {
+		return 0, err
+	}
+	return last, tx.Commit()
 }

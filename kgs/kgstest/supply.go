@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"keypool/kgs"
+	"keypool/kgs/codespace"
 )
 
 // SupplyUnderTest is a supply under test. Refill may be nil. Otherwise it makes returned keys
@@ -153,4 +154,9 @@ func WantLeft(t *testing.T, s SupplyUnderTest, want []string) {
 	if diff := cmp.Diff(slices.Sorted(slices.Values(want)), got); diff != "" {
 		t.Errorf("keys left in the supply (-want +got):\n%s", diff)
 	}
+}
+
+// Codes returns the plain 6-character codes of the numbers [lo, hi).
+func Codes(lo, hi int64) []string {
+	return codespace.Plain().Codes(codespace.Range{Length: 6, Lo: lo, Hi: hi})
 }

@@ -106,7 +106,7 @@ func TestShippingRangeIsAdoptedWhole(t *testing.T) {
 		// b gets its shipping range again, in case the first answer was lost. A second range
 		// would leave the first one unshipped, and the floor could not rise past it.
 		if got := l.MustReserve(t, "b", ledger.StateShipping, 10); got != r {
-			t.Errorf("reserved %+v beside a range under way, want %+v", got, r)
+			t.Errorf("reserved %+v while another range is shipping, want %+v", got, r)
 		}
 		if got := l.MustReserve(t, "c", ledger.StateShipping, 10); got.Lo != 110 {
 			t.Errorf("adopted a second time: %+v", got)

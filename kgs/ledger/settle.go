@@ -10,26 +10,6 @@ import (
 	"keypool/kgs/codespace"
 )
 
-// Deliver removes the row of r, a shipping range whose codes are all in the pool. It returns
-// the floor: no range with an id below the floor is shipping now or will be later. That holds
-// because a range starts shipping only under a new id, ids become visible in the order in which
-// they are assigned, and a range never returns to the state shipping. So the pool can refuse
-// every push with an id below the floor and delete its progress records of such ranges. This
-// stops a worker that was frozen during a push.
-//
-// Deliver may be repeated, also by another worker that took over r and pushed the rest. If the
-// caller crashes before it, another worker takes over r and finds nothing left to push.
-func (l *Ledger) Deliver(ctx context.Context, r Reservation) (floor int64, err error) {
-	err = l.update(ctx, "deliver", func(ctx context.Context, t *tx) error {
-		if err := t.exec(ctx, `DELETE FROM kgs_ranges WHERE id = $1 AND state = 'shipping'`, r.ID); err != nil {
-			return err
-		}
-		return t.QueryRowContext(ctx,
-			`SELECT coalesce(min(id), $1) FROM kgs_ranges WHERE state = 'shipping'`, t.last+1).Scan(&floor)
-	})
-	return floor, err
-}
-
 // Settle removes the row of the batch of holder with the given id. It reserves the unused
 // ranges again, for any holder, and abandons the lost ranges as ReasonLostReply. All other
 // numbers are used. The ranges must lie in the batch and must not overlap. If the batch has no

@@ -10,15 +10,6 @@ import (
 	"keypool/kgs/codespace"
 )
 
-// dialect is the SQL that differs between database engines.
-type dialect struct {
-	begin    string        // limits the time that a frozen client can hold a transaction; may be empty
-	lock     string        // locks the ledger's row; reads epoch, last_range, the stored and the present history
-	renew    string        // records a heartbeat of holder $1
-	now      string        // the present time in microseconds since 1970
-	snapshot sql.TxOptions // options of a transaction that reads one consistent state
-}
-
 // tx is one change of the ledger. It holds the lock of the ledger's row.
 type tx struct {
 	*sql.Tx

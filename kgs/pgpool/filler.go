@@ -65,7 +65,7 @@ func (s *Filler) open(ctx context.Context) error {
 	if _, err := s.pool.db.Exec(ctx, openPool); err != nil {
 		return fmt.Errorf("open the pool: %w", err)
 	}
-	s.log.Info("the pool of keys begins anew with the history of its database")
+	s.log.Info("the database has another history: emptied the pool")
 	return nil
 }
 

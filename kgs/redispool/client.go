@@ -91,7 +91,7 @@ func parseURL(raw string) (*redis.UniversalOptions, error) {
 		}
 	}
 	if opts.DB != 0 && (opts.IsClusterMode || opts.MasterName == "" && len(opts.Addrs) > 1) {
-		return nil, errors.New("a Cluster has no database but 0")
+		return nil, errors.New("a Cluster has only database 0")
 	}
 	return opts, nil
 }
@@ -117,7 +117,7 @@ func setParams(opts *redis.UniversalOptions, params url.Values) error {
 		}
 	}
 	if opts.IsClusterMode && opts.MasterName != "" {
-		return errors.New("it is either a Cluster or has a master_name")
+		return errors.New("cluster and master_name exclude each other")
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func follow(t *testing.T, client redis.UniversalClient, master string) {
 	if err := client.Do(t.Context(), "REPLICAOF", host, port).Err(); err != nil {
 		t.Fatal(err)
 	}
-	kgstest.Await(t, "the replica is in step", func() bool {
+	kgstest.Await(t, "the replica has caught up", func() bool {
 		return strings.Contains(client.Info(t.Context(), "replication").Val(), "master_link_status:up")
 	})
 }

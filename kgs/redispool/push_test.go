@@ -85,7 +85,7 @@ func TestRedisPoolFencesThawedWorker(t *testing.T) {
 		t.Errorf("the thawed worker's push: %v, want ErrFenced", err)
 	}
 	if mark, err := push(t.Context(), p, next, 20, 40); mark != 40 || err != nil {
-		t.Errorf("a push at the floor = %d, %v, want 40: its mark is to be kept", mark, err)
+		t.Errorf("a push at the floor = %d, %v, want 40: the pool must keep its mark", mark, err)
 	}
 	for epoch, want := range map[int64]error{0: kgs.ErrFenced, 2: kgs.ErrNoEpoch} {
 		if err := p.Forget(t.Context(), epoch, 9); !errors.Is(err, want) {

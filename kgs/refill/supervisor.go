@@ -42,7 +42,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 			return err
 		}
 		if err != nil && !errors.Is(err, context.Canceled) {
-			s.log.Warn("the worker that was replaced did not end in good order", slog.Any("error", err))
+			s.log.Warn("stop the replaced worker", slog.Any("error", err))
 		}
 		select {
 		case <-s.restart: // a request that was meant for the worker that has just ended
@@ -71,7 +71,7 @@ func (s *Supervisor) runOne(ctx context.Context) error {
 	case err := <-ended:
 		return err
 	case <-time.After(patience):
-		return errors.New("it hangs and was left behind")
+		return errors.New("it still runs after 15 s")
 	}
 }
 

@@ -5,7 +5,18 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
+
+	"keypool/internal/sqlite"
 )
+
+// dialect is the SQL that differs between database engines.
+type dialect struct {
+	begin    string        // limits the time that a frozen client can hold a transaction; may be empty
+	lock     string        // locks the ledger's row; reads epoch, last_range, the stored and the present history
+	renew    string        // records a heartbeat of holder $1
+	now      string        // the present time in microseconds since 1970
+	snapshot sql.TxOptions // options of a transaction that reads one consistent state
+}
 
 // PostgresHistory is an SQL expression that identifies the history of the data: the cluster and
 // its timeline. A new timeline begins when a standby is promoted or a backup is recovered to a
@@ -29,5 +40,19 @@ func NewPostgres(pool *pgxpool.Pool) *Ledger {
 		// now() is constant within a statement, so the comparison can use an index.
 		now:      `CAST(extract(epoch FROM now()) * 1000000 AS bigint)`,
 		snapshot: sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
+	}}
+}
+
+// NewSQLite returns a ledger in db. The caller closes the ledger first and then db.
+func NewSQLite(db *sqlite.DB) *Ledger {
+	return &Ledger{write: db.Write, read: db.Read, close: func() error { return nil }, dialect: dialect{
+		// A transaction of the writing connection locks the file already. The lock of a killed
+		// process ends with the process. A file has no history name, so that column is empty.
+		lock: `SELECT epoch, last_range, history, '' FROM kgs_ledger WHERE id = 1`,
+		renew: `INSERT INTO kgs_holders (holder, beat, seen_at)
+			VALUES ($1, 1, CAST(unixepoch('subsec') * 1000000 AS INTEGER))
+			ON CONFLICT (holder) DO UPDATE SET beat = beat + 1, seen_at = excluded.seen_at`,
+		now:      `CAST(unixepoch('subsec') * 1000000 AS INTEGER)`,
+		snapshot: sql.TxOptions{ReadOnly: true},
 	}}
 }

@@ -1,0 +1,169 @@
+package shortener
+
+import (
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Request describes the link to create. A nil field was not given by the user.
+type Request struct {
+	URL       string
+	Alias     *string
+	ExpiresAt *string // RFC 3339
+	ExpiresIn *string // a decimal number of seconds, or a Go duration
+	Self      Origin  // of this service; a link must not lead back to it
+}
+
+// link validates the request and returns the link that it describes. CreatedAt is not
+// set, and Code only for an alias.
+func (r *Request) link(now time.Time) (Link, error) {
+	url, err := normalizeURL(r.URL, r.Self)
+	if err != nil {
+		return Link{}, err
+	}
+	expires, err := parseExpiry(r.ExpiresAt, r.ExpiresIn, now)
+	if err != nil {
+		return Link{}, err
+	}
+	link := Link{URL: url, ExpiresAt: expires}
+	if r.Alias != nil {
+		if err := checkAlias(*r.Alias); err != nil {
+			return Link{}, err
+		}
+		// A copy: the alias may share memory with a whole request body.
+		link.Code, link.Source = strings.Clone(*r.Alias), SourceAlias
+	}
+	return link, nil
+}
+
+const (
+	maxAlias = 16
+	// maxCode is the length of the longest key of any key source: a UUID in base62.
+	maxCode = 22
+)
+
+// reserved reports whether alias is the first part of a path that this service serves
+// or may serve later. Letter case does not matter: a user who types /Admin must not
+// follow a link of another user.
+func reserved(alias string) bool {
+	return slices.Contains([]string{
+		"shorten", "healthz", "livez", "readyz", "metrics", "status",
+		"debug", "api", "admin", "static", "assets", "docs",
+	}, strings.ToLower(alias))
+}
+
+// routed reports whether code equals a path that this service serves, so that a link
+// with this key could not be followed. The other reserved names are not served, and
+// paths are case-sensitive.
+func routed(code string) bool { return code == "shorten" || code == "healthz" }
+
+// checkAlias returns an *InvalidError if a user may not choose alias.
+func checkAlias(alias string) error {
+	switch {
+	case alias == "" || len(alias) > maxAlias:
+		return &InvalidError{Field: "alias", Reason: "must be 1 to 16 characters long"}
+	case !isWord(alias):
+		return &InvalidError{Field: "alias", Reason: "must contain only the letters A-Z and a-z, digits, _ and -"}
+	case reserved(alias):
+		return &InvalidError{Field: "alias", Reason: "is reserved for this service; choose another"}
+	}
+	return nil
+}
+
+// plausible reports whether code could be the code of a link. Other codes are answered
+// without a look-up.
+func plausible(code string) bool {
+	return code != "" && len(code) <= maxCode && isWord(code)
+}
+
+// isWord reports whether s contains only characters of codes: those of aliases, base62
+// and base64url (RFC 4648, section 5). The labels of a host name have the same ones.
+// It runs several times per request; strings.Trim would build a table each time.
+func isWord(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// maxYears is how far in the future an expiry may lie.
+const maxYears = 100
+
+// parseExpiry returns the expiry of a link created at now. It is given as at (RFC 3339)
+// or in (a decimal number of seconds, or a Go duration); without both the result is the
+// zero time. The expiry is truncated to the microsecond and must lie after now.
+func parseExpiry(at, in *string, now time.Time) (time.Time, error) {
+	switch {
+	case at != nil && in != nil:
+		return time.Time{}, &InvalidError{Field: "expires_in", Reason: "must not be given together with expires_at"}
+	case at != nil:
+		t, ok := parseTime(*at)
+		if !ok {
+			return time.Time{}, &InvalidError{Field: "expires_at", Reason: "must be an RFC 3339 time such as 2030-12-31T23:59:59Z"}
+		}
+		return boundExpiry("expires_at", t, now)
+	case in != nil:
+		d, ok := parseDuration(*in)
+		if !ok {
+			return time.Time{}, &InvalidError{Field: "expires_in", Reason: `must be a number of seconds or a duration such as "36h", up to 100 years`}
+		}
+		return boundExpiry("expires_in", now.Add(d), now)
+	}
+	return time.Time{}, nil
+}
+
+func boundExpiry(field string, t, now time.Time) (time.Time, error) {
+	t = stamp(t)
+	if !t.After(now) {
+		return time.Time{}, &InvalidError{Field: field, Reason: "must lie in the future"}
+	}
+	if t.After(now.AddDate(maxYears, 0, 0)) {
+		return time.Time{}, &InvalidError{Field: field, Reason: "must lie within the next 100 years"}
+	}
+	return t, nil
+}
+
+// stamp converts a time to the form that every engine keeps: UTC, whole microseconds.
+func stamp(t time.Time) time.Time {
+	return t.UTC().Truncate(time.Microsecond)
+}
+
+// rfc3339 is the form of a time in RFC 3339, section 5.6. Package time alone also accepts
+// an hour of one digit, a comma before the fraction and a zone of 24 hours. It does
+// reject what fits this form and is not a time, such as 30 February.
+var rfc3339 = regexp.MustCompile(`^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]([01]\d|2[0-3]):\d\d)$`)
+
+func parseTime(s string) (time.Time, bool) {
+	if !rfc3339.MatchString(s) {
+		return time.Time{}, false
+	}
+	t, err := time.Parse(time.RFC3339, strings.ToUpper(s))
+	return t, err == nil
+}
+
+// parseDuration parses a decimal number of seconds or a Go duration. A number beyond the
+// range of Duration becomes its maximum or minimum; boundExpiry rejects both.
+func parseDuration(s string) (time.Duration, bool) {
+	// ParseFloat also accepts "inf", "nan" and hexadecimal numbers.
+	if strings.Trim(s, "+-.0123456789eE") != "" {
+		d, err := time.ParseDuration(s)
+		return d, err == nil
+	}
+	seconds, err := strconv.ParseFloat(s, 64)
+	if err != nil && !math.IsInf(seconds, 0) {
+		return 0, false
+	}
+	const limit = float64(math.MaxInt64 / int64(time.Second))
+	if math.Abs(seconds) > limit {
+		return time.Duration(math.Copysign(1, seconds)) * math.MaxInt64, true
+	}
+	return time.Duration(math.Round(seconds * float64(time.Second))), true
+}
