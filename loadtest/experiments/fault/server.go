@@ -164,7 +164,7 @@ func sendHalf(r *run, s *lab.Program) (rest func() string) {
 	r.Must(err)
 	return func() string {
 		_, _ = io.WriteString(conn, body[len(body)/2:]) // without it there is no answer
-		line, _ := answer.ReadLine() // "" with an error
+		line, _ := answer.ReadLine()                    // "" with an error
 		return line
 	}
 }
