@@ -28,7 +28,8 @@ type Runner struct {
 	// Done gets each experiment when it has ended, one at a time.
 	Done func(report.Experiment)
 
-	mu sync.Mutex
+	observe func() (foreign func() float64) // tests replace it
+	mu      sync.Mutex
 }
 
 // Run runs the experiments, first those that may run side by side, and returns when the last
@@ -67,15 +68,15 @@ func (r *Runner) one(ctx context.Context, e *Experiment) {
 	r.Done(result)
 }
 
-// measured runs an experiment, and once more when only a speed did not hold the first time: then
-// something else may have kept the machine busy. What was found wrong the first time stays.
+// measured runs an experiment, and once more when only a speed did not hold the first time, or an
+// availability is inconclusive: then something else may have kept the machine busy. What was found wrong the first time stays.
 func (r *Runner) measured(ctx context.Context, e *Experiment) report.Experiment {
 	first := r.run(ctx, e, Control{}, r.Scale)
-	slow, wrong := failures(first.Claims, report.Speed), failures(first.Claims, report.Correctness)
-	if first.Error != "" || ctx.Err() != nil || len(slow) == 0 || len(wrong) > 0 {
+	slow, wrong := failures(first.Claims)
+	if first.Error != "" || ctx.Err() != nil || len(slow) == 0 || wrong {
 		return first
 	}
-	r.Log(e.Name + ": a speed claim does not hold; the experiment runs once more")
+	r.Log(e.Name + ": a claim that depends on time does not hold; the experiment runs once more")
 	second := r.run(ctx, e, Control{}, r.Scale)
 	second.Notes = append(second.Notes, "Measured twice. The first time: "+strings.Join(slow, "; "))
 	return second
@@ -84,6 +85,10 @@ func (r *Runner) measured(ctx context.Context, e *Experiment) report.Experiment 
 // run runs an experiment once. The zero Control leaves the programs sound.
 func (r *Runner) run(ctx context.Context, e *Experiment, c Control, scale float64) report.Experiment {
 	t := &T{Options: r.Options, name: e.Name, settings: c.Settings, ctx: ctx}
+	t.sound, t.observe = len(c.Without)+len(c.Settings) == 0, observe
+	if r.observe != nil {
+		t.observe = r.observe
+	}
 	t.Scale = scale
 	crashes := func(s string) bool { return strings.HasPrefix(s, "KEYPOOL_FAILPOINTS=") }
 	if e.Failpoints || slices.ContainsFunc(c.Settings, crashes) || len(c.Without) > 0 { // not as they are shipped
@@ -124,14 +129,18 @@ func (r *Runner) control(ctx context.Context, e *Experiment, c Control) report.C
 	return control
 }
 
-// failures says which claims of a kind failed or are inconclusive, and why.
-func failures(claims []report.Claim, kind report.Kind) (why []string) {
+// failures says which claims do not hold and why, when to measure again may help, and whether
+// there are others.
+func failures(claims []report.Claim) (slow []string, wrong bool) {
 	for _, c := range claims {
-		if c.Kind == kind && (c.Outcome == report.Failed || c.Outcome == report.Inconclusive) {
-			why = append(why, fmt.Sprintf("%s is %s: %s", c.Name, c.Outcome, c.Why))
+		switch {
+		case c.Outcome == report.Inconclusive, c.Outcome == report.Failed && c.Kind == report.Speed:
+			slow = append(slow, fmt.Sprintf("%s is %s: %s", c.Name, c.Outcome, c.Why))
+		case c.Outcome == report.Failed && c.Kind != report.Bar:
+			wrong = true
 		}
 	}
-	return why
+	return slow, wrong
 }
 
 // Select returns the experiments of a suite, "" for any, that names name: by their whole

@@ -48,6 +48,8 @@ type T struct {
 	Options
 	name     string
 	settings []string // of a control
+	sound    bool     // the programs are; this is no control
+	observe  func() (foreign func() float64)
 	ctx      context.Context
 
 	mu       sync.Mutex

@@ -57,15 +57,6 @@ func (v Verdict) Figures(bound, observed float64) Verdict {
 	return v
 }
 
-// Unless makes a verdict that does not hold inconclusive when the environment was unfit to measure a
-// speed; reason says why, "" that it was fit.
-func (v Verdict) Unless(reason string) Verdict {
-	if v.Outcome == report.Failed && reason != "" {
-		v.Outcome, v.Why = report.Inconclusive, v.Why+"; "+reason
-	}
-	return v
-}
-
 // enter puts v into the report.
 func (v Verdict) enter(c *report.Claim) {
 	if v.Outcome != "" {

@@ -34,9 +34,6 @@ type Steady struct {
 	Lasts     time.Duration // the load in all rounds together
 	Load      Load
 	Baselines []Baseline // none: the latency is measured and not judged
-	// Foreign says that the load is on a deployment that this process did not start. Its
-	// processor time cannot be told from that of other programs and excuses nothing.
-	Foreign bool
 	// Round is called when a part of a round begins, with the recorder of the load, nil for a
 	// baseline.
 	Round func(phase string, r *loadtest.Recorder)
@@ -53,13 +50,12 @@ func LatencyText(what, parts string, rate float64) string {
 type Latencies struct {
 	Steady Steady
 
-	Warm      loadtest.Figures // of the load while it warmed up
-	Total     loadtest.Figures // of the load in all rounds
-	Seconds   float64          // of load in all rounds, until the last outcome of each
-	Rounds    int              // that ran to their end
-	P99       Series           // of the load, in ms
-	Beside    []Series         // of each baseline, in ms
-	Processor float64          // the share of the processors that foreign programs took
+	Warm    loadtest.Figures // of the load while it warmed up
+	Total   loadtest.Figures // of the load in all rounds
+	Seconds float64          // of load in all rounds, until the last outcome of each
+	Rounds  int              // that ran to their end
+	P99     Series           // of the load, in ms
+	Beside  []Series         // of each baseline, in ms
 }
 
 // All are the figures of the whole load, with the time in which it warmed up.
@@ -81,7 +77,7 @@ func Latency(ctx context.Context, s Steady) (*Latencies, error) {
 	if err != nil {
 		return l, err
 	}
-	environment, total := Observe(), loadtest.NewRecorder()
+	total := loadtest.NewRecorder()
 	for range LatencyRounds {
 		err = l.round(ctx, total)
 		if err != nil || ctx.Err() != nil {
@@ -90,7 +86,6 @@ func Latency(ctx context.Context, s Steady) (*Latencies, error) {
 		l.Rounds++
 	}
 	l.Total = total.Figures()
-	l.Processor = environment.foreign()
 	return l, err
 }
 
@@ -132,14 +127,6 @@ func (l *Latencies) Bound() float64 {
 	return max(milliseconds(LatencyBound), BaselineFactor*sum)
 }
 
-// Unfit says why the environment was not fit to measure the latency, "" when it was.
-func (l *Latencies) Unfit() string {
-	if l.Steady.Foreign {
-		return ""
-	}
-	return unfit(l.Processor)
-}
-
 // Verdict judges the p99. A nil l is not judged.
 func (l *Latencies) Verdict() experiment.Verdict {
 	if l == nil {
@@ -154,7 +141,7 @@ func (l *Latencies) Verdict() experiment.Verdict {
 	case f.Failed() > 0 && p99 <= bound: // requests that are refused at once make the p99 short
 		return experiment.NotJudged("%d of %d requests failed, so a p99 of %.1f ms says nothing", f.Failed(), f.Sent+f.Unsent, p99)
 	}
-	return experiment.AtMost(bound, p99, "p99 %.1f ms; baselines: %s; at most %.1f ms are allowed", p99, l.baselines(), bound).Unless(l.Unfit())
+	return experiment.AtMost(bound, p99, "p99 %.1f ms; baselines: %s; at most %.1f ms are allowed", p99, l.baselines(), bound)
 }
 
 // baselines names the baselines with their p99s.

@@ -16,8 +16,6 @@ import (
 func TestLatencyVerdict(t *testing.T) {
 	t.Parallel()
 	two := Steady{Baselines: []Baseline{{Name: "one thing"}, {Name: "another"}}}
-	deployment := two
-	deployment.Foreign = true
 	fast := []Series{{1}, {1}}
 	slow := []Series{{20}, {20}}
 	refused := loadtest.Figures{Sent: 2, Acknowledged: 1, Refused: 1}
@@ -31,9 +29,6 @@ func TestLatencyVerdict(t *testing.T) {
 		{"slow in one round", Latencies{Steady: two, P99: Series{9, 500, 9}, Beside: fast}, report.Held},
 		{"as slow as the machine", Latencies{Steady: two, P99: Series{60}, Beside: slow}, report.Held},
 		{"slower than the machine", Latencies{Steady: two, P99: Series{61}, Beside: slow}, report.Failed},
-		{"slow beside a foreign load", Latencies{Steady: two, P99: Series{61}, Beside: slow, Processor: 0.5}, report.Inconclusive},
-		{"fast beside a foreign load", Latencies{Steady: two, P99: Series{9}, Beside: fast, Processor: 0.5}, report.Held},
-		{"slow deployment that may be the foreign load", Latencies{Steady: deployment, P99: Series{61}, Beside: slow, Processor: 0.5}, report.Failed},
 		{"no baseline", Latencies{P99: Series{9}}, report.NotJudged},
 		{"refused at once", Latencies{Steady: two, P99: Series{1}, Beside: fast, Total: refused}, report.NotJudged},
 		{"never sent", Latencies{Steady: two, P99: Series{0}, Beside: fast, Total: loadtest.Figures{Unsent: 1}}, report.NotJudged},

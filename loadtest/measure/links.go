@@ -20,7 +20,7 @@ const (
 
 // Served is the claim that no creation failed. text is its sentence.
 func Served[R any](text string, figures func(*R) loadtest.Figures) experiment.Claim[R] {
-	return experiment.Claim[R]{Name: NoFailedCreation, Text: text, Unit: "creations", Kind: report.Correctness, Judge: func(r *R) experiment.Verdict {
+	return experiment.Claim[R]{Name: NoFailedCreation, Text: text, Unit: "creations", Kind: report.Availability, Judge: func(r *R) experiment.Verdict {
 		f := figures(r)
 		if f.Sent+f.Unsent == 0 {
 			return experiment.Verdict{}

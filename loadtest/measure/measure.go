@@ -1,10 +1,9 @@
 // Package measure measures speeds so that a busy machine does not decide: in rounds, in
-// which what is compared is measured in turn; beside baselines, which are processes of their
-// own; and with the share of the processors that foreign programs took meanwhile.
+// which what is compared is measured in turn, and beside baselines, which are processes of their
+// own.
 //
 // Vocabulary: a subject is one thing that is measured in every round. A baseline is something
-// simple that the service is compared with. An environment is unfit when foreign programs took
-// so much of the processors that a speed claim must not fail because of it.
+// simple that the service is compared with.
 //
 // Invariants:
 //

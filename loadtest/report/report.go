@@ -64,7 +64,7 @@ type Outcome string
 const (
 	Held         Outcome = "held"
 	Failed       Outcome = "failed"
-	Inconclusive Outcome = "inconclusive" // the environment was not fit to measure a speed
+	Inconclusive Outcome = "inconclusive" // the environment was not fit to judge what depends on time
 	NotJudged    Outcome = "not judged"   // the run did not get as far as this claim
 )
 
@@ -75,6 +75,10 @@ type Kind string
 const (
 	// Correctness claims fail the run, always.
 	Correctness Kind = "correctness"
+	// Availability claims are on the share of requests that are served. A failure fails the run, and
+	// the claim is inconclusive on a machine that other programs keep busy: a service that gets no
+	// processor refuses requests.
+	Availability Kind = "availability"
 	// Speed claims fail the run in the suite nightly. The suite change only shows them.
 	Speed Kind = "speed"
 	// Bar claims are aims of the project. A run shows whether they hold and never fails for one.

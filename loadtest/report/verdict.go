@@ -18,17 +18,22 @@ const (
 	Unsure  Verdict = "INCONCLUSIVE" // no claim fails; at least one is inconclusive
 )
 
-// fails reports whether the claim makes its experiment fail. A correctness claim that was
-// judged fails unless it holds; so does one of an unknown kind.
+// fails reports whether the claim makes its experiment fail. A claim of
+// correctness or of an unknown kind that was judged fails unless it holds.
 func (c Claim) fails(strict bool) bool {
 	switch {
 	case c.Outcome == Held, c.Outcome == NotJudged, c.Kind == Bar:
 		return false
+	case c.Outcome == Inconclusive:
+		return !c.Timed()
 	case c.Kind == Speed:
-		return strict && c.Outcome != Inconclusive
+		return strict
 	}
 	return true
 }
+
+// Timed reports whether the claim depends on time, so that other programs can make it fail.
+func (c Claim) Timed() bool { return c.Kind == Speed || c.Kind == Availability }
 
 // Word is the outcome as reports write it.
 func (c Claim) Word() string {

@@ -70,7 +70,6 @@ func TestClaimsCanFail(t *testing.T) {
 		"a pool that loses much":                  {func(r *record) { r.of(pool).skipped[0] = 1000 }, "a crash costs at most two batches"},
 		"a counter that loses much":               {func(r *record) { r.of(incr).skipped[0] = 1000 }, "counters lose next to nothing"},
 		"a pool without local keys":               {func(r *record) { r.of(pool).outages[0].local = 0 }, "local keys bridge a moment"},
-		"likewise, on a busy machine":             {func(r *record) { r.of(pool).outages[0].local, r.of(pool).outages[0].unfit = 0, "busy" }, ""},
 		"a counter that goes on alone":            {func(r *record) { r.of(incr).outages[0].local = 2 * time.Second }, "a counter stops at once"},
 		"tickets that need both databases":        {func(r *record) { r.of("ticket").outages[0].refused = 1 }, "one ticket database is enough"},
 		"a fallback that fails":                   {func(r *record) { r.of(incr).outages[1].unknown = 1 }, "the fallback makes every link"},
@@ -80,7 +79,6 @@ func TestClaimsCanFail(t *testing.T) {
 		"one that recovers late":                  {func(r *record) { r.of(random).outages[0].back = time.Minute }, "each recovers by itself"},
 		"codes in order that need as much":        {func(r *record) { r.of(incr).index[0] = 31 }, "codes in order need less space"},
 		"a comparison that takes too long":        {func(r *record) { r.took = 2 * limit }, "in time"},
-		"likewise, on a machine that is busy":     {func(r *record) { r.took, r.unfit = 2*limit, "busy" }, ""},
 		"a scaled comparison that takes too long": {func(r *record) { r.took, r.usual = 2*limit, false }, ""},
 	} {
 		r := sound()

@@ -25,7 +25,6 @@ type outage struct {
 	name     string // of the key source
 	victim   string // what is killed
 	fallback string // the setting
-	unfit    string // why the environment was unfit to measure times
 
 	served     int           // by the key source itself, during the outage
 	byFallback int           // likewise
@@ -177,19 +176,19 @@ func outageClaims() (all []experiment.Claim[record]) {
 			text: fmt.Sprintf("Without their supply, the counter in Redis and the tickets go on for at most %.1f s.", mostStop),
 		},
 		{
-			kind: report.Correctness, unit: "creations", name: "one ticket database is enough",
+			kind: report.Availability, unit: "creations", name: "one ticket database is enough",
 			text:  "While one of two ticket databases is down, every creation is served.",
 			about: func(_ *found, o *outage) bool { return o.victim == evenTickets },
 			value: func(o *outage) float64 { return float64(o.all() - o.served) },
 		},
 		{
-			kind: report.Correctness, unit: "creations", name: "the fallback makes every link",
+			kind: report.Availability, unit: "creations", name: "the fallback makes every link",
 			text:  "With the default fallback, every creation is served while anything but the database of the links is down.",
 			about: func(f *found, o *outage) bool { return o.fallback == random && whole(f, o) },
 			value: func(o *outage) float64 { return float64(o.refused + o.unknown) },
 		},
 		{
-			kind: report.Correctness, unit: "other answers", name: "refusals say when to retry",
+			kind: report.Availability, unit: "other answers", name: "refusals say when to retry",
 			text:  "Every creation that is not served is refused with 503 and Retry-After.",
 			about: func(_ *found, o *outage) bool { return len(o.answers) > 0 }, value: (*outage).impolite,
 		},
@@ -213,12 +212,8 @@ func (c outageClaim) judge(r *record) experiment.Verdict {
 	if c.least {
 		worst, verdict = slices.MinFunc(some, order), experiment.AtLeast
 	}
-	v := verdict(c.bound, c.value(worst), "the worst of %d outages: %s without %s, FALLBACK=%s, goes on for %s and serves again after %s; %s; not served: %s", len(some),
+	return verdict(c.bound, c.value(worst), "the worst of %d outages: %s without %s, FALLBACK=%s, goes on for %s and serves again after %s; %s; not served: %s", len(some),
 		worst.name, worst.victim, worst.fallback, tenths(worst.local), worst.again(), worst, worst.answered())
-	if c.kind == report.Speed {
-		v = v.Unless(worst.unfit)
-	}
-	return v
 }
 
 // outagesOf are the outages that a claim is about, in the order of the key sources.

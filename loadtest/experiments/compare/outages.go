@@ -9,7 +9,6 @@ import (
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/experiments/keysource/sources"
 	"keypool/loadtest/lab"
-	"keypool/loadtest/measure"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -139,7 +138,7 @@ func (r *record) act(t *experiment.T, stage *sources.Stage, actors []actor, rate
 		all = append(all, a.Running)
 	}
 	stage.AwaitFull(all)
-	environment, killed := measure.Observe(), make(windows)
+	killed := make(windows)
 	t.Phase(0.8, "%.0f creations per second on each of %d servers", rate, len(all))
 	for _, one := range all {
 		one.Load.Start(rate)
@@ -150,7 +149,6 @@ func (r *record) act(t *experiment.T, stage *sources.Stage, actors []actor, rate
 	for _, one := range all {
 		one.Load.Stop()
 	}
-	unfit := environment.Unfit()
 	for _, a := range actors {
 		fallback, err := a.fallbackCodes(t.Context())
 		if err != nil {
@@ -159,7 +157,7 @@ func (r *record) act(t *experiment.T, stage *sources.Stage, actors []actor, rate
 		}
 		for _, victim := range a.victims {
 			o := observe(a.Load.Entries(), *killed[victim], func(code string) bool { return slices.Contains(fallback, code) })
-			o.name, o.victim, o.fallback, o.unfit = a.Name, victim, a.fallback, unfit
+			o.name, o.victim, o.fallback = a.Name, victim, a.fallback
 			if o.all() == 0 { // the machine is so busy that the load stood still
 				r.Fail(a.Name, fmt.Errorf("no creation was due without %s", victim))
 				continue

@@ -17,7 +17,6 @@ type Record struct {
 	Served    loadtest.Figures // of the creations that the row demands an availability of
 	Slowest   time.Duration    // of all creations
 	Abandoned map[string]int64 // keys, by reason, of the last audit
-	Unfit     string           // why the environment was not fit to measure a time; "": it was fit
 
 	seen map[string]observation // by claim
 }
@@ -66,7 +65,7 @@ func counted(name, unit, text string) claim {
 
 // timed is a claim on a time, whose limit the row observes with the time.
 func timed(name, text string) claim {
-	return promise(report.Speed, name, "s", text, func(r *Record) experiment.Verdict { return r.seen[name].Unless(r.Unfit) })
+	return promise(report.Speed, name, "s", text, func(r *Record) experiment.Verdict { return r.seen[name].Verdict })
 }
 
 // theLinks are the claims on all links of a row: the guarantees I1 to I3, and I4.
@@ -99,8 +98,15 @@ func availableTo(percent float64) claim {
 // noneFails is I5 where nothing may be noticed.
 func noneFails(where string) claim { return served(unfailing, "No creation fails "+where+".", 100) }
 
+// noRefusals is I5 of a server that is killed: its creations fail, and it refuses none.
+func noRefusals(text string) claim {
+	c := counted("refusals", "creations", text)
+	c.Kind = report.Availability
+	return c
+}
+
 func served(name, text string, percent float64) claim {
-	return promise(report.Correctness, name, "%", text, func(r *Record) experiment.Verdict {
+	return promise(report.Availability, name, "%", text, func(r *Record) experiment.Verdict {
 		f := r.Served
 		if f.Sent+f.Unsent == 0 {
 			return experiment.Verdict{}

@@ -25,7 +25,6 @@ import (
 	"strings"
 
 	"keypool/loadtest/experiment"
-	"keypool/loadtest/measure"
 	"keypool/loadtest/report"
 )
 
@@ -55,8 +54,6 @@ func changeToo() []experiment.Suite {
 // inject makes the Run of a row.
 func inject(fault func(*run)) func(*experiment.T, *Record) {
 	return func(t *experiment.T, record *Record) {
-		environment := measure.Observe()
-		defer func() { record.Unfit = environment.Unfit() }()
 		fault(&run{T: t, record: record})
 		if record.Strikes == 0 {
 			t.Fatalf("the fault did not happen: the row proves nothing")

@@ -37,7 +37,7 @@ func startRows() []row {
 			Run:     inject(twoByTwo),
 			Claims: theLinks(
 				noneFails("on the server and with the worker that go on"),
-				counted("refusals", "creations", "The server that is killed refuses no creation while it runs."),
+				noRefusals("The server that is killed refuses no creation while it runs."),
 				observed("follow", "A link that was just created on one server redirects on the other."),
 				observed(recovers, "The pool is full again."),
 			),

@@ -52,7 +52,7 @@ func (s *server) take() error {
 func stopped(st *stand) {
 	for _, s := range st.servers() {
 		s.load.Start(rate)
-		s.more(some, false)
+		s.more(some)
 		st.mustEnd(s.Program)
 		s.load.Stop()
 	}
@@ -76,14 +76,14 @@ func killed(st *stand) {
 	lab.Execute(st, st.postgres.URL, `ALTER ROLE CURRENT_USER SET commit_siblings = 0`)
 	st.helped.load.Start(rate)
 	st.strict.load.Start(rate)
-	st.strict.more(some, false)
+	st.strict.more(some)
 	for range kills {
 		st.strict.Kill()
 		st.strict.Start()
-		st.strict.more(some, false)
+		st.strict.more(some)
 	}
 	st.strict.load.Stop()
-	st.mustServe(st.helped.load.Stop(), " on the server that was left alone")
+	st.serves(st.helped.load.Stop(), "on the server that was left alone")
 	lab.Execute(st, st.postgres.URL, `ALTER ROLE CURRENT_USER RESET ALL`)
 	st.strict.Kill() // its connections keep the slow commits
 	st.strict.Start()
@@ -107,7 +107,7 @@ func survives(st *stand, f fault) {
 	s := st.strict
 	for i, d := range st.draws {
 		s.load.Start(rate)
-		s.more(some, true)
+		s.more(some)
 		// A draw whose circuit is still open is no spare for the other one.
 		closed := lab.Happens(st, recovered, func() bool {
 			status, err := s.TryStatus()
@@ -117,16 +117,16 @@ func survives(st *stand, f fault) {
 			st.must(fmt.Errorf("after %v the circuit of a draw is still open", recovered))
 		}
 		f.strike(d)
-		s.more(2*rate, true)
+		s.more(2 * rate)
 		f.mend(d)
-		s.more(rate, true)
-		st.mustServe(s.load.Stop(), fmt.Sprintf(" with draw %d %s", i+1, f.name))
+		s.more(rate)
+		st.serves(s.load.Stop(), fmt.Sprintf("with draw %d %s", i+1, f.name))
 	}
 }
 
 func goesWithout(st *stand, f fault) {
 	st.helped.load.Start(rate)
-	st.helped.more(some, false)
+	st.helped.more(some)
 	for _, d := range st.draws {
 		f.strike(d)
 	}
@@ -139,13 +139,13 @@ func goesWithout(st *stand, f fault) {
 		f.mend(d)
 	}
 	st.must(st.strict.awaitSource())
-	st.mustServe(st.helped.load.Stop(), " although there is a fallback")
+	st.serves(st.helped.load.Stop(), "although there is a fallback")
 	st.must(st.helped.awaitSource())
 }
 
 func refusesAll(st *stand) {
 	st.helped.load.Start(rate)
-	st.helped.more(some, false)
+	st.helped.more(some)
 	st.postgres.Kill()
 	st.helped.load.Stop()
 	st.mustRefuse(st.servers()...)

@@ -103,7 +103,7 @@ func start(t *experiment.T, r *record, name string, usual plan) *run {
 // measureSteady makes the steady load beside the baselines.
 func (s *run) measureSteady(what string, load measure.Load, baselines ...measure.Baseline) (err error) {
 	s.steady, err = measure.Latency(s.Context(), measure.Steady{
-		What: what, Rate: s.rate, Lasts: s.lasts, Load: load, Baselines: baselines, Foreign: s.Target != "",
+		What: what, Rate: s.rate, Lasts: s.lasts, Load: load, Baselines: baselines,
 		Round: func(phase string, r *loadtest.Recorder) { s.pulse.Enter("%s", phase); s.pulse.Follow(r) },
 	})
 	return err

@@ -68,7 +68,6 @@ type record struct {
 	looks               []lab.Sample[look] // of the whole run
 	creations           [][]creation       // by server, in the order of their intents
 	reported            float64            // random keys taken, by the metrics of the servers
-	unfit               string             // why the environment was not fit to measure times, "" when it was
 
 	links *loadtest.Verdict
 	notes []string
@@ -103,14 +102,14 @@ func runOutage(t *experiment.T, r *record) {
 	pulse := measure.NewPulse(t, "outage/redis", f.servers[0], 10*time.Second+r.calm+r.down+r.later)
 	pulse.Enter("all servers take keys from Redis; the figures are those of one server")
 	r.before = f.ledger()
-	environment, looks := measure.Observe(), lab.Watch(t, lookEvery, f.look)
+	looks := lab.Watch(t, lookEvery, f.look)
 	defer f.stop()
 	f.start(r.rate)
 	pulse.Follow(f.loads[0].Recorder())
 	lab.Pause(t, r.calm)
 	r.strike(t, f, pulse)
 	f.stop()
-	r.looks, r.unfit = looks.Stop(), environment.Unfit()
+	r.looks = looks.Stop()
 	r.after, r.creations, r.reported = f.ledger(), f.creations(), f.reported()
 	r.whole = true
 }

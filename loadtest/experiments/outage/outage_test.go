@@ -98,12 +98,6 @@ func TestClaimsFail(t *testing.T) {
 				r.atKill.each[i].keys += 20
 			}
 		}, []string{"local keys last"}},
-		{"the same, unfit", func(r *record) {
-			for i := range r.atKill.each {
-				r.atKill.each[i].keys += 20
-			}
-			r.unfit = "busy"
-		}, nil},
 		{"less than a batch each", func(r *record) {
 			for i := range r.atKill.each {
 				r.atKill.each[i].keys = 50

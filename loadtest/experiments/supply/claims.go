@@ -81,7 +81,7 @@ func timed(name, text string, judge func(*record) experiment.Verdict) claim {
 		if len(r.seen) == 0 || r.started.IsZero() {
 			return experiment.Verdict{}
 		}
-		return judge(r).Unless(r.unfit)
+		return judge(r)
 	}}
 }
 

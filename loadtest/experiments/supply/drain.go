@@ -42,11 +42,10 @@ func runDrain(t *experiment.T, r *record) {
 		r.links, r.notes = links, append(r.notes, notes...)
 	}()
 	d.pulse.Enter("the worker keeps the pool full")
-	environment := measure.Observe()
 	d.load.Start(d.rate)
 	d.pulse.Follow(d.load.Recorder())
 	err := d.drainAndRefill()
-	r.seen, r.seconds, r.unfit = since(d.levels.seen, d.started), d.pulse.Stop(), environment.Unfit()
+	r.seen, r.seconds = since(d.levels.seen, d.started), d.pulse.Stop()
 	r.alerts = slices.DeleteFunc(d.hook.Alerts(), func(a lab.Alert) bool { return a.Received.Before(d.started) })
 	if errors.Is(err, errLate) { // the claims judge what did not happen
 		r.notes = append(r.notes, "The run ended early: "+err.Error())

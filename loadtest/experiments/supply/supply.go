@@ -73,7 +73,6 @@ type record struct {
 	empty     time.Time // the pool was
 	back      time.Time // the worker was started again
 	full      time.Time // the pool was, after that
-	unfit     string    // why the environment was not fit to measure times, "" when it was
 	links     *loadtest.Verdict
 	seconds   []lab.Sample[lab.Second]
 	notes     []string

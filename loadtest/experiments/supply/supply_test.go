@@ -85,9 +85,7 @@ func TestClaimsFail(t *testing.T) {
 		{"empty sooner", func(r *record) { r.empty = r.empty.Add(-300 * time.Millisecond) }, []string{"exhaustion predicted"}},
 		{"empty later", func(r *record) { r.empty = r.empty.Add(300 * time.Millisecond) }, []string{"exhaustion predicted"}},
 		{"never empty", func(r *record) { r.empty = time.Time{} }, []string{"exhaustion predicted"}},
-		{"empty later, unfit", func(r *record) { r.empty = r.empty.Add(300 * time.Millisecond); r.unfit = "busy" }, nil},
 		{"no steady decline", func(r *record) { r.predicted, r.unsteady = decline{}, true }, []string{"exhaustion predicted"}},
-		{"no steady decline, unfit", func(r *record) { r.predicted, r.unsteady, r.unfit = decline{}, true, "busy" }, nil},
 		{"no restart", func(r *record) { r.alerts = r.alerts[1:] }, []string{"restart signalled"}},
 		{"no restart in that state", func(r *record) {
 			r.alerts = r.alerts[1:]
@@ -111,7 +109,6 @@ func TestClaimsFail(t *testing.T) {
 		}, nil},
 		{"/status too good", func(r *record) { r.answers(9.5, "ok", 2198) }, []string{alarmOrder}},
 		{"/status without a page", func(r *record) { r.answers(10.5, "restart", 500) }, []string{alarmOrder}},
-		{"no restart, unfit", func(r *record) { r.alerts = r.alerts[1:]; r.unfit = "busy" }, nil},
 		{"no look between restart and page", func(r *record) {
 			r.alerts = r.alerts[1:]
 			for i := range r.seen {
@@ -211,7 +208,6 @@ func TestLargePool(t *testing.T) {
 		{func(f *filled) { f.peak = 65 << 20 }, []string{"worker memory"}},
 		{func(f *filled) { f.last.keys = largeKeys - 230_000 }, []string{"full pool drains as predicted"}},
 		{func(f *filled) { f.slope = 0 }, []string{"full pool drains as predicted"}},
-		{func(f *filled) { f.slope, f.unfit = 0, "busy" }, nil},
 		{func(f *filled) { f.complete = false }, nil},
 	} {
 		f := sound

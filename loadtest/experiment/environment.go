@@ -1,9 +1,11 @@
-package measure
+package experiment
 
 import (
 	"context"
 	"fmt"
 	"os"
+
+	"keypool/loadtest/report"
 
 	"github.com/prometheus/procfs"
 	"github.com/shirou/gopsutil/v4/cpu"
@@ -14,38 +16,32 @@ import (
 // started the service, and only then can the two be told apart.
 const foreignLimit = 0.2
 
-// Environment is the use of the processors since a moment.
-type Environment struct {
-	since processors
-	err   error
-}
-
-// Observe begins to observe the environment.
-func Observe() *Environment {
-	now, err := readProcessors()
-	return &Environment{now, err}
-}
-
-// foreign is the share of the processor time, 0 to 1, that programs took which this process did
-// not start. It is 0 when the system does not answer: what is unknown excuses no claim.
-func (e *Environment) foreign() float64 {
-	now, err := readProcessors()
-	if err != nil || e.err != nil {
-		return 0
+// observe begins to observe the environment. It returns a function that returns the share of the
+// processor time since, 0 to 1, that programs took which this process did not start. The share is 0
+// when the system does not answer: what is unknown excuses no claim.
+func observe() (foreign func() float64) {
+	since, began := readProcessors()
+	return func() float64 {
+		now, err := readProcessors()
+		if err != nil || began != nil {
+			return 0
+		}
+		return now.foreign(since)
 	}
-	return now.foreign(e.since)
 }
 
-// Unfit says why the environment since Observe is not fit to measure a speed, "" when it is.
-func (e *Environment) Unfit() string { return unfit(e.foreign()) }
-
-// unfit says why foreign programs that took this share of the processors make the environment
-// unfit to measure a speed, "" when they do not.
-func unfit(share float64) string {
-	if share <= foreignLimit {
-		return ""
+// excuse makes failed claims that depend on time inconclusive when foreign programs took too
+// large a share of the processors.
+func excuse(claims []report.Claim, foreign float64) {
+	if foreign <= foreignLimit {
+		return
 	}
-	return fmt.Sprintf("foreign programs took %.0f %% of the processors meanwhile, more than %.0f %%", 100*share, 100*foreignLimit)
+	for i := range claims {
+		if c := &claims[i]; c.Outcome == report.Failed && c.Timed() {
+			c.Outcome = report.Inconclusive
+			c.Why += fmt.Sprintf("; foreign programs took %.0f %% of the processors meanwhile, more than %.0f %%", 100*foreign, 100*foreignLimit)
+		}
+	}
 }
 
 // processors is what the processors of this machine did until a moment, in seconds.

@@ -1,7 +1,9 @@
-package measure
+package experiment
 
 import (
 	"testing"
+
+	"keypool/loadtest/report"
 
 	"github.com/prometheus/procfs"
 )
@@ -17,18 +19,30 @@ func TestForeign(t *testing.T) {
 	if err != nil || p.ours < 0 || p.busy < p.ours || p.all < p.busy {
 		t.Errorf("%+v, error %v", p, err)
 	}
-	if share := Observe().foreign(); share < 0 || share > 1 {
+	if share := observe()(); share < 0 || share > 1 {
 		t.Errorf("share %v", share)
 	}
 }
 
-func TestUnfit(t *testing.T) {
+func TestBusyMachineExcusesWhatDependsOnTime(t *testing.T) {
 	t.Parallel()
-	for share, want := range map[float64]string{
-		0: "", 0.2: "", 0.5: "foreign programs took 50 % of the processors meanwhile, more than 20 %",
+	for _, tt := range []struct {
+		kind    report.Kind
+		outcome report.Outcome
+		foreign float64
+		want    report.Outcome
+	}{
+		{report.Speed, report.Failed, 0.4, report.Inconclusive},
+		{report.Availability, report.Failed, 0.4, report.Inconclusive},
+		{report.Correctness, report.Failed, 0.4, report.Failed},
+		{report.Speed, report.Held, 0.4, report.Held},
+		{report.Speed, report.NotJudged, 0.4, report.NotJudged},
+		{report.Speed, report.Failed, 0.2, report.Failed},
+		{report.Availability, report.Failed, 0, report.Failed},
 	} {
-		if got := unfit(share); got != want {
-			t.Errorf("%v: %q, want %q", share, got, want)
+		claims := []report.Claim{{Kind: tt.kind, Outcome: tt.outcome}}
+		if excuse(claims, tt.foreign); claims[0].Outcome != tt.want {
+			t.Errorf("%s %s with a foreign share of %v: %s, want %s", tt.kind, tt.outcome, tt.foreign, claims[0].Outcome, tt.want)
 		}
 	}
 }
