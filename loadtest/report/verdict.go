@@ -104,14 +104,15 @@ func sentence(all ...Experiment) string {
 	var claims, bars []Outcome
 	controls, caught := 0, 0
 	for i := range all {
-		for _, c := range all[i].Claims {
+		e := &all[i]
+		for _, c := range e.Claims {
 			if c.Kind == Bar {
 				bars = append(bars, c.Outcome)
 			} else {
 				claims = append(claims, c.Outcome)
 			}
 		}
-		for _, c := range all[i].Controls {
+		for _, c := range e.Controls {
 			if controls++; c.Caught {
 				caught++
 			}

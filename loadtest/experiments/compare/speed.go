@@ -29,6 +29,14 @@ const (
 	steadyRest   = time.Second            // between the loads: a status of the pool is as old at most
 )
 
+// meter is a stage whose servers count how often they are called.
+type meter struct {
+	*sources.Stage
+	t     *experiment.T
+	each  time.Duration // of a load
+	redis *redis.Client
+}
+
 // speed times creations: as many as the connections of wrk allow, and the p99 at a rate that every
 // key source can keep.
 func (r *record) speed(t *experiment.T, m *meter) {
@@ -153,14 +161,6 @@ func (f *found) refuses(refused, sent int64) {
 const supplyStatements = `SELECT coalesce(sum(s.calls), 0)::float8
 	FROM pg_stat_statements AS s JOIN pg_database AS d ON d.oid = s.dbid
 	WHERE d.datname = ANY($1) AND s.query !~ '\mlinks\M'`
-
-// meter is a stage whose servers count how often they are called.
-type meter struct {
-	*sources.Stage
-	t     *experiment.T
-	each  time.Duration // of a load
-	redis *redis.Client
-}
 
 func newMeter(t *experiment.T, each time.Duration) *meter {
 	m := &meter{Stage: sources.NewStage(t), t: t, each: each}

@@ -35,8 +35,10 @@ type row = experiment.Definition[Record]
 // Experiments returns the rows.
 func Experiments() []*experiment.Experiment {
 	var all []*experiment.Experiment
-	for _, row := range slices.Concat(serverRows(), workerRows(), walkRows(), redisRows(), rollbackRows(),
-		dryRows(), databaseRows(), failoverRows(), diskRows(), startRows()) {
+	rows := slices.Concat(serverRows(), workerRows(), walkRows(), redisRows(), rollbackRows(),
+		dryRows(), databaseRows(), failoverRows(), diskRows(), startRows())
+	for i := range rows {
+		row := rows[i]
 		if row.Suites == nil {
 			row.Suites = []experiment.Suite{experiment.Nightly}
 		}

@@ -62,9 +62,15 @@ func (r *record) derive(reported localKeys, creations []creation) server {
 			s.batches = c.at
 		}
 	}
+	r.afterKeys(&s, creations)
+	return s
+}
+
+// afterKeys derives what a server did from the moment at which it had no keys left.
+func (r *record) afterKeys(s *server, creations []creation) {
 	from, until := r.killed.Add(s.lasted+grace), r.started.Add(-grace)
 	if s.turned = from.Before(until); !s.turned {
-		return s
+		return
 	}
 	for _, c := range creations {
 		random := c.random(r.after)
@@ -81,7 +87,6 @@ func (r *record) derive(reported localKeys, creations []creation) server {
 			s.fresh++
 		}
 	}
-	return s
 }
 
 // localKeys returns for how many seconds after the kill the local keys of each server should last, and
