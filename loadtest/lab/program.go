@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"keypool/internal/proc"
 	"keypool/loadtest"
 
 	"github.com/prometheus/procfs"
@@ -28,9 +30,9 @@ type Program struct {
 	Dir      string   // the working directory
 	Settings []string // "NAME=value"; of several values for a name the last one counts
 
-	r    Run
-	name string
-	*process
+	r       Run
+	name    string
+	process *proc.Process
 }
 
 // Server makes a `shortener` on free ports with the settings. It is not started yet.
@@ -62,6 +64,12 @@ func newProgram(r Run, name string, settings []string) *Program {
 	return p
 }
 
+// FreeAddr returns a free address for a program. It may be called concurrently. The servers of package machine have the ports above.
+func FreeAddr() (string, error) {
+	port, err := proc.FreePort(10_000, 20_000)
+	return fmt.Sprintf("127.0.0.1:%d", port), err
+}
+
 // Command makes a command of one of the built programs, such as `shortener migrate`. The
 // settings and those of the run are its environment. It may be called concurrently.
 func Command(r Run, program, dir string, settings []string, args ...string) *exec.Cmd {
@@ -78,11 +86,16 @@ func (p *Program) Command(args ...string) *exec.Cmd {
 
 // Launch starts the program and does not wait for it.
 func (p *Program) Launch() {
-	run, err := startProcess(p.Command(), p.logFile())
+	cmd := p.Command()
+	log, err := os.OpenFile(p.logFile(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	must(p.r, err, "launch "+p.name)
+	defer func() { _ = log.Close() }() // the program has its own descriptor, and nothing was written here
+	cmd.Stderr = log
+	run, err := proc.Start(cmd)
 	must(p.r, err, "launch "+p.name)
 	p.process = run
 	p.r.Cleanup(func() {
-		if err := run.kill(); err != nil {
+		if err := kill(run); err != nil {
 			p.r.Errorf("end %s: %v", p.name, err)
 		}
 	})
@@ -99,7 +112,7 @@ func (p *Program) AwaitReady(limit time.Duration) {
 	var last error
 	ready := Happens(p.r, limit, func() bool {
 		if p.Ended() {
-			p.r.Fatalf("%s ended at its start with status %d; its log:\n%s", p.name, p.cmd.ProcessState.ExitCode(), p.Tail())
+			p.r.Fatalf("%s ended at its start with status %d; its log:\n%s", p.name, p.Exit(Patience), p.Tail())
 		}
 		last = p.TryReady(p.r.Context())
 		return last == nil
@@ -130,35 +143,40 @@ func (p *Program) Kill() {
 	if p.process == nil {
 		return
 	}
-	must(p.r, p.kill(), "kill "+p.name)
+	must(p.r, kill(p.process), "kill "+p.name)
+}
+
+// kill ends a process with SIGKILL and waits until it has gone.
+func kill(run *proc.Process) error {
+	if err := run.Signal(syscall.SIGKILL); err != nil {
+		return err
+	}
+	_, err := run.Exit(Patience)
+	return err
 }
 
 // Freeze stops the program with SIGSTOP and returns when the signal has taken effect.
 // Connections stay open, and no request is answered.
 func (p *Program) Freeze() {
 	p.Signal(syscall.SIGSTOP)
-	Wait(p.r, Patience, p.name+" is stopped", func() bool {
-		proc, err := procfs.NewProc(p.PID())
-		if err != nil {
-			return false
-		}
-		stat, err := proc.Stat()
-		return err == nil && stat.State == "T"
-	})
+	Wait(p.r, Patience, p.name+" is stopped", p.Frozen)
 }
+
+// Frozen reports whether a SIGSTOP has taken effect on the program.
+func (p *Program) Frozen() bool { return proc.State(p.PID()) == "T" }
 
 // Thaw lets a frozen program go on.
 func (p *Program) Thaw() { p.Signal(syscall.SIGCONT) }
 
 // Signal sends sig. A program that has ended is left alone.
 func (p *Program) Signal(sig syscall.Signal) {
-	must(p.r, p.signal(sig), "signal "+p.name)
+	must(p.r, p.process.Signal(sig), "signal "+p.name)
 }
 
 // Exit waits for the end of the program and returns its exit status, -1 when a signal ended
 // it. It ends the run when the program goes on for longer than limit.
 func (p *Program) Exit(limit time.Duration) int {
-	status, err := p.exit(limit)
+	status, err := p.process.Exit(limit)
 	if err != nil {
 		p.r.Fatalf("%v; its log:\n%s", err, p.Tail())
 	}
@@ -171,7 +189,7 @@ func (p *Program) Ended() bool {
 		return true
 	}
 	select {
-	case <-p.done:
+	case <-p.process.Done():
 		return true
 	default:
 		return false
@@ -179,7 +197,7 @@ func (p *Program) Ended() bool {
 }
 
 // PID is the process id of the latest process of the program.
-func (p *Program) PID() int { return p.cmd.Process.Pid }
+func (p *Program) PID() int { return p.process.PID() }
 
 // Tail is the end of what the program wrote to its standard error.
 func (p *Program) Tail() string {
@@ -200,9 +218,9 @@ type Memory struct {
 
 // Memory returns the memory of the running program, as /proc/PID/status holds it.
 func (p *Program) Memory() Memory {
-	proc, err := procfs.NewProc(p.PID())
+	process, err := procfs.NewProc(p.PID())
 	must(p.r, err, "read the memory of "+p.name)
-	status, err := proc.NewStatus()
+	status, err := process.NewStatus()
 	must(p.r, err, "read the memory of "+p.name)
 	if status.VmRSS == 0 {
 		p.r.Fatalf("read the memory of %s: it has ended", p.name)

@@ -16,6 +16,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"keypool/internal/proc"
 )
 
 const (
@@ -38,9 +40,9 @@ type Server struct {
 	user     *syscall.Credential // nil means the user of this process
 	stopWith syscall.Signal      // the signal for an orderly shutdown
 	ping     func(ctx context.Context, url string) error
-	tidy     func() error // removes what a killed server leaves outside dir; may be nil
-	running  *process     // nil while the server is down
-	ended    error        // how the last run ended
+	tidy     func() error  // removes what a killed server leaves outside dir; may be nil
+	running  *proc.Process // nil while the server is down
+	ended    error         // how the last run ended
 }
 
 // Dir returns the directory that holds all files of the server. Close removes it.
@@ -63,7 +65,7 @@ func (s *Server) Stop() error {
 		return nil
 	}
 	return s.end(func() error {
-		return errors.Join(s.Resume(), s.running.signal(s.stopWith))
+		return errors.Join(s.Resume(), s.running.Signal(s.stopWith))
 	})
 }
 
@@ -73,7 +75,7 @@ func (s *Server) Kill() error {
 	if s.running == nil {
 		return nil
 	}
-	return s.end(func() error { return s.running.signalTree(syscall.SIGKILL) })
+	return s.end(func() error { return s.running.SignalTree(syscall.SIGKILL) })
 }
 
 // Pause freezes the server and all its children. Connections stay open, and requests get no
@@ -82,7 +84,7 @@ func (s *Server) Pause() error {
 	if s.running == nil {
 		return fmt.Errorf("%s is not running", s.program)
 	}
-	return s.running.signalTree(syscall.SIGSTOP)
+	return s.running.SignalTree(syscall.SIGSTOP)
 }
 
 // Resume lets a paused server continue. It does nothing if the server is not paused.
@@ -90,7 +92,7 @@ func (s *Server) Resume() error {
 	if s.running == nil {
 		return fmt.Errorf("%s is not running", s.program)
 	}
-	return s.running.signalTree(syscall.SIGCONT)
+	return s.running.SignalTree(syscall.SIGCONT)
 }
 
 // Close kills the server and removes its data and everything else that it leaves.
@@ -113,13 +115,9 @@ func (s *Server) start(ctx context.Context) error {
 	cmd.Dir = cmp.Or(s.workDir, s.dir)
 	cmd.Env = s.env
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Credential: s.user,
-		Pdeathsig:  syscall.SIGKILL,
-		Setpgid:    true, // Ctrl-C goes to the tests, which then stop their servers
-	}
-	if s.running, err = startProcess(cmd); err != nil {
-		return fmt.Errorf("start %s: %w", s.program, err)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.user}
+	if s.running, err = proc.Start(cmd); err != nil {
+		return err
 	}
 	if err := s.awaitAnswer(ctx); err != nil {
 		return errors.Join(err, s.Kill())
@@ -136,8 +134,8 @@ func (s *Server) awaitAnswer(ctx context.Context) error {
 			return nil
 		}
 		select {
-		case <-s.running.done:
-			return fmt.Errorf("%s ended at start: %w; it said:\n%s", s.program, s.running.err, s.logTail())
+		case <-s.running.Done():
+			return fmt.Errorf("%s ended at start: %w; it said:\n%s", s.program, s.running.Err(), s.logTail())
 		case <-ctx.Done():
 			return fmt.Errorf("%s does not answer: %w; it said:\n%s", s.program, err, s.logTail())
 		case <-time.After(pollInterval):
@@ -149,18 +147,18 @@ func (s *Server) awaitAnswer(ctx context.Context) error {
 // ended. A remaining child would block the next start on the same data.
 func (s *Server) end(signal func() error) error {
 	// List the children first: after the parent ends, they have another parent.
-	children := descendants(s.running.pid)
+	children := s.running.Descendants()
 	if err := signal(); err != nil {
 		return err
 	}
 	timeout := time.After(stopTimeout)
 	select {
-	case <-s.running.done:
+	case <-s.running.Done():
 	case <-timeout:
-		return fmt.Errorf("%s (pid %d) does not end", s.program, s.running.pid)
+		return fmt.Errorf("%s (pid %d) does not end", s.program, s.PID())
 	}
 	for _, pid := range children {
-		for alive(pid) {
+		for proc.Alive(pid) {
 			select {
 			case <-time.After(pollInterval):
 			case <-timeout:
@@ -168,7 +166,7 @@ func (s *Server) end(signal func() error) error {
 			}
 		}
 	}
-	s.running, s.ended = nil, s.running.err
+	s.running, s.ended = nil, s.running.Err()
 	return nil
 }
 
@@ -177,7 +175,7 @@ func (s *Server) end(signal func() error) error {
 func (s *Server) Ended() error { return s.ended }
 
 // PID returns the process id. The server must be running.
-func (s *Server) PID() int { return s.running.pid }
+func (s *Server) PID() int { return s.running.PID() }
 
 func (s *Server) logPath() string { return filepath.Join(s.dir, "server.log") }
 

@@ -70,7 +70,7 @@ func (u Setup) startPostgres(ctx context.Context, password string, settings []st
 	if err != nil {
 		return nil, err
 	}
-	port, err := freePort(ctx)
+	port, err := freePort()
 	if err != nil {
 		return nil, err
 	}

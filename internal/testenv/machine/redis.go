@@ -9,10 +9,15 @@ import (
 	"strconv"
 	"syscall"
 
+	"keypool/internal/proc"
+
 	"github.com/redis/go-redis/v9"
 )
 
 const loopback = "127.0.0.1"
+
+// freePort returns a port for a server. Package lab uses those below.
+func freePort() (int, error) { return proc.FreePort(20_000, 32_000) }
 
 // StartRedis starts a redis-server with additional options ("--name", "value"). It returns when
 // the server accepts commands. The error wraps [exec.ErrNotFound] if the program is not
@@ -27,7 +32,7 @@ func (u Setup) StartRedis(ctx context.Context, args ...string) (*Server, error) 
 	if err != nil {
 		return nil, err
 	}
-	port, err := freePort(ctx)
+	port, err := freePort()
 	if err != nil {
 		return nil, err
 	}

@@ -3,8 +3,6 @@ package fault
 import (
 	"context"
 	"fmt"
-	"os"
-	"strings"
 	"time"
 
 	"keypool/loadtest/lab"
@@ -173,10 +171,7 @@ func workerThaws(r *run) {
 
 	server.Launch()
 	frozen.Launch()
-	lab.Wait(r, patient, "the worker has stopped itself", func() bool {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", frozen.PID()))
-		return err == nil && strings.Contains(string(stat), ") T ")
-	})
+	lab.Wait(r, patient, "the worker has stopped itself", frozen.Frozen)
 	r.strike(1)
 	heir.Start()
 	server.AwaitReady(patient)

@@ -1,0 +1,163 @@
+// Package proc runs child processes for tests and experiments: the programs of this project and
+// the databases that they use. It needs Linux.
+//
+// Invariant: a child never outlives the process that started it, however that process ends.
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/procfs"
+)
+
+// Process is one run of a program. Its methods may be called concurrently.
+type Process struct {
+	cmd  *exec.Cmd
+	done chan struct{} // closed when the process has ended and was reaped
+	err  error         // how the process ended; valid after done is closed
+}
+
+// Start starts cmd in a process group of its own, so that Ctrl-C goes to this process only, and
+// waits for its end in the background.
+func Start(cmd *exec.Cmd) (*Process, error) {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Pdeathsig, cmd.SysProcAttr.Setpgid = syscall.SIGKILL, true
+	p := &Process{cmd: cmd, done: make(chan struct{})}
+	started := make(chan error)
+	go func() {
+		defer close(p.done)
+		// Pdeathsig fires when the thread that forked ends, not the process (prctl(2)). This
+		// goroutine keeps its thread until the child ends.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			p.err = cmd.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start %s: %w", cmd.Path, err)
+	}
+	return p, nil
+}
+
+// PID is the process id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Err says how the process ended: nil for exit status 0, otherwise an [exec.ExitError]. The process
+// must have ended.
+func (p *Process) Err() error { return p.err }
+
+// Exit waits for the end of the process and returns its exit status, -1 when a signal ended it.
+func (p *Process) Exit(limit time.Duration) (int, error) {
+	select {
+	case <-p.done:
+		return p.cmd.ProcessState.ExitCode(), nil
+	case <-time.After(limit):
+		return 0, fmt.Errorf("%s does not end within %v", p.cmd.Path, limit)
+	}
+}
+
+// Signal sends sig to the process itself. A process that has ended is not an error.
+func (p *Process) Signal(sig syscall.Signal) error {
+	select {
+	case <-p.done: // reaped: another process may have the id now
+		return nil
+	default:
+		return kill(p.PID(), sig)
+	}
+}
+
+// SignalTree sends sig to the process and to all its descendants. A signal to the process group
+// would miss the children of PostgreSQL, because each child has its own group.
+func (p *Process) SignalTree(sig syscall.Signal) error {
+	// A stopped parent cannot fork a child that the list below misses.
+	if err := p.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	var errs []error
+	for _, pid := range p.Descendants() {
+		errs = append(errs, kill(pid, sig))
+	}
+	return errors.Join(append(errs, p.Signal(sig))...)
+}
+
+func kill(pid int, sig syscall.Signal) error {
+	if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("send %v to process %d: %w", sig, pid, err)
+	}
+	return nil
+}
+
+// Descendants returns the ids of all processes below p. After p has ended they have another
+// parent.
+func (p *Process) Descendants() (below []int) {
+	all, err := procfs.AllProcs()
+	if err != nil {
+		panic(err) // there is no /proc
+	}
+	children := make(map[int][]int)
+	for _, child := range all {
+		if stat, err := child.Stat(); err == nil { // else it has ended
+			children[stat.PPID] = append(children[stat.PPID], child.PID)
+		}
+	}
+	for next := []int{p.PID()}; len(next) > 0; next = next[1:] {
+		below = append(below, children[next[0]]...)
+		next = append(next, children[next[0]]...)
+	}
+	return below
+}
+
+// Alive reports whether a process still holds resources. A zombie does not.
+func Alive(pid int) bool {
+	state := State(pid)
+	return state != "" && state != "Z" && state != "X"
+}
+
+// State is the state of a process as in proc_pid_stat(5), such as "T" for stopped, and "" when
+// the process has ended.
+func State(pid int) string {
+	process, err := procfs.NewProc(pid)
+	if err != nil {
+		return ""
+	}
+	stat, err := process.Stat()
+	if err != nil {
+		return ""
+	}
+	return stat.State
+}
+
+// tried counts on, so that two calls in one process rarely yield the same port.
+var tried atomic.Uint32 //nolint:gochecknoglobals // the ports of a machine are shared by all who ask
+
+// FreePort returns a port in [low, high) on which no process listens at 127.0.0.1. A port below the
+// range that Linux uses for outgoing connections (32768) stays free while a program is down between
+// two runs. It may be called concurrently.
+func FreePort(low, high int) (int, error) {
+	var err error
+	for range 100 {
+		// Two processes that ask at the same time rarely try the same ports.
+		port := low + (os.Getpid()*97+int(tried.Add(1)))%(high-low)
+		var l net.Listener
+		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil { //nolint:noctx // listening does not block
+			return port, l.Close()
+		}
+	}
+	return 0, fmt.Errorf("find a free port: %w", err)
+}

@@ -1,0 +1,95 @@
+package proc_test
+
+import (
+	"os/exec"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"keypool/internal/proc"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const limit = 10 * time.Second
+
+func start(t *testing.T, script string) *proc.Process {
+	t.Helper()
+	p, err := proc.Start(exec.Command("sh", "-c", script)) //nolint:noctx // the test ends it
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.SignalTree(syscall.SIGKILL); err != nil {
+			t.Error(err)
+		}
+		<-p.Done()
+	})
+	return p
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(limit); !ok(); <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %v: %s", limit, what)
+		}
+	}
+}
+
+func TestExit(t *testing.T) {
+	t.Parallel()
+	p := start(t, "exit 3")
+	if status, err := p.Exit(limit); status != 3 || err != nil || p.Err() == nil {
+		t.Errorf("status %d, error %v, ended by %v; want 3", status, err, p.Err())
+	}
+	if err := p.Signal(syscall.SIGTERM); err != nil {
+		t.Errorf("a signal to a process that has ended: %v", err)
+	}
+	if proc.Alive(p.PID()) {
+		t.Error("the process is alive after its end")
+	}
+	if _, err := start(t, "sleep 100").Exit(time.Millisecond); err == nil {
+		t.Error("a process that goes on has an exit status")
+	}
+	if _, err := proc.Start(exec.Command("/nonexistent")); err == nil { //nolint:noctx // it does not start
+		t.Error("a program that does not exist was started")
+	}
+}
+
+func TestSignalTreeReachesDescendants(t *testing.T) {
+	t.Parallel()
+	p := start(t, "(sleep 100; true) & wait")
+	eventually(t, "there are a child and a grandchild", func() bool { return len(p.Descendants()) == 2 })
+	all := append(p.Descendants(), p.PID())
+	if err := p.SignalTree(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range all {
+		eventually(t, "the process is stopped", func() bool { return proc.State(pid) == "T" })
+	}
+	if err := p.SignalTree(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "all have ended", func() bool { return !slices.ContainsFunc(all, proc.Alive) })
+	if status, err := p.Exit(limit); status != -1 || err != nil {
+		t.Errorf("status %d, error %v; want -1", status, err)
+	}
+}
+
+func TestFreePortsDiffer(t *testing.T) {
+	t.Parallel()
+	seen := make(map[int]bool)
+	for range 40 {
+		port, err := proc.FreePort(10_000, 20_000)
+		if err != nil || port < 10_000 || port >= 20_000 || seen[port] {
+			t.Errorf("port %d, error %v, seen before: %t", port, err, seen[port])
+		}
+		seen[port] = true
+	}
+}
