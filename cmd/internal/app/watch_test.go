@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"math"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,9 +82,13 @@ func TestServingWatchRecordsTimeOfChange(t *testing.T) {
 func TestStatusPredictsSpaceRunway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &Core{Common: config.Common{CodeLength: 6}}
-		next, err := int64(0), error(nil)
+		var next atomic.Int64
+		var gone atomic.Bool
 		counters := ledger.NewWatch(func(context.Context) (ledger.Counters, error) {
-			return ledger.Counters{Spaces: []ledger.SpaceCounter{{Length: 6, Size: 1_000_000, Next: next}}}, err
+			if gone.Load() {
+				return ledger.Counters{}, errors.New("unreachable")
+			}
+			return ledger.Counters{Spaces: []ledger.SpaceCounter{{Length: 6, Size: 1_000_000, Next: next.Load()}}}, nil
 		}, 6, slog.New(slog.DiscardHandler))
 		describe := func() (s admin.Status) {
 			c.describeSpace(&s, counters)
@@ -97,13 +102,13 @@ func TestStatusPredictsSpaceRunway(t *testing.T) {
 		go func() { _ = counters.Run(ctx) }() // returns nil
 		for range 3 {                         // 100,000 numbers an hour
 			time.Sleep(time.Hour)
-			next += 100_000
+			next.Add(100_000)
 		}
 		time.Sleep(3 * time.Second)
 		if s := describe(); s.SpaceRunwaySeconds == nil || math.Abs(*s.SpaceRunwaySeconds-7*60*60) > 60 {
 			t.Errorf("%+v: want seven hours for the remaining 700,000 numbers", s)
 		}
-		err = errors.New("unreachable")
+		gone.Store(true)
 		time.Sleep(10 * time.Second)
 		if s := describe(); s.SpaceRunwaySeconds != nil {
 			t.Errorf("runway %v s although the counters are stale", *s.SpaceRunwaySeconds)
