@@ -10,22 +10,24 @@ import (
 )
 
 const (
-	breakerFailures = 3           // consecutive failures that open the breaker
-	breakerPause    = time.Second // time from opening until the breaker lets one call through
+	breakerFailures = 3           // number of consecutive failures that opens the breaker
+	breakerPause    = time.Second // time for which the breaker stays open before it lets one call through
 )
 
-// Breaker is a circuit breaker in front of a pool. It keeps a process from waiting again and
-// again for a pool that does not answer, for example because Redis or a remote KGS is down.
+// Breaker is a circuit breaker in front of a pool. It prevents repeated waits for a pool that
+// does not answer, for example because Redis or a remote KGS is down.
 //
-// The breaker opens after three calls in a row have failed. While it is open, calls fail at
-// once with gobreaker.ErrOpenState. After one second it is half-open: it lets one call through,
-// and other calls fail with gobreaker.ErrTooManyRequests. If that call succeeds, the breaker
-// closes; otherwise it opens again.
+// The breaker opens after three calls in a row have failed. While the breaker is open, calls
+// fail at once with gobreaker.ErrOpenState. After one second the breaker is half-open. It then
+// lets one call through, and other calls fail with gobreaker.ErrTooManyRequests. If the one call
+// succeeds, the breaker closes. If it fails, the breaker opens again.
 //
 // ErrEmpty, ErrNoEpoch and ErrFenced count as successes, because the pool answered.
-// context.Canceled counts neither as a success nor as a failure, because the caller gave up.
+// context.Canceled counts neither as a success nor as a failure, because the caller cancelled
+// the call.
 //
-// All methods are safe for concurrent use. They block as long as the pool's methods do.
+// All methods are safe for concurrent use. They block for as long as the methods of the pool
+// block.
 type Breaker struct {
 	pool    Supply
 	circuit *gobreaker.CircuitBreaker[struct{}]
@@ -33,17 +35,18 @@ type Breaker struct {
 
 var _ Supply = (*Breaker)(nil)
 
-// NewBreaker returns a closed breaker in front of pool. It logs each change of its state.
+// NewBreaker returns a closed breaker in front of pool. The breaker logs each change of its
+// state.
 func NewBreaker(pool Supply, log *slog.Logger) *Breaker {
 	return &Breaker{pool: pool, circuit: NewCircuit[struct{}](answered, log.With(slog.String("of", "pool")))}
 }
 
-// NewCircuit returns a closed circuit breaker with the thresholds that [Breaker] documents. It
-// logs each change of its state with the error of the last call. An error for which isAnswer
-// returns true counts as a success. If isAnswer is nil, every error but context.Canceled counts
-// as a failure.
+// NewCircuit returns a closed circuit breaker with the thresholds that [Breaker] documents. The
+// circuit breaker logs each change of its state with the error of the last call. An error for
+// which isAnswer returns true counts as a success. If isAnswer is nil, every error but
+// context.Canceled counts as a failure.
 func NewCircuit[T any](isAnswer func(error) bool, log *slog.Logger) *gobreaker.CircuitBreaker[T] {
-	var last error // guarded by the library's lock, which it holds while it calls IsSuccessful and OnStateChange
+	var last error // guarded by the lock that the library holds during IsSuccessful and OnStateChange
 	return gobreaker.NewCircuitBreaker[T](gobreaker.Settings{
 		Timeout:     breakerPause, // the library's default is one minute
 		ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= breakerFailures },
@@ -59,12 +62,12 @@ func NewCircuit[T any](isAnswer func(error) bool, log *slog.Logger) *gobreaker.C
 	})
 }
 
-// answered reports whether err comes from a pool that is reachable but has no keys to give.
+// answered reports whether err means that the pool is reachable but gives no keys.
 func answered(err error) bool {
 	return errors.Is(err, ErrEmpty) || errors.Is(err, ErrNoEpoch) || errors.Is(err, ErrFenced)
 }
 
-// State returns the state: closed (0), half-open (1) or open (2).
+// State returns the state of the breaker: closed (0), half-open (1) or open (2).
 func (b *Breaker) State() gobreaker.State { return b.circuit.State() }
 
 // Take calls the pool's Take through the breaker.
@@ -81,8 +84,8 @@ func (b *Breaker) Settle(ctx context.Context, batch *Batch, unused, lost []strin
 	return b.do(func() error { return b.pool.Settle(ctx, batch, unused, lost) })
 }
 
-// Guard wraps status, a function that queries the pool behind b, so that its calls go through
-// the breaker too.
+// Guard returns a function that calls status through the breaker. status queries the pool behind
+// b.
 func Guard[S any](b *Breaker, status func(context.Context) (S, error)) func(context.Context) (S, error) {
 	return func(ctx context.Context) (s S, err error) {
 		err = b.do(func() error {

@@ -51,12 +51,12 @@ func TestBreakerOpensAndCloses(t *testing.T) {
 		_, _ = status(t.Context())
 		wantState(t, b, gobreaker.StateOpen)
 		if _, err := b.Take(t.Context(), 1); !errors.Is(err, gobreaker.ErrOpenState) || pool.calls != 3 {
-			t.Errorf("an open breaker let a call through: %v", err)
+			t.Errorf("Take on an open breaker: error %v, %d calls of the pool; want ErrOpenState and 3", err, pool.calls)
 		}
 		time.Sleep(breakerPause + 1)
 		wantState(t, b, gobreaker.StateHalfOpen)
 		if _, err := b.Take(t.Context(), 1); !errors.Is(err, pool.err) {
-			t.Errorf("the single try: %v", err)
+			t.Errorf("Take on a half-open breaker: error %v, want %v", err, pool.err)
 		}
 		wantState(t, b, gobreaker.StateOpen)
 
@@ -92,7 +92,7 @@ func TestBreakerDistinguishesAnswersFromFailures(t *testing.T) {
 			_, _ = b.Take(t.Context(), 1)
 		}
 		if got := b.State(); got != tt.want {
-			t.Errorf("after ten times %v the breaker is %v, want %v", tt.err, got, tt.want)
+			t.Errorf("after ten calls with error %v the breaker is %v, want %v", tt.err, got, tt.want)
 		}
 	}
 }

@@ -7,48 +7,49 @@ import (
 	"sync/atomic"
 )
 
-// Generator returns keys one at a time, when a creation needs one. A [Source] takes them from a
-// local batch of a [Supply]. A key source without batches makes each key when it is needed.
-// Some of these sources ask a server for each key; others need no server.
+// Generator returns keys one at a time. A [Source] takes the keys from a local batch of a
+// [Supply]. A key source without batches makes each key when a creation needs it. Some of these
+// sources request each key from a server. Others need no server.
 type Generator interface {
-	// Next returns a key for url. Only the hash source uses url. attempt counts from 0 and
-	// grows with each conflict of the same creation. Next is safe for concurrent use and blocks
-	// until ctx ends at the latest. It fails with ErrNoKeys if no key is available now, for
-	// example because a server does not answer; the caller then asks the fallback. Any other
-	// error ends the creation.
+	// Next returns a key for url. Only the hash source uses url. attempt is 0 in the first call for
+	// a creation and grows with each conflict of that creation. Next is safe for concurrent use. It
+	// returns at the latest when ctx ends. It fails with ErrNoKeys if no key is available now, for
+	// example because a server does not answer. The caller then uses the fallback. Any other error
+	// ends the creation.
 	Next(ctx context.Context, url string, attempt int) (Key, error)
 }
 
-// ErrNoKeys means that a generator has no key to give. A Source returns it when its local batch
-// is empty and its supply gives no keys.
+// ErrNoKeys means that a generator has no key now. A Source returns ErrNoKeys when its local
+// batch is empty and its supply gives no keys.
 var ErrNoKeys = errors.New("no key to give")
 
 // Key is a code that a generator gives to one creation.
 type Key struct {
 	Code   string
 	Source string
-	Batch  *LocalBatch // the batch to report the outcome to; nil if no supply records the key
+	Batch  *LocalBatch // the batch that receives the outcome of the key; nil if no supply records the key
 }
 
-// Fallback is a generator that has a second one for the times when the first has no key. All
+// Fallback is a generator that uses a second generator when the first generator has no key. All
 // methods are safe for concurrent use.
 type Fallback struct {
-	first, second Generator // second is nil for none
+	first, second Generator // second is nil if there is no fallback
 	dry           atomic.Bool
 }
 
 var _ Generator = (*Fallback)(nil)
 
-// NewFallback returns a generator of the keys of first. When first fails with ErrNoKeys, second
-// makes the key, unless it is nil.
+// NewFallback returns a generator that returns the keys of first. If first fails with ErrNoKeys
+// and second is not nil, second makes the key.
 func NewFallback(first, second Generator) *Fallback { return &Fallback{first: first, second: second} }
 
-// Next implements [Generator]. The error of the second generator contains that of the first.
+// Next implements [Generator]. If both generators fail, the error contains both errors.
 func (f *Fallback) Next(ctx context.Context, url string, attempt int) (Key, error) {
 	key, err := f.first.Next(ctx, url, attempt)
 	dry := errors.Is(err, ErrNoKeys)
-	// Later attempts do not count: a hash of one URL may run out of codes after conflicts while
-	// it works for other URLs. The load before the store spares creations a contended write.
+	// Later attempts do not count. After conflicts, the hash source may have no more codes for one
+	// URL while it still has codes for other URLs. The load before the store avoids a contended
+	// write in every creation.
 	if attempt == 0 && f.dry.Load() != dry {
 		f.dry.Store(dry)
 	}
@@ -61,5 +62,5 @@ func (f *Fallback) Next(ctx context.Context, url string, attempt int) (Key, erro
 	return key, err
 }
 
-// Dry reports whether the first generator had no key at the latest first attempt of a creation.
+// Dry reports whether the first generator had no key when Next was last called with attempt 0.
 func (f *Fallback) Dry() bool { return f.dry.Load() }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestFallback(t *testing.T) {
+func TestFallbackReplacesOnlyErrNoKeys(t *testing.T) {
 	t.Parallel()
 	give := func(source string) Generator { return fixedGenerator{key: Key{Code: "abc", Source: source}} }
 	refuse := func(err error) Generator { return fixedGenerator{err: err} }
@@ -16,8 +16,8 @@ func TestFallback(t *testing.T) {
 		source string
 		err    error
 	}{
-		"local batch first":              {NewFallback(give("pool"), give("random")), "pool", nil},
-		"fallback after it":              {NewFallback(refuse(ErrNoKeys), give("random")), "random", nil},
+		"the first generator has a key":  {NewFallback(give("pool"), give("random")), "pool", nil},
+		"the first generator has no key": {NewFallback(refuse(ErrNoKeys), give("random")), "random", nil},
 		"no fallback":                    {NewFallback(refuse(ErrNoKeys), nil), "", ErrNoKeys},
 		"other errors are not masked":    {NewFallback(refuse(broken), give("random")), "", broken},
 		"error of the fallback":          {NewFallback(refuse(ErrNoKeys), refuse(broken)), "", broken},
@@ -34,9 +34,9 @@ func TestFallback(t *testing.T) {
 	}
 }
 
-// A hash of one URL may run out of codes after conflicts. The server then still serves from its key
-// source.
-func TestFallbackIsDryAfterFirstAttemptsOnly(t *testing.T) {
+// After conflicts, the hash source may have no more codes for one URL. It still has codes for other
+// URLs, so the generator is not dry.
+func TestFallbackDryIgnoresLaterAttempts(t *testing.T) {
 	t.Parallel()
 	k := NewFallback(fixedGenerator{err: ErrNoKeys}, fixedGenerator{key: Key{Code: "abc", Source: "random"}})
 	for _, attempt := range []int{1000, 0} {
@@ -44,12 +44,12 @@ func TestFallbackIsDryAfterFirstAttemptsOnly(t *testing.T) {
 			t.Errorf("attempt %d: Next = %+v, %v", attempt, key, err)
 		}
 		if k.Dry() != (attempt == 0) {
-			t.Errorf("dry after attempt %d: %v", attempt, k.Dry())
+			t.Errorf("after attempt %d, Dry() = %v", attempt, k.Dry())
 		}
 	}
 }
 
-// fixedGenerator is a generator that always returns the same.
+// fixedGenerator is a generator that always returns the same key and error.
 type fixedGenerator struct {
 	key Key
 	err error

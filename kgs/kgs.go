@@ -3,9 +3,9 @@
 // parts of it that every server has: the local batch ([Source]), the [Breaker] and the
 // [Metrics]. The subpackages implement the contracts:
 //
-//	codespace   turns numbers into codes and back (FF1); ranges of numbers
+//	codespace   turns numbers into codes and codes into numbers (FF1); defines ranges of numbers
 //	ledger      reserves ranges of numbers durably, and records what happens to them
-//	refill      keeps a pool full, and raises the alarm when a pool runs low
+//	refill      keeps a pool full, and raises an alarm when a pool runs low
 //	redispool   a pool of codes in a Redis list
 //	pgpool      a pool of random codes in PostgreSQL tables
 //	mempool     a pool of ranges in the process, and batches straight from the ledger
@@ -14,32 +14,35 @@
 //	keyserver   serves keys to other programs over gRPC
 //	kgstest     conformance tests for the contracts
 //
-// A key passes through these steps: the ledger reserves a range of numbers. A code space turns
+// A key passes through these steps. The ledger reserves a range of numbers. A code space turns
 // the numbers into codes. A worker pushes the codes to a pool. A Source takes a batch from the
 // pool and gives one key to each creation. A PostgreSQL pool needs neither a ledger nor a code
 // space. The key sources without batches have no pool either.
 //
 // Vocabulary:
 //
-//   - a number is a counter value; a code is the string that a code space maps it to; a key is
-//     a code that is ready to be assigned;
-//   - a pool holds keys until a server takes them; a batch is the keys that one server, its
-//     holder, took at once;
-//   - a holder settles a batch: it reports for every key whether it is used, returned or lost;
+//   - a number is a counter value;
+//   - a code is the string that a code space maps a number to;
+//   - a key is a code that is ready to be assigned;
+//   - a pool holds keys until servers take them;
+//   - a batch is the keys that one server took in one call; the server is the holder of the
+//     batch;
+//   - a holder settles a batch: it reports for every key whether the key is used, returned or
+//     lost;
 //   - an epoch is one generation of a pool: a pool that may have lost data begins a new epoch,
-//     and the keys of the old one are abandoned;
+//     and the keys of the old epoch are abandoned;
 //   - a key source is one selectable way to get codes (KEY_SOURCE).
 //
-// Invariants, which hold after any crash:
+// These invariants hold after any crash:
 //
-//   - the ledger reserves each number once, a worker pushes it once, and a server hands it out
-//     once, unless the number is returned unused;
-//   - at any time an audit can account for each reserved number: it is linked, in a pool, in a
-//     batch, on its way to a pool, or abandoned for a recorded reason.
+//   - unless a number is returned unused, the ledger reserves it only once, a worker pushes its
+//     key only once, and a server hands out the key only once;
+//   - an audit can account for each reserved number at any time: the number is linked, in a
+//     pool, in a batch, on its way to a pool, or abandoned for a recorded reason.
 //
-// The key sources without a ledger document their own guarantees. This package does not know
-// about links. The primary key of the link store decides which link a code belongs to. As long
-// as the invariants hold, that constraint never fires for keys of the ledger.
+// The key sources without a ledger document their own guarantees. This package does not use
+// links. The primary key of the link store decides which link a code belongs to. As long as the
+// invariants hold, a key of the ledger never violates that constraint.
 package kgs
 
 import (
@@ -53,8 +56,8 @@ var (
 	// ErrNoEpoch means that a pool lost data or may have lost data. No keys can be taken from
 	// it until a worker opens a new epoch.
 	ErrNoEpoch = errors.New("the pool lost its state and waits for a new epoch")
-	// ErrFenced means that another process has taken over the range or batch that the caller
-	// worked on. The call changed nothing, and the caller must stop using the range or batch.
+	// ErrFenced means that another process has taken over the range or batch that the caller uses.
+	// The call changed nothing, and the caller must stop using the range or batch.
 	ErrFenced = errors.New("taken over by another process")
 	// ErrExhausted means that every number of every code length is reserved.
 	ErrExhausted = errors.New("every code length is used up")
@@ -62,40 +65,42 @@ var (
 
 // Batch is the keys that a holder took from a supply in one call.
 type Batch struct {
-	ID     int64    // identifies the batch in the supply's records
-	Source string   // metric label and Source of the links: SourcePool, SourceLedger, ...
-	Codes  []string // in the order in which to hand them out; read-only
+	ID     int64    // id of the batch in the records of the supply
+	Source string   // name of the key source in metrics and links: SourcePool, SourceLedger, ...
+	Codes  []string // codes in the order in which to hand them out; read-only
 }
 
-// Supply is where a [Source] takes its batches from. Both methods are safe for concurrent use,
-// block until ctx ends at the latest, and are safe to repeat after an error. If the answer of a
-// Take is lost, a repeated Take returns the same keys where the supply can identify the repeat.
+// Supply gives batches of keys to a [Source]. Both methods are safe for concurrent use and
+// return at the latest when ctx ends. The caller may repeat a call after an error. If the answer
+// of a Take is lost and the supply can identify the repeated Take, it returns the same keys
+// again.
 type Supply interface {
-	// Take gives up to n keys (at least one) to the holder, which accounts for them until
-	// Settle. ErrEmpty and ErrNoEpoch mean that the supply is reachable but has no keys to
-	// give. ErrExhausted means that no code length has numbers left. Any other error means that
-	// the supply could not be reached.
+	// Take returns a batch of 1 to n keys. The caller becomes the holder of the batch and is
+	// responsible for its keys until Settle. ErrEmpty and ErrNoEpoch mean that the supply is
+	// reachable but gives no keys now. ErrExhausted means that no code length has numbers left. Any
+	// other error means that the supply could not be reached.
 	Take(ctx context.Context, n int) (*Batch, error)
-	// Settle reports what happened to every code of b. The codes in unused return to the
-	// supply, the codes in lost are abandoned, and all others are used. Settle succeeds without
-	// effect if the supply no longer has the batch on record, because the batch was settled or
-	// abandoned before.
+	// Settle reports what happened to every code of b. The codes in unused return to the supply,
+	// the codes in lost are abandoned, and all other codes are used. Settle succeeds without effect
+	// if the supply no longer has the batch on record, because the batch is already settled or
+	// abandoned.
 	Settle(ctx context.Context, b *Batch, unused, lost []string) error
 }
 
 // Reasons why keys are abandoned. They are values of the reason label of
 // kgs_keys_abandoned_total, except for ReasonConflict.
 const (
-	ReasonCrash     = "crash"      // their holder crashed
-	ReasonEpoch     = "epoch"      // their pool lost data
-	ReasonLostReply = "lost_reply" // it is unknown whether their link was committed
-	ReasonRollback  = "rollback"   // the ledger skipped them after a rollback of its database
-	ReasonClient    = "client"     // a client program has them; its links are unknown here
-	ReasonConflict  = "conflict"   // an alias or a random code used the code first; only the audit reports it
+	ReasonCrash     = "crash"      // the holder of the keys crashed
+	ReasonEpoch     = "epoch"      // the pool of the keys lost data
+	ReasonLostReply = "lost_reply" // it is unknown whether a link with the key was committed
+	ReasonRollback  = "rollback"   // the ledger skipped the numbers after a rollback of its database
+	ReasonClient    = "client"     // a client program has the keys, and the ledger does not record its links
+	ReasonConflict  = "conflict"   // an alias or a random code is the same code; only the audit reports this reason
 )
 
 // Names of key sources in metrics and links. The ledger accounts for the numbers of SourcePool
-// and SourceLedger, and for those of SourceKGS that it leased to its own clients.
+// and SourceLedger. It also accounts for the numbers of SourceKGS that it leased to its own
+// clients.
 const (
 	SourcePool         = "pool"
 	SourceLedger       = "ledger"
@@ -109,7 +114,7 @@ const (
 	SourceKGS          = "kgs" // a remote KGS, which has its own ledger
 )
 
-// PoolStatus is the state of a pool, in the form that every kind of pool reports.
+// PoolStatus is the state of a pool. Every kind of pool reports it.
 type PoolStatus struct {
 	Keys   int64 // keys in the pool now
 	Taken  int64 // keys that servers have taken from the pool in this epoch
@@ -120,5 +125,5 @@ type PoolStatus struct {
 // PoolEntry is a code that a shared pool has on record.
 type PoolEntry struct {
 	Code    string
-	InBatch bool // whether the code is in a batch; otherwise it is in the pool itself
+	InBatch bool // true if the code is in a batch, false if it is in the pool itself
 }

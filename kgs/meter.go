@@ -22,7 +22,7 @@ func NewEWMA(now time.Time) EWMA { return EWMA{at: now} }
 func (m *EWMA) Rate() float64 { return m.perSecond }
 
 // Sample records that the count has the value total at the time now. The weight of a sample is
-// proportional to the time since the last one, so the interval between calls may vary.
+// proportional to the time since the last sample, so the interval between calls may vary.
 func (m *EWMA) Sample(total int64, now time.Time) {
 	m.add(total, now, rateWeight*now.Sub(m.at).Seconds())
 }
@@ -35,14 +35,14 @@ func (m *EWMA) add(total int64, now time.Time, weight float64) {
 	}
 	m.perSecond += min(1, weight) * (float64(total-m.total)/elapsed - m.perSecond)
 	m.total, m.at = total, now
-	if m.perSecond < 0.001 { // fewer than four an hour: the rest of a rate that has ended
+	if m.perSecond < 0.001 { // a rate below four an hour counts as 0
 		m.perSecond = 0
 	}
 }
 
 // Meter measures the rate at which a count grows in large steps. It averages over about one
-// window, or over the time since its first sample while that is shorter. It is not safe for
-// concurrent use.
+// window. Until one window has passed since the first sample, it averages over the time since
+// that sample. It is not safe for concurrent use.
 type Meter struct {
 	window time.Duration
 	began  time.Time
@@ -62,5 +62,5 @@ func (m *Meter) Sample(total int64, now time.Time) {
 	m.meter.add(total, now, float64(now.Sub(m.meter.at))/float64(max(span, 1)))
 }
 
-// Rate returns the average growth of the count per second; 0 until the second sample.
+// Rate returns the average growth of the count per second. It returns 0 until the second sample.
 func (m *Meter) Rate() float64 { return m.meter.perSecond }

@@ -17,7 +17,7 @@ func TestMeterAveragesSteps(t *testing.T) {
 		now = now.Add(time.Second)
 		m.Sample(total, now)
 		if rate := m.Rate(); i > 20 && (rate < 60 || rate > 140) {
-			t.Fatalf("a rate of %v after %d s, want about 100", rate, i)
+			t.Fatalf("the rate is %v after %d s, want about 100", rate, i)
 		}
 	}
 	for range 60 {
@@ -25,10 +25,10 @@ func TestMeterAveragesSteps(t *testing.T) {
 		m.Sample(total, now)
 	}
 	if rate := m.Rate(); rate > 0.1 {
-		t.Errorf("a rate of %v ten minutes after the last", rate)
+		t.Errorf("the rate is %v ten minutes after the last step, want at most 0.1", rate)
 	}
 	m.Sample(total+60_000, now.Add(time.Hour))
 	if rate := m.Rate(); rate < 16 || rate > 17 {
-		t.Errorf("a rate of %v after an hour unseen, want 60,000 / 3600 s", rate)
+		t.Errorf("the rate is %v after an hour without samples, want 60,000 / 3600 s", rate)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"keypool/internal/promvalue"
 )
 
-// Metrics are the counters of one process for its part in making and taking keys. The program
-// collects values that can be read at any time (sizes, rates, states) on each scrape instead.
+// Metrics counts the keys that one process makes, takes and abandons. It has no sizes, rates or
+// states, because the program reads these values on each scrape.
 type Metrics struct {
 	generated  prometheus.Counter
 	lastPush   prometheus.Gauge
@@ -22,7 +22,8 @@ type Metrics struct {
 	pages      prometheus.Counter
 }
 
-// NewMetrics registers the metrics with reg. It panics if reg has them already.
+// NewMetrics registers the metrics with reg. It panics if the metrics are already registered
+// with reg.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	auto := promauto.With(reg)
 	m := &Metrics{
@@ -30,23 +31,23 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Name: "kgs_keys_generated_total", Help: "Keys that this process pushed to the pool.",
 		}),
 		lastPush: auto.NewGauge(prometheus.GaugeOpts{
-			Name: "kgs_last_push_timestamp_seconds", Help: "When this process last pushed keys to the pool, in Unix time; 0 for never.",
+			Name: "kgs_last_push_timestamp_seconds", Help: "Unix time at which this process last pushed keys to the pool; 0 if it never did.",
 		}),
 		abandons: auto.NewCounterVec(prometheus.CounterOpts{
-			Name: "kgs_keys_abandoned_total", Help: "Keys that this process wrote off, by reason.",
+			Name: "kgs_keys_abandoned_total", Help: "Keys that this process abandoned, by reason.",
 		}, []string{"reason"}),
 		refills: auto.NewHistogram(prometheus.HistogramOpts{
-			Name: "kgs_refill_seconds", Help: "How long it took to take one local batch from the supply.",
+			Name: "kgs_refill_seconds", Help: "Seconds that this process needed to take one local batch from the supply.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 4, 8),
 		}),
 		restarts: auto.NewCounter(prometheus.CounterOpts{
-			Name: "kgs_worker_restarts_total", Help: "Times the dead man's switch restarted the refill worker.",
+			Name: "kgs_worker_restarts_total", Help: "Times that the dead man's switch restarted the refill worker.",
 		}),
 		skipAheads: auto.NewCounter(prometheus.CounterOpts{
-			Name: "kgs_ledger_jumps_total", Help: "Skip-aheads: times the ledger found that its database came back from an older state.",
+			Name: "kgs_ledger_jumps_total", Help: "Skip-aheads: times that the ledger detected a rollback of its database.",
 		}),
 		pages: auto.NewCounter(prometheus.CounterOpts{
-			Name: "kgs_pages_total", Help: "Times the dead man's switch asked for a human.",
+			Name: "kgs_pages_total", Help: "Times that the dead man's switch paged an operator.",
 		}),
 	}
 	for _, reason := range []string{ReasonCrash, ReasonEpoch, ReasonLostReply, ReasonRollback, ReasonClient} {
@@ -61,7 +62,7 @@ func (m *Metrics) CountSkipAhead(keys int64) {
 	m.CountAbandoned(ReasonRollback, keys)
 }
 
-// CountKept counts keys that stay with the client of a lease that has ended.
+// CountKept counts keys that a client keeps after the end of its lease.
 func (m *Metrics) CountKept(keys int64) { m.CountAbandoned(ReasonClient, keys) }
 
 // CountPushed counts keys that this process pushed to a pool.
@@ -81,7 +82,7 @@ func (m *Metrics) CountRestart() { m.restarts.Inc() }
 // CountPage counts a page by the dead man's switch.
 func (m *Metrics) CountPage() { m.pages.Inc() }
 
-// ObserveRefill records how long it took to take a local batch.
+// ObserveRefill records the duration of taking one local batch.
 func (m *Metrics) ObserveRefill(d time.Duration) { m.refills.Observe(d.Seconds()) }
 
 // Abandoned returns the counter of keys that this process abandoned for the given reason.
@@ -98,15 +99,15 @@ func (m *Metrics) Pages() prometheus.Counter { return m.pages }
 // Generated returns the number of keys that this process pushed to the pool.
 func (m *Metrics) Generated() float64 { return promvalue.Counter(m.generated) }
 
-// FailureLog logs the first failure of a recurring task and the success that ends the failures,
-// but not the failures in between. It is not safe for concurrent use.
+// FailureLog logs the first failure in a series of failures of a recurring task, and the success
+// that ends the series. It does not log the other failures. It is not safe for concurrent use.
 type FailureLog struct {
 	log     *slog.Logger
 	task    string // for example "refill the pool"
 	failing bool
 }
 
-// Note records the result of one attempt: nil for a success.
+// Note records the result of one attempt. A nil err means success.
 func (f *FailureLog) Note(err error) {
 	switch {
 	case err != nil && !f.failing:
@@ -117,5 +118,5 @@ func (f *FailureLog) Note(err error) {
 	f.failing = err != nil
 }
 
-// NewFailureLog returns the log of a task.
+// NewFailureLog returns a FailureLog for the given task.
 func NewFailureLog(log *slog.Logger, task string) FailureLog { return FailureLog{log: log, task: task} }

@@ -13,20 +13,20 @@ import (
 // SourceConfig configures a Source. A duration of zero means the default.
 type SourceConfig struct {
 	Supply   Supply
-	Min, Max int           // bounds of one batch, in keys
-	Hold     time.Duration // how long a batch should last at the measured rate; default 2 s
-	Patience time.Duration // longest wait of Next for a refill; default 250 ms
-	Timeout  time.Duration // longest time for one call of the supply; default 2 s
-	Lazy     bool          // take nothing from the supply before the first Next
+	Min, Max int           // smallest and largest size of a batch, in keys
+	Hold     time.Duration // time that a batch should last at the measured rate; default 2 s
+	Patience time.Duration // longest time that Next waits for a refill; default 250 ms
+	Timeout  time.Duration // longest duration of one call of the supply; default 2 s
+	Lazy     bool          // if true, the source takes no keys before the first Next
 	Logger   *slog.Logger
 	Metrics  *Metrics
 }
 
 // Source is the local batch of one server. It hands out keys from memory and refills itself in
-// the background before it is empty. It holds two batches: the current one, and a spare that it
-// took while the current one was in use. At most one refill runs at a time. The size of a batch
-// follows the measured rate of use, and is at most maxGrowth times the size of the batch
-// before.
+// the background before it is empty. It holds two batches, the current batch and a spare batch.
+// It takes the spare while the current batch is in use. At most one refill runs at a time. The
+// size of a batch follows the measured rate of use, and is at most maxGrowth times the size of
+// the previous batch.
 //
 // All methods are safe for concurrent use.
 type Source struct {
@@ -41,15 +41,15 @@ type Source struct {
 	mu       sync.Mutex
 	spare    *LocalBatch
 	live     map[*LocalBatch]struct{} // every batch that is not settled yet
-	returned []Key                    // handed out but not used; take returns these first
+	returned []Key                    // keys that were handed out but not used; take returns them first
 	finished []*LocalBatch            // batches to settle: the outcome of every code is known
 	drained  int64                    // keys handed out from batches that are empty now
-	rate     EWMA                     // of keys handed out
+	rate     EWMA                     // rate at which keys are handed out
 	burst    float64                  // keys per second at which the last batch was used up
 	fetched  int                      // keys in the last batch
 	filled   chan struct{}            // closed and replaced when a refill ends
-	began    time.Time                // when the running refill began; zero while none runs
-	failing  error                    // the error of the last refill; nil after a success
+	began    time.Time                // time at which the running refill began; zero if no refill runs
+	failing  error                    // error of the last refill; nil after a success
 	closed   bool
 
 	everFilled bool // whether a refill has ever succeeded
@@ -77,13 +77,13 @@ func NewSource(cfg SourceConfig) *Source {
 	return s
 }
 
-// Next returns one key. While a local key is left, it neither blocks nor calls the supply.
-// Otherwise it waits for the running refill, until ctx ends or Patience has passed.
+// Next returns one key. If the source has a local key, Next neither blocks nor calls the supply.
+// Otherwise Next waits for the running refill until ctx ends or Patience has passed.
 //
 // Next fails with ErrNoKeys if it gets no key in that time. It fails at once if the last refill
-// failed, or if the running one has already taken longer than Patience. So a supply that is
-// down or hangs does not delay every request. A failed refill does not end the wait during the
-// first Patience after NewSource, unless a refill has succeeded before.
+// failed, or if the running refill has already taken longer than Patience. As a result, a supply
+// that is down or hangs does not delay every request. Until the first refill succeeds, a failed
+// refill does not end a wait within Patience after NewSource.
 func (s *Source) Next(ctx context.Context, _ string, _ int) (Key, error) {
 	if k, ok := s.take(); ok {
 		return k, nil
@@ -101,7 +101,7 @@ func (s *Source) Next(ctx context.Context, _ string, _ int) (Key, error) {
 		select {
 		case <-filled:
 		case <-patience.C:
-			return Key{}, fmt.Errorf("%w: the refill takes long", ErrNoKeys)
+			return Key{}, fmt.Errorf("%w: the refill takes too long", ErrNoKeys)
 		case <-ctx.Done():
 			return Key{}, fmt.Errorf("%w: %w", ErrNoKeys, ctx.Err())
 		}
@@ -167,14 +167,14 @@ func (s *Source) refillUnderWay() (<-chan struct{}, error) {
 	if s.closed {
 		return nil, fmt.Errorf("%w: the source is closed", ErrNoKeys)
 	}
-	// A server that has just started waits until a worker has opened and filled the pool.
-	// Later, a failed refill is unlikely to be followed by a success within Patience.
+	// A server that has just started waits until a worker has opened and filled the pool. Later, a
+	// refill that follows a failed refill is unlikely to succeed within Patience.
 	starting := !s.everFilled && time.Since(s.started) < s.cfg.Patience
 	if s.failing != nil && !starting {
 		return nil, fmt.Errorf("%w: %w", ErrNoKeys, s.failing)
 	}
 	if !s.began.IsZero() && time.Since(s.began) >= s.cfg.Patience {
-		return nil, fmt.Errorf("%w: the refill takes long", ErrNoKeys)
+		return nil, fmt.Errorf("%w: the refill takes too long", ErrNoKeys)
 	}
 	s.want()
 	return s.filled, nil
@@ -188,19 +188,19 @@ func (s *Source) want() {
 	}
 }
 
-// LocalBatch is one batch that a Source hands out. It counts its codes of unknown outcome. When
-// the count reaches zero, the Source settles the batch with its supply. Until then the supply
-// has the batch on record, so a crash at any moment leaves every key accounted for.
+// LocalBatch is one batch that a Source hands out. It counts its codes whose outcome is unknown.
+// When the count reaches zero, the Source settles the batch with its supply. Until then the
+// supply has the batch on record, so every key stays accounted for after a crash.
 //
-// The caller of Source.Next calls exactly one of Spent, Unused and Lost, once, for each code.
+// For each code, the caller of Source.Next makes exactly one call of Spent, Unused or Lost.
 // These methods do not block and are safe for concurrent use.
 type LocalBatch struct {
 	batch  *Batch
 	source *Source
 	next   atomic.Int64 // index of the code to hand out next; may exceed the last index
-	open   atomic.Int64 // codes of unknown outcome
+	open   atomic.Int64 // number of codes whose outcome is unknown
 
-	since time.Time // when it became the current batch; guarded by source.mu
+	since time.Time // time at which the batch became the current batch; guarded by source.mu
 
 	mu   sync.Mutex
 	lost []string
@@ -212,7 +212,7 @@ func newLocalBatch(s *Source, b *Batch) *LocalBatch {
 	return l
 }
 
-// left returns how many codes are not handed out yet.
+// left returns the number of codes that are not yet handed out.
 func (l *LocalBatch) left() int64 {
 	return max(0, int64(len(l.batch.Codes))-l.next.Load())
 }
@@ -228,7 +228,7 @@ func (l *LocalBatch) Lost(code string) {
 	l.close()
 }
 
-// Unused reports that code is not in the link store. The next creation gets it.
+// Unused reports that code is not in the link store. The next creation gets the code.
 func (l *LocalBatch) Unused(code string) {
 	s := l.source
 	s.mu.Lock()

@@ -15,7 +15,7 @@ import (
 // cost of reading the clock. The target is a p99 of 1 us.
 func BenchmarkSourceNextTimed(b *testing.B) {
 	s := newBulkSource()
-	var took [100_000]int // calls by duration in ns; the last element counts all longer ones
+	var took [100_000]int // number of calls by duration in ns; the last element also counts all longer calls
 	n := 0
 	for b.Loop() {
 		start := time.Now()
@@ -35,8 +35,8 @@ func BenchmarkSourceNextTimed(b *testing.B) {
 	}
 }
 
-// percentile returns the smallest index such that the counts up to it hold the given share of
-// n.
+// percentile returns the smallest index at which the sum of the counts reaches the given share
+// of n.
 func percentile(counts []int, n int, share float64) int {
 	seen := 0
 	for i, count := range counts {

@@ -12,9 +12,9 @@ const (
 	firstBackoff = 5 * time.Millisecond
 	maxBackoff   = time.Second
 
-	// maxGrowth bounds how fast batches grow. A batch size still follows a new load within a
-	// few batches. But the burst that follows a stall says nothing about the lasting rate, and
-	// must not empty the pool.
+	// maxGrowth is the largest ratio between the sizes of two successive batches. The batch size
+	// still follows a new load within a few batches. The limit prevents a burst of requests after a
+	// stall from emptying the pool.
 	maxGrowth = 4
 )
 
@@ -38,8 +38,8 @@ func (s *Source) run(ctx context.Context) {
 		case <-retry.C:
 		}
 		if err := s.refill(ctx); err != nil {
-			// Ignore requests until the timer fires. Otherwise many waiting callers would cause
-			// as many attempts on a supply that is down.
+			// Ignore requests until the timer expires. Otherwise each waiting caller would cause one more
+			// attempt on a supply that is down.
 			wanted = nil
 			retry.Reset(backoff)
 			backoff = min(2*backoff, maxBackoff)
@@ -76,8 +76,9 @@ func (s *Source) needsBatch() bool {
 	return s.current.Load() == nil || s.spare == nil
 }
 
-// fetch takes one batch. After a crash, the batch stays on record under this holder's name. Its
-// heartbeats then stop, and the next sweep abandons the keys of the batch.
+// fetch takes one batch. If the process crashes, the batch stays on record under the name of
+// this holder. The heartbeats of the holder then stop. When the holder is declared dead, the
+// keys of the batch are abandoned.
 func (s *Source) fetch(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
@@ -94,7 +95,7 @@ func (s *Source) fetch(ctx context.Context) error {
 	s.live[l] = struct{}{}
 	if s.current.Load() == nil {
 		s.install(l)
-		// Callers that wait for a key do not need the spare.
+		// Callers that wait for a key do not wait for the spare batch.
 		close(s.filled)
 		s.filled = make(chan struct{})
 		return nil
@@ -103,9 +104,9 @@ func (s *Source) fetch(ctx context.Context) error {
 	return nil
 }
 
-// batchSize returns how many keys last for Hold at the measured rate. It uses the greater of
-// two measurements. The smoothed rate alone would react late to a burst. The rate of the last
-// batch alone would ignore a steady load after one quiet moment.
+// batchSize returns the number of keys that last for Hold at the measured rate. It uses the
+// greater of two measurements. The smoothed rate alone would react late to a burst. The rate of
+// the last batch alone would ignore a steady load after one quiet moment.
 func (s *Source) batchSize() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +126,7 @@ func (s *Source) sample() {
 }
 
 // finish queues a batch for settlement. The queue is bounded, because the Source takes no new
-// batch while one waits to be settled.
+// batch while a finished batch waits to be settled.
 func (s *Source) finish(l *LocalBatch) {
 	s.mu.Lock()
 	s.finished = append(s.finished, l)
@@ -166,9 +167,9 @@ func (s *Source) settle(ctx context.Context, l *LocalBatch, unused []string) err
 }
 
 // Close stops the source, returns unused keys to the supply and settles all batches. Call it
-// after the last creation has ended. It blocks until the supply has answered or ctx ends. The
-// supply has the batches on record that Close could not settle, and a later sweep abandons
-// them. A second call does nothing.
+// after the last creation has ended. Close blocks until the supply has answered or ctx ends. If
+// Close cannot settle a batch, the supply still has the batch on record, and abandons its keys
+// when the holder is declared dead. A second call does nothing.
 func (s *Source) Close(ctx context.Context) error {
 	s.stop()
 	<-s.done
@@ -193,8 +194,8 @@ func (s *Source) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// retract returns, by batch, every key that no creation uses, and empties the source. The
-// caller holds mu.
+// retract empties the source. It returns every key that no creation uses, by batch. The caller
+// holds mu.
 func (s *Source) retract() map[*LocalBatch][]string {
 	unused := make(map[*LocalBatch][]string, len(s.live))
 	for l := range s.live {
@@ -210,7 +211,7 @@ func (s *Source) retract() map[*LocalBatch][]string {
 	return unused
 }
 
-// Local returns how many keys the source holds in memory.
+// Local returns the number of keys that the source holds in memory.
 func (s *Source) Local() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -107,7 +107,7 @@ func wantNoWait(t *testing.T, s *Source, what string) {
 		t.Errorf("Next on an empty batch: %v, want ErrNoKeys", err)
 	}
 	if waited := time.Since(start); waited != 0 {
-		t.Errorf("the request waited %v for %s", waited, what)
+		t.Errorf("Next waited %v for %s", waited, what)
 	}
 }
 
@@ -139,7 +139,7 @@ func TestSourceHandsOutEachKeyOnce(t *testing.T) {
 		wg.Wait()
 		closeSource(t, s)
 		if got := len(seen) + len(supply.returned); got != supply.next {
-			t.Errorf("%d keys handed out and %d returned, of %d taken", len(seen), len(supply.returned), supply.next)
+			t.Errorf("%d keys were handed out and %d were returned, but the source took %d", len(seen), len(supply.returned), supply.next)
 		}
 		if supply.overlaps {
 			t.Error("two refills ran at once")
@@ -163,7 +163,7 @@ func TestSourceKeepsASpareBatch(t *testing.T) {
 			mustNext(t, s).Batch.Spent()
 		}
 		if waited := time.Since(start); waited != 0 {
-			t.Errorf("200 local keys took %v", waited)
+			t.Errorf("handing out 200 local keys took %v, want no wait", waited)
 		}
 		supply.fail(nil)
 	})
@@ -185,7 +185,7 @@ func TestSourceFailsAtOnceWhileTheSupplyIsDown(t *testing.T) {
 		for range 100 {
 			mustNext(t, s).Batch.Spent()
 		}
-		wantNoWait(t, s, "a supply that is known to be down")
+		wantNoWait(t, s, "a supply that is down")
 		supply.mu.Lock()
 		supply.err, supply.delay = nil, 0
 		supply.mu.Unlock()
@@ -194,7 +194,7 @@ func TestSourceFailsAtOnceWhileTheSupplyIsDown(t *testing.T) {
 	})
 }
 
-// The source becomes empty while a refill hangs that has not failed yet.
+// In this test, the source becomes empty during a refill that hangs but has not failed yet.
 func TestSourceDoesNotWaitForARefillThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		supply := &stubSupply{}
@@ -248,7 +248,7 @@ func TestSourceSizesBatchesByRate(t *testing.T) {
 		synctest.Wait() // a refill may be running
 		last := supply.sizes[len(supply.sizes)-1]
 		if want := int(1000 * s.cfg.Hold.Seconds()); last < want*9/10 || last > want*11/10 {
-			t.Errorf("batches of %d keys at 1,000/s, want about %d", last, want)
+			t.Errorf("the last batch has %d keys at 1,000/s, want about %d", last, want)
 		}
 		if rate := s.Rate(); rate < 950 || rate > 1050 {
 			t.Errorf("Rate() = %.0f, want about 1000", rate)
@@ -256,8 +256,8 @@ func TestSourceSizesBatchesByRate(t *testing.T) {
 	})
 }
 
-// After a stall, many creations arrive at once. Their rate does not last.
-func TestSourceGrowsBatchByBatch(t *testing.T) {
+// After a stall, many creations arrive at once, but their rate does not last.
+func TestSourceLimitsTheGrowthOfBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		supply := &stubSupply{}
 		s := newTestSource(t, supply)
@@ -312,7 +312,7 @@ func TestSourceSettlesOnlyWhenEveryOutcomeIsKnown(t *testing.T) {
 		}
 		synctest.Wait()
 		if supply.settled != 0 {
-			t.Fatal("a batch was settled while the outcome of one key was unknown: a crash now would lose the key without a record")
+			t.Fatal("a batch was settled while the outcome of one key was unknown, so a crash would lose the key without a record")
 		}
 		inFlight.Batch.Spent()
 		synctest.Wait()

@@ -10,9 +10,9 @@ import (
 	"keypool/internal/sqlite"
 )
 
-// The locks of goose are not used. Goose looks for pending migrations and creates its table
-// before it locks, and it polls once per second. Both locks here are released when their holder
-// ends for any reason.
+// This package does not use the locks of goose. Goose looks for pending migrations and creates its
+// table before it takes its lock, and it polls once per second. The locks in this file are released
+// when the process that holds them ends for any reason.
 
 func lock(ctx context.Context, db *sql.DB, engine Engine) (unlock func() error, err error) {
 	if engine == SQLite {
@@ -21,26 +21,26 @@ func lock(ctx context.Context, db *sql.DB, engine Engine) (unlock func() error, 
 	return lockPostgres(ctx, db)
 }
 
-// lockSQLite locks a separate file next to the database, because the database's own lock ends
-// with each transaction.
+// lockSQLite locks a separate file next to the database, because the lock of the database ends with
+// each transaction.
 func lockSQLite(ctx context.Context, db *sql.DB) (func() error, error) {
 	path, err := sqlite.Path(ctx, db)
 	if err != nil {
 		return nil, err
 	}
-	if path == "" { // in memory: no other process can see it
+	if path == "" { // the database is in memory, and no other process can use it
 		return func() error { return nil }, nil
 	}
 	return sqlite.Lock(ctx, path+"-migrate")
 }
 
-// lockPostgres takes a session-level advisory lock, one per schema. It polls instead of waiting
-// in the server. A waiting statement is an open transaction, and CREATE INDEX CONCURRENTLY
-// waits for open transactions: the two would deadlock.
+// lockPostgres takes a session-level advisory lock for the schema. It polls and does not wait in the
+// server. A waiting statement would be an open transaction, and CREATE INDEX CONCURRENTLY waits for
+// open transactions. So the two statements would deadlock.
 func lockPostgres(ctx context.Context, db *sql.DB) (_ func() error, err error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("connect to migrate: %w", err)
+		return nil, fmt.Errorf("connect to the database for the migration: %w", err)
 	}
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

@@ -5,10 +5,10 @@
 //
 //   - Migrations only go forward. A down migration would drop rows of the ledger or links,
 //     which cannot be recovered. To return to an older schema, restore a backup.
-//   - A program never runs on a schema that is newer than the program. It could ignore a rule
-//     that keeps a code from being issued twice.
-//   - The statements of a published file never change. A change of the schema is a new file in
-//     both folders, with the same version.
+//   - A program never runs on a schema that is newer than the program. Such a program could violate a
+//     rule of the new schema and issue a code twice.
+//   - The statements of a published file never change. A change of the schema adds a file with the
+//     same version to both folders.
 package migrations
 
 import (
@@ -41,18 +41,18 @@ const (
 //go:embed postgres/*.sql sqlite/*.sql
 var files embed.FS
 
-// Up migrates db to the schema of this program. Any number of processes may call it at once:
-// one of them migrates, and the others wait until it is done or their ctx ends. Each file is
-// one transaction. If a process is killed during a file, the database stays at the previous
-// version, and the next call of Up continues from there. Up fails with ErrNewerSchema if the
-// schema is newer than the program. On PostgreSQL, Up may use two connections of db at once. On
-// SQLite, db must be able to write.
+// Up migrates db to the schema of this program. Any number of processes may call Up at the same
+// time. One process migrates, and the other processes wait until the migration is complete or their
+// ctx ends. Each file is one transaction. If a process is killed during a file, the database stays
+// at the previous version, and the next call of Up continues with this file. Up fails with
+// ErrNewerSchema if the schema is newer than the program. On PostgreSQL, Up may use two connections
+// of db at the same time. On SQLite, db must be able to write.
 func Up(ctx context.Context, db *sql.DB, engine Engine) (err error) {
 	provider, err := newProvider(db, engine)
 	if err != nil {
 		return err
 	}
-	// Usually there is nothing to do. This check needs neither the lock nor free disk space.
+	// Usually the schema is up to date. This check needs neither the lock nor free disk space.
 	if err := check(ctx, db, engine, provider); !errors.Is(err, ErrOlderSchema) {
 		return err
 	}
@@ -61,8 +61,8 @@ func Up(ctx context.Context, db *sql.DB, engine Engine) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	// Check again under the lock: another process, perhaps a newer program, may have migrated
-	// meanwhile.
+	// Check again under the lock, because another process, perhaps of a newer program, may have
+	// migrated the database in the meantime.
 	if err := check(ctx, db, engine, provider); !errors.Is(err, ErrOlderSchema) {
 		return err
 	}
@@ -91,7 +91,7 @@ func check(ctx context.Context, db *sql.DB, engine Engine, provider *goose.Provi
 	want := sources[len(sources)-1].Version
 	switch {
 	case have > want:
-		return fmt.Errorf("%w: the database has version %d, this program knows only up to %d: upgrade the program",
+		return fmt.Errorf("%w: the database has version %d, this program supports versions up to %d: upgrade the program",
 			ErrNewerSchema, have, want)
 	case have < want:
 		return fmt.Errorf("%w: the database has version %d, this program needs %d: run `shortener migrate`",
@@ -100,8 +100,8 @@ func check(ctx context.Context, db *sql.DB, engine Engine, provider *goose.Provi
 	return nil
 }
 
-// version returns the schema version of db, or 0 if db was never migrated. The provider can
-// report the version too, but it creates its table for that.
+// version returns the schema version of db, or 0 if db was never migrated. It does not use the
+// provider, because the provider would create its table to report the version.
 func version(ctx context.Context, db *sql.DB, engine Engine) (have int64, err error) {
 	exists := `SELECT to_regclass('goose_db_version') IS NOT NULL`
 	if engine == SQLite {

@@ -87,10 +87,10 @@ func closeDB(t *testing.T, closer func() error) {
 func TestUp(t *testing.T) {
 	onBoth(t, func(t *testing.T, db *sql.DB, engine migrations.Engine) {
 		if err := migrations.Check(t.Context(), db, engine); !errors.Is(err, migrations.ErrOlderSchema) {
-			t.Errorf("check of an empty database: %v", err)
+			t.Errorf("Check of an empty database: %v, want ErrOlderSchema", err)
 		}
 		if tables := tables(t, db, engine); len(tables) != 0 {
-			t.Errorf("the check made tables: %v", tables)
+			t.Errorf("Check created the tables %v", tables)
 		}
 		for range 2 { // the second call has nothing to do
 			if err := migrations.Up(t.Context(), db, engine); err != nil {
@@ -98,7 +98,7 @@ func TestUp(t *testing.T) {
 			}
 		}
 		if err := migrations.Check(t.Context(), db, engine); err != nil {
-			t.Errorf("check after the migration: %v", err)
+			t.Errorf("Check after the migration: %v", err)
 		}
 		want := []string{"goose_db_version", "kgs_epochs", "kgs_holders", "kgs_leases", "kgs_ledger", "kgs_machines", "kgs_ranges", "kgs_spaces", "links"}
 		switch engine {
@@ -114,8 +114,8 @@ func TestUp(t *testing.T) {
 	})
 }
 
-// TestSpaces compares the sizes in the SQL files with the powers of 62.
-func TestSpaces(t *testing.T) {
+// TestSpaceSizesArePowersOf62 compares the sizes in the SQL files with the powers of 62.
+func TestSpaceSizesArePowersOf62(t *testing.T) {
 	onBoth(t, func(t *testing.T, db *sql.DB, engine migrations.Engine) {
 		if err := migrations.Up(t.Context(), db, engine); err != nil {
 			t.Fatal(err)
@@ -126,7 +126,7 @@ func TestSpaces(t *testing.T) {
 			var got int64
 			err := db.QueryRowContext(t.Context(), `SELECT size FROM kgs_spaces WHERE length = $1 AND next = 0`, length).Scan(&got)
 			if err != nil || got != size {
-				t.Errorf("the space of length %d has size %d, want %d; error %v", length, got, size, err)
+				t.Errorf("the space of codes of length %d has the size %d, want %d; error %v", length, got, size, err)
 			}
 		}
 	})
@@ -150,18 +150,18 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 		} {
 			err := f(t.Context(), db, engine)
 			if !errors.Is(err, migrations.ErrNewerSchema) {
-				t.Fatalf("%s on a newer schema: %v", name, err)
+				t.Fatalf("%s on a newer schema: %v, want ErrNewerSchema", name, err)
 			}
 			for _, word := range []string{"4711", fmt.Sprintf("up to %d:", len(all)), "upgrade"} {
 				if !strings.Contains(err.Error(), word) {
-					t.Errorf("%s: the error %q does not say %q", name, err, word)
+					t.Errorf("%s: the error %q does not contain %q", name, err, word)
 				}
 			}
 		}
 	})
 }
 
-func TestConcurrentStarts(t *testing.T) {
+func TestConcurrentMigrationsSucceed(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name  string
@@ -204,9 +204,9 @@ func TestConcurrentStarts(t *testing.T) {
 	}
 }
 
-// TestLockKeepsOthersOut checks that TestConcurrentStarts passes because of the lock: no
-// migration begins while another process holds it.
-func TestLockKeepsOthersOut(t *testing.T) {
+// TestMigrationWaitsForLock checks that no migration begins while another process holds the lock. So
+// TestConcurrentMigrationsSucceed passes because of the lock.
+func TestMigrationWaitsForLock(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
@@ -235,7 +235,7 @@ func TestLockKeepsOthersOut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer closeDB(t, func() error { // the session's lock would stay in the server after the test
+		defer closeDB(t, func() error { // otherwise the session would hold the lock after the test
 			_, err := conn.Exec(context.WithoutCancel(t.Context()), `SELECT pg_advisory_unlock_all()`)
 			return err
 		})

@@ -1,8 +1,8 @@
 // Package audit accounts for every number that a ledger ever reserved, and for every key of a
 // PostgreSQL pool. It runs while servers and workers run.
 //
-// Each number is linked, in a pool, in a batch, on its way to a pool, or abandoned for a
-// reason. A number that is in none of these places, or in two that exclude each other, is a
+// Each number is linked, in a pool, in a batch, on its way to a pool, or abandoned for a reason.
+// A number that is in none of these places, or in two places that exclude each other, is a
 // [Fault]. The accounts close if there is no fault.
 //
 // Invariant: if the accounts close, Reserved is the sum of all other places.
@@ -35,38 +35,38 @@ type Linked struct {
 	Source string
 }
 
-// Accounts counts the reserved numbers by the place they are in. Without a fault, Reserved is
-// the sum of the fields from InPool to Abandoned.
+// Accounts counts the reserved numbers by place. Without a fault, Reserved is the sum of the
+// fields from InPool to Abandoned.
 type Accounts struct {
 	Reserved  int64            `json:"reserved"`
 	InPool    int64            `json:"in_pool"`
 	InBatches int64            `json:"in_batches"`
-	Shipping  int64            `json:"shipping"`    // on their way to the shared pool
-	OnTheMove int64            `json:"on_the_move"` // in no place, because they moved during the audit
+	Shipping  int64            `json:"shipping"`    // numbers on their way to the shared pool
+	OnTheMove int64            `json:"on_the_move"` // numbers in no place, because they moved during the audit
 	Linked    int64            `json:"linked"`
-	Abandoned map[string]int64 `json:"abandoned"` // by reason
-	Links     map[string]int64 `json:"links"`     // rows by source, with aliases and random codes
+	Abandoned map[string]int64 `json:"abandoned"` // numbers by reason
+	Links     map[string]int64 `json:"links"`     // rows of the link store by source, including aliases and random codes
 	Epochs    []EpochAccounts  `json:"epochs"`    // the same counts by the epoch of the numbers
 	Faults    []Fault          `json:"faults"`
 
 	PostgresPool *PostgresPoolAccounts `json:"postgres_pool,omitempty"` // keys of a PostgreSQL pool, which have no numbers
 }
 
-// EpochAccounts is the accounts of one epoch: of the numbers that were first reserved in it. A
-// number stays in its epoch if it is returned and delivered again later.
+// EpochAccounts counts the numbers that were first reserved in one epoch. A number stays in that
+// epoch if it is returned and delivered again later.
 type EpochAccounts struct {
-	Epoch     int64            `json:"epoch"` // 0 is the time before the first shared pool
+	Epoch     int64            `json:"epoch"` // 0 for the time before the first shared pool
 	Reserved  int64            `json:"reserved"`
-	InPool    map[string]int64 `json:"in_pool"`    // by the record that they are in: RecordOfPool or RecordOfLedger
-	InBatches map[string]int64 `json:"in_batches"` // likewise
+	InPool    map[string]int64 `json:"in_pool"`    // numbers by record: RecordOfPool or RecordOfLedger
+	InBatches map[string]int64 `json:"in_batches"` // numbers by record, as in InPool
 	Shipping  int64            `json:"shipping"`
 	OnTheMove int64            `json:"on_the_move"`
-	Linked    map[string]int64 `json:"linked"`    // by source
-	Abandoned map[string]int64 `json:"abandoned"` // by reason
-	Missing   int64            `json:"missing"`   // each of them is a fault
+	Linked    map[string]int64 `json:"linked"`    // numbers by the source of the link
+	Abandoned map[string]int64 `json:"abandoned"` // numbers by reason
+	Missing   int64            `json:"missing"`   // numbers in no place; each of these numbers is a fault
 }
 
-// The records that can hold a number which is in a pool or a batch.
+// The records of the numbers that are in a pool or in a batch.
 const (
 	RecordOfPool   = "pool"   // the record of the shared pool
 	RecordOfLedger = "ledger" // the ledger's record of batches and of pools inside a process
@@ -113,20 +113,21 @@ var (
 	ErrEpochChanged = errors.New("the shared pool began a new epoch while the audit read")
 )
 
-// auditPasses is how many passes in a row must find a fault. Keys move while the audit reads,
-// so one pass may miss a key or see it twice. A key that every pass misses does not move.
+// auditPasses is the number of consecutive passes that must find a fault. Keys move while the
+// audit reads, so one pass may miss a key or see it twice. A key that every pass misses does not
+// move.
 const auditPasses = 3
 
-// Run accounts for every reserved number. It reads the ledger, the pool and the links
-// completely, in the direction in which keys move, up to three times. It uses one byte of
-// memory for each reserved number. It takes no locks that block others, and several audits may
-// run at once.
+// Run accounts for every reserved number. It reads the whole ledger, then the whole pool and
+// then all links, because keys move in this order. It does so up to three times. It uses one
+// byte of memory for each reserved number. It takes no locks that block other processes, and
+// several audits may run at once.
 //
-// An error means that the audit could not be done. While the shared pool has lost its data, the
-// error is ErrNoEpoch, ErrFenced, ErrPoolUnknown or ErrEpochChanged.
+// An error means that Run could not complete the audit. While the shared pool has lost its data,
+// the error is ErrNoEpoch, ErrFenced, ErrPoolUnknown or ErrEpochChanged.
 //
-// There is no list of the keys that a pool held before it lost its data. So if a number of an
-// earlier epoch is in no place, Run counts it as lost with its epoch. If a number of the
+// There is no list of the keys that a pool held before it lost its data. Therefore, if a number
+// of an earlier epoch is in no place, Run counts it as lost with its epoch. If a number of the
 // present epoch is in no place, that is a fault.
 func Run(ctx context.Context, e Evidence) (Accounts, error) {
 	var candidates map[Fault]bool // nil in the first pass, in which every fault is possible
@@ -150,7 +151,7 @@ func (e Evidence) pass(ctx context.Context, candidates map[Fault]bool) (*pass, e
 	p := newPass(e.Space, before, candidates)
 	p.addRanges(before)
 	p.findOverlaps(before)
-	if before.Epoch.Number > 0 { // at 0 the ledger has never had a shared pool
+	if before.Epoch.Number > 0 { // epoch 0 means that the ledger has never had a shared pool
 		if err := e.checkEpoch(ctx, before.Epoch.Number); err != nil {
 			return nil, err
 		}
@@ -166,7 +167,7 @@ func (e Evidence) pass(ctx context.Context, candidates map[Fault]bool) (*pass, e
 		return nil, err
 	}
 	if after.Epoch.Number != before.Epoch.Number {
-		return nil, fmt.Errorf("%w: %d, after %d", ErrEpochChanged, after.Epoch.Number, before.Epoch.Number)
+		return nil, fmt.Errorf("%w: epoch %d after epoch %d", ErrEpochChanged, after.Epoch.Number, before.Epoch.Number)
 	}
 	p.addRanges(after)
 	p.findForeign(after)
@@ -174,8 +175,8 @@ func (e Evidence) pass(ctx context.Context, candidates map[Fault]bool) (*pass, e
 	return p, nil
 }
 
-// checkEpoch fails unless the audit's pool is that of the ledger's present epoch. In any other
-// pool, the keys of the ledger would be missing.
+// checkEpoch fails unless the pool of the audit is in the present epoch of the ledger. In any
+// other pool, the keys of the ledger would be missing.
 func (e Evidence) checkEpoch(ctx context.Context, want int64) error {
 	if e.Epoch == nil {
 		return fmt.Errorf("%w: no shared pool is configured", ErrPoolUnknown)
@@ -185,7 +186,7 @@ func (e Evidence) checkEpoch(ctx context.Context, want int64) error {
 		return fmt.Errorf("%w: %w", ErrPoolUnknown, err)
 	}
 	if epoch != want {
-		return fmt.Errorf("%w: the pool that it reads is of epoch %d, and the ledger is in epoch %d", ErrPoolUnknown, epoch, want)
+		return fmt.Errorf("%w: the pool is in epoch %d, but the ledger is in epoch %d", ErrPoolUnknown, epoch, want)
 	}
 	return nil
 }

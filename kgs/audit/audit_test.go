@@ -15,15 +15,15 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// fixture is a ledger with a Redis pool and links, as the audit sees them. The ledger is real.
-// The pool and the links are lists, because the audit only iterates over them.
+// fixture is a ledger with a Redis pool and links. The ledger is real. The pool and the links
+// are lists, because the audit only iterates over them.
 type fixture struct {
 	kgstest.LedgerUnderTest
 	space  *codespace.Space
 	pool   []kgs.PoolEntry
 	links  []Linked
 	noPool bool
-	epoch  func() (int64, error) // epoch of the pool; nil for the ledger's epoch
+	epoch  func() (int64, error) // epoch of the pool; if nil, the pool has the epoch of the ledger
 }
 
 // newFixture reserves [0, 100) and puts at least 10 numbers into every place.
@@ -110,7 +110,7 @@ func wantSums(t *testing.T, a Accounts) {
 		}
 		found := total(e.InPool) + total(e.InBatches) + e.Shipping + e.OnTheMove + total(e.Linked) + total(e.Abandoned)
 		if found+e.Missing != e.Reserved {
-			t.Errorf("of epoch %d, %d of %d numbers are accounted for: %+v", e.Epoch, found+e.Missing, e.Reserved, e)
+			t.Errorf("in epoch %d, the places have %d numbers, want %d: %+v", e.Epoch, found+e.Missing, e.Reserved, e)
 		}
 	}
 	a.Links, a.Epochs, a.Faults = nil, nil, nil
@@ -137,7 +137,7 @@ func noErrors[T any](all []T) iter.Seq2[T, error] {
 	}
 }
 
-func TestAuditCloses(t *testing.T) {
+func TestAuditClosesTheAccounts(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		s := newFixture(t, l)
 		got, err := s.audit(t)
@@ -171,7 +171,7 @@ func TestAuditFindsPlantedErrors(t *testing.T) {
 	}{
 		"a key that the pool lost": {
 			func(_ *testing.T, s *fixture) { s.pool = s.pool[1:] }, FaultMissing, 0},
-		"a link that vanished": {
+		"a linked key whose link was lost": {
 			func(_ *testing.T, s *fixture) { s.links = s.links[1:] }, FaultMissing, 20},
 		"a key that is in the pool twice": {
 			func(_ *testing.T, s *fixture) { s.addPool(3, 4, false) }, FaultDuplicate, 3},
@@ -225,7 +225,7 @@ func TestAuditReportsNoFaultForRecordedLosses(t *testing.T) {
 		"an alias that took a key's code": {
 			func(_ *testing.T, s *fixture) { s.links[0].Source = "alias" },
 			map[string]int64{kgs.ReasonCrash: 10, kgs.ReasonConflict: 1}},
-		"an abandoned key that was linked after all": {
+		"an abandoned key that has a link": {
 			func(_ *testing.T, s *fixture) { s.link(30, 31, kgs.SourcePool) },
 			map[string]int64{kgs.ReasonCrash: 9}},
 		"a pool that was lost with its epoch": {
@@ -243,7 +243,7 @@ func TestAuditReportsNoFaultForRecordedLosses(t *testing.T) {
 				if _, _, err := s.OpenEpoch(t.Context(), 1, "run"); err != nil {
 					t.Fatal(err)
 				}
-			}, // the open ranges, the numbers beyond 100 that the pool has seen, and the margin
+			}, // the open ranges, the numbers from 100 that the pool has on record, and the margin
 			map[string]int64{kgs.ReasonCrash: 10, kgs.ReasonEpoch: 20, kgs.ReasonRollback: 30 + 400 + codespace.Size(3)/100}},
 	}
 	for name, tt := range tests {
@@ -265,8 +265,8 @@ func TestAuditReportsNoFaultForRecordedLosses(t *testing.T) {
 	}
 }
 
-// A key that moves to its next place during a pass is seen in no place, or in two. The next
-// pass must clear it.
+// If a key moves to its next place during a pass, the pass may find the key in no place or in
+// two places. The next pass must remove this fault.
 func TestAuditReportsNoFaultForMovingKeys(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, kgstest.NewSQLiteLedger(t))
@@ -285,8 +285,8 @@ func TestAuditReportsNoFaultForMovingKeys(t *testing.T) {
 	}
 }
 
-// In each pass another key is between two places. None of them is a fault, and OnTheMove counts
-// those of the last pass.
+// In each pass, a different key is between two places. These keys are not faults. OnTheMove
+// counts the keys of the last pass.
 func TestAuditCountsKeysOnTheMove(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, kgstest.NewSQLiteLedger(t))
@@ -303,7 +303,7 @@ func TestAuditCountsKeysOnTheMove(t *testing.T) {
 	wantSums(t, got)
 }
 
-// With a wrong pool or no pool, every missing key would seem lost.
+// With a wrong pool or without a pool, all keys of the ledger's pool would be missing.
 func TestAuditRequiresThePoolOfTheLedger(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*fixture){

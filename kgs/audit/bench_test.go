@@ -11,9 +11,10 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// BenchmarkAudit audits 10 million numbers of four epochs. Half of them are linked, three in
-// ten are in the shared pool, and the others are lost with their epochs. The time excludes the
-// reading of these data. The benchmark also reports the memory that the audit allocates.
+// BenchmarkAudit audits 10 million numbers of four epochs. Half of the numbers are linked, three
+// in ten are in the shared pool, and the others are lost with their epochs. The time does not
+// include reading the data from a database. The benchmark also reports the memory that the audit
+// allocates.
 func BenchmarkAudit(b *testing.B) {
 	const numbers, length = 10_000_000, 6
 	space, err := codespace.New(make([]byte, 16))

@@ -15,7 +15,7 @@ import (
 )
 
 // newLongFixture is a ledger with four epochs. Epoch 2 has no numbers, and the earlier epochs
-// have lost some of theirs. Number 41 of the present epoch is missing, which is a fault.
+// have lost some of their numbers. Number 41 of the present epoch is missing, which is a fault.
 func newLongFixture(t *testing.T, l kgstest.LedgerUnderTest) *fixture {
 	t.Helper()
 	space, err := l.Open(t.Context(), ledger.Config{Permute: true})
@@ -32,7 +32,7 @@ func newLongFixture(t *testing.T, l kgstest.LedgerUnderTest) *fixture {
 	}
 	s.open(t, 2)
 	s.open(t, 3)
-	s.refill(t, 20)                                     // [20, 40): all linked but the last two
+	s.refill(t, 20)                                     // [20, 40): all are linked except for the last two
 	l.MustReserve(t, "server", ledger.StateReserved, 1) // [40, 41), for a pool in a process
 	s.link(20, 38, kgs.SourcePool)
 	s.open(t, 4)
@@ -59,7 +59,7 @@ func (s *fixture) refill(t *testing.T, n int64) {
 	}
 }
 
-func TestAuditByEpoch(t *testing.T) {
+func TestAuditCountsNumbersByEpoch(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		s := newLongFixture(t, l)
 		got, err := s.audit(t)
@@ -89,18 +89,18 @@ func TestAuditByEpoch(t *testing.T) {
 	})
 }
 
-// A missing number just before the boundary of an epoch is lost with its epoch. A missing
-// number just after the boundary is a fault. This holds for every length.
-func TestAuditAtTheBoundary(t *testing.T) {
+// A missing number just before the boundary of the present epoch is lost with its epoch. A
+// missing number just after the boundary is a fault. This is true for every code length.
+func TestAuditReportsMissingNumbersOnlyOfThePresentEpoch(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		missing int64
 		faults  []int64
 	}{
-		"the last number of an older epoch":    {19, nil},
-		"the first number of the present one":  {20, []int64{20}},
-		"the last number that was reserved":    {29, []int64{29}},
-		"the first number ever, of an old one": {0, nil},
+		"the last number of an older epoch":          {19, nil},
+		"the first number of the present epoch":      {20, []int64{20}},
+		"the last number that was reserved":          {29, []int64{29}},
+		"the first number of all, in an older epoch": {0, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -141,8 +141,8 @@ func TestAuditAtTheBoundary(t *testing.T) {
 	}
 }
 
-// If a new epoch begins during the audit, the pool that was read is abandoned, and its keys
-// would be counted wrongly.
+// If a new epoch begins during the audit, the pool that the audit read is abandoned, and the
+// counts of its keys would be wrong.
 func TestAuditFailsWhenANewEpochBegins(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, kgstest.NewSQLiteLedger(t))
@@ -159,8 +159,8 @@ func TestAuditFailsWhenANewEpochBegins(t *testing.T) {
 	}
 }
 
-// While the ledger has never had a shared pool, the audit must not read one.
-func TestAuditWithoutAnEpochNeedsNoPool(t *testing.T) {
+// If the ledger has never had a shared pool, the audit must not read a pool.
+func TestAuditReadsNoPoolBeforeTheFirstEpoch(t *testing.T) {
 	t.Parallel()
 	s := &fixture{LedgerUnderTest: kgstest.NewSQLiteLedger(t)}
 	var err error

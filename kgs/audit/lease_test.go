@@ -12,9 +12,9 @@ import (
 )
 
 // A link of a client in the same database shows that the client used the key. The key of a link
-// may also come from another ledger, and have the code of a number of this one by chance. Such
-// a link conflicts with the number, as a random code does.
-func TestAuditOfLeases(t *testing.T) {
+// may also come from another ledger, and its code may by chance be the code of a number of this
+// ledger. Such a link conflicts with the number, as a random code does.
+func TestAuditCountsKeysOfLeases(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		space, err := l.Open(t.Context(), ledger.Config{Permute: true})
 		if err != nil {
@@ -25,8 +25,8 @@ func TestAuditOfLeases(t *testing.T) {
 		l.MustLend(t, "a", "2", 40)
 		l.MustEndLease(t, "a", over.ID, []codespace.Range{{Length: 3, Lo: 30, Hi: 40}}, []codespace.Range{{Length: 3, Lo: 20, Hi: 30}}) // the client keeps [0, 20)
 		s.link(0, 10, kgs.SourceKGS)
-		s.link(20, 21, kgs.SourceKGS) // lost, but linked
-		s.link(30, 31, kgs.SourceKGS) // returned, so the link's key comes from another ledger
+		s.link(20, 21, kgs.SourceKGS) // the client reported the key as lost, but it has a link
+		s.link(30, 31, kgs.SourceKGS) // the key was returned, so the key of the link comes from another ledger
 		s.link(70, 80, kgs.SourceKGS) // in an open lease
 		s.link(5000, 5010, kgs.SourceKGS)
 		got, err := s.audit(t)

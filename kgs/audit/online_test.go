@@ -24,19 +24,19 @@ import (
 	"keypool/kgs/redispool"
 )
 
-// poolChunkLen is how many codes of a pool an audit reads at a time.
+// poolChunkLen is the number of codes of a pool that an audit reads at a time.
 const poolChunkLen = 10_000
 
-// holding is a batch that a server holds, or held when it was killed.
+// holding is a batch of a server, which may have been killed.
 type holding struct {
 	supply kgs.Supply
 	*kgs.Batch
-	spent int // how many of its codes are linked
+	spent int // number of its codes that are linked
 }
 
-// system is a whole service in one goroutine: a ledger and a Redis pool, a server, a worker, and
-// what they hold in memory. Each random event is one step. Steps can occur between any two
-// reads of an audit.
+// system simulates a whole service in one goroutine. It has a ledger, a Redis pool, a server and
+// a worker, and the state that the server and the worker have in memory. Each random event is
+// one step. Steps can occur between any two reads of an audit.
 type system struct {
 	t                      *testing.T
 	rand                   *rand.Rand
@@ -89,8 +89,8 @@ func (w *system) startWorker() {
 	})
 }
 
-// must fails the test on any error, except for those of a pool that is empty or has lost its
-// state.
+// must fails the test on any error, except for the errors of a pool that is empty or has lost
+// its state.
 func (w *system) must(err error) {
 	w.t.Helper()
 	if err != nil && !errors.Is(err, kgs.ErrNoEpoch) && !errors.Is(err, kgs.ErrFenced) && !errors.Is(err, kgs.ErrEmpty) {
@@ -104,7 +104,7 @@ func (w *system) step() {
 	likely := []func(){w.take, w.take, w.link, w.link, w.settle, w.refill}
 	rare := []func(){w.stall, w.killServer, w.stopServer, w.killWorker, w.sweep, w.flush}
 	if w.sound {
-		rare = rare[:len(rare)-1] // without flush
+		rare = rare[:len(rare)-1] // remove flush
 	}
 	all := likely
 	if w.rand.IntN(8) == 0 {
@@ -151,7 +151,7 @@ func (w *system) refill() {
 	keys, err := w.worker.Len(w.t.Context())
 	w.must(err)
 	if keys > poolChunkLen {
-		return // so many that an audit needs more than one read
+		return // the pool has enough keys for more than one read of an audit
 	}
 	_, err = w.worker.Fill(w.t.Context(), 1+w.rand.Int64N(2*poolChunkLen))
 	w.must(err)
@@ -205,7 +205,7 @@ func (w *system) flush() {
 	}
 }
 
-// evidence returns the data of the system for an audit. evidence calls happen between any two reads.
+// evidence returns the data of the system for an audit. It calls happen between any two reads.
 func (w *system) evidence(happen func()) Evidence {
 	pool := w.pool("auditor")
 	return Evidence{
@@ -223,12 +223,12 @@ func (w *system) evidence(happen func()) Evidence {
 		Pool: func(ctx context.Context) iter.Seq2[kgs.PoolEntry, error] { return amid(pool.Snapshot(ctx), happen) },
 		Links: func(context.Context) iter.Seq2[Linked, error] {
 			happen()
-			return amid(noErrors(slices.Clone(w.links)), happen) // a database reads all rows as of one moment too
+			return amid(noErrors(slices.Clone(w.links)), happen) // a query reads the rows of one moment too
 		},
 	}
 }
 
-// amid calls happen from time to time while all is read.
+// amid returns the elements of all. It sometimes calls happen between two elements.
 func amid[T any](all iter.Seq2[T, error], happen func()) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		n := 0
@@ -243,8 +243,9 @@ func amid[T any](all iter.Seq2[T, error], happen func()) iter.Seq2[T, error] {
 	}
 }
 
-// At any moment, an audit finds that the accounts close, or fails because it cannot decide. It
-// never reports a fault. As a control, some single passes must find faults.
+// At any moment, an audit finds that the accounts close, or fails because it cannot read the
+// pool of the present epoch. It never reports a fault. As a control, some single passes must
+// find faults.
 func TestAuditClosesWhileKeysMove(t *testing.T) {
 	t.Parallel()
 	const seeds, audits = 4, 10
@@ -263,7 +264,7 @@ func TestAuditClosesWhileKeysMove(t *testing.T) {
 			case err == nil:
 				closed++
 				wantSums(t, a)
-			case !cannotTell(err):
+			case !isUndecided(err):
 				t.Fatalf("seed %d, step %d: %v", seed, w.steps, err)
 			}
 			if p, err := w.evidence(w.step).pass(t.Context(), nil); err == nil && len(p.found) > 0 {
@@ -276,12 +277,12 @@ func TestAuditClosesWhileKeysMove(t *testing.T) {
 		}
 	}
 	if closed == 0 || controls == 0 {
-		t.Errorf("%d audits closed, %d single passes did not; so this test proves nothing", closed, controls)
+		t.Errorf("%d audits closed the accounts and %d single passes did not; the test needs some of both", closed, controls)
 	}
 	t.Logf("%d of %d audits closed the accounts; %d single passes did not", closed, seeds*audits, controls)
 }
 
-// An audit finds a key that is in no place, while other keys move.
+// An audit must find a key that is in no place while other keys move.
 func TestAuditFindsAMissingKeyWhileKeysMove(t *testing.T) {
 	t.Parallel()
 	w := newSystem(t, 0)
@@ -308,6 +309,6 @@ func TestAuditFindsAMissingKeyWhileKeysMove(t *testing.T) {
 	}
 }
 
-func cannotTell(err error) bool {
+func isUndecided(err error) bool {
 	return errors.Is(err, ErrPoolUnknown) || errors.Is(err, ErrEpochChanged) || errors.Is(err, kgs.ErrNoEpoch) || errors.Is(err, kgs.ErrFenced)
 }

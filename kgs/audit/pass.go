@@ -9,8 +9,8 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// place is where a number was found. If a number was found in two places, the greater one
-// counts, because keys move in this order.
+// place is where a number was found. If a number was found in two places, the greater place
+// counts, because keys move from smaller to greater places.
 type place uint8
 
 const (
@@ -20,7 +20,7 @@ const (
 	pooled            // in the shared pool
 	ledgerBatch       // in a batch that the ledger has on record
 	sharedBatch       // in a batch that the shared pool has on record
-	abandoned         // abandoned+i stands for the i-th reason
+	abandoned         // abandoned+i means abandoned for the i-th reason
 	conflicted  = 252
 	clientLink  = 253 // linked, as a key of SourceKGS
 	ledgerLink  = 254 // linked, as a key of SourceLedger
@@ -31,8 +31,8 @@ const (
 // waits reports whether the number waits to be handed out or is in a batch.
 func (w place) waits() bool { return w >= reserved && w < abandoned }
 
-// leased reports whether a client of this ledger may have the number, from an open lease or a
-// former one.
+// leased reports whether a client of this ledger may have the number, from an open lease or from
+// a lease that has ended.
 func (w place) leased() bool { return w == ledgerBatch || w >= abandoned && w < conflicted }
 
 // pass is one reading of all evidence.
@@ -41,7 +41,7 @@ type pass struct {
 	places     [codespace.MaxLength + 1][]place // by length and number
 	reasons    []string                         // reasons of abandonment, in the order of their first use
 	beyond     []string                         // codes of keys that were not reserved when the pass began
-	candidates map[Fault]bool                   // the only possible faults; nil if every fault is possible
+	candidates map[Fault]bool                   // faults of the previous pass; nil in the first pass
 	found      map[Fault]bool
 	accounts   Accounts
 }
@@ -57,9 +57,9 @@ func newPass(space *codespace.Space, b ledger.Snapshot, candidates map[Fault]boo
 	return p
 }
 
-// fault records a fault, if this is the first pass or the pass before found the fault too. It
-// reports whether the fault counts. A fault that only this pass finds is a key that moved
-// during the pass.
+// fault records a fault if this is the first pass or the previous pass found the fault too. It
+// reports whether it recorded the fault. If only this pass finds a fault, the key moved during
+// the pass.
 func (p *pass) fault(kind FaultKind, code string) bool {
 	f := Fault{kind, code}
 	if p.candidates != nil && !p.candidates[f] {
@@ -99,7 +99,7 @@ func (p *pass) placeOf(r ledger.Row) place {
 func (p *pass) reason(reason string) place {
 	i := slices.Index(p.reasons, reason)
 	if i < 0 && len(p.reasons) == maxReasons {
-		i = maxReasons - 1 // counted under the last reason; in practice there are only a few reasons
+		i = maxReasons - 1 // counts under the last reason; in practice there are only a few reasons
 	}
 	if i < 0 {
 		i = len(p.reasons)
@@ -108,8 +108,8 @@ func (p *pass) reason(reason string) place {
 	return abandoned + place(i)
 }
 
-// findOverlaps finds the numbers that two rows of the ledger would hand out. An overlap of
-// abandoned rows is harmless.
+// findOverlaps finds the numbers that are in two rows of the ledger and could be handed out
+// twice. An overlap of abandoned rows is harmless.
 func (p *pass) findOverlaps(b ledger.Snapshot) {
 	var last ledger.Row
 	for _, r := range b.Rows { // by length and number
@@ -203,7 +203,7 @@ func linkOf(source string) place {
 	}
 }
 
-// findForeign finds the keys that were still not reserved at the end of the pass.
+// findForeign finds the keys whose numbers were not reserved at the end of the pass either.
 func (p *pass) findForeign(after ledger.Snapshot) {
 	for _, code := range p.beyond {
 		length, n, err := p.space.Number(code)

@@ -18,12 +18,12 @@ type PostgresPoolAccounts struct {
 	Reserved   int64 `json:"reserved"`
 	Used       int64 `json:"used"`
 	UsedLinked int64 `json:"used_and_linked"`
-	Unlinked   int64 `json:"used_without_link"` // in a batch, lost, or left by a crash
-	Unsettled  int64 `json:"linked_unsettled"`  // linked, and reserved now or until their holder died
-	DrawnAgain int64 `json:"drawn_again"`       // available although used; a take drops them
+	Unlinked   int64 `json:"used_without_link"` // used keys without a link: in a batch, lost, or left by a crash
+	Unsettled  int64 `json:"linked_unsettled"`  // linked keys that are reserved, or were until their holder was dead
+	DrawnAgain int64 `json:"drawn_again"`       // keys that are available although they were used; Take removes them
 }
 
-// lookUpAtOnce is how many links one statement looks up.
+// lookUpAtOnce is the number of links that one statement looks up.
 const lookUpAtOnce = 10_000
 
 const (
@@ -32,8 +32,8 @@ const (
 		(SELECT count(*) FROM used_keys),
 		(SELECT count(*) FROM available_keys JOIN used_keys USING (key))`
 	countUsed = `SELECT count(*) FROM used_keys WHERE key = ANY ($1::text[])`
-	// findUnused returns those of the keys $1 that are not in used_keys. For each it returns
-	// whether it is available, and whether it was ever reserved.
+	// findUnused returns the keys in $1 that are not in used_keys. For each key it returns whether
+	// the key is available, and whether the key was ever reserved.
 	findUnused = `SELECT linked.key, a.key IS NOT NULL, a.reserved_at IS NOT NULL
 		FROM unnest($1::text[]) AS linked (key) LEFT JOIN available_keys a USING (key)
 		WHERE (SELECT true FROM used_keys WHERE used_keys.key = linked.key) IS NULL`
@@ -41,9 +41,9 @@ const (
 
 // AddPostgresPool adds the accounts and the faults of the pool in db. It does nothing if the
 // pool's tables are empty and no link has a key of the pool. Servers and workers may keep
-// running: AddPostgresPool reads the links first, and a key has a row in the pool before it has
-// a link. After a rollback of the database, keys that a process held in memory can have a link
-// without a row. They are faults.
+// running, because AddPostgresPool reads the links first, and because a key has a row in the
+// pool before it has a link. After a rollback of the database, keys that a process held in
+// memory can have a link but no row. These keys are faults.
 func (a *Accounts) AddPostgresPool(ctx context.Context, db *pgxpool.Pool, links iter.Seq2[Linked, error]) error {
 	var exists bool
 	err := db.QueryRow(ctx, `SELECT EXISTS (SELECT FROM available_keys) OR EXISTS (SELECT FROM used_keys)`).Scan(&exists)
@@ -65,7 +65,7 @@ func (a *Accounts) AddPostgresPool(ctx context.Context, db *pgxpool.Pool, links 
 	return nil
 }
 
-// addPostgresLinks looks up the links in blocks, so that it never holds all of them.
+// addPostgresLinks looks up the links in blocks, so that it never holds all links in memory.
 func (a *Accounts) addPostgresLinks(ctx context.Context, db *pgxpool.Pool, links iter.Seq2[Linked, error]) error {
 	var all, own []string
 	for l, err := range links {

@@ -15,7 +15,7 @@ import (
 	"keypool/kgs/pgpool"
 )
 
-// auditedPool is the tables of an open PostgreSQL pool. Its methods act as the processes that
+// auditedPool is the tables of an open PostgreSQL pool. Its methods simulate the processes that
 // use the pool.
 type auditedPool struct{ *kgstest.KeyTables }
 
@@ -26,7 +26,7 @@ func newAuditedPool(t testing.TB) auditedPool {
 	return k
 }
 
-// refill makes one round of the batch job that adds keys. The job draws the given codes.
+// refill runs one round of the batch job that adds keys. The job draws the given codes.
 func (k auditedPool) refill(codes ...string) {
 	k.T.Helper()
 	s := pgpool.NewFiller(pgpool.New(k.DB, pgpool.Config{}), &kgstest.DrawnCodes{Codes: codes}, slog.New(slog.DiscardHandler))
@@ -38,7 +38,7 @@ func (k auditedPool) refill(codes ...string) {
 	}
 }
 
-// process returns the pool as a separate process uses it.
+// process returns the pool of a separate process.
 func (k auditedPool) process(holder string, reserve bool) *pgpool.Pool {
 	k.T.Helper()
 	k.AddHolder(holder)
@@ -65,7 +65,7 @@ func linkedAs(source string, codes []string) (links []Linked) {
 	return links
 }
 
-func TestAuditWithoutPostgresPool(t *testing.T) {
+func TestAuditIgnoresAnUnusedPostgresPool(t *testing.T) {
 	t.Parallel()
 	k := newAuditedPool(t)
 	if a := k.auditPool(linkedAs(kgs.SourceLedger, kgstest.Codes(0, 10))...); a.PostgresPool != nil || a.Faults != nil {
@@ -73,7 +73,7 @@ func TestAuditWithoutPostgresPool(t *testing.T) {
 	}
 }
 
-func TestAuditOfPostgresPool(t *testing.T) {
+func TestAuditCountsKeysOfPostgresPool(t *testing.T) {
 	t.Parallel()
 	k := newAuditedPool(t)
 	k.refill(kgstest.Codes(0, 100)...)
@@ -89,7 +89,7 @@ func TestAuditOfPostgresPool(t *testing.T) {
 	links = append(links, linkedAs(kgs.SourceRandom, kgstest.Codes(90, 95))...)
 	k.Die("c", time.Hour)
 	k.refill()                          // returns the keys that c had reserved
-	k.DrawAgain(kgstest.Codes(0, 3)...) // a take drops them
+	k.DrawAgain(kgstest.Codes(0, 3)...) // Take removes them
 
 	a := k.auditPool(links...)
 	want := &PostgresPoolAccounts{
@@ -117,8 +117,8 @@ func TestAuditOfPostgresPoolFindsPlantedErrors(t *testing.T) {
 	}
 }
 
-// The test has more links than one statement looks up.
-func TestAuditOfPostgresPoolInBlocks(t *testing.T) {
+// This test has more links than one statement looks up.
+func TestAuditOfPostgresPoolLooksUpLinksInBlocks(t *testing.T) {
 	t.Parallel()
 	k := newAuditedPool(t)
 	for range 5 {
@@ -128,7 +128,7 @@ func TestAuditOfPostgresPoolInBlocks(t *testing.T) {
 	used := kgstest.Drain(t, p, lookUpAtOnce)
 	a := k.auditPool(linkedAs(kgs.SourcePostgresPool, used)...)
 	if a.PostgresPool.UsedLinked != int64(len(used)) || len(used) < 2*lookUpAtOnce || a.Faults != nil {
-		t.Errorf("of %d used and linked keys the audit found %+v", len(used), a.PostgresPool)
+		t.Errorf("%d keys are used and linked, but the audit found %+v", len(used), a.PostgresPool)
 	}
 }
 

@@ -13,11 +13,11 @@ import (
 type section struct {
 	codespace.Range
 	epoch int64
-	over  bool // whether a later epoch has begun, so that missing numbers are lost with this one
+	over  bool // true if a later epoch has begun; missing numbers are then lost with this epoch
 }
 
-// sections divides the numbers of a length below next by epoch. A number belongs to the last
-// epoch that was opened while the counter was not above the number.
+// sections divides the numbers of one length by epoch. The numbers are less than next. A number
+// belongs to the last epoch that was opened while the counter was at most the number.
 func sections(b ledger.Snapshot, length int, next int64) []section {
 	var cut []section
 	newest, hi := true, next

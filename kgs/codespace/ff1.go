@@ -12,31 +12,31 @@ import (
 // FF1 has ten Feistel rounds for every key size.
 const ff1Rounds = 10
 
-// lanes is how many inputs go through the rounds together. Each round needs the AES output of
-// the round before it, so a single input leaves the processor waiting. With 16 independent
-// inputs, a key takes about half as long. More inputs gain nothing.
+// lanes is the number of inputs that go through the rounds together. Each round needs the AES
+// output of the previous round, so the processor waits if there is only one input. With 16
+// independent inputs, the time for each key is about half. More inputs do not reduce it further.
 const lanes = 16
 
-// halves is a string X of n numerals, split as FF1 splits it. a is the value of the first
-// floor(n/2) numerals, and b is the value of the others.
+// halves is a string of n numerals in the two parts that FF1 uses. a is the value of the first
+// floor(n/2) numerals, and b is the value of the other numerals.
 type halves struct{ a, b uint64 }
 
 // ff1 is the format-preserving cipher FF1 of NIST SP 800-38G (algorithms 7 and 8) for one AES
 // key, radix, length and tweak. It is immutable.
 //
 // The PRF of a round is an AES-CBC-MAC over P and Q. Only the last block of Q differs between
-// rounds: it ends in the round number (one byte) and the half B (width bytes). newFF1 computes
+// rounds. It ends with the round number (one byte) and the half B (width bytes). newFF1 computes
 // the MAC of everything before that block once, so a round costs one AES block.
 type ff1 struct {
 	block  cipher.Block
-	mod    [2]uint64 // radix to the length of the half that an even (0) or odd (1) round replaces
+	mod    [2]uint64 // radix^m for even (0) and odd (1) rounds, where m is the length of the half that the round replaces
 	width  int       // bytes of NUM(B) in Q; b in the standard
-	hi, lo uint64    // XORed with the last block of Q: the MAC so far and the rest of the tweak
+	hi, lo uint64    // MAC of all blocks before the last block of Q, XORed with the end of the tweak
 }
 
 // newFF1 prepares FF1 for strings of length numerals. It panics if a half does not fit in 63
-// bits. The other methods rely on that: a sum of two halves does not overflow, and the PRF
-// output is a part of one block.
+// bits. The other methods rely on this limit, because it ensures that a sum of two halves does
+// not overflow and that the PRF output fits in one block.
 func newFF1(block cipher.Block, radix, length int, tweak []byte) *ff1 {
 	u := length / 2
 	f := &ff1{block: block, mod: [2]uint64{power(radix, u), power(radix, length-u)}}
@@ -66,15 +66,15 @@ func power(radix, n int) uint64 {
 	for range n {
 		hi, lo := bits.Mul64(p, uint64(radix))
 		if hi != 0 || lo > 1<<63 {
-			panic(fmt.Sprintf("codespace: FF1 with %d numerals of radix %d in a half", n, radix))
+			panic(fmt.Sprintf("codespace: a half of %d numerals of radix %d does not fit in 63 bits", n, radix))
 		}
 		p = lo
 	}
 	return p
 }
 
-// split and join convert between a number and the two halves of its numeral string. They
-// require that the number fits in 64 bits. The rest of ff1 has no such limit.
+// split and join convert between a number and the two halves of its numeral string. They require
+// that the number fits in 64 bits. The other methods have no such limit.
 func (f *ff1) split(n int64) halves {
 	return halves{uint64(n) / f.mod[1], uint64(n) % f.mod[1]}
 }
@@ -104,8 +104,8 @@ func (f *ff1) encrypt(s *ff1Scratch, k int) {
 	}
 }
 
-// decrypt is the inverse of encrypt: it runs the rounds backwards and subtracts. It swaps the
-// halves at the start and at the end, so that prf finds its input in b as usual.
+// decrypt is the inverse of encrypt. It runs the rounds in reverse order and subtracts. It swaps
+// the halves at the start and at the end, because prf reads its input from b.
 func (f *ff1) decrypt(s *ff1Scratch, k int) {
 	x := s.x[:k]
 	for i := range x {
@@ -128,11 +128,11 @@ func (f *ff1) decrypt(s *ff1Scratch, k int) {
 	}
 }
 
-// prf fills the first k MACs for one round over the halves b. It writes all blocks before it
-// encrypts the first one. An encryption that reads a block right after two 8-byte writes would
+// prf computes the first k MACs of one round from the halves b. It writes all blocks before it
+// encrypts the first block. An encryption that reads a block right after two 8-byte writes would
 // wait until both writes have left the processor's store buffer.
 func (f *ff1) prf(s *ff1Scratch, k int, round uint64) {
-	// The round number precedes the half. If the half has 8 bytes, the number is in hi.
+	// The round number precedes the half. If the half has 8 bytes, the round number is in hi.
 	hi := f.hi ^ round>>(64-8*f.width)
 	lo := f.lo ^ round<<(8*f.width)
 	for i := range k {
@@ -144,8 +144,9 @@ func (f *ff1) prf(s *ff1Scratch, k int, round uint64) {
 	}
 }
 
-// residue returns y mod m. y is the first d = 4*ceil(width/4)+4 bytes of a MAC: eight bytes for
-// halves of up to 32 bits, else twelve. The halves of every code fit in 32 bits.
+// residue returns y mod m. y is the first d = 4*ceil(width/4)+4 bytes of a MAC. These are eight
+// bytes for halves of up to 32 bits, and twelve bytes for longer halves. The halves of every
+// code fit in 32 bits.
 func (f *ff1) residue(mac *[aes.BlockSize]byte, m uint64) uint64 {
 	y := binary.BigEndian.Uint64(mac[:8])
 	if f.width <= 4 {

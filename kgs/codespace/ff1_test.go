@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Inputs that several samples share.
+// These inputs occur in several samples.
 const (
 	nistKey128 = "2B7E151628AED2A6ABF7158809CF4F3C"
 	nistKey192 = nistKey128 + "EF4359D8D580AA4F"
@@ -46,7 +46,7 @@ func nistSamples() []nistSample {
 	}
 }
 
-func TestFF1NISTSamples(t *testing.T) {
+func TestFF1MatchesNISTSamples(t *testing.T) {
 	t.Parallel()
 	for _, sample := range nistSamples() {
 		block, tweak := aesBlock(t, unhex(t, sample.key)), unhex(t, sample.tweak)
@@ -67,8 +67,9 @@ func TestFF1NISTSamples(t *testing.T) {
 	}
 }
 
-// The NIST samples cover only two lengths, and not radix 62. So this test compares ff1 with a
-// model that passes the same samples, for other radices, lengths and tweaks and for all lanes.
+// The NIST samples cover only two lengths, and not radix 62. This test compares ff1 with a model
+// for other radices, lengths and tweaks and for all lanes. The model passes the NIST samples
+// too.
 func TestFF1AgreesWithModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -89,7 +90,7 @@ func TestFF1AgreesWithModel(t *testing.T) {
 		f.encrypt(&s, k)
 		for i := range k {
 			if want := specFF1(block, radix, length, tweak, plain[i]); s.x[i] != want {
-				t.Fatalf("input %d: encrypt %v = %v, the model says %v", i, plain[i], s.x[i], want)
+				t.Fatalf("input %d: encrypt %v = %v, want %v as in the model", i, plain[i], s.x[i], want)
 			}
 		}
 		if f.decrypt(&s, k); s.x != plain {
@@ -98,7 +99,7 @@ func TestFF1AgreesWithModel(t *testing.T) {
 	})
 }
 
-// Each code length has halves of other sizes, so this test covers every length.
+// The sizes of the halves depend on the code length, so this test covers every length.
 func TestFF1AgreesWithModelAtEveryCodeLength(t *testing.T) {
 	t.Parallel()
 	block := aesBlock(t, unhex(t, nistKey128))
@@ -110,7 +111,7 @@ func TestFF1AgreesWithModelAtEveryCodeLength(t *testing.T) {
 			s.x[0] = f.split(n)
 			want := specFF1(block, Base, length, nil, s.x[0])
 			if f.encrypt(&s, 1); s.x[0] != want {
-				t.Errorf("length %d: encrypt %d = %v, the model says %v", length, n, s.x[0], want)
+				t.Errorf("length %d: encrypt %d = %v, want %v as in the model", length, n, s.x[0], want)
 			}
 		}
 	}
@@ -136,7 +137,7 @@ func longest(radix int) int {
 }
 
 // specFF1 is the model. It follows algorithm 7 of SP 800-38G step by step, on big integers. It
-// supports only PRF results of at most one block. The comments give the step numbers.
+// supports only PRF results of at most one block. The comments in the body are step numbers.
 func specFF1(block cipher.Block, radix, n int, tweak []byte, x halves) halves {
 	u := n / 2 // step 1
 	v := n - u

@@ -7,29 +7,31 @@ import (
 	"slices"
 )
 
-// ErrNotContained means that a range to cut out is not in the given ranges, is empty, or
-// overlaps another range to cut out.
+// ErrNotContained means that a part to remove is empty, is not in the given ranges, or overlaps
+// another part.
 var ErrNotContained = errors.New("a range is not contained in the others, or occurs twice")
 
-// Range is the consecutive numbers [Lo, Hi) of codes of the given length.
+// Range is the consecutive numbers [Lo, Hi) of one code length.
 type Range struct {
 	Length int
 	Lo, Hi int64
 }
 
-// Len returns how many numbers the range holds.
+// Len returns the number of numbers in the range.
 func (r Range) Len() int64 { return r.Hi - r.Lo }
 
-// mustHold panics unless r is a range, possibly empty, of valid numbers for its code length.
+// mustHold panics if r is not a range of valid numbers of its code length. An empty range is
+// valid.
 func mustHold(r Range) {
 	if size := Size(r.Length); r.Lo < 0 || r.Hi < r.Lo || r.Hi > size {
-		panic(fmt.Sprintf("codespace: [%d, %d) is no range of %d-character codes: their numbers are [0, %d)",
+		panic(fmt.Sprintf("codespace: [%d, %d) is not a range of numbers of %d-character codes, which are in [0, %d)",
 			r.Lo, r.Hi, r.Length, size))
 	}
 }
 
-// Without cuts parts out of ranges and returns what is left, sorted by length and number. It
-// fails with ErrNotContained when a part is empty, is not in ranges, or overlaps another part.
+// Without removes parts from ranges. It returns the remaining ranges, sorted by length and
+// number. It fails with ErrNotContained if a part is empty, is not in ranges, or overlaps
+// another part.
 func Without(ranges, parts []Range) (rest []Range, err error) {
 	parts = slices.SortedFunc(slices.Values(parts), byNumber)
 	for _, r := range Joined(ranges) {
@@ -53,7 +55,7 @@ func Without(ranges, parts []Range) (rest []Range, err error) {
 	return rest, nil
 }
 
-// Joined returns ranges sorted by length and number, with adjacent ones joined.
+// Joined returns the ranges sorted by length and number. It joins adjacent ranges.
 func Joined(ranges []Range) (all []Range) {
 	for _, r := range slices.SortedFunc(slices.Values(ranges), byNumber) {
 		if n := len(all); n > 0 && all[n-1].Length == r.Length && all[n-1].Hi == r.Lo {
@@ -69,7 +71,7 @@ func byNumber(a, b Range) int {
 	return cmp.Or(cmp.Compare(a.Length, b.Length), cmp.Compare(a.Lo, b.Lo))
 }
 
-// Longest returns the n longest ranges, or all of them if there are at most n.
+// Longest returns the n longest ranges. It returns all ranges if there are at most n.
 func Longest(ranges []Range, n int) []Range {
 	if len(ranges) <= n {
 		return ranges
@@ -77,7 +79,7 @@ func Longest(ranges []Range, n int) []Range {
 	return slices.SortedFunc(slices.Values(ranges), func(a, b Range) int { return cmp.Compare(b.Len(), a.Len()) })[:n]
 }
 
-// Count returns how many numbers ranges hold in total.
+// Count returns the total number of numbers in ranges.
 func Count(ranges []Range) (n int64) {
 	for _, r := range ranges {
 		n += r.Len()

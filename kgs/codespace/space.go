@@ -1,9 +1,9 @@
 // Package codespace maps numbers to codes and back, and calculates with ranges of numbers.
 //
 // A code is a string of base-62 characters. A number is the position of a code in the space of
-// all codes of one length. A [Space] permutes the codes of each length under a secret. So
-// numbers that are used once give codes that are unique and that cannot be predicted without
-// the secret. A [Range] is a sequence of consecutive numbers of one length.
+// all codes of one length. A [Space] permutes the codes of each length under a secret. If each
+// number is used once, the codes are unique and cannot be predicted without the secret. A
+// [Range] is a sequence of consecutive numbers of one length.
 //
 // Invariant: for each length a Space is a bijection between [0, Size) and the codes.
 package codespace
@@ -34,21 +34,22 @@ const Base = 62
 // fingerprintLabel separates the fingerprint from other uses of the same secret in an HMAC.
 const fingerprintLabel = "keypool: fingerprint of a code space (FF1, base 62)"
 
-// Space turns numbers into codes and back. For every length it is a permutation of all codes of
-// that length: two numbers never share a code, and each code has a number. So numbers that are
-// used once give unique codes, which cannot be predicted without the secret.
+// Space turns numbers into codes and back. For every length, it is a permutation of all codes of
+// that length. Two numbers never share a code, and each code has a number.
 //
-// The permutation is FF1 of NIST SP 800-38G under AES, with radix 62, an empty tweak and as
-// many numerals as the code has characters. One secret serves all lengths: FF1 feeds the length
-// to its PRF (in the block P), so the permutations of two lengths are unrelated.
+// The permutation is FF1 of NIST SP 800-38G under AES, with radix 62, an empty tweak and one
+// numeral for each character of the code. One secret is enough for all lengths. FF1 includes the
+// length in the input of its PRF (in the block P), so the permutations of two lengths are
+// unrelated.
 //
 // SP 800-38G of 2016 requires radix^minlen >= 100, and the draft of its revision 1 requires
-// 1,000,000. Codes of 4 characters and more satisfy both (62^4 = 14,776,336). Codes of 3
-// characters satisfy only the first (62^3 = 238,328), and are for tests and demonstrations.
+// 1,000,000. Codes of 4 and more characters satisfy both requirements (62^4 = 14,776,336). Codes
+// of 3 characters satisfy only the first requirement (62^3 = 238,328). They are for tests and
+// demonstrations.
 //
-// A Space is safe for concurrent use, and its methods do not block. A method that returns no
-// error panics if the length is outside [MinLength, MaxLength] or the number is outside [0,
-// Size), because it would otherwise return the code of another number.
+// A Space is safe for concurrent use, and its methods do not block. A method without an error
+// result panics if the length is outside [MinLength, MaxLength] or the number is outside [0,
+// Size). Otherwise it would return the code of another number.
 type Space struct {
 	fingerprint string
 	ff1         [MaxLength + 1]*ff1 // by length; nil for codes in counter order
@@ -57,8 +58,8 @@ type Space struct {
 }
 
 // New returns the space of a secret of 16 or 32 bytes, which is the key of AES-128 or AES-256.
-// It fails for any other size and does not keep the slice. The secret must be random: with the
-// fingerprint, or with a code and its number, an attacker can test guesses of the secret.
+// It fails for any other size and does not keep the slice. The secret must be random, because an
+// attacker who has the fingerprint, or a code and its number, can test guesses of the secret.
 func New(secret []byte) (*Space, error) {
 	if len(secret) != 16 && len(secret) != 32 {
 		return nil, fmt.Errorf("the secret of a code space has %d bytes, it must have 16 or 32", len(secret))
@@ -88,9 +89,9 @@ func Plain() *Space {
 	return s
 }
 
-// Fingerprint returns an identifier of the space that does not reveal its secret. It is
-// "plain", or the first 16 hexadecimal digits of an HMAC-SHA-256 keyed with the secret. Two
-// secrets have the same fingerprint with a probability of 2^-64.
+// Fingerprint returns an identifier of the space that does not reveal its secret. It is "plain",
+// or the first 16 hexadecimal digits of an HMAC-SHA-256 keyed with the secret. Two secrets have
+// equal fingerprints with a probability of 2^-64.
 func (s *Space) Fingerprint() string { return s.fingerprint }
 
 func fingerprint(secret []byte) string {
@@ -99,8 +100,7 @@ func fingerprint(secret []byte) string {
 	return hex.EncodeToString(mac.Sum(nil)[:8])
 }
 
-// Size returns how many codes of the given length exist: 62^length. It panics for an invalid
-// length.
+// Size returns the number of codes of a length, 62^length. It panics if the length is invalid.
 func Size(length int) int64 {
 	if length < MinLength || length > MaxLength {
 		panic(fmt.Sprintf("codespace: no code has %d characters", length))
@@ -112,8 +112,8 @@ func Size(length int) int64 {
 	return size
 }
 
-// AppendCode appends the code of number n to dst. It does not allocate if dst has room. For
-// many consecutive numbers, AppendCodes takes about half as long for each.
+// AppendCode appends the code of number n to dst. It does not allocate if dst has room. For many
+// consecutive numbers, AppendCodes needs about half the time for each number.
 func (s *Space) AppendCode(dst []byte, length int, n int64) []byte {
 	return s.AppendCodes(dst, Range{Length: length, Lo: n, Hi: n + 1})
 }
@@ -141,8 +141,9 @@ func (s *Space) AppendCodes(dst []byte, r Range) []byte {
 	return dst
 }
 
-// Codes returns the codes of the numbers of r, in order. It allocates three times, for any
-// length of r. All codes share one string, so a reference to one keeps all in memory.
+// Codes returns the codes of the numbers of r, in order. It makes three allocations, whatever
+// the length of r. All codes share one string, so a reference to one code keeps all codes in
+// memory.
 func (s *Space) Codes(r Range) []string {
 	mustHold(r)
 	codes := make([]string, r.Len())
@@ -153,8 +154,8 @@ func (s *Space) Codes(r Range) []string {
 	return codes
 }
 
-// Number is the inverse of AppendCode: it returns the length of code and its number. It fails
-// if code has an invalid length or an invalid character.
+// Number is the inverse of AppendCode. It returns the length and the number of code. It fails if
+// code has an invalid length or an invalid character.
 func (s *Space) Number(code string) (length int, n int64, err error) {
 	n, err = s.parseBase62(code)
 	if err != nil {
@@ -168,8 +169,8 @@ func (s *Space) Number(code string) (length int, n int64, err error) {
 }
 
 // Ranges is the inverse of Codes, for codes in any order and of any lengths. It returns the
-// ranges that hold exactly the numbers of codes, sorted by length and number. No two of them
-// are adjacent. Ranges fails if a string is not a code or if a code occurs twice.
+// ranges that hold exactly the numbers of codes, sorted by length and number. No two ranges are
+// adjacent. Ranges fails if a string is not a code or if a code occurs twice.
 func (s *Space) Ranges(codes []string) ([]Range, error) {
 	var byLength [MaxLength + 1][]int64
 	for _, code := range codes {

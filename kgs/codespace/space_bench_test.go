@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Not parallel, because AllocsPerRun counts the allocations of the whole process.
-func TestSpaceAllocations(t *testing.T) {
+// This test is not parallel, because AllocsPerRun counts the allocations of the whole process.
+func TestSpaceMakesFewAllocations(t *testing.T) {
 	s := newSpace(t, make([]byte, 16))
 	dst := make([]byte, 0, MaxLength)
 	check := func(name string, limit float64, f func()) {
@@ -27,7 +27,7 @@ func TestSpaceAllocations(t *testing.T) {
 	}
 }
 
-// A single code waits for each AES block in turn; see lanes.
+// A single code waits for each AES block before the next one, as the comment on lanes explains.
 func BenchmarkSpaceCode(b *testing.B) {
 	benchmarkLengths(b, func(b *testing.B, s *Space, length int) {
 		dst := make([]byte, 0, MaxLength)
@@ -63,7 +63,7 @@ func BenchmarkSpaceNumber(b *testing.B) {
 	})
 }
 
-// The codes are in random order, as in an audit, so the result includes sorting.
+// The codes are in random order, as in an audit, so the measured time includes sorting.
 func BenchmarkSpaceRanges(b *testing.B) {
 	benchmarkLengths(b, func(b *testing.B, s *Space, length int) {
 		codes := s.Codes(Range{Length: length, Lo: 0, Hi: 10_000})

@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestPlainSpace(t *testing.T) {
+func TestPlainSpaceWritesNumbersInBase62(t *testing.T) {
 	t.Parallel()
 	s := Plain()
 	if got := s.Fingerprint(); got != "plain" {
@@ -46,8 +46,8 @@ func TestPlainSpace(t *testing.T) {
 }
 
 // The mapping must never change. With another mapping, new numbers of an existing ledger would
-// give codes that have links already.
-func TestSpaceKnownAnswers(t *testing.T) {
+// give codes that already have links.
+func TestSpaceGivesKnownAnswers(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		secret, fingerprint string
@@ -104,12 +104,12 @@ func TestSize(t *testing.T) {
 	}
 }
 
-func TestNewSpaceTakes16Or32Bytes(t *testing.T) {
+func TestNewAcceptsSecretsOf16Or32Bytes(t *testing.T) {
 	t.Parallel()
 	for size := range 40 {
 		_, err := New(make([]byte, size))
 		if ok := size == 16 || size == 32; ok != (err == nil) {
-			t.Errorf("a secret of %d bytes: %v", size, err)
+			t.Errorf("New with a secret of %d bytes: error %v", size, err)
 		}
 	}
 }
@@ -152,12 +152,12 @@ func TestSpaceIsAPermutation(t *testing.T) {
 	}
 }
 
-func TestSpaceInverse(t *testing.T) {
+func TestSpaceNumberIsTheInverseOfCode(t *testing.T) {
 	t.Parallel()
 	all := spaces(t)
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSpace(t, all)
-		r := drawRun(t, 1)
+		r := drawRange(t, 1)
 		code := string(s.AppendCode(nil, r.Length, r.Lo))
 		if length, n, err := s.Number(code); length != r.Length || n != r.Lo || err != nil {
 			t.Fatalf("number of %q = %d, %d, %v, want %d, %d", code, length, n, err, r.Length, r.Lo)
@@ -169,7 +169,7 @@ func TestSpaceInverse(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := string(s.AppendCode(nil, length, n)); got != code {
-			t.Fatalf("%q is number %d, of which the code is %q", code, n, got)
+			t.Fatalf("%q has the number %d, but the code of this number is %q", code, n, got)
 		}
 	})
 }
@@ -179,7 +179,7 @@ func TestCodesAgreeWithAppendCode(t *testing.T) {
 	all := spaces(t)
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSpace(t, all)
-		r := drawRun(t, 3*lanes)
+		r := drawRange(t, 3*lanes)
 		want := make([]string, r.Len())
 		for i := range want {
 			want[i] = string(s.AppendCode(nil, r.Length, r.Lo+int64(i)))
@@ -195,20 +195,20 @@ func TestRangesIsTheInverseOfCodes(t *testing.T) {
 	all := spaces(t)
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSpace(t, all)
-		r := drawRun(t, 200)
+		r := drawRange(t, 200)
 		split := rapid.Int64Range(0, r.Len()-1).Draw(t, "number left out")
 		codes := rapid.Permutation(s.Codes(r)).Draw(t, "codes")
-		mustRuns(t, s, codes, []Range{r})
+		mustRanges(t, s, codes, []Range{r})
 
 		// A missing number splits the range in two.
 		missing := string(s.AppendCode(nil, r.Length, r.Lo+split))
 		codes = slices.DeleteFunc(codes, func(code string) bool { return code == missing })
 		parts := []Range{{r.Length, r.Lo, r.Lo + split}, {r.Length, r.Lo + split + 1, r.Hi}}
-		mustRuns(t, s, codes, slices.DeleteFunc(parts, func(r Range) bool { return r.Len() == 0 }))
+		mustRanges(t, s, codes, slices.DeleteFunc(parts, func(r Range) bool { return r.Len() == 0 }))
 	})
 }
 
-func TestRangesOfSeveralLengths(t *testing.T) {
+func TestRangesAcceptsCodesOfSeveralLengths(t *testing.T) {
 	t.Parallel()
 	for _, s := range spaces(t) {
 		want := []Range{{3, 0, 2}, {3, 3, 4}, {6, 2, 50}, {10, Size(10) - 20, Size(10)}}
@@ -216,8 +216,8 @@ func TestRangesOfSeveralLengths(t *testing.T) {
 		for _, r := range slices.Backward(want) {
 			codes = append(codes, s.Codes(r)...)
 		}
-		mustRuns(t, s, codes, want)
-		mustRuns(t, s, nil, nil)
+		mustRanges(t, s, codes, want)
+		mustRanges(t, s, nil, nil)
 	}
 }
 
@@ -227,7 +227,7 @@ func TestRangesRefusesARepeatedCode(t *testing.T) {
 		codes := s.Codes(Range{Length: 6, Lo: 10, Hi: 90})
 		_, err := s.Ranges(append(codes, codes[33]))
 		if err == nil || !strings.Contains(err.Error(), codes[33]) {
-			t.Errorf("%s: error %v, want one that names %q", name, err, codes[33])
+			t.Errorf("%s: error %v, want an error that contains %q", name, err, codes[33])
 		}
 	}
 }
@@ -249,7 +249,7 @@ func TestNumberRefusesInvalidCodes(t *testing.T) {
 	}
 }
 
-func TestOutOfRangePanics(t *testing.T) {
+func TestSpacePanicsOnInvalidNumbers(t *testing.T) {
 	t.Parallel()
 	for _, s := range spaces(t) {
 		for _, r := range []Range{
@@ -265,14 +265,14 @@ func TestOutOfRangePanics(t *testing.T) {
 		}
 		mustPanic(t, func() { s.Codes(Range{Length: 6, Lo: 2, Hi: 1}) })
 		if got := s.Codes(Range{Length: 6, Lo: Size(6), Hi: Size(6)}); len(got) != 0 {
-			t.Errorf("codes of an empty r: %v", got)
+			t.Errorf("codes of an empty range: %v, want none", got)
 		}
 	}
 	mustPanic(t, func() { Size(MinLength - 1) })
 	mustPanic(t, func() { Size(MaxLength + 1) })
 }
 
-func TestSpaceConcurrently(t *testing.T) {
+func TestSpaceIsSafeForConcurrentUse(t *testing.T) {
 	t.Parallel()
 	r := Range{Length: 6, Lo: 1000, Hi: 2000}
 	for name, s := range spaces(t) {
@@ -317,15 +317,15 @@ func drawSpace(t *rapid.T, all map[string]*Space) *Space {
 	return all[rapid.SampledFrom(slices.Sorted(maps.Keys(all))).Draw(t, "space")]
 }
 
-// drawRun draws a range of 1 to most numbers, anywhere in the space of any code length.
-func drawRun(t *rapid.T, most int64) Range {
+// drawRange draws a range of 1 to most numbers of any code length.
+func drawRange(t *rapid.T, most int64) Range {
 	length := rapid.IntRange(MinLength, MaxLength).Draw(t, "length")
-	size := rapid.Int64Range(1, most).Draw(t, "size of the run")
+	size := rapid.Int64Range(1, most).Draw(t, "size of the range")
 	lo := rapid.Int64Range(0, Size(length)-size).Draw(t, "lo")
 	return Range{Length: length, Lo: lo, Hi: lo + size}
 }
 
-func mustRuns(t rapid.TB, s *Space, codes []string, want []Range) {
+func mustRanges(t rapid.TB, s *Space, codes []string, want []Range) {
 	t.Helper()
 	got, err := s.Ranges(codes)
 	if err != nil {

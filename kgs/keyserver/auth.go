@@ -17,8 +17,8 @@ import (
 
 // Client is a program that may take keys.
 type Client struct {
-	Name  string // the metric label, and the owner of the leases
-	Token string // a secret
+	Name  string // label of the metrics and owner of the leases
+	Token string // the secret of the client
 }
 
 // ClientsForm describes the text that ParseClients accepts.
@@ -43,15 +43,15 @@ func ParseClients(text string) ([]Client, error) {
 	return clients, nil
 }
 
-// maxUnderWay is the number of requests that one client may have in progress. More would not
-// increase its throughput.
+// maxUnderWay is the number of requests that one client may have in progress. More requests would
+// not increase its throughput.
 const maxUnderWay = 64
 
 // client is the server's state of one Client.
 type client struct {
 	name     string
-	digest   [sha256.Size]byte // of the token; all digests have the same length
-	limiter  *rate.Limiter     // in keys per second
+	digest   [sha256.Size]byte // digest of the token; all digests have the same length
+	limiter  *rate.Limiter     // limits the keys per second
 	underWay chan struct{}
 }
 
@@ -77,8 +77,8 @@ func (s *server) gate(ctx context.Context, spec connect.Spec, peer connect.Peer,
 	c := s.whoHas(header.Get("Authorization"))
 	if c == nil {
 		s.metrics.answered(spec, connect.CodeUnauthenticated.String())
-		err := connect.NewError(connect.CodeUnauthenticated, errors.New("no token of a client: Authorization: Bearer TOKEN"))
-		if peer.Protocol == connect.ProtocolConnect { // gRPC would send it as a trailer, where it has no meaning
+		err := connect.NewError(connect.CodeUnauthenticated, errors.New("no valid token; send Authorization: Bearer TOKEN"))
+		if peer.Protocol == connect.ProtocolConnect { // gRPC would send the header as a trailer, where it has no meaning
 			err.Meta().Set("WWW-Authenticate", "Bearer")
 		}
 		return nil, err

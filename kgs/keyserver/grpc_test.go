@@ -22,7 +22,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-// grpcClient is a client that learns the service's definition only from reflection.
+// grpcClient is a client that gets the definition of the service only from reflection.
 type grpcClient struct {
 	*grpc.ClientConn
 	t       *testing.T
@@ -73,11 +73,11 @@ func (c *grpcClient) reflect(name string) {
 		c.service = known.Services().ByName(protoreflect.FullName(name).Name())
 	}
 	if c.service == nil {
-		c.t.Fatalf("reflection knows no %s: %v", name, answer)
+		c.t.Fatalf("reflection has no service %s: %v", name, answer)
 	}
 }
 
-// call calls a procedure with the request that fill fills.
+// call calls a procedure. The function fill sets the fields of the request.
 func (c *grpcClient) call(token, procedure string, fill func(*dynamicpb.Message), opts ...grpc.CallOption) (*dynamicpb.Message, error) {
 	method := c.service.Methods().ByName(protoreflect.Name(procedure))
 	request, answer := dynamicpb.NewMessage(method.Input()), dynamicpb.NewMessage(method.Output())
@@ -98,7 +98,7 @@ func takeRequest(id string, count int32) func(*dynamicpb.Message) {
 	return func(m *dynamicpb.Message) { set(m, "request_id", id); set(m, "count", count) }
 }
 
-func TestGRPC(t *testing.T) {
+func TestGRPCTakeReturnAndStatus(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		s := serve(t, l.Ledger, nil)
 		c := dial(t, s)
@@ -109,7 +109,7 @@ func TestGRPC(t *testing.T) {
 		codes := get(answer, "codes").List()
 		again := s.take("a", 100) // the same request as JSON
 		if codes.Len() != 100 || codes.Get(47).String() != again.Codes[47] {
-			t.Errorf("%d keys by gRPC; by JSON %d others", codes.Len(), len(again.Codes))
+			t.Errorf("gRPC returned %d keys and JSON returned %d keys, want the same 100 keys", codes.Len(), len(again.Codes))
 		}
 		_, err = c.call(mine, "ReturnKeys", func(m *dynamicpb.Message) {
 			set(m, "lease_id", get(answer, "lease_id").Interface())
@@ -134,7 +134,7 @@ func TestGRPCErrors(t *testing.T) {
 	leaveTen(t, l)
 	c := dial(t, serve(t, l.Ledger, func(c *Config) { c.Rate = 10 }))
 	if _, err := c.call("unknown", "Status", func(*dynamicpb.Message) {}); status.Code(err) != codes.Unauthenticated {
-		t.Errorf("a wrong token: %v", err)
+		t.Errorf("Status with a wrong token: %v, want Unauthenticated", err)
 	}
 	if _, err := c.call(mine, "TakeKeys", takeRequest("a", MaxCount)); err != nil {
 		t.Fatal(err)
@@ -143,14 +143,14 @@ func TestGRPCErrors(t *testing.T) {
 	_, err := c.call(mine, "TakeKeys", takeRequest("b", 1000), grpc.Trailer(&trailer))
 	details := status.Convert(err).Details()
 	if status.Code(err) != codes.ResourceExhausted || len(details) != 1 || len(trailer.Get("retry-after")) != 1 {
-		t.Fatalf("more than the rate: %v, details %v, trailer %v", err, details, trailer)
+		t.Fatalf("TakeKeys above the rate: error %v, details %v, trailer %v", err, details, trailer)
 	}
 	if info, ok := details[0].(*errdetails.RetryInfo); !ok || info.GetRetryDelay().GetSeconds() < 80 {
 		t.Errorf("retry info %v, want nearly 100 seconds", details[0])
 	}
 }
 
-func TestHealth(t *testing.T) {
+func TestHealthReportsReadiness(t *testing.T) {
 	t.Parallel()
 	var ready atomic.Bool
 	c := dial(t, serve(t, kgstest.NewSQLiteLedger(t).Ledger, func(c *Config) { c.Ready = ready.Load }))

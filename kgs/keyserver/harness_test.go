@@ -23,8 +23,8 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// leaveTen leaves 10 keys of length 9 and 10 keys of length 10. A request for more keys pays
-// for its full count but gets 10.
+// leaveTen leaves 10 keys of length 9 and 10 keys of length 10. A request for more keys uses its
+// full count of the rate but gets 10 keys.
 func leaveTen(t *testing.T, l kgstest.LedgerUnderTest) {
 	t.Helper()
 	l.Exec(t, `UPDATE kgs_spaces SET next = CASE WHEN length < 9 THEN size ELSE size - 10 END`)
@@ -44,7 +44,7 @@ type service struct {
 	registry *prometheus.Registry
 }
 
-// serve starts a server on l. The function change may alter its settings.
+// serve starts a server with the ledger l. The function change may change its settings.
 func serve(t *testing.T, l *ledger.Ledger, change func(*Config)) *service {
 	t.Helper()
 	space, err := l.Open(t.Context(), ledger.Config{Permute: true})
@@ -82,7 +82,7 @@ type reply struct {
 	Message   string    `json:"message"`
 }
 
-// call calls a procedure like an ordinary HTTP client. It is safe for concurrent use.
+// call calls a procedure with JSON over HTTP. It is safe for concurrent use.
 func (s *service) call(authorization, procedure string, request map[string]any) (r reply) {
 	s.t.Helper()
 	body, err := json.Marshal(request)
@@ -119,7 +119,7 @@ func (s *service) call(authorization, procedure string, request map[string]any) 
 	return r
 }
 
-// take takes keys as the first client. It fails the test if that does not succeed.
+// take takes keys as the first client. The test fails if take does not get count keys.
 func (s *service) take(request string, count int) reply {
 	s.t.Helper()
 	r := s.call("Bearer "+mine, "TakeKeys", map[string]any{"requestId": request, "count": count})
@@ -129,7 +129,7 @@ func (s *service) take(request string, count int) reply {
 	return r
 }
 
-// address returns the URL of s with the client's token.
+// address returns the URL of s with the given token.
 func (s *service) address(token string) string {
 	return strings.Replace(s.URL, "//", "//client:"+token+"@", 1)
 }

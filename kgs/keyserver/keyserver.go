@@ -1,18 +1,18 @@
-// Package keyserver serves the keys of a ledger to other programs. One definition
-// (proto/keypool/kgs/v1/kgs.proto) gives them gRPC, gRPC-Web and plain HTTP with JSON. The
-// package also contains a client that takes keys from such a server, [RemoteSupply].
+// Package keyserver serves the keys of a ledger to other programs, over gRPC, gRPC-Web and plain
+// HTTP with JSON. The definition of the service is proto/keypool/kgs/v1/kgs.proto. The package
+// also contains [RemoteSupply], a client that takes keys from such a server.
 //
 // Invariants:
 //
-//   - A key is in one lease only. The exception is a key that the lease's client returned as
-//     unused: it may be in a later lease.
-//   - A request gets one lease. This holds when replies are lost, servers crash or the client
-//     repeats the request, on any of several servers with the same ledger.
-//   - A server keeps no state: a reply depends only on the ledger. The exception is the rate
-//     limit of the clients, which each server counts by itself.
+//   - A key is in only one lease, unless a client returned it as unused. A returned key may be in a
+//     later lease.
+//   - A request gets one lease. This also holds when replies are lost, servers crash or the client
+//     repeats the request, and when several servers use the same ledger.
+//   - A reply depends only on the ledger, because a server keeps no state. The exception is the
+//     rate limit of the clients, which each server counts separately.
 //
 // Vocabulary: a client is a program that has a token. A request is a call with an id that the
-// client chooses. A lease is the set of keys that a request got. It ends when the client
+// client chooses. A lease is the set of keys that a request got. A lease ends when the client
 // returns it or when it expires.
 package keyserver
 
@@ -38,17 +38,16 @@ import (
 const (
 	// MaxCount is the largest number of keys in one request.
 	MaxCount = 100_000
-	// defaultTerm is the term of a lease.
+	// defaultTerm is the time from the beginning of a lease to its expiry.
 	defaultTerm = time.Hour
 	// maxRequest is the size limit of a request in bytes. MaxCount of the longest codes fit.
 	maxRequest = 2 << 20
-	// maxQuestion is the size limit in bytes of a health or reflection request. These need no
-	// token.
+	// maxQuestion is the size limit in bytes of a health or reflection request. These requests
+	// need no token.
 	maxQuestion = 4 << 10
 	// maxAnswer is the size limit of a reply in bytes. MaxCount of the longest codes fit.
 	maxAnswer = 2 << 20
-	// requestTimeout limits the time for one request. A change of the ledger may take that
-	// long.
+	// requestTimeout is the time limit of one request, which includes a change of the ledger.
 	requestTimeout = 10 * time.Second
 )
 
@@ -56,11 +55,11 @@ const (
 type Config struct {
 	Ledger     *ledger.Ledger
 	Space      *codespace.Space
-	Length     int // the minimum length of the codes
+	Length     int // minimum length of the codes
 	Clients    []Client
-	Rate       int64         // keys per second and client; the burst is the larger of Rate and MaxCount
-	Term       time.Duration // of a lease; zero means one hour
-	Ready      func() bool   // whether the server can serve keys now; must be safe for concurrent use and must not block
+	Rate       int64         // keys per second for each client; the burst is the larger of Rate and MaxCount
+	Term       time.Duration // time from the beginning of a lease to its expiry; zero means one hour
+	Ready      func() bool   // reports whether the server can serve keys; safe for concurrent use, must not block
 	Logger     *slog.Logger
 	Metrics    *kgs.Metrics
 	Registerer prometheus.Registerer // receives the metrics of this server

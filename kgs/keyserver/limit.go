@@ -35,31 +35,32 @@ func (s *server) inTurn(ctx context.Context, req connect.AnyRequest, next connec
 	case c.underWay <- struct{}{}:
 		defer func() { <-c.underWay }()
 	default:
-		return nil, later(connect.CodeResourceExhausted, "too many requests of this client are under way", crowded)
+		return nil, later(connect.CodeResourceExhausted, "this client has too many requests in progress", crowded)
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	return next(ctx, req)
 }
 
-// pay deducts n keys from the client's allowance. If there are too few, it deducts nothing, and
-// its error says when to retry.
+// pay deducts n keys from the client's allowance. If the allowance is too small, pay deducts
+// nothing and returns an error that says when to retry.
 func (c *client) pay(n int) error {
 	now := time.Now()
 	if c.limiter.AllowN(now, n) {
 		return nil
 	}
-	missing := float64(n) - c.limiter.TokensAt(now) // may be negative if another goroutine just paid keys back
+	missing := float64(n) - c.limiter.TokensAt(now) // negative if another goroutine has just called payBack
 	wait := time.Duration(missing / float64(c.limiter.Limit()) * float64(time.Second))
-	return later(connect.CodeResourceExhausted, "this client takes too many keys a second", max(wait, 0))
+	return later(connect.CodeResourceExhausted, "this client exceeds its rate of keys per second", max(wait, 0))
 }
 
-// payBack undoes pay. It reserves a negative number, which adds to the allowance even under
-// concurrency. Cancelling a reservation would not, because the reservation's time has passed.
+// payBack adds n keys to the client's allowance. It reserves a negative number, which also works
+// when goroutines pay at the same time. Cancelling a reservation would have no effect, because the
+// time of the reservation has passed.
 func (c *client) payBack(n int) { c.limiter.ReserveN(time.Now(), -n) }
 
-// later returns an error that says when to retry. Retry-After has the delay in whole seconds,
-// in the header or, for gRPC, in the trailer. A google.rpc.RetryInfo has the exact delay.
+// later returns an error that says when to retry. Retry-After contains the delay in whole seconds.
+// It is in the header or, for gRPC, in the trailer. A google.rpc.RetryInfo contains the exact delay.
 func later(code connect.Code, why string, wait time.Duration) error {
 	err := connect.NewError(code, errors.New(why))
 	err.Meta().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))

@@ -13,12 +13,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-func TestRateOfAClient(t *testing.T) {
+func TestRateLimitsEachClient(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		leaveTen(t, l)
 		s := serve(t, l.Ledger, func(c *Config) { c.Rate = 10 })
 		if r := s.call("Bearer "+mine, "TakeKeys", map[string]any{"requestId": "a", "count": MaxCount}); len(r.Codes) != 10 {
-			t.Errorf("at the end of the codes: status %d, %s", r.status, r.text)
+			t.Errorf("TakeKeys with 10 codes left: status %d, %s", r.status, r.text)
 		}
 		r := s.call("Bearer "+mine, "TakeKeys", map[string]any{"requestId": "b", "count": 1000})
 		wait, err := strconv.Atoi(r.header.Get("Retry-After"))
@@ -26,14 +26,14 @@ func TestRateOfAClient(t *testing.T) {
 			t.Errorf("status %d, Retry-After %d, want 429 and nearly 100 seconds; error %v, %s", r.status, wait, err, r.text)
 		}
 		if r := s.call("Bearer "+yours, "TakeKeys", map[string]any{"requestId": "b", "count": 1000}); len(r.Codes) != 10 {
-			t.Errorf("another client pays for it: %+v", r)
+			t.Errorf("TakeKeys of another client: %+v, want 10 keys", r)
 		}
 		want := strings.NewReader(`
-# HELP kgs_service_keys_total Keys in answers to clients; those of a repeated request count again.
+# HELP kgs_service_keys_total Keys in replies to clients. The keys of a repeated request are counted again.
 # TYPE kgs_service_keys_total counter
 kgs_service_keys_total{client="one"} 10
 kgs_service_keys_total{client="two"} 10
-# HELP kgs_service_requests_total Requests of clients, by procedure and by the code of the answer.
+# HELP kgs_service_requests_total Requests of clients, by procedure and by the status code of the reply.
 # TYPE kgs_service_requests_total counter
 kgs_service_requests_total{code="ok",procedure="TakeKeys"} 2
 kgs_service_requests_total{code="resource_exhausted",procedure="TakeKeys"} 1
@@ -44,8 +44,8 @@ kgs_service_requests_total{code="resource_exhausted",procedure="TakeKeys"} 1
 	})
 }
 
-// TestConcurrentRequestsAreLimited lets the maximum number of one client's requests wait for the ledger.
-// The server refuses one more request of this client, and accepts a request of another client.
+// TestConcurrentRequestsAreLimited lets the maximum number of requests of one client wait for the ledger.
+// The server must refuse one more request of this client and accept a request of another client.
 func TestConcurrentRequestsAreLimited(t *testing.T) {
 	t.Parallel()
 	l := kgstest.NewSQLiteLedger(t)
@@ -65,10 +65,10 @@ func TestConcurrentRequestsAreLimited(t *testing.T) {
 		})
 	}
 	if r := <-refused; r.header.Get("Retry-After") != "1" || r.Code != "resource_exhausted" {
-		t.Errorf("refused with %v, %s", r.header, r.text)
+		t.Errorf("the refusal has the header %v and the text %s, want Retry-After 1 and resource_exhausted", r.header, r.text)
 	}
 	if r := s.call("Bearer "+yours, "Status", map[string]any{}); r.status != http.StatusOK { // Status only reads
-		t.Errorf("another client pays for it: status %d, %s", r.status, r.text)
+		t.Errorf("Status of another client: status %d, %s", r.status, r.text)
 	}
 	if err := tx.Rollback(); err != nil {
 		t.Error(err)
@@ -102,8 +102,9 @@ func TestRateCountsOnlyNewKeys(t *testing.T) {
 	ask("c", MaxCount/2, http.StatusTooManyRequests)
 }
 
-// TestRateLimitsConcurrentRequests lets many goroutines pay at once, with an allowance for two of
-// them, repeatedly. Exactly two succeed each time, and the failed attempts cost nothing.
+// TestRateLimitsConcurrentRequests lets many goroutines pay at the same time, with an allowance for two
+// of them. In each of 100 rounds, exactly two goroutines must succeed. The other goroutines must not
+// change the allowance.
 func TestRateLimitsConcurrentRequests(t *testing.T) {
 	t.Parallel()
 	c := newClients([]Client{{"one", mine}}, 1)[0]
@@ -119,7 +120,7 @@ func TestRateLimitsConcurrentRequests(t *testing.T) {
 		}
 		wg.Wait()
 		if n := paid.Load(); n != 2 {
-			t.Fatalf("%d clients got keys, want 2", n)
+			t.Fatalf("%d goroutines got keys, want 2", n)
 		}
 		for range 2 {
 			c.payBack(MaxCount / 2)

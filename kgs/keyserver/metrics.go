@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// metrics are the counters of one server. The label values are bounded: clients come from the
-// settings, procedures from the definition.
+// metrics are the counters of one server. The number of label values is limited, because the
+// clients come from the settings and the procedures from the definition of the service.
 type metrics struct {
 	keys     *prometheus.CounterVec
 	requests *prometheus.CounterVec
@@ -19,10 +19,10 @@ func newMetrics(cfg Config) *metrics {
 	auto := promauto.With(cfg.Registerer)
 	m := &metrics{
 		keys: auto.NewCounterVec(prometheus.CounterOpts{
-			Name: "kgs_service_keys_total", Help: "Keys in answers to clients; those of a repeated request count again.",
+			Name: "kgs_service_keys_total", Help: "Keys in replies to clients. The keys of a repeated request are counted again.",
 		}, []string{"client"}),
 		requests: auto.NewCounterVec(prometheus.CounterOpts{
-			Name: "kgs_service_requests_total", Help: "Requests of clients, by procedure and by the code of the answer.",
+			Name: "kgs_service_requests_total", Help: "Requests of clients, by procedure and by the status code of the reply.",
 		}, []string{"procedure", "code"}),
 	}
 	for _, c := range cfg.Clients {

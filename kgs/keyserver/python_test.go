@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// script takes and returns keys as a program in another language does, with only the standard
-// HTTP client.
+// script is a Python program that takes and returns keys. It uses only the HTTP client of the Python
+// standard library.
 const script = `
 import json, sys, urllib.request
 
@@ -31,7 +31,7 @@ except urllib.error.HTTPError as e:
     assert e.code == 400 and json.load(e)["code"] == "failed_precondition", e
 `
 
-func TestKeysForPython(t *testing.T) {
+func TestPythonClientTakesAndReturnsKeys(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		s := serve(t, l.Ledger, nil)
 		out, err := exec.CommandContext(t.Context(), "python3", "-c", script, s.URL, mine).CombinedOutput()

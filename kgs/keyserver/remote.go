@@ -19,14 +19,14 @@ import (
 	"keypool/kgs/keyserver/kgsv1/kgsv1connect"
 )
 
-// RemoteSupply takes its batches from a key service. A lost reply loses no keys: the next Take
-// repeats the request and gets the same keys, whatever its n is.
+// RemoteSupply takes its batches from a key service. A lost reply loses no keys, because the next
+// Take repeats the request and gets the same keys. The number of these keys may differ from its n.
 type RemoteSupply struct {
 	service kgsv1connect.KeyServiceClient
 	http    *http.Client
 
 	mu         sync.Mutex
-	unanswered []string // ids of requests without a reply, whose keys may be leased; at most the largest number of concurrent takes
+	unanswered []string // ids of requests without a reply, whose keys may be leased; at most one for each concurrent Take
 }
 
 var _ kgs.Supply = (*RemoteSupply)(nil)
@@ -37,7 +37,7 @@ var _ kgs.Supply = (*RemoteSupply)(nil)
 func NewRemoteSupply(address string) (*RemoteSupply, error) {
 	u, err := url.Parse(address)
 	if err != nil {
-		return nil, errors.New("the address of the key service is not a URL") // does not wrap err, which contains the token
+		return nil, errors.New("the address of the key service is not a URL") // err contains the token
 	}
 	token, ok := u.User.Password()
 	if !ok || token == "" {
@@ -46,10 +46,10 @@ func NewRemoteSupply(address string) (*RemoteSupply, error) {
 	base := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
 	s := &RemoteSupply{http: &http.Client{
 		Transport:     http.DefaultTransport.(*http.Transport).Clone(),
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // no redirects: the token is only for u
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the token is only for u
 	}}
 	s.service = kgsv1connect.NewKeyServiceClient(s.http, base.String(), connect.WithReadMaxBytes(maxAnswer),
-		connect.WithAcceptCompression("gzip", nil, nil), // no compression: random codes hardly compress
+		connect.WithAcceptCompression("gzip", nil, nil), // random codes hardly compress
 		connect.WithInterceptors(connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
 			return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 				req.Header().Set("Authorization", "Bearer "+token)
@@ -62,9 +62,9 @@ func NewRemoteSupply(address string) (*RemoteSupply, error) {
 // closeTimeout limits the wait for the service while a program stops.
 const closeTimeout = 2 * time.Second
 
-// Close returns the keys of lost replies to the service and closes the connections. Call it
+// Close returns the keys of lost replies to the service and closes the connections. Call Close
 // after the last batch is settled. It blocks until the service has replied, for at most
-// closeTimeout. Keys that it could not return are abandoned when their lease expires.
+// closeTimeout. If Close cannot return keys, they are abandoned when their lease expires.
 func (s *RemoteSupply) Close(ctx context.Context) error {
 	defer s.http.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
@@ -89,8 +89,8 @@ func (s *RemoteSupply) Close(ctx context.Context) error {
 	}
 }
 
-// again repeats an old request. If the service asks for a delay, again waits and retries,
-// unless ctx would end first. The ctx must have a deadline.
+// again repeats an old request. If the service requests a delay, again waits and retries, unless
+// ctx ends before the delay. The ctx must have a deadline.
 func (s *RemoteSupply) again(ctx context.Context, request string) (*kgsv1.TakeKeysResponse, error) {
 	deadline, _ := ctx.Deadline()
 	for {
@@ -107,7 +107,8 @@ func (s *RemoteSupply) again(ctx context.Context, request string) (*kgsv1.TakeKe
 	}
 }
 
-// retryAfter returns the delay that the service asks for in err, if any.
+// retryAfter returns the delay that the service requests in err. If err requests no delay, asked is
+// false.
 func retryAfter(err error) (wait time.Duration, asked bool) {
 	refusal, ok := errors.AsType[*connect.Error](err)
 	if !ok {
@@ -117,7 +118,7 @@ func retryAfter(err error) (wait time.Duration, asked bool) {
 	return time.Duration(seconds) * time.Second, err == nil
 }
 
-// Take leases up to n keys, and at most MaxCount. It fails with ErrEmpty also when this client
+// Take leases up to n keys, but at most MaxCount. It also fails with ErrEmpty if this client
 // exceeds its rate.
 func (s *RemoteSupply) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	for {
@@ -127,7 +128,7 @@ func (s *RemoteSupply) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 			return &kgs.Batch{ID: answer.GetLeaseId(), Source: kgs.SourceKGS, Codes: answer.GetCodes()}, nil
 		}
 		if old && connect.CodeOf(err) == connect.CodeFailedPrecondition {
-			continue // its lease has ended
+			continue // the lease of the old request has ended
 		}
 		s.mu.Lock()
 		s.unanswered = append(s.unanswered, request)
@@ -136,7 +137,8 @@ func (s *RemoteSupply) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	}
 }
 
-// nextRequest returns the id of an old request, whose keys may be leased, or else a new id.
+// nextRequest returns the id of an old request, whose keys may be leased. If there is no old request,
+// it returns a new id.
 func (s *RemoteSupply) nextRequest() (request string, old bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,8 +150,8 @@ func (s *RemoteSupply) nextRequest() (request string, old bool) {
 	return request, true
 }
 
-// Settle returns the rest of a lease. If the lease has ended, there is nothing to do: the
-// service has already recorded its keys as kept by this client.
+// Settle returns the unused keys of a lease. If the lease has ended, Settle returns nil, because the
+// service has already recorded that this client keeps the keys.
 func (s *RemoteSupply) Settle(ctx context.Context, b *kgs.Batch, unused, lost []string) error {
 	_, err := s.service.ReturnKeys(ctx, &kgsv1.ReturnKeysRequest{LeaseId: b.ID, Unused: unused, Lost: lost})
 	switch connect.CodeOf(err) {

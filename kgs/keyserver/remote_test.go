@@ -25,8 +25,8 @@ func supply(t *testing.T, address string) *RemoteSupply {
 	return s
 }
 
-// behindACut returns a service in front of s. While cut is set, s does its work but the
-// connection is cut before the reply.
+// behindACut returns a service that forwards requests to s. While cut is true, s processes each
+// request, but the connection is closed before the reply.
 func behindACut(t *testing.T, s *service, cut *atomic.Bool) *service {
 	t.Helper()
 	handler, way := s.Config.Handler, *s
@@ -42,7 +42,7 @@ func behindACut(t *testing.T, s *service, cut *atomic.Bool) *service {
 	return &way
 }
 
-func TestLostAnswerLosesNoKeys(t *testing.T) {
+func TestLostReplyLosesNoKeys(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		var cut atomic.Bool
 		s := behindACut(t, serve(t, l.Ledger, nil), &cut)
@@ -56,11 +56,11 @@ func TestLostAnswerLosesNoKeys(t *testing.T) {
 		cut.Store(false)
 		b, err := remote.Take(t.Context(), 10)
 		if err != nil || len(b.Codes) != 100 || b.Source != kgs.SourceKGS {
-			t.Fatalf("%v, error %v; want the 100 keys of the first answer", b, err)
+			t.Fatalf("Take = %v, error %v, want the 100 keys of the first request", b, err)
 		}
 		cut.Store(true)
 		if err := remote.Settle(t.Context(), b, b.Codes[50:], nil); err == nil {
-			t.Error("a lost answer was found")
+			t.Error("Settle succeeded although its reply was lost")
 		}
 		cut.Store(false)
 		if err := remote.Settle(t.Context(), b, b.Codes[50:], nil); err != nil {
@@ -71,19 +71,19 @@ func TestLostAnswerLosesNoKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(b.Codes[50:], after.Codes); diff != "" || reserved(t, l) != 100 {
-			t.Errorf("%d numbers are reserved for 100 keys; (-returned +next):\n%s", reserved(t, l), diff)
+			t.Errorf("%d numbers are reserved, want 100; keys (-returned +next):\n%s", reserved(t, l), diff)
 		}
 	})
 }
 
-func TestCloseReturnsKeysOfALostAnswer(t *testing.T) {
+func TestCloseReturnsKeysOfLostReply(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		var cut atomic.Bool
 		s := behindACut(t, serve(t, l.Ledger, nil), &cut)
 		remote := supply(t, s.address(mine))
 		cut.Store(true)
 		if b, err := remote.Take(t.Context(), 100); err == nil {
-			t.Fatalf("%v", b)
+			t.Fatalf("Take succeeded although its reply was lost: %v", b)
 		}
 		cut.Store(false)
 		if err := remote.Close(t.Context()); err != nil {
@@ -91,13 +91,13 @@ func TestCloseReturnsKeysOfALostAnswer(t *testing.T) {
 		}
 		s.take("next", 100)
 		if n := reserved(t, l); n != 100 {
-			t.Errorf("%d numbers are reserved, want the same 100 again", n)
+			t.Errorf("%d numbers are reserved, want 100", n)
 		}
 	})
 }
 
-// TestCloseWaitsForTheRateLimit closes a supply whose client has used up its allowance. Close
-// waits for the delay that the service asks for.
+// TestCloseWaitsForTheRateLimit closes a supply whose client has used up its allowance. Close must wait
+// for the delay that the service requests.
 func TestCloseWaitsForTheRateLimit(t *testing.T) {
 	t.Parallel()
 	l := kgstest.NewSQLiteLedger(t)
@@ -107,7 +107,7 @@ func TestCloseWaitsForTheRateLimit(t *testing.T) {
 	remote := supply(t, s.address(mine))
 	cut.Store(true)
 	if b, err := remote.Take(t.Context(), MaxCount); err == nil {
-		t.Fatalf("%v", b)
+		t.Fatalf("Take succeeded although its reply was lost: %v", b)
 	}
 	cut.Store(false)
 	if err := remote.Close(t.Context()); err != nil {
@@ -116,7 +116,7 @@ func TestCloseWaitsForTheRateLimit(t *testing.T) {
 	var open int
 	err := l.DB.QueryRowContext(t.Context(), `SELECT count(*) FROM kgs_leases WHERE state = 'open'`).Scan(&open)
 	if err != nil || open != 0 {
-		t.Errorf("%d leases are still on record, error %v", open, err)
+		t.Errorf("%d leases are open after Close, want 0; error %v", open, err)
 	}
 }
 
@@ -128,7 +128,7 @@ func TestSettleOfAnEndedLeaseSucceeds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Keys are leased under the id of a request whose reply was lost.
+		// Other keys are leased by a request whose reply was lost.
 		remote.unanswered = []string{"lost"}
 		s.take("lost", 10)
 		l.Exec(t, `UPDATE kgs_leases SET expires_at = 0`)
@@ -136,16 +136,16 @@ func TestSettleOfAnEndedLeaseSucceeds(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := remote.Settle(t.Context(), b, b.Codes, nil); err != nil {
-			t.Errorf("settle of an expired lease: %v", err)
+			t.Errorf("Settle of an expired lease: %v", err)
 		}
 		after, err := remote.Take(t.Context(), 10)
 		if err != nil || len(after.Codes) != 10 || after.Codes[0] == b.Codes[0] || reserved(t, l) != 30 {
-			t.Errorf("%v, error %v; want new keys", after, err)
+			t.Errorf("Take after the expiry = %v, error %v, want 10 new keys", after, err)
 		}
 	})
 }
 
-func TestRemoteSupplyFails(t *testing.T) {
+func TestRemoteSupplyErrors(t *testing.T) {
 	t.Parallel()
 	l := kgstest.NewSQLiteLedger(t)
 	leaveTen(t, l)
@@ -155,27 +155,27 @@ func TestRemoteSupplyFails(t *testing.T) {
 		t.Fatalf("%v, error %v", b, err)
 	}
 	if b, err := remote.Take(t.Context(), 1000); !errors.Is(err, kgs.ErrEmpty) {
-		t.Errorf("more than the rate: %v, error %v", b, err)
+		t.Errorf("Take above the rate = %v, error %v, want ErrEmpty", b, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := remote.Take(ctx, 1); !errors.Is(err, context.Canceled) {
-		t.Errorf("a take that was given up: %v", err)
+		t.Errorf("Take with a cancelled context: %v, want Canceled", err)
 	}
 	const wrong = "a-token-that-is-wrong"
 	stranger := supply(t, s.address(wrong))
 	_, err := stranger.Take(t.Context(), 1)
 	if err == nil || errors.Is(err, kgs.ErrEmpty) || strings.Contains(err.Error(), wrong) {
-		t.Errorf("a wrong token: %v", err)
+		t.Errorf("Take with a wrong token: %v, want an error without the token", err)
 	}
 	s.Close()
 	_, err = stranger.Take(t.Context(), 1)
 	if err == nil || errors.Is(err, kgs.ErrEmpty) || strings.Contains(err.Error(), wrong) {
-		t.Errorf("no server: %v", err)
+		t.Errorf("Take without a server: %v, want an error without the token", err)
 	}
 	for _, address := range []string{"http://host", "http://client@host", "http://client:@host", "http://u:" + wrong + "@h:port"} {
 		if _, err := NewRemoteSupply(address); err == nil || strings.Contains(err.Error(), wrong) {
-			t.Errorf("%s: %v", address, err)
+			t.Errorf("NewRemoteSupply(%q): %v, want an error without the token", address, err)
 		}
 	}
 }

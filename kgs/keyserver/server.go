@@ -25,20 +25,21 @@ type server struct {
 	Config
 	clients []*client
 	metrics *metrics
-	outage  *rate.Sometimes // limits the log during an outage, instead of one line per request
+	outage  *rate.Sometimes // limits the lines that are logged during an outage
 }
 
 var _ kgsv1connect.KeyServiceHandler = (*server)(nil)
 
-// TakeKeys leases keys. A crash before the ledger has the lease leaves nothing behind. After a
-// later crash, the repeated request gets the same lease. The client pays in advance, so that
-// concurrent requests cannot exceed its rate. It is paid back if it gets no new keys.
+// TakeKeys leases keys. After a crash before the commit of the ledger, there is no lease. After a
+// later crash, the repeated request gets the same lease. TakeKeys deducts the keys from the
+// client's allowance in advance, so that concurrent requests cannot exceed its rate. If the client
+// gets no new keys, TakeKeys adds them to the allowance again.
 func (s *server) TakeKeys(ctx context.Context, r *kgsv1.TakeKeysRequest) (*kgsv1.TakeKeysResponse, error) {
 	if id := r.GetRequestId(); id == "" || len(id) > 128 || strings.ContainsFunc(id, hidden) {
-		return nil, invalid("request_id takes 1 to 128 visible ASCII characters")
+		return nil, invalid("request_id must have 1 to 128 visible ASCII characters")
 	}
 	if r.GetCount() < 1 || r.GetCount() > MaxCount {
-		return nil, invalid("count takes 1 to " + strconv.Itoa(MaxCount))
+		return nil, invalid("count must be 1 to " + strconv.Itoa(MaxCount))
 	}
 	c := clientOf(ctx)
 	if err := c.pay(int(r.GetCount())); err != nil {
@@ -85,9 +86,9 @@ func (s *server) ReturnKeys(ctx context.Context, r *kgsv1.ReturnKeysRequest) (*k
 }
 
 // noCodes returns the error for a field with invalid codes. It does not wrap the error of
-// Space.Ranges, which quotes a code of any length that the client sent.
+// Space.Ranges, because that error quotes a code of the client, which may be long.
 func noCodes(field string) error {
-	return invalid(fmt.Sprintf("%s takes codes of %d to %d characters 0-9, A-Z, a-z, each of them once",
+	return invalid(fmt.Sprintf("%s must contain codes of %d to %d characters 0-9, A-Z, a-z, and no code twice",
 		field, codespace.MinLength, codespace.MaxLength))
 }
 
@@ -113,21 +114,21 @@ type answer struct {
 
 func answers() []answer {
 	return []answer{
-		{ledger.ErrLeaseReturned, connect.CodeFailedPrecondition, "the lease of this request was returned: take keys by a new request id"},
-		{ledger.ErrLeaseExpired, connect.CodeFailedPrecondition, "the lease has expired: its keys stay the client's, and new ones take a new request id"},
+		{ledger.ErrLeaseReturned, connect.CodeFailedPrecondition, "the lease of this request was returned; use a new request id"},
+		{ledger.ErrLeaseExpired, connect.CodeFailedPrecondition, "the lease has expired, and the client keeps its keys; use a new request id for more keys"},
 		{ledger.ErrNoLease, connect.CodeNotFound, "this client has no such lease"},
-		{ledger.ErrNotOfLease, connect.CodeInvalidArgument, "a key is not of this lease, or is named twice"},
+		{ledger.ErrNotOfLease, connect.CodeInvalidArgument, "a key does not belong to this lease or occurs twice"},
 		{kgs.ErrExhausted, connect.CodeResourceExhausted, "every code is used up"},
-		{context.Canceled, connect.CodeCanceled, "the client has gone"},
-		{context.DeadlineExceeded, connect.CodeDeadlineExceeded, "it took too long; repeat the very same request"},
+		{context.Canceled, connect.CodeCanceled, "the client cancelled the request"},
+		{context.DeadlineExceeded, connect.CodeDeadlineExceeded, "the request took too long; repeat the same request"},
 	}
 }
 
 // outage is the delay before a client may retry when the database does not answer.
 const outage = time.Second
 
-// clientError converts an error of the ledger into the error for a client. It logs any error that is
-// not in the table as a database failure. The client may retry in that case.
+// clientError converts an error of the ledger into the error for a client. An error that is not in
+// the table is a failure of the database. clientError logs it, and the client may retry.
 func (s *server) clientError(ctx context.Context, err error) error {
 	for _, a := range answers() {
 		if errors.Is(err, a.err) {
@@ -135,9 +136,9 @@ func (s *server) clientError(ctx context.Context, err error) error {
 		}
 	}
 	s.outage.Do(func() {
-		s.Logger.WarnContext(ctx, "keys cannot be served", slog.String("client", clientOf(ctx).name), slog.Any("error", err))
+		s.Logger.WarnContext(ctx, "serve a request of the key service", slog.String("client", clientOf(ctx).name), slog.Any("error", err))
 	})
-	return later(connect.CodeUnavailable, "the ledger does not answer; repeat the very same request", outage)
+	return later(connect.CodeUnavailable, "the ledger does not answer; repeat the same request", outage)
 }
 
 // invalid returns the error for a request that no server could accept.

@@ -16,7 +16,7 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// TestRequestGetsOneLease sends one request to two servers on one ledger, repeatedly. Then it
+// TestRequestGetsOneLease sends one request several times to two servers with the same ledger. Then it
 // sends the request to a third server that replaces them, as after a crash.
 func TestRequestGetsOneLease(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
@@ -29,14 +29,14 @@ func TestRequestGetsOneLease(t *testing.T) {
 		wg.Wait()
 		for _, r := range append(replies[1:], serve(t, l.Reopen().Ledger, nil).take("a", 1000)) {
 			if diff := cmp.Diff(replies[0].Codes, r.Codes); diff != "" || r.LeaseID != replies[0].LeaseID {
-				t.Fatalf("lease %s, and %s for the same request (-first +this):\n%s", replies[0].LeaseID, r.LeaseID, diff)
+				t.Fatalf("the same request got the leases %s and %s; codes (-first +this):\n%s", replies[0].LeaseID, r.LeaseID, diff)
 			}
 		}
 		if n := reserved(t, l); n != 1000 {
-			t.Errorf("%d numbers are reserved for 1000 keys", n)
+			t.Errorf("%d numbers are reserved, want 1000", n)
 		}
 		if until := time.Until(replies[0].ExpiresAt); until < 59*time.Minute || until > 61*time.Minute {
-			t.Errorf("the lease expires in %s", until)
+			t.Errorf("the lease expires in %s, want one hour", until)
 		}
 	})
 }
@@ -54,7 +54,7 @@ func TestReturnedKeysAreLentAgain(t *testing.T) {
 			}
 		}
 		if diff := cmp.Diff(first.Codes[40:60], s.take("b", 20).Codes); diff != "" {
-			t.Errorf("the next keys (-returned +next):\n%s", diff)
+			t.Errorf("keys of the next lease (-returned +next):\n%s", diff)
 		}
 		snapshot, err := l.Snapshot(t.Context())
 		if err != nil {
@@ -67,12 +67,12 @@ func TestReturnedKeysAreLentAgain(t *testing.T) {
 			}
 		}
 		if diff := cmp.Diff(map[string]int64{kgs.ReasonClient: 70, kgs.ReasonLostReply: 10}, abandoned); diff != "" {
-			t.Errorf("abandoned (-want +got):\n%s", diff)
+			t.Errorf("abandoned numbers by reason (-want +got):\n%s", diff)
 		}
 	})
 }
 
-func TestErrors(t *testing.T) {
+func TestKeyServiceErrors(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		s := serve(t, l.Ledger, nil)
 		const me, you = "Bearer " + mine, "Bearer " + yours
@@ -86,30 +86,30 @@ func TestErrors(t *testing.T) {
 			status                   int
 			code, says               string
 		}{
-			"no token":          {"", "TakeKeys", request{"requestId": "b", "count": 1}, 401, "unauthenticated", "Bearer TOKEN"},
-			"a wrong token":     {me + "x", "TakeKeys", request{"requestId": "b", "count": 1}, 401, "unauthenticated", ""},
-			"half a token":      {me[:len(me)-1], "Status", request{}, 401, "unauthenticated", ""},
-			"a wrong scheme":    {"Basic " + mine, "Status", request{}, 401, "unauthenticated", ""},
-			"no request id":     {me, "TakeKeys", request{"count": 1}, 400, "invalid_argument", "request_id"},
-			"a long request id": {me, "TakeKeys", request{"requestId": strings.Repeat("x", 129), "count": 1}, 400, "invalid_argument", "128"},
-			"a blank in it":     {me, "TakeKeys", request{"requestId": "a b", "count": 1}, 400, "invalid_argument", "visible"},
-			"no count":          {me, "TakeKeys", request{"requestId": "b"}, 400, "invalid_argument", "100000"},
-			"too high a count":  {me, "TakeKeys", request{"requestId": "b", "count": MaxCount + 1}, 400, "invalid_argument", "100000"},
-			"count is no count": {me, "TakeKeys", request{"requestId": "b", "count": "x"}, 400, "invalid_argument", ""},
-			"a returned lease":  {me, "TakeKeys", request{"requestId": "returned", "count": 10}, 400, "failed_precondition", "returned"},
-			"an expired lease":  {me, "TakeKeys", request{"requestId": "over", "count": 10}, 400, "failed_precondition", "expired"},
+			"no token":           {"", "TakeKeys", request{"requestId": "b", "count": 1}, 401, "unauthenticated", "Bearer TOKEN"},
+			"a wrong token":      {me + "x", "TakeKeys", request{"requestId": "b", "count": 1}, 401, "unauthenticated", ""},
+			"half a token":       {me[:len(me)-1], "Status", request{}, 401, "unauthenticated", ""},
+			"a wrong scheme":     {"Basic " + mine, "Status", request{}, 401, "unauthenticated", ""},
+			"no request id":      {me, "TakeKeys", request{"count": 1}, 400, "invalid_argument", "request_id"},
+			"a long request id":  {me, "TakeKeys", request{"requestId": strings.Repeat("x", 129), "count": 1}, 400, "invalid_argument", "128"},
+			"a blank in the id":  {me, "TakeKeys", request{"requestId": "a b", "count": 1}, 400, "invalid_argument", "visible"},
+			"no count":           {me, "TakeKeys", request{"requestId": "b"}, 400, "invalid_argument", "100000"},
+			"too high a count":   {me, "TakeKeys", request{"requestId": "b", "count": MaxCount + 1}, 400, "invalid_argument", "100000"},
+			"a count in letters": {me, "TakeKeys", request{"requestId": "b", "count": "x"}, 400, "invalid_argument", ""},
+			"a returned lease":   {me, "TakeKeys", request{"requestId": "returned", "count": 10}, 400, "failed_precondition", "returned"},
+			"an expired lease":   {me, "TakeKeys", request{"requestId": "over", "count": 10}, 400, "failed_precondition", "expired"},
 			"returning too late": {me, "ReturnKeys", request{"leaseId": over.LeaseID, "unused": over.Codes},
 				400, "failed_precondition", "expired"},
 			"another client's lease": {you, "ReturnKeys", request{"leaseId": alive.LeaseID, "unused": alive.Codes},
 				404, "not_found", "no such lease"},
 			"no such lease": {me, "ReturnKeys", request{"leaseId": "4711"}, 404, "not_found", "no such lease"},
 			"foreign keys": {me, "ReturnKeys", request{"leaseId": alive.LeaseID, "unused": over.Codes},
-				400, "invalid_argument", "not of this lease"},
-			"no key": {me, "ReturnKeys", request{"leaseId": alive.LeaseID, "unused": []string{strings.Repeat("-", 1000)}},
-				400, "invalid_argument", "unused takes codes of 3 to 10 characters"},
-			"a key named twice": {me, "ReturnKeys", request{"leaseId": alive.LeaseID, "lost": []string{alive.Codes[0], alive.Codes[0]}},
-				400, "invalid_argument", "lost takes"},
-			"keys named twice": {me, "ReturnKeys", request{"leaseId": alive.LeaseID, "unused": alive.Codes, "lost": alive.Codes},
+				400, "invalid_argument", "does not belong to this lease"},
+			"an invalid key": {me, "ReturnKeys", request{"leaseId": alive.LeaseID, "unused": []string{strings.Repeat("-", 1000)}},
+				400, "invalid_argument", "unused must contain codes of 3 to 10 characters"},
+			"a key that occurs twice": {me, "ReturnKeys", request{"leaseId": alive.LeaseID, "lost": []string{alive.Codes[0], alive.Codes[0]}},
+				400, "invalid_argument", "lost must contain"},
+			"keys that are unused and lost": {me, "ReturnKeys", request{"leaseId": alive.LeaseID, "unused": alive.Codes, "lost": alive.Codes},
 				400, "invalid_argument", "twice"},
 		} {
 			r := s.call(tt.authorization, tt.procedure, tt.request)
@@ -117,29 +117,29 @@ func TestErrors(t *testing.T) {
 				t.Errorf("%s: status %d, %s; want %d %s %q", name, r.status, r.text, tt.status, tt.code, tt.says)
 			}
 			if strings.Contains(r.text, "ledger:") || strings.Contains(r.text, mine) || len(r.text) > 500 {
-				t.Errorf("%s: %s says too much", name, r.text)
+				t.Errorf("%s: the reply %s contains the token or internal text, or is too long", name, r.text)
 			}
 		}
 		if again := s.take("alive", 10); again.LeaseID != alive.LeaseID {
-			t.Errorf("a refused request changed lease %s into %s", alive.LeaseID, again.LeaseID)
+			t.Errorf("after refused requests, the request got the lease %s, want %s", again.LeaseID, alive.LeaseID)
 		}
 		if n := reserved(t, l); n != 30 {
-			t.Errorf("%d numbers are reserved, want the 30 of the two clients that have an allowance", n)
+			t.Errorf("%d numbers are reserved, want the 30 numbers of the three leases", n)
 		}
 	})
 }
 
-func TestBodyIsBounded(t *testing.T) {
+func TestRequestSizeIsLimited(t *testing.T) {
 	t.Parallel()
 	s := serve(t, kgstest.NewSQLiteLedger(t).Ledger, nil)
 	r := s.call("Bearer "+mine, "ReturnKeys", map[string]any{"unused": []string{strings.Repeat("x", maxRequest)}})
 	if r.Code != "resource_exhausted" {
-		t.Errorf("a huge request: status %d, %.200s", r.status, r.text)
+		t.Errorf("a request above the size limit: status %d, %.200s", r.status, r.text)
 	}
 }
 
-// TestLargestRequest takes and returns MaxCount of the longest codes, in both encodings.
-func TestLargestRequest(t *testing.T) {
+// TestLargestRequestSucceeds takes and returns MaxCount of the longest codes, in both encodings.
+func TestLargestRequestSucceeds(t *testing.T) {
 	t.Parallel()
 	l := kgstest.NewSQLiteLedger(t)
 	s := serve(t, l.Ledger, func(c *Config) { c.Length = 10 })
@@ -153,11 +153,11 @@ func TestLargestRequest(t *testing.T) {
 	}
 	s.take("next", 100)
 	if n := reserved(t, l); n != MaxCount {
-		t.Errorf("%d numbers are reserved, want %d and some of them twice", n, MaxCount)
+		t.Errorf("%d numbers are reserved, want %d because returned keys are leased again", n, MaxCount)
 	}
 }
 
-func TestUnreachableDatabase(t *testing.T) {
+func TestUnreachableDatabaseReturnsUnavailable(t *testing.T) {
 	t.Parallel()
 	l := kgstest.NewSQLiteLedger(t)
 	var log bytes.Buffer
@@ -175,7 +175,7 @@ func TestUnreachableDatabase(t *testing.T) {
 		}
 	}
 	if n := strings.Count(log.String(), "kgs_leases"); n < 1 || n > 10 { // at most one per second, even on a slow machine
-		t.Errorf("20 requests failed and %d were logged:\n%s", n, log.String())
+		t.Errorf("20 failed requests wrote %d lines to the log, want 1 to 10:\n%s", n, log.String())
 	}
 	l.Exec(t, `ALTER TABLE hidden RENAME TO kgs_leases`)
 	s.take("a", 1)
@@ -192,7 +192,7 @@ func TestParseClients(t *testing.T) {
 		"one=" + mine + ",one=" + yours, "one=" + mine + ",two=" + mine, "one=" + mine + " " + yours,
 	} {
 		if got, err := ParseClients(wrong); err == nil || strings.Contains(err.Error(), mine) {
-			t.Errorf("%q: %v, error %v", wrong, got, err)
+			t.Errorf("ParseClients(%q) = %v, error %v, want an error without the token", wrong, got, err)
 		}
 	}
 }

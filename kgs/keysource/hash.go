@@ -11,16 +11,17 @@ import (
 	"keypool/kgs"
 )
 
-// hashAttempts is the number of codes of one URL. Each attempt costs a commit. All attempts
-// together must stay within the time limit of a creation, even if a commit takes 20 ms.
+// hashAttempts is the number of codes of one URL. Each attempt needs a commit. All attempts together
+// must stay within the time limit of a creation, even if a commit takes 20 ms.
 const hashAttempts = 200
 
-// hashLength is the number of characters of the digest in a code: 64^6 is 68.7 billion codes.
+// hashLength is the number of characters of the digest in a code. There are 64^6 codes, which is
+// 68.7 billion.
 const hashLength = 6
 
-// Hash derives the code from the URL: the first 6 characters of its digest in base64url (RFC
-// 4648, section 5). On a conflict, it appends a sequence number to the URL and hashes again. It
-// uses the URL byte for byte: "?id=a" and "%3Fid%3Da" have different codes.
+// Hash derives the code from the URL. The code is the first 6 characters of the digest of the URL in
+// base64url (RFC 4648, section 5). After a conflict, Hash appends a sequence number to the URL and
+// hashes again. It does not normalize the URL, so "?id=a" and "%3Fid%3Da" have different codes.
 //
 // A URL that is posted again conflicts with its own links, so its n-th link takes n attempts.
 // After 200 links, no code is left for the URL. Anyone who knows a URL can find out whether it

@@ -8,7 +8,7 @@ import (
 	"keypool/kgs/kgstest"
 )
 
-func TestHash(t *testing.T) {
+func TestHashIsAGenerator(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range []string{"sha256", "md5"} {
 		t.Run(algorithm, func(t *testing.T) {
@@ -18,7 +18,7 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// TestHashKnownAnswers compares with codes that other programs computed, for example:
+// TestHashKnownAnswers compares the codes with codes that other programs computed, for example:
 //
 //	printf 'https://go.dev/\n1' | openssl dgst -sha256 -binary | basenc --base64url | cut -c1-6
 func TestHashKnownAnswers(t *testing.T) {
@@ -33,7 +33,7 @@ func TestHashKnownAnswers(t *testing.T) {
 		{"https://go.dev/", 1, "qNZ6wl", "2XxM5E"},
 		{"https://go.dev/", 2, "8Ze4Xe", "pNUmvS"},
 		{"https://go.dev/", 10, "pLzk-_", "hJc5lb"},
-		{"https://go.dev/1", 0, "B2hAde", "CkEhfy"}, // differs from attempt 1 of the URL without the 1
+		{"https://go.dev/1", 0, "B2hAde", "CkEhfy"}, // differs from attempt 1 of https://go.dev/
 		{"https://example.com/?id=a", 0, "Fx8xoR", "47vCAc"},
 		{"https://example.com/%3Fid%3Da", 0, "NB3mEB", "uId9dB"}, // differs from the line above
 	} {
@@ -46,7 +46,7 @@ func TestHashKnownAnswers(t *testing.T) {
 	}
 }
 
-// TestHashLimitsAttempts checks that the number of attempts is limited. Each attempt costs a commit.
+// TestHashLimitsAttempts checks that the number of attempts is limited, because each attempt needs a commit.
 func TestHashLimitsAttempts(t *testing.T) {
 	t.Parallel()
 	h := Hash{Algorithm: "sha256"}
@@ -54,6 +54,6 @@ func TestHashLimitsAttempts(t *testing.T) {
 		t.Error(err)
 	}
 	if k, err := h.Next(t.Context(), "https://go.dev/", hashAttempts); !errors.Is(err, kgs.ErrNoKeys) {
-		t.Errorf("%+v, %v; want ErrNoKeys", k, err)
+		t.Errorf("Next after the last attempt = %+v, %v, want ErrNoKeys", k, err)
 	}
 }

@@ -14,20 +14,20 @@ import (
 	"keypool/kgs"
 )
 
-// errNoMachine means that every suitable machine id is promised to another holder.
+// errNoMachine means that the promises of all suitable machine ids have not ended yet.
 var errNoMachine = errors.New("no machine id is free")
 
-// promise limits the numbers that a holder may make with a machine id: only those with times
-// before until, in milliseconds since snowflakeEpoch.
+// promise allows a holder to make numbers with a machine id. The times of these numbers must be
+// before until.
 type promise struct {
 	id     int
 	holder string // "" means none
-	until  int64
+	until  int64  // milliseconds since snowflakeEpoch
 }
 
 // MachineIDs is the table of promises. Each change is one statement with a condition. Therefore
-// only one of several concurrent changes succeeds. A statement that arrives after its sender
-// gave it up does not affect the promises of others.
+// only one of several concurrent changes succeeds. A statement that reaches the database late does
+// not affect the promises of other holders.
 type MachineIDs struct {
 	db    *sql.DB
 	close func() error
@@ -59,10 +59,10 @@ func (m *MachineIDs) promise(ctx context.Context, id int) (promise, error) {
 }
 
 // acquire records p for a machine id whose promise has ended at time now, and returns p with
-// that id. It takes the given id or, for a negative id, the id that has been free for the
-// longest time. It fails with errNoMachine if there is none.
+// that id. It uses the given id. If the given id is negative, acquire uses the id that has been
+// free for the longest time. It fails with errNoMachine if no id is free.
 func (m *MachineIDs) acquire(ctx context.Context, id int, now int64, p promise) (promise, error) {
-	for lost := 0; ; lost++ { // skips one row per lost race, because other processes try the same ids
+	for lost := 0; ; lost++ { // skips one row after each conflict, because other processes try the same ids
 		err := m.db.QueryRowContext(ctx, `SELECT id FROM kgs_machines
 			WHERE until_ms <= $1 AND ($2 < 0 OR id = $2) ORDER BY until_ms, id LIMIT 1 OFFSET $3`, now, id, lost).Scan(&p.id)
 		if errors.Is(err, sql.ErrNoRows) {
@@ -91,15 +91,15 @@ func (m *MachineIDs) extend(ctx context.Context, p promise) error {
 	return err
 }
 
-// giveBack ends a promise early. Its holder has made no number with a time at or after the new
-// end, and must not make one.
+// giveBack ends a promise early, at p.until. Its holder must not have made a number with a time at
+// or after this end, and must not make such a number later.
 func (m *MachineIDs) giveBack(ctx context.Context, p promise) error {
 	_, err := m.change(ctx, `UPDATE kgs_machines SET holder = '', until_ms = $1 WHERE id = $2 AND holder = $3`,
 		p.until, p.id, p.holder)
 	return err
 }
 
-// change reports whether the statement's condition held for its row.
+// change runs a statement and reports whether its condition was true, so that it changed a row.
 func (m *MachineIDs) change(ctx context.Context, query string, args ...any) (bool, error) {
 	result, err := m.db.ExecContext(ctx, query, args...)
 	if err != nil {

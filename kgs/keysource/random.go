@@ -8,16 +8,16 @@ import (
 	"keypool/kgs/codespace"
 )
 
-// Random draws random codes. It keeps no record of used codes: its caller retries on a
-// conflict. If a fraction f of the space is in use, a code takes 1/(1-f) attempts on average.
+// Random draws random codes. It keeps no record of used codes, so its caller retries after a
+// conflict. If a fraction f of the space is in use, a code needs 1/(1-f) attempts on average.
 type Random struct {
-	Length func() int // returns the length of the codes; called for each code
+	Length func() int // returns the length of the next code in characters
 }
 
 var _ kgs.Generator = Random{}
 
-// unbiased is the largest multiple of 62 that fits into a byte. Bytes at or above it are drawn
-// again, because their remainder would favour the first eight digits.
+// unbiased is the largest multiple of 62 that fits into a byte. Larger or equal bytes are skipped,
+// because their remainder would make the first eight digits more frequent.
 const unbiased = 256 / len(codespace.Alphabet) * len(codespace.Alphabet)
 
 // Next neither blocks nor returns an error. If the system has no randomness, crypto/rand ends

@@ -1,13 +1,13 @@
 // Package keysource implements the key sources that make a code at the moment of a creation,
 // without a local batch: [RedisIncr], [Tickets], [Snowflake], [Hash], [UUID] and [Random].
 //
-// Invariant: each source is a [kgs.Generator], and the comment of its type says why it never
-// makes a code twice. Some sources can make a code twice. For them, the primary key of the link
-// store refuses the second use of the code.
+// Invariant: each source is a [kgs.Generator]. The comment of its type says why it never makes a
+// code twice, or when it can. If a source makes a code twice, the primary key of the link store
+// refuses the second use of the code.
 //
-// Vocabulary: a creation asks its source for a code, and asks again after each conflict. The
-// attempt counts these conflicts, from 0. A machine id is the part of a Snowflake number that
-// identifies its process.
+// Vocabulary: a creation requests a code from its source. After each conflict, it requests another
+// code. The attempt is the number of these conflicts, beginning at 0. A machine id is the part of
+// a Snowflake number that identifies its process.
 package keysource
 
 import (
@@ -26,33 +26,34 @@ import (
 const (
 	// incrTimeout limits one call of Redis, because a creation waits for it.
 	incrTimeout = 250 * time.Millisecond
-	// maxGallop limits the step of a search to 2^20. If a client places aliases in the way of
-	// the counter, each conflict skips at most that many numbers.
+	// maxGallop limits the step of a search to 2^20. If a client chooses aliases that are the
+	// next codes of the counter, each conflict skips at most 2^20 numbers.
 	maxGallop = 20
 )
 
 // RedisIncr numbers the links with one counter in Redis, with one round trip for each number.
-// The code is the number in base 62, padded with zeros, so anyone who knows one code can guess
-// the others. When all codes of a length are used up, the codes become longer, up to MaxLength.
+// The code is the number in base 62, padded with zeros. So anyone who has one code can guess the
+// other codes. When all codes of a length are used up, the codes become longer, up to MaxLength.
 //
-// A Redis that lost data issues numbers again. The store refuses their codes, because they are
-// links. Each conflict doubles the step to the next number, which makes a galloping search
-// (Bentley and Yao, "An almost optimal algorithm for unbounded searching", 1976). After a loss
-// of a million numbers, the search takes 20 attempts and skips up to another million numbers.
+// A Redis that lost data issues numbers again. The store refuses the codes of these numbers,
+// because links with these codes exist. Each conflict doubles the step to the next number. This is
+// a galloping search (Bentley and Yao, "An almost optimal algorithm for unbounded searching",
+// 1976). After a loss of a million numbers, the search takes 20 attempts and skips up to another
+// million numbers.
 //
 // All methods are safe for concurrent use.
 type RedisIncr struct {
 	client  redis.UniversalClient
 	counter string
 	length  int
-	timeout time.Duration // of one call
+	timeout time.Duration // time limit of one call
 	circuit *gobreaker.CircuitBreaker[int64]
 }
 
 var _ kgs.Generator = (*RedisIncr)(nil)
 
-// NewRedisIncr returns a generator of codes with at least the given length. All generators with
-// the same name on the same Redis share a counter. NewRedisIncr does not call Redis. The client
+// NewRedisIncr returns a generator of codes that have at least length characters. All generators
+// with the same name on the same Redis share a counter. NewRedisIncr does not call Redis. The client
 // must not retry commands that may have run (see redispool.OpenClient). The caller closes the
 // client.
 func NewRedisIncr(client redis.UniversalClient, name string, length int, log *slog.Logger) *RedisIncr {
@@ -65,9 +66,9 @@ func NewRedisIncr(client redis.UniversalClient, name string, length int, log *sl
 	}
 }
 
-// Next waits for Redis for at most 250 ms. After three failed calls in a row it fails at once,
-// except for one call per second; see [kgs.Breaker]. If a reply is lost, its number is never
-// issued.
+// Next waits for Redis for at most 250 ms. After three failed calls in a row, Next calls Redis only
+// once per second and otherwise fails at once; see [kgs.Breaker]. If a reply is lost, its number
+// is never issued.
 func (r *RedisIncr) Next(ctx context.Context, _ string, attempt int) (kgs.Key, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()

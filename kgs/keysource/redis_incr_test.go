@@ -22,8 +22,8 @@ import (
 // failures is the number of failed calls in a row that open a breaker.
 const failures = 3
 
-// newTestIncr returns the generator of one process. Its timeout is so long that no number is
-// lost on a slow machine.
+// newTestIncr returns the generator of one process. Its timeout is long, so that no call times out
+// on a slow machine.
 func newTestIncr(client redis.UniversalClient, name string, length int) *RedisIncr {
 	r := NewRedisIncr(client, name, length, slog.New(slog.DiscardHandler))
 	r.timeout = time.Minute
@@ -56,7 +56,7 @@ func setCounter(t *testing.T, r *RedisIncr, n int64) {
 	}
 }
 
-func TestRedisIncr(t *testing.T) {
+func TestRedisIncrIsAGenerator(t *testing.T) {
 	t.Parallel()
 	url := testenv.RedisURL(t)
 	kgstest.TestGenerator(t, func(t *testing.T) kgs.Generator {
@@ -69,7 +69,7 @@ func TestRedisIncr(t *testing.T) {
 	})
 }
 
-func TestRedisIncrCounts(t *testing.T) {
+func TestRedisIncrCountsInBase62(t *testing.T) {
 	t.Parallel()
 	client := testenv.Redis(t)
 	one := newTestIncr(client, "test", 6)
@@ -99,12 +99,12 @@ func TestRedisIncrContinuesInTheNextLength(t *testing.T) {
 		}
 	}
 	if got := r.State(); got != gobreaker.StateClosed {
-		t.Errorf("the breaker is %v before a Redis that answers", got)
+		t.Errorf("the breaker is %v although Redis answers", got)
 	}
 }
 
-// TestRedisIncrRecoversALostCounter loses the counter. The search finds the first number that is not a link
-// within few attempts.
+// TestRedisIncrRecoversALostCounter deletes the counter. The search must find a number without a link within
+// 17 attempts.
 func TestRedisIncrRecoversALostCounter(t *testing.T) {
 	t.Parallel()
 	const links = 100_000
@@ -125,14 +125,14 @@ func TestRedisIncrRecoversALostCounter(t *testing.T) {
 		}
 		if n > links {
 			if attempt != 16 || n != 1<<17-1 { // the sum of the steps 1, 2, 4, ...
-				t.Errorf("attempt %d found %d, want attempt 16 and %d", attempt, n, 1<<17-1)
+				t.Errorf("attempt %d found the number %d, want attempt 16 and the number %d", attempt, n, 1<<17-1)
 			}
 			return
 		}
 	}
 }
 
-// commands returns how many commands the Redis has run, including this one.
+// commands returns how many commands the Redis has run, including its own INFO command.
 func commands(t *testing.T, client redis.UniversalClient) int {
 	t.Helper()
 	found := regexp.MustCompile(`total_commands_processed:(\d+)`).FindStringSubmatch(client.Info(t.Context(), "stats").Val())
@@ -155,24 +155,24 @@ func TestRedisIncrTakesOneRoundTrip(t *testing.T) {
 		}
 	}
 	if n := commands(t, client) - before - 1; n != 100 {
-		t.Errorf("100 keys took %d commands", n)
+		t.Errorf("100 keys took %d commands, want 100", n)
 	}
 }
 
-// TestRedisIncrLostReply checks that the number of a lost reply is never issued.
-func TestRedisIncrLostReply(t *testing.T) {
+// TestRedisIncrNeverIssuesNumberOfLostReply checks that the number of a lost reply is never issued.
+func TestRedisIncrNeverIssuesNumberOfLostReply(t *testing.T) {
 	t.Parallel()
 	proxy := kgstest.NewCuttingProxy(t, testenv.StartRedis(t).Addr)
 	r := newTestIncr(connect(t, proxy.Listener.Addr().String()), "test", 6)
 	wantCode(t, r, 0, "000001")
 	proxy.Cut.Store(true)
 	if k, err := r.Next(t.Context(), "", 0); !errors.Is(err, kgs.ErrNoKeys) {
-		t.Fatalf("Next = %+v, %v; the reply was to be lost", k, err)
+		t.Fatalf("Next = %+v, %v, want ErrNoKeys because the reply was lost", k, err)
 	}
 	wantCode(t, r, 0, "000003")
 }
 
-func TestRedisIncrWithoutRedis(t *testing.T) {
+func TestRedisIncrFailsFastWithoutRedis(t *testing.T) {
 	t.Parallel()
 	for name, outage := range map[string]struct{ begin, end func(*testenv.Server) }{
 		"killed": {(*testenv.Server).Kill, (*testenv.Server).Restart},
@@ -185,16 +185,16 @@ func TestRedisIncrWithoutRedis(t *testing.T) {
 			wantCode(t, r, 0, "000001")
 			r.timeout = incrTimeout
 			outage.begin(server)
-			// The client's own timeout would exceed this deadline.
+			// The default timeout of the client is longer than this deadline.
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			defer cancel()
 			for range failures {
 				if _, err := r.Next(ctx, "", 0); !errors.Is(err, kgs.ErrNoKeys) || errors.Is(err, gobreaker.ErrOpenState) || ctx.Err() != nil {
-					t.Fatalf("Next: %v, and %v; want ErrNoKeys, and soon", err, ctx.Err())
+					t.Fatalf("Next: error %v, error of the context %v; want ErrNoKeys before the context ends", err, ctx.Err())
 				}
 			}
 			if _, err := r.Next(t.Context(), "", 0); !errors.Is(err, kgs.ErrNoKeys) || !errors.Is(err, gobreaker.ErrOpenState) {
-				t.Errorf("Next after %d that failed: %v, want the breaker open", failures, err)
+				t.Errorf("Next after %d failures: %v, want ErrNoKeys and ErrOpenState", failures, err)
 			}
 			outage.end(server)
 			var k kgs.Key
@@ -204,7 +204,7 @@ func TestRedisIncrWithoutRedis(t *testing.T) {
 				return err == nil
 			})
 			if k.Code <= "000001" || r.State() != gobreaker.StateClosed {
-				t.Errorf("code %s, breaker %v", k.Code, r.State())
+				t.Errorf("after the outage, the code is %s and the breaker is %v, want a higher code than 000001 and a closed breaker", k.Code, r.State())
 			}
 		})
 	}

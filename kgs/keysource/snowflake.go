@@ -12,8 +12,8 @@ import (
 	"keypool/kgs/codespace"
 )
 
-// A Snowflake number consists of, from the highest bit: a sign bit that is always 0, the
-// milliseconds since snowflakeEpoch, the machine id, and a sequence number within the
+// A Snowflake number has four fields, from the highest bit to the lowest: a sign bit that is always
+// 0, the milliseconds since snowflakeEpoch, the machine id, and a sequence number within the
 // millisecond.
 const (
 	timeBits     = 41
@@ -22,18 +22,18 @@ const (
 	// snowflakeEpoch is 2026-01-01T00:00:00Z. 41 bits of milliseconds last until September
 	// 2095.
 	snowflakeEpoch = 1_767_225_600_000
-	// snowflakeLength is the number of base 62 digits for 63 bits.
+	// snowflakeLength is the number of base 62 digits that 63 bits need.
 	snowflakeLength = 11
 )
 
-// clockPatience is the longest time that one key waits for the clock.
+// clockPatience is the longest time for which one call of Next waits for the clock.
 const clockPatience = 25 * time.Millisecond
 
 // SnowflakeConfig is the configuration of a Snowflake.
 type SnowflakeConfig struct {
 	Machines *MachineIDs
 	Holder   string // names this process in the table of machine ids
-	Machine  int    // 0 to 1023, or negative for any free id
+	Machine  int    // machine id from 0 to 1023; a negative value selects any free id
 	Logger   *slog.Logger
 
 	now func() time.Time // nil means time.Now
@@ -44,10 +44,10 @@ type SnowflakeConfig struct {
 // other processes.
 //
 // Invariant: two generators never make the same number, even if their clocks are wrong. A
-// process acquires a machine id together with a promise: it makes only numbers with times
-// before a given end. The next holder of the id begins at that end or later. Therefore the
-// holders of an id use disjoint intervals of time, whatever their clocks show. A process that
-// was frozen can only use the rest of its own interval.
+// process that acquires a machine id makes a promise. The promise has an end, and the process
+// makes only numbers with times before this end. The next holder of the id begins at this end or
+// later. Therefore the holders of an id use disjoint intervals of time, even if their clocks
+// differ. A process that was frozen can only use the rest of its own interval.
 //
 // Call Open first, then Run. Next is safe for concurrent use at any time.
 type Snowflake struct {
@@ -57,7 +57,7 @@ type Snowflake struct {
 	mu      sync.Mutex
 	promise promise // the zero value if there is no machine id
 	next    int64   // time and sequence number of the next number
-	failing error   // why there is no machine id, or why its promise was not extended
+	failing error   // the reason why no machine id was acquired or its promise was not extended
 }
 
 var _ kgs.Generator = (*Snowflake)(nil)
@@ -70,10 +70,11 @@ func NewSnowflake(cfg SnowflakeConfig) *Snowflake {
 	return &Snowflake{cfg: cfg, machines: cfg.Machines}
 }
 
-// Next makes no network call. It waits for up to 25 ms in two cases: when all 4,096 numbers of
-// a millisecond are used, and when the clock was set back. If the clock was set back further,
-// Next fails with ErrNoKeys until the clock has caught up. It also fails with ErrNoKeys after
-// the promise has ended, until [Snowflake.Run] has extended it or acquired another machine id.
+// Next makes no network call. It waits for up to 25 ms if all 4,096 numbers of a millisecond are
+// used or the clock was set back. If the clock was set back by more than
+// 25 ms, Next fails with ErrNoKeys until the clock has caught up. Next also fails with ErrNoKeys
+// after the promise has ended, until [Snowflake.Run] has extended the promise or acquired another
+// machine id.
 func (s *Snowflake) Next(ctx context.Context, _ string, _ int) (kgs.Key, error) {
 	for waited := time.Duration(0); ; {
 		n, wait, err := s.take()
@@ -95,7 +96,8 @@ func (s *Snowflake) Next(ctx context.Context, _ string, _ int) (kgs.Key, error) 
 	}
 }
 
-// take returns the next number, or how long to wait until the clock reaches its time.
+// take returns the next number. If the clock has not reached the time of this number, take returns
+// how long to wait.
 func (s *Snowflake) take() (n int64, wait time.Duration, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,7 +116,7 @@ func (s *Snowflake) take() (n int64, wait time.Duration, err error) {
 	return ms<<(machineBits+sequenceBits) | int64(s.promise.id)<<sequenceBits | next&(1<<sequenceBits-1), 0, nil
 }
 
-// refusal returns the reason why there is no number. The caller holds mu.
+// refusal returns the reason why no number can be made. The caller holds mu.
 func (s *Snowflake) refusal() error {
 	err := errors.New("the promise of the machine id has ended")
 	if s.promise.holder == "" {

@@ -12,10 +12,10 @@ import (
 	"keypool/kgs/kgstest"
 )
 
-// TestFrozenHolder freezes a holder while another process, the heir, acquires its id. After the
-// holder continues, its clock repeats the times of the heir. The holder's own promise must keep
-// it from making the heir's numbers.
-func TestFrozenHolder(t *testing.T) {
+// TestFrozenHolderMakesNoNumberTwice freezes a holder while another process, the heir, acquires its
+// id. After the holder continues, its clock repeats the times of the heir. The promise of the
+// holder must prevent the holder from making the numbers of the heir.
+func TestFrozenHolderMakesNoNumberTwice(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		clock, heirs := clockAt(100_000), clockAt(100_000)
 		holder, heir := newTestSnowflake(l, "holder", 7, clock.now), newTestSnowflake(l, "heir", 7, heirs.now)
@@ -35,14 +35,14 @@ func TestFrozenHolder(t *testing.T) {
 			t.Errorf("%d numbers were made twice", twice)
 		}
 		if err := holder.keep(t.Context()); !errors.Is(err, errNoMachine) {
-			t.Errorf("the holder continued: %v", err)
+			t.Errorf("keep of the frozen holder: %v, want errNoMachine", err)
 		}
 	})
 }
 
-// TestHeirBeginsAtItsLease sets the heir's clock back to before the time at which it acquired
-// the id. The heir must not make the numbers of the previous holder.
-func TestHeirBeginsAtItsLease(t *testing.T) {
+// TestHeirBeginsAfterPreviousPromise sets the clock of the heir back to before the time at which the
+// heir acquired the id. The heir must not make the numbers of the previous holder.
+func TestHeirBeginsAfterPreviousPromise(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		clock := clockAt(100_000)
 		holder, heir := newTestSnowflake(l, "holder", 7, clock.now), newTestSnowflake(l, "heir", 7, clock.now)
@@ -53,14 +53,14 @@ func TestHeirBeginsAtItsLease(t *testing.T) {
 		clock.step(-promiseAhead)
 		k, err := heir.Next(t.Context(), "", 0)
 		if err == nil && k.Code == made {
-			t.Errorf("the heir makes %s, which the holder made before", made)
+			t.Errorf("the heir made the code %s, which the previous holder had made", made)
 		}
 	})
 }
 
-// TestFenceHolds lets four processes share two machine ids. The processes freeze, die and
-// restart, and their clocks move forward and back. No number may be made twice.
-func TestFenceHolds(t *testing.T) {
+// TestSnowflakeNumbersAreUniqueUnderFaults lets four processes share two machine ids. The processes
+// freeze, crash and restart, and their clocks move forward and back. No number may be made twice.
+func TestSnowflakeNumbersAreUniqueUnderFaults(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		drawn := 0
 		rapid.Check(t, func(rt *rapid.T) {
@@ -80,7 +80,7 @@ func TestFenceHolds(t *testing.T) {
 			who := rapid.IntRange(0, len(processes)-1)
 			rt.Repeat(map[string]func(*rapid.T){
 				"keep": func(rt *rapid.T) {
-					_ = processes[who.Draw(rt, "process")].keep(t.Context()) // an error is allowed: no free id, or a clock that is behind
+					_ = processes[who.Draw(rt, "process")].keep(t.Context()) // keep may fail, because no id is free or the clock is behind
 				},
 				"draw": func(rt *rapid.T) {
 					n, wait, err := processes[who.Draw(rt, "process")].take()
@@ -101,7 +101,7 @@ func TestFenceHolds(t *testing.T) {
 					i := who.Draw(rt, "process")
 					processes[i].giveBack(t.Context())
 					if _, wait, err := processes[i].take(); err == nil && wait <= 0 {
-						rt.Fatal("a number after the machine id was given back")
+						rt.Fatal("the process made a number after it gave the machine id back")
 					}
 					start(i)
 				},

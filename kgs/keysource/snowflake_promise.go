@@ -11,16 +11,17 @@ import (
 )
 
 const (
-	// promiseAhead is how far ahead of the clock a machine id is promised. An outage of the
-	// database may last that long. The id of a killed process stays occupied for that long.
+	// promiseAhead is the time between the extension of a promise and its new end. An outage of
+	// the database may last for this time. The id of a killed process stays occupied for this
+	// time.
 	promiseAhead = 3 * time.Second
 	// promiseLow is the remaining time at which a promise is extended.
 	promiseLow = 2 * time.Second
-	// promiseDead is the remaining time at which the holder of a promise has evidently stopped
+	// promiseDead is a remaining time. If a promise has less time left, its holder has stopped
 	// extending it.
 	promiseDead = time.Second
-	// promiseInterval is the interval between checks of the promise. promiseTimeout limits one
-	// check.
+	// promiseInterval is the interval between checks of the promise. promiseTimeout is the time
+	// limit of one check.
 	promiseInterval = 250 * time.Millisecond
 	promiseTimeout  = time.Second
 	// watchFor is the longest time that Open waits for another holder to extend its promise.
@@ -31,10 +32,10 @@ const (
 // ErrMachineTaken means that another running process holds the machine id.
 var ErrMachineTaken = errors.New("another process has this machine id")
 
-// Open acquires a machine id. If the configured id is promised to another process, Open watches
-// that promise for up to 2 s. If the promise is extended, its holder is running, and Open fails
-// with ErrMachineTaken. Otherwise the holder was killed or is frozen. Open then returns nil,
-// and Run waits for the promise to end.
+// Open acquires a machine id. If another process has a promise for the configured id, Open watches
+// that promise for up to 2 s. If the promise is extended during this time, its holder is running,
+// and Open fails with ErrMachineTaken. Otherwise the holder was killed or is frozen. Open then
+// returns nil, and Run waits for the promise to end.
 func (s *Snowflake) Open(ctx context.Context) error {
 	err := s.keep(ctx)
 	if s.cfg.Machine < 0 || !errors.Is(err, errNoMachine) {
@@ -51,8 +52,8 @@ func (s *Snowflake) Open(ctx context.Context) error {
 
 // Run extends the promise until ctx ends. If another process has acquired the machine id, Run
 // acquires another id. When ctx ends, Run gives the machine id back. After a crash, the id is
-// free within 3 s. Run logs database failures and clocks that were set back; it does not return
-// them as errors.
+// free within 3 s. Run logs failures of the database and clocks that were set back. It always
+// returns nil.
 func (s *Snowflake) Run(ctx context.Context) error {
 	tick := time.NewTicker(promiseInterval)
 	defer tick.Stop()
@@ -94,14 +95,14 @@ func (s *Snowflake) watch(ctx context.Context) error {
 	return err
 }
 
-// keep makes sure that there is a machine id whose promise lasts long enough. It must not run
-// concurrently with itself.
+// keep extends the promise if it ends within promiseLow. It acquires a machine id if this process
+// has none. Only one call of keep may run at a time.
 func (s *Snowflake) keep(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, promiseTimeout)
 	defer cancel()
 	held, next := s.held()
 	// Read the clock before the call of the database, because the first number must not be
-	// older than the time at which the id was free.
+	// older than the time at which the id became free.
 	now := sinceEpoch(s.cfg.now())
 	if held.until-now > promiseLow.Milliseconds() {
 		if ahead := time.Duration(next-now) * time.Millisecond; ahead > clockPatience {
@@ -160,6 +161,6 @@ func (s *Snowflake) giveBack(ctx context.Context) {
 	}
 	held.until = min(held.until, unused)
 	if err := s.machines.giveBack(ctx, held); err != nil {
-		s.cfg.Logger.Warn("give back the machine id: it is free in 3 s", slog.Any("error", err))
+		s.cfg.Logger.Warn("give back the machine id; it becomes free within 3 s", slog.Any("error", err))
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"keypool/kgs/kgstest"
 )
 
-// keepOnce calls keep, and repeats it if the database was too slow on a busy machine.
+// keepOnce calls keep. It repeats the call if the database was too slow on a busy machine.
 func keepOnce(t *testing.T, s *Snowflake) error {
 	t.Helper()
 	err := context.DeadlineExceeded
@@ -47,7 +47,7 @@ func run(t *testing.T, s *Snowflake) (stop func()) {
 	return stop
 }
 
-func TestSnowflake(t *testing.T) {
+func TestSnowflakeIsAGenerator(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		kgstest.TestGenerator(t, func(t *testing.T) kgs.Generator {
 			s := newTestSnowflake(l, rand.Text(), -1, nil)
@@ -84,8 +84,8 @@ func TestMachineIDsAreUnique(t *testing.T) {
 	})
 }
 
-// TestMachineIDsAreReusedOldestFirst checks that a process acquires the id that has been free for the longest
-// time.
+// TestMachineIDsAreReusedOldestFirst checks that a process acquires the id that has been free for the
+// longest time.
 func TestMachineIDsAreReusedOldestFirst(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.Exec(t, `UPDATE kgs_machines SET until_ms = 1000 + id, holder = 'gone'`)
@@ -100,14 +100,14 @@ func TestMachineIDsAreReusedOldestFirst(t *testing.T) {
 		}
 		s := newTestSnowflake(l, "one too many", -1, clock.now)
 		if err := s.Open(t.Context()); !errors.Is(err, errNoMachine) {
-			t.Errorf("Open = %v, want that no id is free", err)
+			t.Errorf("Open = %v, want errNoMachine", err)
 		}
 	})
 }
 
-// TestPromiseEndsAndIsRenewed checks that a machine id stays usable exactly until its promise
-// ends while the database is down.
-func TestPromiseEndsAndIsRenewed(t *testing.T) {
+// TestMachineIDIsUsableUntilPromiseEnds checks that a machine id stays usable until its promise ends,
+// while the database is down. After the outage, the promise is renewed.
+func TestMachineIDIsUsableUntilPromiseEnds(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		clock := clockAt(100_000)
 		s := newTestSnowflake(l, "holder", -1, clock.now)
@@ -126,14 +126,14 @@ func TestPromiseEndsAndIsRenewed(t *testing.T) {
 		l.Exec(t, `ALTER TABLE renamed RENAME TO kgs_machines`)
 		mustKeep(t, s)
 		if ms, machine, _ := parts(t, nextCode(t, s)); ms != 103_000 || machine != 0 {
-			t.Errorf("continued at %d ms as machine %d", ms, machine)
+			t.Errorf("the next number has the time %d ms and the machine id %d, want 103000 ms and 0", ms, machine)
 		}
 	})
 }
 
-// TestErrorNamesAClockThatIsBehind checks that the error names the clock as the reason for missing
-// keys.
-func TestErrorNamesAClockThatIsBehind(t *testing.T) {
+// TestErrorNamesClockThatIsBehind checks that the errors of Next and keep name the clock as the
+// reason.
+func TestErrorNamesClockThatIsBehind(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		clock := clockAt(100_000)
 		s := newTestSnowflake(l, "holder", -1, clock.now)
@@ -142,7 +142,7 @@ func TestErrorNamesAClockThatIsBehind(t *testing.T) {
 		clock.step(-10 * time.Second)
 		wantNoKeys(t, s, "the clock is 10 s behind")
 		if err := s.keep(t.Context()); err == nil || !strings.Contains(err.Error(), "10s behind") {
-			t.Errorf("keep = %v", err)
+			t.Errorf("keep = %v, want an error with the text 10s behind", err)
 		}
 		clock.step(10 * time.Second)
 		mustKeep(t, s)
@@ -161,7 +161,7 @@ func TestLostMachineIDIsReplaced(t *testing.T) {
 		wantNoKeys(t, s, "the promise has ended")
 		mustKeep(t, s)
 		if _, machine, _ := parts(t, nextCode(t, s)); machine != 1 {
-			t.Errorf("continued as machine %d", machine)
+			t.Errorf("the next number has the machine id %d, want 1", machine)
 		}
 	})
 }
@@ -173,7 +173,7 @@ func TestPromiseIsExtendedAndGivenBack(t *testing.T) {
 			t.Helper()
 			p, err := (&MachineIDs{db: l.DB}).promise(t.Context(), 7)
 			if err != nil || p.holder != holder || p.until != until {
-				t.Errorf("the promise is %+v, error %v, want %q until %d", p, err, holder, until)
+				t.Errorf("the promise is %+v, error %v, want the holder %q and the end %d", p, err, holder, until)
 			}
 		}
 		s := newTestSnowflake(l, "one", 7, clock.now)
@@ -197,10 +197,10 @@ func TestPromiseIsExtendedAndGivenBack(t *testing.T) {
 		next := newTestSnowflake(l, "two", 7, clock.now)
 		mustKeep(t, next)
 		if code := nextCode(t, next); code <= last {
-			t.Errorf("%s after a restart, %s before", code, last)
+			t.Errorf("the code after the restart is %s, want a higher code than %s", code, last)
 		}
 		if err := s.machines.extend(t.Context(), promise{7, "one", 105_000}); !errors.Is(err, kgs.ErrFenced) {
-			t.Errorf("the former holder extended an id that it gave back: %v", err)
+			t.Errorf("extend after giveBack: %v, want ErrFenced", err)
 		}
 	})
 }
@@ -214,15 +214,15 @@ func TestMachineIDOfARunningProcessIsRefused(t *testing.T) {
 		stop := run(t, first)
 		second := newTestSnowflake(l, "second", 7, nil)
 		if err := second.Open(t.Context()); !errors.Is(err, ErrMachineTaken) || !strings.Contains(err.Error(), "first") {
-			t.Errorf("Open = %v, want ErrMachineTaken and the holder", err)
+			t.Errorf("Open = %v, want ErrMachineTaken and the name of the holder", err)
 		}
 		nextCode(t, first)
 		stop()
 		if err := second.Open(t.Context()); err != nil {
-			t.Errorf("Open after the other one had stopped: %v", err)
+			t.Errorf("Open after the first process had stopped: %v", err)
 		}
-		run(t, second) // the first holder may have used the current millisecond, so a key may take a moment
-		kgstest.Await(t, "a key of the second", func() bool {
+		run(t, second) // the first key may be delayed, because the first holder may have used the current millisecond
+		kgstest.Await(t, "a key of the second process", func() bool {
 			_, err := second.Next(t.Context(), "", 0)
 			return err == nil
 		})
@@ -230,7 +230,7 @@ func TestMachineIDOfARunningProcessIsRefused(t *testing.T) {
 }
 
 // TestMachineIDOfADeadProcessBecomesFree checks that the id of a killed process is free when its
-// promise ends, and that a start before that time does not fail.
+// promise ends, and that Open does not fail before that time.
 func TestMachineIDOfADeadProcessBecomesFree(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		dead := newTestSnowflake(l, "dead", 7, nil)

@@ -16,7 +16,7 @@ import (
 	"keypool/kgs/kgstest"
 )
 
-// testClock is a clock that a test sets.
+// testClock is a clock that only the test changes.
 type testClock struct{ ms atomic.Int64 } // milliseconds since snowflakeEpoch
 
 func clockAt(ms int64) *testClock {
@@ -38,8 +38,8 @@ func newTestSnowflake(l kgstest.LedgerUnderTest, holder string, machine int, now
 }
 
 // bubbleSnowflake returns a generator for a synctest bubble, whose time begins in the year
-// 2000. The generator has no database. It holds machine 5 for an hour. Its clock is behind the
-// bubble's clock by back.
+// 2000. The generator has no database. It has a promise for machine id 5 for an hour. Its clock is
+// behind the clock of the bubble by back.
 func bubbleSnowflake() (s *Snowflake, back *atomic.Int64) {
 	began := time.Now()
 	back = new(atomic.Int64)
@@ -75,34 +75,35 @@ func nextCode(t *testing.T, g kgs.Generator) string {
 func wantNoKeys(t *testing.T, g kgs.Generator, why string) {
 	t.Helper()
 	if k, err := g.Next(t.Context(), "", 0); !errors.Is(err, kgs.ErrNoKeys) {
-		t.Errorf("Next = %+v, %v, although %s", k, err, why)
+		t.Errorf("Next = %+v, %v, want ErrNoKeys because %s", k, err, why)
 	}
 }
 
-func TestSnowflakeIsTimeMachineSequence(t *testing.T) {
+func TestSnowflakeNumberHasTimeMachineAndSequence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := bubbleSnowflake()
 		for _, want := range []int{0, 1, 2} {
 			ms, machine, sequence := parts(t, nextCode(t, s))
 			if ms != 100_000 || machine != 5 || sequence != want {
-				t.Errorf("%d ms, machine %d, sequence %d, want 100000, 5, %d", ms, machine, sequence, want)
+				t.Errorf("the number has the time %d ms, machine id %d and sequence number %d, want 100000 ms, 5 and %d", ms, machine, sequence, want)
 			}
 		}
 		time.Sleep(7 * time.Millisecond)
 		if ms, _, sequence := parts(t, nextCode(t, s)); ms != 100_007 || sequence != 0 {
-			t.Errorf("7 ms later: %d ms, sequence %d", ms, sequence)
+			t.Errorf("7 ms later, the number has the time %d ms and the sequence number %d, want 100007 ms and 0", ms, sequence)
 		}
 	})
 }
 
-// TestSnowflakeLastNumber makes the last number of every field. Its code has the usual length.
-func TestSnowflakeLastNumber(t *testing.T) {
+// TestSnowflakeEndsAfterLastNumber makes the number in which every field has its highest value. Its
+// code has the usual length.
+func TestSnowflakeEndsAfterLastNumber(t *testing.T) {
 	t.Parallel()
 	clock := clockAt(1<<timeBits - 1)
 	s := &Snowflake{cfg: SnowflakeConfig{now: clock.now}, promise: promise{id: 1023, until: 1 << 62}}
 	s.next = clock.ms.Load()<<sequenceBits | 4095
 	if ms, machine, sequence := parts(t, nextCode(t, s)); ms != 1<<timeBits-1 || machine != 1023 || sequence != 4095 {
-		t.Errorf("the last number is %d, %d, %d", ms, machine, sequence)
+		t.Errorf("the last number has the time %d, the machine id %d and the sequence number %d", ms, machine, sequence)
 	}
 	clock.step(time.Millisecond)
 	if _, err := s.Next(t.Context(), "", 0); !errors.Is(err, kgs.ErrNoKeys) || !errors.Is(err, kgs.ErrExhausted) {
@@ -114,9 +115,9 @@ func TestSnowflakeLastNumber(t *testing.T) {
 	wantNoKeys(t, s, "it is 2025")
 }
 
-// TestSnowflakeSequenceIsExhausted draws more than 4,096 numbers in a millisecond. The rest
-// wait for the next millisecond, and all codes stay in order.
-func TestSnowflakeSequenceIsExhausted(t *testing.T) {
+// TestSnowflakeWaitsWhenSequenceIsExhausted draws more than 4,096 numbers in a millisecond. The other
+// numbers wait for the next millisecond, and all codes are in order.
+func TestSnowflakeWaitsWhenSequenceIsExhausted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := bubbleSnowflake()
 		began := time.Now()
@@ -128,12 +129,12 @@ func TestSnowflakeSequenceIsExhausted(t *testing.T) {
 			t.Errorf("12,289 keys took %v, want 3 ms", took)
 		}
 		if !slices.IsSorted(codes) || len(slices.Compact(codes)) != 3*4096+1 {
-			t.Error("the codes are not in order, or not unique")
+			t.Error("the codes are not in order or not unique")
 		}
 	})
 }
 
-func TestSnowflakeClockStepsBack(t *testing.T) {
+func TestSnowflakeLimitsWaitWhenClockStepsBack(t *testing.T) {
 	t.Run("waits for 10 ms", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s, back := bubbleSnowflake()
@@ -141,7 +142,7 @@ func TestSnowflakeClockStepsBack(t *testing.T) {
 			back.Store(int64(10 * time.Millisecond))
 			after := nextCode(t, s)
 			if took := time.Since(began); after <= before || took != 10*time.Millisecond {
-				t.Errorf("%s after %v, %s before", after, took, before)
+				t.Errorf("the code %s came after %v, want a higher code than %s after 10 ms", after, took, before)
 			}
 		})
 	})
@@ -158,7 +159,7 @@ func TestSnowflakeClockStepsBack(t *testing.T) {
 			wantNoKeys(t, s, "the clock is 50 ms behind")
 			time.Sleep(2 * clockPatience)
 			if after := nextCode(t, s); after <= before {
-				t.Errorf("%s when the clock had caught up, %s before", after, before)
+				t.Errorf("the code after the clock had caught up is %s, want a higher code than %s", after, before)
 			}
 		})
 	})
@@ -188,7 +189,7 @@ func TestSnowflakeClockStepsBack(t *testing.T) {
 	})
 }
 
-func TestSnowflakeAllocatesItsCodeOnly(t *testing.T) {
+func TestSnowflakeAllocatesOnlyItsCode(t *testing.T) {
 	clock := clockAt(100_000)
 	s := &Snowflake{cfg: SnowflakeConfig{now: clock.now}, promise: promise{until: 1 << 40}}
 	ctx := t.Context()
@@ -199,7 +200,7 @@ func TestSnowflakeAllocatesItsCodeOnly(t *testing.T) {
 		}
 	})
 	if n != 1 {
-		t.Errorf("a key takes %v allocations, want that of its code", n)
+		t.Errorf("a key takes %v allocations, want 1 for its code", n)
 	}
 }
 

@@ -16,13 +16,14 @@ import (
 )
 
 const (
-	// ticketTimeout limits the call of the database that a creation asks first. The call of the
-	// other database may take ticketPatience times as long, because there is no third one. The
-	// sum is below the second within which a creation must be refused.
+	// ticketTimeout is the time limit of the first call of a creation. If the first call fails,
+	// the creation calls the other database. The time limit of the second call is
+	// ticketPatience times as long, because there is no third database. The sum is below one
+	// second, the time within which a creation must be refused.
 	ticketTimeout  = 250 * time.Millisecond
 	ticketPatience = 2
-	// maxTicketGallop limits the step of a search to 2^16. PostgreSQL counts these one by one,
-	// and needs less than ticketTimeout for them.
+	// maxTicketGallop limits the step of a search to 2^16. PostgreSQL counts the numbers of a
+	// step one by one. It counts 2^16 numbers in less than ticketTimeout.
 	maxTicketGallop = 16
 )
 
@@ -37,22 +38,22 @@ const (
 
 // TicketDatabase counts for [Tickets]. Its methods are safe for concurrent use.
 type TicketDatabase interface {
-	// Take takes the next n numbers of parity p and returns the last one. A number is issued at
+	// Take takes the next n numbers of parity p and returns the last number. A number is issued at
 	// most once. Take blocks until ctx ends. If a reply is lost, its numbers are never issued.
 	Take(ctx context.Context, p Parity, n int64) (last int64, err error)
 }
 
-// Tickets numbers the links with two databases, with one round trip for each number. One
-// database counts the odd numbers, the other the even ones. Creations alternate between the
-// two. If one fails three times in a row, it gets only one call per second (see [kgs.Breaker]),
-// and the other one serves all creations. The code is the number in base 62, padded with zeros,
-// so anyone who knows one code can guess the others. When all codes of a length are used up,
-// the codes become longer, up to MaxLength.
+// Tickets numbers the links with two databases, with one round trip for each number. One database
+// counts the odd numbers, the other database counts the even numbers. Creations alternate between
+// the databases. A database that fails three times in a row gets only one call per second (see
+// [kgs.Breaker]). During this time, the other database serves all creations. The code is the
+// number in base 62, padded with zeros. So anyone who has one code can guess the other codes. When
+// all codes of a length are used up, the codes become longer, up to MaxLength.
 //
-// A database that was rolled back issues numbers again. The store refuses their codes, because
-// they are links. Each conflict of a creation doubles the step to the next number, as in
-// [RedisIncr]. If the same failover also lost links, their codes are issued again without a
-// conflict.
+// A database that was rolled back issues numbers again. The store refuses the codes of these
+// numbers, because links with these codes exist. Each conflict of a creation doubles the step to
+// the next number, as in [RedisIncr]. If the same failover also lost links, the codes of the lost
+// links are issued again without a conflict.
 //
 // All methods are safe for concurrent use.
 type Tickets struct {
@@ -69,8 +70,8 @@ type ticketSide struct {
 
 var _ kgs.Generator = (*Tickets)(nil)
 
-// NewTickets returns a generator of codes with at least the given length. Both databases may be
-// the same one. NewTickets calls neither.
+// NewTickets returns a generator of codes that have at least length characters. The parameters odd
+// and even may be the same database. NewTickets does not call the databases.
 func NewTickets(odd, even TicketDatabase, length int, log *slog.Logger) *Tickets {
 	side := func(db TicketDatabase, name string) ticketSide {
 		circuit := kgs.NewCircuit[int64](nil, log.With(slog.String("of", name)))
@@ -82,10 +83,10 @@ func NewTickets(odd, even TicketDatabase, length int, log *slog.Logger) *Tickets
 	}
 }
 
-// Next waits for one database for at most 250 ms, and then for the other one for at most 500
-// ms. A retry uses the database of the creation that began last, unless that database fails.
-// Without concurrent creations this is the database of the first attempt. With concurrent
-// creations, the search continues wherever the last creation counts.
+// Next waits for one database for at most 250 ms. If this call fails, Next waits for the other
+// database for at most 500 ms. After a conflict, the next attempt uses the database of the creation
+// that began last, unless that database fails. Without concurrent creations, this is the database
+// of the first attempt. With concurrent creations, it may be either database.
 func (t *Tickets) Next(ctx context.Context, _ string, attempt int) (kgs.Key, error) {
 	first := t.first(attempt)
 	n, err := t.take(ctx, first, attempt, t.timeout)
@@ -106,9 +107,9 @@ func (t *Tickets) Next(ctx context.Context, _ string, attempt int) (kgs.Key, err
 	return kgs.Key{Code: code, Source: kgs.SourceTicket}, nil
 }
 
-// first returns the parity of the database to ask first: the databases alternate, unless one of
-// them fails. The failing database comes second. Its open circuit fails at once, except for one
-// try per second, and so leaves the working database more time.
+// first returns the parity of the database for the first call. The databases alternate. If one
+// database fails, the other database is first. The open circuit of the failing database then fails
+// at once, except for one call per second.
 func (t *Tickets) first(attempt int) Parity {
 	turn := t.turn.Load()
 	if attempt == 0 {
@@ -132,24 +133,24 @@ func (t *Tickets) take(ctx context.Context, p Parity, attempt int, timeout time.
 }
 
 // State returns the worse state of the two circuits: closed (0), half-open (1) or open (2).
-// While one circuit is open, the other database serves all creations without a spare.
+// While one circuit is open, the other database serves all creations.
 func (t *Tickets) State() gobreaker.State {
 	return max(t.sides[Even].circuit.State(), t.sides[Odd].circuit.State())
 }
 
-// PostgresTickets counts with two sequences. No transaction waits for another one, because
+// PostgresTickets counts with two sequences. No transaction waits for another transaction, because
 // nextval is never rolled back.
 //
-// PostgreSQL logs a sequence 32 values ahead. The call that does so returns after the log is on
-// disk, so a crash skips up to 32 values. A value in between may be returned just before its
-// log record is on disk, and be issued again after a crash. No link in the same database can
-// have this value, because the commit of the link comes later in the log. If a link in another
-// database has it, the store refuses the code.
+// PostgreSQL logs a sequence 32 values ahead. The call that writes the log record returns after the
+// record is on disk, so a crash skips up to 32 values. A concurrent call may return one of these
+// values just before the record is on disk, and the value may be issued again after a crash. No
+// link in the same database can have this value, because the commit of the link comes later in the
+// log. If a link in another database has this value, the store refuses the code.
 type PostgresTickets struct{ pool *pgxpool.Pool }
 
 var _ TicketDatabase = (*PostgresTickets)(nil)
 
-// NewPostgresTickets counts on connections of pool. The caller closes the pool.
+// NewPostgresTickets returns a counter that uses connections of pool. The caller closes pool.
 func NewPostgresTickets(pool *pgxpool.Pool) *PostgresTickets { return &PostgresTickets{pool} }
 
 // Take implements [TicketDatabase] in one round trip.
@@ -163,11 +164,11 @@ func (t *PostgresTickets) Take(ctx context.Context, p Parity, n int64) (last int
 }
 
 // ticketsAhead is how many numbers are stored ahead of their use, as in a PostgreSQL sequence.
-// With a sync for each number, all creations would wait in line for the disk.
+// With a sync for each number, all creations would wait for the disk one after the other.
 const ticketsAhead = 32
 
-// SQLiteTickets counts with one row per parity. A number is durable before it is issued. A
-// crash or a stop skips up to 32 numbers that were stored ahead.
+// SQLiteTickets counts with one row per parity. A number is durable before it is issued. A crash
+// or a stop skips the numbers that were stored ahead, which are up to 32.
 type SQLiteTickets struct {
 	db    *sqlite.DB
 	turn  chan struct{} // a mutex for ahead that respects contexts; its capacity is 1
@@ -179,7 +180,7 @@ type SQLiteTickets struct {
 
 var _ TicketDatabase = (*SQLiteTickets)(nil)
 
-// NewSQLiteTickets counts in db. The caller closes db.
+// NewSQLiteTickets returns a counter in db. The caller closes db.
 func NewSQLiteTickets(db *sqlite.DB) *SQLiteTickets {
 	return &SQLiteTickets{db: db, turn: make(chan struct{}, 1)}
 }
@@ -204,15 +205,15 @@ func (t *SQLiteTickets) Take(ctx context.Context, p Parity, n int64) (last int64
 	return a.last, nil
 }
 
-// advance stores n numbers and returns the last one. It waits for other writers.
+// advance stores n numbers and returns the last number. It waits for other writers.
 func (t *SQLiteTickets) advance(ctx context.Context, p Parity, n int64) (last int64, err error) {
-	// Use a transaction: a single statement that returns rows would hide the error of its
-	// commit.
+	// Use a transaction, because a single statement that returns rows would hide the error of
+	// its commit.
 	tx, err := t.db.Write.BeginTx(ctx, nil)
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = tx.Rollback() }() // has no effect after a commit, and returns an error that does not matter
+	defer func() { _ = tx.Rollback() }() // has no effect after a commit; its error does not matter
 	err = tx.QueryRowContext(ctx, `UPDATE kgs_tickets SET last = last + 2 * $1 WHERE parity = $2 RETURNING last`, n, int64(p)).
 		Scan(&last)
 	if err != nil {

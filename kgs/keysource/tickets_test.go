@@ -80,7 +80,7 @@ func sqliteCounter(t *testing.T) counter {
 	}}
 }
 
-// newTestTickets returns a generator with a timeout so long that no number is lost on a busy
+// newTestTickets returns a generator with a long timeout, so that no call times out on a busy
 // machine.
 func newTestTickets(odd, even TicketDatabase, length int) *Tickets {
 	tickets := NewTickets(odd, even, length, slog.New(slog.DiscardHandler))
@@ -102,7 +102,7 @@ func ticket(t *testing.T, tickets *Tickets, attempt int) int64 {
 	return n
 }
 
-func TestTickets(t *testing.T) {
+func TestTicketsIsAGenerator(t *testing.T) {
 	onTicketDatabases(t, func(t *testing.T, db counter) {
 		kgstest.TestGenerator(t, func(*testing.T) kgs.Generator { return newTestTickets(db, db, 6) })
 	})
@@ -119,7 +119,7 @@ func TestTicketsAlternate(t *testing.T) {
 		// A retry uses the database of the creation that began last.
 		for i, want := range []int64{4 + 2*2, 8 + 2*4, 16 + 2*8} {
 			if got := ticket(t, tickets, i+1); got != want {
-				t.Errorf("attempt %d got number %d, want %d", i+1, got, want)
+				t.Errorf("attempt %d got the number %d, want %d", i+1, got, want)
 			}
 		}
 	})
@@ -143,13 +143,13 @@ func TestTicketsContinueInTheNextLength(t *testing.T) {
 			}
 		}
 		if got := tickets.State(); got != gobreaker.StateClosed {
-			t.Errorf("the breaker is %v before a database that answers", got)
+			t.Errorf("the breaker is %v although the database answers", got)
 		}
 	})
 }
 
-// TestTicketsRecoverALostCounter rolls both databases back. The search finds the numbers that are not links
-// within few attempts, each number once.
+// TestTicketsRecoverALostCounter rolls both databases back. The search must find numbers without links
+// within 15 attempts, and each number only once.
 func TestTicketsRecoverALostCounter(t *testing.T) {
 	onTicketDatabases(t, func(t *testing.T, db counter) {
 		const links = 50_000
@@ -162,27 +162,27 @@ func TestTicketsRecoverALostCounter(t *testing.T) {
 		}
 		for _, want := range []int{14, 14, 0, 0} { // the sum of the steps 2, 4, 8, ...
 			if got := create(); got != want {
-				t.Errorf("a creation met %d conflicts, want %d", got, want)
+				t.Errorf("a creation had %d conflicts, want %d", got, want)
 			}
 		}
 		if n := ticket(t, tickets, 0); n > 2*links {
-			t.Errorf("the search skipped the numbers up to %d", n)
+			t.Errorf("the search skipped all numbers below %d, want at most the numbers below 100000", n)
 		}
 	})
 }
 
-// TestTicketsSearchStepIsLimited checks that the step is limited. Otherwise one call would exceed its
-// timeout.
+// TestTicketsSearchStepIsLimited checks that the step of a search is limited. Without the limit, one call
+// would exceed its timeout.
 func TestTicketsSearchStepIsLimited(t *testing.T) {
 	onTicketDatabases(t, func(t *testing.T, db counter) {
 		tickets := newTestTickets(db, db, 6)
 		if n := ticket(t, tickets, 9_999); n != 1<<(maxTicketGallop+1) {
-			t.Errorf("attempt 9,999 got number %d", n)
+			t.Errorf("attempt 9,999 got the number %d", n)
 		}
 	})
 }
 
-func TestTicketsWithOneDatabase(t *testing.T) {
+func TestTicketsContinueWithOneDatabase(t *testing.T) {
 	t.Parallel()
 	for name, outage := range map[string]struct{ begin, end func(*testenv.Server) }{
 		"killed": {(*testenv.Server).Kill, (*testenv.Server).Restart},
@@ -202,7 +202,7 @@ func TestTicketsWithOneDatabase(t *testing.T) {
 					return err == nil
 				})
 				if seen[n] {
-					t.Fatalf("number %d was given twice", n)
+					t.Fatalf("the number %d was issued twice", n)
 				}
 				seen[n] = true
 				return n
@@ -214,10 +214,10 @@ func TestTicketsWithOneDatabase(t *testing.T) {
 			began := time.Now()
 			for range 2000 {
 				if n := take(); n%2 != 0 {
-					t.Errorf("number %d came from a database that is down", n)
+					t.Errorf("the number %d is odd, but the database of the odd numbers is down", n)
 				}
 			}
-			// Without the breaker, a thousand of them would wait.
+			// Without the breaker, 1000 creations would wait.
 			if took := time.Since(began); took > 1000*ticketTimeout/4 {
 				t.Errorf("2000 creations took %v", took)
 			}
@@ -256,8 +256,8 @@ func (s *slowTickets) Take(ctx context.Context, p Parity, n int64) (int64, error
 	}
 }
 
-// TestTicketsWithOneSlowDatabase checks that the only working database gets the longer timeout.
-func TestTicketsWithOneSlowDatabase(t *testing.T) {
+// TestTicketsGiveOnlyDatabaseLongerTimeout checks that the only working database gets the longer timeout.
+func TestTicketsGiveOnlyDatabaseLongerTimeout(t *testing.T) {
 	t.Parallel()
 	for _, dead := range []Parity{Even, Odd} {
 		synctest.Test(t, func(t *testing.T) {
@@ -274,13 +274,13 @@ func TestTicketsWithOneSlowDatabase(t *testing.T) {
 			}
 			slow.takes = ticketPatience*ticketTimeout + time.Millisecond
 			if _, err := tickets.Next(t.Context(), "", 0); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("with parity %d dead, the other one takes %v: %v, want an error", dead, slow.takes, err)
+				t.Errorf("Next while the database of parity %d is down and the other database takes %v: %v, want DeadlineExceeded", dead, slow.takes, err)
 			}
 		})
 	}
 }
 
-func TestTicketsWithoutDatabases(t *testing.T) {
+func TestTicketsFailFastWithoutDatabases(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t)
 	db := postgresCounter(t, server.URL)
@@ -289,11 +289,11 @@ func TestTicketsWithoutDatabases(t *testing.T) {
 	server.Kill()
 	for range failures {
 		if _, err := tickets.Next(t.Context(), "", 0); !errors.Is(err, kgs.ErrNoKeys) || errors.Is(err, gobreaker.ErrOpenState) {
-			t.Fatalf("Next: %v, want ErrNoKeys and why", err)
+			t.Fatalf("Next: %v, want ErrNoKeys and its cause", err)
 		}
 	}
 	if _, err := tickets.Next(t.Context(), "", 0); !errors.Is(err, kgs.ErrNoKeys) || !errors.Is(err, gobreaker.ErrOpenState) {
-		t.Errorf("Next after %d that failed: %v, want the breaker open", failures, err)
+		t.Errorf("Next after %d failures: %v, want ErrNoKeys and ErrOpenState", failures, err)
 	}
 	if s := tickets.State(); s != gobreaker.StateOpen {
 		t.Errorf("the breaker is %v while no database serves", s)
@@ -309,9 +309,9 @@ func TestTicketsWithoutDatabases(t *testing.T) {
 	})
 }
 
-// TestTicketsAfterACrash checks that a crash skips up to 32 numbers, which are stored ahead,
-// and repeats none.
-func TestTicketsAfterACrash(t *testing.T) {
+// TestTicketsCrashRepeatsNoNumber checks that a crash skips at most the 32 numbers that are stored ahead
+// and repeats no number.
+func TestTicketsCrashRepeatsNoNumber(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
@@ -335,7 +335,7 @@ func testCrash(t *testing.T, db TicketDatabase, crash func()) {
 		crash()
 		next := takeTicket(t, db)
 		if next <= last || next > last+2*33 {
-			t.Errorf("number %d after a crash, %d before", next, last)
+			t.Errorf("the number after a crash is %d, want at most 33 steps of 2 above %d", next, last)
 		}
 		last = next
 	}

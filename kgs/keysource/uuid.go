@@ -10,12 +10,13 @@ import (
 	"keypool/kgs/codespace"
 )
 
-// uuidLength is the number of base 62 digits for 128 bits: 62^22 is 2.7e39, 2^128 is 3.4e38.
+// uuidLength is the number of base 62 digits that 128 bits need: 62^22 is 2.7e39, and 2^128 is
+// 3.4e38.
 const uuidLength = 22
 
 // UUID draws 128 random bits and writes them in base 62, padded with zeros to 22 characters. It
-// needs no coordination: after 10^15 links, the probability that any two of them have the same
-// code is 1.5e-9. The price is long codes, which are scattered over the whole index of the
+// needs no coordination. After 10^15 links, the probability that any two of them have the same code
+// is 1.5e-9. The disadvantages are long codes and inserts at random places of the index of the
 // store.
 //
 // All 128 bits are random. RFC 9562, section 5.4, uses 6 of them for the version and the

@@ -10,12 +10,12 @@ import (
 	"keypool/kgs/kgstest"
 )
 
-func TestUUID(t *testing.T) {
+func TestUUIDIsAGenerator(t *testing.T) {
 	t.Parallel()
 	kgstest.TestGenerator(t, func(*testing.T) kgs.Generator { return UUID{} })
 }
 
-// TestUUIDKnownAnswers compares with codes that another program computed.
+// TestUUIDKnownAnswers compares the codes with codes that another program computed.
 func TestUUIDKnownAnswers(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -54,13 +54,13 @@ func TestUUIDDrawsEveryBit(t *testing.T) {
 	}
 	for i, n := range ones {
 		if n == 0 || n == codes {
-			t.Errorf("bit %d was set in %d of %d codes", i, n, codes)
+			t.Errorf("bit %d is 1 in %d of %d codes, want both values", i, n, codes)
 		}
 	}
 }
 
-// uuidNumber draws a code and returns its number. It swaps upper and lower case, because
-// math/big orders the letters the other way.
+// uuidNumber draws a code and returns its number. It swaps upper and lower case, because math/big
+// orders lower case letters before upper case letters.
 func uuidNumber(t *testing.T) *big.Int {
 	t.Helper()
 	k, err := UUID{}.Next(t.Context(), "", 0)

@@ -14,13 +14,14 @@ import (
 	"keypool/kgs"
 )
 
-// codeShape is the form of the codes that the link store accepts: base62 or base64url, at most
-// as long as a UUID.
+// codeShape matches the codes that the link store accepts. They are base62 or base64url, and at
+// most as long as a UUID.
 var codeShape = regexp.MustCompile(`^[0-9A-Za-z_-]{3,22}$`)
 
 // TestGenerator is the conformance suite for generators with unique codes. Such a generator
-// makes a different code for each creation or, if it uses the URL, for each URL. All generators
-// that newGenerator returns share one supply of codes, as several processes do.
+// makes a different code for each creation. A generator that uses the URL makes a different code
+// for each URL. All generators that newGenerator returns share one supply of codes, like the
+// generators of several processes.
 func TestGenerator(t *testing.T, newGenerator func(t *testing.T) kgs.Generator) {
 	t.Helper()
 	t.Run("unique", func(t *testing.T) {
@@ -30,11 +31,11 @@ func TestGenerator(t *testing.T, newGenerator func(t *testing.T) kgs.Generator) 
 			return
 		}
 		if n := repeated(keys); n > 0 {
-			t.Errorf("%d of %d codes were given before", n, len(keys))
+			t.Errorf("%d of %d codes occurred before", n, len(keys))
 		}
 		for _, k := range keys {
 			if !codeShape.MatchString(k.Code) || k.Source != keys[0].Source || k.Source == "" {
-				t.Errorf("%+v is no key of %q", k, keys[0].Source)
+				t.Errorf("the key %+v has an invalid code, or its source is not %q", k, keys[0].Source)
 			}
 		}
 	})
@@ -45,18 +46,18 @@ func TestGenerator(t *testing.T, newGenerator func(t *testing.T) kgs.Generator) 
 		cancel()
 		for range 10 {
 			if _, err := g.Next(ctx, "https://go.dev/", 0); err != nil && !errors.Is(err, context.Canceled) {
-				t.Errorf("Next without time: %v", err)
+				t.Errorf("Next with a cancelled context: %v", err)
 			}
 		}
-		// A cancelled caller says nothing about the health of what the generator depends on.
+		// A cancelled call must not open a circuit breaker, because it is no sign of a failure.
 		if _, err := g.Next(t.Context(), "https://go.dev/", 0); errors.Is(err, gobreaker.ErrOpenState) {
-			t.Errorf("Next after others had no time: %v", err)
+			t.Errorf("Next after cancelled calls: %v", err)
 		}
 	})
 }
 
-// drawAtOnce lets 32 goroutines draw concurrently, each for its own URLs, alternating between
-// the generators.
+// drawAtOnce draws keys in 32 concurrent goroutines. Each goroutine has its own URLs and uses
+// the generators in turn.
 func drawAtOnce(t *testing.T, generators ...kgs.Generator) []kgs.Key {
 	t.Helper()
 	const takers, turns = 32, 100
@@ -81,7 +82,7 @@ func drawAtOnce(t *testing.T, generators ...kgs.Generator) []kgs.Key {
 	return keys
 }
 
-// draw retries while a generator temporarily has no key, as on a busy machine.
+// draw retries while a generator temporarily has no key, which happens on a busy machine.
 func draw(ctx context.Context, g kgs.Generator, url string) (kgs.Key, error) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -94,7 +95,7 @@ func draw(ctx context.Context, g kgs.Generator, url string) (kgs.Key, error) {
 	}
 }
 
-// repeated counts the keys whose code an earlier key has.
+// repeated counts the keys whose code is also the code of an earlier key.
 func repeated(keys []kgs.Key) (n int) {
 	seen := make(map[string]bool, len(keys))
 	for _, k := range keys {

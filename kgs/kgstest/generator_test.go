@@ -7,11 +7,11 @@ import (
 	"keypool/kgs/keysource"
 )
 
-// TestGeneratorTestFindsRepeatedCodes is the negative control: random codes in a space of
-// 238,328 repeat, and the suite detects it.
+// TestGeneratorTestFindsRepeatedCodes is the negative control. Random codes from a space of
+// 238,328 codes repeat, and the suite must detect the repeats.
 func TestGeneratorTestFindsRepeatedCodes(t *testing.T) {
 	t.Parallel()
 	if repeated(drawAtOnce(t, keysource.Random{Length: func() int { return codespace.MinLength }})) == 0 {
-		t.Error("32 takers of random codes of 3 characters found no code twice")
+		t.Error("32 goroutines drew random codes of 3 characters, and no code occurred twice")
 	}
 }

@@ -21,10 +21,11 @@ type LedgerUnderTest struct {
 	*ledger.Ledger
 	DB     *sql.DB
 	reopen func() *ledger.Ledger
-	Now    string // SQL for the time of the database, in microseconds since 1970
+	Now    string // SQL expression for the time of the database, in microseconds since 1970
 }
 
-// OnLedgers runs a test on a new ledger of each engine. The ledger is not opened yet.
+// OnLedgers runs a test once for each database engine, on a new ledger. The ledger is not yet
+// open.
 func OnLedgers(t *testing.T, test func(t *testing.T, l LedgerUnderTest)) {
 	t.Helper()
 	t.Parallel()
@@ -60,8 +61,8 @@ func NewSQLiteLedger(t *testing.T) LedgerUnderTest {
 	if err := migrations.Up(t.Context(), db.Write, migrations.SQLite); err != nil {
 		t.Fatal(err)
 	}
-	// No test crashes the machine, so no commit needs a sync. The syncs would take most of the
-	// time.
+	// No test crashes the machine, so no commit needs a sync. The syncs would take most of the time
+	// of a test.
 	if _, err := db.Write.ExecContext(t.Context(), `PRAGMA synchronous = OFF`); err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +109,7 @@ func (b LedgerUnderTest) MustReserve(t testing.TB, holder string, state ledger.S
 	return r
 }
 
-// WantRows compares the rows of the ledger with the expected ones. It ignores ids and epochs.
+// WantRows compares the rows of the ledger with want. It ignores ids and epochs.
 func (b LedgerUnderTest) WantRows(t testing.TB, want ...ledger.Row) {
 	t.Helper()
 	all, err := b.Snapshot(t.Context())
@@ -153,18 +154,18 @@ func (b LedgerUnderTest) MustEndLease(t testing.TB, client string, id int64, unu
 	return kept
 }
 
-// Reopen opens the same ledger as another process does.
+// Reopen returns the same ledger as another process would open it.
 func (b LedgerUnderTest) Reopen() LedgerUnderTest {
 	return LedgerUnderTest{b.reopen(), b.DB, b.reopen, b.Now}
 }
 
-// ExpireAll makes every lease expire, at the time d ago.
+// ExpireAll sets the expiry of every lease to the time d before now.
 func (b LedgerUnderTest) ExpireAll(t testing.TB, d time.Duration) {
 	t.Helper()
 	b.Exec(t, `UPDATE kgs_leases SET expires_at = `+b.Now+` - $1`, d.Microseconds())
 }
 
-// OpenWith opens the ledger with exactly this many numbers left.
+// OpenWith opens the ledger. The argument keys is the number of numbers that are left.
 func OpenWith(t *testing.T, l LedgerUnderTest, keys int) *codespace.Space {
 	t.Helper()
 	space, err := l.Open(t.Context(), ledger.Config{Permute: true})
@@ -176,7 +177,8 @@ func OpenWith(t *testing.T, l LedgerUnderTest, keys int) *codespace.Space {
 	return space
 }
 
-// OnEngines runs a test with a function that creates ledgers, once for each engine.
+// OnEngines runs a test once for each database engine. newLedger creates a ledger on that
+// engine.
 func OnEngines(t *testing.T, test func(t *testing.T, newLedger func(*testing.T) LedgerUnderTest)) {
 	t.Helper()
 	t.Parallel()

@@ -7,11 +7,12 @@ import (
 	"testing"
 )
 
-// CuttingProxy forwards connections to a Redis. It loses one reply when Cut is set.
+// CuttingProxy forwards connections to a Redis server. When Cut is true, it drops the next
+// reply, closes the connection and sets Cut to false.
 type CuttingProxy struct {
 	Listener net.Listener
 	target   string
-	Cut      atomic.Bool // lose the next reply and close its connection
+	Cut      atomic.Bool // drop the next reply and close its connection
 }
 
 // NewCuttingProxy starts a proxy for the server at target, a host:port. The proxy ends with the
@@ -43,12 +44,12 @@ func NewCuttingProxy(t *testing.T, target string) *CuttingProxy {
 
 // serve returns when either side closes. The clients of a test close before the test ends.
 func (p *CuttingProxy) serve(ctx context.Context, client net.Conn) {
-	defer func() { _ = client.Close() }() // the test checks the other end
+	defer func() { _ = client.Close() }() // the test checks its own connection
 	server, err := new(net.Dialer).DialContext(ctx, "tcp", p.target)
 	if err != nil {
 		return
 	}
-	defer func() { _ = server.Close() }() // see above
+	defer func() { _ = server.Close() }() // the test checks its own connection
 	go func() {
 		defer func() { _ = server.Close() }() // also ends the other direction
 		copyUntil(server, client, func() bool { return false })
@@ -56,8 +57,8 @@ func (p *CuttingProxy) serve(ctx context.Context, client net.Conn) {
 	copyUntil(client, server, func() bool { return p.Cut.CompareAndSwap(true, false) })
 }
 
-// copyUntil copies from src to dst. It ends on an error, or when stop returns true after a
-// read; then it drops the data of that read.
+// copyUntil copies from src to dst. It ends on an error, or when stop returns true after a read.
+// In the second case it drops the data of that read.
 func copyUntil(dst, src net.Conn, stop func() bool) {
 	buf := make([]byte, 64<<10)
 	for {

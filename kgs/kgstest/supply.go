@@ -18,7 +18,7 @@ import (
 	"keypool/kgs/codespace"
 )
 
-// SupplyUnderTest is a supply under test. Refill may be nil. Otherwise it makes returned keys
+// SupplyUnderTest is a supply with an optional function Refill. Refill makes returned keys
 // available to Take again, as the worker does in a running system.
 type SupplyUnderTest struct {
 	kgs.Supply
@@ -26,15 +26,16 @@ type SupplyUnderTest struct {
 }
 
 // TestSupply is the conformance suite for [kgs.Supply]. newSupply returns a supply that gives
-// exactly this many keys before it is empty or exhausted. It must give 20 keys in one batch.
+// exactly the requested number of keys before it is empty or exhausted. The supply must give 20
+// keys in one batch.
 func TestSupply(t *testing.T, newSupply func(t *testing.T, keys int) SupplyUnderTest) {
 	t.Helper()
 	tests := map[string]func(*testing.T, func(*testing.T, int) SupplyUnderTest){
-		"takers share no key":        testTakersShareNoKey,
-		"unused keys are returned":   testUnusedKeysAreReturned,
-		"used and lost keys are not": testUsedAndLostKeysAreNotReturned,
-		"settling is idempotent":     testSettleIsIdempotent,
-		"a cancelled take":           testCancelledTake,
+		"concurrent takes share no key":       testConcurrentTakesShareNoKey,
+		"unused keys are returned":            testUnusedKeysAreReturned,
+		"used and lost keys are not returned": testUsedAndLostKeysAreNotReturned,
+		"settle is idempotent":                testSettleIsIdempotent,
+		"a cancelled take loses no key":       testCancelledTakeLosesNoKey,
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -44,7 +45,7 @@ func TestSupply(t *testing.T, newSupply func(t *testing.T, keys int) SupplyUnder
 	}
 }
 
-func testTakersShareNoKey(t *testing.T, newSupply func(*testing.T, int) SupplyUnderTest) {
+func testConcurrentTakesShareNoKey(t *testing.T, newSupply func(*testing.T, int) SupplyUnderTest) {
 	const takers, keys, each = 32, 1600, 10
 	s := newSupply(t, keys)
 	var mu sync.Mutex
@@ -61,7 +62,7 @@ func testTakersShareNoKey(t *testing.T, newSupply func(*testing.T, int) SupplyUn
 	wg.Wait()
 	slices.Sort(all)
 	if unique := len(slices.Compact(slices.Clone(all))); len(all) != keys || unique != keys {
-		t.Errorf("%d takers got %d keys, %d of them unique, want %d", takers, len(all), unique, keys)
+		t.Errorf("%d goroutines took %d keys with %d different codes, want %d", takers, len(all), unique, keys)
 	}
 }
 
@@ -91,7 +92,7 @@ func testSettleIsIdempotent(t *testing.T, newSupply func(*testing.T, int) Supply
 	WantLeft(t, s, nil)
 }
 
-func testCancelledTake(t *testing.T, newSupply func(*testing.T, int) SupplyUnderTest) {
+func testCancelledTakeLosesNoKey(t *testing.T, newSupply func(*testing.T, int) SupplyUnderTest) {
 	s := newSupply(t, 20)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -99,7 +100,7 @@ func testCancelledTake(t *testing.T, newSupply func(*testing.T, int) SupplyUnder
 		t.Errorf("a cancelled take gave %v, error %v", b, err)
 	}
 	if got := Drain(t, s, 5); len(got) != 20 {
-		t.Errorf("%d keys are left after it, want 20", len(got))
+		t.Errorf("after a cancelled take, %d keys are left, want 20", len(got))
 	}
 }
 
@@ -129,7 +130,7 @@ func Drain(t *testing.T, s kgs.Supply, n int) (codes []string) {
 			return codes
 		}
 		if len(b.Codes) < 1 || len(b.Codes) > n {
-			t.Errorf("took %d keys, asked for up to %d", len(b.Codes), n)
+			t.Errorf("took %d keys, want 1 to %d", len(b.Codes), n)
 		}
 		codes = append(codes, b.Codes...)
 	}
@@ -143,7 +144,7 @@ func Settle(t *testing.T, s kgs.Supply, b *kgs.Batch, unused, lost []string) {
 	}
 }
 
-// WantLeft takes all keys that are left in the supply and compares them.
+// WantLeft takes all keys that are left in the supply and compares them with want.
 func WantLeft(t *testing.T, s SupplyUnderTest, want []string) {
 	t.Helper()
 	if s.Refill != nil {

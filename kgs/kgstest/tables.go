@@ -34,7 +34,7 @@ func NewKeyTables(t testing.TB) *KeyTables {
 	return k
 }
 
-// Connect returns the connection pool of one more process.
+// Connect returns a new connection pool, like that of another process.
 func (k *KeyTables) Connect() *pgxpool.Pool {
 	k.T.Helper()
 	db, err := pgxpool.New(k.T.Context(), k.URL)
@@ -72,13 +72,13 @@ func (k *KeyTables) DrawAgain(codes ...string) {
 		SELECT before + n, key FROM pool, unnest($1::text[]) WITH ORDINALITY AS drawn (key, n) ON CONFLICT DO NOTHING`, codes)
 }
 
-// AddHolder registers holder as a process that the ledger knows.
+// AddHolder adds holder to the ledger as a live process.
 func (k *KeyTables) AddHolder(holder string) {
 	k.T.Helper()
 	k.Exec(`INSERT INTO kgs_holders (holder, seen_at) VALUES ($1, now())`, holder)
 }
 
-// Die changes the tables to their state more than a term after the death of holder.
+// Die changes the tables as if holder had been declared dead more than term ago.
 func (k *KeyTables) Die(holder string, term time.Duration) {
 	k.T.Helper()
 	k.Exec(`DELETE FROM kgs_holders WHERE holder = $1`, holder)
@@ -91,10 +91,10 @@ func (k *KeyTables) Age(holder string, term time.Duration) {
 	k.Exec(`UPDATE available_keys SET reserved_at = reserved_at - $2::interval - interval '1s' WHERE holder = $1`, holder, term)
 }
 
-// DrawnCodes is a generator of given codes.
+// DrawnCodes is a generator that returns the given codes.
 type DrawnCodes struct{ Codes []string }
 
-// Next returns the next code. It fails when none is left.
+// Next returns the next code. It fails when no code is left.
 func (s *DrawnCodes) Next(context.Context, string, int) (kgs.Key, error) {
 	if len(s.Codes) == 0 {
 		return kgs.Key{}, errors.New("no drawn code is left")

@@ -18,7 +18,7 @@ func Await(t *testing.T, what string, done func() bool) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("still not: %s", what)
+			t.Fatalf("condition not met within 30 s: %s", what)
 		}
 	}
 }

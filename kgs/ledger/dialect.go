@@ -11,8 +11,8 @@ import (
 
 // dialect is the SQL that differs between database engines.
 type dialect struct {
-	begin    string        // limits the time that a frozen client can hold a transaction; may be empty
-	lock     string        // locks the ledger's row; reads epoch, last_range, the stored and the present history
+	begin    string        // limits how long a frozen client can hold a transaction; may be empty
+	lock     string        // locks the row of the ledger; reads epoch, last_range, stored history and present history
 	renew    string        // records a heartbeat of holder $1
 	now      string        // the present time in microseconds since 1970
 	snapshot sql.TxOptions // options of a transaction that reads one consistent state
@@ -24,17 +24,18 @@ type dialect struct {
 const PostgresHistory = `(SELECT system_identifier FROM pg_control_system()) || '/' ||
 	left(pg_walfile_name(pg_current_wal_lsn()), 8)`
 
-// NewPostgres returns a ledger that uses pool. The caller closes the ledger first and then
+// NewPostgres returns a ledger that uses pool. The caller closes the ledger before it closes
 // pool.
 func NewPostgres(pool *pgxpool.Pool) *Ledger {
 	db := stdlib.OpenDBFromPool(pool)
 	return &Ledger{write: db, read: db, close: db.Close, dialect: dialect{
-		// A process that freezes or loses its connection during a transaction keeps the lock of
-		// the ledger's row. Without this timeout, all other processes would wait until TCP
-		// gives up.
+		// A process that freezes or loses its connection during a transaction keeps the lock of the
+		// ledger's row. Without this timeout, all other processes would wait until the TCP connection
+		// times out.
 		begin: `SET LOCAL idle_in_transaction_session_timeout = '5s'`,
 		lock:  `SELECT epoch, last_range, history, ` + PostgresHistory + ` FROM kgs_ledger WHERE id = 1 FOR UPDATE`,
-		// now() would be the time at which the transaction began to wait for the lock.
+		// The statement does not use now(), because now() is the time before the transaction waited
+		// for the lock.
 		renew: `INSERT INTO kgs_holders (holder, beat, seen_at) VALUES ($1, 1, clock_timestamp())
 			ON CONFLICT (holder) DO UPDATE SET beat = kgs_holders.beat + 1, seen_at = excluded.seen_at`,
 		// now() is constant within a statement, so the comparison can use an index.
@@ -43,11 +44,11 @@ func NewPostgres(pool *pgxpool.Pool) *Ledger {
 	}}
 }
 
-// NewSQLite returns a ledger in db. The caller closes the ledger first and then db.
+// NewSQLite returns a ledger in db. The caller closes the ledger before it closes db.
 func NewSQLite(db *sqlite.DB) *Ledger {
 	return &Ledger{write: db.Write, read: db.Read, close: func() error { return nil }, dialect: dialect{
-		// A transaction of the writing connection locks the file already. The lock of a killed
-		// process ends with the process. A file has no history name, so that column is empty.
+		// A transaction of the writing connection already locks the file. The lock of a killed process
+		// ends with the process. A file has no history name, so the last column is empty.
 		lock: `SELECT epoch, last_range, history, '' FROM kgs_ledger WHERE id = 1`,
 		renew: `INSERT INTO kgs_holders (holder, beat, seen_at)
 			VALUES ($1, 1, CAST(unixepoch('subsec') * 1000000 AS INTEGER))

@@ -11,14 +11,15 @@ import (
 	"keypool/kgs/codespace"
 )
 
-// EndLease ends a lease of client. It reserves the unused ranges again, for any holder. It
-// abandons the lost ranges as ReasonLostReply. It abandons all other numbers of the lease as
-// ReasonClient: the client keeps them, because the ledger does not know its links. EndLease
-// returns how many numbers the client keeps. Of unused and of lost it uses only the leaseRanges
-// longest ranges; the client keeps the numbers of the others.
+// EndLease ends a lease of client. The unused ranges become reserved ranges without a holder.
+// The lost ranges are abandoned as ReasonLostReply. The client keeps all other numbers of the
+// lease. EndLease abandons these numbers as ReasonClient, because the ledger does not record the
+// links of the client. It returns how many numbers the client keeps. EndLease uses only the
+// leaseRanges longest ranges of unused and the leaseRanges longest ranges of lost. The client
+// keeps the numbers of all other ranges.
 //
-// EndLease does nothing if the client has returned the lease before. It changes nothing when it
-// fails with ErrNoLease, ErrLeaseExpired or ErrNotOfLease.
+// EndLease does nothing if the client has already returned the lease. EndLease changes nothing
+// if it fails with ErrNoLease, ErrLeaseExpired or ErrNotOfLease.
 func (l *Ledger) EndLease(ctx context.Context, client string, id int64, unused, lost []codespace.Range) (kept int64, err error) {
 	err = l.update(ctx, "end lease", func(ctx context.Context, t *tx) error {
 		lease, err := t.openLease(ctx, `client = $1 AND id = $2`, client, id)
@@ -40,16 +41,16 @@ func (l *Ledger) EndLease(ctx context.Context, client string, id int64, unused, 
 }
 
 const (
-	expireAtOnce = 100  // leases per transaction; all other changes wait for it
-	expireRanges = 200  // ranges per transaction; the last lease may exceed it
-	forgetAtOnce = 1000 // deleted leases per transaction
+	expireAtOnce = 100  // number of leases that one transaction ends; all other changes wait for the transaction
+	expireRanges = 200  // number of ranges that one transaction ends; the last lease may exceed the limit
+	forgetAtOnce = 1000 // number of lease records that one transaction deletes
 )
 
-// ExpireLeases ends the leases that have expired by the database's clock, and deletes the
-// records of leases that expired more than leaseMemory ago. It abandons the numbers of an
-// expired lease as ReasonClient, because the client may have used the keys and may still use
-// them. It returns how many numbers it abandoned. Several processes may call it at once. If no
-// lease is due, it changes nothing and does not lock the ledger.
+// ExpireLeases ends the leases that have expired according to the clock of the database. It
+// deletes the records of leases that expired more than leaseMemory ago. It abandons the numbers
+// of an expired lease as ReasonClient, because the client may have used the keys and may still
+// use them. ExpireLeases returns the number of abandoned numbers. Several processes may call it
+// at once. If there is nothing to do, it does not lock the ledger.
 func (l *Ledger) ExpireLeases(ctx context.Context) (kept int64, err error) {
 	for {
 		due := false
@@ -106,7 +107,8 @@ func (t *tx) endLease(ctx context.Context, lease Lease, unused, lost []codespace
 	return codespace.Count(rest), t.abandonAll(ctx, rest, kgs.ReasonClient)
 }
 
-// expireLeases is one transaction of ExpireLeases. If leases are due, it ends at least one.
+// expireLeases runs in one transaction of ExpireLeases. If any lease has expired, expireLeases
+// ends at least one.
 func (t *tx) expireLeases(ctx context.Context) (kept int64, err error) {
 	ids, err := collect(ctx, t.Tx, scanID, `SELECT id FROM kgs_leases
 		WHERE state = 'open' AND expires_at <= `+t.dialect.now+` ORDER BY expires_at LIMIT $1`, expireAtOnce)

@@ -11,7 +11,7 @@ type Epoch struct {
 	Pool   string // identity of the pool that the epoch was opened for
 }
 
-// Epoch reads the current epoch. It does not wait for a running change.
+// Epoch reads the current epoch. It does not wait for a change in another transaction.
 func (l *Ledger) Epoch(ctx context.Context) (e Epoch, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT epoch, pool FROM kgs_ledger WHERE id = 1`).Scan(&e.Number, &e.Pool)
 	if err != nil {
@@ -20,15 +20,15 @@ func (l *Ledger) Epoch(ctx context.Context) (e Epoch, err error) {
 	return e, nil
 }
 
-// OpenEpoch begins the epoch that follows the epoch after, for a pool with the given identity,
-// and returns its number. If that epoch is open already, OpenEpoch changes nothing and returns
-// the current number. Then either another worker opened the epoch, or the answer of an earlier
+// OpenEpoch opens epoch after+1 for the pool with the given identity, and returns the number of
+// the epoch. If that epoch is already open, OpenEpoch changes nothing and returns the number of
+// the current epoch. In this case, another worker opened the epoch or the answer of an earlier
 // call was lost. opened reports whether this call opened the epoch.
 //
-// OpenEpoch abandons what the old pool held and what was on its way to it. It stores the
-// present counters as a boundary. Every number below the boundary that an audit finds nowhere
-// is lost with its epoch. If the caller crashes after OpenEpoch, the pool does not learn of the
-// epoch, and the next worker opens another one.
+// OpenEpoch abandons the keys in the old pool and the ranges on their way to it. It stores the
+// present counters as a boundary. If an audit finds a number below the boundary in no place, the
+// number is lost with its epoch. If the caller crashes after OpenEpoch, the pool does not
+// receive the epoch, and the next worker opens another epoch.
 //
 // If after is greater than the ledger's epoch, the database was rolled back, and the ledger
 // skips ahead.

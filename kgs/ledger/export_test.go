@@ -7,7 +7,7 @@ import (
 	"keypool/kgs/codespace"
 )
 
-// Exported for the tests in package ledger_test.
+// These names are exported for the tests in package ledger_test.
 const (
 	SkipPart     = skipPart
 	LeaseMemory  = leaseMemory
@@ -54,19 +54,19 @@ func (t *tx) InsertReserved(ctx context.Context, numbers codespace.Range, holder
 	return err
 }
 
-// LendStep is the transaction of Lend.
+// LendStep runs the part of Lend that is inside the transaction.
 func (t *tx) LendStep(ctx context.Context, r LeaseRequest) error {
 	_, err := t.lend(ctx, r)
 	return err
 }
 
-// GatherStep is the part of Lend's transaction that takes numbers.
+// GatherStep runs the part of Lend that takes numbers.
 func (t *tx) GatherStep(ctx context.Context, length int, n int64) error {
 	_, err := t.gather(ctx, length, n)
 	return err
 }
 
-// ExpireStep is one transaction of ExpireLeases.
+// ExpireStep runs the part of ExpireLeases that is inside one transaction.
 func (t *tx) ExpireStep(ctx context.Context) (kept int64, err error) { return t.expireLeases(ctx) }
 
 // Tx is one change of the ledger.

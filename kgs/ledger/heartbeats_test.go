@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestHeartbeats(t *testing.T) {
+func TestHolderIsDeadAfterLooksWithoutHeartbeat(t *testing.T) {
 	var b heartbeats
 	now := time.Now()
 	look := func(after time.Duration, counts ...int64) []string {
@@ -21,22 +21,22 @@ func TestHeartbeats(t *testing.T) {
 	look(0, 1, 1)
 	for i := range int64(deadAfter - 1) {
 		if dead := look(HeartbeatInterval, 2+i, 1); len(dead) > 0 {
-			t.Fatalf("after %d looks %v are dead", i+1, dead)
+			t.Fatalf("after %d looks, the dead holders are %v", i+1, dead)
 		}
 	}
-	// Looks less than a HeartbeatInterval apart do not count. A late look counts only once.
+	// Looks less than a HeartbeatInterval apart do not count. A late look counts as one look.
 	for range 100 {
 		if dead := look(time.Millisecond, 9, 1); len(dead) > 0 {
-			t.Fatalf("%v are dead without enough time for a heartbeat", dead)
+			t.Fatalf("the dead holders are %v, although they had no time for a heartbeat", dead)
 		}
 	}
 	if dead := look(time.Hour, 9, 1); !slices.Equal(dead, []string{"holder 1"}) {
-		t.Errorf("dead are %v, want the one whose heartbeat count did not change", dead)
+		t.Errorf("the dead holders are %v, want only the holder whose heartbeat count did not change", dead)
 	}
 	if dead := look(time.Hour, 9, 1); len(dead) > 0 {
-		t.Errorf("after a long sleep of this process %v are dead", dead)
+		t.Errorf("after a long sleep of this process, the dead holders are %v, want none", dead)
 	}
 	if dead := look(HeartbeatInterval, 9, 2); len(dead) > 0 {
-		t.Errorf("%v are dead", dead)
+		t.Errorf("the dead holders are %v, want none", dead)
 	}
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // Renew records a heartbeat of holder. A holder calls it once every HeartbeatInterval. Reserve
-// and Cut record a heartbeat too. A holder must have a heartbeat here before it takes keys from
-// a pool.
+// and Cut record a heartbeat too. A holder must have a heartbeat in the ledger before it takes
+// keys from a pool.
 func (l *Ledger) Renew(ctx context.Context, holder string) error {
 	return l.update(ctx, "renew", func(ctx context.Context, t *tx) error {
 		return t.exec(ctx, l.dialect.renew, holder)
@@ -30,16 +30,16 @@ func (l *Ledger) Holders(ctx context.Context) (holders []string, err error) {
 	return holders, err
 }
 
-// Sweep declares dead holders and abandons their batches. A holder is dead after deadAfter
-// looks without a new heartbeat. A look is a call of Sweep about a HeartbeatInterval or more
-// after the last look of this process. Sweep returns how many numbers it abandoned; some of
-// them may have links.
+// Sweep declares holders dead and abandons the batches of dead holders. A holder is dead after
+// deadAfter looks without a new heartbeat. A look is a call of Sweep that is at least about one
+// HeartbeatInterval after the previous look of this process. Sweep returns the number of
+// abandoned numbers. Some of these numbers may have links.
 //
-// Sweep counts heartbeats and does not compare timestamps of the database. So a database clock
-// that is set forward does not make a holder dead, and neither does a freeze of the process
-// that sweeps. Leases have no heartbeats: see ExpireLeases.
+// Sweep counts heartbeats and does not compare timestamps of the database. As a result, no
+// holder becomes dead because the database clock is set forward, or because the process that
+// calls Sweep freezes. Sweep ignores leases, which have no heartbeats. ExpireLeases ends them.
 //
-// Several processes may sweep at once. A crash after Sweep has no further effect.
+// Several processes may call Sweep at once. A crash of the caller after Sweep has no effect.
 func (l *Ledger) Sweep(ctx context.Context) (abandoned int64, err error) {
 	err = l.update(ctx, "sweep", func(ctx context.Context, t *tx) error {
 		seen, err := collect(ctx, t.Tx, scanHeartbeat, `SELECT holder, beat FROM kgs_holders`)
@@ -68,8 +68,8 @@ func (l *Ledger) Sweep(ctx context.Context) (abandoned int64, err error) {
 }
 
 // Release removes holder. Other holders can then take over its reserved and shipping ranges at
-// once, and the next Sweep abandons its unsettled batches. Release may be repeated. If holder
-// crashes before it, Sweep has the same effect when it declares holder dead.
+// once, and the next Sweep abandons its unsettled batches. The caller may repeat Release. If
+// holder crashes before Release, Sweep has the same effect when it declares holder dead.
 func (l *Ledger) Release(ctx context.Context, holder string) error {
 	return l.update(ctx, "release", func(ctx context.Context, t *tx) error {
 		err := t.exec(ctx, `UPDATE kgs_ranges SET holder = ''
@@ -88,23 +88,24 @@ const (
 	deadAfter = 6
 )
 
-// heartbeats is what the Sweep calls of this process have seen of each holder.
+// heartbeats records the heartbeats of each holder that the Sweep calls of this process have
+// read.
 type heartbeats struct {
 	mu   sync.Mutex
 	at   time.Time // time of the last look that counted
 	seen map[string]sighting
 }
 
-// sighting is the last heartbeat of a holder, and the number of later looks that saw no newer
-// one.
+// sighting is the last heartbeat of a holder, and the number of later looks without a newer
+// heartbeat.
 type sighting struct {
-	count int64 // of heartbeats
-	looks int
+	count int64 // number of heartbeats
+	looks int   // number of later looks without a newer heartbeat
 }
 
 type heartbeat struct {
 	holder string
-	count  int64 // of heartbeats since the holder registered
+	count  int64 // number of heartbeats since the holder registered
 }
 
 func scanHeartbeat(rows *sql.Rows) (h heartbeat, err error) {
@@ -112,9 +113,9 @@ func scanHeartbeat(rows *sql.Rows) (h heartbeat, err error) {
 	return h, err
 }
 
-// look compares the present heartbeats with those of the last look and returns the dead
-// holders. A call too soon after the last look does not count. So after a freeze of this
-// process, one late call counts once, and the holders get time for new heartbeats.
+// look compares the present heartbeats with the heartbeats of the last look and returns the dead
+// holders. It does nothing if the last look is too recent. After a freeze of this process, a
+// late call counts as only one look, so the holders have time for new heartbeats.
 func (b *heartbeats) look(now time.Time, present []heartbeat) (dead []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

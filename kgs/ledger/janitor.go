@@ -9,30 +9,29 @@ import (
 	"keypool/kgs"
 )
 
-// sweeper abandons the batches that dead holders have on record, and returns how many keys they
-// held.
+// sweeper abandons the batches of dead holders and returns the number of abandoned keys.
 type sweeper interface {
 	Sweep(ctx context.Context) (abandoned int64, err error)
 }
 
-// Janitor records the heartbeats of a process, sweeps the batches of dead holders, and ends
-// expired leases. Every process runs one Janitor. Several may sweep at once.
+// Janitor is the maintenance loop of a process. It records the heartbeats of the process,
+// abandons the batches of dead holders, and ends expired leases. Every process runs one Janitor.
 type Janitor struct {
 	Ledger  *Ledger
 	Holder  string
-	Pool    sweeper // a pool with its own records of batches; nil if there is none
+	Pool    sweeper // a pool with its own records of batches; nil if there is no such pool
 	Logger  *slog.Logger
 	Metrics *kgs.Metrics
 }
 
 const janitorTimeout = 4 * time.Second
 
-// Run works until ctx ends, and then returns nil. It logs the first error of a series and the
-// success that ends the series.
+// Run does one round of maintenance every HeartbeatInterval until ctx ends, and then returns
+// nil. It logs the first error of a series and the success that ends the series.
 func (j *Janitor) Run(ctx context.Context) error {
 	tick := time.NewTicker(HeartbeatInterval)
 	defer tick.Stop()
-	failures := kgs.NewFailureLog(j.Logger, "renew the heartbeat and sweep dead holders")
+	failures := kgs.NewFailureLog(j.Logger, "renew the heartbeat and abandon the batches of dead holders")
 	for {
 		err := j.round(ctx)
 		if ctx.Err() != nil {
@@ -54,8 +53,8 @@ func (j *Janitor) round(ctx context.Context) error {
 	if j.Pool != nil {
 		errs = append(errs, j.sweep(ctx, j.Pool))
 	}
-	// expire comes last because it may use up the remaining time. It then continues in the next
-	// round.
+	// expire is the last step because it may use up the remaining time. In that case it continues
+	// in the next round.
 	return errors.Join(append(errs, j.expire(ctx))...)
 }
 
@@ -66,12 +65,12 @@ func (j *Janitor) sweep(ctx context.Context, s sweeper) error {
 	}
 	if n > 0 {
 		j.Metrics.CountAbandoned(kgs.ReasonCrash, n)
-		j.Logger.Info("keys of a dead process written off", slog.Int64("keys", n))
+		j.Logger.Info("abandoned the keys of dead processes", slog.Int64("keys", n))
 	}
 	return err
 }
 
-// expire ends the leases that have expired.
+// expire ends the leases that have expired and counts their numbers.
 func (j *Janitor) expire(ctx context.Context) error {
 	n, err := j.Ledger.ExpireLeases(ctx)
 	j.Metrics.CountKept(n)

@@ -16,10 +16,11 @@ import (
 	"keypool/kgs/redispool"
 )
 
-// TestJanitor checks that the janitor of one process sweeps the batches of a dead process in
-// the ledger and in the pool. The janitor's own process has missed its heartbeats too. Its
-// batch stays, because the janitor renews before it sweeps.
-func TestJanitor(t *testing.T) {
+// TestJanitorAbandonsBatchesOfDeadHolders checks that the janitor of one process abandons the
+// batches of a dead process in the ledger and in the pool. The process of the janitor has missed
+// its heartbeats too. The batch of this process stays, because the janitor records a heartbeat
+// before it calls Sweep.
+func TestJanitorAbandonsBatchesOfDeadHolders(t *testing.T) {
 	t.Parallel()
 	l := kgstest.NewSQLiteLedger(t)
 	space, err := l.Open(t.Context(), ledger.Config{})
@@ -49,7 +50,7 @@ func TestJanitor(t *testing.T) {
 	stop := runJanitor(t, j)
 	defer stop()
 	abandons := j.Metrics.Abandoned(kgs.ReasonCrash)
-	kgstest.Await(t, "the dead process's keys are counted", func() bool { return testutil.ToFloat64(abandons) == 30 })
+	kgstest.Await(t, "the janitor counts the keys of the dead process", func() bool { return testutil.ToFloat64(abandons) == 30 })
 	l.WantRows(t, kgstest.AbandonedRow(0, 10, kgs.ReasonCrash), kgstest.Row(10, 20, ledger.StateBatch, "alive"),
 		ledger.Row{Reservation: ledger.Reservation{Range: codespace.Range{Length: 6, Lo: 0, Hi: 20}}, State: ledger.StateAbandoned, Reason: kgs.ReasonCrash})
 }

@@ -15,7 +15,7 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// wantNoLease sends a request for keys that the ledger must refuse.
+// wantNoLease sends a request for keys. The ledger must refuse the request.
 func wantNoLease(t testing.TB, l kgstest.LedgerUnderTest, client, id string, want error) {
 	t.Helper()
 	lease, err := l.Lend(t.Context(), ledger.LeaseRequest{Client: client, ID: id, Length: 3, Count: 10, Term: time.Hour})
@@ -24,28 +24,28 @@ func wantNoLease(t testing.TB, l kgstest.LedgerUnderTest, client, id string, wan
 	}
 }
 
-func TestLendRepeats(t *testing.T) {
+func TestLendReturnsTheSameLeaseForARepeatedRequest(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		want := l.MustLend(t, "a", "1", 100)
 		if until := time.Until(want.Expires); until > time.Hour+time.Minute || until < time.Hour-time.Minute {
-			t.Errorf("it expires in %s, want an hour", until)
+			t.Errorf("the lease expires in %s, want an hour", until)
 		}
 		if want.Repeated {
-			t.Error("the first time is a repeat")
+			t.Error("Repeated is set in the answer to the first request")
 		}
 		want.Repeated = true
 		for _, again := range []ledger.Lease{l.MustLend(t, "a", "1", 100), l.Reopen().MustLend(t, "a", "1", 7)} {
 			if diff := cmp.Diff(want, again); diff != "" {
-				t.Errorf("the same request again (-want +got):\n%s", diff)
+				t.Errorf("lease of the repeated request (-want +got):\n%s", diff)
 			}
 		}
 		if other := l.MustLend(t, "b", "1", 100); other.ID == want.ID || other.Ranges[0].Lo != 100 {
-			t.Errorf("the same id of another client got %+v", other)
+			t.Errorf("a request of another client with the same id got %+v", other)
 		}
 		// The ledger cannot repeat a request whose record is deleted.
 		l.Exec(t, `DELETE FROM kgs_leases WHERE client = 'a'`)
 		if again := l.MustLend(t, "a", "1", 100); again.Ranges[0].Lo != 200 {
-			t.Errorf("without its row the request got %+v", again)
+			t.Errorf("after its record was deleted, the request got %+v", again)
 		}
 	})
 }
@@ -68,7 +68,7 @@ func TestLendInParallel(t *testing.T) {
 			}
 		}
 		if first != 2 {
-			t.Errorf("%d were the first of their request, want one of each of two", first)
+			t.Errorf("%d leases are not repeated, want one for each of two requests", first)
 		}
 		if leases[0].Ranges[0] == leases[1].Ranges[0] {
 			t.Error("two requests got the same keys")
@@ -77,9 +77,10 @@ func TestLendInParallel(t *testing.T) {
 	})
 }
 
-// TestLendIsOneStep simulates a crash just before the commit and a lost answer just after it. A
-// crash must leave nothing in the ledger, and a lost answer must be repeatable.
-func TestLendIsOneStep(t *testing.T) {
+// TestLendIsAtomic simulates a crash just before the commit and the loss of an answer just after
+// the commit. After the crash, the ledger must be unchanged. After the loss, a repeated request
+// must return the same lease.
+func TestLendIsAtomic(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		crash := errors.New("crash")
 		for _, step := range []string{"lend", "gather"} {
@@ -107,7 +108,7 @@ func TestLendIsOneStep(t *testing.T) {
 	})
 }
 
-func TestEndLease(t *testing.T) {
+func TestEndLeaseRecordsEveryOutcome(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		lease := l.MustLend(t, "a", "1", 100)
 		for name, tt := range map[string]struct {
@@ -116,11 +117,11 @@ func TestEndLease(t *testing.T) {
 			unused []codespace.Range
 			want   error
 		}{
-			"another client's":  {"b", lease.ID, nil, ledger.ErrNoLease},
-			"unknown lease":     {"a", lease.ID + 100, nil, ledger.ErrNoLease},
-			"foreign keys":      {"a", lease.ID, []codespace.Range{{Length: 3, Lo: 90, Hi: 101}}, ledger.ErrNotOfLease},
-			"of another length": {"a", lease.ID, []codespace.Range{{Length: 4, Lo: 0, Hi: 10}}, ledger.ErrNotOfLease},
-			"named twice":       {"a", lease.ID, []codespace.Range{{Length: 3, Lo: 0, Hi: 10}, {Length: 3, Lo: 9, Hi: 11}}, ledger.ErrNotOfLease},
+			"lease of another client": {"b", lease.ID, nil, ledger.ErrNoLease},
+			"unknown lease":           {"a", lease.ID + 100, nil, ledger.ErrNoLease},
+			"keys outside the lease":  {"a", lease.ID, []codespace.Range{{Length: 3, Lo: 90, Hi: 101}}, ledger.ErrNotOfLease},
+			"keys of another length":  {"a", lease.ID, []codespace.Range{{Length: 4, Lo: 0, Hi: 10}}, ledger.ErrNotOfLease},
+			"keys that occur twice":   {"a", lease.ID, []codespace.Range{{Length: 3, Lo: 0, Hi: 10}, {Length: 3, Lo: 9, Hi: 11}}, ledger.ErrNotOfLease},
 		} {
 			if _, err := l.EndLease(t.Context(), tt.client, tt.id, tt.unused, nil); !errors.Is(err, tt.want) {
 				t.Errorf("%s: error %v, want %v", name, err, tt.want)
@@ -136,16 +137,16 @@ func TestEndLease(t *testing.T) {
 				kgstest.Row(50, 55, ledger.StateReserved, ""), kgstest.AbandonedRow(55, 90, kgs.ReasonClient), kgstest.Row(90, 100, ledger.StateReserved, ""))
 		}
 		wantNoLease(t, l, "a", "1", ledger.ErrLeaseReturned)
-		second := l.MustLend(t, "b", "2", 20) // returned numbers go first
+		second := l.MustLend(t, "b", "2", 20) // Lend uses the returned numbers first
 		if diff := cmp.Diff([]codespace.Range{{Length: 3, Lo: 50, Hi: 55}, {Length: 3, Lo: 90, Hi: 100}, {Length: 3, Lo: 100, Hi: 105}}, second.Ranges); diff != "" {
-			t.Errorf("runs (-want +got):\n%s", diff)
+			t.Errorf("ranges of the second lease (-want +got):\n%s", diff)
 		}
 		// An unused range may span adjacent ranges of the lease.
 		l.MustEndLease(t, "b", second.ID, []codespace.Range{{Length: 3, Lo: 95, Hi: 103}}, nil)
 	})
 }
 
-func TestScatteredKeysCostFewRows(t *testing.T) {
+func TestEndLeaseOfScatteredKeysAddsFewRows(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		lease := l.MustLend(t, "a", "1", 1000)
 		unused := []codespace.Range{{Length: 3, Lo: 900, Hi: 950}}
@@ -159,7 +160,7 @@ func TestScatteredKeysCostFewRows(t *testing.T) {
 			l.MustLend(t, "a", fmt.Sprint("again ", n), 500)
 		}
 		if last := l.MustLend(t, "a", "last", 500); len(last.Ranges) != 1 {
-			t.Errorf("of %d places", len(last.Ranges))
+			t.Errorf("the last lease has %d ranges, want 1", len(last.Ranges))
 		}
 	})
 }
@@ -175,7 +176,7 @@ func TestLeaseExpires(t *testing.T) {
 			wantNoLease(t, l, "a", "over", ledger.ErrLeaseExpired)
 			wantNoLease(t, l, "a", "returned", ledger.ErrLeaseReturned)
 			if _, err := l.EndLease(t.Context(), "a", over.ID, []codespace.Range{{Length: 3, Lo: 0, Hi: 50}}, nil); !errors.Is(err, ledger.ErrLeaseExpired) {
-				t.Errorf("return of an expired lease: %v", err)
+				t.Errorf("EndLease of an expired lease: %v, want ErrLeaseExpired", err)
 			}
 		}
 		check()
@@ -188,7 +189,7 @@ func TestLeaseExpires(t *testing.T) {
 		check()
 		l.ExpireAll(t, ledger.LeaseMemory)
 		if kept, err := l.ExpireLeases(t.Context()); err != nil || kept != 10 {
-			t.Errorf("%d keys expired, want the 10 that were alive; error %v", kept, err)
+			t.Errorf("%d keys expired, want the 10 keys of the lease that was open; error %v", kept, err)
 		}
 		if again := l.MustLend(t, "a", "over", 50); again.Ranges[0] != (codespace.Range{Length: 3, Lo: 60, Hi: 100}) {
 			t.Errorf("a request whose record is deleted got %+v", again.Ranges)
@@ -196,8 +197,8 @@ func TestLeaseExpires(t *testing.T) {
 	})
 }
 
-// The test has more leases than one transaction ends.
-func TestManyLeasesExpire(t *testing.T) {
+// This test has more leases than one transaction ends.
+func TestExpireLeasesEndsManyLeases(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		for i := range ledger.ExpireAtOnce + 1 {
 			l.MustLend(t, "a", fmt.Sprint(i), 1)
@@ -214,9 +215,9 @@ func TestManyLeasesExpire(t *testing.T) {
 	})
 }
 
-// TestExpiryIsBounded expires leases of scattered keys. One transaction must end only a few
-// rows of them, because all other changes wait for it.
-func TestExpiryIsBounded(t *testing.T) {
+// TestExpireLeasesLimitsEachTransaction expires leases of scattered keys. Each transaction must
+// end only a few ranges, because all other changes wait for the transaction.
+func TestExpireLeasesLimitsEachTransaction(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		const leases = 5
 		for i := range leases {
@@ -232,7 +233,7 @@ func TestExpiryIsBounded(t *testing.T) {
 			return err
 		})
 		if err != nil || kept < ledger.ExpireRanges || kept > ledger.ExpireRanges+ledger.LeaseRanges {
-			t.Errorf("one change ends %d ranges of one key each, error %v", kept, err)
+			t.Errorf("one transaction ended %d ranges of one key each, error %v", kept, err)
 		}
 		rest, err := l.ExpireLeases(t.Context())
 		if err != nil || kept+rest != leases*(ledger.LeaseRanges+1) {
@@ -241,22 +242,22 @@ func TestExpiryIsBounded(t *testing.T) {
 	})
 }
 
-// Leases have no heartbeats, and Sweep ignores them. It abandons a batch that has neither a
+// Leases have no heartbeats, and Sweep ignores leases. Sweep abandons a batch that has neither a
 // lease nor a holder.
-func TestSweepLeavesLeases(t *testing.T) {
+func TestSweepIgnoresLeases(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.MustLend(t, "a", "1", 10)
 		if n, err := l.Sweep(t.Context()); err != nil || n != 0 {
-			t.Errorf("swept %d numbers of a lease, error %v", n, err)
+			t.Errorf("Sweep abandoned %d numbers of a lease, error %v", n, err)
 		}
 		l.Exec(t, `UPDATE kgs_ranges SET lease = 0`)
 		if n, err := l.Sweep(t.Context()); err != nil || n != 10 {
-			t.Errorf("swept %d numbers without a dead holder, error %v", n, err)
+			t.Errorf("Sweep abandoned %d numbers of a batch without a holder, error %v", n, err)
 		}
 	})
 }
 
-// Numbers that were returned in the lost history may have been handed out in it again.
+// Numbers that were returned in the lost history may have been handed out again in that history.
 func TestSkipAheadEndsLeases(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		lease, returned := l.MustLend(t, "a", "1", 10), l.MustLend(t, "a", "2", 10)
@@ -264,17 +265,17 @@ func TestSkipAheadEndsLeases(t *testing.T) {
 		l.Remember(ledger.HighWaterMark{Next: map[int]int64{3: 5000}})
 		to := 5000 + codespace.Size(3)/ledger.SkipPart
 		if after := l.MustLend(t, "a", "3", 30); len(after.Ranges) != 1 || after.Ranges[0] != (codespace.Range{Length: 3, Lo: to, Hi: to + 20}) {
-			t.Errorf("after the skip-ahead: %+v, want no range from before it", after.Ranges)
+			t.Errorf("after the skip-ahead: %+v, want no range from before the skip-ahead", after.Ranges)
 		}
 		wantNoLease(t, l, "a", "1", ledger.ErrLeaseExpired)
 		if _, err := l.EndLease(t.Context(), "a", lease.ID, []codespace.Range{{Length: 3, Lo: 0, Hi: 10}}, nil); !errors.Is(err, ledger.ErrLeaseExpired) {
-			t.Errorf("return of abandoned keys: %v", err)
+			t.Errorf("EndLease after the skip-ahead: %v, want ErrLeaseExpired", err)
 		}
 		l.WantRows(t, kgstest.AbandonedRow(0, to, kgs.ReasonRollback), kgstest.Row(to, to+20, ledger.StateBatch, ""))
 	})
 }
 
-func TestLendAtTheEndOfASpace(t *testing.T) {
+func TestLendReturnsFewerNumbersAtTheEndOfASpace(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.Exec(t, `UPDATE kgs_spaces SET next = size`)
 		wantNoLease(t, l, "a", "1", kgs.ErrExhausted)

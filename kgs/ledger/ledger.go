@@ -1,23 +1,27 @@
 // Package ledger is the durable record of all numbers. It records how many numbers of each code
-// length are reserved, which process holds which range, and which numbers are abandoned for
-// which reason. It is stored in the database of the links.
+// length are reserved, which process holds which range, and which numbers are abandoned and why.
+// It is stored in the same database as the links.
 //
 // Vocabulary:
 //
-//   - a reservation is a range that the ledger has a row for. Its state is reserved, shipping,
-//     batch or abandoned. A range that is delivered or settled has no row;
-//   - a holder is the process that a reservation belongs to. A heartbeat is its sign of life;
+//   - a reservation is a range that has a row in the ledger. Its state is reserved, shipping (on
+//     its way to the shared pool), batch or abandoned;
+//   - a shipping range is delivered when all its codes are in the pool. A range that is
+//     delivered or settled has no row;
+//   - a cut turns the first numbers of a reserved range into a batch;
+//   - a holder is the process that a reservation belongs to. It sends heartbeats to the ledger;
+//   - a sweep declares holders without new heartbeats dead and abandons their batches;
 //   - an epoch is one generation of the shared pool;
 //   - a lease is keys on loan to an external client, with an expiry;
 //   - the high-water mark is the highest number known to be issued;
-//   - a rollback is a database that came back from an older state. The ledger then skips ahead:
+//   - a rollback is the return of the database to an older state. The ledger then skips ahead:
 //     it advances its counters past the high-water mark.
 //
 // Invariants:
 //
-//   - no two rows that hand out numbers overlap;
+//   - the ranges of two rows that are not abandoned never overlap;
 //   - no number is reserved twice, unless it was returned unused;
-//   - a crash between any two changes leaves every number in exactly one place.
+//   - after a crash between any two changes, every number is in exactly one place.
 package ledger
 
 import (
@@ -31,34 +35,34 @@ import (
 	"keypool/kgs/codespace"
 )
 
-// ErrWrongSecret means that the ledger was made with another permutation than the requested
-// one. With another permutation, the ledger would hand out codes twice.
+// ErrWrongSecret means that the requested permutation is not the permutation that the ledger was
+// created with. With a different permutation, the ledger would hand out codes twice.
 var ErrWrongSecret = errors.New("the ledger belongs to another permutation")
 
-// ErrNotInitialized means that the database has no ledger: no server or worker has been started
-// on it.
+// ErrNotInitialized means that the database has no ledger, because no server or worker has been
+// started on it.
 var ErrNotInitialized = errors.New("not initialized: run `shortener migrate`, then start a server or worker")
 
 // Ledger is the durable record of all numbers. It is stored in the database of the links.
 //
-// Every change is one transaction, which first locks the only row of kgs_ledger. So the changes
-// of all processes run one after the other, and range ids become visible in the order in which
-// they are assigned. A change first checks for a rollback: see detectRollback.
+// Every change is one transaction. It first locks the only row of kgs_ledger and then checks for
+// a rollback, as detectRollback documents. Because of the lock, the changes of all processes run
+// one after the other, and range ids become visible in the order in which they are assigned.
 //
 // A crash during a method leaves the ledger unchanged. Each method documents the effect of a
 // crash after it. Only the expiry of leases depends on a clock. A wrong clock cannot hand out a
 // number twice, because the numbers of an expired lease are abandoned.
 //
-// All methods are safe for concurrent use. They block until ctx ends at the latest. A change
-// takes at most 10 s; Open is limited only by ctx. An error that this package or package kgs
-// does not define means that the database failed or could not be reached. The change may or may
-// not have been made then.
+// All methods are safe for concurrent use. They return at the latest when ctx ends. A change
+// takes at most 10 s. Open has no other limit than ctx. An error that is not defined in this
+// package or in package kgs means that the database failed or could not be reached. After such
+// an error, the change may or may not have been made.
 type Ledger struct {
-	write, read *sql.DB // the same on PostgreSQL; separate connections on SQLite
+	write, read *sql.DB // one database handle on PostgreSQL; separate connections on SQLite
 	dialect     dialect
 	close       func() error
-	heartbeats  heartbeats       // of all holders, as Sweep has seen them
-	highWater   highWater        // of this process
+	heartbeats  heartbeats       // heartbeats of all holders that Sweep has read
+	highWater   highWater        // high-water mark of this process
 	name        atomic.Value     // holds a string
 	onSkipAhead func(left int64) // may be nil
 }
@@ -69,19 +73,20 @@ func (l *Ledger) Name() string {
 	return name
 }
 
-// Close ends the use of the database. The database itself stays open.
+// Close ends the use of the database, but does not close the database.
 func (l *Ledger) Close() error { return l.close() }
 
 // Config selects the permutation of a ledger, which cannot change later.
 type Config struct {
-	Secret  []byte // the FF1 key, 16 or 32 bytes; if nil, Open makes one and stores it in the ledger
+	Secret  []byte // the FF1 key, 16 or 32 bytes; if nil, Open makes a secret and stores it in the ledger
 	Permute bool   // if false, codes are in counter order and there is no secret
 }
 
-// Open makes the ledger if there is none, and returns its code space. Of a secret in cfg, the
-// ledger stores only the fingerprint. Open fails with ErrWrongSecret if the ledger was made
-// with another secret or with another value of Permute. A crash leaves either no ledger or a
-// complete one. If several processes make the ledger at once, all use the secret of one.
+// Open creates the ledger if the database has none, and returns the code space of the ledger. If
+// cfg has a secret, the ledger stores only its fingerprint. Open fails with ErrWrongSecret if
+// the ledger was created with another secret or with another value of Permute. After a crash,
+// the database has either no ledger or a complete ledger. If several processes create the ledger
+// at once, only one secret is stored, and all processes use it.
 func (l *Ledger) Open(ctx context.Context, cfg Config) (*codespace.Space, error) {
 	space, made, err := cfg.space()
 	if err != nil {
@@ -100,8 +105,8 @@ func (l *Ledger) Open(ctx context.Context, cfg Config) (*codespace.Space, error)
 	return l.identify(ctx, cfg, space)
 }
 
-// Identify returns the code space of an existing ledger and changes nothing. It fails as Open
-// does, and with ErrNotInitialized if there is no ledger.
+// Identify returns the code space of an existing ledger and changes nothing. It fails with the
+// errors of Open, and with ErrNotInitialized if there is no ledger.
 func (l *Ledger) Identify(ctx context.Context, cfg Config) (*codespace.Space, error) {
 	space, _, err := cfg.space()
 	if err != nil {
@@ -135,7 +140,8 @@ func (l *Ledger) identify(ctx context.Context, cfg Config, space *codespace.Spac
 	return space, nil
 }
 
-// space returns the code space that cfg requests, and the new secret if it had to make one.
+// space returns the code space that cfg requests. It also returns the secret if it made a new
+// secret.
 func (cfg Config) space() (space *codespace.Space, made sql.Null[[]byte], err error) {
 	switch {
 	case !cfg.Permute:
@@ -151,14 +157,14 @@ func (cfg Config) space() (space *codespace.Space, made sql.Null[[]byte], err er
 }
 
 func (cfg Config) wrongSecret(fingerprint string) error {
-	advice := "KGS_SECRET (--kgs-secret): got another secret, takes the one that the ledger was made with"
+	advice := "KGS_SECRET (--kgs-secret): the secret is not the secret of this ledger; set the secret that the ledger was created with"
 	switch {
 	case !cfg.Permute:
-		advice = "KGS_PERMUTE (--kgs-permute): got \"false\", takes true, for this ledger permutes its codes"
+		advice = "KGS_PERMUTE (--kgs-permute): the value is \"false\", but this ledger permutes its codes; set it to \"true\""
 	case fingerprint == codespace.Plain().Fingerprint():
-		advice = "KGS_PERMUTE (--kgs-permute): got \"true\", takes false, for this ledger keeps counter order"
+		advice = "KGS_PERMUTE (--kgs-permute): the value is \"true\", but this ledger keeps codes in counter order; set it to \"false\""
 	case cfg.Secret == nil:
-		advice = "KGS_SECRET (--kgs-secret): got none, takes the secret that the ledger was made with"
+		advice = "KGS_SECRET (--kgs-secret): no secret is set; set the secret that the ledger was created with"
 	}
 	return fmt.Errorf("%w: %s", ErrWrongSecret, advice)
 }

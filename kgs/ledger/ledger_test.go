@@ -43,32 +43,32 @@ func TestLedgerOpenRefusesAnotherSecret(t *testing.T) {
 				for second := range configs {
 					space, err := l.Open(t.Context(), configs[second])
 					if second == first && err != nil {
-						t.Errorf("a second start of the same: %v", err)
+						t.Errorf("a second start with the same secret: %v", err)
 					}
 					if second != first && !errors.Is(err, ledger.ErrWrongSecret) {
-						t.Errorf("%s opened the ledger of %s: %v, error %v", second, first, space, err)
+						t.Errorf("the configuration %s opened the ledger of configuration %s: %v, error %v", second, first, space, err)
 					}
 				}
 				var kept bool
 				err := l.DB.QueryRowContext(t.Context(), `SELECT secret IS NOT NULL FROM kgs_ledger`).Scan(&kept)
 				if err != nil || kept != (first == "made") {
-					t.Errorf("the secret is kept: %t, error %v", kept, err)
+					t.Errorf("the ledger stores a secret: %t, error %v", kept, err)
 				}
 			})
 		})
 	}
 }
 
-func TestLedgerMustBeOpened(t *testing.T) {
+func TestReserveFailsBeforeOpen(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		if r, err := l.Reserve(t.Context(), "a", ledger.StateBatch, 3, 1); err == nil {
-			t.Errorf("a ledger that was never opened gave %v", r)
+			t.Errorf("Reserve on a ledger that was never opened returned %v", r)
 		}
 	})
 }
 
 // Identify must not choose the secret for a process that starts later.
-func TestIdentifyDoesNotMakeALedger(t *testing.T) {
+func TestIdentifyDoesNotCreateALedger(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		mine := ledger.Config{Permute: true, Secret: bytes.Repeat([]byte{1}, 16)}
 		if _, err := l.Identify(t.Context(), ledger.Config{Permute: true}); !errors.Is(err, ledger.ErrNotInitialized) {
@@ -108,12 +108,12 @@ func TestReadersAndWritersDoNotWait(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(before) != 1 || len(after) != 1 {
-			t.Errorf("one look saw %d ranges, then %d", len(before), len(after))
+			t.Errorf("one transaction read %d ranges, then %d", len(before), len(after))
 		}
 	})
 }
 
-func TestChangeIsBounded(t *testing.T) {
+func TestReserveEndsWithItsContext(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		err := l.Update(t.Context(), "test", func(context.Context, *ledger.Tx) error {
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)

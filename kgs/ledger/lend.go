@@ -12,20 +12,20 @@ import (
 )
 
 var (
-	// ErrNoLease means that the client has no lease with that id, or that its record is
-	// deleted.
+	// ErrNoLease means that the client has no lease with that id, or that the record of the lease
+	// is deleted.
 	ErrNoLease = errors.New("the client has no such lease")
 	// ErrLeaseReturned means that the client has ended the lease.
 	ErrLeaseReturned = errors.New("the lease was returned")
 	// ErrLeaseExpired means that the lease has expired, or that a skip-ahead has ended it.
 	ErrLeaseExpired = errors.New("the lease has expired")
-	// ErrNotOfLease means that a returned key does not belong to the lease, or is named twice.
-	ErrNotOfLease = errors.New("not a key of this lease, or named twice")
+	// ErrNotOfLease means that a returned key does not belong to the lease, or occurs twice.
+	ErrNotOfLease = errors.New("the key does not belong to this lease, or occurs twice")
 )
 
 const (
-	// leaseMemory is how long after its expiry the ledger keeps the record of a lease, with the
-	// id of its request.
+	// leaseMemory is the time for which the ledger keeps the record of a lease, with the id of its
+	// request, after the expiry of the lease.
 	leaseMemory = 24 * time.Hour
 	// leaseRanges bounds the number of rows that one request of a client adds.
 	leaseRanges = 100
@@ -34,8 +34,8 @@ const (
 // Lease is keys on loan to a client program.
 type Lease struct {
 	ID      int64
-	Expires time.Time         // by the database's clock
-	Ranges  []codespace.Range // in the order in which to hand out their codes
+	Expires time.Time         // according to the clock of the database
+	Ranges  []codespace.Range // ranges in the order in which to hand out their codes
 
 	Repeated bool // set by Lend if an earlier request with the same id made the lease
 }
@@ -49,19 +49,19 @@ type LeaseRequest struct {
 	Term   time.Duration // time from now to the expiry
 }
 
-// Lend lends up to r.Count numbers to a client, as a lease. First it uses reserved ranges that
-// have no live holder, at most leaseRanges of them; then it uses new numbers. It lends fewer
-// numbers than requested at the end of a code length and after a skip-ahead. It fails with
-// ErrExhausted if no numbers are left.
+// Lend lends up to r.Count numbers to a client as a lease. It first uses at most leaseRanges
+// reserved ranges without a live holder. Then it uses new numbers. Lend lends fewer numbers than
+// requested at the end of a code length and after a skip-ahead. It fails with ErrExhausted if no
+// numbers are left.
 //
-// One transaction stores the lease and its ranges. So a repeated request returns the same lease
-// with the same ranges, after any crash and from any process. It ignores the other fields of
-// the repeated request. After the end of the lease, a repeated request fails with
-// ErrLeaseReturned or ErrLeaseExpired. The ledger forgets the request leaseMemory after the
+// One transaction stores the lease and its ranges. Therefore a repeated request returns the same
+// lease with the same ranges, even after a crash and even through another process. Lend ignores
+// the other fields of a repeated request. After the end of the lease, a repeated request fails
+// with ErrLeaseReturned or ErrLeaseExpired. The ledger forgets the request leaseMemory after the
 // expiry of the lease.
 //
-// A lease ends by the database's clock. A wrong clock cannot hand out a number twice, because
-// only numbers that the client returned are handed out again.
+// A lease ends according to the clock of the database. A wrong clock cannot hand out a number
+// twice, because only numbers that the client returned are handed out again.
 func (l *Ledger) Lend(ctx context.Context, r LeaseRequest) (lease Lease, err error) {
 	if r.Client == "" || r.ID == "" || r.Count < 1 {
 		return Lease{}, fmt.Errorf("ledger: lend: %d numbers for request %q of client %q", r.Count, r.ID, r.Client)
@@ -105,8 +105,8 @@ func (t *tx) lend(ctx context.Context, r LeaseRequest) (Lease, error) {
 	return lease, err
 }
 
-// openLease finds a lease that has not ended. It fails with sql.ErrNoRows if there is no record
-// of the lease.
+// openLease returns a lease that has not ended. It fails with sql.ErrNoRows if there is no
+// record of the lease.
 func (t *tx) openLease(ctx context.Context, where string, args ...any) (lease Lease, err error) {
 	var state string
 	var expires, now int64
@@ -125,7 +125,7 @@ func (t *tx) openLease(ctx context.Context, where string, args ...any) (lease Le
 	return lease, err
 }
 
-// gather takes n numbers, or as many as are left.
+// gather takes n numbers. It takes fewer if fewer numbers are left.
 func (t *tx) gather(ctx context.Context, length int, n int64) (ranges []codespace.Range, err error) {
 	for n > 0 && len(ranges) < leaseRanges {
 		numbers, err := t.adoptReserved(ctx, length, n)
@@ -142,7 +142,7 @@ func (t *tx) gather(ctx context.Context, length int, n int64) (ranges []codespac
 	}
 	left := t.skipped
 	numbers, err := t.advance(ctx, length, n)
-	if t.skipped > left { // after a rollback: adopted numbers may have been issued in the lost history
+	if t.skipped > left { // the adopted numbers may have been issued in the history that the rollback removed
 		if err := t.abandonAll(ctx, ranges, kgs.ReasonRollback); err != nil {
 			return nil, err
 		}

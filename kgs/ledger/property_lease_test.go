@@ -17,7 +17,7 @@ type lent struct {
 	ledger.Lease
 }
 
-// lend takes keys for a client, or repeats the request of a lease that has not ended.
+// lend requests a lease for a client, or repeats the request of a lease that has not ended.
 func (m *ledgerModel) lend(rt *rapid.T) {
 	m.requests++
 	r := ledger.LeaseRequest{
@@ -36,7 +36,7 @@ func (m *ledgerModel) lend(rt *rapid.T) {
 	if before.request != "" {
 		before.Repeated = true
 		if diff := cmp.Diff(before.Lease, lease); diff != "" {
-			rt.Fatalf("the request again (-first +this):\n%s", diff)
+			rt.Fatalf("lease of the repeated request (-first +repeated):\n%s", diff)
 		}
 		return
 	}
@@ -49,7 +49,7 @@ func (m *ledgerModel) lend(rt *rapid.T) {
 // endLease returns a part of the first range of a lease.
 func (m *ledgerModel) endLease(rt *rapid.T) {
 	if len(m.leases) == 0 {
-		rt.Skip("nothing is lent")
+		rt.Skip("no lease is open")
 	}
 	i := rapid.IntRange(0, len(m.leases)-1).Draw(rt, "lease")
 	lease := m.leases[i]

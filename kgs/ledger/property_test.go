@@ -44,7 +44,7 @@ type number struct {
 	n      int64
 }
 
-// The outcome of a number that is abandoned or has no row in the ledger any more.
+// The outcomes of numbers that are abandoned or no longer have a row in the ledger.
 type outcome string
 
 const (
@@ -54,18 +54,18 @@ const (
 	outcomeUnknown   outcome = "given up"
 )
 
-// claim is a range that a process believes it holds. It may be wrong.
+// claim is a range that a process uses as its own. The process may have lost the range already.
 type claim struct {
 	holder string
 	ledger.Reservation
 }
 
-// ledgerModel is the state that the processes outside the ledger know.
+// ledgerModel is the state of the processes outside the ledger.
 type ledgerModel struct {
 	t        *testing.T
 	l        kgstest.LedgerUnderTest
 	outcomes map[number]outcome
-	taken    map[number]int64 // the batch in which a number was handed out
+	taken    map[number]int64 // batch in which a number was handed out
 	unseen   map[string]bool  // holders without a current heartbeat
 	claims   map[ledger.State][]claim
 	leases   []lent // leases that have not ended
@@ -73,8 +73,8 @@ type ledgerModel struct {
 	epoch    int64
 }
 
-// edge is how many numbers the shortest code length has left. It is small, so that the test
-// reaches the next length.
+// edge is the number of numbers that are left in the shortest code length. It is small, so that
+// the test reaches the next length.
 const edge = 300
 
 func newLedgerModel(t *testing.T, l kgstest.LedgerUnderTest) *ledgerModel {
@@ -93,10 +93,10 @@ func newLedgerModel(t *testing.T, l kgstest.LedgerUnderTest) *ledgerModel {
 
 func holder(rt *rapid.T) string { return rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "holder") }
 
-// pick draws a claim in the given state. It skips the step if there is none.
+// pick draws a claim in the given state. It skips the step if there is no such claim.
 func (m *ledgerModel) pick(rt *rapid.T, state ledger.State) (i int, c claim) {
 	if len(m.claims[state]) == 0 {
-		rt.Skip("nothing is " + string(state))
+		rt.Skip("no claim is in the state " + string(state))
 	}
 	i = rapid.IntRange(0, len(m.claims[state])-1).Draw(rt, "claim")
 	return i, m.claims[state][i]
@@ -122,7 +122,7 @@ func (m *ledgerModel) reserve(rt *rapid.T) {
 	m.unseen[who] = false
 	m.each(r.Range, func(n number) {
 		if m.outcomes[n] != "" {
-			rt.Fatalf("%v was reserved again, it is %s", n, m.outcomes[n])
+			rt.Fatalf("%v was reserved again, but its outcome is %s", n, m.outcomes[n])
 		}
 	})
 	m.claims[state] = append(m.claims[state], claim{who, r})
@@ -135,7 +135,7 @@ func (m *ledgerModel) reserve(rt *rapid.T) {
 func (m *ledgerModel) handOut(rt *rapid.T, batch ledger.Reservation) {
 	m.each(batch.Range, func(n number) {
 		if m.taken[n] != 0 || m.outcomes[n] != "" {
-			rt.Fatalf("%v was handed out in batch %d; before in %d, and it is %q", n, batch.ID, m.taken[n], m.outcomes[n])
+			rt.Fatalf("%v was handed out in batch %d, but it was already in batch %d, and its outcome is %q", n, batch.ID, m.taken[n], m.outcomes[n])
 		}
 		m.taken[n] = batch.ID
 	})
@@ -159,7 +159,7 @@ func (m *ledgerModel) cut(rt *rapid.T) {
 	}
 }
 
-// deliver may act for a process whose range another process has adopted.
+// deliver may act for a process whose range another process has taken over.
 func (m *ledgerModel) deliver(rt *rapid.T) {
 	_, c := m.pick(rt, ledger.StateShipping)
 	floor, err := m.l.Deliver(m.t.Context(), c.Reservation)
@@ -174,15 +174,15 @@ func (m *ledgerModel) deliver(rt *rapid.T) {
 	}
 	for _, other := range left {
 		if other.ID < floor {
-			rt.Fatalf("the floor is %d while %d is shipping", floor, other.ID)
+			rt.Fatalf("the floor is %d, but range %d is shipping", floor, other.ID)
 		}
 	}
 	m.claims[ledger.StateShipping] = left
 	m.each(c.Range, func(n number) { m.outcomes[n] = outcomePooled })
 }
 
-// settle splits a batch into unused, lost and used numbers. A batch that was swept is abandoned
-// already.
+// settle splits a batch into unused, lost and used numbers. A batch of a dead holder may already
+// be abandoned.
 func (m *ledgerModel) settle(rt *rapid.T) {
 	i, c := m.pick(rt, ledger.StateBatch)
 	a := rapid.Int64Range(c.Lo, c.Hi).Draw(rt, "unused up to")
@@ -232,7 +232,7 @@ func (m *ledgerModel) sweep(rt *rapid.T) {
 		}
 	}
 	if got, err := m.l.Sweep(m.t.Context()); err != nil || got != want {
-		rt.Fatalf("swept %d numbers, want %d; error %v", got, want, err)
+		rt.Fatalf("Sweep abandoned %d numbers, want %d; error %v", got, want, err)
 	}
 }
 
@@ -261,7 +261,7 @@ func (m *ledgerModel) abandon(rt *rapid.T) {
 	for numbers.Hi = numbers.Lo; m.outcomes[number{3, numbers.Hi}] == outcomePooled; numbers.Hi++ {
 	}
 	if numbers.Len() == 0 {
-		rt.Skip("nothing is in the pool")
+		rt.Skip("the pool is empty")
 	}
 	for range rapid.IntRange(1, 2).Draw(rt, "times") {
 		if err := m.l.Abandon(m.t.Context(), []codespace.Range{numbers}, kgs.ReasonCrash); err != nil {
@@ -281,7 +281,7 @@ func (m *ledgerModel) check(rt *rapid.T) {
 	for _, r := range all.Rows {
 		m.each(r.Range, func(n number) {
 			if rows[n] != "" {
-				rt.Fatalf("%v is in two rows, %s and %s", n, rows[n], r.State)
+				rt.Fatalf("%v is in two rows, with states %s and %s", n, rows[n], r.State)
 			}
 			rows[n] = r.State
 		})
@@ -294,7 +294,7 @@ func (m *ledgerModel) check(rt *rapid.T) {
 		m.each(reserved, func(n number) {
 			gone := m.outcomes[n] != "" && m.outcomes[n] != outcomeUnknown
 			if (rows[n] == "") != gone || (rows[n] == ledger.StateAbandoned) != (m.outcomes[n] == outcomeUnknown) {
-				rt.Fatalf("%v is %q, and its row %q", n, m.outcomes[n], rows[n])
+				rt.Fatalf("the outcome of %v is %q, but the state of its row is %q", n, m.outcomes[n], rows[n])
 			}
 			delete(rows, n)
 		})

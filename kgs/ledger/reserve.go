@@ -10,12 +10,12 @@ import (
 	"keypool/kgs/codespace"
 )
 
-// Reservation is a range that the ledger has a row for. Its id never changes, and each new
-// reservation gets a higher id.
+// Reservation is a range that has a row in the ledger. The id of a reservation never changes,
+// and each new reservation gets a higher id.
 type Reservation struct {
 	codespace.Range
 	ID    int64
-	Epoch int64 // the epoch in which it was reserved
+	Epoch int64 // epoch in which the range was reserved
 }
 
 // State is the state of a range in the ledger.
@@ -23,28 +23,28 @@ type State string
 
 // The states of a range. A range that is delivered or settled has no row.
 const (
-	StateReserved  State = "reserved"  // for a pool in a process, or free for any holder
-	StateShipping  State = "shipping"  // on its way to the shared pool of the current epoch
-	StateBatch     State = "batch"     // in the local batch of a server, or lent to a client
-	StateAbandoned State = "abandoned" // never to be handed out again
+	StateReserved  State = "reserved"  // the range is for a pool in a process, or has no holder
+	StateShipping  State = "shipping"  // the range is on its way to the shared pool of the current epoch
+	StateBatch     State = "batch"     // the range is in the local batch of a server, or lent to a client
+	StateAbandoned State = "abandoned" // the range is never handed out again
 )
 
 // Reserve reserves a range of 1 to n numbers for holder. The codes have at least the given
 // length, and the range gets the given state. Reserve prefers existing ranges to new numbers:
 //
-//   - First, for StateShipping, it takes over a shipping range of the current epoch. The range
-//     has lost its holder, or it belongs to holder because the answer of an earlier Reserve was
-//     lost. (A holder pushes one range at a time.) The range keeps its id, because the pool
-//     records progress under that id. Reserve takes all of it and ignores length, because a
-//     part may be in the pool.
-//   - Second, it takes a reserved range without a live holder, or its first n numbers, under a
-//     new id.
-//   - Third, it advances the counter of the shortest code length that has numbers left. It
-//     fails with ErrExhausted if there is none.
+//   - First, if state is StateShipping, Reserve takes over a shipping range of the current
+//     epoch. This range has no live holder, or it belongs to holder because the answer of an
+//     earlier Reserve was lost. (A holder pushes one range at a time.) The range keeps its id,
+//     because the pool records progress under that id. Reserve takes the whole range and ignores
+//     length, because a part of the range may be in the pool.
+//   - Second, Reserve takes up to n numbers of a reserved range without a live holder. These
+//     numbers get a new id.
+//   - Third, Reserve advances the counter of the shortest code length that has numbers left. It
+//     fails with ErrExhausted if no code length has numbers left.
 //
-// If the caller crashes after Reserve, or the answer is lost, the range keeps its row with
-// holder's name. When Sweep declares holder dead, other holders can take over a reserved or
-// shipping range, and Sweep abandons a batch.
+// If the caller crashes after Reserve, or the answer is lost, the range keeps its row with the
+// name of holder. When Sweep declares holder dead, other holders can take over the range if it
+// is reserved or shipping. If the range is a batch, Sweep abandons it.
 func (l *Ledger) Reserve(ctx context.Context, holder string, state State, length int, n int64) (r Reservation, err error) {
 	if holder == "" || n < 1 {
 		return Reservation{}, fmt.Errorf("ledger: reserve: %d numbers for holder %q", n, holder)
@@ -74,13 +74,13 @@ func (l *Ledger) Reserve(ctx context.Context, holder string, state State, length
 	return r, err
 }
 
-// Cut turns the first n numbers of r, a reserved range of holder, into a batch of holder. It
-// also returns the rest of r, which is empty if n covers all of r. It fails with ErrFenced if
-// another holder took over all or part of r while holder was frozen.
+// Cut turns the first n numbers of r into a batch of holder. r is a reserved range of holder.
+// Cut also returns the rest of r, which is empty if r has at most n numbers. It fails with
+// ErrFenced if another holder took over all or part of r while holder was frozen.
 //
-// A call that is repeated after an error returns the batch of the first call, if that one
-// succeeded, and ignores its own n. If the caller crashes after Cut, Sweep later abandons the
-// batch.
+// The caller may repeat Cut after an error. If an earlier call made the batch, the repeated call
+// returns the same batch and ignores n. If the caller crashes after Cut, Sweep later abandons
+// the batch.
 func (l *Ledger) Cut(ctx context.Context, holder string, r Reservation, n int64) (batch, rest Reservation, err error) {
 	if n < 1 || r.Len() < 1 {
 		return batch, rest, fmt.Errorf("ledger: cut: %d of %d numbers", n, r.Len())
@@ -109,15 +109,16 @@ func (l *Ledger) Cut(ctx context.Context, holder string, r Reservation, n int64)
 	return batch, rest, err
 }
 
-// Deliver removes the row of r, a shipping range whose codes are all in the pool. It returns
-// the floor: no range with an id below the floor is shipping now or will be later. That holds
-// because a range starts shipping only under a new id, ids become visible in the order in which
-// they are assigned, and a range never returns to the state shipping. So the pool can refuse
-// every push with an id below the floor and delete its progress records of such ranges. This
-// stops a worker that was frozen during a push.
+// Deliver removes the row of r, a shipping range whose codes are all in the pool. It returns the
+// floor. No range with an id below the floor is shipping now, and none will be shipping later.
+// The reasons are that a range starts shipping only under a new id, that ids become visible in
+// the order in which they are assigned, and that a range never returns to the state shipping.
+// Therefore the pool can refuse every push with an id below the floor, and can delete its
+// progress records of such ranges. This stops a worker that was frozen during a push.
 //
-// Deliver may be repeated, also by another worker that took over r and pushed the rest. If the
-// caller crashes before it, another worker takes over r and finds nothing left to push.
+// The caller may repeat Deliver. Another worker that took over r and pushed the rest may call it
+// too. If the caller crashes before Deliver, another worker takes over r and has no keys left to
+// push.
 func (l *Ledger) Deliver(ctx context.Context, r Reservation) (floor int64, err error) {
 	err = l.update(ctx, "deliver", func(ctx context.Context, t *tx) error {
 		if err := t.exec(ctx, `DELETE FROM kgs_ranges WHERE id = $1 AND state = 'shipping'`, r.ID); err != nil {
@@ -129,7 +130,7 @@ func (l *Ledger) Deliver(ctx context.Context, r Reservation) (floor int64, err e
 	return floor, err
 }
 
-// adoptShipping takes over the oldest shipping range that has lost its holder or belongs to
+// adoptShipping takes over the oldest shipping range that has no live holder or belongs to
 // holder.
 func (t *tx) adoptShipping(ctx context.Context, holder string) (r Reservation, err error) {
 	err = t.QueryRowContext(ctx, `SELECT id, length, lo, hi, epoch FROM kgs_ranges
@@ -141,9 +142,10 @@ func (t *tx) adoptShipping(ctx context.Context, holder string) (r Reservation, e
 	return r, t.exec(ctx, `UPDATE kgs_ranges SET holder = $1 WHERE id = $2`, holder, r.ID)
 }
 
-// adoptReserved takes up to n numbers from a reserved range that has lost its holder. The
-// caller inserts them under a new id, and the remaining numbers have no holder. So a frozen
-// process that resumes finds neither part: no row has both the old id and its name.
+// adoptReserved takes up to n numbers from a reserved range without a live holder. The caller
+// inserts these numbers under a new id. The remaining numbers keep the old id but have no
+// holder. A frozen process that resumes cannot use the range, because no row has both the old id
+// and the name of that process.
 func (t *tx) adoptReserved(ctx context.Context, length int, n int64) (numbers codespace.Range, err error) {
 	var id int64
 	err = t.QueryRowContext(ctx, `SELECT id, length, lo, hi FROM kgs_ranges
@@ -159,8 +161,9 @@ func (t *tx) adoptReserved(ctx context.Context, length int, n int64) (numbers co
 	return numbers, t.exec(ctx, `UPDATE kgs_ranges SET lo = $1, holder = '' WHERE id = $2`, numbers.Hi, id)
 }
 
-// advance takes new numbers of the shortest code length that has any left. A counter below the
-// high-water mark of this process means that the database was rolled back. The ledger then skips ahead.
+// advance takes new numbers of the shortest code length that has numbers left. A counter below
+// the high-water mark of this process means that the database was rolled back. The ledger then
+// skips ahead.
 func (t *tx) advance(ctx context.Context, length int, n int64) (numbers codespace.Range, err error) {
 	var size int64
 	err = t.QueryRowContext(ctx, `SELECT length, next, size FROM kgs_spaces
@@ -182,8 +185,9 @@ func (t *tx) advance(ctx context.Context, length int, n int64) (numbers codespac
 	return numbers, t.exec(ctx, `UPDATE kgs_spaces SET next = $1 WHERE length = $2`, numbers.Hi, numbers.Length)
 }
 
-// held returns the row of holder that begins where r begins: r itself, or the batch that was
-// cut from it. The id distinguishes them from a range that holder lost and reserved again.
+// held returns the row of holder that begins where r begins. This is the row of r itself or of
+// the batch that was cut from r. The comparison of ids excludes a range that holder lost and
+// reserved again.
 func (t *tx) held(ctx context.Context, holder string, r Reservation) (found Reservation, state State, err error) {
 	err = t.QueryRowContext(ctx, `SELECT id, length, lo, hi, epoch, state FROM kgs_ranges
 		WHERE length = $1 AND lo = $2 AND holder = $3 AND (id = $4 OR origin = $4)`, r.Length, r.Lo, holder, r.ID).
@@ -194,7 +198,7 @@ func (t *tx) held(ctx context.Context, holder string, r Reservation) (found Rese
 	return found, state, err
 }
 
-// restOf returns what an earlier cut left of r, from the number lo on.
+// restOf returns the rest of r after an earlier cut. The rest begins at the number lo.
 func (t *tx) restOf(ctx context.Context, holder string, r Reservation, lo int64) (Reservation, error) {
 	r.Lo = lo
 	rest, _, err := t.held(ctx, holder, r)
@@ -217,5 +221,5 @@ func (t *tx) split(ctx context.Context, holder string, r Reservation, n int64) (
 	return batch, rest, t.exec(ctx, `UPDATE kgs_ranges SET origin = $1 WHERE id = $2`, r.ID, batch.ID)
 }
 
-// orphan is an SQL condition for rows without a holder, or with a holder that is not alive.
+// orphan is an SQL condition for rows without a live holder.
 const orphan = `holder NOT IN (SELECT holder FROM kgs_holders)`

@@ -12,7 +12,7 @@ import (
 	"keypool/kgs/ledger"
 )
 
-func TestReserveIsDisjoint(t *testing.T) {
+func TestReserveReturnsDisjointRanges(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		const each, n = 10, 7
 		lists := kgstest.InParallel(t, func(i int) (got []ledger.Reservation, err error) {
@@ -51,12 +51,12 @@ func TestReserveContinuesInTheNextLength(t *testing.T) {
 			}
 		}
 		if r, err := l.Reserve(t.Context(), "a", ledger.StateBatch, 3, 3); !errors.Is(err, kgs.ErrExhausted) {
-			t.Errorf("reserved %v when nothing was left, error %v", r, err)
+			t.Errorf("reserved %v when no numbers were left, error %v", r, err)
 		}
 	})
 }
 
-func TestReservedRangesAreAdoptedOnce(t *testing.T) {
+func TestReserveTakesOverEachReservedRangeOnce(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.MustReserve(t, "dead", ledger.StateReserved, 100)
 		l.MustReserve(t, "alive", ledger.StateReserved, 100)
@@ -72,7 +72,7 @@ func TestReservedRangesAreAdoptedOnce(t *testing.T) {
 		slices.SortFunc(taken, func(a, b codespace.Range) int { return int(a.Lo - b.Lo) })
 		for i, r := range taken {
 			want := codespace.Range{Length: 3, Lo: int64(i) * 10, Hi: int64(i)*10 + 10}
-			if i >= 10 { // the adopted range is used up, so new numbers follow
+			if i >= 10 { // the range that was taken over is used up, so new numbers follow
 				want.Lo, want.Hi = want.Lo+110, want.Hi+110
 			}
 			if r != want {
@@ -82,7 +82,7 @@ func TestReservedRangesAreAdoptedOnce(t *testing.T) {
 	})
 }
 
-func TestAdoptionRespectsTheLength(t *testing.T) {
+func TestReserveTakesOverNoRangesOfShorterCodes(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.MustReserve(t, "dead", ledger.StateReserved, 10)
 		l.DeclareDead(t, "dead")
@@ -93,35 +93,35 @@ func TestAdoptionRespectsTheLength(t *testing.T) {
 	})
 }
 
-func TestShippingRangeIsAdoptedWhole(t *testing.T) {
+func TestReserveTakesOverWholeShippingRanges(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		r := l.MustReserve(t, "dead", ledger.StateShipping, 100)
 		l.DeclareDead(t, "dead")
 		if got := l.MustReserve(t, "x", ledger.StateReserved, 10); got.Lo != 100 {
-			t.Errorf("a range that may be in the pool was reserved for something else: %+v", got)
+			t.Errorf("a range that may be in the pool was reserved for another use: %+v", got)
 		}
 		if got := l.MustReserve(t, "b", ledger.StateShipping, 10); got != r {
-			t.Errorf("adopted %+v, want %+v", got, r)
+			t.Errorf("took over %+v, want %+v", got, r)
 		}
-		// b gets its shipping range again, in case the first answer was lost. A second range
-		// would leave the first one unshipped, and the floor could not rise past it.
+		// b gets its shipping range again, in case the first answer was lost. If b got a second range,
+		// the first range would stay undelivered, and the floor could not rise above it.
 		if got := l.MustReserve(t, "b", ledger.StateShipping, 10); got != r {
 			t.Errorf("reserved %+v while another range is shipping, want %+v", got, r)
 		}
 		if got := l.MustReserve(t, "c", ledger.StateShipping, 10); got.Lo != 110 {
-			t.Errorf("adopted a second time: %+v", got)
+			t.Errorf("took over a range a second time: %+v", got)
 		}
 		if _, _, err := l.OpenEpoch(t.Context(), 0, "pool"); err != nil {
 			t.Fatal(err)
 		}
 		l.DeclareDead(t, "b")
 		if got := l.MustReserve(t, "c", ledger.StateShipping, 10); got.Lo != 120 || got.Epoch != 1 {
-			t.Errorf("a range that was written off was adopted: %+v", got)
+			t.Errorf("took over a range of an abandoned epoch: %+v", got)
 		}
 	})
 }
 
-func TestCut(t *testing.T) {
+func TestCutIsRepeatable(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		r := l.MustReserve(t, "a", ledger.StateReserved, 100)
 		for range 2 { // the second call returns the answer of the first
@@ -141,20 +141,20 @@ func TestCut(t *testing.T) {
 	})
 }
 
-func TestCutIsFenced(t *testing.T) {
+func TestCutRefusesARangeThatWasTakenOver(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		r := l.MustReserve(t, "frozen", ledger.StateReserved, 100)
 		l.DeclareDead(t, "frozen")
 		if _, _, err := l.Cut(t.Context(), "other", r, 10); !errors.Is(err, kgs.ErrFenced) {
-			t.Errorf("cut a range of another holder: %v", err)
+			t.Errorf("cut of a range of another holder: error %v, want ErrFenced", err)
 		}
 		l.MustReserve(t, "heir", ledger.StateReserved, 10)
 		for range 2 {
 			if batch, _, err := l.Cut(t.Context(), "frozen", r, 10); !errors.Is(err, kgs.ErrFenced) {
-				t.Errorf("cut %+v, which was taken over: %v", batch, err)
+				t.Errorf("cut %+v from a range that was taken over, error %v, want ErrFenced", batch, err)
 			}
 		}
-		// The rest of the range is free for any holder, although its old holder is back.
+		// The rest of the range is free for any holder, although its old holder works again.
 		l.WantRows(t, kgstest.Row(0, 10, ledger.StateReserved, "heir"), kgstest.Row(10, 100, ledger.StateReserved, ""))
 		// The range stays fenced even if frozen gets the same numbers again under another id.
 		if err := l.Release(t.Context(), "heir"); err != nil {
@@ -165,7 +165,7 @@ func TestCutIsFenced(t *testing.T) {
 		if batch, _, err := l.Cut(t.Context(), "frozen", r, 10); !errors.Is(err, kgs.ErrFenced) {
 			t.Errorf("the batch %+v was cut a second time as %+v: %v", again, batch, err)
 		}
-		// No holder took over this range, so its old holder can still cut it.
+		// No other holder took over this range, so its old holder can still cut it.
 		r = l.MustReserve(t, "frozen", ledger.StateReserved, 1000)
 		l.DeclareDead(t, "frozen")
 		if _, _, err := l.Cut(t.Context(), "frozen", r, 10); err != nil {

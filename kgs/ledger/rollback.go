@@ -13,7 +13,7 @@ import (
 // issued.
 type HighWaterMark struct {
 	ID   int64         // the highest id of a reservation
-	Next map[int]int64 // by code length: one more than the highest number
+	Next map[int]int64 // for each code length, the highest number plus one
 }
 
 // highWater is the high-water mark that one process remembers.
@@ -22,7 +22,7 @@ type highWater struct {
 	HighWaterMark
 }
 
-// raise raises each part of the mark that is lower than in seen.
+// raise raises each part of the mark to at least its value in seen.
 func (r *highWater) raise(seen HighWaterMark) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -43,30 +43,32 @@ func (r *highWater) mark() HighWaterMark {
 }
 
 const (
-	// skipMargin is how many numbers beyond the high-water mark a skip-ahead skips. It skips at
+	// skipMargin is how many numbers above the high-water mark a skip-ahead skips. The margin is at
 	// most 1/skipPart of the code space.
 	skipMargin = 10_000_000
 	skipPart   = 100
-	// skipIDs is how many ids a skip-ahead skips.
+	// skipIDs is the number of ids that a skip-ahead skips.
 	skipIDs = 1_000_000
 )
 
-// Remember raises the high-water mark to seen, which comes from another record, such as that of
-// the shared pool. If the ledger is below the mark, it skips ahead at the next change.
+// Remember raises the high-water mark to seen. The caller reads seen from another record, such
+// as the record of the shared pool. If the ledger is below the mark, it skips ahead at the next
+// change.
 func (l *Ledger) Remember(seen HighWaterMark) { l.highWater.raise(seen) }
 
-// OnSkipAhead sets a function that is called after every skip-ahead of this process, with the
-// number of skipped numbers. Call OnSkipAhead before using the ledger.
+// OnSkipAhead sets a function that the ledger calls after every skip-ahead of this process. The
+// argument left is the number of skipped numbers. The caller must call OnSkipAhead before it
+// uses the ledger.
 func (l *Ledger) OnSkipAhead(f func(left int64)) { l.onSkipAhead = f }
 
-// detectRollback skips ahead if the database came back from an older state. It detects two
-// cases:
+// detectRollback skips ahead if the database was rolled back. It detects two cases:
 //
-//   - a promoted standby that lagged behind, or a restored backup, has another history name;
-//   - a copy of older files has the same history name, but its id is below the high-water mark.
+//   - a promoted standby that lagged behind, or a restored backup, has a different history name;
+//   - a copy of older files has the same history name, but its last id is below the high-water
+//     mark.
 //
-// The check runs under the lock, before any other change of this process. advance also checks
-// the numbers.
+// The check runs under the lock, before the change itself. advance also compares the numbers
+// with the high-water mark.
 func (t *tx) detectRollback(ctx context.Context, kept, present string) error {
 	behind := t.last < t.highWater.mark().ID
 	if kept == present && !behind {
@@ -81,14 +83,15 @@ func (t *tx) detectRollback(ctx context.Context, kept, present string) error {
 	return t.skipAhead(ctx)
 }
 
-// skipAhead skips every number that may have been issued in the lost history: all numbers up to
-// the high-water mark, and a margin. It also abandons every range that has a row, because the
-// range may have been settled in the lost history. A new epoch abandons the shared pool. The
-// reason is [kgs.ReasonRollback].
+// skipAhead skips every number that may have been issued in the lost history. These are all
+// numbers up to the high-water mark, and a margin above it. skipAhead also abandons every range
+// that has a row, because the range may have been settled in the lost history. The reason of
+// both is [kgs.ReasonRollback]. If there is a shared pool, skipAhead opens a new epoch, which
+// abandons the keys in the pool.
 //
-// The ledger can issue numbers twice if processes issued numbers beyond the margin, all of
-// these processes died, and no pool remembers the numbers. Synchronous replication prevents
-// that.
+// The ledger can issue numbers twice if processes issued numbers beyond the margin, all these
+// processes ended, and no pool has a record of the numbers. Synchronous replication prevents
+// such a loss of history.
 func (t *tx) skipAhead(ctx context.Context) error {
 	seen := t.highWater.mark()
 	err := t.exec(ctx, `UPDATE kgs_ranges SET state = 'abandoned', holder = '', origin = 0, lease = 0, reason = $1
@@ -104,10 +107,10 @@ func (t *tx) skipAhead(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	rest := int64(0) // the part of the margin that continues in the next length
+	rest := int64(0) // part of the margin that continues in the next length
 	for _, s := range spaces {
 		if s.Next == 0 && seen.Next[s.Length] == 0 && rest == 0 {
-			continue // not used yet
+			continue // no number of this length has been reserved
 		}
 		margin := max(rest, min(skipMargin, s.Size/skipPart))
 		from := max(s.Next, seen.Next[s.Length])

@@ -11,8 +11,9 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// TestLedgerSkipsAheadAfterARollback restores the database to an older state. The ledger detects the rollback by
-// another history name, or by an id below the high-water mark of the process.
+// TestLedgerSkipsAheadAfterARollback restores the database to an older state. The ledger detects
+// the rollback by a different history name, or by an id below the high-water mark of the
+// process.
 func TestLedgerSkipsAheadAfterARollback(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		for _, comeBack := range []func(){
@@ -33,7 +34,7 @@ func TestLedgerSkipsAheadAfterARollback(t *testing.T) {
 			}
 			l.WantRows(t, kgstest.AbandonedRow(100, to, kgs.ReasonRollback), kgstest.Row(to, to+10, ledger.StateBatch, "b"))
 			if r := l.MustReserve(t, "b", ledger.StateBatch, 10); r.Lo != to+10 {
-				t.Errorf("a second skip-ahead: %+v", r.Range)
+				t.Errorf("the ledger skipped ahead a second time: %+v", r.Range)
 			}
 		}
 	})
@@ -55,13 +56,14 @@ func TestSkipAheadContinuesInTheNextLength(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := len(all.Boundaries); n != 8 || all.Epoch.Pool != "" {
-			t.Errorf("%d boundaries of epoch %+v", n, all.Epoch)
+			t.Errorf("%d boundaries and epoch %+v, want 8 boundaries and an epoch without a pool", n, all.Epoch)
 		}
 	})
 }
 
-// TestSkipAheadPassesTheHighWaterMarkOfThePool restores a ledger whose range ids have caught up.
-// Only the numbers show the rollback, and only the pool has seen the higher numbers.
+// TestSkipAheadPassesTheHighWaterMarkOfThePool restores a ledger whose range ids have reached
+// the high-water mark again. Only the numbers show the rollback, and only the pool has a record
+// of the higher numbers.
 func TestSkipAheadPassesTheHighWaterMarkOfThePool(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.MustReserve(t, "a", ledger.StateBatch, 100)
@@ -78,9 +80,9 @@ func TestSkipAheadPassesTheHighWaterMarkOfThePool(t *testing.T) {
 	})
 }
 
-// TestAbandonAfterASkipAhead abandons a batch. Parts of it are abandoned already for another
-// reason.
-func TestAbandonAfterASkipAhead(t *testing.T) {
+// TestAbandonKeepsTheReasonOfAbandonedParts abandons a batch. Parts of the batch are already
+// abandoned for another reason.
+func TestAbandonKeepsTheReasonOfAbandonedParts(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		abandon := func(lo, hi int64, reason string) {
 			if err := l.Abandon(t.Context(), []codespace.Range{{Length: 3, Lo: lo, Hi: hi}}, reason); err != nil {

@@ -10,10 +10,11 @@ import (
 	"keypool/kgs/codespace"
 )
 
-// Settle removes the row of the batch of holder with the given id. It reserves the unused
-// ranges again, for any holder, and abandons the lost ranges as ReasonLostReply. All other
-// numbers are used. The ranges must lie in the batch and must not overlap. If the batch has no
-// row, it was settled or abandoned before, and Settle changes nothing.
+// Settle removes the row of a batch. The batch has the given id and belongs to holder. The
+// unused ranges become reserved ranges without a holder. The lost ranges are abandoned as
+// ReasonLostReply. All other numbers are used. The ranges must be in the batch and must not
+// overlap. If the batch has no row, it is already settled or abandoned, and Settle changes
+// nothing.
 //
 // If the caller crashes before Settle, Sweep abandons the whole batch.
 func (l *Ledger) Settle(ctx context.Context, holder string, id int64, unused, lost []codespace.Range) error {
@@ -27,7 +28,7 @@ func (l *Ledger) Settle(ctx context.Context, holder string, id int64, unused, lo
 		if err != nil {
 			return err
 		}
-		// Numbers from outside the batch would have two rows and be handed out twice.
+		// Numbers outside the batch could get a second row and be handed out twice.
 		if _, err := codespace.Without([]codespace.Range{batch}, slices.Concat(unused, lost)); err != nil {
 			return err
 		}
@@ -40,9 +41,9 @@ func (l *Ledger) Settle(ctx context.Context, holder string, id int64, unused, lo
 	})
 }
 
-// Abandon abandons ranges that have no row in the ledger, because they were in a pool or in a
-// batch of the pool. It may be repeated: numbers that are abandoned already stay so, and count
-// once.
+// Abandon abandons ranges that were in a pool or in a batch of the pool. Such ranges have no row
+// in the ledger. The caller may repeat Abandon, because numbers that are already abandoned count
+// only once.
 func (l *Ledger) Abandon(ctx context.Context, ranges []codespace.Range, reason string) error {
 	if len(ranges) == 0 {
 		return nil
@@ -61,12 +62,13 @@ func (t *tx) abandonAll(ctx context.Context, ranges []codespace.Range, reason st
 	return nil
 }
 
-// abandon abandons one range, except for the parts that are abandoned already. It joins the
+// abandon abandons one range, except for the parts that are already abandoned. It joins the
 // range with adjacent abandoned ranges of the same reason, so that the table does not grow with
 // every crash. Parts that were abandoned for another reason keep that reason.
 func (t *tx) abandon(ctx context.Context, numbers codespace.Range, reason string) error {
-	// Ranges do not overlap. So of the ranges that begin before this one, only the last can
-	// touch it. A query over all of them would become slower as the table grows.
+	// Ranges do not overlap. Therefore only the last range that begins before numbers can be
+	// adjacent to numbers or overlap it. A query over all earlier ranges would become slower as the
+	// table grows.
 	near, err := collect(ctx, t.Tx, scanRow, selectRows+` WHERE length = $1 AND lo <= $2 AND hi >= $3
 		AND lo >= coalesce((SELECT max(lo) FROM kgs_ranges WHERE length = $1 AND lo <= $3), $3)
 		AND state = 'abandoned' ORDER BY lo`, numbers.Length, numbers.Hi, numbers.Lo)

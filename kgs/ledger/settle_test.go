@@ -11,10 +11,10 @@ import (
 	"keypool/kgs/ledger"
 )
 
-func TestDeliverFloor(t *testing.T) {
+func TestDeliverReturnsTheFloor(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		a := l.MustReserve(t, "a", ledger.StateShipping, 10)
-		l.MustReserve(t, "x", ledger.StateReserved, 10) // takes an id too
+		l.MustReserve(t, "x", ledger.StateReserved, 10) // uses an id too
 		b := l.MustReserve(t, "b", ledger.StateShipping, 10)
 		for _, step := range []struct {
 			deliver ledger.Reservation
@@ -28,19 +28,19 @@ func TestDeliverFloor(t *testing.T) {
 		// A range that starts shipping now has an id above the floor, even with old numbers.
 		l.DeclareDead(t, "x")
 		if r := l.MustReserve(t, "c", ledger.StateShipping, 10); r.Lo != 10 || r.ID <= b.ID {
-			t.Errorf("an adopted range is shipping under a fenced id: %+v", r)
+			t.Errorf("a range that was taken over is shipping under an id below the floor: %+v", r)
 		}
 	})
 }
 
-func TestSettle(t *testing.T) {
+func TestSettleRefusesWrongRangesAndIsRepeatable(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		r := l.MustReserve(t, "a", ledger.StateBatch, 100)
 		for name, ranges := range map[string][]codespace.Range{
-			"numbers of others":   {{Length: 3, Lo: 90, Hi: 101}},
-			"another length":      {{Length: 4, Lo: 0, Hi: 1}},
-			"the same ones twice": {{Length: 3, Lo: 10, Hi: 20}, {Length: 3, Lo: 19, Hi: 21}},
-			"an empty range":      {{Length: 3, Lo: 10, Hi: 10}},
+			"numbers outside the batch": {{Length: 3, Lo: 90, Hi: 101}},
+			"numbers of another length": {{Length: 4, Lo: 0, Hi: 1}},
+			"numbers that occur twice":  {{Length: 3, Lo: 10, Hi: 20}, {Length: 3, Lo: 19, Hi: 21}},
+			"an empty range":            {{Length: 3, Lo: 10, Hi: 10}},
 		} {
 			if err := l.Settle(t.Context(), "a", r.ID, ranges[:1], ranges[1:]); err == nil {
 				t.Errorf("settled with %s", name)
@@ -57,19 +57,19 @@ func TestSettle(t *testing.T) {
 	})
 }
 
-func TestSweep(t *testing.T) {
+func TestSweepAbandonsBatchesOfDeadHolders(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		r := l.MustReserve(t, "dead", ledger.StateBatch, 10)
 		l.MustReserve(t, "alive", ledger.StateBatch, 10)
 		l.MustReserve(t, "dead", ledger.StateBatch, 10)
 		l.MustReserve(t, "dead", ledger.StateBatch, 10)
 		if n, err := l.Sweep(t.Context()); err != nil || n != 0 {
-			t.Errorf("swept %d numbers of live holders, error %v", n, err)
+			t.Errorf("Sweep abandoned %d numbers of live holders, error %v", n, err)
 		}
 		l.DeclareDead(t, "dead")
 		for _, want := range []int64{30, 0} {
 			if n, err := l.Sweep(t.Context()); err != nil || n != want {
-				t.Errorf("swept %d numbers, want %d; error %v", n, want, err)
+				t.Errorf("Sweep abandoned %d numbers, want %d; error %v", n, want, err)
 			}
 		}
 		// The holder was only frozen. Its late Settle does not change abandoned numbers.
@@ -85,7 +85,7 @@ func TestSweep(t *testing.T) {
 			t.Errorf("%d numbers are reserved, want 40", n)
 		}
 		if s := counters.Current(3); s.Length != 3 || s.UsedRatio() != 40/float64(codespace.Size(3)) {
-			t.Errorf("current space: %+v", s)
+			t.Errorf("the counter in use is %+v", s)
 		}
 	})
 }
@@ -108,7 +108,7 @@ func TestAbandonJoinsAndRepeats(t *testing.T) {
 	})
 }
 
-func TestRelease(t *testing.T) {
+func TestReleaseFreesOnlyRangesOfTheHolder(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.MustReserve(t, "a", ledger.StateReserved, 10)
 		l.MustReserve(t, "a", ledger.StateShipping, 10)
@@ -128,12 +128,12 @@ func TestRenewKeepsHeldRanges(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n, err := l.Sweep(t.Context()); err != nil || n != 0 {
-			t.Errorf("swept %d numbers of a holder that was seen again, error %v", n, err)
+			t.Errorf("Sweep abandoned %d numbers of a holder with a new heartbeat, error %v", n, err)
 		}
 	})
 }
 
-func TestOpenEpochOnce(t *testing.T) {
+func TestOpenEpochOpensAnEpochOnce(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.MustReserve(t, "a", ledger.StateShipping, 10)
 		l.MustReserve(t, "a", ledger.StateBatch, 10)
@@ -153,7 +153,7 @@ func TestOpenEpochOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(all.Boundaries) != 8 || all.Boundaries[0] != (ledger.Boundary{Epoch: got, Length: 3, Next: 20}) || all.Boundaries[1] != (ledger.Boundary{Epoch: got, Length: 4, Next: 0}) {
-			t.Errorf("boundaries: %+v", all.Boundaries)
+			t.Errorf("the boundaries of the epoch are %+v", all.Boundaries)
 		}
 		l.WantRows(t, kgstest.Row(10, 20, ledger.StateBatch, "a"))
 	})

@@ -10,41 +10,41 @@ import (
 // SpaceCounter is the counter of one code length.
 type SpaceCounter struct {
 	Length     int
-	Size, Next int64 // Next is the lowest number that was never reserved
+	Size, Next int64 // Size is the number of codes; Next is the lowest number that was never reserved
 }
 
-// UsedRatio returns the reserved part of the code length, from 0 to 1.
+// UsedRatio returns the fraction of the numbers of this length that are reserved, from 0 to 1.
 func (s SpaceCounter) UsedRatio() float64 { return float64(s.Next) / float64(s.Size) }
 
-// Boundary is the counter of one code length when an epoch was opened.
+// Boundary is the value of the counter of one code length at the opening of an epoch.
 type Boundary struct {
 	Epoch
 	Length int
 	Next   int64
 }
 
-// Row is a range that the ledger has a row for.
+// Row is the row of a range in the ledger.
 type Row struct {
 	Reservation
 	State  State
-	Holder string // empty if there is none
-	Reason string // why an abandoned range is abandoned
+	Holder string // empty if the range has no holder
+	Reason string // reason of an abandoned range; empty for other ranges
 }
 
 // Snapshot is the whole content of the ledger at one moment.
 type Snapshot struct {
 	Epoch      Epoch
-	Spaces     []SpaceCounter // by length
-	Boundaries []Boundary     // by epoch and length
+	Spaces     []SpaceCounter // in order of length
+	Boundaries []Boundary     // in order of epoch and length
 	Rows       []Row
 }
 
 // Counters is the part of a snapshot that is cheap to read.
 type Counters struct {
-	Spaces []SpaceCounter // by length
+	Spaces []SpaceCounter // in order of length
 }
 
-// Reserved returns how many numbers were ever reserved, over all lengths.
+// Reserved returns the number of numbers of all lengths that were ever reserved.
 func (c Counters) Reserved() (n int64) {
 	for _, s := range c.Spaces {
 		n += s.Next
@@ -52,8 +52,9 @@ func (c Counters) Reserved() (n int64) {
 	return n
 }
 
-// Current returns the counter that codes of at least the given length come from. That is the
-// first one with numbers left, or else the last.
+// Current returns the counter for the next code of at least the given length. It is the counter
+// of the shortest such length that has numbers left. If no length has numbers left, it is the
+// counter of the greatest length.
 func (c Counters) Current(length int) (current SpaceCounter) {
 	for _, s := range c.Spaces {
 		if s.Length < length {

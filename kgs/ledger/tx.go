@@ -15,7 +15,7 @@ type tx struct {
 	*sql.Tx
 	dialect   *dialect
 	epoch     int64
-	last      int64 // the last range id that was assigned
+	last      int64 // last range id that was assigned
 	highWater *highWater
 	skipped   int64 // numbers that this change has skipped
 }

@@ -10,11 +10,12 @@ import (
 )
 
 const (
-	watchInterval = 2 * time.Second // between two reads of the counters
-	// watchStale is the age from which counters count as unknown.
+	watchInterval = 2 * time.Second // time between two reads of the counters
+	// watchStale is the age at which the counters become unknown.
 	watchStale = 3 * watchInterval
-	// reserveWindow is the time over which the rate is measured. It is long because a pool is
-	// refilled a tenth at a time, and because its first fill should not dominate the rate.
+	// reserveWindow is the time over which the rate is measured. It is long because each refill of
+	// a pool adds a tenth of the pool at once, and because the first fill of a pool should not
+	// dominate the rate.
 	reserveWindow = 24 * time.Hour
 )
 
@@ -24,7 +25,7 @@ type Watch struct {
 	counters func(context.Context) (Counters, error)
 	length   int // minimum length of the codes
 	log      *slog.Logger
-	meter    kgs.Meter // of reserved numbers; only Run uses it
+	meter    kgs.Meter // rate of reserved numbers; only Run uses it
 	last     atomic.Pointer[Observed]
 }
 
@@ -35,14 +36,15 @@ type Observed struct {
 	at   time.Time
 }
 
-// NewWatch returns a watch of the counters that counters reads, such as [Ledger.Counters], for codes of
-// at least the given length. Run fills it.
+// NewWatch returns a watch that reads the ledger with the function counters, such as
+// [Ledger.Counters]. length is the minimum length of the codes. The watch has no counters until
+// Run reads them.
 func NewWatch(counters func(context.Context) (Counters, error), length int, log *slog.Logger) *Watch {
 	return &Watch{counters: counters, length: length, log: log, meter: kgs.NewMeter(reserveWindow)}
 }
 
 // Run reads the counters every two seconds until ctx ends, and returns nil. While the database
-// cannot be reached, it keeps the last counters.
+// cannot be reached, the watch keeps the last counters.
 func (w *Watch) Run(ctx context.Context) error {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
@@ -77,7 +79,7 @@ func (w *Watch) Fresh() *Observed {
 	return nil
 }
 
-// Length returns the code length in use according to the last counters, however old.
+// Length returns the code length in use according to the last counters, whatever their age.
 func (w *Watch) Length() int {
 	if last := w.last.Load(); last != nil {
 		return last.Current(w.length).Length

@@ -9,10 +9,10 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// LedgerSupply is a [kgs.Supply] without a pool: it reserves each batch directly in the ledger.
-// Methods may be called concurrently and block as long as ctx allows.
+// LedgerSupply is a [kgs.Supply] without a pool. It reserves each batch directly in the ledger.
+// Methods may be called concurrently and block until ctx ends.
 //
-// If the answer to a Take is lost, the ledger holds a batch that this process does not know. The
+// If the answer to a Take is lost, the ledger has a batch that this process never received. The
 // ledger abandons that batch after the process has ended.
 type LedgerSupply struct {
 	batches ledgerBatches
@@ -21,8 +21,8 @@ type LedgerSupply struct {
 
 var _ kgs.Supply = (*LedgerSupply)(nil)
 
-// NewLedgerSupply returns a supply of codes that have at least the given length in characters.
-// Its batches belong to holder. The caller renews and releases holder.
+// NewLedgerSupply returns a supply of codes that have at least length characters. Its batches
+// belong to holder. The caller renews and releases holder.
 func NewLedgerSupply(ledger *ledger.Ledger, space *codespace.Space, holder string, length int) *LedgerSupply {
 	return &LedgerSupply{batches: ledgerBatches{ledger, space, holder, kgs.SourceLedger}, length: length}
 }

@@ -1,6 +1,6 @@
 // Package mempool supplies one process with keys from the ledger. [Pool] keeps reserved ranges in
-// memory and cuts batches from them. [LedgerSupply] has no pool: it reserves each batch in the
-// ledger at the moment of the take. Packages kgs and ledger define the vocabulary.
+// memory and splits batches off them. [LedgerSupply] has no pool: each Take reserves a batch in the
+// ledger. Packages kgs and ledger define the vocabulary.
 //
 // Invariant: the ledger records every key as part of a batch before the key is handed out.
 package mempool
@@ -45,7 +45,7 @@ func (p *Pool) Push(r ledger.Reservation) {
 }
 
 // Len returns how many numbers the pool holds. While this process was frozen, other processes may
-// have taken over some of its ranges. Len counts such a range until a Take finds it gone.
+// have taken over some of its ranges. Len counts such a range until a Take detects the loss.
 func (p *Pool) Len() int64 { return p.Status().Keys }
 
 // Status returns the size of the pool, and how many numbers were pushed to it and taken from it
@@ -60,11 +60,11 @@ func (p *Pool) Status() kgs.PoolStatus {
 	return s
 }
 
-// Take cuts a batch of up to n keys from the first range. Concurrent calls run one after the
+// Take splits a batch of up to n keys off the first range. Concurrent calls run one after the
 // other. It fails with [kgs.ErrEmpty] when the pool is empty.
 //
-// The ledger may have cut a batch although Take failed. The next Take then returns that batch,
-// which may have more than n keys.
+// If Take fails, the ledger may already have recorded a batch. The next Take then returns that
+// batch, which may have more than n keys.
 func (p *Pool) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	select {
 	case p.taking <- struct{}{}:
@@ -90,8 +90,8 @@ func (p *Pool) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	}
 }
 
-// Settle records in the ledger what happened to the keys of b. The ledger reserves unused keys
-// again. The next worker that reserves a range gets them, for this pool or for another one.
+// Settle records in the ledger what happened to the keys of b. The next worker that reserves a
+// range gets the unused keys, for this pool or for another pool.
 func (p *Pool) Settle(ctx context.Context, b *kgs.Batch, unused, lost []string) error {
 	return p.batches.settle(ctx, b, unused, lost)
 }
@@ -106,8 +106,8 @@ func (p *Pool) front() (ledger.Reservation, bool) {
 }
 
 // replaceFront replaces the first range with rest, or removes it if rest is empty. It adds taken
-// to the count of taken numbers. Only the running Take calls it, and Push appends at the end. So
-// the first range is the one that this Take has cut.
+// to the count of taken numbers. Only the running Take calls replaceFront, and Push appends at the
+// end. So the first range is the range from which this Take has split a batch.
 func (p *Pool) replaceFront(rest ledger.Reservation, taken int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

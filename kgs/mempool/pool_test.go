@@ -11,7 +11,7 @@ import (
 	"keypool/kgs/ledger"
 )
 
-func TestLedgerSupply(t *testing.T) {
+func TestLedgerSupplyIsASupply(t *testing.T) {
 	kgstest.OnEngines(t, func(t *testing.T, newLedger func(*testing.T) kgstest.LedgerUnderTest) {
 		kgstest.TestSupply(t, func(t *testing.T, keys int) kgstest.SupplyUnderTest {
 			l := newLedger(t)
@@ -20,7 +20,7 @@ func TestLedgerSupply(t *testing.T) {
 	})
 }
 
-func TestMemoryPool(t *testing.T) {
+func TestMemoryPoolIsASupply(t *testing.T) {
 	kgstest.OnEngines(t, func(t *testing.T, newLedger func(*testing.T) kgstest.LedgerUnderTest) {
 		kgstest.TestSupply(t, func(t *testing.T, keys int) kgstest.SupplyUnderTest {
 			l := newLedger(t)
@@ -63,23 +63,23 @@ func TestMemoryPoolDropsRangesThatWereTakenOver(t *testing.T) {
 			t.Errorf("the pool reports %d keys, want 30", n)
 		}
 		if left := kgstest.Drain(t, pool, 10); len(left) != 20 {
-			t.Errorf("%d keys came out of the pool, want the 20 that were not taken over", len(left))
+			t.Errorf("Take returned %d keys of the pool, want the 20 keys that were not taken over", len(left))
 		}
 		if n := pool.Len(); n != 0 {
-			t.Errorf("the size of the empty pool is %d", n)
+			t.Errorf("the empty pool reports %d keys", n)
 		}
 		if s := pool.Status(); s.Taken != 20 {
-			t.Errorf("%+v: want the 20 keys that it gave counted as taken", s)
+			t.Errorf("Status = %+v, want 20 keys taken", s)
 		}
 		if left := kgstest.Drain(t, heir, 10); len(left) != 10 {
-			t.Errorf("%d keys came to the heir, want 10", len(left))
+			t.Errorf("the heir has %d keys, want 10", len(left))
 		}
 	})
 }
 
-// TestMemoryPoolSerializesTakes shows that a Take that waits for another Take still returns when its
-// context ends.
-func TestMemoryPoolSerializesTakes(t *testing.T) {
+// TestMemoryPoolWaitingTakeEndsWithContext checks that a Take that waits for another Take returns when
+// its context ends.
+func TestMemoryPoolWaitingTakeEndsWithContext(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		pool := New(l.Ledger, kgstest.OpenWith(t, l, 10), "a")
 		fill(t, l, pool, "a", 10)
@@ -89,7 +89,7 @@ func TestMemoryPoolSerializesTakes(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			if _, err := pool.Take(ctx, 1); !errors.Is(err, context.Canceled) {
-				t.Errorf("a take that had to wait: %v", err)
+				t.Errorf("Take that waits while its context is cancelled: error %v, want Canceled", err)
 			}
 		})
 		wg.Wait()

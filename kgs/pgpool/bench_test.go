@@ -6,7 +6,7 @@ import (
 	"keypool/kgs/keysource"
 )
 
-// BenchmarkPostgresPool takes batches of a thousand keys and settles them as used.
+// BenchmarkPostgresPool takes batches of 1000 keys and settles all keys as used.
 func BenchmarkPostgresPool(b *testing.B) {
 	for name, reserve := range map[string]bool{"delete": false, "reserve": true} {
 		b.Run(name, func(b *testing.B) {

@@ -12,26 +12,26 @@ import (
 )
 
 const (
-	// reserveTerm is the minimum time for which a key stays reserved, even if its holder is
-	// dead.
+	// reserveTerm is the minimum time for which a key stays reserved after a Take, even if its
+	// holder is dead.
 	reserveTerm = 10 * time.Minute
 	// lapseInterval is the time between two searches for reserved keys of dead holders.
 	lapseInterval = time.Minute
 )
 
-// Filler refills a Pool with random codes. It draws codes and inserts those that are neither
-// available nor used. It cannot see a code that another process uses at the same moment; Take
+// Filler refills a Pool with random codes. It draws codes and inserts the codes that are neither
+// available nor used. It cannot detect a code that another process takes at the same moment. Take
 // drops such a code later.
 //
 // Any number of fillers may fill one pool at the same time. The database runs their inserts one
-// after the other. Each insert is one transaction, so a crash leaves either a whole chunk in the
-// pool or nothing of it.
+// after the other. Each insert is one transaction. After a crash, either all codes of the insert
+// are in the pool or none.
 type Filler struct {
 	pool *Pool
 	draw kgs.Generator
 	log  *slog.Logger
 
-	looked time.Time // when the last search for keys of dead holders was complete
+	looked time.Time // end of the last complete search for keys of dead holders
 }
 
 var _ refill.Filler = (*Filler)(nil)
@@ -42,8 +42,9 @@ func NewFiller(pool *Pool, draw kgs.Generator, log *slog.Logger) *Filler {
 	return &Filler{pool: pool, draw: draw, log: log}
 }
 
-// Prepare makes reserved keys of dead holders available again, at most once a minute. It empties
-// a pool that was filled in another history of the database; see [Pool.Status].
+// Prepare makes reserved keys of dead holders available again. It searches for such keys once a
+// minute. It also empties a pool that was filled before the database came back from an older
+// state; see [Pool.Status].
 func (s *Filler) Prepare(ctx context.Context) error {
 	if err := s.takeBack(ctx); err != nil {
 		return err
@@ -65,7 +66,7 @@ func (s *Filler) open(ctx context.Context) error {
 	if _, err := s.pool.db.Exec(ctx, openPool); err != nil {
 		return fmt.Errorf("open the pool: %w", err)
 	}
-	s.log.Info("the database has another history: emptied the pool")
+	s.log.Info("opened an empty pool for the current history of the database")
 	return nil
 }
 
@@ -79,7 +80,7 @@ func (s *Filler) takeBack(ctx context.Context) error {
 		return fmt.Errorf("take back reserved keys: %w", err)
 	}
 	if n := tag.RowsAffected(); n > 0 {
-		s.log.Info("keys that a dead process had reserved are available again", slog.Int64("keys", n))
+		s.log.Info("made the reserved keys of dead processes available again", slog.Int64("keys", n))
 	}
 	if tag.RowsAffected() < maxKeys {
 		s.looked = time.Now()
@@ -87,7 +88,7 @@ func (s *Filler) takeBack(ctx context.Context) error {
 	return nil
 }
 
-// Fill draws up to n codes, at most 10,000, and inserts them. It returns how many were new.
+// Fill draws n codes, but at most 10,000, and inserts them. It returns how many of them were new.
 func (s *Filler) Fill(ctx context.Context, n int64) (int64, error) {
 	codes := make([]string, min(n, maxKeys))
 	for i := range codes {

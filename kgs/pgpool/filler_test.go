@@ -50,7 +50,7 @@ func TestPostgresPoolStatus(t *testing.T) {
 	})
 }
 
-// Two workers fill one pool. Together they exceed its capacity by at most one chunk each.
+// Two workers fill one pool. Each worker exceeds the capacity by at most one chunk.
 func TestPostgresFillersShareOnePool(t *testing.T) {
 	t.Parallel()
 	const capacity, chunk = 25_000, 5000
@@ -77,16 +77,16 @@ func TestPostgresFillersShareOnePool(t *testing.T) {
 	workers.Wait()
 	s, err := p.Status(t.Context())
 	if err != nil || s.Keys > capacity+2*chunk {
-		t.Errorf("%+v, %v: want no more than a chunk for each job above %d", s, err, capacity)
+		t.Errorf("Status = %+v, %v, want at most one chunk for each worker above the capacity of %d", s, err, capacity)
 	}
 	if n := k.Count(`SELECT count(*) FROM available_keys`); int64(n) != s.Keys {
-		t.Errorf("the status says %d keys, there are %d", s.Keys, n)
+		t.Errorf("Status reports %d keys, but the table has %d", s.Keys, n)
 	}
 }
 
 // When a database comes back from an older state, its available keys may already have been handed
 // out.
-func TestPostgresPoolOfAnotherHistory(t *testing.T) {
+func TestPostgresPoolRefusesUseAfterRollback(t *testing.T) {
 	bothWays(t, func(t *testing.T, reserve bool) {
 		k := newKeyPool(t)
 		k.fill(kgstest.Codes(0, 10)...)
@@ -103,12 +103,12 @@ func TestPostgresPoolOfAnotherHistory(t *testing.T) {
 	})
 }
 
-func TestPostgresPoolOpensOnce(t *testing.T) {
+func TestPostgresPoolSecondOpenKeepsKeys(t *testing.T) {
 	t.Parallel()
 	k := newKeyPool(t)
 	k.fill(kgstest.Codes(0, 10)...)
 	s := k.filler(&kgstest.DrawnCodes{})
-	if err := s.open(t.Context()); err != nil { // as a late worker does
+	if err := s.open(t.Context()); err != nil { // a late worker opens the pool a second time
 		t.Fatal(err)
 	}
 	wantStatus(t, s.pool, kgs.PoolStatus{Keys: 10, Pushed: 10})

@@ -1,6 +1,6 @@
 // Package pgpool is a pool of random codes in two PostgreSQL tables. The table available_keys
-// holds the codes that can be taken. The table used_keys records the codes that were given out.
-// The pool takes no numbers from the ledger and needs no space.
+// holds the codes that can be taken. The table used_keys records the codes that were handed out.
+// The pool takes no numbers from the ledger.
 //
 // Invariant: a code in used_keys is never handed out again unless its holder returned it unused.
 // The unique constraints of both tables enforce this.
@@ -25,22 +25,22 @@ const maxKeys = 10_000
 
 // Config selects how a Pool takes keys.
 type Config struct {
-	Holder  string // name of this process; the ledger must know it while the process runs
-	Reserve bool   // true: Take only marks keys as reserved; false: Take moves them to used_keys at once
+	Holder  string // name of this process; it must be a holder in the ledger while the process runs
+	Reserve bool   // Take only marks keys as reserved, and does not move them to used_keys
 }
 
 // Pool is a pool of codes that a worker drew at random in advance. The codes wait in the table
-// available_keys, and the table used_keys records which codes were given out. Both tables are in
+// available_keys, and the table used_keys records which codes were handed out. Both tables are in
 // the database of the links.
 //
-// The pool never gives a key to two processes, whatever the order of their statements:
+// The following rules ensure that the pool never gives a key to two processes:
 //
-//   - Each key is unique in available_keys and unique in used_keys. The constraints enforce this;
-//     the pool does not rely on an earlier lookup.
+//   - Each key is unique in available_keys and unique in used_keys. The constraints of the tables
+//     enforce this.
 //   - A statement that takes a row of available_keys locks the row first. Other statements skip a
-//     locked row, or find that it is gone.
+//     locked row, or find that the row was deleted.
 //   - Take deletes the row and inserts the key into used_keys in one statement. If used_keys
-//     already has the key, because a worker drew it a second time, Take drops it.
+//     already has the key, because a worker drew the key a second time, Take drops it.
 //   - A key leaves used_keys only when its holder returns it unused. The same statement makes the
 //     key available again under a new id, which is larger than all earlier ids. A holder can only
 //     return a key whose id belongs to its batch. So it cannot return a key twice, and it cannot
@@ -48,15 +48,14 @@ type Config struct {
 //
 // With Config.Reserve, Take marks the row as reserved, and Settle moves the key to used_keys.
 // While the row is reserved, no other process can take the key, and no worker can insert it
-// again. Take drops a key that it finds in used_keys. When a holder is declared dead, its reserved keys
-// become available again after a while. Some of these keys may have a link already. The primary
-// key of the links rejects such a key, and the server then settles it as used. The same happens
-// to the keys of a holder that was declared dead but still works.
+// again. Take drops a key that it finds in used_keys. When a holder is declared dead, its reserved
+// keys become available again after 10 minutes. Some of these keys may have a link already. The
+// primary key of the links rejects such a key, and the server then settles it as used. The same
+// happens to the keys of a holder that was declared dead but still works.
 //
-// Each method runs single statements, and each statement is a transaction of its own. So a frozen
-// process holds no lock, and a crash leaves no statement half done. Methods block as long as ctx
-// allows. Any number of goroutines and processes may call them concurrently, with and without
-// Config.Reserve.
+// Each statement is a separate transaction. So a frozen process holds no lock, and a crash leaves
+// no statement half done. Methods block until ctx ends. Any number of goroutines and processes may
+// call them concurrently, with and without Config.Reserve.
 type Pool struct {
 	db    *pgxpool.Pool
 	cfg   Config
@@ -65,13 +64,13 @@ type Pool struct {
 
 var _ kgs.Supply = (*Pool)(nil)
 
-// New returns a pool on the tables in the search path of db. It does not access the database. The
-// caller closes db.
+// New returns a pool that uses the tables in the search path of db. It does not access the
+// database. The caller closes db.
 func New(db *pgxpool.Pool, cfg Config) *Pool {
 	return &Pool{db: db, cfg: cfg}
 }
 
-// Take takes up to n keys, at most 10,000. It fails with [kgs.ErrEmpty] when no key is available,
+// Take takes up to n keys, but at most 10,000. It fails with [kgs.ErrEmpty] when no key is available,
 // and with [kgs.ErrNoEpoch] until a worker has opened the pool.
 //
 // If the process crashes after Take, or the reply is lost, the keys stay in used_keys without a
@@ -94,7 +93,7 @@ func (p *Pool) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	}
 }
 
-// take makes one attempt, on the rows whose id is at least from. The id of the batch is the id of
+// take makes one attempt to take rows whose id is at least from. The id of the batch is the id of
 // its last row, or 0 if there was no row.
 func (p *Pool) take(ctx context.Context, from int64, n int) (*kgs.Batch, error) {
 	query, args := takeByDelete, []any{from, n}
@@ -126,10 +125,10 @@ func (p *Pool) whyEmpty(ctx context.Context) error {
 	return kgs.ErrEmpty
 }
 
-// Settle makes the unused keys of b available again. The other keys are never handed out again. A
-// key may have become available before this call, because the holder was declared dead, and
-// another holder may have it now. Settle does not return such a key. If Settle fails half-way, it
-// may be repeated.
+// Settle makes the unused keys of b available again. The other keys are never handed out again. If
+// this holder was declared dead, its keys may have become available before this call, and another
+// holder may have taken them. Settle does not return such keys. If Settle fails, it may be
+// repeated.
 func (p *Pool) Settle(ctx context.Context, b *kgs.Batch, unused, _ []string) error {
 	handBack := handBackUsed
 	if p.cfg.Reserve {
@@ -159,13 +158,13 @@ func allBut(all, some []string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(v string) bool { return left[v] })
 }
 
-// frontLife is the longest time for which takers may overlook a free row.
+// frontLife is the longest time for which Take may overlook a free row.
 const frontLife = time.Minute
 
-// front is the id at which the search for free rows begins. The rows before it are deleted and
-// wait for the vacuum. A search that reads them again on each Take would get slower and slower.
-// The id is only a hint: when a Take fails, its rows become free again after others have skipped
-// them. So front is reset to 0 after frontLife.
+// front is the id at which the search for free rows begins. The rows with lower ids are deleted
+// and wait for the vacuum. If each Take read them again, Take would become slower over time. The
+// id is only a hint: when a Take fails, its rows become free again, and other Takes may have
+// skipped them. So front is reset to 0 after frontLife.
 type front struct {
 	mu    sync.Mutex
 	id    int64
@@ -191,12 +190,12 @@ func (f *front) forget() { f.store(0) }
 
 // Status measures the pool without counting its rows. Ids have no gaps, and Take takes rows in
 // the order of their ids. So the size of the pool is the number of ids from its first free row to
-// its last row. This count includes the few rows that takers have locked at this moment, and the
-// codes that two workers drew at the same moment. Status reads both ends from the table, so it
-// notices a table that was emptied by hand.
+// its last row. This count includes the few rows that a running Take has locked, and the codes that
+// two workers drew at the same moment. Status reads both ids from the table, so it detects a table
+// that was emptied by hand.
 //
 // Status fails with [kgs.ErrNoEpoch] if the pool was filled before the database came back from an
-// older state, or before a standby was promoted. Servers may have handed out its keys since.
+// older state, or before a standby was promoted. Its keys may already have been handed out.
 func (p *Pool) Status(ctx context.Context) (kgs.PoolStatus, error) {
 	from := p.front.load()
 	var last int64

@@ -19,7 +19,8 @@ import (
 	"keypool/kgs/refill"
 )
 
-// keyPool is the tables of an open, empty Pool, with methods that act as processes on them.
+// keyPool holds the tables of a Pool that is open and empty. Its methods act as processes that use
+// the tables.
 type keyPool struct{ *kgstest.KeyTables }
 
 func newKeyPool(t testing.TB) keyPool {
@@ -29,7 +30,7 @@ func newKeyPool(t testing.TB) keyPool {
 	return k
 }
 
-// filler returns a new Filler, like that of a process that has just started.
+// filler returns the Filler of a process that has just started.
 func (k keyPool) filler(draw kgs.Generator) *Filler {
 	return NewFiller(New(k.DB, Config{}), draw, slog.New(slog.DiscardHandler))
 }
@@ -46,7 +47,7 @@ func (k keyPool) fill(codes ...string) {
 	}
 }
 
-// process returns the Pool of a separate process, which the ledger knows as holder.
+// process returns the Pool of a separate process, which is recorded in the ledger as holder.
 func (k keyPool) process(holder string, reserve bool) *Pool {
 	k.T.Helper()
 	k.AddHolder(holder)
@@ -71,8 +72,8 @@ func TestPostgresPoolIsASupply(t *testing.T) {
 	})
 }
 
-// spenders are takers that use half of each batch and return the rest. They stop when together
-// they have used enough keys.
+// spenders are goroutines that use half of each batch and return the rest. They stop when the sum
+// of their used keys is enough.
 type spenders struct {
 	mu   sync.Mutex
 	used []string
@@ -99,9 +100,9 @@ func (s *spenders) run(ctx context.Context, p *Pool, enough int) error {
 	return ctx.Err()
 }
 
-// spend runs two processes with four takers each, next to two workers. The workers draw from so
-// few codes that they often draw the same code again. spend returns how many keys were used, and
-// how many of them were used more than once.
+// spend runs two workers and two processes with four spenders each. The workers draw from so few
+// codes that they often draw the same code again. spend returns how many keys were used, and how
+// many of them were used more than once.
 func spend(t *testing.T, k keyPool, ways [2]bool, enough int) (used, twice int) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -146,16 +147,17 @@ func TestPostgresPoolsShareNoKey(t *testing.T) {
 			k := newKeyPool(t)
 			used, twice := spend(t, k, ways, 20_000)
 			if twice > 0 {
-				t.Errorf("of %d keys %d were given out again", used, twice)
+				t.Errorf("%d keys were used, %d of them more than once", used, twice)
 			}
 			if n := k.Count(`SELECT count(*) FROM used_keys`); n < used {
-				t.Errorf("%d keys are on record as used, of %d", n, used)
+				t.Errorf("used_keys has %d keys, want at least %d", n, used)
 			}
 		})
 	}
 }
 
-// The control: without the unique constraint, a key that is drawn again is handed out again.
+// This is the control. Without the unique constraint, a key that is drawn again is handed out
+// again.
 func TestPostgresPoolUniqueConstraintPreventsDuplicates(t *testing.T) {
 	t.Parallel()
 	k := newKeyPool(t)

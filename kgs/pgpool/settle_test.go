@@ -25,8 +25,8 @@ func TestPostgresPoolCountsFreshKeys(t *testing.T) {
 	}
 }
 
-// When two workers draw the same key at the same moment, one of them may make it available again
-// after it was used.
+// When two workers draw the same key at the same moment, one worker may make the key available
+// again after it was used.
 func TestPostgresPoolDropsUsedKeys(t *testing.T) {
 	bothWays(t, func(t *testing.T, reserve bool) {
 		k := newKeyPool(t)
@@ -44,9 +44,9 @@ func TestPostgresPoolDropsUsedKeys(t *testing.T) {
 	})
 }
 
-// When a process crashes, the keys of its batch are lost. Keys that it had only reserved become
-// available again.
-func TestPostgresPoolAfterACrash(t *testing.T) {
+// When a process crashes, the keys of its batch are lost. The keys that the process had only
+// reserved become available again.
+func TestPostgresPoolCrashFreesOnlyReservedKeys(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		reserve bool
@@ -81,7 +81,7 @@ func TestPostgresPoolKeepsReservationsOfLiveHolders(t *testing.T) {
 // A frozen process settles its batch after another process has reserved some of the keys. Settle
 // must not free the keys of the other process. A key that the frozen process has used must never
 // be handed out again.
-func TestPostgresPoolLateSettle(t *testing.T) {
+func TestPostgresPoolLateSettleFreesNoTakenKey(t *testing.T) {
 	t.Parallel()
 	k := newKeyPool(t)
 	k.fill(kgstest.Codes(0, 10)...)
@@ -95,7 +95,7 @@ func TestPostgresPoolLateSettle(t *testing.T) {
 	for range 2 {
 		kgstest.Settle(t, frozen, late, unused, nil)
 	}
-	// Of the keys that the heir did not take, the frozen process has used all but the first.
+	// The frozen process has used all keys that the heir did not take, except the first.
 	kgstest.WantLeft(t, kgstest.SupplyUnderTest{Supply: k.process("third", true)}, free[:1])
 	kgstest.Settle(t, heir, b, b.Codes, nil) // the frozen process has used four of them
 	kgstest.WantLeft(t, kgstest.SupplyUnderTest{Supply: heir}, b.Codes[:2])
@@ -115,7 +115,7 @@ func TestPostgresPoolFindsRowsThatOthersSkipped(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := kgstest.Take(t, p, 10).Codes; !slices.Equal(got, kgstest.Codes(10, 20)) {
-			t.Errorf("took %v while another taker held locks", got)
+			t.Errorf("Take returned %v while another transaction held locks, want codes 10 to 19", got)
 		}
 		if err := tx.Rollback(t.Context()); err != nil {
 			t.Fatal(err)
@@ -134,11 +134,11 @@ func TestPostgresPoolKeepsTheOrder(t *testing.T) {
 		p := k.process("a", reserve)
 		b := kgstest.Take(t, p, 1000)
 		if diff := cmp.Diff(drawn, b.Codes); diff != "" {
-			t.Errorf("keys as drawn (-want +got):\n%s", diff)
+			t.Errorf("keys in the order of the draws (-want +got):\n%s", diff)
 		}
 		kgstest.Settle(t, p, b, b.Codes, nil)
 		if diff := cmp.Diff(drawn, kgstest.Take(t, p, 1000).Codes); diff != "" {
-			t.Errorf("keys that were handed back (-want +got):\n%s", diff)
+			t.Errorf("keys that were returned to the pool (-want +got):\n%s", diff)
 		}
 	})
 }

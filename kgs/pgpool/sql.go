@@ -4,9 +4,9 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// The statements of a Pool. They find a locked row again by its ctid, which does not change while
-// the row is locked. For a search by ctid the planner reads the row directly, whatever it assumes
-// about the size of the table.
+// The constants are the SQL statements of a Pool. They find a locked row again by its ctid, which
+// does not change while the row is locked. A search by ctid reads the row directly and does not
+// depend on the statistics of the table.
 const (
 	// freeKeys locks the first $2 free rows whose id is at least $1. It skips rows that other
 	// statements have locked. It finds no row in a pool that was filled before the database
@@ -23,7 +23,7 @@ const (
 			ON CONFLICT DO NOTHING RETURNING id, key)
 		SELECT id, coalesce(used.key, '') FROM taken LEFT JOIN used USING (id) ORDER BY id`
 
-	// takeByReserve reserves keys for holder $3. It cannot miss a used key: when a key is
+	// takeByReserve reserves keys for holder $3. It detects every used key: when a key is
 	// drawn again, its row in used_keys is older than its new row in available_keys.
 	takeByReserve = `WITH ` + freeKeys + `, checked AS MATERIALIZED (
 			SELECT place, id, (SELECT true FROM used_keys WHERE used_keys.key = free.key) AS used FROM free),
@@ -36,7 +36,7 @@ const (
 
 	// useReserved settles keys $1 as used; $2 is the last id of their batch. A key may have
 	// become available again in the meantime. Take drops such a key. If another holder has
-	// already taken it, that holder finds that the key has a link.
+	// already taken the key, the insert of its link fails with a conflict.
 	useReserved = `WITH gone AS (
 			DELETE FROM available_keys WHERE key = ANY ($1::text[]) AND id <= $2)
 		INSERT INTO used_keys (id, key) SELECT $2, unnest($1::text[]) ON CONFLICT DO NOTHING`
@@ -74,8 +74,8 @@ const (
 	// putDrawn makes codes $1 available, in the order in which they were drawn. It leaves out
 	// codes that are available or used already. Only new codes get ids, because Status
 	// measures the pool by its ids. putDrawn does not see the codes that another statement
-	// adds or takes at the same moment. The unique constraints detect those, here and when a
-	// key is taken.
+	// adds or takes at the same moment. The unique constraints detect such codes, in putDrawn
+	// and in Take.
 	putDrawn = `WITH fresh AS MATERIALIZED (
 			SELECT key, row_number() OVER (ORDER BY n) AS n
 			FROM (SELECT key, min(n) AS n FROM unnest($1::text[]) WITH ORDINALITY AS all_drawn (key, n) GROUP BY key) AS drawn
@@ -98,7 +98,7 @@ const (
 
 	// openPool empties a pool that was filled in another history of the database. It locks
 	// the table first. A statement that waits for this lock holds no lock that openPool
-	// needs, so they cannot deadlock.
+	// needs, so the two cannot deadlock.
 	openPool = `DO $$ BEGIN
 			LOCK TABLE available_keys;
 			UPDATE key_pool SET history = ` + ledger.PostgresHistory + ` WHERE history <> ` + ledger.PostgresHistory + `;

@@ -64,8 +64,8 @@ func pushArgs(source string) pusher {
 	}
 }
 
-// pushMulti pushes in a transaction. The transaction fails if another client has changed the
-// state meanwhile.
+// pushMulti pushes in a transaction. The transaction fails if another client has changed the state
+// after pushMulti read it.
 func pushMulti(ctx context.Context, p *Pool, r ledger.Reservation, numbers codespace.Range, text []byte) error {
 	mark := "mark:" + strconv.FormatInt(r.ID, 10)
 	return p.client.Watch(ctx, func(tx *redis.Tx) error {
@@ -158,7 +158,7 @@ func benchmarkPush(b *testing.B, p *Pool, push pusher) {
 	keys := float64(b.N) * pushChunk
 	b.ReportMetric(keys/b.Elapsed().Seconds()/1e6, "Mkeys/s")
 	b.ReportMetric((redisCPU(b, p.client)-busy)/keys*1e9, "redis-ns/key")
-	size := p.client.MemoryUsage(ctx, p.keys[1], 0).Val() // 0: Redis measures every element instead of a sample
+	size := p.client.MemoryUsage(ctx, p.keys[1], 0).Val() // with 0 samples, Redis measures every element
 	b.ReportMetric(float64(size)/keys, "B/key")
 	if err := p.Open(ctx, epoch+1, status.RunID); err != nil { // frees the memory
 		b.Fatal(err)

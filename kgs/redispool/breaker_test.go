@@ -15,7 +15,7 @@ import (
 	"keypool/kgs/kgstest"
 )
 
-func TestBreakerWithFrozenRedis(t *testing.T) {
+func TestBreakerOpensWhileRedisIsFrozen(t *testing.T) {
 	t.Parallel()
 	const failures = 3 // consecutive failures that open the breaker
 	server := testenv.StartRedis(t)
@@ -29,11 +29,11 @@ func TestBreakerWithFrozenRedis(t *testing.T) {
 	defer cancel()
 	for range failures {
 		if _, err := b.Take(ctx, 10); err == nil || ctx.Err() != nil {
-			t.Fatalf("Take from a frozen Redis: %v, and %v; want a timeout", err, ctx.Err())
+			t.Fatalf("Take from a frozen Redis: error %v, error of the context %v; want a timeout of the call", err, ctx.Err())
 		}
 	}
 	if _, err := b.Take(ctx, 10); !errors.Is(err, gobreaker.ErrOpenState) {
-		t.Errorf("Take after %d that timed out: %v, want the breaker open", failures, err)
+		t.Errorf("Take after %d timeouts: error %v, want ErrOpenState", failures, err)
 	}
 	server.Resume()
 
@@ -44,12 +44,12 @@ func TestBreakerWithFrozenRedis(t *testing.T) {
 		return err == nil
 	})
 	if !slices.Equal(batch.Codes, kgstest.Codes(0, 10)) {
-		t.Errorf("the frozen takes cost keys: got %v", batch.Codes)
+		t.Errorf("the first batch after the freeze has the codes %v, want the first 10 codes", batch.Codes)
 	}
 	if err := b.Settle(ctx, batch, nil, nil); err != nil {
 		t.Errorf("Settle: %v", err)
 	}
 	if list, batches := snapshot(t, p); len(list) != 990 || len(batches) != 0 {
-		t.Errorf("%d keys in the pool and %d on record, want 990 and none", len(list), len(batches))
+		t.Errorf("the list has %d keys and the batches have %d keys, want 990 and 0", len(list), len(batches))
 	}
 }

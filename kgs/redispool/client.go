@@ -30,9 +30,9 @@ const (
 // Sentinels.
 //
 // A client for a single Redis or for Sentinel never repeats a command that may have run. A client
-// for a Cluster may repeat one: it must follow slots that move, and it cannot
-// distinguish a broken connection from such a move. Each call ends when its context ends, and otherwise after about a
-// second. Errors contain neither the password nor the parameters.
+// for a Cluster may repeat such a command. It must follow slots that move to another node, and it
+// cannot distinguish a broken connection from such a move. Each call ends when its context ends,
+// or after about a second. Errors contain neither the password nor the parameters.
 func OpenClient(rawURL string) (redis.UniversalClient, error) {
 	opts, err := parseURL(rawURL)
 	if err != nil {

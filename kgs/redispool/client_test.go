@@ -49,7 +49,7 @@ func TestParseRedisURL(t *testing.T) {
 	}
 }
 
-func TestOpenClientRefuses(t *testing.T) {
+func TestOpenClientRefusesInvalidURLs(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		"", "localhost:6379", "http://:hunter2@h", "redis://", "redis://:hunter2@h:port", "redis://:hunter2@h:99999",
@@ -78,7 +78,7 @@ func freePort(t *testing.T) string {
 }
 
 // In a Cluster, a script may only use keys of one slot.
-func TestRedisPoolOnCluster(t *testing.T) {
+func TestRedisPoolWorksOnCluster(t *testing.T) {
 	t.Parallel()
 	// The default bus port is 10,000 above the port of the server and may be in use.
 	server := testenv.StartRedis(t, "--cluster-enabled", "yes", "--cluster-port", freePort(t))
@@ -91,7 +91,7 @@ func TestRedisPoolOnCluster(t *testing.T) {
 	})
 	cluster := openClient(t, server.Addr+"?cluster=true")
 	if _, ok := cluster.(*redis.ClusterClient); !ok {
-		t.Fatalf("the client is a %T", cluster)
+		t.Fatalf("OpenClient returned a %T, want a *redis.ClusterClient", cluster)
 	}
 	p, _ := newTestPool(t, cluster, "holder")
 	openEpoch(t, p, 1)
@@ -110,6 +110,6 @@ func TestRedisPoolOnCluster(t *testing.T) {
 		t.Error(err)
 	}
 	if list, _ := snapshot(t, p); len(list) != 30 {
-		t.Errorf("%d keys are left, want 30", len(list))
+		t.Errorf("the pool holds %d keys, want 30", len(list))
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// openClient returns a client that is opened as the program opens it.
+// openClient returns a client with the settings that the programs use.
 func openClient(t *testing.T, addr string) redis.UniversalClient {
 	t.Helper()
 	client, err := OpenClient("redis://" + addr)
@@ -49,8 +49,9 @@ func promote(t *testing.T, client redis.UniversalClient) {
 	}
 }
 
-// rollback makes a Redis come back with older data. It calls fill on the Redis, and then take,
-// whose changes the Redis loses. It returns a client of the Redis that came back.
+// A rollback sets a Redis back to older data. It calls fill with a client of the Redis. Then it
+// calls take, and the Redis loses the changes of take. It returns a client of the Redis with the
+// older data.
 type rollback func(t *testing.T, fill, take func(redis.UniversalClient)) redis.UniversalClient
 
 func restartFromSnapshot(t *testing.T, fill, take func(redis.UniversalClient)) redis.UniversalClient {
@@ -88,8 +89,8 @@ func startReplicated(t *testing.T, fill func(redis.UniversalClient)) replicated 
 func promoteLaggingReplica(t *testing.T, fill, take func(redis.UniversalClient)) redis.UniversalClient {
 	r := startReplicated(t, fill)
 	r.replica.Pause()
-	// The test also cuts the link. Otherwise the replica would still read the data on its
-	// way.
+	// The test also closes the connection. Otherwise the replica would still read the data
+	// that the master has already sent.
 	if err := r.client.Do(t.Context(), "CLIENT", "KILL", "TYPE", "replica").Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +112,7 @@ func failBack(t *testing.T, fill, take func(redis.UniversalClient)) redis.Univer
 	return r.client
 }
 
-func TestRedisPoolGuard(t *testing.T) {
+func TestRedisPoolRefusesUseAfterRollback(t *testing.T) {
 	t.Parallel()
 	ways := map[string]rollback{
 		"restart from a snapshot":     restartFromSnapshot,
@@ -140,7 +141,7 @@ func testRollback(t *testing.T, comeBack rollback) {
 	p, _ := newTestPool(t, client, "after")
 	wantNoEpoch(t, p, late)
 
-	// The control: with the guard bypassed, the pool hands out keys a second time.
+	// This is the control. With the guard bypassed, the pool hands out keys a second time.
 	status, _ := p.Status(t.Context())
 	opened := client.HGet(t.Context(), p.keys[0], "run").Val()
 	client.HSet(t.Context(), p.keys[0], "run", status.RunID)
@@ -150,7 +151,7 @@ func testRollback(t *testing.T, comeBack rollback) {
 	client.HSet(t.Context(), p.keys[0], "run", opened)
 
 	if err := p.Settle(t.Context(), before, before.Codes, nil); err != nil {
-		t.Errorf("Settle with a pool that is written off: %v", err)
+		t.Errorf("Settle in a pool that was written off: %v", err)
 	}
 	openEpoch(t, p, 2)
 	if _, err := push(t.Context(), p, late, late.Lo, late.Hi); !errors.Is(err, kgs.ErrFenced) {
@@ -159,16 +160,16 @@ func testRollback(t *testing.T, comeBack rollback) {
 	late.Epoch = 2
 	mustPush(t, p, late)
 	if b := mustTake(t, p, 2000); !slices.Equal(b.Codes, kgstest.Codes(1000, 2000)) {
-		t.Errorf("the new epoch gives %d keys from %s on", len(b.Codes), b.Codes[0])
+		t.Errorf("Take in the new epoch returned %d keys, the first is %s; want the 1000 keys of the new epoch", len(b.Codes), b.Codes[0])
 	}
 }
 
-// wantNoEpoch checks that the pool refuses all use until it is opened.
+// wantNoEpoch checks that every method of the pool fails with ErrNoEpoch until the pool is opened.
 func wantNoEpoch(t *testing.T, p *Pool, r ledger.Reservation) {
 	t.Helper()
 	status, err := p.Status(t.Context())
 	if !errors.Is(err, kgs.ErrNoEpoch) || status.RunID == "" || status.Epoch != 0 {
-		t.Errorf("Status = %+v, %v, want no keys, a run, and ErrNoEpoch", status, err)
+		t.Errorf("Status = %+v, %v, want epoch 0, a RunID, and ErrNoEpoch", status, err)
 	}
 	_, takeErr := p.Take(t.Context(), 10)
 	_, pushErr := push(t.Context(), p, r, r.Lo, r.Hi)
@@ -187,7 +188,7 @@ func wantNoEpoch(t *testing.T, p *Pool, r ledger.Reservation) {
 	}
 }
 
-func TestRedisPoolFlushed(t *testing.T) {
+func TestRedisPoolRefusesUseAfterFlush(t *testing.T) {
 	t.Parallel()
 	p, _ := newOpenPool(t)
 	r := testRange(1, 0, 100)
@@ -200,7 +201,7 @@ func TestRedisPoolFlushed(t *testing.T) {
 
 // A Redis at its memory limit hands out keys and accepts returned keys, but it accepts no new
 // keys.
-func TestRedisPoolFull(t *testing.T) {
+func TestRedisPoolAtMemoryLimitRefusesOnlyPushes(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	p, _ := newTestPool(t, openClient(t, server.Addr), "holder")
@@ -213,10 +214,10 @@ func TestRedisPoolFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	if mark, err := push(t.Context(), p, r, 100, 200); err == nil {
-		t.Errorf("Push = %d into a full Redis", mark)
+		t.Errorf("Push into a Redis at its memory limit = %d, want an error", mark)
 	}
 	if status, err := p.Status(t.Context()); status.Keys != 100 || err != nil {
-		t.Errorf("Status = %+v, %v, want 100 keys: a refused push must leave nothing", status, err)
+		t.Errorf("Status = %+v, %v, want 100 keys because the push was refused", status, err)
 	}
 	b := mustTake(t, p, 100)
 	if err := p.Settle(t.Context(), b, b.Codes[50:], b.Codes[:1]); err != nil {
@@ -224,11 +225,11 @@ func TestRedisPoolFull(t *testing.T) {
 	}
 	list, batches := snapshot(t, p)
 	if !slices.Equal(list, kgstest.Codes(50, 100)) || !slices.Equal(batches, kgstest.Codes(0, 1)) {
-		t.Errorf("the pool has %v, and on record %v", list, batches)
+		t.Errorf("the list has %v and the codes on record are %v", list, batches)
 	}
 }
 
-func TestRedisPoolLostReplies(t *testing.T) {
+func TestRedisPoolRepeatsCallsAfterLostReplies(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	proxy := kgstest.NewCuttingProxy(t, server.Addr)
@@ -243,7 +244,7 @@ func TestRedisPoolLostReplies(t *testing.T) {
 		t.Fatal("the reply to the push was not lost")
 	}
 	if mark, err := push(t.Context(), p, r, 0, 60); mark != 60 || err != nil {
-		t.Errorf("the push repeated = %d, %v", mark, err)
+		t.Errorf("the repeated Push = %d, %v, want 60", mark, err)
 	}
 	proxy.Cut.Store(true)
 	if _, err := p.Take(t.Context(), 10); err == nil {
@@ -251,17 +252,17 @@ func TestRedisPoolLostReplies(t *testing.T) {
 	}
 	b := mustTake(t, p, 20)
 	if !slices.Equal(b.Codes, kgstest.Codes(0, 10)) {
-		t.Errorf("the take repeated gives %v, want the ten keys that were taken", b.Codes)
+		t.Errorf("the repeated Take returned %v, want the ten keys of the first Take", b.Codes)
 	}
-	// The first attempt may also arrive late, after its repetition was settled.
+	// The first attempt may also arrive late, after the batch was settled.
 	if err := p.Settle(t.Context(), b, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	if late, err := p.run(t.Context(), p.scripts.take, "holder", b.ID, 10).Text(); late != "" || err != nil {
-		t.Errorf("a late take popped %q, %v", late, err)
+		t.Errorf("a late Take returned %q, %v, want no codes", late, err)
 	}
 	list, batches := snapshot(t, p)
 	if !slices.Equal(list, kgstest.Codes(10, 60)) || len(batches) != 1 {
-		t.Errorf("the pool has %v, and in batches %v", list, batches)
+		t.Errorf("the list has %v and the batches have %v", list, batches)
 	}
 }

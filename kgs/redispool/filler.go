@@ -23,22 +23,22 @@ type FillerConfig struct {
 	Ledger  *ledger.Ledger
 	Pool    *Pool
 	Space   *codespace.Space
-	Holder  string       // holder of the ranges in progress; no other worker has or ever had this name
+	Holder  string       // holder of the ranges in progress; no other worker may ever use this name
 	Length  int          // minimum length of the codes
 	Close   func() error // closes the connections of Pool
 	Logger  *slog.Logger
 	Metrics *kgs.Metrics
 }
 
-// Filler brings ranges of the ledger to a Redis pool in four steps. It reserves a range, permutes
+// Filler pushes ranges of the ledger to a Redis pool in four steps. It reserves a range, permutes
 // its numbers into codes, pushes the codes, and delivers the range. Each step is recorded before
-// the next step begins. After a crash, this or another worker continues the range at exactly the
-// number where the push stopped.
+// the next step begins. After a crash, this or another worker continues at the first number that
+// was not pushed.
 type Filler struct {
 	cfg     FillerConfig
-	current *ledger.Reservation // the range in progress; nil for none
+	current *ledger.Reservation // the range in progress; nil if there is none
 	next    int64               // the first number of current that is not known to be pushed
-	size    int64               // keys in the pool when Prepare last looked
+	size    int64               // keys in the pool at the last Prepare
 
 	renewed time.Time // when the last heartbeat was sent
 }
@@ -85,16 +85,16 @@ func (s *Filler) Len(ctx context.Context) (int64, error) {
 	return status.Keys, err
 }
 
-// behind reports whether the epoch of the pool is unknown to the ledger. It asks the ledger
-// again, because Prepare asked the ledger before the pool. If the epoch is still unknown, the
-// database of the ledger was restored from an older state, and a push would hand out numbers a
-// second time. So behind begins a new epoch, and the ledger skips ahead for it.
+// behind reports whether the ledger has no record of the epoch of the pool. It reads the epoch of
+// the ledger again, because Prepare read it before the epoch of the pool. If the ledger still has
+// no record, its database was restored from an older state, and a push would hand out numbers a
+// second time. In this case behind begins a new epoch, and the ledger skips ahead for it.
 func (s *Filler) behind(ctx context.Context, pool Status) (bool, error) {
 	epoch, err := s.cfg.Ledger.Epoch(ctx)
 	if err != nil || pool.Epoch <= epoch.Number {
-		return false, err // the answer that Prepare got from the ledger was outdated
+		return false, err // the epoch that Prepare read from the ledger was outdated
 	}
-	s.cfg.Logger.Warn("the ledger is behind the pool: its database must have come back from an older state",
+	s.cfg.Logger.Warn("the database of the ledger came back from an older state: the epoch of the pool is newer",
 		slog.Int64("ledger_epoch", epoch.Number), slog.Int64("pool_epoch", pool.Epoch))
 	return true, s.openEpoch(ctx, pool.Epoch, pool)
 }
@@ -108,15 +108,15 @@ func (s *Filler) renew(ctx context.Context) error {
 	return s.cfg.Ledger.Renew(ctx, s.cfg.Holder)
 }
 
-// openEpoch writes off the keys of the pool and opens the pool empty, for the epoch that follows
-// the epoch after.
+// openEpoch begins the epoch that follows previous. It writes off the keys of the pool and opens
+// an empty pool for the new epoch.
 //
 // If the worker crashes after the ledger began the epoch, the pool has no epoch or an older one.
-// The next Prepare of any worker finds this and begins another epoch. If the worker only stalls
-// there, it may open the pool late, for an epoch that has ended. No worker pushes keys for that
-// epoch any more.
-func (s *Filler) openEpoch(ctx context.Context, after int64, seen Status) error {
-	epoch, opened, err := s.cfg.Ledger.OpenEpoch(ctx, after, seen.RunID)
+// The next Prepare of any worker detects this and begins another epoch. If the worker stalls at
+// this point and does not crash, it may open the pool for an epoch that has ended. No worker
+// pushes keys for such an epoch.
+func (s *Filler) openEpoch(ctx context.Context, previous int64, seen Status) error {
+	epoch, opened, err := s.cfg.Ledger.OpenEpoch(ctx, previous, seen.RunID)
 	if err != nil {
 		return err
 	}
@@ -131,13 +131,13 @@ func (s *Filler) openEpoch(ctx context.Context, after int64, seen Status) error 
 	return s.cfg.Pool.Open(ctx, epoch, seen.RunID)
 }
 
-// Fill finishes the current range, or reserves one of up to n numbers, and pushes it. It returns
-// how many keys it pushed.
+// Fill pushes the rest of the current range. If there is no current range, Fill first reserves a
+// range of up to n numbers. It returns how many keys it pushed.
 //
 // [kgs.ErrFenced] means that another worker has delivered the range, or that the range was
 // written off with its epoch. The filler then drops the range. After [kgs.ErrNoEpoch] the filler
-// keeps the range until the pool is open again. If the ledger began a new epoch for that, the
-// pool fences the range.
+// keeps the range until the pool is open again. If the pool was opened for a new epoch, it fences
+// the range.
 func (s *Filler) Fill(ctx context.Context, n int64) (pushed int64, err error) {
 	if failpoint.At("ship:begin") {
 		return 0, nil
@@ -173,10 +173,10 @@ func (s *Filler) reserve(ctx context.Context, n int64) error {
 	return nil
 }
 
-// deliver ends the current range, which is completely in the pool. If the worker crashes before
-// it, the mark of the range is at the end of the range. The worker that takes over the range then
-// pushes nothing and delivers it. If the worker crashes before Forget, the pool keeps one mark
-// too many until the next range is delivered.
+// deliver records in the ledger that the current range is completely in the pool. If the worker
+// crashes before deliver, the mark of the range is at the end of the range. The worker that takes
+// over the range then pushes nothing and delivers the range. If the worker crashes before Forget,
+// the pool keeps the mark of the range until the next range is delivered.
 func (s *Filler) deliver(ctx context.Context) error {
 	floor, err := s.cfg.Ledger.Deliver(ctx, *s.current)
 	if err != nil {
@@ -187,14 +187,13 @@ func (s *Filler) deliver(ctx context.Context) error {
 	s.current = nil
 	err = s.cfg.Pool.Forget(ctx, epoch, floor)
 	if errors.Is(err, kgs.ErrFenced) || errors.Is(err, kgs.ErrNoEpoch) {
-		return nil // the epoch has ended, and its marks are gone with it
+		return nil // the epoch has ended, and its marks were deleted
 	}
 	return err
 }
 
 // push pushes the rest of the current range. Redis sets the mark in the same script that pushes a
-// chunk. After a crash, the next worker that pushes this range learns from the mark where to
-// continue.
+// chunk. After a crash, the next worker that pushes this range continues at the mark.
 func (s *Filler) push(ctx context.Context) (pushed int64, err error) {
 	for s.next < s.current.Hi {
 		n, err := s.pushOn(ctx)
@@ -206,8 +205,8 @@ func (s *Filler) push(ctx context.Context) (pushed int64, err error) {
 	return pushed, nil
 }
 
-// pushOn pushes the chunks from the next number on. It permutes the next chunk while Redis
-// receives the current one. It returns early if the pool expects another number of the range.
+// pushOn pushes the remaining chunks of the current range. It permutes the next chunk while Redis
+// receives the current chunk. It returns early if the pool expects another number of the range.
 func (s *Filler) pushOn(ctx context.Context) (pushed int64, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	chunks := s.permute(ctx)
@@ -237,8 +236,8 @@ type chunk struct {
 	codes   []byte
 }
 
-// permute sends the codes from the next number on, chunk by chunk. It works one chunk ahead of
-// the receiver. It closes the channel after the last chunk, or when ctx ends.
+// permute returns a channel that yields the remaining chunks of the current range. It computes
+// one chunk ahead of the receiver. It closes the channel after the last chunk, or when ctx ends.
 func (s *Filler) permute(ctx context.Context) <-chan chunk {
 	r, next := *s.current, s.next // copies, because each push changes s.next
 	chunks := make(chan chunk, 1)
@@ -257,8 +256,8 @@ func (s *Filler) permute(ctx context.Context) <-chan chunk {
 	return chunks
 }
 
-// Release gives up the ranges of this holder, so that other workers can take them over. It also
-// closes the connections.
+// Release ends this holder in the ledger, so that other workers can take over its ranges. It also
+// closes the connections of the pool.
 func (s *Filler) Release(ctx context.Context) error {
 	err := s.cfg.Ledger.Release(ctx, s.cfg.Holder)
 	return errors.Join(err, s.cfg.Close())

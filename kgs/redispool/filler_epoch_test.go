@@ -35,8 +35,8 @@ func TestFillerOpensPoolOfAnOlderEpoch(t *testing.T) {
 	d.fill(s, 10, 10)
 }
 
-// TestFillerAfterFlush flushes the pool. The flush does not change the history of the data.
-func TestFillerAfterFlush(t *testing.T) {
+// TestFillerBeginsEpochAfterFlush flushes the pool. The flush does not change the history of the data.
+func TestFillerBeginsEpochAfterFlush(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
 	s := d.open("a")
@@ -51,15 +51,15 @@ func TestFillerAfterFlush(t *testing.T) {
 	d.wantEpoch(s, 2)
 	d.fill(s, 10, 10)
 	if got, err := d.space.Ranges(kgstest.Drain(t, s.cfg.Pool, 100)); err != nil || !slices.Equal(got, []codespace.Range{{Length: 6, Lo: 100, Hi: 110}}) {
-		t.Errorf("the new pool held %v (%v), want only new numbers", got, err)
+		t.Errorf("the new pool held the numbers %v (error %v), want only new numbers", got, err)
 	}
 }
 
-// TestFillerOfALedgerBehindThePool sets the ledger back to an older state. The pool then has an epoch, or
-// ranges, that the ledger does not know.
-func TestFillerOfALedgerBehindThePool(t *testing.T) {
+// TestFillerSkipsAheadWhenLedgerIsBehind sets the ledger back to an older state. The pool then has an epoch
+// or ranges of which the ledger has no record.
+func TestFillerSkipsAheadWhenLedgerIsBehind(t *testing.T) {
 	t.Parallel()
-	const margin = 10_000_000 // numbers that a skip-ahead leaves out beyond the high-water mark
+	const margin = 10_000_000 // numbers above the high-water mark that a skip-ahead leaves out
 	for name, restore := range map[string]string{
 		"by ranges":           `UPDATE kgs_ledger SET last_range = 1`,
 		"by an epoch":         `UPDATE kgs_ledger SET last_range = 3, epoch = 0`,
@@ -82,8 +82,8 @@ func TestFillerOfALedgerBehindThePool(t *testing.T) {
 			if err := s.Prepare(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			// The ledger now knows the high-water mark of the pool. Its next change
-			// begins a new epoch.
+			// The ledger has now read the high-water mark of the pool. The next change of
+			// the ledger begins a new epoch.
 			if _, err := s.Fill(t.Context(), 10); err != nil && !errors.Is(err, kgs.ErrNoEpoch) {
 				t.Fatal(err)
 			}
@@ -96,7 +96,7 @@ func TestFillerOfALedgerBehindThePool(t *testing.T) {
 			d.wantSize(s, 10)
 			got, err := d.space.Ranges(kgstest.Drain(t, s.cfg.Pool, 100))
 			if err != nil || len(got) != 1 || got[0].Lo < 300+margin || got[0].Len() != 10 {
-				t.Errorf("the pool held %v (%v), want only numbers far beyond 300", got, err)
+				t.Errorf("the pool held the numbers %v (error %v), want only numbers far above 300", got, err)
 			}
 			d.WantRows(t, ledger.Row{
 				Reservation: ledger.Reservation{Range: codespace.Range{Length: 6, Lo: 100, Hi: 300 + margin}}, State: ledger.StateAbandoned, Reason: kgs.ReasonRollback,
@@ -105,9 +105,9 @@ func TestFillerOfALedgerBehindThePool(t *testing.T) {
 	}
 }
 
-// TestFillerMeetsNewEpoch lets another worker begin an epoch and open the pool for it. This
-// happens after a filler has read the ledger and before it reads the pool.
-func TestFillerMeetsNewEpoch(t *testing.T) {
+// TestFillerAcceptsEpochOfAnotherWorker lets another worker begin an epoch and open the pool for
+// it after a filler has read the ledger and before the filler reads the pool.
+func TestFillerAcceptsEpochOfAnotherWorker(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
 	s, other := d.open("a"), d.open("b")
@@ -125,7 +125,7 @@ func TestFillerMeetsNewEpoch(t *testing.T) {
 	d.wantSize(other, 0)
 	d.fill(other, 10, 10)
 	if behind, err := s.behind(t.Context(), Status{PoolStatus: kgs.PoolStatus{Epoch: epoch.Number + 1}}); behind || err != nil {
-		t.Errorf("a rollback of the ledger is reported: %v", err)
+		t.Errorf("behind reports a rollback of the ledger, which did not happen (error %v)", err)
 	}
 	if err := s.openEpoch(t.Context(), epoch.Number, lost); !errors.Is(err, kgs.ErrNoEpoch) {
 		t.Errorf("a late openEpoch: %v, want ErrNoEpoch", err)
@@ -134,12 +134,12 @@ func TestFillerMeetsNewEpoch(t *testing.T) {
 	d.wantEpoch(s, 2)
 }
 
-// TestFillerOpensPoolLate stalls a worker after the ledger began a new epoch and before the worker
-// opens the pool. Meanwhile another worker begins the next epoch and fills the pool, and then the
-// pool is flushed. The other worker must not open the pool a second time for the same epoch.
+// TestFillerOpensPoolOncePerEpoch stalls a worker after the ledger began a new epoch and before the
+// worker opens the pool. Meanwhile another worker begins the next epoch and fills the pool. Then
+// the pool is flushed. The other worker must not open the pool a second time for the same epoch.
 // Otherwise the pool would lose the marks of that epoch, and the worker would push its current
 // range twice.
-func TestFillerOpensPoolLate(t *testing.T) {
+func TestFillerOpensPoolOncePerEpoch(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
 	stalled, other := d.open("stalled"), d.open("other")
@@ -169,7 +169,7 @@ func TestFillerOpensPoolLate(t *testing.T) {
 	d.fill(other, 100, 100)
 	for _, code := range kgstest.Drain(t, other.cfg.Pool, 100) {
 		if slices.Contains(handedOut, code) {
-			t.Errorf("%s is in the pool again", code)
+			t.Errorf("the code %s is in the pool a second time", code)
 		}
 	}
 }
@@ -195,7 +195,7 @@ func TestFillersOpenOneEpoch(t *testing.T) {
 	if !errors.Is(err, kgs.ErrNoEpoch) {
 		t.Fatal(err)
 	}
-	// All workers have seen the same epoch of the ledger, and a pool that lost its state.
+	// All workers have read the same epoch of the ledger and the status of a pool that lost its state.
 	lost := kgstest.InParallel(t, func(i int) (float64, error) {
 		err := fillers[i].openEpoch(t.Context(), epoch.Number, seen)
 		if errors.Is(err, kgs.ErrNoEpoch) {
@@ -208,7 +208,7 @@ func TestFillersOpenOneEpoch(t *testing.T) {
 		sum += n
 	}
 	if sum != 100 {
-		t.Errorf("16 workers together count %v keys lost with the epoch, want 100", sum)
+		t.Errorf("16 workers together counted %v keys as lost with the epoch, want 100", sum)
 	}
 	d.wantSize(first, 0)
 	d.wantEpoch(first, 2)

@@ -17,7 +17,7 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// fixture is a ledger and a Redis. Any number of fillers bring keys from the one to the other.
+// fixture is a ledger and a Redis. Its fillers push keys from the ledger to the Redis.
 type fixture struct {
 	kgstest.LedgerUnderTest
 	t      *testing.T
@@ -163,7 +163,7 @@ func TestFillerContinuesAfterCrash(t *testing.T) {
 // stops it.
 func TestFillerIsFencedAfterFreeze(t *testing.T) {
 	t.Parallel()
-	for _, fenced := range []bool{true, false} {
+	for name, fenced := range map[string]bool{"the new floor": true, "only the mark": false} {
 		d := newFixture(t)
 		frozen, heir := d.open("frozen"), d.open("heir")
 		frozen.begin(t, 1000, 500)
@@ -178,16 +178,16 @@ func TestFillerIsFencedAfterFreeze(t *testing.T) {
 		}
 		_, err := frozen.Fill(t.Context(), 70)
 		if errors.Is(err, kgs.ErrFenced) != fenced || !fenced && err != nil || frozen.current != nil {
-			t.Errorf("fenced %t: Fill after the freeze: %v, still under way: %v", fenced, err, frozen.current)
+			t.Errorf("Fill after the freeze with %s: error %v, current range %v", name, err, frozen.current)
 		}
 		d.fill(frozen, 70, 70) // it continues with another range
 		d.wantAll(heir)
 	}
 }
 
-// TestFillerAfterFreezeWithoutMarkAndFloor is the control: without the mark and the floor, the thawed
+// TestFillerWithoutMarkAndFloorPushesTwice is the control. Without the mark and the floor, the thawed
 // filler pushes the range again.
-func TestFillerAfterFreezeWithoutMarkAndFloor(t *testing.T) {
+func TestFillerWithoutMarkAndFloorPushesTwice(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
 	frozen, heir := d.open("frozen"), d.open("heir")
@@ -201,7 +201,7 @@ func TestFillerAfterFreezeWithoutMarkAndFloor(t *testing.T) {
 	}
 	d.fill(frozen, 70, 1000) // a second time
 	if _, err := d.space.Ranges(kgstest.Drain(t, heir.cfg.Pool, 2000)); err == nil {
-		t.Error("no code was in the pool twice: so these tests prove nothing")
+		t.Error("no code was in the pool twice, so these tests prove nothing")
 	}
 }
 
@@ -218,7 +218,7 @@ func TestFillerContinuesAfterLostReply(t *testing.T) {
 	d.wantAll(s)
 }
 
-func TestFillerWhoseEpochEndsAfterDeliver(t *testing.T) {
+func TestFillerDeliversRangeOfEndedEpoch(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
 	s := d.open("a")

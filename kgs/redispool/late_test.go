@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// lateTake runs a Take that its holder has given up and that arrives only now.
+// lateTake runs a Take that reaches Redis after its caller has stopped waiting for it.
 func lateTake(t *testing.T, p *Pool, id int64, n int) {
 	t.Helper()
 	if err := p.run(t.Context(), p.scripts.take, p.cfg.Holder, id, n).Err(); err != nil {
@@ -26,7 +26,7 @@ func onRecord(t *testing.T, p *Pool) map[string]int {
 }
 
 // A Take that arrives after the Release of its holder does not change the batches on record.
-func TestLateTakeAfterRelease(t *testing.T) {
+func TestLateTakeAfterReleaseKeepsBatches(t *testing.T) {
 	t.Parallel()
 	p, _ := newOpenPool(t)
 	mustPush(t, p, testRange(1, 0, 6))
@@ -38,13 +38,13 @@ func TestLateTakeAfterRelease(t *testing.T) {
 	}
 	lateTake(t, p, 1, 2)
 	if got := onRecord(t, p); len(got) != 6 {
-		t.Errorf("of 6 codes the pool knows %d: %v", len(got), got)
+		t.Errorf("the pool holds %d codes, want 6: %v", len(got), got)
 	}
 }
 
-// A Take may arrive in a later epoch than the one in which its holder sent it. The batch that it
-// makes has the same id as a batch of the earlier epoch. When the holder settles the earlier
-// batch, the later one must not change.
+// A Take may arrive in a later epoch than the epoch in which its holder sent it. Its batch then
+// has the same id as a batch of the earlier epoch. When the holder settles the earlier batch, the
+// later batch must not change.
 func TestLateTakeInTheNextEpoch(t *testing.T) {
 	t.Parallel()
 	p, _ := newOpenPool(t)
@@ -64,10 +64,10 @@ func TestLateTakeInTheNextEpoch(t *testing.T) {
 	got := onRecord(t, p)
 	for _, code := range p.cfg.Space.Codes(r.Range) {
 		if got[code] != 1 {
-			t.Errorf("the pool of epoch 2 knows %s %d times", code, got[code])
+			t.Errorf("the pool of epoch 2 holds the code %s %d times, want once", code, got[code])
 		}
 	}
 	if len(got) != 4 {
-		t.Errorf("the pool of epoch 2 holds %d codes, and 4 were brought to it: %v", len(got), got)
+		t.Errorf("the pool of epoch 2 holds %d codes, want 4: %v", len(got), got)
 	}
 }

@@ -15,7 +15,7 @@
 //     repeated;
 //   - on a Redis that came back from an older state, no script has an effect until a worker has
 //     opened a new epoch;
-//   - each number of a range is pushed once, whichever workers push it and however often.
+//   - each number of a range is pushed once, even if several workers push the range.
 package redispool
 
 import (
@@ -32,24 +32,24 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// callTimeout bounds every call of a Pool, even if the context has no deadline. For comparison: a
-// Take of 100,000 keys keeps Redis busy for about 40 ms.
+// callTimeout is the time limit of every call of a Pool, even if the context has no deadline. A Take
+// of 100,000 keys keeps Redis busy for about 40 ms.
 const callTimeout = time.Second
 
 // Ledger is the part of the ledger that a Pool needs.
 type Ledger interface {
-	// Holders returns the processes that are not known to be dead. A holder is in the ledger
-	// before it takes anything from a pool.
+	// Holders returns the processes that are not known to be dead. The ledger records a holder
+	// before the holder takes keys from a pool.
 	Holders(ctx context.Context) ([]string, error)
 	// Abandon abandons ranges permanently. The reason is one of the Reason constants of
-	// package kgs. Abandon may be repeated: it does not count a range twice.
+	// package kgs. Abandon may be repeated; it does not count a range twice.
 	Abandon(ctx context.Context, ranges []codespace.Range, reason string) error
 }
 
 // Config configures a Pool.
 type Config struct {
 	Name   string           // distinguishes the pools on one Redis; "default" if empty
-	Holder string           // name of this process; no other process has or ever had it
+	Holder string           // name of this process; no other process may ever use it
 	Space  *codespace.Space // turns abandoned codes back into numbers
 	Ledger Ledger
 }
@@ -59,17 +59,17 @@ type Config struct {
 // operation may be repeated when its reply was lost: Take then returns the same batch again, Push
 // pushes nothing, and Settle changes nothing.
 //
-// The guard: a Redis may come back with older data or with none. It may restart from an old
+// A guard protects the pool against a Redis that lost data. A Redis may restart from an old
 // snapshot, fail over to a replica that lagged behind, or be flushed. Its list may then hold keys
 // that were already handed out. So the pool records the history of the data for which it was
 // opened. Every script first compares this record with the current history of Redis, and returns
 // [kgs.ErrNoEpoch] if they differ. Such a Redis neither hands out nor accepts a key until a
-// worker calls Open for a new epoch, and Open empties the pool.
+// worker calls Open for a new epoch. Open empties the pool.
 //
-// The guard has a price. Every restart and every fail-over writes off the whole pool, even if no
-// data was lost. The first replica that is attached has the same effect. The last replica has it
-// too, if it stays disconnected for repl-backlog-ttl. A pool of 100 million keys is 0.2 % of all
-// codes of six characters.
+// The guard has a cost. Every restart and every fail-over writes off the whole pool, even if no
+// data was lost. The pool is also written off when the first replica is attached, and when the
+// last replica stays disconnected for repl-backlog-ttl. A pool of 100 million keys is 0.2 % of
+// all codes of six characters.
 //
 // The batches of a holder stay on record until the holder settles them. If the ledger declares
 // the holder dead, Sweep writes off its batches.
@@ -77,9 +77,9 @@ type Config struct {
 // Redis must not evict keys (maxmemory-policy noeviction). The Redis user needs the permission
 // +info, and the permissions for the keys and for scripts.
 //
-// All methods may be called concurrently. Each script blocks for at most a second, and no longer
-// than ctx allows. Errors that package kgs does not define mean that Redis cannot be reached or
-// cannot run the script now. The script may or may not have run.
+// All methods may be called concurrently. Each script blocks for at most a second, or until ctx
+// ends. An error that package kgs does not define means that Redis cannot be reached or cannot
+// run the script at the moment. The script may or may not have run.
 type Pool struct {
 	client  redis.UniversalClient
 	cfg     Config
@@ -94,8 +94,8 @@ type Pool struct {
 
 var _ kgs.Supply = (*Pool)(nil)
 
-// New returns a pool on client. It does not call Redis. The client must not retry for longer than
-// callers are willing to wait; see [OpenClient]. The caller closes the client.
+// New returns a pool that uses client. It does not call Redis. The client must not retry for
+// longer than callers can wait; see [OpenClient]. The caller closes the client.
 func New(client redis.UniversalClient, cfg Config) *Pool {
 	if cfg.Name == "" {
 		cfg.Name = "default"
@@ -111,7 +111,7 @@ func New(client redis.UniversalClient, cfg Config) *Pool {
 }
 
 // Take takes up to n keys. If the reply to the previous Take was lost, Take returns the batch of
-// that call, whatever its n was. It fails with [kgs.ErrEmpty] when the pool is empty, and with
+// that call, which may have more than n keys. It fails with [kgs.ErrEmpty] when the pool is empty, and with
 // [kgs.ErrNoEpoch] when the pool lost its state.
 func (p *Pool) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	if err := p.lock(ctx); err != nil {
@@ -136,7 +136,7 @@ func (p *Pool) Settle(ctx context.Context, b *kgs.Batch, unused, lost []string) 
 	err := p.run(ctx, p.scripts.settle, p.cfg.Holder, b.ID,
 		strings.Join(unused, " "), strings.Join(lost, " "), kgs.ReasonLostReply, b.Codes[0]).Err()
 	if err != nil && !errors.Is(err, kgs.ErrNoEpoch) { // ErrNoEpoch: this batch is written off with the pool
-		return fmt.Errorf("settle batch %d with the pool: %w", b.ID, err)
+		return fmt.Errorf("settle batch %d in the pool: %w", b.ID, err)
 	}
 	return nil
 }
@@ -182,11 +182,11 @@ func (p *Pool) run(ctx context.Context, script *redis.Script, args ...any) *redi
 }
 
 // Open makes an empty pool for epoch. runID is the history of the data that Status returned. If
-// the pool is open for this epoch or a later one, Open changes nothing. It fails with
-// [kgs.ErrNoEpoch] if Redis has begun another history since.
+// the pool is open for this epoch or a later epoch, Open changes nothing. It fails with
+// [kgs.ErrNoEpoch] if the current history of Redis is not runID.
 //
 // Only the worker that began the epoch in the ledger may call Open for it, and only once. A pool
-// that is flushed and opened again for the same epoch would have lost the marks of that epoch.
+// that is flushed and opened again for the same epoch has lost the marks of that epoch.
 func (p *Pool) Open(ctx context.Context, epoch int64, runID string) error {
 	if err := p.run(ctx, p.scripts.open, epoch, runID).Err(); err != nil {
 		return fmt.Errorf("open the pool for epoch %d: %w", epoch, err)
@@ -197,9 +197,10 @@ func (p *Pool) Open(ctx context.Context, epoch int64, runID string) error {
 // Push appends the codes of the numbers [from, to) of r to the pool. codes holds these codes one
 // after the other, without separators. Push returns the next number of r that the pool expects.
 //
-// If the pool expected from, Push returns to. Otherwise it pushes nothing and returns the number
-// to continue with: an earlier push arrived but its reply was lost, or another worker is ahead.
-// So each number of a range is pushed once, whichever workers push it and however often.
+// If the pool expected the number from, Push returns the number to. Otherwise it pushes nothing
+// and returns the number to continue with. The reason is an earlier push whose reply was lost, or
+// a push of the same range by another worker. So each number of a range is pushed once, even if
+// several workers push the range.
 //
 // Push fails with [kgs.ErrFenced] if the range was delivered or belongs to an older epoch. It
 // fails with [kgs.ErrNoEpoch] if the pool is not open for the epoch of r. Redis runs nothing else
@@ -217,8 +218,8 @@ func (p *Pool) Push(ctx context.Context, r ledger.Reservation, from, to int64, c
 }
 
 // Forget deletes the marks of all ranges with ids below floor, and fences these ranges. A worker
-// that was frozen can then push no more of them. Forget never lowers the floor. It fails like
-// Push if the epoch is not the epoch of the pool.
+// that was frozen can then no longer push them. Forget never lowers the floor. If epoch is not
+// the epoch of the pool, Forget fails with the same errors as Push.
 func (p *Pool) Forget(ctx context.Context, epoch, floor int64) error {
 	if err := p.run(ctx, p.scripts.forget, epoch, floor).Err(); err != nil {
 		return fmt.Errorf("fence the pool below range %d: %w", floor, err)

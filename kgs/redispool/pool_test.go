@@ -132,10 +132,10 @@ func TestRedisPoolTake(t *testing.T) {
 	mustPush(t, p, testRange(1, 0, 100_010))
 	a, b := mustTake(t, p, 100_000), mustTake(t, p, 100_000)
 	if a.ID == b.ID || a.Source != kgs.SourcePool || len(a.Codes) != 100_000 {
-		t.Errorf("batches %d and %d, %d keys of %q", a.ID, b.ID, len(a.Codes), a.Source)
+		t.Errorf("the batches have the ids %d and %d; the first has %d keys and the source %q", a.ID, b.ID, len(a.Codes), a.Source)
 	}
 	if got := slices.Concat(a.Codes, b.Codes); !slices.Equal(got, kgstest.Codes(0, 100_010)) {
-		t.Error("the keys were changed or out of order")
+		t.Error("the batches do not have the pushed codes in their order")
 	}
 	if _, err := p.Take(t.Context(), 10); !errors.Is(err, kgs.ErrEmpty) {
 		t.Errorf("Take of an emptied pool: %v, want ErrEmpty", err)
@@ -154,20 +154,20 @@ func TestRedisPoolSettle(t *testing.T) {
 	}
 	list, batches := snapshot(t, p)
 	if diff := cmp.Diff(kgstest.Codes(4, 30), list); diff != "" {
-		t.Errorf("the list, after four keys were used of ten (-want +got):\n%s", diff)
+		t.Errorf("the list after four of ten keys were used (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(kgstest.Codes(0, 2), batches); diff != "" {
-		t.Errorf("on record are not the lost keys (-want +got):\n%s", diff)
+		t.Errorf("the codes on record after Settle (-want +got):\n%s", diff)
 	}
 	if n, err := p.Sweep(t.Context()); n != 0 || err != nil {
-		t.Errorf("Sweep = %d, %v, want 0: no holder is dead", n, err)
+		t.Errorf("Sweep = %d, %v, want 0 because no holder is dead", n, err)
 	}
 	want := map[string][]codespace.Range{kgs.ReasonLostReply: {{Length: 6, Lo: 0, Hi: 2}}}
 	if diff := cmp.Diff(want, book.ranges); diff != "" {
 		t.Errorf("the ledger (-want +got):\n%s", diff)
 	}
 	if _, batches := snapshot(t, p); len(batches) != 0 {
-		t.Errorf("still on record: %v", batches)
+		t.Errorf("after Sweep, the codes %v are on record, want none", batches)
 	}
 }
 
@@ -188,7 +188,7 @@ func TestRedisPoolRelease(t *testing.T) {
 	other, book := newTestPool(t, p.client, "other")
 	book.alive = []string{"other"}
 	if n, err := other.Sweep(t.Context()); n != 10 || err != nil {
-		t.Errorf("Sweep = %d, %v, want 10 at once", n, err)
+		t.Errorf("Sweep = %d, %v, want 10", n, err)
 	}
 	if diff := cmp.Diff(map[string][]codespace.Range{kgs.ReasonCrash: {{Length: 6, Lo: 0, Hi: 10}}}, book.ranges); diff != "" {
 		t.Errorf("the ledger (-want +got):\n%s", diff)
@@ -225,12 +225,12 @@ func TestRedisPoolSnapshotWhileKeysMove(t *testing.T) {
 	}
 	for code := range inPool {
 		if !seen[code] {
-			t.Fatalf("%s was in the pool throughout and not seen; %d of %d codes were", code, len(seen), n)
+			t.Fatalf("Snapshot did not yield %s, which was always in the pool; it yielded %d of %d codes", code, len(seen), n)
 		}
 	}
 }
 
-func TestRedisPoolConcurrently(t *testing.T) {
+func TestRedisPoolConcurrentPushAndTake(t *testing.T) {
 	t.Parallel()
 	first, _ := newOpenPool(t)
 	const pools, ranges = 4, 10
@@ -262,6 +262,6 @@ func TestRedisPoolConcurrently(t *testing.T) {
 	list, _ := snapshot(t, first)
 	all := slices.Sorted(slices.Values(append(slices.Concat(taken...), list...)))
 	if diff := cmp.Diff(kgstest.Codes(0, ranges*100), all); diff != "" {
-		t.Errorf("taken and left (-want +got):\n%s", diff)
+		t.Errorf("codes taken and codes left (-want +got):\n%s", diff)
 	}
 }

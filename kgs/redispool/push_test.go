@@ -33,11 +33,11 @@ func TestRedisPoolPush(t *testing.T) {
 		{"leaving a gap", r, 1020, 1030, 1010, nil, 10},
 		{"next", r, 1010, 1020, 1020, nil, 20},
 		{"of an older epoch", older, 1020, 1030, 0, kgs.ErrFenced, 20},
-		{"of an epoch to come", newer, 1020, 1030, 0, kgs.ErrNoEpoch, 20},
+		{"of a future epoch", newer, 1020, 1030, 0, kgs.ErrNoEpoch, 20},
 		{"last", r, 1020, 1030, 1030, nil, 30},
 		{"repeated from the start", r, 1000, 1030, 1030, nil, 30},
 		{"beyond 2^53", ledger.Reservation{Range: codespace.Range{Length: 10, Lo: 839299365868340214, Hi: 839299365868340224}, ID: 8, Epoch: 1}, 839299365868340214, 839299365868340219, 839299365868340219, nil, 35},
-		{"one of its neighbours", ledger.Reservation{Range: codespace.Range{Length: 10, Lo: 839299365868340214, Hi: 839299365868340224}, ID: 8, Epoch: 1}, 839299365868340218, 839299365868340219, 839299365868340219, nil, 35},
+		{"repeated beyond 2^53", ledger.Reservation{Range: codespace.Range{Length: 10, Lo: 839299365868340214, Hi: 839299365868340224}, ID: 8, Epoch: 1}, 839299365868340218, 839299365868340219, 839299365868340219, nil, 35},
 	}
 	for _, s := range steps {
 		mark, err := push(t.Context(), p, s.r, s.from, s.to)
@@ -49,7 +49,7 @@ func TestRedisPoolPush(t *testing.T) {
 		}
 	}
 	if got := mustTake(t, p, 30).Codes; !slices.Equal(got, kgstest.Codes(1000, 1030)) {
-		t.Errorf("the pool gave %v", got)
+		t.Errorf("Take returned %v, want the 30 pushed codes", got)
 	}
 }
 
@@ -59,7 +59,7 @@ func TestRedisPoolPushRefusesWrongText(t *testing.T) {
 	r := testRange(1, 0, 10)
 	for _, c := range []struct{ from, to, size int64 }{{0, 10, 59}, {0, 11, 66}, {-1, 9, 60}, {5, 5, 0}} {
 		if _, err := p.Push(t.Context(), r, c.from, c.to, make([]byte, c.size)); err == nil {
-			t.Errorf("%d bytes passed for [%d, %d) of %+v", c.size, c.from, c.to, r)
+			t.Errorf("Push accepted %d bytes for [%d, %d) of %+v", c.size, c.from, c.to, r)
 		}
 	}
 }
@@ -73,7 +73,7 @@ func TestRedisPoolFencesThawedWorker(t *testing.T) {
 	}
 	// Another worker takes over the range, continues at the mark, and delivers the range.
 	if mark, err := push(t.Context(), p, frozen, 10, 20); mark != 20 || err != nil {
-		t.Fatalf("the adopter's push = %d, %v", mark, err)
+		t.Fatalf("the push of the other worker = %d, %v, want 20", mark, err)
 	}
 	mustPush(t, p, next)
 	for _, floor := range []int64{2, 1} { // the second floor is late and lower, and changes nothing
@@ -82,20 +82,21 @@ func TestRedisPoolFencesThawedWorker(t *testing.T) {
 		}
 	}
 	if _, err := push(t.Context(), p, frozen, 0, 10); !errors.Is(err, kgs.ErrFenced) {
-		t.Errorf("the thawed worker's push: %v, want ErrFenced", err)
+		t.Errorf("the push of the thawed worker: %v, want ErrFenced", err)
 	}
 	if mark, err := push(t.Context(), p, next, 20, 40); mark != 40 || err != nil {
-		t.Errorf("a push at the floor = %d, %v, want 40: the pool must keep its mark", mark, err)
+		t.Errorf("a push of the range whose id is the floor = %d, %v, want 40", mark, err)
 	}
 	for epoch, want := range map[int64]error{0: kgs.ErrFenced, 2: kgs.ErrNoEpoch} {
 		if err := p.Forget(t.Context(), epoch, 9); !errors.Is(err, want) {
 			t.Errorf("Forget by a worker of epoch %d: %v, want %v", epoch, err, want)
 		}
 	}
-	// The control: the mark is already gone. Without the floor, the range is pushed again.
+	// This is the control. The mark is already deleted. Without the floor, the range is
+	// pushed again.
 	p.client.HSet(t.Context(), p.keys[0], "floor", 0)
 	if mark, err := push(t.Context(), p, frozen, 0, 10); mark != 10 || err != nil {
-		t.Errorf("without a floor: %d, %v; so this test proves nothing", mark, err)
+		t.Errorf("Push without a floor = %d, %v, want 10; this test proves nothing", mark, err)
 	}
 }
 
@@ -106,16 +107,16 @@ func TestRedisPoolSweep(t *testing.T) {
 	mustPush(t, p, testRange(1, 0, 100))
 	lost, held := mustTake(t, dead, 10), mustTake(t, p, 10)
 	if n, err := p.Sweep(t.Context()); n != 0 || err != nil {
-		t.Fatalf("Sweep = %d, %v while all holders live", n, err)
+		t.Fatalf("Sweep = %d, %v, want 0 while all holders are alive", n, err)
 	}
 	book.alive = []string{"worker"}
 	book.err = errors.New("the ledger is down")
 	if _, err := p.Sweep(t.Context()); !errors.Is(err, book.err) {
 		t.Errorf("Sweep: %v, want the ledger's error", err)
 	}
-	// The holder was only frozen. It is too late for it to return keys.
+	// The holder was only frozen. It can no longer return keys.
 	if err := dead.Settle(t.Context(), lost, lost.Codes, nil); err != nil {
-		t.Errorf("Settle of a batch written off: %v", err)
+		t.Errorf("Settle of a batch that was written off: %v", err)
 	}
 	book.err = nil
 	for _, want := range []int64{10, 0} {
@@ -128,15 +129,15 @@ func TestRedisPoolSweep(t *testing.T) {
 	}
 	list, batches := snapshot(t, p)
 	if !slices.Equal(list, kgstest.Codes(20, 100)) || !slices.Equal(batches, held.Codes) {
-		t.Errorf("the pool has %v, and in batches %v", list, batches)
+		t.Errorf("the list has %v and the batches have %v", list, batches)
 	}
 	// The holder sent a Take before it was declared dead. The Take arrives late and gets no
 	// keys.
 	if late, err := p.run(t.Context(), p.scripts.take, "holder", lost.ID, 10).Text(); late != "" || err != nil {
-		t.Errorf("a late take popped %q, %v", late, err)
+		t.Errorf("a late Take returned %q, %v, want no codes", late, err)
 	}
 	if again := mustTake(t, dead, 5); !slices.Equal(again.Codes, kgstest.Codes(20, 25)) {
-		t.Errorf("the holder, alive again, gets %v", again.Codes)
+		t.Errorf("Take of the thawed holder returned %v", again.Codes)
 	}
 }
 
@@ -147,20 +148,20 @@ func TestRedisPoolOpen(t *testing.T) {
 	b := mustTake(t, p, 10)
 	openEpoch(t, p, 1)
 	if status, err := p.Status(t.Context()); status.Keys != 20 || status.Epoch != 1 || err != nil {
-		t.Errorf("opened again for its own epoch: %+v, %v", status, err)
+		t.Errorf("Status after a second Open for epoch 1 = %+v, %v", status, err)
 	}
 	if err := p.Open(t.Context(), 2, "another run"); !errors.Is(err, kgs.ErrNoEpoch) {
-		t.Errorf("Open for another run of the data: %v, want ErrNoEpoch", err)
+		t.Errorf("Open for another history of the data: %v, want ErrNoEpoch", err)
 	}
 	openEpoch(t, p, 3)
 	openEpoch(t, p, 2) // late, so it changes nothing
 	if status, err := p.Status(t.Context()); status.Keys != 0 || status.Epoch != 3 || err != nil {
-		t.Errorf("opened for epoch 3: %+v, %v", status, err)
+		t.Errorf("Status after Open for epoch 3 = %+v, %v", status, err)
 	}
 	if err := p.Settle(t.Context(), b, b.Codes, b.Codes[:1]); err != nil {
 		t.Errorf("Settle of a batch of an older epoch: %v", err)
 	}
 	if list, batches := snapshot(t, p); len(list)+len(batches) > 0 {
-		t.Errorf("a batch of an older epoch was returned: %v, %v", list, batches)
+		t.Errorf("Settle of a batch of an older epoch left the list %v and the batches %v, want both empty", list, batches)
 	}
 }

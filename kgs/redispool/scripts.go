@@ -16,12 +16,12 @@ import (
 //	           range            the highest range id that was ever pushed
 //	           next:<length>    the number after the highest one that was ever pushed
 //	           mark:<range id>  the next number to push of a range in progress
-//	         It is one key, so that Redis loses it as a whole or not at all.
+//	         All fields are in one key, so that Redis loses all of them or none.
 //	keys     list of codes, one per element; about 8 bytes a key
 //	batches  hash: <holder>/<batch id> -> the codes of a batch, joined by spaces
 //	doomed   hash of write-offs: <reason>/<holder>/<batch id> -> codes to write off; an entry stays until
 //	         the ledger has recorded it
-//	takes    hash: holder -> the last batch id that the holder asked for; an entry takes
+//	takes    hash: holder -> the last batch id that the holder requested; an entry needs
 //	         about 60 bytes and stays for the rest of the epoch
 //
 // The fields range and next:<length> are the high-water mark of the pool. They survive a new
@@ -38,9 +38,9 @@ func keyNames(name string) []string {
 //
 // The history is the replication id of Redis, not the run_id of the process. Redis draws a new
 // replication id when it starts, and when a replica becomes a master. So this id names one
-// unbroken history of the data. The run_id does not: after a fail-back, a master that was
-// demoted, copied the older data of the replica and was promoted again is still the same process.
-// Redis reports the run_id in 11 us and the replication id in 4 us.
+// unbroken history of the data. The run_id stays the same in a fail-back, where a master is
+// demoted, copies the older data of the replica and is promoted again. Redis reports the run_id in
+// 11 us and the replication id in 4 us.
 const scriptHead = `
 local state, keys, batches, writeOffs, takes = unpack(KEYS)
 local run = string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
@@ -64,7 +64,7 @@ if not opened then return redis.error_reply('NOEPOCH there is no pool') end
 if opened ~= run then return redis.error_reply('NOEPOCH the pool lost its state') end
 `
 
-// scriptWorker also ends a script if the worker that calls it is not of the epoch of the pool.
+// scriptWorker also ends a script if the epoch of the calling worker is not the epoch of the pool.
 const scriptWorker = scriptGuard + `
 local mine = tonumber(ARGV[1])
 if mine < tonumber(epoch) then return redis.error_reply('FENCED a newer epoch was opened') end
@@ -99,7 +99,7 @@ return blob
 // for Sweep. Arguments: holder, batch id, unused codes, lost codes, the reason for the lost
 // codes, the first code of the batch.
 //
-// A batch that is not on record was already settled, or Sweep has taken it from its holder. A
+// A batch that is not on record was already settled, or Sweep has moved it to the write-offs. A
 // record with other codes belongs to a late Take, which arrived in a new epoch with a batch id of
 // an earlier epoch. In both cases the script changes nothing.
 //
@@ -116,12 +116,12 @@ if lost ~= '' then redis.call('HSET', writeOffs, ARGV[5] .. '/' .. field, lost) 
 return 1
 `
 
-// scriptRelease ends the use of the pool by a holder. Arguments: holder, the batch id that it
-// would ask for next. If a batch with this id is on record, the holder never read the reply, so
-// the codes go back to the list.
+// scriptRelease ends the use of the pool by a holder. Arguments: holder, the id of its next batch.
+// If a batch with this id is on record, the holder never read the reply, so the codes go back to
+// the list.
 //
-// The entry in takes stays. A Take that the holder has given up may still arrive. Without the
-// entry, it would overwrite a batch on record.
+// The entry in takes stays, because a Take that the holder no longer waits for may still arrive.
+// Without the entry, this Take would overwrite a batch on record.
 const scriptRelease = scriptGuard + `
 local field = ARGV[1] .. '/' .. ARGV[2]
 local unread = redis.call('HGET', batches, field)
@@ -135,9 +135,9 @@ const scriptHolders = scriptGuard + `
 return redis.call('HKEYS', batches)
 `
 
-// scriptWithdraw moves the batches of dead holders to the write-offs, where these holders cannot settle
-// them. Arguments: reason, dead holders. The entries in takes stay: a holder may only have been
-// frozen, and an old Take of it may still arrive.
+// scriptWithdraw moves the batches of dead holders to the write-offs, where these holders cannot
+// settle them. Arguments: reason, dead holders. The entries in takes stay, because a holder may
+// only have been frozen, and one of its old Takes may still arrive.
 const scriptWithdraw = scriptGuard + `
 local dead = {}
 for i = 2, #ARGV do dead[ARGV[i]] = true end
@@ -158,7 +158,7 @@ if not field then return {} end
 return {field, redis.call('HGET', writeOffs, field)}
 `
 
-// scriptDropWriteOff deletes a write-off. Argument: the field. It returns 1 if this call
+// scriptDropWriteOff deletes a write-off. Argument: the field. The script returns 1 if this call
 // deleted the entry, and 0 otherwise.
 const scriptDropWriteOff = scriptGuard + `
 return redis.call('HDEL', writeOffs, ARGV[1])
@@ -167,13 +167,13 @@ return redis.call('HDEL', writeOffs, ARGV[1])
 // scriptPush appends codes to the list. Arguments: epoch, range id, lo, from, to, length, all
 // codes as one text.
 //
-// Numbers may exceed 2^53, and Lua cannot compare such numbers. So marks stay strings, and the
-// script only tests whether from equals the mark. It pushes nothing if they differ.
+// Numbers may exceed 2^53, and Lua cannot compare such numbers exactly. So marks stay strings, and
+// the script only tests whether from equals the mark. It pushes nothing if they differ.
 //
-// The script pushes the codes and sets the mark together. A crash of the worker cannot separate
-// the two.
+// The script pushes the codes and sets the mark together. After a crash of the worker, Redis has
+// done both or neither.
 //
-// struct.unpack cuts the text in C, 200 codes at a time; see BenchmarkRedisPush. The numbers in
+// struct.unpack splits the text in C, 200 codes at a time; see BenchmarkRedisPush. The numbers in
 // next:<length> have leading zeros, so that they can be compared as strings.
 const scriptPush = scriptWorker + `
 local id, lo, from, to, length, text = unpack(ARGV, 2)
@@ -205,9 +205,9 @@ end
 return 1
 `
 
-// scriptOpen makes an empty pool for an epoch. Arguments: epoch, run. It refuses if Redis is in
-// another history than run. The ledger has recorded run for this epoch, so the caller must look
-// at the pool again. The script keeps nothing but the high-water mark.
+// scriptOpen makes an empty pool for an epoch. Arguments: epoch, run. The script refuses if run is
+// not the current history of Redis, because the ledger has recorded run for this epoch. The caller
+// must then read the status again. The script keeps only the high-water mark.
 const scriptOpen = scriptHead + `
 if run ~= ARGV[2] then return redis.error_reply('NOEPOCH Redis has changed again') end
 if opened == run and tonumber(epoch) >= tonumber(ARGV[1]) then return 0 end
@@ -235,8 +235,8 @@ local policy = string.match(redis.call('INFO', 'memory'), 'maxmemory_policy:([%w
 return {run, isOpen, redis.call('LLEN', keys), policy, redis.call('HGETALL', state)}
 `
 
-// scriptRead returns a part of the pool. Arguments: epoch, position, n. The first call passes an
-// empty epoch and an empty position.
+// scriptRead returns a part of the pool. Arguments: epoch, position, n. In the first call, the
+// epoch and the position are empty.
 //
 // A position counts from the first code that was pushed in this epoch, so a Take between two
 // calls does not shift it. The call that reaches the end of the list also returns all batches. At
@@ -257,7 +257,7 @@ end
 return reply
 `
 
-// scripts holds the operations of a Pool, one script each. Redis runs each script alone. It
+// scripts holds one script for each operation of a Pool. Redis runs one script at a time. It
 // persists and replicates all changes of a script together.
 type scripts struct {
 	take, settle, release, holders, withdraw, nextWriteOff, dropWriteOff, push, forget, open, status, read *redis.Script

@@ -13,20 +13,24 @@ import (
 const (
 	// readChunk is how many codes Snapshot reads in one call, which takes Redis about 2 ms.
 	readChunk = 10_000
-	// readTries is how often a read is attempted when Redis does not answer in time.
+	// readTries is how many times a read is attempted when Redis does not answer in time.
 	readTries = 5
 )
 
-// poolChunk is a part of the pool at one moment. The zero value stands before the first part.
+// poolChunk is a part of the pool at one moment. The zero value is the position before the first
+// chunk.
 type poolChunk struct {
 	epoch string
-	next  string   // position of the next chunk
-	last  bool     // no chunk follows
-	parts []string // codes joined by spaces: first those of the list; in the last chunk also those of each batch
+	next  string // position of the next chunk
+	last  bool   // no chunk follows
+	// parts holds codes that are joined by spaces. The first part comes from the list. In the
+	// last chunk, each further part is a batch.
+	parts []string
 }
 
 // again repeats a read until Redis answers, up to readTries times. A repetition is safe, because
-// a read changes nothing. Only an audit uses it: the creation of a link cannot wait that long.
+// a read changes nothing. Only audits use again, because the creation of a link cannot wait that
+// long.
 func again(ctx context.Context, read func() error) (err error) {
 	for range readTries {
 		err = read()
@@ -37,13 +41,15 @@ func again(ctx context.Context, read func() error) (err error) {
 	return err
 }
 
-// Snapshot yields the codes of the pool for an audit. It yields the codes in the list first and
-// then those in batches. Other processes may push, take and settle meanwhile:
+// Snapshot yields the codes of the pool for an audit. It yields first the codes in the list and
+// then the codes in batches. Other processes may push, take and settle during the snapshot:
 //
-//   - A code that is in the pool all the time is yielded at least once. If it moves, it may be
-//     yielded twice.
-//   - A code that is taken and linked meanwhile may be missing. So read the links after the pool.
-//   - A code that is pushed meanwhile may be missing. So read the ledger before the pool.
+//   - A code that stays in the pool is yielded at least once. If it moves within the pool, it
+//     may be yielded twice.
+//   - A code that is taken and linked during the snapshot may be missing. So an audit reads the
+//     links after the pool.
+//   - A code that is pushed during the snapshot may be missing. So an audit reads the ledger before
+//     the pool.
 //
 // Snapshot ends at the first error. The error is [kgs.ErrFenced] if a new epoch began.
 func (p *Pool) Snapshot(ctx context.Context) iter.Seq2[kgs.PoolEntry, error] {
@@ -66,8 +72,8 @@ func (p *Pool) Snapshot(ctx context.Context) iter.Seq2[kgs.PoolEntry, error] {
 	}
 }
 
-// Epoch returns the epoch for which the pool is open. It tries again if Redis does not answer in
-// time.
+// Epoch returns the epoch for which the pool is open. It repeats the call if Redis does not
+// answer in time.
 func (p *Pool) Epoch(ctx context.Context) (epoch int64, err error) {
 	err = again(ctx, func() error {
 		status, err := p.Status(ctx)

@@ -65,8 +65,8 @@ func (s *Status) set(name, value string) (err error) {
 	return err
 }
 
-// Status returns the state of the pool. With [kgs.ErrNoEpoch] it still returns Keys, RunID,
-// HighWater and Policy, because a worker needs them to open a new epoch.
+// Status returns the state of the pool. If the error is [kgs.ErrNoEpoch], Keys, RunID, HighWater
+// and Policy are valid, because a worker needs them to open a new epoch.
 func (p *Pool) Status(ctx context.Context) (Status, error) {
 	reply, err := p.run(ctx, p.scripts.status).Slice()
 	if err != nil {

@@ -22,7 +22,7 @@ func TestRedisPoolStatus(t *testing.T) {
 	t.Cleanup(func() { client.Close() })
 	p, _ := newTestPool(t, client, "holder")
 	if s, err := p.Status(t.Context()); !errors.Is(err, kgs.ErrNoEpoch) || s.Policy != "noeviction" || s.RunID == "" {
-		t.Errorf("a pool that was never opened: %+v, %v", s, err)
+		t.Errorf("Status of a pool that was never opened = %+v, %v", s, err)
 	}
 	openEpoch(t, p, 1)
 	mustPush(t, p, testRange(1, 0, 100))
@@ -41,11 +41,11 @@ func TestRedisPoolStatus(t *testing.T) {
 		got, err := p.Status(t.Context())
 		want.RunID = got.RunID
 		if diff := cmp.Diff(want, got); diff != "" || err != nil || got.Evicts() != evicts {
-			t.Errorf("evicts %v, error %v (-want +got):\n%s", got.Evicts(), err, diff)
+			t.Errorf("Status with Evicts %v and error %v (-want +got):\n%s", got.Evicts(), err, diff)
 		}
 	}
 	openEpoch(t, p, 2)
 	if got, err := p.Status(t.Context()); got.Taken != 0 || got.Keys != 0 || err != nil {
-		t.Errorf("a new epoch begins with %+v, %v", got, err)
+		t.Errorf("Status at the beginning of an epoch = %+v, %v, want no keys", got, err)
 	}
 }

@@ -12,13 +12,13 @@ import (
 // Sweep writes off the batches of dead holders, and the keys that were settled as lost. It
 // returns how many keys belonged to dead holders.
 //
-// Sweep works in three steps. It moves a batch out of the reach of its holder, which may only
-// have been frozen. It reports the codes to the ledger. Then it deletes the batch from Redis.
-// After a crash between two steps, the next Sweep of any process continues. The ledger accepts
-// the same codes twice.
+// Sweep works in three steps. It moves a batch to the write-offs. It reports the codes to the
+// ledger. Then it deletes the write-off from Redis. The holder may only have been frozen, but it
+// cannot settle a batch that is in the write-offs. After a crash between two steps, the next Sweep
+// of any process continues. The ledger counts a code that is reported twice only once.
 func (p *Pool) Sweep(ctx context.Context) (abandoned int64, err error) {
 	if err := p.withdraw(ctx); err != nil {
-		return 0, fmt.Errorf("look for dead holders: %w", err)
+		return 0, fmt.Errorf("write off the batches of dead holders: %w", err)
 	}
 	for {
 		entry, err := p.run(ctx, p.scripts.nextWriteOff).StringSlice()
@@ -32,7 +32,7 @@ func (p *Pool) Sweep(ctx context.Context) (abandoned int64, err error) {
 		}
 		dropped, err := p.run(ctx, p.scripts.dropWriteOff, field).Int64()
 		if err != nil {
-			return abandoned, fmt.Errorf("drop batch %s: %w", field, err)
+			return abandoned, fmt.Errorf("delete the write-off of batch %s: %w", field, err)
 		}
 		if reason == kgs.ReasonCrash {
 			abandoned += dropped * int64(len(codes)) // dropped is 0 if another process was faster
@@ -40,9 +40,9 @@ func (p *Pool) Sweep(ctx context.Context) (abandoned int64, err error) {
 	}
 }
 
-// withdraw moves the batches of dead holders out of their reach. It asks the ledger after the
-// pool. A holder is in the ledger before it takes anything from the pool, so a holder that is not
-// in the ledger is dead.
+// withdraw moves the batches of dead holders to the write-offs. It reads the pool before the
+// ledger. The ledger records a holder before the holder takes keys from the pool. So a holder that
+// is not in the ledger is dead.
 func (p *Pool) withdraw(ctx context.Context) error {
 	fields, err := p.run(ctx, p.scripts.holders).StringSlice()
 	if err != nil {

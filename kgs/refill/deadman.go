@@ -15,10 +15,10 @@ type State string
 
 // The states, from best to worst.
 const (
-	StateFilling State = "filling" // not yet full in this epoch, but growing
-	StateOK      State = "ok"      // needs no action
-	StateRestart State = "restart" // so low that the switch restarts the worker
-	StatePage    State = "page"    // so low, or so unsafe, that an operator must act
+	StateFilling State = "filling" // the pool is not yet full in this epoch, but it grows
+	StateOK      State = "ok"      // the pool needs no action
+	StateRestart State = "restart" // the pool is so low that the switch restarts the worker
+	StatePage    State = "page"    // the pool is so low or so unsafe that an operator must act
 )
 
 // Alarm reports whether the state requires action.
@@ -26,30 +26,30 @@ func (s State) Alarm() bool { return s == StateRestart || s == StatePage }
 
 const (
 	lookInterval    = time.Second
-	firstRestartGap = 10 * time.Second // between two restarts of the worker; doubles after each restart
+	firstRestartGap = 10 * time.Second // time between two restarts of the worker; doubles after each restart
 	maxRestartGap   = 5 * time.Minute
-	futileRestarts  = 3 // restarts without any new key before the switch gives up the process
+	futileRestarts  = 3 // number of restarts without a new key after which the switch ends the process
 )
 
 // DeadManConfig configures a DeadMan.
 type DeadManConfig struct {
 	Capacity     int64 // keys in a full pool
-	RestartBelow int64 // keys; the switch restarts the worker when the pool holds fewer
-	PageBelow    int64 // keys; the switch pages when the pool holds fewer
+	RestartBelow int64 // the switch restarts the worker when the pool holds fewer keys
+	PageBelow    int64 // the switch pages when the pool holds fewer keys
 	Look         func(context.Context) (Observation, error)
-	Restart      func()          // replaces the worker; nil if this process has none
-	GiveUp       func(error)     // ends this process when restarts do not help; nil: restarts continue
+	Restart      func()          // replaces the worker; nil if this process has no worker
+	GiveUp       func(error)     // ends this process when restarts do not help; if nil, the restarts continue
 	Changed      func(Judgement) // receives each new state, in order; must not block; may be nil
 	Logger       *slog.Logger
 	Metrics      *kgs.Metrics
 }
 
 // DeadMan is a dead man's switch for a pool. It watches the size of the pool rather than the
-// health of the worker: a worker may run and still not reach Redis, fail each
-// push, or loop without work.
+// health of the worker. A running worker may fail to reach Redis, fail every push, or loop
+// without work.
 //
 // The pool may be low while it fills for the first time in an epoch, as long as it grows. A pool
-// that the switch cannot see for 10 s counts as empty. The switch also watches the runway. It
+// that the switch cannot read for 10 s counts as empty. The switch also watches the runway. It
 // raises an alarm when no keys arrive and the pool will be empty soon, however full the pool is
 // now.
 type DeadMan struct {
@@ -57,39 +57,40 @@ type DeadMan struct {
 
 	mu    sync.Mutex
 	last  Judgement
-	level State // the state without regard to Observation.Unsafe
+	level State // state without regard to Observation.Unsafe
 
-	seenAt    time.Time // when the switch last saw the pool
-	peak      int64     // highest number of keys seen while filling
-	grewAt    time.Time // when the pool last grew while filling
+	seenAt    time.Time // time of the last successful look at the pool
+	peak      int64     // highest number of keys observed while the pool fills
+	grewAt    time.Time // time at which the filling pool last grew
 	supply    int64     // keys that workers have pushed in this epoch
-	arrivedAt time.Time // when a key last arrived, or the pool was last full
-	taken     kgs.Meter // keys that all servers take
+	arrivedAt time.Time // time at which a key last arrived or the pool was last full
+	taken     kgs.Meter // rate at which all servers take keys
 
 	restartAt time.Time     // the switch does not restart the worker before this time
-	gap       time.Duration // between the next restart and the one after it
-	restarts  int           // restarts since a key last arrived
+	gap       time.Duration // time between the next restart and the restart after it
+	restarts  int           // number of restarts since a key last arrived
 }
 
 // Observation is the result of one look at the pool.
 type Observation struct {
 	kgs.PoolStatus
-	Policy string // what the server of the pool does when its memory is full; "" if the server does not report it
-	Unsafe string // why the pool may lose keys that no server took; "" for a safe pool
+	Policy string // how the server of the pool acts when its memory is full; "" if the server does not report it
+	Unsafe string // reason why the pool may lose keys that no server took; "" for a safe pool
 }
 
-// Judgement is the last observation of the switch, and its conclusion.
+// Judgement is the last observation of the switch, and the state that the switch derives from
+// it.
 type Judgement struct {
 	State State
-	Since time.Time // when State last changed
+	Since time.Time // time at which State last changed
 	Pool  Observation
-	Known bool    // whether Pool is current; if not, Pool is the last known observation
+	Known bool    // true if Pool is current; otherwise Pool is the last known observation
 	Rate  float64 // keys per second that all servers together take from the pool
 }
 
-// Runway returns for how many seconds the pool lasts at the current rate if no more keys arrive.
-// It is 0 for an empty pool. It is unknown while no server takes keys, and while the switch
-// cannot see the pool.
+// Runway returns the seconds until the pool is empty at the current rate if no more keys arrive.
+// The runway of an empty pool is 0. The runway is unknown while no server takes keys, and while
+// the switch cannot read the pool.
 func (j Judgement) Runway() (seconds float64, known bool) {
 	switch {
 	case !j.Known:
@@ -111,8 +112,7 @@ func NewDeadMan(cfg DeadManConfig) *DeadMan {
 	}
 }
 
-// Judgement returns the last observation and the conclusion from it. It does not block and may be
-// called concurrently.
+// Judgement returns the last judgement. It does not block and may be called concurrently.
 func (d *DeadMan) Judgement() Judgement {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -146,21 +146,21 @@ func (d *DeadMan) look(ctx context.Context) {
 	d.act(due, after.Pool.Keys)
 }
 
-// action is what a look at the pool requires.
+// action is the reaction that a look at the pool requires.
 type action int
 
 const (
 	doNothing action = iota
 	doRestart        // restart the worker
-	doGiveUp         // give up this process
+	doGiveUp         // end this process
 )
 
 func (d *DeadMan) act(due action, keys int64) {
 	switch {
 	case due == doNothing || d.cfg.Restart == nil:
 	case due == doGiveUp && d.cfg.GiveUp != nil:
-		d.cfg.GiveUp(fmt.Errorf("dead man's switch: after %d restarts of the worker no key has reached the pool, "+
-			"which held %d when it was last seen; this process ends so that its supervisor restarts it", futileRestarts, keys))
+		d.cfg.GiveUp(fmt.Errorf("dead man's switch: no key reached the pool after %d restarts of the worker; "+
+			"the pool held %d keys at the last look; this process ends so that its supervisor restarts it", futileRestarts, keys))
 	default:
 		d.cfg.Metrics.CountRestart()
 		d.cfg.Logger.Warn("restarting the refill worker", slog.Int64("pool_keys", keys))

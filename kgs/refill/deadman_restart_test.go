@@ -12,14 +12,14 @@ import (
 	"keypool/kgs"
 )
 
-// brokenPool is a pool, together with the way in which workers fail to fill it. Servers take ten
-// keys a second from it.
+// brokenPool is a pool that workers fail to fill. Its fields select how the workers fail.
+// Servers take ten keys a second from the pool.
 type brokenPool struct {
 	keys, pushed, popped atomic.Int64 // pushed excludes the initial keys
 	fills                atomic.Int64
 	prepare, fill        error
 	spin                 bool
-	trickle              bool // one key arrives every ten seconds, which is far too few
+	trickle              bool // if true, one key arrives every ten seconds, which is far too few
 }
 
 func (p *brokenPool) Prepare(context.Context) error { return p.prepare }
@@ -58,14 +58,14 @@ func (p *brokenPool) drain(ctx context.Context) {
 	}
 }
 
-// outcome is what a switch did while it watched a pool.
+// outcome records the actions of a switch while it watched a pool.
 type outcome struct {
 	states   []State
 	restarts int
-	gaveUp   time.Duration // when the switch gave up, after its start; 0 if it never did
+	gaveUp   time.Duration // time from the start of the switch until it gave up; 0 if it never gave up
 }
 
-// watch lets a switch watch the pool for the given time. Without a worker, the switch has no
+// watch runs a switch on the pool for the given time. If worker is false, the switch has no
 // Restart function.
 func (p *brokenPool) watch(t *testing.T, worker bool, forever time.Duration) (o outcome) {
 	t.Helper()
@@ -118,10 +118,10 @@ func TestDeadManGivesUpAfterFutileRestarts(t *testing.T) {
 				// The first restart is due after about 40 s, when the runway
 				// falls below 60 s. The gaps after it are 10, 20 and 40 s.
 				if o.restarts != futileRestarts || o.gaveUp < 100*time.Second || o.gaveUp > 130*time.Second {
-					t.Errorf("given up after %v and %d restarts", o.gaveUp, o.restarts)
+					t.Errorf("the switch gave up after %v and %d restarts", o.gaveUp, o.restarts)
 				}
 				if tries := pool.fills.Load(); tries > 6*int64(o.gaveUp.Seconds()) {
-					t.Errorf("%d tries in %v: the worker does not back off", tries, o.gaveUp)
+					t.Errorf("%d attempts in %v, so the worker does not back off", tries, o.gaveUp)
 				}
 			})
 		})
@@ -139,14 +139,14 @@ func TestDeadManReportsAMissingWorker(t *testing.T) {
 	})
 }
 
-// The controls: the switch does not give up while workers push keys, even if they push late or
-// too few.
+// These are the controls. The switch does not give up while workers push keys, even if they push
+// keys late or push too few keys.
 func TestDeadManDoesNotGiveUpWhileKeysArrive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pool := &brokenPool{}
 		o := pool.watch(t, true, 10*time.Minute)
 		if len(o.states) != 1 || o.states[0] != StateOK || o.restarts != 0 {
-			t.Errorf("%+v, want a pool that fills and is ok", o)
+			t.Errorf("%+v, want the states of a pool that fills", o)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
@@ -159,7 +159,7 @@ func TestDeadManDoesNotGiveUpWhileKeysArrive(t *testing.T) {
 	})
 }
 
-func TestDeadManWithoutGiveUpKeepsRestarting(t *testing.T) {
+func TestDeadManWithoutGiveUpContinuesToRestart(t *testing.T) {
 	t.Parallel()
 	d := newTestSwitch()
 	now, restarts := time.Now(), 0
@@ -170,7 +170,7 @@ func TestDeadManWithoutGiveUpKeepsRestarting(t *testing.T) {
 		d.act(d.observe(now, Observation{}, true), 0)
 	}
 	if restarts < 6 || restarts > 8 { // due after 0, 10, 30, 70, 150, 310, 610 and 910 s
-		t.Errorf("%d restarts in twenty minutes", restarts)
+		t.Errorf("%d restarts in twenty minutes, want 6 to 8", restarts)
 	}
 }
 

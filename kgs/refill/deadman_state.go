@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	stillAfter  = 10 * time.Second // a pool raises an alarm if no keys arrive, or the switch cannot see it, for this long
-	takenWindow = 15 * time.Second // for measuring the rate of taking; long, because servers take batches
+	stillAfter  = 10 * time.Second // time without new keys or successful looks that raises an alarm
+	takenWindow = 15 * time.Second // window of the rate at which servers take keys; long because servers take batches
 
-	// Limits of the runway in seconds. A pool that no keys reach raises an alarm below its
-	// limit. The alarm ends at twice the limit, so that small changes of the rate do not
-	// switch it on and off.
+	// Limits of the runway in seconds. If no keys reach the pool, the switch raises an alarm when
+	// the runway is below a limit. The alarm ends at twice the limit, so that small changes of the
+	// rate do not start and end the alarm repeatedly.
 	restartRunway = 60
 	pageRunway    = 30
 )
@@ -46,8 +46,8 @@ func (d *DeadMan) observe(now time.Time, pool Observation, known bool) action {
 // which servers take keys.
 func (d *DeadMan) see(now time.Time, pool Observation) {
 	if pool.Epoch != d.last.Pool.Epoch { // a new pool, which has never been full
-		// A pool that was still filling keeps its timers: a series of epochs that never
-		// fill the pool is not progress.
+		// A pool that was still filling keeps its timers, because a series of epochs that never fill
+		// the pool is not progress.
 		if d.level != StateFilling {
 			d.level, d.peak, d.grewAt, d.arrivedAt = StateFilling, 0, now, now
 		}
@@ -66,7 +66,7 @@ func (d *DeadMan) see(now time.Time, pool Observation) {
 }
 
 // assess returns the state of a pool that holds the given number of keys, and the reason. The
-// caller passes 0 keys for a pool that the switch cannot see.
+// caller passes 0 keys for a pool that the switch cannot read.
 func (d *DeadMan) assess(now time.Time, keys int64) (State, string) {
 	if d.level == StateFilling && d.fills(now, keys) {
 		return StateFilling, ""
@@ -80,15 +80,15 @@ func (d *DeadMan) assess(now time.Time, keys int64) (State, string) {
 	}
 	switch {
 	case keys < d.cfg.PageBelow && !d.last.Known:
-		return StatePage, "it cannot be seen"
+		return StatePage, "the pool cannot be read"
 	case keys < d.cfg.PageBelow:
-		return StatePage, fmt.Sprintf("it holds fewer than %d keys", d.cfg.PageBelow)
+		return StatePage, fmt.Sprintf("the pool holds fewer than %d keys", d.cfg.PageBelow)
 	case short(pageRunway, d.level == StatePage):
-		return StatePage, fmt.Sprintf("nothing reaches it, and it lasts %.0f s", runway)
+		return StatePage, fmt.Sprintf("no keys arrive, and the runway of the pool is %.0f s", runway)
 	case keys < d.cfg.RestartBelow:
-		return StateRestart, fmt.Sprintf("it holds fewer than %d keys", d.cfg.RestartBelow)
+		return StateRestart, fmt.Sprintf("the pool holds fewer than %d keys", d.cfg.RestartBelow)
 	case short(restartRunway, d.level.Alarm()):
-		return StateRestart, fmt.Sprintf("nothing reaches it, and it lasts %.0f s", runway)
+		return StateRestart, fmt.Sprintf("no keys arrive, and the runway of the pool is %.0f s", runway)
 	}
 	return StateOK, ""
 }
@@ -121,8 +121,9 @@ func (d *DeadMan) enter(next State, why string, now time.Time) {
 }
 
 // due returns the action to take now. When the pool gets low, the switch restarts the worker at
-// once. It repeats the restart with growing gaps, and gives up when several restarts bring no
-// key. An unsafe pool alone requires no action here, because a new worker does not make it safe.
+// once. It repeats the restart after growing gaps. It gives up if no key arrives after several
+// restarts. An unsafe pool alone requires no action here, because a new worker does not make it
+// safe.
 func (d *DeadMan) due(now time.Time) action {
 	if !d.level.Alarm() {
 		d.restartAt, d.gap, d.restarts = time.Time{}, firstRestartGap, 0

@@ -30,16 +30,16 @@ type look struct {
 	do     action
 }
 
-func TestDeadManStates(t *testing.T) {
+func TestDeadManChangesStateWithThePool(t *testing.T) {
 	t.Parallel()
 	full := look{keys: 1000, want: StateOK}
 	tests := map[string][]look{
-		"fills from nothing without an alarm": {
+		"raises no alarm while an empty pool fills": {
 			{keys: 0, want: StateFilling}, {keys: 50, want: StateFilling}, {keys: 150, want: StateFilling}, full,
 		},
-		"a pool that stops growing while it fills alarms": append(repeat(9, look{keys: 50, want: StateFilling}),
+		"raises an alarm when the pool stops growing before it is full": append(repeat(9, look{keys: 50, want: StateFilling}),
 			look{keys: 50, want: StateFilling}, look{keys: 50, want: StatePage, do: doRestart}),
-		"alarms while it drains": {
+		"raises alarms while the pool drains": {
 			full, {keys: 200, want: StateOK}, {keys: 199, want: StateRestart, do: doRestart},
 			{keys: 150, want: StateRestart}, {keys: 99, want: StatePage}, {keys: 1000, want: StateOK},
 		},
@@ -92,8 +92,8 @@ func repeat(n int, l look) (looks []look) {
 	return looks
 }
 
-// The switch receives no information about the worker. It detects a worker that is alive but
-// useless by watching the pool alone.
+// The switch has no information about the worker. It detects a running worker that pushes no
+// keys by observing the pool alone.
 func TestDeadManRestartsAndPages(t *testing.T) {
 	t.Parallel()
 	d := newTestSwitch()
@@ -106,7 +106,7 @@ func TestDeadManRestartsAndPages(t *testing.T) {
 	d.cfg.Look = func(context.Context) (Observation, error) { return Observation{}, errors.New("no connection") }
 	d.look(t.Context())
 	if restarts != 1 || testutil.ToFloat64(d.cfg.Metrics.Restarts()) != 1 || testutil.ToFloat64(d.cfg.Metrics.Pages()) != 1 {
-		t.Errorf("%d restarts, metrics: %v restarts and %v pages, want one each",
+		t.Errorf("%d restarts; the metrics count %v restarts and %v pages; want one of each",
 			restarts, testutil.ToFloat64(d.cfg.Metrics.Restarts()), testutil.ToFloat64(d.cfg.Metrics.Pages()))
 	}
 	if j := d.Judgement(); j.Known || j.Pool.Keys != 5 {

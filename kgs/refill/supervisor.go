@@ -28,12 +28,13 @@ func NewSupervisor(build func() *Worker, log *slog.Logger) *Supervisor {
 	return &Supervisor{build: build, log: log, restart: make(chan struct{}, 1), worker: build()}
 }
 
-// patience is how long Run waits for a replaced worker before it starts the new one.
+// patience is the time that Run waits for a replaced worker to end before it starts the new
+// worker.
 const patience = 15 * time.Second
 
-// Run runs workers until ctx ends, and returns the error of the last worker. It waits for a
-// replaced worker to end, but no longer than patience. A worker that hangs for longer is left
-// behind. Run does not return before that worker has ended too.
+// Run runs workers until ctx ends, and returns the error of the last worker. When Run replaces a
+// worker, it waits at most patience for that worker to end before it starts the next worker. Run
+// does not return before all workers have ended.
 func (s *Supervisor) Run(ctx context.Context) error {
 	defer s.running.Wait()
 	for {
@@ -71,7 +72,7 @@ func (s *Supervisor) runOne(ctx context.Context) error {
 	case err := <-ended:
 		return err
 	case <-time.After(patience):
-		return errors.New("it still runs after 15 s")
+		return errors.New("the worker still runs after 15 s")
 	}
 }
 

@@ -4,11 +4,12 @@
 //
 //   - a [Worker] fills a pool through a [Filler] when the pool is below its low-water mark;
 //   - a [Supervisor] runs a worker and replaces it on request;
-//   - a [DeadMan] is a dead man's switch: it watches the pool rather than the worker. It restarts
-//     the worker when the pool gets low, and pages when the pool gets still lower.
+//   - a [DeadMan] is a dead man's switch. It watches the pool rather than the worker. It
+//     restarts the worker when the pool is low, and pages an operator when the pool is even
+//     lower.
 //
-// Invariant: any number of workers may fill one pool. Together they exceed its capacity by at
-// most one chunk for each worker.
+// Invariant: any number of workers may fill one pool. Together they exceed the capacity of the
+// pool by at most one chunk for each worker.
 package refill
 
 import (
@@ -21,19 +22,19 @@ import (
 	"keypool/kgs"
 )
 
-// Filler pushes keys to one kind of pool. Only one goroutine uses a Filler at a time. A failed
-// call may be repeated: the part of it that took effect is neither lost nor done twice.
+// Filler pushes keys to one kind of pool. Only one goroutine uses a Filler at a time. The caller
+// may repeat a failed call. The part that took effect is neither lost nor repeated.
 type Filler interface {
-	// Prepare makes the pool ready to be filled. If the pool lost its state, Prepare opens a
-	// new epoch. It may also take back keys that dead holders had reserved.
+	// Prepare makes the pool ready to be filled. If the pool lost its state, Prepare opens a new
+	// epoch. It may also take back the keys that dead holders had reserved.
 	Prepare(ctx context.Context) error
 	// Len returns how many keys the pool holds. It changes nothing.
 	Len(ctx context.Context) (int64, error)
-	// Fill pushes up to n more keys to the pool. It returns how many keys arrived, even if it
-	// fails half-way.
+	// Fill pushes up to n more keys to the pool. It returns how many keys arrived, even if it also
+	// returns an error.
 	Fill(ctx context.Context, n int64) (int64, error)
-	// Release is part of an orderly stop. It gives up what is reserved but not yet pushed, so
-	// that the next worker can take that over at once.
+	// Release releases the keys that are reserved but not yet pushed, so that the next worker can
+	// take them over at once. A worker calls Release when it stops.
 	Release(ctx context.Context) error
 }
 
@@ -41,23 +42,23 @@ type Filler interface {
 type WorkerConfig struct {
 	Filler   Filler
 	Capacity int64         // keys in a full pool
-	LowWater int64         // the worker refills the pool when it holds fewer keys; default 9/10 of Capacity
-	Chunk    int64         // keys pushed at a time; default 1/20 of Capacity, between 1,000 and 200,000
-	Interval time.Duration // between two looks at the pool; default 200 ms
-	Timeout  time.Duration // for one chunk; default 10 s
+	LowWater int64         // the worker refills a pool with fewer keys; default 9/10 of Capacity
+	Chunk    int64         // number of keys pushed at a time; default 1/20 of Capacity, between 1,000 and 200,000
+	Interval time.Duration // time between two looks at the pool; default 200 ms
+	Timeout  time.Duration // longest duration of the push of one chunk; default 10 s
 	Logger   *slog.Logger
 	Metrics  *kgs.Metrics
 }
 
 // Worker keeps a pool full. When the pool falls below the low-water mark, the worker fills it to
-// its capacity, chunk by chunk. The worker checks the size of the pool before each chunk. So
-// several workers together exceed the capacity by at most one chunk each.
+// its capacity, chunk by chunk. The worker checks the size of the pool before each chunk.
+// Therefore several workers together exceed the capacity by at most one chunk for each worker.
 type Worker struct {
 	cfg WorkerConfig
 
 	mu     sync.Mutex
 	pushed int64
-	rate   kgs.EWMA // of pushed keys
+	rate   kgs.EWMA // rate of pushed keys
 }
 
 // NewWorker returns a worker. Run starts it.

@@ -82,16 +82,16 @@ func TestWorkerKeepsThePoolBetweenMarkAndCapacity(t *testing.T) {
 		filler.set(9_000, nil) // at the low-water mark
 		<-time.After(time.Second)
 		if size, _ := filler.get(); size != 9_000 {
-			t.Errorf("a pool at the low water mark was refilled to %d", size)
+			t.Errorf("a pool at the low-water mark was refilled to %d", size)
 		}
 		filler.set(8_999, nil)
 		<-time.After(time.Second)
 		if size, _ := filler.get(); size != 10_000 {
-			t.Errorf("a pool below the low water mark holds %d a second later, want 10000", size)
+			t.Errorf("a second after the pool was below the low-water mark, it holds %d keys, want 10000", size)
 		}
 		cancel()
 		if err := <-done; err != nil || !filler.released {
-			t.Errorf("Run = %v, released %v: want an orderly end", err, filler.released)
+			t.Errorf("Run = %v, released = %v, want nil and true", err, filler.released)
 		}
 	})
 }
@@ -104,7 +104,7 @@ func TestWorkerBacksOffAndRecovers(t *testing.T) {
 		go func() { done <- newTestWorker(filler).Run(ctx) }()
 		<-time.After(20 * time.Second)
 		if _, calls := filler.get(); calls > 25 {
-			t.Errorf("%d tries in 20 s of an outage, want it to back off to one a second", calls)
+			t.Errorf("%d attempts in 20 s of an outage, want a delay that grows to one second", calls)
 		}
 		filler.set(0, nil)
 		<-time.After(3 * time.Second)
@@ -130,14 +130,14 @@ func TestSupervisorReplacesTheWorker(t *testing.T) {
 		s.Restart()
 		synctest.Wait()
 		if len(fillers) != 2 || !fillers[0].released || fillers[1].released {
-			t.Errorf("after a restart there were %d workers, the first released: %v", len(fillers), fillers[0].released)
+			t.Errorf("after a restart: %d workers, released by the first worker = %v, want 2 and true", len(fillers), fillers[0].released)
 		}
 		if size, _ := fillers[1].get(); size != 10_000 {
 			t.Errorf("the new worker filled the pool to %d", size)
 		}
 		cancel()
 		if err := <-done; err != nil || !fillers[1].released {
-			t.Errorf("Run = %v, second worker released: %v", err, fillers[1].released)
+			t.Errorf("Run = %v, released by the second worker = %v, want nil and true", err, fillers[1].released)
 		}
 	})
 }
@@ -153,8 +153,8 @@ func (s *hungFiller) Prepare(context.Context) error {
 	return errors.New("too late")
 }
 
-// A restart that is requested while the supervisor waits for a hung worker refers to that worker.
-// It does not replace the next worker too.
+// A restart that is requested while the supervisor waits for a hung worker applies to that
+// worker. The restart must not replace the next worker too.
 func TestSupervisorReplacesAWorkerThatHangsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hung := &hungFiller{freed: make(chan struct{})}
@@ -173,7 +173,7 @@ func TestSupervisorReplacesAWorkerThatHangsOnce(t *testing.T) {
 		s.Restart()
 		<-time.After(patience + time.Second)
 		if built != 2 {
-			t.Errorf("%d workers were built, want the one that hangs and one in its place", built)
+			t.Errorf("%d workers were built, want two: the worker that hangs and its replacement", built)
 		}
 		cancel()
 		close(hung.freed)
