@@ -38,23 +38,23 @@ type project struct {
 	server1, server2, prometheus string // base URLs
 }
 
-// TestCompose starts all services from nothing, uses them and removes them.
-func TestCompose(t *testing.T) {
+// TestComposeServicesWorkTogether creates all services, uses them and removes them.
+func TestComposeServicesWorkTogether(t *testing.T) {
 	p := newProject(t)
 	p.up()
 
 	url := "https://go.dev/doc/?from=compose"
 	created := p.shorten(p.server1, url)
 	if status, location := p.follow(p.server2, created); status != http.StatusFound || location != url {
-		t.Errorf("a link made on one server: the other answers %d, Location %q; want 302, %q", status, location, url)
+		t.Errorf("the second server follows a link of the first one with status %d, Location %q; want 302, %q", status, location, url)
 	}
 	if status, _ := p.follow(p.server1, "no-such-link"); status != http.StatusNotFound {
-		t.Errorf("an unknown code: %d, want 404", status)
+		t.Errorf("GET of an unknown code has status %d, want 404", status)
 	}
 	p.await("every container is healthy", p.containersHealthy)
-	p.await("Prometheus sees every process", p.targetsUp)
+	p.await("Prometheus scrapes every process", p.targetsUp)
 	p.await("Prometheus evaluates every rule", p.rulesHealthy)
-	p.await("the worker fills the pool and Prometheus sees it", p.poolFilled)
+	p.await("the pool is full in Prometheus", p.poolFilled)
 }
 
 func newProject(t *testing.T) *project {
@@ -170,7 +170,7 @@ func (p *project) containersHealthy() error {
 		return err
 	}
 	if n := strings.Count(string(out), "(healthy)"); n != 6 {
-		return fmt.Errorf("%d of 6 are healthy:\n%s", n, out)
+		return fmt.Errorf("%d of 6 containers are healthy:\n%s", n, out)
 	}
 	return nil
 }
@@ -185,7 +185,7 @@ func (p *project) targetsUp() error {
 		return err
 	}
 	if n := len(answer.Data.ActiveTargets); n != 3 {
-		return fmt.Errorf("%d targets, want two servers and a worker", n)
+		return fmt.Errorf("Prometheus has %d targets, want two servers and a worker", n)
 	}
 	for _, target := range answer.Data.ActiveTargets {
 		if target.Health != "up" {
@@ -273,9 +273,9 @@ func (p *project) await(what string, check func() error) {
 		select {
 		case <-tick.C:
 		case <-p.ctx.Done():
-			p.t.Fatalf("interrupted before %s: %v", what, err)
+			p.t.Fatalf("interrupted while waiting for the condition %q: %v", what, err)
 		case <-timeout:
-			p.t.Fatalf("still not so: %s: %v", what, err)
+			p.t.Fatalf("the condition %q is still false: %v", what, err)
 		}
 	}
 }

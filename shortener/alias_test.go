@@ -62,14 +62,14 @@ func FuzzAlias(f *testing.F) {
 	for _, seed := range []string{"a", "My_link-2026", "0123456789abcdefg", "Admin", "é", "a+", ""} {
 		f.Add(seed)
 	}
-	// The same rules, expressed differently.
+	// These expressions state the rules of checkAlias in another way.
 	shape := regexp.MustCompile(`^[A-Za-z0-9_-]{1,16}$`)
 	kept := regexp.MustCompile(`^(?i:shorten|healthz|livez|readyz|metrics|status|debug|api|admin|static|assets|docs)$`)
 	f.Fuzz(func(t *testing.T, alias string) {
 		// In Go, $ matches only at the end of the text.
 		want := shape.MatchString(alias) && !kept.MatchString(alias)
 		if err := checkAlias(alias); (err == nil) != want {
-			t.Errorf("checkAlias(%q): %v, want valid: %v", alias, err, want)
+			t.Errorf("checkAlias(%q) = %v, which differs from the result of the regular expressions", alias, err)
 		}
 		if want && !plausible(alias) {
 			t.Errorf("the valid alias %q is not plausible as a code", alias)

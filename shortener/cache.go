@@ -11,16 +11,18 @@ import (
 	"github.com/maypok86/otter/v2"
 )
 
-// Freshness is how long an answer of the store is repeated without another look-up.
-// Every process therefore sees within this time that another process deleted a link.
+// Freshness is how long an answer of the store is used without another look-up. So every
+// process detects within this time that another process deleted a link.
 const Freshness = time.Second
 
 const (
-	// lookupTimeout bounds one look-up. A client waits this long for status 503 at most.
+	// lookupTimeout is the time limit of one look-up. A client waits at most this long for
+	// status 503.
 	lookupTimeout = 900 * time.Millisecond
-	// defaultCacheSize keeps the memory of a cache full of ordinary links at about 25 MiB.
+	// defaultCacheSize is the default size of a cache in links. A cache full of ordinary links
+	// needs about 25 MiB.
 	defaultCacheSize = 1 << 16
-	// entryUnit is the length of URL, in bytes, that counts as one link of the cache's size.
+	// entryUnit is the length of a URL, in bytes, that counts as one link.
 	entryUnit = 512
 )
 
@@ -29,7 +31,7 @@ var errLookupPanicked = errors.New("the look-up panicked")
 
 // entry is the answer of the store for one code. It is immutable.
 type entry struct {
-	link  Link      // the zero Link when the store had none
+	link  Link      // the zero Link if the store had no link
 	asked time.Time // the start of the look-up, not its end
 }
 
@@ -46,35 +48,34 @@ func (e *entry) answer(now time.Time) (Link, error) {
 	return e.link, nil
 }
 
-// cache keeps the links that the store returned, each for Freshness. After that it
+// cache keeps the links that the store returned, each for Freshness. After this time it
 // repeats the look-up, once for all callers that wait for the same code. While the store
-// is unavailable it returns an older link. It never keeps the answer that a code has no
-// link: another process may create the link at any time, and from then on every process
-// must find it.
+// is unavailable, it returns an older link. It never keeps the answer that a code has no
+// link. Another process may create the link at any time, and then every process must find
+// it at once.
 type cache struct {
 	lookup  func(ctx context.Context, code string) (Link, error)
 	now     func() time.Time
 	entries *otter.Cache[string, *entry]
-	// failed is the time of the last failed look-up, nil after a successful one.
+	// failed is the time of the last failed look-up. It is nil after a successful look-up.
 	failed atomic.Pointer[time.Time]
 
 	mu    sync.Mutex
-	calls map[string]*call // look-ups under way whose result may still be kept
+	calls map[string]*call // running look-ups whose result may enter the cache
 }
 
 // call is one look-up that several callers share.
 //
-// It is not golang.org/x/sync/singleflight: Do ignores the context of a waiting caller,
-// DoChan starts a goroutine per look-up and ends the process when the look-up panics, and
-// neither can discard a result that a creation has overtaken.
+// The cache does not use golang.org/x/sync/singleflight. Its method Do ignores the context of
+// a waiting caller. Its method DoChan starts a goroutine per look-up and ends the process when
+// the look-up panics. Neither method can discard a result that is older than a creation.
 type call struct {
 	done  chan struct{} // closed when entry and err are set
 	entry *entry
 	err   error
 }
 
-// newCache returns a cache of size links in front of lookup, which is the Lookup of a
-// [Store]. A link with a long URL counts as several links, so that size bounds the memory.
+// newCache returns a cache for up to size links. lookup is the Lookup of a [Store]. A link with a long URL counts as several links, so that size limits the memory.
 func newCache(size int, lookup func(context.Context, string) (Link, error), now func() time.Time) *cache {
 	if size <= 0 {
 		size = defaultCacheSize
@@ -114,16 +115,16 @@ func (c *cache) get(ctx context.Context, code string) (Link, error) {
 	return e.answer(c.now())
 }
 
-// recent reports whether since is less than Freshness before now. After the clock was
-// set back, a time in the future counts as old.
-func recent(since, now time.Time) bool {
-	age := now.Sub(since)
+// recent reports whether t is less than Freshness before now. After the clock was set back, a
+// time in the future counts as old.
+func recent(t, now time.Time) bool {
+	age := now.Sub(t)
 	return age >= 0 && age < Freshness
 }
 
 // storeDown reports whether the last look-up failed, so that callers do not wait for
-// the store. Once per Freshness it returns false to one caller, which tries the store on
-// behalf of all others: a store that hangs delays one request a second.
+// the store. Once per Freshness it returns false to one caller, which tries the store for
+// all callers. So a store that hangs delays only one request per second.
 func (c *cache) storeDown(now time.Time) bool {
 	failed := c.failed.Load()
 	if failed == nil {
@@ -136,12 +137,12 @@ func (c *cache) storeDown(now time.Time) bool {
 	return !c.failed.CompareAndSwap(failed, &tried)
 }
 
-// load looks code up in the store, or joins a look-up of the same code that is under way.
+// load looks code up in the store, or joins a running look-up of the same code.
 func (c *cache) load(ctx context.Context, code string) (_ *entry, joined bool, _ error) {
 	c.mu.Lock()
 	shared, joined := c.calls[code]
 	if !joined {
-		// A copy: the code may share memory with a whole request line.
+		// Copy the code, because it may share memory with a whole request line.
 		code = strings.Clone(code)
 		shared = &call{done: make(chan struct{}), err: errLookupPanicked}
 		c.calls[code] = shared
@@ -159,8 +160,9 @@ func (c *cache) load(ctx context.Context, code string) (_ *entry, joined bool, _
 	}
 }
 
-// do runs the shared look-up on the goroutine of the first caller. It continues
-// when that caller's context ends, because others may wait for l; lookupTimeout bounds it.
+// do runs the shared look-up on the goroutine of the first caller, for at most lookupTimeout.
+// It continues when the context of this caller ends, because other callers may wait for the
+// result.
 func (c *cache) do(ctx context.Context, code string, shared *call) {
 	defer c.finish(code, shared)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
@@ -173,7 +175,7 @@ func (c *cache) do(ctx context.Context, code string, shared *call) {
 		shared.err = err
 		return
 	}
-	if c.failed.Load() != nil { // a load is cheaper than a store for every look-up
+	if c.failed.Load() != nil { // to read failed is cheaper than to write it after every look-up
 		c.failed.Store(nil)
 	}
 	if err != nil {
@@ -182,8 +184,8 @@ func (c *cache) do(ctx context.Context, code string, shared *call) {
 	shared.entry, shared.err = &entry{link: link, asked: asked}, nil
 }
 
-// finish keeps the result of a look-up unless put has overtaken it: an answer from before a
-// creation must not hide the new link.
+// finish stores the result of a look-up in the cache, unless put has stored the code since the
+// look-up began. An answer from before a creation must not hide the new link.
 func (c *cache) finish(code string, shared *call) {
 	c.mu.Lock()
 	if c.calls[code] == shared {
@@ -200,7 +202,8 @@ func (c *cache) finish(code string, shared *call) {
 	close(shared.done)
 }
 
-// put adds a link that this process created or read. The time asked lies before that.
+// put adds a link that this process created or read. The time asked is earlier than the creation
+// or the read.
 func (c *cache) put(link Link, asked time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,7 +16,7 @@ func TestCacheFailsInTimeForAnUnknownCode(t *testing.T) {
 		time.Sleep(Freshness)
 		r.set(func() { r.down = errDown })
 		assertGet(t, c, "unknown", errDown)
-		assertGet(t, c, "absent", errDown) // another process may have created it
+		assertGet(t, c, "absent", errDown) // another process may have created the link
 		r.set(func() { r.gate = make(chan struct{}) })
 		start := time.Now()
 		assertGet(t, c, "unknown", context.DeadlineExceeded)
@@ -32,10 +32,10 @@ func TestCacheServesOldLinksWhileTheStoreIsDown(t *testing.T) {
 		r, c := newRows(testLink("one"), testLink("two"))
 		assertGet(t, c, "one", nil)
 		assertGet(t, c, "two", nil)
-		r.set(func() { r.gate = make(chan struct{}) }) // never closed: the store hangs
+		r.set(func() { r.gate = make(chan struct{}) }) // never closed, so the store hangs
 		time.Sleep(time.Hour)
 		for range 3 {
-			// One request tries the store for all others; then none waits for a second.
+			// One request tries the store. For one second after it, no request waits.
 			assertWait(t, c, "one", lookupTimeout)
 			for range 10 {
 				assertWait(t, c, "one", 0)
@@ -76,7 +76,7 @@ func assertWait(t *testing.T, c *cache, code string, want time.Duration) {
 	}
 }
 
-func TestCacheSeesDeletionsAfterAnOutage(t *testing.T) {
+func TestCacheDetectsDeletionsAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		one, two := testLink("one"), testLink("two")

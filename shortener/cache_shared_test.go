@@ -25,7 +25,7 @@ func TestCacheSharesOneLookup(t *testing.T) {
 	})
 }
 
-func TestCacheLookupOutlivesItsFirstCaller(t *testing.T) {
+func TestCacheLookupContinuesAfterItsFirstCaller(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, c := newRows(testLink("here"))
@@ -71,8 +71,8 @@ func TestCacheDoesNotHideALinkCreatedDuringALookup(t *testing.T) {
 	})
 }
 
-// A caller that arrives after the creation of a link does not get the result of a look-up
-// from before it.
+// A caller that arrives after the creation of a link does not get the result of an earlier
+// look-up.
 func TestCacheSharesNoMiss(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -103,7 +103,7 @@ func TestCacheReleasesWaitingCallersOnPanic(t *testing.T) {
 		group.Go(func() {
 			defer func() {
 				if recover() == nil {
-					t.Error("the panic was swallowed")
+					t.Error("get did not pass the panic on")
 				}
 			}()
 			_, err := c.get(t.Context(), "code")

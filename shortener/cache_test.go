@@ -13,14 +13,14 @@ import (
 
 var errDown = errors.New("connection refused")
 
-// rows is the look-up of a store. Time in these tests is that of a synctest bubble:
-// sleeps take no time, and the clock shows exactly how long a call blocked.
+// rows is the look-up of a store. These tests run in synctest bubbles. So sleeps take no time,
+// and the clock shows exactly how long a call blocked.
 type rows struct {
 	mu    sync.Mutex
 	links map[string]Link
 	down  error // the error of each look-up
 	asked int
-	// gate, if set, blocks each look-up after it has read, until it is closed or the look-up times out.
+	// gate, if not nil, blocks each look-up after its read, until gate is closed or the look-up times out.
 	gate chan struct{}
 }
 
@@ -46,14 +46,14 @@ func (r *rows) lookup(ctx context.Context, code string) (Link, error) {
 	return link, nil
 }
 
-// set changes what later look-ups see.
+// set runs change, which changes the result of later look-ups.
 func (r *rows) set(change func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	change()
 }
 
-// hold lets look-ups read at once and return when open is called.
+// hold lets later look-ups read at once. They return when open is called.
 func (r *rows) hold() (open func()) {
 	gate := make(chan struct{})
 	r.set(func() { r.gate = gate })
@@ -79,7 +79,7 @@ func newRows(links ...Link) (*rows, *cache) {
 	return r, newCache(0, r.lookup, time.Now)
 }
 
-// assertGet resolves code and checks the result; want is nil for a link.
+// assertGet resolves code and checks the error. If want is nil, get must return the link.
 func assertGet(t *testing.T, c *cache, code string, want error) {
 	t.Helper()
 	link, err := c.get(t.Context(), code)
@@ -94,7 +94,7 @@ func assertGet(t *testing.T, c *cache, code string, want error) {
 func assertLookups(t *testing.T, r *rows, want int) {
 	t.Helper()
 	if got := r.count(); got != want {
-		t.Errorf("%d look-ups in the store, want %d", got, want)
+		t.Errorf("the store got %d look-ups, want %d", got, want)
 	}
 }
 
@@ -112,7 +112,7 @@ func TestCacheLooksUpOnceASecond(t *testing.T) {
 	})
 }
 
-// A link of another process is found at once, also after a miss.
+// The cache finds a link of another process at once, even if the code had no link before.
 func TestCacheKeepsNoMiss(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestCacheKeepsNoMiss(t *testing.T) {
 	})
 }
 
-// A link that a failover lost is not served during the next outage.
+// The cache does not serve a link that the store lost in a failover, even during the next outage.
 func TestCacheForgetsLinksThatTheStoreLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -137,7 +137,7 @@ func TestCacheForgetsLinksThatTheStoreLost(t *testing.T) {
 	})
 }
 
-func TestCacheSeesDeletionsWithinASecond(t *testing.T) {
+func TestCacheDetectsDeletionsWithinASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		link := testLink("here")
@@ -203,7 +203,7 @@ func TestCacheLooksUpAgainAfterTheClockWasSetBack(t *testing.T) {
 	assertLookups(t, r, 2)
 }
 
-func TestCacheIsBounded(t *testing.T) {
+func TestCacheSizeIsLimited(t *testing.T) {
 	t.Parallel()
 	const size = 100
 	c := newCache(size, nil, time.Now)
@@ -218,18 +218,18 @@ func TestCacheIsBounded(t *testing.T) {
 		memory += len(e.link.URL)
 	}
 	if n := c.entries.EstimatedSize(); n > size || memory > size*entryUnit {
-		t.Errorf("the cache has %d links with %d bytes of URL, want at most %d with %d", n, memory, size, size*entryUnit)
+		t.Errorf("the cache has %d links with %d bytes of URLs, want at most %d links with %d bytes", n, memory, size, size*entryUnit)
 	}
 }
 
-func TestCacheHitDoesNotAllocate(t *testing.T) { // not parallel: it counts the allocations of the whole process
+func TestCacheHitDoesNotAllocate(t *testing.T) { // not parallel, because AllocsPerRun counts the allocations of the whole process
 	r, c := newRows(testLink("here"))
 	got := testing.AllocsPerRun(1000, func() { assertGet(t, c, "here", nil) })
 	if got != 0 {
 		t.Errorf("%v allocations per hit, want none", got)
 	}
 	if r.count() > 10 {
-		t.Errorf("%d look-ups in the store: these were no hits", r.count())
+		t.Errorf("the store got %d look-ups, so these calls were no hits of the cache", r.count())
 	}
 }
 

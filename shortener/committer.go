@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// defaultQueueSize is how many creations may wait: some tenths of a second of work
-	// for any store.
+	// defaultQueueSize is how many creations may wait. Any store commits this number of
+	// links in some tenths of a second.
 	defaultQueueSize = 4096
-	// maxInserters is how many Inserts run at the same time, if the store has as many
-	// writers. With two, one gathers and sends its rows while the disk writes those of
-	// the other. More would only make the transactions smaller.
+	// maxInserters is how many Inserts run at the same time, unless the store has fewer
+	// writers. With two, one inserter gathers and sends rows while the disk writes the rows
+	// of the other inserter. More inserters would only make the transactions smaller.
 	maxInserters = 2
-	// commitTimeout is how long a creation waits for its commit before it fails. A client
-	// of a store that hangs has its answer within a second.
+	// commitTimeout is how long a creation waits for its commit before it fails. So a client
+	// gets an answer within a second even if the store hangs.
 	commitTimeout = 900 * time.Millisecond
 )
 
@@ -27,11 +27,11 @@ var (
 	errTooSlow   = fmt.Errorf("the commit took longer than %v", commitTimeout)
 )
 
-// committer is a group commit: links that arrive during an Insert share the next one
+// committer is a group commit: links that arrive during an Insert share the next Insert
 // (DeWitt et al., "Implementation Techniques for Main Memory Database Systems", SIGMOD
-// 1984). A link never waits for others to join it; a single link is inserted alone.
+// 1984). An idle inserter inserts a link at once and does not wait for other links.
 //
-// This file is the side of the callers. The inserters are in inserter.go.
+// This file contains the part of the callers. The inserters are in inserter.go.
 type committer struct {
 	store   Store
 	metrics *Metrics
@@ -39,28 +39,28 @@ type committer struct {
 	free    sync.Pool     // of *pending
 	taking  chan struct{} // holds a token while an inserter takes links from the queue
 
-	mu     sync.RWMutex // held for writing to close queue, for reading to send to it
+	mu     sync.RWMutex // write-locked while queue is closed, read-locked while a link is sent to it
 	closed bool
 
 	abort context.CancelFunc // interrupts every Insert
 	idle  chan struct{}      // closed when all inserters have ended
 }
 
-// pending is one link on its way through the committer.
+// pending is a link that the committer has accepted, and its result.
 type pending struct {
 	link   Link
 	state  atomic.Uint32
-	result chan result // has room for the one result, so that an inserter never waits for a caller
+	result chan result // has a buffer of 1, so that an inserter never waits for a caller
 	timer  *time.Timer
-	cause  atomic.Pointer[error] // why an Insert failed, for a caller that leaves during its repetition
+	cause  atomic.Pointer[error] // why an Insert failed; for a caller that leaves while the Insert is repeated
 }
 
 // The states of a pending link. The transition out of queued decides whether the link
 // may be written.
 const (
 	queued uint32 = iota
-	taken         // by an inserter: the link may be written
-	left          // the caller has given up
+	taken         // an inserter has taken the link and may write it
+	left          // the caller no longer waits
 )
 
 type result struct {
@@ -86,7 +86,7 @@ func newCommitter(store Store, metrics *Metrics, queueSize int) *committer {
 	c.free.New = func() any {
 		return &pending{result: make(chan result, 1), timer: time.NewTimer(commitTimeout)}
 	}
-	// An inserter without a writer would hold back links that could share one Insert.
+	// An inserter without a writer would delay links that could share another Insert.
 	var running sync.WaitGroup
 	for range min(maxInserters, store.Writers()) {
 		running.Go(func() { c.run(ctx) })
@@ -98,15 +98,15 @@ func newCommitter(store Store, metrics *Metrics, queueSize int) *committer {
 	return c
 }
 
-// commit makes link durable and returns its outcome. After an error that wraps
-// ErrNotWritten the link is not in the store and never will be; after any other error it
-// may be. commit fails at once when the queue is full. Otherwise it blocks until the
-// link is durable, ctx ends or commitTimeout has passed. Giving up affects only this
-// link: the group commit continues for the others.
+// commit makes link durable and returns its outcome. If the error wraps ErrNotWritten, the
+// link is not in the store and will not be written later. After any other error, the link
+// may be in the store. commit fails at once if the queue is full. Otherwise it blocks until
+// the link is durable, ctx ends or commitTimeout has passed. If ctx or commitTimeout ends
+// the wait, the group commit continues for the other links.
 //
-// A crash before the store's commit leaves no row; a crash after it leaves a row. In
-// both cases the creation was not acknowledged, and the batch of its key, which is on
-// record, is abandoned as a whole. The audit finds by the rows which keys are used.
+// After a crash before the store's commit, the store has no row. After a later crash, it
+// has a row. In both cases the creation was not acknowledged, and the batch of its key is
+// abandoned as a whole. The rows of the store show the audit which of these keys are used.
 func (c *committer) commit(ctx context.Context, link Link) (Outcome, error) {
 	p := c.free.Get().(*pending)
 	p.link = link
@@ -119,7 +119,7 @@ func (c *committer) commit(ctx context.Context, link Link) (Outcome, error) {
 	p.timer.Reset(commitTimeout)
 	select {
 	case r := <-p.result:
-		// Only here: an inserter may still use a pending whose caller gave up.
+		// Only here is p free. An inserter may still use a pending whose caller has left.
 		p.timer.Stop()
 		c.free.Put(p)
 		return r.outcome, r.err
@@ -144,8 +144,8 @@ func (c *committer) enqueue(p *pending) error {
 	}
 }
 
-// leave ends the wait for p. It withdraws p from the queue if possible. Otherwise it
-// returns the outcome if that is known by now, or an error that says it is unknown.
+// leave ends the wait for p. If p is still in the queue, leave withdraws it. Otherwise leave
+// returns the outcome if it is known, or else an error that says that the outcome is unknown.
 func (p *pending) leave(why error) (Outcome, error) {
 	if p.state.CompareAndSwap(queued, left) {
 		return 0, fmt.Errorf("%w: %w", ErrNotWritten, why)
@@ -162,9 +162,9 @@ func (p *pending) leave(why error) (Outcome, error) {
 	return 0, fmt.Errorf("the outcome of the commit is unknown: %w", why)
 }
 
-// close refuses new links, commits the queued ones and returns when every link has its
-// result. When ctx ends first, close interrupts the Inserts and returns an error. It may
-// be called more than once.
+// close refuses new links, commits the queued links and returns when every link has its
+// result. If ctx ends before that, close interrupts the Inserts and returns an error. It
+// may be called more than once.
 func (c *committer) close(ctx context.Context) error {
 	c.mu.Lock()
 	if !c.closed {

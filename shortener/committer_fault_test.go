@@ -30,7 +30,7 @@ func TestCommitFailsInTimeWhenTheStoreHangs(t *testing.T) {
 		if waited := time.Since(start); waited >= time.Second {
 			t.Errorf("the callers waited for %v, want less than a second", waited)
 		}
-		// The Inserts end by their own timeout and are not repeated, because no caller waits.
+		// The Inserts end after insertTimeout and are not repeated, because no caller waits.
 		<-time.After(insertTimeout)
 		synctest.Wait()
 		if len(g.rows) != maxInserters {
@@ -45,7 +45,7 @@ func TestCommitRepeatsUnknownOutcomes(t *testing.T) {
 	t.Parallel()
 	notWritten := fmt.Errorf("%w: refused", ErrNotWritten)
 	for name, test := range map[string]struct {
-		replies    []error // of the first Inserts; the rest succeed
+		replies    []error // errors of the first Inserts; later Inserts succeed
 		inserts    int
 		inserted   bool
 		notWritten bool
@@ -79,9 +79,9 @@ func TestCommitRepeatsUnknownOutcomes(t *testing.T) {
 	}
 }
 
-// TestCommitStaysUnknown lets only definite failures follow one of unknown outcome: the
-// result must not be ErrNotWritten.
-func TestCommitStaysUnknown(t *testing.T) {
+// TestCommitOutcomeStaysUnknown lets the first Insert fail with an unknown outcome and all later
+// Inserts with ErrNotWritten. The error of the commit must not be ErrNotWritten.
+func TestCommitOutcomeStaysUnknown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		first := true
@@ -93,12 +93,13 @@ func TestCommitStaysUnknown(t *testing.T) {
 			return nil, ErrNotWritten
 		}}, 0)
 		if _, err := c.commit(t.Context(), testLink("a")); err == nil || errors.Is(err, ErrNotWritten) {
-			t.Fatalf("after an unknown outcome: %v", err)
+			t.Fatalf("commit after an unknown outcome: %v, want an error other than ErrNotWritten", err)
 		}
 	})
 }
 
-// TestCommitIsolatesARefusedLink has one link in a group that the store rejects.
+// TestCommitIsolatesARefusedLink commits a group with one link that the store rejects. The other
+// links must be written.
 func TestCommitIsolatesARefusedLink(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -23,7 +23,7 @@ func startCommitter(t testing.TB, s Store, queueSize int) *committer {
 	return c
 }
 
-// fakeStore is a Store with an Insert that the test defines. writers 0 means 2.
+// fakeStore is a Store whose Insert is defined by the test. If writers is 0, it has two writers.
 type fakeStore struct {
 	Store
 	insert  func(ctx context.Context, links []Link) ([]Outcome, error)
@@ -52,7 +52,7 @@ func allInserted(_ context.Context, links []Link) ([]Outcome, error) {
 // gate is an Insert that blocks until open is closed or its context ends.
 type gate struct {
 	open chan struct{}
-	rows []int // of each Insert
+	rows []int // number of rows of each Insert
 	mu   sync.Mutex
 }
 
@@ -76,7 +76,7 @@ type answer struct {
 	err     error
 }
 
-// commitAsync starts a commit and returns when it blocks.
+// commitAsync starts a commit and returns when the commit blocks or is done.
 func commitAsync(ctx context.Context, c *committer, code string) <-chan answer {
 	answers := make(chan answer, 1)
 	go func() {
@@ -90,11 +90,11 @@ func commitAsync(ctx context.Context, c *committer, code string) <-chan answer {
 func wantInserted(t *testing.T, a answer) {
 	t.Helper()
 	if a.outcome != Inserted || a.err != nil {
-		t.Fatalf("outcome %v, %v", a.outcome, a.err)
+		t.Fatalf("commit = %v, %v, want Inserted", a.outcome, a.err)
 	}
 }
 
-func TestCommitSharesInserts(t *testing.T) {
+func TestCommitLinksShareInserts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
@@ -107,15 +107,15 @@ func TestCommitSharesInserts(t *testing.T) {
 		for _, a := range answers {
 			wantInserted(t, <-a)
 		}
-		// Each of the first links found an idle inserter; all later ones share one Insert.
+		// Each of the first links found an idle inserter. All later links share one Insert.
 		if len(g.rows) != maxInserters+1 || g.rows[maxInserters] != 10 {
-			t.Fatalf("rows of the Inserts: %v", g.rows)
+			t.Fatalf("the Inserts have %v rows, want 10 rows in the last Insert", g.rows)
 		}
 	})
 }
 
-// A store with one writer gets one Insert at a time, so that later links share the next.
-func TestCommitWithOneWriter(t *testing.T) {
+// A store with one writer gets one Insert at a time, so that later links share the next Insert.
+func TestCommitRunsOneInsertForOneWriter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
@@ -143,7 +143,7 @@ func TestCommitFailsWhenTheQueueIsFull(t *testing.T) {
 		_, err := c.commit(t.Context(), testLink("one too many"))
 		var refusal *UnavailableError
 		if !errors.As(err, &refusal) || refusal.RetryAfter <= 0 || !errors.Is(err, ErrNotWritten) {
-			t.Fatalf("commit with a full queue: %v", err)
+			t.Fatalf("commit with a full queue: %v, want an UnavailableError that wraps ErrNotWritten", err)
 		}
 		if waited := time.Since(start); waited != 0 {
 			t.Fatalf("commit with a full queue blocked for %v", waited)
@@ -156,9 +156,10 @@ func TestCommitFailsWhenTheQueueIsFull(t *testing.T) {
 	})
 }
 
-// TestCommitCallerGivesUp ends the context of a caller in the queue, whose link is
-// withdrawn, and of a caller during an Insert, which continues.
-func TestCommitCallerGivesUp(t *testing.T) {
+// TestCommitEndsWithContext ends the context of a caller whose link is in the queue and of a
+// caller whose link is in an Insert. The first link must be withdrawn. The Insert must continue
+// for the other links.
+func TestCommitEndsWithContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
@@ -172,10 +173,10 @@ func TestCommitCallerGivesUp(t *testing.T) {
 		other := commitAsync(t.Context(), c, "other")
 		cancel()
 		if a := <-waiting; !errors.Is(a.err, ErrNotWritten) || !errors.Is(a.err, context.Canceled) {
-			t.Errorf("withdrawn from the queue: %v", a.err)
+			t.Errorf("commit whose link is in the queue: %v, want ErrNotWritten and Canceled", a.err)
 		}
 		if a := <-blocked; a.err == nil || errors.Is(a.err, ErrNotWritten) {
-			t.Errorf("caller gave up during an Insert: %v", a.err)
+			t.Errorf("commit whose link is in an Insert: %v, want an error other than ErrNotWritten", a.err)
 		}
 		close(g.open)
 		wantInserted(t, <-other)
@@ -210,8 +211,8 @@ func TestCommitterCloseCommitsTheQueue(t *testing.T) {
 	})
 }
 
-// TestCommitterCloseInterruptsAStoreThatHangs checks that links already sent have an unknown
-// outcome, the others a definite one, and that no goroutine remains.
+// TestCommitterCloseInterruptsAStoreThatHangs checks that the outcome is unknown for links in an
+// Insert and ErrNotWritten for the other links. It also checks that no goroutine remains.
 func TestCommitterCloseInterruptsAStoreThatHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

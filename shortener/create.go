@@ -8,21 +8,21 @@ import (
 )
 
 const (
-	// createTimeout bounds one creation with all its attempts.
+	// createTimeout is the time limit of one creation with all its attempts.
 	createTimeout = 5 * time.Second
-	// maxAttempts bounds the conflicts of one creation. It is far beyond chance: random
-	// keys in a space that is 99 % full take 100 attempts on average.
+	// maxAttempts is the maximum number of attempts of one creation. A creation with random
+	// keys needs far fewer attempts, on average 100 in a space that is 99 % full.
 	maxAttempts = 10_000
 )
 
-// Create creates a link and blocks until it is durable, for five seconds at most.
-// When the alias already points to the same URL, with the same expiry or without one in
-// the request, existing is true and the stored link is returned.
+// Create creates a link and blocks until the link is durable, for at most five seconds. If
+// the alias already has a link to the same URL, Create returns this link, and existing is
+// true. For this, the request must have the same expiry as the link or no expiry.
 //
 // Create fails with an *InvalidError, ErrAliasTaken or an *UnavailableError. Any other
 // error, such as ErrRefused, is a fault of the program. After ctx ends, Create draws no
-// further key, but it waits for a commit that is under way: only its outcome says
-// whether the key is used.
+// further key. It still waits for a commit that is in progress, because only the outcome of
+// the commit shows whether the key is used.
 func (s *Service) Create(ctx context.Context, r Request) (link Link, existing bool, err error) {
 	asked := s.now()
 	link, err = r.link(asked)
@@ -46,8 +46,8 @@ func (s *Service) Create(ctx context.Context, r Request) (link Link, existing bo
 	return link, existing, nil
 }
 
-// errNoFurtherKey reports that the key source ran out after the first key of a creation
-// was in conflict. It concerns this creation only.
+// errNoFurtherKey reports that the key source had no further key after the first key of a
+// creation was in conflict. It concerns only this creation.
 var errNoFurtherKey = errors.New("no further key")
 
 // createKey draws keys for link until the store accepts one.
@@ -61,7 +61,7 @@ func (s *Service) createKey(ctx context.Context, link *Link) error {
 		}
 		outcome, err := s.tryKey(work, link, attempt)
 		if attempt > 0 && errors.Is(err, ErrKeysExhausted) {
-			return fmt.Errorf("%w after %d: %w", errNoFurtherKey, attempt, err)
+			return fmt.Errorf("%w after %d conflicts: %w", errNoFurtherKey, attempt, err)
 		}
 		if err != nil {
 			return err
@@ -77,8 +77,8 @@ func (s *Service) createKey(ctx context.Context, link *Link) error {
 	return fmt.Errorf("%w: %d keys in a row belong to other links", ErrKeysExhausted, maxAttempts)
 }
 
-// errRouted settles a key that equals a path of this service as lost. The accounting
-// has no separate reason for the few keys of this kind.
+// errRouted is the error with which a key that equals a path of this service is settled. Such
+// a key counts as lost, because the few keys of this kind have no separate reason.
 var errRouted = errors.New("the code is a path of this service")
 
 // tryKey draws one key, commits link with it and settles the key. After a crash before
@@ -106,13 +106,13 @@ func (s *Service) tryKey(ctx context.Context, link *Link, attempt int) (Outcome,
 	return outcome, nil
 }
 
-// errAliasWithoutRow reports a fault of the store, which must not look like a mistake
-// of the user.
+// errAliasWithoutRow reports a fault of the store. It must not be reported as a mistake of the
+// user.
 var errAliasWithoutRow = errors.New("the store reports a conflict but has no row for the alias")
 
-// createAlias inserts link and looks up the owner of the alias only after a conflict. A
-// look-up before the insert could show the alias free to two users. When the stored link
-// satisfies the request, *link becomes the stored link.
+// createAlias inserts link and looks up the owner of the alias only after a conflict. In a
+// look-up before the insert, two users could find the same alias free. If the stored link
+// satisfies the request, createAlias sets *link to the stored link.
 func (s *Service) createAlias(ctx context.Context, link *Link) (existing bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
 	defer cancel()
@@ -147,12 +147,12 @@ func (l *Link) satisfies(wanted Link) bool {
 	return sameExpiry && wanted.URL == l.URL
 }
 
-// Keys supplies the codes of new links. A pool ignores the URL and the attempt, a hash
-// uses both, and every other key source fits in between.
+// Keys supplies the codes of new links. A pool ignores the URL and the attempt. A hash uses
+// both.
 type Keys interface {
 	// Next returns a key for url. The first attempt of a creation is 0, and each
 	// conflict increases it by one. Next may be called concurrently. It returns at once
-	// while a local batch has keys; otherwise it blocks until a key arrives or ctx ends.
+	// while a local batch has keys. Otherwise it blocks until a key arrives or ctx ends.
 	// It fails with ErrKeysExhausted when no key is available.
 	Next(ctx context.Context, url string, attempt int) (Key, error)
 }
@@ -160,8 +160,8 @@ type Keys interface {
 // Key is a code drawn for one creation. The creation settles it exactly once.
 type Key struct {
 	Code   string
-	Source string // becomes the Source of the link; also a metric label
-	Batch  Batch  // nil for a key source without accounting
+	Source string // the Source of the link and a metric label
+	Batch  Batch  // nil for a key source that has no batches
 }
 
 // Batch records what happened to the keys of one batch. Its methods do not block and
@@ -169,14 +169,15 @@ type Key struct {
 type Batch interface {
 	// Spent records that the store has a row with a code of this batch.
 	Spent()
-	// Unused records that the store has no row with code: it may be handed out again.
+	// Unused records that the store has no row with code. The code may be handed out again.
 	Unused(code string)
-	// Lost records that the store may have a row with code: it is never handed out
+	// Lost records that the store may have a row with code. The code is never handed out
 	// again.
 	Lost(code string)
 }
 
-// settle reports to the batch what happened to the key. The result of its commit is err.
+// settle reports to the batch what happened to the key. The parameter err is the error of its
+// commit.
 func (k Key) settle(err error) {
 	switch {
 	case k.Batch == nil:

@@ -20,9 +20,9 @@ func TestCreateAlias(t *testing.T) {
 	in2100, in2101 := given("2100-01-01T00:00:00Z"), given("2101-01-01T00:00:00Z")
 	for _, test := range []struct {
 		name          string
-		first, second shortener.Request // for one alias
+		first, second shortener.Request // both have the same alias
 		between       func(t *testing.T, s shortener.Store)
-		existing      bool // otherwise the alias is taken
+		existing      bool // true: Create returns the first link; false: ErrAliasTaken
 	}{
 		{"same URL", shortener.Request{URL: home}, shortener.Request{URL: home}, nil, true},
 		{"same URL as stored", shortener.Request{URL: home + "%20x"}, shortener.Request{URL: " " + home + " x"}, nil, true},
@@ -74,17 +74,17 @@ func TestCreateAliasStaysTakenAfterItsExpiry(t *testing.T) {
 	now = now.Add(time.Minute)
 	r.ExpiresAt = nil
 	if _, _, err := s.Create(t.Context(), r); !errors.Is(err, shortener.ErrAliasTaken) {
-		t.Errorf("error %v, want ErrAliasTaken: an expired link keeps its alias", err)
+		t.Errorf("Create with the alias of an expired link: %v, want ErrAliasTaken", err)
 	}
 }
 
-func TestCreateAliasEqualToAKey(t *testing.T) {
+func TestCreateAliasReturnsLinkWithEqualKey(t *testing.T) {
 	t.Parallel()
 	s, _ := newService(t, sequence("pool"))
 	link := mustCreate(t, s, shortener.Request{URL: "https://go.dev/"})
 	got, existing, err := s.Create(t.Context(), shortener.Request{URL: "https://go.dev/", Alias: &link.Code})
 	if err != nil || !existing || got != link {
-		t.Errorf("got %v, %v, %v; want the link with that key", got, existing, err)
+		t.Errorf("Create = %v, %v, %v, want the existing link with that key", got, existing, err)
 	}
 }
 
@@ -103,7 +103,7 @@ func TestCreateAliasFailsWhenItsOwnerCannotBeRead(t *testing.T) {
 	}
 }
 
-func TestCreateAliasRace(t *testing.T) {
+func TestCreateAliasHasOneWinner(t *testing.T) {
 	t.Parallel()
 	const users = 32
 	for _, test := range []struct {

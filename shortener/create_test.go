@@ -23,7 +23,7 @@ func TestCreateUsesANewCodeEachTime(t *testing.T) {
 		codes[mustCreate(t, s, shortener.Request{URL: "https://go.dev/"}).Code] = true
 	}
 	if len(codes) != 3 {
-		t.Errorf("codes %v, want three", codes)
+		t.Errorf("three creations got the codes %v, want three different codes", codes)
 	}
 }
 
@@ -76,13 +76,13 @@ func TestCreateSettlesTheKeyOfAFailedCommit(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name  string
-		err   error // of each INSERT
-		cause error // of the UnavailableError
+		err   error // error of each INSERT
+		cause error // cause of the UnavailableError
 		want  string
 	}{
 		{"not written", fmt.Errorf("%w: %w", shortener.ErrNotWritten, errDown), errDown, "unused code"},
 		{"disk full", fmt.Errorf("%w: %w", shortener.ErrNotWritten, shortener.ErrStoreFull), shortener.ErrStoreFull, "unused code"},
-		{"unknown outcome", errDown, shortener.ErrTooSlow, "lost code"}, // the committer repeats it without success
+		{"unknown outcome", errDown, shortener.ErrTooSlow, "lost code"}, // the committer repeats the INSERT without success
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -114,7 +114,7 @@ func TestCreateAdvisesNoRetryForARefusedLink(t *testing.T) {
 	for _, alias := range []*string{nil, given("mine")} {
 		_, _, err := s.Create(t.Context(), shortener.Request{URL: "https://go.dev/", Alias: alias})
 		if _, unavailable := errors.AsType[*shortener.UnavailableError](err); unavailable || !errors.Is(err, shortener.ErrRefused) {
-			t.Errorf("error %v, want a plain ErrRefused", err)
+			t.Errorf("Create: %v, want ErrRefused without an UnavailableError", err)
 		}
 	}
 }
@@ -134,7 +134,7 @@ func TestCreateFailsInTimeWhenTheStoreHangs(t *testing.T) {
 		_, _, err := s.Create(t.Context(), shortener.Request{URL: "https://go.dev/"})
 		assertUnavailable(t, err, shortener.ErrTooSlow)
 		if waited := time.Since(start); waited >= time.Second {
-			t.Errorf("took %v, want less than a second", waited)
+			t.Errorf("Create took %v, want less than a second", waited)
 		}
 		batch.assert(t, "lost code")
 	})

@@ -7,7 +7,7 @@ import (
 )
 
 var (
-	// ErrNotFound reports that no link has the code and none ever had it.
+	// ErrNotFound reports that no link has the code or ever had it.
 	ErrNotFound = errors.New("no link has this code")
 	// ErrGone reports that the link with the code was deleted or has expired.
 	ErrGone = errors.New("the link was deleted or has expired")
@@ -19,13 +19,13 @@ var (
 
 // Errors of a [Store].
 var (
-	// ErrNotWritten reports that a write failed and that nothing of it became durable.
+	// ErrNotWritten reports that a write failed and that no part of it became durable.
 	ErrNotWritten = errors.New("nothing was written")
 	// ErrStoreFull reports that the store refused a write for lack of disk space. Rows
-	// written before are intact.
+	// that were written earlier are intact.
 	ErrStoreFull = errors.New("the store is out of disk space")
-	// ErrRefused reports that the engine rejects the data of a link, however often the
-	// write is repeated. It comes together with ErrNotWritten.
+	// ErrRefused reports that the engine rejects the data of a link. A repeated write would
+	// fail too. The error also wraps ErrNotWritten.
 	ErrRefused = errors.New("the store rejects the data of the link")
 )
 
@@ -38,8 +38,8 @@ type InvalidError struct {
 
 func (e *InvalidError) Error() string { return e.Field + " " + e.Reason }
 
-// UnavailableError reports that a request failed for a temporary reason and when to
-// repeat it. Nothing that the request asked for was acknowledged.
+// UnavailableError reports that a request failed for a temporary reason, and when to repeat
+// the request. The service has acknowledged no part of the request.
 type UnavailableError struct {
 	RetryAfter time.Duration
 	Err        error // the cause, for the log; it is never shown to the user
@@ -55,9 +55,9 @@ func (e *UnavailableError) Unwrap() error { return e.Err }
 // retryAfter is the delay that every UnavailableError of this package advises.
 const retryAfter = time.Second
 
-// unavailable wraps err in an UnavailableError. An error that already is one stays as
-// it is, and so does ErrRefused: a repetition cannot succeed, because the checks of
-// this package let an unacceptable link pass.
+// unavailable wraps err in an UnavailableError. It returns an UnavailableError and ErrRefused
+// unchanged. After ErrRefused a repetition cannot succeed, because the store rejects a link
+// that passed the checks of this package.
 func unavailable(err error) error {
 	if _, ok := errors.AsType[*UnavailableError](err); ok || errors.Is(err, ErrRefused) {
 		return err

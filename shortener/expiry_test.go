@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// testNow has a fraction below the microsecond, like a real clock.
+// testNow has nanoseconds, like a real clock.
 var testNow = time.Date(2026, time.March, 1, 12, 0, 0, 123_456_789, time.UTC)
 
 func TestParseExpiry(t *testing.T) {
@@ -41,7 +41,7 @@ func TestParseExpiry(t *testing.T) {
 	}
 }
 
-func TestParseExpiryRefuses(t *testing.T) {
+func TestParseExpiryRefusesInvalidValues(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, at, in, field, reason string }{
 		{"both", "2030-12-31T23:59:59Z", "90", "expires_in", "together"},
@@ -53,7 +53,7 @@ func TestParseExpiryRefuses(t *testing.T) {
 		{"year 0", "0000-01-01T00:00:00Z", "", "expires_at", "future"},
 		{"no zone", "2030-12-31T23:59:59", "", "expires_at", "RFC 3339"},
 		{"a day", "2030-12-31", "", "expires_at", "RFC 3339"},
-		{"a space for the T", "2030-12-31 23:59:59Z", "", "expires_at", "RFC 3339"},
+		{"a space instead of the T", "2030-12-31 23:59:59Z", "", "expires_at", "RFC 3339"},
 		{"no such day", "2030-02-30T00:00:00Z", "", "expires_at", "RFC 3339"},
 		{"one digit of hour", "2030-12-31T1:59:59Z", "", "expires_at", "RFC 3339"},
 		{"zone of a day", "2030-12-31T23:59:59+24:00", "", "expires_at", "RFC 3339"},
@@ -69,7 +69,7 @@ func TestParseExpiryRefuses(t *testing.T) {
 		{"beyond int64", "", "99999999999999999999", "expires_in", "100 years"},
 		{"beyond float64", "", "1e999", "expires_in", "100 years"},
 		{"duration beyond 100 years", "", "1000000h", "expires_in", "100 years"},
-		{"duration beyond any", "", "99999999h", "expires_in", "100 years"},
+		{"duration beyond the range of Go", "", "99999999h", "expires_in", "100 years"},
 		{"a word", "", "tomorrow", "expires_in", "number of seconds"},
 		{"infinity", "", "inf", "expires_in", "number of seconds"},
 		{"not a number", "", "NaN", "expires_in", "number of seconds"},
@@ -92,7 +92,7 @@ func TestParseExpiryRefuses(t *testing.T) {
 
 func TestParseDurationRoundsToTheMicrosecond(t *testing.T) {
 	t.Parallel()
-	// The binary fraction nearest to 0.00026 lies below it.
+	// The floating-point number that is nearest to 0.00026 is less than 0.00026.
 	if got, ok := parseDuration("0.00026"); !ok || got != 260*time.Microsecond {
 		t.Errorf("got %v, %v; want 260 microseconds", got, ok)
 	}
@@ -125,7 +125,8 @@ func TestParseExpiryLiesWithinItsBounds(t *testing.T) {
 	})
 }
 
-// given returns the field of a request; "" stands for a field that the user did not send.
+// given returns a field of a request. The empty string stands for a field that the user did not
+// send.
 func given(s string) *string {
 	if s == "" {
 		return nil

@@ -17,7 +17,7 @@ var ErrTooSlow = errTooSlow
 
 func Stamp(t time.Time) time.Time { return stamp(t) }
 
-// Commit passes link to the group commit of s, without rules, keys and cache.
+// Commit passes link to the group commit of s. It skips the validation, the keys and the cache.
 func (s *Service) Commit(ctx context.Context, link Link) (Outcome, error) {
 	return s.committer.commit(ctx, link)
 }

@@ -8,18 +8,20 @@ import (
 )
 
 const (
-	// maxRows bounds one Insert, so that a link does not wait for very many others.
+	// maxRows is the maximum number of links in one Insert. It limits how long a link waits
+	// for the other links of its Insert.
 	maxRows = 512
-	// maxYields bounds how often an inserter lets runnable goroutines go first.
+	// maxYields is the maximum number of times that an inserter lets other goroutines run
+	// before it takes links.
 	maxYields = 3
-	// insertTimeout bounds one Insert.
+	// insertTimeout is the time limit of one Insert.
 	insertTimeout = 2 * time.Second
 	// firstPause is the pause before an Insert of unknown outcome is repeated. It doubles
 	// with each repetition.
 	firstPause = 5 * time.Millisecond
 )
 
-// run is an inserter: it writes groups of links until the queue is closed and empty.
+// run is an inserter. It writes groups of links until the queue is closed and empty.
 func (c *committer) run(ctx context.Context) {
 	group := make([]*pending, 0, maxRows)
 	for open := true; open; {
@@ -29,8 +31,9 @@ func (c *committer) run(ctx context.Context) {
 	}
 }
 
-// next waits for a link and takes all links that wait behind it. One inserter at a time
-// does so; otherwise two would divide links that could share one Insert.
+// next waits for a link and takes all links that are in the queue behind it. Only one
+// inserter at a time takes links. Otherwise two inserters would divide links that could share
+// one Insert.
 func (c *committer) next(group []*pending) (_ []*pending, open bool) {
 	c.taking <- struct{}{}
 	defer func() { <-c.taking }()
@@ -42,9 +45,9 @@ func (c *committer) next(group []*pending) (_ []*pending, open bool) {
 	return c.gather(take(group, p)), true
 }
 
-// yield lets creations that are ready to run enter the queue first. A commit
-// costs as much as several dozen rows, and on a busy machine these creations would need a
-// commit of their own. On an idle machine yield returns at once.
+// yield lets creations that are ready to run enter the queue first. Otherwise these creations
+// would need another commit on a busy machine, and a commit costs as much as several dozen
+// rows. On an idle machine yield returns at once.
 func (c *committer) yield() {
 	for waiting, n := -1, 0; len(c.queue) > waiting && n < maxYields; n++ {
 		waiting = len(c.queue)
@@ -75,9 +78,9 @@ func take(group []*pending, p *pending) []*pending {
 	return group
 }
 
-// write inserts the group and sends each caller its own outcome. When the store rejects
-// the data of a link, write halves the group until it has found the link; the others are
-// written.
+// write inserts the group and sends each caller the outcome of its link. If the store rejects
+// the data of a link, write halves the group until it has found this link. It writes the
+// other links.
 func (c *committer) write(ctx context.Context, group []*pending) {
 	outcomes, err := c.insert(ctx, group)
 	if errors.Is(err, ErrRefused) && len(group) > 1 {
@@ -95,9 +98,9 @@ func (c *committer) write(ctx context.Context, group []*pending) {
 	}
 }
 
-// insert repeats an Insert of unknown outcome as long as a caller waits for it; the
-// contract of [Store] permits that. After a try of unknown outcome the links may be
-// stored, so a later ErrNotWritten does not show that they are not: insert returns the first error.
+// insert repeats an Insert of unknown outcome while a caller waits for it. The contract of
+// [Store] permits the repetition. After an Insert of unknown outcome the links may be stored,
+// even if a later Insert fails with ErrNotWritten. So insert returns the first error.
 func (c *committer) insert(ctx context.Context, group []*pending) ([]Outcome, error) {
 	links := make([]Link, len(group))
 	for i, p := range group {

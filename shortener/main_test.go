@@ -23,13 +23,13 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 
 var errDown = errors.New("connection refused")
 
-// testNow has a fraction below the microsecond, like a real clock.
+// testNow has nanoseconds, like a real clock.
 var testNow = time.Date(2026, time.March, 1, 12, 0, 0, 123_456_789, time.UTC)
 
 // newStore returns a store on a new SQLite database.
 func newStore(t testing.TB) shortener.Store { return sqlitestore.New(storetest.SQLite(t)) }
 
-// newService starts a service on a new SQLite database, with keys from next.
+// newService starts a service on a new SQLite database. The function next supplies its keys.
 func newService(t *testing.T, next keysFunc) (*shortener.Service, shortener.Store) {
 	t.Helper()
 	store := newStore(t)
@@ -47,7 +47,7 @@ func startService(t testing.TB, cfg shortener.Config) *shortener.Service {
 	return s
 }
 
-// faultyStore replaces the methods that a test sets. Store carries out the others.
+// faultyStore is a Store. A test may replace some of its methods.
 type faultyStore struct {
 	shortener.Store
 	insert func(ctx context.Context, links []shortener.Link) ([]shortener.Outcome, error)
@@ -173,7 +173,7 @@ func assertInvalid(t *testing.T, err error, field, reason string) {
 	}
 }
 
-// assertCounter checks the counter called name whose only label has the given value.
+// assertCounter checks the value of the counter name whose only label has the value label.
 func assertCounter(t *testing.T, reg *prometheus.Registry, name, label string, want float64) {
 	t.Helper()
 	families, err := reg.Gather()
@@ -189,6 +189,6 @@ func assertCounter(t *testing.T, reg *prometheus.Registry, name, label string, w
 		}
 	}
 	if got != want {
-		t.Errorf("%s of %q is %v, want %v", name, label, got, want)
+		t.Errorf("the counter %s of %q is %v, want %v", name, label, got, want)
 	}
 }

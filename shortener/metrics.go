@@ -14,14 +14,14 @@ type Metrics struct {
 	createdByAlias prometheus.Counter
 
 	commitRows    prometheus.Histogram // links in one INSERT
-	commitSeconds prometheus.Histogram // from sending an INSERT until it is durable
+	commitSeconds prometheus.Histogram // seconds from sending an INSERT until it is durable
 
 	keysTaken        *prometheus.CounterVec
 	keyConflicts     *prometheus.CounterVec
 	fallbackAttempts prometheus.Histogram
 
-	// sources holds a *sourceMetrics for each Key.Source drawn so far. A look-up by
-	// label in a CounterVec hashes and allocates, and every creation would pay for it.
+	// sources holds a *sourceMetrics for each Key.Source drawn so far. With it, a creation
+	// needs no look-up by label in a CounterVec, which hashes and allocates.
 	sources sync.Map
 }
 
@@ -31,8 +31,8 @@ type sourceMetrics struct {
 	conflicts prometheus.Counter
 }
 
-// NewMetrics registers the metrics with reg. It panics when reg already has them: a
-// registry serves one Service.
+// NewMetrics registers the metrics with reg. It panics if reg already has them, because a
+// registry serves only one Service.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	created := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "shortener_links_created_total",
@@ -57,7 +57,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		}, []string{"source"}),
 		keyConflicts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kgs_key_conflicts_total",
-			Help: "Keys drawn by creations that another link already had, by key source.",
+			Help: "Keys that creations drew although another link already had them, by key source.",
 		}, []string{"source"}),
 		fallbackAttempts: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "kgs_fallback_attempts",
@@ -69,8 +69,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
-// source returns the counters of one key source. The names are the few that the program
-// defines, never user input.
+// source returns the counters of one key source. The program defines the few possible names.
+// They are never user input.
 func (m *Metrics) source(name string) *sourceMetrics {
 	if s, ok := m.sources.Load(name); ok {
 		return s.(*sourceMetrics)
@@ -82,12 +82,12 @@ func (m *Metrics) source(name string) *sourceMetrics {
 	return s.(*sourceMetrics)
 }
 
-// createdWithKey counts a link with a key. The creation tried random random keys; 0 means
-// that its key was not random.
-func (m *Metrics) createdWithKey(random int) {
+// createdWithKey counts a link with a key. The parameter tried is the number of random keys
+// that the creation tried. It is 0 if the key was not random.
+func (m *Metrics) createdWithKey(tried int) {
 	m.createdByKey.Inc()
-	if random > 0 {
-		m.fallbackAttempts.Observe(float64(random))
+	if tried > 0 {
+		m.fallbackAttempts.Observe(float64(tried))
 	}
 }
 
@@ -96,5 +96,5 @@ func (m *Metrics) Created() float64 {
 	return promvalue.Counter(m.createdByKey) + promvalue.Counter(m.createdByAlias)
 }
 
-// KeysTaken returns the number of keys that creations took, by where the keys came from.
+// KeysTaken returns the number of keys that creations took, by key source.
 func (m *Metrics) KeysTaken() map[string]float64 { return promvalue.ByLabel(m.keysTaken) }

@@ -10,7 +10,7 @@ func TestFallbackAttemptsCountRandomKeysOnly(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	metrics := NewMetrics(registry)
-	metrics.createdWithKey(0) // not random: no observation
+	metrics.createdWithKey(0) // the key was not random, so there is no observation
 	metrics.createdWithKey(3)
 	families, err := registry.Gather()
 	if err != nil {
@@ -23,7 +23,7 @@ func TestFallbackAttemptsCountRandomKeysOnly(t *testing.T) {
 		}
 		seen = true
 		if h := family.GetMetric()[0].GetHistogram(); h.GetSampleCount() != 1 || h.GetSampleSum() != 3 {
-			t.Errorf("%d observations with the sum %v, want one of 3", h.GetSampleCount(), h.GetSampleSum())
+			t.Errorf("the histogram has %d observations with the sum %v, want 1 observation of 3", h.GetSampleCount(), h.GetSampleSum())
 		}
 	}
 	if !seen {

@@ -8,8 +8,8 @@ type Origin struct {
 	address address
 }
 
-// ParseOrigin parses scheme://host[:port], without a path. ok is false when the scheme is
-// neither http nor https or when a link could not lead to the host.
+// ParseOrigin parses scheme://host[:port], without a path. The result ok is false if the
+// scheme is neither http nor https, or if the host or the port is not valid in a link.
 func ParseOrigin(text string) (_ Origin, ok bool) {
 	scheme, authority, rest, ok := splitURL(text)
 	if !ok || rest != "" {
@@ -38,7 +38,7 @@ func (o Origin) serves(scheme string, a address) bool {
 		return false
 	}
 	port, own := a.number(scheme), o.address.number(o.scheme)
-	// A service on https usually serves plain http as well, if only to redirect it.
+	// A service on https usually also serves plain http, at least to redirect to https.
 	bothDefault := port == defaultPort(scheme) && own == defaultPort(o.scheme)
 	return port == own || bothDefault
 }

@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// Request describes the link to create. A nil field was not given by the user.
+// Request describes the link to create. A field is nil if the user did not send it.
 type Request struct {
 	URL       string
 	Alias     *string
 	ExpiresAt *string // RFC 3339
 	ExpiresIn *string // a decimal number of seconds, or a Go duration
-	Self      Origin  // of this service; a link must not lead back to it
+	Self      Origin  // origin of this service; a link must not lead to it
 }
 
-// link validates the request and returns the link that it describes. CreatedAt is not
-// set, and Code only for an alias.
+// link validates the request and returns the link that it describes. It does not set
+// CreatedAt. It sets Code only if the request has an alias.
 func (r *Request) link(now time.Time) (Link, error) {
 	url, err := normalizeURL(r.URL, r.Self)
 	if err != nil {
@@ -34,7 +34,7 @@ func (r *Request) link(now time.Time) (Link, error) {
 		if err := checkAlias(*r.Alias); err != nil {
 			return Link{}, err
 		}
-		// A copy: the alias may share memory with a whole request body.
+		// Copy the alias, because it may share memory with a whole request body.
 		link.Code, link.Source = strings.Clone(*r.Alias), SourceAlias
 	}
 	return link, nil
@@ -42,12 +42,12 @@ func (r *Request) link(now time.Time) (Link, error) {
 
 const (
 	maxAlias = 16
-	// maxCode is the length of the longest key of any key source: a UUID in base62.
+	// maxCode is the length of the longest key of any key source, which is a UUID in base62.
 	maxCode = 22
 )
 
 // reserved reports whether alias is the first part of a path that this service serves
-// or may serve later. Letter case does not matter: a user who types /Admin must not
+// or may serve later. Letter case does not matter, because a user who types /Admin must not
 // follow a link of another user.
 func reserved(alias string) bool {
 	return slices.Contains([]string{
@@ -56,9 +56,9 @@ func reserved(alias string) bool {
 	}, strings.ToLower(alias))
 }
 
-// routed reports whether code equals a path that this service serves, so that a link
-// with this key could not be followed. The other reserved names are not served, and
-// paths are case-sensitive.
+// routed reports whether code equals a path that this service serves. A link with such a key
+// could not be followed. The service does not serve the other reserved names, and paths are
+// case-sensitive.
 func routed(code string) bool { return code == "shorten" || code == "healthz" }
 
 // checkAlias returns an *InvalidError if a user may not choose alias.
@@ -74,15 +74,16 @@ func checkAlias(alias string) error {
 	return nil
 }
 
-// plausible reports whether code could be the code of a link. Other codes are answered
+// plausible reports whether code could be the code of a link. The service answers other codes
 // without a look-up.
 func plausible(code string) bool {
 	return code != "" && len(code) <= maxCode && isWord(code)
 }
 
-// isWord reports whether s contains only characters of codes: those of aliases, base62
-// and base64url (RFC 4648, section 5). The labels of a host name have the same ones.
-// It runs several times per request; strings.Trim would build a table each time.
+// isWord reports whether s contains only the characters of codes. These are the characters of
+// aliases, of base62 and of base64url (RFC 4648, section 5). The labels of a host name have
+// the same characters. isWord does not use strings.Trim, which would build a table for each
+// call.
 func isWord(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {
@@ -97,9 +98,10 @@ func isWord(s string) bool {
 // maxYears is how far in the future an expiry may lie.
 const maxYears = 100
 
-// parseExpiry returns the expiry of a link created at now. It is given as at (RFC 3339)
-// or in (a decimal number of seconds, or a Go duration); without both the result is the
-// zero time. The expiry is truncated to the microsecond and must lie after now.
+// parseExpiry returns the expiry of a link created at now. The parameter at is a time in RFC
+// 3339. The parameter in is a decimal number of seconds or a Go duration. If both are nil,
+// the result is the zero time. The expiry is truncated to the microsecond and must be after
+// now.
 func parseExpiry(at, in *string, now time.Time) (time.Time, error) {
 	switch {
 	case at != nil && in != nil:
@@ -131,14 +133,14 @@ func boundExpiry(field string, t, now time.Time) (time.Time, error) {
 	return t, nil
 }
 
-// stamp converts a time to the form that every engine keeps: UTC, whole microseconds.
+// stamp converts a time to UTC and truncates it to microseconds, which every engine can store.
 func stamp(t time.Time) time.Time {
 	return t.UTC().Truncate(time.Microsecond)
 }
 
-// rfc3339 is the form of a time in RFC 3339, section 5.6. Package time alone also accepts
-// an hour of one digit, a comma before the fraction and a zone of 24 hours. It does
-// reject what fits this form and is not a time, such as 30 February.
+// rfc3339 is the syntax of a time in RFC 3339, section 5.6. Without this check, package time
+// would also accept an hour of one digit, a comma before the fraction and a zone of 24 hours.
+// Package time rejects text that has this syntax and is not a time, such as 30 February.
 var rfc3339 = regexp.MustCompile(`^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]([01]\d|2[0-3]):\d\d)$`)
 
 func parseTime(s string) (time.Time, bool) {

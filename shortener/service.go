@@ -26,13 +26,13 @@ type Service struct {
 type Config struct {
 	Store     Store
 	Keys      Keys
-	Metrics   *Metrics         // nil: the metrics are not exported
-	CacheSize int              // links kept in memory; a link with a long URL counts as several; 0: the default, 65,536
-	QueueSize int              // creations that may wait for a commit; 0: the default, 4,096
-	Now       func() time.Time // nil: time.Now
+	Metrics   *Metrics         // if nil, the metrics are not exported
+	CacheSize int              // links in memory, 65,536 if 0; a link with a long URL counts as several links
+	QueueSize int              // creations that may wait for a commit, 4,096 if 0
+	Now       func() time.Time // if nil, time.Now
 }
 
-// New starts a service. Close stops it. The store must stay open until then.
+// New starts a service. Close stops it. The store must stay open until Close returns.
 func New(cfg Config) *Service {
 	if cfg.Metrics == nil {
 		cfg.Metrics = NewMetrics(prometheus.NewRegistry())
@@ -61,43 +61,45 @@ func (s *Service) Resolve(ctx context.Context, code string) (Link, error) {
 }
 
 // Ready fails with an *UnavailableError while links cannot be created or resolved. It
-// pings the store at most once a second and otherwise repeats the last result. It
-// blocks for at most one second. The end of ctx does not shorten that, because
-// concurrent callers share the ping.
+// pings the store at most once a second and otherwise returns the last result. It
+// blocks for at most one second. It may block after ctx ends, because concurrent callers
+// share the ping.
 func (s *Service) Ready(ctx context.Context) error { return s.readiness.check(ctx) }
 
-// Close commits the queued creations and stops the service. When ctx ends first, Close
-// interrupts the commits and returns an error. Create must not be called afterwards.
+// Close commits the queued creations and stops the service. If ctx ends before all commits
+// are done, Close interrupts the commits and returns an error. Create must not be called
+// after Close.
 func (s *Service) Close(ctx context.Context) error {
 	return s.committer.close(ctx)
 }
 
 const (
-	// pingTimeout bounds one Ping, so that a store that hangs counts as unavailable.
+	// pingTimeout is the time limit of one Ping, after which the store counts as unavailable.
 	pingTimeout = time.Second
-	// refusalMemory is how long a refused creation makes the service unready, unless a
-	// later one succeeds. It is bounded because a load balancer sends no creations to an
-	// unready service, and only a creation could clear the refusal.
+	// refusalMemory is how long the service is unready after a refused creation. A later
+	// creation that succeeds ends this time early. Without the limit the service could stay
+	// unready, because a load balancer sends no creations to an unready service.
 	refusalMemory = 5 * time.Second
 )
 
 var errRefusing = errors.New("recent creations were refused")
 
 // readiness decides whether the service can create and resolve links. It combines a
-// ping of the store with the result of the last creation: a store may answer and yet
-// accept no links, for lack of disk space or of keys.
+// ping of the store with the result of the last creation, because creations may fail while
+// the store answers, for example for lack of disk space or of keys.
 type readiness struct {
 	ping    func(context.Context) error
 	now     func() time.Time
 	refused atomic.Pointer[time.Time] // time of the last creation if it was refused, nil if it succeeded
 
-	mu  sync.Mutex // held during a ping: concurrent callers share its result
+	mu  sync.Mutex // held during a ping, so that concurrent callers share its result
 	at  time.Time  // when err became known
 	err error
 }
 
-// check returns the result of the last ping, which is valid for Freshness, or pings
-// again. Any client may call it at any rate, and a ping occupies a writer.
+// check returns the result of the last ping if it is younger than Freshness. Otherwise it
+// pings the store. The pings are limited, because any client may call Ready at any rate and
+// a ping occupies a writer.
 func (r *readiness) check(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -113,8 +115,8 @@ func (r *readiness) check(ctx context.Context) error {
 	if at := r.refused.Load(); err == nil && at != nil && r.now().Sub(*at) < refusalMemory {
 		err = unavailable(errRefusing)
 	}
-	// The time after the ping: otherwise every caller that waited for a ping that hangs
-	// would start another one.
+	// Read the time after the ping. Otherwise every caller that waited for a slow ping would
+	// start another ping.
 	r.at, r.err = r.now(), err
 	return err
 }
@@ -124,7 +126,7 @@ func (r *readiness) check(ctx context.Context) error {
 func (r *readiness) created(err error) {
 	switch {
 	case err == nil:
-		if r.refused.Load() != nil { // a load is cheaper than a store for every creation
+		if r.refused.Load() != nil { // to read refused is cheaper than to write it after every creation
 			r.refused.Store(nil)
 		}
 	case !errors.Is(err, errQueueFull) && !errors.Is(err, errNoFurtherKey) && !errors.Is(err, context.Canceled):

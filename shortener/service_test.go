@@ -26,7 +26,7 @@ func TestServiceResolvesCreatedLinks(t *testing.T) {
 	} {
 		link := mustCreate(t, s, r)
 		assertResolves(t, s, link)
-		// Another process finds it in the store.
+		// Another process finds the link in the store.
 		assertResolves(t, startService(t, shortener.Config{Store: store}), link)
 	}
 	_, _, err := s.Create(t.Context(), shortener.Request{URL: "https://go.dev/", ExpiresAt: given("2999-01-01T00:00:00Z")})
@@ -45,7 +45,7 @@ func TestServiceResolvesOwnLinksWithoutALookup(t *testing.T) {
 	assertFails(t, s, "pool00", shortener.ErrNotFound)
 	link := mustCreate(t, s, shortener.Request{URL: "https://go.dev/"})
 	if link.Code != "pool00" {
-		t.Fatalf("the code is %q, want the one that was looked up before", link.Code)
+		t.Fatalf("the code is %q, want pool00, which was looked up before", link.Code)
 	}
 	assertResolves(t, s, link)
 }
@@ -77,7 +77,7 @@ func TestReadyPingsTheStore(t *testing.T) {
 		t.Errorf("Ready on a store that answers: %v", err)
 	}
 	down := startService(t, shortener.Config{Store: &faultyStore{Store: store, ping: func(context.Context) error { return errDown }}})
-	for range 2 { // a failure is repeated as well
+	for range 2 { // the second call returns the failure of the first ping
 		assertUnavailable(t, down.Ready(t.Context()), errDown)
 	}
 }
@@ -91,7 +91,7 @@ func TestReadyPingsAtMostOnceASecond(t *testing.T) {
 		return ctx.Err()
 	}}})
 	ended, cancel := context.WithCancel(t.Context())
-	cancel() // the context of one caller does not end the ping of the others
+	cancel() // a context that has ended must not end the ping
 	for second := range int64(3) {
 		var group sync.WaitGroup
 		for range 8 {
@@ -103,7 +103,7 @@ func TestReadyPingsAtMostOnceASecond(t *testing.T) {
 		}
 		group.Wait()
 		if n := pings.Load(); n != second+1 {
-			t.Errorf("%d pings after %d s, want %d", n, second, second+1)
+			t.Errorf("the store got %d pings within %d s, want %d", n, second, second+1)
 		}
 		now = now.Add(time.Second)
 	}
@@ -121,7 +121,7 @@ func TestReadyFailsWhenTheStoreHangs(t *testing.T) {
 			t.Errorf("error %v, want DeadlineExceeded", err)
 		}
 		if waited := time.Since(start); waited != shortener.PingTimeout {
-			t.Errorf("took %v, want %v", waited, shortener.PingTimeout)
+			t.Errorf("Ready took %v, want %v", waited, shortener.PingTimeout)
 		}
 	})
 }

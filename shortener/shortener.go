@@ -9,25 +9,24 @@
 //   - A tombstone is a link that was deleted or has expired. Its row stays in the store.
 //   - The origin is the scheme, host and port under which clients reach this service.
 //
-// Invariants, which hold whatever fails underneath:
+// These invariants also hold when the store or a key source fails:
 //
 //   - A creation is acknowledged only after its row is durable.
-//   - The primary key of the store alone enforces uniqueness. No code is looked up
+//   - Only the primary key of the store enforces uniqueness. No code is looked up
 //     before it is inserted.
 //   - An acknowledged code never resolves to another URL, not even after its link
 //     expired or was deleted.
 //
 // A creation passes through [Service.Create], [Keys], the group commit (committer.go,
 // inserter.go) and the [Store]. A redirect passes through [Service.Resolve], the cache
-// (cache.go) and the store. The database engines are the packages below this one:
-// sqlitestore and pgstore. This package imports neither the key generation service nor
-// anything of HTTP.
+// (cache.go) and the store. The packages sqlitestore and pgstore implement the store. This
+// package imports neither the key generation service nor an HTTP package.
 package shortener
 
 import "time"
 
-// SourceAlias is the Source of a [Link] whose code the user chose. Every other value
-// names the key source that the code came from ("pool", "ledger", "random", ...).
+// SourceAlias is the Source of a [Link] whose code the user chose. Every other value is the
+// name of the key source of the code ("pool", "ledger", "random", ...).
 const SourceAlias = "alias"
 
 // SourceRandom is the Source of random keys. The metric kgs_fallback_attempts counts
@@ -35,7 +34,7 @@ const SourceAlias = "alias"
 const SourceRandom = "random"
 
 // Link is one row of the store. Times are in UTC with a precision of one microsecond,
-// which every engine keeps. The zero time stands for "never".
+// which every engine can store. The zero time stands for "never".
 type Link struct {
 	Code      string
 	URL       string // as it appears in the Location header

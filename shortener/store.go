@@ -10,33 +10,36 @@ import (
 // the conformance suite of package storetest.
 //
 // All methods may be called concurrently. They block until the engine answers or ctx
-// ends. An error describes the engine (unreachable, full, interrupted) and not a link;
-// the only exception is ErrRefused.
+// ends. An error concerns the engine, which may be unreachable, full or interrupted. Only
+// ErrRefused concerns a link.
 type Store interface {
 	// Insert writes all links in one transaction and returns after the transaction is
-	// durable. The i-th outcome belongs to the i-th link. A link whose code the store
-	// already has, from a live link, a tombstone or an earlier link of the same call,
-	// does not change the stored row; its outcome is Present when the stored row equals
-	// the link in everything but the deletion, and Conflict otherwise. A call whose
-	// outcome is unknown may therefore be repeated with the same links. Of two identical
-	// links in one call the second is a Conflict.
+	// durable. The i-th outcome belongs to the i-th link.
 	//
-	// An error wraps ErrNotWritten when nothing was written, and ErrStoreFull when the
-	// reason was a lack of disk space. After any other error the rows may or may not be
-	// durable. Insert keeps no reference to links.
+	// The store may already have a row with the code of a link, from a live link, a
+	// tombstone or an earlier link of the same call. Insert does not change this row. The
+	// outcome is Present if the row equals the link in everything but the deletion, and
+	// Conflict otherwise. So a call whose outcome is unknown may be repeated with the same
+	// links. If a call contains two identical links, the outcome of the second link is
+	// Conflict.
+	//
+	// An error wraps ErrNotWritten if nothing was written. It also wraps ErrStoreFull if
+	// the reason was a lack of disk space. After any other error the rows may or may not
+	// be durable. Insert keeps no reference to links.
 	Insert(ctx context.Context, links []Link) ([]Outcome, error)
-	// Writers returns how many Inserts the store carries out at the same time, at least
-	// one; further ones wait for their turn. It does not block, and its result never
-	// changes.
+	// Writers returns how many Inserts the store runs at the same time. This number is at
+	// least 1 and never changes. Further Inserts wait. Writers does not block.
 	Writers() int
-	// Lookup reads the row of code, also when it is a tombstone, or fails with
-	// ErrNotFound. It sees every Insert that returned before it was called.
+	// Lookup returns the row of code, even if the row is a tombstone. It fails with
+	// ErrNotFound if there is no row. It sees every Insert that returned before Lookup was
+	// called.
 	Lookup(ctx context.Context, code string) (Link, error)
-	// Delete turns the row of code into a tombstone at the time now, or fails with
-	// ErrNotFound. Deleting a link twice keeps the first time.
+	// Delete changes the row of code to a tombstone with the time of deletion now. It fails
+	// with ErrNotFound if there is no row. A second Delete does not change the time of
+	// deletion.
 	Delete(ctx context.Context, code string, now time.Time) error
 	// All yields the code and the source of every row in one pass, for the audit. It
-	// does not lock out writers. Rows inserted during the pass may or may not appear.
+	// does not block writers. Rows that are inserted during the pass may be missing.
 	// The sequence ends after the first error.
 	All(ctx context.Context) iter.Seq2[Link, error]
 	// Ping checks that the store answers and accepts writes.
@@ -53,9 +56,10 @@ const (
 	Present
 )
 
-// OutcomeOfExisting returns the outcome of links[i] when the store already had stored
-// under the same code: Present or Conflict. The outcomes of links[:i] are in outcomes.
-// Every engine uses it, so that all of them agree on what an identical link is.
+// OutcomeOfExisting returns the outcome of links[i], Present or Conflict, if the store
+// already had the row stored with the same code. The slice outcomes holds the outcomes of
+// links[:i]. Every engine uses this function, so that all engines agree on which links are
+// identical.
 func OutcomeOfExisting(links []Link, outcomes []Outcome, i int, stored Link) Outcome {
 	if !sameCreation(links[i], stored) {
 		return Conflict
@@ -68,8 +72,8 @@ func OutcomeOfExisting(links []Link, outcomes []Outcome, i int, stored Link) Out
 	return Present
 }
 
-// sameCreation reports whether a and b are equal as the engines keep them, apart from
-// their deletion.
+// sameCreation reports whether a and b are equal in everything but the deletion. It compares
+// times in microseconds, because the engines store microseconds.
 func sameCreation(a, b Link) bool {
 	return a.Code == b.Code && a.URL == b.URL && a.Source == b.Source &&
 		a.CreatedAt.UnixMicro() == b.CreatedAt.UnixMicro() &&

@@ -15,8 +15,8 @@ import (
 	"keypool/shortener/storetest"
 )
 
-// TestCommitReturnsOutcomePerLink commits more links than codes, concurrently. Each caller
-// gets Inserted exactly if the row has its URL.
+// TestCommitReturnsOutcomePerLink concurrently commits several links with the same code, for
+// each of 40 codes. A caller must get Inserted if and only if the row has its URL.
 func TestCommitReturnsOutcomePerLink(t *testing.T) {
 	t.Parallel()
 	s, store := newService(t, nil)
@@ -36,7 +36,7 @@ func TestCommitReturnsOutcomePerLink(t *testing.T) {
 				t.Error(err)
 			}
 			if won := stored.URL == link.URL; won != (outcome == shortener.Inserted) {
-				t.Errorf("outcome %v for %s, but the row has %s", outcome, link.URL, stored.URL)
+				t.Errorf("the link to %s has the outcome %v, but the row has the URL %s", link.URL, outcome, stored.URL)
 			}
 			if outcome == shortener.Inserted {
 				inserted.Add(1)
@@ -49,8 +49,8 @@ func TestCommitReturnsOutcomePerLink(t *testing.T) {
 	}
 }
 
-// BenchmarkCommit measures the group commit on both engines, each with full durability.
-// Every caller waits for its own link.
+// BenchmarkCommit measures the group commit on both engines with full durability. Every caller
+// waits until its link is durable.
 func BenchmarkCommit(b *testing.B) {
 	b.Run("postgres", func(b *testing.B) {
 		pool, err := pgxpool.New(b.Context(), testenv.StartPostgres(b).URL)

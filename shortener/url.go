@@ -17,16 +17,17 @@ const maxURL = 2048
 // normalizeURL returns raw in the form that is stored and sent in a Location header, or
 // an *InvalidError. A URL that leads to self is invalid.
 //
-// The URL is edited, never parsed and rebuilt as net/url would do: everything that a URL
-// may contain (RFC 3986) stays byte for byte, because two spellings of "the same" URL may
-// be two resources to the server. Three things change: white space around the URL is cut,
-// a host that is not ASCII becomes punycode, and bytes that a URL must not contain are
-// percent-encoded. The result is printable ASCII, and normalizing it again changes nothing.
+// Everything that a URL may contain (RFC 3986) stays byte for byte, because two spellings of
+// a URL may be two resources of the server. So normalizeURL does not parse and rebuild the
+// URL as net/url does. It removes white space around the URL, converts a host that is not
+// ASCII to punycode, and percent-encodes bytes that a URL must not contain. It changes
+// nothing else. The result is printable ASCII, and normalizing it again changes nothing.
 func normalizeURL(raw string, self Origin) (string, error) {
 	s := strings.TrimSpace(raw)
 	if strings.ContainsRune(s, '\\') {
-		// Browsers read a backslash as a slash, other programs do not: they would see different hosts.
-		return "", invalidURL(`must not contain a backslash; write %5C for one`)
+		// Browsers treat a backslash as a slash, and other programs do not. They would find
+		// different hosts in this URL.
+		return "", invalidURL(`must not contain a backslash; write %5C for a backslash`)
 	}
 	if strings.ContainsFunc(s, unicode.IsControl) {
 		return "", invalidURL("must not contain control characters such as line breaks")
@@ -69,8 +70,9 @@ func splitURL(s string) (scheme, authority, rest string, ok bool) {
 	return scheme, s, "", true
 }
 
-// isScheme compares without regard to ASCII case. The length check excludes letters
-// beyond ASCII that EqualFold considers equal, such as U+017F (long s) and s.
+// isScheme reports whether s and want are equal without regard to ASCII case. The length
+// check excludes letters outside ASCII that EqualFold considers equal, such as U+017F (long
+// s) and s.
 func isScheme(s, want string) bool {
 	return len(s) == len(want) && strings.EqualFold(s, want)
 }
@@ -94,11 +96,11 @@ func isHex(c byte) bool {
 }
 
 // escape percent-encodes each byte of s that must not occur in a URL. It works on bytes
-// and not on characters, so that text that is not UTF-8 (é in a Latin-1 form) reaches its
+// and not on characters, so that text that is not UTF-8 (such as é in Latin-1) reaches the
 // server unchanged.
 //
-// Brackets after the host and a second # are not in RFC 3986 either. They stay, because
-// every browser sends them unencoded and servers depend on it.
+// RFC 3986 also does not allow brackets after the host or a second #. escape does not encode
+// them, because every browser sends them unencoded and servers depend on it.
 func escape(s string) string {
 	const hex = "0123456789ABCDEF"
 	var b strings.Builder
@@ -123,21 +125,21 @@ const (
 	maxLabel = 63
 )
 
-// address is the host and port of a URL, in the form that is stored.
+// address is the host and port of a URL, as they are stored.
 type address struct {
 	host string // ASCII; an IPv6 address is in brackets
-	port string // with its colon; "" for no port, ":" for an empty one
+	port string // with its colon; "" if there is no port, ":" if the port is empty
 }
 
 // parseAddress validates the authority of a URL and converts its host to ASCII.
 func parseAddress(authority string) (address, error) {
 	if strings.ContainsRune(authority, '@') {
-		// Such a URL shows one host to the reader and leads to another.
+		// Such a URL shows one host to the reader and leads to another host.
 		return address{}, invalidURL("must not contain user information (user@ or user:password@)")
 	}
 	host, port := cutPort(authority)
 	if !validPort(port) {
-		return address{}, invalidURL("must have a port from 1 to 65535, or none")
+		return address{}, invalidURL("must have either no port or a port from 1 to 65535")
 	}
 	if strings.HasPrefix(host, "[") {
 		if !validIPv6(host) {
@@ -176,15 +178,15 @@ func validIPv6(host string) bool {
 	return closed && err == nil && ip.Is6() && ip.Zone() == ""
 }
 
-// asciiHost validates a host name or IPv4 address. An ASCII host stays byte for byte; any
-// other becomes punycode by the look-up rules of UTS #46 (RFC 5891).
+// asciiHost validates a host name or IPv4 address. An ASCII host stays byte for byte. Any
+// other host is converted to punycode by the look-up rules of UTS #46 (RFC 5891).
 func asciiHost(host string) (string, error) {
 	if host == "" {
 		return "", invalidURL("must have a host, as in https://example.com/page")
 	}
 	if !isASCII(host) {
 		ascii, err := idna.Lookup.ToASCII(host)
-		if err != nil || !utf8.ValidString(host) { // idna reads invalid UTF-8 as U+FFFD
+		if err != nil || !utf8.ValidString(host) { // idna treats invalid UTF-8 as U+FFFD
 			return "", invalidURL("must have a host that is a valid internationalized domain name")
 		}
 		host = ascii
@@ -199,8 +201,9 @@ func isASCII(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r >= 0x80 })
 }
 
-// validHost reports whether an ASCII name may exist in DNS. It accepts one dot at the
-// end, and underscores, which are not part of a host name by RFC 1123 but common.
+// validHost reports whether an ASCII name may exist in DNS. It accepts one dot at the end.
+// It also accepts underscores, which RFC 1123 does not allow in host names but which are
+// common.
 func validHost(host string) bool {
 	host = strings.TrimSuffix(host, ".")
 	if len(host) > maxHost {
@@ -214,7 +217,7 @@ func validHost(host string) bool {
 	return true
 }
 
-// canonicalHost returns one spelling for all spellings of the same host.
+// canonicalHost returns the same text for all spellings of a host.
 func (a address) canonicalHost() string {
 	name := strings.ToLower(strings.TrimSuffix(a.host, "."))
 	if ip, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil {
@@ -223,10 +226,10 @@ func (a address) canonicalHost() string {
 	return name
 }
 
-// number returns the port that the address means under scheme.
+// number returns the port number of the address under scheme.
 func (a address) number(scheme string) uint64 {
 	n, err := strconv.ParseUint(strings.TrimPrefix(a.port, ":"), 10, 16)
-	if err != nil { // there is no port: parseAddress rejects an invalid one
+	if err != nil { // there is no port, because parseAddress rejects an invalid port
 		return defaultPort(scheme)
 	}
 	return n

@@ -15,7 +15,7 @@ func testSelf() Origin {
 	return o
 }
 
-func TestNormalizeURLKeeps(t *testing.T) {
+func TestNormalizeURLKeepsValidURLs(t *testing.T) {
 	t.Parallel()
 	for _, raw := range []string{
 		"https://go.dev",
@@ -46,12 +46,12 @@ func TestNormalizeURLKeeps(t *testing.T) {
 	} {
 		got, err := normalizeURL(raw, testSelf())
 		if err != nil || got != raw {
-			t.Errorf("normalizeURL(%q) = %q, %v; want it unchanged", raw, got, err)
+			t.Errorf("normalizeURL(%q) = %q, %v; want the same URL", raw, got, err)
 		}
 	}
 }
 
-func TestNormalizeURLEdits(t *testing.T) {
+func TestNormalizeURLEncodesAndTrims(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, raw, want string }{
 		{"white space around it", " \t\r\nhttps://go.dev/a \n", "https://go.dev/a"},
@@ -76,7 +76,7 @@ func TestNormalizeURLEdits(t *testing.T) {
 	}
 }
 
-func TestNormalizeURLRefuses(t *testing.T) {
+func TestNormalizeURLRefusesInvalidURLs(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, raw, reason string }{
 		{"empty", "", "absolute"},
@@ -150,7 +150,7 @@ func TestNormalizeURLRefuses(t *testing.T) {
 	}
 }
 
-func TestNormalizeURLBoundsTheStoredLength(t *testing.T) {
+func TestNormalizeURLLimitsTheStoredLength(t *testing.T) {
 	t.Parallel()
 	const base = "https://go.dev/"
 	fits := base + strings.Repeat("a", maxURL-len(base))
@@ -222,7 +222,7 @@ func TestNormalizeURLRefusesThisService(t *testing.T) {
 
 func TestNormalizeURLProperties(t *testing.T) {
 	t.Parallel()
-	// Pieces that the rules depend on, so that many URLs pass.
+	// The pieces are relevant for the rules and often form valid URLs.
 	piece := rapid.SampledFrom([]string{
 		"http://", "https://", "HTTP://", "go.dev", "bücher.example", "[::1]", ":", "8080", "/", "?", "#", "%", "%2f", "é", " ",
 		"\"", "[", "]", "@", "\\", "..", "a", "Z", "\x80", "\u0085", "\n", "=", "&", "。", "xn--", "{", "\x7f", "\u200d", "-",
@@ -244,29 +244,29 @@ func FuzzURL(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw string) { checkNormalized(t, raw) })
 }
 
-// checkNormalized checks the properties of every URL that passes the rules.
+// checkNormalized normalizes raw. If normalizeURL accepts raw, it checks the properties of the result.
 func checkNormalized(t rapid.TB, raw string) {
 	got, err := normalizeURL(raw, testSelf())
 	if err != nil {
 		if invalid, ok := errors.AsType[*InvalidError](err); !ok || invalid.Field != "url" || got != "" {
-			t.Fatalf("%q: %q and the error %v", raw, got, err)
+			t.Fatalf("normalizeURL(%q) = %q, %v; want only an InvalidError for the field url", raw, got, err)
 		}
 		return
 	}
 	again, err := normalizeURL(got, testSelf())
 	if err != nil || again != got {
-		t.Fatalf("%q became %q, and that became %q, %v", raw, got, again, err)
+		t.Fatalf("normalizeURL(%q) = %q, but a second call returned %q, %v", raw, got, again, err)
 	}
 	if len(got) > maxURL || strings.ContainsFunc(got, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
-		t.Fatalf("%q became %q: too long, or more than printable ASCII", raw, got)
+		t.Fatalf("normalizeURL(%q) = %q, which is too long or not printable ASCII", raw, got)
 	}
 	u, err := url.Parse(got)
 	if err != nil {
-		t.Fatalf("%q became %q, which net/url cannot parse: %v", raw, got, err)
+		t.Fatalf("normalizeURL(%q) = %q, which net/url cannot parse: %v", raw, got, err)
 	}
 	_, authority, _, _ := splitURL(got)
 	if u.Host != authority || u.User != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
-		t.Fatalf("%q became %q, in which net/url finds another host: %#v", raw, got, u)
+		t.Fatalf("normalizeURL(%q) = %q, in which net/url finds another host: %#v", raw, got, u)
 	}
 }
 

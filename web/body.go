@@ -16,17 +16,18 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// maxBody bounds the body of a creation, in bytes. A URL has at most 2,048 bytes, each
-// of which takes up to three in a form and up to six in JSON.
+// maxBody is the maximum size of a request body, in bytes. A URL has at most 2,048 bytes.
+// Each of them takes up to three bytes in a form and up to six bytes in JSON.
 const maxBody = 16 << 10
 
-// fields are the fields of a creation as the client sent them; nil means not given.
+// fields are the fields of a request to create a link, as the client sent them. A field is
+// nil if the client did not send it.
 type fields struct {
 	url, alias, expiresAt, expiresIn *string
 }
 
-// member returns the field called name, or nil if there is none. Names are
-// case-sensitive, because another reader of the form might ignore a "URL".
+// member returns the field with this name, or nil if no such field exists. Names are
+// case-sensitive because another parser of the form might ignore the name "URL".
 func (f *fields) member(name string) **string {
 	switch name {
 	case "url":
@@ -49,8 +50,8 @@ func (f *fields) request(self shortener.Origin) shortener.Request {
 	return r
 }
 
-// readFields reads the body of a creation and checks its form. The service validates the
-// values. Its errors are in the table of problems.
+// readFields reads the body of a request and checks its syntax. The service validates the
+// values. Each error of readFields has a row in problemTable.
 func readFields(w http.ResponseWriter, r *http.Request) (fields, error) {
 	media, err := mediaType(r.Header)
 	if err != nil {
@@ -66,7 +67,7 @@ func readFields(w http.ResponseWriter, r *http.Request) (fields, error) {
 	return parseJSON(body)
 }
 
-// mediaType returns the media type of the body, one of the two that are supported.
+// mediaType returns the media type of the body, which is mediaJSON or mediaForm.
 func mediaType(h http.Header) (string, error) {
 	const accepted = "Send " + mediaJSON + " or " + mediaForm
 	if coding := h.Get(echo.HeaderContentEncoding); coding != "" && !strings.EqualFold(coding, "identity") {
@@ -78,7 +79,7 @@ func mediaType(h http.Header) (string, error) {
 	}
 	media, params, err := mime.ParseMediaType(value)
 	if err != nil || (media != mediaJSON && media != mediaForm) {
-		return "", unsupported(accepted + ", and name it in the Content-Type header.")
+		return "", unsupported(accepted + ", and name the media type in the Content-Type header.")
 	}
 	switch strings.ToLower(params["charset"]) {
 	case "", "utf-8", "us-ascii":
@@ -87,14 +88,14 @@ func mediaType(h http.Header) (string, error) {
 	return "", unsupported(accepted + " in UTF-8.")
 }
 
-// readBody reads at most maxBody bytes, with or without a Content-Length.
+// readBody reads at most maxBody bytes. The request may have no Content-Length.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength > maxBody {
 		return nil, &http.MaxBytesError{Limit: maxBody}
 	}
 	var buf bytes.Buffer
 	if r.ContentLength > 0 {
-		buf.Grow(int(r.ContentLength) + bytes.MinRead) // ReadFrom needs MinRead bytes of space at the end
+		buf.Grow(int(r.ContentLength) + bytes.MinRead) // ReadFrom needs MinRead free bytes at the end
 	}
 	if _, err := buf.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody)); err != nil {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
@@ -105,7 +106,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// parseForm parses a form. Its values may have any character encoding: the service
+// parseForm parses a form. The values may have any character encoding because the service
 // stores the bytes of a URL unchanged.
 func parseForm(body []byte) (fields, error) {
 	if b := bytes.TrimSpace(body); len(b) > 0 && (b[0] == '{' || b[0] == '[') {
@@ -124,15 +125,15 @@ func parseForm(body []byte) (fields, error) {
 			return fields{}, malformed("There is no field " + quote(name) + ".")
 		case len(given) > 1:
 			return fields{}, malformed("The field " + quote(name) + " occurs twice.")
-		case given[0] != "": // a browser sends every field of a form, also an empty one
+		case given[0] != "": // a browser also sends the empty fields of a form
 			*place = &given[0]
 		}
 	}
 	return f, nil
 }
 
-// quote returns a name that the client chose, in quotes and shortened, so that the length
-// of an answer does not depend on the request.
+// quote returns a name from the request in quotes. It shortens a long name, so that the
+// length of the answer does not depend on the request.
 func quote(name string) string {
 	const enough = 40
 	if runes := []rune(name); len(runes) > enough {
@@ -141,7 +142,8 @@ func quote(name string) string {
 	return `"` + name + `"`
 }
 
-// creation is the JSON object of a creation; nil stands for absent and for null.
+// creation is the JSON object that a client sends to create a link. A member is nil if it
+// is absent or null.
 type creation struct {
 	URL       *string         `json:"url"`
 	Alias     *string         `json:"alias"`
@@ -149,7 +151,7 @@ type creation struct {
 	ExpiresIn *numberOrString `json:"expires_in"`
 }
 
-// numberOrString is a string, or a number as the client wrote it.
+// numberOrString is a JSON string, or the text of a JSON number.
 type numberOrString string
 
 // UnmarshalJSONFrom implements [json.UnmarshalerFrom].
@@ -165,14 +167,13 @@ func (n *numberOrString) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return nil
 }
 
-// parseJSON decodes one object and accepts nothing that two readers could understand
-// differently: no repeated or unknown members, no other letter case, no invalid UTF-8 and
-// no unpaired surrogate. The decoder is the source of encoding/json/v2 and strict by
-// default; encoding/json is not. BenchmarkParseJSON takes 0.6 us for a short body and
-// 1.5 us for one with every member. The parser written for this contract, which the
-// decoder replaced, took 0.5 and 1.8 us.
+// parseJSON decodes one object. It refuses text that two parsers could understand
+// differently: repeated or unknown members, names in another letter case, invalid UTF-8 and
+// unpaired surrogates. The decoder is the source of encoding/json/v2, which is strict by
+// default. BenchmarkParseJSON takes 0.6 us for a short body and 1.5 us for a body with
+// every member. A parser that was written for this contract took 0.5 and 1.8 us.
 func parseJSON(body []byte) (fields, error) {
-	var c *creation // nil after the JSON text null
+	var c *creation // nil if the JSON text is null
 	if err := json.Unmarshal(body, &c, json.RejectUnknownMembers(true)); err != nil {
 		return fields{}, objectError(body, err)
 	}
@@ -184,14 +185,14 @@ func parseJSON(body []byte) (fields, error) {
 
 func errNoObject() error { return malformed("The body is not a JSON object.") }
 
-// objectError translates err, with which the decoding of body failed. A body that is not
-// well-formed is always reported as such, also when a member before the fault is invalid.
+// objectError translates err, the error from decoding body. If body is not well-formed
+// JSON, objectError reports that, even if an earlier member is invalid.
 func objectError(body []byte, err error) error {
 	var text jsontext.Value
 	if fault := json.Unmarshal(body, &text, jsontext.AllowDuplicateNames(true)); fault != nil {
 		return malformed("The body is not well-formed JSON: " + describe(fault) + ".")
 	}
-	if syntactic, ok := errors.AsType[*jsontext.SyntacticError](err); ok { // only a repeated name is left
+	if syntactic, ok := errors.AsType[*jsontext.SyntacticError](err); ok { // a repeated name is the only other cause
 		return malformed("The member " + quote(syntactic.JSONPointer.LastToken()) + " occurs twice.")
 	}
 	semantic, ok := errors.AsType[*json.SemanticError](err)
@@ -208,8 +209,8 @@ func objectError(body []byte, err error) error {
 	return &shortener.InvalidError{Field: field, Reason: reason}
 }
 
-// describe returns the text of a syntax error and its position. It leaves out the path of
-// the fault, whose length depends on the request.
+// describe returns the text and the position of a syntax error. It omits the JSON path of
+// the error because the length of the path depends on the request.
 func describe(fault error) string {
 	syntactic, ok := errors.AsType[*jsontext.SyntacticError](fault)
 	if !ok {

@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// contract checks every exchange against openapi.yaml: the document must describe each
+// contract checks each exchange against openapi.yaml. The document must describe each
 // answer, and each request that succeeds.
 type contract struct {
 	t      *testing.T
@@ -52,7 +52,7 @@ func (c *contract) RoundTrip(r *http.Request) (*http.Response, error) {
 		if sent, err = io.ReadAll(r.Body); err != nil {
 			return nil, err
 		}
-		// The request keeps its Content-Length, so both kinds of bodies reach the server.
+		// The request keeps its Content-Length, so the server gets bodies with and without it.
 		r.Body = io.NopCloser(bytes.NewReader(sent))
 	}
 	resp, err := c.next.RoundTrip(r)
@@ -77,7 +77,7 @@ func (c *contract) check(r *http.Request, sent []byte, resp *http.Response, got 
 	asked.URL.RawPath = "" // the document describes decoded paths
 	route, params, err := c.router.FindRoute(asked)
 	if unlisted := resp.StatusCode == http.StatusMethodNotAllowed || resp.StatusCode == http.StatusNotFound; err != nil && unlisted {
-		return nil // the server must not serve what the document does not list
+		return nil // the server must refuse a path that the document does not list
 	}
 	if err != nil {
 		return err
@@ -98,7 +98,7 @@ func (c *contract) check(r *http.Request, sent []byte, resp *http.Response, got 
 	return openapi3filter.ValidateResponse(r.Context(), output.SetBodyBytes(got))
 }
 
-func TestDocumentIsValid(t *testing.T) {
+func TestOpenAPIDocumentIsValid(t *testing.T) {
 	t.Parallel()
 	if err := document(t).Validate(t.Context(), openapi3.EnableExamplesValidation()); err != nil {
 		t.Error(err)
@@ -106,7 +106,7 @@ func TestDocumentIsValid(t *testing.T) {
 }
 
 // The document lists the routes of the router and no others.
-func TestDocumentIsComplete(t *testing.T) {
+func TestOpenAPIDocumentListsEveryRoute(t *testing.T) {
 	t.Parallel()
 	var served []string
 	for _, r := range NewPublic(PublicConfig{}).Routes() {
@@ -114,7 +114,7 @@ func TestDocumentIsComplete(t *testing.T) {
 			served = append(served, r.Method+" "+strings.ReplaceAll(r.Path, ":code", "{code}"))
 		}
 	}
-	// The router treats the preview as a code, the document as a path.
+	// A preview is a code for the router and a path of its own in the document.
 	served = append(served, "GET /{code}+", "HEAD /{code}+")
 	var documented []string
 	for path, item := range document(t).Paths.Map() {
@@ -130,7 +130,7 @@ func TestDocumentIsComplete(t *testing.T) {
 }
 
 // The document lists the problem types of the table and no others.
-func TestDocumentListsEveryProblem(t *testing.T) {
+func TestOpenAPIDocumentListsEveryProblem(t *testing.T) {
 	t.Parallel()
 	used := map[string]bool{problemOf(errors.New("unknown")).Type: true}
 	for _, row := range problemTable {
@@ -145,7 +145,7 @@ func TestDocumentListsEveryProblem(t *testing.T) {
 	}
 }
 
-// The negative control: contract detects exchanges that violate the document.
+// This is the negative control: contract must detect exchanges that violate the document.
 func TestContractDetectsViolations(t *testing.T) {
 	t.Parallel()
 	c := newContract(t, nil)

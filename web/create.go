@@ -12,7 +12,7 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// answer is the representation of a link for clients.
+// answer is the JSON representation of a link.
 type answer struct {
 	Code      string    `json:"code"`
 	ShortURL  string    `json:"short_url"`
@@ -31,15 +31,15 @@ func newAnswer(l shortener.Link, self shortener.Origin) *answer {
 	}
 }
 
-// formKey is the key in the echo.Context of the entered fields. The page of an error
-// shows them again.
+// formKey names the value in the echo.Context that holds the submitted fields. The error
+// page shows these fields again.
 const formKey = "form"
 
-// self returns the origin of this service, with which a short URL begins.
+// self returns the origin of this service. Each short URL begins with this origin.
 func (p *public) self(c echo.Context) (shortener.Origin, error) {
 	self := p.origin.of(c.Request())
 	if self.IsZero() {
-		return self, malformed("The Host header does not name a host with which a short URL could begin.")
+		return self, malformed("The Host header does not name a host that a short URL can contain.")
 	}
 	return self, nil
 }
@@ -83,9 +83,10 @@ const (
 	mediaForm    = "application/x-www-form-urlencoded"
 )
 
-// negotiate selects one of offers by the request's Accept header (RFC 9110 section
-// 12.5.1). The offer with the highest q-value wins, the first of equals. A client that
-// accepts no offer gets the first one, which is more useful than a 406.
+// negotiate selects one of offers by the request's Accept header (RFC 9110 section 12.5.1).
+// It returns the first of the offers with the highest q-value. If the client accepts none
+// of the offers, negotiate returns the first one, because an answer is more useful than a
+// 406.
 func negotiate(r *http.Request, offers ...string) string {
 	accept := r.Header["Accept"]
 	if len(accept) == 0 || (len(accept) == 1 && (accept[0] == "*/*" || accept[0] == offers[0])) {
@@ -106,7 +107,8 @@ func wantsPage(r *http.Request) bool {
 	return negotiate(r, mediaJSON, mediaHTML) == mediaHTML
 }
 
-// quality returns the q-value of the most specific range that covers offer, 0 without one.
+// quality returns the q-value of the most specific media range that matches offer, or 0 if
+// no media range matches.
 func quality(ranges []string, offer string) float64 {
 	q, specificity := 0.0, 0
 	for _, field := range ranges {
@@ -118,8 +120,8 @@ func quality(ranges []string, offer string) float64 {
 	return q
 }
 
-// specificityOf ranks how closely a media range matches offer: from 0, no match, to 3,
-// an exact match.
+// specificityOf returns how closely a media range matches offer, from 0 (no match) to 3
+// (exact match).
 func specificityOf(media, offer string) int {
 	major, _, _ := strings.Cut(offer, "/")
 	switch {
@@ -133,8 +135,8 @@ func specificityOf(media, offer string) int {
 	return 0
 }
 
-// qValue returns the weight among the parameters of a media range, 0 for a malformed
-// weight: a typing error must not win.
+// qValue returns the q parameter of a media range, or 1 if it is absent. A malformed q
+// counts as 0, so that a typing error does not select an offer.
 func qValue(params string) float64 {
 	for param := range strings.SplitSeq(params, ";") {
 		name, value, _ := strings.Cut(param, "=")

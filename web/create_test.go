@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestCreateRefuses(t *testing.T) {
+func TestCreateRefusesBadRequests(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	tests := []struct {
@@ -88,7 +88,7 @@ func TestCreateRefuses(t *testing.T) {
 	}
 }
 
-func TestCreateAccepts(t *testing.T) {
+func TestCreateAcceptsJSONAndForms(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	tests := []struct{ name, media, body, url string }{
@@ -113,29 +113,29 @@ func TestCreateAccepts(t *testing.T) {
 				t.Errorf("status %d, %s", r.status, r.body)
 			}
 			if r.header.Get("Location") != a.ShortURL {
-				t.Errorf("Location %q, short URL %q", r.header.Get("Location"), a.ShortURL)
+				t.Errorf("Location is %q, the short URL is %q", r.header.Get("Location"), a.ShortURL)
 			}
 			if strings.Contains(tt.name, "seconds") || tt.name == "duration" {
 				if lifetime := a.ExpiresAt.Sub(a.CreatedAt); lifetime != time.Hour {
-					t.Errorf("lifetime %s", lifetime)
+					t.Errorf("the link expires %s after its creation", lifetime)
 				}
 			} else if strings.Contains(r.body, "expires_at") {
-				t.Errorf("an expiry without a request for one: %s", r.body)
+				t.Errorf("the link has an expiry that was not requested: %s", r.body)
 			}
 			if a.CreatedAt.Location() != time.UTC || a.CreatedAt.IsZero() {
-				t.Errorf("created at %v", a.CreatedAt)
+				t.Errorf("the creation time is %v", a.CreatedAt)
 			}
 		})
 	}
 }
 
-func TestCreateAlias(t *testing.T) {
+func TestRepeatedAliasReturnsLinkOrConflict(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	first := s.shorten(t, `{"url":"https://go.dev","alias":"home"}`)
 	again := s.do(t, http.MethodPost, "/shorten", `{"url":"https://go.dev","alias":"home"}`, "Content-Type", mediaJSON)
 	if again.status != http.StatusOK || again.header.Get("Location") != "" {
-		t.Errorf("the same again: status %d, Location %q", again.status, again.header.Get("Location"))
+		t.Errorf("the repeated request has status %d and Location %q, want 200 and no Location", again.status, again.header.Get("Location"))
 	}
 	if diff := cmp.Diff(first, decode[answer](t, again.body)); diff != "" {
 		t.Error(diff)
@@ -143,20 +143,20 @@ func TestCreateAlias(t *testing.T) {
 	other := s.do(t, http.MethodPost, "/shorten", `{"url":"https://go.dev/doc","alias":"home"}`, "Content-Type", mediaJSON)
 	p := decode[reply.Problem](t, other.body)
 	if other.status != http.StatusConflict || p.Field != "alias" || p.Type != reply.TypePrefix+"alias-taken" {
-		t.Errorf("another URL: %d %+v", other.status, p)
+		t.Errorf("the alias with another URL has status %d and problem %+v", other.status, p)
 	}
 }
 
-func TestCreateNegotiates(t *testing.T) {
+func TestCreateNegotiatesMediaType(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	text := s.do(t, http.MethodPost, "/shorten", "url=https://go.dev", "Content-Type", mediaForm, "Accept", "text/plain")
 	if location := text.header.Get("Location"); text.body != location+"\n" || text.status != http.StatusCreated {
-		t.Errorf("%d %q, Location %q", text.status, text.body, location)
+		t.Errorf("the text answer has status %d, body %q and Location %q", text.status, text.body, location)
 	}
 	page := s.do(t, http.MethodPost, "/shorten", "url=https://go.dev", "Content-Type", mediaForm, "Accept", "text/html,*/*;q=0.8")
 	if !strings.HasPrefix(page.body, "<!doctype html>") || !strings.Contains(page.body, page.header.Get("Location")) {
-		t.Errorf("%d %q", page.status, page.body)
+		t.Errorf("the page has status %d and body %q", page.status, page.body)
 	}
 	refused := s.do(t, http.MethodPost, "/shorten", "url=ftp://a%22b&alias=%3Cb%3E", "Content-Type", mediaForm, "Accept", "text/html")
 	for _, want := range []string{`value="ftp://a&#34;b"`, `value="&lt;b&gt;"`, `aria-describedby="url-error"`, "The link must"} {
@@ -166,8 +166,8 @@ func TestCreateNegotiates(t *testing.T) {
 	}
 }
 
-// The limit holds for bodies with a Content-Length and for chunked ones.
-func TestCreateBodyLimit(t *testing.T) {
+// The limit applies to bodies with a Content-Length and to chunked bodies.
+func TestCreateRefusesLargeBody(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	pad := func(n int) string {
@@ -177,10 +177,10 @@ func TestCreateBodyLimit(t *testing.T) {
 	for size, want := range map[int]int{maxBody: http.StatusCreated, maxBody + 1: http.StatusRequestEntityTooLarge} {
 		announced := s.do(t, http.MethodPost, "/shorten", pad(size), "Content-Type", mediaJSON)
 		if announced.status != want {
-			t.Errorf("%d bytes: status %d", size, announced.status)
+			t.Errorf("a body of %d bytes has status %d", size, announced.status)
 		}
 		if got := s.chunked(t, pad(size)); got != want {
-			t.Errorf("%d bytes in chunks: status %d", size, got)
+			t.Errorf("a chunked body of %d bytes has status %d", size, got)
 		}
 	}
 }
@@ -211,12 +211,12 @@ func TestCreateRefusesContentCoding(t *testing.T) {
 	s := newSite(t, nil)
 	r := s.do(t, http.MethodPost, "/shorten", "\x1f\x8b", "Content-Type", mediaJSON, "Content-Encoding", "gzip")
 	if r.status != http.StatusUnsupportedMediaType || r.header.Get("Accept") == "" {
-		t.Errorf("%d %v", r.status, r.header)
+		t.Errorf("the answer has status %d and header %v", r.status, r.header)
 	}
 }
 
 // An answer shows an unknown name escaped and shortened.
-func TestCreateShortensNames(t *testing.T) {
+func TestCreateShortensUnknownNames(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	body := url.Values{strings.Repeat("<é>", 1000): {"x"}}.Encode()

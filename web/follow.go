@@ -16,12 +16,12 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// redirectAge limits how long a browser caches a redirect. It saves repeated
-// requests, and a browser follows a deleted link for at most this long.
+// redirectAge is the longest time for which a browser may cache a redirect. The cache saves
+// requests. A browser may follow a deleted link for at most this time.
 const redirectAge = 90 * time.Second
 
-// code answers GET and HEAD of /{code} and /{code}+. It reads the decoded path: a
-// percent-encoded letter is the same letter (RFC 3986 section 6.2.2.2).
+// code answers GET and HEAD of /{code} and /{code}+. It reads the decoded path because a
+// percent-encoded letter is equivalent to the letter itself (RFC 3986 section 6.2.2.2).
 func (p *public) code(c echo.Context) error {
 	code, preview := strings.CutSuffix(c.Request().URL.Path[1:], "+")
 	if preview {
@@ -31,7 +31,8 @@ func (p *public) code(c echo.Context) error {
 	return p.follow(c, code)
 }
 
-// follow redirects to the URL of the link, byte for byte as stored.
+// follow redirects to the URL of the link. The Location header is the URL as stored, byte
+// for byte.
 func (p *public) follow(c echo.Context, code string) error {
 	link, err := p.resolve(c, code)
 	if c.Request().Method == http.MethodGet {
@@ -40,14 +41,14 @@ func (p *public) follow(c echo.Context, code string) error {
 	if err != nil {
 		return err
 	}
-	// Assignments instead of Set, which would allocate a slice for a constant value.
+	// Assignments avoid the slice that Header.Set would allocate for a constant value.
 	h := c.Response().Header()
 	h[echo.HeaderLocation] = []string{link.URL}
 	h[echo.HeaderCacheControl] = cacheControl(&link)
 	return c.NoContent(http.StatusFound)
 }
 
-// preview shows where the link leads and does not redirect.
+// preview shows the URL of the link and does not redirect.
 func (p *public) preview(c echo.Context, code string) error {
 	self, err := p.self(c)
 	if err != nil {
@@ -66,7 +67,8 @@ func (p *public) preview(c echo.Context, code string) error {
 	return reply.JSON(c.Response(), mediaJSON, http.StatusOK, a)
 }
 
-// resolve looks a code up. It counts a miss for the limit of the client.
+// resolve looks up a code. If the code is unknown, resolve counts a miss against the
+// client.
 func (p *public) resolve(c echo.Context, code string) (shortener.Link, error) {
 	client := clientPrefix(c.RealIP())
 	if err := p.misses.admit(client); err != nil {
@@ -79,7 +81,8 @@ func (p *public) resolve(c echo.Context, code string) (shortener.Link, error) {
 	return link, err
 }
 
-// fullAge is the Cache-Control of most redirects; net/http only reads it.
+// fullAge is the Cache-Control header of most redirects. They can share it because net/http
+// only reads it.
 var fullAge = []string{"private, max-age=90"} //nolint:gochecknoglobals // never changed; Go has no slice constants
 
 // cacheControl allows caching for redirectAge, but not past the expiry of the link.
@@ -94,32 +97,33 @@ func cacheControl(l *shortener.Link) []string {
 	return []string{"private, max-age=" + strconv.Itoa(max(0, int(left.Seconds())))}
 }
 
-// Limits of one client. People mistype a code now and then, and people of one office share
-// an address; a scan for codes needs thousands of requests a second.
+// Limits of one client. They allow for typing errors and for many people who share one
+// address. A scan for codes needs thousands of requests per second.
 const (
 	missesPerSecond = 50
 	missBurst       = 200
-	clientsKept     = 1 << 16 // limiters in memory at the same time; a few MB at most
+	clientsKept     = 1 << 16 // limiters in memory; they take a few MB at most
 )
 
-// missLimiter refuses clients with too many misses. Only misses count: a client that
-// follows existing links is never refused, and one without misses costs a lookup in an
-// in-memory table. It is safe for concurrent use.
+// missLimiter refuses clients with too many misses. Only misses count, so a client that
+// follows existing links is never refused. A request of a client without misses costs one
+// lookup in memory. missLimiter is safe for concurrent use.
 type missLimiter struct {
-	// A limiter without use is full again after some seconds, and then equals a new one:
-	// the table needs a size limit and no expiry.
+	// An unused limiter is full again after some seconds, and then equals a new limiter.
+	// Therefore the table needs a size limit but no expiry.
 	limiters *otter.Cache[netip.Prefix, *rate.Limiter]
 }
 
 func newMissLimiter() *missLimiter {
 	return &missLimiter{limiters: otter.Must(&otter.Options[netip.Prefix, *rate.Limiter]{
 		MaximumSize: clientsKept,
-		Executor:    func(f func()) { f() }, // without a goroutine
+		Executor:    func(f func()) { f() }, // run maintenance in the calling goroutine
 	})}
 }
 
-// clientPrefix returns the prefix that counts as one client: an IPv4 address, or the /64
-// that an IPv6 subscriber has at least (RFC 6177). A malformed address has the zero prefix.
+// clientPrefix returns the prefix of the addresses that count as one client: a single IPv4
+// address, or an IPv6 /64, which is the least that a subscriber has (RFC 6177). A malformed
+// address has the zero prefix.
 func clientPrefix(ip string) netip.Prefix {
 	addr, err := netip.ParseAddr(ip)
 	if err != nil {
@@ -132,8 +136,8 @@ func clientPrefix(ip string) netip.Prefix {
 	return netip.PrefixFrom(addr.WithZone(""), 64).Masked()
 }
 
-// admit fails with errTooManyMisses while the client has used up its misses. Callers ask it
-// before the lookup, so a refusal does not reveal whether the code exists.
+// admit returns errTooManyMisses while the client has no misses left. Callers call it
+// before the lookup, so that a refusal does not reveal whether the code exists.
 func (m *missLimiter) admit(client netip.Prefix) error {
 	if l, ok := m.limiters.GetIfPresent(client); ok && l.Tokens() < 1 {
 		return errTooManyMisses
@@ -141,13 +145,13 @@ func (m *missLimiter) admit(client netip.Prefix) error {
 	return nil
 }
 
-// count counts one miss against the client.
+// count records one miss of the client.
 func (m *missLimiter) count(client netip.Prefix) {
 	l, ok := m.limiters.GetIfPresent(client)
 	if !ok {
 		l, _ = m.limiters.SetIfAbsent(client, rate.NewLimiter(missesPerSecond, missBurst))
 	}
-	// Reserve takes the token even when none is left: of the requests that one token
-	// admitted together, each has to pay.
+	// Reserve takes a token even if none is left. One token can admit several concurrent
+	// requests, and each of their misses must count.
 	l.Reserve()
 }

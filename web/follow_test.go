@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-func TestFollow(t *testing.T) {
+func TestFollowRedirectsToStoredURL(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	const target = "HTTPS://Go.dev:443/a/../b?z=1&a=2#'x"
@@ -21,7 +21,7 @@ func TestFollow(t *testing.T) {
 		for _, path := range []string{"/" + a.Code, "/%41b-_1"} {
 			r := s.do(t, method, path, "")
 			if r.status != http.StatusFound || r.header.Get("Location") != target {
-				t.Errorf("%s %s: %d to %q", method, path, r.status, r.header.Get("Location"))
+				t.Errorf("%s %s has status %d and Location %q", method, path, r.status, r.header.Get("Location"))
 			}
 			if got := r.header.Get("Cache-Control"); got != "private, max-age=90" {
 				t.Errorf("%s %s: Cache-Control %q", method, path, got)
@@ -31,7 +31,7 @@ func TestFollow(t *testing.T) {
 }
 
 // The caching time of a redirect ends at the expiry of its link.
-func TestFollowShortLived(t *testing.T) {
+func TestRedirectCachingEndsAtExpiry(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	for seconds, most := range map[int]int{30: 30, 89: 89, 3600: 90} {
@@ -39,12 +39,12 @@ func TestFollowShortLived(t *testing.T) {
 		r := s.do(t, http.MethodGet, "/"+a.Code, "")
 		age, err := strconv.Atoi(strings.TrimPrefix(r.header.Get("Cache-Control"), "private, max-age="))
 		if err != nil || age > most || age < most-20 {
-			t.Errorf("lifetime %d s: Cache-Control %q", seconds, r.header.Get("Cache-Control"))
+			t.Errorf("a link that expires in %d s has Cache-Control %q", seconds, r.header.Get("Cache-Control"))
 		}
 	}
 }
 
-func TestFollowRefuses(t *testing.T) {
+func TestFollowAnswersUnknownAndExpiredCodes(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	s.insert(t, expired("old"))
@@ -71,7 +71,7 @@ func TestFollowRefuses(t *testing.T) {
 			t.Errorf("GET %.20s: %d %s", tt.path, r.status, r.body)
 		}
 		if r.header.Get("Cache-Control") != "no-store" {
-			t.Errorf("GET %.20s may be cached: %v", tt.path, r.header)
+			t.Errorf("the answer to GET %.20s may be cached: %v", tt.path, r.header)
 		}
 		if head := s.do(t, http.MethodHead, tt.path, ""); head.status != tt.status || head.body != "" {
 			t.Errorf("HEAD %.20s: %d %q", tt.path, head.status, head.body)
@@ -83,7 +83,7 @@ func TestFollowRefuses(t *testing.T) {
 	}
 }
 
-func TestPreview(t *testing.T) {
+func TestPreviewShowsLinkWithoutRedirect(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	a := s.shorten(t, `{"url":"https://go.dev/?q=%3Cscript%3E&x='","expires_in":"48h"}`)
@@ -92,7 +92,7 @@ func TestPreview(t *testing.T) {
 		t.Errorf("status %d\n%s", r.status, diff)
 	}
 	if r := s.do(t, http.MethodGet, "/"+a.Code+"+", "", "Host", "a,b"); r.status != http.StatusBadRequest {
-		t.Errorf("with an invalid Host: status %d, %s", r.status, r.body)
+		t.Errorf("a request with an invalid Host has status %d: %s", r.status, r.body)
 	}
 	page := s.do(t, http.MethodGet, "/"+a.Code+"%2B", "", "Accept", "text/html")
 	if page.status != http.StatusOK || !strings.Contains(page.body, `href="/`+a.Code+`"`) {
@@ -103,7 +103,7 @@ func TestPreview(t *testing.T) {
 	}
 }
 
-func TestMethods(t *testing.T) {
+func TestOtherMethodsAnswer405(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	a := s.shorten(t, `{"url":"https://go.dev"}`)
@@ -117,18 +117,18 @@ func TestMethods(t *testing.T) {
 				continue
 			}
 			if r := s.do(t, method, path, ""); r.status != http.StatusMethodNotAllowed || r.header.Get("Allow") != allow {
-				t.Errorf("%s %s: %d, Allow %q", method, path, r.status, r.header.Get("Allow"))
+				t.Errorf("%s %s has status %d and Allow %q, want 405", method, path, r.status, r.header.Get("Allow"))
 			}
 		}
 	}
 	if got := testutil.CollectAndCount(s.registry, "http_request_duration_seconds"); got > 100 {
-		t.Errorf("%d series", got)
+		t.Errorf("the histogram has %d series, want at most 100", got)
 	}
 	assertNoLabel(t, s, "MADE-UP")
 }
 
-// Only a GET request for a short URL itself is a visit.
-func TestVisitsAreCounted(t *testing.T) {
+// Only a GET request for a short URL is a visit; a preview is not.
+func TestOnlyGETOfCodeCountsAsVisit(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	a := s.shorten(t, `{"url":"https://go.dev"}`)
@@ -139,7 +139,7 @@ func TestVisitsAreCounted(t *testing.T) {
 		}
 	}
 	const want = `
-		# HELP shortener_redirects_total GET requests for short URLs by result: found, missing or gone. HEAD requests and previews do not count.
+		# HELP shortener_redirects_total GET requests for short URLs by result: found, missing or gone. HEAD requests and previews are not counted.
 		# TYPE shortener_redirects_total counter
 		shortener_redirects_total{result="found"} 1
 		shortener_redirects_total{result="gone"} 1
@@ -152,7 +152,7 @@ func TestVisitsAreCounted(t *testing.T) {
 	assertNoLabel(t, s, "unknown")
 }
 
-// assertNoLabel checks that text from a request is in no label.
+// assertNoLabel checks that no label contains text, which a request contained.
 func assertNoLabel(t *testing.T, s *site, text string) {
 	t.Helper()
 	families, err := s.registry.Gather()
@@ -166,7 +166,7 @@ func assertNoLabel(t *testing.T, s *site, text string) {
 	}
 }
 
-func TestStatic(t *testing.T) {
+func TestStaticFilesAreServed(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	for path, want := range map[string]string{

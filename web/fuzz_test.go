@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Every body gets a link or a problem with a status below 500.
+// The answer to any body is a link or a problem with a status below 500.
 func FuzzCreateBody(f *testing.F) {
 	for _, seed := range [][2]string{
 		{mediaJSON, `{"url":"https://go.dev","alias":"a","expires_in":60}`},
@@ -28,7 +28,7 @@ func FuzzCreateBody(f *testing.F) {
 	handler := NewPublic(PublicConfig{Service: service})
 	f.Fuzz(func(t *testing.T, media string, body []byte) {
 		w := postBody(t, handler, media, body)
-		for w.Code == http.StatusServiceUnavailable { // a stalled disk: Retry-After asks for another try
+		for w.Code == http.StatusServiceUnavailable { // a slow disk; the answer asks for another attempt
 			w = postBody(t, handler, media, body)
 		}
 		switch {
@@ -38,12 +38,12 @@ func FuzzCreateBody(f *testing.F) {
 			var p reply.Problem
 			if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || p.Status != w.Code ||
 				!strings.HasPrefix(p.Type, reply.TypePrefix) || w.Header().Get("Content-Type") != mediaProblem {
-				t.Fatalf("not a problem: %v %s", w.Header(), w.Body)
+				t.Fatalf("the answer is not a problem: %v %s", w.Header(), w.Body)
 			}
 		default:
 			var a answer
 			if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil || w.Header().Get("Location") != a.ShortURL && w.Code == http.StatusCreated {
-				t.Fatalf("not a link: %v %s", w.Header(), w.Body)
+				t.Fatalf("the answer is not a link: %v %s", w.Header(), w.Body)
 			}
 		}
 	})

@@ -26,20 +26,20 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// The contract checks where these media types appear, not their content.
+	// The contract checks which answers have these media types, but not their content.
 	openapi3filter.RegisterBodyDecoder(mediaHTML, openapi3filter.PlainBodyDecoder)
 	openapi3filter.RegisterBodyDecoder("image/x-icon", openapi3filter.FileBodyDecoder)
 	goleak.VerifyTestMain(m)
 }
 
-// randomKeys are keys without a pool.
+// randomKeys makes random keys without a pool.
 type randomKeys struct{}
 
 func (randomKeys) Next(context.Context, string, int) (shortener.Key, error) {
 	return shortener.Key{Code: rand.Text()[:10], Source: "random"}, nil
 }
 
-// site is a public listener over TCP, on the real service and SQLite.
+// site is a public listener over TCP that uses the real service and SQLite.
 type site struct {
 	url      string
 	server   *httptest.Server
@@ -51,7 +51,7 @@ type site struct {
 	router   *echo.Echo
 }
 
-// newService starts a service on its own database. A non-nil wrap may replace the store.
+// newService starts a service with its own database. If wrap is not nil, it may replace the store.
 func newService(t testing.TB, wrap func(shortener.Store) shortener.Store) (*shortener.Service, shortener.Store) {
 	t.Helper()
 	var store shortener.Store = sqlitestore.New(storetest.SQLite(t))
@@ -141,7 +141,7 @@ func (s *site) shorten(t *testing.T, body string) answer {
 func decode[T any](t *testing.T, body string) (v T) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(body), &v); err != nil {
-		t.Fatalf("%v in %q", err, body)
+		t.Fatalf("decode %q: %v", body, err)
 	}
 	return v
 }

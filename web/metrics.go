@@ -17,32 +17,32 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// latencyResolution is the factor from one native bucket to the next: a quantile has an
-// error of less than 5 %.
+// latencyResolution is the ratio of the bounds of neighbouring native buckets. With this
+// ratio, a quantile has an error of less than 5 %.
 const latencyResolution = 1.1
 
 // Metrics counts the requests of the public listener. It is safe for concurrent use.
 type Metrics struct {
 	requests             *prometheus.HistogramVec
-	redirect, created    prometheus.Histogram // the children of the two frequent answers
+	redirect, created    prometheus.Histogram // histograms of the two most frequent answers
 	found, missing, gone prometheus.Counter
 	failures             atomic.Int64
 }
 
-// NewMetrics registers the metrics with reg. It panics when reg has metrics of these
-// names: one registry serves one public listener.
+// NewMetrics registers the metrics with reg. It panics if reg already has metrics with
+// these names, so each public listener needs its own registry.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	auto := promauto.With(reg)
 	requests := auto.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "http_request_duration_seconds",
 		Help:    "Seconds from the end of a request's header to the end of its answer, by route pattern, method and status.",
 		Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
-		// Native buckets too: most answers take less than the first classic bucket.
+		// Native buckets are necessary because most answers are faster than the first classic bound.
 		NativeHistogramBucketFactor: latencyResolution,
 	}, []string{"route", "method", "status"})
 	redirects := auto.NewCounterVec(prometheus.CounterOpts{
 		Name: "shortener_redirects_total",
-		Help: "GET requests for short URLs by result: found, missing or gone. HEAD requests and previews do not count.",
+		Help: "GET requests for short URLs by result: found, missing or gone. HEAD requests and previews are not counted.",
 	}, []string{"result"})
 	return &Metrics{
 		requests: requests,
@@ -55,15 +55,15 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 }
 
 func child(requests *prometheus.HistogramVec, route, method string, status int) prometheus.Histogram {
-	return requests.WithLabelValues(route, method, strconv.Itoa(status)).(prometheus.Histogram) // as every child is
+	return requests.WithLabelValues(route, method, strconv.Itoa(status)).(prometheus.Histogram) // every child of the vector is a histogram
 }
 
-// CreateLatency is the histogram, with native buckets, of the seconds that creations
-// with status 201 took.
+// CreateLatency returns the histogram of the seconds that creations with status 201 took.
+// It has native buckets.
 func (m *Metrics) CreateLatency() prometheus.Histogram { return m.created }
 
-// RedirectLatency is the histogram, with native buckets, of the seconds that GET
-// requests with status 302 took.
+// RedirectLatency returns the histogram of the seconds that GET requests with status 302
+// took. It has native buckets.
 func (m *Metrics) RedirectLatency() prometheus.Histogram { return m.redirect }
 
 // Redirects returns the number of visits that found their link.
@@ -72,7 +72,7 @@ func (m *Metrics) Redirects() float64 { return promvalue.Counter(m.found) }
 // Failed returns the number of requests answered with a 5xx status.
 func (m *Metrics) Failed() float64 { return float64(m.failures.Load()) }
 
-// answered counts one answer. The route is empty when the router does not know the path.
+// answered counts one answer. The route is empty if the path matches no route.
 func (m *Metrics) answered(route, method string, status int, took time.Duration) {
 	if status >= http.StatusInternalServerError {
 		m.failures.Add(1)
@@ -92,8 +92,8 @@ func (m *Metrics) observer(route, method string, status int) prometheus.Observer
 	return m.requests.WithLabelValues(route, methodLabel(method), strconv.Itoa(status))
 }
 
-// methodLabel returns "other" for a method that HTTP does not define, so a client cannot
-// create labels.
+// methodLabel returns method, or "other" for a method that HTTP does not define. Without
+// this rule, a client could create any number of labels.
 func methodLabel(method string) string {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut,
@@ -103,8 +103,8 @@ func methodLabel(method string) string {
 	return "other"
 }
 
-// visited counts one visit by the error of its lookup. It does not count a visit without
-// a result: one that was refused, or whose store did not answer.
+// visited counts one visit by the error of its lookup. It does not count a visit that was
+// refused or a visit for which the store did not answer.
 func (m *Metrics) visited(err error) {
 	switch {
 	case err == nil:
@@ -116,8 +116,8 @@ func (m *Metrics) visited(err error) {
 	}
 }
 
-// instrument is the only middleware: it turns a panic into an error, an error into its
-// answer, and counts the answer. It is one layer instead of three because it runs for
+// instrument is the only middleware. It turns a panic into an error and an error into an
+// answer, and it counts the answer. It is one layer instead of three because it runs for
 // every redirect.
 func (p *public) instrument(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
@@ -135,7 +135,7 @@ func recovered(next echo.HandlerFunc, c echo.Context) (err error) {
 	defer func() {
 		switch v := recover(); v {
 		case nil:
-		case http.ErrAbortHandler: // asks net/http to close the connection
+		case http.ErrAbortHandler: // makes net/http close the connection
 			panic(v)
 		default:
 			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())

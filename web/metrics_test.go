@@ -9,9 +9,10 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// The dashboard reads latencies of successful creations and redirects only: a refusal is
-// quick, and a HEAD request is no visit. A refusal with a 5xx status counts as failed.
-func TestMetricsForTheDashboard(t *testing.T) {
+// The latencies for the dashboard include only successful creations and redirects. They
+// omit refusals, which are fast, and HEAD requests, which are not visits. A refusal with a
+// 5xx status counts as failed.
+func TestLatenciesOmitFailuresAndHEAD(t *testing.T) {
 	t.Parallel()
 	m := NewMetrics(prometheus.NewRegistry())
 	m.answered(routeShorten, http.MethodPost, http.StatusCreated, time.Millisecond)
@@ -34,10 +35,10 @@ func TestMetricsForTheDashboard(t *testing.T) {
 			t.Fatal(err)
 		}
 		if h := got.GetHistogram(); h.GetSampleCount() != 1 || h.GetSampleSum() != tt.seconds {
-			t.Errorf("%s: %d answers in %v s, want 1 in %v s", tt.name, h.GetSampleCount(), h.GetSampleSum(), tt.seconds)
+			t.Errorf("the histogram of %s has %d answers with a sum of %v s, want 1 with %v s", tt.name, h.GetSampleCount(), h.GetSampleSum(), tt.seconds)
 		}
 	}
 	if failed, redirects := m.Failed(), m.Redirects(); failed != 1 || redirects != 1 {
-		t.Errorf("%v failed and %v redirected, want 1 and 1", failed, redirects)
+		t.Errorf("counted %v failures and %v redirects, want 1 and 1", failed, redirects)
 	}
 }

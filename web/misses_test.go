@@ -9,34 +9,34 @@ import (
 	"time"
 )
 
-// The limiter refuses a client after a burst of misses until some time has passed, and
+// After a burst of misses, the limiter refuses a client until some time has passed. It
 // admits other clients.
-func TestMissLimiter(t *testing.T) {
+func TestMissLimiterRefusesAfterBurst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := newMissLimiter()
 		scanner, other := clientPrefix("2001:db8::1"), clientPrefix("192.0.2.1")
 		for range missBurst {
 			if err := m.admit(scanner); err != nil {
-				t.Fatal("refused before the burst is used up")
+				t.Fatal("the limiter refuses the client before the burst is used up")
 			}
 			m.count(scanner)
 		}
 		if m.admit(scanner) == nil || m.admit(clientPrefix("2001:db8::2")) == nil {
-			t.Error("the scanner, or another address in its /64, is admitted")
+			t.Error("the limiter admits the scanner or another address in its /64")
 		}
 		if m.admit(other) != nil {
-			t.Error("another client is refused")
+			t.Error("the limiter refuses another client")
 		}
-		time.Sleep(time.Second / missesPerSecond) // the bubble's clock
+		time.Sleep(time.Second / missesPerSecond) // with the fake clock of synctest
 		if m.admit(scanner) != nil {
-			t.Error("still refused after one miss has become available")
+			t.Error("the limiter refuses the client after one more miss is allowed")
 		}
 	})
 }
 
-// Concurrent misses count one by one: guessing on many connections is as slow as guessing
-// on one.
+// Each concurrent miss counts. Therefore guessing over many connections is as slow as over
+// one connection.
 func TestMissLimiterCountsConcurrentMisses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -47,17 +47,17 @@ func TestMissLimiterCountsConcurrentMisses(t *testing.T) {
 		}
 		time.Sleep(time.Second - time.Second/missesPerSecond)
 		if m.admit(scanner) == nil {
-			t.Error("admitted although it has used more misses than the burst")
+			t.Error("the limiter admits a client that has used more misses than the burst")
 		}
 		time.Sleep(3 * time.Second / missesPerSecond)
 		if m.admit(scanner) != nil {
-			t.Error("still refused after the misses are available again")
+			t.Error("the limiter refuses the client after more misses are allowed")
 		}
 	})
 }
 
 // The limiter keeps a limited number of clients.
-func TestMissLimiterIsBounded(t *testing.T) {
+func TestMissLimiterKeepsLimitedNumberOfClients(t *testing.T) {
 	t.Parallel()
 	m := newMissLimiter()
 	for i := range 2 * clientsKept {
@@ -65,15 +65,15 @@ func TestMissLimiterIsBounded(t *testing.T) {
 	}
 	m.limiters.CleanUp()
 	if n := m.limiters.EstimatedSize(); n > clientsKept {
-		t.Errorf("it keeps %d clients", n)
+		t.Errorf("the limiter keeps %d clients", n)
 	}
 }
 
-func TestPublicRefusesScans(t *testing.T) {
+func TestMissLimiterRefusesScans(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(c *PublicConfig) { c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")} })
 	a := s.shorten(t, `{"url":"https://go.dev"}`)
-	// The negative control: as many requests for an existing code succeed.
+	// This is the negative control: the same number of requests for an existing code succeed.
 	for range 2 * missBurst {
 		if r := s.do(t, http.MethodGet, "/"+a.Code, "", "X-Forwarded-For", "192.0.2.1"); r.status != http.StatusFound {
 			t.Fatalf("status %d", r.status)
@@ -81,10 +81,10 @@ func TestPublicRefusesScans(t *testing.T) {
 	}
 	refused := s.scan(t, "192.0.2.1")
 	if refused.header.Get("Retry-After") != "1" {
-		t.Errorf("Retry-After %q", refused.header.Get("Retry-After"))
+		t.Errorf("Retry-After is %q, want 1", refused.header.Get("Retry-After"))
 	}
 	if r := s.do(t, http.MethodGet, "/"+a.Code, "", "X-Forwarded-For", "192.0.2.2"); r.status != http.StatusFound {
-		t.Errorf("another client: status %d", r.status)
+		t.Errorf("the answer to another client has status %d", r.status)
 	}
 }
 

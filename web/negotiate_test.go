@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestNegotiate(t *testing.T) {
+func TestNegotiateSelectsByQValue(t *testing.T) {
 	t.Parallel()
 	const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8"
 	for accept, want := range map[string]string{
@@ -29,14 +29,14 @@ func TestNegotiate(t *testing.T) {
 	} {
 		r := &http.Request{Header: http.Header{"Accept": {accept}}}
 		if got := negotiate(r, mediaJSON, mediaText, mediaHTML); got != want {
-			t.Errorf("Accept: %s gives %s, want %s", accept, got, want)
+			t.Errorf("the header Accept: %s selects %s, want %s", accept, got, want)
 		}
 	}
 	split := &http.Request{Header: http.Header{"Accept": {"image/png", "text/plain"}}}
 	if got := negotiate(split, mediaJSON, mediaText, mediaHTML); got != mediaText {
-		t.Errorf("two headers give %s", got)
+		t.Errorf("two Accept headers select %s", got)
 	}
 	if got := negotiate(&http.Request{}, mediaJSON, mediaText); got != mediaJSON {
-		t.Errorf("no header gives %s", got)
+		t.Errorf("a request without Accept selects %s", got)
 	}
 }

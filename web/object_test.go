@@ -8,8 +8,8 @@ import (
 	"keypool/shortener"
 )
 
-// A body with two faults is reported by the more fundamental one, and otherwise by the
-// first one.
+// If a body has two faults, the error names the more fundamental fault, or the first of two
+// equal faults.
 func TestParseJSONReportsTheFirstFault(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ body, detail string }{
@@ -34,7 +34,7 @@ func TestParseJSONReportsTheFirstFault(t *testing.T) {
 			got = invalid.Error()
 		}
 		if !strings.Contains(got, test.detail) || len(got) > 200 {
-			t.Errorf("%.60s: %q, want %q", test.body, got, test.detail)
+			t.Errorf("the error of the body %.60s is %q, want %q", test.body, got, test.detail)
 		}
 	}
 }
@@ -44,7 +44,7 @@ func TestParseJSONKeepsNumbersAsWritten(t *testing.T) {
 	for _, number := range []string{"60", "-1", "3.6e3", "1E2", "0.50", "99999999999999999999", "1e999"} {
 		f, err := parseJSON([]byte(`{"expires_in":` + number + `}`))
 		if err != nil || f.expiresIn == nil || *f.expiresIn != number {
-			t.Errorf("%s: %v, %v", number, f.expiresIn, err)
+			t.Errorf("expires_in %s is read as %v, error %v", number, f.expiresIn, err)
 		}
 	}
 }

@@ -13,14 +13,14 @@ import (
 )
 
 // origin determines the scheme, host and port under which a client reaches this service.
-// Forwarding headers count only when the connection comes from a trusted proxy.
+// It uses forwarding headers only if the connection comes from a trusted proxy.
 type origin struct {
-	configured shortener.Origin // the zero Origin: taken from each request
+	configured shortener.Origin // if zero, each request determines the origin
 	trusted    []netip.Prefix
 }
 
-// newOrigin panics when base is neither empty nor an origin: settings are validated
-// before.
+// newOrigin panics if base is neither empty nor an origin. The caller has already validated
+// the settings.
 func newOrigin(base string, trusted []netip.Prefix) *origin {
 	o := &origin{trusted: trusted}
 	if base == "" {
@@ -33,9 +33,9 @@ func newOrigin(base string, trusted []netip.Prefix) *origin {
 	return o
 }
 
-// of returns the origin of this service as the client of r sees it: short URLs begin
-// with it. It is the zero Origin when none is configured and the Host header of r names
-// no host that a link could lead to.
+// of returns the origin under which the client of r reaches this service. Short URLs begin
+// with this origin. The result is the zero Origin if no origin is configured and the Host
+// header of r names no host that a link could lead to.
 func (o *origin) of(r *http.Request) shortener.Origin {
 	if !o.configured.IsZero() {
 		return o.configured
@@ -70,13 +70,14 @@ func (o *origin) trusts(remote string) bool {
 	return false
 }
 
-// extractor returns the function by which echo determines the address of a client: that
-// of the connection or, behind trusted proxies, the nearest address that is not a proxy.
+// extractor returns the function with which echo determines the address of a client.
+// Without trusted proxies, it is the address of the connection. Behind trusted proxies, it
+// is the nearest forwarded address that is not a trusted proxy.
 func (o *origin) extractor() echo.IPExtractor {
 	if len(o.trusted) == 0 {
 		return echo.ExtractIPDirect()
 	}
-	// By default echo trusts private networks.
+	// Without these options, echo would trust private networks.
 	options := []echo.TrustOption{echo.TrustLoopback(false), echo.TrustLinkLocal(false), echo.TrustPrivateNet(false)}
 	for _, p := range o.trusted {
 		p = p.Masked()

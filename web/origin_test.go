@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestOrigin(t *testing.T) {
+func TestOriginTrustsOnlyProxyHeaders(t *testing.T) {
 	t.Parallel()
 	proxy := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
 	tests := []struct {
@@ -19,9 +19,9 @@ func TestOrigin(t *testing.T) {
 	}{
 		{"plain", "", nil, "192.0.2.1:1", "", false, "http://sho.rt:81"},
 		{"TLS", "", nil, "192.0.2.1:1", "", true, "https://sho.rt:81"},
-		{"anybody's header", "", nil, "192.0.2.1:1", "https", false, "http://sho.rt:81"},
-		{"private is not trusted", "", nil, "127.0.0.1:1", "https", false, "http://sho.rt:81"},
-		{"stranger's header", "", proxy, "192.0.2.1:1", "https", false, "http://sho.rt:81"},
+		{"header without trusted proxies", "", nil, "192.0.2.1:1", "https", false, "http://sho.rt:81"},
+		{"private address is not trusted", "", nil, "127.0.0.1:1", "https", false, "http://sho.rt:81"},
+		{"header of an untrusted peer", "", proxy, "192.0.2.1:1", "https", false, "http://sho.rt:81"},
 		{"proxy's header", "", proxy, "10.1.2.3:1", "HTTPS", false, "https://sho.rt:81"},
 		{"proxy's IPv6", "", proxy, "[fd00::1%eth0]:1", "https", false, "https://sho.rt:81"},
 		{"mapped address", "", proxy, "[::ffff:10.1.2.3]:1", "https", false, "https://sho.rt:81"},
@@ -41,13 +41,13 @@ func TestOrigin(t *testing.T) {
 				r.TLS = &tls.ConnectionState{}
 			}
 			if got := newOrigin(tt.configured, tt.trusted).of(r).String(); got != tt.want {
-				t.Errorf("%q, want %q", got, tt.want)
+				t.Errorf("the origin is %q, want %q", got, tt.want)
 			}
 		})
 	}
 }
 
-func TestClientAddress(t *testing.T) {
+func TestClientAddressTrustsOnlyProxyHeaders(t *testing.T) {
 	t.Parallel()
 	proxy := []netip.Prefix{netip.MustParsePrefix("10.0.0.7/8")}
 	tests := []struct {
@@ -56,8 +56,8 @@ func TestClientAddress(t *testing.T) {
 		want                    string
 	}{
 		{"direct", "192.0.2.1:1", "", nil, "192.0.2.1/32"},
-		{"anybody's header", "192.0.2.1:1", "198.51.100.9", nil, "192.0.2.1/32"},
-		{"private is not trusted", "127.0.0.1:1", "198.51.100.9", nil, "127.0.0.1/32"},
+		{"header without trusted proxies", "192.0.2.1:1", "198.51.100.9", nil, "192.0.2.1/32"},
+		{"private address is not trusted", "127.0.0.1:1", "198.51.100.9", nil, "127.0.0.1/32"},
 		{"behind a proxy", "10.0.0.1:1", "198.51.100.9", proxy, "198.51.100.9/32"},
 		{"with a lie in front", "10.0.0.1:1", "1.1.1.1, 198.51.100.9, 10.0.0.2", proxy, "198.51.100.9/32"},
 		{"loopback is no proxy", "127.0.0.1:1", "198.51.100.9", proxy, "127.0.0.1/32"},
@@ -75,13 +75,13 @@ func TestClientAddress(t *testing.T) {
 				r.Header.Set("X-Forwarded-For", tt.forwarded)
 			}
 			if got := clientPrefix(newOrigin("", tt.trusted).extractor()(r)); got.String() != tt.want {
-				t.Errorf("%s, want %s", got, tt.want)
+				t.Errorf("the client address is %s, want %s", got, tt.want)
 			}
 		})
 	}
 }
 
-func TestOriginOfAnInvalidHost(t *testing.T) {
+func TestInvalidHostHasNoOrigin(t *testing.T) {
 	t.Parallel()
 	for _, host := range []string{
 		"", "a:b", "a:99999", "a:80:80", ":80", ":", "..", "[::1", "a,b", "a b", "user@a", "%0d%0a", "a/b",

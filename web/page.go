@@ -22,7 +22,7 @@ type pages struct {
 	shell    *shell.Shell
 }
 
-// view is the data of the template, which omits each part that is nil.
+// view is the data of the template. The template omits each part that is nil.
 type view struct {
 	*shell.Shell
 	Title   string
@@ -33,13 +33,13 @@ type view struct {
 	Preview *answer
 }
 
-// entered holds the values of a form that is shown again.
+// entered holds the values that the form shows in its fields.
 type entered struct{ URL, Alias, ExpiresIn string }
 
 // Choice is one option of the expiry field.
 type Choice struct{ Value, Label string }
 
-// Expiries returns the choices of the form; the API accepts any duration.
+// Expiries returns the choices of the expiry field. The API accepts any duration.
 func (v *view) Expiries() []Choice {
 	return []Choice{
 		{"", "Never"}, {"1h", "After an hour"}, {"24h", "After a day"}, {"168h", "After a week"},
@@ -47,8 +47,8 @@ func (v *view) Expiries() []Choice {
 	}
 }
 
-// Wrong returns the error of a field of the form, "" for none. Wrong("") returns an error
-// that belongs to no field.
+// Wrong returns the error of a form field, or "" if the field has no error. Wrong("")
+// returns an error that concerns no form field.
 func (v *view) Wrong(field string) string {
 	if v.Problem == nil {
 		return ""
@@ -60,7 +60,7 @@ func (v *view) Wrong(field string) string {
 	if at != field {
 		return ""
 	}
-	// The API names members, the page shows labels.
+	// The text begins with the name of a JSON member. The page shows the label of the field instead.
 	label := map[string]string{"url": "The link ", "alias": "The alias ", "expires_in": "The expiry "}[field]
 	if reason, ok := strings.CutPrefix(v.Problem.Detail, field+" "); ok && field != "" {
 		return label + reason
@@ -76,7 +76,7 @@ func newPages() *pages {
 	}
 }
 
-// when formats a time for people; the page has RFC 3339 beside it for machines.
+// when formats a time for people. The page also contains the time in RFC 3339 for programs.
 func when(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04 UTC") }
 
 // home answers GET /.
@@ -95,8 +95,8 @@ func (p *pages) preview(c echo.Context, a *answer) error {
 	return p.write(c, http.StatusOK, &view{Title: "Preview of " + a.Code + " - Keypool", Preview: a})
 }
 
-// problem shows an error. The error of a creation appears in the form, with the values
-// that the person entered.
+// problem shows an error. If a creation failed, the page shows the error in the form, with
+// the values that the person entered.
 func (p *pages) problem(c echo.Context, o *origin, pr reply.Problem) error {
 	v := &view{Title: pr.Title + " - Keypool", Problem: &pr}
 	if c.Path() == routeShorten && c.Request().Method == http.MethodPost {
@@ -121,7 +121,7 @@ func hostOf(url string) string {
 	return host
 }
 
-// text returns the value of a field, "" for an absent one.
+// text returns the value of a field, or "" if the field is absent.
 func text(s *string) string {
 	if s == nil {
 		return ""

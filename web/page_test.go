@@ -17,11 +17,11 @@ func redirects(t *testing.T, s *site, short, want string) {
 	t.Helper()
 	r := s.do(t, http.MethodGet, strings.TrimPrefix(short, s.url), "")
 	if r.status != http.StatusFound || r.header.Get("Location") != want {
-		t.Errorf("%s: %d to %q", short, r.status, r.header.Get("Location"))
+		t.Errorf("GET of %s has status %d and Location %q", short, r.status, r.header.Get("Location"))
 	}
 }
 
-func TestPageCreates(t *testing.T) {
+func TestPageCreatesLink(t *testing.T) {
 	t.Parallel()
 	s, b := newSite(t, nil), browser.New(t)
 	const want = "https://go.dev/doc/effective_go"
@@ -44,8 +44,8 @@ func TestPageCreates(t *testing.T) {
 	)
 }
 
-// Without scripts the page is a form and an answer.
-func TestPageWithoutScripts(t *testing.T) {
+// Without scripts, the form works and the answer is a new page.
+func TestPageWorksWithoutScripts(t *testing.T) {
 	t.Parallel()
 	s, b := newSite(t, nil), browser.New(t)
 	const want = "https://go.dev/"
@@ -60,7 +60,7 @@ func TestPageWithoutScripts(t *testing.T) {
 		chromedp.WaitNotVisible(chromedp.CSS("[data-copy]")),
 	)
 	if short := browser.Of(b, chromedp.Value(chromedp.CSS("#short"))); short != s.url+"/no-script" {
-		t.Errorf("short URL %q", short)
+		t.Errorf("the short URL is %q", short)
 	}
 	redirects(t, s, s.url+"/no-script", want)
 	b.Do(chromedp.Click(chromedp.CSS(`a[href$="+"]`)), chromedp.WaitVisible(chromedp.CSS(".target")))
@@ -69,7 +69,7 @@ func TestPageWithoutScripts(t *testing.T) {
 	}
 }
 
-// The page shows and announces an error at its field and keeps the input.
+// The page shows an error beside its field, announces the error, and keeps the input.
 func TestPageShowsErrorAtField(t *testing.T) {
 	t.Parallel()
 	s, b := newSite(t, nil), browser.New(t)
@@ -91,17 +91,17 @@ func TestPageShowsErrorAtField(t *testing.T) {
 		described := browser.Of(b, chromedp.Evaluate[string](`document.activeElement.getAttribute("aria-describedby")
 			.split(" ").map((id) => document.getElementById(id).textContent).join(" ")`))
 		if !strings.Contains(described, tt.says) {
-			t.Errorf("%s: described by %q", tt.name, described)
+			t.Errorf("%s: the field is described by %q", tt.name, described)
 		}
 		if url, alias := browser.Of(b, chromedp.Value(chromedp.CSS("#url"))), browser.Of(b, chromedp.Value(chromedp.CSS("#alias"))); url != tt.url || alias != tt.alias {
-			t.Errorf("%s: now %q and %q", tt.name, url, alias)
+			t.Errorf("%s: the fields contain %q and %q", tt.name, url, alias)
 		}
 		b.Screenshot(tt.name)
 	}
 }
 
-// The page focuses an error without a field and keeps input that was too long for the
-// server.
+// If an error belongs to no field, the page focuses the error. It keeps input that was too
+// long for the server.
 func TestPageShowsErrorWithoutField(t *testing.T) {
 	t.Parallel()
 	s, b := newSite(t, nil), browser.New(t)
@@ -117,7 +117,7 @@ func TestPageShowsErrorWithoutField(t *testing.T) {
 }
 
 // The page keeps the input when the server does not answer.
-func TestPageWithoutServer(t *testing.T) {
+func TestPageKeepsInputWithoutServer(t *testing.T) {
 	t.Parallel()
 	s, b := newSite(t, nil), browser.New(t)
 	b.Do(
@@ -133,7 +133,7 @@ func TestPageWithoutServer(t *testing.T) {
 }
 
 // The keyboard reaches every control in reading order.
-func TestPageByKeyboard(t *testing.T) {
+func TestPageIsUsableByKeyboard(t *testing.T) {
 	t.Parallel()
 	s, b := newSite(t, nil), browser.New(t)
 	b.Do(
@@ -153,14 +153,14 @@ func TestPageByKeyboard(t *testing.T) {
 		chromedp.KeyEvent(kb.Tab), browser.Becomes(`document.activeElement.matches("[data-copy]")`),
 	)
 	if short := browser.Of(b, chromedp.Value(chromedp.CSS("#short"))); short != s.url+"/keys" {
-		t.Errorf("short URL %q", short)
+		t.Errorf("the short URL is %q", short)
 	}
 	redirects(t, s, s.url+"/keys", "https://go.dev/")
 }
 
-// On every width and in both colour schemes the page does not scroll sideways and its
+// On every screen and in both colour schemes, the page does not scroll sideways and its
 // texts have enough contrast.
-func TestPageLooks(t *testing.T) {
+func TestPageFitsEveryScreen(t *testing.T) {
 	t.Parallel()
 	s, b := newSite(t, nil), browser.New(t)
 	long := "https://example.com/" + strings.Repeat("a", 200)

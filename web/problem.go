@@ -35,13 +35,13 @@ func (e *detailedError) Unwrap() error { return e.error }
 func malformed(detail string) error   { return &detailedError{errMalformed, detail} }
 func unsupported(detail string) error { return &detailedError{errUnsupported, detail} }
 
-// statusClientGone marks a request whose client closed it before the answer, as nginx
-// does. The client does not see it; without it these requests would count as 5xx.
+// statusClientGone is the status of a request that the client closed before the answer.
+// nginx uses the same status. Without it, such requests would count as 5xx.
 const statusClientGone = 499
 
-// problemTable maps errors to problems. The first row that matches wins, so a row for
-// one cause precedes a row for many.
-var problemTable = []struct { //nolint:gochecknoglobals // a constant, which a table cannot be
+// problemTable maps errors to problems. The first row that matches wins, so a specific row
+// precedes a general row.
+var problemTable = []struct { //nolint:gochecknoglobals // never changed; Go has no constant tables
 	matches func(error) bool
 	problem reply.Problem
 }{
@@ -104,18 +104,19 @@ type problemWriter struct {
 	pages  *pages
 	origin *origin
 	log    *slog.Logger
-	outage *rate.Sometimes // limits log lines: an outage fails every request
+	outage *rate.Sometimes // limits log lines, because every request fails during an outage
 }
 
 func newProblemWriter(ui *pages, o *origin, log *slog.Logger) *problemWriter {
 	return &problemWriter{pages: ui, origin: o, log: log, outage: &rate.Sometimes{Interval: time.Second}}
 }
 
-// write is the echo.HTTPErrorHandler. A browser gets a page, another client JSON.
+// write is the echo.HTTPErrorHandler. A browser gets a page, and any other client gets
+// JSON.
 func (w *problemWriter) write(err error, c echo.Context) {
 	p := problemOf(err)
 	if p.Status >= http.StatusInternalServerError && c.Request().Context().Err() != nil {
-		err = fmt.Errorf("%w: %w", errClientGone, err) // the error follows from the closed request
+		err = fmt.Errorf("%w: %w", errClientGone, err) // the closed request caused the error
 		p = problemOf(err)
 	}
 	w.report(err, p, c)
@@ -123,8 +124,8 @@ func (w *problemWriter) write(err error, c echo.Context) {
 		return
 	}
 	h := c.Response().Header()
-	// 404 and 410 are cacheable by default (RFC 9110 section 15.1), but an alias may be
-	// created a moment later.
+	// Answers with 404 and 410 are cacheable by default (RFC 9110 section 15.1), but the
+	// alias may be created a moment later.
 	h.Set(echo.HeaderCacheControl, "no-store")
 	h.Set(echo.HeaderVary, echo.HeaderAccept)
 	switch p.Status {
@@ -152,7 +153,8 @@ func (w *problemWriter) report(err error, p reply.Problem, c echo.Context) {
 	}
 }
 
-// retrySeconds returns the Retry-After of err: whole seconds, rounded up, at least 1.
+// retrySeconds returns the Retry-After value of err in whole seconds, rounded up. It is at
+// least 1.
 func retrySeconds(err error) int {
 	if u, ok := errors.AsType[*shortener.UnavailableError](err); ok {
 		return max(1, int(math.Ceil(u.RetryAfter.Seconds())))

@@ -16,7 +16,7 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-func TestProblemOf(t *testing.T) {
+func TestProblemOfMapsErrorsToProblems(t *testing.T) {
 	t.Parallel()
 	gone := &shortener.UnavailableError{RetryAfter: 1200 * time.Millisecond, Err: errors.New("host db-7 refused")}
 	tests := []struct {
@@ -40,32 +40,32 @@ func TestProblemOf(t *testing.T) {
 	for _, tt := range tests {
 		p := problemOf(tt.err)
 		if p.Status != tt.status || p.Type != reply.TypePrefix+tt.name || p.Detail == "" || p.Title == "" {
-			t.Errorf("%v: %+v", tt.err, p)
+			t.Errorf("the problem of %v is %+v", tt.err, p)
 		}
 		if strings.Contains(p.Detail, "db-7") || strings.Contains(p.Detail, "password") {
-			t.Errorf("%v: internals in %q", tt.err, p.Detail)
+			t.Errorf("%v: the detail %q contains internals", tt.err, p.Detail)
 		}
 		if got := retrySeconds(tt.err); got != tt.retry {
-			t.Errorf("%v: Retry-After %d", tt.err, got)
+			t.Errorf("%v: Retry-After is %d", tt.err, got)
 		}
 	}
 }
 
-// A panic fails its own request only.
-func TestPanicIsLogged(t *testing.T) {
+// A panic fails only its own request, and the log contains the cause.
+func TestPanicFailsOnlyItsRequest(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	s.router.GET("/test/panic", func(echo.Context) error { panic("with a secret") })
 	s.client.Transport = s.client.Transport.(*contract).next // openapi.yaml does not list the path
 	r := s.do(t, http.MethodGet, "/test/panic", "")
 	if p := decode[reply.Problem](t, r.body); r.status != 500 || p.Type != reply.TypePrefix+"internal" || strings.Contains(r.body, "secret") {
-		t.Errorf("%d %s", r.status, r.body)
+		t.Errorf("the panicking request has status %d and body %s", r.status, r.body)
 	}
 	if log := s.log.String(); !strings.Contains(log, "with a secret") || !strings.Contains(log, "problem_test.go") {
-		t.Errorf("no cause or no stack in the log: %s", log)
+		t.Errorf("the log lacks the cause or the stack of the panic: %s", log)
 	}
 	if again := s.do(t, http.MethodGet, "/healthz", ""); again.status != http.StatusOK {
-		t.Errorf("afterwards: %d", again.status)
+		t.Errorf("the request after the panic has status %d", again.status)
 	}
 }
 
@@ -82,7 +82,7 @@ func (unreachable) Lookup(context.Context, string) (shortener.Link, error) {
 }
 func (unreachable) Ping(context.Context) error { return errUnreachable }
 
-func TestStoreUnreachable(t *testing.T) {
+func TestUnreachableStoreAnswers503(t *testing.T) {
 	t.Parallel()
 	service, _ := newService(t, func(s shortener.Store) shortener.Store { return unreachable{s} })
 	s := newSite(t, func(c *PublicConfig) { c.Service = service })
@@ -92,24 +92,24 @@ func TestStoreUnreachable(t *testing.T) {
 		s.do(t, http.MethodGet, "/healthz", ""),
 	} {
 		if r.status != http.StatusServiceUnavailable || r.header.Get("Retry-After") == "" || strings.Contains(r.body, "10.9.8.7") {
-			t.Errorf("%d %v %s", r.status, r.header, r.body)
+			t.Errorf("the answer has status %d, header %v and body %s", r.status, r.header, r.body)
 		}
 	}
 	if n := strings.Count(s.log.String(), "requests refused"); n < 1 || n > 2 {
-		t.Errorf("%d lines in the log; want one a second", n)
+		t.Errorf("the log has %d lines about refused requests; want one per second", n)
 	}
 }
 
-func TestDegraded(t *testing.T) {
+func TestHealthzReportsDegraded(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(c *PublicConfig) { c.Degraded = func() bool { return true } })
 	if r := s.do(t, http.MethodGet, "/healthz", ""); r.status != http.StatusOK || r.body != "{\"status\":\"degraded\"}\n" {
-		t.Errorf("%d %q", r.status, r.body)
+		t.Errorf("/healthz has status %d and body %q", r.status, r.body)
 	}
 }
 
 // A request that its client closed is not an error of the service.
-func TestClientGone(t *testing.T) {
+func TestClosedRequestIsNotAnError(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())

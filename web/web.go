@@ -1,17 +1,18 @@
-// Package web is the public HTTP listener over package shortener: the API and the page.
-// Package web/admin is the listener for operators.
+// Package web serves the public HTTP listener of package shortener: the API and the page.
+// Package web/admin serves the listener for operators.
 //
-// Vocabulary: a problem is an error as a client sees it (RFC 9457); a miss is a request
-// for an unknown code; the origin is the scheme, host and port under which a client
-// reaches this service.
+// A problem is the answer to a request that failed (RFC 9457). A miss is a request for an
+// unknown code. The origin is the scheme, host and port under which a client reaches this
+// service.
 //
 // Invariants:
 //
-//   - one table (problem.go) maps errors to problems; an error that is not in it is a 500
-//     without details, and a conflict of codes is in it;
-//   - a handler checks the size, media type and shape of a request before it uses the
-//     content, and it ignores forwarding headers from peers other than trusted proxies;
-//   - no metric label carries a code, a path, an address or an undefined method.
+//   - one table (problem.go) maps errors to problems, and an error that is not in the table
+//     becomes a 500 without details;
+//   - a handler checks the size, media type and syntax of a request before it uses the
+//     content;
+//   - a handler ignores forwarding headers unless the peer is a trusted proxy;
+//   - no metric label contains a code, a path, an address or an undefined method.
 package web
 
 import (
@@ -29,25 +30,25 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Routes, in the notation of the router and the metrics.
+// Route patterns of the router, which are also labels of the metrics.
 const (
 	routeCode    = "/:code"
-	routePreview = "/:code+" // handled by routeCode; a label of the metrics only
+	routePreview = "/:code+" // only a label: the router passes previews to routeCode
 	routeShorten = "/shorten"
 )
 
 // PublicConfig holds what the public handler needs. Only Service is required.
 type PublicConfig struct {
 	Service        *shortener.Service
-	BaseURL        string         // prefix of short URLs; empty: from the request
-	TrustedProxies []netip.Prefix // peers whose X-Forwarded-For and -Proto headers count
-	Degraded       func() bool    // reports whether a part is down that links do not depend on; nil: never
-	Metrics        *Metrics       // nil: counts are not exported
-	Logger         *slog.Logger   // nil: no log
+	BaseURL        string         // prefix of short URLs; if empty, each request determines it
+	TrustedProxies []netip.Prefix // peers whose X-Forwarded-For and X-Forwarded-Proto headers are used
+	Degraded       func() bool    // reports whether the service works without one of its parts; nil means never
+	Metrics        *Metrics       // if nil, counts are not exported
+	Logger         *slog.Logger   // if nil, nothing is logged
 }
 
-// public holds what the handlers share; it does not change after NewPublic. The handlers
-// set no deadlines: each method of the service limits its own time.
+// public holds the dependencies of the handlers. It does not change after NewPublic. The
+// handlers set no deadlines because each method of the service limits its own time.
 type public struct {
 	service  *shortener.Service
 	origin   *origin
@@ -59,7 +60,7 @@ type public struct {
 }
 
 // NewPublic returns the handler of the public listener. It is safe for concurrent use and
-// needs no closing.
+// does not need to be closed.
 func NewPublic(cfg PublicConfig) *echo.Echo {
 	if cfg.Degraded == nil {
 		cfg.Degraded = func() bool { return false }
@@ -85,7 +86,7 @@ func NewPublic(cfg PublicConfig) *echo.Echo {
 
 func (p *public) router() *echo.Echo {
 	e := echo.New()
-	// echo's default extractor trusts X-Forwarded-For of every peer.
+	// The default extractor of echo trusts the X-Forwarded-For header of every peer.
 	e.IPExtractor = p.origin.extractor()
 	e.HTTPErrorHandler = p.problems.write
 	e.Use(p.instrument)
@@ -100,7 +101,7 @@ func (p *public) router() *echo.Echo {
 	return e
 }
 
-// refused names the routes that only answer 405.
+// refused is the name of every route that only answers 405.
 const refused = "refused"
 
 // serve registers h for methods. Every other method, OPTIONS included, gets a 405 with an
@@ -114,7 +115,7 @@ func (p *public) serve(e *echo.Echo, path string, h echo.HandlerFunc, methods ..
 		return echo.ErrMethodNotAllowed
 	}
 	e.RouteNotFound(path, refuse).Name = refused
-	// Without this the router would take GET of a path that has only POST for a code.
+	// Without these routes, the router would handle GET /shorten as a request for a code.
 	for _, m := range []string{http.MethodGet, http.MethodHead} {
 		if !slices.Contains(methods, m) {
 			e.Add(m, path, refuse).Name = refused

@@ -22,9 +22,10 @@ type unit struct {
 	size int64 // seconds
 }
 
-// Duration writes a number of seconds in its two largest units: "0.4 s",
-// "43 s", "13 min 32 s", "5 h 30 min", "12 d 12 h". Below a minute it has one decimal
-// unless that is 0; from two years on it is a whole number of years, "31,709 years".
+// Duration formats a number of seconds in its two largest units, such as "13 min 32 s",
+// "5 h 30 min" and "12 d 12 h". A duration below one minute has one decimal unless the
+// decimal is 0, such as "0.4 s" and "43 s". A duration of two years or more is a whole
+// number of years, such as "31,709 years".
 func Duration(seconds float64) string {
 	if seconds < 0 {
 		return "-" + Duration(-seconds)
@@ -51,7 +52,7 @@ func Duration(seconds float64) string {
 	return text
 }
 
-// PerSecond formats a rate: "0/s", "9.5/s", "1,234/s".
+// PerSecond formats a rate, such as "0/s", "9.5/s" and "1,234/s".
 func PerSecond(rate float64) string {
 	if tenths := math.Round(10 * rate); tenths < 100 {
 		return strconv.FormatFloat(tenths/10, 'f', -1, 64) + "/s"

@@ -36,8 +36,8 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	started := make(chan error)
 	go func() {
 		defer close(p.done)
-		// Pdeathsig fires when the thread that forked ends, not the process (prctl(2)). This
-		// goroutine keeps its thread until the child ends.
+		// The kernel sends Pdeathsig when the thread that forked the child ends, not when the process
+		// ends (prctl(2)). This goroutine keeps its thread until the child ends.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
@@ -52,27 +52,28 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
-// PID is the process id.
+// PID returns the process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Done is closed when the process has ended.
+// Done returns a channel that is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Err says how the process ended: nil for exit status 0, otherwise an [exec.ExitError]. The process
+// Err returns nil if the process ended with exit status 0, otherwise an [exec.ExitError]. The process
 // must have ended.
 func (p *Process) Err() error { return p.err }
 
-// Exit waits for the end of the process and returns its exit status, -1 when a signal ended it.
+// Exit waits for the end of the process and returns its exit status, or -1 if a signal ended it. It
+// returns an error if the process is still running after limit.
 func (p *Process) Exit(limit time.Duration) (int, error) {
 	select {
 	case <-p.done:
 		return p.cmd.ProcessState.ExitCode(), nil
 	case <-time.After(limit):
-		return 0, fmt.Errorf("%s does not end within %v", p.cmd.Path, limit)
+		return 0, fmt.Errorf("%s did not end within %v", p.cmd.Path, limit)
 	}
 }
 
-// Signal sends sig to the process itself. A process that has ended is not an error.
+// Signal sends sig to the process, but not to its descendants. It does nothing if the process has ended.
 func (p *Process) Signal(sig syscall.Signal) error {
 	select {
 	case <-p.done: // reaped: another process may have the id now
@@ -103,8 +104,8 @@ func kill(pid int, sig syscall.Signal) error {
 	return nil
 }
 
-// Descendants returns the ids of all processes below p. After p has ended they have another
-// parent.
+// Descendants returns the ids of the children of p and of all their descendants. After the end of p it
+// does not find them, because they then have another parent.
 func (p *Process) Descendants() (below []int) {
 	all, err := procfs.AllProcs()
 	if err != nil {
@@ -112,7 +113,7 @@ func (p *Process) Descendants() (below []int) {
 	}
 	children := make(map[int][]int)
 	for _, child := range all {
-		if stat, err := child.Stat(); err == nil { // else it has ended
+		if stat, err := child.Stat(); err == nil { // otherwise the process has ended
 			children[stat.PPID] = append(children[stat.PPID], child.PID)
 		}
 	}
@@ -129,7 +130,7 @@ func Alive(pid int) bool {
 	return state != "" && state != "Z" && state != "X"
 }
 
-// State is the state of a process as in proc_pid_stat(5), such as "T" for stopped, and "" when
+// State returns the state of a process as in proc_pid_stat(5), such as "T" for stopped. It returns "" if
 // the process has ended.
 func State(pid int) string {
 	process, err := procfs.NewProc(pid)
@@ -143,8 +144,8 @@ func State(pid int) string {
 	return stat.State
 }
 
-// tried counts on, so that two calls in one process rarely yield the same port.
-var tried atomic.Uint32 //nolint:gochecknoglobals // the ports of a machine are shared by all who ask
+// tried counts the ports that were tried, so that two calls in one process rarely return the same port.
+var tried atomic.Uint32 //nolint:gochecknoglobals // all callers share the ports of the machine
 
 // FreePort returns a port in [low, high) on which no process listens at 127.0.0.1. A port below the
 // range that Linux uses for outgoing connections (32768) stays free while a program is down between
@@ -152,7 +153,7 @@ var tried atomic.Uint32 //nolint:gochecknoglobals // the ports of a machine are 
 func FreePort(low, high int) (int, error) {
 	var err error
 	for range 100 {
-		// Two processes that ask at the same time rarely try the same ports.
+		// Two processes that call FreePort at the same time rarely try the same ports.
 		port := low + (os.Getpid()*97+int(tried.Add(1)))%(high-low)
 		var l net.Listener
 		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil { //nolint:noctx // listening does not block

@@ -37,7 +37,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	defer tick.Stop()
 	for deadline := time.Now().Add(limit); !ok(); <-tick.C {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", limit, what)
+			t.Fatalf("condition not true within %v: %s", limit, what)
 		}
 	}
 }
@@ -55,7 +55,7 @@ func TestExit(t *testing.T) {
 		t.Error("the process is alive after its end")
 	}
 	if _, err := start(t, "sleep 100").Exit(time.Millisecond); err == nil {
-		t.Error("a process that goes on has an exit status")
+		t.Error("Exit returned no error for a process that is still running")
 	}
 	if _, err := proc.Start(exec.Command("/nonexistent")); err == nil { //nolint:noctx // it does not start
 		t.Error("a program that does not exist was started")
@@ -88,7 +88,7 @@ func TestFreePortsDiffer(t *testing.T) {
 	for range 40 {
 		port, err := proc.FreePort(10_000, 20_000)
 		if err != nil || port < 10_000 || port >= 20_000 || seen[port] {
-			t.Errorf("port %d, error %v, seen before: %t", port, err, seen[port])
+			t.Errorf("port %d, error %v; want a new port from 10000 to 19999", port, err)
 		}
 		seen[port] = true
 	}

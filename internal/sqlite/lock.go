@@ -42,7 +42,7 @@ func Path(ctx context.Context, db *sql.DB) (string, error) {
 	var path string
 	err := db.QueryRowContext(ctx, `SELECT file FROM pragma_database_list WHERE name = 'main'`).Scan(&path)
 	if err != nil {
-		return "", fmt.Errorf("the path of the database: %w", err)
+		return "", fmt.Errorf("read the path of the database: %w", err)
 	}
 	return path, nil
 }

@@ -1,4 +1,4 @@
-// Package sqlite opens the embedded database with the settings that Keypool needs: a
+// Package sqlite opens SQLite databases with the settings that Keypool needs: a
 // write-ahead log, a sync to disk at every commit, one writing connection and several reading
 // connections.
 //
@@ -106,10 +106,10 @@ func (db *DB) Close() error {
 func create(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
-		return "", fmt.Errorf("the path of the database: %w", err)
+		return "", fmt.Errorf("make the path of the database absolute: %w", err)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
-		return "", fmt.Errorf("the folder of the database %s: %w", path, err)
+		return "", fmt.Errorf("create the folder of the database %s: %w", path, err)
 	}
 	// create opens only a file that it creates itself. POSIX drops all locks of a process on a file
 	// when the process closes any descriptor of it, so opening an existing database here could

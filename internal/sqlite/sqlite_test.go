@@ -20,8 +20,8 @@ import (
 	"keypool/internal/sqlite"
 )
 
-// lockVariable turns the test binary into a process that locks the named file, prints a line
-// and then holds the lock until it is killed.
+// lockVariable is an environment variable. If it names a file, the test binary locks the file, prints a
+// line and holds the lock until it is killed.
 const lockVariable = "KEYPOOL_TEST_LOCK"
 
 func TestMain(m *testing.M) {
@@ -55,7 +55,7 @@ func exec(t *testing.T, db *sql.DB, query string) {
 	}
 }
 
-func TestSettings(t *testing.T) {
+func TestOpenAppliesTheSettings(t *testing.T) {
 	t.Parallel()
 	db := open(t, filepath.Join(t.TempDir(), "test.db"))
 	tests := []struct {
@@ -86,7 +86,7 @@ func TestSettings(t *testing.T) {
 		t.Errorf("%d writing connections, want 1", n)
 	}
 	if _, err := db.Read.ExecContext(t.Context(), "CREATE TABLE t (n)"); err == nil {
-		t.Error("a reading connection could write")
+		t.Error("a write on a reading connection gave no error")
 	}
 }
 
@@ -124,7 +124,7 @@ func TestOpenErrorNamesPath(t *testing.T) {
 	}
 }
 
-func TestConcurrentOpens(t *testing.T) {
+func TestOpenWorksConcurrently(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
 	var wg sync.WaitGroup
@@ -159,7 +159,7 @@ func TestReadersDoNotWaitForWriter(t *testing.T) {
 	}
 	var n int
 	if err := db.Read.QueryRowContext(t.Context(), "SELECT count(*) FROM t").Scan(&n); err != nil || n != 0 {
-		t.Errorf("a reader sees %d uncommitted rows, error %v", n, err)
+		t.Errorf("a reader gets %d uncommitted rows, error %v; want 0 rows", n, err)
 	}
 	written := make(chan error, 1)
 	go func() {
@@ -184,7 +184,7 @@ func TestLock(t *testing.T) {
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := sqlite.Lock(cancelled, path); !errors.Is(err, context.Canceled) {
-		t.Errorf("a lock that is taken was given again: %v", err)
+		t.Errorf("Lock of a taken lock: error %v, want context.Canceled", err)
 	}
 	if err := unlock(); err != nil {
 		t.Fatal(err)
@@ -216,12 +216,12 @@ func TestLockEndsWithItsProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	if line, err := bufio.NewReader(stdout).ReadString('\n'); err != nil || line != "locked <nil>\n" {
-		t.Fatalf("the holder said %q, error %v", line, err)
+		t.Fatalf("the holder printed %q, error %v", line, err)
 	}
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := sqlite.Lock(cancelled, path); !errors.Is(err, context.Canceled) {
-		t.Errorf("the lock of another process was given again: %v", err)
+		t.Errorf("Lock of another process's lock: error %v, want context.Canceled", err)
 	}
 	if err := holder.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -267,7 +267,7 @@ func TestWALIsReusedAfterCheckpoint(t *testing.T) {
 		}
 	}
 	if n := fileSize(t, path); n < size {
-		t.Errorf("the log began anew when the database file had only %d bytes", n)
+		t.Errorf("SQLite reused the log when the database file had only %d bytes", n)
 	}
 }
 

@@ -50,7 +50,7 @@ func RedisURL(t testing.TB) string {
 		ctx, cancel := setup(t)
 		defer cancel()
 		if err := errors.Join(flush(ctx, registry, db), release(ctx, registry, db)); err != nil {
-			t.Errorf("give Redis database %d back: %v", db, err)
+			t.Errorf("release Redis database %d: %v", db, err)
 		}
 	})
 	own, err := url.Parse(base)
@@ -105,7 +105,7 @@ func claim(ctx context.Context, registry *redis.Client) (int, error) {
 
 func tryClaim(ctx context.Context, registry *redis.Client, db int) (bool, error) {
 	if db == registry.Options().DB {
-		return false, nil // holds the claims themselves
+		return false, nil // this database contains the claims
 	}
 	taken, err := registry.SetNX(ctx, fmt.Sprintf(claimKey, db), "", claimTTL).Result()
 	if !taken || err != nil {

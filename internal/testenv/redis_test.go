@@ -28,11 +28,11 @@ func TestClaimLeavesForeignDataAlone(t *testing.T) {
 		t.Errorf("claimed database %d although none is free", db)
 	}
 	if n := foreign.DBSize(t.Context()).Val(); n != 1 {
-		t.Errorf("foreign data is gone")
+		t.Errorf("the foreign database has %d keys, want 1", n)
 	}
 }
 
-func TestClaimTakesOverWhatAKilledTestLeft(t *testing.T) {
+func TestClaimEmptiesTheDatabaseOfAKilledTest(t *testing.T) {
 	t.Parallel()
 	server := StartRedis(t, "--databases", "2")
 	registry := connect(t, server.URL)
@@ -44,13 +44,13 @@ func TestClaimTakesOverWhatAKilledTestLeft(t *testing.T) {
 	if err := left.Set(t.Context(), "left", "value", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := release(t.Context(), registry, db); err != nil { // like the expiry of the claim
+	if err := release(t.Context(), registry, db); err != nil { // has the same effect as the expiry of the claim
 		t.Fatal(err)
 	}
 	if again, err := claim(t.Context(), registry); again != db || err != nil {
 		t.Fatalf("claimed %d, %v; want %d", again, err, db)
 	}
 	if n := left.DBSize(t.Context()).Val(); n != 0 {
-		t.Errorf("the database holds %d keys of the test before", n)
+		t.Errorf("the database contains %d keys of the previous test", n)
 	}
 }

@@ -42,7 +42,7 @@ func StartStandby(t testing.TB, primary *Server, settings ...string) *Server {
 	return own(t, server, err)
 }
 
-// Setup says how a server differs from an ordinary one: whether it has its own clock.
+// Setup says how a server differs from an ordinary one. It can have its own clock.
 type Setup machine.Setup
 
 // StartRedis is like the function [StartRedis], with this setup.
@@ -67,7 +67,7 @@ func (u Setup) StartPostgres(t testing.TB, settings ...string) *Server {
 func own(t testing.TB, server *machine.Server, err error) *Server {
 	t.Helper()
 	if errors.Is(err, exec.ErrNotFound) {
-		t.Fatalf("a program is not installed that `make test` would have seen to: %v", err)
+		t.Fatalf("a program is not installed (%v); `make test` installs it", err)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,7 @@
 // for any reason. [StartPostgres] and [StartRedis] give a test its own server, which the test
 // can kill, freeze and restart.
 //
-// No test is ever skipped: a test fails with a reason if it cannot get its server.
+// No test is skipped. A test fails with a reason if it cannot get its server.
 package testenv
 
 import (
@@ -97,7 +97,7 @@ func (s *sharedServer) find() (string, error) {
 	s.keeper, s.hold = keeper, hold
 	url, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		return "", fmt.Errorf("the keeper gave up (%w); its words are above", err)
+		return "", fmt.Errorf("the keeper printed no URL (%w); its log is above", err)
 	}
 	return strings.TrimSpace(url), nil
 }

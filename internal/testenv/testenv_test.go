@@ -12,15 +12,15 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// TestEachTestHasItsOwnPlace checks that two tests see an empty place each, and only their own
-// data after they write the same names.
-func TestEachTestHasItsOwnPlace(t *testing.T) {
+// TestEachTestHasItsOwnData checks that a test starts without data and then reads only its own data, even
+// if another test writes the same names.
+func TestEachTestHasItsOwnData(t *testing.T) {
 	t.Parallel()
 	pools := []*pgxpool.Pool{testenv.Postgres(t), testenv.Postgres(t)}
 	clients := []*redis.Client{testenv.Redis(t), testenv.Redis(t)}
 	for i := range 2 {
 		if n := clients[i].DBSize(t.Context()).Val(); n != 0 {
-			t.Errorf("Redis holds %d keys before the test", n)
+			t.Errorf("Redis contains %d keys before the test, want 0", n)
 		}
 		if err := clients[i].Set(t.Context(), "key", i, 0).Err(); err != nil {
 			t.Error(err)
@@ -40,7 +40,7 @@ func TestEachTestHasItsOwnPlace(t *testing.T) {
 	}
 }
 
-func TestNothingIsLeft(t *testing.T) {
+func TestSchemaIsDroppedAfterItsTest(t *testing.T) {
 	t.Parallel()
 	var schema string
 	t.Run("leave something", func(t *testing.T) {
@@ -58,11 +58,11 @@ func TestNothingIsLeft(t *testing.T) {
 	var n int
 	err := testenv.Postgres(t).QueryRow(t.Context(), "SELECT count(*) FROM pg_namespace WHERE nspname = $1", schema).Scan(&n)
 	if n != 0 || err != nil {
-		t.Errorf("schema %s is still there (%d, %v)", schema, n, err)
+		t.Errorf("schema %s still exists (count %d, error %v)", schema, n, err)
 	}
 }
 
-func TestServersOfATestsOwn(t *testing.T) {
+func TestStartedRedisKeepsAcknowledgedWrites(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	client := testenv.StartedClient(t, server)

@@ -9,7 +9,8 @@ import (
 	"keypool/shortener"
 )
 
-// errReadOnly reports a server that accepts no writes: a standby, or a demoted primary.
+// errReadOnly reports that the server accepts no writes because it is a standby or a demoted
+// primary.
 var errReadOnly = errors.New("the database is read-only")
 
 // SQLSTATE codes and classes, https://www.postgresql.org/docs/current/errcodes-appendix.html
@@ -25,11 +26,11 @@ const (
 	classIntervention = "57"
 )
 
-// insertFailed translates the error of an INSERT. The statement is its own transaction,
-// and its reply comes after the commit: a lost connection may have lost only the reply.
-// An error that the server reports means a rollback, with two exceptions that may also
-// occur after the commit: the server was asked to stop (class 57, or the severity FATAL),
-// or it reports on another server (class 08).
+// insertFailed translates the error of an INSERT. The statement is a separate transaction, and
+// its reply comes after the commit. So if the connection is lost, the commit may have happened.
+// An error that the server reports means a rollback, with two exceptions. They may also occur
+// after the commit: the server is stopping (class 57, or the severity FATAL), or the server
+// reports an error of another server (class 08).
 func (s *Store) insertFailed(err error) error {
 	s.resetIfReadOnly(err)
 	var reply *pgconn.PgError
@@ -47,9 +48,9 @@ func (s *Store) insertFailed(err error) error {
 	return fmt.Errorf("insert links: %w: %w", shortener.ErrNotWritten, err)
 }
 
-// resetIfReadOnly closes the connections of the pool when err shows that one of them
-// leads to a demoted primary. The driver applies target_session_attrs only when it
-// connects, so it would keep using them.
+// resetIfReadOnly closes the connections of the pool if err shows that a connection leads to a
+// demoted primary. Otherwise the driver would keep these connections, because it applies
+// target_session_attrs only when it connects.
 func (s *Store) resetIfReadOnly(err error) {
 	var reply *pgconn.PgError
 	if errors.As(err, &reply) && reply.Code == stateReadOnly {

@@ -1,7 +1,7 @@
-// Package pgstore keeps links in PostgreSQL, or in an engine that speaks its protocol.
+// Package pgstore keeps links in PostgreSQL, or in an engine with the same protocol.
 //
-// Every method is a single statement that commits by itself, so an interrupted method
-// leaves no open transaction. Reads go to the same server as writes, because a replica may
+// Every statement is a separate transaction, so an interrupted method leaves no open
+// transaction. Reads go to the same server as writes, because a replica may
 // lack the newest links.
 package pgstore
 
@@ -28,17 +28,16 @@ type Store struct {
 
 var _ shortener.Store = (*Store)(nil)
 
-// New returns a store in the tables of the search path of pool. The caller closes pool.
+// New returns a store that uses the tables in the search path of pool. The caller closes pool.
 func New(pool *pgxpool.Pool) *Store {
 	return &Store{pool: pool}
 }
 
-// Writers implements [shortener.Store]: each connection can write.
+// Writers implements [shortener.Store]. Each connection can write.
 func (s *Store) Writers() int { return int(s.pool.Config().MaxConns) }
 
 const (
-	// insertLinks returns the codes that already had a row, which are few, and not those
-	// that it inserted.
+	// insertLinks returns only the codes that already had a row, because they are few.
 	insertLinks = `WITH inserted AS (
 			INSERT INTO links (code, url, source, created_at, expires_at)
 			SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::timestamptz[])
@@ -69,13 +68,14 @@ func (s *Store) Insert(ctx context.Context, links []shortener.Link) ([]shortener
 	}
 	stored, err := storedLinks(ctx, conn, existing)
 	if err != nil {
-		// The other rows are durable: the outcome is unknown, not ErrNotWritten.
+		// The other rows are durable, so the error must not wrap ErrNotWritten.
 		return nil, fmt.Errorf("look up the links in conflict: %w", err)
 	}
 	return outcomesOf(links, stored), nil
 }
 
-// outcomesOf returns the outcomes of links, given the rows that existed before.
+// outcomesOf returns the outcomes of links. The map stored holds the rows that existed before the
+// INSERT.
 func outcomesOf(links []shortener.Link, stored map[string]shortener.Link) []shortener.Outcome {
 	outcomes := make([]shortener.Outcome, len(links))
 	inserted := make(map[string]bool, len(links))
@@ -93,15 +93,15 @@ func outcomesOf(links []shortener.Link, stored map[string]shortener.Link) []shor
 	return outcomes
 }
 
-// columns holds links column by column, as unnest takes them.
+// columns holds links as one slice per column, which are the arguments of unnest.
 type columns struct {
 	codes, urls, sources []string
 	created              []time.Time
 	expires              []pgtype.Timestamptz
 }
 
-// newColumns sorts the links by code. Two Inserts that share codes wait for each other's
-// rows; in different orders they would deadlock.
+// newColumns sorts the links by code. Two Inserts with the same codes wait for each other's rows.
+// If they wrote the rows in different orders, they could deadlock.
 func newColumns(links []shortener.Link) *columns {
 	sorted := make([]*shortener.Link, len(links))
 	for i := range links {
@@ -153,8 +153,8 @@ func storedLinks(ctx context.Context, conn *pgxpool.Conn, codes []string) (map[s
 	return stored, rows.Err()
 }
 
-// scanLink reads a row of selectLink, or of selectLinks with a destination for its first
-// column.
+// scanLink reads a row of selectLink or selectLinks. For selectLinks, first is the destination of
+// the first column.
 func scanLink(row pgx.Row, first ...any) (shortener.Link, error) {
 	var link shortener.Link
 	var created, expires, deleted pgtype.Timestamptz
@@ -193,8 +193,8 @@ func (s *Store) Delete(ctx context.Context, code string, now time.Time) error {
 	return nil
 }
 
-// All implements [shortener.Store]. It is one statement with one snapshot; the server
-// sends the rows as fast as they are consumed.
+// All implements [shortener.Store]. It is one statement with one snapshot. The server sends the
+// rows as fast as the caller reads them.
 func (s *Store) All(ctx context.Context) iter.Seq2[shortener.Link, error] {
 	return func(yield func(shortener.Link, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)

@@ -21,12 +21,12 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-func TestStore(t *testing.T) {
+func TestStoreFollowsContract(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t *testing.T) shortener.Store { return New(storetest.Postgres(t)) })
 }
 
-// TestInsertErrors uses a trigger that fails with the code of the link as SQLSTATE.
+// TestInsertErrors uses a trigger whose error has the code of the link as its SQLSTATE.
 func TestInsertErrors(t *testing.T) {
 	t.Parallel()
 	s := New(storetest.Postgres(t))
@@ -51,26 +51,26 @@ func TestInsertErrors(t *testing.T) {
 	} {
 		_, err := s.Insert(t.Context(), []shortener.Link{storetest.Link("good"), storetest.Link(state)})
 		if err == nil {
-			t.Errorf("%s: no error", state)
+			t.Errorf("Insert with SQLSTATE %s succeeded", state)
 		}
 		for _, sentinel := range []error{shortener.ErrNotWritten, shortener.ErrStoreFull, shortener.ErrRefused} {
 			wanted := slices.Contains(want, sentinel)
 			if errors.Is(err, sentinel) != wanted {
-				t.Errorf("%s: %q wrapped: %t", state, sentinel, !wanted)
+				t.Errorf("Insert with SQLSTATE %s: error %v, want that it wraps exactly %v", state, err, want)
 			}
 		}
 	}
 	poisoned := storetest.Link("nul")
 	poisoned.URL += "\x00"
 	if _, err := s.Insert(t.Context(), []shortener.Link{poisoned}); !errors.Is(err, shortener.ErrRefused) {
-		t.Errorf("a NUL byte: %v", err)
+		t.Errorf("Insert of a URL with a NUL byte: %v, want ErrRefused", err)
 	}
 	storetest.WantOutcomes(t, storetest.Insert(t, s, storetest.Link("good")), shortener.Inserted)
 }
 
-// TestReadOnlyServer uses a pool whose first connection leads to a server that has become
-// read-only, as after a failover. The store closes it at the first error.
-func TestReadOnlyServer(t *testing.T) {
+// TestStoreClosesReadOnlyConnections uses a pool whose first connection leads to a server that has
+// become read-only, as after a failover. The store must close this connection at the first error.
+func TestStoreClosesReadOnlyConnections(t *testing.T) {
 	t.Parallel()
 	migrated := New(storetest.Postgres(t))
 	var demoted atomic.Bool
@@ -111,16 +111,17 @@ func TestReadOnlyServer(t *testing.T) {
 			t.Errorf("%s on a read-only server: %v, want an error", name, err)
 		}
 		if err := call(s); err != nil && !errors.Is(err, shortener.ErrNotFound) {
-			t.Errorf("%s after the first error: %v, want a new connection", name, err)
+			t.Errorf("%s after the first error: %v, want success on a new connection", name, err)
 		}
 	}
 }
 
-// TestLostReply closes the connection while the reply to a commit is on its way.
-func TestLostReply(t *testing.T) {
+// TestInsertAfterLostReplyFindsItsLink loses the reply to an Insert. A repeated Insert must return
+// Present.
+func TestInsertAfterLostReplyFindsItsLink(t *testing.T) {
 	t.Parallel()
 	s, cut := openThroughProxy(t)
-	storetest.Insert(t, s, storetest.Link("warm")) // so that the next Insert is one exchange
+	storetest.Insert(t, s, storetest.Link("warm")) // makes the next Insert a single request and reply
 	link := storetest.Link("once")
 
 	cut.Store(true)
@@ -133,12 +134,12 @@ func TestLostReply(t *testing.T) {
 
 	var rows int
 	if err := s.pool.QueryRow(t.Context(), "SELECT count(*) FROM links WHERE code = 'once'").Scan(&rows); err != nil || rows != 1 {
-		t.Fatalf("%d rows, %v", rows, err)
+		t.Fatalf("the table has %d rows with the code, want 1; error %v", rows, err)
 	}
 }
 
-// TestCreateSurvivesLostReply loses the same reply below a service: the group commit
-// repeats the Insert, and the creation succeeds.
+// TestCreateSurvivesLostReply loses the reply to the Insert of a creation. The group commit must
+// repeat the Insert, and the creation must succeed.
 func TestCreateSurvivesLostReply(t *testing.T) {
 	t.Parallel()
 	s, cut := openThroughProxy(t)
@@ -160,7 +161,7 @@ func TestCreateSurvivesLostReply(t *testing.T) {
 	}
 }
 
-func TestServerDown(t *testing.T) {
+func TestStoreRecoversAfterServerCrash(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t)
 	pool, err := pgxpool.New(t.Context(), server.URL)
@@ -172,7 +173,7 @@ func TestServerDown(t *testing.T) {
 	s := New(pool)
 	storetest.Insert(t, s, storetest.Link("acknowledged"))
 	server.Kill()
-	pool.Reset() // TestLostReply covers connections that break
+	pool.Reset() // TestInsertAfterLostReplyFindsItsLink covers connections that break
 	if _, err := s.Insert(t.Context(), []shortener.Link{storetest.Link("refused")}); !errors.Is(err, shortener.ErrNotWritten) {
 		t.Fatalf("Insert without a server: %v", err)
 	}
@@ -184,9 +185,9 @@ func TestServerDown(t *testing.T) {
 	storetest.WantOutcomes(t, storetest.Insert(t, s, storetest.Link("refused")), shortener.Inserted)
 }
 
-// openThroughProxy returns a store whose connections pass through a proxy. Once cut is
-// true, the proxy closes the next connection on which the server replies, without
-// forwarding the reply, and sets cut to false.
+// openThroughProxy returns a store whose connections pass through a proxy. If cut is true, the
+// proxy does not forward the next reply of the server. It closes the connection of this reply and
+// sets cut to false.
 func openThroughProxy(t *testing.T) (_ *Store, cut *atomic.Bool) {
 	t.Helper()
 	target, err := url.Parse(testenv.PostgresURL(t))
@@ -225,7 +226,7 @@ func openThroughProxy(t *testing.T) (_ *Store, cut *atomic.Bool) {
 	return New(pool), cut
 }
 
-// proxy forwards one connection until one of its sides or cut ends it.
+// proxy forwards one connection until the client, the server or cut ends it.
 func proxy(t *testing.T, client net.Conn, address string, cut *atomic.Bool) {
 	defer client.Close()
 	server, err := net.Dial("tcp", address)
@@ -253,7 +254,7 @@ func proxy(t *testing.T, client net.Conn, address string, cut *atomic.Bool) {
 	}
 }
 
-// benchStore opens a server of its own with full durability.
+// benchStore returns a store on a new server with full durability.
 func benchStore(t testing.TB) shortener.Store {
 	pool, err := pgxpool.New(t.Context(), testenv.StartPostgres(t).URL)
 	if err != nil {

@@ -25,9 +25,9 @@ func notWritten(err error) error {
 	return fmt.Errorf("insert links: %w: %w", shortener.ErrNotWritten, err)
 }
 
-// commitFailed wraps the error of a commit. When the disk is full or the lock is not
-// available, SQLite has rolled back. After a failed sync the whole transaction may be in
-// the log, and recovery after a crash may apply it.
+// commitFailed wraps the error of a commit. If the disk is full or the lock is not available,
+// SQLite has rolled the transaction back. After a failed sync, the whole transaction may be in the
+// log, and the recovery after a crash may apply it.
 func commitFailed(err error) error {
 	switch resultCode(err) & 0xff {
 	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY:

@@ -1,7 +1,7 @@
 // Package sqlitestore keeps links in an embedded SQLite database.
 //
-// Times are stored as microseconds since 1970. The database has one writing connection
-// and several reading ones (package keypool/internal/sqlite), so Inserts run one after the
+// Times are stored as microseconds since 1970. The database has one connection for writing and
+// several connections for reading (package keypool/internal/sqlite). So Inserts run one after the
 // other, and readers do not wait for them.
 package sqlitestore
 
@@ -26,39 +26,41 @@ const (
 
 // Store implements [shortener.Store].
 //
-// While a method waits for a connection it honours ctx. It does not interrupt a statement
-// that runs, because the driver would start a goroutine per statement to watch ctx. A
-// statement takes as long as the disk, and an Insert up to five seconds more while
-// another process holds the write lock.
+// If ctx ends while a method waits for a connection, the method returns. If ctx ends during a
+// statement, the statement continues, because the driver would need a goroutine per statement to
+// interrupt it. A statement takes as long as the disk needs. An Insert takes up to five seconds
+// more while another process holds the write lock.
 type Store struct {
 	db    *sqlite.DB
-	turns chan struct{} // one token per reading connection
-	// Prepared at their first use: the store is created before the table.
+	turns chan struct{} // holds a token for each running Lookup; its capacity is the number of reading connections
+	// The statements are prepared at their first use, because the store may be created before
+	// the table.
 	lookup, insert atomic.Pointer[sql.Stmt]
 }
 
 var _ shortener.Store = (*Store)(nil)
 
-// New returns a store in db. The caller closes db.
+// New returns a store that uses db. The caller closes db.
 func New(db *sqlite.DB) *Store {
 	return &Store{db: db, turns: make(chan struct{}, db.Read.Stats().MaxOpenConnections)}
 }
 
-// Writers implements [shortener.Store]: SQLite has one writer.
+// Writers implements [shortener.Store]. SQLite has one writer.
 func (*Store) Writers() int { return 1 }
 
 // Insert implements [shortener.Store].
 func (s *Store) Insert(ctx context.Context, links []shortener.Link) ([]shortener.Outcome, error) {
-	// Before the only writing connection is taken, because preparing needs it too.
+	// Prepare the statement before taking the only writing connection, because prepared uses
+	// this connection too.
 	insert, err := prepared(ctx, &s.insert, s.db.Write, insertLink)
 	if err != nil {
 		return nil, fmt.Errorf("prepare to insert links: %w: %w", shortener.ErrNotWritten, err)
 	}
 	conn, err := s.db.Write.Conn(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("wait to insert links: %w: %w", shortener.ErrNotWritten, err)
+		return nil, fmt.Errorf("wait for the connection to insert links: %w: %w", shortener.ErrNotWritten, err)
 	}
-	defer func() { _ = conn.Close() }() // only returns it to the connection pool
+	defer func() { _ = conn.Close() }() // only returns the connection to its pool
 	ctx = context.WithoutCancel(ctx)
 	tx, err := conn.BeginTx(ctx, nil)
 	if err != nil {
@@ -107,7 +109,7 @@ func (s *Store) Lookup(ctx context.Context, code string) (shortener.Link, error)
 	case s.turns <- struct{}{}:
 		defer func() { <-s.turns }()
 	case <-ctx.Done():
-		return shortener.Link{}, fmt.Errorf("wait to look up a link: %w", ctx.Err())
+		return shortener.Link{}, fmt.Errorf("wait for a connection to look up a link: %w", ctx.Err())
 	}
 	lookup, err := prepared(ctx, &s.lookup, s.db.Read, selectLink) //nolint:sqlclosecheck // stays open as long as the store
 	if err != nil {
@@ -123,7 +125,8 @@ func (s *Store) Lookup(ctx context.Context, code string) (shortener.Link, error)
 	return link, nil
 }
 
-// prepared returns the statement kept in place. At the first call it prepares query on db.
+// prepared returns the statement that is stored in place. The first call prepares query on db and
+// stores the statement.
 func prepared(ctx context.Context, place *atomic.Pointer[sql.Stmt], db *sql.DB, query string) (*sql.Stmt, error) {
 	if stmt := place.Load(); stmt != nil {
 		return stmt, nil
@@ -216,7 +219,7 @@ func (s *Store) page(ctx context.Context, after int64) (page []shortener.Link, l
 	return page, last, rows.Err()
 }
 
-// Ping implements [shortener.Store]: it takes the write lock and releases it.
+// Ping implements [shortener.Store]. It takes the write lock and releases it.
 func (s *Store) Ping(ctx context.Context) error {
 	tx, err := s.db.Write.BeginTx(ctx, nil)
 	if err == nil {
@@ -228,7 +231,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	return nil
 }
 
-// micros returns the value of t in a nullable column.
+// micros returns t in microseconds since 1970, or nil (NULL) for the zero time.
 func micros(t time.Time) any {
 	if t.IsZero() {
 		return nil

@@ -20,14 +20,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestStore(t *testing.T) {
+func TestStoreFollowsContract(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t *testing.T) shortener.Store { return New(storetest.SQLite(t)) })
 }
 
-// TestDiskFull uses a database whose size is limited to what it has, and then removes the
-// limit.
-func TestDiskFull(t *testing.T) {
+// TestInsertFailsWhenDiskIsFull limits a database to its current size. After the test removes the
+// limit, the Insert must succeed.
+func TestInsertFailsWhenDiskIsFull(t *testing.T) {
 	t.Parallel()
 	s := New(storetest.SQLite(t))
 	exec := func(sql string) {
@@ -37,7 +37,7 @@ func TestDiskFull(t *testing.T) {
 		}
 	}
 	storetest.Insert(t, s, storetest.Link("before"))
-	exec("PRAGMA max_page_count = 1") // SQLite raises it to the current size
+	exec("PRAGMA max_page_count = 1") // SQLite raises the limit to the current size
 	large := storetest.Link("large")
 	large.URL += strings.Repeat("x", 100_000)
 	_, err := s.Insert(t.Context(), []shortener.Link{large})
@@ -52,8 +52,9 @@ func TestDiskFull(t *testing.T) {
 	storetest.WantOutcomes(t, storetest.Insert(t, s, large), shortener.Inserted)
 }
 
-// TestRefusedLink uses a trigger, because the table accepts every URL that the rules accept.
-func TestRefusedLink(t *testing.T) {
+// TestRefusedLinkWritesNothing uses a trigger to refuse a link, because the table accepts every URL
+// that the service accepts.
+func TestRefusedLinkWritesNothing(t *testing.T) {
 	t.Parallel()
 	s := New(storetest.SQLite(t))
 	_, err := s.db.Write.ExecContext(t.Context(), `CREATE TRIGGER refuse BEFORE INSERT ON links
@@ -66,13 +67,13 @@ func TestRefusedLink(t *testing.T) {
 		t.Fatalf("Insert of a bad link: %v", err)
 	}
 	if _, err := s.Lookup(t.Context(), "good"); !errors.Is(err, shortener.ErrNotFound) {
-		t.Fatalf("Lookup of the other link of the call: %v, want that nothing was written", err)
+		t.Fatalf("Lookup of the other link of the call: %v, want ErrNotFound", err)
 	}
 }
 
-// TestLookupHonoursContextWhileItWaits occupies all reading connections, as a disk that
-// hangs would.
-func TestLookupHonoursContextWhileItWaits(t *testing.T) {
+// TestLookupEndsWithContextWhileItWaits occupies all reading connections, as if the disk did not
+// answer.
+func TestLookupEndsWithContextWhileItWaits(t *testing.T) {
 	t.Parallel()
 	s := New(storetest.SQLite(t))
 	storetest.Insert(t, s, storetest.Link("there"))
@@ -105,9 +106,9 @@ func TestLookupHonoursContextWhileItWaits(t *testing.T) {
 	blocked.Wait()
 }
 
-// TestConcurrentWritersAndBackup runs 32 writers on two open databases, as two processes
-// would have them, while a third one takes backups.
-func TestConcurrentWritersAndBackup(t *testing.T) {
+// TestConcurrentWritesDuringBackup opens one database three times, as three processes would do. Two
+// of them run 32 writers together while the third takes backups.
+func TestConcurrentWritesDuringBackup(t *testing.T) {
 	t.Parallel()
 	const writers, inserts, rows = 32, 8, 16
 	folder := t.TempDir()
@@ -157,7 +158,7 @@ func TestConcurrentWritersAndBackup(t *testing.T) {
 		count++
 	}
 	if count != writers*inserts*rows {
-		t.Fatalf("%d rows, want %d", count, writers*inserts*rows)
+		t.Fatalf("All returned %d rows, want %d", count, writers*inserts*rows)
 	}
 }
 

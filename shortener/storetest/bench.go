@@ -11,11 +11,11 @@ import (
 	"keypool/shortener"
 )
 
-// BenchClients is how many callers a concurrent benchmark has on two processors.
+// BenchClients is the number of callers in a concurrent benchmark on two processors.
 const BenchClients = 64
 
-// BenchLink returns the n-th of a series of links. Their codes are spread over the code
-// space like keys, and their URLs have about 100 bytes.
+// BenchLink returns link number n of a series. The codes of the series are spread over the code
+// space like keys, and the URLs have about 100 bytes.
 func BenchLink(n int64) shortener.Link {
 	const space = 56_800_235_584
 	l := Link(fmt.Sprintf("%09x", n*34_567_890_127%space))
@@ -23,8 +23,8 @@ func BenchLink(n int64) shortener.Link {
 	return l
 }
 
-// BenchInsert measures the store alone with groups of several sizes, each in a new store.
-// It is the upper limit of the group commit.
+// BenchInsert measures Inserts of groups of several sizes, each size in a new store. The rate is
+// the upper limit for the group commit.
 func BenchInsert(b *testing.B, open func(testing.TB) shortener.Store) {
 	for _, rows := range []int{1, BenchClients / 2, BenchClients, 512} {
 		b.Run(fmt.Sprintf("rows=%d", rows), func(b *testing.B) {

@@ -74,7 +74,8 @@ func testOutcomes(t *testing.T, s shortener.Store) {
 		l.URL = "https://other.example/"
 		return l
 	}
-	// z before a: outcomes are in the order of the links, not of the codes.
+	// The link z is before the link a, because outcomes have the order of the links and not of
+	// the codes.
 	WantOutcomes(t, Insert(t, s, Link("z"), other("old"), Link("m"), other("deleted"), other("m"), Link("a")),
 		shortener.Inserted, shortener.Conflict, shortener.Inserted, shortener.Conflict, shortener.Conflict, shortener.Inserted)
 	for _, want := range []shortener.Link{old, deleted, Link("z"), Link("m"), Link("a")} {
@@ -87,8 +88,8 @@ func testIdenticalLinks(t *testing.T, s shortener.Store) {
 	WantOutcomes(t, Insert(t, s, Link("twin"), Link("twin")), shortener.Present, shortener.Conflict)
 }
 
-// testRepeatedInsert inserts links that differ in one field from a stored link, and the
-// stored link again.
+// testRepeatedInsert inserts links that differ from a stored link in one field. Then it inserts
+// the stored link again.
 func testRepeatedInsert(t *testing.T, s shortener.Store) {
 	base := Link("base")
 	base.ExpiresAt = Moment().UTC().Add(time.Hour)
@@ -103,19 +104,19 @@ func testRepeatedInsert(t *testing.T, s shortener.Store) {
 		changed := base
 		change(&changed)
 		if got := Insert(t, s, changed); got[0] != shortener.Conflict {
-			t.Errorf("a different %s: outcome %v, want Conflict", name, got[0])
+			t.Errorf("Insert of a link with a different %s: outcome %v, want Conflict", name, got[0])
 		}
 	}
 	WantOutcomes(t, Insert(t, s, Link("new"), base), shortener.Inserted, shortener.Present)
 	if err := s.Delete(t.Context(), base.Code, Moment()); err != nil {
 		t.Fatal(err)
 	}
-	WantOutcomes(t, Insert(t, s, base), shortener.Present) // inserted before, and deleted since
+	WantOutcomes(t, Insert(t, s, base), shortener.Present) // the link was inserted and then deleted
 	base.DeletedAt = Moment().UTC()
 	WantLink(t, s, base)
 }
 
-// testModel compares calls with few codes and even fewer URLs to a map.
+// testModel compares the store with a map. Its links have few codes and even fewer URLs.
 func testModel(t *testing.T, s shortener.Store) {
 	model := make(map[string]shortener.Link)
 	run := 0
@@ -181,7 +182,7 @@ func testAll(t *testing.T, s shortener.Store) {
 			t.Fatalf("%q has the source %q, want pool", link.Code, link.Source)
 		}
 		got = append(got, link.Code)
-		if len(got) == 1 { // the pass does not lock out a writer
+		if len(got) == 1 { // the pass does not block a writer
 			Insert(t, s, Link("concurrent"))
 		}
 	}
@@ -194,7 +195,7 @@ func testAll(t *testing.T, s shortener.Store) {
 	for range s.All(t.Context()) {
 		break
 	}
-	WantLink(t, s, Link("concurrent")) // a pass that is broken off releases its connection
+	WantLink(t, s, Link("concurrent")) // a pass that ends early releases its connection
 }
 
 func testEndedContext(t *testing.T, s shortener.Store) {

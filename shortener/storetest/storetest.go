@@ -1,8 +1,8 @@
-// Package storetest holds every implementation of [shortener.Store] to its contract.
+// Package storetest checks that the implementations of [shortener.Store] follow its contract.
 //
-// An engine passes the suite by calling [Run] from a test. The other functions are
-// helpers for the tests and benchmarks of the engines, and of everything above them that
-// needs a real database. Only tests may import this package.
+// The tests of an engine call [Run]. The other functions are helpers for the tests and
+// benchmarks of the engines, and of all packages that need a real database. Only tests may
+// import this package.
 package storetest
 
 import (
@@ -46,8 +46,8 @@ func OpenSQLite(t testing.TB, path string) *sqlite.DB {
 	return db
 }
 
-// Postgres returns a pool of connections to a new schema with all tables, on the server
-// that the tests share.
+// Postgres returns a pool of connections to a new schema with all tables. The schema is on the
+// server that the tests share.
 func Postgres(t testing.TB) *pgxpool.Pool {
 	t.Helper()
 	pool := testenv.Postgres(t)

@@ -1,15 +1,15 @@
-// Package admin is the admin listener that every program of the project has: metrics,
-// health, profiles, /status for programs, and a live dashboard for people.
+// Package admin serves the admin listener of every program: metrics, health, profiles,
+// /status for programs, and a live dashboard for people.
 //
-// Vocabulary: a status is the state of the key supply at present; a sample is the status
-// and the rates of one second; the history is the samples of the last 15 minutes; a
+// Vocabulary: a status is the present state of the key source and its pool. A sample is the
+// status and the rates of one second. The history is the samples of the last 15 minutes. A
 // stream sends the history and then each new sample to one dashboard.
 //
 // Invariants:
 //
-//   - a member of a status or a sample that is unknown is absent, never stale;
-//   - the sampler reads memory of the process only, so a dashboard costs the databases
-//     nothing;
+//   - a status or a sample never contains a stale value: an unknown member is null or absent;
+//   - the sampler reads only the memory of the process, so a dashboard adds no load to the
+//     databases;
 //   - a slow dashboard delays neither the program nor another dashboard.
 package admin
 
@@ -42,13 +42,13 @@ type Config struct {
 	Gatherer prometheus.Gatherer
 	Counters Counters
 	Ready    func(context.Context) error // an error means that the program cannot do its work
-	Degraded func() bool                 // reports whether the program works without one of its parts; nil: never
+	Degraded func() bool                 // reports whether the program works without one of its parts; nil means never
 	Status   func() Status
-	Instance string // names the program to people
+	Instance string // name of this process for people
 
 	RestartBelow, PageBelow int64 // levels of the dead man's switch, in keys; 0 without a pool
 
-	Logger *slog.Logger // nil: no log
+	Logger *slog.Logger // if nil, nothing is logged
 }
 
 // Handler answers requests on the admin listener, which must not be public. It is safe
@@ -59,9 +59,9 @@ type Handler struct {
 	page    *template.Template
 	shell   *shell.Shell
 	history *history
-	unready atomic.Bool // result of the last probe
+	unready atomic.Bool // whether the last probe failed
 
-	streams     atomic.Int32 // open at present
+	streams     atomic.Int32 // number of open streams
 	sendTimeout time.Duration
 }
 
@@ -89,8 +89,9 @@ func scripts() []string {
 	return []string{"assets/format.js", "assets/chart.js", "assets/strip.js", "assets/dashboard.js"}
 }
 
-// Run takes the dashboard's samples until ctx ends. Its end also ends every stream, so
-// a shutdown of the server after it waits for none. Call it once; it returns nil.
+// Run takes the samples of the dashboard until ctx ends. Then it ends every stream, so that
+// a later shutdown of the server does not wait for streams. Run must be called at most
+// once. It returns nil.
 func (h *Handler) Run(ctx context.Context) error {
 	s := &sampler{cfg: h.cfg, history: h.history}
 	s.run(ctx)
@@ -112,19 +113,19 @@ func (h *Handler) route() {
 	mux.HandleFunc("GET /events", h.events)
 	mux.HandleFunc("GET /favicon.ico", h.favicon)
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	// pprof.Cmdline stays unrouted: a flag may hold a secret.
+	// pprof.Cmdline has no route because a flag may hold a secret.
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol) // go tool pprof posts the addresses
 }
 
-// live answers as long as the process runs.
+// live answers 200 while the process runs.
 func (h *Handler) live(w http.ResponseWriter, _ *http.Request) {
 	h.report(reply.Health(w, false))
 }
 
-// ready answers as /healthz of the public listener does.
+// ready gives the same answer as /healthz of the public listener.
 func (h *Handler) ready(w http.ResponseWriter, r *http.Request) {
 	err := h.cfg.Ready(r.Context())
 	h.noteReadiness(r.Context(), err)
@@ -137,7 +138,8 @@ func (h *Handler) ready(w http.ResponseWriter, r *http.Request) {
 	h.report(reply.Unavailable().Write(w))
 }
 
-// noteReadiness logs changes only: probes come every few seconds.
+// noteReadiness logs a change of the readiness. Repeated results are logged at level DEBUG
+// at most, because probes arrive every few seconds.
 func (h *Handler) noteReadiness(ctx context.Context, err error) {
 	was := h.unready.Swap(err != nil)
 	switch {
@@ -168,7 +170,7 @@ func (h *Handler) dashboard(w http.ResponseWriter, _ *http.Request) {
 	view := struct {
 		*shell.Shell
 		Status
-		Low      string // the fill below which the state is restart, in percent
+		Low      string // fill level below which the state is restart, in percent
 		Instance string
 	}{h.shell, status, status.percent(h.cfg.RestartBelow), h.cfg.Instance}
 	h.report(h.shell.Write(w, http.StatusOK, h.page, view))

@@ -44,7 +44,7 @@ func newTestAdmin(ready error, status Status) *Handler {
 	})
 }
 
-func TestAdmin(t *testing.T) {
+func TestAdminServesEveryRoute(t *testing.T) {
 	t.Parallel()
 	h := newTestAdmin(nil, full())
 	for path, want := range map[string]string{
@@ -52,29 +52,29 @@ func TestAdmin(t *testing.T) {
 		"/": "81.2 % full", "/debug/pprof/": "goroutine",
 	} {
 		if w := get(t, h, path); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), want) {
-			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+			t.Errorf("GET %s has status %d: %s", path, w.Code, w.Body)
 		}
 	}
 	for _, path := range []string{"/elsewhere", "/debug/pprof/cmdline"} { // a command line may hold secrets
 		if w := get(t, h, path); w.Code != http.StatusNotFound {
-			t.Errorf("%s: %d", path, w.Code)
+			t.Errorf("GET %s has status %d, want 404", path, w.Code)
 		}
 	}
 }
 
-func TestAdminNotReady(t *testing.T) {
+func TestReadyzAnswers503WhenNotReady(t *testing.T) {
 	t.Parallel()
 	h := newTestAdmin(errors.New("dial 10.9.8.7"), full())
 	w := get(t, h, "/readyz")
 	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || strings.Contains(w.Body.String(), "10.9.8.7") {
-		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
+		t.Errorf("/readyz has status %d, header %v and body %s; want 503 with Retry-After", w.Code, w.Header(), w.Body)
 	}
 	if w := get(t, h, "/livez"); w.Code != http.StatusOK {
-		t.Errorf("/livez: %d", w.Code)
+		t.Errorf("/livez has status %d, want 200", w.Code)
 	}
 }
 
-func TestAdminDegraded(t *testing.T) {
+func TestReadyzReportsDegraded(t *testing.T) {
 	t.Parallel()
 	h := New(Config{
 		Gatherer: prometheus.NewRegistry(),
@@ -82,12 +82,12 @@ func TestAdminDegraded(t *testing.T) {
 		Degraded: func() bool { return true },
 	})
 	if w := get(t, h, "/readyz"); w.Code != http.StatusOK || w.Body.String() != "{\"status\":\"degraded\"}\n" {
-		t.Errorf("%d %s", w.Code, w.Body)
+		t.Errorf("/readyz has status %d and body %s, want 200 and degraded", w.Code, w.Body)
 	}
 }
 
-// A probe comes every second and must not fill the log.
-func TestAdminLogsReadinessOnce(t *testing.T) {
+// Probes arrive every second and must not fill the log.
+func TestReadinessChangesAreLoggedOnce(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	var failure error
@@ -102,12 +102,12 @@ func TestAdminLogsReadinessOnce(t *testing.T) {
 	}
 	got := log.String()
 	if n, again := strings.Count(got, `msg="not ready"`), strings.Count(got, `msg="ready again"`); n != 2 || again != 1 {
-		t.Errorf("not ready %d times, ready again %d times; want 2 and 1:\n%s", n, again, got)
+		t.Errorf("the log contains \"not ready\" %d times and \"ready again\" %d times; want 2 and 1:\n%s", n, again, got)
 	}
 }
 
-// Programs of other people rely on the members of /status.
-func TestStatusMembers(t *testing.T) {
+// Other programs depend on the members of /status.
+func TestStatusMembersMatchContract(t *testing.T) {
 	t.Parallel()
 	const want = `{"state":"ok","key_source":"redis-pool","serving_from":"batch","serving_since":"2026-01-02T03:04:06Z","pool_keys":812345,"capacity_keys":1000000,` +
 		`"local_keys":4200,"runway_seconds":812.3,"taken_per_second":1000,"refilled_per_second":0,"epoch":3,"may_evict":false,` +
@@ -127,7 +127,7 @@ func TestStatusMembers(t *testing.T) {
 		}
 	}
 	if len(members) != 18 || nulls != 15 {
-		t.Errorf("%d members, %d of them null: %v", len(members), nulls, members)
+		t.Errorf("/status has %d members and %d null members: %v", len(members), nulls, members)
 	}
 }
 
@@ -138,12 +138,12 @@ func TestPageOmitsMissingParts(t *testing.T) {
 	outage := get(t, newTestAdmin(nil, fallenBack()), "/").Body.String()
 	for row, shown := range map[string]bool{"<dt>Keys in the pool": false, "<dt>Circuit breaker": false, "<dt>Space used": false, "<dt>Serving from": true, "<meter": false} {
 		if strings.Contains(random, row) != shown {
-			t.Errorf("%q of a program without a pool: want the row: %v\n%s", row, shown, random)
+			t.Errorf("a program without a pool: the page must contain %q = %v:\n%s", row, shown, random)
 		}
 	}
 	for _, row := range []string{"<dt>Keys in the pool</dt><dd>unknown</dd>", "<dt>Epoch</dt><dd>unknown</dd>"} {
 		if !strings.Contains(outage, row) {
-			t.Errorf("no %q without Redis:\n%s", row, outage)
+			t.Errorf("during an outage of Redis the page does not contain %q:\n%s", row, outage)
 		}
 	}
 }

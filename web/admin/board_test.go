@@ -23,12 +23,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func decode[T any](t *testing.T, body string) (v T) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(body), &v); err != nil {
-		t.Fatalf("%v in %q", err, body)
+		t.Fatalf("decode %q: %v", body, err)
 	}
 	return v
 }
 
-// board is an admin listener whose samples the test takes.
+// board is an admin listener for which the test takes the samples.
 type board struct {
 	*Handler
 	t       *testing.T
@@ -79,7 +79,7 @@ type listener struct {
 	lines *bufio.Scanner
 }
 
-// listen opens a stream, with a Last-Event-ID if last is not "".
+// listen opens a stream. If last is not "", it sends last as Last-Event-ID.
 func (b *board) listen(last string) *listener {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), 30*time.Second)
@@ -100,8 +100,8 @@ func (b *board) listen(last string) *listener {
 	return &listener{b.t, resp, bufio.NewScanner(resp.Body)}
 }
 
-// next returns the next event: fields are lines, and an empty line ends the event. ok is
-// false at the end of the stream.
+// next returns the next event. A line holds a field of the event, and an empty line ends
+// the event. ok is false at the end of the stream.
 func (l *listener) next() (e received, ok bool) {
 	for l.lines.Scan() {
 		field, value, _ := strings.Cut(l.lines.Text(), ": ")
@@ -121,21 +121,21 @@ func (l *listener) next() (e received, ok bool) {
 	return received{}, false
 }
 
-// want reads n samples and the facts after them, and returns the ids.
+// want reads n samples and the facts after them. It returns the ids of the samples.
 func (l *listener) want(n int) (ids []string) {
 	l.t.Helper()
 	for range n {
 		e, ok := l.next()
 		if !ok || e.name != "sample" || e.id == "" {
-			l.t.Fatalf("got %+v after %d of %d samples", e, len(ids), n)
+			l.t.Fatalf("got the event %+v after %d of %d samples, want a sample", e, len(ids), n)
 		}
 		if s := decode[Sample](l.t, e.data); strconv.FormatInt(s.At, 10) != e.id {
-			l.t.Fatalf("sample of %d with id %s", s.At, e.id)
+			l.t.Fatalf("the sample of time %d has the id %s", s.At, e.id)
 		}
 		ids = append(ids, e.id)
 	}
 	if e, ok := l.next(); !ok || e.name != "facts" || e.id != "" || !strings.Contains(e.data, `"fill":"81.2"`) {
-		l.t.Fatalf("got %+v, want the facts", e)
+		l.t.Fatalf("got the event %+v, want the facts", e)
 	}
 	return ids
 }
@@ -144,7 +144,7 @@ func (l *listener) wantAbout() about {
 	l.t.Helper()
 	e, ok := l.next()
 	if !ok || e.name != "about" {
-		l.t.Fatalf("got %+v, want the first event, about", e)
+		l.t.Fatalf("got the event %+v, want about as the first event", e)
 	}
 	return decode[about](l.t, e.data)
 }

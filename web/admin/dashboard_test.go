@@ -20,8 +20,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// story is the status of a server during a drain of the pool, an outage of Redis, and the
-// refill of a new epoch.
+// story returns the status of a server at one second of a test: the pool drains, then Redis
+// fails, and then a worker fills a new epoch.
 func story(second int) Status {
 	s := full()
 	switch {
@@ -47,8 +47,8 @@ func (b *board) play(seconds int) {
 	}
 }
 
-// count adds what a server counts in one second of the story: links all the time, visits
-// only at the start.
+// count adds the counts of one second of the story. Links are created all the time, and
+// visits end after 100 seconds.
 func (c *counted) count(second int) {
 	for i := range 20 {
 		c.created++
@@ -75,7 +75,7 @@ func (r *requests) record(event any) {
 	}
 }
 
-// wantOnlyFrom checks that the page made requests, all to one origin.
+// wantOnlyFrom checks that the page made requests and that all went to one origin.
 func (r *requests) wantOnlyFrom(t *testing.T, origin string) {
 	t.Helper()
 	r.mu.Lock()
@@ -90,9 +90,9 @@ func (r *requests) wantOnlyFrom(t *testing.T, origin string) {
 	}
 }
 
-// From phone to wall display and in both colour schemes the page draws all its parts, does
-// not scroll sideways, has readable texts and loads nothing from another origin.
-func TestDashboardLooks(t *testing.T) {
+// On every screen and in both colour schemes, the page draws all its parts and does not
+// scroll sideways. Its texts are readable, and it loads nothing from another origin.
+func TestDashboardFitsEveryScreen(t *testing.T) {
 	t.Parallel()
 	b, page := newBoard(t, 0), browser.New(t)
 	b.play(330)
@@ -130,8 +130,8 @@ const textsOutside = `[...document.querySelectorAll("svg text")].filter((e) => {
   return text.left < panel.left || text.right > panel.right || text.top < panel.top || text.bottom > panel.bottom;
 }).length`
 
-// The page shows the course of events as shapes, as words and as text alternatives.
-func TestDashboardShowsHistory(t *testing.T) {
+// The page shows past events as shapes, as words and as text alternatives.
+func TestDashboardShowsHistoryAsShapesAndText(t *testing.T) {
 	t.Parallel()
 	b, page := newBoard(t, 0), browser.New(t)
 	b.play(300)
@@ -154,14 +154,14 @@ func TestDashboardShowsHistory(t *testing.T) {
 		"no redirect latency":   `document.querySelector("#chart-redirect .now").textContent.startsWith("idle")`,
 	} {
 		if !browser.Of(page, chromedp.Evaluate[bool](expression)) {
-			t.Errorf("%s: false: %s", what, expression)
+			t.Errorf("%s: the expression is false: %s", what, expression)
 		}
 	}
 }
 
-// The page reports a lost connection, reconnects by itself, and then shows the samples of
-// the meantime.
-func TestDashboardSurvivesARestart(t *testing.T) {
+// The page reports a lost connection and reconnects by itself. Then it shows the samples
+// that it missed.
+func TestDashboardReconnectsAfterRestart(t *testing.T) {
 	t.Parallel()
 	b, page := newBoard(t, 0), browser.New(t)
 	b.play(30)
@@ -195,7 +195,7 @@ func TestDashboardSurvivesARestart(t *testing.T) {
 }
 
 // Without scripts the page shows the facts and reloads itself.
-func TestDashboardWithoutScripts(t *testing.T) {
+func TestDashboardShowsFactsWithoutScripts(t *testing.T) {
 	t.Parallel()
 	b, page := newBoard(t, 3), browser.New(t)
 	page.Do(browser.Emulate(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}),
@@ -210,8 +210,8 @@ func TestDashboardWithoutScripts(t *testing.T) {
 	}
 }
 
-// The page writes durations and rates as package human does on the server.
-func TestDashboardFormats(t *testing.T) {
+// The page and package human on the server format durations and rates in the same way.
+func TestDashboardFormatsValuesLikeServer(t *testing.T) {
 	t.Parallel()
 	b, page := newBoard(t, 1), browser.New(t)
 	page.Do(chromedp.Navigate(b.url), browser.Becomes(`typeof duration === "function"`))

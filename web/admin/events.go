@@ -11,23 +11,23 @@ import (
 )
 
 const (
-	maxStreams    = 32               // open at the same time; each is one dashboard
-	streamRetry   = 2                // seconds; the Retry-After of a refused stream
-	sendTimeout   = 10 * time.Second // for one write; a slower client is disconnected
-	sendBytes     = 16 << 10         // in one write
-	keepAlive     = 15 * time.Second // without an event, then the stream sends a comment
+	maxStreams    = 32               // open streams; each stream serves one dashboard
+	streamRetry   = 2                // Retry-After of a refused stream, in seconds
+	sendTimeout   = 10 * time.Second // time limit of one write; a slower client is disconnected
+	sendBytes     = 16 << 10         // most bytes in one write
+	keepAlive     = 15 * time.Second // time without an event after which a stream sends a comment
 	reconnectTime = "retry: 1000\n"  // milliseconds until a browser reconnects
 )
 
 // about is the data of the "about" event, the first of each stream. It does not change
 // while the program runs.
 type about struct {
-	Page           string   `json:"page"` // version of the page; a page of another version reloads itself
+	Page           string   `json:"page"` // version of the page; a page with another version reloads itself
 	Instance       string   `json:"instance"`
-	Parts          []string `json:"parts"` // of the dashboard that this program has
+	Parts          []string `json:"parts"` // parts of the dashboard that this program has
 	CapacityKeys   *int64   `json:"capacity_keys,omitempty"`
-	RestartBelow   int64    `json:"restart_below"` // keys in the pool
-	PageBelow      int64    `json:"page_below"`    // keys in the pool
+	RestartBelow   int64    `json:"restart_below"` // level in keys
+	PageBelow      int64    `json:"page_below"`    // level in keys
 	HistorySeconds int      `json:"history_seconds"`
 }
 
@@ -39,10 +39,11 @@ func (h *Handler) about() about {
 	}
 }
 
-// events streams the samples as server-sent events: "about", then each "sample" after
-// Last-Event-ID (without it the whole history), then one sample a second. "facts" follow
-// the newest sample. It returns when the client disconnects, the client is too slow, or
-// the samples end.
+// events sends the samples as server-sent events. The first event is "about". The next
+// events are the samples after Last-Event-ID, or the whole history if that header is
+// absent. After that, events sends one "sample" per second. A "facts" event follows the
+// newest sample. events returns when the client disconnects or is too slow, and when the
+// samples end.
 func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set("Cache-Control", "no-store")
@@ -59,7 +60,7 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	last, err := strconv.ParseInt(r.Header.Get("Last-Event-ID"), 10, 64)
-	if err != nil { // absent, or an id of another server
+	if err != nil { // the header is absent, or its id comes from another server
 		last = 0
 	}
 	s := &stream{w: w, control: http.NewResponseController(w), timeout: h.sendTimeout}
@@ -68,7 +69,8 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// openStream reserves one of maxStreams; the caller gives it back with streams.Add(-1).
+// openStream counts a new stream and returns true, or returns false if maxStreams streams
+// are open. The caller ends a stream with streams.Add(-1).
 func (h *Handler) openStream() bool {
 	if h.streams.Add(1) > maxStreams {
 		h.streams.Add(-1)
@@ -91,10 +93,10 @@ type stream struct {
 	timeout time.Duration
 }
 
-// follow sends is and then each event after the event with the id last. It returns an
-// error when a write fails, and nil when ctx or the history ends.
-func (s *stream) follow(ctx context.Context, is about, events *history, last int64) error {
-	first, err := encodeEvent(reconnectTime+"event: about\n", is)
+// follow sends head and then each event with an id above last. It returns an error when a
+// write fails, and nil when ctx or the history ends.
+func (s *stream) follow(ctx context.Context, head about, events *history, last int64) error {
+	first, err := encodeEvent(reconnectTime+"event: about\n", head)
 	if err != nil {
 		return err
 	}
@@ -115,7 +117,7 @@ func (s *stream) follow(ctx context.Context, is about, events *history, last int
 	}
 }
 
-// sendNews sends the events of n in one piece, with the facts at its end.
+// sendNews sends the events of n together, followed by the facts.
 func (s *stream) sendNews(n news) error {
 	if len(n.events) == 0 {
 		return nil
@@ -127,8 +129,8 @@ func (s *stream) sendNews(n news) error {
 	return s.send(append(text, n.facts...))
 }
 
-// wait returns when there is more to send or ctx ends. Meanwhile it sends comments, so
-// that no proxy takes the connection for a dead one.
+// wait returns when more events can be sent or ctx ends. Until then it sends comments, so
+// that no proxy closes the connection as idle.
 func (s *stream) wait(ctx context.Context, more <-chan struct{}) error {
 	tick := time.NewTicker(keepAlive)
 	defer tick.Stop()
@@ -146,7 +148,8 @@ func (s *stream) wait(ctx context.Context, more <-chan struct{}) error {
 	}
 }
 
-// send writes text in parts. Each part has its own timeout, for clients on slow lines.
+// send writes text in parts. Each part has its own timeout, so that a client with a slow
+// connection can receive a long text.
 func (s *stream) send(text []byte) error {
 	for part := range slices.Chunk(text, sendBytes) {
 		if err := s.control.SetWriteDeadline(time.Now().Add(s.timeout)); err != nil {

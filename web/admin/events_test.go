@@ -23,12 +23,12 @@ func TestEventsStartWithTheHistory(t *testing.T) {
 	l := b.listen("")
 	for header, want := range map[string]string{"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"} {
 		if got := l.head.Header.Get(header); got != want {
-			t.Errorf("%s: %q, want %q", header, got, want)
+			t.Errorf("the header %s is %q, want %q", header, got, want)
 		}
 	}
 	is := l.wantAbout()
 	if is.Instance != "test" || *is.CapacityKeys != 1000000 || is.RestartBelow != 200000 || is.PageBelow != 100000 || is.HistorySeconds != 900 || is.Page == "" {
-		t.Errorf("about: %+v", is)
+		t.Errorf("the event about is %+v", is)
 	}
 	l.want(5)
 	for range 3 {
@@ -37,7 +37,7 @@ func TestEventsStartWithTheHistory(t *testing.T) {
 	}
 }
 
-func TestEventsKeepFifteenMinutes(t *testing.T) {
+func TestHistoryKeepsFifteenMinutes(t *testing.T) {
 	t.Parallel()
 	b := newBoard(t, historyLength+100)
 	l := b.listen("")
@@ -60,7 +60,7 @@ func TestEventsResumeAfterLastEventID(t *testing.T) {
 		again := b.listen(last)
 		again.wantAbout()
 		if got := again.want(missed); got[missed-1] != ids[9] {
-			t.Errorf("after %s the newest sample has the id %s", last, got[missed-1])
+			t.Errorf("after Last-Event-ID %s the newest sample has the id %s", last, got[missed-1])
 		}
 	}
 	upToDate := b.listen(ids[9])
@@ -69,8 +69,8 @@ func TestEventsResumeAfterLastEventID(t *testing.T) {
 	upToDate.want(1)
 }
 
-// Ids increase although the clock goes back.
-func TestEventsWhenTheClockGoesBack(t *testing.T) {
+// Ids increase even if the clock is set back.
+func TestEventIDsIncreaseWhenClockIsSetBack(t *testing.T) {
 	t.Parallel()
 	b := newBoard(t, 2)
 	b.at = b.at.Add(-time.Minute)
@@ -78,11 +78,11 @@ func TestEventsWhenTheClockGoesBack(t *testing.T) {
 	l := b.listen("")
 	l.wantAbout()
 	if ids := l.want(3); ids[2] <= ids[1] {
-		t.Errorf("ids %v", ids)
+		t.Errorf("the ids do not increase: %v", ids)
 	}
 }
 
-func TestEventsAreLimited(t *testing.T) {
+func TestStreamsBeyondLimitAreRefused(t *testing.T) {
 	t.Parallel()
 	b := newBoard(t, 1)
 	var open []*listener
@@ -98,7 +98,7 @@ func TestEventsAreLimited(t *testing.T) {
 	}
 	if refused.head.StatusCode != http.StatusServiceUnavailable || refused.head.Header.Get("Retry-After") == "" ||
 		!strings.Contains(string(body), "too-many-streams") {
-		t.Errorf("stream beyond the limit: %d %v %s", refused.head.StatusCode, refused.head.Header, body)
+		t.Errorf("a stream beyond the limit is answered with %d %v %s, want 503 with Retry-After", refused.head.StatusCode, refused.head.Header, body)
 	}
 	open[0].head.Body.Close()
 	b.await(maxStreams - 1)
@@ -133,8 +133,8 @@ func TestEventsDisconnectSlowClients(t *testing.T) {
 	l.drain() // the other client is still connected
 }
 
-// A stream outlives the timeouts of the server and gets a sample each second.
-func TestEventsOutliveTimeouts(t *testing.T) {
+// A stream continues after the timeouts of the server and gets a sample each second.
+func TestStreamContinuesAfterServerTimeouts(t *testing.T) {
 	t.Parallel()
 	a := New(Config{Gatherer: prometheus.NewRegistry(), Status: full})
 	server := httptest.NewUnstartedServer(nil)
@@ -152,7 +152,7 @@ func TestEventsOutliveTimeouts(t *testing.T) {
 }
 
 // The end of Run ends each stream, so a shutdown does not wait for streams.
-func TestRunEndsEvents(t *testing.T) {
+func TestEndOfRunEndsStreams(t *testing.T) {
 	t.Parallel()
 	a := New(Config{Gatherer: prometheus.NewRegistry(), Status: full})
 	server := httptest.NewUnstartedServer(nil)
@@ -179,7 +179,7 @@ func TestRunEndsEvents(t *testing.T) {
 	}
 }
 
-func TestEventsHead(t *testing.T) {
+func TestEventsAnswerHead(t *testing.T) {
 	t.Parallel()
 	b := newBoard(t, 1)
 	resp, err := http.Head(b.url + "/events")
@@ -188,7 +188,7 @@ func TestEventsHead(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "text/event-stream" {
-		t.Errorf("%d %v", resp.StatusCode, resp.Header)
+		t.Errorf("HEAD /events has status %d and header %v", resp.StatusCode, resp.Header)
 	}
 }
 
@@ -198,7 +198,7 @@ type deadlineRecorder struct{ *httptest.ResponseRecorder }
 func (deadlineRecorder) SetWriteDeadline(time.Time) error { return nil }
 
 // Without samples the stream sends comments, which browsers ignore.
-func TestEventsKeepAlive(t *testing.T) {
+func TestIdleStreamSendsComments(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := deadlineRecorder{httptest.NewRecorder()}
@@ -210,7 +210,7 @@ func TestEventsKeepAlive(t *testing.T) {
 		}
 		if n := strings.Count(w.Body.String(), "\n\n:\n\n"); n != 1 || !strings.HasPrefix(w.Body.String(), "retry: 1000\n") ||
 			strings.Count(w.Body.String(), ":\n\n") != 2 {
-			t.Errorf("%q", w.Body.String())
+			t.Errorf("the stream contains %q, want comments", w.Body.String())
 		}
 	})
 }

@@ -4,8 +4,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// gauges are the metrics that are read at each scrape. A gauge whose value is unknown is left out;
-// an old value is not repeated.
+// gauges are metrics whose values are read at each scrape. A gauge with an unknown value is
+// omitted; its old value is not repeated.
 type gauges struct {
 	status func() Status
 
@@ -23,14 +23,14 @@ func NewGauges(status func() Status) prometheus.Collector {
 		status:       status,
 		pool:         desc("kgs_pool_keys", "Keys in the pool."),
 		capacity:     desc("kgs_pool_capacity_keys", "Keys in a full pool."),
-		evict:        desc("kgs_pool_may_evict", "1 when Redis may evict keys of the pool: its maxmemory-policy is not noeviction."),
+		evict:        desc("kgs_pool_may_evict", "1 if Redis may evict keys of the pool because its maxmemory-policy is not noeviction, otherwise 0."),
 		local:        desc("kgs_local_keys", "Keys in this server's local batch."),
-		runway:       desc("kgs_runway_seconds", "Time until the pool is empty at the rate at which all servers take keys from it."),
+		runway:       desc("kgs_runway_seconds", "Seconds until the pool is empty at the rate at which all servers take keys from it."),
 		used:         desc("kgs_space_used_ratio", "Fraction of the space of the current code length that is reserved."),
-		spaceRunway:  desc("kgs_space_runway_seconds", "Time until the space of the current code length is used up at the rate at which numbers are reserved."),
-		reserved:     desc("kgs_keys_reserved_total", "Numbers reserved in the ledger, by all processes."),
-		breakerState: desc("kgs_breaker_state", "Circuit breaker of the calls to Redis, a remote KGS or the ticket databases: 0 closed, 1 half-open, 2 open."),
-		serving:      desc("kgs_serving_from", "1 for the source of this server's next key: batch, fallback or none.", "source"),
+		spaceRunway:  desc("kgs_space_runway_seconds", "Seconds until the space of the current code length is used up at the rate at which numbers are reserved."),
+		reserved:     desc("kgs_keys_reserved_total", "Numbers that all processes have reserved in the ledger."),
+		breakerState: desc("kgs_breaker_state", "State of the circuit breaker for Redis, a remote KGS or the ticket databases: 0 closed, 1 half-open, 2 open."),
+		serving:      desc("kgs_serving_from", "Where this server's next key comes from: 1 for that source (batch, fallback or none), 0 for the others.", "source"),
 	}
 }
 

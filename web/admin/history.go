@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// historySpan is the time that the dashboard shows.
+// historySpan is the length of the history that the dashboard shows.
 const historySpan = 15 * time.Minute
 
-// event is one sample in the form in which streams send it.
+// event is one sample, encoded as streams send it.
 type event struct {
 	id   int64
 	text []byte // immutable
 }
 
-// history holds the events of the last historySpan for all streams and wakes them for
-// each new event. Streams read it at their own pace: a slow stream blocks nothing and
-// keeps nothing in memory for itself. It is safe for concurrent use.
+// history holds the events of the last historySpan for all streams. It wakes the streams
+// for each new event. Each stream reads the history at its own pace, so a slow stream
+// delays no other stream and needs no buffer. history is safe for concurrent use.
 type history struct {
 	mu     sync.Mutex
 	events []event // oldest first
-	facts  []byte  // describe the newest event; a stream that comes later gets newer ones
+	facts  []byte  // facts of the newest event
 	more   chan struct{}
 	over   bool
 }
@@ -33,8 +33,8 @@ func newHistory() *history {
 	return &history{more: make(chan struct{})}
 }
 
-// add appends an event, whose id must exceed all ids before. A full history drops its
-// oldest event.
+// add appends an event. The id of the event must be above all earlier ids. If the history
+// is full, add drops its oldest event.
 func (h *history) add(e event, facts []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -46,7 +46,7 @@ func (h *history) add(e event, facts []byte) {
 	h.more = make(chan struct{})
 }
 
-// end ends all streams. Calls of add must not follow.
+// end ends all streams. add must not be called afterwards.
 func (h *history) end() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -60,12 +60,13 @@ func (h *history) end() {
 type news struct {
 	events []event
 	facts  []byte
-	more   <-chan struct{} // closed when the next event is there or the history ends
+	more   <-chan struct{} // closed when the next event is added or the history ends
 	over   bool            // the history has ended
 }
 
-// after returns the events with an id above last. When last exceeds every id, it comes
-// from another process or from before the clock was set back: after returns all events.
+// after returns the events with an id above last. If last is above every id, it comes from
+// another process or from a time before the clock was set back. In that case after returns
+// all events.
 func (h *history) after(last int64) news {
 	h.mu.Lock()
 	defer h.mu.Unlock()

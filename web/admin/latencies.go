@@ -9,7 +9,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// latencies are the observations of a native histogram by bucket. Bucket i holds
+// latencies counts the observations in each bucket of a native histogram. Bucket i holds
 // durations above b^(i-1) and up to b^i seconds, where b is 2^(2^-schema).
 type latencies struct {
 	schema int32
@@ -23,13 +23,13 @@ func readLatencies(h prometheus.Histogram) latencies {
 	}
 	var m dto.Metric
 	if err := h.Write(&m); err != nil {
-		panic(err) // an invalid metric, which a registry would have refused
+		panic(err) // only an invalid metric fails, and the registry refuses invalid metrics
 	}
 	return decodeLatencies(m.GetHistogram())
 }
 
-// decodeLatencies decodes spans of buckets. Each bucket holds the difference between its
-// count and the count of the bucket before.
+// decodeLatencies decodes the spans of buckets in h. The encoded value of a bucket is the
+// difference between its count and the count of the previous bucket.
 func decodeLatencies(h *dto.Histogram) latencies {
 	l := latencies{schema: h.GetSchema(), counts: make(map[int32]int64)}
 	deltas := h.GetPositiveDelta()
@@ -46,12 +46,12 @@ func decodeLatencies(h *dto.Histogram) latencies {
 	return l
 }
 
-// since returns the observations that are not in before, an earlier state of the same
+// since returns the observations in l that are not in old, an older state of the same
 // histogram.
-func (l latencies) since(before latencies) latencies {
+func (l latencies) since(old latencies) latencies {
 	fresh := latencies{schema: l.schema, counts: make(map[int32]int64)}
 	for i, n := range l.counts {
-		if n -= before.counts[i]; n > 0 {
+		if n -= old.counts[i]; n > 0 {
 			fresh.counts[i] = n
 		}
 	}
@@ -59,7 +59,7 @@ func (l latencies) since(before latencies) latencies {
 }
 
 // quantile returns the duration in seconds that a fraction q of the observations did not
-// exceed, nil without observations. Its error is at most half a bucket.
+// exceed. It returns nil if there are no observations. Its error is at most half a bucket.
 func (l latencies) quantile(q float64) *float64 {
 	all := int64(0)
 	for _, n := range l.counts {

@@ -37,7 +37,7 @@ func (c *counted) counters() Counters {
 	}
 }
 
-// read reads the program's counts after some more time.
+// read reads the counts of the program after the given time has passed.
 func (c *counted) read(after time.Duration) counts {
 	c.at = c.at.Add(after)
 	counters := c.counters()
@@ -45,11 +45,11 @@ func (c *counted) read(after time.Duration) counts {
 }
 
 // A rate is the count divided by the elapsed time.
-func TestSampleOfAServer(t *testing.T) {
+func TestSampleOfServerHasRates(t *testing.T) {
 	t.Parallel()
 	c := newCounted()
 	c.created = 1000
-	c.create.Observe(60) // before the window: in no latency
+	c.create.Observe(60) // before the window, so no latency includes it
 	before := c.read(0)
 	c.created += 320
 	c.taken["pool"] += 290
@@ -89,14 +89,14 @@ func TestSampleOmitsMissingParts(t *testing.T) {
 	status := Status{State: "ok", KeySource: "redis-pool", CapacityKeys: new(int64(10)), RefilledPerSecond: new(0.0)}
 	want := Sample{At: now.Add(time.Second).UnixMilli(), State: "ok", RefilledPerSecond: new(100.0)}
 	if diff := cmp.Diff(want, newSample(status, after, []counts{before})); diff != "" {
-		t.Errorf("a worker: %s", diff)
+		t.Errorf("the sample of a worker: %s", diff)
 	}
 	if diff := cmp.Diff([]string{"pool", "runway", "refilled", "state", "epoch"}, status.parts()); diff != "" {
 		t.Errorf("the parts of a worker: %s", diff)
 	}
 	status.RefilledPerSecond, want.RefilledPerSecond = nil, nil
 	if diff := cmp.Diff(want, newSample(status, after, []counts{before})); diff != "" {
-		t.Errorf("a server without a worker: %s", diff)
+		t.Errorf("the sample of a server without a worker: %s", diff)
 	}
 	random := Status{State: "ok", KeySource: "random", ServingFrom: new("batch")}
 	if diff := cmp.Diff([]string{"created", "create", "taken", "redirects", "redirect", "state", "serving_from"}, random.parts()); diff != "" {
@@ -104,8 +104,8 @@ func TestSampleOmitsMissingParts(t *testing.T) {
 	}
 }
 
-// An observation older than the window is in no latency.
-func TestLatenciesCoverTheWindow(t *testing.T) {
+// No latency includes an observation that is older than the window.
+func TestLatenciesIgnoreObservationsBeforeWindow(t *testing.T) {
 	t.Parallel()
 	c := newCounted()
 	h := New(Config{Gatherer: prometheus.NewRegistry(), Counters: c.counters(), Status: full})
@@ -118,7 +118,7 @@ func TestLatenciesCoverTheWindow(t *testing.T) {
 		}
 		newest := newest(t, h.history)
 		if known := newest.CreateP99 != nil; known != (i <= 5) {
-			t.Errorf("%d s later: a p99 %v", i, newest.CreateP99)
+			t.Errorf("%d s later the p99 is %v", i, newest.CreateP99)
 		}
 	}
 }

@@ -17,7 +17,7 @@ type sampler struct {
 	cfg     Config
 	history *history
 
-	past    []counts // of earlier samples, back to the start of the latency window
+	past    []counts // counts of earlier samples, back to the start of the latency window
 	last    int64    // id of the last event
 	failing bool
 }
@@ -42,7 +42,7 @@ func (s *sampler) run(ctx context.Context) {
 		case <-tick.C:
 		}
 		now := time.Now()
-		// After a pause of the process two ticks come at once. Their interval is too short for a rate.
+		// After a pause of the process, two ticks follow each other too closely to compute a rate.
 		if now.Sub(s.past[len(s.past)-1].at) > sampleInterval/2 {
 			s.note(ctx, s.sample(now))
 		}
@@ -61,7 +61,7 @@ func (s *sampler) sample(now time.Time) error {
 	}
 	sample := newSample(status, read, s.past)
 	s.past = append(s.past, read)
-	sample.At = max(sample.At, s.last+1) // also when the clock was set back
+	sample.At = max(sample.At, s.last+1) // ids increase even if the clock was set back
 	s.last = sample.At
 	text, err := encodeEvent(fmt.Sprintf("id: %d\nevent: sample\n", sample.At), sample)
 	if err != nil {
@@ -98,11 +98,11 @@ func encodeEvent(fields string, data any) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// Sample is the data of a "sample" event: the program at one moment, as the dashboard
-// draws it. An absent member is unknown at that moment or does not exist in this
-// program; the "about" event lists the parts that exist.
+// Sample is the data of a "sample" event. It holds the values that the dashboard draws for
+// one moment. An absent member is unknown at that moment or does not exist in this program.
+// The "about" event lists the parts that exist.
 type Sample struct {
-	At int64 `json:"at"` // Unix time in milliseconds; each sample's exceeds the one before
+	At int64 `json:"at"` // Unix time in milliseconds; it increases from sample to sample
 
 	State       string  `json:"state"`                  // as in Status
 	ServingFrom *string `json:"serving_from,omitempty"` // as in Status
@@ -114,17 +114,17 @@ type Sample struct {
 	RunwaySeconds *float64 `json:"runway_seconds,omitempty"` // as in Status
 
 	// Counts of this program since the previous sample, divided by the elapsed time.
-	CreatedPerSecond   *float64           `json:"created_per_second,omitempty"`   // links, with keys and with aliases
+	CreatedPerSecond   *float64           `json:"created_per_second,omitempty"`   // links created with keys or aliases
 	RedirectsPerSecond *float64           `json:"redirects_per_second,omitempty"` // visits that found their link
 	FailedPerSecond    *float64           `json:"failed_per_second,omitempty"`    // requests answered with 5xx
-	TakenPerSecond     map[string]float64 `json:"taken_per_second,omitzero"`      // keys, by where the keys came from
-	RefilledPerSecond  *float64           `json:"refilled_per_second,omitempty"`  // keys that its worker pushed to the pool
+	TakenPerSecond     map[string]float64 `json:"taken_per_second,omitzero"`      // keys by their source: pool, ledger or random
+	RefilledPerSecond  *float64           `json:"refilled_per_second,omitempty"`  // keys that the program's worker pushed to the pool
 
-	// Durations in seconds of the requests that ended in the last latencyWindow, with an
-	// error of at most 5 %; absent without requests.
-	CreateP50   *float64 `json:"create_p50,omitempty"` // of creations, status 201
+	// Durations, in seconds, of the requests that ended in the last latencyWindow. The
+	// error is at most 5 %. A duration is absent if no request ended in the window.
+	CreateP50   *float64 `json:"create_p50,omitempty"` // creations with status 201
 	CreateP99   *float64 `json:"create_p99,omitempty"`
-	RedirectP50 *float64 `json:"redirect_p50,omitempty"` // of redirects
+	RedirectP50 *float64 `json:"redirect_p50,omitempty"` // redirects
 	RedirectP99 *float64 `json:"redirect_p99,omitempty"`
 }
 
@@ -148,7 +148,7 @@ func newSample(s Status, now counts, past []counts) Sample {
 	if s.RefilledPerSecond != nil {
 		sample.RefilledPerSecond = growth(before.refilled, now.refilled, elapsed)
 	}
-	if s.ServingFrom != nil { // a source has no counter before its first key: its count was 0
+	if s.ServingFrom != nil { // a source without an earlier counter had issued no key
 		sample.TakenPerSecond = make(map[string]float64)
 		for source, n := range now.taken {
 			sample.TakenPerSecond[source] = tenths((n - before.taken[source]) / elapsed)
@@ -160,7 +160,7 @@ func newSample(s Status, now counts, past []counts) Sample {
 	return sample
 }
 
-// growth returns the increase per second, nil where a count is nil.
+// growth returns the increase per second, or nil if one of the counts is nil.
 func growth(before, now *float64, elapsed float64) *float64 {
 	if before == nil || now == nil {
 		return nil
@@ -169,27 +169,27 @@ func growth(before, now *float64, elapsed float64) *float64 {
 	return &perSecond
 }
 
-// tenths rounds, to keep events short.
+// tenths rounds v to one decimal place, which keeps events short.
 func tenths(v float64) float64 { return math.Round(10*v) / 10 }
 
-// Counters read what the program has counted since it started. A nil member is a count
-// that the program does not have. Each function may be called from any goroutine and
+// Counters returns the counts of the program since its start. A nil function means that the
+// program does not have this count. The functions are safe for concurrent use, and each
 // takes well under a millisecond.
 type Counters struct {
-	Created   func() float64            // links, with keys and with aliases
+	Created   func() float64            // links created with keys or aliases
 	Redirects func() float64            // visits that found their link
 	Failed    func() float64            // requests answered with a 5xx status
 	Refilled  func() float64            // keys that the program's worker pushed to the pool
-	Taken     func() map[string]float64 // keys that creations took, by where the keys came from
+	Taken     func() map[string]float64 // keys that creations took, by the source of the key
 
-	// Durations of requests that succeeded, as histograms with native buckets.
+	// Histograms of the durations of successful requests, with native buckets.
 	Create, Redirect prometheus.Histogram
 }
 
 // counts are the values of Counters at one moment.
 type counts struct {
 	at                                   time.Time
-	created, redirects, failed, refilled *float64 // nil: the program does not count it
+	created, redirects, failed, refilled *float64 // nil if the program does not have the count
 	taken                                map[string]float64
 	create, redirect                     latencies
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// Status is the state of the key supply as this program sees it: the body of /status.
-// A nil member is unknown at present, or does not exist for this key source.
+// Status is the body of /status. It describes the key source and its pool as this program
+// observes them. A nil member is unknown at present, or does not exist for this key source.
 type Status struct {
 	State        string     `json:"state"`         // "filling", "ok", "restart" or "page"
 	KeySource    string     `json:"key_source"`    // KEY_SOURCE
@@ -21,18 +21,18 @@ type Status struct {
 	PoolKeys          *int64   `json:"pool_keys"`
 	CapacityKeys      *int64   `json:"capacity_keys"`
 	LocalKeys         *int64   `json:"local_keys"`
-	RunwaySeconds     *float64 `json:"runway_seconds"`      // of the pool, at the rate of all servers; nil while they take nothing
-	TakenPerSecond    *float64 `json:"taken_per_second"`    // by this server
-	RefilledPerSecond *float64 `json:"refilled_per_second"` // by this program's worker
+	RunwaySeconds     *float64 `json:"runway_seconds"`      // runway of the pool at the rate of all servers; nil while they take no keys
+	TakenPerSecond    *float64 `json:"taken_per_second"`    // keys that this server takes from the key source
+	RefilledPerSecond *float64 `json:"refilled_per_second"` // keys that this program's worker adds to the pool
 	Epoch             *int64   `json:"epoch"`
 	MayEvict          *bool    `json:"may_evict"` // whether Redis may evict keys of the pool
 
 	SpaceLength              *int     `json:"space_length"`
 	SpaceUsedRatio           *float64 `json:"space_used_ratio"`
-	SpaceRunwaySeconds       *float64 `json:"space_runway_seconds"` // at the rate of keys taken; nil while none are taken
+	SpaceRunwaySeconds       *float64 `json:"space_runway_seconds"` // at the rate at which numbers are reserved; nil while that rate is 0
 	FallbackAttemptsExpected *float64 `json:"fallback_attempts_expected"`
 
-	KeysReserved *int64 `json:"-"` // numbers that all processes reserved in the ledger; a metric only
+	KeysReserved *int64 `json:"-"` // numbers that all processes have reserved in the ledger; not in /status, only a metric
 
 	Breaker *string   `json:"breaker"` // "closed", "half-open" or "open"
 	Since   time.Time `json:"since"`   // when State took its present value
@@ -42,17 +42,17 @@ type Status struct {
 type Row struct {
 	Label string `json:"label"`
 	Value string `json:"value"`
-	Bad   bool   `json:"bad"` // needs attention
+	Bad   bool   `json:"bad"` // whether the value needs attention
 }
 
-// shortRunway is the runway of the space, in seconds, below which its row is marked: a
-// month, the time to plan a longer code.
+// shortRunway is the runway of the space, in seconds, below which the dashboard marks the
+// runway. It is a month, which is enough time to plan longer codes.
 const shortRunway = 30 * 24 * 60 * 60
 
-// idle is the value of a runway while no keys are taken.
+// idle is the text for a runway while no keys are taken.
 const idle = "idle"
 
-// Rows describes the members that exist in this program.
+// Rows returns a row for each member that exists in this program.
 func (s Status) Rows() []Row {
 	rows := []Row{{Label: "State since", Value: moment(s.Since)}, {Label: "Key source", Value: s.KeySource}}
 	if s.ServingFrom != nil {
@@ -106,8 +106,8 @@ func (s Status) spaceRows() []Row {
 	}
 }
 
-// parts lists the parts of the dashboard that this program has, whether or not their
-// values are known at present.
+// parts lists the parts of the dashboard that this program has. It includes parts whose
+// values are unknown at present.
 func (s Status) parts() []string {
 	var parts []string
 	add := func(exists bool, names ...string) {
@@ -131,7 +131,7 @@ func (s Status) hasPool() bool { return s.CapacityKeys != nil }
 
 func (s Status) poolInRedis() bool { return s.hasPool() && s.KeySource == "redis-pool" }
 
-// Fill returns how full the pool is, in percent; "" when that is unknown.
+// Fill returns the fill level of the pool in percent, or "" if the level is unknown.
 func (s Status) Fill() string {
 	if s.PoolKeys == nil {
 		return ""
@@ -139,7 +139,7 @@ func (s Status) Fill() string {
 	return s.percent(*s.PoolKeys)
 }
 
-// percent returns keys as a percentage of a full pool; "" without a pool.
+// percent returns keys as a percentage of a full pool, or "" if there is no pool.
 func (s Status) percent(keys int64) string {
 	if s.CapacityKeys == nil || *s.CapacityKeys <= 0 {
 		return ""
@@ -147,7 +147,8 @@ func (s Status) percent(keys int64) string {
 	return decimals(1)(100 * float64(keys) / float64(*s.CapacityKeys))
 }
 
-// runway shows a runway. One that is nil although its size is known is idle.
+// runway formats a runway. If the size of the pool or space is known, a nil runway means
+// idle.
 func runway(seconds *float64, sizeKnown bool) string {
 	if seconds == nil && sizeKnown {
 		return idle

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// paged is a pool without a worker, in a Redis that may evict keys.
+// paged is the status of a pool without a worker, in a Redis that may evict keys.
 func paged() Status {
 	s := full()
 	s.State, s.PoolKeys, s.RunwaySeconds, s.MayEvict = "page", new(int64(43210)), new(43.2), new(true)
@@ -15,7 +15,7 @@ func paged() Status {
 	return s
 }
 
-// fallenBack is a server during an outage of Redis.
+// fallenBack is the status of a server during an outage of Redis.
 func fallenBack() Status {
 	s := full()
 	s.State, s.ServingFrom, s.Breaker, s.LocalKeys = "page", new("fallback"), new("open"), new(int64(0))
@@ -39,19 +39,19 @@ func TestPageMarksBadValues(t *testing.T) {
 		"unknown":                {func(s *Status) { *s = Status{State: "filling", KeySource: "redis-pool"} }, 0},
 		"page":                   {func(s *Status) { *s = paged() }, 2},
 		"Redis outage":           {func(s *Status) { *s = fallenBack() }, 2},
-		"a pool that is not low": {func(s *Status) { s.RunwaySeconds = new(1.0) }, 0}, // the state reports that
+		"a pool that is not low": {func(s *Status) { s.RunwaySeconds = new(1.0) }, 0}, // the state reports a low pool
 	}
 	for name, tt := range tests {
 		s := full()
 		tt.change(&s)
 		w := get(t, newTestAdmin(nil, s), "/")
 		if n := strings.Count(w.Body.String(), `<dd class="bad">`); n != tt.marked || w.Code != http.StatusOK {
-			t.Errorf("%s: %d marked rows, want %d", name, n, tt.marked)
+			t.Errorf("%s: the page marks %d rows, want %d", name, n, tt.marked)
 		}
 	}
 }
 
-func TestMoment(t *testing.T) {
+func TestMomentIsFormattedInUTC(t *testing.T) {
 	t.Parallel()
 	if got := moment(time.Date(2026, 1, 2, 4, 4, 5, 0, time.FixedZone("", 3600))); got != "2026-01-02 03:04:05 UTC" {
 		t.Error(got)

@@ -1,5 +1,6 @@
-// The page works without scripts. With scripts a person creates a link without leaving the
-// page: the server renders the same answer, and the script replaces the main part.
+// The page works without scripts. With scripts, a person creates a link without leaving the
+// page. The server renders the same answer, and the script replaces the main part of the
+// page.
 "use strict";
 const $ = (selector) => document.querySelector(selector);
 
@@ -20,7 +21,7 @@ async function shorten(form) {
     });
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
     const main = page.querySelector("main");
-    if (!response.ok) { // the server returns fields that were too long empty
+    if (!response.ok) { // the server returns an empty field if its value was too long
       for (const [name, value] of new FormData(form)) main.querySelector(`[name="${name}"]`).value = value;
     }
     $("main").replaceChildren(...main.childNodes);
@@ -36,7 +37,7 @@ async function shorten(form) {
 
 async function copy(button) {
   const field = document.getElementById(button.dataset.copy);
-  $("#said").textContent = ""; // a screen reader announces changes only
+  $("#said").textContent = ""; // a screen reader announces only changes
   field.select();
   try {
     // The clipboard API needs HTTPS or localhost.

@@ -1,4 +1,5 @@
-// Package httpserver limits what one client can hold of an HTTP server.
+// Package httpserver returns HTTP servers that limit the time and memory that one client
+// can use.
 package httpserver
 
 import (
@@ -7,26 +8,27 @@ import (
 	"time"
 )
 
-// adminWriteTimeout allows a profile of some minutes; the default profile takes 30 seconds.
+// adminWriteTimeout is long enough for a profile of several minutes. The default profile
+// takes 30 seconds.
 const adminWriteTimeout = 5 * time.Minute
 
-// New returns a server for h. Each phase of a connection has a time limit and headers
-// have a size limit, so a slow, huge or silent client cannot hold the server. Errors that
-// net/http reports about clients go to log at level DEBUG.
+// New returns a server for h. Each phase of a connection has a time limit, and headers have
+// a size limit. Therefore no client can occupy the server for long. Errors of clients that
+// net/http reports are logged to log at level DEBUG.
 func New(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
-		WriteTimeout:      20 * time.Second, // starts at the end of the headers, so it exceeds ReadTimeout
+		WriteTimeout:      20 * time.Second, // includes the reading of the body, so it exceeds ReadTimeout
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }
 
-// NewAdmin returns a server for the admin handler: as New, but with a write timeout that
-// allows profiles.
+// NewAdmin returns a server for the admin handler. It equals a server of New, except that
+// its write timeout allows profiles.
 func NewAdmin(h http.Handler, log *slog.Logger) *http.Server {
 	s := New(h, log)
 	s.WriteTimeout = adminWriteTimeout

@@ -1,9 +1,14 @@
 // Package alert delivers the alarms of a key pool to a webhook.
 //
-// An event is a change of state of the pool. An alert is a JSON document that is POSTed for an
-// event which is an alarm or ends one. Invariant: alerts are delivered one after the other in the
-// order of their events, each at least once: it is repeated until the webhook answers 2xx, too
-// many newer ones wait, or the process ends. The webhook's URL is a secret and appears in no log.
+// An event is a change of the state of the pool. An alert is a JSON document that describes an
+// event which begins or ends an alarm. Alerts are sent to the webhook with POST.
+//
+// Invariants:
+//
+//   - alerts are delivered one at a time, in the order of their events;
+//   - each alert is repeated until the webhook answers 2xx, unless too many newer alerts wait or
+//     the process ends, so the webhook may receive an alert more than once;
+//   - the URL of the webhook is a secret and appears in no log.
 package alert
 
 import (
@@ -18,22 +23,22 @@ import (
 
 const (
 	attemptTimeout = 10 * time.Second
-	firstGap       = time.Second // between two attempts, doubling
+	firstGap       = time.Second // time between the first two attempts; it doubles after each attempt
 	maxGap         = time.Minute
-	maxWaiting     = 100             // alerts
-	lastTimeout    = 2 * time.Second // of all attempts after the stop
+	maxWaiting     = 100             // alerts in the queue
+	lastTimeout    = 2 * time.Second // time limit of all attempts after the stop
 )
 
-// State is a state of the pool. Every state but Filling and OK is an alarm.
+// State is a state of the pool. Every state except Filling and OK is an alarm.
 type State string
 
-// The states that are no alarms.
+// These states are not alarms.
 const (
-	Filling State = "filling" // not full yet, as after a start
+	Filling State = "filling" // the pool is not full yet, such as after a start
 	OK      State = "ok"
 )
 
-// Event is a change of the pool's state. What is unknown is nil.
+// Event is a change of the pool's state. A nil field is unknown.
 type Event struct {
 	State         State
 	At            time.Time
@@ -44,7 +49,7 @@ type Event struct {
 // alert is the JSON document that is POSTed.
 type alert struct {
 	State         State     `json:"state"`
-	Previous      State     `json:"previous"` // that of the last alert
+	Previous      State     `json:"previous"` // the last state before this one that is not Filling; Filling if there is none
 	PoolKeys      *int64    `json:"pool_keys"`
 	CapacityKeys  int64     `json:"capacity_keys"`
 	RunwaySeconds *float64  `json:"runway_seconds"`
@@ -52,16 +57,17 @@ type alert struct {
 	At            time.Time `json:"at"`
 }
 
-// Config are the settings of an Alerter. All of them are required.
+// Config holds the settings of an Alerter. All fields are required.
 type Config struct {
-	URL          string // of the webhook; a secret
-	CapacityKeys int64  // of the pool
-	Instance     string // names this process
+	URL          string // address of the webhook; a secret
+	CapacityKeys int64  // keys in a full pool
+	Instance     string // name of this process
 	Registerer   prometheus.Registerer
 	Logger       *slog.Logger
 }
 
-// Alerter delivers alerts. Its methods may be called from any goroutine, Run once.
+// Alerter delivers alerts. Its methods are safe for concurrent use, but Run must be called only
+// once.
 type Alerter struct {
 	cfg      Config
 	client   *http.Client
@@ -73,7 +79,7 @@ type Alerter struct {
 	queue    []*alert
 }
 
-// New makes an Alerter for a pool that is Filling. Nothing is delivered before Run.
+// New returns an Alerter for a pool in the state Filling. It delivers nothing before Run.
 func New(cfg Config) *Alerter {
 	a := &Alerter{
 		cfg: cfg,
@@ -83,7 +89,7 @@ func New(cfg Config) *Alerter {
 		},
 		outcomes: promauto.With(cfg.Registerer).NewCounterVec(prometheus.CounterOpts{
 			Name: "kgs_alerts_total",
-			Help: "Alerts by outcome: taken by the webhook, failed attempts, and alerts dropped because too many waited.",
+			Help: "Alerts by outcome: taken (accepted by the webhook), failed (an attempt without success) or dropped (too many alerts waited).",
 		}, []string{"outcome"}),
 		wake: make(chan struct{}, 1), reported: Filling,
 	}
@@ -93,9 +99,9 @@ func New(cfg Config) *Alerter {
 	return a
 }
 
-// Changed takes an event; it does not block. Filling is neither an alarm nor the end of one: a
-// pool that fills after an alarm is reported when it is OK, and one that fills after a start is
-// not reported.
+// Changed adds an alert to the queue if e begins or ends an alarm. It does not block. Filling is
+// not an alarm and does not end one. When a pool fills after an alarm, the alert follows when the
+// pool is OK. When a pool fills after a start, there is no alert.
 func (a *Alerter) Changed(e Event) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -113,7 +119,8 @@ func (a *Alerter) Changed(e Event) {
 	})
 }
 
-// enqueue drops the oldest of too many alerts, which matters least by now. The caller holds mu.
+// enqueue appends an alert. If the queue is full, it drops the oldest alert, which matters least.
+// The caller holds mu.
 func (a *Alerter) enqueue(next *alert) {
 	if len(a.queue) == maxWaiting {
 		a.cfg.Logger.Error("alert dropped: too many alerts wait for the webhook",
@@ -128,7 +135,7 @@ func (a *Alerter) enqueue(next *alert) {
 	}
 }
 
-// front is the alert to deliver next, nil when none waits.
+// front returns the alert to deliver next, or nil if none waits.
 func (a *Alerter) front() *alert {
 	a.mu.Lock()
 	defer a.mu.Unlock()

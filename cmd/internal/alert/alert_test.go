@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Alarms, as the pools name them.
+// These are the states of a pool that are alarms.
 const (
 	restart State = "restart"
 	page    State = "page"
@@ -35,7 +35,7 @@ func newTestAlerter(url string, log *logbuffer.Buffer) *Alerter {
 	})
 }
 
-// running starts the alerter. stop ends it and waits for its end.
+// running starts the alerter. The function stop ends the alerter and waits until Run returns.
 func (a *Alerter) running(t *testing.T) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -60,7 +60,7 @@ func (a *Alerter) states(states ...State) {
 	}
 }
 
-// received are the changes of the next n attempts.
+// received returns the changes of state in the next n attempts.
 func received(t *testing.T, h *alerttest.Webhook, n int) (changes []string) {
 	t.Helper()
 	for range n {
@@ -113,7 +113,7 @@ func TestOnlyAlarmsAndTheirEndsAreReported(t *testing.T) {
 			a := newTestAlerter(h.URL(), &logbuffer.Buffer{})
 			stop := a.running(t)
 			a.states(tt.states...)
-			stop() // delivers what waits
+			stop() // delivers the alerts that wait
 			if diff := cmp.Diff(tt.want, received(t, h, len(h.Attempts))); diff != "" {
 				t.Error(diff)
 			}
@@ -121,8 +121,8 @@ func TestOnlyAlarmsAndTheirEndsAreReported(t *testing.T) {
 	}
 }
 
-// The webhook first does not listen, then redirects, then fails, then accepts. It gets each
-// alert, in order, until it accepts it.
+// The webhook first does not listen, then redirects, then fails, and then accepts. Each alert is
+// sent in order until the webhook accepts it.
 func TestAlertsAreRetriedUntilAccepted(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -130,7 +130,7 @@ func TestAlertsAreRetriedUntilAccepted(t *testing.T) {
 		t.Fatal(err)
 	}
 	addr := l.Addr().String()
-	l.Close() // connections are refused from here on
+	l.Close() // from now on, connections are refused
 	var log logbuffer.Buffer
 	a := newTestAlerter("http://user:S3CR3T@"+addr+"/T0K3N", &log)
 	a.running(t)
@@ -166,7 +166,8 @@ func TestAlertsAreRetriedUntilAccepted(t *testing.T) {
 	}
 }
 
-// A webhook that hangs gets a last attempt at the orderly stop, whose time is bounded.
+// The orderly stop attempts to deliver an alert to a webhook that hangs. The time of the attempt
+// is limited.
 func TestStopDoesNotWaitForAHungWebhook(t *testing.T) {
 	t.Parallel()
 	h := alerttest.New(t, alerttest.Hang)
@@ -178,10 +179,10 @@ func TestStopDoesNotWaitForAHungWebhook(t *testing.T) {
 	start := time.Now()
 	stop()
 	if took := time.Since(start); took > lastTimeout+5*time.Second {
-		t.Errorf("the stop took %v", took)
+		t.Errorf("the stop took %v, which is too long", took)
 	}
 	if got := received(t, h, len(h.Attempts)); len(got) != 1 || got[0] != "ok -> restart" {
-		t.Errorf("attempts after the stop: %v, want one, of the oldest alert", got)
+		t.Errorf("the attempts after the stop are %v, want one attempt to deliver the oldest alert", got)
 	}
 	if text := log.String(); !strings.Contains(text, "alerts=2") || strings.Contains(text, "S3CR3T") {
 		t.Errorf("the log must count the two lost alerts, and not contain the URL:\n%s", text)
@@ -200,7 +201,7 @@ func (n *hungNetwork) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-func TestAlertsBackOffAndAreBounded(t *testing.T) {
+func TestFailingAlertsBackOffAndQueueIsLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newTestAlerter("http://webhook.example/", &logbuffer.Buffer{})
 		network := &hungNetwork{}
@@ -211,7 +212,7 @@ func TestAlertsBackOffAndAreBounded(t *testing.T) {
 		}
 		a.mu.Lock()
 		if len(a.queue) != maxWaiting || a.queue[0].State != page {
-			t.Errorf("%d alerts wait, the oldest of state %s; want %d, page", len(a.queue), a.queue[0].State, maxWaiting)
+			t.Errorf("%d alerts wait and the oldest has the state %s; want %d alerts and page", len(a.queue), a.queue[0].State, maxWaiting)
 		}
 		a.mu.Unlock()
 		if dropped := testutil.ToFloat64(a.outcomes.WithLabelValues("dropped")); dropped != maxWaiting {
@@ -222,7 +223,7 @@ func TestAlertsBackOffAndAreBounded(t *testing.T) {
 		for i, want := range []int{1, 2, 4, 8, 16, 32, 60, 60} {
 			gap := network.attempts[i+1].Sub(network.attempts[i]) - attemptTimeout
 			if gap != time.Duration(want)*time.Second {
-				t.Errorf("%v between the attempts %d and %d, want %d s", gap, i, i+1, want)
+				t.Errorf("waited %v between the attempts %d and %d, want %d s", gap, i, i+1, want)
 			}
 		}
 	})

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Run delivers alerts until ctx ends, and then attempts once more each alert that waits, for 2 s
-// at most. It returns nil.
+// Run delivers alerts until ctx ends. Then it attempts to deliver each waiting alert once more,
+// for at most 2 s. It returns nil.
 func (a *Alerter) Run(ctx context.Context) error {
 	defer a.client.CloseIdleConnections()
 	gap := firstGap
@@ -38,7 +38,7 @@ func (a *Alerter) Run(ctx context.Context) error {
 	}
 }
 
-// wait returns when the next attempt is due; false when ctx has ended.
+// wait returns true when the next attempt is due, and false when ctx ends.
 func (a *Alerter) wait(ctx context.Context, again <-chan time.Time) bool {
 	wake := a.wake
 	if again != nil {
@@ -53,20 +53,21 @@ func (a *Alerter) wait(ctx context.Context, again <-chan time.Time) bool {
 	return true
 }
 
-// deliverLast attempts each alert that waits once, in order, up to the first failure.
+// deliverLast attempts to deliver each waiting alert once, in order. It stops at the first
+// failure.
 func (a *Alerter) deliverLast(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTimeout)
 	defer cancel()
 	for next := a.front(); next != nil; next = a.front() {
 		if !a.deliver(ctx, next, true) {
-			a.cfg.Logger.Error("alerts lost: the process ends before the webhook took them", slog.Int("alerts", a.waiting()))
+			a.cfg.Logger.Error("alerts lost: the process ends before the webhook accepted them", slog.Int("alerts", a.waiting()))
 			return
 		}
 	}
 }
 
-// deliver attempts once, and takes a delivered alert off the queue. It logs the first failure of
-// a series as a warning, and the others at debug level.
+// deliver attempts to deliver an alert once, and removes it from the queue after success. It logs
+// the first failure of a series as a warning, and the other failures at debug level.
 func (a *Alerter) deliver(ctx context.Context, next *alert, first bool) bool {
 	if err := a.post(ctx, next); err != nil {
 		a.outcomes.WithLabelValues("failed").Inc()
@@ -80,7 +81,7 @@ func (a *Alerter) deliver(ctx context.Context, next *alert, first bool) bool {
 	a.outcomes.WithLabelValues("taken").Inc()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.queue) > 0 && a.queue[0] == next { // else it was dropped meanwhile
+	if len(a.queue) > 0 && a.queue[0] == next { // otherwise enqueue has dropped it
 		a.queue = a.queue[1:]
 	}
 	return true
@@ -112,8 +113,8 @@ func (a *Alerter) post(ctx context.Context, next *alert) error {
 	return nil
 }
 
-// withoutURL strips the URL that an error of the HTTP client quotes: that of a webhook often is
-// its password.
+// withoutURL removes the URL from an error of the HTTP client, because the URL of a webhook often
+// contains its password.
 func withoutURL(err error) error {
 	var quoting *url.Error
 	if errors.As(err, &quoting) {

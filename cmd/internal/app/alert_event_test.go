@@ -11,9 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// An alert holds the pool's keys and runway as the dead man's switch knows them, and null for
-// what it does not know.
-func TestAlertEventHoldsWhatTheSwitchKnows(t *testing.T) {
+// An alert contains the keys and the runway of the pool as the dead man's switch observes them.
+// An unknown value is null.
+func TestAlertEventHasOnlyKnownValues(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	keys, runway := int64(50), 12.5

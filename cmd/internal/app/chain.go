@@ -15,14 +15,14 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// Chain supplies the keys of one server from the key source that KEY_SOURCE selects. A part that the key source
-// does not have is nil: random codes have no local batch, the ledger has no pool.
+// Chain supplies the keys of one server. KEY_SOURCE selects its key source. A part that the key source does not
+// have is nil. For example, random codes have no local batch, and the ledger has no pool.
 type Chain struct {
 	*Core
 	settings config.Serve
 	fail     func(error) // ends the program
 	counters *ledger.Watch
-	// fromLedger reports that the codes are numbers of this server's ledger, whose counters then
+	// fromLedger is true if the codes are numbers of this server's ledger. Then the counters of the ledger
 	// measure how much of the space is used.
 	fromLedger bool
 
@@ -34,13 +34,13 @@ type Chain struct {
 	started time.Time
 }
 
-// Keys are the keys of the chain.
+// Keys returns the generator of the keys of the chain.
 func (ch *Chain) Keys() kgs.Generator { return ch.keys }
 
-// keySource is one value of KEY_SOURCE. A new one is added to keySources and nowhere else.
+// keySource is one value of KEY_SOURCE. A new key source is added only to keySources.
 type keySource struct {
 	name  string
-	needs config.Need // "" for nothing
+	needs config.Need // "" if it needs no setting
 	open  func(*Chain, context.Context) error
 }
 
@@ -60,7 +60,8 @@ func keySources() []keySource {
 	}
 }
 
-// drawn opens a key source that makes each key on demand and has nothing to open or close.
+// drawn returns the open function of a key source that makes each key on demand and has nothing to open or
+// close.
 func drawn(generator func(*Chain) kgs.Generator) func(*Chain, context.Context) error {
 	return func(ch *Chain, _ context.Context) error {
 		ch.openKeys(generator(ch))
@@ -77,8 +78,8 @@ func KeySources() []config.KeySource {
 	return all
 }
 
-// OpenChain opens the key source of s, with its worker, its dead man's switch and its metrics. A
-// failure of a part that runs in the background is passed to fail.
+// OpenChain opens the key source of s, with its worker, its dead man's switch and its metrics. If a background
+// part fails, its error is passed to fail.
 func (c *Core) OpenChain(ctx context.Context, s config.Serve, fail func(error)) (*Chain, error) {
 	ch := &Chain{Core: c, settings: s, fail: fail, counters: ledger.NewWatch(c.ledger.Counters, c.CodeLength, c.Log), started: time.Now()}
 	ch.serving = &servingWatch{from: ch.servingFrom}
@@ -96,7 +97,7 @@ func (c *Core) OpenChain(ctx context.Context, s config.Serve, fail func(error)) 
 	panic("app: unknown KEY_SOURCE " + s.KeySource) // config.Server.Complete refuses it
 }
 
-// openRedisPool opens ledger, worker, Redis list, breaker, local batch.
+// openRedisPool opens the key source redis-pool: a worker, a pool in Redis, a breaker and a local batch.
 func (ch *Chain) openRedisPool(ctx context.Context) error {
 	if err := ch.Core.openRedisPool(ctx); err != nil {
 		return err
@@ -108,7 +109,7 @@ func (ch *Chain) openRedisPool(ctx context.Context) error {
 	return nil
 }
 
-// openMemoryPool opens the same with a pool in this process.
+// openMemoryPool opens the key source memory-pool: a worker, a pool in this process and a local batch.
 func (ch *Chain) openMemoryPool(context.Context) error {
 	pool := mempool.New(ch.ledger, ch.Space, ch.holder)
 	ch.fromLedger = true
@@ -120,7 +121,7 @@ func (ch *Chain) openMemoryPool(context.Context) error {
 	return nil
 }
 
-// workerIfWanted returns build, or nil when KGS_WORKER=false leaves the refill to other processes.
+// workerIfWanted returns build, or nil if KGS_WORKER=false leaves the refill to other processes.
 func (ch *Chain) workerIfWanted(build func() *refill.Worker) func() *refill.Worker {
 	if !ch.settings.Worker.On {
 		return nil
@@ -128,21 +129,22 @@ func (ch *Chain) workerIfWanted(build func() *refill.Worker) func() *refill.Work
 	return build
 }
 
-// openLedgerSource takes local batches directly from the ledger.
+// openLedgerSource opens the key source ledger: a local batch that takes keys directly from the ledger.
 func (ch *Chain) openLedgerSource(context.Context) error {
 	ch.fromLedger = true
 	ch.openLocal(ch.ledgerSupply())
 	return nil
 }
 
-// openLocal opens a local batch of supply, and the fallback after it.
+// openLocal opens a local batch, which takes keys from supply, and the fallback for an empty batch.
 func (ch *Chain) openLocal(supply kgs.Supply) {
 	ch.local = ch.openSource(supply, false)
 	ch.openKeys(ch.local)
 }
 
-// openKeys opens the fallback after first.
-func (ch *Chain) openKeys(first kgs.Generator) {
+// openKeys makes primary the generator of the keys. It also opens the fallback, which generates keys while
+// primary has none.
+func (ch *Chain) openKeys(primary kgs.Generator) {
 	var fallback kgs.Generator
 	switch ch.settings.Fallback {
 	case "random":
@@ -150,10 +152,10 @@ func (ch *Chain) openKeys(first kgs.Generator) {
 	case "ledger":
 		fallback = ch.openSource(ch.ledgerSupply(), true)
 	}
-	ch.keys = kgs.NewFallback(first, fallback)
+	ch.keys = kgs.NewFallback(primary, fallback)
 }
 
-// openSource starts a local batch that returns its unused keys at the stop.
+// openSource opens a local batch, which returns its unused keys during the stop.
 func (ch *Chain) openSource(supply kgs.Supply, lazy bool) *kgs.Source {
 	s := kgs.NewSource(kgs.SourceConfig{
 		Supply: supply, Min: ch.settings.BatchMin, Max: ch.settings.BatchMax, Lazy: lazy,
@@ -167,5 +169,6 @@ func (ch *Chain) ledgerSupply() kgs.Supply {
 	return mempool.NewLedgerSupply(ch.ledger, ch.Space, ch.holder, ch.CodeLength)
 }
 
-// random draws codes of the length in use: the space of a shorter length may be used up.
+// random returns a source of random codes with the length in use, because the space of CODE_LENGTH may be used
+// up.
 func (ch *Chain) random() keysource.Random { return keysource.Random{Length: ch.counters.Length} }

@@ -17,21 +17,21 @@ import (
 	"golang.org/x/term"
 )
 
-// The exit statuses of the programs, but for audit.
+// Exit statuses of all commands except audit.
 const (
 	exitFailed = 1
-	// ExitUsage means that the program cannot take a setting or an argument.
+	// ExitUsage means that a setting or an argument is invalid.
 	ExitUsage = 2
 )
 
-// Console is where a command writes to.
+// Console has the writers for the output of a command.
 type Console struct {
-	Name        string // of the program; prefixes each error
+	Name        string // name of the program, the prefix of each error
 	Out, Errors io.Writer
 }
 
-// RunUntilDone waits for the end of ctx or a failure, and then stops p. err is the result of the
-// start; when ctx ended during the start, that is an orderly stop.
+// RunUntilDone waits until ctx ends or p fails, then stops p and returns the exit status. err is
+// the error of the start. If the start failed because ctx ended, the exit status is 0.
 func (c Console) RunUntilDone(ctx context.Context, p *program.Program, err error) int {
 	if err != nil {
 		if ctx.Err() != nil {
@@ -56,13 +56,13 @@ func (c Console) Exit(err error) int {
 	return exitFailed
 }
 
-// Complain prints an error, also a joined one, as one line. An error of the writer is dropped:
-// there is no other place to report it.
+// Complain prints an error as one line, even if it joins several errors. It ignores an error of
+// the writer because there is no other place to report it.
 func (c Console) Complain(err error) {
 	_, _ = fmt.Fprintf(c.Errors, "%s: %s\n", c.Name, strings.ReplaceAll(err.Error(), "\n", "; "))
 }
 
-// CheckHealth fails unless the program at ADMIN_ADDR is ready.
+// CheckHealth returns an error unless the program at ADMIN_ADDR is ready.
 func CheckHealth(ctx context.Context, s config.Common) error {
 	if err := operate.CheckHealth(ctx, string(s.AdminAddr)); err != nil {
 		return fmt.Errorf("healthcheck: %w", err)
@@ -70,8 +70,8 @@ func CheckHealth(ctx context.Context, s config.Common) error {
 	return nil
 }
 
-// NewLogger makes a logger that writes to w. The format "" is text on a terminal and JSON
-// elsewhere.
+// NewLogger returns a logger that writes to w. If format is empty, the format is text on a
+// terminal and JSON elsewhere.
 func NewLogger(w io.Writer, level slog.Level, format string) *slog.Logger {
 	opts := &slog.HandlerOptions{Level: level}
 	if format == "" {

@@ -1,6 +1,6 @@
-// Package app wires what both programs have: the key ledger, key sources and pools, the admin
-// listener, alerts and the commands beside a running service. It knows no links: package
-// cmd/internal/server adds them, so that the program kgs does not contain them.
+// Package app connects the parts that both programs have: the key ledger, key sources and pools,
+// the admin listener, alerts, and the commands that run beside a service. It contains no links.
+// Package cmd/internal/server adds the links, so that the program kgs does not contain them.
 package app
 
 import (
@@ -27,16 +27,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// Core is what both programs have: a migrated database, the key ledger in it, metrics, a name and,
-// after OpenLedger, the code space.
+// Core holds the parts that both programs have: a migrated database, its key ledger, the metrics
+// and the name of the process. OpenLedger adds the code space.
 type Core struct {
 	config.Common
 	life     *program.Lifecycle
 	Log      *slog.Logger
 	Registry *prometheus.Registry
 	metrics  *kgs.Metrics
-	instance string // names this process to people
-	holder   string // names it in the ledger
+	instance string // name of this process for people
+	holder   string // name of this process in the ledger
 	ledger   *ledger.Ledger
 	ledgerDB *pgxpool.Pool // the ledger's connections; nil for SQLite
 	SQLite   *sqlite.DB    // nil for PostgreSQL
@@ -44,8 +44,9 @@ type Core struct {
 	pool     *redispool.Pool // nil until openRedisPool
 }
 
-// Start opens the listeners, the database and the ledger, and then what open adds. public is nil for
-// a program that has only the admin listener. After an error, Start closes what it opened.
+// Start opens the listeners, the database and the ledger. Then it calls open, which opens the
+// other parts of the program. public is nil for a program that has only the admin listener. If
+// Start fails, it closes everything that it opened.
 func Start(
 	ctx context.Context, s config.Common, public *program.Address, log *slog.Logger, open func(context.Context, *program.Program, *Core) error,
 ) (*program.Program, error) {
@@ -61,8 +62,8 @@ func Start(
 	})
 }
 
-// openCore opens the database and the ledger and registers how they are closed. After an error
-// the caller stops life.
+// openCore opens the database and the ledger, and registers with life how they are closed. If
+// openCore fails, the caller must stop life.
 func openCore(ctx context.Context, s config.Common, life *program.Lifecycle, log *slog.Logger) (*Core, error) {
 	c := &Core{
 		Common: s, life: life, Log: log,
@@ -82,8 +83,8 @@ func openCore(ctx context.Context, s config.Common, life *program.Lifecycle, log
 	return c, nil
 }
 
-// OpenLedger opens the code space. It fails with ledger.ErrWrongSecret for a secret that the ledger
-// was not created with.
+// OpenLedger opens the code space. It returns ledger.ErrWrongSecret if the ledger was created
+// with another secret.
 func (c *Core) OpenLedger(ctx context.Context) error {
 	space, err := c.ledger.Open(ctx, c.ledgerConfig())
 	if err != nil {
@@ -131,7 +132,8 @@ func (c *Core) openPostgres(ctx context.Context) error {
 	return nil
 }
 
-// OpenPool opens connections that the stop closes. It does not connect.
+// OpenPool returns a pool of connections, which the stop closes. OpenPool itself does not
+// connect.
 func (c *Core) OpenPool(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool, error) {
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
@@ -143,25 +145,25 @@ func (c *Core) OpenPool(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool
 	return pool, nil
 }
 
-// renewConnections gives the ledger new connections, because the present ones may be broken. A
-// connection in use is closed after its use.
+// renewConnections makes the ledger open new connections because the present connections may be
+// broken. A connection in use is closed after its use.
 func (c *Core) renewConnections() {
 	if c.ledgerDB != nil {
 		c.ledgerDB.Reset()
 	}
 }
 
-// OnStop registers a step of the stop, which runs before the steps registered earlier. It must
-// return when its context ends.
+// OnStop registers a step of the stop. The stop runs the last registered step first. Each step
+// must return when its context ends.
 func (c *Core) OnStop(name string, stop func(ctx context.Context) error) { c.life.OnStop(name, stop) }
 
-// Close stops what is open, in reverse order. Only a caller of OpenOffline needs it.
+// Close runs the steps of the stop. Only a caller of OpenOffline needs it.
 func (c *Core) Close(ctx context.Context) error { return c.life.Shutdown(context.WithoutCancel(ctx)) }
 
-// asHolder registers this process as a holder in the ledger, calls open, which opens what takes keys
-// in its name, and sends heartbeats: the ledger treats a holder without heartbeats as dead. The
-// stop ends the janitor first, because it would register the holder again, and releases the holder
-// last.
+// asHolder registers this process as a holder in the ledger. It calls open, which opens the parts
+// that take keys for this holder. Then it starts the janitor, which sends heartbeats and abandons
+// the keys of dead holders. The ledger treats a holder without heartbeats as dead. The stop ends
+// the janitor before it releases the holder, because the janitor would register the holder again.
 func (c *Core) asHolder(ctx context.Context, fail func(error), open func() error) error {
 	if err := c.ledger.Renew(ctx, c.holder); err != nil {
 		return err
@@ -178,7 +180,7 @@ func (c *Core) asHolder(ctx context.Context, fail func(error), open func() error
 	return nil
 }
 
-// migrate brings the schema up to date, or with MIGRATE=false only checks that it is.
+// migrate brings the schema up to date. With MIGRATE=false, it only checks the schema.
 func (c *Core) migrate(ctx context.Context, db *sql.DB, engine migrations.Engine) error {
 	if !c.Migrate.On {
 		return migrations.Check(ctx, db, engine)
@@ -186,7 +188,7 @@ func (c *Core) migrate(ctx context.Context, db *sql.DB, engine migrations.Engine
 	return migrations.Up(ctx, db, engine)
 }
 
-// instanceName names a process to people, by host and process id.
+// instanceName returns a name of this process for people: the host and the process id.
 func instanceName() string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -195,6 +197,7 @@ func instanceName() string {
 	return fmt.Sprintf("%s-%d", host, os.Getpid())
 }
 
-// holderName names a process in the ledger: an instanceName with a random suffix, which sets it
-// apart from earlier processes of that name.
+// holderName returns the name of this process in the ledger: an instance name and a random
+// suffix. The suffix distinguishes the process from earlier processes with the same instance
+// name.
 func holderName() string { return instanceName() + "-" + rand.Text()[:8] }

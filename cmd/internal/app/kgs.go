@@ -25,8 +25,8 @@ type kgsFlags struct {
 	config.KGS `embed:""`
 	Version    kong.VersionFlag `help:"Print program, version and commit."`
 
-	Work        struct{} `cmd:"" default:"1" help:"Keep the Redis pool filled, serve keys to other programs, or both; the default."`
-	Healthcheck struct{} `cmd:"" help:"Check that the program at ADMIN_ADDR is ready. Exit status: 0 ready, 1 not; for images without a shell."`
+	Work        struct{} `cmd:"" default:"1" help:"Keep the Redis pool filled, serve keys to other programs, or both. This is the default."`
+	Healthcheck struct{} `cmd:"" help:"Check that the program at ADMIN_ADDR is ready. It needs no shell. Exit status: 0 if the program is ready, otherwise 1."`
 }
 
 func kgsCommandLine(out, errors io.Writer) config.Program {
@@ -68,8 +68,8 @@ var (
 )
 
 // StartKGS starts the program kgs: the refill worker of the Redis pool, the key service, or both,
-// with an admin listener. It needs settings that are complete. After an error, it closes what it
-// opened.
+// with an admin listener. The settings must be complete. If StartKGS fails, it closes everything
+// that it opened.
 func StartKGS(ctx context.Context, s config.KGS, log *slog.Logger) (*program.Program, error) {
 	var public *program.Address
 	if len(s.Clients) > 0 {
@@ -95,16 +95,16 @@ func StartKGS(ctx context.Context, s config.KGS, log *slog.Logger) (*program.Pro
 	})
 }
 
-// kgsProgram has the parts of the program kgs other than its listeners.
+// kgsProgram holds the parts of the program kgs except its listeners.
 type kgsProgram struct {
 	*Core
-	serves   bool // serves keys to other programs
+	serves   bool // whether the program serves keys to other programs
 	counters *ledger.Watch
 	watch    *poolWatch // nil without a Redis pool
 	started  time.Time
 }
 
-// open starts the refill worker if there is a Redis.
+// open starts the refill worker if REDIS_URL is set.
 func (k *kgsProgram) open(ctx context.Context, fail func(error)) error {
 	if k.RedisURL == "" {
 		return nil
@@ -127,7 +127,7 @@ func (k *kgsProgram) status() admin.Status {
 	return s
 }
 
-// ready returns why the program cannot do its work.
+// ready returns an error if the program cannot do its work.
 func (k *kgsProgram) ready(context.Context) error {
 	switch {
 	case k.watch != nil && !k.watch.Judgement().Known:
@@ -138,8 +138,8 @@ func (k *kgsProgram) ready(context.Context) error {
 	return nil
 }
 
-// ledgerKnown reports that the ledger was read a few seconds ago. It makes no calls, so health checks
-// cost nothing.
+// ledgerKnown reports whether the ledger was read within the last few seconds. It makes no calls,
+// so a health check adds no load.
 func (k *kgsProgram) ledgerKnown() bool { return k.counters.Fresh() != nil }
 
 // serveKeys serves keys to other programs on the public listener.
@@ -150,6 +150,6 @@ func (k *kgsProgram) serveKeys(p *program.Program, s config.KeyService) {
 	}), k.Log)
 	srv.Protocols = new(http.Protocols)
 	srv.Protocols.SetHTTP1(true)
-	srv.Protocols.SetUnencryptedHTTP2(true) // gRPC without TLS, or behind a proxy that terminates it
+	srv.Protocols.SetUnencryptedHTTP2(true) // gRPC without TLS, or behind a proxy that terminates TLS
 	p.ServePublic("key listener", srv)
 }

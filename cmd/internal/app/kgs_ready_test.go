@@ -13,12 +13,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A kgs that fills a pool and serves keys is ready when it can do both.
-func TestKGSReadiness(t *testing.T) {
+// A kgs that fills a pool and serves keys is ready only if it can do both.
+func TestKGSIsReadyWhenAllItsPartsAre(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		fills, serves    bool
-		noPool, noLedger error // the error of ready when the pool, or the ledger, is unknown
+		noPool, noLedger error // error of ready if the pool is unknown, and if the ledger is unknown
 	}{
 		{fills: true, noPool: errPoolUnknown},
 		{serves: true, noLedger: errLedgerUnknown},
@@ -33,13 +33,13 @@ func TestKGSReadiness(t *testing.T) {
 				k.watch = &poolWatch{DeadMan: switchAfterRead(t, unknown.pool)}
 			}
 			if err := k.ready(t.Context()); !errors.Is(err, unknown.want) {
-				t.Errorf("%+v, unknown %+v: error %v", tt, unknown, err)
+				t.Errorf("program %+v with unknown parts %+v: ready returns %v", tt, unknown, err)
 			}
 		}
 	}
 }
 
-// watchAfterRead is a watch that has read the ledger once.
+// watchAfterRead returns a watch that has read the ledger once.
 func watchAfterRead(t *testing.T, fails bool) *ledger.Watch {
 	t.Helper()
 	w := ledger.NewWatch(func(context.Context) (c ledger.Counters, err error) {
@@ -56,7 +56,7 @@ func watchAfterRead(t *testing.T, fails bool) *ledger.Watch {
 	return w
 }
 
-// switchAfterRead is a dead man's switch that has read its pool once.
+// switchAfterRead returns a dead man's switch that has read its pool once.
 func switchAfterRead(t *testing.T, fails bool) *refill.DeadMan {
 	t.Helper()
 	d := refill.NewDeadMan(refill.DeadManConfig{

@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// settings are those of a server with this database.
+// settings returns the settings of a server with this database.
 func settings(t *testing.T, database string) config.Server {
 	t.Helper()
 	var f struct {

@@ -15,7 +15,8 @@ import (
 )
 
 // OpenOffline opens the database for a command that runs beside servers. It neither creates nor
-// migrates a database: only a server's start and the command migrate do. The caller closes the Core.
+// migrates a database, because only the start of a server and the command migrate do that. The
+// caller closes the Core.
 func OpenOffline(ctx context.Context, s config.Common, log io.Writer) (_ *Core, err error) {
 	if err := s.Complete(); err != nil {
 		return nil, err
@@ -48,7 +49,7 @@ func MigrateDatabase(ctx context.Context, s config.Common, log io.Writer) (err e
 	return err
 }
 
-// CloseAccounts audits all keys of a Core that OpenOffline opened, against the given links.
+// CloseAccounts audits all keys against the given links. OpenOffline must have opened the Core.
 func (c *Core) CloseAccounts(ctx context.Context, links func(context.Context) iter.Seq2[audit.Linked, error]) (audit.Accounts, error) {
 	var err error
 	if c.Space, err = c.ledger.Identify(ctx, c.ledgerConfig()); err != nil {
@@ -65,7 +66,7 @@ func (c *Core) CloseAccounts(ctx context.Context, links func(context.Context) it
 	}
 	accounts, err := audit.Run(ctx, evidence)
 	if errors.Is(err, audit.ErrPoolUnknown) && c.RedisURL == "" {
-		err = fmt.Errorf("%w; set REDIS_URL to its Redis", err)
+		err = fmt.Errorf("%w; set REDIS_URL to the Redis of the pool", err)
 	}
 	if err == nil && c.ledgerDB != nil {
 		err = accounts.AddPostgresPool(ctx, c.ledgerDB, links(ctx))

@@ -13,10 +13,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// openRedis makes a client that the stop closes. It does not connect: Redis may be unreachable
-// during the start.
+// openRedis returns a client, which the stop closes. It does not connect because Redis may be
+// unreachable during the start.
 func (c *Core) openRedis() (redis.UniversalClient, error) {
-	redis.SetLogger(redisLog{c.Log}) // for the whole process; the default writes to standard error
+	redis.SetLogger(redisLog{c.Log}) // applies to the whole process; the default logger writes to standard error
 	client, err := redispool.OpenClient(string(c.RedisURL))
 	if err != nil {
 		return nil, err
@@ -25,7 +25,7 @@ func (c *Core) openRedis() (redis.UniversalClient, error) {
 	return client, nil
 }
 
-// openRedisPool opens the Redis pool. It fails with a config.Error for a Redis that may evict keys.
+// openRedisPool opens the Redis pool. It returns a config.Error if Redis may evict keys.
 func (c *Core) openRedisPool(ctx context.Context) error {
 	client, err := c.openRedis()
 	if err != nil {
@@ -36,10 +36,10 @@ func (c *Core) openRedisPool(ctx context.Context) error {
 	return mustNotEvict(ctx, c.pool)
 }
 
-// mustNotEvict fails when the eviction policy of Redis may lose keys. It waits for Redis a second
-// at most. The dead man's switch detects a policy that is not known by then, or is changed later.
+// mustNotEvict returns an error if Redis may evict keys. It waits for Redis for at most a second.
+// If the policy is still unknown then, or changes later, the dead man's switch checks it.
 func mustNotEvict(ctx context.Context, pool *redispool.Pool) error {
-	status, _ := pool.Status(ctx) // the policy is known also when the pool is not open yet
+	status, _ := pool.Status(ctx) // the status contains the policy even if the pool is not open yet
 	if !status.Evicts() {
 		return nil
 	}
@@ -49,12 +49,12 @@ func mustNotEvict(ctx context.Context, pool *redispool.Pool) error {
 	}
 }
 
-// returnKeys is a step of an orderly stop whose failure is only logged: the ledger has a record of
-// keys that were not returned, and writes them off.
+// returnKeys turns step into a step of the stop whose failure is only logged. The ledger has a
+// record of the keys that were not returned, and writes them off.
 func (c *Core) returnKeys(step func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if err := step(ctx); err != nil {
-			c.Log.Warn("return unused keys: they will be written off", slog.Any("error", err))
+			c.Log.Warn("return unused keys: the ledger will write them off", slog.Any("error", err))
 		}
 		return nil
 	}
@@ -64,12 +64,12 @@ func (c *Core) redisPool(client redis.UniversalClient, holder string) *redispool
 	return redispool.New(client, redispool.Config{Name: c.ledger.Name(), Holder: holder, Space: c.Space, Ledger: c.ledger})
 }
 
-// redisWorker makes a worker with connections and a holder name of its own, so that it shares
-// nothing with a hung worker that it replaces.
+// redisWorker returns a worker with its own connections and its own holder name. Therefore it
+// shares nothing with a hung worker that it replaces.
 func (c *Core) redisWorker() *refill.Worker {
 	client, err := redispool.OpenClient(string(c.RedisURL))
 	if err != nil {
-		panic(fmt.Sprintf("app: REDIS_URL, which was valid at the start: %v", err))
+		panic(fmt.Sprintf("app: REDIS_URL was valid at the start and now is not: %v", err))
 	}
 	holder := holderName()
 	return c.worker(redispool.NewFiller(redispool.FillerConfig{
@@ -84,8 +84,8 @@ func (c *Core) worker(filler refill.Filler) *refill.Worker {
 	})
 }
 
-// redisLog passes the messages of the Redis client about single connections on at debug level. The
-// breaker reports that Redis is unreachable.
+// redisLog logs the messages of the Redis client at debug level, because they concern single
+// connections. The breaker reports that Redis is unreachable.
 type redisLog struct{ log *slog.Logger }
 
 // Printf implements the client's logger.

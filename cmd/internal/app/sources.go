@@ -15,8 +15,8 @@ import (
 	"keypool/kgs/refill"
 )
 
-// openPostgresPool: worker, tables in the database of the links, local batch. It has no breaker:
-// while the keys are unreachable, so are the links.
+// openPostgresPool opens the key source postgres-pool: a worker, a pool in tables of the links'
+// database, and a local batch. It has no breaker because links and keys are unreachable together.
 func (ch *Chain) openPostgresPool(context.Context) error {
 	pool := pgpool.New(ch.ledgerDB, pgpool.Config{Holder: ch.holder, Reserve: ch.settings.KGSTake == "reserve"})
 	draw := keysource.Random{Length: func() int { return ch.CodeLength }}
@@ -26,7 +26,7 @@ func (ch *Chain) openPostgresPool(context.Context) error {
 	return nil
 }
 
-// openRemote: the key service of KGS_URL, breaker, local batch.
+// openRemote opens the key source kgs: the key service at KGS_URL, a breaker and a local batch.
 func (ch *Chain) openRemote(context.Context) error {
 	supply, err := keyserver.NewRemoteSupply(string(ch.settings.KGSURL))
 	if err != nil {
@@ -39,7 +39,8 @@ func (ch *Chain) openRemote(context.Context) error {
 	return nil
 }
 
-// openRedisIncr: a counter in Redis, breaker. Redis may be unreachable during the start.
+// openRedisIncr opens the key source redis-incr: a counter in Redis and a breaker. Redis may be
+// unreachable during the start.
 func (ch *Chain) openRedisIncr(context.Context) error {
 	client, err := ch.openRedis()
 	if err != nil {
@@ -51,7 +52,8 @@ func (ch *Chain) openRedisIncr(context.Context) error {
 	return nil
 }
 
-// openSnowflake: the clock, and a machine id that the database reserves for this process.
+// openSnowflake opens the key source snowflake: the clock and a machine id that the database
+// reserves for this process.
 func (ch *Chain) openSnowflake(ctx context.Context) error {
 	machines := ch.machineIDs()
 	ch.life.OnStop("machine ids", func(ctx context.Context) error { return program.WaitFor(ctx, machines.Close) })
@@ -73,7 +75,7 @@ func (ch *Chain) openSnowflake(ctx context.Context) error {
 	return nil
 }
 
-// machineIDs are those of the database of the links.
+// machineIDs returns the machine ids in the database of the links.
 func (ch *Chain) machineIDs() *keysource.MachineIDs {
 	if ch.ledgerDB != nil {
 		return keysource.NewPostgresMachineIDs(ch.ledgerDB)

@@ -14,20 +14,21 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// ServeAdmin serves the admin listener and samples for its dashboard. It sets the fields of cfg that
-// are the same for both programs.
+// ServeAdmin serves the admin listener and takes the samples of its dashboard. It sets the fields
+// of cfg that are the same for both programs.
 func (c *Core) ServeAdmin(p *program.Program, cfg admin.Config) {
 	cfg.Gatherer, cfg.Instance, cfg.Logger = c.Registry, c.instance, c.Log
 	cfg.RestartBelow, cfg.PageBelow = c.RestartBelow.Keys(c.PoolCapacity), c.PageBelow.Keys(c.PoolCapacity)
 	cfg.Counters.Refilled = c.metrics.Generated
 	handler := admin.New(cfg)
 	p.ServeAdmin("admin listener", httpserver.NewAdmin(handler, c.Log))
-	// It ends before the listener does, and ends every event stream, so that none delays the stop.
+	// The dashboard stops before the listener and ends every event stream. Therefore no stream
+	// delays the stop.
 	p.Background("dashboard", p.Fail, handler.Run)
 }
 
-// Status is the state of the chain for /status. It makes no calls: it reports what the watches read
-// in the last seconds, and leaves unknown what they could not read.
+// Status returns the state of the chain for /status. It makes no calls. It reports what the
+// watches read in the last seconds. Values that they could not read are unknown.
 func (ch *Chain) Status() admin.Status {
 	s := admin.Status{State: string(refill.StateOK), KeySource: ch.settings.KeySource, Since: ch.started}
 	if ch.watch != nil {
@@ -40,7 +41,7 @@ func (ch *Chain) Status() admin.Status {
 		local, rate := ch.local.Local(), ch.local.Rate()
 		s.LocalKeys, s.TakenPerSecond = &local, &rate
 	}
-	if ch.fromLedger { // the ledger does not know how much of the space codes from elsewhere use
+	if ch.fromLedger { // the ledger does not count codes from other sources
 		ch.describeSpace(&s, ch.counters)
 	}
 	describeReserved(&s, ch.counters)
@@ -51,8 +52,8 @@ func (ch *Chain) Status() admin.Status {
 	return s
 }
 
-// servingFrom is where the next key would come from: batch, fallback or none. A key source without
-// a local batch counts as a batch as long as it yields keys.
+// servingFrom returns where the next key would come from: batch, fallback or none. A key source
+// without a local batch counts as a batch while it yields keys.
 func (ch *Chain) servingFrom() string {
 	switch {
 	case ch.local != nil && (ch.local.Local() > 0 || ch.local.Failing() == nil):
@@ -65,7 +66,7 @@ func (ch *Chain) servingFrom() string {
 	return "none"
 }
 
-// Degraded reports that the key source is not working as configured.
+// Degraded reports whether the key source does not work as configured.
 func (ch *Chain) Degraded() bool {
 	if ch.breaker != nil {
 		if ch.breaker.State() != gobreaker.StateClosed {
@@ -75,7 +76,7 @@ func (ch *Chain) Degraded() bool {
 	return ch.servingFrom() != "batch"
 }
 
-// describe adds what the dead man's switch knows.
+// describe adds the observations of the dead man's switch to s.
 func (w *poolWatch) describe(s *admin.Status) {
 	j := w.Judgement()
 	s.State, s.Since = string(j.State), j.Since
@@ -98,7 +99,7 @@ func (w *poolWatch) describe(s *admin.Status) {
 	}
 }
 
-// describeReserved adds how many numbers are reserved in the ledger.
+// describeReserved adds the count of numbers that are reserved in the ledger.
 func describeReserved(s *admin.Status, counters *ledger.Watch) {
 	if seen := counters.Fresh(); seen != nil {
 		reserved := seen.Reserved()
@@ -106,8 +107,8 @@ func describeReserved(s *admin.Status, counters *ledger.Watch) {
 	}
 }
 
-// describeSpace adds how much of the space is used, and how many attempts a random code needs:
-// 1/(1-f) for the used ratio f.
+// describeSpace adds the used ratio of the space and its runway. It also adds the expected number
+// of attempts for a random code, which is 1/(1-f) for the used ratio f.
 func (c *Core) describeSpace(s *admin.Status, counters *ledger.Watch) {
 	seen := counters.Fresh()
 	if seen == nil {
@@ -126,7 +127,7 @@ func (c *Core) describeSpace(s *admin.Status, counters *ledger.Watch) {
 	}
 }
 
-// servingInterval is the precision of the time at which the serving source changed.
+// servingInterval is the precision of ServingSince.
 const servingInterval = time.Second
 
 // servingWatch records when the current source of keys took over.
@@ -151,7 +152,7 @@ func (w *servingWatch) run(ctx context.Context) error {
 	}
 }
 
-// look returns where the next key would come from, and since when.
+// look returns where the next key would come from, and when that last changed.
 func (w *servingWatch) look() (string, time.Time) {
 	from := w.from()
 	w.mu.Lock()

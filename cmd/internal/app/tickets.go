@@ -19,11 +19,11 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// ticketRetry is the time between two attempts to migrate a ticket database that was unreachable at
+// ticketRetry is the time between attempts to migrate a ticket database that was unreachable at
 // the start.
 const ticketRetry = 2 * time.Second
 
-// openTickets: two databases, each behind a breaker.
+// openTickets opens the key source ticket: two databases, each with a breaker.
 func (ch *Chain) openTickets(ctx context.Context) error {
 	odd, err := ch.ticketDatabase(ctx, ch.settings.Tickets[0])
 	if err != nil {
@@ -48,7 +48,7 @@ func (ch *Chain) ticketDatabase(ctx context.Context, at config.Database) (keysou
 	case at.Postgres != nil:
 		return ch.ticketServer(ctx, at)
 	case at.SQLitePath == ch.Database.SQLitePath:
-		return keysource.NewSQLiteTickets(ch.SQLite), nil // a file has one writing connection
+		return keysource.NewSQLiteTickets(ch.SQLite), nil // a SQLite file has only one writing connection
 	}
 	db, err := sqlite.Open(ctx, at.SQLitePath)
 	if err != nil {
@@ -58,8 +58,9 @@ func (ch *Chain) ticketDatabase(ctx context.Context, at config.Database) (keysou
 	return keysource.NewSQLiteTickets(db), ch.migrate(ctx, db.Write, migrations.SQLite)
 }
 
-// ticketServer opens a PostgreSQL that may be unreachable: the other one serves meanwhile. It fails
-// with a config.Error for a server that rejects the connection.
+// ticketServer opens a ticket database in PostgreSQL. The database may be unreachable, because
+// the other ticket database can serve alone. ticketServer returns a config.Error if the server
+// rejects the connection.
 func (ch *Chain) ticketServer(ctx context.Context, at config.Database) (keysource.TicketDatabase, error) {
 	pool, err := ch.OpenPool(ctx, at.LedgerPool())
 	if err != nil {
@@ -81,9 +82,9 @@ func (ch *Chain) ticketServer(ctx context.Context, at config.Database) (keysourc
 	return keysource.NewPostgresTickets(pool), err
 }
 
-// migrateLater retries until the database is migrated or ctx ends. It fails when the database has
-// another schema than this program needs. It logs the first error that is not about reaching the
-// database, which is logged already.
+// migrateLater retries the migration until it succeeds or ctx ends. It returns an error if the
+// database has a schema that this program cannot use. It logs the first error that has a cause
+// other than an unreachable database, which is already logged.
 func (ch *Chain) migrateLater(ctx context.Context, pool *pgxpool.Pool) error {
 	tick := time.NewTicker(ticketRetry)
 	defer tick.Stop()
@@ -109,14 +110,14 @@ func (ch *Chain) migrateLater(ctx context.Context, pool *pgxpool.Pool) error {
 	}
 }
 
-// isUnreachable reports that the connection to a database failed.
+// isUnreachable reports whether the connection to a database failed and was not rejected.
 func isUnreachable(err error) bool {
 	var connect *pgconn.ConnectError
 	return errors.As(err, &connect) && rejection(err) == ""
 }
 
-// rejection is the message of a server that rejects the user, the password or the database of a URL,
-// and "" for any other error. It does not contain the password.
+// rejection returns the message of a server that rejects the user, the password or the database
+// of a URL. It returns "" for any other error. The message does not contain the password.
 func rejection(err error) string {
 	var connect *pgconn.ConnectError
 	var answer *pgconn.PgError
@@ -128,7 +129,7 @@ func rejection(err error) string {
 	if strings.HasPrefix(answer.Code, invalidAuthorization) || answer.Code == noSuchDatabase || answer.Code == noPrivilege {
 		return answer.Message
 	}
-	return "" // such as a server that is starting or has no free connection
+	return "" // for example, the server is starting or has no free connection
 }
 
 func (ch *Chain) migrateTickets(ctx context.Context, pool *pgxpool.Pool) error {

@@ -11,8 +11,8 @@ import (
 	"keypool/kgs/keysource"
 )
 
-// Tickets from the server's own database use its existing connections; another database gets
-// connections of its own.
+// Tickets in the server's own database use its existing connections. Tickets in another database
+// have their own connections.
 func TestTicketsOfOwnDatabaseShareConnections(t *testing.T) {
 	t.Parallel()
 	s := settings(t, testenv.PostgresURL(t))
@@ -40,7 +40,7 @@ func TestTicketsOfOwnDatabaseShareConnections(t *testing.T) {
 			t.Error(err)
 		}
 		if shares := c.ledgerDB.Stat().AcquireCount() > before; shares != tt.shares {
-			t.Errorf("tickets use the connections of the ledger: %t, want %t", shares, tt.shares)
+			t.Errorf("tickets use the connections of the ledger = %t, want %t", shares, tt.shares)
 		}
 	}
 }

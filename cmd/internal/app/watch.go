@@ -12,17 +12,17 @@ import (
 // poolWatch is the dead man's switch of a pool and the worker that it restarts.
 type poolWatch struct {
 	*refill.DeadMan
-	worker *refill.Supervisor // nil when another process refills
+	worker *refill.Supervisor // nil if another process refills the pool
 }
 
 // watched is a pool that a dead man's switch watches.
 type watched struct {
 	look   func(context.Context) (refill.Observation, error)
-	build  func() *refill.Worker // nil when another process refills
-	giveUp func(error)           // ends the program; nil where it does more than refill
+	build  func() *refill.Worker // nil if another process refills the pool
+	giveUp func(error)           // ends the program; nil if the program also has other work
 }
 
-// observe makes an observation of the status of a pool that loses no keys by itself.
+// observe returns a function that observes the status of a pool that loses no keys by itself.
 func observe(status func(context.Context) (kgs.PoolStatus, error)) func(context.Context) (refill.Observation, error) {
 	return func(ctx context.Context) (refill.Observation, error) {
 		s, err := status(ctx)
@@ -30,7 +30,8 @@ func observe(status func(context.Context) (kgs.PoolStatus, error)) func(context.
 	}
 }
 
-// observeRedis makes an observation of the status of a Redis pool, whose keys Redis may evict.
+// observeRedis returns a function that observes the status of a Redis pool. Redis may evict keys
+// of this pool.
 func observeRedis(status func(context.Context) (redispool.Status, error)) func(context.Context) (refill.Observation, error) {
 	return func(ctx context.Context) (refill.Observation, error) {
 		s, err := status(ctx)
@@ -49,7 +50,7 @@ func (c *Core) watchPool(fail func(error), what watched) *poolWatch {
 		w.worker = refill.NewSupervisor(what.build, c.Log)
 		c.life.Background("worker", fail, w.worker.Run)
 		cfg.Restart = func() {
-			c.renewConnections() // each worker has its own connections to Redis
+			c.renewConnections() // a new worker has its own connections to Redis
 			w.worker.Restart()
 		}
 	}
@@ -65,7 +66,7 @@ func (c *Core) watchPool(fail func(error), what watched) *poolWatch {
 	return w
 }
 
-// alertEvent is a change of the switch's state as alerts see it.
+// alertEvent converts a judgement of the dead man's switch to an event of package alert.
 func alertEvent(j refill.Judgement) alert.Event {
 	e := alert.Event{State: alert.State(j.State), At: j.Since}
 	if j.Known {

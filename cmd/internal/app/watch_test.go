@@ -21,8 +21,8 @@ import (
 	"keypool/web/admin"
 )
 
-// A restart of the worker renews the ledger's connections, because they may be what is broken.
-func TestRenewConnectionsReplacesThoseOfTheLedger(t *testing.T) {
+// A restart of the worker renews the connections of the ledger, because they may be broken.
+func TestRenewConnectionsReplacesLedgerConnections(t *testing.T) {
 	t.Parallel()
 	life := &program.Lifecycle{}
 	c, err := openCore(t.Context(), settings(t, testenv.PostgresURL(t)).Common, life, slog.New(slog.DiscardHandler))
@@ -59,7 +59,7 @@ func TestFailedProgramExitsWith1(t *testing.T) {
 	p.Fail(errors.New("after 3 restarts no key"))
 	status := Console{Name: "kgs", Out: io.Discard, Errors: &stderr}.RunUntilDone(t.Context(), p, nil)
 	if want := "kgs: after 3 restarts no key; stop redis: gone\n"; status != 1 || stderr.String() != want {
-		t.Errorf("%d, %q; want 1, %q", status, stderr.String(), want)
+		t.Errorf("exit status %d and standard error %q; want 1 and %q", status, stderr.String(), want)
 	}
 }
 
@@ -70,11 +70,11 @@ func TestServingWatchRecordsTimeOfChange(t *testing.T) {
 		_, start := w.look()
 		time.Sleep(time.Hour)
 		if got, since := w.look(); got != "batch" || !since.Equal(start) {
-			t.Errorf("%s since %v, want the batch since %v", got, since, start)
+			t.Errorf("serving from %s since %v, want batch since %v", got, since, start)
 		}
 		from = "fallback"
 		if got, since := w.look(); got != "fallback" || since.Sub(start) != time.Hour {
-			t.Errorf("%s since %v, want the fallback since an hour after %v", got, since, start)
+			t.Errorf("serving from %s since %v, want fallback since one hour after %v", got, since, start)
 		}
 	})
 }
@@ -95,7 +95,7 @@ func TestStatusPredictsSpaceRunway(t *testing.T) {
 			return s
 		}
 		if s := describe(); s.SpaceRunwaySeconds != nil {
-			t.Errorf("runway %v s before the first read", *s.SpaceRunwaySeconds)
+			t.Errorf("the runway is %v s before the first read of the ledger, want unknown", *s.SpaceRunwaySeconds)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -106,17 +106,17 @@ func TestStatusPredictsSpaceRunway(t *testing.T) {
 		}
 		time.Sleep(3 * time.Second)
 		if s := describe(); s.SpaceRunwaySeconds == nil || math.Abs(*s.SpaceRunwaySeconds-7*60*60) > 60 {
-			t.Errorf("%+v: want seven hours for the remaining 700,000 numbers", s)
+			t.Errorf("status %+v: want a runway of seven hours for the remaining 700,000 numbers", s)
 		}
 		gone.Store(true)
 		time.Sleep(10 * time.Second)
 		if s := describe(); s.SpaceRunwaySeconds != nil {
-			t.Errorf("runway %v s although the counters are stale", *s.SpaceRunwaySeconds)
+			t.Errorf("the runway is %v s although the counters are stale, want unknown", *s.SpaceRunwaySeconds)
 		}
 	})
 }
 
-// Package alert does not import the pools and must use the names of their states.
+// Package alert does not import package refill but must use the same names of states.
 func TestStateNamesOfAlertsAgree(t *testing.T) {
 	t.Parallel()
 	if string(alert.Filling) != string(refill.StateFilling) || string(alert.OK) != string(refill.StateOK) {

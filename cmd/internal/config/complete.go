@@ -9,11 +9,11 @@ import (
 	"keypool/kgs/refill"
 )
 
-// Rules are what a server's settings are checked against and this package does not know.
+// Rules are the checks of a server's settings that need other packages.
 type Rules struct {
-	KeySources []KeySource // that KEY_SOURCE may name
-	// Origin returns scheme://host[:port] with the host in ASCII, and false where a link could
-	// not lead to it.
+	KeySources []KeySource // key sources that KEY_SOURCE may name
+	// Origin returns scheme://host[:port] with the host in ASCII. ok is false if a link could not
+	// lead to this origin.
 	Origin func(text string) (ascii string, ok bool)
 }
 
@@ -23,11 +23,11 @@ type KeySource struct {
 	Needs Need
 }
 
-// Need is a setting that a key source cannot do without, as the error names it. The zero value
-// is no setting.
+// Need is a setting that a key source requires, as the error names it. The zero value means that
+// the key source requires no setting.
 type Need string
 
-// The needs of key sources.
+// Settings that key sources require.
 const (
 	NeedsRedis    Need = "REDIS_URL"
 	NeedsKGS      Need = "KGS_URL"
@@ -61,7 +61,7 @@ func (s *Common) Complete() error {
 	restart, page := s.RestartBelow.Keys(s.PoolCapacity), s.PageBelow.Keys(s.PoolCapacity)
 	if mark := refill.LowWater(s.PoolCapacity); restart > mark {
 		return &Error{"KGS_RESTART_BELOW", s.RestartBelow.String(),
-			fmt.Sprintf("at most 90%%, that is %d keys: the worker does not refill the pool above this level", mark)}
+			fmt.Sprintf("at most 90%%, that is %d keys: the worker does not refill a pool that is above this level", mark)}
 	}
 	if page > restart {
 		return &Error{"KGS_PAGE_BELOW", s.PageBelow.String(), "a level that is not above KGS_RESTART_BELOW, " + s.RestartBelow.String()}
@@ -103,23 +103,24 @@ func (s *Server) completeKeySource(known []KeySource) error {
 	case !known[at].Needs.satisfied(s):
 		return &Error{"KEY_SOURCE", s.KeySource, s.KeySource + " only together with " + string(known[at].Needs)}
 	case s.KeySource == "memory-pool" && !s.Worker.On:
-		return &Error{"KGS_WORKER", "false", "true with KEY_SOURCE=memory-pool, which only the server itself can fill"}
+		return &Error{"KGS_WORKER", "false", "true with KEY_SOURCE=memory-pool, because only the server itself can fill this pool"}
 	}
 	return nil
 }
 
-// Complete checks that there is something for the program to do.
+// Complete checks the levels of the pool, and that the program has a pool to fill or clients to
+// serve.
 func (s *KGS) Complete() error {
 	if err := s.Common.Complete(); err != nil {
 		return err
 	}
 	if s.RedisURL == "" && len(s.Clients) == 0 {
-		return &Error{"REDIS_URL", "", "the address of the Redis whose pool this program fills, unless KGS_TOKENS makes it serve keys"}
+		return &Error{"REDIS_URL", "", "the address of the Redis whose pool this program fills; it may be empty if KGS_TOKENS is set"}
 	}
 	return nil
 }
 
-// names lists key sources as --help does.
+// names lists the names of key sources as alternatives.
 func names(sources []KeySource) string {
 	var all []string
 	for _, s := range sources {
@@ -128,7 +129,7 @@ func names(sources []KeySource) string {
 	return either(all)
 }
 
-// either lists words as alternatives.
+// either joins words to a list of alternatives, such as "a, b or c".
 func either(words []string) string {
 	if len(words) < 2 {
 		return strings.Join(words, "")

@@ -2,13 +2,12 @@
 //
 // Each setting is a typed field of [Common], [Serve] or [KeyService], whose tags name its
 // environment variable, default, group in --help and bounds. A flag takes precedence over the
-// environment variable of the same name, and the variable over the default. A variable that is
-// set to the empty string is set: a setting without a default then has its zero value.
+// environment variable of the same name, and the variable over the default. A variable with the
+// empty string counts as set, and a setting without a default then has its zero value.
 //
-// Invariant: a value that a setting cannot take yields an [*Error], one line that names the
-// setting, what it got and what it takes, and never contains a secret. [Parse] checks each value
-// by itself; the Complete methods check values against each other and fill in the defaults that
-// depend on other settings.
+// Invariant: an invalid value yields an [*Error]. Its text is one line without secrets that names
+// the setting, the value and the valid values. [Parse] checks each value by itself. The Complete
+// methods check values against each other and fill in the defaults that depend on other settings.
 package config
 
 import (
@@ -22,18 +21,18 @@ type Common struct {
 	AdminAddr Address `env:"ADMIN_ADDR" default:"127.0.0.1:8081" group:"listeners" help:"Admin listener: metrics, health, dashboard, profiles. Never make it public."`
 
 	Database Database `name:"database-url" env:"DATABASE_URL" default:"sqlite:data/shortener.db" group:"database" help:"Database of the links and the key ledger: sqlite:PATH or postgres://user:password@host:port/database."`
-	Migrate  Switch   `env:"MIGRATE" default:"true" group:"database" help:"Migrate the schema at start; false only checks it."`
+	Migrate  Switch   `env:"MIGRATE" default:"true" group:"database" help:"Migrate the schema at start. With false, only check the schema."`
 
 	CodeLength int    `env:"CODE_LENGTH" default:"6" min:"3" max:"10" group:"keys" help:"Characters in a code, 3 to 10."`
-	Secret     Secret `name:"kgs-secret" env:"KGS_SECRET" group:"keys" placeholder:"HEX" help:"FF1 key that permutes the codes, 16 or 32 bytes as hex; the ledger keeps its fingerprint only. Default: generated once and kept in the ledger."`
-	Permute    Switch `name:"kgs-permute" env:"KGS_PERMUTE" default:"true" group:"keys" help:"Permute the codes; false keeps them in counter order, which anyone can enumerate."`
+	Secret     Secret `name:"kgs-secret" env:"KGS_SECRET" group:"keys" placeholder:"HEX" help:"FF1 key that permutes the codes, 16 or 32 bytes as hex. If it is set, the ledger stores only its fingerprint. Default: generated once and stored in the ledger."`
+	Permute    Switch `name:"kgs-permute" env:"KGS_PERMUTE" default:"true" group:"keys" help:"Permute the codes. With false, codes are in counter order, and anyone can enumerate them."`
 
-	RedisURL     RedisURL `name:"redis-url" env:"REDIS_URL" group:"pool" placeholder:"URL" help:"Redis of the key pool: redis://host:port or rediss://... for TLS. Several hosts, separated by commas, are a Cluster, or the Sentinels of ?master_name=."`
+	RedisURL     RedisURL `name:"redis-url" env:"REDIS_URL" group:"pool" placeholder:"URL" help:"Redis of the key pool: redis://host:port or rediss://... for TLS. Several hosts, separated by commas, are the nodes of a Cluster or, with ?master_name=, the Sentinels."`
 	PoolCapacity int64    `name:"kgs-pool-capacity" env:"KGS_POOL_CAPACITY" default:"1000000" min:"100" max:"10000000000" group:"pool" help:"Keys in a full pool."`
 	RestartBelow Level    `name:"kgs-restart-below" env:"KGS_RESTART_BELOW" default:"20%" group:"pool" help:"Dead man's switch: restart the worker below this level of the pool, in percent or keys."`
 	PageBelow    Level    `name:"kgs-page-below" env:"KGS_PAGE_BELOW" default:"10%" group:"pool" help:"Dead man's switch: page the operator below this level of the pool, in percent or keys."`
 
-	AlertWebhook WebhookURL `name:"alert-webhook-url" env:"ALERT_WEBHOOK_URL" group:"operation" placeholder:"URL" help:"Receives a JSON POST for each change of state (restart, page, ok again), repeated until accepted."`
+	AlertWebhook WebhookURL `name:"alert-webhook-url" env:"ALERT_WEBHOOK_URL" group:"operation" placeholder:"URL" help:"Webhook that receives a JSON POST for each change of state (restart, page, ok again). The POST is repeated until the webhook accepts it."`
 	LogLevel     slog.Level `env:"LOG_LEVEL" default:"info" oneof:"debug,info,warn,error" group:"operation" help:"debug, info, warn or error."`
 	LogFormat    string     `env:"LOG_FORMAT" oneof:"text,json" group:"operation" placeholder:"FORMAT" help:"text or json. Default: text on a terminal, else json."`
 }
@@ -46,21 +45,21 @@ type Serve struct {
 
 	KeySource     string       `env:"KEY_SOURCE" group:"keys" placeholder:"NAME" help:"Where codes come from: ${key_sources}. Default: redis-pool with a REDIS_URL, else memory-pool."`
 	KGSURL        KGSURL       `name:"kgs-url" env:"KGS_URL" group:"keys" placeholder:"URL" help:"Key service of KEY_SOURCE=kgs: http://client:token@host:port or https://..."`
-	KGSTake       string       `name:"kgs-take" env:"KGS_TAKE" default:"delete" oneof:"delete,reserve" group:"keys" help:"How KEY_SOURCE=postgres-pool takes keys: delete moves them to used_keys at once; reserve marks them, and unused keys come back after a timeout."`
+	KGSTake       string       `name:"kgs-take" env:"KGS_TAKE" default:"delete" oneof:"delete,reserve" group:"keys" help:"How KEY_SOURCE=postgres-pool takes keys: delete moves keys to used_keys at once. reserve marks keys, and unused keys return to the pool after a timeout."`
 	Tickets       DatabasePair `name:"ticket-database-urls" env:"TICKET_DATABASE_URLS" group:"keys" placeholder:"ODD,EVEN" help:"Two databases of KEY_SOURCE=ticket, separated by a comma: the first issues odd numbers, the second even ones. Default: DATABASE_URL for both."`
-	MachineID     Machine      `name:"machine-id" env:"MACHINE_ID" group:"keys" placeholder:"NUMBER" help:"Machine id of KEY_SOURCE=snowflake, 0 to 1023. Default: taken from the database while the server runs."`
+	MachineID     Machine      `name:"machine-id" env:"MACHINE_ID" group:"keys" placeholder:"NUMBER" help:"Machine id of KEY_SOURCE=snowflake, 0 to 1023. Default: an id that the database reserves while the server runs."`
 	HashAlgorithm string       `env:"HASH_ALGORITHM" default:"sha256" oneof:"sha256,md5" group:"keys" help:"Hash of KEY_SOURCE=hash: sha256 or md5."`
 
 	Worker   Switch `name:"kgs-worker" env:"KGS_WORKER" default:"true" group:"pool" help:"Run the refill worker inside the server."`
 	BatchMin int    `name:"kgs-batch-min" env:"KGS_BATCH_MIN" default:"100" min:"1" max:"1000000" group:"pool" help:"Fewest keys in a local batch."`
 	BatchMax int    `name:"kgs-batch-max" env:"KGS_BATCH_MAX" default:"100000" min:"1" max:"1000000" group:"pool" help:"Most keys in a local batch."`
 
-	Fallback string `env:"FALLBACK" default:"random" oneof:"random,ledger,none" group:"fallback" help:"Codes when the key source has no key: random, ledger (small ranges) or none (answer 503)."`
+	Fallback string `env:"FALLBACK" default:"random" oneof:"random,ledger,none" group:"fallback" help:"Source of codes when the key source has no key: random, ledger (small ranges) or none (answer 503)."`
 }
 
 // KeyService are the settings that only the program kgs has.
 type KeyService struct {
-	ListenAddr Address `name:"kgs-listen-addr" env:"KGS_LISTEN_ADDR" default:":8082" group:"listeners" help:"Where other programs take keys, over gRPC and HTTP; open only with KGS_TOKENS."`
+	ListenAddr Address `name:"kgs-listen-addr" env:"KGS_LISTEN_ADDR" default:":8082" group:"listeners" help:"Listener where other programs take keys, over gRPC and HTTP. It is open only if KGS_TOKENS is set."`
 	Clients    Clients `name:"kgs-tokens" env:"KGS_TOKENS" group:"limits" placeholder:"CLIENT=TOKEN,..." help:"Programs that may take keys, and their secrets: client=token,client2=token2."`
 	ClientRate int64   `name:"kgs-client-rate" env:"KGS_CLIENT_RATE" default:"1000000" min:"1" max:"1000000000" group:"limits" help:"Keys a second that each client may take from this process."`
 }
@@ -71,17 +70,18 @@ type Server struct {
 	Common `embed:""`
 }
 
-// KGS are the settings of cmd/kgs. It fills the pool of a RedisURL, serves keys to Clients, or both.
+// KGS are the settings of cmd/kgs. The program fills the pool at RedisURL, serves keys to
+// Clients, or both.
 type KGS struct {
 	KeyService `embed:""`
 	Common     `embed:""`
 }
 
-// Error is the error of a setting that cannot take its value.
+// Error describes an invalid value of a setting.
 type Error struct {
-	Name  string // of the environment variable
-	Got   string // without secrets
-	Takes string
+	Name  string // name of the environment variable
+	Got   string // the value, without secrets
+	Takes string // the valid values
 }
 
 func (e *Error) Error() string {

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// commandLine is a command line like that of the server.
+// commandLine is a command line similar to that of the server.
 type commandLine struct {
 	Server      `embed:""`
 	Version     kong.VersionFlag
@@ -33,7 +33,7 @@ func testRules() Rules {
 	}
 }
 
-// read reads the settings of a server, and returns all that was printed.
+// read reads the settings of a server. It also returns everything that was printed.
 func read(args ...string) (s Server, printed string, err error) {
 	var f commandLine
 	var out bytes.Buffer
@@ -49,7 +49,7 @@ func read(args ...string) (s Server, printed string, err error) {
 	return f.Server, out.String(), err
 }
 
-// wantRefused fails the test unless err names the setting and says what it takes.
+// wantRefused fails the test unless err is one line that names the setting and contains takes.
 func wantRefused(t *testing.T, err error, name, takes string) {
 	t.Helper()
 	var refused *Error
@@ -61,7 +61,7 @@ func wantRefused(t *testing.T, err error, name, takes string) {
 func TestBadValuesAreRefused(t *testing.T) {
 	tests := []struct {
 		name, value string
-		takes       string // a part of the advice
+		takes       string // a part of the text about valid values
 	}{
 		{"LISTEN_ADDR", "8080", "[host]:port"},
 		{"LISTEN_ADDR", ":http", "[host]:port"},
@@ -123,7 +123,7 @@ func TestBadValuesAreRefused(t *testing.T) {
 			t.Setenv(tt.name, "")
 			_, _, byFlag := read(flag + "=" + tt.value)
 			if byFlag == nil || byFlag.Error() != err.Error() {
-				t.Errorf("by flag: error %v; by environment: %v", byFlag, err)
+				t.Errorf("error of the flag: %v; error of the variable: %v; want equal errors", byFlag, err)
 			}
 		})
 	}
@@ -165,7 +165,7 @@ func TestErrorsContainNoSecret(t *testing.T) {
 	}
 }
 
-func TestDefaults(t *testing.T) {
+func TestUnsetSettingsHaveDefaults(t *testing.T) {
 	t.Parallel()
 	s, _, err := read("--kgs-page-below=1000", "--base-url=https://bücher.example/", "--trusted-proxies=10.1.2.3/8, ::1/128")
 	if err != nil {
@@ -184,7 +184,7 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("tickets %v, machine id %d, worker %v, migrate %v, secret %v", s.Tickets, s.MachineID.ID(), s.Worker, s.Migrate, s.Secret)
 	}
 	if s, _, err = read("--redis-url=redis://localhost"); err != nil || s.KeySource != "redis-pool" {
-		t.Errorf("with a Redis the key source is %q, %v", s.KeySource, err)
+		t.Errorf("with REDIS_URL the key source is %q, error %v; want redis-pool", s.KeySource, err)
 	}
 }
 
@@ -198,14 +198,14 @@ func TestFlagOverridesEnvironmentAndEnvironmentDefault(t *testing.T) {
 	}
 	t.Setenv("CODE_LENGTH", "seven")
 	if s, _, err = read("--code-length=8"); err != nil || s.CodeLength != 8 {
-		t.Errorf("code length %d, error %v; want the flag instead of the bad variable", s.CodeLength, err)
+		t.Errorf("code length %d, error %v; want the value of the flag and not of the invalid variable", s.CodeLength, err)
 	}
 	t.Setenv("CODE_LENGTH", "")
 	_, _, err = read()
 	wantRefused(t, err, "CODE_LENGTH", "whole number")
 }
 
-func TestHelp(t *testing.T) {
+func TestHelpListsSettingsByGroup(t *testing.T) {
 	t.Setenv("CODE_LENGTH", "two") // not read for --help
 	t.Setenv("VERSION", "no flag of a program, and no setting")
 	_, help, err := read("--help")
@@ -220,7 +220,7 @@ func TestHelp(t *testing.T) {
 	} {
 		next := strings.Index(help[at:], want)
 		if next < 0 {
-			t.Fatalf("--help does not contain %q, or not in this order:\n%s", want, help)
+			t.Fatalf("--help does not contain %q after the previous text:\n%s", want, help)
 		}
 		at += next
 	}
@@ -231,7 +231,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-func TestVersion(t *testing.T) {
+func TestVersionFlagPrintsVersion(t *testing.T) {
 	t.Parallel()
 	if _, printed, err := read("--version"); err != nil || printed != "shortener v1 (commit abc)\n" {
 		t.Errorf("--version printed %q, error %v", printed, err)
@@ -242,7 +242,7 @@ func TestUnknownFlagIsRefused(t *testing.T) {
 	t.Parallel()
 	_, _, err := read("--no-such-flag")
 	if err == nil || !strings.Contains(err.Error(), "no-such-flag") || !strings.Contains(err.Error(), "shortener --help") {
-		t.Errorf("error %v; want one that names the flag and --help", err)
+		t.Errorf("error %v; want an error that names the flag and --help", err)
 	}
 }
 
@@ -254,8 +254,8 @@ func TestErrorNamesTheFlag(t *testing.T) {
 	}
 }
 
-// The tags of CODE_LENGTH repeat the bounds of package kgs.
-func TestCodeLengthBounds(t *testing.T) {
+// The tags of CODE_LENGTH repeat the bounds of package codespace.
+func TestCodeLengthBoundsMatchCodespace(t *testing.T) {
 	t.Parallel()
 	for length, ok := range map[int]bool{codespace.MinLength - 1: false, codespace.MinLength: true, codespace.MaxLength: true, codespace.MaxLength + 1: false} {
 		if _, _, err := read(fmt.Sprintf("--code-length=%d", length)); (err == nil) != ok {
@@ -264,7 +264,7 @@ func TestCodeLengthBounds(t *testing.T) {
 	}
 }
 
-func TestKeyServiceSettings(t *testing.T) {
+func TestBadKeyServiceSettingsAreRefused(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2hunter2hunter2"
 	for _, tt := range []struct{ flag, name, takes string }{

@@ -16,18 +16,20 @@ var (
 )
 
 const (
-	// linkConns covers look-ups beside the commits, and keeps eight servers below PostgreSQL's
-	// default of 100 connections; pool_max_conns in the URL overrides it.
+	// linkConns is enough for look-ups and commits at the same time. With it, eight servers need
+	// fewer than 100 connections, the default limit of PostgreSQL. pool_max_conns in the URL
+	// overrides it.
 	linkConns      = 8
 	ledgerConns    = 3
 	connectTimeout = 2 * time.Second
-	// ledgerConnLife takes the ledger off a demoted primary: only a new connection checks the
-	// role of the server, and renewing few connections is cheap.
+	// ledgerConnLife limits how long the ledger can use a demoted primary, because only a new
+	// connection checks the role of the server. The ledger has few connections, so their renewal
+	// is cheap.
 	ledgerConnLife = time.Minute
 )
 
-// Database is a database of links, of the ledger or of tickets: one of the fields is set. Two
-// values are equal when they are copies of one setting.
+// Database is a database of links, of the ledger or of tickets. Exactly one field is set. Two
+// values are equal if they are copies of one setting.
 type Database struct {
 	SQLitePath string
 	Postgres   *pgxpool.Config
@@ -49,7 +51,7 @@ func (d *Database) UnmarshalText(text []byte) error {
 		return &Error{Got: Redacted(raw), Takes: takesDatabase}
 	}
 	cfg, err := pgxpool.ParseConfig(raw)
-	if err != nil { // it may quote a part of the password
+	if err != nil { // the error may quote a part of the password
 		return &Error{Got: Redacted(raw), Takes: takesDatabase}
 	}
 	if !strings.Contains(raw, "pool_max_conns=") {
@@ -62,9 +64,9 @@ func (d *Database) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// LedgerPool configures the connections of the ledger, and of tickets, to a PostgreSQL. They
-// are apart from those of the links: changes of the ledger wait for each other's row lock, and
-// must not keep links from their connections meanwhile.
+// LedgerPool returns the settings of the PostgreSQL connections for the ledger and for tickets.
+// Links have their own connections: changes of the ledger wait for row locks, and must not occupy
+// the connections of the links meanwhile.
 func (d Database) LedgerPool() *pgxpool.Config {
 	cfg := d.Postgres.Copy()
 	cfg.MaxConns, cfg.MinConns, cfg.MinIdleConns = ledgerConns, 0, 0
@@ -72,10 +74,11 @@ func (d Database) LedgerPool() *pgxpool.Config {
 	return cfg
 }
 
-// DatabasePair are the databases of odd and of even ticket numbers.
+// DatabasePair holds the database of odd ticket numbers and the database of even ticket numbers.
 type DatabasePair [2]Database
 
-// nextDatabase matches the comma between two database URLs, and none between the hosts of one.
+// nextDatabase matches a comma between two database URLs, but not a comma between the hosts of
+// one URL.
 var nextDatabase = regexp.MustCompile(`,\s*(sqlite:|postgres://|postgresql://)`)
 
 // UnmarshalText takes two databases, separated by a comma.

@@ -9,13 +9,14 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// helpWidth is the longest line of --help, in columns, on a wider terminal.
+// helpWidth is the maximum length of a line of --help, in columns. On a narrower terminal, lines
+// are shorter.
 const helpWidth = 110
 
 // Example is a command line that --help shows.
 type Example struct{ Command, Comment string }
 
-// groups are those of the settings, in the order of --help.
+// groups returns the groups of the settings in the order of --help.
 func groups() []kong.Group {
 	return []kong.Group{
 		{Key: "listeners", Title: "Listeners:"},
@@ -28,7 +29,7 @@ func groups() []kong.Group {
 	}
 }
 
-// sortByGroup puts flags into the order of groups. Flags without a group come first.
+// sortByGroup sorts flags by their groups. Flags without a group come first.
 func sortByGroup(flags []*kong.Flag) {
 	rank := make(map[string]int)
 	for i, g := range groups() {
@@ -43,7 +44,7 @@ func sortByGroup(flags []*kong.Flag) {
 	slices.SortStableFunc(flags, func(a, b *kong.Flag) int { return cmp.Compare(of(a), of(b)) })
 }
 
-// examples follow the description.
+// examples returns the text after the description: the examples and the precedence of flags.
 func (p Program) examples() string {
 	var text strings.Builder
 	text.WriteString("\n\nExamples:")
@@ -54,7 +55,7 @@ func (p Program) examples() string {
 	return text.String()
 }
 
-// describe is the help of a setting followed by its environment variable.
+// describe returns the help of a setting, followed by the name of its environment variable.
 func describe(value *kong.Value) string {
 	if value.Flag == nil || len(value.Flag.Envs) == 0 {
 		return value.Help

@@ -15,25 +15,25 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Program is what --help and --version of a program print, and where to.
+// Program holds the texts of --help and --version, and the writers for them.
 type Program struct {
 	Name        string
 	Description string
 	Examples    []Example
-	Version     string // all that --version prints
+	Version     string // text that --version prints
 	KeySources  []KeySource
 	Out, Errors io.Writer
 }
 
-// Parse reads args and the environment into flags, a pointer to a struct that embeds settings and
-// has a field for each command. It returns the command, which is "" after --help or --version
-// printed what was asked for. It calls no Complete method.
+// Parse reads args and the environment into flags. flags points to a struct that embeds settings
+// and has a field for each command. Parse returns the command, or "" if --help or --version has
+// printed its text. It calls no Complete method.
 func (p Program) Parse(flags any, args []string) (command string, err error) {
 	done := false
 	parser, err := kong.New(flags, kong.Name(p.Name), kong.Description(p.Description+p.examples()),
 		kong.Vars{"version": p.Version, "key_sources": names(p.KeySources)},
 		kong.Writers(p.Out, p.Errors),
-		kong.Exit(func(int) { done = true }), // after --help and --version; kong goes on with parsing
+		kong.Exit(func(int) { done = true }), // called after --help and --version; kong continues to parse
 		kong.Resolvers(kong.ResolverFunc(fromEnvironment)),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoAppDescFormat: true, WrapUpperBound: helpWidth}),
 		kong.ValueFormatter(describe), kong.ExplicitGroups(groups()),
@@ -55,7 +55,7 @@ func (p Program) Parse(flags any, args []string) (command string, err error) {
 		return "", nil
 	}
 	if refused := (*Error)(nil); errors.As(err, &refused) {
-		return "", refused // alone: kong prefixes the flag, which the error names itself
+		return "", refused // without kong's prefix, because the error itself names the flag
 	}
 	if err != nil {
 		return "", fmt.Errorf("%w; see %s --help", err, p.Name)
@@ -63,15 +63,17 @@ func (p Program) Parse(flags any, args []string) (command string, err error) {
 	return context.Command(), nil
 }
 
-// takeOverEnvironment leaves the environment to fromEnvironment. Kong itself would refuse a bad
-// variable although a flag overrides it, and quote its value, which may be secret.
+// takeOverEnvironment prevents kong from reading the environment, which fromEnvironment reads.
+// Kong would refuse an invalid variable even if a flag overrides it, and would quote its value,
+// which may be secret.
 func takeOverEnvironment(flags []*kong.Flag) {
 	for _, flag := range flags {
 		flag.Tag.Envs = nil // flag.Envs still names the variable
 	}
 }
 
-// fromEnvironment resolves a flag that the command line does not set. nil leaves it at its default.
+// fromEnvironment returns the value of a flag that the command line does not set. If it returns
+// nil, the flag keeps its default.
 func fromEnvironment(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	if len(flag.Envs) == 0 {
 		return nil, nil
@@ -82,7 +84,7 @@ func fromEnvironment(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error
 	return nil, nil
 }
 
-// textMapper decodes settings of type T by their UnmarshalText.
+// textMapper decodes settings of type T with their method UnmarshalText.
 func textMapper[T any, P interface {
 	*T
 	encoding.TextUnmarshaler
@@ -94,7 +96,8 @@ func textMapper[T any, P interface {
 	}))
 }
 
-// decodeWord decodes text, or a log level, that must be one of the words of the tag oneof.
+// decodeWord decodes a string or a log level. If the setting has the tag oneof, the text must be
+// one of the words in the tag.
 func decodeWord(ctx *kong.DecodeContext, target reflect.Value) error {
 	return decode(ctx, target, func(text string) error {
 		if words := ctx.Value.Tag.Get("oneof"); words != "" && !slices.Contains(strings.Split(words, ","), text) {
@@ -122,9 +125,9 @@ func decodeNumber(ctx *kong.DecodeContext, target reflect.Value) error {
 	})
 }
 
-// decode hands the text of a setting to set, and completes its error. The empty text is the zero
-// value of a setting that has no default.
-func decode(ctx *kong.DecodeContext, target reflect.Value, set func(text string) error) error {
+// decode passes the text of a setting to assign, and adds the name of the setting to its error.
+// The empty text means the zero value for a setting that has no default.
+func decode(ctx *kong.DecodeContext, target reflect.Value, assign func(text string) error) error {
 	var text string
 	if err := ctx.Scan.PopValueInto("string", &text); err != nil {
 		return err
@@ -133,7 +136,7 @@ func decode(ctx *kong.DecodeContext, target reflect.Value, set func(text string)
 		target.SetZero()
 		return nil
 	}
-	err := set(text)
+	err := assign(text)
 	if refused := (*Error)(nil); errors.As(err, &refused) && ctx.Value.Flag != nil && len(ctx.Value.Flag.Envs) > 0 {
 		refused.Name = ctx.Value.Flag.Envs[0]
 	}

@@ -12,8 +12,8 @@ import (
 	"keypool/kgs/keyserver"
 )
 
-// The types below are those of single settings. Each reads its text by UnmarshalText, whose
-// error is an [*Error] without a Name.
+// Each of these types holds the value of one setting. Its method UnmarshalText parses the text of
+// the setting and returns an [*Error] without a Name.
 var (
 	_ encoding.TextUnmarshaler = (*Address)(nil)
 	_ encoding.TextUnmarshaler = (*Switch)(nil)
@@ -24,7 +24,7 @@ var (
 	_ encoding.TextUnmarshaler = (*Clients)(nil)
 )
 
-// Address is where a listener listens: [host]:port.
+// Address is the address of a listener: [host]:port.
 type Address string
 
 // UnmarshalText takes [host]:port with a numeric port. It does not resolve the host.
@@ -37,8 +37,8 @@ func (a *Address) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Switch is a setting that is true or false. It is no bool: kong would take --migrate for
-// --migrate=true, which the environment has no spelling for.
+// Switch is a setting that is true or false. It is not a bool because kong would accept --migrate
+// for --migrate=true, which an environment variable cannot express.
 type Switch struct{ On bool }
 
 // UnmarshalText takes true or false.
@@ -58,7 +58,7 @@ func (s *Switch) UnmarshalText(text []byte) error {
 type Level struct {
 	text    string
 	percent float64
-	keys    int64 // where the level is not in percent
+	keys    int64 // number of keys, if the level is not in percent
 }
 
 const takesLevel = "a percentage such as 20%, or a number of keys from 0 to the capacity"
@@ -78,7 +78,7 @@ func (l *Level) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Keys is the level in keys of a pool with this capacity.
+// Keys returns the level as a number of keys of a pool with this capacity.
 func (l Level) Keys(capacity int64) int64 {
 	if strings.HasSuffix(l.text, "%") {
 		return int64(l.percent / 100 * float64(capacity))
@@ -86,10 +86,10 @@ func (l Level) Keys(capacity int64) int64 {
 	return l.keys
 }
 
-// String is the level as it was set.
+// String returns the text of the setting.
 func (l Level) String() string { return l.text }
 
-// Networks are address ranges, each with its host bits cleared.
+// Networks are IP networks with cleared host bits.
 type Networks []netip.Prefix
 
 // UnmarshalText takes CIDRs separated by commas. White space around them is ignored.
@@ -108,7 +108,7 @@ func (n *Networks) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Secret is the key of the permutation; nil where the ledger keeps its own.
+// Secret is the key of the permutation. It is nil if the ledger stores the key.
 type Secret []byte
 
 // UnmarshalText takes 16 or 32 bytes as hex.
@@ -121,19 +121,19 @@ func (s *Secret) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// notShown stands for a value that is secret as a whole.
+// notShown describes a secret value without showing any part of it.
 func notShown(text []byte) string { return fmt.Sprintf("%d characters (not shown)", len(text)) }
 
-// Machine is a Snowflake machine id. The zero value is one that the database assigns.
+// Machine is a Snowflake machine id. The zero value means that the database assigns the id.
 type Machine struct {
 	id    int
 	fixed bool
 }
 
-// FixedMachine is the machine id that the operator assigns.
+// FixedMachine returns the machine id that the operator assigns.
 func FixedMachine(id int) Machine { return Machine{id, true} }
 
-// ID is the machine id, or -1 where the database assigns one.
+// ID returns the machine id, or -1 if the database assigns the id.
 func (m Machine) ID() int {
 	if !m.fixed {
 		return -1

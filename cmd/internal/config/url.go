@@ -9,7 +9,7 @@ import (
 	"keypool/kgs/redispool"
 )
 
-// URLs that may hold secrets. None of them is shown whole: see redacted.
+// These URLs may hold secrets. An error shows only the part that Redacted returns.
 var (
 	_ encoding.TextUnmarshaler = (*BaseURL)(nil)
 	_ encoding.TextUnmarshaler = (*RedisURL)(nil)
@@ -22,7 +22,7 @@ type BaseURL string
 
 const takesBaseURL = "http://host[:port] or https://host[:port], without a path"
 
-// UnmarshalText takes an http or https URL of a host alone. Complete checks the host.
+// UnmarshalText takes an http or https URL without a path. Complete checks the host.
 func (b *BaseURL) UnmarshalText(text []byte) error {
 	u, err := url.Parse(string(text))
 	if err != nil || !isHTTP(u) || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
@@ -45,10 +45,10 @@ func (b *BaseURL) normalize(origin func(text string) (string, bool)) error {
 	return nil
 }
 
-// RedisURL is the address of a Redis, with its password.
+// RedisURL is the address of a Redis, including the password.
 type RedisURL string
 
-// UnmarshalText takes what [redispool.OpenClient] takes.
+// UnmarshalText takes a URL that [redispool.OpenClient] can use.
 func (r *RedisURL) UnmarshalText(text []byte) error {
 	if redispool.CheckURL(string(text)) != nil { // the error may quote a part of the password
 		return &Error{Got: Redacted(string(text)),
@@ -58,10 +58,10 @@ func (r *RedisURL) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// KGSURL is the address of a key service, with the client's token.
+// KGSURL is the address of a key service, including the token of the client.
 type KGSURL string
 
-// TakesKGSURL is the form of a KGSURL, in the words of an [Error].
+// TakesKGSURL describes a valid KGSURL for an [Error].
 const TakesKGSURL = "http://client:token@host[:port] or https://client:token@host[:port]"
 
 // UnmarshalText takes an http or https URL with a host. It does not check the client.
@@ -73,7 +73,7 @@ func (k *KGSURL) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// WebhookURL is the address of a webhook. It often is a secret as a whole.
+// WebhookURL is the address of a webhook. Often the whole URL is a secret.
 type WebhookURL string
 
 // UnmarshalText takes an http or https URL with a host.
@@ -95,16 +95,18 @@ func checkHTTP(text, takes string) error {
 
 func isHTTP(u *url.URL) bool { return u.Scheme == "http" || u.Scheme == "https" }
 
-// isPort reports whether text is a port to connect to, or "" for the default of the scheme.
+// isPort reports whether text is a port that a client can connect to. An empty text means the
+// default port of the scheme.
 func isPort(text string) bool {
 	n, err := strconv.ParseUint(text, 10, 16)
 	return text == "" || err == nil && n > 0
 }
 
-// Redacted is the scheme and host of a URL, and /... for anything after them. Text that is not
-// clearly a URL is replaced whole, because any part of it may be a password.
+// Redacted returns the scheme and host of a URL. It replaces everything after the host by "/...".
+// If text is not clearly a URL, Redacted replaces the whole text, because any part may be a
+// password.
 func Redacted(text string) string {
-	const nothing = "(not shown, for it may hold a password)"
+	const nothing = "(not shown because it may hold a password)"
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {
 		return nothing

@@ -1,5 +1,5 @@
-// Package operate has the operators' commands that need no wiring: the health check, the deletion
-// of links and the report of an audit.
+// Package operate implements commands for operators: the health check, the deletion of links and
+// the report of an audit.
 package operate
 
 import (
@@ -12,11 +12,12 @@ import (
 	"time"
 )
 
-// healthTimeout bounds a health check, below the five seconds that docker-compose.yml allows.
+// healthTimeout is the time limit of a health check. It is below the five seconds that
+// docker-compose.yml allows.
 const healthTimeout = 3 * time.Second
 
-// CheckHealth fails unless the program whose admin listener is at addr, [host]:port, is ready. It
-// takes 3 s at most.
+// CheckHealth returns an error unless the program with the admin listener at addr is ready. addr
+// is [host]:port. The check takes at most 3 s.
 func CheckHealth(ctx context.Context, addr string) error {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -42,17 +43,19 @@ func CheckHealth(ctx context.Context, addr string) error {
 	return nil
 }
 
-// Links are the links that Delete deletes from.
+// Links is the store from which [Delete] deletes links.
 type Links interface {
-	// Delete makes the link with this code a tombstone. It fails when no link has the code.
+	// Delete turns the link with this code into a tombstone. It fails if no link has the
+	// code.
 	Delete(ctx context.Context, code string, at time.Time) error
 }
 
-// deleteTimeout bounds the deletion of one link.
+// deleteTimeout is the time limit for the deletion of one link.
 const deleteTimeout = 10 * time.Second
 
-// Delete makes tombstones of the links with these codes, and names each on out. A code that
-// cannot be deleted does not keep the others from being deleted; the error names all of them.
+// Delete turns the links with these codes into tombstones, and writes each deleted code to out.
+// If a deletion fails, Delete continues with the next code. The error names every code that was
+// not deleted.
 func Delete(ctx context.Context, links Links, codes []string, out io.Writer) error {
 	var errs []error
 	for _, code := range codes {

@@ -11,7 +11,8 @@ import (
 	"text/tabwriter"
 )
 
-// shownFaults is how many faults the text report names. The JSON report names all.
+// shownFaults is the maximum number of faults in the text report. The JSON report contains all
+// faults.
 const shownFaults = 20
 
 // PrintAccounts writes the result of an audit to w, as text or as JSON.
@@ -30,11 +31,12 @@ func PrintAccounts(w io.Writer, a audit.Accounts, asJSON bool) error {
 
 // column is one account in the text report.
 type column struct {
-	group, name string // its heading, in two lines
+	group, name string // heading, in two lines
 	of          func(audit.EpochAccounts) int64
 }
 
-// columns are the reserved keys and each account that is not zero in every epoch.
+// columns returns a column for the reserved keys and one for each account that has keys in any
+// epoch.
 func columns(epochs []audit.EpochAccounts) []column {
 	all := []column{{"", "reserved", func(e audit.EpochAccounts) int64 { return e.Reserved }}}
 	add := func(group string, counts func(audit.EpochAccounts) map[string]int64) {
@@ -46,7 +48,7 @@ func columns(epochs []audit.EpochAccounts) []column {
 		}
 		for _, name := range slices.Sorted(maps.Keys(names)) {
 			all = append(all, column{group, name, func(e audit.EpochAccounts) int64 { return counts(e)[name] }})
-			group = "" // heads the first of its columns only
+			group = "" // only the first column of a group shows the heading of the group
 		}
 	}
 	single := func(name string, n func(audit.EpochAccounts) int64) {
@@ -64,7 +66,7 @@ func columns(epochs []audit.EpochAccounts) []column {
 	return all
 }
 
-// epochTable has a line for each epoch and one for their sum.
+// epochTable returns a table with a line for each epoch and a line for the total.
 func epochTable(epochs []audit.EpochAccounts) string {
 	var table strings.Builder
 	t := tabwriter.NewWriter(&table, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -88,24 +90,25 @@ func epochTable(epochs []audit.EpochAccounts) string {
 		}
 		return sum
 	})
-	_ = t.Flush() // likewise
+	_ = t.Flush() // a strings.Builder does not fail
 	var text string
 	for line := range strings.Lines(table.String()) {
-		text += strings.TrimRight(line, " \n") + "\n" // of empty cells
+		text += strings.TrimRight(line, " \n") + "\n" // remove the padding of empty cells
 	}
 	return text
 }
 
-// postgresPool is a line on the pool in PostgreSQL, or "" without one.
+// postgresPool returns a line about the pool in PostgreSQL, or "" if there is none.
 func postgresPool(p *audit.PostgresPoolAccounts) string {
 	if p == nil {
 		return ""
 	}
-	return fmt.Sprintf("PostgreSQL pool: %d available, %d of them drawn a second time; %d reserved; %d used, %d of them linked and %d without a link; %d linked and not settled.\n",
+	return fmt.Sprintf("PostgreSQL pool: %d keys available (%d drawn a second time), %d reserved, %d used (%d linked, %d without a link), %d linked but not settled.\n",
 		p.Available, p.DrawnAgain, p.Reserved, p.Used, p.UsedLinked, p.Unlinked, p.Unsettled)
 }
 
-// linksBySource counts all links, also those whose codes are no keys of the ledger.
+// linksBySource returns the number of links of each source. It includes links whose codes are not
+// keys of the ledger.
 func linksBySource(links map[string]int64) string {
 	var counts []string
 	for _, source := range slices.Sorted(maps.Keys(links)) {

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestAuditReport(t *testing.T) {
+func TestAuditReportShowsEpochsAndFaults(t *testing.T) {
 	t.Parallel()
 	accounts := audit.Accounts{
 		Links: map[string]int64{"alias": 2, kgs.SourcePool: 1234},
@@ -41,7 +41,7 @@ The accounts do not close. Faults: 1.
 	}
 }
 
-func TestAuditReportWithoutLinks(t *testing.T) {
+func TestAuditReportOfEmptyDatabase(t *testing.T) {
 	t.Parallel()
 	var got bytes.Buffer
 	if err := PrintAccounts(&got, audit.Accounts{}, false); err != nil {

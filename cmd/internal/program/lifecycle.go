@@ -9,9 +9,10 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Lifecycle records what was started and stops it in reverse order. A caller registers a teardown as
-// soon as its resource exists, so that a start that fails half-way cleans up like an orderly stop. The
-// zero value is ready to use. OnStop and Background must not be called concurrently.
+// Lifecycle records the parts that were started, and stops them in reverse order. A caller
+// registers the stop of a part as soon as the part exists, so that a failed start cleans up like
+// an orderly stop. The zero value is ready to use. OnStop and Background must not be called
+// concurrently.
 type Lifecycle struct {
 	steps []teardown
 	once  sync.Once
@@ -23,14 +24,14 @@ type teardown struct {
 	stop func(ctx context.Context) error
 }
 
-// OnStop registers a step of the stop, which runs before the steps registered earlier. It
+// OnStop registers a step of the stop. The stop runs the last registered step first. Each step
 // must return when its context ends.
 func (l *Lifecycle) OnStop(name string, stop func(ctx context.Context) error) {
 	l.steps = append(l.steps, teardown{name, stop})
 }
 
-// Background runs f until the stop reaches it, and then waits for it to return. An error before
-// that is passed to failed.
+// Background runs f in a goroutine. The stop cancels the context of f and waits until f returns.
+// If f fails before that, its error is passed to failed.
 func (l *Lifecycle) Background(name string, failed func(error), f func(ctx context.Context) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var g errgroup.Group
@@ -47,8 +48,9 @@ func (l *Lifecycle) Background(name string, failed func(error), f func(ctx conte
 	})
 }
 
-// Shutdown runs the teardowns once; further calls return the result of the first. Each step gets what is
-// left of ctx. A step that fails does not prevent the next ones.
+// Shutdown runs all steps of the stop. The steps share ctx and its deadline. If a step fails,
+// Shutdown continues with the next step. Later calls do nothing and return the result of the
+// first call.
 func (l *Lifecycle) Shutdown(ctx context.Context) error {
 	l.once.Do(func() {
 		var errs []error
@@ -62,8 +64,8 @@ func (l *Lifecycle) Shutdown(ctx context.Context) error {
 	return l.err
 }
 
-// WaitFor returns the result of wait, or the error of ctx if ctx ends first. In that case the
-// goroutine that still waits ends with the process, which is about to exit.
+// WaitFor returns the result of wait, or the error of ctx if ctx ends first. In the second case,
+// the goroutine that calls wait runs until the process exits, which is about to happen.
 func WaitFor(ctx context.Context, wait func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- wait() }()

@@ -58,9 +58,9 @@ func TestLifecycleReportsBackgroundFailure(t *testing.T) {
 	broken := errors.New("broken")
 	l.Background("part", func(err error) { failed <- err }, func(context.Context) error { return broken })
 	if err := <-failed; !errors.Is(err, broken) {
-		t.Errorf("failed with %v", err)
+		t.Errorf("the reported failure is %v, want %v", err, broken)
 	}
 	if err := l.Shutdown(t.Context()); !errors.Is(err, broken) {
-		t.Errorf("Shutdown = %v", err)
+		t.Errorf("Shutdown = %v, want %v", err, broken)
 	}
 }

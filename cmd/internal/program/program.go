@@ -1,8 +1,8 @@
-// Package program runs a program: its listeners, its background parts and its orderly stop.
+// Package program starts, runs and stops a program with its listeners and background parts.
 //
-// A [Program] is a value. [Start] opens the listeners and then what its caller adds, and returns the
-// program running; Stop closes everything in reverse order. Invariant: each part registers how it is
-// closed as soon as it is open, so a start that fails half-way cleans up like an orderly stop.
+// [Start] opens the listeners, calls a function that opens the other parts, and returns the
+// running [Program]. Stop closes all parts in reverse order. Invariant: each part registers how
+// it is closed as soon as it is open, so that a failed start cleans up like an orderly stop.
 package program
 
 import (
@@ -18,20 +18,21 @@ import (
 	"keypool/cmd/internal/config"
 )
 
-// StartTimeout bounds a start. A start that takes longer fails, and the process supervisor tries
-// again.
+// StartTimeout is the time limit of a start. A start that takes longer fails, and the process
+// supervisor tries again.
 const StartTimeout = 30 * time.Second
 
-// PublicGrace is the part of an orderly stop that running requests on the public listener get:
-// the longest that a creation may take.
+// PublicGrace is the time that running requests on the public listener have to finish during an
+// orderly stop. It equals the longest time that a creation may take.
 const PublicGrace = 6 * time.Second
 
 const (
-	stopTimeout = 15 * time.Second // of an orderly stop; after the requests it is for commits and for returning keys
-	adminGrace  = time.Second
+	stopTimeout = 15 * time.Second // time limit of an orderly stop, including commits and the return of keys
+	adminGrace  = time.Second      // time that running requests on the admin listener have to finish
 )
 
-// Program is a running server or kgs. Its Lifecycle closes the parts that Start's caller adds.
+// Program is a running server or kgs. Its Lifecycle also closes the parts that the caller of
+// Start opens.
 type Program struct {
 	Lifecycle
 
@@ -46,8 +47,8 @@ type Address struct {
 	Addr    config.Address
 }
 
-// Start opens the admin listener, the public listener unless public is nil, and then what open
-// adds. After an error, Start closes what it opened.
+// Start opens the public listener unless public is nil, and then the admin listener. Then it
+// calls open, which opens the other parts. If Start fails, it closes everything that it opened.
 func Start(
 	ctx context.Context, admin config.Address, public *Address, log *slog.Logger, open func(context.Context, *Program) error,
 ) (_ *Program, err error) {
@@ -78,14 +79,15 @@ func New(log *slog.Logger) *Program {
 	return &Program{log: log, failed: make(chan error, 1)}
 }
 
-// Addr is the address of the public listener of a server or key service. It panics in a kgs that
-// serves no keys, which has no public listener.
+// Addr returns the address of the public listener of a server or key service. It panics in a kgs
+// that serves no keys, which has no public listener.
 func (p *Program) Addr() net.Addr { return p.public.Addr() }
 
-// AdminAddr is the address of the admin listener.
+// AdminAddr returns the address of the admin listener.
 func (p *Program) AdminAddr() net.Addr { return p.admin.Addr() }
 
-// Wait blocks until ctx ends, and then returns nil, or until a part of the program fails.
+// Wait blocks until ctx ends or a part of the program fails. It returns nil if ctx ends, and
+// otherwise the error of the part.
 func (p *Program) Wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -95,8 +97,8 @@ func (p *Program) Wait(ctx context.Context) error {
 	}
 }
 
-// Stop refuses new requests, answers running requests, commits, returns unused keys and closes
-// every part, within 15 s. A second call returns the result of the first.
+// Stop refuses new requests, answers running requests, commits links, returns unused keys and
+// closes every part. It takes at most 15 s. A second call returns the result of the first.
 func (p *Program) Stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
@@ -110,7 +112,7 @@ func (p *Program) abandonStart() {
 	}
 }
 
-// Fail ends Wait with err. Errors after the first are logged.
+// Fail makes Wait return err. Errors after the first one are only logged.
 func (p *Program) Fail(err error) {
 	select {
 	case p.failed <- err:
@@ -119,8 +121,8 @@ func (p *Program) Fail(err error) {
 	}
 }
 
-// listen opens a listener before anything slow, so that an address in use is reported at once.
-// Clients that connect before serve wait in the backlog.
+// listen opens a listener. Start calls it before all slow steps, so that an address in use is
+// reported at once. Clients that connect before serve is called wait in the backlog.
 func (p *Program) listen(ctx context.Context, a Address) (net.Listener, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", string(a.Addr))
 	if err != nil {
@@ -135,8 +137,8 @@ func (p *Program) listen(ctx context.Context, a Address) (net.Listener, error) {
 	return l, nil
 }
 
-// serve answers requests on l until the stop. Running requests then have grace to finish; after
-// that their connections are closed.
+// serve answers requests on l until the stop. During the stop, running requests have the time
+// grace to finish. After that, their connections are closed.
 func (p *Program) serve(name string, srv *http.Server, l net.Listener, grace time.Duration) {
 	idle := silentConns{conns: make(map[net.Conn]time.Time)}
 	srv.ConnState = idle.track
@@ -161,15 +163,15 @@ func (p *Program) serve(name string, srv *http.Server, l net.Listener, grace tim
 	})
 }
 
-// silentConns are connections that have not sent a byte. Browsers open some ahead of need, and
-// Shutdown would wait five seconds for each.
+// silentConns are connections on which no byte has arrived. Browsers open such connections in
+// advance, and Shutdown would wait five seconds for each of them.
 type silentConns struct {
 	mu    sync.Mutex
 	conns map[net.Conn]time.Time
 }
 
-// silence is how long a connection must have been silent to be closed: the first request of a
-// newer one may be on its way.
+// silence is the age at which a silent connection is closed. On a newer connection, the first
+// request may be about to arrive.
 const silence = 250 * time.Millisecond
 
 func (n *silentConns) track(c net.Conn, state http.ConnState) {
@@ -187,7 +189,7 @@ func (n *silentConns) close() {
 	defer n.mu.Unlock()
 	for c, since := range n.conns {
 		if time.Since(since) > silence {
-			_ = c.Close() // no data was sent that an error could lose
+			_ = c.Close() // an error loses no data because none was sent
 		}
 	}
 }
@@ -202,13 +204,13 @@ func (p *Program) ServeAdmin(name string, srv *http.Server) {
 	p.serve(name, srv, p.admin, adminGrace)
 }
 
-// URL is the public listener as seen from this machine.
+// URL returns the URL of the public listener for clients on this machine.
 func (p *Program) URL() string { return localURL(p.public.Addr()) }
 
-// AdminURL is the admin listener as seen from this machine.
+// AdminURL returns the URL of the admin listener for clients on this machine.
 func (p *Program) AdminURL() string { return localURL(p.admin.Addr()) }
 
-// localURL is the URL of a listener as seen from this machine.
+// localURL returns the URL of a listener for clients on this machine.
 func localURL(a net.Addr) string {
 	addr, ok := a.(*net.TCPAddr)
 	if !ok || !addr.IP.IsUnspecified() {

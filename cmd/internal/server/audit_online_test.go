@@ -20,13 +20,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// load counts what concurrent clients created.
+// load counts the creations of concurrent clients.
 type load struct {
 	clients       sync.WaitGroup
 	made, refused atomic.Int64
 }
 
-// under creates links by four clients until ctx ends.
+// under starts four clients that create links until ctx ends.
 func (r *running) under(ctx context.Context, l *load) {
 	for range 4 {
 		l.clients.Go(func() {
@@ -68,15 +68,16 @@ func (l *load) wantMade(t *testing.T) {
 	t.Helper()
 	made, refused := l.made.Load(), l.refused.Load()
 	if made < 100 || refused > made/20 {
-		t.Errorf("%d links were created during the audits and %d refused; want at least 100, and at most a twentieth refused", made, refused)
+		t.Errorf("%d creations were accepted during the audits and %d were refused; want at least 100 accepted, and at most a twentieth refused", made, refused)
 	}
 }
 
-// audits runs n audits, or audits until ctx ends if n is 0. In each one the accounts must close, or
-// it must fail with one of excuses. It returns the number of those that close.
+// audits runs n audits, or, if n is 0, audits until ctx ends. The accounts of each audit must
+// close, unless the audit fails with one of excuses. audits returns the number of audits whose
+// accounts close.
 func audits(ctx context.Context, t *testing.T, database, redisURL string, n int, excuses ...error) (closed int) {
 	t.Helper()
-	excuses = append(excuses, context.DeadlineExceeded, os.ErrDeadlineExceeded) // of a busy machine
+	excuses = append(excuses, context.DeadlineExceeded, os.ErrDeadlineExceeded) // errors on a busy machine
 	for i := 0; ctx.Err() == nil && (n == 0 || i < n); i++ {
 		r := auditJSON(t, database, redisURL)
 		excused := slices.ContainsFunc(excuses, func(e error) bool { return strings.Contains(r.stderr, e.Error()) })
@@ -92,9 +93,9 @@ func audits(ctx context.Context, t *testing.T, database, redisURL string, n int,
 	return closed
 }
 
-// While a server creates links, a worker refills the pool and Redis loses all of its data eight
-// times, no audit finds a fault and no creation fails because of an audit.
-func TestAuditWhileEpochsChange(t *testing.T) {
+// A server creates links and a worker refills the pool, while Redis loses all of its data eight
+// times. No audit may find a fault, and no creation may fail because of an audit.
+func TestAuditFindsNoFaultWhileEpochsChange(t *testing.T) {
 	t.Parallel()
 	database, redisURL := testenv.PostgresURL(t), testenv.StartRedis(t).URL
 	opts, err := redis.ParseURL(redisURL)
@@ -130,7 +131,7 @@ func TestAuditWhileEpochsChange(t *testing.T) {
 	l.wantMade(t)
 	r.stop()
 	if closed == 0 {
-		t.Error("no audit could run under load")
+		t.Error("no accounts closed under load, want at least one audit that closes")
 	}
 	last := auditJSON(t, database, redisURL)
 	if last.status != 0 || last.InBatches != 0 || last.Abandoned[kgs.ReasonEpoch] == 0 || len(last.Epochs) < losses+1 {
@@ -139,8 +140,8 @@ func TestAuditWhileEpochsChange(t *testing.T) {
 	t.Logf("%d audits closed, %d links in %d epochs", closed, last.Linked, len(last.Epochs))
 }
 
-// Audits of the embedded setup: one process, one SQLite file, the pool in the process.
-func TestAuditBesideEmbeddedServer(t *testing.T) {
+// The audits run beside one process with a SQLite file and a pool in memory.
+func TestAuditBesideServerWithSQLite(t *testing.T) {
 	t.Parallel()
 	database := sqliteURL(t)
 	r := start(t, settings(t, database, ""))
@@ -154,7 +155,7 @@ func TestAuditBesideEmbeddedServer(t *testing.T) {
 		closed += audits(ctx, t, database, "", 1)
 	}
 	if closed == 0 {
-		t.Error("no audit could run")
+		t.Error("no accounts closed, want at least one audit that closes")
 	}
 	l.wantMade(t)
 }

@@ -16,7 +16,7 @@ import (
 	"keypool/kgs/codespace"
 
 	gocmp "github.com/google/go-cmp/cmp"
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx", for SQL behind the program's back
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx", with which the test changes data directly
 	"github.com/redis/go-redis/v9"
 )
 
@@ -50,13 +50,14 @@ func auditJSON(t *testing.T, database, redisURL string) (r report) {
 	return r
 }
 
-// fixture is a stopped service that created some links, with direct access to its data.
+// fixture is a stopped service that has created some links. The test has direct access to its
+// data.
 type fixture struct {
 	t                  *testing.T
 	database, redisURL string
 	db                 *sql.DB
 	redis              *redis.Client
-	list               string // of codes, in Redis
+	list               string // name of the list of codes in Redis
 	space              *codespace.Space
 	linked             []string // codes from the pool
 	faults             []audit.Fault
@@ -138,7 +139,7 @@ func (s *fixture) pop() string {
 	return code
 }
 
-// waiting is the code in the pool with this many codes before it.
+// waiting returns the code in the pool that has this many codes before it.
 func (s *fixture) waiting(after int64) string {
 	s.t.Helper()
 	code, err := s.redis.LIndex(s.t.Context(), s.list, after).Result()
@@ -148,7 +149,7 @@ func (s *fixture) waiting(after int64) string {
 	return code
 }
 
-// want fails the test unless the audit finds exactly the faults planted so far.
+// want fails the test unless the audit finds exactly the faults that were planted so far.
 func (s *fixture) want(conflicts int64) {
 	s.t.Helper()
 	got := auditJSON(s.t, s.database, s.redisURL)
@@ -170,25 +171,26 @@ func (s *fixture) want(conflicts int64) {
 	}
 }
 
-// The test plants errors one after the other in the databases of a stopped service. After each, the
-// audit must find all of them and no other.
+// The test plants errors one after the other in the databases of a stopped service. After each
+// error, the audit must find all planted errors and no others.
 func TestAuditFindsPlantedErrors(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	s.want(0)
 	taken := s.waiting(5)
-	s.link(taken, "alias") // an alias of the form of a key; no error: the key is abandoned
+	s.link(taken, "alias") // an alias that equals a key; it is no error, and the key is abandoned
 	s.want(1)
 	for what, plant := range s.plants() {
 		s.faults = append(s.faults, plant())
 		s.want(1)
 		if t.Failed() {
-			t.Fatalf("after %s was planted", what)
+			t.Fatalf("the audit is wrong after %s was planted", what)
 		}
 	}
 }
 
-// plants are functions that each plant an error and return the fault that the audit must find.
+// plants returns functions. Each function plants an error and returns the fault that the audit
+// must find.
 func (s *fixture) plants() map[string]func() audit.Fault {
 	return map[string]func() audit.Fault{
 		"a key that is in the pool twice": func() audit.Fault {

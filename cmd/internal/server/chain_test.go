@@ -15,7 +15,7 @@ import (
 	"keypool/web/admin"
 )
 
-// provided are the settings of a server that has what its key source needs.
+// provided returns the settings of a server with everything that its key source needs.
 func provided(t *testing.T, needs config.Need) config.Server {
 	t.Helper()
 	provide, ok := map[config.Need]func() config.Server{
@@ -35,7 +35,7 @@ func provided(t *testing.T, needs config.Need) config.Server {
 	return provide()
 }
 
-func TestServerWithEveryKeySource(t *testing.T) {
+func TestServerServesFromEveryKeySource(t *testing.T) {
 	t.Parallel()
 	labels := map[string]string{"redis-pool": "pool", "memory-pool": "pool"}
 	for _, source := range app.KeySources() {
@@ -59,7 +59,7 @@ func TestServerWithEveryKeySource(t *testing.T) {
 			r.wantSpace(slices.Contains([]string{"redis-pool", "memory-pool", "ledger"}, source.Name))
 			for _, want := range []string{
 				`shortener_links_created_total{kind="key"} 250`,
-				`kgs_keys_taken_total{source="` + cmp.Or(labels[source.Name], source.Name) + `"}`, // not the fallback's
+				`kgs_keys_taken_total{source="` + cmp.Or(labels[source.Name], source.Name) + `"}`, // and not from the fallback
 			} {
 				if !strings.Contains(r.metrics(), want) {
 					t.Errorf("the metrics do not contain %s", want)
@@ -69,19 +69,19 @@ func TestServerWithEveryKeySource(t *testing.T) {
 	}
 }
 
-// wantSpace fails the test unless the server reports how much of the space is used, or leaves that
-// unknown after it has read its ledger.
+// wantSpace waits until the server has read its ledger. If known is true, the server must then
+// report how much of the space is used. Otherwise it must leave that value unknown.
 func (r *running) wantSpace(known bool) {
 	r.t.Helper()
 	r.await("a read of the ledger", func(admin.Status) bool { return strings.Contains(r.metrics(), "\nkgs_keys_reserved_total ") })
 	s := r.status()
 	if gauge := strings.Contains(r.metrics(), "\nkgs_space_used_ratio "); gauge != known || (s.SpaceUsedRatio != nil) != known {
-		r.t.Errorf("the gauge of the used space exists: %t; status %+v; want %t", gauge, s, known)
+		r.t.Errorf("gauge of the used space exists = %t, status %+v; want known = %t", gauge, s, known)
 	}
 }
 
-// Two creations for one URL make two links, also where the code is a hash of the URL.
-func TestHashLinksOneURLManyTimes(t *testing.T) {
+// Two creations for one URL make two links, even if the code is a hash of the URL.
+func TestHashMakesSeparateLinksForOneURL(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		algorithm, first string
@@ -116,8 +116,8 @@ func TestHashLinksOneURLManyTimes(t *testing.T) {
 	}
 }
 
-// A Redis without persistence loses the counter when it restarts. The fallback serves meanwhile, and
-// then the counter skips ahead of the links that exist.
+// A Redis without persistence loses the counter when it restarts. Until then the fallback serves,
+// and afterwards the counter skips ahead of the existing links.
 func TestCounterRecoversFromRedisRestart(t *testing.T) {
 	t.Parallel()
 	redis := testenv.StartRedis(t, "--appendonly", "no")
@@ -151,7 +151,7 @@ func TestCounterRecoversFromRedisRestart(t *testing.T) {
 	})
 }
 
-// metrics are the metrics page of the server.
+// metrics returns the metrics of the server in text format.
 func (r *running) metrics() string {
 	r.t.Helper()
 	return r.do(http.MethodGet, "http://"+r.AdminAddr().String()+"/metrics", "").body

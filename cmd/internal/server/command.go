@@ -18,11 +18,11 @@ type shortenerFlags struct {
 	config.Server `embed:""`
 	Version       kong.VersionFlag `help:"Print program, version and commit."`
 
-	ServeLinks    struct{}    `cmd:"" name:"serve" default:"1" help:"Serve short links; the default."`
+	ServeLinks    struct{}    `cmd:"" name:"serve" default:"1" help:"Serve short links. This is the default."`
 	MigrateSchema struct{}    `cmd:"" name:"migrate" help:"Migrate the database schema."`
-	Audit         auditFlags  `cmd:"" help:"Account for every key. Exit status: 0 the accounts close, 1 they do not, 2 the audit could not run. Servers may be running."`
-	Delete        deleteFlags `cmd:"" help:"Turn links into tombstones: they answer 410, and their codes are never used again."`
-	Healthcheck   struct{}    `cmd:"" help:"Check that the server at ADMIN_ADDR is ready. Exit status: 0 ready, 1 not; for images without a shell."`
+	Audit         auditFlags  `cmd:"" help:"Account for every key. Servers may be running. Exit status: 0 if the accounts close, 1 if they do not close, 2 if the audit could not run."`
+	Delete        deleteFlags `cmd:"" help:"Turn links into tombstones. Requests for them are answered with 410, and their codes are never used again."`
+	Healthcheck   struct{}    `cmd:"" help:"Check that the server at ADMIN_ADDR is ready. It needs no shell. Exit status: 0 if the server is ready, otherwise 1."`
 }
 
 func shortenerCommandLine(out, errors io.Writer) config.Program {
@@ -37,7 +37,7 @@ func shortenerCommandLine(out, errors io.Writer) config.Program {
 	}
 }
 
-// serverRules are the rules that a server's settings are checked against.
+// serverRules returns the rules against which the settings of a server are checked.
 func serverRules() config.Rules {
 	return config.Rules{KeySources: app.KeySources(), Origin: func(text string) (string, bool) {
 		origin, ok := shortener.ParseOrigin(text)
@@ -69,10 +69,10 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return serve(ctx, c, f.Server)
 }
 
-// ballast is memory, in bytes, that the server allocates and never touches. The garbage collector
-// runs when the heap has doubled, and the heap of the server is so small that it would run all the
-// time; with ballast it runs after some 40 MiB of garbage. Untouched memory is not resident,
-// though go_memstats_* count it.
+// ballast is the size, in bytes, of memory that the server allocates and never uses. The garbage
+// collector runs when the heap has doubled. The heap of the server is so small that without
+// ballast the collector would run all the time. With ballast, it runs after about 40 MiB of
+// garbage. Unused memory is not resident, although go_memstats_* count it.
 const ballast = 32 << 20
 
 func serve(ctx context.Context, c app.Console, s config.Server) int {

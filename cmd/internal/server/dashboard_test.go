@@ -15,9 +15,9 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// The dashboard in a browser draws what a server does, does not delay its stop, and continues with
-// the next server at the same address.
-func TestDashboardOfServer(t *testing.T) {
+// The dashboard in a browser draws the activity of a server and does not delay its stop. It
+// continues with the next server at the same address.
+func TestDashboardContinuesWithNextServer(t *testing.T) {
 	t.Parallel()
 	var log logbuffer.Buffer
 	s := settings(t, sqliteURL(t), "")
@@ -34,7 +34,7 @@ func TestDashboardOfServer(t *testing.T) {
 		browser.Becomes(`[...document.querySelectorAll(".chart")].map((e) => e.id.slice(6)).join() ===
 			"pool,runway,refilled,created,create,taken,local,redirects,redirect"`),
 		browser.Becomes(`/^9,\d\d\d9\d %|^10,000100 %/.test(document.querySelector("#chart-pool .now")?.textContent ?? "")`),
-		// The history before the page was opened is there: 50 links and as many redirects, with latencies.
+		// The page shows the time before it was opened: 50 links, 50 redirects and their latencies.
 		browser.Becomes(`document.querySelector("#chart-create path.line").getAttribute("d") !== ""`),
 		browser.Becomes(`document.querySelector("#chart-redirect path.line").getAttribute("d") !== ""`),
 	)
@@ -49,12 +49,12 @@ func TestDashboardOfServer(t *testing.T) {
 	page.Do(
 		browser.Becomes(`document.querySelector("h1").textContent === "ok"`),
 		browser.Becomes(`document.querySelector("#changes").textContent.includes("no samples for")`),
-		browser.Becomes(`document.querySelector("#chart-create path.line").getAttribute("d") !== ""`), // of the first server
+		browser.Becomes(`document.querySelector("#chart-create path.line").getAttribute("d") !== ""`), // drawn from samples of the first server
 	)
 }
 
 // The dashboard of a worker leaves out the parts that a worker does not have.
-func TestDashboardOfWorker(t *testing.T) {
+func TestDashboardOfWorkerOmitsServerParts(t *testing.T) {
 	t.Parallel()
 	s := settings(t, sqliteURL(t), testenv.RedisURL(t))
 	w, err := app.StartKGS(t.Context(), config.KGS{Common: s.Common}, slog.New(slog.DiscardHandler))
@@ -75,12 +75,12 @@ func TestDashboardOfWorker(t *testing.T) {
 	)
 	const parts = `[...document.querySelectorAll(".chart, .strip:not(.axis)")].map((e) => e.id).join()`
 	if got := browser.Of(page, chromedp.Evaluate[string](parts)); got != "strip-state,strip-epoch,chart-pool,chart-runway,chart-refilled" {
-		t.Errorf("parts of a worker: %s", got)
+		t.Errorf("the dashboard of a worker has the parts %s", got)
 	}
 	facts := browser.Of(page, chromedp.Text(chromedp.CSS("#facts")))
 	for _, absent := range []string{"Serving", "breaker", "local batch", "Taken"} {
 		if strings.Contains(facts, absent) {
-			t.Errorf("%q on the dashboard of a worker: %s", absent, facts)
+			t.Errorf("the dashboard of a worker contains %q: %s", absent, facts)
 		}
 	}
 	page.Screenshot("dashboard-worker")

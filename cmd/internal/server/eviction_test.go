@@ -40,14 +40,14 @@ func TestRedisThatMayEvictIsRefused(t *testing.T) {
 	}
 }
 
-// An unknown policy is no reason to fail: Redis may be unreachable or hang during the start.
+// The start does not fail if the policy is unknown, because Redis may be unreachable or hang.
 func TestUnreachableRedisIsNotRefused(t *testing.T) {
 	t.Parallel()
 	redis := testenv.StartRedis(t, "--maxmemory-policy", "allkeys-lru")
 	redis.Pause()
 	r := start(t, settings(t, sqliteURL(t), redis.URL))
 	if s := r.status(); s.MayEvict != nil {
-		t.Errorf("%+v: want may_evict unknown", s)
+		t.Errorf("status %+v: want may_evict unknown", s)
 	}
 	redis.Resume()
 	r.await("a page for a Redis that may evict", func(s admin.Status) bool {
@@ -87,7 +87,7 @@ func TestLaterChangeOfEvictionPolicyPages(t *testing.T) {
 	policy("noeviction")
 	after := r.await("the end of the alarm", func(s admin.Status) bool { return full(s) && !*s.MayEvict })
 	if *after.Epoch != 1 || !after.ServingSince.Equal(since) || *after.ServingFrom != "batch" {
-		t.Errorf("%+v: want keys from the batch since %v, and the first epoch", after, since)
+		t.Errorf("status %+v: want keys from the batch since %v, and the first epoch", after, since)
 	}
 
 	host, err := os.Hostname()

@@ -12,8 +12,8 @@ import (
 	"keypool/web/admin"
 )
 
-// Each process is a holder in the ledger while it runs, also a server whose codes are not from the
-// ledger, and is none after its stop.
+// Each process is a holder in the ledger while it runs, even a server whose codes do not come
+// from the ledger. After its stop it is not a holder.
 func TestProgramsAreHoldersWhileTheyRun(t *testing.T) {
 	t.Parallel()
 	s := settings(t, sqliteURL(t), testenv.RedisURL(t))
@@ -44,7 +44,7 @@ func TestProgramsAreHoldersWhileTheyRun(t *testing.T) {
 	}
 }
 
-// heartbeats are the counts of the holders' heartbeats.
+// heartbeats returns the number of heartbeats of each holder.
 func heartbeats(t *testing.T, db *sqlite.DB) (all []int64) {
 	t.Helper()
 	rows, err := db.Read.QueryContext(t.Context(), `SELECT beat FROM kgs_holders`)

@@ -9,7 +9,7 @@ import (
 	"keypool/shortener"
 )
 
-// fixed is a generator with one answer.
+// fixed is a generator that always returns the same key and error.
 type fixed struct {
 	key kgs.Key
 	err error
@@ -17,7 +17,7 @@ type fixed struct {
 
 func (f fixed) Next(context.Context, string, int) (kgs.Key, error) { return f.key, f.err }
 
-func TestKeysAdaptGenerator(t *testing.T) {
+func TestKeysAdapterReturnsKeyAndError(t *testing.T) {
 	t.Parallel()
 	key, err := keys{fixed{key: kgs.Key{Code: "abc", Source: "pool"}}}.Next(t.Context(), "https://go.dev", 0)
 	if err != nil || key.Code != "abc" || key.Source != "pool" {
@@ -34,10 +34,10 @@ func TestKeysAdaptGenerator(t *testing.T) {
 	}
 }
 
-// The two domains do not import each other and must use the same name for random keys.
+// Packages kgs and shortener do not import each other but must use the same name for random keys.
 func TestSourceNameOfRandomKeysAgrees(t *testing.T) {
 	t.Parallel()
 	if kgs.SourceRandom != shortener.SourceRandom {
-		t.Errorf("package kgs names them %q, package shortener %q", kgs.SourceRandom, shortener.SourceRandom)
+		t.Errorf("package kgs calls random keys %q, package shortener calls them %q", kgs.SourceRandom, shortener.SourceRandom)
 	}
 }

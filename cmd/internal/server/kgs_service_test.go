@@ -38,7 +38,7 @@ func TestServerServesWhileItsKGSIsDown(t *testing.T) {
 	k.kill()
 	shorten(10)
 	if s := r.status(); *s.ServingFrom != "batch" {
-		t.Errorf("after the kill the server serves from the %s, with %d local keys; want the batch", *s.ServingFrom, *s.LocalKeys)
+		t.Errorf("after the kill the server serves from %s with %d local keys; want the batch", *s.ServingFrom, *s.LocalKeys)
 	}
 	for *r.status().LocalKeys > 0 {
 		shorten(50)
@@ -80,8 +80,8 @@ func TestAuditOfDatabaseSharedByServerAndKGS(t *testing.T) {
 	}
 }
 
-// TestKilledKGSLosesNoKeys kills the service five times while clients repeat each request until it
-// is answered.
+// TestKilledKGSLosesNoKeys kills the key service five times. Meanwhile, clients repeat each request
+// until it is answered.
 func TestKilledKGSLosesNoKeys(t *testing.T) {
 	t.Parallel()
 	for name, database := range map[string]string{"postgres": testenv.PostgresURL(t), "sqlite": sqliteURL(t)} {
@@ -119,7 +119,7 @@ func TestKilledKGSLosesNoKeys(t *testing.T) {
 			slices.Sort(all)
 			a := auditJSON(t, database, "")
 			if n := len(slices.Compact(all)); n != clients*requests*keys || a.status != 0 || a.Reserved != int64(n) {
-				t.Errorf("%d different keys, audit %+v", n, a)
+				t.Errorf("the clients got %d different keys; audit %+v", n, a)
 			}
 		})
 	}
@@ -141,7 +141,7 @@ func (k *kgsProcess) takeRepeatedly(request string, count int) []string {
 	}
 }
 
-// A client that keeps its HTTP/2 connection open does not delay the stop.
+// A client that keeps an HTTP/2 connection open does not delay the stop.
 func TestIdleClientDoesNotDelayStopOfKGS(t *testing.T) {
 	t.Parallel()
 	p, _ := startKeyService(t, sqliteURL(t))
@@ -162,11 +162,11 @@ func TestIdleClientDoesNotDelayStopOfKGS(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK || resp.ProtoMajor != 2 {
-		t.Errorf("%s %s", resp.Proto, resp.Status)
+		t.Errorf("the answer has protocol %s and status %s", resp.Proto, resp.Status)
 	}
 	began := time.Now()
 	if err := p.Stop(); err != nil || time.Since(began) > program.PublicGrace {
-		t.Errorf("stopped after %s, error %v", time.Since(began), err)
+		t.Errorf("the stop took %s, error %v", time.Since(began), err)
 	}
 }
 

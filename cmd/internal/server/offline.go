@@ -15,13 +15,13 @@ import (
 	"keypool/shortener"
 )
 
-// auditFlags are those of the command audit.
+// auditFlags are the flags of the command audit.
 type auditFlags struct {
 	JSON bool `name:"json" help:"Print the accounts as JSON."`
 }
 
-// runAudit closes the accounts of all keys. Its exit status is 0 when they close, 1 when they do
-// not, and 2 when the audit could not run.
+// runAudit audits all keys. Its exit status is 0 if the accounts close, 1 if they do not close,
+// and 2 if the audit could not run.
 func runAudit(ctx context.Context, c app.Console, s config.Common, audit auditFlags) int {
 	accounts, err := closeAccounts(ctx, s, c.Errors)
 	if err == nil {
@@ -50,7 +50,7 @@ func closeAccounts(ctx context.Context, s config.Common, log io.Writer) (_ audit
 	return c.CloseAccounts(ctx, linked(store))
 }
 
-// linked are the links of the store as an audit of keys reads them.
+// linked returns the links of the store in the form that an audit of keys reads.
 func linked(store shortener.Store) func(context.Context) iter.Seq2[audit.Linked, error] {
 	return func(ctx context.Context) iter.Seq2[audit.Linked, error] {
 		return func(yield func(audit.Linked, error) bool) {
@@ -63,13 +63,13 @@ func linked(store shortener.Store) func(context.Context) iter.Seq2[audit.Linked,
 	}
 }
 
-// deleteFlags are those of the command delete.
+// deleteFlags are the flags of the command delete.
 type deleteFlags struct {
 	Codes []string `arg:"" name:"code" help:"Codes of the links to delete."`
 }
 
-// deleteLinks makes tombstones of links. It returns when no server serves them from its cache any
-// more.
+// deleteLinks turns links into tombstones. It returns after the time for which a server may still
+// serve the links from its cache.
 func deleteLinks(ctx context.Context, s config.Common, codes []string, out io.Writer) (err error) {
 	c, err := app.OpenOffline(ctx, s, io.Discard)
 	if err != nil {

@@ -19,8 +19,8 @@ func runShortener(t *testing.T, args ...string) (status int, stdout, stderr stri
 	return status, out.String(), errs.String()
 }
 
-// runRefused runs a program with arguments that it must refuse. If it accepts them, it ends before
-// it serves.
+// runRefused runs a program with arguments that it must refuse. If the program accepts the
+// arguments, it ends before it serves.
 func runRefused(t *testing.T, run runner, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -62,7 +62,7 @@ func TestRefusedSettingsExitWithOneLineAndStatus2(t *testing.T) {
 	}
 }
 
-func TestVersionAndHelp(t *testing.T) {
+func TestVersionAndHelpArePrinted(t *testing.T) {
 	t.Parallel()
 	if status, stdout, _ := runShortener(t, "--version"); status != 0 || stdout != "shortener unknown (commit unknown)\n" {
 		t.Errorf("--version: exit status %d, stdout %q", status, stdout)
@@ -74,7 +74,7 @@ func TestVersionAndHelp(t *testing.T) {
 	status, help, _ := runShortener(t, "--help")
 	for _, name := range want {
 		if status != 0 || !strings.Contains(help, name) {
-			t.Errorf("--help: exit status %d; contains %s: %v", status, name, strings.Contains(help, name))
+			t.Errorf("--help: exit status %d, output contains %s = %v", status, name, strings.Contains(help, name))
 		}
 	}
 	var out, errs bytes.Buffer
@@ -83,7 +83,7 @@ func TestVersionAndHelp(t *testing.T) {
 	}
 }
 
-func TestHealthcheck(t *testing.T) {
+func TestHealthcheckReportsReadiness(t *testing.T) {
 	t.Parallel()
 	r := start(t, settings(t, sqliteURL(t), ""))
 	r.await("a full pool", full)

@@ -1,5 +1,5 @@
-// Package server wires the program shortener: package app with links, their store and the public
-// listener.
+// Package server connects the parts of the program shortener. It adds links, their store and the
+// public listener to package app.
 package server
 
 import (
@@ -17,8 +17,8 @@ import (
 	"keypool/web/httpserver"
 )
 
-// Start starts the shortener and returns when the public listener answers. It needs settings
-// that are complete. After an error, it closes what it opened.
+// Start starts the shortener and returns when the public listener answers. The settings must be
+// complete. If Start fails, it closes everything that it opened.
 func Start(ctx context.Context, s config.Server, log *slog.Logger) (*program.Program, error) {
 	public := program.Address{Setting: "LISTEN_ADDR", Addr: s.ListenAddr}
 	return app.Start(ctx, s.Common, &public, log, func(ctx context.Context, p *program.Program, c *app.Core) error {

@@ -24,7 +24,7 @@ import (
 	"keypool/web/admin"
 )
 
-// settings are those of a server under test: free ports and a small pool.
+// settings returns the settings of a server under test, with free ports and a small pool.
 func settings(t testing.TB, database, redisURL string, flags ...string) config.Server {
 	t.Helper()
 	var f shortenerFlags
@@ -149,7 +149,7 @@ func (r *running) await(what string, ok func(admin.Status) bool) admin.Status {
 			return s
 		}
 		if time.Now().After(deadline) {
-			r.t.Fatalf("no %s within 30 s; the status is %+v", what, s)
+			r.t.Fatalf("waited 30 s without %s; the status is %+v", what, s)
 		}
 		<-tick.C
 	}
@@ -188,8 +188,8 @@ func TestLinksSurviveRestart(t *testing.T) {
 	}
 }
 
-// A client that never sends the rest of its request and a profile that takes half a minute do not
-// keep the server from an orderly stop.
+// The server stops in order even if a client never sends the rest of its request, or if a profile
+// would take half a minute.
 func TestSlowClientsDoNotPreventOrderlyStop(t *testing.T) {
 	t.Parallel()
 	url := sqliteURL(t)

@@ -22,8 +22,8 @@ func postgresPoolSettings(t *testing.T, database, take string) config.Server {
 	return s
 }
 
-// Two servers create links, and one of them refills the pool. Each returns its unused keys at an
-// orderly stop, and the audit accounts for every key.
+// Two servers create links, and one of them refills the pool. During an orderly stop, each server
+// returns its unused keys. The audit accounts for every key.
 func TestPostgresPoolServersAccountForEveryKey(t *testing.T) {
 	t.Parallel()
 	for _, take := range []string{"delete", "reserve"} {

@@ -19,7 +19,7 @@ func snowflakeSettings(t *testing.T, database string, machine config.Machine) co
 	return s
 }
 
-func TestMachineIDOfARunningServerIsRefused(t *testing.T) {
+func TestMachineIDOfRunningServerIsRefused(t *testing.T) {
 	t.Parallel()
 	url := testenv.PostgresURL(t)
 	first := start(t, snowflakeSettings(t, url, config.FixedMachine(7)))
@@ -34,14 +34,14 @@ func TestMachineIDOfARunningServerIsRefused(t *testing.T) {
 		t.Errorf("code %s of a server with an id from the database, %s before", code, before)
 	}
 	first.stop()
-	again := start(t, snowflakeSettings(t, url, config.FixedMachine(7))) // a released id is free at once
+	again := start(t, snowflakeSettings(t, url, config.FixedMachine(7))) // a released id is available at once
 	if code := again.shorten("https://go.dev/"); len(code) != 11 || code <= before {
 		t.Errorf("code %s after a restart, %s before", code, before)
 	}
 }
 
-// The machine id of a killed server stays reserved for some seconds. The next server starts anyway,
-// and the fallback serves meanwhile.
+// The machine id of a killed server stays reserved for some seconds. The next server starts
+// nevertheless, and its fallback serves meanwhile.
 func TestServerWaitsForMachineIDOfKilledServer(t *testing.T) {
 	t.Parallel()
 	url := sqliteURL(t)
@@ -51,7 +51,7 @@ func TestServerWaitsForMachineIDOfKilledServer(t *testing.T) {
 	reserve(t, s.Database.SQLitePath, "dead", until)
 	r := start(t, s)
 	if code := r.shorten("https://go.dev/"); len(code) != 6 {
-		t.Errorf("code %s, want one of the fallback", code)
+		t.Errorf("code %s, want a code of the fallback", code)
 	}
 	r.await("keys of the machine id", func(admin.Status) bool { return len(r.shorten("https://go.dev/")) == 11 })
 	if early := time.Until(until); early > 0 {

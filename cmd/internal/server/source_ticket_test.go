@@ -15,14 +15,14 @@ import (
 	"keypool/web/admin"
 )
 
-// ticketSettings are those of a server with these ticket databases.
+// ticketSettings returns the settings of a server with these ticket databases.
 func ticketSettings(t *testing.T, urls string) config.Server {
 	t.Helper()
 	return settings(t, sqliteURL(t), "", "--key-source=ticket", "--ticket-database-urls="+urls)
 }
 
-// wantTickets creates links until numbers of all the given parities were used. No code may be
-// assigned twice.
+// wantTickets creates links until the server has used numbers of all given parities. No code may
+// be assigned twice.
 func (r *running) wantTickets(seen map[string]bool, parities ...int64) {
 	r.t.Helper()
 	missing := make(map[int64]bool)
@@ -36,19 +36,19 @@ func (r *running) wantTickets(seen map[string]bool, parities ...int64) {
 		}
 		seen[code] = true
 		_, n, err := codespace.Plain().Number(code)
-		if err == nil && n < 10_000 { // otherwise it is a code of the fallback, as on a busy machine
+		if err == nil && n < 10_000 { // a larger number is a code of the fallback, which a busy machine may use
 			delete(missing, n%2)
 		}
 		return len(missing) == 0
 	})
 }
 
-func TestSeparateTicketDatabases(t *testing.T) {
+func TestSeparateTicketDatabasesIssueOddAndEvenNumbers(t *testing.T) {
 	t.Parallel()
 	odd, even := sqliteURL(t), testenv.PostgresURL(t)
 	s := ticketSettings(t, odd+","+even)
 	s.Migrate.On = false
-	// Migrate the database of the links, which MIGRATE=false applies to as well.
+	// Migrate the database of the links, because MIGRATE=false also applies to it.
 	if status, out := command(t, "sqlite:"+s.Database.SQLitePath, "migrate"); status != 0 {
 		t.Fatalf("migrate: %d, %s", status, out)
 	}
@@ -61,7 +61,7 @@ func TestSeparateTicketDatabases(t *testing.T) {
 		r := start(t, s)
 		r.wantTickets(seen, 0, 1)
 		r.stop()
-		// Exchanged, each database counts the numbers that the other one counted before, and skips ahead.
+		// The databases are exchanged. Each finds numbers that the other has issued, and skips ahead.
 		s.Tickets[0], s.Tickets[1] = s.Tickets[1], s.Tickets[0]
 	}
 }
@@ -80,15 +80,15 @@ func TestServerServesWithOneTicketDatabase(t *testing.T) {
 		r.wantTickets(seen, 0)
 		return *s.Breaker == "closed" && *s.ServingFrom == "batch"
 	})
-	server.Restart() // and is migrated
+	server.Restart() // the server then migrates the database
 	r.wantTickets(seen, 1)
 	r.await("a log line about the migration", func(admin.Status) bool { return strings.Contains(log.String(), "migrated ticket database") })
 	if n := strings.Count(log.String(), "ticket database"); n != 2 {
-		t.Errorf("%d log lines about the ticket database, want one for the outage and one for its end:\n%s", n, log.String())
+		t.Errorf("the log has %d lines about the ticket database, want one for the outage and one for its end:\n%s", n, log.String())
 	}
 }
 
-// A ticket database that rejects the connection is a bad setting and no outage.
+// If a ticket database rejects the connection, the setting is wrong and the start fails.
 func TestTicketDatabaseThatRejectsConnectionIsRefused(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2"

@@ -9,8 +9,8 @@ import (
 	"keypool/shortener/sqlitestore"
 )
 
-// openStore opens the links in the database of c. In PostgreSQL they have connections of their
-// own, apart from those of the ledger.
+// openStore opens the store of the links in the database of c. In PostgreSQL, the links and the
+// ledger have separate connections.
 func openStore(ctx context.Context, c *app.Core) (shortener.Store, error) {
 	if c.SQLite != nil {
 		return sqlitestore.New(c.SQLite), nil

@@ -1,5 +1,6 @@
-// Package version names the build of a program. The linker sets it (see the Makefile) rather
-// than the go command, which cannot read the revision of a tree that git does not trust.
+// Package version holds the version of a program. The linker sets the version (see the Makefile).
+// The go command does not, because it cannot read the revision of a source tree that git does not
+// trust.
 package version
 
 import "fmt"
@@ -10,10 +11,10 @@ var (
 	commit = "unknown" // the full hash
 )
 
-// Number is the version alone, such as v1.2-3-gabc.
+// Number returns the version without the commit, such as v1.2-3-gabc.
 func Number() string { return number }
 
-// Of is what `program --version` prints: program, version and commit.
+// Of returns the text that `program --version` prints: the program, its version and its commit.
 func Of(program string) string {
 	return fmt.Sprintf("%s %s (commit %s)", program, number, commit)
 }

@@ -135,7 +135,7 @@ func (b *Tab) CheckLooks(name string) {
 		b.t.Errorf("%s: the page is %d px too wide", name, over)
 	}
 	if least := Of(b, chromedp.Evaluate[float64](leastContrast)); least < 4.5 {
-		b.t.Errorf("%s: a text has a contrast of %.2f", name, least)
+		b.t.Errorf("%s: a text has a contrast of %.2f, want at least 4.5", name, least)
 	}
 	b.Screenshot(name)
 }

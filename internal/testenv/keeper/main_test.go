@@ -15,7 +15,7 @@ import (
 	"keypool/internal/testenv/machine"
 )
 
-// playKeeper makes the test binary run as the keeper.
+// playKeeper is an environment variable. If it is set, the test binary runs as the keeper.
 const playKeeper = "KEEPER_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -33,26 +33,26 @@ func keeper(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-func TestRunHandsOverServersAndStatus(t *testing.T) {
+func TestRunPassesServersAndReturnsTheStatus(t *testing.T) {
 	t.Parallel()
 	cmd := keeper(t, "run", "sh", "-c", `echo "$TEST_SERVERS $TEST_DATABASE_URL $TEST_REDIS_URL"; exit 7`)
 	out, err := cmd.Output()
 	fields := strings.Fields(string(out))
 	if len(fields) != 3 || fields[0] != "env" ||
 		!strings.HasPrefix(fields[1], "postgres://") || !strings.HasPrefix(fields[2], "redis://") {
-		t.Errorf("the command saw %q", out)
+		t.Errorf("the command printed %q", out)
 	}
 	if cmd.ProcessState.ExitCode() != 7 {
 		t.Errorf("the keeper ended with %v, want the command's status 7", err)
 	}
 	if out, err := keeper(t, "run", filepath.Join(t.TempDir(), "none")).Output(); err == nil {
-		t.Errorf("a command that is not there gave no error; output %q", out)
+		t.Errorf("a missing command gave no error; output %q", out)
 	}
 }
 
-// TestRunGivesRoomForFiles checks that the temporary files of the command are removed when the
+// TestRunRemovesTemporaryFiles checks that the temporary files of the command are removed when the
 // command ends.
-func TestRunGivesRoomForFiles(t *testing.T) {
+func TestRunRemovesTemporaryFiles(t *testing.T) {
 	t.Parallel()
 	cmd := keeper(t, "run", "sh", "-c", `mktemp -d; stat -c %a "$TMPDIR"; echo "$GOTMPDIR"`)
 	cmd.Env = append(cmd.Env, "TMPDIR=", "GOTMPDIR=")
@@ -64,13 +64,13 @@ func TestRunGivesRoomForFiles(t *testing.T) {
 	made, rest, _ := strings.Cut(string(out), "\n")
 	if !room {
 		if err := os.Remove(made); err != nil || strings.TrimSpace(rest) != "" {
-			t.Errorf("without room in memory: %v, mode and place of what is built: %q", err, rest)
+			t.Errorf("not enough memory for the files: remove error %v, mode and GOTMPDIR are %q", err, rest)
 		}
 		return
 	}
 	// Mode 711 lets a server that runs as another user enter the directory.
 	if _, err := os.Stat(made); !strings.HasPrefix(made, inMemory) || !errors.Is(err, fs.ErrNotExist) || rest != "711\n/tmp\n" {
-		t.Errorf("%s was made (it is left: %v), mode and place of what is built: %q", made, err, rest)
+		t.Errorf("directory %s: stat error %v, mode and GOTMPDIR are %q", made, err, rest)
 	}
 }
 
@@ -89,7 +89,7 @@ func TestRunEndsTheCommandBeforeTheServers(t *testing.T) {
 	}
 	lines := bufio.NewReader(out)
 	if line, err := lines.ReadString('\n'); line != "ready\n" {
-		t.Fatalf("the command said %q, %v", line, err)
+		t.Fatalf("the command printed %q, %v", line, err)
 	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -137,9 +137,9 @@ func TestServeKeepsTheServerUntilInputEnds(t *testing.T) {
 	}
 }
 
-// TestServeWithoutImages runs with a container engine that cannot reach a registry. The keeper
+// TestServeTriesTheNextWayWithoutImages runs with a container engine that cannot reach a registry. The keeper
 // then tries the next way.
-func TestServeWithoutImages(t *testing.T) {
+func TestServeTriesTheNextWayWithoutImages(t *testing.T) {
 	t.Parallel()
 	cmd := keeper(t, "serve", "redis")
 	cmd.Env = append(cmd.Env, "TEST_SERVERS=", "TEST_REDIS_URL=", "TESTCONTAINERS_HUB_IMAGE_NAME_PREFIX=127.0.0.1:1")
@@ -151,7 +151,7 @@ func TestServeWithoutImages(t *testing.T) {
 	}
 	for _, want := range []string{`msg="no server this way" engine=redis way=docker`, `msg="server for the tests" engine=redis way=machine`} {
 		if !strings.Contains(log.String(), want) {
-			t.Errorf("the log does not say %q:\n%s", want, log.String())
+			t.Errorf("the log does not contain %q:\n%s", want, log.String())
 		}
 	}
 }
@@ -159,14 +159,14 @@ func TestServeWithoutImages(t *testing.T) {
 func TestNeed(t *testing.T) {
 	t.Parallel()
 	if err := keeper(t, "need", "redis-server", "postgres").Run(); err != nil {
-		t.Errorf("need of what is there: %v", err)
+		t.Errorf("need of installed programs: %v", err)
 	}
 	if err := keeper(t, "need", "unheard-of").Run(); err == nil {
 		t.Error("need of an unknown program gave no error")
 	}
 }
 
-func TestUsage(t *testing.T) {
+func TestInvalidArgumentsExitWithStatus2(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{}, {"run"}, {"serve"}, {"serve", "mysql"}} {
 		cmd := keeper(t, args...)

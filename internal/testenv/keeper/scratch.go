@@ -35,7 +35,8 @@ func scratch() (settings []string, remove func() error) {
 	return append(settings, "TMPDIR="+dir), remove
 }
 
-// hasRoom also requires that programs in dir can be executed, because some tests do so.
+// hasRoom reports whether dir has enough free space. It also requires that programs in dir can be
+// executed, because some tests execute programs.
 func hasRoom(dir string) bool {
 	var s syscall.Statfs_t
 	return syscall.Statfs(dir, &s) == nil && s.Flags&syscall.MS_NOEXEC == 0 && s.Bavail*uint64(s.Bsize) >= enoughBytes

@@ -94,7 +94,7 @@ func (f finder) find(ctx context.Context, e engine) (running, error) {
 	if len(errs) == 0 {
 		return running{}, fmt.Errorf("TEST_SERVERS is %q; it takes env, docker, machine or apt", forced)
 	}
-	return running{}, fmt.Errorf("no way to %s: %w", e.name, errors.Join(errs...))
+	return running{}, fmt.Errorf("get a %s server: %w", e.name, errors.Join(errs...))
 }
 
 func fromEnvironment(ctx context.Context, e engine) (running, error) {

@@ -30,15 +30,15 @@ func TestWay(t *testing.T) {
 			}
 			named := os.Getenv(e.variable) == server.url // stop does not stop an existing server
 			if err := e.ping(t.Context(), server.url); (err == nil) != named {
-				t.Errorf("after stop the server answers with %v", err)
+				t.Errorf("ping after stop: error %v", err)
 			}
 		})
 	}
 }
 
-// TestOrder checks the order of the ways. The container and the process of the engine are made
-// to fail; the rest is real.
-func TestOrder(t *testing.T) {
+// TestFindTriesTheWaysInOrder checks the order of the ways. The container and the process of the engine
+// are made to fail. Everything else is real.
+func TestFindTriesTheWaysInOrder(t *testing.T) {
 	cannotPull := func(context.Context) (running, error) {
 		return running{}, errors.New("pull redis:7-alpine: no route to host\nmore")
 	}
@@ -93,7 +93,7 @@ func TestOrder(t *testing.T) {
 				said = err.Error()
 			}
 			if !strings.Contains(said, test.want) {
-				t.Errorf("it said %q, want %q in it", said, test.want)
+				t.Errorf("the error or log is %q, want %q in it", said, test.want)
 			}
 		})
 	}

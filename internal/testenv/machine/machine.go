@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	startTimeout = 60 * time.Second // for a started server to accept requests
-	stopTimeout  = 30 * time.Second // for a server to exit after its signal
+	startTimeout = 60 * time.Second // limit until a started server accepts requests
+	stopTimeout  = 30 * time.Second // limit until a server exits after its signal
 	pollInterval = 10 * time.Millisecond
 )
 
@@ -170,8 +170,8 @@ func (s *Server) end(signal func() error) error {
 	return nil
 }
 
-// Ended returns how the last run ended that Stop or Kill ended. It is nil for exit status 0,
-// otherwise an [exec.ExitError].
+// Ended returns how the server process ended at the last Stop or Kill. It returns nil for exit status
+// 0 and otherwise an [exec.ExitError].
 func (s *Server) Ended() error { return s.ended }
 
 // PID returns the process id. The server must be running.

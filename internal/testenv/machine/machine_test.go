@@ -22,8 +22,8 @@ import (
 	"keypool/internal/testenv/machine"
 )
 
-// bothEnginesInAChild makes the test binary a child process that starts both servers and waits
-// to be killed.
+// bothEnginesInAChild is an environment variable. If it is set, the test binary starts both servers and
+// waits to be killed.
 const bothEnginesInAChild = "MACHINE_TEST_CHILD"
 
 func TestMain(m *testing.M) {
@@ -49,7 +49,7 @@ func start(t *testing.T, run starter, args ...string) *machine.Server {
 	return s
 }
 
-func TestPostgresKeepsWhatWasCommitted(t *testing.T) {
+func TestPostgresKeepsCommittedRows(t *testing.T) {
 	t.Parallel()
 	s := start(t, machine.StartPostgres)
 	execute(t, s.URL, "CREATE TABLE links (code text)")
@@ -88,17 +88,17 @@ func TestClosedPostgresLeavesNoSharedMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := unix.SysvShmCtl(id, unix.IPC_STAT, new(unix.SysvShmDesc)); err != nil {
-		t.Errorf("the killed one left nothing (%v); this test could not have failed", err)
+		t.Errorf("the killed server left no shared memory (%v), so this test proves nothing", err)
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
 	if _, err := unix.SysvShmCtl(id, unix.IPC_STAT, new(unix.SysvShmDesc)); !errors.Is(err, unix.EINVAL) {
-		t.Errorf("the closed one left its shared memory: %v", err)
+		t.Errorf("the closed server left its shared memory: %v", err)
 	}
 }
 
-func TestRedisKeepsWhatItsSettingsPromise(t *testing.T) {
+func TestRedisDurabilityFollowsItsSettings(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		args []string
@@ -189,11 +189,11 @@ func TestStartErrorContainsTheServerLog(t *testing.T) {
 	t.Parallel()
 	_, err := machine.StartRedis(t.Context(), "--no-such-option", "yes")
 	if err == nil || !strings.Contains(err.Error(), "no-such-option") {
-		t.Errorf("error %v does not hold the server's own words", err)
+		t.Errorf("error %v does not contain the server's log", err)
 	}
 	_, err = machine.StartPostgres(t.Context(), "no_such_setting=1")
 	if err == nil || !strings.Contains(err.Error(), "no_such_setting") {
-		t.Errorf("error %v does not hold the server's own words", err)
+		t.Errorf("error %v does not contain the server's log", err)
 	}
 }
 
@@ -201,7 +201,7 @@ func TestStartErrorContainsTheServerLog(t *testing.T) {
 // the servers.
 func TestServersEndWithTheirParent(t *testing.T) {
 	t.Parallel()
-	// Holds the files that the killed child cannot remove.
+	// The directory left contains the files that the killed child cannot remove.
 	left, err := os.MkdirTemp("", "keypool-killed-") //nolint:usetesting // the user of postgres cannot enter TempDir
 	if err != nil {
 		t.Fatal(err)

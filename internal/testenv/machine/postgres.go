@@ -59,7 +59,7 @@ func Promote(ctx context.Context, standby *Server) error {
 	var promoted bool
 	err = conn.QueryRow(ctx, "SELECT pg_promote()").Scan(&promoted)
 	if err == nil && !promoted {
-		err = errors.New("it is not promoted in time")
+		err = errors.New("the standby was not promoted in time")
 	}
 	return errors.Join(err, conn.Close(ctx))
 }

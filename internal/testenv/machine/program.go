@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// Program is any other server: a program of this project, or one to compare it with.
+// Program is any other server: a program of this project, or a program with which it is compared.
 type Program struct {
 	Path string
 	Args []string

@@ -16,7 +16,7 @@ import (
 
 const loopback = "127.0.0.1"
 
-// freePort returns a port for a server. Package lab uses those below.
+// freePort returns a port for a server. Package lab uses lower ports.
 func freePort() (int, error) { return proc.FreePort(20_000, 32_000) }
 
 // StartRedis starts a redis-server with additional options ("--name", "value"). It returns when

@@ -12,7 +12,7 @@ import (
 	"keypool/internal/testenv/machine"
 )
 
-func TestClockOfItsOwn(t *testing.T) {
+func TestJumpClockSetsTheServersClock(t *testing.T) {
 	t.Parallel()
 	setup := machine.Setup{Clock: true}
 	for name, engine := range map[string]struct {
@@ -43,10 +43,10 @@ func TestClockOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestJumpClockNeedsAClock(t *testing.T) {
+func TestJumpClockFailsWithoutAClock(t *testing.T) {
 	t.Parallel()
 	if err := start(t, machine.StartRedis).JumpClock(time.Hour); err == nil {
-		t.Error("the clock of an ordinary server jumped")
+		t.Error("JumpClock gave no error for a server without its own clock")
 	}
 }
 
@@ -80,7 +80,7 @@ func query(t *testing.T, url, sql string, value any) {
 	}
 }
 
-func TestStandby(t *testing.T) {
+func TestPromotedStandbyAcceptsWrites(t *testing.T) {
 	t.Parallel()
 	primary := start(t, machine.StartPostgres)
 	execute(t, primary.URL, "CREATE TABLE links (code text)")
@@ -93,12 +93,12 @@ func TestStandby(t *testing.T) {
 	}
 	var n int
 	if query(t, standby.URL, "SELECT count(*) FROM links", &n); n != 0 {
-		t.Errorf("%d rows arrived at a standby that lags by an hour", n)
+		t.Errorf("a standby that lags by an hour has %d rows, want 0", n)
 	}
 	if err := machine.Promote(t.Context(), standby); err != nil {
 		t.Fatal(err)
 	}
 	if rows := execute(t, standby.URL, "INSERT INTO links VALUES ('new')"); rows != 1 {
-		t.Errorf("the promoted standby inserted %d rows", rows)
+		t.Errorf("the promoted standby inserted %d rows, want 1", rows)
 	}
 }

@@ -1,6 +1,6 @@
-// A chart: a title, the newest values of its series, and their course over time.
+// A chart shows a title, the newest values of its series, and curves of the series over time.
 
-const gap = 3000; // ms without a sample, after which the values are unknown
+const gap = 3000; // milliseconds without a sample after which the values are unknown
 const svgNamespace = "http://www.w3.org/2000/svg";
 
 function make(name, attributes = {}, ...children) {
@@ -45,7 +45,7 @@ function logarithmic(marks, low, high) {
   return { ticks, at: (v) => Math.min(1, Math.max(0, (Math.log(v) - a) / (b - a))) };
 }
 
-// timeTicks returns round times, as dense as their labels allow.
+// timeTicks returns round times between from and to: as many as possible, but not more than most.
 function timeTicks(from, to, most) {
   const step = [5, 10, 30, 60, 120, 300, 600].map((s) => 1000 * s).find((s) => (to - from) / s <= most) ?? 600000;
   const ticks = [];
@@ -82,7 +82,7 @@ function unknowns(samples, known, from, to) {
   return spans;
 }
 
-// segmentsOf returns the points of a series as segments without unknown values.
+// segmentsOf returns the points of a series, split into segments at unknown values.
 function segmentsOf(samples, of) {
   const all = [];
   let before = -Infinity;
@@ -135,7 +135,7 @@ class Chart {
     this.drawLevels(area, y);
   }
 
-  // drawNow writes the newest values. They are the legend of the lines too.
+  // drawNow writes the newest values. They are also the legend of the lines.
   drawNow(series, newest) {
     const [first, ...others] = series;
     const write = (s) => newest && s.of(newest) !== undefined ? this.spec.format(s.of(newest)) : undefined;

@@ -1,5 +1,5 @@
-// The dashboard: its parts, and the stream of samples that they show. sample.go describes
-// a sample. Without scripts the page reloads itself and shows the facts only.
+// This file has the parts of the dashboard and the stream of samples that they show. sampler.go
+// describes a sample. Without scripts, the page reloads itself and shows only the facts.
 
 const $ = (id) => document.getElementById(id);
 const fractions = [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, 10];
@@ -11,9 +11,9 @@ const quantiles = (of) => [
   { name: "p50", look: "second", of: (s) => s[`${of}_p50`] },
 ];
 
-// charts are the parts with curves, by their names in about. The first series of a chart
-// is the main one; an optional series appears when it is not 0. A chart whose value is
-// known to be absent, because there is no load, shows its idle text.
+// charts are the parts with curves. Each key is a name in about.parts. The first series of a
+// chart is its main series. An optional series appears if it has a value above 0. If a value does
+// not exist because there is no load, the chart shows its idle text.
 const charts = {
   pool: {
     title: "Keys in the pool", known: (s) => s.pool_keys !== undefined, format: count, axis: (v) => brief.format(v),
@@ -55,8 +55,8 @@ const charts = {
   redirect: { title: "Time to redirect", known: counted, format: latency, axis: latency, marks: fractions, usual: [1e-4, 1e-2], idle: "idle", series: quantiles("redirect") },
 };
 
-// strips are the parts with states. The list of changes merges words that alternate every
-// second: an open breaker is half-open during each probe.
+// strips are the parts with states. The list of changes merges states that alternate every
+// second, because an open breaker is half-open during each probe.
 const strips = {
   state: { title: "State", of: (s) => s.state },
   serving_from: { title: "Serving from", of: (s) => s.serving_from },
@@ -65,14 +65,14 @@ const strips = {
 };
 
 let about;
-let samples = []; // of the last about.history_seconds, oldest first
-let drawn = []; // the parts that show them
+let samples = []; // samples of the last about.history_seconds, oldest first
+let drawn = []; // parts that show the samples
 let source;
 let heard = Date.now(); // time of the last sample, by the clock of the viewer
 let stale = false;
 
-// build creates the parts that this program has, again after each connection: the program
-// may be another one.
+// build creates the parts that this program has. It runs after each connection because another
+// program may have taken over the address.
 function build(is) {
   if (about && about.page !== is.page) location.reload(); // the program has another version of this page
   about = is;
@@ -91,8 +91,8 @@ function build(is) {
 
 function take(sample) {
   heard = Date.now();
-  if (samples.length && sample.at < samples[0].at) samples = []; // the clock was set back: start again
-  if (samples.length && sample.at <= samples[samples.length - 1].at) return; // sent again after a reconnection
+  if (samples.length && sample.at < samples[0].at) samples = []; // the clock was set back, so discard the samples
+  if (samples.length && sample.at <= samples[samples.length - 1].at) return; // the server sent the sample again after a reconnection
   samples.push(sample);
   const since = sample.at - 1000 * about.history_seconds;
   while (samples[0].at < since) samples.shift();
@@ -119,7 +119,7 @@ function show(text, look) {
 
 let planned = false;
 
-// plan draws once before the next frame; a hidden page draws nothing.
+// plan draws once before the next frame. A hidden page draws nothing.
 function plan() {
   if (planned) return;
   planned = true;
@@ -142,7 +142,7 @@ function draw() {
     make("li", { class: look }, make("time", { datetime: new Date(at).toISOString() }, seconds.format(at)), ` ${text}`)));
 }
 
-// summarise shows the other states beside the state of the pool.
+// summarise shows all states except the state of the pool, which is the heading.
 function summarise(newest) {
   const words = Object.entries(strips).filter(([name]) => name !== "state" && about.parts.includes(name)).map(([, spec]) => [spec.title, spec.of(newest)?.toString()]);
   $("summary").replaceChildren(...words.map(([title, word]) =>
@@ -157,8 +157,8 @@ function connect() {
   source.addEventListener("facts", (e) => present(JSON.parse(e.data)));
 }
 
-// watch reports missing samples and reconnects. A browser reconnects by itself, but not
-// after a refusal, and not on a dead connection that looks quiet.
+// watch reports missing samples and reconnects. A browser reconnects by itself, except after a
+// refusal and on a broken connection that appears idle.
 function watch() {
   const silent = Math.floor((Date.now() - heard) / 1000);
   stale = silent > 3;

@@ -1,6 +1,6 @@
 "use strict";
-// How the dashboard writes values: numbers in English, times in the zone of the viewer.
-// duration and perSecond write the same text as package internal/human.
+// This file formats the values of the dashboard: numbers in English, times in the time zone of
+// the viewer. duration and perSecond return the same text as package internal/human.
 
 const grouped = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const brief = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
@@ -24,7 +24,7 @@ function percent(part) {
 const units = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
 const year = 365 * 86400;
 
-// duration writes a number of seconds in its two largest units.
+// duration formats a number of seconds in its two largest units.
 function duration(v) {
   const tenths = Math.round(10 * v);
   if (tenths < 600) return `${tenths / 10} s`;
@@ -42,7 +42,7 @@ function latency(v) {
   return `${v.toFixed(1)} s`;
 }
 
-// tick writes a value on an axis: without a trailing ".0".
+// tick returns a format for the labels of an axis, which have no trailing ".0".
 function tick(format) {
   return (v) => format(v).replace(/\.0(?=\D|$)/, "");
 }

@@ -1,13 +1,14 @@
-// States over time: as strips, and as a list of changes.
+// This file shows states over time as strips and as a list of changes.
 
-// looks rates the states; a word that is not here has no rating.
+// looks rates the states. A state that is not in the table has no rating.
 const looks = {
   ok: "good", batch: "good", closed: "good", filling: "busy",
   restart: "warn", fallback: "warn", "half-open": "warn",
   page: "poor", none: "poor", open: "poor",
 };
 
-// segments returns the spans of equal states; an unknown state has no word.
+// segments returns the time spans in which a state does not change. The span of an unknown state
+// has no word.
 function segments(samples, of, to) {
   const all = [];
   samples.forEach((s, i) => {
@@ -45,7 +46,8 @@ class Strip {
     this.svg.replaceChildren(...spans.flatMap((s, i) => this.segment(s, i, { x, em, height })));
   }
 
-  // segment draws one span. A worse state is thicker: its shape shows it without colour.
+  // segment draws one span. A worse state is thicker, so that it can be recognised without
+  // colour.
   segment({ word, from, to }, i, { x, em, height }) {
     const look = this.look(word, i);
     const size = height * ({ poor: 1, warn: 0.85 }[look] ?? 0.68);

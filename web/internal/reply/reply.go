@@ -17,12 +17,13 @@ const (
 	MediaProblem = "application/problem+json"
 )
 
-// TypePrefix begins every problem type. Types are stable: clients branch on them.
+// TypePrefix is the prefix of every problem type. Types are stable because clients branch
+// on them.
 const TypePrefix = "urn:keypool:problem:"
 
 // Problem is the body of an error answer (RFC 9457).
 type Problem struct {
-	Type   string `json:"type"` // TypePrefix and a name
+	Type   string `json:"type"` // TypePrefix followed by a name
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail"`
@@ -40,9 +41,9 @@ func Unavailable() Problem {
 // Write sends p.
 func (p Problem) Write(w http.ResponseWriter) error { return JSON(w, MediaProblem, p.Status, p) }
 
-// JSON sends v as JSON under the given media type. An error before the first byte is an
-// encoding error, so the caller can still answer with a 500. "&" in URLs stays
-// unescaped. The media type and nosniff keep browsers from reading the answer as HTML.
+// JSON sends v as JSON with the given media type. If the encoding fails, nothing was sent
+// and the caller can still answer with a 500. JSON does not escape "&" in URLs. The media
+// type and the nosniff header prevent browsers from reading the answer as HTML.
 func JSON(w http.ResponseWriter, media string, status int, v any) error {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
@@ -58,8 +59,8 @@ func JSON(w http.ResponseWriter, media string, status int, v any) error {
 	return err
 }
 
-// Health answers 200 with the status "ok", or "degraded" when the program works without
-// one of its parts, such as the pool.
+// Health answers 200 with the status "ok". The status is "degraded" if the program works
+// without one of its parts, such as the pool.
 func Health(w http.ResponseWriter, degraded bool) error {
 	status := "ok"
 	if degraded {

@@ -1,7 +1,7 @@
 // Package shell renders the HTML pages of the public and the admin listener.
 //
-// A shell is what all pages of one listener share: one inline style, one inline script,
-// and a Content-Security-Policy that allows exactly these two.
+// A shell is the part that all pages of one listener share: one inline style, one inline
+// script, and a Content-Security-Policy that allows exactly these two.
 //
 // Invariant: a page loads nothing from another origin.
 package shell
@@ -31,14 +31,15 @@ type Shell struct {
 	policy  string
 }
 
-// New concatenates the shared style with the named styles, and the named scripts, all
-// files of assets. It panics when a file is missing: assets are embedded.
+// New returns a shell. Its style consists of the shared style and the named styles. Its
+// script consists of the named scripts. All names are files of assets. New panics if a file
+// is missing, because assets are embedded in the program.
 func New(assets fs.FS, styles, scripts []string) *Shell {
 	style := slices.Concat(Asset(shared, "assets/style.css"), join(assets, styles))
 	script := join(assets, scripts)
 	return &Shell{
-		Style:  template.CSS(style), //nolint:gosec // embedded, not input
-		Script: template.JS(script), //nolint:gosec // embedded, not input
+		Style:  template.CSS(style), //nolint:gosec // from an embedded file and not from a request
+		Script: template.JS(script), //nolint:gosec // from an embedded file and not from a request
 		policy: "default-src 'none'; style-src '" + hash(style) + "'; script-src '" + hash(script) + "'; connect-src 'self'; " +
 			"img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
 		Version: hash(slices.Concat(style, script)),
@@ -53,14 +54,14 @@ func join(assets fs.FS, names []string) []byte {
 	return all
 }
 
-// hash names an inline source in a policy (CSP Level 3 section 2.3.1).
+// hash returns the name of an inline source in a policy (CSP Level 3 section 2.3.1).
 func hash(source []byte) string {
 	sum := sha256.Sum256(source)
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// Asset reads an embedded file. It panics when the file is missing, which can only be a
-// mistake in the source.
+// Asset reads an embedded file. It panics if the file is missing, which is a programming
+// error.
 func Asset(assets fs.FS, name string) []byte {
 	b, err := fs.ReadFile(assets, name)
 	if err != nil {
@@ -69,11 +70,11 @@ func Asset(assets fs.FS, name string) []byte {
 	return b
 }
 
-// Favicon is the icon of all pages, of type image/x-icon.
+// Favicon returns the icon of all pages. Its type is image/x-icon.
 func Favicon() []byte { return Asset(shared, "assets/favicon.ico") }
 
-// Write renders t with data and sends it. An error before the first byte is a rendering
-// error, so the caller can still answer with a 500.
+// Write renders t with data and sends the result. If the rendering fails, nothing was sent
+// and the caller can still answer with a 500.
 func (s *Shell) Write(w http.ResponseWriter, status int, t *template.Template, data any) error {
 	var buf bytes.Buffer
 	if err := t.Execute(&buf, data); err != nil {

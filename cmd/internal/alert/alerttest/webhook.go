@@ -1,4 +1,4 @@
-// Package alerttest has a webhook for tests of alerts.
+// Package alerttest provides a webhook for tests of alerts.
 package alerttest
 
 import (
@@ -11,10 +11,11 @@ import (
 	"time"
 )
 
-// Hang makes a webhook answer no request until the client gives up.
+// Hang, used as an answer, makes a webhook leave each request unanswered until the client cancels
+// it.
 const Hang = 0
 
-// Alert is an alert as the contract with webhooks defines it.
+// Alert is the JSON document that a webhook receives.
 type Alert struct {
 	State         string    `json:"state"`
 	Previous      string    `json:"previous"`
@@ -25,9 +26,9 @@ type Alert struct {
 	At            time.Time `json:"at"`
 }
 
-// Webhook is a receiver of alerts. It records each attempt at arrival.
+// Webhook is a receiver of alerts. It records each attempt when it arrives.
 type Webhook struct {
-	Attempts chan string // bodies, in the order of arrival
+	Attempts chan string // request bodies in the order of arrival
 
 	listener net.Listener
 	server   *http.Server
@@ -47,7 +48,7 @@ func New(t *testing.T, answer int) *Webhook {
 	return Serve(t, l, answer)
 }
 
-// Serve is [New] on a listener, which it closes at the end.
+// Serve is like [New] but uses the listener l. It closes l when the test ends.
 func Serve(t *testing.T, l net.Listener, answer int) *Webhook {
 	t.Helper()
 	h := &Webhook{listener: l, Attempts: make(chan string, 1000), leave: make(chan struct{}), answer: answer}
@@ -59,16 +60,16 @@ func Serve(t *testing.T, l net.Listener, answer int) *Webhook {
 	}()
 	t.Cleanup(func() {
 		close(h.leave)
-		_ = h.server.Close() // closes the listener, whose error changes no verdict
+		_ = h.server.Close() // closes the listener; its error does not affect the test
 		<-done
 	})
 	return h
 }
 
-// URL is the address of the webhook. It contains the secrets T0K3N and S3CR3T.
+// URL returns the address of the webhook. It contains the secrets T0K3N and S3CR3T.
 func (h *Webhook) URL() string { return "http://" + h.listener.Addr().String() + "/T0K3N?key=S3CR3T" }
 
-// Answer changes how the webhook answers from the next attempt on.
+// Answer sets the status of the answers to later attempts.
 func (h *Webhook) Answer(status int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -77,7 +78,7 @@ func (h *Webhook) Answer(status int) {
 
 func (h *Webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var body bytes.Buffer
-	_, _ = body.ReadFrom(r.Body) // a body that breaks off is no JSON, which Next reports
+	_, _ = body.ReadFrom(r.Body) // Next reports an incomplete body, which is not valid JSON
 	h.mu.Lock()
 	answer := h.answer
 	h.mu.Unlock()
@@ -92,7 +93,8 @@ func (h *Webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(answer)
 }
 
-// Next waits for the next attempt, longer than the longest gap of a short test.
+// Next waits for the next attempt and returns its alert. The test fails if no attempt arrives
+// within 30 s.
 func (h *Webhook) Next(t *testing.T) (a Alert) {
 	t.Helper()
 	select {
