@@ -1,44 +1,44 @@
-# docs/testing.md describes the suites, CONTRIBUTING.md each target.
+# docs/testing.md describes the suites. CONTRIBUTING.md describes each target.
 
 VERSION  ?= $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 COMMIT   ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 FUZZTIME ?= 1m
-# How much of each fault row is done: 1 is 200 kills and a minute of load.
+# The size of each fault row. Size 1 means, for example, 200 kills or a minute of load.
 SCALE    ?= 1
-# Further flags of `loadtest all`, such as --full, --only=drain or --controls.
+# More flags for `loadtest all`, such as --full, --only=drain or --controls.
 LOADTEST ?=
-# Further flags of the comparison.
+# More flags for the comparison.
 COMPARE  ?=
-# Key sources and fault rows to run (all when empty), such as SOURCE=ticket, ROW=10.
+# The key sources and fault rows to run, such as SOURCE=ticket and ROW=10. Empty means all.
 SOURCE   ?=
 ROW      ?=
-# --strict makes a speed claim that fails fail the run; the suite nightly sets it.
+# With --strict, a failed speed claim fails the run. The suite nightly sets it.
 STRICT   ?=
-# Bars: unscaled with FULL=1; only some with ONLY=create,redirect.
+# FULL=1 measures the bars at full size. ONLY=create,redirect measures only these bars.
 FULL     ?=
 ONLY     ?=
 
 golangci-lint := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.13.2
 buf := go run github.com/bufbuild/buf/cmd/buf@v1.75.0
-# Finds or starts the databases that tests use, and stops them again.
+# The keeper finds or starts the databases that tests use, and stops those that it started.
 keeper := bin/keeper
 experiments := bin/loadtest experiments
 comma := ,
 
 .PHONY: build run test lint generate rules model controls bench bench-parts fuzz drill loadtest conformance compare compose-test ways smoke nightly keeper
 
-# The linker sets the version. Go's own stamp fails in a tree that git does not trust.
+# The linker sets the version, because Go's own version stamp fails in a tree that git does not trust.
 build:
 	CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ \
 		-ldflags '-X keypool/cmd/internal/version.number=$(VERSION) -X keypool/cmd/internal/version.commit=$(COMMIT)' ./cmd/...
 
-# On a terminal the server is a job of its own: Ctrl-C reaches the server only, and make ends
-# with the server's exit status. When make is killed, the server gets SIGTERM.
+# On a terminal the server runs as a separate job. Therefore Ctrl-C reaches only the server, and make
+# ends with the server's exit status. If make is killed, the server gets SIGTERM.
 run: build
 	@if [ -t 0 ]; then bash -mc 'setpriv --pdeathsig TERM bin/shortener; exit $$?'; else exec bin/shortener; fi
 
-# The race detector watches this project's code and what it calls, except SQLite's C code that was
-# translated to Go: it starts no goroutines and took most of the time.
+# The race detector checks this project's code and the code that it calls, except SQLite. SQLite is C
+# code translated to Go. It starts no goroutines, and checking it took most of the time.
 test: keeper
 	$(keeper) need gcc chromium redis-server postgres wrk python3
 	$(keeper) run go test -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false ./...
@@ -51,34 +51,34 @@ lint:
 	go vet -tags drill,compose ./...
 	$(golangci-lint) run
 
-# The code of the key service, from its definition. Up to date when this changes nothing.
+# Generates the code of the key service from its definition. The code is up to date if nothing changes.
 generate:
 	cd kgs/keyserver && $(buf) generate
 
-# The alert rules for Prometheus.
+# Checks and tests the alert rules for Prometheus.
 rules: keeper
 	$(keeper) need promtool
 	promtool check config deploy/prometheus/prometheus.yml
 	promtool test rules deploy/prometheus/alerts_test.yml
 
-# The model of the protocol between workers, servers, ledger and pool, with all of its
-# protections and without each of them.
+# Searches the model of the protocol between workers, servers, ledger and pool: with all
+# protections, and without each protection.
 model: keeper
 	$(keeper) need gcc spin
 	docs/model/check
 
-# Unit tests against product code without a protection: they must fail.
+# Runs unit tests on product code without one protection. The tests must fail.
 controls: keeper
 	$(keeper) need redis-server postgres
 	go test -tags drill -count 1 -timeout 20m ./loadtest/controls
 
-# Every bar of speed, memory and growth beside its baseline.
+# Measures every bar of speed, memory and growth, with its baseline.
 bench: build keeper
 	$(keeper) need redis-server postgres wrk nginx
 	go test -c -o bin/ ./kgs ./kgs/codespace
 	$(experiments) $(if $(ONLY),$(subst $(comma), ,$(ONLY)),bars load/create) $(if $(FULL),--full) --report loadtest/report/bench --markdown bin/bench.md
 
-# The Go benchmarks, to look at the parts.
+# Runs the Go benchmarks, which measure single functions.
 bench-parts: keeper
 	$(keeper) need redis-server postgres
 	$(keeper) run go test -run '^$$' -bench . ./shortener/... ./kgs/... ./web/...
@@ -93,7 +93,8 @@ drill: build keeper
 	$(keeper) need redis-server postgres
 	$(experiments) $(if $(ROW),$(addprefix fault/,$(subst $(comma), ,$(ROW))),fault) $(STRICT) --controls --scale $(SCALE) --report loadtest/report/drill --markdown bin/drill.md
 
-# The rules that every key source keeps, on real processes, and sources that are broken on purpose.
+# Checks on real processes the rules that every key source must keep. Key sources that are broken on
+# purpose must break a rule.
 conformance: build keeper
 	$(keeper) need redis-server postgres
 	$(experiments) $(if $(SOURCE),$(addprefix keysource/,$(subst $(comma), ,$(SOURCE))),keysource) $(STRICT) --controls --parallel 3 --report loadtest/report/conformance
@@ -101,22 +102,24 @@ conformance: build keeper
 compose-test:
 	go test -tags compose -count 1 -timeout 30m -v ./deploy
 
-# The load test: creations, visits, a pool that runs dry, Redis killed, a filling space, guessing.
+# Runs the load test: creations, redirects, a pool that runs dry, a kill of Redis, a space that fills
+# up, and clients that guess codes.
 loadtest: build keeper
 	$(keeper) need redis-server postgres
 	bin/loadtest all $(STRICT) $(LOADTEST)
 
-# Every key source side by side.
+# Compares all key sources.
 compare: build keeper
 	$(keeper) need redis-server postgres wrk
 	$(experiments) compare $(STRICT) --report loadtest/report/compare --markdown bin/compare.md $(COMPARE)
 
-# Creations, a pool that runs dry and an outage of Redis, and the six fault rows of suite change.
+# Runs the experiments of the suite change: creations, a pool that runs dry, an outage of Redis, and
+# six fault rows.
 smoke: build keeper
 	$(keeper) need redis-server postgres
 	$(experiments) --suite change --controls --scale 0.1 --report loadtest/report/smoke
 
-# The four ways in which tests get databases.
+# Tests the four ways in which tests get databases.
 ways: keeper
 	TEST_SERVERS=apt go test -count 1 -run TestWay ./internal/testenv/keeper
 	TEST_SERVERS=machine go test -count 1 -run TestWay ./internal/testenv/keeper
@@ -124,7 +127,7 @@ ways: keeper
 	$(keeper) run go test -count 1 -run TestWay ./internal/testenv/keeper
 	go test -count 1 ./internal/testenv
 
-# The suite nightly: all that .ci/run does in turn.
+# Runs the suite nightly: every part in .ci/parts.
 nightly:
 	.ci/nightly
 

@@ -1,7 +1,7 @@
 /*
  * A spin model of the protocol that supplies Keypool with keys. Two workers and two servers share
- * one ledger and one Redis pool, and all of them may fail. The model proves two invariants for
- * every order of the steps:
+ * one ledger and one Redis pool. Workers, servers and Redis may fail. The model proves two
+ * invariants for every order of the steps:
  *
  *   I1  No number is given to two creations (`drawnTwice` stays empty), so no key conflicts with
  *       another key. No number is available in two places (`waitsTwice` stays empty).
@@ -9,48 +9,59 @@
  *       is shipping, in the pool, in a recorded batch, withdrawn, abandoned, linked, or below the
  *       boundary of an epoch (`nowhere` stays empty).
  *
- * The names are those of the code: kgs/ledger (reserve.go, settle.go, epoch.go),
- * kgs/redispool (filler.go, pool.go, scripts.go, push.go, sweep.go) and kgs/source*.go.
+ * The model uses the names of the code: kgs/ledger (reserve.go, settle.go, epoch.go),
+ * kgs/redispool (filler.go, pool.go, scripts.go, sweep.go) and kgs/source*.go.
  *
  * Vocabulary: a batch is withdrawn when its holder was declared dead and its numbers wait to be
- * abandoned. A run of Redis is the time from one start of its process to the next.
+ * abandoned. A run of Redis is the time from one start of its process to the next start. A late
+ * Take is a Take that its server no longer waits for and that Redis has not executed yet.
  *
- * The model includes the following. A ledger transaction or a Lua script is one atomic step. A
- * process may stop between any two steps, permanently (killed) or for a long time (frozen). A
- * command may arrive late in the same way. Any process may be declared dead at any time, even if
- * it is alive. Then another worker adopts its range, its batches are withdrawn, and it may continue
- * later. Any reply may be lost, any number of times. A Take that its server gave up may arrive
- * after the repeated Take, even in another epoch. The pool may be flushed within a run of Redis.
- * Redis may also restart from an older copy of its data, which begins a new run.
+ * The model includes the following:
+ *   - A ledger transaction or a Lua script is one atomic step.
+ *   - A process may stop between any two steps, permanently (killed) or for a long time (frozen).
+ *     In the same way, a command may arrive late.
+ *   - Any process may be declared dead at any time, even if it is alive. Then another worker adopts
+ *     its range, and its batches are withdrawn. The process may continue later.
+ *   - Any reply may be lost, any number of times.
+ *   - A late Take may arrive after the repeated Take, even in another epoch.
+ *   - The pool may be flushed within a run of Redis.
+ *   - Redis may restart from an older copy of its data, which begins a new run.
  *
- * The model leaves out the following. Time. The number of codes in one push or take. The order of
- * the list: here a Take pops any one or two codes, which includes every order of a list. The
- * second batch of a Source: the accounts are per batch. A Take of an empty pool. Aliases and the
- * fallback. The memory pool, and therefore ledger rows in the states reserved and batch. A
- * rollback of the ledger, after which the ledger skips ahead.
+ * The model leaves out the following:
+ *   - Time.
+ *   - The number of codes in one push or take.
+ *   - The order of the list. In the model, a Take pops any one or two codes. This includes every
+ *     order of a list.
+ *   - The second batch of a Source, because the accounts of each batch are separate.
+ *   - A Take from an empty pool.
+ *   - Aliases and the fallback.
+ *   - The memory pool, and therefore ledger rows in the states reserved and batch.
+ *   - A rollback of the ledger, after which the ledger skips ahead.
  *
- * One search cannot visit all faults at once. docs/model/check (`make model`) runs several
+ * One search cannot visit all faults together. docs/model/check (`make model`) runs several
  * configurations, which differ in these macros:
- *   RANGES, SIZE    the number of ranges, at most 2, and of numbers in a range; a chunk is one
- *                   number
+ *   RANGES, SIZE    the number of ranges (at most 2), and the number of numbers in a range; a
+ *                   chunk is one number
  *   MOST            the largest number of codes that a Take pops, 1 or 2
- *   EPOCHS, FLUSHES, RESTARTS, LATES   the largest number of each
+ *   EPOCHS, FLUSHES, RESTARTS, LATES   the largest number of epochs, flushes, restarts of Redis
+ *                   and late Takes
  *   WORKER_FAULTS   workers are killed and restarted, lose their range to another worker, or
  *                   lose replies
  *   SERVER_FAULTS   servers lose replies, are declared dead, or do not settle
  *   LOSSES          servers also lose replies of commits
- * A killed server needs no step of its own, because it does nothing any more.
+ * A killed server needs no step of its own, because it takes no more steps.
  *
  * To run one search by hand and print the steps that lead to the error:
  *   spin -a -DNO_mark keypool.pml && cc -O2 -DSAFETY -o pan pan.c && ./pan -m10000
  *   spin -t -p -g -DNO_mark keypool.pml
  *
- * The protections follow. Each comment describes the counter-example that spin finds without the
- * protection. If a fault drill has a control of the same name, that control shows the error on
- * real servers.
+ * The protections follow. The comment of each protection describes the counter-example that spin
+ * finds without the protection. If a fault row has a control of the same name, that control shows
+ * the error on real servers.
  */
 
-/* lock: two Reserves read the same counter. The same numbers are pushed under two range ids. */
+/* lock: two workers call Reserve and read the same counter. The same numbers are pushed under two
+ * range ids. */
 #ifdef NO_lock
 #define LOCK
 #else
@@ -90,7 +101,7 @@
 
 /* lastid: a holder is declared dead or released, and its last batch id is deleted. A late Take of
  * this holder pops codes under an id that was used before. It overwrites the recorded or withdrawn
- * batch with that id, whose codes are then in no account. */
+ * batch that has this id. The codes of the overwritten batch are then in no account. */
 #ifdef NO_lastid
 #define LASTID 0
 #else
@@ -98,10 +109,11 @@
 #endif
 
 /* record: the reply of a Settle is lost. The repeated Settle returns the unused codes again.
- * same: a Take is late, and the repeated Take succeeds. The pool is flushed, and a new epoch begins,
- * whose pool has no batch ids. The late Take pops codes in the new pool under the id of the old
- * batch. When the server settles the old batch, this deletes the record of the new one, whose codes
- * are then in no account. Therefore Settle requires that the record has the same codes. */
+ * same: a Take is late, and the repeated Take succeeds. The pool is flushed, and a new epoch begins.
+ * The pool of the new epoch has no batch ids. The late Take pops codes from this pool under the id
+ * of the old batch. When the server settles the old batch, the script deletes the record of the new
+ * batch. The codes of the new batch are then in no account. Therefore Settle requires that the
+ * record has the same codes. */
 #ifdef NO_record
 #define RECORD(s, id) (id != 0)
 #elif defined(NO_same)
@@ -113,8 +125,9 @@
 /* fresh: a worker begins epoch 1 and freezes before its Open. Another worker begins epoch 2 and
  * opens the pool, the pool is filled, and then it is flushed. The first worker continues and opens
  * the empty pool for epoch 1. The pool is now behind the ledger. If it were opened for epoch 2
- * again, the numbers that it held before the flush would be in no account, and their marks would be
- * missing. Therefore a pool that is behind gets a new epoch, and each epoch is opened only once. */
+ * again, the numbers that it held before the flush would be in no account, and the marks of their
+ * ranges would be missing. Therefore a pool that is behind gets a new epoch, and each epoch is
+ * opened only once. */
 #ifdef NO_fresh
 #define FRESH false
 #else
@@ -134,8 +147,8 @@
 #define LATES 0
 #endif
 #define IDS 2                                     /* the largest number of batches per server */
-#define AT(s, id) ((s) * IDS + (id) - 1)          /* index of a batch among those of all servers */
-#define LOST (2 * IDS)                            /* index of the withdrawn entry for lost replies */
+#define AT(s, id) ((s) * IDS + (id) - 1)          /* index of a batch among the batches of all servers */
+#define LOST (2 * IDS)                            /* index in withdrawn of the numbers whose commit replies were lost */
 #define ARRIVED 255
 #define NUMBER(lo, n) (1 << (SIZE * ((lo) - 1) + (n)))  /* a set of numbers is a bit mask */
 #define BELOW(lo) ((1 << (SIZE * ((lo) - 1))) - 1)
@@ -143,23 +156,23 @@
 #define ANY(set) :: (set) & 1 -> n = 1 :: (set) & 2 -> n = 2 :: (set) & 4 -> n = 4 :: (set) & 8 -> n = 8
 
 /* The ledger. */
-byte counter = 1, last;      /* the next range to reserve, from 1; the last range id that was assigned */
-byte epoch, boundary = 1;    /* the counter when the last epoch began */
-byte row[4];                 /* by range id: the range that it pushes, 0 for no row (3 only without the lock) */
+byte counter = 1, last;      /* the next range to reserve, from 1; the range id that was assigned last */
+byte epoch, boundary = 1;    /* the ledger's epoch; the counter when it began */
+byte row[4];                 /* by range id: the range of its row, 0 for no row (id 3 exists only without the lock) */
 byte abandoned;
-byte links, drawn;           /* rows of the link store; all numbers ever given to a creation */
+byte links, drawn;           /* numbers with a row in the link store; numbers ever given to a creation */
 
-/* Redis: its present run, and its data. */
+/* Redis: the type of its data, the number of its present run, its data, and a copy of its data. */
 typedef Pool {
-	byte opened, epoch, floor, keys;              /* opened: the run in which the pool was opened, 0 for no state */
-	byte mark[4];                                 /* by range id: how many of its numbers are pushed */
+	byte opened, epoch, floor, keys;              /* opened: the run in which the pool was opened, 0 for none */
+	byte mark[4];                                 /* by range id: how many numbers of the range are pushed */
 	byte batches[2 * IDS], takes[2], withdrawn[2 * IDS + 1]
 };
 byte redis = 1;
 Pool pool, copy;
 
-byte late;                   /* a Take that was given up and has not arrived yet: AT + 1, or ARRIVED */
-bool began;                  /* symmetry: the server that asks first is number 0 */
+byte late;                   /* the late Take: AT + 1 while it has not arrived, then ARRIVED; 0 for none */
+bool began;                  /* reduces symmetry: the server that takes first is number 0 */
 hidden byte i, drawnTwice, waitsTwice, nowhere;
 
 #define BATCHES (pool.batches[0] | pool.batches[1] | pool.batches[2] | pool.batches[3])
@@ -188,7 +201,7 @@ inline fill(to, from, mask) {
 	to.opened = from.opened & mask; to.epoch = from.epoch & mask
 }
 
-/* ---- workers: RedisShipper ---- */
+/* ---- workers: Filler ---- */
 
 inline OpenEpoch() {
 	epoch++; boundary = counter; row[1] = 0; row[2] = 0
@@ -222,10 +235,10 @@ inline Forget() {
 }
 
 active [2] proctype Worker() {
-	byte id, lo, next, born; /* s.current: range id, range, how much of it is known to be pushed, epoch */
+	byte id, lo, next, born; /* s.current: range id; range; how many numbers are known to be pushed; epoch */
 	byte after, replid, floor, n;
 end:	do
-	/* Size: read the ledger's epoch, then Status. After each request, the request may have failed. */
+	/* Prepare: read the ledger's epoch, then Status. Each request may fail. */
 	:: d_step { epoch < EPOCHS || !FRESH -> after = epoch }
 		if
 		:: d_step { GUARD && pool.epoch >= after -> after = 0 }
@@ -242,7 +255,7 @@ end:	do
 			:: d_step { after = 0; replid = 0 }
 			fi
 		fi
-	/* Reserve: adoptShipping from a worker that was declared dead, or advance. */
+	/* Reserve: adopt a range of a worker that was declared dead (adoptShipping), or advance the counter. */
 	:: d_step { WORKER_FAULTS && id == 0 && row[1] -> id = 1; lo = row[1]; born = epoch }
 	:: d_step { WORKER_FAULTS && id == 0 && row[2] -> id = 2; lo = row[2]; born = epoch }
 	:: LOCK {
@@ -314,7 +327,7 @@ inline Release() {
 #define TURN (me == 0 || began)
 
 active [2] proctype Server() {
-	byte next = 1;           /* the next batch id to ask for */
+	byte next = 1;           /* the id of the next batch to take */
 	byte batch, took, unused, lost, n;
 end:	do
 	/* Take: the reply arrives or is lost, or the request arrives late. */
@@ -342,18 +355,18 @@ end:	do
 	/* Settle a finished batch: the reply arrives or is lost. */
 	:: d_step { batch && !unused -> Settle(0, lost); batch = 0; took = 0; lost = 0 }
 	:: d_step { SERVER_FAULTS && batch && !unused -> Settle(0, lost) }
-	/* Close: return the rest, which includes a Take whose reply was not read. */
+	/* Close: return the remaining codes, and the codes of a Take whose reply the server did not read. */
 	:: batch && unused -> break
 	:: batch == 0 && UNREAD -> break
 	od;
 endClose:
 	do
-	:: d_step { batch && unused -> Settle(unused, lost) } /* once, repeatedly or never */
+	:: d_step { batch && unused -> Settle(unused, lost) } /* never, or any number of times */
 	:: d_step { GUARD -> Release(); next = 0; batch = 0; took = 0; unused = 0; lost = 0; n = 0 } break
 	od
 }
 
-/* A Take that its server gave up arrives late. No process reads the reply. */
+/* A late Take arrives. No process reads its reply. */
 active proctype Network() {
 	byte codes, n;
 end:	do
