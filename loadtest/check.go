@@ -14,35 +14,35 @@ import (
 )
 
 const (
-	patience   = 10 * time.Second       // for one link
-	readers    = 32                     // links read back at a time
-	readPause  = 100 * time.Millisecond // between two tries for one link
-	maxReports = 20                     // findings described in words; the others are only counted
+	patience   = 10 * time.Second       // time during which one link is requested again
+	readers    = 32                     // links that are read back at a time
+	readPause  = 100 * time.Millisecond // pause between two requests for one link
+	maxReports = 20                     // findings that are described in words; further findings are only counted
 )
 
-// Findings counts what is wrong with acknowledged links. All members but Checked should be 0.
+// Findings counts what is wrong with acknowledged links. All counts except Checked should be 0.
 type Findings struct {
-	Checked int64    `json:"checked"`           // acknowledged links
-	Lost    int64    `json:"lost"`              // the code leads nowhere
-	Wrong   int64    `json:"wrong"`             // the code leads elsewhere, or the acknowledgement held no code
-	Twice   int64    `json:"twice"`             // a code acknowledged again, or a creation stored again
-	Unread  int64    `json:"unread"`            // the service gave no usable answer in time
-	Reports []string `json:"reports,omitempty"` // the first few, as sentences
+	Checked int64    `json:"checked"`           // number of acknowledged links
+	Lost    int64    `json:"lost"`              // links whose code leads nowhere
+	Wrong   int64    `json:"wrong"`             // links whose code leads to another URL, and acknowledgements without a code
+	Twice   int64    `json:"twice"`             // codes that were acknowledged again, and creations that were stored again
+	Unread  int64    `json:"unread"`            // links for which the service gave no usable answer in time
+	Reports []string `json:"reports,omitempty"` // the first few findings, as sentences
 }
 
-// Broken counts the findings that break a guarantee, or may.
+// Broken counts the findings that break a guarantee. An unread link counts too, because it may be lost.
 func (f Findings) Broken() int64 { return f.Lost + f.Wrong + f.Twice + f.Unread }
 
-// Census calls each for every link that the service stores. Only a census shows what became of
-// creations whose outcome is unknown.
+// Census calls the function each with every link that the service stores. Only a census shows whether a
+// creation with an unknown outcome was stored.
 type Census func(ctx context.Context, each func(code, url string)) error
 
-// Checker reads links back. A cache may answer for links that the store has lost, so a caller
-// that judges the store restarts the service first. A Checker may be used concurrently.
+// Checker reads links back. A cache may answer for links that the store has lost. A caller that judges
+// the store therefore restarts the service first. A Checker may be used concurrently.
 type Checker struct {
 	Client   *Client
-	Patience time.Duration       // how long it asks for a link without a usable answer; 0: 10 s
-	Census   Census              // nil: creations with unknown outcomes are not looked up
+	Patience time.Duration       // how long a link without a usable answer is requested again; 0 means 10 s
+	Census   Census              // nil means that creations with unknown outcomes are not looked up
 	Progress func(checked int64) // called after each link, by several goroutines; may be nil
 }
 
@@ -75,8 +75,8 @@ func (c *Checker) Check(ctx context.Context, entries []Entry) (Findings, error) 
 	return f.findings, err
 }
 
-// read asks for the link of e until the answer decides, or patience ends. A read may be
-// repeated, unlike a creation.
+// read requests the link of e until decide accepts an answer or the patience of c has passed. A read,
+// unlike a creation, may be repeated.
 func (c *Checker) read(ctx context.Context, e Entry, f *finder) error {
 	if e.Code == "" {
 		f.report(&f.findings.Wrong, "creation %d was acknowledged without a code", e.N)
@@ -99,14 +99,14 @@ func (c *Checker) read(ctx context.Context, e Entry, f *finder) error {
 	}
 }
 
-// finder gathers the findings of one check.
+// finder collects the findings of one check.
 type finder struct {
 	mu       sync.Mutex
 	findings Findings
 }
 
-// decide records what the answer to the link of e says about it. It returns false for an
-// answer that asks the client to come again.
+// decide records a finding if the answer to a request for the link of e is wrong. It returns false for an
+// answer after which the client should retry: 429 or 5xx.
 func (f *finder) decide(e Entry, status int, location string) (done bool) {
 	switch {
 	case status == http.StatusFound && location == e.URL:
@@ -120,7 +120,7 @@ func (f *finder) decide(e Entry, status int, location string) (done bool) {
 	return true
 }
 
-// checked counts one more link and returns the count.
+// checked increments the number of checked links and returns it.
 func (f *finder) checked() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -128,7 +128,7 @@ func (f *finder) checked() int64 {
 	return f.findings.Checked
 }
 
-// report adds one to count, a member of f.findings, and describes the finding.
+// report increments count, which is a member of f.findings, and describes the finding.
 func (f *finder) report(count *int64, format string, args ...any) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -153,9 +153,9 @@ func (f *finder) codes(entries []Entry) {
 	}
 }
 
-// census finds creations that were stored as more than one link, whatever their outcome.
+// census finds creations that were stored as more than one link. Their outcome does not matter.
 func (f *finder) census(ctx context.Context, take Census, entries []Entry) error {
-	links := make(map[string]string, len(entries)) // URL of an entry -> its first code
+	links := make(map[string]string, len(entries)) // the first code of each URL in entries
 	for _, e := range entries {
 		links[e.URL] = ""
 	}
@@ -174,18 +174,18 @@ func (f *finder) census(ctx context.Context, take Census, entries []Entry) error
 	return nil
 }
 
-// Visits follows acknowledged links and keeps what is wrong with them. It may be used
+// Visits follows acknowledged links and records what is wrong with them. It may be used
 // concurrently.
 type Visits struct {
 	client *Client
 	finder finder
 }
 
-// NewVisits makes visits by client, which the caller closes.
+// NewVisits returns Visits that use client. The caller closes client.
 func NewVisits(client *Client) *Visits { return &Visits{client: client} }
 
-// Visit follows the link of e once. The visit is acknowledged when the link leads where it
-// should, refused with any other answer, and unknown without one.
+// Visit follows the link of e once. It returns Acknowledged if the link leads to its URL, Refused for any
+// other answer, Unknown if no answer arrives, and Unsent if the service cannot be reached.
 func (v *Visits) Visit(ctx context.Context, e Entry) State {
 	status, location, err := v.client.Follow(ctx, e.Code)
 	switch {
@@ -202,8 +202,8 @@ func (v *Visits) Visit(ctx context.Context, e Entry) State {
 	return Refused
 }
 
-// Findings is what was found so far. Visits without an answer, and those with an answer that
-// asks the client to come again, are not findings.
+// Findings returns the findings so far. A visit without an answer is not a finding. An answer after which
+// the client should retry is not a finding either.
 func (v *Visits) Findings() Findings {
 	v.finder.mu.Lock()
 	defer v.finder.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 )
 
 // A short outage of the service during a check is not a finding.
-func TestCheckIsPatient(t *testing.T) {
+func TestCheckRetriesDuringAShortOutage(t *testing.T) {
 	t.Parallel()
 	tries := 0
 	s := &service{follow: func(w http.ResponseWriter, _ *http.Request, url string) {
@@ -44,7 +44,7 @@ func TestCheckFindsCreationsStoredTwice(t *testing.T) {
 		err   error
 		want  Findings
 	}{
-		{"once or not at all", [][2]string{{"1", "a"}, {"2", "c"}}, nil, Findings{}},
+		{"stored at most once", [][2]string{{"1", "a"}, {"2", "c"}}, nil, Findings{}},
 		{"stored twice", [][2]string{{"1", "a"}, {"2", "b"}, {"3", "a"}}, nil, Findings{Twice: 1}},
 		{"links of other clients", [][2]string{{"1", "x"}, {"2", "x"}}, nil, Findings{}},
 		{"census fails", nil, down, Findings{}},

@@ -16,23 +16,24 @@ import (
 )
 
 const (
-	// maxAnswer bounds what is read of an answer, in bytes.
+	// maxAnswer is the maximum number of bytes that the client reads of an answer.
 	maxAnswer = 64 << 10
-	// idleTimeout is shorter than that of any server. Otherwise the server could close a
-	// connection while the client uses it again, and the request would fail through no fault.
+	// idleTimeout is shorter than the idle timeout of any server. Otherwise a server could close
+	// a connection at the moment when the client reuses it. The request would then fail although
+	// the service works.
 	idleTimeout = 2 * time.Second
 )
 
-// Client makes and reads links. It keeps connections alive, never sends a creation twice,
+// Client creates and reads links. It keeps connections alive, never sends a creation twice,
 // never follows a redirect, and uses no proxy. It may be used concurrently.
 type Client struct {
-	service   string // without a slash at its end
+	service   string // the URL of the service, without a slash at its end
 	timeout   time.Duration
 	transport *http.Transport
 }
 
-// NewClient makes a client of a service such as http://127.0.0.1:8080. It gives up on a request
-// after timeout, 0 for [DefaultTimeout].
+// NewClient returns a client of a service such as http://127.0.0.1:8080. A request fails after
+// timeout; 0 means [DefaultTimeout].
 func NewClient(service string, timeout time.Duration) *Client {
 	timeout = cmp.Or(timeout, DefaultTimeout)
 	return &Client{
@@ -50,7 +51,7 @@ func NewClient(service string, timeout time.Duration) *Client {
 // Close closes idle connections.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
-// Create asks once for a link to target and returns the outcome.
+// Create sends one request for a link to target and returns its outcome.
 func (c *Client) Create(ctx context.Context, target string) Outcome {
 	body, err := json.Marshal(map[string]string{"url": target})
 	if err != nil {
@@ -59,9 +60,9 @@ func (c *Client) Create(ctx context.Context, target string) Outcome {
 	status, header, answer, err := c.do(ctx, http.MethodPost, "/shorten", body)
 	var link struct {
 		Code   string `json:"code"`
-		Detail string `json:"detail"` // of a problem (RFC 9457)
+		Detail string `json:"detail"` // the detail of a problem document (RFC 9457)
 	}
-	_ = json.Unmarshal(answer, &link) // an answer that is no JSON has neither
+	_ = json.Unmarshal(answer, &link) // both members stay empty if the answer is not JSON
 	switch {
 	case unreached(err):
 		return Outcome{State: Unsent, Detail: err.Error()}
@@ -73,10 +74,10 @@ func (c *Client) Create(ctx context.Context, target string) Outcome {
 		why := strings.TrimSpace(statusText(status) + " " + link.Detail)
 		return Outcome{State: Refused, Detail: why, RetryAfter: header.Get("Retry-After")}
 	}
-	return Outcome{State: Unknown, Detail: statusText(status) + " is not an answer to a creation"}
+	return Outcome{State: Unknown, Detail: statusText(status) + " is not a valid answer to a creation"}
 }
 
-// Follow asks for code and returns the status and the Location of the answer.
+// Follow requests the link of code. It returns the status and the Location header of the answer.
 func (c *Client) Follow(ctx context.Context, code string) (status int, location string, err error) {
 	status, header, _, err := c.do(ctx, http.MethodGet, "/"+url.PathEscape(code), nil)
 	return status, header.Get("Location"), err
@@ -103,13 +104,13 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte) (int,
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	// Without GetBody the transport cannot send the body again, and does not try.
+	// Without GetBody the transport cannot repeat a request with a body.
 	req.GetBody = nil
 	res, err := c.transport.RoundTrip(req)
 	if err != nil {
 		return 0, nil, nil, err
 	}
-	defer func() { _ = res.Body.Close() }() // the answer was read, or is an error already
+	defer func() { _ = res.Body.Close() }() // the answer was read, or its error is returned
 	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
 		return 0, nil, nil, fmt.Errorf("read the answer: %w", err)

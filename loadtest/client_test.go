@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func TestCreateOutcomes(t *testing.T) {
+func TestCreateMapsAnswersToStates(t *testing.T) {
 	t.Parallel()
 	status := func(code int, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -49,7 +49,7 @@ func TestCreateOutcomes(t *testing.T) {
 					tt.answer(w, r)
 					return
 				}
-				status(http.StatusOK, "")(w, r) // opens the connection that is then used again
+				status(http.StatusOK, "")(w, r) // opens the connection that the creation reuses
 			}))
 			t.Cleanup(server.Close)
 			client := NewClient(server.URL, 0)
@@ -71,7 +71,7 @@ func TestCreateOutcomes(t *testing.T) {
 	}
 }
 
-func TestCreateGivesUp(t *testing.T) {
+func TestCreateTimesOutAsUnknown(t *testing.T) {
 	t.Parallel()
 	hung := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hung }))
@@ -84,7 +84,7 @@ func TestCreateGivesUp(t *testing.T) {
 	}
 }
 
-func TestCreateUnsent(t *testing.T) {
+func TestCreateWithoutAConnectionIsUnsent(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -11,18 +11,18 @@ import (
 
 // Figures counts requests by their states.
 type Figures struct {
-	Sent         int64   `json:"sent"` // all states but unsent
+	Sent         int64   `json:"sent"` // requests in all states except unsent
 	Acknowledged int64   `json:"acknowledged"`
 	Refused      int64   `json:"refused"`
 	Unknown      int64   `json:"unknown"`
 	Unsent       int64   `json:"unsent"`
-	Latency      Latency `json:"latency,omitzero"` // of the requests that were sent
+	Latency      Latency `json:"latency,omitzero"` // latency of the sent requests
 }
 
-// Failed counts the requests that were not acknowledged, as far as the client knows.
+// Failed returns the number of requests that were not acknowledged.
 func (f Figures) Failed() int64 { return f.Refused + f.Unknown + f.Unsent }
 
-// count adds a request that ended in state. A request without an outcome is unknown.
+// count adds a request that ended in state. A request without an outcome counts as unknown.
 func (f *Figures) count(state State) {
 	if state != Unsent {
 		f.Sent++
@@ -39,7 +39,7 @@ func (f *Figures) count(state State) {
 	}
 }
 
-// Plus returns the counts of both, without latencies.
+// Plus returns the sums of the counts of f and o, without latencies.
 func (f Figures) Plus(o Figures) Figures {
 	return Figures{
 		Sent: f.Sent + o.Sent, Acknowledged: f.Acknowledged + o.Acknowledged, Refused: f.Refused + o.Refused,
@@ -56,13 +56,13 @@ func Count(entries []Entry) Figures {
 	return f
 }
 
-// Latency is how long requests took, from when they were due until the answer was complete or
-// the client gave up.
+// Latency summarises how long requests took. The time of a request begins when the request is due. It ends
+// when the answer is complete or the request has failed.
 type Latency struct {
 	P50, P99, P999, Max time.Duration
 }
 
-// MarshalJSON writes milliseconds.
+// MarshalJSON writes the latencies in milliseconds.
 func (l Latency) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]float64{
 		"p50_ms": milliseconds(l.P50), "p99_ms": milliseconds(l.P99),
@@ -77,8 +77,8 @@ func (l Latency) String() string {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// The range of the histogram in microseconds, and its precision in decimal digits. A longer
-// latency counts as the longest.
+// The histogram holds latencies from shortest to longest, in microseconds, with this number of decimal
+// digits. A latency above longest counts as longest.
 const (
 	shortest = 1
 	longest  = int64(10 * time.Minute / time.Microsecond)
@@ -90,10 +90,10 @@ const (
 type Recorder struct {
 	mu     sync.Mutex
 	total  tally
-	window tally // since the last call of Window
+	window tally // what was recorded since the last call of Window
 }
 
-// tally holds counts and their latencies.
+// tally contains counts and latencies.
 type tally struct {
 	counts    Figures
 	latencies *hdrhistogram.Histogram
@@ -109,14 +109,14 @@ func (r *Recorder) add(state State, latency time.Duration) {
 	defer r.mu.Unlock()
 	for _, t := range []*tally{&r.total, &r.window} {
 		t.counts.count(state)
-		if state != Unsent { // else there is no latency
-			// RecordValue fails only for a value out of range.
+		if state != Unsent { // an unsent request has no latency
+			// RecordValue fails only for a value outside the bounds, which min and max prevent.
 			_ = t.latencies.RecordValue(min(max(latency.Microseconds(), shortest), longest))
 		}
 	}
 }
 
-// Add adds what o has recorded. o must no longer be in use.
+// Add adds the figures of o to r. o must no longer be in use.
 func (r *Recorder) Add(o *Recorder) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -131,7 +131,8 @@ func (r *Recorder) Figures() Figures {
 	return r.total.figures()
 }
 
-// Window returns what was recorded since the last call of Window. It serves one observer.
+// Window returns what was recorded since the last call of Window. Only one observer may call it, because
+// each call begins a new window.
 func (r *Recorder) Window() Figures {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestRecorder(t *testing.T) {
+func TestRecorderCountsStatesAndLatencies(t *testing.T) {
 	t.Parallel()
 	r := NewRecorder()
 	for ms := range 1000 {
@@ -24,7 +24,7 @@ func TestRecorder(t *testing.T) {
 	if diff := cmp.Diff(Figures{Sent: 1002, Acknowledged: 1000, Refused: 1, Unknown: 1, Unsent: 1}, counts); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	// The histogram keeps three digits.
+	// The histogram keeps three significant digits.
 	near := func(got, want time.Duration) bool { return got >= want && got <= want+want/500 }
 	l := got.Latency
 	if !near(l.P50, 500*time.Millisecond) || !near(l.P99, 991*time.Millisecond) || !near(l.P999, time.Second) || !near(l.Max, 10*time.Minute) {
@@ -32,8 +32,8 @@ func TestRecorder(t *testing.T) {
 	}
 }
 
-// A verdict is right only when every acknowledged link was read back and there is at least one.
-func TestRight(t *testing.T) {
+// A verdict passes only if at least one link was acknowledged and every acknowledged link was read back.
+func TestVerdictPassed(t *testing.T) {
 	t.Parallel()
 	two := Figures{Sent: 2, Acknowledged: 2}
 	for _, tt := range []struct {
@@ -53,12 +53,12 @@ func TestRight(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := tt.verdict.Passed(); got != tt.want || strings.Contains(text.String(), "FAIL: ") == tt.want {
-			t.Errorf("%s: %v, want %v; text:\n%s", tt.name, got, tt.want, &text)
+			t.Errorf("%s: Passed() = %v, want %v; text:\n%s", tt.name, got, tt.want, &text)
 		}
 	}
 }
 
-func TestVerdictForms(t *testing.T) {
+func TestVerdictAsTextAndJSON(t *testing.T) {
 	t.Parallel()
 	v := Verdict{
 		Figures:  Figures{Sent: 3, Acknowledged: 2, Refused: 1, Latency: Latency{P50: 1500 * time.Microsecond, Max: time.Second}},

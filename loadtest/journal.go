@@ -13,50 +13,50 @@ import (
 	"time"
 )
 
-// State is what became of a request, as far as its client knows.
+// State is the state of a request as its client observes it.
 type State string
 
 // The states. An entry is Intended until its outcome is known. In a journal that was read from
 // a file, Intended means the same as Unknown.
 const (
 	Intended     State = "intended"
-	Acknowledged State = "acknowledged" // 201: the service promised the link
+	Acknowledged State = "acknowledged" // status 201: the service promised the link
 	Refused      State = "refused"      // 4xx or 5xx
-	Unknown      State = "unknown"      // sent, perhaps in part, without a valid answer: the link may exist
+	Unknown      State = "unknown"      // sent at least in part, without a valid answer; the link may exist
 	Unsent       State = "unsent"       // nothing was sent: no connection, or too many requests in flight
 )
 
-// Outcome is what a client saw of one creation.
+// Outcome is the result of one creation as its client observed it.
 type Outcome struct {
 	State  State
-	Code   string // of an acknowledged creation; "" when the answer held none
-	Detail string // of any other creation, the reason
+	Code   string // the code of an acknowledged creation; "" if the answer contained no code
+	Detail string // why any other creation is not acknowledged
 
-	RetryAfter string // of a refused creation; not written to the file of a journal
+	RetryAfter string // header of a refused creation; not written to the file of a journal
 }
 
 // Entry is the record of one creation.
 type Entry struct {
-	N   int       // counts from 0
-	URL string    // used by no other creation
-	At  time.Time // of the intent
+	N   int       // number of the creation, from 0
+	URL string    // no other creation uses it
+	At  time.Time // when the intent was recorded
 	Outcome
 }
 
 // Journal records creations in memory and, line by line, in a file. A line is written to the
-// kernel before the call returns, so a crash of this process loses none. A crash of the machine
-// may lose the last seconds. A Journal may be used concurrently.
+// kernel before the call returns, so a crash of this process loses no line. A crash of the machine
+// may lose the lines of the last seconds. A Journal may be used concurrently.
 type Journal struct {
-	prefix string // of its URLs; unique to this journal
+	prefix string // prefix of all URLs of this journal; no other journal has it
 
 	mu      sync.Mutex
-	w       io.Writer // os.File: one write(2) a line
+	w       io.Writer // with an os.File, each line is one write(2)
 	closer  io.Closer
 	entries []Entry
 }
 
-// CreateJournal makes a journal in a new file at path. A file that exists is an error and is
-// not changed. With an empty path the journal is in memory only.
+// CreateJournal makes a journal in a new file at path. If the file exists already, CreateJournal
+// returns an error and does not change it. With an empty path the journal is in memory only.
 func CreateJournal(path string) (*Journal, error) {
 	if path == "" {
 		return newJournal(io.Discard, nil), nil
@@ -69,8 +69,8 @@ func CreateJournal(path string) (*Journal, error) {
 }
 
 func newJournal(w io.Writer, closer io.Closer) *Journal {
-	// The path names the run and the creation, so a wrong redirect shows whose link it is. The
-	// query holds what a careless service would normalise.
+	// The path identifies the journal and the creation, so a wrong redirect shows which creation
+	// its link belongs to. The query contains characters that a service must not normalise.
 	return &Journal{prefix: "https://loadtest.example/" + rand.Text() + "/", w: w, closer: closer}
 }
 
@@ -92,7 +92,7 @@ func (j *Journal) Intend() (Entry, error) {
 	return e, nil
 }
 
-// Settle records the outcome of entry n. An entry is settled once.
+// Settle records the outcome of entry n. An entry can be settled only once.
 func (j *Journal) Settle(n int, o Outcome) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -100,7 +100,7 @@ func (j *Journal) Settle(n int, o Outcome) error {
 		return fmt.Errorf("creation %d is already settled as %s", n, was)
 	}
 	j.entries[n].Outcome = o
-	return j.write(time.Now(), n, o.State, o.Code+o.Detail) // one of the two is empty
+	return j.write(time.Now(), n, o.State, o.Code+o.Detail) // the code or the detail is empty
 }
 
 // write appends a line. text may come from the service and is quoted.
@@ -118,7 +118,7 @@ func (j *Journal) Entries() []Entry {
 	return slices.Clone(j.entries)
 }
 
-// Close closes the file. The entries in memory stay.
+// Close closes the file. The entries in memory stay available.
 func (j *Journal) Close() error {
 	if j.closer == nil {
 		return nil
@@ -126,9 +126,9 @@ func (j *Journal) Close() error {
 	return j.closer.Close()
 }
 
-// ReadJournal reads what a [Journal] wrote. It ignores a last line without its end, which a
-// crash of the writer leaves: a creation whose intent is not in the journal was not sent, and
-// the outcome of a creation without one is unknown.
+// ReadJournal reads the entries that a [Journal] wrote to its file. It ignores an incomplete last line,
+// which a crash of the writer leaves. If that line was an intent, the creation was not sent. If that line
+// was an outcome, the outcome is unknown.
 func ReadJournal(r io.Reader) ([]Entry, error) {
 	var entries []Entry
 	lines := bufio.NewReader(r)

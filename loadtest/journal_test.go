@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-func TestJournalReadsBack(t *testing.T) {
+func TestReadJournalReturnsWhatTheJournalWrote(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal")
 	journal, err := CreateJournal(path)
@@ -34,7 +34,7 @@ func TestJournalReadsBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := readFile(t, path); len(got) != n+1 || got[n].URL != entry.URL || got[n].State != Intended {
-			t.Fatalf("the file does not hold the intent of %d before the request: %+v", n, got)
+			t.Fatalf("the file does not contain the intent of creation %d before the request: %+v", n, got)
 		}
 		if outcome.State == Intended {
 			continue
@@ -43,7 +43,7 @@ func TestJournalReadsBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The journal is not closed: the file is complete even if this process crashes.
+	// The journal is not closed yet, because the file must be complete even if this process crashes.
 	if diff := cmp.Diff(journal.Entries(), readFile(t, path), cmpopts.EquateApproxTime(0)); diff != "" {
 		t.Errorf("(-in memory +in the file):\n%s", diff)
 	}
@@ -69,7 +69,7 @@ func readFile(t *testing.T, path string) []Entry {
 	return entries
 }
 
-func TestJournalSettlesOnce(t *testing.T) {
+func TestJournalRefusesASecondOutcome(t *testing.T) {
 	t.Parallel()
 	journal, err := CreateJournal("")
 	if err != nil {
@@ -103,23 +103,23 @@ func TestReadJournal(t *testing.T) {
 		err        string
 	}{
 		{"empty", "", nil, ""},
-		{"whole", intent + outcome, []Entry{entry}, ""},
-		{"intent torn", intent[:len(intent)-5], nil, ""},
-		{"outcome torn", intent + outcome[:len(outcome)-1], []Entry{open}, ""},
-		{"outcome twice", intent + outcome + outcome, nil, "line 3"},
-		{"outcome first", outcome, nil, "line 1"},
-		{"intent twice", intent + intent, nil, "line 2"},
+		{"complete", intent + outcome, []Entry{entry}, ""},
+		{"incomplete intent", intent[:len(intent)-5], nil, ""},
+		{"incomplete outcome", intent + outcome[:len(outcome)-1], []Entry{open}, ""},
+		{"second outcome", intent + outcome + outcome, nil, "line 3"},
+		{"outcome without an intent", outcome, nil, "line 1"},
+		{"second intent", intent + intent, nil, "line 2"},
 		{"unknown state", strings.Replace(intent, "intended", "sent", 1), nil, `cannot become "sent"`},
 		{"not a journal", "hello\n", nil, "line 1"},
 		{"no quotes", strings.ReplaceAll(intent, `"`, ""), nil, "line 1"},
-		{"negative", intent + strings.Replace(outcome, " 0 ", " -1 ", 1), nil, "line 2"},
+		{"negative number", intent + strings.Replace(outcome, " 0 ", " -1 ", 1), nil, "line 2"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			got, err := ReadJournal(strings.NewReader(tt.text))
 			if (err == nil) != (tt.err == "") || (err != nil && !strings.Contains(err.Error(), tt.err)) {
-				t.Fatalf("error %v, want one with %q", err, tt.err)
+				t.Fatalf("error %v, want an error with %q", err, tt.err)
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)

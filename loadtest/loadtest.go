@@ -1,12 +1,13 @@
-// Package loadtest judges a running URL shortener over HTTP alone. It makes links at a
-// constant rate, writes each intent to a journal before the request and each outcome after
-// it, and then reads every link back. It imports no package of the product and trusts no
-// figure that the service reports.
+// Package loadtest judges a running URL shortener through HTTP only. It creates links at a
+// constant rate and then reads every link back. A journal records the intent of each creation
+// before the request and the outcome after the request. The package imports no package of the
+// product and trusts no figure that the service reports.
 //
 // Vocabulary: a creation is one POST for a URL that no other creation uses. An entry is the
 // record of one creation in the [Journal]. A creation is acknowledged, refused, unknown or
-// unsent ([State]). An acknowledged link is lost when its code leads nowhere, wrong when it
-// leads elsewhere, and twice when its code was acknowledged for another creation too.
+// unsent ([State]). An acknowledged link is lost when its code leads nowhere. It is wrong when
+// its code leads to another URL. It counts as twice when its code was acknowledged for another
+// creation too.
 //
 // Invariants:
 //
@@ -14,9 +15,10 @@
 //   - a creation is sent at most once, because a retry would hide a duplicate;
 //   - a request that was due and could not be sent counts as a failure.
 //
-// The pacer is the package's own. That of vegeta measures from the moment at which one of its
-// workers is free and waits silently when none is, which is coordinated omission (G. Tene, "How
-// NOT to measure latency"); and it has no place for an intent before each request.
+// The package has its own pacer for two reasons. First, vegeta measures a request from the moment
+// at which one of its workers is free, so its latencies omit the wait for a worker. This error is
+// called coordinated omission (G. Tene, "How NOT to measure latency"). Second, vegeta cannot record
+// an intent before each request.
 package loadtest
 
 import (
@@ -28,34 +30,34 @@ import (
 	"time"
 )
 
-// Defaults for what a caller leaves at zero. The number of requests in flight is large enough
-// that a short stall of the disk or the machine costs none; the queue of a server holds as many.
+// Defaults for parameters that are 0. DefaultInFlight is so large that a short stall of the disk or
+// the machine leaves no request unsent. It equals the length of a server's queue.
 const (
 	DefaultInFlight = 4000
 	DefaultTimeout  = 10 * time.Second
 )
 
-// noRoom is the detail of a creation that was not sent, which need not be the fault of the
-// service.
+// noRoom is the detail of a creation that was not sent because too many requests were in flight.
+// The cause need not be the service.
 const noRoom = "too many requests in flight"
 
-// Load makes links and keeps the journal. Its methods may be called concurrently.
+// Load creates links and records them in a journal. Its methods may be called concurrently.
 type Load struct {
 	client   *Client
 	journal  *Journal
 	inFlight int
 }
 
-// NewLoad makes a load of at most inFlight requests at a time, 0 for [DefaultInFlight]. The
+// NewLoad returns a load with at most inFlight requests at a time; 0 means [DefaultInFlight]. The
 // caller closes client and journal.
 func NewLoad(client *Client, journal *Journal, inFlight int) *Load {
 	return &Load{client: client, journal: journal, inFlight: cmp.Or(inFlight, DefaultInFlight)}
 }
 
-// Run follows the schedule until its end, or until ctx ends, and returns when the last
-// request has its outcome. ctx ends the schedule and no request. The results are added to r.
+// Run sends requests by the schedule s until s or ctx ends. The end of ctx cancels no request.
+// Run returns when the last request has its outcome. It adds the results to r.
 //
-// The only error is that the journal cannot be written. The run then ends early.
+// Run ends early and returns an error only if the journal cannot be written.
 func (l *Load) Run(ctx context.Context, s Schedule, r *Recorder) error {
 	return pace(ctx, s, l.inFlight, r, func(ctx context.Context, answered func(State)) error {
 		_, err := l.record(func(url string) Outcome {
@@ -70,7 +72,7 @@ func (l *Load) Run(ctx context.Context, s Schedule, r *Recorder) error {
 	})
 }
 
-// One makes one link and returns its entry. The error is that the journal cannot be written.
+// One creates one link and returns its entry. It fails only if the journal cannot be written.
 func (l *Load) One(ctx context.Context) (Entry, error) {
 	return l.record(func(url string) Outcome { return l.client.Create(ctx, url) })
 }
@@ -85,20 +87,20 @@ func (l *Load) record(create func(url string) Outcome) (Entry, error) {
 	return entry, l.journal.Settle(entry.N, entry.Outcome)
 }
 
-// Verdict is the result of a run: how requests were answered, and what was found when their
-// links were read back.
+// Verdict is the result of a run: how the requests were answered, and what was wrong with the
+// links when they were read back.
 type Verdict struct {
 	Figures
 	Findings
 }
 
-// Passed reports whether every request was acknowledged and every link is as promised. Without
-// any link it is false. The findings may cover more links than the figures.
+// Passed reports whether at least one link was acknowledged, no request failed and no link is
+// broken. The findings may cover more links than the figures, such as the links of a warm-up.
 func (v Verdict) Passed() bool {
 	return v.Acknowledged > 0 && v.Checked >= v.Acknowledged && v.Failed() == 0 && v.Broken() == 0
 }
 
-// WriteText writes the verdict for people, one figure a line.
+// WriteText writes the verdict as text, one figure per line.
 func (v Verdict) WriteText(w io.Writer) error {
 	var b strings.Builder
 	line := func(name string, n int64) { fmt.Fprintf(&b, "%-14s%d\n", name, n) }
@@ -120,7 +122,7 @@ func (v Verdict) WriteText(w io.Writer) error {
 	}
 	switch {
 	case v.Passed():
-		b.WriteString("PASS: every creation was acknowledged, and every link leads where it should\n")
+		b.WriteString("PASS: every creation was acknowledged, and every link leads to its URL\n")
 	case v.Failed()+v.Broken() == 0:
 		fmt.Fprintf(&b, "FAIL: %d links were acknowledged, and %d of them were read back\n", v.Acknowledged, v.Checked)
 	default:

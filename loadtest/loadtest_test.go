@@ -19,7 +19,7 @@ import (
 // brief is a schedule of fifty creations.
 var brief = Schedule{Rate: 1000, Duration: 50 * time.Millisecond}
 
-// judge runs the brief schedule against a service and checks what it made.
+// judge runs the brief schedule against a service and checks the created links.
 func judge(t *testing.T, client *Client) Verdict {
 	t.Helper()
 	journal, err := CreateJournal("")
@@ -50,7 +50,7 @@ func sixthTwice(n int) string { // creations 6 and 7 get the same code
 	return string(rune('A'+n/26)) + string(rune('a'+n%26))
 }
 
-func TestJudge(t *testing.T) {
+func TestLoadAndCheckFindEachFault(t *testing.T) {
 	t.Parallel()
 	answered := func(status int) func(http.ResponseWriter, *http.Request, string) {
 		return func(w http.ResponseWriter, r *http.Request, url string) {
@@ -98,16 +98,16 @@ func TestJudge(t *testing.T) {
 				t.Errorf("verdict (-want +got):\n%s", diff)
 			}
 			if want := tt.name == "honest"; got.Passed() != want {
-				t.Errorf("Right() = %v, want %v", got.Passed(), want)
+				t.Errorf("Passed() = %v, want %v", got.Passed(), want)
 			}
 			if reported := len(got.Reports); int64(reported) != min(got.Broken(), maxReports) {
-				t.Errorf("%d findings in words for %d", reported, got.Broken())
+				t.Errorf("%d of %d findings are described", reported, got.Broken())
 			}
 		})
 	}
 }
 
-// A request that finds no room counts as a failure.
+// A request that is not sent because too many requests are in flight counts as a failure.
 func TestLoadBoundsRequestsInFlight(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
@@ -136,8 +136,8 @@ func TestLoadBoundsRequestsInFlight(t *testing.T) {
 	}
 }
 
-// The end of the context ends the schedule; every request that was sent gets its answer.
-func TestLoadFinishesWhatItSent(t *testing.T) {
+// The end of the context ends the schedule. Every request that was sent still gets its answer.
+func TestLoadAwaitsAnswersAfterItsContextEnds(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -157,7 +157,7 @@ func TestLoadFinishesWhatItSent(t *testing.T) {
 }
 
 // A creation whose intent cannot be written is not sent.
-func TestLoadSendsNothingUnrecorded(t *testing.T) {
+func TestLoadSendsNothingWithoutAJournalEntry(t *testing.T) {
 	t.Parallel()
 	var requests atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests.Add(1) }))
@@ -167,7 +167,7 @@ func TestLoadSendsNothingUnrecorded(t *testing.T) {
 	full := errors.New("disk full")
 	err := NewLoad(client, newJournal(failingWriter{full}, nil), 0).Run(t.Context(), brief, NewRecorder())
 	if !errors.Is(err, full) || requests.Load() != 0 {
-		t.Errorf("%d requests were sent, error %v; want none, and %v", requests.Load(), err, full)
+		t.Errorf("%d requests were sent, error %v; want no request and error %v", requests.Load(), err, full)
 	}
 }
 

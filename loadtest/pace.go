@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// Schedule is an open loop: requests are due at a constant rate, whatever became of earlier
-// ones.
+// Schedule is an open loop. Requests are due at a constant rate and do not wait for the answers to
+// earlier requests.
 type Schedule struct {
 	Rate     float64       // requests per second, above 0
-	Duration time.Duration // 0: until the context ends
+	Duration time.Duration // 0 means until the context ends
 }
 
-// follow calls send for each request at its due time, one after the other. A sender that was
-// held up catches up, and each request keeps the time at which it was due. follow ends with
-// the schedule or with ctx, without an error, or when send fails.
+// follow calls send for each request at its due time, one call at a time. After a delay it sends the
+// late requests at once, and each request keeps its due time. follow returns nil when the schedule or
+// ctx ends. If send fails, follow returns the error.
 func (s Schedule) follow(ctx context.Context, send func(due time.Time) error) error {
 	start := time.Now()
 	timer := time.NewTimer(0)
@@ -44,10 +44,12 @@ func (s Schedule) follow(ctx context.Context, send func(due time.Time) error) er
 	}
 }
 
-// pace is the one pacer. It calls send for each request at its due time, at most inFlight at a
-// time, and unsent for a request that finds no room. send calls answered with what became of the
-// request, which ends its latency. ctx ends the schedule and no request. pace returns when the
-// last request has ended, with the first error of send or unsent, which ends the schedule.
+// pace calls send for each request at its due time, with at most inFlight calls at a time. It calls
+// unsent for a request that would exceed this limit. send calls answered with the state of the request,
+// which ends the latency of the request.
+//
+// The end of ctx ends the schedule and cancels no request. The first error of send or unsent also ends
+// the schedule. pace returns this error when the last request has ended.
 func pace(ctx context.Context, s Schedule, inFlight int, r *Recorder,
 	send func(ctx context.Context, answered func(State)) error, unsent func() error,
 ) error {
@@ -78,14 +80,14 @@ func pace(ctx context.Context, s Schedule, inFlight int, r *Recorder,
 	return err
 }
 
-// Pace calls do for each request of the schedule, at most inFlight at a time, 0 for
-// [DefaultInFlight]. It records what do returns with the time since the request was due. It is
-// for requests that need no journal: reads, and the baselines that the service is compared with.
+// Pace calls do for each request of the schedule, with at most inFlight calls at a time; 0 means
+// [DefaultInFlight]. It records in r the state that do returns and the time since the request was due.
+// Pace is for requests that need no journal, such as reads and the baselines of package measure.
 //
-// Pace returns when the last call of do has returned. ctx ends the schedule only, so do must
-// end by itself.
+// Pace returns when the last call of do has returned. The end of ctx ends only the schedule, so every
+// call of do must return by itself.
 func Pace(ctx context.Context, s Schedule, inFlight int, r *Recorder, do func(context.Context) State) {
-	// Without a journal there is no error.
+	// Neither function returns an error.
 	_ = pace(ctx, s, inFlight, r, func(ctx context.Context, answered func(State)) error {
 		answered(do(ctx))
 		return nil

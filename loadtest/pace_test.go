@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// A request that finds no room is counted at once. The pacer does not wait for room.
+// The pacer counts a request above the limit as unsent at once. It does not wait.
 func TestPaceCountsUnsentRequests(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
@@ -29,11 +29,11 @@ func TestPaceCountsUnsentRequests(t *testing.T) {
 	close(release)
 	<-done
 	if f := r.Figures(); f.Refused != 1 || called != 1 {
-		t.Errorf("%d calls, figures %+v, want one", called, f)
+		t.Errorf("%d calls, figures %+v; want one call and one refused request", called, f)
 	}
 	full := NewRecorder()
 	Pace(t.Context(), Schedule{Rate: 1000, Duration: 3 * time.Millisecond}, 1, full, func(ctx context.Context) State {
-		for full.Figures().Unsent < 2 { // ends as soon as the other two found no room
+		for full.Figures().Unsent < 2 { // ends when the other two requests are unsent
 			if ctx.Err() != nil {
 				return Unknown
 			}
@@ -85,7 +85,7 @@ func TestVisit(t *testing.T) {
 	}
 }
 
-// A window holds what was recorded since the last one and does not change the total.
+// A window contains what was recorded since the window before it. Reading it does not change the total.
 func TestWindow(t *testing.T) {
 	t.Parallel()
 	r := NewRecorder()
@@ -105,7 +105,7 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-func TestAddRecorder(t *testing.T) {
+func TestRecorderAdd(t *testing.T) {
 	t.Parallel()
 	a, b := NewRecorder(), NewRecorder()
 	a.add(Acknowledged, time.Millisecond)
@@ -113,12 +113,12 @@ func TestAddRecorder(t *testing.T) {
 	b.add(Unsent, 0)
 	a.Add(b)
 	if f := a.Figures(); f.Sent != 2 || f.Refused != 1 || f.Unsent != 1 || f.Latency.Max < time.Second || f.Latency.P50 > 2*time.Millisecond {
-		t.Errorf("both together are %+v", f)
+		t.Errorf("the sum of both recorders is %+v", f)
 	}
 }
 
-// A journal that fails while requests are under way ends the schedule with its error.
-func TestPaceEndsWithTheJournal(t *testing.T) {
+// If the journal fails while requests are in flight, the schedule ends with the error of the journal.
+func TestPaceEndsWhenTheJournalFails(t *testing.T) {
 	t.Parallel()
 	full := errors.New("disk full")
 	err := pace(t.Context(), Schedule{Rate: 1000}, 0, NewRecorder(), func(_ context.Context, answered func(State)) error {

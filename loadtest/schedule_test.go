@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// record follows s and returns when each request was due and when it was sent, both counted
-// from the start. It calls send for each.
+// record follows s and calls send for each request. It returns when each request was due and when it
+// was sent, as durations since the start.
 func record(ctx context.Context, s Schedule, send func(n int)) (intended, actual []time.Duration, err error) {
 	start := time.Now()
 	err = s.follow(ctx, func(at time.Time) error {
@@ -47,15 +47,15 @@ func TestScheduleKeepsTheRate(t *testing.T) {
 	})
 }
 
-// A sender that stalls omits nothing: the requests that it missed follow with the times at
-// which they were due, so their latency includes the stall.
+// After a stall the schedule sends the missed requests with their original due times, so their latency
+// includes the stall.
 func TestScheduleCatchesUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const stall = 45 * time.Millisecond
 		intended, actual, err := record(t.Context(), Schedule{Rate: 100, Duration: 100 * time.Millisecond}, func(n int) {
 			if n == 1 {
-				time.Sleep(stall) // of the synctest clock; the stall is what is tested
+				time.Sleep(stall) // by the clock of synctest; the test is about this stall
 			}
 		})
 		if err != nil {
@@ -84,7 +84,7 @@ func TestScheduleEndsWithItsContext(t *testing.T) {
 			}
 		})
 		if err != nil || len(actual) != 10 {
-			t.Errorf("%d requests, error %v; want 10 and none", len(actual), err)
+			t.Errorf("%d requests, error %v; want 10 requests and no error", len(actual), err)
 		}
 	})
 }

@@ -10,16 +10,16 @@ import (
 	"testing"
 )
 
-// service is a shortener in a map. The checker must find each of its faults; without any it is
-// honest.
+// service is a URL shortener that keeps its links in a map. Each field adds one fault, which the
+// checker must find.
 type service struct {
-	// forget reports whether creation n is acknowledged and not stored.
+	// forget reports whether the service acknowledges creation n without storing it.
 	forget func(n int) bool
-	// code returns the code of creation n; a code of an earlier one is a fault.
+	// code returns the code of creation n. The code of an earlier creation is a fault.
 	code func(n int) string
-	// keepFirst makes a code that is issued twice lead to its first URL.
+	// keepFirst says that a code which is issued twice leads to its first URL.
 	keepFirst bool
-	// follow changes the answer to a GET of a link.
+	// follow writes the answer to a GET of a link.
 	follow func(w http.ResponseWriter, r *http.Request, url string)
 	// refuse reports whether creation n is answered with 503.
 	refuse func(n int) bool
@@ -83,7 +83,7 @@ func (s *service) create(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"code":%q,"url":%q}`, code, body.URL)
 }
 
-// redirect answers as a shortener does; http.Redirect would clean the path.
+// redirect answers as a shortener does. It does not use http.Redirect, which would clean the path.
 func redirect(w http.ResponseWriter, url string) {
 	w.Header().Set("Location", url)
 	w.WriteHeader(http.StatusFound)

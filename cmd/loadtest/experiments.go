@@ -16,8 +16,8 @@ import (
 
 // ownServers are the flags of experiments that start their own servers.
 type ownServers struct {
-	Controls bool `help:"Also run each experiment against programs that are broken on purpose; it must notice."`
-	Full     bool `help:"Not scaled down: minutes to hours, 100,000,000 keys."`
+	Controls bool `help:"Also run the controls of each experiment. A control breaks the programs on purpose, and the experiment must refute a claim."`
+	Full     bool `help:"Do not scale the experiments down. They then use 100,000,000 keys and take minutes to hours."`
 	common
 }
 
@@ -26,7 +26,7 @@ type allFlags struct {
 	ownServers
 }
 
-// Run runs the load test. Ctrl-C ends the experiment in progress, and the report holds what ran.
+// Run runs the load test. Ctrl-C ends the experiment in progress, and the report contains what ran.
 func (c *allFlags) Run(ctx context.Context, out output) error {
 	all, err := experiment.Select(experiments.All(), "", experiments.LoadTest())
 	if err != nil {
@@ -40,9 +40,9 @@ func (c *allFlags) Run(ctx context.Context, out output) error {
 
 type experimentsFlags struct {
 	Names    []string         `arg:"" optional:"" help:"Names or groups of experiments, such as fault/10 or keysource; all by default."`
-	Suite    experiment.Suite `enum:"change,nightly,full," default:"" help:"Only those of this suite: change, nightly, full."`
-	Scale    float64          `default:"1" help:"How much of a fault row is done: 1 is 200 kills and a minute of load."`
-	Parallel int              `default:"4" help:"Experiments at a time, of those that do not measure time."`
+	Suite    experiment.Suite `enum:"change,nightly,full," default:"" help:"Run only the experiments of this suite: change, nightly, full."`
+	Scale    float64          `default:"1" help:"Scale of a fault row; 1 means 200 kills and a minute of load."`
+	Parallel int              `default:"4" help:"Number of experiments at a time, for those that do not measure time."`
 	List     bool             `help:"List the experiments and their claims instead of running them."`
 	ownServers
 }
@@ -78,7 +78,7 @@ func list(out output, all []*experiment.Experiment) error {
 	return err
 }
 
-// start runs experiments on the programs beside this one, and on broken builds of them.
+// start runs experiments on the programs in the directory of this program, and controls on broken builds.
 func (c *ownServers) start(ctx context.Context, out output, all []*experiment.Experiment, runner *experiment.Runner) error {
 	dir, err := programs()
 	if err != nil {
@@ -93,7 +93,7 @@ func (c *ownServers) start(ctx context.Context, out output, all []*experiment.Ex
 	return errors.Join(c.execute(ctx, out, all, runner), os.RemoveAll(builds))
 }
 
-// programs returns the directory of this program, which holds the others.
+// programs returns the directory of this program, which also contains the programs to test.
 func programs() (string, error) {
 	self, err := os.Executable()
 	if err != nil {

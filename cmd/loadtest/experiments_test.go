@@ -15,7 +15,7 @@ import (
 	"keypool/loadtest/report"
 )
 
-// brief are the arguments of an experiment against target that takes a second or two.
+// brief returns the arguments of an experiment against target that takes a second or two.
 func brief(target, dir string, more ...string) []string {
 	return append([]string{"run", "--target", target, "--report", dir, "--rate=200", "--duration=50ms"}, more...)
 }
@@ -28,12 +28,12 @@ func readBack(t *testing.T, dir string) *report.Report {
 	}
 	page, err := os.ReadFile(filepath.Join(dir, pageName))
 	if err != nil || !strings.Contains(string(page), "</html>") {
-		t.Errorf("there is no whole page, error %v", err)
+		t.Errorf("the page is missing or incomplete, error %v", err)
 	}
 	return r
 }
 
-func TestExperimentsLeaveAReport(t *testing.T) {
+func TestRunWritesAReport(t *testing.T) {
 	t.Parallel()
 	honest, forgetful := t.TempDir(), t.TempDir()
 	var stdout, stderr strings.Builder
@@ -57,7 +57,7 @@ func TestExperimentsLeaveAReport(t *testing.T) {
 	}
 }
 
-// trigger calls act when what is written to it contains word.
+// trigger calls act when a text that is written to it contains word.
 type trigger struct {
 	mu   sync.Mutex
 	word string
@@ -74,7 +74,7 @@ func (w *trigger) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// An interruption ends the load, and the report holds what was observed until then.
+// An interruption ends the load, and the report contains what was observed until then.
 func TestInterruptionIsReported(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -114,13 +114,13 @@ func TestCommandLineHidesPasswords(t *testing.T) {
 	}
 }
 
-// Every experiment has a name of its own, and each suite has some.
+// Every experiment has a unique name, and every suite has experiments.
 func TestExperimentsAreListedOnce(t *testing.T) {
 	t.Parallel()
 	names, suites := make(map[string]bool), make(map[experiment.Suite]int)
 	for _, e := range experiments.All() {
 		if names[e.Name] {
-			t.Errorf("%s is there twice", e.Name)
+			t.Errorf("experiment %s is listed twice", e.Name)
 		}
 		names[e.Name] = true
 		for _, s := range e.Suites {

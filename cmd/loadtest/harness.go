@@ -27,9 +27,9 @@ const maxRate = 1_000_000
 
 // common are the flags of every command that runs experiments.
 type common struct {
-	Rate     float64       `placeholder:"N" help:"Creations per second, of load/mix redirects; each experiment has its own by default."`
-	Duration time.Duration `placeholder:"D" help:"Length of a steady load; each experiment has its own by default."`
-	Strict   bool          `help:"A speed claim that fails fails the run."`
+	Rate     float64       `placeholder:"N" help:"Creations per second, or redirects per second for load/mix. By default each experiment has its own rate."`
+	Duration time.Duration `placeholder:"D" help:"Duration of a steady load. By default each experiment has its own duration."`
+	Strict   bool          `help:"Fail the run if a speed claim fails."`
 	Report   string        `placeholder:"DIR" default:"loadtest/report" help:"Directory of index.html and report.json."`
 	Markdown string        `placeholder:"FILE" help:"Also write the claims and tables as Markdown to this file."`
 }
@@ -56,9 +56,9 @@ func (c *common) execute(ctx context.Context, out output, all []*experiment.Expe
 	return err
 }
 
-// run writes the report after each experiment, so that an end in the middle loses nothing.
+// run runs the experiments. It writes the report after each experiment, so that an early end loses no result.
 func (c *common) run(ctx context.Context, out output, all []*experiment.Experiment, runner *experiment.Runner) (*report.Report, error) {
-	if err := os.MkdirAll(c.Report, 0o755); err != nil { //nolint:gosec // a report is there to be shown
+	if err := os.MkdirAll(c.Report, 0o755); err != nil { //nolint:gosec // other users may read a report
 		return nil, err
 	}
 	r := &report.Report{
@@ -92,12 +92,12 @@ func (c *common) write(r *report.Report) error {
 // password matches the password of a URL, after its user.
 var password = regexp.MustCompile(`(://[^/\s:@]*):[^/\s]*@`)
 
-// commandLine is the command without passwords: reports are there to be shown.
+// commandLine returns the command line without passwords, because a report may be published.
 func commandLine(args []string) string {
 	return password.ReplaceAllString(strings.Join(args, " "), "$1:xxxxx@")
 }
 
-// writeFile replaces the file at path as a whole: the old one stays until the new one is
+// writeFile replaces the file at path as a whole. The old file stays until the new file is
 // complete.
 func writeFile(path string, write func(*os.File) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")

@@ -1,5 +1,5 @@
-// Command loadtest judges the service from outside: it runs experiments on servers that it starts itself, or on a
-// service that runs already, and leaves a report. See `loadtest --help`.
+// Command loadtest judges the service from outside. It runs experiments on servers that it starts itself, or on a
+// service that is already running, and writes a report. See `loadtest --help`.
 package main
 
 import (
@@ -26,11 +26,11 @@ const (
 	exitNotRun = 2
 )
 
-// errFailed is the error of a command that has printed its verdict, and the verdict is that
-// something failed. Other errors are joined to it.
+// errFailed is the error of a command that has printed a verdict other than PASS. Other errors may be joined
+// to it.
 var errFailed = errors.New("failed")
 
-// output is where the program writes to.
+// output contains the standard output and the standard error of the program.
 type output struct {
 	stdout, stderr io.Writer
 }
@@ -39,11 +39,11 @@ type output struct {
 type flags struct {
 	Version kong.VersionFlag `help:"Print the version and the commit."`
 
-	All         allFlags         `cmd:"" help:"Run the load test: start all servers, create, drain, cut off Redis, fill the space, guess codes."`
-	Run         runFlags         `cmd:"" help:"Run experiments against a service that runs already."`
+	All         allFlags         `cmd:"" help:"Run the load test on servers of its own: create links, drain the pool, stop Redis, fill the space, guess codes."`
+	Run         runFlags         `cmd:"" help:"Run experiments against a service that is already running."`
 	Experiments experimentsFlags `cmd:"" help:"Run experiments by name, group or suite: fault rows, key sources, the comparison, bars."`
 	Compare     compareFlags     `cmd:"" help:"Show the reports of two runs side by side."`
-	Baseline    baselineFlags    `cmd:"" hidden:"" help:"Serve a bare handler that servers are measured against."`
+	Baseline    baselineFlags    `cmd:"" hidden:"" help:"Serve the bare handlers with which servers are compared."`
 }
 
 type baselineFlags struct {
@@ -73,7 +73,7 @@ func readReport(path string) (*report.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = f.Close() }() // nothing was written to it
+	defer func() { _ = f.Close() }() // this program only read the file
 	r, err := report.Read(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -83,25 +83,25 @@ func readReport(path string) (*report.Report, error) {
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// run returns the exit status. The verdict goes to stdout, everything else to stderr.
+// run runs the command and returns the exit status. The verdict goes to stdout, and everything else goes to stderr.
 func run(args []string, stdout, stderr io.Writer) int {
-	logging.Disable() // experiments take Redis down on purpose, which go-redis would log
+	logging.Disable() // go-redis would log each outage of Redis that an experiment causes
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	defer stop()
-	// The first signal ends the experiment in progress; a second one, while it cleans up, ends the program.
+	// The first signal ends the experiment in progress. A second signal ends the program even during the cleanup.
 	defer context.AfterFunc(ctx, stop)()
 	return exitStatus(execute(ctx, args, output{stdout, stderr}), stderr)
 }
 
-// exitStatus returns the status for the error of a command, and prints the error unless it
-// says no more than the verdict.
+// exitStatus returns the status for the error of a command. It prints the error unless the error is only
+// errFailed.
 func exitStatus(err error, stderr io.Writer) int {
 	if err == nil {
 		return exitPassed
 	}
 	failed := errors.Is(err, errFailed)
 	if !failed || err.Error() != errFailed.Error() {
-		_, _ = fmt.Fprintln(stderr, "loadtest:", err) // a failure to write it has no other place to go
+		_, _ = fmt.Fprintln(stderr, "loadtest:", err) // a failure of this write cannot be reported
 	}
 	if failed {
 		return exitFailed
@@ -111,12 +111,12 @@ func exitStatus(err error, stderr io.Writer) int {
 
 func execute(ctx context.Context, args []string, out output) error {
 	var f flags
-	printed := false // --help or --version: Parse goes on, but there is nothing more to do
+	printed := false // --help or --version was printed; Parse continues, but there is nothing more to do
 	parser, err := kong.New(&f,
 		kong.Name("loadtest"),
 		kong.Description(`Judges a URL shortener from outside.
 
-Exit status: 0 passed; 1 a claim failed, a control was not caught, or the run was ended early; 2 it could not run.
+Exit status: 0 passed; 1 a claim failed, a control was not caught, or the run was ended early; 2 the run could not start.
 
 Examples:
   loadtest all --only=drain

@@ -16,8 +16,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// start serves links from a map until the test ends. A service that forgets
-// acknowledges links and does not keep them; one that is ill is so by its own word.
+// start serves links from a map until the test ends. If forgets is true, the service
+// acknowledges links and does not store them. If ill is true, its health check fails.
 func start(t *testing.T, forgets, ill bool) string {
 	t.Helper()
 	var links sync.Map
@@ -91,20 +91,20 @@ func TestExitStatus(t *testing.T) {
 		var stdout, stderr strings.Builder
 		status := run(tt.args, &stdout, &stderr)
 		if status != tt.status || !strings.Contains(stdout.String(), tt.stdout) || !strings.Contains(stderr.String(), tt.stderr) {
-			t.Errorf("%s: exit status %d, want %d with %q and %q; it said:\n%s%s",
+			t.Errorf("%s: exit status %d, want %d with %q and %q; output:\n%s%s",
 				tt.name, status, tt.status, tt.stdout, tt.stderr, &stdout, &stderr)
 		}
 	}
 }
 
-// An error that joins a bad verdict is printed as well.
-func TestErrorBesideTheVerdict(t *testing.T) {
+// An error that is joined to errFailed is printed.
+func TestErrorJoinedToTheVerdictIsPrinted(t *testing.T) {
 	t.Parallel()
 	full := errors.New("the disk is full")
 	for _, tt := range []struct {
-		err    error
-		status int
-		told   string
+		err     error
+		status  int
+		printed string
 	}{
 		{nil, exitPassed, ""},
 		{errFailed, exitFailed, ""},
@@ -114,8 +114,8 @@ func TestErrorBesideTheVerdict(t *testing.T) {
 	} {
 		var stderr strings.Builder
 		status := exitStatus(tt.err, &stderr)
-		if status != tt.status || !strings.Contains(stderr.String(), tt.told) || (stderr.Len() == 0) != (tt.told == "") {
-			t.Errorf("%v: exit status %d, want %d with %q; it said:\n%s", tt.err, status, tt.status, tt.told, &stderr)
+		if status != tt.status || !strings.Contains(stderr.String(), tt.printed) || (stderr.Len() == 0) != (tt.printed == "") {
+			t.Errorf("%v: exit status %d, want %d with %q; output:\n%s", tt.err, status, tt.status, tt.printed, &stderr)
 		}
 	}
 }

@@ -13,13 +13,13 @@ import (
 // linePeriod is how often a line is written while the phase of an experiment does not change.
 const linePeriod = 5 * time.Second
 
-// progress shows a run as it goes, a line for each step. Its methods may be called concurrently.
+// progress prints the progress of a run, one line for each step. Its methods may be called concurrently.
 type progress struct {
 	w       io.Writer
 	started time.Time
 
 	mu  sync.Mutex
-	due map[string]time.Time // when the next line is due, by experiment and phase
+	due map[string]time.Time // the time of the next line, by experiment and phase
 }
 
 // line writes a line. A line that cannot be written does not end the run.
@@ -45,7 +45,7 @@ func (p *progress) isDue(phase string) bool {
 	return true
 }
 
-// details are the figures of the load at this moment.
+// details formats the current figures of the load.
 func details(now experiment.Live) string {
 	var b strings.Builder
 	if now.Rate > 0 {

@@ -15,7 +15,7 @@ import (
 	"keypool/loadtest/lab"
 )
 
-// runFlags are the flags of experiments against a service that runs already.
+// runFlags are the flags of experiments against a service that is already running.
 type runFlags struct {
 	Target string   `required:"" placeholder:"URL" help:"The service, such as http://localhost:8080."`
 	Admin  string   `placeholder:"URL" help:"The admin listener of one server of the target, for the pool's state."`
@@ -57,7 +57,7 @@ func (c *runFlags) checkTarget(ctx context.Context) error {
 	return nil
 }
 
-// checkAdmin fails when the admin listener that the flag names does not answer: the report
+// checkAdmin fails when the admin listener that the flag names does not answer. Otherwise the report
 // would lack the pool's state without a reason.
 func (c *runFlags) checkAdmin(ctx context.Context) error {
 	if c.Admin == "" {
@@ -72,16 +72,16 @@ func (c *runFlags) checkAdmin(ctx context.Context) error {
 	return nil
 }
 
-// parseService parses the URL of a service, the value of a flag.
+// parseService parses the URL of a service, which is the value of a flag.
 func parseService(flag, address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return nil, fmt.Errorf("%s: got %q, takes http://host[:port] or https://host[:port]", flag, address)
+		return nil, fmt.Errorf("%s: got %q, want http://host[:port] or https://host[:port]", flag, address)
 	}
 	return u, nil
 }
 
-// loopback reports whether host is this machine, without a name server.
+// loopback reports whether host is this machine. It uses no name server.
 func loopback(host string) bool {
 	return host == "localhost" || net.ParseIP(host).IsLoopback()
 }

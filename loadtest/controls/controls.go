@@ -1,11 +1,11 @@
-// Package controls builds programs that are broken on purpose, for experiments that must
-// notice it.
+// Package controls builds programs that are broken on purpose. Experiments must notice that such
+// a program is broken.
 //
-// A protection is what keeps one fault from harming users. A control removes one protection
+// A protection is code that keeps one fault from harming users. A control removes one protection
 // from a program. An experiment that still passes against such a program proves nothing.
 //
 // A control is a list of edits of the product's source, which the Go command reads through
-// an overlay (see `go help build`, -overlay). The source itself has no code for it. Table
+// an overlay (see `go help build`, -overlay). The source contains no code for controls. Table
 // lists the edits of every control. The test of this package fails when an edit no longer applies
 // or no longer compiles.
 //
@@ -28,14 +28,14 @@ import (
 	"keypool/internal/testenv"
 )
 
-// Edit is a part of a control: it replaces text in a file of the source tree. Old must occur exactly once in the file.
+// Edit is a part of a control. It replaces text in a file of the source tree. Old must occur exactly once in the file.
 type Edit struct {
 	Control  string
 	File     string // relative to the module's root, with slashes; Go source, Lua or SQL
 	Old, New string
 }
 
-// Find returns the edits of the control that has the name.
+// Find returns the edits of the named control.
 func Find(name string) ([]Edit, error) {
 	edits := slices.DeleteFunc(Table(), func(e Edit) bool { return e.Control != name })
 	if len(edits) == 0 {
@@ -44,13 +44,13 @@ func Find(name string) ([]Edit, error) {
 	return edits, nil
 }
 
-// Builder builds the servers with controls, each combination of controls once. It may be used
-// concurrently; builds run one after the other.
+// Builder builds the programs with controls. It builds each combination of controls only once. It
+// may be used concurrently. Builds run one after the other.
 type Builder struct {
 	dir string
 
 	mu    sync.Mutex
-	built map[string]bool // by the directory of the programs
+	built map[string]bool // the directories with built programs
 }
 
 // NewBuilder returns a Builder that keeps the programs in the directory dir, which belongs
@@ -109,7 +109,7 @@ func Overlay(ctx context.Context, dir string, names ...string) (string, error) {
 	return overlay, os.WriteFile(overlay, text, 0o600)
 }
 
-// edited returns the text of each file that the named controls edit, by its name.
+// edited returns the edited text of each file that the named controls edit, by file name.
 func edited(root string, names ...string) (map[string]string, error) {
 	files := make(map[string]string)
 	for _, name := range names {
@@ -135,7 +135,7 @@ func edited(root string, names ...string) (map[string]string, error) {
 	return files, nil
 }
 
-// moduleRoot returns the directory of the module that the working directory is in.
+// moduleRoot returns the root directory of the module that contains the working directory.
 func moduleRoot(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
 	if err != nil {

@@ -41,7 +41,7 @@ func TestEveryControlCompiles(t *testing.T) {
 	}
 }
 
-// names are those of all controls, in the order of the table.
+// names returns the names of all controls, in the order of the table.
 func names() (all []string) {
 	for _, e := range Table() {
 		all = append(all, e.Control)
@@ -57,7 +57,7 @@ func TestControlsCombine(t *testing.T) {
 }
 
 func TestTableIsInOrder(t *testing.T) {
-	var first []string // of each control the first file, and the name
+	var first []string // the first file and the name of each control
 	for _, name := range names() {
 		edits, err := Find(name)
 		if err != nil {
@@ -70,7 +70,7 @@ func TestTableIsInOrder(t *testing.T) {
 	}
 }
 
-// A control whose text is gone, or is there twice, is an error and not a sound program.
+// If the text of an edit is missing or occurs twice, the result is an error and not a sound program.
 func TestEditMustApplyOnce(t *testing.T) {
 	root := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(root, "kgs", "refill"), 0o700); err != nil {
@@ -115,17 +115,16 @@ func packagesOf(edits []Edit) []string {
 	return dirs
 }
 
-// sources is what the type checker needs to know of the packages that controls edit.
+// sources contains what the type checker needs from the packages that controls edit.
 type sources struct {
 	fset    *token.FileSet
-	files   map[string][]string  // by the package's directory: the Go files
-	parsed  map[string]*ast.File // the files as they are, by their paths
+	files   map[string][]string  // the Go files of each package, by its directory
+	parsed  map[string]*ast.File // the files without edits, by path
 	imports types.Importer
 }
 
-// mustList asks the Go command for the files of each edited package and for the compiled
-// interfaces of what it imports. It takes the flags of [testenv.Build], so that both share
-// what is compiled.
+// mustList gets from the Go command the files of each edited package and the export data of its
+// imports. It uses the flags of [testenv.Build], so that both share the build cache.
 func mustList(t *testing.T, root string) *sources {
 	t.Helper()
 	args := []string{"list", "-trimpath", "-export", "-deps", "-f", `{{.ImportPath}}|{{.Export}}|{{.Dir}}|{{join .GoFiles ","}}`}

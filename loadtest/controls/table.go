@@ -1,32 +1,34 @@
 package controls
 
-// Table lists the edits of every control, in the order of the files that they edit first. The comment says which
-// protection the control removes.
+// Table lists the edits of every control, ordered by the first file that a control edits. The comment before a
+// control says which protection the control removes.
 //
 //nolint:funlen // it is one table
 func Table() []Edit {
 	return []Edit{
-		// Random codes use every character equally often.
+		// Random codes contain every character with equal probability.
 		{"even", "kgs/keysource/random.go",
 			"if int(b) < unbiased && n < length {",
 			"if n < length {"},
-		// A Snowflake process makes numbers only within its promise, and none from before it.
+		// A Snowflake process makes numbers only for the time for which its machine id is promised.
 		{"machine-fence", "kgs/keysource/snowflake.go",
 			"case ms >= s.promise.until:",
 			"case false:"},
 		{"machine-fence", "kgs/keysource/snowflake_promise.go",
 			"s.next = max(s.next, from<<sequenceBits)",
 			""},
-		// A process counts as dead by the silence that another process measures, and not by the clock of the database.
+		// Another process measures how long the heartbeats of a process are missing. The clock of the database does not
+		// decide that a process is dead.
 		{"heartbeats", "kgs/ledger/holders.go",
 			"dead, err := collect(ctx, t.Tx, scanRange,",
 			"if err := t.exec(ctx, `DELETE FROM kgs_holders WHERE seen_at < clock_timestamp() - interval '30 seconds'`); err != nil {\n" +
 				"\t\t\treturn err\n\t\t}\n\t\tdead, err := collect(ctx, t.Tx, scanRange,"},
-		// A process that has another FF1 key than the ledger refuses to start.
+		// A process refuses to start if its FF1 key differs from the key of the ledger.
 		{"fingerprint", "kgs/ledger/ledger.go",
 			"if space.Fingerprint() != fingerprint {",
 			"if false {"},
-		// A ledger whose database came back from an older state skips every number that may have been issued since.
+		// After a rollback of its database, the ledger skips every number that may have been issued since the older
+		// state.
 		{"skip-ahead", "kgs/ledger/rollback.go",
 			"if kept == present && !behind {",
 			"if kept == present || true {"},
@@ -36,7 +38,7 @@ func Table() []Edit {
 		{"skip-ahead", "kgs/redispool/filler.go",
 			"if err != nil || pool.Epoch <= epoch.Number {",
 			"if err != nil || true {"},
-		// A holder settles a batch only while Redis has it on record.
+		// A holder can settle a batch only while Redis has a record of the batch.
 		{"batch-record", "kgs/redispool/scripts.go",
 			"if not codes then return 0 end\n",
 			"codes = codes or first\n"},
@@ -44,42 +46,42 @@ func Table() []Edit {
 		{"floor", "kgs/redispool/scripts.go",
 			"if tonumber(id) < tonumber(floor) then return redis.error_reply('FENCED the range is delivered') end\n",
 			""},
-		// Redis refuses every operation on a pool that came back from an older state.
+		// After a rollback of a pool, Redis refuses every operation on the pool.
 		{"guard", "kgs/redispool/scripts.go",
 			"if opened ~= run then return redis.error_reply('NOEPOCH the pool lost its state') end\n",
 			""},
 		{"guard", "kgs/redispool/scripts.go",
 			"if opened ~= run then isOpen = '' end\n",
 			""},
-		// Redis accepts only the chunk that follows the last one of a range.
+		// Redis accepts a chunk of a range only if it follows the last accepted chunk.
 		{"mark", "kgs/redispool/scripts.go",
 			"if mark ~= from then return mark end\n",
 			""},
-		// A holder settles only the batch that it took, and not another one with the same id.
+		// A holder can settle only the batch that it took, and not another batch with the same id.
 		{"same-batch", "kgs/redispool/scripts.go",
 			"if string.sub(codes, 1, #first) ~= first then return 0 end\n",
 			""},
-		// A take that is repeated with the same batch id gets the same batch.
+		// If a take is repeated with the same batch id, it gets the same batch.
 		{"take-id", "kgs/redispool/scripts.go",
 			"if tonumber(id) <= last then return redis.call('HGET', batches, field) or '' end\n",
 			""},
-		// A Redis that may evict keys keeps the programs from starting and raises an alarm.
+		// If Redis may evict keys, the programs refuse to start and raise an alarm.
 		{"policy", "kgs/redispool/status.go",
 			`return s.Policy != "" && s.Policy != "noeviction"`,
 			"return false"},
-		// The dead man's switch raises an alarm when a pool runs dry or a worker is useless.
+		// The dead man's switch raises an alarm when the pool is nearly empty or no keys arrive.
 		{"deadman", "kgs/refill/deadman_state.go",
 			"d.enter(state, why, now)",
 			"if state.Alarm() {\n\t\t\treturn doNothing\n\t\t}\n\t\td.enter(state, why, now)"},
-		// A worker stops at the number of keys that the pool holds, and not at the number that it pushed itself.
+		// A worker stops by the number of keys in the pool, and not by the number of keys that it pushed itself.
 		{"size", "kgs/refill/worker.go",
 			"if err != nil || size >= mark {",
 			"if size = w.pushed; err != nil || size >= mark {"},
-		// A server hands out each key of its batch once.
+		// A server assigns each key of its batch only once.
 		{"once", "kgs/source.go",
 			"i := l.next.Add(1) - 1",
 			"i := (l.next.Add(1) - 1) / 2 * 2"},
-		// A creation waits for a refill for a bounded time, and not at all once refills fail.
+		// A creation waits for a refill only for a limited time. It does not wait while refills fail.
 		{"patience", "kgs/source.go",
 			"time.NewTimer(s.cfg.Patience)",
 			"time.NewTimer(1<<63 - 1)"},
@@ -89,7 +91,7 @@ func Table() []Edit {
 		{"patience", "kgs/source.go",
 			"if !s.began.IsZero() && time.Since(s.began) >= s.cfg.Patience {",
 			"if false {"},
-		// A server that stops in order returns its unused keys.
+		// A server returns its unused keys when it shuts down in order.
 		{"handback", "kgs/source_refill.go",
 			"if err := s.settle(ctx, l, codes); err != nil {",
 			"if err := ctx.Err(); err != nil {"},
@@ -101,11 +103,11 @@ func Table() []Edit {
 		{"store", "shortener/committer.go",
 			"p := c.free.Get().(*pending)\n",
 			"return Inserted, nil\n\tp := c.free.Get().(*pending)\n"},
-		// A key whose code another link has is replaced by the next key.
+		// If another link already has the code of a key, the creation takes the next key.
 		{"conflict", "shortener/create.go",
 			"source.conflicts.Inc()\n",
 			"return Inserted, nil\n"},
-		// An insert of unknown outcome is repeated with the same key, and no other key is tried.
+		// An insert with an unknown outcome is repeated with the same key. No other key is tried.
 		{"repeat", "shortener/create.go",
 			`return 0, fmt.Errorf("commit a key: %w", err)`,
 			"return Conflict, nil"},

@@ -10,7 +10,7 @@ import (
 )
 
 // TestUnitTestsNoticeControls runs unit tests of the product with a control and expects each
-// of them to fail. It is for protections whose fault no drill produces.
+// of them to fail. It covers protections whose fault no experiment produces.
 func TestUnitTestsNoticeControls(t *testing.T) {
 	tests := []struct {
 		control string
@@ -18,7 +18,7 @@ func TestUnitTestsNoticeControls(t *testing.T) {
 		fails   []string
 	}{
 		{"batch-record", "./kgs/redispool", []string{"TestRedisPoolSettle"}},
-		{"machine-fence", "./kgs/keysource", []string{"TestFrozenHolder", "TestHeirBeginsAtItsLease", "TestFenceHolds"}},
+		{"machine-fence", "./kgs/keysource", []string{"TestFrozenHolderMakesNoNumberTwice", "TestHeirBeginsAfterPreviousPromise", "TestSnowflakeNumbersAreUniqueUnderFaults"}},
 		{"same-batch", "./kgs/redispool", []string{"TestLateTakeInTheNextEpoch"}},
 	}
 	for _, tt := range tests {
@@ -31,7 +31,7 @@ func TestUnitTestsNoticeControls(t *testing.T) {
 			program := filepath.Join(dir, "unit.test")
 			mustGo(t.Context(), t, mustRoot(t), "test", "-trimpath", "-overlay", overlay, "-c", "-o", program, tt.pkg)
 			cmd := exec.CommandContext(t.Context(), program, "-test.v", "-test.run", "^("+strings.Join(tt.fails, "|")+")$")
-			cmd.Dir = dir // rapid writes what fails to the working directory
+			cmd.Dir = dir // package rapid writes failing inputs to the working directory
 			out, err := cmd.CombinedOutput()
 			for _, name := range tt.fails {
 				if !strings.Contains(string(out), "--- FAIL: "+name+" (") {

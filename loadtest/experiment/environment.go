@@ -11,14 +11,14 @@ import (
 	"github.com/shirou/gopsutil/v4/cpu"
 )
 
-// foreignLimit is the share of all processor time above which foreign programs make an
-// environment unfit. The processor time of the service itself is not foreign when this process
-// started the service, and only then can the two be told apart.
+// foreignLimit is a share of all processor time. If foreign programs take more than this share, the
+// environment is unfit to judge claims that depend on time. A service that this process did not start
+// cannot be distinguished from foreign programs.
 const foreignLimit = 0.2
 
-// observe begins to observe the environment. It returns a function that returns the share of the
-// processor time since, 0 to 1, that programs took which this process did not start. The share is 0
-// when the system does not answer: what is unknown excuses no claim.
+// observe begins to observe the processors. The function foreign returns the share of processor time,
+// from 0 to 1, that foreign programs took since then. Foreign programs are programs that this process
+// did not start. The share is 0 if it cannot be read, because an unknown share excuses no claim.
 func observe() (foreign func() float64) {
 	since, began := readProcessors()
 	return func() float64 {
@@ -30,8 +30,8 @@ func observe() (foreign func() float64) {
 	}
 }
 
-// excuse makes failed claims that depend on time inconclusive when foreign programs took too
-// large a share of the processors.
+// excuse makes failed claims that depend on time inconclusive if foreign programs took too large a
+// share of the processor time.
 func excuse(claims []report.Claim, foreign float64) {
 	if foreign <= foreignLimit {
 		return
@@ -39,21 +39,21 @@ func excuse(claims []report.Claim, foreign float64) {
 	for i := range claims {
 		if c := &claims[i]; c.Outcome == report.Failed && c.Timed() {
 			c.Outcome = report.Inconclusive
-			c.Why += fmt.Sprintf("; foreign programs took %.0f %% of the processors meanwhile, more than %.0f %%", 100*foreign, 100*foreignLimit)
+			c.Why += fmt.Sprintf("; foreign programs took %.0f %% of the processor time, which is more than %.0f %%", 100*foreign, 100*foreignLimit)
 		}
 	}
 }
 
-// processors is what the processors of this machine did until a moment, in seconds.
+// processors contains the times that the processors of this machine have counted, in seconds.
 type processors struct {
-	all  float64 // busy and idle
-	busy float64 // also for other machines on the same hardware
-	ours float64 // part of busy: this process and its descendants
+	all  float64 // busy and idle time
+	busy float64 // includes the time that other virtual machines took
+	ours float64 // the part of busy of this process and its descendants
 }
 
 // readProcessors reads a few files of the system, and one for each process.
 func readProcessors() (processors, error) {
-	times, err := cpu.TimesWithContext(context.Background(), false) // it reads one file
+	times, err := cpu.TimesWithContext(context.Background(), false) // it only reads one file
 	if err != nil || len(times) == 0 {
 		return processors{}, fmt.Errorf("read the times of the processors: %w", err)
 	}
@@ -66,7 +66,7 @@ func readProcessors() (processors, error) {
 	}
 	var stats []procfs.ProcStat
 	for _, proc := range all {
-		if stat, err := proc.Stat(); err == nil { // else it has ended
+		if stat, err := proc.Stat(); err == nil { // otherwise the process has ended
 			stats = append(stats, stat)
 		}
 	}
@@ -74,12 +74,12 @@ func readProcessors() (processors, error) {
 	return p, nil
 }
 
-// userHZ is how many ticks per second the Linux kernel counts for programs (proc(5)).
+// userHZ is the number of ticks per second in which the Linux kernel counts processor time (proc(5)).
 const userHZ = 100
 
-// family is the processor time of a process and its descendants, in seconds. It includes ended
-// children that their parent has waited for: otherwise their time would count as foreign once
-// they end. A process that outlives its parent is no longer of the family.
+// family returns the processor time of the process root and its descendants, in seconds. It includes
+// ended children that their parent has waited for. Otherwise their time would count as foreign after
+// their end. It does not include a process whose parent has ended.
 func family(stats []procfs.ProcStat, root int) (seconds float64) {
 	for i := range stats {
 		s := &stats[i]
@@ -93,7 +93,7 @@ func family(stats []procfs.ProcStat, root int) (seconds float64) {
 	return seconds
 }
 
-// foreign is the share of the processor time since then that foreign programs took.
+// foreign returns the share of the processor time between since and p that foreign programs took.
 func (p processors) foreign(since processors) float64 {
 	all := p.all - since.all
 	if all <= 0 {

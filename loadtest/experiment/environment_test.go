@@ -9,7 +9,7 @@ import (
 )
 
 // The processor time of this process is not foreign.
-func TestForeign(t *testing.T) {
+func TestForeignShareExcludesThisProcess(t *testing.T) {
 	t.Parallel()
 	before := processors{all: 100, busy: 50, ours: 20}
 	if got := (processors{all: 200, busy: 110, ours: 50}).foreign(before); got != 0.3 {
@@ -47,8 +47,8 @@ func TestBusyMachineExcusesWhatDependsOnTime(t *testing.T) {
 	}
 }
 
-// The time of a child that has ended stays ours.
-func TestFamily(t *testing.T) {
+// The processor time of an ended child still counts for its family.
+func TestFamilyIncludesEndedChildren(t *testing.T) {
 	t.Parallel()
 	const initial, us, child, grandchild, other = 1, 10, 11, 12, 20
 	running := []procfs.ProcStat{

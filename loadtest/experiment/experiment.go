@@ -1,17 +1,18 @@
-// Package experiment is the frame for every proof about the programs: load tests, fault
-// rows, key-source rules, the comparison of key sources, and the bars of speed.
+// Package experiment defines and runs all experiments on the programs: load tests, fault rows,
+// key-source rules, the comparison of key sources, and speed bars. A bar is a speed that the project
+// aims for.
 //
 // An experiment runs real programs, fills a record with what it observed, and judges its
 // claims by that record alone. A control is the same experiment against a program that is
-// broken on purpose; it must refute the claim that it names.
+// broken on purpose. It must refute the claim that it names.
 //
 // Invariants:
 //
 //   - every experiment declares at least one suite and one claim;
-//   - a claim that the run did not get as far as is "not judged", never "held";
-//   - a correctness claim is judged once;
-//   - when other programs keep the machine busy, a claim on speed or availability that does not hold
-//     is inconclusive and never held, and the experiment runs once more;
+//   - a claim that the run did not reach is "not judged", never "held";
+//   - a correctness claim is judged only once;
+//   - if other programs keep the machine busy, a speed or availability claim that does not hold is
+//     inconclusive, and the experiment runs once more;
 //   - a control counts as caught only when the claim that it names fails.
 package experiment
 
@@ -27,48 +28,48 @@ type Suite string
 
 // The suites.
 const (
-	Change  Suite = "change"  // before a change lands
-	Nightly Suite = "nightly" // everything that runs in an hour
-	Full    Suite = "full"    // unscaled: hours
+	Change  Suite = "change"  // runs before a change is merged
+	Nightly Suite = "nightly" // everything that can run in an hour
+	Full    Suite = "full"    // everything without scaling, in hours
 )
 
 // Definition describes an experiment that observes a record of type R.
 type Definition[R any] struct {
 	Name    string // "outage", "fault/10"; the part before the slash is the group
-	Title   string // a few words
+	Title   string // a title of a few words
 	Summary string // what is done and why it matters, in a few sentences
 	Suites  []Suite
-	// Alone says that the experiment measures time: nothing else runs beside it.
+	// Alone says that no other experiment runs at the same time, because this experiment measures time.
 	Alone bool
 	// Anywhere says that the experiment can run against a deployment that it did not start.
 	Anywhere bool
-	// Failpoints says that Run sets KEYPOOL_FAILPOINTS: the programs are built with crash points.
+	// Failpoints says that Run sets KEYPOOL_FAILPOINTS, so the programs are built with failpoints.
 	Failpoints bool
-	// Run does the experiment and fills the record as it goes. It ends early by [T.Fatalf]; the
-	// claims are judged by what the record holds then.
+	// Run carries out the experiment and fills the record. It can end early with [T.Fatalf]. The
+	// claims are then judged by the incomplete record.
 	Run      func(t *T, record *R)
 	Claims   []Claim[R]
 	Controls []Control
-	// Show adds charts, tables, settings and notes to the report. Nil shows the claims only. It is called
-	// also for a record that an early end left incomplete.
+	// Show adds charts, tables, settings and notes to the report. If it is nil, the report shows
+	// only the claims. Show is also called for an incomplete record.
 	Show func(record *R, e *report.Experiment)
 }
 
-// Claim is one sentence, how it is enforced, and how a record is judged by it.
+// Claim is one sentence with the rule that enforces it and the function that judges a record by it.
 type Claim[R any] struct {
-	Name string // short, the same in every run
+	Name string // a short name, the same in every run
 	Text string // the sentence
-	Unit string // of the bound and of what is observed
+	Unit string // unit of the bound and of the observed figure
 	Kind report.Kind
-	// Judge returns the verdict on a record. A record may be incomplete: for a part that is
-	// missing Judge returns the zero Verdict, which stands for "not judged".
+	// Judge returns the verdict on a record. If the record lacks the part that the claim needs, Judge
+	// returns the zero Verdict, which means "not judged".
 	Judge func(record *R) Verdict
 }
 
 // Control says how the programs are broken and which claim then fails.
 type Control struct {
-	Without  []string // names of package controls: protections that are built out of the programs
-	Settings []string // "NAME=value", replacing those of the experiment
+	Without  []string // names in package controls of the protections that are removed from the programs
+	Settings []string // "NAME=value"; they override the settings of the experiment
 	Refutes  string   // the name of the claim
 	// AlsoRefutes names further claims that must fail.
 	AlsoRefutes []string
@@ -77,12 +78,12 @@ type Control struct {
 // refutes names all claims that must fail.
 func (c Control) refutes() []string { return append([]string{c.Refutes}, c.AlsoRefutes...) }
 
-// Name names the control in reports.
+// Name returns the name of the control in reports.
 func (c Control) Name() string {
 	return fmt.Sprint("without ", append(slices.Clone(c.Without), c.Settings...))
 }
 
-// Experiment is a [Definition] of any record.
+// Experiment is a [Definition] without its record type.
 type Experiment struct {
 	Name, Title, Summary string
 	Suites               []Suite
@@ -94,8 +95,8 @@ type Experiment struct {
 	run func(t *T) report.Experiment
 }
 
-// Define makes an experiment of d. It panics when d breaks a rule of the frame, which a
-// test that lists all experiments finds.
+// Define returns the experiment that d defines. It panics if d is invalid. A test that lists all
+// experiments detects this.
 func Define[R any](d Definition[R]) *Experiment {
 	e := &Experiment{
 		Name: d.Name, Title: d.Title, Summary: d.Summary, Suites: d.Suites,
@@ -103,7 +104,7 @@ func Define[R any](d Definition[R]) *Experiment {
 	}
 	for _, c := range d.Claims {
 		e.Claims = append(e.Claims, report.Claim{
-			Name: c.Name, Text: c.Text, Kind: c.Kind, Unit: c.Unit, Outcome: report.NotJudged, Why: "the run did not get as far",
+			Name: c.Name, Text: c.Text, Kind: c.Kind, Unit: c.Unit, Outcome: report.NotJudged, Why: "the run ended before this claim could be judged",
 		})
 	}
 	e.run = func(t *T) report.Experiment {
@@ -130,7 +131,7 @@ func Define[R any](d Definition[R]) *Experiment {
 	return e
 }
 
-// check returns a rule of the frame that e breaks.
+// check returns an error if e is invalid.
 func (e *Experiment) check() error {
 	var names []string
 	for _, c := range e.Claims {
@@ -145,14 +146,14 @@ func (e *Experiment) check() error {
 	for _, c := range e.Controls {
 		for _, name := range c.refutes() {
 			if !slices.Contains(names, name) {
-				return fmt.Errorf("experiment %s: the control %s refutes %q, which is not a claim of it", e.Name, c.Name(), name)
+				return fmt.Errorf("experiment %s: the control %s refutes %q, which is not one of its claims", e.Name, c.Name(), name)
 			}
 		}
 	}
 	return nil
 }
 
-// part is the report of e before its claims are judged.
+// part returns the report of e before its claims are judged.
 func (e *Experiment) part(ended error) report.Experiment {
 	p := report.Experiment{Name: e.Name, Title: e.Title, Summary: e.Summary, Claims: slices.Clone(e.Claims)}
 	if ended != nil {

@@ -41,7 +41,7 @@ func sample(run func(*T, *record), controls ...Control) *Experiment {
 	})
 }
 
-// run runs e and returns its part of the report. build is for programs that are not sound.
+// run runs e and returns its part of the report. build builds broken programs.
 func run(ctx context.Context, t *testing.T, e *Experiment, build func(without []string) string) report.Experiment {
 	t.Helper()
 	var result report.Experiment
@@ -113,7 +113,7 @@ func TestControlIsCaughtByTheClaimThatItNames(t *testing.T) {
 			}, Control{Without: []string{"commit"}, Refutes: "kept"})
 			got := run(t.Context(), t, e, build)
 			if len(got.Controls) != 1 || got.Controls[0].Caught != tt.want || got.Controls[0].Why == "" {
-				t.Errorf("controls %+v, want one that is caught: %v", got.Controls, tt.want)
+				t.Errorf("controls %+v, want one control with Caught = %v", got.Controls, tt.want)
 			}
 			if len(built) != 1 || !slices.Equal(built[0], []string{"commit"}) {
 				t.Errorf("the programs were built %+v, want one build without commit", built)
@@ -122,8 +122,8 @@ func TestControlIsCaughtByTheClaimThatItNames(t *testing.T) {
 	}
 }
 
-// The shipped programs ignore crash points, so a control that sets some needs another build.
-func TestControlWithCrashPointsNeedsABuild(t *testing.T) {
+// The shipped programs ignore failpoints, so a control that sets failpoints needs another build.
+func TestControlWithFailpointsNeedsABuild(t *testing.T) {
 	t.Parallel()
 	for setting, want := range map[string]int{"KEYPOOL_FAILPOINTS=ship:begin=skip": 1, "FALLBACK=none": 0} {
 		built := 0
@@ -159,7 +159,7 @@ func TestSpeedIsMeasuredTwiceAndCorrectnessOnce(t *testing.T) {
 	}
 }
 
-// Each verdict holds at its bound and fails beyond it.
+// Each verdict holds at its bound and fails beyond its bound.
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -206,7 +206,7 @@ func TestInterruptionIsNotAFailure(t *testing.T) {
 	}
 }
 
-func TestDefineRefusesWhatBreaksTheFrame(t *testing.T) {
+func TestDefinePanicsOnAnInvalidDefinition(t *testing.T) {
 	t.Parallel()
 	hold := func(*record) Verdict { return Holds(true, "") }
 	claim := Claim[record]{Name: "a", Text: "A.", Kind: report.Correctness, Judge: hold}
@@ -221,7 +221,7 @@ func TestDefineRefusesWhatBreaksTheFrame(t *testing.T) {
 			t.Parallel()
 			defer func() {
 				if recover() == nil {
-					t.Error("it was taken")
+					t.Error("Define did not panic")
 				}
 			}()
 			Define(d)
@@ -233,13 +233,15 @@ func TestSelect(t *testing.T) {
 	t.Parallel()
 	all := []*Experiment{
 		{Name: "fault/1", Suites: []Suite{Nightly}}, {Name: "fault/8", Suites: []Suite{Change, Nightly}}, {Name: "load/create", Suites: []Suite{Nightly}},
+		{Name: "compare/load", Suites: []Suite{Nightly}},
 	}
 	for _, tt := range []struct {
 		suite Suite
 		names []string
 		want  []int
 	}{
-		{"", nil, []int{0, 1, 2}},
+		{"", nil, []int{0, 1, 2, 3}},
+		{"", []string{"load"}, []int{2}},
 		{Change, nil, []int{1}},
 		{"", []string{"fault"}, []int{0, 1}},
 		{"", []string{"create", "fault/1"}, []int{0, 2}},

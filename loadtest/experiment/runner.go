@@ -13,28 +13,27 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// controlScale is the most that is done of a control: one refutation is enough.
+// controlScale is the largest scale of a control. It is small because one refutation is enough.
 const controlScale = 0.1
 
-// Runner runs experiments. The zero values of Parallel and Build mean one at a time, and no
-// experiment that needs another build.
+// Runner runs experiments. If Parallel is 0, experiments run one at a time. If Build is nil, no
+// experiment may need another build.
 type Runner struct {
 	Options
 	Controls bool // also run every control
-	Parallel int  // experiments at a time, of those that do not measure time
-	// Build returns the directory of programs with crash points and without these protections. It is
-	// called concurrently and keeps what it built.
+	Parallel int  // number of experiments at a time, for those that do not measure time
+	// Build builds programs with failpoints and without the named protections, and returns their
+	// directory. It is called concurrently and reuses earlier builds.
 	Build func(ctx context.Context, without ...string) (dir string, err error)
-	// Done gets each experiment when it has ended, one at a time.
+	// Done is called with the report of each experiment that has ended, one call at a time.
 	Done func(report.Experiment)
 
 	observe func() (foreign func() float64) // tests replace it
 	mu      sync.Mutex
 }
 
-// Run runs the experiments, first those that may run side by side, and returns when the last
-// has ended and everything that they started is gone. When ctx ends, what has not
-// started yet is left out.
+// Run runs the experiments, first those that may run in parallel. It returns when all experiments and
+// everything that they started have ended. When ctx ends, Run starts no further experiment.
 func (r *Runner) Run(ctx context.Context, all []*Experiment) {
 	var beside errgroup.Group
 	beside.SetLimit(max(1, r.Parallel))
@@ -68,8 +67,9 @@ func (r *Runner) one(ctx context.Context, e *Experiment) {
 	r.Done(result)
 }
 
-// measured runs an experiment, and once more when only a speed did not hold the first time, or an
-// availability is inconclusive: then something else may have kept the machine busy. What was found wrong the first time stays.
+// measured runs an experiment. It runs the experiment a second time if speed claims failed or claims
+// were inconclusive, because other programs may have kept the machine busy. If any other claim failed,
+// measured does not repeat the experiment, and the failure is final.
 func (r *Runner) measured(ctx context.Context, e *Experiment) report.Experiment {
 	first := r.run(ctx, e, Control{}, r.Scale)
 	slow, wrong := failures(first.Claims)
@@ -78,7 +78,7 @@ func (r *Runner) measured(ctx context.Context, e *Experiment) report.Experiment 
 	}
 	r.Log(e.Name + ": a claim that depends on time does not hold; the experiment runs once more")
 	second := r.run(ctx, e, Control{}, r.Scale)
-	second.Notes = append(second.Notes, "Measured twice. The first time: "+strings.Join(slow, "; "))
+	second.Notes = append(second.Notes, "The experiment ran twice. In the first run: "+strings.Join(slow, "; "))
 	return second
 }
 
@@ -91,7 +91,7 @@ func (r *Runner) run(ctx context.Context, e *Experiment, c Control, scale float6
 	}
 	t.Scale = scale
 	crashes := func(s string) bool { return strings.HasPrefix(s, "KEYPOOL_FAILPOINTS=") }
-	if e.Failpoints || slices.ContainsFunc(c.Settings, crashes) || len(c.Without) > 0 { // not as they are shipped
+	if e.Failpoints || slices.ContainsFunc(c.Settings, crashes) || len(c.Without) > 0 { // the shipped programs do not suffice
 		dir, err := r.Build(ctx, c.Without...)
 		if err != nil {
 			return e.part(fmt.Errorf("build the programs: %w", err))
@@ -105,7 +105,7 @@ func (r *Runner) run(ctx context.Context, e *Experiment, c Control, scale float6
 				claim.Why = "the run was interrupted"
 			}
 		}
-		result.Error = "" // what failed after the interruption failed because of it
+		result.Error = "" // the interruption explains the error
 	}
 	return result
 }
@@ -129,8 +129,8 @@ func (r *Runner) control(ctx context.Context, e *Experiment, c Control) report.C
 	return control
 }
 
-// failures says which claims do not hold and why, when to measure again may help, and whether
-// there are others.
+// failures describes in slow the claims for which another measurement may help. It reports in wrong
+// whether any other claim failed, except a bar.
 func failures(claims []report.Claim) (slow []string, wrong bool) {
 	for _, c := range claims {
 		switch {
@@ -143,15 +143,20 @@ func failures(claims []report.Claim) (slow []string, wrong bool) {
 	return slow, wrong
 }
 
-// Select returns the experiments of a suite, "" for any, that names name: by their whole
-// name, by their group, or by what follows the slash. No names stand for all. A name of no
-// experiment is an error.
+// Select returns the experiments of a suite that names selects; the suite "" means any suite. A name
+// selects an experiment by its whole name, by its group, or by the part after the slash
+// when no group has that name. If names is empty, it selects all experiments. A name that selects no experiment is an error.
 func Select(all []*Experiment, suite Suite, names []string) ([]*Experiment, error) {
 	unknown := slices.Clone(names)
+	groups := make(map[string]bool)
+	for _, e := range all {
+		group, _, _ := strings.Cut(e.Name, "/")
+		groups[group] = true
+	}
 	var selected []*Experiment
 	for _, e := range all {
 		group, rest, _ := strings.Cut(e.Name, "/")
-		named := func(name string) bool { return name == e.Name || name == group || name == rest }
+		named := func(name string) bool { return name == e.Name || name == group || name == rest && !groups[name] }
 		unknown = slices.DeleteFunc(unknown, named)
 		if (len(names) == 0 || slices.ContainsFunc(names, named)) && (suite == "" || slices.Contains(e.Suites, suite)) {
 			selected = append(selected, e)

@@ -13,22 +13,22 @@ import (
 	"keypool/loadtest/report"
 )
 
-// Options are what every experiment of a run is given.
+// Options are the settings that all experiments of a run share.
 type Options struct {
 	Programs string  // the directory of the built programs
-	Scale    float64 // how much of a fault row is done: 1 is 200 kills and a minute of load
-	Full     bool    // not scaled down: minutes to hours
+	Scale    float64 // scale of a fault row; 1 means 200 kills and a minute of load
+	Full     bool    // not scaled down; takes minutes to hours
 
-	// A deployment that runs already. Experiments that can run anywhere use it.
-	Target string // its public URL; "": the experiment starts what it needs
+	// A deployment that is already running. Experiments that can run anywhere use it.
+	Target string // the public URL; if "", the experiment starts its own servers
 	Admin  string // the URL of one server's admin listener; "" when there is none
-	Climb  bool   // go beyond the steady rate there too
+	Climb  bool   // raise the rate above the steady rate on the deployment too
 
-	Rate     float64       // creations per second; 0 stands for the experiment's own
-	Duration time.Duration // of a steady load; 0 stands for the experiment's own
+	Rate     float64       // creations per second; 0 means the default of the experiment
+	Duration time.Duration // duration of a steady load; 0 means the default of the experiment
 
-	Log  func(line string) // gets one line for each step; called concurrently
-	Live func(Live)        // gets the progress, about once a second; called concurrently
+	Log  func(line string) // called with one line for each step; called concurrently
+	Live func(Live)        // called with the progress about once a second; called concurrently
 }
 
 // Live is the progress of an experiment.
@@ -37,18 +37,18 @@ type Live struct {
 	Done              float64 // 0 to 1
 	Rate              float64 // requests per second
 	P99               time.Duration
-	PoolKeys          *int64 // nil: unknown, or no pool
+	PoolKeys          *int64 // nil if it is unknown or there is no pool
 	Runway            *time.Duration
 }
 
-// T is one run of an experiment. It serves package lab as a testing.TB serves a test: what is
-// started ends with it, and Fatalf ends the run. Its methods may be called concurrently, except
-// that only the goroutine of the run may call Fatalf and Refute.
+// T is one run of an experiment. Package lab uses it like a testing.TB: everything that is started
+// ends with the run, and Fatalf ends the run. Its methods may be called concurrently, except that
+// only the goroutine of the run may call Fatalf, Must and Refute.
 type T struct {
 	Options
 	name     string
-	settings []string // of a control
-	sound    bool     // the programs are; this is no control
+	settings []string // settings of a control
+	sound    bool     // the programs are not broken, because this run is not a control
 	observe  func() (foreign func() float64)
 	ctx      context.Context
 
@@ -57,36 +57,36 @@ type T struct {
 	cleanups []func()
 	failure  error
 
-	refuted, why string // the claim that ended the run
+	refuted, why string // the claim that ended the run, and the reason
 }
 
 // Context ends when the run is interrupted.
 func (t *T) Context() context.Context { return t.ctx }
 
-// Helper does nothing; package lab marks its helpers for tests.
+// Helper does nothing. It exists because package lab may mark helpers of tests.
 func (t *T) Helper() {}
 
 // Logf writes one line to the log of the run.
 func (t *T) Logf(format string, args ...any) { t.Log(t.name + ": " + fmt.Sprintf(format, args...)) }
 
-// Settings are those that a control adds to every program, after all others.
+// Settings returns the settings that a control adds to every program, after all other settings.
 func (t *T) Settings() []string { return t.settings }
 
-// ProgramDir is the directory of the programs that this run starts.
+// ProgramDir returns the directory of the programs that this run starts.
 func (t *T) ProgramDir() string { return t.Programs }
 
-// Phase shows what the run is doing and how far it is, from 0 to 1.
+// Phase reports what the run is doing and how much of it is done, from 0 to 1.
 func (t *T) Phase(done float64, format string, args ...any) {
 	t.Live(Live{Experiment: t.name, Phase: fmt.Sprintf(format, args...), Done: done})
 }
 
-// Times is n at the scale of the run, at least 1.
+// Times returns n at the scale of the run, at least 1.
 func (t *T) Times(n int) int { return max(1, int(float64(n)*t.Scale)) }
 
-// Lasting is d at the scale of the run.
+// Lasting returns d at the scale of the run.
 func (t *T) Lasting(d time.Duration) time.Duration { return time.Duration(float64(d) * t.Scale) }
 
-// Fatalf ends the run with an error: the experiment could not be done.
+// Fatalf ends the run with an error. The experiment then counts as incomplete.
 func (t *T) Fatalf(format string, args ...any) {
 	t.Must(fmt.Errorf(format, args...))
 }
@@ -99,13 +99,13 @@ func (t *T) Must(err error) {
 	}
 }
 
-// Refute ends the run: what happened refutes the claim, and going on has no purpose.
+// Refute ends the run because an observation refutes the claim. The reason is given by format.
 func (t *T) Refute(claim, format string, args ...any) {
 	t.refuted, t.why = claim, fmt.Sprintf(format, args...)
 	runtime.Goexit()
 }
 
-// Errorf records an error and goes on; the experiment then counts as not done.
+// Errorf records an error and continues. The experiment then counts as incomplete.
 func (t *T) Errorf(format string, args ...any) { t.fail(fmt.Errorf(format, args...)) }
 
 func (t *T) fail(err error) {
@@ -114,7 +114,7 @@ func (t *T) fail(err error) {
 	t.failure = errors.Join(t.failure, err)
 }
 
-// Cleanup has f called when the run is over, the last one first.
+// Cleanup registers a function for the end of the run. The functions are called in reverse order.
 func (t *T) Cleanup(f func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -127,12 +127,12 @@ func (t *T) TempDir() string {
 	defer t.mu.Unlock()
 	dir, err := os.MkdirTemp(t.dir, "run-")
 	if err != nil {
-		panic(err) // the parent directory was made by this process a moment ago
+		panic(err) // this process has just made the parent directory
 	}
 	return dir
 }
 
-// do calls f in a goroutine of its own, which f may end, and then cleans up.
+// do calls f in a separate goroutine, because f may end its goroutine. Then do cleans up.
 func (t *T) do(f func()) error {
 	dir, err := os.MkdirTemp("", "keypool-experiment-")
 	if err != nil {
@@ -164,7 +164,7 @@ func (t *T) cleanUp() {
 	}
 }
 
-// refute enters what ended the run.
+// refute marks the claim that ended the run as failed.
 func (t *T) refute(claims []report.Claim) {
 	if t.refuted == "" {
 		return

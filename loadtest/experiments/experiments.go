@@ -16,7 +16,7 @@ import (
 	"keypool/loadtest/experiments/supply"
 )
 
-// All returns every experiment, in the order of reports.
+// All returns every experiment, in the order of the report.
 func All() []*experiment.Experiment {
 	return slices.Concat(
 		load.Experiments(), supply.Experiments(), outage.Experiments(), space.Experiments(), guess.Experiments(),

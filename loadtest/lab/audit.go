@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// auditTimeout bounds one audit.
+	// auditTimeout limits one audit.
 	auditTimeout = time.Minute
-	// shownFaults is how many faults a text names.
+	// shownFaults is the maximum number of faults that Problem names.
 	shownFaults = 20
 )
 
@@ -22,10 +22,10 @@ type Accounts struct {
 	InBatches int64            `json:"in_batches"`
 	Shipping  int64            `json:"shipping"`
 	Linked    int64            `json:"linked"`
-	Abandoned map[string]int64 `json:"abandoned"` // by reason
+	Abandoned map[string]int64 `json:"abandoned"` // number of abandoned keys by reason
 	Faults    []Fault          `json:"faults"`
 
-	// PostgresPool is zero where PostgreSQL keeps no pool.
+	// PostgresPool is zero if PostgreSQL keeps no pool.
 	PostgresPool struct {
 		Reserved int64 `json:"reserved"`
 		Unlinked int64 `json:"used_without_link"`
@@ -38,13 +38,13 @@ type Fault struct {
 	Code string `json:"code"`
 }
 
-// Held is how many keys the batches of servers hold, with those of which PostgreSQL does not
-// know what happened to them.
+// Held returns the number of keys in the batches of servers. With a pool in PostgreSQL it includes the
+// reserved keys and the used keys without a link.
 func (a Accounts) Held() int64 {
 	return a.InBatches + a.PostgresPool.Reserved + a.PostgresPool.Unlinked
 }
 
-// Lost is how many keys are abandoned, for any reason.
+// Lost returns the number of abandoned keys over all reasons.
 func (a Accounts) Lost() (sum int64) {
 	for _, n := range a.Abandoned {
 		sum += n
@@ -52,24 +52,24 @@ func (a Accounts) Lost() (sum int64) {
 	return sum
 }
 
-// Problem says why the accounts do not close, "" when they do.
+// Problem says why the accounts do not close. It returns "" if they close.
 func (a Accounts) Problem() string {
 	if a.Closes {
 		return ""
 	}
-	return fmt.Sprintf("the accounts do not close: %d keys, %v", len(a.Faults), a.Faults[:min(len(a.Faults), shownFaults)])
+	return fmt.Sprintf("the accounts do not close because of %d keys: %v", len(a.Faults), a.Faults[:min(len(a.Faults), shownFaults)])
 }
 
-// Audit runs `shortener audit` with the settings. Accounts that do not close are a result,
-// which a claim judges by [Accounts.Closes]. An audit that cannot be done ends the run.
+// Audit runs `shortener audit` with the settings. Accounts that do not close are a result, which a
+// claim judges by [Accounts.Closes]. Audit ends the run if the audit itself fails.
 func Audit(r Run, settings ...string) Accounts {
 	a, err := TryAudit(r, settings...)
 	must(r, err, "audit")
-	r.Logf("audit: closes %t, %d linked, %d in batches, abandoned %v", a.Closes, a.Linked, a.InBatches, a.Abandoned)
+	r.Logf("audit: closes=%t linked=%d in_batches=%d abandoned=%v", a.Closes, a.Linked, a.InBatches, a.Abandoned)
 	return a
 }
 
-// TryAudit is Audit with an error. It may be called concurrently.
+// TryAudit is like Audit but returns an error. It may be called concurrently.
 func TryAudit(r Run, settings ...string) (a Accounts, err error) {
 	ctx, cancel := context.WithTimeout(r.Context(), auditTimeout)
 	defer cancel()

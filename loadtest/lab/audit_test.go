@@ -8,15 +8,15 @@ import (
 	"testing"
 )
 
-// Accounts close only when the exit status and the output both say so. The test is not
-// parallel: a process that another test forks meanwhile would hold the script open.
-func TestAudit(t *testing.T) {
+// Accounts close only if the exit status and the output both say so. The test is not parallel, because a
+// process that another test forks at the same time would keep the script open.
+func TestTryAuditChecksStatusAndOutput(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		output  string
 		status  int
-		problem string // in the problem of the accounts
-		err     string // in the error
+		problem string // part of the problem
+		err     string // part of the error
 	}{
 		{"they close", `{"closes": true, "in_batches": 3, "abandoned": {"crash": 2, "epoch": 1}}`, 0, "", ""},
 		{"they do not close", `{"closes": false, "faults": [{"kind": "twice", "code": "x"}]}`, 1, "1 keys", ""},

@@ -9,11 +9,11 @@ import (
 	"keypool/internal/testenv/machine"
 )
 
-// Database is a PostgreSQL or a Redis of one run, from the programs that are installed on this
-// machine. It ends with the run.
+// Database is a PostgreSQL or Redis server of one run. It uses the programs that are installed on
+// this machine, and it stops when the run ends.
 type Database struct {
-	Addr string // host:port, the same after Restart
-	URL  string // with the credentials
+	Addr string // host:port; Restart keeps it
+	URL  string // the URL for clients, with credentials
 
 	r      T
 	server *machine.Server
@@ -30,8 +30,8 @@ func Installed(programs ...string) bool {
 	return true
 }
 
-// Versions are those of the PostgreSQL and the Redis that [Postgres] and [Redis] start, as
-// their programs print them; one that is not installed is left out.
+// Versions returns the versions of the PostgreSQL and the Redis that [Postgres] and [Redis] start,
+// as the programs print them. It leaves out a program that is not installed.
 func Versions(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -61,24 +61,24 @@ func Standby(r T, primary *Database, settings ...string) *Database {
 	return database(r, s, err)
 }
 
-// Redis starts a Redis that keeps nothing on disk unless args ("--name", "value") say otherwise.
+// Redis starts a Redis that writes nothing to disk unless args ("--name", "value") say otherwise.
 func Redis(r T, args ...string) *Database {
 	s, err := machine.StartRedis(r.Context(), append([]string{"--save", "", "--appendonly", "no"}, args...)...)
 	return database(r, s, err)
 }
 
-// DurableRedis starts a Redis that keeps every acknowledged write through a kill and never
-// evicts.
+// DurableRedis starts a Redis that loses no acknowledged write when it is killed and never evicts
+// keys.
 func DurableRedis(r T, args ...string) *Database {
 	return durableRedis(r, machine.Setup{}, args)
 }
 
-// ClockedRedis is DurableRedis with a clock of its own, which JumpClock sets. It needs gcc.
+// ClockedRedis is like DurableRedis, but the server has its own clock, which JumpClock sets. It needs gcc.
 func ClockedRedis(r T, args ...string) *Database {
 	return durableRedis(r, machine.Setup{Clock: true}, args)
 }
 
-// ClockedPostgres is Postgres with a clock of its own, which JumpClock sets. It needs gcc.
+// ClockedPostgres is like Postgres, but the server has its own clock, which JumpClock sets. It needs gcc.
 func ClockedPostgres(r T, settings ...string) *Database {
 	s, err := machine.Setup{Clock: true}.StartPostgres(r.Context(), settings...)
 	return database(r, s, err)
@@ -87,12 +87,12 @@ func ClockedPostgres(r T, settings ...string) *Database {
 func durableRedis(r T, setup machine.Setup, args []string) *Database {
 	s, err := setup.StartRedis(r.Context(), append([]string{
 		"--save", "", "--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction",
-		"--repl-diskless-sync-delay", "0", // a replica is in step at once, not five seconds later
+		"--repl-diskless-sync-delay", "0", // a replica synchronizes at once instead of after five seconds
 	}, args...)...)
 	return database(r, s, err)
 }
 
-// database owns a server that was started.
+// database makes a Database from the result of a start. It ends the run if the start failed.
 func database(r T, s *machine.Server, err error) *Database {
 	must(r, err, "start a database")
 	r.Cleanup(func() {
@@ -106,34 +106,35 @@ func database(r T, s *machine.Server, err error) *Database {
 // Kill ends the server and its children with SIGKILL.
 func (d *Database) Kill() { must(d.r, d.server.Kill(), "kill a database") }
 
-// Stop ends the server in order.
+// Stop shuts the server down in order.
 func (d *Database) Stop() { must(d.r, d.server.Stop(), "stop a database") }
 
-// Restart starts the server again over its data. It stops the server first when it runs.
+// Restart stops the server if it runs, and starts it again with the same data.
 func (d *Database) Restart() { must(d.r, d.server.Restart(d.r.Context()), "restart a database") }
 
-// Freeze stops the server with SIGSTOP: connections stay open, and nothing is answered.
+// Freeze stops the server with SIGSTOP. Connections stay open, and requests get no answer.
 func (d *Database) Freeze() { must(d.r, d.server.Pause(), "freeze a database") }
 
-// Thaw lets a frozen server go on.
+// Thaw lets a frozen server continue.
 func (d *Database) Thaw() { must(d.r, d.server.Resume(), "thaw a database") }
 
-// Promote makes a primary of a standby and returns when it takes writes.
+// Promote turns a standby into a primary. It returns when the server accepts writes.
 func (d *Database) Promote() {
 	must(d.r, machine.Promote(d.r.Context(), d.server), "promote a standby")
 }
 
-// JumpClock sets the clock of the server to the right time plus d while it runs. The server
-// needs a clock of its own.
+// JumpClock sets the clock of the server to the real time plus by, while the server runs. The server
+// must have been started with its own clock.
 func (d *Database) JumpClock(by time.Duration) {
 	must(d.r, d.server.JumpClock(by), "set the clock of a database")
 }
 
-// Dir is the directory that holds everything that the server writes.
+// Dir returns the directory that contains all files of the server.
 func (d *Database) Dir() string { return d.server.Dir() }
 
-// Other starts any other server, on a free address that command puts into its arguments. It
-// returns the URL when ping succeeds. The environment is PATH, TMPDIR and env.
+// Other starts any other server and returns its URL when ping succeeds. The function command receives
+// a free address and returns the program with its arguments. The environment of the server is PATH,
+// TMPDIR and env.
 func Other(r T, env []string, command func(addr string) (path string, args []string), ping func(ctx context.Context, url string) error) (url string) {
 	addr, err := FreeAddr()
 	must(r, err, "choose an address")

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Alert is one signal that a server posted to ALERT_WEBHOOK_URL. A member of another type makes
-// the request malformed.
+// Alert is one signal that a server posted to ALERT_WEBHOOK_URL. A request is
+// malformed if a member has another type.
 type Alert struct {
 	State        string    `json:"state"` // "restart", "page" or "ok"
 	Previous     string    `json:"previous"`
@@ -42,14 +42,14 @@ func Webhook(r T) *Hook {
 	return h
 }
 
-// RefuseEveryOther makes the hook answer 503 to the first of every two tries from now on.
+// RefuseEveryOther makes the hook answer every second request with 503 from now on.
 func (h *Hook) RefuseEveryOther() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.refuse = true
 }
 
-// ServeHTTP takes one alert.
+// ServeHTTP receives one alert.
 func (h *Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	alert := Alert{Received: time.Now()}
 	err := json.NewDecoder(r.Body).Decode(&alert)
@@ -67,21 +67,21 @@ func (h *Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Alerts are the alerts that were taken, in order.
+// Alerts returns the accepted alerts in the order of their arrival.
 func (h *Hook) Alerts() []Alert {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.alerts)
 }
 
-// Malformed is how many requests were no alerts. A claim about alerts wants 0.
+// Malformed returns the number of requests without a valid alert. A claim about alerts requires 0.
 func (h *Hook) Malformed() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.bad
 }
 
-// States are the states of the alerts that were taken, in order.
+// States returns the states of the accepted alerts in the order of their arrival.
 func (h *Hook) States() []string {
 	var states []string
 	for _, a := range h.Alerts() {
@@ -90,9 +90,9 @@ func (h *Hook) States() []string {
 	return states
 }
 
-// FirstAlert returns the first alert received at or after since whose state is one of states.
-func FirstAlert(alerts []Alert, since time.Time, states ...string) (Alert, bool) {
-	i := slices.IndexFunc(alerts, func(a Alert) bool { return !a.Received.Before(since) && slices.Contains(states, a.State) })
+// FirstAlert returns the first alert that was received at or after start and has one of the states.
+func FirstAlert(alerts []Alert, start time.Time, states ...string) (Alert, bool) {
+	i := slices.IndexFunc(alerts, func(a Alert) bool { return !a.Received.Before(start) && slices.Contains(states, a.State) })
 	if i < 0 {
 		return Alert{}, false
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestWebhook(t *testing.T) {
+func TestWebhookReceivesAndRefusesAlerts(t *testing.T) {
 	t.Parallel()
 	h := Webhook(newRun(t))
 	post := func(body string) int {
@@ -34,6 +34,6 @@ func TestWebhook(t *testing.T) {
 		t.Errorf("first alert %+v, %t; want the page", got, ok)
 	}
 	if _, ok := FirstAlert(h.Alerts(), time.Now(), "page"); ok {
-		t.Error("an alert of the past counts as new")
+		t.Error("FirstAlert returned an alert from before the given time")
 	}
 }

@@ -1,16 +1,16 @@
 // Package lab runs the real programs and the servers that they need, on 127.0.0.1, for
-// experiments and for tests of the harness. It does each thing in one way: processes,
-// databases, a proxy, a webhook receiver, traffic, metrics, memory, audits and waiting.
+// experiments and for tests of the harness. It provides processes, databases, a proxy, a webhook
+// receiver, traffic, metrics, memory figures, audits and waiting.
 //
 // Invariants:
 //
-//   - everything that the lab starts has ended when the run is over, and also when this
-//     process dies in any way;
-//   - a metric that nothing reported is an error, never 0;
-//   - a cleanup reports what went wrong and goes on with the others.
+//   - everything that the lab starts ends when the run ends, or when this process ends for any
+//     reason;
+//   - a metric that the program does not report is an error, never 0;
+//   - a cleanup that fails reports its error, and the other cleanups still run.
 //
 // Functions whose name starts with Try return an error. All others end the run when they fail,
-// so only the goroutine of the run may call them, except where their comment says otherwise.
+// so only the goroutine of the run may call them, unless their comment says otherwise.
 package lab
 
 import (
@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// T is what the lab needs of a test or of a run of an experiment. *testing.T and
-// *experiment.T have it.
+// T is the interface that the lab needs from a test or from a run of an experiment. *testing.T and
+// *experiment.T implement it.
 type T interface {
 	Context() context.Context
 	Cleanup(f func())
@@ -30,30 +30,30 @@ type T interface {
 	Fatalf(format string, args ...any)
 }
 
-// Run is a T that says which programs to start. *experiment.T has it.
+// Run is a T that says which programs to start. *experiment.T implements it.
 type Run interface {
 	T
-	// ProgramDir is the directory of the built programs.
+	// ProgramDir returns the directory of the built programs.
 	ProgramDir() string
-	// Settings are added to those of every program, and count before them.
+	// Settings returns settings that override the settings of every program.
 	Settings() []string
 }
 
 const (
 	pollEvery = 10 * time.Millisecond
-	// Patience is a limit for what takes seconds at the worst.
+	// Patience is the limit for operations that take seconds in the worst case.
 	Patience = time.Minute
 )
 
-// Wait waits until ok returns true. It ends the run when that takes longer than limit.
+// Wait waits until ok returns true. It ends the run if ok is still false after limit.
 func Wait(r T, limit time.Duration, what string, ok func() bool) {
 	if !Happens(r, limit, ok) {
-		r.Fatalf("still not true after %v: %s", limit, what)
+		r.Fatalf("condition still not true after %v: %s", limit, what)
 	}
 }
 
-// Happens waits until ok returns true, at most for limit, and returns whether it did. It
-// ends the run only when the run is interrupted.
+// Happens waits until ok returns true or limit has passed. It reports whether ok returned true. It
+// ends the run only if the run is interrupted.
 func Happens(r T, limit time.Duration, ok func() bool) bool {
 	err := Until(r.Context(), pollEvery, limit, func(context.Context) (bool, error) { return ok(), nil })
 	if r.Context().Err() != nil && err != nil {
@@ -62,9 +62,9 @@ func Happens(r T, limit time.Duration, ok func() bool) bool {
 	return err == nil
 }
 
-// Until calls look now and then every period, until look is done, limit has passed or ctx has
-// ended. It returns the error of the look that was done. When none was, the error wraps that of
-// ctx, and the last error of a look, which says what is missing.
+// Until calls look at once and then once per period every. It stops when look returns done, limit has
+// passed or ctx has ended. If look returned done, Until returns the error of that call. Otherwise its
+// error wraps the error of ctx and the last error of look, which says what is missing.
 func Until(ctx context.Context, every, limit time.Duration, look func(context.Context) (done bool, err error)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -76,7 +76,7 @@ func Until(ctx context.Context, every, limit time.Duration, look func(context.Co
 		switch {
 		case done:
 			return err
-		case ctx.Err() == nil || missing == nil: // a look that the end of ctx cut short explains nothing
+		case ctx.Err() == nil || missing == nil: // the end of ctx cancelled this call, so its error says nothing
 			missing = err
 		}
 		select {
@@ -87,7 +87,7 @@ func Until(ctx context.Context, every, limit time.Duration, look func(context.Co
 	}
 }
 
-// Pause lets d pass. It ends the run when the run is interrupted.
+// Pause waits for d. It ends the run if the run is interrupted.
 func Pause(r T, d time.Duration) {
 	select {
 	case <-time.After(d):

@@ -21,7 +21,7 @@ func TestUntil(t *testing.T) {
 	}{
 		{"at once", func(int) (bool, error) { return true, nil }, nil, 0},
 		{"at the third look", func(n int) (bool, error) { return n == 3, nil }, nil, 2 * time.Second},
-		{"given up", func(n int) (bool, error) { return n == 2, errMissing }, []error{errMissing}, time.Second},
+		{"done with an error", func(n int) (bool, error) { return n == 2, errMissing }, []error{errMissing}, time.Second},
 		{"never", func(int) (bool, error) { return false, errMissing }, []error{context.DeadlineExceeded, errMissing}, 10 * time.Second},
 		{"never, without a reason", func(int) (bool, error) { return false, nil }, []error{context.DeadlineExceeded}, 10 * time.Second},
 	}
@@ -47,8 +47,8 @@ func TestUntil(t *testing.T) {
 	}
 }
 
-// A look that the end of the wait cut short does not hide what was missing before.
-func TestUntilKeepsWhatWasMissing(t *testing.T) {
+// The error of a call that the end of the wait cancelled does not replace the error before it.
+func TestUntilKeepsTheErrorBeforeItsEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
@@ -72,18 +72,18 @@ func TestWaitAndHappens(t *testing.T) {
 		never := func() bool { return false }
 		failures := r.do(func() {
 			if Happens(r, time.Second, never) || !Happens(r, time.Second, func() bool { return true }) {
-				t.Error("Happens is wrong")
+				t.Error("Happens does not report whether its condition became true")
 			}
-			Wait(r, time.Second, "pigs fly", never)
+			Wait(r, time.Second, "the impossible", never)
 			t.Error("Wait returned")
 		})
-		if len(failures) != 1 || !strings.Contains(failures[0], "pigs fly") {
+		if len(failures) != 1 || !strings.Contains(failures[0], "the impossible") {
 			t.Errorf("failures %q, want one that names the condition", failures)
 		}
 	})
 }
 
-// interrupted is a T whose run was interrupted after a time.
+// interrupted is a T whose context the test ends.
 type interrupted struct {
 	*run
 	ctx context.Context
@@ -101,13 +101,13 @@ func TestPause(t *testing.T) {
 		failures := r.do(func() {
 			Pause(r, 2*time.Second)
 			if took := time.Since(began); took != 2*time.Second {
-				t.Errorf("the pause took %v", took)
+				t.Errorf("the pause took %v, want 2s", took)
 			}
 			Pause(r, time.Minute)
 			t.Error("the pause of an interrupted run returned")
 		})
 		if took := time.Since(began); len(failures) != 1 || took != 3*time.Second {
-			t.Errorf("failures %q after %v", failures, took)
+			t.Errorf("failures %q after %v, want one failure after 3s", failures, took)
 		}
 	})
 }

@@ -42,7 +42,7 @@ func build(m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
-// run is a Run over a test. What fails in it is recorded and does not fail the test.
+// run is a Run that uses a test. It records failures, which do not fail the test.
 type run struct {
 	*testing.T
 	dir      string
@@ -68,7 +68,7 @@ func (r *run) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// do calls f in a goroutine of its own, which a failure ends, and returns the failures.
+// do calls f in a separate goroutine, which a failure ends. It returns the failures.
 func (r *run) do(f func()) []string {
 	done := make(chan struct{})
 	go func() {

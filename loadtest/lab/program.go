@@ -16,37 +16,39 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// stopLimit is how long an orderly stop may take in an experiment. The programs allow
-// themselves 15 s.
+// stopLimit is the longest time that an orderly stop may take in an experiment. The limit of the
+// programs themselves is 15 s.
 const stopLimit = 10 * time.Second
 
 // Program is one of the project's programs with its listeners. It can be stopped, killed,
-// frozen and started again on the same addresses. Methods that start, end or signal it are
-// for one goroutine at a time. Methods that ask it something may be called concurrently.
+// frozen and started again on the same addresses. Only one goroutine at a
+// time may call methods that start, end or signal the program. All other methods may be called
+// concurrently.
 type Program struct {
 	Public   string // http://host:port; not used by a worker
-	Admin    string // http://host:port; "" for a deployment without one
+	Admin    string // http://host:port; "" for a deployment without an admin listener
 	Client   *loadtest.Client
 	Dir      string   // the working directory
-	Settings []string // "NAME=value"; of several values for a name the last one counts
+	Settings []string // "NAME=value"; if a name occurs more than once, its last value counts
 
 	r       Run
 	name    string
 	process *proc.Process
 }
 
-// Server makes a `shortener` on free ports with the settings. It is not started yet.
+// Server returns a `shortener` with free ports and the settings. It is not started yet.
 // Without DATABASE_URL it keeps its links in an SQLite file in its directory.
 func Server(r Run, settings ...string) *Program {
 	return newProgram(r, "shortener", settings)
 }
 
-// Worker makes a `kgs` in the same way.
+// Worker returns a `kgs` with free ports and the settings. It is not started yet.
 func Worker(r Run, settings ...string) *Program {
 	return newProgram(r, "kgs", settings)
 }
 
-// Deployment is a server that runs already. It can be asked and loaded, but not started or ended.
+// Deployment returns a server that is already running. It can be queried and loaded, but not started
+// or stopped.
 func Deployment(r Run, public, admin string) *Program {
 	p := &Program{Public: public, Admin: admin, Client: loadtest.NewClient(public, 0), r: r, name: "the deployment"}
 	r.Cleanup(p.Client.Close)
@@ -64,32 +66,33 @@ func newProgram(r Run, name string, settings []string) *Program {
 	return p
 }
 
-// FreeAddr returns a free address for a program. It may be called concurrently. The servers of package machine have the ports above.
+// FreeAddr returns a free address for a program. It may be called concurrently. The servers of package
+// machine use higher ports.
 func FreeAddr() (string, error) {
 	port, err := proc.FreePort(10_000, 20_000)
 	return fmt.Sprintf("127.0.0.1:%d", port), err
 }
 
-// Command makes a command of one of the built programs, such as `shortener migrate`. The
-// settings and those of the run are its environment. It may be called concurrently.
+// Command returns a command of one of the built programs, such as `shortener migrate`. Its environment
+// contains the settings and the settings of the run. It may be called concurrently.
 func Command(r Run, program, dir string, settings []string, args ...string) *exec.Cmd {
-	cmd := exec.Command(filepath.Join(r.ProgramDir(), program), args...) //nolint:noctx // a program outlives an interruption: its links are read back first
+	cmd := exec.Command(filepath.Join(r.ProgramDir(), program), args...) //nolint:noctx // after an interruption the program must still run, because its links are read back
 	cmd.Dir = dir
 	cmd.Env = slices.Concat([]string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir()}, settings, r.Settings())
 	return cmd
 }
 
-// Command makes a command of the program itself with its settings and other arguments.
+// Command returns a command that runs the same program with the same settings and with args.
 func (p *Program) Command(args ...string) *exec.Cmd {
 	return Command(p.r, p.name, p.Dir, p.Settings, args...)
 }
 
-// Launch starts the program and does not wait for it.
+// Launch starts the program and does not wait until it is ready.
 func (p *Program) Launch() {
 	cmd := p.Command()
 	log, err := os.OpenFile(p.logFile(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	must(p.r, err, "launch "+p.name)
-	defer func() { _ = log.Close() }() // the program has its own descriptor, and nothing was written here
+	defer func() { _ = log.Close() }() // the program has its own descriptor, and this process wrote nothing
 	cmd.Stderr = log
 	run, err := proc.Start(cmd)
 	must(p.r, err, "launch "+p.name)
@@ -107,7 +110,7 @@ func (p *Program) Start() {
 	p.AwaitReady(Patience)
 }
 
-// AwaitReady waits until /readyz answers 200. It ends the run when the program ends first.
+// AwaitReady waits until /readyz answers 200. It ends the run if the program ends or limit passes before.
 func (p *Program) AwaitReady(limit time.Duration) {
 	var last error
 	ready := Happens(p.r, limit, func() bool {
@@ -122,8 +125,8 @@ func (p *Program) AwaitReady(limit time.Duration) {
 	}
 }
 
-// Stop ends the program with SIGTERM. A stop that takes more than 10 s ends the run; an exit
-// status other than 0 is recorded as an error.
+// Stop ends the program with SIGTERM. If the stop takes more than 10 s, the run ends. An exit status
+// other than 0 is recorded as an error.
 func (p *Program) Stop() {
 	p.Signal(syscall.SIGTERM)
 	if status := p.Exit(stopLimit); status != 0 {
@@ -137,8 +140,8 @@ func (p *Program) Restart() {
 	p.Start()
 }
 
-// Kill ends the program with SIGKILL and waits until it has gone. A program that does not run
-// is left alone.
+// Kill ends the program with SIGKILL and waits until the process has ended. It does nothing if the
+// program was never started.
 func (p *Program) Kill() {
 	if p.process == nil {
 		return
@@ -146,7 +149,7 @@ func (p *Program) Kill() {
 	must(p.r, kill(p.process), "kill "+p.name)
 }
 
-// kill ends a process with SIGKILL and waits until it has gone.
+// kill sends SIGKILL to a process and waits until the process has ended.
 func kill(run *proc.Process) error {
 	if err := run.Signal(syscall.SIGKILL); err != nil {
 		return err
@@ -165,16 +168,16 @@ func (p *Program) Freeze() {
 // Frozen reports whether a SIGSTOP has taken effect on the program.
 func (p *Program) Frozen() bool { return proc.State(p.PID()) == "T" }
 
-// Thaw lets a frozen program go on.
+// Thaw lets a frozen program continue.
 func (p *Program) Thaw() { p.Signal(syscall.SIGCONT) }
 
-// Signal sends sig. A program that has ended is left alone.
+// Signal sends sig to the program. It does nothing if the program has ended.
 func (p *Program) Signal(sig syscall.Signal) {
 	must(p.r, p.process.Signal(sig), "signal "+p.name)
 }
 
-// Exit waits for the end of the program and returns its exit status, -1 when a signal ended
-// it. It ends the run when the program goes on for longer than limit.
+// Exit waits for the end of the program and returns its exit status, or -1 if a signal ended it. It
+// ends the run if the program is still running after limit.
 func (p *Program) Exit(limit time.Duration) int {
 	status, err := p.process.Exit(limit)
 	if err != nil {
@@ -183,7 +186,7 @@ func (p *Program) Exit(limit time.Duration) int {
 	return status
 }
 
-// Ended reports whether the program does not run.
+// Ended reports whether the program is not running.
 func (p *Program) Ended() bool {
 	if p.process == nil {
 		return true
@@ -196,10 +199,10 @@ func (p *Program) Ended() bool {
 	}
 }
 
-// PID is the process id of the latest process of the program.
+// PID returns the id of the latest process of the program.
 func (p *Program) PID() int { return p.process.PID() }
 
-// Tail is the end of what the program wrote to its standard error.
+// Tail returns the last 4,000 bytes that the program wrote to its standard error.
 func (p *Program) Tail() string {
 	text, err := os.ReadFile(p.logFile())
 	if err != nil {
@@ -213,20 +216,20 @@ func (p *Program) logFile() string { return filepath.Join(p.Dir, p.name+".log") 
 // Memory is the memory of a process in bytes.
 type Memory struct {
 	Resident uint64
-	Peak     uint64 // the most that was ever resident
+	Peak     uint64 // the largest Resident so far
 }
 
-// Memory returns the memory of the running program, as /proc/PID/status holds it.
+// Memory returns the memory of the running program, from /proc/PID/status.
 func (p *Program) Memory() Memory {
 	process, err := procfs.NewProc(p.PID())
 	must(p.r, err, "read the memory of "+p.name)
 	status, err := process.NewStatus()
 	must(p.r, err, "read the memory of "+p.name)
 	if status.VmRSS == 0 {
-		p.r.Fatalf("read the memory of %s: it has ended", p.name)
+		p.r.Fatalf("read the memory of %s: the program has ended", p.name)
 	}
 	return Memory{Resident: status.VmRSS, Peak: status.VmHWM}
 }
 
-// TryReady returns an error while the program cannot do its work.
+// TryReady returns an error while /readyz does not answer 200.
 func (p *Program) TryReady(ctx context.Context) error { return get(ctx, p.Admin+"/readyz", nil) }

@@ -11,8 +11,8 @@ import (
 	"keypool/loadtest"
 )
 
-// A server survives a restart, a kill and a freeze with all links, and its accounts close.
-func TestServer(t *testing.T) {
+// A server loses no link through a freeze, a restart and a kill, and its accounts close.
+func TestServerKeepsItsLinks(t *testing.T) {
 	t.Parallel()
 	sound(t, func(r *run) {
 		database := "sqlite:" + filepath.Join(r.TempDir(), "links.db")
@@ -23,7 +23,7 @@ func TestServer(t *testing.T) {
 		load.Start(200)
 		load.AwaitMore(70)
 		if f := load.Stop(); f.Failed() > 0 {
-			t.Errorf("%+v, want no failure", f)
+			t.Errorf("figures %+v, want no failure", f)
 		}
 		one(t, load)
 		if taken := s.Counter("kgs_keys_taken_total", "source", "pool"); taken < 71 {
@@ -37,7 +37,7 @@ func TestServer(t *testing.T) {
 		s.Restart()
 		s.Kill()
 		if !s.Ended() || s.Exit(time.Second) != -1 {
-			t.Error("the server goes on after SIGKILL")
+			t.Error("after SIGKILL the server is running or its exit status is not -1")
 		}
 		s.Start()
 		v := Check(r, s, Census(database), load)
@@ -82,7 +82,7 @@ func TestCheckFindsLostLinks(t *testing.T) {
 	})
 }
 
-// Links are read back also when the run was interrupted.
+// Links are also read back after an interruption of the run.
 func TestCheckAfterAnInterruption(t *testing.T) {
 	t.Parallel()
 	sound(t, func(r *run) {
@@ -98,20 +98,20 @@ func TestCheckAfterAnInterruption(t *testing.T) {
 	})
 }
 
-// The settings of the run replace those of the program.
-func TestSettingsOfTheRunCountFirst(t *testing.T) {
+// The settings of the run override the settings of the program.
+func TestSettingsOfTheRunOverrideTheProgram(t *testing.T) {
 	t.Parallel()
 	r := newRun(t)
 	r.settings = []string{"KGS_POOL_CAPACITY=none"}
 	s := Server(r, "KGS_POOL_CAPACITY=1000")
 	failures := r.do(s.Start)
 	if len(failures) == 0 || !strings.Contains(failures[0], "ended at its start") || !strings.Contains(failures[0], "KGS_POOL_CAPACITY") {
-		t.Errorf("failures %q, want one that shows the log", failures)
+		t.Errorf("failures %q, want one failure with the log", failures)
 	}
 }
 
-// A worker fills a pool that a durable Redis keeps through a kill.
-func TestWorker(t *testing.T) {
+// A worker fills a pool, and a durable Redis keeps the pool when it is killed.
+func TestWorkerFillsADurablePool(t *testing.T) {
 	t.Parallel()
 	sound(t, func(r *run) {
 		postgres, redis := Postgres(r), DurableRedis(r)
@@ -135,7 +135,7 @@ func TestWorker(t *testing.T) {
 		redis.Freeze()
 		redis.Thaw()
 		if Installed("redis-server", "no-such-program") || !Installed("redis-server") {
-			t.Error("Installed is wrong")
+			t.Error("Installed does not report which programs are installed")
 		}
 	})
 }
@@ -148,12 +148,12 @@ func TestWatch(t *testing.T) {
 	<-seen // the first sample is kept before the second one is taken
 	samples := w.Stop()
 	if points := Points(samples, samples[0].At, Number[int64]); len(samples) == 0 || len(points) != 0 {
-		t.Errorf("%d samples and %d points of what is unknown, want none", len(samples), len(points))
+		t.Errorf("%d samples and %d points; want samples, but no point for an unknown value", len(samples), len(points))
 	}
 }
 
-// A server that is not one of the project's runs in the same way.
-func TestOther(t *testing.T) {
+// Other starts any program and waits for its ping.
+func TestOtherStartsAServer(t *testing.T) {
 	t.Parallel()
 	sound(t, func(r *run) {
 		url := Other(r, nil, func(addr string) (string, []string) {

@@ -14,22 +14,21 @@ import (
 // relayBuffer is the size of one read, in bytes.
 const relayBuffer = 64 << 10
 
-// NetProxy passes bytes between programs and their database, until it is made to lose
-// replies, to break connections or to lead to another server. Its methods may be called
-// concurrently.
+// NetProxy passes bytes between programs and their database. It can also lose replies, break
+// connections and switch to another server. Its methods may be called concurrently.
 type NetProxy struct {
 	Addr string // host:port where it listens
 
 	listener net.Listener
 	running  sync.WaitGroup
-	lost     atomic.Int64 // replies
+	lost     atomic.Int64 // number of lost replies
 
 	mu       sync.Mutex
 	upstream string
 	broken   bool
 	conns    map[net.Conn]struct{}     // both ends of every connection
-	loses    func(request []byte) bool // whether the reply is lost; nil: none is
-	keep     int                       // bytes of a lost reply that get through
+	loses    func(request []byte) bool // reports whether the reply is lost; nil if no reply is lost
+	keep     int                       // number of bytes of a lost reply that reach the client
 }
 
 // Proxy starts a proxy to the address upstream.
@@ -48,19 +47,20 @@ func Proxy(r T, upstream string) *NetProxy {
 	return p
 }
 
-// Lose makes the proxy lose the reply to every so many-th request that of picks. The server has
-// received the request and begun to answer. At most keep bytes of the reply get through, never
-// the last one, and then the connection is reset. With a nil of no more replies are lost.
-func (p *NetProxy) Lose(every, keep int, of func(request []byte) bool) {
+// Lose makes the proxy count the requests for which match returns true. It loses the reply to each n-th
+// of them, where n is the parameter every. The server has then received the request and begun to answer.
+// At most keep bytes of a lost reply reach the client, and never its last byte. Then the proxy resets
+// the connection. If match is nil, the proxy loses no more replies.
+func (p *NetProxy) Lose(every, keep int, match func(request []byte) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.loses, p.keep = nil, keep
-	if of == nil {
+	if match == nil {
 		return
 	}
 	seen := 0
 	p.loses = func(request []byte) bool {
-		if !of(request) {
+		if !match(request) {
 			return false
 		}
 		seen++
@@ -68,10 +68,10 @@ func (p *NetProxy) Lose(every, keep int, of func(request []byte) bool) {
 	}
 }
 
-// Lost is how many replies were lost.
+// Lost returns the number of lost replies.
 func (p *NetProxy) Lost() int { return int(p.lost.Load()) }
 
-// Away resets every connection, and each new one, until Lead.
+// Away resets all connections. It also resets new connections until Lead is called.
 func (p *NetProxy) Away() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -81,7 +81,7 @@ func (p *NetProxy) Away() {
 	}
 }
 
-// Lead resets every connection and passes new ones on to upstream.
+// Lead resets all connections. It passes new connections on to upstream.
 func (p *NetProxy) Lead(upstream string) {
 	p.Away()
 	p.mu.Lock()
@@ -99,7 +99,7 @@ func (p *NetProxy) accept() {
 	}
 }
 
-// serve passes on what a client and the server send, until one of them ends.
+// serve passes bytes between a client and the server until one of them closes its connection.
 func (p *NetProxy) serve(client net.Conn) {
 	defer p.leave(client)
 	server, err := net.Dial("tcp", p.enter(client)) //nolint:noctx // to this machine
@@ -108,9 +108,9 @@ func (p *NetProxy) serve(client net.Conn) {
 	}
 	defer p.leave(server)
 	p.enter(server)
-	var losing atomic.Pointer[int] // the next reply is lost, but for so many bytes
+	var losing atomic.Pointer[int] // if not nil, the next reply is lost except for this number of bytes
 	p.running.Go(func() {
-		defer reset(server) // which ends the other direction too
+		defer reset(server) // this ends the other direction too
 		relay(server, client, func(request []byte) []byte {
 			if keep, ok := p.picks(request); ok {
 				losing.Store(&keep)
@@ -129,8 +129,8 @@ func (p *NetProxy) serve(client net.Conn) {
 	})
 }
 
-// enter records one end of a connection and returns the address of the server. While the proxy
-// breaks connections it resets the end.
+// enter records one end of a connection and returns the address of the server. It resets
+// the end if the proxy breaks connections.
 func (p *NetProxy) enter(conn net.Conn) (upstream string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -148,15 +148,15 @@ func (p *NetProxy) leave(conn net.Conn) {
 	reset(conn)
 }
 
-// picks reports whether the reply to request is lost, but for keep bytes.
+// picks reports whether the reply to request is lost except for keep bytes.
 func (p *NetProxy) picks(request []byte) (keep int, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.keep, p.loses != nil && p.loses(request)
 }
 
-// relay copies what src sends, as change makes it, until an end is closed or change returns
-// nil.
+// relay reads from src, transforms the bytes with change and writes the result to dst. It returns when
+// an end is closed or change returns nil.
 func relay(dst, src net.Conn, change func([]byte) []byte) {
 	buf := make([]byte, relayBuffer)
 	for {
@@ -174,8 +174,8 @@ func relay(dst, src net.Conn, change func([]byte) []byte) {
 	}
 }
 
-// reset closes a connection as a crash does: what is under way is lost, and the other side
-// learns it at once.
+// reset closes a connection as a crash does. Bytes in transit are lost, and the other side gets an
+// error at once.
 func reset(conn net.Conn) {
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0) // the connection may be closed already
@@ -183,10 +183,10 @@ func reset(conn net.Conn) {
 	_ = conn.Close()
 }
 
-// A client sends a script or a statement in full once and refers to it by a name afterwards.
-// The functions below learn the names. Each function that they return serves one proxy.
+// A client sends the full text of a script or statement only once. Later requests contain only its
+// name. The functions below record these names. Use each function that they return for one proxy only.
 
-// ScriptWith picks the requests that run Redis scripts with text in them.
+// ScriptWith returns a function that matches requests which run a Redis script that contains text.
 func ScriptWith(text string) func(request []byte) bool {
 	evalHead := regexp.MustCompile(`(?i)\r\neval\r\n\$(\d+)\r\n`)
 	known := make(map[string]struct{}) // the digests, which are the names
@@ -209,9 +209,10 @@ func ScriptWith(text string) func(request []byte) bool {
 	}
 }
 
-// StatementWith picks the requests that execute PostgreSQL statements with text in them.
+// StatementWith returns a function that matches requests which execute a PostgreSQL statement that
+// contains text.
 func StatementWith(text string) func(request []byte) bool {
-	// A message Parse: its length, the name of the statement, the statement.
+	// A Parse message contains its length, the name of the statement and the statement.
 	parse := regexp.MustCompile(`(?s)P.{4}([a-z0-9_]+)\x00([^\x00]*)\x00`)
 	known := make(map[string]struct{})
 	return func(request []byte) bool {

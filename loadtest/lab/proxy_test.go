@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The server has run a script whose reply the proxy loses. Other replies get through.
+// The server has run the script whose reply the proxy loses. Other replies reach the client.
 func TestProxyLosesRepliesOfScripts(t *testing.T) {
 	t.Parallel()
 	sound(t, func(r *run) {
@@ -22,7 +22,7 @@ func TestProxyLosesRepliesOfScripts(t *testing.T) {
 		for n := 1; n <= 6; n++ {
 			err := count.Run(t.Context(), client, []string{"n"}).Err()
 			if lost := n%2 == 0; lost != (err != nil) {
-				t.Errorf("run %d: error %v, want one: %t", n, err, lost)
+				t.Errorf("run %d: error %v, but the proxy must lose the reply to each second run", n, err)
 			}
 			if got, err := read.Run(t.Context(), client, []string{"n"}).Int(); got != n || err != nil {
 				t.Errorf("run %d: counter %d, error %v", n, got, err)
@@ -62,13 +62,13 @@ func TestProxyLosesRepliesOfStatements(t *testing.T) {
 			err := TryQuery(t.Context(), through.String(), func(ctx context.Context, conn *pgx.Conn) error {
 				var one int
 				if err := conn.QueryRow(ctx, "SELECT $1::int", 1).Scan(&one); err != nil {
-					t.Errorf("statement %d, which is not to be lost: %v", n, err)
+					t.Errorf("statement %d, whose reply must not be lost: %v", n, err)
 				}
 				_, err := conn.Exec(ctx, "INSERT INTO links VALUES ($1)", n)
 				return err
 			})
 			if lost := n%2 == 0; lost != (err != nil) {
-				t.Errorf("insert %d: error %v, want one: %t", n, err, lost)
+				t.Errorf("insert %d: error %v, but the proxy must lose the reply to each second insert", n, err)
 			}
 			if rows, err := CountLinks(t.Context(), server.URL); rows != int64(n) || err != nil {
 				t.Errorf("after insert %d: %d rows, error %v", n, rows, err)

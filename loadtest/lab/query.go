@@ -16,7 +16,7 @@ import (
 	_ "modernc.org/sqlite" // the driver sqlite
 )
 
-// queryTimeout bounds what is done on one connection to a database.
+// queryTimeout limits the work on one connection to a database.
 const queryTimeout = 30 * time.Second
 
 // Query calls f with a connection to the PostgreSQL at url and closes the connection.
@@ -24,7 +24,7 @@ func Query(r T, url string, f func(context.Context, *pgx.Conn) error) {
 	must(r, TryQuery(r.Context(), url, f), "query PostgreSQL")
 }
 
-// TryQuery is Query with an error.
+// TryQuery is like Query but returns an error.
 func TryQuery(ctx context.Context, url string, f func(context.Context, *pgx.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
@@ -35,7 +35,7 @@ func TryQuery(ctx context.Context, url string, f func(context.Context, *pgx.Conn
 	return errors.Join(f(ctx, conn), conn.Close(context.WithoutCancel(ctx)))
 }
 
-// Execute runs one SQL statement on a connection of its own.
+// Execute runs one SQL statement on a new connection.
 func Execute(r T, url, statement string, args ...any) {
 	Query(r, url, func(ctx context.Context, conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, statement, args...)
@@ -57,8 +57,8 @@ func CreateDatabase(r T, address, name, template string) string {
 	return u.String()
 }
 
-// Census reads all links of the PostgreSQL at a URL, or of an SQLite file ("sqlite:PATH"),
-// which servers may be using meanwhile.
+// Census returns a census that reads all links of the PostgreSQL at address, or of an SQLite file
+// ("sqlite:PATH"). Servers may use the database at the same time.
 func Census(address string) loadtest.Census {
 	return func(ctx context.Context, each func(code, url string)) error {
 		return rows(ctx, address, "SELECT code, url FROM links", func(scan func(...any) error) error {
@@ -93,7 +93,7 @@ func rows(ctx context.Context, address, query string, each func(scan func(...any
 	if err != nil {
 		return err
 	}
-	defer func() { _ = result.Close() }() // Err has what went wrong
+	defer func() { _ = result.Close() }() // result.Err returns what failed
 	for result.Next() {
 		if err := each(result.Scan); err != nil {
 			return err
@@ -103,11 +103,11 @@ func rows(ctx context.Context, address, query string, each func(scan func(...any
 }
 
 // RedisClient connects to the Redis at a URL. The client does not repeat commands. It is
-// closed when the run is over.
+// closed when the run ends.
 func RedisClient(r T, address string) *redis.Client {
 	opts, err := redis.ParseURL(address)
 	if err != nil {
-		r.Fatalf("the URL of Redis cannot be parsed") // the error may hold the password
+		r.Fatalf("the URL of Redis cannot be parsed") // err may contain the password
 	}
 	opts.MaxRetries, opts.ContextTimeoutEnabled = -1, true
 	client := redis.NewClient(opts)
@@ -119,12 +119,12 @@ func RedisClient(r T, address string) *redis.Client {
 	return client
 }
 
-// ListedKeys counts the elements of all lists of a Redis that serves a pool alone: the keys
-// that are in the pool, counted without the program under test.
+// ListedKeys counts the keys in a pool without the help of the program under test. It counts the
+// elements of all lists, so the Redis must contain only the pool.
 func ListedKeys(ctx context.Context, client *redis.Client) (int64, error) {
 	return client.Eval(ctx, `
 		local n = 0
-		for _, name in ipairs(redis.call('KEYS', '*')) do -- a handful
+		for _, name in ipairs(redis.call('KEYS', '*')) do -- there are few
 			if redis.call('TYPE', name).ok == 'list' then n = n + redis.call('LLEN', name) end
 		end
 		return n`, nil).Int64()

@@ -7,22 +7,22 @@ import (
 	"keypool/loadtest"
 )
 
-// Sample is what was seen at one moment.
+// Sample is one observation.
 type Sample[V any] struct {
-	At    time.Time // when the answer was there
+	At    time.Time // when the observation was complete
 	Value V
-	Err   error // when not nil, Value means nothing
+	Err   error // if not nil, Value is meaningless
 }
 
-// Sampler looks at something again and again and keeps what it saw.
+// Sampler makes observations periodically and keeps them.
 type Sampler[V any] struct {
 	cancel  context.CancelFunc
 	done    chan struct{}
 	samples []Sample[V]
 }
 
-// Watch calls look at once and then every period, until it is stopped or the run is over. A look
-// that takes longer than the period delays the next one.
+// Watch calls look at once and then once per period every, until Stop is called or the run ends. A call
+// that takes longer than the period delays the next call.
 func Watch[V any](r T, every time.Duration, look func(context.Context) (V, error)) *Sampler[V] {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context())) //nolint:gosec // Stop calls it
 	s := &Sampler[V]{cancel: cancel, done: make(chan struct{})}
@@ -33,7 +33,7 @@ func Watch[V any](r T, every time.Duration, look func(context.Context) (V, error
 		defer tick.Stop()
 		for ctx.Err() == nil {
 			value, err := look(ctx)
-			if ctx.Err() == nil { // else Stop has cut it short
+			if ctx.Err() == nil { // otherwise Stop has cancelled the call
 				s.samples = append(s.samples, Sample[V]{At: time.Now(), Value: value, Err: err})
 			}
 			select {
@@ -45,15 +45,15 @@ func Watch[V any](r T, every time.Duration, look func(context.Context) (V, error
 	return s
 }
 
-// Stop ends the sampler and returns what it saw. It may be called again.
+// Stop ends the sampler and returns its samples. It may be called more than once.
 func (s *Sampler[V]) Stop() []Sample[V] {
 	s.cancel()
 	<-s.done
 	return s.samples
 }
 
-// Points are the samples as points of a line, in seconds since start. A sample whose value is
-// not known leaves a gap.
+// Points converts samples to the points of a line, with seconds since start as x. It omits samples with
+// an unknown value.
 func Points[V any](samples []Sample[V], start time.Time, value func(V) (y float64, known bool)) [][2]float64 {
 	var xy [][2]float64
 	for _, s := range samples {
@@ -67,7 +67,7 @@ func Points[V any](samples []Sample[V], start time.Time, value func(V) (y float6
 	return xy
 }
 
-// Number is a member that may be unknown, for [Points].
+// Number returns the value of n for [Points]. The value is unknown if n is nil.
 func Number[N int64 | float64](n *N) (float64, bool) {
 	if n == nil {
 		return 0, false
@@ -77,7 +77,7 @@ func Number[N int64 | float64](n *N) (float64, bool) {
 
 // Second is one second of a run.
 type Second struct {
-	Load   loadtest.Figures // of this second
+	Load   loadtest.Figures // the requests of this second
 	Rate   float64          // requests sent per second
-	Status Status           // all unknown when the program did not answer
+	Status Status           // all members are nil or empty if the program did not answer
 }

@@ -15,10 +15,10 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// askTimeout bounds one question to an admin listener.
+// askTimeout limits one request to an admin listener.
 const askTimeout = 5 * time.Second
 
-// Status is the answer to GET /status. A member is nil when the program does not know it.
+// Status is the answer to GET /status. A member is nil if the program reports no value.
 type Status struct {
 	State         string   `json:"state"`        // "filling", "ok", "restart" or "page"
 	ServingFrom   *string  `json:"serving_from"` // "batch", "fallback" or "none"
@@ -30,45 +30,46 @@ type Status struct {
 	Breaker       *string  `json:"breaker"` // "closed", "half-open" or "open"
 }
 
-// Full reports whether the pool is filled: a refill begins below nine tenths.
+// Full reports whether the pool is full. Nine tenths of the capacity count as full, because a refill
+// begins only below that.
 func (s Status) Full() bool {
 	return s.State == "ok" && s.PoolKeys != nil && s.CapacityKeys != nil && *s.PoolKeys >= *s.CapacityKeys*9/10
 }
 
-// Known returns the value of a member, or otherwise when the program does not know it.
-func Known[V any](member *V, otherwise V) V {
+// Known returns the value of member, or unknown if member is nil.
+func Known[V any](member *V, unknown V) V {
 	if member == nil {
-		return otherwise
+		return unknown
 	}
 	return *member
 }
 
-// Status asks the admin listener for /status.
+// Status requests /status from the admin listener.
 func (p *Program) Status() Status {
 	s, err := p.TryStatus()
-	must(p.r, err, "ask "+p.name+" for its status")
+	must(p.r, err, "read the status of "+p.name)
 	return s
 }
 
-// TryStatus is Status with an error. It may be called concurrently.
+// TryStatus is like Status but returns an error. It may be called concurrently.
 func (p *Program) TryStatus() (Status, error) { return AskStatus(p.r.Context(), p.Admin) }
 
-// AskStatus asks the admin listener at the URL admin for /status.
+// AskStatus requests /status from the admin listener at the URL admin.
 func AskStatus(ctx context.Context, admin string) (s Status, err error) {
 	err = get(ctx, admin+"/status", func(body io.Reader) error { return json.NewDecoder(body).Decode(&s) })
 	return s, err
 }
 
-// Counter is the value of a counter or gauge, such as
-// Counter("kgs_keys_taken_total", "source", "pool"): the sum of the children that have the
-// labels, 0 when no child has them. It ends the run when the program does not report the family.
+// Counter returns the value of a counter or gauge, such as
+// Counter("kgs_keys_taken_total", "source", "pool"). The value is the sum of the children that have the
+// labels, or 0 if no child has them. Counter ends the run if the program does not report the family.
 func (p *Program) Counter(family string, labels ...string) float64 {
 	v, err := p.TryCounter(family, labels...)
 	must(p.r, err, "read a metric of "+p.name)
 	return v
 }
 
-// TryCounter is Counter with an error. It may be called concurrently.
+// TryCounter is like Counter but returns an error. It may be called concurrently.
 func (p *Program) TryCounter(family string, labels ...string) (sum float64, err error) {
 	f, err := p.family(family)
 	if err != nil {
@@ -82,7 +83,7 @@ func (p *Program) TryCounter(family string, labels ...string) (sum float64, err 
 	return sum, nil
 }
 
-// Histogram is the sum and the number of the observations of a histogram without labels.
+// Histogram returns the sum and the number of the observations of a histogram without labels.
 func (p *Program) Histogram(family string) (sum, observations float64) {
 	f, err := p.family(family)
 	must(p.r, err, "read a metric of "+p.name)
@@ -93,7 +94,7 @@ func (p *Program) Histogram(family string) (sum, observations float64) {
 	return sum, observations
 }
 
-// family asks for one family of metrics.
+// family reads one family of metrics.
 func (p *Program) family(name string) (f *dto.MetricFamily, err error) {
 	err = get(p.r.Context(), p.Admin+"/metrics", func(body io.Reader) error {
 		parser := expfmt.NewTextParser(model.UTF8Validation)
@@ -107,7 +108,7 @@ func (p *Program) family(name string) (f *dto.MetricFamily, err error) {
 	return f, err
 }
 
-// hasLabels reports whether m has all labels, which are names and values in turn.
+// hasLabels reports whether m has all labels. Each label is a name followed by its value.
 func hasLabels(m *dto.Metric, labels []string) bool {
 	for pair := range slices.Chunk(labels, 2) {
 		if !slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetName() == pair[0] && l.GetValue() == pair[1] }) {
@@ -117,8 +118,8 @@ func hasLabels(m *dto.Metric, labels []string) bool {
 	return true
 }
 
-// get asks on a connection of its own, which a kill of the program cannot leave stale, and
-// reads the answer with read unless that is nil. Any status but 200 is an error.
+// get sends a GET request on a new connection, because an open connection may belong to a killed process.
+// It reads the answer with read, which may be nil. A status other than 200 is an error.
 func get(ctx context.Context, address string, read func(io.Reader) error) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -137,7 +138,7 @@ func get(ctx context.Context, address string, read func(io.Reader) error) error 
 	case read != nil:
 		err = read(res.Body)
 	}
-	_ = res.Body.Close() // the answer was read, or is an error already
+	_ = res.Body.Close() // the answer was read, or its error is returned
 	if err != nil {
 		return fmt.Errorf("GET %s: %w", req.URL.Redacted(), err)
 	}

@@ -39,7 +39,7 @@ func TestCounter(t *testing.T) {
 			r, got := newRun(t), -1.0
 			failures := r.do(func() { got = Deployment(r, admin.URL, admin.URL).Counter(tt.metric[0], tt.metric[1:]...) })
 			if got != tt.want || (len(failures) > 0) != (tt.want < 0) {
-				t.Errorf("%v, failures %q; want %v", got, failures, tt.want)
+				t.Errorf("value %v, failures %q; want %v", got, failures, tt.want)
 			}
 		})
 	}
@@ -59,7 +59,7 @@ func TestHistogram(t *testing.T) {
 	}
 }
 
-func TestCounterOfNoProgram(t *testing.T) {
+func TestCounterFailsWithoutAProgram(t *testing.T) {
 	t.Parallel()
 	addr, err := FreeAddr()
 	if err != nil {

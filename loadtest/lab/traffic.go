@@ -10,11 +10,12 @@ import (
 	"keypool/loadtest"
 )
 
-// grace is how long links can be read back after the run was interrupted.
+// grace is the time for reading links back after an interruption of the run.
 const grace = 45 * time.Second
 
-// Load makes links on one program at a constant rate and keeps the journal of all of them.
-// Figures, Entries and TryOne may be called concurrently; all other methods are for one goroutine.
+// Load creates links on one program at a constant rate and records them in a journal. Run, TryOne,
+// Recorder, Figures and Entries may be called concurrently. Only one goroutine may call Start, Stop and
+// AwaitMore.
 type Load struct {
 	r       T
 	journal *loadtest.Journal
@@ -26,7 +27,7 @@ type Load struct {
 	done     chan error
 }
 
-// Traffic prepares a load on a program. It is not started yet.
+// Traffic returns a load on a program. The load is not started yet.
 func Traffic(r T, on *Program) *Load {
 	journal, err := loadtest.CreateJournal("")
 	must(r, err, "create a journal")
@@ -42,7 +43,7 @@ func Traffic(r T, on *Program) *Load {
 	return l
 }
 
-// Start begins to make links at a rate per second, with a new recorder.
+// Start begins to create rate links per second and records them with a new recorder.
 func (l *Load) Start(rate float64) {
 	ctx, cancel := context.WithCancel(l.r.Context())
 	done, recorder := make(chan error, 1), loadtest.NewRecorder()
@@ -53,7 +54,7 @@ func (l *Load) Start(rate float64) {
 	go func() { done <- l.load.Run(ctx, loadtest.Schedule{Rate: rate}, recorder) }()
 }
 
-// Stop ends the load, waits for its last answer, and returns what its recorder holds.
+// Stop ends the load, waits for its last answer, and returns the figures of its recorder.
 func (l *Load) Stop() loadtest.Figures {
 	must(l.r, l.end(), "make links")
 	return l.Figures()
@@ -68,38 +69,38 @@ func (l *Load) end() error {
 	return <-l.done
 }
 
-// Run makes links for a time, or until ctx ends, and records them with another recorder. It
-// may be called concurrently.
+// Run creates rate links per second for the duration d or until ctx ends. It records them with the given
+// recorder. It may be called concurrently.
 func (l *Load) Run(ctx context.Context, rate float64, d time.Duration, recorder *loadtest.Recorder) error {
 	return l.load.Run(ctx, loadtest.Schedule{Rate: rate, Duration: d}, recorder)
 }
 
-// AwaitMore waits until n more links were acknowledged.
+// AwaitMore waits until n more links are acknowledged.
 func (l *Load) AwaitMore(n int64) {
 	enough := l.Figures().Acknowledged + n
 	Wait(l.r, Patience, "links are made", func() bool { return l.Figures().Acknowledged >= enough })
 }
 
-// TryOne makes one link and returns its entry. The error says that the journal failed. It may be
+// TryOne creates one link and returns its entry. It returns an error only if the journal fails. It may be
 // called concurrently.
 func (l *Load) TryOne(ctx context.Context) (loadtest.Entry, error) { return l.load.One(ctx) }
 
-// Recorder is that of the last Start.
+// Recorder returns the recorder of the last Start.
 func (l *Load) Recorder() *loadtest.Recorder {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.recorder
 }
 
-// Figures is what the recorder holds.
+// Figures returns the figures of the recorder.
 func (l *Load) Figures() loadtest.Figures { return l.Recorder().Figures() }
 
-// Entries are the entries of all creations, in the order of their intents.
+// Entries returns the entries of all creations, in the order of their intents.
 func (l *Load) Entries() []loadtest.Entry { return l.journal.Entries() }
 
 // Check reads every link of the loads back through a program. The figures count the creations
-// of all loads. A claim judges the verdict; a check that cannot be done ends the run. Links
-// are read back also when the run was interrupted.
+// of all loads. A claim judges the verdict. Check ends the run if the check itself fails. It also works
+// after an interruption of the run.
 func Check(r T, through *Program, census loadtest.Census, loads ...*Load) loadtest.Verdict {
 	v, err := TryCheck(r, through, census, loads...)
 	must(r, err, "read the links back")
@@ -108,7 +109,7 @@ func Check(r T, through *Program, census loadtest.Census, loads ...*Load) loadte
 	return v
 }
 
-// TryCheck is Check with an error. It may be called concurrently.
+// TryCheck is like Check but returns an error. It may be called concurrently.
 func TryCheck(r T, through *Program, census loadtest.Census, loads ...*Load) (loadtest.Verdict, error) {
 	ctx := r.Context()
 	if ctx.Err() != nil {

@@ -22,37 +22,37 @@ import (
 )
 
 const (
-	// Target is where the links of baselines and bars lead.
+	// Target is the URL that the links of baselines and bars lead to.
 	Target = "https://go.dev/doc/effective_go"
 
-	headerTimeout = 10 * time.Second // for the head of a request
-	insertConns   = 16               // connections of the lone INSERT
+	headerTimeout = 10 * time.Second // limit for reading the header of a request
+	insertConns   = 16               // connections of [LoneInsert]
 	insertPath    = "/baseline/insert"
 	insertTable   = `CREATE TABLE IF NOT EXISTS baseline_links (code text COLLATE "C" PRIMARY KEY, url text NOT NULL, created_at timestamptz NOT NULL)`
 	insertRow     = `INSERT INTO baseline_links (code, url, created_at) VALUES ($1, $2, $3)`
 )
 
-// Baseline is something simple that is measured beside a load, at the same rate.
+// Baseline is a simple operation that is measured in turn with a load and at the same rate.
 type Baseline struct {
 	Name string
 	Run  func(ctx context.Context, rate float64, d time.Duration) (Observed, error)
 }
 
-// Observed is what a baseline came to.
+// Observed is the result of a baseline.
 type Observed struct {
 	Acknowledged int64
 	Failed       int64
-	P99          time.Duration // from when each request was due
-	Reason       string        // of one failure
+	P99          time.Duration // measured from the time at which each request was due
+	Reason       string        // reason of one failure
 }
 
 func observed(f loadtest.Figures) Observed {
 	return Observed{Acknowledged: f.Acknowledged, Failed: f.Failed(), P99: f.Latency.P99}
 }
 
-// BareServer starts the bare handlers as a process and returns their URL: a creation that
-// parses and writes the JSON of a link and stores nothing, and a redirect to [Target]. With
-// DATABASE_URL in its environment the process makes the statements of [LoneInsert] too.
+// BareServer starts a process with two bare handlers and returns its URL. The creation parses and
+// writes the JSON of a link and stores nothing. The redirect leads to [Target]. If env contains
+// DATABASE_URL, the process also runs the statements of [LoneInsert].
 func BareServer(r lab.T, env ...string) (url string) {
 	path, err := os.Executable()
 	if err != nil {
@@ -64,8 +64,8 @@ func BareServer(r lab.T, env ...string) (url string) {
 // bareRedirects returns an error when a server does not redirect to [Target].
 func bareRedirects(ctx context.Context, url string) error { return Visit(url, "any", Target).Try(ctx) }
 
-// LoneInsert is a single-row INSERT into a table of its own in the PostgreSQL at database. A
-// process of its own paces and measures the statements, so that no HTTP is part of them.
+// LoneInsert returns a baseline of single-row INSERTs into a separate table in the PostgreSQL at
+// database. A separate process paces and measures the statements, so the figures include no HTTP.
 func LoneInsert(r lab.T, database string) Baseline {
 	server := BareServer(r, "DATABASE_URL="+database)
 	return Baseline{Name: "a single-row INSERT", Run: func(ctx context.Context, rate float64, d time.Duration) (o Observed, err error) {
@@ -90,7 +90,7 @@ func LoneInsert(r lab.T, database string) Baseline {
 	}}
 }
 
-// BareRedirect is a redirect of the bare server, followed by the client of the harness.
+// BareRedirect returns a baseline of redirects from the bare server to the client of the harness.
 func BareRedirect(r lab.T) Baseline {
 	client := loadtest.NewClient(BareServer(r), 0)
 	r.Cleanup(client.Close)
@@ -104,8 +104,8 @@ func BareRedirect(r lab.T) Baseline {
 	}}
 }
 
-// BaselineMain serves the baselines when args, the arguments of this process, ask for it. The
-// main function of a program without a command `baseline`, such as a TestMain, calls it first.
+// BaselineMain serves the baselines if args, the arguments of this process, request it. A program
+// without a command `baseline`, such as a test binary, calls BaselineMain first.
 func BaselineMain(args []string) (asked bool, err error) {
 	if len(args) != 3 || args[0] != "baseline" || args[1] != "--listen" {
 		return false, nil
@@ -125,7 +125,7 @@ func ServeBare(ctx context.Context, addr string) error {
 		defer inserts.Close()
 	}
 	server := &http.Server{Addr: addr, Handler: bareHandler(inserts), ReadHeaderTimeout: headerTimeout}
-	defer context.AfterFunc(ctx, func() { _ = server.Close() })() // the process ends, and a connection that breaks costs nothing
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })() // the process is about to end, so broken connections do no harm
 	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
@@ -156,7 +156,7 @@ func bareHandler(inserts *pgxpool.Pool) http.Handler {
 	return e
 }
 
-// insert makes INSERTs as the schedule says. ctx ends the statements too.
+// insert runs INSERT statements by the schedule s. The end of ctx also cancels running statements.
 func insert(ctx context.Context, pool *pgxpool.Pool, s loadtest.Schedule) Observed {
 	recorder, reason := loadtest.NewRecorder(), atomic.Value{}
 	loadtest.Pace(ctx, s, 0, recorder, func(context.Context) loadtest.State {
@@ -173,7 +173,7 @@ func insert(ctx context.Context, pool *pgxpool.Pool, s loadtest.Schedule) Observ
 	return o
 }
 
-// connect makes the table and opens all connections, so that no request waits for one.
+// connect creates the table and opens all connections, so that no statement waits for a connection.
 func connect(ctx context.Context, database string) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(database)
 	if err != nil {
@@ -196,8 +196,8 @@ func connect(ctx context.Context, database string) (*pgxpool.Pool, error) {
 	return pool, nil
 }
 
-// nginxConf makes nginx write only temporary files, into its directory, and keep connections
-// open.
+// nginxConf makes nginx keep connections open. nginx writes only temporary files, and only into its
+// directory.
 const nginxConf = `daemon off;
 worker_processes auto;
 pid %[1]s/nginx.pid;

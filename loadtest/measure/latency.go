@@ -11,59 +11,61 @@ import (
 	"keypool/loadtest/report"
 )
 
-// The one definition of a p99: the median over rounds of the open-loop p99 at a steady rate,
-// from when each request was due. Its bound is LatencyBound or, where that is more,
-// BaselineFactor times the sum of the p99s of the baselines, which are the parts of a request.
-// The baselines run at the same rate in the same rounds, so a slow machine slows both sides.
+// These constants define how a p99 is measured and judged. Each round measures the p99 of an open
+// loop at a steady rate, from the time at which each request is due. The result is the median of the
+// rounds. Its bound is the larger of LatencyBound and BaselineFactor times the sum of the p99s of the
+// baselines. The baselines are the parts of a request. They run at the same rate in the same rounds,
+// so a slow machine slows both sides.
 const (
 	LatencyBound   = 10 * time.Millisecond // on a quiet machine
 	BaselineFactor = 1.5
 	LatencyRounds  = 5
 
 	warmUp        = 300 * time.Millisecond
-	baselineShare = 0.3 // of the time of the load, for each baseline
+	baselineShare = 0.3 // duration of each baseline, as a share of the duration of the load
 )
 
-// Load is a load at a rate for a time, recorded by r. [lab.Load.Run] is one.
+// Load runs a load of rate requests per second for the duration d and records it in r. [lab.Load.Run]
+// has this type.
 type Load func(ctx context.Context, rate float64, d time.Duration, r *loadtest.Recorder) error
 
-// Steady says what to measure the latency of.
+// Steady describes a measurement of latency at a steady rate.
 type Steady struct {
-	What      string // "creations"
+	What      string // the plural name of the requests, such as "creations"
 	Rate      float64
-	Lasts     time.Duration // the load in all rounds together
+	Lasts     time.Duration // duration of the load in all rounds together
 	Load      Load
-	Baselines []Baseline // none: the latency is measured and not judged
-	// Round is called when a part of a round begins, with the recorder of the load, nil for a
+	Baselines []Baseline // if empty, the latency is measured and not judged
+	// Round is called when a part of a round begins. r is the recorder of the load, or nil for a
 	// baseline.
 	Round func(phase string, r *loadtest.Recorder)
 }
 
-// LatencyText is the sentence of a claim about a p99. parts names the baselines.
+// LatencyText returns the text of a claim about a p99. parts names the baselines.
 func LatencyText(what, parts string, rate float64) string {
-	return fmt.Sprintf("At %.0f %s per second, 99 of 100 take at most %d ms from when they are due, or, where that is more, at most %.1f times "+
-		"as long as %s on this machine at the same rate, measured in turn (median of %d rounds).",
+	return fmt.Sprintf("At %.0f %s per second, the p99 from the time at which a request is due is at most the larger of %d ms and %.1f times the baseline. "+
+		"The baseline is the p99 of %s on this machine at the same rate. Both are measured in turn, and each is the median of %d rounds.",
 		rate, what, LatencyBound.Milliseconds(), BaselineFactor, parts, LatencyRounds)
 }
 
-// Latencies is what [Latency] measured.
+// Latencies is the result of [Latency].
 type Latencies struct {
 	Steady Steady
 
-	Warm    loadtest.Figures // of the load while it warmed up
-	Total   loadtest.Figures // of the load in all rounds
-	Seconds float64          // of load in all rounds, until the last outcome of each
-	Rounds  int              // that ran to their end
-	P99     Series           // of the load, in ms
-	Beside  []Series         // of each baseline, in ms
+	Warm    loadtest.Figures // figures of the load during the warm-up
+	Total   loadtest.Figures // figures of the load in all rounds
+	Seconds float64          // seconds of load in all rounds; each round ends with its last outcome
+	Rounds  int              // number of complete rounds
+	P99     Series           // p99 of the load in each round, in ms
+	Beside  []Series         // p99 of each baseline in each round, in ms
 }
 
-// All are the figures of the whole load, with the time in which it warmed up.
+// All returns the counts of the whole load, including the warm-up.
 func (l *Latencies) All() loadtest.Figures { return l.Warm.Plus(l.Total) }
 
-// Latency warms up and then measures the load and its baselines in rounds. When ctx ends it
-// returns the rounds so far without an error. An error of the load, or a baseline that failed,
-// ends it with the rounds so far.
+// Latency warms up and then measures the load and its baselines in rounds. If ctx ends, Latency returns
+// the rounds so far without an error. If the load or a baseline fails, Latency returns the rounds so far
+// and the error.
 func Latency(ctx context.Context, s Steady) (*Latencies, error) {
 	l := &Latencies{Steady: s, Beside: make([]Series, len(s.Baselines))}
 	for _, b := range s.Baselines {
@@ -107,7 +109,7 @@ func (l *Latencies) round(ctx context.Context, total *loadtest.Recorder) error {
 	for i, b := range s.Baselines {
 		s.Round(fmt.Sprintf("baseline: %s, %.0f per second", b.Name, s.Rate), nil)
 		o, err := b.Run(ctx, s.Rate, time.Duration(baselineShare*float64(each)))
-		if err == nil && (o.Failed > 0 || o.Acknowledged == 0) { // its p99 would allow anything
+		if err == nil && (o.Failed > 0 || o.Acknowledged == 0) { // a failed baseline gives no usable bound
 			err = fmt.Errorf("%d requests succeeded and %d failed: %s", o.Acknowledged, o.Failed, o.Reason)
 		}
 		if err != nil {
@@ -118,7 +120,7 @@ func (l *Latencies) round(ctx context.Context, total *loadtest.Recorder) error {
 	return nil
 }
 
-// Bound is the most that the p99 may be, in ms.
+// Bound returns the largest p99 that the claim allows, in ms.
 func (l *Latencies) Bound() float64 {
 	sum := 0.0
 	for _, s := range l.Beside {
@@ -127,7 +129,7 @@ func (l *Latencies) Bound() float64 {
 	return max(milliseconds(LatencyBound), BaselineFactor*sum)
 }
 
-// Verdict judges the p99. A nil l is not judged.
+// Verdict judges the p99. It returns the zero Verdict if l is nil.
 func (l *Latencies) Verdict() experiment.Verdict {
 	if l == nil {
 		return experiment.Verdict{}
@@ -135,16 +137,16 @@ func (l *Latencies) Verdict() experiment.Verdict {
 	p99, bound := l.P99.Median(), l.Bound()
 	switch f := l.Total; {
 	case l.Rounds < LatencyRounds:
-		return experiment.NotJudged("%d of %d rounds ran", l.Rounds, LatencyRounds)
+		return experiment.NotJudged("%d of %d rounds were completed", l.Rounds, LatencyRounds)
 	case len(l.Steady.Baselines) == 0:
 		return experiment.NotJudged("there is no baseline on this machine; the p99 is %.1f ms", p99)
-	case f.Failed() > 0 && p99 <= bound: // requests that are refused at once make the p99 short
-		return experiment.NotJudged("%d of %d requests failed, so a p99 of %.1f ms says nothing", f.Failed(), f.Sent+f.Unsent, p99)
+	case f.Failed() > 0 && p99 <= bound: // requests that are refused at once make the p99 small
+		return experiment.NotJudged("%d of %d requests failed, so the p99 of %.1f ms is not meaningful", f.Failed(), f.Sent+f.Unsent, p99)
 	}
-	return experiment.AtMost(bound, p99, "p99 %.1f ms; baselines: %s; at most %.1f ms are allowed", p99, l.baselines(), bound)
+	return experiment.AtMost(bound, p99, "the p99 is %.1f ms; the p99s of the baselines are %s; the bound is %.1f ms", p99, l.baselines(), bound)
 }
 
-// baselines names the baselines with their p99s.
+// baselines lists the baselines with their p99s.
 func (l *Latencies) baselines() string {
 	var parts []string
 	for i, b := range l.Steady.Baselines {
@@ -153,15 +155,16 @@ func (l *Latencies) baselines() string {
 	return strings.Join(parts, ", ")
 }
 
-// Complete takes back that a claim about the load holds when not all rounds ran.
+// Complete returns the verdict v on a claim about the load. If v holds but not all rounds are complete,
+// it returns "not judged" instead.
 func (l *Latencies) Complete(v experiment.Verdict) experiment.Verdict {
 	if l.Rounds < LatencyRounds && v.Outcome == report.Held {
-		return experiment.NotJudged("%d of %d rounds ran", l.Rounds, LatencyRounds)
+		return experiment.NotJudged("%d of %d rounds were completed", l.Rounds, LatencyRounds)
 	}
 	return v
 }
 
-// unlessEnded is err, or nil when the end of ctx explains it.
+// unlessEnded returns err, or nil if ctx has ended, which explains err.
 func unlessEnded(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err

@@ -45,7 +45,7 @@ func TestLatencyVerdict(t *testing.T) {
 	}
 }
 
-// A load that was cut short proves no rate and no latency, but it may have refuted a claim.
+// An incomplete load proves no rate and no latency, but it can refute a claim.
 func TestRoundsThatDidNotRun(t *testing.T) {
 	t.Parallel()
 	for rounds, want := range map[int][]report.Outcome{
@@ -63,7 +63,7 @@ func TestRoundsThatDidNotRun(t *testing.T) {
 	}
 }
 
-// A baseline that fails or hangs would allow any latency, so it ends the measurement.
+// A baseline that fails or hangs gives no usable bound, so it ends the measurement.
 func TestLatencyNeedsSoundBaselines(t *testing.T) {
 	t.Parallel()
 	failure := errors.New("no connection")
@@ -71,7 +71,7 @@ func TestLatencyNeedsSoundBaselines(t *testing.T) {
 		name string
 		o    Observed
 		err  error
-		ends bool // the run, meanwhile
+		ends bool // the run ends during the baseline
 		want string
 	}{
 		{"sound", Observed{Acknowledged: 9}, nil, false, ""},
@@ -105,8 +105,8 @@ func TestLatencyNeedsSoundBaselines(t *testing.T) {
 	}
 }
 
-// The baselines run in processes of their own, at the rate that is asked for.
-func TestBaselines(t *testing.T) {
+// The baselines run in separate processes at the requested rate.
+func TestBaselinesKeepTheRate(t *testing.T) {
 	t.Parallel()
 	postgres := lab.Postgres(t)
 	for _, b := range []Baseline{LoneInsert(t, postgres.URL), BareRedirect(t)} {
@@ -122,11 +122,11 @@ func TestBaselines(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	if o, err := insert.Run(ctx, 100, 200*time.Millisecond); err == nil && (o.Failed != 20 || o.Reason == "") {
-		t.Errorf("%+v from a database that does not run", o)
+		t.Errorf("got %+v from a database that is not running, want 20 failures with a reason", o)
 	}
 }
 
-func TestBareServers(t *testing.T) {
+func TestBareServersGiveValidAnswers(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]string{"bare": BareServer(t), "nginx": Nginx(t)} {
 		if err := Visit(url, "any", Target).Try(t.Context()); err != nil {
@@ -140,7 +140,7 @@ func TestBareServers(t *testing.T) {
 	}
 }
 
-// A real load is measured beside real baselines.
+// A real load and a real baseline are measured in turn.
 func TestLatency(t *testing.T) {
 	t.Parallel()
 	client := loadtest.NewClient(BareServer(t), 0)

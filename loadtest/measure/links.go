@@ -18,19 +18,19 @@ const (
 	NoCodeTwice      = "no code twice"
 )
 
-// Served is the claim that no creation failed. text is its sentence.
+// Served returns the claim that no creation failed. text is the sentence of the claim.
 func Served[R any](text string, figures func(*R) loadtest.Figures) experiment.Claim[R] {
 	return experiment.Claim[R]{Name: NoFailedCreation, Text: text, Unit: "creations", Kind: report.Availability, Judge: func(r *R) experiment.Verdict {
 		f := figures(r)
 		if f.Sent+f.Unsent == 0 {
 			return experiment.Verdict{}
 		}
-		return experiment.None(f.Failed(), "of %d creations %d were refused, %d were not answered and %d were not sent",
-			f.Sent+f.Unsent, f.Refused, f.Unknown, f.Unsent)
+		return experiment.None(f.Failed(), "%d of %d creations failed: %d were refused, %d got no valid answer and %d were not sent",
+			f.Failed(), f.Sent+f.Unsent, f.Refused, f.Unknown, f.Unsent)
 	}}
 }
 
-// Accounts are [Served], about all creations that a check covers, and [Links].
+// Accounts returns [Served] for all creations that a check covers, followed by [Links].
 func Accounts[R any](served string, links func(*R) *loadtest.Verdict) []experiment.Claim[R] {
 	all := Served(served, func(r *R) (f loadtest.Figures) {
 		if v := links(r); v != nil {
@@ -41,9 +41,9 @@ func Accounts[R any](served string, links func(*R) *loadtest.Verdict) []experime
 	return append([]experiment.Claim[R]{all}, Links(links)...)
 }
 
-// Links are the claims on acknowledged links. links returns the verdict of the check that read them
-// back, nil when there was none. A link that was not read back may be lost, wrong or there twice,
-// so the claims hold only when all were read.
+// Links returns the claims about acknowledged links. The function links returns the verdict of the check
+// that read the links back, or nil if there was no check. A link that was not read back may be lost,
+// wrong or stored twice, so the claims hold only if all links were read back.
 func Links[R any](links func(*R) *loadtest.Verdict) []experiment.Claim[R] {
 	on := func(name, text string, bad func(*loadtest.Verdict) (int64, string)) experiment.Claim[R] {
 		return experiment.Claim[R]{Name: name, Text: text, Unit: "links", Kind: report.Correctness, Judge: func(r *R) experiment.Verdict {
@@ -60,21 +60,21 @@ func Links[R any](links func(*R) *loadtest.Verdict) []experiment.Claim[R] {
 	}
 	return []experiment.Claim[R]{
 		on(NoLostLink, "No acknowledged link is lost.", func(v *loadtest.Verdict) (int64, string) {
-			return v.Lost + v.Unread, fmt.Sprintf("of %d links that were read back %d led nowhere and %d could not be read", v.Checked, v.Lost, v.Unread)
+			return v.Lost + v.Unread, fmt.Sprintf("of %d checked links, %d led nowhere and %d could not be read", v.Checked, v.Lost, v.Unread)
 		}),
 		on(NoWrongLink, "Every acknowledged link leads to the URL that it was created for.", func(v *loadtest.Verdict) (int64, string) {
-			return v.Wrong, fmt.Sprintf("of %d links that were read back %d led elsewhere", v.Checked-v.Unread, v.Wrong)
+			return v.Wrong, fmt.Sprintf("%d of %d links that were read back led to another URL", v.Wrong, v.Checked-v.Unread)
 		}),
 		on(NoCodeTwice, "No code is acknowledged twice, and no creation is stored twice.", func(v *loadtest.Verdict) (int64, string) {
-			return v.Twice, fmt.Sprintf("of %d acknowledged links %d are there twice", v.Acknowledged, v.Twice)
+			return v.Twice, fmt.Sprintf("%d duplicates were found among %d acknowledged links", v.Twice, v.Acknowledged)
 		}),
 	}
 }
 
-// ReadBack restarts the server, so that its cache does not answer for its store, and reads every
-// link of the loads back through it; a deployment is not restarted. It works also when the run was
-// interrupted: the check then waits for the server. The notes say what is wrong with links and why
-// creations failed.
+// ReadBack restarts the server and reads every link of the loads back through it. The restart empties
+// the cache, so the answers show what the store contains. A deployment is not restarted. ReadBack also
+// works after an interruption of the run, because the check waits for the server. The notes say what is
+// wrong with links and why creations failed.
 func ReadBack(t lab.T, p *lab.Program, census loadtest.Census, loads ...*lab.Load) (links *loadtest.Verdict, notes []string) {
 	if p.Dir != "" { // it is not a deployment
 		p.Stop()
@@ -91,10 +91,10 @@ func ReadBack(t lab.T, p *lab.Program, census loadtest.Census, loads ...*lab.Loa
 	return &v, notes
 }
 
-// shownFailures is how many failures of a state [FailureNotes] describes.
+// shownFailures is the largest number of failures that [FailureNotes] describes for each state.
 const shownFailures = 3
 
-// FailureNotes describes the first few creations of each state that got no link.
+// FailureNotes describes creations that got no link: the first few of each state.
 func FailureNotes(entries []loadtest.Entry) []string {
 	var notes []string
 	seen := make(map[loadtest.State]int)
@@ -103,7 +103,7 @@ func FailureNotes(entries []loadtest.Entry) []string {
 			continue
 		}
 		if seen[e.State]++; seen[e.State] <= shownFailures {
-			notes = append(notes, fmt.Sprintf("Creation %d, of %s, is %s: %s", e.N, e.At.Format("15:04:05.000"), e.State, e.Detail))
+			notes = append(notes, fmt.Sprintf("Creation %d (%s) is %s: %s", e.N, e.At.Format("15:04:05.000"), e.State, e.Detail))
 		}
 	}
 	return notes

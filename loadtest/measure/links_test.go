@@ -9,8 +9,7 @@ import (
 	"keypool/loadtest/report"
 )
 
-// Each fault fails the claim that is about it and no other, and links that were not read back
-// prove nothing.
+// Each fault fails only the claim about this fault. Links that were not read back prove nothing.
 func TestLinks(t *testing.T) {
 	t.Parallel()
 	of := func(f loadtest.Findings) *loadtest.Verdict {

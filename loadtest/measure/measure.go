@@ -1,13 +1,13 @@
-// Package measure measures speeds so that a busy machine does not decide: in rounds, in
-// which what is compared is measured in turn, and beside baselines, which are processes of their
-// own.
+// Package measure measures speeds in a way that reduces the influence of a busy machine. It measures
+// in rounds. Each round measures everything that is compared, one after the other. Some measurements
+// include baselines, which run in separate processes.
 //
-// Vocabulary: a subject is one thing that is measured in every round. A baseline is something
-// simple that the service is compared with.
+// Vocabulary: a subject is one thing that is measured in every round. A baseline is a simple
+// operation with which the service is compared.
 //
 // Invariants:
 //
-//   - all figures of a comparison come from the same rounds: a subject that fails in one round
+//   - all figures of a comparison come from the same rounds, so a subject that fails in one round
 //     has no figure at all;
 //   - an answer that is known to be wrong is an error and not a figure.
 package measure
@@ -20,19 +20,20 @@ import (
 	"strings"
 )
 
-// Subject is something that is measured once in each round.
+// Subject is one thing that is measured once in each round.
 type Subject struct {
 	Name     string
 	Unit     string
 	Measure  func(context.Context) (float64, error)
-	Optional bool // it may fail; then it has no figure, and that is not an error
-	Follows  bool // it comes directly after the subject before it, in each round
+	Optional bool // a failure is not an error; the subject then has no figure
+	Follows  bool // each round measures it directly after the subject before it in the list
 }
 
-// order is the order of the subjects in a round. The subjects form a ring, and each round
-// starts at another one, so that a periodic disturbance does not always hit the same subject.
+// order returns the order of the subjects in a round. Each round starts at another subject and
+// continues with the first subject after the last, so that a periodic disturbance does not always
+// affect the same subject.
 func order(subjects []Subject, round, count int) []int {
-	var groups [][]int // of subjects that follow each other
+	var groups [][]int // each group contains subjects that follow each other
 	for i, s := range subjects {
 		if last := len(groups) - 1; last >= 0 && s.Follows {
 			groups[last] = append(groups[last], i)
@@ -49,8 +50,8 @@ func order(subjects []Subject, round, count int) []int {
 
 // Alternate measures all subjects in each of count rounds. It returns the figures of each
 // subject in the order of the rounds, or nothing for a subject that failed in any round. It
-// goes on without a subject that failed and returns the errors of those that are not optional.
-// log gets a line for each figure.
+// continues without a subject that failed. It returns the errors of the subjects that are not
+// optional. It calls log with one line for each figure.
 func Alternate(ctx context.Context, count int, log func(line string), subjects ...Subject) ([]Series, error) {
 	figures := make([]Series, len(subjects))
 	failed := make([]bool, len(subjects))
@@ -83,7 +84,8 @@ func Alternate(ctx context.Context, count int, log func(line string), subjects .
 // Series holds one figure for each round, in the order of the rounds.
 type Series []float64
 
-// Median is the figure in the middle, or the mean of the two in the middle; 0 for no figures.
+// Median returns the middle figure, or the mean of the two middle figures. It returns 0 for an empty
+// series.
 func (s Series) Median() float64 {
 	if len(s) == 0 {
 		return 0
@@ -96,7 +98,7 @@ func (s Series) Median() float64 {
 	return (sorted[half-1] + sorted[half]) / 2
 }
 
-// Over is the ratio to base, round by round.
+// Over returns the ratio of s to base in each round.
 func (s Series) Over(base Series) Series {
 	ratios := make(Series, min(len(s), len(base)))
 	for i := range ratios {
@@ -105,7 +107,7 @@ func (s Series) Over(base Series) Series {
 	return ratios
 }
 
-// Spread is the median with the least and the greatest figure, as text.
+// Spread formats the median with the smallest and the largest figure.
 func (s Series) Spread(unit string) string {
 	if len(s) < 2 {
 		return Quantity(s.Median(), unit)
@@ -114,13 +116,13 @@ func (s Series) Spread(unit string) string {
 	return fmt.Sprintf("%s (%s to %s)", Quantity(s.Median(), unit), bare(slices.Min(s)), bare(slices.Max(s)))
 }
 
-// Units that are written in a way of their own.
+// Units with a special format.
 const (
 	PerSecond = "/s"    // a rate
 	Times     = "times" // a ratio
 )
 
-// Quantity is a figure with its unit, to three or four digits: 33.3k/s, 0.35.
+// Quantity formats a figure with its unit, such as 33.3k/s. A ratio has two decimals and no unit: 0.35.
 func Quantity(v float64, unit string) string {
 	switch {
 	case unit == Times:

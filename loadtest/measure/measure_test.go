@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// A subject that fails is left out from then on. The others are measured to the end. The
+// A subject that fails is not measured again. The other subjects are measured in all rounds. The
 // failure of an optional subject is not an error.
-func TestAlternateLeavesOutWhatFails(t *testing.T) {
+func TestAlternateLeavesOutFailedSubjects(t *testing.T) {
 	t.Parallel()
 	right := Subject{Name: "right", Unit: PerSecond, Measure: func(context.Context) (float64, error) { return 1, nil }}
 	broken := errors.New("broken")
@@ -53,7 +53,7 @@ func TestAlternateEndsWithItsContext(t *testing.T) {
 func TestAlternateRotates(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
-		subjects string // those in capitals follow the one before
+		subjects string // a capital letter is a subject that follows the subject before it
 		want     string
 	}{
 		{"abc", "abc bca cab"},
@@ -84,7 +84,7 @@ func TestAlternateRotates(t *testing.T) {
 	}
 }
 
-func TestSeries(t *testing.T) {
+func TestSeriesMedianAndSpread(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		s      Series
@@ -103,7 +103,7 @@ func TestSeries(t *testing.T) {
 	order := Series{9, 1, 5}
 	order.Median()
 	if order[0] != 9 {
-		t.Error("Median sorted the rounds, so ratios would mix rounds")
+		t.Error("Median sorted the series, so ratios would compare different rounds")
 	}
 	if got := (Series{2, 9}).Over(Series{1, 3, 5}).Spread(Times); got != "2.50 (2.00 to 3.00)" {
 		t.Errorf("Spread: %q", got)

@@ -12,8 +12,8 @@ import (
 	"keypool/loadtest/report"
 )
 
-// Pulse shows once a second what a run does, with the rate and the latency of a load and the
-// pool of a program, and keeps what it saw. Its methods may be called concurrently.
+// Pulse reports the progress of a run once a second: the phase, the rate and the latency of a load,
+// and the pool of a program. It keeps these samples. Its methods may be called concurrently.
 type Pulse struct {
 	sampler *lab.Sampler[lab.Second]
 
@@ -22,15 +22,15 @@ type Pulse struct {
 	recorder *loadtest.Recorder
 }
 
-// NewPulse starts a pulse of the experiment name, which takes about as long as expected. p may
-// have no admin address. The pulse ends with the run.
+// NewPulse starts a pulse of the experiment name. expected is the approximate duration of the
+// experiment. p may have no admin address. The pulse stops when the run ends.
 func NewPulse(t *experiment.T, name string, p *lab.Program, expected time.Duration) *Pulse {
 	pulse, started := &Pulse{phase: "starting"}, time.Now()
 	last := started
 	pulse.sampler = lab.Watch(t, time.Second, func(context.Context) (lab.Second, error) {
 		var s lab.Second
 		if p.Admin != "" {
-			if status, err := p.TryStatus(); err == nil { // else all of it is unknown
+			if status, err := p.TryStatus(); err == nil { // otherwise all members stay unknown
 				s.Status = status
 			}
 		}
@@ -62,8 +62,8 @@ func (p *Pulse) Enter(format string, args ...any) {
 	p.phase = fmt.Sprintf(format, args...)
 }
 
-// Follow shows the load of a recorder from now on, nil for none. Nothing else may call the
-// Window of the recorder.
+// Follow makes the pulse show the load of r from now on, or no load if r is nil. No other code may call
+// r.Window.
 func (p *Pulse) Follow(r *loadtest.Recorder) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,10 +76,10 @@ func (p *Pulse) current() (phase string, recorder *loadtest.Recorder) {
 	return p.phase, p.recorder
 }
 
-// Stop ends the pulse and returns every second that it saw. It may be called again.
+// Stop ends the pulse and returns its samples, one for each second. It may be called more than once.
 func (p *Pulse) Stop() []lab.Sample[lab.Second] { return p.sampler.Stop() }
 
-// P99Line is the p99 of each second of a load, in milliseconds.
+// P99Line returns the p99 of each second of a load, in milliseconds.
 func P99Line(seconds []lab.Sample[lab.Second], start time.Time) report.Series {
 	return report.Series{Name: "p99 of each second", XY: lab.Points(seconds, start, func(s lab.Second) (float64, bool) {
 		return milliseconds(s.Load.Latency.P99), s.Load.Sent > 0

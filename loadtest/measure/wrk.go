@@ -18,34 +18,34 @@ import (
 )
 
 const (
-	// Connections is how many clients wrk plays, each on one connection.
+	// Connections is the number of connections that wrk opens. Each connection is one client.
 	Connections = 64
-	// wrkGrace is how much longer than its duration wrk may take.
+	// wrkGrace is the time that wrk may take beyond its duration.
 	wrkGrace = 20 * time.Second
-	// exchangeTimeout bounds one exchange.
+	// exchangeTimeout limits one exchange.
 	exchangeTimeout = 10 * time.Second
 )
 
 //go:embed lua
 var scripts embed.FS
 
-// Wrk loads a server with wrk, a load generator that is not part of the project: a closed
-// loop, in which each client waits for its answer before it sends the next request.
+// Wrk loads a server with wrk, a load generator that is not part of the project. The load is a closed
+// loop: each client waits for its answer before it sends the next request.
 //
-// wrk sees a status of 400 or above, a broken connection and a time-out. It cannot tell a 302
-// from a 200, so the caller checks that by an [Exchange] before the load, or by counting what
-// the load left behind (Check).
+// wrk detects a status of 400 or above, a broken connection and a timeout. It cannot distinguish a 302
+// from a 200. The caller therefore checks the answer with an [Exchange] before the load, or counts the
+// stored links after the load (Check).
 type Wrk struct {
 	URL      string
 	Script   string // the name of a file in lua, without .lua: get, post, posts or random
 	Args     []string
 	Duration time.Duration // in whole seconds
-	Refusals bool          // answers of 400 and above are counted and are not an error
-	// Check gets the number of answers after the run. Its error makes the run one. May be nil.
+	Refusals bool          // statuses of 400 and above are counted and are not an error
+	// Check is called with the number of answers after the run. If it fails, the run fails. May be nil.
 	Check func(ctx context.Context, answers int64) error
 }
 
-// Subject is the server under this load, in answers per second.
+// Subject returns a subject that measures the answers per second of the server under this load.
 func (w Wrk) Subject(name string) Subject {
 	return Subject{Name: name, Unit: PerSecond, Measure: func(ctx context.Context) (float64, error) {
 		tally, err := w.Run(ctx)
@@ -82,7 +82,7 @@ func (w Wrk) Run(ctx context.Context) (_ Tally, err error) {
 	return tally, err
 }
 
-// script writes the script for wrk, with the end that all scripts share.
+// script writes the script for wrk to a file. It appends report.lua, which all scripts share.
 func (w Wrk) script() (path string, err error) {
 	own, err := scripts.ReadFile("lua/" + w.Script + ".lua")
 	if err != nil {
@@ -103,23 +103,23 @@ func (w Wrk) script() (path string, err error) {
 	return file.Name(), nil
 }
 
-// Tally is what the scripts make wrk write at its end.
+// Tally contains the counts that report.lua writes at the end of a load.
 type Tally struct {
-	Requests int64 `json:"requests"` // answers
+	Requests int64 `json:"requests"` // number of answers
 	Micros   int64 `json:"micros"`
 
 	Connect int64 `json:"connect"`
 	Read    int64 `json:"read"`
 	Write   int64 `json:"write"`
 	Timeout int64 `json:"timeout"`
-	Status  int64 `json:"status"` // answers of 400 and above
+	Status  int64 `json:"status"` // answers with a status of 400 and above
 }
 
-// PerSecond is the number of answers per second, 0 for none.
+// PerSecond returns the number of answers per second.
 func (t Tally) PerSecond() float64 { return float64(t.Requests) / float64(max(t.Micros, 1)) * 1e6 }
 
-// parseTally reads the tally from the last line of the output. A tally with failures, or
-// without answers, is an error. Refusals are failures unless they are allowed.
+// parseTally reads the tally from the last line of the output. It returns an error if there are failures
+// or no answers. A status of 400 and above is a failure unless refusals is true.
 func parseTally(out []byte, refusals bool) (t Tally, err error) {
 	out = bytes.TrimSpace(out)
 	last := out[bytes.LastIndexByte(out, '\n')+1:]
@@ -140,24 +140,24 @@ func parseTally(out []byte, refusals bool) (t Tally, err error) {
 }
 
 // Exchange is one request and the answer that it must get. A request with a body is a POST of
-// JSON, any other a GET.
+// JSON. A request without a body is a GET.
 type Exchange struct {
 	url, body string
 	status    int
-	location  string // "": any
+	location  string // "" means any
 }
 
-// Creation is a creation on a server, with body as JSON.
+// Creation returns an exchange that creates a link on a server. body is the JSON of the request.
 func Creation(server, body string) Exchange {
 	return Exchange{url: server + "/shorten", body: body, status: http.StatusCreated}
 }
 
-// Visit follows a link of a server that leads to target.
+// Visit returns an exchange that requests the link of code, which must lead to target.
 func Visit(server, code, target string) Exchange {
 	return Exchange{url: server + "/" + code, status: http.StatusFound, location: target}
 }
 
-// Try makes the exchange and returns an error when the answer is another one.
+// Try sends the request and returns an error if the answer differs from the expected answer.
 func (e Exchange) Try(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
 	defer cancel()

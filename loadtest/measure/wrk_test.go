@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// requests is a server that counts what it was asked for.
+// requests is a server that counts the requests that it receives.
 type requests struct {
 	server *httptest.Server
 
@@ -38,8 +38,8 @@ func (s *requests) start(t *testing.T) (url string) {
 	return s.server.URL
 }
 
-// load runs the script for a second, waits for the requests that wrk has left unanswered, and
-// returns how often each came.
+// load runs the script for a second and waits for the requests that wrk has left unanswered. It returns
+// how often the server received each request.
 func (s *requests) load(t *testing.T, url, script string, args ...string) map[string]int {
 	t.Helper()
 	tally, err := Wrk{URL: url, Script: script, Args: args, Duration: time.Second}.Run(t.Context())
@@ -57,7 +57,7 @@ func (s *requests) load(t *testing.T, url, script string, args ...string) map[st
 	return s.seen
 }
 
-// The random script asks for all links of the set and for no others.
+// The random script requests every link of the set and no other link.
 func TestRandomScript(t *testing.T) {
 	t.Parallel()
 	var s requests
@@ -94,12 +94,12 @@ func TestPostsScript(t *testing.T) {
 	for i := range posted + Connections {
 		request := fmt.Sprintf(`POST /shorten application/json {"url":"https://go.dev/%010d"}`, i)
 		if seen[request] > 1 {
-			t.Errorf("%d times %s", seen[request], request)
+			t.Errorf("the server received %d times %s, want once", seen[request], request)
 		}
 		delete(seen, request)
 	}
 	if posted < Connections || len(seen) > 0 {
-		t.Errorf("%d requests, and among them %v", posted, seen)
+		t.Errorf("%d requests, among them unexpected requests: %v", posted, seen)
 	}
 }
 
@@ -131,8 +131,8 @@ func TestParseTally(t *testing.T) {
 	}
 }
 
-// A server that stores less than it acknowledges, or refuses, has no figure.
-func TestWrkFailsTheFigure(t *testing.T) {
+// A server that loses or refuses creations gets no figure.
+func TestWrkGivesNoFigureForAFaultyServer(t *testing.T) {
 	t.Parallel()
 	bare := httptest.NewServer(bareHandler(nil))
 	defer bare.Close()
@@ -156,7 +156,7 @@ func TestWrkFailsTheFigure(t *testing.T) {
 	}
 }
 
-func TestExchange(t *testing.T) {
+func TestExchangeChecksTheAnswer(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		answer http.HandlerFunc

@@ -19,8 +19,9 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// ink is a colour by its role: 0 to hues-1 are those of series. The style sheet of the page decides what it
-// looks like, in light and in dark. Charts are drawn in place-holder colours, which become its variables.
+// ink is a colour that is named by its role. The inks 0 to hues-1 are for series. Charts are drawn in
+// placeholder colours, which draw replaces with variables of the page's style sheet. The style sheet defines
+// the colours of the light and the dark scheme.
 type ink byte
 
 const (
@@ -32,7 +33,7 @@ const (
 	inks
 )
 
-// RGBA makes ink a color.Color.
+// RGBA implements color.Color.
 func (i ink) RGBA() (r, g, b, a uint32) { return color.RGBA{0xFF, 0, byte(i), 0xFF}.RGBA() }
 
 func (i ink) variable() string {
@@ -42,15 +43,15 @@ func (i ink) variable() string {
 	return [...]string{"--text", "--axis", "--grid", "--mark"}[i-hues]
 }
 
-// The size of a chart in points. The page scales it to between 0.8 on a phone and 1.6.
+// The size of a chart in points. The page scales a chart by a factor from 0.8, on a phone, to 1.6.
 const (
 	chartWidth, chartHeight vg.Length = 380, 250
 	letters                 vg.Length = 12
-	gap                     vg.Length = 4 // between a line and its name
+	gap                     vg.Length = 4 // distance between a line and its name
 )
 
-// draw makes an svg element that fills the width that it is given. The legend of the page names series
-// by their colours and marks by their numbers.
+// draw returns an svg element that fills the available width. The legend of the page identifies series by
+// colour and marks by number.
 func (c Chart) draw() (template.HTML, error) {
 	p := plot.New()
 	p.BackgroundColor = nil
@@ -58,7 +59,7 @@ func (c Chart) draw() (template.HTML, error) {
 	grid.Vertical = draw.LineStyle{Color: inkGrid, Width: 1}
 	grid.Horizontal = grid.Vertical
 	p.Add(grid)
-	// Predictions come last: a broken line is visible on a full one, not below it.
+	// Predictions are drawn last, because a broken line is visible above a full line but not below it.
 	for _, predicted := range []bool{false, true} {
 		for i, s := range c.Series {
 			if s.Predicted == predicted {
@@ -66,7 +67,8 @@ func (c Chart) draw() (template.HTML, error) {
 			}
 		}
 	}
-	// A cut axis exaggerates: quantities start at zero, and so does what is compared beside names.
+	// An axis that does not start at zero exaggerates differences. Therefore the Y axis starts at zero. The X
+	// axis starts at zero if the chart compares named things.
 	c.X.dress(&p.X, c.Marks, len(c.Y.Names) > 0)
 	c.Y.dress(&p.Y, c.Levels, true)
 	p.Add(c.marks(p)...)
@@ -83,7 +85,7 @@ func (c Chart) draw() (template.HTML, error) {
 		content = strings.ReplaceAll(content, fmt.Sprintf(":#FF00%02X", byte(i)), ":var("+i.variable()+")")
 	}
 	svg := fmt.Sprintf(`<svg viewBox="0 0 %g %g" aria-hidden="true">%s`, chartWidth, chartHeight, content)
-	return template.HTML(svg), nil //nolint:gosec // drawn here; vgsvg escapes names
+	return template.HTML(svg), nil //nolint:gosec // the svg is drawn here, and vgsvg escapes names
 }
 
 // series draws one series. A line of one point is drawn as a point.
@@ -114,7 +116,7 @@ func (c Chart) series(s Series, colour ink) []plot.Plotter {
 	return []plot.Plotter{line}
 }
 
-// marks draws the levels with their names and the marks with their numbers, beside and above the data.
+// marks draws the levels with their names beside the data, and the marks with their numbers above the data.
 func (c Chart) marks(p *plot.Plot) (all []plot.Plotter) {
 	style := p.X.Tick.Label
 	add := func(from, to plotter.XY, name string, offset vg.Point) {
@@ -130,7 +132,7 @@ func (c Chart) marks(p *plot.Plot) (all []plot.Plotter) {
 		}
 	}
 	style.XAlign, style.YAlign = draw.XCenter, draw.YBottom
-	var numbers []vg.Point // those that are close stand above each other
+	var numbers []vg.Point // numbers that are close are stacked
 	for i, m := range c.moments() {
 		n := vg.Point{X: vg.Length(p.X.Norm(m.At)) * chartWidth, Y: gap}
 		for _, o := range numbers {
@@ -144,17 +146,18 @@ func (c Chart) marks(p *plot.Plot) (all []plot.Plotter) {
 	return all
 }
 
-// moments are the marks in the order of their numbers.
+// moments returns the visible marks in the order of their numbers.
 func (c Chart) moments() []Mark {
 	shown := keep(c.Marks, func(m Mark) bool { return c.X.shows(m.At) })
 	slices.SortStableFunc(shown, func(a, b Mark) int { return cmp.Compare(a.At, b.At) })
 	return shown
 }
 
-// shows reports whether the axis has a place for v.
+// shows reports whether the axis can show v.
 func (a Axis) shows(v float64) bool { return finite(v) && (!a.Log || v > 0) }
 
-// dress sets the range, the ticks and the looks of an axis that has the range of the series.
+// dress sets the range, the ticks and the style of an axis. Before the call the axis has the range of the
+// series.
 func (a Axis) dress(axis *plot.Axis, marks []Mark, zero bool) {
 	for _, m := range slices.Concat(marks, a.Names) {
 		if a.shows(m.At) {
@@ -190,8 +193,8 @@ func (a Axis) dress(axis *plot.Axis, marks []Mark, zero bool) {
 	axis.Width, axis.Tick.Width, axis.Tick.Length = 1, 1, 4
 }
 
-// Ticks makes Axis a plot.Ticker: names, or the ticks of package plot with short labels. A short logarithmic
-// axis has labels between the powers of ten too.
+// Ticks implements plot.Ticker. It returns the names of the axis, or the ticks of package plot with short
+// labels. A short logarithmic axis also has labels between the powers of ten.
 func (a Axis) Ticks(low, high float64) (all []plot.Tick) {
 	switch {
 	case len(a.Names) > 0:
@@ -200,7 +203,7 @@ func (a Axis) Ticks(low, high float64) (all []plot.Tick) {
 		}
 		return all
 	case a.Log:
-		all = plot.LogTicks{}.Ticks(low/10, high) // they start above low
+		all = plot.LogTicks{}.Ticks(low/10, high) // with low itself, the ticks would start above low
 	default:
 		all = plot.DefaultTicks{}.Ticks(low, high)
 	}
@@ -218,7 +221,7 @@ func (a Axis) Ticks(low, high float64) (all []plot.Tick) {
 	return all
 }
 
-// short writes a value on an axis that goes up to largest: 0.5M, 20k, 1,500.
+// short formats a value on an axis whose largest value is largest, such as 0.5M, 20k or 1,500.
 func short(v, largest float64) string {
 	scale, suffix := 1.0, ""
 	switch {

@@ -15,11 +15,11 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// picture is what an svg element holds.
+// picture is the content of an svg element.
 type picture struct {
 	svg   string
 	texts []string
-	paths []string // their styles
+	paths []string // the style of each path
 }
 
 func drawn(t *testing.T, c Chart) picture {
@@ -55,7 +55,7 @@ func drawn(t *testing.T, c Chart) picture {
 	}
 }
 
-// lines are the styles of what is drawn in a colour.
+// lines returns the styles of the paths in a colour.
 func (p picture) lines(colour string) []string {
 	return keep(p.paths, func(style string) bool { return strings.Contains(style, "var("+colour+")") })
 }
@@ -85,21 +85,21 @@ func TestChartShowsItsParts(t *testing.T) {
 	p := drawn(t, c)
 	p.says(t, "Time (s)", "Pool (keys)", "2M", "30", "0", "1", `20 % <b> & "restart"`)
 	if l := p.lines("--series-0"); len(l) != 1 || !strings.Contains(l[0], "stroke-dasharray") {
-		t.Errorf("the prediction is not a broken line: %q", l)
+		t.Errorf("the prediction is not a dashed line: %q", l)
 	}
 	if l := p.lines("--series-1"); len(l) != 1 || strings.Contains(l[0], "stroke-dasharray") {
 		t.Errorf("the observation is not a full line: %q", l)
 	}
 	if l := p.lines("--series-2"); len(l) != 3 {
-		t.Errorf("%d points of 3", len(l))
+		t.Errorf("%d points, want 3", len(l))
 	}
 	if l := p.lines("--mark"); len(l) != 2 {
-		t.Errorf("%d lines for a mark and a level", len(l))
+		t.Errorf("%d lines for a mark and a level, want 2", len(l))
 	}
 }
 
 // The style sheet sets every colour of a chart.
-func TestChartColoursAreThoseOfThePage(t *testing.T) {
+func TestChartUsesTheColoursOfThePage(t *testing.T) {
 	t.Parallel()
 	css, err := page.ReadFile("page/page.css")
 	if err != nil {
@@ -112,7 +112,7 @@ func TestChartColoursAreThoseOfThePage(t *testing.T) {
 	c.Marks, c.Levels = []Mark{{0.5, "half"}}, []Mark{{1.5, "level"}}
 	svg := drawn(t, c).svg
 	if colour := regexp.MustCompile(`#[0-9A-Fa-f]{3,}`).FindString(svg); colour != "" {
-		t.Errorf("a colour that the style sheet does not set: %s", colour)
+		t.Errorf("the chart has a colour that the style sheet does not set: %s", colour)
 	}
 	for i := range inks {
 		if !strings.Contains(svg, "var("+i.variable()+")") {
@@ -156,7 +156,7 @@ func TestChartAxes(t *testing.T) {
 	}
 }
 
-// An axis on which points are compared starts at zero.
+// The X axis of a chart that compares named things starts at zero.
 func TestComparisonsStartAtZero(t *testing.T) {
 	t.Parallel()
 	c := Chart{Y: Axis{Names: []Mark{{0, "this"}, {1, "that"}}}, Series: []Series{{Points: true, XY: [][2]float64{{900, 0}, {1000, 1}}}}}
@@ -168,17 +168,17 @@ func TestComparisonsStartAtZero(t *testing.T) {
 	}
 }
 
-func TestStepsAreSteps(t *testing.T) {
+func TestSeriesOfStepsIsDrawnAsSteps(t *testing.T) {
 	t.Parallel()
 	c := Chart{Series: []Series{{Steps: true, XY: [][2]float64{{0, 0}, {5, 1}, {10, 0}}}}}
 	svg := drawn(t, c).svg
 	path := regexp.MustCompile(`<path d="([^"]*)"[^>]*--series-0`).FindStringSubmatch(svg)
 	if len(path) != 2 || strings.Count(path[1], "L") != 4 {
-		t.Errorf("path %q", path)
+		t.Errorf("path %q, want 4 straight lines", path)
 	}
 }
 
-// No number of a mark overlaps another.
+// No two numbers of marks overlap.
 func TestNumbersOfMarksDoNotOverlap(t *testing.T) {
 	t.Parallel()
 	p := plot.New()

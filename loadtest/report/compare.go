@@ -8,9 +8,9 @@ import (
 	"text/tabwriter"
 )
 
-// Compare writes two runs side by side for a terminal: the circumstances of each, a line for each claim, those of a
-// first, and how many changed. "!" marks a claim with another outcome or of one run only. A claim is the same
-// in both when its name and the name of its experiment are.
+// Compare writes a comparison of two runs for a terminal. It contains the circumstances of each run, a line for each
+// claim and the number of changed claims. The claims of a come first. "!" marks a claim whose outcome changed or that
+// only one run contains. Two claims are compared if their names and the names of their experiments are equal.
 func Compare(w io.Writer, a, b *Report) error {
 	inA, names := a.claims()
 	inB, more := b.claims()
@@ -30,19 +30,20 @@ func Compare(w io.Writer, a, b *Report) error {
 			quantity(a.Observed, a.Unit), quantity(b.Observed, b.Unit), ratio(b.Observed, a.Observed))
 	}
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, err := fmt.Fprintf(out, "A: %s\nB: %s\n\n\tclaim\tA\tB\tobserved A\tobserved B\tB / A\n%s\n%d of %s with another outcome or in one run only.\n",
+	_, err := fmt.Fprintf(out, "A: %s\nB: %s\n\n\tclaim\tA\tB\tobserved A\tobserved B\tB / A\n%s\n%d of %s changed the outcome or are in one run only.\n",
 		a.circumstances(), b.circumstances(), &rows, changed, count(len(names), "claim"))
 	return written("comparison", cmp.Or(err, out.Flush()))
 }
 
-// circumstances are what the figures of a run depend on.
+// circumstances describes what the figures of a run depend on.
 func (r *Report) circumstances() string {
 	return fmt.Sprintf("%s, `%s`, commit %s; %s.", r.date(), r.Command, r.Commit, r.Machine)
 }
 
 func (r *Report) date() string { return r.Started.UTC().Format("2006-01-02") }
 
-// claims are all claims by the names of their experiments and their own, and these names in order.
+// claims returns all claims by name, and the names in order. A name consists of the name of the experiment and the
+// name of the claim.
 func (r *Report) claims() (byName map[string]*Claim, names []string) {
 	byName = make(map[string]*Claim)
 	for i := range r.Experiments {

@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// later is another run of the sample: another commit on more cores, with one claim that
-// now holds, one that is slower, one that is new, and one that is missing.
+// later returns another run of the sample, with another commit and more cores. In it one claim holds that
+// failed in the sample, one claim has a slower figure, one claim is new, and one claim is missing.
 func later() *Report {
 	r := sample()
 	r.Commit, r.Machine.Cores, r.Interrupted = "a|b*c", 16, false
@@ -43,7 +43,7 @@ B: 2026-11-24, 'bin/loadtest run --rate 1000 --duration 30s create drain outage 
 !  fault/10 lost           held          –             0 links           –                 –
 !  create dura|ble         –             not judged    –                 –                 –
 
-6 of 12 claims with another outcome or in one run only.
+6 of 12 claims changed the outcome or are in one run only.
 `
 	var b strings.Builder
 	if err := Compare(&b, sample(), later()); err != nil {
@@ -52,14 +52,14 @@ B: 2026-11-24, 'bin/loadtest run --rate 1000 --duration 30s create drain outage 
 	if d := cmp.Diff(words(want), words(strings.ReplaceAll(b.String(), "`", "'"))); d != "" {
 		t.Errorf("%s\n%s", d, b.String())
 	}
-	// The columns are aligned: a cell of "observed B" starts below its head.
+	// A cell of the column "observed B" starts below the header of the column.
 	lines := strings.Split(b.String(), "\n")
 	if at := strings.Index(lines[3], "observed B"); !strings.HasPrefix(lines[5][at:], "28.43 ms") {
-		t.Errorf("not in columns:\n%s", b.String())
+		t.Errorf("the columns are not aligned:\n%s", b.String())
 	}
 }
 
-// words are the lines of text with single spaces.
+// words returns the lines of text with single spaces between words.
 func words(text string) []string {
 	var lines []string
 	for line := range strings.Lines(strings.TrimSpace(text)) {

@@ -8,11 +8,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Read reads a report to the end of r. It ignores members that it does not know. It is an error when another
-// version of this program wrote the report in another Schema.
+// Read reads a report from r, which must contain nothing else. It ignores unknown members. It returns an error
+// if the report has another Schema, because another version of this program wrote it.
 func Read(r io.Reader) (*Report, error) {
 	content, err := io.ReadAll(r)
-	// The schema comes first: with another one all else may have any shape.
+	// Check the schema first, because the members of another schema may have other types.
 	var head struct {
 		Schema int `json:"schema"`
 	}
@@ -32,15 +32,15 @@ func Read(r io.Reader) (*Report, error) {
 	return report, nil
 }
 
-// Write writes the report as JSON in one line that fits schema.json. Its schema number is always Schema.
+// Write writes the report as one line of JSON that conforms to schema.json. The schema number is always Schema.
 func Write(w io.Writer, r *Report) error {
 	current := *r
 	current.Schema = Schema
 	return written("report", json.MarshalWrite(w, &current, json.Deterministic(true), json.WithMarshalers(finiteOnly())))
 }
 
-// finiteOnly omits figures that JSON cannot hold: a figure of a claim becomes null, which omitempty
-// omits, and points and marks without a place are left out.
+// finiteOnly omits figures that JSON cannot represent. A figure of a claim becomes null, which omitempty
+// omits. Points and marks with such a figure are left out.
 func finiteOnly() *json.Marshalers {
 	type points [][2]float64
 	type marks []Mark
@@ -60,7 +60,7 @@ func finiteOnly() *json.Marshalers {
 	)
 }
 
-// keep is the elements that are ok.
+// keep returns the elements for which ok returns true.
 func keep[T any](all []T, ok func(T) bool) (kept []T) {
 	for _, v := range all {
 		if ok(v) {
@@ -70,7 +70,7 @@ func keep[T any](all []T, ok func(T) bool) (kept []T) {
 	return kept
 }
 
-// written adds to err what could not be written.
+// written adds to err the name of what could not be written.
 func written(what string, err error) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", what, err)

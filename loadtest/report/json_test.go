@@ -25,7 +25,7 @@ func encoded(t *testing.T, r *Report) []byte {
 	return b.Bytes()
 }
 
-func TestReadGivesWhatWasWritten(t *testing.T) {
+func TestReadReturnsWhatWriteWrote(t *testing.T) {
 	t.Parallel()
 	got, err := Read(bytes.NewReader(encoded(t, sample())))
 	if err != nil {
@@ -36,7 +36,7 @@ func TestReadGivesWhatWasWritten(t *testing.T) {
 	}
 }
 
-func TestReadRefuses(t *testing.T) {
+func TestReadRefusesInvalidReports(t *testing.T) {
 	t.Parallel()
 	for content, want := range map[string]string{
 		`{"schema":1,"experiments":{"new":"shape"}}`: "the file has schema 1, this program reads 2",
@@ -53,7 +53,7 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-// A figure that could not be computed does not lose the report of a long run.
+// A figure that could not be computed does not prevent the report of a long run.
 func TestWriteOmitsFiguresThatAreNotFinite(t *testing.T) {
 	t.Parallel()
 	nan := math.NaN()
@@ -114,7 +114,7 @@ func TestReportFitsSchema(t *testing.T) {
 	}
 }
 
-// Each member is in the schema, and each of the schema is a member.
+// The schema describes every member of the types, and the types have every member of the schema.
 func TestSchemaHasEveryMember(t *testing.T) {
 	t.Parallel()
 	content := struct {

@@ -13,7 +13,7 @@ import (
 )
 
 // ThisMachine describes the machine that the program runs on, except for Servers. It reads a few files of the
-// system and blocks no longer than ctx. What the system does not report is "unknown" and does not stop a run.
+// system and blocks no longer than ctx. A text that the system does not report is "unknown".
 func ThisMachine(ctx context.Context) Machine {
 	m := Machine{OS: "unknown", CPU: "unknown", Cores: runtime.NumCPU(), Go: runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH}
 	if h, err := host.InfoWithContext(ctx); err == nil {
@@ -28,7 +28,7 @@ func ThisMachine(ctx context.Context) Machine {
 	return m
 }
 
-// String is the machine in one line.
+// String describes the machine in one line.
 func (m Machine) String() string {
 	s := fmt.Sprintf("%s of %s, %d GiB, %s, %s", count(m.Cores, "core"), m.CPU, m.MemGiB, m.OS, m.Go)
 	if m.Servers != "" {

@@ -11,10 +11,10 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// nothing stands where there is no figure.
+// nothing is printed in place of a missing figure.
 const nothing = "–"
 
-// Number writes a figure with four significant digits and, from a thousand on, as a whole number
+// Number formats a figure with four significant digits. A figure of 1,000 or more is a whole number
 // with commas. NaN and infinities are a dash.
 func Number(v float64) string {
 	size := math.Abs(v)
@@ -29,7 +29,7 @@ func Number(v float64) string {
 	return humanize.Commaf(rounded(v, 4))
 }
 
-// Quantity is a number with its unit, as in "4.214 ms".
+// Quantity formats a number with its unit, such as "4.214 ms".
 func Quantity(v float64, unit string) string {
 	if !finite(v) {
 		return nothing
@@ -37,8 +37,8 @@ func Quantity(v float64, unit string) string {
 	return strings.TrimSpace(Number(v) + " " + unit)
 }
 
-// Duration writes d below a second with three significant digits, as in "51 ns" and "4.21 ms", and
-// from a second on as pages do ([human.Duration]).
+// Duration formats a duration below one second with three significant digits, such as "51 ns" and
+// "4.21 ms". It formats a longer duration like [human.Duration].
 func Duration(d time.Duration) string {
 	switch size := d.Abs(); {
 	case size >= time.Second, d == 0:
@@ -51,10 +51,10 @@ func Duration(d time.Duration) string {
 	return Quantity(float64(d), "ns")
 }
 
-// took is the duration of a run or an experiment.
+// took formats the duration of a run or an experiment.
 func took(seconds float64) string { return Duration(time.Duration(seconds * float64(time.Second))) }
 
-// quantity is the figure v of a claim.
+// quantity formats the figure v of a claim.
 func quantity(v *float64, unit string) string {
 	if v == nil {
 		return nothing
@@ -62,7 +62,7 @@ func quantity(v *float64, unit string) string {
 	return Quantity(*v, unit)
 }
 
-// ratio is observed over predicted.
+// ratio formats the quotient of observed and predicted.
 func ratio(observed, predicted *float64) string {
 	if observed == nil || predicted == nil || !finite(*observed / *predicted) {
 		return nothing
@@ -74,16 +74,16 @@ func ratio(observed, predicted *float64) string {
 	return strconv.FormatFloat(v, 'f', 3, 64)
 }
 
-// rounded keeps so many significant digits of v.
+// rounded rounds v to a number of significant digits.
 func rounded(v float64, digits int) float64 {
 	short, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', digits, 64), 64)
 	if err != nil {
-		return v // infinite
+		return v // v is infinite
 	}
 	return short
 }
 
-// count puts a number before a noun: 1 claim, 2 claims.
+// count formats a number with a noun, such as "1 claim" and "2 claims".
 func count(n int, noun string) string {
 	if n != 1 {
 		noun += "s"

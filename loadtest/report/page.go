@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// The page is made of these files alone.
+// page contains all files that the page is made of.
 //
 //go:embed page
 var page embed.FS
 
-// HTML writes the report as one page that needs no network and no scripts. It writes nothing when the
-// page cannot be made.
+// HTML writes the report as one page that needs no network and no scripts. It writes nothing if the
+// template fails.
 func HTML(w io.Writer, r *Report) error {
 	var b bytes.Buffer
 	t, err := template.New("page.html").Funcs(template.FuncMap{
-		// class is the class of the style sheet for a verdict or an outcome.
+		// class returns the CSS class of a verdict or an outcome.
 		"class":    func(word any) string { return strings.ToLower(strings.ReplaceAll(fmt.Sprint(word), " ", "-")) },
 		"count":    count,
 		"draw":     Chart.draw,

@@ -28,13 +28,13 @@ func rendered(t *testing.T, r *Report) string {
 	return b.String()
 }
 
-func TestPageSays(t *testing.T) {
+func TestPageShowsEveryPartOfAReport(t *testing.T) {
 	t.Parallel()
 	html := strings.ReplaceAll(rendered(t, sample()), "&#43;", "+")
 	for _, want := range []string{
 		"<h1>FAIL</h1>", "5 of 9 claims hold, 1 failed, 1 inconclusive, 2 not judged", "The run was interrupted", "3 min 12 s", "24 November 2026, 14:03 UTC",
 		"fd22103", "AMD EPYC 7763 64-Core Processor", "PostgreSQL 15.14, Redis 7.0.15", "--rate 1000 --duration 30s", "KGS_PAGE_BELOW",
-		"1,503,205 keys/s", "18.52 attempts", "did not run to its end", "address already in use", "beyond the knee", "(predicted)",
+		"1,503,205 keys/s", "18.52 attempts", "did not run to its end", "address already in use", "beyond the limit", "(predicted)",
 		"Keypool load test ·", "<dt>Runway</dt>", "<b>2</b> restart signal", "NOT CAUGHT", "MISSES", "HOLDS",
 		`href="#findings">See 6 findings.`,
 	} {
@@ -42,7 +42,7 @@ func TestPageSays(t *testing.T) {
 			t.Errorf("no %q", want)
 		}
 	}
-	// What a reader wants first comes first.
+	// The most important parts come first.
 	at := -1
 	for _, part := range []string{"<h1>", `class="pictures"`, `id="findings"`, `id="claims"`, `id="run"`} {
 		next := strings.Index(html, part)
@@ -53,12 +53,12 @@ func TestPageSays(t *testing.T) {
 	}
 }
 
-func TestPageOfAGoodRun(t *testing.T) {
+func TestPageOfAPassingRunShowsNoFindings(t *testing.T) {
 	t.Parallel()
 	good := sample()
 	good.Experiments, good.Interrupted, good.Full = good.Experiments[3:4], false, true
 	html := rendered(t, good)
-	for _, unwanted := range []string{`badge fail"`, "interrupted", "scaled down", `id="findings"`} {
+	for _, unwanted := range []string{`badge fail"`, "interrupted", "reduced size", `id="findings"`} {
 		if strings.Contains(html, unwanted) {
 			t.Errorf("%q in a report in which all claims hold", unwanted)
 		}
@@ -68,7 +68,7 @@ func TestPageOfAGoodRun(t *testing.T) {
 	}
 }
 
-func TestPageOfAnEmptyRun(t *testing.T) {
+func TestPageOfAnEmptyRunShowsAnError(t *testing.T) {
 	t.Parallel()
 	html := rendered(t, &Report{})
 	for _, want := range []string{`class="verdict error"`, "0 claims were judged"} {
@@ -79,7 +79,7 @@ func TestPageOfAnEmptyRun(t *testing.T) {
 }
 
 // No text of a report becomes markup.
-func TestPageEscapes(t *testing.T) {
+func TestPageEscapesEveryText(t *testing.T) {
 	t.Parallel()
 	const hostile = `</style></svg><script>alert(1)</script><img src=http://example.com/x onerror=alert(2)>"'` + "`&"
 	var document any
@@ -108,7 +108,7 @@ func TestPageEscapes(t *testing.T) {
 	}
 }
 
-// replaced is v with text in place of every string that is not a time, a kind or an outcome.
+// replaced returns v with text in place of every string that is not a time, a kind or an outcome.
 func replaced(v any, text string) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -136,8 +136,8 @@ func replaced(v any, text string) any {
 // patience bounds each step in the browser.
 const patience = 30 * time.Second
 
-// browse opens a page in a browser and returns a function that takes steps in it. The test
-// fails when the browser logs an error or requests anything but the page.
+// browse opens a page in a browser and returns a function that runs steps in it. The test fails if
+// the browser logs an error or requests a URL other than the page.
 func browse(t *testing.T, url string) func(...chromedp.Action[chromedp.Void]) {
 	t.Helper()
 	program, err := exec.LookPath("chromium")
@@ -175,17 +175,17 @@ func browse(t *testing.T, url string) func(...chromedp.Action[chromedp.Void]) {
 	return do
 }
 
-// looks are what must hold for the page at every width and in both colour schemes.
+// looks contains what the test measures on the page at every width and in both colour schemes.
 type looks struct {
 	Over  int      // pixels by which the page is too wide
 	Small float64  // the smallest text in a chart, in pixels
-	Out   []string // texts that leave their chart
+	Out   []string // texts that are partly outside their chart
 	Shown int      // visible charts
 	Least float64  // the lowest contrast of text and ground (WCAG 2.2, 1.4.3: 4.5)
-	Text  string   // the text of that contrast
+	Text  string   // the text with that contrast
 }
 
-func TestPageLooks(t *testing.T) {
+func TestPageFitsEveryWidthAndColourScheme(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "index.html")
 	if err := os.WriteFile(path, []byte(rendered(t, sample())), 0o600); err != nil {

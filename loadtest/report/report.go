@@ -1,13 +1,13 @@
-// Package report is what a run of experiments leaves behind: figures as JSON for programs,
-// one self-contained page with charts for people, a summary for a terminal and tables for a
-// document.
+// Package report writes the results of a run of experiments in four formats: JSON for programs,
+// a self-contained page with charts for people, a summary for a terminal, and Markdown tables for
+// a document.
 //
-// Invariant: the page shows nothing that the JSON does not hold, so a page can be made
-// again from its JSON. schema.json describes each member.
+// Invariant: the page shows nothing that the JSON does not contain, so the page can be made again
+// from the JSON. schema.json describes each member.
 //
-// Vocabulary: the outcome is what became of a claim, the verdict what became of an experiment
-// or of the run. A finding is anything that did not go as it should: a claim that does not hold,
-// a control that was not caught, an experiment that did not run to its end.
+// Vocabulary: an outcome is the result of a claim. A verdict is the result of an experiment or of
+// the run. A finding is a claim that does not hold, a control that was not caught, or an experiment
+// that did not run to its end.
 //
 // A figure that is NaN or infinite was not observed. The JSON and the page omit it.
 package report
@@ -23,15 +23,15 @@ type Report struct {
 	Started     time.Time    `json:"started"`
 	Seconds     float64      `json:"seconds"`
 	Full        bool         `json:"full"`        // not scaled down
-	Strict      bool         `json:"strict"`      // speed claims that fail make the run fail
-	Interrupted bool         `json:"interrupted"` // ended early; the report holds what ran
+	Strict      bool         `json:"strict"`      // a speed claim that fails makes the run fail
+	Interrupted bool         `json:"interrupted"` // ended early; the report contains what ran
 	Command     string       `json:"command"`
 	Commit      string       `json:"commit"`
 	Machine     Machine      `json:"machine"`
 	Experiments []Experiment `json:"experiments"`
 }
 
-// Machine is what the run was made on.
+// Machine describes the machine of the run.
 type Machine struct {
 	OS      string `json:"os"` // such as "Debian GNU/Linux 12, Linux 6.1.0"
 	CPU     string `json:"cpu"`
@@ -43,7 +43,7 @@ type Machine struct {
 
 // Experiment is one experiment of a run.
 type Experiment struct {
-	Name     string            `json:"name"` // as the command line takes it, such as "fault/10"
+	Name     string            `json:"name"` // the name on the command line, such as "fault/10"
 	Title    string            `json:"title"`
 	Summary  string            `json:"summary"` // what was done and why it matters, in a few sentences
 	Started  time.Time         `json:"started"`
@@ -53,19 +53,19 @@ type Experiment struct {
 	Controls []Control         `json:"controls,omitempty"`
 	Charts   []Chart           `json:"charts,omitempty"`
 	Tables   []Table           `json:"tables,omitempty"`
-	Notes    []string          `json:"notes,omitempty"` // how to read it, what it does not show
+	Notes    []string          `json:"notes,omitempty"` // how to read the experiment, and what it does not show
 	Error    string            `json:"error,omitempty"` // why the experiment did not run to its end
 }
 
-// Outcome is the verdict on a claim.
+// Outcome is the result of a claim.
 type Outcome string
 
 // The outcomes.
 const (
 	Held         Outcome = "held"
 	Failed       Outcome = "failed"
-	Inconclusive Outcome = "inconclusive" // the environment was not fit to judge what depends on time
-	NotJudged    Outcome = "not judged"   // the run did not get as far as this claim
+	Inconclusive Outcome = "inconclusive" // the environment was not fit to judge a claim that depends on time
+	NotJudged    Outcome = "not judged"   // the run ended before it reached this claim
 )
 
 // Kind says how a claim is enforced.
@@ -73,15 +73,16 @@ type Kind string
 
 // The kinds.
 const (
-	// Correctness claims fail the run, always.
+	// A correctness claim that does not hold always fails the run.
 	Correctness Kind = "correctness"
-	// Availability claims are on the share of requests that are served. A failure fails the run, and
-	// the claim is inconclusive on a machine that other programs keep busy: a service that gets no
-	// processor refuses requests.
+	// An availability claim is about the share of requests that are served. If it does not hold, the
+	// run fails. On a machine that other programs keep busy, the claim is inconclusive instead,
+	// because a service without processor time refuses requests.
 	Availability Kind = "availability"
-	// Speed claims fail the run in the suite nightly. The suite change only shows them.
+	// A speed claim that does not hold fails a run of the suite nightly. A run of the suite change
+	// only shows it.
 	Speed Kind = "speed"
-	// Bar claims are aims of the project. A run shows whether they hold and never fails for one.
+	// A bar claim is an aim of the project. A run shows whether it holds and never fails because of it.
 	Bar Kind = "bar"
 )
 
@@ -92,45 +93,45 @@ type Claim struct {
 	Kind      Kind     `json:"kind"`
 	Outcome   Outcome  `json:"outcome"`
 	Why       string   `json:"why"`                 // the figures behind the outcome, in words
-	Predicted *float64 `json:"predicted,omitempty"` // or the bound
+	Predicted *float64 `json:"predicted,omitempty"` // the prediction or the bound
 	Observed  *float64 `json:"observed,omitempty"`
-	Unit      string   `json:"unit,omitempty"` // of both: "s", "ms", "keys", "attempts", ...
+	Unit      string   `json:"unit,omitempty"` // unit of both figures, such as "s", "ms" or "keys"
 }
 
 // Control is the same experiment against a program that is broken on purpose. It must
 // refute the claim that it names.
 type Control struct {
-	Name    string `json:"name"`    // of what is broken
+	Name    string `json:"name"`    // what is broken
 	Refutes string `json:"refutes"` // the claim that must fail
 	Caught  bool   `json:"caught"`
 	Why     string `json:"why"` // what refuted the claim, or what was found instead
 }
 
-// Chart is drawn with time or another quantity to the right.
+// Chart shows series over time or another quantity.
 type Chart struct {
-	Title  string   `json:"title"` // says what is to be seen
+	Title  string   `json:"title"` // says what the chart shows
 	X      Axis     `json:"x"`
 	Y      Axis     `json:"y"`
 	Series []Series `json:"series"`
-	Marks  []Mark   `json:"marks,omitempty"`  // moments: the worker stopped, a page went out
-	Levels []Mark   `json:"levels,omitempty"` // values of Y: 20 %, 10 %
+	Marks  []Mark   `json:"marks,omitempty"`  // moments, such as the stop of a worker
+	Levels []Mark   `json:"levels,omitempty"` // values of Y, such as 20 %
 }
 
-// Axis is one of the two of a chart.
+// Axis is one of the two axes of a chart.
 type Axis struct {
 	Label string `json:"label"`
 	Unit  string `json:"unit"`
 	Log   bool   `json:"log,omitzero"`
-	// Names stand at the axis instead of numbers: 0 closed, 1 half-open, 2 open.
+	// Names replace the numbers at the axis, such as 0 closed, 1 half-open, 2 open.
 	Names []Mark `json:"names,omitempty"`
 }
 
 // Series is one line of a chart.
 type Series struct {
 	Name      string       `json:"name"`
-	Predicted bool         `json:"predicted,omitzero"` // from a formula: drawn broken
+	Predicted bool         `json:"predicted,omitzero"` // from a formula; drawn as a broken line
 	Points    bool         `json:"points,omitzero"`    // drawn as points, not as a line
-	Steps     bool         `json:"steps,omitzero"`     // drawn as steps: a state, not a quantity
+	Steps     bool         `json:"steps,omitzero"`     // drawn as steps, because it is a state and not a quantity
 	XY        [][2]float64 `json:"xy"`
 }
 
@@ -140,7 +141,7 @@ type Mark struct {
 	Name string  `json:"name"`
 }
 
-// Table is for what a chart would hide.
+// Table contains figures that a chart would hide.
 type Table struct {
 	Title   string     `json:"title"`
 	Columns []string   `json:"columns"`

@@ -11,7 +11,7 @@ func experiment(claims ...Claim) Experiment { return Experiment{Name: "e", Claim
 
 func claim(k Kind, o Outcome) Claim { return Claim{Name: "c", Kind: k, Outcome: o} }
 
-func TestVerdict(t *testing.T) {
+func TestExperimentVerdict(t *testing.T) {
 	t.Parallel()
 	held, broken := claim(Correctness, Held), experiment(claim(Correctness, Held))
 	broken.Error = "no server"
@@ -49,7 +49,7 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-func TestPassed(t *testing.T) {
+func TestReportVerdict(t *testing.T) {
 	t.Parallel()
 	good, unsure := experiment(claim(Correctness, Held)), experiment(claim(Speed, Inconclusive))
 	slow, bad := experiment(claim(Speed, Failed)), experiment(claim(Correctness, Failed))
@@ -72,13 +72,13 @@ func TestPassed(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, tt.want)
 		}
 		if got := tt.report.Passed(); got != (tt.want == Pass) {
-			t.Errorf("%s: passed is %v", name, got)
+			t.Errorf("%s: Passed() = %v", name, got)
 		}
 	}
 }
 
-// The gravest findings come first, and an error stands for the claims that it left unjudged.
-func TestFindings(t *testing.T) {
+// The most serious findings come first. An error replaces the claims that were not judged because of it.
+func TestFindingsAreSortedBySeverity(t *testing.T) {
 	t.Parallel()
 	var got []string
 	for _, f := range sample().Findings() {
@@ -92,7 +92,7 @@ func TestFindings(t *testing.T) {
 		t.Error(d)
 	}
 	if slices.ContainsFunc(sample().Findings(), func(f Finding) bool { return f.Why == "" || f.Text == "" }) {
-		t.Error("a finding without a reason")
+		t.Error("a finding has no text or no reason")
 	}
 }
 

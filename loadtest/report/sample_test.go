@@ -9,8 +9,8 @@ import (
 
 func ptr(v float64) *float64 { return &v }
 
-// sample is a report that holds everything that a report can hold: claims of each kind with each
-// outcome, an error, controls, and every kind of line and axis. The data are made up.
+// sample returns a report with everything that a report can contain: claims of each kind with each
+// outcome, an error, controls, and every kind of line and axis. The data are invented.
 func sample() *Report {
 	started := time.Date(2026, 11, 24, 14, 3, 0, 0, time.UTC)
 	return &Report{
@@ -35,8 +35,8 @@ func sampleCreate(at time.Time) Experiment {
 		return xy
 	}
 	return Experiment{
-		Name: "create", Title: "A thousand creations a second, then to the knee", Started: at, Seconds: 61.2,
-		Summary: "The run creates 1,000 links a second for half a minute, then raises the rate in steps until the latency rises at once. It reads " +
+		Name: "create", Title: "A thousand creations a second, then up to the limit", Started: at, Seconds: 61.2,
+		Summary: "The run creates 1,000 links a second for half a minute, then raises the rate in steps until the latency rises steeply. It reads " +
 			"back every acknowledged link, which must lead to its target; no code may be assigned twice.",
 		Claims: []Claim{
 			{
@@ -54,16 +54,16 @@ func sampleCreate(at time.Time) Experiment {
 			},
 		},
 		Charts: []Chart{{
-			Title: "The latency rises slowly up to 19,000 creations a second, and then at once",
+			Title: "The latency rises slowly up to 19,000 creations a second, and then steeply",
 			X:     Axis{Label: "Rate", Unit: "creations/s", Log: true}, Y: Axis{Label: "Latency", Unit: "ms", Log: true},
 			Series: []Series{{Name: "p50", XY: percentiles(1)}, {Name: "p99", XY: percentiles(4)}, {Name: "p99.9", XY: percentiles(9)}},
 			Levels: []Mark{{At: 10, Name: "bound of the p99"}},
 		}},
 		Tables: []Table{{
 			Title: "Each step", Columns: []string{"rate", "p50", "p99", "p99.9", "failed", "remark"},
-			Rows: [][]string{{"1,000/s", "1.1 ms", "4.2 ms", "8.8 ms", "0", ""}, {"20,000/s", "19 ms", "83 ms", "190 ms", "12", "beyond the knee"}},
+			Rows: [][]string{{"1,000/s", "1.1 ms", "4.2 ms", "8.8 ms", "0", ""}, {"20,000/s", "19 ms", "83 ms", "190 ms", "12", "beyond the limit"}},
 		}},
-		Notes: []string{"The load generator shares the two cores with the server. The knee of a server on its own machine lies higher."},
+		Notes: []string{"The load generator shares the two cores with the server. A server on its own machine reaches a higher rate."},
 	}
 }
 
@@ -133,7 +133,7 @@ func sampleOutage(at time.Time) Experiment {
 		Name: "outage", Title: "Redis is killed", Started: at.Add(2 * time.Minute), Seconds: 12,
 		Summary: "Twenty servers hold 100 keys each when Redis is killed at 1,000 creations a second in all.",
 		Claims: []Claim{{
-			Name: "available", Text: "Every creation succeeds while Redis is down.", Kind: Correctness, Outcome: NotJudged, Why: "the run did not get as far",
+			Name: "available", Text: "Every creation succeeds while Redis is down.", Kind: Correctness, Outcome: NotJudged, Why: "the run ended before this claim could be judged",
 		}},
 		Error: "start servers: listen tcp 127.0.0.1:8080: bind: address already in use",
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Line is the experiment in one line for a terminal.
+// Line describes the experiment in one line for a terminal.
 func (e *Experiment) Line(strict bool) string {
 	return fmt.Sprintf("%-12s  %s: %s: %s (%s)", e.Verdict(strict), e.Name, e.Title, e.Sentence(), took(e.Seconds))
 }
@@ -29,12 +29,12 @@ func (r *Report) WriteText(w io.Writer) error {
 	return written("summary", err)
 }
 
-// String is the finding without its word and its reason.
+// String describes the finding without its word and its reason.
 func (f Finding) String() string {
 	return strings.TrimSuffix(f.Experiment+", "+f.Name, ", ") + ": " + f.Text
 }
 
-// Summary is the result of the run in a few sentences.
+// Summary describes the result of the run in a few sentences.
 func (r *Report) Summary() string {
 	s := r.Sentence() + "."
 	if r.Interrupted {
@@ -42,13 +42,13 @@ func (r *Report) Summary() string {
 	}
 	advisory := func(e Experiment) bool { return e.Verdict(true) == Fail && e.Verdict(false) != Fail }
 	if !r.Strict && slices.ContainsFunc(r.Experiments, advisory) {
-		s += " This run reports speed claims that fail and does not fail for them."
+		s += " A speed claim that fails does not make this run fail."
 	}
 	return s + " It took " + took(r.Seconds) + "."
 }
 
-// Markdown writes the report as a section of a document: the circumstances, and for each experiment
-// its claims, its tables, what else went wrong, and its notes.
+// Markdown writes the report as a section of a document. The section contains the circumstances and, for
+// each experiment, its claims, its tables, its other findings and its notes.
 func Markdown(w io.Writer, r *Report) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "## Keypool load test, %s, `%s`\n\n", r.date(), r.Command)
@@ -73,7 +73,7 @@ func Markdown(w io.Writer, r *Report) error {
 	return written("report", err)
 }
 
-// claims is the table of all claims of the experiment.
+// claims returns the table of all claims of the experiment.
 func (e *Experiment) claims() Table {
 	t := Table{Columns: []string{"claim", "bound or prediction", "observed", "ratio", "outcome", "figures"}}
 	for _, c := range e.Claims {
@@ -84,13 +84,13 @@ func (e *Experiment) claims() Table {
 	return t
 }
 
-// markdown is the table in GitHub's Markdown.
+// markdown returns the table in GitHub's Markdown.
 func (t Table) markdown() string {
 	var b strings.Builder
 	if t.Title != "" {
 		b.WriteString(t.Title + ":\n\n")
 	}
-	// A cell must not end itself or turn into markup.
+	// The text of a cell must not contain a separator or markup.
 	escape := strings.NewReplacer(`\`, `\\`, "|", `\|`, "\n", " ", "<", "&lt;", "*", `\*`, "_", `\_`, "`", "\\`", "[", `\[`)
 	line := func(cells []string) {
 		for _, c := range cells {

@@ -13,7 +13,7 @@ ERROR         outage: Redis is killed: 0 of 1 claim holds, 1 not judged (12 s)
 What does not hold, with the reason:
 FAIL drain, page: The page goes out within two seconds of the pool falling below 10 %.
     The pool fell below 3,000 keys at 26.9 s; the webhook was called at 31.3 s.
-FAIL drain, without the restart signal: The control was not caught. With the programs broken in this way the run must refute: exhaustion.
+FAIL drain, without the restart signal: The control was not caught. The run of its broken programs must refute: exhaustion.
     the claim held: 29.8 s observed
 ERROR outage: The experiment did not run to its end.
     start servers: listen tcp 127.0.0.1:8080: bind: address already in use
@@ -31,10 +31,10 @@ FAIL: 2 of 4 claims hold, 1 failed, 1 not judged; 1 of 2 controls caught. The ru
 	}
 }
 
-// A run that is not strict says that it does not fail for a speed claim.
-func TestSummaryOfASlowRun(t *testing.T) {
+// The summary of a run that is not strict says that speed claims do not make it fail.
+func TestSummaryExplainsFailedSpeedClaims(t *testing.T) {
 	t.Parallel()
-	const advice = "This run reports speed claims that fail and does not fail for them."
+	const advice = "A speed claim that fails does not make this run fail."
 	r := &Report{Experiments: []Experiment{experiment(claim(Speed, Failed))}}
 	if got := r.Summary(); !strings.Contains(got, advice) {
 		t.Errorf("no advice in %q", got)

@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// Verdict is what an experiment or a run comes to.
+// Verdict is the result of an experiment or of a run.
 type Verdict string
 
 // The verdicts.
 const (
 	Pass    Verdict = "PASS"
 	Fail    Verdict = "FAIL"         // a claim fails, or a control is not caught
-	Errored Verdict = "ERROR"        // it did not run to its end, or judged nothing
+	Errored Verdict = "ERROR"        // it did not run to its end, or no claim was judged
 	Unsure  Verdict = "INCONCLUSIVE" // no claim fails; at least one is inconclusive
 )
 
-// fails reports whether the claim makes its experiment fail. A claim of
-// correctness or of an unknown kind that was judged fails unless it holds.
+// fails reports whether the claim makes its experiment fail. If a correctness claim or a claim
+// of an unknown kind was judged, it fails unless it holds.
 func (c Claim) fails(strict bool) bool {
 	switch {
 	case c.Outcome == Held, c.Outcome == NotJudged, c.Kind == Bar:
@@ -35,7 +35,7 @@ func (c Claim) fails(strict bool) bool {
 // Timed reports whether the claim depends on time, so that other programs can make it fail.
 func (c Claim) Timed() bool { return c.Kind == Speed || c.Kind == Availability }
 
-// Word is the outcome as reports write it.
+// Word returns the outcome as reports print it.
 func (c Claim) Word() string {
 	switch {
 	case c.Outcome == Inconclusive, c.Outcome == NotJudged:
@@ -50,8 +50,8 @@ func (c Claim) Word() string {
 	return string(Fail)
 }
 
-// Verdict is FAIL when a claim fails or a control is not caught. With strict, speed claims
-// count too.
+// Verdict returns FAIL if a claim fails or a control is not caught. If strict is true, speed
+// claims count too.
 func (e *Experiment) Verdict(strict bool) Verdict {
 	fails := func(c Claim) bool { return c.fails(strict) }
 	missed := func(c Control) bool { return !c.Caught }
@@ -72,8 +72,8 @@ func (e *Experiment) judged() bool {
 	return slices.ContainsFunc(e.Claims, judged) || len(e.Controls) > 0
 }
 
-// Verdict is PASS when the run came to its end and every experiment passes or is
-// inconclusive. It is never INCONCLUSIVE.
+// Verdict returns PASS if the run was not interrupted and every experiment passes or is
+// inconclusive. It never returns INCONCLUSIVE.
 func (r *Report) Verdict() Verdict {
 	verdict := Pass
 	if r.Interrupted || len(r.Experiments) == 0 {
@@ -97,7 +97,7 @@ func (r *Report) Passed() bool { return r.Verdict() == Pass }
 // caught: "5 of 7 claims hold, 1 failed, 1 not judged; 2 of 2 controls caught".
 func (e *Experiment) Sentence() string { return sentence(*e) }
 
-// Sentence says the same of the run.
+// Sentence says how many claims and bars of the run hold, and how many controls were caught.
 func (r *Report) Sentence() string { return sentence(r.Experiments...) }
 
 func sentence(all ...Experiment) string {
@@ -131,7 +131,7 @@ func sentence(all ...Experiment) string {
 	return cmp.Or(strings.Join(parts, "; "), "0 claims were judged")
 }
 
-// tally is one part of a sentence. An outcome that is not known counts as failed.
+// tally returns one part of a sentence. An unknown outcome counts as failed.
 func tally(all []Outcome, noun, failed string) string {
 	n := make(map[Outcome]int)
 	for _, o := range all {
@@ -155,17 +155,17 @@ func tally(all []Outcome, noun, failed string) string {
 	return s
 }
 
-// Finding is something that did not go as it should.
+// Finding is a claim that does not hold, a control that was not caught, or an error.
 type Finding struct {
 	Word       string // FAIL, ERROR, INCONCLUSIVE, MISSES, NOT JUDGED
 	Experiment string
-	Name, Text string // of the claim or the control
+	Name, Text string // name and text of the claim or the control
 	Why        string
-	Claim      *Claim // nil when it is not about a claim
+	Claim      *Claim // nil if the finding is not about a claim
 }
 
-// Findings are those of all experiments, the gravest first. Claims that were not judged
-// because their experiment ended with an error are left out: the error stands for them.
+// Findings returns the findings of all experiments, the most serious first. If an experiment
+// ended with an error, Findings leaves out its claims that were not judged.
 func (r *Report) Findings() []Finding {
 	var all []Finding
 	for i := range r.Experiments {
@@ -190,7 +190,7 @@ func (e *Experiment) findings() []Finding {
 	}
 	for _, c := range e.Controls {
 		if !c.Caught {
-			text := fmt.Sprintf("The control was not caught. With the programs broken in this way the run must refute: %s.", c.Refutes)
+			text := fmt.Sprintf("The control was not caught. The run of its broken programs must refute: %s.", c.Refutes)
 			all = append(all, Finding{Word: string(Fail), Name: c.Name, Text: text, Why: c.Why})
 		}
 	}

@@ -1,16 +1,16 @@
-// Package bars measures the aims of the project: speed, memory and growth, each beside
-// something simple that is measured in the same rounds, because absolute figures change with
-// the machine.
+// Package bars compares the speed, memory and growth of the programs with the aims of the project.
+// Many figures are judged as a ratio to a simple baseline, because absolute figures change with the
+// machine. A figure and its baseline are measured in the same rounds.
 //
-// Every server is a process of its own, the bare handlers too, and wrk generates the load.
+// Every server is a process of its own, and so is every bare handler. wrk generates the load.
 //
-// Invariant: an answer that is known to be wrong is an error and not a figure. How much is
-// known differs. Under wrk a status of 400 or above is seen, fewer rows than answers in the
-// database, and fewer redirects than answers in the server's own count; the whole answer, with
-// its Location, is only checked once before the load. Look-ups and creations that this
-// program makes itself are checked in full.
+// Invariant: an answer that is known to be wrong is an error and not a figure. The checks differ.
+// During a load by wrk, the checks detect a status of 400 or above, fewer database rows than
+// answers, and fewer redirects than answers in the count of the server. The whole answer, with its
+// Location, is checked only once, before the load. Look-ups and creations that this program makes
+// itself are checked completely.
 //
-// Vocabulary: a bar is one figure with its aim; a yardstick is a figure without an aim, for
+// Vocabulary: a bar is one figure with its aim. A yardstick is a figure without an aim, for
 // comparison only.
 package bars
 
@@ -29,33 +29,35 @@ import (
 
 const (
 	rounds = 3
-	each   = 4 * time.Second // of a subject in a round
+	each   = 4 * time.Second // duration of the measurement of one subject in one round
 	mebi   = 1 << 20
 )
 
-// Experiments returns the bars, those that load the disk for long last.
+// Experiments returns the bars. Those that load the disk for a long time come last.
 func Experiments() []*experiment.Experiment {
 	return []*experiment.Experiment{create(), redirect(), keys(), memory(), refill(), start(), large(sqliteEngine()), large(postgresEngine())}
 }
 
 // bar is one figure with its aim.
 type bar struct {
-	name string // short, the same in every run
-	text string // the sentence of the claim; "" makes a yardstick
+	name string // short name, the same in every run
+	text string // sentence of the claim; "" for a yardstick
 	unit string
-	// versus is the baseline; the aim is then about the ratio. "" judges the figure itself.
+	// versus names the baseline, and the aim is then about the ratio to the baseline. If versus is
+	// "", the aim is about the figure itself.
 	versus      string
-	least, most float64 // the aim, one of the two
-	note        string  // what a reader must know to understand the figure
+	least, most float64 // the aim; only one of the two is set
+	note        string  // explanation for the reader of the figure
 }
 
-// figure is what was measured for a bar, one value for each round.
+// figure holds the measured values for a bar, one for each round.
 type figure struct{ measured, baseline measure.Series }
 
 // record holds the figures by the name of their bar.
 type record struct{ figures map[string]figure }
 
-// put records a figure, and baseline where the bar has one. A subject that failed has no figure.
+// put records a figure, and its baseline if the bar has one. It ignores an empty figure, which means
+// that the subject failed.
 func (r *record) put(name string, measured, baseline measure.Series) {
 	if r.figures == nil {
 		r.figures = make(map[string]figure)
@@ -65,11 +67,11 @@ func (r *record) put(name string, measured, baseline measure.Series) {
 	}
 }
 
-// repeat calls once for each of count rounds and records what it returned.
-func (r *record) repeat(count int, once func() map[string]float64) {
+// repeat calls round count times and records the values that it returns.
+func (r *record) repeat(count int, round func() map[string]float64) {
 	all := make(map[string]measure.Series)
 	for range count {
-		for name, v := range once() {
+		for name, v := range round() {
 			all[name] = append(all[name], v)
 		}
 	}
@@ -78,7 +80,7 @@ func (r *record) repeat(count int, once func() map[string]float64) {
 	}
 }
 
-// define makes an experiment of bars.
+// define returns an experiment that measures bars.
 func define(name, title, summary string, bars []bar, run func(*experiment.T, *record)) *experiment.Experiment {
 	d := experiment.Definition[record]{
 		Name: "bars/" + name, Title: title, Summary: summary, Suites: []experiment.Suite{experiment.Nightly}, Alone: true, Run: run,
@@ -107,7 +109,7 @@ func define(name, title, summary string, bars []bar, run func(*experiment.T, *re
 	return experiment.Define(d)
 }
 
-// judged is what the aim is about: ratios, or the figures themselves.
+// judged returns the values that the aim is about: the ratios, or the figures themselves.
 func (b *bar) judged(f figure) measure.Series {
 	if b.versus == "" {
 		return f.measured
@@ -130,7 +132,7 @@ func (b *bar) judge(f figure) experiment.Verdict {
 	}
 	why := judged.Spread(b.judgedUnit())
 	if b.versus != "" {
-		why += fmt.Sprintf(" of %s: %s and %s", b.versus, measure.Quantity(f.measured.Median(), b.unit), measure.Quantity(f.baseline.Median(), b.unit))
+		why += fmt.Sprintf(" of %s; measured %s, baseline %s", b.versus, measure.Quantity(f.measured.Median(), b.unit), measure.Quantity(f.baseline.Median(), b.unit))
 	}
 	if b.most > 0 {
 		return experiment.AtMost(b.most, judged.Median(), "%s", why)
@@ -138,7 +140,7 @@ func (b *bar) judge(f figure) experiment.Verdict {
 	return experiment.AtLeast(b.least, judged.Median(), "%s", why)
 }
 
-// row are the cells of a bar.
+// row returns the table cells of a bar.
 func (b *bar) row(f figure) []string {
 	baseline, aim := "", "yardstick"
 	if b.versus != "" {
@@ -153,8 +155,8 @@ func (b *bar) row(f figure) []string {
 	return []string{b.name, measure.Quantity(f.measured.Median(), b.unit), baseline, b.judged(f).Spread(b.judgedUnit()), aim}
 }
 
-// alternate measures all subjects in each round. It records the errors of those that failed and
-// goes on with the others.
+// alternate measures all subjects in each round. It records the errors of subjects that failed and
+// continues with the other subjects.
 func alternate(t *experiment.T, subjects ...measure.Subject) []measure.Series {
 	figures, err := measure.Alternate(t.Context(), rounds, func(line string) { t.Logf("%s", line) }, subjects...)
 	if err != nil {
@@ -163,13 +165,13 @@ func alternate(t *experiment.T, subjects ...measure.Subject) []measure.Series {
 	return figures
 }
 
-// Bodies of creations: with a known code, and with a key.
+// Bodies of creations, with an alias and with a key.
 const (
 	aliasBody = `{"url":"` + measure.Target + `","alias":"alias"}`
 	keyBody   = `{"url":"` + measure.Target + `"}`
 )
 
-// withAlias starts an embedded server that has one link, which was followed once.
+// withAlias starts an embedded server, makes one link on it, and follows the link once.
 func withAlias(t *experiment.T) *lab.Program {
 	server := lab.Server(t)
 	server.Start()
@@ -180,8 +182,8 @@ func withAlias(t *experiment.T) *lab.Program {
 	return server
 }
 
-// counted returns a check that count grew by as many as were answered since the last check.
-// wrk itself cannot tell what a server did.
+// counted returns a check. The check fails if count grew by less than the number of answers since
+// the last check. It is needed because wrk itself cannot detect what a server did.
 func counted(t *experiment.T, what string, count func(context.Context) (int64, error)) func(context.Context, int64) error {
 	before, err := count(t.Context())
 	t.Must(err)
@@ -190,14 +192,14 @@ func counted(t *experiment.T, what string, count func(context.Context) (int64, e
 		defer cancel()
 		after, err := count(ctx)
 		if err == nil && after-before < answers {
-			err = fmt.Errorf("of %d answers only %d %s", answers, after-before, what)
+			err = fmt.Errorf("only %d of %d answers %s", after-before, answers, what)
 		}
 		before = after
 		return err
 	}
 }
 
-// redirectsCounted is the check that the server redirected as often as it answered.
+// redirectsCounted returns a check that the server counted a redirect for every answer.
 func redirectsCounted(t *experiment.T, server *lab.Program) func(context.Context, int64) error {
 	return counted(t, "were redirects", func(context.Context) (int64, error) {
 		n, err := server.TryCounter("shortener_redirects_total", "result", "found")

@@ -29,23 +29,23 @@ const (
 	codeLength = 6
 	codeSpace  = 62 * 62 * 62 * 62 * 62 * 62
 	storeConns = 8         // connections to PostgreSQL, as many as a server opens
-	fillRows   = 1_000_000 // numbers that one transaction of the filling goes through
+	fillRows   = 1_000_000 // numbers that one transaction of fill covers
 	removeRows = 10_000    // links that one transaction removes
 
-	// urlPrefix is the beginning of all URLs.
+	// urlPrefix is the beginning of every URL.
 	urlPrefix = measure.Target + "?a=parameter&of=ordinary&length="
 )
 
 // plain writes numbers in base62.
 var plain = codespace.Plain() //nolint:gochecknoglobals // immutable
 
-// engine is a database engine with what it does its own way here.
+// engine is a database engine with the SQL that is specific to it.
 type engine struct {
 	name, short string
-	embedded    bool
-	numbers     string // a table of the numbers i from the first argument to below the second
-	now         string // the time as created_at takes it
-	after       []string
+	embedded    bool     // the embedded server uses this engine
+	numbers     string   // table of the numbers i, from the first argument to below the second
+	now         string   // the current time as a value of created_at
+	after       []string // statements to execute after each change
 	open        func(t *experiment.T) database
 }
 
@@ -63,14 +63,14 @@ func postgresEngine() engine {
 		name: "PostgreSQL", short: "postgres", open: openPostgres,
 		numbers: `generate_series(%d::bigint, %d::bigint - 1) AS numbers(i)`,
 		now:     `now()`,
-		// The server would do this in the background during a measurement.
+		// Otherwise the server would do this in the background during a measurement.
 		after: []string{`VACUUM (ANALYZE) links`, `CHECKPOINT`},
 	}
 }
 
 // database is an empty database of one engine.
 type database struct {
-	url   string // as DATABASE_URL takes it
+	url   string // value of DATABASE_URL
 	store shortener.Store
 	db    *sql.DB
 }
@@ -82,27 +82,27 @@ type filled struct {
 	links int64
 }
 
-// String is such as "SQLite with 10 million links".
+// String returns a description such as "SQLite with 10 million links".
 func (f *filled) String() string {
 	return fmt.Sprintf("%s with %g million links", f.name, float64(f.links)/1e6)
 }
 
-// step is the distance between the codes of neighbours.
+// step returns the difference between the numbers of two neighbouring codes.
 func (f *filled) step() int64 { return codeSpace / f.links }
 
-// anyCode is the code of a random link.
+// anyCode returns the code of a random link.
 func (f *filled) anyCode() string {
 	return plain.Code(codeLength, rand.Int64N(f.links)*f.step()) //nolint:gosec // not a secret
 }
 
-// urlOf is the URL of a link.
+// urlOf returns the URL of the link with the code.
 func urlOf(code string) string { return urlPrefix + code }
 
-// closeAfter closes a database when the run is over.
+// closeAfter closes a database at the end of the run.
 func closeAfter(t *experiment.T, db io.Closer) {
 	t.Cleanup(func() {
 		if err := db.Close(); err != nil {
-			t.Errorf("close a database: %w", err)
+			t.Errorf("close the database: %w", err)
 		}
 	})
 }
@@ -130,9 +130,10 @@ func openPostgres(t *experiment.T) database {
 	return database{url, pgstore.New(pool), db}
 }
 
-// fill makes a database. The engine itself makes the links in the order of their codes, which
-// is fast: first two of three, then those in between, so that the pages of the index are split
-// and as loosely filled as those of an index that grew in random order.
+// fill makes a database with links. The engine itself makes the links in the order of their codes,
+// because this is fast. It first makes two of three links and then the links between them. This
+// splits the pages of the index. They are then as full as the pages of an index that grew in random
+// order.
 func fill(t *experiment.T, e engine, links int64) *filled {
 	f := &filled{engine: e, database: e.open(t), links: links}
 	begun := time.Now()
@@ -146,11 +147,11 @@ func fill(t *experiment.T, e engine, links int64) *filled {
 		}
 	}
 	t.Must(f.change(t.Context(), statements))
-	t.Logf("%v filled in %.0f s", f, time.Since(begun).Seconds())
+	t.Logf("%v: filled in %.0f s", f, time.Since(begun).Seconds())
 	return f
 }
 
-// remove removes the links of the codes and leaves the database as fill does.
+// remove removes the links of the codes. It leaves the database in the same state as fill.
 func (f *filled) remove(ctx context.Context, codes []string) error {
 	slices.Sort(codes) // neighbours are on the same page
 	var statements []string
@@ -160,7 +161,7 @@ func (f *filled) remove(ctx context.Context, codes []string) error {
 	return f.change(ctx, statements)
 }
 
-// change executes the statements, and those that the engine needs after them.
+// change executes the statements, and then the statements that the engine needs after a change.
 func (f *filled) change(ctx context.Context, statements []string) error {
 	for _, statement := range slices.Concat(statements, f.after) {
 		if _, err := f.db.ExecContext(ctx, statement); err != nil {
@@ -170,7 +171,7 @@ func (f *filled) change(ctx context.Context, statements []string) error {
 	return nil
 }
 
-// codeSQL is the code of the i-th link in SQL.
+// codeSQL returns an SQL expression for the code of the i-th link.
 func (f *filled) codeSQL() string {
 	var digits []string
 	for value := int64(codeSpace / 62); value > 0; value /= 62 {

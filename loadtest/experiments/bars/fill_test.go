@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// observe calls f in a run of an experiment and fails the test when the run fails.
+// observe calls f in a run of an experiment. It fails the test if the run fails.
 func observe(t *testing.T, f func(*experiment.T)) {
 	t.Helper()
 	e := experiment.Define(experiment.Definition[struct{}]{
@@ -35,7 +35,7 @@ func observe(t *testing.T, f func(*experiment.T)) {
 	r.Run(t.Context(), []*experiment.Experiment{e})
 }
 
-// codesOf are the codes of all links, in order.
+// codesOf returns the codes of all links, in order.
 func codesOf(x *experiment.T, f *filled) (codes []string) {
 	for link, err := range f.store.All(x.Context()) {
 		x.Must(err)
@@ -45,8 +45,8 @@ func codesOf(x *experiment.T, f *filled) (codes []string) {
 	return codes
 }
 
-// SQL makes the codes that the bars ask for, each with its URL, and measuring creations leaves
-// as many links as before.
+// The SQL statements make the codes that the bars look up, each with its URL. A measurement of
+// creations leaves the same links as before.
 func TestFilledDatabaseHoldsTheCodesThatAreAskedFor(t *testing.T) {
 	t.Parallel()
 	for _, e := range []engine{sqliteEngine(), postgresEngine()} {
@@ -60,14 +60,14 @@ func TestFilledDatabaseHoldsTheCodesThatAreAskedFor(t *testing.T) {
 					want = append(want, plain.Code(codeLength, n*f.step()))
 				}
 				if got := codesOf(x, f); !slices.Equal(got, want) {
-					x.Fatalf("%d codes from %q, want %d from %q", len(got), got[:1], links, want[:1])
+					x.Fatalf("the database has %d codes that begin with %q, want %d that begin with %q", len(got), got[:1], links, want[:1])
 				}
 				_, err := lookUps(x.Context(), f, time.Millisecond)
 				x.Must(err)
 				micros, err := insertCost(x.Context(), f, 100*time.Millisecond)
 				x.Must(err)
 				if got := codesOf(x, f); micros <= 0 || !slices.Equal(got, want) {
-					x.Fatalf("after creations of %v us there are %d links, want %d", micros, len(got), links)
+					x.Fatalf("after creations of %v µs each there are %d links, want the same %d links as before", micros, len(got), links)
 				}
 			})
 		})
@@ -79,10 +79,10 @@ func TestWrongAnswersGiveNoFigure(t *testing.T) {
 	t.Parallel()
 	f := &filled{links: 10, database: database{store: wrongStore{}}}
 	if _, err := lookUps(t.Context(), f, time.Minute); err == nil {
-		t.Error("no error for a wrong URL")
+		t.Error("lookUps returns no error for a wrong URL")
 	}
 	if _, err := insertCost(t.Context(), f, time.Minute); err == nil {
-		t.Error("no error for links that are not new")
+		t.Error("insertCost returns no error for links that exist already")
 	}
 }
 

@@ -17,20 +17,20 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// partTimeout bounds one run of one Go benchmark.
+// partTimeout is the limit for one run of one Go benchmark.
 const partTimeout = time.Minute
 
-// keys measures the functions that make and hand out keys, by Go benchmarks on one core.
+// keys measures the functions that make and hand out keys, with Go benchmarks on one core.
 func keys() *experiment.Experiment {
 	return define("keys", "Making and handing out keys",
-		"Go benchmarks on one core: FF1 and base62 in bulk, the inverse of one code, and the hand-out of keys from the local batch.",
+		"Go benchmarks on one core make codes in bulk with FF1 and base62, find the number of one code, and hand out keys from the local batch.",
 		[]bar{
 			{name: "FF1 and base62 in bulk", unit: measure.PerSecond, least: 8e6, text: "One core makes at least 8 million codes per second."},
-			{name: "FF1 and base62, allocations", unit: "a key", most: 0.001, note: "the slices of a whole chunk are allocated",
-				text: "Making codes in bulk allocates at most 0.001 times a key."},
-			{name: "inverse of a code", unit: "ns", most: 500, text: "The number of one code is found within 500 ns."},
+			{name: "FF1 and base62, allocations", unit: "a key", most: 0.001, note: "memory is allocated for the slices of a whole chunk, and not for each key",
+				text: "Making codes in bulk allocates memory at most 0.001 times per key."},
+			{name: "inverse of a code", unit: "ns", most: 500, text: "Finding the number of one code takes at most 500 ns."},
 			{name: "local hand-out", unit: measure.PerSecond, least: 20e6, text: "One core hands out at least 20 million keys per second from the local batch."},
-			{name: "local hand-out, p99", unit: "ns", most: 1000, note: "with the two readings of the clock that measure it",
+			{name: "local hand-out, p99", unit: "ns", most: 1000, note: "the time includes the two readings of the clock that measure it",
 				text: "99 of 100 keys are handed out within 1,000 ns."},
 		},
 		func(t *experiment.T, r *record) {
@@ -47,8 +47,8 @@ func keys() *experiment.Experiment {
 		})
 }
 
-// benchmark runs one Go benchmark, which a program that `make bench` builds holds, for a second. It
-// returns the figures by their units and ends the run when one of units is missing.
+// benchmark runs one Go benchmark for a second. `make bench` builds the program that contains the
+// benchmark. benchmark returns the figures by their units. It ends the run if one of units is missing.
 func benchmark(t *experiment.T, program, name string, units ...string) map[string]float64 {
 	ctx, cancel := context.WithTimeout(t.Context(), partTimeout)
 	defer cancel()
@@ -56,7 +56,7 @@ func benchmark(t *experiment.T, program, name string, units ...string) map[strin
 	cmd := exec.CommandContext(ctx, filepath.Join(t.ProgramDir(), program), "-test.run", "^$", "-test.bench", pattern, "-test.cpu", "1", "-test.benchtime", "1s")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		t.Fatalf("%s: %w; `make bench` builds it; its output:\n%s", name, err, out)
+		t.Fatalf("run the benchmark %s: %w; `make bench` builds its program; its output:\n%s", name, err, out)
 	}
 	figures, err := parseBenchmark(string(out), name, units...)
 	t.Must(err)
@@ -65,7 +65,7 @@ func benchmark(t *experiment.T, program, name string, units ...string) map[strin
 }
 
 // parseBenchmark finds the line "NAME N FIGURE UNIT FIGURE UNIT ..." in the output of a
-// benchmark. It must have a figure in each of units and may have others.
+// benchmark. The line must have a figure in each of units and may have figures in other units.
 func parseBenchmark(out, name string, units ...string) (map[string]float64, error) {
 	for line := range strings.Lines(out) {
 		fields := strings.Fields(line)
@@ -76,13 +76,13 @@ func parseBenchmark(out, name string, units ...string) (map[string]float64, erro
 		for i := 2; i < len(fields); i += 2 {
 			v, err := strconv.ParseFloat(fields[i], 64)
 			if err != nil {
-				return nil, fmt.Errorf("%q: %w", line, err)
+				return nil, fmt.Errorf("parse the line %q: %w", line, err)
 			}
 			figures[fields[i+1]] = v
 		}
 		for _, unit := range units {
 			if _, ok := figures[unit]; !ok {
-				return nil, fmt.Errorf("%q: no figure in %s", line, unit)
+				return nil, fmt.Errorf("the line %q has no figure in %s", line, unit)
 			}
 		}
 		return figures, nil
@@ -91,20 +91,20 @@ func parseBenchmark(out, name string, units ...string) (map[string]float64, erro
 }
 
 const (
-	refillKeys     = 20_000_000
-	refillKeysFull = 100_000_000
+	refillKeys     = 20_000_000  // keys in a full pool
+	refillKeysFull = 100_000_000 // keys in a full pool with --full
 	refillPatience = 15 * time.Minute
-	refillPoll     = 20 * time.Millisecond // asking Redis for a length costs it nothing
+	refillPoll     = 20 * time.Millisecond // Redis returns a length at almost no cost
 )
 
-// refill measures how a worker fills an empty pool. Redis says how many keys there are.
+// refill measures how fast a worker fills an empty pool. Redis counts the keys.
 func refill() *experiment.Experiment {
 	return define("refill", "Filling an empty pool",
-		"A worker fills an empty pool in Redis from a ledger in PostgreSQL: 20 million keys, three times; with --full 100 million, once.",
+		"A worker fills an empty pool in Redis from a ledger in PostgreSQL. It fills 20 million keys three times, or 100 million keys once with --full.",
 		[]bar{
-			{name: "refill", unit: measure.PerSecond, least: 3e6, text: "A worker takes at least 3 million keys per second from the ledger through FF1 to Redis."},
-			{name: "memory of Redis", unit: "bytes a key", most: 9, text: "Redis takes at most 9 bytes for a key."},
-			{name: "memory of the worker", unit: "MiB", most: 64, text: "The worker has at most 64 MiB resident while it fills the pool."},
+			{name: "refill", unit: measure.PerSecond, least: 3e6, text: "A worker reserves, permutes (FF1) and pushes to Redis at least 3 million keys per second."},
+			{name: "memory of Redis", unit: "bytes a key", most: 9, text: "Redis uses at most 9 bytes of memory per key."},
+			{name: "memory of the worker", unit: "MiB", most: 64, text: "The resident memory of the worker is at most 64 MiB while it fills the pool."},
 			{name: "time of the refill", unit: "s"},
 		},
 		func(t *experiment.T, r *record) {
@@ -116,7 +116,7 @@ func refill() *experiment.Experiment {
 		})
 }
 
-// refillOnce fills an empty pool, from the start of the worker to the last key.
+// refillOnce fills an empty pool. It measures from the start of the worker to the last key.
 func refillOnce(t *experiment.T, keys int64) map[string]float64 {
 	database, server := lab.Postgres(t), lab.Redis(t)
 	defer database.Kill()
@@ -142,7 +142,7 @@ func refillOnce(t *experiment.T, keys int64) map[string]float64 {
 	return figures
 }
 
-// usedMemory is what Redis has allocated, in bytes.
+// usedMemory returns how many bytes Redis has allocated.
 func usedMemory(t *experiment.T, client *redis.Client) float64 {
 	info := client.InfoMap(t.Context(), "memory")
 	t.Must(info.Err())

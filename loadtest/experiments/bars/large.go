@@ -26,27 +26,27 @@ const (
 	mostLinks = 100_000_000
 )
 
-// large measures what a full database of one engine costs: a look-up, a creation, redirects of
-// random links, and the start of a server.
+// large measures look-ups, creations, redirects of random links, and the start of a server, with
+// large databases of one engine.
 func large(e engine) *experiment.Experiment {
 	bars := []bar{
 		{name: "cost of a look-up, " + e.name, unit: "µs", versus: "with 1 million links", most: 1.5,
-			text: "A look-up among 10 million links (with --full 100 million) costs at most 1.5 times as much as among 1 million."},
+			text: "A look-up with 10 million links (100 million with --full) takes at most 1.5 times as long as with 1 million links."},
 		{name: "cost of a creation, " + e.name, unit: "µs", versus: "with 1 million links", most: 1.15,
-			text: "A creation beside 10 million links (with --full 100 million) costs at most 1.15 times as much as beside 1 million."},
+			text: "A creation with 10 million links (100 million with --full) takes at most 1.15 times as long as with 1 million links."},
 		{name: "random redirects, " + e.name, unit: measure.PerSecond, versus: "bare echo", least: 0.55,
-			note: "the cache holds 65,536 links, 0.66 %, and asks the store again after a second, so nearly every redirect is a look-up",
-			text: "The server follows random links among 10 million at least 0.55 times as often per second as a bare echo handler redirects."},
+			note: "the cache holds 65,536 links (0.66 %) and reads a link from the store again after a second, so nearly every redirect needs a look-up",
+			text: "With 10 million links, the server redirects random links at least 0.55 times as often per second as a bare echo handler redirects."},
 		{name: "look-ups of the store, " + e.name, unit: measure.PerSecond, versus: "bare echo"},
-		{name: "memory under random redirects, " + e.name, unit: "MiB", most: 90, text: "Under random redirects the server has at most 90 MiB resident."},
+		{name: "memory under random redirects, " + e.name, unit: "MiB", most: 90, text: "The resident memory of the server is at most 90 MiB during redirects of random links."},
 	}
 	if e.embedded {
-		bars = append(bars, bar{name: "start, 10 million links", unit: "ms", most: 100, note: "a client tries every 10 ms, so the time may be that much shorter",
-			text: "From exec to the first 201 the embedded server takes at most 100 ms over a database with 10 million links."})
+		bars = append(bars, bar{name: "start, 10 million links", unit: "ms", most: 100, note: "a client tries every 10 ms, so the real time may be up to 10 ms shorter",
+			text: "With a database of 10 million links, the embedded server takes at most 100 ms from exec to the first answer with status 201."})
 	}
 	return define("large-"+e.short, "Large databases, "+e.name,
-		"Databases with 1 and 10 million links (with --full also 100 million): what a look-up and a creation cost the store, how often random links are followed "+
-			"when the cache holds almost none of them, and how long a start takes.",
+		"The databases have 1 and 10 million links, and with --full also 100 million. The experiment measures how long a look-up and a creation take in the store. "+
+			"It also measures how many random links are redirected per second when the cache holds almost none of them, and how long a start takes.",
 		bars, func(t *experiment.T, r *record) {
 			few, many := fill(t, e, fewLinks), fill(t, e, manyLinks)
 			if t.Full {
@@ -61,7 +61,7 @@ func large(e engine) *experiment.Experiment {
 		})
 }
 
-// growth measures what a look-up and a creation cost the store with few and with many links.
+// growth measures how long a look-up and a creation take in the store, with few and with many links.
 func growth(t *experiment.T, r *record, few, many *filled) {
 	lookUp := func(f *filled) measure.Subject {
 		return measure.Subject{Name: "look-up, " + f.String(), Unit: "µs", Measure: func(ctx context.Context) (float64, error) {
@@ -77,7 +77,7 @@ func growth(t *experiment.T, r *record, few, many *filled) {
 	r.put("cost of a creation, "+many.name, figures[3], figures[2])
 }
 
-// randomRedirects measures redirects of random links, so many that the cache is of no use.
+// randomRedirects measures redirects of random links. The cache holds almost none of the links.
 func randomRedirects(t *experiment.T, r *record, f *filled) {
 	server := lab.Server(t, "DATABASE_URL="+f.url)
 	server.Start()
@@ -88,7 +88,7 @@ func randomRedirects(t *experiment.T, r *record, f *filled) {
 	echo := measure.Wrk{URL: measure.BareServer(t) + "/alias", Script: "get", Duration: each}
 	figures := alternate(t, echo.Subject("bare echo"),
 		measure.Subject{Name: "redirects, " + f.String(), Unit: measure.PerSecond, Measure: func(ctx context.Context) (float64, error) {
-			// The script draws links by this seed: the same one would follow the same links in each round.
+			// The script draws links with this seed. The same seed would draw the same links in each round.
 			seed := strconv.FormatUint(uint64(rand.Uint32()), 10) //nolint:gosec // not a secret
 			redirects.Args = []string{strconv.FormatInt(f.links, 10), strconv.FormatInt(f.step(), 10), seed}
 			tally, err := redirects.Run(ctx)
@@ -103,8 +103,8 @@ func randomRedirects(t *experiment.T, r *record, f *filled) {
 	}
 }
 
-// lookUps is how many random links the store reads per second, for d, with as many callers as wrk has
-// connections. Each link is compared with what it must be.
+// lookUps returns how many random links the store reads per second. It measures for d, with as many
+// callers as wrk has connections. It compares each URL with the expected URL.
 func lookUps(ctx context.Context, f *filled, d time.Duration) (perSecond float64, err error) {
 	var n atomic.Int64
 	begun := time.Now()
@@ -131,10 +131,10 @@ func lookUps(ctx context.Context, f *filled, d time.Duration) (perSecond float64
 	return float64(n.Load()) / time.Since(begun).Seconds(), err
 }
 
-// insertCost is the time that a creation takes in a group commit of as many links as wrk has
-// connections, in microseconds, measured for d. The codes are random, as keys are, and longer
-// than those of the database. They are removed again outside the time, because few links would
-// become more with each round.
+// insertCost returns the time of a creation in microseconds, measured for d. Each group commit has as
+// many links as wrk has connections. The codes are random, like keys, and longer than the codes of
+// the database. After the measurement, insertCost removes the new links so that the database does
+// not grow with each round.
 func insertCost(ctx context.Context, f *filled, d time.Duration) (micros float64, err error) {
 	var codes []string
 	begun := time.Now()
@@ -151,7 +151,7 @@ func insertCost(ctx context.Context, f *filled, d time.Duration) (micros float64
 			return 0, err
 		}
 		if i := slices.IndexFunc(outcomes, func(o shortener.Outcome) bool { return o != shortener.Inserted }); i >= 0 {
-			return 0, fmt.Errorf("the store has a link %s already", links[i].Code)
+			return 0, fmt.Errorf("the store already has a link with the code %s", links[i].Code)
 		}
 	}
 	micros = float64(time.Since(begun).Microseconds()) / float64(len(codes))

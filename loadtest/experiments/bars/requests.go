@@ -10,17 +10,17 @@ import (
 	"keypool/loadtest/measure"
 )
 
-// create measures durable creations. wrk sends the same URL again and again, and each request
-// makes a new link.
+// create measures durable creations. wrk sends the same URL in every request, and each request makes
+// a new link.
 func create() *experiment.Experiment {
 	return define("create", "Durable creations",
-		"64 connections create links as fast as the server answers, beside a bare echo handler that parses and writes the same JSON and stores nothing. "+
-			"Every answer must have left a row in the database.",
+		"64 connections create links as fast as the server answers. The baseline is a bare echo handler that parses and writes the same JSON and stores nothing. "+
+			"Every answer must leave a row in the database.",
 		[]bar{
 			{name: "creations, SQLite", unit: measure.PerSecond, versus: "bare echo", least: 0.55,
-				text: "On SQLite (synchronous=FULL) the server creates at least 0.55 times as many links per second as a bare echo handler answers."},
+				text: "On SQLite (synchronous=FULL), the server creates at least 0.55 times as many links per second as a bare echo handler answers requests."},
 			{name: "creations, PostgreSQL", unit: measure.PerSecond, versus: "bare echo", least: 0.50,
-				text: "On PostgreSQL (synchronous_commit=on) with Redis the server creates at least 0.50 times as many links per second as a bare echo handler answers."},
+				text: "On PostgreSQL (synchronous_commit=on) with Redis, the server creates at least 0.50 times as many links per second as a bare echo handler answers requests."},
 		},
 		func(t *experiment.T, r *record) {
 			bare := measure.BareServer(t)
@@ -35,23 +35,23 @@ func create() *experiment.Experiment {
 		})
 }
 
-// creations is a server of its own under creations. Each must leave a row.
+// creations starts a server and returns a load of creations on it. Each creation must leave a row.
 func creations(t *experiment.T, name, database string, settings ...string) measure.Subject {
 	server := lab.Server(t, append(settings, "DATABASE_URL="+database)...)
 	server.Start()
 	t.Must(measure.Creation(server.Public, keyBody).Try(t.Context()))
 	load := measure.Wrk{URL: server.Public + "/shorten", Script: "post", Args: []string{keyBody}, Duration: each}
-	load.Check = counted(t, "are stored", func(ctx context.Context) (int64, error) { return lab.CountLinks(ctx, database) })
+	load.Check = counted(t, "left a row in the database", func(ctx context.Context) (int64, error) { return lab.CountLinks(ctx, database) })
 	return load.Subject(name)
 }
 
 // redirect measures redirects of a link that is in the cache.
 func redirect() *experiment.Experiment {
 	return define("redirect", "Redirects from the cache",
-		"64 connections follow one link as fast as the server answers, beside a bare echo handler that redirects. nginx with `return 302` is a yardstick.",
+		"64 connections follow one link as fast as the server answers. The baseline is a bare echo handler that redirects. nginx with `return 302` is measured for comparison only.",
 		[]bar{
 			{name: "redirects, in the cache", unit: measure.PerSecond, versus: "bare echo", least: 0.95,
-				text: "The server follows a cached link at least 0.95 times as often per second as a bare echo handler redirects."},
+				text: "The server redirects a cached link at least 0.95 times as often per second as a bare echo handler redirects."},
 			{name: "redirects, nginx with return 302", unit: measure.PerSecond, versus: "bare echo"},
 		},
 		func(t *experiment.T, r *record) {
@@ -73,12 +73,12 @@ func redirect() *experiment.Experiment {
 		})
 }
 
-// memory measures what an idle embedded server has resident.
+// memory measures the resident memory of an idle embedded server.
 func memory() *experiment.Experiment {
 	const rest = 5 * time.Second
 	return define("memory", "Memory at rest",
-		"The embedded server fills its pool, makes and follows one link, and is then left alone for five seconds.",
-		[]bar{{name: "memory at rest, embedded", unit: "MiB", most: 30, text: "The idle embedded server has at most 30 MiB resident."}},
+		"The embedded server fills its pool, makes one link and follows it. Then it gets no requests for five seconds.",
+		[]bar{{name: "memory at rest, embedded", unit: "MiB", most: 30, text: "The resident memory of the idle embedded server is at most 30 MiB."}},
 		func(t *experiment.T, r *record) {
 			r.repeat(rounds, func() map[string]float64 {
 				server := withAlias(t)
@@ -93,13 +93,13 @@ func memory() *experiment.Experiment {
 // start measures the time from the start of the embedded server's process to its first link.
 func start() *experiment.Experiment {
 	return define("start", "First link after the start",
-		"The embedded server starts without a database, and a client tries to create a link every 10 ms. The start over a full database is with the large databases.",
-		[]bar{{name: "start, no database", unit: "ms", most: 100, note: "a client tries every 10 ms, so the time may be that much shorter",
-			text: "From exec to the first 201 the embedded server takes at most 100 ms."}},
+		"The embedded server starts without a database, and a client tries to create a link every 10 ms. The experiments with large databases measure the start with many links.",
+		[]bar{{name: "start, no database", unit: "ms", most: 100, note: "a client tries every 10 ms, so the real time may be up to 10 ms shorter",
+			text: "The embedded server takes at most 100 ms from exec to the first answer with status 201."}},
 		func(t *experiment.T, r *record) { firstLinks(t, r, "start, no database") })
 }
 
-// firstLinks measures the time from exec to the first link in ms, once in each round.
+// firstLinks measures the time from exec to the first link in milliseconds, once in each round.
 func firstLinks(t *experiment.T, r *record, name string, settings ...string) {
 	r.repeat(rounds, func() map[string]float64 {
 		server := lab.Server(t, settings...)

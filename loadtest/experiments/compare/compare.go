@@ -1,15 +1,15 @@
-// Package compare sets every key source side by side: the same server with another KEY_SOURCE,
-// under the same load, on the same machine, in one run.
+// Package compare compares all key sources in one run, on one machine and under the same load.
+// Each key source runs in the same server program, with another KEY_SOURCE.
 //
-// What is timed is timed in rounds, all key sources in turn in each; only what is not timed
-// runs side by side. The links of all key sources are in one PostgreSQL that commits durably,
-// in a database for each.
+// Timed measurements are made in rounds. Each round measures the key sources one after the other.
+// Measurements that are not timed run all key sources at the same time. All links are in one
+// PostgreSQL that commits durably. Each key source has its own database there.
 //
-// Invariant: every cell of every table is measured in this run, is computed from cells that
-// were, or is empty. A key source that cannot be measured fails a claim.
+// Invariant: every cell of every table is measured in this run, is computed from such cells, or
+// is empty. A key source that cannot be measured fails a claim.
 //
-// Vocabulary: the supply of a key source is what its keys come from, and a call is one round
-// trip to it.
+// Vocabulary: the supply of a key source is the component that its keys come from. A call is one
+// round trip to the supply. A key source takes keys ahead if one call gets many keys for later use.
 package compare
 
 import (
@@ -27,37 +27,37 @@ import (
 )
 
 const (
-	// limit is how long the comparison may take on two cores, so that the whole group takes at
-	// most ten minutes.
+	// limit is the time that the comparison may take on two cores. With this limit, the whole
+	// group of experiments takes at most ten minutes.
 	limit = 9 * time.Minute
 
-	mostAhead   = 0.05 // calls per creation of key sources that take keys ahead
-	perKeyOff   = 0.05 // how far those that call for each key may be from one call
-	mostWithout = 0.01 // calls per creation of those without a supply
-	// mostSkipped is how many numbers a crash may cost a key source that holds two batches.
+	mostAhead   = 0.05 // calls per creation of a key source that takes keys ahead
+	perKeyOff   = 0.05 // allowed difference from one call per creation, if a key source calls for each key
+	mostWithout = 0.01 // calls per creation of a key source without a supply
+	// mostSkipped is how many numbers a crash may skip if the key source holds two batches.
 	mostSkipped = 250
-	// fewSkipped is how many it may cost one that calls for each key: those in progress, and what
-	// a sequence of PostgreSQL writes ahead.
+	// fewSkipped is how many numbers a crash may skip if the key source calls for each key. They
+	// are the numbers in progress and those that a PostgreSQL sequence logs in advance.
 	fewSkipped  = 40
-	mostSmaller = 0.9 // of the bytes that codes without order take
+	mostSmaller = 0.9 // size of an index of codes in order, divided by the size for codes without order
 )
 
-// The key sources that are set against each other, and the one that is the fallback too.
+// The two key sources of the table INCR against KGS, and the key source that is also the fallback.
 const (
 	incr   = "redis-incr"
 	pool   = "redis-pool"
 	random = "random"
 )
 
-// Experiments returns the comparison. Its parts about codes and about the space are experiments
-// of packages guess and space.
+// Experiments returns the comparison. The packages guess and space contain its experiments about
+// codes and about the space.
 func Experiments() []*experiment.Experiment {
 	return []*experiment.Experiment{experiment.Define(experiment.Definition[record]{
 		Name: "compare/keysources", Title: "Every key source side by side",
-		Summary: fmt.Sprintf("Creations as fast as %d connections allow, then %d per second; servers killed again and again; whatever a key source needs killed for some "+
-			"seconds; and a million links of each kind of code in an index.", measure.Connections, steadyRate),
+		Summary: fmt.Sprintf("First %d connections create links as fast as each key source allows, and then at %d per second. After that, servers are killed repeatedly. Then the "+
+			"components that a key source needs are killed for some seconds. At the end an index gets a million links with each kind of code.", measure.Connections, steadyRate),
 		Suites: []experiment.Suite{experiment.Nightly}, Alone: true, Run: run, Show: show, Claims: claims(),
-		// Servers that acknowledge links without storing them answer for them from memory at first.
+		// A server that does not store the links that it acknowledges serves them from memory at first.
 		Controls: []experiment.Control{{Without: []string{"store"}, Refutes: measure.NoLostLink, AlsoRefutes: []string{"every key source measured"}}},
 	})}
 }
@@ -65,26 +65,27 @@ func Experiments() []*experiment.Experiment {
 // record is what the experiment observes.
 type record struct {
 	sources.Observed
-	found []*found // in the order of reports
+	found []*found // one for each key source, in the order of reports
 
 	rounds, crashes int
-	each            time.Duration
-	links           int64 // of each kind of code in the index
+	each            time.Duration // duration of one load
+	links           int64         // links in the index, for each kind of code
 
-	usual bool          // nothing was scaled, so the time of all is limited
-	took  time.Duration // all of it; 0 until the end
+	usual bool          // the run is not scaled, so limit applies
+	took  time.Duration // duration of the run; 0 until it ends
 }
 
-// found is what is observed of one key source. A series without figures was not measured.
+// found holds the observations of one key source. An empty series means that the value was not
+// measured.
 type found struct {
 	sources.Source
 	rate, p99  measure.Series // creations per second; ms
-	best       measure.Series // the rate as a share of the best of the same round
-	calls      measure.Series // per creation
-	refused    measure.Series // % of the creations of the worst load
+	best       measure.Series // the rate as a share of the best rate of the same round
+	calls      measure.Series // calls per creation
+	refused    measure.Series // % of the creations, in the load with the most refusals
 	skipped    measure.Series // numbers per crash
 	index, log measure.Series // bytes per link
-	memory     string         // of Redis
+	memory     string         // memory that Redis uses
 	outages    []*outage
 }
 
@@ -111,7 +112,7 @@ func run(t *experiment.T, rec *record) {
 	rec.Complete, rec.took = true, time.Since(begun)
 }
 
-// launch starts a server with each of the key sources that are wanted, and waits until its pool is full.
+// launch starts a server with each key source for which wanted returns true. It waits until their pools are full.
 func launch(stage *sources.Stage, wanted func(*found) bool, found []*found, settings ...string) (all []*sources.Running) {
 	for _, f := range found {
 		if wanted(f) {
@@ -122,13 +123,13 @@ func launch(stage *sources.Stage, wanted func(*found) bool, found []*found, sett
 	return all
 }
 
-// supplied says how a key source depends on its supply.
+// supplied is the way in which a key source depends on its supply.
 type supplied string
 
 const (
-	ahead   supplied = "ahead"   // it takes many keys at a time, ahead of use
-	perKey  supplied = "per key" // it calls its supply for each key
-	without supplied = "without" // it has no supply
+	ahead   supplied = "ahead"   // one call to the supply gets many keys for later use
+	perKey  supplied = "per key" // each key needs a call to the supply
+	without supplied = "without" // the key source has no supply
 )
 
 func (f *found) supplied() supplied {
@@ -146,29 +147,30 @@ func claims() []experiment.Claim[record] {
 	skipped := func(f *found) measure.Series { return f.skipped }
 	return slices.Concat([]experiment.Claim[record]{
 		atMost(ahead, mostAhead, "calls", calls, "pools are called for many keys at a time",
-			fmt.Sprintf("A key source that takes keys ahead of use calls its supply at most %.2f times per creation.", mostAhead)),
+			fmt.Sprintf("A key source that takes keys ahead of their use calls its supply at most %.2f times per creation.", mostAhead)),
 		atMost(perKey, perKeyOff, "calls from one", func(f *found) (off measure.Series) {
 			if len(f.calls) > 0 {
 				off = measure.Series{math.Abs(f.calls.Median() - 1)}
 			}
 			return off
-		}, "counters are called for each key", fmt.Sprintf("The counter in Redis and the tickets call their supply once per creation, within %.2f.", perKeyOff)),
+		}, "counters are called for each key", fmt.Sprintf("The counter in Redis and the tickets make one call to their supply per creation. The average differs from 1 by at most %.2f.", perKeyOff)),
 		atMost(without, mostWithout, "calls", calls, "other key sources make no calls", "Key sources without a supply make no calls."),
 		atMost(ahead, mostSkipped, "numbers per crash", skipped, "a crash costs at most two batches",
-			"A crash costs a key source that takes keys ahead at most what the server held: two batches of about a hundred."),
+			"If a key source takes keys ahead, a crash loses at most the keys that the server held. These are two batches of about a hundred keys."),
 		atMost(perKey, fewSkipped, "numbers per crash", skipped, "counters lose next to nothing",
-			"A crash costs a counter what was in progress, and tickets also what their sequences write ahead."),
+			"A crash of a server with the counter in Redis loses only the numbers in progress. With tickets, it also loses the numbers that their sequences log in advance."),
 	}, outageClaims(), []experiment.Claim[record]{
 		{
 			Name: "codes in order need less space", Unit: "ratio", Kind: report.Correctness, Judge: judgeIndex,
-			Text: fmt.Sprintf("The index of codes in order takes at most %.1f of the bytes that codes of the same length without order take.", mostSmaller),
+			Text: fmt.Sprintf("An index of codes in order takes at most %.1f times as many bytes as an index of codes of the same length without order.", mostSmaller),
 		},
 		{Name: "in time", Text: fmt.Sprintf("The comparison takes at most %.0f minutes.", limit.Minutes()), Unit: "s", Kind: report.Speed, Judge: judgeTime},
 		sources.EachMeasured(func(r *record) *sources.Observed { return &r.Observed }),
 	}, measure.Links(func(r *record) *loadtest.Verdict { return r.Links }))
 }
 
-// atMost is a claim that no key source that depends on its supply so exceeds a bound.
+// atMost returns a claim about the key sources that depend on their supply in the way how. The claim
+// is that the value of none of them exceeds bound.
 func atMost(how supplied, bound float64, unit string, of func(*found) measure.Series, name, text string) experiment.Claim[record] {
 	return experiment.Claim[record]{Name: name, Text: text, Unit: unit, Kind: report.Correctness, Judge: func(r *record) experiment.Verdict {
 		var worst *found
@@ -180,16 +182,16 @@ func atMost(how supplied, bound float64, unit string, of func(*found) measure.Se
 		if worst == nil {
 			return experiment.Verdict{}
 		}
-		return experiment.AtMost(bound, of(worst).Median(), "the most: %s with %.4g %s", worst.Name, of(worst).Median(), unit)
+		return experiment.AtMost(bound, of(worst).Median(), "the key source %s has the largest value: %.4g %s", worst.Name, of(worst).Median(), unit)
 	}}
 }
 
 func judgeIndex(r *record) experiment.Verdict {
-	ordered, unordered := r.of(incr).index, r.of(pool).index // both have six digits
+	ordered, unordered := r.of(incr).index, r.of(pool).index // both have codes of six digits
 	if len(ordered) == 0 || len(unordered) == 0 {
 		return experiment.Verdict{}
 	}
-	return experiment.AtMost(mostSmaller, ordered.Median()/unordered.Median(), "%.1f and %.1f bytes per link", ordered.Median(), unordered.Median())
+	return experiment.AtMost(mostSmaller, ordered.Median()/unordered.Median(), "%.1f bytes per link for codes in order, %.1f for codes without order", ordered.Median(), unordered.Median())
 }
 
 func judgeTime(r *record) experiment.Verdict {
@@ -197,7 +199,7 @@ func judgeTime(r *record) experiment.Verdict {
 	case r.took == 0:
 		return experiment.Verdict{}
 	case !r.usual:
-		return experiment.NotJudged("the run is scaled and takes %s", report.Duration(r.took))
+		return experiment.NotJudged("the run is scaled, so the limit does not apply; the run took %s", report.Duration(r.took))
 	}
-	return experiment.AtMost(limit.Seconds(), math.Round(r.took.Seconds()), "it takes %s", report.Duration(r.took))
+	return experiment.AtMost(limit.Seconds(), math.Round(r.took.Seconds()), "the run took %s", report.Duration(r.took))
 }

@@ -18,7 +18,7 @@ import (
 
 const polite = "503, Retry-After 1"
 
-// sound is what is observed when every claim holds, of a key source of each kind.
+// sound returns a record with a key source of each kind, for which every claim holds.
 func sound() *record {
 	links := loadtest.Verdict{Figures: loadtest.Figures{Sent: 9, Acknowledged: 9}, Findings: loadtest.Findings{Checked: 9}}
 	r := &record{usual: true, took: time.Minute, rounds: 1, crashes: 1, links: 1000}
@@ -44,7 +44,7 @@ func sound() *record {
 	return r
 }
 
-// judge returns the names of the claims of this package with that outcome.
+// judge returns the names of the claims of this package that have the outcome.
 func judge(r *record, outcome report.Outcome) (names []string) {
 	for _, c := range claims() {
 		if v := c.Judge(r); c.Unit != "links" && (v.Outcome == outcome || v.Outcome == "" && outcome == report.NotJudged) {
@@ -54,7 +54,7 @@ func judge(r *record, outcome report.Outcome) (names []string) {
 	return names
 }
 
-// Each observation fails the claim that it is about, and no other.
+// Each spoiled observation fails its own claim and no other claim.
 func TestClaimsCanFail(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -67,36 +67,36 @@ func TestClaimsCanFail(t *testing.T) {
 		"a counter that is called three times":    {func(r *record) { r.of(incr).calls[0] = 3 }, "counters are called for each key"},
 		"tickets that are sometimes called":       {func(r *record) { r.of("ticket").calls = measure.Series{1, 0.9, 0.9} }, "counters are called for each key"},
 		"random codes that cost calls":            {func(r *record) { r.of(random).calls[0] = 0.5 }, "other key sources make no calls"},
-		"a pool that loses much":                  {func(r *record) { r.of(pool).skipped[0] = 1000 }, "a crash costs at most two batches"},
-		"a counter that loses much":               {func(r *record) { r.of(incr).skipped[0] = 1000 }, "counters lose next to nothing"},
+		"a pool that loses many keys":             {func(r *record) { r.of(pool).skipped[0] = 1000 }, "a crash costs at most two batches"},
+		"a counter that loses many numbers":       {func(r *record) { r.of(incr).skipped[0] = 1000 }, "counters lose next to nothing"},
 		"a pool without local keys":               {func(r *record) { r.of(pool).outages[0].local = 0 }, "local keys bridge a moment"},
-		"a counter that goes on alone":            {func(r *record) { r.of(incr).outages[0].local = 2 * time.Second }, "a counter stops at once"},
+		"a counter that works without Redis":      {func(r *record) { r.of(incr).outages[0].local = 2 * time.Second }, "a counter stops at once"},
 		"tickets that need both databases":        {func(r *record) { r.of("ticket").outages[0].refused = 1 }, "one ticket database is enough"},
 		"a fallback that fails":                   {func(r *record) { r.of(incr).outages[1].unknown = 1 }, "the fallback makes every link"},
-		"a refusal without advice":                {func(r *record) { r.of(incr).outages[0].answers[0] = "503" }, "refusals say when to retry"},
+		"a refusal without Retry-After":           {func(r *record) { r.of(incr).outages[0].answers[0] = "503" }, "refusals say when to retry"},
 		"a server that hangs":                     {func(r *record) { r.of(incr).outages[0].answers[0] = "no answer" }, "refusals say when to retry"},
-		"one that does not recover":               {func(r *record) { r.of(incr).outages[0].returned = false }, "each recovers by itself"},
-		"one that recovers late":                  {func(r *record) { r.of(random).outages[0].back = time.Minute }, "each recovers by itself"},
-		"codes in order that need as much":        {func(r *record) { r.of(incr).index[0] = 31 }, "codes in order need less space"},
+		"a key source that does not recover":      {func(r *record) { r.of(incr).outages[0].returned = false }, "each recovers by itself"},
+		"a key source that recovers late":         {func(r *record) { r.of(random).outages[0].back = time.Minute }, "each recovers by itself"},
+		"codes in order that need as much space":  {func(r *record) { r.of(incr).index[0] = 31 }, "codes in order need less space"},
 		"a comparison that takes too long":        {func(r *record) { r.took = 2 * limit }, "in time"},
 		"a scaled comparison that takes too long": {func(r *record) { r.took, r.usual = 2*limit, false }, ""},
 	} {
 		r := sound()
 		tt.spoil(r)
 		if got := strings.Join(judge(r, report.Failed), ", "); got != tt.want {
-			t.Errorf("%s: %q fails, want %q", name, got, tt.want)
+			t.Errorf("%s: the claims %q fail, want %q", name, got, tt.want)
 		}
 	}
 	if judged := judge(sound(), report.NotJudged); len(judged) > 0 {
-		t.Errorf("not judged: %q", judged)
+		t.Errorf("the claims %q are not judged", judged)
 	}
 }
 
-// What was not measured is neither judged nor shown as a figure.
+// A value that was not measured is neither judged nor shown as a figure.
 func TestNothingMeasured(t *testing.T) {
 	t.Parallel()
 	if decided := append(judge(&record{}, report.Held), judge(&record{}, report.Failed)...); len(decided) > 0 {
-		t.Errorf("decided by nothing: %q", decided)
+		t.Errorf("an empty record decides the claims %q", decided)
 	}
 	r := &record{found: []*found{{Source: sources.Source{Name: pool}}, {Source: sources.Source{Name: incr}}}}
 	var e report.Experiment
@@ -105,13 +105,13 @@ func TestNothingMeasured(t *testing.T) {
 		for _, row := range table.Rows {
 			for _, cell := range row[1:] {
 				if cell != unknown {
-					t.Errorf("%s: %q in %q", table.Title, cell, row)
+					t.Errorf("table %s: cell %q in row %q, want no figure", table.Title, cell, row)
 				}
 			}
 		}
 	}
 	if len(e.Charts) > 0 {
-		t.Errorf("%d charts of nothing", len(e.Charts))
+		t.Errorf("%d charts without figures, want none", len(e.Charts))
 	}
 }
 
@@ -125,14 +125,14 @@ func TestDuelShowsWhatIsObserved(t *testing.T) {
 		got[row[0]] = row[1:]
 	}
 	for what, want := range map[string][]string{
-		"calls per creation":                         {"1 calls", "0.001 calls"},
-		"creations on 64 connections":                {"1k/s", "1k/s"},
-		"without its supply it goes on for":          {"0 s", "3 s"},
-		"without Redis it answers":                   {polite, unknown},
-		"without Redis, with the default fallback":   {"100 % by the fallback", "100 % served"},
-		"after Redis is back it serves again within": {"1 s", "0 s"},
-		"skipped per crash":                          {"0 numbers", "100 numbers"},
-		"index per link":                             {"22 bytes", "31 bytes"},
+		"calls per creation":                                 {"1 calls", "0.001 calls"},
+		"creations on 64 connections":                        {"1k/s", "1k/s"},
+		"time without its supply":                            {"0 s", "3 s"},
+		"refusals without Redis":                             {polite, unknown},
+		"creations without Redis, with the default fallback": {"100 % by the fallback", "100 % served"},
+		"time to recover after the restart of Redis":         {"1 s", "0 s"},
+		"skipped per crash":                                  {"0 numbers", "100 numbers"},
+		"index per link":                                     {"22 bytes", "31 bytes"},
 	} {
 		if !slices.Equal(got[what], want) {
 			t.Errorf("%s: %q, want %q", what, got[what], want)
@@ -140,8 +140,8 @@ func TestDuelShowsWhatIsObserved(t *testing.T) {
 	}
 }
 
-// entries are a load of one creation per second, each given by a letter: a link, one by the fallback,
-// a refusal, one without advice, no answer.
+// entries returns a load of one creation per second. Each letter is the outcome of a creation: l for a
+// link, f for a link by the fallback, r for a refusal with Retry-After, x for a refusal without, - for no answer.
 func entries(start time.Time, letters string) (all []loadtest.Entry) {
 	outcomes := map[rune]loadtest.Outcome{
 		'l': {State: loadtest.Acknowledged, Code: "own"},
@@ -156,7 +156,7 @@ func entries(start time.Time, letters string) (all []loadtest.Entry) {
 	return all
 }
 
-// The kill is after two creations, and the restart after five more.
+// The kill follows the second creation, and the restart follows the seventh.
 func TestObserve(t *testing.T) {
 	t.Parallel()
 	start := time.Now()
@@ -168,32 +168,32 @@ func TestObserve(t *testing.T) {
 		polite        bool
 	}{
 		{"nothing happens", "ll" + "lllll" + "ll", outage{served: 5, local: 5 * time.Second, returned: true}, true},
-		{"local keys, then none", "ll" + "llrrr" + "ll", outage{
+		{"local keys, then refusals", "ll" + "llrrr" + "ll", outage{
 			served: 2, refused: 3, answers: []string{polite}, local: 2500 * time.Millisecond, returned: true,
 		}, true},
 		{"a fallback", "ll" + "lffff" + "fl", outage{
 			served: 1, byFallback: 4, local: 1500 * time.Millisecond, back: 500 * time.Millisecond, returned: true,
 		}, true},
-		{"it does not come back", "ll" + "rrrrr" + "lr", outage{
+		{"the key source does not recover", "ll" + "rrrrr" + "lr", outage{
 			refused: 5, answers: []string{polite}, local: 500 * time.Millisecond, back: 1500 * time.Millisecond,
 		}, true},
-		{"without advice", "ll" + "r-x--" + "ll", outage{
+		{"answers without Retry-After", "ll" + "r-x--" + "ll", outage{
 			refused: 2, unknown: 3, answers: []string{"500", polite, "no answer"}, local: 500 * time.Millisecond, returned: true,
 		}, false},
 		{"no answers", "ll" + "-----" + "ll", outage{unknown: 5, answers: []string{"no answer"}, local: 500 * time.Millisecond, returned: true}, false},
-		{"failed by the kill itself", "l-" + "lllll" + "ll", outage{served: 5, local: 5 * time.Second, returned: true}, true},
+		{"a creation before the kill fails", "l-" + "lllll" + "ll", outage{served: 5, local: 5 * time.Second, returned: true}, true},
 	} {
 		got := observe(entries(start, tt.letters), w, byFallback)
 		if diff := cmp.Diff(tt.want, *got, cmp.AllowUnexported(outage{}), cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}
 		if n := got.impolite(); (n == 0) != tt.polite {
-			t.Errorf("%s: %v answers are impolite", tt.name, n)
+			t.Errorf("%s: impolite returns %v", tt.name, n)
 		}
 	}
 	got := observe(entries(start, "ll"+"lfr-r"+"ll"), w, byFallback)
 	if want := "20 % served, 20 % by the fallback, 40 % refused, 20 % without an answer"; got.String() != want {
-		t.Errorf("%q, want %q", got.String(), want)
+		t.Errorf("String returns %q, want %q", got.String(), want)
 	}
 }
 
@@ -204,14 +204,14 @@ func TestGaps(t *testing.T) {
 		numbers    []int64
 		step, want int64
 	}{
-		{"none", nil, 1, 0},
-		{"one", []int64{7}, 1, 0},
+		{"no numbers", nil, 1, 0},
+		{"one number", []int64{7}, 1, 0},
 		{"consecutive", []int64{7, 8, 9}, 1, 0},
 		{"in any order", []int64{9, 7, 8}, 1, 0},
 		{"a batch of a hundred that a crash took", []int64{0, 1, 102, 103}, 1, 100},
 		{"odd and even, consecutive", []int64{1, 2, 3, 4}, 2, 0},
 		{"odd far ahead of even", []int64{1001, 1003, 2, 4}, 2, 0},
-		{"two of the odd ones", []int64{1, 7, 2, 4}, 2, 2},
+		{"two odd numbers are missing", []int64{1, 7, 2, 4}, 2, 2},
 	} {
 		if got := gaps(tt.numbers, tt.step); got != tt.want {
 			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
@@ -219,7 +219,7 @@ func TestGaps(t *testing.T) {
 	}
 }
 
-// A reserved key that is a link was not skipped, and a free key neither.
+// A reserved key that a link has is not skipped, and neither is a free key.
 func TestKeysSkipped(t *testing.T) {
 	t.Parallel()
 	url := lab.Postgres(t).URL
@@ -231,11 +231,11 @@ func TestKeysSkipped(t *testing.T) {
 		lab.Execute(t, url, text)
 	}
 	if n, err := keysSkipped(t.Context(), url); err != nil || n != 2 {
-		t.Errorf("%d keys, error %v; want 2", n, err)
+		t.Errorf("keysSkipped returns %d and error %v, want 2 and no error", n, err)
 	}
 }
 
-// The kinds of code have the length and the order that the index is compared by.
+// Each kind of code has the length and the order that the comparison of indexes assumes.
 func TestKinds(t *testing.T) {
 	t.Parallel()
 	lengths := map[sources.Class]int{sources.Counter: 6, sources.Time: 11, sources.Random: 6, sources.Hash: 6, sources.UUID: 22}
@@ -246,14 +246,14 @@ func TestKinds(t *testing.T) {
 		}
 		ordered := slices.IsSorted(codes)
 		if want := class == sources.Counter || class == sources.Time; ordered != want || len(codes[0]) != lengths[class] {
-			t.Errorf("%s: %q..., in order %v", class, codes[:3], ordered)
+			t.Errorf("%s: codes %q..., IsSorted = %v, want %v and length %d", class, codes[:3], ordered, want, lengths[class])
 		}
 		slices.Sort(codes)
 		if n := len(slices.Compact(codes)); n != 1000 {
-			t.Errorf("%s: %d different codes of 1000", class, n)
+			t.Errorf("%s: %d different codes, want 1000", class, n)
 		}
 	}
 	if len(kinds()) != len(lengths) {
-		t.Errorf("%d kinds of code", len(kinds()))
+		t.Errorf("%d kinds of code, want %d", len(kinds()), len(lengths))
 	}
 }

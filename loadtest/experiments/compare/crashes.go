@@ -17,25 +17,25 @@ import (
 )
 
 const (
-	crashLinks   = 15 // acknowledged by each server before each crash, at least
-	crashClients = 4  // that make links on each server when it is killed
+	crashLinks   = 15 // links that each server acknowledges before each crash, at least
+	crashClients = 4  // clients that make links on each server when it is killed
 
-	digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" // of codes, in the order of their values
+	digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" // digits of codes, in the order of their values
 )
 
-// crash kills each server that gives out numbers again and again while links are made, and then
-// counts the numbers that no link has.
+// crash repeatedly kills the servers whose key source has a supply, while clients make links on
+// them. Then it counts the numbers that no link has.
 func (r *record) crash(t *experiment.T, stage *sources.Stage) {
-	t.Phase(0.58, "starting the key sources that have numbers")
+	t.Phase(0.58, "starting the key sources that have a supply")
 	all := launch(stage, func(f *found) bool { return f.supplied() != without }, r.found, "KGS_PERMUTE=false")
 	for i := range r.crashes {
-		t.Phase(0.6+0.1*float64(i)/float64(r.crashes), "crash %d of %d of %d servers", i+1, r.crashes, len(all))
+		t.Phase(0.6+0.1*float64(i)/float64(r.crashes), "crash %d of %d, on %d servers", i+1, r.crashes, len(all))
 		crashAll(t, all)
 	}
 	t.Phase(0.7, "counting skipped numbers")
 	r.ReadBack(t, all)
 	for _, one := range all {
-		one.Server.Stop() // in order: what it holds goes back and is not skipped
+		one.Server.Stop() // an orderly stop returns the keys that the server holds
 		if one.Service {
 			one.At.Service.Stop()
 		}
@@ -49,8 +49,8 @@ func (r *record) crash(t *experiment.T, stage *sources.Stage) {
 }
 
 // crashAll kills all servers while clients make links on them, and starts them again. Each client
-// waits for its answer, because batches grow with the rate and a busy machine delays a load that
-// does not wait.
+// waits for its answer before its next creation. A load that does not wait would be delayed on a
+// busy machine, and batches grow with the rate.
 func crashAll(t *experiment.T, all []*sources.Running) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -82,8 +82,8 @@ func crashAll(t *experiment.T, all []*sources.Running) {
 	}
 }
 
-// skippedBy counts the numbers, or keys, that a server took, that no link has and that cannot be had
-// again at the moment. All servers have ended.
+// skippedBy counts the skipped numbers or keys of a server. The server took them, no link has them,
+// and no server can take them again at the moment. All servers must have ended.
 func skippedBy(t *experiment.T, one *sources.Running) (n int64, err error) {
 	switch one.Name {
 	case "kgs", incr:
@@ -93,12 +93,12 @@ func skippedBy(t *experiment.T, one *sources.Running) (n int64, err error) {
 	case "postgres-pool-delete", "postgres-pool-reserve":
 		return keysSkipped(t.Context(), one.At.Links)
 	}
-	// What is abandoned, and what is in the batches of crashed servers, which do not count as dead at once.
+	// Crashed servers do not count as dead immediately, so the keys in their batches are added to the abandoned keys.
 	accounts, err := lab.TryAudit(t, one.Server.Settings...)
 	return accounts.Lost() + accounts.InBatches, err
 }
 
-// keysSkipped counts the keys of a pool in PostgreSQL that are used or reserved and that no link has.
+// keysSkipped counts the used and reserved keys of a pool in PostgreSQL that no link has.
 func keysSkipped(ctx context.Context, url string) (n int64, err error) {
 	err = lab.TryQuery(ctx, url, func(ctx context.Context, conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, `SELECT count(*) FROM (SELECT key FROM used_keys UNION ALL SELECT key FROM available_keys WHERE is_reserved) AS taken
@@ -107,7 +107,7 @@ func keysSkipped(ctx context.Context, url string) (n int64, err error) {
 	return n, err
 }
 
-// numbersSkipped reads the codes of links as numbers.
+// numbersSkipped reads the codes of all links as numbers and counts the gaps.
 func numbersSkipped(ctx context.Context, url string, step int64) (int64, error) {
 	var numbers []int64
 	err := lab.Census(url)(ctx, func(code, _ string) {
@@ -120,8 +120,8 @@ func numbersSkipped(ctx context.Context, url string, step int64) (int64, error) 
 	return gaps(numbers, step), err
 }
 
-// gaps counts the numbers between the least and the greatest of those that have the same remainder
-// of a division by step, and are not among them.
+// gaps groups the numbers by their remainder in a division by step. It counts the numbers that are
+// missing between the least and the greatest number of each group.
 func gaps(numbers []int64, step int64) (n int64) {
 	for remainder := range step {
 		some := slices.DeleteFunc(slices.Clone(numbers), func(number int64) bool { return number%step != remainder })

@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	indexRounds = 5  // each begins with a checkpoint
-	indexBatch  = 64 // links in a transaction, as in a group commit of as many clients
+	indexRounds = 5  // rounds of inserts, each of which begins with a checkpoint
+	indexBatch  = 64 // links in a transaction, as in a group commit of 64 clients
 )
 
-// kinds returns for each class how its key sources make the i-th code.
+// kinds returns a function for each class. The function makes code i as the key sources of the class do.
 func kinds() map[sources.Class]func(i int64) string {
 	const base64url = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_" // RFC 4648, section 5
 	return map[sources.Class]func(int64) string{
@@ -35,7 +35,7 @@ func kinds() map[sources.Class]func(i int64) string {
 	}
 }
 
-// number writes the last digits of a number.
+// number returns the last length digits of n in base 62.
 func number(n int64, length int) string {
 	code := make([]byte, length)
 	for i := length - 1; i >= 0; i-- {
@@ -45,29 +45,29 @@ func number(n int64, length int) string {
 	return string(code)
 }
 
-// drawn is a code without order. Its small bias is not observable in an index.
+// drawn returns a code without order. Its small bias does not change the size of an index.
 func drawn(alphabet string, length int) string {
 	code := make([]byte, length)
-	_, _ = rand.Read(code) // it never fails
+	_, _ = rand.Read(code) // rand.Read never returns an error
 	for i, b := range code {
 		code[i] = alphabet[int(b)%len(alphabet)]
 	}
 	return string(code)
 }
 
-// fill fills a table like that of the links with each kind of code.
+// fill fills one table for each kind of code, with the columns and indexes of the table of links.
 func (r *record) fill(t *experiment.T, stage *sources.Stage) {
 	_, url := stage.Database("")
 	if out, err := lab.Command(t, "shortener", t.TempDir(), []string{"DATABASE_URL=" + url}, "migrate").CombinedOutput(); err != nil {
-		t.Fatalf("make the tables: %w: %s", err, out)
+		t.Fatalf("create the tables: %w; the output of shortener migrate:\n%s", err, out)
 	}
 	conn, err := pgx.Connect(t.Context(), url)
 	t.Must(err)
-	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }() // nothing is written any more
+	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }() // no write is pending
 	_, err = conn.Exec(t.Context(), `SET synchronous_commit = off`)
 	t.Must(err)
 	for class, code := range kinds() {
-		t.Phase(0.9, "%s links with codes of the kind %s", report.Number(float64(r.links)), class)
+		t.Phase(0.9, "inserting %s links with codes of the class %s", report.Number(float64(r.links)), class)
 		table := "index_" + string(class)
 		_, err := conn.Exec(t.Context(), `CREATE TABLE `+table+` (LIKE links INCLUDING ALL)`)
 		t.Must(err)
@@ -80,7 +80,7 @@ func (r *record) fill(t *experiment.T, stage *sources.Stage) {
 		var size, rows float64
 		t.Must(conn.QueryRow(t.Context(), fmt.Sprintf(`SELECT pg_relation_size('%[1]s_pkey')::float8, count(*)::float8 FROM %[1]s`, table)).Scan(&size, &rows))
 		if rows < 0.999*float64(r.links) {
-			t.Fatalf("of %d links %s has %.0f", r.links, table, rows)
+			t.Fatalf("table %s has %.0f rows, want about %d", table, rows, r.links)
 		}
 		for _, f := range r.found {
 			if f.Class == class {
@@ -90,12 +90,12 @@ func (r *record) fill(t *experiment.T, stage *sources.Stage) {
 	}
 }
 
-// insert makes the links from lo to hi by the statement of the store, which sorts the codes of a
-// batch too, and returns how many bytes of the log they take. PostgreSQL makes a checkpoint before,
-// so that none of its own comes in between and each round finds the log in the same state.
+// insert makes the links from lo to hi with the statement of the store. Like the store, it sorts the
+// codes of a batch. It returns how many bytes of the log the links take. It begins with a checkpoint,
+// so that PostgreSQL starts no checkpoint meanwhile and the log is in the same state in each round.
 func insert(ctx context.Context, conn *pgx.Conn, table string, lo, hi int64, code func(int64) string) (log float64, err error) {
 	var before, after float64
-	position := func(n *float64) error { // how many bytes PostgreSQL has ever written to its log
+	position := func(n *float64) error { // reads how many bytes PostgreSQL has written to its log in total
 		return conn.QueryRow(ctx, `SELECT (pg_current_wal_insert_lsn() - '0/0')::float8`).Scan(n)
 	}
 	if _, err := conn.Exec(ctx, `CHECKPOINT`); err != nil {

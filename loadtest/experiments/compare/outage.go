@@ -15,29 +15,29 @@ import (
 )
 
 const (
-	leastLocal = 0.4 // s that local keys last at least: nearly a batch of a hundred
-	mostStop   = 0.3 // s that a counter serves without its supply at most
-	mostBack   = 4.5 // s from the restart until a key source serves again
+	leastLocal = 0.4 // seconds that local keys must last at least: the time for almost a batch of a hundred
+	mostStop   = 0.3 // seconds that a counter may serve without its supply at most
+	mostBack   = 4.5 // seconds from the restart until a key source must serve again
 )
 
-// outage is what becomes of the creations of a load during an outage and after it.
+// outage holds what happens to the creations of a load during an outage and after it.
 type outage struct {
-	name     string // of the key source
-	victim   string // what is killed
-	fallback string // the setting
+	name     string // the name of the key source
+	victim   string // the component that is killed
+	fallback string // the value of FALLBACK
 
-	served     int           // by the key source itself, during the outage
-	byFallback int           // likewise
-	refused    int           // likewise
-	unknown    int           // likewise
-	answers    []string      // to what is not served from the kill on, each once: "503, Retry-After 1"
-	local      time.Duration // from the kill to the first creation that the key source does not serve; the whole outage when it serves all
-	back       time.Duration // from the restart until the key source serves every creation
-	returned   bool          // it does so before the end
+	served     int           // creations that the key source served during the outage
+	byFallback int           // creations that the fallback served during the outage
+	refused    int           // creations that were refused during the outage
+	unknown    int           // creations without an answer during the outage
+	answers    []string      // the different answers to failed creations after the kill, such as "503, Retry-After 1"
+	local      time.Duration // time from the kill to the first creation that the key source does not serve, or to the restart
+	back       time.Duration // time from the restart until the key source serves every creation
+	returned   bool          // the key source serves every creation again before the load ends
 }
 
-// observe sorts entries by when they were due. Creations that began before the kill, and fail
-// by it, belong to neither time.
+// observe assigns each creation to the outage or to the time after it, by the time at which it was
+// due. It ignores creations that were due before the kill, because the kill may have failed them.
 func observe(entries []loadtest.Entry, w window, byFallback func(code string) bool) *outage {
 	o := &outage{local: w.back.Sub(w.lost), returned: true}
 	answers := make(map[string]bool)
@@ -75,7 +75,7 @@ func (o *outage) unserved(state loadtest.State) {
 	}
 }
 
-// refusal is the answer to a creation that is not served: a status, and when to retry.
+// refusal describes the answer to a creation that is not served: the status and the Retry-After header.
 func refusal(o loadtest.Outcome) string {
 	if o.State != loadtest.Refused {
 		return "no answer"
@@ -87,7 +87,7 @@ func refusal(o loadtest.Outcome) string {
 	return status + ", Retry-After " + o.RetryAfter
 }
 
-// impolite counts the answers to creations that are not served, except a 503 that says when to retry.
+// impolite counts the different answers to failed creations, except a 503 that says when to retry.
 func (o *outage) impolite() (n float64) {
 	for _, answer := range o.answers {
 		if !strings.HasPrefix(answer, "503, Retry-After ") {
@@ -97,15 +97,15 @@ func (o *outage) impolite() (n float64) {
 	return n
 }
 
-// stops reports whether the key source has lost its whole supply and nothing else makes links.
+// stops reports whether the key source has lost its whole supply and there is no fallback.
 func (o *outage) stops() bool {
 	return o.victim != thePostgres && o.victim != evenTickets && o.fallback == "none"
 }
 
-// all is how many creations are due during the outage.
+// all returns the number of creations that were due during the outage.
 func (o *outage) all() int { return o.served + o.byFallback + o.refused + o.unknown }
 
-// String says in a cell what happens during the outage.
+// String describes what happened to the creations during the outage, for a table cell.
 func (o *outage) String() string {
 	var parts []string
 	for i, what := range []string{"served", "by the fallback", "refused", "without an answer"} {
@@ -118,19 +118,20 @@ func (o *outage) String() string {
 
 func (o *outage) answered() string { return strings.Join(o.answers, "; ") }
 
-// again is when the key source serves by itself again. The even tickets alone are not awaited.
+// again describes how long after the restart the key source serves every creation again. For an
+// outage of the even tickets alone, this is not measured.
 func (o *outage) again() string {
 	switch {
 	case o.victim == evenTickets:
 		return unknown
 	case !o.returned:
-		return "not by the end"
+		return "not before the load ended"
 	}
 	return tenths(o.back)
 }
 
-// away is how many seconds after the restart the key source serves every creation again, at least
-// those of the load when it never does.
+// away returns the seconds from the restart until the key source serves every creation again. If
+// that does not happen, it returns at least the duration of the load after the restart.
 func (o *outage) away() float64 {
 	if !o.returned {
 		return max(o.back, loadAfter).Seconds()
@@ -140,7 +141,7 @@ func (o *outage) away() float64 {
 
 func tenths(d time.Duration) string { return report.Duration(d.Round(100 * time.Millisecond)) }
 
-// local is how many seconds the key source goes on without its supply and without a fallback.
+// local returns how many seconds the key source works in each outage without its supply and without a fallback.
 func (f *found) local() (seconds measure.Series) {
 	for _, o := range f.outages {
 		if o.stops() {
@@ -150,51 +151,51 @@ func (f *found) local() (seconds measure.Series) {
 	return seconds
 }
 
-// outageClaim is a claim on the worst of some outages.
+// outageClaim is a claim about the worst of the outages that about selects.
 type outageClaim struct {
 	kind             report.Kind
 	unit, name, text string
 	about            func(*found, *outage) bool
 	value            func(*outage) float64
 	bound            float64
-	least            bool // the bound is a lower one
+	least            bool // bound is a lower bound
 }
 
 func outageClaims() (all []experiment.Claim[record]) {
 	without := func(how supplied) func(*found, *outage) bool {
 		return func(f *found, o *outage) bool { return o.stops() && f.supplied() == how }
 	}
-	whole := func(_ *found, o *outage) bool { return o.victim != evenTickets } // with the even tickets the odd ones are killed before the restart
+	whole := func(_ *found, o *outage) bool { return o.victim != evenTickets } // the outage of the even tickets ends with another kill and not with a restart
 	local := func(o *outage) float64 { return o.local.Seconds() }
 	for _, c := range []outageClaim{
 		{
 			kind: report.Speed, unit: "s", name: "local keys bridge a moment", about: without(ahead), value: local, bound: leastLocal, least: true,
-			text: fmt.Sprintf("Without their supply, key sources that take keys ahead go on for at least %.1f s with the keys that they hold.", leastLocal),
+			text: fmt.Sprintf("A key source that takes keys ahead works for at least %.1f s without its supply, with the keys that it holds.", leastLocal),
 		},
 		{
 			kind: report.Speed, unit: "s", name: "a counter stops at once", about: without(perKey), value: local, bound: mostStop,
-			text: fmt.Sprintf("Without their supply, the counter in Redis and the tickets go on for at most %.1f s.", mostStop),
+			text: fmt.Sprintf("The counter in Redis and the tickets work for at most %.1f s without their supply.", mostStop),
 		},
 		{
 			kind: report.Availability, unit: "creations", name: "one ticket database is enough",
-			text:  "While one of two ticket databases is down, every creation is served.",
+			text:  "While one of the two ticket databases is down, every creation is served.",
 			about: func(_ *found, o *outage) bool { return o.victim == evenTickets },
 			value: func(o *outage) float64 { return float64(o.all() - o.served) },
 		},
 		{
 			kind: report.Availability, unit: "creations", name: "the fallback makes every link",
-			text:  "With the default fallback, every creation is served while anything but the database of the links is down.",
+			text:  "With the default fallback, every creation is served while any component except the database of the links is down.",
 			about: func(f *found, o *outage) bool { return o.fallback == random && whole(f, o) },
 			value: func(o *outage) float64 { return float64(o.refused + o.unknown) },
 		},
 		{
 			kind: report.Availability, unit: "other answers", name: "refusals say when to retry",
-			text:  "Every creation that is not served is refused with 503 and Retry-After.",
+			text:  "Every creation that is not served is refused with status 503 and a Retry-After header.",
 			about: func(_ *found, o *outage) bool { return len(o.answers) > 0 }, value: (*outage).impolite,
 		},
 		{
 			kind: report.Speed, unit: "s", name: "each recovers by itself", about: whole, value: (*outage).away, bound: mostBack,
-			text: fmt.Sprintf("Within %.1f s of the restart of what was killed, each key source serves every creation again, without intervention.", mostBack),
+			text: fmt.Sprintf("Each key source serves every creation again within %.1f s of the restart of the killed component, without intervention.", mostBack),
 		},
 	} {
 		all = append(all, experiment.Claim[record]{Name: c.name, Text: c.text, Unit: c.unit, Kind: c.kind, Judge: c.judge})
@@ -212,11 +213,11 @@ func (c outageClaim) judge(r *record) experiment.Verdict {
 	if c.least {
 		worst, verdict = slices.MinFunc(some, order), experiment.AtLeast
 	}
-	return verdict(c.bound, c.value(worst), "the worst of %d outages: %s without %s, FALLBACK=%s, goes on for %s and serves again after %s; %s; not served: %s", len(some),
-		worst.name, worst.victim, worst.fallback, tenths(worst.local), worst.again(), worst, worst.answered())
+	return verdict(c.bound, c.value(worst), "the worst of %d outages: key source %s without %s, FALLBACK=%s; time without its supply: %s; time to recover: %s; creations: %s; refusals: %s", len(some),
+		worst.name, worst.victim, worst.fallback, tenths(worst.local), worst.again(), worst, cmp.Or(worst.answered(), "none"))
 }
 
-// outagesOf are the outages that a claim is about, in the order of the key sources.
+// outagesOf returns the outages for which about returns true, in the order of the key sources.
 func (r *record) outagesOf(about func(*found, *outage) bool) (some []*outage) {
 	for _, f := range r.found {
 		for _, o := range f.outages {

@@ -15,15 +15,15 @@ import (
 
 const (
 	outageRate = 200 // creations per second on each server
-	crowdRate  = 50  // likewise while all servers are on one PostgreSQL that is killed
+	crowdRate  = 50  // creations per second on each server, when the PostgreSQL that all servers share is killed
 
-	loadBefore = 4 * time.Second // until something is killed
-	loadHalf   = 3 * time.Second // from the first kill to the second one, and from there to the restart
-	loadAfter  = 5 * time.Second // when everything is back
-	inFlight   = time.Second     // for creations in progress to get their answers
+	loadBefore = 4 * time.Second // time from the start of the load to the first kill
+	loadHalf   = 3 * time.Second // time from the first kill to the second, and from the second kill to the restart
+	loadAfter  = 5 * time.Second // time from the last restart to the end of the load
+	inFlight   = time.Second     // time for creations in progress to get their answers
 )
 
-// What is killed.
+// The components that are killed.
 const (
 	theRedis    = "Redis"
 	theService  = "key service"
@@ -51,10 +51,10 @@ type actor struct {
 	victims  []string
 }
 
-// window is from a kill to the restart.
+// window is the time from a kill to the restart.
 type window struct{ lost, back time.Time }
 
-// windows are those of one act, by what is killed.
+// windows holds the windows of one load, by the component that is killed.
 type windows map[string]*window
 
 func (w windows) kill(victim string, kill func()) {
@@ -67,8 +67,8 @@ func (w windows) restart(victim string, restart func()) {
 	restart()
 }
 
-// outages kills everything that only some key sources need, and then the database of the links,
-// under all.
+// outages kills the components that only some key sources need. Then it kills the database of the
+// links, which all key sources need.
 func (r *record) outages(t *experiment.T, stage *sources.Stage) {
 	t.Phase(0.72, "starting ticket databases")
 	tickets := [2]*lab.Database{lab.Postgres(t), lab.Postgres(t)}
@@ -90,21 +90,21 @@ func (r *record) outages(t *experiment.T, stage *sources.Stage) {
 	r.act(t, stage, actors, outageRate, func(w windows) { w.ofSupplies(t, stage.Redis, tickets, actors) })
 
 	t.Phase(0.8, "starting another PostgreSQL")
-	other := sources.NewStage(t) // it holds nothing else that it would have to recover
+	other := sources.NewStage(t) // its recovery does not include the data of earlier measurements
 	actors = nil
 	for _, one := range launch(other, func(*found) bool { return true }, r.found) {
 		actors = append(actors, actor{one, "none", []string{thePostgres}})
 	}
 	r.act(t, other, actors, crowdRate, func(w windows) {
-		lab.Execute(t, other.Postgres.URL, `CHECKPOINT`) // how long the recovery takes does not depend on a key source
+		lab.Execute(t, other.Postgres.URL, `CHECKPOINT`) // so that the time of the recovery does not depend on the key sources
 		w.kill(thePostgres, other.Postgres.Kill)
 		lab.Pause(t, loadHalf)
 		w.restart(thePostgres, other.Postgres.Restart)
 	})
 }
 
-// ofSupplies kills Redis, the key services and one ticket database, then the other one, and
-// starts all again.
+// ofSupplies kills Redis, the key services and one ticket database. Then it kills the other ticket
+// database, and restarts everything.
 func (w windows) ofSupplies(t *experiment.T, redis *lab.Database, tickets [2]*lab.Database, actors []actor) {
 	services := func(do func(*lab.Program)) func() {
 		return func() {
@@ -119,20 +119,20 @@ func (w windows) ofSupplies(t *experiment.T, redis *lab.Database, tickets [2]*la
 	w.kill(theService, services((*lab.Program).Kill))
 	w.kill(evenTickets, tickets[1].Kill)
 	lab.Pause(t, loadHalf)
-	w.restart(evenTickets, func() { lab.Pause(t, inFlight) }) // its time ends here: the second kill must not fail creations that were due before
+	w.restart(evenTickets, func() { lab.Pause(t, inFlight) }) // ends this window before the second kill, which must fail no creation of the window
 	w.kill(bothTickets, tickets[0].Kill)
 	lab.Pause(t, loadHalf)
 	w.restart(theRedis, redis.Restart)
 	w.restart(theService, services((*lab.Program).Launch))
-	w.restart(bothTickets, func() { // PostgreSQL recovers, so it is last
+	w.restart(bothTickets, func() { // last, because PostgreSQL takes time to recover
 		tickets[0].Restart()
 		tickets[1].Restart()
 	})
 }
 
-// act loads every server, kills and restarts what kill says, and records what became of the
-// creations.
-func (r *record) act(t *experiment.T, stage *sources.Stage, actors []actor, rate float64, kill func(windows)) {
+// act loads every server, calls disturb to kill and restart components, and records what happened
+// to the creations.
+func (r *record) act(t *experiment.T, stage *sources.Stage, actors []actor, rate float64, disturb func(windows)) {
 	var all []*sources.Running
 	for _, a := range actors {
 		all = append(all, a.Running)
@@ -144,7 +144,7 @@ func (r *record) act(t *experiment.T, stage *sources.Stage, actors []actor, rate
 		one.Load.Start(rate)
 	}
 	lab.Pause(t, loadBefore)
-	kill(killed)
+	disturb(killed)
 	lab.Pause(t, loadAfter)
 	for _, one := range all {
 		one.Load.Stop()
@@ -152,14 +152,14 @@ func (r *record) act(t *experiment.T, stage *sources.Stage, actors []actor, rate
 	for _, a := range actors {
 		fallback, err := a.fallbackCodes(t.Context())
 		if err != nil {
-			r.Fail(a.Name, fmt.Errorf("look up the sources of codes: %w", err))
+			r.Fail(a.Name, fmt.Errorf("look up which codes the fallback made: %w", err))
 			continue
 		}
 		for _, victim := range a.victims {
 			o := observe(a.Load.Entries(), *killed[victim], func(code string) bool { return slices.Contains(fallback, code) })
 			o.name, o.victim, o.fallback = a.Name, victim, a.fallback
-			if o.all() == 0 { // the machine is so busy that the load stood still
-				r.Fail(a.Name, fmt.Errorf("no creation was due without %s", victim))
+			if o.all() == 0 { // the machine was too busy to send the load
+				r.Fail(a.Name, fmt.Errorf("no creation was due while %s was down", victim))
 				continue
 			}
 			f := r.of(a.Name)
@@ -170,7 +170,7 @@ func (r *record) act(t *experiment.T, stage *sources.Stage, actors []actor, rate
 	sources.Kill(all)
 }
 
-// fallbackCodes are the codes of links that the fallback made, as the rows of the links say.
+// fallbackCodes returns the codes that the fallback made, according to the rows of the links.
 func (a *actor) fallbackCodes(ctx context.Context) (codes []string, err error) {
 	if a.fallback == "none" {
 		return nil, nil

@@ -9,17 +9,17 @@ import (
 	"keypool/loadtest/report"
 )
 
-const unknown = "–" // where nothing was measured
+const unknown = "–" // shown where nothing was measured
 
-// column is a property of the key sources: a column of the table of all of them, or a row of INCR
-// against KGS, or both.
+// column is a property of a key source. It is a column of the table of all key sources, a row of
+// the table INCR against KGS, or both.
 type column struct {
 	title  string
 	unit   string
 	series func(*found) measure.Series // nil for text
-	text   func(*found) string         // "" where nothing was measured
-	duel   bool                        // only in INCR against KGS
-	chart  string                      // the title of its chart, "" for none
+	text   func(*found) string         // returns "" if nothing was measured
+	duel   bool                        // only in the table INCR against KGS
+	chart  string                      // title of its chart; "" for no chart
 }
 
 func columns() []column {
@@ -35,24 +35,24 @@ func columns() []column {
 		}
 	}
 	return []column{
-		{title: "its codes are", text: func(f *found) string { return f.Title }},
+		{title: "description", text: func(f *found) string { return f.Title }},
 		{title: "calls per creation", unit: "calls", series: func(f *found) measure.Series { return f.calls }},
 		{title: rate, unit: measure.PerSecond, series: func(f *found) measure.Series { return f.rate }, chart: "How fast links are made"},
-		{title: "of the best", unit: measure.Times, series: func(f *found) measure.Series { return f.best }},
+		{title: "share of the best rate", unit: measure.Times, series: func(f *found) measure.Series { return f.best }},
 		{title: fmt.Sprintf("p99 at %d/s", steadyRate), unit: "ms", series: func(f *found) measure.Series { return f.p99 }},
-		{title: "refused in the worst round", unit: "%", series: func(f *found) measure.Series { return f.refused }},
+		{title: "refused under the worst load", unit: "%", series: func(f *found) measure.Series { return f.refused }},
 		{title: "skipped per crash", unit: "numbers", series: func(f *found) measure.Series { return f.skipped }},
 		{title: "index per link", unit: "bytes", series: func(f *found) measure.Series { return f.index }},
 		{title: "log per link", unit: "bytes", series: func(f *found) measure.Series { return f.log }},
 		{title: "memory of Redis", text: func(f *found) string { return f.memory }, duel: true},
-		{title: "without its supply it goes on for", unit: "s", series: (*found).local, chart: "How long creations go on without the supply"},
-		{title: "without Redis it answers", text: redis("none", (*outage).answered), duel: true},
-		{title: "without Redis, with the default fallback", text: redis(random, (*outage).String), duel: true},
-		{title: "after Redis is back it serves again within", text: redis("none", (*outage).again), duel: true},
+		{title: "time without its supply", unit: "s", series: (*found).local, chart: "How long each key source works without its supply"},
+		{title: "refusals without Redis", text: redis("none", (*outage).answered), duel: true},
+		{title: "creations without Redis, with the default fallback", text: redis(random, (*outage).String), duel: true},
+		{title: "time to recover after the restart of Redis", text: redis("none", (*outage).again), duel: true},
 	}
 }
 
-// cell is the median of a series, or its spread, or the text.
+// cell formats the median of a series, the spread of a series, or a text.
 func (c column) cell(f *found, spread bool) string {
 	switch {
 	case c.text != nil:
@@ -65,7 +65,7 @@ func (c column) cell(f *found, spread bool) string {
 	return measure.Quantity(c.series(f).Median(), c.unit)
 }
 
-// draw has a line for each key source with figures, the first at the top.
+// draw returns a chart with a line for each key source that has figures. The first is at the top.
 func (c column) draw(all []*found) report.Chart {
 	each := report.Series{Name: "each measurement", Points: true}
 	chart := report.Chart{Title: c.chart, X: report.Axis{Label: c.title, Unit: c.unit}}
@@ -84,7 +84,7 @@ func (c column) draw(all []*found) report.Chart {
 
 func show(r *record, e *report.Experiment) {
 	e.Settings = map[string]string{
-		"DATABASE_URL": "postgres://..., synchronous_commit=on, a database for each", "FALLBACK": "none; random where a table says so", "KGS_POOL_CAPACITY": fmt.Sprint(poolKeys),
+		"DATABASE_URL": "postgres://..., synchronous_commit=on, one database for each key source", "FALLBACK": "none; random where a table says so", "KGS_POOL_CAPACITY": fmt.Sprint(poolKeys),
 		"Redis": "without persistence, also for the counter of redis-incr",
 	}
 	all := report.Table{Title: "All key sources", Columns: []string{"key source"}, Rows: make([][]string, len(r.found))}
@@ -108,21 +108,22 @@ func show(r *record, e *report.Experiment) {
 		}
 	}
 	outages := report.Table{Title: "During the outage, and after it", Columns: []string{
-		"key source", "killed", "FALLBACK", "creations during the outage", "refusals", "goes on for", "serves again after",
+		"key source", "killed", "FALLBACK", "creations during the outage", "refusals", "time without its supply", "time to recover",
 	}}
 	for _, o := range r.outagesOf(func(*found, *outage) bool { return true }) {
 		outages.Rows = append(outages.Rows, []string{o.name, o.victim, o.fallback, o.String(), o.answered(), tenths(o.local), o.again()})
 	}
 	e.Tables = []report.Table{all, duel, outages}
 	e.Notes = []string{
-		fmt.Sprintf("Rates are those of wrk, which waits for each answer; the p99 is from when a creation was due. Both last %.0f s in each of %d rounds, all key sources in turn, after the pool "+
-			"was filled again. Every acknowledged creation has a row in the database. Calls are those that PostgreSQL, Redis and the key service count.",
+		fmt.Sprintf("The rates are those of wrk, which waits for each answer. The p99 is measured from the time at which a creation was due. Each load lasts %.0f s in each of %d rounds. "+
+			"A round loads all key sources one after the other, each after its pool was filled again. Every acknowledged creation has a row in the database. The calls are counted by "+
+			"PostgreSQL, Redis and the key service.",
 			r.each.Seconds(), r.rounds),
-		fmt.Sprintf("Each server was killed %d times while %d clients made links on it. Skipped are the numbers that no link has, with KGS_PERMUTE=false. They are gone for good, except keys that are "+
-			"reserved in PostgreSQL: those are given out again ten minutes after their server died. Codes without a number skip none.", r.crashes, crashClients),
-		fmt.Sprintf("An outage lasts some seconds, under %d creations per second, or %d where PostgreSQL with the links is killed under all. Redis comes back empty: a pool is filled anew, and a "+
-			"counter begins anew over links that exist. Where a code came from is what its row in the database says.", outageRate, crowdRate),
-		fmt.Sprintf("The index has %s links of each kind of code, made by the statement of the store. The log holds images of whole pages, which PostgreSQL writes when it first changes a page "+
-			"after one of the %d checkpoints.", report.Number(float64(r.links)), indexRounds),
+		fmt.Sprintf("Each server ran with KGS_PERMUTE=false and was killed %d times while %d clients made links on it. Skipped numbers are those that no link has. They are lost, except keys "+
+			"that are reserved in PostgreSQL. Those are given out again ten minutes after the crash of their server. Key sources without numbers skip none.", r.crashes, crashClients),
+		fmt.Sprintf("An outage lasts some seconds. Each server gets %d creations per second, or %d where the PostgreSQL that holds all links is killed. Redis is empty after its restart, so a pool "+
+			"is filled again, and a counter starts again although its first codes are in use. The row of a link in the database says where its code came from.", outageRate, crowdRate),
+		fmt.Sprintf("The index has %s links with each kind of code. The statement of the store inserted them. The log includes images of whole pages. PostgreSQL writes such an image when it "+
+			"first changes a page after one of the %d checkpoints.", report.Number(float64(r.links)), indexRounds),
 	}
 }

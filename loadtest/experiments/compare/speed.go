@@ -22,23 +22,23 @@ import (
 )
 
 const (
-	poolKeys = 200_000 // enough for some seconds at full speed
+	poolKeys = 200_000 // keys in a full pool, enough for some seconds at full speed
 
 	steadyRate   = 500                    // creations per second
-	steadyWarmUp = 300 * time.Millisecond // of the steady load before it is measured
-	steadyRest   = time.Second            // between the loads: a status of the pool is as old at most
+	steadyWarmUp = 300 * time.Millisecond // duration of the steady load before the measurement begins
+	steadyRest   = time.Second            // pause between the loads, and the greatest age of a pool status
 )
 
-// meter is a stage whose servers count how often they are called.
+// meter is a stage whose databases and services count how often they are called.
 type meter struct {
 	*sources.Stage
 	t     *experiment.T
-	each  time.Duration // of a load
+	each  time.Duration // duration of a load
 	redis *redis.Client
 }
 
-// speed times creations: as many as the connections of wrk allow, and the p99 at a rate that every
-// key source can keep.
+// speed measures the rate of creations that the connections of wrk reach. It also measures the p99
+// at a rate that every key source can sustain.
 func (r *record) speed(t *experiment.T, m *meter) {
 	t.Phase(0.02, "starting every key source")
 	all := launch(m.Stage, func(*found) bool { return true }, r.found)
@@ -64,7 +64,7 @@ func (r *record) speed(t *experiment.T, m *meter) {
 		}
 		if one.Redis {
 			if f.memory, err = memoryOf(t, one.At.Redis); err != nil {
-				r.Fail(one.Name, fmt.Errorf("memory of Redis: %w", err))
+				r.Fail(one.Name, fmt.Errorf("measure the memory of Redis: %w", err))
 			}
 		}
 	}
@@ -74,17 +74,18 @@ func (r *record) speed(t *experiment.T, m *meter) {
 	sources.Kill(all)
 }
 
-// load makes links on a server and returns how many it made and its figure.
+// load makes links on a server. It returns how many links it made, and the figure that it measured.
 type load func(ctx context.Context, one *sources.Running, f *found) (made int64, figure float64, err error)
 
-// subject is a load on a key source in a round. It begins when the pool of the server, if it has one, is so full that no refill runs. It
-// fails when the table of links gets fewer rows than creations are acknowledged.
+// subject returns a load on a key source for one round. If the server has a pool, the load begins
+// when the pool is so full that no refill runs. The load fails if the table of links gets fewer new
+// rows than creations were acknowledged.
 func (r *record) subject(one *sources.Running, what, unit string, load load) measure.Subject {
 	try := func(ctx context.Context) (figure float64, err error) {
 		err = lab.Until(ctx, 20*time.Millisecond, 20*time.Second, func(context.Context) (bool, error) {
 			status, err := one.Server.TryStatus()
 			if keys := lab.Known(status.PoolKeys, poolKeys); err == nil && keys < poolKeys*9/10 {
-				return false, fmt.Errorf("its pool has %d keys", keys)
+				return false, fmt.Errorf("the pool has %d keys, want at least %d", keys, poolKeys*9/10)
 			}
 			return true, err
 		})
@@ -101,7 +102,7 @@ func (r *record) subject(one *sources.Running, what, unit string, load load) mea
 		}
 		after, err := lab.CountLinks(ctx, one.At.Links)
 		if err == nil && (made == 0 || after-before < made) {
-			err = fmt.Errorf("%d creations are acknowledged and %d are stored", made, after-before)
+			err = fmt.Errorf("%d creations were acknowledged and %d were stored", made, after-before)
 		}
 		return figure, err
 	}
@@ -114,8 +115,8 @@ func (r *record) subject(one *sources.Running, what, unit string, load load) mea
 	}}
 }
 
-// flatOut is how many creations per second wrk gets, each of another URL. It records the calls
-// of the supply and lets the server recover.
+// flatOut measures how many creations per second are acknowledged to wrk, each with another URL. It
+// records the calls to the supply. Then it pauses so that the server can recover.
 func (m *meter) flatOut(ctx context.Context, one *sources.Running, f *found) (made int64, perSecond float64, err error) {
 	before, err := m.calls(ctx, one)
 	if err != nil {
@@ -135,8 +136,8 @@ func (m *meter) flatOut(ctx context.Context, one *sources.Running, f *found) (ma
 	return made, float64(made) / float64(tally.Requests) * tally.PerSecond(), err
 }
 
-// steady is the p99 in milliseconds at the steady rate, from when each creation was due. Every
-// link is read back.
+// steady measures the p99 in milliseconds at the steady rate, from the time at which each creation
+// was due. It reads every link back.
 func (m *meter) steady(ctx context.Context, one *sources.Running, f *found) (made int64, ms float64, err error) {
 	load, recorder := lab.Traffic(m.t, one.Server), loadtest.NewRecorder()
 	err = errors.Join(load.Run(ctx, steadyRate, steadyWarmUp, loadtest.NewRecorder()), load.Run(ctx, steadyRate, m.each, recorder))
@@ -145,19 +146,19 @@ func (m *meter) steady(ctx context.Context, one *sources.Running, f *found) (mad
 	}
 	v, err := lab.TryCheck(m.t, one.Server, nil, load)
 	if err == nil && v.Broken()+v.Unknown+v.Unsent > 0 {
-		err = fmt.Errorf("links are missing: %+v", v)
+		err = fmt.Errorf("some links are broken, unknown or unsent: %+v", v)
 	}
 	measured := recorder.Figures()
 	f.refuses(measured.Refused, measured.Sent)
 	return v.Acknowledged, float64(measured.Latency.P99.Microseconds()) / 1000, err
 }
 
-// refuses records how many creations of a load were refused. The worst load counts.
+// refuses records the percentage of the creations of a load that were refused. The highest percentage counts.
 func (f *found) refuses(refused, sent int64) {
 	f.refused = measure.Series{max(f.refused.Median(), 100*float64(refused)/float64(max(1, sent)))}
 }
 
-// supplyStatements counts all statements but those on links: BEGIN and COMMIT too.
+// supplyStatements counts all statements except those on links. It includes BEGIN and COMMIT.
 const supplyStatements = `SELECT coalesce(sum(s.calls), 0)::float8
 	FROM pg_stat_statements AS s JOIN pg_database AS d ON d.oid = s.dbid
 	WHERE d.datname = ANY($1) AND s.query !~ '\mlinks\M'`
@@ -171,10 +172,10 @@ func newMeter(t *experiment.T, each time.Duration) *meter {
 	return m
 }
 
-// calls is how often the supply of a key source has been called, by the counts of those that
-// are called: PostgreSQL counts statements, Redis its reads from sockets, of which a pipeline or a
-// script needs one, and the key service its requests. What servers call while idle counts too: some
-// calls per second, of Redis also those of other key sources, beside thousands of creations.
+// calls returns how often the supply of a key source has been called. PostgreSQL counts statements.
+// Redis counts its reads from sockets, and a pipeline or a script needs one read. The key service
+// counts its requests. The calls of idle servers are included: some calls per second, compared with
+// thousands of creations. For Redis these are the idle calls of all key sources.
 func (m *meter) calls(ctx context.Context, one *sources.Running) (n float64, err error) {
 	var names []string
 	for _, address := range append(one.At.Tickets[:], one.At.Links) {
@@ -200,15 +201,15 @@ func (m *meter) calls(ctx context.Context, one *sources.Running) (n float64, err
 	return n, err
 }
 
-// memoryOf says what a key source keeps in the Redis at address while nothing changes there.
+// memoryOf describes what a key source keeps in the Redis at address. Nothing may change there meanwhile.
 func memoryOf(t *experiment.T, address string) (string, error) {
 	client := lab.RedisClient(t, address)
-	names, err := client.Keys(t.Context(), "*").Result() // a handful
+	names, err := client.Keys(t.Context(), "*").Result() // there are only a few
 	bytes := int64(0)
 	for _, name := range names {
-		size, failed := client.MemoryUsage(t.Context(), name, 0).Result() // 0: look at every element
+		size, failed := client.MemoryUsage(t.Context(), name, 0).Result() // 0 measures every element
 		bytes, err = bytes+size, errors.Join(err, failed)
 	}
 	keys, failed := lab.ListedKeys(t.Context(), client)
-	return fmt.Sprintf("%s bytes, with %s keys that wait", report.Number(float64(bytes)), report.Number(float64(keys))), errors.Join(err, failed)
+	return fmt.Sprintf("%s bytes, with %s keys that wait to be taken", report.Number(float64(bytes)), report.Number(float64(keys))), errors.Join(err, failed)
 }

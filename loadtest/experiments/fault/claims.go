@@ -10,27 +10,27 @@ import (
 	"keypool/loadtest/report"
 )
 
-// Record is what a row observes.
+// Record holds what a row observes.
 type Record struct {
-	Strikes   int              // how often the fault was injected
-	Created   loadtest.Figures // of all links that were read back
-	Served    loadtest.Figures // of the creations that the row demands an availability of
-	Slowest   time.Duration    // of all creations
-	Abandoned map[string]int64 // keys, by reason, of the last audit
+	Strikes   int              // number of injections of the fault
+	Created   loadtest.Figures // of the creations whose links were read back
+	Served    loadtest.Figures // of the creations that the availability claim is about
+	Slowest   time.Duration    // latency of the slowest creation
+	Abandoned map[string]int64 // number of keys by reason, from the last audit
 
-	seen map[string]observation // by claim
+	seen map[string]observation // by the name of the claim
 }
 
-// observation is that observation of a claim which speaks most against it, the last of such.
+// observation is the worst observation of a claim. If several are equally bad, it is the last of them.
 type observation struct {
 	experiment.Verdict
-	against float64
+	against float64 // how bad it is: a figure minus its bound, or 1 if the claim is wrong and 0 if it is right
 }
 
-// claim is what a row promises. A row observes it by its name.
+// claim is a claim that a row makes. The row records observations under the name of the claim.
 type claim = experiment.Claim[Record]
 
-// The names of the claims that controls refute and that several rows make.
+// The names of claims that controls refute or that several rows make.
 const (
 	kept      = "links are kept"
 	right     = "links are right"
@@ -46,85 +46,90 @@ const (
 	refusal   = "refuses"
 )
 
-// promise is a claim that is not judged when the fault did not happen.
+// promise returns a claim that is not judged if the fault was not injected.
 func promise(kind report.Kind, name, unit, text string, judge func(*Record) experiment.Verdict) claim {
 	return claim{Name: name, Text: text, Unit: unit, Kind: kind, Judge: func(r *Record) experiment.Verdict {
 		if r.Strikes == 0 {
-			return experiment.NotJudged("the fault did not happen")
+			return experiment.NotJudged("the fault was not injected")
 		}
 		return judge(r)
 	}}
 }
 
+// observed returns a correctness claim without figures.
 func observed(name, text string) claim { return counted(name, "", text) }
 
-// counted is an observed claim with figures.
+// counted returns a correctness claim with figures in the given unit.
 func counted(name, unit, text string) claim {
 	return promise(report.Correctness, name, unit, text, func(r *Record) experiment.Verdict { return r.seen[name].Verdict })
 }
 
-// timed is a claim on a time, whose limit the row observes with the time.
+// timed returns a claim about a time in seconds. The row records the time together with its limit.
 func timed(name, text string) claim {
 	return promise(report.Speed, name, "s", text, func(r *Record) experiment.Verdict { return r.seen[name].Verdict })
 }
 
-// theLinks are the claims on all links of a row: the guarantees I1 to I3, and I4.
+// theLinks returns the claims about all links of a row, which are the guarantees I1 to I4 of
+// docs/guarantees.md, and then the further claims.
 func theLinks(further ...claim) []claim { return linksOf("acknowledged link", further...) }
 
-// linksOf are theLinks for those links that the words name.
+// linksOf is like theLinks, but links describes the links that the claims are about.
 func linksOf(links string, further ...claim) []claim {
 	return append([]claim{
-		counted(kept, "links", "No "+links+" is lost: each can be read back through every server after a restart."),
+		counted(kept, "links", "No "+links+" is lost. After a restart, each of these links can be read back through every server."),
 		counted(right, "links", "Every "+links+" leads to exactly the URL that was sent."),
 		counted(once, "links", "No code is acknowledged for two creations, and no creation is stored twice."),
 		accountsClose(),
 	}, further...)
 }
 
-// accountsClose is the guarantee I4.
+// accountsClose returns the claim for the guarantee I4.
 func accountsClose() claim {
-	return observed(closed, "The accounts close: each reserved key is in the pool, in a batch, under way, linked, or abandoned for a reason.")
+	return observed(closed, "The accounts close: each reserved key is in the pool, in a batch, being pushed to the pool, linked, or abandoned with a reason.")
 }
 
+// keysAreUnique returns the claim that no key can be handed out twice.
 func keysAreUnique() claim {
-	return counted(keysOnce, "keys", "No key is in two places that hand out keys, and no linked key waits to be handed out.")
+	return counted(keysOnce, "keys", "No key is in two places from which keys are handed out, and no linked key is in such a place.")
 }
 
-// availableTo is the guarantee I5.
+// availableTo returns the claim for the guarantee I5, with a share of the creations in percent.
 func availableTo(percent float64) claim {
-	return served(available, fmt.Sprintf("At least %g %% of the creations get their link while the fault lasts.", percent), percent)
+	return served(available, fmt.Sprintf("At least %g %% of the creations are acknowledged while the fault lasts.", percent), percent)
 }
 
-// noneFails is I5 where nothing may be noticed.
+// noneFails returns the claim for I5 if clients must not notice the fault.
 func noneFails(where string) claim { return served(unfailing, "No creation fails "+where+".", 100) }
 
-// noRefusals is I5 of a server that is killed: its creations fail, and it refuses none.
+// noRefusals returns the claim for I5 if the server itself is killed. Creations then fail because the
+// server does not run, but the server must not refuse a creation while it runs.
 func noRefusals(text string) claim {
 	c := counted("refusals", "creations", text)
 	c.Kind = report.Availability
 	return c
 }
 
+// served returns a claim about the share of creations in Record.Served that are acknowledged.
 func served(name, text string, percent float64) claim {
 	return promise(report.Availability, name, "%", text, func(r *Record) experiment.Verdict {
 		f := r.Served
 		if f.Sent+f.Unsent == 0 {
 			return experiment.Verdict{}
 		}
-		return experiment.AtLeast(percent, availability(f), "%d of %d creations got their link: %d were refused, %d have no known outcome, %d could not be sent",
+		return experiment.AtLeast(percent, availability(f), "%d of %d creations were acknowledged; %d were refused, %d have an unknown outcome, %d were not sent",
 			f.Acknowledged, f.Sent+f.Unsent, f.Refused, f.Unknown, f.Unsent)
 	})
 }
 
-// availability is the share of creations that got their link, in percent.
+// availability returns the share of creations that were acknowledged, in percent.
 func availability(f loadtest.Figures) float64 {
 	return 100 * float64(f.Acknowledged) / float64(max(1, f.Sent+f.Unsent))
 }
 
-// strike counts n injections of the fault.
+// strike records n injections of the fault.
 func (r *run) strike(n int) { r.record.Strikes += n }
 
-// observe records one observation of a claim.
+// observe records one observation of a claim. A greater value of against is worse.
 func (r *run) observe(claim string, against float64, v experiment.Verdict) {
 	if r.record.seen == nil {
 		r.record.seen = make(map[string]observation)
@@ -134,7 +139,7 @@ func (r *run) observe(claim string, against float64, v experiment.Verdict) {
 	}
 }
 
-// saw records that the claim is right or wrong.
+// saw records whether the claim is right.
 func (r *run) saw(claim string, ok bool, format string, args ...any) {
 	against := 0.0
 	if !ok {
@@ -143,7 +148,7 @@ func (r *run) saw(claim string, ok bool, format string, args ...any) {
 	r.observe(claim, against, experiment.Holds(ok, format, args...))
 }
 
-// must is saw, and ends the run when the claim is wrong.
+// must is like saw, but it ends the run if the claim is wrong.
 func (r *run) must(claim string, ok bool, format string, args ...any) {
 	if !ok {
 		r.Refute(claim, format, args...)
@@ -151,30 +156,34 @@ func (r *run) must(claim string, ok bool, format string, args ...any) {
 	r.saw(claim, true, format, args...)
 }
 
-// figure records a figure that must not be above bound.
+// figure records an observed figure, which must be at most bound.
 func (r *run) figure(claim string, bound, observed float64, format string, args ...any) {
 	r.observe(claim, observed-bound, experiment.AtMost(bound, observed, format, args...))
 }
 
-// took records how long something took that must not take longer than limit.
-func (r *run) took(claim string, limit, took time.Duration) {
-	r.figure(claim, limit.Seconds(), took.Seconds(), "%v, %v allowed", took.Round(time.Millisecond), limit)
+// took records an observed duration, which must be at most limit.
+func (r *run) took(claim string, limit, duration time.Duration) {
+	r.figure(claim, limit.Seconds(), duration.Seconds(), "it took %v, and %v is allowed", duration.Round(time.Millisecond), limit)
 }
 
-// becomes waits until ok is true, which the claim promises. When that takes longer than a minute
-// the claim is refuted and the run ends.
+// becomes waits until ok returns true, as the claim demands. If this takes longer than a minute, becomes
+// refutes the claim and ends the run. The statement what describes the state that it waits for.
 func (r *run) becomes(claim, what string, ok func() bool) {
 	began := time.Now()
-	done := lab.Happens(r, patient, ok)
-	r.must(claim, done, "%s: %t after %v", what, done, time.Since(began).Round(10*time.Millisecond))
+	if !lab.Happens(r, patient, ok) {
+		r.Refute(claim, "not observed within %v: %s", patient, what)
+	}
+	r.saw(claim, true, "observed after %v: %s", time.Since(began).Round(10*time.Millisecond), what)
 }
 
-// sawAbandoned records that only the keys of killed servers are abandoned, of which there are crashed.
+// sawAbandoned records whether exactly the keys of killed servers are abandoned. The number of these keys
+// is crashed.
 func (r *run) sawAbandoned(a lab.Accounts, crashed int64) {
-	r.saw(abandoned, a.Lost() == crashed && a.Abandoned["crash"] == crashed, "abandoned: %s; killed servers had %d keys", reasons(a.Abandoned), crashed)
+	r.saw(abandoned, a.Lost() == crashed && a.Abandoned["crash"] == crashed,
+		"abandoned keys by reason: %s; killed servers had %d keys", reasons(a.Abandoned), crashed)
 }
 
-// sawLinks records what a check found.
+// sawLinks records what reading the links back has shown.
 func (r *run) sawLinks(v loadtest.Verdict) {
 	r.record.Created = v.Figures
 	if v.Checked == 0 {
@@ -182,21 +191,21 @@ func (r *run) sawLinks(v loadtest.Verdict) {
 	}
 	why := fmt.Sprintf("%d links were read back", v.Checked)
 	if len(v.Reports) > 0 {
-		why += ", such as: " + v.Reports[0]
+		why += "; the first problem: " + v.Reports[0]
 	}
-	r.figure(kept, 0, float64(v.Lost+v.Unread), "%d lost, %d unreadable; %s", v.Lost, v.Unread, why)
-	r.figure(right, 0, float64(v.Wrong), "%d wrong; %s", v.Wrong, why)
-	r.figure(once, 0, float64(v.Twice), "%d twice; %s", v.Twice, why)
+	r.figure(kept, 0, float64(v.Lost+v.Unread), "%d links are lost and %d cannot be read; %s", v.Lost, v.Unread, why)
+	r.figure(right, 0, float64(v.Wrong), "%d links lead to a wrong URL; %s", v.Wrong, why)
+	r.figure(once, 0, float64(v.Twice), "%d links share a code or are stored twice; %s", v.Twice, why)
 }
 
-// sawAccounts records what an audit found.
+// sawAccounts records the result of an audit.
 func (r *run) sawAccounts(a lab.Accounts) {
 	r.record.Abandoned = a.Abandoned
-	r.saw(closed, a.Closes, "%d keys are linked; abandoned: %s. %.2000s", a.Linked, reasons(a.Abandoned), a.Problem())
+	r.saw(closed, a.Closes, "%d keys are linked; abandoned keys by reason: %s. %.2000s", a.Linked, reasons(a.Abandoned), a.Problem())
 	faults := make(map[string]float64)
 	for _, f := range a.Faults {
 		faults[f.Kind]++
 	}
-	r.figure(keysOnce, 0, faults["duplicate"]+faults["reused"], "an audit finds: %v", faults)
-	r.figure(keysKept, 0, faults["missing"], "an audit finds: %v", faults)
+	r.figure(keysOnce, 0, faults["duplicate"]+faults["reused"], "faults by kind in the audit: %v", faults)
+	r.figure(keysKept, 0, faults["missing"], "faults by kind in the audit: %v", faults)
 }

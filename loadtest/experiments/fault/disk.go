@@ -12,30 +12,31 @@ import (
 	"keypool/loadtest/lab"
 )
 
-// diskRows are the faults of disks and files.
+// diskRows returns the rows whose faults concern disks and files.
 func diskRows() []row {
 	full := theLinks(
-		observed("links refused", "With a full disk, creations are refused."),
-		observed(refusal, "With a full disk, a creation is answered with 503 and Retry-After."),
-		observed("healthz", "With a full disk, /healthz answers 503."),
-		observed(recovers, "With space on the disk again, links are created again without help."),
+		observed("links refused", "While the disk is full, creations are refused."),
+		observed(refusal, "While the disk is full, the server answers a creation with 503 and Retry-After."),
+		observed("healthz", "While the disk is full, /healthz answers 503."),
+		observed(recovers, "When the disk has space again, the server creates links again without intervention."),
 	)
 	return []row{
 		{
 			Name: "fault/18", Title: "disk full, SQLite",
-			Summary: "A file fills the disk of 16 MB that has the SQLite file, and is removed later, again and again.",
+			Summary: "The SQLite file is on a disk of 16 MB. A ballast file fills the disk and is removed later. This is repeated.",
 			Run:     inject(diskFullEmbedded), Claims: full, Controls: without(kept, "commit"),
 		},
 		{
 			Name: "fault/18b", Title: "disk full, PostgreSQL",
-			Summary: "As row 18, with the tables of PostgreSQL on that disk. Its log is on another one: without space for the log PostgreSQL would stop.",
-			Run:     inject(diskFullPostgres), Claims: full, Controls: without(kept, "commit"),
+			Summary: "Like row 18, but with the tables of PostgreSQL on the disk of 16 MB. " +
+				"The write-ahead log is on another disk, because PostgreSQL stops when the log has no space.",
+			Run: inject(diskFullPostgres), Claims: full, Controls: without(kept, "commit"),
 		},
 		{
 			Name: "fault/19", Title: "SQLite under 32 writers and a backup", Alone: true,
-			Summary: "32 clients write through two servers to one SQLite file, while VACUUM INTO and `audit` run again and again.",
+			Summary: "32 clients write to one SQLite file through two servers. Meanwhile VACUUM INTO and `audit` run repeatedly.",
 			Run:     inject(busyEmbedded), Controls: without(unfailing, "busy"),
-			Claims: theLinks(noneFails("while the fault lasts"), observed("integrity", "SQLite finds nothing wrong with the database and with every backup.")),
+			Claims: theLinks(noneFails("while the fault lasts"), observed("integrity", "The integrity check of SQLite finds no problem in the database or in any backup.")),
 		},
 	}
 }
@@ -50,32 +51,37 @@ func diskFullPostgres(r *run) {
 	postgres := lab.Postgres(r)
 	disk := smallDisk(r, postgres.Dir())
 	tables := filepath.Join(disk, "tables")
-	// PostgreSQL makes the directory itself, because it must be its owner.
+	// PostgreSQL creates the directory itself, because PostgreSQL must own it.
 	lab.Execute(r, postgres.URL, "COPY (SELECT WHERE false) TO PROGRAM 'mkdir -m 700 "+tables+"'")
 	lab.Execute(r, postgres.URL, "CREATE TABLESPACE small LOCATION '"+tables+"'")
 	r.store(postgres.URL)
 	diskFull(r, disk, r.started("DATABASE_URL="+r.links+"&default_tablespace=small"))
 }
 
+// diskFull fills the disk under load and makes space again, several times.
 func diskFull(r *run, disk string, server *lab.Program) {
 	load := r.traffic(server)
-	// SQLite has a log of some megabytes to write to first, and PostgreSQL half a page.
+	// Creations still succeed for a while: SQLite first fills a log of some megabytes, and PostgreSQL half a page.
 	limit := 4*time.Second + r.Lasting(20*time.Second)
 	for range r.Times(5) {
 		load.Start(100)
 		load.AwaitMore(int64(50 + r.Times(100)))
 		remove := fill(r, disk)
 		r.strike(1)
-		within := func(claim string, ok func() bool) {
+		within := func(claim, what string, ok func() bool) {
+			format := "observed within %v: %s"
 			seen := lab.Happens(r, limit, ok)
-			r.saw(claim, seen, "within %v: %t", limit, seen)
+			if !seen {
+				format = "not observed within %v: %s"
+			}
+			r.saw(claim, seen, format, limit, what)
 		}
-		within("links refused", func() bool { return load.Figures().Refused > 0 })
-		within("healthz", func() bool {
+		within("links refused", "a creation is refused", func() bool { return load.Figures().Refused > 0 })
+		within("healthz", "/healthz answers 503", func() bool {
 			err := server.Client.Healthy(r.Context())
 			return err != nil && strings.Contains(err.Error(), "503 ")
 		})
-		within(refusal, func() bool { _, right := refused(r, server); return right })
+		within(refusal, "a creation is answered with 503 and Retry-After", func() bool { _, _, right := refused(r, server); return right })
 		lab.Pause(r, r.Lasting(time.Second))
 		r.stop(load)
 		remove()
@@ -86,16 +92,16 @@ func diskFull(r *run, disk string, server *lab.Program) {
 	r.end(server)
 }
 
-// smallDisk mounts a file system of 16 MB in a directory. That takes root, or a user namespace that
-// this process is in.
+// smallDisk mounts a file system of 16 MB below the directory in and returns its path. The process must
+// be root, at least in its user namespace.
 func smallDisk(r *run, in string) string {
 	disk := filepath.Join(in, "small")
 	r.Must(os.Mkdir(disk, 0o700))
 	if err := syscall.Mount("keypool-fault", disk, "tmpfs", 0, "size=16m,mode=1777"); err != nil {
-		r.Fatalf("mount a small disk: %w; it takes root", err)
+		r.Fatalf("mount a small disk: %w; run the experiment as root", err)
 	}
 	r.Cleanup(func() {
-		// Lazily: what has files open there is about to end.
+		// Detach, because programs that are about to end still have files open there.
 		if err := syscall.Unmount(disk, syscall.MNT_DETACH); err != nil {
 			r.Errorf("unmount the small disk: %w", err)
 		}
@@ -103,7 +109,7 @@ func smallDisk(r *run, in string) string {
 	return disk
 }
 
-// fill leaves no space on a disk until remove.
+// fill leaves no space on the disk until the caller calls remove.
 func fill(r *run, disk string) (remove func()) {
 	ballast, err := os.Create(filepath.Join(disk, "ballast"))
 	r.Must(err)
@@ -119,11 +125,11 @@ func fill(r *run, disk string) (remove func()) {
 	return func() { r.Must(errors.Join(ballast.Close(), os.Remove(ballast.Name()))) }
 }
 
-// busyEmbedded runs alone: SQLite is not to blame for a disk that others keep busy.
+// busyEmbedded runs alone, because a disk that other experiments keep busy would make SQLite slow.
 func busyEmbedded(r *run) {
 	r.embedded()
 	servers := []*lab.Program{r.started(), r.started()}
-	for range 16 { // writers on each server
+	for range 16 { // 16 writers on each server
 		r.start(servers[0], 5)
 		r.start(servers[1], 5)
 	}
@@ -139,13 +145,13 @@ func busyEmbedded(r *run) {
 	sawIntegrity(r, path)
 }
 
-// sawIntegrity makes SQLite check all of a database.
+// sawIntegrity records the result of SQLite's integrity check of a database file.
 func sawIntegrity(r *run, path string) {
-	first := onFile(r, path, "PRAGMA integrity_check") // of the problems, or "ok"
-	r.saw("integrity", first == "ok", "%s: %s", filepath.Base(path), first)
+	first := onFile(r, path, "PRAGMA integrity_check") // the first problem, or "ok"
+	r.saw("integrity", first == "ok", "the integrity check of %s returns %q", filepath.Base(path), first)
 }
 
-// onFile executes a statement on the SQLite file at path and returns the first row, "" without one.
+// onFile executes a statement on the SQLite file at path. It returns the first row, or "" if there is no row.
 func onFile(r *run, path, statement string, args ...any) (first string) {
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")
 	r.Must(err)

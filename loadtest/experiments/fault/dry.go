@@ -8,28 +8,28 @@ import (
 	"keypool/loadtest/lab"
 )
 
-// dryRows are the faults in which the worker fills no pool.
+// dryRows returns the rows in which the worker stops filling the pool.
 func dryRows() []row {
 	claims := theLinks(
-		observed("restart", "Below 20 % of the pool the server signals a restart of the worker."),
-		observed("page", "Below 10 % of the pool the server pages a human."),
-		observed("webhook", "The webhook receives `restart` and then `page`, once each, also when it refuses the first try."),
-		observed("fallback", "The fallback makes codes when the pool is dry."),
+		observed("restart", "When less than 20 % of the pool is left, the server signals `restart`."),
+		observed("page", "When less than 10 % of the pool is left, the server signals `page`."),
+		observed("webhook", "The webhook receives `restart` once and then `page` once, even if it refuses the first attempt."),
+		observed("fallback", "When the pool is empty, the fallback makes codes."),
 		observed(recovers, "A new worker fills the pool."),
-		observed("all-clear", "The last alert that the webhook receives is `ok`, when the pool is full again."),
+		observed("all-clear", "When the pool is full again, the last alert that the webhook has received is `ok`."),
 		availableTo(99.5),
 	)
 	useless := append(slices.Clone(claims),
-		observed("exit status", "The worker that fills nothing restarts itself in vain and then ends, within two minutes, "+
+		observed("exit status", "The worker that cannot fill the pool restarts itself without success. It then ends, within two minutes, "+
 			"with a status that makes its supervisor start it again."))
 	control := without("restart", "deadman")
 	return []row{
 		{
-			Name: "fault/13", Title: "pool dry and worker dead", Summary: "The only worker is killed with SIGKILL and not started again.",
+			Name: "fault/13", Title: "pool dry and worker dead", Summary: "The only worker is killed with SIGKILL and is not restarted.",
 			Run: inject(func(r *run) { runDry(r, killed) }), Claims: claims, Controls: control,
 		},
 		{
-			Name: "fault/14a", Title: "worker cannot connect", Summary: "The worker's way to Redis resets every connection.",
+			Name: "fault/14a", Title: "worker cannot connect", Summary: "A proxy between the worker and Redis resets every connection.",
 			Run: inject(func(r *run) { runDry(r, cannotConnect) }), Claims: useless, Controls: control,
 		},
 		{
@@ -37,20 +37,20 @@ func dryRows() []row {
 			Run: inject(func(r *run) { runDry(r, cannotPush) }), Claims: useless, Controls: control,
 		},
 		{
-			Name: "fault/14c", Title: "worker spins", Failpoints: true, Summary: "The worker skips the step that ships a range.",
+			Name: "fault/14c", Title: "worker spins", Failpoints: true, Summary: "The worker skips the step that pushes a range to the pool.",
 			Run: inject(func(r *run) { runDry(r, spins) }), Claims: useless, Controls: control,
 		},
 	}
 }
 
-// The pool and the rate, in keys per second, at which it runs dry in less than a minute,
-// and yet not past both levels of the dead man's switch between two of its looks.
+// The capacity of the pool in keys, and the rate in keys per second. At this rate the pool is empty in less
+// than a minute, but it does not fall below both thresholds of the dead man's switch between two checks.
 const (
 	dryCapacity = 5000
 	dryRate     = 100
 )
 
-// dry is a server whose pool runs dry, and the receiver of its alerts.
+// dry is a run with a server whose pool becomes empty, and with the receiver of the server's alerts.
 type dry struct {
 	*run
 	hook   *lab.Hook
@@ -58,8 +58,8 @@ type dry struct {
 	load   *lab.Load
 }
 
-// runDry lets a pool run dry after fault, which returns the worker that is alive and fills nothing, nil
-// for none. The pool is filled again by another worker.
+// runDry injects the fault, lets the pool become empty, and fills the pool with a new worker. The function
+// fault returns the worker that still runs but cannot fill the pool, or nil if no worker runs.
 func runDry(r *run, fault func(*dry) (useless *lab.Program)) {
 	d := &dry{run: r, hook: lab.Webhook(r)}
 	d.hook.RefuseEveryOther()
@@ -77,8 +77,8 @@ func runDry(r *run, fault func(*dry) (useless *lab.Program)) {
 	worker := d.worker()
 	worker.Start()
 	r.refills(d.server)
-	d.becomes("all-clear", "the webhook has received ok", func() bool {
-		states := d.hook.States() // the way up may lead through restart
+	d.becomes("all-clear", "the last alert at the webhook is ok", func() bool {
+		states := d.hook.States() // while the pool fills, a restart may precede ok
 		return len(states) > 0 && states[len(states)-1] == "ok"
 	})
 	d.serve(d.load)
@@ -86,8 +86,8 @@ func runDry(r *run, fault func(*dry) (useless *lab.Program)) {
 	d.end(d.server)
 }
 
-// fill starts a worker, with further settings, waits until it has filled the pool, and
-// begins to take from the pool.
+// fill starts a worker with further settings, waits until the worker has filled the pool, and then starts
+// a load that takes keys from the pool.
 func (d *dry) fill(settings ...string) (worker *lab.Program) {
 	worker = d.worker(settings...)
 	worker.Start()
@@ -96,36 +96,37 @@ func (d *dry) fill(settings ...string) (worker *lab.Program) {
 	return worker
 }
 
-// sawAlarms watches the pool run dry.
+// sawAlarms records which signals the server sends until the pool is empty.
 func (d *dry) sawAlarms() {
-	lab.Wait(d, 3*patient, "the pool is dry", func() bool {
+	lab.Wait(d, 3*patient, "the pool is empty", func() bool {
 		s := d.server.Status()
 		if s.PoolKeys == nil {
 			return false
 		}
 		share := float64(*s.PoolKeys) / dryCapacity
 		if share < 0.2 {
-			d.must("restart", s.State == "restart" || s.State == "page", "the state is %s with %.1f %% in the pool", s.State, 100*share)
+			d.must("restart", s.State == "restart" || s.State == "page", "the state is %s with %.1f %% of the keys left", s.State, 100*share)
 		}
 		if share < 0.1 {
-			d.must("page", s.State == "page", "the state is %s with %.1f %% in the pool", s.State, 100*share)
+			d.must("page", s.State == "page", "the state is %s with %.1f %% of the keys left", s.State, 100*share)
 		}
 		return *s.PoolKeys == 0
 	})
 	lab.Happens(d, patient, func() bool { return len(d.hook.States()) >= 2 })
 	states := d.hook.States()
 	d.saw("webhook", slices.Equal(states, []string{"restart", "page"}) && d.hook.Malformed() == 0,
-		"it received %v and %d malformed requests", states, d.hook.Malformed())
+		"the webhook received the signals %v and %d malformed requests", states, d.hook.Malformed())
 }
 
-// sawExit waits for the end of a worker that fills nothing. Its own dead man's switch must notice too, and
-// end it when new workers in the same process do not help.
+// sawExit waits until the process of a worker that cannot fill the pool ends. The dead man's switch in this
+// process must end it when restarts of the worker inside the process do not help.
 func (d *dry) sawExit(useless *lab.Program) {
-	const inVain = 2 * time.Minute // three restarts with growing gaps
-	ended := lab.Happens(d, inVain, useless.Ended)
-	d.must("exit status", ended, "the worker ended within %v: %t", inVain, ended)
+	const limit = 2 * time.Minute // enough for three restarts with growing pauses
+	if !lab.Happens(d, limit, useless.Ended) {
+		d.Refute("exit status", "the worker still runs after %v", limit)
+	}
 	status := useless.Exit(patient)
-	d.saw("exit status", status > 0, "it ended with status %d", status)
+	d.saw("exit status", status > 0, "the worker ended with status %d", status)
 }
 
 func killed(d *dry) *lab.Program {

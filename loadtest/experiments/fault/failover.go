@@ -15,37 +15,39 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// failoverRows are the faults after which PostgreSQL has data of the past.
+// failoverRows returns the rows in which PostgreSQL continues with older data.
 func failoverRows() []row {
 	claims := linksOf("link that was acknowledged after the fault",
-		counted("no code again", "codes", "No code that was acknowledged before the fault is given to another URL after it, although the database has forgotten it."),
+		counted("no code again", "codes", "No code that was acknowledged before the fault is assigned to another URL afterwards, "+
+			"even if the database has lost its link."),
 		observed(recovers, "Links are created again."),
 	)
 	control := without("no code again", "skip-ahead", "floor")
 	return []row{
 		{
 			Name: "fault/17", Title: "PostgreSQL fails over to a lagging standby", Suites: changeToo(),
-			Summary: "The primary is killed with SIGKILL and a standby is promoted that has applied nothing since the load began.",
+			Summary: "The primary is killed with SIGKILL, and a standby is promoted. The standby has applied no change since the load began.",
 			Run:     inject(postgresFailsOver), Claims: claims, Controls: control,
 		},
 		{
 			Name: "fault/17b", Title: "PostgreSQL restored from a copy",
-			Summary: "While all is down, older files take the place of the database's own.",
+			Summary: "While all programs are stopped, the files of the database are replaced by an older copy.",
 			Run:     inject(postgresRestored), Claims: claims, Controls: control,
 		},
 	}
 }
 
-// newForgetful starts a server with a pool so small that it is filled all the time.
+// newForgetful starts a database and a server. The pool is so small that the worker refills it all the time.
 func newForgetful(r *run) (*lab.Database, *lab.Program) {
 	r.use(lab.Postgres(r), lab.DurableRedis(r), "KGS_POOL_CAPACITY=1000", "KGS_BATCH_MAX=200")
 	return r.postgres, r.startFull()
 }
 
+// postgresFailsOver replaces the primary with a standby that lags.
 func postgresFailsOver(r *run) {
 	primary, server := newForgetful(r)
 	standby := lab.Standby(r, primary)
-	// The URL of that one of the two which takes writes.
+	// A URL with both addresses, which leads to the server that accepts writes.
 	both := strings.Replace(primary.URL, primary.Addr, primary.Addr+","+standby.Addr, 1) + "&target_session_attrs=read-write"
 	server.Settings = append(server.Settings, "DATABASE_URL="+both)
 	server.Restart()
@@ -57,7 +59,8 @@ func postgresFailsOver(r *run) {
 	})
 }
 
-// PostgreSQL is the same server as before, in the same history. Only the pool shows the rollback.
+// postgresRestored replaces the files of PostgreSQL with an older copy. The system identifier and the timeline
+// of PostgreSQL do not change, so only the pool shows the rollback.
 func postgresRestored(r *run) {
 	postgres, server := newForgetful(r)
 	data := filepath.Join(postgres.Dir(), "data")
@@ -68,7 +71,7 @@ func postgresRestored(r *run) {
 	}
 	postgres.Restart()
 	forget(r, server, func() {
-		server.Stop() // so that no process remembers
+		server.Stop() // so that no process has the high-water mark in memory
 		postgres.Stop()
 		r.Must(os.RemoveAll(data))
 		r.Must(os.Rename(copied, data))
@@ -77,11 +80,11 @@ func postgresRestored(r *run) {
 	})
 }
 
-// stopStreaming keeps a standby at the state that it has now.
+// stopStreaming disconnects a standby from its primary, so that the standby applies no further changes.
 func stopStreaming(r *run, standby *lab.Database) {
 	lab.Execute(r, standby.URL, `ALTER SYSTEM SET primary_conninfo = ''`)
 	lab.Execute(r, standby.URL, `SELECT pg_reload_conf()`)
-	lab.Wait(r, patient, "the standby has left its primary", func() bool {
+	lab.Wait(r, patient, "the standby is disconnected from its primary", func() bool {
 		receivers := -1
 		err := lab.TryQuery(r.Context(), standby.URL, func(ctx context.Context, conn *pgx.Conn) error {
 			return conn.QueryRow(ctx, `SELECT count(*) FROM pg_stat_wal_receiver`).Scan(&receivers)
@@ -90,17 +93,18 @@ func stopStreaming(r *run, standby *lab.Database) {
 	})
 }
 
-// forget creates links that the database at r.links has forgotten after comeBack, and then others.
-func forget(r *run, server *lab.Program, comeBack func()) {
+// forget creates links, calls rollBack, and creates further links. After rollBack, the database at r.links
+// must not contain some of the first links.
+func forget(r *run, server *lab.Program, rollBack func()) {
 	const rate = 500
 	before, after := r.traffic(server), r.traffic(server)
 	r.during(before, rate, r.Lasting(20*time.Second)+time.Second)
-	comeBack()
+	rollBack()
 	r.strike(1)
 	r.becomes(recovers, "a link is created", func() bool {
 		return server.Client.Create(r.Context(), "https://example.com/again").State == loadtest.Acknowledged
 	})
-	// Long enough for the pool to turn over several times.
+	// The load lasts until all keys of the pool have been replaced several times.
 	r.during(after, rate, r.Lasting(20*time.Second)+10*time.Second)
 	server.Restart()
 	r.sawLinks(lab.Check(r, server, nil, after))
@@ -108,10 +112,10 @@ func forget(r *run, server *lab.Program, comeBack func()) {
 	r.audit(server)
 }
 
-// sawNoCodeAgain looks for codes of before that were acknowledged again, or that are another
-// link in the database.
+// sawNoCodeAgain counts the codes that were acknowledged before the fault and now belong to another URL. This
+// URL is either in the database or in a creation that was acknowledged after the fault.
 func sawNoCodeAgain(r *run, before, after *lab.Load) {
-	given := make(map[string]string) // the URL of each code
+	given := make(map[string]string) // URL by code
 	r.Must(lab.Census(r.links)(r.Context(), func(code, url string) { given[code] = url }))
 	for _, e := range acknowledged(after) {
 		given[e.Code] = e.URL
@@ -127,13 +131,13 @@ func sawNoCodeAgain(r *run, before, after *lab.Load) {
 		}
 	}
 	if forgotten+again == 0 {
-		r.Fatalf("the database has forgotten no link: the row proves nothing")
+		r.Fatalf("the database has lost no link, so the row proves nothing")
 	}
-	r.figure("no code again", 0, float64(again), "%d acknowledged codes are in no link any more; %d codes lead to another URL, such as %q",
+	r.figure("no code again", 0, float64(again), "%d acknowledged codes have lost their link; %d codes lead to another URL, for example %q",
 		forgotten, again, example)
 }
 
-// acknowledged are the creations of a load that were acknowledged.
+// acknowledged returns the acknowledged creations of a load.
 func acknowledged(load *lab.Load) []loadtest.Entry {
 	return slices.DeleteFunc(load.Entries(), func(e loadtest.Entry) bool { return e.State != loadtest.Acknowledged })
 }

@@ -1,21 +1,25 @@
-// Package fault breaks the programs on purpose, under load, and checks what users notice.
+// Package fault breaks the programs on purpose while links are created, and checks what users notice.
 //
-// A row is one fault: how it is injected, the claims that must hold in spite of it, and a
-// control. A control is the same row against programs that lack the protection; the
-// claim that it names must then fail. Strikes count how often the fault was injected.
+// Vocabulary: a row is an experiment that injects one fault. It states how the fault is injected
+// and which claims must hold nevertheless. A control is the same row with programs that lack a
+// protection. The claim that the control names must then fail. A strike is one injection of the
+// fault. A worker delivers a range when it has pushed all keys of the range to the pool and records
+// this in the ledger.
 //
-// Every row ends alike. The servers are stopped in order and started again, so that no
-// cache answers for the store. Then every acknowledged link is read back through each
-// server, the links table is searched for creations that were stored twice, and the
-// accounts of the ledger are closed.
+// A row that creates links under load always ends in the same way. The servers are stopped in
+// order and started again, so that no answer comes from a cache. Then every acknowledged link is
+// read back through each server, and the links table is searched for creations that were stored
+// twice. Finally, an audit checks that the accounts of the ledger close.
 //
-// Invariant: a row whose fault did not happen judges no claim and fails.
+// Invariant: if the fault did not happen, the row fails and judges no claim.
 //
-// The rows use processes with a PostgreSQL and a Redis of their own, and know them by their
-// commands, settings and HTTP interface. The exceptions are the links table, which says
-// what became of creations of unknown outcome, the list of a pool, in which a row looks
-// for the codes of a space, the ranges of the ledger, and a word of each request whose
-// reply a proxy drops.
+// The rows run processes with a PostgreSQL and a Redis of their own. They use only the commands,
+// the settings and the HTTP interface of these processes, with these exceptions:
+//
+//   - the links table shows whether a creation of unknown outcome was stored;
+//   - one row reads all keys of the pool in Redis and compares them with the codes of a space;
+//   - some rows read the ranges in the ledger;
+//   - a proxy that drops replies recognises the requests by a word that they contain.
 package fault
 
 import (
@@ -28,11 +32,11 @@ import (
 	"keypool/loadtest/report"
 )
 
-// row is one fault. It belongs to the suite nightly unless it names others. Its summary says how
-// the fault is injected.
+// row is the definition of one row. It belongs to the suite nightly unless it names other suites. Its
+// summary describes how the fault is injected.
 type row = experiment.Definition[Record]
 
-// Experiments returns the rows.
+// Experiments returns the rows as experiments.
 func Experiments() []*experiment.Experiment {
 	var all []*experiment.Experiment
 	rows := slices.Concat(serverRows(), workerRows(), walkRows(), redisRows(), rollbackRows(),
@@ -48,32 +52,33 @@ func Experiments() []*experiment.Experiment {
 	return all
 }
 
-// changeToo are the suites of a row that belongs to the suite change, too.
+// changeToo returns the suites of a row that belongs to the suite change as well as to nightly.
 func changeToo() []experiment.Suite {
 	return []experiment.Suite{experiment.Change, experiment.Nightly}
 }
 
-// inject makes the Run of a row.
+// inject returns the function Run of a row, which fails if the fault did not happen.
 func inject(fault func(*run)) func(*experiment.T, *Record) {
 	return func(t *experiment.T, record *Record) {
 		fault(&run{T: t, record: record})
 		if record.Strikes == 0 {
-			t.Fatalf("the fault did not happen: the row proves nothing")
+			t.Fatalf("the fault did not happen, so the row proves nothing")
 		}
 	}
 }
 
-// without is a control that builds protections out of the programs.
+// without returns a control whose programs lack the given protections.
 func without(refutes string, protections ...string) []experiment.Control {
 	return []experiment.Control{{Without: protections, Refutes: refutes}}
 }
 
-// show adds the row of the table of faults. A row that reads no links back has its claims only.
+// show adds a table with the results of the row. It adds no table if the row read no links back.
+// It panics if the record has an observation of a claim that the row does not make.
 func show(record *Record, e *report.Experiment) {
 	for name := range record.seen {
 		ofEveryAudit := name == keysOnce || name == keysKept
 		if !ofEveryAudit && !slices.ContainsFunc(e.Claims, func(c report.Claim) bool { return c.Name == name }) {
-			panic(e.Name + " does not make the claim " + name)
+			panic("row " + e.Name + " has no claim " + name)
 		}
 	}
 	if record.Created.Sent == 0 {
@@ -91,7 +96,7 @@ func show(record *Record, e *report.Experiment) {
 	})
 }
 
-// reasons lists the abandoned keys by reason.
+// reasons returns the number of abandoned keys for each reason, as text.
 func reasons(abandoned map[string]int64) string {
 	return cmp.Or(strings.Trim(strings.TrimPrefix(fmt.Sprint(abandoned), "map"), "[]"), "0")
 }

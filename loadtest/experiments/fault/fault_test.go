@@ -16,25 +16,25 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// uncontrolled are the rows in which no single protection is at work.
+// uncontrolled lists the rows without a control, because they do not depend on a single protection.
 var uncontrolled = []string{"fault/walk", "fault/start", "fault/startb", "fault/2x2"}
 
 func TestEveryRowHasAControlThatExists(t *testing.T) {
 	for _, e := range Experiments() {
 		if len(e.Controls) == 0 && !slices.Contains(uncontrolled, e.Name) {
-			t.Errorf("%s has no control", e.Name)
+			t.Errorf("row %s has no control", e.Name)
 		}
 		for _, c := range e.Controls {
 			for _, name := range c.Without {
 				if _, err := controls.Find(name); err != nil {
-					t.Errorf("%s: %v", e.Name, err)
+					t.Errorf("control of row %s: %v", e.Name, err)
 				}
 			}
 		}
 	}
 }
 
-func TestRowsOfTheSuiteChange(t *testing.T) {
+func TestSuiteChangeHasSixRows(t *testing.T) {
 	var got []string
 	for _, e := range Experiments() {
 		if slices.Contains(e.Suites, experiment.Change) {
@@ -43,11 +43,11 @@ func TestRowsOfTheSuiteChange(t *testing.T) {
 	}
 	slices.Sort(got)
 	if want := []string{"fault/10", "fault/16", "fault/17", "fault/1b", "fault/3", "fault/8"}; !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
+		t.Errorf("the suite change has the rows %v, want %v", got, want)
 	}
 }
 
-func TestLinksAndAccounts(t *testing.T) {
+func TestClaimsJudgeLinksAccountsAndAvailability(t *testing.T) {
 	sound, reused := lab.Accounts{Closes: true}, lab.Accounts{Faults: []lab.Fault{{Kind: "reused"}}}
 	checked := func(f loadtest.Findings) func(*run) {
 		return func(r *run) { r.sawLinks(loadtest.Verdict{Findings: f}) }
@@ -59,65 +59,65 @@ func TestLinksAndAccounts(t *testing.T) {
 			}
 		}
 	}
-	claims := theLinks(keysAreUnique(), counted(keysKept, "keys", "No key disappears."), availableTo(99.9))
+	claims := theLinks(keysAreUnique(), counted(keysKept, "keys", "No reserved key is missing from the accounts."), availableTo(99.9))
 	for _, tt := range []struct {
 		name    string
 		observe func(*run)
 		claim   string
 		want    report.Outcome
 	}{
-		{"all there", checked(loadtest.Findings{Checked: 9}), kept, report.Held},
-		{"one lost", checked(loadtest.Findings{Checked: 9, Lost: 1}), kept, report.Failed},
-		{"one unread", checked(loadtest.Findings{Checked: 9, Unread: 1}), kept, report.Failed},
-		{"one wrong", checked(loadtest.Findings{Checked: 9, Wrong: 1}), right, report.Failed},
-		{"one twice", checked(loadtest.Findings{Checked: 9, Twice: 1}), once, report.Failed},
-		{"lost through one server only", func(r *run) {
+		{"all links read back", checked(loadtest.Findings{Checked: 9}), kept, report.Held},
+		{"one link lost", checked(loadtest.Findings{Checked: 9, Lost: 1}), kept, report.Failed},
+		{"one link unreadable", checked(loadtest.Findings{Checked: 9, Unread: 1}), kept, report.Failed},
+		{"one link wrong", checked(loadtest.Findings{Checked: 9, Wrong: 1}), right, report.Failed},
+		{"one link stored twice", checked(loadtest.Findings{Checked: 9, Twice: 1}), once, report.Failed},
+		{"link lost on one server only", func(r *run) {
 			checked(loadtest.Findings{Checked: 9, Lost: 1})(r)
 			checked(loadtest.Findings{Checked: 9})(r)
 		}, kept, report.Failed},
-		{"never read back", func(*run) {}, kept, ""},
+		{"links not read back", func(*run) {}, kept, ""},
 		{"the fault did not happen", func(r *run) { r.strike(-1); checked(loadtest.Findings{Checked: 9})(r) }, kept, report.NotJudged},
 		{"accounts close", audited(sound), closed, report.Held},
 		{"accounts do not close", audited(lab.Accounts{}, sound), closed, report.Failed},
 		{"no audit", func(*run) {}, closed, ""},
-		{"a key twice", audited(reused, sound), keysOnce, report.Failed},
-		{"no key missing", audited(reused), keysKept, report.Held},
-		{"available", func(r *run) { r.record.Served = loadtest.Figures{Sent: 1000, Acknowledged: 999} }, available, report.Held},
-		{"not available", func(r *run) { r.record.Served = loadtest.Figures{Sent: 999, Acknowledged: 998, Unsent: 1} }, available, report.Failed},
+		{"reused key", audited(reused, sound), keysOnce, report.Failed},
+		{"reused key but no missing key", audited(reused), keysKept, report.Held},
+		{"availability at the bound", func(r *run) { r.record.Served = loadtest.Figures{Sent: 1000, Acknowledged: 999} }, available, report.Held},
+		{"availability below the bound", func(r *run) { r.record.Served = loadtest.Figures{Sent: 999, Acknowledged: 998, Unsent: 1} }, available, report.Failed},
 		{"no load", func(*run) {}, available, ""},
 	} {
 		r := &run{record: &Record{Strikes: 1}}
 		tt.observe(r)
 		i := slices.IndexFunc(claims, func(c claim) bool { return c.Name == tt.claim })
 		if got := claims[i].Judge(r.record).Outcome; got != tt.want {
-			t.Errorf("%s: %s is %q, want %q", tt.name, tt.claim, got, tt.want)
+			t.Errorf("%s: the outcome of the claim %q is %q, want %q", tt.name, tt.claim, got, tt.want)
 		}
 	}
 }
 
-func TestObservations(t *testing.T) {
+func TestWorstObservationDecidesClaim(t *testing.T) {
 	claims := []claim{observed("state", "The state is right."), timed("time", "It takes at most 5 s.")}
 	for _, tt := range []struct {
 		name    string
 		observe func(*run)
 		want    []report.Outcome
 	}{
-		{"nothing", func(*run) {}, []report.Outcome{"", ""}},
-		{"all right", func(r *run) { r.saw("state", true, "ok"); r.took("time", 5*time.Second, time.Second) }, []report.Outcome{report.Held, report.Held}},
-		{"wrong once", func(r *run) { r.saw("state", false, "page"); r.saw("state", true, "ok") }, []report.Outcome{report.Failed, ""}},
-		{"late once", func(r *run) { r.took("time", 5*time.Second, 6*time.Second); r.took("time", 5*time.Second, time.Second) }, []report.Outcome{"", report.Failed}},
+		{"no observation", func(*run) {}, []report.Outcome{"", ""}},
+		{"all observations good", func(r *run) { r.saw("state", true, "ok"); r.took("time", 5*time.Second, time.Second) }, []report.Outcome{report.Held, report.Held}},
+		{"one of two states wrong", func(r *run) { r.saw("state", false, "page"); r.saw("state", true, "ok") }, []report.Outcome{report.Failed, ""}},
+		{"one of two times late", func(r *run) { r.took("time", 5*time.Second, 6*time.Second); r.took("time", 5*time.Second, time.Second) }, []report.Outcome{"", report.Failed}},
 	} {
 		r := &run{record: &Record{Strikes: 1}}
 		tt.observe(r)
 		for i, c := range claims {
 			if got := c.Judge(r.record).Outcome; got != tt.want[i] {
-				t.Errorf("%s: %s is %q, want %q", tt.name, c.Name, got, tt.want[i])
+				t.Errorf("%s: the outcome of the claim %q is %q, want %q", tt.name, c.Name, got, tt.want[i])
 			}
 		}
 	}
 	defer func() {
 		if recover() == nil {
-			t.Error("an observation of a claim that the row does not make was taken")
+			t.Error("show accepted an observation of a claim that the row does not make")
 		}
 	}()
 	show(&Record{seen: map[string]observation{"another": {}}}, &report.Experiment{})

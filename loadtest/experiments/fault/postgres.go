@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -10,7 +11,7 @@ import (
 	"keypool/loadtest/lab"
 )
 
-// databaseRows are the faults of the database of links and the ledger.
+// databaseRows returns the rows whose faults concern the database of the links and the ledger.
 func databaseRows() []row {
 	return []row{
 		{
@@ -18,28 +19,29 @@ func databaseRows() []row {
 			Summary: "PostgreSQL is killed with SIGKILL under load and restarted 3 s later, several times.",
 			Run:     inject(postgresKilled), Controls: without(kept, "commit", "repeat"),
 			Claims: theLinks(
-				observed("cache", "Without the database, links in the cache still redirect."),
-				observed(refusal, "Without the database, every creation is answered with 503 and Retry-After."),
-				timed("refusal time", "Without the database, a creation is refused within 1 s, plus what a redirect from the cache takes."),
-				timed("recovery", "Links are created again within 10 s of PostgreSQL being back."),
+				observed("cache", "While the database is down, links in the cache still redirect."),
+				observed(refusal, "While the database is down, the server answers every creation with 503 and Retry-After."),
+				timed("refusal time", "While the database is down, a creation is refused within 1 s plus the time of the slowest redirect from the cache."),
+				timed("recovery", "Links are created again within 10 s after PostgreSQL is available again."),
 			),
 		},
 		{
 			Name: "fault/16", Title: "commit acknowledged but reply lost", Suites: changeToo(),
-			Summary: "A proxy between server and PostgreSQL resets the connection at every fifth commit of links, in place of the reply or after a few bytes of it.",
-			Run:     inject(commitReplyLost), Controls: without(once, "repeat"), Claims: theLinks(),
+			Summary: "At every fifth commit of links, a proxy resets the connection between the server and PostgreSQL. " +
+				"PostgreSQL's reply is lost, or cut off after a few bytes.",
+			Run: inject(commitReplyLost), Controls: without(once, "repeat"), Claims: theLinks(),
 		},
 		{
 			Name: "fault/21", Title: "wrong FF1 key",
-			Summary: "Servers and workers start with another KGS_SECRET than that of the ledger, with none, and with KGS_PERMUTE=false.",
+			Summary: "Servers and workers start with a KGS_SECRET that differs from the ledger's, without a KGS_SECRET, and with KGS_PERMUTE=false.",
 			Run:     inject(wrongSecret), Controls: without(refusal, "fingerprint"),
-			Claims: theLinks(observed(refusal, "The programs refuse to start, with status 2 and a log line that names the setting.")),
+			Claims: theLinks(observed(refusal, "The programs refuse to start. They end with status 2, and a log line names the setting.")),
 		},
 		{
 			Name: "fault/22", Title: "clocks jump by an hour",
-			Summary: "The clocks of PostgreSQL and Redis jump by an hour, forward and back, while two servers hold batches and two workers fill the pool.",
+			Summary: "The clocks of PostgreSQL and Redis jump by an hour, forward and backward, while two servers hold batches and two workers fill the pool.",
 			Run:     inject(clocksJump), Controls: without("living", "heartbeats"),
-			Claims: theLinks(noneFails("while the fault lasts"), counted("living", "keys", "No key of a living process is abandoned.")),
+			Claims: theLinks(noneFails("while the fault lasts"), counted("living", "keys", "No key of a running process is abandoned.")),
 		},
 	}
 }
@@ -48,23 +50,24 @@ func postgresKilled(r *run) {
 	r.databases("KGS_POOL_CAPACITY=100000")
 	server := r.startFull()
 	load := r.traffic(server)
-	var slowest, hiccup time.Duration // of refusals, and of answers from memory, which show how busy the machine is
+	// The longest time of a refusal, and of a redirect from memory. The latter shows how busy the machine is.
+	var slowest, hiccup time.Duration
 	for range r.Times(4) {
 		load.Start(300)
 		load.AwaitMore(int64(100 + r.Times(500)))
 		r.postgres.Kill()
 		r.strike(1)
-		cached := acknowledged(load) // the server must have the last ones in its cache
+		cached := acknowledged(load) // the newest links must be in the server's cache
 		cached = cached[max(0, len(cached)-20):]
 		for began := time.Now(); time.Since(began) < r.Lasting(2*time.Second)+time.Second; {
 			for _, link := range cached {
 				hiccup = max(hiccup, r.follow("cache", server, link.Code, link.URL))
 			}
-			took, right := refused(r, server)
+			answer, took, right := refused(r, server)
 			slowest = max(slowest, took)
-			r.saw(refusal, right, "503 with Retry-After: %t", right)
+			r.saw(refusal, right, "answer to a creation: %s", answer)
 		}
-		r.stop(load) // what was refused is in the journal
+		r.stop(load) // the journal of the load contains the refused creations
 		r.postgres.Restart()
 		back := time.Now()
 		load.Start(300)
@@ -76,21 +79,23 @@ func postgresKilled(r *run) {
 	r.end(server)
 }
 
-// follow follows a link, which the claim promises, and returns how long that took.
+// follow follows a link, which must succeed as the claim demands. It returns how long the redirect took.
 func (r *run) follow(claim string, s *lab.Program, code, url string) time.Duration {
 	began := time.Now()
 	status, location, err := s.Client.Follow(r.Context(), code)
 	r.must(claim, status == http.StatusFound && location == url,
-		"GET /%s is answered with %d and leads to %q, error %v; want %q", code, status, location, err, url)
+		"GET /%s: status %d, Location %q, error %v; want Location %q", code, status, location, err, url)
 	return time.Since(began)
 }
 
-// refused tries to create a link while the database takes none. It returns how long the answer
-// took, and whether it was 503 with a time to try again.
-func refused(r *run, s *lab.Program) (took time.Duration, right bool) {
+// refused requests a creation while the database accepts no writes. It returns a description of the
+// answer, how long the answer took, and whether the answer was 503 with Retry-After.
+func refused(r *run, s *lab.Program) (answer string, took time.Duration, right bool) {
 	began := time.Now()
 	o := s.Client.Create(r.Context(), "https://example.com/")
-	return time.Since(began), o.State == loadtest.Refused && strings.HasPrefix(o.Detail, "503 ") && o.RetryAfter != ""
+	took = time.Since(began)
+	right = o.State == loadtest.Refused && strings.HasPrefix(o.Detail, "503 ") && o.RetryAfter != ""
+	return fmt.Sprintf("%s, reason %q, Retry-After %q", o.State, o.Detail, o.RetryAfter), took, right
 }
 
 func commitReplyLost(r *run) {
@@ -138,18 +143,18 @@ func clocksJump(r *run) {
 		postgres.JumpClock(jump)
 		redis.JumpClock(jump)
 		r.strike(1)
-		lab.Pause(r, 6*time.Second) // every process looks after the others once in five seconds
+		lab.Pause(r, 6*time.Second) // every process checks the heartbeats of the others every five seconds
 	}
 	r.serve(r.loads...)
 	for _, p := range slices.Concat(workers, servers) {
 		n := lostToCrashes(p)
-		r.figure("living", 0, n, "a process abandoned %v keys", n)
+		r.figure("living", 0, n, "a process abandoned %v keys of running processes", n)
 	}
 	each(workers, (*lab.Program).Stop)
 	r.end(servers...)
 }
 
-// pairs starts two servers and two workers.
+// pairs starts two servers and two workers and waits until they are ready.
 func pairs(r *run) (servers, workers []*lab.Program) {
 	workers = launch(2, func() *lab.Program { return r.worker() })
 	servers = launch(2, func() *lab.Program { return r.server(noWorker) })

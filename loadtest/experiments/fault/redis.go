@@ -9,86 +9,89 @@ import (
 	"keypool/loadtest/lab"
 )
 
-// redisRows are the faults of Redis that keep its data.
+// redisRows returns the rows whose faults concern Redis but do not roll its data back.
 func redisRows() []row {
 	return []row{
 		{
 			Name: "fault/6", Title: "Redis down",
-			Summary: "Redis is killed with SIGKILL under load and restarted a minute later. It cannot prove that it lost nothing, so the pool begins a new epoch.",
+			Summary: "Redis is killed with SIGKILL under load and restarted a minute later. Because Redis may have lost data, the pool begins a new epoch.",
 			Run:     inject(redisKilled), Controls: []experiment.Control{{Settings: []string{"FALLBACK=none"}, Refutes: available}},
 			Claims: theLinks(
 				availableTo(99.9),
 				observed("order", "The fallback makes no code while the server has local keys."),
-				observed(recovers, "When Redis is back the breaker closes and the pool fills in the next epoch."),
+				observed(recovers, "When Redis is available again, the breaker closes and the pool fills in the next epoch."),
 			),
 		},
 		{
 			Name: "fault/7", Title: "Redis hung", Alone: true,
-			Summary: "Redis is frozen with SIGSTOP under load and goes on a minute later: its connections stay open, and it answers nothing.",
+			Summary: "Redis is frozen with SIGSTOP under load and continues a minute later. While it is frozen, its connections stay open but it answers no request.",
 			Run:     inject(redisHung), Controls: without("wait", "patience"),
 			Claims: theLinks(
 				availableTo(99.9),
-				timed("wait", fmt.Sprintf("No creation waits for Redis: the p99.9 is at most twice that with a healthy Redis or %v, "+
-					"and the slowest creation takes at most %v longer.", noise, waitForRedis)),
-				observed(recovers, "When Redis goes on the breaker closes and the pool fills in the same epoch."),
+				timed("wait", fmt.Sprintf("No creation waits for Redis. The p99.9 is at most the larger of %v and twice the p99.9 with a healthy Redis. "+
+					"The slowest creation takes at most %v longer than with a healthy Redis.", noise, waitForRedis)),
+				observed(recovers, "When Redis continues, the breaker closes and the pool fills in the same epoch."),
 			),
 		},
 		{
 			Name: "fault/8", Title: "reply to a take lost", Suites: changeToo(),
-			Summary: "A proxy between server and Redis cuts every second reply to a take in the middle.",
+			Summary: "When a server takes a batch, it gets a reply from Redis. A proxy cuts off every second such reply in the middle.",
 			Run:     inject(takeReplyLost), Controls: without(keysKept, "take-id"),
 			Claims: theLinks(
-				counted(keysKept, "keys", "No key disappears: each reserved key is accounted for."),
-				counted("cost of a lost reply", "keys", "A lost reply costs no key: at most one key a failed creation is abandoned."),
+				counted(keysKept, "keys", "No reserved key is missing from the accounts."),
+				counted("cost of a lost reply", "keys", "A lost reply costs no key. At most one key is abandoned for each creation that failed."),
 			),
 		},
 		{
 			Name: "fault/9", Title: "reply to a push lost",
-			Summary: "A proxy between worker and Redis drops every third reply to a push.",
+			Summary: "A proxy between the worker and Redis drops every third reply to a push.",
 			Run:     inject(pushReplyLost), Controls: without(keysOnce, "mark"),
 			Claims: theLinks(
 				keysAreUnique(),
-				counted("conflicts", "keys", "No key of the pool is handed out that is a link already."),
+				counted("conflicts", "keys", "No key that is already linked is handed out from the pool."),
 			),
 		},
 		{
 			Name: "fault/12", Title: "wrong eviction policy",
-			Summary: "Redis has the policy allkeys-lru when the programs start, and gets it by CONFIG SET while they run.",
+			Summary: "Redis has the eviction policy allkeys-lru when the programs start. Later, CONFIG SET sets this policy while the programs run.",
 			Run:     inject(redisEvicts), Controls: without(refusal, "policy"),
 			Claims: theLinks(
-				observed(refusal, "The programs refuse to start, with status 2 and a log line that names REDIS_URL and both policies."),
-				observed("alarm", "Server and worker signal `page` while Redis may evict keys."),
-				timed("alarm time", "The alarm comes within 5 s."),
-				observed(recovers, "Server and worker signal `ok` when Redis may evict no more."),
+				observed(refusal, "The programs refuse to start. They end with status 2, and a log line names REDIS_URL and both policies."),
+				observed("alarm", "The server and the worker signal `page` while the policy allows Redis to evict keys."),
+				timed("alarm time", "The server and the worker signal `page` within 5 s after the policy was set."),
+				observed(recovers, "The server and the worker signal `ok` when the policy no longer allows Redis to evict keys."),
 			),
 		},
 	}
 }
 
-// drain is longer than a server's local keys last: two batches of two seconds each.
+// drain is longer than the local keys of a server last. A server holds two batches, and each batch lasts
+// two seconds.
 const drain = 8 * time.Second
 
-// random is how many codes the fallback of a server made.
+// random returns the number of codes that the fallback of a server made.
 func random(server *lab.Program) float64 {
 	return server.Counter("kgs_keys_taken_total", "source", "random")
 }
 
-// conflicts is how many keys of the pool a server took that were links already.
+// conflicts returns the number of keys that a server took from the pool although they were already linked.
 func conflicts(server *lab.Program) float64 {
 	return server.Counter("kgs_key_conflicts_total", "source", "pool")
 }
 
-// epochOf is the epoch of the pool as a program knows it, -1 while it is unknown.
+// epochOf returns the epoch of the pool that a program reports, or -1 if it reports none.
 func epochOf(p *lab.Program) int64 { return lab.Known(p.Status().Epoch, -1) }
 
-// resumes waits until a server works with a full pool in an epoch, which the row promises.
+// resumes waits until a server reports a closed breaker and a full pool in the given epoch, as the claim
+// recovers demands.
 func (r *run) resumes(server *lab.Program, epoch int64) {
-	r.becomes(recovers, "the breaker is closed and the pool full", func() bool {
+	r.becomes(recovers, "the breaker is closed and the pool is full", func() bool {
 		s := server.Status()
 		return lab.Known(s.Breaker, "") == "closed" && s.Full() && lab.Known(s.Epoch, -1) == epoch
 	})
 }
 
+// redisKilled kills Redis and checks that the fallback starts only when the local keys are used up.
 func redisKilled(r *run) {
 	r.databases("KGS_POOL_CAPACITY=100000")
 	server := r.startFull()
@@ -100,8 +103,8 @@ func redisKilled(r *run) {
 	r.redis.Kill()
 	r.strike(1)
 	lab.Wait(r, patient, "the local keys are used up", func() bool {
-		made, left := random(server), local(server) // in this order: keys never come back
-		r.saw("order", left == 0 || made == 0, "%v codes were made with %d local keys left; local keys lasted %.1f s",
+		made, left := random(server), local(server) // in this order, because the number of local keys only falls
+		r.saw("order", left == 0 || made == 0, "the fallback had made %v codes when %d local keys were left, %.1f s after the kill",
 			made, left, time.Since(killed).Seconds())
 		return left == 0
 	})
@@ -115,13 +118,13 @@ func redisKilled(r *run) {
 
 // The bounds of row 7.
 const (
-	waitForRedis = 300 * time.Millisecond // what no creation may take longer because Redis hangs
-	noise        = 25 * time.Millisecond  // what the machine's own hiccups may do to a p99.9
-	hangs        = 3                      // how often it is tried: hiccups come and go, a wait for Redis is there each time
-	noHiccup     = time.Second            // a wait that no busy machine explains
+	waitForRedis = 300 * time.Millisecond // the most by which a hung Redis may slow a creation
+	noise        = 25 * time.Millisecond  // the p99.9 that pauses of the machine alone may cause
+	hangs        = 3                      // number of tries, because pauses of the machine do not occur in every try
+	noHiccup     = time.Second            // the least latency that pauses of the machine do not explain
 )
 
-// redisHung compares latencies with a hung Redis to those with a healthy one. The last try counts.
+// redisHung compares the latencies with a hung Redis and with a healthy Redis. The last try counts.
 func redisHung(r *run) {
 	const rate = 1000
 	r.databases("KGS_POOL_CAPACITY=100000")
@@ -140,12 +143,12 @@ func redisHung(r *run) {
 		bound := max(2*healthy.Latency.P999, noise)
 		waits = hung.Latency.P999 > bound || hung.Latency.Max > healthy.Latency.Max+waitForRedis
 		r.record.Served = hung
-		r.observe("wait", 0, experiment.Holds(!waits, "hung: %v; healthy: %v", hung.Latency, healthy.Latency).
+		r.observe("wait", 0, experiment.Holds(!waits, "latency with a hung Redis: %v; with a healthy Redis: %v", hung.Latency, healthy.Latency).
 			Figures(bound.Seconds(), hung.Latency.P999.Seconds()))
 	}
 	r.end(server)
 	if slowest := r.record.Slowest; waits && slowest >= noHiccup {
-		r.Refute("wait", "the slowest creation took %v", slowest) // whatever else the machine did
+		r.Refute("wait", "the slowest creation took %v, but it must take less than %v", slowest, noHiccup)
 	}
 }
 
@@ -163,12 +166,13 @@ func takeReplyLost(r *run) {
 	r.mend(proxy, load)
 
 	a := r.end(server)
-	// A creation that failed may have cost its key; a lost reply must not.
+	// A failed creation may cost its key. A lost reply must not cost a key.
 	r.figure("cost of a lost reply", float64(figures.Failed()), float64(a.Lost()),
-		"%d lost replies with batches of %d keys abandoned %d keys; %d creations failed", proxy.Lost(), batch, a.Lost(), figures.Failed())
+		"%d replies with batches of %d keys were lost; %d keys were abandoned; %d creations failed", proxy.Lost(), batch, a.Lost(), figures.Failed())
 }
 
-// mend makes a proxy lose no more replies, waits for a link, and counts what was lost.
+// mend makes a proxy pass on all replies, waits until a link is created, and counts each lost reply as a
+// strike.
 func (r *run) mend(proxy *lab.NetProxy, load *lab.Load) {
 	proxy.Lose(1, 0, nil)
 	load.Start(100)
@@ -177,7 +181,7 @@ func (r *run) mend(proxy *lab.NetProxy, load *lab.Load) {
 	r.strike(proxy.Lost())
 }
 
-// A pool is filled in at least 20 pushes, whatever its size.
+// pushReplyLost drops replies while a pool is filled. Filling a pool of any size takes at least 20 pushes.
 func pushReplyLost(r *run) {
 	r.databases("KGS_POOL_CAPACITY=10000")
 	proxy := lab.Proxy(r, r.redis.Addr)
@@ -190,7 +194,7 @@ func pushReplyLost(r *run) {
 	r.strike(proxy.Lost())
 
 	twice := conflicts(server)
-	r.figure("conflicts", 0, twice, "%v keys were handed out although they were links", twice)
+	r.figure("conflicts", 0, twice, "%v keys were handed out although they were already linked", twice)
 	r.end(server)
 }
 
@@ -213,24 +217,26 @@ func redisEvicts(r *run) {
 	load := r.start(server, 200)
 	setPolicy("allkeys-lru")
 	set := time.Now()
-	r.becomes("alarm", "both signal page", func() bool { return both("page") })
+	r.becomes("alarm", "the server and the worker signal page", func() bool { return both("page") })
 	r.took("alarm time", 5*time.Second, time.Since(set))
 	setPolicy("noeviction")
-	r.becomes(recovers, "both signal ok", func() bool { return both("ok") })
+	r.becomes(recovers, "the server and the worker signal ok", func() bool { return both("ok") })
 	load.AwaitMore(1)
 	worker.Stop()
 	r.end(server)
 }
 
-// refuses launches a program, which must end with status 2 and a log line that has all the words.
-// When the program starts the run ends.
+// refuses launches a program, which must end with status 2 and with all the words in its log. If the
+// program starts, refuses ends the run.
 func (r *run) refuses(what string, p *lab.Program, words ...string) {
 	p.Launch()
 	r.strike(1)
 	lab.Wait(r, patient, what+" refuses to start or is ready", func() bool { return p.Ended() || p.TryReady(r.Context()) == nil })
-	r.must(refusal, p.Ended(), "%s started: %t", what, !p.Ended())
+	if !p.Ended() {
+		r.Refute(refusal, "%s started", what)
+	}
 	status, log := p.Exit(patient), p.Tail()
 	for _, word := range words {
-		r.saw(refusal, status == 2 && strings.Contains(log, word), "%s ended with status %d; %q wanted in its log %q", what, status, word, log)
+		r.saw(refusal, status == 2 && strings.Contains(log, word), "%s ended with status %d, want 2; its log must contain %q: %q", what, status, word, log)
 	}
 }

@@ -14,47 +14,49 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// rollbackRows are the faults after which Redis has data of the past.
+// rollbackRows returns the rows in which Redis continues with older data.
 func rollbackRows() []row {
 	claims := theLinks(
-		observed("epoch", "Server and worker notice that the pool is from the past and begin a new epoch."),
-		timed("epoch time", "Every process knows the new epoch within 5 s of Redis being back."),
-		counted("conflicts", "keys", "At most as many keys are handed out that are links already as the servers had taken."),
+		observed("epoch", "The servers and the worker detect that the pool is from an older state, and a new epoch begins."),
+		timed("epoch time", "Every process reports the new epoch within 5 s after Redis is available again."),
+		counted("conflicts", "keys", "The number of keys that are handed out although they are already linked is "+
+			"at most the number of keys that the servers had taken."),
 	)
 	control := without("epoch", "guard")
 	return []row{
 		{
 			Name: "fault/10", Title: "Redis restarted from an older snapshot", Suites: changeToo(),
-			Summary: "Redis saves a snapshot, two servers take 100,000 keys each, Redis is killed with SIGKILL and restarts from the snapshot, with a pool half empty.",
-			Run:     inject(func(r *run) { restoreRedis(r, false) }), Claims: claims, Controls: control,
+			Summary: "Redis saves a snapshot in which the pool is half empty. Two servers take 100,000 keys each. " +
+				"Redis is killed with SIGKILL and restarts from the snapshot.",
+			Run: inject(func(r *run) { restoreRedis(r, false) }), Claims: claims, Controls: control,
 		},
 		{
 			Name: "fault/10b", Title: "as 10, and the pool looks full",
-			Summary: "As row 10, but the pool is full in the snapshot, and so when Redis is back.",
+			Summary: "Like row 10, but the pool is full in the snapshot. It is therefore full when Redis has restarted.",
 			Run:     inject(func(r *run) { restoreRedis(r, true) }), Claims: claims, Controls: control,
 		},
 		{
 			Name: "fault/11", Title: "Redis fails over to a lagging replica",
-			Summary: "A replica of Redis is frozen, two servers take 100,000 keys each, the master is killed with SIGKILL, and the replica is promoted.",
+			Summary: "A replica of Redis is frozen. Two servers take 100,000 keys each. The master is killed with SIGKILL, and the replica is promoted.",
 			Run:     inject(func(r *run) { redisFailsOver(r, byProxy) }), Claims: claims, Controls: control,
 		},
 		{
 			Name: "fault/11b", Title: "as 11, by a Sentinel",
-			Summary: "As row 11, but a Sentinel notices the death of the master and promotes the replica.",
+			Summary: "Like row 11, but a Sentinel detects that the master is down and promotes the replica.",
 			Run:     inject(func(r *run) { redisFailsOver(r, bySentinel) }), Claims: claims, Controls: control,
 		},
 	}
 }
 
-// rollback is a pool that comes back with data of the past, and what works with it.
+// rollback is a run in which Redis returns to an older state, with the programs that use the pool.
 type rollback struct {
 	*run
 	worker  *lab.Program
 	servers []*lab.Program
-	keys    int // that each server takes and that Redis then knows nothing of
+	keys    int // that each server takes and that the older state still has in the pool
 }
 
-// newRollback starts a worker, which knows Redis by url, and waits until it has filled the pool.
+// newRollback starts a worker, which connects to Redis by url, and waits until the worker has filled the pool.
 func newRollback(r *run, redis *lab.Database, url string) *rollback {
 	b := &rollback{run: r, keys: r.Times(100_000)}
 	r.use(lab.Postgres(r), redis, "REDIS_URL="+url, fmt.Sprintf("KGS_POOL_CAPACITY=%d", 2*b.keys))
@@ -64,7 +66,7 @@ func newRollback(r *run, redis *lab.Database, url string) *rollback {
 	return b
 }
 
-// takeOne starts a server, which takes keys in two batches.
+// takeOne starts a server, waits until the server has taken b.keys keys in two batches, and starts a load.
 func (b *rollback) takeOne() {
 	batch := fmt.Sprint(b.keys / 2)
 	s := b.started(noWorker, "KGS_BATCH_MIN="+batch, "KGS_BATCH_MAX="+batch)
@@ -73,8 +75,8 @@ func (b *rollback) takeOne() {
 	b.servers = append(b.servers, s)
 }
 
-// take makes two servers take keys, creates links with some of them, and returns the epoch of the
-// pool when it is full again.
+// take makes two servers take keys and creates links with some of these keys. It then waits until the pool is
+// full again, and returns the epoch of the pool.
 func (b *rollback) take() (epoch int64) {
 	for len(b.servers) < 2 {
 		b.takeOne()
@@ -86,17 +88,19 @@ func (b *rollback) take() (epoch int64) {
 	return epochOf(b.worker)
 }
 
-// renewed waits for the epoch that follows on epoch, Redis being back now, and ends the row.
+// renewed waits until every process reports an epoch after the given one, and ends the row. The caller calls
+// it as soon as Redis is available again.
 func (b *rollback) renewed(epoch int64) {
-	const limit, hopeless = 5 * time.Second, 20 * time.Second
+	const limit, giveUp = 5 * time.Second, 20 * time.Second
 	back := time.Now()
 	b.strike(1)
 	for _, p := range append(b.servers, b.worker) {
-		newer := lab.Happens(b, hopeless, func() bool { return epochOf(p) > epoch })
-		b.must("epoch", newer, "the epoch was %d; %v after Redis was back a process knows epoch %d", epoch, time.Since(back), epochOf(p))
+		newer := lab.Happens(b, giveUp, func() bool { return epochOf(p) > epoch })
+		b.must("epoch", newer, "the epoch was %d before the fault; %v after Redis was available again, a process reports epoch %d",
+			epoch, time.Since(back), epochOf(p))
 		b.took("epoch time", limit, time.Since(back))
 	}
-	fresh := b.started(noWorker) // without local keys, so that it needs those of the new epoch
+	fresh := b.started(noWorker) // it has no local keys, so it needs keys of the new epoch
 	b.start(fresh, 500).AwaitMore(int64(b.Times(2000)))
 	b.servers = append(b.servers, fresh)
 	for _, load := range b.loads {
@@ -107,13 +111,13 @@ func (b *rollback) renewed(epoch int64) {
 		known += conflicts(s)
 	}
 	most := len(b.servers) * b.keys
-	b.figure("conflicts", float64(most), known, "%v keys were handed out that were links; the servers had taken %d", known, most)
+	b.figure("conflicts", float64(most), known, "%v keys were handed out although they were already linked; the servers had taken %d keys", known, most)
 	b.end(b.servers...)
 	b.worker.Stop()
 	b.audit(b.servers[0])
 }
 
-// restoreRedis restarts Redis from a snapshot, with a pool that is full in it or half empty.
+// restoreRedis restarts Redis from a snapshot. In the snapshot the pool is full, or half empty if full is false.
 func restoreRedis(r *run, full bool) {
 	redis := lab.DurableRedis(r, "--appendonly", "no")
 	b := newRollback(r, redis, redis.URL)
@@ -121,7 +125,7 @@ func restoreRedis(r *run, full bool) {
 		b.worker.Stop()
 		b.takeOne()
 	}
-	// Only SAVE writes the file, and a start reads it.
+	// Redis writes the snapshot only on SAVE, and reads it when it starts.
 	r.Must(lab.RedisClient(r, redis.URL).Save(r.Context()).Err())
 	if !full {
 		b.worker.Start()
@@ -132,23 +136,23 @@ func restoreRedis(r *run, full bool) {
 	b.renewed(epoch)
 }
 
-// redisFailsOver freezes a replica while servers take keys, kills the master, and has the replica
-// promoted. way is how the programs find the master: url is the REDIS_URL, and promote
-// returns when the replica is the master and the programs can find it.
+// redisFailsOver freezes a replica while servers take keys, kills the master, and promotes the replica.
+// The function way sets up how the programs find the master. It returns their REDIS_URL and the function
+// promote, which returns when the replica is the master and the programs can find it.
 func redisFailsOver(r *run, way func(r *run, master, replica *lab.Database) (url string, promote func())) {
 	master, replica := lab.DurableRedis(r), lab.DurableRedis(r)
 	ahead, behind := lab.RedisClient(r, master.URL), lab.RedisClient(r, replica.URL)
 	host, port, _ := strings.Cut(master.Addr, ":")
 	r.Must(behind.Do(r.Context(), "REPLICAOF", host, port).Err())
-	lab.Wait(r, patient, "the replica follows", func() bool { return replication(r, behind, "master_link_status") == "up" })
+	lab.Wait(r, patient, "the replica is connected to the master", func() bool { return replication(r, behind, "master_link_status") == "up" })
 	url, promote := way(r, master, replica)
 	b := newRollback(r, master, url)
-	lab.Wait(r, patient, "the replica is in step", func() bool {
+	lab.Wait(r, patient, "the replica has the data of the master", func() bool {
 		offset := replication(r, behind, "slave_repl_offset")
 		return offset != "" && offset == replication(r, ahead, "master_repl_offset")
 	})
 	replica.Freeze()
-	// The connection is cut too: the replica would still read what is on it already.
+	// The connection is closed too. Otherwise the replica would later read the data that is in its buffers.
 	r.Must(ahead.Do(r.Context(), "CLIENT", "KILL", "TYPE", "replica").Err())
 	epoch := b.take()
 	master.Kill()
@@ -157,14 +161,15 @@ func redisFailsOver(r *run, way func(r *run, master, replica *lab.Database) (url
 	b.renewed(epoch)
 }
 
-// replication is a field of what a Redis says about its replication, "" when it says nothing.
+// replication returns a field of the section replication of INFO, or "" if Redis does not report it.
 func replication(r *run, client *redis.Client, field string) string {
 	_, rest, _ := strings.Cut(client.Info(r.Context(), "replication").Val(), "\n"+field+":")
 	value, _, _ := strings.Cut(rest, "\r")
 	return value
 }
 
-// byProxy promotes the replica. The programs learn of it because their address leads elsewhere.
+// byProxy makes the programs connect through a proxy. promote promotes the replica and lets the proxy
+// forward connections to it.
 func byProxy(r *run, master, replica *lab.Database) (url string, promote func()) {
 	proxy := lab.Proxy(r, master.Addr)
 	return "redis://" + proxy.Addr, func() {
@@ -173,11 +178,12 @@ func byProxy(r *run, master, replica *lab.Database) (url string, promote func())
 	}
 }
 
-// bySentinel starts a Sentinel that promotes the replica, and waits until it knows both.
+// bySentinel starts a Sentinel and waits until the Sentinel has found the replica. promote waits until the
+// Sentinel has promoted the replica.
 func bySentinel(r *run, master, replica *lab.Database) (url string, promote func()) {
 	path, err := machine.LookPath("redis-server")
 	r.Must(err)
-	config := filepath.Join(r.TempDir(), "sentinel.conf") // Sentinel writes to it as well
+	config := filepath.Join(r.TempDir(), "sentinel.conf") // Sentinel also writes to this file
 	asRedis := func(address string) string { return strings.Replace(address, "http:", "redis:", 1) }
 	url = asRedis(lab.Other(r, nil, func(addr string) (string, []string) {
 		_, own, _ := strings.Cut(addr, ":")
@@ -187,7 +193,7 @@ func bySentinel(r *run, master, replica *lab.Database) (url string, promote func
 		return path, []string{config, "--sentinel"}
 	}, func(ctx context.Context, address string) error { return machine.PingRedis(ctx, asRedis(address)) }))
 	sentinel, behind := lab.RedisClient(r, url), lab.RedisClient(r, replica.URL)
-	lab.Wait(r, patient, "the Sentinel knows the replica", func() bool {
+	lab.Wait(r, patient, "the Sentinel has found the replica", func() bool {
 		known, err := sentinel.Do(r.Context(), "SENTINEL", "REPLICAS", "main").Slice()
 		return err == nil && len(known) == 1
 	})

@@ -10,10 +10,11 @@ import (
 	"keypool/loadtest/lab"
 )
 
+// patient is how long a run waits for a state of the programs.
 const patient = lab.Patience
 
-// run is one run of a row, with the databases and the settings that its programs share. Its
-// methods belong to the goroutine of the run.
+// run is one run of a row, with the databases and the settings that its programs share. Only the
+// goroutine of the run may call its methods.
 type run struct {
 	*experiment.T
 	record *Record
@@ -21,10 +22,10 @@ type run struct {
 	postgres, redis *lab.Database // nil in a row that uses SQLite
 	links           string        // the URL of the database of the links
 	settings        []string      // of every program
-	loads           []*lab.Load   // all that the row made
+	loads           []*lab.Load   // all loads of the row
 }
 
-// store makes the programs keep their links in the database at url, with further settings.
+// store makes the programs store their links in the database at url, and adds further settings.
 func (r *run) store(url string, settings ...string) {
 	r.links, r.settings = url, append([]string{"DATABASE_URL=" + url}, settings...)
 }
@@ -34,45 +35,48 @@ func (r *run) embedded(settings ...string) {
 	r.store("sqlite:"+filepath.Join(r.TempDir(), "shortener.db"), settings...)
 }
 
-// databases makes the programs use a PostgreSQL and a Redis that lose no acknowledged write.
+// databases starts a PostgreSQL and a Redis that lose no acknowledged write, and makes the programs use
+// them.
 func (r *run) databases(settings ...string) {
 	r.use(lab.Postgres(r, manyConnections), lab.DurableRedis(r), settings...)
 }
 
-// fastDatabases is databases for a row that does not kill Redis, which keeps nothing on disk.
+// fastDatabases is like databases, but Redis writes nothing to disk. It suits a row that does not kill
+// Redis.
 func (r *run) fastDatabases(settings ...string) {
 	r.use(lab.Postgres(r, manyConnections), lab.DurableRedis(r, "--appendonly", "no"), settings...)
 }
 
-// use makes the programs use the databases.
+// use makes the programs use the given databases, and adds further settings.
 func (r *run) use(postgres, redis *lab.Database, settings ...string) {
 	r.postgres, r.redis = postgres, redis
 	r.store(postgres.URL, append([]string{"REDIS_URL=" + redis.URL}, settings...)...)
 }
 
-// manyConnections is a setting of PostgreSQL: each process has a connection pool of its own.
+// manyConnections is a setting of PostgreSQL. It is high because each process has its own connection pool.
 const manyConnections = "max_connections=400"
 
-// noWorker is the setting of a server that fills no pool.
+// noWorker is the setting of a server that does not run a worker.
 const noWorker = "KGS_WORKER=false"
 
-// server makes a server, which has a worker in it unless the settings say otherwise.
+// server prepares a server. It runs a worker unless the settings contain noWorker.
 func (r *run) server(settings ...string) *lab.Program {
 	return lab.Server(r, slices.Concat(r.settings, settings)...)
 }
 
-// started makes and starts a server.
+// started prepares and starts a server.
 func (r *run) started(settings ...string) *lab.Program {
 	server := r.server(settings...)
 	server.Start()
 	return server
 }
 
+// worker prepares a worker.
 func (r *run) worker(settings ...string) *lab.Program {
 	return lab.Worker(r, slices.Concat(r.settings, settings)...)
 }
 
-// launch starts n programs at the same moment and does not wait for them.
+// launch starts n programs at the same moment. It does not wait until they are ready.
 func launch(n int, program func() *lab.Program) (all []*lab.Program) {
 	for range n {
 		all = append(all, program())
@@ -90,7 +94,7 @@ func each(programs []*lab.Program, do func(*lab.Program)) {
 
 func awaitReady(p *lab.Program) { p.AwaitReady(patient) }
 
-// startFull starts a server with its worker and waits until the pool is full.
+// startFull starts a server that runs a worker, and waits until the pool is full.
 func (r *run) startFull() *lab.Program {
 	server := r.started()
 	r.awaitFull(server)
@@ -101,19 +105,19 @@ func (r *run) awaitFull(p *lab.Program) {
 	lab.Wait(r, patient, "the pool is full", func() bool { return p.Status().Full() })
 }
 
-// refills waits for a full pool, which the row promises.
+// refills waits until the pool is full, as the claim recovers demands.
 func (r *run) refills(p *lab.Program) {
 	r.becomes(recovers, "the pool is full", func() bool { return p.Status().Full() })
 }
 
-// traffic prepares a load, whose links are read back at the end of the row.
+// traffic prepares a load. Its links are read back at the end of the row.
 func (r *run) traffic(on *lab.Program) *lab.Load {
 	load := lab.Traffic(r, on)
 	r.loads = append(r.loads, load)
 	return load
 }
 
-// start begins a load.
+// start prepares and starts a load of rate creations per second.
 func (r *run) start(on *lab.Program, rate float64) *lab.Load {
 	load := r.traffic(on)
 	load.Start(rate)
@@ -127,30 +131,30 @@ func (r *run) stop(load *lab.Load) loadtest.Figures {
 	return f
 }
 
-// during creates links for a time and returns what happened.
+// during creates links for the given length of time and returns the figures of the load.
 func (r *run) during(load *lab.Load, rate float64, length time.Duration) loadtest.Figures {
 	load.Start(rate)
 	lab.Pause(r, length)
 	return r.stop(load)
 }
 
-// serve ends loads, whose availability a claim is about.
+// serve ends loads and adds their figures to those that the availability claim is about.
 func (r *run) serve(loads ...*lab.Load) {
 	for _, load := range loads {
 		r.record.Served = r.record.Served.Plus(r.stop(load))
 	}
 }
 
-// audit closes the accounts of the databases that a program uses.
+// audit checks the accounts of the databases that a program uses, and records the result.
 func (r *run) audit(of *lab.Program) lab.Accounts {
 	a := lab.Audit(r, of.Settings...)
 	r.sawAccounts(a)
 	return a
 }
 
-// end stops the loads and reads all links back through every server, after a restart, so that no
-// cache answers for the store; then it stops the servers. The accounts are closed while
-// the servers run and when they do not. It returns what the last audit says.
+// end stops the loads and reads all links back through every server. It restarts each server first, so
+// that no answer comes from a cache. Then it stops the servers. It audits the accounts while the servers
+// run and again after they have stopped. It returns the result of the last audit.
 func (r *run) end(servers ...*lab.Program) lab.Accounts {
 	for _, load := range r.loads {
 		r.stop(load)

@@ -14,13 +14,13 @@ import (
 	"keypool/loadtest/lab"
 )
 
-// serverRows are the faults of a server process.
+// serverRows returns the rows whose fault is the end of a server process.
 func serverRows() []row {
 	killed := theLinks(counted("cost of a kill", "keys", fmt.Sprintf("A kill costs at most three local batches of %d keys.", killBatch)))
 	stopped := theLinks(
-		counted("half-sent requests", "requests", "A request that the server had begun to read at SIGTERM is answered with 201."),
-		observed("requests under way", "Every creation that the server had read at SIGTERM is acknowledged."),
-		observed("exit status", "The server refuses new connections after SIGTERM and ends with status 0."),
+		counted("half-sent requests", "requests", "The server answers a request with 201 if it had begun to read the request when it received SIGTERM."),
+		observed("requests under way", "The server acknowledges every creation that it had read when it received SIGTERM."),
+		observed("exit status", "After SIGTERM, the server refuses new connections and ends with status 0."),
 		timed("stop", "An orderly stop takes at most 10 s."),
 		observed(abandoned, "An orderly stop abandons no key."),
 		counted(returned, "keys", "An orderly stop leaves no key in a batch."),
@@ -28,36 +28,37 @@ func serverRows() []row {
 	return []row{
 		{
 			Name: "fault/1", Title: "server killed, SQLite",
-			Summary: "The server is killed with SIGKILL under load, again and again, every fourth time in the middle of its start.",
+			Summary: "The server is repeatedly killed with SIGKILL under load. Every fourth kill happens while the server starts.",
 			Run:     inject(func(r *run) { r.embedded(); killRepeatedly(r, 200) }), Claims: killed, Controls: without(kept, "commit"),
 		},
 		{
 			Name: "fault/1b", Title: "server killed, PostgreSQL and Redis", Suites: changeToo(),
-			Summary: "As row 1, with PostgreSQL, a pool in Redis, and the worker in the server.",
+			Summary: "Like row 1, but with PostgreSQL and a pool in Redis. The server also runs the worker.",
 			Run:     inject(func(r *run) { r.databases(); killRepeatedly(r, 50) }), Claims: killed, Controls: without(kept, "commit"),
 		},
 		{
 			Name: "fault/2", Title: "server stopped in order, SQLite",
-			Summary: "The server is stopped with SIGTERM under load and with half-sent requests.",
+			Summary: "The server is stopped with SIGTERM under load. At this moment, clients have sent only half of some requests.",
 			Run:     inject(func(r *run) { r.embedded(); stopInOrder(r) }), Claims: stopped, Controls: without(returned, "handback"),
 		},
 		{
 			Name: "fault/2b", Title: "server stopped in order, PostgreSQL and Redis",
-			Summary: "As row 2, with PostgreSQL, a pool in Redis, and the worker in the server.",
+			Summary: "Like row 2, but with PostgreSQL and a pool in Redis. The server also runs the worker.",
 			Run:     inject(func(r *run) { r.databases(); stopInOrder(r) }), Claims: stopped, Controls: without(returned, "handback"),
 		},
 	}
 }
 
-// killBatch bounds a local batch in row 1, in keys.
+// killBatch is the greatest number of keys in a local batch in row 1.
 const killBatch = 500
 
+// killRepeatedly kills the server under load and starts it again. It makes atFullScale kills at scale 1.
 func killRepeatedly(r *run, atFullScale int) {
-	kills := max(20, r.Times(atFullScale)) // not every kill comes while a commit is under way
+	kills := max(20, r.Times(atFullScale)) // at least 20, because only some kills interrupt a commit
 	server := r.server(fmt.Sprintf("KGS_BATCH_MAX=%d", killBatch))
 	load := r.start(server, 500)
 	for n := range kills {
-		// Each time at another point, and every fourth time in the middle of the start.
+		// Each kill happens after a random time. Every fourth kill happens while the server starts.
 		if n%4 == 3 {
 			server.Launch()
 			lab.Pause(r, rand.N(100*time.Millisecond)) //nolint:gosec // nothing secret
@@ -72,13 +73,15 @@ func killRepeatedly(r *run, atFullScale int) {
 	load.AwaitMore(1)
 	r.audit(server) // under load
 	a := r.end(server)
-	// The server is down: what is still in batches belongs to killed processes. A kill costs
-	// the two batches that a server holds, and what was on its way from them to the store.
+	// The server has stopped, so keys that are still in batches belong to killed processes. A kill costs
+	// the two batches that a server holds, and the keys that were on their way from a batch to the store.
 	lost, limit := a.InBatches+a.Lost(), int64(kills*3*killBatch)
-	r.figure("cost of a kill", float64(limit), float64(lost), "%d kills cost %d keys, %d a kill: %d in batches of killed servers, abandoned: %s",
+	r.figure("cost of a kill", float64(limit), float64(lost), "%d kills cost %d keys, %d per kill; "+
+		"%d keys are in batches of killed servers; abandoned keys by reason: %s",
 		kills, lost, lost/int64(kills), a.InBatches, reasons(a.Abandoned))
 }
 
+// stopInOrder stops a server with SIGTERM while it serves requests.
 func stopInOrder(r *run) {
 	const halves, limit = 8, 10 * time.Second
 	server := r.started()
@@ -97,7 +100,7 @@ func stopInOrder(r *run) {
 		if err != nil {
 			return true
 		}
-		_ = conn.Close() // nothing was sent
+		_ = conn.Close() // the connection was not used
 		return false
 	})
 	r.stop(load)
@@ -109,31 +112,36 @@ func stopInOrder(r *run) {
 	}
 	r.figure("half-sent requests", 0, float64(failed), "%d of %d requests were not answered with 201", failed, halves)
 	status := server.Exit(patient)
-	r.saw("exit status", status == 0 && refusing, "status %d; new connections were refused: %t", status, refusing)
+	r.saw("exit status", status == 0, "the server ended with status %d", status)
+	if !refusing {
+		r.saw("exit status", false, "the server still accepted connections %v after SIGTERM", patient)
+	}
 	r.took("stop", limit, time.Since(signalled))
 	sawAnswers(r, underWay, load.Entries(), signalled)
-	// The next sweep abandons the keys in the batches of a server that is not there any more.
+	// The keys in batches count too, because a worker later abandons the batches of a server that has ended.
 	a := r.audit(server)
 	r.sawAbandoned(a, 0)
-	r.figure(returned, 0, float64(a.InBatches), "%d keys are left in batches", a.InBatches)
+	r.figure(returned, 0, float64(a.InBatches), "%d keys are still in batches", a.InBatches)
 	r.end(server)
 }
 
-// onItsWay is how long a request may be between the client's send and the server's
-// read. A request that the server has not read when it closes the connection is lost.
+// onItsWay is the longest time between the moment at which a client sends a request and the moment at
+// which the server reads it. If the server closes the connection before it reads a request, the request is
+// lost.
 const onItsWay = 250 * time.Millisecond
 
-// sawAnswers looks for creations that were under way at SIGTERM and were not acknowledged.
+// sawAnswers records whether the creations that the server was processing at SIGTERM were acknowledged.
+// The entries of the journal just before SIGTERM are in then. The entries after the end of the load are in now.
 func sawAnswers(r *run, then, now []loadtest.Entry, signalled time.Time) {
 	underWay := 0
 	for n, e := range then {
 		if e.State == loadtest.Intended && e.At.Before(signalled.Add(-onItsWay)) {
 			underWay++
 			r.saw("requests under way", now[n].State == loadtest.Acknowledged,
-				"creation %d, sent %v before SIGTERM: %s: %s", n, signalled.Sub(e.At), now[n].State, now[n].Detail)
+				"creation %d was sent %v before SIGTERM; its outcome: %s, reason %q", n, signalled.Sub(e.At), now[n].State, now[n].Detail)
 		}
 	}
-	r.saw("requests under way", true, "%d creations were under way", underWay)
+	r.saw("requests under way", true, "the server was processing %d creations at SIGTERM", underWay)
 }
 
 // dial opens a connection to a server.
@@ -141,9 +149,9 @@ func dial(s *lab.Program) (net.Conn, error) {
 	return net.DialTimeout("tcp", strings.TrimPrefix(s.Public, "http://"), time.Second) //nolint:noctx // it has a timeout
 }
 
-// sendHalf sends the head of a creation and one half of its body, when the server has asked for the
-// body (RFC 9110, section 10.1.1). rest sends the other half and returns the status line of the
-// answer, "" without one.
+// sendHalf sends the header of a creation, waits until the server requests the body (RFC 9110, section
+// 10.1.1), and sends the first half of the body. The function rest sends the second half and returns the
+// status line of the answer, or "" if there is no answer.
 func sendHalf(r *run, s *lab.Program) (rest func() string) {
 	const body = `{"url":"https://example.com/half"}`
 	conn, err := dial(s)
@@ -156,15 +164,15 @@ func sendHalf(r *run, s *lab.Program) (rest func() string) {
 	line, err := answer.ReadLine()
 	r.Must(err)
 	if line != "HTTP/1.1 100 Continue" {
-		r.Fatalf("the server answers the head of a creation with %q", line)
+		r.Fatalf("the server answers the header of a creation with %q, want 100 Continue", line)
 	}
-	_, err = answer.ReadLine() // which is empty
+	_, err = answer.ReadLine() // an empty line
 	r.Must(err)
 	_, err = io.WriteString(conn, body[:len(body)/2])
 	r.Must(err)
 	return func() string {
-		_, _ = io.WriteString(conn, body[len(body)/2:]) // without it there is no answer
-		line, _ := answer.ReadLine()                    // "" with an error
+		_, _ = io.WriteString(conn, body[len(body)/2:]) // if this fails, ReadLine fails too
+		line, _ := answer.ReadLine()                    // "" if it fails
 		return line
 	}
 }

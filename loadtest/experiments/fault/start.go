@@ -11,12 +11,13 @@ import (
 	"keypool/loadtest/lab"
 )
 
-// startRows are what several processes do at once.
+// startRows returns the rows in which several processes start or end at the same moment, and the row that
+// searches the shipped programs.
 func startRows() []row {
 	started := []claim{
-		observed("migrate", "Each `shortener migrate` ends with status 0."),
-		observed("ready", "Each server becomes ready."),
-		observed("follow", "A link that was just created on one server redirects on the others."),
+		observed("migrate", "Every `shortener migrate` ends with status 0."),
+		observed("ready", "Every server becomes ready."),
+		observed("follow", "A link that was just created on one server redirects on another server."),
 		accountsClose(),
 	}
 	return []row{
@@ -33,33 +34,36 @@ func startRows() []row {
 		},
 		{
 			Name: "fault/2x2", Title: "one of two servers and one of two workers killed",
-			Summary: "Two servers and two workers share a PostgreSQL and a Redis. One of each is killed with SIGKILL under load and comes back.",
+			Summary: "Two servers and two workers share a PostgreSQL and a Redis. One server and one worker are killed with SIGKILL under load and started again later.",
 			Run:     inject(twoByTwo),
 			Claims: theLinks(
-				noneFails("on the server and with the worker that go on"),
+				noneFails("on the server that is not killed, although a worker is killed too"),
 				noRefusals("The server that is killed refuses no creation while it runs."),
-				observed("follow", "A link that was just created on one server redirects on the other."),
+				observed("follow", "A link that was just created on one server redirects on the other server."),
 				observed(recovers, "The pool is full again."),
 			),
 		},
 		{
-			Name: "fault/shipped", Title: "what users get", Summary: "The programs are searched for the names of what the rows break them with.",
-			Run: inject(shipped), Controls: without("no crash points", "commit"), // a program for a control has crash points, too
-			Claims: []claim{observed("no crash points", "The shipped programs have no crash points.")},
+			Name: "fault/shipped", Title: "what users get", Summary: "The shipped programs are searched for the setting that injects crashes in other rows.",
+			Run: inject(shipped), Controls: without("no crash points", "commit"), // the programs of a control have crash points
+			Claims: []claim{observed("no crash points", "The shipped programs have no crash points. "+
+				"They do not contain the setting that makes a program crash at a given step.")},
 		},
 	}
 }
 
+// shipped searches the shipped programs for the setting of the failpoints.
 func shipped(r *run) {
 	r.strike(1)
 	for _, program := range []string{"shortener", "kgs"} {
 		text, err := os.ReadFile(filepath.Join(r.ProgramDir(), program))
 		r.Must(err)
-		knows := bytes.Contains(text, []byte("KEYPOOL_FAILPOINTS"))
-		r.saw("no crash points", !knows, "%s knows KEYPOOL_FAILPOINTS: %t", program, knows)
+		found := bytes.Count(text, []byte("KEYPOOL_FAILPOINTS"))
+		r.saw("no crash points", found == 0, "%s contains the text KEYPOOL_FAILPOINTS %d times", program, found)
 	}
 }
 
+// startTogether starts servers and migrations at the same moment on an empty database.
 func startTogether(r *run) {
 	var servers []*lab.Program
 	migrations := make(chan error, together)
@@ -73,11 +77,18 @@ func startTogether(r *run) {
 	r.strike(1)
 	for range together {
 		err := <-migrations
-		r.saw("migrate", err == nil, "error: %v", err)
+		r.saw("migrate", err == nil, "`shortener migrate` returned the error %v", err)
 	}
 	for _, s := range servers {
 		ready := lab.Happens(r, patient, func() bool { return s.Ended() || s.TryReady(r.Context()) == nil })
-		r.must("ready", ready && !s.Ended(), "ready within a minute: %t; ended: %t; its log:\n%s", ready, s.Ended(), s.Tail())
+		state := "ready"
+		switch {
+		case s.Ended():
+			state = "ended"
+		case !ready:
+			state = "not ready"
+		}
+		r.must("ready", state == "ready", "the state of a server is %q after at most %v; its log:\n%s", state, patient, s.Tail())
 	}
 	for i := range servers {
 		followElsewhere(r, servers[i], servers[(i+1)%len(servers)], 2)
@@ -87,21 +98,22 @@ func startTogether(r *run) {
 	r.audit(servers[0])
 }
 
-// followElsewhere creates n links, each on one of two servers, and follows each at once on the
-// other.
+// followElsewhere creates n links on the servers a and b in turn. It follows each link immediately on the
+// server that did not create it.
 func followElsewhere(r *run, a, b *lab.Program, n int) {
 	for range n {
 		url := "https://example.com/" + rand.Text()
 		created := a.Client.Create(r.Context(), url)
-		r.must("follow", created.State == loadtest.Acknowledged, "created: %+v", created)
+		r.must("follow", created.State == loadtest.Acknowledged, "the outcome of a creation is %+v, want acknowledged", created)
 		r.follow("follow", b, created.Code, url)
 		a, b = b, a
 	}
 }
 
+// twoByTwo kills one of two servers and one of two workers, and starts them again.
 func twoByTwo(r *run) {
 	const rate = 250                      // per server
-	r.databases("KGS_POOL_CAPACITY=5000") // so small that the workers have something to do
+	r.databases("KGS_POOL_CAPACITY=5000") // so small that the workers refill it all the time
 	servers, workers := pairs(r)
 	r.awaitFull(servers[0])
 	survivor, victim := r.start(servers[0], rate), r.start(servers[1], rate)
@@ -120,7 +132,7 @@ func twoByTwo(r *run) {
 
 	r.serve(survivor)
 	f := r.stop(victim)
-	r.figure("refusals", 0, float64(f.Refused), "%d refused, %d acknowledged", f.Refused, f.Acknowledged)
+	r.figure("refusals", 0, float64(f.Refused), "%d creations were refused and %d were acknowledged", f.Refused, f.Acknowledged)
 	r.refills(servers[0])
 	r.audit(servers[0]) // while the workers run
 	each(workers, (*lab.Program).Stop)

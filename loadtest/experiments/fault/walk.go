@@ -9,24 +9,25 @@ import (
 	"keypool/loadtest/lab"
 )
 
-// walkRows are the rows that look for every code of a space.
+// walkRows returns the row that checks every code of a space.
 func walkRows() []row {
 	return []row{
 		{
 			Name: "fault/walk", Title: "whole spaces walked to their ends", Alone: true,
-			Summary: "Eight workers walk the codes of 3 characters, at full scale also those of 4, to the end and go on to the next length, " +
-				"while workers are killed at random and links are created.",
+			Summary: "Eight workers push all codes of 3 characters to the pool, at full scale also all codes of 4 characters. " +
+				"They continue with the next length. Meanwhile workers are killed at random and links are created.",
 			Run: inject(walkToTheEnd),
 			Claims: theLinks(
-				counted("whole space", "codes", "Each code of the space is a link or waits in the pool exactly once, but for those that a killed server abandoned."),
-				observed("next length", "When a space is used up, the next length takes over."),
-				observed(abandoned, "Only the keys in the batches of a killed server are abandoned, and none of a killed worker."),
+				counted("whole space", "codes", "Each code of the space occurs exactly once, either as a link or as a key in the pool. "+
+					"The only exceptions are the codes that were abandoned because a server was killed."),
+				observed("next length", "When all codes of one length are reserved, the workers continue with the next length."),
+				observed(abandoned, "Only keys in the batches of a killed server are abandoned. No key of a killed worker is abandoned."),
 			),
 		},
 	}
 }
 
-// walkToTheEnd walks spaces that fit into the pool as a whole.
+// walkToTheEnd reserves all codes of spaces that are small enough to fit into the pool.
 func walkToTheEnd(r *run) {
 	longest, capacity, batch := 3, int64(300_000), int64(50_000)
 	if r.Scale >= 1 {
@@ -51,18 +52,18 @@ func walkToTheEnd(r *run) {
 	c := countCodes(r)
 	for length := 3; length <= longest; length++ {
 		missing := int64(math.Pow(62, float64(length))) - c.found[length]
-		r.saw("whole space", missing <= lost && c.more[length] == 0, "of the codes of %d characters %d are nowhere, "+
-			"%d abandoned at most, and %d are there twice", length, missing, lost, c.more[length])
+		r.saw("whole space", missing <= lost && c.more[length] == 0, "%d-character codes: %d are neither a link nor in the pool, "+
+			"of which at most %d may be abandoned; %d occur more than once", length, missing, lost, c.more[length])
 		lost -= missing
 	}
-	r.saw("next length", c.found[longest+1] > 0, "%d codes of %d characters", c.found[longest+1], longest+1)
+	r.saw("next length", c.found[longest+1] > 0, "%d codes have %d characters", c.found[longest+1], longest+1)
 }
 
-// codes counts the codes that are in the pool or are links. It assumes nothing about the order of
-// codes. Those of more than four characters are too many to tell apart.
+// codes counts the codes that are in the pool or are links. It assumes nothing about the order of the
+// codes. It detects repeated codes of up to four characters only, because there are too many longer codes.
 type codes struct {
-	times       map[[4]byte]int
-	found, more [11]int64 // by length: different codes, and those that were found before
+	times       map[[4]byte]int // number of times that a code was added
+	found, more [11]int64       // number of different codes and number of repetitions, by length of the code
 }
 
 func (c *codes) add(code string) {
@@ -76,14 +77,14 @@ func (c *codes) add(code string) {
 	c.found[len(code)]++
 }
 
-// countCodes counts the codes of the list in Redis that is the pool, and of the links table.
+// countCodes counts the codes in the pool, which is a list in Redis, and in the links table.
 func countCodes(r *run) *codes {
 	c := &codes{times: make(map[[4]byte]int)}
 	client := lab.RedisClient(r, r.redis.URL)
 	lists, err := client.Keys(r.Context(), "keypool:{*}:keys").Result()
 	r.Must(err)
 	if len(lists) != 1 {
-		r.Fatalf("the pool in Redis is %v; want one list", lists)
+		r.Fatalf("the pool in Redis consists of the lists %v, want one list", lists)
 	}
 	const chunk = 50_000
 	for from, more := int64(0), true; more; from += chunk {

@@ -10,29 +10,30 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// workerRows are the faults of workers.
+// workerRows returns the rows whose faults concern workers.
 func workerRows() []row {
 	return []row{
 		{
 			Name: "fault/3", Title: "worker killed at each step", Suites: changeToo(), Failpoints: true,
-			Summary: "Workers kill themselves with SIGKILL at each step on the way of a range from the ledger to the pool: " +
-				"epoch opened, range reserved, chunk pushed, all pushed, delivered, forgotten.",
+			Summary: "A worker moves a range from the ledger to the pool. Workers kill themselves with SIGKILL after each step: " +
+				"epoch opened, range reserved, chunk pushed, all chunks pushed, delivery recorded, mark of the range deleted.",
 			Run: inject(workerKilled), Controls: without(keysOnce, "mark"),
 			Claims: theLinks(
 				keysAreUnique(),
-				timed("refill", "The next worker is at work within 10 s of its start."),
-				observed(recovers, "The pool fills after the last kill."),
-				observed(abandoned, "Only the keys in the batches of a killed server are abandoned, and none of a killed worker."),
+				timed("refill", "A worker that follows a killed worker pushes keys within 10 s of its start."),
+				observed(recovers, "After the last kill, the pool becomes full."),
+				observed(abandoned, "Only keys in the batches of a killed server are abandoned. No key of a killed worker is abandoned."),
 			),
 		},
 		{
 			Name: "fault/4", Title: "worker frozen, its range adopted, then thawed", Failpoints: true,
-			Summary: "A worker stops itself with SIGSTOP between reserve and push. Another worker delivers its range. The first one gets SIGCONT and goes on.",
-			Run:     inject(workerThaws), Controls: without(keysOnce, "floor"),
+			Summary: "A worker stops itself with SIGSTOP after it has reserved a range and before it pushes the range. " +
+				"Another worker delivers this range. Then the first worker gets SIGCONT and continues.",
+			Run: inject(workerThaws), Controls: without(keysOnce, "floor"),
 			Claims: theLinks(
 				keysAreUnique(),
-				observed("adoption", "Another worker delivers the range of the frozen one."),
-				observed(recovers, "The thawed worker goes on with other ranges."),
+				observed("adoption", "Another worker delivers the range of the frozen worker."),
+				observed(recovers, "After SIGCONT, the first worker continues with other ranges."),
 			),
 		},
 		{
@@ -41,17 +42,17 @@ func workerRows() []row {
 			Run:     inject(workersAtOnce), Controls: without("capacity", "size"),
 			Claims: theLinks(
 				observed(recovers, "The workers fill the pool."),
-				counted("capacity", "keys", "The pool has at most its capacity and one chunk a worker."),
-				observed(abandoned, "Orderly stops abandon no key."),
+				counted("capacity", "keys", "The number of keys in the pool is at most its capacity plus one chunk for each worker."),
+				observed(abandoned, "When programs stop in order, no key is abandoned."),
 			),
 		},
 	}
 }
 
-// Workers kill themselves at every step, each followed by one that goes on to its own
-// step. The pool has room for all that they push, so that there is always something to do.
+// workerKilled starts one worker after the other. Each kills itself at its step, so that the workers reach
+// all steps. The pool has room for all keys that they push, so each of them has a range to push.
 func workerKilled(r *run) {
-	const capacity = 400_000 // shipped in ranges of 20,000, which take two pushes
+	const capacity = 400_000 // filled in ranges of 20,000 keys, and each range takes two pushes
 	r.databases(fmt.Sprintf("KGS_POOL_CAPACITY=%d", capacity))
 	server := r.started(noWorker)
 	r.start(server, 200)
@@ -64,7 +65,7 @@ func workerKilled(r *run) {
 
 	worker, killed := r.worker(), time.Now()
 	worker.Launch()
-	lab.Wait(r, patient, "the next worker refills", func() bool { return pushed(worker) > 0 })
+	lab.Wait(r, patient, "the next worker has pushed keys", func() bool { return pushed(worker) > 0 })
 	r.took("refill", refillAgain, time.Since(killed))
 	worker.AwaitReady(patient)
 	r.refills(server)
@@ -74,23 +75,23 @@ func workerKilled(r *run) {
 	r.sawAbandoned(r.end(server), lost)
 }
 
-// refillAgain is how soon a worker that follows a killed one must be at work.
+// refillAgain is the longest time that a worker may take from its start to its first push.
 const refillAgain = 10 * time.Second
 
 // killWorkerAt runs a worker until it kills itself at a step.
 func killWorkerAt(r *run, step string) {
 	worker, began := r.worker("KEYPOOL_FAILPOINTS="+step+"=kill"), time.Now()
 	worker.Launch()
-	lab.Wait(r, patient, "the worker comes to "+step, worker.Ended)
+	lab.Wait(r, patient, "the worker has reached the step "+step+" and ended", worker.Ended)
 	r.took("refill", refillAgain, time.Since(began))
 	if status := worker.Exit(patient); status != -1 {
-		r.Fatalf("the worker that was to be killed at %s ended with status %d:\n%s", step, status, worker.Tail())
+		r.Fatalf("the worker ended with status %d instead of a kill at the step %s; its log:\n%s", status, step, worker.Tail())
 	}
 	r.strike(1)
 }
 
-// pushed is how many keys a worker pushed since its start, 0 while it does not answer: a
-// row waits for keys of a worker that was just launched.
+// pushed returns how many keys a worker has pushed since its start. It returns 0 while the worker does not
+// answer, because the worker may have been launched just before.
 func pushed(worker *lab.Program) float64 {
 	n, err := worker.TryCounter("kgs_keys_generated_total")
 	if err != nil {
@@ -99,8 +100,8 @@ func pushed(worker *lab.Program) float64 {
 	return n
 }
 
-// awaitDeaths kills a server and waits until its keys are abandoned. Then all that were
-// killed before are known to be dead, too. It returns the number of its keys.
+// awaitDeaths starts and kills a server and waits until the witnesses have abandoned the server's keys. By
+// then, all programs that were killed earlier are known to be dead too. It returns the number of these keys.
 func awaitDeaths(r *run, witnesses ...*lab.Program) (keys int64) {
 	last := r.started(noWorker)
 	lab.Wait(r, patient, "the server has keys", func() bool {
@@ -118,18 +119,18 @@ func awaitDeaths(r *run, witnesses ...*lab.Program) (keys int64) {
 	return keys
 }
 
-// local is how many keys a server has in its batches.
+// local returns the number of keys that a server has in its batches.
 func local(server *lab.Program) int64 { return lab.Known(server.Status().LocalKeys, 0) }
 
-// lostToCrashes is how many keys a process abandoned because their holder is dead.
+// lostToCrashes returns the number of keys that a process abandoned because their holder was dead.
 func lostToCrashes(p *lab.Program) float64 {
 	return p.Counter("kgs_keys_abandoned_total", "reason", "crash")
 }
 
-// makeRoom starts more and more servers that take batches of so many keys out of the pool, below
-// the mark from which it is refilled to its capacity, until the workers have adopted and delivered
-// the ranges of those that are known to be dead. It looks into Redis and the ledger by
-// itself: /status is a second old, and an audit reads all keys.
+// makeRoom takes keys from the pool until the workers have delivered the ranges of all dead holders. For
+// this purpose it starts servers that take batches of the given number of keys. Each time the pool falls
+// below nine tenths of its capacity, the workers refill it. makeRoom reads Redis and the ledger directly,
+// because /status can be a second old and an audit reads all keys.
 func makeRoom(r *run, capacity, keys int64) {
 	client := lab.RedisClient(r, r.redis.URL)
 	pool := func() int64 {
@@ -137,20 +138,20 @@ func makeRoom(r *run, capacity, keys int64) {
 		r.Must(err)
 		return n
 	}
-	var hungry []*lab.Program
+	var takers []*lab.Program
 	for shipping(r, ` AND holder NOT IN (SELECT holder FROM kgs_holders)`) > 0 {
 		for pool() >= capacity-capacity/10 {
 			next := r.started(noWorker, fmt.Sprintf("KGS_BATCH_MIN=%d", keys))
 			lab.Wait(r, patient, "a server has taken a batch", func() bool { return local(next) > 0 })
-			hungry = append(hungry, next)
+			takers = append(takers, next)
 		}
 		lab.Wait(r, patient, "the pool is full again", func() bool { return pool() >= capacity })
 	}
-	lab.Wait(r, patient, "no range is under way", func() bool { return shipping(r, "") == 0 })
-	each(hungry, (*lab.Program).Stop)
+	lab.Wait(r, patient, "every reserved range is delivered", func() bool { return shipping(r, "") == 0 })
+	each(takers, (*lab.Program).Stop)
 }
 
-// shipping is how many ranges that match a condition are reserved and not delivered.
+// shipping returns the number of ranges that are reserved but not delivered and that match a condition.
 func shipping(r *run, and string) (n int) {
 	lab.Query(r, r.links, func(ctx context.Context, conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, `SELECT count(*) FROM kgs_ranges WHERE state = 'shipping'`+and).Scan(&n)
@@ -158,43 +159,44 @@ func shipping(r *run, and string) (n int) {
 	return n
 }
 
-// A worker freezes when it is about to push a range, is declared dead, another one
-// delivers the range, and then the first one thaws and goes on.
+// workerThaws freezes a worker that is about to push a range. The ledger declares the worker dead, and another
+// worker delivers the range. Then the first worker continues.
 func workerThaws(r *run) {
 	r.fastDatabases("KGS_POOL_CAPACITY=20000")
 	server := r.server(noWorker)
-	// It stops itself when it has reserved its third range.
+	// This worker stops itself when it has reserved its third range.
 	frozen := r.worker("KEYPOOL_FAILPOINTS=ship:reserved=stop:3")
-	heir := r.worker()
-	// What it takes at its start and returns at its stop keeps the workers at work.
-	hungry := r.server(noWorker, "KGS_BATCH_MIN=2000")
+	second := r.worker()
+	// This server takes keys when it starts and returns keys when it stops, so the workers always have work.
+	taker := r.server(noWorker, "KGS_BATCH_MIN=2000")
 
 	server.Launch()
 	frozen.Launch()
 	lab.Wait(r, patient, "the worker has stopped itself", frozen.Frozen)
 	r.strike(1)
-	heir.Start()
+	second.Start()
 	server.AwaitReady(patient)
 	r.start(server, 200)
 	r.becomes("adoption", "the range of the frozen worker is delivered", func() bool {
-		hungry.Start()
-		hungry.Stop()
+		taker.Start()
+		taker.Stop()
 		return r.audit(server).Shipping == 0
 	})
 	frozen.Thaw()
-	r.becomes(recovers, "the thawed worker ships again", func() bool {
-		hungry.Start()
-		hungry.Stop()
-		return pushed(frozen) >= 3000 // a third range of a thousand keys
+	r.becomes(recovers, "the first worker has delivered its third range", func() bool {
+		taker.Start()
+		taker.Stop()
+		return pushed(frozen) >= 3000 // three ranges of a thousand keys
 	})
 	frozen.Stop()
-	heir.Stop()
+	second.Stop()
 	r.end(server)
 }
 
-// together is how many processes of a kind start at the same moment.
+// together is the number of processes of each kind that start at the same moment.
 const together = 16
 
+// workersAtOnce starts many workers on an empty pool.
 func workersAtOnce(r *run) {
 	const capacity, chunk = 100_000, 5000
 	r.fastDatabases(fmt.Sprintf("KGS_POOL_CAPACITY=%d", capacity))
@@ -208,8 +210,8 @@ func workersAtOnce(r *run) {
 	r.stop(load)
 	each(workers, (*lab.Program).Stop)
 	server.Restart()
-	lab.Wait(r, patient, "the server sees the pool", func() bool { return server.Status().PoolKeys != nil })
+	lab.Wait(r, patient, "the server reports the size of the pool", func() bool { return server.Status().PoolKeys != nil })
 	keys := lab.Known(server.Status().PoolKeys, 0)
-	r.figure("capacity", capacity+together*chunk, float64(keys), "%d keys for a capacity of %d and chunks of %d", keys, capacity, chunk)
+	r.figure("capacity", capacity+together*chunk, float64(keys), "the pool has %d keys, its capacity is %d keys, and a chunk is %d keys", keys, capacity, chunk)
 	r.sawAbandoned(r.end(server), 0)
 }

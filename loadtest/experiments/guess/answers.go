@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// scanWidth is how many guesses are under way at a time.
+// scanWidth is the number of guesses in progress at the same time.
 const scanWidth = 16
 
 // answers counts guesses by their answers.
@@ -22,7 +22,7 @@ type answers struct {
 	refusal                       string // the first answer that is neither a hit nor a miss
 }
 
-// decided counts the guesses that hit or missed.
+// decided returns the number of guesses that hit or missed.
 func (a *answers) decided() int64 { return a.hits + a.misses }
 
 // add counts the answer to a guess.
@@ -42,14 +42,14 @@ func (a *answers) add(status int, err error) {
 	a.refusal = cmp.Or(a.refusal, fmt.Sprintf("%d %s, error %v", status, http.StatusText(status), err))
 }
 
-// botnet is the address that guess n comes from: each has its own.
+// botnet returns the address of guess n. Each guess has its own address.
 func botnet(n int) string { return fmt.Sprintf("10.%d.%d.%d", n>>16&0xff, n>>8&0xff, n&0xff) }
 
-// oneAddress is the address of a lone attacker.
+// oneAddress returns the same address for every guess, as of a single attacker.
 func oneAddress(int) string { return "198.51.100.7" }
 
-// try makes all guesses, or as many as it can until ctx ends, and adds their answers. It names
-// the address of each guess as a reverse proxy would.
+// try requests the codes until all are requested or ctx ends, and counts the answers. It names the
+// address of each guess in a header, as a reverse proxy does.
 func (a *answers) try(ctx context.Context, target string, codes []string, from func(n int) string) {
 	transport := &http.Transport{MaxIdleConnsPerHost: scanWidth}
 	defer transport.CloseIdleConnections()
@@ -63,7 +63,7 @@ func (a *answers) try(ctx context.Context, target string, codes []string, from f
 		guesses.Go(func() error {
 			status, err := guess(ctx, transport, target+"/"+code, from(n))
 			if ctx.Err() != nil {
-				return nil // the end of ctx cut it short
+				return nil // the end of ctx interrupted the guess
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -71,7 +71,7 @@ func (a *answers) try(ctx context.Context, target string, codes []string, from f
 			return nil
 		})
 	}
-	_ = guesses.Wait() // its functions return no error
+	_ = guesses.Wait() // the functions return no error
 }
 
 func guess(ctx context.Context, by http.RoundTripper, url, from string) (status int, err error) {
@@ -86,7 +86,7 @@ func guess(ctx context.Context, by http.RoundTripper, url, from string) (status 
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = res.Body.Close() }() // the answer was read, or is an error already
+	defer func() { _ = res.Body.Close() }() // the body was read, or err says why not
 	_, err = io.Copy(io.Discard, res.Body)
 	return res.StatusCode, err
 }

@@ -1,10 +1,11 @@
-// Package guess measures how many codes somebody guesses who knows other codes: next to known
-// codes of the running service, and by predicting the next codes of every key source.
+// Package guess measures how many codes an attacker can guess who knows other codes. One experiment
+// tries the codes next to known codes of a running service. The other experiment predicts the next
+// codes of every key source.
 //
-// Invariant: guesses are made before any is tried, from codes that were seen and from how the
-// sources work, without any secret.
+// Invariant: all guesses are made before any of them is tried. They depend on known codes and on how
+// key sources work, and not on a secret.
 //
-// Vocabulary: a guess hits when a link has the code, and misses otherwise. The form of codes is
+// Vocabulary: a guess hits if a link has the code, and misses otherwise. The form of codes is
 // their length and their digits.
 package guess
 
@@ -28,11 +29,11 @@ const (
 	base64url = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_" // RFC 4648, section 5
 )
 
-// form is how codes are written: with so many digits, for the numbers below size.
+// form is the length and the digits of the codes for the numbers below size.
 type form struct {
 	digits string
 	length int
-	power  string // the size as reports write it
+	power  string // size, as reports write it
 	size   *big.Int
 }
 
@@ -40,7 +41,7 @@ func newForm(digits string, length int, base, exponent int64) *form {
 	return &form{digits, length, fmt.Sprintf("%d^%d", base, exponent), new(big.Int).Exp(big.NewInt(base), big.NewInt(exponent), nil)}
 }
 
-// ofLength is the form of the codes of the default key source.
+// ofLength returns the form of the codes of that length that the default key source makes.
 func ofLength(length int) *form { return newForm(base62, length, 62, int64(length)) }
 
 func formOf(c sources.Class) *form {
@@ -56,7 +57,7 @@ func formOf(c sources.Class) *form {
 	return ofLength(6)
 }
 
-// number reads a code as a number; ok is false when the code has another form.
+// number reads a code as a number. If the code has another form, ok is false.
 func (f *form) number(code string) (n *big.Int, ok bool) {
 	n, base := new(big.Int), big.NewInt(int64(len(f.digits)))
 	for i := range len(code) {
@@ -69,7 +70,7 @@ func (f *form) number(code string) (n *big.Int, ok bool) {
 	return n, len(code) == f.length && n.Cmp(f.size) < 0
 }
 
-// code writes a number as a code, "" when the form has none for it.
+// code returns the code of a number, or "" if the form has no code for the number.
 func (f *form) code(n *big.Int) string {
 	if n.Sign() < 0 || n.Cmp(f.size) >= 0 {
 		return ""

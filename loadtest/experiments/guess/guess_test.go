@@ -30,7 +30,7 @@ func TestControlsExist(t *testing.T) {
 	}
 }
 
-// failures are the names of the claims that fail by a record.
+// failures returns the names of the claims that fail for a record.
 func failures[R any](claims []experiment.Claim[R], r *R) (names []string) {
 	for _, c := range claims {
 		if c.Judge(r).Outcome == report.Failed {
@@ -40,7 +40,8 @@ func failures[R any](claims []experiment.Claim[R], r *R) (names []string) {
 	return names
 }
 
-// scanned is the record of a sound scan: ten links of a counter from 1,000 on, and as many anywhere.
+// scanned returns the record of a sound scan. The counter has ten links with consecutive numbers from
+// 1,000, and the permuted service has ten links with distant numbers.
 func scanned() *scanRecord {
 	r := &scanRecord{plan: scanPlan{length: 3, links: 10, known: 2, reach: 3}}
 	for n := range int64(10) {
@@ -66,42 +67,42 @@ func TestEachFlawFailsItsClaim(t *testing.T) {
 	}{
 		{"sound", func(*scanRecord) {}, nil},
 		{"more hits than chance", func(r *scanRecord) { r.permuted.answers = answers{hits: 2, misses: 10} }, []string{unguessed}},
-		{"no hit anywhere", func(r *scanRecord) { r.counter.answers = answers{misses: 12} }, []string{walked}},
+		{"no hits at the counter", func(r *scanRecord) { r.counter.answers = answers{misses: 12} }, []string{walked}},
 		{"refused guesses", func(r *scanRecord) { r.permuted.answers = answers{misses: 11, refused: 1} }, []string{answered}},
 		{"an address without answers", func(r *scanRecord) { r.alone = answers{failed: 1300} }, []string{throttled}},
-		{"an address that hardly misses", func(r *scanRecord) { r.alone = answers{hits: 1000, misses: 10} }, nil},
+		{"an address with few misses", func(r *scanRecord) { r.alone = answers{hits: 1000, misses: 10} }, nil},
 		{"an address without refusals", func(r *scanRecord) { r.alone.refused = 0 }, []string{throttled}},
 		{"an address with a failed guess", func(r *scanRecord) { r.alone.failed = 1 }, []string{throttled}},
 		{"an address with too many misses", func(r *scanRecord) { r.alone.misses = 400 }, []string{throttled}},
-		{"a scan that was cut short", func(r *scanRecord) { r.elapsed, r.alone.misses = 0, 400 }, nil},
+		{"an interrupted scan", func(r *scanRecord) { r.elapsed, r.alone.misses = 0, 400 }, nil},
 	} {
 		r := scanned()
 		tt.spoil(r)
 		if got := failures(scanClaims(), r); !slices.Equal(got, tt.want) {
-			t.Errorf("%s: %q fail, want %q", tt.name, got, tt.want)
+			t.Errorf("%s: the claims %q fail, want %q", tt.name, got, tt.want)
 		}
 		showScan(r, &report.Experiment{})
 	}
 }
 
 func TestLikely(t *testing.T) {
-	// From tables of the Poisson distribution: P(X < lo) <= 0.0005 < P(X <= lo), and as much above hi.
+	// From tables of the Poisson distribution: P(X < lo) <= 0.0005 < P(X <= lo), and P(X > hi) <= 0.0005 < P(X >= hi).
 	for mean, want := range map[float64][2]int64{0.0005: {0, 0}, 1: {0, 6}, 10: {2, 22}} {
 		if lo, hi := likely(mean); lo != want[0] || hi != want[1] {
-			t.Errorf("mean %v: from %d to %d, want %v", mean, lo, hi, want)
+			t.Errorf("mean %v: bounds %d and %d, want %v", mean, lo, hi, want)
 		}
 	}
 }
 
-func TestGuessesAreNewAndExist(t *testing.T) {
+func TestAimListsNeighboursOfKnownCodesOnce(t *testing.T) {
 	v := &victim{codes: []int64{1, 3}}
 	v.aim(scanPlan{length: 3, known: 2, reach: 3})
 	if slices.Sort(v.guesses); !slices.Equal(v.guesses, []int64{0, 2, 4, 5, 6}) {
-		t.Errorf("guesses %v", v.guesses)
+		t.Errorf("guesses %v, want [0 2 4 5 6]", v.guesses)
 	}
 }
 
-func TestForm(t *testing.T) {
+func TestFormConvertsCodesAndNumbers(t *testing.T) {
 	for _, tt := range []struct {
 		class  sources.Class
 		number string
@@ -110,7 +111,7 @@ func TestForm(t *testing.T) {
 		{sources.Random, "0", "000000"},
 		{sources.Random, "1000000", "004C92"},
 		{sources.Random, "56800235583", "zzzzzz"},
-		{sources.Time, "9223372036854775807", "AzL8n0Y58m7"}, // the largest of 63 bits
+		{sources.Time, "9223372036854775807", "AzL8n0Y58m7"}, // the largest number of 63 bits
 		{sources.UUID, "340282366920938463463374607431768211455", "7n42DGM5Tflk9n8mt7Fhc7"},
 		{sources.Hash, "68719476735", "______"},
 		{sources.Hash, "1", "AAAAAB"},
@@ -118,39 +119,39 @@ func TestForm(t *testing.T) {
 		f := formOf(tt.class)
 		n, ok := f.number(tt.code)
 		if !ok || n.String() != tt.number {
-			t.Errorf("%s is %v, want %s", tt.code, n, tt.number)
+			t.Errorf("the code %s has the number %v, want %s", tt.code, n, tt.number)
 			continue
 		}
 		if code := f.code(n); code != tt.code {
-			t.Errorf("%s is written %s, want %s", tt.number, code, tt.code)
+			t.Errorf("the number %s has the code %s, want %s", tt.number, code, tt.code)
 		}
 	}
 }
 
-func TestOtherForms(t *testing.T) {
+func TestFormRejectsForeignCodesAndNumbers(t *testing.T) {
 	for _, s := range sources.Compared() {
 		f := formOf(s.Class)
 		last := f.code(new(big.Int).Sub(f.size, big.NewInt(1)))
 		if _, ok := f.number(last); !ok {
-			t.Errorf("%s: the last code is %q", s.Name, last)
+			t.Errorf("%s: number rejects the last code %q", s.Name, last)
 		}
 		for _, code := range []string{"", last + "0", last[1:], "%" + last[1:]} {
 			if _, ok := f.number(code); ok {
-				t.Errorf("%s: %q is a code", s.Name, code)
+				t.Errorf("%s: number accepts %q", s.Name, code)
 			}
 		}
 		for _, n := range []*big.Int{big.NewInt(-1), f.size} {
 			if code := f.code(n); code != "" {
-				t.Errorf("%s: %v is the code %q", s.Name, n, code)
+				t.Errorf("%s: the number %v has the code %q, want none", s.Name, n, code)
 			}
 		}
 	}
 	if _, ok := formOf(sources.Time).number("zzzzzzzzzzz"); ok {
-		t.Error("a number of more than 63 bits is a Snowflake")
+		t.Error("number accepts a Snowflake of more than 63 bits")
 	}
 }
 
-func TestPredictors(t *testing.T) {
+func TestPredictorsGuessOrderedCodes(t *testing.T) {
 	const someMachine = 7 << 12
 	r := rand.New(rand.NewPCG(1, 1))
 	size := ofLength(6).size.Int64()
@@ -158,17 +159,17 @@ func TestPredictors(t *testing.T) {
 		name      string
 		class     sources.Class
 		number    func(i int64) int64
-		few, many float64 // at least
-		by        string  // "" when no code can be guessed
+		few, many float64 // guessed codes, at least
+		by        string  // name of the best predictor, "" if no code can be guessed
 	}{
 		{"a counter", sources.Counter, func(i int64) int64 { return 1000 + i }, 100, 100, "the next numbers"},
-		{"every third", sources.Counter, func(i int64) int64 { return 3 * i }, 100, 100, "constant differences"},
+		{"every third number", sources.Counter, func(i int64) int64 { return 3 * i }, 100, 100, "constant differences"},
 		{"odd and even, far apart", sources.Counter, func(i int64) int64 { return 500_000*(i%2) + i }, 100, 100, "constant differences"},
 		{"a counter with gaps", sources.Counter, func(i int64) int64 { return i + i/10*5 }, 60, 100, "the next numbers"},
-		{"downwards", sources.Counter, func(i int64) int64 { return 1_000_000 - 7*i }, 100, 100, "constant differences"},
+		{"a descending counter", sources.Counter, func(i int64) int64 { return 1_000_000 - 7*i }, 100, 100, "constant differences"},
 		{"a link every 3 ms", sources.Time, func(i int64) int64 { return (1_000_000+3*i)<<timeShift | someMachine }, 100, 100, "constant differences"},
 		{"a link about every 3 ms", sources.Time, func(i int64) int64 { return (1_000_000+3*i+7919*i%5)<<timeShift | someMachine }, 30, 100, "the next milliseconds"},
-		{"up to four in one", sources.Time, func(i int64) int64 { return (1_000_000+7*(i/4)+3*(i/4)%5)<<timeShift | someMachine | i%4 }, 10, 100, "the next milliseconds"},
+		{"four links in a millisecond", sources.Time, func(i int64) int64 { return (1_000_000+7*(i/4)+3*(i/4)%5)<<timeShift | someMachine | i%4 }, 10, 100, "the next milliseconds"},
 		{"six random digits", sources.Random, func(int64) int64 { return r.Int64N(size) }, 0, 0, ""},
 		{"11 random digits", sources.Time, func(int64) int64 { return r.Int64() }, 0, 0, ""},
 	} {
@@ -184,17 +185,17 @@ func TestPredictors(t *testing.T) {
 	}
 }
 
-// A guess counts once, and where it was made first.
+// A repeated guess counts once, at its first place.
 func TestHits(t *testing.T) {
 	guesses := make([]string, fewGuesses, manyGuesses)
 	guesses[0], guesses[fewGuesses-1] = "a", "b"
 	guesses = append(guesses, "c", "a")
 	if few, all := hits(guesses, []string{"a", "b", "c", "d"}); few != 2 || all != 3 {
-		t.Errorf("%v with the first guesses and %v with all, want 2 and 3", few, all)
+		t.Errorf("%v hits with the first guesses and %v with all, want 2 and 3", few, all)
 	}
 }
 
-func TestCodesOfSources(t *testing.T) {
+func TestEachFlawFailsItsSourceClaim(t *testing.T) {
 	const counter, pool = 0, 1
 	for _, tt := range []struct {
 		name  string
@@ -215,13 +216,13 @@ func TestCodesOfSources(t *testing.T) {
 			2:       {class: sources.Hash, ascending: 0.5},
 		})}
 		if got := failures(sourceClaims(), r); !slices.Equal(got, tt.want) {
-			t.Errorf("%s: %q fail, want %q", tt.name, got, tt.want)
+			t.Errorf("%s: the claims %q fail, want %q", tt.name, got, tt.want)
 		}
 		showKeySources(r, &report.Experiment{})
 	}
 }
 
-// The codes of a source show their order, whether they follow from their URLs, and foreign ones.
+// look observes the order of codes, codes that follow from their URLs, and codes of another form.
 func TestLook(t *testing.T) {
 	var entries []loadtest.Entry
 	for n := range codeCount {
@@ -230,10 +231,10 @@ func TestLook(t *testing.T) {
 	}
 	f := look(&sources.Source{Class: sources.Counter}, entries)
 	if !f.asOrdered() || f.longest != 6 || f.byURL != 0 || f.guessed.few != 100 {
-		t.Errorf("a counter shows %+v", f)
+		t.Errorf("look at the codes of a counter = %+v", f)
 	}
 	entries[0].Code = "foreign"
 	if f := look(&sources.Source{Class: sources.Counter}, entries); f.strange != 1 {
-		t.Errorf("a foreign code shows %+v", f)
+		t.Errorf("look at a foreign code = %+v, want one strange code", f)
 	}
 }

@@ -19,15 +19,16 @@ import (
 )
 
 const (
-	windows   = 5 // stretches of codes in which is guessed
+	windows   = 5 // groups of codes in which predictors guess
 	codeCount = windows * (seenCodes + nextCodes)
-	poolKeys  = 20_000 // more than are taken
+	poolKeys  = 20_000 // more keys than the run takes
 
-	// Codes are in order when this share of them is above the one before, and in no order up to noOrder.
+	// Codes are in order if the share of codes that are greater than the code before is at least
+	// inOrder. They have no order if this share is from 1-noOrder to noOrder.
 	inOrder = 0.98
 	noOrder = 0.60
 
-	enoughGuessed = 95 // of nextCodes
+	enoughGuessed = 95 // codes of nextCodes that must be guessed
 )
 
 // Names of claims that a control refutes.
@@ -36,24 +37,24 @@ const (
 	unpredicted = "other codes are not guessed"
 )
 
-// record is what the experiment observes of all sources.
+// record holds what the experiment observes of all key sources.
 type record struct {
 	sources.Observed
-	found []found // of the sources that were measured
+	found []found // one for each key source that was measured
 }
 
-// found is what the codes of a source show.
+// found holds what the codes of a key source show.
 type found struct {
 	name      string
 	class     sources.Class
-	longest   int     // characters
-	ascending float64 // the share of codes that are above the one before
-	strange   int     // codes of another form than the class has
+	longest   int     // characters of the longest code
+	ascending float64 // share of codes that are greater than the code before
+	strange   int     // number of codes that do not have the form of the class
 	guessed   guessed
-	byURL     float64 // of 100 codes, how many follow from the URL alone
+	byURL     float64 // % of codes that follow from the URL alone
 }
 
-// look inspects codes that were made in this order.
+// look inspects codes in the order in which they were made.
 func look(s *sources.Source, entries []loadtest.Entry) found {
 	f, form, last := found{name: s.Name, class: s.Class}, formOf(s.Class), ""
 	var codes []string
@@ -78,13 +79,13 @@ func look(s *sources.Source, entries []loadtest.Entry) found {
 	return f
 }
 
-// hashed is the code that a hash of the URL alone gives.
+// hashed returns the code that a hash of the URL alone gives.
 func hashed(url string) string {
 	digest := sha256.Sum256([]byte(url))
 	return base64.RawURLEncoding.EncodeToString(digest[:])[:6]
 }
 
-// ordered reports whether each code of the class is above the one before, and so can be guessed.
+// ordered reports whether the codes of the class ascend, so that they can be guessed.
 func ordered(c sources.Class) bool { return c == sources.Counter || c == sources.Time }
 
 // asOrdered reports whether the codes have the form and the order of their class.
@@ -112,9 +113,9 @@ func sourceClaims() []experiment.Claim[record] {
 			}
 			return experiment.None(int64(strange), "%d codes have another form", strange)
 		}),
-		on(order, fmt.Sprintf("Codes of counters and of times ascend (at least %.0f %%), and no others do.", 100*inOrder), "key sources", judgeOrder),
-		on("counters are guessed", fmt.Sprintf("After %d codes of a counter, of tickets, or of a ledger in order, as many guesses hit at least %d of the next %d codes.",
-			seenCodes, enoughGuessed, nextCodes), "codes", judgeGuessed),
+		on(order, fmt.Sprintf("At least %.0f %% of the codes of counters and of times are greater than the code before. Codes of other key sources do not ascend.", 100*inOrder), "key sources", judgeOrder),
+		on("counters are guessed", fmt.Sprintf("After %d codes of a counter, of tickets, or of a ledger in order, %d guesses hit at least %d of the next %d codes.",
+			seenCodes, fewGuesses, enoughGuessed, nextCodes), "codes", judgeGuessed),
 		on(unpredicted, "No guess from earlier codes hits a permuted, hashed or random code.", "codes", judgeUnpredicted),
 		sources.EachMeasured(func(r *record) *sources.Observed { return &r.Observed }),
 	}, measure.Links(func(r *record) *loadtest.Verdict { return r.Links })...)
@@ -122,9 +123,9 @@ func sourceClaims() []experiment.Claim[record] {
 
 func keySources() *experiment.Experiment {
 	return experiment.Define(experiment.Definition[record]{
-		Name: "compare/guess", Title: "Codes of every key source, and guesses of the next ones",
-		Summary: fmt.Sprintf("Each key source makes %d links, one directly after the other on one connection. Then only the codes are inspected: their length, "+
-			"their order, and how many of the next %d codes are guessed after the last %d.", codeCount, nextCodes, seenCodes),
+		Name: "compare/guess", Title: "Codes of every key source, and guesses of the next codes",
+		Summary: fmt.Sprintf("Each key source makes %d links, one after the other on one connection. Then the experiment inspects the length and the order "+
+			"of the codes. It counts how many of %d codes can be guessed from the %d codes before them.", codeCount, nextCodes, seenCodes),
 		Suites: []experiment.Suite{experiment.Nightly}, Run: runKeySources, Show: showKeySources,
 		Claims: sourceClaims(),
 		Controls: []experiment.Control{
@@ -167,17 +168,17 @@ func judgeOrder(all []found) experiment.Verdict {
 			wrong = append(wrong, fmt.Sprintf("%s (%s ascending, %d codes of another form)", f.name, percent(f.ascending), f.strange))
 		}
 	}
-	return experiment.None(int64(len(wrong)), "%d of %d key sources have another order or form; %s", len(wrong), len(all), strings.Join(wrong, ", "))
+	return experiment.None(int64(len(wrong)), "%d of %d key sources have a wrong order or form; %s", len(wrong), len(all), strings.Join(wrong, ", "))
 }
 
-// judgeGuessed judges by the counter of which the fewest codes were guessed.
+// judgeGuessed judges the counter with the fewest guessed codes.
 func judgeGuessed(all []found) experiment.Verdict {
 	counters := slices.DeleteFunc(slices.Clone(all), func(f found) bool { return f.class != sources.Counter })
 	if len(counters) == 0 {
 		return experiment.Verdict{}
 	}
 	least := slices.MinFunc(counters, func(a, b found) int { return cmp.Compare(a.guessed.few, b.guessed.few) })
-	return experiment.AtLeast(enoughGuessed, least.guessed.few, "the fewest are guessed of %s: %.4g of %d", least.name, least.guessed.few, nextCodes)
+	return experiment.AtLeast(enoughGuessed, least.guessed.few, "the key source %s has the fewest guessed codes: %.4g of %d", least.name, least.guessed.few, nextCodes)
 }
 
 func judgeUnpredicted(all []found) experiment.Verdict {
@@ -188,7 +189,7 @@ func judgeUnpredicted(all []found) experiment.Verdict {
 	for _, f := range others {
 		hit += f.guessed.many
 	}
-	return experiment.AtMost(0, hit, "%.4g codes were guessed, of %d of each of %d key sources", hit, nextCodes, len(others))
+	return experiment.AtMost(0, hit, "%.4g codes were guessed in total, with %d codes to guess for each of %d key sources", hit, nextCodes, len(others))
 }
 
 func percent(share float64) string { return humanize.FtoaWithDigits(100*share, 1) + " %" }
@@ -196,12 +197,12 @@ func percent(share float64) string { return humanize.FtoaWithDigits(100*share, 1
 func showKeySources(r *record, e *report.Experiment) {
 	e.Settings = map[string]string{"FALLBACK": "none", "KGS_POOL_CAPACITY": fmt.Sprint(poolKeys)}
 	e.Notes = []string{
-		fmt.Sprintf("Three predictors see %d codes in a row and make up to %s guesses each before any is tried; the one with the most hits counts, as a mean "+
-			"over %d stretches of codes. The next numbers: the latest plus 1, 2, ... Constant differences: the most frequent difference over 1 to %d places, which "+
-			"follows two counters that take turns. The next milliseconds: the time of the latest Snowflake and the following ones, with all machines and sequences seen. "+
-			"They know how the key sources work, and no secret.", seenCodes, report.Number(manyGuesses), windows, maxLag),
-		"Known URL: how many of 100 codes are the plain hash of their URL. Somebody who has a URL and no code can then find out whether a link to it exists.",
-		"When other users make links in between, the guesses that hit are theirs too.",
+		fmt.Sprintf("Each of three predictors gets %d consecutive codes and makes up to %s guesses before any is tried. The table shows the predictor with the most hits, as a "+
+			"mean over %d groups of codes. \"The next numbers\" guesses the latest number plus 1, 2, ... \"Constant differences\" continues the most frequent difference over 1 to %d places, "+
+			"so it can follow two alternating counters. \"The next milliseconds\" guesses Snowflakes of the latest millisecond and of those after it, with every known machine and sequence. "+
+			"The predictors use knowledge of how the key sources work, but no secret.", seenCodes, report.Number(manyGuesses), windows, maxLag),
+		"Known URL: how many of 100 codes are the plain hash of their URL. With such codes, a person who has only the URL can find out whether a link to it exists.",
+		"If other users make links at the same time, some of the guesses hit the links of these users.",
 	}
 	few, many := fmt.Sprintf("with %d guesses", fewGuesses), "with "+report.Number(manyGuesses)
 	table := report.Table{Title: "Codes", Columns: []string{
@@ -217,7 +218,7 @@ func showKeySources(r *record, e *report.Experiment) {
 			f.name, fmt.Sprint(f.longest), fmt.Sprintf("%s = %.3g", form.power, new(big.Float).SetInt(form.size)), percent(f.ascending),
 			fmt.Sprintf("%.4g", f.guessed.few), fmt.Sprintf("%.4g", f.guessed.many), cmp.Or(f.guessed.by, "none"), fmt.Sprintf("%.4g", f.byURL),
 		})
-		y := float64(len(r.found) - 1 - i) // the first source on top
+		y := float64(len(r.found) - 1 - i) // the first key source is at the top
 		chart.Y.Names = append(chart.Y.Names, report.Mark{At: y, Name: f.name})
 		chart.Series[0].XY = append(chart.Series[0].XY, [2]float64{f.guessed.few, y})
 		chart.Series[1].XY = append(chart.Series[1].XY, [2]float64{f.guessed.many, y})

@@ -8,19 +8,19 @@ import (
 )
 
 const (
-	seenCodes   = 100             // the latest codes, which the predictors see
-	nextCodes   = 100             // the codes that are made next
-	fewGuesses  = nextCodes       // one for each code to come
-	manyGuesses = 100 * nextCodes // a hundred for each
-	maxLag      = 4               // the places over which a pattern is looked for
-	timeShift   = 22              // the bits of a Snowflake below its time: machine and sequence
+	seenCodes   = 100             // number of known codes, which are the latest codes
+	nextCodes   = 100             // number of codes to predict, which are made next
+	fewGuesses  = nextCodes       // one guess for each code to predict
+	manyGuesses = 100 * nextCodes // a hundred guesses for each code to predict
+	maxLag      = 4               // greatest distance, in places, at which differences are counted
+	timeShift   = 22              // bits of a Snowflake below its time, for machine and sequence
 )
 
-// predictor is a way to guess. It knows how the key sources work and codes that were made one
-// directly after the other, and nothing else. None of its guesses is tried before all are made.
+// predictor is a way to guess. It uses only consecutive known codes and knowledge of how the key
+// sources work. It makes all guesses before any of them is tried.
 type predictor struct {
 	name string
-	// guess returns n numbers, the likeliest first. The latest number that was seen is the last.
+	// guess returns n numbers, the most likely first. The last element of seen is the latest number.
 	guess func(seen []*big.Int, n int) []*big.Int
 }
 
@@ -32,13 +32,13 @@ func predictors() []predictor {
 	}
 }
 
-// consecutive counts on from the latest number.
+// consecutive returns the n numbers after the latest number.
 func consecutive(seen []*big.Int, n int) []*big.Int {
 	return continued(seen[len(seen)-1:], big.NewInt(1), n)
 }
 
-// differences continues with the most frequent difference over 1 to maxLag places: two counters
-// that take turns grow by 2 over two places.
+// differences continues with the most frequent difference at a distance of 1 to maxLag places. For
+// example, two alternating counters grow by 2 over two places.
 func differences(seen []*big.Int, n int) []*big.Int {
 	lag, step, most := 1, new(big.Int), 0
 	for l := range min(maxLag, len(seen)-1) {
@@ -54,7 +54,7 @@ func differences(seen []*big.Int, n int) []*big.Int {
 	return continued(seen[len(seen)-lag:], step, n)
 }
 
-// continued returns n numbers, each a step above the one len(last) places before it.
+// continued returns n numbers. Each is greater by step than the number len(last) places before it.
 func continued(last []*big.Int, step *big.Int, n int) []*big.Int {
 	numbers := slices.Clone(last)
 	for range n {
@@ -63,8 +63,8 @@ func continued(last []*big.Int, step *big.Int, n int) []*big.Int {
 	return numbers[len(last):]
 }
 
-// timestamps takes the millisecond of the latest number and the following ones, each with every
-// machine and sequence that was seen, the most frequent first.
+// timestamps returns numbers of the latest millisecond and of the milliseconds after it. It combines
+// each millisecond with every known pair of machine and sequence, the most frequent pair first.
 func timestamps(seen []*big.Int, n int) []*big.Int {
 	mask := big.NewInt(1<<timeShift - 1)
 	count := make(map[int64]int)
@@ -86,7 +86,7 @@ func timestamps(seen []*big.Int, n int) []*big.Int {
 	return numbers[:n]
 }
 
-// guess returns the guesses of p. A number that is no code of the form is a wasted guess.
+// guess returns the guesses of p. A guess is wasted if the form has no code for its number.
 func (f *form) guess(p predictor, seen []string) []string {
 	var numbers []*big.Int
 	for _, code := range seen {
@@ -104,7 +104,7 @@ func (f *form) guess(p predictor, seen []string) []string {
 	return guesses
 }
 
-// hits is how many of the codes are among the first few guesses, and among all.
+// hits returns how many codes are among the first fewGuesses guesses, and how many are among all.
 func hits(guesses, codes []string) (few, all float64) {
 	at := make(map[string]int, len(guesses))
 	for i, guess := range slices.Backward(guesses) {
@@ -122,13 +122,14 @@ func hits(guesses, codes []string) (few, all float64) {
 	return few, all
 }
 
-// guessed is how many of nextCodes were guessed, as a mean over several windows.
+// guessed is how many of nextCodes codes were guessed, as a mean over several windows. A window is a
+// group of known codes and the codes after them.
 type guessed struct {
-	few, many float64 // with fewGuesses and manyGuesses
-	by        string  // the best predictor, "" for none
+	few, many float64 // codes guessed with fewGuesses and with manyGuesses
+	by        string  // name of the best predictor, "" for none
 }
 
-// guessAll lets each predictor guess in every window of the codes. The best one counts.
+// guessAll applies each predictor to every window of the codes. It returns the result of the best one.
 func (f *form) guessAll(codes []string) (best guessed) {
 	for _, p := range predictors() {
 		g, windows := guessed{by: p.name}, 0.0

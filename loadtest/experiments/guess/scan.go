@@ -14,14 +14,14 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// scanPlan is how large the experiment is.
+// scanPlan holds the sizes of the experiment.
 type scanPlan struct {
-	length int     // of the codes
-	links  int     // made before the scan
-	rate   float64 // at which they are made, per second
-	known  int     // codes that the attacker knows
-	reach  int     // guesses on each side of a known code
-	alone  time.Duration
+	length int           // length of the codes
+	links  int           // links that are made before the scan
+	rate   float64       // links that are made per second
+	known  int           // codes that the attacker knows
+	reach  int           // guesses on each side of a known code
+	alone  time.Duration // time of the guesses from one address
 }
 
 func planOf(t *experiment.T) scanPlan {
@@ -34,16 +34,16 @@ func planOf(t *experiment.T) scanPlan {
 	return scanPlan{length: 4, links: 12_000, rate: 2000, known: 100, reach: 60, alone: 2 * time.Second}
 }
 
-// scanPool is how many keys a pool holds.
+// scanPool is the number of keys in a full pool.
 const scanPool = 50_000
 
-// scanRecord is what the experiment observes.
+// scanRecord holds the observations of the experiment.
 type scanRecord struct {
 	plan     scanPlan
 	permuted victim
 	counter  victim
-	alone    answers       // to guesses from one address
-	elapsed  time.Duration // in which these were made; 0: they were not
+	alone    answers       // answers to guesses from one address
+	elapsed  time.Duration // time of these guesses; 0 if they were not made
 }
 
 // victim is a service that is scanned.
@@ -52,7 +52,7 @@ type victim struct {
 	links  string // the URL of its database
 	load   *lab.Load
 
-	codes   []int64 // of its links, as numbers
+	codes   []int64 // codes of its links, as numbers
 	guesses []int64
 	answers answers
 }
@@ -89,8 +89,8 @@ func runScan(t *experiment.T, r *scanRecord) {
 	}
 }
 
-// start starts a service. It believes the harness which address a request comes from, as it
-// would believe a reverse proxy.
+// start starts a service. The service trusts the harness, like a reverse proxy, to name the address
+// that a request comes from.
 func (v *victim) start(t *experiment.T, plan scanPlan, settings ...string) {
 	v.links = "sqlite:" + filepath.Join(t.TempDir(), "links.db")
 	v.server = lab.Server(t, append(settings, "DATABASE_URL="+v.links, fmt.Sprintf("CODE_LENGTH=%d", plan.length),
@@ -99,8 +99,8 @@ func (v *victim) start(t *experiment.T, plan scanPlan, settings ...string) {
 	v.load = lab.Traffic(t, v.server)
 }
 
-// readCodes reads the codes from the database, which also holds those of creations without an
-// answer.
+// readCodes reads the codes from the database, because the database also has the links of creations
+// without an answer.
 func (v *victim) readCodes(t *experiment.T, plan scanPlan) {
 	form := ofLength(plan.length)
 	t.Must(lab.Census(v.links)(t.Context(), func(code, _ string) {
@@ -109,23 +109,23 @@ func (v *victim) readCodes(t *experiment.T, plan scanPlan) {
 		}
 	}))
 	if len(v.codes) < plan.known {
-		t.Fatalf("only %d links were made", len(v.codes))
+		t.Fatalf("%d links were made, want at least %d", len(v.codes), plan.known)
 	}
 }
 
-// codesOf writes numbers as codes.
+// codesOf returns the codes of numbers.
 func codesOf(numbers []int64, length int) []string {
 	codes, form := make([]string, len(numbers)), ofLength(length)
 	for i, n := range numbers {
-		codes[i] = form.code(big.NewInt(n)) // aim lists no number beyond the last code
+		codes[i] = form.code(big.NewInt(n)) // aim lists no number after the last code
 	}
 	return codes
 }
 
-// aim chooses known codes and lists each other code within reach of one of them once.
+// aim picks known codes at random. It lists, once each, the other codes within reach of a known code.
 func (v *victim) aim(plan scanPlan) {
 	listed := make(map[int64]bool)
-	picked := rand.Perm(len(v.codes))[:plan.known] //nolint:gosec // nothing secret about it
+	picked := rand.Perm(len(v.codes))[:plan.known] //nolint:gosec // not a secret
 	for _, i := range picked {
 		listed[v.codes[i]] = true
 	}

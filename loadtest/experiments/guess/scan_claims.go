@@ -11,8 +11,8 @@ import (
 
 // The documented limits of misses from one address.
 const (
-	missBurst = 200 // at once
-	missRate  = 50  // per second
+	missBurst = 200 // misses at once
+	missRate  = 50  // further misses per second
 )
 
 // Names of claims.
@@ -23,7 +23,8 @@ const (
 	throttled = "misses limited"
 )
 
-// chance is the probability, on either side, of hits that are not put down to chance.
+// chance is the probability that a sound service has fewer hits than the lower bound. It is also the
+// probability that a sound service has more hits than the upper bound.
 const chance = 0.0005
 
 func scanClaims() []experiment.Claim[scanRecord] {
@@ -36,16 +37,16 @@ func scanClaims() []experiment.Claim[scanRecord] {
 		}}
 	}
 	return []experiment.Claim[scanRecord]{
-		on(unguessed, "Guesses next to known codes hit as many links as chance predicts: guesses times the share of codes in use.", "links", judgeUnguessed),
-		on(walked, "The same guesses at a plain counter hit a link wherever the counter has been.", "links", func(r *scanRecord) experiment.Verdict {
+		on(unguessed, "Guesses next to known codes hit as many links as chance predicts. The prediction is the number of guesses times the share of codes in use.", "links", judgeUnguessed),
+		on(walked, "Guesses made in the same way at a plain counter hit a link for every number that the counter has given out.", "links", func(r *scanRecord) experiment.Verdict {
 			return experiment.Within(r.counter.consecutive(), float64(r.counter.answers.hits), 0.02)
 		}),
-		on(answered, "The service answers every guess when each comes from another address.", "guesses", func(r *scanRecord) experiment.Verdict {
+		on(answered, "The service answers every guess if each guess comes from another address.", "guesses", func(r *scanRecord) experiment.Verdict {
 			guesses := int64(len(r.permuted.guesses) + len(r.counter.guesses))
 			decided := r.permuted.answers.decided() + r.counter.answers.decided()
-			return experiment.None(guesses-decided, "of %d guesses %d were answered; %s", guesses, decided, r.permuted.answers.refusal+r.counter.answers.refusal)
+			return experiment.None(guesses-decided, "%d of %d guesses were answered; %s", decided, guesses, r.permuted.answers.refusal+r.counter.answers.refusal)
 		}),
-		on(throttled, fmt.Sprintf("One address gets at most %d misses, and %d more per second; further requests are refused.", missBurst, missRate),
+		on(throttled, fmt.Sprintf("One address gets at most %d misses, and %d more misses per second. Further requests are refused.", missBurst, missRate),
 			"misses", judgeThrottled),
 	}
 }
@@ -53,9 +54,9 @@ func scanClaims() []experiment.Claim[scanRecord] {
 func scan() *experiment.Experiment {
 	return experiment.Define(experiment.Definition[scanRecord]{
 		Name: "guess/scan", Title: "Guesses next to known codes",
-		Summary: "An attacker knows some codes, for example because the links are his own, and tries the codes before and after each of them. " +
-			"Where codes are consecutive numbers, nearly every guess hits a link. Where the numbers are permuted under a secret key, a guess " +
-			"near a known code is worth no more than a guess anywhere.",
+		Summary: "An attacker knows some codes, for example the codes of links that the attacker made, and tries the codes before and after each of them. " +
+			"If codes are consecutive numbers, nearly every guess hits a link. If the numbers are permuted with a secret key, a guess " +
+			"near a known code hits no more often than any other guess.",
 		Suites: []experiment.Suite{experiment.Nightly, experiment.Full}, Run: runScan, Show: showScan,
 		Claims:   scanClaims(),
 		Controls: []experiment.Control{{Settings: []string{"KGS_PERMUTE=false"}, Refutes: unguessed}},
@@ -66,29 +67,30 @@ func judgeUnguessed(r *scanRecord) experiment.Verdict {
 	v, want := &r.permuted, r.permuted.byChance(r.plan)
 	lo, hi := likely(want)
 	return experiment.Holds(lo <= v.answers.hits && v.answers.hits <= hi,
-		"of %d guesses %d hit a link, where chance predicts %.1f: from %d to %d in all but one of a thousand runs", v.answers.decided(), v.answers.hits, want, lo, hi).
+		"%d of %d guesses hit a link; chance predicts %.1f, and between %d and %d in all but one of a thousand runs", v.answers.hits, v.answers.decided(), want, lo, hi).
 		Figures(want, float64(v.answers.hits))
 }
 
-// judgeThrottled demands refusals too: a service that answers nothing reports no misses either.
+// judgeThrottled also requires refusals, because a service that answers nothing reports no misses.
 func judgeThrottled(r *scanRecord) experiment.Verdict {
 	a, seconds := &r.alone, r.elapsed.Seconds()
-	if a.refused+a.failed == 0 && a.misses <= missBurst { // a slow machine
-		return experiment.NotJudged("%d misses in %.1f s are allowed", a.misses, seconds)
+	if a.refused+a.failed == 0 && a.misses <= missBurst { // the machine is too slow to reach the limit
+		return experiment.NotJudged("the limit was not reached: %d misses in %.1f s are allowed", a.misses, seconds)
 	}
 	most := missBurst + missRate*seconds + scanWidth
 	return experiment.Holds(float64(a.misses) <= most && a.refused > 0 && a.failed == 0,
-		"%d misses in %.1f s, at most %.0f are allowed; %d guesses were refused, and %d got no answer or another one",
+		"%d misses in %.1f s, at most %.0f are allowed; %d guesses were refused, and %d got no answer or an unexpected answer",
 		a.misses, seconds, most, a.refused, a.failed).Figures(most, float64(a.misses))
 }
 
-// byChance is how many guesses would hit a link if links were anywhere. Known codes are not guessed.
+// byChance returns how many guesses would hit a link if links had random codes. Known codes are not
+// guessed.
 func (v *victim) byChance(plan scanPlan) float64 {
 	unknown := float64(ofLength(plan.length).size.Int64() - int64(plan.known))
 	return float64(len(v.guesses)) * float64(len(v.codes)-plan.known) / unknown
 }
 
-// consecutive is how many guesses hit a link if links have consecutive numbers.
+// consecutive returns how many guesses hit a link if links have consecutive numbers.
 func (v *victim) consecutive() (n float64) {
 	first := slices.Min(v.codes)
 	for _, guess := range v.guesses {
@@ -99,14 +101,15 @@ func (v *victim) consecutive() (n float64) {
 	return n
 }
 
-// likely are the bounds of a Poisson variable of that mean, but for chance on either side.
+// likely returns bounds for a Poisson variable with that mean. The variable is below lo with at most
+// the probability chance, and it is above hi with at most the probability chance.
 func likely(mean float64) (lo, hi int64) {
-	const sigmas, large = 3.29, 200 // above large a normal variable is as good
+	const sigmas, large = 3.29, 200 // above large, the normal distribution is used
 	if mean > large {
 		spread := sigmas * math.Sqrt(mean)
 		return int64(mean - spread), int64(mean + spread)
 	}
-	term, below := math.Exp(-mean), 0.0 // the probability of n, and of less than n
+	term, below := math.Exp(-mean), 0.0 // the probabilities of n, and of less than n
 	lo = -1
 	for n := int64(0); ; n++ {
 		below += term
@@ -128,9 +131,9 @@ func showScan(r *scanRecord, e *report.Experiment) {
 		"KGS_PERMUTE": "true, and false for the plain counter", "TRUSTED_PROXIES": "127.0.0.1/32", "DATABASE_URL": "sqlite:...",
 	}
 	e.Notes = []string{
-		fmt.Sprintf("The service refuses an address with more than %d misses at once and %d per second. So each guess comes from another address, as "+
-			"from a botnet; the harness is the reverse proxy that names the address. Only the last claim is about one address.", missBurst, missRate),
-		"KGS_PERMUTE=false gives out the same codes as INCR: the numbers in order, in base62.",
+		fmt.Sprintf("The service refuses an address with more than %d misses at once and %d per second. Therefore each guess comes from another address, as "+
+			"from a botnet. The harness names the address, like a reverse proxy. Only the last claim is about one address.", missBurst, missRate),
+		"KGS_PERMUTE=false gives out the same codes as INCR, which are consecutive numbers in base62.",
 	}
 	if r.elapsed == 0 {
 		return

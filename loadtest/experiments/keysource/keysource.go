@@ -1,15 +1,16 @@
-// Package keysource tries every key source by the same rules, over real processes.
+// Package keysource tests every key source by the same rules, with real processes.
 //
-// Two servers use the source on one PostgreSQL, the first with the default fallback and the
-// second with none. The rules are tried one after the other, each on everything that the ones
-// before have made. Each rule is a claim.
+// Two servers use the key source on one PostgreSQL. The first server has the default fallback, and
+// the second server has none. The rules are tested one after the other. Each rule also applies to
+// the links that earlier rules made. Each rule is a claim.
 //
-// Invariant: a rule knows the programs by their commands, settings, HTTP interface, /status and
-// /metrics, and nothing of how a source works.
+// Invariant: a rule uses only the commands, settings, HTTP interface, /status and /metrics of the
+// programs. It does not depend on how a key source works.
 //
-// Vocabulary: a draw is something that a source draws on besides the database of the links. A
-// setting of a control with a lower-case name is for the experiment and not for the programs:
-// rule=NAME tries that rule only, damage=WHAT breaks something that no setting of a program can.
+// Vocabulary: a draw is a component that a key source needs besides the database of the links:
+// Redis, a ticket database or the key service. A setting of a control with a lower-case name is for
+// the experiment and not for the programs. rule=NAME selects the only rule to test. damage=WHAT
+// breaks something that no setting of a program can break.
 package keysource
 
 import (
@@ -22,7 +23,7 @@ import (
 	"keypool/loadtest/report"
 )
 
-// Experiments returns an experiment for each key source, and one for the source that
+// Experiments returns one experiment for each key source, and one for the key source that
 // CONTRIBUTING.md shows how to add.
 func Experiments() []*experiment.Experiment {
 	var all []*experiment.Experiment
@@ -30,53 +31,53 @@ func Experiments() []*experiment.Experiment {
 		all = append(all, experiment.Define(definition(s, func(*experiment.T) {})))
 	}
 	own := sources.Source{
-		Name: "nanoid", Title: "the source that CONTRIBUTING.md adds", Settings: []string{"KEY_SOURCE=nanoid"}, Label: "nanoid", Code: `[0-9A-Za-z_-]{21}`,
+		Name: "nanoid", Title: "the key source that CONTRIBUTING.md shows how to add", Settings: []string{"KEY_SOURCE=nanoid"}, Label: "nanoid", Code: `[0-9A-Za-z_-]{21}`,
 	}
 	return append(all, experiment.Define(definition(own, buildShown)))
 }
 
-// record is what became of the rules that were tried. A rule that does not hold ends the run
-// by [experiment.T.Refute].
+// record holds the results of the rules that were tested. A rule that does not hold ends the run
+// with [experiment.T.Refute].
 type record struct {
-	held     map[string]bool   // by rule
-	unserved map[string]string // the creations that failed and had to be served, by rule
-	slowest  time.Duration     // of all refusals
+	held     map[string]bool   // the rules that held
+	unserved map[string]string // the creations that failed although they had to be served, by rule
+	slowest  time.Duration     // duration of the slowest refusal
 }
 
-// rule is what every source keeps.
+// rule is a requirement that every key source meets.
 type rule struct {
 	name, text string
 	try        func(*stand)
 }
 
-// rulesOf returns the rules for a source in the order in which they are tried.
+// rulesOf returns the rules for a key source, in the order in which they are tested.
 func rulesOf(s *sources.Source) []rule {
 	all := []rule{
-		{"32 at once", "Of 32 clients that create links at once none gets a code of another, and every code has the documented form.", unique},
-		{"two processes", "Two servers that create links at once give out no code twice.", shared},
-		// Before any process is killed: a killed server keeps keys in its batches.
-		{"stopped", "A server that gets SIGTERM under load exits with status 0 within 10 s and keeps no key.", stopped},
-		{"killed", "A server that is killed under load again and again gives out no code twice and loses no link.", killed},
+		{"32 at once", "When 32 clients create links at the same time, no client gets a code of another client. Every code has the documented form.", unique},
+		{"two processes", "When two servers create links at the same time, they give out no code twice.", shared},
+		// This rule comes before every kill, because a killed server keeps keys in its batches.
+		{"stopped", "A server that receives SIGTERM under load exits with status 0 within 10 s and keeps no keys.", stopped},
+		{"killed", "A server that is killed repeatedly under load gives out no code twice and loses no link.", killed},
 	}
 	for _, f := range faults() {
 		if s.Tickets {
-			all = append(all, rule{"one of two " + f.name, "While either of the two draws is " + f.name + " the other one serves the source.",
+			all = append(all, rule{"one of two " + f.name, "While either of the two ticket databases is " + f.name + ", the other ticket database serves the key source.",
 				func(st *stand) { survives(st, f) }})
 		}
 		if s.Redis || s.Tickets || s.Service {
-			all = append(all, rule{"all draws " + f.name, fmt.Sprintf("While all draws are %s a server without fallback refuses "+
-				"with 503, Retry-After and a problem; the source serves again within %v by itself.", f.name, recovered),
+			all = append(all, rule{"all draws " + f.name, fmt.Sprintf("While all draws (Redis, the ticket databases or the key service) are %s, a server without a fallback refuses creations "+
+				"with status 503, Retry-After and a problem document. Afterwards the key source serves again by itself within %v.", f.name, recovered),
 				func(st *stand) { goesWithout(st, f) }})
 		}
 	}
 	return append(all,
-		rule{"database killed", "Without the database of the links every creation is refused, and no acknowledged link is lost.", refusesAll},
-		rule{"load harness", "The experiment load/create passes against the source.", harness},
-		rule{"accounts", "In the end every link that was ever acknowledged is there, and the accounts close.", accounts},
+		rule{"database killed", "While the database of the links is down, every creation is refused. No acknowledged link is lost.", refusesAll},
+		rule{"load harness", "The experiment load/create passes with the key source.", harness},
+		rule{"accounts", "At the end of the run every acknowledged link exists, and the accounts close.", accounts},
 	)
 }
 
-// The claims that are about several rules.
+// The names of the claims that are about several rules.
 const (
 	quick  = "refusals are quick"
 	served = "creations are served"
@@ -95,15 +96,15 @@ func definition(s sources.Source, prepare func(*experiment.T)) experiment.Defini
 	}
 	claims = append(claims, experiment.Claim[record]{
 		Name: served, Kind: report.Availability,
-		Text: "No creation fails on a server that is left alone, that has a fallback, or that has one of its two draws.",
+		Text: "No creation fails on a server that is not disturbed, has a fallback, or has one of its two ticket databases.",
 		Judge: func(rec *record) experiment.Verdict {
 			if len(rec.held) == 0 {
 				return experiment.Verdict{}
 			}
-			return experiment.Holds(len(rec.unserved) == 0, "creations that failed, by rule: %v", rec.unserved)
+			return experiment.Holds(len(rec.unserved) == 0, "failed creations by rule: %v", rec.unserved)
 		},
 	}, experiment.Claim[record]{
-		Name: quick, Text: fmt.Sprintf("A creation without a key is refused within %v.", refusal), Unit: "s", Kind: report.Speed,
+		Name: quick, Text: fmt.Sprintf("A creation that gets no key is refused within %v.", refusal), Unit: "s", Kind: report.Speed,
 		Judge: func(rec *record) experiment.Verdict {
 			if rec.slowest == 0 {
 				return experiment.Verdict{}
@@ -113,7 +114,7 @@ func definition(s sources.Source, prepare func(*experiment.T)) experiment.Defini
 	})
 	return experiment.Definition[record]{
 		Name: "keysource/" + s.Name, Title: s.Title,
-		Summary: "Two servers use the key source while many clients create links, and servers and what the source draws on are stopped, killed and frozen.",
+		Summary: "Many clients create links on two servers that use the key source. Meanwhile the servers, and the components that the key source needs, are stopped, killed and frozen.",
 		Suites:  []experiment.Suite{experiment.Nightly}, Claims: claims, Controls: controlsOf(s.Name),
 		Run: func(t *experiment.T, rec *record) { prepare(t); tryRules(t, s, rules, rec) },
 		Show: func(_ *record, e *report.Experiment) {
@@ -122,8 +123,8 @@ func definition(s sources.Source, prepare func(*experiment.T)) experiment.Defini
 	}
 }
 
-// tryRules tries the rules until one does not hold. What comes after it would be about what it
-// has left behind.
+// tryRules tests the rules until a rule does not hold. The rules after it are not tested, because
+// the failure may have changed the state that they depend on.
 func tryRules(t *experiment.T, s sources.Source, rules []rule, rec *record) {
 	rec.held, rec.unserved = make(map[string]bool), make(map[string]string)
 	st := newStand(t, s, rec)
@@ -140,7 +141,7 @@ func tryRules(t *experiment.T, s sources.Source, rules []rule, rec *record) {
 	}
 }
 
-// controlsOf are the sources that are broken on purpose. Each rule has at least one.
+// controlsOf returns the controls of a key source. Each rule has at least one control.
 func controlsOf(name string) []experiment.Control {
 	const killing, freezing = "all draws killed", "all draws frozen"
 	broken := func(rule, refutes string, without []string, settings ...string) experiment.Control {
@@ -167,7 +168,7 @@ func controlsOf(name string) []experiment.Control {
 	case "postgres-pool-delete":
 		return []experiment.Control{broken("stopped", "stopped", handback)}
 	case "ticket":
-		const one = "TICKET_DATABASE_URLS=${DRAW},${DRAW}" // the same database for odd and even numbers
+		const one = "TICKET_DATABASE_URLS=${DRAW},${DRAW}" // one database makes both the odd and the even numbers
 		return []experiment.Control{
 			broken("one of two killed", "one of two killed", nil, one), broken("one of two frozen", "one of two frozen", nil, one),
 		}

@@ -23,7 +23,7 @@ func TestEveryRuleHasAControl(t *testing.T) {
 			controlled[c.Refutes] = true
 			tries := func(r rule) bool { return c.Settings[0] == "rule="+r.name }
 			if !slices.ContainsFunc(rules, tries) {
-				t.Errorf("%s: %s tries no rule", s.Name, c.Name())
+				t.Errorf("%s: the control %s selects no rule", s.Name, c.Name())
 			}
 			for _, name := range c.Without {
 				if _, err := controls.Find(name); err != nil {
@@ -34,7 +34,7 @@ func TestEveryRuleHasAControl(t *testing.T) {
 	}
 	for _, s := range sources.All() {
 		for _, r := range rulesOf(&s) {
-			if !controlled[r.name] && r.name != "all draws frozen" { // its control refutes the claim on the time
+			if !controlled[r.name] && r.name != "all draws frozen" { // its control refutes the claim quick
 				t.Errorf("%s: the rule %q has no control", s.Name, r.name)
 			}
 		}
@@ -46,7 +46,7 @@ func TestEveryRuleHasAControl(t *testing.T) {
 	}
 }
 
-func TestRulesFollowFromWhatASourceDrawsOn(t *testing.T) {
+func TestRulesDependOnComponentsOfKeySource(t *testing.T) {
 	for _, tt := range []struct {
 		source sources.Source
 		more   []string
@@ -66,7 +66,7 @@ func TestRulesFollowFromWhatASourceDrawsOn(t *testing.T) {
 	}
 }
 
-func TestJudge(t *testing.T) {
+func TestClaimsJudgeRulesAndRefusals(t *testing.T) {
 	claims := definition(sources.Source{Name: "any"}, func(*experiment.T) {}).Claims
 	for _, tt := range []struct {
 		name  string
@@ -82,7 +82,7 @@ func TestJudge(t *testing.T) {
 	} {
 		i := slices.IndexFunc(claims, func(c experiment.Claim[record]) bool { return c.Name == tt.claim })
 		if got := claims[i].Judge(tt.rec).Outcome; got != tt.want {
-			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+			t.Errorf("%s: outcome %q, want %q", tt.name, got, tt.want)
 		}
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"keypool/loadtest/experiment"
 )
 
-// buildShown builds the programs with the key source that CONTRIBUTING.md shows: one file, and
-// one line in the table of sources. The run uses these programs. Nothing in the tree changes.
+// buildShown builds the programs of the run with the key source that CONTRIBUTING.md shows. The key
+// source is one file, and one line in the table of key sources. No file in the source tree changes.
 func buildShown(t *experiment.T) {
 	mod, err := exec.CommandContext(t.Context(), "go", "env", "GOMOD").Output()
 	t.Must(err)
@@ -25,14 +25,14 @@ func buildShown(t *experiment.T) {
 	blocks := regexp.MustCompile("(?s)\n```go\n(.*?)```\n").FindAllStringSubmatch(section, -1)
 	places := regexp.MustCompile("(?s)`(\\S+/nanoid\\.go)`.*\\s`(\\w+)`\\s+in\\s+`(\\S+\\.go)`").FindStringSubmatch(section)
 	if len(blocks) != 2 || places == nil || strings.Count(blocks[1][1], "\n") != 1 {
-		t.Fatalf("CONTRIBUTING.md does not show one file, and one line in a table of another: %q, %q", blocks, places)
+		t.Fatalf("CONTRIBUTING.md must show a whole file and one line for a table in another file; code blocks: %q, names: %q", blocks, places)
 	}
 	file, table, in := places[1], places[2], places[3]
-	code, err := os.ReadFile(filepath.Join(root, in)) //nolint:gosec // a path of the project's own documentation
+	code, err := os.ReadFile(filepath.Join(root, in)) //nolint:gosec // the path comes from the documentation of the project
 	t.Must(err)
 	begin := regexp.MustCompile(`func ` + table + `\(.*\) .*\{\n\treturn .*\{\n`).FindIndex(code)
 	if begin == nil {
-		t.Fatalf("%s has no table %s", in, table)
+		t.Fatalf("%s has no function %s that returns a table", in, table)
 	}
 	entered := string(code[:begin[1]]) + blocks[1][1] + string(code[begin[1]:])
 	dir := t.TempDir()

@@ -19,12 +19,12 @@ import (
 )
 
 const (
-	takers = 32
-	each   = 20 // links of a taker
-	kills  = 3  // of a server
+	takers = 32 // clients of a server that create links at the same time
+	each   = 20 // links that each of these clients makes
+	kills  = 3  // kills of a server
 
-	refusal  = time.Second     // the limit of a refusal
-	refusing = 2 * time.Second // how long refusals are observed
+	refusal  = time.Second     // limit for the duration of a refusal
+	refusing = 2 * time.Second // time for which refusals are observed
 )
 
 func unique(st *stand) {
@@ -37,7 +37,7 @@ func shared(st *stand) {
 	st.check(st.helped, st.strict)
 }
 
-// take has takers make links at once, each its next link as soon as it has the last.
+// take lets many clients make links at the same time, each as fast as the server answers it.
 func (s *server) take() error {
 	return together(takers, func(int) error {
 		for range each {
@@ -58,7 +58,7 @@ func stopped(st *stand) {
 	}
 	a := lab.Audit(st, st.settings...)
 	if a.Held() > 0 || !a.Closes {
-		st.must(fmt.Errorf("the servers that were stopped have [%d] keys on record; %s", a.Held(), a.Problem()))
+		st.must(fmt.Errorf("the stopped servers hold %d keys, want 0; %s", a.Held(), a.Problem()))
 	}
 	for _, w := range st.workers {
 		st.mustEnd(w)
@@ -69,8 +69,8 @@ func stopped(st *stand) {
 	st.mustCome()
 }
 
-// killed slows every commit down to a tenth of a second, so that at any moment links wait for
-// theirs: those that are acknowledged before their commit are lost.
+// killed slows every commit down to a tenth of a second, so that links wait for their commit at any
+// moment. A link that is acknowledged before its commit is then lost.
 func killed(st *stand) {
 	lab.Execute(st, st.postgres.URL, `ALTER ROLE CURRENT_USER SET commit_delay = 100000`)
 	lab.Execute(st, st.postgres.URL, `ALTER ROLE CURRENT_USER SET commit_siblings = 0`)
@@ -83,14 +83,14 @@ func killed(st *stand) {
 		st.strict.more(some)
 	}
 	st.strict.load.Stop()
-	st.serves(st.helped.load.Stop(), "on the server that was left alone")
+	st.serves(st.helped.load.Stop(), "on the server that was not killed")
 	lab.Execute(st, st.postgres.URL, `ALTER ROLE CURRENT_USER RESET ALL`)
-	st.strict.Kill() // its connections keep the slow commits
+	st.strict.Kill() // its open connections still have slow commits
 	st.strict.Start()
 	st.check(st.helped)
 }
 
-// fault is what happens to a draw.
+// fault is a way to disturb a draw.
 type fault struct {
 	name         string
 	strike, mend func(draw)
@@ -108,19 +108,19 @@ func survives(st *stand, f fault) {
 	for i, d := range st.draws {
 		s.load.Start(rate)
 		s.more(some)
-		// A draw whose circuit is still open is no spare for the other one.
+		// A draw with an open breaker cannot replace the other draw.
 		closed := lab.Happens(st, recovered, func() bool {
 			status, err := s.TryStatus()
 			return err == nil && lab.Known(status.Breaker, "") == "closed"
 		})
 		if !closed {
-			st.must(fmt.Errorf("after %v the circuit of a draw is still open", recovered))
+			st.must(fmt.Errorf("the breaker of a draw is not closed after %v", recovered))
 		}
 		f.strike(d)
 		s.more(2 * rate)
 		f.mend(d)
 		s.more(rate)
-		st.serves(s.load.Stop(), fmt.Sprintf("with draw %d %s", i+1, f.name))
+		st.serves(s.load.Stop(), fmt.Sprintf("while draw %d was %s", i+1, f.name))
 	}
 }
 
@@ -139,7 +139,7 @@ func goesWithout(st *stand, f fault) {
 		f.mend(d)
 	}
 	st.must(st.strict.awaitSource())
-	st.serves(st.helped.load.Stop(), "although there is a fallback")
+	st.serves(st.helped.load.Stop(), "on the server with a fallback")
 	st.must(st.helped.awaitSource())
 }
 
@@ -154,7 +154,7 @@ func refusesAll(st *stand) {
 	st.check(st.strict)
 }
 
-// runDry takes keys until every taker was refused one.
+// runDry takes keys until a creation of each client was refused.
 func (s *server) runDry() error {
 	deadline := time.Now().Add(patience)
 	return together(takers, func(int) error {
@@ -166,14 +166,14 @@ func (s *server) runDry() error {
 			case entry.State == loadtest.Refused:
 				return nil
 			case entry.State != loadtest.Acknowledged:
-				return fmt.Errorf("a creation is neither made nor refused, it is %s: %s", entry.State, entry.Detail)
+				return fmt.Errorf("a creation is neither acknowledged nor refused; its state is %s: %s", entry.State, entry.Detail)
 			}
 		}
-		return fmt.Errorf("after %v it still has keys", patience)
+		return fmt.Errorf("the server still has keys after %v", patience)
 	})
 }
 
-// mustRefuse observes refusals for a time and records the slowest.
+// mustRefuse requires that the servers refuse creations for some time. It records the slowest refusal.
 func (st *stand) mustRefuse(servers ...*server) {
 	err := together(len(servers), func(i int) error {
 		tick := time.NewTicker(look)
@@ -191,8 +191,8 @@ func (st *stand) mustRefuse(servers ...*server) {
 	st.must(err)
 }
 
-// refuse fails unless a creation is answered with a 503 that says when to try again (RFC 9110,
-// section 10.2.3) and what is wrong (RFC 9457).
+// refuse sends a creation and fails unless the answer is a 503. The answer must say when to try
+// again (RFC 9110, section 10.2.3) and what is wrong (RFC 9457).
 func (s *server) refuse(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -201,13 +201,13 @@ func (s *server) refuse(ctx context.Context) error {
 		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Close = true // a kill cannot leave the connection stale
+	req.Close = true // so that no request uses a connection from before a kill
 	begin := time.Now()
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = res.Body.Close() }() // it was read or is an error by now
+	defer func() { _ = res.Body.Close() }() // the body was read, or err says why not
 	var problem struct {
 		Type, Title, Detail string
 		Status              int
@@ -218,12 +218,12 @@ func (s *server) refuse(ctx context.Context) error {
 	wait, waitErr := strconv.Atoi(res.Header.Get("Retry-After"))
 	if err = errors.Join(err, mediaErr, waitErr); err != nil || res.StatusCode != http.StatusServiceUnavailable || media != "application/problem+json" ||
 		wait < 1 || problem.Status != res.StatusCode || problem.Type == "" || problem.Title == "" || problem.Detail == "" {
-		return fmt.Errorf("a creation without a key is answered %s, %v, %+v; %w", res.Status, res.Header, problem, err)
+		return errors.Join(fmt.Errorf("want a 503 with Retry-After and a problem document, got status %s, header %v, problem %+v", res.Status, res.Header, problem), err)
 	}
 	return nil
 }
 
-// harness runs the load test program against a server, as against any other service.
+// harness runs the load test program against a server. The program treats it like any other service.
 func harness(st *stand) {
 	program, err := os.Executable()
 	st.Must(err)
@@ -235,11 +235,11 @@ func harness(st *stand) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		st.must(fmt.Errorf("loadtest run: %w; its output:\n%s", errors.Join(err, ctx.Err()), out))
 	}
-	_, err = os.Stat(filepath.Join(dir, "report.json")) // it did run
+	_, err = os.Stat(filepath.Join(dir, "report.json")) // without a report the program did not run
 	st.must(err)
 }
 
-// accounts reads every link again, and closes the accounts while a server runs and when none does.
+// accounts reads every link back. The accounts must close with a running server and without one.
 func accounts(st *stand) {
 	for _, s := range st.servers() {
 		s.checked = 0

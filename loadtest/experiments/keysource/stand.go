@@ -20,59 +20,59 @@ import (
 )
 
 const (
-	rate = 100 // creations per second while a source is disturbed
-	some = rate / 4
+	rate = 100      // creations per second while a key source is disturbed
+	some = rate / 4 // links to wait for, so that the load has begun
 
-	patience  = 30 * time.Second // for what takes a second or two on a quiet machine
-	stopLimit = 10 * time.Second
-	recovered = 15 * time.Second // the limit until a source serves again by itself
-	look      = 20 * time.Millisecond
+	patience  = 30 * time.Second      // limit for steps that take a second or two on an idle machine
+	stopLimit = 10 * time.Second      // limit from SIGTERM to the exit
+	recovered = 15 * time.Second      // limit until a key source serves again by itself
+	look      = 20 * time.Millisecond // pause between two checks
 )
 
-// stand is a source at work.
+// stand is a key source with its servers and draws.
 type stand struct {
 	*experiment.T
 	source   sources.Source
 	record   *record
-	rule     string // that is tried now
+	rule     string // the name of the rule that is tested now
 	code     *regexp.Regexp
 	postgres *lab.Database
-	settings []string // of both servers
+	settings []string // settings of both servers
 	draws    []draw
-	workers  []*lab.Program // of the project, that the source draws on
+	workers  []*lab.Program // programs of this project that the key source needs
 
-	helped *server // with the default fallback
-	strict *server // without fallback: all of its codes come from the source
+	helped *server // the server with the default fallback
+	strict *server // the server without a fallback, whose codes all come from the key source
 }
 
-// server is one process of a source, with all links that were ever made on it.
+// server is one process that uses the key source, with all links that were made on it.
 type server struct {
 	*lab.Program
 	st      *stand
 	load    *lab.Load
-	checked int           // entries that were read back
-	slowest time.Duration // of its refusals
+	checked int           // number of entries that were read back
+	slowest time.Duration // duration of its slowest refusal
 }
 
-// draw is one thing that a source draws on.
+// draw is one component that a key source needs.
 type draw struct {
-	name    string // the URL of a database
+	name    string // the URL of a database, or a description
 	process interface {
 		Kill()
 		Freeze()
 		Thaw()
 	}
-	start func() // after a kill
+	start func() // starts the process again after a kill
 }
 
 func drawOn(d *lab.Database) draw { return draw{d.URL, d, d.Restart} }
 
-// newStand starts everything and returns when both servers make links with keys of the source.
+// newStand starts all programs. It returns when both servers make links with keys of the key source.
 func newStand(t *experiment.T, s sources.Source, rec *record) *stand {
 	st := &stand{T: t, source: s, record: rec, code: regexp.MustCompile("^(?:" + s.Code + ")$"), postgres: lab.Postgres(t)}
 	at := &sources.Supply{Links: st.postgres.URL}
 	if s.Redis {
-		redis := lab.Redis(t) // killed, it loses everything
+		redis := lab.Redis(t) // it loses all data when it is killed
 		at.Redis = redis.URL
 		st.draws = append(st.draws, drawOn(redis))
 	}
@@ -86,7 +86,7 @@ func newStand(t *experiment.T, s sources.Source, rec *record) *stand {
 	if s.Service {
 		at.Keys = lab.CreateDatabase(t, st.postgres.URL, "kgs", "")
 	}
-	st.settings = s.Connect(st, at, "KGS_POOL_CAPACITY=20000", "KGS_BATCH_MAX=500") // the rules are not about size
+	st.settings = s.Connect(st, at, "KGS_POOL_CAPACITY=20000", "KGS_BATCH_MAX=500") // small sizes, because no rule depends on them
 	if at.Service != nil {
 		st.workers = []*lab.Program{at.Service}
 		st.draws = append(st.draws, draw{"the key service", at.Service, at.Service.Start})
@@ -99,7 +99,7 @@ func newStand(t *experiment.T, s sources.Source, rec *record) *stand {
 	st.helped, st.strict = newServer(st), newServer(st, "FALLBACK=none")
 	for _, s := range st.servers() {
 		if err := s.awaitSource(); err != nil {
-			t.Fatalf("start: %w", err)
+			t.Fatalf("start the servers: %w", err)
 		}
 	}
 	return st
@@ -113,7 +113,7 @@ func newServer(st *stand, more ...string) *server {
 
 func (st *stand) servers() []*server { return []*server{st.helped, st.strict} }
 
-// option is a setting of a control that is for the experiment.
+// option returns the value of a setting of the control that is for the experiment, or "".
 func (st *stand) option(name string) string {
 	for _, s := range st.T.Settings() {
 		if value, ok := strings.CutPrefix(s, name+"="); ok {
@@ -123,8 +123,8 @@ func (st *stand) option(name string) string {
 	return ""
 }
 
-// Settings are those of a control that are for the programs. ${DRAW} stands for the URL of the
-// first draw.
+// Settings returns the settings of the control that are for the programs. ${DRAW} stands for the
+// URL of the first draw.
 func (st *stand) Settings() (settings []string) {
 	for _, s := range st.T.Settings() {
 		if s[0] >= 'a' && s[0] <= 'z' {
@@ -135,44 +135,44 @@ func (st *stand) Settings() (settings []string) {
 	return slices.Clip(settings)
 }
 
-// must refutes the rule that is tried when err is not nil, which ends the run. What fails after
-// an interruption fails because of it.
+// must refutes the current rule and ends the run if err is not nil. After an interruption it does
+// not refute the rule, because the interruption may be the cause of err.
 func (st *stand) must(err error) {
 	if err == nil {
 		return
 	}
 	st.Must(st.Context().Err())
-	st.Logf("%s: %v\nthe log of the server without fallback:\n%s", st.rule, err, st.strict.Tail())
+	st.Logf("%s: %v\nthe log of the server without a fallback:\n%s", st.rule, err, st.strict.Tail())
 	st.Refute(st.rule, "%v", err)
 }
 
-// serves records the creations of a load that failed although they had to be served.
+// serves records the failed creations of a load that had to be served. where says which load it was.
 func (st *stand) serves(f loadtest.Figures, where string) {
 	if f.Failed() > 0 {
 		st.record.unserved[st.rule] = fmt.Sprintf("%d refused, %d unknown, %d unsent %s", f.Refused, f.Unknown, f.Unsent, where)
 	}
 }
 
-// mustEnd stops a program with SIGTERM.
+// mustEnd stops a program with SIGTERM and requires the exit status 0.
 func (st *stand) mustEnd(p *lab.Program) {
 	p.Signal(syscall.SIGTERM)
 	if !lab.Happens(st, stopLimit, p.Ended) {
-		st.must(fmt.Errorf("%s still runs %v after SIGTERM", p.Admin, stopLimit))
+		st.must(fmt.Errorf("the program at %s still runs %v after SIGTERM", p.Admin, stopLimit))
 	}
 	if status := p.Exit(stopLimit); status != 0 {
-		st.must(fmt.Errorf("the exit status after SIGTERM is %d; the log:\n%s", status, p.Tail()))
+		st.must(fmt.Errorf("the exit status after SIGTERM is %d, want 0; the log:\n%s", status, p.Tail()))
 	}
 }
 
-// mustCome waits for the source on both servers.
+// mustCome requires that both servers make links with keys of the key source again.
 func (st *stand) mustCome() {
 	for _, s := range st.servers() {
 		st.must(s.awaitSource())
 	}
 }
 
-// check reads back, through each of the servers, all links that were not read back yet, and
-// looks at the codes of the source.
+// check reads back, through each of the given servers, all links that were not read back yet. It
+// also checks the form of the codes of the key source.
 func (st *stand) check(through ...*server) {
 	var entries []loadtest.Entry
 	for _, s := range st.servers() {
@@ -188,14 +188,14 @@ func (st *stand) check(through ...*server) {
 	for _, s := range through {
 		f, err := (&loadtest.Checker{Client: s.Client}).Check(st.Context(), entries)
 		if f.Broken() > 0 || f.Checked == 0 {
-			err = errors.Join(err, fmt.Errorf("of %d links %d are lost, %d wrong, %d there twice, %d unread: %s",
+			err = errors.Join(err, fmt.Errorf("%d links were read back: %d lost, %d wrong, %d stored twice, %d unreadable: %s",
 				f.Checked, f.Lost, f.Wrong, f.Twice, f.Unread, strings.Join(f.Reports, "\n")))
 		}
 		st.must(err)
 	}
 }
 
-// together calls do for each of n at once.
+// together calls do concurrently for each number below n and returns the first error.
 func together(n int, do func(i int) error) error {
 	var all errgroup.Group
 	for i := range n {
@@ -204,11 +204,11 @@ func together(n int, do func(i int) error) error {
 	return all.Wait()
 }
 
-// create makes one link and fails when it is not acknowledged.
+// create makes one link and fails if the link is not acknowledged.
 func (s *server) create() error {
 	entry, err := s.load.TryOne(s.st.Context())
 	if err == nil && entry.State != loadtest.Acknowledged {
-		err = fmt.Errorf("a creation is %s: %s", entry.State, entry.Detail)
+		err = fmt.Errorf("the state of a creation is %s: %s", entry.State, entry.Detail)
 	}
 	return err
 }
@@ -217,22 +217,22 @@ func (s *server) create() error {
 func (s *server) more(n int64) {
 	enough := s.load.Figures().Acknowledged + n
 	if !lab.Happens(s.st, patience, func() bool { return s.load.Figures().Acknowledged >= enough }) {
-		s.st.must(fmt.Errorf("after %v fewer than %d links were made: %+v", patience, n, s.load.Figures()))
+		s.st.must(fmt.Errorf("fewer than %d more links were made within %v: %+v", n, patience, s.load.Figures()))
 	}
 }
 
-// awaitSource waits until s makes its links with keys of the source, by itself.
+// awaitSource waits until s makes its links with keys of the key source, without intervention.
 func (s *server) awaitSource() error {
 	return lab.Until(s.st.Context(), look, recovered, func(context.Context) (done bool, err error) {
 		if err := s.fromSource(); err != nil {
-			return false, fmt.Errorf("the source does not serve: %w", err)
+			return false, fmt.Errorf("the key source does not serve: %w", err)
 		}
 		return true, nil
 	})
 }
 
-// fromSource makes some links and fails unless the keys of all but the first are of the source. The
-// first one makes the server report its metric.
+// fromSource makes some links and fails unless the key source made the keys of all links after the
+// first one. The first link makes the server report its metric.
 func (s *server) fromSource() error {
 	const links = 5
 	var taken [2]float64
@@ -249,7 +249,7 @@ func (s *server) fromSource() error {
 	}
 	status, err := s.TryStatus()
 	if from := lab.Known(status.ServingFrom, "unknown"); err == nil && (taken[1]-taken[0] < links || from != "batch") {
-		err = fmt.Errorf("of %d links only %v have keys labelled %s; the server serves from %s", links, taken[1]-taken[0], s.st.source.Label, from)
+		err = fmt.Errorf("%v of %d links have keys labelled %s, want all; the server serves from %s", taken[1]-taken[0], links, s.st.source.Label, from)
 	}
 	return err
 }

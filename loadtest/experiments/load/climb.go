@@ -11,30 +11,30 @@ import (
 )
 
 const (
-	stepFactor = 1.6 // from the rate of a step to that of the next
+	stepFactor = 1.6 // ratio of the rates of two successive steps
 	maxSteps   = 8
-	// kneeLatency is the greatest p99 of a service that keeps up. It is far longer than a request
-	// takes, and far shorter than the queue gets that grows during a whole step.
+	// kneeLatency is the greatest p99 of a service that keeps up. It is much longer than a single request
+	// takes. It is much shorter than the queueing delay at the end of a step with which the service does not keep up.
 	kneeLatency = 100 * time.Millisecond
 )
 
 // step is a load at one rate.
 type step struct {
 	offered float64 // requests per second
-	seconds float64 // until the last request had its outcome
+	seconds float64 // from the start of the step until the last request had its outcome
 	loadtest.Figures
 }
 
-// achieved is how many requests per second got the right answer.
+// achieved returns the number of requests per second that got the right answer.
 func (s *step) achieved() float64 { return float64(s.Acknowledged) / max(s.seconds, 0.001) }
 
-// keptUp reports whether the service kept up with the rate.
+// keptUp reports whether the service kept up with the step.
 func (s *step) keptUp() bool { return s.Failed() == 0 && s.Latency.P99 <= kneeLatency }
 
-// climb raises the rate step by step, until the service no longer keeps up. The steady load is the
-// first step, and the only one on a deployment without the flag --climb. A step that the service
-// does not keep up with is made once more, because something else may have kept the machine
-// busy; then the second try counts.
+// climb raises the rate step by step until the service no longer keeps up. The steady load is the first
+// step. A deployment gets no other step unless the flag --climb is set. If the service does not keep up with a
+// step, climb repeats the step once, because another process may have kept the machine busy. The second try
+// then counts.
 func (s *run) climb(load measure.Load) {
 	first := s.steady.Total
 	if first.Sent == 0 {
@@ -45,12 +45,12 @@ func (s *run) climb(load measure.Load) {
 		return
 	}
 	for rate := s.rate * stepFactor; len(s.steps) <= s.plan.climb; rate *= stepFactor {
-		s.pulse.Enter("up to the knee: %.0f per second", rate)
+		s.pulse.Enter("raising the rate until the service no longer keeps up: %.0f per second", rate)
 		next := s.step(rate, load)
 		if !next.keptUp() && s.Context().Err() == nil {
 			next = s.step(rate, load)
 		}
-		if s.Context().Err() != nil { // the step was cut short
+		if s.Context().Err() != nil { // the step was interrupted
 			return
 		}
 		if s.steps = append(s.steps, next); !next.keptUp() {
@@ -59,6 +59,7 @@ func (s *run) climb(load measure.Load) {
 	}
 }
 
+// step makes one step.
 func (s *run) step(rate float64, load measure.Load) step {
 	r, started := loadtest.NewRecorder(), time.Now()
 	s.pulse.Follow(r)
@@ -66,7 +67,7 @@ func (s *run) step(rate float64, load measure.Load) step {
 	return step{rate, time.Since(started).Seconds(), r.Figures()}
 }
 
-// knee is the last step with which the service kept up, nil for none.
+// knee returns the last step with which the service kept up, or nil if there is no such step.
 func knee(steps []step) *step {
 	for i := range slices.Backward(steps) {
 		if steps[i].keptUp() {
@@ -76,19 +77,20 @@ func knee(steps []step) *step {
 	return nil
 }
 
-// kneeNote says where the knee is.
+// kneeNote returns a note that states the rate of the knee.
 func kneeNote(steps []step) string {
 	switch k := knee(steps); k {
 	case nil:
 		return "The service did not keep up with the first rate."
 	case &steps[len(steps)-1]:
-		return fmt.Sprintf("The knee was not reached: the service kept up with %s per second, and no higher rate was tried.", report.Number(k.offered))
+		return fmt.Sprintf("The knee was not reached. The service kept up with %s per second, and no higher rate was tried.", report.Number(k.offered))
 	default:
-		return fmt.Sprintf("The knee is at %s per second. In the next step requests failed, or the p99 was above %v.", report.Number(k.offered), kneeLatency)
+		return fmt.Sprintf("The knee is at %s per second, the highest rate with which the service kept up. "+
+			"In the next step, requests failed or the p99 was above %v.", report.Number(k.offered), kneeLatency)
 	}
 }
 
-// stepChart shows the latency over the offered rate.
+// stepChart returns a chart of the latency over the offered rate.
 func stepChart(what string, steps []step) report.Chart {
 	c := report.Chart{
 		Title: "Latency of " + what + " as their rate rises",
@@ -107,7 +109,7 @@ func stepChart(what string, steps []step) report.Chart {
 	return c
 }
 
-// stepTable has the figures of every step.
+// stepTable returns a table with the figures of every step.
 func stepTable(what string, steps []step) report.Table {
 	t := report.Table{Title: "The rates of " + what, Columns: []string{"offered", "achieved", "p50", "p99", "p99.9", "slowest", "failed or unsent", "kept up"}}
 	for i := range steps {

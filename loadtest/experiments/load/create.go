@@ -15,17 +15,18 @@ const createRate = 1000.0 // creations per second that the project promises
 func create() *experiment.Experiment {
 	return experiment.Define(experiment.Definition[record]{
 		Name: "load/create", Title: "A thousand new links a second",
-		Summary: fmt.Sprintf("Links are created at a steady %.0f per second, each at its due time, whatever became of earlier ones. Then the rate "+
-			"rises until the service no longer keeps up. Every acknowledged link is read back from the store after a restart.", createRate),
+		Summary: fmt.Sprintf("Links are created at a steady %.0f per second. Each creation is sent at its due time, even if earlier creations are not finished. "+
+			"Then the rate rises until the service no longer keeps up. Every acknowledged link is read back from the store after a restart.", createRate),
 		Suites: []experiment.Suite{experiment.Change, experiment.Nightly}, Alone: true, Anywhere: true,
 		Run: runCreate, Claims: createClaims(createRate), Controls: controls(),
 		Show: func(r *record, e *report.Experiment) { r.show(e, "creations", createClaims(r.rate)) },
 	})
 }
 
+// createClaims returns the claims of load/create at the given rate.
 func createClaims(rate float64) []claim {
 	return append([]claim{
-		timed("steady rate", "/s", fmt.Sprintf("At a steady %.0f creations per second each creation that is due is acknowledged, 99 of 100 within a second.", rate), judgeRate),
+		timed("steady rate", "/s", fmt.Sprintf("At a steady %.0f creations per second, every creation is acknowledged. The p99 is at most 1 s.", rate), judgeRate),
 		timed("steady p99", "ms", measure.LatencyText("creations", "a single-row INSERT and a bare redirect together", rate), judgeP99),
 	}, accounts()...)
 }
@@ -39,14 +40,14 @@ func runCreate(t *experiment.T, r *record) {
 	s.climb(s.load.Run)
 }
 
-// judgeRate judges that the service keeps up with the steady rate.
+// judgeRate judges whether the service keeps up with the steady rate.
 func judgeRate(r *record) experiment.Verdict {
 	if r.steady == nil || r.steady.Total.Sent+r.steady.Total.Unsent == 0 {
 		return experiment.Verdict{}
 	}
 	f, seconds := r.steady.Total, r.steady.Seconds
 	v := experiment.Holds(f.Failed() == 0 && f.Latency.P99 <= time.Second,
-		"%d of %d creations were acknowledged in %.1f s, %d refused, %d not answered, %d not sent; %v",
+		"%d of %d creations were acknowledged in %.1f s; %d were refused, %d were not answered, %d were not sent; %v",
 		f.Acknowledged, f.Sent+f.Unsent, seconds, f.Refused, f.Unknown, f.Unsent, f.Latency)
 	return r.steady.Complete(v.Figures(r.rate, float64(f.Acknowledged)/max(seconds, 0.001)))
 }

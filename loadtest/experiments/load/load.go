@@ -1,15 +1,15 @@
-// Package load creates links on one service at a steady rate and then at rising rates: alone
-// (load/create), and beside a hundred times as many redirects (load/mix). It reads every link
-// back. Both experiments can also run against a deployment that is there already.
+// Package load creates links on one service at a steady rate and then at rising rates. The
+// experiment load/create only creates links. The experiment load/mix also sends a hundred redirects
+// for each creation. Both read every link back. Both can also run against an existing deployment.
 //
-// Vocabulary: a step is a load at one rate. The service keeps up with a step when no request
-// fails and the p99 is at most [kneeLatency]. The knee is the last step with which it keeps up.
+// Vocabulary: a step is a load at one rate. The service keeps up with a step if no request fails
+// and the p99 is at most [kneeLatency]. The knee is the last step with which the service keeps up.
 //
 // Invariants:
 //
-//   - requests are due at a constant rate, whatever became of earlier ones;
-//   - beyond the steady rate a request may fail, and an acknowledged link may not;
-//   - a deployment is not restarted, and its password does not reach the report.
+//   - requests are due at a constant rate, even if earlier requests are not finished;
+//   - above the steady rate, a request may fail, but an acknowledged link may not be lost;
+//   - a deployment is not restarted, and its password does not appear in the report.
 package load
 
 import (
@@ -30,18 +30,18 @@ func Experiments() []*experiment.Experiment { return []*experiment.Experiment{cr
 // claim is a claim about a run of either experiment.
 type claim = experiment.Claim[record]
 
-// plan is how much load a run makes.
+// plan is the size of a run.
 type plan struct {
 	rate  float64       // requests per second of the steady load
-	lasts time.Duration // of the steady load, in all rounds
-	each  time.Duration // of a step
-	climb int           // steps above the steady rate at most
-	small bool          // too short to judge times
+	lasts time.Duration // duration of the steady load in all rounds together
+	each  time.Duration // duration of a step
+	climb int           // greatest number of steps above the steady rate
+	small bool          // the run is too short to judge times
 }
 
-// choose returns the plan of a run: the small one at a scale below 1.
+// choose returns the plan of a run. The plan is small if the scale is below 1.
 func choose(t *experiment.T, usual plan) plan {
-	if t.Scale < 1 { // few steps: a control reads back lost links, and the service limits misses
+	if t.Scale < 1 { // few steps, because a control reads lost links back and the service limits misses
 		return plan{rate: 200, lasts: 1500 * time.Millisecond, each: 300 * time.Millisecond, climb: 2, small: true}
 	}
 	p := usual
@@ -53,17 +53,17 @@ func choose(t *experiment.T, usual plan) plan {
 	return p
 }
 
-// record is what a run observes.
+// record holds what a run observes.
 type record struct {
 	plan
 	settings map[string]string
-	steady   *measure.Latencies // nil: there was no steady load
-	steps    []step             // the steady load first
+	steady   *measure.Latencies // nil if there was no steady load
+	steps    []step             // the first step is the steady load
 	served   loadtest.Figures   // of the creations at rates that the service must keep up with
-	links    *loadtest.Verdict  // nil: no link was read back
+	links    *loadtest.Verdict  // nil if no link was read back
 	notes    []string
 
-	atSteady, visited loadtest.Findings // of the redirects at the steady rate, and at all rates
+	atSteady, visited loadtest.Findings // redirects at the steady rate; redirects at all rates
 }
 
 // run is one run of an experiment.
@@ -71,13 +71,13 @@ type run struct {
 	*experiment.T
 	*record
 	server    *lab.Program
-	census    loadtest.Census    // nil: the run did not start the database
-	baselines []measure.Baseline // of a creation, beside the database
+	census    loadtest.Census    // nil if the run did not start the database
+	baselines []measure.Baseline // baselines of a creation; none for a deployment
 	load      *lab.Load
 	pulse     *measure.Pulse
 }
 
-// start finds or starts the service.
+// start starts the service, unless the run uses a deployment.
 func start(t *experiment.T, r *record, name string, usual plan) *run {
 	r.plan = choose(t, usual)
 	s := &run{T: t, record: r}
@@ -100,7 +100,7 @@ func start(t *experiment.T, r *record, name string, usual plan) *run {
 	return s
 }
 
-// measureSteady makes the steady load beside the baselines.
+// measureSteady makes the steady load in turn with the baselines.
 func (s *run) measureSteady(what string, load measure.Load, baselines ...measure.Baseline) (err error) {
 	s.steady, err = measure.Latency(s.Context(), measure.Steady{
 		What: what, Rate: s.rate, Lasts: s.lasts, Load: load, Baselines: baselines,
@@ -109,14 +109,14 @@ func (s *run) measureSteady(what string, load measure.Load, baselines ...measure
 	return err
 }
 
-// readBack reads every link back, also after an early end of the run.
+// readBack reads every link back, even if the run ended early.
 func (s *run) readBack() {
 	s.pulse.Enter("reading every link back")
 	s.pulse.Follow(nil)
 	s.links, s.notes = measure.ReadBack(s, s.server, s.census, s.load)
 }
 
-// timed is a claim on a time. A small run does not judge it.
+// timed returns a claim about a time or a rate. A small run does not judge it.
 func timed(name, unit, text string, judge func(*record) experiment.Verdict) claim {
 	return claim{Name: name, Text: text, Unit: unit, Kind: report.Speed, Judge: func(r *record) experiment.Verdict {
 		if r.small {
@@ -126,13 +126,13 @@ func timed(name, unit, text string, judge func(*record) experiment.Verdict) clai
 	}}
 }
 
-// accounts are the claims on creations and links.
+// accounts returns the claims about creations and links.
 func accounts() []claim {
 	served := measure.Served("No creation fails at the steady rate.", func(r *record) loadtest.Figures { return r.served })
 	return append([]claim{served}, measure.Links(func(r *record) *loadtest.Verdict { return r.links })...)
 }
 
-// controls are the programs whose faults both experiments must notice.
+// controls returns the controls of both experiments.
 func controls() []experiment.Control {
 	return []experiment.Control{
 		{Without: []string{"store"}, Refutes: measure.NoLostLink},
@@ -143,8 +143,8 @@ func controls() []experiment.Control {
 // judgeP99 judges the latency at the steady rate.
 func judgeP99(r *record) experiment.Verdict { return r.steady.Verdict() }
 
-// show adds what both experiments show. The claims are those at the rate of this run, which may be
-// another than the usual one.
+// show adds the settings, chart, table and notes of a run to its report. It replaces the texts of the claims
+// with those in claims, because the rate of the run may differ from the usual rate.
 func (r *record) show(e *report.Experiment, what string, claims []claim) {
 	e.Settings = r.settings
 	for i := range claims {
@@ -154,12 +154,12 @@ func (r *record) show(e *report.Experiment, what string, claims []claim) {
 		e.Charts = []report.Chart{stepChart(what, r.steps)}
 		e.Tables = []report.Table{stepTable(what, r.steps)}
 		e.Notes = append(e.Notes, kneeNote(r.steps),
-			"The load comes from the same machine: beyond the knee the sender may be the limit, and not the service.")
+			"The load generator runs on the same machine as the service. Above the knee, the load generator may be the limit instead of the service.")
 	}
 	e.Notes = append(e.Notes, r.notes...)
 }
 
-// redacted is a URL without its password.
+// redacted returns a URL without its password.
 func redacted(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {

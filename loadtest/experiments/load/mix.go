@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	mixRate      = 2000.0 // redirects per second
-	mixRatio     = 100    // redirects for one creation
-	beforeVisits = 2 * time.Second
-	refreshEvery = 200 * time.Millisecond // a new link waits so long for its first visit
+	mixRate      = 2000.0                 // redirects per second
+	mixRatio     = 100                    // redirects for each creation
+	beforeVisits = 2 * time.Second        // duration of the creations before the first visit
+	refreshEvery = 200 * time.Millisecond // longest time until a new link can be visited
 	zipfExponent = 1.1                    // the most popular tenth of the links gets about four fifths of the visits
 )
 
@@ -27,19 +27,20 @@ const (
 func mix() *experiment.Experiment {
 	return experiment.Define(experiment.Definition[record]{
 		Name: "load/mix", Title: "A hundred visits to one new link",
-		Summary: fmt.Sprintf("Most requests to a shortener are redirects. Here %d visits follow links for each link that is created. A few links get most "+
-			"of the visits (Zipf, s = %.1f), and the newest links are the most popular. The rate is first a steady %.0f redirects per second and then "+
-			"rises until the service no longer keeps up. The target of every redirect is checked.", mixRatio, zipfExponent, mixRate),
+		Summary: fmt.Sprintf("Most requests to a shortener are redirects. In this experiment, there are %d visits for each link that is created. A few links get most "+
+			"of the visits (Zipf distribution, s = %.1f), and the newest links are the most popular. The rate is first a steady %.0f redirects per second. "+
+			"It then rises until the service no longer keeps up. The target of every redirect is checked.", mixRatio, zipfExponent, mixRate),
 		Suites: []experiment.Suite{experiment.Nightly}, Alone: true, Anywhere: true,
 		Run: runMix, Claims: mixClaims(mixRate), Controls: controls(),
 		Show: func(r *record, e *report.Experiment) { r.show(e, "redirects", mixClaims(r.rate)) },
 	})
 }
 
+// mixClaims returns the claims of load/mix at the given rate.
 func mixClaims(rate float64) []claim {
 	return append([]claim{
 		{
-			Name: "every redirect right", Text: "Every redirect leads where its link was made to lead.", Unit: "redirects",
+			Name: "every redirect right", Text: "Every redirect leads to the URL that its link was created for.", Unit: "redirects",
 			Kind: report.Correctness, Judge: judgeVisits,
 		},
 		timed("redirect p99", "ms", measure.LatencyText("redirects", "a bare redirect", rate), judgeP99),
@@ -55,7 +56,7 @@ func runMix(t *experiment.T, r *record) {
 	s.pulse.Follow(m.creations)
 	t.Must(s.load.Run(t.Context(), min(createRate, s.rate), beforeVisits, m.creations))
 	if m.links = populate(s); m.links.size() == 0 {
-		return // the claim on creations says why
+		return // the claim about creations then reports the failures
 	}
 	err := s.measureSteady("redirects", m.together, measure.BareRedirect(t))
 	r.atSteady = m.visits.Findings()
@@ -66,16 +67,16 @@ func runMix(t *experiment.T, r *record) {
 // mixture is a load of redirects and creations.
 type mixture struct {
 	*run
-	creations *loadtest.Recorder // at rates that the service must keep up with
+	creations *loadtest.Recorder // creations at rates that the service must keep up with
 	visits    *loadtest.Visits
 	links     *population
 }
 
-// together visits links at a rate and creates links at a hundredth of it.
+// together visits links at the given rate and creates links at a hundredth of this rate.
 func (m *mixture) together(ctx context.Context, rate float64, d time.Duration, r *loadtest.Recorder) error {
 	creations := m.creations
 	if rate > m.rate {
-		creations = loadtest.NewRecorder() // these may fail
+		creations = loadtest.NewRecorder() // creations above the steady rate may fail
 	}
 	created := make(chan error, 1)
 	go func() { created <- m.load.Run(ctx, rate/mixRatio, d, creations) }()
@@ -85,8 +86,8 @@ func (m *mixture) together(ctx context.Context, rate float64, d time.Duration, r
 	return <-created
 }
 
-// judgeVisits counts wrong answers at all rates, and other failures at the steady rate. A wrong
-// answer is a failed visit too and counts once.
+// judgeVisits judges the number of wrong answers at all rates plus the number of other failures at the steady
+// rate. A wrong answer is also a failed visit, but it counts only once.
 func judgeVisits(r *record) experiment.Verdict {
 	if r.steady == nil {
 		return experiment.Verdict{}
@@ -97,20 +98,19 @@ func judgeVisits(r *record) experiment.Verdict {
 	}
 	others := reads.Failed() - r.atSteady.Lost - r.atSteady.Wrong
 	return r.steady.Complete(experiment.None(found.Lost+found.Wrong+others,
-		"of %d redirects at all rates %d led nowhere and %d elsewhere; of %d at the steady rate %d others failed or were not sent",
+		"at all rates: %d redirects, %d to no link, %d to a wrong URL; at the steady rate: %d redirects, %d others failed or unsent",
 		found.Checked, found.Lost, found.Wrong, reads.Sent+reads.Unsent, others))
 }
 
-// population is the set of links that visitors follow. It may be used concurrently.
+// population holds the links that visitors follow. It is safe for concurrent use.
 type population struct {
-	links atomic.Pointer[[]loadtest.Entry] // the newest first
+	links atomic.Pointer[[]loadtest.Entry] // starts with the newest link
 
 	mu   sync.Mutex
-	zipf *rand.Zipf // not for concurrent use
+	zipf *rand.Zipf // protected by mu
 }
 
-// populate takes the links that the run has created, and goes on to take new ones until the
-// run is over.
+// populate returns a population of the links that the run has created. It adds new links until the run ends.
 func populate(s *run) *population {
 	p := &population{}
 	p.take(s.load)
@@ -120,6 +120,7 @@ func populate(s *run) *population {
 	return p
 }
 
+// take replaces the links of the population with all acknowledged links of the load.
 func (p *population) take(load *lab.Load) {
 	entries := load.Entries()
 	links := make([]loadtest.Entry, 0, len(entries))
@@ -138,5 +139,5 @@ func (p *population) pick() loadtest.Entry {
 	p.mu.Lock()
 	rank := p.zipf.Uint64()
 	p.mu.Unlock()
-	return (*p.links.Load())[rank] // links are only added, so there are at least as many as at first
+	return (*p.links.Load())[rank] // links are only added, so rank is always below their number
 }

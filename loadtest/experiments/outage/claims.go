@@ -10,14 +10,14 @@ import (
 	"keypool/loadtest/report"
 )
 
-// The bounds.
+// The bounds of the claims.
 const (
-	localWithin    = 0.05            // of the predicted time
-	recoverWithin  = 5 * time.Second // the worker, each breaker and each server try again once a second
-	reportedWithin = 0.001           // of the random keys
+	localWithin    = 0.05            // share of the predicted time
+	recoverWithin  = 5 * time.Second // the worker, each breaker and each server retry once a second
+	reportedWithin = 0.001           // share of the random keys
 )
 
-// The names of claims that controls refute.
+// Names of claims that controls refute.
 const (
 	takeover = "fallback takes over"
 	recovers = "back to batches"
@@ -25,18 +25,19 @@ const (
 
 type claim = experiment.Claim[record]
 
+// claims returns the claims of outage/redis.
 func claims() []claim {
 	return slices.Concat([]claim{
-		timed("local keys last", "Without Redis the local keys last as long as their number divided by the rate.", func(r *record) experiment.Verdict {
+		timed("local keys last", "While Redis is down, the local keys last as long as their number divided by the rate.", func(r *record) experiment.Verdict {
 			predicted, observed := r.localKeys()
 			return experiment.Within(mean(predicted), mean(observed), localWithin)
 		}),
-		timed("a batch each", "Without Redis the local keys last at least as long as one batch of each server does at this rate.", func(r *record) experiment.Verdict {
+		timed("a batch each", "While Redis is down, the local keys last at least as long as one batch per server lasts at this rate.", func(r *record) experiment.Verdict {
 			_, observed := r.localKeys()
 			least, lasted := float64(r.servers*r.batch)/r.rate, mean(observed)
-			return experiment.AtLeast(least, lasted, "the local keys lasted %.2f s; %d batches of %d keys last %.2f s", lasted, r.servers, r.batch, least)
+			return experiment.AtLeast(least, lasted, "the local keys lasted %.2f s on average; %d batches of %d keys last %.2f s", lasted, r.servers, r.batch, least)
 		}),
-		counted(takeover, "creations", "Once the local keys of a server are used up, the fallback serves every creation until Redis is back.", func(r *record) experiment.Verdict {
+		counted(takeover, "creations", "After the local keys of a server are used up, the fallback serves every creation until Redis is started again.", func(r *record) experiment.Verdict {
 			turned, due, served := 0, 0, 0
 			for _, s := range r.each() {
 				due, served = due+s.due, served+s.served
@@ -44,36 +45,37 @@ func claims() []claim {
 					turned++
 				}
 			}
-			return experiment.Holds(turned == r.servers && due > 0 && due == served, "%d of %d servers used up their local keys; of %d creations that were due then, "+
-				"the fallback served %d", turned, r.servers, due, served).Figures(float64(due), float64(served))
+			return experiment.Holds(turned == r.servers && due > 0 && due == served, "%d of %d servers used up their local keys; "+
+				"%d creations were then due, and the fallback served %d of them", turned, r.servers, due, served).Figures(float64(due), float64(served))
 		}),
-		counted("breakers", "servers", "The circuit breaker of every server opens while Redis is down and is closed at the end.", func(r *record) experiment.Verdict {
+		counted("breakers", "servers", "The circuit breaker of every server opens while Redis is down, and it is closed at the end.", func(r *record) experiment.Verdict {
 			open, closed := r.breakers()
-			return experiment.Holds(open == r.servers && closed == r.servers, "of %d breakers %d were open at a time and %d were closed at the end",
-				r.servers, open, closed).Figures(float64(r.servers), float64(open))
+			return experiment.Holds(open == r.servers && closed == r.servers, "%d of %d breakers were open at the same time, and %d were closed at the end",
+				open, r.servers, closed).Figures(float64(r.servers), float64(open))
 		}),
-		counted(recovers, "", "When Redis is back, every server takes its keys from batches again.", func(r *record) experiment.Verdict {
-			_, all := r.recovery()
-			return experiment.Holds(all, "the codes of the last links of all servers come from batches: %t", all)
+		counted(recovers, "", "After Redis is available again, every server takes its keys from batches.", func(r *record) experiment.Verdict {
+			_, servers := r.recovery()
+			return experiment.Holds(servers == r.servers, "the last codes of %d of %d servers come from batches", servers, r.servers)
 		}),
-		timed("recovery time", "Within 5 s of Redis being back, every server takes its keys from batches.", func(r *record) experiment.Verdict {
-			took, all := r.recovery()
-			return experiment.Holds(all && took <= recoverWithin, "the last server needed %.1f s; all did: %t", took.Seconds(), all).
+		timed("recovery time", "Within 5 s after Redis is available again, every server takes its keys from batches.", func(r *record) experiment.Verdict {
+			took, servers := r.recovery()
+			return experiment.Holds(servers == r.servers && took <= recoverWithin,
+				"%d of %d servers take their keys from batches; the slowest of them needed %.1f s", servers, r.servers, took.Seconds()).
 				Figures(recoverWithin.Seconds(), took.Seconds())
 		}),
-		counted("new epoch", "epochs", "Redis lost the pool, so exactly one new epoch begins.", func(r *record) experiment.Verdict {
-			return experiment.Holds(r.after.epoch == r.before.epoch+1, "the epoch was %d and is now %d", r.before.epoch, r.after.epoch).
+		counted("new epoch", "epochs", "Exactly one new epoch begins, because Redis lost the pool.", func(r *record) experiment.Verdict {
+			return experiment.Holds(r.after.epoch == r.before.epoch+1, "the epoch was %d before the outage and is %d at the end", r.before.epoch, r.after.epoch).
 				Figures(1, float64(r.after.epoch-r.before.epoch))
 		}),
-		counted("no lost key handed out", "keys", "No key that the lost pool may have held is handed out afterwards.", func(r *record) experiment.Verdict {
+		counted("no lost key handed out", "keys", "No key that the lost pool may have held is handed out after the outage.", func(r *record) experiment.Verdict {
 			fresh, stale := 0, 0
 			for _, s := range r.each() {
 				fresh, stale = fresh+s.fresh, stale+s.stale
 			}
-			return experiment.Holds(fresh > 0 && stale == 0, "of %d keys that came from batches after the outage %d were reserved before its end", fresh+stale, stale).
+			return experiment.Holds(fresh > 0 && stale == 0, "%d keys came from batches after the outage; %d of them were reserved before its end", fresh+stale, stale).
 				Figures(0, float64(stale))
 		}),
-		counted("random keys reported", "keys", "The servers report as many random keys as the codes show.", func(r *record) experiment.Verdict {
+		counted("random keys reported", "keys", "The number of random keys that the servers report is the number that the codes show.", func(r *record) experiment.Verdict {
 			random := 0
 			for _, s := range r.each() {
 				random += s.random
@@ -83,7 +85,7 @@ func claims() []claim {
 	}, measure.Accounts("No creation fails.", func(r *record) *loadtest.Verdict { return r.links }))
 }
 
-// counted is a correctness claim about a whole run.
+// counted returns a correctness claim. It is judged only if the run was complete.
 func counted(name, unit, text string, judge func(*record) experiment.Verdict) claim {
 	return claim{Name: name, Text: text, Unit: unit, Kind: report.Correctness, Judge: func(r *record) experiment.Verdict {
 		if !r.whole {
@@ -93,7 +95,7 @@ func counted(name, unit, text string, judge func(*record) experiment.Verdict) cl
 	}}
 }
 
-// timed is a claim on a time in seconds about a whole run. A small run does not judge it.
+// timed returns a claim about a time in seconds. It is judged only if the run was complete and not small.
 func timed(name, text string, judge func(*record) experiment.Verdict) claim {
 	c := counted(name, "s", text, func(r *record) experiment.Verdict {
 		if r.small {

@@ -6,37 +6,36 @@ import (
 	"keypool/loadtest/measure"
 )
 
-// grace is how much later than expected a server may turn to its fallback before its creations
-// count: requests overtake one another.
+// grace is the time before and after an event in which creations do not count, because requests can overtake
+// one another.
 const grace = 500 * time.Millisecond
 
-// creation is one creation as its client saw it.
+// creation is one creation as observed by its client.
 type creation struct {
-	at      time.Time // of the intent
-	created bool      // it was acknowledged
-	number  int64     // of its code
+	at      time.Time // when the client recorded its intent to send the request
+	created bool      // whether the service acknowledged the creation
+	number  int64     // number behind the code
 }
 
-// random reports whether the code was drawn at random. A random code whose number was reserved
-// is rarer than one in 100,000.
+// random reports whether the fallback made the code. It is wrong for a random code whose number is reserved,
+// but this is less frequent than one in 100,000.
 func (c creation) random(l ledger) bool { return c.created && c.number >= l.reserved }
 
-// server is what one server did, by its creations.
+// server describes what one server did, as derived from its creations.
 type server struct {
-	held   int64         // local keys when Redis was killed: those reported right after, and those taken in between
-	lasted time.Duration // from the kill to the first random code, or else to the restart of Redis
-	random int           // random codes, in the whole run
+	held   int64         // local keys when Redis was killed: the keys reported right after, plus the keys taken before that report
+	lasted time.Duration // from the kill to the first random code; without such a code, to the restart of Redis
+	random int           // number of random codes in the whole run
 
-	// turned says that the server turned to its fallback while Redis was down. It goes by the first random
-	// code and not by the prediction, and servers may recover before this process sees that Redis answers,
-	// so a slow machine does not matter.
+	// turned reports whether the server began to use its fallback while Redis was down. It depends only on the
+	// first random code and on the restart of Redis. A slow machine therefore does not change it.
 	turned       bool
-	due, served  int       // creations from then on until Redis was started again; those of them with a random code
-	fresh, stale int       // keys from a batch after Redis was back: reserved after Redis was lost, and before
-	batches      time.Time // since then all links have keys from batches, the zero time when the last code is random
+	due, served  int       // creations without local keys while Redis was down; due creations with a random code
+	fresh, stale int       // keys from batches after the outage: reserved after Redis was lost; reserved before
+	batches      time.Time // when the server began to take all keys from batches; zero if its last code is random
 }
 
-// each derives what every server did.
+// each returns what every server did.
 func (r *record) each() []server {
 	all := make([]server, r.servers)
 	for i := range all {
@@ -45,6 +44,7 @@ func (r *record) each() []server {
 	return all
 }
 
+// derive returns what one server did. It had the reported local keys right after Redis was killed.
 func (r *record) derive(reported localKeys, creations []creation) server {
 	s := server{held: reported.keys, lasted: r.started.Sub(r.killed)}
 	for _, c := range creations {
@@ -66,7 +66,7 @@ func (r *record) derive(reported localKeys, creations []creation) server {
 	return s
 }
 
-// afterKeys derives what a server did from the moment at which it had no keys left.
+// afterKeys adds to s what the server did after it had used up its local keys.
 func (r *record) afterKeys(s *server, creations []creation) {
 	from, until := r.killed.Add(s.lasted+grace), r.started.Add(-grace)
 	if s.turned = from.Before(until); !s.turned {
@@ -89,8 +89,8 @@ func (r *record) afterKeys(s *server, creations []creation) {
 	}
 }
 
-// localKeys returns for how many seconds after the kill the local keys of each server should last, and
-// did.
+// localKeys returns how many seconds the local keys of each server should last after the kill, and how many
+// seconds they did last.
 func (r *record) localKeys() (predicted, observed measure.Series) {
 	for _, s := range r.each() {
 		predicted = append(predicted, float64(s.held)*float64(r.servers)/r.rate)
@@ -99,7 +99,8 @@ func (r *record) localKeys() (predicted, observed measure.Series) {
 	return predicted, observed
 }
 
-// breakers counts how many breakers were open at a time, and how many were closed at the end.
+// breakers returns the greatest number of breakers that were open at the same time, and the number of breakers
+// that were closed at the end.
 func (r *record) breakers() (open, closed int) {
 	for _, l := range r.looks {
 		if l.Err == nil {
@@ -109,16 +110,19 @@ func (r *record) breakers() (open, closed int) {
 	return open, closed
 }
 
-// recovery is how long after Redis was back the last server began to take all its keys from batches.
-// all is false when a server did not until the load ended.
-func (r *record) recovery() (took time.Duration, all bool) {
-	all = true
+// recovery returns how many servers took all their keys from batches at the end of the load. It also returns
+// how long after Redis was available again the last of these servers began to do so.
+func (r *record) recovery() (took time.Duration, servers int) {
 	for _, s := range r.each() {
-		took, all = max(took, s.batches.Sub(r.back)), all && !s.batches.IsZero()
+		if !s.batches.IsZero() {
+			took = max(took, s.batches.Sub(r.back))
+			servers++
+		}
 	}
-	return took, all
+	return took, servers
 }
 
+// mean returns the arithmetic mean of s.
 func mean(s measure.Series) (m float64) {
 	for _, v := range s {
 		m += v / float64(len(s))

@@ -17,25 +17,25 @@ import (
 )
 
 const (
-	// storeConns is what a server has for its links, in addition to three for its ledger. All
-	// servers share one PostgreSQL.
+	// storeConns is the number of connections that a server has for its links. It has three more for its
+	// ledger. All servers share one PostgreSQL.
 	storeConns = 2
 	maxConns   = "max_connections=200"
-	poolKeys   = 50_000 // some tens of seconds
+	poolKeys   = 50_000 // enough for some tens of seconds
 	codeLength = 6
 )
 
-// fleet is servers that share a database, a Redis and a worker, with a load on each.
+// fleet is a group of servers that share a database, a Redis and a worker. Each server has a load.
 type fleet struct {
 	t        *experiment.T
 	postgres *lab.Database
 	redis    *lab.Database
-	space    *codespace.Space // the permutation of the codes, which shows where a code came from
+	space    *codespace.Space // the permutation of the codes, which shows the source of a code
 	servers  []*lab.Program
 	loads    []*lab.Load
 }
 
-// newFleet starts a worker and the servers, and returns when all servers hold their local keys.
+// newFleet starts a worker and the servers. It returns when every server holds its local keys.
 func newFleet(t *experiment.T, p plan) *fleet {
 	f := &fleet{t: t, postgres: lab.Postgres(t, maxConns), redis: lab.Redis(t)}
 	secret := make([]byte, 16)
@@ -54,14 +54,15 @@ func newFleet(t *experiment.T, p plan) *fleet {
 		server.Start()
 		f.servers, f.loads = append(f.servers, server), append(f.loads, lab.Traffic(t, server))
 	}
-	lab.Wait(t, lab.Patience, "every server holds a batch and a spare one", func() bool {
+	lab.Wait(t, lab.Patience, "every server holds two batches", func() bool {
 		l, err := f.look(t.Context())
 		return err == nil && l.local >= int64(2*p.servers*p.batch) && l.sound(p.servers)
 	})
 	return f
 }
 
-// start begins to create links at a rate on all servers, on one after the other.
+// start starts the loads, which create links at the given total rate. The loads start one after the other, so
+// that the servers receive creations in turn.
 func (f *fleet) start(rate float64) {
 	for _, load := range f.loads {
 		load.Start(rate / float64(len(f.loads)))
@@ -69,19 +70,20 @@ func (f *fleet) start(rate float64) {
 	}
 }
 
-// stop ends the load.
+// stop ends the loads.
 func (f *fleet) stop() {
 	for _, load := range f.loads {
 		load.Stop()
 	}
 }
 
-// ledger is what the tables of the ledger hold.
+// ledger holds values from the tables of the ledger.
 type ledger struct {
-	reserved int64 // the numbers below were reserved
+	reserved int64 // all numbers below this number are reserved
 	epoch    int64
 }
 
+// ledger reads the tables of the ledger.
 func (f *fleet) ledger() (l ledger) {
 	lab.Query(f.t, f.postgres.URL, func(ctx context.Context, conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, `SELECT next, epoch FROM kgs_spaces, kgs_ledger WHERE length = $1`, codeLength).Scan(&l.reserved, &l.epoch)
@@ -89,7 +91,7 @@ func (f *fleet) ledger() (l ledger) {
 	return l
 }
 
-// creations are those of each server.
+// creations returns the creations of each server.
 func (f *fleet) creations() [][]creation {
 	all := make([][]creation, len(f.loads))
 	for i, load := range f.loads {
@@ -104,7 +106,7 @@ func (f *fleet) creations() [][]creation {
 	return all
 }
 
-// reported is how many random keys the servers took, by their metrics.
+// reported returns the number of random keys that the servers took according to their metrics.
 func (f *fleet) reported() (sum float64) {
 	for _, server := range f.servers {
 		sum += server.Counter("kgs_keys_taken_total", "source", "random")
@@ -112,24 +114,24 @@ func (f *fleet) reported() (sum float64) {
 	return sum
 }
 
-// look is what the servers report at one moment.
+// look holds what the servers report at one time.
 type look struct {
-	open, closed int // servers whose breaker is open or half-open, and closed
-	batch        int // servers whose next key comes from a batch
-	local        int64
-	each         []localKeys // by server
+	open, closed int         // number of servers whose breaker is open or half-open; whose breaker is closed
+	batch        int         // number of servers whose next key comes from a batch
+	local        int64       // local keys of all servers
+	each         []localKeys // local keys by server
 }
 
-// localKeys is how many keys a server held in memory.
+// localKeys is the number of keys that a server held in memory.
 type localKeys struct {
-	at   time.Time // of the answer
+	at   time.Time // when the server had answered
 	keys int64
 }
 
 // sound reports whether all n servers take keys from Redis.
 func (l look) sound(n int) bool { return l.closed == n && l.batch == n }
 
-// look asks all servers at once. It fails when one of them does not answer.
+// look requests the status of all servers at the same time. It fails if a server does not answer.
 func (f *fleet) look(context.Context) (look, error) {
 	statuses, l := make([]lab.Status, len(f.servers)), look{each: make([]localKeys, len(f.servers))}
 	var asked errgroup.Group

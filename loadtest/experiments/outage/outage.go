@@ -1,10 +1,12 @@
-// Package outage kills the Redis of twenty servers under load and starts it again empty. It
-// observes how local keys, the random fallback and the next epoch carry the creations.
+// Package outage kills the Redis of twenty servers under load and starts it again without data. It
+// checks that creations succeed in the meantime: first with local keys, then with the random
+// fallback, and finally with keys of the next epoch.
 //
-// Vocabulary: a random code is one that the fallback drew. Its number, which the permutation of the
-// codes reveals, was never reserved from the ledger. A look is what all servers report at one moment.
+// Vocabulary: a random code is a code that the fallback made. The permutation of the codes reveals
+// the number behind a code. The number behind a random code was never reserved from the ledger. A
+// look is what all servers report at one time. Local keys are the keys in the batches of a server.
 //
-// Invariant: where a code came from is decided by the code itself, not by what a server reports.
+// Invariant: the source of a code is derived from the code itself, not from the reports of a server.
 package outage
 
 import (
@@ -21,28 +23,28 @@ import (
 // Experiments returns the experiments of the package.
 func Experiments() []*experiment.Experiment { return []*experiment.Experiment{redis()} }
 
-// plan is how large a run is, and how long its phases take.
+// plan is the size of a run and the duration of its phases.
 type plan struct {
 	servers int
 	batch   int           // keys in a batch of a server
 	rate    float64       // creations per second on all servers
-	calm    time.Duration // before Redis is killed
-	down    time.Duration // of Redis
-	later   time.Duration // after Redis is back, at least
-	small   bool          // too short to judge times
+	calm    time.Duration // of the load before Redis is killed
+	down    time.Duration // from the kill to the restart of Redis
+	later   time.Duration // of the load after Redis is available again, at least
+	small   bool          // the run is too short to judge times
 }
 
 const (
 	usualRate = 1000.0
 	lookEvery = 250 * time.Millisecond
-	// dry is how long Redis stays down, at least, after the local keys are used up.
+	// dry is the least time for which Redis stays down after the local keys are used up.
 	dry = 3 * time.Second
-	// settled is how long the load goes on, at least, after all servers take keys from Redis again.
+	// settled is the least time for which the load continues after all servers take keys from Redis again.
 	settled  = time.Second
-	patience = 30 * time.Second // for the servers to reach a state
+	patience = 30 * time.Second // the longest wait for a state of the servers
 )
 
-// choose returns the plan of a run: the small one at a scale below 1.
+// choose returns the plan of a run. The plan is small if the scale is below 1.
 func choose(o experiment.Options) plan {
 	if o.Scale < 1 {
 		return plan{servers: 4, batch: 50, rate: 200, calm: 500 * time.Millisecond, down: 5 * time.Second, later: 2 * time.Second, small: true}
@@ -51,23 +53,23 @@ func choose(o experiment.Options) plan {
 	if o.Full {
 		p.calm, p.down, p.later = 30*time.Second, 40*time.Second, 30*time.Second
 	}
-	// A server holds a batch and a spare one, which last long at a low rate.
+	// A server holds two batches, which last long at a low rate.
 	local := time.Duration(float64(2*p.servers*p.batch) / p.rate * float64(time.Second))
 	p.down = max(p.down, local+dry)
 	return p
 }
 
-// record is what a run observes.
+// record holds what a run observes.
 type record struct {
 	plan
-	whole               bool               // the run came to its end, and the members below are complete
-	killed, started     time.Time          // Redis was killed, and was started again
-	back                time.Time          // Redis answered again
-	atKill              look               // right after the kill, when no key reaches the servers any more
-	before, lost, after ledger             // at first, while Redis is down, and at the end
-	looks               []lab.Sample[look] // of the whole run
-	creations           [][]creation       // by server, in the order of their intents
-	reported            float64            // random keys taken, by the metrics of the servers
+	whole               bool               // the run was complete, and the fields below are valid
+	killed, started     time.Time          // when Redis was killed; when it was started again
+	back                time.Time          // when Redis answered again
+	atKill              look               // right after the kill, when the servers get no more keys
+	before, lost, after ledger             // at the start; while Redis is down; at the end
+	looks               []lab.Sample[look] // during the whole run
+	creations           [][]creation       // by server, in the order in which the client sent them
+	reported            float64            // number of random keys according to the metrics of the servers
 
 	links *loadtest.Verdict
 	notes []string
@@ -77,15 +79,16 @@ type record struct {
 func redis() *experiment.Experiment {
 	return experiment.Define(experiment.Definition[record]{
 		Name: "outage/redis", Title: "Redis is killed under twenty servers",
-		Summary: "Twenty servers create 1000 links per second in all, each from a batch of 100 keys and a spare one. Redis is killed with SIGKILL. " +
-			"Local keys then serve the creations, and after them the random fallback. Redis comes back empty, so the worker begins a new epoch. No client notices.",
+		Summary: "Twenty servers together create 1000 links per second. Each server holds two batches of 100 keys. Redis is killed with SIGKILL. " +
+			"The local keys then serve the creations. When they are used up, the random fallback serves the creations. " +
+			"Redis is started again without data, so the worker begins a new epoch. No creation fails.",
 		Suites: []experiment.Suite{experiment.Change, experiment.Nightly}, Alone: true,
 		Run: runOutage, Claims: claims(), Show: show,
 		Controls: []experiment.Control{
 			{Without: []string{"store"}, Refutes: measure.NoLostLink},
 			{Without: []string{"once", "conflict"}, Refutes: measure.NoCodeTwice, AlsoRefutes: []string{measure.NoWrongLink}},
 			{Settings: []string{"FALLBACK=none"}, Refutes: takeover, AlsoRefutes: []string{measure.NoFailedCreation}},
-			{Settings: []string{"KEYPOOL_FAILPOINTS=epoch:opened=kill:2"}, Refutes: recovers}, // the worker dies in its second epoch
+			{Settings: []string{"KEYPOOL_FAILPOINTS=epoch:opened=kill:2"}, Refutes: recovers}, // the worker is killed in its second epoch
 		},
 	})
 }
@@ -100,7 +103,7 @@ func runOutage(t *experiment.T, r *record) {
 		r.links, r.notes = links, append(r.notes, notes...)
 	}()
 	pulse := measure.NewPulse(t, "outage/redis", f.servers[0], 10*time.Second+r.calm+r.down+r.later)
-	pulse.Enter("all servers take keys from Redis; the figures are those of one server")
+	pulse.Enter("all servers take keys from Redis (figures of one server)")
 	r.before = f.ledger()
 	looks := lab.Watch(t, lookEvery, f.look)
 	defer f.stop()
@@ -114,7 +117,7 @@ func runOutage(t *experiment.T, r *record) {
 	r.whole = true
 }
 
-// strike kills Redis and starts it again after a while.
+// strike kills Redis and starts it again after the time that the plan states.
 func (r *record) strike(t *experiment.T, f *fleet, pulse *measure.Pulse) {
 	pulse.Enter("Redis is killed")
 	r.killed = time.Now()
@@ -126,12 +129,12 @@ func (r *record) strike(t *experiment.T, f *fleet, pulse *measure.Pulse) {
 	})
 	lab.Pause(t, r.down-time.Since(r.killed))
 	r.lost = f.ledger()
-	pulse.Enter("Redis is back")
+	pulse.Enter("Redis is started again")
 	r.started = time.Now()
 	f.redis.Restart()
 	r.back = time.Now()
 	if !lab.Happens(t, patience, func() bool { l, err := f.look(t.Context()); return err == nil && l.sound(r.servers) }) {
-		r.notes = append(r.notes, fmt.Sprintf("Not all servers took keys from Redis again within %v.", patience))
+		r.notes = append(r.notes, fmt.Sprintf("Some servers did not take keys from Redis again within %v.", patience))
 	}
 	lab.Pause(t, max(r.later-time.Since(r.back), settled))
 }

@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Redis stays down until all local keys are used up, however long that takes.
+// Redis stays down until all local keys are used up, at any rate.
 func TestOutageOutlastsLocalKeys(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -29,19 +29,19 @@ func TestOutageOutlastsLocalKeys(t *testing.T) {
 		{experiment.Options{Scale: 1, Full: true, Rate: 100}, 43 * time.Second},
 	} {
 		if got := choose(tt.options).down; got != tt.want {
-			t.Errorf("at %v/s Redis is down for %v, want %v", tt.options.Rate, got, tt.want)
+			t.Errorf("at %v/s, Redis is down for %v, want %v", tt.options.Rate, got, tt.want)
 		}
 	}
 	small := choose(experiment.Options{Scale: 0.1})
 	if local := time.Duration(float64(2*small.servers*small.batch) / small.rate * float64(time.Second)); small.down < local+2*grace+time.Second {
-		t.Errorf("in a small run Redis is down for %v, and local keys last %v", small.down, local)
+		t.Errorf("in a small run, Redis is down for %v, which is too short because local keys last %v", small.down, local)
 	}
 }
 
-// sound is the record of a sound fleet: each server takes its local keys, then random ones, then
-// those of the new epoch.
+// sound returns the record of a run without faults. Each server takes its local keys, then random keys, and
+// then keys of the new epoch.
 func sound() *record {
-	const firstEpoch, secondEpoch = 1000, 2000 // the numbers below are reserved at the end of each
+	const firstEpoch, secondEpoch = 1000, 2000 // all numbers below these are reserved at the end of the epoch
 	killed := time.Unix(1_000_000_000, 0)
 	r := &record{
 		plan: plan{servers: 4, batch: 100, rate: 200}, whole: true,
@@ -74,10 +74,10 @@ func sound() *record {
 	return r
 }
 
-// Each fault fails the claims that are about it.
-func TestClaimsFail(t *testing.T) {
+// Each fault in a record fails exactly the claims that are about it.
+func TestEachFaultFailsItsClaims(t *testing.T) {
 	t.Parallel()
-	// each changes the creations of all servers within some seconds after the kill.
+	// each changes the creations of all servers between from and to, in seconds after the kill.
 	each := func(r *record, from, to float64, change func(*creation)) {
 		for _, creations := range r.creations {
 			for i := range creations {
@@ -92,13 +92,13 @@ func TestClaimsFail(t *testing.T) {
 		spoil func(*record)
 		want  []string
 	}{
-		{"sound", func(*record) {}, nil},
-		{"keys are used up too soon", func(r *record) {
+		{"no fault", func(*record) {}, nil},
+		{"local keys used up too soon", func(r *record) {
 			for i := range r.atKill.each {
 				r.atKill.each[i].keys += 20
 			}
 		}, []string{"local keys last"}},
-		{"less than a batch each", func(r *record) {
+		{"less than a batch per server", func(r *record) {
 			for i := range r.atKill.each {
 				r.atKill.each[i].keys = 50
 			}
@@ -121,13 +121,13 @@ func TestClaimsFail(t *testing.T) {
 			}
 			r.atKill.each[0].keys = 400
 		}, []string{takeover}},
-		{"a breaker that stays closed", func(r *record) {
+		{"breaker stays closed", func(r *record) {
 			r.looks[1].Value = look{open: 3, closed: 1}
 		}, []string{"breakers"}},
-		{"a breaker that stays open", func(r *record) {
+		{"breaker stays open", func(r *record) {
 			r.looks[2].Value = look{open: 1, closed: 3}
 		}, []string{"breakers"}},
-		{"no worker comes back", func(r *record) {
+		{"no worker after the outage", func(r *record) {
 			r.after.epoch = 1
 			each(r, 8, 99, func(c *creation) {
 				if c.number < r.after.reserved {
@@ -136,7 +136,7 @@ func TestClaimsFail(t *testing.T) {
 				}
 			})
 		}, []string{recovers, "recovery time", "new epoch", "no lost key handed out"}},
-		{"a slow recovery", func(r *record) {
+		{"slow recovery", func(r *record) {
 			each(r, 8, 14, func(c *creation) {
 				if c.number < r.after.reserved {
 					c.number = 1e9
@@ -144,13 +144,13 @@ func TestClaimsFail(t *testing.T) {
 				}
 			})
 		}, []string{"recovery time"}},
-		{"Redis is seen late", func(r *record) { r.back = r.started.Add(4 * time.Second) }, nil},
-		{"an epoch too many", func(r *record) { r.after.epoch++ }, []string{"new epoch"}},
-		{"the lost pool is used", func(r *record) {
+		{"Redis observed late", func(r *record) { r.back = r.started.Add(4 * time.Second) }, nil},
+		{"two new epochs", func(r *record) { r.after.epoch++ }, []string{"new epoch"}},
+		{"key of the lost pool used", func(r *record) {
 			r.creations[1][len(r.creations[1])-1].number = 7
 		}, []string{"no lost key handed out"}},
-		{"random keys are not reported", func(r *record) { r.reported = 0 }, []string{"random keys reported"}},
-		{"an early end", func(r *record) { *r = record{plan: r.plan} }, nil},
+		{"random keys not reported", func(r *record) { r.reported = 0 }, []string{"random keys reported"}},
+		{"run ended early", func(r *record) { *r = record{plan: r.plan} }, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -165,22 +165,22 @@ func TestClaimsFail(t *testing.T) {
 				}
 			}
 			if !slices.Equal(got, tt.want) {
-				t.Errorf("%q fail, want %q", got, tt.want)
+				t.Errorf("the claims %q fail, want %q", got, tt.want)
 			}
 		})
 	}
 }
 
-func TestShow(t *testing.T) {
+func TestShowAddsChartsOnlyOfCompleteRun(t *testing.T) {
 	t.Parallel()
 	var e report.Experiment
 	show(sound(), &e)
 	if len(e.Charts) != 2 || len(e.Tables) != 1 || len(e.Settings) == 0 {
-		t.Errorf("%d charts and %d tables", len(e.Charts), len(e.Tables))
+		t.Errorf("the report has %d charts, %d tables and %d settings, want 2, 1 and more than 0", len(e.Charts), len(e.Tables), len(e.Settings))
 	}
 	e = report.Experiment{}
-	show(&record{}, &e) // of a run that ended at once
+	show(&record{}, &e) // a run that ended immediately
 	if len(e.Charts) != 0 {
-		t.Errorf("%d charts of nothing", len(e.Charts))
+		t.Errorf("the report of an empty run has %d charts, want 0", len(e.Charts))
 	}
 }

@@ -11,15 +11,16 @@ import (
 	"keypool/loadtest/report"
 )
 
-// bin is the time over which creations are counted for a chart.
+// bin is the interval in which a chart counts creations.
 const bin = 250 * time.Millisecond
 
-// show adds settings, charts, the table and notes.
+// show adds the settings, charts, table and notes of a run to its report.
 func show(r *record, e *report.Experiment) {
 	e.Notes = append([]string{
-		"How long local keys last is predicted for each server from the keys that it held when Redis was killed and from its share of the rate. The servers " +
-			"reported these keys right after the kill, when no key reached them any more; the keys taken in between are added.",
-		"The code itself shows where it came from: the harness knows the secret of the permutation, and a number that was never reserved belongs to a random code.",
+		"The prediction of how long local keys last uses the number of keys that each server held when Redis was killed, and its share of the rate. " +
+			"The servers reported their keys right after the kill. The keys that were taken between the kill and the report are added.",
+		"The code itself shows its source. The harness has the secret of the permutation, so it can compute the number behind a code. " +
+			"A code is random if its number was never reserved.",
 	}, r.notes...)
 	if !r.whole {
 		return
@@ -45,19 +46,19 @@ func show(r *record, e *report.Experiment) {
 	}
 }
 
-// charts compare the local keys with their prediction, and show where codes came from.
+// charts returns a chart of the predicted and observed local keys, and a chart of the sources of the codes.
 func (r *record) charts(predicted measure.Series) []report.Chart {
 	x := report.Axis{Label: "time since Redis was killed", Unit: "s"}
 	marks := []report.Mark{
-		{At: 0, Name: "Redis killed"}, {At: mean(predicted), Name: "local keys used up, predicted"}, {At: r.back.Sub(r.killed).Seconds(), Name: "Redis back"},
+		{At: 0, Name: "Redis killed"}, {At: mean(predicted), Name: "local keys used up, predicted"}, {At: r.back.Sub(r.killed).Seconds(), Name: "Redis available again"},
 	}
-	if took, all := r.recovery(); all {
-		marks = append(marks, report.Mark{At: r.back.Add(took).Sub(r.killed).Seconds(), Name: "all from batches"})
+	if took, servers := r.recovery(); servers == r.servers {
+		marks = append(marks, report.Mark{At: r.back.Add(took).Sub(r.killed).Seconds(), Name: "all keys from batches"})
 	}
 	declining := report.Series{Name: "predicted", Predicted: true}
 	for at := 0.0; at < slices.Max(predicted)+bin.Seconds(); at += bin.Seconds() {
 		left := 0.0
-		for _, lasts := range predicted { // each server by its share of the rate
+		for _, lasts := range predicted { // each server uses keys at its share of the rate
 			left += max(0, lasts-at) * r.rate / float64(r.servers)
 		}
 		declining.XY = append(declining.XY, [2]float64{at, left})
@@ -65,17 +66,17 @@ func (r *record) charts(predicted measure.Series) []report.Chart {
 	observed := report.Series{Name: "observed", XY: lab.Points(r.looks, r.killed, func(l look) (float64, bool) { return float64(l.local), true })}
 	return []report.Chart{
 		{
-			Title: "Local keys serve the creations until the fallback does", X: x, Y: report.Axis{Label: "local keys of all servers", Unit: "keys"}, Marks: marks,
+			Title: "Local keys serve the creations until they are used up", X: x, Y: report.Axis{Label: "local keys of all servers", Unit: "keys"}, Marks: marks,
 			Series: []report.Series{observed, declining},
 		},
 		{
-			Title: "Creations by where their codes came from", X: x, Y: report.Axis{Label: "creations", Unit: "/s"}, Marks: marks,
+			Title: "Creations by the source of their codes", X: x, Y: report.Axis{Label: "creations", Unit: "/s"}, Marks: marks,
 			Series: r.bySource(),
 		},
 	}
 }
 
-// bySource are the creations per second by where their codes came from.
+// bySource returns the creations per second for each source of codes.
 func (r *record) bySource() []report.Series {
 	lines := []report.Series{{Name: "from a batch"}, {Name: "from the fallback"}, {Name: "failed"}}
 	counts := make(map[int][3]float64) // by bin
@@ -92,7 +93,7 @@ func (r *record) bySource() []report.Series {
 		counts[at] = count
 	}
 	bins := slices.Sorted(maps.Keys(counts))
-	for _, at := range bins[1:max(1, len(bins)-1)] { // the first and the last are not complete
+	for _, at := range bins[1:max(1, len(bins)-1)] { // the first and the last bin are not complete
 		for i := range lines {
 			lines[i].XY = append(lines[i].XY, [2]float64{(time.Duration(at) * bin).Seconds(), counts[at][i]})
 		}

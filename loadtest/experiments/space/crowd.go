@@ -12,18 +12,18 @@ import (
 	_ "modernc.org/sqlite" // the driver sqlite
 )
 
-// crowd is a database in which the first codes of one length are in use, and the ledger knows
-// it. The share of codes in use stands still while links are made: for each new link the last one
-// that only fills the space goes. Triggers record every code that a link is to be stored with,
-// whether it is free or not.
+// crowd is a database in which links have the first codes of one length, and the ledger records them
+// as used. Fillers are links that only fill the space. The share of codes in use is constant while
+// links are made, because each new link removes the last filler. Triggers record every code that the
+// store tries to insert, whether the code is free or not.
 type crowd struct {
 	*experiment.T
 	db       *sql.DB
 	length   int
-	settings []string // of a server that uses the database
+	settings []string // settings of a server that uses the database
 }
 
-// newCrowd makes a database without any link.
+// newCrowd makes a database without links.
 func newCrowd(t *experiment.T, length int) *crowd {
 	path := filepath.Join(t.TempDir(), "crowd.db")
 	c := &crowd{T: t, length: length, settings: []string{"DATABASE_URL=sqlite:" + path, "KGS_PERMUTE=false", fmt.Sprintf("CODE_LENGTH=%d", length)}}
@@ -39,7 +39,7 @@ func newCrowd(t *experiment.T, length int) *crowd {
 	})
 	c.db = db
 	c.exec(`CREATE TABLE offered (code TEXT NOT NULL)`)
-	c.exec(`CREATE TABLE fillers (n INTEGER NOT NULL)`) // how many there are; below 0 once links were made without any
+	c.exec(`CREATE TABLE fillers (n INTEGER NOT NULL)`) // the number of fillers, minus the links made after the last filler
 	c.exec(`INSERT INTO fillers VALUES (0)`)
 	const made = ` INSERT ON links WHEN NEW.url <> '` + filler + `' BEGIN `
 	c.exec(`CREATE TRIGGER offers BEFORE` + made + `INSERT INTO offered (code) VALUES (NEW.code); END`)
@@ -55,8 +55,8 @@ func (c *crowd) exec(statement string, args ...any) {
 	c.Must(err)
 }
 
-// fill removes all links but fillers and raises the number of these to n. It is called while no
-// server uses the database.
+// fill removes all links except fillers, and raises the number of fillers to n. No server may use
+// the database meanwhile.
 func (c *crowd) fill(n int64) {
 	c.exec(`DELETE FROM kgs_ranges`)
 	c.exec(`UPDATE kgs_spaces SET next = $1 WHERE length = $2`, n, c.length)
@@ -66,7 +66,7 @@ func (c *crowd) fill(n int64) {
 	c.exec(`UPDATE fillers SET n = $1`, n)
 }
 
-// offered returns each code that a link was to be stored with since the table was emptied.
+// offered returns every code that the store tried to insert since the table offered was emptied.
 func (c *crowd) offered() []string {
 	var codes string
 	c.Must(c.db.QueryRowContext(c.Context(), `SELECT coalesce(group_concat(code, ' '), '') FROM offered`).Scan(&codes))

@@ -13,11 +13,11 @@ import (
 	"keypool/loadtest/measure"
 )
 
-// plan is how large the experiment is. A space of three characters is filled in a second.
+// plan holds the sizes of the experiment. A space of codes with three characters is filled in a second.
 type plan struct {
 	length    int
-	tolerance float64 // a share of the predicted attempts
-	fewest    int     // creations at a level, at least
+	tolerance float64 // allowed difference, as a share of the predicted attempts
+	fewest    int     // least number of creations at a level
 }
 
 func planOf(t *experiment.T) plan {
@@ -31,42 +31,43 @@ func planOf(t *experiment.T) plan {
 }
 
 const (
-	// sigmas is how many standard deviations of the observed mean make the tolerance: a sound
-	// service exceeds them once in a thousand times.
+	// sigmas is the tolerance in standard deviations of the observed mean. A sound service exceeds
+	// it in one of a thousand measurements.
 	sigmas = 3.3
-	// width is how many clients make links, each its next one as soon as it has the last. On a
-	// slow machine the load is lower.
+	// width is the number of clients that make links. Each client makes its next link as soon as
+	// it has the last, so the load is lower on a slow machine.
 	width = 32
 )
 
-// levels are the shares of codes in use that the claims are about, in ascending order.
+// levels returns the shares of codes in use that the claims are about, in ascending order.
 func levels() []float64 { return []float64{0.0002, 0.25, 0.5, 0.71, 0.8, 0.9, 0.946} }
 
-// creations is how many it takes until the mean of their attempts, each a geometric variable
-// of relative deviation sqrt(f), is as exact as the tolerance asks for.
+// creations returns how many creations are needed for a mean number of attempts that is as exact as
+// the tolerance. The attempts of a creation are a geometric variable. Its relative deviation is
+// sqrt(share).
 func (p plan) creations(share float64) int {
 	return max(p.fewest, int(math.Ceil(share*sigmas*sigmas/(p.tolerance*p.tolerance))))
 }
 
-// record is what the experiment observes.
+// record holds the observations of the experiment.
 type record struct {
 	plan   plan
 	levels []level
-	links  *loadtest.Verdict // on the links of all levels
+	links  *loadtest.Verdict // verdict on the links of all levels
 }
 
-// level is what was measured with one share of the codes in use.
+// level holds the measurements with one share of the codes in use.
 type level struct {
 	share          float64
 	random, ledger measured
 }
 
-// measured is what became of the creations of one level and one fallback.
+// measured holds the results of the creations at one level with one fallback.
 type measured struct {
-	filled   int64    // codes in use at first
-	offered  []string // the codes that the store was offered
-	made     int64    // links
-	reported float64  // attempts per creation, as the server counts them
+	filled   int64    // codes in use before the creations
+	offered  []string // codes that the store tried to insert
+	made     int64    // links that were made
+	reported float64  // attempts per creation, as counted by the server
 	p99      time.Duration
 }
 
@@ -83,8 +84,9 @@ func runFallback(t *experiment.T, rec *record) {
 	}
 }
 
-// serve starts a server that has only its fallback: nothing listens at its REDIS_URL. The first
-// link, which is made here, waits until the server has noticed. A busy machine may refuse it at first.
+// serve starts a server that can use only its fallback, because nothing listens at its REDIS_URL. It
+// also makes the first link, which waits until the server has detected this. On a busy machine the
+// server may refuse that link at first.
 func (c *crowd) serve(setting string) *lab.Program {
 	server := lab.Server(c, append(c.settings, "REDIS_URL=redis://127.0.0.1:1", "KGS_WORKER=false", "KGS_BATCH_MAX=1000", setting)...)
 	server.Start()
@@ -95,8 +97,8 @@ func (c *crowd) serve(setting string) *lab.Program {
 	return server
 }
 
-// measure makes links with share of the codes in use, and reads them back, also when the run is
-// interrupted meanwhile.
+// measure makes links with the given share of the codes in use. It reads the links back even if the
+// run is interrupted meanwhile.
 func (r *record) measure(c *crowd, share float64, creations int, setting string) measured {
 	m := measured{filled: int64(math.Round(share * float64(sizeOf(c.length))))}
 	c.fill(m.filled)
@@ -124,11 +126,12 @@ func (r *record) measure(c *crowd, share float64, creations int, setting string)
 	return m
 }
 
-// attempts is how many there were per creation, by the count of the store.
+// attempts returns the number of attempts per creation, as counted in the database.
 func (m *measured) attempts() float64 { return float64(len(m.offered)) / float64(m.made) }
 
-// predicted is the mean number of attempts where each draw finds any code with the same chance:
-// 1/(1-f), with the f of each creation. One link was made before.
+// predicted returns the mean number of attempts if each attempt draws every code with the same
+// probability. This is the mean of 1/(1-f), with f at each creation. Before the first of these
+// creations, serve made one link.
 func (m *measured) predicted(size int64) float64 {
 	sum := 0.0
 	for i := range m.made {

@@ -16,15 +16,15 @@ const (
 	evenDraw = "even draw"
 )
 
-// attemptsAt names the claim about a level.
+// attemptsAt returns the name of the claim about a level.
 func attemptsAt(share float64) string { return fmt.Sprintf("attempts at %g", share) }
 
 func fallback() *experiment.Experiment {
 	return experiment.Define(experiment.Definition[record]{
 		Name: "space/fallback", Title: "Attempts of the fallback as the space fills",
-		Summary: "The pool gives no key, so every code is drawn at random, and drawn again while another link has it. With a share f of all " +
-			"codes in use that takes 1/(1-f) attempts on average: hardly more than one in a young space, 18 in a space that is 94.6 % full. " +
-			"FALLBACK=ledger reserves numbers instead and always needs one attempt.",
+		Summary: "The pool gives no keys, so the fallback draws every code at random. If another link has the code, it draws again. With a share f " +
+			"of all codes in use, this takes 1/(1-f) attempts on average: about one in an almost empty space, and 18 in a space that is " +
+			"94.6 % full. FALLBACK=ledger reserves numbers instead and always needs one attempt.",
 		Suites: []experiment.Suite{experiment.Nightly, experiment.Full}, Alone: true,
 		Run: runFallback, Claims: fallbackClaims(), Show: showFallback,
 		Controls: []experiment.Control{
@@ -40,7 +40,7 @@ func fallbackClaims() (claims []experiment.Claim[record]) {
 		claims = append(claims, experiment.Claim[record]{Name: name, Text: text, Unit: unit, Kind: report.Correctness, Judge: judge})
 	}
 	for _, share := range levels() {
-		text := fmt.Sprintf("With %.4g %% of the codes in use a creation takes 1/(1-f) attempts.", 100*share)
+		text := fmt.Sprintf("If %.4g %% of the codes are in use (the share f), a creation takes 1/(1-f) attempts on average.", 100*share)
 		on(attemptsAt(share), text, "attempts", func(r *record) experiment.Verdict {
 			return r.every(func(l *level) experiment.Verdict {
 				if l.share != share {
@@ -50,11 +50,11 @@ func fallbackClaims() (claims []experiment.Claim[record]) {
 			})
 		})
 	}
-	on("ledger attempts", "With FALLBACK=ledger a creation takes one attempt, however full the space is.", "attempts", func(r *record) experiment.Verdict {
+	on("ledger attempts", "With FALLBACK=ledger, a creation takes one attempt, however full the space is.", "attempts", func(r *record) experiment.Verdict {
 		return r.every(func(l *level) experiment.Verdict { return experiment.Within(1, l.ledger.attempts(), 0) })
 	})
 	on(evenDraw, "The fallback draws every character equally often.", "chi-squared", judgeDraw)
-	on(reported, "The server reports as many attempts as the database sees.", "attempts", func(r *record) experiment.Verdict {
+	on(reported, "The server reports as many attempts as the database counts.", "attempts", func(r *record) experiment.Verdict {
 		return r.every(func(l *level) experiment.Verdict {
 			return experiment.Within(l.random.attempts(), l.random.reported, 0.001)
 		})
@@ -62,7 +62,8 @@ func fallbackClaims() (claims []experiment.Claim[record]) {
 	return append(claims, measure.Accounts("No creation fails.", func(r *record) *loadtest.Verdict { return r.links })...)
 }
 
-// every is the verdict on the first level that fails, or otherwise on the last one that is judged.
+// every returns the verdict on the first level that fails. If no level fails, it returns the verdict
+// on the last level that is judged.
 func (r *record) every(judge func(*level) experiment.Verdict) (v experiment.Verdict) {
 	for i := range r.levels {
 		if this := judge(&r.levels[i]); this.Outcome != "" {
@@ -85,11 +86,11 @@ func judgeDraw(r *record) experiment.Verdict {
 	}
 	chi2, freedom := unevenness(codes, r.plan.length)
 	bound := unlikely(freedom)
-	return experiment.AtMost(bound, chi2, "chi-squared is %.4g with %d degrees of freedom; a fair draw exceeds %.4g once in ten thousand times", chi2, freedom, bound)
+	return experiment.AtMost(bound, chi2, "chi-squared is %.4g with %d degrees of freedom; for an even draw it exceeds %.4g in one of ten thousand runs", chi2, freedom, bound)
 }
 
-// unevenness is Pearson's chi-squared against an even draw of every character at each place,
-// and its degrees of freedom. Without any code it is NaN.
+// unevenness returns Pearson's chi-squared against an even draw of every character at each place,
+// and its degrees of freedom. Without codes, chi2 is NaN.
 func unevenness(codes []string, length int) (chi2 float64, freedom int) {
 	want := float64(len(codes)) / float64(len(alphabet))
 	for place := range length {
@@ -106,10 +107,10 @@ func unevenness(codes []string, length int) (chi2 float64, freedom int) {
 	return chi2, length * (len(alphabet) - 1)
 }
 
-// unlikely is what chi-squared exceeds once in ten thousand times, by the approximation of
-// Wilson and Hilferty (1931).
+// unlikely returns the value that chi-squared exceeds with a probability of 1/10,000. It uses the
+// approximation of Wilson and Hilferty (1931).
 func unlikely(freedom int) float64 {
-	const z = 3.719 // of the normal distribution
+	const z = 3.719 // quantile of the normal distribution
 	n := 2 / (9 * float64(freedom))
 	return float64(freedom) * math.Pow(1-n+z*math.Sqrt(n), 3)
 }
@@ -119,10 +120,10 @@ func showFallback(r *record, e *report.Experiment) {
 		"CODE_LENGTH": fmt.Sprint(r.plan.length), "KEY_SOURCE": "redis-pool; nothing listens at REDIS_URL", "KGS_PERMUTE": "false", "DATABASE_URL": "sqlite:...",
 	}
 	e.Notes = []string{
-		"The database counts the attempts: a trigger keeps each code that a row is to be inserted with. For each new link another trigger " +
-			"removes a link that only fills the space, so f stands still.",
-		fmt.Sprintf("Each level has so many creations that chance alone misses the prediction by %.0f %% less than once in a thousand runs.", 100*r.plan.tolerance),
-		fmt.Sprintf("The latencies are those of %d clients, each of which waits for an answer before its next creation.", width),
+		"The database counts the attempts. A trigger records each code that the server tries to insert. For each new link, another trigger " +
+			"removes a link that only fills the space, so f is constant.",
+		fmt.Sprintf("Each level has enough creations that chance alone causes a difference of more than %.0f %% from the prediction in less than one of a thousand runs.", 100*r.plan.tolerance),
+		fmt.Sprintf("The latencies are those of %d clients. Each client waits for an answer before its next creation.", width),
 	}
 	table := report.Table{Title: "Attempts and latency by level", Columns: []string{
 		"f", "1/(1-f)", "attempts", "difference", "reported by the server", "with FALLBACK=ledger", "creations", "p99 ms",
@@ -138,5 +139,5 @@ func showFallback(r *record, e *report.Experiment) {
 		})
 	}
 	e.Tables = []report.Table{table}
-	e.Charts = []report.Chart{attemptsChart("Attempts per creation grow as 1/(1-f); those of the ledger do not", random, ledger)}
+	e.Charts = []report.Chart{attemptsChart("Attempts per creation: they grow as 1/(1-f) for random codes, and are constant for the ledger", random, ledger)}
 }

@@ -18,35 +18,35 @@ import (
 )
 
 const (
-	sourcesLength = 3       // digits: a space that is filled in a second
+	sourcesLength = 3       // digits of a code; the space is filled in a second
 	sourcesSize   = 238_328 // 62^3
-	sourcesPool   = 5_000   // keys in a pool: fewer than are left in the end
-	sourcesWidth  = 8       // creations at a time
-	sourcesLinks  = 700     // of each source at each share
-	// sourcesExact is how far the mean attempts may be from the prediction, as a share. The mean of
-	// 700 geometric variables is within it in all but one of a thousand runs.
+	sourcesPool   = 5_000   // keys in a pool, fewer than the codes that are free at the end
+	sourcesWidth  = 8       // creations at the same time
+	sourcesLinks  = 700     // links of each key source at each share
+	// sourcesExact is the allowed difference of the mean attempts from the prediction, as a share of
+	// the prediction. The mean of 700 geometric variables exceeds it in one of a thousand runs.
 	sourcesExact = 0.12
-	highest      = 0.9 // of the shares
-	sameURL      = 100 // how often a hash gets the same URL
+	highest      = 0.9 // highest share of codes in use
+	sameURL      = 100 // links to the same URL that a hash makes
 )
 
-// shares are the shares of codes in use for all sources.
+// shares returns the shares of codes in use at which key sources are measured.
 func shares() []float64 { return []float64{0, 0.5, highest} }
 
-// attemptsRecord is what the experiment observes of all sources.
+// attemptsRecord holds what the experiment observes of all key sources.
 type attemptsRecord struct {
 	sources.Observed
-	mu       sync.Mutex              // the sources are measured side by side
-	attempts map[measurement]float64 // per creation
+	mu       sync.Mutex              // protects attempts, because key sources are measured concurrently
+	attempts map[measurement]float64 // attempts per creation
 }
 
-// measurement names one figure of a source.
+// measurement identifies one figure of a key source.
 type measurement struct{ source, column string }
 
-// at is the column of the creations with a share of the codes in use.
+// at returns the name of the column for a share of the codes in use.
 func at(share float64) string { return fmt.Sprintf("f = %g", share) }
 
-// repeated is the column of a hash that gets the same URL again and again.
+// repeated is the name of the column for repeated creations with the same URL.
 const repeated = "the same URL, per link"
 
 func sourceClaims() []experiment.Claim[attemptsRecord] {
@@ -64,9 +64,9 @@ func sourceClaims() []experiment.Claim[attemptsRecord] {
 	}
 	const same = float64(sameURL+1) / 2
 	return append([]experiment.Claim[attemptsRecord]{
-		on("one attempt however full", "A source that remembers what it has given out takes one attempt, however full the space is.", judgeRemembering),
-		on("random codes take 1/(1-f)", "Random codes take 1/(1-f) attempts.", within(measurement{"random", at(highest)}, expected(highest), sourcesExact)),
-		on("same URL", fmt.Sprintf("Each further link to the same URL takes a hash one attempt more: for %d links %.1f each on average.", sameURL, same),
+		on("one attempt however full", "A key source that records which codes it has given out takes one attempt, however full the space is.", judgeRemembering),
+		on("random codes take 1/(1-f)", "Random codes take 1/(1-f) attempts on average, where f is the share of codes in use.", within(measurement{"random", at(highest)}, expected(highest), sourcesExact)),
+		on("same URL", fmt.Sprintf("If codes are hashes, each further link to the same URL takes one more attempt. For %d links the average is %.1f attempts per link.", sameURL, same),
 			within(measurement{"hash", repeated}, same, 0)),
 		sources.EachMeasured(func(r *attemptsRecord) *sources.Observed { return &r.Observed }),
 	}, measure.Links(func(r *attemptsRecord) *loadtest.Verdict { return r.Links })...)
@@ -75,15 +75,15 @@ func sourceClaims() []experiment.Claim[attemptsRecord] {
 func keySources() *experiment.Experiment {
 	return experiment.Define(experiment.Definition[attemptsRecord]{
 		Name: "compare/space", Title: "Attempts of every key source as the space fills",
-		Summary: fmt.Sprintf("There are %s codes of %d digits. A share f of them is given out and in use, and each key source then makes %d more links. "+
-			"How many keys does a creation take until one is free?", report.Number(sourcesSize), sourcesLength, sourcesLinks),
+		Summary: fmt.Sprintf("There are %s codes of %d digits. A share f of them is given out and in use. Each key source then makes %d more links. "+
+			"The experiment counts how many keys a creation tries until a key is free.", report.Number(sourcesSize), sourcesLength, sourcesLinks),
 		Suites: []experiment.Suite{experiment.Nightly}, Run: runKeySources, Show: showKeySources,
 		Claims:   sourceClaims(),
 		Controls: []experiment.Control{{Without: []string{"store"}, Refutes: measure.NoLostLink}},
 	})
 }
 
-// judgeRemembering judges by the source that takes the most attempts.
+// judgeRemembering judges the key source that takes the most attempts. It leaves out random codes.
 func judgeRemembering(r *attemptsRecord) experiment.Verdict {
 	worst, name := 0.0, ""
 	for _, s := range sources.Compared() {
@@ -94,10 +94,10 @@ func judgeRemembering(r *attemptsRecord) experiment.Verdict {
 	if name == "" {
 		return experiment.Verdict{}
 	}
-	return experiment.AtMost(1, worst, "%s takes the most: %.4g attempts", name, worst)
+	return experiment.AtMost(1, worst, "the key source %s takes the most attempts: %.4g per creation", name, worst)
 }
 
-// expected is how many attempts a random code takes with a share of the codes in use.
+// expected returns the mean number of attempts of random codes with a share of the codes in use.
 func expected(share float64) float64 {
 	return sourcesSize / (sourcesSize - math.Round(share*sourcesSize) - float64(sourcesLinks)/2)
 }
@@ -107,7 +107,7 @@ func runKeySources(t *experiment.T, rec *attemptsRecord) {
 	stage := sources.NewStage(t)
 	template, url := stage.Database("")
 	server := lab.Server(t, "DATABASE_URL="+url, "KEY_SOURCE=random", "KGS_PERMUTE=false")
-	server.Start() // it makes the tables
+	server.Start() // creates the tables
 	server.Stop()
 	filled := int64(0)
 	for level, share := range shares() {
@@ -125,9 +125,10 @@ func runKeySources(t *experiment.T, rec *attemptsRecord) {
 	rec.Complete = true
 }
 
-// launch starts a server with each source, whose databases are copies of template: the first n
-// codes are links. No ledger permutes, so the codes of its numbers are known; attempts do not
-// depend on it. The spaces of Snowflake, hash and UUID have one size, which is too large to fill.
+// launch starts a server with each key source. Its databases are copies of template, in which links
+// have the first n codes. Ledgers do not permute, so that the codes of their numbers are known. The
+// permutation does not change the number of attempts. If n is not 0, launch leaves out Snowflake,
+// hash and UUID, because the size of their spaces is fixed and too large to fill.
 func launch(t *experiment.T, stage *sources.Stage, template string, n int64) (all []*sources.Running) {
 	for _, s := range sources.Compared() {
 		if n > 0 && s.Class != sources.Random && s.Class != sources.Counter {
@@ -142,8 +143,8 @@ func launch(t *experiment.T, stage *sources.Stage, template string, n int64) (al
 	return all
 }
 
-// measure makes links and records how many attempts they take. The link before them makes the
-// server report its metrics.
+// measure makes links and records how many attempts they take. Before these links it makes one link,
+// so that the server reports its metrics.
 func (r *attemptsRecord) measure(ctx context.Context, source *sources.Running, column string) error {
 	if err := source.One(ctx); err != nil {
 		return err
@@ -155,14 +156,14 @@ func (r *attemptsRecord) measure(ctx context.Context, source *sources.Running, c
 	return r.count(source, repeated, sameURL, 1, func(int) error {
 		o := source.Server.Client.Create(ctx, "https://loadtest.example/the-same")
 		if o.State != loadtest.Acknowledged {
-			return fmt.Errorf("another link to the same URL is %s: %s", o.State, o.Detail)
+			return fmt.Errorf("the state of another creation with the same URL is %s: %s", o.State, o.Detail)
 		}
 		return nil
 	})
 }
 
-// count makes n links, so many at a time, and records how many keys each takes by the count of
-// the server.
+// count makes n links, up to width of them at the same time. It records how many keys a link takes,
+// as counted by the server.
 func (r *attemptsRecord) count(source *sources.Running, column string, n, width int, link func(int) error) error {
 	const taken = "kgs_keys_taken_total"
 	before, err := source.Server.TryCounter(taken)
@@ -174,7 +175,7 @@ func (r *attemptsRecord) count(source *sources.Running, column string, n, width 
 	}
 	after, err := source.Server.TryCounter(taken)
 	if err == nil && after <= before {
-		err = errors.New("the server counts no keys")
+		err = errors.New("the server counted no keys in " + taken)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -184,12 +185,13 @@ func (r *attemptsRecord) count(source *sources.Running, column string, n, width 
 	return err
 }
 
-// giveOut sets what a source remembers to the first n codes, which are the links in its database.
-// It is the only place of the harness that knows the tables and keys of the sources.
+// giveOut changes the state of a key source as if it had given out the first n codes. The links in
+// its database have these codes. Only this function of the harness depends on the tables and Redis
+// keys of the key sources.
 func giveOut(t *experiment.T, s *sources.Source, supply *sources.Supply, n int64) {
 	const ledger = `UPDATE kgs_spaces SET next = $1 WHERE length = 3`
 	switch s.Name {
-	case "random": // it remembers nothing
+	case "random": // it has no state
 	case "kgs":
 		lab.Execute(t, supply.Keys, ledger, n)
 	case "postgres-pool-delete", "postgres-pool-reserve":
@@ -214,10 +216,10 @@ func showKeySources(r *attemptsRecord, e *report.Experiment) {
 		"CODE_LENGTH": fmt.Sprint(sourcesLength), "FALLBACK": "none", "KGS_PERMUTE": "false", "KGS_POOL_CAPACITY": fmt.Sprint(sourcesPool),
 	}
 	e.Notes = []string{
-		"The share in use is links in the database, and the source is set to have given out exactly these: its ledger, counter, sequences, or list of used keys. " +
-			"Attempts are the keys that the server counts as taken (kgs_keys_taken_total), per link.",
-		"The spaces of Snowflake, hash and UUID have one size, which cannot be filled here. They are measured at f = 0 only.",
-		"A pool in PostgreSQL draws at random too, but ahead of time: a key that conflicts with a used one never reaches the pool.",
+		"The codes in use are codes of links in the database. According to its ledger, counter, sequences or list of used keys, the key source has given out exactly these codes. " +
+			"The attempts per link are the keys that the server counts as taken (kgs_keys_taken_total), divided by the number of links.",
+		"The spaces of Snowflake, hash and UUID have a fixed size and are too large to fill. These key sources are measured only at f = 0.",
+		"A pool in PostgreSQL also contains random codes, but they are drawn in advance. A key that conflicts with a used key never reaches the pool.",
 	}
 	table := report.Table{Title: "Attempts per creation", Columns: []string{"key source", at(0), at(0.5), at(highest), repeated}}
 	for _, s := range sources.Compared() {

@@ -1,11 +1,11 @@
-// Package space measures what creations cost as the space of codes fills: the random fallback
-// level by level, and every key source.
+// Package space measures how many attempts a creation takes as the space of codes fills. One
+// experiment measures the fallback at several levels, and the other measures every key source.
 //
-// Invariant: the share of codes in use stands still during a measurement or is known for each
-// creation, so the prediction has no free parameter.
+// Invariant: the share of codes in use is constant during a measurement, or it is known for each
+// creation. Therefore the prediction has no free parameter.
 //
-// Vocabulary: the space is all codes of one length, f the share of them that links have, and an
-// attempt one code that a creation tries.
+// Vocabulary: the space is all codes of one length. f is the share of these codes that links have.
+// An attempt is one code that a creation tries.
 package space
 
 import (
@@ -29,11 +29,11 @@ const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 // filler is the URL of links that only fill a space.
 const filler = "https://filler.example/"
 
-// sizeOf is how many codes of a length there are.
+// sizeOf returns the number of codes of a length.
 func sizeOf(length int) int64 { return int64(math.Pow(float64(len(alphabet)), float64(length))) }
 
-// codeSQL is an SQL expression for the code of the number n, as the ledger makes it without its
-// permutation.
+// codeSQL returns an SQL expression for the code of the number n. It is the code that the ledger
+// makes without its permutation.
 func codeSQL(length int) string {
 	expression := "''"
 	for place := range length {
@@ -42,7 +42,8 @@ func codeSQL(length int) string {
 	return expression
 }
 
-// together calls do for the numbers below n, so many at a time, and returns the first error.
+// together calls do for the numbers below n, up to width of them at the same time. It returns the
+// first error.
 func together(n, width int, do func(i int) error) error {
 	var calls errgroup.Group
 	calls.SetLimit(width)
@@ -52,7 +53,7 @@ func together(n, width int, do func(i int) error) error {
 	return calls.Wait()
 }
 
-// attemptsChart is a chart of attempts by the share of the codes in use, with the prediction.
+// attemptsChart returns a chart of the attempts over the share of codes in use, with the prediction.
 func attemptsChart(title string, observed ...report.Series) report.Chart {
 	law := report.Series{Name: "1/(1-f)", Predicted: true}
 	for f := 0.0; f < 0.95; f += 0.01 {

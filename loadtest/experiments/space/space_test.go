@@ -33,7 +33,7 @@ func TestControlsExist(t *testing.T) {
 	}
 }
 
-// failures are the names of the claims that fail by a record.
+// failures returns the names of the claims that fail for a record.
 func failures[R any](claims []experiment.Claim[R], r *R) (names []string) {
 	for _, c := range claims {
 		if c.Judge(r).Outcome == report.Failed {
@@ -47,8 +47,8 @@ func acknowledged(n int) loadtest.Figures {
 	return loadtest.Figures{Sent: int64(n), Acknowledged: int64(n)}
 }
 
-// drawn is the record of a sound service at one level: links that each took as many draws from
-// digits as it takes to find a free code. Its chance is the same in every run.
+// drawn returns the record of a sound service at one level. For each link, it drew codes from digits
+// until a code was free. The random numbers are the same in every run.
 func drawn(share float64, digits string) *record {
 	p := plan{length: 3, tolerance: 0.03, fewest: 500}
 	made := p.creations(share)
@@ -77,9 +77,9 @@ func TestEachFlawFailsItsClaim(t *testing.T) {
 		want         []string
 	}{
 		{"sound", fair, func(_ *record, _, _ *measured) {}, nil},
-		// A byte modulo 62 favours eight digits by a quarter.
+		// A byte modulo 62 gives eight digits a quarter more often than the others.
 		{"biased", strings.Repeat(fair, 4) + fair[:8], func(_ *record, _, _ *measured) {}, []string{evenDraw}},
-		{"draws in vain", fair, func(_ *record, m, _ *measured) {
+		{"wastes draws", fair, func(_ *record, m, _ *measured) {
 			m.offered = append(m.offered, m.offered[:len(m.offered)/20]...)
 			m.reported = m.attempts()
 		}, []string{attemptsAt(0.5)}},
@@ -88,7 +88,7 @@ func TestEachFlawFailsItsClaim(t *testing.T) {
 		{"reports no attempts", fair, func(_ *record, m, _ *measured) { m.reported = 0 }, []string{reported}},
 		{"ledger conflicts", fair, func(_ *record, _, l *measured) { l.offered = append(l.offered, "") }, []string{"ledger attempts"}},
 		{"loses a link", fair, func(r *record, _, _ *measured) { r.links.Lost++ }, []string{measure.NoLostLink}},
-		{"loses a link of a level that is cut short", fair, func(r *record, _, _ *measured) { r.levels, r.links.Lost = nil, 1 }, []string{measure.NoLostLink}},
+		{"loses a link at an interrupted level", fair, func(r *record, _, _ *measured) { r.levels, r.links.Lost = nil, 1 }, []string{measure.NoLostLink}},
 		{"gives a code twice", fair, func(r *record, _, _ *measured) { r.links.Twice++ }, []string{measure.NoCodeTwice}},
 		{"refuses a creation", fair, func(r *record, _, _ *measured) { r.links.Refused = 1 }, []string{measure.NoFailedCreation}},
 		{"a creation that could not be sent", fair, func(r *record, _, _ *measured) { r.links.Unsent = 1 }, []string{measure.NoFailedCreation}},
@@ -96,33 +96,33 @@ func TestEachFlawFailsItsClaim(t *testing.T) {
 		r := drawn(0.5, tt.digits)
 		tt.spoil(r, &r.levels[0].random, &r.levels[0].ledger)
 		if got := failures(fallbackClaims(), r); !slices.Equal(got, tt.want) {
-			t.Errorf("%s: %q fail, want %q", tt.name, got, tt.want)
+			t.Errorf("%s: the claims %q fail, want %q", tt.name, got, tt.want)
 		}
 		showFallback(r, &report.Experiment{})
 	}
 }
 
-func TestNothingHoldsWithoutARun(t *testing.T) {
+func TestEmptyRecordDecidesNoClaim(t *testing.T) {
 	for _, c := range fallbackClaims() {
 		if v := c.Judge(&record{}); v.Outcome != "" {
-			t.Errorf("%s is %q", c.Name, v.Outcome)
+			t.Errorf("the outcome of the claim %q is %q for an empty record", c.Name, v.Outcome)
 		}
 	}
 	for _, c := range sourceClaims() {
 		if v := c.Judge(&attemptsRecord{}); v.Outcome != "" && v.Outcome != report.NotJudged {
-			t.Errorf("%s is %q", c.Name, v.Outcome)
+			t.Errorf("the outcome of the claim %q is %q for an empty record", c.Name, v.Outcome)
 		}
 	}
 	e := &report.Experiment{}
 	showKeySources(&attemptsRecord{}, e)
 	for _, row := range e.Tables[0].Rows {
 		if strings.Join(row[1:], "") != strings.Repeat("–", len(row)-1) {
-			t.Errorf("a source that was not measured has the row %q", row)
+			t.Errorf("an unmeasured key source has the row %q, want no figures", row)
 		}
 	}
 }
 
-// What was made until the interruption is read back, and counts.
+// The links that were made before the interruption are read back and judged.
 func TestInterruptedRunReadsItsLinksBack(t *testing.T) {
 	dir := t.TempDir()
 	if err := testenv.Build(t.Context(), dir, "keypool/cmd/shortener"); err != nil {
@@ -141,12 +141,12 @@ func TestInterruptedRunReadsItsLinksBack(t *testing.T) {
 	runner.Run(ctx, []*experiment.Experiment{fallback()})
 	for _, c := range got.Claims {
 		if c.Outcome == report.Failed && c.Name != measure.NoFailedCreation || c.Name == measure.NoLostLink && c.Outcome != report.Held {
-			t.Errorf("%s is %s: %s; %s", c.Name, c.Outcome, c.Why, got.Error)
+			t.Errorf("the outcome of the claim %q is %s: %s; error of the run: %s", c.Name, c.Outcome, c.Why, got.Error)
 		}
 	}
 }
 
-func TestAttemptsOfSources(t *testing.T) {
+func TestWrongAttemptsFailTheirClaim(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		at    measurement
@@ -155,7 +155,7 @@ func TestAttemptsOfSources(t *testing.T) {
 	}{
 		{"sound", measurement{"redis-incr", at(0.5)}, 1, nil},
 		{"a counter with conflicts", measurement{"redis-incr", at(0.9)}, 2, []string{"one attempt however full"}},
-		{"too few conflicts", measurement{"random", at(0.9)}, 5, []string{"random codes take 1/(1-f)"}},
+		{"random codes with too few conflicts", measurement{"random", at(0.9)}, 5, []string{"random codes take 1/(1-f)"}},
 		{"a hash that does not repeat", measurement{"hash", repeated}, 1, []string{"same URL"}},
 	} {
 		r := &attemptsRecord{attempts: map[measurement]float64{
@@ -163,23 +163,24 @@ func TestAttemptsOfSources(t *testing.T) {
 		}}
 		r.attempts[tt.at] = tt.spoil
 		if got := failures(sourceClaims(), r); !slices.Equal(got, tt.want) {
-			t.Errorf("%s: %q fail, want %q", tt.name, got, tt.want)
+			t.Errorf("%s: the claims %q fail, want %q", tt.name, got, tt.want)
 		}
 	}
 }
 
-// When more links are made than fillers can go the share grows, and with it the prediction.
-func TestPredictedAttempts(t *testing.T) {
+// If more links are made than there are fillers, the share of codes in use grows. The prediction then
+// grows too.
+func TestPredictedAttemptsFollowTheShareInUse(t *testing.T) {
 	for filled, want := range map[int64]float64{50: 2, 2: 100.0 / 98, 1: (100.0/99 + 100.0/98) / 2, 0: (100.0/99 + 100.0/98) / 2} {
 		m := measured{filled: filled, made: 2}
 		if got := m.predicted(100); fmt.Sprintf("%.9f", got) != fmt.Sprintf("%.9f", want) {
-			t.Errorf("%+v: %v", m, got)
+			t.Errorf("%+v: predicted %v, want %v", m, got, want)
 		}
 	}
 }
 
 func TestUnlikely(t *testing.T) {
-	// The quantile at 0.9999 of chi-squared, from tables.
+	// These are 0.9999 quantiles of chi-squared, from tables.
 	for freedom, want := range map[int]float64{10: 35.56, 100: 161.3} {
 		if got := unlikely(freedom); got < 0.985*want || got > 1.015*want {
 			t.Errorf("%d degrees of freedom: %.2f, want about %.2f", freedom, got, want)

@@ -12,21 +12,21 @@ import (
 	"keypool/loadtest/report"
 )
 
-// The levels of the dead man's switch, as shares of the capacity, and the bounds.
+// The thresholds of the dead man's switch, as shares of the capacity, and the bounds of the claims.
 const (
 	restartBelow = 0.2
 	pageBelow    = 0.1
 
-	emptyWithin = 0.02            // of the predicted time
-	alarmWithin = 3 * time.Second // for the switch to look and for the alarm to arrive
-	switchLooks = time.Second     // from one look of the switch to the next
-	manyLooks   = 5 * time.Second // one of the looks took place, also on a busy machine
+	emptyWithin = 0.02            // share of the predicted time
+	alarmWithin = 3 * time.Second // until the switch has checked the pool and the alarm has arrived
+	switchLooks = time.Second     // interval between two checks of the switch
+	manyLooks   = 5 * time.Second // in this time the switch checks the pool at least once, even on a busy machine
 
-	leastRefillRate = 1.5e6           // keys per second of a worker
-	startWithin     = 5 * time.Second // of a worker, in addition to the time that leastRefillRate allows
+	leastRefillRate = 1.5e6           // keys per second that a worker pushes to the pool
+	startWithin     = 5 * time.Second // for the start of a worker, in addition to the time that leastRefillRate allows
 )
 
-// The names of claims that controls refute.
+// Names of claims that controls refute.
 const (
 	alarmOrder = "signals in order"
 	refilled   = "pool refilled"
@@ -34,45 +34,46 @@ const (
 
 type claim = experiment.Claim[record]
 
+// claims returns the claims of supply/drain.
 func claims() []claim {
 	return slices.Concat([]claim{
-		timed("exhaustion predicted", "The pool runs dry within 2 % of the time that the first tenth of the drain predicts.", judgeEmpty),
+		timed("exhaustion predicted", "The time until the pool is empty differs by at most 2 % from the prediction of the first tenth of the drain.", judgeEmpty),
 		{
 			Name: alarmOrder, Kind: report.Correctness, Judge: judgeOrder,
-			Text: "While the pool runs dry, the service signals that the worker needs a restart, where it sees that level, and then pages a human. " +
-				"It signals `ok` when the worker has filled the pool again and not before.",
+			Text: "While the pool drains, the service signals `restart` and then `page`. It may omit `restart` if the pool falls below " +
+				"both thresholds between two checks of the dead man's switch. It signals `ok` when the worker has filled the pool again, and not before.",
 		},
-		timed("restart signalled", "When less than a fifth of the pool is left, the service signals within 3 s that the worker needs a restart.",
+		timed("restart signalled", "The service signals `restart` within 3 s after the pool has fallen below a fifth of its capacity.",
 			func(r *record) experiment.Verdict {
-				if r.between() < switchLooks { // the switch sends one signal at each look, and may have had none between the levels
+				if r.between() < switchLooks { // the switch may not have checked the pool between the two thresholds
 					return r.judgeAlarm(restartBelow, "restart", "page")
 				}
 				return r.judgeAlarm(restartBelow, "restart")
 			}),
-		timed("page signalled", "When less than a tenth of the pool is left, the service pages a human within 3 s.",
+		timed("page signalled", "The service signals `page` within 3 s after the pool has fallen below a tenth of its capacity.",
 			func(r *record) experiment.Verdict { return r.judgeAlarm(pageBelow, "page") }),
 		{
-			Name: refilled, Text: "When the worker starts again, it fills the pool.", Kind: report.Correctness, Unit: "keys", Judge: func(r *record) experiment.Verdict {
+			Name: refilled, Text: "After the worker has been started again, it fills the pool.", Kind: report.Correctness, Unit: "keys", Judge: func(r *record) experiment.Verdict {
 				if r.back.IsZero() {
 					return experiment.Verdict{}
 				}
 				last := r.seen[len(r.seen)-1]
-				return experiment.Holds(!r.full.IsZero(), "%.1f s after the worker's start the pool holds %d keys", last.at.Sub(r.back).Seconds(), last.keys).
+				return experiment.Holds(!r.full.IsZero(), "%.1f s after the start of the worker, the pool holds %d keys", last.at.Sub(r.back).Seconds(), last.keys).
 					Figures(float64(leastFull(r.capacity)), float64(last.keys))
 			},
 		},
-		timed("refill time", "The pool is full within 5 s of the worker's start and a second for every 1.5 million keys.", func(r *record) experiment.Verdict {
+		timed("refill time", "After the start of the worker, the pool is full within 5 s plus a second for every 1.5 million keys.", func(r *record) experiment.Verdict {
 			return r.within(refillBound(r.capacity), r.back, r.full, "the pool is full")
 		}),
-		timed("all-clear time", "The service signals `ok` within 3 s of the pool being full.", func(r *record) experiment.Verdict {
+		timed("all-clear time", "The service signals `ok` within 3 s after the pool has become full.", func(r *record) experiment.Verdict {
 			ok, _ := lab.FirstAlert(r.alerts, r.back, "ok")
-			return r.within(alarmWithin, r.full, ok.Received, "`ok` since the pool is full")
+			return r.within(alarmWithin, r.full, ok.Received, "the service signals `ok`")
 		}),
 	}, measure.Accounts("No creation fails, with or without a pool.", func(r *record) *loadtest.Verdict { return r.links }), fillClaims())
 }
 
-// timed is a claim on a time in seconds. A small run does not judge it: a tenth of its pool is too
-// few keys to predict from, and its levels are too close to each other.
+// timed returns a claim about a time in seconds. A small run does not judge the claim, because a tenth of a
+// small pool has too few keys for a prediction and the thresholds are too close to each other.
 func timed(name, text string, judge func(*record) experiment.Verdict) claim {
 	return claim{Name: name, Text: text, Unit: "s", Kind: report.Speed, Judge: func(r *record) experiment.Verdict {
 		if r.small {
@@ -85,29 +86,30 @@ func timed(name, text string, judge func(*record) experiment.Verdict) claim {
 	}}
 }
 
-// refillBound is how long a worker may take from its start to a full pool.
+// refillBound returns the longest time that a worker may take from its start until the pool is full.
 func refillBound(capacity int64) time.Duration {
 	return startWithin + time.Duration(float64(capacity)/leastRefillRate*float64(time.Second))
 }
 
-// within judges that something happened at most limit after from; the zero time says that it did not
-// happen. What this process saw late may have happened earlier, so it may come before from.
+// within judges that an event came at most limit after from. The zero time for came means that the event was
+// not observed. The time came may precede from, because this process may observe from late.
 func (r *record) within(limit time.Duration, from, came time.Time, what string) experiment.Verdict {
 	waited := r.seen[len(r.seen)-1].at.Sub(from)
 	switch {
 	case from.IsZero() || came.IsZero() && waited <= limit:
 		return experiment.Verdict{}
 	case came.IsZero():
-		return experiment.Holds(false, "not after %.1f s: %s", waited.Seconds(), what)
+		return experiment.Holds(false, "not observed within %.1f s: %s", waited.Seconds(), what)
 	}
 	took := max(0, came.Sub(from).Round(time.Millisecond).Seconds())
-	return experiment.AtMost(limit.Seconds(), took, "after %.3f s: %s", took, what)
+	return experiment.AtMost(limit.Seconds(), took, "observed after %.3f s: %s", took, what)
 }
 
+// judgeEmpty compares the time until the pool was empty with the prediction.
 func judgeEmpty(r *record) experiment.Verdict {
 	switch {
 	case r.unsteady:
-		return experiment.Holds(false, "the pool did not decline steadily enough to predict anything")
+		return experiment.Holds(false, "the number of keys did not fall steadily enough for a prediction")
 	case r.predicted.slope == 0:
 		return experiment.Verdict{}
 	}
@@ -118,11 +120,11 @@ func judgeEmpty(r *record) experiment.Verdict {
 	return experiment.Within(predicted.Seconds(), r.empty.Sub(r.started).Seconds(), emptyWithin)
 }
 
-// judgeOrder judges which signals came and in which order, and not how fast. While the worker is
-// stopped they are `restart` and then `page`, each of which may be delivered again. `page` may come
-// alone only when the switch need not have seen the pool between the levels: a usual pool falls
-// from the one to the other in about the time between two looks. Later another `restart` may come on
-// the way up, and `ok` is the last.
+// judgeOrder judges which signals were sent and in which order, but not when. While the worker is stopped,
+// the signals are `restart` and then `page`, and each may be delivered more than once. `page` without
+// `restart` is correct only if the switch may not have checked the pool between the two thresholds. In a
+// usual run, the pool falls from one threshold to the other in about the interval between two checks. After the start
+// of the worker, `restart` may be sent again while the pool fills, and `ok` is the last signal.
 func judgeOrder(r *record) experiment.Verdict {
 	if r.started.IsZero() || r.empty.IsZero() {
 		return experiment.Verdict{}
@@ -138,14 +140,19 @@ func judgeOrder(r *record) experiment.Verdict {
 	due, silent := r.alarmsDue()
 	down = slices.Compact(down)
 	ordered := slices.Equal(down, []string{"restart", "page"}) || slices.Equal(down, []string{"page"}) && !due
-	calm := len(up) > 0 && up[len(up)-1] == "ok" || r.full.IsZero() // whether `ok` follows is not known before the pool is full
-	return experiment.Holds(ordered && calm && silent == 0, "the signals are %v and, from the worker's start on, %v; `restart` was due for certain: %t; "+
-		"%d times /status showed too few keys for its state", down, up, due, silent)
+	calm := len(up) > 0 && up[len(up)-1] == "ok" || r.full.IsZero() // `ok` is required only if the pool became full
+	restart := "may be omitted"
+	if due {
+		restart = "is required"
+	}
+	return experiment.Holds(ordered && calm && silent == 0, "the signals were %v before the start of the worker and %v after it; `restart` %s; "+
+		"%d answers of /status showed too few keys for their state", down, up, restart, silent)
 }
 
-// alarmsDue returns whether the switch was in the state restart for certain: /status showed that, or
-// the switch had many looks between the levels. It counts the answers of /status, each of which holds
-// one look of the switch, with fewer keys than the state allows.
+// alarmsDue reports whether the switch must have been in the state restart. This is so if /status showed this
+// state, or if the pool was long enough between the two thresholds for many checks of the switch. alarmsDue also
+// returns the number of answers of /status that show fewer keys than their state allows. Each answer shows
+// the result of one check.
 func (r *record) alarmsDue() (restart bool, silent int) {
 	restart = r.between() > manyLooks
 	for _, s := range r.seconds {
@@ -153,7 +160,7 @@ func (r *record) alarmsDue() (restart bool, silent int) {
 		if status.PoolKeys == nil || s.At.Before(r.started) || !r.back.IsZero() && s.At.After(r.back) {
 			continue
 		}
-		share := (float64(*status.PoolKeys) + 1) / float64(r.capacity) // the service rounds its levels down
+		share := (float64(*status.PoolKeys) + 1) / float64(r.capacity) // the service rounds its thresholds down
 		restart = restart || status.State == "restart"
 		if share < pageBelow && status.State != "page" || share < restartBelow && status.State != "page" && status.State != "restart" {
 			silent++
@@ -162,8 +169,8 @@ func (r *record) alarmsDue() (restart bool, silent int) {
 	return restart, silent
 }
 
-// below returns when the pool was first seen with fewer keys than a share of its capacity, the zero
-// time for never.
+// below returns the time at which the pool was first observed with fewer keys than a share of its capacity. It
+// returns the zero time if this was never observed.
 func (r *record) below(share float64) time.Time {
 	i := slices.IndexFunc(r.seen, func(l level) bool { return float64(l.keys) < share*float64(r.capacity) })
 	if i < 0 {
@@ -172,16 +179,16 @@ func (r *record) below(share float64) time.Time {
 	return r.seen[i].at
 }
 
-// between is how long the pool was between the two levels, as far as it was seen.
+// between returns how long the pool was observed between the two thresholds of the switch.
 func (r *record) between() time.Duration { return r.below(pageBelow).Sub(r.below(restartBelow)) }
 
-// judgeAlarm judges the first signal of one of the states. It is due when the pool falls below a
-// share of its capacity.
+// judgeAlarm judges when the first signal with one of the states was received. The signal is due when the
+// pool falls below a share of its capacity.
 func (r *record) judgeAlarm(share float64, states ...string) experiment.Verdict {
 	due := share * float64(r.capacity)
 	alarm, came := lab.FirstAlert(r.alerts, r.started, states...)
 	if keys := keysAt(r.seen, alarm.Received); came && float64(keys) >= due {
-		return experiment.Holds(false, "%s came with %d keys left, and is due below %.0f", alarm.State, keys, due)
+		return experiment.Holds(false, "the signal `%s` came when %d keys were left, but it is due only below %.0f keys", alarm.State, keys, due)
 	}
-	return r.within(alarmWithin, r.below(share), alarm.Received, fmt.Sprintf("one of the signals %v, due below %.0f keys", states, due))
+	return r.within(alarmWithin, r.below(share), alarm.Received, fmt.Sprintf("the service sends one of the signals %v, which is due below %.0f keys", states, due))
 }

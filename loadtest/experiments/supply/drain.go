@@ -11,14 +11,13 @@ import (
 	"keypool/loadtest/measure"
 )
 
-// How long a run waits at most for what should happen. The claims have their own bounds.
 const (
-	patience    = 30 * time.Second
-	steadyAfter = 2 * time.Second
+	patience    = 30 * time.Second // the longest wait for an event; the claims have their own bounds
+	steadyAfter = 2 * time.Second  // from the start of the load until its rate is steady
 )
 
-// drainage is one run of the experiment.
-type drainage struct {
+// run is one run of the experiment.
+type run struct {
 	*experiment.T
 	*record
 	postgres       *lab.Database
@@ -47,17 +46,17 @@ func runDrain(t *experiment.T, r *record) {
 	err := d.drainAndRefill()
 	r.seen, r.seconds = since(d.levels.seen, d.started), d.pulse.Stop()
 	r.alerts = slices.DeleteFunc(d.hook.Alerts(), func(a lab.Alert) bool { return a.Received.Before(d.started) })
-	if errors.Is(err, errLate) { // the claims judge what did not happen
+	if errors.Is(err, errLate) { // the claims judge the event that did not happen
 		r.notes = append(r.notes, "The run ended early: "+err.Error())
 		return
 	}
 	t.Must(err)
 }
 
-// start starts the programs and returns when the pool is full and the server knows it.
-func start(t *experiment.T, r *record) *drainage {
+// start starts the programs and returns when the server reports a full pool.
+func start(t *experiment.T, r *record) *run {
 	t.Phase(0, "filling the pool")
-	d := &drainage{T: t, record: r, hook: lab.Webhook(t), postgres: lab.Postgres(t)}
+	d := &run{T: t, record: r, hook: lab.Webhook(t), postgres: lab.Postgres(t)}
 	redis := lab.Redis(t)
 	settings := []string{"DATABASE_URL=" + d.postgres.URL, "REDIS_URL=" + redis.URL, fmt.Sprintf("KGS_POOL_CAPACITY=%d", d.capacity)}
 	d.worker = lab.Worker(t, settings...)
@@ -67,23 +66,25 @@ func start(t *experiment.T, r *record) *drainage {
 	d.server.Start()
 	d.levels, d.load = watchLevels(t, redis.URL), lab.Traffic(t, d.server)
 	d.pulse = measure.NewPulse(t, "supply/drain", d.server, 12*time.Second+d.lasts(d.capacity)+d.dry)
-	lab.Wait(t, lab.Patience, "the pool is full and the server knows it", func() bool {
+	lab.Wait(t, lab.Patience, "the server reports a full pool", func() bool {
 		status, err := d.server.TryStatus()
 		return err == nil && status.Full()
 	})
 	return d
 }
 
-// lasts is how long so many keys last.
+// lasts returns the time in which the given number of keys is used up at the rate of the plan.
 func (p plan) lasts(keys int64) time.Duration {
 	return time.Duration(float64(keys) / p.rate * float64(time.Second))
 }
 
-// leastFull is how many keys a full pool holds: a worker refills it below nine tenths.
+// leastFull returns the least number of keys in a full pool. A worker refills the pool when it holds less
+// than nine tenths of its capacity.
 func leastFull(capacity int64) int64 { return capacity - capacity/10 }
 
-// until looks at the pool until enough is true, and sets at to that moment unless it is nil.
-func (d *drainage) until(limit time.Duration, what string, at *time.Time, enough func(level) bool) error {
+// until observes the level of the pool until enough returns true. If at is not nil, it is set to the time of
+// this level.
+func (d *run) until(limit time.Duration, what string, at *time.Time, enough func(level) bool) error {
 	l, err := d.levels.until(d.Context(), limit, what, enough)
 	if err == nil && at != nil {
 		*at = l.at
@@ -91,14 +92,14 @@ func (d *drainage) until(limit time.Duration, what string, at *time.Time, enough
 	return err
 }
 
-// signalled reports whether an alert with the state came at or after since.
-func (d *drainage) signalled(since time.Time, state string) bool {
+// signalled reports whether an alert with the given state was received at or after the time since.
+func (d *run) signalled(since time.Time, state string) bool {
 	_, came := lab.FirstAlert(d.hook.Alerts(), since, state)
 	return came
 }
 
-// drainAndRefill ends with the first step that fails.
-func (d *drainage) drainAndRefill() error {
+// drainAndRefill runs the steps of the experiment in order and returns the first error.
+func (d *run) drainAndRefill() error {
 	for _, step := range []func() error{d.stopWorker, d.observeTenth, d.runDry, d.refill} {
 		if err := step(); err != nil {
 			return err
@@ -107,8 +108,9 @@ func (d *drainage) drainAndRefill() error {
 	return nil
 }
 
-// stopWorker stops the worker once the load is steady: the first requests come in a crowd.
-func (d *drainage) stopWorker() error {
+// stopWorker waits until the load is steady, because many of the first requests are sent at the same time.
+// Then it stops the worker.
+func (d *run) stopWorker() error {
 	steady := time.Now().Add(steadyAfter)
 	if err := d.until(patience, "the load is steady", nil, func(l level) bool { return l.at.After(steady) }); err != nil {
 		return err
@@ -117,9 +119,9 @@ func (d *drainage) stopWorker() error {
 	return d.until(patience, "Redis answers", &d.started, func(level) bool { return true })
 }
 
-// observeTenth predicts from the first tenth when the pool is empty.
-func (d *drainage) observeTenth() error {
-	d.pulse.Enter("the first tenth")
+// observeTenth waits until a tenth of the keys is taken, and then predicts when the pool is empty.
+func (d *run) observeTenth() error {
+	d.pulse.Enter("taking the first tenth of the keys")
 	full := keysAt(d.levels.seen, d.started)
 	err := d.until(patience+d.lasts(full), "the first tenth is taken", nil, func(l level) bool { return l.keys <= full-full/10 })
 	if err == nil {
@@ -129,22 +131,22 @@ func (d *drainage) observeTenth() error {
 	return err
 }
 
-// runDry waits until the pool is empty, also when nothing can be predicted. The load goes on without a
-// pool for a time, and until the service has paged.
-func (d *drainage) runDry() error {
-	d.pulse.Enter("until the pool is empty")
+// runDry waits until the pool is empty, even if there is no prediction. The load then continues without a
+// pool for the time that the plan states, and until the service has signalled `page`.
+func (d *run) runDry() error {
+	d.pulse.Enter("draining the pool until it is empty")
 	if err := d.until(patience+2*d.lasts(d.capacity), "the pool is empty", &d.empty, func(l level) bool { return l.keys == 0 }); err != nil {
 		return err
 	}
-	d.pulse.Enter("without a pool")
-	return d.until(patience+d.dry, "the service pages a human", nil, func(l level) bool {
+	d.pulse.Enter("creating links without a pool")
+	return d.until(patience+d.dry, "the service has signalled page", nil, func(l level) bool {
 		return l.at.Sub(d.empty) >= d.dry && d.signalled(d.started, "page")
 	})
 }
 
-// refill starts the worker again, unless this run is the control in which it stays dead.
-func (d *drainage) refill() error {
-	d.pulse.Enter("the worker is back")
+// refill starts the worker again, unless this run is the control that does not start the worker.
+func (d *run) refill() error {
+	d.pulse.Enter("the worker refills the pool")
 	d.back = time.Now()
 	if !slices.Contains(d.Settings(), staysDead) {
 		d.worker.Launch()
@@ -153,5 +155,5 @@ func (d *drainage) refill() error {
 	if err != nil {
 		return err
 	}
-	return d.until(patience, "the service signals ok", nil, func(level) bool { return d.signalled(d.back, "ok") })
+	return d.until(patience, "the service has signalled ok", nil, func(level) bool { return d.signalled(d.back, "ok") })
 }

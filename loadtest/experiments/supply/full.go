@@ -13,25 +13,25 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The pool of a large installation.
+// The pool of a large installation, for runs with --full.
 const (
 	largeKeys     = 100_000_000
 	largePatience = 10 * time.Minute
-	largeDrain    = 2 * time.Minute // the first tenth predicts what is taken
+	largeDrain    = 2 * time.Minute // the first tenth of this time predicts how many keys are taken
 )
 
-// filled is what a run with --full observes of the large pool.
+// filled holds what a run with --full observes of the large pool.
 type filled struct {
 	complete    bool
-	started     time.Time // the worker was
-	some, full  level     // the first look that saw keys, and the one that saw all
-	bytes       int64     // that Redis took for the keys
-	peak        uint64    // memory of the worker
-	slope       float64   // of the first tenth of the drain, 0: unknown
-	first, last level     // of the drain
+	started     time.Time // start of the worker
+	some, full  level     // the first observed level with any keys, and the first with all keys
+	bytes       int64     // memory that Redis uses for the keys
+	peak        uint64    // peak of the worker's memory, in bytes
+	slope       float64   // keys per second in the first tenth of the drain; 0 if unknown
+	first, last level     // at the start and at the end of the drain
 }
 
-// fillClaims are the claims about the large pool.
+// fillClaims returns the claims about the large pool.
 func fillClaims() []claim {
 	about := func(kind report.Kind, name, unit, text string, judge func(*filled) experiment.Verdict) claim {
 		return claim{Name: name, Text: text, Unit: unit, Kind: kind, Judge: func(r *record) experiment.Verdict {
@@ -42,39 +42,40 @@ func fillClaims() []claim {
 		}}
 	}
 	return []claim{
-		about(report.Speed, "fill rate", "keys/s", "One worker ships at least 1.5 million keys per second from the ledger to Redis.", func(f *filled) experiment.Verdict {
-			rate := float64(f.full.keys-f.some.keys) / f.full.at.Sub(f.some.at).Seconds() // nothing is known of the keys of the first look
-			return experiment.AtLeast(leastRefillRate, rate, "%s keys/s", report.Number(rate))
+		about(report.Speed, "fill rate", "keys/s", "One worker pushes at least 1.5 million keys per second from the ledger to Redis.", func(f *filled) experiment.Verdict {
+			rate := float64(f.full.keys-f.some.keys) / f.full.at.Sub(f.some.at).Seconds() // the start time of the first keys is unknown
+			return experiment.AtLeast(leastRefillRate, rate, "the worker pushed %s keys/s", report.Number(rate))
 		}),
-		about(report.Speed, "fill time", "s", "100,000,000 keys are in Redis within 67 s of the worker's start.", func(f *filled) experiment.Verdict {
+		about(report.Speed, "fill time", "s", "Redis holds 100,000,000 keys within 67 s after the start of the worker.", func(f *filled) experiment.Verdict {
 			took := f.full.at.Sub(f.started).Seconds()
-			return experiment.AtMost(largeKeys/leastRefillRate, took, "the last key was there after %.1f s", took)
+			return experiment.AtMost(largeKeys/leastRefillRate, took, "the last key was in Redis after %.1f s", took)
 		}),
 		about(report.Correctness, "bytes a key", "bytes", "A key takes at most 9 bytes in Redis.", func(f *filled) experiment.Verdict {
 			each := float64(f.bytes) / float64(f.full.keys)
-			return experiment.AtMost(9, each, "%d keys take %.2f bytes each", f.full.keys, each)
+			return experiment.AtMost(9, each, "each of %d keys takes %.2f bytes", f.full.keys, each)
 		}),
-		about(report.Correctness, "worker memory", "MiB", "The worker never has more than 64 MiB of resident memory while it fills the pool.", func(f *filled) experiment.Verdict {
+		about(report.Correctness, "worker memory", "MiB", "The resident memory of the worker is at most 64 MiB while it fills the pool.", func(f *filled) experiment.Verdict {
 			peak := float64(f.peak) / (1 << 20)
-			return experiment.AtMost(64, peak, "the peak is %.1f MiB", peak)
+			return experiment.AtMost(64, peak, "the peak of the resident memory is %.1f MiB", peak)
 		}),
-		about(report.Speed, "full pool drains as predicted", "keys", "The first tenth of two minutes predicts within 2 % how many keys are taken from the full pool in them.", func(f *filled) experiment.Verdict {
+		about(report.Speed, "full pool drains as predicted", "keys", "The number of keys that are taken in two minutes "+
+			"differs by at most 2 % from the prediction of the first tenth of this time.", func(f *filled) experiment.Verdict {
 			if f.slope == 0 {
-				return experiment.Holds(false, "the pool did not decline steadily enough to predict anything")
+				return experiment.Holds(false, "the number of keys did not fall steadily enough for a prediction")
 			}
 			return experiment.Within(f.slope*f.last.at.Sub(f.first.at).Seconds(), float64(f.first.keys-f.last.keys), 0.02)
 		}),
 	}
 }
 
-// fillFull has one worker fill a pool of 100,000,000 keys, measures Redis and the worker, and
-// drains the pool for two minutes. To its end it would take a day.
+// fillFull lets one worker fill a pool of 100,000,000 keys and measures Redis and the worker. It then drains
+// the pool for only two minutes, because draining all keys would take many hours.
 func fillFull(t *experiment.T, r *record) {
 	f := &filled{}
 	r.filled = f
 	t.Phase(0, "filling 100,000,000 keys")
 	postgres, pooled := lab.Postgres(t), lab.Redis(t)
-	defer func() { pooled.Stop(); postgres.Stop() }() // what follows needs the memory
+	defer func() { pooled.Stop(); postgres.Stop() }() // the rest of the run needs their memory
 	pool, client := watchLevels(t, pooled.URL), lab.RedisClient(t, pooled.URL)
 	settings := []string{"DATABASE_URL=" + postgres.URL, "REDIS_URL=" + pooled.URL, fmt.Sprintf("KGS_POOL_CAPACITY=%d", largeKeys)}
 	worker, empty := lab.Worker(t, settings...), usedMemory(t, client)
@@ -91,7 +92,7 @@ func fillFull(t *experiment.T, r *record) {
 	f.complete = true
 }
 
-// usedMemory is what Redis uses in all, in bytes. It asks until there is an answer.
+// usedMemory returns the total memory that Redis uses, in bytes. It repeats the request until Redis answers.
 func usedMemory(t *experiment.T, client *redis.Client) (bytes int64) {
 	lab.Wait(t, lab.Patience, "Redis reports its memory", func() bool {
 		var err error
@@ -101,7 +102,7 @@ func usedMemory(t *experiment.T, client *redis.Client) (bytes int64) {
 	return bytes
 }
 
-// drain creates links from the full pool for a while.
+// drain creates links from the full pool for two minutes.
 func (f *filled) drain(t *experiment.T, rate float64, pool *levels, server *lab.Program) {
 	load := lab.Traffic(t, server)
 	pulse := measure.NewPulse(t, "supply/drain", server, largeDrain)

@@ -12,24 +12,25 @@ import (
 	"keypool/loadtest/measure"
 )
 
-// lookEvery is much less than a batch lasts.
+// lookEvery is the interval between two looks at the level. A batch lasts much longer.
 const lookEvery = 5 * time.Millisecond
 
-// errLate says that something did not happen in its time.
+// errLate reports that an event did not happen in the time allowed.
 var errLate = errors.New("too late")
 
-// level is the number of keys in the pool at one moment.
+// level is the number of keys in the pool at one time.
 type level struct {
-	at   time.Time // of the answer
+	at   time.Time // when Redis answered
 	keys int64
 }
 
-// levels observes the size of a pool. It is for one goroutine.
+// levels observes the level of a pool. Only one goroutine may use it.
 type levels struct {
 	ask  func(context.Context) (keys int64, err error)
 	seen []level
 }
 
+// watchLevels returns a levels for the pool in the Redis at redisURL.
 func watchLevels(r lab.T, redisURL string) *levels {
 	client, list := lab.RedisClient(r, redisURL), ""
 	return &levels{ask: func(ctx context.Context) (int64, error) {
@@ -40,18 +41,18 @@ func watchLevels(r lab.T, redisURL string) *levels {
 			}
 			list = lists[0]
 		}
-		return client.LLen(ctx, list).Result() // one call, because a look should take much less than lookEvery
+		return client.LLen(ctx, list).Result() // a single call, so that a look takes much less time than lookEvery
 	}}
 }
 
-// until looks at the level until enough returns true for it, and returns that level. When this takes
-// longer than patience, the error wraps errLate, unless the last look failed. Looks that fail are
-// repeated: the machine may be busy.
+// until reads the level repeatedly until enough returns true, and returns this level. It repeats a look that
+// fails, because the machine may be busy. If until takes longer than patience, the error wraps errLate. But if
+// the last look failed, until returns the error of this look instead.
 func (l *levels) until(ctx context.Context, patience time.Duration, what string, enough func(level) bool) (now level, err error) {
 	var unseen error
 	err = lab.Until(ctx, lookEvery, patience, func(asked context.Context) (bool, error) {
 		keys, err := l.ask(asked)
-		if asked.Err() == nil { // a look that is cut short explains nothing
+		if asked.Err() == nil { // the error of an interrupted look is only that of its context
 			unseen = err
 		}
 		if err != nil {
@@ -62,19 +63,19 @@ func (l *levels) until(ctx context.Context, patience time.Duration, what string,
 		return enough(now), nil
 	})
 	if err != nil && unseen == nil && ctx.Err() == nil {
-		err = fmt.Errorf("%w: %s, after %v the pool holds %d keys", errLate, what, patience, now.keys)
+		err = fmt.Errorf("%w: not observed within %v: %s; the pool holds %d keys", errLate, patience, what, now.keys)
 	}
 	return now, err
 }
 
-// must is until for a run that ends when it takes too long.
+// must is like until, but it ends the run if until returns an error.
 func (l *levels) must(t *experiment.T, patience time.Duration, what string, enough func(level) bool) level {
 	now, err := l.until(t.Context(), patience, what, enough)
 	t.Must(err)
 	return now
 }
 
-// since returns the levels from t on.
+// since returns the levels that were observed at or after t.
 func since(seen []level, t time.Time) []level {
 	i := slices.IndexFunc(seen, func(l level) bool { return !l.at.Before(t) })
 	if i < 0 {
@@ -83,7 +84,8 @@ func since(seen []level, t time.Time) []level {
 	return seen[i:]
 }
 
-// keysAt is the first level seen at or after t, else the last one.
+// keysAt returns the number of keys of the first level observed at or after t. If there is no such level, it
+// returns the number of keys of the last level.
 func keysAt(seen []level, t time.Time) int64 {
 	if later := since(seen, t); len(later) > 0 {
 		return later[0].keys
@@ -91,10 +93,12 @@ func keysAt(seen []level, t time.Time) int64 {
 	return seen[len(seen)-1].keys
 }
 
-// levelsKept bounds the levels of a fit, which uses the slopes between every two of them, and of a chart.
+// levelsKept is the greatest number of levels in a fit or a chart. A fit computes a slope for each pair of
+// levels.
 const levelsKept = 400
 
-// thinned keeps at most levelsKept levels, evenly by their order, the last among them.
+// thinned returns at most levelsKept of the levels, with even gaps between their indexes. It keeps the last
+// level.
 func thinned(seen []level) []level {
 	if len(seen) <= levelsKept {
 		return seen
@@ -106,7 +110,7 @@ func thinned(seen []level) []level {
 	return kept
 }
 
-// line is the levels over the seconds since start, as points of a line.
+// line returns the levels as points of a line. The first coordinate is the time since start in seconds.
 func line(seen []level, start time.Time) (xy [][2]float64) {
 	for _, l := range thinned(seen) {
 		xy = append(xy, [2]float64{l.at.Sub(start).Seconds(), float64(l.keys)})
@@ -114,23 +118,22 @@ func line(seen []level, start time.Time) (xy [][2]float64) {
 	return xy
 }
 
-// decline is how a pool declines that no key reaches: by slope keys per second, from keys at the
-// moment zero.
+// decline is a line that describes the level of a pool that gets no new keys.
 type decline struct {
 	zero  time.Time
-	keys  float64
-	slope float64 // keys per second, 0: unknown
+	keys  float64 // at the time zero
+	slope float64 // keys per second by which the level falls; 0 if unknown
 }
 
-// empty is the moment at which the pool holds no key.
+// empty returns the time at which the pool holds no keys.
 func (d decline) empty() time.Time {
 	return d.zero.Add(time.Duration(d.keys / d.slope * float64(time.Second)))
 }
 
-// predict fits a decline to levels. A pool loses a batch at a time, and its level is exact only
-// right after such a step, so only steps count. The slope is the median of the slopes between any
-// two steps (the Theil-Sen estimator), which a few late steps do not change. Nothing is known of
-// levels that do not decline.
+// predict fits a decline to levels. The level falls by a whole batch in each step, and it is exact only right
+// after a step, so predict uses only the levels after steps. The slope is the median of the slopes between all
+// pairs of steps (the Theil-Sen estimator), because a few late steps do not change this median. If the levels
+// do not fall in at least three steps, the slope is unknown.
 func predict(seen []level) decline {
 	var steps []level
 	for i := range seen {

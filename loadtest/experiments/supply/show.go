@@ -8,13 +8,14 @@ import (
 	"keypool/loadtest/report"
 )
 
-// show adds charts, the table and notes.
+// show adds the settings, charts, table and notes of a run to its report.
 func show(r *record, e *report.Experiment) {
 	lasts := func(rate, keys float64) string { return report.Duration(plan{rate: rate}.lasts(int64(keys))) }
 	if r.filled == nil {
-		e.Claims = e.Claims[:len(e.Claims)-len(fillClaims())] // the last ones need --full
+		e.Claims = e.Claims[:len(e.Claims)-len(fillClaims())] // the claims at the end need --full
 	} else {
-		e.Notes = append(e.Notes, fmt.Sprintf("At %.0f/s a pool of 100,000,000 keys lasts %s, so it was drained for %v only, and then a smaller pool to its end.",
+		e.Notes = append(e.Notes, fmt.Sprintf("At %.0f/s a pool of 100,000,000 keys lasts %s. "+
+			"The run therefore drained it for %v only. It then drained a smaller pool until it was empty.",
 			r.rate, lasts(r.rate, largeKeys), largeDrain))
 	}
 	if !r.started.IsZero() {
@@ -24,19 +25,19 @@ func show(r *record, e *report.Experiment) {
 		}
 		marks, table := r.moments()
 		e.Charts, e.Tables = r.charts(marks), []report.Table{table}
-		e.Notes = append(e.Notes, fmt.Sprintf("A pool lasts as long as its keys divided by the rate. At %.0f/s one of 1,000,000 keys lasts %s, one of 5,000,000 %s "+
-			"and one of 100,000,000 %s.", usualRate, lasts(usualRate, 1e6), lasts(usualRate, 5e6), lasts(usualRate, 100e6)))
+		e.Notes = append(e.Notes, fmt.Sprintf("A pool lasts as long as its keys divided by the rate. At %.0f/s a pool of 1,000,000 keys lasts %s, "+
+			"a pool of 5,000,000 keys lasts %s, and a pool of 100,000,000 keys lasts %s.", usualRate, lasts(usualRate, 1e6), lasts(usualRate, 5e6), lasts(usualRate, 100e6)))
 	}
 	e.Notes = append(e.Notes, r.notes...)
 }
 
-// at is a moment on the time axis of the charts.
+// at returns the position of t on the time axis of the charts, in seconds.
 func (r *record) at(t time.Time) float64 { return t.Sub(r.started).Seconds() }
 
-// charts compare what was predicted with what was observed.
+// charts returns the chart of the predicted and observed levels, and the chart of the latencies.
 func (r *record) charts(marks []report.Mark) []report.Chart {
 	x := report.Axis{Label: "time since the worker was stopped", Unit: "s"}
-	predicted := report.Series{Name: "predicted from the first tenth", Predicted: true}
+	predicted := report.Series{Name: "predicted from the first tenth of the drain", Predicted: true}
 	if r.predicted.slope > 0 {
 		predicted.XY = [][2]float64{{r.at(r.predicted.zero), r.predicted.keys}, {r.at(r.predicted.empty()), 0}}
 	}
@@ -47,15 +48,16 @@ func (r *record) charts(marks []report.Mark) []report.Chart {
 			Levels: []report.Mark{{At: restartBelow * float64(r.capacity), Name: "20 %: restart"}, {At: pageBelow * float64(r.capacity), Name: "10 %: page"}},
 		},
 		{
-			Title: "Latency of creations meanwhile", X: x, Y: report.Axis{Label: "p99 of each second", Unit: "ms"}, Marks: marks,
+			Title: "Latency of creations during the drain and the refill", X: x, Y: report.Axis{Label: "p99 of each second", Unit: "ms"}, Marks: marks,
 			Series: []report.Series{measure.P99Line(r.seconds, r.started)},
 		},
 	}
 }
 
-// moments are what happened, as marks of the charts and with the level of the pool as a table.
+// moments returns the events of the run as marks for the charts, and as a table with the level of the pool at
+// each event.
 func (r *record) moments() (marks []report.Mark, t report.Table) {
-	t = report.Table{Title: "What happened", Columns: []string{"moment", "time", "keys in the pool then"}}
+	t = report.Table{Title: "Events of the run", Columns: []string{"event", "time", "keys in the pool"}}
 	add := func(name string, at time.Time) {
 		if !at.IsZero() {
 			marks = append(marks, report.Mark{At: r.at(at), Name: name})
@@ -67,7 +69,7 @@ func (r *record) moments() (marks []report.Mark, t report.Table) {
 		add("signal: "+a.State, a.Received)
 	}
 	add("pool empty", r.empty)
-	add("worker back", r.back)
+	add("worker started again", r.back)
 	add("pool full", r.full)
 	return marks, t
 }

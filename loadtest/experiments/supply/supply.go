@@ -1,11 +1,14 @@
-// Package supply stops the only worker of a pool under load: it predicts when the pool runs dry,
-// and observes that moment, the alarms before it, the creations after it and the refill.
+// Package supply stops the only worker of a pool while links are created. It predicts when the pool
+// will be empty and compares the prediction with the observation. It also observes the signals of the
+// dead man's switch, the creations without a pool, and the refill.
 //
-// Vocabulary: a level is the number of keys in the pool at one moment, as Redis counts it. A
-// decline is a line through the levels, from which the moment is predicted at which the pool is
+// Vocabulary: a level is the number of keys in the pool at one time, as Redis counts them. A look is
+// one reading of the level by this package. A check is one reading of the level by the dead man's
+// switch. The switch has two thresholds: it signals `restart` below a fifth of the capacity, and
+// `page` below a tenth. A decline is a line that is fitted to levels and predicts when the pool is
 // empty.
 //
-// Invariant: a prediction comes from the first tenth of a drain only.
+// Invariant: a prediction uses only the first tenth of a drain.
 package supply
 
 import (
@@ -22,10 +25,13 @@ import (
 // Experiments returns the experiments of the package.
 func Experiments() []*experiment.Experiment { return []*experiment.Experiment{drain()} }
 
-// A pool without its worker lasts eleven seconds, or 500 with --full. The dead man's switch looks once a
-// second: when a pool lasts ten seconds or less, the switch may not see it between 20 and 10 percent.
-// When a pool, or the fifth of a larger one, lasts from twelve seconds to a minute, the switch raises
-// an alarm after ten seconds in which no key arrived, before the levels are reached.
+// A pool without its worker lasts eleven seconds, or 500 seconds with --full. Other times have two problems:
+//
+//   - The dead man's switch checks the pool once a second. If a pool lasts ten seconds or less, the level may
+//     fall from above 20 percent to below 10 percent between two checks.
+//   - The switch also raises an alarm after ten seconds without new keys if the keys left last less than a
+//     minute. If a pool, or a fifth of it, lasts from twelve seconds to a minute, this alarm comes
+//     before the pool falls below the thresholds.
 const (
 	usualSeconds = 11.0
 	fullSeconds  = 500.0
@@ -34,15 +40,15 @@ const (
 	batch        = 50 // keys in a batch of the server
 )
 
-// plan is how much is drained how fast.
+// plan is the size of a run.
 type plan struct {
 	capacity int64
 	rate     float64       // creations per second
-	dry      time.Duration // how long creations go on without a pool
-	small    bool          // too short to judge times
+	dry      time.Duration // how long creations continue after the pool is empty
+	small    bool          // the run is too short to judge times
 }
 
-// choose returns the plan of a run: the small one at a scale below 1.
+// choose returns the plan of a run. The plan is small if the scale is below 1.
 func choose(t *experiment.T) plan {
 	if t.Scale < 1 {
 		return plan{capacity: 1000, rate: 250, dry: 1500 * time.Millisecond, small: true}
@@ -52,35 +58,34 @@ func choose(t *experiment.T) plan {
 		rate, seconds, dry = cmp.Or(t.Rate, fullRate), fullSeconds, 30*time.Second
 	}
 	if rate < slowest() {
-		t.Fatalf("--rate: got %g, the experiment supply/drain takes at least %g", rate, slowest())
+		t.Fatalf("--rate is %g, but the experiment supply/drain needs at least %g creations per second", rate, slowest())
 	}
 	return plan{capacity: int64(rate * seconds), rate: rate, dry: dry}
 }
 
-// slowest is the least rate. Below it a batch, the last of which may be next to empty, is a greater
-// part of the pool than the tolerance of the prediction. The worker may be stopped right before it
-// refills, when the pool holds nine tenths.
+// slowest returns the least rate that the experiment accepts. The last batch of a drain may hold few keys. At a
+// lower rate, the error that this causes can exceed the tolerance of the prediction. The pool may hold only nine
+// tenths of its capacity when the worker is stopped, because the worker does not refill it earlier.
 func slowest() float64 { return math.Ceil(batch / (emptyWithin * 0.9 * usualSeconds)) }
 
-// record is what a run observes. The zero time stands for a moment that did not come.
+// record holds what a run observes. A zero time means that the event did not happen.
 type record struct {
 	plan
 	seen      []level
 	alerts    []lab.Alert
-	started   time.Time // the worker was stopped
-	predicted decline   // from the first tenth of the drain
-	unsteady  bool      // the first tenth allows no prediction
-	empty     time.Time // the pool was
-	back      time.Time // the worker was started again
-	full      time.Time // the pool was, after that
+	started   time.Time // when the worker was stopped
+	predicted decline   // prediction of the first tenth of the drain
+	unsteady  bool      // the first tenth allows no prediction: the keys did not fall steadily
+	empty     time.Time // when the pool was empty
+	back      time.Time // when the worker was started again
+	full      time.Time // when the pool was full after that
 	links     *loadtest.Verdict
 	seconds   []lab.Sample[lab.Second]
 	notes     []string
-	filled    *filled // only with --full
+	filled    *filled // results of the large pool; nil without --full
 }
 
-// staysDead is a setting that only this package reads: the worker is not started again. It is for
-// a control.
+// staysDead is a setting of a control. Only this package reads it, and then does not start the worker again.
 const staysDead = "EXPERIMENT_WORKER=stays dead"
 
 // drain is the experiment supply/drain.
@@ -88,7 +93,7 @@ func drain() *experiment.Experiment {
 	return experiment.Define(experiment.Definition[record]{
 		Name: "supply/drain", Title: "A pool runs dry",
 		Summary: "The only worker that refills the pool is stopped under load. The first tenth of the drain predicts when the pool is empty. " +
-			"The dead man's switch raises an alarm at 20 and at 10 percent, and creations go on without a pool. Then the worker starts again.",
+			"The dead man's switch signals `restart` below 20 percent and `page` below 10 percent. Creations continue without a pool. Then the worker is started again.",
 		Suites: []experiment.Suite{experiment.Change, experiment.Nightly, experiment.Full}, Alone: true,
 		Run: runDrain, Claims: claims(),
 		Controls: []experiment.Control{

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// sound is the record of a sound drain: 11,000 keys at 1,000 per second, a batch at a time.
+// sound returns the record of a drain without faults. It drains 11,000 keys at 1,000 per second, in batches.
 func sound() *record {
 	r := &record{plan: plan{capacity: 11_000, rate: 1000}}
 	start := time.Unix(1_000_000_000, 0)
@@ -36,7 +36,7 @@ func sound() *record {
 	return r
 }
 
-// slow is a sound record of a pool that lasts so many times as long.
+// slow returns a record without faults of a pool that lasts longer than that of sound by the given factor.
 func slow(factor int) *record {
 	r := sound()
 	for i := range r.seen {
@@ -50,20 +50,20 @@ func slow(factor int) *record {
 	return r
 }
 
-// answers adds an answer of /status some seconds after the worker was stopped.
+// answers adds an answer of /status to the record, at the given number of seconds after the worker was stopped.
 func (r *record) answers(after float64, state string, keys int64) {
 	s := lab.Sample[lab.Second]{At: r.started.Add(time.Duration(after * float64(time.Second)))}
 	s.Value.Status = lab.Status{State: state, PoolKeys: &keys}
 	r.seconds = append(r.seconds, s)
 }
 
-// verdict judges one claim.
+// verdict judges the claim with the given name.
 func verdict(r *record, name string) experiment.Verdict {
 	all := claims()
 	return all[slices.IndexFunc(all, func(c claim) bool { return c.Name == name })].Judge(r)
 }
 
-// failing are the claims that fail.
+// failing returns the names of the claims that fail.
 func failing(r *record) (names []string) {
 	for _, c := range claims() {
 		if c.Judge(r).Outcome == report.Failed {
@@ -73,43 +73,43 @@ func failing(r *record) (names []string) {
 	return names
 }
 
-// Each claim fails by what it is about.
-func TestClaimsFail(t *testing.T) {
+// Each fault in a record fails exactly the claims that are about it.
+func TestEachFaultFailsItsClaims(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name  string
 		spoil func(*record)
 		want  []string
 	}{
-		{"sound", func(*record) {}, nil},
-		{"empty sooner", func(r *record) { r.empty = r.empty.Add(-300 * time.Millisecond) }, []string{"exhaustion predicted"}},
-		{"empty later", func(r *record) { r.empty = r.empty.Add(300 * time.Millisecond) }, []string{"exhaustion predicted"}},
-		{"never empty", func(r *record) { r.empty = time.Time{} }, []string{"exhaustion predicted"}},
+		{"no fault", func(*record) {}, nil},
+		{"pool empty earlier than predicted", func(r *record) { r.empty = r.empty.Add(-300 * time.Millisecond) }, []string{"exhaustion predicted"}},
+		{"pool empty later than predicted", func(r *record) { r.empty = r.empty.Add(300 * time.Millisecond) }, []string{"exhaustion predicted"}},
+		{"pool never empty", func(r *record) { r.empty = time.Time{} }, []string{"exhaustion predicted"}},
 		{"no steady decline", func(r *record) { r.predicted, r.unsteady = decline{}, true }, []string{"exhaustion predicted"}},
 		{"no restart", func(r *record) { r.alerts = r.alerts[1:] }, []string{"restart signalled"}},
-		{"no restart in that state", func(r *record) {
+		{"no restart, although /status showed it", func(r *record) {
 			r.alerts = r.alerts[1:]
 			r.answers(9.5, "restart", 1500)
 		}, []string{alarmOrder, "restart signalled"}},
-		{"no restart, and many looks", func(r *record) {
+		{"no restart, although the switch checked often", func(r *record) {
 			*r = *slow(10)
 			r.alerts = r.alerts[1:]
 		}, []string{alarmOrder, "restart signalled"}},
-		{"slow", func(r *record) { *r = *slow(10) }, nil},
+		{"slow drain", func(r *record) { *r = *slow(10) }, nil},
 		{"restart after page", func(r *record) { r.alerts[0].State, r.alerts[1].State = "page", "restart" }, []string{alarmOrder, "page signalled"}},
 		{"page twice", func(r *record) { r.alerts = slices.Insert(r.alerts, 2, r.alerts[1]) }, nil},
-		{"restart on the way up", func(r *record) {
+		{"restart during the refill", func(r *record) {
 			r.alerts = slices.Insert(r.alerts, 2, lab.Alert{State: "restart", Received: r.started.Add(14900 * time.Millisecond)})
 		}, nil},
-		{"/status agrees", func(r *record) {
+		{"/status matches the levels", func(r *record) {
 			r.answers(8, "ok", 3000)
 			r.answers(9.5, "restart", 1500)
 			r.answers(10.5, "page", 500)
-			r.answers(14.5, "ok", 0) // the worker is back
+			r.answers(14.5, "ok", 0) // after the worker was started again
 		}, nil},
-		{"/status too good", func(r *record) { r.answers(9.5, "ok", 2198) }, []string{alarmOrder}},
-		{"/status without a page", func(r *record) { r.answers(10.5, "restart", 500) }, []string{alarmOrder}},
-		{"no look between restart and page", func(r *record) {
+		{"/status ok below the threshold of restart", func(r *record) { r.answers(9.5, "ok", 2198) }, []string{alarmOrder}},
+		{"/status restart below the threshold of page", func(r *record) { r.answers(10.5, "restart", 500) }, []string{alarmOrder}},
+		{"no check between restart and page", func(r *record) {
 			r.alerts = r.alerts[1:]
 			for i := range r.seen {
 				if r.seen[i].keys < 2200 {
@@ -119,19 +119,19 @@ func TestClaimsFail(t *testing.T) {
 		}, nil},
 		{"no page", func(r *record) { r.alerts = append(r.alerts[:1:1], r.alerts[2]) }, []string{alarmOrder, "page signalled"}},
 		{"no signal at all", func(r *record) { r.alerts = nil }, []string{alarmOrder, "restart signalled", "page signalled", "all-clear time"}},
-		{"alarms for nothing", func(r *record) {
+		{"alarms too early", func(r *record) {
 			r.alerts[0].Received, r.alerts[1].Received = r.started.Add(time.Second), r.started.Add(2*time.Second)
 		}, []string{"restart signalled", "page signalled"}},
-		{"alarms long after", func(r *record) {
+		{"alarms too late", func(r *record) {
 			r.alerts[0].Received, r.alerts[1].Received = r.started.Add(13500*time.Millisecond), r.started.Add(13500*time.Millisecond)
 		}, []string{"restart signalled", "page signalled"}},
 		{"no refill", func(r *record) { r.full = time.Time{}; r.back = r.started.Add(10500 * time.Millisecond) }, []string{refilled, "refill time"}},
-		{"a slow refill", func(r *record) { r.full = r.started.Add(19900 * time.Millisecond) }, []string{"refill time"}},
-		{"no all-clear", func(r *record) { r.alerts = r.alerts[:2] }, []string{alarmOrder, "all-clear time"}},
-		{"all-clear without a worker", func(r *record) {
+		{"slow refill", func(r *record) { r.full = r.started.Add(19900 * time.Millisecond) }, []string{"refill time"}},
+		{"no ok after the refill", func(r *record) { r.alerts = r.alerts[:2] }, []string{alarmOrder, "all-clear time"}},
+		{"ok before the worker was started", func(r *record) {
 			r.alerts = slices.Insert(r.alerts, 2, lab.Alert{State: "ok", Received: r.started.Add(11 * time.Second)})
 		}, []string{alarmOrder}},
-		{"all of that at a small scale", func(r *record) { *r = record{plan: r.plan, started: r.started, seen: r.seen}; r.small = true }, nil},
+		{"several faults at a small scale", func(r *record) { *r = record{plan: r.plan, started: r.started, seen: r.seen}; r.small = true }, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -139,14 +139,15 @@ func TestClaimsFail(t *testing.T) {
 			r := sound()
 			tt.spoil(r)
 			if got := failing(r); !slices.Equal(got, tt.want) {
-				t.Errorf("%q fail, want %q", got, tt.want)
+				t.Errorf("the claims %q fail, want %q", got, tt.want)
 			}
 		})
 	}
 }
 
-// At the slowest rate the last batch may be next to empty. Below it that fails the prediction.
-func TestSlowestRate(t *testing.T) {
+// The last batch of a drain may hold few keys. The prediction tolerates this at the slowest rate, but not at half
+// of it.
+func TestSlowestRateToleratesPartialBatch(t *testing.T) {
 	t.Parallel()
 	for rate, want := range map[float64]report.Outcome{slowest(): report.Held, slowest() / 2: report.Failed} {
 		r := &record{plan: plan{rate: rate, capacity: int64(rate * usualSeconds)}, started: time.Unix(1_000_000_000, 0)}
@@ -165,12 +166,12 @@ func TestSlowestRate(t *testing.T) {
 			}
 		}
 		if v := verdict(r, "exhaustion predicted"); full%batch == 0 || v.Outcome != want {
-			t.Errorf("%d keys at %v/s: %s because %q, want %s", full, rate, v.Outcome, v.Why, want)
+			t.Errorf("a drain of %d keys at %v/s: the outcome is %q (%s), want %q", full, rate, v.Outcome, v.Why, want)
 		}
 	}
 }
 
-func TestShow(t *testing.T) {
+func TestShowLimitsPointsOfCharts(t *testing.T) {
 	t.Parallel()
 	r, e := sound(), report.Experiment{}
 	for _, c := range claims() {
@@ -178,19 +179,19 @@ func TestShow(t *testing.T) {
 	}
 	show(r, &e)
 	if len(e.Charts) != 2 || len(e.Tables) != 1 || len(e.Tables[0].Rows) != 7 || len(e.Claims) != len(claims())-5 {
-		t.Errorf("%d charts, %d claims, tables %v", len(e.Charts), len(e.Claims), e.Tables)
+		t.Errorf("the report has %d charts, %d claims and the tables %v", len(e.Charts), len(e.Claims), e.Tables)
 	}
 	for _, c := range e.Charts {
 		for _, s := range c.Series {
 			if len(s.XY) > levelsKept {
-				t.Errorf("%s: %d points", s.Name, len(s.XY))
+				t.Errorf("the series %q has %d points, want at most %d", s.Name, len(s.XY), levelsKept)
 			}
 		}
 	}
 }
 
-// The claims about the large pool are judged only with --full.
-func TestLargePool(t *testing.T) {
+// Each fault of a run with a large pool fails the claim that is about it. An incomplete run fails no claim.
+func TestEachFaultOfLargePoolFailsItsClaim(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(1_000_000_000, 0)
 	sound := filled{
@@ -213,13 +214,12 @@ func TestLargePool(t *testing.T) {
 		f := sound
 		tt.spoil(&f)
 		if got := failing(&record{filled: &f}); !slices.Equal(got, tt.want) {
-			t.Errorf("%q fail, want %q", got, tt.want)
+			t.Errorf("the claims %q fail, want %q", got, tt.want)
 		}
 	}
 }
 
-// A look that fails is repeated, and only what is seen counts.
-func TestUntilLooksAgain(t *testing.T) {
+func TestUntilRepeatsFailedLooks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		failing := 3
@@ -230,31 +230,30 @@ func TestUntilLooksAgain(t *testing.T) {
 			return 7, nil
 		}}
 		if got, err := l.until(t.Context(), time.Second, "seven keys", func(l level) bool { return l.keys == 7 }); got.keys != 7 || err != nil {
-			t.Errorf("%d keys, error %v", got.keys, err)
+			t.Errorf("until returns %d keys and the error %v, want 7 keys", got.keys, err)
 		}
 		if _, err := l.until(t.Context(), time.Second, "eight keys", func(l level) bool { return l.keys == 8 }); !errors.Is(err, errLate) {
-			t.Errorf("error %v", err)
+			t.Errorf("error %v, want errLate", err)
 		}
 		failing = 1 << 30
 		_, err := l.until(t.Context(), time.Second, "anything", func(level) bool { return true })
 		if !errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, errLate) {
-			t.Errorf("error %v", err)
+			t.Errorf("error %v, want the error of the look", err)
 		}
 	})
 }
 
-// A tenth in which the machine was busy for a moment predicts as well as any other.
-func TestPredict(t *testing.T) {
+func TestPredictToleratesShortPause(t *testing.T) {
 	t.Parallel()
 	r := sound()
 	seen := slices.Clone(r.seen[:201])
-	for i := 90; i < 110; i++ { // nothing was taken for a tenth of a second, and then all at once
+	for i := 90; i < 110; i++ { // no key is taken for a tenth of a second; then the missing keys are taken at the same time
 		seen[i].keys = seen[90].keys
 	}
 	if empty := predict(seen).empty().Sub(r.started).Seconds(); empty < 10.9 || empty > 11.1 {
-		t.Errorf("empty after %.2f s, want 11 s", empty)
+		t.Errorf("the predicted time is %.2f s, want 11 s", empty)
 	}
 	if predict(seen[:10]).slope != 0 {
-		t.Error("a pool that did not decline predicts something")
+		t.Error("predict returned a slope for a level that did not fall")
 	}
 }

@@ -1,1 +1,1 @@
--- The same request over and over. wrk builds it once.
+-- Sends the same request repeatedly. wrk builds the request once.

@@ -1,4 +1,4 @@
--- The same creation over and over. wrk builds it once, and each request makes a new link.
+-- Sends the same creation repeatedly. wrk builds the request once. Each request creates a new link.
 function init(args)
    wrk.method = "POST"
    wrk.headers["Content-Type"] = "application/json"

@@ -1,5 +1,5 @@
--- A link drawn at random out of args[1] links whose codes are args[2] apart; args[3] is the seed.
--- The parts that do not change are joined once.
+-- Requests a random link out of args[1] links. The numbers of neighbouring codes differ by args[2]. The seed
+-- is args[3]. The constant parts of the request are joined once.
 local digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 local links, step, tail
 

@@ -1,4 +1,4 @@
--- The end of every script: all figures on one line.
+-- Wrk.script appends this file to every script. It writes all figures on one line.
 function done(summary)
    local e = summary.errors
    io.write(string.format('\n{"requests":%d,"micros":%d,"connect":%d,"read":%d,"write":%d,"timeout":%d,"status":%d}\n',

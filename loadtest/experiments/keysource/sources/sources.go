@@ -1,11 +1,11 @@
-// Package sources lists every key source and starts servers that use one. It serves the
-// experiments that try or compare all key sources.
+// Package sources lists every key source and starts servers that use a key source. The experiments
+// that test or compare all key sources use it.
 //
-// Invariant: this table is the only place of the harness that a new key source is added to.
-// Experiments that show only some of the sources choose them by their properties.
+// Invariant: the table in this package is the only place in the harness to which a new key source
+// is added. Experiments that show only some key sources select them by their properties.
 //
-// Vocabulary: a supply is everything that a server uses besides itself: the database of its
-// links and what its key source draws on. The class of a source is how its codes look.
+// Vocabulary: the supply of a server consists of the database of its links and of the databases
+// and services that its key source needs. The class of a key source is the kind of its codes.
 package sources
 
 import (
@@ -15,34 +15,34 @@ import (
 	"keypool/loadtest/lab"
 )
 
-// Class is how the codes of a source look.
+// Class is the kind of codes that a key source makes.
 type Class string
 
 // The classes.
 const (
 	Counter Class = "counter" // consecutive numbers
-	Time    Class = "time"    // the time first
+	Time    Class = "time"    // numbers that begin with the time
 	Random  Class = "random"  // six digits without order
 	Hash    Class = "hash"    // six digits of base64url without order
 	UUID    Class = "uuid"    // 22 digits without order
 	Other   Class = "other"   // a variant that the comparison leaves out
 )
 
-// Source is one key source, as an operator selects it and a client sees it.
+// Source describes one key source, as an operator selects it and a client observes it.
 type Source struct {
-	Name     string   // in names of experiments and in tables
-	Title    string   // a few words
-	Settings []string // that select it
-	Label    string   // of its keys in kgs_keys_taken_total
-	Code     string   // a regular expression that its codes match from end to end
+	Name     string   // name in experiments and in tables
+	Title    string   // description of a few words
+	Settings []string // settings that select the key source
+	Label    string   // label of its keys in kgs_keys_taken_total
+	Code     string   // regular expression that matches each whole code
 	Class    Class
 
-	Redis   bool // it needs a Redis
-	Tickets bool // it needs two ticket databases
-	Service bool // it needs a key service with a database of its own
+	Redis   bool // whether it needs a Redis
+	Tickets bool // whether it needs two ticket databases
+	Service bool // whether it needs a key service with its own database
 }
 
-// sixDigits are the codes of counters and of chance with the default CODE_LENGTH.
+// sixDigits matches the codes of counters, and random codes, with the default CODE_LENGTH.
 const sixDigits = `[0-9A-Za-z]{6}`
 
 // All returns every key source in the order of reports.
@@ -62,31 +62,32 @@ func All() []Source {
 		{Name: "redis-incr", Title: "a counter in Redis", Settings: by("redis-incr"), Label: "redis-incr", Code: sixDigits, Class: Counter, Redis: true},
 		{Name: "ticket", Title: "two ticket databases, odd and even", Settings: by("ticket"), Label: "ticket", Code: sixDigits, Class: Counter, Tickets: true},
 		{Name: "snowflake", Title: "time, machine and sequence", Settings: by("snowflake"), Label: "snowflake", Code: `[0-9A-Za-z]{11}`, Class: Time},
-		{Name: "hash", Title: "SHA-256 of the URL, cut short", Settings: by("hash", "HASH_ALGORITHM=sha256"),
+		{Name: "hash", Title: "truncated SHA-256 of the URL", Settings: by("hash", "HASH_ALGORITHM=sha256"),
 			Label: "hash", Code: `[0-9A-Za-z_-]{6}`, Class: Hash},
-		{Name: "hash-md5", Title: "MD5 of the URL, cut short", Settings: by("hash", "HASH_ALGORITHM=md5"),
+		{Name: "hash-md5", Title: "truncated MD5 of the URL", Settings: by("hash", "HASH_ALGORITHM=md5"),
 			Label: "hash", Code: `[0-9A-Za-z_-]{6}`, Class: Other},
 		{Name: "uuid", Title: "128 random bits", Settings: by("uuid"), Label: "uuid", Code: `[0-9A-Za-z]{22}`, Class: UUID},
 		{Name: "random", Title: "random codes, drawn again after a conflict", Settings: by("random"), Label: "random", Code: sixDigits, Class: Random},
 	}
 }
 
-// Compared returns the key sources that are set side by side.
+// Compared returns the key sources that are compared with each other.
 func Compared() []Source {
 	return slices.DeleteFunc(All(), func(s Source) bool { return s.Class == Other })
 }
 
-// Supply holds the URLs of what a server uses. Only what the source needs is set.
+// Supply holds the URLs of the databases that a server uses. Only those that its key source needs
+// are set.
 type Supply struct {
 	Links   string
 	Redis   string
 	Tickets [2]string
-	Keys    string       // the database of the key service
-	Service *lab.Program // the key service, once the server is connected
+	Keys    string       // database of the key service
+	Service *lab.Program // the key service; nil before Connect
 }
 
-// Connect starts the key service if the source needs one, and returns the settings of a server:
-// those of the source, of the supply, and more, which the service gets too.
+// Connect starts the key service if the key source needs one. It returns the settings of a server:
+// more, and those of the key source and of the supply. The key service also gets more.
 func (s *Source) Connect(r lab.Run, at *Supply, more ...string) []string {
 	settings := slices.Concat(more, s.Settings, []string{"DATABASE_URL=" + at.Links})
 	if s.Redis {

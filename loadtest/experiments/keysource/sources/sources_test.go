@@ -10,11 +10,11 @@ import (
 	"keypool/loadtest/report"
 )
 
-func TestNamesAndCodesOfSources(t *testing.T) {
+func TestSourcesAreCompleteAndUnique(t *testing.T) {
 	var names []string
 	for _, s := range All() {
 		if slices.Contains(names, s.Name) || s.Class == "" || s.Label == "" {
-			t.Errorf("%+v is incomplete or there twice", s)
+			t.Errorf("the key source %+v is incomplete or listed twice", s)
 		}
 		names = append(names, s.Name)
 		if _, err := regexp.Compile(s.Code); err != nil {
@@ -22,11 +22,11 @@ func TestNamesAndCodesOfSources(t *testing.T) {
 		}
 	}
 	if n := len(Compared()); n != len(names)-1 {
-		t.Errorf("%d of %d sources are compared", n, len(names))
+		t.Errorf("%d of %d key sources are compared, want all except one", n, len(names))
 	}
 }
 
-func TestObserved(t *testing.T) {
+func TestObservedCollectsFailuresAndLinks(t *testing.T) {
 	o := &Observed{}
 	all := []*Running{{Source: Source{Name: "a"}}, {Source: Source{Name: "b"}}}
 	well := o.Each(all, func(r *Running) error {
@@ -36,15 +36,15 @@ func TestObserved(t *testing.T) {
 		return nil
 	})
 	if len(well) != 1 || well[0] != all[1] || !slices.Equal(o.Failed, []string{"a: refused"}) {
-		t.Errorf("%v succeeded, %q failed", well, o.Failed)
+		t.Errorf("succeeded: %v, failed: %q", well, o.Failed)
 	}
 	judge := EachMeasured(func(o *Observed) *Observed { return o }).Judge
 	if got := judge(o).Outcome; got != "" {
-		t.Errorf("an incomplete run is %q", got)
+		t.Errorf("the outcome of an incomplete run is %q, want none", got)
 	}
 	o.Complete = true
 	if got := judge(o).Outcome; got != report.Failed {
-		t.Errorf("a source that was not measured is %q", got)
+		t.Errorf("the outcome with an unmeasured key source is %q, want %q", got, report.Failed)
 	}
 	var sum *loadtest.Verdict
 	for n := range int64(3) {

@@ -13,27 +13,27 @@ import (
 	"keypool/loadtest/report"
 )
 
-// Stage is one PostgreSQL and one Redis that all sources share. Each source has databases of its
-// own there.
+// Stage is one PostgreSQL and one Redis that all key sources share. Each key source has its own
+// databases there.
 type Stage struct {
 	Postgres, Redis *lab.Database
 	run             lab.Run
-	made            int // databases so far
+	made            int // number of databases made so far
 }
 
-// NewStage starts the servers.
+// NewStage starts PostgreSQL and Redis.
 func NewStage(r lab.Run) *Stage {
 	return &Stage{run: r, Postgres: lab.Postgres(r, "max_connections=500"), Redis: lab.Redis(r, "--databases", "512")}
 }
 
-// Database makes a database, a copy of template unless that is "".
+// Database makes a database. It is a copy of template, or empty if template is "".
 func (g *Stage) Database(template string) (name, url string) {
 	g.made++
 	name = fmt.Sprintf("source_%d", g.made)
 	return name, lab.CreateDatabase(g.run, g.Postgres.URL, name, template)
 }
 
-// Supply makes the databases of a source, each a copy of template.
+// Supply makes the databases of a key source. Each is a copy of template, or empty if template is "".
 func (g *Stage) Supply(s *Source, template string) *Supply {
 	at := &Supply{}
 	_, at.Links = g.Database(template)
@@ -58,20 +58,20 @@ type Running struct {
 	Load   *lab.Load
 }
 
-// Launch starts a server with the source and does not wait for it.
+// Launch starts a server with the key source. It does not wait until the server is ready.
 func (g *Stage) Launch(s *Source, at *Supply, more ...string) *Running {
 	server := lab.Server(g.run, s.Connect(g.run, at, append([]string{"FALLBACK=none"}, more...)...)...)
 	server.Launch()
 	return &Running{Source: *s, At: at, Server: server, Load: lab.Traffic(g.run, server)}
 }
 
-// One makes a link. A refused creation is repeated for a while, because the servers of all sources
-// run side by side and a busy one may have no key at the moment. It may be called concurrently.
+// One makes a link. It repeats a refused creation for a while, because the servers of all key sources
+// run at the same time and a busy server may briefly have no keys. One may be called concurrently.
 func (r *Running) One(ctx context.Context) error {
 	return lab.Until(ctx, 100*time.Millisecond, lab.Patience, func(ctx context.Context) (made bool, err error) {
 		entry, err := r.Load.TryOne(ctx)
 		if err == nil && entry.State != loadtest.Acknowledged {
-			err = fmt.Errorf("a creation is %s: %s", entry.State, entry.Detail)
+			err = fmt.Errorf("the state of a creation is %s: %s", entry.State, entry.Detail)
 		}
 		return err == nil || entry.State != loadtest.Refused, err
 	})
@@ -81,11 +81,11 @@ func (r *Running) One(ctx context.Context) error {
 func (g *Stage) AwaitFull(all []*Running) {
 	for _, r := range all {
 		r.Server.AwaitReady(lab.Patience)
-		lab.Wait(g.run, lab.Patience, r.Name+" is ok", func() bool { return r.Server.Status().State == "ok" })
+		lab.Wait(g.run, lab.Patience, "the state of "+r.Name+" is ok", func() bool { return r.Server.Status().State == "ok" })
 	}
 }
 
-// Kill ends all servers and key services.
+// Kill kills all servers and their key services.
 func Kill(all []*Running) {
 	for _, r := range all {
 		r.Server.Kill()
@@ -95,20 +95,20 @@ func Kill(all []*Running) {
 	}
 }
 
-// Observed is what every experiment with all sources observes.
+// Observed holds what every experiment with all key sources observes.
 type Observed struct {
-	Complete bool              // every source was tried
-	Failed   []string          // the sources that could not be measured, each with the reason
-	Links    *loadtest.Verdict // on all links that were read back; nil: none was
+	Complete bool              // whether every key source was tested
+	Failed   []string          // key sources that could not be measured, each with the reason
+	Links    *loadtest.Verdict // verdict on all links that were read back; nil if there were none
 }
 
-// Fail records that a source could not be measured. It is for one goroutine at a time.
+// Fail records that a key source could not be measured. It must not be called concurrently.
 func (o *Observed) Fail(source string, err error) {
 	o.Failed = append(o.Failed, fmt.Sprintf("%s: %v", source, err))
 }
 
-// Each calls do for all sources side by side and returns those for which it succeeded. It
-// records the others.
+// Each calls do concurrently for all servers. It returns the servers for which do succeeded, and
+// records the failures of the other servers.
 func (o *Observed) Each(all []*Running, do func(*Running) error) (well []*Running) {
 	errs := make([]error, len(all))
 	var wait sync.WaitGroup
@@ -126,8 +126,9 @@ func (o *Observed) Each(all []*Running, do func(*Running) error) (well []*Runnin
 	return well
 }
 
-// ReadBack restarts all servers, because a server answers from memory for the links that it
-// made, and then reads all links back.
+// ReadBack restarts all servers and then reads all links back. Without the restart, a server would
+// serve the links that it made from memory. The servers are read side by side, because each server
+// limits how many missing links it reports per second.
 func (o *Observed) ReadBack(t lab.Run, all []*Running) {
 	for _, r := range all {
 		r.Server.Stop()
@@ -135,14 +136,21 @@ func (o *Observed) ReadBack(t lab.Run, all []*Running) {
 	}
 	for _, r := range all {
 		r.Server.AwaitReady(lab.Patience)
-		v, err := lab.TryCheck(t, r.Server, nil, r.Load)
-		if o.Links = Sum(o.Links, v); err != nil {
-			o.Fail(r.Name, err)
+	}
+	verdicts, errs := make([]loadtest.Verdict, len(all)), make([]error, len(all))
+	var reads sync.WaitGroup
+	for i, r := range all {
+		reads.Go(func() { verdicts[i], errs[i] = lab.TryCheck(t, r.Server, nil, r.Load) })
+	}
+	reads.Wait()
+	for i, r := range all {
+		if o.Links = Sum(o.Links, verdicts[i]); errs[i] != nil {
+			o.Fail(r.Name, errs[i])
 		}
 	}
 }
 
-// Sum adds a verdict to the sum of others, which is nil at first.
+// Sum adds v to sum and returns the result. A nil sum counts as zero.
 func Sum(sum *loadtest.Verdict, v loadtest.Verdict) *loadtest.Verdict {
 	if sum == nil {
 		return &v
@@ -154,7 +162,7 @@ func Sum(sum *loadtest.Verdict, v loadtest.Verdict) *loadtest.Verdict {
 	return sum
 }
 
-// EachMeasured is the claim that every source was measured.
+// EachMeasured returns the claim that every key source was measured.
 func EachMeasured[R any](observed func(*R) *Observed) experiment.Claim[R] {
 	return experiment.Claim[R]{
 		Name: "every key source measured", Text: "Every key source is measured.", Unit: "key sources", Kind: report.Correctness,
@@ -163,7 +171,7 @@ func EachMeasured[R any](observed func(*R) *Observed) experiment.Claim[R] {
 			if !o.Complete {
 				return experiment.Verdict{}
 			}
-			return experiment.None(int64(len(o.Failed)), "%d could not be measured%s", len(o.Failed), strings.Join(append([]string{""}, o.Failed...), "; "))
+			return experiment.None(int64(len(o.Failed)), "%d key sources could not be measured%s", len(o.Failed), strings.Join(append([]string{""}, o.Failed...), "; "))
 		},
 	}
 }
