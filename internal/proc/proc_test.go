@@ -18,7 +18,7 @@ const limit = 10 * time.Second
 
 func start(t *testing.T, script string) *proc.Process {
 	t.Helper()
-	p, err := proc.Start(exec.Command("sh", "-c", script)) //nolint:noctx // the test ends it
+	p, err := proc.Start(exec.Command("sh", "-c", script))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestExit(t *testing.T) {
 	if _, err := start(t, "sleep 100").Exit(time.Millisecond); err == nil {
 		t.Error("Exit returned no error for a process that is still running")
 	}
-	if _, err := proc.Start(exec.Command("/nonexistent")); err == nil { //nolint:noctx // it does not start
+	if _, err := proc.Start(exec.Command("/nonexistent")); err == nil {
 		t.Error("a program that does not exist was started")
 	}
 }

@@ -54,7 +54,7 @@ type kgsProcess struct {
 
 func startKGSProcess(t *testing.T, database string) *kgsProcess {
 	t.Helper()
-	addr, err := machine.FreeAddr(t.Context())
+	addr, err := machine.FreeAddr()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ func (p Program) Start(ctx context.Context) (*Server, error) {
 
 // FreeAddr finds a local address on which no process listens and which no outgoing connection
 // can take.
-func FreeAddr(ctx context.Context) (string, error) {
+func FreeAddr() (string, error) {
 	port, err := freePort()
 	return net.JoinHostPort(loopback, strconv.Itoa(port)), err
 }

@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// Hang, used as an answer, makes a webhook leave each request unanswered until the client cancels
-// it.
+// Hang is an answer: the webhook leaves each request unanswered until the client cancels it.
 const Hang = 0
 
 // Alert is the JSON document that a webhook receives.
