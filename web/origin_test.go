@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestOriginTrustsOnlyProxyHeaders(t *testing.T) {
+func TestOriginTrustsHeadersOnlyFromProxies(t *testing.T) {
 	t.Parallel()
 	proxy := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
 	tests := []struct {
@@ -47,7 +47,7 @@ func TestOriginTrustsOnlyProxyHeaders(t *testing.T) {
 	}
 }
 
-func TestClientAddressTrustsOnlyProxyHeaders(t *testing.T) {
+func TestClientAddressTrustsHeadersOnlyFromProxies(t *testing.T) {
 	t.Parallel()
 	proxy := []netip.Prefix{netip.MustParsePrefix("10.0.0.7/8")}
 	tests := []struct {

@@ -41,17 +41,18 @@ func (c *common) execute(ctx context.Context, out output, all []*experiment.Expe
 	}
 	runner.Rate, runner.Duration = c.Rate, c.Duration
 	r, err := c.run(ctx, out, all, runner)
-	if err == nil && c.Markdown != "" {
-		err = writeFile(c.Markdown, func(f *os.File) error { return report.Markdown(f, r) })
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		err = r.WriteText(out.stdout)
+	err = r.WriteText(out.stdout)
+	if c.Markdown != "" {
+		err = errors.Join(err, writeFile(c.Markdown, func(f *os.File) error { return report.Markdown(f, r) }))
 	}
 	if err == nil {
 		_, err = fmt.Fprintf(out.stdout, "The report is %s.\n", filepath.Join(c.Report, pageName))
 	}
-	if err == nil && !r.Passed() {
-		return errFailed
+	if !r.Passed() {
+		err = errors.Join(err, errFailed)
 	}
 	return err
 }

@@ -25,8 +25,8 @@ type Process struct {
 	err  error         // how the process ended; valid after done is closed
 }
 
-// Start starts cmd in a process group of its own, so that Ctrl-C goes to this process only, and
-// waits for its end in the background.
+// Start starts cmd in its own process group, so Ctrl-C reaches only the caller and not cmd. It
+// waits in the background until cmd ends.
 func Start(cmd *exec.Cmd) (*Process, error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -75,12 +75,10 @@ func (p *Process) Exit(limit time.Duration) (int, error) {
 
 // Signal sends sig to the process, but not to its descendants. It does nothing if the process has ended.
 func (p *Process) Signal(sig syscall.Signal) error {
-	select {
-	case <-p.done: // reaped: another process may have the id now
-		return nil
-	default:
-		return kill(p.PID(), sig)
+	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("send %v to %s: %w", sig, p.cmd.Path, err)
 	}
+	return nil
 }
 
 // SignalTree sends sig to the process and to all its descendants. A signal to the process group
@@ -92,6 +90,9 @@ func (p *Process) SignalTree(sig syscall.Signal) error {
 	}
 	var errs []error
 	for _, pid := range p.Descendants() {
+		if sig == syscall.SIGKILL {
+			orphaned.Add(int64(usedTime(pid)))
+		}
 		errs = append(errs, kill(pid, sig))
 	}
 	return errors.Join(append(errs, p.Signal(sig))...)
@@ -124,6 +125,29 @@ func (p *Process) Descendants() (below []int) {
 	return below
 }
 
+// orphaned is the processor time of descendants that [Process.SignalTree] killed.
+var orphaned atomic.Int64 //nolint:gochecknoglobals // it belongs to this process, as its children do
+
+// Orphaned returns the processor time of all descendants that [Process.SignalTree] killed. Their parent
+// ends with them and does not wait for them, so that the kernel adds their time to no other process.
+func Orphaned() time.Duration { return time.Duration(orphaned.Load()) }
+
+// userHZ is the number of ticks per second in which the Linux kernel counts processor time (proc(5)).
+const userHZ = 100
+
+// usedTime returns the processor time of a process and of the children that it has waited for.
+func usedTime(pid int) time.Duration {
+	process, err := procfs.NewProc(pid)
+	if err != nil {
+		return 0 // it has ended
+	}
+	stat, err := process.Stat()
+	if err != nil {
+		return 0
+	}
+	return time.Duration(int(stat.UTime)+int(stat.STime)+stat.CUTime+stat.CSTime) * time.Second / userHZ
+}
+
 // Alive reports whether a process still holds resources. A zombie does not.
 func Alive(pid int) bool {
 	state := State(pid)
@@ -147,9 +171,9 @@ func State(pid int) string {
 // tried counts the ports that were tried, so that two calls in one process rarely return the same port.
 var tried atomic.Uint32 //nolint:gochecknoglobals // all callers share the ports of the machine
 
-// FreePort returns a port in [low, high) on which no process listens at 127.0.0.1. A port below the
-// range that Linux uses for outgoing connections (32768) stays free while a program is down between
-// two runs. It may be called concurrently.
+// FreePort returns a port in [low, high) on which no process listens at 127.0.0.1. By default, Linux
+// takes ports for outgoing connections from 32768 upwards. With high <= 32768, no outgoing connection
+// takes the port of a program while that program is stopped. FreePort may be called concurrently.
 func FreePort(low, high int) (int, error) {
 	var err error
 	for range 100 {

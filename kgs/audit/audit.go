@@ -5,7 +5,8 @@
 // A number that is in none of these places, or in two places that exclude each other, is a
 // [Fault]. The accounts close if there is no fault.
 //
-// Invariant: if the accounts close, Reserved is the sum of all other places.
+// Invariant: if the accounts close, the counts of [Accounts] from InPool to Abandoned add up to
+// Reserved.
 package audit
 
 import (
@@ -57,8 +58,8 @@ type Accounts struct {
 type EpochAccounts struct {
 	Epoch     int64            `json:"epoch"` // 0 for the time before the first shared pool
 	Reserved  int64            `json:"reserved"`
-	InPool    map[string]int64 `json:"in_pool"`    // numbers by record: RecordOfPool or RecordOfLedger
-	InBatches map[string]int64 `json:"in_batches"` // numbers by record, as in InPool
+	InPool    map[string]int64 `json:"in_pool"`    // numbers by who records them: RecordOfPool or RecordOfLedger
+	InBatches map[string]int64 `json:"in_batches"` // numbers by who records them, as in InPool
 	Shipping  int64            `json:"shipping"`
 	OnTheMove int64            `json:"on_the_move"`
 	Linked    map[string]int64 `json:"linked"`    // numbers by the source of the link
@@ -126,9 +127,9 @@ const auditPasses = 3
 // An error means that Run could not complete the audit. While the shared pool has lost its data,
 // the error is ErrNoEpoch, ErrFenced, ErrPoolUnknown or ErrEpochChanged.
 //
-// There is no list of the keys that a pool held before it lost its data. Therefore, if a number
-// of an earlier epoch is in no place, Run counts it as lost with its epoch. If a number of the
-// present epoch is in no place, that is a fault.
+// There is no list of the keys that a pool held before it lost its data. Therefore Run counts a
+// number of an earlier epoch that is in no place as abandoned, with the reason [kgs.ReasonEpoch].
+// If a number of the present epoch is in no place, that is a fault.
 func Run(ctx context.Context, e Evidence) (Accounts, error) {
 	var candidates map[Fault]bool // nil in the first pass, in which every fault is possible
 	for i := 0; ; i++ {

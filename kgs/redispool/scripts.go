@@ -74,8 +74,8 @@ if mine > tonumber(epoch) then return redis.error_reply('NOEPOCH the pool is of 
 // scriptTake moves up to n codes from the list to a batch. Arguments: holder, batch id, n.
 //
 // If the holder has used the batch id before, the script returns the batch on record. It returns
-// nothing if that batch is settled. In that case a first attempt has arrived after its
-// repetition, and no client reads the reply.
+// nothing if that batch is settled. This happens when a holder repeats a Take and settles the
+// batch, and the original request arrives only then. No client waits for its reply.
 //
 // If the holder crashes after this script, the batch stays on record until Sweep writes it off.
 //
@@ -99,9 +99,10 @@ return blob
 // for Sweep. Arguments: holder, batch id, unused codes, lost codes, the reason for the lost
 // codes, the first code of the batch.
 //
-// A batch that is not on record was already settled, or Sweep has moved it to the write-offs. A
-// record with other codes belongs to a late Take, which arrived in a new epoch with a batch id of
-// an earlier epoch. In both cases the script changes nothing.
+// A batch that is not on record was already settled, or Sweep has moved it to the write-offs. If
+// the record does not begin with the given first code, it is not the batch to settle: a delayed
+// Take of an earlier epoch created it in this epoch under the same id. If there is no record, or
+// the record has other codes, the script changes nothing.
 //
 // If the holder crashes before this script, Sweep writes off the whole batch. After this script,
 // Sweep writes off only the lost codes.
@@ -117,11 +118,12 @@ return 1
 `
 
 // scriptRelease ends the use of the pool by a holder. Arguments: holder, the id of its next batch.
-// If a batch with this id is on record, the holder never read the reply, so the codes go back to
-// the list.
+// A batch is on record under this id if Redis ran the holder's last Take but the reply was lost.
+// The holder has none of these codes, so they go back to the list.
 //
 // The entry in takes stays, because a Take that the holder no longer waits for may still arrive.
-// Without the entry, this Take would overwrite a batch on record.
+// Without the entry, this Take would count as new, and would overwrite a batch that is on record
+// under its id.
 const scriptRelease = scriptGuard + `
 local field = ARGV[1] .. '/' .. ARGV[2]
 local unread = redis.call('HGET', batches, field)
@@ -167,8 +169,9 @@ return redis.call('HDEL', writeOffs, ARGV[1])
 // scriptPush appends codes to the list. Arguments: epoch, range id, lo, from, to, length, all
 // codes as one text.
 //
-// Numbers may exceed 2^53, and Lua cannot compare such numbers exactly. So marks stay strings, and
-// the script only tests whether from equals the mark. It pushes nothing if they differ.
+// Numbers may exceed 2^53, and Lua cannot compare such numbers exactly. So marks stay strings. The
+// script only compares the argument `from` with the mark for equality. It pushes nothing if they
+// differ.
 //
 // The script pushes the codes and sets the mark together. After a crash of the worker, Redis has
 // done both or neither.
@@ -205,8 +208,8 @@ end
 return 1
 `
 
-// scriptOpen makes an empty pool for an epoch. Arguments: epoch, run. The script refuses if run is
-// not the current history of Redis, because the ledger has recorded run for this epoch. The caller
+// scriptOpen makes an empty pool for an epoch. Arguments: epoch, run. The ledger has recorded the
+// history `run` for this epoch. So the script refuses if Redis now has another history. The caller
 // must then read the status again. The script keeps only the high-water mark.
 const scriptOpen = scriptHead + `
 if run ~= ARGV[2] then return redis.error_reply('NOEPOCH Redis has changed again') end
@@ -239,9 +242,9 @@ return {run, isOpen, redis.call('LLEN', keys), policy, redis.call('HGETALL', sta
 // epoch and the position are empty.
 //
 // A position counts from the first code that was pushed in this epoch, so a Take between two
-// calls does not shift it. The call that reaches the end of the list also returns all batches. At
-// that moment, every code of the pool was in an earlier reply, is in this reply, or has left the
-// pool.
+// calls does not shift it. The call that reaches the end of the list also returns all batches.
+// Every code that was in the pool at the first call is then in one of the replies, or has left the
+// pool since.
 const scriptRead = scriptGuard + `
 if ARGV[1] ~= '' and ARGV[1] ~= epoch then return redis.error_reply('FENCED a newer epoch was opened') end
 local popped, n = tonumber(redis.call('HGET', state, 'popped')), tonumber(ARGV[3])

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 
+	"keypool/internal/proc"
 	"keypool/loadtest/report"
 
 	"github.com/prometheus/procfs"
@@ -31,13 +32,13 @@ func observe() (foreign func() float64) {
 }
 
 // excuse makes failed claims that depend on time inconclusive if foreign programs took too large a
-// share of the processor time.
-func excuse(claims []report.Claim, foreign float64) {
+// share of the processor time, except those whose failure is certain.
+func excuse(claims []report.Claim, certain []bool, foreign float64) {
 	if foreign <= foreignLimit {
 		return
 	}
 	for i := range claims {
-		if c := &claims[i]; c.Outcome == report.Failed && c.Timed() {
+		if c := &claims[i]; c.Outcome == report.Failed && c.Timed() && !certain[i] {
 			c.Outcome = report.Inconclusive
 			c.Why += fmt.Sprintf("; foreign programs took %.0f %% of the processor time, which is more than %.0f %%", 100*foreign, 100*foreignLimit)
 		}
@@ -65,12 +66,12 @@ func readProcessors() (processors, error) {
 		return processors{}, fmt.Errorf("read the times of the processes: %w", err)
 	}
 	var stats []procfs.ProcStat
-	for _, proc := range all {
-		if stat, err := proc.Stat(); err == nil { // otherwise the process has ended
+	for _, process := range all {
+		if stat, err := process.Stat(); err == nil { // otherwise the process has ended
 			stats = append(stats, stat)
 		}
 	}
-	p.ours = family(stats, os.Getpid())
+	p.ours = family(stats, os.Getpid()) + proc.Orphaned().Seconds()
 	return p, nil
 }
 
@@ -79,7 +80,7 @@ const userHZ = 100
 
 // family returns the processor time of the process root and its descendants, in seconds. It includes
 // ended children that their parent has waited for. Otherwise their time would count as foreign after
-// their end. It does not include a process whose parent has ended.
+// their end. It does not include a process whose parent has ended: [proc.Orphaned] does.
 func family(stats []procfs.ProcStat, root int) (seconds float64) {
 	for i := range stats {
 		s := &stats[i]

@@ -30,18 +30,20 @@ func TestBusyMachineExcusesWhatDependsOnTime(t *testing.T) {
 		kind    report.Kind
 		outcome report.Outcome
 		foreign float64
+		certain bool
 		want    report.Outcome
 	}{
-		{report.Speed, report.Failed, 0.4, report.Inconclusive},
-		{report.Availability, report.Failed, 0.4, report.Inconclusive},
-		{report.Correctness, report.Failed, 0.4, report.Failed},
-		{report.Speed, report.Held, 0.4, report.Held},
-		{report.Speed, report.NotJudged, 0.4, report.NotJudged},
-		{report.Speed, report.Failed, 0.2, report.Failed},
-		{report.Availability, report.Failed, 0, report.Failed},
+		{report.Speed, report.Failed, 0.4, false, report.Inconclusive},
+		{report.Availability, report.Failed, 0.4, false, report.Inconclusive},
+		{report.Correctness, report.Failed, 0.4, false, report.Failed},
+		{report.Speed, report.Held, 0.4, false, report.Held},
+		{report.Speed, report.NotJudged, 0.4, false, report.NotJudged},
+		{report.Speed, report.Failed, 0.2, false, report.Failed},
+		{report.Availability, report.Failed, 0, false, report.Failed},
+		{report.Availability, report.Failed, 0.4, true, report.Failed},
 	} {
 		claims := []report.Claim{{Kind: tt.kind, Outcome: tt.outcome}}
-		if excuse(claims, tt.foreign); claims[0].Outcome != tt.want {
+		if excuse(claims, []bool{tt.certain}, tt.foreign); claims[0].Outcome != tt.want {
 			t.Errorf("%s %s with a foreign share of %v: %s, want %s", tt.kind, tt.outcome, tt.foreign, claims[0].Outcome, tt.want)
 		}
 	}

@@ -109,16 +109,21 @@ func Define[R any](d Definition[R]) *Experiment {
 	}
 	e.run = func(t *T) report.Experiment {
 		record := new(R)
-		foreign := t.observe()
-		ended := t.do(func() { d.Run(t, record) })
-		share := foreign()
-		result := e.part(ended)
+		var share float64
+		ended := t.do(func() {
+			foreign := t.observe()
+			defer func() { share = foreign() }() // before the clean-up kills what the run has started
+			d.Run(t, record)
+		})
+		result, certain := e.part(ended), make([]bool, len(d.Claims))
 		for i, c := range d.Claims {
-			c.Judge(record).enter(&result.Claims[i])
+			v := c.Judge(record)
+			v.enter(&result.Claims[i])
+			certain[i] = v.certain
 		}
 		t.refute(result.Claims)
 		if t.sound && t.Target == "" { // the time of a deployment counts as foreign
-			excuse(result.Claims, share)
+			excuse(result.Claims, certain, share)
 		}
 		if d.Show != nil {
 			d.Show(record, &result)

@@ -39,7 +39,12 @@ func (r *Runner) Run(ctx context.Context, all []*Experiment) {
 	beside.SetLimit(max(1, r.Parallel))
 	for _, e := range all {
 		if !e.Alone && ctx.Err() == nil {
-			beside.Go(func() error { r.one(ctx, e); return nil })
+			beside.Go(func() error {
+				if ctx.Err() == nil { // it may have waited for its turn
+					r.one(ctx, e)
+				}
+				return nil
+			})
 		}
 	}
 	_ = beside.Wait() // its functions return no error
@@ -56,8 +61,11 @@ func (r *Runner) one(ctx context.Context, e *Experiment) {
 	result := r.measured(ctx, e)
 	if r.Controls {
 		for _, c := range e.Controls {
-			if ctx.Err() == nil {
-				result.Controls = append(result.Controls, r.control(ctx, e, c))
+			if ctx.Err() != nil {
+				break
+			}
+			if control := r.control(ctx, e, c); ctx.Err() == nil {
+				result.Controls = append(result.Controls, control)
 			}
 		}
 	}

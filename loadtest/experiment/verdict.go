@@ -12,6 +12,7 @@ type Verdict struct {
 	Outcome         report.Outcome
 	Why             string
 	bound, observed *float64
+	certain         bool
 }
 
 // Holds returns a verdict that holds if ok is true. why and args give the reason.
@@ -54,6 +55,13 @@ func Within(predicted, observed, tolerance float64) Verdict {
 // Figures adds the bound or the prediction, and the observed figure.
 func (v Verdict) Figures(bound, observed float64) Verdict {
 	v.bound, v.observed = &bound, &observed
+	return v
+}
+
+// Certain returns v for a claim that depends on time and fails by so much that a busy machine does
+// not explain it. Such a claim is never inconclusive.
+func (v Verdict) Certain() Verdict {
+	v.certain = true
 	return v
 }
 

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Alert is one signal that a server posted to ALERT_WEBHOOK_URL. A request is
-// malformed if a member has another type.
+// Alert is one signal that a server posted to ALERT_WEBHOOK_URL. A request is malformed if its method is not
+// POST, if its body is not JSON, or if a member does not have the type of its field here.
 type Alert struct {
 	State        string    `json:"state"` // "restart", "page" or "ok"
 	Previous     string    `json:"previous"`

@@ -11,11 +11,11 @@ import (
 	"keypool/loadtest/report"
 )
 
-// These constants define how a p99 is measured and judged. Each round measures the p99 of an open
-// loop at a steady rate, from the time at which each request is due. The result is the median of the
-// rounds. Its bound is the larger of LatencyBound and BaselineFactor times the sum of the p99s of the
-// baselines. The baselines are the parts of a request. They run at the same rate in the same rounds,
-// so a slow machine slows both sides.
+// These constants define how a p99 is measured and judged. Each round sends requests at a steady rate without
+// waiting for answers. The latency of a request counts from the time at which it is due. The result is the median
+// of the p99s of the rounds. Its bound is BaselineFactor times the sum of the p99s of the baselines, but at least
+// LatencyBound. The baselines are the parts of a request. They run at the same rate in the same rounds, so a slow
+// machine slows both sides.
 const (
 	LatencyBound   = 10 * time.Millisecond // on a quiet machine
 	BaselineFactor = 1.5
@@ -43,9 +43,9 @@ type Steady struct {
 
 // LatencyText returns the text of a claim about a p99. parts names the baselines.
 func LatencyText(what, parts string, rate float64) string {
-	return fmt.Sprintf("At %.0f %s per second, the p99 from the time at which a request is due is at most the larger of %d ms and %.1f times the baseline. "+
+	return fmt.Sprintf("At %.0f %s per second, the p99 is at most %.1f times the baseline, or %d ms if that is more. The time of a request begins when it is due. "+
 		"The baseline is the p99 of %s on this machine at the same rate. Both are measured in turn, and each is the median of %d rounds.",
-		rate, what, LatencyBound.Milliseconds(), BaselineFactor, parts, LatencyRounds)
+		rate, what, BaselineFactor, LatencyBound.Milliseconds(), parts, LatencyRounds)
 }
 
 // Latencies is the result of [Latency].
@@ -54,7 +54,7 @@ type Latencies struct {
 
 	Warm    loadtest.Figures // figures of the load during the warm-up
 	Total   loadtest.Figures // figures of the load in all rounds
-	Seconds float64          // seconds of load in all rounds; each round ends with its last outcome
+	Seconds float64          // seconds of load in all rounds, each up to the outcome of its last request
 	Rounds  int              // number of complete rounds
 	P99     Series           // p99 of the load in each round, in ms
 	Beside  []Series         // p99 of each baseline in each round, in ms
@@ -164,7 +164,7 @@ func (l *Latencies) Complete(v experiment.Verdict) experiment.Verdict {
 	return v
 }
 
-// unlessEnded returns err, or nil if ctx has ended, which explains err.
+// unlessEnded returns err. If ctx has ended, it returns nil, because the end of ctx is the cause of err.
 func unlessEnded(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err

@@ -25,8 +25,12 @@ func Served[R any](text string, figures func(*R) loadtest.Figures) experiment.Cl
 		if f.Sent+f.Unsent == 0 {
 			return experiment.Verdict{}
 		}
-		return experiment.None(f.Failed(), "%d of %d creations failed: %d were refused, %d got no valid answer and %d were not sent",
+		v := experiment.None(f.Failed(), "%d of %d creations failed: %d were refused, %d got no valid answer and %d were not sent",
 			f.Failed(), f.Sent+f.Unsent, f.Refused, f.Unknown, f.Unsent)
+		if f.Acknowledged == 0 {
+			v = v.Certain()
+		}
+		return v
 	}}
 }
 

@@ -152,7 +152,7 @@ func TestStreamContinuesAfterServerTimeouts(t *testing.T) {
 }
 
 // The end of Run ends each stream, so a shutdown does not wait for streams.
-func TestEndOfRunEndsStreams(t *testing.T) {
+func TestDashboardStopEndsEventStreams(t *testing.T) {
 	t.Parallel()
 	a := New(Config{Gatherer: prometheus.NewRegistry(), Status: full})
 	server := httptest.NewUnstartedServer(nil)
@@ -179,7 +179,7 @@ func TestEndOfRunEndsStreams(t *testing.T) {
 	}
 }
 
-func TestEventsAnswerHead(t *testing.T) {
+func TestEventsRouteAcceptsMethodHEAD(t *testing.T) {
 	t.Parallel()
 	b := newBoard(t, 1)
 	resp, err := http.Head(b.url + "/events")

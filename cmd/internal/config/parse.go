@@ -27,7 +27,8 @@ type Program struct {
 
 // Parse reads args and the environment into flags. flags points to a struct that embeds settings
 // and has a field for each command. Parse returns the command, or "" if --help or --version has
-// printed its text. It calls no Complete method.
+// printed its text. The caller must then call the method Complete of the settings, which checks
+// them against each other.
 func (p Program) Parse(flags any, args []string) (command string, err error) {
 	done := false
 	parser, err := kong.New(flags, kong.Name(p.Name), kong.Description(p.Description+p.examples()),

@@ -64,8 +64,9 @@ func (l *Lifecycle) Shutdown(ctx context.Context) error {
 	return l.err
 }
 
-// WaitFor returns the result of wait, or the error of ctx if ctx ends first. In the second case,
-// the goroutine that calls wait runs until the process exits, which is about to happen.
+// WaitFor returns the result of wait, or the error of ctx if ctx ends first. If ctx ends first, a
+// goroutine stays blocked in wait. That does no harm, because WaitFor is called only while the
+// process stops.
 func WaitFor(ctx context.Context, wait func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- wait() }()

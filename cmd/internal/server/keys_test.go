@@ -17,7 +17,7 @@ type fixed struct {
 
 func (f fixed) Next(context.Context, string, int) (kgs.Key, error) { return f.key, f.err }
 
-func TestKeysAdapterReturnsKeyAndError(t *testing.T) {
+func TestKeysAdapterPassesKeyAndWrapsError(t *testing.T) {
 	t.Parallel()
 	key, err := keys{fixed{key: kgs.Key{Code: "abc", Source: "pool"}}}.Next(t.Context(), "https://go.dev", 0)
 	if err != nil || key.Code != "abc" || key.Source != "pool" {

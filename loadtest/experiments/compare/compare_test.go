@@ -74,7 +74,7 @@ func TestClaimsCanFail(t *testing.T) {
 		"tickets that need both databases":        {func(r *record) { r.of("ticket").outages[0].refused = 1 }, "one ticket database is enough"},
 		"a fallback that fails":                   {func(r *record) { r.of(incr).outages[1].unknown = 1 }, "the fallback makes every link"},
 		"a refusal without Retry-After":           {func(r *record) { r.of(incr).outages[0].answers[0] = "503" }, "refusals say when to retry"},
-		"a server that hangs":                     {func(r *record) { r.of(incr).outages[0].answers[0] = "no answer" }, "refusals say when to retry"},
+		"a server that hangs":                     {func(r *record) { r.of(incr).outages[0].unknown = 1 }, "every creation is answered"},
 		"a key source that does not recover":      {func(r *record) { r.of(incr).outages[0].returned = false }, "each recovers by itself"},
 		"a key source that recovers late":         {func(r *record) { r.of(random).outages[0].back = time.Minute }, "each recovers by itself"},
 		"codes in order that need as much space":  {func(r *record) { r.of(incr).index[0] = 31 }, "codes in order need less space"},
@@ -180,7 +180,7 @@ func TestObserve(t *testing.T) {
 		{"answers without Retry-After", "ll" + "r-x--" + "ll", outage{
 			refused: 2, unknown: 3, answers: []string{"500", polite, "no answer"}, local: 500 * time.Millisecond, returned: true,
 		}, false},
-		{"no answers", "ll" + "-----" + "ll", outage{unknown: 5, answers: []string{"no answer"}, local: 500 * time.Millisecond, returned: true}, false},
+		{"no answers", "ll" + "-----" + "ll", outage{unknown: 5, answers: []string{"no answer"}, local: 500 * time.Millisecond, returned: true}, true},
 		{"a creation before the kill fails", "l-" + "lllll" + "ll", outage{served: 5, local: 5 * time.Second, returned: true}, true},
 	} {
 		got := observe(entries(start, tt.letters), w, byFallback)

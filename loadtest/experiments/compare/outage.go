@@ -20,6 +20,9 @@ const (
 	mostBack   = 4.5 // seconds from the restart until a key source must serve again
 )
 
+// noAnswer is the answer to a creation of unknown outcome.
+const noAnswer = "no answer"
+
 // outage holds what happens to the creations of a load during an outage and after it.
 type outage struct {
 	name     string // the name of the key source
@@ -78,7 +81,7 @@ func (o *outage) unserved(state loadtest.State) {
 // refusal describes the answer to a creation that is not served: the status and the Retry-After header.
 func refusal(o loadtest.Outcome) string {
 	if o.State != loadtest.Refused {
-		return "no answer"
+		return noAnswer
 	}
 	status, _, _ := strings.Cut(o.Detail, " ")
 	if o.RetryAfter == "" {
@@ -87,10 +90,10 @@ func refusal(o loadtest.Outcome) string {
 	return status + ", Retry-After " + o.RetryAfter
 }
 
-// impolite counts the different answers to failed creations, except a 503 that says when to retry.
+// impolite counts the different refusals, except a 503 that says when to retry.
 func (o *outage) impolite() (n float64) {
 	for _, answer := range o.answers {
-		if !strings.HasPrefix(answer, "503, Retry-After ") {
+		if answer != noAnswer && !strings.HasPrefix(answer, "503, Retry-After ") {
 			n++
 		}
 	}
@@ -189,8 +192,13 @@ func outageClaims() (all []experiment.Claim[record]) {
 			value: func(o *outage) float64 { return float64(o.refused + o.unknown) },
 		},
 		{
-			kind: report.Availability, unit: "other answers", name: "refusals say when to retry",
-			text:  "Every creation that is not served is refused with status 503 and a Retry-After header.",
+			kind: report.Availability, unit: "creations", name: "every creation is answered",
+			text:  "Without a fallback, every creation is answered while a component is down.",
+			about: func(f *found, o *outage) bool { return o.fallback != random && whole(f, o) }, value: func(o *outage) float64 { return float64(o.unknown) },
+		},
+		{
+			kind: report.Correctness, unit: "other answers", name: "refusals say when to retry",
+			text:  "Every refusal of a creation has status 503 and a Retry-After header.",
 			about: func(_ *found, o *outage) bool { return len(o.answers) > 0 }, value: (*outage).impolite,
 		},
 		{

@@ -116,8 +116,12 @@ func served(name, text string, percent float64) claim {
 		if f.Sent+f.Unsent == 0 {
 			return experiment.Verdict{}
 		}
-		return experiment.AtLeast(percent, availability(f), "%d of %d creations were acknowledged; %d were refused, %d have an unknown outcome, %d were not sent",
+		v := experiment.AtLeast(percent, availability(f), "%d of %d creations were acknowledged; %d were refused, %d have an unknown outcome, %d were not sent",
 			f.Acknowledged, f.Sent+f.Unsent, f.Refused, f.Unknown, f.Unsent)
+		if f.Acknowledged == 0 {
+			v = v.Certain()
+		}
+		return v
 	})
 }
 

@@ -20,8 +20,8 @@ func dryRows() []row {
 		availableTo(99.5),
 	)
 	useless := append(slices.Clone(claims),
-		observed("exit status", "The worker that cannot fill the pool restarts itself without success. It then ends, within two minutes, "+
-			"with a status that makes its supervisor start it again."))
+		observed("exit status", "The process restarts its worker without success. Within two minutes the process ends "+
+			"with a status other than 0, so that a service manager starts it again."))
 	control := without("restart", "deadman")
 	return []row{
 		{
@@ -43,8 +43,8 @@ func dryRows() []row {
 	}
 }
 
-// The capacity of the pool in keys, and the rate in keys per second. At this rate the pool is empty in less
-// than a minute, but it does not fall below both thresholds of the dead man's switch between two checks.
+// The capacity of the pool in keys, and the rate in keys per second. At this rate the pool is empty in less than a
+// minute. It still falls slowly enough that the dead man's switch makes a check between its two thresholds.
 const (
 	dryCapacity = 5000
 	dryRate     = 100
@@ -78,7 +78,7 @@ func runDry(r *run, fault func(*dry) (useless *lab.Program)) {
 	worker.Start()
 	r.refills(d.server)
 	d.becomes("all-clear", "the last alert at the webhook is ok", func() bool {
-		states := d.hook.States() // while the pool fills, a restart may precede ok
+		states := d.hook.States() // while the pool fills, the server may signal `restart` before `ok`
 		return len(states) > 0 && states[len(states)-1] == "ok"
 	})
 	d.serve(d.load)

@@ -38,7 +38,7 @@ func scanClaims() []experiment.Claim[scanRecord] {
 	}
 	return []experiment.Claim[scanRecord]{
 		on(unguessed, "Guesses next to known codes hit as many links as chance predicts. The prediction is the number of guesses times the share of codes in use.", "links", judgeUnguessed),
-		on(walked, "Guesses made in the same way at a plain counter hit a link for every number that the counter has given out.", "links", func(r *scanRecord) experiment.Verdict {
+		on(walked, "If the codes are a plain counter, each guess that is a number already given out hits a link.", "links", func(r *scanRecord) experiment.Verdict {
 			return experiment.Within(r.counter.consecutive(), float64(r.counter.answers.hits), 0.02)
 		}),
 		on(answered, "The service answers every guess if each guess comes from another address.", "guesses", func(r *scanRecord) experiment.Verdict {
@@ -67,7 +67,7 @@ func judgeUnguessed(r *scanRecord) experiment.Verdict {
 	v, want := &r.permuted, r.permuted.byChance(r.plan)
 	lo, hi := likely(want)
 	return experiment.Holds(lo <= v.answers.hits && v.answers.hits <= hi,
-		"%d of %d guesses hit a link; chance predicts %.1f, and between %d and %d in all but one of a thousand runs", v.answers.hits, v.answers.decided(), want, lo, hi).
+		"%d of %d guesses hit a link; chance predicts %.1f hits; in 999 of 1000 runs, the hits are between %d and %d", v.answers.hits, v.answers.decided(), want, lo, hi).
 		Figures(want, float64(v.answers.hits))
 }
 
@@ -132,7 +132,7 @@ func showScan(r *scanRecord, e *report.Experiment) {
 	}
 	e.Notes = []string{
 		fmt.Sprintf("The service refuses an address with more than %d misses at once and %d per second. Therefore each guess comes from another address, as "+
-			"from a botnet. The harness names the address, like a reverse proxy. Only the last claim is about one address.", missBurst, missRate),
+			"from a botnet. The harness sends this client address in X-Forwarded-For, as a reverse proxy would. Only the last claim is about one address.", missBurst, missRate),
 		"KGS_PERMUTE=false gives out the same codes as INCR, which are consecutive numbers in base62.",
 	}
 	if r.elapsed == 0 {

@@ -76,6 +76,9 @@ func TestClaimsJudgeRulesAndRefusals(t *testing.T) {
 	}{
 		{"a rule that was not tried", &record{}, "stopped", ""},
 		{"a rule that holds", &record{held: map[string]bool{"stopped": true}}, "stopped", report.Held},
+		{"no load that had to be served", &record{held: map[string]bool{"stopped": true}}, served, ""},
+		{"a load that was served", &record{watched: 1}, served, report.Held},
+		{"a load that failed", &record{watched: 1, unserved: map[string]string{"killed": "3 refused"}}, served, report.Failed},
 		{"no refusal", &record{}, quick, ""},
 		{"a quick refusal", &record{slowest: time.Second}, quick, report.Held},
 		{"a slow refusal", &record{slowest: 2 * time.Second}, quick, report.Failed},

@@ -10,12 +10,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"keypool/loadtest"
 	"keypool/loadtest/lab"
+	"keypool/loadtest/report"
 )
 
 const (
@@ -232,11 +234,31 @@ func harness(st *stand) {
 	dir := st.TempDir()
 	cmd := exec.CommandContext(ctx, program, "run", "--target", st.helped.Public, "--admin", st.helped.Admin,
 		"--only=load/create", fmt.Sprintf("--rate=%d", rate), "--duration=1s", "--report", dir)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		st.must(fmt.Errorf("loadtest run: %w; its output:\n%s", errors.Join(err, ctx.Err()), out))
-	}
-	_, err = os.Stat(filepath.Join(dir, "report.json")) // without a report the program did not run
+	out, failed := cmd.CombinedOutput()
+	result, err := os.Open(filepath.Join(dir, "report.json")) // without a report the program did not run
 	st.must(err)
+	defer func() { _ = result.Close() }() // it was only read
+	r, err := report.Read(result)
+	st.must(err)
+	if failed != nil && !onlyUnserved(r) {
+		st.must(fmt.Errorf("loadtest run: %w; its output:\n%s", errors.Join(failed, ctx.Err()), out))
+	}
+	st.record.watched++
+	if failed != nil {
+		st.record.unserved[st.rule] = r.Sentence()
+	}
+}
+
+// onlyUnserved reports whether a run failed by claims on availability only.
+func onlyUnserved(r *report.Report) bool {
+	for i := range r.Experiments {
+		e := &r.Experiments[i]
+		wrong := func(c report.Claim) bool { return c.Outcome == report.Failed && c.Kind == report.Correctness }
+		if e.Error != "" || slices.ContainsFunc(e.Claims, wrong) {
+			return false
+		}
+	}
+	return len(r.Experiments) > 0
 }
 
 // accounts reads every link back. The accounts must close with a running server and without one.

@@ -148,6 +148,7 @@ func (st *stand) must(err error) {
 
 // serves records the failed creations of a load that had to be served. where says which load it was.
 func (st *stand) serves(f loadtest.Figures, where string) {
+	st.record.watched++
 	if f.Failed() > 0 {
 		st.record.unserved[st.rule] = fmt.Sprintf("%d refused, %d unknown, %d unsent %s", f.Refused, f.Unknown, f.Unsent, where)
 	}

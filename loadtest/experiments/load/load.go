@@ -41,7 +41,7 @@ type plan struct {
 
 // choose returns the plan of a run. The plan is small if the scale is below 1.
 func choose(t *experiment.T, usual plan) plan {
-	if t.Scale < 1 { // few steps, because a control reads lost links back and the service limits misses
+	if t.Scale < 1 { // few steps: in a control, each lost link that is read back is a miss, and the service limits misses
 		return plan{rate: 200, lasts: 1500 * time.Millisecond, each: 300 * time.Millisecond, climb: 2, small: true}
 	}
 	p := usual
@@ -100,7 +100,7 @@ func start(t *experiment.T, r *record, name string, usual plan) *run {
 	return s
 }
 
-// measureSteady makes the steady load in turn with the baselines.
+// measureSteady alternates between the steady load and the baselines.
 func (s *run) measureSteady(what string, load measure.Load, baselines ...measure.Baseline) (err error) {
 	s.steady, err = measure.Latency(s.Context(), measure.Steady{
 		What: what, Rate: s.rate, Lasts: s.lasts, Load: load, Baselines: baselines,
@@ -143,8 +143,8 @@ func controls() []experiment.Control {
 // judgeP99 judges the latency at the steady rate.
 func judgeP99(r *record) experiment.Verdict { return r.steady.Verdict() }
 
-// show adds the settings, chart, table and notes of a run to its report. It replaces the texts of the claims
-// with those in claims, because the rate of the run may differ from the usual rate.
+// show adds the settings, chart, table and notes of a run to its report. It takes the text of each claim from the
+// parameter claims, because the report has texts for the usual rate and this run may use another.
 func (r *record) show(e *report.Experiment, what string, claims []claim) {
 	e.Settings = r.settings
 	for i := range claims {

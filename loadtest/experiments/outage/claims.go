@@ -75,7 +75,7 @@ func claims() []claim {
 			return experiment.Holds(fresh > 0 && stale == 0, "%d keys came from batches after the outage; %d of them were reserved before its end", fresh+stale, stale).
 				Figures(0, float64(stale))
 		}),
-		counted("random keys reported", "keys", "The number of random keys that the servers report is the number that the codes show.", func(r *record) experiment.Verdict {
+		counted("random keys reported", "keys", "The servers report as many random keys as there are links with random codes.", func(r *record) experiment.Verdict {
 			random := 0
 			for _, s := range r.each() {
 				random += s.random
