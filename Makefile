@@ -12,15 +12,16 @@ COMPARE  ?=
 # The key sources and fault rows to run, such as SOURCE=ticket and ROW=10. Empty means all.
 SOURCE   ?=
 ROW      ?=
-# With --strict, a failed speed claim fails the run. The suite nightly sets it.
+# With --strict, a failed speed claim fails the run. `make nightly` sets it.
 STRICT   ?=
-# FULL=1 measures the bars at full size. ONLY=create,redirect measures only these bars.
+# FULL=1 measures the bars at full size. ONLY=redirect,keys runs only bars/redirect and bars/keys.
 FULL     ?=
 ONLY     ?=
 
 golangci-lint := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.13.2
 buf := go run github.com/bufbuild/buf/cmd/buf@v1.75.0
-# The keeper finds or starts the databases that tests use, and stops those that it started.
+# The keeper finds or starts the databases that tests use, and stops those that it started. `keeper need`
+# installs programs.
 keeper := bin/keeper
 experiments := bin/loadtest experiments
 comma := ,
@@ -67,7 +68,7 @@ model: keeper
 	$(keeper) need gcc spin
 	docs/model/check
 
-# Runs unit tests on product code without one protection. The tests must fail.
+# Removes some protections from the product, one at a time, and runs unit tests, which must then fail.
 controls: keeper
 	$(keeper) need redis-server postgres
 	go test -tags drill -count 1 -timeout 20m ./loadtest/controls

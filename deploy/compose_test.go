@@ -46,7 +46,7 @@ func TestComposeServicesWorkTogether(t *testing.T) {
 	url := "https://go.dev/doc/?from=compose"
 	created := p.shorten(p.server1, url)
 	if status, location := p.follow(p.server2, created); status != http.StatusFound || location != url {
-		t.Errorf("the second server follows a link of the first one with status %d, Location %q; want 302, %q", status, location, url)
+		t.Errorf("the second server answers a link of the first server with status %d, Location %q; want 302, %q", status, location, url)
 	}
 	if status, _ := p.follow(p.server1, "no-such-link"); status != http.StatusNotFound {
 		t.Errorf("GET of an unknown code has status %d, want 404", status)

@@ -8,8 +8,8 @@ import (
 )
 
 // Generator returns keys one at a time. A [Source] takes the keys from a local batch of a
-// [Supply]. A key source without batches makes each key when a creation needs it. Some of these
-// sources request each key from a server. Others need no server.
+// [Supply]. A key source without batches makes each key when a creation needs it. Some key sources
+// without batches request each key from a server. Others need no server.
 type Generator interface {
 	// Next returns a key for url. Only the hash source uses url. attempt is 0 in the first call for
 	// a creation and grows with each conflict of that creation. Next is safe for concurrent use. It
@@ -47,8 +47,8 @@ func NewFallback(first, second Generator) *Fallback { return &Fallback{first: fi
 func (f *Fallback) Next(ctx context.Context, url string, attempt int) (Key, error) {
 	key, err := f.first.Next(ctx, url, attempt)
 	dry := errors.Is(err, ErrNoKeys)
-	// Later attempts do not count. After conflicts, the hash source may have no more codes for one
-	// URL while it still has codes for other URLs. The load before the store avoids a contended
+	// Later attempts do not change dry. After conflicts, the hash source may have no more codes for
+	// one URL while it still has codes for other URLs. The load before the store avoids a contended
 	// write in every creation.
 	if attempt == 0 && f.dry.Load() != dry {
 		f.dry.Store(dry)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestFallbackReplacesOnlyErrNoKeys(t *testing.T) {
+func TestFallbackUsesSecondGeneratorOnlyAfterErrNoKeys(t *testing.T) {
 	t.Parallel()
 	give := func(source string) Generator { return fixedGenerator{key: Key{Code: "abc", Source: source}} }
 	refuse := func(err error) Generator { return fixedGenerator{err: err} }

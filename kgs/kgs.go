@@ -1,4 +1,4 @@
-// Package kgs prepares unique short codes ahead of time, so that a request for a short URL does
+// Package kgs prepares unique short codes ahead of time, so that the creation of a short URL does
 // not search for a free code. It defines the contracts of the key generation service and the
 // parts of it that every server has: the local batch ([Source]), the [Breaker] and the
 // [Metrics]. The subpackages implement the contracts:
@@ -8,10 +8,10 @@
 //	refill      keeps a pool full, and raises an alarm when a pool runs low
 //	redispool   a pool of codes in a Redis list
 //	pgpool      a pool of random codes in PostgreSQL tables
-//	mempool     a pool of ranges in the process, and batches straight from the ledger
+//	mempool     a pool of ranges in the memory of one process; also a supply without a pool
 //	keysource   key sources without batches: redis-incr, ticket, snowflake, hash, uuid, random
 //	audit       accounts for every reserved number
-//	keyserver   serves keys to other programs over gRPC
+//	keyserver   serves keys to other programs over gRPC and HTTP
 //	kgstest     conformance tests for the contracts
 //
 // A key passes through these steps. The ledger reserves a range of numbers. A code space turns
@@ -37,8 +37,8 @@
 //
 //   - unless a number is returned unused, the ledger reserves it only once, a worker pushes its
 //     key only once, and a server hands out the key only once;
-//   - an audit can account for each reserved number at any time: the number is linked, in a
-//     pool, in a batch, on its way to a pool, or abandoned for a recorded reason.
+//   - an audit can account for each reserved number at any time: a link uses the number, or the
+//     number is in a pool, in a batch, on its way to a pool, or abandoned for a recorded reason.
 //
 // The key sources without a ledger document their own guarantees. This package does not use
 // links. The primary key of the link store decides which link a code belongs to. As long as the
@@ -95,12 +95,12 @@ const (
 	ReasonLostReply = "lost_reply" // it is unknown whether a link with the key was committed
 	ReasonRollback  = "rollback"   // the ledger skipped the numbers after a rollback of its database
 	ReasonClient    = "client"     // a client program has the keys, and the ledger does not record its links
-	ReasonConflict  = "conflict"   // an alias or a random code is the same code; only the audit reports this reason
+	ReasonConflict  = "conflict"   // a link has the code as its alias or random code; only the audit reports this
 )
 
 // Names of key sources in metrics and links. The ledger accounts for the numbers of SourcePool
-// and SourceLedger. It also accounts for the numbers of SourceKGS that it leased to its own
-// clients.
+// and SourceLedger. It accounts for a number of SourceKGS only if it leased this number to a
+// client.
 const (
 	SourcePool         = "pool"
 	SourceLedger       = "ledger"

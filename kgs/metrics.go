@@ -10,8 +10,8 @@ import (
 	"keypool/internal/promvalue"
 )
 
-// Metrics counts the keys that one process makes, takes and abandons. It has no sizes, rates or
-// states, because the program reads these values on each scrape.
+// Metrics counts the events of key generation in one process, for example pushed and abandoned
+// keys. Sizes, rates and states are not part of Metrics, because they are read at each scrape.
 type Metrics struct {
 	generated  prometheus.Counter
 	lastPush   prometheus.Gauge

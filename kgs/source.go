@@ -22,9 +22,9 @@ type SourceConfig struct {
 	Metrics  *Metrics
 }
 
-// Source is the local batch of one server. It hands out keys from memory and refills itself in
-// the background before it is empty. It holds two batches, the current batch and a spare batch.
-// It takes the spare while the current batch is in use. At most one refill runs at a time. The
+// Source holds the local batches of one server: the current batch and a spare batch. It hands out
+// keys from memory and refills itself in the background before it is empty. It takes the spare
+// batch from the supply while the current batch is in use. At most one refill runs at a time. The
 // size of a batch follows the measured rate of use, and is at most maxGrowth times the size of
 // the previous batch.
 //
@@ -78,12 +78,14 @@ func NewSource(cfg SourceConfig) *Source {
 }
 
 // Next returns one key. If the source has a local key, Next neither blocks nor calls the supply.
-// Otherwise Next waits for the running refill until ctx ends or Patience has passed.
+// Otherwise Next waits until a refill ends, ctx ends or Patience has passed. It requests a refill
+// if none is running.
 //
 // Next fails with ErrNoKeys if it gets no key in that time. It fails at once if the last refill
 // failed, or if the running refill has already taken longer than Patience. As a result, a supply
-// that is down or hangs does not delay every request. Until the first refill succeeds, a failed
-// refill does not end a wait within Patience after NewSource.
+// that is down or hangs does not delay every request. There is one exception: until Patience has
+// passed since NewSource, and while no refill has succeeded yet, Next waits in spite of a failed
+// refill.
 func (s *Source) Next(ctx context.Context, _ string, _ int) (Key, error) {
 	if k, ok := s.take(); ok {
 		return k, nil

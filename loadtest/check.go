@@ -33,7 +33,7 @@ type Findings struct {
 // Broken counts the findings that break a guarantee. An unread link counts too, because it may be lost.
 func (f Findings) Broken() int64 { return f.Lost + f.Wrong + f.Twice + f.Unread }
 
-// Census calls the function each with every link that the service stores. Only a census shows whether a
+// A Census passes every link that the service stores to the function each. Only a census shows whether a
 // creation with an unknown outcome was stored.
 type Census func(ctx context.Context, each func(code, url string)) error
 
@@ -153,7 +153,7 @@ func (f *finder) codes(entries []Entry) {
 	}
 }
 
-// census finds creations that were stored as more than one link. Their outcome does not matter.
+// census finds creations that were stored as more than one link, whatever their outcome is.
 func (f *finder) census(ctx context.Context, take Census, entries []Entry) error {
 	links := make(map[string]string, len(entries)) // the first code of each URL in entries
 	for _, e := range entries {

@@ -33,8 +33,8 @@ func TestCreateMapsAnswersToStates(t *testing.T) {
 			w.Header().Set("Retry-After", "1")
 			status(503, "")(w, nil)
 		}, Refused, ""},
-		{"broken before the answer", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, Unknown, ""},
-		{"broken within the answer", func(w http.ResponseWriter, _ *http.Request) {
+		{"connection ends before the answer", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, Unknown, ""},
+		{"connection ends within the answer", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100")
 			status(201, `{"code":"abc"}`)(w, nil)
 			panic(http.ErrAbortHandler)

@@ -77,12 +77,11 @@ func (l Latency) String() string {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// The histogram holds latencies from shortest to longest, in microseconds, with this number of decimal
-// digits. A latency above longest counts as longest.
+// The range and the precision of the histogram. A latency above longest counts as longest.
 const (
-	shortest = 1
-	longest  = int64(10 * time.Minute / time.Microsecond)
-	digits   = 3
+	shortest = 1                                          // in microseconds
+	longest  = int64(10 * time.Minute / time.Microsecond) // in microseconds
+	digits   = 3                                          // significant decimal digits
 )
 
 // Recorder collects figures while a load runs. One recorder may serve several runs. It may be
@@ -116,7 +115,7 @@ func (r *Recorder) add(state State, latency time.Duration) {
 	}
 }
 
-// Add adds the figures of o to r. o must no longer be in use.
+// Add adds the figures of o to the total of r, and not to its window. o must no longer be in use.
 func (r *Recorder) Add(o *Recorder) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

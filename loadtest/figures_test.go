@@ -41,9 +41,9 @@ func TestVerdictPassed(t *testing.T) {
 		verdict Verdict
 		want    bool
 	}{
-		{"all", Verdict{two, Findings{Checked: 2}}, true},
+		{"all links are right", Verdict{two, Findings{Checked: 2}}, true},
 		{"links of the warm-up too", Verdict{two, Findings{Checked: 3}}, true},
-		{"none", Verdict{}, false},
+		{"no request was sent", Verdict{}, false},
 		{"one was not read back", Verdict{two, Findings{Checked: 1}}, false},
 		{"one is lost", Verdict{two, Findings{Checked: 2, Lost: 1}}, false},
 		{"one was refused", Verdict{Figures{Sent: 2, Acknowledged: 1, Refused: 1}, Findings{Checked: 1}}, false},

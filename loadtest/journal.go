@@ -30,7 +30,7 @@ const (
 type Outcome struct {
 	State  State
 	Code   string // the code of an acknowledged creation; "" if the answer contained no code
-	Detail string // why any other creation is not acknowledged
+	Detail string // why the creation is not acknowledged; "" if it is
 
 	RetryAfter string // header of a refused creation; not written to the file of a journal
 }
@@ -43,9 +43,9 @@ type Entry struct {
 	Outcome
 }
 
-// Journal records creations in memory and, line by line, in a file. A line is written to the
-// kernel before the call returns, so a crash of this process loses no line. A crash of the machine
-// may lose the lines of the last seconds. A Journal may be used concurrently.
+// Journal records creations in memory and, line by line, in a file. Intend and Settle return after the
+// kernel has received the line, so a crash of this process loses no line. A crash of the machine may lose the
+// lines of the last seconds. A Journal may be used concurrently.
 type Journal struct {
 	prefix string // prefix of all URLs of this journal; no other journal has it
 
@@ -103,7 +103,7 @@ func (j *Journal) Settle(n int, o Outcome) error {
 	return j.write(time.Now(), n, o.State, o.Code+o.Detail) // the code or the detail is empty
 }
 
-// write appends a line. text may come from the service and is quoted.
+// write appends a line. It quotes text, because text may come from the service.
 func (j *Journal) write(at time.Time, n int, state State, text string) error {
 	if _, err := fmt.Fprintf(j.w, "%s %d %s %q\n", at.UTC().Format(time.RFC3339Nano), n, state, text); err != nil {
 		return fmt.Errorf("write the journal: %w", err)

@@ -6,8 +6,7 @@
 // Vocabulary: a creation is one POST for a URL that no other creation uses. An entry is the
 // record of one creation in the [Journal]. A creation is acknowledged, refused, unknown or
 // unsent ([State]). An acknowledged link is lost when its code leads nowhere. It is wrong when
-// its code leads to another URL. It counts as twice when its code was acknowledged for another
-// creation too.
+// its code leads to another URL. A code is issued twice when it was acknowledged for two creations.
 //
 // Invariants:
 //
@@ -15,10 +14,10 @@
 //   - a creation is sent at most once, because a retry would hide a duplicate;
 //   - a request that was due and could not be sent counts as a failure.
 //
-// The package has its own pacer for two reasons. First, vegeta measures a request from the moment
-// at which one of its workers is free, so its latencies omit the wait for a worker. This error is
-// called coordinated omission (G. Tene, "How NOT to measure latency"). Second, vegeta cannot record
-// an intent before each request.
+// The package does not use the load generator vegeta, for two reasons. First, vegeta measures a
+// request from the moment at which one of its workers is free, so its latencies omit the wait for a
+// worker. This error is called coordinated omission (G. Tene, "How NOT to measure latency"). Second,
+// vegeta cannot record an intent before each request.
 package loadtest
 
 import (
@@ -31,14 +30,15 @@ import (
 )
 
 // Defaults for parameters that are 0. DefaultInFlight is so large that a short stall of the disk or
-// the machine leaves no request unsent. It equals the length of a server's queue.
+// the machine leaves no request unsent. It is a little less than the number of creations that a server
+// queues (4,096).
 const (
 	DefaultInFlight = 4000
 	DefaultTimeout  = 10 * time.Second
 )
 
 // noRoom is the detail of a creation that was not sent because too many requests were in flight.
-// The cause need not be the service.
+// The cause may be the service or a slow machine.
 const noRoom = "too many requests in flight"
 
 // Load creates links and records them in a journal. Its methods may be called concurrently.
@@ -57,7 +57,7 @@ func NewLoad(client *Client, journal *Journal, inFlight int) *Load {
 // Run sends requests by the schedule s until s or ctx ends. The end of ctx cancels no request.
 // Run returns when the last request has its outcome. It adds the results to r.
 //
-// Run ends early and returns an error only if the journal cannot be written.
+// If the journal cannot be written, Run ends early and returns the error. It returns no other error.
 func (l *Load) Run(ctx context.Context, s Schedule, r *Recorder) error {
 	return pace(ctx, s, l.inFlight, r, func(ctx context.Context, answered func(State)) error {
 		_, err := l.record(func(url string) Outcome {
@@ -94,8 +94,8 @@ type Verdict struct {
 	Findings
 }
 
-// Passed reports whether at least one link was acknowledged, no request failed and no link is
-// broken. The findings may cover more links than the figures, such as the links of a warm-up.
+// Passed reports whether at least one link was acknowledged, every acknowledged link was read back,
+// no request failed and no link is broken. The findings may cover more links than the figures, such as the links of a warm-up.
 func (v Verdict) Passed() bool {
 	return v.Acknowledged > 0 && v.Checked >= v.Acknowledged && v.Failed() == 0 && v.Broken() == 0
 }

@@ -68,7 +68,7 @@ func TestLoadAndCheckFindEachFault(t *testing.T) {
 		figures Figures // of fifty creations
 		found   Findings
 	}{
-		{"honest", &service{}, Figures{Acknowledged: 50}, Findings{Checked: 50}},
+		{"no fault", &service{}, Figures{Acknowledged: 50}, Findings{Checked: 50}},
 		{"one lost", &service{forget: seventh}, Figures{Acknowledged: 50}, Findings{Checked: 50, Lost: 1}},
 		{"all lost", &service{forget: all}, Figures{Acknowledged: 50}, Findings{Checked: 50, Lost: 50}},
 		{"code issued twice, the first link stays", &service{code: sixthTwice, keepFirst: true},
@@ -79,7 +79,7 @@ func TestLoadAndCheckFindEachFault(t *testing.T) {
 			Figures{Acknowledged: 50}, Findings{Checked: 50, Twice: 49, Wrong: 49}},
 		{"no code in the answer", &service{code: func(int) string { return "" }},
 			Figures{Acknowledged: 50}, Findings{Checked: 50, Wrong: 50}},
-		{"target not byte for byte", &service{follow: answered(302)},
+		{"target differs in one character", &service{follow: answered(302)},
 			Figures{Acknowledged: 50}, Findings{Checked: 50, Wrong: 1}},
 		{"another kind of redirect", &service{follow: answered(301)},
 			Figures{Acknowledged: 50}, Findings{Checked: 50, Wrong: 1}},
@@ -97,7 +97,7 @@ func TestLoadAndCheckFindEachFault(t *testing.T) {
 			if diff := cmp.Diff(want, got, ignore); diff != "" {
 				t.Errorf("verdict (-want +got):\n%s", diff)
 			}
-			if want := tt.name == "honest"; got.Passed() != want {
+			if want := tt.name == "no fault"; got.Passed() != want {
 				t.Errorf("Passed() = %v, want %v", got.Passed(), want)
 			}
 			if reported := len(got.Reports); int64(reported) != min(got.Broken(), maxReports) {

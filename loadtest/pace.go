@@ -45,8 +45,8 @@ func (s Schedule) follow(ctx context.Context, send func(due time.Time) error) er
 }
 
 // pace calls send for each request at its due time, with at most inFlight calls at a time. It calls
-// unsent for a request that would exceed this limit. send calls answered with the state of the request,
-// which ends the latency of the request.
+// unsent for a request that would exceed this limit. send must call answered with the state of the request
+// when the answer arrives. The latency of the request ends at this call. pace records both in r.
 //
 // The end of ctx ends the schedule and cancels no request. The first error of send or unsent also ends
 // the schedule. pace returns this error when the last request has ended.

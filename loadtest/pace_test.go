@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// The pacer counts a request above the limit as unsent at once. It does not wait.
+// If too many requests are in flight, the pacer does not wait. It counts the next request as unsent.
 func TestPaceCountsUnsentRequests(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})

@@ -15,7 +15,7 @@ import (
 type service struct {
 	// forget reports whether the service acknowledges creation n without storing it.
 	forget func(n int) bool
-	// code returns the code of creation n. The code of an earlier creation is a fault.
+	// code returns the code of creation n. A code that an earlier creation got is a fault.
 	code func(n int) string
 	// keepFirst says that a code which is issued twice leads to its first URL.
 	keepFirst bool

@@ -61,8 +61,8 @@ func lockPostgres(ctx context.Context, db *sql.DB) (_ func() error, err error) {
 	}
 }
 
-// unlockPostgres also runs after ctx has ended. Otherwise the connection would return to the
-// pool with the lock.
+// unlockPostgres releases the lock even if ctx has ended. Otherwise the connection would return to
+// the pool with the lock.
 func unlockPostgres(ctx context.Context, conn *sql.Conn) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()

@@ -23,6 +23,7 @@ import (
 	"keypool/migrations"
 )
 
+// starters is the number of concurrent migrations of one database.
 const starters = 16
 
 // childVariable turns the test binary into a process that migrates the named SQLite database.
@@ -204,8 +205,8 @@ func TestConcurrentMigrationsSucceed(t *testing.T) {
 	}
 }
 
-// TestMigrationWaitsForLock checks that no migration begins while another process holds the lock. So
-// TestConcurrentMigrationsSucceed passes because of the lock.
+// TestMigrationWaitsForLock checks that no migration begins while another connection holds the lock.
+// This shows that the lock separates the migrations in TestConcurrentMigrationsSucceed.
 func TestMigrationWaitsForLock(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {

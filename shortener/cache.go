@@ -16,8 +16,8 @@ import (
 const Freshness = time.Second
 
 const (
-	// lookupTimeout is the time limit of one look-up. A client waits at most this long for
-	// status 503.
+	// lookupTimeout is the time limit of one look-up. It is below one second, so that a failed
+	// look-up gives the client status 503 within a second.
 	lookupTimeout = 900 * time.Millisecond
 	// defaultCacheSize is the default size of a cache in links. A cache full of ordinary links
 	// needs about 25 MiB.
@@ -48,11 +48,11 @@ func (e *entry) answer(now time.Time) (Link, error) {
 	return e.link, nil
 }
 
-// cache keeps the links that the store returned, each for Freshness. After this time it
-// repeats the look-up, once for all callers that wait for the same code. While the store
-// is unavailable, it returns an older link. It never keeps the answer that a code has no
-// link. Another process may create the link at any time, and then every process must find
-// it at once.
+// cache keeps the links that the store returned. It uses a link for Freshness without another
+// look-up. After this time it repeats the look-up, once for all callers that wait for the same
+// code. While the store is unavailable, it returns an older link. It never keeps the answer that
+// a code has no link. Another process may create the link at any time, and then every process
+// must find it at once.
 type cache struct {
 	lookup  func(ctx context.Context, code string) (Link, error)
 	now     func() time.Time
@@ -75,7 +75,8 @@ type call struct {
 	err   error
 }
 
-// newCache returns a cache for up to size links. lookup is the Lookup of a [Store]. A link with a long URL counts as several links, so that size limits the memory.
+// newCache returns a cache for up to size links. lookup is the Lookup of a [Store]. A link with a
+// long URL counts as several links, so that size limits the memory.
 func newCache(size int, lookup func(context.Context, string) (Link, error), now func() time.Time) *cache {
 	if size <= 0 {
 		size = defaultCacheSize

@@ -13,8 +13,8 @@ import (
 
 var errDown = errors.New("connection refused")
 
-// rows is the look-up of a store. These tests run in synctest bubbles. So sleeps take no time,
-// and the clock shows exactly how long a call blocked.
+// rows is a store that only has look-ups. Most of its tests run in synctest bubbles. There, a sleep
+// takes no real time, and the clock shows exactly how long a call blocked.
 type rows struct {
 	mu    sync.Mutex
 	links map[string]Link
@@ -53,7 +53,7 @@ func (r *rows) set(change func()) {
 	change()
 }
 
-// hold lets later look-ups read at once. They return when open is called.
+// hold makes each later look-up read the store at once, but return only after the test calls open.
 func (r *rows) hold() (open func()) {
 	gate := make(chan struct{})
 	r.set(func() { r.gate = gate })
@@ -112,7 +112,7 @@ func TestCacheLooksUpOnceASecond(t *testing.T) {
 	})
 }
 
-// The cache finds a link of another process at once, even if the code had no link before.
+// If another process creates a link, the cache finds it at once, even if the code had no link before.
 func TestCacheKeepsNoMiss(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -229,7 +229,7 @@ func TestCacheHitDoesNotAllocate(t *testing.T) { // not parallel, because Allocs
 		t.Errorf("%v allocations per hit, want none", got)
 	}
 	if r.count() > 10 {
-		t.Errorf("the store got %d look-ups, so these calls were no hits of the cache", r.count())
+		t.Errorf("the store got %d look-ups, so some calls were not cache hits", r.count())
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 
 const (
 	// defaultQueueSize is how many creations may wait. Any store commits this number of
-	// links in some tenths of a second.
+	// links in a few tenths of a second.
 	defaultQueueSize = 4096
 	// maxInserters is how many Inserts run at the same time, unless the store has fewer
 	// writers. With two, one inserter gathers and sends rows while the disk writes the rows
@@ -31,7 +31,7 @@ var (
 // (DeWitt et al., "Implementation Techniques for Main Memory Database Systems", SIGMOD
 // 1984). An idle inserter inserts a link at once and does not wait for other links.
 //
-// This file contains the part of the callers. The inserters are in inserter.go.
+// This file contains the code that callers run. The inserters are in inserter.go.
 type committer struct {
 	store   Store
 	metrics *Metrics
@@ -104,9 +104,10 @@ func newCommitter(store Store, metrics *Metrics, queueSize int) *committer {
 // the link is durable, ctx ends or commitTimeout has passed. If ctx or commitTimeout ends
 // the wait, the group commit continues for the other links.
 //
-// After a crash before the store's commit, the store has no row. After a later crash, it
-// has a row. In both cases the creation was not acknowledged, and the batch of its key is
-// abandoned as a whole. The rows of the store show the audit which of these keys are used.
+// If the program crashes before the store's commit, the store has no row. If it crashes between
+// this commit and the answer, the store has a row. In both cases the creation was not
+// acknowledged, and the batch of its key is abandoned as a whole. The rows of the store show the
+// audit which keys of the batch are used.
 func (c *committer) commit(ctx context.Context, link Link) (Outcome, error) {
 	p := c.free.Get().(*pending)
 	p.link = link
@@ -119,7 +120,8 @@ func (c *committer) commit(ctx context.Context, link Link) (Outcome, error) {
 	p.timer.Reset(commitTimeout)
 	select {
 	case r := <-p.result:
-		// Only here is p free. An inserter may still use a pending whose caller has left.
+		// p may be reused only in this case. An inserter may still use a pending whose caller
+		// has left.
 		p.timer.Stop()
 		c.free.Put(p)
 		return r.outcome, r.err

@@ -51,8 +51,8 @@ func TestCommitRepeatsUnknownOutcomes(t *testing.T) {
 		notWritten bool
 	}{
 		"success":                       {nil, 1, true, false},
-		"definite":                      {[]error{notWritten}, 1, false, true},
-		"full":                          {[]error{fmt.Errorf("%w: %w", ErrNotWritten, ErrStoreFull)}, 1, false, true},
+		"nothing written":               {[]error{notWritten}, 1, false, true},
+		"disk full":                     {[]error{fmt.Errorf("%w: %w", ErrNotWritten, ErrStoreFull)}, 1, false, true},
 		"unknown, then repeated":        {[]error{errUnknown, errUnknown}, 3, true, false},
 		"unknown, then nothing written": {[]error{errUnknown, notWritten}, 3, true, false},
 	} {

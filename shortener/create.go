@@ -17,7 +17,7 @@ const (
 
 // Create creates a link and blocks until the link is durable, for at most five seconds. If
 // the alias already has a link to the same URL, Create returns this link, and existing is
-// true. For this, the request must have the same expiry as the link or no expiry.
+// true. This requires that the request has the same expiry as the link or no expiry.
 //
 // Create fails with an *InvalidError, ErrAliasTaken or an *UnavailableError. Any other
 // error, such as ErrRefused, is a fault of the program. After ctx ends, Create draws no
@@ -46,8 +46,8 @@ func (s *Service) Create(ctx context.Context, r Request) (link Link, existing bo
 	return link, existing, nil
 }
 
-// errNoFurtherKey reports that the key source had no further key after the first key of a
-// creation was in conflict. It concerns only this creation.
+// errNoFurtherKey reports that the key source had no further key after a conflict. It concerns
+// only this creation. For example, all codes that a hash gives for one URL are in use.
 var errNoFurtherKey = errors.New("no further key")
 
 // createKey draws keys for link until the store accepts one.
@@ -77,12 +77,12 @@ func (s *Service) createKey(ctx context.Context, link *Link) error {
 	return fmt.Errorf("%w: %d keys in a row belong to other links", ErrKeysExhausted, maxAttempts)
 }
 
-// errRouted is the error with which a key that equals a path of this service is settled. Such
-// a key counts as lost, because the few keys of this kind have no separate reason.
+// errRouted is the error with which tryKey settles a key that equals a path of this service.
+// Such a key counts as lost. These keys are too few for a separate reason in the ledger.
 var errRouted = errors.New("the code is a path of this service")
 
-// tryKey draws one key, commits link with it and settles the key. After a crash before
-// the settlement the batch is still on record, and its keys are abandoned.
+// tryKey draws one key, commits link with it and settles the key. If the program crashes before
+// it settles the key, the record of the batch remains, and the janitor abandons its keys.
 func (s *Service) tryKey(ctx context.Context, link *Link, attempt int) (Outcome, error) {
 	key, err := s.keys.Next(ctx, link.URL, attempt)
 	if err != nil {

@@ -175,7 +175,7 @@ func TestCreateFinishesACommitAfterTheContextEnds(t *testing.T) {
 		want error
 	}{
 		{"free key", []shortener.Key{{Code: "free", Source: "pool"}}, nil},
-		{"used key, then no other", []shortener.Key{{Code: "used", Source: "pool"}, {Code: "other", Source: "pool"}}, context.Canceled},
+		{"used key, then no further key", []shortener.Key{{Code: "used", Source: "pool"}, {Code: "other", Source: "pool"}}, context.Canceled},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

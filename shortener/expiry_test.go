@@ -52,11 +52,11 @@ func TestParseExpiryRefusesInvalidValues(t *testing.T) {
 		{"year 9999", "9999-12-31T23:59:59Z", "", "expires_at", "100 years"},
 		{"year 0", "0000-01-01T00:00:00Z", "", "expires_at", "future"},
 		{"no zone", "2030-12-31T23:59:59", "", "expires_at", "RFC 3339"},
-		{"a day", "2030-12-31", "", "expires_at", "RFC 3339"},
+		{"date without a time", "2030-12-31", "", "expires_at", "RFC 3339"},
 		{"a space instead of the T", "2030-12-31 23:59:59Z", "", "expires_at", "RFC 3339"},
 		{"no such day", "2030-02-30T00:00:00Z", "", "expires_at", "RFC 3339"},
 		{"one digit of hour", "2030-12-31T1:59:59Z", "", "expires_at", "RFC 3339"},
-		{"zone of a day", "2030-12-31T23:59:59+24:00", "", "expires_at", "RFC 3339"},
+		{"zone of 24 hours", "2030-12-31T23:59:59+24:00", "", "expires_at", "RFC 3339"},
 		{"comma", "2030-12-31T23:59:59,5Z", "", "expires_at", "RFC 3339"},
 		{"Unix time", "1924991999", "", "expires_at", "RFC 3339"},
 		{"zero", "", "0", "expires_in", "future"},
@@ -90,9 +90,10 @@ func TestParseExpiryRefusesInvalidValues(t *testing.T) {
 	}
 }
 
-func TestParseDurationRoundsToTheMicrosecond(t *testing.T) {
+func TestParseDurationRoundsToTheNearestNanosecond(t *testing.T) {
 	t.Parallel()
-	// The floating-point number that is nearest to 0.00026 is less than 0.00026.
+	// The floating-point number that is nearest to 0.00026 is less than 0.00026. Truncation
+	// would give 259,999 ns.
 	if got, ok := parseDuration("0.00026"); !ok || got != 260*time.Microsecond {
 		t.Errorf("got %v, %v; want 260 microseconds", got, ok)
 	}

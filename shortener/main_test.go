@@ -127,7 +127,7 @@ func (b *recordedBatch) assert(t *testing.T, want ...string) {
 	}
 }
 
-// given returns the field of a request.
+// given returns a field of a request that has the value s.
 func given(s string) *string { return &s }
 
 func mustCreate(t *testing.T, s *shortener.Service, r shortener.Request) shortener.Link {

@@ -54,8 +54,9 @@ func New(cfg Config) *Service {
 // Resolve returns the live link of code. It fails with ErrNotFound, ErrGone or an
 // *UnavailableError. A deleted link may be returned for up to one second after its
 // deletion, and longer while the store is unavailable. An expired link is never
-// returned. Resolve waits less than a second for the store; for a code in the cache it
-// does not wait.
+// returned. Resolve does not wait for a link that was looked up within the last second.
+// Otherwise it waits up to 0.9 s for a look-up, and as long again if it joined a look-up of
+// another caller that found no link.
 func (s *Service) Resolve(ctx context.Context, code string) (Link, error) {
 	return s.cache.get(ctx, code)
 }

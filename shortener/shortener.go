@@ -30,7 +30,7 @@ import "time"
 const SourceAlias = "alias"
 
 // SourceRandom is the Source of random keys. The metric kgs_fallback_attempts counts
-// the attempts of a creation that used them.
+// the random keys that a creation tried.
 const SourceRandom = "random"
 
 // Link is one row of the store. Times are in UTC with a precision of one microsecond,

@@ -10,8 +10,8 @@ import (
 // the conformance suite of package storetest.
 //
 // All methods may be called concurrently. They block until the engine answers or ctx
-// ends. An error concerns the engine, which may be unreachable, full or interrupted. Only
-// ErrRefused concerns a link.
+// ends. ErrRefused and ErrNotFound concern a link or a code. Every other error concerns the
+// engine, which may be unreachable, full or interrupted.
 type Store interface {
 	// Insert writes all links in one transaction and returns after the transaction is
 	// durable. The i-th outcome belongs to the i-th link.
@@ -34,7 +34,7 @@ type Store interface {
 	// ErrNotFound if there is no row. It sees every Insert that returned before Lookup was
 	// called.
 	Lookup(ctx context.Context, code string) (Link, error)
-	// Delete changes the row of code to a tombstone with the time of deletion now. It fails
+	// Delete turns the row of code into a tombstone with the time of deletion now. It fails
 	// with ErrNotFound if there is no row. A second Delete does not change the time of
 	// deletion.
 	Delete(ctx context.Context, code string, now time.Time) error

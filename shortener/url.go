@@ -25,8 +25,8 @@ const maxURL = 2048
 func normalizeURL(raw string, self Origin) (string, error) {
 	s := strings.TrimSpace(raw)
 	if strings.ContainsRune(s, '\\') {
-		// Browsers treat a backslash as a slash, and other programs do not. They would find
-		// different hosts in this URL.
+		// Browsers treat a backslash as a slash, and other programs do not. So a browser and
+		// another program would find different hosts in this URL.
 		return "", invalidURL(`must not contain a backslash; write %5C for a backslash`)
 	}
 	if strings.ContainsFunc(s, unicode.IsControl) {

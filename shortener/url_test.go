@@ -161,7 +161,7 @@ func TestNormalizeURLLimitsTheStoredLength(t *testing.T) {
 		{"just fits", fits, true},
 		{"fits without the space around it", "  " + fits + "\n", true},
 		{"one too many", fits + "a", false},
-		{"fits only before encoding", fits[:maxURL-1] + " ", true}, // the space at the end is cut
+		{"space at the end is trimmed and not encoded", fits[:maxURL-1] + " ", true},
 		{"too long once encoded", base + " " + fits[:maxURL-len(base)-2] + "b", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -222,7 +222,7 @@ func TestNormalizeURLRefusesThisService(t *testing.T) {
 
 func TestNormalizeURLProperties(t *testing.T) {
 	t.Parallel()
-	// The pieces are relevant for the rules and often form valid URLs.
+	// Each piece matters to a rule of normalizeURL. Together, the pieces often form valid URLs.
 	piece := rapid.SampledFrom([]string{
 		"http://", "https://", "HTTP://", "go.dev", "bücher.example", "[::1]", ":", "8080", "/", "?", "#", "%", "%2f", "é", " ",
 		"\"", "[", "]", "@", "\\", "..", "a", "Z", "\x80", "\u0085", "\n", "=", "&", "。", "xn--", "{", "\x7f", "\u200d", "-",

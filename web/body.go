@@ -17,7 +17,7 @@ import (
 )
 
 // maxBody is the maximum size of a request body, in bytes. A URL has at most 2,048 bytes.
-// Each of them takes up to three bytes in a form and up to six bytes in JSON.
+// Each byte of the URL takes up to three bytes in a form and up to six bytes in JSON.
 const maxBody = 16 << 10
 
 // fields are the fields of a request to create a link, as the client sent them. A field is
@@ -27,7 +27,7 @@ type fields struct {
 }
 
 // member returns the field with this name, or nil if no such field exists. Names are
-// case-sensitive because another parser of the form might ignore the name "URL".
+// case-sensitive because another program that reads the same body might ignore the name "URL".
 func (f *fields) member(name string) **string {
 	switch name {
 	case "url":
@@ -169,9 +169,10 @@ func (n *numberOrString) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 
 // parseJSON decodes one object. It refuses text that two parsers could understand
 // differently: repeated or unknown members, names in another letter case, invalid UTF-8 and
-// unpaired surrogates. The decoder is the source of encoding/json/v2, which is strict by
-// default. BenchmarkParseJSON takes 0.6 us for a short body and 1.5 us for a body with
-// every member. A parser that was written for this contract took 0.5 and 1.8 us.
+// unpaired surrogates. The decoder is the experimental package from which encoding/json/v2
+// was made. It is strict by default. BenchmarkParseJSON takes 0.6 us for a body with only a
+// url, and 1.5 us for a body with url, alias and expires_in. A parser written by hand for these
+// members took 0.5 us and 1.8 us.
 func parseJSON(body []byte) (fields, error) {
 	var c *creation // nil if the JSON text is null
 	if err := json.Unmarshal(body, &c, json.RejectUnknownMembers(true)); err != nil {

@@ -114,7 +114,7 @@ func TestOpenAPIDocumentListsEveryRoute(t *testing.T) {
 			served = append(served, r.Method+" "+strings.ReplaceAll(r.Path, ":code", "{code}"))
 		}
 	}
-	// A preview is a code for the router and a path of its own in the document.
+	// The router serves a preview on the route of codes. The document lists previews as a separate path.
 	served = append(served, "GET /{code}+", "HEAD /{code}+")
 	var documented []string
 	for path, item := range document(t).Paths.Map() {

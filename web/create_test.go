@@ -101,7 +101,7 @@ func TestCreateAcceptsJSONAndForms(t *testing.T) {
 		{"white space", mediaJSON, " \n{ \"url\" : \"https://go.dev\" }\n", "https://go.dev"},
 		{"U+FFFD", mediaJSON, "{\"url\":\"https://go.dev/\uFFFD\\uFffd\"}", "https://go.dev/%EF%BF%BD%EF%BF%BD"},
 		{"form", mediaForm, "url=https://go.dev/a%20b", "https://go.dev/a%20b"},
-		{"untouched form", mediaForm, "url=https%3A%2F%2Fgo.dev&alias=&expires_at=&expires_in=", "https://go.dev"},
+		{"form with empty fields", mediaForm, "url=https%3A%2F%2Fgo.dev&alias=&expires_at=&expires_in=", "https://go.dev"},
 		{"Latin-1 form", mediaForm, "url=https://go.dev/%E9", "https://go.dev/%E9"},
 	}
 	for _, tt := range tests {

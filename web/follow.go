@@ -17,7 +17,8 @@ import (
 )
 
 // redirectAge is the longest time for which a browser may cache a redirect. The cache saves
-// requests. A browser may follow a deleted link for at most this time.
+// requests. A browser that has a redirect in its cache may follow the link for this time after
+// the deletion of the link.
 const redirectAge = 90 * time.Second
 
 // code answers GET and HEAD of /{code} and /{code}+. It reads the decoded path because a
@@ -81,8 +82,8 @@ func (p *public) resolve(c echo.Context, code string) (shortener.Link, error) {
 	return link, err
 }
 
-// fullAge is the Cache-Control header of most redirects. They can share it because net/http
-// only reads it.
+// fullAge is the Cache-Control header of most redirects. The redirects can share this slice
+// because net/http only reads it.
 var fullAge = []string{"private, max-age=90"} //nolint:gochecknoglobals // never changed; Go has no slice constants
 
 // cacheControl allows caching for redirectAge, but not past the expiry of the link.
@@ -109,8 +110,8 @@ const (
 // follows existing links is never refused. A request of a client without misses costs one
 // lookup in memory. missLimiter is safe for concurrent use.
 type missLimiter struct {
-	// An unused limiter is full again after some seconds, and then equals a new limiter.
-	// Therefore the table needs a size limit but no expiry.
+	// An unused limiter has all its tokens again after a few seconds, and then equals a new
+	// limiter. Therefore the table needs a size limit but no expiry.
 	limiters *otter.Cache[netip.Prefix, *rate.Limiter]
 }
 
@@ -122,8 +123,8 @@ func newMissLimiter() *missLimiter {
 }
 
 // clientPrefix returns the prefix of the addresses that count as one client: a single IPv4
-// address, or an IPv6 /64, which is the least that a subscriber has (RFC 6177). A malformed
-// address has the zero prefix.
+// address, or an IPv6 /64, which is the smallest network that a subscriber gets (RFC 6177). A
+// malformed address has the zero prefix.
 func clientPrefix(ip string) netip.Prefix {
 	addr, err := netip.ParseAddr(ip)
 	if err != nil {

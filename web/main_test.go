@@ -26,7 +26,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// The contract checks which answers have these media types, but not their content.
+	// These decoders let the type contract check answers with these media types. The content of such
+	// an answer is not checked.
 	openapi3filter.RegisterBodyDecoder(mediaHTML, openapi3filter.PlainBodyDecoder)
 	openapi3filter.RegisterBodyDecoder("image/x-icon", openapi3filter.FileBodyDecoder)
 	goleak.VerifyTestMain(m)

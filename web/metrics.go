@@ -66,7 +66,8 @@ func (m *Metrics) CreateLatency() prometheus.Histogram { return m.created }
 // took. It has native buckets.
 func (m *Metrics) RedirectLatency() prometheus.Histogram { return m.redirect }
 
-// Redirects returns the number of visits that found their link.
+// Redirects returns the number of visits that found their link. A visit is a GET request for a
+// short URL.
 func (m *Metrics) Redirects() float64 { return promvalue.Counter(m.found) }
 
 // Failed returns the number of requests answered with a 5xx status.
@@ -103,8 +104,8 @@ func methodLabel(method string) string {
 	return "other"
 }
 
-// visited counts one visit by the error of its lookup. It does not count a visit that was
-// refused or a visit for which the store did not answer.
+// visited counts one visit, which is a GET request for a short URL, by the error of its lookup.
+// It does not count a visit that was refused or a visit for which the store did not answer.
 func (m *Metrics) visited(err error) {
 	switch {
 	case err == nil:

@@ -8,8 +8,8 @@ import (
 	"keypool/shortener"
 )
 
-// If a body has two faults, the error names the more fundamental fault, or the first of two
-// equal faults.
+// If a body has two faults, the error names a syntax error before any other fault, and otherwise
+// the first fault.
 func TestParseJSONReportsTheFirstFault(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ body, detail string }{

@@ -25,7 +25,7 @@ func TestOriginTrustsHeadersOnlyFromProxies(t *testing.T) {
 		{"proxy's header", "", proxy, "10.1.2.3:1", "HTTPS", false, "https://sho.rt:81"},
 		{"proxy's IPv6", "", proxy, "[fd00::1%eth0]:1", "https", false, "https://sho.rt:81"},
 		{"mapped address", "", proxy, "[::ffff:10.1.2.3]:1", "https", false, "https://sho.rt:81"},
-		{"nonsense", "", proxy, "10.1.2.3:1", "javascript", false, "http://sho.rt:81"},
+		{"unknown scheme in the header", "", proxy, "10.1.2.3:1", "javascript", false, "http://sho.rt:81"},
 		{"configured", "https://k.example/", nil, "192.0.2.1:1", "", false, "https://k.example"},
 	}
 	for _, tt := range tests {
@@ -59,9 +59,9 @@ func TestClientAddressTrustsHeadersOnlyFromProxies(t *testing.T) {
 		{"header without trusted proxies", "192.0.2.1:1", "198.51.100.9", nil, "192.0.2.1/32"},
 		{"private address is not trusted", "127.0.0.1:1", "198.51.100.9", nil, "127.0.0.1/32"},
 		{"behind a proxy", "10.0.0.1:1", "198.51.100.9", proxy, "198.51.100.9/32"},
-		{"with a lie in front", "10.0.0.1:1", "1.1.1.1, 198.51.100.9, 10.0.0.2", proxy, "198.51.100.9/32"},
+		{"forged address in front", "10.0.0.1:1", "1.1.1.1, 198.51.100.9, 10.0.0.2", proxy, "198.51.100.9/32"},
 		{"loopback is no proxy", "127.0.0.1:1", "198.51.100.9", proxy, "127.0.0.1/32"},
-		{"nonsense", "10.0.0.1:1", "unknown", proxy, "10.0.0.1/32"},
+		{"header without an address", "10.0.0.1:1", "unknown", proxy, "10.0.0.1/32"},
 		{"IPv6", "[2001:db8:1:2:3:4:5:6]:1", "", nil, "2001:db8:1:2::/64"},
 		{"zone", "[fe80::1%eth0]:1", "", nil, "fe80::/64"},
 		{"mapped", "[::ffff:192.0.2.1]:1", "", nil, "192.0.2.1/32"},

@@ -16,7 +16,7 @@ import (
 
 // ownServers are the flags of experiments that start their own servers.
 type ownServers struct {
-	Controls bool `help:"Also run the controls of each experiment. A control breaks the programs on purpose, and the experiment must refute a claim."`
+	Controls bool `help:"Also run the controls of each experiment. A control breaks the programs or changes their settings on purpose, and a claim must then fail."`
 	Full     bool `help:"Do not scale the experiments down. They then use 100,000,000 keys and take minutes to hours."`
 	common
 }

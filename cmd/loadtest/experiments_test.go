@@ -15,7 +15,7 @@ import (
 	"keypool/loadtest/report"
 )
 
-// brief returns the arguments of an experiment against target that takes a second or two.
+// brief returns the arguments of a run against target. The run takes a second or two.
 func brief(target, dir string, more ...string) []string {
 	return append([]string{"run", "--target", target, "--report", dir, "--rate=200", "--duration=50ms"}, more...)
 }

@@ -22,8 +22,8 @@ import (
 // The exit statuses.
 const (
 	exitPassed = 0
-	exitFailed = 1 // a claim failed, a control was not caught, or the run was ended early
-	exitNotRun = 2
+	exitFailed = 1 // the verdict is FAIL or ERROR, such as after an interruption
+	exitNotRun = 2 // any other error, such as an invalid flag or a report that cannot be written
 )
 
 // errFailed is the error of a command that has printed a verdict other than PASS. Other errors may be joined
@@ -116,7 +116,7 @@ func execute(ctx context.Context, args []string, out output) error {
 		kong.Name("loadtest"),
 		kong.Description(`Judges a URL shortener from outside.
 
-Exit status: 0 passed; 1 a claim failed, a control was not caught, or the run was ended early; 2 the run could not start.
+Exit status: 0 passed; 1 the verdict is FAIL or ERROR; 2 any other error, such as an invalid flag or a report that cannot be written.
 
 Examples:
   loadtest all --only=drain

@@ -83,7 +83,7 @@ func TestExitStatus(t *testing.T) {
 		{"no programs", []string{"all"}, 2, "", "make build"},
 		{"no such group", []string{"experiments", "schemes"}, 2, "", "schemes"},
 		{"no such suite", []string{"experiments", "--suite=weekly"}, 2, "", "--suite"},
-		{"scale of nothing", []string{"experiments", "fault/10", "--scale=0"}, 2, "", "--scale"},
+		{"scale of 0", []string{"experiments", "fault/10", "--scale=0"}, 2, "", "--scale"},
 		{"list", []string{"experiments", "--suite=change", "--list"}, 0, "fault/10", ""},
 		{"nothing to compare", []string{"compare", nothing, nothing}, 2, "", "no such file"},
 	}

@@ -21,7 +21,7 @@ type runFlags struct {
 	Admin  string   `placeholder:"URL" help:"The admin listener of one server of the target, for the pool's state."`
 	Only   []string `placeholder:"NAME,..." default:"create" help:"The experiments: create, mix."`
 	Climb  bool     `help:"Raise the rate until the target no longer keeps up."`
-	Yes    bool     `help:"Load the target although it is not this machine."`
+	Yes    bool     `help:"Send the load even if the target is not this machine."`
 	common
 }
 
@@ -40,14 +40,15 @@ func (c *runFlags) Run(ctx context.Context, out output) error {
 	}})
 }
 
-// checkTarget fails when loading the target is not permitted, or when it is not healthy.
+// checkTarget returns an error if the target is another machine and --yes is missing, or if the target is
+// not healthy.
 func (c *runFlags) checkTarget(ctx context.Context) error {
 	target, err := parseService("--target", c.Target)
 	if err != nil {
 		return err
 	}
 	if !c.Yes && !loopback(target.Hostname()) {
-		return fmt.Errorf("%s is not this machine; add --yes to load it", target.Host)
+		return fmt.Errorf("%s is not this machine; add --yes to send the load to it", target.Host)
 	}
 	client := loadtest.NewClient(c.Target, 0)
 	defer client.Close()

@@ -1,13 +1,13 @@
 /*
  * A spin model of the protocol that supplies Keypool with keys. Two workers and two servers share
  * one ledger and one Redis pool. Workers, servers and Redis may fail. The model proves two
- * invariants for every order of the steps:
+ * invariants of docs/guarantees.md for every order of the steps:
  *
  *   I1  No number is given to two creations (`drawnTwice` stays empty), so no key conflicts with
  *       another key. No number is available in two places (`waitsTwice` stays empty).
  *   I4  The accounts close. While the pool is open for the ledger's epoch, each reserved number
- *       is shipping, in the pool, in a recorded batch, withdrawn, abandoned, linked, or below the
- *       boundary of an epoch (`nowhere` stays empty).
+ *       is shipping, in the pool, in a recorded batch, withdrawn, abandoned or linked, or it was
+ *       reserved before the present epoch began (`nowhere` stays empty).
  *
  * The model uses the names of the code: kgs/ledger (reserve.go, settle.go, epoch.go),
  * kgs/redispool (filler.go, pool.go, scripts.go, sweep.go) and kgs/source*.go.
@@ -29,7 +29,7 @@
  *
  * The model leaves out the following:
  *   - Time.
- *   - The number of codes in one push or take.
+ *   - Pushes of more than one code, and Takes of more than two codes.
  *   - The order of the list. In the model, a Take pops any one or two codes. This includes every
  *     order of a list.
  *   - The second batch of a Source, because the accounts of each batch are separate.
@@ -40,8 +40,8 @@
  *
  * One search cannot visit all faults together. docs/model/check (`make model`) runs several
  * configurations, which differ in these macros:
- *   RANGES, SIZE    the number of ranges (at most 2), and the number of numbers in a range; a
- *                   chunk is one number
+ *   RANGES, SIZE    the number of ranges (at most 2), and the number of numbers in a range; each
+ *                   Push pushes one number
  *   MOST            the largest number of codes that a Take pops, 1 or 2
  *   EPOCHS, FLUSHES, RESTARTS, LATES   the largest number of epochs, flushes, restarts of Redis
  *                   and late Takes

@@ -1,4 +1,4 @@
-// Package failpoint lets the fault drills break a program at a chosen step.
+// Package failpoint lets a test inject a fault at a chosen step of a program.
 //
 // In the released programs [At] is constant, so the compiler removes it. Programs built with
 // the tag drill read one environment variable:

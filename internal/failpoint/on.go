@@ -67,8 +67,8 @@ func At(step string) (skip bool) {
 }
 
 // signal sends sig to the current thread, so the thread does not continue past this call. The
-// kernel could deliver a signal for the process to another thread, and this thread would run
-// on.
+// kernel could deliver a signal for the process to another thread, and this thread would
+// continue.
 func signal(sig syscall.Signal) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

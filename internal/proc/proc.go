@@ -125,14 +125,15 @@ func (p *Process) Descendants() (below []int) {
 	return below
 }
 
-// orphaned is the processor time of descendants that [Process.SignalTree] killed.
+// orphaned is the processor time, in nanoseconds, of descendants that [Process.SignalTree] killed.
 var orphaned atomic.Int64 //nolint:gochecknoglobals // it belongs to this process, as its children do
 
 // Orphaned returns the processor time of all descendants that [Process.SignalTree] killed. Their parent
-// ends with them and does not wait for them, so that the kernel adds their time to no other process.
+// is killed too and cannot wait for them. Therefore the kernel does not add their time to the time of
+// their parent.
 func Orphaned() time.Duration { return time.Duration(orphaned.Load()) }
 
-// userHZ is the number of ticks per second in which the Linux kernel counts processor time (proc(5)).
+// userHZ is the number of clock ticks per second. The Linux kernel counts processor time in ticks (proc(5)).
 const userHZ = 100
 
 // usedTime returns the processor time of a process and of the children that it has waited for.

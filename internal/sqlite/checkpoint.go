@@ -18,8 +18,8 @@ const (
 	// 10 times.
 	walEnough = 1000
 	// walRestart is the length of the log, in pages, at which the checkpointer makes SQLite
-	// write from the beginning of the log again. This is 64 MiB. A start after a crash reads it
-	// in 0.1 s.
+	// write from the beginning of the log again. This is 64 MiB. A start after a crash reads a
+	// log of this length in 0.1 s.
 	walRestart = 16000
 	// walBound is the length of the log, in pages, at which a commit itself runs the
 	// checkpoint. The log stays bounded even if the checkpointer fails or is too slow.
@@ -70,9 +70,10 @@ func (c *checkpointer) run(ctx context.Context) {
 }
 
 // look moves the log if it is long enough. SQLite restarts the log only after a checkpoint that
-// reached its end. A checkpoint beside a busy writer never reaches the end. Therefore, when the
-// log is longer than walRestart, look runs a second checkpoint on the writer's connection,
-// between two commits. It moves the few pages that were written since the first one.
+// reached the end of the log. A checkpoint that runs while a writer is busy never reaches the end.
+// Therefore, when the log has walRestart pages or more, look runs a second checkpoint on the
+// writer's connection, between two commits. The second checkpoint moves the few pages that were
+// written since the first.
 func (c *checkpointer) look(ctx context.Context) error {
 	length, moved, err := checkpoint(ctx, c.own, "NOOP")
 	if err != nil || length-moved < walEnough {

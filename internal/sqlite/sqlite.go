@@ -2,10 +2,10 @@
 // write-ahead log, a sync to disk at every commit, one writing connection and several reading
 // connections.
 //
-// SQLite allows one writer at a time. With a single writing connection, other writers wait in a
-// Go queue, in order and under their contexts. With several, they would poll for the file lock
-// until some of them timed out. A reader sees a snapshot. It neither waits for the writer nor
-// delays it.
+// SQLite allows one writer at a time. With a single writing connection, the other writers wait in
+// package database/sql until the connection is free or their contexts end. With several writing
+// connections, the writers would poll for the file lock, and some of them would time out. A reader
+// sees a snapshot. A reader neither waits for the writer nor delays the writer.
 package sqlite
 
 import (
@@ -81,7 +81,7 @@ func Open(ctx context.Context, path string) (*DB, error) {
 	}
 	db := &DB{Write: write, Read: read}
 	// The first connection enables write-ahead logging. That statement ignores the busy
-	// timeout, so whenFree repeats it while another process does the same.
+	// timeout, so whenFree repeats it while another process runs the same statement.
 	if err := whenFree(ctx, func() error { return write.PingContext(ctx) }); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the database %s: %w", path, err), db.Close())
 	}
@@ -112,8 +112,8 @@ func create(path string) (string, error) {
 		return "", fmt.Errorf("create the folder of the database %s: %w", path, err)
 	}
 	// create opens only a file that it creates itself. POSIX drops all locks of a process on a file
-	// when the process closes any descriptor of it, so opening an existing database here could
-	// drop its locks.
+	// when the process closes any descriptor of the file. If create opened an existing database, it
+	// could drop the locks of that database.
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return path, nil

@@ -244,8 +244,8 @@ func ignoreKilled(err error) error {
 	return err
 }
 
-// TestWALIsReusedAfterCheckpoint writes enough for the checkpointer, but less than the size at which a
-// commit runs the checkpoint. Then it writes until the log stops growing.
+// TestWALIsReusedAfterCheckpoint writes a log that is long enough for the checkpointer to restart it, but
+// too short for a commit to run the checkpoint. Then it writes until the log stops growing.
 func TestWALIsReusedAfterCheckpoint(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")

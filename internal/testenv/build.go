@@ -7,8 +7,8 @@ import (
 	"os/exec"
 )
 
-// Build builds programs of the project into dir, which it creates, with the flags of `make
-// build`. The args are more flags of `go build`, followed by the packages. Build blocks for
+// Build builds programs of the project into dir, which it creates. It uses the flags of `make
+// build` except -ldflags. The args are more flags of `go build`, followed by the packages. Build blocks for
 // seconds, or for minutes if the build cache is empty. All tests use the same flags and so
 // share the build cache.
 func Build(ctx context.Context, dir string, args ...string) error {

@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Postgres returns a pool whose search_path is a new, empty schema of this test. The pool is
-// closed and the schema dropped after the test.
+// Postgres returns a connection pool whose search_path is a new, empty schema of this test. After
+// the test, the pool is closed and the schema is dropped.
 //
 // The tests share the server and its database, so advisory locks, notifications and server
 // settings affect other tests. The server runs without fsync. A test of durability uses

@@ -19,7 +19,7 @@ const (
 	// names.
 	claimKey = "keypool-testenv:claim:%d"
 	usedKey  = "keypool-testenv:used"
-	// claimTTL frees the claim of a killed test. It is longer than any test runs.
+	// claimTTL is the time after which the claim of a killed test expires. No test runs longer.
 	claimTTL = time.Hour
 	// claimWait is how long a test waits while all databases are claimed.
 	claimWait = time.Minute
@@ -29,7 +29,7 @@ const (
 // after the test. The client does not retry, and it respects the deadlines of its contexts.
 //
 // The tests share the server. Its settings, scripts and published messages affect other tests,
-// and FLUSHALL destroys their data. A test that needs those uses [StartRedis].
+// and FLUSHALL destroys their data. A test that changes or uses any of these calls [StartRedis].
 func Redis(t testing.TB) *redis.Client {
 	t.Helper()
 	return connect(t, RedisURL(t))
@@ -121,8 +121,8 @@ func tryClaim(ctx context.Context, registry *redis.Client, db int) (bool, error)
 	return true, flush(ctx, registry, db)
 }
 
-// holdsForeignData reports whether a database has content that no test wrote. The developer may
-// use the named server for other things as well.
+// holdsForeignData reports whether a database has content that no test wrote. A developer may
+// also keep other data on the server that TEST_REDIS_URL names.
 func holdsForeignData(ctx context.Context, registry *redis.Client, db int) (bool, error) {
 	used, err := registry.SIsMember(ctx, usedKey, db).Result()
 	if used || err != nil {
@@ -146,7 +146,7 @@ func in(ctx context.Context, registry *redis.Client, db int, commands func(redis
 	_, err := registry.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		pipe.Select(ctx, db)
 		commands(pipe)
-		pipe.Select(ctx, registry.Options().DB) // the connection returns to the pool
+		pipe.Select(ctx, registry.Options().DB) // the client uses the connection again
 		return nil
 	})
 	return err

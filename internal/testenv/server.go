@@ -42,7 +42,7 @@ func StartStandby(t testing.TB, primary *Server, settings ...string) *Server {
 	return own(t, server, err)
 }
 
-// Setup says how a server differs from an ordinary one. It can have its own clock.
+// Setup contains options of a server. For example, a server can have its own clock.
 type Setup machine.Setup
 
 // StartRedis is like the function [StartRedis], with this setup.

@@ -61,7 +61,7 @@ type sharedServer struct {
 	url    string
 	err    error
 	keeper *exec.Cmd
-	hold   io.Closer // the keeper's standard input; the keeper stops the server when it closes
+	hold   io.Closer // the keeper's standard input; the keeper stops the server when hold is closed
 }
 
 // URL returns the URL of the server. It fails the test if there is no server.

@@ -43,7 +43,7 @@ func TestEachTestHasItsOwnData(t *testing.T) {
 func TestSchemaIsDroppedAfterItsTest(t *testing.T) {
 	t.Parallel()
 	var schema string
-	t.Run("leave something", func(t *testing.T) {
+	t.Run("create a table", func(t *testing.T) {
 		pool := testenv.Postgres(t)
 		if err := pool.QueryRow(t.Context(), "SELECT current_schema()").Scan(&schema); err != nil {
 			t.Fatal(err)

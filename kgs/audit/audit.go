@@ -1,9 +1,9 @@
 // Package audit accounts for every number that a ledger ever reserved, and for every key of a
 // PostgreSQL pool. It runs while servers and workers run.
 //
-// Each number is linked, in a pool, in a batch, on its way to a pool, or abandoned for a reason.
-// A number that is in none of these places, or in two places that exclude each other, is a
-// [Fault]. The accounts close if there is no fault.
+// A link uses the number, or the number is in a pool, in a batch, on its way to a pool, or
+// abandoned for a reason. A number that is in none of these places, or in two places that exclude
+// each other, is a [Fault]. The accounts close if there is no fault.
 //
 // Invariant: if the accounts close, the counts of [Accounts] from InPool to Abandoned add up to
 // Reserved.
@@ -94,7 +94,7 @@ type Fault struct {
 func (f Fault) String() string {
 	switch f.Kind {
 	case FaultMissing:
-		return f.Code + " is missing: reserved, and not linked, in no pool or batch, not abandoned"
+		return f.Code + " is missing: reserved, but not linked, not in a pool or batch, and not abandoned"
 	case FaultDuplicate:
 		return f.Code + " is a duplicate: waiting to be handed out in two places"
 	case FaultReused:
@@ -124,8 +124,9 @@ const auditPasses = 3
 // byte of memory for each reserved number. It takes no locks that block other processes, and
 // several audits may run at once.
 //
-// An error means that Run could not complete the audit. While the shared pool has lost its data,
-// the error is ErrNoEpoch, ErrFenced, ErrPoolUnknown or ErrEpochChanged.
+// An error means that Run could not complete the audit. If the shared pool waits for a new epoch, or
+// loses its data during the audit, the error is ErrNoEpoch, ErrFenced, ErrPoolUnknown or
+// ErrEpochChanged.
 //
 // There is no list of the keys that a pool held before it lost its data. Therefore Run counts a
 // number of an earlier epoch that is in no place as abandoned, with the reason [kgs.ReasonEpoch].

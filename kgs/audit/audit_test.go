@@ -243,7 +243,7 @@ func TestAuditReportsNoFaultForRecordedLosses(t *testing.T) {
 				if _, _, err := s.OpenEpoch(t.Context(), 1, "run"); err != nil {
 					t.Fatal(err)
 				}
-			}, // the open ranges, the numbers from 100 that the pool has on record, and the margin
+			}, // unlinked numbers in rows, the numbers from 100 to the high-water mark, and the margin
 			map[string]int64{kgs.ReasonCrash: 10, kgs.ReasonEpoch: 20, kgs.ReasonRollback: 30 + 400 + codespace.Size(3)/100}},
 	}
 	for name, tt := range tests {

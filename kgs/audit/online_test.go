@@ -205,7 +205,8 @@ func (w *system) flush() {
 	}
 }
 
-// evidence returns the data of the system for an audit. It calls happen between any two reads.
+// evidence returns the data of the system for an audit. It calls the function happen between any two
+// reads.
 func (w *system) evidence(happen func()) Evidence {
 	pool := w.pool("auditor")
 	return Evidence{
@@ -228,7 +229,8 @@ func (w *system) evidence(happen func()) Evidence {
 	}
 }
 
-// amid returns the elements of all. It sometimes calls happen between two elements.
+// amid returns the elements of the sequence all. It sometimes calls the function happen between two
+// elements.
 func amid[T any](all iter.Seq2[T, error], happen func()) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		n := 0
@@ -289,7 +291,7 @@ func TestAuditFindsAMissingKeyWhileKeysMove(t *testing.T) {
 	w.sound = true
 	var want []Fault
 	for range 3 {
-		w.refill() // puts at least the code into the pool that the test removes
+		w.refill() // puts at least one code into the pool, which the test then removes
 		code, err := w.client.LPop(t.Context(), "keypool:{default}:keys").Result()
 		if err != nil {
 			t.Fatal(err)

@@ -21,7 +21,7 @@ const (
 	ledgerBatch       // in a batch that the ledger has on record
 	sharedBatch       // in a batch that the shared pool has on record
 	abandoned         // abandoned+i means abandoned for the i-th reason
-	conflicted  = 252
+	conflicted  = 252 // linked, but not as a key of this ledger
 	clientLink  = 253 // linked, as a key of SourceKGS
 	ledgerLink  = 254 // linked, as a key of SourceLedger
 	poolLink    = 255 // linked, as a key of SourcePool

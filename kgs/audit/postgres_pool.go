@@ -19,7 +19,7 @@ type PostgresPoolAccounts struct {
 	Used       int64 `json:"used"`
 	UsedLinked int64 `json:"used_and_linked"`
 	Unlinked   int64 `json:"used_without_link"` // used keys without a link: in a batch, lost, or left by a crash
-	Unsettled  int64 `json:"linked_unsettled"`  // linked keys that are reserved, or were until their holder was dead
+	Unsettled  int64 `json:"linked_unsettled"`  // linked keys that are still reserved, or that became available when their holder was dead
 	DrawnAgain int64 `json:"drawn_again"`       // keys that are available although they were used; Take removes them
 }
 
@@ -87,8 +87,8 @@ func (a *Accounts) addPostgresLinks(ctx context.Context, db *pgxpool.Pool, links
 	return a.lookUp(ctx, db, all, own)
 }
 
-// lookUp counts the codes in all that are used, and finds the faults among own, the linked keys
-// of the pool.
+// lookUp counts how many codes of the slice all are in used_keys. It finds the faults among the codes
+// of the slice own, which are linked as keys of the pool.
 func (a *Accounts) lookUp(ctx context.Context, db *pgxpool.Pool, all, own []string) error {
 	var used int64
 	if err := db.QueryRow(ctx, countUsed, all).Scan(&used); err != nil {

@@ -26,7 +26,7 @@ func newAuditedPool(t testing.TB) auditedPool {
 	return k
 }
 
-// refill runs one round of the batch job that adds keys. The job draws the given codes.
+// refill runs one round of a worker that draws the given codes.
 func (k auditedPool) refill(codes ...string) {
 	k.T.Helper()
 	s := pgpool.NewFiller(pgpool.New(k.DB, pgpool.Config{}), &kgstest.DrawnCodes{Codes: codes}, slog.New(slog.DiscardHandler))
@@ -69,7 +69,7 @@ func TestAuditIgnoresAnUnusedPostgresPool(t *testing.T) {
 	t.Parallel()
 	k := newAuditedPool(t)
 	if a := k.auditPool(linkedAs(kgs.SourceLedger, kgstest.Codes(0, 10))...); a.PostgresPool != nil || a.Faults != nil {
-		t.Errorf("%+v, %v", a.PostgresPool, a.Faults)
+		t.Errorf("accounts %+v, faults %v, want neither", a.PostgresPool, a.Faults)
 	}
 }
 

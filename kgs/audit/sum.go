@@ -16,8 +16,8 @@ type section struct {
 	over  bool // true if a later epoch has begun; missing numbers are then lost with this epoch
 }
 
-// sections divides the numbers of one length by epoch. The numbers are less than next. A number
-// belongs to the last epoch that was opened while the counter was at most the number.
+// sections divides the numbers [0, next) of one length by epoch. A number belongs to the last epoch
+// that was opened while the counter was at most the number.
 func sections(b ledger.Snapshot, length int, next int64) []section {
 	var cut []section
 	newest, hi := true, next

@@ -17,16 +17,17 @@ const ff1Rounds = 10
 // independent inputs, the time for each key is about half. More inputs do not reduce it further.
 const lanes = 16
 
-// halves is a string of n numerals in the two parts that FF1 uses. a is the value of the first
-// floor(n/2) numerals, and b is the value of the other numerals.
+// halves is a string of n numerals, split into the two parts that FF1 uses. a is the value of the
+// first floor(n/2) numerals, and b is the value of the other numerals.
 type halves struct{ a, b uint64 }
 
 // ff1 is the format-preserving cipher FF1 of NIST SP 800-38G (algorithms 7 and 8) for one AES
 // key, radix, length and tweak. It is immutable.
 //
-// The PRF of a round is an AES-CBC-MAC over P and Q. Only the last block of Q differs between
-// rounds. It ends with the round number (one byte) and the half B (width bytes). newFF1 computes
-// the MAC of everything before that block once, so a round costs one AES block.
+// The PRF of a round is an AES-CBC-MAC over the strings P and Q of the standard. Only the last block
+// of Q differs between rounds. This block ends with the round number (one byte) and the half B
+// (width bytes). newFF1 computes the MAC of everything before this block once, so a round costs one
+// AES block.
 type ff1 struct {
 	block  cipher.Block
 	mod    [2]uint64 // radix^m for even (0) and odd (1) rounds, where m is the length of the half that the round replaces

@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// ErrNotContained means that a part to remove is empty, is not in the given ranges, or overlaps
-// another part.
-var ErrNotContained = errors.New("a range is not contained in the others, or occurs twice")
+// ErrNotContained means that a part that [Without] should remove is empty, is not in the given
+// ranges, or overlaps another part.
+var ErrNotContained = errors.New("a range is empty, is not in the given ranges, or overlaps another range")
 
 // Range is the consecutive numbers [Lo, Hi) of one code length.
 type Range struct {

@@ -49,7 +49,7 @@ const fingerprintLabel = "keypool: fingerprint of a code space (FF1, base 62)"
 //
 // A Space is safe for concurrent use, and its methods do not block. A method without an error
 // result panics if the length is outside [MinLength, MaxLength] or the number is outside [0,
-// Size). Otherwise it would return the code of another number.
+// Size). Without the panic, it would return the code of another number.
 type Space struct {
 	fingerprint string
 	ff1         [MaxLength + 1]*ff1 // by length; nil for codes in counter order

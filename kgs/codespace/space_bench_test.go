@@ -27,7 +27,8 @@ func TestSpaceMakesFewAllocations(t *testing.T) {
 	}
 }
 
-// A single code waits for each AES block before the next one, as the comment on lanes explains.
+// AppendCode converts one number at a time. Each AES block must then wait for the previous block, as
+// the comment on lanes explains.
 func BenchmarkSpaceCode(b *testing.B) {
 	benchmarkLengths(b, func(b *testing.B, s *Space, length int) {
 		dst := make([]byte, 0, MaxLength)

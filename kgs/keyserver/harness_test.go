@@ -23,8 +23,8 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// leaveTen leaves 10 keys of length 9 and 10 keys of length 10. A request for more keys uses its
-// full count of the rate but gets 10 keys.
+// leaveTen leaves 10 keys of length 9 and 10 keys of length 10. A request for more keys gets 10 keys,
+// but reduces the allowance of the client by the number of keys that it requests.
 func leaveTen(t *testing.T, l kgstest.LedgerUnderTest) {
 	t.Helper()
 	l.Exec(t, `UPDATE kgs_spaces SET next = CASE WHEN length < 9 THEN size ELSE size - 10 END`)

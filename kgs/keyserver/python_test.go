@@ -26,7 +26,7 @@ status = call("Status")
 assert status["keysReserved"] == "100" and status["spaceLength"] == 6, status
 try:
     call("TakeKeys", requestId="a", count=100)
-    assert False, "keys of a lease that was returned"
+    assert False, "TakeKeys gave keys of a lease that was returned"
 except urllib.error.HTTPError as e:
     assert e.code == 400 and json.load(e)["code"] == "failed_precondition", e
 `

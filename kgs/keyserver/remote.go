@@ -20,7 +20,8 @@ import (
 )
 
 // RemoteSupply takes its batches from a key service. A lost reply loses no keys, because the next
-// Take repeats the request and gets the same keys. The number of these keys may differ from its n.
+// Take repeats the request and gets the same keys. The number of these keys may differ from the n of
+// the repeated Take.
 type RemoteSupply struct {
 	service kgsv1connect.KeyServiceClient
 	http    *http.Client
@@ -46,7 +47,7 @@ func NewRemoteSupply(address string) (*RemoteSupply, error) {
 	base := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
 	s := &RemoteSupply{http: &http.Client{
 		Transport:     http.DefaultTransport.(*http.Transport).Clone(),
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the token is only for u
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // another server must not get the token
 	}}
 	s.service = kgsv1connect.NewKeyServiceClient(s.http, base.String(), connect.WithReadMaxBytes(maxAnswer),
 		connect.WithAcceptCompression("gzip", nil, nil), // random codes hardly compress

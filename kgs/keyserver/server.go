@@ -31,9 +31,9 @@ type server struct {
 var _ kgsv1connect.KeyServiceHandler = (*server)(nil)
 
 // TakeKeys leases keys. After a crash before the commit of the ledger, there is no lease. After a
-// later crash, the repeated request gets the same lease. TakeKeys deducts the keys from the
-// client's allowance in advance, so that concurrent requests cannot exceed its rate. If the client
-// gets no new keys, TakeKeys adds them to the allowance again.
+// later crash, the repeated request gets the same lease. TakeKeys deducts the keys from the client's
+// allowance in advance, so that concurrent requests cannot exceed the rate of the client. If the
+// client gets no new keys, TakeKeys adds the deducted keys to the allowance again.
 func (s *server) TakeKeys(ctx context.Context, r *kgsv1.TakeKeysRequest) (*kgsv1.TakeKeysResponse, error) {
 	if id := r.GetRequestId(); id == "" || len(id) > 128 || strings.ContainsFunc(id, hidden) {
 		return nil, invalid("request_id must have 1 to 128 visible ASCII characters")

@@ -103,7 +103,7 @@ func TestKeyServiceErrors(t *testing.T) {
 			"another client's lease": {you, "ReturnKeys", request{"leaseId": alive.LeaseID, "unused": alive.Codes},
 				404, "not_found", "no such lease"},
 			"no such lease": {me, "ReturnKeys", request{"leaseId": "4711"}, 404, "not_found", "no such lease"},
-			"foreign keys": {me, "ReturnKeys", request{"leaseId": alive.LeaseID, "unused": over.Codes},
+			"keys of another lease": {me, "ReturnKeys", request{"leaseId": alive.LeaseID, "unused": over.Codes},
 				400, "invalid_argument", "does not belong to this lease"},
 			"an invalid key": {me, "ReturnKeys", request{"leaseId": alive.LeaseID, "unused": []string{strings.Repeat("-", 1000)}},
 				400, "invalid_argument", "unused must contain codes of 3 to 10 characters"},
@@ -138,7 +138,8 @@ func TestRequestSizeIsLimited(t *testing.T) {
 	}
 }
 
-// TestLargestRequestSucceeds takes and returns MaxCount of the longest codes, in both encodings.
+// TestLargestRequestSucceeds takes MaxCount of the longest codes with Protobuf, and returns them with
+// JSON.
 func TestLargestRequestSucceeds(t *testing.T) {
 	t.Parallel()
 	l := kgstest.NewSQLiteLedger(t)

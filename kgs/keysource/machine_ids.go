@@ -58,7 +58,7 @@ func (m *MachineIDs) promise(ctx context.Context, id int) (promise, error) {
 	return p, nil
 }
 
-// acquire records p for a machine id whose promise has ended at time now, and returns p with
+// acquire records p for a machine id whose promise has ended by the time now, and returns p with
 // that id. It uses the given id. If the given id is negative, acquire uses the id that has been
 // free for the longest time. It fails with errNoMachine if no id is free.
 func (m *MachineIDs) acquire(ctx context.Context, id int, now int64, p promise) (promise, error) {

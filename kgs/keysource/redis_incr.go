@@ -1,9 +1,9 @@
 // Package keysource implements the key sources that make a code at the moment of a creation,
 // without a local batch: [RedisIncr], [Tickets], [Snowflake], [Hash], [UUID] and [Random].
 //
-// Invariant: each source is a [kgs.Generator]. The comment of its type says why it never makes a
-// code twice, or when it can. If a source makes a code twice, the primary key of the link store
-// refuses the second use of the code.
+// Invariant: each source is a [kgs.Generator]. The comment of its type says why the source never
+// makes a code twice, or when it can make a code twice. If a source makes a code twice, the primary
+// key of the link store refuses the second use of the code.
 //
 // Vocabulary: a creation requests a code from its source. After each conflict, it requests another
 // code. The attempt is the number of these conflicts, beginning at 0. A machine id is the part of
@@ -26,8 +26,8 @@ import (
 const (
 	// incrTimeout limits one call of Redis, because a creation waits for it.
 	incrTimeout = 250 * time.Millisecond
-	// maxGallop limits the step of a search to 2^20. If a client chooses aliases that are the
-	// next codes of the counter, each conflict skips at most 2^20 numbers.
+	// maxGallop limits the step of the search that RedisIncr documents to 2^20. If a client chooses
+	// aliases that are the next codes of the counter, each conflict skips at most 2^20 numbers.
 	maxGallop = 20
 )
 

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// promiseAhead is the time between the extension of a promise and its new end. An outage of
-	// the database may last for this time. The id of a killed process stays occupied for this
-	// time.
+	// promiseAhead is the time between the extension of a promise and its new end. During an outage
+	// of the database, Next makes keys for about 2 to 3 s. The id of a killed process stays occupied
+	// for at most promiseAhead.
 	promiseAhead = 3 * time.Second
 	// promiseLow is the remaining time at which a promise is extended.
 	promiseLow = 2 * time.Second

@@ -150,7 +150,7 @@ func TestErrorNamesClockThatIsBehind(t *testing.T) {
 	})
 }
 
-// TestLostMachineIDIsReplaced checks that a holder that lost its id acquires another one.
+// TestLostMachineIDIsReplaced checks that a holder that lost its id acquires another id.
 func TestLostMachineIDIsReplaced(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		clock := clockAt(100_000)

@@ -22,8 +22,8 @@ const (
 	// second, the time within which a creation must be refused.
 	ticketTimeout  = 250 * time.Millisecond
 	ticketPatience = 2
-	// maxTicketGallop limits the step of a search to 2^16. PostgreSQL counts the numbers of a
-	// step one by one. It counts 2^16 numbers in less than ticketTimeout.
+	// maxTicketGallop limits the step of the search that Tickets documents to 2^16. PostgreSQL
+	// counts the numbers of a step one by one. It counts 2^16 numbers in less than ticketTimeout.
 	maxTicketGallop = 16
 )
 
@@ -39,7 +39,8 @@ const (
 // TicketDatabase counts for [Tickets]. Its methods are safe for concurrent use.
 type TicketDatabase interface {
 	// Take takes the next n numbers of parity p and returns the last number. A number is issued at
-	// most once. Take blocks until ctx ends. If a reply is lost, its numbers are never issued.
+	// most once. Take returns at the latest when ctx ends. If a reply is lost, its numbers are
+	// never issued.
 	Take(ctx context.Context, p Parity, n int64) (last int64, err error)
 }
 
@@ -52,8 +53,8 @@ type TicketDatabase interface {
 //
 // A database that was rolled back issues numbers again. The store refuses the codes of these
 // numbers, because links with these codes exist. Each conflict of a creation doubles the step to
-// the next number, as in [RedisIncr]. If the same failover also lost links, the codes of the lost
-// links are issued again without a conflict.
+// the next number, as in [RedisIncr]. If the rollback also removed links, the codes of these links
+// are issued again without a conflict.
 //
 // All methods are safe for concurrent use.
 type Tickets struct {
@@ -108,8 +109,9 @@ func (t *Tickets) Next(ctx context.Context, _ string, attempt int) (kgs.Key, err
 }
 
 // first returns the parity of the database for the first call. The databases alternate. If one
-// database fails, the other database is first. The open circuit of the failing database then fails
-// at once, except for one call per second.
+// database fails, the failing database is first, so that the other database gets the longer timeout
+// of the second call. The open circuit of the failing database fails at once, except for one call per
+// second.
 func (t *Tickets) first(attempt int) Parity {
 	turn := t.turn.Load()
 	if attempt == 0 {

@@ -256,8 +256,9 @@ func (s *slowTickets) Take(ctx context.Context, p Parity, n int64) (int64, error
 	}
 }
 
-// TestTicketsGiveOnlyDatabaseLongerTimeout checks that the only working database gets the longer timeout.
-func TestTicketsGiveOnlyDatabaseLongerTimeout(t *testing.T) {
+// TestTicketsWaitLongerForTheOnlyWorkingDatabase checks that the only working database gets the
+// second call of a creation, which has the longer timeout.
+func TestTicketsWaitLongerForTheOnlyWorkingDatabase(t *testing.T) {
 	t.Parallel()
 	for _, dead := range []Parity{Even, Odd} {
 		synctest.Test(t, func(t *testing.T) {

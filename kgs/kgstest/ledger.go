@@ -154,7 +154,7 @@ func (b LedgerUnderTest) MustEndLease(t testing.TB, client string, id int64, unu
 	return kept
 }
 
-// Reopen returns the same ledger as another process would open it.
+// Reopen opens the same ledger again, as another process would.
 func (b LedgerUnderTest) Reopen() LedgerUnderTest {
 	return LedgerUnderTest{b.reopen(), b.DB, b.reopen, b.Now}
 }

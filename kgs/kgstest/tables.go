@@ -62,8 +62,8 @@ func (k *KeyTables) Count(query string) (n int) {
 	return n
 }
 
-// DrawAgain makes keys available even if they were used. A batch job can do this if it draws
-// codes before they are used and inserts them afterwards.
+// DrawAgain makes keys available even if they were used. A worker can do this if it draws codes
+// before they are used and inserts them afterwards.
 func (k *KeyTables) DrawAgain(codes ...string) {
 	k.T.Helper()
 	k.Exec(`WITH pool AS (

@@ -38,7 +38,7 @@ func NewPostgres(pool *pgxpool.Pool) *Ledger {
 		// for the lock.
 		renew: `INSERT INTO kgs_holders (holder, beat, seen_at) VALUES ($1, 1, clock_timestamp())
 			ON CONFLICT (holder) DO UPDATE SET beat = kgs_holders.beat + 1, seen_at = excluded.seen_at`,
-		// now() is constant within a statement, so the comparison can use an index.
+		// now() is constant within a statement, so a comparison of a column with it can use an index.
 		now:      `CAST(extract(epoch FROM now()) * 1000000 AS bigint)`,
 		snapshot: sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
 	}}

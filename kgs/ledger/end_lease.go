@@ -41,9 +41,9 @@ func (l *Ledger) EndLease(ctx context.Context, client string, id int64, unused, 
 }
 
 const (
-	expireAtOnce = 100  // number of leases that one transaction ends; all other changes wait for the transaction
-	expireRanges = 200  // number of ranges that one transaction ends; the last lease may exceed the limit
-	forgetAtOnce = 1000 // number of lease records that one transaction deletes
+	expireAtOnce = 100  // most leases that one transaction ends; all other changes wait for the transaction
+	expireRanges = 200  // most ranges that one transaction ends; the last lease may exceed the limit
+	forgetAtOnce = 1000 // most lease records that one transaction deletes
 )
 
 // ExpireLeases ends the leases that have expired according to the clock of the database. It

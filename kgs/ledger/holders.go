@@ -88,8 +88,8 @@ const (
 	deadAfter = 6
 )
 
-// heartbeats records the heartbeats of each holder that the Sweep calls of this process have
-// read.
+// heartbeats records what the Sweep calls of this process have read: the last heartbeat of each
+// holder.
 type heartbeats struct {
 	mu   sync.Mutex
 	at   time.Time // time of the last look that counted

@@ -61,7 +61,7 @@ func (j *Janitor) round(ctx context.Context) error {
 func (j *Janitor) sweep(ctx context.Context, s sweeper) error {
 	n, err := s.Sweep(ctx)
 	if errors.Is(err, kgs.ErrNoEpoch) {
-		err = nil // a new epoch abandons everything that such a pool has on record
+		err = nil // the next epoch abandons everything that the pool has on record
 	}
 	if n > 0 {
 		j.Metrics.CountAbandoned(kgs.ReasonCrash, n)

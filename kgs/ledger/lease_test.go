@@ -50,7 +50,7 @@ func TestLendReturnsTheSameLeaseForARepeatedRequest(t *testing.T) {
 	})
 }
 
-func TestLendInParallel(t *testing.T) {
+func TestParallelLendsMakeOneLeasePerRequest(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		leases := kgstest.InParallel(t, func(i int) (ledger.Lease, error) {
 			return l.Reopen().Lend(t.Context(), ledger.LeaseRequest{

@@ -10,7 +10,8 @@
 //     delivered or settled has no row;
 //   - a cut turns the first numbers of a reserved range into a batch;
 //   - a holder is the process that a reservation belongs to. It sends heartbeats to the ledger;
-//   - a sweep declares holders without new heartbeats dead and abandons their batches;
+//   - a sweep finds the holders that send no new heartbeats, declares them dead and abandons their
+//     batches;
 //   - an epoch is one generation of the shared pool;
 //   - a lease is keys on loan to an external client, with an expiry;
 //   - the high-water mark is the highest number known to be issued;
@@ -21,7 +22,8 @@
 //
 //   - the ranges of two rows that are not abandoned never overlap;
 //   - no number is reserved twice, unless it was returned unused;
-//   - after a crash between any two changes, every number is in exactly one place.
+//   - after a crash between any two changes, every reserved number is in exactly one of the places
+//     that package kgs lists.
 package ledger
 
 import (
@@ -49,19 +51,19 @@ var ErrNotInitialized = errors.New("not initialized: run `shortener migrate`, th
 // a rollback, as detectRollback documents. Because of the lock, the changes of all processes run
 // one after the other, and range ids become visible in the order in which they are assigned.
 //
-// A crash during a method leaves the ledger unchanged. Each method documents the effect of a
-// crash after it. Only the expiry of leases depends on a clock. A wrong clock cannot hand out a
-// number twice, because the numbers of an expired lease are abandoned.
+// A crash before the commit of a change leaves the ledger unchanged. Each method documents the
+// effect of a later crash. Only the expiry of leases depends on the time of day. A wrong clock
+// cannot hand out a number twice, because the numbers of an expired lease are abandoned.
 //
-// All methods are safe for concurrent use. They return at the latest when ctx ends. A change
-// takes at most 10 s. Open has no other limit than ctx. An error that is not defined in this
-// package or in package kgs means that the database failed or could not be reached. After such
-// an error, the change may or may not have been made.
+// All methods are safe for concurrent use. They return at the latest when ctx ends. A change takes
+// at most 10 s. Open and the methods that only read have no other time limit. An error that is not
+// defined in this package or in package kgs means that the database failed or could not be reached.
+// After such an error, the change may or may not have been made.
 type Ledger struct {
 	write, read *sql.DB // one database handle on PostgreSQL; separate connections on SQLite
 	dialect     dialect
 	close       func() error
-	heartbeats  heartbeats       // heartbeats of all holders that Sweep has read
+	heartbeats  heartbeats       // the heartbeats that the last Sweep read, for each holder
 	highWater   highWater        // high-water mark of this process
 	name        atomic.Value     // holds a string
 	onSkipAhead func(left int64) // may be nil
@@ -83,10 +85,10 @@ type Config struct {
 }
 
 // Open creates the ledger if the database has none, and returns the code space of the ledger. If
-// cfg has a secret, the ledger stores only its fingerprint. Open fails with ErrWrongSecret if
-// the ledger was created with another secret or with another value of Permute. After a crash,
-// the database has either no ledger or a complete ledger. If several processes create the ledger
-// at once, only one secret is stored, and all processes use it.
+// cfg has a secret, the ledger stores only its fingerprint. Open fails with ErrWrongSecret if the
+// ledger was created with another secret or with another value of Permute. After a crash, the
+// database has no ledger, or a ledger that the next Open completes. If several processes create the
+// ledger at once, only one secret is stored, and all processes use it.
 func (l *Ledger) Open(ctx context.Context, cfg Config) (*codespace.Space, error) {
 	space, made, err := cfg.space()
 	if err != nil {

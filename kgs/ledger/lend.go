@@ -27,7 +27,8 @@ const (
 	// leaseMemory is the time for which the ledger keeps the record of a lease, with the id of its
 	// request, after the expiry of the lease.
 	leaseMemory = 24 * time.Hour
-	// leaseRanges bounds the number of rows that one request of a client adds.
+	// leaseRanges limits how many rows one request of a client can add. It limits the existing ranges
+	// that Lend uses, and the unused and the lost ranges that EndLease uses.
 	leaseRanges = 100
 )
 

@@ -48,10 +48,10 @@ type number struct {
 type outcome string
 
 const (
-	outcomeUsed      outcome = "spent"
+	outcomeUsed      outcome = "used"
 	outcomePooled    outcome = "in the pool"
-	outcomeAbandoned outcome = "written off"
-	outcomeUnknown   outcome = "given up"
+	outcomeAbandoned outcome = "abandoned with its epoch" // without a row
+	outcomeUnknown   outcome = "abandoned with a row"     // it is unknown whether a link has the number
 )
 
 // claim is a range that a process uses as its own. The process may have lost the range already.

@@ -67,8 +67,8 @@ func (l *Ledger) OnSkipAhead(f func(left int64)) { l.onSkipAhead = f }
 //   - a copy of older files has the same history name, but its last id is below the high-water
 //     mark.
 //
-// The check runs under the lock, before the change itself. advance also compares the numbers
-// with the high-water mark.
+// The check runs under the lock, before the change itself. advance also compares the counter that
+// it reads with the high-water mark.
 func (t *tx) detectRollback(ctx context.Context, kept, present string) error {
 	behind := t.last < t.highWater.mark().ID
 	if kept == present && !behind {
@@ -85,9 +85,9 @@ func (t *tx) detectRollback(ctx context.Context, kept, present string) error {
 
 // skipAhead skips every number that may have been issued in the lost history. These are all
 // numbers up to the high-water mark, and a margin above it. skipAhead also abandons every range
-// that has a row, because the range may have been settled in the lost history. The reason of
-// both is [kgs.ReasonRollback]. If there is a shared pool, skipAhead opens a new epoch, which
-// abandons the keys in the pool.
+// that has a row, because the range may have been settled in the lost history. The reason of all
+// these numbers is [kgs.ReasonRollback]. If there is a shared pool, skipAhead opens a new epoch,
+// which abandons the keys in the pool.
 //
 // The ledger can issue numbers twice if processes issued numbers beyond the margin, all these
 // processes ended, and no pool has a record of the numbers. Synchronous replication prevents

@@ -61,9 +61,9 @@ func TestSkipAheadContinuesInTheNextLength(t *testing.T) {
 	})
 }
 
-// TestSkipAheadPassesTheHighWaterMarkOfThePool restores a ledger whose range ids have reached
-// the high-water mark again. Only the numbers show the rollback, and only the pool has a record
-// of the higher numbers.
+// TestSkipAheadPassesTheHighWaterMarkOfThePool simulates a rollback after which new reservations
+// have reached the range id of the high-water mark again. Only the numbers show this rollback, and
+// only the pool has a record of the higher numbers.
 func TestSkipAheadPassesTheHighWaterMarkOfThePool(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.MustReserve(t, "a", ledger.StateBatch, 100)

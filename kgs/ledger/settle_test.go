@@ -90,7 +90,7 @@ func TestSweepAbandonsBatchesOfDeadHolders(t *testing.T) {
 	})
 }
 
-func TestAbandonJoinsAndRepeats(t *testing.T) {
+func TestAbandonJoinsRangesAndIsRepeatable(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		for _, ranges := range [][]codespace.Range{
 			{{Length: 3, Lo: 10, Hi: 20}, {Length: 3, Lo: 30, Hi: 40}}, {{Length: 3, Lo: 10, Hi: 20}, {Length: 3, Lo: 30, Hi: 40}},

@@ -11,7 +11,7 @@ import (
 
 const (
 	watchInterval = 2 * time.Second // time between two reads of the counters
-	// watchStale is the age at which the counters become unknown.
+	// watchStale is the age from which Fresh no longer returns the counters.
 	watchStale = 3 * watchInterval
 	// reserveWindow is the time over which the rate is measured. It is long because each refill of
 	// a pool adds a tenth of the pool at once, and because the first fill of a pool should not

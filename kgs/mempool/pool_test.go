@@ -32,7 +32,7 @@ func TestMemoryPoolIsASupply(t *testing.T) {
 	})
 }
 
-// fill pushes every number that the ledger has left to the pool, in ranges of up to n numbers.
+// fill reserves all remaining numbers in ranges of up to n numbers, and pushes the ranges to the pool.
 func fill(t *testing.T, l kgstest.LedgerUnderTest, pool *Pool, holder string, n int64) {
 	t.Helper()
 	for {

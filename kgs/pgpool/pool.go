@@ -26,7 +26,7 @@ const maxKeys = 10_000
 // Config selects how a Pool takes keys.
 type Config struct {
 	Holder  string // name of this process; it must be a holder in the ledger while the process runs
-	Reserve bool   // Take only marks keys as reserved, and does not move them to used_keys
+	Reserve bool   // if true, Take only marks keys as reserved, and does not move them to used_keys
 }
 
 // Pool is a pool of codes that a worker drew at random in advance. The codes wait in the table
@@ -41,21 +41,22 @@ type Config struct {
 //     locked row, or find that the row was deleted.
 //   - Take deletes the row and inserts the key into used_keys in one statement. If used_keys
 //     already has the key, because a worker drew the key a second time, Take drops it.
-//   - A key leaves used_keys only when its holder returns it unused. The same statement makes the
-//     key available again under a new id, which is larger than all earlier ids. A holder can only
-//     return a key whose id belongs to its batch. So it cannot return a key twice, and it cannot
-//     return a key that another holder has taken since.
+//   - A key leaves used_keys only when its holder returns it unused. The statement that deletes the
+//     key there makes it available again under a new id, which is larger than all earlier ids. A
+//     holder can only return a key whose id belongs to its batch. So it cannot return a key twice,
+//     and it cannot return a key that another holder has taken since.
 //
 // With Config.Reserve, Take marks the row as reserved, and Settle moves the key to used_keys.
 // While the row is reserved, no other process can take the key, and no worker can insert it
 // again. Take drops a key that it finds in used_keys. When a holder is declared dead, its reserved
 // keys become available again after 10 minutes. Some of these keys may have a link already. The
-// primary key of the links rejects such a key, and the server then settles it as used. The same
-// happens to the keys of a holder that was declared dead but still works.
+// primary key of the links rejects such a key, and the server then settles it as used. A holder that
+// was declared dead but still works may also use a key that another holder has used since. The
+// primary key rejects this key too.
 //
 // Each statement is a separate transaction. So a frozen process holds no lock, and a crash leaves
-// no statement half done. Methods block until ctx ends. Any number of goroutines and processes may
-// call them concurrently, with and without Config.Reserve.
+// no statement half done. Methods return at the latest when ctx ends. Any number of goroutines and
+// processes may call them concurrently, with and without Config.Reserve.
 type Pool struct {
 	db    *pgxpool.Pool
 	cfg   Config
@@ -74,7 +75,7 @@ func New(db *pgxpool.Pool, cfg Config) *Pool {
 // and with [kgs.ErrNoEpoch] until a worker has opened the pool.
 //
 // If the process crashes after Take, or the reply is lost, the keys stay in used_keys without a
-// link. The audit counts them as gaps. With Config.Reserve they become available again.
+// link. The audit counts them as used without a link. With Config.Reserve they become available again.
 func (p *Pool) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	for {
 		from := p.front.load()
@@ -149,7 +150,7 @@ func (p *Pool) settle(ctx context.Context, query string, b *kgs.Batch, codes []s
 	return nil
 }
 
-// allBut returns the elements of all that are not in some, in the same order.
+// allBut returns the codes of the slice all, in the same order, without the codes of the slice some.
 func allBut(all, some []string) []string {
 	left := make(map[string]bool, len(some))
 	for _, v := range some {
@@ -195,7 +196,8 @@ func (f *front) forget() { f.store(0) }
 // that was emptied by hand.
 //
 // Status fails with [kgs.ErrNoEpoch] if the pool was filled before the database came back from an
-// older state, or before a standby was promoted. Its keys may already have been handed out.
+// older state, or before a standby was promoted. The keys in the pool may already have been handed
+// out.
 func (p *Pool) Status(ctx context.Context) (kgs.PoolStatus, error) {
 	from := p.front.load()
 	var last int64

@@ -140,7 +140,7 @@ func spend(t *testing.T, k keyPool, ways [2]bool, enough int) (used, twice int) 
 func TestPostgresPoolsShareNoKey(t *testing.T) {
 	t.Parallel()
 	for name, ways := range map[string][2]bool{
-		"delete": {false, false}, "reserve": {true, true}, "one of each": {false, true},
+		"delete": {false, false}, "reserve": {true, true}, "delete and reserve": {false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -70,7 +70,7 @@ func restartFromSnapshot(t *testing.T, fill, take func(redis.UniversalClient)) r
 // replicated is a master with a filled pool, and a replica that has all of its data.
 type replicated struct {
 	master, replica *testenv.Server
-	client, behind  redis.UniversalClient
+	client, behind  redis.UniversalClient // of the master, of the replica
 }
 
 func startReplicated(t *testing.T, fill func(redis.UniversalClient)) replicated {
@@ -146,12 +146,12 @@ func testRollback(t *testing.T, comeBack rollback) {
 	opened := client.HGet(t.Context(), p.keys[0], "run").Val()
 	client.HSet(t.Context(), p.keys[0], "run", status.RunID)
 	if twice := mustTake(t, p, 100); !slices.Equal(twice.Codes, before.Codes) {
-		t.Error("Redis did not restart with older data, so this test proves nothing")
+		t.Error("the data of Redis is not older than before, so this test proves nothing")
 	}
 	client.HSet(t.Context(), p.keys[0], "run", opened)
 
 	if err := p.Settle(t.Context(), before, before.Codes, nil); err != nil {
-		t.Errorf("Settle in a pool that was written off: %v", err)
+		t.Errorf("Settle of a batch that was abandoned with its pool: %v", err)
 	}
 	openEpoch(t, p, 2)
 	if _, err := push(t.Context(), p, late, late.Lo, late.Hi); !errors.Is(err, kgs.ErrFenced) {

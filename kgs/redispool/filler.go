@@ -108,8 +108,8 @@ func (s *Filler) renew(ctx context.Context) error {
 	return s.cfg.Ledger.Renew(ctx, s.cfg.Holder)
 }
 
-// openEpoch begins the epoch that follows previous. It writes off the keys of the pool and opens
-// an empty pool for the new epoch.
+// openEpoch begins the epoch that follows previous. It abandons the keys of the pool and opens an
+// empty pool for the new epoch.
 //
 // If the worker crashes after the ledger began the epoch, the pool has no epoch or an older one.
 // The next Prepare of any worker detects this and begins another epoch. If the worker stalls at
@@ -126,7 +126,7 @@ func (s *Filler) openEpoch(ctx context.Context, previous int64, seen Status) err
 	lost := max(s.size, seen.Keys)
 	s.cfg.Metrics.CountAbandoned(kgs.ReasonEpoch, lost)
 	s.cfg.Logger.Info("the pool begins a new epoch", slog.Int64("epoch", epoch), slog.Int64("keys_last_seen", lost))
-	s.current, s.size = nil, 0 // written off with the old epoch
+	s.current, s.size = nil, 0 // abandoned with the old epoch
 	failpoint.At("epoch:opened")
 	return s.cfg.Pool.Open(ctx, epoch, seen.RunID)
 }
@@ -135,9 +135,9 @@ func (s *Filler) openEpoch(ctx context.Context, previous int64, seen Status) err
 // range of up to n numbers. It returns how many keys it pushed.
 //
 // [kgs.ErrFenced] means that another worker has delivered the range, or that the range was
-// written off with its epoch. The filler then drops the range. After [kgs.ErrNoEpoch] the filler
-// keeps the range until the pool is open again. If the pool was opened for a new epoch, it fences
-// the range.
+// abandoned with its epoch. The filler then drops the range. After [kgs.ErrNoEpoch] the filler
+// keeps the range until the pool is open again. A pool that was opened for a new epoch refuses the
+// range with ErrFenced.
 func (s *Filler) Fill(ctx context.Context, n int64) (pushed int64, err error) {
 	if failpoint.At("ship:begin") {
 		return 0, nil

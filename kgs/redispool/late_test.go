@@ -12,7 +12,7 @@ func lateTake(t *testing.T, p *Pool, id int64, n int) {
 	}
 }
 
-// onRecord counts how often each code occurs in the list, in batches and in writeOffs.
+// onRecord counts how often each code occurs in the list, in batches and in write-offs.
 func onRecord(t *testing.T, p *Pool) map[string]int {
 	t.Helper()
 	codes := make(map[string]int)
@@ -45,7 +45,7 @@ func TestLateTakeAfterReleaseKeepsBatches(t *testing.T) {
 // A Take may arrive in a later epoch than the epoch in which its holder sent it. Its batch then
 // has the same id as a batch of the earlier epoch. When the holder settles the earlier batch, the
 // later batch must not change.
-func TestLateTakeInTheNextEpoch(t *testing.T) {
+func TestSettleKeepsBatchOfLateTakeInTheNextEpoch(t *testing.T) {
 	t.Parallel()
 	p, _ := newOpenPool(t)
 	mustPush(t, p, testRange(1, 0, 2))

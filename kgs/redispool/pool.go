@@ -7,7 +7,9 @@
 //     Redis names it;
 //   - the mark of a range is the next number of the range that the pool expects;
 //   - to fence a range is to refuse every push from it. The floor is the range id below which all
-//     ranges are fenced.
+//     ranges are fenced;
+//   - to write off codes is to abandon them in two steps. A write-off is codes that wait in Redis until
+//     the ledger has recorded them as abandoned: a batch of a dead holder, or lost codes of a batch.
 //
 // Invariants:
 //
@@ -66,8 +68,8 @@ type Config struct {
 // [kgs.ErrNoEpoch] if they differ. Such a Redis neither hands out nor accepts a key until a
 // worker calls Open for a new epoch. Open empties the pool.
 //
-// The guard has a cost. Every restart and every fail-over writes off the whole pool, even if no
-// data was lost. The pool is also written off when the first replica is attached, and when the
+// The guard has a cost. Every restart and every fail-over abandons the whole pool, even if no
+// data was lost. The pool is also abandoned when the first replica is attached, and when the
 // last replica stays disconnected for repl-backlog-ttl. A pool of 100 million keys is 0.2 % of
 // all codes of six characters.
 //
@@ -135,7 +137,7 @@ func (p *Pool) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 func (p *Pool) Settle(ctx context.Context, b *kgs.Batch, unused, lost []string) error {
 	err := p.run(ctx, p.scripts.settle, p.cfg.Holder, b.ID,
 		strings.Join(unused, " "), strings.Join(lost, " "), kgs.ReasonLostReply, b.Codes[0]).Err()
-	if err != nil && !errors.Is(err, kgs.ErrNoEpoch) { // ErrNoEpoch: this batch is written off with the pool
+	if err != nil && !errors.Is(err, kgs.ErrNoEpoch) { // ErrNoEpoch: the next epoch abandons this batch
 		return fmt.Errorf("settle batch %d in the pool: %w", b.ID, err)
 	}
 	return nil
@@ -197,10 +199,10 @@ func (p *Pool) Open(ctx context.Context, epoch int64, runID string) error {
 // Push appends the codes of the numbers [from, to) of r to the pool. codes holds these codes one
 // after the other, without separators. Push returns the next number of r that the pool expects.
 //
-// If the pool expected the number from, Push returns the number to. Otherwise it pushes nothing
-// and returns the number to continue with. The reason is an earlier push whose reply was lost, or
-// a push of the same range by another worker. So each number of a range is pushed once, even if
-// several workers push the range.
+// If the pool expected the number from, Push returns the number to. Otherwise Push pushes nothing
+// and returns the number at which the worker must continue. In this case the reply to an earlier
+// push was lost, or another worker has pushed codes of the same range. So each number of a range is
+// pushed once, even if several workers push the range.
 //
 // Push fails with [kgs.ErrFenced] if the range was delivered or belongs to an older epoch. It
 // fails with [kgs.ErrNoEpoch] if the pool is not open for the epoch of r. Redis runs nothing else

@@ -212,7 +212,7 @@ func TestRedisPoolSnapshotWhileKeysMove(t *testing.T) {
 		}
 		seen[f.Code] = true
 		if i++; i%readChunk == 0 && i <= 3*readChunk {
-			// One batch is used in part and settled. Another one stays on record.
+			// One batch is used in part and settled. Another batch stays on record.
 			b := mustTake(t, p, 3000)
 			mustTake(t, p, 3000)
 			for _, code := range b.Codes[:1000] {

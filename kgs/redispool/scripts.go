@@ -14,7 +14,7 @@ import (
 //	           popped           codes popped from the head of the list in this epoch
 //	           pushed           codes that workers pushed in this epoch
 //	           range            the highest range id that was ever pushed
-//	           next:<length>    the number after the highest one that was ever pushed
+//	           next:<length>    the highest number that was ever pushed, plus one
 //	           mark:<range id>  the next number to push of a range in progress
 //	         All fields are in one key, so that Redis loses all of them or none.
 //	keys     list of codes, one per element; about 8 bytes a key

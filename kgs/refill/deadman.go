@@ -160,7 +160,7 @@ func (d *DeadMan) act(due action, keys int64) {
 	case due == doNothing || d.cfg.Restart == nil:
 	case due == doGiveUp && d.cfg.GiveUp != nil:
 		d.cfg.GiveUp(fmt.Errorf("dead man's switch: no key reached the pool after %d restarts of the worker; "+
-			"the pool held %d keys at the last look; this process ends so that its supervisor restarts it", futileRestarts, keys))
+			"the pool held %d keys at the last look; this process ends so that the service manager restarts it", futileRestarts, keys))
 	default:
 		d.cfg.Metrics.CountRestart()
 		d.cfg.Logger.Warn("restarting the refill worker", slog.Int64("pool_keys", keys))

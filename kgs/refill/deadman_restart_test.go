@@ -67,9 +67,9 @@ type outcome struct {
 
 // watch runs a switch on the pool for the given time. If worker is false, the switch has no
 // Restart function.
-func (p *brokenPool) watch(t *testing.T, worker bool, forever time.Duration) (o outcome) {
+func (p *brokenPool) watch(t *testing.T, worker bool, duration time.Duration) (o outcome) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), forever)
+	ctx, cancel := context.WithTimeout(t.Context(), duration)
 	defer cancel()
 	d := newTestSwitch()
 	start := time.Now()
@@ -134,19 +134,19 @@ func TestDeadManReportsAMissingWorker(t *testing.T) {
 		pool.keys.Store(1000)
 		o := pool.watch(t, false, 10*time.Minute)
 		if len(o.states) != 3 || o.states[2] != StatePage || o.restarts != 0 || o.gaveUp != 0 {
-			t.Errorf("%+v, want ok, restart, page, no restarts and no give-up", o)
+			t.Errorf("%+v, want the states ok, restart and page, no restart of a worker, and no give-up", o)
 		}
 	})
 }
 
-// These are the controls. The switch does not give up while workers push keys, even if they push
-// keys late or push too few keys.
+// These are the controls. The switch does not give up while keys arrive, even if too few keys
+// arrive.
 func TestDeadManDoesNotGiveUpWhileKeysArrive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pool := &brokenPool{}
 		o := pool.watch(t, true, 10*time.Minute)
 		if len(o.states) != 1 || o.states[0] != StateOK || o.restarts != 0 {
-			t.Errorf("%+v, want the states of a pool that fills", o)
+			t.Errorf("%+v, want only the state ok and no restart, because the pool fills", o)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 )
 
 // drained makes a switch observe a pool of 1000 keys once a second. In each second, servers take
-// the given number of keys. In every fifth second, workers push 5*arrive keys. It returns the
+// the given number of keys. In every fifth second, workers push 5*arrive keys. drained returns the
 // first judgement in each state.
 func drained(d *DeadMan, seconds, taken, arrive int64) (states map[State]Judgement) {
 	states = make(map[State]Judgement)

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	stillAfter  = 10 * time.Second // time without new keys or successful looks that raises an alarm
+	stillAfter  = 10 * time.Second // time without new keys, or without a successful look, after which an alarm is due
 	takenWindow = 15 * time.Second // window of the rate at which servers take keys; long because servers take batches
 
 	// Limits of the runway in seconds. If no keys reach the pool, the switch raises an alarm when

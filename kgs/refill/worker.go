@@ -23,7 +23,7 @@ import (
 )
 
 // Filler pushes keys to one kind of pool. Only one goroutine uses a Filler at a time. The caller
-// may repeat a failed call. The part that took effect is neither lost nor repeated.
+// may repeat a failed call. The part of the call that took effect is neither lost nor repeated.
 type Filler interface {
 	// Prepare makes the pool ready to be filled. If the pool lost its state, Prepare opens a new
 	// epoch. It may also take back the keys that dead holders had reserved.
@@ -113,9 +113,9 @@ func (w *Worker) fill(ctx context.Context) error {
 	return nil
 }
 
-// step pushes one chunk if the pool holds fewer than mark keys. It returns done when the round is
-// over: the pool holds enough keys, a call failed, or no key arrived. Without the last condition,
-// fill would spin.
+// step pushes one chunk if the pool holds fewer than mark keys. It returns true for done if the pool
+// holds enough keys, a call failed, or no key arrived. Without the last condition, fill would repeat
+// the step without a pause.
 func (w *Worker) step(ctx context.Context, mark int64) (done bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, w.cfg.Timeout)
 	defer cancel()

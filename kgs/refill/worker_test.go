@@ -69,7 +69,7 @@ func newTestWorker(filler Filler) *Worker {
 	})
 }
 
-func TestWorkerKeepsThePoolBetweenMarkAndCapacity(t *testing.T) {
+func TestWorkerKeepsThePoolBetweenLowWaterMarkAndCapacity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		filler := &stubFiller{}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -130,14 +130,14 @@ func TestSupervisorReplacesTheWorker(t *testing.T) {
 		s.Restart()
 		synctest.Wait()
 		if len(fillers) != 2 || !fillers[0].released || fillers[1].released {
-			t.Errorf("after a restart: %d workers, released by the first worker = %v, want 2 and true", len(fillers), fillers[0].released)
+			t.Errorf("after a restart: %d workers, the first worker called Release: %v; want 2 and true", len(fillers), fillers[0].released)
 		}
 		if size, _ := fillers[1].get(); size != 10_000 {
 			t.Errorf("the new worker filled the pool to %d", size)
 		}
 		cancel()
 		if err := <-done; err != nil || !fillers[1].released {
-			t.Errorf("Run = %v, released by the second worker = %v, want nil and true", err, fillers[1].released)
+			t.Errorf("Run = %v, the second worker called Release: %v; want nil and true", err, fillers[1].released)
 		}
 	})
 }
@@ -155,7 +155,7 @@ func (s *hungFiller) Prepare(context.Context) error {
 
 // A restart that is requested while the supervisor waits for a hung worker applies to that
 // worker. The restart must not replace the next worker too.
-func TestSupervisorReplacesAWorkerThatHangsOnce(t *testing.T) {
+func TestSupervisorReplacesAHungWorkerOnlyOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hung := &hungFiller{freed: make(chan struct{})}
 		fillers := []Filler{&stubFiller{}, &stubFiller{}, hung}

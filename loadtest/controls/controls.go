@@ -82,8 +82,8 @@ func (b *Builder) Build(ctx context.Context, without ...string) (dir string, err
 	return dir, nil
 }
 
-// Overlay writes the files that the named controls edit to the directory dir, and the JSON
-// file that the flag -overlay of the Go command expects. It returns the path of that file.
+// Overlay writes two things to the directory dir: the edited source files of the named controls, and the
+// JSON file that the flag -overlay of the Go command expects. It returns the path of the JSON file.
 func Overlay(ctx context.Context, dir string, names ...string) (string, error) {
 	root, err := moduleRoot(ctx)
 	if err != nil {
@@ -143,7 +143,7 @@ func moduleRoot(ctx context.Context) (string, error) {
 	}
 	mod := strings.TrimSpace(string(out))
 	if mod == "" || mod == os.DevNull {
-		return "", errors.New("controls are built from the source tree: run this inside of it")
+		return "", errors.New("controls are built from the source tree: run the command in a directory of the source tree")
 	}
 	return filepath.Dir(mod), nil
 }

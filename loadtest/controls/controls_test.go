@@ -66,7 +66,7 @@ func TestTableIsInOrder(t *testing.T) {
 		first = append(first, edits[0].File+" "+name)
 	}
 	if !slices.IsSorted(first) || len(slices.Compact(first)) != len(first) {
-		t.Errorf("the controls are not sorted by file and name, or one is there twice: %q", first)
+		t.Errorf("the controls are not sorted by file and name, or a control occurs twice: %q", first)
 	}
 }
 

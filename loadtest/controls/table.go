@@ -53,7 +53,7 @@ func Table() []Edit {
 		{"guard", "kgs/redispool/scripts.go",
 			"if opened ~= run then isOpen = '' end\n",
 			""},
-		// Redis accepts a chunk of a range only if it follows the last accepted chunk.
+		// Redis accepts a part of a range only if it follows the part that Redis accepted last.
 		{"mark", "kgs/redispool/scripts.go",
 			"if mark ~= from then return mark end\n",
 			""},
@@ -65,7 +65,7 @@ func Table() []Edit {
 		{"take-id", "kgs/redispool/scripts.go",
 			"if tonumber(id) <= last then return redis.call('HGET', batches, field) or '' end\n",
 			""},
-		// If Redis may evict keys, the programs refuse to start and raise an alarm.
+		// If Redis may evict keys, a program refuses to start, and a running program raises an alarm.
 		{"policy", "kgs/redispool/status.go",
 			`return s.Policy != "" && s.Policy != "noeviction"`,
 			"return false"},
@@ -73,7 +73,7 @@ func Table() []Edit {
 		{"deadman", "kgs/refill/deadman_state.go",
 			"d.enter(state, why, now)",
 			"if state.Alarm() {\n\t\t\treturn doNothing\n\t\t}\n\t\td.enter(state, why, now)"},
-		// A worker stops by the number of keys in the pool, and not by the number of keys that it pushed itself.
+		// A worker decides by the number of keys in the pool when to stop, and not by the number that it pushed.
 		{"size", "kgs/refill/worker.go",
 			"if err != nil || size >= mark {",
 			"if size = w.pushed; err != nil || size >= mark {"},

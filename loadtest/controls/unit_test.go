@@ -19,7 +19,7 @@ func TestUnitTestsNoticeControls(t *testing.T) {
 	}{
 		{"batch-record", "./kgs/redispool", []string{"TestRedisPoolSettle"}},
 		{"machine-fence", "./kgs/keysource", []string{"TestFrozenHolderMakesNoNumberTwice", "TestHeirBeginsAfterPreviousPromise", "TestSnowflakeNumbersAreUniqueUnderFaults"}},
-		{"same-batch", "./kgs/redispool", []string{"TestLateTakeInTheNextEpoch"}},
+		{"same-batch", "./kgs/redispool", []string{"TestSettleKeepsBatchOfLateTakeInTheNextEpoch"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.control, func(t *testing.T) {

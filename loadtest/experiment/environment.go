@@ -49,10 +49,10 @@ func excuse(claims []report.Claim, certain []bool, foreign float64) {
 type processors struct {
 	all  float64 // busy and idle time
 	busy float64 // includes the time that other virtual machines took
-	ours float64 // the part of busy of this process and its descendants
+	ours float64 // the part of busy that this process and its descendants took
 }
 
-// readProcessors reads a few files of the system, and one for each process.
+// readProcessors reads the times from /proc: one file of the system, and one file of each process.
 func readProcessors() (processors, error) {
 	times, err := cpu.TimesWithContext(context.Background(), false) // it only reads one file
 	if err != nil || len(times) == 0 {
@@ -75,7 +75,7 @@ func readProcessors() (processors, error) {
 	return p, nil
 }
 
-// userHZ is the number of ticks per second in which the Linux kernel counts processor time (proc(5)).
+// userHZ is the number of clock ticks per second. The Linux kernel counts processor time in ticks (proc(5)).
 const userHZ = 100
 
 // family returns the processor time of the process root and its descendants, in seconds. It includes

@@ -24,7 +24,7 @@ func TestForeignShareExcludesThisProcess(t *testing.T) {
 	}
 }
 
-func TestBusyMachineExcusesWhatDependsOnTime(t *testing.T) {
+func TestBusyMachineMakesTimedClaimsInconclusive(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		kind    report.Kind

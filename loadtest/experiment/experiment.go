@@ -1,17 +1,18 @@
-// Package experiment defines and runs all experiments on the programs: load tests, fault rows,
-// key-source rules, the comparison of key sources, and speed bars. A bar is a speed that the project
-// aims for.
+// Package experiment contains the types and the runner that all experiments on the programs share: load
+// tests, fault rows, key-source rules, the comparison of key sources, and bars. A bar is an aim of the
+// project for speed, memory or growth.
 //
 // An experiment runs real programs, fills a record with what it observed, and judges its
-// claims by that record alone. A control is the same experiment against a program that is
-// broken on purpose. It must refute the claim that it names.
+// claims by that record alone. A control is the same experiment with programs that are broken on
+// purpose, or with other settings. It must refute the claim that it names.
 //
 // Invariants:
 //
 //   - every experiment declares at least one suite and one claim;
 //   - a claim that the run did not reach is "not judged", never "held";
-//   - a correctness claim is judged only once;
-//   - if other programs keep the machine busy, a speed or availability claim that does not hold is
+//   - if a correctness claim fails, the experiment does not run again, so no second run can hide the
+//     failure;
+//   - if other programs keep the machine busy, a speed or availability claim that fails is
 //     inconclusive, and the experiment runs once more;
 //   - a control counts as caught only when the claim that it names fails.
 package experiment
@@ -30,12 +31,12 @@ type Suite string
 const (
 	Change  Suite = "change"  // runs before a change is merged
 	Nightly Suite = "nightly" // everything that can run in an hour
-	Full    Suite = "full"    // everything without scaling, in hours
+	Full    Suite = "full"    // experiments to run with --full, which takes hours
 )
 
 // Definition describes an experiment that observes a record of type R.
 type Definition[R any] struct {
-	Name    string // "outage", "fault/10"; the part before the slash is the group
+	Name    string // such as "fault/10"; the part before the slash is the group
 	Title   string // a title of a few words
 	Summary string // what is done and why it matters, in a few sentences
 	Suites  []Suite
@@ -55,7 +56,7 @@ type Definition[R any] struct {
 	Show func(record *R, e *report.Experiment)
 }
 
-// Claim is one sentence with the rule that enforces it and the function that judges a record by it.
+// Claim is one sentence with its kind and with the function that judges a record by it.
 type Claim[R any] struct {
 	Name string // a short name, the same in every run
 	Text string // the sentence
@@ -66,7 +67,7 @@ type Claim[R any] struct {
 	Judge func(record *R) Verdict
 }
 
-// Control says how the programs are broken and which claim then fails.
+// Control says which protections or settings change and which claim must then fail.
 type Control struct {
 	Without  []string // names in package controls of the protections that are removed from the programs
 	Settings []string // "NAME=value"; they override the settings of the experiment
@@ -122,7 +123,7 @@ func Define[R any](d Definition[R]) *Experiment {
 			certain[i] = v.certain
 		}
 		t.refute(result.Claims)
-		if t.sound && t.Target == "" { // the time of a deployment counts as foreign
+		if t.sound && t.Target == "" { // a deployment counts as foreign, so the share would excuse every claim
 			excuse(result.Claims, certain, share)
 		}
 		if d.Show != nil {

@@ -20,7 +20,7 @@ type record struct {
 	p99         []float64
 }
 
-// sample is an experiment with a claim of each kind.
+// sample is an experiment with a correctness claim and a speed claim.
 func sample(run func(*T, *record), controls ...Control) *Experiment {
 	return Define(Definition[record]{
 		Name: "sample/one", Title: "A sample", Suites: []Suite{Nightly}, Run: run, Controls: controls,
@@ -75,7 +75,7 @@ func TestClaimsAreJudgedByTheRecord(t *testing.T) {
 		{"nothing observed", func(*T, *record) {}, []report.Outcome{report.NotJudged, report.NotJudged}, ""},
 		{"links lost", func(_ *T, r *record) { *r = record{links: 5, lost: 1, p99: []float64{3}} }, []report.Outcome{report.Failed, report.Held}, ""},
 		{"ends early", func(t *T, r *record) { r.links = 5; t.Fatalf("no database") }, []report.Outcome{report.Held, report.NotJudged}, "no database"},
-		{"an error ends it", func(t *T, _ *record) { t.Must(errors.New("no disk")); panic("went on") }, []report.Outcome{report.NotJudged, report.NotJudged}, "no disk"},
+		{"an error ends the run", func(t *T, _ *record) { t.Must(errors.New("no disk")); panic("went on") }, []report.Outcome{report.NotJudged, report.NotJudged}, "no disk"},
 		{"refuted at once", func(t *T, _ *record) { t.Refute("kept", "link %d is lost", 3) }, []report.Outcome{report.Failed, report.NotJudged}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 const controlScale = 0.1
 
 // Runner runs experiments. If Parallel is 0, experiments run one at a time. If Build is nil, no
-// experiment may need another build.
+// experiment and no control may need failpoints or the removal of a protection.
 type Runner struct {
 	Options
 	Controls bool // also run every control
@@ -151,9 +151,10 @@ func failures(claims []report.Claim) (slow []string, wrong bool) {
 	return slow, wrong
 }
 
-// Select returns the experiments of a suite that names selects; the suite "" means any suite. A name
-// selects an experiment by its whole name, by its group, or by the part after the slash
-// when no group has that name. If names is empty, it selects all experiments. A name that selects no experiment is an error.
+// Select returns the experiments that are in the suite and that the names select. The suite "" contains all
+// experiments. A name selects an experiment by its whole name, by its group, or by the part after the slash
+// when no group has that name. Without names, Select returns the whole suite. A name that selects no
+// experiment is an error.
 func Select(all []*Experiment, suite Suite, names []string) ([]*Experiment, error) {
 	unknown := slices.Clone(names)
 	groups := make(map[string]bool)

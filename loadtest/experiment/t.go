@@ -17,9 +17,9 @@ import (
 type Options struct {
 	Programs string  // the directory of the built programs
 	Scale    float64 // scale of a fault row; 1 means 200 kills and a minute of load
-	Full     bool    // not scaled down; takes minutes to hours
+	Full     bool    // at full size, such as 100,000,000 keys; takes minutes to hours
 
-	// A deployment that is already running. Experiments that can run anywhere use it.
+	// A deployment that is already running. Only an experiment with Definition.Anywhere can use it.
 	Target string // the public URL; if "", the experiment starts its own servers
 	Admin  string // the URL of one server's admin listener; "" when there is none
 	Climb  bool   // raise the rate above the steady rate on the deployment too
@@ -63,7 +63,7 @@ type T struct {
 // Context ends when the run is interrupted.
 func (t *T) Context() context.Context { return t.ctx }
 
-// Helper does nothing. It exists because package lab may mark helpers of tests.
+// Helper does nothing. It has the signature of the method of testing.TB.
 func (t *T) Helper() {}
 
 // Logf writes one line to the log of the run.
@@ -99,7 +99,7 @@ func (t *T) Must(err error) {
 	}
 }
 
-// Refute ends the run because an observation refutes the claim. The reason is given by format.
+// Refute ends the run because an observation refutes the claim. format and args give the reason.
 func (t *T) Refute(claim, format string, args ...any) {
 	t.refuted, t.why = claim, fmt.Sprintf(format, args...)
 	runtime.Goexit()

@@ -24,5 +24,6 @@ func All() []*experiment.Experiment {
 	)
 }
 
-// LoadTest names the groups that `make loadtest` runs.
+// LoadTest returns the names of the groups that `make loadtest` runs. For example, the group load
+// contains the experiments whose names begin with load/.
 func LoadTest() []string { return []string{"load", "supply", "outage", "space", "guess"} }

@@ -73,12 +73,12 @@ func DurableRedis(r T, args ...string) *Database {
 	return durableRedis(r, machine.Setup{}, args)
 }
 
-// ClockedRedis is like DurableRedis, but the server has its own clock, which JumpClock sets. It needs gcc.
+// ClockedRedis is like DurableRedis, but the server has its own clock, which JumpClock sets. The start needs gcc.
 func ClockedRedis(r T, args ...string) *Database {
 	return durableRedis(r, machine.Setup{Clock: true}, args)
 }
 
-// ClockedPostgres is like Postgres, but the server has its own clock, which JumpClock sets. It needs gcc.
+// ClockedPostgres is like Postgres, but the server has its own clock, which JumpClock sets. The start needs gcc.
 func ClockedPostgres(r T, settings ...string) *Database {
 	s, err := machine.Setup{Clock: true}.StartPostgres(r.Context(), settings...)
 	return database(r, s, err)
@@ -123,8 +123,8 @@ func (d *Database) Promote() {
 	must(d.r, machine.Promote(d.r.Context(), d.server), "promote a standby")
 }
 
-// JumpClock sets the clock of the server to the real time plus by, while the server runs. The server
-// must have been started with its own clock.
+// JumpClock sets the clock of the server to the real time plus the duration by. The server may be running.
+// It must have been started with its own clock.
 func (d *Database) JumpClock(by time.Duration) {
 	must(d.r, d.server.JumpClock(by), "set the clock of a database")
 }
@@ -132,7 +132,7 @@ func (d *Database) JumpClock(by time.Duration) {
 // Dir returns the directory that contains all files of the server.
 func (d *Database) Dir() string { return d.server.Dir() }
 
-// Other starts any other server and returns its URL when ping succeeds. The function command receives
+// Other starts a server of another kind and returns its URL when ping succeeds. The function command receives
 // a free address and returns the program with its arguments. The environment of the server is PATH,
 // TMPDIR and env.
 func Other(r T, env []string, command func(addr string) (path string, args []string), ping func(ctx context.Context, url string) error) (url string) {

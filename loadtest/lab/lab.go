@@ -62,7 +62,7 @@ func Happens(r T, limit time.Duration, ok func() bool) bool {
 	return err == nil
 }
 
-// Until calls look at once and then once per period every. It stops when look returns done, limit has
+// Until calls look at once, and then again at the interval every. It stops when look returns done, limit has
 // passed or ctx has ended. If look returned done, Until returns the error of that call. Otherwise its
 // error wraps the error of ctx and the last error of look, which says what is missing.
 func Until(ctx context.Context, every, limit time.Duration, look func(context.Context) (done bool, err error)) error {
@@ -76,7 +76,7 @@ func Until(ctx context.Context, every, limit time.Duration, look func(context.Co
 		switch {
 		case done:
 			return err
-		case ctx.Err() == nil || missing == nil: // the end of ctx cancelled this call, so its error says nothing
+		case ctx.Err() == nil || missing == nil: // an error of a cancelled call does not replace an earlier error
 			missing = err
 		}
 		select {

@@ -47,8 +47,8 @@ func TestUntil(t *testing.T) {
 	}
 }
 
-// The error of a call that the end of the wait cancelled does not replace the error before it.
-func TestUntilKeepsTheErrorBeforeItsEnd(t *testing.T) {
+// At the limit, Until cancels the call in progress. The error of this call does not replace an earlier error.
+func TestUntilKeepsTheErrorBeforeTheLimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n := 0

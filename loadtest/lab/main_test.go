@@ -68,7 +68,7 @@ func (r *run) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// do calls f in a separate goroutine, which a failure ends. It returns the failures.
+// do calls f in a separate goroutine, because Fatalf ends its goroutine. It returns the failures.
 func (r *run) do(f func()) []string {
 	done := make(chan struct{})
 	go func() {

@@ -20,10 +20,9 @@ import (
 // programs themselves is 15 s.
 const stopLimit = 10 * time.Second
 
-// Program is one of the project's programs with its listeners. It can be stopped, killed,
-// frozen and started again on the same addresses. Only one goroutine at a
-// time may call methods that start, end or signal the program. All other methods may be called
-// concurrently.
+// Program is one of the project's programs with its listeners. It can be stopped, killed, frozen and
+// started again on the same addresses. Only one goroutine at a time may call methods that start, end or
+// signal the program. All other methods may be called concurrently.
 type Program struct {
 	Public   string // http://host:port; not used by a worker
 	Admin    string // http://host:port; "" for a deployment without an admin listener
@@ -47,8 +46,8 @@ func Worker(r Run, settings ...string) *Program {
 	return newProgram(r, "kgs", settings)
 }
 
-// Deployment returns a server that is already running. It can be queried and loaded, but not started
-// or stopped.
+// Deployment returns a server that is already running. An experiment can send requests to the server, but
+// cannot start or stop it.
 func Deployment(r Run, public, admin string) *Program {
 	p := &Program{Public: public, Admin: admin, Client: loadtest.NewClient(public, 0), r: r, name: "the deployment"}
 	r.Cleanup(p.Client.Close)
@@ -110,12 +109,12 @@ func (p *Program) Start() {
 	p.AwaitReady(Patience)
 }
 
-// AwaitReady waits until /readyz answers 200. It ends the run if the program ends or limit passes before.
+// AwaitReady waits until /readyz answers 200. It ends the run if the program ends or limit passes first.
 func (p *Program) AwaitReady(limit time.Duration) {
 	var last error
 	ready := Happens(p.r, limit, func() bool {
 		if p.Ended() {
-			p.r.Fatalf("%s ended at its start with status %d; its log:\n%s", p.name, p.Exit(Patience), p.Tail())
+			p.r.Fatalf("%s ended before it was ready, with status %d; its log:\n%s", p.name, p.Exit(Patience), p.Tail())
 		}
 		last = p.TryReady(p.r.Context())
 		return last == nil

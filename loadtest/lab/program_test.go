@@ -57,7 +57,7 @@ func TestServerKeepsItsLinks(t *testing.T) {
 	})
 }
 
-// one makes one link.
+// one creates one link. The test fails if the link is not acknowledged.
 func one(t *testing.T, load *Load) {
 	t.Helper()
 	if got, err := load.TryOne(t.Context()); err != nil || got.State != loadtest.Acknowledged {
@@ -65,7 +65,7 @@ func one(t *testing.T, load *Load) {
 	}
 }
 
-// A lost link is a finding of Check, and a claim judges it.
+// Check counts a lost link in its verdict and does not end the run.
 func TestCheckFindsLostLinks(t *testing.T) {
 	t.Parallel()
 	sound(t, func(r *run) {
@@ -105,7 +105,7 @@ func TestSettingsOfTheRunOverrideTheProgram(t *testing.T) {
 	r.settings = []string{"KGS_POOL_CAPACITY=none"}
 	s := Server(r, "KGS_POOL_CAPACITY=1000")
 	failures := r.do(s.Start)
-	if len(failures) == 0 || !strings.Contains(failures[0], "ended at its start") || !strings.Contains(failures[0], "KGS_POOL_CAPACITY") {
+	if len(failures) == 0 || !strings.Contains(failures[0], "ended before it was ready") || !strings.Contains(failures[0], "KGS_POOL_CAPACITY") {
 		t.Errorf("failures %q, want one failure with the log", failures)
 	}
 }

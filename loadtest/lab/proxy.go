@@ -27,7 +27,7 @@ type NetProxy struct {
 	upstream string
 	broken   bool
 	conns    map[net.Conn]struct{}     // both ends of every connection
-	loses    func(request []byte) bool // reports whether the reply is lost; nil if no reply is lost
+	loses    func(request []byte) bool // reports whether the reply to request is lost; nil means never
 	keep     int                       // number of bytes of a lost reply that reach the client
 }
 
@@ -148,7 +148,8 @@ func (p *NetProxy) leave(conn net.Conn) {
 	reset(conn)
 }
 
-// picks reports whether the reply to request is lost except for keep bytes.
+// picks reports whether the reply to request is lost. The first keep bytes of a lost reply still reach the
+// client.
 func (p *NetProxy) picks(request []byte) (keep int, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

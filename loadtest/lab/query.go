@@ -44,7 +44,8 @@ func Execute(r T, url, statement string, args ...any) {
 }
 
 // CreateDatabase makes a database on the PostgreSQL at address and returns its URL. The
-// database is a copy of template, or empty when template is "". The names are not quoted.
+// database is a copy of template, or empty when template is "". The names must be plain SQL identifiers,
+// because they are not quoted.
 func CreateDatabase(r T, address, name, template string) string {
 	statement := "CREATE DATABASE " + name
 	if template != "" {
@@ -124,7 +125,7 @@ func RedisClient(r T, address string) *redis.Client {
 func ListedKeys(ctx context.Context, client *redis.Client) (int64, error) {
 	return client.Eval(ctx, `
 		local n = 0
-		for _, name in ipairs(redis.call('KEYS', '*')) do -- there are few
+		for _, name in ipairs(redis.call('KEYS', '*')) do -- a pool has few Redis keys
 			if redis.call('TYPE', name).ok == 'list' then n = n + redis.call('LLEN', name) end
 		end
 		return n`, nil).Int64()

@@ -21,8 +21,8 @@ type Sampler[V any] struct {
 	samples []Sample[V]
 }
 
-// Watch calls look at once and then once per period every, until Stop is called or the run ends. A call
-// that takes longer than the period delays the next call.
+// Watch calls look at once, and then again at the interval every, until Stop is called or the run ends. A
+// call that takes longer than the interval delays the next call.
 func Watch[V any](r T, every time.Duration, look func(context.Context) (V, error)) *Sampler[V] {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context())) //nolint:gosec // Stop calls it
 	s := &Sampler[V]{cancel: cancel, done: make(chan struct{})}

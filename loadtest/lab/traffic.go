@@ -98,9 +98,9 @@ func (l *Load) Figures() loadtest.Figures { return l.Recorder().Figures() }
 // Entries returns the entries of all creations, in the order of their intents.
 func (l *Load) Entries() []loadtest.Entry { return l.journal.Entries() }
 
-// Check reads every link of the loads back through a program. The figures count the creations
-// of all loads. A claim judges the verdict. Check ends the run if the check itself fails. It also works
-// after an interruption of the run.
+// Check reads every link of the loads back through a program and returns a verdict, which a claim judges.
+// The figures of the verdict count the creations of all loads. A broken link does not end the run, but a
+// failure of the check itself does. Check also works after an interruption of the run.
 func Check(r T, through *Program, census loadtest.Census, loads ...*Load) loadtest.Verdict {
 	v, err := TryCheck(r, through, census, loads...)
 	must(r, err, "read the links back")

@@ -65,7 +65,7 @@ func BareServer(r lab.T, env ...string) (url string) {
 func bareRedirects(ctx context.Context, url string) error { return Visit(url, "any", Target).Try(ctx) }
 
 // LoneInsert returns a baseline of single-row INSERTs into a separate table in the PostgreSQL at
-// database. A separate process paces and measures the statements, so the figures include no HTTP.
+// database. A separate process paces and measures the statements, so the latencies include no HTTP.
 func LoneInsert(r lab.T, database string) Baseline {
 	server := BareServer(r, "DATABASE_URL="+database)
 	return Baseline{Name: "a single-row INSERT", Run: func(ctx context.Context, rate float64, d time.Duration) (o Observed, err error) {
@@ -104,8 +104,9 @@ func BareRedirect(r lab.T) Baseline {
 	}}
 }
 
-// BaselineMain serves the baselines if args, the arguments of this process, request it. A program
-// without a command `baseline`, such as a test binary, calls BaselineMain first.
+// BaselineMain serves the baselines if args, the arguments of this process, request it. The result asked
+// reports whether they do. A program without a command `baseline`, such as a test binary, calls
+// BaselineMain first.
 func BaselineMain(args []string) (asked bool, err error) {
 	if len(args) != 3 || args[0] != "baseline" || args[1] != "--listen" {
 		return false, nil

@@ -17,7 +17,7 @@ import (
 // LatencyBound. The baselines are the parts of a request. They run at the same rate in the same rounds, so a slow
 // machine slows both sides.
 const (
-	LatencyBound   = 10 * time.Millisecond // on a quiet machine
+	LatencyBound   = 10 * time.Millisecond // the bound if the baselines are fast
 	BaselineFactor = 1.5
 	LatencyRounds  = 5
 
@@ -36,8 +36,8 @@ type Steady struct {
 	Lasts     time.Duration // duration of the load in all rounds together
 	Load      Load
 	Baselines []Baseline // if empty, the latency is measured and not judged
-	// Round is called when a part of a round begins. r is the recorder of the load, or nil for a
-	// baseline.
+	// Round is called when the load or a baseline of a round begins, and phase describes it. r is the
+	// recorder of the load, or nil for a baseline.
 	Round func(phase string, r *loadtest.Recorder)
 }
 

@@ -45,8 +45,8 @@ func TestLatencyVerdict(t *testing.T) {
 	}
 }
 
-// An incomplete load proves no rate and no latency, but it can refute a claim.
-func TestRoundsThatDidNotRun(t *testing.T) {
+// If not all rounds ran, no claim can hold, but a claim can fail.
+func TestIncompleteRoundsOnlyRefuteClaims(t *testing.T) {
 	t.Parallel()
 	for rounds, want := range map[int][]report.Outcome{
 		0:             {report.NotJudged, report.NotJudged, report.Failed},
@@ -63,7 +63,7 @@ func TestRoundsThatDidNotRun(t *testing.T) {
 	}
 }
 
-// A baseline that fails or hangs gives no usable bound, so it ends the measurement.
+// A baseline with failures or without answers gives no usable bound, so it ends the measurement.
 func TestLatencyNeedsSoundBaselines(t *testing.T) {
 	t.Parallel()
 	failure := errors.New("no connection")
@@ -76,7 +76,7 @@ func TestLatencyNeedsSoundBaselines(t *testing.T) {
 	}{
 		{"sound", Observed{Acknowledged: 9}, nil, false, ""},
 		{"some failed", Observed{Acknowledged: 9, Failed: 1, Reason: "disk full"}, nil, false, "one thing: 9 requests succeeded and 1 failed: disk full"},
-		{"nothing", Observed{}, nil, false, "one thing: 0 requests"},
+		{"no answers", Observed{}, nil, false, "one thing: 0 requests"},
 		{"an error", Observed{}, failure, false, "no connection"},
 		{"an error at the end of the run", Observed{}, failure, true, ""},
 	} {

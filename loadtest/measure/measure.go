@@ -26,12 +26,12 @@ type Subject struct {
 	Unit     string
 	Measure  func(context.Context) (float64, error)
 	Optional bool // a failure is not an error; the subject then has no figure
-	Follows  bool // each round measures it directly after the subject before it in the list
+	Follows  bool // each round measures it directly after the preceding subject of the list
 }
 
-// order returns the order of the subjects in a round. Each round starts at another subject and
-// continues with the first subject after the last, so that a periodic disturbance does not always
-// affect the same subject.
+// order returns the order of the subjects in one of count rounds. Each round starts at another subject.
+// At the end of the list, it continues at the start. A periodic disturbance thus does not always affect
+// the same subject.
 func order(subjects []Subject, round, count int) []int {
 	var groups [][]int // each group contains subjects that follow each other
 	for i, s := range subjects {
@@ -51,7 +51,8 @@ func order(subjects []Subject, round, count int) []int {
 // Alternate measures all subjects in each of count rounds. It returns the figures of each
 // subject in the order of the rounds, or nothing for a subject that failed in any round. It
 // continues without a subject that failed. It returns the errors of the subjects that are not
-// optional. It calls log with one line for each figure.
+// optional. If ctx ends, it returns no figures and the error of ctx. It calls log with one line for
+// each figure.
 func Alternate(ctx context.Context, count int, log func(line string), subjects ...Subject) ([]Series, error) {
 	figures := make([]Series, len(subjects))
 	failed := make([]bool, len(subjects))

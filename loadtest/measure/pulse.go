@@ -13,7 +13,7 @@ import (
 )
 
 // Pulse reports the progress of a run once a second: the phase, the rate and the latency of a load,
-// and the pool of a program. It keeps these samples. Its methods may be called concurrently.
+// and the pool of a program. It keeps what it reports as samples. Its methods may be called concurrently.
 type Pulse struct {
 	sampler *lab.Sampler[lab.Second]
 

@@ -28,7 +28,7 @@ func (s *requests) start(t *testing.T) (url string) {
 	s.server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
-			return // wrk closed the connection at its end
+			return // wrk closed the connection when its load ended
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -94,7 +94,7 @@ func TestPostsScript(t *testing.T) {
 	for i := range posted + Connections {
 		request := fmt.Sprintf(`POST /shorten application/json {"url":"https://go.dev/%010d"}`, i)
 		if seen[request] > 1 {
-			t.Errorf("the server received %d times %s, want once", seen[request], request)
+			t.Errorf("the server received %d copies of %s, want 1", seen[request], request)
 		}
 		delete(seen, request)
 	}

@@ -46,8 +46,8 @@ func (i ink) variable() string {
 // The size of a chart in points. The page scales a chart by a factor from 0.8, on a phone, to 1.6.
 const (
 	chartWidth, chartHeight vg.Length = 380, 250
-	letters                 vg.Length = 12
-	gap                     vg.Length = 4 // distance between a line and its name
+	letters                 vg.Length = 12 // font size
+	gap                     vg.Length = 4  // distance between a line and its name
 )
 
 // draw returns an svg element that fills the available width. The legend of the page identifies series by
@@ -132,7 +132,7 @@ func (c Chart) marks(p *plot.Plot) (all []plot.Plotter) {
 		}
 	}
 	style.XAlign, style.YAlign = draw.XCenter, draw.YBottom
-	var numbers []vg.Point // numbers that are close are stacked
+	var numbers []vg.Point // positions of the numbers so far; a number close to another is drawn above it
 	for i, m := range c.moments() {
 		n := vg.Point{X: vg.Length(p.X.Norm(m.At)) * chartWidth, Y: gap}
 		for _, o := range numbers {

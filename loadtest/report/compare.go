@@ -8,9 +8,10 @@ import (
 	"text/tabwriter"
 )
 
-// Compare writes a comparison of two runs for a terminal. It contains the circumstances of each run, a line for each
-// claim and the number of changed claims. The claims of a come first. "!" marks a claim whose outcome changed or that
-// only one run contains. Two claims are compared if their names and the names of their experiments are equal.
+// Compare writes a comparison of two runs for a terminal. It contains the command, commit and machine of each run,
+// a line for each claim and the number of changed claims. The claims of a come first. "!" marks a claim whose
+// outcome changed or that only one run contains. Two claims are compared if their names and the names of their
+// experiments are equal.
 func Compare(w io.Writer, a, b *Report) error {
 	inA, names := a.claims()
 	inB, more := b.claims()
@@ -35,7 +36,7 @@ func Compare(w io.Writer, a, b *Report) error {
 	return written("comparison", cmp.Or(err, out.Flush()))
 }
 
-// circumstances describes what the figures of a run depend on.
+// circumstances describes what the figures of a run depend on: date, command, commit and machine.
 func (r *Report) circumstances() string {
 	return fmt.Sprintf("%s, `%s`, commit %s; %s.", r.date(), r.Command, r.Commit, r.Machine)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// nothing is printed in place of a missing figure.
+// The dash of the constant nothing stands for a missing figure.
 const nothing = "–"
 
 // Number formats a figure with four significant digits. A figure of 1,000 or more is a whole number

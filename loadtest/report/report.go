@@ -22,7 +22,7 @@ type Report struct {
 	Schema      int          `json:"schema"`
 	Started     time.Time    `json:"started"`
 	Seconds     float64      `json:"seconds"`
-	Full        bool         `json:"full"`        // not scaled down
+	Full        bool         `json:"full"`        // the experiments ran at full size
 	Strict      bool         `json:"strict"`      // a speed claim that fails makes the run fail
 	Interrupted bool         `json:"interrupted"` // ended early; the report contains what ran
 	Command     string       `json:"command"`
@@ -73,14 +73,14 @@ type Kind string
 
 // The kinds.
 const (
-	// A correctness claim that does not hold always fails the run.
+	// A correctness claim that fails always makes the run fail.
 	Correctness Kind = "correctness"
-	// An availability claim is about the share of requests that are served. If it does not hold, the
-	// run fails. On a machine that other programs keep busy, the claim is inconclusive instead,
-	// because a service without processor time refuses requests.
+	// An availability claim is about the share of requests that are served. If it fails, the run
+	// fails. On a machine that other programs keep busy, the claim is inconclusive instead, because a
+	// service without processor time refuses requests.
 	Availability Kind = "availability"
-	// A speed claim that does not hold fails a run of the suite nightly. A run of the suite change
-	// only shows it.
+	// A speed claim that fails makes a strict run fail. Any other run only shows it. On a busy machine
+	// the claim is inconclusive.
 	Speed Kind = "speed"
 	// A bar claim is an aim of the project. A run shows whether it holds and never fails because of it.
 	Bar Kind = "bar"
@@ -98,10 +98,10 @@ type Claim struct {
 	Unit      string   `json:"unit,omitempty"` // unit of both figures, such as "s", "ms" or "keys"
 }
 
-// Control is the same experiment against a program that is broken on purpose. It must
-// refute the claim that it names.
+// Control is the same experiment with programs that are broken on purpose, or with other settings. It
+// must refute the claim that it names.
 type Control struct {
-	Name    string `json:"name"`    // what is broken
+	Name    string `json:"name"`    // what is broken or set
 	Refutes string `json:"refutes"` // the claim that must fail
 	Caught  bool   `json:"caught"`
 	Why     string `json:"why"` // what refuted the claim, or what was found instead
@@ -114,7 +114,7 @@ type Chart struct {
 	Y      Axis     `json:"y"`
 	Series []Series `json:"series"`
 	Marks  []Mark   `json:"marks,omitempty"`  // moments, such as the stop of a worker
-	Levels []Mark   `json:"levels,omitempty"` // values of Y, such as 20 %
+	Levels []Mark   `json:"levels,omitempty"` // thresholds, such as 20 % of a full pool
 }
 
 // Axis is one of the two axes of a chart.
@@ -137,7 +137,7 @@ type Series struct {
 
 // Mark is a moment or a level with its name.
 type Mark struct {
-	At   float64 `json:"at"`
+	At   float64 `json:"at"` // in the unit of the axis
 	Name string  `json:"name"`
 }
 

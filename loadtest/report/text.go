@@ -47,8 +47,8 @@ func (r *Report) Summary() string {
 	return s + " It took " + took(r.Seconds) + "."
 }
 
-// Markdown writes the report as a section of a document. The section contains the circumstances and, for
-// each experiment, its claims, its tables, its other findings and its notes.
+// Markdown writes the report as a section of a document. The section contains the command, the verdict, the
+// commit, the machine and, for each experiment, its claims, its tables, its other findings and its notes.
 func Markdown(w io.Writer, r *Report) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "## Keypool load test, %s, `%s`\n\n", r.date(), r.Command)

@@ -131,7 +131,7 @@ func sentence(all ...Experiment) string {
 	return cmp.Or(strings.Join(parts, "; "), "0 claims were judged")
 }
 
-// tally returns one part of a sentence. An unknown outcome counts as failed.
+// tally counts the outcomes of claims or bars in words. An unknown outcome counts as failed.
 func tally(all []Outcome, noun, failed string) string {
 	n := make(map[Outcome]int)
 	for _, o := range all {
@@ -190,7 +190,7 @@ func (e *Experiment) findings() []Finding {
 	}
 	for _, c := range e.Controls {
 		if !c.Caught {
-			text := fmt.Sprintf("The control was not caught. The run of its broken programs must refute: %s.", c.Refutes)
+			text := fmt.Sprintf("The control was not caught. Its run must refute: %s.", c.Refutes)
 			all = append(all, Finding{Word: string(Fail), Name: c.Name, Text: text, Why: c.Why})
 		}
 	}

@@ -43,8 +43,8 @@ CREATE TABLE kgs_epochs (
     PRIMARY KEY (epoch, length)
 );
 
--- Ranges of reserved numbers of which some are not linked yet, or never will be. No number is
--- in two ranges. The unique key detects two ranges with the same start.
+-- Ranges of reserved numbers. A range contains numbers that are not linked yet, or never will be. No
+-- number is in two ranges. The unique key detects two ranges with the same start.
 CREATE TABLE kgs_ranges (
     id     bigint   PRIMARY KEY,
     length smallint NOT NULL,

@@ -4,8 +4,8 @@
 -- cannot cause this. seen_at is only for people to read.
 ALTER TABLE kgs_holders ADD COLUMN beat bigint NOT NULL DEFAULT 0;
 
--- The name of the uninterrupted history of this database. A different name means that the
--- database was rolled back, and that the ledger must skip ahead.
+-- The name of the database's history at the last change of the ledger: the cluster and its timeline.
+-- If the present name differs, the database may have been rolled back, and the ledger skips ahead.
 ALTER TABLE kgs_ledger ADD COLUMN history text NOT NULL DEFAULT '';
 
 -- Distinguishes the pools of several ledgers on one Redis.

@@ -25,6 +25,6 @@ CREATE TABLE used_keys (
 CREATE TABLE key_pool (
     id      smallint PRIMARY KEY CHECK (id = 1),
     last_id bigint   NOT NULL DEFAULT 0,
-    history text     NOT NULL DEFAULT '' -- as in kgs_ledger. If it differs, the keys may have been issued already
+    history text     NOT NULL DEFAULT '' -- the history in which the pool was filled; in another history, its keys may have been issued already
 );
 INSERT INTO key_pool (id) VALUES (1);

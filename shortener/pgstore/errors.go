@@ -28,9 +28,9 @@ const (
 
 // insertFailed translates the error of an INSERT. The statement is a separate transaction, and
 // its reply comes after the commit. So if the connection is lost, the commit may have happened.
-// An error that the server reports means a rollback, with two exceptions. They may also occur
-// after the commit: the server is stopping (class 57, or the severity FATAL), or the server
-// reports an error of another server (class 08).
+// An error that the server reports means a rollback, with three exceptions that may also occur
+// after the commit: the server is stopping (class 57, or the severity FATAL), the server reports an
+// error of another server (class 08), or the server does not know the outcome (40003).
 func (s *Store) insertFailed(err error) error {
 	s.resetIfReadOnly(err)
 	var reply *pgconn.PgError

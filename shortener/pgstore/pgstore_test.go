@@ -26,7 +26,7 @@ func TestStoreFollowsContract(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) shortener.Store { return New(storetest.Postgres(t)) })
 }
 
-// TestInsertErrors uses a trigger whose error has the code of the link as its SQLSTATE.
+// TestInsertErrors uses a trigger that fails with the code of the link as the SQLSTATE.
 func TestInsertErrors(t *testing.T) {
 	t.Parallel()
 	s := New(storetest.Postgres(t))
@@ -46,7 +46,7 @@ func TestInsertErrors(t *testing.T) {
 		"23514": {shortener.ErrNotWritten, shortener.ErrRefused},
 		"54000": {shortener.ErrNotWritten, shortener.ErrRefused},
 		"57014": {}, // cancelled, possibly after the commit
-		"08006": {}, // the server lost another server
+		"08006": {}, // an error of another server, possibly after the commit
 		"40003": {},
 	} {
 		_, err := s.Insert(t.Context(), []shortener.Link{storetest.Link("good"), storetest.Link(state)})
@@ -56,7 +56,7 @@ func TestInsertErrors(t *testing.T) {
 		for _, sentinel := range []error{shortener.ErrNotWritten, shortener.ErrStoreFull, shortener.ErrRefused} {
 			wanted := slices.Contains(want, sentinel)
 			if errors.Is(err, sentinel) != wanted {
-				t.Errorf("Insert with SQLSTATE %s: error %v, want that it wraps exactly %v", state, err, want)
+				t.Errorf("Insert with SQLSTATE %s: error %v, want one that wraps exactly %v", state, err, want)
 			}
 		}
 	}

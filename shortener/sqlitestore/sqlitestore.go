@@ -50,8 +50,8 @@ func (*Store) Writers() int { return 1 }
 
 // Insert implements [shortener.Store].
 func (s *Store) Insert(ctx context.Context, links []shortener.Link) ([]shortener.Outcome, error) {
-	// Prepare the statement before taking the only writing connection, because prepared uses
-	// this connection too.
+	// Prepare the statement before taking the only writing connection, because the function
+	// prepared needs this connection too.
 	insert, err := prepared(ctx, &s.insert, s.db.Write, insertLink)
 	if err != nil {
 		return nil, fmt.Errorf("prepare to insert links: %w: %w", shortener.ErrNotWritten, err)

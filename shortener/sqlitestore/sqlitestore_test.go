@@ -106,8 +106,8 @@ func TestLookupEndsWithContextWhileItWaits(t *testing.T) {
 	blocked.Wait()
 }
 
-// TestConcurrentWritesDuringBackup opens one database three times, as three processes would do. Two
-// of them run 32 writers together while the third takes backups.
+// TestConcurrentWritesDuringBackup opens one database three times, as three processes would do.
+// The first two handles serve 32 writers, while the third takes backups.
 func TestConcurrentWritesDuringBackup(t *testing.T) {
 	t.Parallel()
 	const writers, inserts, rows = 32, 8, 16

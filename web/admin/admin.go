@@ -125,7 +125,8 @@ func (h *Handler) live(w http.ResponseWriter, _ *http.Request) {
 	h.report(reply.Health(w, false))
 }
 
-// ready gives the same answer as /healthz of the public listener.
+// ready answers 200 while the program can do its work, and otherwise 503. In a server, /healthz of
+// the public listener has the same status.
 func (h *Handler) ready(w http.ResponseWriter, r *http.Request) {
 	err := h.cfg.Ready(r.Context())
 	h.noteReadiness(r.Context(), err)
@@ -163,7 +164,7 @@ func (h *Handler) favicon(w http.ResponseWriter, _ *http.Request) {
 	h.report(err)
 }
 
-// dashboard renders the status as a page. The page's script draws the charts from events.
+// dashboard renders the status as a page. The page's script draws the charts from the stream /events.
 func (h *Handler) dashboard(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	status := h.cfg.Status()

@@ -39,7 +39,7 @@ type board struct {
 	at      time.Time
 }
 
-// newBoard starts a listener with a history of samples.
+// newBoard starts a listener whose history has this number of samples.
 func newBoard(t *testing.T, samples int) *board {
 	t.Helper()
 	program := newCounted()
@@ -173,7 +173,7 @@ func (b *board) await(n int32) {
 	}
 }
 
-// drain reads up to the newest facts.
+// drain reads events up to and including the next facts.
 func (l *listener) drain() {
 	l.t.Helper()
 	for {
@@ -187,7 +187,7 @@ func (l *listener) drain() {
 	}
 }
 
-// run runs the sampler until the test calls stop, which waits for its end.
+// run runs the sampler until the test calls stop. stop returns after the sampler has ended.
 func run(t *testing.T, a *Handler) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

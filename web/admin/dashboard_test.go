@@ -47,8 +47,8 @@ func (b *board) play(seconds int) {
 	}
 }
 
-// count adds the counts of one second of the story. Links are created all the time, and
-// visits end after 100 seconds.
+// count adds the counts of one second of the story. Each second has 20 new links. The visits per
+// second fall from 100 to 0 in the first 100 seconds.
 func (c *counted) count(second int) {
 	for i := range 20 {
 		c.created++
@@ -143,14 +143,14 @@ func TestDashboardShowsHistoryAsShapesAndText(t *testing.T) {
 		"levels":                `[...document.querySelectorAll("#chart-pool text.level")].map((e) => e.textContent).join() === "restart below 20 %,page below 10 %"`,
 		"times":                 `[...document.querySelectorAll("#chart-pool text")].some((e) => /^\d\d:\d\d(:\d\d)?$/.test(e.textContent))`,
 		"a breaker that opened": `[...document.querySelectorAll("#strip-breaker text")].map((e) => e.textContent).join() === "closed,open,closed"`,
-		"its shape":             `new Set([...document.querySelectorAll("#strip-breaker rect")].map((e) => e.getAttribute("height"))).size === 2`,
-		"its history in words":  `document.querySelector("#strip-breaker svg").getAttribute("aria-label").includes("open from ")`,
-		"an epoch unknown":      `document.querySelector("#strip-epoch rect.unknown") !== null`,
+		"strip heights":         `new Set([...document.querySelectorAll("#strip-breaker rect")].map((e) => e.getAttribute("height"))).size === 2`,
+		"breaker as text":       `document.querySelector("#strip-breaker svg").getAttribute("aria-label").includes("open from ")`,
+		"an unknown epoch":      `document.querySelector("#strip-epoch rect.unknown") !== null`,
 		"what changed":          `document.querySelector("#changes").textContent.includes("Serving from: fallback")`,
-		"a text alternative":    `document.querySelector("#chart-pool svg").getAttribute("aria-label").includes("unknown for 1 min")`,
-		"links":                 `document.querySelector("#chart-created .now").textContent === "20/s"`,
-		"their latency":         `/^(19|20|21) msp99p50 (9\.[5-9]|10|11) ms$/.test(document.querySelector("#chart-create .now").textContent)`,
-		"idle visitors":         `document.querySelector("#chart-redirects .now").textContent === "0/s"`,
+		"pool as text":          `document.querySelector("#chart-pool svg").getAttribute("aria-label").includes("unknown for 1 min")`,
+		"rate of creations":     `document.querySelector("#chart-created .now").textContent === "20/s"`,
+		"creation latency":      `/^(19|20|21) msp99p50 (9\.[5-9]|10|11) ms$/.test(document.querySelector("#chart-create .now").textContent)`,
+		"rate of redirects":     `document.querySelector("#chart-redirects .now").textContent === "0/s"`,
 		"no redirect latency":   `document.querySelector("#chart-redirect .now").textContent.startsWith("idle")`,
 	} {
 		if !browser.Of(page, chromedp.Evaluate[bool](expression)) {

@@ -125,7 +125,7 @@ func TestEventsDisconnectSlowClients(t *testing.T) {
 	l := b.listen("")
 	l.wantAbout()
 	l.want(historyLength)
-	for b.streams.Load() > 1 { // until the buffers of the slow connection are full
+	for b.streams.Load() > 1 { // until the buffers of the slow client are full and the server disconnects it
 		b.sample(historyLength)
 		l.drain()
 	}

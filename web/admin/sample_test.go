@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// counted is a program that serves links and refills a pool.
+// counted holds the counts of a simulated program that serves links and refills a pool.
 type counted struct {
 	created, redirects, failed, refilled float64
 	taken                                map[string]float64
@@ -44,7 +44,7 @@ func (c *counted) read(after time.Duration) counts {
 	return counters.read(c.at)
 }
 
-// A rate is the count divided by the elapsed time.
+// A rate is the increase of a count divided by the elapsed time.
 func TestSampleOfServerHasRates(t *testing.T) {
 	t.Parallel()
 	c := newCounted()

@@ -42,7 +42,7 @@ func (s *sampler) run(ctx context.Context) {
 		case <-tick.C:
 		}
 		now := time.Now()
-		// After a pause of the process, two ticks follow each other too closely to compute a rate.
+		// After a pause of the process, two ticks may follow each other too closely to compute a rate.
 		if now.Sub(s.past[len(s.past)-1].at) > sampleInterval/2 {
 			s.note(ctx, s.sample(now))
 		}
@@ -117,7 +117,7 @@ type Sample struct {
 	CreatedPerSecond   *float64           `json:"created_per_second,omitempty"`   // links created with keys or aliases
 	RedirectsPerSecond *float64           `json:"redirects_per_second,omitempty"` // visits that found their link
 	FailedPerSecond    *float64           `json:"failed_per_second,omitempty"`    // requests answered with 5xx
-	TakenPerSecond     map[string]float64 `json:"taken_per_second,omitzero"`      // keys by their source: pool, ledger or random
+	TakenPerSecond     map[string]float64 `json:"taken_per_second,omitzero"`      // keys by their source, such as pool, ledger or random
 	RefilledPerSecond  *float64           `json:"refilled_per_second,omitempty"`  // keys that the program's worker pushed to the pool
 
 	// Durations, in seconds, of the requests that ended in the last latencyWindow. The
@@ -148,7 +148,7 @@ func newSample(s Status, now counts, past []counts) Sample {
 	if s.RefilledPerSecond != nil {
 		sample.RefilledPerSecond = growth(before.refilled, now.refilled, elapsed)
 	}
-	if s.ServingFrom != nil { // a source without an earlier counter had issued no key
+	if s.ServingFrom != nil { // a source that is not in before.taken had issued no key
 		sample.TakenPerSecond = make(map[string]float64)
 		for source, n := range now.taken {
 			sample.TakenPerSecond[source] = tenths((n - before.taken[source]) / elapsed)
@@ -172,9 +172,9 @@ func growth(before, now *float64, elapsed float64) *float64 {
 // tenths rounds v to one decimal place, which keeps events short.
 func tenths(v float64) float64 { return math.Round(10*v) / 10 }
 
-// Counters returns the counts of the program since its start. A nil function means that the
-// program does not have this count. The functions are safe for concurrent use, and each
-// takes well under a millisecond.
+// Counters holds functions that return the counts of the program since its start. A nil function
+// means that the program does not have this count. The functions are safe for concurrent use, and
+// each takes well under a millisecond.
 type Counters struct {
 	Created   func() float64            // links created with keys or aliases
 	Redirects func() float64            // visits that found their link

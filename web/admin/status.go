@@ -46,7 +46,7 @@ type Row struct {
 }
 
 // shortRunway is the runway of the space, in seconds, below which the dashboard marks the
-// runway. It is a month, which is enough time to plan longer codes.
+// value as bad. It is 30 days, which is enough time to plan longer codes.
 const shortRunway = 30 * 24 * 60 * 60
 
 // idle is the text for a runway while no keys are taken.

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// paged is the status of a pool without a worker, in a Redis that may evict keys.
+// paged is the status of a server with few keys left in the pool, in a Redis that may evict keys.
 func paged() Status {
 	s := full()
 	s.State, s.PoolKeys, s.RunwaySeconds, s.MayEvict = "page", new(int64(43210)), new(43.2), new(true)
@@ -32,10 +32,10 @@ func TestPageMarksBadValues(t *testing.T) {
 		"no fault":               {func(*Status) {}, 0},
 		"fallback":               {func(s *Status) { s.ServingFrom = new("fallback") }, 1},
 		"no keys":                {func(s *Status) { s.ServingFrom = new("none") }, 1},
-		"random by choice":       {func(s *Status) { s.ServingFrom, s.LocalKeys = new("batch"), nil }, 0},
+		"key source random":      {func(s *Status) { s.ServingFrom, s.LocalKeys = new("batch"), nil }, 0},
 		"breaker":                {func(s *Status) { s.Breaker = new("half-open") }, 1},
 		"eviction":               {func(s *Status) { s.MayEvict = new(true) }, 1},
-		"space for two weeks":    {func(s *Status) { s.SpaceRunwaySeconds = new(14 * 24 * 3600.0) }, 1},
+		"short space runway":     {func(s *Status) { s.SpaceRunwaySeconds = new(14 * 24 * 3600.0) }, 1},
 		"unknown":                {func(s *Status) { *s = Status{State: "filling", KeySource: "redis-pool"} }, 0},
 		"page":                   {func(s *Status) { *s = paged() }, 2},
 		"Redis outage":           {func(s *Status) { *s = fallenBack() }, 2},

@@ -49,7 +49,7 @@ type Event struct {
 // alert is the JSON document that is POSTed.
 type alert struct {
 	State         State     `json:"state"`
-	Previous      State     `json:"previous"` // the last state before this one that is not Filling; Filling if there is none
+	Previous      State     `json:"previous"` // the last earlier state other than Filling; Filling if there was none
 	PoolKeys      *int64    `json:"pool_keys"`
 	CapacityKeys  int64     `json:"capacity_keys"`
 	RunwaySeconds *float64  `json:"runway_seconds"`
@@ -99,9 +99,9 @@ func New(cfg Config) *Alerter {
 	return a
 }
 
-// Changed adds an alert to the queue if e begins or ends an alarm. It does not block. Filling is
-// not an alarm and does not end one. When a pool fills after an alarm, the alert follows when the
-// pool is OK. When a pool fills after a start, there is no alert.
+// Changed adds an alert to the queue if e begins or ends an alarm. It does not block. The state
+// Filling neither begins nor ends an alarm. If a pool fills after an alarm, the alert about the end of
+// the alarm follows when the state is OK. If a pool fills after a start, there is no alert.
 func (a *Alerter) Changed(e Event) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -35,7 +35,7 @@ func newTestAlerter(url string, log *logbuffer.Buffer) *Alerter {
 	})
 }
 
-// running starts the alerter. The function stop ends the alerter and waits until Run returns.
+// running starts the alerter. The returned function ends the alerter and waits until Run returns.
 func (a *Alerter) running(t *testing.T) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -100,7 +100,7 @@ func TestOnlyAlarmsAndTheirEndsAreReported(t *testing.T) {
 	}{
 		"start":                        {[]State{OK}, nil},
 		"start that fails":             {[]State{page, OK}, []string{"filling -> page", "page -> ok"}},
-		"worse and worse, then better": {[]State{OK, restart, page, OK}, []string{"ok -> restart", "restart -> page", "page -> ok"}},
+		"two alarms in a row, then ok": {[]State{OK, restart, page, OK}, []string{"ok -> restart", "restart -> page", "page -> ok"}},
 		"new epoch":                    {[]State{OK, Filling, OK}, nil},
 		"new epoch after an alarm":     {[]State{OK, page, Filling, OK}, []string{"ok -> page", "page -> ok"}},
 		"alarm in a new epoch":         {[]State{OK, Filling, restart}, []string{"ok -> restart"}},

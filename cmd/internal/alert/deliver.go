@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Run delivers alerts until ctx ends. Then it attempts to deliver each waiting alert once more,
-// for at most 2 s. It returns nil.
+// Run delivers alerts until ctx ends. Then it attempts to deliver the waiting alerts once more, in
+// order, until an attempt fails or 2 s have passed. It returns nil.
 func (a *Alerter) Run(ctx context.Context) error {
 	defer a.client.CloseIdleConnections()
 	gap := firstGap

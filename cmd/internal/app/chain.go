@@ -16,14 +16,14 @@ import (
 )
 
 // Chain supplies the keys of one server. KEY_SOURCE selects its key source. A part that the key source does not
-// have is nil. For example, random codes have no local batch, and the ledger has no pool.
+// have is nil. For example, the key source random has no local batch, and the key source ledger has no pool.
 type Chain struct {
 	*Core
 	settings config.Serve
 	fail     func(error) // ends the program
 	counters *ledger.Watch
-	// fromLedger is true if the codes are numbers of this server's ledger. Then the counters of the ledger
-	// measure how much of the space is used.
+	// fromLedger is true if each code stands for a number of this server's ledger. Then the counters of the
+	// ledger measure how much of the space is used.
 	fromLedger bool
 
 	keys    *kgs.Fallback
@@ -37,7 +37,7 @@ type Chain struct {
 // Keys returns the generator of the keys of the chain.
 func (ch *Chain) Keys() kgs.Generator { return ch.keys }
 
-// keySource is one value of KEY_SOURCE. A new key source is added only to keySources.
+// keySource is one value of KEY_SOURCE. A new key source needs an entry in keySources, and in no other list.
 type keySource struct {
 	name  string
 	needs config.Need // "" if it needs no setting
@@ -155,7 +155,8 @@ func (ch *Chain) openKeys(primary kgs.Generator) {
 	ch.keys = kgs.NewFallback(primary, fallback)
 }
 
-// openSource opens a local batch, which returns its unused keys during the stop.
+// openSource opens a local batch, which returns its unused keys during the stop. If lazy is true, the batch
+// takes no keys before a creation needs one.
 func (ch *Chain) openSource(supply kgs.Supply, lazy bool) *kgs.Source {
 	s := kgs.NewSource(kgs.SourceConfig{
 		Supply: supply, Min: ch.settings.BatchMin, Max: ch.settings.BatchMax, Lazy: lazy,
@@ -169,6 +170,6 @@ func (ch *Chain) ledgerSupply() kgs.Supply {
 	return mempool.NewLedgerSupply(ch.ledger, ch.Space, ch.holder, ch.CodeLength)
 }
 
-// random returns a source of random codes with the length in use, because the space of CODE_LENGTH may be used
-// up.
+// random returns a source of random codes. They have the length that the ledger uses at present, because the
+// space of CODE_LENGTH may be used up.
 func (ch *Chain) random() keysource.Random { return keysource.Random{Length: ch.counters.Length} }

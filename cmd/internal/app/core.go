@@ -1,6 +1,6 @@
-// Package app connects the parts that both programs have: the key ledger, key sources and pools,
-// the admin listener, alerts, and the commands that run beside a service. It contains no links.
-// Package cmd/internal/server adds the links, so that the program kgs does not contain them.
+// Package app connects the parts that the programs shortener and kgs share: the key ledger, key
+// sources and pools, the admin listener, alerts, and the commands that may run while servers run. It
+// contains no code for links. Package cmd/internal/server adds that code, so the program kgs lacks it.
 package app
 
 import (
@@ -63,7 +63,7 @@ func Start(
 }
 
 // openCore opens the database and the ledger, and registers with life how they are closed. If
-// openCore fails, the caller must stop life.
+// openCore fails, the caller must call life.Shutdown.
 func openCore(ctx context.Context, s config.Common, life *program.Lifecycle, log *slog.Logger) (*Core, error) {
 	c := &Core{
 		Common: s, life: life, Log: log,

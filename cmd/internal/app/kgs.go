@@ -26,7 +26,7 @@ type kgsFlags struct {
 	Version    kong.VersionFlag `help:"Print program, version and commit."`
 
 	Work        struct{} `cmd:"" default:"1" help:"Keep the Redis pool filled, serve keys to other programs, or both. This is the default."`
-	Healthcheck struct{} `cmd:"" help:"Check that the program at ADMIN_ADDR is ready. It needs no shell. Exit status: 0 if the program is ready, otherwise 1."`
+	Healthcheck struct{} `cmd:"" help:"Check that the program at ADMIN_ADDR is ready. This also works in a container without a shell. Exit status: 0 if the program is ready, otherwise 1."`
 }
 
 func kgsCommandLine(out, errors io.Writer) config.Program {
@@ -68,8 +68,8 @@ var (
 )
 
 // StartKGS starts the program kgs: the refill worker of the Redis pool, the key service, or both,
-// with an admin listener. The settings must be complete. If StartKGS fails, it closes everything
-// that it opened.
+// with an admin listener. The caller must have called s.Complete. If StartKGS fails, it closes
+// everything that it opened.
 func StartKGS(ctx context.Context, s config.KGS, log *slog.Logger) (*program.Program, error) {
 	var public *program.Address
 	if len(s.Clients) > 0 {

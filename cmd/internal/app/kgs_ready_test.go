@@ -14,7 +14,7 @@ import (
 )
 
 // A kgs that fills a pool and serves keys is ready only if it can do both.
-func TestKGSIsReadyWhenAllItsPartsAre(t *testing.T) {
+func TestKGSIsReadyOnlyIfPoolAndLedgerAreKnown(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		fills, serves    bool
@@ -39,7 +39,7 @@ func TestKGSIsReadyWhenAllItsPartsAre(t *testing.T) {
 	}
 }
 
-// watchAfterRead returns a watch that has read the ledger once.
+// watchAfterRead returns a watch that has read the ledger once. If fails is true, the read failed.
 func watchAfterRead(t *testing.T, fails bool) *ledger.Watch {
 	t.Helper()
 	w := ledger.NewWatch(func(context.Context) (c ledger.Counters, err error) {
@@ -56,7 +56,8 @@ func watchAfterRead(t *testing.T, fails bool) *ledger.Watch {
 	return w
 }
 
-// switchAfterRead returns a dead man's switch that has read its pool once.
+// switchAfterRead returns a dead man's switch that has read its pool once. If fails is true, the read
+// failed.
 func switchAfterRead(t *testing.T, fails bool) *refill.DeadMan {
 	t.Helper()
 	d := refill.NewDeadMan(refill.DeadManConfig{

@@ -14,7 +14,7 @@ import (
 	"keypool/kgs/audit"
 )
 
-// OpenOffline opens the database for a command that runs beside servers. It neither creates nor
+// OpenOffline opens the database for a command that may run while servers run. It neither creates nor
 // migrates a database, because only the start of a server and the command migrate do that. The
 // caller closes the Core.
 func OpenOffline(ctx context.Context, s config.Common, log io.Writer) (_ *Core, err error) {

@@ -36,8 +36,8 @@ func (c *Core) openRedisPool(ctx context.Context) error {
 	return mustNotEvict(ctx, c.pool)
 }
 
-// mustNotEvict returns an error if Redis may evict keys. It waits for Redis for at most a second.
-// If the policy is still unknown then, or changes later, the dead man's switch checks it.
+// mustNotEvict returns an error if Redis may evict keys. It waits for Redis for at most a second. If
+// the policy is unknown after that, it returns nil. The dead man's switch checks the policy regularly.
 func mustNotEvict(ctx context.Context, pool *redispool.Pool) error {
 	status, _ := pool.Status(ctx) // the status contains the policy even if the pool is not open yet
 	if !status.Evicts() {
@@ -64,8 +64,8 @@ func (c *Core) redisPool(client redis.UniversalClient, holder string) *redispool
 	return redispool.New(client, redispool.Config{Name: c.ledger.Name(), Holder: holder, Space: c.Space, Ledger: c.ledger})
 }
 
-// redisWorker returns a worker with its own connections and its own holder name. Therefore it
-// shares nothing with a hung worker that it replaces.
+// redisWorker returns a worker with its own Redis connections and its own holder name. It shares
+// neither with a hung worker that it replaces.
 func (c *Core) redisWorker() *refill.Worker {
 	client, err := redispool.OpenClient(string(c.RedisURL))
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 )
 
 // openPostgresPool opens the key source postgres-pool: a worker, a pool in tables of the links'
-// database, and a local batch. It has no breaker because links and keys are unreachable together.
+// database, and a local batch. It has no breaker: without this database, the server cannot store links
+// either.
 func (ch *Chain) openPostgresPool(context.Context) error {
 	pool := pgpool.New(ch.ledgerDB, pgpool.Config{Holder: ch.holder, Reserve: ch.settings.KGSTake == "reserve"})
 	draw := keysource.Random{Length: func() int { return ch.CodeLength }}

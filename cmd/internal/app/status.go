@@ -27,8 +27,8 @@ func (c *Core) ServeAdmin(p *program.Program, cfg admin.Config) {
 	p.Background("dashboard", p.Fail, handler.Run)
 }
 
-// Status returns the state of the chain for /status. It makes no calls. It reports what the
-// watches read in the last seconds. Values that they could not read are unknown.
+// Status returns the state of the chain for /status. It makes no network calls: it reports what the
+// watches read in the last few seconds. A value that they could not read is nil.
 func (ch *Chain) Status() admin.Status {
 	s := admin.Status{State: string(refill.StateOK), KeySource: ch.settings.KeySource, Since: ch.started}
 	if ch.watch != nil {
@@ -66,7 +66,7 @@ func (ch *Chain) servingFrom() string {
 	return "none"
 }
 
-// Degraded reports whether the key source does not work as configured.
+// Degraded reports whether the breaker is not closed, or the next key would not come from the key source.
 func (ch *Chain) Degraded() bool {
 	if ch.breaker != nil {
 		if ch.breaker.State() != gobreaker.StateClosed {

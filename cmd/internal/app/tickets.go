@@ -83,8 +83,8 @@ func (ch *Chain) ticketServer(ctx context.Context, at config.Database) (keysourc
 }
 
 // migrateLater retries the migration until it succeeds or ctx ends. It returns an error if the
-// database has a schema that this program cannot use. It logs the first error that has a cause
-// other than an unreachable database, which is already logged.
+// database has a schema that this program cannot use. It logs the first error whose cause is not an
+// unreachable database. ticketServer has already logged that the database is unreachable.
 func (ch *Chain) migrateLater(ctx context.Context, pool *pgxpool.Pool) error {
 	tick := time.NewTicker(ticketRetry)
 	defer tick.Stop()

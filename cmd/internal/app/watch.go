@@ -15,14 +15,14 @@ type poolWatch struct {
 	worker *refill.Supervisor // nil if another process refills the pool
 }
 
-// watched is a pool that a dead man's switch watches.
+// watched describes a pool for its dead man's switch.
 type watched struct {
 	look   func(context.Context) (refill.Observation, error)
 	build  func() *refill.Worker // nil if another process refills the pool
-	giveUp func(error)           // ends the program; nil if the program also has other work
+	giveUp func(error)           // ends the program; nil in a server, which also works without its worker
 }
 
-// observe returns a function that observes the status of a pool that loses no keys by itself.
+// observe returns a function that observes the status of a pool that cannot evict keys.
 func observe(status func(context.Context) (kgs.PoolStatus, error)) func(context.Context) (refill.Observation, error) {
 	return func(ctx context.Context) (refill.Observation, error) {
 		s, err := status(ctx)
@@ -30,8 +30,8 @@ func observe(status func(context.Context) (kgs.PoolStatus, error)) func(context.
 	}
 }
 
-// observeRedis returns a function that observes the status of a Redis pool. Redis may evict keys
-// of this pool.
+// observeRedis returns a function that observes the status of a Redis pool. The observation includes
+// the eviction policy, because Redis may evict keys of the pool.
 func observeRedis(status func(context.Context) (redispool.Status, error)) func(context.Context) (refill.Observation, error) {
 	return func(ctx context.Context) (refill.Observation, error) {
 		s, err := status(ctx)
@@ -50,7 +50,7 @@ func (c *Core) watchPool(fail func(error), what watched) *poolWatch {
 		w.worker = refill.NewSupervisor(what.build, c.Log)
 		c.life.Background("worker", fail, w.worker.Run)
 		cfg.Restart = func() {
-			c.renewConnections() // a new worker has its own connections to Redis
+			c.renewConnections() // to the ledger; a new worker opens its own connections to Redis
 			w.worker.Restart()
 		}
 	}

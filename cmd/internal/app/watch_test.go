@@ -50,7 +50,7 @@ func TestRenewConnectionsReplacesLedgerConnections(t *testing.T) {
 	}
 }
 
-// A failure that the dead man's switch reports ends the program with status 1 and one line.
+// A failure that the dead man's switch reports ends the program with status 1 and one line of output.
 func TestFailedProgramExitsWith1(t *testing.T) {
 	t.Parallel()
 	var stderr logbuffer.Buffer

@@ -23,8 +23,8 @@ type KeySource struct {
 	Needs Need
 }
 
-// Need is a setting that a key source requires, as the error names it. The zero value means that
-// the key source requires no setting.
+// Need names a setting that a key source requires, in the words of the error text. The zero value
+// means that the key source requires no setting.
 type Need string
 
 // Settings that key sources require.

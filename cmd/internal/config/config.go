@@ -1,9 +1,9 @@
 // Package config reads the settings of the programs from the command line and the environment.
 //
-// Each setting is a typed field of [Common], [Serve] or [KeyService], whose tags name its
-// environment variable, default, group in --help and bounds. A flag takes precedence over the
-// environment variable of the same name, and the variable over the default. A variable with the
-// empty string counts as set, and a setting without a default then has its zero value.
+// Each setting is a typed field of [Common], [Serve] or [KeyService]. The tags of the field state the
+// environment variable, the default, the bounds and the group in --help. A flag takes precedence over
+// the environment variable of the same name, and the variable over the default. An empty variable
+// counts as set: a setting without a default then has its zero value.
 //
 // Invariant: an invalid value yields an [*Error]. Its text is one line without secrets that names
 // the setting, the value and the valid values. [Parse] checks each value by itself. The Complete
@@ -40,12 +40,12 @@ type Common struct {
 // Serve are the settings that only the server has.
 type Serve struct {
 	ListenAddr     Address  `env:"LISTEN_ADDR" default:":8080" group:"listeners" help:"Public listener."`
-	BaseURL        BaseURL  `env:"BASE_URL" group:"listeners" placeholder:"URL" help:"Prefix of short URLs, such as https://go.example. Default: from the Host of the request."`
+	BaseURL        BaseURL  `env:"BASE_URL" group:"listeners" placeholder:"URL" help:"Prefix of short URLs, such as https://go.example. Default: from the Host header of the request."`
 	TrustedProxies Networks `env:"TRUSTED_PROXIES" group:"listeners" placeholder:"CIDR,..." help:"Reverse proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted, as CIDRs separated by commas."`
 
 	KeySource     string       `env:"KEY_SOURCE" group:"keys" placeholder:"NAME" help:"Where codes come from: ${key_sources}. Default: redis-pool with a REDIS_URL, else memory-pool."`
 	KGSURL        KGSURL       `name:"kgs-url" env:"KGS_URL" group:"keys" placeholder:"URL" help:"Key service of KEY_SOURCE=kgs: http://client:token@host:port or https://..."`
-	KGSTake       string       `name:"kgs-take" env:"KGS_TAKE" default:"delete" oneof:"delete,reserve" group:"keys" help:"How KEY_SOURCE=postgres-pool takes keys: delete moves keys to used_keys at once. reserve marks keys, and unused keys return to the pool after a timeout."`
+	KGSTake       string       `name:"kgs-take" env:"KGS_TAKE" default:"delete" oneof:"delete,reserve" group:"keys" help:"How KEY_SOURCE=postgres-pool takes keys: delete moves keys to the table used_keys at once. reserve only marks keys, and unused keys return to the pool after a timeout."`
 	Tickets       DatabasePair `name:"ticket-database-urls" env:"TICKET_DATABASE_URLS" group:"keys" placeholder:"ODD,EVEN" help:"Two databases of KEY_SOURCE=ticket, separated by a comma: the first issues odd numbers, the second even ones. Default: DATABASE_URL for both."`
 	MachineID     Machine      `name:"machine-id" env:"MACHINE_ID" group:"keys" placeholder:"NUMBER" help:"Machine id of KEY_SOURCE=snowflake, 0 to 1023. Default: an id that the database reserves while the server runs."`
 	HashAlgorithm string       `env:"HASH_ALGORITHM" default:"sha256" oneof:"sha256,md5" group:"keys" help:"Hash of KEY_SOURCE=hash: sha256 or md5."`

@@ -33,7 +33,7 @@ func testRules() Rules {
 	}
 }
 
-// read reads the settings of a server. It also returns everything that was printed.
+// read parses the settings of a server. It also returns everything that the parser printed.
 func read(args ...string) (s Server, printed string, err error) {
 	var f commandLine
 	var out bytes.Buffer
@@ -188,7 +188,7 @@ func TestUnsetSettingsHaveDefaults(t *testing.T) {
 	}
 }
 
-func TestFlagOverridesEnvironmentAndEnvironmentDefault(t *testing.T) {
+func TestFlagOverridesEnvironmentWhichOverridesDefault(t *testing.T) {
 	t.Setenv("CODE_LENGTH", "7")
 	t.Setenv("MACHINE_ID", "0")
 	t.Setenv("BASE_URL", "")
@@ -207,7 +207,7 @@ func TestFlagOverridesEnvironmentAndEnvironmentDefault(t *testing.T) {
 
 func TestHelpListsSettingsByGroup(t *testing.T) {
 	t.Setenv("CODE_LENGTH", "two") // not read for --help
-	t.Setenv("VERSION", "no flag of a program, and no setting")
+	t.Setenv("VERSION", "ignored") // the flag --version has no environment variable
 	_, help, err := read("--help")
 	if err != nil {
 		t.Fatal(err)

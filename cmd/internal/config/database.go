@@ -66,7 +66,7 @@ func (d *Database) UnmarshalText(text []byte) error {
 
 // LedgerPool returns the settings of the PostgreSQL connections for the ledger and for tickets.
 // Links have their own connections: changes of the ledger wait for row locks, and must not occupy
-// the connections of the links meanwhile.
+// the connections of the links while they wait.
 func (d Database) LedgerPool() *pgxpool.Config {
 	cfg := d.Postgres.Copy()
 	cfg.MaxConns, cfg.MinConns, cfg.MinIdleConns = ledgerConns, 0, 0

@@ -51,7 +51,7 @@ func (p Program) examples() string {
 	for _, e := range p.Examples {
 		fmt.Fprintf(&text, "\n  # %s\n  %s", e.Comment, e.Command)
 	}
-	text.WriteString("\n\nA flag overrides the environment variable that is named after its description.")
+	text.WriteString("\n\nThe description of a setting ends with its environment variable. The flag overrides this variable.")
 	return text.String()
 }
 

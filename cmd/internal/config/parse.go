@@ -64,7 +64,7 @@ func (p Program) Parse(flags any, args []string) (command string, err error) {
 	return context.Command(), nil
 }
 
-// takeOverEnvironment prevents kong from reading the environment, which fromEnvironment reads.
+// takeOverEnvironment prevents kong from reading the environment, because fromEnvironment reads it.
 // Kong would refuse an invalid variable even if a flag overrides it, and would quote its value,
 // which may be secret.
 func takeOverEnvironment(flags []*kong.Flag) {
@@ -126,8 +126,8 @@ func decodeNumber(ctx *kong.DecodeContext, target reflect.Value) error {
 	})
 }
 
-// decode passes the text of a setting to assign, and adds the name of the setting to its error.
-// The empty text means the zero value for a setting that has no default.
+// decode passes the text of a setting to assign. It adds the name of the setting to an error of assign.
+// If the text is empty and the setting has no default, decode sets the zero value instead.
 func decode(ctx *kong.DecodeContext, target reflect.Value, assign func(text string) error) error {
 	var text string
 	if err := ctx.Scan.PopValueInto("string", &text); err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // Each of these types holds the value of one setting. Its method UnmarshalText parses the text of
-// the setting and returns an [*Error] without a Name.
+// the setting. For an invalid text it returns an [*Error] without a Name, which decode adds.
 var (
 	_ encoding.TextUnmarshaler = (*Address)(nil)
 	_ encoding.TextUnmarshaler = (*Switch)(nil)
@@ -37,8 +37,8 @@ func (a *Address) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Switch is a setting that is true or false. It is not a bool because kong would accept --migrate
-// for --migrate=true, which an environment variable cannot express.
+// Switch is a setting that is true or false. It is not a bool, because kong would then accept
+// --migrate without a value. An environment variable has no such form.
 type Switch struct{ On bool }
 
 // UnmarshalText takes true or false.
@@ -108,7 +108,7 @@ func (n *Networks) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Secret is the key of the permutation. It is nil if the ledger stores the key.
+// Secret is the FF1 key, which permutes the codes. It is nil if the ledger stores the FF1 key.
 type Secret []byte
 
 // UnmarshalText takes 16 or 32 bytes as hex.

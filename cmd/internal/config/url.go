@@ -64,7 +64,8 @@ type KGSURL string
 // TakesKGSURL describes a valid KGSURL for an [Error].
 const TakesKGSURL = "http://client:token@host[:port] or https://client:token@host[:port]"
 
-// UnmarshalText takes an http or https URL with a host. It does not check the client.
+// UnmarshalText takes an http or https URL with a host. It does not check the client
+// and its token.
 func (k *KGSURL) UnmarshalText(text []byte) error {
 	if err := checkHTTP(string(text), TakesKGSURL); err != nil {
 		return err

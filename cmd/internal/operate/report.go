@@ -98,7 +98,7 @@ func epochTable(epochs []audit.EpochAccounts) string {
 	return text
 }
 
-// postgresPool returns a line about the pool in PostgreSQL, or "" if there is none.
+// postgresPool returns a line about the pool in PostgreSQL, or "" if p is nil.
 func postgresPool(p *audit.PostgresPoolAccounts) string {
 	if p == nil {
 		return ""

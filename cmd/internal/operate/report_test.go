@@ -34,7 +34,7 @@ func TestAuditReportShowsEpochsAndFaults(t *testing.T) {
   total     30000       600  9000          165     1234          10  18990        1
 Links by source: 2 alias, 1234 pool.
 The accounts do not close. Faults: 1.
-  fdMx0H is missing: reserved, and not linked, in no pool or batch, not abandoned
+  fdMx0H is missing: reserved, but not linked, not in a pool or batch, and not abandoned
 `
 	if diff := cmp.Diff(want[1:], got.String()); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)

@@ -23,7 +23,7 @@ import (
 const StartTimeout = 30 * time.Second
 
 // PublicGrace is the time that running requests on the public listener have to finish during an
-// orderly stop. It equals the longest time that a creation may take.
+// orderly stop. It is longer than the 5 s that package shortener allows for a creation.
 const PublicGrace = 6 * time.Second
 
 const (
@@ -74,7 +74,7 @@ func Start(
 	return p, nil
 }
 
-// New returns a program without listeners. Start is the usual way to make one.
+// New returns a program without listeners. Callers other than tests use Start.
 func New(log *slog.Logger) *Program {
 	return &Program{log: log, failed: make(chan error, 1)}
 }
@@ -164,13 +164,13 @@ func (p *Program) serve(name string, srv *http.Server, l net.Listener, grace tim
 }
 
 // silentConns are connections on which no byte has arrived. Browsers open such connections in
-// advance, and Shutdown would wait five seconds for each of them.
+// advance, and http.Server.Shutdown would wait until each of them is five seconds old.
 type silentConns struct {
 	mu    sync.Mutex
 	conns map[net.Conn]time.Time
 }
 
-// silence is the age at which a silent connection is closed. On a newer connection, the first
+// silence is the age from which the stop closes a silent connection. On a newer connection, the first
 // request may be about to arrive.
 const silence = 250 * time.Millisecond
 

@@ -26,8 +26,8 @@ type load struct {
 	made, refused atomic.Int64
 }
 
-// under starts four clients that create links until ctx ends.
-func (r *running) under(ctx context.Context, l *load) {
+// startClients starts four clients that create links until ctx ends.
+func (r *running) startClients(ctx context.Context, l *load) {
 	for range 4 {
 		l.clients.Go(func() {
 			for ctx.Err() == nil {
@@ -72,8 +72,8 @@ func (l *load) wantMade(t *testing.T) {
 	}
 }
 
-// audits runs n audits, or, if n is 0, audits until ctx ends. The accounts of each audit must
-// close, unless the audit fails with one of excuses. audits returns the number of audits whose
+// audits runs n audits. If n is 0, it repeats the audit until ctx ends. The accounts of each audit
+// must close, unless the audit fails with one of excuses. audits returns the number of audits whose
 // accounts close.
 func audits(ctx context.Context, t *testing.T, database, redisURL string, n int, excuses ...error) (closed int) {
 	t.Helper()
@@ -111,7 +111,7 @@ func TestAuditFindsNoFaultWhileEpochsChange(t *testing.T) {
 	var l load
 	t.Cleanup(l.clients.Wait)
 	t.Cleanup(stop)
-	r.under(ctx, &l)
+	r.startClients(ctx, &l)
 	closed := 0
 	l.clients.Go(func() {
 		closed = audits(ctx, t, database, redisURL, 0, kgs.ErrNoEpoch, kgs.ErrFenced, audit.ErrPoolUnknown, audit.ErrEpochChanged)
@@ -131,17 +131,17 @@ func TestAuditFindsNoFaultWhileEpochsChange(t *testing.T) {
 	l.wantMade(t)
 	r.stop()
 	if closed == 0 {
-		t.Error("no accounts closed under load, want at least one audit that closes")
+		t.Error("no audit under load had accounts that close, want at least one")
 	}
 	last := auditJSON(t, database, redisURL)
 	if last.status != 0 || last.InBatches != 0 || last.Abandoned[kgs.ReasonEpoch] == 0 || len(last.Epochs) < losses+1 {
 		t.Errorf("last audit: exit status %d, %s, %+v", last.status, last.stderr, last.Accounts)
 	}
-	t.Logf("%d audits closed, %d links in %d epochs", closed, last.Linked, len(last.Epochs))
+	t.Logf("the accounts of %d audits closed; %d links in %d epochs", closed, last.Linked, len(last.Epochs))
 }
 
-// The audits run beside one process with a SQLite file and a pool in memory.
-func TestAuditBesideServerWithSQLite(t *testing.T) {
+// The audits run while a server with a SQLite file and a pool in memory creates links.
+func TestAuditWhileSQLiteServerCreatesLinks(t *testing.T) {
 	t.Parallel()
 	database := sqliteURL(t)
 	r := start(t, settings(t, database, ""))
@@ -149,13 +149,13 @@ func TestAuditBesideServerWithSQLite(t *testing.T) {
 	var l load
 	t.Cleanup(l.clients.Wait)
 	t.Cleanup(stop)
-	r.under(ctx, &l)
+	r.startClients(ctx, &l)
 	closed := audits(ctx, t, database, "", 60)
 	for deadline := time.Now().Add(time.Minute); l.made.Load() < 100 && time.Now().Before(deadline); {
 		closed += audits(ctx, t, database, "", 1)
 	}
 	if closed == 0 {
-		t.Error("no accounts closed, want at least one audit that closes")
+		t.Error("no audit had accounts that close, want at least one")
 	}
 	l.wantMade(t)
 }

@@ -139,7 +139,7 @@ func (s *fixture) pop() string {
 	return code
 }
 
-// waiting returns the code in the pool that has this many codes before it.
+// waiting returns a code that waits in the pool. The argument is the number of codes before it.
 func (s *fixture) waiting(after int64) string {
 	s.t.Helper()
 	code, err := s.redis.LIndex(s.t.Context(), s.list, after).Result()
@@ -149,7 +149,8 @@ func (s *fixture) waiting(after int64) string {
 	return code
 }
 
-// want fails the test unless the audit finds exactly the faults that were planted so far.
+// want fails the test unless the audit finds exactly the faults that were planted so far, and counts
+// the given number of keys as abandoned for a conflict.
 func (s *fixture) want(conflicts int64) {
 	s.t.Helper()
 	got := auditJSON(s.t, s.database, s.redisURL)
@@ -178,7 +179,7 @@ func TestAuditFindsPlantedErrors(t *testing.T) {
 	s := newFixture(t)
 	s.want(0)
 	taken := s.waiting(5)
-	s.link(taken, "alias") // an alias that equals a key; it is no error, and the key is abandoned
+	s.link(taken, "alias") // an alias may equal a key in the pool: the audit finds no fault and counts the key as abandoned
 	s.want(1)
 	for what, plant := range s.plants() {
 		s.faults = append(s.faults, plant())

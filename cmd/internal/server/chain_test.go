@@ -70,7 +70,7 @@ func TestServerServesFromEveryKeySource(t *testing.T) {
 }
 
 // wantSpace waits until the server has read its ledger. If known is true, the server must then
-// report how much of the space is used. Otherwise it must leave that value unknown.
+// report how much of the space is used. Otherwise it must not report that value.
 func (r *running) wantSpace(known bool) {
 	r.t.Helper()
 	r.await("a read of the ledger", func(admin.Status) bool { return strings.Contains(r.metrics(), "\nkgs_keys_reserved_total ") })
@@ -116,8 +116,8 @@ func TestHashMakesSeparateLinksForOneURL(t *testing.T) {
 	}
 }
 
-// A Redis without persistence loses the counter when it restarts. Until then the fallback serves,
-// and afterwards the counter skips ahead of the existing links.
+// A Redis without persistence loses the counter when it restarts. The fallback serves while Redis is
+// down. After the restart, the counter skips ahead past the numbers of the existing links.
 func TestCounterRecoversFromRedisRestart(t *testing.T) {
 	t.Parallel()
 	redis := testenv.StartRedis(t, "--appendonly", "no")
@@ -135,7 +135,7 @@ func TestCounterRecoversFromRedisRestart(t *testing.T) {
 	for range 100 {
 		shorten()
 	}
-	numbered := func() bool { // 101 to 3,843
+	numbered := func() bool { // reports whether the next code has a number from 101 to 3,843
 		code := shorten()
 		return "00001d" <= code && code < "000100"
 	}

@@ -20,9 +20,9 @@ type shortenerFlags struct {
 
 	ServeLinks    struct{}    `cmd:"" name:"serve" default:"1" help:"Serve short links. This is the default."`
 	MigrateSchema struct{}    `cmd:"" name:"migrate" help:"Migrate the database schema."`
-	Audit         auditFlags  `cmd:"" help:"Account for every key. Servers may be running. Exit status: 0 if the accounts close, 1 if they do not close, 2 if the audit could not run."`
+	Audit         auditFlags  `cmd:"" help:"Check that every reserved key is in exactly one place, that is, that the accounts close. Servers may be running. Exit status: 0 if the accounts close, 1 if they do not close, 2 if the audit could not run."`
 	Delete        deleteFlags `cmd:"" help:"Turn links into tombstones. Requests for them are answered with 410, and their codes are never used again."`
-	Healthcheck   struct{}    `cmd:"" help:"Check that the server at ADMIN_ADDR is ready. It needs no shell. Exit status: 0 if the server is ready, otherwise 1."`
+	Healthcheck   struct{}    `cmd:"" help:"Check that the server at ADMIN_ADDR is ready. This also works in a container without a shell. Exit status: 0 if the server is ready, otherwise 1."`
 }
 
 func shortenerCommandLine(out, errors io.Writer) config.Program {
@@ -31,7 +31,7 @@ func shortenerCommandLine(out, errors io.Writer) config.Program {
 		Examples: []config.Example{
 			{Command: "shortener", Comment: "everything in one process, with a SQLite file in data/"},
 			{Command: "DATABASE_URL=postgres://user@host/keypool REDIS_URL=redis://host shortener", Comment: "one of several servers"},
-			{Command: "shortener audit --json", Comment: "account for every key"},
+			{Command: "shortener audit --json", Comment: "check that every reserved key is in exactly one place"},
 		},
 		Version: version.Of("shortener"), KeySources: serverRules().KeySources, Out: out, Errors: errors,
 	}
@@ -72,7 +72,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // ballast is the size, in bytes, of memory that the server allocates and never uses. The garbage
 // collector runs when the heap has doubled. The heap of the server is so small that without
 // ballast the collector would run all the time. With ballast, it runs after about 40 MiB of
-// garbage. Unused memory is not resident, although go_memstats_* count it.
+// garbage. Unused memory is not resident, although the metrics go_memstats_* count it.
 const ballast = 32 << 20
 
 func serve(ctx context.Context, c app.Console, s config.Server) int {

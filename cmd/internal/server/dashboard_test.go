@@ -15,8 +15,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// The dashboard in a browser draws the activity of a server and does not delay its stop. It
-// continues with the next server at the same address.
+// The dashboard in a browser draws the activity of a server and does not delay the stop of the server.
+// Then the dashboard continues with the next server at the same address.
 func TestDashboardContinuesWithNextServer(t *testing.T) {
 	t.Parallel()
 	var log logbuffer.Buffer
@@ -40,7 +40,7 @@ func TestDashboardContinuesWithNextServer(t *testing.T) {
 	)
 	first.stop()
 	if strings.Contains(log.String(), "slow clients") {
-		t.Errorf("the stream delayed the stop:\n%s", log.String())
+		t.Errorf("the event stream of the dashboard delayed the stop:\n%s", log.String())
 	}
 	page.Do(browser.Becomes(`document.querySelector("h1").textContent === "Disconnected"`))
 

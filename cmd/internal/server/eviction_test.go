@@ -40,7 +40,7 @@ func TestRedisThatMayEvictIsRefused(t *testing.T) {
 	}
 }
 
-// The start does not fail if the policy is unknown, because Redis may be unreachable or hang.
+// The start does not fail if the eviction policy is unknown because Redis is unreachable or hangs.
 func TestUnreachableRedisIsNotRefused(t *testing.T) {
 	t.Parallel()
 	redis := testenv.StartRedis(t, "--maxmemory-policy", "allkeys-lru")
@@ -55,7 +55,7 @@ func TestUnreachableRedisIsNotRefused(t *testing.T) {
 	})
 }
 
-func TestLaterChangeOfEvictionPolicyPages(t *testing.T) {
+func TestChangeOfEvictionPolicyAfterStartSignalsPage(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	options, err := redis.ParseURL(server.URL)

@@ -24,7 +24,7 @@ func TestProgramsAreHoldersWhileTheyRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	r.await("a heartbeat after that of the start", func(admin.Status) bool { return slices.Max(heartbeats(t, db)) > 1 })
+	r.await("a second heartbeat", func(admin.Status) bool { return slices.Max(heartbeats(t, db)) > 1 })
 	k, err := app.StartKGS(t.Context(), config.KGS{Common: s.Common}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ func TestKeysAdapterPassesKeyAndWrapsError(t *testing.T) {
 		t.Errorf("Next = %+v, %v", key, err)
 	}
 	if key.Batch != nil {
-		t.Error("a key without accounting has a batch")
+		t.Error("Next returned a batch for a key that has none")
 	}
 	for _, cause := range []error{kgs.ErrNoKeys, errors.New("broken")} {
 		_, err = keys{fixed{err: cause}}.Next(t.Context(), "https://go.dev", 0)

@@ -43,7 +43,7 @@ func startKeyService(t *testing.T, database string) (_ *program.Program, url str
 	return p, fmt.Sprintf("http://tests:%s@%s", kgsToken, p.Addr())
 }
 
-// kgsProcess is a key service that can be killed.
+// kgsProcess is a key service in a separate process, which a test can kill.
 type kgsProcess struct {
 	t        *testing.T
 	addr     string
@@ -89,7 +89,7 @@ func (k *kgsProcess) start() {
 	}
 }
 
-// kill kills the program.
+// kill sends SIGKILL to the program, unless the test has already killed it.
 func (k *kgsProcess) kill() {
 	if k.cmd.ProcessState == nil {
 		_ = k.cmd.Process.Kill() // the process may have exited by itself
@@ -99,7 +99,7 @@ func (k *kgsProcess) kill() {
 
 func (k *kgsProcess) url() string { return fmt.Sprintf("http://tests:%s@%s", kgsToken, k.addr) }
 
-// call calls a procedure by JSON. It may be called from any goroutine.
+// call calls a procedure of the key service with JSON over HTTP. It may be called from any goroutine.
 func (k *kgsProcess) call(procedure string, request map[string]any) (answer struct {
 	LeaseID string   `json:"leaseId"`
 	Codes   []string `json:"codes"`

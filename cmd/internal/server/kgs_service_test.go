@@ -46,13 +46,13 @@ func TestServerServesWhileItsKGSIsDown(t *testing.T) {
 	r.await("an open breaker", func(s admin.Status) bool { return *s.Breaker == "open" && *s.ServingFrom == "fallback" })
 	shorten(10)
 	k.start()
-	r.await("keys again", func(s admin.Status) bool { return *s.Breaker == "closed" && *s.ServingFrom == "batch" })
+	r.await("keys from the key service again", func(s admin.Status) bool { return *s.Breaker == "closed" && *s.ServingFrom == "batch" })
 	shorten(10)
 	r.stop()
 	links, keys := auditJSON(t, database, ""), auditJSON(t, k.database, "")
 	if links.status != 0 || links.Links["random"] < 10 || keys.status != 0 || keys.InBatches != 0 || len(keys.Links) > 0 ||
 		keys.Abandoned[kgs.ReasonClient] != links.Links["kgs"] {
-		t.Errorf("audit of the links: %+v; of the keys: %+v; want exactly the linked keys abandoned to the client", links, keys)
+		t.Errorf("audit of the links: %+v; of the keys: %+v; want the linked keys, and no others, abandoned with the reason client", links, keys)
 	}
 }
 
@@ -69,7 +69,7 @@ func TestAuditOfDatabaseSharedByServerAndKGS(t *testing.T) {
 				r.shorten("https://go.dev/")
 			}
 			if a := auditJSON(t, database, ""); a.status != 0 {
-				t.Errorf("audit beside the programs: %+v", a)
+				t.Errorf("audit while the programs run: %+v", a)
 			}
 			r.stop()
 			a := auditJSON(t, database, "")
@@ -125,7 +125,7 @@ func TestKilledKGSLosesNoKeys(t *testing.T) {
 	}
 }
 
-// takeRepeatedly repeats a request until it is answered.
+// takeRepeatedly repeats a request for keys until it is answered, for at most a minute.
 func (k *kgsProcess) takeRepeatedly(request string, count int) []string {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

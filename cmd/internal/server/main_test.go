@@ -9,7 +9,8 @@ import (
 	"keypool/internal/testenv"
 )
 
-// childVariable makes the test binary the program kgs, for tests that kill it.
+// childVariable is an environment variable that makes the test binary run the program kgs, so that a
+// test can kill this process.
 const childVariable = "KEYPOOL_TEST_KGS"
 
 func TestMain(m *testing.M) {

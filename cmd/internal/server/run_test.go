@@ -11,7 +11,7 @@ import (
 
 type runner func(ctx context.Context, args []string, stdout, stderr io.Writer) int
 
-// runShortener runs the program shortener as a user would.
+// runShortener runs the program shortener with these arguments, as a shell would.
 func runShortener(t *testing.T, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -19,8 +19,8 @@ func runShortener(t *testing.T, args ...string) (status int, stdout, stderr stri
 	return status, out.String(), errs.String()
 }
 
-// runRefused runs a program with arguments that it must refuse. If the program accepts the
-// arguments, it ends before it serves.
+// runRefused runs a program with arguments that it must refuse. The context has already ended, so a
+// program that accepts the arguments ends before it serves.
 func runRefused(t *testing.T, run runner, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

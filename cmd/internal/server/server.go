@@ -17,8 +17,8 @@ import (
 	"keypool/web/httpserver"
 )
 
-// Start starts the shortener and returns when the public listener answers. The settings must be
-// complete. If Start fails, it closes everything that it opened.
+// Start starts the shortener and returns when the public listener answers. The caller must have
+// called s.Complete. If Start fails, it closes everything that it opened.
 func Start(ctx context.Context, s config.Server, log *slog.Logger) (*program.Program, error) {
 	public := program.Address{Setting: "LISTEN_ADDR", Addr: s.ListenAddr}
 	return app.Start(ctx, s.Common, &public, log, func(ctx context.Context, p *program.Program, c *app.Core) error {
@@ -33,7 +33,7 @@ func Start(ctx context.Context, s config.Server, log *slog.Logger) (*program.Pro
 		links, requests := shortener.NewMetrics(c.Registry), web.NewMetrics(c.Registry)
 		service := shortener.New(shortener.Config{Store: store, Keys: keys{chain.Keys()}, Metrics: links})
 		c.OnStop("links", func(ctx context.Context) error {
-			return program.WaitFor(ctx, func() error { return service.Close(ctx) }) // a commit of SQLite ignores its context
+			return program.WaitFor(ctx, func() error { return service.Close(ctx) }) // a SQLite commit ignores its context
 		})
 
 		c.ServeAdmin(p, admin.Config{
@@ -55,7 +55,7 @@ func Start(ctx context.Context, s config.Server, log *slog.Logger) (*program.Pro
 	})
 }
 
-// keys adapts a generator of kgs to the Keys of shortener.
+// keys implements [shortener.Keys] with a [kgs.Generator].
 type keys struct{ generator kgs.Generator }
 
 var _ shortener.Keys = keys{}

@@ -159,7 +159,7 @@ func full(s admin.Status) bool {
 	return s.State == string(refill.StateOK) && s.PoolKeys != nil && *s.PoolKeys >= 9000
 }
 
-// command runs the program shortener with a database.
+// command runs the program shortener with this database. It returns the exit status and all output.
 func command(t *testing.T, database string, args ...string) (status int, output string) {
 	t.Helper()
 	status, stdout, stderr := runShortener(t, append([]string{"--database-url=" + database}, args...)...)
@@ -175,7 +175,7 @@ func TestLinksSurviveRestart(t *testing.T) {
 	first.wantStatus("nope", http.StatusNotFound, "")
 	first.await("a full pool", full)
 	if status, out := command(t, url, "audit"); status != 0 {
-		t.Errorf("audit beside a running server: exit status %d, %s", status, out)
+		t.Errorf("audit while the server runs: exit status %d, %s", status, out)
 	}
 	first.stop()
 	if r := auditJSON(t, url, ""); r.status != 0 || len(r.Abandoned) > 0 || r.InBatches != 0 {
@@ -188,8 +188,8 @@ func TestLinksSurviveRestart(t *testing.T) {
 	}
 }
 
-// The server stops in order even if a client never sends the rest of its request, or if a profile
-// would take half a minute.
+// The server makes an orderly stop even if a client never sends the rest of its request, or if a CPU
+// profile of 30 s is running.
 func TestSlowClientsDoNotPreventOrderlyStop(t *testing.T) {
 	t.Parallel()
 	url := sqliteURL(t)
@@ -208,7 +208,7 @@ func TestSlowClientsDoNotPreventOrderlyStop(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r.status() // an answer of the admin listener proves that the profile has started
+	r.status() // a later request is answered, so the profile has started
 	r.stop()
 	if r := auditJSON(t, url, ""); r.status != 0 || r.InBatches != 0 {
 		t.Errorf("audit after the stop: %+v; want every key returned", r)

@@ -48,7 +48,7 @@ func TestPostgresPoolServersAccountForEveryKey(t *testing.T) {
 			other.await("keys from the pool", func(s admin.Status) bool { return *s.ServingFrom == "batch" })
 			other.stop()
 			if r := auditJSON(t, database, ""); r.status != 0 || r.PostgresPool == nil || r.Links[kgs.SourcePostgresPool] < 500 {
-				t.Errorf("audit beside a server: exit status %d, %s, %+v", r.status, r.stderr, r.Accounts)
+				t.Errorf("audit while one server runs: exit status %d, %s, %+v", r.status, r.stderr, r.Accounts)
 			}
 			one.stop()
 			r := auditJSON(t, database, "")
@@ -61,7 +61,7 @@ func TestPostgresPoolServersAccountForEveryKey(t *testing.T) {
 	}
 }
 
-func TestAuditFindsAnUnrecordedLink(t *testing.T) {
+func TestAuditFindsLinkMissingFromUsedKeys(t *testing.T) {
 	t.Parallel()
 	database := testenv.PostgresURL(t)
 	r := start(t, postgresPoolSettings(t, database, "delete"))

@@ -40,13 +40,13 @@ func TestMachineIDOfRunningServerIsRefused(t *testing.T) {
 	}
 }
 
-// The machine id of a killed server stays reserved for some seconds. The next server starts
-// nevertheless, and its fallback serves meanwhile.
+// The machine id of a killed server stays reserved for some seconds. The next server with this id
+// starts nevertheless, and its fallback serves until the reservation ends.
 func TestServerWaitsForMachineIDOfKilledServer(t *testing.T) {
 	t.Parallel()
 	url := sqliteURL(t)
 	s := snowflakeSettings(t, url, config.FixedMachine(7))
-	start(t, s).stop() // makes the tables
+	start(t, s).stop() // creates the tables
 	until := time.Now().Add(10 * time.Second)
 	reserve(t, s.Database.SQLitePath, "dead", until)
 	r := start(t, s)

@@ -21,8 +21,8 @@ func ticketSettings(t *testing.T, urls string) config.Server {
 	return settings(t, sqliteURL(t), "", "--key-source=ticket", "--ticket-database-urls="+urls)
 }
 
-// wantTickets creates links until the server has used numbers of all given parities. No code may
-// be assigned twice.
+// wantTickets creates links until the server has used numbers of all given parities: 0 for even
+// numbers, 1 for odd ones. No code may be assigned twice.
 func (r *running) wantTickets(seen map[string]bool, parities ...int64) {
 	r.t.Helper()
 	missing := make(map[int64]bool)
@@ -36,7 +36,7 @@ func (r *running) wantTickets(seen map[string]bool, parities ...int64) {
 		}
 		seen[code] = true
 		_, n, err := codespace.Plain().Number(code)
-		if err == nil && n < 10_000 { // a larger number is a code of the fallback, which a busy machine may use
+		if err == nil && n < 10_000 { // a larger number belongs to a random code: on a busy machine, the fallback may serve
 			delete(missing, n%2)
 		}
 		return len(missing) == 0
@@ -61,7 +61,8 @@ func TestSeparateTicketDatabasesIssueOddAndEvenNumbers(t *testing.T) {
 		r := start(t, s)
 		r.wantTickets(seen, 0, 1)
 		r.stop()
-		// The databases are exchanged. Each finds numbers that the other has issued, and skips ahead.
+		// Exchange the databases. Each one now issues numbers that the other has issued. These numbers
+		// conflict with existing links, and after a conflict the server takes a larger step.
 		s.Tickets[0], s.Tickets[1] = s.Tickets[1], s.Tickets[0]
 	}
 }

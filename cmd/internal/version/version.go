@@ -1,11 +1,10 @@
-// Package version holds the version of a program. The linker sets the version (see the Makefile).
-// The go command does not, because it cannot read the revision of a source tree that git does not
-// trust.
+// Package version holds the version of a program. The linker sets the version (see the Makefile),
+// because the go command cannot read the revision of a source tree that git does not trust.
 package version
 
 import "fmt"
 
-//nolint:gochecknoglobals // the linker can set nothing but package variables
+//nolint:gochecknoglobals // the linker can set only package variables
 var (
 	number = "unknown" // as `git describe` prints it
 	commit = "unknown" // the full hash

@@ -112,7 +112,7 @@ func Evaluate(expression string) chromedp.Action[chromedp.Void] {
 	return chromedp.Evaluate[chromedp.Void](expression)
 }
 
-// Emulate changes a setting of the browser.
+// Emulate runs a command of the Chrome DevTools Protocol that changes a setting of the browser.
 func Emulate[P any](command cdp.Command[P, cdp.Empty], params P) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		_, err := cdp.Call(ctx, t, command, params)

@@ -111,9 +111,9 @@ func runWithServers(ctx context.Context, f finder, command []string) (status int
 	return runCommand(ctx, command, env)
 }
 
-// runCommand runs a command in its own process group. An interrupt from a terminal or a
-// supervisor thus reaches the whole group, and only through this function. The servers stop
-// after the command ends.
+// runCommand runs a command in its own process group. An interrupt of the keeper does not reach this
+// group directly: when ctx ends, runCommand interrupts the whole group. The servers stop after the
+// command ends.
 func runCommand(ctx context.Context, command, env []string) (status int, err error) {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Env = env

@@ -137,8 +137,8 @@ func TestServeKeepsTheServerUntilInputEnds(t *testing.T) {
 	}
 }
 
-// TestServeTriesTheNextWayWithoutImages runs with a container engine that cannot reach a registry. The keeper
-// then tries the next way.
+// TestServeTriesTheNextWayWithoutImages names a registry of container images that does not answer. The
+// keeper then tries the next way.
 func TestServeTriesTheNextWayWithoutImages(t *testing.T) {
 	t.Parallel()
 	cmd := keeper(t, "serve", "redis")
@@ -149,7 +149,7 @@ func TestServeTriesTheNextWayWithoutImages(t *testing.T) {
 	if err := cmd.Run(); err != nil {
 		t.Errorf("the keeper ended with %v", err)
 	}
-	for _, want := range []string{`msg="no server this way" engine=redis way=docker`, `msg="server for the tests" engine=redis way=machine`} {
+	for _, want := range []string{`msg="cannot get a server in this way" engine=redis way=docker`, `msg="found or started a server for the tests" engine=redis way=machine`} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("the log does not contain %q:\n%s", want, log.String())
 		}

@@ -31,7 +31,7 @@ func need(ctx context.Context, log *slog.Logger, programs []string) error {
 	for _, program := range programs {
 		n, known := needs[program]
 		if !known {
-			return fmt.Errorf("%s is not a program that can be installed; these are: %q", program, slices.Sorted(maps.Keys(needs)))
+			return fmt.Errorf("cannot install %s; the programs that can be installed are %q", program, slices.Sorted(maps.Keys(needs)))
 		}
 		if !slices.ContainsFunc(n.names, installed) {
 			log.Info("program is missing, installing its package", "program", program, "packages", n.packages)

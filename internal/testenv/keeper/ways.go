@@ -11,11 +11,11 @@ import (
 	"keypool/internal/testenv/machine"
 )
 
-// engine is a kind of server and the means to get one.
+// engine is a kind of server, with the functions that start and check such a server.
 type engine struct {
 	name     string
 	variable string // the environment variable that holds the URL of an existing server
-	program  string // a key of needs
+	program  string // a key of the map needs
 
 	container func(ctx context.Context) (running, error)
 	process   func(ctx context.Context) (*machine.Server, error)
@@ -82,14 +82,14 @@ func (f finder) find(ctx context.Context, e engine) (running, error) {
 		}
 		server, err := way.try(ctx, e)
 		if err == nil {
-			f.log.Info("server for the tests", "engine", e.name, "way", way.name)
+			f.log.Info("found or started a server for the tests", "engine", e.name, "way", way.name)
 			return server, nil
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", way.name, err))
 		if ctx.Err() != nil {
 			break
 		}
-		f.log.Info("no server this way", "engine", e.name, "way", way.name, "reason", firstLine(err))
+		f.log.Info("cannot get a server in this way", "engine", e.name, "way", way.name, "reason", firstLine(err))
 	}
 	if len(errs) == 0 {
 		return running{}, fmt.Errorf("TEST_SERVERS is %q; it takes env, docker, machine or apt", forced)

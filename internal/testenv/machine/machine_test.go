@@ -201,7 +201,7 @@ func TestStartErrorContainsTheServerLog(t *testing.T) {
 // the servers.
 func TestServersEndWithTheirParent(t *testing.T) {
 	t.Parallel()
-	// The directory left contains the files that the killed child cannot remove.
+	// The child is killed and cannot remove its files, so it keeps them in a directory that this test removes.
 	left, err := os.MkdirTemp("", "keypool-killed-") //nolint:usetesting // the user of postgres cannot enter TempDir
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,8 @@ import (
 	"syscall"
 )
 
-// Program is any other server: a program of this project, or a program with which it is compared.
+// Program is a server other than PostgreSQL and Redis: a program of this project, or a program with
+// which the project is compared.
 type Program struct {
 	Path string
 	Args []string

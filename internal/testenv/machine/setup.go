@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// Setup says how a server differs from an ordinary one.
+// Setup contains options of a server.
 type Setup struct {
-	Clock bool // the server has its own clock, which JumpClock sets; needs a C compiler
+	Clock bool // the server has its own clock, which JumpClock sets; needs gcc
 }
 
 // clockSource is a library that replaces the clock functions of a server. libfaketime does this

@@ -2,7 +2,7 @@
 // Many figures are judged as a ratio to a simple baseline, because absolute figures change with the
 // machine. A figure and its baseline are measured in the same rounds.
 //
-// Every server is a process of its own, and so is every bare handler. wrk generates the load.
+// Every server is a separate process, and so is every baseline handler. wrk generates the load.
 //
 // Invariant: an answer that is known to be wrong is an error and not a figure. The checks differ.
 // During a load by wrk, the checks detect a status of 400 or above, fewer database rows than
@@ -33,7 +33,7 @@ const (
 	mebi   = 1 << 20
 )
 
-// Experiments returns the bars. Those that load the disk for a long time come last.
+// Experiments returns the experiments. Those that load the disk for a long time come last.
 func Experiments() []*experiment.Experiment {
 	return []*experiment.Experiment{create(), redirect(), keys(), memory(), refill(), start(), large(sqliteEngine()), large(postgresEngine())}
 }
@@ -46,7 +46,7 @@ type bar struct {
 	// versus names the baseline, and the aim is then about the ratio to the baseline. If versus is
 	// "", the aim is about the figure itself.
 	versus      string
-	least, most float64 // the aim; only one of the two is set
+	least, most float64 // the aim; only one of the two is set, and neither for a yardstick
 	note        string  // explanation for the reader of the figure
 }
 

@@ -36,9 +36,9 @@ func TestJudgeUsesTheRatiosOfRounds(t *testing.T) {
 
 func TestRowShowsTheAim(t *testing.T) {
 	t.Parallel()
-	b := bar{name: "redirects", text: "Fast.", unit: measure.PerSecond, versus: "bare echo", least: 0.9}
+	b := bar{name: "redirects", text: "Fast.", unit: measure.PerSecond, versus: "bare Echo", least: 0.9}
 	f := figure{measure.Series{80e3, 90e3}, measure.Series{100e3, 100e3}}
-	if got, want := b.row(f), []string{"redirects", "85k/s", "100k/s bare echo", "0.85 (0.80 to 0.90)", "≥ 0.90"}; !slices.Equal(got, want) {
+	if got, want := b.row(f), []string{"redirects", "85k/s", "100k/s bare Echo", "0.85 (0.80 to 0.90)", "≥ 0.90"}; !slices.Equal(got, want) {
 		t.Errorf("row = %q, want %q", got, want)
 	}
 	b.least = 0
@@ -47,7 +47,7 @@ func TestRowShowsTheAim(t *testing.T) {
 	}
 }
 
-func TestParseBenchmark(t *testing.T) {
+func TestParseBenchmarkRequiresNameAndUnits(t *testing.T) {
 	t.Parallel()
 	const out = "goos: linux\nBenchmarkSourceNextTimed  \t 100\t 51.2 ns/op\t 60.00 p99-ns\nBenchmarkSourceNext  \t 300\t 26.0 ns/op\t 38000000 keys/s\nPASS\n"
 	got, err := parseBenchmark(out, "BenchmarkSourceNext", "keys/s")

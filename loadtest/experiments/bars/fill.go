@@ -32,7 +32,7 @@ const (
 	fillRows   = 1_000_000 // numbers that one transaction of fill covers
 	removeRows = 10_000    // links that one transaction removes
 
-	// urlPrefix is the beginning of every URL.
+	// urlPrefix is the beginning of the URL of every link.
 	urlPrefix = measure.Target + "?a=parameter&of=ordinary&length="
 )
 
@@ -43,7 +43,7 @@ var plain = codespace.Plain() //nolint:gochecknoglobals // immutable
 type engine struct {
 	name, short string
 	embedded    bool     // the embedded server uses this engine
-	numbers     string   // table of the numbers i, from the first argument to below the second
+	numbers     string   // SQL of a table of the numbers i, from the first argument to below the second
 	now         string   // the current time as a value of created_at
 	after       []string // statements to execute after each change
 	open        func(t *experiment.T) database
@@ -63,7 +63,7 @@ func postgresEngine() engine {
 		name: "PostgreSQL", short: "postgres", open: openPostgres,
 		numbers: `generate_series(%d::bigint, %d::bigint - 1) AS numbers(i)`,
 		now:     `now()`,
-		// Otherwise the server would do this in the background during a measurement.
+		// Otherwise PostgreSQL would vacuum and write a checkpoint in the background during a measurement.
 		after: []string{`VACUUM (ANALYZE) links`, `CHECKPOINT`},
 	}
 }

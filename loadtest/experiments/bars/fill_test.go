@@ -47,7 +47,7 @@ func codesOf(x *experiment.T, f *filled) (codes []string) {
 
 // The SQL statements make the codes that the bars look up, each with its URL. A measurement of
 // creations leaves the same links as before.
-func TestFilledDatabaseHoldsTheCodesThatAreAskedFor(t *testing.T) {
+func TestFilledDatabaseContainsCodesThatBarsLookUp(t *testing.T) {
 	t.Parallel()
 	for _, e := range []engine{sqliteEngine(), postgresEngine()} {
 		t.Run(e.name, func(t *testing.T) {

@@ -28,7 +28,7 @@ func keys() *experiment.Experiment {
 			{name: "FF1 and base62 in bulk", unit: measure.PerSecond, least: 8e6, text: "One core makes at least 8 million codes per second."},
 			{name: "FF1 and base62, allocations", unit: "a key", most: 0.001, note: "memory is allocated for the slices of a whole chunk, and not for each key",
 				text: "Making codes in bulk allocates memory at most 0.001 times per key."},
-			{name: "inverse of a code", unit: "ns", most: 500, text: "Finding the number of one code takes at most 500 ns."},
+			{name: "code to number", unit: "ns", most: 500, text: "Finding the number of one code takes at most 500 ns."},
 			{name: "local hand-out", unit: measure.PerSecond, least: 20e6, text: "One core hands out at least 20 million keys per second from the local batch."},
 			{name: "local hand-out, p99", unit: "ns", most: 1000, note: "the time includes the two readings of the clock that measure it",
 				text: "99 of 100 keys are handed out within 1,000 ns."},
@@ -39,7 +39,7 @@ func keys() *experiment.Experiment {
 				return map[string]float64{
 					"FF1 and base62 in bulk":      codes["keys/s"],
 					"FF1 and base62, allocations": codes["allocs/op"] / (codes["keys/s"] * codes["ns/op"] / 1e9),
-					"inverse of a code":           benchmark(t, "codespace.test", "BenchmarkSpaceNumber/AES-128/length=6", "ns/op")["ns/op"],
+					"code to number":              benchmark(t, "codespace.test", "BenchmarkSpaceNumber/AES-128/length=6", "ns/op")["ns/op"],
 					"local hand-out":              benchmark(t, "kgs.test", "BenchmarkSourceNext", "keys/s")["keys/s"],
 					"local hand-out, p99":         benchmark(t, "kgs.test", "BenchmarkSourceNextTimed", "p99-ns")["p99-ns"],
 				}
@@ -100,9 +100,9 @@ const (
 // refill measures how fast a worker fills an empty pool. Redis counts the keys.
 func refill() *experiment.Experiment {
 	return define("refill", "Filling an empty pool",
-		"A worker fills an empty pool in Redis from a ledger in PostgreSQL. It fills 20 million keys three times, or 100 million keys once with --full.",
+		"A worker fills an empty pool in Redis from a ledger in PostgreSQL. Each of three runs fills a pool of 20 million keys. With --full, one run fills a pool of 100 million keys.",
 		[]bar{
-			{name: "refill", unit: measure.PerSecond, least: 3e6, text: "A worker reserves, permutes (FF1) and pushes to Redis at least 3 million keys per second."},
+			{name: "refill rate", unit: measure.PerSecond, least: 3e6, text: "A worker reserves, permutes (FF1) and pushes to Redis at least 3 million keys per second."},
 			{name: "memory of Redis", unit: "bytes a key", most: 9, text: "Redis uses at most 9 bytes of memory per key."},
 			{name: "memory of the worker", unit: "MiB", most: 64, text: "The resident memory of the worker is at most 64 MiB while it fills the pool."},
 			{name: "time of the refill", unit: "s"},
@@ -132,7 +132,7 @@ func refillOnce(t *experiment.T, keys int64) map[string]float64 {
 	}))
 	seconds := time.Since(begun).Seconds()
 	figures := map[string]float64{
-		"refill":               float64(keys) / seconds,
+		"refill rate":          float64(keys) / seconds,
 		"time of the refill":   seconds,
 		"memory of Redis":      (usedMemory(t, client) - before) / float64(keys),
 		"memory of the worker": float64(worker.Memory().Peak) / mebi,

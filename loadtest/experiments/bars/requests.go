@@ -14,13 +14,13 @@ import (
 // a new link.
 func create() *experiment.Experiment {
 	return define("create", "Durable creations",
-		"64 connections create links as fast as the server answers. The baseline is a bare echo handler that parses and writes the same JSON and stores nothing. "+
+		"64 connections create links as fast as the server answers. The baseline is a bare handler of the web framework Echo that parses and writes the same JSON and stores nothing. "+
 			"Every answer must leave a row in the database.",
 		[]bar{
-			{name: "creations, SQLite", unit: measure.PerSecond, versus: "bare echo", least: 0.55,
-				text: "On SQLite (synchronous=FULL), the server creates at least 0.55 times as many links per second as a bare echo handler answers requests."},
-			{name: "creations, PostgreSQL", unit: measure.PerSecond, versus: "bare echo", least: 0.50,
-				text: "On PostgreSQL (synchronous_commit=on) with Redis, the server creates at least 0.50 times as many links per second as a bare echo handler answers requests."},
+			{name: "creations, SQLite", unit: measure.PerSecond, versus: "bare Echo", least: 0.55,
+				text: "On SQLite (synchronous=FULL), the server creates at least 0.55 times as many links per second as a bare Echo handler answers requests."},
+			{name: "creations, PostgreSQL", unit: measure.PerSecond, versus: "bare Echo", least: 0.50,
+				text: "On PostgreSQL (synchronous_commit=on) with Redis, the server creates at least 0.50 times as many links per second as a bare Echo handler answers requests."},
 		},
 		func(t *experiment.T, r *record) {
 			bare := measure.BareServer(t)
@@ -29,7 +29,7 @@ func create() *experiment.Experiment {
 			embedded := creations(t, "SQLite", file)
 			postgres := creations(t, "PostgreSQL", database, "REDIS_URL="+lab.Redis(t).URL)
 			echo := measure.Wrk{URL: bare + "/shorten", Script: "post", Args: []string{keyBody}, Duration: each}
-			figures := alternate(t, echo.Subject("bare echo"), embedded, postgres)
+			figures := alternate(t, echo.Subject("bare Echo"), embedded, postgres)
 			r.put("creations, SQLite", figures[1], figures[0])
 			r.put("creations, PostgreSQL", figures[2], figures[0])
 		})
@@ -48,11 +48,11 @@ func creations(t *experiment.T, name, database string, settings ...string) measu
 // redirect measures redirects of a link that is in the cache.
 func redirect() *experiment.Experiment {
 	return define("redirect", "Redirects from the cache",
-		"64 connections follow one link as fast as the server answers. The baseline is a bare echo handler that redirects. nginx with `return 302` is measured for comparison only.",
+		"64 connections follow one link as fast as the server answers. The baseline is a bare handler of the web framework Echo that redirects. nginx with `return 302` is measured for comparison only.",
 		[]bar{
-			{name: "redirects, in the cache", unit: measure.PerSecond, versus: "bare echo", least: 0.95,
-				text: "The server redirects a cached link at least 0.95 times as often per second as a bare echo handler redirects."},
-			{name: "redirects, nginx with return 302", unit: measure.PerSecond, versus: "bare echo"},
+			{name: "redirects, in the cache", unit: measure.PerSecond, versus: "bare Echo", least: 0.95,
+				text: "The server redirects a cached link at least 0.95 times as often per second as a bare Echo handler redirects."},
+			{name: "redirects, nginx with return 302", unit: measure.PerSecond, versus: "bare Echo"},
 		},
 		func(t *experiment.T, r *record) {
 			bare, server := measure.BareServer(t), withAlias(t)
@@ -61,7 +61,7 @@ func redirect() *experiment.Experiment {
 			}
 			cached := get(server.Public)
 			cached.Check = redirectsCounted(t, server)
-			subjects := []measure.Subject{get(bare).Subject("bare echo"), cached.Subject("Keypool")}
+			subjects := []measure.Subject{get(bare).Subject("bare Echo"), cached.Subject("Keypool")}
 			if lab.Installed("nginx") {
 				subjects = append(subjects, get(measure.Nginx(t)).Subject("nginx"))
 			}

@@ -1,15 +1,16 @@
 // Package compare compares all key sources in one run, on one machine and under the same load.
-// Each key source runs in the same server program, with another KEY_SOURCE.
+// All key sources run in the same server program, and only the settings differ.
 //
-// Timed measurements are made in rounds. Each round measures the key sources one after the other.
-// Measurements that are not timed run all key sources at the same time. All links are in one
+// Rates and latencies are measured in rounds. Each round measures the key sources one after the other.
+// Crashes and outages affect the servers of all key sources at the same time. All links are in a
 // PostgreSQL that commits durably. Each key source has its own database there.
 //
-// Invariant: every cell of every table is measured in this run, is computed from such cells, or
-// is empty. A key source that cannot be measured fails a claim.
+// Invariant: every figure in a table is measured in this run or computed from such figures. A cell
+// without a figure shows a dash. A claim fails if a key source cannot be measured.
 //
 // Vocabulary: the supply of a key source is the component that its keys come from. A call is one
 // round trip to the supply. A key source takes keys ahead if one call gets many keys for later use.
+// A number or key is skipped if a server took it and no link has it.
 package compare
 
 import (
@@ -27,37 +28,38 @@ import (
 )
 
 const (
-	// limit is the time that the comparison may take on two cores. With this limit, the whole
-	// group of experiments takes at most ten minutes.
+	// limit is the time that the comparison may take on two cores. With this limit, `make compare`
+	// takes at most ten minutes.
 	limit = 9 * time.Minute
 
-	mostAhead   = 0.05 // calls per creation of a key source that takes keys ahead
+	mostAhead   = 0.05 // greatest number of calls per creation, if a key source takes keys ahead
 	perKeyOff   = 0.05 // allowed difference from one call per creation, if a key source calls for each key
-	mostWithout = 0.01 // calls per creation of a key source without a supply
+	mostWithout = 0.01 // greatest number of calls per creation, if a key source has no supply
 	// mostSkipped is how many numbers a crash may skip if the key source holds two batches.
 	mostSkipped = 250
-	// fewSkipped is how many numbers a crash may skip if the key source calls for each key. They
-	// are the numbers in progress and those that a PostgreSQL sequence logs in advance.
+	// fewSkipped is how many numbers a crash may skip if the key source calls for each key. These
+	// are the numbers of the creations in progress.
 	fewSkipped  = 40
-	mostSmaller = 0.9 // size of an index of codes in order, divided by the size for codes without order
+	mostSmaller = 0.9 // greatest ratio of an index of codes in order to an index of codes without order
 )
 
-// The two key sources of the table INCR against KGS, and the key source that is also the fallback.
+// The two key sources of the table "INCR against KGS", and the key source that is also the fallback.
 const (
 	incr   = "redis-incr"
 	pool   = "redis-pool"
 	random = "random"
 )
 
-// Experiments returns the comparison. The packages guess and space contain its experiments about
-// codes and about the space.
+// Experiments returns the experiment compare/keysources. The packages guess and space contain the
+// experiments compare/guess and compare/space.
 func Experiments() []*experiment.Experiment {
 	return []*experiment.Experiment{experiment.Define(experiment.Definition[record]{
-		Name: "compare/keysources", Title: "Every key source side by side",
-		Summary: fmt.Sprintf("First %d connections create links as fast as each key source allows, and then at %d per second. After that, servers are killed repeatedly. Then the "+
-			"components that a key source needs are killed for some seconds. At the end an index gets a million links with each kind of code.", measure.Connections, steadyRate),
+		Name: "compare/keysources", Title: "Speed, crashes and outages of every key source",
+		Summary: fmt.Sprintf("Clients create links with each key source, first as fast as possible on %d connections and then at %d per second. After that, servers are killed repeatedly. Then "+
+			"the components that a key source needs are killed for some seconds. At the end, the experiment inserts a million links with each kind of code and measures the index.",
+			measure.Connections, steadyRate),
 		Suites: []experiment.Suite{experiment.Nightly}, Alone: true, Run: run, Show: show, Claims: claims(),
-		// A server that does not store the links that it acknowledges serves them from memory at first.
+		// Without the store, acknowledged links have no rows, so every measurement of a rate or a p99 fails too.
 		Controls: []experiment.Control{{Without: []string{"store"}, Refutes: measure.NoLostLink, AlsoRefutes: []string{"every key source measured"}}},
 	})}
 }
@@ -71,7 +73,7 @@ type record struct {
 	each            time.Duration // duration of one load
 	links           int64         // links in the index, for each kind of code
 
-	usual bool          // the run is not scaled, so limit applies
+	usual bool          // the run has its usual size, so limit applies
 	took  time.Duration // duration of the run; 0 until it ends
 }
 
@@ -82,10 +84,10 @@ type found struct {
 	rate, p99  measure.Series // creations per second; ms
 	best       measure.Series // the rate as a share of the best rate of the same round
 	calls      measure.Series // calls per creation
-	refused    measure.Series // % of the creations, in the load with the most refusals
-	skipped    measure.Series // numbers per crash
-	index, log measure.Series // bytes per link
-	memory     string         // memory that Redis uses
+	refused    measure.Series // refused creations in %, in the load with the most refusals
+	skipped    measure.Series // skipped numbers per crash
+	index, log measure.Series // bytes per link, in the index and in the write-ahead log of PostgreSQL
+	memory     string         // description of the memory that Redis uses
 	outages    []*outage
 }
 
@@ -146,31 +148,32 @@ func claims() []experiment.Claim[record] {
 	calls := func(f *found) measure.Series { return f.calls }
 	skipped := func(f *found) measure.Series { return f.skipped }
 	return slices.Concat([]experiment.Claim[record]{
-		atMost(ahead, mostAhead, "calls", calls, "pools are called for many keys at a time",
-			fmt.Sprintf("A key source that takes keys ahead of their use calls its supply at most %.2f times per creation.", mostAhead)),
-		atMost(perKey, perKeyOff, "calls from one", func(f *found) (off measure.Series) {
+		atMost(ahead, mostAhead, "calls", calls, "key sources with batches make few calls",
+			fmt.Sprintf("A key source that takes keys in batches calls its supply (Redis, PostgreSQL or the key service) at most %.2f times per creation.", mostAhead)),
+		atMost(perKey, perKeyOff, "calls above or below 1", func(f *found) (off measure.Series) {
 			if len(f.calls) > 0 {
 				off = measure.Series{math.Abs(f.calls.Median() - 1)}
 			}
 			return off
-		}, "counters are called for each key", fmt.Sprintf("The counter in Redis and the tickets make one call to their supply per creation. The average differs from 1 by at most %.2f.", perKeyOff)),
-		atMost(without, mostWithout, "calls", calls, "other key sources make no calls", "Key sources without a supply make no calls."),
+		}, "counters make one call per creation", fmt.Sprintf("The key sources redis-incr and ticket make one call per creation, to Redis or to a ticket database. The average differs from 1 by at most %.2f.", perKeyOff)),
+		atMost(without, mostWithout, "calls", calls, "other key sources make no calls",
+			fmt.Sprintf("Key sources that compute their codes (snowflake, hash, uuid and random) make at most %.2f calls per creation. Those are the calls of an idle server.", mostWithout)),
 		atMost(ahead, mostSkipped, "numbers per crash", skipped, "a crash costs at most two batches",
 			"If a key source takes keys ahead, a crash loses at most the keys that the server held. These are two batches of about a hundred keys."),
-		atMost(perKey, fewSkipped, "numbers per crash", skipped, "counters lose next to nothing",
-			"A crash of a server with the counter in Redis loses only the numbers in progress. With tickets, it also loses the numbers that their sequences log in advance."),
+		atMost(perKey, fewSkipped, "numbers per crash", skipped, "a crash with a counter loses few numbers",
+			fmt.Sprintf("With redis-incr or ticket, a crash of a server loses at most %d numbers, which are those of the creations in progress.", fewSkipped)),
 	}, outageClaims(), []experiment.Claim[record]{
 		{
-			Name: "codes in order need less space", Unit: "ratio", Kind: report.Correctness, Judge: judgeIndex,
+			Name: "codes in order need a smaller index", Unit: "ratio", Kind: report.Correctness, Judge: judgeIndex,
 			Text: fmt.Sprintf("An index of codes in order takes at most %.1f times as many bytes as an index of codes of the same length without order.", mostSmaller),
 		},
-		{Name: "in time", Text: fmt.Sprintf("The comparison takes at most %.0f minutes.", limit.Minutes()), Unit: "s", Kind: report.Speed, Judge: judgeTime},
+		{Name: "comparison ends in time", Text: fmt.Sprintf("The comparison takes at most %.0f minutes.", limit.Minutes()), Unit: "s", Kind: report.Speed, Judge: judgeTime},
 		sources.EachMeasured(func(r *record) *sources.Observed { return &r.Observed }),
 	}, measure.Links(func(r *record) *loadtest.Verdict { return r.Links }))
 }
 
-// atMost returns a claim about the key sources that depend on their supply in the way how. The claim
-// is that the value of none of them exceeds bound.
+// atMost returns a claim about the key sources for which supplied returns how. The claim holds if the
+// median of each key source is at most bound.
 func atMost(how supplied, bound float64, unit string, of func(*found) measure.Series, name, text string) experiment.Claim[record] {
 	return experiment.Claim[record]{Name: name, Text: text, Unit: unit, Kind: report.Correctness, Judge: func(r *record) experiment.Verdict {
 		var worst *found

@@ -16,7 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-const polite = "503, Retry-After 1"
+// retryable is a refusal as it should be.
+const retryable = "503, Retry-After 1"
 
 // sound returns a record with a key source of each kind, for which every claim holds.
 func sound() *record {
@@ -35,7 +36,7 @@ func sound() *record {
 		return &outage{victim: victim, fallback: fallback, served: 600, local: 3 * time.Second, returned: true}
 	}
 	refused := func(victim string) *outage {
-		return &outage{victim: victim, fallback: "none", refused: 600, answers: []string{polite}, back: time.Second, returned: true}
+		return &outage{victim: victim, fallback: "none", refused: 600, answers: []string{retryable}, back: time.Second, returned: true}
 	}
 	plant(pool, 0.001, measure.Series{100}, served(theRedis, "none"), served(theRedis, random)).index = measure.Series{31}
 	plant(incr, 1, measure.Series{0}, refused(theRedis), &outage{victim: theRedis, fallback: random, byFallback: 600, returned: true}).index = measure.Series{22}
@@ -55,30 +56,30 @@ func judge(r *record, outcome report.Outcome) (names []string) {
 }
 
 // Each spoiled observation fails its own claim and no other claim.
-func TestClaimsCanFail(t *testing.T) {
+func TestEachFlawFailsItsClaim(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		spoil func(*record)
 		want  string
 	}{
 		"sound":                                   {func(*record) {}, ""},
-		"a pool that is called for each key":      {func(r *record) { r.of(pool).calls[0] = 1 }, "pools are called for many keys at a time"},
-		"a counter that is not called":            {func(r *record) { r.of(incr).calls[0] = 0 }, "counters are called for each key"},
-		"a counter that is called three times":    {func(r *record) { r.of(incr).calls[0] = 3 }, "counters are called for each key"},
-		"tickets that are sometimes called":       {func(r *record) { r.of("ticket").calls = measure.Series{1, 0.9, 0.9} }, "counters are called for each key"},
+		"a pool that is called for each key":      {func(r *record) { r.of(pool).calls[0] = 1 }, "key sources with batches make few calls"},
+		"a counter that is not called":            {func(r *record) { r.of(incr).calls[0] = 0 }, "counters make one call per creation"},
+		"a counter that is called three times":    {func(r *record) { r.of(incr).calls[0] = 3 }, "counters make one call per creation"},
+		"tickets that are sometimes called":       {func(r *record) { r.of("ticket").calls = measure.Series{1, 0.9, 0.9} }, "counters make one call per creation"},
 		"random codes that cost calls":            {func(r *record) { r.of(random).calls[0] = 0.5 }, "other key sources make no calls"},
 		"a pool that loses many keys":             {func(r *record) { r.of(pool).skipped[0] = 1000 }, "a crash costs at most two batches"},
-		"a counter that loses many numbers":       {func(r *record) { r.of(incr).skipped[0] = 1000 }, "counters lose next to nothing"},
-		"a pool without local keys":               {func(r *record) { r.of(pool).outages[0].local = 0 }, "local keys bridge a moment"},
-		"a counter that works without Redis":      {func(r *record) { r.of(incr).outages[0].local = 2 * time.Second }, "a counter stops at once"},
+		"a counter that loses many numbers":       {func(r *record) { r.of(incr).skipped[0] = 1000 }, "a crash with a counter loses few numbers"},
+		"a pool without local keys":               {func(r *record) { r.of(pool).outages[0].local = 0 }, "local keys serve creations during an outage"},
+		"a counter that works without Redis":      {func(r *record) { r.of(incr).outages[0].local = 2 * time.Second }, "counters stop without their supply"},
 		"tickets that need both databases":        {func(r *record) { r.of("ticket").outages[0].refused = 1 }, "one ticket database is enough"},
-		"a fallback that fails":                   {func(r *record) { r.of(incr).outages[1].unknown = 1 }, "the fallback makes every link"},
+		"a fallback that fails":                   {func(r *record) { r.of(incr).outages[1].unknown = 1 }, "no creation fails with a fallback"},
 		"a refusal without Retry-After":           {func(r *record) { r.of(incr).outages[0].answers[0] = "503" }, "refusals say when to retry"},
 		"a server that hangs":                     {func(r *record) { r.of(incr).outages[0].unknown = 1 }, "every creation is answered"},
-		"a key source that does not recover":      {func(r *record) { r.of(incr).outages[0].returned = false }, "each recovers by itself"},
-		"a key source that recovers late":         {func(r *record) { r.of(random).outages[0].back = time.Minute }, "each recovers by itself"},
-		"codes in order that need as much space":  {func(r *record) { r.of(incr).index[0] = 31 }, "codes in order need less space"},
-		"a comparison that takes too long":        {func(r *record) { r.took = 2 * limit }, "in time"},
+		"a key source that does not recover":      {func(r *record) { r.of(incr).outages[0].returned = false }, "every key source recovers"},
+		"a key source that recovers late":         {func(r *record) { r.of(random).outages[0].back = time.Minute }, "every key source recovers"},
+		"codes in order with a large index":       {func(r *record) { r.of(incr).index[0] = 31 }, "codes in order need a smaller index"},
+		"a comparison that takes too long":        {func(r *record) { r.took = 2 * limit }, "comparison ends in time"},
 		"a scaled comparison that takes too long": {func(r *record) { r.took, r.usual = 2*limit, false }, ""},
 	} {
 		r := sound()
@@ -93,7 +94,7 @@ func TestClaimsCanFail(t *testing.T) {
 }
 
 // A value that was not measured is neither judged nor shown as a figure.
-func TestNothingMeasured(t *testing.T) {
+func TestUnmeasuredValuesAreNeitherJudgedNorShown(t *testing.T) {
 	t.Parallel()
 	if decided := append(judge(&record{}, report.Held), judge(&record{}, report.Failed)...); len(decided) > 0 {
 		t.Errorf("an empty record decides the claims %q", decided)
@@ -115,7 +116,7 @@ func TestNothingMeasured(t *testing.T) {
 	}
 }
 
-func TestDuelShowsWhatIsObserved(t *testing.T) {
+func TestIncrAgainstKGSTableShowsObservations(t *testing.T) {
 	t.Parallel()
 	r := sound()
 	var e report.Experiment
@@ -128,7 +129,7 @@ func TestDuelShowsWhatIsObserved(t *testing.T) {
 		"calls per creation":                                 {"1 calls", "0.001 calls"},
 		"creations on 64 connections":                        {"1k/s", "1k/s"},
 		"time without its supply":                            {"0 s", "3 s"},
-		"refusals without Redis":                             {polite, unknown},
+		"refusals without Redis":                             {retryable, unknown},
 		"creations without Redis, with the default fallback": {"100 % by the fallback", "100 % served"},
 		"time to recover after the restart of Redis":         {"1 s", "0 s"},
 		"skipped per crash":                                  {"0 numbers", "100 numbers"},
@@ -141,7 +142,7 @@ func TestDuelShowsWhatIsObserved(t *testing.T) {
 }
 
 // entries returns a load of one creation per second. Each letter is the outcome of a creation: l for a
-// link, f for a link by the fallback, r for a refusal with Retry-After, x for a refusal without, - for no answer.
+// link, f for a link by the fallback, r for a refusal with Retry-After, x for a refusal without it, - for no answer.
 func entries(start time.Time, letters string) (all []loadtest.Entry) {
 	outcomes := map[rune]loadtest.Outcome{
 		'l': {State: loadtest.Acknowledged, Code: "own"},
@@ -157,7 +158,7 @@ func entries(start time.Time, letters string) (all []loadtest.Entry) {
 }
 
 // The kill follows the second creation, and the restart follows the seventh.
-func TestObserve(t *testing.T) {
+func TestObserveAssignsCreationsToOutage(t *testing.T) {
 	t.Parallel()
 	start := time.Now()
 	w := window{start.Add(1500 * time.Millisecond), start.Add(6500 * time.Millisecond)}
@@ -165,20 +166,20 @@ func TestObserve(t *testing.T) {
 	for _, tt := range []struct {
 		name, letters string
 		want          outage
-		polite        bool
+		retryable     bool // every refusal says when to retry
 	}{
 		{"nothing happens", "ll" + "lllll" + "ll", outage{served: 5, local: 5 * time.Second, returned: true}, true},
 		{"local keys, then refusals", "ll" + "llrrr" + "ll", outage{
-			served: 2, refused: 3, answers: []string{polite}, local: 2500 * time.Millisecond, returned: true,
+			served: 2, refused: 3, answers: []string{retryable}, local: 2500 * time.Millisecond, returned: true,
 		}, true},
 		{"a fallback", "ll" + "lffff" + "fl", outage{
 			served: 1, byFallback: 4, local: 1500 * time.Millisecond, back: 500 * time.Millisecond, returned: true,
 		}, true},
 		{"the key source does not recover", "ll" + "rrrrr" + "lr", outage{
-			refused: 5, answers: []string{polite}, local: 500 * time.Millisecond, back: 1500 * time.Millisecond,
+			refused: 5, answers: []string{retryable}, local: 500 * time.Millisecond, back: 1500 * time.Millisecond,
 		}, true},
 		{"answers without Retry-After", "ll" + "r-x--" + "ll", outage{
-			refused: 2, unknown: 3, answers: []string{"500", polite, "no answer"}, local: 500 * time.Millisecond, returned: true,
+			refused: 2, unknown: 3, answers: []string{"500", retryable, "no answer"}, local: 500 * time.Millisecond, returned: true,
 		}, false},
 		{"no answers", "ll" + "-----" + "ll", outage{unknown: 5, answers: []string{"no answer"}, local: 500 * time.Millisecond, returned: true}, true},
 		{"a creation before the kill fails", "l-" + "lllll" + "ll", outage{served: 5, local: 5 * time.Second, returned: true}, true},
@@ -187,8 +188,8 @@ func TestObserve(t *testing.T) {
 		if diff := cmp.Diff(tt.want, *got, cmp.AllowUnexported(outage{}), cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}
-		if n := got.impolite(); (n == 0) != tt.polite {
-			t.Errorf("%s: impolite returns %v", tt.name, n)
+		if n := got.wrongRefusals(); (n == 0) != tt.retryable {
+			t.Errorf("%s: wrongRefusals returns %v", tt.name, n)
 		}
 	}
 	got := observe(entries(start, "ll"+"lfr-r"+"ll"), w, byFallback)
@@ -197,7 +198,7 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-func TestGaps(t *testing.T) {
+func TestGapsCountsMissingNumbers(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name       string
@@ -220,7 +221,7 @@ func TestGaps(t *testing.T) {
 }
 
 // A reserved key that a link has is not skipped, and neither is a free key.
-func TestKeysSkipped(t *testing.T) {
+func TestKeysSkippedExcludesLinkedAndFreeKeys(t *testing.T) {
 	t.Parallel()
 	url := lab.Postgres(t).URL
 	for _, text := range []string{
@@ -236,7 +237,7 @@ func TestKeysSkipped(t *testing.T) {
 }
 
 // Each kind of code has the length and the order that the comparison of indexes assumes.
-func TestKinds(t *testing.T) {
+func TestKindsHaveExpectedLengthAndOrder(t *testing.T) {
 	t.Parallel()
 	lengths := map[sources.Class]int{sources.Counter: 6, sources.Time: 11, sources.Random: 6, sources.Hash: 6, sources.UUID: 22}
 	for class, code := range kinds() {

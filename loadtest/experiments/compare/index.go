@@ -55,7 +55,8 @@ func drawn(alphabet string, length int) string {
 	return string(code)
 }
 
-// fill fills one table for each kind of code, with the columns and indexes of the table of links.
+// fill inserts links into one table for each kind of code, and records the size of the index and of
+// the log. Each table has the columns and indexes of the table of links.
 func (r *record) fill(t *experiment.T, stage *sources.Stage) {
 	_, url := stage.Database("")
 	if out, err := lab.Command(t, "shortener", t.TempDir(), []string{"DATABASE_URL=" + url}, "migrate").CombinedOutput(); err != nil {
@@ -90,9 +91,10 @@ func (r *record) fill(t *experiment.T, stage *sources.Stage) {
 	}
 }
 
-// insert makes the links from lo to hi with the statement of the store. Like the store, it sorts the
-// codes of a batch. It returns how many bytes of the log the links take. It begins with a checkpoint,
-// so that PostgreSQL starts no checkpoint meanwhile and the log is in the same state in each round.
+// insert makes the links from lo to below hi with an INSERT like that of the store. Like the store, it
+// sorts the codes of a batch. It returns how many bytes of the log the links take. It begins with a
+// checkpoint, so that PostgreSQL starts no checkpoint meanwhile and the log is in the same state in each
+// round.
 func insert(ctx context.Context, conn *pgx.Conn, table string, lo, hi int64, code func(int64) string) (log float64, err error) {
 	var before, after float64
 	position := func(n *float64) error { // reads how many bytes PostgreSQL has written to its log in total

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	leastLocal = 0.4 // seconds that local keys must last at least: the time for almost a batch of a hundred
-	mostStop   = 0.3 // seconds that a counter may serve without its supply at most
+	leastLocal = 0.4 // seconds that local keys must last at least; at outageRate, creations use 80 keys in this time
+	mostStop   = 0.3 // seconds that a counter may serve at most without its supply
 	mostBack   = 4.5 // seconds from the restart until a key source must serve again
 )
 
@@ -39,8 +39,9 @@ type outage struct {
 	returned   bool          // the key source serves every creation again before the load ends
 }
 
-// observe assigns each creation to the outage or to the time after it, by the time at which it was
-// due. It ignores creations that were due before the kill, because the kill may have failed them.
+// observe summarises the creations of a load. The due time of a creation decides whether the creation
+// belongs to the outage or to the time after it. observe ignores creations that were due before the
+// kill, because the kill may be the cause of their failure.
 func observe(entries []loadtest.Entry, w window, byFallback func(code string) bool) *outage {
 	o := &outage{local: w.back.Sub(w.lost), returned: true}
 	answers := make(map[string]bool)
@@ -67,6 +68,7 @@ func observe(entries []loadtest.Entry, w window, byFallback func(code string) bo
 	return o
 }
 
+// unserved counts a creation that the key source did not serve during the outage.
 func (o *outage) unserved(state loadtest.State) {
 	switch state {
 	case loadtest.Acknowledged:
@@ -90,8 +92,8 @@ func refusal(o loadtest.Outcome) string {
 	return status + ", Retry-After " + o.RetryAfter
 }
 
-// impolite counts the different refusals, except a 503 that says when to retry.
-func (o *outage) impolite() (n float64) {
+// wrongRefusals counts the different refusals, except a 503 that says when to retry.
+func (o *outage) wrongRefusals() (n float64) {
 	for _, answer := range o.answers {
 		if answer != noAnswer && !strings.HasPrefix(answer, "503, Retry-After ") {
 			n++
@@ -133,9 +135,9 @@ func (o *outage) again() string {
 	return tenths(o.back)
 }
 
-// away returns the seconds from the restart until the key source serves every creation again. If
+// recovery returns the seconds from the restart until the key source serves every creation again. If
 // that does not happen, it returns at least the duration of the load after the restart.
-func (o *outage) away() float64 {
+func (o *outage) recovery() float64 {
 	if !o.returned {
 		return max(o.back, loadAfter).Seconds()
 	}
@@ -144,7 +146,7 @@ func (o *outage) away() float64 {
 
 func tenths(d time.Duration) string { return report.Duration(d.Round(100 * time.Millisecond)) }
 
-// local returns how many seconds the key source works in each outage without its supply and without a fallback.
+// local returns how many seconds the key source works without its supply, for each outage without a fallback.
 func (f *found) local() (seconds measure.Series) {
 	for _, o := range f.outages {
 		if o.stops() {
@@ -172,12 +174,12 @@ func outageClaims() (all []experiment.Claim[record]) {
 	local := func(o *outage) float64 { return o.local.Seconds() }
 	for _, c := range []outageClaim{
 		{
-			kind: report.Speed, unit: "s", name: "local keys bridge a moment", about: without(ahead), value: local, bound: leastLocal, least: true,
-			text: fmt.Sprintf("A key source that takes keys ahead works for at least %.1f s without its supply, with the keys that it holds.", leastLocal),
+			kind: report.Speed, unit: "s", name: "local keys serve creations during an outage", about: without(ahead), value: local, bound: leastLocal, least: true,
+			text: fmt.Sprintf("A key source that takes keys in batches serves creations for at least %.1f s after its supply (Redis or the key service) is killed.", leastLocal),
 		},
 		{
-			kind: report.Speed, unit: "s", name: "a counter stops at once", about: without(perKey), value: local, bound: mostStop,
-			text: fmt.Sprintf("The counter in Redis and the tickets work for at most %.1f s without their supply.", mostStop),
+			kind: report.Speed, unit: "s", name: "counters stop without their supply", about: without(perKey), value: local, bound: mostStop,
+			text: fmt.Sprintf("redis-incr serves creations for at most %.1f s after Redis is killed. The same holds for ticket after both ticket databases are killed.", mostStop),
 		},
 		{
 			kind: report.Availability, unit: "creations", name: "one ticket database is enough",
@@ -186,7 +188,7 @@ func outageClaims() (all []experiment.Claim[record]) {
 			value: func(o *outage) float64 { return float64(o.all() - o.served) },
 		},
 		{
-			kind: report.Availability, unit: "creations", name: "the fallback makes every link",
+			kind: report.Availability, unit: "creations", name: "no creation fails with a fallback",
 			text:  "With the default fallback, every creation is served while any component except the database of the links is down.",
 			about: func(f *found, o *outage) bool { return o.fallback == random && whole(f, o) },
 			value: func(o *outage) float64 { return float64(o.refused + o.unknown) },
@@ -199,10 +201,10 @@ func outageClaims() (all []experiment.Claim[record]) {
 		{
 			kind: report.Correctness, unit: "other answers", name: "refusals say when to retry",
 			text:  "Every refusal of a creation has status 503 and a Retry-After header.",
-			about: func(_ *found, o *outage) bool { return len(o.answers) > 0 }, value: (*outage).impolite,
+			about: func(_ *found, o *outage) bool { return len(o.answers) > 0 }, value: (*outage).wrongRefusals,
 		},
 		{
-			kind: report.Speed, unit: "s", name: "each recovers by itself", about: whole, value: (*outage).away, bound: mostBack,
+			kind: report.Speed, unit: "s", name: "every key source recovers", about: whole, value: (*outage).recovery, bound: mostBack,
 			text: fmt.Sprintf("Each key source serves every creation again within %.1f s of the restart of the killed component, without intervention.", mostBack),
 		},
 	} {

@@ -32,6 +32,8 @@ const (
 	thePostgres = "PostgreSQL"
 )
 
+// victims returns the components that are killed, or nil if the key source needs only the database of
+// the links.
 func (f *found) victims() []string {
 	switch {
 	case f.Redis:
@@ -96,7 +98,7 @@ func (r *record) outages(t *experiment.T, stage *sources.Stage) {
 		actors = append(actors, actor{one, "none", []string{thePostgres}})
 	}
 	r.act(t, other, actors, crowdRate, func(w windows) {
-		lab.Execute(t, other.Postgres.URL, `CHECKPOINT`) // so that the time of the recovery does not depend on the key sources
+		lab.Execute(t, other.Postgres.URL, `CHECKPOINT`) // so that the recovery does not depend on earlier writes
 		w.kill(thePostgres, other.Postgres.Kill)
 		lab.Pause(t, loadHalf)
 		w.restart(thePostgres, other.Postgres.Restart)
@@ -119,7 +121,7 @@ func (w windows) ofSupplies(t *experiment.T, redis *lab.Database, tickets [2]*la
 	w.kill(theService, services((*lab.Program).Kill))
 	w.kill(evenTickets, tickets[1].Kill)
 	lab.Pause(t, loadHalf)
-	w.restart(evenTickets, func() { lab.Pause(t, inFlight) }) // ends this window before the second kill, which must fail no creation of the window
+	w.restart(evenTickets, func() { lab.Pause(t, inFlight) }) // ends the window without a restart; its creations get their answers before the second kill
 	w.kill(bothTickets, tickets[0].Kill)
 	lab.Pause(t, loadHalf)
 	w.restart(theRedis, redis.Restart)

@@ -11,14 +11,14 @@ import (
 
 const unknown = "–" // shown where nothing was measured
 
-// column is a property of a key source. It is a column of the table of all key sources, a row of
-// the table INCR against KGS, or both.
+// column is a property of a key source. It is a column of the table "All key sources", a row of the
+// table "INCR against KGS", or both.
 type column struct {
 	title  string
 	unit   string
 	series func(*found) measure.Series // nil for text
 	text   func(*found) string         // returns "" if nothing was measured
-	duel   bool                        // only in the table INCR against KGS
+	duel   bool                        // only in the table "INCR against KGS"
 	chart  string                      // title of its chart; "" for no chart
 }
 
@@ -40,10 +40,10 @@ func columns() []column {
 		{title: rate, unit: measure.PerSecond, series: func(f *found) measure.Series { return f.rate }, chart: "How fast links are made"},
 		{title: "share of the best rate", unit: measure.Times, series: func(f *found) measure.Series { return f.best }},
 		{title: fmt.Sprintf("p99 at %d/s", steadyRate), unit: "ms", series: func(f *found) measure.Series { return f.p99 }},
-		{title: "refused under the worst load", unit: "%", series: func(f *found) measure.Series { return f.refused }},
+		{title: "refused in the load with most refusals", unit: "%", series: func(f *found) measure.Series { return f.refused }},
 		{title: "skipped per crash", unit: "numbers", series: func(f *found) measure.Series { return f.skipped }},
 		{title: "index per link", unit: "bytes", series: func(f *found) measure.Series { return f.index }},
-		{title: "log per link", unit: "bytes", series: func(f *found) measure.Series { return f.log }},
+		{title: "PostgreSQL log (WAL) per link", unit: "bytes", series: func(f *found) measure.Series { return f.log }},
 		{title: "memory of Redis", text: func(f *found) string { return f.memory }, duel: true},
 		{title: "time without its supply", unit: "s", series: (*found).local, chart: "How long each key source works without its supply"},
 		{title: "refusals without Redis", text: redis("none", (*outage).answered), duel: true},
@@ -65,7 +65,8 @@ func (c column) cell(f *found, spread bool) string {
 	return measure.Quantity(c.series(f).Median(), c.unit)
 }
 
-// draw returns a chart with a line for each key source that has figures. The first is at the top.
+// draw returns a chart with a row of points for each key source that has figures. The first key source
+// is at the top.
 func (c column) draw(all []*found) report.Chart {
 	each := report.Series{Name: "each measurement", Points: true}
 	chart := report.Chart{Title: c.chart, X: report.Axis{Label: c.title, Unit: c.unit}}
@@ -119,11 +120,12 @@ func show(r *record, e *report.Experiment) {
 			"A round loads all key sources one after the other, each after its pool was filled again. Every acknowledged creation has a row in the database. The calls are counted by "+
 			"PostgreSQL, Redis and the key service.",
 			r.each.Seconds(), r.rounds),
-		fmt.Sprintf("Each server ran with KGS_PERMUTE=false and was killed %d times while %d clients made links on it. Skipped numbers are those that no link has. They are lost, except keys "+
-			"that are reserved in PostgreSQL. Those are given out again ten minutes after the crash of their server. Key sources without numbers skip none.", r.crashes, crashClients),
-		fmt.Sprintf("An outage lasts some seconds. Each server gets %d creations per second, or %d where the PostgreSQL that holds all links is killed. Redis is empty after its restart, so a pool "+
-			"is filled again, and a counter starts again although its first codes are in use. The row of a link in the database says where its code came from.", outageRate, crowdRate),
-		fmt.Sprintf("The index has %s links with each kind of code. The statement of the store inserted them. The log includes images of whole pages. PostgreSQL writes such an image when it "+
+		fmt.Sprintf("Each server ran with KGS_PERMUTE=false and was killed %d times while %d clients made links on it. Skipped numbers are numbers that the server took and that no link has. "+
+			"They are lost, with one exception: keys that postgres-pool-reserve marked as reserved are given out again ten minutes after the crash. Key sources without numbers skip none.", r.crashes, crashClients),
+		fmt.Sprintf("The supply of a key source is the component that its keys come from. An outage lasts some seconds. Each server gets %d creations per second, or %d where the "+
+			"PostgreSQL that holds all links is killed. Redis is empty after its restart, so a pool is filled again, and a counter starts again although its first codes are in use. "+
+			"The row of a link in the database says where its code came from.", outageRate, crowdRate),
+		fmt.Sprintf("The index has %s links with each kind of code, inserted as the store does. The log includes images of whole pages. PostgreSQL writes such an image when it "+
 			"first changes a page after one of the %d checkpoints.", report.Number(float64(r.links)), indexRounds),
 	}
 }

@@ -26,7 +26,7 @@ const (
 
 	steadyRate   = 500                    // creations per second
 	steadyWarmUp = 300 * time.Millisecond // duration of the steady load before the measurement begins
-	steadyRest   = time.Second            // pause between the loads, and the greatest age of a pool status
+	steadyRest   = time.Second            // pause after a load at full speed; the pool status is at most this old
 )
 
 // meter is a stage whose databases and services count how often they are called.
@@ -74,7 +74,7 @@ func (r *record) speed(t *experiment.T, m *meter) {
 	sources.Kill(all)
 }
 
-// load makes links on a server. It returns how many links it made, and the figure that it measured.
+// load makes links on a server. It returns the number of links and the measured figure.
 type load func(ctx context.Context, one *sources.Running, f *found) (made int64, figure float64, err error)
 
 // subject returns a load on a key source for one round. If the server has a pool, the load begins
@@ -146,7 +146,7 @@ func (m *meter) steady(ctx context.Context, one *sources.Running, f *found) (mad
 	}
 	v, err := lab.TryCheck(m.t, one.Server, nil, load)
 	if err == nil && v.Broken()+v.Unknown+v.Unsent > 0 {
-		err = fmt.Errorf("some links are broken, unknown or unsent: %+v", v)
+		err = fmt.Errorf("some links are lost, wrong or stored twice, or some creations got no answer or were not sent: %+v", v)
 	}
 	measured := recorder.Figures()
 	f.refuses(measured.Refused, measured.Sent)
@@ -158,7 +158,8 @@ func (f *found) refuses(refused, sent int64) {
 	f.refused = measure.Series{max(f.refused.Median(), 100*float64(refused)/float64(max(1, sent)))}
 }
 
-// supplyStatements counts all statements except those on links. It includes BEGIN and COMMIT.
+// supplyStatements counts all statements except those that name the table links. It also counts BEGIN
+// and COMMIT.
 const supplyStatements = `SELECT coalesce(sum(s.calls), 0)::float8
 	FROM pg_stat_statements AS s JOIN pg_database AS d ON d.oid = s.dbid
 	WHERE d.datname = ANY($1) AND s.query !~ '\mlinks\M'`
@@ -175,7 +176,7 @@ func newMeter(t *experiment.T, each time.Duration) *meter {
 // calls returns how often the supply of a key source has been called. PostgreSQL counts statements.
 // Redis counts its reads from sockets, and a pipeline or a script needs one read. The key service
 // counts its requests. The calls of idle servers are included: some calls per second, compared with
-// thousands of creations. For Redis these are the idle calls of all key sources.
+// thousands of creations. Redis counts the idle calls of all servers together.
 func (m *meter) calls(ctx context.Context, one *sources.Running) (n float64, err error) {
 	var names []string
 	for _, address := range append(one.At.Tickets[:], one.At.Links) {
@@ -201,7 +202,8 @@ func (m *meter) calls(ctx context.Context, one *sources.Running) (n float64, err
 	return n, err
 }
 
-// memoryOf describes what a key source keeps in the Redis at address. Nothing may change there meanwhile.
+// memoryOf describes how much memory a key source uses in the Redis at address. Nothing may change
+// there meanwhile.
 func memoryOf(t *experiment.T, address string) (string, error) {
 	client := lab.RedisClient(t, address)
 	names, err := client.Keys(t.Context(), "*").Result() // there are only a few

@@ -13,18 +13,18 @@ import (
 // Record holds what a row observes.
 type Record struct {
 	Strikes   int              // number of injections of the fault
-	Created   loadtest.Figures // of the creations whose links were read back
-	Served    loadtest.Figures // of the creations that the availability claim is about
+	Created   loadtest.Figures // figures of the creations whose links were read back
+	Served    loadtest.Figures // figures of the creations that the availability claim is about
 	Slowest   time.Duration    // latency of the slowest creation
 	Abandoned map[string]int64 // number of keys by reason, from the last audit
 
-	seen map[string]observation // by the name of the claim
+	seen map[string]observation // the worst observation of each claim, by the name of the claim
 }
 
 // observation is the worst observation of a claim. If several are equally bad, it is the last of them.
 type observation struct {
 	experiment.Verdict
-	against float64 // how bad it is: a figure minus its bound, or 1 if the claim is wrong and 0 if it is right
+	against float64 // how bad the observation is: a figure minus its bound, or 1 if the claim is wrong and 0 if it is right
 }
 
 // claim is a claim that a row makes. The row records observations under the name of the claim.
@@ -32,18 +32,19 @@ type claim = experiment.Claim[Record]
 
 // The names of claims that controls refute or that several rows make.
 const (
-	kept      = "links are kept"
-	right     = "links are right"
-	once      = "links are unique"
+	kept      = "no lost link"
+	right     = "no wrong link"
+	once      = "no code twice"
 	closed    = "accounts close"
-	keysOnce  = "keys are unique"
-	keysKept  = "keys are kept"
-	available = "available"
-	unfailing = "no failure"
-	returned  = "keys are returned"
+	keysOnce  = "each key in one place"
+	keysKept  = "no missing key"
+	available = "creations succeed"
+	unfailing = "no failed creation"
+	returned  = "unused keys returned"
 	abandoned = "abandoned keys"
-	recovers  = "recovers"
-	refusal   = "refuses"
+	recovers  = "recovery after the fault"
+	refusal   = "refused with 503 and Retry-After"
+	noStart   = "programs refuse to start"
 )
 
 // promise returns a claim that is not judged if the fault was not injected.
@@ -69,14 +70,14 @@ func timed(name, text string) claim {
 	return promise(report.Speed, name, "s", text, func(r *Record) experiment.Verdict { return r.seen[name].Verdict })
 }
 
-// theLinks returns the claims about all links of a row, which are the guarantees I1 to I4 of
-// docs/guarantees.md, and then the further claims.
+// theLinks returns the claims about all links of a row, followed by the further claims. The claims about
+// links are the guarantees I1 to I4 of docs/guarantees.md.
 func theLinks(further ...claim) []claim { return linksOf("acknowledged link", further...) }
 
 // linksOf is like theLinks, but links describes the links that the claims are about.
 func linksOf(links string, further ...claim) []claim {
 	return append([]claim{
-		counted(kept, "links", "No "+links+" is lost. After a restart, each of these links can be read back through every server."),
+		counted(kept, "links", "No "+links+" is lost. After a restart, every "+links+" can be read back through every server."),
 		counted(right, "links", "Every "+links+" leads to exactly the URL that was sent."),
 		counted(once, "links", "No code is acknowledged for two creations, and no creation is stored twice."),
 		accountsClose(),
@@ -90,10 +91,10 @@ func accountsClose() claim {
 
 // keysAreUnique returns the claim that no key can be handed out twice.
 func keysAreUnique() claim {
-	return counted(keysOnce, "keys", "No key is in two places from which keys are handed out, and no linked key is in such a place.")
+	return counted(keysOnce, "keys", "Each key waits to be handed out in at most one place. No linked key waits to be handed out again.")
 }
 
-// availableTo returns the claim for the guarantee I5, with a share of the creations in percent.
+// availableTo returns the claim for the guarantee I5 that the given percentage of the creations succeeds.
 func availableTo(percent float64) claim {
 	return served(available, fmt.Sprintf("At least %g %% of the creations are acknowledged while the fault lasts.", percent), percent)
 }
@@ -104,7 +105,7 @@ func noneFails(where string) claim { return served(unfailing, "No creation fails
 // noRefusals returns the claim for I5 if the server itself is killed. Creations then fail because the
 // server does not run, but the server must not refuse a creation while it runs.
 func noRefusals(text string) claim {
-	c := counted("refusals", "creations", text)
+	c := counted("no refusal by the killed server", "creations", text)
 	c.Kind = report.Availability
 	return c
 }
@@ -167,11 +168,11 @@ func (r *run) figure(claim string, bound, observed float64, format string, args 
 
 // took records an observed duration, which must be at most limit.
 func (r *run) took(claim string, limit, duration time.Duration) {
-	r.figure(claim, limit.Seconds(), duration.Seconds(), "it took %v, and %v is allowed", duration.Round(time.Millisecond), limit)
+	r.figure(claim, limit.Seconds(), duration.Seconds(), "it took %v, and at most %v is allowed", duration.Round(time.Millisecond), limit)
 }
 
 // becomes waits until ok returns true, as the claim demands. If this takes longer than a minute, becomes
-// refutes the claim and ends the run. The statement what describes the state that it waits for.
+// refutes the claim and ends the run. The text what describes the state for which ok returns true.
 func (r *run) becomes(claim, what string, ok func() bool) {
 	began := time.Now()
 	if !lab.Happens(r, patient, ok) {
@@ -180,14 +181,14 @@ func (r *run) becomes(claim, what string, ok func() bool) {
 	r.saw(claim, true, "observed after %v: %s", time.Since(began).Round(10*time.Millisecond), what)
 }
 
-// sawAbandoned records whether exactly the keys of killed servers are abandoned. The number of these keys
-// is crashed.
+// sawAbandoned records whether exactly the keys of killed servers are abandoned. The parameter crashed is
+// the number of these keys.
 func (r *run) sawAbandoned(a lab.Accounts, crashed int64) {
 	r.saw(abandoned, a.Lost() == crashed && a.Abandoned["crash"] == crashed,
 		"abandoned keys by reason: %s; killed servers had %d keys", reasons(a.Abandoned), crashed)
 }
 
-// sawLinks records what reading the links back has shown.
+// sawLinks records the result of reading the links back.
 func (r *run) sawLinks(v loadtest.Verdict) {
 	r.record.Created = v.Figures
 	if v.Checked == 0 {

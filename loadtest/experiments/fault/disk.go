@@ -15,15 +15,15 @@ import (
 // diskRows returns the rows whose faults concern disks and files.
 func diskRows() []row {
 	full := theLinks(
-		observed("links refused", "While the disk is full, creations are refused."),
+		observed("creations refused", "While the disk is full, the server begins to refuse creations."),
 		observed(refusal, "While the disk is full, the server answers a creation with 503 and Retry-After."),
-		observed("healthz", "While the disk is full, /healthz answers 503."),
+		observed("healthz answers 503", "While the disk is full, /healthz answers 503."),
 		observed(recovers, "When the disk has space again, the server creates links again without intervention."),
 	)
 	return []row{
 		{
 			Name: "fault/18", Title: "disk full, SQLite",
-			Summary: "The SQLite file is on a disk of 16 MB. A ballast file fills the disk and is removed later. This is repeated.",
+			Summary: "The SQLite file is on a disk of 16 MB. A large file fills the disk and is removed later. This is repeated.",
 			Run:     inject(diskFullEmbedded), Claims: full, Controls: without(kept, "commit"),
 		},
 		{
@@ -33,10 +33,10 @@ func diskRows() []row {
 			Run: inject(diskFullPostgres), Claims: full, Controls: without(kept, "commit"),
 		},
 		{
-			Name: "fault/19", Title: "SQLite under 32 writers and a backup", Alone: true,
+			Name: "fault/19", Title: "SQLite with 32 writers during backups", Alone: true,
 			Summary: "32 clients write to one SQLite file through two servers. Meanwhile VACUUM INTO and `audit` run repeatedly.",
 			Run:     inject(busyEmbedded), Controls: without(unfailing, "busy"),
-			Claims: theLinks(noneFails("while the fault lasts"), observed("integrity", "The integrity check of SQLite finds no problem in the database or in any backup.")),
+			Claims: theLinks(noneFails("while the fault lasts"), observed("SQLite integrity", "The integrity check of SQLite finds no problem in the database or in any backup.")),
 		},
 	}
 }
@@ -61,7 +61,8 @@ func diskFullPostgres(r *run) {
 // diskFull fills the disk under load and makes space again, several times.
 func diskFull(r *run, disk string, server *lab.Program) {
 	load := r.traffic(server)
-	// Creations still succeed for a while: SQLite first fills a log of some megabytes, and PostgreSQL half a page.
+	// Creations still succeed for a while, until SQLite has filled its log of a few megabytes, or PostgreSQL has
+	// filled half a page.
 	limit := 4*time.Second + r.Lasting(20*time.Second)
 	for range r.Times(5) {
 		load.Start(100)
@@ -76,8 +77,8 @@ func diskFull(r *run, disk string, server *lab.Program) {
 			}
 			r.saw(claim, seen, format, limit, what)
 		}
-		within("links refused", "a creation is refused", func() bool { return load.Figures().Refused > 0 })
-		within("healthz", "/healthz answers 503", func() bool {
+		within("creations refused", "a creation is refused", func() bool { return load.Figures().Refused > 0 })
+		within("healthz answers 503", "/healthz answers 503", func() bool {
 			err := server.Client.Healthy(r.Context())
 			return err != nil && strings.Contains(err.Error(), "503 ")
 		})
@@ -92,8 +93,8 @@ func diskFull(r *run, disk string, server *lab.Program) {
 	r.end(server)
 }
 
-// smallDisk mounts a file system of 16 MB below the directory in and returns its path. The process must
-// be root, at least in its user namespace.
+// smallDisk mounts a file system of 16 MB in the given directory and returns its path. The process must be
+// root, at least in its user namespace.
 func smallDisk(r *run, in string) string {
 	disk := filepath.Join(in, "small")
 	r.Must(os.Mkdir(disk, 0o700))
@@ -148,7 +149,7 @@ func busyEmbedded(r *run) {
 // sawIntegrity records the result of SQLite's integrity check of a database file.
 func sawIntegrity(r *run, path string) {
 	first := onFile(r, path, "PRAGMA integrity_check") // the first problem, or "ok"
-	r.saw("integrity", first == "ok", "the integrity check of %s returns %q", filepath.Base(path), first)
+	r.saw("SQLite integrity", first == "ok", "the integrity check of %s returns %q", filepath.Base(path), first)
 }
 
 // onFile executes a statement on the SQLite file at path. It returns the first row, or "" if there is no row.

@@ -11,40 +11,40 @@ import (
 // dryRows returns the rows in which the worker stops filling the pool.
 func dryRows() []row {
 	claims := theLinks(
-		observed("restart", "When less than 20 % of the pool is left, the server signals `restart`."),
-		observed("page", "When less than 10 % of the pool is left, the server signals `page`."),
-		observed("webhook", "The webhook receives `restart` once and then `page` once, even if it refuses the first attempt."),
-		observed("fallback", "When the pool is empty, the fallback makes codes."),
+		observed("restart signalled", "When less than 20 % of the pool is left, the server signals `restart`."),
+		observed("page signalled", "When less than 10 % of the pool is left, the server signals `page`."),
+		observed("webhook alerts", "The webhook accepts `restart` once and then `page` once, although it refuses the first attempt to deliver each alert."),
+		observed("fallback takes over", "When the pool is empty, the fallback makes codes."),
 		observed(recovers, "A new worker fills the pool."),
-		observed("all-clear", "When the pool is full again, the last alert that the webhook has received is `ok`."),
+		observed("ok signalled", "When the pool is full again, the last alert that the webhook has accepted is `ok`."),
 		availableTo(99.5),
 	)
 	useless := append(slices.Clone(claims),
-		observed("exit status", "The process restarts its worker without success. Within two minutes the process ends "+
+		observed("exit status", "The process of the worker restarts the worker without success. Within two minutes the process ends "+
 			"with a status other than 0, so that a service manager starts it again."))
-	control := without("restart", "deadman")
+	control := without("restart signalled", "deadman")
 	return []row{
 		{
-			Name: "fault/13", Title: "pool dry and worker dead", Summary: "The only worker is killed with SIGKILL and is not restarted.",
+			Name: "fault/13", Title: "pool runs dry after its worker is killed", Summary: "The only worker is killed with SIGKILL and is not restarted.",
 			Run: inject(func(r *run) { runDry(r, killed) }), Claims: claims, Controls: control,
 		},
 		{
-			Name: "fault/14a", Title: "worker cannot connect", Summary: "A proxy between the worker and Redis resets every connection.",
+			Name: "fault/14a", Title: "worker cannot connect to Redis", Summary: "A proxy between the worker and Redis resets every connection.",
 			Run: inject(func(r *run) { runDry(r, cannotConnect) }), Claims: useless, Controls: control,
 		},
 		{
-			Name: "fault/14b", Title: "worker's pushes fail", Summary: "The worker's Redis user loses the right to RPUSH.",
+			Name: "fault/14b", Title: "Redis rejects the pushes of the worker", Summary: "The worker's Redis user loses the right to RPUSH.",
 			Run: inject(func(r *run) { runDry(r, cannotPush) }), Claims: useless, Controls: control,
 		},
 		{
-			Name: "fault/14c", Title: "worker spins", Failpoints: true, Summary: "The worker skips the step that pushes a range to the pool.",
+			Name: "fault/14c", Title: "worker runs but pushes no keys", Failpoints: true, Summary: "The worker skips the step that pushes a range to the pool.",
 			Run: inject(func(r *run) { runDry(r, spins) }), Claims: useless, Controls: control,
 		},
 	}
 }
 
 // The capacity of the pool in keys, and the rate in keys per second. At this rate the pool is empty in less than a
-// minute. It still falls slowly enough that the dead man's switch makes a check between its two thresholds.
+// minute, but it takes 5 s from 20 % to 10 %. In this time the dead man's switch checks the pool at least once.
 const (
 	dryCapacity = 5000
 	dryRate     = 100
@@ -59,7 +59,8 @@ type dry struct {
 }
 
 // runDry injects the fault, lets the pool become empty, and fills the pool with a new worker. The function
-// fault returns the worker that still runs but cannot fill the pool, or nil if no worker runs.
+// fault fills the pool, starts the load and injects the fault. It returns the worker that still runs but
+// cannot fill the pool, or nil if no worker runs.
 func runDry(r *run, fault func(*dry) (useless *lab.Program)) {
 	d := &dry{run: r, hook: lab.Webhook(r)}
 	d.hook.RefuseEveryOther()
@@ -72,12 +73,12 @@ func runDry(r *run, fault func(*dry) (useless *lab.Program)) {
 	if useless != nil {
 		d.sawExit(useless)
 	}
-	d.becomes("fallback", "the fallback makes codes", func() bool { return random(d.server) > 0 })
+	d.becomes("fallback takes over", "the fallback makes codes", func() bool { return random(d.server) > 0 })
 	lab.Pause(d, d.Lasting(20*time.Second))
 	worker := d.worker()
 	worker.Start()
 	r.refills(d.server)
-	d.becomes("all-clear", "the last alert at the webhook is ok", func() bool {
+	d.becomes("ok signalled", "the last alert at the webhook is ok", func() bool {
 		states := d.hook.States() // while the pool fills, the server may signal `restart` before `ok`
 		return len(states) > 0 && states[len(states)-1] == "ok"
 	})
@@ -105,21 +106,21 @@ func (d *dry) sawAlarms() {
 		}
 		share := float64(*s.PoolKeys) / dryCapacity
 		if share < 0.2 {
-			d.must("restart", s.State == "restart" || s.State == "page", "the state is %s with %.1f %% of the keys left", s.State, 100*share)
+			d.must("restart signalled", s.State == "restart" || s.State == "page", "the state is %s with %.1f %% of the keys left", s.State, 100*share)
 		}
 		if share < 0.1 {
-			d.must("page", s.State == "page", "the state is %s with %.1f %% of the keys left", s.State, 100*share)
+			d.must("page signalled", s.State == "page", "the state is %s with %.1f %% of the keys left", s.State, 100*share)
 		}
 		return *s.PoolKeys == 0
 	})
 	lab.Happens(d, patient, func() bool { return len(d.hook.States()) >= 2 })
 	states := d.hook.States()
-	d.saw("webhook", slices.Equal(states, []string{"restart", "page"}) && d.hook.Malformed() == 0,
+	d.saw("webhook alerts", slices.Equal(states, []string{"restart", "page"}) && d.hook.Malformed() == 0,
 		"the webhook received the signals %v and %d malformed requests", states, d.hook.Malformed())
 }
 
 // sawExit waits until the process of a worker that cannot fill the pool ends. The dead man's switch in this
-// process must end it when restarts of the worker inside the process do not help.
+// process must end the process when restarts of the worker inside the process do not help.
 func (d *dry) sawExit(useless *lab.Program) {
 	const limit = 2 * time.Minute // enough for three restarts with growing pauses
 	if !lab.Happens(d, limit, useless.Ended) {

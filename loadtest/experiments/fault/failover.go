@@ -18,11 +18,11 @@ import (
 // failoverRows returns the rows in which PostgreSQL continues with older data.
 func failoverRows() []row {
 	claims := linksOf("link that was acknowledged after the fault",
-		counted("no code again", "codes", "No code that was acknowledged before the fault is assigned to another URL afterwards, "+
+		counted("no code reassigned", "codes", "No code that was acknowledged before the fault is assigned to another URL afterwards, "+
 			"even if the database has lost its link."),
 		observed(recovers, "Links are created again."),
 	)
-	control := without("no code again", "skip-ahead", "floor")
+	control := without("no code reassigned", "skip-ahead", "floor")
 	return []row{
 		{
 			Name: "fault/17", Title: "PostgreSQL fails over to a lagging standby", Suites: changeToo(),
@@ -30,7 +30,7 @@ func failoverRows() []row {
 			Run:     inject(postgresFailsOver), Claims: claims, Controls: control,
 		},
 		{
-			Name: "fault/17b", Title: "PostgreSQL restored from a copy",
+			Name: "fault/17b", Title: "PostgreSQL files replaced by an older copy",
 			Summary: "While all programs are stopped, the files of the database are replaced by an older copy.",
 			Run:     inject(postgresRestored), Claims: claims, Controls: control,
 		},
@@ -47,7 +47,7 @@ func newForgetful(r *run) (*lab.Database, *lab.Program) {
 func postgresFailsOver(r *run) {
 	primary, server := newForgetful(r)
 	standby := lab.Standby(r, primary)
-	// A URL with both addresses, which leads to the server that accepts writes.
+	// A client of this URL tries both addresses and connects to the server that accepts writes.
 	both := strings.Replace(primary.URL, primary.Addr, primary.Addr+","+standby.Addr, 1) + "&target_session_attrs=read-write"
 	server.Settings = append(server.Settings, "DATABASE_URL="+both)
 	server.Restart()
@@ -94,7 +94,7 @@ func stopStreaming(r *run, standby *lab.Database) {
 }
 
 // forget creates links, calls rollBack, and creates further links. After rollBack, the database at r.links
-// must not contain some of the first links.
+// must lack at least one of the first links.
 func forget(r *run, server *lab.Program, rollBack func()) {
 	const rate = 500
 	before, after := r.traffic(server), r.traffic(server)
@@ -133,7 +133,7 @@ func sawNoCodeAgain(r *run, before, after *lab.Load) {
 	if forgotten+again == 0 {
 		r.Fatalf("the database has lost no link, so the row proves nothing")
 	}
-	r.figure("no code again", 0, float64(again), "%d acknowledged codes have lost their link; %d codes lead to another URL, for example %q",
+	r.figure("no code reassigned", 0, float64(again), "%d acknowledged codes have lost their link; %d codes lead to another URL, for example %q",
 		forgotten, again, example)
 }
 

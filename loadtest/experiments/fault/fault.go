@@ -2,23 +2,23 @@
 //
 // Vocabulary: a row is an experiment that injects one fault. It states how the fault is injected
 // and which claims must hold nevertheless. A control is the same row with programs that lack a
-// protection. The claim that the control names must then fail. A strike is one injection of the
-// fault. A worker delivers a range when it has pushed all keys of the range to the pool and records
-// this in the ledger.
+// protection, or with other settings. A control names one claim, and this claim must fail. A strike
+// is one injection of the fault. A worker delivers a range when it has pushed all keys of the range
+// to the pool and records this in the ledger.
 //
-// A row that creates links under load always ends in the same way. The servers are stopped in
-// order and started again, so that no answer comes from a cache. Then every acknowledged link is
-// read back through each server, and the links table is searched for creations that were stored
-// twice. Finally, an audit checks that the accounts of the ledger close.
+// A row that creates links under load always ends in the same way. The servers are restarted, so
+// that no answer comes from a cache. Then every acknowledged link is read back through each server,
+// and the links table is searched for creations that were stored twice. Finally, an audit checks
+// that the accounts of the ledger close.
 //
 // Invariant: if the fault did not happen, the row fails and judges no claim.
 //
-// The rows run processes with a PostgreSQL and a Redis of their own. They use only the commands,
-// the settings and the HTTP interface of these processes, with these exceptions:
+// Each row starts its own programs and databases. It uses only the commands, the settings and the
+// HTTP interface of the programs, with these exceptions:
 //
 //   - the links table shows whether a creation of unknown outcome was stored;
 //   - one row reads all keys of the pool in Redis and compares them with the codes of a space;
-//   - some rows read the ranges in the ledger;
+//   - some rows read the ranges in the ledger and the number of keys in Redis;
 //   - a proxy that drops replies recognises the requests by a word that they contain.
 package fault
 
@@ -32,8 +32,8 @@ import (
 	"keypool/loadtest/report"
 )
 
-// row is the definition of one row. It belongs to the suite nightly unless it names other suites. Its
-// summary describes how the fault is injected.
+// row defines an experiment that injects one fault. A row belongs to the suite nightly unless it names
+// other suites. Its summary describes how the fault is injected.
 type row = experiment.Definition[Record]
 
 // Experiments returns the rows as experiments.
@@ -67,13 +67,15 @@ func inject(fault func(*run)) func(*experiment.T, *Record) {
 	}
 }
 
-// without returns a control whose programs lack the given protections.
+// without returns a control whose programs lack the given protections. The parameter refutes is the name of
+// the claim that must fail.
 func without(refutes string, protections ...string) []experiment.Control {
 	return []experiment.Control{{Without: protections, Refutes: refutes}}
 }
 
 // show adds a table with the results of the row. It adds no table if the row read no links back.
-// It panics if the record has an observation of a claim that the row does not make.
+// It panics if the record has an observation of a claim that the row does not make, except for the two
+// claims that every audit observes.
 func show(record *Record, e *report.Experiment) {
 	for name := range record.seen {
 		ofEveryAudit := name == keysOnce || name == keysKept

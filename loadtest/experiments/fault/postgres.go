@@ -19,29 +19,30 @@ func databaseRows() []row {
 			Summary: "PostgreSQL is killed with SIGKILL under load and restarted 3 s later, several times.",
 			Run:     inject(postgresKilled), Controls: without(kept, "commit", "repeat"),
 			Claims: theLinks(
-				observed("cache", "While the database is down, links in the cache still redirect."),
+				observed("cached links redirect", "While the database is down, links in the cache still redirect."),
 				observed(refusal, "While the database is down, the server answers every creation with 503 and Retry-After."),
 				timed("refusal time", "While the database is down, a creation is refused within 1 s plus the time of the slowest redirect from the cache."),
-				timed("recovery", "Links are created again within 10 s after PostgreSQL is available again."),
+				timed("recovery time", "Links are created again within 10 s after PostgreSQL is available again."),
 			),
 		},
 		{
-			Name: "fault/16", Title: "commit acknowledged but reply lost", Suites: changeToo(),
+			Name: "fault/16", Title: "lost reply to a commit", Suites: changeToo(),
 			Summary: "At every fifth commit of links, a proxy resets the connection between the server and PostgreSQL. " +
-				"PostgreSQL's reply is lost, or cut off after a few bytes.",
+				"PostgreSQL's reply to the commit is lost, or cut off after a few bytes.",
 			Run: inject(commitReplyLost), Controls: without(once, "repeat"), Claims: theLinks(),
 		},
 		{
 			Name: "fault/21", Title: "wrong FF1 key",
-			Summary: "Servers and workers start with a KGS_SECRET that differs from the ledger's, without a KGS_SECRET, and with KGS_PERMUTE=false.",
-			Run:     inject(wrongSecret), Controls: without(refusal, "fingerprint"),
-			Claims: theLinks(observed(refusal, "The programs refuse to start. They end with status 2, and a log line names the setting.")),
+			Summary: "A server and a worker start with a KGS_SECRET that differs from the secret of the ledger. " +
+				"A server starts without a KGS_SECRET, and a server starts with KGS_PERMUTE=false.",
+			Run: inject(wrongSecret), Controls: without(noStart, "fingerprint"),
+			Claims: theLinks(observed(noStart, "The programs refuse to start. They end with status 2, and a log line names the setting.")),
 		},
 		{
-			Name: "fault/22", Title: "clocks jump by an hour",
+			Name: "fault/22", Title: "clocks of PostgreSQL and Redis jump by an hour",
 			Summary: "The clocks of PostgreSQL and Redis jump by an hour, forward and backward, while two servers hold batches and two workers fill the pool.",
-			Run:     inject(clocksJump), Controls: without("living", "heartbeats"),
-			Claims: theLinks(noneFails("while the fault lasts"), counted("living", "keys", "No key of a running process is abandoned.")),
+			Run:     inject(clocksJump), Controls: without("running processes keep their keys", "heartbeats"),
+			Claims: theLinks(noneFails("while the fault lasts"), counted("running processes keep their keys", "keys", "No key of a running process is abandoned.")),
 		},
 	}
 }
@@ -50,7 +51,8 @@ func postgresKilled(r *run) {
 	r.databases("KGS_POOL_CAPACITY=100000")
 	server := r.startFull()
 	load := r.traffic(server)
-	// The longest time of a refusal, and of a redirect from memory. The latter shows how busy the machine is.
+	// slowest is the longest time of a refusal. hiccup is the longest time of a redirect from the cache, which
+	// shows how busy the machine is.
 	var slowest, hiccup time.Duration
 	for range r.Times(4) {
 		load.Start(300)
@@ -61,7 +63,7 @@ func postgresKilled(r *run) {
 		cached = cached[max(0, len(cached)-20):]
 		for began := time.Now(); time.Since(began) < r.Lasting(2*time.Second)+time.Second; {
 			for _, link := range cached {
-				hiccup = max(hiccup, r.follow("cache", server, link.Code, link.URL))
+				hiccup = max(hiccup, r.follow("cached links redirect", server, link.Code, link.URL))
 			}
 			answer, took, right := refused(r, server)
 			slowest = max(slowest, took)
@@ -72,7 +74,7 @@ func postgresKilled(r *run) {
 		back := time.Now()
 		load.Start(300)
 		lab.Wait(r, patient, "links are created again", func() bool { return load.Figures().Acknowledged > 0 })
-		r.took("recovery", 10*time.Second, time.Since(back))
+		r.took("recovery time", 10*time.Second, time.Since(back))
 		r.stop(load)
 	}
 	r.took("refusal time", time.Second+hiccup, slowest)
@@ -124,9 +126,9 @@ func wrongSecret(r *run) {
 	}
 	some()
 	server.Stop()
-	r.refuses("a server with another key", r.server(other), "KGS_")
-	r.refuses("a worker with another key", r.worker(other), "KGS_")
-	r.refuses("a server without a key", r.server(), "KGS_")
+	r.refuses("a server with another secret", r.server(other), "KGS_")
+	r.refuses("a worker with another secret", r.worker(other), "KGS_")
+	r.refuses("a server without a secret", r.server(), "KGS_")
 	r.refuses("a server without permutation", r.server(own, "KGS_PERMUTE=false"), "KGS_")
 	some()
 	r.end(server)
@@ -148,7 +150,7 @@ func clocksJump(r *run) {
 	r.serve(r.loads...)
 	for _, p := range slices.Concat(workers, servers) {
 		n := lostToCrashes(p)
-		r.figure("living", 0, n, "a process abandoned %v keys of running processes", n)
+		r.figure("running processes keep their keys", 0, n, "a process abandoned %v keys of running processes", n)
 	}
 	each(workers, (*lab.Program).Stop)
 	r.end(servers...)

@@ -18,56 +18,56 @@ func redisRows() []row {
 			Run:     inject(redisKilled), Controls: []experiment.Control{{Settings: []string{"FALLBACK=none"}, Refutes: available}},
 			Claims: theLinks(
 				availableTo(99.9),
-				observed("order", "The fallback makes no code while the server has local keys."),
+				observed("local keys before fallback", "The fallback makes no code while the server has local keys."),
 				observed(recovers, "When Redis is available again, the breaker closes and the pool fills in the next epoch."),
 			),
 		},
 		{
 			Name: "fault/7", Title: "Redis hung", Alone: true,
 			Summary: "Redis is frozen with SIGSTOP under load and continues a minute later. While it is frozen, its connections stay open but it answers no request.",
-			Run:     inject(redisHung), Controls: without("wait", "patience"),
+			Run:     inject(redisHung), Controls: without("no wait for Redis", "patience"),
 			Claims: theLinks(
 				availableTo(99.9),
-				timed("wait", fmt.Sprintf("No creation waits for Redis. The p99.9 is at most the larger of %v and twice the p99.9 with a healthy Redis. "+
+				timed("no wait for Redis", fmt.Sprintf("No creation waits for Redis. The p99.9 of the latency is at most the larger of %v and twice the p99.9 with a healthy Redis. "+
 					"The slowest creation takes at most %v longer than with a healthy Redis.", noise, waitForRedis)),
-				counted("no hang", "s", fmt.Sprintf("Every creation takes less than %v while Redis is frozen.", noHiccup)),
+				counted("no creation hangs", "s", fmt.Sprintf("Every creation takes at most %v, even while Redis is frozen.", noHiccup)),
 				observed(recovers, "When Redis continues, the breaker closes and the pool fills in the same epoch."),
 			),
 		},
 		{
-			Name: "fault/8", Title: "reply to a take lost", Suites: changeToo(),
+			Name: "fault/8", Title: "lost reply to a take", Suites: changeToo(),
 			Summary: "When a server takes a batch, it gets a reply from Redis. A proxy cuts off every second such reply in the middle.",
 			Run:     inject(takeReplyLost), Controls: without(keysKept, "take-id"),
 			Claims: theLinks(
 				counted(keysKept, "keys", "No reserved key is missing from the accounts."),
-				counted("cost of a lost reply", "keys", "A lost reply costs no key. At most one key is abandoned for each creation that failed."),
+				counted("lost reply costs no key", "keys", "A lost reply costs no key. At most one key is abandoned for each creation that failed."),
 			),
 		},
 		{
-			Name: "fault/9", Title: "reply to a push lost",
+			Name: "fault/9", Title: "lost reply to a push",
 			Summary: "A proxy between the worker and Redis drops every third reply to a push.",
 			Run:     inject(pushReplyLost), Controls: without(keysOnce, "mark"),
 			Claims: theLinks(
 				keysAreUnique(),
-				counted("conflicts", "keys", "No key that is already linked is handed out from the pool."),
+				counted("no conflict", "keys", "No key that is already linked is handed out from the pool."),
 			),
 		},
 		{
-			Name: "fault/12", Title: "wrong eviction policy",
+			Name: "fault/12", Title: "wrong eviction policy in Redis",
 			Summary: "Redis has the eviction policy allkeys-lru when the programs start. Later, CONFIG SET sets this policy while the programs run.",
-			Run:     inject(redisEvicts), Controls: without(refusal, "policy"),
+			Run:     inject(redisEvicts), Controls: without(noStart, "policy"),
 			Claims: theLinks(
-				observed(refusal, "The programs refuse to start. They end with status 2, and a log line names REDIS_URL and both policies."),
-				observed("alarm", "The server and the worker signal `page` while the policy allows Redis to evict keys."),
-				timed("alarm time", "The server and the worker signal `page` within 5 s after the policy was set."),
+				observed(noStart, "The programs refuse to start. They end with status 2, and a log line names REDIS_URL, the present policy and the required policy."),
+				observed("eviction alarm", "The server and the worker signal `page` while the policy allows Redis to evict keys."),
+				timed("eviction alarm time", "The server and the worker signal `page` within 5 s after the policy was set."),
 				observed(recovers, "The server and the worker signal `ok` when the policy no longer allows Redis to evict keys."),
 			),
 		},
 	}
 }
 
-// drain is longer than the local keys of a server last. A server holds two batches, and each batch lasts
-// two seconds.
+// drain is the least time for which Redis does not answer. The local keys of a server last for a shorter
+// time, because a server holds two batches and each batch lasts two seconds.
 const drain = 8 * time.Second
 
 // random returns the number of codes that the fallback of a server made.
@@ -105,7 +105,7 @@ func redisKilled(r *run) {
 	r.strike(1)
 	lab.Wait(r, patient, "the local keys are used up", func() bool {
 		made, left := random(server), local(server) // in this order, because the number of local keys only falls
-		r.saw("order", left == 0 || made == 0, "the fallback had made %v codes when %d local keys were left, %.1f s after the kill",
+		r.saw("local keys before fallback", left == 0 || made == 0, "the fallback had made %v codes when %d local keys were left, %.1f s after the kill",
 			made, left, time.Since(killed).Seconds())
 		return left == 0
 	})
@@ -121,11 +121,12 @@ func redisKilled(r *run) {
 const (
 	waitForRedis = 300 * time.Millisecond // the most by which a hung Redis may slow a creation
 	noise        = 25 * time.Millisecond  // the p99.9 that pauses of the machine alone may cause
-	hangs        = 3                      // number of tries, because pauses of the machine do not occur in every try
-	noHiccup     = 3 * time.Second        // the least latency that pauses of the machine do not explain
+	hangs        = 3                      // greatest number of tries, because a pause of the machine can spoil a try
+	noHiccup     = 3 * time.Second        // pauses of the machine do not explain a longer latency
 )
 
-// redisHung compares the latencies with a hung Redis and with a healthy Redis. The last try counts.
+// redisHung compares the latencies of creations with a hung Redis and with a healthy Redis. It repeats a try
+// that fails, and the last try counts.
 func redisHung(r *run) {
 	const rate = 1000
 	r.databases("KGS_POOL_CAPACITY=100000")
@@ -144,11 +145,11 @@ func redisHung(r *run) {
 		bound := max(2*healthy.Latency.P999, noise)
 		waits = hung.Latency.P999 > bound || hung.Latency.Max > healthy.Latency.Max+waitForRedis
 		r.record.Served = hung
-		r.observe("wait", 0, experiment.Holds(!waits, "latency with a hung Redis: %v; with a healthy Redis: %v", hung.Latency, healthy.Latency).
+		r.observe("no wait for Redis", 0, experiment.Holds(!waits, "latency with a hung Redis: %v; with a healthy Redis: %v", hung.Latency, healthy.Latency).
 			Figures(bound.Seconds(), hung.Latency.P999.Seconds()))
 	}
 	r.end(server)
-	r.figure("no hang", noHiccup.Seconds(), r.record.Slowest.Seconds(), "the slowest creation took %v", r.record.Slowest)
+	r.figure("no creation hangs", noHiccup.Seconds(), r.record.Slowest.Seconds(), "the slowest creation took %v", r.record.Slowest)
 }
 
 func takeReplyLost(r *run) {
@@ -156,7 +157,7 @@ func takeReplyLost(r *run) {
 	r.databases("KGS_POOL_CAPACITY=10000")
 	proxy := lab.Proxy(r, r.redis.Addr)
 	server := r.server("REDIS_URL=redis://"+proxy.Addr, noWorker, fmt.Sprintf("KGS_BATCH_MIN=%d", batch), fmt.Sprintf("KGS_BATCH_MAX=%d", batch))
-	proxy.Lose(2, batch*7/2, lab.ScriptWith("'LPOP'")) // a key is six characters and a space
+	proxy.Lose(2, batch*7/2, lab.ScriptWith("'LPOP'")) // half of a reply, in which each key takes six characters and a space
 	r.worker().Start()
 	server.Start()
 	r.awaitFull(server)
@@ -166,7 +167,7 @@ func takeReplyLost(r *run) {
 
 	a := r.end(server)
 	// A failed creation may cost its key. A lost reply must not cost a key.
-	r.figure("cost of a lost reply", float64(figures.Failed()), float64(a.Lost()),
+	r.figure("lost reply costs no key", float64(figures.Failed()), float64(a.Lost()),
 		"%d replies with batches of %d keys were lost; %d keys were abandoned; %d creations failed", proxy.Lost(), batch, a.Lost(), figures.Failed())
 }
 
@@ -180,7 +181,8 @@ func (r *run) mend(proxy *lab.NetProxy, load *lab.Load) {
 	r.strike(proxy.Lost())
 }
 
-// pushReplyLost drops replies while a pool is filled. Filling a pool of any size takes at least 20 pushes.
+// pushReplyLost drops replies while a worker fills the pool. A pool of any size needs at least 20 pushes, so
+// several replies are dropped.
 func pushReplyLost(r *run) {
 	r.databases("KGS_POOL_CAPACITY=10000")
 	proxy := lab.Proxy(r, r.redis.Addr)
@@ -193,7 +195,7 @@ func pushReplyLost(r *run) {
 	r.strike(proxy.Lost())
 
 	twice := conflicts(server)
-	r.figure("conflicts", 0, twice, "%v keys were handed out although they were already linked", twice)
+	r.figure("no conflict", 0, twice, "%v keys were handed out although they were already linked", twice)
 	r.end(server)
 }
 
@@ -216,8 +218,8 @@ func redisEvicts(r *run) {
 	load := r.start(server, 200)
 	setPolicy("allkeys-lru")
 	set := time.Now()
-	r.becomes("alarm", "the server and the worker signal page", func() bool { return both("page") })
-	r.took("alarm time", 5*time.Second, time.Since(set))
+	r.becomes("eviction alarm", "the server and the worker signal page", func() bool { return both("page") })
+	r.took("eviction alarm time", 5*time.Second, time.Since(set))
 	setPolicy("noeviction")
 	r.becomes(recovers, "the server and the worker signal ok", func() bool { return both("ok") })
 	load.AwaitMore(1)
@@ -232,10 +234,10 @@ func (r *run) refuses(what string, p *lab.Program, words ...string) {
 	r.strike(1)
 	lab.Wait(r, patient, what+" refuses to start or is ready", func() bool { return p.Ended() || p.TryReady(r.Context()) == nil })
 	if !p.Ended() {
-		r.Refute(refusal, "%s started", what)
+		r.Refute(noStart, "%s started", what)
 	}
 	status, log := p.Exit(patient), p.Tail()
 	for _, word := range words {
-		r.saw(refusal, status == 2 && strings.Contains(log, word), "%s ended with status %d, want 2; its log must contain %q: %q", what, status, word, log)
+		r.saw(noStart, status == 2 && strings.Contains(log, word), "%s ended with status %d, want 2; its log must contain %q: %q", what, status, word, log)
 	}
 }

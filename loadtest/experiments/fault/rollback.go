@@ -17,23 +17,24 @@ import (
 // rollbackRows returns the rows in which Redis continues with older data.
 func rollbackRows() []row {
 	claims := theLinks(
-		observed("epoch", "The servers and the worker detect that the pool is from an older state, and a new epoch begins."),
-		timed("epoch time", "Every process reports the new epoch within 5 s after Redis is available again."),
-		counted("conflicts", "keys", "The number of keys that are handed out although they are already linked is "+
-			"at most the number of keys that the servers had taken."),
+		observed("new epoch", "The servers and the worker detect that the pool is from an older state, and a new epoch begins."),
+		timed("new epoch time", "Every process reports the new epoch within 5 s after Redis is available again."),
+		counted("number of conflicts", "keys", "The number of conflicts is at most the number of servers at the end, multiplied by "+
+			"the number of keys that one server took before the fault."),
 	)
-	control := without("epoch", "guard")
+	control := without("new epoch", "guard")
 	return []row{
 		{
 			Name: "fault/10", Title: "Redis restarted from an older snapshot", Suites: changeToo(),
-			Summary: "Redis saves a snapshot in which the pool is half empty. Two servers take 100,000 keys each. " +
-				"Redis is killed with SIGKILL and restarts from the snapshot.",
+			Summary: "The pool has 200,000 keys. A server takes half of them, and Redis saves a snapshot. A second server takes 100,000 keys, " +
+				"and the worker refills the pool. Redis is killed with SIGKILL and restarts from the snapshot.",
 			Run: inject(func(r *run) { restoreRedis(r, false) }), Claims: claims, Controls: control,
 		},
 		{
-			Name: "fault/10b", Title: "as 10, and the pool looks full",
-			Summary: "Like row 10, but the pool is full in the snapshot. It is therefore full when Redis has restarted.",
-			Run:     inject(func(r *run) { restoreRedis(r, true) }), Claims: claims, Controls: control,
+			Name: "fault/10b", Title: "Redis restarted from an older snapshot with a full pool",
+			Summary: "Like row 10, but Redis saves the snapshot when the pool is full, before two servers take 100,000 keys each. " +
+				"The pool is therefore full when Redis has restarted.",
+			Run: inject(func(r *run) { restoreRedis(r, true) }), Claims: claims, Controls: control,
 		},
 		{
 			Name: "fault/11", Title: "Redis fails over to a lagging replica",
@@ -41,7 +42,7 @@ func rollbackRows() []row {
 			Run:     inject(func(r *run) { redisFailsOver(r, byProxy) }), Claims: claims, Controls: control,
 		},
 		{
-			Name: "fault/11b", Title: "as 11, by a Sentinel",
+			Name: "fault/11b", Title: "Redis fails over to a lagging replica through a Sentinel",
 			Summary: "Like row 11, but a Sentinel detects that the master is down and promotes the replica.",
 			Run:     inject(func(r *run) { redisFailsOver(r, bySentinel) }), Claims: claims, Controls: control,
 		},
@@ -53,7 +54,7 @@ type rollback struct {
 	*run
 	worker  *lab.Program
 	servers []*lab.Program
-	keys    int // that each server takes and that the older state still has in the pool
+	keys    int // number of keys that each of the two servers takes
 }
 
 // newRollback starts a worker, which connects to Redis by url, and waits until the worker has filled the pool.
@@ -75,8 +76,8 @@ func (b *rollback) takeOne() {
 	b.servers = append(b.servers, s)
 }
 
-// take makes two servers take keys and creates links with some of these keys. It then waits until the pool is
-// full again, and returns the epoch of the pool.
+// take starts servers until two servers have taken keys, and waits until some of these keys are linked. It then
+// waits until the pool is full again, and returns the epoch of the pool.
 func (b *rollback) take() (epoch int64) {
 	for len(b.servers) < 2 {
 		b.takeOne()
@@ -88,17 +89,17 @@ func (b *rollback) take() (epoch int64) {
 	return epochOf(b.worker)
 }
 
-// renewed waits until every process reports an epoch after the given one, and ends the row. The caller calls
-// it as soon as Redis is available again.
+// renewed waits until every process reports a later epoch than the given epoch, and ends the row. It must be
+// called as soon as Redis is available again.
 func (b *rollback) renewed(epoch int64) {
 	const limit, giveUp = 5 * time.Second, 20 * time.Second
 	back := time.Now()
 	b.strike(1)
 	for _, p := range append(b.servers, b.worker) {
 		newer := lab.Happens(b, giveUp, func() bool { return epochOf(p) > epoch })
-		b.must("epoch", newer, "the epoch was %d before the fault; %v after Redis was available again, a process reports epoch %d",
+		b.must("new epoch", newer, "the epoch was %d before the fault; %v after Redis was available again, a process reports epoch %d",
 			epoch, time.Since(back), epochOf(p))
-		b.took("epoch time", limit, time.Since(back))
+		b.took("new epoch time", limit, time.Since(back))
 	}
 	fresh := b.started(noWorker) // it has no local keys, so it needs keys of the new epoch
 	b.start(fresh, 500).AwaitMore(int64(b.Times(2000)))
@@ -111,7 +112,7 @@ func (b *rollback) renewed(epoch int64) {
 		known += conflicts(s)
 	}
 	most := len(b.servers) * b.keys
-	b.figure("conflicts", float64(most), known, "%v keys were handed out although they were already linked; the servers had taken %d keys", known, most)
+	b.figure("number of conflicts", float64(most), known, "%v keys were handed out although they were already linked; at most %d are allowed", known, most)
 	b.end(b.servers...)
 	b.worker.Stop()
 	b.audit(b.servers[0])
@@ -137,8 +138,8 @@ func restoreRedis(r *run, full bool) {
 }
 
 // redisFailsOver freezes a replica while servers take keys, kills the master, and promotes the replica.
-// The function way sets up how the programs find the master. It returns their REDIS_URL and the function
-// promote, which returns when the replica is the master and the programs can find it.
+// The function way sets up how the programs find the master, and returns their REDIS_URL. It also returns the
+// function promote, which waits until the replica is the master and the programs can find it.
 func redisFailsOver(r *run, way func(r *run, master, replica *lab.Database) (url string, promote func())) {
 	master, replica := lab.DurableRedis(r), lab.DurableRedis(r)
 	ahead, behind := lab.RedisClient(r, master.URL), lab.RedisClient(r, replica.URL)
@@ -152,7 +153,8 @@ func redisFailsOver(r *run, way func(r *run, master, replica *lab.Database) (url
 		return offset != "" && offset == replication(r, ahead, "master_repl_offset")
 	})
 	replica.Freeze()
-	// The connection is closed too. Otherwise the replica would later read the data that is in its buffers.
+	// The master closes its connection to the replica. Otherwise the replica would later read the data that is in
+	// the buffers of the connection.
 	r.Must(ahead.Do(r.Context(), "CLIENT", "KILL", "TYPE", "replica").Err())
 	epoch := b.take()
 	master.Kill()

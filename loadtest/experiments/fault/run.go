@@ -21,7 +21,7 @@ type run struct {
 
 	postgres, redis *lab.Database // nil in a row that uses SQLite
 	links           string        // the URL of the database of the links
-	settings        []string      // of every program
+	settings        []string      // settings of every program
 	loads           []*lab.Load   // all loads of the row
 }
 
@@ -110,7 +110,7 @@ func (r *run) refills(p *lab.Program) {
 	r.becomes(recovers, "the pool is full", func() bool { return p.Status().Full() })
 }
 
-// traffic prepares a load. Its links are read back at the end of the row.
+// traffic prepares a load, which creates links on a server. The links are read back at the end of the row.
 func (r *run) traffic(on *lab.Program) *lab.Load {
 	load := lab.Traffic(r, on)
 	r.loads = append(r.loads, load)

@@ -16,14 +16,14 @@ import (
 
 // serverRows returns the rows whose fault is the end of a server process.
 func serverRows() []row {
-	killed := theLinks(counted("cost of a kill", "keys", fmt.Sprintf("A kill costs at most three local batches of %d keys.", killBatch)))
+	killed := theLinks(counted("keys lost per kill", "keys", fmt.Sprintf("On average, a kill costs at most three local batches of %d keys.", killBatch)))
 	stopped := theLinks(
-		counted("half-sent requests", "requests", "The server answers a request with 201 if it had begun to read the request when it received SIGTERM."),
-		observed("requests under way", "The server acknowledges every creation that it had read when it received SIGTERM."),
+		counted("half-sent requests answered", "requests", "The server answers a request with 201 if it had begun to read the request when it received SIGTERM."),
+		observed("requests in progress answered", "The server acknowledges every creation that it had read when it received SIGTERM."),
 		observed("exit status", "After SIGTERM, the server refuses new connections and ends with status 0."),
-		timed("stop", "An orderly stop takes at most 10 s."),
-		observed(abandoned, "An orderly stop abandons no key."),
-		counted(returned, "keys", "An orderly stop leaves no key in a batch."),
+		timed("stop time", "The server ends within 10 s after SIGTERM."),
+		observed(abandoned, "A server that stops after SIGTERM abandons no key."),
+		counted(returned, "keys", "A server that stops after SIGTERM leaves no key in a batch."),
 	)
 	return []row{
 		{
@@ -37,12 +37,12 @@ func serverRows() []row {
 			Run:     inject(func(r *run) { r.databases(); killRepeatedly(r, 50) }), Claims: killed, Controls: without(kept, "commit"),
 		},
 		{
-			Name: "fault/2", Title: "server stopped in order, SQLite",
+			Name: "fault/2", Title: "server stopped with SIGTERM, SQLite",
 			Summary: "The server is stopped with SIGTERM under load. At this moment, clients have sent only half of some requests.",
 			Run:     inject(func(r *run) { r.embedded(); stopInOrder(r) }), Claims: stopped, Controls: without(returned, "handback"),
 		},
 		{
-			Name: "fault/2b", Title: "server stopped in order, PostgreSQL and Redis",
+			Name: "fault/2b", Title: "server stopped with SIGTERM, PostgreSQL and Redis",
 			Summary: "Like row 2, but with PostgreSQL and a pool in Redis. The server also runs the worker.",
 			Run:     inject(func(r *run) { r.databases(); stopInOrder(r) }), Claims: stopped, Controls: without(returned, "handback"),
 		},
@@ -76,7 +76,7 @@ func killRepeatedly(r *run, atFullScale int) {
 	// The server has stopped, so keys that are still in batches belong to killed processes. A kill costs
 	// the two batches that a server holds, and the keys that were on their way from a batch to the store.
 	lost, limit := a.InBatches+a.Lost(), int64(kills*3*killBatch)
-	r.figure("cost of a kill", float64(limit), float64(lost), "%d kills cost %d keys, %d per kill; "+
+	r.figure("keys lost per kill", float64(limit), float64(lost), "%d kills cost %d keys, %d per kill; "+
 		"%d keys are in batches of killed servers; abandoned keys by reason: %s",
 		kills, lost, lost/int64(kills), a.InBatches, reasons(a.Abandoned))
 }
@@ -110,15 +110,15 @@ func stopInOrder(r *run) {
 			failed++
 		}
 	}
-	r.figure("half-sent requests", 0, float64(failed), "%d of %d requests were not answered with 201", failed, halves)
+	r.figure("half-sent requests answered", 0, float64(failed), "%d of %d requests were not answered with 201", failed, halves)
 	status := server.Exit(patient)
 	r.saw("exit status", status == 0, "the server ended with status %d", status)
 	if !refusing {
 		r.saw("exit status", false, "the server still accepted connections %v after SIGTERM", patient)
 	}
-	r.took("stop", limit, time.Since(signalled))
+	r.took("stop time", limit, time.Since(signalled))
 	sawAnswers(r, underWay, load.Entries(), signalled)
-	// The keys in batches count too, because a worker later abandons the batches of a server that has ended.
+	// Keys in batches are a failure too, because a janitor later abandons the batches of a server that has ended.
 	a := r.audit(server)
 	r.sawAbandoned(a, 0)
 	r.figure(returned, 0, float64(a.InBatches), "%d keys are still in batches", a.InBatches)
@@ -130,18 +130,18 @@ func stopInOrder(r *run) {
 // lost.
 const onItsWay = 250 * time.Millisecond
 
-// sawAnswers records whether the creations that the server was processing at SIGTERM were acknowledged.
-// The entries of the journal just before SIGTERM are in then. The entries after the end of the load are in now.
+// sawAnswers records whether the creations that the server was processing at SIGTERM were acknowledged. It
+// compares the journal just before SIGTERM (then) with the journal after the end of the load (now).
 func sawAnswers(r *run, then, now []loadtest.Entry, signalled time.Time) {
 	underWay := 0
 	for n, e := range then {
 		if e.State == loadtest.Intended && e.At.Before(signalled.Add(-onItsWay)) {
 			underWay++
-			r.saw("requests under way", now[n].State == loadtest.Acknowledged,
+			r.saw("requests in progress answered", now[n].State == loadtest.Acknowledged,
 				"creation %d was sent %v before SIGTERM; its outcome: %s, reason %q", n, signalled.Sub(e.At), now[n].State, now[n].Detail)
 		}
 	}
-	r.saw("requests under way", true, "the server was processing %d creations at SIGTERM", underWay)
+	r.saw("requests in progress answered", true, "the server was processing %d creations at SIGTERM", underWay)
 }
 
 // dial opens a connection to a server.

@@ -12,12 +12,12 @@ import (
 )
 
 // startRows returns the rows in which several processes start or end at the same moment, and the row that
-// searches the shipped programs.
+// searches the shipped programs for failpoints.
 func startRows() []row {
 	started := []claim{
-		observed("migrate", "Every `shortener migrate` ends with status 0."),
-		observed("ready", "Every server becomes ready."),
-		observed("follow", "A link that was just created on one server redirects on another server."),
+		observed("migrations succeed", "Every `shortener migrate` ends with status 0."),
+		observed("servers become ready", "Every server becomes ready."),
+		observed("links redirect on other servers", "A link that was just created on one server redirects on another server."),
 		accountsClose(),
 	}
 	return []row{
@@ -26,7 +26,7 @@ func startRows() []row {
 			Run: inject(func(r *run) { r.embedded("KGS_POOL_CAPACITY=1000"); startTogether(r) }), Claims: started,
 		},
 		{
-			Name: "fault/startb", Title: "16 servers start on an empty PostgreSQL", Summary: "16 servers and 16 migrations start at the same moment.",
+			Name: "fault/startb", Title: "16 servers start on an empty PostgreSQL database", Summary: "16 servers and 16 migrations start at the same moment.",
 			Run: inject(func(r *run) {
 				r.store(lab.Postgres(r, manyConnections).URL, "KGS_POOL_CAPACITY=1000")
 				startTogether(r)
@@ -39,27 +39,27 @@ func startRows() []row {
 			Claims: theLinks(
 				noneFails("on the server that is not killed, although a worker is killed too"),
 				noRefusals("The server that is killed refuses no creation while it runs."),
-				observed("follow", "A link that was just created on one server redirects on the other server."),
+				observed("links redirect on other servers", "A link that was just created on one server redirects on the other server."),
 				observed(recovers, "The pool is full again."),
 			),
 		},
 		{
-			Name: "fault/shipped", Title: "what users get", Summary: "The shipped programs are searched for the setting that injects crashes in other rows.",
-			Run: inject(shipped), Controls: without("no crash points", "commit"), // the programs of a control have crash points
-			Claims: []claim{observed("no crash points", "The shipped programs have no crash points. "+
-				"They do not contain the setting that makes a program crash at a given step.")},
+			Name: "fault/shipped", Title: "no failpoints in the shipped programs", Summary: "The shipped programs are searched for the setting KEYPOOL_FAILPOINTS, which injects crashes in other rows.",
+			Run: inject(shipped), Controls: without("no failpoints", "commit"), // the programs of a control contain failpoints
+			Claims: []claim{observed("no failpoints", "The shipped programs contain no failpoints. "+
+				"They do not contain the setting that makes a program crash at a failpoint.")},
 		},
 	}
 }
 
-// shipped searches the shipped programs for the setting of the failpoints.
+// shipped searches the shipped programs for the setting that enables failpoints.
 func shipped(r *run) {
 	r.strike(1)
 	for _, program := range []string{"shortener", "kgs"} {
 		text, err := os.ReadFile(filepath.Join(r.ProgramDir(), program))
 		r.Must(err)
 		found := bytes.Count(text, []byte("KEYPOOL_FAILPOINTS"))
-		r.saw("no crash points", found == 0, "%s contains the text KEYPOOL_FAILPOINTS %d times", program, found)
+		r.saw("no failpoints", found == 0, "%s contains the text KEYPOOL_FAILPOINTS %d times", program, found)
 	}
 }
 
@@ -77,7 +77,7 @@ func startTogether(r *run) {
 	r.strike(1)
 	for range together {
 		err := <-migrations
-		r.saw("migrate", err == nil, "`shortener migrate` returned the error %v", err)
+		r.saw("migrations succeed", err == nil, "`shortener migrate` returned the error %v", err)
 	}
 	for _, s := range servers {
 		ready := lab.Happens(r, patient, func() bool { return s.Ended() || s.TryReady(r.Context()) == nil })
@@ -88,7 +88,7 @@ func startTogether(r *run) {
 		case !ready:
 			state = "not ready"
 		}
-		r.must("ready", state == "ready", "the state of a server is %q after at most %v; its log:\n%s", state, patient, s.Tail())
+		r.must("servers become ready", state == "ready", "the state of a server is %q after at most %v; its log:\n%s", state, patient, s.Tail())
 	}
 	for i := range servers {
 		followElsewhere(r, servers[i], servers[(i+1)%len(servers)], 2)
@@ -104,8 +104,8 @@ func followElsewhere(r *run, a, b *lab.Program, n int) {
 	for range n {
 		url := "https://example.com/" + rand.Text()
 		created := a.Client.Create(r.Context(), url)
-		r.must("follow", created.State == loadtest.Acknowledged, "the outcome of a creation is %+v, want acknowledged", created)
-		r.follow("follow", b, created.Code, url)
+		r.must("links redirect on other servers", created.State == loadtest.Acknowledged, "the outcome of a creation is %+v, want acknowledged", created)
+		r.follow("links redirect on other servers", b, created.Code, url)
 		a, b = b, a
 	}
 }
@@ -113,7 +113,7 @@ func followElsewhere(r *run, a, b *lab.Program, n int) {
 // twoByTwo kills one of two servers and one of two workers, and starts them again.
 func twoByTwo(r *run) {
 	const rate = 250                      // per server
-	r.databases("KGS_POOL_CAPACITY=5000") // so small that the workers refill it all the time
+	r.databases("KGS_POOL_CAPACITY=5000") // small, so that the workers refill the pool all the time
 	servers, workers := pairs(r)
 	r.awaitFull(servers[0])
 	survivor, victim := r.start(servers[0], rate), r.start(servers[1], rate)
@@ -132,7 +132,7 @@ func twoByTwo(r *run) {
 
 	r.serve(survivor)
 	f := r.stop(victim)
-	r.figure("refusals", 0, float64(f.Refused), "%d creations were refused and %d were acknowledged", f.Refused, f.Acknowledged)
+	r.figure("no refusal by the killed server", 0, float64(f.Refused), "%d creations were refused and %d were acknowledged", f.Refused, f.Acknowledged)
 	r.refills(servers[0])
 	r.audit(servers[0]) // while the workers run
 	each(workers, (*lab.Program).Stop)

@@ -13,14 +13,14 @@ import (
 func walkRows() []row {
 	return []row{
 		{
-			Name: "fault/walk", Title: "whole spaces walked to their ends", Alone: true,
+			Name: "fault/walk", Title: "workers killed while they use up a whole space", Alone: true,
 			Summary: "Eight workers push all codes of 3 characters to the pool, at full scale also all codes of 4 characters. " +
 				"They continue with the next length. Meanwhile workers are killed at random and links are created.",
 			Run: inject(walkToTheEnd),
 			Claims: theLinks(
-				counted("whole space", "codes", "Each code of the space occurs exactly once, either as a link or as a key in the pool. "+
+				counted("each code exactly once", "codes", "Each code of the space occurs exactly once, either as a link or as a key in the pool. "+
 					"The only exceptions are the codes that were abandoned because a server was killed."),
-				observed("next length", "When all codes of one length are reserved, the workers continue with the next length."),
+				observed("next code length", "When all codes of one length are reserved, the workers continue with the next length."),
 				observed(abandoned, "Only keys in the batches of a killed server are abandoned. No key of a killed worker is abandoned."),
 			),
 		},
@@ -52,15 +52,15 @@ func walkToTheEnd(r *run) {
 	c := countCodes(r)
 	for length := 3; length <= longest; length++ {
 		missing := int64(math.Pow(62, float64(length))) - c.found[length]
-		r.saw("whole space", missing <= lost && c.more[length] == 0, "%d-character codes: %d are neither a link nor in the pool, "+
+		r.saw("each code exactly once", missing <= lost && c.more[length] == 0, "%d-character codes: %d are neither a link nor in the pool, "+
 			"of which at most %d may be abandoned; %d occur more than once", length, missing, lost, c.more[length])
 		lost -= missing
 	}
-	r.saw("next length", c.found[longest+1] > 0, "%d codes have %d characters", c.found[longest+1], longest+1)
+	r.saw("next code length", c.found[longest+1] > 0, "%d codes have %d characters", c.found[longest+1], longest+1)
 }
 
-// codes counts the codes that are in the pool or are links. It assumes nothing about the order of the
-// codes. It detects repeated codes of up to four characters only, because there are too many longer codes.
+// codes counts the codes that are in the pool or are links. It detects repeated codes of up to four
+// characters only, because the row checks no space of longer codes.
 type codes struct {
 	times       map[[4]byte]int // number of times that a code was added
 	found, more [11]int64       // number of different codes and number of repetitions, by length of the code

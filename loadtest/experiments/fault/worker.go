@@ -14,43 +14,43 @@ import (
 func workerRows() []row {
 	return []row{
 		{
-			Name: "fault/3", Title: "worker killed at each step", Suites: changeToo(), Failpoints: true,
+			Name: "fault/3", Title: "worker killed at each step of a refill", Suites: changeToo(), Failpoints: true,
 			Summary: "A worker moves a range from the ledger to the pool. Workers kill themselves with SIGKILL after each step: " +
 				"epoch opened, range reserved, chunk pushed, all chunks pushed, delivery recorded, mark of the range deleted.",
 			Run: inject(workerKilled), Controls: without(keysOnce, "mark"),
 			Claims: theLinks(
 				keysAreUnique(),
-				timed("refill", "A worker that follows a killed worker pushes keys within 10 s of its start."),
+				timed("refill resumes in time", "Within 10 s of its start, each worker reaches its step, and the last worker pushes keys."),
 				observed(recovers, "After the last kill, the pool becomes full."),
 				observed(abandoned, "Only keys in the batches of a killed server are abandoned. No key of a killed worker is abandoned."),
 			),
 		},
 		{
-			Name: "fault/4", Title: "worker frozen, its range adopted, then thawed", Failpoints: true,
+			Name: "fault/4", Title: "worker frozen until another worker adopts its range", Failpoints: true,
 			Summary: "A worker stops itself with SIGSTOP after it has reserved a range and before it pushes the range. " +
 				"Another worker delivers this range. Then the first worker gets SIGCONT and continues.",
 			Run: inject(workerThaws), Controls: without(keysOnce, "floor"),
 			Claims: theLinks(
 				keysAreUnique(),
-				observed("adoption", "Another worker delivers the range of the frozen worker."),
+				observed("range adopted", "Another worker delivers the range of the frozen worker."),
 				observed(recovers, "After SIGCONT, the first worker continues with other ranges."),
 			),
 		},
 		{
-			Name: "fault/5", Title: "16 workers at once",
+			Name: "fault/5", Title: "16 workers start at once",
 			Summary: "16 workers start at the same moment on an empty pool.",
-			Run:     inject(workersAtOnce), Controls: without("capacity", "size"),
+			Run:     inject(workersAtOnce), Controls: without("pool not overfilled", "size"),
 			Claims: theLinks(
-				observed(recovers, "The workers fill the pool."),
-				counted("capacity", "keys", "The number of keys in the pool is at most its capacity plus one chunk for each worker."),
-				observed(abandoned, "When programs stop in order, no key is abandoned."),
+				observed(recovers, "After the start, the workers fill the pool."),
+				counted("pool not overfilled", "keys", "The number of keys in the pool is at most its capacity plus one range of 5,000 keys for each worker."),
+				observed(abandoned, "No key is abandoned, because all programs are stopped with SIGTERM."),
 			),
 		},
 	}
 }
 
-// workerKilled starts one worker after the other. Each kills itself at its step, so that the workers reach
-// all steps. The pool has room for all keys that they push, so each of them has a range to push.
+// workerKilled starts one worker after the other. Each worker kills itself at another step of the refill. The
+// pool has room for all keys that the workers push, so each worker has a range to push.
 func workerKilled(r *run) {
 	const capacity = 400_000 // filled in ranges of 20,000 keys, and each range takes two pushes
 	r.databases(fmt.Sprintf("KGS_POOL_CAPACITY=%d", capacity))
@@ -66,7 +66,7 @@ func workerKilled(r *run) {
 	worker, killed := r.worker(), time.Now()
 	worker.Launch()
 	lab.Wait(r, patient, "the next worker has pushed keys", func() bool { return pushed(worker) > 0 })
-	r.took("refill", refillAgain, time.Since(killed))
+	r.took("refill resumes in time", refillAgain, time.Since(killed))
 	worker.AwaitReady(patient)
 	r.refills(server)
 	lost := awaitDeaths(r, server, worker)
@@ -83,9 +83,9 @@ func killWorkerAt(r *run, step string) {
 	worker, began := r.worker("KEYPOOL_FAILPOINTS="+step+"=kill"), time.Now()
 	worker.Launch()
 	lab.Wait(r, patient, "the worker has reached the step "+step+" and ended", worker.Ended)
-	r.took("refill", refillAgain, time.Since(began))
+	r.took("refill resumes in time", refillAgain, time.Since(began))
 	if status := worker.Exit(patient); status != -1 {
-		r.Fatalf("the worker ended with status %d instead of a kill at the step %s; its log:\n%s", status, step, worker.Tail())
+		r.Fatalf("the worker ended with status %d, but it must kill itself at the step %s; its log:\n%s", status, step, worker.Tail())
 	}
 	r.strike(1)
 }
@@ -100,8 +100,9 @@ func pushed(worker *lab.Program) float64 {
 	return n
 }
 
-// awaitDeaths starts and kills a server and waits until the witnesses have abandoned the server's keys. By
-// then, all programs that were killed earlier are known to be dead too. It returns the number of these keys.
+// awaitDeaths waits until the ledger knows that all killed programs are dead. For this purpose it starts and
+// kills a server, and waits until the witnesses have abandoned the keys of this server. It returns the number
+// of these keys.
 func awaitDeaths(r *run, witnesses ...*lab.Program) (keys int64) {
 	last := r.started(noWorker)
 	lab.Wait(r, patient, "the server has keys", func() bool {
@@ -177,7 +178,7 @@ func workerThaws(r *run) {
 	second.Start()
 	server.AwaitReady(patient)
 	r.start(server, 200)
-	r.becomes("adoption", "the range of the frozen worker is delivered", func() bool {
+	r.becomes("range adopted", "the range of the frozen worker is delivered", func() bool {
 		taker.Start()
 		taker.Stop()
 		return r.audit(server).Shipping == 0
@@ -198,7 +199,7 @@ const together = 16
 
 // workersAtOnce starts many workers on an empty pool.
 func workersAtOnce(r *run) {
-	const capacity, chunk = 100_000, 5000
+	const capacity, chunk = 100_000, 5000 // chunk is the number of keys in a range
 	r.fastDatabases(fmt.Sprintf("KGS_POOL_CAPACITY=%d", capacity))
 	server := r.started(noWorker)
 	load := r.start(server, 200)
@@ -212,6 +213,6 @@ func workersAtOnce(r *run) {
 	server.Restart()
 	lab.Wait(r, patient, "the server reports the size of the pool", func() bool { return server.Status().PoolKeys != nil })
 	keys := lab.Known(server.Status().PoolKeys, 0)
-	r.figure("capacity", capacity+together*chunk, float64(keys), "the pool has %d keys, its capacity is %d keys, and a chunk is %d keys", keys, capacity, chunk)
+	r.figure("pool not overfilled", capacity+together*chunk, float64(keys), "the pool has %d keys, its capacity is %d keys, and a range has %d keys", keys, capacity, chunk)
 	r.sawAbandoned(r.end(server), 0)
 }

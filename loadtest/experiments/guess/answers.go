@@ -45,7 +45,7 @@ func (a *answers) add(status int, err error) {
 // botnet returns the address of guess n. Each guess has its own address.
 func botnet(n int) string { return fmt.Sprintf("10.%d.%d.%d", n>>16&0xff, n>>8&0xff, n&0xff) }
 
-// oneAddress returns the same address for every guess, as of a single attacker.
+// oneAddress returns the same address for every guess, as if one attacker made all guesses.
 func oneAddress(int) string { return "198.51.100.7" }
 
 // try requests the codes until all are requested or ctx ends, and counts the answers. It names the

@@ -1,4 +1,4 @@
-// Package guess measures how many codes an attacker can guess who knows other codes. One experiment
+// Package guess measures how many codes an attacker who knows other codes can guess. One experiment
 // tries the codes next to known codes of a running service. The other experiment predicts the next
 // codes of every key source.
 //
@@ -6,7 +6,7 @@
 // key sources work, and not on a secret.
 //
 // Vocabulary: a guess hits if a link has the code, and misses otherwise. The form of codes is
-// their length and their digits.
+// their length and the set of their digits.
 package guess
 
 import (
@@ -29,11 +29,11 @@ const (
 	base64url = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_" // RFC 4648, section 5
 )
 
-// form is the length and the digits of the codes for the numbers below size.
+// form is the length and the digits of codes. Each number below size has one code.
 type form struct {
 	digits string
 	length int
-	power  string // size, as reports write it
+	power  string // size as a power, for reports, such as 62^6
 	size   *big.Int
 }
 

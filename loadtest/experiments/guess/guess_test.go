@@ -40,8 +40,8 @@ func failures[R any](claims []experiment.Claim[R], r *R) (names []string) {
 	return names
 }
 
-// scanned returns the record of a sound scan. The counter has ten links with consecutive numbers from
-// 1,000, and the permuted service has ten links with distant numbers.
+// scanned returns the record of a sound scan. The service with a plain counter has ten links with
+// consecutive numbers from 1,000. The permuted service has ten links with distant numbers.
 func scanned() *scanRecord {
 	r := &scanRecord{plan: scanPlan{length: 3, links: 10, known: 2, reach: 3}}
 	for n := range int64(10) {
@@ -85,7 +85,7 @@ func TestEachFlawFailsItsClaim(t *testing.T) {
 	}
 }
 
-func TestLikely(t *testing.T) {
+func TestLikelyMatchesPoissonTables(t *testing.T) {
 	// From tables of the Poisson distribution: P(X < lo) <= 0.0005 < P(X <= lo), and P(X > hi) <= 0.0005 < P(X >= hi).
 	for mean, want := range map[float64][2]int64{0.0005: {0, 0}, 1: {0, 6}, 10: {2, 22}} {
 		if lo, hi := likely(mean); lo != want[0] || hi != want[1] {
@@ -186,7 +186,7 @@ func TestPredictorsGuessOrderedCodes(t *testing.T) {
 }
 
 // A repeated guess counts once, at its first place.
-func TestHits(t *testing.T) {
+func TestHitsCountsRepeatedGuessAtFirstPlace(t *testing.T) {
 	guesses := make([]string, fewGuesses, manyGuesses)
 	guesses[0], guesses[fewGuesses-1] = "a", "b"
 	guesses = append(guesses, "c", "a")
@@ -195,7 +195,7 @@ func TestHits(t *testing.T) {
 	}
 }
 
-func TestEachFlawFailsItsSourceClaim(t *testing.T) {
+func TestEachFlawOfKeySourceFailsItsClaim(t *testing.T) {
 	const counter, pool = 0, 1
 	for _, tt := range []struct {
 		name  string
@@ -203,10 +203,10 @@ func TestEachFlawFailsItsSourceClaim(t *testing.T) {
 		want  []string
 	}{
 		{"sound", func(all []found) []found { return all }, nil},
-		{"a code of another form", func(all []found) []found { all[pool].strange = 1; return all }, []string{"documented form", order}},
+		{"a code of another form", func(all []found) []found { all[pool].strange = 1; return all }, []string{"codes have the documented form", order}},
 		{"a pool in order", func(all []found) []found { all[pool].ascending = 1; return all }, []string{order}},
 		{"a pool that is guessed", func(all []found) []found { all[pool].guessed.many = 1; return all }, []string{unpredicted}},
-		{"a counter that is not guessed", func(all []found) []found { all[counter].guessed.few = 0; return all }, []string{"counters are guessed"}},
+		{"a counter that is not guessed", func(all []found) []found { all[counter].guessed.few = 0; return all }, []string{"codes of counters can be guessed"}},
 		{"no counter", func(all []found) []found { return all[pool:] }, nil},
 		{"nothing", func([]found) []found { return nil }, nil},
 	} {
@@ -223,7 +223,7 @@ func TestEachFlawFailsItsSourceClaim(t *testing.T) {
 }
 
 // look observes the order of codes, codes that follow from their URLs, and codes of another form.
-func TestLook(t *testing.T) {
+func TestLookInspectsOrderAndFormOfCodes(t *testing.T) {
 	var entries []loadtest.Entry
 	for n := range codeCount {
 		code := ofLength(6).code(big.NewInt(int64(n)))

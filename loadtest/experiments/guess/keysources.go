@@ -28,13 +28,13 @@ const (
 	inOrder = 0.98
 	noOrder = 0.60
 
-	enoughGuessed = 95 // codes of nextCodes that must be guessed
+	enoughGuessed = 95 // how many of nextCodes codes must be guessed at least
 )
 
 // Names of claims that a control refutes.
 const (
-	order       = "order"
-	unpredicted = "other codes are not guessed"
+	order       = "codes have the expected order"
+	unpredicted = "codes without order are not guessed"
 )
 
 // record holds what the experiment observes of all key sources.
@@ -106,15 +106,16 @@ func sourceClaims() []experiment.Claim[record] {
 		}}
 	}
 	return append([]experiment.Claim[record]{
-		on("documented form", "Every code has the length and the digits that are documented for its key source.", "codes", func(all []found) experiment.Verdict {
+		on("codes have the documented form", "Every code has the length and the digits that are documented for its key source.", "codes", func(all []found) experiment.Verdict {
 			strange := 0
 			for _, f := range all {
 				strange += f.strange
 			}
 			return experiment.None(int64(strange), "%d codes have another form", strange)
 		}),
-		on(order, fmt.Sprintf("At least %.0f %% of the codes of counters and of times are greater than the code before. Codes of other key sources do not ascend.", 100*inOrder), "key sources", judgeOrder),
-		on("counters are guessed", fmt.Sprintf("After %d codes of a counter, of tickets, or of a ledger in order, %d guesses hit at least %d of the next %d codes.",
+		on(order, fmt.Sprintf("At least %.0f %% of the codes of counters and of snowflake are greater than the code before. For the other key sources, this share is from %.0f to %.0f %%.",
+			100*inOrder, 100*(1-noOrder), 100*noOrder), "key sources", judgeOrder),
+		on("codes of counters can be guessed", fmt.Sprintf("After %d codes of redis-incr, ticket or ledger-in-order, %d guesses hit at least %d of the next %d codes.",
 			seenCodes, fewGuesses, enoughGuessed, nextCodes), "codes", judgeGuessed),
 		on(unpredicted, "No guess from earlier codes hits a permuted, hashed or random code.", "codes", judgeUnpredicted),
 		sources.EachMeasured(func(r *record) *sources.Observed { return &r.Observed }),
@@ -123,7 +124,7 @@ func sourceClaims() []experiment.Claim[record] {
 
 func keySources() *experiment.Experiment {
 	return experiment.Define(experiment.Definition[record]{
-		Name: "compare/guess", Title: "Codes of every key source, and guesses of the next codes",
+		Name: "compare/guess", Title: "Guesses of the next codes of every key source",
 		Summary: fmt.Sprintf("Each key source makes %d links, one after the other on one connection. Then the experiment inspects the length and the order "+
 			"of the codes. It counts how many of %d codes can be guessed from the %d codes before them.", codeCount, nextCodes, seenCodes),
 		Suites: []experiment.Suite{experiment.Nightly}, Run: runKeySources, Show: showKeySources,
@@ -201,10 +202,10 @@ func showKeySources(r *record, e *report.Experiment) {
 			"mean over %d groups of codes. \"The next numbers\" guesses the latest number plus 1, 2, ... \"Constant differences\" continues the most frequent difference over 1 to %d places, "+
 			"so it can follow two alternating counters. \"The next milliseconds\" guesses Snowflakes of the latest millisecond and of those after it, with every known machine and sequence. "+
 			"The predictors use knowledge of how the key sources work, but no secret.", seenCodes, report.Number(manyGuesses), windows, maxLag),
-		"Known URL: how many of 100 codes are the plain hash of their URL. With such codes, a person who has only the URL can find out whether a link to it exists.",
+		"The last column shows how many of 100 codes are the plain hash of their URL. With such codes, a person who has only the URL can find out whether a link to it exists.",
 		"If other users make links at the same time, some of the guesses hit the links of these users.",
 	}
-	few, many := fmt.Sprintf("with %d guesses", fewGuesses), "with "+report.Number(manyGuesses)
+	few, many := fmt.Sprintf("with %d guesses", fewGuesses), fmt.Sprintf("with %s guesses", report.Number(manyGuesses))
 	table := report.Table{Title: "Codes", Columns: []string{
 		"key source", "characters", "codes in the space", "ascending", fmt.Sprintf("of the next %d, guessed %s", nextCodes, few), many, "best predictor", "known URL",
 	}}

@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	seenCodes   = 100             // number of known codes, which are the latest codes
-	nextCodes   = 100             // number of codes to predict, which are made next
+	seenCodes   = 100             // number of codes that a predictor knows: the latest codes
+	nextCodes   = 100             // number of codes to predict: the codes that are made next
 	fewGuesses  = nextCodes       // one guess for each code to predict
 	manyGuesses = 100 * nextCodes // a hundred guesses for each code to predict
-	maxLag      = 4               // greatest distance, in places, at which differences are counted
+	maxLag      = 4               // greatest distance between two codes, in places, at which their difference is counted
 	timeShift   = 22              // bits of a Snowflake below its time, for machine and sequence
 )
 
@@ -86,7 +86,7 @@ func timestamps(seen []*big.Int, n int) []*big.Int {
 	return numbers[:n]
 }
 
-// guess returns the guesses of p. A guess is wasted if the form has no code for its number.
+// guess returns the codes that p guesses. A guess is "" if the form has no code for its number.
 func (f *form) guess(p predictor, seen []string) []string {
 	var numbers []*big.Int
 	for _, code := range seen {
@@ -104,7 +104,7 @@ func (f *form) guess(p predictor, seen []string) []string {
 	return guesses
 }
 
-// hits returns how many codes are among the first fewGuesses guesses, and how many are among all.
+// hits returns how many codes are among the first fewGuesses guesses, and how many are among all guesses.
 func hits(guesses, codes []string) (few, all float64) {
 	at := make(map[string]int, len(guesses))
 	for i, guess := range slices.Backward(guesses) {

@@ -21,7 +21,7 @@ type scanPlan struct {
 	rate   float64       // links that are made per second
 	known  int           // codes that the attacker knows
 	reach  int           // guesses on each side of a known code
-	alone  time.Duration // time of the guesses from one address
+	alone  time.Duration // duration of the guesses from one address
 }
 
 func planOf(t *experiment.T) scanPlan {
@@ -43,7 +43,7 @@ type scanRecord struct {
 	permuted victim
 	counter  victim
 	alone    answers       // answers to guesses from one address
-	elapsed  time.Duration // time of these guesses; 0 if they were not made
+	elapsed  time.Duration // duration of these guesses; 0 if the run ended before them or during them
 }
 
 // victim is a service that is scanned.
@@ -122,7 +122,7 @@ func codesOf(numbers []int64, length int) []string {
 	return codes
 }
 
-// aim picks known codes at random. It lists, once each, the other codes within reach of a known code.
+// aim picks known codes at random. It lists each other code within reach of a known code once.
 func (v *victim) aim(plan scanPlan) {
 	listed := make(map[int64]bool)
 	picked := rand.Perm(len(v.codes))[:plan.known] //nolint:gosec // not a secret

@@ -75,7 +75,7 @@ func judgeUnguessed(r *scanRecord) experiment.Verdict {
 func judgeThrottled(r *scanRecord) experiment.Verdict {
 	a, seconds := &r.alone, r.elapsed.Seconds()
 	if a.refused+a.failed == 0 && a.misses <= missBurst { // the machine is too slow to reach the limit
-		return experiment.NotJudged("the limit was not reached: %d misses in %.1f s are allowed", a.misses, seconds)
+		return experiment.NotJudged("the limit was not reached: only %d misses in %.1f s", a.misses, seconds)
 	}
 	most := missBurst + missRate*seconds + scanWidth
 	return experiment.Holds(float64(a.misses) <= most && a.refused > 0 && a.failed == 0,

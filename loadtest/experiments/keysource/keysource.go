@@ -1,16 +1,16 @@
 // Package keysource tests every key source by the same rules, with real processes.
 //
 // Two servers use the key source on one PostgreSQL. The first server has the default fallback, and
-// the second server has none. The rules are tested one after the other. Each rule also applies to
-// the links that earlier rules made. Each rule is a claim.
+// the second server has none. The rules are tested one after the other, and the links of a rule stay in
+// the database for the later rules. Each rule is a claim of the experiment.
 //
 // Invariant: a rule uses only the commands, settings, HTTP interface, /status and /metrics of the
 // programs. It does not depend on how a key source works.
 //
-// Vocabulary: a draw is a component that a key source needs besides the database of the links:
-// Redis, a ticket database or the key service. A setting of a control with a lower-case name is for
-// the experiment and not for the programs. rule=NAME selects the only rule to test. damage=WHAT
-// breaks something that no setting of a program can break.
+// Vocabulary: a draw is a component from which a key source draws keys, besides the database of the
+// links: Redis, a ticket database or the key service. All draws together are the supply. A setting of
+// a control with a lower-case name is for the experiment and not for the programs. rule=NAME selects
+// the only rule to test. damage=WHAT breaks something that no setting of a program can break.
 package keysource
 
 import (
@@ -31,7 +31,7 @@ func Experiments() []*experiment.Experiment {
 		all = append(all, experiment.Define(definition(s, func(*experiment.T) {})))
 	}
 	own := sources.Source{
-		Name: "nanoid", Title: "the key source that CONTRIBUTING.md shows how to add", Settings: []string{"KEY_SOURCE=nanoid"}, Label: "nanoid", Code: `[0-9A-Za-z_-]{21}`,
+		Name: "nanoid", Title: "the example in CONTRIBUTING.md", Settings: []string{"KEY_SOURCE=nanoid"}, Label: "nanoid", Code: `[0-9A-Za-z_-]{21}`,
 	}
 	return append(all, experiment.Define(definition(own, buildShown)))
 }
@@ -40,12 +40,12 @@ func Experiments() []*experiment.Experiment {
 // with [experiment.T.Refute].
 type record struct {
 	held     map[string]bool   // the rules that held
-	unserved map[string]string // the creations that failed although they had to be served, by rule
-	watched  int               // number of loads that had to be served
+	unserved map[string]string // by rule: the creations that failed although they had to be served
+	watched  int               // number of loads in which every creation had to be served
 	slowest  time.Duration     // duration of the slowest refusal
 }
 
-// rule is a requirement that every key source meets.
+// rule is a requirement that every key source must meet.
 type rule struct {
 	name, text string
 	try        func(*stand)
@@ -54,27 +54,28 @@ type rule struct {
 // rulesOf returns the rules for a key source, in the order in which they are tested.
 func rulesOf(s *sources.Source) []rule {
 	all := []rule{
-		{"32 at once", "When 32 clients create links at the same time, no client gets a code of another client. Every code has the documented form.", unique},
-		{"two processes", "When two servers create links at the same time, they give out no code twice.", shared},
+		{"32 clients get different codes", "When 32 clients create links at the same time, no client gets a code of another client. Every code has the documented form.", unique},
+		{"two servers give out different codes", "When two servers create links at the same time, they give out no code twice.", shared},
 		// This rule comes before every kill, because a killed server keeps keys in its batches.
-		{"stopped", "A server that receives SIGTERM under load exits with status 0 within 10 s and keeps no keys.", stopped},
-		{"killed", "A server that is killed repeatedly under load gives out no code twice and loses no link.", killed},
+		{"a stopped server keeps no keys", "A server that receives SIGTERM under load exits with status 0 within 10 s and keeps no keys.", stopped},
+		{"a killed server loses no link", "A server that is killed repeatedly under load gives out no code twice and loses no link.", killed},
 	}
 	for _, f := range faults() {
 		if s.Tickets {
-			all = append(all, rule{"one of two " + f.name, "While either of the two ticket databases is " + f.name + ", the other ticket database serves the key source.",
+			all = append(all, rule{"serves while one ticket database is " + f.name, "While either of the two ticket databases is " + f.name + ", the other ticket database serves the key source.",
 				func(st *stand) { survives(st, f) }})
 		}
 		if s.Redis || s.Tickets || s.Service {
-			all = append(all, rule{"all draws " + f.name, fmt.Sprintf("While all draws (Redis, the ticket databases or the key service) are %s, a server without a fallback refuses creations "+
-				"with status 503, Retry-After and a problem document. Afterwards the key source serves again by itself within %v.", f.name, recovered),
+			all = append(all, rule{"recovers after its supply is " + f.name, fmt.Sprintf("While the supply of the keys (Redis, both ticket databases or the key service) is %s, a server without a fallback "+
+				"refuses creations as soon as its keys are used up. A refusal has status 503, Retry-After and a problem document. Afterwards the key source serves again by itself "+
+				"within %.0f s.", f.name, recovered.Seconds()),
 				func(st *stand) { goesWithout(st, f) }})
 		}
 	}
 	return append(all,
-		rule{"database killed", "While the database of the links is down, every creation is refused. No acknowledged link is lost.", refusesAll},
-		rule{"load harness", "The experiment load/create passes with the key source.", harness},
-		rule{"accounts", "At the end of the run every acknowledged link exists, and the accounts close.", accounts},
+		rule{"refuses while the database is killed", "While the database of the links is down, every creation is refused. No acknowledged link is lost.", refusesAll},
+		rule{"load test passes", "The experiment load/create passes with the key source.", harness},
+		rule{"accounts close", "At the end of the run, every acknowledged link exists, and the accounts close.", accounts},
 	)
 }
 
@@ -97,7 +98,7 @@ func definition(s sources.Source, prepare func(*experiment.T)) experiment.Defini
 	}
 	claims = append(claims, experiment.Claim[record]{
 		Name: served, Kind: report.Availability,
-		Text: "No creation fails on a server that is not disturbed, has a fallback, or has one of its two ticket databases.",
+		Text: "While the database of the links runs, no creation fails on an undisturbed server, on a server with a fallback, or on a server with one of its two ticket databases.",
 		Judge: func(rec *record) experiment.Verdict {
 			if rec.watched == 0 {
 				return experiment.Verdict{}
@@ -105,7 +106,7 @@ func definition(s sources.Source, prepare func(*experiment.T)) experiment.Defini
 			return experiment.Holds(len(rec.unserved) == 0, "failed creations by rule: %v", rec.unserved)
 		},
 	}, experiment.Claim[record]{
-		Name: quick, Text: fmt.Sprintf("A creation that gets no key is refused within %v.", refusal), Unit: "s", Kind: report.Speed,
+		Name: quick, Text: fmt.Sprintf("A creation that cannot be served is refused within %.0f s.", refusal.Seconds()), Unit: "s", Kind: report.Speed,
 		Judge: func(rec *record) experiment.Verdict {
 			if rec.slowest == 0 {
 				return experiment.Verdict{}
@@ -114,7 +115,7 @@ func definition(s sources.Source, prepare func(*experiment.T)) experiment.Defini
 		},
 	})
 	return experiment.Definition[record]{
-		Name: "keysource/" + s.Name, Title: s.Title,
+		Name: "keysource/" + s.Name, Title: "Key source: " + s.Title,
 		Summary: "Many clients create links on two servers that use the key source. Meanwhile the servers, and the components that the key source needs, are stopped, killed and frozen.",
 		Suites:  []experiment.Suite{experiment.Nightly}, Claims: claims, Controls: controlsOf(s.Name),
 		Run: func(t *experiment.T, rec *record) { prepare(t); tryRules(t, s, rules, rec) },
@@ -142,9 +143,11 @@ func tryRules(t *experiment.T, s sources.Source, rules []rule, rec *record) {
 	}
 }
 
-// controlsOf returns the controls of a key source. Each rule has at least one control.
+// controlsOf returns the controls of a key source. The controls of all key sources together select each
+// rule at least once.
 func controlsOf(name string) []experiment.Control {
-	const killing, freezing = "all draws killed", "all draws frozen"
+	const killing, freezing = "recovers after its supply is killed", "recovers after its supply is frozen"
+	const different, stops, keeps = "32 clients get different codes", "a stopped server keeps no keys", "a killed server loses no link"
 	broken := func(rule, refutes string, without []string, settings ...string) experiment.Control {
 		return experiment.Control{Without: without, Settings: append([]string{"rule=" + rule}, settings...), Refutes: refutes}
 	}
@@ -152,26 +155,27 @@ func controlsOf(name string) []experiment.Control {
 	switch name {
 	case "ledger":
 		return []experiment.Control{
-			broken("32 at once", "32 at once", twice), broken("stopped", "stopped", handback), broken("load harness", "load harness", twice),
-			broken("accounts", "accounts", nil, "damage=ledger"),
+			broken(different, different, twice), broken(stops, stops, handback), broken("load test passes", "load test passes", twice),
+			broken("accounts close", "accounts close", nil, "damage=ledger"),
 		}
 	case "random":
 		return []experiment.Control{
-			broken("32 at once", "32 at once", nil, "CODE_LENGTH=7"), broken("32 at once", "32 at once", store),
-			broken("killed", "killed", []string{"commit"}), broken("database killed", "database killed", store),
+			broken(different, different, nil, "CODE_LENGTH=7"), broken(different, different, store),
+			broken(keeps, keeps, []string{"commit"}), broken("refuses while the database is killed", "refuses while the database is killed", store),
 		}
 	case "redis-pool":
 		return []experiment.Control{
-			broken("two processes", "two processes", twice), broken(killing, served, nil, "FALLBACK=none"),
+			broken("two servers give out different codes", "two servers give out different codes", twice), broken(killing, served, nil, "FALLBACK=none"),
 			broken(killing, killing, nil, "KGS_WORKER=false", "damage=worker"),
 			broken(killing, quick, patience), broken(freezing, quick, patience),
 		}
 	case "postgres-pool-delete":
-		return []experiment.Control{broken("stopped", "stopped", handback)}
+		return []experiment.Control{broken(stops, stops, handback)}
 	case "ticket":
 		const one = "TICKET_DATABASE_URLS=${DRAW},${DRAW}" // one database makes both the odd and the even numbers
 		return []experiment.Control{
-			broken("one of two killed", "one of two killed", nil, one), broken("one of two frozen", "one of two frozen", nil, one),
+			broken("serves while one ticket database is killed", "serves while one ticket database is killed", nil, one),
+			broken("serves while one ticket database is frozen", "serves while one ticket database is frozen", nil, one),
 		}
 	}
 	return nil

@@ -34,7 +34,7 @@ func TestEveryRuleHasAControl(t *testing.T) {
 	}
 	for _, s := range sources.All() {
 		for _, r := range rulesOf(&s) {
-			if !controlled[r.name] && r.name != "all draws frozen" { // its control refutes the claim quick
+			if !controlled[r.name] && r.name != "recovers after its supply is frozen" { // its control refutes the claim quick
 				t.Errorf("%s: the rule %q has no control", s.Name, r.name)
 			}
 		}
@@ -52,14 +52,19 @@ func TestRulesDependOnComponentsOfKeySource(t *testing.T) {
 		more   []string
 	}{
 		{sources.Source{}, nil},
-		{sources.Source{Redis: true}, []string{"all draws killed", "all draws frozen"}},
-		{sources.Source{Tickets: true}, []string{"one of two killed", "all draws killed", "one of two frozen", "all draws frozen"}},
+		{sources.Source{Redis: true}, []string{"recovers after its supply is killed", "recovers after its supply is frozen"}},
+		{sources.Source{Tickets: true}, []string{
+			"serves while one ticket database is killed", "recovers after its supply is killed",
+			"serves while one ticket database is frozen", "recovers after its supply is frozen",
+		}},
 	} {
 		var got []string
 		for _, r := range rulesOf(&tt.source) {
 			got = append(got, r.name)
 		}
-		want := slices.Concat([]string{"32 at once", "two processes", "stopped", "killed"}, tt.more, []string{"database killed", "load harness", "accounts"})
+		want := slices.Concat([]string{
+			"32 clients get different codes", "two servers give out different codes", "a stopped server keeps no keys", "a killed server loses no link",
+		}, tt.more, []string{"refuses while the database is killed", "load test passes", "accounts close"})
 		if !slices.Equal(got, want) {
 			t.Errorf("%+v: rules %q, want %q", tt.source, got, want)
 		}
@@ -74,11 +79,11 @@ func TestClaimsJudgeRulesAndRefusals(t *testing.T) {
 		claim string
 		want  report.Outcome
 	}{
-		{"a rule that was not tried", &record{}, "stopped", ""},
-		{"a rule that holds", &record{held: map[string]bool{"stopped": true}}, "stopped", report.Held},
-		{"no load that had to be served", &record{held: map[string]bool{"stopped": true}}, served, ""},
+		{"a rule that was not tried", &record{}, "accounts close", ""},
+		{"a rule that holds", &record{held: map[string]bool{"accounts close": true}}, "accounts close", report.Held},
+		{"no load that had to be served", &record{held: map[string]bool{"accounts close": true}}, served, ""},
 		{"a load that was served", &record{watched: 1}, served, report.Held},
-		{"a load that failed", &record{watched: 1, unserved: map[string]string{"killed": "3 refused"}}, served, report.Failed},
+		{"a load that failed", &record{watched: 1, unserved: map[string]string{"a killed server loses no link": "3 refused"}}, served, report.Failed},
 		{"no refusal", &record{}, quick, ""},
 		{"a quick refusal", &record{slowest: time.Second}, quick, report.Held},
 		{"a slow refusal", &record{slowest: 2 * time.Second}, quick, report.Failed},

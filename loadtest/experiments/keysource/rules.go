@@ -23,7 +23,7 @@ import (
 const (
 	takers = 32 // clients of a server that create links at the same time
 	each   = 20 // links that each of these clients makes
-	kills  = 3  // kills of a server
+	kills  = 3  // number of times that a server is killed
 
 	refusal  = time.Second     // limit for the duration of a refusal
 	refusing = 2 * time.Second // time for which refusals are observed
@@ -71,8 +71,8 @@ func stopped(st *stand) {
 	st.mustCome()
 }
 
-// killed slows every commit down to a tenth of a second, so that links wait for their commit at any
-// moment. A link that is acknowledged before its commit is then lost.
+// killed slows every commit down to a tenth of a second, so that some links wait for their commit when
+// the server is killed. If the server acknowledges links before their commit, the kill loses them.
 func killed(st *stand) {
 	lab.Execute(st, st.postgres.URL, `ALTER ROLE CURRENT_USER SET commit_delay = 100000`)
 	lab.Execute(st, st.postgres.URL, `ALTER ROLE CURRENT_USER SET commit_siblings = 0`)
@@ -116,13 +116,13 @@ func survives(st *stand, f fault) {
 			return err == nil && lab.Known(status.Breaker, "") == "closed"
 		})
 		if !closed {
-			st.must(fmt.Errorf("the breaker of a draw is not closed after %v", recovered))
+			st.must(fmt.Errorf("the breaker of the ticket databases is not closed after %v", recovered))
 		}
 		f.strike(d)
 		s.more(2 * rate)
 		f.mend(d)
 		s.more(rate)
-		st.serves(s.load.Stop(), fmt.Sprintf("while draw %d was %s", i+1, f.name))
+		st.serves(s.load.Stop(), fmt.Sprintf("while ticket database %d was %s", i+1, f.name))
 	}
 }
 
@@ -156,7 +156,7 @@ func refusesAll(st *stand) {
 	st.check(st.strict)
 }
 
-// runDry takes keys until a creation of each client was refused.
+// runDry makes links until each client has had a creation refused.
 func (s *server) runDry() error {
 	deadline := time.Now().Add(patience)
 	return together(takers, func(int) error {
@@ -175,7 +175,8 @@ func (s *server) runDry() error {
 	})
 }
 
-// mustRefuse requires that the servers refuse creations for some time. It records the slowest refusal.
+// mustRefuse requires that the servers refuse every creation for the duration refusing. It records the
+// slowest refusal.
 func (st *stand) mustRefuse(servers ...*server) {
 	err := together(len(servers), func(i int) error {
 		tick := time.NewTicker(look)
@@ -225,7 +226,8 @@ func (s *server) refuse(ctx context.Context) error {
 	return nil
 }
 
-// harness runs the load test program against a server. The program treats it like any other service.
+// harness runs the experiment load/create in another process. That process treats the server like any
+// deployment.
 func harness(st *stand) {
 	program, err := os.Executable()
 	st.Must(err)
@@ -249,7 +251,8 @@ func harness(st *stand) {
 	}
 }
 
-// onlyUnserved reports whether a run failed by claims on availability only.
+// onlyUnserved reports whether the experiments of a run ended without an error and without a failed claim
+// on correctness. If such a run failed, the reason is failed creations.
 func onlyUnserved(r *report.Report) bool {
 	for i := range r.Experiments {
 		e := &r.Experiments[i]
@@ -261,7 +264,7 @@ func onlyUnserved(r *report.Report) bool {
 	return len(r.Experiments) > 0
 }
 
-// accounts reads every link back. The accounts must close with a running server and without one.
+// accounts reads every link back. The accounts must close while a server runs and after it has stopped.
 func accounts(st *stand) {
 	for _, s := range st.servers() {
 		s.checked = 0

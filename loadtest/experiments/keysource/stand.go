@@ -21,7 +21,7 @@ import (
 
 const (
 	rate = 100      // creations per second while a key source is disturbed
-	some = rate / 4 // links to wait for, so that the load has begun
+	some = rate / 4 // number of links after which a load counts as begun
 
 	patience  = 30 * time.Second      // limit for steps that take a second or two on an idle machine
 	stopLimit = 10 * time.Second      // limit from SIGTERM to the exit
@@ -29,7 +29,7 @@ const (
 	look      = 20 * time.Millisecond // pause between two checks
 )
 
-// stand is a key source with its servers and draws.
+// stand holds a key source under test, with its servers and draws.
 type stand struct {
 	*experiment.T
 	source   sources.Source
@@ -113,7 +113,8 @@ func newServer(st *stand, more ...string) *server {
 
 func (st *stand) servers() []*server { return []*server{st.helped, st.strict} }
 
-// option returns the value of a setting of the control that is for the experiment, or "".
+// option returns the value of a setting that the control has for the experiment, such as rule. It
+// returns "" if the control has no such setting.
 func (st *stand) option(name string) string {
 	for _, s := range st.T.Settings() {
 		if value, ok := strings.CutPrefix(s, name+"="); ok {
@@ -123,8 +124,8 @@ func (st *stand) option(name string) string {
 	return ""
 }
 
-// Settings returns the settings of the control that are for the programs. ${DRAW} stands for the
-// URL of the first draw.
+// Settings returns the settings that the control has for the programs. ${DRAW} stands for the URL of
+// the first draw.
 func (st *stand) Settings() (settings []string) {
 	for _, s := range st.T.Settings() {
 		if s[0] >= 'a' && s[0] <= 'z' {
@@ -146,7 +147,8 @@ func (st *stand) must(err error) {
 	st.Refute(st.rule, "%v", err)
 }
 
-// serves records the failed creations of a load that had to be served. where says which load it was.
+// serves records the failed creations of a load in which every creation had to be served. where says
+// which load it was.
 func (st *stand) serves(f loadtest.Figures, where string) {
 	st.record.watched++
 	if f.Failed() > 0 {

@@ -32,7 +32,7 @@ func (s *step) achieved() float64 { return float64(s.Acknowledged) / max(s.secon
 func (s *step) keptUp() bool { return s.Failed() == 0 && s.Latency.P99 <= kneeLatency }
 
 // climb raises the rate step by step until the service no longer keeps up. The steady load is the first
-// step. A deployment gets no other step unless the flag --climb is set. If the service does not keep up with a
+// step. A deployment gets no further step unless the flag --climb is set. If the service does not keep up with a
 // step, climb repeats the step once, because another process may have kept the machine busy. The second try
 // then counts.
 func (s *run) climb(load measure.Load) {
@@ -59,7 +59,8 @@ func (s *run) climb(load measure.Load) {
 	}
 }
 
-// step makes one step.
+// step loads the service at the given rate for the duration s.each. A failure of the load itself ends
+// the run.
 func (s *run) step(rate float64, load measure.Load) step {
 	r, started := loadtest.NewRecorder(), time.Now()
 	s.pulse.Follow(r)

@@ -8,7 +8,7 @@
 // Invariants:
 //
 //   - requests are due at a constant rate, even if earlier requests are not finished;
-//   - above the steady rate, a request may fail, but an acknowledged link may not be lost;
+//   - above the steady rate, a request may fail, but no acknowledged link may be lost;
 //   - a deployment is not restarted, and its password does not appear in the report.
 package load
 
@@ -59,7 +59,7 @@ type record struct {
 	settings map[string]string
 	steady   *measure.Latencies // nil if there was no steady load
 	steps    []step             // the first step is the steady load
-	served   loadtest.Figures   // of the creations at rates that the service must keep up with
+	served   loadtest.Figures   // figures of the creations at rates that the service must keep up with
 	links    *loadtest.Verdict  // nil if no link was read back
 	notes    []string
 
@@ -144,7 +144,7 @@ func controls() []experiment.Control {
 func judgeP99(r *record) experiment.Verdict { return r.steady.Verdict() }
 
 // show adds the settings, chart, table and notes of a run to its report. It takes the text of each claim from the
-// parameter claims, because the report has texts for the usual rate and this run may use another.
+// parameter claims, because the report has texts for the usual rate and this run may use another rate.
 func (r *record) show(e *report.Experiment, what string, claims []claim) {
 	e.Settings = r.settings
 	for i := range claims {

@@ -31,8 +31,8 @@ func TestMain(m *testing.M) {
 
 // broken is a shortener that stores its links in a map and has at most one fault.
 type broken struct {
-	loses   bool          // it does not store every seventh link
-	repeats bool          // it repeats a code for every seventh creation
+	loses   bool          // it acknowledges every seventh link without storing it
+	repeats bool          // it answers every seventh creation with the code of the creation before
 	refuses bool          // it refuses every seventh creation
 	strays  bool          // it redirects every seventh link to a wrong URL
 	slow    time.Duration // it delays each creation by this time
@@ -121,7 +121,7 @@ func against(t *testing.T, name string, service *broken, change func(*experiment
 }
 
 // A fault of the service fails each claim that is about the fault, and no other claim. The test ignores the
-// claim about the p99 of redirects, because it depends on the machine.
+// claim about the p99 of redirects, because this p99 depends on the machine.
 func TestEachFaultFailsItsClaims(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -133,9 +133,9 @@ func TestEachFaultFailsItsClaims(t *testing.T) {
 		{"sound", "create", &broken{}, nil},
 		{"loses links", "create", &broken{loses: true}, []string{measure.NoLostLink}},
 		{"repeats codes", "create", &broken{repeats: true}, []string{measure.NoCodeTwice, measure.NoWrongLink}},
-		{"refuses", "create", &broken{refuses: true}, []string{measure.NoFailedCreation, "steady rate"}},
+		{"refuses", "create", &broken{refuses: true}, []string{measure.NoFailedCreation, "steady rate sustained"}},
 		{"strays", "create", &broken{strays: true}, []string{measure.NoWrongLink}},
-		{"slow", "create", &broken{slow: 1100 * time.Millisecond}, []string{"steady rate"}},
+		{"slow", "create", &broken{slow: 1100 * time.Millisecond}, []string{"steady rate sustained"}},
 		{"sound", "mix", &broken{}, nil},
 		{"loses links", "mix", &broken{loses: true}, []string{measure.NoLostLink, "every redirect right"}},
 		{"strays", "mix", &broken{strays: true}, []string{measure.NoWrongLink, "every redirect right"}},
@@ -195,7 +195,7 @@ func TestReportNamesRateAndHidesPassword(t *testing.T) {
 	}
 }
 
-func TestKneeIsLastStepKeptUpWith(t *testing.T) {
+func TestKneeIsLastStepThatServiceKeepsUpWith(t *testing.T) {
 	t.Parallel()
 	keptUp := loadtest.Figures{Sent: 1, Acknowledged: 1}
 	slow := loadtest.Figures{Sent: 1, Acknowledged: 1, Latency: loadtest.Latency{P99: kneeLatency + time.Millisecond}}

@@ -26,7 +26,7 @@ const (
 // mix is the experiment load/mix.
 func mix() *experiment.Experiment {
 	return experiment.Define(experiment.Definition[record]{
-		Name: "load/mix", Title: "A hundred visits to one new link",
+		Name: "load/mix", Title: "A hundred redirects for each creation",
 		Summary: fmt.Sprintf("Most requests to a shortener are redirects. In this experiment, there are %d visits for each link that is created. A few links get most "+
 			"of the visits (Zipf distribution, s = %.1f), and the newest links are the most popular. The rate is first a steady %.0f redirects per second. "+
 			"It then rises until the service no longer keeps up. The target of every redirect is checked.", mixRatio, zipfExponent, mixRate),
@@ -110,7 +110,7 @@ type population struct {
 	zipf *rand.Zipf // protected by mu
 }
 
-// populate returns a population of the links that the run has created. It adds new links until the run ends.
+// populate returns a population of the links that the run has created. New links are added until the run ends.
 func populate(s *run) *population {
 	p := &population{}
 	p.take(s.load)

@@ -14,13 +14,13 @@ import (
 const (
 	localWithin    = 0.05            // share of the predicted time
 	recoverWithin  = 5 * time.Second // the worker, each breaker and each server retry once a second
-	reportedWithin = 0.001           // share of the random keys
+	reportedWithin = 0.001           // share of the random codes
 )
 
 // Names of claims that controls refute.
 const (
 	takeover = "fallback takes over"
-	recovers = "back to batches"
+	recovers = "keys come from batches again"
 )
 
 type claim = experiment.Claim[record]
@@ -28,11 +28,11 @@ type claim = experiment.Claim[record]
 // claims returns the claims of outage/redis.
 func claims() []claim {
 	return slices.Concat([]claim{
-		timed("local keys last", "While Redis is down, the local keys last as long as their number divided by the rate.", func(r *record) experiment.Verdict {
+		timed("local keys last as predicted", "While Redis is down, the time that the local keys last differs by at most 5 % from their number divided by the rate.", func(r *record) experiment.Verdict {
 			predicted, observed := r.localKeys()
 			return experiment.Within(mean(predicted), mean(observed), localWithin)
 		}),
-		timed("a batch each", "While Redis is down, the local keys last at least as long as one batch per server lasts at this rate.", func(r *record) experiment.Verdict {
+		timed("local keys last at least a batch", "While Redis is down, the local keys last at least as long as one batch per server lasts at this rate.", func(r *record) experiment.Verdict {
 			_, observed := r.localKeys()
 			least, lasted := float64(r.servers*r.batch)/r.rate, mean(observed)
 			return experiment.AtLeast(least, lasted, "the local keys lasted %.2f s on average; %d batches of %d keys last %.2f s", lasted, r.servers, r.batch, least)
@@ -48,7 +48,7 @@ func claims() []claim {
 			return experiment.Holds(turned == r.servers && due > 0 && due == served, "%d of %d servers used up their local keys; "+
 				"%d creations were then due, and the fallback served %d of them", turned, r.servers, due, served).Figures(float64(due), float64(served))
 		}),
-		counted("breakers", "servers", "The circuit breaker of every server opens while Redis is down, and it is closed at the end.", func(r *record) experiment.Verdict {
+		counted("breakers open and close", "servers", "The circuit breaker of every server opens while Redis is down, and it is closed at the end.", func(r *record) experiment.Verdict {
 			open, closed := r.breakers()
 			return experiment.Holds(open == r.servers && closed == r.servers, "%d of %d breakers were open at the same time, and %d were closed at the end",
 				open, r.servers, closed).Figures(float64(r.servers), float64(open))
@@ -67,7 +67,7 @@ func claims() []claim {
 			return experiment.Holds(r.after.epoch == r.before.epoch+1, "the epoch was %d before the outage and is %d at the end", r.before.epoch, r.after.epoch).
 				Figures(1, float64(r.after.epoch-r.before.epoch))
 		}),
-		counted("no lost key handed out", "keys", "No key that the lost pool may have held is handed out after the outage.", func(r *record) experiment.Verdict {
+		counted("no key of the lost pool used", "keys", "No key that was reserved before Redis was started again is taken from a batch after the outage.", func(r *record) experiment.Verdict {
 			fresh, stale := 0, 0
 			for _, s := range r.each() {
 				fresh, stale = fresh+s.fresh, stale+s.stale
@@ -75,7 +75,7 @@ func claims() []claim {
 			return experiment.Holds(fresh > 0 && stale == 0, "%d keys came from batches after the outage; %d of them were reserved before its end", fresh+stale, stale).
 				Figures(0, float64(stale))
 		}),
-		counted("random keys reported", "keys", "The servers report as many random keys as there are links with random codes.", func(r *record) experiment.Verdict {
+		counted("random codes reported", "codes", "The number of random codes in the metrics of the servers differs by at most 0.1 % from the number of links with random codes.", func(r *record) experiment.Verdict {
 			random := 0
 			for _, s := range r.each() {
 				random += s.random

@@ -17,8 +17,8 @@ type creation struct {
 	number  int64     // number behind the code
 }
 
-// random reports whether the fallback made the code. It is wrong for a random code whose number is reserved,
-// but this is less frequent than one in 100,000.
+// random reports whether the fallback made the code. The result is wrong for a random code whose number is
+// reserved, but less than one random code in 100,000 has such a number.
 func (c creation) random(l ledger) bool { return c.created && c.number >= l.reserved }
 
 // server describes what one server did, as derived from its creations.
@@ -30,7 +30,7 @@ type server struct {
 	// turned reports whether the server began to use its fallback while Redis was down. It depends only on the
 	// first random code and on the restart of Redis. A slow machine therefore does not change it.
 	turned       bool
-	due, served  int       // creations without local keys while Redis was down; due creations with a random code
+	due, served  int       // creations after the local keys were used up and before Redis was restarted; those with a random code
 	fresh, stale int       // keys from batches after the outage: reserved after Redis was lost; reserved before
 	batches      time.Time // when the server began to take all keys from batches; zero if its last code is random
 }
@@ -44,7 +44,7 @@ func (r *record) each() []server {
 	return all
 }
 
-// derive returns what one server did. It had the reported local keys right after Redis was killed.
+// derive returns what one server did. The server reported the given local keys right after Redis was killed.
 func (r *record) derive(reported localKeys, creations []creation) server {
 	s := server{held: reported.keys, lasted: r.started.Sub(r.killed)}
 	for _, c := range creations {
@@ -110,8 +110,8 @@ func (r *record) breakers() (open, closed int) {
 	return open, closed
 }
 
-// recovery returns how many servers took all their keys from batches at the end of the load. It also returns
-// how long after Redis was available again the last of these servers began to do so.
+// recovery returns the number of servers that took all their keys from batches at the end of the load. took is
+// the time from the moment at which Redis was available again until the last of these servers began to do so.
 func (r *record) recovery() (took time.Duration, servers int) {
 	for _, s := range r.each() {
 		if !s.batches.IsZero() {

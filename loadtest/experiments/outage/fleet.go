@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// storeConns is the number of connections that a server has for its links. It has three more for its
-	// ledger. All servers share one PostgreSQL.
+	// storeConns is the number of connections that a server has for its links. A server has three more
+	// connections for its ledger. All servers share one PostgreSQL.
 	storeConns = 2
 	maxConns   = "max_connections=200"
 	poolKeys   = 50_000 // enough for some tens of seconds
@@ -106,7 +106,7 @@ func (f *fleet) creations() [][]creation {
 	return all
 }
 
-// reported returns the number of random keys that the servers took according to their metrics.
+// reported returns the number of random codes according to the metrics of the servers.
 func (f *fleet) reported() (sum float64) {
 	for _, server := range f.servers {
 		sum += server.Counter("kgs_keys_taken_total", "source", "random")

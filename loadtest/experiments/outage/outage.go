@@ -4,7 +4,7 @@
 //
 // Vocabulary: a random code is a code that the fallback made. The permutation of the codes reveals
 // the number behind a code. The number behind a random code was never reserved from the ledger. A
-// look is what all servers report at one time. Local keys are the keys in the batches of a server.
+// look is the status of all servers at one time. Local keys are the keys in the batches of a server.
 //
 // Invariant: the source of a code is derived from the code itself, not from the reports of a server.
 package outage
@@ -28,9 +28,9 @@ type plan struct {
 	servers int
 	batch   int           // keys in a batch of a server
 	rate    float64       // creations per second on all servers
-	calm    time.Duration // of the load before Redis is killed
+	calm    time.Duration // duration of the load before Redis is killed
 	down    time.Duration // from the kill to the restart of Redis
-	later   time.Duration // of the load after Redis is available again, at least
+	later   time.Duration // least duration of the load after Redis is available again
 	small   bool          // the run is too short to judge times
 }
 
@@ -65,23 +65,23 @@ type record struct {
 	whole               bool               // the run was complete, and the fields below are valid
 	killed, started     time.Time          // when Redis was killed; when it was started again
 	back                time.Time          // when Redis answered again
-	atKill              look               // right after the kill, when the servers get no more keys
-	before, lost, after ledger             // at the start; while Redis is down; at the end
+	atKill              look               // the look right after the kill, when the servers get no more keys
+	before, lost, after ledger             // the ledger at the start; while Redis is down; at the end
 	looks               []lab.Sample[look] // during the whole run
 	creations           [][]creation       // by server, in the order in which the client sent them
-	reported            float64            // number of random keys according to the metrics of the servers
+	reported            float64            // number of random codes according to the metrics of the servers
 
 	links *loadtest.Verdict
 	notes []string
 }
 
-// redis is the experiment outage/redis.
+// redis returns the experiment outage/redis.
 func redis() *experiment.Experiment {
 	return experiment.Define(experiment.Definition[record]{
-		Name: "outage/redis", Title: "Redis is killed under twenty servers",
+		Name: "outage/redis", Title: "Redis is killed while twenty servers create links",
 		Summary: "Twenty servers together create 1000 links per second. Each server holds two batches of 100 keys. Redis is killed with SIGKILL. " +
 			"The local keys then serve the creations. When they are used up, the random fallback serves the creations. " +
-			"Redis is started again without data, so the worker begins a new epoch. No creation fails.",
+			"Redis is started again without data, so the worker begins a new epoch and fills the pool again.",
 		Suites: []experiment.Suite{experiment.Change, experiment.Nightly}, Alone: true,
 		Run: runOutage, Claims: claims(), Show: show,
 		Controls: []experiment.Control{

@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Redis stays down until all local keys are used up, at any rate.
+// Redis stays down until all local keys are used up, whatever the rate of creations is.
 func TestOutageOutlastsLocalKeys(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -38,7 +38,7 @@ func TestOutageOutlastsLocalKeys(t *testing.T) {
 	}
 }
 
-// sound returns the record of a run without faults. Each server takes its local keys, then random keys, and
+// sound returns the record of a run without faults. Each server uses its local keys, then random codes, and
 // then keys of the new epoch.
 func sound() *record {
 	const firstEpoch, secondEpoch = 1000, 2000 // all numbers below these are reserved at the end of the epoch
@@ -97,7 +97,7 @@ func TestEachFaultFailsItsClaims(t *testing.T) {
 			for i := range r.atKill.each {
 				r.atKill.each[i].keys += 20
 			}
-		}, []string{"local keys last"}},
+		}, []string{"local keys last as predicted"}},
 		{"less than a batch per server", func(r *record) {
 			for i := range r.atKill.each {
 				r.atKill.each[i].keys = 50
@@ -108,7 +108,7 @@ func TestEachFaultFailsItsClaims(t *testing.T) {
 					r.reported++
 				}
 			})
-		}, []string{"a batch each"}},
+		}, []string{"local keys last at least a batch"}},
 		{"no fallback for a while", func(r *record) {
 			each(r, 5, 7, func(c *creation) { c.created = false; r.reported-- })
 		}, []string{takeover}},
@@ -123,10 +123,10 @@ func TestEachFaultFailsItsClaims(t *testing.T) {
 		}, []string{takeover}},
 		{"breaker stays closed", func(r *record) {
 			r.looks[1].Value = look{open: 3, closed: 1}
-		}, []string{"breakers"}},
+		}, []string{"breakers open and close"}},
 		{"breaker stays open", func(r *record) {
 			r.looks[2].Value = look{open: 1, closed: 3}
-		}, []string{"breakers"}},
+		}, []string{"breakers open and close"}},
 		{"no worker after the outage", func(r *record) {
 			r.after.epoch = 1
 			each(r, 8, 99, func(c *creation) {
@@ -135,7 +135,7 @@ func TestEachFaultFailsItsClaims(t *testing.T) {
 					r.reported++
 				}
 			})
-		}, []string{recovers, "recovery time", "new epoch", "no lost key handed out"}},
+		}, []string{recovers, "recovery time", "new epoch", "no key of the lost pool used"}},
 		{"slow recovery", func(r *record) {
 			each(r, 8, 14, func(c *creation) {
 				if c.number < r.after.reserved {
@@ -144,12 +144,12 @@ func TestEachFaultFailsItsClaims(t *testing.T) {
 				}
 			})
 		}, []string{"recovery time"}},
-		{"Redis observed late", func(r *record) { r.back = r.started.Add(4 * time.Second) }, nil},
+		{"availability of Redis observed late", func(r *record) { r.back = r.started.Add(4 * time.Second) }, nil},
 		{"two new epochs", func(r *record) { r.after.epoch++ }, []string{"new epoch"}},
 		{"key of the lost pool used", func(r *record) {
 			r.creations[1][len(r.creations[1])-1].number = 7
-		}, []string{"no lost key handed out"}},
-		{"random keys not reported", func(r *record) { r.reported = 0 }, []string{"random keys reported"}},
+		}, []string{"no key of the lost pool used"}},
+		{"random codes not reported", func(r *record) { r.reported = 0 }, []string{"random codes reported"}},
 		{"run ended early", func(r *record) { *r = record{plan: r.plan} }, nil},
 	}
 	for _, tt := range tests {

@@ -17,7 +17,7 @@ const bin = 250 * time.Millisecond
 // show adds the settings, charts, table and notes of a run to its report.
 func show(r *record, e *report.Experiment) {
 	e.Notes = append([]string{
-		"The prediction of how long local keys last uses the number of keys that each server held when Redis was killed, and its share of the rate. " +
+		"The predicted time for a server is the number of its local keys when Redis was killed, divided by its share of the rate. " +
 			"The servers reported their keys right after the kill. The keys that were taken between the kill and the report are added.",
 		"The code itself shows its source. The harness has the secret of the permutation, so it can compute the number behind a code. " +
 			"A code is random if its number was never reserved.",
@@ -26,7 +26,7 @@ func show(r *record, e *report.Experiment) {
 		return
 	}
 	e.Settings = map[string]string{
-		"servers": fmt.Sprint(r.servers), "creations": report.Quantity(r.rate, "per second in all, in turn"),
+		"servers": fmt.Sprint(r.servers), "creations": report.Quantity(r.rate, "per second on all servers together"),
 		"KGS_BATCH_MIN, KGS_BATCH_MAX": fmt.Sprint(r.batch), "FALLBACK": "random", "store": "one PostgreSQL, synchronous_commit=on",
 		"Redis": "keeps nothing on disk",
 	}

@@ -39,7 +39,7 @@ func newCrowd(t *experiment.T, length int) *crowd {
 	})
 	c.db = db
 	c.exec(`CREATE TABLE offered (code TEXT NOT NULL)`)
-	c.exec(`CREATE TABLE fillers (n INTEGER NOT NULL)`) // the number of fillers, minus the links made after the last filler
+	c.exec(`CREATE TABLE fillers (n INTEGER NOT NULL)`) // the number of fillers; when no filler is left, each new link still subtracts 1
 	c.exec(`INSERT INTO fillers VALUES (0)`)
 	const made = ` INSERT ON links WHEN NEW.url <> '` + filler + `' BEGIN `
 	c.exec(`CREATE TRIGGER offers BEFORE` + made + `INSERT INTO offered (code) VALUES (NEW.code); END`)

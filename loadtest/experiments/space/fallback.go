@@ -43,8 +43,8 @@ const (
 func levels() []float64 { return []float64{0.0002, 0.25, 0.5, 0.71, 0.8, 0.9, 0.946} }
 
 // creations returns how many creations are needed for a mean number of attempts that is as exact as
-// the tolerance. The attempts of a creation are a geometric variable. Its relative deviation is
-// sqrt(share).
+// the tolerance. The attempts of a creation are a geometric variable. Its standard deviation is
+// sqrt(share) times its mean.
 func (p plan) creations(share float64) int {
 	return max(p.fewest, int(math.Ceil(share*sigmas*sigmas/(p.tolerance*p.tolerance))))
 }
@@ -130,8 +130,8 @@ func (r *record) measure(c *crowd, share float64, creations int, setting string)
 func (m *measured) attempts() float64 { return float64(len(m.offered)) / float64(m.made) }
 
 // predicted returns the mean number of attempts if each attempt draws every code with the same
-// probability. This is the mean of 1/(1-f), with f at each creation. Before the first of these
-// creations, serve made one link.
+// probability. This is the mean of 1/(1-f), where f is the share at each creation. Before the first of
+// these creations, serve made one link.
 func (m *measured) predicted(size int64) float64 {
 	sum := 0.0
 	for i := range m.made {

@@ -13,16 +13,18 @@ import (
 // Names of claims that controls refute.
 const (
 	reported = "reported attempts"
-	evenDraw = "even draw"
+	evenDraw = "characters drawn equally often"
 )
 
 // attemptsAt returns the name of the claim about a level.
-func attemptsAt(share float64) string { return fmt.Sprintf("attempts at %g", share) }
+func attemptsAt(share float64) string {
+	return fmt.Sprintf("attempts with %.4g %% of codes in use", 100*share)
+}
 
 func fallback() *experiment.Experiment {
 	return experiment.Define(experiment.Definition[record]{
 		Name: "space/fallback", Title: "Attempts of the fallback as the space fills",
-		Summary: "The pool gives no keys, so the fallback draws every code at random. If another link has the code, it draws again. With a share f " +
+		Summary: "The pool gives no keys, so the fallback draws every code at random. If another link has the code, the fallback draws again. With a share f " +
 			"of all codes in use, this takes 1/(1-f) attempts on average: about one in an almost empty space, and 18 in a space that is " +
 			"94.6 % full. FALLBACK=ledger reserves numbers instead and always needs one attempt.",
 		Suites: []experiment.Suite{experiment.Nightly, experiment.Full}, Alone: true,
@@ -50,7 +52,7 @@ func fallbackClaims() (claims []experiment.Claim[record]) {
 			})
 		})
 	}
-	on("ledger attempts", "With FALLBACK=ledger, a creation takes one attempt, however full the space is.", "attempts", func(r *record) experiment.Verdict {
+	on("one attempt with FALLBACK=ledger", "With FALLBACK=ledger, a creation takes one attempt, however full the space is.", "attempts", func(r *record) experiment.Verdict {
 		return r.every(func(l *level) experiment.Verdict { return experiment.Within(1, l.ledger.attempts(), 0) })
 	})
 	on(evenDraw, "The fallback draws every character equally often.", "chi-squared", judgeDraw)

@@ -27,7 +27,7 @@ const (
 	// the prediction. The mean of 700 geometric variables exceeds it in one of a thousand runs.
 	sourcesExact = 0.12
 	highest      = 0.9 // highest share of codes in use
-	sameURL      = 100 // links to the same URL that a hash makes
+	sameURL      = 100 // links to the same URL that the key source hash makes
 )
 
 // shares returns the shares of codes in use at which key sources are measured.
@@ -64,9 +64,9 @@ func sourceClaims() []experiment.Claim[attemptsRecord] {
 	}
 	const same = float64(sameURL+1) / 2
 	return append([]experiment.Claim[attemptsRecord]{
-		on("one attempt however full", "A key source that records which codes it has given out takes one attempt, however full the space is.", judgeRemembering),
-		on("random codes take 1/(1-f)", "Random codes take 1/(1-f) attempts on average, where f is the share of codes in use.", within(measurement{"random", at(highest)}, expected(highest), sourcesExact)),
-		on("same URL", fmt.Sprintf("If codes are hashes, each further link to the same URL takes one more attempt. For %d links the average is %.1f attempts per link.", sameURL, same),
+		on("one attempt, however full the space is", "A key source that records which codes it has given out takes one attempt, however full the space is.", judgeRemembering),
+		on("random codes take 1/(1-f) attempts", "Random codes take 1/(1-f) attempts on average, where f is the share of codes in use.", within(measurement{"random", at(highest)}, expected(highest), sourcesExact)),
+		on("attempts of a hash for the same URL", fmt.Sprintf("If codes are hashes, each further link to the same URL takes one more attempt. For %d links the average is %.1f attempts per link.", sameURL, same),
 			within(measurement{"hash", repeated}, same, 0)),
 		sources.EachMeasured(func(r *attemptsRecord) *sources.Observed { return &r.Observed }),
 	}, measure.Links(func(r *attemptsRecord) *loadtest.Verdict { return r.Links })...)
@@ -97,7 +97,8 @@ func judgeRemembering(r *attemptsRecord) experiment.Verdict {
 	return experiment.AtMost(1, worst, "the key source %s takes the most attempts: %.4g per creation", name, worst)
 }
 
-// expected returns the mean number of attempts of random codes with a share of the codes in use.
+// expected returns the mean number of attempts of random codes, for sourcesLinks links. share is the
+// share of the codes in use before these links.
 func expected(share float64) float64 {
 	return sourcesSize / (sourcesSize - math.Round(share*sourcesSize) - float64(sourcesLinks)/2)
 }
@@ -125,7 +126,7 @@ func runKeySources(t *experiment.T, rec *attemptsRecord) {
 	rec.Complete = true
 }
 
-// launch starts a server with each key source. Its databases are copies of template, in which links
+// launch starts a server with each key source. The databases of each server are copies of template, in which links
 // have the first n codes. Ledgers do not permute, so that the codes of their numbers are known. The
 // permutation does not change the number of attempts. If n is not 0, launch leaves out Snowflake,
 // hash and UUID, because the size of their spaces is fixed and too large to fill.
@@ -186,8 +187,8 @@ func (r *attemptsRecord) count(source *sources.Running, column string, n, width 
 }
 
 // giveOut changes the state of a key source as if it had given out the first n codes. The links in
-// its database have these codes. Only this function of the harness depends on the tables and Redis
-// keys of the key sources.
+// its database have these codes. This function depends on the names of the tables and Redis keys of the
+// key sources.
 func giveOut(t *experiment.T, s *sources.Source, supply *sources.Supply, n int64) {
 	const ledger = `UPDATE kgs_spaces SET next = $1 WHERE length = 3`
 	switch s.Name {

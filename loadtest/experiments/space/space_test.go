@@ -47,8 +47,8 @@ func acknowledged(n int) loadtest.Figures {
 	return loadtest.Figures{Sent: int64(n), Acknowledged: int64(n)}
 }
 
-// drawn returns the record of a sound service at one level. For each link, it drew codes from digits
-// until a code was free. The random numbers are the same in every run.
+// drawn returns the record of a sound service at one level. For each link, the service drew codes from
+// digits until a code was free. The random numbers are the same in every run.
 func drawn(share float64, digits string) *record {
 	p := plan{length: 3, tolerance: 0.03, fewest: 500}
 	made := p.creations(share)
@@ -86,7 +86,7 @@ func TestEachFlawFailsItsClaim(t *testing.T) {
 		{"never draws a code in use", fair, func(_ *record, m, _ *measured) { m.offered, m.reported = m.offered[:m.made], 1 }, []string{attemptsAt(0.5)}},
 		{"reports too few attempts", fair, func(_ *record, m, _ *measured) { m.reported = 1 }, []string{reported}},
 		{"reports no attempts", fair, func(_ *record, m, _ *measured) { m.reported = 0 }, []string{reported}},
-		{"ledger conflicts", fair, func(_ *record, _, l *measured) { l.offered = append(l.offered, "") }, []string{"ledger attempts"}},
+		{"ledger conflicts", fair, func(_ *record, _, l *measured) { l.offered = append(l.offered, "") }, []string{"one attempt with FALLBACK=ledger"}},
 		{"loses a link", fair, func(r *record, _, _ *measured) { r.links.Lost++ }, []string{measure.NoLostLink}},
 		{"loses a link at an interrupted level", fair, func(r *record, _, _ *measured) { r.levels, r.links.Lost = nil, 1 }, []string{measure.NoLostLink}},
 		{"gives a code twice", fair, func(r *record, _, _ *measured) { r.links.Twice++ }, []string{measure.NoCodeTwice}},
@@ -154,9 +154,9 @@ func TestWrongAttemptsFailTheirClaim(t *testing.T) {
 		want  []string
 	}{
 		{"sound", measurement{"redis-incr", at(0.5)}, 1, nil},
-		{"a counter with conflicts", measurement{"redis-incr", at(0.9)}, 2, []string{"one attempt however full"}},
-		{"random codes with too few conflicts", measurement{"random", at(0.9)}, 5, []string{"random codes take 1/(1-f)"}},
-		{"a hash that does not repeat", measurement{"hash", repeated}, 1, []string{"same URL"}},
+		{"a counter with conflicts", measurement{"redis-incr", at(0.9)}, 2, []string{"one attempt, however full the space is"}},
+		{"random codes with too few conflicts", measurement{"random", at(0.9)}, 5, []string{"random codes take 1/(1-f) attempts"}},
+		{"a hash that does not repeat", measurement{"hash", repeated}, 1, []string{"attempts of a hash for the same URL"}},
 	} {
 		r := &attemptsRecord{attempts: map[measurement]float64{
 			{"redis-incr", at(0.9)}: 1, {"random", at(0.5)}: 2, {"random", at(0.9)}: 10, {"hash", repeated}: 50.5,
@@ -179,7 +179,7 @@ func TestPredictedAttemptsFollowTheShareInUse(t *testing.T) {
 	}
 }
 
-func TestUnlikely(t *testing.T) {
+func TestUnlikelyMatchesChiSquaredTables(t *testing.T) {
 	// These are 0.9999 quantiles of chi-squared, from tables.
 	for freedom, want := range map[int]float64{10: 35.56, 100: 161.3} {
 		if got := unlikely(freedom); got < 0.985*want || got > 1.015*want {

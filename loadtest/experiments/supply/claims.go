@@ -20,7 +20,7 @@ const (
 	emptyWithin = 0.02            // share of the predicted time
 	alarmWithin = 3 * time.Second // until the switch has checked the pool and the alarm has arrived
 	switchLooks = time.Second     // interval between two checks of the switch
-	manyLooks   = 5 * time.Second // in this time the switch checks the pool at least once, even on a busy machine
+	manyLooks   = 5 * time.Second // the switch checks the pool at least once in this time, even on a busy machine
 
 	leastRefillRate = 1.5e6           // keys per second that a worker pushes to the pool
 	startWithin     = 5 * time.Second // for the start of a worker, in addition to the time that leastRefillRate allows
@@ -37,7 +37,7 @@ type claim = experiment.Claim[record]
 // claims returns the claims of supply/drain.
 func claims() []claim {
 	return slices.Concat([]claim{
-		timed("exhaustion predicted", "The time until the pool is empty differs by at most 2 % from the prediction of the first tenth of the drain.", judgeEmpty),
+		timed("pool empty as predicted", "The time until the pool is empty differs by at most 2 % from the prediction. The prediction uses only the first tenth of the drain.", judgeEmpty),
 		{
 			Name: alarmOrder, Kind: report.Correctness, Judge: judgeOrder,
 			Text: "While the pool drains, the service signals `restart` and then `page`. It may omit `restart` if the pool falls below " +
@@ -65,7 +65,7 @@ func claims() []claim {
 		timed("refill time", "After the start of the worker, the pool is full within 5 s plus a second for every 1.5 million keys.", func(r *record) experiment.Verdict {
 			return r.within(refillBound(r.capacity), r.back, r.full, "the pool is full")
 		}),
-		timed("all-clear time", "The service signals `ok` within 3 s after the pool has become full.", func(r *record) experiment.Verdict {
+		timed("ok signalled", "The service signals `ok` within 3 s after the pool has become full.", func(r *record) experiment.Verdict {
 			ok, _ := lab.FirstAlert(r.alerts, r.back, "ok")
 			return r.within(alarmWithin, r.full, ok.Received, "the service signals `ok`")
 		}),
@@ -91,8 +91,8 @@ func refillBound(capacity int64) time.Duration {
 	return startWithin + time.Duration(float64(capacity)/leastRefillRate*float64(time.Second))
 }
 
-// within judges that an event came at most limit after from. The zero time for came means that the event was
-// not observed. The time came may precede from, because this process may observe from late.
+// within judges whether an event happened at most limit after the time from. If came is the zero time, the event
+// was not observed. The time came may precede from, because this process may observe from late.
 func (r *record) within(limit time.Duration, from, came time.Time, what string) experiment.Verdict {
 	waited := r.seen[len(r.seen)-1].at.Sub(from)
 	switch {
@@ -150,7 +150,7 @@ func judgeOrder(r *record) experiment.Verdict {
 }
 
 // alarmsDue reports whether the switch must have been in the state restart. This is so if /status showed this
-// state, or if the pool was long enough between the two thresholds for many checks of the switch. alarmsDue also
+// state, or if the pool was between the two thresholds long enough for at least one check. alarmsDue also
 // returns the number of answers of /status that show fewer keys than their state allows. Each answer shows
 // the result of one check.
 func (r *record) alarmsDue() (restart bool, silent int) {

@@ -22,13 +22,13 @@ const (
 
 // filled holds what a run with --full observes of the large pool.
 type filled struct {
-	complete    bool
+	complete    bool      // the run was complete, and the fields below are valid
 	started     time.Time // start of the worker
 	some, full  level     // the first observed level with any keys, and the first with all keys
 	bytes       int64     // memory that Redis uses for the keys
 	peak        uint64    // peak of the worker's memory, in bytes
 	slope       float64   // keys per second in the first tenth of the drain; 0 if unknown
-	first, last level     // at the start and at the end of the drain
+	first, last level     // the levels at the start and at the end of the drain
 }
 
 // fillClaims returns the claims about the large pool.
@@ -43,14 +43,14 @@ func fillClaims() []claim {
 	}
 	return []claim{
 		about(report.Speed, "fill rate", "keys/s", "One worker pushes at least 1.5 million keys per second from the ledger to Redis.", func(f *filled) experiment.Verdict {
-			rate := float64(f.full.keys-f.some.keys) / f.full.at.Sub(f.some.at).Seconds() // the start time of the first keys is unknown
+			rate := float64(f.full.keys-f.some.keys) / f.full.at.Sub(f.some.at).Seconds() // the time at which the first push began is unknown
 			return experiment.AtLeast(leastRefillRate, rate, "the worker pushed %s keys/s", report.Number(rate))
 		}),
 		about(report.Speed, "fill time", "s", "Redis holds 100,000,000 keys within 67 s after the start of the worker.", func(f *filled) experiment.Verdict {
 			took := f.full.at.Sub(f.started).Seconds()
 			return experiment.AtMost(largeKeys/leastRefillRate, took, "the last key was in Redis after %.1f s", took)
 		}),
-		about(report.Correctness, "bytes a key", "bytes", "A key takes at most 9 bytes in Redis.", func(f *filled) experiment.Verdict {
+		about(report.Correctness, "bytes per key", "bytes", "A key takes at most 9 bytes in Redis.", func(f *filled) experiment.Verdict {
 			each := float64(f.bytes) / float64(f.full.keys)
 			return experiment.AtMost(9, each, "each of %d keys takes %.2f bytes", f.full.keys, each)
 		}),
@@ -59,7 +59,7 @@ func fillClaims() []claim {
 			return experiment.AtMost(64, peak, "the peak of the resident memory is %.1f MiB", peak)
 		}),
 		about(report.Speed, "full pool drains as predicted", "keys", "The number of keys that are taken in two minutes "+
-			"differs by at most 2 % from the prediction of the first tenth of this time.", func(f *filled) experiment.Verdict {
+			"differs by at most 2 % from the prediction. The prediction uses only the first tenth of this time.", func(f *filled) experiment.Verdict {
 			if f.slope == 0 {
 				return experiment.Holds(false, "the number of keys did not fall steadily enough for a prediction")
 			}

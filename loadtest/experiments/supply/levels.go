@@ -30,7 +30,7 @@ type levels struct {
 	seen []level
 }
 
-// watchLevels returns a levels for the pool in the Redis at redisURL.
+// watchLevels returns an observer of the pool in the Redis at redisURL.
 func watchLevels(r lab.T, redisURL string) *levels {
 	client, list := lab.RedisClient(r, redisURL), ""
 	return &levels{ask: func(ctx context.Context) (int64, error) {
@@ -93,8 +93,8 @@ func keysAt(seen []level, t time.Time) int64 {
 	return seen[len(seen)-1].keys
 }
 
-// levelsKept is the greatest number of levels in a fit or a chart. A fit computes a slope for each pair of
-// levels.
+// levelsKept is the greatest number of levels in a fit or a chart. More levels would make a fit slow, because it
+// computes a slope for each pair of levels.
 const levelsKept = 400
 
 // thinned returns at most levelsKept of the levels, with even gaps between their indexes. It keeps the last
@@ -120,9 +120,9 @@ func line(seen []level, start time.Time) (xy [][2]float64) {
 
 // decline is a line that describes the level of a pool that gets no new keys.
 type decline struct {
-	zero  time.Time
-	keys  float64 // at the time zero
-	slope float64 // keys per second by which the level falls; 0 if unknown
+	zero  time.Time // time at which the line begins
+	keys  float64   // at the time zero
+	slope float64   // keys per second by which the level falls; 0 if unknown
 }
 
 // empty returns the time at which the pool holds no keys.

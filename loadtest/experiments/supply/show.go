@@ -25,7 +25,7 @@ func show(r *record, e *report.Experiment) {
 		}
 		marks, table := r.moments()
 		e.Charts, e.Tables = r.charts(marks), []report.Table{table}
-		e.Notes = append(e.Notes, fmt.Sprintf("A pool lasts as long as its keys divided by the rate. At %.0f/s a pool of 1,000,000 keys lasts %s, "+
+		e.Notes = append(e.Notes, fmt.Sprintf("The time that a pool lasts is the number of its keys divided by the rate. At %.0f/s a pool of 1,000,000 keys lasts %s, "+
 			"a pool of 5,000,000 keys lasts %s, and a pool of 100,000,000 keys lasts %s.", usualRate, lasts(usualRate, 1e6), lasts(usualRate, 5e6), lasts(usualRate, 100e6)))
 	}
 	e.Notes = append(e.Notes, r.notes...)

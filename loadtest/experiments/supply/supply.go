@@ -25,13 +25,13 @@ import (
 // Experiments returns the experiments of the package.
 func Experiments() []*experiment.Experiment { return []*experiment.Experiment{drain()} }
 
-// A pool without its worker lasts eleven seconds, or 500 seconds with --full. Other times have two problems:
+// A pool without its worker lasts eleven seconds, or 500 seconds with --full. Other times cause two problems:
 //
 //   - The dead man's switch checks the pool once a second. If a pool lasts ten seconds or less, the level may
 //     fall from above 20 percent to below 10 percent between two checks.
-//   - The switch also raises an alarm after ten seconds without new keys if the keys left last less than a
-//     minute. If a pool, or a fifth of it, lasts from twelve seconds to a minute, this alarm comes
-//     before the pool falls below the thresholds.
+//   - The switch also raises an alarm after ten seconds without new keys if the runway is less than a
+//     minute. If a pool lasts from twelve seconds to five minutes, this alarm comes before the pool
+//     falls below the thresholds.
 const (
 	usualSeconds = 11.0
 	fullSeconds  = 500.0
@@ -64,8 +64,8 @@ func choose(t *experiment.T) plan {
 }
 
 // slowest returns the least rate that the experiment accepts. The last batch of a drain may hold few keys. At a
-// lower rate, the error that this causes can exceed the tolerance of the prediction. The pool may hold only nine
-// tenths of its capacity when the worker is stopped, because the worker does not refill it earlier.
+// lower rate, this last batch can cause an error that exceeds the tolerance of the prediction. The pool may hold
+// only nine tenths of its capacity when the worker is stopped, because the worker does not refill it earlier.
 func slowest() float64 { return math.Ceil(batch / (emptyWithin * 0.9 * usualSeconds)) }
 
 // record holds what a run observes. A zero time means that the event did not happen.
@@ -74,8 +74,8 @@ type record struct {
 	seen      []level
 	alerts    []lab.Alert
 	started   time.Time // when the worker was stopped
-	predicted decline   // prediction of the first tenth of the drain
-	unsteady  bool      // the first tenth allows no prediction: the keys did not fall steadily
+	predicted decline   // prediction from the first tenth of the drain
+	unsteady  bool      // the first tenth allows no prediction, because the number of keys did not fall steadily
 	empty     time.Time // when the pool was empty
 	back      time.Time // when the worker was started again
 	full      time.Time // when the pool was full after that
@@ -85,10 +85,11 @@ type record struct {
 	filled    *filled // results of the large pool; nil without --full
 }
 
-// staysDead is a setting of a control. Only this package reads it, and then does not start the worker again.
+// staysDead is a setting of a control, which only this package reads. With this setting, a run does not start the
+// worker again.
 const staysDead = "EXPERIMENT_WORKER=stays dead"
 
-// drain is the experiment supply/drain.
+// drain returns the experiment supply/drain.
 func drain() *experiment.Experiment {
 	return experiment.Define(experiment.Definition[record]{
 		Name: "supply/drain", Title: "A pool runs dry",

@@ -36,7 +36,8 @@ func sound() *record {
 	return r
 }
 
-// slow returns a record without faults of a pool that lasts longer than that of sound by the given factor.
+// slow returns a record without faults of a pool that lasts factor times as long as the pool of sound. The times
+// of its events fit only the factor 10.
 func slow(factor int) *record {
 	r := sound()
 	for i := range r.seen {
@@ -82,10 +83,10 @@ func TestEachFaultFailsItsClaims(t *testing.T) {
 		want  []string
 	}{
 		{"no fault", func(*record) {}, nil},
-		{"pool empty earlier than predicted", func(r *record) { r.empty = r.empty.Add(-300 * time.Millisecond) }, []string{"exhaustion predicted"}},
-		{"pool empty later than predicted", func(r *record) { r.empty = r.empty.Add(300 * time.Millisecond) }, []string{"exhaustion predicted"}},
-		{"pool never empty", func(r *record) { r.empty = time.Time{} }, []string{"exhaustion predicted"}},
-		{"no steady decline", func(r *record) { r.predicted, r.unsteady = decline{}, true }, []string{"exhaustion predicted"}},
+		{"pool empty earlier than predicted", func(r *record) { r.empty = r.empty.Add(-300 * time.Millisecond) }, []string{"pool empty as predicted"}},
+		{"pool empty later than predicted", func(r *record) { r.empty = r.empty.Add(300 * time.Millisecond) }, []string{"pool empty as predicted"}},
+		{"pool never empty", func(r *record) { r.empty = time.Time{} }, []string{"pool empty as predicted"}},
+		{"no steady decline", func(r *record) { r.predicted, r.unsteady = decline{}, true }, []string{"pool empty as predicted"}},
 		{"no restart", func(r *record) { r.alerts = r.alerts[1:] }, []string{"restart signalled"}},
 		{"no restart, although /status showed it", func(r *record) {
 			r.alerts = r.alerts[1:]
@@ -118,7 +119,7 @@ func TestEachFaultFailsItsClaims(t *testing.T) {
 			}
 		}, nil},
 		{"no page", func(r *record) { r.alerts = append(r.alerts[:1:1], r.alerts[2]) }, []string{alarmOrder, "page signalled"}},
-		{"no signal at all", func(r *record) { r.alerts = nil }, []string{alarmOrder, "restart signalled", "page signalled", "all-clear time"}},
+		{"no signal at all", func(r *record) { r.alerts = nil }, []string{alarmOrder, "restart signalled", "page signalled", "ok signalled"}},
 		{"alarms too early", func(r *record) {
 			r.alerts[0].Received, r.alerts[1].Received = r.started.Add(time.Second), r.started.Add(2*time.Second)
 		}, []string{"restart signalled", "page signalled"}},
@@ -127,7 +128,7 @@ func TestEachFaultFailsItsClaims(t *testing.T) {
 		}, []string{"restart signalled", "page signalled"}},
 		{"no refill", func(r *record) { r.full = time.Time{}; r.back = r.started.Add(10500 * time.Millisecond) }, []string{refilled, "refill time"}},
 		{"slow refill", func(r *record) { r.full = r.started.Add(19900 * time.Millisecond) }, []string{"refill time"}},
-		{"no ok after the refill", func(r *record) { r.alerts = r.alerts[:2] }, []string{alarmOrder, "all-clear time"}},
+		{"no ok after the refill", func(r *record) { r.alerts = r.alerts[:2] }, []string{alarmOrder, "ok signalled"}},
 		{"ok before the worker was started", func(r *record) {
 			r.alerts = slices.Insert(r.alerts, 2, lab.Alert{State: "ok", Received: r.started.Add(11 * time.Second)})
 		}, []string{alarmOrder}},
@@ -165,7 +166,7 @@ func TestSlowestRateToleratesPartialBatch(t *testing.T) {
 				r.empty = r.started.Add(at)
 			}
 		}
-		if v := verdict(r, "exhaustion predicted"); full%batch == 0 || v.Outcome != want {
+		if v := verdict(r, "pool empty as predicted"); full%batch == 0 || v.Outcome != want {
 			t.Errorf("a drain of %d keys at %v/s: the outcome is %q (%s), want %q", full, rate, v.Outcome, v.Why, want)
 		}
 	}
@@ -205,7 +206,7 @@ func TestEachFaultOfLargePoolFailsItsClaim(t *testing.T) {
 		{func(*filled) {}, nil},
 		{func(f *filled) { f.some.at = start.Add(-10 * time.Second) }, []string{"fill rate"}},
 		{func(f *filled) { f.full.at = start.Add(68 * time.Second) }, []string{"fill time"}},
-		{func(f *filled) { f.bytes = 10 * largeKeys }, []string{"bytes a key"}},
+		{func(f *filled) { f.bytes = 10 * largeKeys }, []string{"bytes per key"}},
 		{func(f *filled) { f.peak = 65 << 20 }, []string{"worker memory"}},
 		{func(f *filled) { f.last.keys = largeKeys - 230_000 }, []string{"full pool drains as predicted"}},
 		{func(f *filled) { f.slope = 0 }, []string{"full pool drains as predicted"}},
@@ -247,7 +248,7 @@ func TestPredictToleratesShortPause(t *testing.T) {
 	t.Parallel()
 	r := sound()
 	seen := slices.Clone(r.seen[:201])
-	for i := 90; i < 110; i++ { // no key is taken for a tenth of a second; then the missing keys are taken at the same time
+	for i := 90; i < 110; i++ { // no key is taken for a tenth of a second; then all keys that are due are taken at once
 		seen[i].keys = seen[90].keys
 	}
 	if empty := predict(seen).empty().Sub(r.started).Seconds(); empty < 10.9 || empty > 11.1 {

@@ -1,5 +1,6 @@
--- Requests a random link out of args[1] links. The numbers of neighbouring codes differ by args[2]. The seed
--- is args[3]. The constant parts of the request are joined once.
+-- Requests a random link out of args[1] links. Link i, counted from 0, has the code that is the number
+-- i * args[2] in base 62. The seed of the random numbers is args[3]. The constant part of the request is
+-- joined once.
 local digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 local links, step, tail
 

@@ -55,8 +55,8 @@ const charts = {
   redirect: { title: "Time to redirect", known: counted, format: latency, axis: latency, marks: fractions, usual: [1e-4, 1e-2], idle: "idle", series: quantiles("redirect") },
 };
 
-// strips are the parts with states. The list of changes merges states that alternate every
-// second, because an open breaker is half-open during each probe.
+// strips are the parts with states. An open breaker is half-open during each probe, about every
+// second. So the list of changes shows a half-open breaker as open.
 const strips = {
   state: { title: "State", of: (s) => s.state },
   serving_from: { title: "Serving from", of: (s) => s.serving_from },

@@ -1,11 +1,11 @@
 // Package sources lists every key source and starts servers that use a key source. The experiments
-// that test or compare all key sources use it.
+// that test or compare all key sources use this package.
 //
 // Invariant: the table in this package is the only place in the harness to which a new key source
 // is added. Experiments that show only some key sources select them by their properties.
 //
-// Vocabulary: the supply of a server consists of the database of its links and of the databases
-// and services that its key source needs. The class of a key source is the kind of its codes.
+// Vocabulary: a [Supply] names the database of the links of a server, and the databases and services
+// that its key source needs. The class of a key source is the kind of its codes.
 package sources
 
 import (
@@ -60,8 +60,8 @@ func All() []Source {
 		{Name: "ledger-in-order", Title: "ranges of the ledger, in order", Settings: by("ledger", "KGS_PERMUTE=false"),
 			Label: "ledger", Code: sixDigits, Class: Counter},
 		{Name: "redis-incr", Title: "a counter in Redis", Settings: by("redis-incr"), Label: "redis-incr", Code: sixDigits, Class: Counter, Redis: true},
-		{Name: "ticket", Title: "two ticket databases, odd and even", Settings: by("ticket"), Label: "ticket", Code: sixDigits, Class: Counter, Tickets: true},
-		{Name: "snowflake", Title: "time, machine and sequence", Settings: by("snowflake"), Label: "snowflake", Code: `[0-9A-Za-z]{11}`, Class: Time},
+		{Name: "ticket", Title: "two ticket databases, one with odd and one with even numbers", Settings: by("ticket"), Label: "ticket", Code: sixDigits, Class: Counter, Tickets: true},
+		{Name: "snowflake", Title: "numbers made of time, machine id and sequence", Settings: by("snowflake"), Label: "snowflake", Code: `[0-9A-Za-z]{11}`, Class: Time},
 		{Name: "hash", Title: "truncated SHA-256 of the URL", Settings: by("hash", "HASH_ALGORITHM=sha256"),
 			Label: "hash", Code: `[0-9A-Za-z_-]{6}`, Class: Hash},
 		{Name: "hash-md5", Title: "truncated MD5 of the URL", Settings: by("hash", "HASH_ALGORITHM=md5"),
@@ -87,7 +87,8 @@ type Supply struct {
 }
 
 // Connect starts the key service if the key source needs one. It returns the settings of a server:
-// more, and those of the key source and of the supply. The key service also gets more.
+// the parameter more, the settings of the key source and those of the supply. The key service gets the
+// settings in more too.
 func (s *Source) Connect(r lab.Run, at *Supply, more ...string) []string {
 	settings := slices.Concat(more, s.Settings, []string{"DATABASE_URL=" + at.Links})
 	if s.Redis {

@@ -127,8 +127,8 @@ func (o *Observed) Each(all []*Running, do func(*Running) error) (well []*Runnin
 }
 
 // ReadBack restarts all servers and then reads all links back. Without the restart, a server would
-// serve the links that it made from memory. The servers are read side by side, because each server
-// limits how many missing links it reports per second.
+// answer from memory for the links that it made. All servers are read at the same time, because each
+// server limits how many missing links it reports per second.
 func (o *Observed) ReadBack(t lab.Run, all []*Running) {
 	for _, r := range all {
 		r.Server.Stop()
