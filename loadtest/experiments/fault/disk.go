@@ -152,6 +152,20 @@ func sawIntegrity(r *run, path string) {
 	r.saw("SQLite integrity", first == "ok", "the integrity check of %s returns %q", filepath.Base(path), first)
 }
 
+// lockFile takes the write lock of the SQLite file at path. It returns a function that releases the lock.
+func lockFile(r *run, path string) (release func()) {
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")
+	r.Must(err)
+	conn, err := db.Conn(r.Context())
+	r.Must(err)
+	_, err = conn.ExecContext(r.Context(), "BEGIN IMMEDIATE")
+	r.Must(err)
+	return func() {
+		_, err := conn.ExecContext(r.Context(), "ROLLBACK")
+		r.Must(errors.Join(err, conn.Close(), db.Close()))
+	}
+}
+
 // onFile executes a statement on the SQLite file at path. It returns the first row, or "" if there is no row.
 func onFile(r *run, path, statement string, args ...any) (first string) {
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")

@@ -19,8 +19,8 @@ func rollbackRows() []row {
 	claims := theLinks(
 		observed("new epoch", "The servers and the worker detect that the pool is from an older state, and a new epoch begins."),
 		timed("new epoch time", "Every process reports the new epoch within 5 s after Redis is available again."),
-		counted("number of conflicts", "keys", "The number of conflicts is at most the number of servers at the end, multiplied by "+
-			"the number of keys that one server took before the fault."),
+		counted("number of conflicts", "keys", "The number of conflicts is at most the number of servers that took keys before the fault, multiplied by "+
+			"the number of keys that one of them took."),
 	)
 	control := without("new epoch", "guard")
 	return []row{
@@ -101,6 +101,7 @@ func (b *rollback) renewed(epoch int64) {
 			epoch, time.Since(back), epochOf(p))
 		b.took("new epoch time", limit, time.Since(back))
 	}
+	most := len(b.servers) * b.keys
 	fresh := b.started(noWorker) // it has no local keys, so it needs keys of the new epoch
 	b.start(fresh, 500).AwaitMore(int64(b.Times(2000)))
 	b.servers = append(b.servers, fresh)
@@ -111,7 +112,6 @@ func (b *rollback) renewed(epoch int64) {
 	for _, s := range b.servers {
 		known += conflicts(s)
 	}
-	most := len(b.servers) * b.keys
 	b.figure("number of conflicts", float64(most), known, "%v keys were handed out although they were already linked; at most %d are allowed", known, most)
 	b.end(b.servers...)
 	b.worker.Stop()

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/textproto"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -92,9 +93,17 @@ func stopInOrder(r *run) {
 		rests = append(rests, sendHalf(r, server))
 	}
 
+	release := stallCommits(r)
+	stalled := time.Now()
+	lab.Wait(r, patient, "creations wait for their commit", func() bool {
+		return slices.ContainsFunc(load.Entries(), func(e loadtest.Entry) bool {
+			return e.State == loadtest.Intended && e.At.After(stalled) && time.Since(e.At) > onItsWay
+		})
+	})
 	underWay, signalled := load.Entries(), time.Now()
 	server.Signal(syscall.SIGTERM)
 	r.strike(1)
+	release()
 	refusing := lab.Happens(r, patient, func() bool {
 		conn, err := dial(server)
 		if err != nil {
@@ -125,6 +134,15 @@ func stopInOrder(r *run) {
 	r.end(server)
 }
 
+// stallCommits makes every commit of a link wait until release is called.
+func stallCommits(r *run) (release func()) {
+	if r.postgres != nil {
+		r.postgres.Freeze()
+		return r.postgres.Thaw
+	}
+	return lockFile(r, strings.TrimPrefix(r.links, "sqlite:"))
+}
+
 // onItsWay is the longest time between the moment at which a client sends a request and the moment at
 // which the server reads it. If the server closes the connection before it reads a request, the request is
 // lost.
@@ -141,7 +159,7 @@ func sawAnswers(r *run, then, now []loadtest.Entry, signalled time.Time) {
 				"creation %d was sent %v before SIGTERM; its outcome: %s, reason %q", n, signalled.Sub(e.At), now[n].State, now[n].Detail)
 		}
 	}
-	r.saw("requests in progress answered", true, "the server was processing %d creations at SIGTERM", underWay)
+	r.saw("requests in progress answered", underWay > 0, "the server was processing %d creations at SIGTERM", underWay)
 }
 
 // dial opens a connection to a server.
