@@ -10,6 +10,7 @@
 //
 //   - every experiment declares at least one suite and one claim;
 //   - a claim that the run did not reach is "not judged", never "held";
+//   - a run that reaches its end and lacks the observation for a claim is an error;
 //   - if a correctness claim fails, the experiment does not run again, so no second run can hide the
 //     failure;
 //   - if other programs keep the machine busy, a speed or availability claim that fails is
@@ -20,6 +21,7 @@ package experiment
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"keypool/loadtest/report"
 )
@@ -63,7 +65,8 @@ type Claim[R any] struct {
 	Unit string // unit of the bound and of the observed figure
 	Kind report.Kind
 	// Judge returns the verdict on a record. If the record lacks the part that the claim needs, Judge
-	// returns the zero Verdict, which means "not judged".
+	// returns the zero Verdict, which means "not judged". After a run that reached its end, a zero
+	// Verdict is an error. For a claim that does not apply to a run, Judge returns [NotJudged].
 	Judge func(record *R) Verdict
 }
 
@@ -79,9 +82,16 @@ type Control struct {
 // refutes names all claims that must fail.
 func (c Control) refutes() []string { return append([]string{c.Refutes}, c.AlsoRefutes...) }
 
-// Name returns the name of the control in reports.
+// Name returns the name of the control in reports, such as "without commit" or "with FALLBACK=none".
 func (c Control) Name() string {
-	return fmt.Sprint("without ", append(slices.Clone(c.Without), c.Settings...))
+	var parts []string
+	if len(c.Without) > 0 {
+		parts = append(parts, "without "+strings.Join(c.Without, ", "))
+	}
+	if len(c.Settings) > 0 {
+		parts = append(parts, "with "+strings.Join(c.Settings, ", "))
+	}
+	return strings.Join(parts, "; ")
 }
 
 // Experiment is a [Definition] without its record type.
@@ -117,10 +127,17 @@ func Define[R any](d Definition[R]) *Experiment {
 			d.Run(t, record)
 		})
 		result, certain := e.part(ended), make([]bool, len(d.Claims))
+		var unobserved []string
 		for i, c := range d.Claims {
 			v := c.Judge(record)
 			v.enter(&result.Claims[i])
 			certain[i] = v.certain
+			if v.Outcome == "" {
+				unobserved = append(unobserved, c.Name)
+			}
+		}
+		if ended == nil && t.refuted == "" && len(unobserved) > 0 {
+			result.Error = "the run observed nothing for these claims: " + strings.Join(unobserved, ", ")
 		}
 		t.refute(result.Claims)
 		if t.sound && t.Target == "" { // a deployment counts as foreign, so the share would excuse every claim

@@ -21,7 +21,7 @@ func observe(t *testing.T, f func(*experiment.T)) {
 	e := experiment.Define(experiment.Definition[struct{}]{
 		Name: "test", Suites: []experiment.Suite{experiment.Full}, Run: func(x *experiment.T, _ *struct{}) { f(x) },
 		Claims: []experiment.Claim[struct{}]{{
-			Name: "none", Text: "Nothing is claimed.", Kind: report.Bar, Judge: func(*struct{}) experiment.Verdict { return experiment.Verdict{} },
+			Name: "none", Text: "Nothing is claimed.", Kind: report.Bar, Judge: func(*struct{}) experiment.Verdict { return experiment.NotJudged("a test") },
 		}},
 	})
 	r := experiment.Runner{

@@ -35,7 +35,10 @@ type filled struct {
 func fillClaims() []claim {
 	about := func(kind report.Kind, name, unit, text string, judge func(*filled) experiment.Verdict) claim {
 		return claim{Name: name, Text: text, Unit: unit, Kind: kind, Judge: func(r *record) experiment.Verdict {
-			if r.filled == nil || !r.filled.complete {
+			switch {
+			case r.filled == nil:
+				return experiment.NotJudged("only a run with --full fills the large pool")
+			case !r.filled.complete:
 				return experiment.Verdict{}
 			}
 			return judge(r.filled)
