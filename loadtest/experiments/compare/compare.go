@@ -81,6 +81,7 @@ type record struct {
 // measured.
 type found struct {
 	sources.Source
+	broken     bool           // a speed load failed
 	rate, p99  measure.Series // creations per second; ms
 	best       measure.Series // the rate as a share of the best rate of the same round
 	calls      measure.Series // calls per creation
@@ -109,6 +110,9 @@ func run(t *experiment.T, rec *record) {
 	m := newMeter(t, rec.each)
 	rec.speed(t, m)
 	rec.crash(t, m.Stage)
+	if !slices.ContainsFunc(rec.found, func(f *found) bool { return !f.broken }) {
+		t.Fatalf("no key source stores its links")
+	}
 	rec.outages(t, m.Stage)
 	rec.fill(t, m.Stage)
 	rec.Complete, rec.took = true, time.Since(begun)
@@ -159,7 +163,7 @@ func claims() []experiment.Claim[record] {
 		atMost(without, mostWithout, "calls", calls, "other key sources make no calls",
 			fmt.Sprintf("Key sources that compute their codes (snowflake, hash, uuid and random) make at most %.2f calls per creation. Those are the calls of an idle server.", mostWithout)),
 		atMost(ahead, mostSkipped, "numbers per crash", skipped, "a crash costs at most two batches",
-			"If a key source takes keys ahead, a crash loses at most the keys that the server held. These are two batches of about a hundred keys."),
+			fmt.Sprintf("If a key source takes keys ahead, a crash loses at most the keys that the server held: two batches of %d keys, and the keys in progress.", crashBatch)),
 		atMost(perKey, fewSkipped, "numbers per crash", skipped, "a crash with a counter loses few numbers",
 			fmt.Sprintf("With redis-incr or ticket, a crash of a server loses at most %d numbers, which are those of the creations in progress.", fewSkipped)),
 	}, outageClaims(), []experiment.Claim[record]{

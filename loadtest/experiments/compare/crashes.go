@@ -20,6 +20,10 @@ const (
 	crashLinks   = 15 // links that each server acknowledges before each crash, at least
 	crashClients = 4  // clients that make links on each server when it is killed
 
+	// crashBatch is the fixed size of a batch. Otherwise the size would follow the rate, and so the
+	// speed of the machine.
+	crashBatch = 100
+
 	digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" // digits of codes, in the order of their values
 )
 
@@ -27,7 +31,8 @@ const (
 // them. Then it counts the numbers that no link has.
 func (r *record) crash(t *experiment.T, stage *sources.Stage) {
 	t.Phase(0.58, "starting the key sources that have a supply")
-	all := launch(stage, func(f *found) bool { return f.supplied() != without }, r.found, "KGS_PERMUTE=false")
+	all := launch(stage, func(f *found) bool { return f.supplied() != without }, r.found, "KGS_PERMUTE=false",
+		fmt.Sprintf("KGS_BATCH_MIN=%d", crashBatch), fmt.Sprintf("KGS_BATCH_MAX=%d", crashBatch))
 	for i := range r.crashes {
 		t.Phase(0.6+0.1*float64(i)/float64(r.crashes), "crash %d of %d, on %d servers", i+1, r.crashes, len(all))
 		crashAll(t, all)
@@ -49,8 +54,7 @@ func (r *record) crash(t *experiment.T, stage *sources.Stage) {
 }
 
 // crashAll kills all servers while clients make links on them, and starts them again. Each client
-// waits for its answer before its next creation. A load that does not wait would be delayed on a
-// busy machine, and batches grow with the rate.
+// waits for its answer before its next creation.
 func crashAll(t *experiment.T, all []*sources.Running) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -65,10 +69,13 @@ func crashAll(t *experiment.T, all []*sources.Running) {
 			})
 		}
 	}
-	for _, one := range all {
-		made := func() int64 { return loadtest.Count(one.Load.Entries()).Acknowledged }
-		enough := made() + crashLinks
-		lab.Wait(t, lab.Patience, one.Name+" makes links", func() bool { return made() >= enough })
+	made := func(one *sources.Running) int64 { return loadtest.Count(one.Load.Entries()).Acknowledged }
+	enough := make([]int64, len(all))
+	for i, one := range all {
+		enough[i] = made(one) + crashLinks
+	}
+	for i, one := range all {
+		lab.Wait(t, lab.Patience, one.Name+" makes links", func() bool { return made(one) >= enough[i] })
 	}
 	for _, one := range all {
 		one.Server.Kill()

@@ -79,7 +79,7 @@ type load func(ctx context.Context, one *sources.Running, f *found) (made int64,
 
 // subject returns a load on a key source for one round. If the server has a pool, the load begins
 // when the pool is so full that no refill runs. The load fails if the table of links gets fewer new
-// rows than creations were acknowledged.
+// rows than creations were acknowledged. After a failure, the key source is left out of all loads.
 func (r *record) subject(one *sources.Running, what, unit string, load load) measure.Subject {
 	try := func(ctx context.Context) (figure float64, err error) {
 		err = lab.Until(ctx, 20*time.Millisecond, 20*time.Second, func(context.Context) (bool, error) {
@@ -107,8 +107,13 @@ func (r *record) subject(one *sources.Running, what, unit string, load load) mea
 		return figure, err
 	}
 	return measure.Subject{Name: one.Name + ", " + what, Unit: unit, Optional: true, Measure: func(ctx context.Context) (float64, error) {
+		f := r.of(one.Name)
+		if f.broken {
+			return 0, errors.New("an earlier load failed")
+		}
 		figure, err := try(ctx)
 		if err != nil && ctx.Err() == nil {
+			f.broken = true
 			r.Fail(one.Name, fmt.Errorf("%s: %w", what, err))
 		}
 		return figure, err
