@@ -3,6 +3,8 @@
 VERSION  ?= $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 COMMIT   ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 FUZZTIME ?= 1m
+# The fuzz targets, each with its package.
+FUZZ     ?= shortener/FuzzURL,shortener/FuzzAlias,web/FuzzCreateBody
 # The size of each fault row. Size 1 means, for example, 200 kills or a minute of load.
 SCALE    ?= 1
 # More flags for `loadtest all`, such as --full, --only=drain or --controls.
@@ -12,6 +14,8 @@ COMPARE  ?=
 # The key sources and fault rows to run, such as SOURCE=ticket and ROW=10. Empty means all.
 SOURCE   ?=
 ROW      ?=
+# With 1/2, `make drill`, `make loadtest`, `make compare` and `make bench` run the first half of their experiments.
+SHARE    ?=
 # With --strict, a failed speed claim fails the run. `make nightly` sets it.
 STRICT   ?=
 # FULL=1 measures the bars at full size. ONLY=redirect,keys runs only bars/redirect and bars/keys.
@@ -23,7 +27,8 @@ buf := go run github.com/bufbuild/buf/cmd/buf@v1.75.0
 # The keeper finds or starts the databases that tests use, and stops those that it started. `keeper need`
 # installs programs.
 keeper := bin/keeper
-experiments := bin/loadtest experiments
+share := $(addprefix --share=,$(SHARE))
+experiments := bin/loadtest experiments $(share)
 comma := ,
 
 .PHONY: build run test lint generate rules model controls bench bench-parts fuzz drill loadtest conformance compare compose-test ways smoke nightly keeper
@@ -84,10 +89,11 @@ bench-parts: keeper
 	$(keeper) need redis-server postgres
 	$(keeper) run go test -run '^$$' -bench . ./shortener/... ./kgs/... ./web/...
 
+# Runs the fuzz targets, each for FUZZTIME.
 fuzz:
-	go test -run '^$$' -fuzz '^FuzzURL$$' -fuzztime $(FUZZTIME) ./shortener
-	go test -run '^$$' -fuzz '^FuzzAlias$$' -fuzztime $(FUZZTIME) ./shortener
-	go test -run '^$$' -fuzz '^FuzzCreateBody$$' -fuzztime $(FUZZTIME) ./web
+	@for target in $(subst $(comma), ,$(FUZZ)); do \
+		set -x; go test -run '^$$' -fuzz "^$${target#*/}\$$" -fuzztime $(FUZZTIME) ./$${target%/*} || exit 1; { set +x; } 2>/dev/null; \
+	done
 
 # Kills, freezes and starves running programs under load, with and without each protection.
 drill: build keeper
@@ -107,7 +113,7 @@ compose-test:
 # up, and clients that guess codes.
 loadtest: build keeper
 	$(keeper) need redis-server postgres
-	bin/loadtest all $(STRICT) $(LOADTEST)
+	bin/loadtest all $(share) $(STRICT) $(LOADTEST)
 
 # Compares all key sources.
 compare: build keeper

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"keypool/loadtest/controls"
@@ -16,8 +17,9 @@ import (
 
 // ownServers are the flags of experiments that start their own servers.
 type ownServers struct {
-	Controls bool `help:"Also run the controls of each experiment. A control breaks the programs or changes their settings on purpose, and a claim must then fail."`
-	Full     bool `help:"Do not scale the experiments down. They then use 100,000,000 keys and take minutes to hours."`
+	Controls bool   `help:"Also run the controls of each experiment. A control breaks the programs or changes their settings on purpose, and a claim must then fail."`
+	Full     bool   `help:"Do not scale the experiments down. They then use 100,000,000 keys and take minutes to hours."`
+	Share    string `placeholder:"N/M" help:"Run only share N of M of the selected experiments, such as 1/2."`
 	common
 }
 
@@ -68,10 +70,10 @@ func list(out output, all []*experiment.Experiment) error {
 	for _, e := range all {
 		fmt.Fprintf(&b, "%s  %s  %v\n", e.Name, e.Title, e.Suites)
 		for _, claim := range e.Claims {
-			fmt.Fprintf(&b, "    %-12s%s: %s\n", claim.Kind, claim.Name, claim.Text)
+			fmt.Fprintf(&b, "    %-12s %s: %s\n", claim.Kind, claim.Name, claim.Text)
 		}
 		for _, control := range e.Controls {
-			fmt.Fprintf(&b, "    %-12s%s refutes: %s\n", "control", control.Name(), control.Refutes)
+			fmt.Fprintf(&b, "    %-12s %s refutes: %s\n", "control", control.Name(), control.Refutes)
 		}
 	}
 	_, err := fmt.Fprint(out.stdout, &b)
@@ -80,6 +82,10 @@ func list(out output, all []*experiment.Experiment) error {
 
 // start runs experiments on the programs in the directory of this program, and controls on broken builds.
 func (c *ownServers) start(ctx context.Context, out output, all []*experiment.Experiment, runner *experiment.Runner) error {
+	all, err := share(all, c.Share)
+	if err != nil {
+		return err
+	}
 	dir, err := programs()
 	if err != nil {
 		return err
@@ -91,6 +97,23 @@ func (c *ownServers) start(ctx context.Context, out output, all []*experiment.Ex
 	runner.Build = controls.NewBuilder(builds).Build
 	runner.Programs, runner.Full, runner.Controls = dir, c.Full, c.Controls
 	return errors.Join(c.execute(ctx, out, all, runner), os.RemoveAll(builds))
+}
+
+// share returns every m-th experiment from the n-th one on, for the text "n/m". The text "" selects all.
+func share(all []*experiment.Experiment, text string) (some []*experiment.Experiment, err error) {
+	if text == "" {
+		return all, nil
+	}
+	first, second, _ := strings.Cut(text, "/")
+	n, errN := strconv.Atoi(first)
+	m, errM := strconv.Atoi(second)
+	if errN != nil || errM != nil || n < 1 || n > m || m > len(all) {
+		return nil, fmt.Errorf("--share must be N/M with 1 <= N <= M <= %d, the number of selected experiments", len(all))
+	}
+	for i := n - 1; i < len(all); i += m {
+		some = append(some, all[i])
+	}
+	return some, nil
 }
 
 // programs returns the directory of this program, which also contains the programs to test.

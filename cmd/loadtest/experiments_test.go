@@ -131,3 +131,24 @@ func TestExperimentsAreListedOnce(t *testing.T) {
 		t.Errorf("experiments by suite: %v", suites)
 	}
 }
+
+// The shares of the experiments contain each experiment once.
+func TestSharesCoverAllExperiments(t *testing.T) {
+	t.Parallel()
+	all := experiments.All()
+	seen := make(map[string]int)
+	for _, text := range []string{"1/3", "2/3", "3/3"} {
+		some, err := share(all, text)
+		if err != nil || len(some) < len(all)/3 {
+			t.Fatalf("share %s: %d of %d experiments, error %v", text, len(some), len(all), err)
+		}
+		for _, e := range some {
+			seen[e.Name]++
+		}
+	}
+	for _, e := range all {
+		if seen[e.Name] != 1 {
+			t.Errorf("experiment %s is in %d shares, want 1", e.Name, seen[e.Name])
+		}
+	}
+}

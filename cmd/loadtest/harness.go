@@ -41,10 +41,10 @@ func (c *common) execute(ctx context.Context, out output, all []*experiment.Expe
 	}
 	runner.Rate, runner.Duration = c.Rate, c.Duration
 	r, err := c.run(ctx, out, all, runner)
-	if err != nil {
+	if r == nil {
 		return err
 	}
-	err = r.WriteText(out.stdout)
+	err = errors.Join(err, r.WriteText(out.stdout)) // the verdict counts even if the report cannot be written
 	if c.Markdown != "" {
 		err = errors.Join(err, writeFile(c.Markdown, func(f *os.File) error { return report.Markdown(f, r) }))
 	}
@@ -58,6 +58,7 @@ func (c *common) execute(ctx context.Context, out output, all []*experiment.Expe
 }
 
 // run runs the experiments. It writes the report after each experiment, so that an early end loses no result.
+// If no experiment was started, the report is nil.
 func (c *common) run(ctx context.Context, out output, all []*experiment.Experiment, runner *experiment.Runner) (*report.Report, error) {
 	if err := os.MkdirAll(c.Report, 0o755); err != nil { //nolint:gosec // other users may read a report
 		return nil, err

@@ -84,6 +84,8 @@ func TestExitStatus(t *testing.T) {
 		{"no such group", []string{"experiments", "schemes"}, 2, "", "schemes"},
 		{"no such suite", []string{"experiments", "--suite=weekly"}, 2, "", "--suite"},
 		{"scale of 0", []string{"experiments", "fault/10", "--scale=0"}, 2, "", "--scale"},
+		{"share beyond the end", []string{"experiments", "fault", "--share=3/2"}, 2, "", "--share"},
+		{"share of too few experiments", []string{"experiments", "fault/10", "--share=1/2"}, 2, "", "--share"},
 		{"list", []string{"experiments", "--suite=change", "--list"}, 0, "fault/10", ""},
 		{"nothing to compare", []string{"compare", nothing, nothing}, 2, "", "no such file"},
 	}
