@@ -84,7 +84,8 @@ type TakeKeysResponse struct {
 	LeaseId int64                  `protobuf:"varint,1,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
 	// After this time, no key can be returned. The client may still use the keys.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	// As many as requested. Fewer, but at least one, when the codes of one length run out.
+	// As many codes as requested. There may be fewer, but at least one, when the codes of one length
+	// run out, and after a rollback of the ledger's database.
 	Codes         []string `protobuf:"bytes,3,rep,name=codes,proto3" json:"codes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -279,9 +280,10 @@ type StatusResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The length of the codes that are issued at present.
 	SpaceLength int32 `protobuf:"varint,1,opt,name=space_length,json=spaceLength,proto3" json:"space_length,omitempty"`
-	// The fraction of these codes that is reserved, 0 to 1, and the number of codes left.
+	// The fraction of the codes of this length that is reserved, from 0 to 1.
 	SpaceUsedRatio float64 `protobuf:"fixed64,2,opt,name=space_used_ratio,json=spaceUsedRatio,proto3" json:"space_used_ratio,omitempty"`
-	SpaceLeft      int64   `protobuf:"varint,3,opt,name=space_left,json=spaceLeft,proto3" json:"space_left,omitempty"`
+	// The number of codes of this length that were never reserved.
+	SpaceLeft int64 `protobuf:"varint,3,opt,name=space_left,json=spaceLeft,proto3" json:"space_left,omitempty"`
 	// The count of all numbers ever reserved, of all lengths and by all processes and clients.
 	KeysReserved  int64 `protobuf:"varint,4,opt,name=keys_reserved,json=keysReserved,proto3" json:"keys_reserved,omitempty"`
 	unknownFields protoimpl.UnknownFields
