@@ -31,8 +31,9 @@ const (
 //
 // A client for a single Redis or for Sentinel never repeats a command that may have run. A client
 // for a Cluster may repeat such a command. It must follow slots that move to another node, and it
-// cannot distinguish a broken connection from such a move. Each call ends when its context ends,
-// or after about a second. Errors contain neither the password nor the parameters.
+// cannot distinguish a broken connection from such a move. A call ends when its context
+// ends. Dialling takes at most dialTimeout, and each read and each write takes at most callTimeout.
+// Errors contain no part of the URL.
 func OpenClient(rawURL string) (redis.UniversalClient, error) {
 	opts, err := parseURL(rawURL)
 	if err != nil {
@@ -87,7 +88,7 @@ func parseURL(raw string) (*redis.UniversalOptions, error) {
 	}
 	if db := strings.Trim(u.Path, "/"); db != "" {
 		if opts.DB, err = strconv.Atoi(db); err != nil || opts.DB < 0 {
-			return nil, fmt.Errorf("the database %q is not a number", db)
+			return nil, errors.New("the database must be a number, 0 or above; a slash in a password must be written %2F")
 		}
 	}
 	if opts.DB != 0 && (opts.IsClusterMode || opts.MasterName == "" && len(opts.Addrs) > 1) {
