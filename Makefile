@@ -14,7 +14,8 @@ COMPARE  ?=
 # The key sources and fault rows to run, such as SOURCE=ticket and ROW=10. Empty means all.
 SOURCE   ?=
 ROW      ?=
-# With 1/2, `make drill`, `make loadtest`, `make compare` and `make bench` run the first half of their experiments.
+# With 1/2, `make drill`, `make loadtest`, `make compare` and `make bench` run every second experiment, beginning
+# with the first.
 SHARE    ?=
 # With --strict, a failed speed claim fails the run. `make nightly` sets it.
 STRICT   ?=

@@ -16,7 +16,7 @@ type Schedule struct {
 }
 
 // follow calls send for each request at its due time, one call at a time. After a delay it sends the
-// late requests at once, and each request keeps its due time. follow returns nil when the schedule or
+// late requests without a pause, and each request keeps its due time. follow returns nil when the schedule or
 // ctx ends. If send fails, follow returns the error.
 func (s Schedule) follow(ctx context.Context, send func(due time.Time) error) error {
 	start := time.Now()
@@ -45,8 +45,9 @@ func (s Schedule) follow(ctx context.Context, send func(due time.Time) error) er
 }
 
 // pace calls send for each request at its due time, with at most inFlight calls at a time. It calls
-// unsent for a request that would exceed this limit. send must call answered with the state of the request
-// when the answer arrives. The latency of the request ends at this call. pace records both in r.
+// unsent for a request that would exceed this limit. When the answer to a request arrives, send
+// must call the function answered with the state of the request. The latency ends at this call. pace
+// records the state and the latency in r.
 //
 // The end of ctx ends the schedule and cancels no request. The first error of send or unsent also ends
 // the schedule. pace returns this error when the last request has ended.
@@ -82,12 +83,12 @@ func pace(ctx context.Context, s Schedule, inFlight int, r *Recorder,
 
 // Pace calls do for each request of the schedule, with at most inFlight calls at a time; 0 means
 // [DefaultInFlight]. It records in r the state that do returns and the time since the request was due.
-// Pace is for requests that need no journal, such as reads and the baselines of package measure.
+// Pace is for requests that need no [Journal], such as reads and the baselines of package measure.
 //
 // Pace returns when the last call of do has returned. The end of ctx ends only the schedule, so every
 // call of do must return by itself.
 func Pace(ctx context.Context, s Schedule, inFlight int, r *Recorder, do func(context.Context) State) {
-	// Neither function returns an error.
+	// The two functions below never return an error.
 	_ = pace(ctx, s, inFlight, r, func(ctx context.Context, answered func(State)) error {
 		answered(do(ctx))
 		return nil

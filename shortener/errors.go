@@ -25,7 +25,7 @@ var (
 	// that were written earlier are intact.
 	ErrStoreFull = errors.New("the store is out of disk space")
 	// ErrRefused reports that the engine rejects the data of a link. A repeated write would
-	// fail too. The error also wraps ErrNotWritten.
+	// fail too. An error of a Store that wraps ErrRefused also wraps ErrNotWritten.
 	ErrRefused = errors.New("the store rejects the data of the link")
 )
 
@@ -56,8 +56,8 @@ func (e *UnavailableError) Unwrap() error { return e.Err }
 const retryAfter = time.Second
 
 // unavailable wraps err in an UnavailableError. It returns an UnavailableError and ErrRefused
-// unchanged. After ErrRefused a repetition cannot succeed, because the store rejects a link
-// that passed the checks of this package.
+// unchanged. ErrRefused is not temporary: the link passed the checks of this package, but the
+// store rejects it each time.
 func unavailable(err error) error {
 	if _, ok := errors.AsType[*UnavailableError](err); ok || errors.Is(err, ErrRefused) {
 		return err

@@ -55,8 +55,8 @@ func New(cfg Config) *Service {
 // *UnavailableError. A deleted link may be returned for up to one second after its
 // deletion, and longer while the store is unavailable. An expired link is never
 // returned. Resolve does not wait for a link that was looked up within the last second.
-// Otherwise it waits up to 0.9 s for a look-up, and as long again if it joined a look-up of
-// another caller that found no link.
+// Otherwise it waits up to 0.9 s for a look-up. If it joined a look-up of another caller, and
+// that look-up found no link, it makes a second look-up of up to 0.9 s.
 func (s *Service) Resolve(ctx context.Context, code string) (Link, error) {
 	return s.cache.get(ctx, code)
 }
@@ -99,8 +99,8 @@ type readiness struct {
 }
 
 // check returns the result of the last ping if it is younger than Freshness. Otherwise it
-// pings the store. The pings are limited, because any client may call Ready at any rate and
-// a ping occupies a writer.
+// pings the store. The pings are limited, because any HTTP client can cause a call of Ready, and
+// a ping occupies a connection. SQLite has only one connection for writing.
 func (r *readiness) check(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -122,8 +122,9 @@ func (r *readiness) check(ctx context.Context) error {
 	return err
 }
 
-// created records the result of a creation. A full queue, a URL whose codes are all in
-// use and a client that disconnects do not predict the result of later creations.
+// created records the result of a creation. Some failures do not predict the result
+// of later creations: a full queue, a client that disconnects, and a URL for which the key
+// source hash has no free code.
 func (r *readiness) created(err error) {
 	switch {
 	case err == nil:

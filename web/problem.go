@@ -60,7 +60,7 @@ var problemTable = []struct { //nolint:gochecknoglobals // never changed; Go has
 	{as[*http.MaxBytesError], problem("too-large", http.StatusRequestEntityTooLarge, "The body is too large",
 		"A body may have 16384 bytes at most.")},
 	{is(errTooManyMisses), problem("too-many-misses", http.StatusTooManyRequests, "Too many requests",
-		"This address requested too many unknown codes.")},
+		"Your IP address requested too many unknown codes.")},
 	{as[*shortener.UnavailableError], reply.Unavailable()},
 	{is(echo.ErrMethodNotAllowed), problem("method-not-allowed", http.StatusMethodNotAllowed, "The method is not allowed here",
 		"The Allow header lists the methods that are allowed.")},
@@ -124,8 +124,8 @@ func (w *problemWriter) write(err error, c echo.Context) {
 		return
 	}
 	h := c.Response().Header()
-	// Answers with 404 and 410 are cacheable by default (RFC 9110 section 15.1), but the
-	// alias may be created a moment later.
+	// A 404 is cacheable by default (RFC 9110 section 15.1), but a link with this code may be
+	// created a moment later.
 	h.Set(echo.HeaderCacheControl, "no-store")
 	h.Set(echo.HeaderVary, echo.HeaderAccept)
 	switch p.Status {

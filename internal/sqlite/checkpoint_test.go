@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestCloseReportsNoResolvedError closes a database after one failed checkpoint (the disk was
+// TestCloseOmitsAnErrorThatALaterCheckpointResolved closes a database after one failed checkpoint (the disk was
 // full). The checkpoint in Close succeeds, so Close returns no error.
-func TestCloseReportsNoResolvedError(t *testing.T) {
+func TestCloseOmitsAnErrorThatALaterCheckpointResolved(t *testing.T) {
 	t.Parallel()
 	db, err := Open(t.Context(), filepath.Join(t.TempDir(), "test.db"))
 	if err != nil {

@@ -28,7 +28,7 @@ func StartRedis(t testing.TB, args ...string) *Server {
 }
 
 // StartPostgres starts a PostgreSQL with its default settings, which give full durability. The
-// settings ("name=value") override them.
+// parameter settings ("name=value") overrides them.
 func StartPostgres(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	return Setup{}.StartPostgres(t, settings...)
@@ -83,7 +83,7 @@ func own(t testing.TB, server *machine.Server, err error) *Server {
 // Kill ends the server and its children with SIGKILL, as a crash would.
 func (s *Server) Kill() { s.t.Helper(); s.must("kill", s.server.Kill()) }
 
-// Stop shuts the server down in order.
+// Stop shuts the server down cleanly.
 func (s *Server) Stop() { s.t.Helper(); s.must("stop", s.server.Stop()) }
 
 // Pause freezes the server. Connections stay open, and requests get no reply.

@@ -1,9 +1,9 @@
 // Package audit accounts for every number that a ledger ever reserved, and for every key of a
 // PostgreSQL pool. It runs while servers and workers run.
 //
-// A link uses the number, or the number is in a pool, in a batch, on its way to a pool, or
-// abandoned for a reason. A number that is in none of these places, or in two places that exclude
-// each other, is a [Fault]. The accounts close if there is no fault.
+// Each reserved number is used by a link, in a pool, in a batch, on its way to a pool, or abandoned
+// for a reason. A number that is in none of these places, or in two places that exclude each other,
+// is a [Fault], unless it moved during the audit or was lost with an earlier epoch. The accounts close if there is no fault.
 //
 // Invariant: if the accounts close, the counts of [Accounts] from InPool to Abandoned add up to
 // Reserved.
@@ -54,7 +54,7 @@ type Accounts struct {
 }
 
 // EpochAccounts counts the numbers that were first reserved in one epoch. A number stays in that
-// epoch if it is returned and delivered again later.
+// epoch even if it is returned and delivered again later.
 type EpochAccounts struct {
 	Epoch     int64            `json:"epoch"` // 0 for the time before the first shared pool
 	Reserved  int64            `json:"reserved"`
@@ -114,7 +114,7 @@ var (
 	ErrEpochChanged = errors.New("the shared pool began a new epoch while the audit read")
 )
 
-// auditPasses is the number of consecutive passes that must find a fault. Keys move while the
+// auditPasses is how many consecutive passes must find a fault before the fault counts. Keys move while the
 // audit reads, so one pass may miss a key or see it twice. A key that every pass misses does not
 // move.
 const auditPasses = 3
@@ -125,12 +125,12 @@ const auditPasses = 3
 // several audits may run at once.
 //
 // An error means that Run could not complete the audit. If the shared pool waits for a new epoch, or
-// loses its data during the audit, the error is ErrNoEpoch, ErrFenced, ErrPoolUnknown or
+// loses its data during the audit, the error is [kgs.ErrNoEpoch], [kgs.ErrFenced], ErrPoolUnknown or
 // ErrEpochChanged.
 //
-// There is no list of the keys that a pool held before it lost its data. Therefore Run counts a
-// number of an earlier epoch that is in no place as abandoned, with the reason [kgs.ReasonEpoch].
-// If a number of the present epoch is in no place, that is a fault.
+// There is no list of the keys that a pool held before it lost its data. Therefore, if a
+// number of an earlier epoch is in no place, Run counts it as abandoned with the reason
+// [kgs.ReasonEpoch]. If a number of the present epoch is in no place, that is a fault.
 func Run(ctx context.Context, e Evidence) (Accounts, error) {
 	var candidates map[Fault]bool // nil in the first pass, in which every fault is possible
 	for i := 0; ; i++ {

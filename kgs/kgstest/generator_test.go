@@ -7,9 +7,9 @@ import (
 	"keypool/kgs/keysource"
 )
 
-// TestGeneratorTestFindsRepeatedCodes is the negative control. Random codes from a space of
+// TestRepeatedCodesAreFound is the negative control. Random codes from a space of
 // 238,328 codes repeat, and the suite must detect the repeats.
-func TestGeneratorTestFindsRepeatedCodes(t *testing.T) {
+func TestRepeatedCodesAreFound(t *testing.T) {
 	t.Parallel()
 	if repeated(drawAtOnce(t, keysource.Random{Length: func() int { return codespace.MinLength }})) == 0 {
 		t.Error("32 goroutines drew random codes of 3 characters, and no code occurred twice")

@@ -26,8 +26,8 @@ type SupplyUnderTest struct {
 }
 
 // TestSupply is the conformance suite for [kgs.Supply]. newSupply returns a supply that gives
-// exactly the requested number of keys before it is empty or exhausted. The supply must give 20
-// keys in one batch.
+// exactly the requested number of keys before it is empty or exhausted. One Take must be
+// able to return 20 keys.
 func TestSupply(t *testing.T, newSupply func(t *testing.T, keys int) SupplyUnderTest) {
 	t.Helper()
 	tests := map[string]func(*testing.T, func(*testing.T, int) SupplyUnderTest){

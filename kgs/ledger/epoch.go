@@ -21,13 +21,13 @@ func (l *Ledger) Epoch(ctx context.Context) (e Epoch, err error) {
 }
 
 // OpenEpoch opens epoch after+1 for the pool with the given identity, and returns the number of
-// the epoch. If that epoch is already open, OpenEpoch changes nothing and returns the number of
-// the current epoch. In this case, another worker opened the epoch or the answer of an earlier
+// the epoch. If the ledger's epoch is already greater than after, OpenEpoch changes nothing and
+// returns the ledger's epoch. In this case, another worker opened the epoch or the answer of an earlier
 // call was lost. opened reports whether this call opened the epoch.
 //
 // OpenEpoch abandons the keys in the old pool and the ranges on their way to it. It stores the
-// present counters as a boundary. If an audit finds a number below the boundary in no place, the
-// number is lost with its epoch. If the caller crashes after OpenEpoch, the pool does not
+// present counters as a boundary. If a number below the boundary is in no place, an audit
+// counts it as abandoned with its epoch. If the caller crashes after OpenEpoch, the pool does not
 // receive the epoch, and the next worker opens another epoch.
 //
 // If after is greater than the ledger's epoch, the database was rolled back, and the ledger

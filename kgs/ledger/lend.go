@@ -24,11 +24,11 @@ var (
 )
 
 const (
-	// leaseMemory is the time for which the ledger keeps the record of a lease, with the id of its
-	// request, after the expiry of the lease.
+	// leaseMemory is how long the ledger keeps an expired lease, with the id of its request.
 	leaseMemory = 24 * time.Hour
-	// leaseRanges limits how many rows one request of a client can add. It limits the existing ranges
-	// that Lend uses, and the unused and the lost ranges that EndLease uses.
+	// leaseRanges limits how many rows one request of a client can add. It applies separately to
+	// the reserved ranges that Lend adopts, and to the unused and the lost ranges that EndLease
+	// accepts.
 	leaseRanges = 100
 )
 
@@ -58,14 +58,14 @@ type LeaseRequest struct {
 // One transaction stores the lease and its ranges. Therefore a repeated request returns the same
 // lease with the same ranges, even after a crash and even through another process. Lend ignores
 // the other fields of a repeated request. After the end of the lease, a repeated request fails
-// with ErrLeaseReturned or ErrLeaseExpired. The ledger forgets the request leaseMemory after the
+// with ErrLeaseReturned or ErrLeaseExpired. The ledger forgets the request 24 hours after the
 // expiry of the lease.
 //
 // A lease ends according to the clock of the database. A wrong clock cannot hand out a number
 // twice, because only numbers that the client returned are handed out again.
 func (l *Ledger) Lend(ctx context.Context, r LeaseRequest) (lease Lease, err error) {
 	if r.Client == "" || r.ID == "" || r.Count < 1 {
-		return Lease{}, fmt.Errorf("ledger: lend: %d numbers for request %q of client %q", r.Count, r.ID, r.Client)
+		return Lease{}, fmt.Errorf("ledger: lend: invalid request: %d numbers for request %q of client %q", r.Count, r.ID, r.Client)
 	}
 	err = l.update(ctx, "lend", func(ctx context.Context, t *tx) error {
 		lease, err = t.lend(ctx, r)
@@ -126,7 +126,8 @@ func (t *tx) openLease(ctx context.Context, where string, args ...any) (lease Le
 	return lease, err
 }
 
-// gather takes n numbers. It takes fewer if fewer numbers are left.
+// gather takes n numbers. It takes fewer if the code length has fewer numbers left, or after a
+// skip-ahead.
 func (t *tx) gather(ctx context.Context, length int, n int64) (ranges []codespace.Range, err error) {
 	for n > 0 && len(ranges) < leaseRanges {
 		numbers, err := t.adoptReserved(ctx, length, n)

@@ -80,9 +80,9 @@ func TestSkipAheadPassesTheHighWaterMarkOfThePool(t *testing.T) {
 	})
 }
 
-// TestAbandonKeepsTheReasonOfAbandonedParts abandons a batch. Parts of the batch are already
+// TestAbandonKeepsEarlierReasonsInsideABatch abandons a batch. Parts of the batch are already
 // abandoned for another reason.
-func TestAbandonKeepsTheReasonOfAbandonedParts(t *testing.T) {
+func TestAbandonKeepsEarlierReasonsInsideABatch(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		abandon := func(lo, hi int64, reason string) {
 			if err := l.Abandon(t.Context(), []codespace.Range{{Length: 3, Lo: lo, Hi: hi}}, reason); err != nil {

@@ -44,7 +44,7 @@ type Counters struct {
 	Spaces []SpaceCounter // in order of length
 }
 
-// Reserved returns the number of numbers of all lengths that were ever reserved.
+// Reserved counts the numbers that were ever reserved, over all lengths.
 func (c Counters) Reserved() (n int64) {
 	for _, s := range c.Spaces {
 		n += s.Next
@@ -52,8 +52,8 @@ func (c Counters) Reserved() (n int64) {
 	return n
 }
 
-// Current returns the counter for the next code of at least the given length. It is the counter
-// of the shortest such length that has numbers left. If no length has numbers left, it is the
+// Current returns the counter that gives the next code, if codes must have at least the given
+// length. It is the counter of the shortest such length that has numbers left. If no length has numbers left, it is the
 // counter of the greatest length.
 func (c Counters) Current(length int) (current SpaceCounter) {
 	for _, s := range c.Spaces {

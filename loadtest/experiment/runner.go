@@ -16,19 +16,19 @@ import (
 // controlScale is the largest scale of a control. It is small because one refutation is enough.
 const controlScale = 0.1
 
-// Runner runs experiments. If Parallel is 0, experiments run one at a time. If Build is nil, no
-// experiment and no control may need failpoints or the removal of a protection.
+// Runner runs experiments. If Parallel is 0, experiments run one at a time. Build may be nil
+// only if no experiment and no control needs failpoints or a program without a protection.
 type Runner struct {
 	Options
 	Controls bool // also run every control
-	Parallel int  // number of experiments at a time, for those that do not measure time
+	Parallel int  // how many experiments without [Definition.Alone] run at a time
 	// Build builds programs with failpoints and without the named protections, and returns their
 	// directory. It is called concurrently and reuses earlier builds.
 	Build func(ctx context.Context, without ...string) (dir string, err error)
 	// Done is called with the report of each experiment that has ended, one call at a time.
 	Done func(report.Experiment)
 
-	observe func() (foreign func() float64) // tests replace it
+	observe func() (foreign func() float64) // replaces the function observe in tests; nil otherwise
 	mu      sync.Mutex
 }
 
@@ -76,8 +76,8 @@ func (r *Runner) one(ctx context.Context, e *Experiment) {
 }
 
 // measured runs an experiment. It runs the experiment a second time if speed claims failed or claims
-// were inconclusive, because other programs may have kept the machine busy. If any other claim failed,
-// measured does not repeat the experiment, and the failure is final.
+// were inconclusive, because other programs may have kept the machine busy. If any other claim
+// except a bar failed, measured does not repeat the experiment, and the failure is final.
 func (r *Runner) measured(ctx context.Context, e *Experiment) report.Experiment {
 	first := r.run(ctx, e, Control{}, r.Scale)
 	slow, wrong := failures(first.Claims)
@@ -90,7 +90,7 @@ func (r *Runner) measured(ctx context.Context, e *Experiment) report.Experiment 
 	return second
 }
 
-// run runs an experiment once. The zero Control leaves the programs sound.
+// run runs an experiment once. The zero Control removes no protection and changes no setting.
 func (r *Runner) run(ctx context.Context, e *Experiment, c Control, scale float64) report.Experiment {
 	t := &T{Options: r.Options, name: e.Name, settings: c.Settings, ctx: ctx}
 	t.sound, t.observe = len(c.Without)+len(c.Settings) == 0, observe
@@ -118,7 +118,8 @@ func (r *Runner) run(ctx context.Context, e *Experiment, c Control, scale float6
 	return result
 }
 
-// control runs an experiment against broken programs and reports whether the claim failed.
+// control runs an experiment with a control. It reports whether each claim that the control must refute
+// has failed.
 func (r *Runner) control(ctx context.Context, e *Experiment, c Control) report.Control {
 	r.Log(fmt.Sprintf("%s: control %s", e.Name, c.Name()))
 	result := r.run(ctx, e, c, min(r.Scale, controlScale))
@@ -137,8 +138,8 @@ func (r *Runner) control(ctx context.Context, e *Experiment, c Control) report.C
 	return control
 }
 
-// failures describes in slow the claims for which another measurement may help. It reports in wrong
-// whether any other claim failed, except a bar.
+// failures returns two results: slow describes the claims that another measurement may settle, and wrong
+// reports whether any other claim except a bar failed.
 func failures(claims []report.Claim) (slow []string, wrong bool) {
 	for _, c := range claims {
 		switch {
@@ -152,8 +153,8 @@ func failures(claims []report.Claim) (slow []string, wrong bool) {
 }
 
 // Select returns the experiments that are in the suite and that the names select. The suite "" contains all
-// experiments. A name selects an experiment by its whole name, by its group, or by the part after the slash
-// when no group has that name. Without names, Select returns the whole suite. A name that selects no
+// experiments. A name in names is the whole name of an experiment, or a group, or the part of a name after the
+// slash if it is not a group. Without names, Select returns the whole suite. A name that selects no
 // experiment is an error.
 func Select(all []*Experiment, suite Suite, names []string) ([]*Experiment, error) {
 	unknown := slices.Clone(names)

@@ -74,7 +74,7 @@ func (h *Hook) Alerts() []Alert {
 	return slices.Clone(h.alerts)
 }
 
-// Malformed returns the number of requests without a valid alert. A claim about alerts requires 0.
+// Malformed returns the number of requests without a valid alert. A claim about alerts holds only if it is 0.
 func (h *Hook) Malformed() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()

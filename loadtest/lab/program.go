@@ -73,7 +73,7 @@ func FreeAddr() (string, error) {
 }
 
 // Command returns a command of one of the built programs, such as `shortener migrate`. Its environment
-// contains the settings and the settings of the run. It may be called concurrently.
+// contains the given settings, and then those of the run. It may be called concurrently.
 func Command(r Run, program, dir string, settings []string, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(r.ProgramDir(), program), args...) //nolint:noctx // after an interruption the program must still run, because its links are read back
 	cmd.Dir = dir

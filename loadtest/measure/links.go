@@ -34,7 +34,7 @@ func Served[R any](text string, figures func(*R) loadtest.Figures) experiment.Cl
 	}}
 }
 
-// Accounts returns [Served] for all creations that a check covers, followed by [Links].
+// Accounts returns the claim of [Served] about all creations that were checked, and then the claims of [Links].
 func Accounts[R any](served string, links func(*R) *loadtest.Verdict) []experiment.Claim[R] {
 	all := Served(served, func(r *R) (f loadtest.Figures) {
 		if v := links(r); v != nil {
@@ -76,9 +76,9 @@ func Links[R any](links func(*R) *loadtest.Verdict) []experiment.Claim[R] {
 }
 
 // ReadBack restarts the server and reads every link of the loads back through it. The restart empties
-// the cache, so the answers show what the store contains. A deployment is not restarted. ReadBack also
-// works after an interruption of the run, because the check waits for the server. The notes say what is
-// wrong with links and why creations failed.
+// the cache, so the answers show what the store contains. ReadBack does not restart a server that
+// the experiment did not start. After an interruption of the run, the check itself waits until the server is
+// ready. The notes say what is wrong with links and why creations failed.
 func ReadBack(t lab.T, p *lab.Program, census loadtest.Census, loads ...*lab.Load) (links *loadtest.Verdict, notes []string) {
 	if p.Dir != "" { // it is not a deployment
 		p.Stop()
@@ -98,7 +98,7 @@ func ReadBack(t lab.T, p *lab.Program, census loadtest.Census, loads ...*lab.Loa
 // shownFailures is the largest number of failures that [FailureNotes] describes for each state.
 const shownFailures = 3
 
-// FailureNotes describes creations that got no link: the first few of each state.
+// FailureNotes describes creations that were not acknowledged: the first three of each state.
 func FailureNotes(entries []loadtest.Entry) []string {
 	var notes []string
 	seen := make(map[loadtest.State]int)

@@ -14,12 +14,12 @@ type Verdict string
 const (
 	Pass    Verdict = "PASS"
 	Fail    Verdict = "FAIL"         // a claim fails, or a control is not caught
-	Errored Verdict = "ERROR"        // it did not run to its end, or no claim was judged
+	Errored Verdict = "ERROR"        // it did not run to its end, or it has neither a judged claim nor a control
 	Unsure  Verdict = "INCONCLUSIVE" // no claim fails; at least one is inconclusive
 )
 
-// fails reports whether the claim makes its experiment fail. If a correctness claim or a claim
-// of an unknown kind was judged, it fails unless it holds.
+// fails reports whether the claim makes its experiment fail. A judged claim of
+// correctness, or of an unknown kind, fails if it does not hold, even if it is inconclusive.
 func (c Claim) fails(strict bool) bool {
 	switch {
 	case c.Outcome == Held, c.Outcome == NotJudged, c.Kind == Bar:

@@ -71,9 +71,9 @@ func TestRefusedLinkWritesNothing(t *testing.T) {
 	}
 }
 
-// TestLookupEndsWithContextWhileItWaits occupies all reading connections, as if the disk did not
+// TestLookupThatWaitsForAConnectionEndsWithItsContext occupies all reading connections, as if the disk did not
 // answer.
-func TestLookupEndsWithContextWhileItWaits(t *testing.T) {
+func TestLookupThatWaitsForAConnectionEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	s := New(storetest.SQLite(t))
 	storetest.Insert(t, s, storetest.Link("there"))

@@ -29,7 +29,7 @@ type facts struct {
 	Rows  []Row  `json:"rows"` // see [Status.Rows]
 }
 
-// run takes samples until ctx ends, then ends the history.
+// run takes samples until ctx ends. Then it ends all streams of the history.
 func (s *sampler) run(ctx context.Context) {
 	defer s.history.end()
 	tick := time.NewTicker(sampleInterval)
@@ -79,7 +79,7 @@ func (s *sampler) sample(now time.Time) error {
 func (s *sampler) note(ctx context.Context, err error) {
 	switch {
 	case err != nil && !s.failing:
-		s.cfg.Logger.ErrorContext(ctx, "sample for the dashboard", "error", err)
+		s.cfg.Logger.ErrorContext(ctx, "cannot encode a sample for the dashboard", "error", err)
 	case err == nil && s.failing:
 		s.cfg.Logger.InfoContext(ctx, "samples for the dashboard are complete again")
 	}
@@ -100,7 +100,7 @@ func encodeEvent(fields string, data any) ([]byte, error) {
 
 // Sample is the data of a "sample" event. It holds the values that the dashboard draws for
 // one moment. An absent member is unknown at that moment or does not exist in this program.
-// The "about" event lists the parts that exist.
+// The "about" event lists the parts of the dashboard that this program has.
 type Sample struct {
 	At int64 `json:"at"` // Unix time in milliseconds; it increases from sample to sample
 
@@ -148,9 +148,9 @@ func newSample(s Status, now counts, past []counts) Sample {
 	if s.RefilledPerSecond != nil {
 		sample.RefilledPerSecond = growth(before.refilled, now.refilled, elapsed)
 	}
-	if s.ServingFrom != nil { // a source that is not in before.taken had issued no key
+	if s.ServingFrom != nil {
 		sample.TakenPerSecond = make(map[string]float64)
-		for source, n := range now.taken {
+		for source, n := range now.taken { // a source without an entry in before.taken had issued no key
 			sample.TakenPerSecond[source] = tenths((n - before.taken[source]) / elapsed)
 		}
 	}

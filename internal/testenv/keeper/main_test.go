@@ -156,7 +156,7 @@ func TestServeTriesTheNextWayWithoutImages(t *testing.T) {
 	}
 }
 
-func TestNeed(t *testing.T) {
+func TestNeedFailsOnlyForUnknownPrograms(t *testing.T) {
 	t.Parallel()
 	if err := keeper(t, "need", "redis-server", "postgres").Run(); err != nil {
 		t.Errorf("need of installed programs: %v", err)

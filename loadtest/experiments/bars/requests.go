@@ -15,12 +15,12 @@ import (
 func create() *experiment.Experiment {
 	return define("create", "Durable creations",
 		"64 connections create links as fast as the server answers. The baseline is a bare handler of the web framework Echo that parses and writes the same JSON and stores nothing. "+
-			"Every answer must leave a row in the database.",
+			"Every acknowledged creation must have a row in the database.",
 		[]bar{
 			{name: "creations, SQLite", unit: measure.PerSecond, versus: "bare Echo", least: 0.55,
-				text: "On SQLite (synchronous=FULL), the server creates at least 0.55 times as many links per second as a bare Echo handler answers requests."},
+				text: "On SQLite (synchronous=FULL), the rate of creations is at least 0.55 times the rate of requests to a bare Echo handler."},
 			{name: "creations, PostgreSQL", unit: measure.PerSecond, versus: "bare Echo", least: 0.50,
-				text: "On PostgreSQL (synchronous_commit=on) with Redis, the server creates at least 0.50 times as many links per second as a bare Echo handler answers requests."},
+				text: "On PostgreSQL (synchronous_commit=on) with Redis, the rate of creations is at least 0.50 times the rate of requests to a bare Echo handler."},
 		},
 		func(t *experiment.T, r *record) {
 			bare := measure.BareServer(t)
@@ -51,7 +51,7 @@ func redirect() *experiment.Experiment {
 		"64 connections follow one link as fast as the server answers. The baseline is a bare handler of the web framework Echo that redirects. nginx with `return 302` is measured for comparison only.",
 		[]bar{
 			{name: "redirects, in the cache", unit: measure.PerSecond, versus: "bare Echo", least: 0.95,
-				text: "The server redirects a cached link at least 0.95 times as often per second as a bare Echo handler redirects."},
+				text: "The rate of redirects of a cached link is at least 0.95 times the rate of a bare Echo handler that redirects."},
 			{name: "redirects, nginx with return 302", unit: measure.PerSecond, versus: "bare Echo"},
 		},
 		func(t *experiment.T, r *record) {
@@ -93,7 +93,7 @@ func memory() *experiment.Experiment {
 // start measures the time from the start of the embedded server's process to its first link.
 func start() *experiment.Experiment {
 	return define("start", "First link after the start",
-		"The embedded server starts without a database, and a client tries to create a link every 10 ms. The experiments with large databases measure the start with many links.",
+		"The embedded server starts without a database file, which it then creates, and a client tries to create a link every 10 ms. The experiments with large databases measure the start with many links.",
 		[]bar{{name: "start, no database", unit: "ms", most: 100, note: "a client tries every 10 ms, so the real time may be up to 10 ms shorter",
 			text: "The embedded server takes at most 100 ms from exec to the first answer with status 201."}},
 		func(t *experiment.T, r *record) { firstLinks(t, r, "start, no database") })

@@ -26,10 +26,10 @@ const (
 
 	steadyRate   = 500                    // creations per second
 	steadyWarmUp = 300 * time.Millisecond // duration of the steady load before the measurement begins
-	steadyRest   = time.Second            // pause after a load at full speed; the pool status is at most this old
+	steadyRest   = time.Second            // pause after a load at full speed; after it, a pool status is newer than the load
 )
 
-// meter is a stage whose databases and services count how often they are called.
+// meter holds the databases that all key sources share, and reads how often they are called.
 type meter struct {
 	*sources.Stage
 	t     *experiment.T
@@ -37,7 +37,7 @@ type meter struct {
 	redis *redis.Client
 }
 
-// speed measures the rate of creations that the connections of wrk reach. It also measures the p99
+// speed measures how many creations per second wrk achieves with each key source. It also measures the p99
 // at a rate that every key source can sustain.
 func (r *record) speed(t *experiment.T, m *meter) {
 	t.Phase(0.02, "starting every key source")
@@ -78,8 +78,8 @@ func (r *record) speed(t *experiment.T, m *meter) {
 type load func(ctx context.Context, one *sources.Running, f *found) (made int64, figure float64, err error)
 
 // subject returns a load on a key source for one round. If the server has a pool, the load begins
-// when the pool is so full that no refill runs. The load fails if the table of links gets fewer new
-// rows than creations were acknowledged. After a failure, the key source is left out of all loads.
+// when the pool is so full that no refill runs. The load fails if the table of links has fewer new
+// rows than there were acknowledged creations. After a failure, the key source is left out of all loads.
 func (r *record) subject(one *sources.Running, what, unit string, load load) measure.Subject {
 	try := func(ctx context.Context) (figure float64, err error) {
 		err = lab.Until(ctx, 20*time.Millisecond, 20*time.Second, func(context.Context) (bool, error) {
@@ -120,7 +120,7 @@ func (r *record) subject(one *sources.Running, what, unit string, load load) mea
 	}}
 }
 
-// flatOut measures how many creations per second are acknowledged to wrk, each with another URL. It
+// flatOut measures how many creations per second the server acknowledges. Each creation has a new URL. It
 // records the calls to the supply. Then it pauses so that the server can recover.
 func (m *meter) flatOut(ctx context.Context, one *sources.Running, f *found) (made int64, perSecond float64, err error) {
 	before, err := m.calls(ctx, one)
@@ -141,8 +141,8 @@ func (m *meter) flatOut(ctx context.Context, one *sources.Running, f *found) (ma
 	return made, float64(made) / float64(tally.Requests) * tally.PerSecond(), err
 }
 
-// steady measures the p99 in milliseconds at the steady rate, from the time at which each creation
-// was due. It reads every link back.
+// steady measures the p99 of creations at the steady rate, in milliseconds. The time of a creation begins
+// when it is due. It reads every link back.
 func (m *meter) steady(ctx context.Context, one *sources.Running, f *found) (made int64, ms float64, err error) {
 	load, recorder := lab.Traffic(m.t, one.Server), loadtest.NewRecorder()
 	err = errors.Join(load.Run(ctx, steadyRate, steadyWarmUp, loadtest.NewRecorder()), load.Run(ctx, steadyRate, m.each, recorder))
@@ -163,8 +163,8 @@ func (f *found) refuses(refused, sent int64) {
 	f.refused = measure.Series{max(f.refused.Median(), 100*float64(refused)/float64(max(1, sent)))}
 }
 
-// supplyStatements counts all statements except those that name the table links. It also counts BEGIN
-// and COMMIT.
+// supplyStatements counts all statements except those that name the table links. It counts each BEGIN and
+// each COMMIT, also of transactions that write links.
 const supplyStatements = `SELECT coalesce(sum(s.calls), 0)::float8
 	FROM pg_stat_statements AS s JOIN pg_database AS d ON d.oid = s.dbid
 	WHERE d.datname = ANY($1) AND s.query !~ '\mlinks\M'`
@@ -178,10 +178,10 @@ func newMeter(t *experiment.T, each time.Duration) *meter {
 	return m
 }
 
-// calls returns how often the supply of a key source has been called. PostgreSQL counts statements.
+// calls returns how many calls a key source has made to PostgreSQL, Redis and the key service. PostgreSQL counts statements.
 // Redis counts its reads from sockets, and a pipeline or a script needs one read. The key service
 // counts its requests. The calls of idle servers are included: some calls per second, compared with
-// thousands of creations. Redis counts the idle calls of all servers together.
+// thousands of creations. The count of Redis includes the idle calls of all servers.
 func (m *meter) calls(ctx context.Context, one *sources.Running) (n float64, err error) {
 	var names []string
 	for _, address := range append(one.At.Tickets[:], one.At.Links) {

@@ -195,7 +195,7 @@ func TestHitsCountsRepeatedGuessAtFirstPlace(t *testing.T) {
 	}
 }
 
-func TestEachFlawOfKeySourceFailsItsClaim(t *testing.T) {
+func TestEachFlawOfAKeySourceRefutesAClaim(t *testing.T) {
 	const counter, pool = 0, 1
 	for _, tt := range []struct {
 		name  string

@@ -146,7 +146,7 @@ func TestInterruptedRunReadsItsLinksBack(t *testing.T) {
 	}
 }
 
-func TestWrongAttemptsFailTheirClaim(t *testing.T) {
+func TestWrongNumbersOfAttemptsFailTheirClaim(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		at    measurement

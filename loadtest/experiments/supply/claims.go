@@ -41,11 +41,11 @@ func claims() []claim {
 		{
 			Name: alarmOrder, Kind: report.Correctness, Judge: judgeOrder,
 			Text: "While the pool drains, the service signals `restart` and then `page`. It may omit `restart` if the pool falls below " +
-				"both thresholds between two checks of the dead man's switch. It signals `ok` when the worker has filled the pool again, and not before.",
+				"both thresholds between two checks of the dead man's switch. After the worker has been started again, `ok` is the last signal. The service does not signal `ok` earlier.",
 		},
 		timed("restart signalled", "The service signals `restart` within 3 s after the pool has fallen below a fifth of its capacity.",
 			func(r *record) experiment.Verdict {
-				if r.between() < switchLooks { // the switch may not have checked the pool between the two thresholds
+				if r.between() < switchLooks { // perhaps the switch did not check the pool between the two thresholds
 					return r.judgeAlarm(restartBelow, "restart", "page")
 				}
 				return r.judgeAlarm(restartBelow, "restart")
@@ -91,17 +91,18 @@ func refillBound(capacity int64) time.Duration {
 	return startWithin + time.Duration(float64(capacity)/leastRefillRate*float64(time.Second))
 }
 
-// within judges whether an event happened at most limit after the time from. If came is the zero time, the event
-// was not observed. The time came may precede from, because this process may observe from late.
-func (r *record) within(limit time.Duration, from, came time.Time, what string) experiment.Verdict {
-	waited := r.seen[len(r.seen)-1].at.Sub(from)
+// within judges whether an event happened at most limit after start. The parameter event is the time of the
+// event, or zero if it was not observed. It may be earlier than start, because this process may notice the
+// start late.
+func (r *record) within(limit time.Duration, start, event time.Time, what string) experiment.Verdict {
+	waited := r.seen[len(r.seen)-1].at.Sub(start)
 	switch {
-	case from.IsZero() || came.IsZero() && waited <= limit:
+	case start.IsZero() || event.IsZero() && waited <= limit:
 		return experiment.Verdict{}
-	case came.IsZero():
+	case event.IsZero():
 		return experiment.Holds(false, "not observed within %.1f s: %s", waited.Seconds(), what)
 	}
-	took := max(0, came.Sub(from).Round(time.Millisecond).Seconds())
+	took := max(0, event.Sub(start).Round(time.Millisecond).Seconds())
 	return experiment.AtMost(limit.Seconds(), took, "observed after %.3f s: %s", took, what)
 }
 
@@ -122,9 +123,9 @@ func judgeEmpty(r *record) experiment.Verdict {
 
 // judgeOrder judges which signals were sent and in which order, but not when. While the worker is stopped,
 // the signals are `restart` and then `page`, and each may be delivered more than once. `page` without
-// `restart` is correct only if the switch may not have checked the pool between the two thresholds. In a
-// usual run, the pool falls from one threshold to the other in about the interval between two checks. After the start
-// of the worker, `restart` may be sent again while the pool fills, and `ok` is the last signal.
+// `restart` is correct only if the pool may have fallen below both thresholds between two checks of the
+// switch. This fall usually takes about as long as the interval between two checks. After the start of the
+// worker, `restart` may be sent again while the pool fills, and `ok` is the last signal.
 func judgeOrder(r *record) experiment.Verdict {
 	if r.started.IsZero() || r.empty.IsZero() {
 		return experiment.Verdict{}
@@ -146,7 +147,7 @@ func judgeOrder(r *record) experiment.Verdict {
 		restart = "is required"
 	}
 	return experiment.Holds(ordered && calm && silent == 0, "the signals were %v before the start of the worker and %v after it; `restart` %s; "+
-		"%d answers of /status showed too few keys for their state", down, up, restart, silent)
+		"%d answers of /status showed a better state than their number of keys allows", down, up, restart, silent)
 }
 
 // alarmsDue reports whether the switch must have been in the state restart. This is so if /status showed this

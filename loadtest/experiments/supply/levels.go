@@ -12,7 +12,8 @@ import (
 	"keypool/loadtest/measure"
 )
 
-// lookEvery is the interval between two looks at the level. A batch lasts much longer.
+// lookEvery is the interval between two looks at the level. The server takes batches at much longer
+// intervals, so no step is missed.
 const lookEvery = 5 * time.Millisecond
 
 // errLate reports that an event did not happen in the time allowed.
@@ -121,7 +122,7 @@ func line(seen []level, start time.Time) (xy [][2]float64) {
 // decline is a line that describes the level of a pool that gets no new keys.
 type decline struct {
 	zero  time.Time // time at which the line begins
-	keys  float64   // at the time zero
+	keys  float64   // number of keys at that time
 	slope float64   // keys per second by which the level falls; 0 if unknown
 }
 
@@ -130,9 +131,9 @@ func (d decline) empty() time.Time {
 	return d.zero.Add(time.Duration(d.keys / d.slope * float64(time.Second)))
 }
 
-// predict fits a decline to levels. The level falls by a whole batch in each step, and it is exact only right
-// after a step, so predict uses only the levels after steps. The slope is the median of the slopes between all
-// pairs of steps (the Theil-Sen estimator), because a few late steps do not change this median. If the levels
+// predict fits a decline to levels. The level falls by a whole batch in each step. It lies on the line only right
+// after a step, so predict uses only these levels. The slope is the median of the slopes between all
+// pairs of steps (the Theil-Sen estimator), because a few late steps hardly change this median. If the levels
 // do not fall in at least three steps, the slope is unknown.
 func predict(seen []level) decline {
 	var steps []level
