@@ -56,6 +56,7 @@ func TestOpenClientRefusesInvalidURLs(t *testing.T) {
 		"redis://:hunter2@a,,b", "redis://:hunter2@h/x", "redis://:hunter2@h/-1", "redis://:hunter2@a,b/1",
 		"redis://:hunter2%zz@h", "redis://:hunter2@h?sentinel_pasword=hunter2", "redis://h?cluster=hunter2",
 		"redis://h?cluster=true&master_name=m&sentinel_password=hunter2", "redis:hunter2@h",
+		"redis://user:12/hunter2@h", "redis://user:hunter2/x@h", "redis://hunter2:1/x@h",
 	} {
 		_, err := OpenClient(text)
 		if err == nil || CheckURL(text) == nil {
