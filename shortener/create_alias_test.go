@@ -69,7 +69,7 @@ func TestCreateAliasStaysTakenAfterItsExpiry(t *testing.T) {
 	now := testNow
 	store := newStore(t)
 	s := startService(t, shortener.Config{Store: store, Now: func() time.Time { return now }})
-	r := shortener.Request{URL: "https://go.dev/", Alias: given("brief"), ExpiresAt: given("2026-03-01T12:00:01Z")}
+	r := shortener.Request{URL: "https://go.dev/", Alias: given("brief"), ExpiresAt: given("2026-03-01T12:00:02Z")}
 	mustCreate(t, s, r)
 	now = now.Add(time.Minute)
 	r.ExpiresAt = nil

@@ -22,7 +22,8 @@ func TestParseExpiry(t *testing.T) {
 		{"time in another zone", "2031-01-01T01:29:59+01:30", "", time.Date(2030, 12, 31, 23, 59, 59, 0, time.UTC)},
 		{"time with a fraction", "2030-12-31T23:59:59.123456789Z", "", time.Date(2030, 12, 31, 23, 59, 59, 123_456_000, time.UTC)},
 		{"time in lower case", "2030-12-31t23:59:59z", "", time.Date(2030, 12, 31, 23, 59, 59, 0, time.UTC)},
-		{"time just ahead", "2026-03-01T12:00:00.123457Z", "", time.Date(2026, 3, 1, 12, 0, 0, 123_457_000, time.UTC)},
+		{"time in a second", "2026-03-01T12:00:01.123456Z", "", time.Date(2026, 3, 1, 12, 0, 1, 123_456_000, time.UTC)},
+		{"one second", "", "1", after(time.Second)},
 		{"time in 100 years", "2126-03-01T12:00:00Z", "", time.Date(2126, 3, 1, 12, 0, 0, 0, time.UTC)},
 		{"seconds", "", "90", after(90 * time.Second)},
 		{"seconds with a fraction", "", "1.000001", after(time.Second + time.Microsecond)},
@@ -48,6 +49,9 @@ func TestParseExpiryRefusesInvalidValues(t *testing.T) {
 		{"past", "2026-03-01T11:59:59Z", "", "expires_at", "future"},
 		{"now", "2026-03-01T12:00:00.123456789Z", "", "expires_at", "future"},
 		{"past in another zone", "2026-03-01T12:30:00+01:00", "", "expires_at", "future"},
+		{"time in less than a second", "2026-03-01T12:00:01.123455Z", "", "expires_at", "one second"},
+		{"half a second", "", "0.5", "expires_in", "one second"},
+		{"duration of a microsecond", "", "1us", "expires_in", "one second"},
 		{"beyond 100 years", "2126-03-01T12:00:01Z", "", "expires_at", "100 years"},
 		{"year 9999", "9999-12-31T23:59:59Z", "", "expires_at", "100 years"},
 		{"year 0", "0000-01-01T00:00:00Z", "", "expires_at", "future"},
@@ -120,7 +124,7 @@ func TestParseExpiryLiesWithinItsBounds(t *testing.T) {
 		if err != nil {
 			return
 		}
-		if !got.After(testNow) || got.After(testNow.AddDate(maxYears, 0, 0)) || got != stamp(got) {
+		if got.Before(stamp(testNow.Add(minExpiry))) || got.After(testNow.AddDate(maxYears, 0, 0)) || got != stamp(got) {
 			t.Fatalf("parseExpiry(%q) = %v", text, got)
 		}
 	})

@@ -95,13 +95,17 @@ func isWord(s string) bool {
 	return true
 }
 
-// maxYears is how far in the future an expiry may lie.
-const maxYears = 100
+// An expiry lies at least minExpiry and at most maxYears in the future. No client could follow a link
+// with a much shorter life.
+const (
+	minExpiry = time.Second
+	maxYears  = 100
+)
 
 // parseExpiry returns the expiry of a link created at now. The parameter at is a time in RFC
 // 3339. The parameter in is a decimal number of seconds or a Go duration. If both are nil,
-// the result is the zero time. The expiry is truncated to the microsecond and must be after
-// now.
+// the result is the zero time. The expiry is truncated to the microsecond. Its bounds are
+// minExpiry and maxYears.
 func parseExpiry(at, in *string, now time.Time) (time.Time, error) {
 	switch {
 	case at != nil && in != nil:
@@ -126,6 +130,9 @@ func boundExpiry(field string, t, now time.Time) (time.Time, error) {
 	t = stamp(t)
 	if !t.After(now) {
 		return time.Time{}, &InvalidError{Field: field, Reason: "must lie in the future"}
+	}
+	if t.Before(stamp(now.Add(minExpiry))) {
+		return time.Time{}, &InvalidError{Field: field, Reason: "must lie at least one second in the future"}
 	}
 	if t.After(now.AddDate(maxYears, 0, 0)) {
 		return time.Time{}, &InvalidError{Field: field, Reason: "must lie within the next 100 years"}

@@ -54,10 +54,10 @@ func TestServiceExpiresLinks(t *testing.T) {
 	t.Parallel()
 	now := testNow
 	s := startService(t, shortener.Config{Store: newStore(t), Keys: sequence("pool"), Now: func() time.Time { return now }})
-	link := mustCreate(t, s, shortener.Request{URL: "https://go.dev/", ExpiresIn: given("0.5")})
+	link := mustCreate(t, s, shortener.Request{URL: "https://go.dev/", ExpiresIn: given("1.5")})
 	want := shortener.Link{
 		Code: "pool00", URL: "https://go.dev/", Source: "pool",
-		CreatedAt: shortener.Stamp(now), ExpiresAt: shortener.Stamp(now).Add(time.Second / 2),
+		CreatedAt: shortener.Stamp(now), ExpiresAt: shortener.Stamp(now).Add(3 * time.Second / 2),
 	}
 	if diff := cmp.Diff(want, link); diff != "" {
 		t.Fatalf("the new link (-want +got):\n%s", diff)
