@@ -86,7 +86,7 @@ func (p *DatabasePair) UnmarshalText(text []byte) error {
 	raw := string(text)
 	commas := nextDatabase.FindAllStringIndex(raw, -1)
 	if len(commas) != 1 {
-		return &Error{Got: fmt.Sprintf("%d databases", len(commas)+1), Takes: "two databases, separated by a comma"}
+		return &Error{Got: fmt.Sprintf("%d commas before a URL of a database", len(commas)), Takes: "two databases, separated by a comma; each is sqlite:PATH or postgres://..."}
 	}
 	odd, even := raw[:commas[0][0]], strings.TrimSpace(raw[commas[0][0]+1:])
 	if err := p[0].UnmarshalText([]byte(odd)); err != nil {
