@@ -154,26 +154,30 @@ func sawIntegrity(r *run, path string) {
 
 // lockFile takes the write lock of the SQLite file at path. It returns a function that releases the lock.
 func lockFile(r *run, path string) (release func()) {
-	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")
-	r.Must(err)
-	conn, err := db.Conn(r.Context())
-	r.Must(err)
-	_, err = conn.ExecContext(r.Context(), "BEGIN IMMEDIATE")
+	db := openFile(r, path)
+	_, err := db.ExecContext(r.Context(), "BEGIN IMMEDIATE")
 	r.Must(err)
 	return func() {
-		_, err := conn.ExecContext(r.Context(), "ROLLBACK")
-		r.Must(errors.Join(err, conn.Close(), db.Close()))
+		_, err := db.ExecContext(r.Context(), "ROLLBACK")
+		r.Must(errors.Join(err, db.Close()))
 	}
 }
 
 // onFile executes a statement on the SQLite file at path. It returns the first row, or "" if there is no row.
 func onFile(r *run, path, statement string, args ...any) (first string) {
-	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")
-	r.Must(err)
-	err = db.QueryRowContext(r.Context(), statement, args...).Scan(&first)
+	db := openFile(r, path)
+	err := db.QueryRowContext(r.Context(), statement, args...).Scan(&first)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil
 	}
 	r.Must(errors.Join(err, db.Close()))
 	return first
+}
+
+// openFile opens the SQLite file at path with one connection. The caller closes it.
+func openFile(r *run, path string) *sql.DB {
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")
+	r.Must(err)
+	db.SetMaxOpenConns(1)
+	return db
 }
