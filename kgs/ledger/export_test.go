@@ -3,12 +3,14 @@ package ledger
 import (
 	"context"
 	"database/sql"
+	"time"
 
 	"keypool/kgs/codespace"
 )
 
 // These names are exported for the tests in package ledger_test.
 const (
+	DeadAfter    = deadAfter
 	SkipPart     = skipPart
 	LeaseMemory  = leaseMemory
 	LeaseRanges  = leaseRanges
@@ -32,6 +34,13 @@ func (l *Ledger) ViewRows(ctx context.Context, f func()) (before, after []Row, e
 		return err
 	})
 	return before, after, err
+}
+
+// AllowLook makes the next Sweep count as a look.
+func (l *Ledger) AllowLook() {
+	l.heartbeats.mu.Lock()
+	defer l.heartbeats.mu.Unlock()
+	l.heartbeats.at = time.Time{}
 }
 
 // ForgetHighWaterMark deletes the high-water mark that this process remembers.

@@ -41,12 +41,14 @@ func (l *Ledger) Holders(ctx context.Context) (holders []string, err error) {
 //
 // Several processes may call Sweep at once. A crash of the caller after Sweep has no effect.
 func (l *Ledger) Sweep(ctx context.Context) (abandoned int64, err error) {
+	var silent []string
 	err = l.update(ctx, "sweep", func(ctx context.Context, t *tx) error {
 		seen, err := collect(ctx, t.Tx, scanHeartbeat, `SELECT holder, beat FROM kgs_holders`)
 		if err != nil {
 			return err
 		}
-		for _, holder := range l.heartbeats.look(time.Now(), seen) {
+		silent = l.heartbeats.look(time.Now(), seen)
+		for _, holder := range silent {
 			if err := t.exec(ctx, `DELETE FROM kgs_holders WHERE holder = $1`, holder); err != nil {
 				return err
 			}
@@ -64,6 +66,7 @@ func (l *Ledger) Sweep(ctx context.Context) (abandoned int64, err error) {
 	if err != nil {
 		return 0, err
 	}
+	l.heartbeats.forget(silent)
 	return abandoned, nil
 }
 
@@ -116,6 +119,9 @@ func scanHeartbeat(rows *sql.Rows) (h heartbeat, err error) {
 // look compares the present heartbeats with the heartbeats of the last look and returns the dead
 // holders. It does nothing if the last look is too recent. After a freeze of this process, a
 // late call counts as only one look, so the holders have time for new heartbeats.
+//
+// A holder without a new heartbeat stays dead in later looks until forget, because the change that
+// declares it dead may fail.
 func (b *heartbeats) look(now time.Time, present []heartbeat) (dead []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -133,10 +139,19 @@ func (b *heartbeats) look(now time.Time, present []heartbeat) (dead []string) {
 		}
 		if s.looks >= deadAfter {
 			dead = append(dead, h.holder)
-			continue
 		}
 		seen[h.holder] = s
 	}
 	b.seen = seen
 	return dead
+}
+
+// forget deletes the sightings of holders that the ledger no longer contains. If such a holder
+// registers again, it begins with the same heartbeat count and must not count as dead.
+func (b *heartbeats) forget(holders []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, holder := range holders {
+		delete(b.seen, holder)
+	}
 }

@@ -57,6 +57,31 @@ func TestSettleRefusesWrongRangesAndIsRepeatable(t *testing.T) {
 	})
 }
 
+// TestFailedSweepKeepsDeadHoldersDead checks that a holder stays dead when the change that declares
+// it dead fails. Otherwise each failure would delay the sweep by another 30 seconds.
+func TestFailedSweepKeepsDeadHoldersDead(t *testing.T) {
+	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		l.MustReserve(t, "dead", ledger.StateBatch, 10)
+		look := func() (int64, error) {
+			l.AllowLook()
+			return l.Sweep(t.Context())
+		}
+		for range ledger.DeadAfter {
+			if n, err := look(); err != nil || n != 0 {
+				t.Fatalf("Sweep abandoned %d numbers of a holder that may be alive, error %v", n, err)
+			}
+		}
+		l.Exec(t, `ALTER TABLE kgs_ranges RENAME TO kgs_ranges_away`)
+		if _, err := look(); err == nil {
+			t.Fatal("Sweep succeeded without the table of ranges")
+		}
+		l.Exec(t, `ALTER TABLE kgs_ranges_away RENAME TO kgs_ranges`)
+		if n, err := look(); err != nil || n != 10 {
+			t.Errorf("after a failure, Sweep abandoned %d numbers, want 10; error %v", n, err)
+		}
+	})
+}
+
 func TestSweepAbandonsBatchesOfDeadHolders(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		r := l.MustReserve(t, "dead", ledger.StateBatch, 10)
