@@ -23,9 +23,9 @@ const (
 // fallback queries the database. All methods are safe for concurrent use.
 type Watch struct {
 	counters func(context.Context) (Counters, error)
-	length   int // minimum length of the codes
-	log      *slog.Logger
-	meter    kgs.Meter // rate of reserved numbers; only Run uses it
+	length   int            // minimum length of the codes
+	failures kgs.FailureLog // only Run uses it
+	meter    kgs.Meter      // rate of reserved numbers; only Run uses it
 	last     atomic.Pointer[Observed]
 }
 
@@ -40,16 +40,24 @@ type Observed struct {
 // [Ledger.Counters]. length is the minimum length of the codes. The watch has no counters until
 // Run reads them.
 func NewWatch(counters func(context.Context) (Counters, error), length int, log *slog.Logger) *Watch {
-	return &Watch{counters: counters, length: length, log: log, meter: kgs.NewMeter(reserveWindow)}
+	return &Watch{
+		counters: counters, length: length,
+		failures: kgs.NewFailureLog(log, "read the counters of the ledger"), meter: kgs.NewMeter(reserveWindow),
+	}
 }
 
 // Run reads the counters every two seconds until ctx ends, and returns nil. While the database
-// cannot be reached, the watch keeps the last counters.
+// cannot be reached, the watch keeps the last counters. Run logs the first error of a series and
+// the success that ends the series.
 func (w *Watch) Run(ctx context.Context) error {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
 	for {
-		w.read(ctx)
+		err := w.read(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		w.failures.Note(err)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -58,17 +66,17 @@ func (w *Watch) Run(ctx context.Context) error {
 	}
 }
 
-func (w *Watch) read(ctx context.Context) {
+func (w *Watch) read(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, watchInterval)
 	defer cancel()
 	counters, err := w.counters(ctx)
 	if err != nil {
-		w.log.Debug("read counters of the ledger", slog.Any("error", err))
-		return
+		return err
 	}
 	now := time.Now()
 	w.meter.Sample(counters.Reserved(), now)
 	w.last.Store(&Observed{Counters: counters, Rate: w.meter.Rate(), at: now})
+	return nil
 }
 
 // Fresh returns the last counters, or nil if they are older than six seconds.
