@@ -62,9 +62,13 @@ func (m *MachineIDs) promise(ctx context.Context, id int) (promise, error) {
 // that id. It uses the given id. If the given id is negative, acquire uses the id that has been
 // free for the longest time. It fails with errNoMachine if no id is free.
 func (m *MachineIDs) acquire(ctx context.Context, id int, now int64, p promise) (promise, error) {
-	for lost := 0; ; lost++ { // skips one row after each conflict, because other processes try the same ids
+	for lost := 0; ; { // lost is how many rows to skip: one for each conflict, because other processes try the same ids
 		err := m.db.QueryRowContext(ctx, `SELECT id FROM kgs_machines
 			WHERE until_ms <= $1 AND ($2 < 0 OR id = $2) ORDER BY until_ms, id LIMIT 1 OFFSET $3`, now, id, lost).Scan(&p.id)
+		if errors.Is(err, sql.ErrNoRows) && lost > 0 {
+			lost = 0 // the ids that other processes acquired are no longer among the rows, so the offset skipped free ids
+			continue
+		}
 		if errors.Is(err, sql.ErrNoRows) {
 			at := time.UnixMilli(snowflakeEpoch + now).UTC().Format(time.RFC3339)
 			return promise{}, fmt.Errorf("%w at %s by the clock of this machine", errNoMachine, at)
@@ -77,6 +81,7 @@ func (m *MachineIDs) acquire(ctx context.Context, id int, now int64, p promise) 
 		if err != nil || won {
 			return p, err
 		}
+		lost++
 	}
 }
 

@@ -105,6 +105,23 @@ func TestMachineIDsAreReusedOldestFirst(t *testing.T) {
 	})
 }
 
+// TestLastFreeMachineIDIsFoundAfterConflict checks that a process acquires the last free id after
+// another process has acquired the id that the process tried first.
+func TestLastFreeMachineIDIsFoundAfterConflict(t *testing.T) {
+	t.Parallel()
+	l := kgstest.NewSQLiteLedger(t)
+	l.Exec(t, `UPDATE kgs_machines SET until_ms = 900000, holder = 'other' WHERE id > 1`)
+	l.Exec(t, `CREATE TRIGGER conflict BEFORE UPDATE ON kgs_machines WHEN new.holder = 'late' AND old.id = 0 BEGIN
+		UPDATE kgs_machines SET until_ms = 900000, holder = 'early' WHERE id = 0;
+		SELECT raise(IGNORE);
+	END`)
+	s := newTestSnowflake(l, "late", -1, clockAt(100_000).now)
+	mustKeep(t, s)
+	if s.promise.id != 1 {
+		t.Errorf("machine id %d, want 1", s.promise.id)
+	}
+}
+
 // TestMachineIDIsUsableUntilPromiseEnds checks that a machine id stays usable until its promise ends,
 // while the database is down. After the outage, the promise is renewed.
 func TestMachineIDIsUsableUntilPromiseEnds(t *testing.T) {
