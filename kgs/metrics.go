@@ -62,9 +62,6 @@ func (m *Metrics) CountSkipAhead(keys int64) {
 	m.CountAbandoned(ReasonRollback, keys)
 }
 
-// CountKept counts keys that a client keeps after the end of its lease.
-func (m *Metrics) CountKept(keys int64) { m.CountAbandoned(ReasonClient, keys) }
-
 // CountPushed counts keys that this process pushed to a pool.
 func (m *Metrics) CountPushed(keys int64) {
 	m.generated.Add(float64(keys))
@@ -84,17 +81,6 @@ func (m *Metrics) CountPage() { m.pages.Inc() }
 
 // ObserveRefill records the duration of taking one local batch.
 func (m *Metrics) ObserveRefill(d time.Duration) { m.refills.Observe(d.Seconds()) }
-
-// Abandoned returns the counter of keys that this process abandoned for the given reason.
-func (m *Metrics) Abandoned(reason string) prometheus.Counter {
-	return m.abandons.WithLabelValues(reason)
-}
-
-// Restarts returns the counter of worker restarts.
-func (m *Metrics) Restarts() prometheus.Counter { return m.restarts }
-
-// Pages returns the counter of pages.
-func (m *Metrics) Pages() prometheus.Counter { return m.pages }
 
 // Generated returns the number of keys that this process pushed to the pool.
 func (m *Metrics) Generated() float64 { return promvalue.Counter(m.generated) }

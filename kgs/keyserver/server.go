@@ -81,7 +81,7 @@ func (s *server) ReturnKeys(ctx context.Context, r *kgsv1.ReturnKeysRequest) (*k
 	if err != nil {
 		return nil, s.clientError(ctx, err)
 	}
-	s.Metrics.CountKept(kept)
+	s.Metrics.CountAbandoned(kgs.ReasonClient, kept)
 	return &kgsv1.ReturnKeysResponse{}, nil
 }
 

@@ -73,6 +73,6 @@ func (j *Janitor) sweep(ctx context.Context, s sweeper) error {
 // expire ends the leases that have expired and counts their numbers.
 func (j *Janitor) expire(ctx context.Context) error {
 	n, err := j.Ledger.ExpireLeases(ctx)
-	j.Metrics.CountKept(n)
+	j.Metrics.CountAbandoned(kgs.ReasonClient, n)
 	return err
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"keypool/internal/testenv"
 	"keypool/kgs"
@@ -43,14 +42,16 @@ func TestJanitorAbandonsBatchesOfDeadHolders(t *testing.T) {
 	l.MustReserve(t, "alive", ledger.StateBatch, 10)
 	l.DeclareDead(t, "dead")
 	l.DeclareDead(t, "alive")
+	registry := prometheus.NewRegistry()
 	j := &ledger.Janitor{
 		Ledger: l.Ledger, Holder: "alive", Pool: alive,
-		Logger: slog.New(slog.DiscardHandler), Metrics: kgs.NewMetrics(prometheus.NewRegistry()),
+		Logger: slog.New(slog.DiscardHandler), Metrics: kgs.NewMetrics(registry),
 	}
 	stop := runJanitor(t, j)
 	defer stop()
-	abandons := j.Metrics.Abandoned(kgs.ReasonCrash)
-	kgstest.Await(t, "the janitor counts the keys of the dead process", func() bool { return testutil.ToFloat64(abandons) == 30 })
+	kgstest.Await(t, "the janitor counts the keys of the dead process", func() bool {
+		return kgstest.Counter(t, registry, "kgs_keys_abandoned_total", kgs.ReasonCrash) == 30
+	})
 	l.WantRows(t, kgstest.AbandonedRow(0, 10, kgs.ReasonCrash), kgstest.Row(10, 20, ledger.StateBatch, "alive"),
 		ledger.Row{Reservation: ledger.Reservation{Range: codespace.Range{Length: 6, Lo: 0, Hi: 20}}, State: ledger.StateAbandoned, Reason: kgs.ReasonCrash})
 }

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"keypool/kgs"
+	"keypool/kgs/kgstest"
 )
 
 func newTestSwitch() *DeadMan {
@@ -96,7 +96,8 @@ func repeat(n int, l look) (looks []look) {
 // keys by observing the pool alone.
 func TestDeadManRestartsAndPages(t *testing.T) {
 	t.Parallel()
-	d := newTestSwitch()
+	d, registry := newTestSwitch(), prometheus.NewRegistry()
+	d.cfg.Metrics = kgs.NewMetrics(registry)
 	restarts := 0
 	d.cfg.Restart = func() { restarts++ }
 	d.cfg.Look = func(context.Context) (Observation, error) { return observed(kgs.PoolStatus{Keys: 1000}), nil }
@@ -105,9 +106,9 @@ func TestDeadManRestartsAndPages(t *testing.T) {
 	d.look(t.Context())
 	d.cfg.Look = func(context.Context) (Observation, error) { return Observation{}, errors.New("no connection") }
 	d.look(t.Context())
-	if restarts != 1 || testutil.ToFloat64(d.cfg.Metrics.Restarts()) != 1 || testutil.ToFloat64(d.cfg.Metrics.Pages()) != 1 {
-		t.Errorf("%d restarts; the metrics count %v restarts and %v pages; want one of each",
-			restarts, testutil.ToFloat64(d.cfg.Metrics.Restarts()), testutil.ToFloat64(d.cfg.Metrics.Pages()))
+	counted := kgstest.Counter(t, registry, "kgs_worker_restarts_total", "")
+	if pages := kgstest.Counter(t, registry, "kgs_pages_total", ""); restarts != 1 || counted != 1 || pages != 1 {
+		t.Errorf("%d restarts; the metrics count %v restarts and %v pages; want one of each", restarts, counted, pages)
 	}
 	if j := d.Judgement(); j.Known || j.Pool.Keys != 5 {
 		t.Errorf("Judgement() = %+v, want the last known size of 5, and Known false", j)
