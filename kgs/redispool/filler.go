@@ -40,7 +40,7 @@ type Filler struct {
 	next    int64               // the first number of current that is not known to be pushed
 	size    int64               // keys in the pool at the last Prepare
 
-	renewed time.Time // when the last heartbeat was sent
+	renewed time.Time // when the ledger recorded the last heartbeat
 }
 
 var _ refill.Filler = (*Filler)(nil)
@@ -99,13 +99,17 @@ func (s *Filler) behind(ctx context.Context, pool Status) (bool, error) {
 	return true, s.openEpoch(ctx, pool.Epoch, pool)
 }
 
-// renew sends a heartbeat once every ledger.HeartbeatInterval.
+// renew sends a heartbeat once every ledger.HeartbeatInterval. After a failure, the next Prepare
+// tries again.
 func (s *Filler) renew(ctx context.Context) error {
 	if time.Since(s.renewed) < ledger.HeartbeatInterval {
 		return nil
 	}
+	if err := s.cfg.Ledger.Renew(ctx, s.cfg.Holder); err != nil {
+		return err
+	}
 	s.renewed = time.Now()
-	return s.cfg.Ledger.Renew(ctx, s.cfg.Holder)
+	return nil
 }
 
 // openEpoch begins the epoch that follows previous. It abandons the keys of the pool and opens an
@@ -123,12 +127,16 @@ func (s *Filler) openEpoch(ctx context.Context, previous int64, seen Status) err
 	if !opened {
 		return fmt.Errorf("another worker opens epoch %d: %w", epoch, kgs.ErrNoEpoch)
 	}
+	s.current = nil // abandoned with the old epoch
+	failpoint.At("epoch:opened")
+	if err := s.cfg.Pool.Open(ctx, epoch, seen.RunID); err != nil {
+		return err // the worker that opens the pool for a later epoch counts the keys
+	}
 	lost := max(s.size, seen.Keys)
+	s.size = 0
 	s.cfg.Metrics.CountAbandoned(kgs.ReasonEpoch, lost)
 	s.cfg.Logger.Info("the pool begins a new epoch", slog.Int64("epoch", epoch), slog.Int64("keys_last_seen", lost))
-	s.current, s.size = nil, 0 // abandoned with the old epoch
-	failpoint.At("epoch:opened")
-	return s.cfg.Pool.Open(ctx, epoch, seen.RunID)
+	return nil
 }
 
 // Fill pushes the rest of the current range. If there is no current range, Fill first reserves a

@@ -174,6 +174,30 @@ func TestFillerOpensPoolOncePerEpoch(t *testing.T) {
 	}
 }
 
+// TestFillerCountsAbandonedKeysOnce lets the pool refuse the first attempt to open it for a new
+// epoch. The next attempt abandons the same keys.
+func TestFillerCountsAbandonedKeysOnce(t *testing.T) {
+	t.Parallel()
+	d, registry := newFixture(t), prometheus.NewRegistry()
+	s := d.open("a")
+	s.cfg.Metrics = kgs.NewMetrics(registry)
+	d.fill(s, 100, 100)
+	d.wantSize(s, 100)
+	seen, err := s.cfg.Pool.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen.RunID = "another run"
+	if err := s.openEpoch(t.Context(), seen.Epoch, seen); !errors.Is(err, kgs.ErrNoEpoch) {
+		t.Fatalf("openEpoch with an outdated status: %v, want ErrNoEpoch", err)
+	}
+	d.wantSize(s, 0)
+	d.wantEpoch(s, 3)
+	if n := kgstest.Counter(t, registry, "kgs_keys_abandoned_total", kgs.ReasonEpoch); n != 100 {
+		t.Errorf("the filler counted %v abandoned keys, want 100", n)
+	}
+}
+
 func TestFillersOpenOneEpoch(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)

@@ -118,6 +118,24 @@ func TestFillerOpensAndFills(t *testing.T) {
 	d.wantAll(s)
 }
 
+// TestFillerRepeatsFailedHeartbeat checks that the next Prepare sends a heartbeat if the last
+// heartbeat failed.
+func TestFillerRepeatsFailedHeartbeat(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t)
+	d.open("other")
+	s := d.filler("a")
+	d.Exec(t, `ALTER TABLE kgs_holders RENAME TO kgs_holders_away`)
+	if err := s.Prepare(t.Context()); err == nil {
+		t.Error("Prepare succeeded without the table of holders")
+	}
+	d.Exec(t, `ALTER TABLE kgs_holders_away RENAME TO kgs_holders`)
+	d.wantSize(s, 0)
+	if holders, err := d.Holders(t.Context()); err != nil || !slices.Contains(holders, "a") {
+		t.Errorf("the holders are %v (error %v), want a among them", holders, err)
+	}
+}
+
 func TestFillerContinuesAfterCrash(t *testing.T) {
 	t.Parallel()
 	// The steps of a filler for one range of 1000 numbers. A crash prevents the later steps.
