@@ -92,5 +92,8 @@ func (p *Pool) read(ctx context.Context, epoch, from string) (poolChunk, error) 
 	if err != nil {
 		return poolChunk{}, err
 	}
+	if len(reply) < 3 {
+		return poolChunk{}, errReplyForm
+	}
 	return poolChunk{epoch: reply[0], next: reply[1], last: reply[2] != "", parts: reply[3:]}, nil
 }

@@ -2,6 +2,7 @@ package redispool
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -32,12 +33,31 @@ func (s Status) Unsafe() string {
 	return "Redis may evict keys: its maxmemory-policy is " + s.Policy + " and must be noeviction"
 }
 
+// errReplyForm means that the reply of a script has another length, or values of other types, than
+// the script returns.
+var errReplyForm = errors.New("the reply does not have the form of the script")
+
 // parseStatus parses the reply of scriptStatus.
 func parseStatus(reply []any) (s Status, open bool, err error) {
-	s.RunID, s.Keys, s.Policy = reply[0].(string), reply[2].(int64), reply[3].(string)
+	if len(reply) != 5 {
+		return s, false, errReplyForm
+	}
+	runID, isRunID := reply[0].(string)
+	keys, isKeys := reply[2].(int64)
+	policy, isPolicy := reply[3].(string)
+	fields, isFields := reply[4].([]any)
+	if !isRunID || !isKeys || !isPolicy || !isFields || len(fields)%2 != 0 {
+		return s, false, errReplyForm
+	}
+	s.RunID, s.Keys, s.Policy = runID, keys, policy
 	s.HighWater.Next = make(map[int]int64)
-	for field := range slices.Chunk(reply[4].([]any), 2) {
-		if err := s.set(field[0].(string), field[1].(string)); err != nil {
+	for field := range slices.Chunk(fields, 2) {
+		name, isName := field[0].(string)
+		value, isValue := field[1].(string)
+		if !isName || !isValue {
+			return s, false, errReplyForm
+		}
+		if err := s.set(name, value); err != nil {
 			return s, false, err
 		}
 	}

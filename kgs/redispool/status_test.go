@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
 
 	"keypool/internal/testenv"
 	"keypool/kgs"
@@ -14,8 +15,8 @@ import (
 
 func TestRedisPoolStatus(t *testing.T) {
 	t.Parallel()
-	redis := testenv.StartRedis(t)
-	client, err := OpenClient(redis.URL)
+	server := testenv.StartRedis(t)
+	client, err := OpenClient(server.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,5 +48,31 @@ func TestRedisPoolStatus(t *testing.T) {
 	openEpoch(t, p, 2)
 	if got, err := p.Status(t.Context()); got.Taken != 0 || got.Keys != 0 || err != nil {
 		t.Errorf("Status at the beginning of an epoch = %+v, %v, want no keys", got, err)
+	}
+}
+
+// TestRedisPoolRefusesUnexpectedReplies checks that a reply of another form is an error. A panic
+// would end the program.
+func TestRedisPoolRefusesUnexpectedReplies(t *testing.T) {
+	t.Parallel()
+	p, _ := newTestPool(t, testenv.Redis(t), "holder")
+	for _, script := range []string{
+		`return {}`, `return {'run', 'open', 1, 'noeviction'}`,
+		`return {1, 'open', 1, 'noeviction', {}}`, `return {'run', 'open', 'one', 'noeviction', {}}`,
+		`return {'run', 'open', 1, 1, {}}`, `return {'run', 'open', 1, 'noeviction', 'fields'}`,
+		`return {'run', 'open', 1, 'noeviction', {'epoch'}}`, `return {'run', 'open', 1, 'noeviction', {'epoch', 1}}`,
+	} {
+		p.scripts.status = redis.NewScript(script)
+		if s, err := p.Status(t.Context()); !errors.Is(err, errReplyForm) {
+			t.Errorf("Status after the reply of %s = %+v, %v, want errReplyForm", script, s, err)
+		}
+	}
+	for _, script := range []string{`return {}`, `return {'1', '2'}`} {
+		p.scripts.read = redis.NewScript(script)
+		for entry, err := range p.Snapshot(t.Context()) {
+			if !errors.Is(err, errReplyForm) {
+				t.Errorf("Snapshot after the reply of %s yields %+v, %v, want errReplyForm", script, entry, err)
+			}
+		}
 	}
 }
