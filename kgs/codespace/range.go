@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// ErrNotContained means that a part that [Without] should remove is empty, is not in the given
+// errNotContained means that a part that [Without] should remove is empty, is not in the given
 // ranges, or overlaps another part.
-var ErrNotContained = errors.New("a range is empty, is not in the given ranges, or overlaps another range")
+var errNotContained = errors.New("a range is empty, is not in the given ranges, or overlaps another range")
 
 // Range is the consecutive numbers [Lo, Hi) of one code length.
 type Range struct {
@@ -30,15 +30,14 @@ func mustHold(r Range) {
 }
 
 // Without removes parts from ranges. It returns the remaining ranges, sorted by length and
-// number. It fails with ErrNotContained if a part is empty, is not in ranges, or overlaps
-// another part.
+// number. It fails if a part is empty, is not in ranges, or overlaps another part.
 func Without(ranges, parts []Range) (rest []Range, err error) {
 	parts = slices.SortedFunc(slices.Values(parts), byNumber)
 	for _, r := range Joined(ranges) {
 		for len(parts) > 0 && parts[0].Length == r.Length && parts[0].Lo < r.Hi {
 			part := parts[0]
 			if part.Lo < r.Lo || part.Hi > r.Hi || part.Len() < 1 {
-				return nil, fmt.Errorf("%w: %+v", ErrNotContained, part)
+				return nil, fmt.Errorf("%w: %+v", errNotContained, part)
 			}
 			if part.Lo > r.Lo {
 				rest = append(rest, Range{r.Length, r.Lo, part.Lo})
@@ -50,7 +49,7 @@ func Without(ranges, parts []Range) (rest []Range, err error) {
 		}
 	}
 	if len(parts) > 0 {
-		return nil, fmt.Errorf("%w: %+v", ErrNotContained, parts[0])
+		return nil, fmt.Errorf("%w: %+v", errNotContained, parts[0])
 	}
 	return rest, nil
 }

@@ -18,7 +18,7 @@ var _ kgs.Generator = Random{}
 
 // unbiased is the largest multiple of 62 that fits into a byte. Larger or equal bytes are skipped,
 // because their remainder would make the first eight digits more frequent.
-const unbiased = 256 / len(codespace.Alphabet) * len(codespace.Alphabet)
+const unbiased = 256 / codespace.Base * codespace.Base
 
 // Next neither blocks nor returns an error. If the system has no randomness, crypto/rand ends
 // the program.
@@ -29,7 +29,7 @@ func (r Random) Next(context.Context, string, int) (kgs.Key, error) {
 		rand.Read(draw[:])
 		for _, b := range draw {
 			if int(b) < unbiased && n < length {
-				code[n] = codespace.Alphabet[int(b)%len(codespace.Alphabet)]
+				code[n] = codespace.Alphabet[int(b)%codespace.Base]
 				n++
 			}
 		}

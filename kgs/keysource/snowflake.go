@@ -51,8 +51,7 @@ type SnowflakeConfig struct {
 //
 // Call Open first, then Run. Next is safe for concurrent use at any time.
 type Snowflake struct {
-	cfg      SnowflakeConfig
-	machines *MachineIDs
+	cfg SnowflakeConfig
 
 	mu      sync.Mutex
 	promise promise // the zero value if there is no machine id
@@ -67,7 +66,7 @@ func NewSnowflake(cfg SnowflakeConfig) *Snowflake {
 	if cfg.now == nil {
 		cfg.now = time.Now
 	}
-	return &Snowflake{cfg: cfg, machines: cfg.Machines}
+	return &Snowflake{cfg: cfg}
 }
 
 // Next makes no network call. It waits for up to 25 ms if all 4,096 numbers of a millisecond are

@@ -73,11 +73,11 @@ func (s *Snowflake) Run(ctx context.Context) error {
 
 // watch fails if another process extends the promise of the configured machine id.
 func (s *Snowflake) watch(ctx context.Context) error {
-	first, err := s.machines.promise(ctx, s.cfg.Machine)
+	first, err := s.cfg.Machines.promise(ctx, s.cfg.Machine)
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
 	over := time.After(watchFor)
-	for p := first; err == nil; p, err = s.machines.promise(ctx, s.cfg.Machine) {
+	for p := first; err == nil; p, err = s.cfg.Machines.promise(ctx, s.cfg.Machine) {
 		if p.until > first.until {
 			return fmt.Errorf("%w: %s", ErrMachineTaken, p.holder)
 		}
@@ -114,10 +114,10 @@ func (s *Snowflake) keep(ctx context.Context) error {
 	err := kgs.ErrFenced
 	if held.holder != "" {
 		held.until = until
-		err = s.machines.extend(ctx, held)
+		err = s.cfg.Machines.extend(ctx, held)
 	}
 	if errors.Is(err, kgs.ErrFenced) {
-		held, err = s.machines.acquire(ctx, s.cfg.Machine, now, promise{holder: s.cfg.Holder, until: until})
+		held, err = s.cfg.Machines.acquire(ctx, s.cfg.Machine, now, promise{holder: s.cfg.Holder, until: until})
 		if err == nil {
 			s.cfg.Logger.Info("acquired a machine id", slog.Int("machine_id", held.id))
 		}
@@ -160,7 +160,7 @@ func (s *Snowflake) giveBack(ctx context.Context) {
 		return
 	}
 	held.until = min(held.until, unused)
-	if err := s.machines.giveBack(ctx, held); err != nil {
+	if err := s.cfg.Machines.giveBack(ctx, held); err != nil {
 		s.cfg.Logger.Warn("give back the machine id; it becomes free within 3 s", slog.Any("error", err))
 	}
 }

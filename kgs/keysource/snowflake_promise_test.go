@@ -202,7 +202,7 @@ func TestPromiseIsExtendedAndGivenBack(t *testing.T) {
 		mustKeep(t, s)
 		wantRow("one", 104_000)
 		// A delayed, earlier extension does not shorten the promise.
-		if err := s.machines.extend(t.Context(), promise{7, "one", 103_500}); err != nil {
+		if err := s.cfg.Machines.extend(t.Context(), promise{7, "one", 103_500}); err != nil {
 			t.Error(err)
 		}
 		wantRow("one", 104_000)
@@ -216,7 +216,7 @@ func TestPromiseIsExtendedAndGivenBack(t *testing.T) {
 		if code := nextCode(t, next); code <= last {
 			t.Errorf("the code after the restart is %s, want a higher code than %s", code, last)
 		}
-		if err := s.machines.extend(t.Context(), promise{7, "one", 105_000}); !errors.Is(err, kgs.ErrFenced) {
+		if err := s.cfg.Machines.extend(t.Context(), promise{7, "one", 105_000}); !errors.Is(err, kgs.ErrFenced) {
 			t.Errorf("extend after giveBack: %v, want ErrFenced", err)
 		}
 	})

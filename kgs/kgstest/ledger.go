@@ -28,9 +28,10 @@ type LedgerUnderTest struct {
 // open.
 func OnLedgers(t *testing.T, test func(t *testing.T, l LedgerUnderTest)) {
 	t.Helper()
-	t.Parallel()
-	t.Run("postgres", func(t *testing.T) { t.Parallel(); test(t, NewPostgresLedger(t)) })
-	t.Run("sqlite", func(t *testing.T) { t.Parallel(); test(t, NewSQLiteLedger(t)) })
+	OnEngines(t, func(t *testing.T, newLedger func(*testing.T) LedgerUnderTest) {
+		t.Helper()
+		test(t, newLedger(t))
+	})
 }
 
 // NewPostgresLedger creates a ledger in a PostgreSQL database of the test.
