@@ -1,0 +1,62 @@
+package kgs
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// LocalBatch is one batch that a Source hands out. It counts its codes whose outcome is unknown.
+// When the count reaches zero, the Source settles the batch with its supply. Until then the
+// supply has the batch on record, so every key stays accounted for after a crash.
+//
+// For each code, the caller of Source.Next makes exactly one call of Spent, Unused or Lost.
+// These methods do not block and are safe for concurrent use.
+type LocalBatch struct {
+	batch  *Batch
+	source *Source
+	next   atomic.Int64 // index of the code to hand out next; may exceed the last index
+	open   atomic.Int64 // number of codes whose outcome is unknown
+
+	since time.Time // time at which the batch became the current batch; guarded by source.mu
+
+	mu   sync.Mutex
+	lost []string
+}
+
+func newLocalBatch(s *Source, b *Batch) *LocalBatch {
+	l := &LocalBatch{batch: b, source: s}
+	l.open.Store(int64(len(b.Codes)))
+	return l
+}
+
+// left returns the number of codes that are not yet handed out.
+func (l *LocalBatch) left() int64 {
+	return max(0, int64(len(l.batch.Codes))-l.next.Load())
+}
+
+// Spent reports that the link store has a row with a code of this batch.
+func (l *LocalBatch) Spent() { l.close() }
+
+// Lost reports that it is unknown whether the link store has code. The code is abandoned.
+func (l *LocalBatch) Lost(code string) {
+	l.mu.Lock()
+	l.lost = append(l.lost, code)
+	l.mu.Unlock()
+	l.close()
+}
+
+// Unused reports that code is not in the link store. The next creation gets the code.
+func (l *LocalBatch) Unused(code string) {
+	s := l.source
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.returned = append(s.returned, Key{Code: code, Source: l.batch.Source, Batch: l})
+	s.reused.Store(int64(len(s.returned)))
+}
+
+func (l *LocalBatch) close() {
+	if l.open.Add(-1) == 0 {
+		l.source.finish(l)
+	}
+}
