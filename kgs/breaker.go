@@ -22,7 +22,7 @@ const (
 // lets one call through, and other calls fail with gobreaker.ErrTooManyRequests. If the one call
 // succeeds, the breaker closes. If it fails, the breaker opens again.
 //
-// ErrEmpty, ErrNoEpoch and ErrFenced count as successes, because the pool answered.
+// ErrEmpty, ErrNoEpoch, ErrFenced and ErrExhausted count as successes, because the pool answered.
 // context.Canceled counts neither as a success nor as a failure, because the caller cancelled
 // the call.
 //
@@ -64,7 +64,7 @@ func NewCircuit[T any](isAnswer func(error) bool, log *slog.Logger) *gobreaker.C
 
 // answered reports whether err means that the pool is reachable but gives no keys.
 func answered(err error) bool {
-	return errors.Is(err, ErrEmpty) || errors.Is(err, ErrNoEpoch) || errors.Is(err, ErrFenced)
+	return errors.Is(err, ErrEmpty) || errors.Is(err, ErrNoEpoch) || errors.Is(err, ErrFenced) || errors.Is(err, ErrExhausted)
 }
 
 // State returns the state of the breaker: closed (0), half-open (1) or open (2).

@@ -82,6 +82,7 @@ func TestBreakerDistinguishesAnswersFromFailures(t *testing.T) {
 		{ErrEmpty, gobreaker.StateClosed},
 		{ErrNoEpoch, gobreaker.StateClosed},
 		{ErrFenced, gobreaker.StateClosed},
+		{ErrExhausted, gobreaker.StateClosed},
 		{context.Canceled, gobreaker.StateClosed},
 		{context.DeadlineExceeded, gobreaker.StateOpen},
 		{errors.New("i/o timeout"), gobreaker.StateOpen},

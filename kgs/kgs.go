@@ -75,8 +75,9 @@ type Batch struct {
 // of a Take is lost and the supply can identify the repeated Take, it returns the same keys
 // again.
 type Supply interface {
-	// Take returns a batch of 1 to n keys. The caller becomes the holder of the batch and is
-	// responsible for its keys until Settle. ErrEmpty and ErrNoEpoch mean that the supply is
+	// Take returns a batch of 1 to n keys. A repeated Take may return more than n keys, because it
+	// returns the keys of the call whose answer was lost. The caller becomes the holder of the batch
+	// and is responsible for its keys until Settle. ErrEmpty and ErrNoEpoch mean that the supply is
 	// reachable but gives no keys now. ErrExhausted means that no code length has numbers left. Any
 	// other error means that the supply could not be reached.
 	Take(ctx context.Context, n int) (*Batch, error)

@@ -119,8 +119,8 @@ func retryAfter(err error) (wait time.Duration, asked bool) {
 	return time.Duration(seconds) * time.Second, err == nil
 }
 
-// Take leases up to n keys, but at most MaxCount. It also fails with ErrEmpty if this client
-// exceeds its rate.
+// Take leases up to n keys, but at most MaxCount. It fails with ErrEmpty if this client exceeds
+// its rate or has too many requests in progress.
 func (s *RemoteSupply) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	for {
 		request, old := s.nextRequest()
@@ -168,7 +168,11 @@ func failed(ctx context.Context, op string, err error) error {
 	case err == nil:
 		return nil
 	case connect.CodeOf(err) == connect.CodeResourceExhausted:
-		return fmt.Errorf("key service: %s: %w: %w", op, kgs.ErrEmpty, err)
+		reason := kgs.ErrExhausted
+		if _, busy := retryAfter(err); busy {
+			reason = kgs.ErrEmpty
+		}
+		return fmt.Errorf("key service: %s: %w: %w", op, reason, err)
 	case ctx.Err() != nil:
 		return fmt.Errorf("key service: %s: %w: %w", op, ctx.Err(), err)
 	}

@@ -157,6 +157,10 @@ func TestRemoteSupplyErrors(t *testing.T) {
 	if b, err := remote.Take(t.Context(), 1000); !errors.Is(err, kgs.ErrEmpty) {
 		t.Errorf("Take above the rate = %v, error %v, want ErrEmpty", b, err)
 	}
+	l.Exec(t, `UPDATE kgs_spaces SET next = size`)
+	if b, err := supply(t, s.address(yours)).Take(t.Context(), 1); !errors.Is(err, kgs.ErrExhausted) || errors.Is(err, kgs.ErrEmpty) {
+		t.Errorf("Take after the last key = %v, error %v, want ErrExhausted", b, err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := remote.Take(ctx, 1); !errors.Is(err, context.Canceled) {
