@@ -16,8 +16,8 @@
 //
 // A key passes through these steps. The ledger reserves a range of numbers. A code space turns
 // the numbers into codes. A worker pushes the codes to a pool. A Source takes a batch from the
-// pool and gives one key to each creation. A PostgreSQL pool needs neither a ledger nor a code
-// space. The key sources without batches have no pool either.
+// pool and gives one key to each creation. A PostgreSQL pool takes no numbers from the ledger, and
+// its random codes need no code space. The key sources without batches have no pool.
 //
 // Vocabulary:
 //

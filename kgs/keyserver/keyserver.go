@@ -74,7 +74,7 @@ func New(cfg Config) http.Handler {
 	}
 	s := &server{
 		Config: cfg, clients: newClients(cfg.Clients, cfg.Rate), metrics: newMetrics(cfg),
-		outage: &rate.Sometimes{Interval: time.Second},
+		outageLog: &rate.Sometimes{Interval: time.Second},
 	}
 	mux := http.NewServeMux()
 	mux.Handle(kgsv1connect.NewKeyServiceHandler(s,

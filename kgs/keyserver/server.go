@@ -23,9 +23,9 @@ import (
 // server implements the key service.
 type server struct {
 	Config
-	clients []*client
-	metrics *metrics
-	outage  *rate.Sometimes // limits the lines that are logged during an outage
+	clients   []*client
+	metrics   *metrics
+	outageLog *rate.Sometimes // limits the lines that are logged during an outage
 }
 
 var _ kgsv1connect.KeyServiceHandler = (*server)(nil)
@@ -105,15 +105,15 @@ func (s *server) Status(ctx context.Context, _ *kgsv1.StatusRequest) (*kgsv1.Sta
 	}, nil
 }
 
-// answer maps an error to the reply to a client.
-type answer struct {
+// errorReply maps an error to the reply to a client.
+type errorReply struct {
 	err  error
 	code connect.Code
 	says string
 }
 
-func answers() []answer {
-	return []answer{
+func errorReplies() []errorReply {
+	return []errorReply{
 		{ledger.ErrLeaseReturned, connect.CodeFailedPrecondition, "the lease of this request was returned; use a new request id"},
 		{ledger.ErrLeaseExpired, connect.CodeFailedPrecondition, "the lease has expired, and the client keeps its keys; use a new request id for more keys"},
 		{ledger.ErrNoLease, connect.CodeNotFound, "this client has no such lease"},
@@ -124,21 +124,21 @@ func answers() []answer {
 	}
 }
 
-// outage is the delay before a client may retry when the database does not answer.
-const outage = time.Second
+// outageRetry is the delay before a client may retry when the database does not answer.
+const outageRetry = time.Second
 
 // clientError converts an error of the ledger into the error for a client. An error that is not in
 // the table is a failure of the database. clientError logs it, and the client may retry.
 func (s *server) clientError(ctx context.Context, err error) error {
-	for _, a := range answers() {
+	for _, a := range errorReplies() {
 		if errors.Is(err, a.err) {
 			return connect.NewError(a.code, errors.New(a.says))
 		}
 	}
-	s.outage.Do(func() {
+	s.outageLog.Do(func() {
 		s.Logger.WarnContext(ctx, "serve a request of the key service", slog.String("client", clientOf(ctx).name), slog.Any("error", err))
 	})
-	return later(connect.CodeUnavailable, "the ledger does not answer; repeat the same request", outage)
+	return later(connect.CodeUnavailable, "the ledger does not answer; repeat the same request", outageRetry)
 }
 
 // invalid returns the error for a request that no server could accept.

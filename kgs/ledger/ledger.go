@@ -20,7 +20,7 @@
 //
 // Invariants:
 //
-//   - the ranges of two rows that are not abandoned never overlap;
+//   - the ranges of two rows never overlap;
 //   - no number is reserved twice, unless it was returned unused;
 //   - after a crash between any two changes, every reserved number is in exactly one of the places
 //     that package kgs lists.
@@ -128,12 +128,12 @@ func (l *Ledger) identify(ctx context.Context, cfg Config, space *codespace.Spac
 		err = ErrNotInitialized
 	}
 	if err != nil {
-		return nil, fmt.Errorf("ledger: open: %w", err)
+		return nil, fmt.Errorf("ledger: identify: %w", err)
 	}
 	l.name.Store(name)
 	if cfg.Permute && cfg.Secret == nil && kept != nil {
 		if space, err = codespace.New(kept); err != nil {
-			return nil, fmt.Errorf("ledger: open: %w", err)
+			return nil, fmt.Errorf("ledger: identify: %w", err)
 		}
 	}
 	if space.Fingerprint() != fingerprint {

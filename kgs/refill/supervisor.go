@@ -3,6 +3,7 @@ package refill
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -72,7 +73,7 @@ func (s *Supervisor) runOne(ctx context.Context) error {
 	case err := <-ended:
 		return err
 	case <-time.After(patience):
-		return errors.New("the worker still runs after 15 s")
+		return fmt.Errorf("the worker still runs after %v", patience)
 	}
 }
 
