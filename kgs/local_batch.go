@@ -10,7 +10,7 @@ import (
 // When the count reaches zero, the Source settles the batch with its supply. Until then the
 // supply has the batch on record, so every key stays accounted for after a crash.
 //
-// For each code, the caller of Source.Next makes exactly one call of Spent, Unused or Lost.
+// For each code, the caller of Source.Next makes exactly one call of Used, Returned or Lost.
 // These methods do not block and are safe for concurrent use.
 type LocalBatch struct {
 	batch  *Batch
@@ -35,8 +35,8 @@ func (l *LocalBatch) left() int64 {
 	return max(0, int64(len(l.batch.Codes))-l.next.Load())
 }
 
-// Spent reports that the link store has a row with a code of this batch.
-func (l *LocalBatch) Spent() { l.close() }
+// Used reports that the link store has a row with a code of this batch.
+func (l *LocalBatch) Used() { l.close() }
 
 // Lost reports that it is unknown whether the link store has code. The code is abandoned.
 func (l *LocalBatch) Lost(code string) {
@@ -46,8 +46,8 @@ func (l *LocalBatch) Lost(code string) {
 	l.close()
 }
 
-// Unused reports that code is not in the link store. The next creation gets the code.
-func (l *LocalBatch) Unused(code string) {
+// Returned reports that code is not in the link store. The next creation gets the code.
+func (l *LocalBatch) Returned(code string) {
 	s := l.source
 	s.mu.Lock()
 	defer s.mu.Unlock()

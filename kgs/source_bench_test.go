@@ -11,7 +11,7 @@ import (
 	"keypool/kgs/codespace"
 )
 
-// BenchmarkSourceNextTimed measures the duration of each call of Next and Spent, including the
+// BenchmarkSourceNextTimed measures the duration of each call of Next and Used, including the
 // cost of reading the clock. The target is a p99 of 1 us.
 func BenchmarkSourceNextTimed(b *testing.B) {
 	s := newBulkSource()
@@ -24,7 +24,7 @@ func BenchmarkSourceNextTimed(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		k.Batch.Spent()
+		k.Batch.Used()
 		took[min(max(ns, 0), int64(len(took)-1))]++
 		n++
 	}
@@ -57,7 +57,7 @@ func BenchmarkSourceNext(b *testing.B) {
 				b.Error(err)
 				return
 			}
-			k.Batch.Spent()
+			k.Batch.Used()
 		}
 	})
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "keys/s")

@@ -132,7 +132,7 @@ func TestSourceHandsOutEachKeyOnce(t *testing.T) {
 					}
 					seen[k.Code] = true
 					mu.Unlock()
-					k.Batch.Spent()
+					k.Batch.Used()
 				}
 			})
 		}
@@ -160,7 +160,7 @@ func TestSourceKeepsASpareBatch(t *testing.T) {
 		supply.fail(errors.New("no connection"))
 		start := time.Now()
 		for range 200 {
-			mustNext(t, s).Batch.Spent()
+			mustNext(t, s).Batch.Used()
 		}
 		if waited := time.Since(start); waited != 0 {
 			t.Errorf("handing out 200 local keys took %v, want no wait", waited)
@@ -179,18 +179,18 @@ func TestSourceFailsAtOnceWhileTheSupplyIsDown(t *testing.T) {
 		supply.err, supply.delay = errors.New("hung"), time.Hour // a take ends only by its timeout
 		supply.mu.Unlock()
 		for range 100 {
-			mustNext(t, s).Batch.Spent()
+			mustNext(t, s).Batch.Used()
 		}
 		<-time.After(3 * time.Second) // fake time: the refill has failed by now
 		for range 100 {
-			mustNext(t, s).Batch.Spent()
+			mustNext(t, s).Batch.Used()
 		}
 		wantNoWait(t, s, "a supply that is down")
 		supply.mu.Lock()
 		supply.err, supply.delay = nil, 0
 		supply.mu.Unlock()
 		<-time.After(3 * maxBackoff)
-		mustNext(t, s).Batch.Spent()
+		mustNext(t, s).Batch.Used()
 	})
 }
 
@@ -205,18 +205,18 @@ func TestSourceDoesNotWaitForARefillThatHangs(t *testing.T) {
 		supply.delay = time.Hour
 		supply.mu.Unlock()
 		for range 101 { // the last key comes from the spare, so a refill begins
-			mustNext(t, s).Batch.Spent()
+			mustNext(t, s).Batch.Used()
 		}
 		<-time.After(s.cfg.Patience) // fake time: the refill is older than Patience now
 		for range 99 {
-			mustNext(t, s).Batch.Spent()
+			mustNext(t, s).Batch.Used()
 		}
 		wantNoWait(t, s, "a refill that hangs")
 		supply.mu.Lock()
 		supply.delay = 0
 		supply.mu.Unlock()
 		<-time.After(s.cfg.Timeout + maxBackoff)
-		mustNext(t, s).Batch.Spent()
+		mustNext(t, s).Batch.Used()
 	})
 }
 
@@ -229,7 +229,7 @@ func TestSourceWaitsForItsFirstBatch(t *testing.T) {
 			<-time.After(100 * time.Millisecond) // fake time: the worker pushes its first keys
 			supply.fail(nil)
 		}()
-		mustNext(t, s).Batch.Spent()
+		mustNext(t, s).Batch.Used()
 		if got := time.Since(s.started); got > s.cfg.Patience {
 			t.Errorf("the first key came after %v", got)
 		}
@@ -242,7 +242,7 @@ func TestSourceSizesBatchesByRate(t *testing.T) {
 		s := newTestSource(t, supply)
 		defer closeSource(t, s)
 		for range 20_000 { // 20 s at 1,000 keys a second
-			mustNext(t, s).Batch.Spent()
+			mustNext(t, s).Batch.Used()
 			<-time.After(time.Millisecond)
 		}
 		synctest.Wait() // a refill may be running
@@ -264,7 +264,7 @@ func TestSourceLimitsTheGrowthOfBatches(t *testing.T) {
 		defer closeSource(t, s)
 		synctest.Wait()
 		for range 150 {
-			mustNext(t, s).Batch.Spent()
+			mustNext(t, s).Batch.Used()
 		}
 		synctest.Wait()
 		if diff := cmp.Diff([]int{100, 100, 100 * maxGrowth}, supply.sizes); diff != "" {
@@ -279,13 +279,13 @@ func TestSourceSettlesEveryOutcome(t *testing.T) {
 		s := newTestSource(t, supply)
 		synctest.Wait()
 		a, b, c := mustNext(t, s), mustNext(t, s), mustNext(t, s)
-		a.Batch.Spent()
+		a.Batch.Used()
 		b.Batch.Lost(b.Code)
-		c.Batch.Unused(c.Code)
+		c.Batch.Returned(c.Code)
 		if again := mustNext(t, s); again.Code != c.Code {
-			t.Errorf("after Unused(%s) the next key is %s", c.Code, again.Code)
+			t.Errorf("after Returned(%s) the next key is %s", c.Code, again.Code)
 		} else {
-			again.Batch.Unused(again.Code)
+			again.Batch.Returned(again.Code)
 		}
 		closeSource(t, s)
 		if len(supply.lost) != 1 || supply.lost[0] != b.Code {
@@ -308,13 +308,13 @@ func TestSourceSettlesOnlyWhenEveryOutcomeIsKnown(t *testing.T) {
 		synctest.Wait()
 		inFlight := mustNext(t, s)
 		for range 150 {
-			mustNext(t, s).Batch.Spent()
+			mustNext(t, s).Batch.Used()
 		}
 		synctest.Wait()
 		if supply.settled != 0 {
 			t.Fatal("a batch was settled while the outcome of one key was unknown, so a crash would lose the key without a record")
 		}
-		inFlight.Batch.Spent()
+		inFlight.Batch.Used()
 		synctest.Wait()
 		if supply.settled != 1 {
 			t.Errorf("%d batches settled, want 1", supply.settled)

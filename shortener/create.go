@@ -167,10 +167,10 @@ type Key struct {
 // Batch records what happened to the keys of one batch. Its methods do not block and
 // may be called concurrently.
 type Batch interface {
-	// Spent records that the store has a row with a code of this batch.
-	Spent()
-	// Unused records that the store has no row with code. The code may be handed out again.
-	Unused(code string)
+	// Used records that the store has a row with a code of this batch.
+	Used()
+	// Returned records that the store has no row with code. The code may be handed out again.
+	Returned(code string)
 	// Lost records that the store may have a row with code. The code is never handed out
 	// again.
 	Lost(code string)
@@ -182,9 +182,9 @@ func (k Key) settle(err error) {
 	switch {
 	case k.Batch == nil:
 	case err == nil: // also after a conflict: another link has the code
-		k.Batch.Spent()
+		k.Batch.Used()
 	case errors.Is(err, ErrNotWritten):
-		k.Batch.Unused(k.Code)
+		k.Batch.Returned(k.Code)
 	default:
 		k.Batch.Lost(k.Code)
 	}

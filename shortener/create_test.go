@@ -39,7 +39,7 @@ func TestCreateSkipsKeysThatAreRoutes(t *testing.T) {
 	if got := mustCreate(t, s, shortener.Request{URL: "https://go.dev/"}).Code; got != "fine" {
 		t.Errorf("the link has the code %q, want fine", got)
 	}
-	batch.assert(t, "lost healthz", "lost shorten", "spent")
+	batch.assert(t, "lost healthz", "lost shorten", "used")
 }
 
 func TestCreateTakesTheNextKeyAfterAConflict(t *testing.T) {
@@ -62,7 +62,7 @@ func TestCreateTakesTheNextKeyAfterAConflict(t *testing.T) {
 	}
 	assertResolves(t, s, link)
 	assertResolves(t, s, used)
-	batch.assert(t, "spent", "spent")
+	batch.assert(t, "used", "used")
 
 	assertCounter(t, registry, "kgs_keys_taken_total", "pool", 1)
 	assertCounter(t, registry, "kgs_keys_taken_total", "random", 3)
@@ -80,8 +80,8 @@ func TestCreateSettlesTheKeyOfAFailedCommit(t *testing.T) {
 		cause error // cause of the UnavailableError
 		want  string
 	}{
-		{"not written", fmt.Errorf("%w: %w", shortener.ErrNotWritten, errDown), errDown, "unused code"},
-		{"disk full", fmt.Errorf("%w: %w", shortener.ErrNotWritten, shortener.ErrStoreFull), shortener.ErrStoreFull, "unused code"},
+		{"not written", fmt.Errorf("%w: %w", shortener.ErrNotWritten, errDown), errDown, "returned code"},
+		{"disk full", fmt.Errorf("%w: %w", shortener.ErrNotWritten, shortener.ErrStoreFull), shortener.ErrStoreFull, "returned code"},
 		{"unknown outcome", errDown, shortener.ErrTooSlow, "lost code"}, // the committer repeats the INSERT without success
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -197,7 +197,7 @@ func TestCreateFinishesACommitAfterTheContextEnds(t *testing.T) {
 			if _, _, err := s.Create(ctx, shortener.Request{URL: "https://go.dev/"}); !errors.Is(err, test.want) {
 				t.Errorf("error %v, want %v", err, test.want)
 			}
-			batch.assert(t, "spent")
+			batch.assert(t, "used")
 		})
 	}
 }

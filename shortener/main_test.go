@@ -114,9 +114,9 @@ func (b *recordedBatch) record(report string) {
 	b.reports = append(b.reports, report)
 }
 
-func (b *recordedBatch) Spent()             { b.record("spent") }
-func (b *recordedBatch) Unused(code string) { b.record("unused " + code) }
-func (b *recordedBatch) Lost(code string)   { b.record("lost " + code) }
+func (b *recordedBatch) Used()                { b.record("used") }
+func (b *recordedBatch) Returned(code string) { b.record("returned " + code) }
+func (b *recordedBatch) Lost(code string)     { b.record("lost " + code) }
 
 func (b *recordedBatch) assert(t *testing.T, want ...string) {
 	t.Helper()

@@ -339,7 +339,7 @@ end:	do
 		next++ }
 	:: atomic { SERVER_FAULTS && NEEDS_BATCH -> began = 1; Take(me, next, unused); unused = 0 }
 	:: d_step { LATES && batch == 0 && next <= IDS && late == 0 && TURN -> late = AT(me, next) + 1; began = 1 }
-	/* A key is given to a creation. Either it is linked (Spent), or the reply of the commit is lost (Lost), with
+	/* A key is given to a creation. Either it is linked (Used), or the reply of the commit is lost (Lost), with
 	 * or without a row. */
 	:: atomic { unused ->
 		if ANY(unused) fi;
