@@ -103,19 +103,25 @@ func TestCreateSettlesTheKeyOfAFailedCommit(t *testing.T) {
 	}
 }
 
-// A retry cannot succeed when the store rejects the data of the link.
+// A retry cannot succeed when the store rejects the data of the link. Other links can be created.
 func TestCreateAdvisesNoRetryForARefusedLink(t *testing.T) {
 	t.Parallel()
 	refused := fmt.Errorf("%w: %w", shortener.ErrNotWritten, shortener.ErrRefused)
 	s := startService(t, shortener.Config{
-		Keys:  sequence("pool"),
-		Store: &faultyStore{insert: func(context.Context, []shortener.Link) ([]shortener.Outcome, error) { return nil, refused }},
+		Keys: sequence("pool"),
+		Store: &faultyStore{
+			insert: func(context.Context, []shortener.Link) ([]shortener.Outcome, error) { return nil, refused },
+			ping:   func(context.Context) error { return nil },
+		},
 	})
 	for _, alias := range []*string{nil, given("mine")} {
 		_, _, err := s.Create(t.Context(), shortener.Request{URL: "https://go.dev/", Alias: alias})
 		if _, unavailable := errors.AsType[*shortener.UnavailableError](err); unavailable || !errors.Is(err, shortener.ErrRefused) {
 			t.Errorf("Create: %v, want ErrRefused without an UnavailableError", err)
 		}
+	}
+	if err := s.Ready(t.Context()); err != nil {
+		t.Errorf("Ready after a refused link: %v", err)
 	}
 }
 

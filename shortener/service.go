@@ -123,15 +123,16 @@ func (r *readiness) check(ctx context.Context) error {
 }
 
 // created records the result of a creation. Some failures do not predict the result
-// of later creations: a full queue, a client that disconnects, and a URL for which the key
-// source hash has no free code.
+// of later creations: a full queue, a client that disconnects, a link whose data the store
+// rejects, and a URL for which the key source hash has no free code.
 func (r *readiness) created(err error) {
 	switch {
 	case err == nil:
 		if r.refused.Load() != nil { // to read refused is cheaper than to write it after every creation
 			r.refused.Store(nil)
 		}
-	case !errors.Is(err, errQueueFull) && !errors.Is(err, errNoFurtherKey) && !errors.Is(err, context.Canceled):
+	case !errors.Is(err, errQueueFull) && !errors.Is(err, errNoFurtherKey) && !errors.Is(err, ErrRefused) &&
+		!errors.Is(err, context.Canceled):
 		now := r.now()
 		r.refused.Store(&now)
 	}
