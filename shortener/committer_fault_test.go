@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 var errUnknown = errors.New("connection reset")
@@ -124,6 +126,37 @@ func TestCommitIsolatesARefusedLink(t *testing.T) {
 			if got := <-a; (i == 3) != errors.Is(got.err, ErrRefused) || (i != 3) != (got.outcome == Inserted) {
 				t.Errorf("link %d: outcome %v, %v", i, got.outcome, got.err)
 			}
+		}
+	})
+}
+
+// TestCommitMetricsOfFailedInserts checks that a failed Insert counts its duration and no rows.
+func TestCommitMetricsOfFailedInserts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		registry := prometheus.NewRegistry()
+		replies := []error{errUnknown, nil}
+		c := newCommitter(&fakeStore{insert: func(ctx context.Context, links []Link) ([]Outcome, error) {
+			err := replies[0]
+			replies = replies[1:]
+			if err != nil {
+				return nil, err
+			}
+			return allInserted(ctx, links)
+		}}, NewMetrics(registry), 0)
+		wantInserted(t, <-commitAsync(t.Context(), c, "code"))
+		if err := c.close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		observations := make(map[string]uint64)
+		for _, family := range families {
+			observations[family.GetName()] = family.GetMetric()[0].GetHistogram().GetSampleCount()
+		}
+		if rows, seconds := observations["shortener_commit_rows"], observations["shortener_commit_seconds"]; rows != 1 || seconds != 2 {
+			t.Errorf("%d observations of rows and %d of seconds, want 1 and 2", rows, seconds)
 		}
 	})
 }

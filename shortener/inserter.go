@@ -148,7 +148,9 @@ func (c *committer) try(ctx context.Context, links []Link) ([]Outcome, error) {
 	start := time.Now()
 	outcomes, err := c.store.Insert(ctx, links)
 	c.metrics.commitSeconds.Observe(time.Since(start).Seconds())
-	c.metrics.commitRows.Observe(float64(len(links)))
+	if err == nil {
+		c.metrics.commitRows.Observe(float64(len(links)))
+	}
 	return outcomes, err
 }
 

@@ -13,8 +13,8 @@ type Metrics struct {
 	createdByKey   prometheus.Counter
 	createdByAlias prometheus.Counter
 
-	commitRows    prometheus.Histogram // links in one INSERT
-	commitSeconds prometheus.Histogram // seconds from sending an INSERT until it is durable
+	commitRows    prometheus.Histogram // links in one INSERT that succeeded
+	commitSeconds prometheus.Histogram // seconds from sending an INSERT until it is durable or fails
 
 	keysTaken        *prometheus.CounterVec
 	keyConflicts     *prometheus.CounterVec
@@ -48,7 +48,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		}),
 		commitSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "shortener_commit_seconds",
-			Help:    "Seconds from sending a transaction of links until it is durable.",
+			Help:    "Seconds from sending a transaction of links until it is durable or fails.",
 			Buckets: prometheus.ExponentialBuckets(0.00025, 2, 15),
 		}),
 		keysTaken: prometheus.NewCounterVec(prometheus.CounterOpts{
