@@ -116,12 +116,9 @@ func (c *cache) get(ctx context.Context, code string) (Link, error) {
 	return e.answer(c.now())
 }
 
-// recent reports whether t is less than Freshness before now. After the clock was set back, a
-// time in the future counts as old.
-func recent(t, now time.Time) bool {
-	age := now.Sub(t)
-	return age >= 0 && age < Freshness
-}
+// recent reports whether t is less than Freshness before now. time.Now reads the monotonic
+// clock, so a change of the wall clock has no effect.
+func recent(t, now time.Time) bool { return now.Sub(t) < Freshness }
 
 // storeDown reports whether the last look-up failed, so that callers do not wait for
 // the store. Once per Freshness it returns false to one caller, which tries the store for

@@ -192,17 +192,6 @@ func TestCacheAnswersImplausibleCodesWithoutALookup(t *testing.T) {
 	assertLookups(t, r, 1)
 }
 
-func TestCacheLooksUpAgainAfterTheClockWasSetBack(t *testing.T) {
-	t.Parallel()
-	now := testNow
-	r, _ := newRows(testLink("here"))
-	c := newCache(0, r.lookup, func() time.Time { return now })
-	assertGet(t, c, "here", nil)
-	now = now.Add(-time.Hour)
-	assertGet(t, c, "here", nil)
-	assertLookups(t, r, 2)
-}
-
 func TestCacheSizeIsLimited(t *testing.T) {
 	t.Parallel()
 	const size = 100
