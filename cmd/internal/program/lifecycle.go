@@ -31,7 +31,7 @@ func (l *Lifecycle) OnStop(name string, stop func(ctx context.Context) error) {
 }
 
 // Background runs f in a goroutine. The stop cancels the context of f and waits until f returns.
-// If f fails before the stop, its error is passed to failed.
+// If f fails before the stop, its error is passed to failed, and the stop does not return it again.
 func (l *Lifecycle) Background(name string, failed func(error), f func(ctx context.Context) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var g errgroup.Group
@@ -39,6 +39,7 @@ func (l *Lifecycle) Background(name string, failed func(error), f func(ctx conte
 		err := f(ctx)
 		if err != nil && ctx.Err() == nil {
 			failed(fmt.Errorf("%s: %w", name, err))
+			return nil
 		}
 		return err
 	})

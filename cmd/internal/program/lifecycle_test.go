@@ -3,6 +3,7 @@ package program
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -60,7 +61,17 @@ func TestLifecycleReportsBackgroundFailure(t *testing.T) {
 	if err := <-failed; !errors.Is(err, broken) {
 		t.Errorf("the reported failure is %v, want %v", err, broken)
 	}
-	if err := l.Shutdown(t.Context()); !errors.Is(err, broken) {
-		t.Errorf("Shutdown = %v, want %v", err, broken)
+	if err := l.Shutdown(t.Context()); err != nil {
+		t.Errorf("Shutdown = %v, want nil, because the failure was reported", err)
+	}
+}
+
+func TestStopReturnsFailureThatWaitDidNotReturn(t *testing.T) {
+	t.Parallel()
+	p := New(slog.New(slog.DiscardHandler))
+	broken := errors.New("broken")
+	p.Fail(broken)
+	if err := p.Stop(); !errors.Is(err, broken) {
+		t.Errorf("Stop = %v, want %v", err, broken)
 	}
 }

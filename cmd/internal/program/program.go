@@ -98,11 +98,18 @@ func (p *Program) Wait(ctx context.Context) error {
 }
 
 // Stop refuses new requests, answers running requests, commits links, returns unused keys and
-// closes every part. It takes at most 15 s. A second call returns the result of the first.
+// closes every part. It takes at most 15 s. If a part failed and Wait did not return its error, Stop
+// returns this error too. A second call returns the errors of the first shutdown.
 func (p *Program) Stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
-	return p.Shutdown(ctx)
+	err := p.Shutdown(ctx)
+	select {
+	case failed := <-p.failed:
+		err = errors.Join(failed, err)
+	default:
+	}
+	return err
 }
 
 // abandonStart closes what a failed start opened.
