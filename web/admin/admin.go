@@ -16,6 +16,7 @@ package admin
 import (
 	"context"
 	"embed"
+	"errors"
 	"html/template"
 	"log/slog"
 	"net/http"
@@ -160,8 +161,7 @@ func (h *Handler) status(w http.ResponseWriter, _ *http.Request) {
 
 func (h *Handler) favicon(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "image/x-icon")
-	_, err := w.Write(shell.Favicon())
-	h.report(err)
+	h.report(reply.Send(w, http.StatusOK, shell.Favicon()))
 }
 
 // dashboard renders the status as a page. The page's script draws the charts from the stream /events.
@@ -177,9 +177,13 @@ func (h *Handler) dashboard(w http.ResponseWriter, _ *http.Request) {
 	h.report(h.shell.Write(w, http.StatusOK, h.page, view))
 }
 
-// report logs an answer that could not be encoded or sent.
+// report logs an answer that could not be encoded. An answer that was not sent is logged at level
+// DEBUG, because a probe may disconnect at any time.
 func (h *Handler) report(err error) {
-	if err != nil {
+	switch {
+	case errors.Is(err, reply.ErrNotSent):
+		h.cfg.Logger.Debug("send answer on the admin listener", "error", err)
+	case err != nil:
 		h.cfg.Logger.Error("write answer on the admin listener", "error", err)
 	}
 }

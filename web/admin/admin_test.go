@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -103,6 +105,33 @@ func TestReadinessChangesAreLoggedOnce(t *testing.T) {
 	got := log.String()
 	if n, again := strings.Count(got, `msg="not ready"`), strings.Count(got, `msg="ready again"`); n != 2 || again != 1 {
 		t.Errorf("the log contains \"not ready\" %d times and \"ready again\" %d times; want 2 and 1:\n%s", n, again, got)
+	}
+}
+
+// goneClient is a ResponseWriter whose client has closed the connection.
+type goneClient struct{ *httptest.ResponseRecorder }
+
+func (goneClient) Write([]byte) (int, error) { return 0, syscall.EPIPE }
+
+func TestOnlyEncodingErrorsAreLoggedAtLevelError(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	status := full()
+	h := New(Config{
+		Gatherer: prometheus.NewRegistry(), Ready: func(context.Context) error { return nil },
+		Status: func() Status { return status }, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	for _, path := range []string{"/livez", "/readyz", "/status", "/", "/favicon.ico"} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+		h.ServeHTTP(goneClient{httptest.NewRecorder()}, r)
+	}
+	if log.Len() > 0 {
+		t.Errorf("the log has lines about clients that disconnected:\n%s", &log)
+	}
+	status.RunwaySeconds = new(math.Inf(1)) // JSON has no infinity
+	get(t, h, "/status")
+	if !strings.Contains(log.String(), "level=ERROR") {
+		t.Errorf("the log is %q, want an error for an answer that cannot be encoded", &log)
 	}
 }
 

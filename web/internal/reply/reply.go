@@ -7,6 +7,8 @@ package reply
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 )
 
@@ -42,7 +44,8 @@ func Unavailable() Problem {
 func (p Problem) Write(w http.ResponseWriter) error { return JSON(w, MediaProblem, p.Status, p) }
 
 // JSON sends v as JSON with the given media type. If the encoding fails, nothing was sent
-// and the caller can still answer with a 500. JSON does not escape "&" in URLs. The media
+// and the caller can still answer with a 500. If the client does not receive the answer, the
+// error is ErrNotSent. JSON does not escape "&" in URLs. The media
 // type and the nosniff header prevent browsers from reading the answer as HTML.
 func JSON(w http.ResponseWriter, media string, status int, v any) error {
 	var buf bytes.Buffer
@@ -54,9 +57,20 @@ func JSON(w http.ResponseWriter, media string, status int, v any) error {
 	h := w.Header()
 	h.Set("Content-Type", media)
 	h.Set("X-Content-Type-Options", "nosniff")
+	return Send(w, status, buf.Bytes())
+}
+
+// ErrNotSent means that an answer was not sent completely, for example because the client closed
+// the connection.
+var ErrNotSent = errors.New("the answer was not sent")
+
+// Send sends an encoded answer. It fails with ErrNotSent.
+func Send(w http.ResponseWriter, status int, body []byte) error {
 	w.WriteHeader(status)
-	_, err := w.Write(buf.Bytes())
-	return err
+	if _, err := w.Write(body); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotSent, err)
+	}
+	return nil
 }
 
 // Health answers 200 with the status "ok". The status is "degraded" if the program works

@@ -74,7 +74,8 @@ func Asset(assets fs.FS, name string) []byte {
 func Favicon() []byte { return Asset(shared, "assets/favicon.ico") }
 
 // Write renders t with data and sends the result. If the rendering fails, nothing was sent
-// and the caller can still answer with a 500.
+// and the caller can still answer with a 500. If the client does not receive the page, the error
+// is [reply.ErrNotSent].
 func (s *Shell) Write(w http.ResponseWriter, status int, t *template.Template, data any) error {
 	var buf bytes.Buffer
 	if err := t.Execute(&buf, data); err != nil {
@@ -86,7 +87,5 @@ func (s *Shell) Write(w http.ResponseWriter, status int, t *template.Template, d
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	w.WriteHeader(status)
-	_, err := w.Write(buf.Bytes())
-	return err
+	return reply.Send(w, status, buf.Bytes())
 }
