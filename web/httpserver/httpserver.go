@@ -13,8 +13,8 @@ import (
 const adminWriteTimeout = 5 * time.Minute
 
 // New returns a server for h. Each phase of a connection has a time limit, and headers have
-// a size limit. Therefore no client can occupy the server for long. Errors of clients that
-// net/http reports are logged to log at level DEBUG.
+// a size limit. Therefore no client can occupy the server for long. The server logs to log; see
+// errorLog.
 func New(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           h,
@@ -23,7 +23,7 @@ func New(h http.Handler, log *slog.Logger) *http.Server {
 		WriteTimeout:      20 * time.Second, // includes the reading of the body, so it exceeds ReadTimeout
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ErrorLog:          slog.NewLogLogger(newErrorLog(log.Handler()), slog.LevelDebug),
 	}
 }
 
