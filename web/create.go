@@ -50,7 +50,8 @@ func (p *public) create(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	f, err := readFields(c.Response(), c.Request())
+	// MaxBytesReader closes the connection only through the ResponseWriter of net/http.
+	f, err := readFields(c.Response().Writer, c.Request())
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,9 @@ package web
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
+	"io"
 	"keypool/web/internal/reply"
 	"net"
 	"net/http"
@@ -185,7 +187,8 @@ func TestCreateRefusesLargeBody(t *testing.T) {
 	}
 }
 
-// chunked posts a body without a Content-Length and returns the status.
+// chunked posts a body without a Content-Length and returns the status. It checks that the server
+// closes the connection after a body that is too large.
 func (s *site) chunked(t *testing.T, body string) int {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
@@ -198,11 +201,18 @@ func (s *site) chunked(t *testing.T, body string) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	reader := bufio.NewReader(conn)
+	resp, err := http.ReadResponse(reader, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusRequestEntityTooLarge {
+		_, err := io.Copy(io.Discard, resp.Body)
+		if _, end := reader.ReadByte(); !resp.Close || err != nil || !errors.Is(end, io.EOF) {
+			t.Errorf("Connection: close is %v (error %v), and a read after the 413 returns %v; want true and EOF", resp.Close, err, end)
+		}
+	}
 	return resp.StatusCode
 }
 
