@@ -39,12 +39,13 @@ func TestObservedCollectsFailuresAndLinks(t *testing.T) {
 		t.Errorf("succeeded: %v, failed: %q", well, o.Failed)
 	}
 	judge := EachMeasured(func(o *Observed) *Observed { return o }).Judge
-	if got := judge(o).Outcome; got != "" {
+	if got := judge(&Observed{}).Outcome; got != "" {
 		t.Errorf("the outcome of an incomplete run is %q, want none", got)
 	}
-	o.Complete = true
-	if got := judge(o).Outcome; got != report.Failed {
-		t.Errorf("the outcome with an unmeasured key source is %q, want %q", got, report.Failed)
+	for _, o.Complete = range []bool{false, true} {
+		if got := judge(o).Outcome; got != report.Failed {
+			t.Errorf("the outcome with an unmeasured key source is %q, want %q", got, report.Failed)
+		}
 	}
 	var sum *loadtest.Verdict
 	for n := range int64(3) {

@@ -162,13 +162,14 @@ func Sum(sum *loadtest.Verdict, v loadtest.Verdict) *loadtest.Verdict {
 	return sum
 }
 
-// EachMeasured returns the claim that every key source was measured.
+// EachMeasured returns the claim that every key source was measured. The claim fails as soon as one could
+// not be measured, even if the run ends early.
 func EachMeasured[R any](observed func(*R) *Observed) experiment.Claim[R] {
 	return experiment.Claim[R]{
 		Name: "every key source measured", Text: "Every key source is measured.", Unit: "key sources", Kind: report.Correctness,
 		Judge: func(r *R) experiment.Verdict {
 			o := observed(r)
-			if !o.Complete {
+			if !o.Complete && len(o.Failed) == 0 {
 				return experiment.Verdict{}
 			}
 			return experiment.None(int64(len(o.Failed)), "%d key sources could not be measured%s", len(o.Failed), strings.Join(append([]string{""}, o.Failed...), "; "))
