@@ -58,7 +58,7 @@ var problemTable = []struct { //nolint:gochecknoglobals // never changed; Go has
 	{is(errMalformed), problem("malformed", http.StatusBadRequest, "The request is malformed", "")},
 	{is(errUnsupported), problem("unsupported-media-type", http.StatusUnsupportedMediaType, "The media type is not supported", "")},
 	{as[*http.MaxBytesError], problem("too-large", http.StatusRequestEntityTooLarge, "The body is too large",
-		"A body may have 16384 bytes at most.")},
+		fmt.Sprintf("A body may have %d bytes at most.", maxBody))},
 	{is(errTooManyMisses), problem("too-many-misses", http.StatusTooManyRequests, "Too many requests",
 		"Your IP address requested too many unknown codes.")},
 	{as[*shortener.UnavailableError], reply.Unavailable()},
