@@ -31,8 +31,8 @@ func newAnswer(l shortener.Link, self shortener.Origin) *answer {
 	}
 }
 
-// formKey names the value in the echo.Context that holds the submitted fields. The error
-// page shows these fields again.
+// formKey names the value in the echo.Context that holds the shortener.Request of a failed
+// creation. The error page shows its fields again.
 const formKey = "form"
 
 // self returns the origin of this service. Each short URL begins with this origin.
@@ -51,13 +51,14 @@ func (p *public) create(c echo.Context) error {
 		return err
 	}
 	// MaxBytesReader closes the connection only through the ResponseWriter of net/http.
-	f, err := readFields(c.Response().Writer, c.Request())
+	r, err := readFields(c.Response().Writer, c.Request())
 	if err != nil {
 		return err
 	}
-	link, existing, err := p.service.Create(c.Request().Context(), f.request(self))
+	r.Self = self
+	link, existing, err := p.service.Create(c.Request().Context(), r)
 	if err != nil {
-		c.Set(formKey, f)
+		c.Set(formKey, r)
 		return err
 	}
 	status := http.StatusOK

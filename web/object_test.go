@@ -42,9 +42,9 @@ func TestParseJSONReportsTheFirstFault(t *testing.T) {
 func TestParseJSONKeepsNumbersAsWritten(t *testing.T) {
 	t.Parallel()
 	for _, number := range []string{"60", "-1", "3.6e3", "1E2", "0.50", "99999999999999999999", "1e999"} {
-		f, err := parseJSON([]byte(`{"expires_in":` + number + `}`))
-		if err != nil || f.expiresIn == nil || *f.expiresIn != number {
-			t.Errorf("expires_in %s is read as %v, error %v", number, f.expiresIn, err)
+		r, err := parseJSON([]byte(`{"expires_in":` + number + `}`))
+		if err != nil || r.ExpiresIn == nil || *r.ExpiresIn != number {
+			t.Errorf("expires_in %s is read as %v, error %v", number, r.ExpiresIn, err)
 		}
 	}
 }

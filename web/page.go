@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"keypool/shortener"
 	"keypool/web/internal/reply"
 	"keypool/web/internal/shell"
 
@@ -102,8 +103,8 @@ func (p *pages) problem(c echo.Context, o *origin, pr reply.Problem) error {
 	if c.Path() == routeShorten && c.Request().Method == http.MethodPost {
 		v.Host = hostOf(o.of(c.Request()).String())
 		v.Form = &entered{}
-		if f, ok := c.Get(formKey).(fields); ok {
-			v.Form = &entered{URL: text(f.url), Alias: text(f.alias), ExpiresIn: text(f.expiresIn)}
+		if r, ok := c.Get(formKey).(shortener.Request); ok {
+			v.Form = &entered{URL: r.URL, Alias: text(r.Alias), ExpiresIn: text(r.ExpiresIn)}
 		}
 	}
 	return p.write(c, pr.Status, v)
