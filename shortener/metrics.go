@@ -3,9 +3,9 @@ package shortener
 import (
 	"sync"
 
-	"keypool/internal/promvalue"
-
 	"github.com/prometheus/client_golang/prometheus"
+
+	"keypool/internal/promvalue"
 )
 
 // Metrics counts the work of a [Service]. It may be used concurrently.

@@ -9,11 +9,11 @@ import (
 	"net/url"
 	"strings"
 
-	"keypool/shortener"
-
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/labstack/echo/v4"
+
+	"keypool/shortener"
 )
 
 // maxBody is the maximum size of a request body, in bytes. A URL has at most 2,048 bytes.

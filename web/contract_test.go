@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"keypool/web/internal/shell"
 	"maps"
 	"net/http"
 	"slices"
@@ -16,6 +15,8 @@ import (
 	"github.com/getkin/kin-openapi/routers"
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 	"github.com/google/go-cmp/cmp"
+
+	"keypool/web/internal/shell"
 )
 
 // contract checks each exchange against openapi.yaml. The document must describe each

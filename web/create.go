@@ -4,10 +4,10 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/labstack/echo/v4"
+
 	"keypool/shortener"
 	"keypool/web/internal/reply"
-
-	"github.com/labstack/echo/v4"
 )
 
 // answer is the JSON representation of a link.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"keypool/web/internal/reply"
 	"net"
 	"net/http"
 	"net/url"
@@ -14,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"keypool/web/internal/reply"
 )
 
 func TestCreateRefusesBadRequests(t *testing.T) {

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/labstack/echo/v4"
+
 	"keypool/shortener"
 	"keypool/web/internal/reply"
-
-	"github.com/labstack/echo/v4"
 )
 
 // redirectAge is the longest time for which a browser may cache a redirect. The cache saves

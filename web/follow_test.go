@@ -1,7 +1,6 @@
 package web
 
 import (
-	"keypool/web/internal/reply"
 	"net/http"
 	"strconv"
 	"strings"
@@ -10,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"keypool/web/internal/reply"
 )
 
 func TestFollowRedirectsToStoredURL(t *testing.T) {

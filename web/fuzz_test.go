@@ -3,11 +3,12 @@ package web
 import (
 	"bytes"
 	"encoding/json"
-	"keypool/web/internal/reply"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"keypool/web/internal/reply"
 )
 
 // The answer to any body is a link or a problem with a status below 500.

@@ -14,15 +14,15 @@ import (
 	"testing"
 	"time"
 
-	"keypool/shortener"
-	"keypool/shortener/sqlitestore"
-	"keypool/shortener/storetest"
-	"keypool/web/httpserver"
-
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
+
+	"keypool/shortener"
+	"keypool/shortener/sqlitestore"
+	"keypool/shortener/storetest"
+	"keypool/web/httpserver"
 )
 
 func TestMain(m *testing.M) {

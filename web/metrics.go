@@ -9,12 +9,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"keypool/internal/promvalue"
-	"keypool/shortener"
-
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"keypool/internal/promvalue"
+	"keypool/shortener"
 )
 
 // latencyResolution is the ratio of the bounds of neighbouring native buckets. With this

@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"strings"
 
-	"keypool/shortener"
-
 	"github.com/labstack/echo/v4"
+
+	"keypool/shortener"
 )
 
 // origin determines the scheme, host and port under which a client reaches this service.

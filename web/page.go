@@ -7,11 +7,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/labstack/echo/v4"
+
 	"keypool/shortener"
 	"keypool/web/internal/reply"
 	"keypool/web/internal/shell"
-
-	"github.com/labstack/echo/v4"
 )
 
 //go:embed assets

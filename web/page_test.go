@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"keypool/internal/testenv/browser"
-
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"keypool/internal/testenv/browser"
 )
 
 // redirects checks that a short URL leads to want.

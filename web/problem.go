@@ -9,11 +9,11 @@ import (
 	"strconv"
 	"time"
 
-	"keypool/shortener"
-	"keypool/web/internal/reply"
-
 	"github.com/labstack/echo/v4"
 	"golang.org/x/time/rate"
+
+	"keypool/shortener"
+	"keypool/web/internal/reply"
 )
 
 // Errors of this package.

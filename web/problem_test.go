@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/labstack/echo/v4"
+
 	"keypool/shortener"
 	"keypool/web/internal/reply"
-
-	"github.com/labstack/echo/v4"
 )
 
 func TestProblemOfMapsErrorsToProblems(t *testing.T) {

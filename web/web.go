@@ -22,12 +22,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus"
+
 	"keypool/shortener"
 	"keypool/web/internal/reply"
 	"keypool/web/internal/shell"
-
-	"github.com/labstack/echo/v4"
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Route patterns of the router, which are also labels of the metrics.

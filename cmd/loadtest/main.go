@@ -11,12 +11,12 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/alecthomas/kong"
+	"github.com/redis/go-redis/v9/logging"
+
 	"keypool/cmd/internal/version"
 	"keypool/loadtest/measure"
 	"keypool/loadtest/report"
-
-	"github.com/alecthomas/kong"
-	"github.com/redis/go-redis/v9/logging"
 )
 
 // The exit statuses.

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"keypool/internal/proc"
-
 	"go.uber.org/goleak"
+
+	"keypool/internal/proc"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -1,7 +1,6 @@
 package keyserver
 
 import (
-	"keypool/kgs/kgstest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,6 +19,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
+
+	"keypool/kgs/kgstest"
 )
 
 // grpcClient is a client that gets the definition of the service only from reflection.

@@ -2,7 +2,6 @@ package keyserver
 
 import (
 	"fmt"
-	"keypool/kgs/kgstest"
 	"net/http"
 	"strconv"
 	"strings"
@@ -11,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"keypool/kgs/kgstest"
 )
 
 func TestRateLimitsEachClient(t *testing.T) {

@@ -1,9 +1,10 @@
 package keyserver
 
 import (
-	"keypool/kgs/kgstest"
 	"os/exec"
 	"testing"
+
+	"keypool/kgs/kgstest"
 )
 
 // script is a Python program that takes and returns keys. It uses only the HTTP client of the Python

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"os"
 
-	"keypool/internal/proc"
-	"keypool/loadtest/report"
-
 	"github.com/prometheus/procfs"
 	"github.com/shirou/gopsutil/v4/cpu"
+
+	"keypool/internal/proc"
+	"keypool/loadtest/report"
 )
 
 // foreignLimit is a share of all processor time. If foreign programs take more than this share, the

@@ -3,9 +3,9 @@ package experiment
 import (
 	"testing"
 
-	"keypool/loadtest/report"
-
 	"github.com/prometheus/procfs"
+
+	"keypool/loadtest/report"
 )
 
 // The processor time of this process is not foreign.

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"keypool/loadtest/report"
-
 	"go.uber.org/goleak"
+
+	"keypool/loadtest/report"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"keypool/loadtest/report"
-
 	"golang.org/x/sync/errgroup"
+
+	"keypool/loadtest/report"
 )
 
 // controlScale is the largest scale of a control. It is small because one refutation is enough.

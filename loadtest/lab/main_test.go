@@ -9,10 +9,10 @@ import (
 	"sync"
 	"testing"
 
-	"keypool/internal/testenv"
-
 	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
+
+	"keypool/internal/testenv"
 )
 
 // programs is the directory of the built programs, which all tests of the package share.

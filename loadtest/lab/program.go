@@ -10,10 +10,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/procfs"
+
 	"keypool/internal/proc"
 	"keypool/loadtest"
-
-	"github.com/prometheus/procfs"
 )
 
 // stopLimit is the longest time that an orderly stop may take in an experiment. The limit of the

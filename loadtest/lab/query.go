@@ -8,12 +8,12 @@ import (
 	"strings"
 	"time"
 
-	"keypool/loadtest"
-
 	"github.com/jackc/pgx/v5"
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver pgx
 	"github.com/redis/go-redis/v9"
 	_ "modernc.org/sqlite" // the driver sqlite
+
+	"keypool/loadtest"
 )
 
 // queryTimeout limits the work on one connection to a database.

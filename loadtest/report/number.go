@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"keypool/internal/human"
-
 	"github.com/dustin/go-humanize"
+
+	"keypool/internal/human"
 )
 
 // The dash of the constant nothing stands for a missing figure.

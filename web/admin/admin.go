@@ -25,11 +25,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"keypool/web/internal/reply"
-	"keypool/web/internal/shell"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"keypool/web/internal/reply"
+	"keypool/web/internal/shell"
 )
 
 //go:embed assets

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"keypool/web/httpserver"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
+
+	"keypool/web/httpserver"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -10,14 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"keypool/internal/human"
-	"keypool/internal/testenv/browser"
-	"keypool/web/httpserver"
-
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"keypool/internal/human"
+	"keypool/internal/testenv/browser"
+	"keypool/web/httpserver"
 )
 
 // story returns the status of a server at one second of a test: the pool drains, then Redis

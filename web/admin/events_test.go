@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"io"
-	"keypool/web/httpserver"
 	"log/slog"
 	"net"
 	"net/http"
@@ -15,6 +14,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"keypool/web/httpserver"
 )
 
 func TestEventsStartWithTheHistory(t *testing.T) {

@@ -5,9 +5,9 @@ import (
 	"strconv"
 	"time"
 
-	"keypool/internal/human"
-
 	"github.com/dustin/go-humanize"
+
+	"keypool/internal/human"
 )
 
 // Status is the body of /status. It describes the key source and its pool as this program

@@ -11,13 +11,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"keypool/cmd/internal/alert/alerttest"
-	"keypool/internal/testenv/logbuffer"
-
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/goleak"
+
+	"keypool/cmd/internal/alert/alerttest"
+	"keypool/internal/testenv/logbuffer"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

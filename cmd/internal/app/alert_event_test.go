@@ -4,11 +4,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"keypool/cmd/internal/alert"
 	"keypool/kgs"
 	"keypool/kgs/refill"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // An alert contains the keys and the runway of the pool as the dead man's switch observes them.

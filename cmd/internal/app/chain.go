@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/sony/gobreaker/v2"
+
 	"keypool/cmd/internal/config"
 	"keypool/kgs"
 	"keypool/kgs/keysource"
@@ -11,8 +13,6 @@ import (
 	"keypool/kgs/mempool"
 	"keypool/kgs/refill"
 	"keypool/web/admin"
-
-	"github.com/sony/gobreaker/v2"
 )
 
 // Chain supplies the keys of one server. KEY_SOURCE selects its key source. A part that the key source does not

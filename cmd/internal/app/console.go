@@ -9,12 +9,12 @@ import (
 	"os"
 	"strings"
 
+	"golang.org/x/term"
+
 	"keypool/cmd/internal/config"
 	"keypool/cmd/internal/operate"
 	"keypool/cmd/internal/program"
 	"keypool/kgs/ledger"
-
-	"golang.org/x/term"
 )
 
 // Exit statuses of all commands except audit.

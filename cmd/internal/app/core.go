@@ -12,6 +12,11 @@ import (
 	"log/slog"
 	"os"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
 	"keypool/cmd/internal/config"
 	"keypool/cmd/internal/program"
 	"keypool/internal/sqlite"
@@ -20,11 +25,6 @@ import (
 	"keypool/kgs/ledger"
 	"keypool/kgs/redispool"
 	"keypool/migrations"
-
-	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/jackc/pgx/v5/stdlib"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
 // Core holds the parts that both programs have: a migrated database, its key ledger, the metrics

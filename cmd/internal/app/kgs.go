@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"keypool/cmd/internal/config"
 	"keypool/cmd/internal/program"
 	"keypool/cmd/internal/version"
@@ -16,8 +18,6 @@ import (
 	"keypool/kgs/refill"
 	"keypool/web/admin"
 	"keypool/web/httpserver"
-
-	"github.com/alecthomas/kong"
 )
 
 // kgsFlags is the command line of cmd/kgs.

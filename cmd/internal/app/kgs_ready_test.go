@@ -6,11 +6,11 @@ import (
 	"log/slog"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"keypool/kgs"
 	"keypool/kgs/ledger"
 	"keypool/kgs/refill"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // A kgs that fills a pool and serves keys is ready only if it can do both.

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/redis/go-redis/v9"
+
 	"keypool/cmd/internal/config"
 	"keypool/cmd/internal/program"
 	"keypool/kgs/redispool"
 	"keypool/kgs/refill"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // openRedis returns a client, which the stop closes. It does not connect because Redis may be

@@ -5,13 +5,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sony/gobreaker/v2"
+
 	"keypool/cmd/internal/program"
 	"keypool/kgs/ledger"
 	"keypool/kgs/refill"
 	"keypool/web/admin"
 	"keypool/web/httpserver"
-
-	"github.com/sony/gobreaker/v2"
 )
 
 // ServeAdmin serves the admin listener and takes the samples of its dashboard. It sets the fields

@@ -8,15 +8,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+
 	"keypool/cmd/internal/config"
 	"keypool/cmd/internal/program"
 	"keypool/internal/sqlite"
 	"keypool/kgs/keysource"
 	"keypool/migrations"
-
-	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/jackc/pgx/v5/stdlib"
 )
 
 // ticketRetry is the time between attempts to migrate a ticket database that was unreachable at

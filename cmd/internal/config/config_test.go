@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"keypool/kgs/codespace"
 	"strings"
 	"testing"
 
 	"github.com/alecthomas/kong"
 	"github.com/google/go-cmp/cmp"
+
+	"keypool/kgs/codespace"
 )
 
 // commandLine is a command line similar to that of the server.

@@ -4,11 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"keypool/kgs/audit"
 	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"keypool/kgs/audit"
 )
 
 // shownFaults is the maximum number of faults in the text report. The JSON report contains all

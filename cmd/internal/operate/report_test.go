@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"keypool/kgs"
 	"keypool/kgs/audit"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 func TestAuditReportShowsEpochsAndFaults(t *testing.T) {

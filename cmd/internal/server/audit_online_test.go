@@ -12,12 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"keypool/internal/testenv"
 	"keypool/kgs"
 	"keypool/kgs/audit"
 	"keypool/web/admin"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // load counts the creations of concurrent clients.

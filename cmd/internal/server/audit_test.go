@@ -4,20 +4,20 @@ import (
 	"cmp"
 	"database/sql"
 	"encoding/json"
-	"keypool/kgs/audit"
 	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"keypool/internal/testenv"
-	"keypool/kgs"
-	"keypool/kgs/codespace"
-
 	gocmp "github.com/google/go-cmp/cmp"
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx", with which the test changes data directly
 	"github.com/redis/go-redis/v9"
+
+	"keypool/internal/testenv"
+	"keypool/kgs"
+	"keypool/kgs/audit"
+	"keypool/kgs/codespace"
 )
 
 // report is the output of `shortener audit --json`.

@@ -5,12 +5,12 @@ import (
 	"io"
 	"runtime"
 
+	"github.com/alecthomas/kong"
+
 	"keypool/cmd/internal/app"
 	"keypool/cmd/internal/config"
 	"keypool/cmd/internal/version"
 	"keypool/shortener"
-
-	"github.com/alecthomas/kong"
 )
 
 // shortenerFlags is the command line of cmd/shortener.

@@ -6,13 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/chromedp"
+
 	"keypool/cmd/internal/app"
 	"keypool/cmd/internal/config"
 	"keypool/internal/testenv"
 	"keypool/internal/testenv/browser"
 	"keypool/internal/testenv/logbuffer"
-
-	"github.com/chromedp/chromedp"
 )
 
 // The dashboard in a browser draws the activity of a server and does not delay the stop of the server.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
+
 	"keypool/cmd/internal/alert/alerttest"
 	"keypool/cmd/internal/app"
 	"keypool/cmd/internal/config"
@@ -16,8 +18,6 @@ import (
 	"keypool/internal/testenv/logbuffer"
 	"keypool/kgs/refill"
 	"keypool/web/admin"
-
-	"github.com/redis/go-redis/v9"
 )
 
 func TestRedisThatMayEvictIsRefused(t *testing.T) {

@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"keypool/cmd/internal/app"
 	"strings"
 	"testing"
+
+	"keypool/cmd/internal/app"
 )
 
 type runner func(ctx context.Context, args []string, stdout, stderr io.Writer) int

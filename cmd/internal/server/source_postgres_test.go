@@ -6,13 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	gocmp "github.com/google/go-cmp/cmp"
+
 	"keypool/cmd/internal/config"
 	"keypool/internal/testenv"
 	"keypool/kgs"
 	"keypool/kgs/audit"
 	"keypool/web/admin"
-
-	gocmp "github.com/google/go-cmp/cmp"
 )
 
 func postgresPoolSettings(t *testing.T, database, take string) config.Server {

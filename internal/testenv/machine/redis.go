@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"syscall"
 
-	"keypool/internal/proc"
-
 	"github.com/redis/go-redis/v9"
+
+	"keypool/internal/proc"
 )
 
 const loopback = "127.0.0.1"

@@ -11,6 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+
 	"keypool/internal/sqlite"
 	"keypool/kgs/codespace"
 	"keypool/loadtest/experiment"
@@ -20,9 +23,6 @@ import (
 	"keypool/shortener"
 	"keypool/shortener/pgstore"
 	"keypool/shortener/sqlitestore"
-
-	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/jackc/pgx/v5/stdlib"
 )
 
 const (

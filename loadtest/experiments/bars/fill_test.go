@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/report"
 	"keypool/shortener"
-
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -10,11 +10,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/lab"
 	"keypool/loadtest/measure"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // partTimeout is the limit for one run of one Go benchmark.

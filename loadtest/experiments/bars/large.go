@@ -9,14 +9,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"keypool/kgs/codespace"
 	"keypool/loadtest"
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/lab"
 	"keypool/loadtest/measure"
 	"keypool/shortener"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // Sizes of databases, in links.

@@ -6,14 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"keypool/loadtest"
 	"keypool/loadtest/experiments/keysource/sources"
 	"keypool/loadtest/lab"
 	"keypool/loadtest/measure"
 	"keypool/loadtest/report"
-
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // retryable is a refusal as it should be.

@@ -6,14 +6,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+
 	"keypool/loadtest"
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/experiments/keysource/sources"
 	"keypool/loadtest/lab"
 	"keypool/loadtest/measure"
-
-	"github.com/jackc/pgx/v5"
-	"golang.org/x/sync/errgroup"
 )
 
 const (

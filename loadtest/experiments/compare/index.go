@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/jackc/pgx/v5"
+
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/experiments/keysource/sources"
 	"keypool/loadtest/lab"
 	"keypool/loadtest/measure"
 	"keypool/loadtest/report"
-
-	"github.com/jackc/pgx/v5"
 )
 
 const (

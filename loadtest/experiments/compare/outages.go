@@ -6,11 +6,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/experiments/keysource/sources"
 	"keypool/loadtest/lab"
-
-	"github.com/jackc/pgx/v5"
 )
 
 const (

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"keypool/loadtest"
 	"keypool/loadtest/lab"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // failoverRows returns the rows in which PostgreSQL continues with older data.

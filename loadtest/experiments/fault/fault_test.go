@@ -5,13 +5,13 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"keypool/loadtest"
 	"keypool/loadtest/controls"
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/lab"
 	"keypool/loadtest/report"
-
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"keypool/internal/testenv/machine"
 	"keypool/loadtest/lab"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // rollbackRows returns the rows in which Redis continues with older data.

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"keypool/loadtest/lab"
-
 	"github.com/jackc/pgx/v5"
+
+	"keypool/loadtest/lab"
 )
 
 // workerRows returns the rows whose faults concern workers.

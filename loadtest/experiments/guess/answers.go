@@ -8,9 +8,9 @@ import (
 	"net/http"
 	"sync"
 
-	"keypool/loadtest"
-
 	"golang.org/x/sync/errgroup"
+
+	"keypool/loadtest"
 )
 
 // scanWidth is the number of guesses in progress at the same time.

@@ -9,13 +9,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize"
+
 	"keypool/loadtest"
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/experiments/keysource/sources"
 	"keypool/loadtest/measure"
 	"keypool/loadtest/report"
-
-	"github.com/dustin/go-humanize"
 )
 
 const (

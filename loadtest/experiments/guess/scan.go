@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/lab"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // scanPlan holds the sizes of the experiment.

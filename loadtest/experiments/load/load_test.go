@@ -12,12 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"keypool/loadtest"
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/measure"
 	"keypool/loadtest/report"
-
-	"go.uber.org/goleak"
 )
 
 // TestMain runs a baseline instead of the tests if a test has started this process as a baseline.

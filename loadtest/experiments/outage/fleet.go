@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+
 	"keypool/kgs/codespace"
 	"keypool/loadtest"
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/lab"
-
-	"github.com/jackc/pgx/v5"
-	"golang.org/x/sync/errgroup"
 )
 
 const (

@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/lab"
 	"keypool/loadtest/report"
-
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -6,10 +6,10 @@ import (
 	"path/filepath"
 	"strings"
 
+	_ "modernc.org/sqlite" // the driver sqlite
+
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/lab"
-
-	_ "modernc.org/sqlite" // the driver sqlite
 )
 
 // crowd is a database in which links have the first codes of one length, and the ledger records them

@@ -7,14 +7,14 @@ import (
 	"math"
 	"sync"
 
+	"github.com/jackc/pgx/v5"
+
 	"keypool/loadtest"
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/experiments/keysource/sources"
 	"keypool/loadtest/lab"
 	"keypool/loadtest/measure"
 	"keypool/loadtest/report"
-
-	"github.com/jackc/pgx/v5"
 )
 
 const (

@@ -12,10 +12,10 @@ import (
 	"fmt"
 	"math"
 
+	"golang.org/x/sync/errgroup"
+
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/report"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // Experiments returns the experiments about the space.

@@ -9,14 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"keypool/internal/testenv"
 	"keypool/loadtest"
 	"keypool/loadtest/controls"
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/measure"
 	"keypool/loadtest/report"
-
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -5,12 +5,12 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/lab"
 	"keypool/loadtest/measure"
 	"keypool/loadtest/report"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // The pool of a large installation, for runs with --full.
