@@ -122,13 +122,13 @@ func (r *readiness) check(ctx context.Context) error {
 	return err
 }
 
-// created records the result of a creation. Some failures do not predict the result
-// of later creations: a full queue, a client that disconnects, a link whose data the store
+// created records the result of a creation. It ignores failures that do not show whether later
+// creations will fail: a full queue, a client that disconnects, a link whose data the store
 // rejects, and a URL for which the key source hash has no free code.
 func (r *readiness) created(err error) {
 	switch {
 	case err == nil:
-		if r.refused.Load() != nil { // to read refused is cheaper than to write it after every creation
+		if r.refused.Load() != nil { // a read after every creation is cheaper than a write
 			r.refused.Store(nil)
 		}
 	case !errors.Is(err, errQueueFull) && !errors.Is(err, errNoFurtherKey) && !errors.Is(err, ErrRefused) &&

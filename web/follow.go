@@ -39,7 +39,7 @@ func (p *public) follow(c echo.Context, code string) error {
 	if err != nil {
 		return err
 	}
-	// Assignments avoid the slice that Header.Set would allocate for a constant value.
+	// Header.Set allocates a slice for each value. An assignment can store the shared slice fullAge.
 	h := c.Response().Header()
 	h[echo.HeaderLocation] = []string{link.URL}
 	h[echo.HeaderCacheControl] = cacheControl(&link)

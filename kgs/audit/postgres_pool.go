@@ -67,35 +67,35 @@ func (a *Accounts) AddPostgresPool(ctx context.Context, db *pgxpool.Pool, links 
 
 // addPostgresLinks looks up the links in blocks, so that it never holds all links in memory.
 func (a *Accounts) addPostgresLinks(ctx context.Context, db *pgxpool.Pool, links iter.Seq2[Linked, error]) error {
-	var all, own []string
+	var codes, poolCodes []string
 	for l, err := range links {
 		if err != nil {
 			return err
 		}
-		all = append(all, l.Code)
+		codes = append(codes, l.Code)
 		if l.Source == kgs.SourcePostgresPool {
-			own = append(own, l.Code)
+			poolCodes = append(poolCodes, l.Code)
 		}
-		if len(all) < lookUpAtOnce {
+		if len(codes) < lookUpAtOnce {
 			continue
 		}
-		if err := a.lookUp(ctx, db, all, own); err != nil {
+		if err := a.lookUp(ctx, db, codes, poolCodes); err != nil {
 			return err
 		}
-		all, own = all[:0], own[:0]
+		codes, poolCodes = codes[:0], poolCodes[:0]
 	}
-	return a.lookUp(ctx, db, all, own)
+	return a.lookUp(ctx, db, codes, poolCodes)
 }
 
-// lookUp counts how many codes of the slice all are in used_keys. It finds the faults among the codes
-// of the slice own, which are linked as keys of the pool.
-func (a *Accounts) lookUp(ctx context.Context, db *pgxpool.Pool, all, own []string) error {
+// lookUp counts how many codes are in used_keys. It finds the faults among poolCodes, which are the
+// codes of links that were made with keys of the pool.
+func (a *Accounts) lookUp(ctx context.Context, db *pgxpool.Pool, codes, poolCodes []string) error {
 	var used int64
-	if err := db.QueryRow(ctx, countUsed, all).Scan(&used); err != nil {
+	if err := db.QueryRow(ctx, countUsed, codes).Scan(&used); err != nil {
 		return err
 	}
 	a.PostgresPool.UsedLinked += used
-	rows, err := db.Query(ctx, findUnused, own)
+	rows, err := db.Query(ctx, findUnused, poolCodes)
 	if err != nil {
 		return err
 	}

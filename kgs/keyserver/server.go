@@ -136,7 +136,7 @@ func (s *server) clientError(ctx context.Context, err error) error {
 		}
 	}
 	s.outageLog.Do(func() {
-		s.Logger.WarnContext(ctx, "serve a request of the key service", slog.String("client", clientOf(ctx).name), slog.Any("error", err))
+		s.Logger.WarnContext(ctx, "could not serve a request of the key service", slog.String("client", clientOf(ctx).name), slog.Any("error", err))
 	})
 	return later(connect.CodeUnavailable, "the ledger does not answer; repeat the same request", outageRetry)
 }

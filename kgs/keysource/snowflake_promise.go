@@ -10,6 +10,8 @@ import (
 	"keypool/kgs"
 )
 
+// A promise is the record that a process has a machine id until a given time. The process makes only
+// numbers with times before this end, and extends the promise while it runs.
 const (
 	// promiseAhead is the time between the extension of a promise and its new end. During an outage
 	// of the database, Next makes keys for about 2 to 3 s. The id of a killed process stays occupied
@@ -17,8 +19,8 @@ const (
 	promiseAhead = 3 * time.Second
 	// promiseLow is the remaining time at which a promise is extended.
 	promiseLow = 2 * time.Second
-	// promiseDead is a remaining time. If a promise has less time left, its holder has stopped
-	// extending it.
+	// promiseDead is the remaining time below which the holder of a promise has stopped extending
+	// it. A holder that runs extends its promise earlier, at promiseLow.
 	promiseDead = time.Second
 	// promiseInterval is the interval between checks of the promise. promiseTimeout is the time
 	// limit of one check.
@@ -101,8 +103,8 @@ func (s *Snowflake) keep(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, promiseTimeout)
 	defer cancel()
 	held, next := s.held()
-	// Read the clock before the call of the database, because the first number must not be
-	// older than the time at which the id became free.
+	// Read the clock once, before the call of the database. acquire takes only an id whose promise
+	// ended by the time now, and the first number with this id has the time now or a later time.
 	now := sinceEpoch(s.cfg.now())
 	if held.until-now > promiseLow.Milliseconds() {
 		if ahead := time.Duration(next-now) * time.Millisecond; ahead > clockPatience {
@@ -161,6 +163,6 @@ func (s *Snowflake) giveBack(ctx context.Context) {
 	}
 	held.until = min(held.until, unused)
 	if err := s.cfg.Machines.giveBack(ctx, held); err != nil {
-		s.cfg.Logger.Warn("give back the machine id; it becomes free within 3 s", slog.Any("error", err))
+		s.cfg.Logger.Warn("could not give back the machine id; it becomes free within 3 s", slog.Any("error", err))
 	}
 }

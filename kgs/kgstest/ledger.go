@@ -166,15 +166,16 @@ func (b LedgerUnderTest) ExpireAll(t testing.TB, d time.Duration) {
 	b.Exec(t, `UPDATE kgs_leases SET expires_at = `+b.Now+` - $1`, d.Microseconds())
 }
 
-// OpenWith opens the ledger. The argument keys is the number of numbers that are left.
-func OpenWith(t *testing.T, l LedgerUnderTest, keys int) *codespace.Space {
+// OpenWith opens the ledger. It leaves only n unused numbers of code length 6, and none of any other
+// length.
+func OpenWith(t *testing.T, l LedgerUnderTest, n int) *codespace.Space {
 	t.Helper()
 	space, err := l.Open(t.Context(), ledger.Config{Permute: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	l.Exec(t, `UPDATE kgs_spaces SET next = size`)
-	l.Exec(t, `UPDATE kgs_spaces SET next = size - $1 WHERE length = 6`, keys)
+	l.Exec(t, `UPDATE kgs_spaces SET next = size - $1 WHERE length = 6`, n)
 	return space
 }
 

@@ -27,9 +27,12 @@ var (
 const (
 	// leaseMemory is how long the ledger keeps an expired lease, with the id of its request.
 	leaseMemory = 24 * time.Hour
-	// leaseRanges limits how many rows one request of a client can add. It applies separately to
-	// the reserved ranges that Lend adopts, and to the unused and the lost ranges that EndLease
-	// accepts.
+	// leaseRanges limits how many rows one request of a client can add. It is the limit for each of
+	// these numbers:
+	//
+	//   - the reserved ranges that Lend adopts;
+	//   - the unused ranges that EndLease accepts;
+	//   - the lost ranges that EndLease accepts.
 	leaseRanges = 100
 )
 
@@ -143,9 +146,9 @@ func (t *tx) gather(ctx context.Context, length int, n int64) (ranges []codespac
 	if n == 0 {
 		return ranges, nil
 	}
-	left := t.skipped
+	skipped := t.skipped
 	numbers, err := t.advance(ctx, length, n)
-	if t.skipped > left { // the adopted numbers may have been issued in the history that the rollback removed
+	if t.skipped > skipped { // the database was rolled back, so another process may have issued the adopted numbers before
 		if err := t.abandonAll(ctx, ranges, kgs.ReasonRollback); err != nil {
 			return nil, err
 		}

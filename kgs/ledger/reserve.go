@@ -33,10 +33,10 @@ const (
 // length, and the range gets the given state. Reserve prefers existing ranges to new numbers:
 //
 //   - First, if state is StateShipping, Reserve takes over a shipping range of the current
-//     epoch. This range has no live holder, or it belongs to holder because the answer of an
-//     earlier Reserve was lost. (A holder pushes one range at a time.) The range keeps its id,
-//     because the pool records progress under that id. Reserve takes the whole range and ignores
-//     length, because a part of the range may be in the pool.
+//     epoch that has no live holder or that belongs to holder. A holder pushes one range at a
+//     time, so it has such a range only if the answer of an earlier Reserve was lost. The range
+//     keeps its id, because the pool records progress under that id. Reserve takes the whole
+//     range, whatever n and length are, because a part of the range may be in the pool.
 //   - Second, Reserve takes up to n numbers of a reserved range without a live holder. These
 //     numbers get a new id.
 //   - Third, Reserve advances the counter of the shortest code length that has numbers left. It
@@ -111,8 +111,12 @@ func (l *Ledger) Cut(ctx context.Context, holder string, r Reservation, n int64)
 
 // Deliver removes the row of r, a shipping range whose codes are all in the pool. It returns the
 // floor. No range with an id below the floor is shipping now, and none will be shipping later.
-// The reasons are that a range starts shipping only under a new id, that ids become visible in
-// the order in which they are assigned, and that a range never returns to the state shipping.
+// This has three reasons:
+//
+//   - a range starts shipping only under a new id;
+//   - ids become visible in the order in which they are assigned;
+//   - a range never returns to the state shipping.
+//
 // Therefore the pool can refuse every push with an id below the floor, and can delete its
 // progress records of such ranges. This stops a worker that was frozen during a push.
 //

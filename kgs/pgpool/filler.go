@@ -19,9 +19,9 @@ const (
 	lapseInterval = time.Minute
 )
 
-// Filler refills a Pool with random codes. It draws codes and inserts the codes that are neither
-// available nor used. It cannot detect a code that another process takes at the same moment. Take
-// drops such a code later.
+// Filler refills a Pool with random codes. It draws codes and inserts those that are neither in
+// available_keys nor in used_keys. If another process takes a key at the same moment, the filler may
+// insert the code of this key again. Take drops such a code later.
 //
 // Any number of fillers may fill one pool at the same time. The database runs their inserts one
 // after the other. Each insert is one transaction. After a crash, either all codes of the insert

@@ -81,7 +81,7 @@ func TestPostgresPoolKeepsReservationsOfLiveHolders(t *testing.T) {
 // A frozen process settles its batch after another process has reserved some of the keys. Settle
 // must not free the keys of the other process. A key that the frozen process has used must never
 // be handed out again.
-func TestPostgresPoolLateSettleFreesNoTakenKey(t *testing.T) {
+func TestPostgresPoolLateSettleKeepsKeysOfOtherHolder(t *testing.T) {
 	t.Parallel()
 	k := newKeyPool(t)
 	k.fill(kgstest.Codes(0, 10)...)

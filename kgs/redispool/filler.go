@@ -85,14 +85,15 @@ func (s *Filler) Len(ctx context.Context) (int64, error) {
 	return status.Keys, err
 }
 
-// behind reports whether the ledger has no record of the epoch of the pool. It reads the epoch of
-// the ledger again, because Prepare read it before the epoch of the pool. If the ledger still has
-// no record, its database was restored from an older state, and a push would hand out numbers a
-// second time. In this case behind begins a new epoch, and the ledger skips ahead for it.
+// behind reports whether the epoch of the pool is newer than the epoch of the ledger. Prepare reads
+// the epoch of the ledger before the epoch of the pool, so another worker may have begun an epoch in
+// between. Therefore behind reads the epoch of the ledger again. If the epoch of the pool is still
+// newer, the database of the ledger was restored from an older state. The ledger may then reserve
+// numbers a second time. In this case behind begins a new epoch, and the ledger skips ahead for it.
 func (s *Filler) behind(ctx context.Context, pool Status) (bool, error) {
 	epoch, err := s.cfg.Ledger.Epoch(ctx)
 	if err != nil || pool.Epoch <= epoch.Number {
-		return false, err // the epoch that Prepare read from the ledger was outdated
+		return false, err // without an error, another worker began the epoch after Prepare had read the ledger
 	}
 	s.cfg.Logger.Warn("the database of the ledger came back from an older state: the epoch of the pool is newer",
 		slog.Int64("ledger_epoch", epoch.Number), slog.Int64("pool_epoch", pool.Epoch))
@@ -115,10 +116,11 @@ func (s *Filler) renew(ctx context.Context) error {
 // openEpoch begins the epoch that follows previous. It abandons the keys of the pool and opens an
 // empty pool for the new epoch.
 //
-// If the worker crashes after the ledger began the epoch, the pool has no epoch or an older one.
-// The next Prepare of any worker detects this and begins another epoch. If the worker stalls at
-// this point and does not crash, it may open the pool for an epoch that has ended. No worker
-// pushes keys for such an epoch.
+// If the worker crashes after the ledger has begun the epoch, the pool has no epoch or an older
+// one. The next Prepare of any worker detects this and begins another epoch. If the worker does not
+// crash but is frozen at this point, another worker also begins a later epoch. The frozen worker may
+// then continue and open the pool for its own epoch, which has ended. The pool stays empty in that
+// epoch, because no worker pushes keys for it.
 func (s *Filler) openEpoch(ctx context.Context, previous int64, seen Status) error {
 	epoch, opened, err := s.cfg.Ledger.OpenEpoch(ctx, previous, seen.RunID)
 	if err != nil {
@@ -214,7 +216,8 @@ func (s *Filler) push(ctx context.Context) (pushed int64, err error) {
 }
 
 // pushOn pushes the remaining chunks of the current range. It permutes the next chunk while Redis
-// receives the current chunk. It returns early if the pool expects another number of the range.
+// receives the current chunk. If Redis did not expect the current chunk, pushOn returns, and push
+// calls it again for the number that Redis expects.
 func (s *Filler) pushOn(ctx context.Context) (pushed int64, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	chunks := s.permute(ctx)

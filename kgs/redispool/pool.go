@@ -8,8 +8,9 @@
 //   - the mark of a range is the next number of the range that the pool expects;
 //   - to fence a range is to refuse every push from it. The floor is the range id below which all
 //     ranges are fenced;
-//   - to write off codes is to abandon them in two steps. A write-off is codes that wait in Redis until
-//     the ledger has recorded them as abandoned: a batch of a dead holder, or lost codes of a batch.
+//   - to write off codes is to abandon them in two steps: Redis makes them a write-off, and later the
+//     ledger records them as abandoned. A write-off holds the batch of a dead holder, or the lost codes
+//     of a batch. Redis keeps it until the ledger has its record.
 //
 // Invariants:
 //
@@ -63,15 +64,15 @@ type Config struct {
 //
 // A guard protects the pool against a Redis that lost data. A Redis may restart from an old
 // snapshot, fail over to a replica that lagged behind, or be flushed. Its list may then hold keys
-// that were already handed out. So the pool records the history of the data for which it was
-// opened. Every script first compares this record with the current history of Redis, and returns
-// [kgs.ErrNoEpoch] if they differ. Such a Redis neither hands out nor accepts a key until a
-// worker calls Open for a new epoch. Open empties the pool.
+// that were already handed out. Therefore Open stores the name of the current history in the
+// pool. Every script first compares the stored name with the name of the history that Redis has
+// now, and returns [kgs.ErrNoEpoch] if they differ. Such a Redis neither hands out nor accepts a
+// key until a worker calls Open for a new epoch. Open empties the pool.
 //
 // The guard has a cost. Every restart and every fail-over abandons the whole pool, even if no
 // data was lost. The pool is also abandoned when the first replica is attached, and when the
-// last replica stays disconnected for repl-backlog-ttl. A pool of 100 million keys is 0.2 % of
-// all codes of six characters.
+// last replica stays disconnected for repl-backlog-ttl. The keys of the pool are then lost. This
+// cost is small: a pool of 100 million keys is 0.2 % of all codes of six characters.
 //
 // The batches of a holder stay on record until the holder settles them. If the ledger declares
 // the holder dead, Sweep writes off its batches.
@@ -183,9 +184,9 @@ func (p *Pool) run(ctx context.Context, script *redis.Script, args ...any) *redi
 	return cmd
 }
 
-// Open makes an empty pool for epoch. runID is the history of the data that Status returned. If
-// the pool is open for this epoch or a later epoch, Open changes nothing. It fails with
-// [kgs.ErrNoEpoch] if the current history of Redis is not runID.
+// Open makes an empty pool for epoch. runID is the name of the history for which the pool is
+// opened; [Pool.Status] returns it. If the pool is open for this epoch or a later epoch, Open
+// changes nothing. It fails with [kgs.ErrNoEpoch] if Redis now has a history with another name.
 //
 // Only the worker that began the epoch in the ledger may call Open for it, and only once. A pool
 // that is flushed and opened again for the same epoch has lost the marks of that epoch.
@@ -196,10 +197,10 @@ func (p *Pool) Open(ctx context.Context, epoch int64, runID string) error {
 	return nil
 }
 
-// Push appends the codes of the numbers [from, to) of r to the pool. codes holds these codes one
+// Push appends the codes of the numbers [lo, hi) of r to the pool. codes holds these codes one
 // after the other, without separators. Push returns the next number of r that the pool expects.
 //
-// If the pool expected the number from, Push returns the number to. Otherwise Push pushes nothing
+// If the pool expected the number lo, Push returns the number hi. Otherwise Push pushes nothing
 // and returns the number at which the worker must continue. In this case the reply to an earlier
 // push was lost, or another worker has pushed codes of the same range. So each number of a range is
 // pushed once, even if several workers push the range.
@@ -207,12 +208,12 @@ func (p *Pool) Open(ctx context.Context, epoch int64, runID string) error {
 // Push fails with [kgs.ErrFenced] if the range was delivered or belongs to an older epoch. It
 // fails with [kgs.ErrNoEpoch] if the pool is not open for the epoch of r. Redis runs nothing else
 // during a push, which takes about 3 ms for 10,000 codes.
-func (p *Pool) Push(ctx context.Context, r ledger.Reservation, from, to int64, codes []byte) (mark int64, err error) {
-	if from < r.Lo || to <= from || to > r.Hi || int64(len(codes)) != (to-from)*int64(r.Length) {
+func (p *Pool) Push(ctx context.Context, r ledger.Reservation, lo, hi int64, codes []byte) (mark int64, err error) {
+	if lo < r.Lo || hi <= lo || hi > r.Hi || int64(len(codes)) != (hi-lo)*int64(r.Length) {
 		return 0, fmt.Errorf("push to the pool: %d bytes are not the codes of [%d, %d) of range %d [%d, %d)",
-			len(codes), from, to, r.ID, r.Lo, r.Hi)
+			len(codes), lo, hi, r.ID, r.Lo, r.Hi)
 	}
-	mark, err = p.run(ctx, p.scripts.push, r.Epoch, r.ID, r.Lo, from, to, r.Length, codes).Int64()
+	mark, err = p.run(ctx, p.scripts.push, r.Epoch, r.ID, r.Lo, lo, hi, r.Length, codes).Int64()
 	if err != nil {
 		return 0, fmt.Errorf("push to the pool: %w", err)
 	}

@@ -182,8 +182,8 @@ func (h *Handler) dashboard(w http.ResponseWriter, _ *http.Request) {
 func (h *Handler) report(err error) {
 	switch {
 	case errors.Is(err, reply.ErrNotSent):
-		h.cfg.Logger.Debug("send answer on the admin listener", "error", err)
+		h.cfg.Logger.Debug("could not send an answer on the admin listener", "error", err)
 	case err != nil:
-		h.cfg.Logger.Error("write answer on the admin listener", "error", err)
+		h.cfg.Logger.Error("could not encode an answer on the admin listener", "error", err)
 	}
 }

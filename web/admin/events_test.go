@@ -153,7 +153,7 @@ func TestStreamContinuesAfterServerTimeouts(t *testing.T) {
 }
 
 // The end of Run ends each stream, so a shutdown does not wait for streams.
-func TestDashboardStopEndsEventStreams(t *testing.T) {
+func TestDashboardClosesEventStreamsWhenItStops(t *testing.T) {
 	t.Parallel()
 	a := New(Config{Gatherer: prometheus.NewRegistry(), Status: full})
 	server := httptest.NewUnstartedServer(nil)

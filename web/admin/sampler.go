@@ -120,8 +120,9 @@ type Sample struct {
 	TakenPerSecond     map[string]float64 `json:"taken_per_second,omitzero"`      // keys by their source, such as pool, ledger or random
 	RefilledPerSecond  *float64           `json:"refilled_per_second,omitempty"`  // keys that the program's worker pushed to the pool
 
-	// Durations, in seconds, of the requests that ended in the last latencyWindow. The
-	// error is at most 5 %. A duration is absent if no request ended in the window.
+	// Durations, in seconds, of the requests that ended in the last latencyWindow. A
+	// duration differs from the exact quantile by at most 5 %. It is absent if no request
+	// ended in the window.
 	CreateP50   *float64 `json:"create_p50,omitempty"` // creations with status 201
 	CreateP99   *float64 `json:"create_p99,omitempty"`
 	RedirectP50 *float64 `json:"redirect_p50,omitempty"` // redirects

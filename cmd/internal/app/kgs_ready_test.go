@@ -14,7 +14,7 @@ import (
 )
 
 // A kgs that fills a pool and serves keys is ready only if it can do both.
-func TestKGSIsReadyOnlyIfPoolAndLedgerAreKnown(t *testing.T) {
+func TestKGSIsNotReadyIfPoolOrLedgerIsUnreadable(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		fills, serves    bool

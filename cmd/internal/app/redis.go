@@ -13,8 +13,8 @@ import (
 	"keypool/kgs/refill"
 )
 
-// openRedis returns a client, which the stop closes. It does not connect because Redis may be
-// unreachable during the start.
+// openRedis returns a Redis client. The shutdown of the program closes the client. openRedis does
+// not connect, because Redis may be unreachable during the start.
 func (c *Core) openRedis() (redis.UniversalClient, error) {
 	redis.SetLogger(redisLog{c.Log}) // applies to the whole process; the default logger writes to standard error
 	client, err := redispool.OpenClient(string(c.RedisURL))
@@ -49,12 +49,13 @@ func mustNotEvict(ctx context.Context, pool *redispool.Pool) error {
 	}
 }
 
-// returnKeys turns step into a step of the stop whose failure is only logged. The ledger has a
-// record of the keys that were not returned, and writes them off.
-func (c *Core) returnKeys(step func(context.Context) error) func(context.Context) error {
+// returnKeys returns a function that calls release during the shutdown. The function logs an error of
+// release and does not return it. The ledger has a record of the keys that were not returned, and
+// writes them off.
+func (c *Core) returnKeys(release func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
-		if err := step(ctx); err != nil {
-			c.Log.Warn("return unused keys: the ledger will write them off", slog.Any("error", err))
+		if err := release(ctx); err != nil {
+			c.Log.Warn("could not return unused keys; the ledger will write them off", slog.Any("error", err))
 		}
 		return nil
 	}

@@ -73,7 +73,7 @@ func (ch *Chain) ticketServer(ctx context.Context, at config.Database) (keysourc
 		}
 	}
 	if isUnreachable(err) {
-		ch.Log.Warn("connect to ticket database: it will be migrated when it is reachable", slog.Any("error", err))
+		ch.Log.Warn("could not connect to a ticket database; it will be migrated when it is reachable", slog.Any("error", err))
 		ch.life.Background("migration of a ticket database", ch.fail, func(ctx context.Context) error {
 			return ch.migrateLater(ctx, pool)
 		})
@@ -99,12 +99,12 @@ func (ch *Chain) migrateLater(ctx context.Context, pool *pgxpool.Pool) error {
 		case ctx.Err() != nil:
 			return nil
 		case err == nil:
-			ch.Log.Info("migrated ticket database, which is reachable again")
+			ch.Log.Info("migrated a ticket database, which is reachable again")
 			return nil
 		case errors.Is(err, migrations.ErrNewerSchema), errors.Is(err, migrations.ErrOlderSchema):
 			return err
 		case !logged && !isUnreachable(err):
-			ch.Log.Warn("migrate ticket database", slog.Any("error", err))
+			ch.Log.Warn("could not migrate a ticket database", slog.Any("error", err))
 			logged = true
 		}
 	}

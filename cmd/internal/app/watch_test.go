@@ -63,7 +63,7 @@ func TestFailedProgramExitsWith1(t *testing.T) {
 	}
 }
 
-func TestServingWatchRecordsTimeOfChange(t *testing.T) {
+func TestServingWatchReportsWhenSourceChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		from := "batch"
 		w := &servingWatch{from: func() string { return from }}

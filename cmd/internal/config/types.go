@@ -38,7 +38,8 @@ func (a *Address) UnmarshalText(text []byte) error {
 }
 
 // Switch is a setting that is true or false. It is not a bool, because kong would then accept
-// --migrate without a value. An environment variable has no such form.
+// --migrate without a value. An environment variable always has a value, and a flag has the same
+// form as the variable.
 type Switch struct{ On bool }
 
 // UnmarshalText takes true or false.

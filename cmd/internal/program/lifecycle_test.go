@@ -34,7 +34,7 @@ func TestLifecycleStopsOnceInReverseOrder(t *testing.T) {
 	}
 }
 
-func TestLifecycleStopEndsWithItsContext(t *testing.T) {
+func TestLifecycleShutdownReturnsWhenContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l Lifecycle
 		release := make(chan struct{})

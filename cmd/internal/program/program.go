@@ -115,7 +115,7 @@ func (p *Program) Stop() error {
 // abandonStart closes what a failed start opened.
 func (p *Program) abandonStart() {
 	if err := p.Stop(); err != nil {
-		p.log.Error("clean up after a failed start", slog.Any("error", err))
+		p.log.Error("could not clean up after a failed start", slog.Any("error", err))
 	}
 }
 
@@ -162,7 +162,7 @@ func (p *Program) serve(name string, srv *http.Server, l net.Listener, grace tim
 		idle.close()
 		err := srv.Shutdown(ctx)
 		if errors.Is(err, context.DeadlineExceeded) {
-			p.log.Warn("close connections of slow clients", slog.String("listener", name))
+			p.log.Warn("requests did not finish in time; their connections are closed", slog.String("listener", name))
 			err = srv.Close()
 		}
 		<-done
