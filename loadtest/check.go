@@ -33,9 +33,9 @@ type Findings struct {
 // Broken counts the findings that break a guarantee. An unread link counts too, because it may be lost.
 func (f Findings) Broken() int64 { return f.Lost + f.Wrong + f.Twice + f.Unread }
 
-// A Census passes every link that the service stores to the function each. Only a census shows whether a
-// creation with an unknown outcome was stored.
-type Census func(ctx context.Context, each func(code, url string)) error
+// A Census calls visit for every link that the service stores. Only a census shows whether a creation with
+// an unknown outcome was stored.
+type Census func(ctx context.Context, visit func(code, url string)) error
 
 // Checker reads links back. A cache may answer for links that the store has lost. A caller that judges
 // the store therefore restarts the service first. A Checker may be used concurrently.
@@ -75,8 +75,8 @@ func (c *Checker) Check(ctx context.Context, entries []Entry) (Findings, error) 
 	return f.findings, err
 }
 
-// read requests the link of e until decide accepts an answer or the patience of c has passed. A read,
-// unlike a creation, may be repeated.
+// read requests the link of e repeatedly. It stops when decide accepts an answer, or when c.Patience has
+// passed. Unlike a creation, such a request may be repeated, because it changes nothing.
 func (c *Checker) read(ctx context.Context, e Entry, f *finder) error {
 	if e.Code == "" {
 		f.report(&f.findings.Wrong, "creation %d was acknowledged without a code", e.N)

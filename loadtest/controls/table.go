@@ -10,7 +10,8 @@ func Table() []Edit {
 		{"even", "kgs/keysource/random.go",
 			"if int(b) < unbiased && n < length {",
 			"if n < length {"},
-		// A Snowflake process makes numbers only for the time for which its machine id is promised.
+		// The holders of a machine id use disjoint intervals of time. A process makes no number with a time after the
+		// end of its promise, and none with a time before it acquired the machine id.
 		{"machine-fence", "kgs/keysource/snowflake.go",
 			"case ms >= s.promise.until:",
 			"case false:"},

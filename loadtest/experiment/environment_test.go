@@ -50,7 +50,7 @@ func TestBusyMachineMakesTimedClaimsInconclusive(t *testing.T) {
 }
 
 // The processor time of an ended child still counts for its family.
-func TestFamilyIncludesEndedChildren(t *testing.T) {
+func TestFamilyCountsProcessorTimeOfEndedChildren(t *testing.T) {
 	t.Parallel()
 	const initial, us, child, grandchild, other = 1, 10, 11, 12, 20
 	running := []procfs.ProcStat{

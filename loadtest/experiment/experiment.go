@@ -133,7 +133,7 @@ func Define[R any](d Definition[R]) *Experiment {
 			v.enter(&result.Claims[i])
 			certain[i] = v.certain
 			if v.Outcome == "" {
-				unobserved = append(unobserved, c.Name)
+				unobserved = append(unobserved, fmt.Sprintf("%q", c.Name))
 			}
 		}
 		if ended == nil && t.refuted == "" && len(unobserved) > 0 {

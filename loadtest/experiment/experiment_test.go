@@ -72,8 +72,8 @@ func TestClaimsAreJudgedByTheRecord(t *testing.T) {
 		error string
 	}{
 		{"all hold", func(_ *T, r *record) { *r = record{links: 5, p99: []float64{3}} }, []report.Outcome{report.Held, report.Held}, ""},
-		{"nothing observed", func(*T, *record) {}, []report.Outcome{report.NotJudged, report.NotJudged}, "the run observed nothing for these claims: kept, p99"},
-		{"one claim not observed", func(_ *T, r *record) { r.links = 5 }, []report.Outcome{report.Held, report.NotJudged}, "the run observed nothing for these claims: p99"},
+		{"nothing observed", func(*T, *record) {}, []report.Outcome{report.NotJudged, report.NotJudged}, `the run observed nothing for these claims: "kept", "p99"`},
+		{"one claim not observed", func(_ *T, r *record) { r.links = 5 }, []report.Outcome{report.Held, report.NotJudged}, `the run observed nothing for these claims: "p99"`},
 		{"links lost", func(_ *T, r *record) { *r = record{links: 5, lost: 1, p99: []float64{3}} }, []report.Outcome{report.Failed, report.Held}, ""},
 		{"ends early", func(t *T, r *record) { r.links = 5; t.Fatalf("no database") }, []report.Outcome{report.Held, report.NotJudged}, "no database"},
 		{"an error ends the run", func(t *T, _ *record) { t.Must(errors.New("no disk")); panic("went on") }, []report.Outcome{report.NotJudged, report.NotJudged}, "no disk"},

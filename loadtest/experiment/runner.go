@@ -86,7 +86,8 @@ func (r *Runner) measured(ctx context.Context, e *Experiment) report.Experiment 
 	}
 	r.Log(e.Name + ": a claim that depends on time does not hold; the experiment runs once more")
 	second := r.run(ctx, e, Control{}, r.Scale)
-	second.Notes = append(second.Notes, "The experiment ran twice. In the first run: "+strings.Join(slow, "; "))
+	second.Notes = append(second.Notes, fmt.Sprintf("The experiment ran twice. In the first run, %d of %d claims failed or were inconclusive. %s",
+		len(slow), len(first.Claims), strings.Join(slow, " ")))
 	return second
 }
 
@@ -129,22 +130,33 @@ func (r *Runner) control(ctx context.Context, e *Experiment, c Control) report.C
 		i := slices.IndexFunc(result.Claims, func(claim report.Claim) bool { return claim.Name == name })
 		claim := result.Claims[i]
 		control.Caught = control.Caught && claim.Outcome == report.Failed
-		why = append(why, fmt.Sprintf("%s is %s: %s", name, claim.Outcome, claim.Why))
+		why = append(why, refutation(claim))
 	}
 	if !control.Caught && result.Error != "" {
-		why = append(why, result.Error)
+		why = append(why, "The run ended with an error: "+result.Error+".")
 	}
-	control.Why = strings.Join(why, "; ")
+	control.Why = strings.Join(why, " ")
 	return control
 }
 
-// failures returns two results: slow describes the claims that another measurement may settle, and wrong
+// refutation says in a sentence whether a claim that a control must refute has failed.
+func refutation(c report.Claim) string {
+	switch c.Outcome {
+	case report.Failed:
+		return fmt.Sprintf("Claim %q: failed, as it must (%s).", c.Name, c.Why)
+	case report.NotJudged:
+		return fmt.Sprintf("Claim %q: not judged, because %s.", c.Name, c.Why)
+	}
+	return fmt.Sprintf("Claim %q: %s, but it must fail (%s).", c.Name, c.Outcome, c.Why)
+}
+
+// failures returns two results: slow has a sentence for each claim that another measurement may settle, and wrong
 // reports whether any other claim except a bar failed.
 func failures(claims []report.Claim) (slow []string, wrong bool) {
 	for _, c := range claims {
 		switch {
 		case c.Outcome == report.Inconclusive, c.Outcome == report.Failed && c.Kind == report.Speed:
-			slow = append(slow, fmt.Sprintf("%s is %s: %s", c.Name, c.Outcome, c.Why))
+			slow = append(slow, fmt.Sprintf("Claim %q: %s (%s).", c.Name, c.Outcome, c.Why))
 		case c.Outcome == report.Failed && c.Kind != report.Bar:
 			wrong = true
 		}

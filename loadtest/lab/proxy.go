@@ -28,7 +28,7 @@ type NetProxy struct {
 	broken   bool
 	conns    map[net.Conn]struct{}     // both ends of every connection
 	loses    func(request []byte) bool // reports whether the reply to request is lost; nil means never
-	keep     int                       // number of bytes of a lost reply that reach the client
+	maxBytes int                       // at most this number of bytes of a lost reply reach the client
 }
 
 // Proxy starts a proxy to the address upstream.
@@ -47,14 +47,14 @@ func Proxy(r T, upstream string) *NetProxy {
 	return p
 }
 
-// Lose makes the proxy count the requests for which match returns true. It loses the reply to each n-th
-// of them, where n is the parameter every. The server has then received the request and begun to answer.
-// At most keep bytes of a lost reply reach the client, and never its last byte. Then the proxy resets
-// the connection. If match is nil, the proxy loses no more replies.
-func (p *NetProxy) Lose(every, keep int, match func(request []byte) bool) {
+// Lose makes the proxy lose the reply to each n-th request for which match returns true. The proxy
+// forwards the request and waits until the server begins to answer. It then forwards at most the first
+// maxBytes bytes of the reply, but never the last byte, and resets the connection. If match is nil, the
+// proxy loses no more replies.
+func (p *NetProxy) Lose(n, maxBytes int, match func(request []byte) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.loses, p.keep = nil, keep
+	p.loses, p.maxBytes = nil, maxBytes
 	if match == nil {
 		return
 	}
@@ -64,7 +64,7 @@ func (p *NetProxy) Lose(every, keep int, match func(request []byte) bool) {
 			return false
 		}
 		seen++
-		return seen%every == 0
+		return seen%n == 0
 	}
 }
 
@@ -108,23 +108,23 @@ func (p *NetProxy) serve(client net.Conn) {
 	}
 	defer p.leave(server)
 	p.enter(server)
-	var losing atomic.Pointer[int] // if not nil, the next reply is lost except for this number of bytes
+	var losing atomic.Pointer[int] // if not nil, the next reply is lost, and at most this number of its bytes reach the client
 	p.running.Go(func() {
 		defer reset(server) // this ends the other direction too
 		relay(server, client, func(request []byte) []byte {
-			if keep, ok := p.picks(request); ok {
-				losing.Store(&keep)
+			if maxBytes, ok := p.picks(request); ok {
+				losing.Store(&maxBytes)
 			}
 			return request
 		})
 	})
 	relay(client, server, func(reply []byte) []byte {
-		keep := losing.Load()
-		if keep == nil {
+		maxBytes := losing.Load()
+		if maxBytes == nil {
 			return reply
 		}
 		p.lost.Add(1)
-		_, _ = client.Write(reply[:min(*keep, len(reply)-1)]) // the connection is reset in any case
+		_, _ = client.Write(reply[:min(*maxBytes, len(reply)-1)]) // the connection is reset in any case
 		return nil
 	})
 }
@@ -148,12 +148,12 @@ func (p *NetProxy) leave(conn net.Conn) {
 	reset(conn)
 }
 
-// picks reports whether the reply to request is lost. The first keep bytes of a lost reply still reach the
+// picks reports whether the reply to request is lost. At most maxBytes bytes of a lost reply reach the
 // client.
-func (p *NetProxy) picks(request []byte) (keep int, ok bool) {
+func (p *NetProxy) picks(request []byte) (maxBytes int, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.keep, p.loses != nil && p.loses(request)
+	return p.maxBytes, p.loses != nil && p.loses(request)
 }
 
 // relay reads from src, transforms the bytes with change and writes the result to dst. It returns when

@@ -20,7 +20,7 @@ const (
 
 // Served returns the claim that no creation failed. text is the sentence of the claim.
 func Served[R any](text string, figures func(*R) loadtest.Figures) experiment.Claim[R] {
-	return experiment.Claim[R]{Name: NoFailedCreation, Text: text, Unit: "creations", Kind: report.Availability, Judge: func(r *R) experiment.Verdict {
+	return experiment.Claim[R]{Name: NoFailedCreation, Text: text, Unit: "failed creations", Kind: report.Availability, Judge: func(r *R) experiment.Verdict {
 		f := figures(r)
 		if f.Sent+f.Unsent == 0 {
 			return experiment.Verdict{}
@@ -49,8 +49,8 @@ func Accounts[R any](served string, links func(*R) *loadtest.Verdict) []experime
 // that read the links back, or nil if there was no check. A link that was not read back may be lost,
 // wrong or stored twice, so the claims hold only if all links were read back.
 func Links[R any](links func(*R) *loadtest.Verdict) []experiment.Claim[R] {
-	on := func(name, text string, bad func(*loadtest.Verdict) (int64, string)) experiment.Claim[R] {
-		return experiment.Claim[R]{Name: name, Text: text, Unit: "links", Kind: report.Correctness, Judge: func(r *R) experiment.Verdict {
+	on := func(name, unit, text string, bad func(*loadtest.Verdict) (int64, string)) experiment.Claim[R] {
+		return experiment.Claim[R]{Name: name, Text: text, Unit: unit, Kind: report.Correctness, Judge: func(r *R) experiment.Verdict {
 			v := links(r)
 			if v == nil || v.Sent+v.Unsent == 0 {
 				return experiment.Verdict{}
@@ -63,13 +63,13 @@ func Links[R any](links func(*R) *loadtest.Verdict) []experiment.Claim[R] {
 		}}
 	}
 	return []experiment.Claim[R]{
-		on(NoLostLink, "No acknowledged link is lost.", func(v *loadtest.Verdict) (int64, string) {
+		on(NoLostLink, "lost or unread links", "No acknowledged link is lost.", func(v *loadtest.Verdict) (int64, string) {
 			return v.Lost + v.Unread, fmt.Sprintf("of %d checked links, %d led nowhere and %d could not be read", v.Checked, v.Lost, v.Unread)
 		}),
-		on(NoWrongLink, "Every acknowledged link leads to the URL that it was created for.", func(v *loadtest.Verdict) (int64, string) {
+		on(NoWrongLink, "wrong links", "Every acknowledged link leads to the URL that it was created for.", func(v *loadtest.Verdict) (int64, string) {
 			return v.Wrong, fmt.Sprintf("%d of %d links that were read back led to another URL", v.Wrong, v.Checked-v.Unread)
 		}),
-		on(NoCodeTwice, "No code is acknowledged twice, and no creation is stored twice.", func(v *loadtest.Verdict) (int64, string) {
+		on(NoCodeTwice, "duplicates", "No code is acknowledged twice, and no creation is stored twice.", func(v *loadtest.Verdict) (int64, string) {
 			return v.Twice, fmt.Sprintf("%d duplicates were found among %d acknowledged links", v.Twice, v.Acknowledged)
 		}),
 	}

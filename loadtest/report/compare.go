@@ -23,7 +23,7 @@ func Compare(w io.Writer, a, b *Report) error {
 	var rows strings.Builder
 	changed := 0
 	for _, name := range names {
-		a, b, sign := cmp.Or(inA[name], &Claim{Outcome: nothing}), cmp.Or(inB[name], &Claim{Outcome: nothing}), ""
+		a, b, sign := cmp.Or(inA[name], &Claim{Outcome: dash}), cmp.Or(inB[name], &Claim{Outcome: dash}), ""
 		if a.Outcome != b.Outcome {
 			changed, sign = changed+1, "!"
 		}

@@ -11,8 +11,8 @@ import (
 	"keypool/internal/human"
 )
 
-// The dash of the constant nothing stands for a missing figure.
-const nothing = "–"
+// dash stands for a missing figure.
+const dash = "–"
 
 // Number formats a figure with four significant digits. A figure of 1,000 or more is a whole number
 // with commas. NaN and infinities are a dash.
@@ -20,7 +20,7 @@ func Number(v float64) string {
 	size := math.Abs(v)
 	switch {
 	case !finite(v):
-		return nothing
+		return dash
 	case size >= 1e15, size < 1e-6 && size > 0:
 		return strconv.FormatFloat(v, 'g', 4, 64)
 	case size >= 1000:
@@ -32,7 +32,7 @@ func Number(v float64) string {
 // Quantity formats a number with its unit, such as "4.214 ms".
 func Quantity(v float64, unit string) string {
 	if !finite(v) {
-		return nothing
+		return dash
 	}
 	return strings.TrimSpace(Number(v) + " " + unit)
 }
@@ -57,7 +57,7 @@ func took(seconds float64) string { return Duration(time.Duration(seconds * floa
 // quantity formats the figure v of a claim.
 func quantity(v *float64, unit string) string {
 	if v == nil {
-		return nothing
+		return dash
 	}
 	return Quantity(*v, unit)
 }
@@ -65,7 +65,7 @@ func quantity(v *float64, unit string) string {
 // ratio formats the quotient of observed and predicted.
 func ratio(observed, predicted *float64) string {
 	if observed == nil || predicted == nil || !finite(*observed / *predicted) {
-		return nothing
+		return dash
 	}
 	v := *observed / *predicted
 	if math.Abs(v) >= 10 {

@@ -110,7 +110,7 @@ func (t Table) markdown() string {
 func (t Table) numeric(column int) bool {
 	some := false
 	for _, row := range t.Rows {
-		if column >= len(row) || row[column] == "" || row[column] == nothing {
+		if column >= len(row) || row[column] == "" || row[column] == dash {
 			continue
 		}
 		if !strings.ContainsAny(row[column][:1], "0123456789-+.") {

@@ -13,7 +13,7 @@ ERROR         outage: Redis is killed: 0 of 1 claim holds, 1 not judged (12 s)
 What does not hold, with the reason:
 FAIL drain, page: The page goes out within two seconds of the pool falling below 10 %.
     The pool fell below 3,000 keys at 26.9 s; the webhook was called at 31.3 s.
-FAIL drain, without the restart signal: The control was not caught. Its run must refute: exhaustion.
+FAIL drain, without the restart signal: The control was not caught. Its run must refute the claims: "exhaustion".
     the claim held: 29.8 s observed
 ERROR outage: The experiment did not run to its end.
     start servers: listen tcp 127.0.0.1:8080: bind: address already in use

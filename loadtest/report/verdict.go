@@ -190,7 +190,8 @@ func (e *Experiment) findings() []Finding {
 	}
 	for _, c := range e.Controls {
 		if !c.Caught {
-			text := fmt.Sprintf("The control was not caught. Its run must refute: %s.", c.Refutes)
+			quoted := `"` + strings.ReplaceAll(c.Refutes, ", ", `", "`) + `"`
+			text := "The control was not caught. Its run must refute the claims: " + quoted + "."
 			all = append(all, Finding{Word: string(Fail), Name: c.Name, Text: text, Why: c.Why})
 		}
 	}

@@ -85,7 +85,7 @@ type found struct {
 	rate, p99  measure.Series // creations per second; ms
 	best       measure.Series // the rate as a share of the best rate of the same round
 	calls      measure.Series // calls per creation
-	refused    measure.Series // refused creations in %, in the load with the most refusals
+	refused    measure.Series // refused creations in %, in the load with the highest share of refusals
 	skipped    measure.Series // skipped numbers per crash
 	index, log measure.Series // bytes per link, in the index and in the write-ahead log of PostgreSQL
 	memory     string         // description of the memory that Redis uses
@@ -161,7 +161,7 @@ func claims() []experiment.Claim[record] {
 			return off
 		}, "counters make one call per creation", fmt.Sprintf("The key sources redis-incr and ticket make one call per creation, to Redis or to a ticket database. The average differs from 1 by at most %.2f.", perKeyOff)),
 		atMost(without, mostWithout, "calls", calls, "other key sources make no calls",
-			fmt.Sprintf("Key sources that compute their codes (snowflake, hash, uuid and random) make at most %.2f calls per creation. Those are the calls of an idle server.", mostWithout)),
+			fmt.Sprintf("Key sources that compute their codes (snowflake, hash, uuid and random) make at most %.2f calls per creation. They need no call for a key. The calls that are counted are those that a server makes even when it is idle.", mostWithout)),
 		atMost(ahead, mostSkipped, "numbers per crash", skipped, "a crash costs at most two batches",
 			fmt.Sprintf("If a key source takes keys ahead, a crash loses at most the keys that the server held: two batches of %d keys, and the keys in progress.", crashBatch)),
 		atMost(perKey, fewSkipped, "numbers per crash", skipped, "a crash with a counter loses few numbers",

@@ -121,10 +121,11 @@ func (o *outage) String() string {
 	return strings.Join(parts, ", ")
 }
 
-func (o *outage) answered() string { return strings.Join(o.answers, "; ") }
+// answered returns the different answers to failed creations, or "none" if no creation failed.
+func (o *outage) answered() string { return cmp.Or(strings.Join(o.answers, "; "), "none") }
 
 // again describes how long after the restart the key source serves every creation again. For an
-// outage of the even tickets alone, this is not measured.
+// outage of only the ticket database with even numbers, this is not measured.
 func (o *outage) again() string {
 	switch {
 	case o.victim == evenTickets:
@@ -170,7 +171,7 @@ func outageClaims() (all []experiment.Claim[record]) {
 	without := func(how supplied) func(*found, *outage) bool {
 		return func(f *found, o *outage) bool { return o.stops() && f.supplied() == how }
 	}
-	whole := func(_ *found, o *outage) bool { return o.victim != evenTickets } // the outage of the even tickets ends with another kill and not with a restart
+	whole := func(_ *found, o *outage) bool { return o.victim != evenTickets } // the outage of this ticket database ends with another kill and not with a restart
 	local := func(o *outage) float64 { return o.local.Seconds() }
 	for _, c := range []outageClaim{
 		{
@@ -182,19 +183,19 @@ func outageClaims() (all []experiment.Claim[record]) {
 			text: fmt.Sprintf("redis-incr serves creations for at most %.1f s after Redis is killed. The same holds for ticket after both ticket databases are killed.", mostStop),
 		},
 		{
-			kind: report.Availability, unit: "creations", name: "one ticket database is enough",
+			kind: report.Availability, unit: "creations not served", name: "one ticket database is enough",
 			text:  "While one of the two ticket databases is down, every creation is served.",
 			about: func(_ *found, o *outage) bool { return o.victim == evenTickets },
 			value: func(o *outage) float64 { return float64(o.all() - o.served) },
 		},
 		{
-			kind: report.Availability, unit: "creations", name: "no creation fails with a fallback",
+			kind: report.Availability, unit: "creations not served", name: "no creation fails with a fallback",
 			text:  "With the default fallback, every creation is served while any component except the database of the links is down.",
 			about: func(f *found, o *outage) bool { return o.fallback == random && whole(f, o) },
 			value: func(o *outage) float64 { return float64(o.refused + o.unknown) },
 		},
 		{
-			kind: report.Availability, unit: "creations", name: "every creation is answered",
+			kind: report.Availability, unit: "creations without an answer", name: "every creation is answered",
 			text:  "Without a fallback, every creation is answered while a component is down.",
 			about: func(f *found, o *outage) bool { return o.fallback != random && whole(f, o) }, value: func(o *outage) float64 { return float64(o.unknown) },
 		},
@@ -223,8 +224,9 @@ func (c outageClaim) judge(r *record) experiment.Verdict {
 	if c.least {
 		worst, verdict = slices.MinFunc(some, order), experiment.AtLeast
 	}
-	return verdict(c.bound, c.value(worst), "the worst of %d outages: key source %s without %s, FALLBACK=%s; time without its supply: %s; time to recover: %s; creations: %s; refusals: %s", len(some),
-		worst.name, worst.victim, worst.fallback, tenths(worst.local), worst.again(), worst, cmp.Or(worst.answered(), "none"))
+	return verdict(c.bound, c.value(worst), "the worst of %d outages: key source %s, killed: %s, FALLBACK=%s; served without its supply for %s; time to recover: %s; "+
+		"creations during the outage: %s; answers to failed creations, also after the restart: %s", len(some),
+		worst.name, worst.victim, worst.fallback, tenths(worst.local), worst.again(), worst, worst.answered())
 }
 
 // outagesOf returns the outages for which about returns true, in the order of the key sources.

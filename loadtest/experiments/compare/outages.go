@@ -27,8 +27,8 @@ const (
 const (
 	theRedis    = "Redis"
 	theService  = "key service"
-	evenTickets = "even tickets"
-	bothTickets = "both tickets"
+	evenTickets = "ticket database with even numbers"
+	bothTickets = "both ticket databases"
 	thePostgres = "PostgreSQL"
 )
 

@@ -38,15 +38,15 @@ func columns() []column {
 		{title: "description", text: func(f *found) string { return f.Title }},
 		{title: "calls per creation", unit: "calls", series: func(f *found) measure.Series { return f.calls }},
 		{title: rate, unit: measure.PerSecond, series: func(f *found) measure.Series { return f.rate }, chart: "How fast links are made"},
-		{title: "share of the best rate", unit: measure.Times, series: func(f *found) measure.Series { return f.best }},
+		{title: "share of the best rate of its round", unit: measure.Times, series: func(f *found) measure.Series { return f.best }},
 		{title: fmt.Sprintf("p99 at %d/s", steadyRate), unit: "ms", series: func(f *found) measure.Series { return f.p99 }},
-		{title: "refused in the load with most refusals", unit: "%", series: func(f *found) measure.Series { return f.refused }},
+		{title: "highest share of refusals in any load", unit: "%", series: func(f *found) measure.Series { return f.refused }},
 		{title: "skipped per crash", unit: "numbers", series: func(f *found) measure.Series { return f.skipped }},
 		{title: "index per link", unit: "bytes", series: func(f *found) measure.Series { return f.index }},
 		{title: "PostgreSQL log (WAL) per link", unit: "bytes", series: func(f *found) measure.Series { return f.log }},
 		{title: "memory of Redis", text: func(f *found) string { return f.memory }, duel: true},
-		{title: "time without its supply", unit: "s", series: (*found).local, chart: "How long each key source works without its supply"},
-		{title: "refusals without Redis", text: redis("none", (*outage).answered), duel: true},
+		{title: "works without its supply for", unit: "s", series: (*found).local, chart: "How long each key source works without its supply"},
+		{title: "answers to failed creations after the kill of Redis", text: redis("none", (*outage).answered), duel: true},
 		{title: "creations without Redis, with the default fallback", text: redis(random, (*outage).String), duel: true},
 		{title: "time to recover after the restart of Redis", text: redis("none", (*outage).again), duel: true},
 	}
@@ -109,7 +109,7 @@ func show(r *record, e *report.Experiment) {
 		}
 	}
 	outages := report.Table{Title: "During the outage, and after it", Columns: []string{
-		"key source", "killed", "FALLBACK", "creations during the outage", "refusals", "time without its supply", "time to recover",
+		"key source", "killed", "FALLBACK", "creations during the outage", "answers to failed creations, also after the restart", "works without its supply for", "time to recover",
 	}}
 	for _, o := range r.outagesOf(func(*found, *outage) bool { return true }) {
 		outages.Rows = append(outages.Rows, []string{o.name, o.victim, o.fallback, o.String(), o.answered(), tenths(o.local), o.again()})
@@ -117,7 +117,7 @@ func show(r *record, e *report.Experiment) {
 	e.Tables = []report.Table{all, duel, outages}
 	e.Notes = []string{
 		fmt.Sprintf("The rates are those of wrk, which waits for each answer. The p99 is measured from the time at which a creation was due. Each load lasts %.0f s in each of %d rounds. "+
-			"A round loads all key sources one after the other, each after its pool was filled again. Every acknowledged creation has a row in the database. The calls are counted by "+
+			"A round loads all key sources one after the other, each after its pool was filled again. Each round has its own best rate, which is the highest rate of any key source in that round. Every acknowledged creation has a row in the database. The calls are counted by "+
 			"PostgreSQL, Redis and the key service.",
 			r.each.Seconds(), r.rounds),
 		fmt.Sprintf("Each server ran with KGS_PERMUTE=false and was killed %d times while %d clients made links on it. Skipped numbers are numbers that the server took and that no link has. "+

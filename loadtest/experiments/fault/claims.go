@@ -72,14 +72,18 @@ func timed(name, text string) claim {
 
 // theLinks returns the claims about all links of a row, followed by the further claims. The claims about
 // links are the guarantees I1 to I4 of docs/guarantees.md.
-func theLinks(further ...claim) []claim { return linksOf("acknowledged link", further...) }
+func theLinks(further ...claim) []claim { return linksOf("acknowledged link", "", further...) }
 
-// linksOf is like theLinks, but links describes the links that the claims are about.
-func linksOf(links string, further ...claim) []claim {
+// linksOf is like theLinks, but link is a term for a link that the claims are about. The sentence definition
+// defines the term; it is "" if the term needs no definition.
+func linksOf(link, definition string, further ...claim) []claim {
+	if definition != "" {
+		definition += " "
+	}
 	return append([]claim{
-		counted(kept, "links", "No "+links+" is lost. After a restart, every "+links+" can be read back through every server."),
-		counted(right, "links", "Every "+links+" leads to exactly the URL that was sent."),
-		counted(once, "links", "No code is acknowledged for two creations, and no creation is stored twice."),
+		counted(kept, "lost or unread links", definition+"No "+link+" is lost. After a restart, every "+link+" can be read back through every server."),
+		counted(right, "wrong links", definition+"Every "+link+" leads to exactly the URL that was sent."),
+		counted(once, "duplicates", definition+"No two "+link+"s have the same code, and no creation is stored twice."),
 		accountsClose(),
 	}, further...)
 }
@@ -91,7 +95,7 @@ func accountsClose() claim {
 
 // keysAreUnique returns the claim that no key can be handed out twice.
 func keysAreUnique() claim {
-	return counted(keysOnce, "keys", "Each key waits to be handed out in at most one place. No linked key waits to be handed out again.")
+	return counted(keysOnce, "keys in two places", "No key that can still be handed out is in two places. No key that is already linked can be handed out again.")
 }
 
 // availableTo returns the claim for the guarantee I5 that the given percentage of the creations succeeds.
@@ -105,7 +109,7 @@ func noneFails(where string) claim { return served(unfailing, "No creation fails
 // noRefusals returns the claim for I5 if the server itself is killed. Creations then fail because the
 // server does not run, but the server must not refuse a creation while it runs.
 func noRefusals(text string) claim {
-	c := counted("no refusal by the killed server", "creations", text)
+	c := counted("no refusal by the killed server", "refused creations", text)
 	c.Kind = report.Availability
 	return c
 }

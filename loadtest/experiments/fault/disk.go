@@ -28,7 +28,7 @@ func diskRows() []row {
 		},
 		{
 			Name: "fault/18b", Title: "disk full, PostgreSQL",
-			Summary: "Like row 18, but with the tables of PostgreSQL on the disk of 16 MB. " +
+			Summary: "The tables of PostgreSQL are on a disk of 16 MB. A large file fills the disk and is removed later. This is repeated. " +
 				"The write-ahead log is on another disk, because PostgreSQL stops when the log has no space.",
 			Run: inject(diskFullPostgres), Claims: full, Controls: without(kept, "commit"),
 		},

@@ -11,8 +11,8 @@ import (
 // dryRows returns the rows in which the worker stops filling the pool.
 func dryRows() []row {
 	claims := theLinks(
-		observed("restart signalled", "When less than 20 % of the pool is left, the server signals `restart`."),
-		observed("page signalled", "When less than 10 % of the pool is left, the server signals `page`."),
+		observed("restart signalled", "While less than 20 % of the keys are left, the server signals `restart` or `page`."),
+		observed("page signalled", "While less than 10 % of the keys are left, the server signals `page`."),
 		observed("webhook alerts", "The webhook accepts `restart` once and then `page` once, although it refuses the first attempt to deliver each alert."),
 		observed("fallback takes over", "When the pool is empty, the fallback makes codes."),
 		observed(recovers, "A new worker fills the pool."),
@@ -20,8 +20,8 @@ func dryRows() []row {
 		availableTo(99.5),
 	)
 	useless := append(slices.Clone(claims),
-		observed("exit status", "The process of the worker restarts the worker without success. Within two minutes the process ends "+
-			"with a status other than 0, so that a service manager starts it again."))
+		observed("exit status", "The process of the worker restarts the worker, but the worker still fills no pool. Within two minutes, this process ends "+
+			"with a status other than 0, so that a service manager starts the process again."))
 	control := without("restart signalled", "deadman")
 	return []row{
 		{
@@ -106,10 +106,11 @@ func (d *dry) sawAlarms() {
 		}
 		share := float64(*s.PoolKeys) / dryCapacity
 		if share < 0.2 {
-			d.must("restart signalled", s.State == "restart" || s.State == "page", "the state is %s with %.1f %% of the keys left", s.State, 100*share)
+			d.must("restart signalled", s.State == "restart" || s.State == "page",
+				"`restart` or `page` is required below 20 %%; the state is %s with %.1f %% of the keys left", s.State, 100*share)
 		}
 		if share < 0.1 {
-			d.must("page signalled", s.State == "page", "the state is %s with %.1f %% of the keys left", s.State, 100*share)
+			d.must("page signalled", s.State == "page", "`page` is required below 10 %%; the state is %s with %.1f %% of the keys left", s.State, 100*share)
 		}
 		return *s.PoolKeys == 0
 	})

@@ -2,6 +2,7 @@ package fault
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,8 +18,8 @@ import (
 
 // failoverRows returns the rows in which PostgreSQL continues with older data.
 func failoverRows() []row {
-	claims := linksOf("link that was acknowledged after the fault",
-		counted("no code reassigned", "codes", "No code that was acknowledged before the fault is assigned to another URL afterwards, "+
+	claims := linksOf("later link", "A later link is a link that was acknowledged after the fault.",
+		counted("no code reassigned", "reassigned codes", "No code that was acknowledged before the fault is assigned to another URL afterwards, "+
 			"even if the database has lost its link."),
 		observed(recovers, "Links are created again."),
 	)
@@ -127,13 +128,13 @@ func sawNoCodeAgain(r *run, before, after *lab.Load) {
 			forgotten++
 		case url != e.URL:
 			again++
-			example = e.Code
+			example = fmt.Sprintf(", for example %q", e.Code)
 		}
 	}
 	if forgotten+again == 0 {
 		r.Fatalf("the database has lost no link, so the row proves nothing")
 	}
-	r.figure("no code reassigned", 0, float64(again), "%d acknowledged codes have lost their link; %d codes lead to another URL, for example %q",
+	r.figure("no code reassigned", 0, float64(again), "%d acknowledged codes have lost their link; %d codes lead to another URL%s",
 		forgotten, again, example)
 }
 

@@ -39,8 +39,8 @@ func redisRows() []row {
 			Summary: "When a server takes a batch, it gets a reply from Redis. A proxy cuts off every second such reply in the middle.",
 			Run:     inject(takeReplyLost), Controls: without(keysKept, "take-id"),
 			Claims: theLinks(
-				counted(keysKept, "keys", "No reserved key is missing from the accounts."),
-				counted("lost reply costs no key", "keys", "A lost reply costs no key. At most one key is abandoned for each creation that failed."),
+				counted(keysKept, "missing keys", "No reserved key is missing from the accounts."),
+				counted("lost reply costs no key", "abandoned keys", "No key is abandoned because of a lost reply. A creation that fails may cost its key, so the number of abandoned keys is at most the number of failed creations."),
 			),
 		},
 		{
@@ -49,7 +49,7 @@ func redisRows() []row {
 			Run:     inject(pushReplyLost), Controls: without(keysOnce, "mark"),
 			Claims: theLinks(
 				keysAreUnique(),
-				counted("no conflict", "keys", "No key that is already linked is handed out from the pool."),
+				counted("no conflict", "conflicts", "No key that is already linked is handed out from the pool."),
 			),
 		},
 		{
@@ -105,8 +105,8 @@ func redisKilled(r *run) {
 	r.strike(1)
 	lab.Wait(r, patient, "the local keys are used up", func() bool {
 		made, left := random(server), local(server) // in this order, because the number of local keys only falls
-		r.saw("local keys before fallback", left == 0 || made == 0, "the fallback had made %v codes when %d local keys were left, %.1f s after the kill",
-			made, left, time.Since(killed).Seconds())
+		r.saw("local keys before fallback", left == 0 || made == 0, "%.1f s after the kill, the server had %d local keys, and the fallback had made %v codes",
+			time.Since(killed).Seconds(), left, made)
 		return left == 0
 	})
 	lab.Pause(r, max(r.Lasting(time.Minute), drain)-time.Since(killed))
@@ -238,6 +238,6 @@ func (r *run) refuses(what string, p *lab.Program, words ...string) {
 	}
 	status, log := p.Exit(patient), p.Tail()
 	for _, word := range words {
-		r.saw(noStart, status == 2 && strings.Contains(log, word), "%s ended with status %d, want 2; its log must contain %q: %q", what, status, word, log)
+		r.saw(noStart, status == 2 && strings.Contains(log, word), "required: status 2, and %q in the log; observed: %s ended with status %d and logged %q", word, what, status, log)
 	}
 }

@@ -19,8 +19,7 @@ func rollbackRows() []row {
 	claims := theLinks(
 		observed("new epoch", "The servers and the worker detect that the pool is from an older state, and a new epoch begins."),
 		timed("new epoch time", "Every process reports the new epoch within 5 s after Redis is available again."),
-		counted("number of conflicts", "keys", "The number of conflicts is at most the number of servers that took keys before the fault, multiplied by "+
-			"the number of keys that one of them took."),
+		counted("number of conflicts", "conflicts", "At most one conflict occurs for each key that a server took before the fault."),
 	)
 	control := without("new epoch", "guard")
 	return []row{
@@ -32,8 +31,8 @@ func rollbackRows() []row {
 		},
 		{
 			Name: "fault/10b", Title: "Redis restarted from an older snapshot with a full pool",
-			Summary: "Like row 10, but Redis saves the snapshot when the pool is full, before two servers take 100,000 keys each. " +
-				"The pool is therefore full when Redis has restarted.",
+			Summary: "The pool is full with 200,000 keys, and Redis saves a snapshot. Then two servers take 100,000 keys each, and the worker refills the pool. " +
+				"Redis is killed with SIGKILL and restarts from the snapshot, in which the pool is full.",
 			Run: inject(func(r *run) { restoreRedis(r, true) }), Claims: claims, Controls: control,
 		},
 		{
@@ -43,13 +42,14 @@ func rollbackRows() []row {
 		},
 		{
 			Name: "fault/11b", Title: "Redis fails over to a lagging replica through a Sentinel",
-			Summary: "Like row 11, but a Sentinel detects that the master is down and promotes the replica.",
-			Run:     inject(func(r *run) { redisFailsOver(r, bySentinel) }), Claims: claims, Controls: control,
+			Summary: "A replica of Redis is frozen. Two servers take 100,000 keys each. The master is killed with SIGKILL. " +
+				"A Sentinel detects that the master is down and promotes the replica.",
+			Run: inject(func(r *run) { redisFailsOver(r, bySentinel) }), Claims: claims, Controls: control,
 		},
 	}
 }
 
-// rollback is a run in which Redis returns to an older state, with the programs that use the pool.
+// rollback is a run in which Redis returns to an older state. It holds the programs that use the pool.
 type rollback struct {
 	*run
 	worker  *lab.Program
@@ -138,15 +138,15 @@ func restoreRedis(r *run, full bool) {
 }
 
 // redisFailsOver freezes a replica while servers take keys, kills the master, and promotes the replica.
-// The function way sets up how the programs find the master, and returns their REDIS_URL. It also returns the
-// function promote, which waits until the replica is the master and the programs can find it.
-func redisFailsOver(r *run, way func(r *run, master, replica *lab.Database) (url string, promote func())) {
+// The function connect determines how the programs find the master, and returns their REDIS_URL. It also returns
+// the function promote. When promote returns, the replica is the master and the programs can find it.
+func redisFailsOver(r *run, connect func(r *run, master, replica *lab.Database) (url string, promote func())) {
 	master, replica := lab.DurableRedis(r), lab.DurableRedis(r)
 	ahead, behind := lab.RedisClient(r, master.URL), lab.RedisClient(r, replica.URL)
 	host, port, _ := strings.Cut(master.Addr, ":")
 	r.Must(behind.Do(r.Context(), "REPLICAOF", host, port).Err())
 	lab.Wait(r, patient, "the replica is connected to the master", func() bool { return replication(r, behind, "master_link_status") == "up" })
-	url, promote := way(r, master, replica)
+	url, promote := connect(r, master, replica)
 	b := newRollback(r, master, url)
 	lab.Wait(r, patient, "the replica has the data of the master", func() bool {
 		offset := replication(r, behind, "slave_repl_offset")

@@ -19,12 +19,12 @@ import (
 func serverRows() []row {
 	killed := theLinks(counted("keys lost per kill", "keys", fmt.Sprintf("On average, a kill costs at most three local batches of %d keys.", killBatch)))
 	stopped := theLinks(
-		counted("half-sent requests answered", "requests", "The server answers a request with 201 if it had begun to read the request when it received SIGTERM."),
+		counted("half-sent requests answered", "requests without 201", "The server answers a request with 201 if it had begun to read the request when it received SIGTERM."),
 		observed("requests in progress answered", "The server acknowledges every creation that it had read when it received SIGTERM."),
 		observed("exit status", "After SIGTERM, the server refuses new connections and ends with status 0."),
 		timed("stop time", "The server ends within 10 s after SIGTERM."),
 		observed(abandoned, "A server that stops after SIGTERM abandons no key."),
-		counted(returned, "keys", "A server that stops after SIGTERM leaves no key in a batch."),
+		counted(returned, "keys in batches", "A server that stops after SIGTERM leaves no key in a batch."),
 	)
 	return []row{
 		{
@@ -34,18 +34,20 @@ func serverRows() []row {
 		},
 		{
 			Name: "fault/1b", Title: "server killed, PostgreSQL and Redis", Suites: changeToo(),
-			Summary: "Like row 1, but with PostgreSQL and a pool in Redis. The server also runs the worker.",
-			Run:     inject(func(r *run) { r.databases(); killRepeatedly(r, 50) }), Claims: killed, Controls: without(kept, "commit"),
+			Summary: "The server is repeatedly killed with SIGKILL under load. Every fourth kill happens while the server starts. " +
+				"The links are in PostgreSQL, the pool is in Redis, and the server also runs the worker.",
+			Run: inject(func(r *run) { r.databases(); killRepeatedly(r, 50) }), Claims: killed, Controls: without(kept, "commit"),
 		},
 		{
 			Name: "fault/2", Title: "server stopped with SIGTERM, SQLite",
-			Summary: "The server is stopped with SIGTERM under load. At this moment, clients have sent only half of some requests.",
+			Summary: "The server is stopped with SIGTERM under load. At this moment, some clients have sent only the first half of a request.",
 			Run:     inject(func(r *run) { r.embedded(); stopInOrder(r) }), Claims: stopped, Controls: without(returned, "handback"),
 		},
 		{
 			Name: "fault/2b", Title: "server stopped with SIGTERM, PostgreSQL and Redis",
-			Summary: "Like row 2, but with PostgreSQL and a pool in Redis. The server also runs the worker.",
-			Run:     inject(func(r *run) { r.databases(); stopInOrder(r) }), Claims: stopped, Controls: without(returned, "handback"),
+			Summary: "The server is stopped with SIGTERM under load. At this moment, some clients have sent only the first half of a request. " +
+				"The links are in PostgreSQL, the pool is in Redis, and the server also runs the worker.",
+			Run: inject(func(r *run) { r.databases(); stopInOrder(r) }), Claims: stopped, Controls: without(returned, "handback"),
 		},
 	}
 }

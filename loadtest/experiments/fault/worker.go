@@ -20,7 +20,7 @@ func workerRows() []row {
 			Run: inject(workerKilled), Controls: without(keysOnce, "mark"),
 			Claims: theLinks(
 				keysAreUnique(),
-				timed("refill resumes in time", "Within 10 s of its start, each worker reaches its step, and the last worker pushes keys."),
+				timed("refill resumes in time", "Each worker that kills itself at a step of the refill reaches this step within 10 s of its start. The last worker pushes keys within 10 s of its start."),
 				observed(recovers, "After the last kill, the pool becomes full."),
 				observed(abandoned, "Only keys in the batches of a killed server are abandoned. No key of a killed worker is abandoned."),
 			),
@@ -42,7 +42,7 @@ func workerRows() []row {
 			Run:     inject(workersAtOnce), Controls: without("pool not overfilled", "size"),
 			Claims: theLinks(
 				observed(recovers, "After the start, the workers fill the pool."),
-				counted("pool not overfilled", "keys", "The number of keys in the pool is at most its capacity plus one range of 5,000 keys for each worker."),
+				counted("pool not overfilled", "keys in the pool", "The number of keys in the pool is at most its capacity plus one range of 5,000 keys for each worker."),
 				observed(abandoned, "No key is abandoned, because all programs are stopped with SIGTERM."),
 			),
 		},

@@ -106,7 +106,7 @@ func sourceClaims() []experiment.Claim[record] {
 		}}
 	}
 	return append([]experiment.Claim[record]{
-		on("codes have the documented form", "Every code has the length and the digits that are documented for its key source.", "codes", func(all []found) experiment.Verdict {
+		on("codes have the documented form", "Every code has the length and the digits that are documented for its key source.", "codes with another form", func(all []found) experiment.Verdict {
 			strange := 0
 			for _, f := range all {
 				strange += f.strange
@@ -117,7 +117,7 @@ func sourceClaims() []experiment.Claim[record] {
 			100*inOrder, 100*(1-noOrder), 100*noOrder), "key sources", judgeOrder),
 		on("codes of counters can be guessed", fmt.Sprintf("After %d codes of redis-incr, ticket or ledger-in-order, %d guesses hit at least %d of the next %d codes.",
 			seenCodes, fewGuesses, enoughGuessed, nextCodes), "codes", judgeGuessed),
-		on(unpredicted, "No guess from earlier codes hits a permuted, hashed or random code.", "codes", judgeUnpredicted),
+		on(unpredicted, "No guess from earlier codes hits a permuted, hashed or random code.", "guesses that hit", judgeUnpredicted),
 		sources.EachMeasured(func(r *record) *sources.Observed { return &r.Observed }),
 	}, measure.Links(func(r *record) *loadtest.Verdict { return r.Links })...)
 }

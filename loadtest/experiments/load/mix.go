@@ -40,7 +40,7 @@ func mix() *experiment.Experiment {
 func mixClaims(rate float64) []claim {
 	return append([]claim{
 		{
-			Name: "every redirect right", Text: "Every redirect leads to the URL that its link was created for.", Unit: "redirects",
+			Name: "every redirect right", Text: "Every redirect leads to the URL that its link was created for.", Unit: "failed redirects",
 			Kind: report.Correctness, Judge: judgeVisits,
 		},
 		timed("redirect p99", "ms", measure.LatencyText("redirects", "a bare redirect", rate), judgeP99),

@@ -67,7 +67,7 @@ func claims() []claim {
 			return experiment.Holds(r.after.epoch == r.before.epoch+1, "the epoch was %d before the outage and is %d at the end", r.before.epoch, r.after.epoch).
 				Figures(1, float64(r.after.epoch-r.before.epoch))
 		}),
-		counted("no key of the lost pool used", "keys", "No key that was reserved before Redis was started again is taken from a batch after the outage.", func(r *record) experiment.Verdict {
+		counted("no key of the lost pool used", "keys of the lost pool", "No key that was reserved before Redis was started again is taken from a batch after the outage.", func(r *record) experiment.Verdict {
 			fresh, stale := 0, 0
 			for _, s := range r.each() {
 				fresh, stale = fresh+s.fresh, stale+s.stale

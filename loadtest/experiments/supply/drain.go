@@ -82,10 +82,10 @@ func (p plan) lasts(keys int64) time.Duration {
 // than nine tenths of its capacity.
 func leastFull(capacity int64) int64 { return capacity - capacity/10 }
 
-// until observes the level of the pool until enough returns true. If at is not nil, it is set to the time of
+// await observes the level of the pool until enough returns true. If at is not nil, it is set to the time of
 // this level.
-func (d *run) until(limit time.Duration, what string, at *time.Time, enough func(level) bool) error {
-	l, err := d.levels.until(d.Context(), limit, what, enough)
+func (d *run) await(limit time.Duration, what string, at *time.Time, enough func(level) bool) error {
+	l, err := d.levels.await(d.Context(), limit, what, enough)
 	if err == nil && at != nil {
 		*at = l.at
 	}
@@ -112,18 +112,18 @@ func (d *run) drainAndRefill() error {
 // Then it stops the worker.
 func (d *run) stopWorker() error {
 	steady := time.Now().Add(steadyAfter)
-	if err := d.until(patience, "the load is steady", nil, func(l level) bool { return l.at.After(steady) }); err != nil {
+	if err := d.await(patience, "the load is steady", nil, func(l level) bool { return l.at.After(steady) }); err != nil {
 		return err
 	}
 	d.worker.Stop()
-	return d.until(patience, "Redis answers", &d.started, func(level) bool { return true })
+	return d.await(patience, "Redis answers", &d.started, func(level) bool { return true })
 }
 
 // observeTenth waits until a tenth of the keys is taken, and then predicts when the pool is empty.
 func (d *run) observeTenth() error {
 	d.pulse.Enter("taking the first tenth of the keys")
 	full := keysAt(d.levels.seen, d.started)
-	err := d.until(patience+d.lasts(full), "the first tenth is taken", nil, func(l level) bool { return l.keys <= full-full/10 })
+	err := d.await(patience+d.lasts(full), "the first tenth is taken", nil, func(l level) bool { return l.keys <= full-full/10 })
 	if err == nil {
 		d.predicted = predict(since(d.levels.seen, d.started))
 		d.unsteady = d.predicted.slope == 0
@@ -135,11 +135,11 @@ func (d *run) observeTenth() error {
 // pool for the time that the plan states, and until the service has signalled `page`.
 func (d *run) runDry() error {
 	d.pulse.Enter("draining the pool until it is empty")
-	if err := d.until(patience+2*d.lasts(d.capacity), "the pool is empty", &d.empty, func(l level) bool { return l.keys == 0 }); err != nil {
+	if err := d.await(patience+2*d.lasts(d.capacity), "the pool is empty", &d.empty, func(l level) bool { return l.keys == 0 }); err != nil {
 		return err
 	}
 	d.pulse.Enter("creating links without a pool")
-	return d.until(patience+d.dry, "the service has signalled page", nil, func(l level) bool {
+	return d.await(patience+d.dry, "the service has signalled page", nil, func(l level) bool {
 		return l.at.Sub(d.empty) >= d.dry && d.signalled(d.started, "page")
 	})
 }
@@ -151,9 +151,9 @@ func (d *run) refill() error {
 	if !slices.Contains(d.Settings(), staysDead) {
 		d.worker.Launch()
 	}
-	err := d.until(patience+refillBound(d.capacity), "the pool is full again", &d.full, func(l level) bool { return l.keys >= leastFull(d.capacity) })
+	err := d.await(patience+refillBound(d.capacity), "the pool is full again", &d.full, func(l level) bool { return l.keys >= leastFull(d.capacity) })
 	if err != nil {
 		return err
 	}
-	return d.until(patience, "the service has signalled ok", nil, func(level) bool { return d.signalled(d.back, "ok") })
+	return d.await(patience, "the service has signalled ok", nil, func(level) bool { return d.signalled(d.back, "ok") })
 }

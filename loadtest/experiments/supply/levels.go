@@ -46,10 +46,10 @@ func watchLevels(r lab.T, redisURL string) *levels {
 	}}
 }
 
-// until reads the level repeatedly until enough returns true, and returns this level. It repeats a look that
-// fails, because the machine may be busy. If until takes longer than patience, the error wraps errLate. But if
-// the last look failed, until returns the error of this look instead.
-func (l *levels) until(ctx context.Context, patience time.Duration, what string, enough func(level) bool) (now level, err error) {
+// await reads the level repeatedly and returns the first level for which enough returns true. It repeats a look
+// that fails, because the machine may be busy. If await finds no such level within patience, its error wraps
+// errLate. If the last look failed, await returns the error of this look instead.
+func (l *levels) await(ctx context.Context, patience time.Duration, what string, enough func(level) bool) (now level, err error) {
 	var unseen error
 	err = lab.Until(ctx, lookEvery, patience, func(asked context.Context) (bool, error) {
 		keys, err := l.ask(asked)
@@ -69,9 +69,9 @@ func (l *levels) until(ctx context.Context, patience time.Duration, what string,
 	return now, err
 }
 
-// must is like until, but it ends the run if until returns an error.
+// must is like await, but it ends the run if await returns an error.
 func (l *levels) must(t *experiment.T, patience time.Duration, what string, enough func(level) bool) level {
-	now, err := l.until(t.Context(), patience, what, enough)
+	now, err := l.await(t.Context(), patience, what, enough)
 	t.Must(err)
 	return now
 }
@@ -131,8 +131,8 @@ func (d decline) empty() time.Time {
 	return d.zero.Add(time.Duration(d.keys / d.slope * float64(time.Second)))
 }
 
-// predict fits a decline to levels. The level falls by a whole batch in each step. It lies on the line only right
-// after a step, so predict uses only these levels. The slope is the median of the slopes between all
+// predict fits a decline to levels. Servers take whole batches, so the level falls in steps and does not change
+// between two steps. Therefore predict uses only the first level after each step. The slope is the median of the slopes between all
 // pairs of steps (the Theil-Sen estimator), because a few late steps hardly change this median. If the levels
 // do not fall in at least three steps, the slope is unknown.
 func predict(seen []level) decline {

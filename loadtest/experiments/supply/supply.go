@@ -25,7 +25,8 @@ import (
 // Experiments returns the experiments of the package.
 func Experiments() []*experiment.Experiment { return []*experiment.Experiment{drain()} }
 
-// A pool without its worker lasts eleven seconds, or 500 seconds with --full. Other times cause two problems:
+// A pool without its worker lasts eleven seconds, or 500 seconds with --full. With another duration, one of two
+// problems occurs:
 //
 //   - The dead man's switch checks the pool once a second. If a pool lasts ten seconds or less, the level may
 //     fall from above 20 percent to below 10 percent between two checks.
@@ -65,7 +66,8 @@ func choose(t *experiment.T) plan {
 
 // slowest returns the least rate that the experiment accepts. The last batch of a drain may hold few keys. At a
 // lower rate, this last batch can cause an error that exceeds the tolerance of the prediction. The pool may hold
-// only nine tenths of its capacity when the worker is stopped, because the worker does not refill it earlier.
+// only nine tenths of its capacity when the worker is stopped, because the worker does not refill a pool that holds
+// more.
 func slowest() float64 { return math.Ceil(batch / (emptyWithin * 0.9 * usualSeconds)) }
 
 // record holds what a run observes. A zero time means that the event did not happen.

@@ -220,7 +220,7 @@ func TestEachFaultOfLargePoolFailsItsClaim(t *testing.T) {
 	}
 }
 
-func TestUntilRepeatsFailedLooks(t *testing.T) {
+func TestAwaitRepeatsFailedLooks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		failing := 3
@@ -230,14 +230,14 @@ func TestUntilRepeatsFailedLooks(t *testing.T) {
 			}
 			return 7, nil
 		}}
-		if got, err := l.until(t.Context(), time.Second, "seven keys", func(l level) bool { return l.keys == 7 }); got.keys != 7 || err != nil {
+		if got, err := l.await(t.Context(), time.Second, "seven keys", func(l level) bool { return l.keys == 7 }); got.keys != 7 || err != nil {
 			t.Errorf("until returns %d keys and the error %v, want 7 keys", got.keys, err)
 		}
-		if _, err := l.until(t.Context(), time.Second, "eight keys", func(l level) bool { return l.keys == 8 }); !errors.Is(err, errLate) {
+		if _, err := l.await(t.Context(), time.Second, "eight keys", func(l level) bool { return l.keys == 8 }); !errors.Is(err, errLate) {
 			t.Errorf("error %v, want errLate", err)
 		}
 		failing = 1 << 30
-		_, err := l.until(t.Context(), time.Second, "anything", func(level) bool { return true })
+		_, err := l.await(t.Context(), time.Second, "anything", func(level) bool { return true })
 		if !errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, errLate) {
 			t.Errorf("error %v, want the error of the look", err)
 		}

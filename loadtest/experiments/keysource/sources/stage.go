@@ -126,9 +126,9 @@ func (o *Observed) Each(all []*Running, do func(*Running) error) (well []*Runnin
 	return well
 }
 
-// ReadBack restarts all servers and then reads all links back. Without the restart, a server would
-// answer from memory for the links that it made. All servers are read at the same time, because each
-// server limits how many missing links it reports per second.
+// ReadBack restarts all servers and then reads all links back. The restart empties the caches, so the
+// answers come from the databases. ReadBack reads from all servers at the same time. The miss limiter of
+// each server slows the requests for lost links, so one server after the other would take too long.
 func (o *Observed) ReadBack(t lab.Run, all []*Running) {
 	for _, r := range all {
 		r.Server.Stop()
@@ -166,7 +166,7 @@ func Sum(sum *loadtest.Verdict, v loadtest.Verdict) *loadtest.Verdict {
 // not be measured, even if the run ends early.
 func EachMeasured[R any](observed func(*R) *Observed) experiment.Claim[R] {
 	return experiment.Claim[R]{
-		Name: "every key source measured", Text: "Every key source is measured.", Unit: "key sources", Kind: report.Correctness,
+		Name: "every key source measured", Text: "Every key source is measured.", Unit: "key sources not measured", Kind: report.Correctness,
 		Judge: func(r *R) experiment.Verdict {
 			o := observed(r)
 			if !o.Complete && len(o.Failed) == 0 {
