@@ -106,9 +106,14 @@ func commitReplyLost(r *run) {
 	r.store(postgres.URL)
 	server := r.started("DATABASE_URL=" + strings.Replace(postgres.URL, postgres.Addr, proxy.Addr, 1))
 	load := r.traffic(server)
+	commits := lab.StatementWith("INSERT INTO links") // one matcher, because a connection sends the text of a statement only once
 	for _, keep := range []int{0, 5} {
-		proxy.Lose(5, keep, lab.StatementWith("INSERT INTO links"))
+		before := proxy.Lost()
+		proxy.Lose(5, keep, commits)
 		r.during(load, 200, 2*time.Second+r.Lasting(8*time.Second))
+		if proxy.Lost() == before {
+			r.Fatalf("the proxy lost no reply of which it would have passed on %d bytes, so the row proves nothing", keep)
+		}
 	}
 	r.mend(proxy, load)
 	r.end(server)
@@ -126,10 +131,10 @@ func wrongSecret(r *run) {
 	}
 	some()
 	server.Stop()
-	r.refuses("a server with another secret", r.server(other), "KGS_")
-	r.refuses("a worker with another secret", r.worker(other), "KGS_")
-	r.refuses("a server without a secret", r.server(), "KGS_")
-	r.refuses("a server without permutation", r.server(own, "KGS_PERMUTE=false"), "KGS_")
+	r.refuses("a server with another secret", r.server(other), "KGS_SECRET")
+	r.refuses("a worker with another secret", r.worker(other), "KGS_SECRET")
+	r.refuses("a server without a secret", r.server(), "KGS_SECRET")
+	r.refuses("a server without permutation", r.server(own, "KGS_PERMUTE=false"), "KGS_PERMUTE")
 	some()
 	r.end(server)
 }

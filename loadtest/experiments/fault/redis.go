@@ -75,13 +75,19 @@ func random(server *lab.Program) float64 {
 	return server.Counter("kgs_keys_taken_total", "source", "random")
 }
 
-// conflicts returns the number of keys that a server took from the pool although they were already linked.
-func conflicts(server *lab.Program) float64 {
+// conflicts returns the number of keys that a server took from the pool although they were already linked. The
+// run ends if the server took no key from the pool, because then no key could conflict.
+func conflicts(r lab.T, server *lab.Program) float64 {
+	if server.Counter("kgs_keys_taken_total", "source", "pool") == 0 {
+		r.Fatalf("a server took no key from the pool, so its conflicts prove nothing")
+	}
 	return server.Counter("kgs_key_conflicts_total", "source", "pool")
 }
 
-// epochOf returns the epoch of the pool that a program reports, or -1 if it reports none.
-func epochOf(p *lab.Program) int64 { return lab.Known(p.Status().Epoch, -1) }
+// awaitEpoch waits until the pool is full and returns the epoch of the pool.
+func (r *run) awaitEpoch(p *lab.Program) int64 {
+	return known(r, "the epoch of the pool", r.awaitFull(p).Epoch)
+}
 
 // resumes waits until a server reports a closed breaker and a full pool in the given epoch, as the claim
 // recovers demands.
@@ -95,8 +101,8 @@ func (r *run) resumes(server *lab.Program, epoch int64) {
 // redisKilled kills Redis and checks that the fallback starts only when the local keys are used up.
 func redisKilled(r *run) {
 	r.databases("KGS_POOL_CAPACITY=100000")
-	server := r.startFull()
-	epoch := epochOf(server)
+	server := r.started()
+	epoch := r.awaitEpoch(server)
 	load := r.start(server, 300)
 	lab.Pause(r, max(r.Lasting(20*time.Second), 4*time.Second)) // so that the batches have grown with the load
 
@@ -104,7 +110,7 @@ func redisKilled(r *run) {
 	r.redis.Kill()
 	r.strike(1)
 	lab.Wait(r, patient, "the local keys are used up", func() bool {
-		made, left := random(server), local(server) // in this order, because the number of local keys only falls
+		made, left := random(server), local(r, server) // in this order, because the number of local keys only falls
 		r.saw("local keys before fallback", left == 0 || made == 0, "%.1f s after the kill, the server had %d local keys, and the fallback had made %v codes",
 			time.Since(killed).Seconds(), left, made)
 		return left == 0
@@ -130,11 +136,11 @@ const (
 func redisHung(r *run) {
 	const rate = 1000
 	r.databases("KGS_POOL_CAPACITY=100000")
-	server := r.startFull()
+	server := r.started()
 	load := r.traffic(server)
 	waits := true
 	for try := 0; try < hangs && (waits || availability(r.record.Served) < 99.9); try++ {
-		epoch := epochOf(server)
+		epoch := r.awaitEpoch(server)
 		healthy := r.during(load, rate, max(r.Lasting(time.Minute), 4*time.Second))
 		r.redis.Freeze()
 		r.strike(1)
@@ -194,7 +200,7 @@ func pushReplyLost(r *run) {
 	r.during(r.traffic(server), 500, r.Lasting(15*time.Second))
 	r.strike(proxy.Lost())
 
-	twice := conflicts(server)
+	twice := conflicts(r, server)
 	r.figure("no conflict", 0, twice, "%v keys were handed out although they were already linked", twice)
 	r.end(server)
 }

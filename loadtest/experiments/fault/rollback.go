@@ -71,7 +71,7 @@ func newRollback(r *run, redis *lab.Database, url string) *rollback {
 func (b *rollback) takeOne() {
 	batch := fmt.Sprint(b.keys / 2)
 	s := b.started(noWorker, "KGS_BATCH_MIN="+batch, "KGS_BATCH_MAX="+batch)
-	lab.Wait(b, patient, "the keys are taken", func() bool { return local(s) >= int64(b.keys/2)*2 })
+	lab.Wait(b, patient, "the keys are taken", func() bool { return local(b, s) >= int64(b.keys/2)*2 })
 	b.start(s, 250)
 	b.servers = append(b.servers, s)
 }
@@ -85,8 +85,7 @@ func (b *rollback) take() (epoch int64) {
 	for _, load := range b.loads {
 		load.AwaitMore(int64(min(500, b.keys/10)))
 	}
-	b.awaitFull(b.worker)
-	return epochOf(b.worker)
+	return b.awaitEpoch(b.worker)
 }
 
 // renewed waits until every process reports a later epoch than the given epoch, and ends the row. It must be
@@ -96,9 +95,10 @@ func (b *rollback) renewed(epoch int64) {
 	back := time.Now()
 	b.strike(1)
 	for _, p := range append(b.servers, b.worker) {
-		newer := lab.Happens(b, giveUp, func() bool { return epochOf(p) > epoch })
+		now := int64(-1) // while the process reports no epoch
+		newer := lab.Happens(b, giveUp, func() bool { now = lab.Known(p.Status().Epoch, -1); return now > epoch })
 		b.must("new epoch", newer, "the epoch was %d before the fault; %v after Redis was available again, a process reports epoch %d",
-			epoch, time.Since(back), epochOf(p))
+			epoch, time.Since(back), now)
 		b.took("new epoch time", limit, time.Since(back))
 	}
 	most := len(b.servers) * b.keys
@@ -110,7 +110,7 @@ func (b *rollback) renewed(epoch int64) {
 	}
 	var known float64
 	for _, s := range b.servers {
-		known += conflicts(s)
+		known += conflicts(b, s)
 	}
 	b.figure("number of conflicts", float64(most), known, "%v keys were handed out although they were already linked; at most %d are allowed", known, most)
 	b.end(b.servers...)

@@ -101,8 +101,10 @@ func (r *run) startFull() *lab.Program {
 	return server
 }
 
-func (r *run) awaitFull(p *lab.Program) {
-	lab.Wait(r, patient, "the pool is full", func() bool { return p.Status().Full() })
+// awaitFull waits until the pool is full, and returns the status that shows this.
+func (r *run) awaitFull(p *lab.Program) (s lab.Status) {
+	lab.Wait(r, patient, "the pool is full", func() bool { s = p.Status(); return s.Full() })
+	return s
 }
 
 // refills waits until the pool is full, as the claim recovers demands.

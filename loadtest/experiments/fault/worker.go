@@ -106,7 +106,7 @@ func pushed(worker *lab.Program) float64 {
 func awaitDeaths(r *run, witnesses ...*lab.Program) (keys int64) {
 	last := r.started(noWorker)
 	lab.Wait(r, patient, "the server has keys", func() bool {
-		keys = local(last)
+		keys = local(r, last)
 		return keys == 2*100 // two batches of the smallest size
 	})
 	last.Kill()
@@ -121,7 +121,19 @@ func awaitDeaths(r *run, witnesses ...*lab.Program) (keys int64) {
 }
 
 // local returns the number of keys that a server has in its batches.
-func local(server *lab.Program) int64 { return lab.Known(server.Status().LocalKeys, 0) }
+func local(r lab.T, server *lab.Program) int64 {
+	return known(r, "the number of its local keys", server.Status().LocalKeys)
+}
+
+// known returns the value of a member of a status. It ends the run if the program reports no value, because 0
+// would be a wrong observation.
+func known(r lab.T, what string, member *int64) int64 {
+	if member == nil {
+		r.Fatalf("a program does not report %s", what)
+		return 0
+	}
+	return *member
+}
 
 // lostToCrashes returns the number of keys that a process abandoned because their holder was dead.
 func lostToCrashes(p *lab.Program) float64 {
@@ -143,7 +155,7 @@ func makeRoom(r *run, capacity, keys int64) {
 	for shipping(r, ` AND holder NOT IN (SELECT holder FROM kgs_holders)`) > 0 {
 		for pool() >= capacity-capacity/10 {
 			next := r.started(noWorker, fmt.Sprintf("KGS_BATCH_MIN=%d", keys))
-			lab.Wait(r, patient, "a server has taken a batch", func() bool { return local(next) > 0 })
+			lab.Wait(r, patient, "a server has taken a batch", func() bool { return local(r, next) > 0 })
 			takers = append(takers, next)
 		}
 		lab.Wait(r, patient, "the pool is full again", func() bool { return pool() >= capacity })
@@ -211,8 +223,8 @@ func workersAtOnce(r *run) {
 	r.stop(load)
 	each(workers, (*lab.Program).Stop)
 	server.Restart()
-	lab.Wait(r, patient, "the server reports the size of the pool", func() bool { return server.Status().PoolKeys != nil })
-	keys := lab.Known(server.Status().PoolKeys, 0)
-	r.figure("pool not overfilled", capacity+together*chunk, float64(keys), "the pool has %d keys, its capacity is %d keys, and a range has %d keys", keys, capacity, chunk)
+	var keys *int64
+	lab.Wait(r, patient, "the server reports the size of the pool", func() bool { keys = server.Status().PoolKeys; return keys != nil })
+	r.figure("pool not overfilled", capacity+together*chunk, float64(*keys), "the pool has %d keys, its capacity is %d keys, and a range has %d keys", *keys, capacity, chunk)
 	r.sawAbandoned(r.end(server), 0)
 }
