@@ -81,26 +81,25 @@ func Command(r Run, program, dir string, settings []string, args ...string) *exe
 	return cmd
 }
 
-// Command returns a command that runs the same program with the same settings and with args.
-func (p *Program) Command(args ...string) *exec.Cmd {
-	return Command(p.r, p.name, p.Dir, p.Settings, args...)
-}
-
 // Launch starts the program and does not wait until it is ready.
-func (p *Program) Launch() {
-	cmd := p.Command()
+func (p *Program) Launch() { p.process = p.Begin() }
+
+// Begin starts a process that runs the program with args, such as "migrate", and with the same settings and the
+// same log. The process ends when the run ends.
+func (p *Program) Begin(args ...string) *proc.Process {
+	cmd := Command(p.r, p.name, p.Dir, p.Settings, args...)
 	log, err := os.OpenFile(p.logFile(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	must(p.r, err, "launch "+p.name)
 	defer func() { _ = log.Close() }() // the program has its own descriptor, and this process wrote nothing
 	cmd.Stderr = log
 	run, err := proc.Start(cmd)
 	must(p.r, err, "launch "+p.name)
-	p.process = run
 	p.r.Cleanup(func() {
 		if err := kill(run); err != nil {
 			p.r.Errorf("end %s: %v", p.name, err)
 		}
 	})
+	return run
 }
 
 // Start starts the program and waits until it is ready.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"keypool/loadtest"
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/experiments/keysource/sources"
 	"keypool/loadtest/lab"
@@ -20,7 +21,6 @@ const (
 	loadBefore = 4 * time.Second // time from the start of the load to the first kill
 	loadHalf   = 3 * time.Second // time from the first kill to the second, and from the second kill to the restart
 	loadAfter  = 5 * time.Second // time from the last restart to the end of the load
-	inFlight   = time.Second     // time for creations in progress to get their answers
 )
 
 // The components that are killed.
@@ -121,7 +121,7 @@ func (w windows) ofSupplies(t *experiment.T, redis *lab.Database, tickets [2]*la
 	w.kill(theService, services((*lab.Program).Kill))
 	w.kill(evenTickets, tickets[1].Kill)
 	lab.Pause(t, loadHalf)
-	w.restart(evenTickets, func() { lab.Pause(t, inFlight) }) // ends the window without a restart; its creations get their answers before the second kill
+	w.restart(evenTickets, func() { awaitAnswers(t, actors) }) // ends the window without a restart
 	w.kill(bothTickets, tickets[0].Kill)
 	lab.Pause(t, loadHalf)
 	w.restart(theRedis, redis.Restart)
@@ -130,6 +130,20 @@ func (w windows) ofSupplies(t *experiment.T, redis *lab.Database, tickets [2]*la
 		tickets[0].Restart()
 		tickets[1].Restart()
 	})
+}
+
+// awaitAnswers waits until every creation with tickets that is already due has its answer. Otherwise the kill of the
+// other ticket database could be the cause of its failure.
+func awaitAnswers(t *experiment.T, actors []actor) {
+	due := time.Now()
+	for _, a := range actors {
+		if !a.Tickets {
+			continue
+		}
+		lab.Wait(t, lab.Patience, "every creation of "+a.Name+" that was due is answered", func() bool {
+			return !slices.ContainsFunc(a.Load.Entries(), func(e loadtest.Entry) bool { return e.State == loadtest.Intended && e.At.Before(due) })
+		})
+	}
 }
 
 // act loads every server, calls disturb to kill and restart components, and records what happened

@@ -1,11 +1,14 @@
 package fault
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"keypool/loadtest"
 	"keypool/loadtest/lab"
@@ -150,7 +153,7 @@ func clocksJump(r *run) {
 		postgres.JumpClock(jump)
 		redis.JumpClock(jump)
 		r.strike(1)
-		lab.Pause(r, 6*time.Second) // every process checks the heartbeats of the others every five seconds
+		awaitHeartbeats(r)
 	}
 	r.serve(r.loads...)
 	var lost float64
@@ -160,6 +163,41 @@ func clocksJump(r *run) {
 	r.figure("running processes keep their keys", 0, lost, "%v keys of running processes were abandoned", lost)
 	each(workers, (*lab.Program).Stop)
 	r.end(servers...)
+}
+
+// awaitHeartbeats waits until each process has sent two heartbeats. After its second heartbeat, a process has
+// also checked the heartbeats of the others, because it does both every five seconds. A holder that was declared
+// dead is missing, or it begins again at 1. The claim judges this, so awaitHeartbeats does not wait for it.
+func awaitHeartbeats(r *run) {
+	before := heartbeats(r)
+	lab.Wait(r, patient, "each process has sent two heartbeats", func() bool {
+		now := heartbeats(r)
+		for holder, count := range before {
+			if n := now[holder]; n == count || n == count+1 {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// heartbeats returns the number of heartbeats of each holder in the ledger.
+func heartbeats(r *run) map[string]int64 {
+	counts := make(map[string]int64)
+	lab.Query(r, r.links, func(ctx context.Context, conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, `SELECT holder, beat FROM kgs_holders`)
+		if err != nil {
+			return err
+		}
+		var holder string
+		var count int64
+		_, err = pgx.ForEachRow(rows, []any{&holder, &count}, func() error { counts[holder] = count; return nil })
+		return err
+	})
+	if len(counts) == 0 {
+		r.Fatalf("the ledger has no holder")
+	}
+	return counts
 }
 
 // pairs starts two servers and two workers and waits until they are ready.

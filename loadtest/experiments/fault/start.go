@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"keypool/internal/proc"
 	"keypool/loadtest"
 	"keypool/loadtest/lab"
 )
@@ -66,18 +67,17 @@ func shipped(r *run) {
 // startTogether starts servers and migrations at the same moment on an empty database.
 func startTogether(r *run) {
 	var servers []*lab.Program
-	migrations := make(chan error, together)
+	var migrations []*proc.Process
 	for range together {
 		server := r.server()
-		migrate := server.Command("migrate")
-		go func() { migrations <- migrate.Run() }()
+		migrations = append(migrations, server.Begin("migrate"))
 		server.Launch()
 		servers = append(servers, server)
 	}
 	r.strike(1)
-	for range together {
-		err := <-migrations
-		r.saw("migrations succeed", err == nil, "`shortener migrate` returned the error %v", err)
+	for _, m := range migrations {
+		status, err := m.Exit(patient)
+		r.saw("migrations succeed", err == nil && status == 0, "`shortener migrate` ended with status %d, error %v", status, err)
 	}
 	for _, s := range servers {
 		ready := lab.Happens(r, patient, func() bool { return s.Ended() || s.TryReady(r.Context()) == nil })
