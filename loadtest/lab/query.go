@@ -64,9 +64,11 @@ func Census(address string) loadtest.Census {
 	return func(ctx context.Context, each func(code, url string)) error {
 		return rows(ctx, address, "SELECT code, url FROM links", func(scan func(...any) error) error {
 			var code, url string
-			err := scan(&code, &url)
+			if err := scan(&code, &url); err != nil {
+				return err
+			}
 			each(code, url)
-			return err
+			return nil
 		})
 	}
 }

@@ -108,7 +108,7 @@ func forget(r *run, server *lab.Program, rollBack func()) {
 	// The load lasts until all keys of the pool have been replaced several times.
 	r.during(after, rate, r.Lasting(20*time.Second)+10*time.Second)
 	server.Restart()
-	r.sawLinks(lab.Check(r, server, nil, after))
+	r.sawLinks(lab.Check(r, server, lab.Census(r.links), after))
 	sawNoCodeAgain(r, before, after)
 	r.audit(server)
 }

@@ -193,6 +193,11 @@ func TestReportNamesRateAndHidesPassword(t *testing.T) {
 	if !strings.Contains(e.Claims[0].Text, "steady 200 creations") {
 		t.Errorf("the claim is %q, want the rate of the run in it", e.Claims[0].Text)
 	}
+	for _, c := range e.Claims {
+		if strings.Contains(c.Text, "stored") {
+			t.Errorf("the claim is %q, but nothing shows what the database of a deployment stores", c.Text)
+		}
+	}
 }
 
 func TestKneeIsLastStepThatServiceKeepsUpWith(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"keypool/loadtest"
@@ -97,6 +98,11 @@ func (c *crowd) serve(setting string) *lab.Program {
 	return server
 }
 
+// census returns a census of the database.
+func (c *crowd) census() loadtest.Census {
+	return lab.Census(strings.TrimPrefix(c.settings[0], "DATABASE_URL="))
+}
+
 // measure makes links with the given share of the codes in use. It reads the links back even if the
 // run is interrupted meanwhile.
 func (r *record) measure(c *crowd, share float64, creations int, setting string) measured {
@@ -107,7 +113,7 @@ func (r *record) measure(c *crowd, share float64, creations int, setting string)
 	attempts, creationsBefore := server.Histogram("kgs_fallback_attempts")
 	load := lab.Traffic(c, server)
 	defer func() {
-		links, _ := measure.ReadBack(c, server, nil, load)
+		links, _ := measure.ReadBack(c, server, c.census(), load)
 		r.links = sources.Sum(r.links, *links)
 	}()
 	took := make([]time.Duration, creations)

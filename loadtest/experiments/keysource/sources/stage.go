@@ -140,7 +140,7 @@ func (o *Observed) ReadBack(t lab.Run, all []*Running) {
 	verdicts, errs := make([]loadtest.Verdict, len(all)), make([]error, len(all))
 	var reads sync.WaitGroup
 	for i, r := range all {
-		reads.Go(func() { verdicts[i], errs[i] = lab.TryCheck(t, r.Server, nil, r.Load) })
+		reads.Go(func() { verdicts[i], errs[i] = lab.TryCheck(t, r.Server, lab.Census(r.At.Links), r.Load) })
 	}
 	reads.Wait()
 	for i, r := range all {
