@@ -179,6 +179,10 @@ func TestDeploymentGetsHigherRatesOnlyWithClimb(t *testing.T) {
 			t.Errorf("with Climb = %t, the report has %d steps", climb, rows)
 		}
 	}
+	e := against(t, "create", &broken{refuses: true}, func(o *experiment.Options) { o.Climb, o.Duration = true, 50*time.Millisecond })
+	if rows := len(e.Tables[0].Rows); rows != 1 {
+		t.Errorf("the report has %d steps, want 1, because the service did not keep up with the steady rate", rows)
+	}
 }
 
 func TestReportNamesRateAndHidesPassword(t *testing.T) {
