@@ -22,12 +22,12 @@ const (
 
 // Findings counts what is wrong with acknowledged links. All counts except Checked should be 0.
 type Findings struct {
-	Checked int64    `json:"checked"`           // number of acknowledged links
-	Lost    int64    `json:"lost"`              // links whose code leads nowhere
-	Wrong   int64    `json:"wrong"`             // links whose code leads to another URL, and acknowledgements without a code
-	Twice   int64    `json:"twice"`             // codes that were acknowledged again, and creations that were stored again
-	Unread  int64    `json:"unread"`            // links for which the service gave no usable answer in time
-	Reports []string `json:"reports,omitempty"` // the first few findings, as sentences
+	Checked int64    // number of acknowledged links
+	Lost    int64    // links whose code leads nowhere
+	Wrong   int64    // links whose code leads to another URL, and acknowledgements without a code
+	Twice   int64    // codes that were acknowledged again, and creations that were stored again
+	Unread  int64    // links for which the service gave no usable answer in time
+	Reports []string // the first few findings, as sentences
 }
 
 // Broken counts the findings that break a guarantee. An unread link counts too, because it may be lost.
@@ -41,9 +41,8 @@ type Census func(ctx context.Context, visit func(code, url string)) error
 // the store therefore restarts the service first. A Checker may be used concurrently.
 type Checker struct {
 	Client   *Client
-	Patience time.Duration       // how long a link without a usable answer is requested again; 0 means 10 s
-	Census   Census              // nil means that creations with unknown outcomes are not looked up
-	Progress func(checked int64) // called after each link, by several goroutines; may be nil
+	Patience time.Duration // how long a link without a usable answer is requested again; 0 means 10 s
+	Census   Census        // nil means that creations with unknown outcomes are not looked up
 }
 
 // Check reads back every acknowledged link among entries, which may come from several
@@ -62,9 +61,7 @@ func (c *Checker) Check(ctx context.Context, entries []Entry) (Findings, error) 
 			if err := c.read(readCtx, e, f); err != nil {
 				return err
 			}
-			if n := f.checked(); c.Progress != nil {
-				c.Progress(n)
-			}
+			f.checked()
 			return nil
 		})
 	}
@@ -120,12 +117,11 @@ func (f *finder) decide(e Entry, status int, location string) (done bool) {
 	return true
 }
 
-// checked increments the number of checked links and returns it.
-func (f *finder) checked() int64 {
+// checked increments the number of checked links.
+func (f *finder) checked() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.findings.Checked++
-	return f.findings.Checked
 }
 
 // report increments count, which is a member of f.findings, and describes the finding.

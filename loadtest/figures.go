@@ -1,7 +1,6 @@
 package loadtest
 
 import (
-	"encoding/json"
 	"fmt"
 	"sync"
 	"time"
@@ -11,12 +10,12 @@ import (
 
 // Figures counts requests by their states.
 type Figures struct {
-	Sent         int64   `json:"sent"` // requests in all states except unsent
-	Acknowledged int64   `json:"acknowledged"`
-	Refused      int64   `json:"refused"`
-	Unknown      int64   `json:"unknown"`
-	Unsent       int64   `json:"unsent"`
-	Latency      Latency `json:"latency,omitzero"` // latency of the sent requests
+	Sent         int64 // requests in all states except unsent
+	Acknowledged int64
+	Refused      int64
+	Unknown      int64
+	Unsent       int64
+	Latency      Latency // latency of the sent requests
 }
 
 // Failed returns the number of requests that were not acknowledged.
@@ -60,14 +59,6 @@ func Count(entries []Entry) Figures {
 // when the answer is complete or the request has failed.
 type Latency struct {
 	P50, P99, P999, Max time.Duration
-}
-
-// MarshalJSON writes the latencies in milliseconds.
-func (l Latency) MarshalJSON() ([]byte, error) {
-	return json.Marshal(map[string]float64{
-		"p50_ms": milliseconds(l.P50), "p99_ms": milliseconds(l.P99),
-		"p999_ms": milliseconds(l.P999), "max_ms": milliseconds(l.Max),
-	})
 }
 
 func (l Latency) String() string {

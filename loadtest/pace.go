@@ -3,7 +3,6 @@ package loadtest
 import (
 	"cmp"
 	"context"
-	"errors"
 	"sync"
 	"time"
 )
@@ -16,16 +15,16 @@ type Schedule struct {
 }
 
 // follow calls send for each request at its due time, one call at a time. After a delay it sends the
-// late requests without a pause, and each request keeps its due time. follow returns nil when the schedule or
-// ctx ends. If send fails, follow returns the error.
-func (s Schedule) follow(ctx context.Context, send func(due time.Time) error) error {
+// late requests without a pause, and each request keeps its due time. follow returns when the schedule or
+// ctx ends.
+func (s Schedule) follow(ctx context.Context, send func(due time.Time)) {
 	start := time.Now()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for n := 0; ; n++ {
 		due := time.Duration(float64(n) / s.Rate * float64(time.Second))
 		if s.Duration > 0 && due >= s.Duration {
-			return nil
+			return
 		}
 		at := start.Add(due)
 		if wait := time.Until(at); wait > 0 {
@@ -33,14 +32,12 @@ func (s Schedule) follow(ctx context.Context, send func(due time.Time) error) er
 			select {
 			case <-timer.C:
 			case <-ctx.Done():
-				return nil
+				return
 			}
 		} else if ctx.Err() != nil {
-			return nil
+			return
 		}
-		if err := send(at); err != nil {
-			return err
-		}
+		send(at)
 	}
 }
 
@@ -49,36 +46,25 @@ func (s Schedule) follow(ctx context.Context, send func(due time.Time) error) er
 // must call the function answered with the state of the request. The latency ends at this call. pace
 // records the state and the latency in r.
 //
-// The end of ctx ends the schedule and cancels no request. The first error of send or unsent also ends
-// the schedule. pace returns this error when the last request has ended.
-func pace(ctx context.Context, s Schedule, inFlight int, r *Recorder,
-	send func(ctx context.Context, answered func(State)) error, unsent func() error,
-) error {
+// The end of ctx ends the schedule and cancels no request. pace returns when the last request has ended.
+func pace(ctx context.Context, s Schedule, inFlight int, r *Recorder, send func(ctx context.Context, answered func(State)), unsent func()) {
 	requests := context.WithoutCancel(ctx)
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
 	room := make(chan struct{}, cmp.Or(inFlight, DefaultInFlight))
 	var running sync.WaitGroup
-	err := s.follow(ctx, func(due time.Time) error {
+	s.follow(ctx, func(due time.Time) {
 		select {
 		case room <- struct{}{}:
 		default:
 			r.add(Unsent, 0)
-			return unsent()
+			unsent()
+			return
 		}
 		running.Go(func() {
 			defer func() { <-room }()
-			if err := send(requests, func(state State) { r.add(state, time.Since(due)) }); err != nil {
-				stop(err)
-			}
+			send(requests, func(state State) { r.add(state, time.Since(due)) })
 		})
-		return nil
 	})
 	running.Wait()
-	if cause := context.Cause(ctx); err == nil && !errors.Is(cause, ctx.Err()) {
-		err = cause
-	}
-	return err
 }
 
 // Pace calls do for each request of the schedule, with at most inFlight calls at a time; 0 means
@@ -88,9 +74,5 @@ func pace(ctx context.Context, s Schedule, inFlight int, r *Recorder,
 // Pace returns when the last call of do has returned. The end of ctx ends only the schedule, so every
 // call of do must return by itself.
 func Pace(ctx context.Context, s Schedule, inFlight int, r *Recorder, do func(context.Context) State) {
-	// The two functions below never return an error.
-	_ = pace(ctx, s, inFlight, r, func(ctx context.Context, answered func(State)) error {
-		answered(do(ctx))
-		return nil
-	}, func() error { return nil })
+	pace(ctx, s, inFlight, r, func(ctx context.Context, answered func(State)) { answered(do(ctx)) }, func() {})
 }

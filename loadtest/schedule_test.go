@@ -2,7 +2,6 @@ package loadtest
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,15 +11,14 @@ import (
 
 // record follows s and calls send for each request. It returns when each request was due and when it
 // was sent, as durations since the start.
-func record(ctx context.Context, s Schedule, send func(n int)) (intended, actual []time.Duration, err error) {
+func record(ctx context.Context, s Schedule, send func(n int)) (intended, actual []time.Duration) {
 	start := time.Now()
-	err = s.follow(ctx, func(at time.Time) error {
+	s.follow(ctx, func(at time.Time) {
 		intended = append(intended, at.Sub(start))
 		actual = append(actual, time.Since(start))
 		send(len(actual) - 1)
-		return nil
 	})
-	return intended, actual, err
+	return intended, actual
 }
 
 func every(step time.Duration, n int) []time.Duration {
@@ -34,10 +32,7 @@ func every(step time.Duration, n int) []time.Duration {
 func TestScheduleKeepsTheRate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		intended, actual, err := record(t.Context(), Schedule{Rate: 100, Duration: time.Second}, func(int) {})
-		if err != nil {
-			t.Fatal(err)
-		}
+		intended, actual := record(t.Context(), Schedule{Rate: 100, Duration: time.Second}, func(int) {})
 		if diff := cmp.Diff(every(10*time.Millisecond, 100), intended); diff != "" {
 			t.Errorf("intended (-want +got):\n%s", diff)
 		}
@@ -53,14 +48,11 @@ func TestScheduleCatchesUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const stall = 45 * time.Millisecond
-		intended, actual, err := record(t.Context(), Schedule{Rate: 100, Duration: 100 * time.Millisecond}, func(n int) {
+		intended, actual := record(t.Context(), Schedule{Rate: 100, Duration: 100 * time.Millisecond}, func(n int) {
 			if n == 1 {
 				time.Sleep(stall) // by the clock of synctest; the test is about this stall
 			}
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		if diff := cmp.Diff(every(10*time.Millisecond, 10), intended); diff != "" {
 			t.Errorf("intended (-want +got):\n%s", diff)
 		}
@@ -78,21 +70,13 @@ func TestScheduleEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		_, actual, err := record(ctx, Schedule{Rate: 100}, func(n int) {
+		_, actual := record(ctx, Schedule{Rate: 100}, func(n int) {
 			if n == 9 {
 				cancel()
 			}
 		})
-		if err != nil || len(actual) != 10 {
-			t.Errorf("%d requests, error %v; want 10 requests and no error", len(actual), err)
+		if len(actual) != 10 {
+			t.Errorf("%d requests, want 10", len(actual))
 		}
 	})
-}
-
-func TestScheduleEndsWithAnError(t *testing.T) {
-	t.Parallel()
-	full := errors.New("full")
-	if err := brief.follow(t.Context(), func(time.Time) error { return full }); !errors.Is(err, full) {
-		t.Errorf("error %v, want %v", err, full)
-	}
 }

@@ -63,9 +63,6 @@ type T struct {
 // Context ends when the run is interrupted.
 func (t *T) Context() context.Context { return t.ctx }
 
-// Helper does nothing. It has the signature of the method of testing.TB.
-func (t *T) Helper() {}
-
 // Logf writes one line to the log of the run.
 func (t *T) Logf(format string, args ...any) { t.Log(t.name + ": " + fmt.Sprintf(format, args...)) }
 

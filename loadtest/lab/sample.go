@@ -67,14 +67,6 @@ func Points[V any](samples []Sample[V], start time.Time, value func(V) (y float6
 	return xy
 }
 
-// Number returns the value of n for [Points]. The value is unknown if n is nil.
-func Number[N int64 | float64](n *N) (float64, bool) {
-	if n == nil {
-		return 0, false
-	}
-	return float64(*n), true
-}
-
 // Second is one second of a run.
 type Second struct {
 	Load   loadtest.Figures // the requests of this second

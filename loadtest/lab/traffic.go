@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -24,55 +25,53 @@ type Load struct {
 	mu       sync.Mutex
 	recorder *loadtest.Recorder
 	cancel   context.CancelFunc // nil while the load does not run
-	done     chan error
+	done     chan struct{}
 }
 
 // Traffic returns a load on a program. The load is not started yet.
 func Traffic(r T, on *Program) *Load {
-	journal, err := loadtest.CreateJournal("")
-	must(r, err, "create a journal")
+	journal := loadtest.NewJournal()
 	l := &Load{
 		r: r, journal: journal,
 		load: loadtest.NewLoad(on.Client, journal, 0), recorder: loadtest.NewRecorder(),
 	}
-	r.Cleanup(func() {
-		if err := l.end(); err != nil {
-			r.Errorf("end a load: %v", err)
-		}
-	})
+	r.Cleanup(l.end)
 	return l
 }
 
 // Start begins to create rate links per second and records them with a new recorder.
 func (l *Load) Start(rate float64) {
 	ctx, cancel := context.WithCancel(l.r.Context())
-	done, recorder := make(chan error, 1), loadtest.NewRecorder()
+	done, recorder := make(chan struct{}), loadtest.NewRecorder()
 	l.mu.Lock()
 	l.recorder = recorder
 	l.mu.Unlock()
 	l.cancel, l.done = cancel, done
-	go func() { done <- l.load.Run(ctx, loadtest.Schedule{Rate: rate}, recorder) }()
+	go func() {
+		defer close(done)
+		l.load.Run(ctx, loadtest.Schedule{Rate: rate}, recorder)
+	}()
 }
 
 // Stop ends the load, waits for its last answer, and returns the figures of its recorder.
 func (l *Load) Stop() loadtest.Figures {
-	must(l.r, l.end(), "make links")
+	l.end()
 	return l.Figures()
 }
 
-func (l *Load) end() error {
+func (l *Load) end() {
 	if l.cancel == nil {
-		return nil
+		return
 	}
 	l.cancel()
 	l.cancel = nil
-	return <-l.done
+	<-l.done
 }
 
 // Run creates rate links per second for the duration d or until ctx ends. It records them with the given
 // recorder. It may be called concurrently.
-func (l *Load) Run(ctx context.Context, rate float64, d time.Duration, recorder *loadtest.Recorder) error {
-	return l.load.Run(ctx, loadtest.Schedule{Rate: rate, Duration: d}, recorder)
+func (l *Load) Run(ctx context.Context, rate float64, d time.Duration, recorder *loadtest.Recorder) {
+	l.load.Run(ctx, loadtest.Schedule{Rate: rate, Duration: d}, recorder)
 }
 
 // AwaitMore waits until n more links are acknowledged.
@@ -81,9 +80,15 @@ func (l *Load) AwaitMore(n int64) {
 	Wait(l.r, Patience, "links are made", func() bool { return l.Figures().Acknowledged >= enough })
 }
 
-// TryOne creates one link and returns its entry. It returns an error only if the journal fails. It may be
+// TryOne creates one link and returns its entry. It returns an error if the link is not acknowledged. It may be
 // called concurrently.
-func (l *Load) TryOne(ctx context.Context) (loadtest.Entry, error) { return l.load.One(ctx) }
+func (l *Load) TryOne(ctx context.Context) (loadtest.Entry, error) {
+	entry := l.load.One(ctx)
+	if entry.State != loadtest.Acknowledged {
+		return entry, fmt.Errorf("the state of a creation is %s: %s", entry.State, entry.Detail)
+	}
+	return entry, nil
+}
 
 // Recorder returns the recorder of the last Start.
 func (l *Load) Recorder() *loadtest.Recorder {

@@ -27,7 +27,7 @@ const (
 
 // Load runs a load of rate requests per second for the duration d and records it in r. [lab.Load.Run]
 // has this type.
-type Load func(ctx context.Context, rate float64, d time.Duration, r *loadtest.Recorder) error
+type Load func(ctx context.Context, rate float64, d time.Duration, r *loadtest.Recorder)
 
 // Steady describes a measurement of latency at a steady rate.
 type Steady struct {
@@ -64,8 +64,8 @@ type Latencies struct {
 func (l *Latencies) All() loadtest.Figures { return l.Warm.Plus(l.Total) }
 
 // Latency warms up and then measures the load and its baselines in rounds. If ctx ends, Latency returns
-// the rounds so far without an error. If the load or a baseline fails, Latency returns the rounds so far
-// and the error.
+// the rounds so far without an error. If a baseline fails, Latency returns the rounds so far and the
+// error.
 func Latency(ctx context.Context, s Steady) (*Latencies, error) {
 	l := &Latencies{Steady: s, Beside: make([]Series, len(s.Baselines))}
 	for _, b := range s.Baselines {
@@ -74,21 +74,17 @@ func Latency(ctx context.Context, s Steady) (*Latencies, error) {
 		}
 	}
 	recorder := loadtest.NewRecorder()
-	err := s.Load(ctx, s.Rate, warmUp, recorder)
+	s.Load(ctx, s.Rate, warmUp, recorder)
 	l.Warm = recorder.Figures()
-	if err != nil {
-		return l, err
-	}
 	total := loadtest.NewRecorder()
+	defer func() { l.Total = total.Figures() }()
 	for range LatencyRounds {
-		err = l.round(ctx, total)
-		if err != nil || ctx.Err() != nil {
-			break
+		if err := l.round(ctx, total); err != nil || ctx.Err() != nil {
+			return l, err
 		}
 		l.Rounds++
 	}
-	l.Total = total.Figures()
-	return l, err
+	return l, nil
 }
 
 // round measures the load and then each baseline.
@@ -98,12 +94,12 @@ func (l *Latencies) round(ctx context.Context, total *loadtest.Recorder) error {
 	recorder := loadtest.NewRecorder()
 	s.Round(fmt.Sprintf("%.0f %s per second", s.Rate, s.What), recorder)
 	started := time.Now()
-	err := s.Load(ctx, s.Rate, each, recorder)
+	s.Load(ctx, s.Rate, each, recorder)
 	l.Seconds += time.Since(started).Seconds()
 	f := recorder.Figures()
 	total.Add(recorder)
-	if err != nil || ctx.Err() != nil {
-		return err
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // the end of ctx is not an error
 	}
 	l.P99 = append(l.P99, milliseconds(f.Latency.P99))
 	for i, b := range s.Baselines {

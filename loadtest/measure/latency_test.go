@@ -91,7 +91,7 @@ func TestLatencyNeedsSoundBaselines(t *testing.T) {
 			}
 			return tt.o, tt.err
 		}}
-		load := func(context.Context, float64, time.Duration, *loadtest.Recorder) error { return nil }
+		load := func(context.Context, float64, time.Duration, *loadtest.Recorder) {}
 		l, err := Latency(ctx, Steady{
 			Rate: 1000, Lasts: time.Millisecond, Baselines: []Baseline{b}, Load: load, Round: func(string, *loadtest.Recorder) {},
 		})
@@ -145,16 +145,12 @@ func TestLatency(t *testing.T) {
 	t.Parallel()
 	client := loadtest.NewClient(BareServer(t), 0)
 	t.Cleanup(client.Close)
-	journal, err := loadtest.CreateJournal("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	load := loadtest.NewLoad(client, journal, 0)
+	load := loadtest.NewLoad(client, loadtest.NewJournal(), 0)
 	phases := 0
 	l, err := Latency(t.Context(), Steady{
 		What: "creations", Rate: 200, Lasts: 500 * time.Millisecond, Baselines: []Baseline{BareRedirect(t)},
-		Load: func(ctx context.Context, rate float64, d time.Duration, r *loadtest.Recorder) error {
-			return load.Run(ctx, loadtest.Schedule{Rate: rate, Duration: d}, r)
+		Load: func(ctx context.Context, rate float64, d time.Duration, r *loadtest.Recorder) {
+			load.Run(ctx, loadtest.Schedule{Rate: rate, Duration: d}, r)
 		},
 		Round: func(string, *loadtest.Recorder) { phases++ },
 	})

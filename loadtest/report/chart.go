@@ -110,9 +110,6 @@ func (c Chart) series(s Series, colour ink) []plot.Plotter {
 	if s.Predicted {
 		line.Dashes = []vg.Length{6, 4}
 	}
-	if s.Steps {
-		line.StepStyle = plotter.PostStep
-	}
 	return []plot.Plotter{line}
 }
 

@@ -168,16 +168,6 @@ func TestComparisonsStartAtZero(t *testing.T) {
 	}
 }
 
-func TestSeriesOfStepsIsDrawnAsSteps(t *testing.T) {
-	t.Parallel()
-	c := Chart{Series: []Series{{Steps: true, XY: [][2]float64{{0, 0}, {5, 1}, {10, 0}}}}}
-	svg := drawn(t, c).svg
-	path := regexp.MustCompile(`<path d="([^"]*)"[^>]*--series-0`).FindStringSubmatch(svg)
-	if len(path) != 2 || strings.Count(path[1], "L") != 4 {
-		t.Errorf("path %q, want 4 straight lines", path)
-	}
-}
-
 // No two numbers of marks overlap.
 func TestNumbersOfMarksDoNotOverlap(t *testing.T) {
 	t.Parallel()

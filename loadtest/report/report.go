@@ -131,7 +131,6 @@ type Series struct {
 	Name      string       `json:"name"`
 	Predicted bool         `json:"predicted,omitzero"` // from a formula; drawn as a broken line
 	Points    bool         `json:"points,omitzero"`    // drawn as points, not as a line
-	Steps     bool         `json:"steps,omitzero"`     // drawn as steps, because it is a state and not a quantity
 	XY        [][2]float64 `json:"xy"`
 }
 

@@ -122,7 +122,7 @@ func sampleDrain(at time.Time) Experiment {
 			{
 				Title: "State of the dead man's switch", X: Axis{Label: "Time", Unit: "s"},
 				Y:      Axis{Label: "State", Names: []Mark{{0, "ok"}, {1, "restart"}, {2, "page"}}},
-				Series: []Series{{Name: "state", Steps: true, XY: state}}, Marks: marks[:5],
+				Series: []Series{{Name: "state", XY: state}}, Marks: marks[:5],
 			},
 		},
 	}

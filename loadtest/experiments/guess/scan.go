@@ -6,9 +6,8 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"path/filepath"
+	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/lab"
@@ -65,12 +64,12 @@ func runScan(t *experiment.T, r *scanRecord) {
 	r.counter.start(t, r.plan, "REDIS_URL="+redis.URL, "KGS_PERMUTE=false")
 	t.Phase(0.1, "making links")
 	victims := []*victim{&r.permuted, &r.counter}
-	var both errgroup.Group
+	var both sync.WaitGroup
 	for _, v := range victims {
 		lasts := time.Duration(float64(r.plan.links) / r.plan.rate * float64(time.Second))
-		both.Go(func() error { return v.load.Run(t.Context(), r.plan.rate, lasts, v.load.Recorder()) })
+		both.Go(func() { v.load.Run(t.Context(), r.plan.rate, lasts, v.load.Recorder()) })
 	}
-	t.Must(both.Wait())
+	both.Wait()
 	for i, v := range victims {
 		v.readCodes(t, r.plan)
 		v.aim(r.plan)

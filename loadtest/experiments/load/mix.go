@@ -54,7 +54,7 @@ func runMix(t *experiment.T, r *record) {
 	defer func() { r.served, r.visited = m.creations.Figures(), m.visits.Findings() }()
 	s.pulse.Enter("creating the links to visit")
 	s.pulse.Follow(m.creations)
-	t.Must(s.load.Run(t.Context(), min(createRate, s.rate), beforeVisits, m.creations))
+	s.load.Run(t.Context(), min(createRate, s.rate), beforeVisits, m.creations)
 	if m.links = populate(s); m.links.size() == 0 {
 		return // the claim about creations then reports the failures
 	}
@@ -73,17 +73,17 @@ type mixture struct {
 }
 
 // together visits links at the given rate and creates links at a hundredth of this rate.
-func (m *mixture) together(ctx context.Context, rate float64, d time.Duration, r *loadtest.Recorder) error {
+func (m *mixture) together(ctx context.Context, rate float64, d time.Duration, r *loadtest.Recorder) {
 	creations := m.creations
 	if rate > m.rate {
 		creations = loadtest.NewRecorder() // creations above the steady rate may fail
 	}
-	created := make(chan error, 1)
-	go func() { created <- m.load.Run(ctx, rate/mixRatio, d, creations) }()
+	var created sync.WaitGroup
+	created.Go(func() { m.load.Run(ctx, rate/mixRatio, d, creations) })
 	loadtest.Pace(ctx, loadtest.Schedule{Rate: rate, Duration: d}, 0, r, func(ctx context.Context) loadtest.State {
 		return m.visits.Visit(ctx, m.links.pick())
 	})
-	return <-created
+	created.Wait()
 }
 
 // judgeVisits judges the number of wrong answers at all rates plus the number of other failures at the steady

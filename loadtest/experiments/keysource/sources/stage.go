@@ -70,10 +70,7 @@ func (g *Stage) Launch(s *Source, at *Supply, more ...string) *Running {
 func (r *Running) One(ctx context.Context) error {
 	return lab.Until(ctx, 100*time.Millisecond, lab.Patience, func(ctx context.Context) (made bool, err error) {
 		entry, err := r.Load.TryOne(ctx)
-		if err == nil && entry.State != loadtest.Acknowledged {
-			err = fmt.Errorf("the state of a creation is %s: %s", entry.State, entry.Detail)
-		}
-		return err == nil || entry.State != loadtest.Refused, err
+		return entry.State != loadtest.Refused, err
 	})
 }
 
