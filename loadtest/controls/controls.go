@@ -82,10 +82,9 @@ func (b *Builder) Build(ctx context.Context, without ...string) (dir string, err
 	return dir, nil
 }
 
-// Overlay writes two things to the directory dir: the edited source files of the named controls, and the
-// JSON file that the flag -overlay of the Go command expects. It returns the path of the JSON file.
+// Overlay writes the overlay of the named controls to the directory dir, as [WriteOverlay] does.
 func Overlay(ctx context.Context, dir string, names ...string) (string, error) {
-	root, err := moduleRoot(ctx)
+	root, err := ModuleRoot(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -93,6 +92,12 @@ func Overlay(ctx context.Context, dir string, names ...string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return WriteOverlay(root, dir, files)
+}
+
+// WriteOverlay writes two things to the directory dir: the source files, by their path below root, and the
+// JSON file that the flag -overlay of the Go command expects. It returns the path of the JSON file.
+func WriteOverlay(root, dir string, files map[string]string) (string, error) {
 	replace := make(map[string]string, len(files))
 	for file, text := range files {
 		into := filepath.Join(dir, strings.ReplaceAll(file, "/", "_"))
@@ -135,8 +140,8 @@ func edited(root string, names ...string) (map[string]string, error) {
 	return files, nil
 }
 
-// moduleRoot returns the root directory of the module that contains the working directory.
-func moduleRoot(ctx context.Context) (string, error) {
+// ModuleRoot returns the root directory of the module that contains the working directory.
+func ModuleRoot(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
 	if err != nil {
 		return "", fmt.Errorf("go env GOMOD: %w", err)

@@ -97,7 +97,7 @@ func TestEditMustApplyOnce(t *testing.T) {
 
 func mustRoot(t *testing.T) string {
 	t.Helper()
-	root, err := moduleRoot(t.Context())
+	root, err := ModuleRoot(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,23 +1,21 @@
 package keysource
 
 import (
-	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 
 	"keypool/internal/testenv"
+	"keypool/loadtest/controls"
 	"keypool/loadtest/experiment"
 )
 
 // buildShown builds the programs of the run with the key source that CONTRIBUTING.md shows. The key
 // source is one file, and one line in the table of key sources. No file in the source tree changes.
 func buildShown(t *experiment.T) {
-	mod, err := exec.CommandContext(t.Context(), "go", "env", "GOMOD").Output()
+	root, err := controls.ModuleRoot(t.Context())
 	t.Must(err)
-	root := filepath.Dir(strings.TrimSpace(string(mod)))
 	text, err := os.ReadFile(filepath.Join(root, "CONTRIBUTING.md"))
 	t.Must(err)
 	_, section, _ := strings.Cut(string(text), "\n## A key source of your own\n")
@@ -36,16 +34,8 @@ func buildShown(t *experiment.T) {
 	}
 	entered := string(code[:begin[1]]) + blocks[1][1] + string(code[begin[1]:])
 	dir := t.TempDir()
-	replace := make(map[string]string)
-	for path, text := range map[string]string{file: blocks[0][1], in: entered} {
-		instead := filepath.Join(dir, filepath.Base(path))
-		t.Must(os.WriteFile(instead, []byte(text), 0o600))
-		replace[filepath.Join(root, path)] = instead
-	}
-	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	overlay, err := controls.WriteOverlay(root, dir, map[string]string{file: blocks[0][1], in: entered})
 	t.Must(err)
-	path := filepath.Join(dir, "overlay.json")
-	t.Must(os.WriteFile(path, overlay, 0o600))
 	t.Programs = filepath.Join(dir, "bin")
-	t.Must(testenv.Build(t.Context(), t.Programs, "-overlay", path, "keypool/cmd/shortener", "keypool/cmd/kgs"))
+	t.Must(testenv.Build(t.Context(), t.Programs, "-overlay", overlay, "keypool/cmd/shortener", "keypool/cmd/kgs"))
 }
