@@ -63,32 +63,26 @@ func Standby(r T, primary *Database, settings ...string) *Database {
 
 // Redis starts a Redis that writes nothing to disk unless args ("--name", "value") say otherwise.
 func Redis(r T, args ...string) *Database {
-	s, err := machine.StartRedis(r.Context(), append([]string{"--save", "", "--appendonly", "no"}, args...)...)
+	return startRedis(r, machine.Setup{}, args...)
+}
+
+// DurableRedis starts a Redis that loses no acknowledged write when it is killed. A replica of it
+// synchronizes at once instead of after five seconds.
+func DurableRedis(r T) *Database {
+	return Redis(r, "--appendonly", "yes", "--appendfsync", "always", "--repl-diskless-sync-delay", "0")
+}
+
+// ClockedRedis is like Redis, but the server has its own clock, which JumpClock sets. The start needs gcc.
+func ClockedRedis(r T) *Database { return startRedis(r, machine.Setup{Clock: true}) }
+
+func startRedis(r T, setup machine.Setup, args ...string) *Database {
+	s, err := setup.StartRedis(r.Context(), append([]string{"--save", "", "--appendonly", "no"}, args...)...)
 	return database(r, s, err)
-}
-
-// DurableRedis starts a Redis that loses no acknowledged write when it is killed and never evicts
-// keys.
-func DurableRedis(r T, args ...string) *Database {
-	return durableRedis(r, machine.Setup{}, args)
-}
-
-// ClockedRedis is like DurableRedis, but the server has its own clock, which JumpClock sets. The start needs gcc.
-func ClockedRedis(r T, args ...string) *Database {
-	return durableRedis(r, machine.Setup{Clock: true}, args)
 }
 
 // ClockedPostgres is like Postgres, but the server has its own clock, which JumpClock sets. The start needs gcc.
 func ClockedPostgres(r T, settings ...string) *Database {
 	s, err := machine.Setup{Clock: true}.StartPostgres(r.Context(), settings...)
-	return database(r, s, err)
-}
-
-func durableRedis(r T, setup machine.Setup, args []string) *Database {
-	s, err := setup.StartRedis(r.Context(), append([]string{
-		"--save", "", "--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction",
-		"--repl-diskless-sync-delay", "0", // a replica synchronizes at once instead of after five seconds
-	}, args...)...)
 	return database(r, s, err)
 }
 

@@ -143,7 +143,7 @@ func wrongSecret(r *run) {
 }
 
 func clocksJump(r *run) {
-	postgres, redis := lab.ClockedPostgres(r), lab.ClockedRedis(r, "--appendonly", "no")
+	postgres, redis := lab.ClockedPostgres(r), lab.ClockedRedis(r)
 	r.use(postgres, redis, "KGS_POOL_CAPACITY=5000")
 	servers, workers := pairs(r)
 	for _, s := range servers {

@@ -120,7 +120,7 @@ func (b *rollback) renewed(epoch int64) {
 
 // restoreRedis restarts Redis from a snapshot. In the snapshot the pool is full, or half empty if full is false.
 func restoreRedis(r *run, full bool) {
-	redis := lab.DurableRedis(r, "--appendonly", "no")
+	redis := lab.Redis(r)
 	b := newRollback(r, redis, redis.URL)
 	if !full {
 		b.worker.Stop()

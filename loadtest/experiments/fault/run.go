@@ -44,7 +44,7 @@ func (r *run) databases(settings ...string) {
 // fastDatabases is like databases, but Redis writes nothing to disk. It suits a row that does not kill
 // Redis.
 func (r *run) fastDatabases(settings ...string) {
-	r.use(lab.Postgres(r, manyConnections), lab.DurableRedis(r, "--appendonly", "no"), settings...)
+	r.use(lab.Postgres(r, manyConnections), lab.Redis(r), settings...)
 }
 
 // use makes the programs use the given databases, and adds further settings.
