@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
@@ -23,8 +22,6 @@ const (
 	// crashBatch is the fixed size of a batch. Otherwise the size would follow the rate, and so the
 	// speed of the machine.
 	crashBatch = 100
-
-	digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" // digits of codes, in the order of their values
 )
 
 // crash repeatedly kills the servers whose key source has a supply, while clients make links on
@@ -116,12 +113,11 @@ func keysSkipped(ctx context.Context, url string) (n int64, err error) {
 // numbersSkipped reads the codes of all links as numbers and counts the gaps.
 func numbersSkipped(ctx context.Context, url string, step int64) (int64, error) {
 	var numbers []int64
+	form := sources.FormOf(sources.Counter)
 	err := lab.Census(url)(ctx, func(code, _ string) {
-		n := int64(0)
-		for _, digit := range code {
-			n = n*int64(len(digits)) + int64(strings.IndexRune(digits, digit))
+		if n, ok := form.Number(code); ok {
+			numbers = append(numbers, n.Int64())
 		}
-		numbers = append(numbers, n)
 	})
 	return gaps(numbers, step), err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"math/big"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -22,27 +23,21 @@ const (
 
 // kinds returns a function for each class. The function makes code i as the key sources of the class do.
 func kinds() map[sources.Class]func(i int64) string {
-	const base64url = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_" // RFC 4648, section 5
+	number := func(c sources.Class) func(n int64) string {
+		form := sources.FormOf(c)
+		return func(n int64) string { return form.Code(big.NewInt(n)) }
+	}
+	ofTime := number(sources.Time)
 	return map[sources.Class]func(int64) string{
-		sources.Counter: func(i int64) string { return number(i, 6) },
+		sources.Counter: number(sources.Counter),
 		sources.Time: func(i int64) string {
 			const day, perMilli, machine = 86_400_000, 4, 7 // a busy server makes four links in a millisecond
-			return number((300*day+i/perMilli)<<22|machine<<12|i%perMilli, 11)
+			return ofTime((300*day+i/perMilli)<<22 | machine<<12 | i%perMilli)
 		},
-		sources.Random: func(int64) string { return drawn(digits, 6) },
-		sources.Hash:   func(int64) string { return drawn(base64url, 6) },
-		sources.UUID:   func(int64) string { return drawn(digits, 22) },
+		sources.Random: func(int64) string { return drawn(sources.Base62, 6) },
+		sources.Hash:   func(int64) string { return drawn(sources.Base64URL, 6) },
+		sources.UUID:   func(int64) string { return drawn(sources.Base62, 22) },
 	}
-}
-
-// number returns the last length digits of n in base 62.
-func number(n int64, length int) string {
-	code := make([]byte, length)
-	for i := length - 1; i >= 0; i-- {
-		code[i] = digits[n%int64(len(digits))]
-		n /= int64(len(digits))
-	}
-	return string(code)
 }
 
 // drawn returns a code without order. Its small bias does not change the size of an index.

@@ -102,59 +102,10 @@ func TestAimListsNeighboursOfKnownCodesOnce(t *testing.T) {
 	}
 }
 
-func TestFormConvertsCodesAndNumbers(t *testing.T) {
-	for _, tt := range []struct {
-		class  sources.Class
-		number string
-		code   string
-	}{
-		{sources.Random, "0", "000000"},
-		{sources.Random, "1000000", "004C92"},
-		{sources.Random, "56800235583", "zzzzzz"},
-		{sources.Time, "9223372036854775807", "AzL8n0Y58m7"}, // the largest number of 63 bits
-		{sources.UUID, "340282366920938463463374607431768211455", "7n42DGM5Tflk9n8mt7Fhc7"},
-		{sources.Hash, "68719476735", "______"},
-		{sources.Hash, "1", "AAAAAB"},
-	} {
-		f := formOf(tt.class)
-		n, ok := f.number(tt.code)
-		if !ok || n.String() != tt.number {
-			t.Errorf("the code %s has the number %v, want %s", tt.code, n, tt.number)
-			continue
-		}
-		if code := f.code(n); code != tt.code {
-			t.Errorf("the number %s has the code %s, want %s", tt.number, code, tt.code)
-		}
-	}
-}
-
-func TestFormRejectsForeignCodesAndNumbers(t *testing.T) {
-	for _, s := range sources.Compared() {
-		f := formOf(s.Class)
-		last := f.code(new(big.Int).Sub(f.size, big.NewInt(1)))
-		if _, ok := f.number(last); !ok {
-			t.Errorf("%s: number rejects the last code %q", s.Name, last)
-		}
-		for _, code := range []string{"", last + "0", last[1:], "%" + last[1:]} {
-			if _, ok := f.number(code); ok {
-				t.Errorf("%s: number accepts %q", s.Name, code)
-			}
-		}
-		for _, n := range []*big.Int{big.NewInt(-1), f.size} {
-			if code := f.code(n); code != "" {
-				t.Errorf("%s: the number %v has the code %q, want none", s.Name, n, code)
-			}
-		}
-	}
-	if _, ok := formOf(sources.Time).number("zzzzzzzzzzz"); ok {
-		t.Error("number accepts a Snowflake of more than 63 bits")
-	}
-}
-
 func TestPredictorsGuessOrderedCodes(t *testing.T) {
 	const someMachine = 7 << 12
 	r := rand.New(rand.NewPCG(1, 1))
-	size := ofLength(6).size.Int64()
+	size := sources.FormOfLength(6).Size.Int64()
 	for _, tt := range []struct {
 		name      string
 		class     sources.Class
@@ -173,12 +124,12 @@ func TestPredictorsGuessOrderedCodes(t *testing.T) {
 		{"six random digits", sources.Random, func(int64) int64 { return r.Int64N(size) }, 0, 0, ""},
 		{"11 random digits", sources.Time, func(int64) int64 { return r.Int64() }, 0, 0, ""},
 	} {
-		c := formOf(tt.class)
+		c := sources.FormOf(tt.class)
 		var codes []string
 		for i := range int64(2 * (seenCodes + nextCodes)) {
-			codes = append(codes, c.code(big.NewInt(tt.number(i))))
+			codes = append(codes, c.Code(big.NewInt(tt.number(i))))
 		}
-		got := c.guessAll(codes)
+		got := guessAll(c, codes)
 		if got.few < tt.few || got.many < tt.many || got.by != tt.by || tt.by == "" && got.many > 0 {
 			t.Errorf("%s: %+v, want %v with few and %v with many guesses by %q", tt.name, got, tt.few, tt.many, tt.by)
 		}
@@ -226,7 +177,7 @@ func TestEachFlawOfAKeySourceRefutesAClaim(t *testing.T) {
 func TestLookInspectsOrderAndFormOfCodes(t *testing.T) {
 	var entries []loadtest.Entry
 	for n := range codeCount {
-		code := ofLength(6).code(big.NewInt(int64(n)))
+		code := sources.FormOfLength(6).Code(big.NewInt(int64(n)))
 		entries = append(entries, loadtest.Entry{Outcome: loadtest.Outcome{State: loadtest.Acknowledged, Code: code}}, loadtest.Entry{Outcome: loadtest.Outcome{State: loadtest.Refused}})
 	}
 	f := look(&sources.Source{Class: sources.Counter}, entries)

@@ -56,7 +56,7 @@ type found struct {
 
 // look inspects codes in the order in which they were made.
 func look(s *sources.Source, entries []loadtest.Entry) found {
-	f, form, last := found{name: s.Name, class: s.Class}, formOf(s.Class), ""
+	f, form, last := found{name: s.Name, class: s.Class}, sources.FormOf(s.Class), ""
 	var codes []string
 	for _, e := range entries {
 		if e.State != loadtest.Acknowledged {
@@ -64,7 +64,7 @@ func look(s *sources.Source, entries []loadtest.Entry) found {
 		}
 		codes = append(codes, e.Code)
 		f.longest = max(f.longest, len(e.Code))
-		if _, ok := form.number(e.Code); !ok {
+		if _, ok := form.Number(e.Code); !ok {
 			f.strange++
 		}
 		if last != "" && e.Code > last {
@@ -75,7 +75,7 @@ func look(s *sources.Source, entries []loadtest.Entry) found {
 		}
 		last = e.Code
 	}
-	f.guessed = form.guessAll(codes)
+	f.guessed = guessAll(form, codes)
 	return f
 }
 
@@ -214,9 +214,9 @@ func showKeySources(r *record, e *report.Experiment) {
 		Series: []report.Series{{Name: few, Points: true}, {Name: many, Points: true}},
 	}
 	for i, f := range r.found {
-		form := formOf(f.class)
+		form := sources.FormOf(f.class)
 		table.Rows = append(table.Rows, []string{
-			f.name, fmt.Sprint(f.longest), fmt.Sprintf("%s = %.3g", form.power, new(big.Float).SetInt(form.size)), percent(f.ascending),
+			f.name, fmt.Sprint(f.longest), fmt.Sprintf("%s = %.3g", form.Power, new(big.Float).SetInt(form.Size)), percent(f.ascending),
 			fmt.Sprintf("%.4g", f.guessed.few), fmt.Sprintf("%.4g", f.guessed.many), cmp.Or(f.guessed.by, "none"), fmt.Sprintf("%.4g", f.byURL),
 		})
 		y := float64(len(r.found) - 1 - i) // the first key source is at the top

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"math/big"
 	"slices"
+
+	"keypool/loadtest/experiments/keysource/sources"
 )
 
 const (
@@ -86,11 +88,11 @@ func timestamps(seen []*big.Int, n int) []*big.Int {
 	return numbers[:n]
 }
 
-// guess returns the codes that p guesses. A guess is "" if the form has no code for its number.
-func (f *form) guess(p predictor, seen []string) []string {
+// codes returns the codes of the form f that p guesses. A guess is "" if f has no code for its number.
+func (p predictor) codes(f *sources.Form, seen []string) []string {
 	var numbers []*big.Int
 	for _, code := range seen {
-		if n, ok := f.number(code); ok {
+		if n, ok := f.Number(code); ok {
 			numbers = append(numbers, n)
 		}
 	}
@@ -99,7 +101,7 @@ func (f *form) guess(p predictor, seen []string) []string {
 	}
 	var guesses []string
 	for _, n := range p.guess(numbers, manyGuesses) {
-		guesses = append(guesses, f.code(n))
+		guesses = append(guesses, f.Code(n))
 	}
 	return guesses
 }
@@ -129,12 +131,12 @@ type guessed struct {
 	by        string  // name of the best predictor, "" for none
 }
 
-// guessAll applies each predictor to every window of the codes. It returns the result of the best one.
-func (f *form) guessAll(codes []string) (best guessed) {
+// guessAll applies each predictor to every window of the codes, which have the form f. It returns the result of the best one.
+func guessAll(f *sources.Form, codes []string) (best guessed) {
 	for _, p := range predictors() {
 		g, windows := guessed{by: p.name}, 0.0
 		for window := range slices.Chunk(codes, seenCodes+nextCodes) {
-			few, many := hits(f.guess(p, window[:seenCodes]), window[seenCodes:])
+			few, many := hits(p.codes(f, window[:seenCodes]), window[seenCodes:])
 			g.few, g.many, windows = g.few+few, g.many+many, windows+1
 		}
 		g.few, g.many = g.few/windows, g.many/windows

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"keypool/loadtest/experiment"
+	"keypool/loadtest/experiments/keysource/sources"
 	"keypool/loadtest/lab"
 )
 
@@ -101,9 +102,9 @@ func (v *victim) start(t *experiment.T, plan scanPlan, settings ...string) {
 // readCodes reads the codes from the database, because the database also has the links of creations
 // without an answer.
 func (v *victim) readCodes(t *experiment.T, plan scanPlan) {
-	form := ofLength(plan.length)
+	form := sources.FormOfLength(plan.length)
 	t.Must(lab.Census(v.links)(t.Context(), func(code, _ string) {
-		if n, ok := form.number(code); ok {
+		if n, ok := form.Number(code); ok {
 			v.codes = append(v.codes, n.Int64())
 		}
 	}))
@@ -114,9 +115,9 @@ func (v *victim) readCodes(t *experiment.T, plan scanPlan) {
 
 // codesOf returns the codes of numbers.
 func codesOf(numbers []int64, length int) []string {
-	codes, form := make([]string, len(numbers)), ofLength(length)
+	codes, form := make([]string, len(numbers)), sources.FormOfLength(length)
 	for i, n := range numbers {
-		codes[i] = form.code(big.NewInt(n)) // aim lists no number after the last code
+		codes[i] = form.Code(big.NewInt(n)) // aim lists no number after the last code
 	}
 	return codes
 }
@@ -128,7 +129,7 @@ func (v *victim) aim(plan scanPlan) {
 	for _, i := range picked {
 		listed[v.codes[i]] = true
 	}
-	reach, last := int64(plan.reach), ofLength(plan.length).size.Int64()-1
+	reach, last := int64(plan.reach), sources.FormOfLength(plan.length).Size.Int64()-1
 	for _, i := range picked {
 		for n := max(0, v.codes[i]-reach); n <= min(v.codes[i]+reach, last); n++ {
 			if !listed[n] {

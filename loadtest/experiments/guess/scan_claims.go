@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"keypool/loadtest/experiment"
+	"keypool/loadtest/experiments/keysource/sources"
 	"keypool/loadtest/report"
 )
 
@@ -86,7 +87,7 @@ func judgeThrottled(r *scanRecord) experiment.Verdict {
 // byChance returns how many guesses would hit a link if links had random codes. Known codes are not
 // guessed.
 func (v *victim) byChance(plan scanPlan) float64 {
-	unknown := float64(ofLength(plan.length).size.Int64() - int64(plan.known))
+	unknown := float64(sources.FormOfLength(plan.length).Size.Int64() - int64(plan.known))
 	return float64(len(v.guesses)) * float64(len(v.codes)-plan.known) / unknown
 }
 

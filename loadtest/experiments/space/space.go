@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"keypool/loadtest/experiment"
+	"keypool/loadtest/experiments/keysource/sources"
 	"keypool/loadtest/report"
 )
 
@@ -24,7 +25,7 @@ func Experiments() []*experiment.Experiment {
 }
 
 // alphabet holds the digits of codes in the order of their values.
-const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+const alphabet = sources.Base62
 
 // filler is the URL of links that only fill a space.
 const filler = "https://filler.example/"

@@ -5,7 +5,8 @@
 // is added. Experiments that show only some key sources select them by their properties.
 //
 // Vocabulary: a [Supply] names the database of the links of a server, and the databases and services
-// that its key source needs. The class of a key source is the kind of its codes.
+// that its key source needs. The class of a key source is the kind of its codes. The form of codes is
+// their length and the set of their digits.
 package sources
 
 import (
