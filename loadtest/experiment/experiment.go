@@ -70,6 +70,31 @@ type Claim[R any] struct {
 	Judge func(record *R) Verdict
 }
 
+// When returns the claim c, which is judged only if ready returns true. Otherwise the record lacks the part that
+// c needs.
+func (c Claim[R]) When(ready func(record *R) bool) Claim[R] {
+	judge := c.Judge
+	c.Judge = func(r *R) (v Verdict) {
+		if ready(r) {
+			v = judge(r)
+		}
+		return v
+	}
+	return c
+}
+
+// UnlessSmall returns the claim c about a time or a rate, which is not judged if small returns true.
+func (c Claim[R]) UnlessSmall(small func(record *R) bool) Claim[R] {
+	judge := c.Judge
+	c.Judge = func(r *R) Verdict {
+		if small(r) {
+			return NotJudged("a run at a small scale does not judge times")
+		}
+		return judge(r)
+	}
+	return c
+}
+
 // Control says which protections or settings change and which claim must then fail.
 type Control struct {
 	Without  []string // names in package controls of the protections that are removed from the programs

@@ -49,12 +49,7 @@ const (
 
 // promise returns a claim that is not judged if the fault was not injected.
 func promise(kind report.Kind, name, unit, text string, judge func(*Record) experiment.Verdict) claim {
-	return claim{Name: name, Text: text, Unit: unit, Kind: kind, Judge: func(r *Record) experiment.Verdict {
-		if r.Strikes == 0 {
-			return experiment.Verdict{}
-		}
-		return judge(r)
-	}}
+	return claim{Name: name, Text: text, Unit: unit, Kind: kind, Judge: judge}.When(func(r *Record) bool { return r.Strikes > 0 })
 }
 
 // observed returns a correctness claim without figures.

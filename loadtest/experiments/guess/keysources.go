@@ -98,12 +98,9 @@ func (f *found) asOrdered() bool {
 
 func sourceClaims() []experiment.Claim[record] {
 	on := func(name, text, unit string, judge func([]found) experiment.Verdict) experiment.Claim[record] {
-		return experiment.Claim[record]{Name: name, Text: text, Unit: unit, Kind: report.Correctness, Judge: func(r *record) experiment.Verdict {
-			if len(r.found) == 0 {
-				return experiment.Verdict{}
-			}
-			return judge(r.found)
-		}}
+		c := experiment.Claim[record]{Name: name, Text: text, Unit: unit, Kind: report.Correctness}
+		c.Judge = func(r *record) experiment.Verdict { return judge(r.found) }
+		return c.When(func(r *record) bool { return len(r.found) > 0 })
 	}
 	return append([]experiment.Claim[record]{
 		on("codes have the documented form", "Every code has the length and the digits that are documented for its key source.", "codes with another form", func(all []found) experiment.Verdict {

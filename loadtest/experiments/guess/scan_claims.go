@@ -30,12 +30,8 @@ const chance = 0.0005
 
 func scanClaims() []experiment.Claim[scanRecord] {
 	on := func(name, text, unit string, judge func(*scanRecord) experiment.Verdict) experiment.Claim[scanRecord] {
-		return experiment.Claim[scanRecord]{Name: name, Text: text, Unit: unit, Kind: report.Correctness, Judge: func(r *scanRecord) experiment.Verdict {
-			if r.elapsed == 0 {
-				return experiment.Verdict{}
-			}
-			return judge(r)
-		}}
+		return experiment.Claim[scanRecord]{Name: name, Text: text, Unit: unit, Kind: report.Correctness, Judge: judge}.
+			When(func(r *scanRecord) bool { return r.elapsed > 0 })
 	}
 	return []experiment.Claim[scanRecord]{
 		on(unguessed, "Guesses next to known codes hit as many links as chance predicts. The prediction is the number of guesses times the share of codes in use.", "links", judgeUnguessed),

@@ -118,12 +118,7 @@ func (s *run) readBack() {
 
 // timed returns a claim about a time or a rate. A small run does not judge it.
 func timed(name, unit, text string, judge func(*record) experiment.Verdict) claim {
-	return claim{Name: name, Text: text, Unit: unit, Kind: report.Speed, Judge: func(r *record) experiment.Verdict {
-		if r.small {
-			return experiment.NotJudged("a run at a small scale does not judge times")
-		}
-		return judge(r)
-	}}
+	return claim{Name: name, Text: text, Unit: unit, Kind: report.Speed, Judge: judge}.UnlessSmall(func(r *record) bool { return r.small })
 }
 
 // accounts returns the claims about creations and links.

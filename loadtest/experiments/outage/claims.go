@@ -87,22 +87,11 @@ func claims() []claim {
 
 // counted returns a correctness claim. It is judged only if the run was complete.
 func counted(name, unit, text string, judge func(*record) experiment.Verdict) claim {
-	return claim{Name: name, Text: text, Unit: unit, Kind: report.Correctness, Judge: func(r *record) experiment.Verdict {
-		if !r.whole {
-			return experiment.Verdict{}
-		}
-		return judge(r)
-	}}
+	return claim{Name: name, Text: text, Unit: unit, Kind: report.Correctness, Judge: judge}.When(func(r *record) bool { return r.whole })
 }
 
 // timed returns a claim about a time in seconds. It is judged only if the run was complete and not small.
 func timed(name, text string, judge func(*record) experiment.Verdict) claim {
-	c := counted(name, "s", text, func(r *record) experiment.Verdict {
-		if r.small {
-			return experiment.NotJudged("a run at a small scale does not judge times")
-		}
-		return judge(r)
-	})
-	c.Kind = report.Speed
-	return c
+	return claim{Name: name, Text: text, Unit: "s", Kind: report.Speed, Judge: judge}.
+		UnlessSmall(func(r *record) bool { return r.small }).When(func(r *record) bool { return r.whole })
 }

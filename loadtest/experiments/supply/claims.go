@@ -75,15 +75,8 @@ func claims() []claim {
 // timed returns a claim about a time in seconds. A small run does not judge the claim, because a tenth of a
 // small pool has too few keys for a prediction and the thresholds are too close to each other.
 func timed(name, text string, judge func(*record) experiment.Verdict) claim {
-	return claim{Name: name, Text: text, Unit: "s", Kind: report.Speed, Judge: func(r *record) experiment.Verdict {
-		if r.small {
-			return experiment.NotJudged("a run at a small scale does not judge times")
-		}
-		if len(r.seen) == 0 || r.started.IsZero() {
-			return experiment.Verdict{}
-		}
-		return judge(r)
-	}}
+	return claim{Name: name, Text: text, Unit: "s", Kind: report.Speed, Judge: judge}.
+		When(func(r *record) bool { return len(r.seen) > 0 && !r.started.IsZero() }).UnlessSmall(func(r *record) bool { return r.small })
 }
 
 // refillBound returns the longest time that a worker may take from its start until the pool is full.
