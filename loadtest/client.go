@@ -57,6 +57,11 @@ func (c *Client) Create(ctx context.Context, target string) Outcome {
 	if err != nil {
 		return Outcome{State: Unsent, Detail: err.Error()}
 	}
+	return c.Post(ctx, body)
+}
+
+// Post sends one creation with the given body and returns its outcome.
+func (c *Client) Post(ctx context.Context, body []byte) Outcome {
 	status, header, answer, err := c.do(ctx, http.MethodPost, "/shorten", body)
 	var link struct {
 		Code   string `json:"code"`

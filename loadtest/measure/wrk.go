@@ -11,10 +11,10 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
-	"strings"
 	"time"
 
 	"keypool/internal/testenv/machine"
+	"keypool/loadtest"
 )
 
 const (
@@ -22,8 +22,6 @@ const (
 	Connections = 64
 	// wrkGrace is the time that wrk may take beyond its duration.
 	wrkGrace = 20 * time.Second
-	// exchangeTimeout limits one exchange.
-	exchangeTimeout = 10 * time.Second
 )
 
 //go:embed lua
@@ -139,47 +137,36 @@ func parseTally(out []byte, refusals bool) (t Tally, err error) {
 	return t, nil
 }
 
-// Exchange is one request and the answer that it must get. A request with a body is a POST of
-// JSON. A request without a body is a GET.
+// Exchange is one request with the answer that it must get.
 type Exchange struct {
-	url, body string
-	status    int
-	location  string // "" means any
+	server string
+	send   func(context.Context, *loadtest.Client) error
 }
 
 // Creation returns an exchange that creates a link on a server. body is the JSON of the request.
 func Creation(server, body string) Exchange {
-	return Exchange{url: server + "/shorten", body: body, status: http.StatusCreated}
+	return Exchange{server, func(ctx context.Context, c *loadtest.Client) error {
+		if o := c.Post(ctx, []byte(body)); o.State != loadtest.Acknowledged {
+			return fmt.Errorf("the state of the creation %s is %s: %s", body, o.State, o.Detail)
+		}
+		return nil
+	}}
 }
 
 // Visit returns an exchange that requests the link of code, which must lead to target.
 func Visit(server, code, target string) Exchange {
-	return Exchange{url: server + "/" + code, status: http.StatusFound, location: target}
+	return Exchange{server, func(ctx context.Context, c *loadtest.Client) error {
+		status, location, err := c.Follow(ctx, code)
+		if err == nil && (status != http.StatusFound || location != target) {
+			err = fmt.Errorf("GET /%s: status %d with Location %q, want %d with %q", code, status, location, http.StatusFound, target)
+		}
+		return err
+	}}
 }
 
 // Try sends the request and returns an error if the answer differs from the expected answer.
 func (e Exchange) Try(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
-	defer cancel()
-	method := http.MethodGet
-	if e.body != "" {
-		method = http.MethodPost
-	}
-	req, err := http.NewRequestWithContext(ctx, method, e.url, strings.NewReader(e.body))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Close = true
-	res, err := http.DefaultTransport.RoundTrip(req) // follows no redirect
-	if err != nil {
-		return err
-	}
-	if err := res.Body.Close(); err != nil {
-		return err
-	}
-	if location := res.Header.Get("Location"); res.StatusCode != e.status || (e.location != "" && location != e.location) {
-		return fmt.Errorf("%s %s: %s with Location %q, want %d with %q", method, e.url, res.Status, location, e.status, e.location)
-	}
-	return nil
+	client := loadtest.NewClient(e.server, 0)
+	defer client.Close()
+	return e.send(ctx, client)
 }
