@@ -136,17 +136,22 @@ func Orphaned() time.Duration { return time.Duration(orphaned.Load()) }
 // userHZ is the number of clock ticks per second. The Linux kernel counts processor time in ticks (proc(5)).
 const userHZ = 100
 
-// usedTime returns the processor time of a process and of the children that it has waited for.
+// Used returns the processor time of a process and of the children that it has waited for.
+func Used(s *procfs.ProcStat) time.Duration {
+	return time.Duration(int(s.UTime)+int(s.STime)+s.CUTime+s.CSTime) * time.Second / userHZ
+}
+
+// usedTime is like Used. It returns 0 if the process has ended.
 func usedTime(pid int) time.Duration {
 	process, err := procfs.NewProc(pid)
 	if err != nil {
-		return 0 // it has ended
+		return 0
 	}
 	stat, err := process.Stat()
 	if err != nil {
 		return 0
 	}
-	return time.Duration(int(stat.UTime)+int(stat.STime)+stat.CUTime+stat.CSTime) * time.Second / userHZ
+	return Used(&stat)
 }
 
 // Alive reports whether a process still holds resources. A zombie does not.

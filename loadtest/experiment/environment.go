@@ -75,9 +75,6 @@ func readProcessors() (processors, error) {
 	return p, nil
 }
 
-// userHZ is the number of clock ticks per second. The Linux kernel counts processor time in ticks (proc(5)).
-const userHZ = 100
-
 // family returns the processor time of the process root and its descendants, in seconds. It includes
 // ended children that their parent has waited for. Otherwise their time would count as foreign after
 // their end. It does not include a process whose parent has ended: [proc.Orphaned] does.
@@ -85,7 +82,7 @@ func family(stats []procfs.ProcStat, root int) (seconds float64) {
 	for i := range stats {
 		s := &stats[i]
 		if s.PID == root {
-			seconds += float64(int(s.UTime)+int(s.STime)+s.CUTime+s.CSTime) / userHZ
+			seconds += proc.Used(s).Seconds()
 		}
 		if s.PPID == root {
 			seconds += family(stats, s.PID)

@@ -75,6 +75,14 @@ func Links[R any](links func(*R) *loadtest.Verdict) []experiment.Claim[R] {
 	}
 }
 
+// LinkControls returns controls that refute the claims of [Links].
+func LinkControls() []experiment.Control {
+	return []experiment.Control{
+		{Without: []string{"store"}, Refutes: NoLostLink},
+		{Without: []string{"once", "conflict"}, Refutes: NoCodeTwice, AlsoRefutes: []string{NoWrongLink}},
+	}
+}
+
 // ReadBack restarts the server and reads every link of the loads back through it. The restart empties
 // the cache, so the answers show what the store contains. ReadBack does not restart a server that
 // the experiment did not start. After an interruption of the run, the check itself waits until the server is

@@ -204,8 +204,6 @@ func heartbeats(r *run) map[string]int64 {
 func pairs(r *run) (servers, workers []*lab.Program) {
 	workers = launch(2, func() *lab.Program { return r.worker() })
 	servers = launch(2, func() *lab.Program { return r.server(noWorker) })
-	for _, p := range slices.Concat(workers, servers) {
-		p.AwaitReady(patient)
-	}
+	each(slices.Concat(workers, servers), awaitReady)
 	return servers, workers
 }

@@ -127,14 +127,6 @@ func accounts() []claim {
 	return append([]claim{served}, measure.Links(func(r *record) *loadtest.Verdict { return r.links })...)
 }
 
-// controls returns the controls of both experiments.
-func controls() []experiment.Control {
-	return []experiment.Control{
-		{Without: []string{"store"}, Refutes: measure.NoLostLink},
-		{Without: []string{"once", "conflict"}, Refutes: measure.NoCodeTwice, AlsoRefutes: []string{measure.NoWrongLink}},
-	}
-}
-
 // judgeP99 judges the latency at the steady rate.
 func judgeP99(r *record) experiment.Verdict { return r.steady.Verdict() }
 

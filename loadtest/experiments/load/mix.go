@@ -31,7 +31,7 @@ func mix() *experiment.Experiment {
 			"of the visits (Zipf distribution, s = %.1f), and the newest links are the most popular. The rate is first a steady %.0f redirects per second. "+
 			"It then rises until the service no longer keeps up. The target of every redirect is checked.", mixRatio, zipfExponent, mixRate),
 		Suites: []experiment.Suite{experiment.Nightly}, Alone: true, Anywhere: true,
-		Run: runMix, Claims: mixClaims(mixRate), Controls: controls(),
+		Run: runMix, Claims: mixClaims(mixRate), Controls: measure.LinkControls(),
 		Show: func(r *record, e *report.Experiment) { r.show(e, "redirects", mixClaims(r.rate)) },
 	})
 }

@@ -84,12 +84,10 @@ func redis() *experiment.Experiment {
 			"Redis is started again without data, so the worker begins a new epoch and fills the pool again.",
 		Suites: []experiment.Suite{experiment.Change, experiment.Nightly}, Alone: true,
 		Run: runOutage, Claims: claims(), Show: show,
-		Controls: []experiment.Control{
-			{Without: []string{"store"}, Refutes: measure.NoLostLink},
-			{Without: []string{"once", "conflict"}, Refutes: measure.NoCodeTwice, AlsoRefutes: []string{measure.NoWrongLink}},
-			{Settings: []string{"FALLBACK=none"}, Refutes: takeover, AlsoRefutes: []string{measure.NoFailedCreation}},
-			{Settings: []string{"KEYPOOL_FAILPOINTS=epoch:opened=kill:2"}, Refutes: recovers}, // the worker is killed in its second epoch
-		},
+		Controls: append(measure.LinkControls(),
+			experiment.Control{Settings: []string{"FALLBACK=none"}, Refutes: takeover, AlsoRefutes: []string{measure.NoFailedCreation}},
+			experiment.Control{Settings: []string{"KEYPOOL_FAILPOINTS=epoch:opened=kill:2"}, Refutes: recovers}, // the worker is killed in its second epoch
+		),
 	})
 }
 

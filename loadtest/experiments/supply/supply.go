@@ -99,12 +99,10 @@ func drain() *experiment.Experiment {
 			"The dead man's switch signals `restart` below 20 percent and `page` below 10 percent. Creations continue without a pool. Then the worker is started again.",
 		Suites: []experiment.Suite{experiment.Change, experiment.Nightly, experiment.Full}, Alone: true,
 		Run: runDrain, Claims: claims(),
-		Controls: []experiment.Control{
-			{Without: []string{"store"}, Refutes: measure.NoLostLink},
-			{Without: []string{"once", "conflict"}, Refutes: measure.NoCodeTwice, AlsoRefutes: []string{measure.NoWrongLink}},
-			{Without: []string{"deadman"}, Refutes: alarmOrder},
-			{Settings: []string{staysDead}, Refutes: refilled},
-		},
+		Controls: append(measure.LinkControls(),
+			experiment.Control{Without: []string{"deadman"}, Refutes: alarmOrder},
+			experiment.Control{Settings: []string{staysDead}, Refutes: refilled},
+		),
 		Show: show,
 	})
 }
