@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"time"
 
@@ -131,7 +132,8 @@ type localKeys struct {
 // sound reports whether all n servers take keys from Redis.
 func (l look) sound(n int) bool { return l.closed == n && l.batch == n }
 
-// look requests the status of all servers at the same time. It fails if a server does not answer.
+// look requests the status of all servers at the same time. It fails if a server does not answer or does not report
+// its local keys.
 func (f *fleet) look(context.Context) (look, error) {
 	statuses, l := make([]lab.Status, len(f.servers)), look{each: make([]localKeys, len(f.servers))}
 	var asked errgroup.Group
@@ -147,7 +149,10 @@ func (f *fleet) look(context.Context) (look, error) {
 	}
 	for i := range statuses {
 		s := &statuses[i]
-		l.each[i].keys = lab.Known(s.LocalKeys, 0)
+		if s.LocalKeys == nil {
+			return look{}, errors.New("a server does not report its local keys")
+		}
+		l.each[i].keys = *s.LocalKeys
 		l.local += l.each[i].keys
 		switch lab.Known(s.Breaker, "") {
 		case "open", "half-open":
