@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,9 +17,9 @@ import (
 func TestWatchLogsChangesOfState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logbuffer.Buffer
-		fails := true
+		var works atomic.Bool
 		w := ledger.NewWatch(func(context.Context) (c ledger.Counters, err error) {
-			if fails {
+			if !works.Load() {
 				err = errors.New("connection refused")
 			}
 			return c, err
@@ -28,7 +29,7 @@ func TestWatchLogsChangesOfState(t *testing.T) {
 		go func() { _ = w.Run(ctx) }() // returns nil
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		fails = false
+		works.Store(true)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")

@@ -83,7 +83,7 @@ func TestServerServesWithOneTicketDatabase(t *testing.T) {
 	})
 	server.Restart() // the server then migrates the database
 	r.wantTickets(seen, 1)
-	r.await("a log line about the migration", func(admin.Status) bool { return strings.Contains(log.String(), "migrated ticket database") })
+	r.await("a log line about the migration", func(admin.Status) bool { return strings.Contains(log.String(), "migrated a ticket database") })
 	if n := strings.Count(log.String(), "ticket database"); n != 2 {
 		t.Errorf("the log has %d lines about the ticket database, want one for the outage and one for its end:\n%s", n, log.String())
 	}
