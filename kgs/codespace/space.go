@@ -157,15 +157,23 @@ func (s *Space) Codes(r Range) []string {
 // Number is the inverse of AppendCode. It returns the length and the number of code. It fails if
 // code has an invalid length or an invalid character.
 func (s *Space) Number(code string) (length int, n int64, err error) {
-	n, err = s.parseBase62(code)
-	if err != nil {
-		return 0, 0, err
+	n, ok := s.number(code)
+	if !ok {
+		return 0, 0, notCode(code)
+	}
+	return len(code), n, nil
+}
+
+// number returns the number of code. ok is false if code is not a code.
+func (s *Space) number(code string) (n int64, ok bool) {
+	if n, ok = s.parseBase62(code); !ok {
+		return 0, false
 	}
 	scratch := s.scratch.Get().(*ff1Scratch)
 	defer s.scratch.Put(scratch)
 	numbers := [...]int64{n}
 	s.apply((*ff1).decrypt, scratch, len(code), numbers[:])
-	return len(code), numbers[0], nil
+	return numbers[0], true
 }
 
 // Ranges is the inverse of Codes, for codes in any order and of any lengths. It returns the
@@ -174,9 +182,9 @@ func (s *Space) Number(code string) (length int, n int64, err error) {
 func (s *Space) Ranges(codes []string) ([]Range, error) {
 	var byLength [MaxLength + 1][]int64
 	for _, code := range codes {
-		n, err := s.parseBase62(code)
-		if err != nil {
-			return nil, err
+		n, ok := s.parseBase62(code)
+		if !ok {
+			return nil, notCode(code)
 		}
 		byLength[len(code)] = append(byLength[len(code)], n)
 	}
@@ -232,18 +240,26 @@ func AppendBase62(dst []byte, length int, n int64) []byte {
 	return dst
 }
 
-// parseBase62 parses the output of AppendBase62.
-func (s *Space) parseBase62(code string) (int64, error) {
+// parseBase62 parses the output of AppendBase62. ok is false if code is not a code.
+func (s *Space) parseBase62(code string) (n int64, ok bool) {
 	if len(code) < MinLength || len(code) > MaxLength {
-		return 0, fmt.Errorf("%q is not a code: its length is %d, not %d to %d", code, len(code), MinLength, MaxLength)
+		return 0, false
 	}
-	var n int64
 	for i := range len(code) {
 		digit := s.digits[code[i]]
 		if digit < 0 {
-			return 0, fmt.Errorf("%q is not a code: character %d is not one of 0-9, A-Z, a-z", code, i+1)
+			return 0, false
 		}
 		n = n*Base + int64(digit)
 	}
-	return n, nil
+	return n, true
+}
+
+// notCode returns an error that says why a string is not a code.
+func notCode(s string) error {
+	if len(s) < MinLength || len(s) > MaxLength {
+		return fmt.Errorf("%q is not a code: its length is %d, not %d to %d", s, len(s), MinLength, MaxLength)
+	}
+	i := strings.IndexFunc(s, func(r rune) bool { return !strings.ContainsRune(Alphabet, r) })
+	return fmt.Errorf("%q is not a code: character %d is not one of 0-9, A-Z, a-z", s, i+1)
 }
