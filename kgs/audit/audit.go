@@ -3,7 +3,11 @@
 //
 // Each reserved number is used by a link, in a pool, in a batch, on its way to a pool, or abandoned
 // for a reason. A number that is in none of these places, or in two places that exclude each other,
-// is a [Fault], unless it moved during the audit or was lost with an earlier epoch. The accounts close if there is no fault.
+// is a [Fault], unless it moved during the audit or was lost with an earlier epoch. The accounts
+// close if there is no fault.
+//
+// An audit is a merge of two sorted streams. The first stream is the reserved numbers, as segments
+// that have the same place in the ledger or in the pool. The second stream is the links.
 //
 // Invariant: if the accounts close, the counts of [Accounts] from InPool to Abandoned add up to
 // Reserved.
@@ -27,7 +31,7 @@ type Evidence struct {
 	Snapshot func(context.Context) (ledger.Snapshot, error)
 	Epoch    func(context.Context) (int64, error)                  // epoch of the shared pool; nil if there is no shared pool
 	Pool     func(context.Context) iter.Seq2[kgs.PoolEntry, error] // the codes that the shared pool has on record
-	Links    func(context.Context) iter.Seq2[Linked, error]        // every row of the link store
+	Links    func(context.Context) iter.Seq2[Linked, error]        // every row of the link store, each code once
 }
 
 // Linked is a code that has a row in the link store.
@@ -48,8 +52,9 @@ type Accounts struct {
 	Abandoned map[string]int64 `json:"abandoned"` // numbers by reason
 	Links     map[string]int64 `json:"links"`     // rows of the link store by source, including aliases and random codes
 	Epochs    []EpochAccounts  `json:"epochs"`    // the same counts by the epoch of the numbers
-	Faults    []Fault          `json:"faults"`
+	Faults    []Fault          `json:"faults"`    // the first MaxListed faults of each kind
 
+	FaultCounts  map[FaultKind]int64   `json:"fault_counts,omitempty"`  // number of all faults by kind; nil if there is no fault
 	PostgresPool *PostgresPoolAccounts `json:"postgres_pool,omitempty"` // keys of a PostgreSQL pool, which have no numbers
 }
 
@@ -73,39 +78,6 @@ const (
 	RecordOfLedger = "ledger" // the ledger's record of batches and of pools inside a process
 )
 
-// FaultKind is a reason why the accounts do not close.
-type FaultKind string
-
-// The kinds of faults.
-const (
-	FaultMissing    FaultKind = "missing"    // reserved, but in no place
-	FaultDuplicate  FaultKind = "duplicate"  // in more than one place that hands out keys
-	FaultReused     FaultKind = "reused"     // linked, but still to be handed out
-	FaultForeign    FaultKind = "foreign"    // never reserved, but in the pool or linked as a key of the ledger
-	FaultUnrecorded FaultKind = "unrecorded" // linked as a key of the PostgreSQL pool, which has no row for it
-)
-
-// Fault is one code for which the accounts do not close.
-type Fault struct {
-	Kind FaultKind `json:"kind"`
-	Code string    `json:"code"`
-}
-
-func (f Fault) String() string {
-	switch f.Kind {
-	case FaultMissing:
-		return f.Code + " is missing: reserved, but not linked, not in a pool or batch, and not abandoned"
-	case FaultDuplicate:
-		return f.Code + " is a duplicate: waiting to be handed out in two places"
-	case FaultReused:
-		return f.Code + " is reused: linked, and yet waiting to be handed out again"
-	case FaultUnrecorded:
-		return f.Code + " is unrecorded: linked as a key of the PostgreSQL pool, which has no row for it"
-	default:
-		return f.Code + " is foreign: used as a key of the ledger, which never reserved it"
-	}
-}
-
 var (
 	// ErrPoolUnknown means that the audit cannot read the shared pool of the ledger's epoch.
 	ErrPoolUnknown = errors.New("the audit cannot read the shared pool of the ledger")
@@ -114,15 +86,25 @@ var (
 	ErrEpochChanged = errors.New("the shared pool began a new epoch while the audit read")
 )
 
-// auditPasses is how many consecutive passes must find a fault before the fault counts. Keys move while the
-// audit reads, so one pass may miss a key or see it twice. A key that every pass misses does not
-// move.
+// auditPasses is how many consecutive passes must find a fault before the fault counts. Keys move
+// while the audit reads, so one pass may miss a key or see it twice. A key that every pass misses
+// does not move.
 const auditPasses = 3
 
 // Run accounts for every reserved number. It reads the whole ledger, then the whole pool and
-// then all links, because keys move in this order. It does so up to three times. It uses one
-// byte of memory for each reserved number. It takes no locks that block other processes, and
-// several audits may run at once.
+// then all links, because keys move in this order. It does so up to three times. It takes no locks
+// that block other processes, and several audits may run at once.
+//
+// Run merges the links with the reserved numbers. It keeps the rows of the ledger, the keys in the
+// pool as ranges of consecutive numbers, and the gaps between the links of the present epoch. It
+// keeps nothing for the other numbers and links. So its memory does not grow with the number of
+// links or of reserved numbers, if the links arrive in the order of their ranks in Space. The
+// accounts are the same in any order. In a random order, Run needs up to 40 bytes for each link of
+// the present epoch.
+//
+// A fault counts only if every pass finds it, because keys move during a pass. A code that is used
+// as a key and has no number is a fault at once. Run compares all faults of the passes, although
+// Accounts lists only the first MaxListed faults of each kind, in the order of their ranks.
 //
 // An error means that Run could not complete the audit. If the shared pool waits for a new epoch, or
 // loses its data during the audit, the error is [kgs.ErrNoEpoch], [kgs.ErrFenced], ErrPoolUnknown or
@@ -132,35 +114,36 @@ const auditPasses = 3
 // number of an earlier epoch is in no place, Run counts it as abandoned with the reason
 // [kgs.ReasonEpoch]. If a number of the present epoch is in no place, that is a fault.
 func Run(ctx context.Context, e Evidence) (Accounts, error) {
-	var candidates map[Fault]bool // nil in the first pass, in which every fault is possible
+	var candidates faultRanks // nil in the first pass, in which every fault is possible
 	for i := 0; ; i++ {
 		p, err := e.pass(ctx, candidates)
 		if err != nil {
 			return Accounts{}, err
 		}
 		if len(p.found) == 0 || i == auditPasses-1 {
+			p.reportFaults()
 			return p.accounts, nil
 		}
 		candidates = p.found
 	}
 }
 
-func (e Evidence) pass(ctx context.Context, candidates map[Fault]bool) (*pass, error) {
+func (e Evidence) pass(ctx context.Context, candidates faultRanks) (*pass, error) {
 	before, err := e.Snapshot(ctx)
 	if err != nil {
 		return nil, err
 	}
 	p := newPass(e.Space, before, candidates)
-	p.addRanges(before)
-	p.findOverlaps(before)
+	var pool poolRanks
 	if before.Epoch.Number > 0 { // epoch 0 means that the ledger has never had a shared pool
 		if err := e.checkEpoch(ctx, before.Epoch.Number); err != nil {
 			return nil, err
 		}
-		if err := p.addPool(e.Pool(ctx)); err != nil {
+		if err := p.readPool(&pool, e.Pool(ctx)); err != nil {
 			return nil, err
 		}
 	}
+	p.divide(before.Rows, &pool)
 	if err := p.addLinks(e.Links(ctx)); err != nil {
 		return nil, err
 	}
@@ -171,9 +154,9 @@ func (e Evidence) pass(ctx context.Context, candidates map[Fault]bool) (*pass, e
 	if after.Epoch.Number != before.Epoch.Number {
 		return nil, fmt.Errorf("%w: epoch %d after epoch %d", ErrEpochChanged, after.Epoch.Number, before.Epoch.Number)
 	}
-	p.addRanges(after)
-	p.findForeign(after)
-	p.sum(before)
+	if err := p.close(after); err != nil {
+		return nil, err
+	}
 	return p, nil
 }
 

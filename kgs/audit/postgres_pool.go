@@ -106,9 +106,9 @@ func (a *Accounts) lookUp(ctx context.Context, db *pgxpool.Pool, codes, poolCode
 		case reserved:
 			a.PostgresPool.Unsettled++
 		case available:
-			a.Faults = append(a.Faults, Fault{FaultReused, code})
+			a.addFaults(FaultReused, 1, code)
 		default:
-			a.Faults = append(a.Faults, Fault{FaultUnrecorded, code})
+			a.addFaults(FaultUnrecorded, 1, code)
 		}
 		return nil
 	})

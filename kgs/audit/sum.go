@@ -1,46 +1,146 @@
 package audit
 
 import (
-	"maps"
+	"cmp"
+	"errors"
 	"slices"
 
 	"keypool/kgs"
-	"keypool/kgs/codespace"
 	"keypool/kgs/ledger"
 )
 
-// section is the numbers of one length that were first reserved in one epoch.
+// errRepeated means that the primary keys of the link store failed. The links cannot be counted.
+var errRepeated = errors.New("the link store yields a code more than once")
+
+// section is the ranks of the numbers of one length that were first reserved in one epoch.
 type section struct {
-	codespace.Range
+	span
 	epoch int64
 	over  bool // true if a later epoch has begun; missing numbers are then lost with this epoch
 }
 
-// sections divides the numbers [0, next) of one length by epoch. A number belongs to the last epoch
-// that was opened while the counter was at most the number.
-func sections(b ledger.Snapshot, length int, next int64) []section {
-	var cut []section
+// sections divides all reserved numbers by length and epoch, in the order of their ranks.
+func sections(b ledger.Snapshot) (all []section) {
+	for _, s := range b.Spaces { // in order of length
+		all = append(all, sectionsOf(b, s.Length, s.Next)...)
+	}
+	return all
+}
+
+// sectionsOf divides the numbers [0, next) of one length by epoch. A number belongs to the last
+// epoch that was opened while the counter was at most the number.
+func sectionsOf(b ledger.Snapshot, length int, next int64) (cut []section) {
 	newest, hi := true, next
 	for _, at := range slices.Backward(b.Boundaries) { // by epoch
 		if at.Length != length {
 			continue
 		}
 		if at.Next < hi {
-			cut = append(cut, section{codespace.Range{Length: length, Lo: at.Next, Hi: hi}, at.Number, !newest})
+			cut = append(cut, section{spanOf(length, at.Next, hi), at.Number, !newest})
 			hi = at.Next
 		}
 		newest = false
 	}
 	if hi > 0 {
-		cut = append(cut, section{codespace.Range{Length: length, Lo: 0, Hi: hi}, 0, !newest})
+		cut = append(cut, section{spanOf(length, 0, hi), 0, !newest})
 	}
+	slices.Reverse(cut)
 	return cut
 }
 
-func newEpochAccounts(number int64) *EpochAccounts {
-	return &EpochAccounts{
-		Epoch: number, InPool: map[string]int64{}, InBatches: map[string]int64{},
-		Linked: map[string]int64{}, Abandoned: map[string]int64{},
+// newEpochs returns the accounts of the sections. Sections of the same epoch share their
+// accounts.
+func newEpochs(all []section) []*EpochAccounts {
+	byNumber := make(map[int64]*EpochAccounts)
+	epochs := make([]*EpochAccounts, len(all))
+	for i, s := range all {
+		if byNumber[s.epoch] == nil {
+			byNumber[s.epoch] = &EpochAccounts{
+				Epoch: s.epoch, InPool: map[string]int64{}, InBatches: map[string]int64{},
+				Linked: map[string]int64{}, Abandoned: map[string]int64{},
+			}
+		}
+		epochs[i] = byNumber[s.epoch]
+		epochs[i].Reserved += s.len()
+	}
+	return epochs
+}
+
+// sum counts the places of the numbers by epoch, and adds the epochs to the totals. after is the
+// rows of the ledger at the end of the pass.
+func (p *pass) sum(after []ledger.Row) error {
+	if p.repeated() {
+		return errRepeated
+	}
+	epochs := newEpochs(p.sections)
+	var open []span
+	for i := range p.segments {
+		s := &p.segments[i]
+		p.sumLinks(epochs[s.section], s.links)
+		if s.open {
+			open = append(open, s.span)
+			continue
+		}
+		p.put(epochs[s.section], s.place, s.len()-s.linked())
+	}
+	p.sumGaps(epochs, without(open, p.linked.spans), after)
+	slices.SortFunc(epochs, func(a, b *EpochAccounts) int { return cmp.Compare(a.Epoch, b.Epoch) })
+	for _, e := range slices.Compact(epochs) {
+		p.accounts.add(e)
+	}
+	return nil
+}
+
+// repeated reports whether some numbers certainly have more than one link.
+func (p *pass) repeated() bool {
+	p.linked.join()
+	return len(p.linked.again) > 0 ||
+		slices.ContainsFunc(p.segments, func(s segment) bool { return s.linked() > s.len() })
+}
+
+func (p *pass) sumLinks(e *EpochAccounts, links [linkKinds]int64) {
+	count(e.Abandoned, kgs.ReasonConflict, links[conflict])
+	count(e.Linked, kgs.SourceKGS, links[clientLink])
+	count(e.Linked, kgs.SourceLedger, links[ledgerLink])
+	count(e.Linked, kgs.SourcePool, links[poolLink])
+}
+
+// sumGaps counts the numbers of the present epoch that had no place and no link. Some are
+// in rows of the ledger that are newer than the pass. The others are missing or on the move.
+func (p *pass) sumGaps(epochs []*EpochAccounts, gaps []span, after []ledger.Row) {
+	rows, _ := p.cover(after)
+	lost := without(gaps, rows.separate())
+	for w, spans := range rows {
+		for i, s := range overlaps(p.reserved, both(gaps, spans)) {
+			p.put(epochs[i], place(w), s.len())
+		}
+	}
+	missing := p.fault(FaultMissing, lost)
+	for i, s := range overlaps(p.reserved, missing) {
+		epochs[i].Missing += s.len()
+	}
+	for i, s := range overlaps(p.reserved, without(lost, missing)) {
+		epochs[i].OnTheMove += s.len()
+	}
+}
+
+// put adds n numbers without a link to the accounts of a place.
+func (p *pass) put(e *EpochAccounts, w place, n int64) {
+	switch w {
+	case nowhere: // in an earlier epoch
+		count(e.Abandoned, kgs.ReasonEpoch, n)
+	case shipping:
+		e.Shipping += n
+	case reserved:
+		count(e.InPool, RecordOfLedger, n)
+	case pooled:
+		count(e.InPool, RecordOfPool, n)
+	case ledgerBatch:
+		count(e.InBatches, RecordOfLedger, n)
+	case sharedBatch:
+		count(e.InBatches, RecordOfPool, n)
+	default:
+		count(e.Abandoned, p.reasons[w-abandoned], n)
 	}
 }
 
@@ -51,57 +151,11 @@ func count(counts map[string]int64, name string, n int64) {
 	}
 }
 
-func total(counts map[string]int64) (sum int64) {
+func total[K comparable](counts map[K]int64) (sum int64) {
 	for _, n := range counts {
 		sum += n
 	}
 	return sum
-}
-
-// sum counts the places of the numbers by epoch, and adds the epochs to the totals.
-func (p *pass) sum(b ledger.Snapshot) {
-	epochs := make(map[int64]*EpochAccounts)
-	for length, numbers := range p.places {
-		for _, s := range sections(b, length, int64(len(numbers))) {
-			if epochs[s.epoch] == nil {
-				epochs[s.epoch] = newEpochAccounts(s.epoch)
-			}
-			p.sumSection(epochs[s.epoch], s)
-		}
-	}
-	for _, number := range slices.Sorted(maps.Keys(epochs)) {
-		p.accounts.add(epochs[number])
-	}
-}
-
-func (p *pass) sumSection(e *EpochAccounts, s section) {
-	var counts [poolLink + 1]int64
-	for i, where := range p.places[s.Length][s.Lo:s.Hi] {
-		counts[where]++
-		if where != nowhere || s.over {
-			continue
-		}
-		counts[nowhere]--
-		if p.fault(FaultMissing, p.space.Code(s.Length, s.Lo+int64(i))) {
-			e.Missing++
-		} else {
-			e.OnTheMove++
-		}
-	}
-	e.Reserved += s.Len()
-	e.Shipping += counts[shipping]
-	count(e.InPool, RecordOfLedger, counts[reserved])
-	count(e.InPool, RecordOfPool, counts[pooled])
-	count(e.InBatches, RecordOfLedger, counts[ledgerBatch])
-	count(e.InBatches, RecordOfPool, counts[sharedBatch])
-	count(e.Linked, kgs.SourceKGS, counts[clientLink])
-	count(e.Linked, kgs.SourceLedger, counts[ledgerLink])
-	count(e.Linked, kgs.SourcePool, counts[poolLink])
-	count(e.Abandoned, kgs.ReasonEpoch, counts[nowhere])
-	count(e.Abandoned, kgs.ReasonConflict, counts[conflicted])
-	for i, reason := range p.reasons {
-		count(e.Abandoned, reason, counts[abandoned+place(i)])
-	}
 }
 
 // add adds the accounts of an epoch to the totals.

@@ -12,8 +12,8 @@ import (
 	"keypool/kgs/audit"
 )
 
-// shownFaults is the maximum number of faults in the text report. The JSON report contains all
-// faults.
+// shownFaults is the maximum number of faults in the text report. The JSON report contains up to
+// [audit.MaxListed] faults of each kind.
 const shownFaults = 20
 
 // PrintAccounts writes the result of an audit to w, as text or as JSON.
@@ -24,9 +24,9 @@ func PrintAccounts(w io.Writer, a audit.Accounts, asJSON bool) error {
 		return enc.Encode(struct {
 			audit.Accounts
 			Closes bool `json:"closes"`
-		}{a, len(a.Faults) == 0})
+		}{a, a.FaultTotal() == 0})
 	}
-	_, err := io.WriteString(w, epochTable(a.Epochs)+postgresPool(a.PostgresPool)+linksBySource(a.Links)+verdict(a.Faults))
+	_, err := io.WriteString(w, epochTable(a.Epochs)+postgresPool(a.PostgresPool)+linksBySource(a.Links)+verdict(a))
 	return err
 }
 
@@ -121,16 +121,31 @@ func linksBySource(links map[string]int64) string {
 	return "Links by source: " + strings.Join(counts, ", ") + ".\n"
 }
 
-func verdict(faults []audit.Fault) string {
-	if len(faults) == 0 {
+// verdict says whether the accounts close. It names the first faults.
+func verdict(a audit.Accounts) string {
+	if a.FaultTotal() == 0 {
 		return "The accounts close: every key is accounted for.\n"
 	}
-	text := fmt.Sprintf("The accounts do not close. Faults: %d.\n", len(faults))
-	for _, f := range faults[:min(len(faults), shownFaults)] {
+	text := fmt.Sprintf("The accounts do not close. Faults: %d.\n", a.FaultTotal())
+	shown := a.Faults[:min(len(a.Faults), shownFaults)]
+	for _, f := range shown {
 		text += fmt.Sprintf("  %s\n", f)
 	}
-	if more := len(faults) - shownFaults; more > 0 {
-		text += fmt.Sprintf("  and %d more; --json lists all\n", more)
+	more := a.FaultTotal() - int64(len(shown))
+	switch {
+	case more == 0:
+		return text
+	case a.FaultTotal() == int64(len(a.Faults)):
+		return text + fmt.Sprintf("  and %d more; --json lists all\n", more)
+	default:
+		return text + fmt.Sprintf("  and %d more (all: %s); --json lists up to %d of each kind\n", more, faultsByKind(a.FaultCounts), audit.MaxListed)
 	}
-	return text
+}
+
+func faultsByKind(counts map[audit.FaultKind]int64) string {
+	var parts []string
+	for _, kind := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%d %s", counts[kind], kind))
+	}
+	return strings.Join(parts, ", ")
 }

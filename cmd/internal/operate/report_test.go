@@ -2,6 +2,7 @@ package operate
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,7 +21,8 @@ func TestAuditReportShowsEpochsAndFaults(t *testing.T) {
 			{Epoch: 2, Reserved: 10_000, InPool: map[string]int64{audit.RecordOfPool: 9000, audit.RecordOfLedger: 600},
 				InBatches: map[string]int64{audit.RecordOfPool: 165}, Linked: map[string]int64{kgs.SourcePool: 234}, Missing: 1},
 		},
-		Faults: []audit.Fault{{Kind: audit.FaultMissing, Code: "fdMx0H"}},
+		Faults:      []audit.Fault{{Kind: audit.FaultMissing, Code: "fdMx0H"}},
+		FaultCounts: map[audit.FaultKind]int64{audit.FaultMissing: 1},
 	}
 	var got bytes.Buffer
 	if err := PrintAccounts(&got, accounts, false); err != nil {
@@ -38,6 +40,33 @@ The accounts do not close. Faults: 1.
 `
 	if diff := cmp.Diff(want[1:], got.String()); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)
+	}
+}
+
+func TestAuditReportCountsFaultsThatItDoesNotShow(t *testing.T) {
+	t.Parallel()
+	listed := make([]audit.Fault, audit.MaxListed)
+	for name, tt := range map[string]struct {
+		accounts audit.Accounts
+		want     string
+	}{
+		"more than the report shows": {
+			audit.Accounts{Faults: listed[:25], FaultCounts: map[audit.FaultKind]int64{audit.FaultMissing: 25}},
+			"  and 5 more; --json lists all\n"},
+		"more than the audit lists": {
+			audit.Accounts{Faults: listed, FaultCounts: map[audit.FaultKind]int64{audit.FaultMissing: 5000, audit.FaultForeign: 1}},
+			"  and 4981 more (all: 1 foreign, 5000 missing); --json lists up to 1000 of each kind\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got bytes.Buffer
+			if err := PrintAccounts(&got, tt.accounts, false); err != nil {
+				t.Fatal(err)
+			}
+			if !strings.HasSuffix(got.String(), tt.want) {
+				t.Errorf("report\n%s\nwant the last line\n%s", got.String(), tt.want)
+			}
+		})
 	}
 }
 

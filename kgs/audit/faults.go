@@ -1,0 +1,138 @@
+package audit
+
+import (
+	"slices"
+	"strings"
+
+	"keypool/kgs/codespace"
+)
+
+// MaxListed is the maximum number of faults of each kind in [Accounts.Faults].
+const MaxListed = 1000
+
+// FaultKind is a reason why the accounts do not close.
+type FaultKind string
+
+// The kinds of faults.
+const (
+	FaultMissing    FaultKind = "missing"    // reserved, but in no place
+	FaultDuplicate  FaultKind = "duplicate"  // in more than one place that hands out keys
+	FaultReused     FaultKind = "reused"     // linked, but still to be handed out
+	FaultForeign    FaultKind = "foreign"    // never reserved, but in the pool or linked as a key of the ledger
+	FaultUnrecorded FaultKind = "unrecorded" // linked as a key of the PostgreSQL pool, which has no row for it
+)
+
+// Fault is one code for which the accounts do not close.
+type Fault struct {
+	Kind FaultKind `json:"kind"`
+	Code string    `json:"code"`
+}
+
+func (f Fault) String() string {
+	switch f.Kind {
+	case FaultMissing:
+		return f.Code + " is missing: reserved, but not linked, not in a pool or batch, and not abandoned"
+	case FaultDuplicate:
+		return f.Code + " is a duplicate: waiting to be handed out in two places"
+	case FaultReused:
+		return f.Code + " is reused: linked, and yet waiting to be handed out again"
+	case FaultUnrecorded:
+		return f.Code + " is unrecorded: linked as a key of the PostgreSQL pool, which has no row for it"
+	default:
+		return f.Code + " is foreign: used as a key of the ledger, which never reserved it"
+	}
+}
+
+// FaultTotal returns the number of faults of all kinds, whether Faults lists them or not. The
+// accounts close if it is 0.
+func (a Accounts) FaultTotal() int64 { return total(a.FaultCounts) }
+
+// addFaults counts n faults of one kind and lists them while there is room. codes must be all
+// their codes, or the first MaxListed of them.
+func (a *Accounts) addFaults(kind FaultKind, n int64, codes ...string) {
+	if n == 0 {
+		return
+	}
+	if a.FaultCounts == nil {
+		a.FaultCounts = make(map[FaultKind]int64)
+	}
+	room := max(0, MaxListed-a.FaultCounts[kind])
+	for _, code := range codes[:min(int64(len(codes)), room)] {
+		a.Faults = append(a.Faults, Fault{kind, code})
+	}
+	a.FaultCounts[kind] += n
+}
+
+// faultRanks is the ranks of the faulty codes by kind, as ordered spans. It has no empty entry.
+type faultRanks map[FaultKind][]span
+
+// fault records the faults of one kind that the previous pass found too. In the first pass, it
+// records all of them. It returns the faults that it recorded. If only this pass finds a fault,
+// the key moved during the pass.
+func (p *pass) fault(kind FaultKind, ranks []span) []span {
+	if p.candidates != nil {
+		ranks = both(ranks, p.candidates[kind])
+	}
+	if len(ranks) > 0 {
+		p.found[kind] = ranks
+	}
+	return ranks
+}
+
+// reportFaults adds the faults of the pass to the accounts.
+func (p *pass) reportFaults() {
+	for _, kind := range []FaultKind{FaultMissing, FaultDuplicate, FaultReused, FaultForeign} {
+		p.accounts.addFaults(kind, size(p.found[kind]), p.firstCodes(p.found[kind])...)
+	}
+	p.accounts.addFaults(FaultForeign, p.strangers.n, p.strangers.first()...)
+}
+
+// firstCodes returns the codes of the first MaxListed ranks.
+func (p *pass) firstCodes(ranks []span) (codes []string) {
+	for _, s := range ranks {
+		for rank := s.lo; rank < s.hi; rank++ {
+			if len(codes) == MaxListed {
+				return codes
+			}
+			length, n := codespace.AtRank(rank)
+			codes = append(codes, p.space.Code(length, n))
+		}
+	}
+	return codes
+}
+
+// strangers is the codes without a rank that are used as keys of the ledger. No ledger can
+// reserve such a code, so it is a fault even if only one pass finds it. The memory depends on the
+// number of these codes in the pool, and not on their number among the links.
+type strangers struct {
+	n    int64
+	kept []string        // contains the first MaxListed codes in order of their bytes
+	pool map[string]bool // those that are in the pool
+}
+
+// addPooled adds a code of the pool, which may have the code several times.
+func (s *strangers) addPooled(code string) {
+	if s.pool == nil {
+		s.pool = make(map[string]bool)
+	}
+	s.add(code)
+	s.pool[strings.Clone(code)] = true // code may be a part of a long string
+}
+
+// add adds a code, unless the pool has it.
+func (s *strangers) add(code string) {
+	if s.pool[code] {
+		return
+	}
+	s.n++
+	s.kept = append(s.kept, strings.Clone(code))
+	if len(s.kept) == 2*MaxListed {
+		s.kept = s.first()
+	}
+}
+
+// first returns the first MaxListed codes.
+func (s *strangers) first() []string {
+	slices.Sort(s.kept)
+	return s.kept[:min(len(s.kept), MaxListed)]
+}

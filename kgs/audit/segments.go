@@ -1,0 +1,144 @@
+package audit
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+
+	"keypool/kgs/ledger"
+)
+
+// place is where the ledger or the pool has a number. If a number is in two places, the greater
+// place counts, because keys move from smaller to greater places. A link takes precedence over
+// every place.
+type place int
+
+const (
+	nowhere     place = iota
+	shipping          // on its way to the shared pool
+	reserved          // in the ledger: for a pool in a process, or without a holder
+	pooled            // in the shared pool
+	ledgerBatch       // in a batch that the ledger has on record
+	sharedBatch       // in a batch that the shared pool has on record
+	abandoned         // abandoned+i means abandoned for the i-th reason
+)
+
+// leased reports whether a client of this ledger may have the number, from an open lease or from
+// a lease that has ended.
+func (w place) leased() bool { return w == ledgerBatch || w >= abandoned }
+
+// placeOf returns the place of the numbers of a row.
+func (p *pass) placeOf(r ledger.Row) place {
+	switch r.State {
+	case ledger.StateReserved:
+		return reserved
+	case ledger.StateBatch:
+		return ledgerBatch
+	case ledger.StateShipping:
+		return shipping
+	}
+	i := slices.Index(p.reasons, r.Reason)
+	if i < 0 {
+		i = len(p.reasons)
+		p.reasons = append(p.reasons, r.Reason)
+	}
+	return abandoned + place(i)
+}
+
+// cover is sets of ranks by place, as ordered spans.
+type cover [][]span
+
+// cover returns the ranks of the rows by place. twice is the ranks that are in two rows and
+// could be handed out twice. An overlap of abandoned rows is harmless. Numbers that were not
+// reserved when the pass began are left out.
+func (p *pass) cover(rows []ledger.Row) (c cover, twice []span) {
+	c = make(cover, abandoned)
+	var live []span
+	for _, r := range rows {
+		s := spanOf(r.Length, max(r.Lo, 0), min(r.Hi, p.next[r.Length]))
+		if s.len() <= 0 {
+			continue
+		}
+		w := p.placeOf(r)
+		for int(w) >= len(c) {
+			c = append(c, nil) //nolint:makezero // the first places are always there
+		}
+		c[w] = append(c[w], s)
+		if w < abandoned {
+			live = append(live, s)
+		}
+	}
+	for w := range c {
+		c[w], _ = joined(c[w])
+	}
+	_, twice = joined(live)
+	return c, twice
+}
+
+// separate leaves each rank only in the greatest of its places. It returns the ranks of all
+// places.
+func (c cover) separate() (all []span) {
+	for w, spans := range slices.Backward(c) {
+		c[w] = without(spans, all)
+		all = union(all, spans)
+	}
+	return all
+}
+
+// segment is consecutive reserved numbers that are in the same section and have the same place.
+type segment struct {
+	span
+	place   place
+	section int              // index of the section
+	open    bool             // whether the numbers are nowhere, and a number without a link is missing
+	links   [linkKinds]int64 // number of links by kind
+}
+
+// linked returns the number of links in the segment.
+func (s *segment) linked() (n int64) {
+	for _, links := range s.links {
+		n += links
+	}
+	return n
+}
+
+// divide divides all reserved numbers into segments. The rows and the pool give the places of
+// the numbers. divide also finds the numbers that wait in two places, and the numbers in the
+// pool that were not reserved when the pass began.
+func (p *pass) divide(rows []ledger.Row, pool *poolRanks) {
+	c, twice := p.cover(rows)
+	c[pooled], c[sharedBatch] = pool.waiting.join(), pool.inBatch.join()
+	inPool, again := joined(slices.Concat(c[pooled], c[sharedBatch]))
+	p.beyond.spans = without(inPool, p.reserved)
+
+	// An abandoned key stays abandoned, although the pool may still have it on record.
+	again = union(again, pool.waiting.again, pool.inBatch.again, both(inPool, c[reserved]), both(inPool, c[ledgerBatch]))
+	again = without(again, union(c[abandoned:]...))
+	p.fault(FaultDuplicate, both(union(twice, again), p.reserved))
+
+	c[nowhere] = without(p.reserved, c.separate())
+	for w, spans := range c {
+		for i, s := range overlaps(p.reserved, spans) {
+			open := place(w) == nowhere && !p.sections[i].over
+			p.segments = append(p.segments, segment{span: s, place: place(w), section: i, open: open})
+		}
+	}
+	slices.SortFunc(p.segments, func(a, b segment) int { return cmp.Compare(a.lo, b.lo) })
+}
+
+// segmentAt returns the segment of a rank, or nil if the number was not reserved when the pass
+// began. It is fastest if the ranks ascend from call to call.
+func (p *pass) segmentAt(rank int64) *segment {
+	for i := p.at; i < min(p.at+2, len(p.segments)); i++ {
+		if s := &p.segments[i]; s.lo <= rank && rank < s.hi {
+			p.at = i
+			return s
+		}
+	}
+	i := sort.Search(len(p.segments), func(i int) bool { return rank < p.segments[i].hi })
+	if i == len(p.segments) || rank < p.segments[i].lo {
+		return nil
+	}
+	p.at = i
+	return &p.segments[i]
+}
