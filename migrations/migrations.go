@@ -47,7 +47,7 @@ var files embed.FS
 // at the previous version, and the next call of Up continues with this file. Up fails with
 // ErrNewerSchema if the schema is newer than the program. On PostgreSQL, Up may use two connections
 // of db at the same time. On SQLite, db must be able to write.
-func Up(ctx context.Context, db *sql.DB, engine Engine) (err error) {
+func Up(ctx context.Context, db *sql.DB, engine Engine) error {
 	provider, err := newProvider(db, engine)
 	if err != nil {
 		return err
@@ -56,20 +56,29 @@ func Up(ctx context.Context, db *sql.DB, engine Engine) (err error) {
 	if err := check(ctx, db, engine, provider); !errors.Is(err, ErrOlderSchema) {
 		return err
 	}
+	return Exclusive(ctx, db, engine, func() error {
+		// Check again under the lock, because another process, perhaps of a newer program, may have
+		// migrated the database in the meantime.
+		if err := check(ctx, db, engine, provider); !errors.Is(err, ErrOlderSchema) {
+			return err
+		}
+		if _, err := provider.Up(ctx); err != nil {
+			return fmt.Errorf("migrate the database: %w", err)
+		}
+		return nil
+	})
+}
+
+// Exclusive calls f while no other process migrates the database or calls Exclusive. It waits for
+// these processes until ctx ends. f must not call Up or Exclusive. On PostgreSQL, Exclusive uses one
+// connection of db while f runs.
+func Exclusive(ctx context.Context, db *sql.DB, engine Engine, f func() error) (err error) {
 	unlock, err := lock(ctx, db, engine)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	// Check again under the lock, because another process, perhaps of a newer program, may have
-	// migrated the database in the meantime.
-	if err := check(ctx, db, engine, provider); !errors.Is(err, ErrOlderSchema) {
-		return err
-	}
-	if _, err := provider.Up(ctx); err != nil {
-		return fmt.Errorf("migrate the database: %w", err)
-	}
-	return nil
+	return f()
 }
 
 // Check fails with ErrOlderSchema or ErrNewerSchema unless db has exactly the schema of this

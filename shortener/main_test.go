@@ -27,7 +27,9 @@ var errDown = errors.New("connection refused")
 var testNow = time.Date(2026, time.March, 1, 12, 0, 0, 123_456_789, time.UTC)
 
 // newStore returns a store on a new SQLite database.
-func newStore(t testing.TB) shortener.Store { return sqlitestore.New(storetest.SQLite(t)) }
+func newStore(t testing.TB) shortener.Store {
+	return sqlitestore.New(storetest.SQLite(t), storetest.Plain())
+}
 
 // newService starts a service on a new SQLite database. The function next supplies its keys.
 func newService(t *testing.T, next keysFunc) (*shortener.Service, shortener.Store) {

@@ -33,6 +33,9 @@ const SourceAlias = "alias"
 // the random keys that a creation tried.
 const SourceRandom = "random"
 
+// SourceFormer is the Source of a link whose key belongs to a ledger that was replaced.
+const SourceFormer = "former"
+
 // Link is one row of the store. Times are in UTC with a precision of one microsecond,
 // which every engine can store. The zero time stands for "never".
 type Link struct {

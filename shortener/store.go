@@ -9,6 +9,11 @@ import (
 // Store keeps links. The packages sqlitestore and pgstore implement it, and both pass
 // the conformance suite of package storetest.
 //
+// A store has two tables. The primary key of the first table is the rank of the code in the
+// [Order] of the store. The second table contains the links whose codes have no rank, and its
+// primary key is the code. A code belongs to exactly one of the tables, so the two primary keys
+// together decide whether a code is free.
+//
 // All methods may be called concurrently. They block until the engine answers or ctx
 // ends. ErrRefused and ErrNotFound concern a link or a code. Every other error concerns the
 // engine, which may be unreachable, full or interrupted.
@@ -38,9 +43,10 @@ type Store interface {
 	// with ErrNotFound if there is no row. A second Delete does not change the time of
 	// deletion.
 	Delete(ctx context.Context, code string, now time.Time) error
-	// All yields the code and the source of every row in one pass, for the audit. It
-	// does not block writers. Rows that are inserted during the pass may be missing.
-	// The sequence ends after the first error.
+	// All yields the code and the source of every row in one pass, for the audit. It yields the
+	// links in the order of their ranks, and then the links without a rank. It does not block
+	// writers. Rows that are inserted during the pass may be missing. The sequence ends after the
+	// first error.
 	All(ctx context.Context) iter.Seq2[Link, error]
 	// Ping checks that the store answers and accepts writes.
 	Ping(ctx context.Context) error

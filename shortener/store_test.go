@@ -59,7 +59,7 @@ func BenchmarkCommit(b *testing.B) {
 		}
 		b.Cleanup(pool.Close)
 		storetest.MigratePostgres(b, pool)
-		benchCommit(b, pgstore.New(pool))
+		benchCommit(b, pgstore.New(pool, storetest.Plain()))
 	})
 	b.Run("sqlite", func(b *testing.B) { benchCommit(b, newStore(b)) })
 }

@@ -55,7 +55,7 @@ type site struct {
 // newService starts a service with its own database. If wrap is not nil, it may replace the store.
 func newService(t testing.TB, wrap func(shortener.Store) shortener.Store) (*shortener.Service, shortener.Store) {
 	t.Helper()
-	var store shortener.Store = sqlitestore.New(storetest.SQLite(t))
+	var store shortener.Store = sqlitestore.New(storetest.SQLite(t), storetest.Plain())
 	if wrap != nil {
 		store = wrap(store)
 	}

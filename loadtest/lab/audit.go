@@ -22,8 +22,9 @@ type Accounts struct {
 	InBatches int64            `json:"in_batches"`
 	Shipping  int64            `json:"shipping"`
 	Linked    int64            `json:"linked"`
-	Abandoned map[string]int64 `json:"abandoned"` // number of abandoned keys by reason
-	Faults    []Fault          `json:"faults"`
+	Abandoned map[string]int64 `json:"abandoned"`    // number of abandoned keys by reason
+	Faults    []Fault          `json:"faults"`       // at most 1,000 of each kind
+	Counts    map[string]int64 `json:"fault_counts"` // number of faults by kind
 
 	// PostgresPool is zero if PostgreSQL keeps no pool.
 	PostgresPool struct {
@@ -57,7 +58,7 @@ func (a Accounts) Problem() string {
 	if a.Closes {
 		return ""
 	}
-	return fmt.Sprintf("the accounts do not close because of %d keys: %v", len(a.Faults), a.Faults[:min(len(a.Faults), shownFaults)])
+	return fmt.Sprintf("the accounts do not close because of %v: %v", a.Counts, a.Faults[:min(len(a.Faults), shownFaults)])
 }
 
 // Audit runs `shortener audit` with the settings. Accounts that do not close are a result, which a

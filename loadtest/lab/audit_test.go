@@ -19,7 +19,7 @@ func TestTryAuditChecksStatusAndOutput(t *testing.T) {
 		err     string // part of the error
 	}{
 		{"they close", `{"closes": true, "in_batches": 3, "abandoned": {"crash": 2, "epoch": 1}}`, 0, "", ""},
-		{"they do not close", `{"closes": false, "faults": [{"kind": "twice", "code": "x"}]}`, 1, "1 keys", ""},
+		{"they do not close", `{"closes": false, "fault_counts": {"twice": 1}, "faults": [{"kind": "twice", "code": "x"}]}`, 1, "twice:1", ""},
 		{"they do not close, and the status is 0", `{"closes": false}`, 0, "", "does not say"},
 		{"they close, and the status is 1", `{"closes": true}`, 1, "", "exit status 1"},
 		{"the output of another program", `{}`, 0, "", "does not say"},

@@ -229,5 +229,15 @@ func (p *Program) Memory() Memory {
 	return Memory{Resident: status.VmRSS, Peak: status.VmHWM}
 }
 
+// Written returns how many bytes the running program has caused to be written to the disk, from
+// /proc/PID/io.
+func (p *Program) Written() int64 {
+	process, err := procfs.NewProc(p.PID())
+	must(p.r, err, "read the writes of "+p.name)
+	io, err := process.IO()
+	must(p.r, err, "read the writes of "+p.name)
+	return int64(io.WriteBytes)
+}
+
 // TryReady returns an error while /readyz does not answer 200.
 func (p *Program) TryReady(ctx context.Context) error { return get(ctx, p.Admin+"/readyz", nil) }

@@ -51,8 +51,8 @@ func TestProxyLosesRepliesOfStatements(t *testing.T) {
 	sound(t, func(r *run) {
 		server := Postgres(r)
 		p := Proxy(r, server.Addr)
-		p.Lose(2, 3, StatementWith("INSERT INTO links"))
-		Execute(r, server.URL, "CREATE TABLE links (n int)")
+		p.Lose(2, 3, StatementWith("INSERT INTO all_links"))
+		Execute(r, server.URL, "CREATE TABLE all_links (n int)")
 		through, err := url.Parse(server.URL)
 		if err != nil {
 			t.Fatal(err)
@@ -64,7 +64,7 @@ func TestProxyLosesRepliesOfStatements(t *testing.T) {
 				if err := conn.QueryRow(ctx, "SELECT $1::int", 1).Scan(&one); err != nil {
 					t.Errorf("statement %d, whose reply must not be lost: %v", n, err)
 				}
-				_, err := conn.Exec(ctx, "INSERT INTO links VALUES ($1)", n)
+				_, err := conn.Exec(ctx, "INSERT INTO all_links VALUES ($1)", n)
 				return err
 			})
 			if lost := n%2 == 0; lost != (err != nil) {

@@ -62,7 +62,7 @@ func CreateDatabase(r T, address, name, template string) string {
 // ("sqlite:PATH"). Servers may use the database at the same time.
 func Census(address string) loadtest.Census {
 	return func(ctx context.Context, each func(code, url string)) error {
-		return rows(ctx, address, "SELECT code, url FROM links", func(scan func(...any) error) error {
+		return rows(ctx, address, "SELECT code, url FROM all_links", func(scan func(...any) error) error {
 			var code, url string
 			if err := scan(&code, &url); err != nil {
 				return err
@@ -77,7 +77,16 @@ func Census(address string) loadtest.Census {
 func CountLinks(ctx context.Context, address string) (n int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	err = rows(ctx, address, "SELECT count(*) FROM links", func(scan func(...any) error) error { return scan(&n) })
+	err = rows(ctx, address, "SELECT count(*) FROM all_links", func(scan func(...any) error) error { return scan(&n) })
+	return n, err
+}
+
+// LogPosition returns how many bytes the PostgreSQL at address has written to its write-ahead log in
+// total. It may be called concurrently.
+func LogPosition(ctx context.Context, address string) (n int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	err = rows(ctx, address, "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint", func(scan func(...any) error) error { return scan(&n) })
 	return n, err
 }
 

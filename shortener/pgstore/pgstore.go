@@ -1,12 +1,11 @@
 // Package pgstore keeps links in PostgreSQL, or in an engine with the same protocol.
 //
-// Every statement is a separate transaction, so an interrupted method leaves no open
-// transaction. Reads go to the same server as writes, because a replica may
+// Every method call is at most one transaction per statement or pipeline, so an interrupted method
+// leaves no open transaction. Reads go to the same server as writes, because a replica may
 // lack the newest links.
 package pgstore
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,66 +22,100 @@ import (
 
 // Store implements [shortener.Store].
 type Store struct {
-	pool *pgxpool.Pool
+	pool    *pgxpool.Pool
+	order   shortener.Order
+	lookups lookups
 }
 
 var _ shortener.Store = (*Store)(nil)
 
-// New returns a store that uses the tables in the search path of pool. The caller closes pool.
-func New(pool *pgxpool.Pool) *Store {
-	return &Store{pool: pool}
+// New returns a store that uses the tables in the search path of pool. The links in these tables
+// must have the given order. The caller closes pool.
+func New(pool *pgxpool.Pool, order shortener.Order) *Store {
+	s := &Store{pool: pool, order: order}
+	s.lookups.find = s.find
+	return s
 }
 
 // Writers implements [shortener.Store]. Each connection can write.
 func (s *Store) Writers() int { return int(s.pool.Config().MaxConns) }
 
-const (
-	// insertLinks returns only the codes that already had a row, because they are few.
-	insertLinks = `WITH inserted AS (
-			INSERT INTO links (code, url, source, created_at, expires_at)
-			SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::timestamptz[])
-			ON CONFLICT (code) DO NOTHING RETURNING code)
-		SELECT code FROM unnest($1::text[]) AS wanted (code) WHERE code NOT IN (SELECT code FROM inserted)`
-	selectLinks = `SELECT code, url, source, created_at, expires_at, deleted_at FROM links WHERE code = ANY($1::text[])`
-	selectLink  = `SELECT url, source, created_at, expires_at, deleted_at FROM links WHERE code = $1`
-)
-
-// Insert implements [shortener.Store].
+// Insert implements [shortener.Store]. It sends one statement for each table in one pipeline, which
+// is one transaction.
 func (s *Store) Insert(ctx context.Context, links []shortener.Link) ([]shortener.Outcome, error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("connect to insert links: %w: %w", shortener.ErrNotWritten, err)
 	}
 	defer conn.Release()
-	c := newColumns(links)
-	rows, err := conn.Query(ctx, insertLinks, c.codes, c.urls, c.sources, c.created, c.expires)
+	inserted, err := s.insert(ctx, conn, links)
 	if err != nil {
 		return nil, s.insertFailed(err)
 	}
-	existing, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return nil, s.insertFailed(err)
-	}
-	if len(existing) == 0 && !c.repeatCode() {
+	if len(inserted) == len(links) {
 		return slices.Repeat([]shortener.Outcome{shortener.Inserted}, len(links)), nil
 	}
-	stored, err := storedLinks(ctx, conn, existing)
+	// The other rows are durable, so an error from here on must not wrap ErrNotWritten.
+	existing := without(links, inserted)
+	stored, err := s.rows(ctx, conn, existing)
 	if err != nil {
-		// The other rows are durable, so the error must not wrap ErrNotWritten.
 		return nil, fmt.Errorf("look up the links in conflict: %w", err)
+	}
+	for _, code := range existing {
+		if stored[code].Code == "" {
+			return nil, fmt.Errorf("%w: code %q", errRowVanished, code)
+		}
 	}
 	return outcomesOf(links, stored), nil
 }
 
+// errRowVanished reports that a row that prevented an insert is not in the table any more. This
+// happens if the server changes between the two statements.
+var errRowVanished = errors.New("the row in conflict with a link does not exist")
+
+// insert inserts links and returns the codes of the new rows.
+func (s *Store) insert(ctx context.Context, conn *pgxpool.Conn, links []shortener.Link) (inserted []string, err error) {
+	inserted = make([]string, 0, len(links))
+	collect := func(rows pgx.Rows) error {
+		for rows.Next() {
+			var code string
+			if err := rows.Scan(&code); err != nil {
+				return err
+			}
+			inserted = append(inserted, code)
+		}
+		return rows.Err()
+	}
+	var batch pgx.Batch
+	for _, c := range s.columnsOf(links) {
+		batch.Queue(c.statement(), c.values()...).Query(collect)
+	}
+	return inserted, conn.SendBatch(ctx, &batch).Close()
+}
+
+// without returns the codes of the links that are not in inserted.
+func without(links []shortener.Link, inserted []string) (existing []string) {
+	isNew := make(map[string]bool, len(inserted))
+	for _, code := range inserted {
+		isNew[code] = true
+	}
+	for i := range links {
+		if code := links[i].Code; !isNew[code] {
+			existing = append(existing, code)
+		}
+	}
+	return existing
+}
+
 // outcomesOf returns the outcomes of links. The map stored holds the rows that existed before the
-// INSERT.
+// INSERT, by code.
 func outcomesOf(links []shortener.Link, stored map[string]shortener.Link) []shortener.Outcome {
 	outcomes := make([]shortener.Outcome, len(links))
 	inserted := make(map[string]bool, len(links))
 	for i, l := range links {
-		row, exists := stored[l.Code]
+		row := stored[l.Code]
 		switch {
-		case exists:
+		case row.Code != "":
 			outcomes[i] = shortener.OutcomeOfExisting(links, outcomes, i, row)
 		case inserted[l.Code]:
 			outcomes[i] = shortener.Conflict
@@ -93,72 +126,52 @@ func outcomesOf(links []shortener.Link, stored map[string]shortener.Link) []shor
 	return outcomes
 }
 
-// columns holds links as one slice per column, which are the arguments of unnest.
-type columns struct {
-	codes, urls, sources []string
-	created              []time.Time
-	expires              []pgtype.Timestamptz
+const selectColumns = `SELECT code, url, source, created_at, expires_at, deleted_at FROM `
+
+// connection is a connection or a pool of connections.
+type connection interface {
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// newColumns sorts the links by code. Two Inserts with the same codes wait for each other's rows.
-// If they wrote the rows in different orders, they could deadlock.
-func newColumns(links []shortener.Link) *columns {
-	sorted := make([]*shortener.Link, len(links))
-	for i := range links {
-		sorted[i] = &links[i]
-	}
-	slices.SortStableFunc(sorted, func(a, b *shortener.Link) int { return cmp.Compare(a.Code, b.Code) })
-	texts := make([]string, 3*len(links))
-	c := &columns{
-		codes:   texts[:len(links)],
-		urls:    texts[len(links) : 2*len(links)],
-		sources: texts[2*len(links):],
-		created: make([]time.Time, len(links)),
-		expires: make([]pgtype.Timestamptz, len(links)),
-	}
-	for i, l := range sorted {
-		c.codes[i], c.urls[i], c.sources[i] = l.Code, l.URL, l.Source
-		c.created[i] = l.CreatedAt
-		c.expires[i] = pgtype.Timestamptz{Time: l.ExpiresAt, Valid: !l.ExpiresAt.IsZero()}
-	}
-	return c
-}
-
-// repeatCode reports whether two of the links have the same code.
-func (c *columns) repeatCode() bool {
-	for i := 1; i < len(c.codes); i++ {
-		if c.codes[i] == c.codes[i-1] {
-			return true
+// rows returns the rows of codes, by code. If a code has no row, the value is the zero Link.
+func (s *Store) rows(ctx context.Context, db connection, codes []string) (map[string]shortener.Link, error) {
+	var ranks []int64
+	var unranked []string
+	found := make(map[string]shortener.Link, len(codes))
+	for _, code := range codes {
+		found[code] = shortener.Link{}
+		if rank, ok := s.order.Rank(code); ok {
+			ranks = append(ranks, rank)
+		} else {
+			unranked = append(unranked, code)
 		}
 	}
-	return false
-}
-
-func storedLinks(ctx context.Context, conn *pgxpool.Conn, codes []string) (map[string]shortener.Link, error) {
-	rows, err := conn.Query(ctx, selectLinks, codes)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	stored := make(map[string]shortener.Link)
-	for rows.Next() {
-		var code string
-		link, err := scanLink(rows, &code)
-		if err != nil {
-			return nil, err
+	collect := func(rows pgx.Rows) error {
+		for rows.Next() {
+			link, err := scanLink(rows)
+			if err != nil {
+				return err
+			}
+			if _, requested := found[link.Code]; !requested {
+				return fmt.Errorf("%w: a row that was not requested has the code %q", shortener.ErrOtherOrder, link.Code)
+			}
+			found[link.Code] = link
 		}
-		link.Code = code
-		stored[code] = link
+		return rows.Err()
 	}
-	return stored, rows.Err()
+	var batch pgx.Batch
+	if ranks != nil {
+		batch.Queue(selectColumns+`ranked_links WHERE rank = ANY($1::bigint[])`, ranks).Query(collect)
+	}
+	if unranked != nil {
+		batch.Queue(selectColumns+`unranked_links WHERE code = ANY($1::text[])`, unranked).Query(collect)
+	}
+	return found, db.SendBatch(ctx, &batch).Close()
 }
 
-// scanLink reads a row of selectLink or selectLinks. For selectLinks, first is the destination of
-// the first column.
-func scanLink(row pgx.Row, first ...any) (shortener.Link, error) {
-	var link shortener.Link
+func scanLink(row pgx.Row) (link shortener.Link, err error) {
 	var created, expires, deleted pgtype.Timestamptz
-	if err := row.Scan(append(first, &link.URL, &link.Source, &created, &expires, &deleted)...); err != nil {
+	if err := row.Scan(&link.Code, &link.URL, &link.Source, &created, &expires, &deleted); err != nil {
 		return shortener.Link{}, err
 	}
 	link.CreatedAt = created.Time.UTC()
@@ -167,22 +180,29 @@ func scanLink(row pgx.Row, first ...any) (shortener.Link, error) {
 	return link, nil
 }
 
-// Lookup implements [shortener.Store].
+// Lookup implements [shortener.Store]. Concurrent look-ups share a statement.
 func (s *Store) Lookup(ctx context.Context, code string) (shortener.Link, error) {
-	link, err := scanLink(s.pool.QueryRow(ctx, selectLink, code))
-	if errors.Is(err, pgx.ErrNoRows) {
-		return shortener.Link{}, shortener.ErrNotFound
-	}
+	link, err := s.lookups.do(ctx, code)
 	if err != nil {
 		return shortener.Link{}, fmt.Errorf("look up a link: %w", err)
 	}
-	link.Code = code
+	if link.Code == "" {
+		return shortener.Link{}, shortener.ErrNotFound
+	}
 	return link, nil
+}
+
+func (s *Store) find(ctx context.Context, codes []string) (map[string]shortener.Link, error) {
+	return s.rows(ctx, s.pool, codes)
 }
 
 // Delete implements [shortener.Store].
 func (s *Store) Delete(ctx context.Context, code string, now time.Time) error {
-	tag, err := s.pool.Exec(ctx, `UPDATE links SET deleted_at = coalesce(deleted_at, $2) WHERE code = $1`, code, now)
+	statement, key := `UPDATE unranked_links SET deleted_at = coalesce(deleted_at, $2) WHERE code = $1 AND code = $3`, any(code)
+	if rank, ok := s.order.Rank(code); ok {
+		statement, key = `UPDATE ranked_links SET deleted_at = coalesce(deleted_at, $2) WHERE rank = $1 AND code = $3`, rank
+	}
+	tag, err := s.pool.Exec(ctx, statement, key, now, code)
 	if err != nil {
 		s.resetIfReadOnly(err)
 		return fmt.Errorf("delete a link: %w", err)
@@ -193,31 +213,46 @@ func (s *Store) Delete(ctx context.Context, code string, now time.Time) error {
 	return nil
 }
 
-// All implements [shortener.Store]. It is one statement with one snapshot. The server sends the
-// rows as fast as the caller reads them.
+// pageRows is how many rows All reads at a time. One long read would prevent the server from
+// removing dead rows.
+const pageRows = 10_000
+
+// All implements [shortener.Store]. It reads the rows page by page in the order of the primary key
+// of each table. Rows are never removed, so it yields every row that existed at the start.
 func (s *Store) All(ctx context.Context) iter.Seq2[shortener.Link, error] {
 	return func(yield func(shortener.Link, error) bool) {
-		ctx, cancel := context.WithCancel(ctx)
-		rows, err := s.pool.Query(ctx, `SELECT code, source FROM links`)
+		_ = pages(ctx, s.pool, `SELECT rank, code, source FROM ranked_links WHERE rank > $1 ORDER BY rank LIMIT $2`, int64(-1), yield) &&
+			pages(ctx, s.pool, `SELECT code, code, source FROM unranked_links WHERE code > $1 ORDER BY code LIMIT $2`, "", yield)
+	}
+}
+
+// pages yields the rows that query selects, page by page. The parameters of query are the key
+// after which the page begins, and the number of rows. Its columns are the key, the code and the
+// source. pages returns false if the caller must stop.
+func pages[K any](ctx context.Context, pool *pgxpool.Pool, query string, after K, yield func(shortener.Link, error) bool) bool {
+	for {
+		rows, err := pool.Query(ctx, query, after, pageRows)
 		if err != nil {
-			cancel()
 			yield(shortener.Link{}, fmt.Errorf("read all links: %w", err))
-			return
+			return false
 		}
-		defer rows.Close()
-		defer cancel() // before Close, which would read all remaining rows
-		for rows.Next() {
-			var link shortener.Link
-			err := rows.Scan(&link.Code, &link.Source)
-			if err != nil {
-				break // rows.Err returns the same error
-			}
+		var link shortener.Link
+		var page []shortener.Link
+		_, err = pgx.ForEachRow(rows, []any{&after, &link.Code, &link.Source}, func() error {
+			page = append(page, link)
+			return nil
+		})
+		if err != nil {
+			yield(shortener.Link{}, fmt.Errorf("read all links: %w", err))
+			return false
+		}
+		for _, link := range page {
 			if !yield(link, nil) {
-				return
+				return false
 			}
 		}
-		if err := rows.Err(); err != nil {
-			yield(shortener.Link{}, fmt.Errorf("read all links: %w", err))
+		if len(page) < pageRows {
+			return true
 		}
 	}
 }

@@ -23,17 +23,23 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 
 func TestStoreFollowsContract(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t *testing.T) shortener.Store { return New(storetest.Postgres(t)) })
+	storetest.Run(t, func(t *testing.T, order shortener.Order) shortener.Store { return New(storetest.Postgres(t), order) })
+}
+
+func TestStoreRefusesLinksOfAnotherOrder(t *testing.T) {
+	t.Parallel()
+	pool := storetest.Postgres(t)
+	storetest.RefusesOtherOrder(t, New(pool, storetest.Plain()), New(pool, storetest.Reversed()))
 }
 
 // TestInsertErrors uses a trigger that fails with the code of the link as the SQLSTATE.
 func TestInsertErrors(t *testing.T) {
 	t.Parallel()
-	s := New(storetest.Postgres(t))
+	s := New(storetest.Postgres(t), storetest.Plain())
 	_, err := s.pool.Exec(t.Context(), `
 		CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS
 			$$ BEGIN RAISE EXCEPTION 'requested by the test' USING ERRCODE = new.code; END $$;
-		CREATE TRIGGER fail BEFORE INSERT ON links FOR EACH ROW WHEN (new.code ~ '^[0-9A-Z]{5}$') EXECUTE FUNCTION fail()`)
+		CREATE TRIGGER fail BEFORE INSERT ON ranked_links FOR EACH ROW WHEN (new.code ~ '^[0-9A-Z]{5}$') EXECUTE FUNCTION fail()`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +78,7 @@ func TestInsertErrors(t *testing.T) {
 // become read-only, as after a failover. The store must close this connection at the first error.
 func TestStoreClosesReadOnlyConnections(t *testing.T) {
 	t.Parallel()
-	migrated := New(storetest.Postgres(t))
+	migrated := New(storetest.Postgres(t), storetest.Plain())
 	var demoted atomic.Bool
 	config := migrated.pool.Config()
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
@@ -93,7 +99,7 @@ func TestStoreClosesReadOnlyConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 		demoted.Store(false)
-		return New(pool)
+		return New(pool, storetest.Plain())
 	}
 	for name, call := range map[string]func(*Store) error{
 		"insert": func(s *Store) error {
@@ -133,7 +139,7 @@ func TestInsertAfterLostReplyFindsItsLink(t *testing.T) {
 	storetest.WantOutcomes(t, storetest.Insert(t, s, link, storetest.Link("new")), shortener.Present, shortener.Inserted)
 
 	var rows int
-	if err := s.pool.QueryRow(t.Context(), "SELECT count(*) FROM links WHERE code = 'once'").Scan(&rows); err != nil || rows != 1 {
+	if err := s.pool.QueryRow(t.Context(), "SELECT count(*) FROM ranked_links WHERE code = 'once'").Scan(&rows); err != nil || rows != 1 {
 		t.Fatalf("the table has %d rows with the code, want 1; error %v", rows, err)
 	}
 }
@@ -170,7 +176,7 @@ func TestStoreRecoversAfterServerCrash(t *testing.T) {
 	}
 	t.Cleanup(pool.Close)
 	storetest.MigratePostgres(t, pool)
-	s := New(pool)
+	s := New(pool, storetest.Plain())
 	storetest.Insert(t, s, storetest.Link("acknowledged"))
 	server.Kill()
 	pool.Reset() // TestInsertAfterLostReplyFindsItsLink covers connections that break
@@ -223,7 +229,7 @@ func openThroughProxy(t *testing.T) (_ *Store, cut *atomic.Bool) {
 		proxying.Wait()
 	})
 	storetest.MigratePostgres(t, pool)
-	return New(pool), cut
+	return New(pool, storetest.Plain()), cut
 }
 
 // proxy forwards one connection until the client, the server or cut ends it.
@@ -262,7 +268,7 @@ func benchStore(t testing.TB) shortener.Store {
 	}
 	t.Cleanup(pool.Close)
 	storetest.MigratePostgres(t, pool)
-	return New(pool)
+	return New(pool, storetest.Plain())
 }
 
 func BenchmarkInsert(b *testing.B) { storetest.BenchInsert(b, benchStore) }

@@ -11,17 +11,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"sync/atomic"
 	"time"
 
 	"keypool/internal/sqlite"
 	"keypool/shortener"
-)
-
-const (
-	insertLink = `INSERT INTO links (code, url, source, created_at, expires_at)
-		VALUES (?, ?, ?, ?, ?) ON CONFLICT (code) DO NOTHING`
-	selectLink = `SELECT url, source, created_at, expires_at, deleted_at FROM links WHERE code = ?`
 )
 
 // Store implements [shortener.Store].
@@ -31,18 +24,21 @@ const (
 // interrupt it. A statement takes as long as the disk needs. An Insert takes up to five seconds
 // more while another process holds the write lock.
 type Store struct {
-	db    *sqlite.DB
-	turns chan struct{} // holds a token for each running Lookup; its capacity is the number of reading connections
-	// The statements are prepared at their first use, because the store may be created before
-	// the table.
-	lookup, insert atomic.Pointer[sql.Stmt]
+	db               *sqlite.DB
+	order            shortener.Order
+	turns            chan struct{} // holds a token for each running Lookup; its capacity is the number of reading connections
+	ranked, unranked table
 }
 
 var _ shortener.Store = (*Store)(nil)
 
-// New returns a store that uses db. The caller closes db.
-func New(db *sqlite.DB) *Store {
-	return &Store{db: db, turns: make(chan struct{}, db.Read.Stats().MaxOpenConnections)}
+// New returns a store that uses db. The links in db must have the given order. The caller closes
+// db.
+func New(db *sqlite.DB, order shortener.Order) *Store {
+	return &Store{
+		db: db, order: order, turns: make(chan struct{}, db.Read.Stats().MaxOpenConnections),
+		ranked: rankedLinks(), unranked: unrankedLinks(),
+	}
 }
 
 // Writers implements [shortener.Store]. SQLite has one writer.
@@ -50,10 +46,9 @@ func (*Store) Writers() int { return 1 }
 
 // Insert implements [shortener.Store].
 func (s *Store) Insert(ctx context.Context, links []shortener.Link) ([]shortener.Outcome, error) {
-	// Prepare the statement before taking the only writing connection, because the function
-	// prepared needs this connection too.
-	insert, err := prepared(ctx, &s.insert, s.db.Write, insertLink)
-	if err != nil {
+	// Prepare the statements before taking the only writing connection, because preparing needs
+	// this connection too.
+	if err := errors.Join(s.ranked.insert.prepare(ctx, s.db.Write), s.unranked.insert.prepare(ctx, s.db.Write)); err != nil {
 		return nil, fmt.Errorf("prepare to insert links: %w: %w", shortener.ErrNotWritten, err)
 	}
 	conn, err := s.db.Write.Conn(ctx)
@@ -66,7 +61,7 @@ func (s *Store) Insert(ctx context.Context, links []shortener.Link) ([]shortener
 	if err != nil {
 		return nil, notWritten(err)
 	}
-	outcomes, err := insertIn(ctx, tx, insert, links)
+	outcomes, err := s.insertIn(ctx, tx, links)
 	if err != nil {
 		_ = tx.Rollback() // fails if SQLite has rolled back by itself
 		return nil, notWritten(err)
@@ -77,12 +72,20 @@ func (s *Store) Insert(ctx context.Context, links []shortener.Link) ([]shortener
 	return outcomes, nil
 }
 
-func insertIn(ctx context.Context, tx *sql.Tx, insert *sql.Stmt, links []shortener.Link) ([]shortener.Outcome, error) {
-	insert = tx.StmtContext(ctx, insert) //nolint:sqlclosecheck // ends with the transaction
+func (s *Store) insertIn(ctx context.Context, tx *sql.Tx, links []shortener.Link) ([]shortener.Outcome, error) {
+	ranked := tx.StmtContext(ctx, s.ranked.insert.stmt.Load())     //nolint:sqlclosecheck // ends with the transaction
+	unranked := tx.StmtContext(ctx, s.unranked.insert.stmt.Load()) //nolint:sqlclosecheck // ends with the transaction
 	outcomes := make([]shortener.Outcome, len(links))
+	var columns [6]any
 	for i := range links {
 		l := &links[i]
-		result, err := insert.ExecContext(ctx, l.Code, l.URL, l.Source, l.CreatedAt.UnixMicro(), micros(l.ExpiresAt))
+		table, key := s.place(l.Code)
+		columns = [...]any{key, l.Code, l.URL, l.Source, l.CreatedAt.UnixMicro(), micros(l.ExpiresAt)}
+		insert, values := ranked, columns[:]
+		if table == &s.unranked { // the key is the code
+			insert, values = unranked, columns[1:]
+		}
+		result, err := insert.ExecContext(ctx, values...)
 		if err != nil {
 			return nil, err
 		}
@@ -94,7 +97,7 @@ func insertIn(ctx context.Context, tx *sql.Tx, insert *sql.Stmt, links []shorten
 			outcomes[i] = shortener.Inserted
 			continue
 		}
-		stored, err := scanLink(tx.QueryRowContext(ctx, selectLink, l.Code), l.Code)
+		stored, err := scanLink(tx.QueryRowContext(ctx, table.lookup.query, key), l.Code)
 		if err != nil {
 			return nil, err
 		}
@@ -111,11 +114,12 @@ func (s *Store) Lookup(ctx context.Context, code string) (shortener.Link, error)
 	case <-ctx.Done():
 		return shortener.Link{}, fmt.Errorf("wait for a connection to look up a link: %w", ctx.Err())
 	}
-	lookup, err := prepared(ctx, &s.lookup, s.db.Read, selectLink) //nolint:sqlclosecheck // stays open as long as the store
-	if err != nil {
+	table, key := s.place(code)
+	if err := table.lookup.prepare(ctx, s.db.Read); err != nil {
 		return shortener.Link{}, fmt.Errorf("look up a link: %w", err)
 	}
-	link, err := scanLink(lookup.QueryRowContext(context.WithoutCancel(ctx), code), code)
+	lookup := table.lookup.stmt.Load() //nolint:sqlclosecheck // stays open as long as the store
+	link, err := scanLink(lookup.QueryRowContext(context.WithoutCancel(ctx), key), code)
 	if errors.Is(err, sql.ErrNoRows) {
 		return shortener.Link{}, shortener.ErrNotFound
 	}
@@ -125,28 +129,18 @@ func (s *Store) Lookup(ctx context.Context, code string) (shortener.Link, error)
 	return link, nil
 }
 
-// prepared returns the statement that is stored in place. The first call prepares query on db and
-// stores the statement.
-func prepared(ctx context.Context, place *atomic.Pointer[sql.Stmt], db *sql.DB, query string) (*sql.Stmt, error) {
-	if stmt := place.Load(); stmt != nil {
-		return stmt, nil
-	}
-	stmt, err := db.PrepareContext(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	if !place.CompareAndSwap(nil, stmt) { // a concurrent caller was first
-		return place.Load(), stmt.Close() //nolint:sqlclosecheck // the other statement is kept
-	}
-	return stmt, nil
-}
-
+// scanLink reads a row of the statement lookup. It fails with ErrOtherOrder if the row has another
+// code than expected.
 func scanLink(row *sql.Row, code string) (shortener.Link, error) {
 	link := shortener.Link{Code: code}
 	var created int64
 	var expires, deleted sql.NullInt64
-	if err := row.Scan(&link.URL, &link.Source, &created, &expires, &deleted); err != nil {
+	var stored string
+	if err := row.Scan(&stored, &link.URL, &link.Source, &created, &expires, &deleted); err != nil {
 		return shortener.Link{}, err
+	}
+	if stored != code {
+		return shortener.Link{}, fmt.Errorf("%w: the row of %q has the code %q", shortener.ErrOtherOrder, code, stored)
 	}
 	link.CreatedAt = time.UnixMicro(created).UTC()
 	if expires.Valid {
@@ -160,8 +154,8 @@ func scanLink(row *sql.Row, code string) (shortener.Link, error) {
 
 // Delete implements [shortener.Store].
 func (s *Store) Delete(ctx context.Context, code string, now time.Time) error {
-	result, err := s.db.Write.ExecContext(ctx,
-		`UPDATE links SET deleted_at = coalesce(deleted_at, ?) WHERE code = ?`, now.UnixMicro(), code)
+	table, key := s.place(code)
+	result, err := s.db.Write.ExecContext(ctx, table.remove, now.UnixMicro(), key, code)
 	if err != nil {
 		return fmt.Errorf("delete a link: %w", err)
 	}
@@ -179,44 +173,18 @@ func (s *Store) Delete(ctx context.Context, code string, now time.Time) error {
 // of the write-ahead log, and the log would grow without bound.
 const pageRows = 4096
 
-// All implements [shortener.Store]. It reads the rows in the order of their insertion,
-// page by page. Rows are never removed, so it yields every row that existed at the start.
+// All implements [shortener.Store]. It reads the rows page by page in the order of the primary key
+// of each table. Rows are never removed, so it yields every row that existed at the start.
 func (s *Store) All(ctx context.Context) iter.Seq2[shortener.Link, error] {
 	return func(yield func(shortener.Link, error) bool) {
-		for after := int64(0); ; {
-			page, last, err := s.page(ctx, after)
-			if err != nil {
-				yield(shortener.Link{}, fmt.Errorf("read all links: %w", err))
-				return
-			}
-			for _, link := range page {
-				if !yield(link, nil) {
+		for _, t := range []*table{&s.ranked, &s.unranked} {
+			for link, err := range t.all(ctx, s.db.Read) {
+				if !yield(link, err) || err != nil {
 					return
 				}
 			}
-			if len(page) < pageRows {
-				return
-			}
-			after = last
 		}
 	}
-}
-
-func (s *Store) page(ctx context.Context, after int64) (page []shortener.Link, last int64, err error) {
-	rows, err := s.db.Read.QueryContext(ctx,
-		`SELECT rowid, code, source FROM links WHERE rowid > ? ORDER BY rowid LIMIT ?`, after, pageRows)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var link shortener.Link
-		if err := rows.Scan(&last, &link.Code, &link.Source); err != nil {
-			return nil, 0, err
-		}
-		page = append(page, link)
-	}
-	return page, last, rows.Err()
 }
 
 // Ping implements [shortener.Store]. It takes the write lock and releases it.

@@ -22,14 +22,20 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestStoreFollowsContract(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t *testing.T) shortener.Store { return New(storetest.SQLite(t)) })
+	storetest.Run(t, func(t *testing.T, order shortener.Order) shortener.Store { return New(storetest.SQLite(t), order) })
+}
+
+func TestStoreRefusesLinksOfAnotherOrder(t *testing.T) {
+	t.Parallel()
+	db := storetest.SQLite(t)
+	storetest.RefusesOtherOrder(t, New(db, storetest.Plain()), New(db, storetest.Reversed()))
 }
 
 // TestInsertFailsWhenDiskIsFull limits a database to its current size. After the test removes the
 // limit, the Insert must succeed.
 func TestInsertFailsWhenDiskIsFull(t *testing.T) {
 	t.Parallel()
-	s := New(storetest.SQLite(t))
+	s := New(storetest.SQLite(t), storetest.Plain())
 	exec := func(sql string) {
 		t.Helper()
 		if _, err := s.db.Write.ExecContext(t.Context(), sql); err != nil {
@@ -56,8 +62,8 @@ func TestInsertFailsWhenDiskIsFull(t *testing.T) {
 // that the service accepts.
 func TestRefusedLinkWritesNothing(t *testing.T) {
 	t.Parallel()
-	s := New(storetest.SQLite(t))
-	_, err := s.db.Write.ExecContext(t.Context(), `CREATE TRIGGER refuse BEFORE INSERT ON links
+	s := New(storetest.SQLite(t), storetest.Plain())
+	_, err := s.db.Write.ExecContext(t.Context(), `CREATE TRIGGER refuse BEFORE INSERT ON ranked_links
 		WHEN new.code = 'bad' BEGIN SELECT RAISE(ABORT, 'refused'); END`)
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +81,7 @@ func TestRefusedLinkWritesNothing(t *testing.T) {
 // answer.
 func TestLookupThatWaitsForAConnectionEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	s := New(storetest.SQLite(t))
+	s := New(storetest.SQLite(t), storetest.Plain())
 	storetest.Insert(t, s, storetest.Link("there"))
 	storetest.WantLink(t, s, storetest.Link("there"))
 	var busy []*sql.Conn
@@ -113,7 +119,7 @@ func TestConcurrentWritesDuringBackup(t *testing.T) {
 	const writers, inserts, rows = 32, 8, 16
 	folder := t.TempDir()
 	path := filepath.Join(folder, "links.db")
-	stores := []*Store{New(storetest.OpenSQLite(t, path)), New(storetest.OpenSQLite(t, path))}
+	stores := []*Store{New(storetest.OpenSQLite(t, path), storetest.Plain()), New(storetest.OpenSQLite(t, path), storetest.Plain())}
 	backup := storetest.OpenSQLite(t, path)
 
 	var writing sync.WaitGroup
@@ -171,7 +177,7 @@ func checkIntegrity(t *testing.T, path string) {
 	}
 }
 
-func benchStore(t testing.TB) shortener.Store { return New(storetest.SQLite(t)) }
+func benchStore(t testing.TB) shortener.Store { return New(storetest.SQLite(t), storetest.Plain()) }
 
 func BenchmarkInsert(b *testing.B) { storetest.BenchInsert(b, benchStore) }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -17,19 +18,31 @@ import (
 )
 
 // Run checks the contract of [shortener.Store] on the stores that open returns. Each
-// subtest opens a new, empty store.
-func Run(t *testing.T, open func(t *testing.T) shortener.Store) {
+// subtest opens a new, empty store with a given order.
+func Run(t *testing.T, open func(t *testing.T, order shortener.Order) shortener.Store) {
+	for _, order := range []shortener.Order{Plain(), Reversed()} {
+		t.Run(order.Fingerprint(), func(t *testing.T) {
+			t.Parallel()
+			runOrder(t, func(t *testing.T) shortener.Store { return open(t, order) }, order)
+		})
+	}
+}
+
+func runOrder(t *testing.T, open func(t *testing.T) shortener.Store, order shortener.Order) {
 	for name, test := range map[string]func(*testing.T, shortener.Store){
-		"round trip":        testRoundTrip,
-		"outcomes":          testOutcomes,
-		"identical links":   testIdenticalLinks,
-		"repeated insert":   testRepeatedInsert,
-		"model":             testModel,
-		"delete":            testDelete,
-		"all":               testAll,
-		"ended context":     testEndedContext,
-		"overlapping codes": testOverlappingCodes,
-		"number of writers": testWriters,
+		"round trip":          testRoundTrip,
+		"outcomes":            testOutcomes,
+		"identical links":     testIdenticalLinks,
+		"repeated insert":     testRepeatedInsert,
+		"model":               testModel,
+		"delete":              testDelete,
+		"every kind of code":  testKinds,
+		"alias and key":       testAliasAndKey,
+		"all":                 func(t *testing.T, s shortener.Store) { testAll(t, s, order) },
+		"concurrent look-ups": testConcurrentLookups,
+		"ended context":       testEndedContext,
+		"overlapping codes":   testOverlappingCodes,
+		"number of writers":   testWriters,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -166,7 +179,77 @@ func testDelete(t *testing.T, s shortener.Store) {
 	}
 }
 
-func testAll(t *testing.T, s shortener.Store) {
+// testKinds stores links with codes of every length, with and without a rank, in one Insert.
+func testKinds(t *testing.T, s shortener.Store) {
+	var links []shortener.Link
+	for length := 1; length <= 22; length++ {
+		for _, c := range []string{"0", "z", "-", "_"} {
+			links = append(links, Link(strings.Repeat(c, length)))
+		}
+	}
+	WantOutcomes(t, Insert(t, s, links...), slices.Repeat([]shortener.Outcome{shortener.Inserted}, len(links))...)
+	WantOutcomes(t, Insert(t, s, links...), slices.Repeat([]shortener.Outcome{shortener.Present}, len(links))...)
+	for _, link := range links {
+		WantLink(t, s, link)
+	}
+	for _, code := range []string{"01", "000001", "0000000001", "-1", "00000000000000001"} {
+		if _, err := s.Lookup(t.Context(), code); !errors.Is(err, shortener.ErrNotFound) {
+			t.Errorf("Lookup(%q): %v, want ErrNotFound", code, err)
+		}
+	}
+}
+
+// testAliasAndKey gives an alias and a key the same code, in both orders. The first link keeps the
+// code.
+func testAliasAndKey(t *testing.T, s shortener.Store) {
+	for _, code := range []string{"abc", "AbC123", "zzzzzzzzzz"} {
+		key, alias := Link(code), Link(code)
+		alias.Source, alias.URL = shortener.SourceAlias, "https://alias.example/"
+		WantOutcomes(t, Insert(t, s, alias), shortener.Inserted)
+		WantOutcomes(t, Insert(t, s, key), shortener.Conflict)
+		WantLink(t, s, alias)
+		key.Code = code[1:] + "0"
+		alias.Code = key.Code
+		WantOutcomes(t, Insert(t, s, key), shortener.Inserted)
+		WantOutcomes(t, Insert(t, s, alias), shortener.Conflict)
+		WantLink(t, s, key)
+	}
+}
+
+// testConcurrentLookups looks up links and unknown codes with many callers, some of which leave at
+// once. Every caller that stays gets its own link.
+func testConcurrentLookups(t *testing.T, s shortener.Store) {
+	const callers, each = 32, 40
+	var links []shortener.Link
+	for i := range callers {
+		links = append(links, Link(fmt.Sprintf("%06d", i)), Link(fmt.Sprintf("alias-%d", i)))
+	}
+	Insert(t, s, links...)
+	var wg sync.WaitGroup
+	for i := range callers {
+		wg.Go(func() {
+			for n := range each {
+				want := links[(i+n)%len(links)]
+				if n%4 == 3 {
+					ctx, leave := context.WithTimeout(t.Context(), time.Duration(n)*time.Microsecond)
+					got, err := s.Lookup(ctx, want.Code)
+					leave()
+					if err == nil && got != want {
+						t.Errorf("Lookup(%q) = %v", want.Code, got)
+					}
+					continue
+				}
+				WantLink(t, s, want)
+				if _, err := s.Lookup(t.Context(), fmt.Sprintf("none%d", i)); !errors.Is(err, shortener.ErrNotFound) {
+					t.Errorf("Lookup of an unknown code: %v", err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func testAll(t *testing.T, s shortener.Store, order shortener.Order) {
 	const rows = 2*4096 + 1 // more than two pages of sqlitestore
 	var links []shortener.Link
 	var want, got []string
@@ -174,11 +257,24 @@ func testAll(t *testing.T, s shortener.Store) {
 		want = append(want, fmt.Sprintf("%06d", i*7919%1_000_000))
 		links = append(links, Link(want[i]))
 	}
+	for i := range 3 {
+		want = append(want, fmt.Sprintf("without-rank-%d", i))
+		links = append(links, Link(want[rows+i]))
+	}
 	Insert(t, s, links...)
+	last := int64(-1)
 	for link, err := range s.All(t.Context()) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		rank, ok := order.Rank(link.Code)
+		if !ok {
+			rank = math.MaxInt64
+		}
+		if rank < last {
+			t.Fatalf("%q comes after a code with a greater rank", link.Code)
+		}
+		last = rank
 		if link.Source != "pool" {
 			t.Fatalf("%q has the source %q, want pool", link.Code, link.Source)
 		}

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -42,21 +43,22 @@ type keySource struct {
 	name  string
 	needs config.Need // "" if it needs no setting
 	open  func(*Chain, context.Context) error
+	plain bool // whether its codes are consecutive numbers in base 62
 }
 
 func keySources() []keySource {
 	return []keySource{
-		{"redis-pool", config.NeedsRedis, (*Chain).openRedisPool},
-		{"memory-pool", "", (*Chain).openMemoryPool},
-		{"ledger", "", (*Chain).openLedgerSource},
-		{"postgres-pool", config.NeedsPostgres, (*Chain).openPostgresPool},
-		{"redis-incr", config.NeedsRedis, (*Chain).openRedisIncr},
-		{"ticket", "", (*Chain).openTickets},
-		{"snowflake", "", (*Chain).openSnowflake},
-		{"hash", "", drawn(func(ch *Chain) kgs.Generator { return keysource.Hash{Algorithm: ch.settings.HashAlgorithm} })},
-		{"uuid", "", drawn(func(*Chain) kgs.Generator { return keysource.UUID{} })},
-		{"random", "", drawn(func(ch *Chain) kgs.Generator { return ch.random() })},
-		{"kgs", config.NeedsKGS, (*Chain).openRemote},
+		{name: "redis-pool", needs: config.NeedsRedis, open: (*Chain).openRedisPool},
+		{name: "memory-pool", open: (*Chain).openMemoryPool},
+		{name: "ledger", open: (*Chain).openLedgerSource},
+		{name: "postgres-pool", needs: config.NeedsPostgres, open: (*Chain).openPostgresPool},
+		{name: "redis-incr", needs: config.NeedsRedis, open: (*Chain).openRedisIncr, plain: true},
+		{name: "ticket", open: (*Chain).openTickets, plain: true},
+		{name: "snowflake", open: (*Chain).openSnowflake},
+		{name: "hash", open: drawn(func(ch *Chain) kgs.Generator { return keysource.Hash{Algorithm: ch.settings.HashAlgorithm} })},
+		{name: "uuid", open: drawn(func(*Chain) kgs.Generator { return keysource.UUID{} })},
+		{name: "random", open: drawn(func(ch *Chain) kgs.Generator { return ch.random() })},
+		{name: "kgs", needs: config.NeedsKGS, open: (*Chain).openRemote},
 	}
 }
 
@@ -76,6 +78,12 @@ func KeySources() []config.KeySource {
 		all = append(all, config.KeySource{Name: s.name, Needs: s.needs})
 	}
 	return all
+}
+
+// PlainCodes reports whether the codes of a key source are consecutive numbers in base 62, whatever
+// the ledger of the database is.
+func PlainCodes(name string) bool {
+	return slices.ContainsFunc(keySources(), func(s keySource) bool { return s.name == name && s.plain })
 }
 
 // OpenChain opens the key source of s, with its worker, its dead man's switch and its metrics. If a background

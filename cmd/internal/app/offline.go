@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"log/slog"
 	"os"
 
 	"keypool/cmd/internal/config"
@@ -37,24 +38,39 @@ func OpenOffline(ctx context.Context, s config.Common, log io.Writer) (_ *Core, 
 	return c, nil
 }
 
-// MigrateDatabase migrates the schema of the database.
-func MigrateDatabase(ctx context.Context, s config.Common, log io.Writer) (err error) {
-	if err := s.Complete(); err != nil {
-		return err
-	}
+// MigrateDatabase migrates the schema of the database. Then it calls links, which migrates the
+// links. MigrateDatabase has no time limit except ctx.
+func MigrateDatabase(ctx context.Context, s config.Common, log *slog.Logger, links func(*Core) error) (err error) {
 	s.Migrate.On = true
 	life := &program.Lifecycle{}
 	defer func() { err = errors.Join(err, life.Shutdown(context.WithoutCancel(ctx))) }()
-	_, err = openCore(ctx, s, life, NewLogger(log, s.LogLevel, s.LogFormat))
+	c, err := openCore(ctx, s, life, log)
+	if err != nil {
+		return err
+	}
+	return links(c)
+}
+
+// Identify opens the code space of an existing ledger and changes nothing.
+func (c *Core) Identify(ctx context.Context) (err error) {
+	c.Space, err = c.ledger.Identify(ctx, c.ledgerConfig())
 	return err
 }
 
-// CloseAccounts audits all keys against the given links. OpenOffline must have opened the Core.
-func (c *Core) CloseAccounts(ctx context.Context, links func(context.Context) iter.Seq2[audit.Linked, error]) (audit.Accounts, error) {
-	var err error
-	if c.Space, err = c.ledger.Identify(ctx, c.ledgerConfig()); err != nil {
-		return audit.Accounts{}, err
+// CheckUnused returns ledger.ErrInUse if a program uses the database.
+func (c *Core) CheckUnused(ctx context.Context) error { return c.ledger.CheckUnused(ctx) }
+
+// ReplaceLedger replaces a ledger whose secret is lost with a new ledger of the present settings.
+func (c *Core) ReplaceLedger(ctx context.Context) error {
+	if err := c.ledger.Replace(ctx); err != nil {
+		return err
 	}
+	return c.OpenLedger(ctx)
+}
+
+// CloseAccounts audits all keys against the given links. OpenOffline must have opened the Core, and
+// Identify its code space.
+func (c *Core) CloseAccounts(ctx context.Context, links func(context.Context) iter.Seq2[audit.Linked, error]) (audit.Accounts, error) {
 	evidence := audit.Evidence{Space: c.Space, Snapshot: c.ledger.Snapshot, Links: links}
 	if c.RedisURL != "" {
 		client, err := c.openRedis()

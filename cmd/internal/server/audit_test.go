@@ -120,7 +120,11 @@ func (s *fixture) exec(query string, args ...any) {
 
 func (s *fixture) link(code, source string) {
 	s.t.Helper()
-	s.exec(`INSERT INTO links (code, url, source, created_at) VALUES ($1, 'https://go.dev/', $2, now())`, code, source)
+	if rank, ok := s.space.Rank(code); ok {
+		s.exec(`INSERT INTO ranked_links (rank, code, url, source, created_at) VALUES ($3, $1, 'https://go.dev/', $2, now())`, code, source, rank)
+		return
+	}
+	s.exec(`INSERT INTO unranked_links (code, url, source, created_at) VALUES ($1, 'https://go.dev/', $2, now())`, code, source)
 }
 
 func (s *fixture) push(code string) {
@@ -157,6 +161,9 @@ func (s *fixture) want(conflicts int64) {
 	byCode := func(a, b audit.Fault) int { return cmp.Compare(a.Code, b.Code) }
 	if diff := gocmp.Diff(slices.SortedFunc(slices.Values(s.faults), byCode), slices.SortedFunc(slices.Values(got.Faults), byCode)); diff != "" {
 		s.t.Errorf("faults (-planted +found):\n%s", diff)
+	}
+	if n := got.FaultTotal(); n != int64(len(s.faults)) {
+		s.t.Errorf("fault_counts has %d faults, want %d", n, len(s.faults))
 	}
 	if n := got.Abandoned[kgs.ReasonConflict]; n != conflicts {
 		s.t.Errorf("%d keys are abandoned for a conflict, want %d", n, conflicts)
@@ -207,7 +214,7 @@ func (s *fixture) plants() map[string]func() audit.Fault {
 			return audit.Fault{Kind: audit.FaultMissing, Code: s.pop()}
 		},
 		"a link whose row is deleted": func() audit.Fault {
-			s.exec(`DELETE FROM links WHERE code = $1`, s.linked[7])
+			s.exec(`DELETE FROM ranked_links WHERE code = $1`, s.linked[7])
 			return audit.Fault{Kind: audit.FaultMissing, Code: s.linked[7]}
 		},
 		"a link with the code of a number that was never reserved": func() audit.Fault {

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"io"
-	"runtime"
 
 	"github.com/alecthomas/kong"
 
@@ -18,11 +17,12 @@ type shortenerFlags struct {
 	config.Server `embed:""`
 	Version       kong.VersionFlag `help:"Print program, version and commit."`
 
-	ServeLinks    struct{}    `cmd:"" name:"serve" default:"1" help:"Serve short links. This is the default."`
-	MigrateSchema struct{}    `cmd:"" name:"migrate" help:"Migrate the database schema."`
-	Audit         auditFlags  `cmd:"" help:"Check that every reserved key is in exactly one place, that is, that the accounts close. Servers may be running. Exit status: 0 if the accounts close, 1 if they do not close, 2 if the audit could not run."`
-	Delete        deleteFlags `cmd:"" help:"Turn links into tombstones. Requests for them are answered with 410, and their codes are never used again."`
-	Healthcheck   struct{}    `cmd:"" help:"Check that the server at ADMIN_ADDR is ready. This also works in a container without a shell. Exit status: 0 if the server is ready, otherwise 1."`
+	ServeLinks    struct{}     `cmd:"" name:"serve" default:"1" help:"Serve short links. This is the default."`
+	MigrateSchema struct{}     `cmd:"" name:"migrate" help:"Migrate the database schema, and the links of an older version."`
+	Reindex       reindexFlags `cmd:"" help:"Store the links in the order of the present settings. Use it after KGS_SECRET was lost, or after KEY_SOURCE changed to or from redis-incr or ticket. Stop all programs first. If it is killed, the same command continues."`
+	Audit         auditFlags   `cmd:"" help:"Check that every reserved key is in exactly one place, that is, that the accounts close. Servers may be running. Exit status: 0 if the accounts close, 1 if they do not close, 2 if the audit could not run."`
+	Delete        deleteFlags  `cmd:"" help:"Turn links into tombstones. Requests for them are answered with 410, and their codes are never used again."`
+	Healthcheck   struct{}     `cmd:"" help:"Check that the server at ADMIN_ADDR is ready. This also works in a container without a shell. Exit status: 0 if the server is ready, otherwise 1."`
 }
 
 func shortenerCommandLine(out, errors io.Writer) config.Program {
@@ -58,28 +58,24 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case "": // --help or --version
 		return 0
 	case "migrate":
-		return c.Exit(app.MigrateDatabase(ctx, f.Common, stderr))
+		return c.Exit(migrate(ctx, f.Server, stderr))
+	case "reindex":
+		return c.Exit(reindex(ctx, f.Server, f.Reindex, stderr))
 	case "audit":
-		return runAudit(ctx, c, f.Common, f.Audit)
+		return runAudit(ctx, c, f.Server, f.Audit)
 	case "delete <code>":
-		return c.Exit(deleteLinks(ctx, f.Common, f.Delete.Codes, stdout))
+		return c.Exit(deleteLinks(ctx, f.Server, f.Delete.Codes, stdout))
 	case "healthcheck":
 		return c.Exit(app.CheckHealth(ctx, f.Common))
 	}
 	return serve(ctx, c, f.Server)
 }
 
-// ballast is the size, in bytes, of memory that the server allocates and never uses. The garbage
-// collector runs when the heap has doubled. The heap of the server is so small that without
-// ballast the collector would run all the time. With ballast, it runs after about 40 MiB of
-// garbage. Unused memory is not resident, although the metrics go_memstats_* count it.
-const ballast = 32 << 20
-
 func serve(ctx context.Context, c app.Console, s config.Server) int {
 	if err := s.Complete(serverRules()); err != nil {
 		return c.Exit(err)
 	}
-	defer runtime.KeepAlive(make([]byte, ballast))
+	defer keepHeadroom()()
 	p, err := Start(ctx, s, app.NewLogger(c.Errors, s.LogLevel, s.LogFormat))
 	return c.RunUntilDone(ctx, p, err)
 }

@@ -22,7 +22,7 @@ type auditFlags struct {
 
 // runAudit audits all keys. Its exit status is 0 if the accounts close, 1 if they do not close,
 // and 2 if the audit could not run.
-func runAudit(ctx context.Context, c app.Console, s config.Common, audit auditFlags) int {
+func runAudit(ctx context.Context, c app.Console, s config.Server, audit auditFlags) int {
 	accounts, err := closeAccounts(ctx, s, c.Errors)
 	if err == nil {
 		err = operate.PrintAccounts(c.Out, accounts, audit.JSON)
@@ -31,23 +31,35 @@ func runAudit(ctx context.Context, c app.Console, s config.Common, audit auditFl
 	case err != nil:
 		c.Complain(fmt.Errorf("audit: %w", err))
 		return 2
-	case len(accounts.Faults) > 0:
+	case accounts.FaultTotal() > 0:
 		return 1
 	}
 	return 0
 }
 
-func closeAccounts(ctx context.Context, s config.Common, log io.Writer) (_ audit.Accounts, err error) {
-	c, err := app.OpenOffline(ctx, s, log)
+func closeAccounts(ctx context.Context, s config.Server, log io.Writer) (accounts audit.Accounts, err error) {
+	err = offline(ctx, s, log, func(c *app.Core, store shortener.Store) error {
+		accounts, err = c.CloseAccounts(ctx, linked(store))
+		return err
+	})
+	return accounts, err
+}
+
+// offline calls do with the store of the links, for a command that may run while servers run.
+func offline(ctx context.Context, s config.Server, log io.Writer, do func(*app.Core, shortener.Store) error) (err error) {
+	c, err := app.OpenOffline(ctx, s.Common, log)
 	if err != nil {
-		return audit.Accounts{}, err
+		return err
 	}
 	defer func() { err = errors.Join(err, c.Close(ctx)) }()
-	store, err := openStore(ctx, c)
-	if err != nil {
-		return audit.Accounts{}, err
+	if err := c.Identify(ctx); err != nil {
+		return err
 	}
-	return c.CloseAccounts(ctx, linked(store))
+	store, err := openStore(ctx, c, s.KeySource)
+	if err != nil {
+		return err
+	}
+	return do(c, store)
 }
 
 // linked returns the links of the store in the form that an audit of keys reads.
@@ -70,20 +82,13 @@ type deleteFlags struct {
 
 // deleteLinks turns links into tombstones. It returns after the time for which a server may still
 // serve the links from its cache.
-func deleteLinks(ctx context.Context, s config.Common, codes []string, out io.Writer) (err error) {
-	c, err := app.OpenOffline(ctx, s, io.Discard)
-	if err != nil {
+func deleteLinks(ctx context.Context, s config.Server, codes []string, out io.Writer) error {
+	return offline(ctx, s, io.Discard, func(_ *app.Core, store shortener.Store) error {
+		err := operate.Delete(ctx, store, codes, out)
+		select {
+		case <-time.After(shortener.Freshness):
+		case <-ctx.Done():
+		}
 		return err
-	}
-	defer func() { err = errors.Join(err, c.Close(ctx)) }()
-	store, err := openStore(ctx, c)
-	if err != nil {
-		return err
-	}
-	err = operate.Delete(ctx, store, codes, out)
-	select {
-	case <-time.After(shortener.Freshness):
-	case <-ctx.Done():
-	}
-	return err
+	})
 }

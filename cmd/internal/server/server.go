@@ -4,6 +4,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 
@@ -19,10 +20,24 @@ import (
 
 // Start starts the shortener and returns when the public listener answers. The caller must have
 // called s.Complete. If Start fails, it closes everything that it opened.
+//
+// If the links are in the tables of an older version, Start first moves them, unless MIGRATE=false.
+// This has no time limit.
 func Start(ctx context.Context, s config.Server, log *slog.Logger) (*program.Program, error) {
+	p, err := startServer(ctx, s, log)
+	if !errors.Is(err, errLinksNotMoved) || !s.Migrate.On {
+		return p, err
+	}
+	if err := migrateDatabase(ctx, s, log); err != nil {
+		return nil, err
+	}
+	return startServer(ctx, s, log)
+}
+
+func startServer(ctx context.Context, s config.Server, log *slog.Logger) (*program.Program, error) {
 	public := program.Address{Setting: "LISTEN_ADDR", Addr: s.ListenAddr}
 	return app.Start(ctx, s.Common, &public, log, func(ctx context.Context, p *program.Program, c *app.Core) error {
-		store, err := openStore(ctx, c)
+		store, err := openStore(ctx, c, s.KeySource)
 		if err != nil {
 			return err
 		}

@@ -2,22 +2,144 @@ package server
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5/stdlib"
 
 	"keypool/cmd/internal/app"
+	"keypool/cmd/internal/config"
+	"keypool/kgs/codespace"
+	"keypool/migrations"
 	"keypool/shortener"
 	"keypool/shortener/pgstore"
+	"keypool/shortener/reorder"
 	"keypool/shortener/sqlitestore"
 )
 
-// openStore opens the store of the links in the database of c. In PostgreSQL, the links and the
-// ledger have separate connections.
-func openStore(ctx context.Context, c *app.Core) (shortener.Store, error) {
+// errLinksNotMoved reports that an older program created the links and that they have not been moved
+// to the tables of this program.
+var errLinksNotMoved = errors.New("the links are in the tables of an older version: run `shortener migrate`")
+
+// openStore opens the store of the links in the database of c, whose code space must be open. In
+// PostgreSQL, the links and the ledger have separate connections.
+func openStore(ctx context.Context, c *app.Core, keySource string) (shortener.Store, error) {
 	if c.SQLite != nil {
-		return sqlitestore.New(c.SQLite), nil
+		order, err := openOrder(ctx, c, reorder.SQLite(c.SQLite.Write), keySource)
+		return sqlitestore.New(c.SQLite, order), err
 	}
 	connections, err := c.OpenPool(ctx, c.Database.Postgres)
 	if err != nil {
 		return nil, err
 	}
-	return pgstore.New(connections), nil
+	db := stdlib.OpenDBFromPool(connections)
+	order, err := openOrder(ctx, c, reorder.Postgres(db), keySource)
+	return pgstore.New(connections, order), errors.Join(err, db.Close())
+}
+
+// openOrder returns the order of the links. If no order is on record, it records the order of the
+// codes of the key source, so that the links of consecutive keys are neighbours.
+func openOrder(ctx context.Context, c *app.Core, db reorder.Database, keySource string) (shortener.Order, error) {
+	pending, err := db.Pending(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if pending {
+		return nil, errLinksNotMoved
+	}
+	if c.Migrate.On {
+		if err := db.Move(ctx, nil, nil); err != nil { // drops the empty table
+			return nil, err
+		}
+	}
+	return recordOrder(ctx, c, db, keySource)
+}
+
+// wantedOrder returns the order of the codes of the key source.
+func wantedOrder(c *app.Core, keySource string) *codespace.Space {
+	if app.PlainCodes(keySource) {
+		return codespace.Plain()
+	}
+	return c.Space
+}
+
+// recordOrder returns the order on record. If no order is on record, it records the wanted order.
+func recordOrder(ctx context.Context, c *app.Core, db reorder.Database, keySource string) (shortener.Order, error) {
+	recorded, err := db.Record(ctx, wantedOrder(c, keySource).Fingerprint())
+	if err != nil {
+		return nil, err
+	}
+	for _, space := range []*codespace.Space{c.Space, codespace.Plain()} {
+		if space.Fingerprint() == recorded {
+			return space, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: their order has the fingerprint %s, and the key ledger has the fingerprint %s: run `shortener reindex`",
+		shortener.ErrOtherOrder, recorded, c.Space.Fingerprint())
+}
+
+// onLinks calls do with the tables of the links while no other process migrates the database.
+func onLinks(ctx context.Context, c *app.Core, do func(reorder.Database) error) error {
+	if c.SQLite != nil {
+		db := c.SQLite.Write
+		return migrations.Exclusive(ctx, db, migrations.SQLite, func() error { return do(reorder.SQLite(db)) })
+	}
+	connections, err := c.OpenPool(ctx, c.Database.Postgres)
+	if err != nil {
+		return err
+	}
+	db := stdlib.OpenDBFromPool(connections)
+	err = migrations.Exclusive(ctx, db, migrations.PostgreSQL, func() error { return do(reorder.Postgres(db)) })
+	return errors.Join(err, db.Close())
+}
+
+// migrate migrates the schema and the links of the database.
+func migrate(ctx context.Context, s config.Server, out io.Writer) error {
+	if err := s.Common.Complete(); err != nil {
+		return err
+	}
+	return migrateDatabase(ctx, s, app.NewLogger(out, s.LogLevel, s.LogFormat))
+}
+
+// migrateDatabase migrates the schema, and moves the links of an older version to the tables of this
+// version. If the process is killed, the next call continues.
+func migrateDatabase(ctx context.Context, s config.Server, log *slog.Logger) error {
+	return app.MigrateDatabase(ctx, s.Common, log, func(c *app.Core) error {
+		return onLinks(ctx, c, func(links reorder.Database) error { return moveLinks(ctx, c, links, s.KeySource) })
+	})
+}
+
+func moveLinks(ctx context.Context, c *app.Core, links reorder.Database, keySource string) error {
+	pending, err := links.Pending(ctx)
+	if err != nil {
+		return err
+	}
+	var order shortener.Order
+	if pending {
+		if err := c.Identify(ctx); err != nil {
+			return err
+		}
+		if order, err = recordOrder(ctx, c, links, keySource); err != nil {
+			return err
+		}
+	}
+	return links.Move(ctx, order, logProgress(c.Log))
+}
+
+// progressInterval is the interval between two log lines about a migration.
+const progressInterval = 5 * time.Second
+
+// logProgress returns a function that logs the progress of a migration.
+func logProgress(log *slog.Logger) func(moved, total int64) {
+	last := time.Now()
+	return func(moved, total int64) {
+		if moved < total && time.Since(last) < progressInterval {
+			return
+		}
+		last = time.Now()
+		log.Info("moving links into their order", slog.Int64("moved", moved), slog.Int64("total", total))
+	}
 }

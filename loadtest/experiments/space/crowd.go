@@ -41,11 +41,11 @@ func newCrowd(t *experiment.T, length int) *crowd {
 	c.exec(`CREATE TABLE offered (code TEXT NOT NULL)`)
 	c.exec(`CREATE TABLE fillers (n INTEGER NOT NULL)`) // the number of fillers; when no filler is left, each new link still subtracts 1
 	c.exec(`INSERT INTO fillers VALUES (0)`)
-	const made = ` INSERT ON links WHEN NEW.url <> '` + filler + `' BEGIN `
+	const made = ` INSERT ON ranked_links WHEN NEW.url <> '` + filler + `' BEGIN `
 	c.exec(`CREATE TRIGGER offers BEFORE` + made + `INSERT INTO offered (code) VALUES (NEW.code); END`)
 	c.exec(`CREATE TRIGGER leaves AFTER` + made + `
 		UPDATE fillers SET n = n - 1;
-		DELETE FROM links WHERE code = (SELECT ` + codeSQL(length) + ` FROM fillers WHERE n >= 0);
+		DELETE FROM ranked_links WHERE rank = (SELECT n + ` + rankSQL(length) + ` FROM fillers WHERE n >= 0);
 	END`)
 	return c
 }
@@ -60,9 +60,9 @@ func (c *crowd) exec(statement string, args ...any) {
 func (c *crowd) fill(n int64) {
 	c.exec(`DELETE FROM kgs_ranges`)
 	c.exec(`UPDATE kgs_spaces SET next = $1 WHERE length = $2`, n, c.length)
-	c.exec(`DELETE FROM links WHERE url <> $1`, filler)
+	c.exec(`DELETE FROM ranked_links WHERE url <> $1`, filler)
 	c.exec(`WITH RECURSIVE numbers(n) AS (SELECT max(n, 0) FROM fillers WHERE n < $1 UNION ALL SELECT n + 1 FROM numbers WHERE n + 1 < $1)
-		INSERT INTO links (code, url, source, created_at) SELECT `+codeSQL(c.length)+`, $2, 'pool', 0 FROM numbers`, n, filler)
+		INSERT INTO ranked_links (rank, code, url, source, created_at) SELECT n + `+rankSQL(c.length)+`, `+codeSQL(c.length)+`, $2, 'pool', 0 FROM numbers`, n, filler)
 	c.exec(`UPDATE fillers SET n = $1`, n)
 }
 

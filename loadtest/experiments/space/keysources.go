@@ -114,8 +114,8 @@ func runKeySources(t *experiment.T, rec *attemptsRecord) {
 	for level, share := range shares() {
 		t.Phase(float64(level)/3, "%d links of each key source, f = %g", sourcesLinks, share)
 		n := int64(share * sourcesSize)
-		lab.Execute(t, url, `INSERT INTO links (code, url, source, created_at)
-			SELECT `+codeSQL(sourcesLength)+`, $3, 'alias', now() FROM generate_series($1::bigint, $2::bigint - 1) AS n`, filled, n, filler)
+		lab.Execute(t, url, `INSERT INTO ranked_links (rank, code, url, source, created_at)
+			SELECT n + `+rankSQL(sourcesLength)+`, `+codeSQL(sourcesLength)+`, $3, 'alias', now() FROM generate_series($1::bigint, $2::bigint - 1) AS n`, filled, n, filler)
 		filled = n
 		all := launch(t, stage, template, n)
 		stage.AwaitFull(all)
@@ -196,7 +196,7 @@ func giveOut(t *experiment.T, s *sources.Source, supply *sources.Supply, n int64
 	case "kgs":
 		lab.Execute(t, supply.Keys, ledger, n)
 	case "postgres-pool-delete", "postgres-pool-reserve":
-		lab.Execute(t, supply.Links, `INSERT INTO used_keys (id, key) SELECT 0, code FROM links`)
+		lab.Execute(t, supply.Links, `INSERT INTO used_keys (id, key) SELECT 0, code FROM all_links`)
 	case "redis-incr":
 		var name string
 		lab.Query(t, supply.Links, func(ctx context.Context, conn *pgx.Conn) error {

@@ -43,6 +43,16 @@ func codeSQL(length int) string {
 	return expression
 }
 
+// rankSQL returns an SQL expression for the rank of number 0 of a length: the number of shorter codes,
+// of which the shortest have three characters.
+func rankSQL(length int) string {
+	rank := int64(0)
+	for shorter := 3; shorter < length; shorter++ {
+		rank += sizeOf(shorter)
+	}
+	return fmt.Sprint(rank)
+}
+
 // together calls do for the numbers below n, up to width of them at the same time. It returns the
 // first error.
 func together(n, width int, do func(i int) error) error {

@@ -1,0 +1,56 @@
+package server
+
+import (
+	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync/atomic"
+)
+
+// headroom is the number of bytes of new objects after which the garbage collector runs. By default it
+// runs when the heap has doubled. The heap of the server is so small that it would run all the time.
+const headroom = 32 << 20
+
+// headroomKeeper changes the percentage of the collector (GOGC) after each collection, so that the
+// collector runs after headroom bytes of new objects. If GOMEMLIMIT is set, the collector also runs
+// when the process reaches this limit.
+type headroomKeeper struct {
+	stopped atomic.Bool
+	percent int64 // the present percentage
+}
+
+// keepHeadroom starts a headroomKeeper. It does nothing if the environment variable GOGC is set. stop
+// restores the default percentage.
+func keepHeadroom() (stop func()) {
+	if os.Getenv("GOGC") != "" {
+		return func() {}
+	}
+	k := &headroomKeeper{percent: 100}
+	before := debug.SetGCPercent(100)
+	k.adjust()
+	return func() {
+		k.stopped.Store(true)
+		debug.SetGCPercent(before)
+	}
+}
+
+// adjust sets the percentage for the objects that the last collection kept. The runtime calls it again
+// after the next collection, which frees the object that adjust allocates.
+func (k *headroomKeeper) adjust() {
+	if k.stopped.Load() {
+		return
+	}
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(live)
+	percent := int64(100 * headroom / max(live[0].Value.Uint64(), 1<<20))
+	if percent = max(percent, 25); percent < k.percent*9/10 || percent > k.percent*11/10 { // a change stops all goroutines for a moment
+		k.percent = percent
+		debug.SetGCPercent(int(percent))
+	}
+	runtime.AddCleanup(new(collected), func(k *headroomKeeper) { k.adjust() }, k)
+}
+
+// collected is an object that the next collection frees. It contains a pointer, because the runtime
+// allocates small objects without pointers together, and frees them together.
+type collected struct{ _ *byte }

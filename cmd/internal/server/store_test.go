@@ -1,0 +1,212 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"keypool/cmd/internal/config"
+	"keypool/internal/sqlite"
+	"keypool/internal/testenv"
+	"keypool/internal/testenv/logbuffer"
+	"keypool/kgs/codespace"
+	"keypool/kgs/ledger"
+)
+
+// older changes the database of a stopped server as if a program before version 7 had created links. It
+// returns their codes.
+func older(t *testing.T, path string, links int) (codes []string) {
+	t.Helper()
+	db, err := sqlite.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec := func(statement string, args ...any) {
+		t.Helper()
+		if _, err := db.Write.ExecContext(t.Context(), statement, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec(`DELETE FROM link_order`)
+	exec(`CREATE TABLE links_earlier (code TEXT PRIMARY KEY, url TEXT, source TEXT, created_at INTEGER, expires_at INTEGER, deleted_at INTEGER)`)
+	for i := range links {
+		codes = append(codes, []string{fmt.Sprintf("old%03d", i), fmt.Sprintf("old-%d", i)}[i%2])
+		exec(`INSERT INTO links_earlier (code, url, source, created_at) VALUES (?, ?, 'alias', 0)`, codes[i], "https://go.dev/"+codes[i])
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return codes
+}
+
+// A server moves the links of an older version before it serves. Until then, no other command uses the
+// links.
+func TestServerMovesLinksOfOlderVersion(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "links.db")
+	s := settings(t, "sqlite:"+path, "")
+	start(t, s).stop()
+	codes := older(t, path, 20)
+
+	for _, args := range [][]string{{"audit"}, {"delete", codes[0]}} {
+		if status, out := command(t, "sqlite:"+path, args...); status == 0 || !strings.Contains(out, "shortener migrate") {
+			t.Errorf("%s before the move: exit status %d, %s", args[0], status, out)
+		}
+	}
+	s.Migrate.On = false
+	if _, err := Start(t.Context(), s, slog.New(slog.DiscardHandler)); !errors.Is(err, errLinksNotMoved) {
+		t.Errorf("start with MIGRATE=false: %v, want errLinksNotMoved", err)
+	}
+	s.Migrate.On = true
+	var log logbuffer.Buffer
+	r := startLogging(t, s, &log)
+	for _, code := range codes {
+		r.wantStatus(code, http.StatusFound, "https://go.dev/"+code)
+	}
+	if !strings.Contains(log.String(), "moved=20 total=20") {
+		t.Errorf("the log does not show the move:\n%s", log.String())
+	}
+	r.stop()
+	if status, out := command(t, "sqlite:"+path, "audit"); status != 0 {
+		t.Errorf("audit after the move: exit status %d, %s", status, out)
+	}
+}
+
+// The command migrate moves the links, and a server with MIGRATE=false then serves them.
+func TestMigrateMovesLinksOfOlderVersion(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "links.db")
+	s := settings(t, "sqlite:"+path, "")
+	start(t, s).stop()
+	codes := older(t, path, 3)
+	for range 2 {
+		if status, out := command(t, "sqlite:"+path, "migrate"); status != 0 {
+			t.Fatalf("migrate: exit status %d, %s", status, out)
+		}
+	}
+	s.Migrate.On = false
+	r := start(t, s)
+	for _, code := range codes {
+		r.wantStatus(code, http.StatusFound, "https://go.dev/"+code)
+	}
+}
+
+// A program with another FF1 key changes no link and reads none.
+func TestWrongSecretIsRefusedBeforeLinksMove(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "links.db")
+	s := settings(t, "sqlite:"+path, "", "--kgs-secret="+strings.Repeat("2b", 16))
+	start(t, s).stop()
+	older(t, path, 3)
+	wrong := settings(t, "sqlite:"+path, "", "--kgs-secret="+strings.Repeat("2c", 16))
+	if _, err := Start(t.Context(), wrong, slog.New(slog.DiscardHandler)); !errors.Is(err, ledger.ErrWrongSecret) {
+		t.Errorf("start with another secret: %v, want ErrWrongSecret", err)
+	}
+	status, out, _ := runShortener(t, "--database-url=sqlite:"+path, "--kgs-secret="+strings.Repeat("2c", 16), "migrate")
+	if status != 2 {
+		t.Errorf("migrate with another secret: exit status %d, %s; want 2", status, out)
+	}
+	db, err := sqlite.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var moved int
+	if err := db.Read.QueryRowContext(t.Context(), `SELECT (SELECT count(*) FROM all_links) + (SELECT count(*) FROM link_order)`).Scan(&moved); err != nil || moved != 0 {
+		t.Errorf("%d rows were written, %v; want none", moved, err)
+	}
+}
+
+// The codes of tickets are consecutive numbers, so their links have the plain order. The order stays if
+// another key source creates links later.
+func TestOrderOfLinksFollowsFirstKeySource(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "links.db")
+	for _, s := range []config.Server{
+		settings(t, "sqlite:"+path, "", "--key-source=ticket", "--ticket-database-urls="+sqliteURL(t)+","+sqliteURL(t)),
+		settings(t, "sqlite:"+path, ""),
+	} {
+		r := start(t, s)
+		code := r.shorten("https://go.dev/")
+		r.stop()
+		db, err := sqlite.Open(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var rank int64
+		err = db.Read.QueryRowContext(t.Context(), `SELECT rank FROM ranked_links WHERE code = ?`, code).Scan(&rank)
+		if err := errors.Join(err, db.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if want, _ := codespace.Plain().Rank(code); rank != want {
+			t.Errorf("KEY_SOURCE=%s: the link %s has the rank %d, want %d", s.KeySource, code, rank, want)
+		}
+		r = start(t, s)
+		r.wantStatus(code, http.StatusFound, "https://go.dev/")
+		r.stop()
+	}
+}
+
+// After the secret is lost, reindex with a new secret keeps every link. The accounts close, and new links
+// have codes of the new secret.
+func TestReindexReplacesLostSecret(t *testing.T) {
+	t.Parallel()
+	for name, url := range map[string]string{"sqlite": sqliteURL(t), "postgres": testenv.PostgresURL(t)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			lost, found := "--kgs-secret="+strings.Repeat("2b", 16), "--kgs-secret="+strings.Repeat("2c", 16)
+			r := start(t, settings(t, url, "", lost))
+			links := map[string]string{}
+			for i := range 20 {
+				target := fmt.Sprintf("https://go.dev/%d", i)
+				links[r.shorten(target)] = target
+			}
+			r.stop()
+
+			reindex := func(args ...string) (int, string) {
+				return command(t, url, append(append([]string{}, args...), "reindex")...)
+			}
+			if status, out := reindex(found); status != 2 || !strings.Contains(out, "--replace-secret") {
+				t.Errorf("reindex with another secret: exit status %d, %s; want 2 and advice", status, out)
+			}
+			for range 2 { // the second call changes nothing
+				if status, out := command(t, url, found, "reindex", "--replace-secret"); status != 0 {
+					t.Fatalf("reindex: exit status %d, %s", status, out)
+				}
+			}
+			if _, err := Start(t.Context(), settings(t, url, "", lost), slog.New(slog.DiscardHandler)); !errors.Is(err, ledger.ErrWrongSecret) {
+				t.Errorf("start with the lost secret: %v, want ErrWrongSecret", err)
+			}
+			r = start(t, settings(t, url, "", found))
+			code := r.shorten("https://go.dev/new")
+			links[code] = "https://go.dev/new"
+			for code, target := range links {
+				r.wantStatus(code, http.StatusFound, target)
+			}
+			r.stop()
+			if status, out := command(t, url, found, "audit"); status != 0 || !strings.Contains(out, "20 former") {
+				t.Errorf("audit: exit status %d, %s; want 20 former links", status, out)
+			}
+		})
+	}
+}
+
+// A running server would create links in an order that reindex replaces.
+func TestReindexRefusesWhileServerRuns(t *testing.T) {
+	t.Parallel()
+	url := sqliteURL(t)
+	r := start(t, settings(t, url, ""))
+	code := r.shorten("https://go.dev/")
+	status, out := command(t, url, "--kgs-secret="+strings.Repeat("2c", 16), "reindex", "--replace-secret")
+	if status != 1 || !strings.Contains(out, ledger.ErrInUse.Error()) {
+		t.Errorf("reindex while a server runs: exit status %d, %s; want 1 and %q", status, out, ledger.ErrInUse)
+	}
+	if status, out := command(t, url, "--key-source=redis-incr", "--redis-url=redis://127.0.0.1:1", "reindex"); status != 1 || !strings.Contains(out, ledger.ErrInUse.Error()) {
+		t.Errorf("reindex to another order while a server runs: exit status %d, %s; want 1", status, out)
+	}
+	r.wantStatus(code, http.StatusFound, "https://go.dev/")
+}

@@ -1,0 +1,20 @@
+package shortener
+
+import "errors"
+
+// Order is the order in which a store keeps links. The rows of links that were created together are
+// then neighbours on disk, although their codes are permuted.
+//
+// The order of a database never changes, because the store finds a link by its rank.
+type Order interface {
+	// Rank returns the position of code in the order. Two codes never have the same rank. ok is
+	// false if code has no rank. The store then finds its link by the code itself. Rank does not
+	// block and may be called concurrently.
+	Rank(code string) (rank int64, ok bool)
+	// Fingerprint identifies the order. It reveals no secret.
+	Fingerprint() string
+}
+
+// ErrOtherOrder reports that the database keeps its links in another order than the store expects.
+// The store would find the wrong links.
+var ErrOtherOrder = errors.New("the links are stored in another order")

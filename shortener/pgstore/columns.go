@@ -1,0 +1,100 @@
+package pgstore
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"keypool/shortener"
+)
+
+const (
+	insertRanked = `INSERT INTO ranked_links (rank, code, url, source, created_at, expires_at)
+		SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::timestamptz[])
+		ON CONFLICT (rank) DO NOTHING RETURNING code`
+	insertUnranked = `INSERT INTO unranked_links (code, url, source, created_at, expires_at)
+		SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::timestamptz[])
+		ON CONFLICT (code) DO NOTHING RETURNING code`
+)
+
+// columns holds the links of one table as one slice per column, which are the arguments of unnest.
+type columns struct {
+	ranks                []int64 // nil for the table of links without a rank
+	codes, urls, sources []string
+	created              []time.Time
+	expires              []pgtype.Timestamptz
+}
+
+func (c *columns) statement() string {
+	if c.ranks == nil {
+		return insertUnranked
+	}
+	return insertRanked
+}
+
+func (c *columns) values() []any {
+	values := []any{c.ranks, c.codes, c.urls, c.sources, c.created, c.expires}
+	if c.ranks == nil {
+		return values[1:]
+	}
+	return values
+}
+
+// placed is a link and the rank of its code.
+type placed struct {
+	*shortener.Link
+	rank int64 // noRank if the code has no rank
+}
+
+// noRank is greater than every rank.
+const noRank = math.MaxInt64
+
+// columnsOf returns the columns for each table that has any of the links. They are in the order of
+// the primary key. Two Inserts with the same codes wait for each other's rows. If they wrote the
+// rows in different orders, they could deadlock.
+func (s *Store) columnsOf(links []shortener.Link) (tables []*columns) {
+	all := make([]placed, len(links))
+	ranked := 0
+	for i := range links {
+		all[i] = placed{&links[i], noRank}
+		if rank, ok := s.order.Rank(links[i].Code); ok {
+			all[i].rank = rank
+			ranked++
+		}
+	}
+	slices.SortStableFunc(all, func(a, b placed) int {
+		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.Code, b.Code))
+	})
+	if ranked > 0 {
+		c := newColumns(all[:ranked])
+		c.ranks = make([]int64, ranked)
+		for i := range c.ranks {
+			c.ranks[i] = all[i].rank
+		}
+		tables = append(tables, c)
+	}
+	if ranked < len(all) {
+		tables = append(tables, newColumns(all[ranked:]))
+	}
+	return tables
+}
+
+func newColumns(links []placed) *columns {
+	texts := make([]string, 3*len(links))
+	c := &columns{
+		codes:   texts[:len(links)],
+		urls:    texts[len(links) : 2*len(links)],
+		sources: texts[2*len(links):],
+		created: make([]time.Time, len(links)),
+		expires: make([]pgtype.Timestamptz, len(links)),
+	}
+	for i, l := range links {
+		c.codes[i], c.urls[i], c.sources[i] = l.Code, l.URL, l.Source
+		c.created[i] = l.CreatedAt
+		c.expires[i] = pgtype.Timestamptz{Time: l.ExpiresAt, Valid: !l.ExpiresAt.IsZero()}
+	}
+	return c
+}

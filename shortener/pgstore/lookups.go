@@ -1,0 +1,144 @@
+package pgstore
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"keypool/shortener"
+)
+
+// maxStatements is the number of look-up statements that run at the same time. With two, the
+// server works on one statement while this process reads the result of the other.
+const maxStatements = 2
+
+// lookups joins concurrent look-ups: look-ups that arrive while maxStatements statements run share
+// the next statement. A look-up that finds no statement running does not wait.
+//
+// It has no goroutine. The caller of one look-up of a group, its leader, runs the statement for the
+// whole group. Then it makes one of the look-ups that arrived meanwhile the next leader.
+type lookups struct {
+	// find returns the rows of codes, by code. If a code has no row, the value is the zero Link.
+	find func(ctx context.Context, codes []string) (map[string]shortener.Link, error)
+
+	mu      sync.Mutex
+	waiting []*lookup // look-ups that are in no group yet
+	running int       // number of leaders
+}
+
+// lookup is one look-up that waits.
+type lookup struct {
+	code string
+	gone bool      // the caller has left; guarded by lookups.mu
+	turn chan turn // has a buffer of 1, so that a leader never waits for a caller that left
+}
+
+// turn is a message to a look-up that waits: its result, or the group that it leads.
+type turn struct {
+	link  shortener.Link
+	err   error
+	group []*lookup // contains the look-up itself; nil if the message is the result
+}
+
+// do returns the row of code, or the zero Link if there is no row. It blocks until the statement
+// ends or ctx ends.
+func (g *lookups) do(ctx context.Context, code string) (shortener.Link, error) {
+	if err := ctx.Err(); err != nil {
+		return shortener.Link{}, err
+	}
+	l := &lookup{code: code, turn: make(chan turn, 1)}
+	group := g.join(l)
+	if group == nil {
+		select {
+		case t := <-l.turn:
+			if t.group == nil {
+				return t.link, t.err
+			}
+			group = t.group
+		case <-ctx.Done():
+			g.leave(l)
+			return shortener.Link{}, ctx.Err()
+		}
+	}
+	defer g.handOver()
+	return g.lead(ctx, l, group)
+}
+
+// join adds l to the waiting look-ups. If another statement may run, l becomes a leader, and join
+// returns its group.
+func (g *lookups) join(l *lookup) (group []*lookup) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.waiting = append(g.waiting, l)
+	if g.running == maxStatements {
+		return nil
+	}
+	g.running++
+	return g.take()
+}
+
+func (g *lookups) take() (group []*lookup) {
+	group, g.waiting = g.waiting, nil
+	return group
+}
+
+// lead runs one statement for a group, sends the results to the other callers of the group and
+// returns the result of l.
+func (g *lookups) lead(ctx context.Context, l *lookup, group []*lookup) (shortener.Link, error) {
+	codes := make([]string, len(group))
+	for i, member := range group {
+		codes[i] = member.code
+	}
+	found, err := g.find(ctx, codes)
+	if err != nil && ctx.Err() != nil { // the statement ended because the caller of l left
+		g.mu.Lock()
+		g.requeue(l, group)
+		g.mu.Unlock()
+		return shortener.Link{}, err
+	}
+	for _, member := range group {
+		if member == l {
+			continue
+		}
+		member.turn <- turn{link: found[member.code], err: err}
+	}
+	return found[l.code], err
+}
+
+// requeue makes the look-ups of a group wait again, except l and those whose callers have left. One of
+// them may become a leader, and a leader needs its caller.
+func (g *lookups) requeue(l *lookup, group []*lookup) {
+	others := slices.DeleteFunc(group, func(member *lookup) bool { return member == l || member.gone })
+	g.waiting = append(others, g.waiting...)
+}
+
+// handOver ends the turn of a leader. It makes the first of the waiting look-ups the next leader.
+func (g *lookups) handOver() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.waiting) == 0 {
+		g.running--
+		return
+	}
+	group := g.take()
+	group[0].turn <- turn{group: group}
+}
+
+// leave removes l, whose caller no longer waits. If l has become a leader meanwhile, leave passes
+// its group on.
+func (g *lookups) leave(l *lookup) {
+	g.mu.Lock()
+	l.gone = true
+	g.waiting = slices.DeleteFunc(g.waiting, func(member *lookup) bool { return member == l })
+	var group []*lookup
+	select {
+	case t := <-l.turn:
+		group = t.group
+	default: // l was waiting, or another leader will send a result that no caller reads
+	}
+	g.requeue(l, group)
+	g.mu.Unlock()
+	if group != nil {
+		g.handOver()
+	}
+}

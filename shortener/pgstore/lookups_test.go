@@ -1,0 +1,73 @@
+package pgstore
+
+import (
+	"context"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"keypool/shortener"
+)
+
+// slow returns lookups whose statements take up to a millisecond, and a function that returns the size
+// of the largest group.
+func slow() (g *lookups, largest func() int) {
+	var mu sync.Mutex
+	most := 0
+	g = &lookups{find: func(ctx context.Context, codes []string) (map[string]shortener.Link, error) {
+		mu.Lock()
+		most = max(most, len(codes))
+		mu.Unlock()
+		timer := time.NewTimer(time.Duration(rand.IntN(1000)) * time.Microsecond)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		found := make(map[string]shortener.Link)
+		for _, code := range codes {
+			found[code] = shortener.Link{Code: code}
+		}
+		return found, nil
+	}}
+	return g, func() int { mu.Lock(); defer mu.Unlock(); return most }
+}
+
+// Callers leave at every moment: while they wait, while they lead, and while another caller leads.
+// Every other caller gets its own row, and the next look-up starts a statement. If a look-up waited
+// forever, synctest would report a deadlock.
+func TestLookupsServeEveryCallerThatStays(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g, largest := slow()
+		var callers sync.WaitGroup
+		for i := range 50 {
+			callers.Go(func() {
+				for n := range 100 {
+					code := strconv.Itoa(i*1000 + n)
+					patience := time.Hour
+					if rand.IntN(2) == 0 {
+						patience = time.Duration(rand.IntN(2000)) * time.Microsecond
+					}
+					ctx, cancel := context.WithTimeout(t.Context(), patience)
+					link, err := g.do(ctx, code)
+					cancel()
+					if err == nil && link.Code != code || err != nil && patience == time.Hour {
+						t.Errorf("look-up of %s: %v, %v", code, link, err)
+					}
+				}
+			})
+		}
+		callers.Wait()
+		if largest() < 2 {
+			t.Error("no look-ups shared a statement")
+		}
+		if g.running != 0 || len(g.waiting) != 0 {
+			t.Errorf("%d leaders and %d look-ups are left, want none", g.running, len(g.waiting))
+		}
+	})
+}

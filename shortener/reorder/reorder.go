@@ -1,0 +1,199 @@
+// Package reorder records in which [shortener.Order] a database keeps its links, and moves links
+// into that order.
+//
+// Until version 7 of the schema, the primary key of a link was its code. The migration to version 7
+// renames this table to links_earlier. It cannot compute ranks, because only the programs know the
+// order. So a program calls [Database.Move] before it uses the links.
+//
+// Invariants:
+//
+//   - the order of a database is recorded before its first link is stored;
+//   - a link is in links_earlier and in at most one of the new tables until all links are moved. Then
+//     links_earlier is dropped;
+//   - while links_earlier exists, no program creates or looks up links.
+package reorder
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"keypool/shortener"
+)
+
+// Database is a database that contains links. Its methods may be called concurrently, except Move.
+type Database struct {
+	db      *sql.DB
+	dialect dialect
+}
+
+// dialect is the SQL that differs between database engines.
+type dialect struct {
+	exists   string                                                                     // whether the table links_earlier exists
+	page     string                                                                     // position and code of the rows after position $1, at most $2 rows
+	ranked   func(ctx context.Context, tx *sql.Tx, rows []row) (moved int64, err error) // moves rows with a rank
+	unranked func(ctx context.Context, tx *sql.Tx, rows []row) (moved int64, err error) // moves rows without a rank
+}
+
+// row is a row of links_earlier.
+type row struct {
+	position string // of the row in its table: the rowid in SQLite, the ctid in PostgreSQL
+	code     string
+	rank     int64 // 0 if the code has no rank
+}
+
+// columns are the columns that all tables of links have.
+const columns = `code, url, source, created_at, expires_at, deleted_at`
+
+// Record records that the database keeps its links in the order with this fingerprint, unless an
+// order is on record. It returns the fingerprint on record.
+func (d Database) Record(ctx context.Context, fingerprint string) (recorded string, err error) {
+	_, err = d.db.ExecContext(ctx,
+		`INSERT INTO link_order (id, fingerprint) VALUES (1, $1) ON CONFLICT (id) DO NOTHING`, fingerprint)
+	if err == nil {
+		recorded, err = d.Recorded(ctx)
+	}
+	if err != nil {
+		return "", fmt.Errorf("record the order of the links: %w", err)
+	}
+	return recorded, nil
+}
+
+// Recorded returns the fingerprint on record, or "" if no order is on record.
+func (d Database) Recorded(ctx context.Context) (fingerprint string, err error) {
+	err = d.db.QueryRowContext(ctx, `SELECT fingerprint FROM link_order WHERE id = 1`).Scan(&fingerprint)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return "", fmt.Errorf("read the order of the links: %w", err)
+	}
+	return fingerprint, nil
+}
+
+// Pending reports whether links wait in links_earlier. They must be moved before a program uses the
+// links.
+func (d Database) Pending(ctx context.Context) (pending bool, err error) {
+	exists, err := d.exists(ctx)
+	if err == nil && exists {
+		err = d.db.QueryRowContext(ctx, `SELECT count(*) > 0 FROM (SELECT code FROM links_earlier LIMIT 1) AS first`).Scan(&pending)
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for links to move: %w", err)
+	}
+	return pending, nil
+}
+
+func (d Database) exists(ctx context.Context) (exists bool, err error) {
+	err = d.db.QueryRowContext(ctx, d.dialect.exists).Scan(&exists)
+	return exists, err
+}
+
+// pageRows is the number of links that one transaction moves.
+const pageRows = 10_000
+
+// errChanged reports that the links changed while they were moved.
+var errChanged = errors.New("the table links_earlier changed while its links were moved")
+
+// Move moves all links of links_earlier to the tables of this schema and drops links_earlier. It does
+// nothing if there is no such table. order must be the order on record; it may be nil if links_earlier
+// is empty. Move calls progress after
+// each transaction with the number of moved links and the number of all links. Only one process at a
+// time may call Move.
+//
+// After a crash, the next call continues after the last transaction. Move needs as much disk space
+// as the links.
+func (d Database) Move(ctx context.Context, order shortener.Order, progress func(moved, total int64)) error {
+	exists, err := d.exists(ctx)
+	if err == nil && exists {
+		err = d.move(ctx, order, progress)
+	}
+	if err != nil {
+		return fmt.Errorf("move the links to their new tables: %w", err)
+	}
+	return nil
+}
+
+func (d Database) move(ctx context.Context, order shortener.Order, progress func(moved, total int64)) error {
+	var total, moved int64
+	var after, fingerprint string
+	if err := d.db.QueryRowContext(ctx, `SELECT count(*) FROM links_earlier`).Scan(&total); err != nil {
+		return err
+	}
+	if total > 0 {
+		err := d.db.QueryRowContext(ctx, `SELECT moved_to, moved, fingerprint FROM link_order WHERE id = 1`).Scan(&after, &moved, &fingerprint)
+		if err != nil {
+			return err
+		}
+		if fingerprint != order.Fingerprint() {
+			return shortener.ErrOtherOrder
+		}
+	}
+	for {
+		page, err := d.readPage(ctx, after)
+		if err != nil {
+			return err
+		}
+		if len(page) == 0 {
+			break
+		}
+		after, moved = page[len(page)-1].position, moved+int64(len(page))
+		if err := d.movePage(ctx, order, page, moved); err != nil {
+			return err
+		}
+		progress(moved, total)
+	}
+	if moved != total {
+		return fmt.Errorf("%w: it has %d rows, but %d were moved; keep it and restore a backup", errChanged, total, moved)
+	}
+	_, err := d.db.ExecContext(ctx, `DROP TABLE IF EXISTS links_earlier`)
+	return err
+}
+
+func (d Database) readPage(ctx context.Context, after string) (page []row, err error) {
+	rows, err := d.db.QueryContext(ctx, d.dialect.page, after, pageRows)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var r row
+		if err := rows.Scan(&r.position, &r.code); err != nil {
+			return nil, err
+		}
+		page = append(page, r)
+	}
+	return page, rows.Err()
+}
+
+// movePage moves the rows of a page and records the progress in one transaction.
+func (d Database) movePage(ctx context.Context, order shortener.Order, page []row, moved int64) error {
+	var ranked, unranked []row
+	for _, r := range page {
+		var ok bool
+		if r.rank, ok = order.Rank(r.code); ok {
+			ranked = append(ranked, r)
+		} else {
+			unranked = append(unranked, r)
+		}
+	}
+	tx, err := d.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // has no effect after a commit
+	first, err := d.dialect.ranked(ctx, tx, ranked)
+	if err != nil {
+		return err
+	}
+	second, err := d.dialect.unranked(ctx, tx, unranked)
+	if err != nil {
+		return err
+	}
+	if first+second != int64(len(page)) {
+		return errChanged
+	}
+	_, err = tx.ExecContext(ctx, `UPDATE link_order SET moved_to = $1, moved = $2 WHERE id = 1`, page[len(page)-1].position, moved)
+	if err != nil {
+		return err
+	}
+	return tx.Commit()
+}

@@ -1,0 +1,289 @@
+package reorder
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"keypool/internal/testenv"
+	"keypool/shortener"
+	"keypool/shortener/pgstore"
+	"keypool/shortener/sqlitestore"
+	"keypool/shortener/storetest"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// engine is an empty database with the schema of this version.
+type engine struct {
+	Database
+	store  func(shortener.Order) shortener.Store
+	moment func(time.Time) any // a time as a value of a column
+}
+
+// onEngines runs test on an empty database of each engine.
+func onEngines(t *testing.T, test func(*testing.T, engine)) {
+	t.Parallel()
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		db := storetest.SQLite(t)
+		test(t, engine{SQLite(db.Write), func(o shortener.Order) shortener.Store { return sqlitestore.New(db, o) }, func(at time.Time) any { return at.UnixMicro() }})
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		pool := storetest.Postgres(t)
+		db := stdlib.OpenDBFromPool(pool)
+		t.Cleanup(func() { db.Close() })
+		test(t, engine{Postgres(db), func(o shortener.Order) shortener.Store { return pgstore.New(pool, o) }, func(at time.Time) any { return at }})
+	})
+}
+
+func (e engine) exec(t *testing.T, statement string, args ...any) {
+	t.Helper()
+	if _, err := e.db.ExecContext(t.Context(), statement, args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// plant stores links as a program before version 7 did. It returns these links.
+func (e engine) plant(t *testing.T, rows int) []shortener.Link {
+	t.Helper()
+	links := make([]shortener.Link, rows)
+	tx, err := e.db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range links {
+		l := storetest.Link(fmt.Sprintf("%07d", i*7919%10_000_000))
+		var expires, deleted any
+		switch i % 5 {
+		case 1: // no rank
+			l.Code, l.Source = fmt.Sprintf("alias-%d", i), shortener.SourceAlias
+		case 2: // too long for a rank
+			l.Code = strings.Repeat("z", 15) + l.Code
+		case 3:
+			l.ExpiresAt = storetest.Moment().UTC().Add(time.Duration(i) * time.Hour)
+			expires = e.moment(l.ExpiresAt)
+		case 4:
+			l.DeletedAt = storetest.Moment().UTC().Add(time.Duration(i) * time.Minute)
+			deleted = e.moment(l.DeletedAt)
+		}
+		links[i] = l
+		_, err := tx.ExecContext(t.Context(), `INSERT INTO links_earlier (`+columns+`) VALUES ($1, $2, $3, $4, $5, $6)`,
+			l.Code, l.URL, l.Source, e.moment(l.CreatedAt), expires, deleted)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	return links
+}
+
+func record(t *testing.T, e engine, order shortener.Order) {
+	t.Helper()
+	if got, err := e.Record(t.Context(), order.Fingerprint()); err != nil || got != order.Fingerprint() {
+		t.Fatalf("Record: %q, %v", got, err)
+	}
+}
+
+func wantPending(t *testing.T, e engine, want bool) {
+	t.Helper()
+	if got, err := e.Pending(t.Context()); err != nil || got != want {
+		t.Errorf("Pending: %v, %v; want %v", got, err, want)
+	}
+}
+
+// Every link is the same before and after the move, although the move is interrupted after each
+// transaction.
+func TestMoveKeepsEveryLink(t *testing.T) {
+	onEngines(t, func(t *testing.T, e engine) {
+		links := e.plant(t, 2*pageRows+1)
+		order := storetest.Reversed()
+		record(t, e, order)
+		wantPending(t, e, true)
+		var calls int
+		for e.pending(t) {
+			ctx, interrupt := context.WithCancel(t.Context())
+			err := e.Move(ctx, order, func(moved, total int64) {
+				calls++
+				if want := min(int64(calls*pageRows), int64(len(links))); moved != want || total != int64(len(links)) {
+					t.Errorf("progress %d of %d, want %d of %d", moved, total, want, len(links))
+				}
+				interrupt()
+			})
+			if err != nil && !errors.Is(err, context.Canceled) {
+				t.Fatal(err)
+			}
+			interrupt()
+		}
+		if calls != 3 {
+			t.Errorf("the links were moved in %d transactions, want 3", calls)
+		}
+		if err := e.Move(t.Context(), order, func(int64, int64) { t.Error("links were moved again") }); err != nil {
+			t.Fatal(err)
+		}
+		wantPending(t, e, false)
+		store := e.store(order)
+		for _, want := range links {
+			storetest.WantLink(t, store, want)
+		}
+		rows := 0
+		for _, err := range store.All(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows++
+		}
+		if rows != len(links) {
+			t.Errorf("the tables have %d links, want %d", rows, len(links))
+		}
+	})
+}
+
+func (e engine) pending(t *testing.T) bool {
+	t.Helper()
+	pending, err := e.Pending(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pending
+}
+
+// A move under another order than the recorded one would make links unreachable.
+func TestMoveRefusesAnotherOrder(t *testing.T) {
+	onEngines(t, func(t *testing.T, e engine) {
+		e.plant(t, 10)
+		record(t, e, storetest.Plain())
+		if recorded, err := e.Record(t.Context(), storetest.Reversed().Fingerprint()); err != nil || recorded != "plain" {
+			t.Errorf("Record of a second order: %q, %v; want the first order", recorded, err)
+		}
+		err := e.Move(t.Context(), storetest.Reversed(), func(int64, int64) { t.Error("links were moved") })
+		if !errors.Is(err, shortener.ErrOtherOrder) {
+			t.Errorf("Move: %v, want ErrOtherOrder", err)
+		}
+		wantPending(t, e, true)
+	})
+}
+
+// Without links, Move needs no order. It drops the table of the older version.
+func TestMoveDropsEmptyTable(t *testing.T) {
+	onEngines(t, func(t *testing.T, e engine) {
+		wantPending(t, e, false)
+		for range 2 {
+			if err := e.Move(t.Context(), nil, func(int64, int64) { t.Error("links were moved") }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if exists, err := e.exists(t.Context()); exists || err != nil {
+			t.Errorf("the table exists: %v, %v", exists, err)
+		}
+		if recorded, err := e.Recorded(t.Context()); recorded != "" || err != nil {
+			t.Errorf("Recorded: %q, %v; want no order", recorded, err)
+		}
+	})
+}
+
+// Begin and Move change the order. Every link keeps its code, and links of the former ledger get another
+// source. An interrupted change can be started again with a third order.
+func TestBeginChangesTheOrder(t *testing.T) {
+	onEngines(t, func(t *testing.T, e engine) {
+		links := e.plant(t, pageRows+10)
+		record(t, e, storetest.Plain())
+		move := func(order shortener.Order) error {
+			return e.Move(t.Context(), order, func(int64, int64) {})
+		}
+		check := func(order shortener.Order) {
+			t.Helper()
+			store := e.store(order)
+			for _, want := range links {
+				storetest.WantLink(t, store, want)
+			}
+		}
+		if err := move(storetest.Plain()); err != nil {
+			t.Fatal(err)
+		}
+		check(storetest.Plain())
+		if err := e.Begin(t.Context(), storetest.Plain().Fingerprint(), "pool"); err != nil {
+			t.Fatal(err)
+		}
+		wantPending(t, e, false) // the order is the same
+		if err := e.Begin(t.Context(), storetest.Reversed().Fingerprint(), "pool"); err != nil {
+			t.Fatal(err)
+		}
+		ctx, interrupt := context.WithCancel(t.Context())
+		err := e.Move(ctx, storetest.Reversed(), func(int64, int64) { interrupt() })
+		if !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		for _, order := range []shortener.Order{storetest.Plain(), storetest.Reversed()} {
+			if err := e.Begin(t.Context(), order.Fingerprint()); err != nil {
+				t.Fatal(err)
+			}
+			wantPending(t, e, true)
+		}
+		if err := move(storetest.Reversed()); err != nil {
+			t.Fatal(err)
+		}
+		for i := range links {
+			if _, ranked := storetest.Plain().Rank(links[i].Code); ranked && links[i].Source == "pool" {
+				links[i].Source = shortener.SourceFormer
+			}
+		}
+		check(storetest.Reversed())
+	})
+}
+
+// Begin keeps all links if the table of the older version is still there and is empty.
+func TestBeginWithEmptyTableKeepsLinks(t *testing.T) {
+	onEngines(t, func(t *testing.T, e engine) {
+		record(t, e, storetest.Plain())
+		storetest.Insert(t, e.store(storetest.Plain()), storetest.Link("kept00"))
+		if err := e.Begin(t.Context(), storetest.Reversed().Fingerprint()); err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Move(t.Context(), storetest.Reversed(), func(int64, int64) {}); err != nil {
+			t.Fatal(err)
+		}
+		storetest.WantLink(t, e.store(storetest.Reversed()), storetest.Link("kept00"))
+	})
+}
+
+// If a row is removed during the move, Move fails and keeps the table.
+func TestMoveFailsIfRowsDisappear(t *testing.T) {
+	onEngines(t, func(t *testing.T, e engine) {
+		links := e.plant(t, pageRows+10)
+		record(t, e, storetest.Plain())
+		err := e.Move(t.Context(), storetest.Plain(), func(moved, _ int64) {
+			if moved == pageRows {
+				e.exec(t, `DELETE FROM links_earlier WHERE code = $1`, links[pageRows+1].Code)
+			}
+		})
+		if !errors.Is(err, errChanged) {
+			t.Errorf("Move: %v, want errChanged", err)
+		}
+		wantPending(t, e, true)
+	})
+}
+
+// A program before version 7 that still runs must fail, because its links would be lost.
+func TestStatementsOfOlderProgramsFail(t *testing.T) {
+	onEngines(t, func(t *testing.T, e engine) {
+		for _, statement := range []string{
+			`INSERT INTO links (code, url, source, created_at, expires_at) VALUES ('a', 'b', 'c', NULL, NULL) ON CONFLICT (code) DO NOTHING`,
+			`UPDATE links SET deleted_at = NULL WHERE code = 'a'`,
+			`SELECT url FROM links WHERE code = 'a'`,
+		} {
+			if _, err := e.db.ExecContext(t.Context(), statement); err == nil || errors.Is(err, sql.ErrNoRows) {
+				t.Errorf("%s: %v, want an error", statement, err)
+			}
+		}
+	})
+}
