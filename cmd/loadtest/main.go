@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 
 	"keypool/cmd/internal/version"
+	"keypool/loadtest/experiments/bars"
 	"keypool/loadtest/measure"
 	"keypool/loadtest/report"
 )
@@ -44,6 +45,7 @@ type flags struct {
 	Experiments experimentsFlags `cmd:"" help:"Run experiments by name, group or suite: fault rows, key sources, the comparison, bars."`
 	Compare     compareFlags     `cmd:"" help:"Show the reports of two runs side by side."`
 	Baseline    baselineFlags    `cmd:"" hidden:"" help:"Serve the bare handlers with which servers are compared."`
+	DurableLog  durableLogFlags  `cmd:"" hidden:"" help:"Serve creations that only append links to a file."`
 }
 
 type baselineFlags struct {
@@ -52,6 +54,16 @@ type baselineFlags struct {
 
 // Run serves the bare handlers until ctx ends.
 func (c *baselineFlags) Run(ctx context.Context) error { return measure.ServeBare(ctx, c.Listen) }
+
+type durableLogFlags struct {
+	Listen string `required:"" help:"Address to listen on."`
+	File   string `required:"" help:"File to which links are appended."`
+}
+
+// Run serves creations until ctx ends.
+func (c *durableLogFlags) Run(ctx context.Context) error {
+	return bars.ServeDurableLog(ctx, c.Listen, c.File)
+}
 
 type compareFlags struct {
 	A string `arg:"" help:"The report.json of one run."`

@@ -3,14 +3,18 @@ package bars
 import (
 	"context"
 	"database/sql"
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 
@@ -27,24 +31,35 @@ import (
 
 const (
 	codeLength = 6
-	codeSpace  = 62 * 62 * 62 * 62 * 62 * 62
 	storeConns = 8         // connections to PostgreSQL, as many as a server opens
-	fillRows   = 1_000_000 // numbers that one transaction of fill covers
-	removeRows = 10_000    // links that one transaction removes
+	fillRows   = 1_000_000 // links that one transaction of fill makes
 
 	// urlPrefix is the beginning of the URL of every link.
 	urlPrefix = measure.Target + "?a=parameter&of=ordinary&length="
+
+	// secret is the FF1 key of the databases, as a value of KGS_SECRET.
+	secret = "000102030405060708090a0b0c0d0e0f"
 )
 
-// plain writes numbers in base62.
-var plain = codespace.Plain() //nolint:gochecknoglobals // immutable
+// space permutes the codes of the databases under the secret.
+//
+//nolint:gochecknoglobals // immutable
+var space = func() *codespace.Space {
+	key, err := hex.DecodeString(secret)
+	if err != nil {
+		panic(err)
+	}
+	s, err := codespace.New(key)
+	if err != nil {
+		panic(err)
+	}
+	return s
+}()
 
-// engine is a database engine with the SQL that is specific to it.
+// engine is a database engine.
 type engine struct {
 	name, short string
 	embedded    bool     // the embedded server uses this engine
-	numbers     string   // SQL of a table of the numbers i, from the first argument to below the second
-	now         string   // the current time as a value of created_at
 	after       []string // statements to execute after each change
 	open        func(t *experiment.T) database
 }
@@ -52,19 +67,15 @@ type engine struct {
 func sqliteEngine() engine {
 	return engine{
 		name: "SQLite", short: "sqlite", embedded: true, open: openSQLite,
-		numbers: `(WITH RECURSIVE n(i) AS (SELECT %d UNION ALL SELECT i + 1 FROM n WHERE i + 1 < %d) SELECT i FROM n)`,
-		now:     `unixepoch() * 1000000`,
-		after:   []string{`PRAGMA wal_checkpoint(TRUNCATE)`},
+		after: []string{`PRAGMA wal_checkpoint(TRUNCATE)`},
 	}
 }
 
 func postgresEngine() engine {
 	return engine{
 		name: "PostgreSQL", short: "postgres", open: openPostgres,
-		numbers: `generate_series(%d::bigint, %d::bigint - 1) AS numbers(i)`,
-		now:     `now()`,
 		// Otherwise PostgreSQL would vacuum and write a checkpoint in the background during a measurement.
-		after: []string{`VACUUM (ANALYZE) links`, `CHECKPOINT`},
+		after: []string{`VACUUM (ANALYZE) ranked_links`, `CHECKPOINT`},
 	}
 }
 
@@ -73,13 +84,17 @@ type database struct {
 	url   string // value of DATABASE_URL
 	store shortener.Store
 	db    *sql.DB
+	load  func(ctx context.Context, links []shortener.Link) error // stores links in one transaction
 }
 
-// filled is a database with links whose codes are spread evenly over the space.
+// filled is a database with links whose codes belong to the numbers below links, as if the ledger had
+// given out these numbers.
 type filled struct {
 	engine
 	database
 	links int64
+	next  int64  // number of the next new link
+	codes string // file that holds the codes of the links one after the other
 }
 
 // String returns a description such as "SQLite with 10 million links".
@@ -87,16 +102,23 @@ func (f *filled) String() string {
 	return fmt.Sprintf("%s with %g million links", f.name, float64(f.links)/1e6)
 }
 
-// step returns the difference between the numbers of two neighbouring codes.
-func (f *filled) step() int64 { return codeSpace / f.links }
+// settings returns the settings of a server that uses the database.
+func (f *filled) settings() []string {
+	return []string{"DATABASE_URL=" + f.url, "KGS_SECRET=" + secret}
+}
 
 // anyCode returns the code of a random link.
 func (f *filled) anyCode() string {
-	return plain.Code(codeLength, rand.Int64N(f.links)*f.step()) //nolint:gosec // not a secret
+	return space.Code(codeLength, rand.Int64N(f.links)) //nolint:gosec // not a secret
 }
 
 // urlOf returns the URL of the link with the code.
 func urlOf(code string) string { return urlPrefix + code }
+
+// linkOf returns the link with the code.
+func linkOf(code string) shortener.Link {
+	return shortener.Link{Code: code, URL: urlOf(code), Source: shortener.SourceAlias, CreatedAt: time.Now().UTC()}
+}
 
 // closeAfter closes a database at the end of the run.
 func closeAfter(t *experiment.T, db io.Closer) {
@@ -113,7 +135,29 @@ func openSQLite(t *experiment.T) database {
 	t.Must(err)
 	closeAfter(t, db)
 	t.Must(migrations.Up(t.Context(), db.Write, migrations.SQLite))
-	return database{"sqlite:" + path, sqlitestore.New(db), db.Write}
+	return database{"sqlite:" + path, sqlitestore.New(db, space), db.Write, func(ctx context.Context, links []shortener.Link) error {
+		return loadSQLite(ctx, db.Write, links)
+	}}
+}
+
+func loadSQLite(ctx context.Context, db *sql.DB, links []shortener.Link) (err error) {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // has no effect after a commit
+	insert, err := tx.PrepareContext(ctx, `INSERT INTO ranked_links (rank, code, url, source, created_at) VALUES (?, ?, ?, ?, ?)`)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, insert.Close()) }()
+	for _, l := range links {
+		rank, _ := space.Rank(l.Code)
+		if _, err := insert.ExecContext(ctx, rank, l.Code, l.URL, l.Source, l.CreatedAt.UnixMicro()); err != nil {
+			return err
+		}
+	}
+	return tx.Commit()
 }
 
 func openPostgres(t *experiment.T) database {
@@ -127,55 +171,57 @@ func openPostgres(t *experiment.T) database {
 	db := stdlib.OpenDBFromPool(pool)
 	closeAfter(t, db)
 	t.Must(migrations.Up(t.Context(), db, migrations.PostgreSQL))
-	return database{url, pgstore.New(pool), db}
+	return database{url, pgstore.New(pool, space), db, func(ctx context.Context, links []shortener.Link) error {
+		return loadPostgres(ctx, pool, links)
+	}}
 }
 
-// fill makes a database with links. The engine itself makes the links in the order of their codes,
-// because this is fast. It first makes two of three links and then the links between them. This
-// splits the pages of the index. They are then as full as the pages of an index that grew in random
-// order.
+func loadPostgres(ctx context.Context, pool *pgxpool.Pool, links []shortener.Link) error {
+	columns := []string{"rank", "code", "url", "source", "created_at"}
+	_, err := pool.CopyFrom(ctx, pgx.Identifier{"ranked_links"}, columns, pgx.CopyFromSlice(len(links), func(i int) ([]any, error) {
+		l := &links[i]
+		rank, _ := space.Rank(l.Code)
+		return []any{rank, l.Code, l.URL, l.Source, l.CreatedAt}, nil
+	}))
+	return err
+}
+
+// fill makes a database with links. New numbers of its ledger follow the numbers of the links.
 func fill(t *experiment.T, e engine, links int64) *filled {
-	f := &filled{engine: e, database: e.open(t), links: links}
+	f := &filled{engine: e, database: e.open(t), links: links, next: links, codes: filepath.Join(t.TempDir(), "codes")}
+	file, err := os.Create(f.codes)
+	t.Must(err)
+	closeAfter(t, file)
 	begun := time.Now()
-	var statements []string
-	for _, third := range []string{"i % 3 < 2", "i % 3 = 2"} {
-		for lo := int64(0); lo < links; lo += fillRows {
-			numbers := fmt.Sprintf(e.numbers, lo, min(lo+fillRows, links))
-			statements = append(statements, fmt.Sprintf(`INSERT INTO links (code, url, source, created_at)
-				SELECT code, '%s' || code, '%s', %s FROM (SELECT %s AS code FROM %s WHERE %s) AS made`,
-				urlPrefix, shortener.SourceAlias, e.now, f.codeSQL(), numbers, third))
+	for lo := int64(0); lo < links; lo += fillRows {
+		codes := space.Codes(codespace.Range{Length: codeLength, Lo: lo, Hi: min(lo+fillRows, links)})
+		made := make([]shortener.Link, len(codes))
+		for i, code := range codes {
+			made[i] = linkOf(code)
 		}
+		t.Must(f.load(t.Context(), made))
+		_, err := file.WriteString(strings.Join(codes, ""))
+		t.Must(err)
 	}
-	t.Must(f.change(t.Context(), statements))
+	t.Must(f.change(t.Context(), fmt.Sprintf(`UPDATE kgs_spaces SET next = %d WHERE length = %d`, links, codeLength)))
 	t.Logf("%v: filled in %.0f s", f, time.Since(begun).Seconds())
 	return f
 }
 
-// remove removes the links of the codes. It leaves the database in the same state as fill.
-func (f *filled) remove(ctx context.Context, codes []string) error {
-	slices.Sort(codes) // neighbours are on the same page
-	var statements []string
-	for some := range slices.Chunk(codes, removeRows) {
-		statements = append(statements, "DELETE FROM links WHERE code IN ('"+strings.Join(some, "', '")+"')")
-	}
-	return f.change(ctx, statements)
+// remove removes the links that are newer than fill, so that the database is in the same state as
+// after fill.
+func (f *filled) remove(ctx context.Context) error {
+	first, _ := space.Rank(space.Code(codeLength, f.links))
+	f.next = f.links
+	return f.change(ctx, fmt.Sprintf(`DELETE FROM ranked_links WHERE rank >= %d`, first))
 }
 
-// change executes the statements, and then the statements that the engine needs after a change.
-func (f *filled) change(ctx context.Context, statements []string) error {
-	for _, statement := range slices.Concat(statements, f.after) {
+// change executes a statement, and then the statements that the engine needs after a change.
+func (f *filled) change(ctx context.Context, statement string) error {
+	for _, statement := range slices.Concat([]string{statement}, f.after) {
 		if _, err := f.db.ExecContext(ctx, statement); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// codeSQL returns an SQL expression for the code of the i-th link.
-func (f *filled) codeSQL() string {
-	var digits []string
-	for value := int64(codeSpace / 62); value > 0; value /= 62 {
-		digits = append(digits, fmt.Sprintf(`substr('%s', CAST(i * %d / %d %% 62 AS integer) + 1, 1)`, codespace.Alphabet, f.step(), value))
-	}
-	return strings.Join(digits, " || ")
 }

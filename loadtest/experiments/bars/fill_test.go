@@ -2,7 +2,9 @@ package bars
 
 import (
 	"context"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,7 +47,7 @@ func codesOf(x *experiment.T, f *filled) (codes []string) {
 	return codes
 }
 
-// The SQL statements make the codes that the bars look up, each with its URL. A measurement of
+// The database has the codes that the bars look up, each with its URL. A measurement of
 // creations leaves the same links as before.
 func TestFilledDatabaseContainsCodesThatBarsLookUp(t *testing.T) {
 	t.Parallel()
@@ -57,12 +59,18 @@ func TestFilledDatabaseContainsCodesThatBarsLookUp(t *testing.T) {
 				f := fill(x, e, links)
 				var want []string
 				for n := range int64(links) {
-					want = append(want, plain.Code(codeLength, n*f.step()))
+					want = append(want, space.Code(codeLength, n))
+				}
+				slices.Sort(want)
+				file, err := os.ReadFile(f.codes)
+				x.Must(err)
+				if got := string(file); len(got) != links*codeLength || !strings.HasPrefix(got, space.Code(codeLength, 0)+space.Code(codeLength, 1)) {
+					x.Fatalf("the file of codes has %d bytes", len(got))
 				}
 				if got := codesOf(x, f); !slices.Equal(got, want) {
 					x.Fatalf("the database has %d codes that begin with %q, want %d that begin with %q", len(got), got[:1], links, want[:1])
 				}
-				_, err := lookUps(x.Context(), f, time.Millisecond)
+				_, err = lookUps(x.Context(), f, time.Millisecond)
 				x.Must(err)
 				micros, err := insertCost(x.Context(), f, 100*time.Millisecond)
 				x.Must(err)

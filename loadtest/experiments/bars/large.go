@@ -57,7 +57,7 @@ func large(e engine) *experiment.Experiment {
 			}
 			randomRedirects(t, r, many)
 			if e.embedded {
-				firstLinks(t, r, "start, 10 million links", "DATABASE_URL="+many.url)
+				firstLinks(t, r, "start, 10 million links", many.settings()...)
 			}
 		})
 }
@@ -80,7 +80,7 @@ func growth(t *experiment.T, r *record, few, many *filled) {
 
 // randomRedirects measures redirects of random links. The cache holds almost none of the links.
 func randomRedirects(t *experiment.T, r *record, f *filled) {
-	server := lab.Server(t, "DATABASE_URL="+f.url)
+	server := lab.Server(t, f.settings()...)
 	server.Start()
 	defer server.Kill()
 	code := f.anyCode()
@@ -91,7 +91,7 @@ func randomRedirects(t *experiment.T, r *record, f *filled) {
 		measure.Subject{Name: "redirects, " + f.String(), Unit: measure.PerSecond, Measure: func(ctx context.Context) (float64, error) {
 			// The script draws links with this seed. The same seed would draw the same links in each round.
 			seed := strconv.FormatUint(uint64(rand.Uint32()), 10) //nolint:gosec // not a secret
-			redirects.Args = []string{strconv.FormatInt(f.links, 10), strconv.FormatInt(f.step(), 10), seed}
+			redirects.Args = []string{f.codes, strconv.Itoa(codeLength), seed}
 			tally, err := redirects.Run(ctx)
 			return tally.PerSecond(), err
 		}},
@@ -133,17 +133,16 @@ func lookUps(ctx context.Context, f *filled, d time.Duration) (perSecond float64
 }
 
 // insertCost returns the time of a creation in microseconds, measured for d. Each group commit has as
-// many links as wrk has connections. The codes are random, like keys, and longer than the codes of
-// the database. After the measurement, insertCost removes the new links so that the database does
-// not grow with each round.
+// many links as wrk has connections. The codes are those that the ledger gives out next. After the
+// measurement, insertCost removes the new links so that the database does not grow with each round.
 func insertCost(ctx context.Context, f *filled, d time.Duration) (micros float64, err error) {
-	var codes []string
 	begun := time.Now()
-	for links := make([]shortener.Link, measure.Connections); time.Since(begun) < d; {
-		for i := range links {
-			code := plain.Code(codespace.MaxLength, rand.Int64N(codespace.Size(codespace.MaxLength))) //nolint:gosec // not a secret
-			links[i] = shortener.Link{Code: code, URL: urlOf(code), Source: shortener.SourceAlias, CreatedAt: time.Now().UTC()}
-			codes = append(codes, code)
+	for time.Since(begun) < d {
+		codes := space.Codes(codespace.Range{Length: codeLength, Lo: f.next, Hi: f.next + measure.Connections})
+		f.next += measure.Connections
+		links := make([]shortener.Link, len(codes))
+		for i, code := range codes {
+			links[i] = linkOf(code)
 		}
 		limited, cancel := context.WithTimeout(ctx, loadtest.DefaultTimeout)
 		outcomes, err := f.store.Insert(limited, links)
@@ -155,6 +154,6 @@ func insertCost(ctx context.Context, f *filled, d time.Duration) (micros float64
 			return 0, fmt.Errorf("the store already has a link with the code %s", links[i].Code)
 		}
 	}
-	micros = float64(time.Since(begun).Microseconds()) / float64(len(codes))
-	return micros, f.remove(ctx, codes)
+	micros = float64(time.Since(begun).Microseconds()) / float64(f.next-f.links)
+	return micros, f.remove(ctx)
 }

@@ -50,7 +50,7 @@ const (
 	random = "random"
 )
 
-// Experiments returns the experiment compare/keysources. The packages guess and space contain the
+// Experiments returns the experiments compare/keysources and compare/order. The packages guess and space contain the
 // experiments compare/guess and compare/space.
 func Experiments() []*experiment.Experiment {
 	return []*experiment.Experiment{experiment.Define(experiment.Definition[record]{
@@ -61,7 +61,7 @@ func Experiments() []*experiment.Experiment {
 		Suites: []experiment.Suite{experiment.Nightly}, Alone: true, Run: run, Show: show, Claims: claims(),
 		// Without the store, acknowledged links have no rows, so every measurement of a rate or a p99 fails too.
 		Controls: []experiment.Control{{Without: []string{"store"}, Refutes: measure.NoLostLink, AlsoRefutes: []string{"every key source measured"}}},
-	})}
+	}), order()}
 }
 
 // record is what the experiment observes.

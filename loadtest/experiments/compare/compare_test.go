@@ -226,9 +226,9 @@ func TestKeysSkippedExcludesLinkedAndFreeKeys(t *testing.T) {
 	t.Parallel()
 	url := lab.Postgres(t).URL
 	for _, text := range []string{
-		`CREATE TABLE links (code text)`, `CREATE TABLE used_keys (key text)`, `CREATE TABLE available_keys (key text, is_reserved boolean)`,
+		`CREATE TABLE all_links (code text)`, `CREATE TABLE used_keys (key text)`, `CREATE TABLE available_keys (key text, is_reserved boolean)`,
 		`INSERT INTO available_keys VALUES ('linked', true), ('taken', true), ('free', false)`,
-		`INSERT INTO used_keys VALUES ('spent'), ('gone')`, `INSERT INTO links VALUES ('linked'), ('spent')`,
+		`INSERT INTO used_keys VALUES ('spent'), ('gone')`, `INSERT INTO all_links VALUES ('linked'), ('spent')`,
 	} {
 		lab.Execute(t, url, text)
 	}

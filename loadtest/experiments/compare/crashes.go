@@ -105,7 +105,7 @@ func skippedBy(t *experiment.T, one *sources.Running) (n int64, err error) {
 func keysSkipped(ctx context.Context, url string) (n int64, err error) {
 	err = lab.TryQuery(ctx, url, func(ctx context.Context, conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, `SELECT count(*) FROM (SELECT key FROM used_keys UNION ALL SELECT key FROM available_keys WHERE is_reserved) AS taken
-			WHERE key NOT IN (SELECT code FROM links)`).Scan(&n)
+			WHERE key NOT IN (SELECT code FROM all_links)`).Scan(&n)
 	})
 	return n, err
 }

@@ -51,7 +51,7 @@ func drawn(alphabet string, length int) string {
 }
 
 // fill inserts links into one table for each kind of code, and records the size of the index and of
-// the log. Each table has the columns and indexes of the table of links.
+// the log. The primary key of each table is the code.
 func (r *record) fill(t *experiment.T, stage *sources.Stage) {
 	_, url := stage.Database("")
 	if out, err := lab.Command(t, "shortener", t.TempDir(), []string{"DATABASE_URL=" + url}, "migrate").CombinedOutput(); err != nil {
@@ -65,11 +65,11 @@ func (r *record) fill(t *experiment.T, stage *sources.Stage) {
 	for class, code := range kinds() {
 		t.Phase(0.9, "inserting %s links with codes of the class %s", report.Number(float64(r.links)), class)
 		table := "index_" + string(class)
-		_, err := conn.Exec(t.Context(), `CREATE TABLE `+table+` (LIKE links INCLUDING ALL)`)
+		_, err := conn.Exec(t.Context(), `CREATE TABLE `+table+` (LIKE unranked_links INCLUDING ALL)`)
 		t.Must(err)
 		log := 0.0
 		for round := range int64(indexRounds) {
-			written, err := insert(t.Context(), conn, table, round*r.links/indexRounds, (round+1)*r.links/indexRounds, code)
+			written, err := insert(t.Context(), conn, byCode(table), round*r.links/indexRounds, (round+1)*r.links/indexRounds, code)
 			t.Must(err)
 			log += written
 		}
@@ -86,11 +86,30 @@ func (r *record) fill(t *experiment.T, stage *sources.Stage) {
 	}
 }
 
+// layout is a table of links and the statement that inserts links into it. The parameters of the
+// statement are the codes, and the number of the first link.
+type layout struct{ table, insert string }
+
+// linkURL is an SQL expression for the URL of a link.
+const linkURL = `'https://loadtest.example/an/ordinary/path?with=a&parameter=' || code`
+
+// byCode returns a layout whose primary key is the code.
+func byCode(table string) layout {
+	return layout{table, `INSERT INTO ` + table + ` (code, url, source, created_at)
+		SELECT code, ` + linkURL + `, 'pool', now() FROM unnest($1::text[]) AS c (code) WHERE $2::bigint IS NOT NULL ON CONFLICT (code) DO NOTHING`}
+}
+
+// byRank returns a layout whose primary key is the rank. The ranks of links are consecutive.
+func byRank(table string) layout {
+	return layout{table, `INSERT INTO ` + table + ` (rank, code, url, source, created_at)
+		SELECT $2::bigint + i, code, ` + linkURL + `, 'pool', now() FROM unnest($1::text[]) WITH ORDINALITY AS c (code, i) ON CONFLICT (rank) DO NOTHING`}
+}
+
 // insert makes the links from lo to below hi with an INSERT like that of the store. Like the store, it
 // sorts the codes of a batch. It returns how many bytes of the log the links take. It begins with a
 // checkpoint, so that PostgreSQL starts no checkpoint meanwhile and the log is in the same state in each
 // round.
-func insert(ctx context.Context, conn *pgx.Conn, table string, lo, hi int64, code func(int64) string) (log float64, err error) {
+func insert(ctx context.Context, conn *pgx.Conn, into layout, lo, hi int64, code func(int64) string) (log float64, err error) {
 	var before, after float64
 	position := func(n *float64) error { // reads how many bytes PostgreSQL has written to its log in total
 		return conn.QueryRow(ctx, `SELECT (pg_current_wal_insert_lsn() - '0/0')::float8`).Scan(n)
@@ -102,15 +121,13 @@ func insert(ctx context.Context, conn *pgx.Conn, table string, lo, hi int64, cod
 		return 0, err
 	}
 	for i := lo; i < hi; {
+		first := i
 		var codes []string
 		for ; i < hi && len(codes) < indexBatch; i++ {
 			codes = append(codes, code(i))
 		}
 		slices.Sort(codes)
-		_, err := conn.Exec(ctx, `INSERT INTO `+table+` (code, url, source, created_at)
-			SELECT code, 'https://loadtest.example/an/ordinary/path?with=a&parameter=' || code, 'pool', now() FROM unnest($1::text[]) AS c (code)
-			ON CONFLICT (code) DO NOTHING`, codes)
-		if err != nil {
+		if _, err := conn.Exec(ctx, into.insert, codes, first); err != nil {
 			return 0, err
 		}
 	}

@@ -192,7 +192,7 @@ func (a *actor) fallbackCodes(ctx context.Context) (codes []string, err error) {
 		return nil, nil
 	}
 	err = lab.TryQuery(ctx, a.At.Links, func(ctx context.Context, conn *pgx.Conn) error {
-		rows, err := conn.Query(ctx, `SELECT code FROM links WHERE source = $1`, a.fallback)
+		rows, err := conn.Query(ctx, `SELECT code FROM all_links WHERE source = $1`, a.fallback)
 		if err == nil {
 			codes, err = pgx.CollectRows(rows, pgx.RowTo[string])
 		}

@@ -1,0 +1,126 @@
+package compare
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"keypool/loadtest/experiment"
+	"keypool/loadtest/experiments/keysource/sources"
+	"keypool/loadtest/lab"
+	"keypool/loadtest/measure"
+	"keypool/loadtest/report"
+)
+
+const (
+	mostLog = 0.7 // greatest ratio of the log bytes of links by rank to those of links by code
+
+	orderLinks     = 1_000_000
+	fullOrderLinks = 10_000_000
+	orderRounds    = 3      // rounds of measured inserts
+	orderInserts   = 64_000 // links of a round
+)
+
+// orderRecord holds a table of links by code and one by rank.
+type orderRecord struct {
+	links  int64
+	tables []*ordered
+}
+
+// ordered holds the observations of one table.
+type ordered struct {
+	layout
+	name              string
+	index, log, micro measure.Series // bytes of the index and of the log for a link, and microseconds for an insert of a link
+}
+
+// order compares tables of links whose primary key is the code with tables whose primary key is the
+// rank of the code.
+func order() *experiment.Experiment {
+	return experiment.Define(experiment.Definition[orderRecord]{
+		Name: "compare/order", Title: "Links by code and by rank",
+		Summary: "The codes of consecutive keys have no order. If the code is the primary key, each new link changes another page of the index, and PostgreSQL logs this page. " +
+			"If the rank is the primary key, the links of a commit are neighbours. Both tables have the same links, inserted as the store does, in transactions of 64 links.",
+		Suites: []experiment.Suite{experiment.Nightly}, Alone: true, Run: runOrder, Show: showOrder,
+		Claims: []experiment.Claim[orderRecord]{{
+			Name: "links by rank need less log", Unit: "ratio", Kind: report.Correctness, Judge: judgeOrder,
+			Text: fmt.Sprintf("Links by rank take at most %.1f times as many bytes of the log of PostgreSQL as links by code.", mostLog),
+		}},
+	})
+}
+
+func runOrder(t *experiment.T, r *orderRecord) {
+	r.links = int64(t.Times(orderLinks))
+	if t.Full {
+		r.links = fullOrderLinks
+	}
+	r.tables = []*ordered{{layout: byCode("by_code"), name: "by code"}, {layout: byRank("by_rank"), name: "by rank"}}
+	url := lab.Postgres(t).URL
+	if out, err := lab.Command(t, "shortener", t.TempDir(), []string{"DATABASE_URL=" + url}, "migrate").CombinedOutput(); err != nil {
+		t.Fatalf("create the tables: %w; the output of shortener migrate:\n%s", err, out)
+	}
+	conn, err := pgx.Connect(t.Context(), url)
+	t.Must(err)
+	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }() // no write is pending
+	exec := func(statement string) {
+		_, err := conn.Exec(t.Context(), statement)
+		t.Must(err)
+	}
+	exec(`CREATE TABLE by_code (LIKE unranked_links INCLUDING ALL)`)
+	exec(`CREATE TABLE by_rank (LIKE ranked_links INCLUDING ALL)`)
+	exec(`SET synchronous_commit = off`) // the measurement is about the work of an insert, and not about the disk
+	code := func(int64) string { return drawn(sources.Base62, 8) }
+	for i, o := range r.tables {
+		t.Phase(float64(i)/4, "inserting %s links %s", report.Number(float64(r.links)), o.name)
+		_, err := insert(t.Context(), conn, o.layout, 0, r.links, code)
+		t.Must(err)
+	}
+	for round := range int64(orderRounds) {
+		t.Phase(0.5+float64(round)/6, "round %d of %d", round+1, orderRounds)
+		for _, o := range r.tables {
+			first, begun := r.links+round*orderInserts, time.Now()
+			log, err := insert(t.Context(), conn, o.layout, first, first+orderInserts, code)
+			t.Must(err)
+			o.micro = append(o.micro, float64(time.Since(begun).Microseconds())/orderInserts)
+			o.log = append(o.log, log/orderInserts)
+		}
+	}
+	for _, o := range r.tables {
+		var size, rows float64
+		t.Must(conn.QueryRow(t.Context(), fmt.Sprintf(`SELECT pg_relation_size('%[1]s_pkey')::float8, count(*)::float8 FROM %[1]s`, o.table)).Scan(&size, &rows))
+		if want := r.links + orderRounds*orderInserts; rows < 0.999*float64(want) {
+			t.Fatalf("table %s has %.0f rows, want about %d", o.table, rows, want)
+		}
+		o.index = measure.Series{size / rows}
+	}
+}
+
+func judgeOrder(r *orderRecord) experiment.Verdict {
+	if len(r.tables) != 2 || len(r.tables[0].log) == 0 || len(r.tables[1].log) == 0 {
+		return experiment.Verdict{}
+	}
+	code, rank := r.tables[0].log.Median(), r.tables[1].log.Median()
+	return experiment.AtMost(mostLog, rank/code, "%.0f bytes of log for a link by rank, %.0f by code", rank, code)
+}
+
+func showOrder(r *orderRecord, e *report.Experiment) {
+	table := report.Table{Title: "The primary key of links", Columns: []string{"", "index per link", "PostgreSQL log (WAL) per link", "time per link"}}
+	for _, o := range r.tables {
+		row := []string{o.name}
+		for _, c := range []struct {
+			series measure.Series
+			unit   string
+		}{{o.index, "bytes"}, {o.log, "bytes"}, {o.micro, "µs"}} {
+			cell := unknown
+			if len(c.series) > 0 {
+				cell = c.series.Spread(c.unit)
+			}
+			row = append(row, cell)
+		}
+		table.Rows = append(table.Rows, row)
+	}
+	e.Tables = append(e.Tables, table)
+	e.Notes = append(e.Notes, fmt.Sprintf("Each table has %s links before the measured inserts. Each round begins with a checkpoint, so the log includes images of the pages that change first after it.", report.Number(float64(r.links))))
+}

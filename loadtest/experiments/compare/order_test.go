@@ -1,0 +1,35 @@
+package compare
+
+import (
+	"testing"
+
+	"keypool/loadtest/measure"
+	"keypool/loadtest/report"
+)
+
+// The claim compares the log bytes of the two tables. It is not decided without both of them.
+func TestOrderIsJudgedByLogBytes(t *testing.T) {
+	t.Parallel()
+	tables := func(code, rank measure.Series) *orderRecord {
+		return &orderRecord{tables: []*ordered{{name: "by code", log: code}, {name: "by rank", log: rank}}}
+	}
+	for name, tt := range map[string]struct {
+		record *orderRecord
+		want   report.Outcome
+	}{
+		"half of the log":       {tables(measure.Series{500}, measure.Series{250}), report.Held},
+		"the same log":          {tables(measure.Series{500}, measure.Series{500}), report.Failed},
+		"one table is missing":  {tables(measure.Series{500}, nil), ""},
+		"an empty record":       {&orderRecord{}, ""},
+		"most bytes in a round": {tables(measure.Series{500, 500, 500}, measure.Series{250, 250, 600}), report.Held},
+	} {
+		if got := judgeOrder(tt.record); got.Outcome != tt.want {
+			t.Errorf("%s: %q, want %q", name, got.Outcome, tt.want)
+		}
+		var e report.Experiment
+		showOrder(tt.record, &e)
+		if len(e.Tables) != 1 || len(e.Tables[0].Rows) != len(tt.record.tables) {
+			t.Errorf("%s: the report has the tables %v", name, e.Tables)
+		}
+	}
+}
