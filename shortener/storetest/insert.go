@@ -1,0 +1,131 @@
+package storetest
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"keypool/shortener"
+)
+
+func testOutcomes(t *testing.T, s shortener.Store) {
+	old, deleted := Link("old"), Link("deleted")
+	Insert(t, s, old, deleted)
+	deleted.DeletedAt = Moment().UTC()
+	if err := s.Delete(t.Context(), deleted.Code, Moment()); err != nil {
+		t.Fatal(err)
+	}
+	other := func(code string) shortener.Link {
+		l := Link(code)
+		l.URL = "https://other.example/"
+		return l
+	}
+	// The link z is before the link a, because outcomes have the order of the links and not of
+	// the codes.
+	WantOutcomes(t, Insert(t, s, Link("z"), other("old"), Link("m"), other("deleted"), other("m"), Link("a")),
+		shortener.Inserted, shortener.Conflict, shortener.Inserted, shortener.Conflict, shortener.Conflict, shortener.Inserted)
+	for _, want := range []shortener.Link{old, deleted, Link("z"), Link("m"), Link("a")} {
+		WantLink(t, s, want)
+	}
+}
+
+func testIdenticalLinks(t *testing.T, s shortener.Store) {
+	WantOutcomes(t, Insert(t, s, Link("twin"), Link("twin")), shortener.Inserted, shortener.Conflict)
+	WantOutcomes(t, Insert(t, s, Link("twin"), Link("twin")), shortener.Present, shortener.Conflict)
+}
+
+// testRepeatedInsert inserts links that differ from a stored link in one field. Then it inserts
+// the stored link again.
+func testRepeatedInsert(t *testing.T, s shortener.Store) {
+	base := Link("base")
+	base.ExpiresAt = Moment().UTC().Add(time.Hour)
+	Insert(t, s, base)
+	for name, change := range map[string]func(*shortener.Link){
+		"url":        func(l *shortener.Link) { l.URL += "x" },
+		"source":     func(l *shortener.Link) { l.Source = shortener.SourceAlias },
+		"created_at": func(l *shortener.Link) { l.CreatedAt = l.CreatedAt.Add(time.Microsecond) },
+		"expires_at": func(l *shortener.Link) { l.ExpiresAt = l.ExpiresAt.Add(time.Microsecond) },
+		"no expiry":  func(l *shortener.Link) { l.ExpiresAt = time.Time{} },
+	} {
+		changed := base
+		change(&changed)
+		if got := Insert(t, s, changed); got[0] != shortener.Conflict {
+			t.Errorf("Insert of a link with a different %s: outcome %v, want Conflict", name, got[0])
+		}
+	}
+	WantOutcomes(t, Insert(t, s, Link("new"), base), shortener.Inserted, shortener.Present)
+	if err := s.Delete(t.Context(), base.Code, Moment()); err != nil {
+		t.Fatal(err)
+	}
+	WantOutcomes(t, Insert(t, s, base), shortener.Present) // the link was inserted and then deleted
+	base.DeletedAt = Moment().UTC()
+	WantLink(t, s, base)
+}
+
+// testModel compares the store with a map. The links have few codes and few URLs, so that outcomes other
+// than Inserted are frequent.
+func testModel(t *testing.T, s shortener.Store) {
+	model := make(map[string]shortener.Link)
+	run := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		run++
+		links := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) shortener.Link {
+			l := Link(fmt.Sprintf("%d-%d", run/4, rapid.IntRange(0, 9).Draw(rt, "code")))
+			l.URL += rapid.SampledFrom([]string{"", "?2"}).Draw(rt, "url")
+			return l
+		}), 1, 20).Draw(rt, "links")
+		var want []shortener.Outcome
+		matched := make(map[string]bool) // codes whose row belongs to a link of this call
+		for _, l := range links {
+			row, exists := model[l.Code]
+			switch {
+			case !exists:
+				model[l.Code], matched[l.Code] = l, true
+				want = append(want, shortener.Inserted)
+			case row == l && !matched[l.Code]:
+				matched[l.Code] = true
+				want = append(want, shortener.Present)
+			default:
+				want = append(want, shortener.Conflict)
+			}
+		}
+		WantOutcomes(t, Insert(t, s, links...), want...)
+	})
+	for _, want := range model {
+		WantLink(t, s, want)
+	}
+}
+
+// testOverlappingCodes inserts the same codes concurrently in different orders. Each code
+// has exactly one winner, and no Insert fails by a deadlock.
+func testOverlappingCodes(t *testing.T, s shortener.Store) {
+	const writers, codes = 8, 400
+	var inserted atomic.Int32
+	var wg sync.WaitGroup
+	for w := range writers {
+		wg.Go(func() {
+			links := make([]shortener.Link, codes)
+			for i := range links {
+				links[i] = Link(fmt.Sprint((i + w*codes/writers) % codes))
+				links[i].URL = fmt.Sprintf("https://h/%d", w)
+			}
+			outcomes, err := s.Insert(t.Context(), links)
+			if err != nil {
+				t.Error(err)
+			}
+			for _, o := range outcomes {
+				if o == shortener.Inserted {
+					inserted.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if inserted.Load() != codes {
+		t.Fatalf("%d links were inserted for %d codes", inserted.Load(), codes)
+	}
+}
