@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 )
 
 // SQLite returns the database behind db, which must be able to write. A row of links_earlier is
@@ -12,10 +13,20 @@ func SQLite(db *sql.DB) Database {
 	const from = ` FROM links_earlier WHERE rowid = CAST(? AS INTEGER)`
 	return Database{db, dialect{
 		exists:   `SELECT count(*) > 0 FROM sqlite_master WHERE type = 'table' AND name = 'links_earlier'`,
-		page:     `SELECT CAST(rowid AS TEXT), code FROM links_earlier WHERE rowid > CAST($1 AS INTEGER) ORDER BY rowid LIMIT $2`,
+		next:     nextRows,
 		ranked:   each(`INSERT INTO ranked_links (rank, `+columns+`) SELECT ?, `+columns+from, func(r row) []any { return []any{r.rank, r.position} }),
 		unranked: each(`INSERT INTO unranked_links (`+columns+`) SELECT `+columns+from, func(r row) []any { return []any{r.position} }),
 	}}
+}
+
+// nextRows reads the next pageRows rows of a table in SQLite.
+func nextRows(ctx context.Context, db *sql.DB, after string) (page page, err error) {
+	page.rows, err = query(ctx, db, `SELECT CAST(rowid AS TEXT), code FROM links_earlier
+		WHERE rowid > CAST($1 AS INTEGER) ORDER BY rowid LIMIT $2`, after, pageRows)
+	if len(page.rows) > 0 {
+		page.end = page.rows[len(page.rows)-1].position
+	}
+	return page, err
 }
 
 // each returns a function that executes a statement for each row.
@@ -46,7 +57,7 @@ func each(statement string, args func(row) []any) func(context.Context, *sql.Tx,
 func Postgres(db *sql.DB) Database {
 	return Database{db, dialect{
 		exists: `SELECT to_regclass('links_earlier') IS NOT NULL`,
-		page:   `SELECT ctid::text AS position, code FROM links_earlier WHERE ctid > coalesce(nullif($1, ''), '(0,0)')::tid ORDER BY ctid LIMIT $2`,
+		next:   nextBlocks,
 		ranked: together(`INSERT INTO ranked_links (rank, ` + columns + `)
 			SELECT wanted.rank, ` + columns + ` FROM unnest($1::text[]::tid[], $2::bigint[]) AS wanted (position, rank)
 			JOIN links_earlier ON links_earlier.ctid = wanted.position`),
@@ -54,6 +65,32 @@ func Postgres(db *sql.DB) Database {
 			SELECT ` + columns + ` FROM unnest($1::text[]::tid[], $2::bigint[]) AS wanted (position, rank)
 			JOIN links_earlier ON links_earlier.ctid = wanted.position`),
 	}}
+}
+
+// pageBlocks is the number of blocks of a table in PostgreSQL that one transaction moves. A block of 8
+// KiB contains up to about 100 links.
+const pageBlocks = 100
+
+// nextBlocks reads the rows in the next pageBlocks blocks of a table in PostgreSQL. PostgreSQL reads only
+// these blocks. With ORDER BY and LIMIT, it would sort all following rows for each page.
+func nextBlocks(ctx context.Context, db *sql.DB, after string) (page page, err error) {
+	var block, blocks int64
+	err = db.QueryRowContext(ctx, `SELECT pg_relation_size('links_earlier') / current_setting('block_size')::bigint`).Scan(&blocks)
+	if err != nil {
+		return page, err
+	}
+	if after == "" {
+		after = "(0,0)"
+	}
+	if _, err := fmt.Sscanf(after, "(%d,", &block); err != nil {
+		return page, fmt.Errorf("position %q: %w", after, err)
+	}
+	if block >= blocks {
+		return page, nil
+	}
+	page.end = fmt.Sprintf("(%d,0)", block+pageBlocks)
+	page.rows, err = query(ctx, db, `SELECT ctid::text, code FROM links_earlier WHERE ctid > $1::text::tid AND ctid < $2::text::tid`, after, page.end)
+	return page, err
 }
 
 // together returns a function that executes a statement for all rows. The parameters of the

@@ -31,7 +31,7 @@ type Database struct {
 // dialect is the SQL that differs between database engines.
 type dialect struct {
 	exists   string                                                                     // whether the table links_earlier exists
-	page     string                                                                     // position and code of the rows after position $1, at most $2 rows
+	next     func(ctx context.Context, db *sql.DB, after string) (page, error)          // reads the page after a position; "" is the position of the first row
 	ranked   func(ctx context.Context, tx *sql.Tx, rows []row) (moved int64, err error) // moves rows with a rank
 	unranked func(ctx context.Context, tx *sql.Tx, rows []row) (moved int64, err error) // moves rows without a rank
 }
@@ -41,6 +41,12 @@ type row struct {
 	position string // of the row in its table: the rowid in SQLite, the ctid in PostgreSQL
 	code     string
 	rank     int64 // 0 if the code has no rank
+}
+
+// page is a part of links_earlier that one transaction moves.
+type page struct {
+	rows []row
+	end  string // the position at which the page ends; "" if the page is after the last row
 }
 
 // columns are the columns that all tables of links have.
@@ -72,7 +78,7 @@ func (d Database) Recorded(ctx context.Context) (fingerprint string, err error) 
 // Pending reports whether links wait in links_earlier. They must be moved before a program uses the
 // links.
 func (d Database) Pending(ctx context.Context) (pending bool, err error) {
-	exists, err := d.exists(ctx)
+	exists, err := d.Exists(ctx)
 	if err == nil && exists {
 		err = d.db.QueryRowContext(ctx, `SELECT count(*) > 0 FROM (SELECT code FROM links_earlier LIMIT 1) AS first`).Scan(&pending)
 	}
@@ -82,27 +88,28 @@ func (d Database) Pending(ctx context.Context) (pending bool, err error) {
 	return pending, nil
 }
 
-func (d Database) exists(ctx context.Context) (exists bool, err error) {
+// Exists reports whether the table links_earlier exists. It may be empty.
+func (d Database) Exists(ctx context.Context) (exists bool, err error) {
 	err = d.db.QueryRowContext(ctx, d.dialect.exists).Scan(&exists)
 	return exists, err
 }
 
-// pageRows is the number of links that one transaction moves.
+// pageRows is the number of links that one transaction on SQLite moves.
 const pageRows = 10_000
 
 // errChanged reports that the links changed while they were moved.
 var errChanged = errors.New("the table links_earlier changed while its links were moved")
 
 // Move moves all links of links_earlier to the tables of this schema and drops links_earlier. It does
-// nothing if there is no such table. order must be the order on record; it may be nil if links_earlier
-// is empty. Move calls progress after
-// each transaction with the number of moved links and the number of all links. Only one process at a
-// time may call Move.
+// nothing if there is no such table. order must be the order on record, otherwise Move fails with
+// [shortener.ErrOtherOrder]. It may be nil if links_earlier is empty. Move calls progress after each
+// transaction with the number of moved links and the number of all links. Only one process at a time
+// may call Move or [Database.Begin].
 //
 // After a crash, the next call continues after the last transaction. Move needs as much disk space
 // as the links.
 func (d Database) Move(ctx context.Context, order shortener.Order, progress func(moved, total int64)) error {
-	exists, err := d.exists(ctx)
+	exists, err := d.Exists(ctx)
 	if err == nil && exists {
 		err = d.move(ctx, order, progress)
 	}
@@ -123,19 +130,19 @@ func (d Database) move(ctx context.Context, order shortener.Order, progress func
 		if err != nil {
 			return err
 		}
-		if fingerprint != order.Fingerprint() {
+		if order == nil || order.Fingerprint() != fingerprint {
 			return shortener.ErrOtherOrder
 		}
 	}
 	for {
-		page, err := d.readPage(ctx, after)
+		page, err := d.dialect.next(ctx, d.db, after)
 		if err != nil {
 			return err
 		}
-		if len(page) == 0 {
+		if page.end == "" {
 			break
 		}
-		after, moved = page[len(page)-1].position, moved+int64(len(page))
+		after, moved = page.end, moved+int64(len(page.rows))
 		if err := d.movePage(ctx, order, page, moved); err != nil {
 			return err
 		}
@@ -148,8 +155,9 @@ func (d Database) move(ctx context.Context, order shortener.Order, progress func
 	return err
 }
 
-func (d Database) readPage(ctx context.Context, after string) (page []row, err error) {
-	rows, err := d.db.QueryContext(ctx, d.dialect.page, after, pageRows)
+// query returns rows of links_earlier.
+func query(ctx context.Context, db *sql.DB, statement string, args ...any) (all []row, err error) {
+	rows, err := db.QueryContext(ctx, statement, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -159,15 +167,15 @@ func (d Database) readPage(ctx context.Context, after string) (page []row, err e
 		if err := rows.Scan(&r.position, &r.code); err != nil {
 			return nil, err
 		}
-		page = append(page, r)
+		all = append(all, r)
 	}
-	return page, rows.Err()
+	return all, rows.Err()
 }
 
 // movePage moves the rows of a page and records the progress in one transaction.
-func (d Database) movePage(ctx context.Context, order shortener.Order, page []row, moved int64) error {
+func (d Database) movePage(ctx context.Context, order shortener.Order, page page, moved int64) error {
 	var ranked, unranked []row
-	for _, r := range page {
+	for _, r := range page.rows {
 		var ok bool
 		if r.rank, ok = order.Rank(r.code); ok {
 			ranked = append(ranked, r)
@@ -188,10 +196,10 @@ func (d Database) movePage(ctx context.Context, order shortener.Order, page []ro
 	if err != nil {
 		return err
 	}
-	if first+second != int64(len(page)) {
+	if first+second != int64(len(page.rows)) {
 		return errChanged
 	}
-	_, err = tx.ExecContext(ctx, `UPDATE link_order SET moved_to = $1, moved = $2 WHERE id = 1`, page[len(page)-1].position, moved)
+	_, err = tx.ExecContext(ctx, `UPDATE link_order SET moved_to = $1, moved = $2 WHERE id = 1`, page.end, moved)
 	if err != nil {
 		return err
 	}
