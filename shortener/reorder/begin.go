@@ -4,27 +4,24 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"strings"
 
 	"keypool/shortener"
 )
 
 // Begin changes the order of the links to the order with this fingerprint. [Database.Move] must follow,
 // and no program may use the links until it has moved all of them. Begin copies the links, so it needs
-// as much disk space as the links, and it takes one transaction. After a crash, either it has had no
-// effect, or Move continues. Begin does nothing if the database already has the order.
-//
-// own are the Sources of links with keys of the ledger that the former order belongs to. Begin
-// replaces them by [shortener.SourceFormer], because the numbers of these links no longer are numbers of
-// the ledger.
-func (d Database) Begin(ctx context.Context, fingerprint string, own ...string) error {
+// as much disk space as the links, and it takes one transaction. In this transaction, it first calls
+// lock, which must fail if a program uses the links, and which must keep programs from starting.
+// After a crash, either Begin has had no effect, or Move continues. Begin does nothing if the database
+// already has the order.
+func (d Database) Begin(ctx context.Context, fingerprint string, lock func(context.Context, *sql.Tx) error) error {
 	recorded, err := d.Recorded(ctx)
 	if err != nil || recorded == fingerprint {
 		return err
 	}
 	pending, err := d.Pending(ctx)
 	if err == nil {
-		err = d.begin(ctx, fingerprint, pending, own)
+		err = d.begin(ctx, fingerprint, pending, lock)
 	}
 	if err != nil {
 		return fmt.Errorf("change the order of the links: %w", err)
@@ -34,7 +31,7 @@ func (d Database) Begin(ctx context.Context, fingerprint string, own ...string) 
 
 // begin moves all ranked links to links_earlier. If a move was interrupted, links_earlier already
 // contains them, and begin removes the links that were moved.
-func (d Database) begin(ctx context.Context, fingerprint string, pending bool, own []string) error {
+func (d Database) begin(ctx context.Context, fingerprint string, pending bool, lock func(context.Context, *sql.Tx) error) error {
 	statements := []string{
 		`DROP TABLE IF EXISTS links_earlier`, // without links
 		`CREATE TABLE links_earlier AS SELECT ` + columns + ` FROM ranked_links`,
@@ -46,14 +43,14 @@ func (d Database) begin(ctx context.Context, fingerprint string, pending bool, o
 			`DELETE FROM unranked_links WHERE code IN (SELECT code FROM links_earlier)`,
 		}
 	}
-	if len(own) > 0 {
-		statements = append(statements, `UPDATE links_earlier SET source = '`+shortener.SourceFormer+`' WHERE source IN ('`+strings.Join(own, `', '`)+`')`)
-	}
 	tx, err := d.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // has no effect after a commit
+	if err := lock(ctx, tx); err != nil {
+		return err
+	}
 	for _, statement := range statements {
 		if _, err := tx.ExecContext(ctx, statement); err != nil {
 			return err
@@ -69,4 +66,29 @@ func setOrder(ctx context.Context, tx *sql.Tx, fingerprint string) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO link_order (id, fingerprint) VALUES (1, $1)
 		ON CONFLICT (id) DO UPDATE SET fingerprint = excluded.fingerprint, moved_to = '', moved = 0`, fingerprint)
 	return err
+}
+
+// Disown replaces the given Sources of links by [shortener.SourceFormer]. It is for links with keys of a
+// ledger that is replaced in the same transaction, because the numbers of these links are not numbers
+// of the new ledger.
+func (d Database) Disown(ctx context.Context, tx *sql.Tx, sources ...string) error {
+	statements := []string{
+		`UPDATE ranked_links SET source = $1 WHERE source = $2`,
+		`UPDATE unranked_links SET source = $1 WHERE source = $2`,
+	}
+	var earlier bool
+	if err := tx.QueryRowContext(ctx, d.dialect.exists).Scan(&earlier); err != nil {
+		return err
+	}
+	if earlier {
+		statements = append(statements, `UPDATE links_earlier SET source = $1 WHERE source = $2`)
+	}
+	for _, statement := range statements {
+		for _, source := range sources {
+			if _, err := tx.ExecContext(ctx, statement, shortener.SourceFormer, source); err != nil {
+				return fmt.Errorf("mark the links of the replaced ledger: %w", err)
+			}
+		}
+	}
+	return nil
 }

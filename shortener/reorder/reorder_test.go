@@ -195,8 +195,73 @@ func TestMoveDropsEmptyTable(t *testing.T) {
 	})
 }
 
-// Begin and Move change the order. Every link keeps its code, and links of the former ledger get another
-// source. An interrupted change can be started again with a third order.
+// begin changes the order of a database that no program uses.
+func (e engine) begin(t *testing.T, order shortener.Order) {
+	t.Helper()
+	unused := func(context.Context, *sql.Tx) error { return nil }
+	if err := e.Begin(t.Context(), order.Fingerprint(), unused); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A large part of the table may be empty, because a page of PostgreSQL is a number of blocks.
+func TestMoveSkipsEmptyPages(t *testing.T) {
+	onEngines(t, func(t *testing.T, e engine) {
+		links := e.plant(t, 2*pageRows)
+		e.exec(t, `DELETE FROM links_earlier WHERE code NOT IN ($1, $2)`, links[0].Code, links[2*pageRows-1].Code)
+		record(t, e, storetest.Plain())
+		if err := e.Move(t.Context(), storetest.Plain(), func(int64, int64) {}); err != nil {
+			t.Fatal(err)
+		}
+		store := e.store(storetest.Plain())
+		storetest.WantLink(t, store, links[0])
+		storetest.WantLink(t, store, links[2*pageRows-1])
+	})
+}
+
+// Begin changes nothing if a program uses the links.
+func TestBeginRefusesWhileInUse(t *testing.T) {
+	onEngines(t, func(t *testing.T, e engine) {
+		record(t, e, storetest.Plain())
+		storetest.Insert(t, e.store(storetest.Plain()), storetest.Link("kept00"))
+		errInUse := errors.New("in use")
+		err := e.Begin(t.Context(), storetest.Reversed().Fingerprint(), func(context.Context, *sql.Tx) error { return errInUse })
+		if !errors.Is(err, errInUse) {
+			t.Errorf("Begin: %v, want errInUse", err)
+		}
+		wantPending(t, e, false)
+		storetest.WantLink(t, e.store(storetest.Plain()), storetest.Link("kept00"))
+	})
+}
+
+// Disown marks the links of a ledger that is replaced, in every table.
+func TestDisown(t *testing.T) {
+	onEngines(t, func(t *testing.T, e engine) {
+		links := e.plant(t, 10)
+		record(t, e, storetest.Plain())
+		made := storetest.Link("made00")
+		storetest.Insert(t, e.store(storetest.Plain()), made)
+		tx, err := e.db.BeginTx(t.Context(), nil)
+		if err == nil {
+			err = errors.Join(e.Disown(t.Context(), tx, made.Source, "ledger"), tx.Commit())
+		}
+		if err == nil {
+			err = e.Move(t.Context(), storetest.Plain(), func(int64, int64) {})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range append(links, made) {
+			if want.Source == made.Source {
+				want.Source = shortener.SourceFormer
+			}
+			storetest.WantLink(t, e.store(storetest.Plain()), want)
+		}
+	})
+}
+
+// Begin and Move change the order. Every link stays the same. An interrupted change can be started again
+// with a third order.
 func TestBeginChangesTheOrder(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
 		links := e.plant(t, pageRows+10)
@@ -215,31 +280,20 @@ func TestBeginChangesTheOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 		check(storetest.Plain())
-		if err := e.Begin(t.Context(), storetest.Plain().Fingerprint(), "pool"); err != nil {
-			t.Fatal(err)
-		}
+		e.begin(t, storetest.Plain())
 		wantPending(t, e, false) // the order is the same
-		if err := e.Begin(t.Context(), storetest.Reversed().Fingerprint(), "pool"); err != nil {
-			t.Fatal(err)
-		}
+		e.begin(t, storetest.Reversed())
 		ctx, interrupt := context.WithCancel(t.Context())
 		err := e.Move(ctx, storetest.Reversed(), func(int64, int64) { interrupt() })
 		if !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
 		for _, order := range []shortener.Order{storetest.Plain(), storetest.Reversed()} {
-			if err := e.Begin(t.Context(), order.Fingerprint()); err != nil {
-				t.Fatal(err)
-			}
+			e.begin(t, order)
 			wantPending(t, e, true)
 		}
 		if err := move(storetest.Reversed()); err != nil {
 			t.Fatal(err)
-		}
-		for i := range links {
-			if _, ranked := storetest.Plain().Rank(links[i].Code); ranked && links[i].Source == "pool" {
-				links[i].Source = shortener.SourceFormer
-			}
 		}
 		check(storetest.Reversed())
 	})
@@ -250,28 +304,11 @@ func TestBeginWithEmptyTableKeepsLinks(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
 		record(t, e, storetest.Plain())
 		storetest.Insert(t, e.store(storetest.Plain()), storetest.Link("kept00"))
-		if err := e.Begin(t.Context(), storetest.Reversed().Fingerprint()); err != nil {
-			t.Fatal(err)
-		}
+		e.begin(t, storetest.Reversed())
 		if err := e.Move(t.Context(), storetest.Reversed(), func(int64, int64) {}); err != nil {
 			t.Fatal(err)
 		}
 		storetest.WantLink(t, e.store(storetest.Reversed()), storetest.Link("kept00"))
-	})
-}
-
-// A large part of the table may be empty, because a page of PostgreSQL is a number of blocks.
-func TestMoveSkipsEmptyPages(t *testing.T) {
-	onEngines(t, func(t *testing.T, e engine) {
-		links := e.plant(t, 2*pageRows)
-		e.exec(t, `DELETE FROM links_earlier WHERE code NOT IN ($1, $2)`, links[0].Code, links[2*pageRows-1].Code)
-		record(t, e, storetest.Plain())
-		if err := e.Move(t.Context(), storetest.Plain(), func(int64, int64) {}); err != nil {
-			t.Fatal(err)
-		}
-		store := e.store(storetest.Plain())
-		storetest.WantLink(t, store, links[0])
-		storetest.WantLink(t, store, links[2*pageRows-1])
 	})
 }
 

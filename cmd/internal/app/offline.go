@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"keypool/cmd/internal/config"
 	"keypool/cmd/internal/program"
 	"keypool/kgs/audit"
+	"keypool/kgs/ledger"
 )
 
 // OpenOffline opens the database for a command that may run while servers run. It neither creates nor
@@ -58,11 +60,14 @@ func (c *Core) Identify(ctx context.Context) (err error) {
 }
 
 // CheckUnused returns ledger.ErrInUse if a program uses the database.
-func (c *Core) CheckUnused(ctx context.Context) error { return c.ledger.CheckUnused(ctx) }
+func (c *Core) CheckUnused(ctx context.Context) (ledger.Unused, error) {
+	return c.ledger.CheckUnused(ctx)
+}
 
-// ReplaceLedger replaces a ledger whose secret is lost with a new ledger of the present settings.
-func (c *Core) ReplaceLedger(ctx context.Context) error {
-	if err := c.ledger.Replace(ctx); err != nil {
+// ReplaceLedger replaces a ledger whose secret is lost with a new ledger of the present settings. In the
+// same transaction it calls links, as [ledger.Ledger.Replace] documents.
+func (c *Core) ReplaceLedger(ctx context.Context, links func(context.Context, *sql.Tx) error) error {
+	if err := c.ledger.Replace(ctx, links); err != nil {
 		return err
 	}
 	return c.OpenLedger(ctx)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -9,7 +10,6 @@ import (
 	"keypool/cmd/internal/app"
 	"keypool/cmd/internal/config"
 	"keypool/kgs"
-	"keypool/kgs/codespace"
 	"keypool/kgs/ledger"
 	"keypool/shortener/reorder"
 )
@@ -28,8 +28,8 @@ func reindex(ctx context.Context, s config.Server, flags reindexFlags, out io.Wr
 	log := app.NewLogger(out, s.LogLevel, s.LogFormat)
 	return app.MigrateDatabase(ctx, s.Common, log, func(c *app.Core) error {
 		err := c.Identify(ctx)
-		if errors.Is(err, ledger.ErrWrongSecret) && flags.ReplaceSecret {
-			err = c.ReplaceLedger(ctx)
+		if flags.ReplaceSecret {
+			err = replaceLedger(ctx, c, err)
 		}
 		if errors.Is(err, ledger.ErrWrongSecret) {
 			return fmt.Errorf("%w; if the secret is lost, run `shortener reindex --replace-secret`", err)
@@ -41,24 +41,38 @@ func reindex(ctx context.Context, s config.Server, flags reindexFlags, out io.Wr
 	})
 }
 
+// replaceLedger replaces the ledger if err, the result of Identify, shows that the ledger belongs to
+// another secret. If a former call was killed after it deleted the ledger, replaceLedger completes the
+// replacement.
+func replaceLedger(ctx context.Context, c *app.Core, err error) error {
+	switch {
+	case errors.Is(err, ledger.ErrNotInitialized):
+		return c.OpenLedger(ctx)
+	case errors.Is(err, ledger.ErrWrongSecret):
+		return onLinks(ctx, c, func(links reorder.Database) error {
+			return c.ReplaceLedger(ctx, func(ctx context.Context, tx *sql.Tx) error {
+				return links.Disown(ctx, tx, kgs.SourcePool, kgs.SourceLedger)
+			})
+		})
+	}
+	return err
+}
+
 // reorderLinks moves the links into the order of the code space of c.
 func reorderLinks(ctx context.Context, c *app.Core, links reorder.Database, keySource string) error {
+	order := wantedOrder(c, keySource)
 	former, err := links.Recorded(ctx)
 	if err != nil {
 		return err
 	}
-	var own []string // sources of the links whose ledger was replaced
-	if former != codespace.Plain().Fingerprint() && former != c.Space.Fingerprint() {
-		own = []string{kgs.SourcePool, kgs.SourceLedger}
-	}
-	order := wantedOrder(c, keySource)
 	if former != order.Fingerprint() {
-		if err := c.CheckUnused(ctx); err != nil {
+		unused, err := c.CheckUnused(ctx)
+		if err != nil {
 			return err
 		}
-	}
-	if err := links.Begin(ctx, order.Fingerprint(), own...); err != nil {
-		return err
+		if err := links.Begin(ctx, order.Fingerprint(), unused.Lock); err != nil {
+			return err
+		}
 	}
 	return links.Move(ctx, order, logProgress(c.Log))
 }

@@ -37,11 +37,13 @@ func Start(ctx context.Context, s config.Server, log *slog.Logger) (*program.Pro
 func startServer(ctx context.Context, s config.Server, log *slog.Logger) (*program.Program, error) {
 	public := program.Address{Setting: "LISTEN_ADDR", Addr: s.ListenAddr}
 	return app.Start(ctx, s.Common, &public, log, func(ctx context.Context, p *program.Program, c *app.Core) error {
-		store, err := openStore(ctx, c, s.KeySource)
+		chain, err := c.OpenChain(ctx, s.Serve, p.Fail)
 		if err != nil {
 			return err
 		}
-		chain, err := c.OpenChain(ctx, s.Serve, p.Fail)
+		// The order of the links cannot change from here on, because OpenChain registers this process as a
+		// holder in the ledger.
+		store, err := openStore(ctx, c, s.KeySource)
 		if err != nil {
 			return err
 		}

@@ -50,10 +50,14 @@ func openOrder(ctx context.Context, c *app.Core, db reorder.Database, keySource 
 	if pending {
 		return nil, errLinksNotMoved
 	}
-	if c.Migrate.On {
-		if err := db.Move(ctx, nil, nil); err != nil { // drops the empty table
-			return nil, err
-		}
+	exists, err := db.Exists(ctx)
+	if err == nil && exists && c.Migrate.On {
+		// The migration created the table, although it has no links. Another process may fill the table
+		// unless this process is the only one that migrates.
+		err = onLinks(ctx, c, func(links reorder.Database) error { return links.Move(ctx, nil, logProgress(c.Log)) })
+	}
+	if err != nil {
+		return nil, err
 	}
 	return recordOrder(ctx, c, db, keySource)
 }
