@@ -56,7 +56,7 @@ func Experiments() []*experiment.Experiment {
 	return []*experiment.Experiment{experiment.Define(experiment.Definition[record]{
 		Name: "compare/keysources", Title: "Speed, crashes and outages of every key source",
 		Summary: fmt.Sprintf("Clients create links with each key source, first as fast as possible on %d connections and then at %d per second. After that, servers are killed repeatedly. Then "+
-			"the components that a key source needs are killed for some seconds. At the end, the experiment inserts a million links with each kind of code and measures the index.",
+			"the components that a key source needs are killed for some seconds. At the end, the experiment inserts 300,000 links with each kind of code and measures the index.",
 			measure.Connections, steadyRate),
 		Suites: []experiment.Suite{experiment.Nightly}, Alone: true, Run: run, Show: show, Claims: claims(),
 		// Without the store, acknowledged links have no rows, so every measurement of a rate or a p99 fails too.
@@ -102,7 +102,7 @@ func (r *record) of(name string) *found {
 
 func run(t *experiment.T, rec *record) {
 	begun := time.Now()
-	rec.rounds, rec.crashes, rec.links = t.Times(3), t.Times(20), int64(t.Times(1_000_000))
+	rec.rounds, rec.crashes, rec.links = t.Times(3), t.Times(10), int64(t.Times(300_000))
 	rec.each, rec.usual = max(time.Second, cmp.Or(t.Duration, 2*time.Second).Truncate(time.Second)), t.Scale == 1 && t.Duration == 0
 	for _, s := range sources.Compared() {
 		rec.found = append(rec.found, &found{Source: s})
