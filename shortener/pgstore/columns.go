@@ -13,11 +13,11 @@ import (
 
 const (
 	insertRanked = `INSERT INTO ranked_links (rank, code, url, source, created_at, expires_at)
-		SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::timestamptz[])
-		ON CONFLICT (rank) DO NOTHING RETURNING code`
+		SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::timestamptz[])`
 	insertUnranked = `INSERT INTO unranked_links (code, url, source, created_at, expires_at)
-		SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::timestamptz[])
-		ON CONFLICT (code) DO NOTHING RETURNING code`
+		SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::timestamptz[])`
+	// returningNew is the end of an INSERT that ignores links whose codes are in use.
+	returningNew = ` ON CONFLICT DO NOTHING RETURNING code`
 )
 
 // columns holds the links of one table as one slice per column, which are the arguments of unnest.

@@ -18,6 +18,7 @@ const (
 	stateReadOnly          = "25006"
 	stateDiskFull          = "53100"
 	stateCompletionUnknown = "40003"
+	stateUniqueViolation   = "23505"
 
 	classConnection   = "08"
 	classData         = "22"
@@ -56,4 +57,10 @@ func (s *Store) resetIfReadOnly(err error) {
 	if errors.As(err, &reply) && reply.Code == stateReadOnly {
 		s.pool.Reset()
 	}
+}
+
+// isConflict reports whether err means that a row with the same primary key exists.
+func isConflict(err error) bool {
+	var reply *pgconn.PgError
+	return errors.As(err, &reply) && reply.Code == stateUniqueViolation
 }

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -25,6 +26,8 @@ type Store struct {
 	pool    *pgxpool.Pool
 	order   shortener.Order
 	lookups lookups
+	// suspicious is the number of further Inserts that expect a conflict.
+	suspicious atomic.Int32
 }
 
 var _ shortener.Store = (*Store)(nil)
@@ -40,21 +43,55 @@ func New(pool *pgxpool.Pool, order shortener.Order) *Store {
 // Writers implements [shortener.Store]. Each connection can write.
 func (s *Store) Writers() int { return int(s.pool.Config().MaxConns) }
 
+// suspicion is the number of Inserts after a conflict that expect another conflict.
+const suspicion = 64
+
 // Insert implements [shortener.Store]. It sends one statement for each table in one pipeline, which
 // is one transaction.
+//
+// A plain INSERT costs about half of an INSERT with ON CONFLICT, and writes a fifth less to the log of
+// the database. But a conflict rolls it back, and PostgreSQL logs the error. Keys rarely conflict, so Insert
+// begins with a plain INSERT unless there was a conflict a short time ago.
 func (s *Store) Insert(ctx context.Context, links []shortener.Link) ([]shortener.Outcome, error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("connect to insert links: %w: %w", shortener.ErrNotWritten, err)
 	}
 	defer conn.Release()
-	inserted, err := s.insert(ctx, conn, links)
+	if s.suspicious.Load() > 0 {
+		s.suspicious.Add(-1)
+		return s.insertSome(ctx, conn, links)
+	}
+	err = s.insertAll(ctx, conn, links)
+	if isConflict(err) {
+		s.suspicious.Store(suspicion)
+		return s.insertSome(ctx, conn, links)
+	}
+	if err != nil {
+		return nil, s.insertFailed(err)
+	}
+	return slices.Repeat([]shortener.Outcome{shortener.Inserted}, len(links)), nil
+}
+
+// insertAll inserts all links, or none if it fails. It fails if a code is in use.
+func (s *Store) insertAll(ctx context.Context, conn *pgxpool.Conn, links []shortener.Link) error {
+	var batch pgx.Batch
+	for _, c := range s.columnsOf(links) {
+		batch.Queue(c.statement(), c.values()...)
+	}
+	return conn.SendBatch(ctx, &batch).Close()
+}
+
+// insertSome inserts the links whose codes are not in use.
+func (s *Store) insertSome(ctx context.Context, conn *pgxpool.Conn, links []shortener.Link) ([]shortener.Outcome, error) {
+	inserted, err := s.insertNew(ctx, conn, links)
 	if err != nil {
 		return nil, s.insertFailed(err)
 	}
 	if len(inserted) == len(links) {
 		return slices.Repeat([]shortener.Outcome{shortener.Inserted}, len(links)), nil
 	}
+	s.suspicious.Store(suspicion)
 	// The other rows are durable, so an error from here on must not wrap ErrNotWritten.
 	existing := without(links, inserted)
 	stored, err := s.rows(ctx, conn, existing)
@@ -73,8 +110,8 @@ func (s *Store) Insert(ctx context.Context, links []shortener.Link) ([]shortener
 // happens if the server changes between the two statements.
 var errRowVanished = errors.New("the row in conflict with a link does not exist")
 
-// insert inserts links and returns the codes of the new rows.
-func (s *Store) insert(ctx context.Context, conn *pgxpool.Conn, links []shortener.Link) (inserted []string, err error) {
+// insertNew inserts the links whose codes are not in use, and returns the codes of the new rows.
+func (s *Store) insertNew(ctx context.Context, conn *pgxpool.Conn, links []shortener.Link) (inserted []string, err error) {
 	inserted = make([]string, 0, len(links))
 	collect := func(rows pgx.Rows) error {
 		for rows.Next() {
@@ -88,7 +125,7 @@ func (s *Store) insert(ctx context.Context, conn *pgxpool.Conn, links []shortene
 	}
 	var batch pgx.Batch
 	for _, c := range s.columnsOf(links) {
-		batch.Queue(c.statement(), c.values()...).Query(collect)
+		batch.Queue(c.statement()+returningNew, c.values()...).Query(collect)
 	}
 	return inserted, conn.SendBatch(ctx, &batch).Close()
 }

@@ -3,6 +3,7 @@ package pgstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/url"
@@ -30,6 +31,32 @@ func TestStoreRefusesLinksOfAnotherOrder(t *testing.T) {
 	t.Parallel()
 	pool := storetest.Postgres(t)
 	storetest.RefusesOtherOrder(t, New(pool, storetest.Plain()), New(pool, storetest.Reversed()))
+}
+
+// After a conflict, Insert ignores conflicts for some time instead of rolling back.
+func TestInsertExpectsConflictsAfterAConflict(t *testing.T) {
+	t.Parallel()
+	s := New(storetest.Postgres(t), storetest.Plain())
+	taken := storetest.Link("taken")
+	for i := range suspicion + 3 {
+		link := storetest.Link(fmt.Sprintf("%06d", i))
+		links := []shortener.Link{link}
+		want := []shortener.Outcome{shortener.Inserted}
+		switch i {
+		case 0:
+			links, want = append(links, taken), append(want, shortener.Inserted)
+		case 1:
+			other := taken
+			other.URL += "other"
+			links, want = append(links, other), append(want, shortener.Conflict)
+		}
+		storetest.WantOutcomes(t, storetest.Insert(t, s, links...), want...)
+		storetest.WantLink(t, s, link)
+		if expects := s.suspicious.Load() > 0; expects != (i >= 1 && i <= suspicion) {
+			t.Errorf("after Insert %d, the store expects a conflict: %v", i, expects)
+		}
+	}
+	storetest.WantLink(t, s, taken)
 }
 
 // TestInsertErrors uses a trigger that fails with the code of the link as the SQLSTATE.
