@@ -3,6 +3,7 @@ package shortener
 import (
 	"context"
 	"errors"
+	"hash/maphash"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,6 +23,9 @@ const (
 	// defaultCacheSize is the default size of a cache in links. A cache full of ordinary links
 	// needs about 25 MiB.
 	defaultCacheSize = 1 << 16
+	// createdSize is how many created links wait for their first look-up, at most. It is a power
+	// of two.
+	createdSize = 4096
 	// entryUnit is the length of a URL, in bytes, that counts as one link.
 	entryUnit = 512
 )
@@ -53,10 +57,15 @@ func (e *entry) answer(now time.Time) (Link, error) {
 // code. While the store is unavailable, it returns an older link. It never keeps the answer that
 // a code has no link. Another process may create the link at any time, and then every process
 // must find it at once.
+//
+// A link that this process created stays outside entries until its first look-up, because most
+// links are not followed at once, and an insertion in entries costs more than the rest of the
+// creation.
 type cache struct {
 	lookup  func(ctx context.Context, code string) (Link, error)
 	now     func() time.Time
 	entries *otter.Cache[string, *entry]
+	created createdLinks
 	// failed is the time of the last failed look-up. It is nil after a successful look-up.
 	failed atomic.Pointer[time.Time]
 
@@ -88,7 +97,8 @@ func newCache(size int, lookup func(context.Context, string) (Link, error), now 
 			MaximumWeight: uint64(size),
 			Weigher:       func(_ string, e *entry) uint32 { return uint32(1 + len(e.link.URL)/entryUnit) },
 		}),
-		calls: make(map[string]*call),
+		created: createdLinks{seed: maphash.MakeSeed()},
+		calls:   make(map[string]*call),
 	}
 }
 
@@ -97,6 +107,9 @@ func newCache(size int, lookup func(context.Context, string) (Link, error), now 
 func (c *cache) get(ctx context.Context, code string) (Link, error) {
 	now := c.now()
 	e, known := c.entries.GetIfPresent(code)
+	if !known {
+		e, known = c.created.get(code)
+	}
 	if !known && !plausible(code) {
 		return Link{}, ErrNotFound
 	}
@@ -192,20 +205,50 @@ func (c *cache) finish(code string, shared *call) {
 		case shared.err != nil:
 		case shared.entry.missing():
 			c.entries.Invalidate(code) // a failover of the store lost the link
+			c.created.remove(code)
 		default:
 			c.entries.Set(code, shared.entry)
+			c.created.remove(code)
 		}
 	}
 	c.mu.Unlock()
 	close(shared.done)
 }
 
-// put adds a link that this process created or read. The time asked is earlier than the creation
-// or the read.
+// put adds a link that this process created or read, and discards older answers for its code. The time
+// asked is earlier than the creation or the read.
 func (c *cache) put(link Link, asked time.Time) {
+	link.Code = strings.Clone(link.Code) // a key shares memory with its whole batch
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.calls, link.Code)
-	link.Code = strings.Clone(link.Code) // a key shares memory with its whole batch
-	c.entries.Set(link.Code, &entry{link: link, asked: asked})
+	if _, known := c.entries.GetIfPresent(link.Code); known {
+		c.entries.Invalidate(link.Code) // the store lost an older link of this code in a failover
+	}
+	c.created.put(&entry{link: link, asked: asked})
+}
+
+// createdLinks is a hash table with one entry per slot. A link replaces an older link in its
+// slot, so the table keeps most of the newest links. Its methods may be called concurrently.
+type createdLinks struct {
+	seed  maphash.Seed
+	slots [createdSize]atomic.Pointer[entry]
+}
+
+func (t *createdLinks) slot(code string) *atomic.Pointer[entry] {
+	return &t.slots[maphash.String(t.seed, code)%createdSize]
+}
+
+func (t *createdLinks) get(code string) (*entry, bool) {
+	e := t.slot(code).Load()
+	return e, e != nil && e.link.Code == code
+}
+
+func (t *createdLinks) put(e *entry) { t.slot(e.link.Code).Store(e) }
+
+func (t *createdLinks) remove(code string) {
+	slot := t.slot(code)
+	if e := slot.Load(); e != nil && e.link.Code == code {
+		slot.CompareAndSwap(e, nil)
+	}
 }

@@ -195,11 +195,13 @@ func TestCacheAnswersImplausibleCodesWithoutALookup(t *testing.T) {
 func TestCacheSizeIsLimited(t *testing.T) {
 	t.Parallel()
 	const size = 100
-	c := newCache(size, nil, time.Now)
+	c := newCache(size, func(_ context.Context, code string) (Link, error) {
+		link := testLink(code)
+		link.URL += strings.Repeat("a", len(code)%2*1500)
+		return link, nil
+	}, time.Now)
 	for i := range 10 * size {
-		link := testLink(fmt.Sprintf("code%d", i))
-		link.URL += strings.Repeat("a", i%2*1500)
-		c.put(link, time.Now())
+		assertGet(t, c, fmt.Sprintf("code%d", i), nil)
 	}
 	c.entries.CleanUp()
 	memory := 0
@@ -208,6 +210,68 @@ func TestCacheSizeIsLimited(t *testing.T) {
 	}
 	if n := c.entries.EstimatedSize(); n > size || memory > size*entryUnit {
 		t.Errorf("the cache has %d links with %d bytes of URLs, want at most %d links with %d bytes", n, memory, size, size*entryUnit)
+	}
+}
+
+func TestCacheKeepsACreatedLinkUntilItsFirstLookup(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		link := testLink("new")
+		r, c := newRows(link)
+		r.set(func() { r.down = errDown })
+		c.put(link, time.Now())
+		assertGet(t, c, "new", nil)
+		assertLookups(t, r, 0)
+		time.Sleep(time.Hour)
+		assertGet(t, c, "new", nil)
+		if _, created := c.created.get("new"); !created {
+			t.Error("the link is gone after a look-up that failed")
+		}
+		r.set(func() { r.down = nil })
+		time.Sleep(Freshness)
+		assertGet(t, c, "new", nil)
+		if _, created := c.created.get("new"); created {
+			t.Error("the link still takes a slot after its first look-up")
+		}
+	})
+}
+
+// A failover of the store may lose a link. Then another user can create its alias again.
+func TestCachePrefersACreatedLinkToAnOlderAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		older, newer := testLink("alias"), testLink("alias")
+		newer.URL += "newer"
+		r, c := newRows(older)
+		assertGet(t, c, "alias", nil)
+		r.set(func() { r.links["alias"] = newer })
+		c.put(newer, time.Now())
+		for range 2 {
+			if link, err := c.get(t.Context(), "alias"); err != nil || link.URL != newer.URL {
+				t.Errorf("get = %v, %v; want the newer link", link, err)
+			}
+			time.Sleep(Freshness)
+		}
+		r.set(func() { delete(r.links, "alias") })
+		c.put(newer, time.Now().Add(-Freshness))
+		assertGet(t, c, "alias", ErrNotFound)
+		r.set(func() { r.down = errDown })
+		assertGet(t, c, "alias", errDown)
+	})
+}
+
+func TestCreatedLinksInTheSameSlotReplaceEachOther(t *testing.T) {
+	t.Parallel()
+	c := newCache(0, nil, time.Now)
+	for i := range 10 * createdSize {
+		link := testLink(fmt.Sprintf("code%d", i))
+		c.put(link, time.Now())
+		if e, known := c.created.get(link.Code); !known || e.link != link {
+			t.Fatalf("the newest link %q is not in the table", link.Code)
+		}
+	}
+	if n := c.entries.EstimatedSize(); n != 0 {
+		t.Errorf("%d links that were never looked up are in entries", n)
 	}
 }
 

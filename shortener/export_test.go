@@ -25,5 +25,6 @@ func (s *Service) Commit(ctx context.Context, link Link) (Outcome, error) {
 // Cached reports whether the cache of s has code.
 func (s *Service) Cached(code string) bool {
 	_, known := s.cache.entries.GetIfPresent(code)
-	return known
+	_, created := s.cache.created.get(code)
+	return known || created
 }
