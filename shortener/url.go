@@ -220,6 +220,9 @@ func validHost(host string) bool {
 // canonicalHost returns the same text for all spellings of a host.
 func (a address) canonicalHost() string {
 	name := strings.ToLower(strings.TrimSuffix(a.host, "."))
+	if name[0] != '[' && (name[0] < '0' || name[0] > '9') {
+		return name // not an IP address; the error of ParseAddr would cost an allocation
+	}
 	if ip, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil {
 		return ip.Unmap().String()
 	}
