@@ -10,7 +10,6 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"keypool/shortener"
-	"keypool/web/internal/reply"
 )
 
 // redirectAge is the longest time for which a browser may cache a redirect. The cache saves
@@ -62,7 +61,7 @@ func (p *public) preview(c echo.Context, code string) error {
 	if wantsPage(c.Request()) {
 		return p.pages.preview(c, a)
 	}
-	return reply.JSON(c.Response(), mediaJSON, http.StatusOK, a)
+	return a.send(c.Response(), http.StatusOK)
 }
 
 // resolve looks up a code. If the code is unknown, resolve counts a miss against the

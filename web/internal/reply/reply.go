@@ -45,19 +45,44 @@ func (p Problem) Write(w http.ResponseWriter) error { return JSON(w, MediaProble
 
 // JSON sends v as JSON with the given media type. If the encoding fails, nothing was sent
 // and the caller can still answer with a 500. If the client does not receive the answer, the
-// error is ErrNotSent. JSON does not escape "&" in URLs. The media
-// type and the nosniff header prevent browsers from reading the answer as HTML.
+// error is ErrNotSent. JSON does not escape "&" in URLs.
 func JSON(w http.ResponseWriter, media string, status int, v any) error {
+	body, err := encode(v)
+	if err != nil {
+		return err
+	}
+	return Encoded(w, media, status, body)
+}
+
+func encode(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return err
-	}
+	err := enc.Encode(v)
+	return buf.Bytes(), err
+}
+
+// Encoded sends encoded JSON with the given media type. The media type and the nosniff header
+// prevent browsers from reading the answer as HTML. If the client does not receive the answer, the
+// error is ErrNotSent.
+func Encoded(w http.ResponseWriter, media string, status int, body []byte) error {
 	h := w.Header()
 	h.Set("Content-Type", media)
 	h.Set("X-Content-Type-Options", "nosniff")
-	return Send(w, status, buf.Bytes())
+	return Send(w, status, body)
+}
+
+// AppendString appends s as the JSON string that JSON would send.
+func AppendString(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			quoted, _ := encode(s) // the encoding of a string cannot fail
+			return append(b, bytes.TrimSuffix(quoted, []byte("\n"))...)
+		}
+	}
+	b = append(b, '"')
+	b = append(b, s...)
+	return append(b, '"')
 }
 
 // ErrNotSent means that an answer was not sent completely, for example because the client closed
