@@ -47,7 +47,7 @@ run: build
 # The race detector checks this project's code and the code that it calls, except SQLite. SQLite is C
 # code translated to Go. It starts no goroutines, and checking it took most of the time.
 test: keeper
-	$(keeper) need gcc chromium redis-server postgres wrk python3
+	$(keeper) need gcc chromium redis-server postgres wrk python3 fincore
 	$(keeper) run go test -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false ./...
 
 lint:
@@ -81,7 +81,7 @@ controls: keeper
 
 # Measures every bar of speed, memory and growth, with its baseline.
 bench: build keeper
-	$(keeper) need redis-server postgres wrk nginx
+	$(keeper) need redis-server postgres wrk nginx fincore
 	go test -c -o bin/ ./kgs ./kgs/codespace
 	$(experiments) $(if $(ONLY),$(subst $(comma), ,$(ONLY)),bars load/create) $(if $(FULL),--full) --report loadtest/report/bench --markdown bin/bench.md
 

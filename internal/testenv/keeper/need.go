@@ -21,6 +21,7 @@ var needs = map[string]struct{ names, packages []string }{
 	"spin":           {names: []string{"spin"}, packages: []string{"spin"}},
 	"wrk":            {names: []string{"wrk"}, packages: []string{"wrk"}},
 	"python3":        {names: []string{"python3"}, packages: []string{"python3"}},
+	"fincore":        {names: []string{"fincore"}, packages: []string{"util-linux-extra"}},
 	"nginx":          {names: []string{"nginx"}, packages: []string{"nginx-light"}},
 	"docker-compose": {names: []string{"docker-compose"}, packages: []string{"docker-compose"}},
 }

@@ -35,7 +35,7 @@ const (
 
 // Experiments returns the experiments. Those that load the disk for a long time come last.
 func Experiments() []*experiment.Experiment {
-	return []*experiment.Experiment{create(), redirect(), keys(), memory(), refill(), start(), large(sqliteEngine()), large(postgresEngine())}
+	return append(rivals(), create(), redirect(), keys(), memory(), refill(), start(), large(sqliteEngine()), large(postgresEngine()))
 }
 
 // bar is one figure with its aim.

@@ -82,6 +82,7 @@ func postgresEngine() engine {
 // database is an empty database of one engine.
 type database struct {
 	url   string // value of DATABASE_URL
+	dir   string // directory of its files
 	store shortener.Store
 	db    *sql.DB
 	load  func(ctx context.Context, links []shortener.Link) error // stores links in one transaction
@@ -135,7 +136,7 @@ func openSQLite(t *experiment.T) database {
 	t.Must(err)
 	closeAfter(t, db)
 	t.Must(migrations.Up(t.Context(), db.Write, migrations.SQLite))
-	return database{"sqlite:" + path, sqlitestore.New(db, space), db.Write, func(ctx context.Context, links []shortener.Link) error {
+	return database{"sqlite:" + path, filepath.Dir(path), sqlitestore.New(db, space), db.Write, func(ctx context.Context, links []shortener.Link) error {
 		return loadSQLite(ctx, db.Write, links)
 	}}
 }
@@ -161,8 +162,8 @@ func loadSQLite(ctx context.Context, db *sql.DB, links []shortener.Link) (err er
 }
 
 func openPostgres(t *experiment.T) database {
-	url := lab.Postgres(t).URL
-	config, err := pgxpool.ParseConfig(url)
+	server := lab.Postgres(t)
+	config, err := pgxpool.ParseConfig(server.URL)
 	t.Must(err)
 	config.MaxConns = storeConns
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
@@ -171,7 +172,7 @@ func openPostgres(t *experiment.T) database {
 	db := stdlib.OpenDBFromPool(pool)
 	closeAfter(t, db)
 	t.Must(migrations.Up(t.Context(), db, migrations.PostgreSQL))
-	return database{url, pgstore.New(pool, space), db, func(ctx context.Context, links []shortener.Link) error {
+	return database{server.URL, server.Dir(), pgstore.New(pool, space), db, func(ctx context.Context, links []shortener.Link) error {
 		return loadPostgres(ctx, pool, links)
 	}}
 }
@@ -224,4 +225,14 @@ func (f *filled) change(ctx context.Context, statement string) error {
 		}
 	}
 	return nil
+}
+
+// putResident records the share of the files that is in the page cache.
+func (f *filled) putResident(t *experiment.T, r *record, name string) {
+	percent, err := measure.Resident(t.Context(), f.dir)
+	if err != nil {
+		t.Errorf("%w", err)
+		return
+	}
+	r.put(name+f.name, measure.Series{percent}, nil)
 }

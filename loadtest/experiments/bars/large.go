@@ -38,6 +38,8 @@ func large(e engine) *experiment.Experiment {
 			note: "the cache holds 65,536 links (0.66 %) and reads a link from the store again after a second, so nearly every redirect needs a look-up",
 			text: "With 10 million links, the server redirects random links at least 0.55 times as often per second as a bare Echo handler redirects."},
 		{name: "look-ups of the store, " + e.name, unit: measure.PerSecond, versus: "bare Echo"},
+		{name: "page cache before the look-ups, " + e.name, unit: "%", note: "the share of the files of the largest database that the operating system keeps in memory"},
+		{name: "page cache after the redirects, " + e.name, unit: "%", note: "the same for the database with 10 million links"},
 		{name: "memory under random redirects, " + e.name, unit: "MiB", most: 90, text: "The resident memory of the server is at most 90 MiB during redirects of random links."},
 	}
 	if e.embedded {
@@ -73,6 +75,7 @@ func growth(t *experiment.T, r *record, few, many *filled) {
 	insert := func(f *filled) measure.Subject {
 		return measure.Subject{Name: "creation, " + f.String(), Unit: "µs", Measure: func(ctx context.Context) (float64, error) { return insertCost(ctx, f, each) }}
 	}
+	many.putResident(t, r, "page cache before the look-ups, ")
 	figures := alternate(t, lookUp(few), lookUp(many), insert(few), insert(many))
 	r.put("cost of a look-up, "+many.name, figures[1], figures[0])
 	r.put("cost of a creation, "+many.name, figures[3], figures[2])
@@ -97,6 +100,7 @@ func randomRedirects(t *experiment.T, r *record, f *filled) {
 		}},
 		measure.Subject{Name: "look-ups, " + f.String(), Unit: measure.PerSecond, Measure: func(ctx context.Context) (float64, error) { return lookUps(ctx, f, each) }},
 	)
+	f.putResident(t, r, "page cache after the redirects, ")
 	r.put("random redirects, "+f.name, figures[1], figures[0])
 	r.put("look-ups of the store, "+f.name, figures[2], figures[0])
 	if len(figures[1]) > 0 {
