@@ -1,6 +1,7 @@
 package keysource
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,31 +12,41 @@ import (
 	"keypool/loadtest/experiment"
 )
 
-// buildShown builds the programs of the run with the key source that CONTRIBUTING.md shows. The key
-// source is one file, and one line in the table of key sources. No file in the source tree changes.
+// buildShown builds the programs of the run with the key source that CONTRIBUTING.md shows. No file in
+// the source tree changes.
 func buildShown(t *experiment.T) {
 	root, err := controls.ModuleRoot(t.Context())
 	t.Must(err)
-	text, err := os.ReadFile(filepath.Join(root, "CONTRIBUTING.md"))
+	dir := t.TempDir()
+	overlay, err := overlayShown(root, dir)
 	t.Must(err)
+	t.Programs = filepath.Join(dir, "bin")
+	t.Must(testenv.Build(t.Context(), t.Programs, "-overlay", overlay, "keypool/cmd/shortener", "keypool/cmd/kgs"))
+}
+
+// overlayShown writes an overlay with the key source that CONTRIBUTING.md shows into dir, and returns its
+// path. The key source is one file, and one line in the table of key sources.
+func overlayShown(root, dir string) (path string, err error) {
+	text, err := os.ReadFile(filepath.Join(root, "CONTRIBUTING.md")) //nolint:gosec // the directory of the project
+	if err != nil {
+		return "", err
+	}
 	_, section, _ := strings.Cut(string(text), "\n## A key source of your own\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	blocks := regexp.MustCompile("(?s)\n```go\n(.*?)```\n").FindAllStringSubmatch(section, -1)
 	places := regexp.MustCompile("(?s)`(\\S+/nanoid\\.go)`.*\\s`(\\w+)`\\s+in\\s+`(\\S+\\.go)`").FindStringSubmatch(section)
 	if len(blocks) != 2 || places == nil || strings.Count(blocks[1][1], "\n") != 1 {
-		t.Fatalf("CONTRIBUTING.md must show a whole file and one line for a table in another file; code blocks: %q, names: %q", blocks, places)
+		return "", fmt.Errorf("CONTRIBUTING.md must show a whole file and one line for a table in another file; code blocks: %q, names: %q", blocks, places)
 	}
 	file, table, in := places[1], places[2], places[3]
 	code, err := os.ReadFile(filepath.Join(root, in)) //nolint:gosec // the path comes from the documentation of the project
-	t.Must(err)
+	if err != nil {
+		return "", err
+	}
 	begin := regexp.MustCompile(`func ` + table + `\(.*\) .*\{\n\treturn .*\{\n`).FindIndex(code)
 	if begin == nil {
-		t.Fatalf("%s has no function %s that returns a table", in, table)
+		return "", fmt.Errorf("%s has no function %s that returns a table", in, table)
 	}
 	entered := string(code[:begin[1]]) + blocks[1][1] + string(code[begin[1]:])
-	dir := t.TempDir()
-	overlay, err := controls.WriteOverlay(root, dir, map[string]string{file: blocks[0][1], in: entered})
-	t.Must(err)
-	t.Programs = filepath.Join(dir, "bin")
-	t.Must(testenv.Build(t.Context(), t.Programs, "-overlay", overlay, "keypool/cmd/shortener", "keypool/cmd/kgs"))
+	return controls.WriteOverlay(root, dir, map[string]string{file: blocks[0][1], in: entered})
 }
