@@ -19,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"keypool/internal/sqlite"
+	"keypool/kgs"
 	"keypool/kgs/codespace"
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/lab"
@@ -116,9 +117,9 @@ func (f *filled) anyCode() string {
 // urlOf returns the URL of the link with the code.
 func urlOf(code string) string { return urlPrefix + code }
 
-// linkOf returns the link with the code.
+// linkOf returns the link with the code, as a creation with a key makes it.
 func linkOf(code string) shortener.Link {
-	return shortener.Link{Code: code, URL: urlOf(code), Source: shortener.SourceAlias, CreatedAt: time.Now().UTC()}
+	return shortener.Link{Code: code, URL: urlOf(code), Source: kgs.SourcePool, CreatedAt: time.Now().UTC()}
 }
 
 // closeAfter closes a database at the end of the run.
