@@ -17,11 +17,15 @@ func TestResidentFollowsThePageCache(t *testing.T) {
 		t.Skip("fincore is not installed")
 	}
 	const size = 8 << 20
-	dir, err := os.MkdirTemp("/var/tmp", "keypool-") // on a disk; the files of a tmpfs never leave the page cache
+	dir, err := os.MkdirTemp("/var/tmp", "keypool-") //nolint:usetesting // t.TempDir may be on a tmpfs, whose files never leave the page cache
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
 	f, err := os.Create(filepath.Join(dir, "large"))
 	if err != nil {
 		t.Fatal(err)

@@ -61,7 +61,7 @@ func rivals() []*experiment.Experiment {
 
 // answers returns a function that fails unless a server answers.
 func answers(ctx context.Context, url string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return err
 	}
