@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -88,6 +89,36 @@ func TestInterruptionIsReported(t *testing.T) {
 		t.Errorf("error %v, the report is %+v; output:\n%s", err, r, &stderr.all)
 	}
 }
+
+// A broken pipe at the output ends the run. A broken connection to a server does not, although the system reports both
+// with SIGPIPE.
+func TestOnlyABrokenOutputEndsTheRun(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name        string
+		duration    string
+		act         func() error
+		interrupted bool
+	}{
+		{"connection", "50ms", func() error { return syscall.Kill(os.Getpid(), syscall.SIGPIPE) }, false},
+		{"output", "1m", func() error { return syscall.EPIPE }, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			var stdout strings.Builder
+			stderr := writerFunc(func(text []byte) (int, error) { return len(text), tt.act() })
+			run(brief(start(t, false, false), dir, "--duration", tt.duration), &stdout, stderr)
+			if r := readBack(t, dir); r.Interrupted != tt.interrupted {
+				t.Errorf("interrupted = %t; output:\n%s", r.Interrupted, &stdout)
+			}
+		})
+	}
+}
+
+type writerFunc func(text []byte) (int, error)
+
+func (f writerFunc) Write(text []byte) (int, error) { return f(text) }
 
 // Each phase is shown when it begins, and then every few seconds.
 func TestProgressShowsPhases(t *testing.T) {

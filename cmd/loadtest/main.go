@@ -98,11 +98,28 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 // run runs the command and returns the exit status. The verdict goes to stdout, and everything else goes to stderr.
 func run(args []string, stdout, stderr io.Writer) int {
 	logging.Disable() // go-redis would log each outage of Redis that an experiment causes
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	// The first signal ends the experiment in progress. A second signal ends the program even during the cleanup.
 	defer context.AfterFunc(ctx, stop)()
-	return exitStatus(execute(ctx, args, output{stdout, stderr}), stderr)
+	// The system sends SIGPIPE for a broken pipe, such as `loadtest all | head`, and for a connection to a server that an
+	// experiment has killed. The first must end the run after the cleanup, and the second must not end it.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // without a handler, a broken pipe ends the process at once
+	return exitStatus(execute(ctx, args, output{required{stdout, stop}, required{stderr, stop}}), stderr)
+}
+
+// required is an output without which a run is useless. A failed write ends the run.
+type required struct {
+	io.Writer
+	end func()
+}
+
+func (w required) Write(text []byte) (int, error) {
+	n, err := w.Writer.Write(text)
+	if err != nil {
+		w.end()
+	}
+	return n, err
 }
 
 // exitStatus returns the status for the error of a command. It prints the error unless the error is only
