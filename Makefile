@@ -93,7 +93,8 @@ bench-parts: keeper
 # Runs the fuzz targets, each for FUZZTIME.
 fuzz:
 	@for target in $(subst $(comma), ,$(FUZZ)); do \
-		set -x; go test -run '^$$' -fuzz "^$${target#*/}\$$" -fuzztime $(FUZZTIME) ./$${target%/*} || exit 1; { set +x; } 2>/dev/null; \
+		go test -list "^$${target##*/}\$$" ./$${target%/*} | grep -qx "$${target##*/}" || { echo "no fuzz target $$target" >&2; exit 1; }; \
+		set -x; go test -run '^$$' -fuzz "^$${target##*/}\$$" -fuzztime $(FUZZTIME) ./$${target%/*} || exit 1; { set +x; } 2>/dev/null; \
 	done
 
 # Kills, freezes and starves running programs under load, with and without each protection.
