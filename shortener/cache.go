@@ -16,41 +16,23 @@ import (
 // process detects within this time that another process deleted a link.
 const Freshness = time.Second
 
+// DefaultCacheSize is the default of Config.CacheSize. A cache full of ordinary links needs about
+// 18 MiB.
+const DefaultCacheSize = 1 << 16
+
 const (
 	// lookupTimeout is the time limit of one look-up. It is below one second, so that a failed
 	// look-up gives the client status 503 within a second.
 	lookupTimeout = 900 * time.Millisecond
-	// defaultCacheSize is the default size of a cache in links. A cache full of ordinary links
-	// needs about 25 MiB.
-	defaultCacheSize = 1 << 16
 	// createdSize is how many created links wait for their first look-up, at most. It is a power
 	// of two.
 	createdSize = 4096
-	// entryUnit is the length of a URL, in bytes, that counts as one link.
+	// entryUnit is the length of a code and its URL, in bytes, that counts as one link.
 	entryUnit = 512
 )
 
 // errLookupPanicked is the error of the callers that wait for a look-up that panics.
 var errLookupPanicked = errors.New("the look-up panicked")
-
-// entry is the answer of the store for one code. It is immutable.
-type entry struct {
-	link  Link      // the zero Link if the store had no link
-	asked time.Time // the start of the look-up, not its end
-}
-
-func (e *entry) missing() bool { return e.link.Code == "" }
-
-// answer returns what the entry means at the time now.
-func (e *entry) answer(now time.Time) (Link, error) {
-	switch {
-	case e.missing():
-		return Link{}, ErrNotFound
-	case e.link.Gone(now):
-		return Link{}, ErrGone
-	}
-	return e.link, nil
-}
 
 // cache keeps the links that the store returned. It uses a link for Freshness without another
 // look-up. After this time it repeats the look-up, once for all callers that wait for the same
@@ -88,14 +70,14 @@ type call struct {
 // long URL counts as several links, so that size limits the memory.
 func newCache(size int, lookup func(context.Context, string) (Link, error), now func() time.Time) *cache {
 	if size <= 0 {
-		size = defaultCacheSize
+		size = DefaultCacheSize
 	}
 	return &cache{
 		lookup: lookup,
 		now:    now,
 		entries: otter.Must(&otter.Options[string, *entry]{
 			MaximumWeight: uint64(size),
-			Weigher:       func(_ string, e *entry) uint32 { return uint32(1 + len(e.link.URL)/entryUnit) },
+			Weigher:       func(_ string, e *entry) uint32 { return uint32(1 + len(e.text)/entryUnit) },
 		}),
 		created: createdLinks{seed: maphash.MakeSeed()},
 		calls:   make(map[string]*call),
@@ -192,7 +174,7 @@ func (c *cache) do(ctx context.Context, code string, shared *call) {
 	if err != nil {
 		link = Link{}
 	}
-	shared.entry, shared.err = &entry{link: link, asked: asked}, nil
+	shared.entry, shared.err = newEntry(link, asked), nil
 }
 
 // finish stores the result of a look-up in the cache, unless put has stored the code since the
@@ -207,7 +189,7 @@ func (c *cache) finish(code string, shared *call) {
 			c.entries.Invalidate(code) // a failover of the store lost the link
 			c.created.remove(code)
 		default:
-			c.entries.Set(code, shared.entry)
+			c.entries.Set(shared.entry.code(), shared.entry)
 			c.created.remove(code)
 		}
 	}
@@ -218,14 +200,14 @@ func (c *cache) finish(code string, shared *call) {
 // put adds a link that this process created or read, and discards older answers for its code. The time
 // asked is earlier than the creation or the read.
 func (c *cache) put(link Link, asked time.Time) {
-	link.Code = strings.Clone(link.Code) // a key shares memory with its whole batch
+	e := newEntry(link, asked)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.calls, link.Code)
 	if _, known := c.entries.GetIfPresent(link.Code); known {
 		c.entries.Invalidate(link.Code) // the store lost an older link of this code in a failover
 	}
-	c.created.put(&entry{link: link, asked: asked})
+	c.created.put(e)
 }
 
 // createdLinks is a hash table with one entry per slot. A link replaces an older link in its
@@ -241,14 +223,14 @@ func (t *createdLinks) slot(code string) *atomic.Pointer[entry] {
 
 func (t *createdLinks) get(code string) (*entry, bool) {
 	e := t.slot(code).Load()
-	return e, e != nil && e.link.Code == code
+	return e, e != nil && e.code() == code
 }
 
-func (t *createdLinks) put(e *entry) { t.slot(e.link.Code).Store(e) }
+func (t *createdLinks) put(e *entry) { t.slot(e.code()).Store(e) }
 
 func (t *createdLinks) remove(code string) {
 	slot := t.slot(code)
-	if e := slot.Load(); e != nil && e.link.Code == code {
+	if e := slot.Load(); e != nil && e.code() == code {
 		slot.CompareAndSwap(e, nil)
 	}
 }

@@ -206,10 +206,10 @@ func TestCacheSizeIsLimited(t *testing.T) {
 	c.entries.CleanUp()
 	memory := 0
 	for _, e := range c.entries.All() {
-		memory += len(e.link.URL)
+		memory += len(e.text)
 	}
 	if n := c.entries.EstimatedSize(); n > size || memory > size*entryUnit {
-		t.Errorf("the cache has %d links with %d bytes of URLs, want at most %d links with %d bytes", n, memory, size, size*entryUnit)
+		t.Errorf("the cache has %d links with %d bytes of codes and URLs, want at most %d links with %d bytes", n, memory, size, size*entryUnit)
 	}
 }
 
@@ -266,7 +266,7 @@ func TestCreatedLinksInTheSameSlotReplaceEachOther(t *testing.T) {
 	for i := range 10 * createdSize {
 		link := testLink(fmt.Sprintf("code%d", i))
 		c.put(link, time.Now())
-		if e, known := c.created.get(link.Code); !known || e.link != link {
+		if e, known := c.created.get(link.Code); !known || e.link() != link {
 			t.Fatalf("the newest link %q is not in the table", link.Code)
 		}
 	}

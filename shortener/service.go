@@ -27,7 +27,7 @@ type Config struct {
 	Store     Store
 	Keys      Keys
 	Metrics   *Metrics         // if nil, the metrics are not exported
-	CacheSize int              // links in memory, 65,536 if 0; a link with a long URL counts as several links
+	CacheSize int              // links in memory, DefaultCacheSize if 0; a link with a long URL counts as several links
 	QueueSize int              // creations that may wait for a commit, 4,096 if 0
 	Now       func() time.Time // if nil, time.Now
 }
