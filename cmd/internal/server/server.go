@@ -48,7 +48,7 @@ func startServer(ctx context.Context, s config.Server, log *slog.Logger) (*progr
 			return err
 		}
 		links, requests := shortener.NewMetrics(c.Registry), web.NewMetrics(c.Registry)
-		service := shortener.New(shortener.Config{Store: store, Keys: keys{chain.Keys()}, Metrics: links})
+		service := shortener.New(shortener.Config{Store: store, Keys: keys{chain.Keys()}, Metrics: links, CacheSize: cachedLinks()})
 		c.OnStop("links", func(ctx context.Context) error {
 			return program.WaitFor(ctx, func() error { return service.Close(ctx) }) // a SQLite commit ignores its context
 		})

@@ -1,10 +1,13 @@
 package server
 
 import (
+	"math"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"testing"
+
+	"keypool/shortener"
 )
 
 var kept, garbage []byte
@@ -41,4 +44,21 @@ func collections() int64 {
 	var stats debug.GCStats
 	debug.ReadGCStats(&stats)
 	return stats.NumGC
+}
+
+// This test is not parallel, because the memory limit applies to the whole process.
+func TestCacheFitsIntoTheMemoryLimit(t *testing.T) {
+	before := debug.SetMemoryLimit(-1)
+	defer debug.SetMemoryLimit(before)
+	for _, tt := range []struct {
+		limit int64
+		want  int
+	}{
+		{math.MaxInt64, 0}, {1 << 40, shortener.DefaultCacheSize}, {288 * 4 * 1000, 1000}, {0, 1},
+	} {
+		debug.SetMemoryLimit(tt.limit)
+		if got := cachedLinks(); got != tt.want {
+			t.Errorf("GOMEMLIMIT %d: %d links, want %d", tt.limit, got, tt.want)
+		}
+	}
 }

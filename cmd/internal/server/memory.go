@@ -1,16 +1,37 @@
 package server
 
 import (
+	"math"
 	"os"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"sync/atomic"
+
+	"keypool/shortener"
 )
 
 // headroom is the number of bytes of new objects after which the garbage collector runs. By default it
 // runs when the heap has doubled. The heap of the server is so small that it would run all the time.
 const headroom = 32 << 20
+
+const (
+	// linkMemory is the memory of a cached link with an ordinary URL, in bytes.
+	linkMemory = 288
+	// cacheShare is the part of GOMEMLIMIT that the cached links may need. If the objects that stay in use
+	// filled the limit, the collector would run all the time.
+	cacheShare = 0.25
+)
+
+// cachedLinks returns how many links a server keeps in memory if GOMEMLIMIT is set, or 0 for the
+// default number. It never returns more than the default number.
+func cachedLinks() int {
+	limit := debug.SetMemoryLimit(-1) // -1 changes nothing
+	if limit == math.MaxInt64 {
+		return 0
+	}
+	return int(min(max(cacheShare*float64(limit)/linkMemory, 1), shortener.DefaultCacheSize))
+}
 
 // headroomKeeper changes the percentage of the collector (GOGC) after each collection, so that the
 // collector runs after headroom bytes of new objects. If GOMEMLIMIT is set, the collector also runs
