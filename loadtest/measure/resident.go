@@ -2,8 +2,11 @@ package measure
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -15,11 +18,9 @@ import (
 // which Debian has in the package util-linux-extra.
 func Resident(ctx context.Context, dir string) (percent float64, err error) {
 	args := []string{"--bytes", "--noheadings", "--raw", "--output", "RES,SIZE"}
-	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && entry.Type().IsRegular() {
-			args = append(args, path)
-		}
-		return err
+	err = eachFile(dir, func(path string) error {
+		args = append(args, path)
+		return nil
 	})
 	if err != nil {
 		return 0, err
@@ -42,4 +43,30 @@ func Resident(ctx context.Context, dir string) (percent float64, err error) {
 		return 0, fmt.Errorf("the files in %s are empty", dir)
 	}
 	return 100 * resident / size, nil
+}
+
+// ReadAhead reads the files below dir once, so that the operating system has them in its page cache if they
+// fit into memory. It returns early when ctx ends.
+func ReadAhead(ctx context.Context, dir string) error {
+	return eachFile(dir, func(path string) error {
+		file, err := os.Open(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // a database removed the file
+		}
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(io.Discard, file)
+		return errors.Join(err, file.Close(), ctx.Err())
+	})
+}
+
+// eachFile calls f with the path of each regular file below dir.
+func eachFile(dir string, f func(path string) error) error {
+	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		return f(path)
+	})
 }

@@ -48,4 +48,8 @@ func TestResidentFollowsThePageCache(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(0, 10)
+	if err := ReadAhead(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	want(90, 100)
 }

@@ -228,6 +228,9 @@ func (f *filled) change(ctx context.Context, statement string) error {
 	return nil
 }
 
+// readAhead reads the files once, so that they are in the page cache if they fit into memory.
+func (f *filled) readAhead(t *experiment.T) { t.Must(measure.ReadAhead(t.Context(), f.dir)) }
+
 // putResident records the share of the files that is in the page cache.
 func (f *filled) putResident(t *experiment.T, r *record, name string) {
 	percent, err := measure.Resident(t.Context(), f.dir)

@@ -42,8 +42,10 @@ func large(e engine) *experiment.Experiment {
 		{name: "random redirects, " + e.name, unit: measure.PerSecond, versus: "bare Echo", least: 0.55,
 			note: "the cache holds 65,536 links (0.66 %) and reads a link from the store again after a second, so nearly every redirect needs a look-up",
 			text: "With 10 million links, the server redirects random links at least 0.55 times as often per second as a bare Echo handler redirects."},
+		{name: "random redirects, GOMEMLIMIT=60MiB, " + e.name, unit: measure.PerSecond, versus: "without a limit", least: 0.85,
+			text: "With GOMEMLIMIT=60MiB, the server redirects random links at least 0.85 times as often per second as without a limit."},
 		{name: "look-ups of the store, " + e.name, unit: measure.PerSecond, versus: "bare Echo"},
-		{name: "page cache before the look-ups, " + e.name, unit: "%", note: "the share of the files of the largest database that the operating system keeps in memory"},
+		{name: "page cache before the look-ups, " + e.name, unit: "%", note: "the share of the files of the largest database that the operating system keeps in memory; each file is read once before the look-ups"},
 		{name: "page cache after the redirects, " + e.name, unit: "%", note: "the same for the database with 10 million links"},
 		{name: "memory under random redirects, " + e.name, unit: "MiB", most: 90, text: "The resident memory of the server is at most 90 MiB during redirects of random links."},
 	}
@@ -53,6 +55,7 @@ func large(e engine) *experiment.Experiment {
 	}
 	return define("large-"+e.short, "Large databases, "+e.name,
 		"The databases have 1 and 10 million links, and with --full also 100 million. The experiment measures how long a look-up and a creation take in the store. "+
+			"The operating system has read the files of a database once before each of these measurements, so that the disk has no part in them as long as the files fit into memory. "+
 			"It also measures how many random links are redirected per second when the cache holds almost none of them, and how long a start takes. The baseline of the redirects is "+
 			"a bare handler of the web framework Echo that only redirects.",
 		bars, func(t *experiment.T, r *record) {
@@ -81,6 +84,8 @@ func growth(t *experiment.T, r *record, few, many *filled) {
 	insert := func(f *filled) measure.Subject {
 		return measure.Subject{Name: "creation, " + f.String(), Unit: "µs", Measure: func(ctx context.Context) (float64, error) { return insertCost(ctx, f, each) }}
 	}
+	few.readAhead(t)
+	many.readAhead(t)
 	many.putResident(t, r, "page cache before the look-ups, ")
 	figures := alternate(t, lookUp(few), lookUp(many), insert(few), insert(many))
 	r.put("cost of a look-up, "+many.name, figures[1], figures[0])
@@ -89,6 +94,10 @@ func growth(t *experiment.T, r *record, few, many *filled) {
 
 // audit measures the time and the memory of an audit. The accounts must close.
 func audit(t *experiment.T, r *record, f *filled) {
+	server := lab.Server(t, f.settings()...) // makes the ledger
+	server.Start()
+	server.Stop()
+	f.readAhead(t)
 	command := lab.Command(t, "shortener", t.TempDir(), f.settings(), "audit")
 	begun := time.Now()
 	out, err := command.CombinedOutput()
@@ -104,26 +113,32 @@ func audit(t *experiment.T, r *record, f *filled) {
 
 // randomRedirects measures redirects of random links. The cache holds almost none of the links.
 func randomRedirects(t *experiment.T, r *record, f *filled) {
-	server := lab.Server(t, f.settings()...)
-	server.Start()
-	defer server.Kill()
-	code := f.anyCode()
-	t.Must(measure.Visit(server.Public, code, urlOf(code)).Try(t.Context()))
-	redirects := measure.Wrk{URL: server.Public, Script: "random", Duration: each, Check: redirectsCounted(t, server)}
-	echo := measure.Wrk{URL: measure.BareServer(t) + "/alias", Script: "get", Duration: each}
-	figures := alternate(t, echo.Subject("bare Echo"),
-		measure.Subject{Name: "redirects, " + f.String(), Unit: measure.PerSecond, Measure: func(ctx context.Context) (float64, error) {
+	f.readAhead(t)
+	server, limited := lab.Server(t, f.settings()...), lab.Server(t, append(f.settings(), "GOMEMLIMIT=60MiB")...)
+	for _, s := range []*lab.Program{server, limited} {
+		s.Start()
+		defer s.Kill()
+	}
+	random := func(name string, s *lab.Program) measure.Subject {
+		code := f.anyCode()
+		t.Must(measure.Visit(s.Public, code, urlOf(code)).Try(t.Context()))
+		redirects := measure.Wrk{URL: s.Public, Script: "random", Duration: each, Check: redirectsCounted(t, s)}
+		return measure.Subject{Name: name + ", " + f.String(), Unit: measure.PerSecond, Measure: func(ctx context.Context) (float64, error) {
 			// The script draws links with this seed. The same seed would draw the same links in each round.
 			seed := strconv.FormatUint(uint64(rand.Uint32()), 10) //nolint:gosec // not a secret
 			redirects.Args = []string{f.codes, strconv.Itoa(codeLength), seed}
 			tally, err := redirects.Run(ctx)
 			return tally.PerSecond(), err
-		}},
+		}}
+	}
+	echo := measure.Wrk{URL: measure.BareServer(t) + "/alias", Script: "get", Duration: each}
+	figures := alternate(t, echo.Subject("bare Echo"), random("redirects", server), random("redirects with GOMEMLIMIT=60MiB", limited),
 		measure.Subject{Name: "look-ups, " + f.String(), Unit: measure.PerSecond, Measure: func(ctx context.Context) (float64, error) { return lookUps(ctx, f, each) }},
 	)
 	f.putResident(t, r, "page cache after the redirects, ")
 	r.put("random redirects, "+f.name, figures[1], figures[0])
-	r.put("look-ups of the store, "+f.name, figures[2], figures[0])
+	r.put("random redirects, GOMEMLIMIT=60MiB, "+f.name, figures[2], figures[1])
+	r.put("look-ups of the store, "+f.name, figures[3], figures[0])
 	if len(figures[1]) > 0 {
 		r.put("memory under random redirects, "+f.name, measure.Series{float64(server.Memory().Peak) / mebi}, nil)
 	}
