@@ -30,10 +30,13 @@ const (
 	// audit or a manual delete. SQLite does not check the context while it waits, so this is
 	// also the longest delay before a cancelled context has an effect.
 	busyTimeout = 5 * time.Second
-	// Page caches, in KiB and per connection. SQLite allocates the memory only when it uses it.
+	// Page caches, in KiB and per connection. SQLite allocates the memory only when it uses it. A page
+	// then needs 8 KiB, because it is slightly larger than 4 KiB with its header, and the allocator rounds
+	// up to a power of two. Links are stored in sequence, so the writer needs few pages. The readers need
+	// the inner pages of the tree; the operating system has the others.
 	// mmap is off: mapped pages count as resident memory and would exceed any memory limit.
-	writeCache = 8 << 10
-	readCache  = 2 << 10
+	writeCache = 2 << 10
+	readCache  = 1 << 10
 	// walKept is the size, in bytes, to which SQLite truncates the log file after a checkpoint.
 	// A long read lets the log grow, and without this setting the file never shrinks.
 	walKept = 64 << 20

@@ -13,7 +13,11 @@ import (
 
 // headroom is the number of bytes of new objects after which the garbage collector runs. By default it
 // runs when the heap has doubled. The heap of the server is so small that it would run all the time.
-const headroom = 32 << 20
+const headroom = 16 << 20
+
+// minimumHeap is the heap, at 100 percent, below which the collector does not run. The runtime multiplies it
+// by the percentage, too.
+const minimumHeap = 4 << 20
 
 const (
 	// linkMemory is the memory of a cached link with an ordinary URL, in bytes.
@@ -64,7 +68,7 @@ func (k *headroomKeeper) adjust() {
 	}
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
-	percent := int64(100 * headroom / max(live[0].Value.Uint64(), 1<<20))
+	percent := int64(100 * headroom / max(live[0].Value.Uint64(), minimumHeap))
 	if percent = max(percent, 25); percent < k.percent*9/10 || percent > k.percent*11/10 { // a change stops all goroutines for a moment
 		k.percent = percent
 		debug.SetGCPercent(int(percent))

@@ -16,7 +16,7 @@ var kept, garbage []byte
 func TestCollectorRunsAfterHeadroom(t *testing.T) {
 	t.Setenv("GOGC", "")
 	defer keepHeadroom()()
-	for _, tt := range []struct{ live, least, most int }{{8 << 20, 100, 400}, {64 << 20, 25, 50}} {
+	for _, tt := range []struct{ live, least, most int }{{0, 200, 400}, {8 << 20, 100, 400}, {64 << 20, 25, 50}} {
 		kept = make([]byte, tt.live)
 		for percent := -1; percent < tt.least || percent > tt.most; percent = gogc() {
 			runtime.GC()
