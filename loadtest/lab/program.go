@@ -219,14 +219,25 @@ type Memory struct {
 
 // Memory returns the memory of the running program, from /proc/PID/status.
 func (p *Program) Memory() Memory {
-	process, err := procfs.NewProc(p.PID())
+	memory, err := MemoryOf(p.PID())
 	must(p.r, err, "read the memory of "+p.name)
-	status, err := process.NewStatus()
-	must(p.r, err, "read the memory of "+p.name)
-	if status.VmRSS == 0 {
-		p.r.Fatalf("read the memory of %s: the program has ended", p.name)
+	return memory
+}
+
+// MemoryOf returns the memory of a running process, from /proc/PID/status.
+func MemoryOf(pid int) (Memory, error) {
+	process, err := procfs.NewProc(pid)
+	if err != nil {
+		return Memory{}, err
 	}
-	return Memory{Resident: status.VmRSS, Peak: status.VmHWM}
+	status, err := process.NewStatus()
+	if err != nil {
+		return Memory{}, err
+	}
+	if status.VmRSS == 0 {
+		return Memory{}, fmt.Errorf("the process %d has ended", pid)
+	}
+	return Memory{Resident: status.VmRSS, Peak: status.VmHWM}, nil
 }
 
 // Written returns how many bytes the running program has caused to be written to the disk, from

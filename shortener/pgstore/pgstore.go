@@ -258,40 +258,36 @@ const pageRows = 10_000
 // of each table. Rows are never removed, so it yields every row that existed at the start.
 func (s *Store) All(ctx context.Context) iter.Seq2[shortener.Link, error] {
 	return func(yield func(shortener.Link, error) bool) {
-		_ = pages(ctx, s.pool, `SELECT rank, code, source FROM ranked_links WHERE rank > $1 ORDER BY rank LIMIT $2`, int64(-1), yield) &&
-			pages(ctx, s.pool, `SELECT code, code, source FROM unranked_links WHERE code > $1 ORDER BY code LIMIT $2`, "", yield)
+		for _, links := range []iter.Seq2[shortener.Link, error]{
+			pages(ctx, s.pool, `SELECT rank, code, source FROM ranked_links WHERE rank > $1 ORDER BY rank LIMIT $2`, int64(-1)),
+			pages(ctx, s.pool, `SELECT code, code, source FROM unranked_links WHERE code > $1 ORDER BY code LIMIT $2`, ""),
+		} {
+			for link, err := range links {
+				if !yield(link, err) || err != nil {
+					return
+				}
+			}
+		}
 	}
 }
 
 // pages yields the rows that query selects, page by page. The parameters of query are the key
 // after which the page begins, and the number of rows. Its columns are the key, the code and the
-// source. pages returns false if the caller must stop.
-func pages[K any](ctx context.Context, pool *pgxpool.Pool, query string, after K, yield func(shortener.Link, error) bool) bool {
-	for {
+// source.
+func pages[K any](ctx context.Context, pool *pgxpool.Pool, query string, after K) iter.Seq2[shortener.Link, error] {
+	return shortener.Pages(ctx, pageRows, func(ctx context.Context) ([]shortener.Link, error) {
 		rows, err := pool.Query(ctx, query, after, pageRows)
 		if err != nil {
-			yield(shortener.Link{}, fmt.Errorf("read all links: %w", err))
-			return false
+			return nil, err
 		}
 		var link shortener.Link
-		var page []shortener.Link
+		page := make([]shortener.Link, 0, pageRows)
 		_, err = pgx.ForEachRow(rows, []any{&after, &link.Code, &link.Source}, func() error {
 			page = append(page, link)
 			return nil
 		})
-		if err != nil {
-			yield(shortener.Link{}, fmt.Errorf("read all links: %w", err))
-			return false
-		}
-		for _, link := range page {
-			if !yield(link, nil) {
-				return false
-			}
-		}
-		if len(page) < pageRows {
-			return true
-		}
-	}
+		return page, err
+	})
 }
 
 // Ping implements [shortener.Store].

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"iter"
 	"sync/atomic"
 
@@ -54,24 +53,11 @@ func (s *Store) place(code string) (*table, any) {
 
 // all yields the code and the source of every row in the order of the keys.
 func (t *table) all(ctx context.Context, db *sql.DB) iter.Seq2[shortener.Link, error] {
-	return func(yield func(shortener.Link, error) bool) {
-		for after := t.first; ; {
-			page, last, err := t.read(ctx, db, after)
-			if err != nil {
-				yield(shortener.Link{}, fmt.Errorf("read all links: %w", err))
-				return
-			}
-			for _, link := range page {
-				if !yield(link, nil) {
-					return
-				}
-			}
-			if len(page) < pageRows {
-				return
-			}
-			after = last
-		}
-	}
+	after := t.first
+	return shortener.Pages(ctx, pageRows, func(ctx context.Context) (page []shortener.Link, err error) {
+		page, after, err = t.read(ctx, db, after)
+		return page, err
+	})
 }
 
 // read returns a page of rows, and the key of its last row.
@@ -81,6 +67,7 @@ func (t *table) read(ctx context.Context, db *sql.DB, after any) (page []shorten
 		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
+	page = make([]shortener.Link, 0, pageRows)
 	for rows.Next() {
 		var link shortener.Link
 		if err := rows.Scan(&last, &link.Code, &link.Source); err != nil {

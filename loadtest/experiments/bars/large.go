@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -26,6 +25,9 @@ const (
 	manyLinks = 10_000_000
 	mostLinks = 100_000_000
 )
+
+// auditLimit is the longest time that an audit may take.
+const auditLimit = 15 * time.Minute
 
 // large measures look-ups, creations, redirects of random links, and the start of a server, with
 // large databases of one engine.
@@ -98,17 +100,27 @@ func audit(t *experiment.T, r *record, f *filled) {
 	server.Start()
 	server.Stop()
 	f.readAhead(t)
-	command := lab.Command(t, "shortener", t.TempDir(), f.settings(), "audit")
 	begun := time.Now()
-	out, err := command.CombinedOutput()
+	run := server.Begin("audit")
+	var peak uint64
+	lab.Wait(t, auditLimit, "the audit has ended", func() bool {
+		if memory, err := lab.MemoryOf(run.PID()); err == nil { // there is an error when the process has ended
+			peak = max(peak, memory.Peak)
+		}
+		select {
+		case <-run.Done():
+			return true
+		default:
+			return false
+		}
+	})
 	took := time.Since(begun)
-	if err != nil {
-		t.Errorf("audit: %w; its output:\n%s", err, out)
+	if err := run.Err(); err != nil {
+		t.Errorf("audit: %w; its log:\n%s", err, server.Tail())
 		return
 	}
-	used, _ := command.ProcessState.SysUsage().(*syscall.Rusage)
 	r.put("audit, "+f.name, measure.Series{float64(took.Microseconds()) / float64(f.links)}, nil)
-	r.put("memory of the audit, "+f.name, measure.Series{float64(used.Maxrss) / 1024}, nil) // Maxrss is in KiB
+	r.put("memory of the audit, "+f.name, measure.Series{float64(peak) / mebi}, nil)
 }
 
 // randomRedirects measures redirects of random links. The cache holds almost none of the links.

@@ -1,0 +1,67 @@
+package shortener
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+)
+
+// numbered returns a function that reads links with the codes "0" to n-1 in pages of size links, and then
+// fails with err if err is not nil.
+func numbered(n, size int, err error) func(context.Context) ([]Link, error) {
+	next := 0
+	return func(context.Context) (page []Link, _ error) {
+		for ; next < n && len(page) < size; next++ {
+			page = append(page, Link{Code: fmt.Sprint(next)})
+		}
+		if len(page) == 0 && err != nil {
+			return nil, err
+		}
+		return page, nil
+	}
+}
+
+func TestPagesYieldsEachLinkOnce(t *testing.T) {
+	t.Parallel()
+	const size = 4
+	for n := range 3*size + 1 {
+		got := 0
+		for link, err := range Pages(t.Context(), size, numbered(n, size, nil)) {
+			if err != nil || link.Code != fmt.Sprint(got) {
+				t.Fatalf("%d links: link %d is %q, %v", n, got, link.Code, err)
+			}
+			got++
+		}
+		if got != n {
+			t.Errorf("%d links, want %d", got, n)
+		}
+	}
+}
+
+// The goroutine of Pages ends even if the caller stops early. TestMain checks that no goroutine remains.
+func TestPagesEndsWithTheCaller(t *testing.T) {
+	t.Parallel()
+	for range Pages(t.Context(), 2, numbered(1000, 2, nil)) {
+		break
+	}
+}
+
+func TestPagesReturnsErrors(t *testing.T) {
+	t.Parallel()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, tt := range []struct {
+		name string
+		ctx  context.Context
+		want error
+	}{{"read", t.Context(), errDown}, {"context", ended, context.Canceled}} {
+		var got error
+		for _, err := range Pages(tt.ctx, 2, numbered(4, 2, errDown)) {
+			got = err
+		}
+		if !errors.Is(got, tt.want) {
+			t.Errorf("%s: error %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
