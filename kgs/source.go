@@ -25,8 +25,8 @@ type SourceConfig struct {
 // Source holds the local batches of one server: the current batch and a spare batch. It hands out
 // keys from memory and refills itself in the background before it is empty. It takes the spare
 // batch from the supply while the current batch is in use. At most one refill runs at a time. The
-// size of a batch follows the measured rate of use, and is at most maxGrowth times the size of
-// the previous batch.
+// size of a batch follows the measured rate of use. The source requests at most maxGrowth times the
+// size of the previous batch, or Min keys if that is more.
 //
 // All methods are safe for concurrent use.
 type Source struct {
@@ -47,12 +47,12 @@ type Source struct {
 	rate     EWMA                     // rate at which keys are handed out
 	burst    float64                  // keys per second at which the last batch was used up
 	fetched  int                      // keys in the last batch
-	filled   chan struct{}            // closed and replaced when a refill ends
+	filled   chan struct{}            // closed and replaced when a refill ends or installs a current batch
 	began    time.Time                // time at which the running refill began; zero if no refill runs
 	failing  error                    // error of the last refill; nil after a success
 	closed   bool
 
-	everFilled bool // whether a refill has ever succeeded
+	everFilled bool // whether a batch has ever arrived
 	failures   FailureLog
 }
 
@@ -78,14 +78,14 @@ func NewSource(cfg SourceConfig) *Source {
 }
 
 // Next returns one key. If the source has a local key, Next neither blocks nor calls the supply.
-// Otherwise Next waits until a refill ends, ctx ends or Patience has passed. It requests a refill
-// if none is running.
+// Otherwise Next requests a refill and waits until a batch arrives, a refill fails, ctx ends or
+// Patience has passed. While a refill runs, the request is kept for the next one.
 //
 // Next fails with ErrNoKeys if it gets no key in that time. It fails at once if the last refill
 // failed, or if the running refill has already taken longer than Patience. As a result, a supply
-// that is down or hangs does not delay every request. There is one exception: until Patience has
-// passed since NewSource, and while no refill has succeeded yet, Next waits in spite of a failed
-// refill.
+// that is down or hangs does not delay every request. There is one exception, at the start: Next
+// waits in spite of a failed refill if NewSource was called less than Patience ago and no batch has
+// arrived yet.
 func (s *Source) Next(ctx context.Context, _ string, _ int) (Key, error) {
 	if k, ok := s.take(); ok {
 		return k, nil
@@ -161,7 +161,7 @@ func (s *Source) install(l *LocalBatch) {
 	s.current.Store(l)
 }
 
-// refillUnderWay returns a channel that is closed when the running refill ends. It fails with
+// refillUnderWay returns a channel that is closed when the running refill ends or installs a current batch. It fails with
 // ErrNoKeys if the caller should not wait.
 func (s *Source) refillUnderWay() (<-chan struct{}, error) {
 	s.mu.Lock()

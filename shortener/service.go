@@ -63,13 +63,13 @@ func (s *Service) Resolve(ctx context.Context, code string) (Link, error) {
 
 // Ready fails with an *UnavailableError while links cannot be created or resolved. It
 // pings the store at most once a second and otherwise returns the last result. It
-// blocks for at most one second. It may block after ctx ends, because concurrent callers
-// share the ping.
+// blocks for at most one second, or with SQLite up to five seconds while another process holds the
+// write lock. It may block after ctx ends, because concurrent callers share the ping.
 func (s *Service) Ready(ctx context.Context) error { return s.readiness.check(ctx) }
 
 // Close commits the queued creations and stops the service. If ctx ends before all commits
-// are done, Close interrupts the commits and returns an error. Create must not be called
-// after Close.
+// are done, Close interrupts the commits and returns an error. SQLite completes a commit that has begun,
+// and Close then waits for it. Create must not be called after Close.
 func (s *Service) Close(ctx context.Context) error {
 	return s.committer.close(ctx)
 }

@@ -15,7 +15,8 @@ import (
 // together decide whether a code is free.
 //
 // All methods may be called concurrently. They block until the engine answers or ctx
-// ends. ErrRefused and ErrNotFound concern a link or a code. Every other error concerns the
+// ends. An engine may complete a running statement before it returns. ErrRefused and ErrNotFound
+// concern a link or a code, and ErrOtherOrder the order of all links. Every other error concerns the
 // engine, which may be unreachable, full or interrupted.
 type Store interface {
 	// Insert writes all links in one transaction and returns after the transaction is
@@ -62,9 +63,9 @@ const (
 	Present
 )
 
-// OutcomeOfExisting returns the outcome of links[i], Present or Conflict, if the store
-// already had the row stored with the same code. The slice outcomes holds the outcomes of
-// links[:i]. Every engine uses this function, so that all engines agree on which links are
+// OutcomeOfExisting returns the outcome of links[i] after a conflict: Present or Conflict. The
+// parameter stored is the row that the store has with the code of links[i]. The slice outcomes holds
+// the outcomes of links[:i]. Every engine uses this function, so that all engines agree on which links are
 // identical.
 func OutcomeOfExisting(links []Link, outcomes []Outcome, i int, stored Link) Outcome {
 	if !sameCreation(links[i], stored) {

@@ -42,12 +42,12 @@ import (
 var ErrWrongSecret = errors.New("the ledger belongs to another permutation")
 
 // ErrNotInitialized means that the database has no ledger, because no server or worker has been
-// started on it.
+// started on it, or because Replace was interrupted.
 var ErrNotInitialized = errors.New("not initialized: run `shortener migrate`, then start a server or worker")
 
 // Ledger is the durable record of all numbers. It is stored in the database of the links.
 //
-// Every change is one transaction. It first locks the only row of kgs_ledger and then checks for
+// Every change except Open and Replace is one or more transactions. Each first locks the only row of kgs_ledger and then checks for
 // a rollback, as detectRollback documents. Because of the lock, the changes of all processes run
 // one after the other, and range ids become visible in the order in which they are assigned.
 //
@@ -55,10 +55,11 @@ var ErrNotInitialized = errors.New("not initialized: run `shortener migrate`, th
 // effect of a later crash. Only the expiry of leases depends on the time of day. A wrong clock
 // cannot hand out a number twice, because the numbers of an expired lease are abandoned.
 //
-// All methods are safe for concurrent use. They return at the latest when ctx ends. A change takes
-// at most 10 s. Open and the methods that only read have no other time limit. An error that is not
-// defined in this package or in package kgs means that the database failed or could not be reached.
-// After such an error, the change may or may not have been made.
+// All methods are safe for concurrent use. They return when ctx ends; SQLite may then still wait up to
+// five seconds for the lock of another process. A transaction of a change takes at most 10 s. Open,
+// Replace and the methods that only read have no other time limit. An error that is not defined in this
+// package or in package kgs means that an argument is invalid, or that the database failed or could not
+// be reached. After a failure of the database, the change may or may not have been made.
 type Ledger struct {
 	write, read *sql.DB // one database handle on PostgreSQL; separate connections on SQLite
 	dialect     dialect

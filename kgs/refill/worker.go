@@ -30,8 +30,9 @@ type Filler interface {
 	Prepare(ctx context.Context) error
 	// Len returns how many keys the pool holds. It changes nothing.
 	Len(ctx context.Context) (int64, error)
-	// Fill pushes up to n more keys to the pool. It returns how many keys arrived, even if it also
-	// returns an error.
+	// Fill pushes about n more keys to the pool. It may push the whole rest of a range that was reserved
+	// earlier, which can be more than n keys. It returns how many keys arrived, even if it also returns
+	// an error.
 	Fill(ctx context.Context, n int64) (int64, error)
 	// Release releases the keys that are reserved but not yet pushed, so that the next worker can
 	// take them over at once. A worker calls Release when it stops.
@@ -113,9 +114,8 @@ func (w *Worker) fill(ctx context.Context) error {
 	return nil
 }
 
-// step pushes one chunk if the pool holds fewer than mark keys. It returns true for done if the pool
-// holds enough keys, a call failed, or no key arrived. Without the last condition, fill would repeat
-// the step without a pause.
+// step pushes one chunk if the pool holds fewer than mark keys. done is true if the pool holds enough
+// keys, or if no key arrived. Without the second condition, fill would repeat the step without a pause.
 func (w *Worker) step(ctx context.Context, mark int64) (done bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, w.cfg.Timeout)
 	defer cancel()

@@ -20,8 +20,8 @@ import (
 // Store implements [shortener.Store].
 //
 // If ctx ends while a method waits for a connection, the method returns. If ctx ends during a
-// statement, the statement continues, because the driver would need a goroutine per statement to
-// interrupt it. A statement takes as long as the disk needs. An Insert takes up to five seconds
+// statement of Insert or Lookup, the statement continues, because the driver would need a goroutine per
+// statement to interrupt it. A statement takes as long as the disk needs. An Insert takes up to five seconds
 // more while another process holds the write lock.
 type Store struct {
 	db               *sqlite.DB

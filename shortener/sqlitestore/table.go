@@ -12,10 +12,10 @@ import (
 
 // table holds the statements of one of the two tables of links.
 type table struct {
-	insert statement // of the columns; the first column is the key
-	lookup statement // of the row with a key
+	insert statement // inserts a row; the first value is the key
+	lookup statement // reads the row with a key
 	remove string    // turns the row with a key and a code into a tombstone
-	page   string    // of the rows after a key: key, code and source
+	page   string    // reads the key, the code and the source of the rows after a key
 	first  any       // a key before all others
 }
 

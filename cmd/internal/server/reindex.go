@@ -42,7 +42,7 @@ func reindex(ctx context.Context, s config.Server, flags reindexFlags, out io.Wr
 }
 
 // replaceLedger replaces the ledger if err, the result of Identify, shows that the ledger belongs to
-// another secret. If a former call was killed after it deleted the ledger, replaceLedger completes the
+// another permutation. If a former call was killed after it deleted the ledger, replaceLedger completes the
 // replacement.
 func replaceLedger(ctx context.Context, c *app.Core, err error) error {
 	switch {
@@ -58,7 +58,7 @@ func replaceLedger(ctx context.Context, c *app.Core, err error) error {
 	return err
 }
 
-// reorderLinks moves the links into the order of the code space of c.
+// reorderLinks moves the links into the order of the codes of the key source.
 func reorderLinks(ctx context.Context, c *app.Core, links reorder.Database, keySource string) error {
 	order := wantedOrder(c, keySource)
 	former, err := links.Recorded(ctx)

@@ -127,10 +127,10 @@ func audit(t *experiment.T, r *record, f *filled) {
 func randomRedirects(t *experiment.T, r *record, f *filled) {
 	f.readAhead(t)
 	server, limited := lab.Server(t, f.settings()...), lab.Server(t, append(f.settings(), "GOMEMLIMIT=60MiB")...)
-	for _, s := range []*lab.Program{server, limited} {
-		s.Start()
-		defer s.Kill()
-	}
+	server.Start()
+	defer server.Kill()
+	limited.Start()
+	defer limited.Kill()
 	random := func(name string, s *lab.Program) measure.Subject {
 		code := f.anyCode()
 		t.Must(measure.Visit(s.Public, code, urlOf(code)).Try(t.Context()))

@@ -69,8 +69,8 @@ func timed(name, text string) claim {
 // links are the guarantees I1 to I4 of docs/guarantees.md.
 func theLinks(further ...claim) []claim { return linksOf("acknowledged link", "", further...) }
 
-// linksOf is like theLinks, but link is a term for a link that the claims are about. The sentence definition
-// defines the term; it is "" if the term needs no definition.
+// linksOf is like theLinks, but its claims concern only some links. The parameter link is the term for such a
+// link in the text of the claims. The sentence definition defines the term; it is "" if the term needs no definition.
 func linksOf(link, definition string, further ...claim) []claim {
 	if definition != "" {
 		definition += " "

@@ -6,7 +6,8 @@
 // is one injection of the fault. A worker delivers a range when it has pushed all keys of the range
 // to the pool and records this in the ledger.
 //
-// A row that creates links under load always ends in the same way. The servers are restarted, so
+// A row that creates links under load ends in the same way, except for rows 17 and 17b, which read back only
+// the links that were created after the fault. The servers are restarted, so
 // that no answer comes from a cache. Then every acknowledged link is read back through each server,
 // and the links table is searched for creations that were stored twice. Finally, an audit checks
 // that the accounts of the ledger close.
@@ -14,7 +15,7 @@
 // Invariant: if the fault did not happen, the row fails and judges no claim.
 //
 // Each row starts its own programs and databases. It uses only the commands, the settings and the
-// HTTP interface of the programs, with these exceptions:
+// HTTP interface of the programs, with exceptions such as these:
 //
 //   - the links table shows whether a creation of unknown outcome was stored;
 //   - one row reads all keys of the pool in Redis and compares them with the codes of a space;
@@ -74,8 +75,8 @@ func without(refutes string, protections ...string) []experiment.Control {
 }
 
 // show adds a table with the results of the row. It adds no table if the row read no links back.
-// It panics if the record has an observation of a claim that the row does not make, except for the two
-// claims that every audit observes.
+// It panics if the record has an observation of a claim that the row does not make, except for
+// keysOnce and keysKept, which every audit observes.
 func show(record *Record, e *report.Experiment) {
 	for name := range record.seen {
 		ofEveryAudit := name == keysOnce || name == keysKept
