@@ -5,8 +5,8 @@ import (
 	"unique"
 )
 
-// entry is the answer of the store for one code, as the cache keeps it. An entry needs about half the
-// memory of a Link, and the garbage collector follows two of its pointers instead of six. It is immutable.
+// entry is the answer of the store for one code, as the cache keeps it. It has 80 bytes and three pointers,
+// where a Link and the time of its look-up have 144 bytes and seven pointers. It is immutable.
 type entry struct {
 	text      string // the code, followed by the URL; empty if the store had no link
 	codeBytes int    // length of the code

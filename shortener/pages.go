@@ -10,6 +10,7 @@ import (
 // Pages yields the links of a store that reads them page by page, as [Store.All] does. read returns the
 // next page. It must stop when its context ends. The last page is the first one with fewer than size links.
 // While the caller handles a page, a goroutine reads the next one. It ends before the sequence does.
+// The sequence can be used once, because read has a position.
 func Pages(ctx context.Context, size int, read func(ctx context.Context) ([]Link, error)) iter.Seq2[Link, error] {
 	type page struct {
 		links []Link
@@ -23,16 +24,16 @@ func Pages(ctx context.Context, size int, read func(ctx context.Context) ([]Link
 		defer cancel()
 		reader.Go(func() {
 			defer close(pages)
-			for more := true; more; {
+			for {
 				links, err := read(ctx)
 				select {
 				case pages <- page{links, err}:
 				case <-ctx.Done():
-					if err == nil {
-						err = ctx.Err()
-					}
+					return
 				}
-				more = err == nil && len(links) == size
+				if err != nil || len(links) < size {
+					return
+				}
 			}
 		})
 		for p := range pages {

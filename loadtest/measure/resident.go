@@ -46,7 +46,7 @@ func Resident(ctx context.Context, dir string) (percent float64, err error) {
 }
 
 // ReadAhead reads the files below dir once, so that the operating system has them in its page cache if they
-// fit into memory. It returns early when ctx ends.
+// fit into memory. If ctx ends, it returns after the file that it reads.
 func ReadAhead(ctx context.Context, dir string) error {
 	return eachFile(dir, func(path string) error {
 		file, err := os.Open(path)

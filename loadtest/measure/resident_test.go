@@ -14,7 +14,7 @@ import (
 func TestResidentFollowsThePageCache(t *testing.T) {
 	t.Parallel()
 	if !lab.Installed("fincore") {
-		t.Skip("fincore is not installed")
+		t.Fatal("fincore is not installed; `make test` installs it")
 	}
 	const size = 8 << 20
 	dir, err := os.MkdirTemp("/var/tmp", "keypool-") //nolint:usetesting // t.TempDir may be on a tmpfs, whose files never leave the page cache

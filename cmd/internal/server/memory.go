@@ -22,7 +22,7 @@ const minimumHeap = 4 << 20
 const (
 	// linkMemory is the memory of a cached link with an ordinary URL, in bytes.
 	linkMemory = 288
-	// cacheShare is the part of GOMEMLIMIT that the cached links may need. If the objects that stay in use
+	// cacheShare is the part of GOMEMLIMIT that cached links with ordinary URLs may need. If the objects that stay in use
 	// filled the limit, the collector would run all the time.
 	cacheShare = 0.25
 )
