@@ -5,7 +5,7 @@ import "errors"
 // Order is the order in which a store keeps links. The rows of links that were created together are
 // then neighbours on disk, although their codes are permuted.
 //
-// The order of a database never changes, because the store finds a link by its rank.
+// The order of a database must not change while a store uses it, because the store finds a link by its rank.
 type Order interface {
 	// Rank returns the position of code in the order. Two codes never have the same rank. ok is
 	// false if code has no rank. The store then finds its link by the code itself. Rank does not

@@ -35,13 +35,10 @@ func (d Database) begin(ctx context.Context, fingerprint string, pending bool, l
 	statements := []string{
 		`DROP TABLE IF EXISTS links_earlier`, // without links
 		`CREATE TABLE links_earlier AS SELECT ` + columns + ` FROM ranked_links`,
-		`DELETE FROM ranked_links`,
+		d.dialect.empty,
 	}
 	if pending {
-		statements = []string{
-			`DELETE FROM ranked_links`,
-			`DELETE FROM unranked_links WHERE code IN (SELECT code FROM links_earlier)`,
-		}
+		statements = []string{d.dialect.empty, removeMovedUnranked}
 	}
 	tx, err := d.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -62,6 +59,12 @@ func (d Database) begin(ctx context.Context, fingerprint string, pending bool, l
 	return tx.Commit()
 }
 
+// These statements remove the links that a move has copied from links_earlier.
+const (
+	removeMovedRanked   = `DELETE FROM ranked_links WHERE code IN (SELECT code FROM links_earlier)`
+	removeMovedUnranked = `DELETE FROM unranked_links WHERE code IN (SELECT code FROM links_earlier)`
+)
+
 func setOrder(ctx context.Context, tx *sql.Tx, fingerprint string) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO link_order (id, fingerprint) VALUES (1, $1)
 		ON CONFLICT (id) DO UPDATE SET fingerprint = excluded.fingerprint, moved_to = '', moved = 0`, fingerprint)
@@ -70,7 +73,8 @@ func setOrder(ctx context.Context, tx *sql.Tx, fingerprint string) error {
 
 // Disown replaces the given Sources of links by [shortener.SourceFormer]. It is for links with keys of a
 // ledger that is replaced in the same transaction, because the numbers of these links are not numbers
-// of the new ledger.
+// of the new ledger. A move that was interrupted begins again, because an UPDATE changes the positions of
+// the rows in PostgreSQL.
 func (d Database) Disown(ctx context.Context, tx *sql.Tx, sources ...string) error {
 	statements := []string{
 		`UPDATE ranked_links SET source = $1 WHERE source = $2`,
@@ -82,6 +86,11 @@ func (d Database) Disown(ctx context.Context, tx *sql.Tx, sources ...string) err
 	}
 	if earlier {
 		statements = append(statements, `UPDATE links_earlier SET source = $1 WHERE source = $2`)
+		for _, statement := range []string{removeMovedRanked, removeMovedUnranked, `UPDATE link_order SET moved_to = '', moved = 0`} {
+			if _, err := tx.ExecContext(ctx, statement); err != nil {
+				return fmt.Errorf("begin the move of the links again: %w", err)
+			}
+		}
 	}
 	for _, statement := range statements {
 		for _, source := range sources {

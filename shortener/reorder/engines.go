@@ -13,6 +13,7 @@ func SQLite(db *sql.DB) Database {
 	const from = ` FROM links_earlier WHERE rowid = CAST(? AS INTEGER)`
 	return Database{db, dialect{
 		exists:   `SELECT count(*) > 0 FROM sqlite_master WHERE type = 'table' AND name = 'links_earlier'`,
+		empty:    `DELETE FROM ranked_links`,
 		next:     nextRows,
 		ranked:   each(`INSERT INTO ranked_links (rank, `+columns+`) SELECT ?, `+columns+from, func(r row) []any { return []any{r.rank, r.position} }),
 		unranked: each(`INSERT INTO unranked_links (`+columns+`) SELECT `+columns+from, func(r row) []any { return []any{r.position} }),
@@ -57,6 +58,7 @@ func each(statement string, args func(row) []any) func(context.Context, *sql.Tx,
 func Postgres(db *sql.DB) Database {
 	return Database{db, dialect{
 		exists: `SELECT to_regclass('links_earlier') IS NOT NULL`,
+		empty:  `TRUNCATE ranked_links`, // unlike DELETE, it writes no log for each row and leaves no dead rows
 		next:   nextBlocks,
 		ranked: together(`INSERT INTO ranked_links (rank, ` + columns + `)
 			SELECT wanted.rank, ` + columns + ` FROM unnest($1::text[]::tid[], $2::bigint[]) AS wanted (position, rank)

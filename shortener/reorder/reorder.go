@@ -10,7 +10,7 @@
 //   - the order of a database is recorded before its first link is stored;
 //   - a link is in links_earlier and in at most one of the new tables until all links are moved. Then
 //     links_earlier is dropped;
-//   - while links_earlier exists, no program creates or looks up links.
+//   - while links_earlier has rows, no program creates or looks up links.
 package reorder
 
 import (
@@ -31,6 +31,7 @@ type Database struct {
 // dialect is the SQL that differs between database engines.
 type dialect struct {
 	exists   string                                                                     // whether the table links_earlier exists
+	empty    string                                                                     // removes all rows of ranked_links
 	next     func(ctx context.Context, db *sql.DB, after string) (page, error)          // reads the page after a position; "" is the position of the first row
 	ranked   func(ctx context.Context, tx *sql.Tx, rows []row) (moved int64, err error) // moves rows with a rank
 	unranked func(ctx context.Context, tx *sql.Tx, rows []row) (moved int64, err error) // moves rows without a rank
@@ -55,15 +56,16 @@ const columns = `code, url, source, created_at, expires_at, deleted_at`
 // Record records that the database keeps its links in the order with this fingerprint, unless an
 // order is on record. It returns the fingerprint on record.
 func (d Database) Record(ctx context.Context, fingerprint string) (recorded string, err error) {
+	recorded, err = d.Recorded(ctx)
+	if err != nil || recorded != "" {
+		return recorded, err
+	}
 	_, err = d.db.ExecContext(ctx,
 		`INSERT INTO link_order (id, fingerprint) VALUES (1, $1) ON CONFLICT (id) DO NOTHING`, fingerprint)
-	if err == nil {
-		recorded, err = d.Recorded(ctx)
-	}
 	if err != nil {
 		return "", fmt.Errorf("record the order of the links: %w", err)
 	}
-	return recorded, nil
+	return d.Recorded(ctx) // another process may have been first
 }
 
 // Recorded returns the fingerprint on record, or "" if no order is on record.
@@ -82,13 +84,18 @@ func (d Database) Pending(ctx context.Context) (pending bool, err error) {
 	if err == nil && exists {
 		err = d.db.QueryRowContext(ctx, `SELECT count(*) > 0 FROM (SELECT code FROM links_earlier LIMIT 1) AS first`).Scan(&pending)
 	}
+	if exists && err != nil { // another process may have dropped the table between the two statements
+		if still, again := d.Exists(ctx); again == nil && !still {
+			return false, nil
+		}
+	}
 	if err != nil {
 		return false, fmt.Errorf("look for links to move: %w", err)
 	}
 	return pending, nil
 }
 
-// Exists reports whether the table links_earlier exists. It may be empty.
+// Exists reports whether the database has the table links_earlier, which may be empty.
 func (d Database) Exists(ctx context.Context) (exists bool, err error) {
 	err = d.db.QueryRowContext(ctx, d.dialect.exists).Scan(&exists)
 	return exists, err

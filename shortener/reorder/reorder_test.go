@@ -343,3 +343,55 @@ func TestStatementsOfOlderProgramsFail(t *testing.T) {
 		}
 	})
 }
+
+// A program may ask for links to move while another program drops the empty table.
+func TestPendingWhileTableIsDropped(t *testing.T) {
+	onEngines(t, func(t *testing.T, e engine) {
+		e.exec(t, `DROP TABLE links_earlier`)
+		for range 100 {
+			e.exec(t, `CREATE TABLE links_earlier (code text)`)
+			dropped := make(chan error, 1)
+			go func() {
+				_, err := e.db.ExecContext(t.Context(), `DROP TABLE links_earlier`)
+				dropped <- err
+			}()
+			if pending, err := e.Pending(t.Context()); pending || err != nil {
+				t.Errorf("Pending: %v, %v; want false", pending, err)
+			}
+			if err := <-dropped; err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// The ledger may be replaced while a move is interrupted. An UPDATE changes the positions of the rows in
+// PostgreSQL, so the move begins again.
+func TestDisownDuringMove(t *testing.T) {
+	onEngines(t, func(t *testing.T, e engine) {
+		links := e.plant(t, 2*pageRows)
+		record(t, e, storetest.Plain())
+		ctx, interrupt := context.WithCancel(t.Context())
+		err := e.Move(ctx, storetest.Plain(), func(int64, int64) { interrupt() })
+		if !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		tx, err := e.db.BeginTx(t.Context(), nil)
+		if err == nil {
+			err = errors.Join(e.Disown(t.Context(), tx, links[0].Source), tx.Commit())
+		}
+		if err == nil {
+			err = e.Move(t.Context(), storetest.Plain(), func(int64, int64) {})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		store := e.store(storetest.Plain())
+		for _, want := range links {
+			if want.Source == links[0].Source {
+				want.Source = shortener.SourceFormer
+			}
+			storetest.WantLink(t, store, want)
+		}
+	})
+}

@@ -90,16 +90,34 @@ func (s *Server) Complete(rules Rules) error {
 	return nil
 }
 
+// CompleteOffline completes and checks the settings that the commands without a server need: the common
+// settings and the name of the key source, which decides in which order links are stored.
+func (s *Server) CompleteOffline(known []KeySource) error {
+	if err := s.Common.Complete(); err != nil {
+		return err
+	}
+	if s.KeySource != "" && !slices.ContainsFunc(known, s.uses) {
+		return unknownKeySource(s.KeySource, known)
+	}
+	return nil
+}
+
+func (s *Server) uses(k KeySource) bool { return k.Name == s.KeySource }
+
+func unknownKeySource(name string, known []KeySource) error {
+	return &Error{"KEY_SOURCE", name, names(known)}
+}
+
 func (s *Server) completeKeySource(known []KeySource) error {
 	byDefault := "memory-pool"
 	if s.RedisURL != "" {
 		byDefault = "redis-pool"
 	}
 	s.KeySource = cmp.Or(s.KeySource, byDefault)
-	at := slices.IndexFunc(known, func(k KeySource) bool { return k.Name == s.KeySource })
+	at := slices.IndexFunc(known, s.uses)
 	switch {
 	case at < 0:
-		return &Error{"KEY_SOURCE", s.KeySource, names(known)}
+		return unknownKeySource(s.KeySource, known)
 	case !known[at].Needs.satisfied(s):
 		return &Error{"KEY_SOURCE", s.KeySource, s.KeySource + " only together with " + string(known[at].Needs)}
 	case s.KeySource == "memory-pool" && !s.Worker.On:

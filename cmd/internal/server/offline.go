@@ -47,6 +47,9 @@ func closeAccounts(ctx context.Context, s config.Server, log io.Writer) (account
 
 // offline calls do with the store of the links, for a command that may run while servers run.
 func offline(ctx context.Context, s config.Server, log io.Writer, do func(*app.Core, shortener.Store) error) (err error) {
+	if err := s.CompleteOffline(app.KeySources()); err != nil {
+		return err
+	}
 	c, err := app.OpenOffline(ctx, s.Common, log)
 	if err != nil {
 		return err
@@ -55,7 +58,7 @@ func offline(ctx context.Context, s config.Server, log io.Writer, do func(*app.C
 	if err := c.Identify(ctx); err != nil {
 		return err
 	}
-	store, err := openStore(ctx, c, s.KeySource)
+	store, err := openStore(ctx, c, s.KeySource, readOrder)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ type reindexFlags struct {
 // reindex stores the links in the order of the present settings. If the process is killed, the same
 // command continues.
 func reindex(ctx context.Context, s config.Server, flags reindexFlags, out io.Writer) error {
-	if err := s.Common.Complete(); err != nil {
+	if err := s.CompleteOffline(app.KeySources()); err != nil {
 		return err
 	}
 	log := app.NewLogger(out, s.LogLevel, s.LogFormat)

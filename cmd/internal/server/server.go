@@ -43,7 +43,7 @@ func startServer(ctx context.Context, s config.Server, log *slog.Logger) (*progr
 		}
 		// The order of the links cannot change from here on, because OpenChain registers this process as a
 		// holder in the ledger.
-		store, err := openStore(ctx, c, s.KeySource)
+		store, err := openStore(ctx, c, s.KeySource, openOrder)
 		if err != nil {
 			return err
 		}

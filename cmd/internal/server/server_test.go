@@ -278,7 +278,7 @@ func TestStartFailsForPortInUseAndWrongSecret(t *testing.T) {
 
 // plant inserts a link whose code the ledger did not issue.
 func plant(ctx context.Context, c *app.Core, code string) error {
-	store, err := openStore(ctx, c, "memory-pool")
+	store, err := openStore(ctx, c, "memory-pool", openOrder)
 	if err != nil {
 		return err
 	}

@@ -24,11 +24,14 @@ import (
 // to the tables of this program.
 var errLinksNotMoved = errors.New("the links are in the tables of an older version: run `shortener migrate`")
 
+// orderOf is openOrder, for a server, or readOrder, for a command that only uses links.
+type orderOf func(ctx context.Context, c *app.Core, db reorder.Database, keySource string) (shortener.Order, error)
+
 // openStore opens the store of the links in the database of c, whose code space must be open. In
 // PostgreSQL, the links and the ledger have separate connections.
-func openStore(ctx context.Context, c *app.Core, keySource string) (shortener.Store, error) {
+func openStore(ctx context.Context, c *app.Core, keySource string, orderOf orderOf) (shortener.Store, error) {
 	if c.SQLite != nil {
-		order, err := openOrder(ctx, c, reorder.SQLite(c.SQLite.Write), keySource)
+		order, err := orderOf(ctx, c, reorder.SQLite(c.SQLite.Write), keySource)
 		return sqlitestore.New(c.SQLite, order), err
 	}
 	connections, err := c.OpenPool(ctx, c.Database.Postgres)
@@ -36,19 +39,15 @@ func openStore(ctx context.Context, c *app.Core, keySource string) (shortener.St
 		return nil, err
 	}
 	db := stdlib.OpenDBFromPool(connections)
-	order, err := openOrder(ctx, c, reorder.Postgres(db), keySource)
+	order, err := orderOf(ctx, c, reorder.Postgres(db), keySource)
 	return pgstore.New(connections, order), errors.Join(err, db.Close())
 }
 
 // openOrder returns the order of the links. If no order is on record, it records the order of the
 // codes of the key source, so that the links of consecutive keys are neighbours.
 func openOrder(ctx context.Context, c *app.Core, db reorder.Database, keySource string) (shortener.Order, error) {
-	pending, err := db.Pending(ctx)
-	if err != nil {
+	if err := checkMoved(ctx, db); err != nil {
 		return nil, err
-	}
-	if pending {
-		return nil, errLinksNotMoved
 	}
 	exists, err := db.Exists(ctx)
 	if err == nil && exists && c.Migrate.On {
@@ -60,6 +59,31 @@ func openOrder(ctx context.Context, c *app.Core, db reorder.Database, keySource 
 		return nil, err
 	}
 	return recordOrder(ctx, c, db, keySource)
+}
+
+// readOrder returns the order of the links and changes nothing. If no order is on record, the database has no
+// links, and any order is right.
+func readOrder(ctx context.Context, c *app.Core, db reorder.Database, keySource string) (shortener.Order, error) {
+	if err := checkMoved(ctx, db); err != nil {
+		return nil, err
+	}
+	recorded, err := db.Recorded(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if recorded == "" {
+		return wantedOrder(c, keySource), nil
+	}
+	return knownOrder(c, recorded)
+}
+
+// checkMoved returns errLinksNotMoved if links wait in the table of an older version.
+func checkMoved(ctx context.Context, db reorder.Database) error {
+	pending, err := db.Pending(ctx)
+	if err == nil && pending {
+		err = errLinksNotMoved
+	}
+	return err
 }
 
 // wantedOrder returns the order of the codes of the key source.
@@ -76,6 +100,11 @@ func recordOrder(ctx context.Context, c *app.Core, db reorder.Database, keySourc
 	if err != nil {
 		return nil, err
 	}
+	return knownOrder(c, recorded)
+}
+
+// knownOrder returns the order with the fingerprint on record.
+func knownOrder(c *app.Core, recorded string) (shortener.Order, error) {
 	for _, space := range []*codespace.Space{c.Space, codespace.Plain()} {
 		if space.Fingerprint() == recorded {
 			return space, nil
@@ -85,13 +114,15 @@ func recordOrder(ctx context.Context, c *app.Core, db reorder.Database, keySourc
 		shortener.ErrOtherOrder, recorded, c.Space.Fingerprint())
 }
 
-// onLinks calls do with the tables of the links while no other process migrates the database.
+// onLinks calls do with the tables of the links while no other process migrates the database. In
+// PostgreSQL, it needs two connections at once, one of them for the lock. The pool of the links may be
+// limited to one.
 func onLinks(ctx context.Context, c *app.Core, do func(reorder.Database) error) error {
 	if c.SQLite != nil {
 		db := c.SQLite.Write
 		return migrations.Exclusive(ctx, db, migrations.SQLite, func() error { return do(reorder.SQLite(db)) })
 	}
-	connections, err := c.OpenPool(ctx, c.Database.Postgres)
+	connections, err := c.OpenPool(ctx, c.Database.LedgerPool())
 	if err != nil {
 		return err
 	}
@@ -102,7 +133,7 @@ func onLinks(ctx context.Context, c *app.Core, do func(reorder.Database) error) 
 
 // migrate migrates the schema and the links of the database.
 func migrate(ctx context.Context, s config.Server, out io.Writer) error {
-	if err := s.Common.Complete(); err != nil {
+	if err := s.CompleteOffline(app.KeySources()); err != nil {
 		return err
 	}
 	return migrateDatabase(ctx, s, app.NewLogger(out, s.LogLevel, s.LogFormat))

@@ -1,13 +1,17 @@
 package server
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"keypool/cmd/internal/config"
 	"keypool/internal/sqlite"
@@ -209,4 +213,56 @@ func TestReindexRefusesWhileServerRuns(t *testing.T) {
 		t.Errorf("reindex to another order while a server runs: exit status %d, %s; want 1", status, out)
 	}
 	r.wantStatus(code, http.StatusFound, "https://go.dev/")
+}
+
+// The move of the links needs a connection beside the one that holds the lock.
+func TestOneConnectionForLinksSuffices(t *testing.T) {
+	t.Parallel()
+	url := testenv.PostgresURL(t) + "&pool_max_conns=1"
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var errs bytes.Buffer
+	if status := Run(ctx, []string{"--database-url=" + url, "migrate"}, io.Discard, &errs); status != 0 {
+		t.Fatalf("migrate: exit status %d, %s", status, &errs)
+	}
+	r := start(t, settings(t, url, ""))
+	r.wantStatus(r.shorten("https://go.dev/"), http.StatusFound, "https://go.dev/")
+}
+
+// A command that only uses links must not decide their order, because a server may have another key source.
+func TestOfflineCommandsRecordNoOrder(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "links.db")
+	start(t, settings(t, "sqlite:"+path, "")).stop()
+	db, err := sqlite.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Write.ExecContext(t.Context(), `DELETE FROM link_order`); err != nil {
+		t.Fatal(err)
+	}
+	if status, out := command(t, "sqlite:"+path, "audit"); status != 0 {
+		t.Errorf("audit: exit status %d, %s", status, out)
+	}
+	if status, out := command(t, "sqlite:"+path, "delete", "unknown"); status == 0 {
+		t.Errorf("delete of an unknown code: exit status 0, %s", out)
+	}
+	var orders int
+	if err := db.Read.QueryRowContext(t.Context(), `SELECT count(*) FROM link_order`).Scan(&orders); err != nil || orders != 0 {
+		t.Errorf("%d orders are on record, %v; want none", orders, err)
+	}
+}
+
+// A misspelt key source would move all links into another order.
+func TestOfflineCommandsRefuseUnknownKeySource(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "links.db")
+	start(t, settings(t, "sqlite:"+path, "")).stop()
+	for _, args := range [][]string{{"migrate"}, {"reindex"}, {"audit"}, {"delete", "code"}} {
+		status, out := command(t, "sqlite:"+path, append([]string{"--key-source=tickets"}, args...)...)
+		if status != 2 || !strings.Contains(out, "KEY_SOURCE") || !strings.Contains(out, "memory-pool, ledger") {
+			t.Errorf("%s: exit status %d, %s; want 2 and the key sources", args[0], status, out)
+		}
+	}
 }
