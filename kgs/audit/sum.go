@@ -69,6 +69,7 @@ func newEpochs(all []section) []*EpochAccounts {
 // sum counts the places of the numbers by epoch, and adds the epochs to the totals. after is the
 // rows of the ledger at the end of the pass.
 func (p *pass) sum(after []ledger.Row) error {
+	linked := p.linked.join()
 	if p.repeated() {
 		return errRepeated
 	}
@@ -83,7 +84,7 @@ func (p *pass) sum(after []ledger.Row) error {
 		}
 		p.put(epochs[s.section], s.place, s.len()-s.linked())
 	}
-	p.sumGaps(epochs, without(open, p.linked.spans), after)
+	p.sumGaps(epochs, without(open, linked), after)
 	slices.SortFunc(epochs, func(a, b *EpochAccounts) int { return cmp.Compare(a.Epoch, b.Epoch) })
 	for _, e := range slices.Compact(epochs) {
 		p.accounts.add(e)
@@ -91,9 +92,8 @@ func (p *pass) sum(after []ledger.Row) error {
 	return nil
 }
 
-// repeated reports whether some numbers certainly have more than one link.
+// repeated reports whether some numbers certainly have more than one link. The set p.linked must be joined.
 func (p *pass) repeated() bool {
-	p.linked.join()
 	return len(p.linked.again) > 0 ||
 		slices.ContainsFunc(p.segments, func(s segment) bool { return s.linked() > s.len() })
 }

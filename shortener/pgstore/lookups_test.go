@@ -38,8 +38,8 @@ func slow() (g *lookups, largest func() int) {
 }
 
 // Callers leave at every moment: while they wait, while they lead, and while another caller leads.
-// Every other caller gets its own row, and the next look-up starts a statement. If a look-up waited
-// forever, synctest would report a deadlock.
+// Every other caller gets its own row, and the next look-up starts a statement. A look-up that nothing
+// ends fails after an hour of the test's clock.
 func TestLookupsServeEveryCallerThatStays(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
