@@ -18,7 +18,7 @@ const maxStatements = 2
 // It has no goroutine. The caller of one look-up of a group, its leader, runs the statement for the
 // whole group. Then it makes one of the look-ups that arrived meanwhile the next leader.
 type lookups struct {
-	// find returns the rows of codes, by code. If a code has no row, the value is the zero Link.
+	// find returns the rows of codes, by code. A code without a row is absent.
 	find func(ctx context.Context, codes []string) (map[string]shortener.Link, error)
 
 	mu      sync.Mutex
@@ -112,7 +112,8 @@ func (g *lookups) requeue(l *lookup, group []*lookup) {
 	g.waiting = append(others, g.waiting...)
 }
 
-// handOver ends the turn of a leader. It makes the first of the waiting look-ups the next leader.
+// handOver ends the turn of a leader. It makes the newest of the waiting look-ups the next leader, because
+// the statement ends with the context of the leader, and the newest look-up has the most time left.
 func (g *lookups) handOver() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -121,7 +122,7 @@ func (g *lookups) handOver() {
 		return
 	}
 	group := g.take()
-	group[0].turn <- turn{group: group}
+	group[len(group)-1].turn <- turn{group: group}
 }
 
 // leave removes l, whose caller no longer waits. If l has become a leader meanwhile, leave passes

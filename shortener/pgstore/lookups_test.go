@@ -71,3 +71,20 @@ func TestLookupsServeEveryCallerThatStays(t *testing.T) {
 		}
 	})
 }
+
+// The statement of a group ends with the context of its leader, so the leader is the look-up with the most
+// time left.
+func TestNewestLookupLeads(t *testing.T) {
+	t.Parallel()
+	g := &lookups{running: maxStatements}
+	old, newest := &lookup{turn: make(chan turn, 1)}, &lookup{turn: make(chan turn, 1)}
+	for _, l := range []*lookup{old, newest} {
+		if g.join(l) != nil {
+			t.Fatal("a look-up leads although no further statement may run")
+		}
+	}
+	g.handOver()
+	if len(old.turn) != 0 || len(newest.turn) != 1 {
+		t.Errorf("%d and %d messages, want one to the newest look-up", len(old.turn), len(newest.turn))
+	}
+}

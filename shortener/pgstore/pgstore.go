@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -99,8 +100,12 @@ func (s *Store) insertSome(ctx context.Context, conn *pgxpool.Conn, links []shor
 		return nil, fmt.Errorf("look up the links in conflict: %w", err)
 	}
 	for _, code := range existing {
-		if stored[code].Code == "" {
+		row, ok := stored[code]
+		if !ok {
 			return nil, fmt.Errorf("%w: code %q", errRowVanished, code)
+		}
+		if err := checkCode(code, row); err != nil {
+			return nil, err
 		}
 	}
 	return outcomesOf(links, stored), nil
@@ -163,68 +168,72 @@ func outcomesOf(links []shortener.Link, stored map[string]shortener.Link) []shor
 	return outcomes
 }
 
-const selectColumns = `SELECT code, url, source, created_at, expires_at, deleted_at FROM `
+const linkColumns = `code, url, source, created_at, expires_at, deleted_at`
 
 // connection is a connection or a pool of connections.
 type connection interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// rows returns the rows of codes, by code. If a code has no row, the value is the zero Link.
+// rows returns the rows of codes, by code. A code without a row is absent. If the links
+// are stored in another order, the row may have another code, as checkCode reports.
 func (s *Store) rows(ctx context.Context, db connection, codes []string) (map[string]shortener.Link, error) {
-	var ranks []int64
-	var unranked []string
-	found := make(map[string]shortener.Link, len(codes))
+	byRank, byCode := make(map[int64]string, len(codes)), make(map[string]string)
 	for _, code := range codes {
-		found[code] = shortener.Link{}
 		if rank, ok := s.order.Rank(code); ok {
-			ranks = append(ranks, rank)
+			byRank[rank] = code
 		} else {
-			unranked = append(unranked, code)
+			byCode[code] = code
 		}
 	}
-	collect := func(rows pgx.Rows) error {
-		for rows.Next() {
-			link, err := scanLink(rows)
-			if err != nil {
-				return err
-			}
-			if _, requested := found[link.Code]; !requested {
-				return fmt.Errorf("%w: a row that was not requested has the code %q", shortener.ErrOtherOrder, link.Code)
-			}
-			found[link.Code] = link
-		}
-		return rows.Err()
-	}
+	found := make(map[string]shortener.Link, len(codes))
 	var batch pgx.Batch
-	if ranks != nil {
-		batch.Queue(selectColumns+`ranked_links WHERE rank = ANY($1::bigint[])`, ranks).Query(collect)
+	if len(byRank) > 0 {
+		batch.Queue(`SELECT rank, `+linkColumns+` FROM ranked_links WHERE rank = ANY($1::bigint[])`, slices.Collect(maps.Keys(byRank))).Query(collect(found, byRank))
 	}
-	if unranked != nil {
-		batch.Queue(selectColumns+`unranked_links WHERE code = ANY($1::text[])`, unranked).Query(collect)
+	if len(byCode) > 0 {
+		batch.Queue(`SELECT code, `+linkColumns+` FROM unranked_links WHERE code = ANY($1::text[])`, slices.Collect(maps.Keys(byCode))).Query(collect(found, byCode))
 	}
 	return found, db.SendBatch(ctx, &batch).Close()
 }
 
-func scanLink(row pgx.Row) (link shortener.Link, err error) {
-	var created, expires, deleted pgtype.Timestamptz
-	if err := row.Scan(&link.Code, &link.URL, &link.Source, &created, &expires, &deleted); err != nil {
-		return shortener.Link{}, err
+// collect returns a function that adds each row to found, under the code that was wanted for its key. The
+// key is the first column.
+func collect[K comparable](found map[string]shortener.Link, wanted map[K]string) func(pgx.Rows) error {
+	return func(rows pgx.Rows) error {
+		var key K
+		var link shortener.Link
+		var created, expires, deleted pgtype.Timestamptz
+		_, err := pgx.ForEachRow(rows, []any{&key, &link.Code, &link.URL, &link.Source, &created, &expires, &deleted}, func() error {
+			link.CreatedAt = created.Time.UTC()
+			link.ExpiresAt = expires.Time.UTC() // the zero time for NULL
+			link.DeletedAt = deleted.Time.UTC()
+			found[wanted[key]] = link
+			return nil
+		})
+		return err
 	}
-	link.CreatedAt = created.Time.UTC()
-	link.ExpiresAt = expires.Time.UTC() // the zero time for NULL
-	link.DeletedAt = deleted.Time.UTC()
-	return link, nil
+}
+
+// checkCode returns ErrOtherOrder if the row of code has another code.
+func checkCode(code string, row shortener.Link) error {
+	if row.Code != code {
+		return fmt.Errorf("%w: the row of %q has the code %q", shortener.ErrOtherOrder, code, row.Code)
+	}
+	return nil
 }
 
 // Lookup implements [shortener.Store]. Concurrent look-ups share a statement.
 func (s *Store) Lookup(ctx context.Context, code string) (shortener.Link, error) {
 	link, err := s.lookups.do(ctx, code)
+	if err == nil && link.Code == "" {
+		return shortener.Link{}, shortener.ErrNotFound
+	}
+	if err == nil {
+		err = checkCode(code, link)
+	}
 	if err != nil {
 		return shortener.Link{}, fmt.Errorf("look up a link: %w", err)
-	}
-	if link.Code == "" {
-		return shortener.Link{}, shortener.ErrNotFound
 	}
 	return link, nil
 }

@@ -33,6 +33,24 @@ func TestStoreRefusesLinksOfAnotherOrder(t *testing.T) {
 	storetest.RefusesOtherOrder(t, New(pool, storetest.Plain()), New(pool, storetest.Reversed()))
 }
 
+// A row that has the code of another link fails only its own look-up, although look-ups share a statement.
+func TestWrongRowFailsOnlyItsOwnLookup(t *testing.T) {
+	t.Parallel()
+	s := New(storetest.Postgres(t), storetest.Plain())
+	good, bad := storetest.Link("good00"), storetest.Link("bad000")
+	storetest.Insert(t, s, good, bad)
+	if _, err := s.pool.Exec(t.Context(), `UPDATE ranked_links SET code = 'other0' WHERE code = $1`, bad.Code); err != nil {
+		t.Fatal(err)
+	}
+	found, err := s.find(t.Context(), []string{good.Code, bad.Code, "none00"})
+	if err != nil || found[good.Code].URL != good.URL || len(found) != 2 {
+		t.Errorf("find: %v, %v; want the row of %s and the wrong row", found, err, good.Code)
+	}
+	if link, err := s.Lookup(t.Context(), bad.Code); !errors.Is(err, shortener.ErrOtherOrder) {
+		t.Errorf("Lookup of the wrong row: %v, %v; want ErrOtherOrder", link, err)
+	}
+}
+
 // After a conflict, Insert ignores conflicts for some time instead of rolling back.
 func TestInsertExpectsConflictsAfterAConflict(t *testing.T) {
 	t.Parallel()
