@@ -1,9 +1,12 @@
 package ledger
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -42,4 +45,32 @@ func TestHolderIsDeadAfterLooksWithoutHeartbeat(t *testing.T) {
 	if dead := look(HeartbeatInterval, 9, 2); len(dead) > 0 {
 		t.Errorf("the dead holders are %v, want none", dead)
 	}
+}
+
+// A holder may miss several heartbeats and go on, so quiet waits until Sweep would declare it dead.
+func TestQuietWaitsForLateHeartbeats(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, tt := range []struct {
+			next time.Duration // the time of the next heartbeat
+			want error
+		}{{HeartbeatInterval / 2, ErrInUse}, {(deadAfter - 1) * HeartbeatInterval, ErrInUse}, {time.Hour, nil}} {
+			begun := time.Now()
+			beats, err := quiet(t.Context(), func(context.Context) (map[string]int64, error) {
+				if time.Since(begun) >= tt.next {
+					return map[string]int64{"late": 2}, nil
+				}
+				return map[string]int64{"late": 1}, nil
+			})
+			if !errors.Is(err, tt.want) {
+				t.Errorf("heartbeat after %v: %v, %v; want %v", tt.next, beats, err, tt.want)
+			}
+			if took := time.Since(begun); err == nil && took != deadAfter*HeartbeatInterval {
+				t.Errorf("quiet took %v, want %v", took, deadAfter*HeartbeatInterval)
+			}
+		}
+		if beats, err := quiet(t.Context(), func(context.Context) (map[string]int64, error) { return nil, nil }); beats != nil || err != nil {
+			t.Errorf("without a holder: %v, %v", beats, err)
+		}
+	})
 }

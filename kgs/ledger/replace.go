@@ -6,7 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"keypool/kgs"
 )
+
+// ErrLeased means that clients have keys of the ledger. A new ledger would lease some of these keys again.
+var ErrLeased = errors.New("clients have leased keys of this ledger, and a new ledger may lease the same keys again")
 
 // ErrInUse means that a process uses the ledger.
 var ErrInUse = errors.New("a server or worker is running: stop all programs that use the database")
@@ -21,12 +26,12 @@ var ErrInUse = errors.New("a server or worker is running: stop all programs that
 // The new ledger has another name, so it uses other keys in Redis. The pool of the old ledger stays in
 // Redis until an operator deletes it.
 //
-// Replace fails with ErrInUse if a holder sends heartbeats. It waits for two heartbeats if there is any
-// holder. After a crash, the ledger is either complete or deleted.
-func (l *Ledger) Replace(ctx context.Context, links func(context.Context, *sql.Tx) error) error {
+// Replace fails with ErrInUse if a holder sends heartbeats, as CheckUnused documents. It fails with ErrLeased
+// if clients have keys, unless forgetLeases is true. After a crash, the ledger is either complete or deleted.
+func (l *Ledger) Replace(ctx context.Context, forgetLeases bool, links func(context.Context, *sql.Tx) error) error {
 	unused, err := l.CheckUnused(ctx)
 	if err == nil {
-		err = l.replace(ctx, unused, links)
+		err = l.replace(ctx, unused, forgetLeases, links)
 	}
 	if err != nil {
 		return fmt.Errorf("ledger: replace: %w", err)
@@ -34,7 +39,7 @@ func (l *Ledger) Replace(ctx context.Context, links func(context.Context, *sql.T
 	return nil
 }
 
-func (l *Ledger) replace(ctx context.Context, unused Unused, links func(context.Context, *sql.Tx) error) error {
+func (l *Ledger) replace(ctx context.Context, unused Unused, forgetLeases bool, links func(context.Context, *sql.Tx) error) error {
 	tx, err := l.write.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -42,6 +47,11 @@ func (l *Ledger) replace(ctx context.Context, unused Unused, links func(context.
 	defer func() { _ = tx.Rollback() }() // has no effect after a commit
 	if err := unused.Lock(ctx, tx); err != nil {
 		return err
+	}
+	if !forgetLeases {
+		if err := checkLeases(ctx, tx); err != nil {
+			return err
+		}
 	}
 	if err := links(ctx, tx); err != nil {
 		return err
@@ -57,31 +67,54 @@ func (l *Ledger) replace(ctx context.Context, unused Unused, links func(context.
 	return tx.Commit()
 }
 
+// checkLeases returns ErrLeased if a client has or had keys of the ledger.
+func checkLeases(ctx context.Context, tx *sql.Tx) error {
+	var leased bool
+	err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM kgs_leases)
+		OR EXISTS (SELECT 1 FROM kgs_ranges WHERE lease <> 0 OR reason = $1)`, kgs.ReasonClient).Scan(&leased)
+	if err == nil && leased {
+		err = ErrLeased
+	}
+	return err
+}
+
 // Unused is the result of [Ledger.CheckUnused]: no holder sent a heartbeat.
 type Unused struct {
 	lock  string // locks the row of the ledger
 	beats map[string]int64
 }
 
-// CheckUnused returns ErrInUse if a holder sends heartbeats. If there is any holder, CheckUnused waits
-// for the time of two heartbeats.
+// CheckUnused returns ErrInUse if a holder sends heartbeats. If there is any holder, CheckUnused waits until
+// Sweep would declare it dead, which takes half a minute, or until a holder sends a heartbeat.
 func (l *Ledger) CheckUnused(ctx context.Context) (Unused, error) {
-	before, err := l.beats(ctx)
+	beats, err := quiet(ctx, l.beats)
+	return Unused{l.dialect.lock, beats}, err
+}
+
+// quiet returns the heartbeats of all holders if none of them changes for deadAfter times HeartbeatInterval.
+// Otherwise it returns ErrInUse.
+func quiet(ctx context.Context, read func(context.Context) (map[string]int64, error)) (map[string]int64, error) {
+	before, err := read(ctx)
 	if err != nil || len(before) == 0 {
-		return Unused{lock: l.dialect.lock}, err
+		return nil, err
 	}
-	wait := time.NewTimer(2 * HeartbeatInterval)
-	defer wait.Stop()
-	select {
-	case <-wait.C:
-	case <-ctx.Done():
-		return Unused{}, ctx.Err()
+	tick := time.NewTicker(HeartbeatInterval)
+	defer tick.Stop()
+	for range deadAfter {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		after, err := read(ctx)
+		if err == nil {
+			err = compare(before, after)
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
-	after, err := l.beats(ctx)
-	if err != nil {
-		return Unused{}, err
-	}
-	return Unused{l.dialect.lock, before}, compare(before, after)
+	return before, nil
 }
 
 // Lock locks the ledger until the end of tx, which must be a transaction in the database of the ledger.

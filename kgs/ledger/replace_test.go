@@ -73,14 +73,14 @@ func TestReplaceIsOneTransaction(t *testing.T) {
 			t.Fatal(err)
 		}
 		errLinks := errors.New("the links fail")
-		if err := l.Replace(t.Context(), func(context.Context, *sql.Tx) error { return errLinks }); !errors.Is(err, errLinks) {
+		if err := l.Replace(t.Context(), false, func(context.Context, *sql.Tx) error { return errLinks }); !errors.Is(err, errLinks) {
 			t.Errorf("Replace: %v, want the error of the links", err)
 		}
 		if _, err := l.Identify(t.Context(), ledger.Config{}); err != nil {
 			t.Errorf("the ledger after a failed Replace: %v", err)
 		}
 		called := 0
-		if err := l.Replace(t.Context(), func(context.Context, *sql.Tx) error {
+		if err := l.Replace(t.Context(), false, func(context.Context, *sql.Tx) error {
 			called++
 			return nil
 		}); err != nil {
@@ -93,4 +93,33 @@ func TestReplaceIsOneTransaction(t *testing.T) {
 			t.Errorf("Replace called links %d times, want once", called)
 		}
 	})
+}
+
+// The keys of a client are in no table of links, so no constraint would stop a new ledger from leasing them again.
+func TestReplaceRefusesIfClientsHaveKeys(t *testing.T) {
+	for name, statement := range map[string]string{
+		"an open lease": `INSERT INTO kgs_leases (id, client, request_id, state, expires_at) VALUES (1, 'a', 'r', 'open', 0)`,
+		"kept keys":     `UPDATE kgs_ranges SET state = 'abandoned', holder = '', reason = 'client'`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+				l.MustReserve(t, "gone", ledger.StateReserved, 10)
+				for _, statement := range []string{`DELETE FROM kgs_holders`, statement} {
+					if _, err := l.DB.ExecContext(t.Context(), statement); err != nil {
+						t.Fatal(err)
+					}
+				}
+				links := func(context.Context, *sql.Tx) error { return nil }
+				if err := l.Replace(t.Context(), false, links); !errors.Is(err, ledger.ErrLeased) {
+					t.Errorf("Replace: %v, want ErrLeased", err)
+				}
+				if _, err := l.Identify(t.Context(), ledger.Config{}); err != nil {
+					t.Errorf("the ledger after a refused Replace: %v", err)
+				}
+				if err := l.Replace(t.Context(), true, links); err != nil {
+					t.Errorf("Replace with forgetLeases: %v", err)
+				}
+			})
+		})
+	}
 }

@@ -66,8 +66,8 @@ func (c *Core) CheckUnused(ctx context.Context) (ledger.Unused, error) {
 
 // ReplaceLedger replaces a ledger whose secret is lost with a new ledger of the present settings. In the
 // same transaction it calls links, as [ledger.Ledger.Replace] documents.
-func (c *Core) ReplaceLedger(ctx context.Context, links func(context.Context, *sql.Tx) error) error {
-	if err := c.ledger.Replace(ctx, links); err != nil {
+func (c *Core) ReplaceLedger(ctx context.Context, forgetLeases bool, links func(context.Context, *sql.Tx) error) error {
+	if err := c.ledger.Replace(ctx, forgetLeases, links); err != nil {
 		return err
 	}
 	return c.OpenLedger(ctx)

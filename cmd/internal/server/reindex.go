@@ -16,10 +16,11 @@ import (
 
 // reindexFlags are the flags of the command reindex.
 type reindexFlags struct {
-	ReplaceSecret bool `name:"replace-secret" help:"Replace the key ledger if KGS_SECRET or KGS_PERMUTE is not the permutation of the ledger. Use it if the secret is lost. Codes that were prepared under the old secret are not used any more."`
+	ReplaceSecret bool `name:"replace-secret" help:"Replace the key ledger if KGS_SECRET and KGS_PERMUTE give another permutation than the ledger has. Use it if the secret is lost. Codes that were prepared under the old secret are not used any more."`
+	ForgetLeases  bool `name:"forget-leases" help:"With --replace-secret, replace the ledger although clients of the key service have keys of it. The new ledger may lease the same keys again."`
 }
 
-// reindex stores the links in the order of the present settings. If the process is killed, the same
+// reindex moves the links into the order that the present settings determine. If the process is killed, the same
 // command continues.
 func reindex(ctx context.Context, s config.Server, flags reindexFlags, out io.Writer) error {
 	if err := s.CompleteOffline(app.KeySources()); err != nil {
@@ -29,7 +30,10 @@ func reindex(ctx context.Context, s config.Server, flags reindexFlags, out io.Wr
 	return app.MigrateDatabase(ctx, s.Common, log, func(c *app.Core) error {
 		err := c.Identify(ctx)
 		if flags.ReplaceSecret {
-			err = replaceLedger(ctx, c, err)
+			err = replaceLedger(ctx, c, flags.ForgetLeases, err)
+		}
+		if errors.Is(err, ledger.ErrLeased) {
+			return fmt.Errorf("%w; to replace it nevertheless, add --forget-leases", err)
 		}
 		if errors.Is(err, ledger.ErrWrongSecret) {
 			return fmt.Errorf("%w; if the secret is lost, run `shortener reindex --replace-secret`", err)
@@ -44,13 +48,13 @@ func reindex(ctx context.Context, s config.Server, flags reindexFlags, out io.Wr
 // replaceLedger replaces the ledger if err, the result of Identify, shows that the ledger belongs to
 // another permutation. If a former call was killed after it deleted the ledger, replaceLedger completes the
 // replacement.
-func replaceLedger(ctx context.Context, c *app.Core, err error) error {
+func replaceLedger(ctx context.Context, c *app.Core, forgetLeases bool, err error) error {
 	switch {
 	case errors.Is(err, ledger.ErrNotInitialized):
 		return c.OpenLedger(ctx)
 	case errors.Is(err, ledger.ErrWrongSecret):
 		return onLinks(ctx, c, func(links reorder.Database) error {
-			return c.ReplaceLedger(ctx, func(ctx context.Context, tx *sql.Tx) error {
+			return c.ReplaceLedger(ctx, forgetLeases, func(ctx context.Context, tx *sql.Tx) error {
 				return links.Disown(ctx, tx, kgs.SourcePool, kgs.SourceLedger)
 			})
 		})

@@ -41,8 +41,8 @@ func startServer(ctx context.Context, s config.Server, log *slog.Logger) (*progr
 		if err != nil {
 			return err
 		}
-		// The order of the links cannot change from here on, because OpenChain registers this process as a
-		// holder in the ledger.
+		// OpenChain registers this process as a holder in the ledger. While the process sends heartbeats, reindex
+		// refuses to change the order of the links.
 		store, err := openStore(ctx, c, s.KeySource, openOrder)
 		if err != nil {
 			return err
