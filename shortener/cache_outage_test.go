@@ -47,7 +47,7 @@ func TestCacheServesOldLinksWhileTheStoreIsDown(t *testing.T) {
 	})
 }
 
-func TestCacheTriesAStoreThatIsDownWithOneRequest(t *testing.T) {
+func TestCacheUsesOneRequestToTryAStoreThatIsDown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, c := newRows(testLink("one"), testLink("two"))

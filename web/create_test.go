@@ -227,7 +227,7 @@ func TestCreateRefusesContentCoding(t *testing.T) {
 }
 
 // An answer shows an unknown name escaped and shortened.
-func TestCreateShortensUnknownNames(t *testing.T) {
+func TestCreateTruncatesLongNamesInErrors(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	body := url.Values{strings.Repeat("<é>", 1000): {"x"}}.Encode()

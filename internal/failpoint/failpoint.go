@@ -3,11 +3,11 @@
 // In the released programs [At] is constant, so the compiler removes it. Programs built with
 // the tag drill read one environment variable:
 //
-//	KEYPOOL_FAILPOINTS  step=action[:n],...  do the action at this step, from its n-th pass on
+//	KEYPOOL_FAILPOINTS  step=action[:n],...  do the action at this step; n counts the passes of the step
 //
-// The name of a step is <component>:<last operation>. The actions are:
+// The name of a step is <activity>:<what has just happened>, such as ship:reserved. The actions are:
 //
-//	kill   the process sends itself SIGKILL
+//	kill   the process sends itself SIGKILL, from the n-th pass on
 //	stop   the process sends itself SIGSTOP at the n-th pass only, and continues after SIGCONT
-//	skip   the program omits the operation after the step, at every pass
+//	skip   At returns true at every pass; the program then omits an operation, if the step has one
 package failpoint

@@ -65,7 +65,7 @@ func codesShorterThan(length int) (n int64) {
 // same database.
 func RefusesOtherOrder(t *testing.T, right, wrong shortener.Store) {
 	t.Helper()
-	const last, first = "zzzzzzzzzz", "000" // in the order of wrong, the first code has the rank of the last code
+	const last, first = "zzzzzzzzzz", "000" // the rank of first in the order of wrong is the rank of last in the order of right
 	Insert(t, right, Link(last))
 	if link, err := wrong.Lookup(t.Context(), first); !errors.Is(err, shortener.ErrOtherOrder) {
 		t.Errorf("Lookup with another order: %v, %v; want ErrOtherOrder", link, err)

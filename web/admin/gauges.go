@@ -4,8 +4,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// gauges are metrics whose values are read at each scrape. A gauge with an unknown value is
-// omitted; its old value is not repeated.
+// gauges are metrics whose values are read at each scrape. All but kgs_keys_reserved_total are gauges. A
+// metric with an unknown value is omitted; its old value is not repeated.
 type gauges struct {
 	status func() Status
 
@@ -34,7 +34,7 @@ func NewGauges(status func() Status) prometheus.Collector {
 	}
 }
 
-// Describe sends every gauge that Collect may send.
+// Describe sends every metric that Collect may send.
 func (g *gauges) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		g.pool, g.capacity, g.evict, g.local, g.runway, g.used, g.spaceRunway, g.reserved, g.breakerState, g.serving,

@@ -99,7 +99,7 @@ func encodeEvent(fields string, data any) ([]byte, error) {
 }
 
 // Sample is the data of a "sample" event. It holds the values that the dashboard draws for
-// one moment. An absent member is unknown at that moment or does not exist in this program.
+// one moment. An absent member is unknown, has no value at that moment, or does not exist in this program.
 // The "about" event lists the parts of the dashboard that this program has.
 type Sample struct {
 	At int64 `json:"at"` // Unix time in milliseconds; it increases from sample to sample
@@ -173,7 +173,7 @@ func growth(before, now *float64, elapsed float64) *float64 {
 // tenths rounds v to one decimal place, which keeps events short.
 func tenths(v float64) float64 { return math.Round(10*v) / 10 }
 
-// Counters holds functions that return the counts of the program since its start. A nil function
+// Counters holds the counts and the latencies of the program since its start. A nil function
 // means that the program does not have this count. The functions are safe for concurrent use, and
 // each takes well under a millisecond.
 type Counters struct {

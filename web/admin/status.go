@@ -11,7 +11,8 @@ import (
 )
 
 // Status is the body of /status. It describes the key source and its pool as this program
-// observes them. A nil member is unknown at present, or does not exist for this key source.
+// observes them. A nil member is unknown, does not exist for this key source, or has no value
+// at present, such as a runway while no keys are taken.
 type Status struct {
 	State        string     `json:"state"`         // "filling", "ok", "restart" or "page"
 	KeySource    string     `json:"key_source"`    // KEY_SOURCE
@@ -52,7 +53,7 @@ const shortRunway = 30 * 24 * 60 * 60
 // idle is the text for a runway while no keys are taken.
 const idle = "idle"
 
-// Rows returns a row for each member that exists in this program.
+// Rows returns the facts for the dashboard. It leaves out the facts that do not apply to the key source.
 func (s Status) Rows() []Row {
 	rows := []Row{{Label: "State since", Value: moment(s.Since)}, {Label: "Key source", Value: s.KeySource}}
 	if s.ServingFrom != nil {
@@ -92,7 +93,7 @@ func (s Status) poolRows() []Row {
 }
 
 func (s Status) spaceRows() []Row {
-	if !s.hasPool() && s.LocalKeys == nil { // random codes reserve no numbers
+	if !s.hasPool() && s.LocalKeys == nil { // this program takes no keys that it could hold
 		return nil
 	}
 	return []Row{

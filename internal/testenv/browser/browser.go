@@ -19,7 +19,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// patience limits the wait for each step or condition.
+// patience limits the time of one call of Do or Of.
 const patience = 30 * time.Second
 
 // Tab is a browser with one page. It closes at the end of its test.
@@ -74,7 +74,8 @@ func complain(t *testing.T, event any) {
 	}
 }
 
-// Do runs steps in order. It fails the test when one of them fails or takes longer than 30 s.
+// Do runs steps in order. It fails the test when a step fails, or when all steps together take longer
+// than 30 s.
 func (b *Tab) Do(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	Of(b, chromedp.Steps(steps...))

@@ -105,6 +105,7 @@ func define(name, title, summary string, bars []bar, run func(*experiment.T, *re
 			}
 		}
 		e.Tables = append(e.Tables, table)
+		e.Notes = append(e.Notes, "The judged value of a bar with a baseline is the median of the ratios of all rounds. The measured value and the baseline are separate medians. A bar that is missed does not fail the run.")
 	}
 	return experiment.Define(d)
 }

@@ -33,9 +33,9 @@ const auditLimit = 15 * time.Minute
 // large databases of one engine.
 func large(e engine) *experiment.Experiment {
 	bars := []bar{
-		{name: "cost of a look-up, " + e.name, unit: "µs", versus: "with 1 million links", most: 1.5,
+		{name: "cost of a look-up, " + e.name, unit: "µs", versus: "the same with 1 million links", most: 1.5,
 			text: "A look-up with 10 million links (100 million with --full) takes at most 1.5 times as long as with 1 million links."},
-		{name: "cost of a creation, " + e.name, unit: "µs", versus: "with 1 million links", most: 1.15,
+		{name: "cost of a creation, " + e.name, unit: "µs", versus: "the same with 1 million links", most: 1.15,
 			text: "A creation with 10 million links (100 million with --full) takes at most 1.15 times as long as with 1 million links."},
 		{name: "audit, " + e.name, unit: "µs", most: 1.2, note: "the time of `shortener audit` for each link",
 			text: "An audit of 10 million links (100 million with --full) takes at most 1.2 µs per link, which is two minutes for 100 million links."},
@@ -44,7 +44,7 @@ func large(e engine) *experiment.Experiment {
 		{name: "random redirects, " + e.name, unit: measure.PerSecond, versus: "bare Echo", least: 0.55,
 			note: "the cache holds 65,536 links (0.66 %) and reads a link from the store again after a second, so nearly every redirect needs a look-up",
 			text: "With 10 million links, the server redirects random links at least 0.55 times as often per second as a bare Echo handler redirects."},
-		{name: "random redirects, GOMEMLIMIT=60MiB, " + e.name, unit: measure.PerSecond, versus: "without a limit", least: 0.85,
+		{name: "random redirects, GOMEMLIMIT=60MiB, " + e.name, unit: measure.PerSecond, versus: "the same without a limit", least: 0.85,
 			text: "With GOMEMLIMIT=60MiB, the server redirects random links at least 0.85 times as often per second as without a limit."},
 		{name: "look-ups of the store, " + e.name, unit: measure.PerSecond, versus: "bare Echo"},
 		{name: "page cache before the look-ups, " + e.name, unit: "%", note: "the share of the files of the largest database that the operating system keeps in memory; each file is read once before the look-ups"},
