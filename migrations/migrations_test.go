@@ -102,7 +102,7 @@ func TestUp(t *testing.T) {
 			t.Errorf("Check after the migration: %v", err)
 		}
 		want := []string{"goose_db_version", "kgs_epochs", "kgs_holders", "kgs_leases", "kgs_ledger", "kgs_machines", "kgs_ranges", "kgs_spaces",
-			"link_order", "links_earlier", "ranked_links", "unranked_links"}
+			"link_order", "links_earlier", "ranked_links", "token_changes", "tokens", "unranked_links"}
 		switch engine {
 		case migrations.SQLite: // SQLite has no sequences
 			want = append(want, "kgs_tickets")

@@ -1,0 +1,280 @@
+package token
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"keypool/shortener/storetest"
+)
+
+// Freshness holds if a poll takes less than the rest.
+func TestPollsAreFrequentEnough(t *testing.T) {
+	t.Parallel()
+	if worst := pollInterval + pollPause; worst > Freshness*7/10 {
+		t.Errorf("a poll may begin %v after the last one, too late for %v", worst, Freshness)
+	}
+}
+
+// watched is a registry under test.
+type watched struct {
+	*Registry
+	t        *testing.T
+	clock    atomic.Int64 // nanoseconds since 1970
+	polls    chan error   // gets the result of each poll while the test receives
+	recorded chan error   // gets the result of each pass of the recorder
+	count    atomic.Int64 // number of polls
+	stop     func()       // ends Run
+}
+
+// watch starts a registry of the tokens in s.
+func watch(t *testing.T, s Store) *watched {
+	t.Helper()
+	w := &watched{t: t, polls: make(chan error), recorded: make(chan error, 10)}
+	w.clock.Store(storetest.Moment().UnixNano())
+	ctx, cancel := context.WithCancel(t.Context())
+	notes := Notes{
+		Poll: func(err error) {
+			w.count.Add(1)
+			select {
+			case w.polls <- err:
+			default:
+			}
+		},
+		Record: func(err error) { w.recorded <- err },
+	}
+	var err error
+	w.Registry, err = NewRegistry(t.Context(), s, notes, func() time.Time { return time.Unix(0, w.clock.Load()) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	w.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	t.Cleanup(w.stop)
+	return w
+}
+
+func (w *watched) want(bearer string, want error) {
+	w.t.Helper()
+	if _, err := w.Authenticate(w.t.Context(), bearer); !errors.Is(err, want) {
+		w.t.Errorf("Authenticate: %v, want %v", err, want)
+	}
+}
+
+// awaitPolls waits until a poll has ended that began after the call.
+func (w *watched) awaitPolls() {
+	w.t.Helper()
+	for range 2 { // the first poll may have begun before the call
+		if err := receive(w.t, w.polls); err != nil {
+			w.t.Errorf("poll: %v", err)
+		}
+	}
+}
+
+func receive(t *testing.T, from chan error) error {
+	t.Helper()
+	select {
+	case err := <-from:
+		return err
+	case <-time.After(20 * time.Second):
+		t.Fatal("no signal within 20 s")
+		return nil
+	}
+}
+
+func TestAuthenticate(t *testing.T) {
+	onEngines(t, func(t *testing.T, s Store) {
+		first, bearer := create(t, s, ordinary("first"))
+		limited := ordinary("limited")
+		limited.ExpiresAt = storetest.Moment().Add(time.Hour)
+		second, expiring := create(t, s, limited)
+		w := watch(t, s)
+		got, err := w.Authenticate(t.Context(), bearer)
+		if err != nil || got != first {
+			t.Errorf("Authenticate = %+v, %v; want %+v", got, err, first)
+		}
+		_, secret, _ := parseBearer(bearer)
+		w.want(formatBearer(second.ID, secret), ErrUnknown)
+		w.want(bearer[:len(bearer)-1], ErrUnknown)
+		w.want(strings.ToLower(bearer), ErrUnknown)
+		w.want("", ErrUnknown)
+		w.want(expiring, nil)
+		w.clock.Store(limited.ExpiresAt.UnixNano())
+		w.want(expiring, ErrExpired)
+		w.want(bearer, nil)
+		for id, want := range map[int64]string{first.ID: "first", second.ID: "limited", 0: "", 4711: ""} {
+			if got := w.Name(id); got != want {
+				t.Errorf("Name(%d) = %q, want %q", id, got, want)
+			}
+		}
+	})
+}
+
+// A revocation through another connection reaches the registry with the next poll. A revoked token keeps
+// its name.
+func TestRevocationReachesRegistry(t *testing.T) {
+	onEngines(t, func(t *testing.T, s Store) {
+		created, bearer := create(t, s, ordinary("ci"))
+		w := watch(t, s)
+		w.want(bearer, nil)
+		if err := s.Revoke(t.Context(), created.ID, storetest.Moment()); err != nil {
+			t.Fatal(err)
+		}
+		w.awaitPolls()
+		w.want(bearer, ErrRevoked)
+		if got := w.Name(created.ID); got != "ci" {
+			t.Errorf("the name of the revoked token is %q", got)
+		}
+	})
+}
+
+// A token that was created a moment ago is valid at once.
+func TestNewTokenIsValidAtOnce(t *testing.T) {
+	onEngines(t, func(t *testing.T, s Store) {
+		w := watch(t, s)
+		for i := range 3 {
+			_, bearer := create(t, s, ordinary(fmt.Sprint("ci ", i)))
+			w.want(bearer, nil)
+		}
+	})
+}
+
+// Requests with unknown ids share polls, and the polls have a limited rate.
+func TestUnknownIDsSharePolls(t *testing.T) {
+	onEngines(t, func(t *testing.T, s Store) {
+		w := watch(t, s)
+		start, before := time.Now(), w.count.Load()
+		var wg sync.WaitGroup
+		for client := range 20 {
+			wg.Go(func() {
+				for i := range 5 {
+					w.want(formatBearer(int64(1000+client*100+i), "secret"), ErrUnknown)
+				}
+			})
+		}
+		wg.Wait()
+		most := int64(time.Since(start)/pollPause) + 2
+		if polls := w.count.Load() - before; polls > most {
+			t.Errorf("100 unknown ids caused %d polls, want at most %d", polls, most)
+		}
+	})
+}
+
+// A known token needs no query, so it stays valid during an outage. An unknown token is not refused,
+// because it may be valid.
+func TestOutageKeepsTokens(t *testing.T) {
+	onEngines(t, func(t *testing.T, s Store) {
+		_, bearer := create(t, s, ordinary("ci"))
+		w := watch(t, s)
+		if err := s.read.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for receive(t, w.polls) == nil { // until a poll fails
+		}
+		w.want(bearer, nil)
+		w.want(formatBearer(4711, "secret"), ErrUnavailable)
+		if got := w.Name(1); got != "ci" {
+			t.Errorf("the name is %q", got)
+		}
+	})
+}
+
+// Without Run, a request with an unknown id gets an error after a limited time.
+func TestAuthenticateHasTimeLimit(t *testing.T) {
+	t.Parallel()
+	db := storetest.SQLite(t)
+	w := watch(t, SQLite(db.Read, db.Write))
+	w.stop()
+	w.want(formatBearer(4711, "secret"), ErrUnavailable)
+}
+
+func TestNewRegistryFailsWithoutDatabase(t *testing.T) {
+	t.Parallel()
+	db := storetest.SQLite(t)
+	db.Read.Close()
+	if _, err := NewRegistry(t.Context(), SQLite(db.Read, db.Write), Notes{}, nil); err == nil {
+		t.Error("NewRegistry succeeds without a database")
+	}
+}
+
+// The recorder writes the first use in an hour and no other.
+func TestUsesAreRecordedOncePerHour(t *testing.T) {
+	onEngines(t, func(t *testing.T, s Store) {
+		_, bearer := create(t, s, ordinary("ci"))
+		create(t, s, ordinary("unused"))
+		w := watch(t, s)
+		hour := storetest.Moment().UTC().Truncate(time.Hour)
+		for range 2 {
+			w.clock.Store(hour.Add(59 * time.Minute).UnixNano())
+			w.want(formatBearer(1, "wrong"), ErrUnknown) // not a use
+			w.want(bearer, nil)
+			if err := receive(t, w.recorded); err != nil {
+				t.Error(err)
+			}
+			for range 10 {
+				w.want(bearer, nil)
+			}
+			if got := list(t, s); !got[0].LastUsedAt.Equal(hour) || !got[1].LastUsedAt.IsZero() {
+				t.Errorf("last used at %v and %v, want %v and never", got[0].LastUsedAt, got[1].LastUsedAt, hour)
+			}
+			hour = hour.Add(time.Hour)
+		}
+		if n := len(w.recorded) + len(w.used); n != 0 {
+			t.Errorf("%d further uses are recorded", n)
+		}
+	})
+}
+
+// A use that could not be recorded is recorded later.
+func TestFailedRecordIsRepeated(t *testing.T) {
+	t.Parallel()
+	db, other := storetest.SQLite(t), storetest.SQLite(t)
+	s := SQLite(db.Read, db.Write)
+	_, bearer := create(t, s, ordinary("ci"))
+	w := watch(t, s)
+	w.stop() // the test calls record itself
+	w.want(bearer, nil)
+	other.Write.Close()
+	w.store.write = other.Write
+	if err := w.record(t.Context()); err == nil {
+		t.Error("a record without a database succeeds")
+	}
+	w.store.write = db.Write
+	if err := w.record(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if got := list(t, s)[0].LastUsedAt; got.IsZero() {
+		t.Error("the use is not recorded")
+	}
+}
+
+// BenchmarkAuthenticate measures the check of a known token.
+func BenchmarkAuthenticate(b *testing.B) {
+	db := storetest.SQLite(b)
+	s := SQLite(db.Read, db.Write)
+	_, bearer, err := s.Create(b.Context(), ordinary("ci"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	r, err := NewRegistry(b.Context(), s, Notes{}, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := r.Authenticate(b.Context(), bearer); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,181 @@
+package token
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+var (
+	// ErrNameTaken reports that a token with the name exists and is not revoked.
+	ErrNameTaken = errors.New("another token that is not revoked has this name; revoke it or choose another name")
+	// ErrNoToken reports that no token has the id.
+	ErrNoToken = errors.New("no token has this id")
+)
+
+// Store keeps the tokens in the database. Its methods may be called concurrently, and by several
+// processes.
+type Store struct {
+	read, write *sql.DB
+	moment      func(time.Time) any // a time as a value of a column
+}
+
+// SQLite returns a store in a database that has separate connections for reading and for writing.
+func SQLite(read, write *sql.DB) Store {
+	return Store{read, write, func(t time.Time) any { return t.UnixMicro() }}
+}
+
+// Postgres returns a store in a PostgreSQL database.
+func Postgres(db *sql.DB) Store {
+	return Store{db, db, func(t time.Time) any { return t }}
+}
+
+// nullable returns a time as a value of a column. The zero time is NULL.
+func (s Store) nullable(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return s.moment(t)
+}
+
+// Create stores a token with the name, the scopes, the rate and the times CreatedAt and ExpiresAt of t. It returns
+// the token and its bearer, which cannot be read again. It fails with ErrNameTaken if the name is not
+// free.
+func (s Store) Create(ctx context.Context, t Token) (created Token, bearer string, err error) {
+	if err := CheckName(t.Name); err != nil {
+		return Token{}, "", err
+	}
+	t.CreatedAt, t.ExpiresAt = stamp(t.CreatedAt), stamp(t.ExpiresAt)
+	secret := newSecret()
+	digest := digestOf(secret)
+	err = s.change(ctx, func(tx *sql.Tx) error {
+		err := tx.QueryRowContext(ctx, `INSERT INTO tokens (digest, name, scopes, rate, created_at, expires_at)
+			VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (name) WHERE revoked_at IS NULL DO NOTHING RETURNING id`,
+			digest[:], t.Name, int64(t.Scopes), int64(t.Rate), s.moment(t.CreatedAt), s.nullable(t.ExpiresAt)).Scan(&t.ID)
+		if errors.Is(err, sql.ErrNoRows) {
+			err = ErrNameTaken
+		}
+		return err
+	})
+	if err != nil {
+		return Token{}, "", fmt.Errorf("create the token %q: %w", t.Name, err)
+	}
+	return t, formatBearer(t.ID, secret), nil
+}
+
+// Revoke ends the validity of a token at the given time. A token that is revoked already keeps its time.
+// Revoke fails with ErrNoToken if no token has the id.
+func (s Store) Revoke(ctx context.Context, id int64, at time.Time) error {
+	err := s.change(ctx, func(tx *sql.Tx) error {
+		result, err := tx.ExecContext(ctx, `UPDATE tokens SET revoked_at = coalesce(revoked_at, $1) WHERE id = $2`, s.moment(stamp(at)), id)
+		if err != nil {
+			return err
+		}
+		n, err := result.RowsAffected()
+		if err == nil && n == 0 {
+			err = ErrNoToken
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("revoke the token %s: %w", FormatID(id), err)
+	}
+	return nil
+}
+
+// change calls do in a transaction that increments the version. The increment is the last statement,
+// because it locks a row that all changes share.
+func (s Store) change(ctx context.Context, do func(*sql.Tx) error) error {
+	tx, err := s.write.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // has no effect after a commit
+	if err := do(tx); err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, `UPDATE token_changes SET version = version + 1 WHERE id = 1`); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// version returns the number of changes of the tokens.
+func (s Store) version(ctx context.Context) (version int64, err error) {
+	err = s.read.QueryRowContext(ctx, `SELECT version FROM token_changes WHERE id = 1`).Scan(&version)
+	return version, err
+}
+
+// recordUse stores that a token was used in the hour that begins at the given time. It changes nothing if
+// another server stored this hour or a later one.
+func (s Store) recordUse(ctx context.Context, id int64, hour time.Time) error {
+	_, err := s.write.ExecContext(ctx, `UPDATE tokens SET last_used_at = $1 WHERE id = $2 AND (last_used_at IS NULL OR last_used_at < $1)`,
+		s.moment(hour), id)
+	return err
+}
+
+// row is a token and the digest of its secret.
+type row struct {
+	Token
+	digest [sha256.Size]byte
+}
+
+// List returns all tokens in the order of their creation, including the tokens that are expired or
+// revoked.
+func (s Store) List(ctx context.Context) ([]Token, error) {
+	rows, err := s.all(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list the tokens: %w", err)
+	}
+	tokens := make([]Token, len(rows))
+	for i := range rows {
+		tokens[i] = rows[i].Token
+	}
+	return tokens, nil
+}
+
+// all returns all rows in the order of their ids.
+func (s Store) all(ctx context.Context) (all []row, err error) {
+	rows, err := s.read.QueryContext(ctx,
+		`SELECT id, digest, name, scopes, rate, created_at, expires_at, revoked_at, last_used_at FROM tokens ORDER BY id`)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var r row
+		var digest []byte
+		err := rows.Scan(&r.ID, &digest, &r.Name, &r.Scopes, &r.Rate,
+			(*moment)(&r.CreatedAt), (*moment)(&r.ExpiresAt), (*moment)(&r.RevokedAt), (*moment)(&r.LastUsedAt))
+		if err != nil {
+			return nil, err
+		}
+		copy(r.digest[:], digest)
+		all = append(all, r)
+	}
+	return all, rows.Err()
+}
+
+// moment scans a column with a time, which is a number of microseconds in SQLite. NULL is the zero time.
+type moment time.Time
+
+// Scan implements [sql.Scanner].
+func (m *moment) Scan(value any) error {
+	switch v := value.(type) {
+	case nil:
+		*m = moment{}
+	case int64:
+		*m = moment(time.UnixMicro(v).UTC())
+	case time.Time:
+		*m = moment(v.UTC())
+	default:
+		return fmt.Errorf("a column with a time has a value of type %T", value)
+	}
+	return nil
+}
+
+// stamp converts a time to UTC and truncates it to microseconds, which every engine can store.
+func stamp(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }

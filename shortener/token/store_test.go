@@ -1,0 +1,218 @@
+package token
+
+import (
+	"crypto/sha256"
+	"database/sql"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"keypool/internal/quota"
+	"keypool/shortener/storetest"
+)
+
+// onEngines runs test on an empty database of each engine.
+func onEngines(t *testing.T, test func(*testing.T, Store)) {
+	t.Helper()
+	t.Parallel()
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		db := storetest.SQLite(t)
+		test(t, SQLite(db.Read, db.Write))
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		db := stdlib.OpenDBFromPool(storetest.Postgres(t))
+		t.Cleanup(func() { db.Close() })
+		test(t, Postgres(db))
+	})
+}
+
+// ordinary returns a token to create.
+func ordinary(name string) Token {
+	return Token{Name: name, Scopes: ScopeCreate | ScopeRead, Rate: 100, CreatedAt: storetest.Moment()}
+}
+
+// create stores a token and returns it with its bearer.
+func create(t *testing.T, s Store, wanted Token) (Token, string) {
+	t.Helper()
+	created, bearer, err := s.Create(t.Context(), wanted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return created, bearer
+}
+
+func list(t *testing.T, s Store) []Token {
+	t.Helper()
+	tokens, err := s.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tokens
+}
+
+func TestStoreKeepsTokens(t *testing.T) {
+	onEngines(t, func(t *testing.T, s Store) {
+		if got := list(t, s); len(got) != 0 {
+			t.Errorf("an empty database has the tokens %v", got)
+		}
+		limited := ordinary("limited")
+		limited.ExpiresAt, limited.Rate, limited.Scopes = storetest.Moment().Add(time.Hour), quota.Off, ScopeAdmin
+		var want []Token
+		for _, token := range []Token{ordinary("Müller"), limited} {
+			created, bearer := create(t, s, token)
+			if id, _, ok := parseBearer(bearer); !ok || id != created.ID {
+				t.Errorf("the bearer %q of the token %d", bearer, created.ID)
+			}
+			want = append(want, created)
+		}
+		if want[0].ID == want[1].ID {
+			t.Errorf("both tokens have the id %d", want[0].ID)
+		}
+		if diff := cmp.Diff(want, list(t, s)); diff != "" {
+			t.Errorf("tokens (-created +listed):\n%s", diff)
+		}
+		at := storetest.Moment().Add(time.Minute)
+		want[0].RevokedAt = at.UTC()
+		for _, when := range []time.Time{at, at.Add(time.Hour)} { // the second call changes nothing
+			if err := s.Revoke(t.Context(), want[0].ID, when); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if diff := cmp.Diff(want, list(t, s)); diff != "" {
+			t.Errorf("tokens after a revocation (-want +listed):\n%s", diff)
+		}
+		if err := s.Revoke(t.Context(), 4711, at); !errors.Is(err, ErrNoToken) || !strings.Contains(err.Error(), "00004711") {
+			t.Errorf("Revoke of an unknown id: %v, want ErrNoToken with the id", err)
+		}
+	})
+}
+
+// The database has the digest of the secret and not the secret.
+func TestStoreKeepsNoSecret(t *testing.T) {
+	onEngines(t, func(t *testing.T, s Store) {
+		_, bearer := create(t, s, ordinary("ci"))
+		_, secret, _ := parseBearer(bearer)
+		rows, err := s.all(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rows[0].digest != sha256.Sum256([]byte(secret)) {
+			t.Error("the digest is not the SHA-256 digest of the secret")
+		}
+		var columns []string
+		for _, column := range []string{"name", "scopes", "rate", "created_at", "id"} {
+			var text string
+			if err := s.read.QueryRowContext(t.Context(), `SELECT CAST(`+column+` AS text) FROM tokens`).Scan(&text); err != nil {
+				t.Fatal(err)
+			}
+			columns = append(columns, text)
+		}
+		if strings.Contains(strings.Join(columns, " "), secret) {
+			t.Errorf("the row %v contains the secret", columns)
+		}
+	})
+}
+
+// The index decides which of several concurrent creations gets a name.
+func TestNamesOfValidTokensAreUnique(t *testing.T) {
+	onEngines(t, func(t *testing.T, s Store) {
+		var wg sync.WaitGroup
+		var created atomic.Int64
+		for range 8 {
+			wg.Go(func() {
+				switch _, bearer, err := s.Create(t.Context(), ordinary("ci")); {
+				case err == nil:
+					created.Add(1)
+				case !errors.Is(err, ErrNameTaken) || bearer != "":
+					t.Errorf("Create with a name that is taken: bearer %q, error %v; want ErrNameTaken", bearer, err)
+				}
+			})
+		}
+		wg.Wait()
+		if n := created.Load(); n != 1 {
+			t.Fatalf("%d tokens have one name", n)
+		}
+		if err := s.Revoke(t.Context(), list(t, s)[0].ID, storetest.Moment()); err != nil {
+			t.Fatal(err)
+		}
+		create(t, s, ordinary("ci")) // a revoked name can be used again
+		if _, _, err := s.Create(t.Context(), ordinary("ci")); !errors.Is(err, ErrNameTaken) {
+			t.Errorf("Create with a name that is taken again: %v, want ErrNameTaken", err)
+		}
+	})
+}
+
+func TestCreateRefusesBadName(t *testing.T) {
+	onEngines(t, func(t *testing.T, s Store) {
+		if _, _, err := s.Create(t.Context(), ordinary("a\nb")); !errors.Is(err, errName) {
+			t.Errorf("Create with a line break in the name: %v", err)
+		}
+	})
+}
+
+// The database refuses a row that a server could not use, even if a person changes it.
+func TestDatabaseRefusesBadRows(t *testing.T) {
+	onEngines(t, func(t *testing.T, s Store) {
+		create(t, s, ordinary("ci"))
+		for _, change := range []string{"scopes = 0", "scopes = 16", "rate = -1", "name = ''", "digest = substr(digest, 1, 31)"} {
+			if _, err := s.write.ExecContext(t.Context(), `UPDATE tokens SET `+change); err == nil {
+				t.Errorf("the database accepts %s", change)
+			}
+		}
+	})
+}
+
+// A change that does not take place leaves the version unchanged.
+func TestVersionCountsChanges(t *testing.T) {
+	onEngines(t, func(t *testing.T, s Store) {
+		want := func(want int64) {
+			t.Helper()
+			if got, err := s.version(t.Context()); got != want || err != nil {
+				t.Errorf("version %d, error %v; want %d", got, err, want)
+			}
+		}
+		want(0)
+		created, _ := create(t, s, ordinary("ci"))
+		want(1)
+		if _, _, err := s.Create(t.Context(), ordinary("ci")); err == nil {
+			t.Error("the name is not unique")
+		}
+		want(1)
+		if err := s.Revoke(t.Context(), created.ID, storetest.Moment()); err != nil {
+			t.Fatal(err)
+		}
+		want(2)
+	})
+}
+
+// A server whose clock is slow does not move the last use back.
+func TestRecordUseKeepsLatestHour(t *testing.T) {
+	onEngines(t, func(t *testing.T, s Store) {
+		created, _ := create(t, s, ordinary("ci"))
+		hour := storetest.Moment().UTC().Truncate(time.Hour)
+		for _, h := range []time.Time{hour, hour.Add(-time.Hour), hour} {
+			if err := s.recordUse(t.Context(), created.ID, h); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := list(t, s)[0].LastUsedAt; !got.Equal(hour) {
+			t.Errorf("last used at %v, want %v", got, hour)
+		}
+	})
+}
+
+func TestMomentRefusesOtherTypes(t *testing.T) {
+	t.Parallel()
+	var m sql.Scanner = new(moment)
+	if err := m.Scan("2026"); err == nil {
+		t.Error("a text is accepted as a time")
+	}
+}
