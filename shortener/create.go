@@ -31,7 +31,7 @@ func (s *Service) Create(ctx context.Context, r Request) (link Link, existing bo
 	}
 	link.CreatedAt = stamp(asked)
 	if r.Alias != nil {
-		existing, err = s.createAlias(ctx, &link)
+		existing, err = s.createAlias(ctx, &link, r.hasExpiry())
 	} else {
 		err = s.createKey(ctx, &link)
 	}
@@ -112,8 +112,9 @@ var errAliasWithoutRow = errors.New("the store reports a conflict but has no row
 
 // createAlias inserts link and looks up the owner of the alias only after a conflict. In a
 // look-up before the insert, two users could find the same alias free. If the stored link
-// satisfies the request, createAlias sets *link to the stored link.
-func (s *Service) createAlias(ctx context.Context, link *Link) (existing bool, err error) {
+// satisfies the request, createAlias sets *link to the stored link. hasExpiry reports whether the user
+// sent the expiry of *link.
+func (s *Service) createAlias(ctx context.Context, link *Link, hasExpiry bool) (existing bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
 	defer cancel()
 	outcome, err := s.committer.commit(ctx, *link)
@@ -133,16 +134,9 @@ func (s *Service) createAlias(ctx context.Context, link *Link) (existing bool, e
 	if err != nil {
 		return false, fmt.Errorf("look up the owner of an alias: %w", err)
 	}
-	if stored.Gone(s.now()) || !stored.satisfies(*link) {
+	if stored.Gone(s.now()) || stored.URL != link.URL || (hasExpiry && !stored.ExpiresAt.Equal(link.ExpiresAt)) {
 		return false, ErrAliasTaken
 	}
 	*link = stored
 	return true, nil
-}
-
-// satisfies reports whether l has the URL of wanted and, if wanted has an expiry, the
-// same expiry.
-func (l *Link) satisfies(wanted Link) bool {
-	sameExpiry := wanted.ExpiresAt.IsZero() || wanted.ExpiresAt.Equal(l.ExpiresAt)
-	return sameExpiry && wanted.URL == l.URL
 }

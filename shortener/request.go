@@ -16,7 +16,14 @@ type Request struct {
 	ExpiresAt *string // RFC 3339
 	ExpiresIn *string // a decimal number of seconds, or a Go duration
 	Self      Origin  // origin of this service; a link must not lead to it
+
+	// MaxAge is the maximum time from the creation to the expiry of the link. A link without an expiry
+	// then expires after this time. 0 means that there is no maximum.
+	MaxAge time.Duration
 }
+
+// hasExpiry reports whether the user sent an expiry.
+func (r *Request) hasExpiry() bool { return r.ExpiresAt != nil || r.ExpiresIn != nil }
 
 // link validates the request and returns the link that it describes. It does not set
 // CreatedAt. It sets Code only if the request has an alias.
@@ -27,6 +34,9 @@ func (r *Request) link(now time.Time) (Link, error) {
 	}
 	expires, err := parseExpiry(r.ExpiresAt, r.ExpiresIn, now)
 	if err != nil {
+		return Link{}, err
+	}
+	if expires, err = r.boundAge(expires, now); err != nil {
 		return Link{}, err
 	}
 	link := Link{URL: url, ExpiresAt: expires}
@@ -138,6 +148,37 @@ func boundExpiry(field string, t, now time.Time) (time.Time, error) {
 		return time.Time{}, &InvalidError{Field: field, Reason: "must lie within the next 100 years"}
 	}
 	return t, nil
+}
+
+// boundAge applies MaxAge to the expiry of a link created at now.
+func (r *Request) boundAge(expires, now time.Time) (time.Time, error) {
+	if r.MaxAge == 0 {
+		return expires, nil
+	}
+	last := stamp(now.Add(r.MaxAge))
+	if !r.hasExpiry() {
+		return last, nil
+	}
+	if expires.After(last) {
+		field := "expires_at"
+		if r.ExpiresIn != nil {
+			field = "expires_in"
+		}
+		return time.Time{}, &InvalidError{Field: field, Reason: "must lie within " + shortDuration(r.MaxAge) + ", the longest life of a link without a token"}
+	}
+	return expires, nil
+}
+
+// shortDuration returns the text of a duration without trailing units that are zero, such as 720h.
+func shortDuration(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
 }
 
 // stamp converts a time to UTC and truncates it to microseconds, which every engine can store.

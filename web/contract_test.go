@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"maps"
@@ -86,7 +87,9 @@ func (c *contract) check(r *http.Request, sent []byte, resp *http.Response, got 
 	if resp.StatusCode == http.StatusMethodNotAllowed {
 		return errors.New("the document allows the method")
 	}
-	input := &openapi3filter.RequestValidationInput{Request: asked, PathParams: params, Route: route}
+	input := &openapi3filter.RequestValidationInput{
+		Request: asked, PathParams: params, Route: route, Options: &openapi3filter.Options{AuthenticationFunc: hasBearer},
+	}
 	if resp.StatusCode < http.StatusBadRequest {
 		if err := openapi3filter.ValidateRequest(r.Context(), input); err != nil {
 			return err
@@ -97,6 +100,14 @@ func (c *contract) check(r *http.Request, sent []byte, resp *http.Response, got 
 		Options: &openapi3filter.Options{IncludeResponseStatus: true, ExcludeResponseBody: r.Method == http.MethodHead},
 	}
 	return openapi3filter.ValidateResponse(r.Context(), output.SetBodyBytes(got))
+}
+
+// hasBearer accepts a request with an Authorization header. The answer shows whether the service accepts it.
+func hasBearer(_ context.Context, input *openapi3filter.AuthenticationInput) error {
+	if input.RequestValidationInput.Request.Header.Get("Authorization") == "" {
+		return input.NewError(errors.New("the request has no Authorization header"))
+	}
+	return nil
 }
 
 func TestOpenAPIDocumentIsValid(t *testing.T) {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"errors"
 	"net/http"
 	"time"
 
@@ -76,13 +77,20 @@ func (p *public) create(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	_, owned, err := p.admitCreation(c)
+	if err != nil {
+		return err
+	}
 	// MaxBytesReader closes the connection only through the ResponseWriter of net/http.
 	r, err := readFields(c.Response().Writer, c.Request())
 	if err != nil {
 		return err
 	}
 	r.Self = self
-	link, existing, err := p.service.Create(c.Request().Context(), r)
+	if !owned {
+		r.MaxAge = p.limits.AnonymousMaxAge
+	}
+	link, existing, err := p.createLimited(c, r)
 	if err != nil {
 		c.Set(formKey, r)
 		return err
@@ -101,4 +109,21 @@ func (p *public) create(c echo.Context) error {
 		return p.pages.created(c, status, a)
 	}
 	return a.send(c.Response(), status)
+}
+
+// createLimited creates a link. An alias that belongs to another link counts as a miss, because otherwise a
+// client could find out with creations which codes exist.
+func (p *public) createLimited(c echo.Context, r shortener.Request) (link shortener.Link, existing bool, err error) {
+	if r.Alias == nil {
+		return p.service.Create(c.Request().Context(), r)
+	}
+	client := clientPrefix(c.RealIP())
+	if err := p.limits.misses.admit(client); err != nil {
+		return shortener.Link{}, false, err
+	}
+	link, existing, err = p.service.Create(c.Request().Context(), r)
+	if errors.Is(err, shortener.ErrAliasTaken) {
+		p.limits.misses.count(client)
+	}
+	return link, existing, err
 }

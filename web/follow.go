@@ -68,12 +68,12 @@ func (p *public) preview(c echo.Context, code string) error {
 // client.
 func (p *public) resolve(c echo.Context, code string) (shortener.Link, error) {
 	client := clientPrefix(c.RealIP())
-	if err := p.misses.admit(client); err != nil {
+	if err := p.limits.misses.admit(client); err != nil {
 		return shortener.Link{}, err
 	}
 	link, err := p.service.Resolve(c.Request().Context(), code)
 	if errors.Is(err, shortener.ErrNotFound) {
-		p.misses.count(client)
+		p.limits.misses.count(client)
 	}
 	return link, err
 }

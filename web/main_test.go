@@ -23,6 +23,7 @@ import (
 	"keypool/shortener/sqlitestore"
 	"keypool/shortener/storetest"
 	"keypool/web/httpserver"
+	"keypool/web/internal/reply"
 )
 
 func TestMain(m *testing.M) {
@@ -47,6 +48,7 @@ type site struct {
 	service  *shortener.Service
 	store    shortener.Store
 	registry *prometheus.Registry
+	metrics  *Metrics
 	client   *http.Client // checks each exchange against openapi.yaml and follows no redirect
 	log      *syncBuffer
 	router   *echo.Echo
@@ -73,7 +75,8 @@ func newSite(t *testing.T, change func(*PublicConfig)) *site {
 	t.Helper()
 	s := &site{registry: prometheus.NewRegistry(), log: &syncBuffer{}}
 	s.service, s.store = newService(t, nil)
-	cfg := PublicConfig{Service: s.service, Metrics: NewMetrics(s.registry), Logger: slog.New(slog.NewTextHandler(s.log, nil))}
+	s.metrics = NewMetrics(s.registry)
+	cfg := PublicConfig{Service: s.service, Metrics: s.metrics, Logger: slog.New(slog.NewTextHandler(s.log, nil))}
 	if change != nil {
 		change(&cfg)
 	}
@@ -129,10 +132,33 @@ func (s *site) do(t *testing.T, method, path, body string, headers ...string) re
 	return response{resp.StatusCode, resp.Header, string(content)}
 }
 
+// create posts a JSON body to /shorten.
+func (s *site) create(t *testing.T, body string, headers ...string) response {
+	t.Helper()
+	return s.do(t, http.MethodPost, "/shorten", body, append([]string{"Content-Type", mediaJSON}, headers...)...)
+}
+
+// wantProblem fails the test unless the answer is the problem with this status and name.
+func (s *site) wantProblem(t *testing.T, r response, status int, name string) reply.Problem {
+	t.Helper()
+	p := decode[reply.Problem](t, r.body)
+	if r.status != status || p.Type != reply.TypePrefix+name {
+		t.Errorf("status %d and body %s, want %d %s", r.status, r.body, status, name)
+	}
+	return p
+}
+
+func wantHeader(t *testing.T, r response, name, want string) {
+	t.Helper()
+	if got := r.header.Get(name); got != want {
+		t.Errorf("%s is %q, want %q", name, got, want)
+	}
+}
+
 // shorten creates a link from a JSON body and returns the answer.
 func (s *site) shorten(t *testing.T, body string) answer {
 	t.Helper()
-	r := s.do(t, http.MethodPost, "/shorten", body, "Content-Type", mediaJSON)
+	r := s.create(t, body)
 	if r.status != http.StatusCreated {
 		t.Fatalf("POST /shorten %s: status %d, %s", body, r.status, r.body)
 	}

@@ -27,6 +27,8 @@ type Metrics struct {
 	redirect, created    prometheus.Histogram // histograms of the two most frequent answers
 	found, missing, gone prometheus.Counter
 	failures             atomic.Int64
+
+	limitedAnonymous, limitedToken, limitedMiss prometheus.Counter
 }
 
 // NewMetrics registers the metrics with reg. It panics if reg already has metrics with
@@ -44,7 +46,15 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		Name: "shortener_redirects_total",
 		Help: "GET requests for short URLs by result: found, missing or gone. HEAD requests and previews are not counted.",
 	}, []string{"result"})
+	limited := auto.NewCounterVec(prometheus.CounterOpts{
+		Name: "http_requests_limited_total",
+		Help: "Requests answered with status 429, by the limit that the client reached: anonymous (creations of an address), token (creations with a token) or miss.",
+	}, []string{"limit"})
 	return &Metrics{
+		limitedAnonymous: limited.WithLabelValues("anonymous"),
+		limitedToken:     limited.WithLabelValues("token"),
+		limitedMiss:      limited.WithLabelValues("miss"),
+
 		requests: requests,
 		redirect: child(requests, routeCode, http.MethodGet, http.StatusFound),
 		created:  child(requests, routeShorten, http.MethodPost, http.StatusCreated),
@@ -72,6 +82,14 @@ func (m *Metrics) Redirects() float64 { return promvalue.Counter(m.found) }
 
 // Failed returns the number of requests answered with a 5xx status.
 func (m *Metrics) Failed() float64 { return float64(m.failures.Load()) }
+
+// Limited is the number of requests that each limit refused.
+type Limited struct{ Anonymous, Token, Miss float64 }
+
+// Limited returns the number of requests that each limit refused.
+func (m *Metrics) Limited() Limited {
+	return Limited{promvalue.Counter(m.limitedAnonymous), promvalue.Counter(m.limitedToken), promvalue.Counter(m.limitedMiss)}
+}
 
 // answered counts one answer. The route is empty if the path matches no route.
 func (m *Metrics) answered(route, method string, status int, took time.Duration) {

@@ -19,8 +19,9 @@ var assets embed.FS
 
 // pages renders the public page: the form, a created link, a preview, or a problem.
 type pages struct {
-	template *template.Template
-	shell    *shell.Shell
+	template   *template.Template
+	shell      *shell.Shell
+	tokensOnly bool // whether the page explains that a creation needs a token, in place of the form
 }
 
 // view is the data of the template. The template omits each part that is nil.
@@ -29,6 +30,7 @@ type view struct {
 	Title   string
 	Host    string // precedes the code in a short URL
 	Form    *entered
+	Tokens  bool // whether the page explains how to create a link with a token
 	Problem *reply.Problem
 	Created *answer
 	Preview *answer
@@ -69,8 +71,9 @@ func (v *view) Wrong(field string) string {
 	return v.Problem.Detail
 }
 
-func newPages() *pages {
+func newPages(tokensOnly bool) *pages {
 	return &pages{
+		tokensOnly: tokensOnly,
 		template: template.Must(template.New("page.html").
 			Funcs(template.FuncMap{"when": when}).ParseFS(assets, "assets/page.html")),
 		shell: shell.New(assets, nil, []string{"assets/page.js"}),
@@ -112,6 +115,9 @@ func (p *pages) problem(c echo.Context, o *origin, pr reply.Problem) error {
 
 func (p *pages) write(c echo.Context, status int, v *view) error {
 	v.Shell = p.shell
+	if p.tokensOnly && v.Form != nil { // a browser cannot send a token
+		v.Form, v.Tokens = nil, v.Problem == nil
+	}
 	return p.shell.Write(c.Response(), status, p.template, v)
 }
 

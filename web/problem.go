@@ -22,6 +22,9 @@ var (
 	errUnsupported   = errors.New("the media type is not supported")
 	errClientGone    = errors.New("the client closed the request")
 	errTooManyMisses = errors.New("the client requested too many unknown codes")
+	errLimited       = errors.New("the client created too many links")
+	errUnauthorized  = errors.New("the request has no valid token")
+	errForbidden     = errors.New("the token does not permit the request")
 )
 
 // detailedError is an error with a text for the client.
@@ -32,8 +35,10 @@ type detailedError struct {
 
 func (e *detailedError) Unwrap() error { return e.error }
 
-func malformed(detail string) error   { return &detailedError{errMalformed, detail} }
-func unsupported(detail string) error { return &detailedError{errUnsupported, detail} }
+func malformed(detail string) error    { return &detailedError{errMalformed, detail} }
+func unsupported(detail string) error  { return &detailedError{errUnsupported, detail} }
+func unauthorized(detail string) error { return &detailedError{errUnauthorized, detail} }
+func forbidden(detail string) error    { return &detailedError{errForbidden, detail} }
 
 // statusClientGone is the status of a request that the client closed before the answer.
 // nginx uses the same status. Without it, such requests would count as 5xx.
@@ -60,7 +65,11 @@ var problemTable = []struct { //nolint:gochecknoglobals // never changed; Go has
 	{as[*http.MaxBytesError], problem("too-large", http.StatusRequestEntityTooLarge, "The body is too large",
 		fmt.Sprintf("A body may have %d bytes at most.", maxBody))},
 	{is(errTooManyMisses), problem("too-many-misses", http.StatusTooManyRequests, "Too many requests",
-		"Your IP address requested too many unknown codes.")},
+		"Your IP address requested too many unknown codes, or aliases that belong to other links.")},
+	{is(errLimited), problem("rate-limited", http.StatusTooManyRequests, "Too many links",
+		"You created too many links in a short time. The Retry-After header says when you may create the next link.")},
+	{is(errUnauthorized), problem("unauthorized", http.StatusUnauthorized, "A token is required", "")},
+	{is(errForbidden), problem("forbidden", http.StatusForbidden, "The token does not permit this", "")},
 	{as[*shortener.UnavailableError], reply.Unavailable()},
 	{is(echo.ErrMethodNotAllowed), problem("method-not-allowed", http.StatusMethodNotAllowed, "The method is not allowed here",
 		"The Allow header lists the methods that are allowed.")},
@@ -129,6 +138,8 @@ func (w *problemWriter) write(err error, c echo.Context) {
 	h.Set(echo.HeaderCacheControl, "no-store")
 	h.Set(echo.HeaderVary, echo.HeaderAccept)
 	switch p.Status {
+	case http.StatusUnauthorized:
+		h.Set(echo.HeaderWWWAuthenticate, bearerScheme)
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		h.Set(echo.HeaderRetryAfter, strconv.Itoa(retrySeconds(err)))
 	case http.StatusUnsupportedMediaType:
@@ -158,6 +169,9 @@ func (w *problemWriter) report(err error, p reply.Problem, c echo.Context) {
 func retrySeconds(err error) int {
 	if u, ok := errors.AsType[*shortener.UnavailableError](err); ok {
 		return max(1, int(math.Ceil(u.RetryAfter.Seconds())))
+	}
+	if l, ok := errors.AsType[*limitedError](err); ok {
+		return l.retrySeconds
 	}
 	return 1
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"keypool/shortener"
+	"keypool/shortener/token"
 	"keypool/web/internal/reply"
 )
 
@@ -33,6 +34,11 @@ func TestProblemOfMapsErrorsToProblems(t *testing.T) {
 		{&shortener.UnavailableError{Err: shortener.ErrStoreFull}, 503, "unavailable", 1},
 		{fmt.Errorf("%w: %w", shortener.ErrNotWritten, shortener.ErrRefused), 500, "internal", 1},
 		{&http.MaxBytesError{Limit: 1}, 413, "too-large", 1},
+		{&limitedError{errTooManyMisses, 7}, 429, "too-many-misses", 7},
+		{&limitedError{errLimited, 3}, 429, "rate-limited", 3},
+		{refusal(fmt.Errorf("%w: dial db-7", token.ErrUnavailable)), 503, "unavailable", 1},
+		{refusal(token.ErrUnknown), 401, "unauthorized", 1},
+		{forbidden("no"), 403, "forbidden", 1},
 		{echo.ErrMethodNotAllowed, 405, "method-not-allowed", 1},
 		{echo.ErrNotFound, 404, "no-such-page", 1},
 		{errors.New("pq: password authentication failed"), 500, "internal", 1},
@@ -117,6 +123,7 @@ func TestClosedRequestIsNotAnError(t *testing.T) {
 	w := httptest.NewRecorder()
 	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/shorten", strings.NewReader("url=https://go.dev"))
 	r.Header.Set("Content-Type", mediaForm)
+	r.RemoteAddr = "127.0.0.1:40000"
 	s.router.ServeHTTP(w, r)
 	if w.Code != statusClientGone || strings.Contains(s.log.String(), "level=ERROR") {
 		t.Errorf("status %d, log %s", w.Code, s.log)

@@ -2,7 +2,7 @@
 // Package web/admin serves the listener for operators.
 //
 // A problem is the answer to a request that failed (RFC 9457). A miss is a request for an
-// unknown code. The origin is the scheme, host and port under which a client reaches this
+// unknown code, or for an alias that belongs to another link. A creation is anonymous if it has no token. The origin is the scheme, host and port under which a client reaches this
 // service.
 //
 // Invariants:
@@ -12,7 +12,8 @@
 //   - a handler checks the size, media type and syntax of a request before it uses the
 //     content;
 //   - a handler ignores forwarding headers unless the peer is a trusted proxy;
-//   - no metric label contains a code, a path, an address or an undefined method.
+//   - a request with a token that is not valid is refused, even if it needs no token;
+//   - no metric label contains a code, a path, an address, a token or an undefined method.
 package web
 
 import (
@@ -42,9 +43,11 @@ type PublicConfig struct {
 	Service        *shortener.Service
 	BaseURL        string         // prefix of short URLs; if empty, each request determines it
 	TrustedProxies []netip.Prefix // peers whose X-Forwarded-For and X-Forwarded-Proto headers are used
-	Degraded       func() bool    // reports whether the service works without one of its parts; nil means never
-	Metrics        *Metrics       // if nil, counts are not exported
-	Logger         *slog.Logger   // if nil, nothing is logged
+	Tokens         Tokens         // if nil, no token is valid
+	Limits         Limits
+	Degraded       func() bool  // reports whether the service works without one of its parts; nil means never
+	Metrics        *Metrics     // if nil, counts are not exported
+	Logger         *slog.Logger // if nil, nothing is logged
 }
 
 // public holds the dependencies of the handlers. It does not change after NewPublic. The
@@ -52,7 +55,8 @@ type PublicConfig struct {
 type public struct {
 	service  *shortener.Service
 	origin   *origin
-	misses   *missLimiter
+	tokens   Tokens
+	limits   *limits
 	pages    *pages
 	metrics  *Metrics
 	problems *problemWriter
@@ -71,11 +75,15 @@ func NewPublic(cfg PublicConfig) *echo.Echo {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	o, ui := newOrigin(cfg.BaseURL, cfg.TrustedProxies), newPages()
+	if cfg.Tokens == nil {
+		cfg.Tokens = noTokens{}
+	}
+	o, ui := newOrigin(cfg.BaseURL, cfg.TrustedProxies), newPages(cfg.Limits.TokensOnly)
 	p := &public{
 		service:  cfg.Service,
 		origin:   o,
-		misses:   newMissLimiter(),
+		tokens:   cfg.Tokens,
+		limits:   newLimits(cfg.Limits, cfg.Metrics),
 		pages:    ui,
 		metrics:  cfg.Metrics,
 		problems: newProblemWriter(ui, o, cfg.Logger),

@@ -1,0 +1,201 @@
+package web
+
+import (
+	"fmt"
+	"math"
+	"net/netip"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/maypok86/otter/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
+
+	"keypool/internal/quota"
+	"keypool/shortener/token"
+)
+
+// Default limits of one client. They allow for typing errors and for many people who share one
+// address. A scan for codes needs thousands of requests per second.
+const (
+	defaultMissRate  = 50
+	defaultMissBurst = 200
+	// defaultAnonymousRate applies to all addresses except loopback addresses.
+	defaultAnonymousRate quota.Rate = 10
+
+	clientsKept = 1 << 16 // limiters in memory; they take a few MB at most
+)
+
+// Limits configures the limits of clients. Each server counts for itself. The zero value has the default limits.
+type Limits struct {
+	MissRate, MissBurst int           // misses per second and at once per address; 50 and 200 if 0
+	AnonymousRate       *quota.Rate   // creations without a token per address; if nil, 10/s except for loopback addresses
+	AnonymousMaxAge     time.Duration // maximum time from the creation to the expiry of a link without a token; 0 for none
+	TokensOnly          bool          // whether each creation needs a token
+}
+
+// allowance is how much a limiter allows one client.
+type allowance struct {
+	rate  rate.Limit // per second
+	burst int        // at once
+}
+
+func creationsAt(r quota.Rate) allowance { return allowance{rate.Limit(r), r.Burst()} }
+
+// limiter limits the rate of each client. It is safe for concurrent use.
+type limiter[Client comparable] struct {
+	// An unused rate.Limiter regains its burst after some time, and then equals a new one. Therefore the
+	// table needs a size limit but no expiry.
+	clients *otter.Cache[Client, *rate.Limiter]
+	refused prometheus.Counter
+}
+
+func newLimiter[Client comparable](refused prometheus.Counter) *limiter[Client] {
+	return &limiter[Client]{refused: refused, clients: otter.Must(&otter.Options[Client, *rate.Limiter]{
+		MaximumSize: clientsKept,
+		Executor:    func(f func()) { f() }, // run maintenance in the calling goroutine
+	})}
+}
+
+// of returns the rate.Limiter of a client.
+func (l *limiter[Client]) of(client Client, a allowance) *rate.Limiter {
+	r, ok := l.clients.GetIfPresent(client)
+	if !ok {
+		r, _ = l.clients.SetIfAbsent(client, rate.NewLimiter(a.rate, a.burst))
+	}
+	return r
+}
+
+// spend counts one request of the client against its allowance. It returns how many requests are left, or
+// a *limitedError if none was left.
+func (l *limiter[Client]) spend(client Client, a allowance) (left int, err error) {
+	r := l.of(client, a)
+	if !r.Allow() {
+		return 0, l.refusal(r)
+	}
+	return int(r.Tokens()), nil
+}
+
+func (l *limiter[Client]) refusal(r *rate.Limiter) error {
+	l.refused.Inc()
+	return &limitedError{errLimited, secondsUntil(1, r)}
+}
+
+// secondsUntil returns the seconds after which a client may send n requests at once. It is at least 1.
+func secondsUntil(n int, r *rate.Limiter) int {
+	return max(1, int(math.Ceil((float64(n)-r.Tokens())/float64(r.Limit()))))
+}
+
+// limitedError reports that a client has reached a limit.
+type limitedError struct {
+	error
+	retrySeconds int
+}
+
+func (e *limitedError) Unwrap() error { return e.error }
+
+// missLimiter refuses clients with too many misses. Only misses count, so a client that
+// follows existing links is never refused. A request of a client without misses costs one
+// lookup in memory. missLimiter is safe for concurrent use.
+type missLimiter struct {
+	*limiter[netip.Prefix]
+	allowance
+}
+
+// admit returns an error while the client has no misses left. Callers call it
+// before the lookup, so that a refusal does not reveal whether the code exists.
+func (m *missLimiter) admit(client netip.Prefix) error {
+	if r, ok := m.clients.GetIfPresent(client); ok && r.Tokens() < 1 {
+		m.refused.Inc()
+		return &limitedError{errTooManyMisses, secondsUntil(1, r)}
+	}
+	return nil
+}
+
+// count records one miss of the client.
+func (m *missLimiter) count(client netip.Prefix) {
+	// Reserve counts the miss even if none is left. Several concurrent requests may be admitted for
+	// one remaining miss, and each of their misses must count.
+	m.of(client, m.allowance).Reserve()
+}
+
+// clientPrefix returns the prefix of the addresses that count as one client: a single IPv4
+// address, or an IPv6 /64, which is the smallest network that a subscriber gets (RFC 6177). A
+// malformed address has the zero prefix.
+func clientPrefix(ip string) netip.Prefix {
+	addr, err := netip.ParseAddr(ip)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	addr = addr.Unmap()
+	if addr.Is4() {
+		return netip.PrefixFrom(addr, 32)
+	}
+	return netip.PrefixFrom(addr.WithZone(""), 64).Masked()
+}
+
+// limits holds the limiters of the public listener.
+type limits struct {
+	Limits
+	misses    missLimiter
+	anonymous *limiter[netip.Prefix]
+	tokens    *limiter[int64] // by the id of the token
+}
+
+func newLimits(cfg Limits, m *Metrics) *limits {
+	if cfg.MissRate == 0 {
+		cfg.MissRate = defaultMissRate
+	}
+	if cfg.MissBurst == 0 {
+		cfg.MissBurst = defaultMissBurst
+	}
+	return &limits{
+		Limits:    cfg,
+		misses:    missLimiter{newLimiter[netip.Prefix](m.limitedMiss), allowance{rate.Limit(cfg.MissRate), cfg.MissBurst}},
+		anonymous: newLimiter[netip.Prefix](m.limitedAnonymous),
+		tokens:    newLimiter[int64](m.limitedToken),
+	}
+}
+
+// spendToken counts one creation with a token.
+func (l *limits) spendToken(c echo.Context, tok token.Token) error {
+	if tok.Rate == quota.Off {
+		return nil
+	}
+	left, err := l.tokens.spend(tok.ID, creationsAt(tok.Rate))
+	announce(c, "token", tok.Rate, left)
+	return err
+}
+
+// spendAnonymous counts one creation without a token. A client without a limit costs no allocation.
+func (l *limits) spendAnonymous(c echo.Context) error {
+	ip := c.RealIP()
+	r := l.anonymousRate(ip)
+	if r == quota.Off {
+		return nil
+	}
+	left, err := l.anonymous.spend(clientPrefix(ip), creationsAt(r))
+	announce(c, "anonymous", r, left)
+	return err
+}
+
+func (l *limits) anonymousRate(ip string) quota.Rate {
+	if l.AnonymousRate != nil {
+		return *l.AnonymousRate
+	}
+	if addr, err := netip.ParseAddr(ip); err == nil && addr.Unmap().IsLoopback() {
+		return quota.Off
+	}
+	return defaultAnonymousRate
+}
+
+// announce sets the headers that describe a limit, in the structured form of
+// draft-ietf-httpapi-ratelimit-headers. q is the quota, and w the seconds in which an unused quota
+// grows to q. r is the rest of the quota, and t the seconds until the quota is complete.
+func announce(c echo.Context, limit string, r quota.Rate, left int) {
+	q := r.Burst()
+	complete := max(1, (q-left+int(r)-1)/int(r))
+	h := c.Response().Header()
+	h.Set("RateLimit-Policy", fmt.Sprintf(`"%s";q=%d;w=%d`, limit, q, q/int(r)))
+	h.Set("RateLimit", fmt.Sprintf(`"%s";r=%d;t=%d`, limit, left, complete))
+}
