@@ -20,11 +20,11 @@ import (
 const (
 	defaultMissRate  = 50
 	defaultMissBurst = 200
-	// defaultAnonymousRate applies to all addresses except loopback addresses.
-	defaultAnonymousRate quota.Rate = 10
-
-	clientsKept = 1 << 16 // limiters in memory; they take a few MB at most
+	clientsKept      = 1 << 16 // limiters in memory; they take a few MB at most
 )
+
+// DefaultAnonymousRate is the rate of anonymous creations for all addresses except loopback addresses.
+const DefaultAnonymousRate quota.Rate = 10
 
 // Limits configures the limits of clients. Each server counts for itself. The zero value has the default limits.
 type Limits struct {
@@ -186,7 +186,7 @@ func (l *limits) anonymousRate(ip string) quota.Rate {
 	if addr, err := netip.ParseAddr(ip); err == nil && addr.Unmap().IsLoopback() {
 		return quota.Off
 	}
-	return defaultAnonymousRate
+	return DefaultAnonymousRate
 }
 
 // announce sets the headers that describe a limit, in the structured form of

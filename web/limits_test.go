@@ -208,10 +208,10 @@ func TestAnonymousRateByAddress(t *testing.T) {
 		{nil, "127.8.9.10", quota.Off},
 		{nil, "::1", quota.Off},
 		{nil, "::ffff:127.0.0.1", quota.Off},
-		{nil, "192.0.2.1", defaultAnonymousRate},
-		{nil, "2001:db8::1", defaultAnonymousRate},
-		{nil, "10.0.0.1", defaultAnonymousRate},
-		{nil, "", defaultAnonymousRate},
+		{nil, "192.0.2.1", DefaultAnonymousRate},
+		{nil, "2001:db8::1", DefaultAnonymousRate},
+		{nil, "10.0.0.1", DefaultAnonymousRate},
+		{nil, "", DefaultAnonymousRate},
 		{new(quota.Rate(5)), "127.0.0.1", 5},
 		{new(quota.Rate(5)), "192.0.2.1", 5},
 		{new(quota.Off), "192.0.2.1", quota.Off},
@@ -226,7 +226,7 @@ func TestAnonymousRateByAddress(t *testing.T) {
 func TestCreationsWithoutLimitHaveNoRateLimitHeaders(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
-	for range 2 * defaultAnonymousRate.Burst() {
+	for range 2 * DefaultAnonymousRate.Burst() {
 		r := s.create(t, `{"url":"https://go.dev"}`)
 		if r.status != http.StatusCreated || r.header.Get("RateLimit") != "" || r.header.Get("RateLimit-Policy") != "" {
 			t.Fatalf("the creation from a loopback address has status %d and header %v", r.status, r.header)

@@ -21,7 +21,7 @@ const (
 )
 
 // Takes describes the text that ParseRate accepts.
-const Takes = "N/s with a whole number N from 1 to 1000000, such as 100/s, or off"
+const Takes = "N/s with a whole number N from 1 to 1000000, such as 100/s; or off"
 
 // ErrRate reports that a text is not a rate.
 var ErrRate = errors.New("not a rate")

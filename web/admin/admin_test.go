@@ -26,6 +26,9 @@ func full() Status {
 		TakenPerSecond: new(1000.0), RefilledPerSecond: new(0.0), Epoch: new(int64(3)), MayEvict: new(false), SpaceLength: new(6),
 		SpaceUsedRatio: new(0.0000176), SpaceRunwaySeconds: new(56799000.0), FallbackAttemptsExpected: new(1.00002), Breaker: new("closed"),
 		Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		Limits: &Limits{
+			Anonymous: true, AnonymousRate: "10/s", MissRate: 50, MissBurst: 200, Refused: Refused{Anonymous: 1, Token: 2, Miss: 3},
+		},
 	}
 }
 
@@ -140,7 +143,9 @@ func TestStatusMembersMatchContract(t *testing.T) {
 	t.Parallel()
 	const want = `{"state":"ok","key_source":"redis-pool","serving_from":"batch","serving_since":"2026-01-02T03:04:06Z","pool_keys":812345,"capacity_keys":1000000,` +
 		`"local_keys":4200,"runway_seconds":812.3,"taken_per_second":1000,"refilled_per_second":0,"epoch":3,"may_evict":false,` +
-		`"space_length":6,"space_used_ratio":0.0000176,"space_runway_seconds":56799000,"fallback_attempts_expected":1.00002,"breaker":"closed","since":"2026-01-02T03:04:05Z"}` + "\n"
+		`"space_length":6,"space_used_ratio":0.0000176,"space_runway_seconds":56799000,"fallback_attempts_expected":1.00002,"breaker":"closed","since":"2026-01-02T03:04:05Z",` +
+		`"limits":{"anonymous":true,"anonymous_rate":"10/s","loopback_limited":false,"anonymous_max_age_seconds":null,` +
+		`"miss_rate":50,"miss_burst":200,"refused":{"anonymous":1,"token":2,"miss":3}}}` + "\n"
 	if diff := cmp.Diff(want, get(t, newTestAdmin(nil, full()), "/status").Body.String()); diff != "" {
 		t.Error(diff)
 	}
@@ -155,7 +160,7 @@ func TestStatusMembersMatchContract(t *testing.T) {
 			nulls++
 		}
 	}
-	if len(members) != 18 || nulls != 15 {
+	if len(members) != 19 || nulls != 16 {
 		t.Errorf("/status has %d members and %d null members: %v", len(members), nulls, members)
 	}
 }

@@ -37,6 +37,26 @@ type Status struct {
 
 	Breaker *string   `json:"breaker"` // "closed", "half-open" or "open"
 	Since   time.Time `json:"since"`   // when State took its present value
+
+	Limits *Limits `json:"limits"` // nil in a program that does not serve links
+}
+
+// Limits describes the limits of a server for its clients.
+type Limits struct {
+	Anonymous       bool     `json:"anonymous"`                 // whether clients may create links without a token
+	AnonymousRate   string   `json:"anonymous_rate"`            // creations of an address, such as "10/s", or "off"
+	LoopbackLimited bool     `json:"loopback_limited"`          // whether AnonymousRate applies to loopback addresses
+	AnonymousMaxAge *float64 `json:"anonymous_max_age_seconds"` // longest life of an anonymous link; nil for no maximum
+	MissRate        int      `json:"miss_rate"`                 // misses of an address per second
+	MissBurst       int      `json:"miss_burst"`                // misses of an address at once
+	Refused         Refused  `json:"refused"`
+}
+
+// Refused is the number of requests that each limit refused since the start of the server.
+type Refused struct {
+	Anonymous int64 `json:"anonymous"`
+	Token     int64 `json:"token"`
+	Miss      int64 `json:"miss"`
 }
 
 // Row is one line of the facts on the dashboard.

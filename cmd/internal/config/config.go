@@ -54,6 +54,12 @@ type Serve struct {
 	BatchMin int    `name:"kgs-batch-min" env:"KGS_BATCH_MIN" default:"100" min:"1" max:"1000000" group:"pool" help:"Fewest keys in a local batch."`
 	BatchMax int    `name:"kgs-batch-max" env:"KGS_BATCH_MAX" default:"100000" min:"1" max:"1000000" group:"pool" help:"Most keys in a local batch."`
 
+	Anonymous       Switch `env:"ANONYMOUS" default:"true" group:"limits" help:"Let clients without a token create links."`
+	AnonymousRate   Rate   `env:"ANONYMOUS_RATE" group:"limits" placeholder:"N/s" help:"Links that an address may create per second without a token, with bursts of ten times that, or off. Default: 10/s for every address except loopback addresses."`
+	AnonymousMaxAge Age    `env:"ANONYMOUS_MAX_AGE" group:"limits" placeholder:"DURATION" help:"Longest life of a link that is created without a token, such as 720h. A link without an expiry then gets this one. Default: no maximum."`
+	MissRate        int    `env:"MISS_RATE" default:"50" min:"1" max:"1000000" group:"limits" help:"Unknown codes that an address may request per second before it gets status 429."`
+	MissBurst       int    `env:"MISS_BURST" default:"200" min:"1" max:"1000000" group:"limits" help:"Unknown codes that an address may request at once."`
+
 	Fallback string `env:"FALLBACK" default:"random" oneof:"random,ledger,none" group:"fallback" help:"Source of codes when the key source has no key: random, ledger (small ranges) or none (answer 503)."`
 }
 
@@ -79,12 +85,15 @@ type KGS struct {
 
 // Error describes an invalid value of a setting.
 type Error struct {
-	Name  string // name of the environment variable
+	Name  string // name of the environment variable, or of a flag without a variable, such as --rate
 	Got   string // the value, without secrets
 	Takes string // the valid values
 }
 
 func (e *Error) Error() string {
+	if strings.HasPrefix(e.Name, "--") {
+		return fmt.Sprintf("%s: got %q, takes %s", e.Name, e.Got, e.Takes)
+	}
 	flag := "--" + strings.ReplaceAll(strings.ToLower(e.Name), "_", "-")
 	return fmt.Sprintf("%s (%s): got %q, takes %s", e.Name, flag, e.Got, e.Takes)
 }

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alecthomas/kong"
 	"github.com/google/go-cmp/cmp"
 
+	"keypool/internal/quota"
 	"keypool/kgs/codespace"
 )
 
@@ -105,6 +107,14 @@ func TestBadValuesAreRefused(t *testing.T) {
 		{"KGS_BATCH_MIN", "0", "whole number"},
 		{"KGS_BATCH_MAX", "50", "not below KGS_BATCH_MIN"},
 		{"FALLBACK", "hope", "random, ledger or none"},
+		{"ANONYMOUS", "no", "true or false"},
+		{"ANONYMOUS_RATE", "10", "N/s"},
+		{"ANONYMOUS_RATE", "0/s", "from 1 to 1000000"},
+		{"ANONYMOUS_MAX_AGE", "30d", "720h"},
+		{"ANONYMOUS_MAX_AGE", "0s", "from 1s to 876000h"},
+		{"ANONYMOUS_MAX_AGE", "876001h", "from 1s to 876000h"},
+		{"MISS_RATE", "0", "from 1 to 1000000"},
+		{"MISS_BURST", "many", "from 1 to 1000000"},
 		{"ALERT_WEBHOOK_URL", "hooks.example/abc", "https://host"},
 		{"ALERT_WEBHOOK_URL", "ftp://hooks.example/abc", "https://host"},
 		{"ALERT_WEBHOOK_URL", "https:///abc", "https://host"},
@@ -184,6 +194,9 @@ func TestUnsetSettingsHaveDefaults(t *testing.T) {
 	if s.Tickets != (DatabasePair{s.Database, s.Database}) || s.MachineID.ID() != -1 || !s.Worker.On || !s.Migrate.On || s.Secret != nil {
 		t.Errorf("tickets %v, machine id %d, worker %v, migrate %v, secret %v", s.Tickets, s.MachineID.ID(), s.Worker, s.Migrate, s.Secret)
 	}
+	if !s.Anonymous.On || s.AnonymousRate.Limit() != nil || s.AnonymousMaxAge != 0 || s.MissRate != 50 || s.MissBurst != 200 {
+		t.Errorf("anonymous %v, rate %v, max age %v, misses %d and %d", s.Anonymous, s.AnonymousRate, s.AnonymousMaxAge, s.MissRate, s.MissBurst)
+	}
 	if s, _, err = read("--redis-url=redis://localhost"); err != nil || s.KeySource != "redis-pool" {
 		t.Errorf("with REDIS_URL the key source is %q, error %v; want redis-pool", s.KeySource, err)
 	}
@@ -206,6 +219,21 @@ func TestFlagOverridesEnvironmentWhichOverridesDefault(t *testing.T) {
 	wantRefused(t, err, "CODE_LENGTH", "whole number")
 }
 
+func TestLimitsAreRead(t *testing.T) {
+	t.Parallel()
+	s, _, err := read("--anonymous=false", "--anonymous-rate=5/s", "--anonymous-max-age=36h30m", "--miss-rate=1", "--miss-burst=2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if limit := s.AnonymousRate.Limit(); s.Anonymous.On || limit == nil || *limit != 5 || s.AnonymousMaxAge != Age(36*time.Hour+30*time.Minute) ||
+		s.MissRate != 1 || s.MissBurst != 2 {
+		t.Errorf("anonymous %v, rate %v, max age %v, misses %d and %d", s.Anonymous, s.AnonymousRate, s.AnonymousMaxAge, s.MissRate, s.MissBurst)
+	}
+	if s, _, err = read("--anonymous-rate=off"); err != nil || s.AnonymousRate.Limit() == nil || *s.AnonymousRate.Limit() != quota.Off {
+		t.Errorf("off is read as %v, error %v", s.AnonymousRate, err)
+	}
+}
+
 func TestHelpListsSettingsByGroup(t *testing.T) {
 	t.Setenv("CODE_LENGTH", "two") // not read for --help
 	t.Setenv("VERSION", "ignored") // the flag --version has no environment variable
@@ -217,7 +245,7 @@ func TestHelpListsSettingsByGroup(t *testing.T) {
 	for _, want := range []string{
 		"Usage: shortener", "Examples:", "shortener --listen-addr=:80", "Listeners:", "--listen-addr=\":8080\"", "$LISTEN_ADDR",
 		"Database:", "Keys:", "redis-pool, memory-pool,", "Pool and dead man's switch:", "--kgs-pool-capacity=1000000", "Fallback:",
-		"Operation and logs:", "$ALERT_WEBHOOK_URL", "Commands:", "serve", "healthcheck",
+		"Clients and limits:", "$ANONYMOUS_RATE", "Operation and logs:", "$ALERT_WEBHOOK_URL", "Commands:", "serve", "healthcheck",
 	} {
 		next := strings.Index(help[at:], want)
 		if next < 0 {

@@ -42,8 +42,8 @@ func (p Program) Parse(flags any, args []string) (command string, err error) {
 		kong.KindMapper(reflect.String, kong.MapperFunc(decodeWord)),
 		kong.KindMapper(reflect.Int, kong.MapperFunc(decodeNumber)),
 		kong.KindMapper(reflect.Int64, kong.MapperFunc(decodeNumber)),
-		textMapper[Address](), textMapper[BaseURL](), textMapper[Clients](), textMapper[Database](), textMapper[DatabasePair](),
-		textMapper[KGSURL](), textMapper[Level](), textMapper[Machine](), textMapper[Networks](), textMapper[RedisURL](),
+		textMapper[Address](), textMapper[Age](), textMapper[BaseURL](), textMapper[Clients](), textMapper[Database](), textMapper[DatabasePair](),
+		textMapper[KGSURL](), textMapper[Level](), textMapper[Machine](), textMapper[Networks](), textMapper[Rate](), textMapper[RedisURL](),
 		textMapper[Secret](), textMapper[Switch](), textMapper[WebhookURL](),
 	)
 	if err != nil {
@@ -138,8 +138,11 @@ func decode(ctx *kong.DecodeContext, target reflect.Value, assign func(text stri
 		return nil
 	}
 	err := assign(text)
-	if refused := (*Error)(nil); errors.As(err, &refused) && ctx.Value.Flag != nil && len(ctx.Value.Flag.Envs) > 0 {
-		refused.Name = ctx.Value.Flag.Envs[0]
+	if refused := (*Error)(nil); errors.As(err, &refused) && ctx.Value.Flag != nil {
+		refused.Name = "--" + ctx.Value.Name
+		if envs := ctx.Value.Flag.Envs; len(envs) > 0 {
+			refused.Name = envs[0]
+		}
 	}
 	return err
 }

@@ -8,7 +8,9 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"time"
 
+	"keypool/internal/quota"
 	"keypool/kgs/keyserver"
 )
 
@@ -22,6 +24,8 @@ var (
 	_ encoding.TextUnmarshaler = (*Secret)(nil)
 	_ encoding.TextUnmarshaler = (*Machine)(nil)
 	_ encoding.TextUnmarshaler = (*Clients)(nil)
+	_ encoding.TextUnmarshaler = (*Rate)(nil)
+	_ encoding.TextUnmarshaler = (*Age)(nil)
 )
 
 // Address is the address of a listener: [host]:port.
@@ -159,6 +163,47 @@ func (c *Clients) UnmarshalText(text []byte) error {
 		return &Error{Got: notShown(text), Takes: keyserver.ClientsForm}
 	}
 	*c = clients
+	return nil
+}
+
+// Rate is the rate of a limit. The zero value means that the setting is not set.
+type Rate struct {
+	quota.Rate
+
+	set bool
+}
+
+// Limit returns the rate, or nil if the setting is not set.
+func (r Rate) Limit() *quota.Rate {
+	if !r.set {
+		return nil
+	}
+	return &r.Rate
+}
+
+// UnmarshalText takes a rate such as 100/s, or off.
+func (r *Rate) UnmarshalText(text []byte) error {
+	rate, err := quota.ParseRate(string(text))
+	if err != nil {
+		return &Error{Got: string(text), Takes: quota.Takes}
+	}
+	*r = Rate{rate, true}
+	return nil
+}
+
+// Age is the life of a link or of a token. 0 means that the setting is not set.
+type Age time.Duration
+
+// maxAge is the longest life of a link with an expiry: 100 years.
+const maxAge = 100 * 365 * 24 * time.Hour
+
+// UnmarshalText takes a Go duration from 1s to 876000h.
+func (a *Age) UnmarshalText(text []byte) error {
+	d, err := time.ParseDuration(string(text))
+	if err != nil || d < time.Second || d > maxAge {
+		return &Error{Got: string(text), Takes: fmt.Sprintf("a duration from 1s to %.0fh, such as 720h or 36h30m", maxAge.Hours())}
+	}
+	*a = Age(d)
 	return nil
 }
 

@@ -22,6 +22,7 @@ type shortenerFlags struct {
 	Reindex       reindexFlags `cmd:"" help:"Store the links in the order of the present settings. Use it after KGS_SECRET was lost, or after KEY_SOURCE changed to or from redis-incr or ticket. Stop all programs first. If it is killed, the same command continues."`
 	Audit         auditFlags   `cmd:"" help:"Check that every reserved key is in exactly one place, that is, that the accounts close. Servers may be running. Exit status: 0 if the accounts close, 1 if they do not close, 2 if the audit could not run."`
 	Delete        deleteFlags  `cmd:"" help:"Turn links into tombstones. Requests for them are answered with 410, and their codes are never used again."`
+	Token         tokenFlags   `cmd:"" help:"Manage API tokens. Servers may be running."`
 	Healthcheck   struct{}     `cmd:"" help:"Check that the server at ADMIN_ADDR is ready. This also works in a container without a shell. Exit status: 0 if the server is ready, otherwise 1."`
 }
 
@@ -31,6 +32,7 @@ func shortenerCommandLine(out, errors io.Writer) config.Program {
 		Examples: []config.Example{
 			{Command: "shortener", Comment: "everything in one process, with a SQLite file in data/"},
 			{Command: "DATABASE_URL=postgres://user@host/keypool REDIS_URL=redis://host shortener", Comment: "one of several servers"},
+			{Command: "shortener token create --name=ci --scope=create,read --rate=100/s", Comment: "a token for the header Authorization: Bearer TOKEN"},
 			{Command: "shortener audit --json", Comment: "check that every reserved key is in exactly one place"},
 		},
 		Version: version.Of("shortener"), KeySources: serverRules().KeySources, Out: out, Errors: errors,
@@ -65,6 +67,12 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return runAudit(ctx, c, f.Server, f.Audit)
 	case "delete <code>":
 		return c.Exit(deleteLinks(ctx, f.Server, f.Delete.Codes, stdout))
+	case "token create":
+		return c.Exit(createToken(ctx, f.Server, f.Token.Create, stdout))
+	case "token list":
+		return c.Exit(listTokens(ctx, f.Server, f.Token.List, stdout))
+	case "token revoke <id>":
+		return c.Exit(revokeToken(ctx, f.Server, f.Token.Revoke, stdout))
 	case "healthcheck":
 		return c.Exit(app.CheckHealth(ctx, f.Common))
 	}

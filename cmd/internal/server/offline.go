@@ -58,7 +58,11 @@ func offline(ctx context.Context, s config.Server, log io.Writer, do func(*app.C
 	if err := c.Identify(ctx); err != nil {
 		return err
 	}
-	store, err := openStore(ctx, c, s.KeySource, readOrder)
+	connections, err := openConnections(ctx, c)
+	if err != nil {
+		return err
+	}
+	store, err := openStore(ctx, c, connections, s.KeySource, readOrder)
 	if err != nil {
 		return err
 	}

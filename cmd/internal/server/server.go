@@ -43,7 +43,15 @@ func startServer(ctx context.Context, s config.Server, log *slog.Logger) (*progr
 		}
 		// OpenChain registers this process as a holder in the ledger. While the process sends heartbeats, reindex
 		// refuses to change the order of the links.
-		store, err := openStore(ctx, c, s.KeySource, openOrder)
+		connections, err := openConnections(ctx, c)
+		if err != nil {
+			return err
+		}
+		store, err := openStore(ctx, c, connections, s.KeySource, openOrder)
+		if err != nil {
+			return err
+		}
+		tokens, err := openTokens(ctx, p, c, connections)
 		if err != nil {
 			return err
 		}
@@ -54,7 +62,12 @@ func startServer(ctx context.Context, s config.Server, log *slog.Logger) (*progr
 		})
 
 		c.ServeAdmin(p, admin.Config{
-			Ready: service.Ready, Degraded: chain.Degraded, Status: chain.Status,
+			Ready: service.Ready, Degraded: chain.Degraded,
+			Status: func() admin.Status {
+				status := chain.Status()
+				status.Limits = describeLimits(s.Serve, requests.Limited())
+				return status
+			},
 			Counters: admin.Counters{
 				Created: links.Created, Taken: links.KeysTaken,
 				Redirects: requests.Redirects, Failed: requests.Failed,
@@ -63,7 +76,7 @@ func startServer(ctx context.Context, s config.Server, log *slog.Logger) (*progr
 		})
 		handler := web.NewPublic(web.PublicConfig{
 			Service: service, BaseURL: string(s.BaseURL), TrustedProxies: s.TrustedProxies,
-			Degraded: chain.Degraded, Metrics: requests, Logger: c.Log,
+			Degraded: chain.Degraded, Metrics: requests, Logger: c.Log, Tokens: tokens, Limits: limits(s.Serve),
 		})
 		p.ServePublic("public listener", httpserver.New(handler, c.Log))
 		log.Info("serving", slog.String("url", p.URL()), slog.String("admin", p.AdminURL()),

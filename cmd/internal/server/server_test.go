@@ -88,7 +88,13 @@ type answer struct {
 	body   string
 }
 
-func (r *running) do(method, url, body string) (a answer) {
+func (r *running) do(method, url, body string) answer {
+	r.t.Helper()
+	return r.doAs("", method, url, body)
+}
+
+// doAs sends a request with a token, unless bearer is empty.
+func (r *running) doAs(bearer, method, url, body string) (a answer) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.t.Context()), 10*time.Second)
 	defer cancel()
@@ -97,6 +103,9 @@ func (r *running) do(method, url, body string) (a answer) {
 		r.t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if bearer != "" {
+		req.Header.Set("Authorization", "Bearer "+bearer)
+	}
 	resp, err := r.client.Do(req)
 	if err != nil {
 		r.t.Fatal(err)
@@ -278,7 +287,11 @@ func TestStartFailsForPortInUseAndWrongSecret(t *testing.T) {
 
 // plant inserts a link whose code the ledger did not issue.
 func plant(ctx context.Context, c *app.Core, code string) error {
-	store, err := openStore(ctx, c, "memory-pool", openOrder)
+	connections, err := openConnections(ctx, c)
+	if err != nil {
+		return err
+	}
+	store, err := openStore(ctx, c, connections, "memory-pool", openOrder)
 	if err != nil {
 		return err
 	}

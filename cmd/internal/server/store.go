@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"keypool/cmd/internal/app"
@@ -27,16 +28,21 @@ var errLinksNotMoved = errors.New("the links are in the tables of an older versi
 // orderOf is openOrder, for a server, or readOrder, for a command that only uses links.
 type orderOf func(ctx context.Context, c *app.Core, db reorder.Database, keySource string) (shortener.Order, error)
 
-// openStore opens the store of the links in the database of c, whose code space must be open. In
-// PostgreSQL, the links and the ledger have separate connections.
-func openStore(ctx context.Context, c *app.Core, keySource string, orderOf orderOf) (shortener.Store, error) {
+// openConnections opens the connections to PostgreSQL that links and tokens share. The ledger has its own
+// connections. openConnections returns nil if the database is SQLite.
+func openConnections(ctx context.Context, c *app.Core) (*pgxpool.Pool, error) {
+	if c.SQLite != nil {
+		return nil, nil
+	}
+	return c.OpenPool(ctx, c.Database.Postgres)
+}
+
+// openStore opens the store of the links in the database of c, whose code space must be open.
+// openConnections has opened the connections.
+func openStore(ctx context.Context, c *app.Core, connections *pgxpool.Pool, keySource string, orderOf orderOf) (shortener.Store, error) {
 	if c.SQLite != nil {
 		order, err := orderOf(ctx, c, reorder.SQLite(c.SQLite.Write), keySource)
 		return sqlitestore.New(c.SQLite, order), err
-	}
-	connections, err := c.OpenPool(ctx, c.Database.Postgres)
-	if err != nil {
-		return nil, err
 	}
 	db := stdlib.OpenDBFromPool(connections)
 	order, err := orderOf(ctx, c, reorder.Postgres(db), keySource)

@@ -1,0 +1,34 @@
+package server
+
+import (
+	"time"
+
+	"keypool/cmd/internal/config"
+	"keypool/web"
+	"keypool/web/admin"
+)
+
+// limits returns the limits of the public listener.
+func limits(s config.Serve) web.Limits {
+	return web.Limits{
+		MissRate: s.MissRate, MissBurst: s.MissBurst,
+		AnonymousRate: s.AnonymousRate.Limit(), AnonymousMaxAge: time.Duration(s.AnonymousMaxAge), TokensOnly: !s.Anonymous.On,
+	}
+}
+
+// describeLimits returns the limits for /status.
+func describeLimits(s config.Serve, refused web.Limited) *admin.Limits {
+	l := &admin.Limits{
+		Anonymous: s.Anonymous.On, AnonymousRate: web.DefaultAnonymousRate.String(),
+		MissRate: s.MissRate, MissBurst: s.MissBurst,
+		Refused: admin.Refused{Anonymous: int64(refused.Anonymous), Token: int64(refused.Token), Miss: int64(refused.Miss)},
+	}
+	if rate := s.AnonymousRate.Limit(); rate != nil {
+		l.AnonymousRate, l.LoopbackLimited = rate.String(), true
+	}
+	if s.AnonymousMaxAge > 0 {
+		seconds := time.Duration(s.AnonymousMaxAge).Seconds()
+		l.AnonymousMaxAge = &seconds
+	}
+	return l
+}

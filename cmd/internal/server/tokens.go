@@ -1,0 +1,204 @@
+package server
+
+import (
+	"context"
+	"encoding"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"keypool/cmd/internal/app"
+	"keypool/cmd/internal/config"
+	"keypool/cmd/internal/program"
+	"keypool/kgs"
+	"keypool/shortener/token"
+)
+
+// openTokens opens the registry of the tokens, and keeps it up to date until the stop.
+func openTokens(ctx context.Context, p *program.Program, c *app.Core, connections *pgxpool.Pool) (*token.Registry, error) {
+	polls, records := kgs.NewFailureLog(c.Log, "read the tokens"), kgs.NewFailureLog(c.Log, "record the uses of tokens")
+	registry, err := token.NewRegistry(ctx, tokenStore(c, connections), token.Notes{Poll: polls.Note, Record: records.Note}, nil)
+	if err != nil {
+		return nil, err
+	}
+	p.Background("tokens", p.Fail, registry.Run)
+	return registry, nil
+}
+
+// tokenStore returns the store of the tokens in the database of c.
+func tokenStore(c *app.Core, connections *pgxpool.Pool) token.Store {
+	if c.SQLite != nil {
+		return token.SQLite(c.SQLite.Read, c.SQLite.Write)
+	}
+	db := stdlib.OpenDBFromPool(connections)
+	c.OnStop("tokens", func(context.Context) error { return db.Close() })
+	return token.Postgres(db)
+}
+
+// tokenTimeout is the time limit of a command for tokens, without the start of the program.
+const tokenTimeout = 10 * time.Second
+
+// onTokens calls do with the store of the tokens, for a command that may run while servers run.
+func onTokens(ctx context.Context, s config.Server, do func(context.Context, token.Store) error) (err error) {
+	if err := s.CompleteOffline(app.KeySources()); err != nil {
+		return err
+	}
+	c, err := app.OpenOffline(ctx, s.Common, io.Discard)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close(ctx)) }()
+	connections, err := openConnections(ctx, c)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, tokenTimeout)
+	defer cancel()
+	return do(ctx, tokenStore(c, connections))
+}
+
+// tokenFlags are the commands that manage tokens.
+type tokenFlags struct {
+	Create tokenCreation   `cmd:"" help:"Create a token and print it. It cannot be shown again."`
+	List   tokenListing    `cmd:"" help:"List all tokens without their secrets."`
+	Revoke tokenRevocation `cmd:"" help:"Revoke a token. The command ends after the time within which every server refuses the token."`
+}
+
+// tokenCreation are the flags of the command token create.
+type tokenCreation struct {
+	Name    tokenName    `required:"" placeholder:"NAME" help:"Name of the token, 1 to 64 characters. Two tokens that are not revoked have different names."`
+	Scope   token.Scopes `required:"" placeholder:"SCOPE,..." help:"What the token permits: create (links), read and edit (its own links), admin (all of these, on all links). Separate scopes by commas."`
+	Rate    config.Rate  `default:"100/s" help:"Links that the token may create per second on each server, with bursts of ten times that, or off."`
+	Expires config.Age   `placeholder:"DURATION" help:"Time until the token expires, such as 720h. Default: never."`
+}
+
+// tokenName is the name of a token.
+type tokenName string
+
+var _ encoding.TextUnmarshaler = (*tokenName)(nil)
+
+// UnmarshalText takes 1 to 64 printable characters.
+func (n *tokenName) UnmarshalText(text []byte) error {
+	*n = tokenName(text)
+	return token.CheckName(string(text))
+}
+
+// createToken creates a token and prints its bearer.
+func createToken(ctx context.Context, s config.Server, f tokenCreation, out io.Writer) error {
+	return onTokens(ctx, s, func(ctx context.Context, tokens token.Store) error {
+		wanted := token.Token{Name: string(f.Name), Scopes: f.Scope, Rate: f.Rate.Rate, CreatedAt: time.Now()}
+		if f.Expires > 0 {
+			wanted.ExpiresAt = wanted.CreatedAt.Add(time.Duration(f.Expires))
+		}
+		created, bearer, err := tokens.Create(ctx, wanted)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(out, bearer); err != nil {
+			return fmt.Errorf("print the token %s, which is valid and cannot be shown again; revoke it: %w", token.FormatID(created.ID), err)
+		}
+		return nil
+	})
+}
+
+// tokenListing are the flags of the command token list.
+type tokenListing struct {
+	JSON bool `name:"json" help:"Print one JSON array."`
+}
+
+// listedToken is a token as JSON.
+type listedToken struct {
+	ID         string    `json:"id"`
+	Name       string    `json:"name"`
+	Scopes     []string  `json:"scopes"`
+	Rate       string    `json:"rate"`
+	CreatedAt  time.Time `json:"created_at"`
+	ExpiresAt  time.Time `json:"expires_at,omitzero"`
+	RevokedAt  time.Time `json:"revoked_at,omitzero"`
+	LastUsedAt time.Time `json:"last_used_at,omitzero"`
+}
+
+// listTokens prints all tokens.
+func listTokens(ctx context.Context, s config.Server, f tokenListing, out io.Writer) error {
+	return onTokens(ctx, s, func(ctx context.Context, tokens token.Store) error {
+		all, err := tokens.List(ctx)
+		if err != nil {
+			return err
+		}
+		if f.JSON {
+			return printTokensJSON(out, all)
+		}
+		return printTokens(out, all)
+	})
+}
+
+func printTokensJSON(out io.Writer, all []token.Token) error {
+	listed := make([]listedToken, len(all)) // not nil, so that an empty list is []
+	for i, t := range all {
+		listed[i] = listedToken{
+			ID: token.FormatID(t.ID), Name: t.Name, Scopes: t.Scopes.Names(), Rate: t.Rate.String(),
+			CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt, RevokedAt: t.RevokedAt, LastUsedAt: t.LastUsedAt,
+		}
+	}
+	enc := json.NewEncoder(out)
+	enc.SetIndent("", "  ")
+	return enc.Encode(listed)
+}
+
+// printTokens prints a table for people.
+func printTokens(out io.Writer, all []token.Token) error {
+	const gap = 2 // spaces between two columns
+	w := tabwriter.NewWriter(out, 0, 0, gap, ' ', 0)
+	fmt.Fprintln(w, "ID\tNAME\tSCOPES\tRATE\tCREATED\tEXPIRES\tREVOKED\tLAST USED") //nolint:errcheck // Flush returns the error
+	for _, t := range all {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", token.FormatID(t.ID), t.Name, t.Scopes, t.Rate, //nolint:errcheck // Flush returns the error
+			moment(t.CreatedAt), moment(t.ExpiresAt), moment(t.RevokedAt), moment(t.LastUsedAt))
+	}
+	return w.Flush()
+}
+
+// moment formats a time for people, or the zero time as "-".
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+// tokenRevocation are the arguments of the command token revoke.
+type tokenRevocation struct {
+	ID tokenID `arg:"" name:"id" help:"Id of the token, as token list shows it."`
+}
+
+// tokenID is the id of a token.
+type tokenID int64
+
+var _ encoding.TextUnmarshaler = (*tokenID)(nil)
+
+// UnmarshalText takes an id with or without leading zeros.
+func (n *tokenID) UnmarshalText(text []byte) error {
+	id, err := token.ParseID(string(text))
+	*n = tokenID(id)
+	return err
+}
+
+// revokeToken revokes a token. It returns after the time within which every server refuses the token.
+func revokeToken(ctx context.Context, s config.Server, f tokenRevocation, out io.Writer) error {
+	return onTokens(ctx, s, func(ctx context.Context, tokens token.Store) error {
+		if err := tokens.Revoke(ctx, int64(f.ID), time.Now()); err != nil {
+			return err
+		}
+		select {
+		case <-time.After(token.Freshness):
+		case <-ctx.Done():
+		}
+		_, err := fmt.Fprintf(out, "revoked %s\n", token.FormatID(int64(f.ID)))
+		return err
+	})
+}
