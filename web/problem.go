@@ -68,7 +68,7 @@ var problemTable = []struct { //nolint:gochecknoglobals // never changed; Go has
 		"Your IP address requested too many unknown codes, or aliases that belong to other links.")},
 	{is(errLimited), problem("rate-limited", http.StatusTooManyRequests, "Too many links",
 		"You created too many links in a short time. The Retry-After header says when you may create the next link.")},
-	{is(errUnauthorized), problem("unauthorized", http.StatusUnauthorized, "A token is required", "")},
+	{is(errUnauthorized), problem("unauthorized", http.StatusUnauthorized, "No valid token", "")},
 	{is(errForbidden), problem("forbidden", http.StatusForbidden, "The token does not permit this", "")},
 	{as[*shortener.UnavailableError], reply.Unavailable()},
 	{is(echo.ErrMethodNotAllowed), problem("method-not-allowed", http.StatusMethodNotAllowed, "The method is not allowed here",

@@ -9,8 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // Freshness is the time within which every server with a reachable database refuses a revoked token.
@@ -95,10 +93,11 @@ func NewRegistry(ctx context.Context, store Store, notes Notes, now func() time.
 // Run polls the tokens and records their uses until ctx ends. It returns nil. While the database
 // does not answer, the registry keeps the tokens that it read last.
 func (r *Registry) Run(ctx context.Context) error {
-	var g errgroup.Group
-	g.Go(func() error { r.runPolls(ctx); return nil })
-	g.Go(func() error { r.runRecorder(ctx); return nil }) // separate, because a write may wait for a lock
-	return g.Wait()
+	var wg sync.WaitGroup
+	wg.Go(func() { r.runPolls(ctx) })
+	wg.Go(func() { r.runRecorder(ctx) }) // separate, because a write may wait for a lock
+	wg.Wait()
+	return nil
 }
 
 // Authenticate returns the token of a bearer. It makes no query if the id of the bearer is in memory. For any
@@ -221,7 +220,8 @@ func (r *Registry) reload(ctx context.Context) error {
 		return err
 	}
 	after := &snapshot{version: version, byID: make(map[int64]*entry, len(rows))}
-	for _, row := range rows {
+	for i := range rows {
+		row := &rows[i]
 		e := &entry{Token: row.Token, digest: row.digest}
 		if known := before.byID[row.ID]; known != nil {
 			e.uses = known.uses

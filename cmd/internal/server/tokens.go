@@ -140,7 +140,8 @@ func listTokens(ctx context.Context, s config.Server, f tokenListing, out io.Wri
 
 func printTokensJSON(out io.Writer, all []token.Token) error {
 	listed := make([]listedToken, len(all)) // not nil, so that an empty list is []
-	for i, t := range all {
+	for i := range all {
+		t := &all[i]
 		listed[i] = listedToken{
 			ID: token.FormatID(t.ID), Name: t.Name, Scopes: t.Scopes.Names(), Rate: t.Rate.String(),
 			CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt, RevokedAt: t.RevokedAt, LastUsedAt: t.LastUsedAt,
@@ -155,9 +156,10 @@ func printTokensJSON(out io.Writer, all []token.Token) error {
 func printTokens(out io.Writer, all []token.Token) error {
 	const gap = 2 // spaces between two columns
 	w := tabwriter.NewWriter(out, 0, 0, gap, ' ', 0)
-	fmt.Fprintln(w, "ID\tNAME\tSCOPES\tRATE\tCREATED\tEXPIRES\tREVOKED\tLAST USED") //nolint:errcheck // Flush returns the error
-	for _, t := range all {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", token.FormatID(t.ID), t.Name, t.Scopes, t.Rate, //nolint:errcheck // Flush returns the error
+	_, _ = fmt.Fprintln(w, "ID\tNAME\tSCOPES\tRATE\tCREATED\tEXPIRES\tREVOKED\tLAST USED") // Flush returns the error
+	for i := range all {
+		t := &all[i]
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", token.FormatID(t.ID), t.Name, t.Scopes, t.Rate,
 			moment(t.CreatedAt), moment(t.ExpiresAt), moment(t.RevokedAt), moment(t.LastUsedAt))
 	}
 	return w.Flush()
