@@ -78,12 +78,12 @@ func (l *limiter[Client]) spend(client Client, a allowance) (left int, err error
 
 func (l *limiter[Client]) refusal(r *rate.Limiter) error {
 	l.refused.Inc()
-	return &limitedError{errLimited, secondsUntil(1, r)}
+	return &limitedError{errLimited, secondsUntilNext(r)}
 }
 
-// secondsUntil returns the seconds after which a client may send n requests at once. It is at least 1.
-func secondsUntil(n int, r *rate.Limiter) int {
-	return max(1, int(math.Ceil((float64(n)-r.Tokens())/float64(r.Limit()))))
+// secondsUntilNext returns the seconds after which a client may send its next request. It is at least 1.
+func secondsUntilNext(r *rate.Limiter) int {
+	return max(1, int(math.Ceil((1-r.Tokens())/float64(r.Limit()))))
 }
 
 // limitedError reports that a client has reached a limit.
@@ -107,7 +107,7 @@ type missLimiter struct {
 func (m *missLimiter) admit(client netip.Prefix) error {
 	if r, ok := m.clients.GetIfPresent(client); ok && r.Tokens() < 1 {
 		m.refused.Inc()
-		return &limitedError{errTooManyMisses, secondsUntil(1, r)}
+		return &limitedError{errTooManyMisses, secondsUntilNext(r)}
 	}
 	return nil
 }

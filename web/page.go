@@ -116,7 +116,7 @@ func (p *pages) problem(c echo.Context, o *origin, pr reply.Problem) error {
 func (p *pages) write(c echo.Context, status int, v *view) error {
 	v.Shell = p.shell
 	if p.tokensOnly && v.Form != nil { // a browser cannot send a token
-		v.Form, v.Tokens = nil, v.Problem == nil
+		v.Form, v.Tokens = nil, v.Problem == nil && v.Created == nil
 	}
 	return p.shell.Write(c.Response(), status, p.template, v)
 }

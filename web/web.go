@@ -2,7 +2,8 @@
 // Package web/admin serves the listener for operators.
 //
 // A problem is the answer to a request that failed (RFC 9457). A miss is a request for an
-// unknown code, or for an alias that belongs to another link. A creation is anonymous if it has no token. The origin is the scheme, host and port under which a client reaches this
+// unknown code, or a creation with an alias that belongs to another link. A creation is anonymous
+// if it has no token. The origin is the scheme, host and port under which a client reaches this
 // service.
 //
 // Invariants:
@@ -12,7 +13,7 @@
 //   - a handler checks the size, media type and syntax of a request before it uses the
 //     content;
 //   - a handler ignores forwarding headers unless the peer is a trusted proxy;
-//   - a request with a token that is not valid is refused, even if it needs no token;
+//   - a creation with a token that is not valid is refused, even if it needs no token;
 //   - no metric label contains a code, a path, an address, a token or an undefined method.
 package web
 
