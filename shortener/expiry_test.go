@@ -1,6 +1,8 @@
 package shortener
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -137,4 +139,49 @@ func given(s string) *string {
 		return nil
 	}
 	return &s
+}
+
+// MaxAge bounds the expiry, and is the expiry of a link without one.
+func TestMaxAgeBoundsExpiry(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 2, 3, 4, 5, 678901234, time.UTC)
+	const maxAge = 48 * time.Hour
+	for _, tt := range []struct {
+		request Request
+		want    time.Duration // from now, without the fraction of a microsecond; 0 if the request is refused
+		field   string
+	}{
+		{Request{}, maxAge, ""},
+		{Request{ExpiresIn: new("48h")}, maxAge, ""},
+		{Request{ExpiresIn: new("1h")}, time.Hour, ""},
+		{Request{ExpiresIn: new("48h1s")}, 0, "expires_in"},
+		{Request{ExpiresAt: new("2026-01-04T03:04:05.678901Z")}, maxAge, ""},
+		{Request{ExpiresAt: new("2026-01-04T03:04:05.678902Z")}, 0, "expires_at"},
+	} {
+		r := tt.request
+		r.URL, r.MaxAge = "https://go.dev/", maxAge
+		link, err := r.link(now)
+		if tt.field != "" {
+			invalid, ok := errors.AsType[*InvalidError](err)
+			if !ok || invalid.Field != tt.field || !strings.Contains(invalid.Reason, "within 48h,") {
+				t.Errorf("%+v: error %v, want an error of %s that names the bound", tt.request, err, tt.field)
+			}
+			continue
+		}
+		if want := stamp(now.Add(tt.want)); err != nil || !link.ExpiresAt.Equal(want) {
+			t.Errorf("%+v: expiry %v, error %v; want %v", tt.request, link.ExpiresAt, err, want)
+		}
+	}
+}
+
+func TestShortDuration(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{
+		720 * time.Hour: "720h", 36*time.Hour + 30*time.Minute: "36h30m", 10 * time.Second: "10s",
+		time.Hour + 5*time.Second: "1h0m5s", 10 * time.Minute: "10m", 20 * time.Hour: "20h",
+	} {
+		if got := shortDuration(d); got != want {
+			t.Errorf("shortDuration(%d) = %q, want %q", d, got, want)
+		}
+	}
 }
