@@ -46,6 +46,7 @@ var errLookupPanicked = errors.New("the look-up panicked")
 type cache struct {
 	lookup  func(ctx context.Context, code string) (Link, error)
 	now     func() time.Time
+	start   time.Time // the time from which entries count
 	entries *otter.Cache[string, *entry]
 	created createdLinks
 	// failed is the time of the last failed look-up. It is nil after a successful look-up.
@@ -75,6 +76,7 @@ func newCache(size int, lookup func(context.Context, string) (Link, error), now 
 	return &cache{
 		lookup: lookup,
 		now:    now,
+		start:  now(),
 		entries: otter.Must(&otter.Options[string, *entry]{
 			MaximumWeight: uint64(size),
 			Weigher:       func(_ string, e *entry) uint32 { return uint32(1 + len(e.text)/entryUnit) },
@@ -95,7 +97,7 @@ func (c *cache) get(ctx context.Context, code string) (Link, error) {
 	if !known && !plausible(code) {
 		return Link{}, ErrNotFound
 	}
-	if known && (recent(e.asked, now) || c.storeDown(now)) {
+	if known && (recent(c.start.Add(e.asked), now) || c.storeDown(now)) {
 		return e.answer(now)
 	}
 	fresh, joined, err := c.load(ctx, code)
@@ -174,7 +176,7 @@ func (c *cache) do(ctx context.Context, code string, shared *call) {
 	if err != nil {
 		link = Link{}
 	}
-	shared.entry, shared.err = newEntry(link, asked), nil
+	shared.entry, shared.err = newEntry(link, asked.Sub(c.start)), nil
 }
 
 // finish stores the result of a look-up in the cache, unless put has stored the code since the
@@ -197,10 +199,10 @@ func (c *cache) finish(code string, shared *call) {
 	close(shared.done)
 }
 
-// put adds a link that this process created or read, and discards older answers for its code. The time
+// put adds a link that this process created, changed or read, and discards older answers for its code. The time
 // asked is earlier than the creation or the read.
 func (c *cache) put(link Link, asked time.Time) {
-	e := newEntry(link, asked)
+	e := newEntry(link, asked.Sub(c.start))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.calls, link.Code)

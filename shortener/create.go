@@ -134,9 +134,19 @@ func (s *Service) createAlias(ctx context.Context, link *Link, hasExpiry bool) (
 	if err != nil {
 		return false, fmt.Errorf("look up the owner of an alias: %w", err)
 	}
-	if stored.Gone(s.now()) || stored.URL != link.URL || (hasExpiry && !stored.ExpiresAt.Equal(link.ExpiresAt)) {
+	if stored.Gone(s.now()) || !stored.satisfies(*link) || (hasExpiry && !stored.ExpiresAt.Equal(link.ExpiresAt)) {
 		return false, ErrAliasTaken
 	}
 	*link = stored
 	return true, nil
+}
+
+// satisfies reports whether l, apart from its expiry, is what the creation of wanted asks for. A fixed link
+// satisfies every anonymous creation with its URL. Otherwise the owner and the members that the owner chose must be
+// the same.
+func (l *Link) satisfies(wanted Link) bool {
+	if l.URL != wanted.URL || l.Editable() != wanted.Editable() {
+		return false
+	}
+	return wanted.Owner() == 0 || l.Owner() == wanted.Owner() && l.Details.sameChoices(wanted.Details)
 }

@@ -33,7 +33,7 @@ func TestCreateAlias(t *testing.T) {
 		{"another expiry", shortener.Request{URL: home, ExpiresAt: in2100}, shortener.Request{URL: home, ExpiresAt: in2101}, nil, false},
 		{"an expiry for a link without one", shortener.Request{URL: home}, shortener.Request{URL: home, ExpiresAt: in2100}, nil, false},
 		{"deleted", shortener.Request{URL: home}, shortener.Request{URL: home}, func(t *testing.T, s shortener.Store) {
-			if err := s.Delete(t.Context(), "mine", testNow); err != nil {
+			if err := shortener.Delete(t.Context(), s, "mine", testNow); err != nil {
 				t.Fatal(err)
 			}
 		}, false},

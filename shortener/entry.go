@@ -5,25 +5,26 @@ import (
 	"unique"
 )
 
-// entry is the answer of the store for one code, as the cache keeps it. It has 80 bytes and three pointers,
-// where a Link and the time of its look-up have 144 bytes and seven pointers. It is immutable.
+// entry is the answer of the store for one code, as the cache keeps it. It has 72 bytes and three pointers,
+// where a Link and the time of its look-up have 152 bytes and eight pointers. It is immutable.
 type entry struct {
 	text      string // the code, followed by the URL; empty if the store had no link
 	codeBytes int    // length of the code
 	source    unique.Handle[string]
-	created   int64     // microseconds of Unix time, like the next two
-	expires   int64     // of the zero time: never
-	deleted   int64     // of the zero time: never
-	asked     time.Time // the start of the look-up, not its end
+	created   int64         // microseconds of Unix time, like the next two
+	expires   int64         // of the zero time: never
+	deleted   int64         // of the zero time: never
+	asked     time.Duration // the start of the look-up, not its end, since the start of the cache
+	details   *Details
 }
 
 // newEntry returns the entry of a link, or of the zero Link if the store had no link. The entry shares
 // no memory with the link. The code of a link may share memory with a whole batch of keys.
-func newEntry(link Link, asked time.Time) *entry {
+func newEntry(link Link, asked time.Duration) *entry {
 	return &entry{
 		text: link.Code + link.URL, codeBytes: len(link.Code), source: unique.Make(link.Source),
 		created: link.CreatedAt.UnixMicro(), expires: link.ExpiresAt.UnixMicro(), deleted: link.DeletedAt.UnixMicro(),
-		asked: asked,
+		asked: asked, details: link.Details,
 	}
 }
 
@@ -35,6 +36,7 @@ func (e *entry) link() Link {
 	return Link{
 		Code: e.code(), URL: e.text[e.codeBytes:], Source: e.source.Value(),
 		CreatedAt: time.UnixMicro(e.created).UTC(), ExpiresAt: time.UnixMicro(e.expires).UTC(), DeletedAt: time.UnixMicro(e.deleted).UTC(),
+		Details: e.details,
 	}
 }
 

@@ -21,8 +21,9 @@ func TestEntryKeepsALink(t *testing.T) {
 		want := Link{
 			Code: rapid.StringN(1, 64, -1).Draw(t, "code"), URL: rapid.String().Draw(t, "URL"), Source: rapid.String().Draw(t, "source"),
 			CreatedAt: moment.Draw(t, "created"), ExpiresAt: moment.Draw(t, "expires"), DeletedAt: moment.Draw(t, "deleted"),
+			Details: rapid.SampledFrom([]*Details{nil, {Owner: 1, Version: 1}}).Draw(t, "details"),
 		}
-		if got := newEntry(want, time.Now()).link(); got != want {
+		if got := newEntry(want, time.Second).link(); got != want {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 	})

@@ -13,6 +13,10 @@ var (
 	ErrGone = errors.New("the link was deleted or has expired")
 	// ErrAliasTaken reports that the alias belongs to another link or to a tombstone.
 	ErrAliasTaken = errors.New("the alias belongs to another link")
+	// ErrFixed reports a change of the URL of a link that is not editable.
+	ErrFixed = errors.New("the URL of the link is fixed")
+	// ErrVersion reports that a link has another version than a change requires.
+	ErrVersion = errors.New("the link has another version")
 	// ErrKeysExhausted reports that neither the key source nor the fallback has a key.
 	ErrKeysExhausted = errors.New("no key is available")
 )
@@ -24,6 +28,8 @@ var (
 	// ErrStoreFull reports that the store refused a write for lack of disk space. Rows
 	// that were written earlier are intact.
 	ErrStoreFull = errors.New("the store is out of disk space")
+	// ErrChanged reports that a link is not in the state in which the caller read it.
+	ErrChanged = errors.New("the link has changed")
 	// ErrRefused reports that the engine rejects the data of a link. A repeated write would
 	// fail too. An error of a Store that wraps ErrRefused also wraps ErrNotWritten.
 	ErrRefused = errors.New("the store rejects the data of the link")

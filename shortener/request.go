@@ -20,6 +20,13 @@ type Request struct {
 	// MaxAge is the maximum time from the creation to the expiry of the link. A link without an expiry
 	// then expires after this time. 0 means that there is no maximum.
 	MaxAge time.Duration
+
+	Owner    int64 // id of the token of the request; 0 for an anonymous request, which has none of the next members
+	Title    *string
+	Tags     []string
+	Editable bool
+	Redirect *int
+	Forward  *string
 }
 
 // hasExpiry reports whether the user sent an expiry.
@@ -39,7 +46,11 @@ func (r *Request) link(now time.Time) (Link, error) {
 	if expires, err = r.boundAge(expires, now); err != nil {
 		return Link{}, err
 	}
-	link := Link{URL: url, ExpiresAt: expires}
+	details, err := r.details()
+	if err != nil {
+		return Link{}, err
+	}
+	link := Link{URL: url, ExpiresAt: expires, Details: details}
 	if r.Alias != nil {
 		if err := checkAlias(*r.Alias); err != nil {
 			return Link{}, err

@@ -8,14 +8,16 @@
 //   - An alias is a code that the user chose.
 //   - A tombstone is a link that was deleted or has expired. Its row stays in the store.
 //   - The origin is the scheme, host and port under which clients reach this service.
+//   - The owner of a link is the token that created it. A link without an owner is anonymous.
+//   - A link is fixed, unless its owner created it as editable. The URL of a fixed link never changes.
 //
 // These invariants also hold when the store or a key source fails:
 //
 //   - A creation is acknowledged only after its row is durable.
 //   - Only the primary key of the store enforces uniqueness. No code is looked up
 //     before it is inserted.
-//   - An acknowledged code never resolves to another URL, not even after its link
-//     expired or was deleted.
+//   - An acknowledged code of a fixed link never resolves to another URL, not even after its link
+//     expired or was deleted. The code of an editable link resolves to the last acknowledged URL.
 //
 // A creation passes through [Service.Create], [Keys], the group commit (committer.go,
 // inserter.go) and the [Store]. A redirect passes through [Service.Resolve], the cache
@@ -45,6 +47,7 @@ type Link struct {
 	CreatedAt time.Time
 	ExpiresAt time.Time
 	DeletedAt time.Time
+	Details   *Details // nil for an anonymous link that was never changed
 }
 
 // Gone reports whether the link is a tombstone at the time now.

@@ -3,7 +3,6 @@ package shortener
 import (
 	"context"
 	"iter"
-	"time"
 )
 
 // Store keeps links. The packages sqlitestore and pgstore implement it, and both pass
@@ -24,8 +23,8 @@ type Store interface {
 	//
 	// The store may already have a row with the code of a link, from a live link, a
 	// tombstone or an earlier link of the same call. Insert does not change this row. The
-	// outcome is Present if the row equals the link in everything but the deletion, and
-	// Conflict otherwise. So a call whose outcome is unknown may be repeated with the same
+	// outcome is Present if the row equals the link, and Conflict otherwise, also if the row was changed or
+	// deleted since. So a call whose outcome is unknown may be repeated with the same
 	// links. If a call contains two identical links, the outcome of the second link is
 	// Conflict.
 	//
@@ -40,10 +39,14 @@ type Store interface {
 	// ErrNotFound if there is no row. It sees every Insert that returned before Lookup was
 	// called.
 	Lookup(ctx context.Context, code string) (Link, error)
-	// Delete turns the row of code into a tombstone with the time of deletion now. It fails
-	// with ErrNotFound if there is no row. A second Delete does not change the time of
-	// deletion.
-	Delete(ctx context.Context, code string, now time.Time) error
+	// Change replaces the URL, the expiry, the deletion and the details of the row of old.Code by
+	// those of changed, in one transaction. It fails with ErrChanged and changes nothing if there is no
+	// such row, if the row has another Version than old, or if the row is deleted. If Change fails for
+	// another reason, the row may have changed.
+	Change(ctx context.Context, old, changed Link) error
+	// Newest returns the links of the selection. The newest link is the first one. It uses an index,
+	// and its cost does not depend on the number of links in the store.
+	Newest(ctx context.Context, s Selection) ([]Link, error)
 	// All yields the code and the source of every row in one pass, for the audit. It yields the
 	// links in the order of their ranks, and then the links without a rank. It does not block
 	// writers. Rows that are inserted during the pass may be missing. The sequence ends after the
@@ -51,6 +54,13 @@ type Store interface {
 	All(ctx context.Context) iter.Seq2[Link, error]
 	// Ping checks that the store answers and accepts writes.
 	Ping(ctx context.Context) error
+}
+
+// Selection selects links for Newest.
+type Selection struct {
+	Owner int64 // id of a token; 0 for the links of all owners and the anonymous links
+	After Cursor
+	Limit int // the maximum number of links
 }
 
 // Outcome is the result of one link of an Insert.
@@ -68,7 +78,7 @@ const (
 // the outcomes of links[:i]. Every engine uses this function, so that all engines agree on which links are
 // identical.
 func OutcomeOfExisting(links []Link, outcomes []Outcome, i int, stored Link) Outcome {
-	if !sameCreation(links[i], stored) {
+	if !equal(links[i], stored) {
 		return Conflict
 	}
 	for j, earlier := range outcomes[:i] {
@@ -79,10 +89,11 @@ func OutcomeOfExisting(links []Link, outcomes []Outcome, i int, stored Link) Out
 	return Present
 }
 
-// sameCreation reports whether a and b are equal in everything but the deletion. It compares
-// times in microseconds, because the engines store microseconds.
-func sameCreation(a, b Link) bool {
+// equal reports whether a and b are equal. It compares times in microseconds, because the engines store
+// microseconds.
+func equal(a, b Link) bool {
 	return a.Code == b.Code && a.URL == b.URL && a.Source == b.Source &&
 		a.CreatedAt.UnixMicro() == b.CreatedAt.UnixMicro() &&
-		a.ExpiresAt.UnixMicro() == b.ExpiresAt.UnixMicro()
+		a.ExpiresAt.UnixMicro() == b.ExpiresAt.UnixMicro() && a.DeletedAt.UnixMicro() == b.DeletedAt.UnixMicro() &&
+		equalDetails(a.Details, b.Details)
 }

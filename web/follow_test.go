@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"keypool/shortener"
 	"keypool/web/internal/reply"
 )
 
@@ -52,7 +53,7 @@ func TestFollowAnswersUnknownAndExpiredCodes(t *testing.T) {
 	deleted := expired("deleted")
 	deleted.ExpiresAt = time.Time{}
 	s.insert(t, deleted)
-	if err := s.store.Delete(t.Context(), "deleted", time.Now()); err != nil {
+	if err := shortener.Delete(t.Context(), s.store, "deleted", time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	tests := []struct {

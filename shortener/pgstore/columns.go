@@ -16,6 +16,14 @@ const (
 		SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::timestamptz[])`
 	insertUnranked = `INSERT INTO unranked_links (code, url, source, created_at, expires_at)
 		SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::timestamptz[])`
+	// These statements insert links of which some have details. Without them, a link without details would
+	// need one more value.
+	insertRankedDetails = `INSERT INTO ranked_links (rank, code, url, source, created_at, expires_at, details)
+		SELECT r, c, u, s, a, e, d::jsonb FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::timestamptz[], $7::text[])
+		AS links (r, c, u, s, a, e, d)`
+	insertUnrankedDetails = `INSERT INTO unranked_links (code, url, source, created_at, expires_at, details)
+		SELECT c, u, s, a, e, d::jsonb FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::timestamptz[], $6::text[])
+		AS links (c, u, s, a, e, d)`
 	// returningNew is the end of an INSERT that ignores links whose codes are in use.
 	returningNew = ` ON CONFLICT DO NOTHING RETURNING code`
 )
@@ -26,17 +34,26 @@ type columns struct {
 	codes, urls, sources []string
 	created              []time.Time
 	expires              []pgtype.Timestamptz
+	details              []*string // nil if no link has details
 }
 
 func (c *columns) statement() string {
-	if c.ranks == nil {
+	switch {
+	case c.ranks == nil && c.details == nil:
 		return insertUnranked
+	case c.ranks == nil:
+		return insertUnrankedDetails
+	case c.details == nil:
+		return insertRanked
 	}
-	return insertRanked
+	return insertRankedDetails
 }
 
 func (c *columns) values() []any {
-	values := []any{c.ranks, c.codes, c.urls, c.sources, c.created, c.expires}
+	values := []any{c.ranks, c.codes, c.urls, c.sources, c.created, c.expires, c.details}
+	if c.details == nil {
+		values = values[:6]
+	}
 	if c.ranks == nil {
 		return values[1:]
 	}
@@ -94,7 +111,13 @@ func newColumns(links []placed) *columns {
 	for i, l := range links {
 		c.codes[i], c.urls[i], c.sources[i] = l.Code, l.URL, l.Source
 		c.created[i] = l.CreatedAt
-		c.expires[i] = pgtype.Timestamptz{Time: l.ExpiresAt, Valid: !l.ExpiresAt.IsZero()}
+		c.expires[i] = orNull(l.ExpiresAt)
+		if l.Details != nil && c.details == nil {
+			c.details = make([]*string, len(links))
+		}
+		if l.Details != nil {
+			c.details[i] = l.Details.Text()
+		}
 	}
 	return c
 }

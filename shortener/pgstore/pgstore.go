@@ -13,7 +13,6 @@ import (
 	"maps"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -168,7 +167,7 @@ func outcomesOf(links []shortener.Link, stored map[string]shortener.Link) []shor
 	return outcomes
 }
 
-const linkColumns = `code, url, source, created_at, expires_at, deleted_at`
+const linkColumns = `code, url, source, created_at, expires_at, deleted_at, details::text`
 
 // connection is a connection or a pool of connections.
 type connection interface {
@@ -202,17 +201,25 @@ func (s *Store) rows(ctx context.Context, db connection, codes []string) (map[st
 func collect[K comparable](found map[string]shortener.Link, wanted map[K]string) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
 		var key K
-		var link shortener.Link
-		var created, expires, deleted pgtype.Timestamptz
-		_, err := pgx.ForEachRow(rows, []any{&key, &link.Code, &link.URL, &link.Source, &created, &expires, &deleted}, func() error {
-			link.CreatedAt = created.Time.UTC()
-			link.ExpiresAt = expires.Time.UTC() // the zero time for NULL
-			link.DeletedAt = deleted.Time.UTC()
-			found[wanted[key]] = link
-			return nil
-		})
-		return err
+		return forEachLink(rows, &key, func(link shortener.Link) { found[wanted[key]] = link })
 	}
+}
+
+// forEachLink calls do for each row. The first column of a row is its key, and the others are linkColumns.
+func forEachLink(rows pgx.Rows, key any, do func(shortener.Link)) error {
+	var link shortener.Link
+	var created, expires, deleted pgtype.Timestamptz
+	var details *string
+	values := []any{key, &link.Code, &link.URL, &link.Source, &created, &expires, &deleted, &details}
+	_, err := pgx.ForEachRow(rows, values, func() (err error) {
+		link.CreatedAt = created.Time.UTC()
+		link.ExpiresAt = expires.Time.UTC() // the zero time for NULL
+		link.DeletedAt = deleted.Time.UTC()
+		link.Details, err = shortener.ParseDetails(details)
+		do(link)
+		return err
+	})
+	return err
 }
 
 // checkCode returns ErrOtherOrder if the row of code has another code.
@@ -240,23 +247,6 @@ func (s *Store) Lookup(ctx context.Context, code string) (shortener.Link, error)
 
 func (s *Store) find(ctx context.Context, codes []string) (map[string]shortener.Link, error) {
 	return s.rows(ctx, s.pool, codes)
-}
-
-// Delete implements [shortener.Store].
-func (s *Store) Delete(ctx context.Context, code string, now time.Time) error {
-	statement, key := `UPDATE unranked_links SET deleted_at = coalesce(deleted_at, $2) WHERE code = $1 AND code = $3`, any(code)
-	if rank, ok := s.order.Rank(code); ok {
-		statement, key = `UPDATE ranked_links SET deleted_at = coalesce(deleted_at, $2) WHERE rank = $1 AND code = $3`, rank
-	}
-	tag, err := s.pool.Exec(ctx, statement, key, now, code)
-	if err != nil {
-		s.resetIfReadOnly(err)
-		return fmt.Errorf("delete a link: %w", err)
-	}
-	if tag.RowsAffected() == 0 {
-		return shortener.ErrNotFound
-	}
-	return nil
 }
 
 // pageRows is how many rows All reads at a time. One long read would prevent the server from

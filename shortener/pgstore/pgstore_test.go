@@ -154,7 +154,7 @@ func TestStoreClosesReadOnlyConnections(t *testing.T) {
 			}
 			return err
 		},
-		"delete": func(s *Store) error { return s.Delete(t.Context(), "insert", storetest.Moment()) },
+		"delete": func(s *Store) error { return shortener.Delete(t.Context(), s, "insert", storetest.Moment()) },
 		"ping":   func(s *Store) error { return s.Ping(t.Context()) },
 	} {
 		s := open()

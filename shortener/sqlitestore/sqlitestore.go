@@ -27,7 +27,7 @@ type Store struct {
 	db               *sqlite.DB
 	order            shortener.Order
 	turns            chan struct{} // holds a token for each running Lookup; its capacity is the number of reading connections
-	ranked, unranked table
+	ranked, unranked *table
 }
 
 var _ shortener.Store = (*Store)(nil)
@@ -76,13 +76,13 @@ func (s *Store) insertIn(ctx context.Context, tx *sql.Tx, links []shortener.Link
 	ranked := tx.StmtContext(ctx, s.ranked.insert.stmt.Load())     //nolint:sqlclosecheck // ends with the transaction
 	unranked := tx.StmtContext(ctx, s.unranked.insert.stmt.Load()) //nolint:sqlclosecheck // ends with the transaction
 	outcomes := make([]shortener.Outcome, len(links))
-	var columns [6]any
+	var columns [7]any
 	for i := range links {
 		l := &links[i]
 		table, key := s.place(l.Code)
-		columns = [...]any{key, l.Code, l.URL, l.Source, l.CreatedAt.UnixMicro(), micros(l.ExpiresAt)}
+		columns = [...]any{key, l.Code, l.URL, l.Source, l.CreatedAt.UnixMicro(), micros(l.ExpiresAt), l.Details.Text()}
 		insert, values := ranked, columns[:]
-		if table == &s.unranked { // the key is the code
+		if table == s.unranked { // the key is the code
 			insert, values = unranked, columns[1:]
 		}
 		result, err := insert.ExecContext(ctx, values...)
@@ -97,7 +97,7 @@ func (s *Store) insertIn(ctx context.Context, tx *sql.Tx, links []shortener.Link
 			outcomes[i] = shortener.Inserted
 			continue
 		}
-		stored, err := scanLink(tx.QueryRowContext(ctx, table.lookup.query, key), l.Code)
+		stored, err := scanCode(tx.QueryRowContext(ctx, table.lookup.query, key), l.Code)
 		if err != nil {
 			return nil, err
 		}
@@ -119,7 +119,7 @@ func (s *Store) Lookup(ctx context.Context, code string) (shortener.Link, error)
 		return shortener.Link{}, fmt.Errorf("look up a link: %w", err)
 	}
 	lookup := table.lookup.stmt.Load() //nolint:sqlclosecheck // stays open as long as the store
-	link, err := scanLink(lookup.QueryRowContext(context.WithoutCancel(ctx), key), code)
+	link, err := scanCode(lookup.QueryRowContext(context.WithoutCancel(ctx), key), code)
 	if errors.Is(err, sql.ErrNoRows) {
 		return shortener.Link{}, shortener.ErrNotFound
 	}
@@ -129,18 +129,24 @@ func (s *Store) Lookup(ctx context.Context, code string) (shortener.Link, error)
 	return link, nil
 }
 
-// scanLink reads a row of the statement lookup. It fails with ErrOtherOrder if the row has another
+// scanCode reads the row of the statement lookup. It fails with ErrOtherOrder if the row has another
 // code than expected.
-func scanLink(row *sql.Row, code string) (shortener.Link, error) {
-	link := shortener.Link{Code: code}
+func scanCode(row *sql.Row, code string) (shortener.Link, error) {
+	link, err := scanLink(row)
+	if err == nil && link.Code != code {
+		return shortener.Link{}, fmt.Errorf("%w: the row of %q has the code %q", shortener.ErrOtherOrder, code, link.Code)
+	}
+	link.Code = code // the stored code is a copy
+	return link, err
+}
+
+// scanLink reads a row with the columns linkColumns.
+func scanLink(row interface{ Scan(values ...any) error }) (link shortener.Link, err error) {
 	var created int64
 	var expires, deleted sql.NullInt64
-	var stored string
-	if err := row.Scan(&stored, &link.URL, &link.Source, &created, &expires, &deleted); err != nil {
+	var details *string
+	if err := row.Scan(&link.Code, &link.URL, &link.Source, &created, &expires, &deleted, &details); err != nil {
 		return shortener.Link{}, err
-	}
-	if stored != code {
-		return shortener.Link{}, fmt.Errorf("%w: the row of %q has the code %q", shortener.ErrOtherOrder, code, stored)
 	}
 	link.CreatedAt = time.UnixMicro(created).UTC()
 	if expires.Valid {
@@ -149,24 +155,8 @@ func scanLink(row *sql.Row, code string) (shortener.Link, error) {
 	if deleted.Valid {
 		link.DeletedAt = time.UnixMicro(deleted.Int64).UTC()
 	}
-	return link, nil
-}
-
-// Delete implements [shortener.Store].
-func (s *Store) Delete(ctx context.Context, code string, now time.Time) error {
-	table, key := s.place(code)
-	result, err := s.db.Write.ExecContext(ctx, table.remove, now.UnixMicro(), key, code)
-	if err != nil {
-		return fmt.Errorf("delete a link: %w", err)
-	}
-	found, err := result.RowsAffected()
-	if err != nil {
-		return fmt.Errorf("delete a link: %w", err)
-	}
-	if found == 0 {
-		return shortener.ErrNotFound
-	}
-	return nil
+	link.Details, err = shortener.ParseDetails(details)
+	return link, err
 }
 
 // pageRows is how many rows All reads at a time. One long read would block the checkpoint
@@ -177,7 +167,7 @@ const pageRows = 4096
 // of each table. Rows are never removed, so it yields every row that existed at the start.
 func (s *Store) All(ctx context.Context) iter.Seq2[shortener.Link, error] {
 	return func(yield func(shortener.Link, error) bool) {
-		for _, t := range []*table{&s.ranked, &s.unranked} {
+		for _, t := range []*table{s.ranked, s.unranked} {
 			for link, err := range t.all(ctx, s.db.Read) {
 				if !yield(link, err) || err != nil {
 					return

@@ -14,41 +14,49 @@ import (
 type table struct {
 	insert statement // inserts a row; the first value is the key
 	lookup statement // reads the row with a key
-	remove string    // turns the row with a key and a code into a tombstone
+	change string    // replaces what may change of the row with a key, a code and a version
 	page   string    // reads the key, the code and the source of the rows after a key
+	newest string    // reads the rows before a time and a key, from the newest to the oldest
+	owned  string    // the same for the rows of one owner
 	first  any       // a key before all others
 }
 
-// rankedLinks returns the table of the links whose codes have a rank. Its key is the rank.
-func rankedLinks() table {
-	return table{
-		insert: statement{query: `INSERT INTO ranked_links (rank, code, url, source, created_at, expires_at)
-			VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (rank) DO NOTHING`},
-		lookup: statement{query: `SELECT code, url, source, created_at, expires_at, deleted_at FROM ranked_links WHERE rank = ?`},
-		remove: `UPDATE ranked_links SET deleted_at = coalesce(deleted_at, ?) WHERE rank = ? AND code = ?`,
-		page:   `SELECT rank, code, source FROM ranked_links WHERE rank > ? ORDER BY rank LIMIT ?`,
-		first:  int64(-1),
+// linkColumns are the columns that scanLink reads.
+const linkColumns = `code, url, source, created_at, expires_at, deleted_at, details`
+
+// newTable returns the statements of the table with the given name and key. first is a key before all others.
+func newTable(name, key string, first any, columns, values string) *table {
+	const owner = ` json_extract(details, '$.owner') `
+	newest := `SELECT ` + linkColumns + ` FROM ` + name + ` WHERE (created_at, ` + key + `) < (?, ?)`
+	order := ` ORDER BY created_at DESC, ` + key + ` DESC LIMIT ?`
+	return &table{
+		insert: statement{query: `INSERT INTO ` + name + ` (` + columns + `) VALUES (` + values + `) ON CONFLICT (` + key + `) DO NOTHING`},
+		lookup: statement{query: `SELECT ` + linkColumns + ` FROM ` + name + ` WHERE ` + key + ` = ?`},
+		change: `UPDATE ` + name + ` SET url = ?, expires_at = ?, deleted_at = ?, details = ?
+			WHERE ` + key + ` = ? AND code = ? AND coalesce(json_extract(details, '$.version'), 1) = ? AND deleted_at IS NULL`,
+		page:   `SELECT ` + key + `, code, source FROM ` + name + ` WHERE ` + key + ` > ? ORDER BY ` + key + ` LIMIT ?`,
+		newest: newest + order,
+		owned:  newest + ` AND` + owner + `IS NOT NULL AND` + owner + `= ?` + order,
+		first:  first,
 	}
 }
 
+// rankedLinks returns the table of the links whose codes have a rank. Its key is the rank.
+func rankedLinks() *table {
+	return newTable("ranked_links", "rank", int64(-1), "rank, code, url, source, created_at, expires_at, details", "?, ?, ?, ?, ?, ?, ?")
+}
+
 // unrankedLinks returns the table of the links whose codes have no rank. Its key is the code.
-func unrankedLinks() table {
-	return table{
-		insert: statement{query: `INSERT INTO unranked_links (code, url, source, created_at, expires_at)
-			VALUES (?, ?, ?, ?, ?) ON CONFLICT (code) DO NOTHING`},
-		lookup: statement{query: `SELECT code, url, source, created_at, expires_at, deleted_at FROM unranked_links WHERE code = ?`},
-		remove: `UPDATE unranked_links SET deleted_at = coalesce(deleted_at, ?) WHERE code = ? AND code = ?`,
-		page:   `SELECT code, code, source FROM unranked_links WHERE code > ? ORDER BY code LIMIT ?`,
-		first:  "",
-	}
+func unrankedLinks() *table {
+	return newTable("unranked_links", "code", "", "code, url, source, created_at, expires_at, details", "?, ?, ?, ?, ?, ?")
 }
 
 // place returns the table to which code belongs, and the key of its row.
 func (s *Store) place(code string) (*table, any) {
 	if rank, ok := s.order.Rank(code); ok {
-		return &s.ranked, rank
+		return s.ranked, rank
 	}
-	return &s.unranked, code
+	return s.unranked, code
 }
 
 // all yields the code and the source of every row in the order of the keys.

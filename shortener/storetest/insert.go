@@ -15,8 +15,7 @@ import (
 func testOutcomes(t *testing.T, s shortener.Store) {
 	old, deleted := Link("old"), Link("deleted")
 	Insert(t, s, old, deleted)
-	deleted.DeletedAt = Moment().UTC()
-	if err := s.Delete(t.Context(), deleted.Code, Moment()); err != nil {
+	if err := shortener.Delete(t.Context(), s, deleted.Code, Moment()); err != nil {
 		t.Fatal(err)
 	}
 	other := func(code string) shortener.Link {
@@ -28,7 +27,7 @@ func testOutcomes(t *testing.T, s shortener.Store) {
 	// the codes.
 	WantOutcomes(t, Insert(t, s, Link("z"), other("old"), Link("m"), other("deleted"), other("m"), Link("a")),
 		shortener.Inserted, shortener.Conflict, shortener.Inserted, shortener.Conflict, shortener.Conflict, shortener.Inserted)
-	for _, want := range []shortener.Link{old, deleted, Link("z"), Link("m"), Link("a")} {
+	for _, want := range []shortener.Link{old, Deleted(deleted, Moment()), Link("z"), Link("m"), Link("a")} {
 		WantLink(t, s, want)
 	}
 }
@@ -49,6 +48,7 @@ func testRepeatedInsert(t *testing.T, s shortener.Store) {
 		"source":     func(l *shortener.Link) { l.Source = shortener.SourceAlias },
 		"created_at": func(l *shortener.Link) { l.CreatedAt = l.CreatedAt.Add(time.Microsecond) },
 		"expires_at": func(l *shortener.Link) { l.ExpiresAt = l.ExpiresAt.Add(time.Microsecond) },
+		"details":    func(l *shortener.Link) { l.Details = &shortener.Details{Owner: 1, Version: 1} },
 		"no expiry":  func(l *shortener.Link) { l.ExpiresAt = time.Time{} },
 	} {
 		changed := base
@@ -58,12 +58,11 @@ func testRepeatedInsert(t *testing.T, s shortener.Store) {
 		}
 	}
 	WantOutcomes(t, Insert(t, s, Link("new"), base), shortener.Inserted, shortener.Present)
-	if err := s.Delete(t.Context(), base.Code, Moment()); err != nil {
+	if err := shortener.Delete(t.Context(), s, base.Code, Moment()); err != nil {
 		t.Fatal(err)
 	}
-	WantOutcomes(t, Insert(t, s, base), shortener.Present) // the link was inserted and then deleted
-	base.DeletedAt = Moment().UTC()
-	WantLink(t, s, base)
+	WantOutcomes(t, Insert(t, s, base), shortener.Conflict)
+	WantLink(t, s, Deleted(base, Moment()))
 }
 
 // testModel compares the store with a map. The links have few codes and few URLs, so that outcomes other

@@ -73,7 +73,7 @@ func RefusesOtherOrder(t *testing.T, right, wrong shortener.Store) {
 	if outcomes, err := wrong.Insert(t.Context(), []shortener.Link{Link(first)}); !errors.Is(err, shortener.ErrOtherOrder) {
 		t.Errorf("Insert with another order: %v, %v; want ErrOtherOrder", outcomes, err)
 	}
-	if err := wrong.Delete(t.Context(), first, Moment()); !errors.Is(err, shortener.ErrNotFound) {
+	if err := shortener.Delete(t.Context(), wrong, first, Moment()); !errors.Is(err, shortener.ErrOtherOrder) {
 		t.Errorf("Delete with another order: %v; want ErrNotFound", err)
 	}
 	WantLink(t, right, Link(last))

@@ -33,6 +33,10 @@ func runOrder(t *testing.T, open func(t *testing.T) shortener.Store, order short
 		"every kind of code":  testKinds,
 		"alias and key":       testAliasAndKey,
 		"all":                 func(t *testing.T, s shortener.Store) { testAll(t, s, order) },
+		"change":              testChange,
+		"concurrent changes":  testConcurrentChanges,
+		"newest":              testNewest,
+		"newest of an owner":  testNewestOfOwner,
 		"concurrent look-ups": testConcurrentLookups,
 		"ended context":       testEndedContext,
 		"overlapping codes":   testOverlappingCodes,
@@ -73,14 +77,14 @@ func testDelete(t *testing.T, s shortener.Store) {
 	link := Link("deleted")
 	Insert(t, s, link, Link("other"))
 	for i := range 2 {
-		if err := s.Delete(t.Context(), link.Code, Moment().Add(time.Duration(i)*time.Hour)); err != nil {
+		if err := shortener.Delete(t.Context(), s, link.Code, Moment().Add(time.Duration(i)*time.Hour)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	link.DeletedAt = Moment().UTC()
+	link = Deleted(link, Moment())
 	WantLink(t, s, link)
 	WantLink(t, s, Link("other"))
-	if err := s.Delete(t.Context(), "unknown", Moment()); !errors.Is(err, shortener.ErrNotFound) {
+	if err := shortener.Delete(t.Context(), s, "unknown", Moment()); !errors.Is(err, shortener.ErrNotFound) {
 		t.Fatalf("Delete of an unknown code: %v", err)
 	}
 }
@@ -95,7 +99,7 @@ func testEndedContext(t *testing.T, s shortener.Store) {
 	if _, err := s.Lookup(ctx, "late"); !errors.Is(err, context.Canceled) {
 		t.Errorf("Lookup: %v", err)
 	}
-	if err := s.Delete(ctx, "late", Moment()); !errors.Is(err, context.Canceled) {
+	if err := shortener.Delete(ctx, s, "late", Moment()); !errors.Is(err, context.Canceled) {
 		t.Errorf("Delete: %v", err)
 	}
 	if err := s.Ping(ctx); !errors.Is(err, context.Canceled) {

@@ -75,6 +75,13 @@ func Link(code string) shortener.Link {
 	return shortener.Link{Code: code, URL: "https://example.com/" + code, Source: "pool", CreatedAt: Moment().UTC()}
 }
 
+// Deleted returns the link after its deletion at the given time.
+func Deleted(l shortener.Link, at time.Time) shortener.Link {
+	l.DeletedAt = at.UTC()
+	l.Details = &shortener.Details{Version: l.Version() + 1, ChangedAt: at.UTC()}
+	return l
+}
+
 // Insert inserts links and returns their outcomes. An error ends the test.
 func Insert(t testing.TB, s shortener.Store, links ...shortener.Link) []shortener.Outcome {
 	t.Helper()

@@ -1,0 +1,110 @@
+package shortener
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Details are what a link has besides its URL if a token created the link, or if the link was changed.
+// They are immutable: a change of a link replaces them. The JSON members are those of the column details
+// in the database.
+type Details struct {
+	Owner     int64     `json:"owner,omitzero"`      // id of the token that created the link; 0 for an anonymous link
+	Title     string    `json:"title,omitzero"`      // at most 200 characters
+	Tags      []string  `json:"tags,omitempty"`      // at most 16 tags of at most 32 characters
+	Editable  bool      `json:"editable,omitzero"`   // whether the URL may change
+	Version   int64     `json:"version"`             // 1 after the creation; each change adds 1
+	ChangedAt time.Time `json:"changed_at,omitzero"` // time of the last change
+	Redirect  int       `json:"redirect,omitzero"`   // HTTP status of a redirect; 0 means DefaultRedirect
+	Forward   Forward   `json:"forward,omitzero"`    // what of the URL of a request is forwarded
+	FirstURL  string    `json:"first_url,omitzero"`  // the URL as created, if it was changed
+}
+
+// DefaultRedirect is the HTTP status of a redirect, unless the link has another one.
+const DefaultRedirect = 302
+
+// Forward is the part of the URL of a request that a redirect appends to the URL of the link.
+type Forward string
+
+// The values of a Forward.
+const (
+	ForwardNone         Forward = "none" // stored as ""
+	ForwardQuery        Forward = "query"
+	ForwardQueryAndPath Forward = "query+path"
+)
+
+// Text returns the details as JSON, which every engine stores. It is nil for nil details.
+func (d *Details) Text() *string {
+	if d == nil {
+		return nil
+	}
+	b, err := json.Marshal(d)
+	if err != nil { // the members are strings, numbers and the present time
+		panic("shortener: encode the details of a link: " + err.Error())
+	}
+	return new(string(b))
+}
+
+// ParseDetails returns the details with the given Text.
+func ParseDetails(text *string) (*Details, error) {
+	if text == nil {
+		return nil, nil //nolint:nilnil // NULL in the database
+	}
+	var d Details
+	if err := json.Unmarshal([]byte(*text), &d); err != nil {
+		return nil, fmt.Errorf("decode the details of a link: %w", err)
+	}
+	return &d, nil
+}
+
+// equalDetails reports whether two links have the same details.
+func equalDetails(a, b *Details) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a.Text() == *b.Text()
+}
+
+// Version returns the number of the state of the link. It is 1 after the creation, and each change adds 1.
+func (l *Link) Version() int64 {
+	if l.Details == nil {
+		return 1
+	}
+	return l.Details.Version
+}
+
+// Owner returns the id of the token that created the link, or 0 for an anonymous link.
+func (l *Link) Owner() int64 {
+	if l.Details == nil {
+		return 0
+	}
+	return l.Details.Owner
+}
+
+// Editable reports whether the URL of the link may change.
+func (l *Link) Editable() bool { return l.Details != nil && l.Details.Editable }
+
+// Redirect returns the HTTP status of a redirect to the URL of the link.
+func (l *Link) Redirect() int {
+	if l.Details == nil || l.Details.Redirect == 0 {
+		return DefaultRedirect
+	}
+	return l.Details.Redirect
+}
+
+// Forward returns what of the URL of a request is forwarded to the URL of the link.
+func (l *Link) Forward() Forward {
+	if l.Details == nil || l.Details.Forward == "" {
+		return ForwardNone
+	}
+	return l.Details.Forward
+}
+
+// Title returns the title of the link, or "" if it has none.
+func (l *Link) Title() string {
+	if l.Details == nil {
+		return ""
+	}
+	return l.Details.Title
+}

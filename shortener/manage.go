@@ -1,0 +1,214 @@
+package shortener
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Actor is who manages links: a token.
+type Actor struct {
+	Token int64 // id of the token
+	Admin bool  // whether the token may see and change all links
+}
+
+// sees reports whether the actor may see and change l.
+func (a Actor) sees(l *Link) bool { return a.Admin || a.Token != 0 && l.Owner() == a.Token }
+
+// Patch describes a change of a link. A nil member stays as it is. A member with its zero value is cleared, or
+// gets its default.
+type Patch struct {
+	URL       *string
+	ExpiresAt *string // RFC 3339; "" for a link that does not expire
+	Title     *string
+	Tags      *[]string
+	Redirect  *int
+	Forward   *string
+
+	Version *int64 // if set, the change requires that the link has this version
+	Self    Origin // origin of this service; a link must not lead to it
+}
+
+// Find returns the link with this code, also if it is a tombstone. It reads the store and not the cache. It
+// fails with ErrNotFound if there is no link that the actor may see, or with an *UnavailableError. It takes
+// at most 0.9 s.
+func (s *Service) Find(ctx context.Context, a Actor, code string) (Link, error) {
+	if !plausible(code) {
+		return Link{}, ErrNotFound
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	link, err := s.store.Lookup(ctx, code)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return Link{}, ErrNotFound
+	case err != nil:
+		return Link{}, unavailable(err)
+	case !a.sees(&link):
+		return Link{}, ErrNotFound
+	}
+	return link, nil
+}
+
+// Change changes the link with this code and returns the new link. It blocks until the change is durable, for
+// at most five seconds. The other servers use the new link at most Freshness later.
+//
+// It fails with ErrNotFound, as Find does, with ErrGone for a tombstone, with ErrFixed for another URL of a fixed
+// link, with ErrVersion if the link has another version than p requires, with an *InvalidError, or with an
+// *UnavailableError. After an *UnavailableError the link may have changed.
+func (s *Service) Change(ctx context.Context, a Actor, code string, p Patch) (Link, error) {
+	return s.change(ctx, a, code, p.Version, func(l Link, now time.Time) (Link, error) { return p.apply(l, now) })
+}
+
+// Delete turns the link with this code into a tombstone. It does nothing if the link is deleted already. If version
+// is not nil, it requires that the link has this version. It fails as Change does, except for ErrGone.
+func (s *Service) Delete(ctx context.Context, a Actor, code string, version *int64) error {
+	_, err := s.change(ctx, a, code, version, tombstone)
+	if errors.Is(err, errDeleted) {
+		return nil
+	}
+	return err
+}
+
+// Delete turns the link with this code into a tombstone. It does nothing if the link is deleted already, and fails
+// with ErrNotFound if there is no link. Other than the method of Service, it does not need a service.
+func Delete(ctx context.Context, store Store, code string, now time.Time) error {
+	_, err := replace(ctx, store, code, func(l Link) (Link, error) { return tombstone(l, now) })
+	if errors.Is(err, errDeleted) {
+		return nil
+	}
+	return err
+}
+
+func (s *Service) change(ctx context.Context, a Actor, code string, version *int64, change func(Link, time.Time) (Link, error)) (Link, error) {
+	if !plausible(code) {
+		return Link{}, ErrNotFound
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
+	defer cancel()
+	asked := s.now()
+	link, err := replace(ctx, s.store, code, func(l Link) (Link, error) {
+		asked = s.now()
+		switch {
+		case !a.sees(&l):
+			return Link{}, ErrNotFound
+		case version != nil && *version != l.Version():
+			return Link{}, ErrVersion
+		}
+		return change(l, stamp(asked))
+	})
+	switch {
+	case err == nil:
+		s.cache.put(link, asked)
+		return link, nil
+	case isRefusal(err):
+		return Link{}, err
+	}
+	return Link{}, unavailable(err)
+}
+
+// isRefusal reports whether err concerns the request and not the store.
+func isRefusal(err error) bool {
+	for _, refusal := range []error{ErrNotFound, ErrGone, ErrFixed, ErrVersion, ErrRefused, errDeleted} {
+		if errors.Is(err, refusal) {
+			return true
+		}
+	}
+	_, invalid := errors.AsType[*InvalidError](err)
+	return invalid
+}
+
+// maxRaces is how many times replace begins again because another change came first.
+const maxRaces = 100
+
+// replace reads the link with this code, calls change and replaces the link by the result. If the link changes in
+// between, it begins again.
+func replace(ctx context.Context, store Store, code string, change func(Link) (Link, error)) (Link, error) {
+	for range maxRaces {
+		old, err := store.Lookup(ctx, code)
+		if err != nil {
+			return Link{}, err
+		}
+		changed, err := change(old)
+		if err != nil {
+			return Link{}, err
+		}
+		if err := store.Change(ctx, old, changed); !errors.Is(err, ErrChanged) {
+			return changed, err
+		}
+	}
+	return Link{}, fmt.Errorf("%w %d times during this change", ErrChanged, maxRaces)
+}
+
+// errDeleted reports that a link was deleted before.
+var errDeleted = fmt.Errorf("%w: it is deleted already", ErrGone)
+
+// tombstone returns the link after its deletion.
+func tombstone(l Link, now time.Time) (Link, error) {
+	if !l.DeletedAt.IsZero() {
+		return Link{}, errDeleted
+	}
+	l.Details = l.nextDetails(now)
+	l.DeletedAt = stamp(now)
+	return l, nil
+}
+
+// nextDetails returns a copy of the details for the next version of the link.
+func (l *Link) nextDetails(now time.Time) *Details {
+	next := Details{Version: 1}
+	if l.Details != nil {
+		next = *l.Details
+	}
+	next.Version++
+	next.ChangedAt = now
+	return &next
+}
+
+// apply returns the link after the change.
+func (p *Patch) apply(l Link, now time.Time) (Link, error) {
+	if l.Gone(now) {
+		return Link{}, ErrGone
+	}
+	d := l.nextDetails(now)
+	if err := p.applyURL(&l, d); err != nil {
+		return Link{}, err
+	}
+	if p.ExpiresAt != nil {
+		at := p.ExpiresAt
+		if *at == "" {
+			at = nil
+		}
+		expires, err := parseExpiry(at, nil, now)
+		if err != nil {
+			return Link{}, err
+		}
+		l.ExpiresAt = expires
+	}
+	if err := d.set(*p); err != nil {
+		return Link{}, err
+	}
+	l.Details = d
+	return l, nil
+}
+
+func (p *Patch) applyURL(l *Link, d *Details) error {
+	if p.URL == nil {
+		return nil
+	}
+	url, err := normalizeURL(*p.URL, p.Self)
+	if err != nil {
+		return err
+	}
+	if url == l.URL {
+		return nil
+	}
+	if !l.Editable() {
+		return ErrFixed
+	}
+	if d.FirstURL == "" {
+		d.FirstURL = l.URL
+	}
+	l.URL = url
+	return nil
+}

@@ -1,0 +1,78 @@
+package pgstore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"keypool/shortener"
+)
+
+// Change implements [shortener.Store].
+func (s *Store) Change(ctx context.Context, old, changed shortener.Link) error {
+	table, key := s.place(old.Code)
+	tag, err := s.pool.Exec(ctx, `UPDATE `+table.name+` SET url = $4, expires_at = $5, deleted_at = $6, details = $7::text::jsonb
+		WHERE `+table.key+` = $1 AND code = $2 AND coalesce((details->>'version')::bigint, 1) = $3 AND deleted_at IS NULL`,
+		key, old.Code, old.Version(), changed.URL, orNull(changed.ExpiresAt), orNull(changed.DeletedAt), changed.Details.Text())
+	if err != nil {
+		s.resetIfReadOnly(err)
+		return fmt.Errorf("change a link: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return shortener.ErrChanged
+	}
+	return nil
+}
+
+// table is one of the two tables of links.
+type table struct{ name, key string }
+
+// place returns the table to which code belongs, and the key of its row.
+func (s *Store) place(code string) (table, any) {
+	if rank, ok := s.order.Rank(code); ok {
+		return rankedLinks(), rank
+	}
+	return unrankedLinks(), code
+}
+
+func rankedLinks() table   { return table{"ranked_links", "rank"} }
+func unrankedLinks() table { return table{"unranked_links", "code"} }
+
+// orNull returns NULL for the zero time.
+func orNull(t time.Time) pgtype.Timestamptz { return pgtype.Timestamptz{Time: t, Valid: !t.IsZero()} }
+
+// Newest implements [shortener.Store].
+func (s *Store) Newest(ctx context.Context, selection shortener.Selection) ([]shortener.Link, error) {
+	links, err := shortener.MergeNewest(s.order, selection,
+		func(p shortener.Before) ([]shortener.Link, error) {
+			return list(ctx, s.pool, rankedLinks(), selection, p.At, p.Rank)
+		},
+		func(p shortener.Before) ([]shortener.Link, error) {
+			return list(ctx, s.pool, unrankedLinks(), selection, p.At, p.Code)
+		},
+	)
+	if err != nil {
+		return nil, fmt.Errorf("list links: %w", err)
+	}
+	return links, nil
+}
+
+// list reads the links of the selection that were created before at, and those that were created at this
+// time and have a lower key.
+func list[K any](ctx context.Context, pool *pgxpool.Pool, t table, s shortener.Selection, at time.Time, key K) (links []shortener.Link, err error) {
+	query := `SELECT ` + t.key + `, ` + linkColumns + ` FROM ` + t.name + ` WHERE (created_at, ` + t.key + `) < ($1, $2)`
+	values := []any{at, key, s.Limit}
+	if s.Owner != 0 {
+		query += ` AND details->>'owner' IS NOT NULL AND (details->>'owner')::bigint = $4`
+		values = append(values, s.Owner)
+	}
+	rows, err := pool.Query(ctx, query+` ORDER BY created_at DESC, `+t.key+` DESC LIMIT $3`, values...)
+	if err != nil {
+		return nil, err
+	}
+	err = forEachLink(rows, &key, func(link shortener.Link) { links = append(links, link) })
+	return links, err
+}

@@ -1,0 +1,160 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"keypool/shortener"
+)
+
+// Owned returns a link of an owner with the given code, which has all details.
+func Owned(code string, owner int64) shortener.Link {
+	l := Link(code)
+	l.Details = &shortener.Details{
+		Owner: owner, Title: "Ein \"Titel\" 標題", Tags: []string{"a", "b c"}, Editable: true, Version: 1, Redirect: 307,
+		Forward: shortener.ForwardQuery,
+	}
+	return l
+}
+
+// testChange changes a link of each table, and checks that a change of a link that has another version, that is
+// deleted or that does not exist has no effect.
+func testChange(t *testing.T, s shortener.Store) {
+	for _, old := range []shortener.Link{Link("ranked"), Link("un-ranked"), Owned("owned", 7), Owned("own-ed", 7)} {
+		Insert(t, s, old, Link(old.Code+"2"))
+		changed := Owned(old.Code, 7)
+		changed.URL, changed.ExpiresAt = "https://changed.example/", Moment().UTC().Add(time.Hour)
+		changed.Details.Version, changed.Details.ChangedAt = 2, Moment().UTC()
+		if err := s.Change(t.Context(), old, changed); err != nil {
+			t.Fatal(err)
+		}
+		WantLink(t, s, changed)
+		wantUnchanged(t, s, old, old)
+		wantUnchanged(t, s, Link("missing"), changed)
+
+		deleted := Deleted(changed, Moment())
+		if err := s.Change(t.Context(), changed, deleted); err != nil {
+			t.Fatal(err)
+		}
+		wantUnchanged(t, s, deleted, changed)
+		WantLink(t, s, deleted)
+		WantLink(t, s, Link(old.Code+"2"))
+	}
+}
+
+func wantUnchanged(t *testing.T, s shortener.Store, old, changed shortener.Link) {
+	t.Helper()
+	if err := s.Change(t.Context(), old, changed); !errors.Is(err, shortener.ErrChanged) {
+		t.Errorf("Change of %q from version %d: %v, want ErrChanged", old.Code, old.Version(), err)
+	}
+}
+
+// testConcurrentChanges makes every version of a link twice at the same time. Each version has one winner.
+func testConcurrentChanges(t *testing.T, s shortener.Store) {
+	const versions = 20
+	old := Owned("contested", 7)
+	Insert(t, s, old)
+	for range versions {
+		var wins atomic.Pointer[shortener.Link]
+		var changes sync.WaitGroup
+		for i := range 2 {
+			changes.Go(func() {
+				changed := Owned(old.Code, 7)
+				changed.Details.Version = old.Version() + 1
+				changed.URL = fmt.Sprintf("https://%d.example/", i)
+				err := s.Change(t.Context(), old, changed)
+				if err == nil && !wins.CompareAndSwap(nil, &changed) {
+					t.Error("two changes of one version succeeded")
+				}
+				if err != nil && !errors.Is(err, shortener.ErrChanged) {
+					t.Error(err)
+				}
+			})
+		}
+		changes.Wait()
+		if wins.Load() == nil {
+			t.Fatal("no change succeeded")
+		}
+		old = *wins.Load()
+		WantLink(t, s, old)
+	}
+}
+
+// listed returns the codes that Newest returns page by page.
+func listed(t *testing.T, s shortener.Store, selection shortener.Selection) (codes []string) {
+	t.Helper()
+	for {
+		page, err := s.Newest(t.Context(), selection)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range page {
+			if diff := cmp.Diff(l, lookup(t, s, l.Code)); diff != "" {
+				t.Fatalf("Newest and Lookup of %q differ (-newest +lookup):\n%s", l.Code, diff)
+			}
+			codes = append(codes, l.Code)
+		}
+		if len(page) > selection.Limit {
+			t.Fatalf("Newest returned %d links, want at most %d", len(page), selection.Limit)
+		}
+		if len(page) < selection.Limit {
+			return codes
+		}
+		last := page[len(page)-1]
+		selection.After = shortener.Cursor{At: last.CreatedAt, Code: last.Code}
+	}
+}
+
+func lookup(t *testing.T, s shortener.Store, code string) shortener.Link {
+	t.Helper()
+	l, err := s.Lookup(t.Context(), code)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// testNewest lists links of both tables, of which many were created at the same time, with pages of each length.
+func testNewest(t *testing.T, s shortener.Store) {
+	var links []shortener.Link
+	for i, code := range []string{"aaa", "zzz", "a-b", "y_z", "bbb", "c-c", "ccc", "ddd", "d-d", "eee"} {
+		l := Link(code)
+		l.CreatedAt = l.CreatedAt.Add(time.Duration(i/4) * time.Microsecond)
+		links = append(links, l)
+	}
+	Insert(t, s, links...)
+	if err := shortener.Delete(t.Context(), s, "ccc", Moment()); err != nil {
+		t.Fatal(err)
+	}
+	whole := listed(t, s, shortener.Selection{Limit: len(links) + 1})
+	var times []time.Time
+	for _, code := range whole {
+		times = append(times, lookup(t, s, code).CreatedAt)
+	}
+	if !slices.IsSortedFunc(times, func(a, b time.Time) int { return b.Compare(a) }) {
+		t.Errorf("the links %v were created at %v, want the newest first", whole, times)
+	}
+	if sorted := slices.Sorted(slices.Values(whole)); len(slices.Compact(sorted)) != len(links) {
+		t.Errorf("Newest returned %v, want each link once", whole)
+	}
+	for limit := 1; limit <= len(links); limit++ {
+		if diff := cmp.Diff(whole, listed(t, s, shortener.Selection{Limit: limit})); diff != "" {
+			t.Errorf("pages of %d links (-whole +pages):\n%s", limit, diff)
+		}
+	}
+}
+
+func testNewestOfOwner(t *testing.T, s shortener.Store) {
+	Insert(t, s, Owned("aaa", 1), Owned("bbb", 2), Owned("c-c", 1), Link("ddd"), Owned("e-e", 2))
+	got := listed(t, s, shortener.Selection{Owner: 1, Limit: 1})
+	if diff := cmp.Diff([]string{"aaa", "c-c"}, got); diff != "" {
+		t.Errorf("the links of owner 1 (-want +got):\n%s", diff)
+	}
+}
