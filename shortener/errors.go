@@ -30,6 +30,8 @@ var (
 	ErrStoreFull = errors.New("the store is out of disk space")
 	// ErrChanged reports that a link is not in the state in which the caller read it.
 	ErrChanged = errors.New("the link has changed")
+	// ErrPosition reports that a position in a list of links is malformed.
+	ErrPosition = errors.New("the position in the list is malformed")
 	// ErrRefused reports that the engine rejects the data of a link. A repeated write would
 	// fail too. An error of a Store that wraps ErrRefused also wraps ErrNotWritten.
 	ErrRefused = errors.New("the store rejects the data of the link")

@@ -2,46 +2,13 @@ package shortener
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
-
-// Cursor is a position in the list of all links from the newest to the oldest: the links that follow the link with
-// this code and time of creation. The zero Cursor is the start of the list. It stays valid when links are
-// created, changed or deleted.
-type Cursor struct {
-	At   time.Time
-	Code string
-}
-
-// IsZero reports whether the cursor is the start of the list.
-func (c Cursor) IsZero() bool { return c.Code == "" }
-
-// String returns the cursor in the form that ParseCursor takes. It contains no characters that a URL would have
-// to escape. It is "" for the start of the list.
-func (c Cursor) String() string {
-	if c.IsZero() {
-		return ""
-	}
-	return strconv.FormatInt(c.At.UnixMicro(), 36) + "." + c.Code
-}
-
-// ParseCursor returns the cursor with the given text.
-func ParseCursor(text string) (c Cursor, ok bool) {
-	if text == "" {
-		return Cursor{}, true
-	}
-	at, code, _ := strings.Cut(text, ".")
-	micros, err := strconv.ParseInt(at, 36, 64)
-	if err != nil || !plausible(code) {
-		return Cursor{}, false
-	}
-	return Cursor{time.UnixMicro(micros).UTC(), strings.Clone(code)}, true
-}
 
 // State is a set of links by whether they can be followed.
 type State string
@@ -60,6 +27,16 @@ type Filter struct {
 	Tag   string
 	Host  string // host of the URL, without a port; letter case is ignored
 	State State
+}
+
+// among returns the links that the filter selects.
+func (f *Filter) among(links []Link, now time.Time) (selected []Link) {
+	for i := range links {
+		if f.selects(&links[i], now) {
+			selected = append(selected, links[i])
+		}
+	}
+	return selected
 }
 
 func (f *Filter) selects(l *Link, now time.Time) bool {
@@ -111,75 +88,58 @@ const (
 )
 
 // List returns up to limit links that the actor may see and the filter selects, from the newest to the oldest, and
-// the cursor of the links that follow them. limit is at most MaxList. The cursor is zero at the end of the
-// list. If few links match, List may return fewer links than limit, or none, although others follow. It fails with an
-// *UnavailableError.
-func (s *Service) List(ctx context.Context, a Actor, f Filter, after Cursor, limit int) (links []Link, next Cursor, err error) {
-	examined := 0
-	for page, err := range s.pages(ctx, a, after, limit) {
+// the position of the links that follow them. The position is "" at the end of the list. It stays valid when links are
+// created, changed or deleted. limit is at most MaxList. If few links match, List may return fewer links than limit, or
+// none, although others follow. It fails with ErrPosition or with an *UnavailableError.
+func (s *Service) List(ctx context.Context, a Actor, f Filter, from string, limit int) (links []Link, next string, err error) {
+	for examined := 0; examined < maxExamined; {
+		page, next, err := s.page(ctx, a, from, limit-len(links))
 		if err != nil {
-			return nil, Cursor{}, err
+			return nil, "", err
 		}
-		now := s.now()
-		for _, l := range page {
-			next = Cursor{l.CreatedAt, l.Code}
-			if f.selects(&l, now) {
-				links = append(links, l)
-			}
-			if len(links) == limit {
-				return links, next, nil
-			}
-		}
-		if examined += len(page); examined >= maxExamined {
+		links = append(links, f.among(page, s.now())...)
+		if len(links) == limit || next == "" {
 			return links, next, nil
 		}
+		from = next
+		examined += len(page)
 	}
-	return links, Cursor{}, nil
+	return links, from, nil
 }
 
 // All yields every link that the actor may see and the filter selects, from the newest to the oldest. The sequence
 // ends after the first error, which is an *UnavailableError.
 func (s *Service) All(ctx context.Context, a Actor, f Filter) iter.Seq2[Link, error] {
 	return func(yield func(Link, error) bool) {
-		for page, err := range s.pages(ctx, a, Cursor{}, MaxList) {
+		for from := ""; ; {
+			page, next, err := s.page(ctx, a, from, MaxList)
 			if err != nil {
 				yield(Link{}, err)
 				return
 			}
-			now := s.now()
-			for _, l := range page {
-				if f.selects(&l, now) && !yield(l, nil) {
+			for _, l := range f.among(page, s.now()) {
+				if !yield(l, nil) {
 					return
 				}
 			}
+			if from = next; from == "" {
+				return
+			}
 		}
 	}
 }
 
-// pages yields the links that the actor may see, page by page. The first page has up to first links.
-func (s *Service) pages(ctx context.Context, a Actor, after Cursor, first int) iter.Seq2[[]Link, error] {
-	selection := Selection{Owner: a.Token, After: after, Limit: first}
+// page reads links that the actor may see.
+func (s *Service) page(ctx context.Context, a Actor, from string, limit int) (links []Link, next string, err error) {
+	selection := Selection{Owner: a.Token, From: from, Limit: limit}
 	if a.Admin {
 		selection.Owner = 0
 	}
-	return func(yield func([]Link, error) bool) {
-		for {
-			page, err := s.page(ctx, selection)
-			if !yield(page, err) || err != nil || len(page) < selection.Limit {
-				return
-			}
-			last := page[len(page)-1]
-			selection.After, selection.Limit = Cursor{last.CreatedAt, last.Code}, MaxList
-		}
-	}
-}
-
-func (s *Service) page(ctx context.Context, selection Selection) ([]Link, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	page, err := s.store.Newest(ctx, selection)
-	if err != nil {
-		return nil, unavailable(err)
+	links, next, err = s.store.Newest(ctx, selection)
+	if err != nil && !errors.Is(err, ErrPosition) {
+		err = unavailable(err)
 	}
-	return page, nil
+	return links, next, err
 }

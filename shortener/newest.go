@@ -2,50 +2,66 @@ package shortener
 
 import (
 	"math"
+	"strconv"
+	"strings"
 	"time"
 )
 
-// Before is a position in the list of the links of a store, from the newest to the oldest. Links that were
-// created in the same microsecond are in this order: the links with a rank, from the highest rank to the
-// lowest, and then the links without a rank, from the last code to the first.
+// Before is a position in a list of links that is sorted by the time of their creation, from the newest to the
+// oldest. Links that were created in the same microsecond are in this order: the links with a rank, from the highest
+// rank to the lowest, and then the links without a rank, from the last code to the first.
 type Before struct {
 	At   time.Time
 	Rank int64  // bound of the links with a rank that were created at At
 	Code string // bound of the links without a rank that were created at At
 }
 
-const afterRanks, afterCodes = math.MaxInt64, "~" // no code contains a tilde, which is greater than every letter
-
-// before returns the position of a cursor.
-func before(o Order, c Cursor) Before {
-	if c.IsZero() {
-		return Before{time.Date(9999, time.January, 1, 0, 0, 0, 0, time.UTC), afterRanks, afterCodes}
-	}
-	if rank, ok := o.Rank(c.Code); ok {
-		return Before{c.At, rank, afterCodes}
-	}
-	return Before{c.At, -1, c.Code}
-}
-
-// MergeNewest implements [Store.Newest] for a store with the given order. Each of the two functions reads up to
-// Limit links of one table that follow a position, from the newest to the oldest.
-func MergeNewest(o Order, s Selection, ranked, unranked func(Before) ([]Link, error)) ([]Link, error) {
-	position := before(o, s.After)
-	a, err := ranked(position)
+// MergeNewest implements [Store.Newest] for a store that can sort the links of each table by the time of their
+// creation. Each of the two functions reads up to a number of links that follow a position.
+func MergeNewest(o Order, s Selection, ranked, unranked func(Before, int) ([]Link, error)) (links []Link, next string, err error) {
+	position, err := before(o, s.From)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	b, err := unranked(position)
+	a, err := ranked(position, s.Limit+1)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	merged := make([]Link, 0, min(s.Limit, len(a)+len(b)))
-	for len(merged) < cap(merged) {
+	b, err := unranked(position, s.Limit+1)
+	if err != nil {
+		return nil, "", err
+	}
+	links = make([]Link, 0, min(s.Limit, len(a)+len(b)))
+	for len(links) < cap(links) {
 		if len(b) == 0 || len(a) > 0 && !a[0].CreatedAt.Before(b[0].CreatedAt) {
-			merged, a = append(merged, a[0]), a[1:]
+			links, a = append(links, a[0]), a[1:]
 		} else {
-			merged, b = append(merged, b[0]), b[1:]
+			links, b = append(links, b[0]), b[1:]
 		}
 	}
-	return merged, nil
+	if len(a)+len(b) > 0 {
+		last := links[len(links)-1]
+		next = strconv.FormatInt(last.CreatedAt.UnixMicro(), 36) + "." + last.Code
+	}
+	return links, next, nil
+}
+
+const afterRanks, afterCodes = math.MaxInt64, "~" // no code contains a tilde, which is greater than every letter
+
+// before returns the position with the given text, which names the last link before it by the time of its
+// creation and its code.
+func before(o Order, text string) (Before, error) {
+	if text == "" {
+		return Before{time.Date(9999, time.January, 1, 0, 0, 0, 0, time.UTC), afterRanks, afterCodes}, nil
+	}
+	micros, code, _ := strings.Cut(text, ".")
+	n, err := strconv.ParseInt(micros, 36, 64)
+	if err != nil || n < 0 || n > 1<<58 || !plausible(code) {
+		return Before{}, ErrPosition
+	}
+	at := time.UnixMicro(n).UTC()
+	if rank, ok := o.Rank(code); ok {
+		return Before{at, rank, afterCodes}, nil
+	}
+	return Before{at, -1, code}, nil
 }

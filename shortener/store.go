@@ -44,9 +44,11 @@ type Store interface {
 	// such row, if the row has another Version than old, or if the row is deleted. If Change fails for
 	// another reason, the row may have changed.
 	Change(ctx context.Context, old, changed Link) error
-	// Newest returns the links of the selection. The newest link is the first one. It uses an index,
-	// and its cost does not depend on the number of links in the store.
-	Newest(ctx context.Context, s Selection) ([]Link, error)
+	// Newest returns the links of the selection, the newest one first, and the position of the links that
+	// follow them. The position is "" if no link follows. Links that were created at almost the same
+	// time may be in any order, which never changes. The cost does not depend on the number of
+	// links in the store. Newest fails with ErrPosition if the store did not make the position.
+	Newest(ctx context.Context, s Selection) (links []Link, next string, err error)
 	// All yields the code and the source of every row in one pass, for the audit. It yields the
 	// links in the order of their ranks, and then the links without a rank. It does not block
 	// writers. Rows that are inserted during the pass may be missing. The sequence ends after the
@@ -58,9 +60,9 @@ type Store interface {
 
 // Selection selects links for Newest.
 type Selection struct {
-	Owner int64 // id of a token; 0 for the links of all owners and the anonymous links
-	After Cursor
-	Limit int // the maximum number of links
+	Owner int64  // id of a token; 0 for the links of all owners and the anonymous links
+	From  string // position that Newest returned; "" for the newest links
+	Limit int    // the maximum number of links, at least 1
 }
 
 // Outcome is the result of one link of an Insert.

@@ -12,9 +12,9 @@ CREATE INDEX unranked_links_created ON unranked_links (created_at, code);
 
 -- The links of one owner.
 CREATE INDEX ranked_links_owner ON ranked_links (((details->>'owner')::bigint), created_at, rank)
-    WHERE details->>'owner' IS NOT NULL;
+    WHERE details IS NOT NULL;
 CREATE INDEX unranked_links_owner ON unranked_links (((details->>'owner')::bigint), created_at, code)
-    WHERE details->>'owner' IS NOT NULL;
+    WHERE details IS NOT NULL;
 
 CREATE OR REPLACE VIEW all_links AS
     SELECT code, url, source, created_at, expires_at, deleted_at, details FROM ranked_links

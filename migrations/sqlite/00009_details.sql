@@ -4,13 +4,23 @@
 ALTER TABLE ranked_links ADD COLUMN details TEXT;
 ALTER TABLE unranked_links ADD COLUMN details TEXT;
 
-CREATE INDEX ranked_links_created ON ranked_links (created_at); -- the index also has the rank, because it is the rowid
-CREATE INDEX unranked_links_created ON unranked_links (created_at, code);
+-- The codes of the links that each transaction created, separated by spaces. All links are listed in this order. An
+-- index on created_at would cost a third of an insert, and this row costs about a fiftieth.
+CREATE TABLE creations (
+    id    INTEGER PRIMARY KEY,
+    codes TEXT NOT NULL
+) STRICT;
 
+INSERT INTO creations (codes)
+    SELECT group_concat(code, ' ')
+    FROM (SELECT code, (row_number() OVER (ORDER BY created_at) - 1) / 256 AS part FROM all_links)
+    GROUP BY part ORDER BY part;
+
+-- The links of one owner.
 CREATE INDEX ranked_links_owner ON ranked_links (json_extract(details, '$.owner'), created_at)
-    WHERE json_extract(details, '$.owner') IS NOT NULL;
+    WHERE details IS NOT NULL;
 CREATE INDEX unranked_links_owner ON unranked_links (json_extract(details, '$.owner'), created_at, code)
-    WHERE json_extract(details, '$.owner') IS NOT NULL;
+    WHERE details IS NOT NULL;
 
 DROP VIEW all_links;
 CREATE VIEW all_links AS

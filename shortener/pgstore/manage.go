@@ -45,29 +45,29 @@ func unrankedLinks() table { return table{"unranked_links", "code"} }
 func orNull(t time.Time) pgtype.Timestamptz { return pgtype.Timestamptz{Time: t, Valid: !t.IsZero()} }
 
 // Newest implements [shortener.Store].
-func (s *Store) Newest(ctx context.Context, selection shortener.Selection) ([]shortener.Link, error) {
-	links, err := shortener.MergeNewest(s.order, selection,
-		func(p shortener.Before) ([]shortener.Link, error) {
-			return list(ctx, s.pool, rankedLinks(), selection, p.At, p.Rank)
+func (s *Store) Newest(ctx context.Context, selection shortener.Selection) ([]shortener.Link, string, error) {
+	links, next, err := shortener.MergeNewest(s.order, selection,
+		func(p shortener.Before, limit int) ([]shortener.Link, error) {
+			return list(ctx, s.pool, rankedLinks(), selection.Owner, p.At, p.Rank, limit)
 		},
-		func(p shortener.Before) ([]shortener.Link, error) {
-			return list(ctx, s.pool, unrankedLinks(), selection, p.At, p.Code)
+		func(p shortener.Before, limit int) ([]shortener.Link, error) {
+			return list(ctx, s.pool, unrankedLinks(), selection.Owner, p.At, p.Code, limit)
 		},
 	)
 	if err != nil {
-		return nil, fmt.Errorf("list links: %w", err)
+		return nil, "", fmt.Errorf("list links: %w", err)
 	}
-	return links, nil
+	return links, next, nil
 }
 
-// list reads the links of the selection that were created before at, and those that were created at this
-// time and have a lower key.
-func list[K any](ctx context.Context, pool *pgxpool.Pool, t table, s shortener.Selection, at time.Time, key K) (links []shortener.Link, err error) {
+// list reads up to limit links of the owner, or of all owners if owner is 0, that were created before at, and those
+// that were created at this time and have a lower key.
+func list[K any](ctx context.Context, pool *pgxpool.Pool, t table, owner int64, at time.Time, key K, limit int) (links []shortener.Link, err error) {
 	query := `SELECT ` + t.key + `, ` + linkColumns + ` FROM ` + t.name + ` WHERE (created_at, ` + t.key + `) < ($1, $2)`
-	values := []any{at, key, s.Limit}
-	if s.Owner != 0 {
-		query += ` AND details->>'owner' IS NOT NULL AND (details->>'owner')::bigint = $4`
-		values = append(values, s.Owner)
+	values := []any{at, key, limit}
+	if owner != 0 {
+		query += ` AND details IS NOT NULL AND (details->>'owner')::bigint = $4`
+		values = append(values, owner)
 	}
 	rows, err := pool.Query(ctx, query+` ORDER BY created_at DESC, `+t.key+` DESC LIMIT $3`, values...)
 	if err != nil {

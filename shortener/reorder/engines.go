@@ -14,11 +14,21 @@ func SQLite(db *sql.DB) Database {
 	return Database{db, dialect{
 		exists:   `SELECT count(*) > 0 FROM sqlite_master WHERE type = 'table' AND name = 'links_earlier'`,
 		empty:    `DELETE FROM ranked_links`,
+		missing:  `SELECT count(*) = 0 FROM pragma_table_info('links_earlier') WHERE name = 'details'`,
+		details:  `ALTER TABLE links_earlier ADD COLUMN details TEXT`,
+		finish:   []string{recordCreations},
 		next:     nextRows,
 		ranked:   each(`INSERT INTO ranked_links (rank, `+columns+`) SELECT ?, `+columns+from, func(r row) []any { return []any{r.rank, r.position} }),
 		unranked: each(`INSERT INTO unranked_links (`+columns+`) SELECT `+columns+from, func(r row) []any { return []any{r.position} }),
 	}}
 }
+
+// recordCreations lists all links by the time of their creation, unless the database already has such a list.
+const recordCreations = `INSERT INTO creations (codes)
+	SELECT group_concat(code, ' ')
+	FROM (SELECT code, (row_number() OVER (ORDER BY created_at) - 1) / 256 AS part FROM all_links)
+	WHERE NOT EXISTS (SELECT 1 FROM creations)
+	GROUP BY part ORDER BY part`
 
 // nextRows reads the next pageRows rows of a table in SQLite.
 func nextRows(ctx context.Context, db *sql.DB, after string) (page page, err error) {
@@ -57,9 +67,11 @@ func each(statement string, args func(row) []any) func(context.Context, *sql.Tx,
 // in the order of the inserts and does not change while no statement writes to the table.
 func Postgres(db *sql.DB) Database {
 	return Database{db, dialect{
-		exists: `SELECT to_regclass('links_earlier') IS NOT NULL`,
-		empty:  `TRUNCATE ranked_links`, // unlike DELETE, it writes no log for each row and leaves no dead rows
-		next:   nextBlocks,
+		exists:  `SELECT to_regclass('links_earlier') IS NOT NULL`,
+		empty:   `TRUNCATE ranked_links`, // unlike DELETE, it writes no log for each row and leaves no dead rows
+		missing: `SELECT NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass('links_earlier') AND attname = 'details')`,
+		details: `ALTER TABLE links_earlier ADD COLUMN details jsonb`,
+		next:    nextBlocks,
 		ranked: together(`INSERT INTO ranked_links (rank, ` + columns + `)
 			SELECT wanted.rank, ` + columns + ` FROM unnest($1::text[]::tid[], $2::bigint[]) AS wanted (position, rank)
 			JOIN links_earlier ON links_earlier.ctid = wanted.position`),

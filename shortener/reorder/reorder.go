@@ -32,6 +32,9 @@ type Database struct {
 type dialect struct {
 	exists   string                                                                     // whether the table links_earlier exists
 	empty    string                                                                     // removes all rows of ranked_links
+	missing  string                                                                     // whether links_earlier lacks the column details
+	details  string                                                                     // adds this column
+	finish   []string                                                                   // statements for the end of a move
 	next     func(ctx context.Context, db *sql.DB, after string) (page, error)          // reads the page after a position; "" is the position of the first row
 	ranked   func(ctx context.Context, tx *sql.Tx, rows []row) (moved int64, err error) // moves rows with a rank
 	unranked func(ctx context.Context, tx *sql.Tx, rows []row) (moved int64, err error) // moves rows without a rank
@@ -51,7 +54,7 @@ type page struct {
 }
 
 // columns are the columns that all tables of links have.
-const columns = `code, url, source, created_at, expires_at, deleted_at`
+const columns = `code, url, source, created_at, expires_at, deleted_at, details`
 
 // Record records that the database keeps its links in the order with this fingerprint, unless an
 // order is on record. It returns the fingerprint on record.
@@ -127,6 +130,9 @@ func (d Database) Move(ctx context.Context, order shortener.Order, progress func
 }
 
 func (d Database) move(ctx context.Context, order shortener.Order, progress func(moved, total int64)) error {
+	if err := d.addDetails(ctx); err != nil {
+		return err
+	}
 	var total, moved int64
 	var after, fingerprint string
 	if err := d.db.QueryRowContext(ctx, `SELECT count(*) FROM links_earlier`).Scan(&total); err != nil {
@@ -158,8 +164,32 @@ func (d Database) move(ctx context.Context, order shortener.Order, progress func
 	if moved != total {
 		return fmt.Errorf("%w: it has %d rows, but %d were moved; keep it and restore a backup", errChanged, total, moved)
 	}
-	_, err := d.db.ExecContext(ctx, `DROP TABLE IF EXISTS links_earlier`)
+	return d.finish(ctx)
+}
+
+// addDetails adds the column details to links_earlier if an older version than 9 of the schema created the table.
+func (d Database) addDetails(ctx context.Context) error {
+	var missing bool
+	err := d.db.QueryRowContext(ctx, d.dialect.missing).Scan(&missing)
+	if err == nil && missing {
+		_, err = d.db.ExecContext(ctx, d.dialect.details)
+	}
 	return err
+}
+
+// finish drops links_earlier after all its links have been moved.
+func (d Database) finish(ctx context.Context) error {
+	tx, err := d.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // has no effect after a commit
+	for _, statement := range append(d.dialect.finish, `DROP TABLE IF EXISTS links_earlier`) {
+		if _, err := tx.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return tx.Commit()
 }
 
 // query returns rows of links_earlier.

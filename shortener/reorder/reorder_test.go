@@ -75,7 +75,7 @@ func (e engine) plant(t *testing.T, rows int) []shortener.Link {
 			deleted = e.moment(l.DeletedAt)
 		}
 		links[i] = l
-		_, err := tx.ExecContext(t.Context(), `INSERT INTO links_earlier (`+columns+`) VALUES ($1, $2, $3, $4, $5, $6)`,
+		_, err := tx.ExecContext(t.Context(), `INSERT INTO links_earlier (code, url, source, created_at, expires_at, deleted_at) VALUES ($1, $2, $3, $4, $5, $6)`,
 			l.Code, l.URL, l.Source, e.moment(l.CreatedAt), expires, deleted)
 		if err != nil {
 			t.Fatal(err)

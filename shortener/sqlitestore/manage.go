@@ -28,30 +28,31 @@ func (s *Store) Change(ctx context.Context, old, changed shortener.Link) error {
 	return nil
 }
 
-// Newest implements [shortener.Store].
-func (s *Store) Newest(ctx context.Context, selection shortener.Selection) ([]shortener.Link, error) {
-	links, err := shortener.MergeNewest(s.order, selection,
-		func(p shortener.Before) ([]shortener.Link, error) {
-			return s.ranked.list(ctx, s.db.Read, selection, p.At, p.Rank)
-		},
-		func(p shortener.Before) ([]shortener.Link, error) {
-			return s.unranked.list(ctx, s.db.Read, selection, p.At, p.Code)
-		},
-	)
-	if err != nil {
-		return nil, fmt.Errorf("list links: %w", err)
+// Newest implements [shortener.Store]. The links of an owner have an index. The table creations has the order of all
+// links.
+func (s *Store) Newest(ctx context.Context, selection shortener.Selection) (links []shortener.Link, next string, err error) {
+	if selection.Owner == 0 {
+		links, next, err = s.newestOfAll(ctx, selection)
+	} else {
+		links, next, err = shortener.MergeNewest(s.order, selection,
+			func(p shortener.Before, limit int) ([]shortener.Link, error) {
+				return s.ranked.ofOwner(ctx, s.db.Read, selection.Owner, p.At, p.Rank, limit)
+			},
+			func(p shortener.Before, limit int) ([]shortener.Link, error) {
+				return s.unranked.ofOwner(ctx, s.db.Read, selection.Owner, p.At, p.Code, limit)
+			},
+		)
 	}
-	return links, nil
+	if err != nil {
+		return nil, "", fmt.Errorf("list links: %w", err)
+	}
+	return links, next, nil
 }
 
-// list reads the links of the selection that were created before at, and those that were created at this
+// ofOwner reads up to limit links of the owner that were created before at, and those that were created at this
 // time and have a lower key.
-func (t *table) list(ctx context.Context, db *sql.DB, s shortener.Selection, at time.Time, key any) (links []shortener.Link, err error) {
-	query, values := t.newest, []any{at.UnixMicro(), key, s.Limit}
-	if s.Owner != 0 {
-		query, values = t.owned, []any{at.UnixMicro(), key, s.Owner, s.Limit}
-	}
-	rows, err := db.QueryContext(ctx, query, values...)
+func (t *table) ofOwner(ctx context.Context, db *sql.DB, owner int64, at time.Time, key any, limit int) (links []shortener.Link, err error) {
+	rows, err := db.QueryContext(ctx, t.owned, owner, at.UnixMicro(), key, limit)
 	if err != nil {
 		return nil, err
 	}

@@ -28,6 +28,7 @@ type Store struct {
 	order            shortener.Order
 	turns            chan struct{} // holds a token for each running Lookup; its capacity is the number of reading connections
 	ranked, unranked *table
+	record           statement // inserts a row into creations
 }
 
 var _ shortener.Store = (*Store)(nil)
@@ -37,7 +38,7 @@ var _ shortener.Store = (*Store)(nil)
 func New(db *sqlite.DB, order shortener.Order) *Store {
 	return &Store{
 		db: db, order: order, turns: make(chan struct{}, db.Read.Stats().MaxOpenConnections),
-		ranked: rankedLinks(), unranked: unrankedLinks(),
+		ranked: rankedLinks(), unranked: unrankedLinks(), record: statement{query: `INSERT INTO creations (codes) VALUES (?)`},
 	}
 }
 
@@ -48,7 +49,7 @@ func (*Store) Writers() int { return 1 }
 func (s *Store) Insert(ctx context.Context, links []shortener.Link) ([]shortener.Outcome, error) {
 	// Prepare the statements before taking the only writing connection, because preparing needs
 	// this connection too.
-	if err := errors.Join(s.ranked.insert.prepare(ctx, s.db.Write), s.unranked.insert.prepare(ctx, s.db.Write)); err != nil {
+	if err := errors.Join(s.ranked.insert.prepare(ctx, s.db.Write), s.unranked.insert.prepare(ctx, s.db.Write), s.record.prepare(ctx, s.db.Write)); err != nil {
 		return nil, fmt.Errorf("prepare to insert links: %w: %w", shortener.ErrNotWritten, err)
 	}
 	conn, err := s.db.Write.Conn(ctx)
@@ -103,7 +104,7 @@ func (s *Store) insertIn(ctx context.Context, tx *sql.Tx, links []shortener.Link
 		}
 		outcomes[i] = shortener.OutcomeOfExisting(links, outcomes, i, stored)
 	}
-	return outcomes, nil
+	return outcomes, s.recordCreations(ctx, tx, links, outcomes)
 }
 
 // Lookup implements [shortener.Store].

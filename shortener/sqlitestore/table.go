@@ -16,8 +16,7 @@ type table struct {
 	lookup statement // reads the row with a key
 	change string    // replaces what may change of the row with a key, a code and a version
 	page   string    // reads the key, the code and the source of the rows after a key
-	newest string    // reads the rows before a time and a key, from the newest to the oldest
-	owned  string    // the same for the rows of one owner
+	owned  string    // reads the rows of an owner before a time and a key, from the newest to the oldest
 	first  any       // a key before all others
 }
 
@@ -26,18 +25,15 @@ const linkColumns = `code, url, source, created_at, expires_at, deleted_at, deta
 
 // newTable returns the statements of the table with the given name and key. first is a key before all others.
 func newTable(name, key string, first any, columns, values string) *table {
-	const owner = ` json_extract(details, '$.owner') `
-	newest := `SELECT ` + linkColumns + ` FROM ` + name + ` WHERE (created_at, ` + key + `) < (?, ?)`
-	order := ` ORDER BY created_at DESC, ` + key + ` DESC LIMIT ?`
 	return &table{
 		insert: statement{query: `INSERT INTO ` + name + ` (` + columns + `) VALUES (` + values + `) ON CONFLICT (` + key + `) DO NOTHING`},
 		lookup: statement{query: `SELECT ` + linkColumns + ` FROM ` + name + ` WHERE ` + key + ` = ?`},
 		change: `UPDATE ` + name + ` SET url = ?, expires_at = ?, deleted_at = ?, details = ?
 			WHERE ` + key + ` = ? AND code = ? AND coalesce(json_extract(details, '$.version'), 1) = ? AND deleted_at IS NULL`,
-		page:   `SELECT ` + key + `, code, source FROM ` + name + ` WHERE ` + key + ` > ? ORDER BY ` + key + ` LIMIT ?`,
-		newest: newest + order,
-		owned:  newest + ` AND` + owner + `IS NOT NULL AND` + owner + `= ?` + order,
-		first:  first,
+		owned: `SELECT ` + linkColumns + ` FROM ` + name + ` WHERE details IS NOT NULL AND json_extract(details, '$.owner') = ?
+			AND (created_at, ` + key + `) < (?, ?) ORDER BY created_at DESC, ` + key + ` DESC LIMIT ?`,
+		page:  `SELECT ` + key + `, code, source FROM ` + name + ` WHERE ` + key + ` > ? ORDER BY ` + key + ` LIMIT ?`,
+		first: first,
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -91,7 +92,7 @@ func testConcurrentChanges(t *testing.T, s shortener.Store) {
 func listed(t *testing.T, s shortener.Store, selection shortener.Selection) (codes []string) {
 	t.Helper()
 	for {
-		page, err := s.Newest(t.Context(), selection)
+		page, next, err := s.Newest(t.Context(), selection)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,14 +102,13 @@ func listed(t *testing.T, s shortener.Store, selection shortener.Selection) (cod
 			}
 			codes = append(codes, l.Code)
 		}
-		if len(page) > selection.Limit {
-			t.Fatalf("Newest returned %d links, want at most %d", len(page), selection.Limit)
+		if len(page) > selection.Limit || next != "" && len(page) < selection.Limit {
+			t.Fatalf("Newest returned %d links, want %d", len(page), selection.Limit)
 		}
-		if len(page) < selection.Limit {
+		if next == "" {
 			return codes
 		}
-		last := page[len(page)-1]
-		selection.After = shortener.Cursor{At: last.CreatedAt, Code: last.Code}
+		selection.From = next
 	}
 }
 
@@ -129,7 +129,10 @@ func testNewest(t *testing.T, s shortener.Store) {
 		l.CreatedAt = l.CreatedAt.Add(time.Duration(i/4) * time.Microsecond)
 		links = append(links, l)
 	}
-	Insert(t, s, links...)
+	for group := range slices.Chunk(links, 3) {
+		Insert(t, s, group...)
+	}
+	Insert(t, s, Link("aaa"), Link("aaa"))
 	if err := shortener.Delete(t.Context(), s, "ccc", Moment()); err != nil {
 		t.Fatal(err)
 	}
@@ -156,5 +159,23 @@ func testNewestOfOwner(t *testing.T, s shortener.Store) {
 	got := listed(t, s, shortener.Selection{Owner: 1, Limit: 1})
 	if diff := cmp.Diff([]string{"aaa", "c-c"}, got); diff != "" {
 		t.Errorf("the links of owner 1 (-want +got):\n%s", diff)
+	}
+}
+
+// testNewestWithoutLinks lists an empty store. It also uses malformed positions.
+func testNewestWithoutLinks(t *testing.T, s shortener.Store) {
+	if got := listed(t, s, shortener.Selection{Limit: 10}); len(got) > 0 {
+		t.Errorf("the links of an empty store are %v", got)
+	}
+	for _, position := range []string{"x", ".", "1", "1.", ".a", "-1.a", "1.0", "1.1 ", "zzzzzzzzzzzzzzzzz.1", "1." + strings.Repeat("a", 100)} {
+		for _, owner := range []int64{0, 1} {
+			_, _, err := s.Newest(t.Context(), shortener.Selection{Owner: owner, From: position, Limit: 10})
+			if err != nil && !errors.Is(err, shortener.ErrPosition) {
+				t.Errorf("Newest from %q: %v, want ErrPosition", position, err)
+			}
+		}
+	}
+	if _, _, err := s.Newest(t.Context(), shortener.Selection{From: "x", Limit: 10}); !errors.Is(err, shortener.ErrPosition) {
+		t.Errorf("Newest from x: %v, want ErrPosition", err)
 	}
 }

@@ -37,6 +37,7 @@ func runOrder(t *testing.T, open func(t *testing.T) shortener.Store, order short
 		"concurrent changes":  testConcurrentChanges,
 		"newest":              testNewest,
 		"newest of an owner":  testNewestOfOwner,
+		"newest of none":      testNewestWithoutLinks,
 		"concurrent look-ups": testConcurrentLookups,
 		"ended context":       testEndedContext,
 		"overlapping codes":   testOverlappingCodes,

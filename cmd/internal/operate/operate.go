@@ -43,23 +43,16 @@ func CheckHealth(ctx context.Context, addr string) error {
 	return nil
 }
 
-// Links is the store from which [Delete] deletes links.
-type Links interface {
-	// Delete turns the link with this code into a tombstone. It fails if no link has the
-	// code.
-	Delete(ctx context.Context, code string, at time.Time) error
-}
-
 // deleteTimeout is the time limit for the deletion of one link.
 const deleteTimeout = 10 * time.Second
 
-// Delete turns the links with these codes into tombstones, and writes each deleted code to out.
-// If a deletion fails, Delete continues with the next code. The error names every code that was
+// Delete calls remove for each of these codes, which must turn the link with the code into a tombstone. It writes each
+// deleted code to out. If a deletion fails, Delete continues with the next code. The error names every code that was
 // not deleted.
-func Delete(ctx context.Context, links Links, codes []string, out io.Writer) error {
+func Delete(ctx context.Context, remove func(ctx context.Context, code string) error, codes []string, out io.Writer) error {
 	var errs []error
 	for _, code := range codes {
-		if err := deleteOne(ctx, links, code); err != nil {
+		if err := deleteOne(ctx, remove, code); err != nil {
 			errs = append(errs, fmt.Errorf("delete %q: %w", code, err))
 			continue
 		}
@@ -70,8 +63,8 @@ func Delete(ctx context.Context, links Links, codes []string, out io.Writer) err
 	return errors.Join(errs...)
 }
 
-func deleteOne(ctx context.Context, links Links, code string) error {
+func deleteOne(ctx context.Context, remove func(context.Context, string) error, code string) error {
 	ctx, cancel := context.WithTimeout(ctx, deleteTimeout)
 	defer cancel()
-	return links.Delete(ctx, code, time.Now().UTC())
+	return remove(ctx, code)
 }

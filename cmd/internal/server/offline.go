@@ -91,7 +91,9 @@ type deleteFlags struct {
 // serve the links from its cache.
 func deleteLinks(ctx context.Context, s config.Server, codes []string, out io.Writer) error {
 	return offline(ctx, s, io.Discard, func(_ *app.Core, store shortener.Store) error {
-		err := operate.Delete(ctx, store, codes, out)
+		err := operate.Delete(ctx, func(ctx context.Context, code string) error {
+			return shortener.Delete(ctx, store, code, time.Now())
+		}, codes, out)
 		select {
 		case <-time.After(shortener.Freshness):
 		case <-ctx.Done():

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"syscall"
-	"time"
 
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/lab"
@@ -89,8 +88,13 @@ func (*logStore) Lookup(context.Context, string) (shortener.Link, error) {
 	return shortener.Link{}, shortener.ErrNotFound
 }
 
-// Delete implements [shortener.Store].
-func (*logStore) Delete(context.Context, string, time.Time) error { return errNoStore }
+// Change implements [shortener.Store].
+func (*logStore) Change(context.Context, shortener.Link, shortener.Link) error { return errNoStore }
+
+// Newest implements [shortener.Store].
+func (*logStore) Newest(context.Context, shortener.Selection) ([]shortener.Link, string, error) {
+	return nil, "", errNoStore
+}
 
 // All implements [shortener.Store].
 func (*logStore) All(context.Context) iter.Seq2[shortener.Link, error] {

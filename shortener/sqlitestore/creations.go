@@ -1,0 +1,98 @@
+package sqlitestore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"keypool/shortener"
+)
+
+// recordCreations adds a row to the table creations with the codes of the links that were inserted.
+func (s *Store) recordCreations(ctx context.Context, tx *sql.Tx, links []shortener.Link, outcomes []shortener.Outcome) error {
+	var codes strings.Builder
+	for i, o := range outcomes {
+		if o != shortener.Inserted {
+			continue
+		}
+		if codes.Len() > 0 {
+			codes.WriteByte(' ')
+		}
+		codes.WriteString(links[i].Code)
+	}
+	if codes.Len() == 0 {
+		return nil
+	}
+	record := tx.StmtContext(ctx, s.record.stmt.Load()) //nolint:sqlclosecheck // ends with the transaction
+	_, err := record.ExecContext(ctx, codes.String())
+	return err
+}
+
+// creation names a code in the table creations: the id of its row, and its position in the row, from 1.
+type creation struct {
+	id int64
+	n  int
+}
+
+func (c creation) String() string { return fmt.Sprintf("%d.%d", c.id, c.n) }
+
+func parseCreation(text string) (c creation, err error) {
+	if text == "" {
+		return creation{math.MaxInt64, math.MaxInt}, nil
+	}
+	if _, err := fmt.Sscanf(text, "%d.%d", &c.id, &c.n); err != nil || c.n < 1 || c.String() != text {
+		return creation{}, shortener.ErrPosition
+	}
+	return c, nil
+}
+
+// newestOfAll lists the links of all owners in the reverse order of their creation.
+func (s *Store) newestOfAll(ctx context.Context, selection shortener.Selection) (links []shortener.Link, next string, err error) {
+	from, err := parseCreation(selection.From)
+	if err != nil {
+		return nil, "", err
+	}
+	codes, last, err := s.createdCodes(ctx, from, selection.Limit+1)
+	if err != nil {
+		return nil, "", err
+	}
+	if len(codes) > selection.Limit {
+		codes, next = codes[:selection.Limit], last.String()
+	}
+	links = make([]shortener.Link, len(codes))
+	for i, code := range codes {
+		if links[i], err = s.Lookup(ctx, code); err != nil {
+			return nil, "", fmt.Errorf("the code %q: %w", code, err)
+		}
+	}
+	return links, next, nil
+}
+
+// createdCodes returns up to limit codes in the reverse order of their creation, beginning with the code at from,
+// and the place of the last one.
+func (s *Store) createdCodes(ctx context.Context, from creation, limit int) (codes []string, last creation, err error) {
+	rows, err := s.db.Read.QueryContext(ctx, `SELECT id, codes FROM creations WHERE id <= ? ORDER BY id DESC LIMIT ?`, from.id, limit)
+	if err != nil {
+		return nil, creation{}, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for len(codes) < limit && rows.Next() {
+		var text string
+		if err := rows.Scan(&last.id, &text); err != nil {
+			return nil, creation{}, err
+		}
+		created := strings.Fields(text)
+		if last.id == from.id {
+			created = created[:min(from.n, len(created))]
+		}
+		for last.n = len(created); last.n > 0; last.n-- {
+			if codes = append(codes, created[last.n-1]); len(codes) == limit {
+				break
+			}
+		}
+	}
+	return codes, last, rows.Err()
+}
