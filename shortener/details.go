@@ -17,7 +17,7 @@ type Details struct {
 	Version   int64     `json:"version"`             // 1 after the creation; each change adds 1
 	ChangedAt time.Time `json:"changed_at,omitzero"` // time of the last change
 	Redirect  int       `json:"redirect,omitzero"`   // HTTP status of a redirect; 0 means DefaultRedirect
-	Forward   Forward   `json:"forward,omitzero"`    // what of the URL of a request is forwarded
+	Forward   Forward   `json:"forward,omitzero"`    // what of the URL of a request is forwarded; "" means ForwardNone
 	FirstURL  string    `json:"first_url,omitzero"`  // the URL as created, if it was changed
 }
 
@@ -29,7 +29,7 @@ type Forward string
 
 // The values of a Forward.
 const (
-	ForwardNone         Forward = "none" // stored as ""
+	ForwardNone         Forward = "none"
 	ForwardQuery        Forward = "query"
 	ForwardQueryAndPath Forward = "query+path"
 )

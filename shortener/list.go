@@ -21,6 +21,9 @@ const (
 	StateAll     State = "all"
 )
 
+// States returns the values of a State.
+func States() []State { return []State{StateActive, StateExpired, StateDeleted, StateAll} }
+
 // Filter selects links. A member with its zero value selects all links.
 type Filter struct {
 	Text  string // part of the URL, the title or the code; letter case is ignored

@@ -1,9 +1,11 @@
 package shortener
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -16,18 +18,18 @@ type Actor struct {
 // sees reports whether the actor may see and change l.
 func (a Actor) sees(l *Link) bool { return a.Admin || a.Token != 0 && l.Owner() == a.Token }
 
-// Patch describes a change of a link. A nil member stays as it is. A member with its zero value is cleared, or
-// gets its default.
+// Patch describes a change of a link. A nil member stays as it is. The zero value of ExpiresAt, Title or Tags clears
+// the member.
 type Patch struct {
 	URL       *string
-	ExpiresAt *string // RFC 3339; "" for a link that does not expire
+	ExpiresAt *string // RFC 3339
 	Title     *string
 	Tags      *[]string
 	Redirect  *int
 	Forward   *string
 
-	Version *int64 // if set, the change requires that the link has this version
-	Self    Origin // origin of this service; a link must not lead to it
+	Versions []int64 // if not nil, the change requires that the link has one of these versions
+	Self     Origin  // origin of this service; a link must not lead to it
 }
 
 // Find returns the link with this code, also if it is a tombstone. It reads the store and not the cache. It
@@ -58,17 +60,32 @@ func (s *Service) Find(ctx context.Context, a Actor, code string) (Link, error) 
 // link, with ErrVersion if the link has another version than p requires, with an *InvalidError, or with an
 // *UnavailableError. After an *UnavailableError the link may have changed.
 func (s *Service) Change(ctx context.Context, a Actor, code string, p Patch) (Link, error) {
-	return s.change(ctx, a, code, p.Version, func(l Link, now time.Time) (Link, error) { return p.apply(l, now) })
+	return s.change(ctx, a, code, func(l Link, now time.Time) (Link, error) {
+		if err := requireVersion(&l, p.Versions); err != nil {
+			return Link{}, err
+		}
+		return p.apply(l, now)
+	})
 }
 
-// Delete turns the link with this code into a tombstone. It does nothing if the link is deleted already. If version
-// is not nil, it requires that the link has this version. It fails as Change does, except for ErrGone.
-func (s *Service) Delete(ctx context.Context, a Actor, code string, version *int64) error {
-	_, err := s.change(ctx, a, code, version, tombstone)
+// Delete turns the link with this code into a tombstone. It does nothing if the link is deleted already. If versions
+// is not nil, it requires that the link has one of these versions. It fails as Change does.
+func (s *Service) Delete(ctx context.Context, a Actor, code string, versions []int64) error {
+	_, err := s.change(ctx, a, code, func(l Link, now time.Time) (Link, error) {
+		deleted, err := tombstone(l, now)
+		return deleted, cmp.Or(err, requireVersion(&l, versions))
+	})
 	if errors.Is(err, errDeleted) {
 		return nil
 	}
 	return err
+}
+
+func requireVersion(l *Link, versions []int64) error {
+	if versions != nil && !slices.Contains(versions, l.Version()) {
+		return ErrVersion
+	}
+	return nil
 }
 
 // Delete turns the link with this code into a tombstone. It does nothing if the link is deleted already, and fails
@@ -81,22 +98,20 @@ func Delete(ctx context.Context, store Store, code string, now time.Time) error 
 	return err
 }
 
-func (s *Service) change(ctx context.Context, a Actor, code string, version *int64, change func(Link, time.Time) (Link, error)) (Link, error) {
+// change replaces the link with this code by the result of f.
+func (s *Service) change(ctx context.Context, a Actor, code string, f func(l Link, now time.Time) (Link, error)) (Link, error) {
 	if !plausible(code) {
 		return Link{}, ErrNotFound
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
 	defer cancel()
-	asked := s.now()
+	var asked time.Time
 	link, err := replace(ctx, s.store, code, func(l Link) (Link, error) {
-		asked = s.now()
-		switch {
-		case !a.sees(&l):
+		if !a.sees(&l) {
 			return Link{}, ErrNotFound
-		case version != nil && *version != l.Version():
-			return Link{}, ErrVersion
 		}
-		return change(l, stamp(asked))
+		asked = s.now()
+		return f(l, stamp(asked))
 	})
 	switch {
 	case err == nil:

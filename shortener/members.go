@@ -42,17 +42,16 @@ func (d *Details) set(p Patch) error {
 		d.Tags = tags
 	}
 	if p.Redirect != nil {
-		if !slices.Contains([]int{0, 301, 302, 307, 308}, *p.Redirect) {
+		if !slices.Contains([]int{301, DefaultRedirect, 307, 308}, *p.Redirect) {
 			return &InvalidError{Field: "redirect", Reason: "must be 301, 302, 307 or 308"}
 		}
-		d.Redirect = *p.Redirect
-		if d.Redirect == DefaultRedirect {
+		if d.Redirect = *p.Redirect; d.Redirect == DefaultRedirect {
 			d.Redirect = 0
 		}
 	}
 	if p.Forward != nil {
 		switch f := Forward(*p.Forward); f {
-		case "", ForwardNone:
+		case ForwardNone:
 			d.Forward = ""
 		case ForwardQuery, ForwardQueryAndPath:
 			d.Forward = Forward(strings.Clone(string(f)))

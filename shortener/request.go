@@ -24,9 +24,26 @@ type Request struct {
 	Owner    int64 // id of the token of the request; 0 for an anonymous request, which has none of the next members
 	Title    *string
 	Tags     []string
-	Editable bool
+	Editable bool // whether the URL may change later
 	Redirect *int
 	Forward  *string
+}
+
+// Owned returns the first member of r that only the request of a token may have, or "" if there is none.
+func (r *Request) Owned() string {
+	switch {
+	case r.Title != nil:
+		return "title"
+	case len(r.Tags) > 0:
+		return "tags"
+	case r.Editable:
+		return "editable"
+	case r.Redirect != nil:
+		return "redirect"
+	case r.Forward != nil:
+		return "forward"
+	}
+	return ""
 }
 
 // hasExpiry reports whether the user sent an expiry.

@@ -7,6 +7,8 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -88,13 +90,18 @@ func parseForm(body []byte) (shortener.Request, error) {
 		return shortener.Request{}, malformed("The body is a malformed form: " + err.Error() + ".")
 	}
 	var r shortener.Request
-	link := new("")
+	var link, editable, redirect *string
 	// Names are case-sensitive, because another program that reads the same body might ignore the
 	// name "URL".
-	fields := map[string]**string{"url": &link, "alias": &r.Alias, "expires_at": &r.ExpiresAt, "expires_in": &r.ExpiresIn}
+	fields := map[string]**string{
+		"url": &link, "alias": &r.Alias, "expires_at": &r.ExpiresAt, "expires_in": &r.ExpiresIn,
+		"title": &r.Title, "editable": &editable, "redirect": &redirect, "forward": &r.Forward,
+	}
 	for name, given := range values {
 		field, known := fields[name]
 		switch {
+		case name == "tags":
+			r.Tags = slices.DeleteFunc(given, func(tag string) bool { return tag == "" })
 		case !known:
 			return shortener.Request{}, malformed("There is no field " + quote(name) + ".")
 		case len(given) > 1:
@@ -103,8 +110,27 @@ func parseForm(body []byte) (shortener.Request, error) {
 			*field = &given[0]
 		}
 	}
-	r.URL = *link
-	return r, nil
+	if link != nil {
+		r.URL = *link
+	}
+	return r, setOthers(&r, editable, redirect)
+}
+
+// setOthers sets the fields of a form that are not strings.
+func setOthers(r *shortener.Request, editable, redirect *string) (err error) {
+	if editable != nil {
+		if r.Editable, err = strconv.ParseBool(*editable); err != nil {
+			return &shortener.InvalidError{Field: "editable", Reason: expected("editable")}
+		}
+	}
+	if redirect != nil {
+		status, err := strconv.Atoi(*redirect)
+		if err != nil {
+			return &shortener.InvalidError{Field: "redirect", Reason: expected("redirect")}
+		}
+		r.Redirect = &status
+	}
+	return nil
 }
 
 // quote returns a name from the request in quotes. It shortens a long name, so that the
@@ -124,6 +150,11 @@ type creation struct {
 	Alias     *string         `json:"alias"`
 	ExpiresAt *string         `json:"expires_at"`
 	ExpiresIn *numberOrString `json:"expires_in"`
+	Title     *string         `json:"title"`
+	Tags      []string        `json:"tags"`
+	Editable  bool            `json:"editable"`
+	Redirect  *int            `json:"redirect"`
+	Forward   *string         `json:"forward"`
 }
 
 // numberOrString is a JSON string, or the text of a JSON number.
@@ -156,7 +187,10 @@ func parseJSON(body []byte) (shortener.Request, error) {
 	if c == nil {
 		return shortener.Request{}, errNoObject()
 	}
-	return shortener.Request{URL: c.URL, Alias: c.Alias, ExpiresAt: c.ExpiresAt, ExpiresIn: (*string)(c.ExpiresIn)}, nil
+	return shortener.Request{
+		URL: c.URL, Alias: c.Alias, ExpiresAt: c.ExpiresAt, ExpiresIn: (*string)(c.ExpiresIn),
+		Title: c.Title, Tags: c.Tags, Editable: c.Editable, Redirect: c.Redirect, Forward: c.Forward,
+	}, nil
 }
 
 func errNoObject() error { return malformed("The body is not a JSON object.") }
@@ -178,11 +212,27 @@ func objectError(body []byte, err error) error {
 	case errors.Is(err, json.ErrUnknownName):
 		return malformed("There is no member " + quote(semantic.JSONPointer.LastToken()) + ".")
 	}
-	field, reason := semantic.JSONPointer.LastToken(), "must be a string"
-	if field == "expires_in" {
-		reason = `must be a number of seconds or a duration such as "36h"`
+	field := semantic.JSONPointer.LastToken()
+	for first := range semantic.JSONPointer.Tokens() { // the member, even if one of its elements is wrong
+		field = first
+		break
 	}
-	return &shortener.InvalidError{Field: field, Reason: reason}
+	return &shortener.InvalidError{Field: field, Reason: expected(field)}
+}
+
+// expected says what a member must be.
+func expected(field string) string {
+	switch field {
+	case "expires_in":
+		return `must be a number of seconds or a duration such as "36h"`
+	case "tags":
+		return "must be an array of strings"
+	case "editable":
+		return "must be true or false"
+	case "redirect":
+		return "must be 301, 302, 307 or 308"
+	}
+	return "must be a string"
 }
 
 // describe returns the text and the position of a syntax error. It omits the JSON path of

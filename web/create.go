@@ -77,7 +77,7 @@ func (p *public) create(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	_, owned, err := p.admitCreation(c)
+	tok, owned, err := p.admitCreation(c)
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,11 @@ func (p *public) create(c echo.Context) error {
 	r.Self = self
 	if !owned {
 		r.MaxAge = p.limits.AnonymousMaxAge
+		if member := r.Owned(); member != "" {
+			return unauthorized("Only clients with a token may send " + member + ". " + sendBearer)
+		}
 	}
+	r.Owner = tok.ID
 	link, existing, err := p.createLimited(c, r)
 	if err != nil {
 		c.Set(formKey, r)
@@ -107,6 +111,9 @@ func (p *public) create(c echo.Context) error {
 		return c.String(status, a.ShortURL+"\n")
 	case mediaHTML:
 		return p.pages.created(c, status, a)
+	}
+	if owned {
+		return p.sendLink(c, status, link, self)
 	}
 	return a.send(c.Response(), status)
 }

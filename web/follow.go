@@ -10,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"keypool/shortener"
+	"keypool/web/internal/reply"
 )
 
 // redirectAge is the longest time for which a browser may cache a redirect. The cache saves
@@ -28,10 +29,15 @@ func (p *public) code(c echo.Context) error {
 	return p.follow(c, code)
 }
 
-// follow redirects to the URL of the link. The Location header is the URL as stored, byte
-// for byte.
+// follow redirects to the URL of the link. The Location header is the URL as stored, byte for byte, and what the link
+// forwards.
 func (p *public) follow(c echo.Context, code string) error {
 	link, err := p.resolve(c, code)
+	return p.redirect(c, link, err)
+}
+
+// redirect answers with a redirect to the URL of the link, or with the error of its look-up.
+func (p *public) redirect(c echo.Context, link shortener.Link, err error) error {
 	if c.Request().Method == http.MethodGet {
 		p.metrics.visited(err)
 	}
@@ -40,9 +46,9 @@ func (p *public) follow(c echo.Context, code string) error {
 	}
 	// Header.Set allocates a slice for each value. An assignment can store the shared slice fullAge.
 	h := c.Response().Header()
-	h[echo.HeaderLocation] = []string{link.URL}
+	h[echo.HeaderLocation] = []string{forward(&link, c.Request())}
 	h[echo.HeaderCacheControl] = cacheControl(&link)
-	return c.NoContent(http.StatusFound)
+	return c.NoContent(link.Redirect())
 }
 
 // preview shows the URL of the link and does not redirect.
@@ -55,13 +61,28 @@ func (p *public) preview(c echo.Context, code string) error {
 	if err != nil {
 		return err
 	}
-	a := newAnswer(link, self)
+	a := newPreview(link, self)
 	c.Response().Header().Set(echo.HeaderVary, echo.HeaderAccept)
 	c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
 	if wantsPage(c.Request()) {
 		return p.pages.preview(c, a)
 	}
-	return a.send(c.Response(), http.StatusOK)
+	return reply.JSON(c.Response(), mediaJSON, http.StatusOK, a)
+}
+
+// preview is the JSON representation of a link for everyone. It says whether the link may lead elsewhere later.
+type preview struct {
+	answer
+	Editable  bool      `json:"editable"`
+	ChangedAt time.Time `json:"changed_at,omitzero"` // time of the last change of an editable link
+}
+
+func newPreview(l shortener.Link, self shortener.Origin) *preview {
+	v := &preview{answer: *newAnswer(l, self), Editable: l.Editable()}
+	if l.Editable() {
+		v.ChangedAt = l.Details.ChangedAt
+	}
+	return v
 }
 
 // resolve looks up a code. If the code is unknown, resolve counts a miss against the

@@ -30,6 +30,7 @@ func TestMain(m *testing.M) {
 	// These decoders let the type contract check answers with these media types. The content of such
 	// an answer is not checked.
 	openapi3filter.RegisterBodyDecoder(mediaHTML, openapi3filter.PlainBodyDecoder)
+	openapi3filter.RegisterBodyDecoder(mediaNDJSON, openapi3filter.PlainBodyDecoder)
 	openapi3filter.RegisterBodyDecoder("image/x-icon", openapi3filter.FileBodyDecoder)
 	goleak.VerifyTestMain(m)
 }

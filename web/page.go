@@ -33,7 +33,7 @@ type view struct {
 	Tokens  bool // whether the page explains how to create a link with a token
 	Problem *reply.Problem
 	Created *answer
-	Preview *answer
+	Preview *preview
 }
 
 // entered holds the values that the form shows in its fields.
@@ -95,7 +95,7 @@ func (p *pages) created(c echo.Context, status int, a *answer) error {
 	})
 }
 
-func (p *pages) preview(c echo.Context, a *answer) error {
+func (p *pages) preview(c echo.Context, a *preview) error {
 	return p.write(c, http.StatusOK, &view{Title: "Preview of " + a.Code + " - Keypool", Preview: a})
 }
 

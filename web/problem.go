@@ -60,6 +60,12 @@ var problemTable = []struct { //nolint:gochecknoglobals // never changed; Go has
 		"No link has this code. Codes are case-sensitive.")},
 	{is(shortener.ErrGone), problem("gone", http.StatusGone, "The link is gone",
 		"The link was deleted or has expired. Its code is never used again.")},
+	{is(shortener.ErrFixed), reply.Problem{
+		Type: reply.TypePrefix + "fixed-link", Title: "The URL of the link is fixed", Status: http.StatusConflict,
+		Detail: "The link was not created as editable, so its URL never changes.", Field: "url",
+	}},
+	{is(shortener.ErrVersion), problem("version-mismatch", http.StatusPreconditionFailed, "The link has another version",
+		"The link has none of the versions in the If-Match header. Read it again.")},
 	{is(errMalformed), problem("malformed", http.StatusBadRequest, "The request is malformed", "")},
 	{is(errUnsupported), problem("unsupported-media-type", http.StatusUnsupportedMediaType, "The media type is not supported", "")},
 	{as[*http.MaxBytesError], problem("too-large", http.StatusRequestEntityTooLarge, "The body is too large",

@@ -103,6 +103,9 @@ func (p *public) router() *echo.Echo {
 	p.serve(e, "/", p.home, http.MethodGet, http.MethodHead)
 	p.serve(e, routeShorten, p.create, http.MethodPost)
 	p.serve(e, routeCode, p.code, http.MethodGet, http.MethodHead)
+	p.serve(e, routeCode+"/*", p.codePath, http.MethodGet, http.MethodHead)
+	p.serve(e, routeLinks, p.listLinks, http.MethodGet, http.MethodHead)
+	p.serve(e, routeLink, p.link, http.MethodGet, http.MethodHead, http.MethodPatch, http.MethodDelete)
 	p.serve(e, "/healthz", p.health, http.MethodGet, http.MethodHead)
 	for _, f := range staticFiles() {
 		p.serve(e, f.path, f.serve, http.MethodGet, http.MethodHead)

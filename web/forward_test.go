@@ -1,0 +1,54 @@
+package web
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"keypool/shortener"
+)
+
+func TestForward(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ url, forward, request, want string }{
+		{"https://h/a?x=1#f", "none", "/c?y=2", "https://h/a?x=1#f"},
+		{"https://h/a#f", "query", "/c?y=2", "https://h/a?y=2#f"},
+		{"https://h/a?x=1#f", "query", "/c?y=%2f&z=+%", "https://h/a?x=1&y=%2f&z=+%#f"},
+		{"https://h/a?", "query", "/c?y", "https://h/a?y"},
+		{"https://h/a?x=1", "query", "/c", "https://h/a?x=1"},
+		{"https://h/a?x=1", "query", "/c?", "https://h/a?x=1"},
+		{"https://h/a#f?g", "query", "/c?y", "https://h/a?y#f?g"},
+		{"https://h/a", "query+path", "/c", "https://h/a"},
+		{"https://h/a", "query+path", "/c/", "https://h/a/"},
+		{"https://h", "query+path", "/c/b", "https://h/b"},
+		{"https://h/", "query+path", "/c/b", "https://h/b"},
+		{"https://h/a?x=1#f", "query+path", "/c/b%2Fc/%41/../d?y=2", "https://h/a/b%2Fc/%41/../d?x=1&y=2#f"},
+	} {
+		forwarded := shortener.Forward(test.forward)
+		l := &shortener.Link{URL: test.url, Details: &shortener.Details{Forward: forwarded}}
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, test.request, nil)
+		if got := forward(l, r); got != test.want {
+			t.Errorf("a link to %s that forwards %s leads from %s to %s, want %s", test.url, test.forward, test.request, got, test.want)
+		}
+	}
+}
+
+func TestOnlyLinksThatForwardPathsHavePaths(t *testing.T) {
+	t.Parallel()
+	o := newTokenSite(t, Limits{}).owner(t, "docs", everyScope)
+	o.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://h.example/a?x=1","alias":"with","forward":"query+path","redirect":301}`)
+	o.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://h.example/a","alias":"without","forward":"query"}`)
+	for path, want := range map[string]string{
+		"/with/b?y=2":   "301 https://h.example/a/b?x=1&y=2",
+		"/w%69th/b":     "301 https://h.example/a/b?x=1",
+		"/with?y=2":     "301 https://h.example/a?x=1&y=2",
+		"/without/b":    "404 ",
+		"/without/":     "404 ",
+		"/unknown/b":    "404 ",
+		"/without?y=%2": "302 https://h.example/a?y=%2",
+	} {
+		if got := o.location(t, path); got != want {
+			t.Errorf("GET %s: %s, want %s", path, got, want)
+		}
+	}
+}

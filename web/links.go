@@ -1,0 +1,195 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"keypool/shortener"
+	"keypool/shortener/token"
+	"keypool/web/internal/reply"
+)
+
+// Routes of the API for the owners of links.
+const (
+	routeLinks = "/api/links"
+	routeLink  = "/api/links/:code"
+)
+
+// manager returns who sends a request, if the token of the request has one of the scopes.
+func (p *public) manager(c echo.Context, scopes ...token.Scopes) (shortener.Actor, error) {
+	tok, ok, err := p.identify(c)
+	if err != nil {
+		return shortener.Actor{}, err
+	}
+	if !ok {
+		return shortener.Actor{}, unauthorized("Only clients with a token may manage links. " + sendBearer)
+	}
+	for _, scope := range scopes {
+		if err = permit(tok, scope); err == nil {
+			break
+		}
+	}
+	return shortener.Actor{Token: tok.ID, Admin: tok.Scopes.Has(token.ScopeAdmin)}, err
+}
+
+// codeParam returns the decoded code in the path of a request, or "" if its encoding is malformed.
+func codeParam(c echo.Context) string {
+	code, err := url.PathUnescape(c.Param("code"))
+	if err != nil {
+		return ""
+	}
+	return code
+}
+
+// link answers requests for /api/links/{code}.
+func (p *public) link(c echo.Context) error {
+	switch c.Request().Method {
+	case http.MethodPatch:
+		return p.changeLink(c)
+	case http.MethodDelete:
+		return p.deleteLink(c)
+	}
+	return p.findLink(c)
+}
+
+// findLink answers GET and HEAD of /api/links/{code}.
+func (p *public) findLink(c echo.Context) error {
+	actor, err := p.manager(c, token.ScopeEdit, token.ScopeRead)
+	if err != nil {
+		return err
+	}
+	self, err := p.self(c)
+	if err != nil {
+		return err
+	}
+	link, err := p.service.Find(c.Request().Context(), actor, codeParam(c))
+	if err != nil {
+		return err
+	}
+	return p.sendLink(c, http.StatusOK, link, self)
+}
+
+// sendLink sends a link to its owner.
+func (p *public) sendLink(c echo.Context, status int, link shortener.Link, self shortener.Origin) error {
+	h := c.Response().Header()
+	h.Set("ETag", etag(&link))
+	h.Set(echo.HeaderCacheControl, "no-store")
+	return reply.JSON(c.Response(), mediaJSON, status, p.fullLink(link, self))
+}
+
+// etag returns the entity tag of a link: its version in quotes.
+func etag(l *shortener.Link) string { return strconv.Quote(strconv.FormatInt(l.Version(), 10)) }
+
+// changeLink answers PATCH of /api/links/{code}.
+func (p *public) changeLink(c echo.Context) error {
+	actor, err := p.manager(c, token.ScopeEdit)
+	if err != nil {
+		return err
+	}
+	self, err := p.self(c)
+	if err != nil {
+		return err
+	}
+	patch, err := readPatch(c.Response().Writer, c.Request())
+	if err != nil {
+		return err
+	}
+	patch.Self = self
+	if patch.Versions, err = ifMatch(c.Request()); err != nil {
+		return err
+	}
+	link, err := p.service.Change(c.Request().Context(), actor, codeParam(c), patch)
+	if err != nil {
+		return err
+	}
+	return p.sendLink(c, http.StatusOK, link, self)
+}
+
+// deleteLink answers DELETE of /api/links/{code}.
+func (p *public) deleteLink(c echo.Context) error {
+	actor, err := p.manager(c, token.ScopeEdit)
+	if err != nil {
+		return err
+	}
+	versions, err := ifMatch(c.Request())
+	if err != nil {
+		return err
+	}
+	if err := p.service.Delete(c.Request().Context(), actor, codeParam(c), versions); err != nil {
+		return err
+	}
+	return c.NoContent(http.StatusNoContent)
+}
+
+// noVersion is a version that no link has.
+const noVersion = 0
+
+// ifMatch returns the versions that the If-Match header names (RFC 9110 section 13.1.1), or nil if every
+// version matches. An entity tag of another form matches no version.
+func ifMatch(r *http.Request) (versions []int64, err error) {
+	for _, field := range r.Header.Values("If-Match") {
+		for tag := range strings.SplitSeq(field, ",") {
+			tag = strings.TrimSpace(tag)
+			if tag == "*" {
+				return nil, nil
+			}
+			text, quoted := strings.CutPrefix(tag, `"`)
+			text, closed := strings.CutSuffix(text, `"`)
+			weak := strings.HasPrefix(tag, "W/")
+			if !weak && (!quoted || !closed) {
+				return nil, malformed(`The If-Match header must be *, or entity tags such as "3".`)
+			}
+			version, err := strconv.ParseInt(text, 10, 64)
+			if weak || err != nil || version < 1 || strconv.FormatInt(version, 10) != text {
+				version = noVersion
+			}
+			versions = append(versions, version)
+		}
+	}
+	return versions, nil
+}
+
+// listLinks answers GET of /api/links. The client chooses by the Accept header between a page of links as JSON and
+// all links as a stream.
+func (p *public) listLinks(c echo.Context) error {
+	actor, err := p.manager(c, token.ScopeRead, token.ScopeEdit)
+	if err != nil {
+		return err
+	}
+	self, err := p.self(c)
+	if err != nil {
+		return err
+	}
+	query, err := readListQuery(c.Request())
+	if err != nil {
+		return err
+	}
+	c.Response().Header().Set(echo.HeaderVary, echo.HeaderAccept)
+	c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
+	if media := negotiate(c.Request(), mediaJSON, mediaNDJSON, mediaCSV); media != mediaJSON {
+		return p.streamLinks(c, actor, query, self, media)
+	}
+	links, next, err := p.service.List(c.Request().Context(), actor, query.filter, query.cursor, query.limit)
+	if errors.Is(err, shortener.ErrPosition) {
+		return malformed("The parameter cursor is not one that this service returned.")
+	}
+	if err != nil {
+		return err
+	}
+	page := listPage{Links: make([]*fullLink, len(links)), Next: next}
+	for i, l := range links {
+		page.Links[i] = p.fullLink(l, self)
+	}
+	return reply.JSON(c.Response(), mediaJSON, http.StatusOK, page)
+}
+
+// listPage is a page of links as JSON.
+type listPage struct {
+	Links []*fullLink `json:"links"`
+	Next  string      `json:"next,omitempty"` // cursor of the next page
+}

@@ -1,0 +1,94 @@
+package web
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"keypool/shortener"
+)
+
+// fullLink is the JSON representation of a link for its owner.
+type fullLink struct {
+	answer
+	Title     string            `json:"title,omitempty"`
+	Tags      []string          `json:"tags,omitempty"`
+	Owner     string            `json:"owner,omitempty"` // name of the token that created the link
+	Editable  bool              `json:"editable"`
+	Version   int64             `json:"version"`
+	ChangedAt time.Time         `json:"changed_at,omitzero"`
+	Redirect  int               `json:"redirect"`
+	Forward   shortener.Forward `json:"forward"`
+	DeletedAt time.Time         `json:"deleted_at,omitzero"`
+}
+
+func (p *public) fullLink(l shortener.Link, self shortener.Origin) *fullLink {
+	full := &fullLink{
+		answer:    *newAnswer(l, self),
+		Editable:  l.Editable(),
+		Version:   l.Version(),
+		Redirect:  l.Redirect(),
+		Forward:   l.Forward(),
+		DeletedAt: l.DeletedAt,
+	}
+	if d := l.Details; d != nil {
+		full.Title, full.Tags, full.ChangedAt = d.Title, d.Tags, d.ChangedAt
+	}
+	if owner := l.Owner(); owner != 0 {
+		full.Owner = p.tokens.Name(owner)
+	}
+	return full
+}
+
+// linkWriter writes one link of a list.
+type linkWriter interface {
+	write(l *fullLink) error
+	flush() error
+}
+
+// jsonLines writes links as NDJSON: one JSON object per line.
+type jsonLines struct{ *json.Encoder }
+
+func newJSONLines(w io.Writer) jsonLines {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return jsonLines{enc}
+}
+
+func (w jsonLines) write(l *fullLink) error { return w.Encode(l) }
+func (jsonLines) flush() error              { return nil }
+
+// csvLines writes links as CSV (RFC 4180). The first line has the names of the columns.
+type csvLines struct{ *csv.Writer }
+
+func newCSVLines(w io.Writer) (csvLines, error) {
+	c := csvLines{csv.NewWriter(w)}
+	return c, c.Write([]string{
+		"code", "short_url", "url", "created_at", "expires_at", "title", "tags", "owner", "editable", "version", "changed_at",
+		"redirect", "forward", "deleted_at",
+	})
+}
+
+func (w csvLines) write(l *fullLink) error {
+	return w.Write([]string{
+		l.Code, l.ShortURL, l.URL, csvTime(l.CreatedAt), csvTime(l.ExpiresAt), l.Title, strings.Join(l.Tags, "|"), l.Owner,
+		strconv.FormatBool(l.Editable), strconv.FormatInt(l.Version, 10), csvTime(l.ChangedAt),
+		strconv.Itoa(l.Redirect), string(l.Forward), csvTime(l.DeletedAt),
+	})
+}
+
+func (w csvLines) flush() error {
+	w.Flush()
+	return w.Error()
+}
+
+// csvTime returns a time in RFC 3339, or "" for the zero time.
+func csvTime(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Format(time.RFC3339Nano)
+}

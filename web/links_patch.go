@@ -1,0 +1,90 @@
+package web
+
+import (
+	"mime"
+	"net/http"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/labstack/echo/v4"
+
+	"keypool/shortener"
+)
+
+// mediaPatch is the media type of a JSON merge patch (RFC 7396).
+const mediaPatch = "application/merge-patch+json"
+
+// member is a member of a merge patch. It tells an absent member from null.
+type member[T any] struct {
+	present, null bool
+	value         T
+}
+
+// UnmarshalJSONFrom implements [json.UnmarshalerFrom].
+func (m *member[T]) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	m.present = true
+	if dec.PeekKind() == 'n' {
+		m.null = true
+		return dec.SkipValue()
+	}
+	return json.UnmarshalDecode(dec, &m.value)
+}
+
+// or returns the value of the member, or cleared if the member is null, or nil if it is absent.
+func (m *member[T]) or(cleared T) *T {
+	switch {
+	case !m.present:
+		return nil
+	case m.null:
+		return &cleared
+	}
+	return &m.value
+}
+
+// patch is the JSON object that a client sends to change a link.
+type patch struct {
+	URL       member[string]   `json:"url"`
+	Title     member[string]   `json:"title"`
+	Tags      member[[]string] `json:"tags"`
+	ExpiresAt member[string]   `json:"expires_at"`
+	Redirect  member[int]      `json:"redirect"`
+	Forward   member[string]   `json:"forward"`
+}
+
+// readPatch reads the body of a PATCH request and checks its syntax.
+func readPatch(w http.ResponseWriter, r *http.Request) (shortener.Patch, error) {
+	media, _, err := mime.ParseMediaType(r.Header.Get(echo.HeaderContentType))
+	if err != nil || media != mediaPatch && media != mediaJSON {
+		w.Header().Set("Accept-Patch", mediaPatch)
+		return shortener.Patch{}, unsupported("Send " + mediaPatch + ", and name the media type in the Content-Type header.")
+	}
+	body, err := readBody(w, r)
+	if err != nil {
+		return shortener.Patch{}, err
+	}
+	var p *patch // nil if the JSON text is null
+	if err := json.Unmarshal(body, &p, json.RejectUnknownMembers(true)); err != nil {
+		return shortener.Patch{}, objectError(body, err)
+	}
+	if p == nil {
+		return shortener.Patch{}, errNoObject()
+	}
+	return p.patch()
+}
+
+func (p *patch) patch() (shortener.Patch, error) {
+	if p.URL.null {
+		return shortener.Patch{}, &shortener.InvalidError{Field: "url", Reason: "must not be null, because a link always has a URL"}
+	}
+	if p.ExpiresAt.present && !p.ExpiresAt.null && p.ExpiresAt.value == "" {
+		return shortener.Patch{}, &shortener.InvalidError{Field: "expires_at", Reason: "must be an RFC 3339 time such as 2030-12-31T23:59:59Z, or null"}
+	}
+	return shortener.Patch{
+		URL:       p.URL.or(""),
+		ExpiresAt: p.ExpiresAt.or(""),
+		Title:     p.Title.or(""),
+		Tags:      p.Tags.or(nil),
+		Redirect:  p.Redirect.or(shortener.DefaultRedirect),
+		Forward:   p.Forward.or(string(shortener.ForwardNone)),
+	}, nil
+}

@@ -1,0 +1,70 @@
+package web
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"keypool/shortener"
+	"keypool/web/internal/reply"
+)
+
+// Media types of streams of links.
+const (
+	mediaNDJSON = "application/x-ndjson"
+	mediaCSV    = "text/csv"
+)
+
+const (
+	// streamPart is the number of links that a stream sends at once.
+	streamPart = 500
+	// streamTimeout is how long a client may take to receive one part.
+	streamTimeout = 20 * time.Second
+)
+
+// newLinkWriter returns a writer of links in the form of a media type.
+func newLinkWriter(w io.Writer, media string) (linkWriter, error) {
+	if media == mediaCSV {
+		return newCSVLines(w)
+	}
+	return newJSONLines(w), nil
+}
+
+// streamLinks sends all links that q selects. If links cannot be read after the answer has begun, it breaks the
+// connection, so that the client does not take a part of the list for the whole list.
+func (p *public) streamLinks(c echo.Context, actor shortener.Actor, q listQuery, self shortener.Origin, media string) error {
+	if q.paged {
+		return malformed("A stream contains all links. Send limit and cursor only with Accept: " + mediaJSON + ".")
+	}
+	w := c.Response()
+	connection := http.NewResponseController(w)
+	w.Header().Set(echo.HeaderContentType, media)
+	w.Header().Set(echo.HeaderXContentTypeOptions, "nosniff")
+	lines, err := newLinkWriter(w, media)
+	if err != nil {
+		return err
+	}
+	sent := 0
+	for link, err := range p.service.All(c.Request().Context(), actor, q.filter) {
+		if err != nil && !w.Committed {
+			return err
+		}
+		if err != nil {
+			p.problems.log.Warn("a list of links ended early", "error", err)
+			panic(http.ErrAbortHandler)
+		}
+		if sent%streamPart == 0 {
+			if err := connection.SetWriteDeadline(time.Now().Add(streamTimeout)); err != nil {
+				return err
+			}
+		}
+		sent++
+		if err := lines.write(p.fullLink(link, self)); err != nil {
+			return fmt.Errorf("%w: %w", reply.ErrNotSent, err)
+		}
+	}
+	return lines.flush()
+}

@@ -1,0 +1,373 @@
+package web
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"keypool/shortener"
+	"keypool/shortener/token"
+	"keypool/web/internal/reply"
+)
+
+const everyScope = token.ScopeCreate | token.ScopeRead | token.ScopeEdit
+
+// owner is a client with a token.
+type owner struct {
+	*tokenSite
+	authorization string
+}
+
+func (s *tokenSite) owner(t *testing.T, name string, scopes token.Scopes) owner {
+	t.Helper()
+	_, authorization := s.issue(t, token.Token{Name: name, Scopes: scopes})
+	return owner{s, authorization}
+}
+
+// send sends a request with the token.
+func (o owner) send(t *testing.T, method, path, body string, headers ...string) response {
+	t.Helper()
+	if body != "" {
+		headers = append(headers, "Content-Type", mediaJSON)
+	}
+	return o.do(t, method, path, body, append(headers, "Authorization", o.authorization)...)
+}
+
+// want sends a request and returns the link of the answer, which must have the given status.
+func (o owner) want(t *testing.T, status int, method, path, body string, headers ...string) (l fullLink) {
+	t.Helper()
+	r := o.send(t, method, path, body, headers...)
+	if r.status != status {
+		t.Fatalf("%s %s %s: status %d, want %d: %s", method, path, body, r.status, status, r.body)
+	}
+	if status >= http.StatusBadRequest || status == http.StatusNoContent {
+		return l
+	}
+	if err := json.Unmarshal([]byte(r.body), &l); err != nil {
+		t.Fatal(err)
+	}
+	if tag := r.header.Get("ETag"); tag != fmt.Sprintf(`"%d"`, l.Version) {
+		t.Errorf("%s %s: the ETag is %s, want the version %d", method, path, tag, l.Version)
+	}
+	return l
+}
+
+// location returns where a short link leads, and the status of the answer.
+func (s *site) location(t *testing.T, path string) string {
+	t.Helper()
+	r := s.do(t, http.MethodGet, path, "")
+	return fmt.Sprint(r.status, " ", r.header.Get("Location"))
+}
+
+func TestOwnerChangesALink(t *testing.T) {
+	t.Parallel()
+	o := newTokenSite(t, Limits{}).owner(t, "docs", everyScope)
+	created := o.want(t, http.StatusCreated, http.MethodPost, "/shorten",
+		`{"url":"https://one.example/","title":" One ","tags":["a","b","a"],"editable":true,"redirect":307,"forward":"query"}`)
+	want := fullLink{
+		answer: created.answer, Title: "One", Tags: []string{"a", "b"}, Owner: "docs", Editable: true, Version: 1,
+		Redirect: 307, Forward: shortener.ForwardQuery,
+	}
+	if diff := cmp.Diff(want, created, cmp.AllowUnexported(fullLink{})); diff != "" {
+		t.Errorf("the created link (-want +got):\n%s", diff)
+	}
+	if got := o.location(t, "/"+created.Code+"?x=1"); got != "307 https://one.example/?x=1" {
+		t.Errorf("the link leads to %s", got)
+	}
+
+	path := "/api/links/" + created.Code
+	changed := o.want(t, http.StatusOK, http.MethodPatch, path,
+		`{"url":"https://two.example/","title":null,"tags":null,"redirect":null,"forward":null,"expires_at":"2100-01-01T00:00:00Z"}`,
+		"If-Match", `"7", "1"`)
+	want = fullLink{answer: created.answer, Owner: "docs", Editable: true, Version: 2, ChangedAt: changed.ChangedAt, Redirect: 302, Forward: "none"}
+	want.URL, want.ExpiresAt = "https://two.example/", changed.ExpiresAt
+	if diff := cmp.Diff(want, changed, cmp.AllowUnexported(fullLink{})); diff != "" {
+		t.Errorf("the changed link (-want +got):\n%s", diff)
+	}
+	if changed.ExpiresAt.Year() != 2100 || changed.ChangedAt.Before(created.CreatedAt) {
+		t.Errorf("the changed link expires at %v and changed at %v", changed.ExpiresAt, changed.ChangedAt)
+	}
+	if got := o.location(t, "/"+created.Code); got != "302 https://two.example/" {
+		t.Errorf("the changed link leads to %s", got)
+	}
+	if l := o.want(t, http.StatusOK, http.MethodPatch, path, `{"expires_at":null}`); !l.ExpiresAt.IsZero() {
+		t.Errorf("the link expires at %v, want no expiry", l.ExpiresAt)
+	}
+	if diff := cmp.Diff(o.want(t, http.StatusOK, http.MethodGet, path, ""), o.want(t, http.StatusOK, http.MethodPatch, path, `{}`),
+		cmp.AllowUnexported(fullLink{}), cmp.FilterPath(func(p cmp.Path) bool {
+			return p.Last().String() == ".Version" || p.Last().String() == ".ChangedAt"
+		}, cmp.Ignore())); diff != "" {
+		t.Errorf("an empty patch changed the link:\n%s", diff)
+	}
+}
+
+func TestChangesThatAreRefused(t *testing.T) {
+	t.Parallel()
+	s := newTokenSite(t, Limits{})
+	o := s.owner(t, "docs", everyScope)
+	fixed := o.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://one.example/"}`)
+	path := "/api/links/" + fixed.Code
+	for _, test := range []struct {
+		body    string
+		status  int
+		problem string
+		headers []string
+	}{
+		{`{"url":"https://two.example/"}`, 409, "fixed-link", nil},
+		{`{"url":null}`, 422, "invalid-field", nil},
+		{`{"url":"ftp://two.example/"}`, 422, "invalid-field", nil},
+		{`{"title":"` + strings.Repeat("x", 201) + `"}`, 422, "invalid-field", nil},
+		{`{"title":"a\nb"}`, 422, "invalid-field", nil},
+		{`{"title":7}`, 422, "invalid-field", nil},
+		{`{"tags":["a|b"]}`, 422, "invalid-field", nil},
+		{`{"tags":[""]}`, 422, "invalid-field", nil},
+		{`{"tags":["a",7]}`, 422, "invalid-field", nil},
+		{`{"tags":"a"}`, 422, "invalid-field", nil},
+		{`{"tags":["1","2","3","4","5","6","7","8","9","10","11","12","13","14","15","16","17"]}`, 422, "invalid-field", nil},
+		{`{"redirect":303}`, 422, "invalid-field", nil},
+		{`{"redirect":"302"}`, 422, "invalid-field", nil},
+		{`{"redirect":0}`, 422, "invalid-field", nil},
+		{`{"forward":""}`, 422, "invalid-field", nil},
+		{`{"forward":"path"}`, 422, "invalid-field", nil},
+		{`{"expires_at":""}`, 422, "invalid-field", nil},
+		{`{"expires_at":"2001-01-01T00:00:00Z"}`, 422, "invalid-field", nil},
+		{`{"code":"x"}`, 400, "malformed", nil},
+		{`{"editable":true}`, 400, "malformed", nil},
+		{`null`, 400, "malformed", nil},
+		{`{`, 400, "malformed", nil},
+		{`{}`, 412, "version-mismatch", []string{"If-Match", `"2"`}},
+		{`{}`, 412, "version-mismatch", []string{"If-Match", `W/"1"`}},
+		{`{}`, 412, "version-mismatch", []string{"If-Match", `"01"`}},
+		{`{}`, 412, "version-mismatch", []string{"If-Match", `"x"`}},
+		{`{}`, 400, "malformed", []string{"If-Match", `1`}},
+	} {
+		r := o.send(t, http.MethodPatch, path, test.body, test.headers...)
+		var p reply.Problem
+		if err := json.Unmarshal([]byte(r.body), &p); err != nil || r.status != test.status || p.Type != reply.TypePrefix+test.problem {
+			t.Errorf("PATCH %s %v: status %d, %s, want %d and %s", test.body, test.headers, r.status, r.body, test.status, test.problem)
+		}
+	}
+	if r := o.do(t, http.MethodPatch, path, `{}`, "Content-Type", "text/plain", "Authorization", o.authorization); r.status != 415 ||
+		r.header.Get("Accept-Patch") != mediaPatch {
+		t.Errorf("PATCH of text: status %d, Accept-Patch %q", r.status, r.header.Get("Accept-Patch"))
+	}
+	if l := o.want(t, http.StatusOK, http.MethodGet, path, ""); l.Version != 1 {
+		t.Errorf("the refused changes made version %d", l.Version)
+	}
+}
+
+func TestOwnerDeletesALink(t *testing.T) {
+	t.Parallel()
+	o := newTokenSite(t, Limits{}).owner(t, "docs", everyScope)
+	created := o.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://one.example/"}`)
+	path := "/api/links/" + created.Code
+	o.want(t, http.StatusPreconditionFailed, http.MethodDelete, path, "", "If-Match", `"2"`)
+	for range 2 {
+		o.want(t, http.StatusNoContent, http.MethodDelete, path, "", "If-Match", `"1"`)
+	}
+	if l := o.want(t, http.StatusOK, http.MethodGet, path, ""); l.DeletedAt.IsZero() || l.Version != 2 {
+		t.Errorf("the deleted link is %+v", l)
+	}
+	if r := o.do(t, http.MethodGet, "/"+created.Code, ""); r.status != http.StatusGone {
+		t.Errorf("a deleted link: status %d", r.status)
+	}
+	o.want(t, http.StatusGone, http.MethodPatch, path, `{"title":"x"}`)
+	o.want(t, http.StatusConflict, http.MethodPost, "/shorten", `{"url":"https://one.example/","alias":"`+created.Code+`"}`)
+}
+
+// A link of another token looks like a link that does not exist.
+func TestLinksOfOthersAreHidden(t *testing.T) {
+	t.Parallel()
+	s := newTokenSite(t, Limits{})
+	mine, other := s.owner(t, "mine", everyScope), s.owner(t, "other", everyScope)
+	admin, reader := s.owner(t, "admin", token.ScopeAdmin), s.owner(t, "reader", token.ScopeRead)
+	link := mine.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://one.example/","editable":true}`)
+	anonymous := s.shorten(t, `{"url":"https://go.dev"}`)
+	path := "/api/links/" + link.Code
+	for _, stranger := range []owner{other, reader} {
+		unknown := stranger.send(t, http.MethodGet, "/api/links/unknown", "")
+		if r := stranger.send(t, http.MethodGet, path, ""); r.status != 404 || r.body != unknown.body {
+			t.Errorf("GET of a link of another token: %d %s, want %s", r.status, r.body, unknown.body)
+		}
+	}
+	other.want(t, http.StatusNotFound, http.MethodPatch, path, `{"title":"x"}`)
+	other.want(t, http.StatusNotFound, http.MethodDelete, path, "")
+	mine.want(t, http.StatusNotFound, http.MethodDelete, "/api/links/"+anonymous.Code, "")
+	reader.want(t, http.StatusForbidden, http.MethodPatch, path, `{"title":"x"}`)
+	reader.want(t, http.StatusForbidden, http.MethodDelete, path, "")
+	for _, method := range []string{http.MethodGet, http.MethodPatch, http.MethodDelete} {
+		if r := s.do(t, method, path, ""); r.status != http.StatusUnauthorized {
+			t.Errorf("%s without a token: status %d", method, r.status)
+		}
+	}
+	admin.want(t, http.StatusOK, http.MethodPatch, path, `{"url":"https://two.example/"}`)
+	if l := admin.want(t, http.StatusOK, http.MethodPatch, "/api/links/"+anonymous.Code, `{"title":"x"}`); l.Owner != "" || l.Version != 2 {
+		t.Errorf("the anonymous link after a change is %+v", l)
+	}
+	admin.want(t, http.StatusConflict, http.MethodPatch, "/api/links/"+anonymous.Code, `{"url":"https://two.example/"}`)
+	admin.want(t, http.StatusNoContent, http.MethodDelete, path, "")
+}
+
+// A request for an alias with the same URL gets the existing link. It must not get an editable link, whose URL may
+// change, or the details of another owner.
+func TestAliasOfAnotherOwner(t *testing.T) {
+	t.Parallel()
+	s := newTokenSite(t, Limits{})
+	mine, other := s.owner(t, "mine", everyScope), s.owner(t, "other", everyScope)
+	mine.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://one.example/","alias":"fixed","title":"secret"}`)
+	mine.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://one.example/","alias":"open","editable":true}`)
+	mine.want(t, http.StatusOK, http.MethodPost, "/shorten", `{"url":"https://one.example/","alias":"fixed","title":"secret"}`)
+	mine.want(t, http.StatusConflict, http.MethodPost, "/shorten", `{"url":"https://one.example/","alias":"fixed","title":"other"}`)
+	other.want(t, http.StatusConflict, http.MethodPost, "/shorten", `{"url":"https://one.example/","alias":"fixed"}`)
+	if r := s.create(t, `{"url":"https://one.example/","alias":"fixed"}`); r.status != http.StatusOK || strings.Contains(r.body, "secret") {
+		t.Errorf("an anonymous creation of the same alias: %d %s", r.status, r.body)
+	}
+	if r := s.create(t, `{"url":"https://one.example/","alias":"open"}`); r.status != http.StatusConflict {
+		t.Errorf("an anonymous creation of the alias of an editable link: %d %s", r.status, r.body)
+	}
+}
+
+func TestMembersOfOwnersNeedAToken(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	for _, member := range []string{`"title":"x"`, `"tags":["x"]`, `"editable":true`, `"redirect":301`, `"forward":"query"`} {
+		if r := s.create(t, `{"url":"https://go.dev",`+member+`}`); r.status != http.StatusUnauthorized {
+			t.Errorf("%s without a token: status %d, %s", member, r.status, r.body)
+		}
+	}
+}
+
+func TestOwnedLinkFromAForm(t *testing.T) {
+	t.Parallel()
+	o := newTokenSite(t, Limits{}).owner(t, "docs", everyScope)
+	r := o.do(t, http.MethodPost, "/shorten", "url=https%3A%2F%2Fgo.dev&title=T&tags=a&tags=&tags=b&editable=true&redirect=308&forward=query%2Bpath&alias=",
+		"Content-Type", mediaForm, "Authorization", o.authorization)
+	var l fullLink
+	if err := json.Unmarshal([]byte(r.body), &l); err != nil || r.status != http.StatusCreated {
+		t.Fatalf("status %d: %s", r.status, r.body)
+	}
+	if l.Title != "T" || !cmp.Equal(l.Tags, []string{"a", "b"}) || !l.Editable || l.Redirect != 308 || l.Forward != shortener.ForwardQueryAndPath {
+		t.Errorf("the link is %s", r.body)
+	}
+}
+
+// list returns the codes of a page and its next cursor.
+func (o owner) list(t *testing.T, query string) (codes []string, next string) {
+	t.Helper()
+	r := o.send(t, http.MethodGet, "/api/links"+query, "")
+	var page listPage
+	if err := json.Unmarshal([]byte(r.body), &page); err != nil || r.status != http.StatusOK {
+		t.Fatalf("GET %s: status %d, %s", query, r.status, r.body)
+	}
+	for _, l := range page.Links {
+		codes = append(codes, l.Code)
+	}
+	return codes, page.Next
+}
+
+func TestListLinks(t *testing.T) {
+	t.Parallel()
+	s := newTokenSite(t, Limits{})
+	o, admin := s.owner(t, "docs", everyScope), s.owner(t, "admin", token.ScopeAdmin)
+	s.shorten(t, `{"url":"https://go.dev","alias":"anonymous"}`)
+	for _, body := range []string{
+		`{"url":"https://one.example/path","alias":"l-0","title":"Große Liste","tags":["x","y"]}`,
+		`{"url":"https://ONE.example:8443/","alias":"l1x","tags":["y"]}`,
+		`{"url":"https://two.example/?q=Path","alias":"l2x","expires_at":"2100-01-01T00:00:00Z"}`,
+		`{"url":"https://three.example/","alias":"l-3"}`,
+	} {
+		o.want(t, http.StatusCreated, http.MethodPost, "/shorten", body)
+	}
+	o.want(t, http.StatusNoContent, http.MethodDelete, "/api/links/l-3", "")
+	for query, want := range map[string][]string{
+		"":                      {"l2x", "l1x", "l-0"},
+		"?state=deleted":        {"l-3"},
+		"?state=expired":        nil,
+		"?state=all":            {"l-3", "l2x", "l1x", "l-0"},
+		"?q=PATH":               {"l2x", "l-0"},
+		"?q=gro%C3%9Fe":         {"l-0"},
+		"?q=1X":                 {"l1x"},
+		"?tag=y":                {"l1x", "l-0"},
+		"?tag=Y":                nil,
+		"?host=one.example":     {"l1x", "l-0"},
+		"?host=example":         nil,
+		"?tag=x&q=l":            {"l-0"},
+		"?q=none&limit=1":       nil,
+		"?limit=1000&state=all": {"l-3", "l2x", "l1x", "l-0"},
+	} {
+		if got, next := o.list(t, query); !cmp.Equal(got, want) || next != "" {
+			t.Errorf("the list %s is %v, next %q, want %v", query, got, next, want)
+		}
+	}
+	var paged []string
+	for query := "?state=all&limit=1"; ; {
+		page, next := admin.list(t, query)
+		paged = append(paged, page...)
+		if next == "" {
+			break
+		}
+		query = "?state=all&limit=1&cursor=" + next
+	}
+	if want := []string{"l-3", "l2x", "l1x", "l-0", "anonymous"}; !cmp.Equal(paged, want) {
+		t.Errorf("the pages of all links are %v, want %v", paged, want)
+	}
+	for _, query := range []string{"?limit=0", "?limit=1001", "?limit=x", "?state=x", "?cursor=x", "?x=1", "?q=a&q=b", "?q=%zz"} {
+		if r := o.send(t, http.MethodGet, "/api/links"+query, ""); r.status != http.StatusBadRequest {
+			t.Errorf("GET %s: status %d, want 400: %s", query, r.status, r.body)
+		}
+	}
+}
+
+func TestStreamOfLinks(t *testing.T) {
+	t.Parallel()
+	o := newTokenSite(t, Limits{}).owner(t, "docs", everyScope)
+	const n = 1203 // more than a page
+	for i := range n {
+		o.want(t, http.StatusCreated, http.MethodPost, "/shorten", fmt.Sprintf(`{"url":"https://h.example/%d","title":"a \"quoted\", title"}`, i))
+	}
+	r := o.send(t, http.MethodGet, "/api/links", "", "Accept", mediaNDJSON)
+	lines := strings.Split(strings.TrimSuffix(r.body, "\n"), "\n")
+	if len(lines) != n || r.header.Get("Content-Type") != mediaNDJSON {
+		t.Fatalf("%d lines of %s, want %d", len(lines), r.header.Get("Content-Type"), n)
+	}
+	var first fullLink
+	if err := json.Unmarshal([]byte(lines[0]), &first); err != nil || first.URL != fmt.Sprintf("https://h.example/%d", n-1) {
+		t.Errorf("the first line is %s", lines[0])
+	}
+	r = o.send(t, http.MethodGet, "/api/links", "", "Accept", mediaCSV)
+	records, err := csv.NewReader(strings.NewReader(r.body)).ReadAll()
+	if err != nil || len(records) != n+1 || records[0][0] != "code" || records[1][0] != first.Code || records[1][5] != first.Title {
+		t.Errorf("%d records, error %v", len(records), err)
+	}
+	if r := o.send(t, http.MethodGet, "/api/links?limit=1", "", "Accept", mediaCSV); r.status != http.StatusBadRequest {
+		t.Errorf("a stream with a limit: status %d", r.status)
+	}
+}
+
+func TestPreviewSaysWhetherALinkMayChange(t *testing.T) {
+	t.Parallel()
+	o := newTokenSite(t, Limits{}).owner(t, "docs", everyScope)
+	o.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://one.example/","alias":"fixed"}`)
+	o.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://one.example/","alias":"open","title":"secret","editable":true}`)
+	page := func(code string) string { return o.do(t, http.MethodGet, "/"+code+"+", "", "Accept", mediaHTML).body }
+	if !strings.Contains(page("fixed"), "This link is fixed") {
+		t.Error("the preview of a fixed link does not say that it is fixed")
+	}
+	if !strings.Contains(page("open"), "has not changed") {
+		t.Error("the preview of an editable link does not say that it may change")
+	}
+	changed := o.want(t, http.StatusOK, http.MethodPatch, "/api/links/open", `{"url":"https://two.example/"}`)
+	if !strings.Contains(page("open"), "It last changed on") {
+		t.Error("the preview of a changed link does not say when it changed")
+	}
+	r := o.do(t, http.MethodGet, "/open+", "")
+	var v preview
+	if err := json.Unmarshal([]byte(r.body), &v); err != nil || !v.Editable || !v.ChangedAt.Equal(changed.ChangedAt) || strings.Contains(r.body, "secret") {
+		t.Errorf("the preview is %s", r.body)
+	}
+}
