@@ -24,24 +24,30 @@ const (
 // further key. It still waits for a commit that is in progress, because only the outcome of
 // the commit shows whether the key is used.
 func (s *Service) Create(ctx context.Context, r Request) (link Link, existing bool, err error) {
+	return s.create(ctx, r, nil)
+}
+
+func (s *Service) create(ctx context.Context, r Request, once *Once) (link Link, existing bool, err error) {
 	asked := s.now()
 	link, err = r.link(asked)
 	if err != nil {
 		return Link{}, false, err
 	}
 	link.CreatedAt = stamp(asked)
+	link.Once = once
 	if r.Alias != nil {
 		existing, err = s.createAlias(ctx, &link, r.hasExpiry())
 	} else {
 		err = s.createKey(ctx, &link)
 	}
-	if errors.Is(err, ErrAliasTaken) {
+	if errors.Is(err, ErrAliasTaken) || errors.Is(err, errRepeated) || errors.Is(err, ErrKeyBusy) {
 		return Link{}, false, err
 	}
 	s.readiness.created(err)
 	if err != nil {
 		return Link{}, false, unavailable(err)
 	}
+	link.Once = nil
 	s.cache.put(link, asked)
 	return link, existing, nil
 }
@@ -96,6 +102,10 @@ func (s *Service) tryKey(ctx context.Context, link *Link, attempt int) (Outcome,
 		return Conflict, nil
 	}
 	outcome, err := s.committer.commit(ctx, *link)
+	if outcome == Repeated {
+		key.settle(ErrNotWritten)
+		return 0, errRepeated
+	}
 	key.settle(err)
 	if err != nil {
 		return 0, fmt.Errorf("commit a key: %w", err)
@@ -121,9 +131,12 @@ func (s *Service) createAlias(ctx context.Context, link *Link, hasExpiry bool) (
 	if err != nil {
 		return false, fmt.Errorf("commit an alias: %w", err)
 	}
-	if outcome == Inserted {
+	switch outcome {
+	case Inserted:
 		s.metrics.createdByAlias.Inc()
 		return false, nil
+	case Repeated:
+		return false, errRepeated
 	}
 	ctx, cancel = context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()

@@ -17,6 +17,10 @@ var (
 	ErrFixed = errors.New("the URL of the link is fixed")
 	// ErrVersion reports that a link has another version than a change requires.
 	ErrVersion = errors.New("the link has another version")
+	// ErrKeyReused reports that an idempotency key belongs to a creation with another payload.
+	ErrKeyReused = errors.New("the idempotency key belongs to another request")
+	// ErrKeyBusy reports that another creation with the same idempotency key is in progress.
+	ErrKeyBusy = errors.New("a request with the same idempotency key is in progress")
 	// ErrKeysExhausted reports that neither the key source nor the fallback has a key.
 	ErrKeysExhausted = errors.New("no key is available")
 )

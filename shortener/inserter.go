@@ -89,6 +89,12 @@ func (c *committer) write(ctx context.Context, group []*pending) {
 		c.write(ctx, group[half:])
 		return
 	}
+	if errors.Is(err, ErrKeyBusy) {
+		if group = refuse(group, err); len(group) > 0 {
+			c.write(ctx, group)
+		}
+		return
+	}
 	for i, p := range group {
 		if err != nil {
 			p.result <- result{err: err}
@@ -96,6 +102,18 @@ func (c *committer) write(ctx context.Context, group []*pending) {
 		}
 		p.result <- result{outcome: outcomes[i]}
 	}
+}
+
+// refuse sends err to the callers whose links have an idempotency key, and returns the other links.
+func refuse(group []*pending, err error) (others []*pending) {
+	for _, p := range group {
+		if p.link.Once == nil {
+			others = append(others, p)
+			continue
+		}
+		p.result <- result{err: err}
+	}
+	return others
 }
 
 // insert repeats an Insert of unknown outcome while a caller waits for it. The contract of
@@ -110,7 +128,7 @@ func (c *committer) insert(ctx context.Context, group []*pending) ([]Outcome, er
 	for pause := firstPause; ; pause *= 2 {
 		outcomes, err := c.try(ctx, links)
 		if err == nil {
-			return decide(outcomes, unknown != nil), nil
+			return decide(links, outcomes, unknown != nil), nil
 		}
 		if unknown == nil {
 			if errors.Is(err, ErrNotWritten) {
@@ -130,11 +148,13 @@ func (c *committer) insert(ctx context.Context, group []*pending) ([]Outcome, er
 // decide replaces the outcome Present. When an earlier try had an unknown outcome, that try
 // wrote the link. Otherwise another process created the identical link in the same
 // microsecond, and the code belongs to that creation.
-func decide(outcomes []Outcome, repeated bool) []Outcome {
+func decide(links []Link, outcomes []Outcome, repeated bool) []Outcome {
 	for i, o := range outcomes {
 		switch {
 		case o == Present && repeated:
 			outcomes[i] = Inserted
+		case o == Present && links[i].Once != nil:
+			outcomes[i] = Repeated
 		case o == Present:
 			outcomes[i] = Conflict
 		}

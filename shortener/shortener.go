@@ -48,6 +48,7 @@ type Link struct {
 	ExpiresAt time.Time
 	DeletedAt time.Time
 	Details   *Details // nil for an anonymous link that was never changed
+	Once      *Once    // only in an Insert; nil for a creation without an idempotency key
 }
 
 // Gone reports whether the link is a tombstone at the time now.

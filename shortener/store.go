@@ -3,6 +3,7 @@ package shortener
 import (
 	"context"
 	"iter"
+	"time"
 )
 
 // Store keeps links. The packages sqlitestore and pgstore implement it, and both pass
@@ -28,6 +29,11 @@ type Store interface {
 	// links. If a call contains two identical links, the outcome of the second link is
 	// Conflict.
 	//
+	// If the creation of a link has an idempotency key, the transaction also inserts the key. If the owner
+	// used the key in the last OnceMemory, Insert does not write the link, and the outcome is Repeated, or
+	// Present if the link is the link of that creation. A key whose link has the outcome Conflict remains unused. Insert
+	// fails with ErrKeyBusy, and writes nothing, if another transaction with the same key takes too long.
+	//
 	// An error wraps ErrNotWritten if nothing was written. It also wraps ErrStoreFull if
 	// the reason was a lack of disk space. After any other error the rows may or may not
 	// be durable. Insert keeps no reference to links.
@@ -39,6 +45,11 @@ type Store interface {
 	// ErrNotFound if there is no row. It sees every Insert that returned before Lookup was
 	// called.
 	Lookup(ctx context.Context, code string) (Link, error)
+	// First returns the creation that used an idempotency key in the last OnceMemory, if its link is durable. It fails with
+	// ErrNotFound if there is none.
+	First(ctx context.Context, owner int64, key string) (First, error)
+	// ForgetKeys removes up to limit idempotency keys that were used before a time, and returns how many it removed.
+	ForgetKeys(ctx context.Context, before time.Time, limit int) (n int, err error)
 	// Change replaces the URL, the expiry, the deletion and the details of the row of old.Code by
 	// those of changed, in one transaction. It fails with ErrChanged and changes nothing if there is no
 	// such row, if the row has another Version than old, or if the row is deleted. If Change fails for
@@ -73,6 +84,7 @@ const (
 	Inserted Outcome = iota + 1
 	Conflict
 	Present
+	Repeated
 )
 
 // OutcomeOfExisting returns the outcome of links[i] after a conflict: Present or Conflict. The
@@ -80,7 +92,7 @@ const (
 // the outcomes of links[:i]. Every engine uses this function, so that all engines agree on which links are
 // identical.
 func OutcomeOfExisting(links []Link, outcomes []Outcome, i int, stored Link) Outcome {
-	if !equal(links[i], stored) {
+	if !Equal(links[i], stored) {
 		return Conflict
 	}
 	for j, earlier := range outcomes[:i] {
@@ -91,9 +103,9 @@ func OutcomeOfExisting(links []Link, outcomes []Outcome, i int, stored Link) Out
 	return Present
 }
 
-// equal reports whether a and b are equal. It compares times in microseconds, because the engines store
+// Equal reports whether a and b are equal, apart from Once. It compares times in microseconds, because the engines store
 // microseconds.
-func equal(a, b Link) bool {
+func Equal(a, b Link) bool {
 	return a.Code == b.Code && a.URL == b.URL && a.Source == b.Source &&
 		a.CreatedAt.UnixMicro() == b.CreatedAt.UnixMicro() &&
 		a.ExpiresAt.UnixMicro() == b.ExpiresAt.UnixMicro() && a.DeletedAt.UnixMicro() == b.DeletedAt.UnixMicro() &&

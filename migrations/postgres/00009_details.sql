@@ -19,3 +19,16 @@ CREATE INDEX unranked_links_owner ON unranked_links (((details->>'owner')::bigin
 CREATE OR REPLACE VIEW all_links AS
     SELECT code, url, source, created_at, expires_at, deleted_at, details FROM ranked_links
     UNION ALL SELECT code, url, source, created_at, expires_at, deleted_at, details FROM unranked_links;
+
+-- The idempotency keys of creations, with the code of the link that the first creation made. The payload is a digest of
+-- the request.
+CREATE TABLE idempotency_keys (
+    owner      bigint NOT NULL,
+    key        text COLLATE "C" NOT NULL,
+    payload    bytea NOT NULL,
+    code       text COLLATE "C" NOT NULL,
+    created_at timestamptz NOT NULL,
+    PRIMARY KEY (owner, key)
+);
+
+CREATE INDEX idempotency_keys_created ON idempotency_keys (created_at);

@@ -26,3 +26,16 @@ DROP VIEW all_links;
 CREATE VIEW all_links AS
     SELECT code, url, source, created_at, expires_at, deleted_at, details FROM ranked_links
     UNION ALL SELECT code, url, source, created_at, expires_at, deleted_at, details FROM unranked_links;
+
+-- The idempotency keys of creations, with the code of the link that the first creation made. The payload is a digest of
+-- the request.
+CREATE TABLE idempotency_keys (
+    owner      INTEGER NOT NULL,
+    key        TEXT NOT NULL,
+    payload    BLOB NOT NULL,
+    code       TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    PRIMARY KEY (owner, key)
+) STRICT;
+
+CREATE INDEX idempotency_keys_created ON idempotency_keys (created_at);

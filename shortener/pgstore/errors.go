@@ -19,6 +19,7 @@ const (
 	stateDiskFull          = "53100"
 	stateCompletionUnknown = "40003"
 	stateUniqueViolation   = "23505"
+	stateLockNotAvailable  = "55P03"
 
 	classConnection   = "08"
 	classData         = "22"

@@ -58,6 +58,9 @@ func (s *Store) Insert(ctx context.Context, links []shortener.Link) ([]shortener
 		return nil, fmt.Errorf("connect to insert links: %w: %w", shortener.ErrNotWritten, err)
 	}
 	defer conn.Release()
+	if slices.ContainsFunc(links, func(l shortener.Link) bool { return l.Once != nil }) {
+		return s.insertOnce(ctx, conn, links)
+	}
 	if s.suspicious.Load() > 0 {
 		s.suspicious.Add(-1)
 		return s.insertSome(ctx, conn, links)
@@ -93,8 +96,13 @@ func (s *Store) insertSome(ctx context.Context, conn *pgxpool.Conn, links []shor
 	}
 	s.suspicious.Store(suspicion)
 	// The other rows are durable, so an error from here on must not wrap ErrNotWritten.
+	return s.outcomes(ctx, conn, links, inserted)
+}
+
+// outcomes returns the outcomes of links, of which those with the codes inserted are new.
+func (s *Store) outcomes(ctx context.Context, db connection, links []shortener.Link, inserted []string) ([]shortener.Outcome, error) {
 	existing := without(links, inserted)
-	stored, err := s.rows(ctx, conn, existing)
+	stored, err := s.rows(ctx, db, existing)
 	if err != nil {
 		return nil, fmt.Errorf("look up the links in conflict: %w", err)
 	}
@@ -115,7 +123,7 @@ func (s *Store) insertSome(ctx context.Context, conn *pgxpool.Conn, links []shor
 var errRowVanished = errors.New("the row in conflict with a link does not exist")
 
 // insertNew inserts the links whose codes are not in use, and returns the codes of the new rows.
-func (s *Store) insertNew(ctx context.Context, conn *pgxpool.Conn, links []shortener.Link) (inserted []string, err error) {
+func (s *Store) insertNew(ctx context.Context, db connection, links []shortener.Link) (inserted []string, err error) {
 	inserted = make([]string, 0, len(links))
 	collect := func(rows pgx.Rows) error {
 		for rows.Next() {
@@ -131,7 +139,7 @@ func (s *Store) insertNew(ctx context.Context, conn *pgxpool.Conn, links []short
 	for _, c := range s.columnsOf(links) {
 		batch.Queue(c.statement()+returningNew, c.values()...).Query(collect)
 	}
-	return inserted, conn.SendBatch(ctx, &batch).Close()
+	return inserted, db.SendBatch(ctx, &batch).Close()
 }
 
 // without returns the codes of the links that are not in inserted.
@@ -169,7 +177,7 @@ func outcomesOf(links []shortener.Link, stored map[string]shortener.Link) []shor
 
 const linkColumns = `code, url, source, created_at, expires_at, deleted_at, details::text`
 
-// connection is a connection or a pool of connections.
+// connection is a connection, a transaction or a pool of connections.
 type connection interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }

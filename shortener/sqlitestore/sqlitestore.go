@@ -73,13 +73,21 @@ func (s *Store) Insert(ctx context.Context, links []shortener.Link) ([]shortener
 	return outcomes, nil
 }
 
-func (s *Store) insertIn(ctx context.Context, tx *sql.Tx, links []shortener.Link) ([]shortener.Outcome, error) {
+func (s *Store) insertIn(ctx context.Context, tx *sql.Tx, links []shortener.Link) (outcomes []shortener.Outcome, err error) {
 	ranked := tx.StmtContext(ctx, s.ranked.insert.stmt.Load())     //nolint:sqlclosecheck // ends with the transaction
 	unranked := tx.StmtContext(ctx, s.unranked.insert.stmt.Load()) //nolint:sqlclosecheck // ends with the transaction
-	outcomes := make([]shortener.Outcome, len(links))
+	outcomes = make([]shortener.Outcome, len(links))
 	var columns [7]any
 	for i := range links {
 		l := &links[i]
+		if l.Once != nil {
+			if outcomes[i], err = s.insertOnce(ctx, tx, l); err != nil {
+				return nil, err
+			}
+			if outcomes[i] != 0 {
+				continue
+			}
+		}
 		table, key := s.place(l.Code)
 		columns = [...]any{key, l.Code, l.URL, l.Source, l.CreatedAt.UnixMicro(), micros(l.ExpiresAt), l.Details.Text()}
 		insert, values := ranked, columns[:]
@@ -103,6 +111,12 @@ func (s *Store) insertIn(ctx context.Context, tx *sql.Tx, links []shortener.Link
 			return nil, err
 		}
 		outcomes[i] = shortener.OutcomeOfExisting(links, outcomes, i, stored)
+		if outcomes[i] == shortener.Conflict {
+			err = release(ctx, tx, l.Once)
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	return outcomes, s.recordCreations(ctx, tx, links, outcomes)
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/lab"
@@ -90,6 +91,14 @@ func (*logStore) Lookup(context.Context, string) (shortener.Link, error) {
 
 // Change implements [shortener.Store].
 func (*logStore) Change(context.Context, shortener.Link, shortener.Link) error { return errNoStore }
+
+// First implements [shortener.Store].
+func (*logStore) First(context.Context, int64, string) (shortener.First, error) {
+	return shortener.First{}, errNoStore
+}
+
+// ForgetKeys implements [shortener.Store].
+func (*logStore) ForgetKeys(context.Context, time.Time, int) (int, error) { return 0, errNoStore }
 
 // Newest implements [shortener.Store].
 func (*logStore) Newest(context.Context, shortener.Selection) ([]shortener.Link, string, error) {

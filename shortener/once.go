@@ -1,0 +1,78 @@
+package shortener
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// OnceMemory is how long a store keeps the idempotency key of a creation.
+const OnceMemory = 24 * time.Hour
+
+// Once makes a creation happen at most once. The store inserts the link and the idempotency key in one
+// transaction.
+type Once struct {
+	Owner   int64  // id of the token of the request
+	Key     string // idempotency key, which is unique among the keys of the owner
+	Payload [sha256.Size]byte
+}
+
+// First is the creation that used an idempotency key first.
+type First struct {
+	Code    string
+	Payload [sha256.Size]byte
+}
+
+// payload returns a digest of everything that the client sent.
+func (r *Request) payload() [sha256.Size]byte {
+	sent := *r
+	sent.Self, sent.Owner, sent.MaxAge = Origin{}, 0, 0
+	b, err := json.Marshal(sent)
+	if err != nil { // the members are strings, numbers and booleans
+		panic("shortener: encode a request: " + err.Error())
+	}
+	return sha256.Sum256(b)
+}
+
+// errRepeated reports that the idempotency key of a creation was used before.
+var errRepeated = errors.New("the idempotency key was used before")
+
+// CreateOnce is like Create for a request of a token with an idempotency key. If the key was used in the last OnceMemory
+// for a creation that succeeded, CreateOnce returns the link of that creation, and replayed is true. It fails with
+// ErrKeyReused if that creation had another payload, and with ErrKeyBusy if another server is about to commit a
+// creation with the same key.
+func (s *Service) CreateOnce(ctx context.Context, r Request, key string) (link Link, existing, replayed bool, err error) {
+	once := &Once{Owner: r.Owner, Key: key, Payload: r.payload()}
+	for range maxRaces {
+		link, existing, err = s.create(ctx, r, once)
+		if !errors.Is(err, errRepeated) {
+			return link, existing, false, err
+		}
+		link, err = s.first(ctx, once)
+		if !errors.Is(err, ErrNotFound) { // else the creation that used the key was refused
+			return link, false, err == nil, err
+		}
+	}
+	return Link{}, false, false, unavailable(fmt.Errorf("%w %d times, but no creation has it", errRepeated, maxRaces))
+}
+
+// first returns the link of the creation that used the key of once first.
+func (s *Service) first(ctx context.Context, once *Once) (Link, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
+	defer cancel()
+	first, err := s.store.First(ctx, once.Owner, once.Key)
+	if err == nil && first.Payload != once.Payload {
+		return Link{}, ErrKeyReused
+	}
+	var link Link
+	if err == nil {
+		link, err = s.store.Lookup(ctx, first.Code)
+	}
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		err = unavailable(err)
+	}
+	return link, err
+}

@@ -1,0 +1,183 @@
+package pgstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"keypool/shortener"
+)
+
+// insertOnce inserts links of which some have an idempotency key. It needs three round trips in one transaction.
+func (s *Store) insertOnce(ctx context.Context, conn *pgxpool.Conn, links []shortener.Link) ([]shortener.Outcome, error) {
+	tx, err := conn.Begin(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("begin to insert links: %w: %w", shortener.ErrNotWritten, err)
+	}
+	outcomes, err := s.insertOnceIn(ctx, tx, links)
+	if err != nil {
+		_ = tx.Rollback(ctx) // if it fails, the connection is closed, and the server rolls back
+		return nil, s.notCommitted(err)
+	}
+	if err := tx.Commit(ctx); err != nil {
+		return nil, s.insertFailed(err)
+	}
+	return outcomes, nil
+}
+
+// notCommitted translates the error of a transaction before its commit.
+func (s *Store) notCommitted(err error) error {
+	var reply *pgconn.PgError
+	if errors.As(err, &reply) && reply.Code == stateLockNotAvailable {
+		err = fmt.Errorf("%w: %w", shortener.ErrKeyBusy, err)
+	}
+	if err = s.insertFailed(err); !errors.Is(err, shortener.ErrNotWritten) {
+		err = fmt.Errorf("%w: %w", shortener.ErrNotWritten, err)
+	}
+	return err
+}
+
+func (s *Store) insertOnceIn(ctx context.Context, tx pgx.Tx, links []shortener.Link) ([]shortener.Outcome, error) {
+	taken, err := takeKeys(ctx, tx, links)
+	if err != nil {
+		return nil, err
+	}
+	var fresh, held []int // positions in links
+	for i := range links {
+		if o := links[i].Once; o == nil || taken[keyOf(o)] == &links[i] {
+			fresh = append(fresh, i)
+		} else {
+			held = append(held, i)
+		}
+	}
+	outcomes := make([]shortener.Outcome, len(links))
+	if err := s.insertFresh(ctx, tx, links, fresh, outcomes); err != nil {
+		return nil, err
+	}
+	return outcomes, s.checkHeld(ctx, tx, links, held, outcomes)
+}
+
+// onceKey identifies an idempotency key.
+type onceKey struct {
+	owner int64
+	key   string
+}
+
+func keyOf(o *shortener.Once) onceKey { return onceKey{o.Owner, o.Key} }
+
+// lockTimeout is how long an Insert waits for another transaction with the same idempotency key.
+const lockTimeout = `SET LOCAL lock_timeout = '500ms'`
+
+// takeKeys inserts the idempotency keys of links. It returns the link that each inserted key belongs to. It inserts the keys in their order. If two transactions used different orders, they could deadlock.
+func takeKeys(ctx context.Context, tx pgx.Tx, links []shortener.Link) (taken map[onceKey]*shortener.Link, err error) {
+	first := make(map[onceKey]*shortener.Link)
+	for i := range links {
+		if o := links[i].Once; o != nil {
+			if _, twice := first[keyOf(o)]; !twice {
+				first[keyOf(o)] = &links[i]
+			}
+		}
+	}
+	keys := slices.SortedFunc(maps.Keys(first), func(a, b onceKey) int { return cmp.Or(cmp.Compare(a.owner, b.owner), cmp.Compare(a.key, b.key)) })
+	owners, names, codes := make([]int64, len(keys)), make([]string, len(keys)), make([]string, len(keys))
+	payloads, times := make([][]byte, len(keys)), make([]time.Time, len(keys))
+	for j, k := range keys {
+		l := first[k]
+		owners[j], names[j], codes[j], payloads[j], times[j] = k.owner, k.key, l.Code, l.Once.Payload[:], l.CreatedAt
+	}
+	var batch pgx.Batch
+	batch.Queue(lockTimeout)
+	batch.Queue(`INSERT INTO idempotency_keys (owner, key, payload, code, created_at)
+		SELECT * FROM unnest($1::bigint[], $2::text[], $3::bytea[], $4::text[], $5::timestamptz[])
+		ON CONFLICT (owner, key) DO UPDATE SET payload = excluded.payload, code = excluded.code, created_at = excluded.created_at
+		WHERE idempotency_keys.created_at < excluded.created_at - make_interval(secs => $6)
+		RETURNING owner, key`, owners, names, payloads, codes, times, shortener.OnceMemory.Seconds()).Query(func(rows pgx.Rows) error {
+		taken = make(map[onceKey]*shortener.Link)
+		var k onceKey
+		_, err := pgx.ForEachRow(rows, []any{&k.owner, &k.key}, func() error { taken[k] = first[k]; return nil })
+		return err
+	})
+	batch.Queue(`SET LOCAL lock_timeout TO DEFAULT`)
+	err = tx.SendBatch(ctx, &batch).Close()
+	return taken, err
+}
+
+// insertFresh inserts the links at the given positions. It removes the idempotency keys of links whose codes are in use.
+func (s *Store) insertFresh(ctx context.Context, tx pgx.Tx, links []shortener.Link, positions []int, outcomes []shortener.Outcome) error {
+	fresh := make([]shortener.Link, len(positions))
+	for j, i := range positions {
+		fresh[j] = links[i]
+	}
+	inserted, err := s.insertNew(ctx, tx, fresh)
+	if err != nil {
+		return err
+	}
+	results := slices.Repeat([]shortener.Outcome{shortener.Inserted}, len(fresh))
+	if len(inserted) < len(fresh) {
+		if results, err = s.outcomes(ctx, tx, fresh, inserted); err != nil {
+			return err
+		}
+	}
+	var batch pgx.Batch
+	for j, i := range positions {
+		outcomes[i] = results[j]
+		if o := links[i].Once; o != nil && results[j] == shortener.Conflict {
+			batch.Queue(`DELETE FROM idempotency_keys WHERE owner = $1 AND key = $2`, o.Owner, o.Key)
+		}
+	}
+	if batch.Len() == 0 {
+		return nil
+	}
+	return tx.SendBatch(ctx, &batch).Close()
+}
+
+// checkHeld sets the outcomes of the links at the given positions, whose idempotency keys are in use.
+func (s *Store) checkHeld(ctx context.Context, tx pgx.Tx, links []shortener.Link, positions []int, outcomes []shortener.Outcome) error {
+	codes := make([]string, len(positions))
+	for j, i := range positions {
+		codes[j] = links[i].Code
+	}
+	stored, err := s.rows(ctx, tx, codes)
+	if err != nil {
+		return err
+	}
+	for _, i := range positions {
+		outcomes[i] = shortener.Repeated
+		if shortener.Equal(stored[links[i].Code], links[i]) {
+			outcomes[i] = shortener.Present
+		}
+	}
+	return nil
+}
+
+// First implements [shortener.Store].
+func (s *Store) First(ctx context.Context, owner int64, key string) (first shortener.First, err error) {
+	var payload []byte
+	err = s.pool.QueryRow(ctx, `SELECT code, payload FROM idempotency_keys WHERE owner = $1 AND key = $2`, owner, key).Scan(&first.Code, &payload)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return shortener.First{}, shortener.ErrNotFound
+	}
+	if err != nil {
+		return shortener.First{}, fmt.Errorf("look up an idempotency key: %w", err)
+	}
+	copy(first.Payload[:], payload)
+	return first, nil
+}
+
+// ForgetKeys implements [shortener.Store].
+func (s *Store) ForgetKeys(ctx context.Context, before time.Time, limit int) (n int, err error) {
+	tag, err := s.pool.Exec(ctx, `DELETE FROM idempotency_keys WHERE (owner, key) IN
+		(SELECT owner, key FROM idempotency_keys WHERE created_at < $1 ORDER BY created_at LIMIT $2)`, before, limit)
+	if err != nil {
+		return 0, fmt.Errorf("forget idempotency keys: %w", err)
+	}
+	return int(tag.RowsAffected()), nil
+}
