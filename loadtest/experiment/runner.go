@@ -132,6 +132,11 @@ func (r *Runner) control(ctx context.Context, e *Experiment, c Control) report.C
 		control.Caught = control.Caught && claim.Outcome == report.Failed
 		why = append(why, refutation(claim))
 	}
+	for _, claim := range result.Claims { // a failed claim may have ended the run
+		if !control.Caught && claim.Outcome == report.Failed && !slices.Contains(c.refutes(), claim.Name) {
+			why = append(why, fmt.Sprintf("Claim %q: failed (%s).", claim.Name, claim.Why))
+		}
+	}
 	if !control.Caught && result.Error != "" {
 		why = append(why, "The run ended with an error: "+result.Error+".")
 	}

@@ -84,11 +84,12 @@ func postgresKilled(r *run) {
 	r.end(server)
 }
 
-// follow follows a link, which must succeed as the claim demands. It returns how long the redirect took.
+// follow follows a link, which succeeds if the claim holds. It returns how long the redirect took. A failure does not
+// end the run: the control of row 15 acknowledges so many links during the fault that they evict others from the cache.
 func (r *run) follow(claim string, s *lab.Program, code, url string) time.Duration {
 	began := time.Now()
 	status, location, err := s.Client.Follow(r.Context(), code)
-	r.must(claim, status == http.StatusFound && location == url,
+	r.saw(claim, status == http.StatusFound && location == url,
 		"GET /%s: status %d, Location %q, error %v; want Location %q", code, status, location, err, url)
 	return time.Since(began)
 }
