@@ -187,10 +187,14 @@ func parseJSON(body []byte) (shortener.Request, error) {
 	if c == nil {
 		return shortener.Request{}, errNoObject()
 	}
+	return c.request(), nil
+}
+
+func (c *creation) request() shortener.Request {
 	return shortener.Request{
 		URL: c.URL, Alias: c.Alias, ExpiresAt: c.ExpiresAt, ExpiresIn: (*string)(c.ExpiresIn),
 		Title: c.Title, Tags: c.Tags, Editable: c.Editable, Redirect: c.Redirect, Forward: c.Forward,
-	}, nil
+	}
 }
 
 func errNoObject() error { return malformed("The body is not a JSON object.") }

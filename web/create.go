@@ -3,6 +3,7 @@ package web
 import (
 	"errors"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -94,13 +95,23 @@ func (p *public) create(c echo.Context) error {
 		}
 	}
 	r.Owner = tok.ID
-	link, existing, err := p.createLimited(c, r)
+	key, err := idempotencyKey(c.Request())
+	if err == nil && key != "" && !owned {
+		err = unauthorized("Only clients with a token may send Idempotency-Key. " + sendBearer)
+	}
+	if err != nil {
+		return err
+	}
+	link, existing, replayed, err := p.createOnce(c, r, key)
 	if err != nil {
 		c.Set(formKey, r)
 		return err
 	}
 	status := http.StatusOK
 	a := newAnswer(link, self)
+	if replayed {
+		c.Response().Header().Set("Idempotency-Replayed", "true")
+	}
 	if !existing {
 		status = http.StatusCreated
 		c.Response().Header().Set(echo.HeaderLocation, a.ShortURL)
@@ -118,19 +129,24 @@ func (p *public) create(c echo.Context) error {
 	return a.send(c.Response(), status)
 }
 
-// createLimited creates a link. An alias that belongs to another link counts as a miss, because otherwise a
-// client could find out with creations which codes exist.
-func (p *public) createLimited(c echo.Context, r shortener.Request) (link shortener.Link, existing bool, err error) {
-	if r.Alias == nil {
-		return p.service.Create(c.Request().Context(), r)
+// createOnce creates a link, at most once if key is not empty. An alias that belongs to another link counts as a miss,
+// because otherwise a client could find out with creations which codes exist.
+func (p *public) createOnce(c echo.Context, r shortener.Request, key string) (link shortener.Link, existing, replayed bool, err error) {
+	client := netip.Prefix{}
+	if r.Alias != nil {
+		client = clientPrefix(c.RealIP())
+		if err := p.limits.misses.admit(client); err != nil {
+			return shortener.Link{}, false, false, err
+		}
 	}
-	client := clientPrefix(c.RealIP())
-	if err := p.limits.misses.admit(client); err != nil {
-		return shortener.Link{}, false, err
+	ctx := c.Request().Context()
+	if key == "" {
+		link, existing, err = p.service.Create(ctx, r)
+	} else {
+		link, existing, replayed, err = p.service.CreateOnce(ctx, r, key)
 	}
-	link, existing, err = p.service.Create(c.Request().Context(), r)
 	if errors.Is(err, shortener.ErrAliasTaken) {
 		p.limits.misses.count(client)
 	}
-	return link, existing, err
+	return link, existing, replayed, err
 }

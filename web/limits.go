@@ -167,6 +167,15 @@ func (l *limits) spendToken(c echo.Context, tok token.Token) error {
 	return err
 }
 
+// spendLine counts one line of a bulk request. The answer has no headers for a line.
+func (l *limits) spendLine(tok token.Token) error {
+	if tok.Rate == quota.Off {
+		return nil
+	}
+	_, err := l.tokens.spend(tok.ID, creationsAt(tok.Rate))
+	return err
+}
+
 // spendAnonymous counts one creation without a token. A client without a limit costs no allocation.
 func (l *limits) spendAnonymous(c echo.Context) error {
 	ip := c.RealIP()

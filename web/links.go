@@ -57,6 +57,14 @@ func (p *public) link(c echo.Context) error {
 	return p.findLink(c)
 }
 
+// links answers requests for /api/links.
+func (p *public) links(c echo.Context) error {
+	if c.Request().Method == http.MethodPost {
+		return p.createLinks(c)
+	}
+	return p.listLinks(c)
+}
+
 // findLink answers GET and HEAD of /api/links/{code}.
 func (p *public) findLink(c echo.Context) error {
 	actor, err := p.manager(c, token.ScopeEdit, token.ScopeRead)

@@ -62,6 +62,7 @@ type public struct {
 	metrics  *Metrics
 	problems *problemWriter
 	degraded func() bool
+	bulks    chan struct{} // holds a token for each bulk request
 }
 
 // NewPublic returns the handler of the public listener. It is safe for concurrent use and
@@ -89,6 +90,7 @@ func NewPublic(cfg PublicConfig) *echo.Echo {
 		metrics:  cfg.Metrics,
 		problems: newProblemWriter(ui, o, cfg.Logger),
 		degraded: cfg.Degraded,
+		bulks:    make(chan struct{}, maxBulks),
 	}
 	return p.router()
 }
@@ -104,7 +106,7 @@ func (p *public) router() *echo.Echo {
 	p.serve(e, routeShorten, p.create, http.MethodPost)
 	p.serve(e, routeCode, p.code, http.MethodGet, http.MethodHead)
 	p.serve(e, routeCode+"/*", p.codePath, http.MethodGet, http.MethodHead)
-	p.serve(e, routeLinks, p.listLinks, http.MethodGet, http.MethodHead)
+	p.serve(e, routeLinks, p.links, http.MethodGet, http.MethodHead, http.MethodPost)
 	p.serve(e, routeLink, p.link, http.MethodGet, http.MethodHead, http.MethodPatch, http.MethodDelete)
 	p.serve(e, "/healthz", p.health, http.MethodGet, http.MethodHead)
 	for _, f := range staticFiles() {

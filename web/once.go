@@ -1,0 +1,27 @@
+package web
+
+import (
+	"net/http"
+	"strings"
+)
+
+const (
+	minOnceKey = 16
+	maxOnceKey = 64
+)
+
+// idempotencyKey returns the key in the Idempotency-Key header, or "" if the request has none
+// (draft-ietf-httpapi-idempotency-key-header). The header is a string of RFC 9651: printable ASCII in quotes.
+func idempotencyKey(r *http.Request) (string, error) {
+	given := r.Header["Idempotency-Key"]
+	if len(given) == 0 {
+		return "", nil
+	}
+	key, quoted := strings.CutPrefix(given[0], `"`)
+	key, closed := strings.CutSuffix(key, `"`)
+	printable := !strings.ContainsFunc(key, func(c rune) bool { return c < ' ' || c > '~' || c == '"' || c == '\\' })
+	if len(given) > 1 || !quoted || !closed || !printable || len(key) < minOnceKey || len(key) > maxOnceKey {
+		return "", malformed(`The Idempotency-Key header must be one string in quotes, of 16 to 64 printable ASCII characters without quotes and backslashes.`)
+	}
+	return strings.Clone(key), nil
+}

@@ -1,0 +1,180 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"keypool/shortener/token"
+	"keypool/web/internal/reply"
+)
+
+const firstKey = `"0123456789abcdef"`
+
+func TestIdempotencyKey(t *testing.T) {
+	t.Parallel()
+	s := newTokenSite(t, Limits{})
+	o, other := s.owner(t, "docs", everyScope), s.owner(t, "other", everyScope)
+	const body = `{"url":"https://go.dev","title":"x"}`
+	send := func(o owner, body, key string) response {
+		return o.send(t, http.MethodPost, "/shorten", body, "Idempotency-Key", key)
+	}
+	first := send(o, body, firstKey)
+	if first.status != http.StatusCreated || first.header.Get("Idempotency-Replayed") != "" {
+		t.Fatalf("the first request: status %d, %v", first.status, first.header)
+	}
+	for range 2 {
+		again := send(o, body, firstKey)
+		if again.status != http.StatusCreated || again.body != first.body || again.header.Get("Idempotency-Replayed") != "true" ||
+			again.header.Get("Location") != first.header.Get("Location") {
+			t.Errorf("a repetition: status %d, %v %s, want %s", again.status, again.header, again.body, first.body)
+		}
+	}
+	if r := send(o, `{"url":"https://go.dev","title":"y"}`, firstKey); r.status != http.StatusUnprocessableEntity || !strings.Contains(r.body, "key-reused") {
+		t.Errorf("another payload: status %d, %s", r.status, r.body)
+	}
+	if r := send(other, body, firstKey); r.status != http.StatusCreated || r.body == first.body {
+		t.Errorf("the key of another token: status %d, %s", r.status, r.body)
+	}
+	// A request that was refused does not use the key.
+	if r := send(o, `{"url":"ftp://go.dev"}`, `"0123456789abcdef-2"`); r.status != http.StatusUnprocessableEntity {
+		t.Errorf("an invalid request: status %d", r.status)
+	}
+	if r := send(o, body, `"0123456789abcdef-2"`); r.status != http.StatusCreated || r.header.Get("Idempotency-Replayed") != "" {
+		t.Errorf("the key of a refused request: status %d, %v", r.status, r.header)
+	}
+	taken := send(o, `{"url":"https://go.dev","alias":"mine"}`, `"0123456789abcdef-3"`)
+	if r := send(o, `{"url":"https://go.dev","alias":"mine"}`, `"0123456789abcdef-3"`); r.status != http.StatusCreated || r.body != taken.body {
+		t.Errorf("a repetition with an alias: status %d, %s", r.status, r.body)
+	}
+	for _, key := range []string{`0123456789abcdef`, `"0123456789abcde"`, `"` + strings.Repeat("x", 65) + `"`, `"0123456789\abcdef"`, `"0123456789ä012345"`, ``} {
+		if r := send(o, body, key); r.status != http.StatusBadRequest {
+			t.Errorf("the key %s: status %d, %s", key, r.status, r.body)
+		}
+	}
+	if r := s.create(t, `{"url":"https://go.dev"}`, "Idempotency-Key", firstKey); r.status != http.StatusUnauthorized {
+		t.Errorf("a key without a token: status %d", r.status)
+	}
+}
+
+func TestConcurrentRequestsWithOneIdempotencyKeyCreateOneLink(t *testing.T) {
+	t.Parallel()
+	o := newTokenSite(t, Limits{}).owner(t, "docs", everyScope)
+	bodies := make([]string, 50)
+	var requests sync.WaitGroup
+	for i := range bodies {
+		requests.Go(func() {
+			bodies[i] = o.send(t, http.MethodPost, "/shorten", `{"url":"https://go.dev"}`, "Idempotency-Key", firstKey).body
+		})
+	}
+	requests.Wait()
+	if different := slices.Compact(slices.Sorted(slices.Values(bodies))); len(different) != 1 {
+		t.Errorf("%d requests got %d different answers: %v", len(bodies), len(different), different)
+	}
+	if codes, _ := o.list(t, ""); len(codes) != 1 {
+		t.Errorf("the requests created the links %v, want one link", codes)
+	}
+}
+
+// bulk sends lines and returns the lines of the answer.
+func (o owner) bulk(t *testing.T, body string) (answers []bulkAnswer) {
+	t.Helper()
+	r := o.do(t, http.MethodPost, "/api/links", body, "Content-Type", mediaNDJSON, "Authorization", o.authorization)
+	if r.status != http.StatusOK {
+		t.Fatalf("status %d: %s", r.status, r.body)
+	}
+	for line := range strings.Lines(r.body) {
+		var a bulkAnswer
+		if err := json.Unmarshal([]byte(line), &a); err != nil {
+			t.Fatal(err)
+		}
+		answers = append(answers, a)
+	}
+	return answers
+}
+
+func TestBulk(t *testing.T) {
+	t.Parallel()
+	o := newTokenSite(t, Limits{}).owner(t, "docs", everyScope)
+	body := `{"ref":"a","url":"https://one.example/","alias":"one","title":"One"}
+
+{"ref":"b","url":"ftp://two.example/"}
+{"url":"https://three.example/"}
+nonsense
+{"ref":"a","url":"https://one.example/","alias":"one","title":"One"}
+{"ref":"a","url":"https://other.example/"}
+{"ref":"","url":"https://one.example/"}
+{"url":"https://two.example/","alias":"one"}
+null`
+	for round, wantFirst := range []int{201, 200} {
+		var got []string
+		answers := o.bulk(t, body)
+		for _, a := range answers {
+			kind := ""
+			if a.Problem != nil {
+				kind = strings.TrimPrefix(a.Problem.Type, reply.TypePrefix)
+			}
+			got = append(got, fmt.Sprint(a.Line, a.Ref, " ", a.Status, kind))
+		}
+		want := []string{
+			fmt.Sprint("1a ", wantFirst), "3b 422invalid-field", "4 201", "5 400malformed", "6a 200", "7a 422key-reused", "8 422invalid-field",
+			"9 409alias-taken", "10 400malformed",
+		}
+		slices.Sort(got[4:5])
+		if !slices.Equal(got, want) {
+			t.Errorf("round %d: the answers are %q, want %q", round+1, got, want)
+		}
+		if l := answers[0].Link; l == nil || l.Code != "one" || l.Title != "One" || l.Owner != "docs" {
+			t.Errorf("the link of the first line is %+v", l)
+		}
+	}
+}
+
+func TestBulkIsRefusedAsAWhole(t *testing.T) {
+	t.Parallel()
+	s := newTokenSite(t, Limits{})
+	o, reader := s.owner(t, "docs", everyScope), s.owner(t, "reader", token.ScopeRead)
+	line := `{"url":"https://go.dev"}` + "\n"
+	for name, test := range map[string]struct {
+		from   owner
+		body   string
+		media  string
+		status int
+	}{
+		"lines":   {o, strings.Repeat(line, maxBulkLines+1), mediaNDJSON, http.StatusRequestEntityTooLarge},
+		"bytes":   {o, strings.Repeat(line+strings.Repeat(" ", 1<<20)+"\n", 17), mediaNDJSON, http.StatusRequestEntityTooLarge},
+		"media":   {o, line, mediaJSON, http.StatusUnsupportedMediaType},
+		"scope":   {reader, line, mediaNDJSON, http.StatusForbidden},
+		"nothing": {o, "\n", mediaNDJSON, http.StatusOK},
+	} {
+		r := s.do(t, http.MethodPost, "/api/links", test.body, "Content-Type", test.media, "Authorization", test.from.authorization)
+		if r.status != test.status {
+			t.Errorf("%s: status %d, want %d: %.200s", name, r.status, test.status, r.body)
+		}
+	}
+	if codes, _ := o.list(t, ""); len(codes) > 0 {
+		t.Errorf("refused requests created the links %v", codes)
+	}
+}
+
+// Each line costs one of the rate of the token.
+func TestLinesOfABulkRequestAreLimited(t *testing.T) {
+	t.Parallel()
+	s := newTokenSite(t, Limits{})
+	_, authorization := s.issue(t, token.Token{Name: "slow", Scopes: everyScope, Rate: 1})
+	created := 0
+	for _, a := range (owner{s, authorization}).bulk(t, strings.Repeat(`{"url":"https://go.dev"}`+"\n", 40)) {
+		if a.Status == http.StatusCreated {
+			created++
+		} else if a.Status != http.StatusTooManyRequests {
+			t.Errorf("line %d has the status %d", a.Line, a.Status)
+		}
+	}
+	if created < 10 || created > 15 {
+		t.Errorf("%d lines created a link at a rate of 1/s with a burst of 10", created)
+	}
+}
