@@ -76,3 +76,37 @@ func (s *Service) first(ctx context.Context, once *Once) (Link, error) {
 	}
 	return link, err
 }
+
+const (
+	forgetInterval = 10 * time.Minute
+	forgetPart     = 1000 // keys that one statement removes
+	forgetTimeout  = 5 * time.Second
+)
+
+// ForgetKeys removes the idempotency keys that are older than OnceMemory, every ten minutes, until ctx ends. Any number of
+// processes may do this. It passes the result of each removal to note, and tries again after a failure.
+func ForgetKeys(ctx context.Context, store Store, note func(error)) error {
+	ticker := time.NewTicker(forgetInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		if err := forget(ctx, store, time.Now().Add(-OnceMemory)); ctx.Err() == nil {
+			note(err)
+		}
+	}
+}
+
+func forget(ctx context.Context, store Store, before time.Time) error {
+	for {
+		part, cancel := context.WithTimeout(ctx, forgetTimeout)
+		n, err := store.ForgetKeys(part, before, forgetPart)
+		cancel()
+		if err != nil || n < forgetPart {
+			return err
+		}
+	}
+}

@@ -275,11 +275,16 @@ func TestBeginChangesTheOrder(t *testing.T) {
 			for _, want := range links {
 				storetest.WantLink(t, store, want)
 			}
+			if n := countListed(t, store); n != len(links) {
+				t.Errorf("%d links are listed, want %d", n, len(links))
+			}
 		}
 		if err := move(storetest.Plain()); err != nil {
 			t.Fatal(err)
 		}
 		check(storetest.Plain())
+		links = append(links, storetest.Owned("owned0", 7))
+		storetest.Insert(t, e.store(storetest.Plain()), links[len(links)-1])
 		e.begin(t, storetest.Plain())
 		wantPending(t, e, false) // the order is the same
 		e.begin(t, storetest.Reversed())
@@ -297,6 +302,21 @@ func TestBeginChangesTheOrder(t *testing.T) {
 		}
 		check(storetest.Reversed())
 	})
+}
+
+// countListed returns the number of links that the store lists.
+func countListed(t *testing.T, s shortener.Store) (n int) {
+	t.Helper()
+	for from := ""; ; {
+		links, next, err := s.Newest(t.Context(), shortener.Selection{From: from, Limit: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n += len(links); next == "" {
+			return n
+		}
+		from = next
+	}
 }
 
 // Begin keeps all links if the table of the older version is still there and is empty.

@@ -55,6 +55,8 @@ func startServer(ctx context.Context, s config.Server, log *slog.Logger) (*progr
 		if err != nil {
 			return err
 		}
+		removals := kgs.NewFailureLog(c.Log, "remove old idempotency keys")
+		p.Background("idempotency keys", p.Fail, func(ctx context.Context) error { return shortener.ForgetKeys(ctx, store, removals.Note) })
 		links, requests := shortener.NewMetrics(c.Registry), web.NewMetrics(c.Registry)
 		service := shortener.New(shortener.Config{Store: store, Keys: keys{chain.Keys()}, Metrics: links, CacheSize: cachedLinks()})
 		c.OnStop("links", func(ctx context.Context) error {

@@ -1,0 +1,52 @@
+package shortener_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"keypool/shortener"
+)
+
+// keyStore is a store whose method ForgetKeys returns the given results.
+type keyStore struct {
+	shortener.Store
+	results []any // an int or an error
+	before  []time.Time
+}
+
+func (s *keyStore) ForgetKeys(_ context.Context, before time.Time, _ int) (int, error) {
+	s.before = append(s.before, before)
+	result := s.results[0]
+	s.results = s.results[1:]
+	if err, failed := result.(error); failed {
+		return 0, err
+	}
+	return result.(int), nil
+}
+
+func TestForgetKeysRemovesEveryOldKey(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		failure := errors.New("the store does not answer")
+		store := &keyStore{results: []any{1000, 1000, 3, failure, 0}}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		var notes []error
+		go func() { done <- shortener.ForgetKeys(ctx, store, func(err error) { notes = append(notes, err) }) }()
+		start := time.Now()
+		time.Sleep(30*time.Minute + time.Second)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if len(store.results) > 0 || len(notes) != 3 || notes[0] != nil || !errors.Is(notes[1], failure) || notes[2] != nil {
+			t.Errorf("%d results are left, and the notes are %v", len(store.results), notes)
+		}
+		if want := start.Add(10*time.Minute - shortener.OnceMemory); !store.before[0].Equal(want) {
+			t.Errorf("the first removal removed keys from before %v, want %v", store.before[0], want)
+		}
+	})
+}
