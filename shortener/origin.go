@@ -6,7 +6,7 @@ type Origin struct {
 	text    string // "" in the zero Origin
 	scheme  string
 	address address
-	host    string // canonical host of the address
+	host    host // where the address leads
 }
 
 // ParseOrigin parses scheme://host[:port], without a path. The result ok is false if the
@@ -23,7 +23,7 @@ func ParseOrigin(text string) (_ Origin, ok bool) {
 	if ascii := a.host + a.port; ascii != authority {
 		text = scheme + "://" + ascii
 	}
-	return Origin{text: text, scheme: scheme, address: a, host: a.canonicalHost()}, true
+	return Origin{text: text, scheme: scheme, address: a, host: hostOf(a.host)}, true
 }
 
 // String returns scheme://host[:port] with the host in ASCII, or "" for the zero Origin.
@@ -35,7 +35,7 @@ func (o Origin) IsZero() bool { return o.text == "" }
 
 // serves reports whether a URL with this scheme and address leads to the origin.
 func (o Origin) serves(scheme string, a address) bool {
-	if o.IsZero() || a.canonicalHost() != o.host {
+	if o.IsZero() || hostOf(a.host) != o.host {
 		return false
 	}
 	port, own := a.number(scheme), o.address.number(o.scheme)

@@ -20,6 +20,8 @@ type Service struct {
 	cache     *cache
 	committer *committer
 	readiness readiness
+
+	destinations destinations
 }
 
 // Config holds the parts and settings of a Service. Store and Keys are required.
@@ -29,6 +31,7 @@ type Config struct {
 	Metrics   *Metrics         // if nil, the metrics are not exported
 	CacheSize int              // links in memory, DefaultCacheSize if 0; a link with a long URL counts as several links
 	QueueSize int              // creations that may wait for a commit, 4,096 if 0
+	OwnHosts  *Hosts           // names of this service, besides the origin of a request; a link must not lead to them
 	Now       func() time.Time // if nil, time.Now
 }
 
@@ -48,17 +51,23 @@ func New(cfg Config) *Service {
 		cache:     newCache(cfg.CacheSize, cfg.Store.Lookup, cfg.Now),
 		committer: newCommitter(cfg.Store, cfg.Metrics, cfg.QueueSize),
 		readiness: readiness{ping: cfg.Store.Ping, now: cfg.Now},
+
+		destinations: destinations{own: cfg.OwnHosts},
 	}
 }
 
-// Resolve returns the live link of code. It fails with ErrNotFound, ErrGone or an
+// Resolve returns the live link of code. It fails with ErrNotFound, ErrGone, ErrLinkBlocked or an
 // *UnavailableError. A deleted link may be returned for up to one second after its
 // deletion, and longer while the store is unavailable. An expired link is never
 // returned. Resolve does not wait for a link that was looked up within the last second.
 // Otherwise it waits up to 0.9 s for a look-up. If it joined a look-up of another caller, and
 // that look-up found no link, it makes a second look-up of up to 0.9 s.
 func (s *Service) Resolve(ctx context.Context, code string) (Link, error) {
-	return s.cache.get(ctx, code)
+	link, err := s.cache.get(ctx, code)
+	if err == nil && s.destinations.blocks(link.URL) {
+		return Link{}, ErrLinkBlocked
+	}
+	return link, err
 }
 
 // Ready fails with an *UnavailableError while links cannot be created or resolved. It

@@ -7,6 +7,8 @@
 //   - A key is a code that is ready to be assigned. [Keys] supplies keys.
 //   - An alias is a code that the user chose.
 //   - A tombstone is a link that was deleted or has expired. Its row stays in the store.
+//   - The block list is the set of hosts that links must not lead to. It covers a host if it has
+//     the host or a parent domain of the host.
 //   - The origin is the scheme, host and port under which clients reach this service.
 //   - The owner of a link is the token that created it. A link without an owner is anonymous.
 //   - A link is fixed, unless its owner created it as editable. The URL of a fixed link never changes.

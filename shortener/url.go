@@ -41,7 +41,7 @@ func normalizeURL(raw string, self Origin) (string, error) {
 		return "", err
 	}
 	if self.serves(scheme, address) {
-		return "", invalidURL("must not lead back to this service")
+		return "", errLeadsBack()
 	}
 	if !wellEscaped(rest) {
 		return "", invalidURL("must have two hexadecimal digits after every percent sign; write %25 for a percent sign itself")
@@ -56,6 +56,8 @@ func normalizeURL(raw string, self Origin) (string, error) {
 func invalidURL(reason string) error {
 	return &InvalidError{Field: "url", Reason: reason}
 }
+
+func errLeadsBack() error { return invalidURL("must not lead back to this service") }
 
 // splitURL splits an http or https URL into the scheme as it is written, the authority
 // (the part between "//" and the path) and the rest.
@@ -215,18 +217,6 @@ func validHost(host string) bool {
 		}
 	}
 	return true
-}
-
-// canonicalHost returns the same text for all spellings of a host.
-func (a address) canonicalHost() string {
-	name := strings.ToLower(strings.TrimSuffix(a.host, "."))
-	if name[0] != '[' && (name[0] < '0' || name[0] > '9') {
-		return name // not an IP address; the error of ParseAddr would cost an allocation
-	}
-	if ip, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil {
-		return ip.Unmap().String()
-	}
-	return name
 }
 
 // number returns the port number of the address under scheme.

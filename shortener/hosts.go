@@ -1,0 +1,60 @@
+package shortener
+
+import "net/netip"
+
+// Hosts is a set of host names and IP addresses. All spellings of a host are one element: letter case, a dot
+// at the end of a name, internationalized and punycode names, and the forms of IP addresses that browsers accept. A nil *Hosts
+// has no elements. Methods other than Add may be called concurrently.
+type Hosts struct {
+	names map[string]struct{}
+	ips   map[netip.Addr]struct{}
+}
+
+// TakesHost describes the argument of [Hosts.Add], for error texts.
+const TakesHost = "a host name or an IP address, without a scheme, port or path"
+
+// Add adds a host. It reports false, and adds nothing, if no link can lead to the host. Add must not be called
+// after the set was passed to a [Service].
+func (s *Hosts) Add(spelling string) bool {
+	h, ok := parseHost(spelling)
+	if !ok {
+		return false
+	}
+	if s.names == nil {
+		s.names, s.ips = make(map[string]struct{}), make(map[netip.Addr]struct{})
+	}
+	if h.ip.IsValid() {
+		s.ips[h.ip] = struct{}{}
+	} else {
+		s.names[h.name] = struct{}{}
+	}
+	return true
+}
+
+// Len returns the number of hosts.
+func (s *Hosts) Len() int {
+	if s == nil {
+		return 0
+	}
+	return len(s.names) + len(s.ips)
+}
+
+// has reports whether h is in the set.
+func (s *Hosts) has(h host) (found bool) {
+	if h.ip.IsValid() {
+		_, found = s.ips[h.ip]
+	} else {
+		_, found = s.names[h.name]
+	}
+	return found
+}
+
+// covers reports whether h or a parent domain of h is in the set.
+func (s *Hosts) covers(h host) bool {
+	found, last := s.has(h), h.ip.IsValid()
+	for !found && !last {
+		_, h.name, last = cutLabel(h.name)
+		found = s.has(h)
+	}
+	return found
+}
