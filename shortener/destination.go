@@ -29,8 +29,9 @@ func (d *destinations) check(url string) error {
 	return nil
 }
 
-// blocks reports whether the block list covers the host of a stored URL. BenchmarkBlocks takes 1 ns without
-// a block list. With one million hosts it takes ... ns for an ordinary URL, and allocates nothing.
+// blocks reports whether the block list covers the host of a stored URL. It allocates nothing, unless the
+// host has upper-case letters. Without a block list BenchmarkBlocks takes 3 ns. With a block list it takes
+// 0.3 us, for a thousand hosts and for a million, while BenchmarkRedirect of package web takes 0.8 us.
 func (d *destinations) blocks(url string) bool {
 	blocked := d.blocked.Load()
 	return blocked != nil && blocked.covers(storedHost(url))

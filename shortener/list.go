@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -28,24 +27,26 @@ func States() []State { return []State{StateActive, StateExpired, StateDeleted, 
 type Filter struct {
 	Text  string // part of the URL, the title or the code; letter case is ignored
 	Tag   string
-	Host  string // host of the URL, without a port; letter case is ignored
+	Host  string // host of the URL, in any spelling, without a port
 	State State
 }
 
 // among returns the links that the filter selects.
 func (f *Filter) among(links []Link, now time.Time) (selected []Link) {
+	wanted, known := parseHost(f.Host)
 	for i := range links {
-		if f.selects(&links[i], now) {
+		sameHost := f.Host == "" || known && storedHost(links[i].URL) == wanted
+		if sameHost && f.selects(&links[i], now) {
 			selected = append(selected, links[i])
 		}
 	}
 	return selected
 }
 
+// selects reports whether the filter, apart from the host, selects l.
 func (f *Filter) selects(l *Link, now time.Time) bool {
 	return f.selectsState(l, now) &&
 		(f.Tag == "" || l.Details != nil && slices.Contains(l.Details.Tags, f.Tag)) &&
-		(f.Host == "" || strings.EqualFold(f.Host, host(l.URL))) &&
 		(f.Text == "" || contains(l, strings.ToLower(f.Text)))
 }
 
@@ -70,15 +71,6 @@ func contains(l *Link, text string) bool {
 		}
 	}
 	return false
-}
-
-// host returns the host of a stored URL, without the port.
-func host(stored string) string {
-	u, err := url.Parse(stored)
-	if err != nil { // net/url is stricter than browsers
-		return ""
-	}
-	return u.Hostname()
 }
 
 const (

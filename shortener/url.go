@@ -53,6 +53,13 @@ func normalizeURL(raw string, self Origin) (string, error) {
 	return stored, nil
 }
 
+// NormalURL returns a URL in the form in which links store it. The result ok is false if a link could not have this
+// URL.
+func NormalURL(raw string) (normal string, ok bool) {
+	normal, err := normalizeURL(raw, Origin{})
+	return normal, err == nil
+}
+
 func invalidURL(reason string) error {
 	return &InvalidError{Field: "url", Reason: reason}
 }

@@ -22,11 +22,17 @@ const redirectAge = 90 * time.Second
 // percent-encoded letter is equivalent to the letter itself (RFC 3986 section 6.2.2.2).
 func (p *public) code(c echo.Context) error {
 	code, preview := strings.CutSuffix(c.Request().URL.Path[1:], "+")
+	var err error
 	if preview {
 		c.SetPath(routePreview)
-		return p.preview(c, code)
+		err = p.preview(c, code)
+	} else {
+		err = p.follow(c, code)
 	}
-	return p.follow(c, code)
+	if errors.Is(err, shortener.ErrNotFound) && refers(c, p.missURL) {
+		return refer(c, p.missURL)
+	}
+	return err
 }
 
 // follow redirects to the URL of the link. The Location header is the URL as stored, byte for byte, and what the link

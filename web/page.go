@@ -21,7 +21,8 @@ var assets embed.FS
 type pages struct {
 	template   *template.Template
 	shell      *shell.Shell
-	tokensOnly bool // whether the page explains that a creation needs a token, in place of the form
+	tokensOnly bool   // whether the page explains that a creation needs a token, in place of the form
+	report     string // ReportURL
 }
 
 // view is the data of the template. The template omits each part that is nil.
@@ -34,6 +35,7 @@ type view struct {
 	Problem *reply.Problem
 	Created *answer
 	Preview *preview
+	Report  string // where a person reports the link of Preview, or ""
 }
 
 // entered holds the values that the form shows in its fields.
@@ -71,12 +73,13 @@ func (v *view) Wrong(field string) string {
 	return v.Problem.Detail
 }
 
-func newPages(tokensOnly bool) *pages {
+func newPages(tokensOnly bool, report string) *pages {
 	return &pages{
 		tokensOnly: tokensOnly,
 		template: template.Must(template.New("page.html").
 			Funcs(template.FuncMap{"when": when}).ParseFS(assets, "assets/page.html")),
-		shell: shell.New(assets, nil, []string{"assets/page.js"}),
+		shell:  shell.New(assets, nil, []string{"assets/page.js"}),
+		report: report,
 	}
 }
 
@@ -85,6 +88,9 @@ func when(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04 UTC
 
 // home answers GET /.
 func (p *public) home(c echo.Context) error {
+	if refers(c, p.homeURL) {
+		return refer(c, p.homeURL)
+	}
 	host := hostOf(p.origin.of(c.Request()).String())
 	return p.pages.write(c, http.StatusOK, &view{Title: "Keypool", Host: host, Form: &entered{}})
 }
@@ -96,7 +102,7 @@ func (p *pages) created(c echo.Context, status int, a *answer) error {
 }
 
 func (p *pages) preview(c echo.Context, a *preview) error {
-	return p.write(c, http.StatusOK, &view{Title: "Preview of " + a.Code + " - Keypool", Preview: a})
+	return p.write(c, http.StatusOK, &view{Title: "Preview of " + a.Code + " - Keypool", Preview: a, Report: reportLink(p.report, a)})
 }
 
 // problem shows an error. If a creation failed, the page shows the error in the form, with

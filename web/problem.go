@@ -52,12 +52,18 @@ var problemTable = []struct { //nolint:gochecknoglobals // never changed; Go has
 }{
 	{is(errClientGone), problem("client-gone", statusClientGone, "The client did not wait", "")},
 	{as[*shortener.InvalidError], problem("invalid-field", http.StatusUnprocessableEntity, "A field is not acceptable", "")},
+	{is(shortener.ErrBlocked), reply.Problem{
+		Type: reply.TypePrefix + "blocked-destination", Title: "The destination is blocked", Status: http.StatusUnprocessableEntity,
+		Detail: "url must not lead to a host that the operator of this service blocks", Field: "url",
+	}},
 	{is(shortener.ErrAliasTaken), reply.Problem{
 		Type: reply.TypePrefix + "alias-taken", Title: "The alias is taken", Status: http.StatusConflict,
 		Detail: "The alias belongs to another link, or to a link that is gone. Choose another alias.", Field: "alias",
 	}},
 	{is(shortener.ErrNotFound), problem("not-found", http.StatusNotFound, "There is no such link",
 		"No link has this code. Codes are case-sensitive.")},
+	{is(shortener.ErrLinkBlocked), problem("gone", http.StatusGone, "The destination is blocked",
+		"The operator of this service blocks the host to which this link leads.")},
 	{is(shortener.ErrGone), problem("gone", http.StatusGone, "The link is gone",
 		"The link was deleted or has expired. Its code is never used again.")},
 	{is(shortener.ErrFixed), reply.Problem{

@@ -46,6 +46,9 @@ type PublicConfig struct {
 	TrustedProxies []netip.Prefix // peers whose X-Forwarded-For and X-Forwarded-Proto headers are used
 	Tokens         Tokens         // if nil, no token is valid
 	Limits         Limits
+	HomeURL        string       // if not empty, / redirects browsers to this URL
+	NotFoundURL    string       // if not empty, an unknown code redirects browsers to this URL
+	ReportURL      string       // where people report a link; if empty, the preview page has no such link
 	Degraded       func() bool  // reports whether the service works without one of its parts; nil means never
 	Metrics        *Metrics     // if nil, counts are not exported
 	Logger         *slog.Logger // if nil, nothing is logged
@@ -63,6 +66,8 @@ type public struct {
 	problems *problemWriter
 	degraded func() bool
 	bulks    chan struct{} // holds a token for each bulk request
+	homeURL  string
+	missURL  string // NotFoundURL
 }
 
 // NewPublic returns the handler of the public listener. It is safe for concurrent use and
@@ -80,7 +85,7 @@ func NewPublic(cfg PublicConfig) *echo.Echo {
 	if cfg.Tokens == nil {
 		cfg.Tokens = noTokens{}
 	}
-	o, ui := newOrigin(cfg.BaseURL, cfg.TrustedProxies), newPages(cfg.Limits.TokensOnly)
+	o, ui := newOrigin(cfg.BaseURL, cfg.TrustedProxies), newPages(cfg.Limits.TokensOnly, cfg.ReportURL)
 	p := &public{
 		service:  cfg.Service,
 		origin:   o,
@@ -91,6 +96,8 @@ func NewPublic(cfg PublicConfig) *echo.Echo {
 		problems: newProblemWriter(ui, o, cfg.Logger),
 		degraded: cfg.Degraded,
 		bulks:    make(chan struct{}, maxBulks),
+		homeURL:  cfg.HomeURL,
+		missURL:  cfg.NotFoundURL,
 	}
 	return p.router()
 }

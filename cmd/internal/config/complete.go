@@ -15,6 +15,10 @@ type Rules struct {
 	// Origin returns scheme://host[:port] with the host in ASCII. ok is false if a link could not
 	// lead to this origin.
 	Origin func(text string) (ascii string, ok bool)
+	// Host reports whether a link could lead to a host.
+	Host func(text string) bool
+	// URL returns a URL as a redirect sends it. ok is false if a link could not have this URL.
+	URL func(text string) (ascii string, ok bool)
 }
 
 // KeySource is a key source that a server can be started with.
@@ -78,6 +82,9 @@ func (s *Server) Complete(rules Rules) error {
 	if err := s.BaseURL.normalize(rules.Origin); err != nil {
 		return err
 	}
+	if err := s.completeDestinations(rules); err != nil {
+		return err
+	}
 	if s.Tickets == (DatabasePair{}) {
 		s.Tickets = DatabasePair{s.Database, s.Database}
 	}
@@ -88,6 +95,22 @@ func (s *Server) Complete(rules Rules) error {
 		return &Error{"KGS_BATCH_MAX", fmt.Sprint(s.BatchMax), fmt.Sprintf("a number that is not below KGS_BATCH_MIN, %d", s.BatchMin)}
 	}
 	return nil
+}
+
+// completeDestinations checks the hosts and the pages that the settings name.
+func (s *Server) completeDestinations(rules Rules) error {
+	for _, host := range s.OwnHosts {
+		if !rules.Host(host) {
+			return &Error{"OWN_HOSTS", host, takesOwnHosts}
+		}
+	}
+	if err := s.ReportURL.normalize("REPORT_URL", rules.URL, true); err != nil {
+		return err
+	}
+	if err := s.HomeURL.normalize("HOME_URL", rules.URL, false); err != nil {
+		return err
+	}
+	return s.NotFoundURL.normalize("NOT_FOUND_URL", rules.URL, false)
 }
 
 // CompleteOffline completes and checks the settings that the commands without a server need: the common

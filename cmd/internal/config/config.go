@@ -43,6 +43,12 @@ type Serve struct {
 	BaseURL        BaseURL  `env:"BASE_URL" group:"listeners" placeholder:"URL" help:"Prefix of short URLs, such as https://go.example. Default: from the Host header of the request."`
 	TrustedProxies Networks `env:"TRUSTED_PROXIES" group:"listeners" placeholder:"CIDR,..." help:"Reverse proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted, as CIDRs separated by commas."`
 
+	OwnHosts    OwnHosts `env:"OWN_HOSTS" group:"destinations" placeholder:"HOST,..." help:"Further host names of this service, without ports, separated by commas. A link must not lead to them, on any port. Subdomains are not included."`
+	BlockHosts  string   `name:"block-hosts-file" env:"BLOCK_HOSTS_FILE" group:"destinations" placeholder:"PATH" help:"Block list: a file with one host per line. Links must not lead to these hosts and their subdomains. The server reads the file again when it changes."`
+	ReportURL   PageURL  `name:"report-url" env:"REPORT_URL" group:"destinations" placeholder:"URL" help:"Where people report a link: http(s)://... gets the parameter code, and mailto:... gets the short URL as its body. The preview page shows it."`
+	HomeURL     PageURL  `name:"home-url" env:"HOME_URL" group:"destinations" placeholder:"URL" help:"Page to which / redirects a browser. Default: / is the page to create links."`
+	NotFoundURL PageURL  `name:"not-found-url" env:"NOT_FOUND_URL" group:"destinations" placeholder:"URL" help:"Page to which an unknown code redirects a browser. Default: a page with status 404."`
+
 	KeySource     string       `env:"KEY_SOURCE" group:"keys" placeholder:"NAME" help:"Where codes come from: ${key_sources}. Default: redis-pool with a REDIS_URL, else memory-pool."`
 	KGSURL        KGSURL       `name:"kgs-url" env:"KGS_URL" group:"keys" placeholder:"URL" help:"Key service of KEY_SOURCE=kgs: http://client:token@host:port or https://..."`
 	KGSTake       string       `name:"kgs-take" env:"KGS_TAKE" default:"delete" oneof:"delete,reserve" group:"keys" help:"How KEY_SOURCE=postgres-pool takes keys: delete moves keys to the table used_keys at once. reserve only marks keys, and the unused keys of a dead server return to the pool after ten minutes."`

@@ -33,6 +33,10 @@ func testRules() Rules {
 			bad := strings.HasSuffix(text, "://") || strings.Contains(text, "..") || strings.HasSuffix(text, ":99999")
 			return strings.Replace(text, "bücher", "xn--bcher-kva", 1), !bad
 		},
+		Host: func(text string) bool { return !strings.ContainsAny(text, ":/ ") },
+		URL: func(text string) (string, bool) {
+			return strings.Replace(text, "bücher", "xn--bcher-kva", 1), strings.HasPrefix(text, "https://") && !strings.Contains(text, "@")
+		},
 	}
 }
 
@@ -78,6 +82,19 @@ func TestBadValuesAreRefused(t *testing.T) {
 		{"BASE_URL", "https://go.example:99999", "http://host"},
 		{"BASE_URL", "https://go..example", "http://host"},
 		{"TRUSTED_PROXIES", "10.0.0.0/8,localhost", "CIDRs"},
+		{"OWN_HOSTS", "go.example,www.go.example:80", "without scheme, port or path"},
+		{"OWN_HOSTS", "https://go.example", `got "https://go.example", takes host names`},
+		{"OWN_HOSTS", "go.example www.go.example", "separated by commas"},
+		{"REPORT_URL", "example.com/report", "http://host[:port]/... or https://"},
+		{"REPORT_URL", "mailto:", `got "mailto:", takes`},
+		{"REPORT_URL", "mailto:nobody", "or mailto:user@host"},
+		{"REPORT_URL", "mailto:Abuse <abuse@go.example>", "or mailto:user@host"},
+		{"REPORT_URL", "mailto:abuse@go.example?subject=a&BODY=b", "without a body"},
+		{"REPORT_URL", "javascript:alert(1)", "http://host"},
+		{"HOME_URL", "/about", "http://host"},
+		{"HOME_URL", "mailto:abuse@go.example", "https://host[:port]/..., without"},
+		{"HOME_URL", "https://user:password@go.example/", `got "https://go.example/..."`},
+		{"NOT_FOUND_URL", "ftp://go.example/", "http://host"},
 		{"DATABASE_URL", "mysql://host/db", "sqlite:PATH or postgres://"},
 		{"DATABASE_URL", "sqlite:", "sqlite:PATH"},
 		{"DATABASE_URL", "sqlite::memory:", "would lose every link"},
@@ -234,6 +251,25 @@ func TestLimitsAreRead(t *testing.T) {
 	}
 }
 
+func TestHostsAndPagesAreRead(t *testing.T) {
+	t.Parallel()
+	s, _, err := read("--own-hosts= go.example, bücher.example,,192.0.2.1 ", "--home-url=https://bücher.example/a",
+		"--not-found-url=https://go.example/404?a=b#c", "--report-url=mailto:abuse@go.example,two@go.example?subject=A%20link", "--block-hosts-file=/etc/hosts.block")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(OwnHosts{"go.example", "bücher.example", "192.0.2.1"}, s.OwnHosts); diff != "" {
+		t.Error(diff)
+	}
+	if s.HomeURL != "https://xn--bcher-kva.example/a" || s.NotFoundURL != "https://go.example/404?a=b#c" ||
+		s.ReportURL != "mailto:abuse@go.example,two@go.example?subject=A%20link" || s.BlockHosts != "/etc/hosts.block" {
+		t.Errorf("home %q, not found %q, report %q, block list %q", s.HomeURL, s.NotFoundURL, s.ReportURL, s.BlockHosts)
+	}
+	if s, _, err = read("--report-url=https://go.example/report"); err != nil || s.ReportURL != "https://go.example/report" {
+		t.Errorf("report %q, error %v", s.ReportURL, err)
+	}
+}
+
 func TestHelpListsSettingsByGroup(t *testing.T) {
 	t.Setenv("CODE_LENGTH", "two") // not read for --help
 	t.Setenv("VERSION", "ignored") // the flag --version has no environment variable
@@ -244,8 +280,9 @@ func TestHelpListsSettingsByGroup(t *testing.T) {
 	at := 0
 	for _, want := range []string{
 		"Usage: shortener", "Examples:", "shortener --listen-addr=:80", "Listeners:", "--listen-addr=\":8080\"", "$LISTEN_ADDR",
-		"Database:", "Keys:", "redis-pool, memory-pool,", "Pool and dead man's switch:", "--kgs-pool-capacity=1000000", "Fallback:",
-		"Clients and limits:", "$ANONYMOUS_RATE", "Operation and logs:", "$ALERT_WEBHOOK_URL", "Commands:", "serve", "healthcheck",
+		"Destinations and pages:", "$BLOCK_HOSTS_FILE", "Database:", "Keys:", "redis-pool, memory-pool,", "Pool and dead man's switch:",
+		"--kgs-pool-capacity=1000000", "Fallback:", "Clients and limits:", "$ANONYMOUS_RATE", "Operation and logs:", "$ALERT_WEBHOOK_URL",
+		"Commands:", "serve", "healthcheck",
 	} {
 		next := strings.Index(help[at:], want)
 		if next < 0 {

@@ -20,6 +20,7 @@ type Example struct{ Command, Comment string }
 func groups() []kong.Group {
 	return []kong.Group{
 		{Key: "listeners", Title: "Listeners:"},
+		{Key: "destinations", Title: "Destinations and pages:"},
 		{Key: "database", Title: "Database:"},
 		{Key: "keys", Title: "Keys:"},
 		{Key: "pool", Title: "Pool and dead man's switch:"},

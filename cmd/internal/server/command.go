@@ -41,10 +41,15 @@ func shortenerCommandLine(out, errors io.Writer) config.Program {
 
 // serverRules returns the rules against which the settings of a server are checked.
 func serverRules() config.Rules {
-	return config.Rules{KeySources: app.KeySources(), Origin: func(text string) (string, bool) {
-		origin, ok := shortener.ParseOrigin(text)
-		return origin.String(), ok
-	}}
+	return config.Rules{
+		KeySources: app.KeySources(),
+		Origin: func(text string) (string, bool) {
+			origin, ok := shortener.ParseOrigin(text)
+			return origin.String(), ok
+		},
+		Host: func(text string) bool { return new(shortener.Hosts).Add(text) },
+		URL:  shortener.NormalURL,
+	}
 }
 
 // Run runs the program shortener until ctx ends, and returns its exit status.

@@ -58,11 +58,16 @@ func startServer(ctx context.Context, s config.Server, log *slog.Logger) (*progr
 		removals := kgs.NewFailureLog(c.Log, "remove old idempotency keys")
 		p.Background("idempotency keys", p.Fail, func(ctx context.Context) error { return shortener.ForgetKeys(ctx, store, removals.Note) })
 		links, requests := shortener.NewMetrics(c.Registry), web.NewMetrics(c.Registry)
-		service := shortener.New(shortener.Config{Store: store, Keys: keys{chain.Keys()}, Metrics: links, CacheSize: cachedLinks()})
+		service := shortener.New(shortener.Config{
+			Store: store, Keys: keys{chain.Keys()}, Metrics: links, CacheSize: cachedLinks(), OwnHosts: ownHosts(s.OwnHosts),
+		})
 		c.OnStop("links", func(ctx context.Context) error {
 			return program.WaitFor(ctx, func() error { return service.Close(ctx) }) // a SQLite commit ignores its context
 		})
 
+		if err := watchBlockFile(p, s.BlockHosts, service, c.Log); err != nil {
+			return err
+		}
 		c.ServeAdmin(p, admin.Config{
 			Ready: service.Ready, Degraded: chain.Degraded,
 			Status: func() admin.Status {
@@ -79,6 +84,7 @@ func startServer(ctx context.Context, s config.Server, log *slog.Logger) (*progr
 		handler := web.NewPublic(web.PublicConfig{
 			Service: service, BaseURL: string(s.BaseURL), TrustedProxies: s.TrustedProxies,
 			Degraded: chain.Degraded, Metrics: requests, Logger: c.Log, Tokens: tokens, Limits: limits(s.Serve),
+			HomeURL: string(s.HomeURL), NotFoundURL: string(s.NotFoundURL), ReportURL: string(s.ReportURL),
 		})
 		p.ServePublic("public listener", httpserver.New(handler, c.Log))
 		log.Info("serving", slog.String("url", p.URL()), slog.String("admin", p.AdminURL()),

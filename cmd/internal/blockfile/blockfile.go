@@ -1,0 +1,191 @@
+// Package blockfile reads the block list of a server from a file, and reads the file again when it changes.
+//
+// The file has one host per line. A host covers its subdomains, so *.example.com and .example.com
+// have the same meaning as example.com. A comment begins with # and ends with the line.
+//
+// Invariant: a list is used only if the whole file was read and each of its lines is valid. Otherwise the last
+// list stays in use.
+package blockfile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"keypool/shortener"
+)
+
+const (
+	// pollInterval is the time between two checks of the file. The package polls, because a poll also detects
+	// a change on a network file system and the replacement of a directory above the file.
+	pollInterval = 500 * time.Millisecond
+	// maxSize is the maximum size of the file, in bytes. A file of this size has about three million hosts.
+	maxSize = 64 << 20
+)
+
+var (
+	errTooLarge   = fmt.Errorf("the file has more than %d bytes", maxSize)
+	errNotRegular = errors.New("it is not a regular file")
+)
+
+// File is a block list and the file that it comes from. Only one goroutine may use it.
+type File struct {
+	path string
+	log  *slog.Logger
+	use  func(*shortener.Hosts)
+
+	used   os.FileInfo // the version of the file whose list is in use
+	next   os.FileInfo // the version at the last poll, if it is not in use yet; else nil
+	failed string      // text of the last error, "" if the file could be read since
+}
+
+// Open reads the file at path and passes its list to use.
+func Open(path string, log *slog.Logger, use func(*shortener.Hosts)) (*File, error) {
+	f := &File{path: path, log: log, use: use}
+	version, err := f.stat()
+	if err != nil {
+		return nil, err
+	}
+	if err := f.read(version); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// Run polls the file until ctx ends, and returns nil. It passes each new list to the function use of Open. If the
+// file cannot be read, or if a line is invalid, the last list stays in use.
+func (f *File) Run(ctx context.Context) error {
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			f.poll()
+		}
+	}
+}
+
+// poll reads the file if its version is new and was the same at the last poll. At the first poll that finds a
+// version, another program may still write the file.
+func (f *File) poll() {
+	version, err := f.stat()
+	switch {
+	case err != nil:
+		f.next = nil
+		f.report(err)
+	case sameVersion(version, f.used):
+		f.next = nil
+		f.report(nil)
+	case f.next != nil && sameVersion(version, f.next):
+		f.report(f.read(version))
+	default:
+		f.next = version
+	}
+}
+
+// report logs an error, but not again at the polls that follow.
+func (f *File) report(err error) {
+	if err == nil {
+		if f.failed != "" {
+			f.log.Info("block list is readable again", "file", f.path)
+		}
+		f.failed = ""
+		return
+	}
+	if text := err.Error(); text != f.failed {
+		f.failed = text
+		f.log.Error("read the block list; the last list stays in use", "file", f.path, "error", err)
+	}
+}
+
+func (f *File) stat() (os.FileInfo, error) {
+	version, err := os.Stat(f.path)
+	switch {
+	case err != nil:
+		return nil, err
+	case !version.Mode().IsRegular():
+		return nil, errNotRegular // to open a named pipe would block
+	case version.Size() > maxSize:
+		return nil, errTooLarge
+	}
+	return version, nil
+}
+
+// sameVersion reports whether a and b describe the same content, as far as the file system shows.
+func sameVersion(a, b os.FileInfo) bool {
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
+}
+
+// read reads the file, which had the given version before, and uses its list.
+func (f *File) read(version os.FileInfo) error {
+	content, err := readFile(f.path)
+	if err != nil {
+		return err
+	}
+	hosts, err := parse(content)
+	if err != nil {
+		return err
+	}
+	f.used, f.next = version, nil
+	f.use(hosts)
+	f.log.Info("block list in use", "file", f.path, "hosts", hosts.Len())
+	return nil
+}
+
+func readFile(path string) (string, error) {
+	file, err := os.Open(path) //nolint:gosec // the operator chooses the path
+	if err != nil {
+		return "", err
+	}
+	var content strings.Builder
+	_, err = io.Copy(&content, io.LimitReader(file, maxSize+1))
+	if err := errors.Join(err, file.Close()); err != nil {
+		return "", err
+	}
+	if content.Len() > maxSize {
+		return "", errTooLarge
+	}
+	return content.String(), nil
+}
+
+// lineError reports the first line of a file that is not a host.
+type lineError struct {
+	number int
+	text   string
+}
+
+func (e *lineError) Error() string {
+	const enough = 80
+	return fmt.Sprintf("line %d is %.*q; a line takes %s", e.number, enough, e.text, shortener.TakesHost)
+}
+
+func parse(content string) (*shortener.Hosts, error) {
+	hosts, number := &shortener.Hosts{}, 0
+	content = strings.TrimPrefix(content, "\ufeff") // some editors begin a file with this mark
+	for line := range strings.Lines(content) {
+		number++
+		line, _, _ = strings.Cut(line, "#")
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		if !hosts.Add(withoutWildcard(line)) {
+			return nil, &lineError{number, line}
+		}
+	}
+	return hosts, nil
+}
+
+// withoutWildcard removes *. or a dot from the beginning of a line.
+func withoutWildcard(line string) string {
+	if name, found := strings.CutPrefix(line, "*."); found {
+		return name
+	}
+	return strings.TrimPrefix(line, ".")
+}

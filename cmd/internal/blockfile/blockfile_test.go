@@ -1,0 +1,231 @@
+package blockfile
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"keypool/internal/testenv/logbuffer"
+	"keypool/shortener"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestFileHasOneHostPerLine(t *testing.T) {
+	t.Parallel()
+	hosts, err := parse("\ufeff# comment\n\n  Evil.Example. # another\r\n*.wild.example\n.dot.example\nbücher.example\n0x7f.1\n[::1]\n2001:db8::1\nlast.example")
+	if err != nil || hosts.Len() != 8 {
+		t.Errorf("parse found %d hosts, %v; want 8", hosts.Len(), err)
+	}
+	if hosts, err := parse("# empty\n"); err != nil || hosts.Len() != 0 {
+		t.Errorf("parse of an empty list found %d hosts, %v", hosts.Len(), err)
+	}
+	for _, line := range []string{
+		"https://evil.example", "evil.example:443", "evil.example/path", "0.0.0.0 evil.example", "*evil.example", "*.*.example", "evil.*", ".",
+		"*", "*.", "..example", "10.0.0.0/8", "192.0.2.300", "||evil.example^", "a..b",
+	} {
+		if _, err := parse("good.example\n\n" + line + "\n"); err == nil || !strings.Contains(err.Error(), "line 3 is") ||
+			!strings.Contains(err.Error(), "takes a host name or an IP address") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("parse of %q: error %v; want one line that names line 3", line, err)
+		}
+	}
+}
+
+// world is a block list under test, in a synctest bubble. The files are real, and the clock is not.
+type world struct {
+	t     *testing.T
+	path  string
+	log   logbuffer.Buffer
+	lists []int // lengths of the lists that came into use
+	clock time.Time
+}
+
+// run opens a file with the content and calls test while the file is polled.
+func run(t *testing.T, content string, test func(w *world)) {
+	t.Helper()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, path: filepath.Join(dir, "hosts"), clock: time.Now()}
+		w.write(w.path, content)
+		f, err := Open(w.path, slog.New(slog.NewTextHandler(&w.log, nil)), func(h *shortener.Hosts) { w.lists = append(w.lists, h.Len()) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() {
+			if err := f.Run(ctx); err != nil {
+				t.Error(err)
+			}
+		}()
+		test(w)
+	})
+}
+
+// write writes a file with a time of modification of its own.
+func (w *world) write(path, content string) {
+	w.t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	w.clock = w.clock.Add(time.Second)
+	if err := os.Chtimes(path, w.clock, w.clock); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// replace replaces the file by a rename.
+func (w *world) replace(content string) {
+	w.t.Helper()
+	w.write(w.path+".new", content)
+	if err := os.Rename(w.path+".new", w.path); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// polls waits for n polls.
+func (w *world) polls(n int) {
+	time.Sleep(time.Duration(n) * pollInterval)
+	synctest.Wait()
+}
+
+// want checks the length of the list in use, and how many lists came into use so far.
+func (w *world) want(hosts, lists int) {
+	w.t.Helper()
+	if len(w.lists) != lists || w.lists[lists-1] != hosts {
+		w.t.Errorf("the lists in use had %v hosts; want %d lists, the last one with %d hosts", w.lists, lists, hosts)
+	}
+}
+
+// wantLogged checks how many log lines contain text.
+func (w *world) wantLogged(text string, lines int) {
+	w.t.Helper()
+	if got := strings.Count(w.log.String(), text); got != lines {
+		w.t.Errorf("%d log lines contain %q, want %d:\n%s", got, text, lines, w.log.String())
+	}
+}
+
+func TestChangedFileComesIntoUse(t *testing.T) {
+	t.Parallel()
+	run(t, "a.example\n", func(w *world) {
+		w.want(1, 1)
+		w.polls(10)
+		w.want(1, 1) // an unchanged file is not read again
+		w.write(w.path, "a.example\nb.example\n")
+		w.polls(2)
+		w.want(2, 2)
+		w.replace("a.example\nb.example\nc.example\n")
+		w.polls(2)
+		w.want(3, 3)
+		w.write(w.path, "")
+		w.polls(2)
+		w.want(0, 4)
+		w.wantLogged("block list in use", 4)
+	})
+}
+
+// A rename may keep the size and the time of modification. Then only the number of the file differs.
+func TestReplacedFileOfSameSizeAndTimeComesIntoUse(t *testing.T) {
+	t.Parallel()
+	run(t, "a.example\n", func(w *world) {
+		w.clock = w.clock.Add(-time.Second)
+		w.replace("b.c\n#xxxx\n")
+		w.polls(2)
+		w.want(1, 2)
+	})
+}
+
+// A file that another program still writes does not come into use.
+func TestHalfWrittenFileDoesNotComeIntoUse(t *testing.T) {
+	t.Parallel()
+	run(t, "a.example\nb.example\n", func(w *world) {
+		content := ""
+		for range 5 {
+			w.write(w.path, content)
+			w.polls(1)
+			content += "c.example\nd.exam"
+			w.want(2, 1)
+		}
+		w.write(w.path, "c.example\nd.example\ne.example\n")
+		w.polls(2)
+		w.want(3, 2)
+	})
+}
+
+// While the file cannot be used, the last list stays in use, and the log has one line per state.
+func TestUnusableFileKeepsLastList(t *testing.T) {
+	t.Parallel()
+	for name, damage := range map[string]func(w *world) error{
+		"removed":   func(w *world) error { return os.Remove(w.path) },
+		"directory": func(w *world) error { return replaceByDirectory(w.path) },
+		"invalid":   func(w *world) error { w.replace("a.example\nhttps://b.example/\n"); return nil },
+		"too large": func(w *world) error { return os.Truncate(w.path, maxSize+1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run(t, "a.example\n", func(w *world) {
+				if err := damage(w); err != nil {
+					t.Fatal(err)
+				}
+				w.polls(6)
+				w.want(1, 1)
+				w.wantLogged("the last list stays in use", 1)
+				if err := os.RemoveAll(w.path); err != nil {
+					t.Fatal(err)
+				}
+				w.replace("a.example\nb.example\n")
+				w.polls(2)
+				w.want(2, 2)
+				w.wantLogged("readable again", 1)
+			})
+		})
+	}
+}
+
+func replaceByDirectory(path string) error {
+	if err := os.Remove(path); err != nil {
+		return err
+	}
+	return os.Mkdir(path, 0o700)
+}
+
+// A file that returns unchanged is reported, although its list never ended.
+func TestReturnOfSameFileIsReported(t *testing.T) {
+	t.Parallel()
+	run(t, "a.example\n", func(w *world) {
+		for i := range 2 {
+			if err := os.Rename(w.path, w.path+".away"); err != nil {
+				t.Fatal(err)
+			}
+			w.polls(3)
+			w.wantLogged("the last list stays in use", i+1)
+			if err := os.Rename(w.path+".away", w.path); err != nil {
+				t.Fatal(err)
+			}
+			w.polls(3)
+			w.wantLogged("readable again", i+1)
+		}
+		w.want(1, 1)
+	})
+}
+
+func TestOpenFailsWithoutUsableFile(t *testing.T) {
+	t.Parallel()
+	bad := filepath.Join(t.TempDir(), "bad")
+	if err := os.WriteFile(bad, []byte("a:b:c"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{filepath.Join(t.TempDir(), "none"), t.TempDir(), bad, os.DevNull} {
+		_, err := Open(path, slog.New(slog.DiscardHandler), func(*shortener.Hosts) { t.Errorf("%s came into use", path) })
+		if err == nil {
+			t.Errorf("Open(%s) succeeded", path)
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+)
+
+// refers reports whether the answer to a request is a redirect to a page of the operator. Only browsers
+// are referred, so that programs get the answer that openapi.yaml describes. If page is empty, the
+// operator has no such page.
+func refers(c echo.Context, page string) bool {
+	return page != "" && wantsPage(c.Request())
+}
+
+// refer redirects to a page of the operator. The answer is not cached, because a link with this code may be
+// created a moment later.
+func refer(c echo.Context, page string) error {
+	h := c.Response().Header()
+	h.Set(echo.HeaderCacheControl, "no-store")
+	h.Set(echo.HeaderVary, echo.HeaderAccept)
+	h.Set(echo.HeaderLocation, page)
+	return c.NoContent(http.StatusFound)
+}
+
+// reportLink returns where a person reports the link of a. An http or https URL gets the parameter code after its own
+// query. A mailto URL gets the short URL as the body of the mail (RFC 6068). The result is "" if report is
+// empty.
+func reportLink(report string, a *preview) string {
+	if report == "" {
+		return ""
+	}
+	parameter := "code=" + url.QueryEscape(a.Code)
+	if strings.HasPrefix(report, "mailto:") {
+		parameter = "body=" + url.PathEscape(a.ShortURL)
+	}
+	before, fragment, hasFragment := strings.Cut(report, "#")
+	separator := "?"
+	if strings.Contains(before, "?") {
+		separator = "&"
+	}
+	link := before + separator + parameter
+	if hasFragment {
+		link += "#" + fragment
+	}
+	return link
+}
