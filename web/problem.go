@@ -62,7 +62,7 @@ var problemTable = []struct { //nolint:gochecknoglobals // never changed; Go has
 	}},
 	{is(shortener.ErrNotFound), problem("not-found", http.StatusNotFound, "There is no such link",
 		"No link has this code. Codes are case-sensitive.")},
-	{is(shortener.ErrLinkBlocked), problem("gone", http.StatusGone, "The destination is blocked",
+	{is(shortener.ErrLinkBlocked), problem("gone", http.StatusGone, "The link is gone",
 		"The operator of this service blocks the host to which this link leads.")},
 	{is(shortener.ErrGone), problem("gone", http.StatusGone, "The link is gone",
 		"The link was deleted or has expired. Its code is never used again.")},

@@ -37,16 +37,16 @@ var (
 type File struct {
 	path string
 	log  *slog.Logger
-	use  func(*shortener.Hosts)
+	list *shortener.Hosts // the list in use
 
 	used   os.FileInfo // the version of the file whose list is in use
 	next   os.FileInfo // the version at the last poll, if it is not in use yet; else nil
 	failed string      // text of the last error, "" if the file could be read since
 }
 
-// Open reads the file at path and passes its list to use.
-func Open(path string, log *slog.Logger, use func(*shortener.Hosts)) (*File, error) {
-	f := &File{path: path, log: log, use: use}
+// Open reads the file at path.
+func Open(path string, log *slog.Logger) (*File, error) {
+	f := &File{path: path, log: log}
 	version, err := f.stat()
 	if err != nil {
 		return nil, err
@@ -57,9 +57,12 @@ func Open(path string, log *slog.Logger, use func(*shortener.Hosts)) (*File, err
 	return f, nil
 }
 
-// Run polls the file until ctx ends, and returns nil. It passes each new list to the function use of Open. If the
-// file cannot be read, or if a line is invalid, the last list stays in use.
-func (f *File) Run(ctx context.Context) error {
+// List returns the list that was read last.
+func (f *File) List() *shortener.Hosts { return f.list }
+
+// Run polls the file until ctx ends, and returns nil. It passes each new list to use. If the file cannot be read,
+// or if a line is invalid, the last list stays in use.
+func (f *File) Run(ctx context.Context, use func(*shortener.Hosts)) error {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for {
@@ -67,27 +70,28 @@ func (f *File) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			f.poll()
+			if f.poll() {
+				use(f.list)
+			}
 		}
 	}
 }
 
 // poll reads the file if its version is new and was the same at the last poll. At the first poll that finds a
-// version, another program may still write the file.
-func (f *File) poll() {
+// version, another program may still write the file. poll reports whether there is a new list.
+func (f *File) poll() bool {
 	version, err := f.stat()
 	switch {
-	case err != nil:
+	case err != nil, sameVersion(version, f.used):
 		f.next = nil
-		f.report(err)
-	case sameVersion(version, f.used):
-		f.next = nil
-		f.report(nil)
-	case f.next != nil && sameVersion(version, f.next):
-		f.report(f.read(version))
-	default:
+	case f.next == nil || !sameVersion(version, f.next):
 		f.next = version
+		return false
+	default:
+		err = f.read(version)
 	}
+	f.report(err)
+	return err == nil && f.used == version
 }
 
 // report logs an error, but not again at the polls that follow.
@@ -123,7 +127,7 @@ func sameVersion(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
-// read reads the file, which had the given version before, and uses its list.
+// read reads the list in the file, which had the given version before.
 func (f *File) read(version os.FileInfo) error {
 	content, err := readFile(f.path)
 	if err != nil {
@@ -133,8 +137,7 @@ func (f *File) read(version os.FileInfo) error {
 	if err != nil {
 		return err
 	}
-	f.used, f.next = version, nil
-	f.use(hosts)
+	f.list, f.used, f.next = hosts, version, nil
 	f.log.Info("block list in use", "file", f.path, "hosts", hosts.Len())
 	return nil
 }

@@ -54,14 +54,16 @@ func run(t *testing.T, content string, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, path: filepath.Join(dir, "hosts"), clock: time.Now()}
 		w.write(w.path, content)
-		f, err := Open(w.path, slog.New(slog.NewTextHandler(&w.log, nil)), func(h *shortener.Hosts) { w.lists = append(w.lists, h.Len()) })
+		f, err := Open(w.path, slog.New(slog.NewTextHandler(&w.log, nil)))
 		if err != nil {
 			t.Fatal(err)
 		}
+		use := func(h *shortener.Hosts) { w.lists = append(w.lists, h.Len()) }
+		use(f.List())
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go func() {
-			if err := f.Run(ctx); err != nil {
+			if err := f.Run(ctx, use); err != nil {
 				t.Error(err)
 			}
 		}()
@@ -223,9 +225,8 @@ func TestOpenFailsWithoutUsableFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{filepath.Join(t.TempDir(), "none"), t.TempDir(), bad, os.DevNull} {
-		_, err := Open(path, slog.New(slog.DiscardHandler), func(*shortener.Hosts) { t.Errorf("%s came into use", path) })
-		if err == nil {
-			t.Errorf("Open(%s) succeeded", path)
+		if f, err := Open(path, slog.New(slog.DiscardHandler)); err == nil {
+			t.Errorf("Open(%s) = a list of %d hosts, want an error", path, f.List().Len())
 		}
 	}
 }

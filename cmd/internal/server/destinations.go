@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 
@@ -24,16 +25,24 @@ func ownHosts(names config.OwnHosts) *shortener.Hosts {
 	return hosts
 }
 
-// watchBlockFile makes service use the block list in a file, and each change of it, until p stops. It does nothing
-// if path is empty. It returns a [*config.Error] if the file has no valid list.
-func watchBlockFile(p *program.Program, path string, service *shortener.Service, log *slog.Logger) error {
+// openBlockFile reads the block list in a file. It returns nil if path is empty, and a [*config.Error] if the file has
+// no valid list.
+func openBlockFile(path string, log *slog.Logger) (*blockfile.File, error) {
 	if path == "" {
-		return nil
+		return nil, nil
 	}
-	file, err := blockfile.Open(path, log, service.Block)
+	file, err := blockfile.Open(path, log)
 	if err != nil {
-		return &config.Error{Name: "BLOCK_HOSTS_FILE", Got: path, Takes: fmt.Sprintf("a file with one host per line: %v", err)}
+		return nil, &config.Error{Name: "BLOCK_HOSTS_FILE", Got: path, Takes: fmt.Sprintf("a file with one host per line: %v", err)}
 	}
-	p.Background("block list", p.Fail, file.Run)
-	return nil
+	return file, nil
+}
+
+// watchBlockFile makes service use the block list in file, and each change of it, until p stops.
+func watchBlockFile(p *program.Program, file *blockfile.File, service *shortener.Service) {
+	if file == nil {
+		return
+	}
+	service.Block(file.List())
+	p.Background("block list", p.Fail, func(ctx context.Context) error { return file.Run(ctx, service.Block) })
 }

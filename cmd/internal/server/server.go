@@ -35,6 +35,10 @@ func Start(ctx context.Context, s config.Server, log *slog.Logger) (*program.Pro
 }
 
 func startServer(ctx context.Context, s config.Server, log *slog.Logger) (*program.Program, error) {
+	blocked, err := openBlockFile(s.BlockHosts, log)
+	if err != nil {
+		return nil, err
+	}
 	public := program.Address{Setting: "LISTEN_ADDR", Addr: s.ListenAddr}
 	return app.Start(ctx, s.Common, &public, log, func(ctx context.Context, p *program.Program, c *app.Core) error {
 		chain, err := c.OpenChain(ctx, s.Serve, p.Fail)
@@ -65,9 +69,7 @@ func startServer(ctx context.Context, s config.Server, log *slog.Logger) (*progr
 			return program.WaitFor(ctx, func() error { return service.Close(ctx) }) // a SQLite commit ignores its context
 		})
 
-		if err := watchBlockFile(p, s.BlockHosts, service, c.Log); err != nil {
-			return err
-		}
+		watchBlockFile(p, blocked, service)
 		c.ServeAdmin(p, admin.Config{
 			Ready: service.Ready, Degraded: chain.Degraded,
 			Status: func() admin.Status {

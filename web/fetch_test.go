@@ -1,0 +1,90 @@
+package web
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The service never fetches a destination. Therefore the packages that handle links use nothing that makes an outgoing
+// request or connection. Package shortener does not use an HTTP package at all.
+func TestLinksAreNeverFetched(t *testing.T) {
+	t.Parallel()
+	clients := map[string][]string{
+		"net/http": {
+			"Client", "DefaultClient", "DefaultTransport", "Get", "Head", "NewRequest", "NewRequestWithContext", "Post", "PostForm", "RoundTripper", "Transport",
+		},
+		"net": {
+			"Dial", "DialIP", "DialTCP", "DialTimeout", "DialUDP", "DialUnix", "Dialer", "DefaultResolver", "LookupAddr", "LookupCNAME", "LookupHost",
+			"LookupIP", "LookupMX", "LookupNS", "LookupPort", "LookupSRV", "LookupTXT", "ResolveIPAddr", "ResolveTCPAddr", "ResolveUDPAddr", "Resolver",
+		},
+		"crypto/tls":        {"Client", "Dial", "DialWithDialer", "Dialer"},
+		"net/http/httputil": {"NewSingleHostReverseProxy", "ReverseProxy"},
+		"os/exec":           {"Command", "CommandContext"},
+	}
+	for _, pattern := range []string{"*.go", "httpserver/*.go", "internal/*/*.go", "../shortener/*.go"} {
+		for _, use := range usesOf(t, pattern, clients) {
+			t.Error(use)
+		}
+	}
+	for _, use := range usesOf(t, "../shortener/*.go", map[string][]string{"net/http": nil}) {
+		t.Error(use)
+	}
+	// The negative control: this file's package uses a client in its tests.
+	if usesIn(t, "main_test.go", clients) == nil {
+		t.Error("the test does not detect the http.Client of main_test.go")
+	}
+}
+
+// usesOf returns the uses of names in the files of a pattern, except tests.
+func usesOf(t *testing.T, pattern string, names map[string][]string) (uses []string) {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%s: %d files, %v", pattern, len(files), err)
+	}
+	for _, file := range files {
+		if !strings.HasSuffix(file, "_test.go") {
+			uses = append(uses, usesIn(t, file, names)...)
+		}
+	}
+	return uses
+}
+
+// usesIn returns the positions in a file at which it uses names. A key of names is an import path, and its value is a list of
+// names of this package. If the list is empty, the import itself is a use.
+func usesIn(t *testing.T, path string, names map[string][]string) (uses []string) {
+	t.Helper()
+	files := token.NewFileSet()
+	file, err := parser.ParseFile(files, path, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	imported := make(map[string][]string) // by the name of the package in the file
+	for _, spec := range file.Imports {
+		from := strings.Trim(spec.Path.Value, `"`)
+		listed, known := names[from]
+		if !known {
+			continue
+		}
+		if len(listed) == 0 || spec.Name != nil {
+			uses = append(uses, files.Position(spec.Pos()).String()+": imports "+from)
+		}
+		imported[from[strings.LastIndexByte(from, '/')+1:]] = listed
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		selector, ok := n.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		if pkg, ok := selector.X.(*ast.Ident); ok && slices.Contains(imported[pkg.Name], selector.Sel.Name) {
+			uses = append(uses, files.Position(selector.Pos()).String()+": uses "+pkg.Name+"."+selector.Sel.Name)
+		}
+		return true
+	})
+	return uses
+}
