@@ -54,6 +54,7 @@ func Open(path string, log *slog.Logger) (*File, error) {
 	if err := f.read(version); err != nil {
 		return nil, err
 	}
+	f.announce()
 	return f, nil
 }
 
@@ -72,6 +73,7 @@ func (f *File) Run(ctx context.Context, use func(*shortener.Hosts)) error {
 		case <-tick.C:
 			if f.poll() {
 				use(f.list)
+				f.announce()
 			}
 		}
 	}
@@ -109,6 +111,10 @@ func (f *File) report(err error) {
 	}
 }
 
+func (f *File) announce() {
+	f.log.Info("block list in use", "file", f.path, "hosts", f.list.Len())
+}
+
 func (f *File) stat() (os.FileInfo, error) {
 	version, err := os.Stat(f.path)
 	switch {
@@ -138,7 +144,6 @@ func (f *File) read(version os.FileInfo) error {
 		return err
 	}
 	f.list, f.used, f.next = hosts, version, nil
-	f.log.Info("block list in use", "file", f.path, "hosts", hosts.Len())
 	return nil
 }
 
