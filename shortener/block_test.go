@@ -36,7 +36,7 @@ func TestBlockedHostsGetNoLinks(t *testing.T) {
 	mustCreate(t, s, shortener.Request{URL: "https://notevil.example/?u=https://evil.example/"})
 }
 
-// A link stops to resolve when its host is blocked, and resolves again when its host is no longer blocked. This holds for
+// A link does not resolve while its host is blocked, and resolves again afterwards. This holds for
 // links in the cache and for links that only the store has.
 func TestLinksOfBlockedHostsDoNotResolveWhileBlocked(t *testing.T) {
 	t.Parallel()

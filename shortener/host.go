@@ -16,8 +16,8 @@ type host struct {
 // hostOf returns the host of one of its spellings. The spelling is valid and in ASCII, as parseAddress
 // returns it. hostOf allocates memory only for upper-case letters.
 func hostOf(spelling string) host {
-	if spelling[0] == '[' {
-		if ip, err := netip.ParseAddr(spelling[1 : len(spelling)-1]); err == nil {
+	if inside, found := strings.CutPrefix(spelling, "["); found {
+		if ip, err := netip.ParseAddr(strings.TrimSuffix(inside, "]")); err == nil {
 			return host{ip: ip.Unmap()}
 		}
 	}
@@ -54,9 +54,6 @@ func parseHost(spelling string) (_ host, ok bool) {
 func storedHost(url string) host {
 	_, authority, _, _ := splitURL(url)
 	spelling, _ := cutPort(authority)
-	if spelling == "" {
-		return host{} // this program stores no such URL
-	}
 	return hostOf(spelling)
 }
 
@@ -79,21 +76,23 @@ func endsInNumber(name string) bool {
 // C function inet_aton open 127.0.0.1 for 0x7f.1 and for 2130706433.
 func parseIPv4(name string) (_ netip.Addr, ok bool) {
 	var address uint64
-	rest, last, bits := name, false, 32
-	for !last {
+	last := false
+	for shift := 24; !last; shift -= 8 {
 		var label string
-		label, rest, last = cutLabel(rest)
+		label, name, last = cutLabel(name)
 		n, ok := parseIPv4Number(label)
-		if !last {
-			bits -= 8
-		}
-		switch {
-		case !ok, bits < 8, last && n >= 1<<bits, !last && n > 255:
+		if !ok || shift < 0 {
 			return netip.Addr{}, false
-		case last:
+		}
+		limit := uint64(1 << 8)
+		if last {
+			limit <<= shift
 			address |= n
-		default:
-			address |= n << bits
+		} else {
+			address |= n << shift
+		}
+		if n >= limit {
+			return netip.Addr{}, false
 		}
 	}
 	return netip.AddrFrom4([4]byte{byte(address >> 24), byte(address >> 16), byte(address >> 8), byte(address)}), true

@@ -105,6 +105,16 @@ func TestStoredHost(t *testing.T) {
 	}
 }
 
+// A row that another program wrote may have any URL.
+func TestStoredHostAcceptsAnyText(t *testing.T) {
+	t.Parallel()
+	piece := rapid.SampledFrom([]string{"http", "://", "[", "]", ":", "/", ".", "0x", "1", "@", "#", "é", ""})
+	rapid.Check(t, func(t *rapid.T) {
+		storedHost("http://" + strings.Join(rapid.SliceOf(piece).Draw(t, "pieces"), ""))
+		storedHost(strings.Join(rapid.SliceOf(piece).Draw(t, "pieces"), ""))
+	})
+}
+
 func newHosts(t testing.TB, spellings ...string) *Hosts {
 	t.Helper()
 	set := &Hosts{}
