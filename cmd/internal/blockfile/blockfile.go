@@ -40,7 +40,7 @@ type File struct {
 	list *shortener.Hosts // the list in use
 
 	used   os.FileInfo // the version of the file whose list is in use
-	next   os.FileInfo // the version at the last poll, if it is not in use yet; else nil
+	next   os.FileInfo // the last version that a poll found and that is not in use yet; nil before there is one
 	failed string      // text of the last error, "" if the file could be read since
 }
 
@@ -79,13 +79,12 @@ func (f *File) Run(ctx context.Context, use func(*shortener.Hosts)) error {
 	}
 }
 
-// poll reads the file if its version is new and was the same at the last poll. At the first poll that finds a
-// version, another program may still write the file. poll reports whether there is a new list.
+// poll reads the file if its version is new and an earlier poll found the same version. At the first poll that finds
+// a version, another program may still write the file. poll reports whether there is a new list.
 func (f *File) poll() bool {
 	version, err := f.stat()
 	switch {
 	case err != nil, sameVersion(version, f.used):
-		f.next = nil
 	case f.next == nil || !sameVersion(version, f.next):
 		f.next = version
 		return false
@@ -143,7 +142,7 @@ func (f *File) read(version os.FileInfo) error {
 	if err != nil {
 		return err
 	}
-	f.list, f.used, f.next = hosts, version, nil
+	f.list, f.used = hosts, version
 	return nil
 }
 

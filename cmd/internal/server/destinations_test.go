@@ -53,22 +53,29 @@ func replaceFile(t *testing.T, path, content string) {
 func TestServerFollowsBlockFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "hosts")
-	replaceFile(t, path, "# none yet\n")
+	replaceFile(t, path, "first.example\n")
 	log := newSignalled("block list in use")
 	r := startLogging(t, settings(t, sqliteURL(t), "", "--block-hosts-file="+path), log)
 	log.wait(t)
+	r.wantBlocked("http://first.example./")
 	code := r.shorten("https://www.evil.example/")
 	r.wantStatus(code, http.StatusFound, "https://www.evil.example/")
 	replaceFile(t, path, "*.evil.example\n")
 	log.wait(t)
 	r.wantStatus(code, http.StatusGone, "")
-	a := r.do(http.MethodPost, "http://"+r.Addr().String()+"/shorten", "url=https://EVIL.example:8443/")
-	if a.status != http.StatusUnprocessableEntity || !strings.Contains(a.body, "blocked-destination") {
-		t.Errorf("POST /shorten with a blocked host: %+v", a)
-	}
+	r.wantBlocked("https://EVIL.example:8443/")
 	replaceFile(t, path, "good.example\n")
 	log.wait(t)
 	r.wantStatus(code, http.StatusFound, "https://www.evil.example/")
+}
+
+// wantBlocked fails the test unless the server refuses url for its block list.
+func (r *running) wantBlocked(url string) {
+	r.t.Helper()
+	a := r.do(http.MethodPost, "http://"+r.Addr().String()+"/shorten", "url="+url)
+	if a.status != http.StatusUnprocessableEntity || !strings.Contains(a.body, "blocked-destination") {
+		r.t.Errorf("POST /shorten with %s: %+v, want blocked-destination", url, a)
+	}
 }
 
 func TestServerDoesNotStartWithoutItsBlockFile(t *testing.T) {
