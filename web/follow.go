@@ -29,6 +29,11 @@ func (p *public) code(c echo.Context) error {
 	} else {
 		err = p.follow(c, code)
 	}
+	return p.missed(c, err)
+}
+
+// missed redirects a browser whose code is unknown to the page of the operator, if there is one. err is the error of the request.
+func (p *public) missed(c echo.Context, err error) error {
 	if errors.Is(err, shortener.ErrNotFound) && refers(c, p.missURL) {
 		return refer(c, p.missURL)
 	}

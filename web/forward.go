@@ -16,7 +16,7 @@ func (p *public) codePath(c echo.Context) error {
 	if err == nil && link.Forward() != shortener.ForwardQueryAndPath {
 		err = shortener.ErrNotFound
 	}
-	return p.redirect(c, link, err)
+	return p.missed(c, p.redirect(c, link, err))
 }
 
 // forward returns the URL to which the request is redirected: the URL of the link, and what of the request the link

@@ -96,7 +96,7 @@ func TestNotFoundURLKeepsMissLimiter(t *testing.T) {
 		c.NotFoundURL = "https://example.com/404"
 		c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
 	})
-	for i := range 100 * missBurst {
+	for i := range 100 * defaultMissBurst {
 		r := s.do(t, http.MethodGet, "/no"+strconv.Itoa(i), "", "X-Forwarded-For", "192.0.2.1", "Accept", browserAccept)
 		if r.status == http.StatusTooManyRequests {
 			return
