@@ -29,10 +29,7 @@ func (s *Service) Create(ctx context.Context, r Request) (link Link, existing bo
 
 func (s *Service) create(ctx context.Context, r Request, once *Once) (link Link, existing bool, err error) {
 	asked := s.now()
-	link, err = r.link(asked)
-	if err == nil {
-		err = s.destinations.check(link.URL)
-	}
+	link, err = r.link(asked, &s.destinations)
 	if err != nil {
 		return Link{}, false, err
 	}

@@ -17,16 +17,19 @@ func (s *Service) Block(hosts *Hosts) {
 	s.destinations.blocked.Store(hosts)
 }
 
-// check returns an error if a link must not lead to a stored URL. The caller has compared the URL with
-// the origin of the request.
-func (d *destinations) check(url string) error {
-	if d.own != nil && d.own.has(storedHost(url)) {
-		return errLeadsBack()
+// normalize returns raw in the form that is stored. It fails with an *InvalidError, also if the URL leads to this
+// service, or with ErrBlocked. Every change of a destination must pass through it. self is the origin of the request.
+func (d *destinations) normalize(raw string, self Origin) (string, error) {
+	url, err := normalizeURL(raw, self)
+	switch {
+	case err != nil:
+		return "", err
+	case d.own != nil && d.own.has(storedHost(url)):
+		return "", errLeadsBack()
+	case d.blocks(url):
+		return "", ErrBlocked
 	}
-	if d.blocks(url) {
-		return ErrBlocked
-	}
-	return nil
+	return url, nil
 }
 
 // blocks reports whether the block list covers the host of a stored URL. It allocates nothing, unless the

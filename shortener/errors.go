@@ -15,7 +15,7 @@ var (
 	ErrBlocked = errors.New("the block list covers the host of the URL")
 	// ErrLinkBlocked reports that the link with the code leads to a host on the block list. It wraps
 	// ErrGone, although the link resolves again when the host is no longer on the list.
-	ErrLinkBlocked = fmt.Errorf("%w, or is blocked: the block list covers the host of its URL", ErrGone)
+	ErrLinkBlocked = fmt.Errorf("%w, or its host is blocked", ErrGone)
 	// ErrAliasTaken reports that the alias belongs to another link or to a tombstone.
 	ErrAliasTaken = errors.New("the alias belongs to another link")
 	// ErrFixed reports a change of the URL of a link that is not editable.

@@ -57,14 +57,14 @@ func (s *Service) Find(ctx context.Context, a Actor, code string) (Link, error) 
 // at most five seconds. The other servers use the new link at most Freshness later.
 //
 // It fails with ErrNotFound, as Find does, with ErrGone for a tombstone, with ErrFixed for another URL of a fixed
-// link, with ErrVersion if the link has another version than p requires, with an *InvalidError, or with an
+// link, with ErrBlocked for a URL that leads to a blocked host, with ErrVersion if the link has another version than p requires, with an *InvalidError, or with an
 // *UnavailableError. After an *UnavailableError the link may have changed.
 func (s *Service) Change(ctx context.Context, a Actor, code string, p Patch) (Link, error) {
 	return s.change(ctx, a, code, func(l Link, now time.Time) (Link, error) {
 		if err := requireVersion(&l, p.Versions); err != nil {
 			return Link{}, err
 		}
-		return p.apply(l, now)
+		return p.apply(l, now, &s.destinations)
 	})
 }
 
@@ -125,7 +125,7 @@ func (s *Service) change(ctx context.Context, a Actor, code string, f func(l Lin
 
 // isRefusal reports whether err concerns the request and not the store.
 func isRefusal(err error) bool {
-	for _, refusal := range []error{ErrNotFound, ErrGone, ErrFixed, ErrVersion, ErrRefused, errDeleted} {
+	for _, refusal := range []error{ErrNotFound, ErrGone, ErrFixed, ErrVersion, ErrBlocked, ErrRefused, errDeleted} {
 		if errors.Is(err, refusal) {
 			return true
 		}
@@ -181,12 +181,12 @@ func (l *Link) nextDetails(now time.Time) *Details {
 }
 
 // apply returns the link after the change.
-func (p *Patch) apply(l Link, now time.Time) (Link, error) {
+func (p *Patch) apply(l Link, now time.Time, allowed *destinations) (Link, error) {
 	if l.Gone(now) {
 		return Link{}, ErrGone
 	}
 	d := l.nextDetails(now)
-	if err := p.applyURL(&l, d); err != nil {
+	if err := p.applyURL(&l, d, allowed); err != nil {
 		return Link{}, err
 	}
 	if p.ExpiresAt != nil {
@@ -207,11 +207,11 @@ func (p *Patch) apply(l Link, now time.Time) (Link, error) {
 	return l, nil
 }
 
-func (p *Patch) applyURL(l *Link, d *Details) error {
+func (p *Patch) applyURL(l *Link, d *Details, allowed *destinations) error {
 	if p.URL == nil {
 		return nil
 	}
-	url, err := normalizeURL(*p.URL, p.Self)
+	url, err := allowed.normalize(*p.URL, p.Self)
 	if err != nil {
 		return err
 	}

@@ -49,10 +49,10 @@ func (r *Request) Owned() string {
 // hasExpiry reports whether the user sent an expiry.
 func (r *Request) hasExpiry() bool { return r.ExpiresAt != nil || r.ExpiresIn != nil }
 
-// link validates the request and returns the link that it describes. It does not set
-// CreatedAt. It sets Code only if the request has an alias.
-func (r *Request) link(now time.Time) (Link, error) {
-	url, err := normalizeURL(r.URL, r.Self)
+// link validates the request and returns the link that it describes. allowed decides where the link may lead. link does
+// not set CreatedAt. It sets Code only if the request has an alias.
+func (r *Request) link(now time.Time, allowed *destinations) (Link, error) {
+	url, err := allowed.normalize(r.URL, r.Self)
 	if err != nil {
 		return Link{}, err
 	}

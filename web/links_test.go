@@ -371,3 +371,23 @@ func TestPreviewSaysWhetherALinkMayChange(t *testing.T) {
 		t.Errorf("the preview is %s", r.body)
 	}
 }
+
+func TestChangeCannotLeadToABlockedHost(t *testing.T) {
+	t.Parallel()
+	s := newTokenSite(t, Limits{})
+	o := s.owner(t, "docs", everyScope)
+	o.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://one.example/","alias":"open","editable":true}`)
+	blocked := new(shortener.Hosts)
+	if !blocked.Add("blocked.example") {
+		t.Fatal("the host is not valid")
+	}
+	s.service.Block(blocked)
+	r := o.send(t, http.MethodPatch, "/api/links/open", `{"url":"https://www.blocked.example/"}`)
+	if r.status != http.StatusUnprocessableEntity || !strings.Contains(r.body, "blocked-destination") {
+		t.Errorf("a change to a blocked host: status %d, %s", r.status, r.body)
+	}
+	r = o.send(t, http.MethodPatch, "/api/links/open", `{"url":"`+s.url+`/x"}`)
+	if r.status != http.StatusUnprocessableEntity {
+		t.Errorf("a change to this service: status %d, %s", r.status, r.body)
+	}
+}
