@@ -101,12 +101,12 @@ func TestUp(t *testing.T) {
 		if err := migrations.Check(t.Context(), db, engine); err != nil {
 			t.Errorf("Check after the migration: %v", err)
 		}
-		want := []string{"goose_db_version", "kgs_epochs", "kgs_holders", "kgs_leases", "kgs_ledger", "kgs_machines", "kgs_ranges", "kgs_spaces",
+		want := []string{"goose_db_version", "idempotency_keys", "kgs_epochs", "kgs_holders", "kgs_leases", "kgs_ledger", "kgs_machines", "kgs_ranges", "kgs_spaces",
 			"link_order", "links_earlier", "ranked_links", "token_changes", "tokens", "unranked_links"}
 		switch engine {
 		case migrations.SQLite: // SQLite has no sequences
-			want = append(want, "kgs_tickets")
-		case migrations.PostgreSQL: // only PostgreSQL has a key pool
+			want = append(want, "creations", "kgs_tickets")
+		case migrations.PostgreSQL: // only PostgreSQL has the tables of the key source postgres-pool
 			want = append(want, "available_keys", "key_pool", "used_keys")
 		}
 		slices.Sort(want)

@@ -22,7 +22,8 @@ func (r *Request) details() (*Details, error) {
 		return nil, nil //nolint:nilnil // an anonymous link has no details
 	}
 	d := &Details{Owner: r.Owner, Version: 1, Editable: r.Editable}
-	return d, d.set(Patch{Title: r.Title, Tags: &r.Tags, Redirect: r.Redirect, Forward: r.Forward})
+	err := d.set(Patch{Title: r.Title, Tags: &r.Tags, Redirect: r.Redirect, Forward: r.Forward})
+	return d, err
 }
 
 // set replaces the members that p has. It shares no memory with p.

@@ -113,7 +113,8 @@ func parseForm(body []byte) (shortener.Request, error) {
 	if link != nil {
 		r.URL = *link
 	}
-	return r, setOthers(&r, editable, redirect)
+	err = setOthers(&r, editable, redirect)
+	return r, err
 }
 
 // setOthers sets the fields of a form that are not strings.

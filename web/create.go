@@ -82,36 +82,21 @@ func (p *public) create(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	// MaxBytesReader closes the connection only through the ResponseWriter of net/http.
-	r, err := readFields(c.Response().Writer, c.Request())
+	r, key, err := p.readCreation(c, owned)
 	if err != nil {
 		return err
 	}
-	r.Self = self
-	if !owned {
-		r.MaxAge = p.limits.AnonymousMaxAge
-		if member := r.Owned(); member != "" {
-			return unauthorized("Only clients with a token may send " + member + ". " + sendBearer)
-		}
-	}
-	r.Owner = tok.ID
-	key, err := idempotencyKey(c.Request())
-	if err == nil && key != "" && !owned {
-		err = unauthorized("Only clients with a token may send Idempotency-Key. " + sendBearer)
-	}
-	if err != nil {
-		return err
-	}
+	r.Self, r.Owner = self, tok.ID
 	link, existing, replayed, err := p.createOnce(c, r, key)
 	if err != nil {
 		c.Set(formKey, r)
 		return err
 	}
-	status := http.StatusOK
-	a := newAnswer(link, self)
 	if replayed {
 		c.Response().Header().Set("Idempotency-Replayed", "true")
 	}
+	status := http.StatusOK
+	a := newAnswer(link, self)
 	if !existing {
 		status = http.StatusCreated
 		c.Response().Header().Set(echo.HeaderLocation, a.ShortURL)
@@ -127,6 +112,27 @@ func (p *public) create(c echo.Context) error {
 		return p.sendLink(c, status, link, self)
 	}
 	return a.send(c.Response(), status)
+}
+
+// readCreation reads the body and the idempotency key of a creation. It refuses what only a token may send, unless owned is
+// true.
+func (p *public) readCreation(c echo.Context, owned bool) (r shortener.Request, key string, err error) {
+	// MaxBytesReader closes the connection only through the ResponseWriter of net/http.
+	if r, err = readFields(c.Response().Writer, c.Request()); err != nil {
+		return r, "", err
+	}
+	if key, err = idempotencyKey(c.Request()); err != nil || owned {
+		return r, key, err
+	}
+	r.MaxAge = p.limits.AnonymousMaxAge
+	reserved := r.Owned()
+	if key != "" {
+		reserved = "Idempotency-Key"
+	}
+	if reserved != "" {
+		return r, "", unauthorized("Only clients with a token may send " + reserved + ". " + sendBearer)
+	}
+	return r, "", nil
 }
 
 // createOnce creates a link, at most once if key is not empty. An alias that belongs to another link counts as a miss,

@@ -205,6 +205,6 @@ func announce(c echo.Context, limit string, r quota.Rate, left int) {
 	q := r.Burst()
 	complete := max(1, (q-left+int(r)-1)/int(r))
 	h := c.Response().Header()
-	h.Set("RateLimit-Policy", fmt.Sprintf(`"%s";q=%d;w=%d`, limit, q, q/int(r)))
-	h.Set("RateLimit", fmt.Sprintf(`"%s";r=%d;t=%d`, limit, left, complete))
+	h.Set("RateLimit-Policy", fmt.Sprintf(`%q;q=%d;w=%d`, limit, q, q/int(r)))
+	h.Set("RateLimit", fmt.Sprintf(`%q;r=%d;t=%d`, limit, left, complete))
 }

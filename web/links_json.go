@@ -66,10 +66,11 @@ type csvLines struct{ *csv.Writer }
 
 func newCSVLines(w io.Writer) (csvLines, error) {
 	c := csvLines{csv.NewWriter(w)}
-	return c, c.Write([]string{
+	err := c.Write([]string{
 		"code", "short_url", "url", "created_at", "expires_at", "title", "tags", "owner", "editable", "version", "changed_at",
 		"redirect", "forward", "deleted_at",
 	})
+	return c, err
 }
 
 func (w csvLines) write(l *fullLink) error {

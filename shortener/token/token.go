@@ -98,9 +98,8 @@ var errName = errors.New("not a name of a token")
 
 // CheckName returns an error unless name can be the name of a token.
 func CheckName(name string) error {
-	printable := func(r rune) bool { return unicode.IsPrint(r) }
 	n := utf8.RuneCountInString(name)
-	if n < 1 || n > maxName || !utf8.ValidString(name) || strings.TrimSpace(name) != name || strings.TrimFunc(name, printable) != "" {
+	if n < 1 || n > maxName || !utf8.ValidString(name) || strings.TrimSpace(name) != name || strings.TrimFunc(name, unicode.IsPrint) != "" {
 		return fmt.Errorf("%w: got %q, takes 1 to %d printable characters without white space at the ends", errName, name, maxName)
 	}
 	return nil

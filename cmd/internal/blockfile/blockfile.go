@@ -147,7 +147,7 @@ func (f *File) read(version os.FileInfo) error {
 }
 
 func readFile(path string) (string, error) {
-	file, err := os.Open(path) //nolint:gosec // the operator chooses the path
+	file, err := os.Open(path)
 	if err != nil {
 		return "", err
 	}
