@@ -126,8 +126,10 @@ func TestOpenAPIDocumentListsEveryRoute(t *testing.T) {
 			served = append(served, r.Method+" "+strings.NewReplacer(":code", "{code}", "*", "{rest}").Replace(r.Path))
 		}
 	}
-	// The router serves a preview on the route of codes. The document lists previews as a separate path.
-	served = append(served, "GET /{code}+", "HEAD /{code}+")
+	// The router serves previews and QR codes on the route of codes. The document lists them as separate paths.
+	for _, suffix := range []string{"+", suffixSVG, suffixPNG} {
+		served = append(served, "GET /{code}"+suffix, "HEAD /{code}"+suffix)
+	}
 	var documented []string
 	for path, item := range document(t).Paths.Map() {
 		for method := range maps.Keys(item.Operations()) {

@@ -18,15 +18,19 @@ import (
 // the deletion of the link.
 const redirectAge = 90 * time.Second
 
-// code answers GET and HEAD of /{code} and /{code}+. It reads the decoded path because a
+// code answers GET and HEAD of /{code}, of its preview /{code}+ and of its QR codes. It reads the decoded path because a
 // percent-encoded letter is equivalent to the letter itself (RFC 3986 section 6.2.2.2).
 func (p *public) code(c echo.Context) error {
 	code, preview := strings.CutSuffix(c.Request().URL.Path[1:], "+")
 	var err error
-	if preview {
+	switch qrCode, suffix := cutQR(code); {
+	case preview:
 		c.SetPath(routePreview)
 		err = p.preview(c, code)
-	} else {
+	case suffix != "":
+		c.SetPath(routeCode + suffix)
+		err = p.qr(c, qrCode, suffix)
+	default:
 		err = p.follow(c, code)
 	}
 	return p.missed(c, err)

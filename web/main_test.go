@@ -31,7 +31,10 @@ func TestMain(m *testing.M) {
 	// an answer is not checked.
 	openapi3filter.RegisterBodyDecoder(mediaHTML, openapi3filter.PlainBodyDecoder)
 	openapi3filter.RegisterBodyDecoder(mediaNDJSON, openapi3filter.PlainBodyDecoder)
-	openapi3filter.RegisterBodyDecoder("image/x-icon", openapi3filter.FileBodyDecoder)
+	openapi3filter.RegisterBodyDecoder("image/svg+xml", openapi3filter.PlainBodyDecoder)
+	for _, media := range []string{"image/x-icon", "image/png"} {
+		openapi3filter.RegisterBodyDecoder(media, openapi3filter.FileBodyDecoder)
+	}
 	goleak.VerifyTestMain(m)
 }
 

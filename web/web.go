@@ -35,7 +35,7 @@ import (
 // Route patterns of the router, which are also labels of the metrics.
 const (
 	routeCode    = "/:code"
-	routePreview = "/:code+" // only a label: the router passes previews to routeCode
+	routePreview = "/:code+" // only a label: the router passes previews and QR codes to routeCode
 	routeShorten = "/shorten"
 )
 

@@ -24,6 +24,7 @@ var needs = map[string]struct{ names, packages []string }{
 	"fincore":        {names: []string{"fincore"}, packages: []string{"util-linux-extra"}},
 	"nginx":          {names: []string{"nginx"}, packages: []string{"nginx-light"}},
 	"docker-compose": {names: []string{"docker-compose"}, packages: []string{"docker-compose"}},
+	"zbarimg":        {names: []string{"zbarimg"}, packages: []string{"zbar-tools"}},
 }
 
 // need installs the listed programs that are missing.

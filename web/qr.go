@@ -1,0 +1,146 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"keypool/shortener"
+	"keypool/web/internal/qr"
+)
+
+// Suffixes of the paths of QR codes. A code contains no dot, so such a path is not the path of a link.
+const (
+	suffixSVG = ".svg"
+	suffixPNG = ".png"
+)
+
+// Limits of the parameters of a QR code. The default of the correction is qr.M.
+const (
+	minQRSize     = 64
+	maxQRSize     = 2048
+	defaultQRSize = 256
+	maxQRMargin   = 16
+	// defaultQRMargin is the margin that ISO/IEC 18004 requires.
+	defaultQRMargin = 4
+)
+
+// qrAge is the longest time for which a QR code may be cached. The QR code of a code never
+// changes, but its link may be deleted.
+const qrAge = time.Hour
+
+// cutQR cuts the suffix of a QR code off a path. It runs for every redirect.
+func cutQR(path string) (code, suffix string) {
+	if i := len(path) - len(suffixSVG); i >= 0 && path[i] == '.' && (path[i:] == suffixSVG || path[i:] == suffixPNG) {
+		return path[:i], path[i:]
+	}
+	return path, ""
+}
+
+// qr answers GET and HEAD of /{code}.svg and /{code}.png with the QR code of the short URL. A
+// request for a QR code is not a visit.
+func (p *public) qr(c echo.Context, code, suffix string) error {
+	options, err := readQROptions(c.Request().URL.RawQuery)
+	if err != nil {
+		return err
+	}
+	self, err := p.self(c)
+	if err != nil {
+		return err
+	}
+	link, err := p.resolve(c, code)
+	if err != nil {
+		return err
+	}
+	image, err := options.draw(newAnswer(link, self).ShortURL, suffix)
+	if err != nil {
+		return err
+	}
+	h := c.Response().Header()
+	h.Set(echo.HeaderCacheControl, qrCacheControl(&link))
+	h.Set(echo.HeaderXContentTypeOptions, "nosniff")
+	h.Set(echo.HeaderContentSecurityPolicy, "default-src 'none'") // a browser can open an SVG as a page
+	return c.Blob(http.StatusOK, map[string]string{suffixSVG: "image/svg+xml", suffixPNG: "image/png"}[suffix], image)
+}
+
+// qrCacheControl allows caching for qrAge, but not past the expiry of the link.
+func qrCacheControl(l *shortener.Link) string {
+	age := qrAge
+	if !l.ExpiresAt.IsZero() {
+		age = max(0, min(age, time.Until(l.ExpiresAt)))
+	}
+	return "public, max-age=" + strconv.Itoa(int(age.Seconds()))
+}
+
+// qrOptions are the parameters of a QR code.
+type qrOptions struct {
+	size, margin int
+	level        qr.Level
+}
+
+// readQROptions parses the query of a request for a QR code. Each of its errors names the parameter.
+func readQROptions(query string) (o qrOptions, err error) {
+	o = qrOptions{size: defaultQRSize, margin: defaultQRMargin, level: qr.M}
+	given, err := url.ParseQuery(query)
+	if err != nil {
+		return o, malformed("The query of the URL is malformed: " + err.Error() + ".")
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if len(given[name]) > 1 {
+			return o, malformed("The parameter " + quote(name) + " occurs twice.")
+		}
+		if err := o.set(name, given[name][0]); err != nil {
+			return o, err
+		}
+	}
+	return o, nil
+}
+
+func (o *qrOptions) set(name, value string) (err error) {
+	switch name {
+	case "size":
+		o.size, err = intParameter(name, value, minQRSize, maxQRSize)
+	case "margin":
+		o.margin, err = intParameter(name, value, 0, maxQRMargin)
+	case "ec":
+		var known bool
+		if o.level, known = qr.ParseLevel(value); !known {
+			return malformed("The parameter ec must be L, M, Q or H.")
+		}
+	default:
+		return malformed("There is no parameter " + quote(name) + ". A QR code has the parameters size, ec and margin.")
+	}
+	return err
+}
+
+// intParameter parses a parameter that is a whole number from least to most.
+func intParameter(name, value string, least, most int) (int, error) {
+	n, err := strconv.Atoi(value)
+	if err != nil || n < least || n > most {
+		return 0, malformed(fmt.Sprintf("The parameter %s must be a whole number from %d to %d.", name, least, most))
+	}
+	return n, nil
+}
+
+// draw returns the image of the QR code of text.
+func (o *qrOptions) draw(text, suffix string) ([]byte, error) {
+	drawn, err := qr.Encode(text, o.level)
+	if err != nil {
+		return nil, err
+	}
+	if suffix == suffixSVG {
+		return drawn.SVG(o.size, o.margin), nil
+	}
+	image, err := drawn.PNG(o.size, o.margin)
+	if small, ok := errors.AsType[*qr.TooSmallError](err); ok {
+		return nil, malformed(fmt.Sprintf("The parameter size must be at least %d for this link with ec %s and margin %d.", small.Least, o.level, o.margin))
+	}
+	return image, err
+}
