@@ -34,12 +34,13 @@ func TestCreateSkipsKeysThatAreRoutes(t *testing.T) {
 	s, _ := newService(t, listed(
 		shortener.Key{Code: "healthz", Source: "pool", Batch: &batch},
 		shortener.Key{Code: "shorten", Source: "pool", Batch: &batch},
+		shortener.Key{Code: "docs", Source: "pool", Batch: &batch},
 		shortener.Key{Code: "fine", Source: "pool", Batch: &batch},
 	))
 	if got := mustCreate(t, s, shortener.Request{URL: "https://go.dev/"}).Code; got != "fine" {
 		t.Errorf("the link has the code %q, want fine", got)
 	}
-	batch.assert(t, "lost healthz", "lost shorten", "used")
+	batch.assert(t, "lost healthz", "lost shorten", "lost docs", "used")
 }
 
 func TestCreateTakesTheNextKeyAfterAConflict(t *testing.T) {

@@ -17,7 +17,7 @@
 //
 //   - A creation is acknowledged only after its row is durable.
 //   - Only the primary key of the store enforces uniqueness. No code is looked up
-//     before it is inserted.
+//     before it is inserted. [Service.Suggest] looks codes up, but only to give advice.
 //   - An acknowledged code of a fixed link never resolves to another URL, not even after its link
 //     expired or was deleted. The code of an editable link resolves to the last acknowledged URL.
 //

@@ -1,0 +1,60 @@
+package shortener
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// suggestions is how many aliases Suggest returns.
+	suggestions = 3
+	// suggestLookups is how many aliases Suggest looks up, at most.
+	suggestLookups = 8
+	// suggestTimeout is the time limit of all look-ups of one call of Suggest.
+	suggestTimeout = 300 * time.Millisecond
+)
+
+// Suggest returns up to three free aliases that resemble alias, which is taken. An alias is free
+// if the store has no row for it, but another client may take it before the caller does. So
+// Suggest only gives advice, and Create still decides by its insert.
+//
+// Suggest makes at most eight look-ups and blocks for at most 0.3 s. It returns fewer aliases, or
+// none, if it finds no more within these limits or if the store does not answer.
+func (s *Service) Suggest(ctx context.Context, alias string) []string {
+	ctx, cancel := context.WithTimeout(ctx, suggestTimeout)
+	defer cancel()
+	var free []string
+	for _, candidate := range variants(alias) {
+		_, err := s.store.Lookup(ctx, candidate)
+		switch {
+		case errors.Is(err, ErrNotFound):
+			free = append(free, candidate)
+		case err != nil:
+			return free
+		}
+		if len(free) == suggestions {
+			break
+		}
+	}
+	return free
+}
+
+// variants returns suggestLookups different aliases that resemble alias. The first ones have
+// small numbers. The others have random numbers of growing length, because the small numbers of
+// a popular alias are taken.
+func variants(alias string) []string {
+	numbers := []int{2, 3, 4}
+	for limit := 100; len(numbers) < suggestLookups; limit *= 10 {
+		numbers = append(numbers, limit/10+rand.N(limit-limit/10)) //nolint:gosec // an alias is not a secret
+	}
+	all := make([]string, len(numbers))
+	for i, n := range numbers {
+		suffix := "-" + strconv.Itoa(n)
+		all[i] = strings.TrimRight(alias[:min(len(alias), maxAlias-len(suffix))], "-_") + suffix
+	}
+	return all
+}
