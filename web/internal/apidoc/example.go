@@ -1,0 +1,67 @@
+package apidoc
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// exampleText returns an example as a client sees it: a text as it is, and any other value as
+// indented JSON with its members in the order of the description.
+func exampleText(n *yaml.Node) string {
+	if n.Kind == yaml.ScalarNode {
+		return n.Value
+	}
+	var out bytes.Buffer
+	if err := json.Indent(&out, appendJSON(nil, n), "", "  "); err != nil {
+		return n.Value // appendJSON writes only well-formed JSON
+	}
+	return out.String()
+}
+
+func appendJSON(b []byte, n *yaml.Node) []byte {
+	switch n.Kind {
+	case yaml.AliasNode:
+		return appendJSON(b, n.Alias)
+	case yaml.MappingNode:
+		b = append(b, '{')
+		for i, child := range n.Content {
+			b = appendJSON(append(b, separator(i, ":")...), child)
+		}
+		return append(b, '}')
+	case yaml.SequenceNode:
+		b = append(b, '[')
+		for i, child := range n.Content {
+			b = appendJSON(append(b, separator(i, ",")...), child)
+		}
+		return append(b, ']')
+	}
+	return append(b, scalar(n)...)
+}
+
+// separator returns what precedes the i-th element. In a mapping, names and values alternate.
+func separator(i int, between string) string {
+	switch {
+	case i == 0:
+		return ""
+	case i%2 == 1:
+		return between
+	}
+	return ","
+}
+
+// scalar returns a scalar as JSON. YAML and JSON write numbers and truth values alike.
+func scalar(n *yaml.Node) []byte {
+	switch n.Tag {
+	case "!!int", "!!float", "!!bool", "!!null":
+		return []byte(n.Value)
+	}
+	var quoted bytes.Buffer
+	enc := json.NewEncoder(&quoted)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(n.Value); err != nil {
+		return nil // the encoding of a string cannot fail
+	}
+	return bytes.TrimSpace(quoted.Bytes())
+}
