@@ -78,6 +78,11 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
+// adviseEncoding explains the most frequent cause of an unknown field: a URL with parameters in the
+// option -d of curl.
+const adviseEncoding = ` If it is a part of the URL, percent-encode the URL, because "&" separates the fields of a form. ` +
+	`curl does this with --data-urlencode 'url=https://example.com/?a=1&b=2'.`
+
 // parseForm parses a form. The values may have any character encoding because the service
 // stores the bytes of a URL unchanged.
 func parseForm(body []byte) (shortener.Request, error) {
@@ -103,7 +108,7 @@ func parseForm(body []byte) (shortener.Request, error) {
 		case name == "tags":
 			r.Tags = slices.DeleteFunc(given, func(tag string) bool { return tag == "" })
 		case !known:
-			return shortener.Request{}, malformed("There is no field " + quote(name) + ".")
+			return shortener.Request{}, malformed("There is no field " + quote(name) + "." + adviseEncoding)
 		case len(given) > 1:
 			return shortener.Request{}, malformed("The field " + quote(name) + " occurs twice.")
 		case given[0] != "": // a browser also sends the empty fields of a form

@@ -90,7 +90,7 @@ func (p *public) create(c echo.Context) error {
 	link, existing, replayed, err := p.createOnce(c, r, key)
 	if err != nil {
 		c.Set(formKey, r)
-		return err
+		return p.suggest(c, r, err)
 	}
 	if replayed {
 		c.Response().Header().Set("Idempotency-Replayed", "true")

@@ -4,6 +4,7 @@ import (
 	"embed"
 	"html/template"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -36,10 +37,33 @@ type view struct {
 	Created *answer
 	Preview *preview
 	Report  string // where a person reports the link of Preview, or ""
+	Welcome *welcome
 }
 
 // entered holds the values that the form shows in its fields.
-type entered struct{ URL, Alias, ExpiresIn string }
+type entered struct {
+	URL, Alias, ExpiresIn string
+	Completed             bool // the page added the scheme of URL, and the person has not confirmed it yet
+}
+
+// enteredOf returns the values of a request. If the URL of the request lacks its scheme, the form
+// offers the complete URL.
+func enteredOf(r shortener.Request) *entered {
+	e := &entered{URL: r.URL, Alias: text(r.Alias), ExpiresIn: text(r.ExpiresIn)}
+	if complete, ok := shortener.WithScheme(r.URL, r.Self); ok {
+		e.URL, e.Completed = complete, true
+	}
+	return e
+}
+
+// With returns the address of the page that shows the form with these values and another alias.
+func (e *entered) With(alias string) string {
+	q := url.Values{"url": {e.URL}, "alias": {alias}}
+	if e.ExpiresIn != "" {
+		q.Set("expires_in", e.ExpiresIn)
+	}
+	return "/?" + q.Encode()
+}
 
 // Choice is one option of the expiry field.
 type Choice struct{ Value, Label string }
@@ -62,7 +86,7 @@ func (v *view) Wrong(field string) string {
 	if at != "url" && at != "alias" && at != "expires_in" {
 		at = ""
 	}
-	if at != field {
+	if at != field || (field == "url" && v.Form != nil && v.Form.Completed) {
 		return ""
 	}
 	// The text begins with the name of a JSON member. The page shows the label of the field instead.
@@ -76,23 +100,38 @@ func (v *view) Wrong(field string) string {
 func newPages(tokensOnly bool, report string) *pages {
 	return &pages{
 		tokensOnly: tokensOnly,
-		template: template.Must(template.New("page.html").
-			Funcs(template.FuncMap{"when": when}).ParseFS(assets, "assets/page.html")),
-		shell:  shell.New(assets, nil, []string{"assets/page.js"}),
-		report: report,
+		report:     report,
+		template:   newTemplate("page.html", "parts.html"),
+		shell: shell.New(assets, []string{"assets/page.css"}, []string{
+			"assets/recent.js", "assets/share.js", "assets/page.js", // page.js runs the others
+		}),
 	}
+}
+
+// newTemplate parses a page and the parts that it includes. It panics if a file is missing or
+// malformed, because assets are embedded in the program.
+func newTemplate(page string, parts ...string) *template.Template {
+	files := []string{"assets/" + page, "assets/frame.html"}
+	for _, part := range parts {
+		files = append(files, "assets/"+part)
+	}
+	functions := template.FuncMap{"when": when, "host": hostOf, "prose": prose}
+	return template.Must(template.New(page).Funcs(functions).ParseFS(assets, files...))
 }
 
 // when formats a time for people. The page also contains the time in RFC 3339 for programs.
 func when(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04 UTC") }
 
-// home answers GET /.
+// home answers GET /. The parameters of the request fill the form, but do not create a link.
 func (p *public) home(c echo.Context) error {
 	if refers(c, p.homeURL) {
 		return refer(c, p.homeURL)
 	}
-	host := hostOf(p.origin.of(c.Request()).String())
-	return p.pages.write(c, http.StatusOK, &view{Title: "Keypool", Host: host, Form: &entered{}})
+	self := p.origin.of(c.Request())
+	form := &entered{URL: c.QueryParam("url"), Alias: c.QueryParam("alias"), ExpiresIn: c.QueryParam("expires_in")}
+	return p.pages.write(c, http.StatusOK, &view{
+		Title: "Keypool", Host: hostOf(self.String()), Form: form, Welcome: newWelcome(self),
+	})
 }
 
 func (p *pages) created(c echo.Context, status int, a *answer) error {
@@ -113,7 +152,7 @@ func (p *pages) problem(c echo.Context, o *origin, pr reply.Problem) error {
 		v.Host = hostOf(o.of(c.Request()).String())
 		v.Form = &entered{}
 		if r, ok := c.Get(formKey).(shortener.Request); ok {
-			v.Form = &entered{URL: r.URL, Alias: text(r.Alias), ExpiresIn: text(r.ExpiresIn)}
+			v.Form = enteredOf(r)
 		}
 	}
 	return p.write(c, pr.Status, v)
@@ -127,10 +166,12 @@ func (p *pages) write(c echo.Context, status int, v *view) error {
 	return p.shell.Write(c.Response(), status, p.template, v)
 }
 
-// hostOf returns the host and port of a URL of this service.
-func hostOf(url string) string {
-	_, host, _ := strings.Cut(url, "://")
-	host, _, _ = strings.Cut(host, "/")
+// hostOf returns the host and port of a URL.
+func hostOf(link string) string {
+	_, host, _ := strings.Cut(link, "://")
+	if i := strings.IndexAny(host, "/?#"); i >= 0 {
+		host = host[:i]
+	}
 	return host
 }
 

@@ -121,6 +121,9 @@ func problemOf(err error) reply.Problem {
 	if d, ok := errors.AsType[*detailedError](err); ok {
 		p.Detail = d.detail
 	}
+	if t, ok := errors.AsType[*takenError](err); ok {
+		p.Suggestions = t.free
+	}
 	return p
 }
 

@@ -116,6 +116,7 @@ func (p *public) router() *echo.Echo {
 	p.serve(e, routeLinks, p.links, http.MethodGet, http.MethodHead, http.MethodPost)
 	p.serve(e, routeLink, p.link, http.MethodGet, http.MethodHead, http.MethodPatch, http.MethodDelete)
 	p.serve(e, "/healthz", p.health, http.MethodGet, http.MethodHead)
+	p.serve(e, "/docs", newDocs(p.pages.shell).serve, http.MethodGet, http.MethodHead)
 	for _, f := range staticFiles() {
 		p.serve(e, f.path, f.serve, http.MethodGet, http.MethodHead)
 	}

@@ -1,12 +1,14 @@
 // The page works without scripts. With scripts, a person creates a link without leaving the
 // page. The server renders the same answer, and the script replaces the main part of the
 // page.
-"use strict";
 const $ = (selector) => document.querySelector(selector);
 
 function ready() {
   document.querySelectorAll("form").forEach((form) => { form.noValidate = true; });
   document.querySelectorAll("[data-copy]").forEach((button) => { button.hidden = false; });
+  document.querySelectorAll("[data-share]").forEach((button) => { button.hidden = !navigator.share; });
+  remember();
+  showRecent();
   const next = $("[data-focus]");
   next?.focus();
   next?.select?.();
@@ -22,10 +24,9 @@ async function shorten(form) {
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
     const main = page.querySelector("main");
     if (!response.ok) { // the server returns an empty field if its value was too long
-      for (const [name, value] of new FormData(form)) main.querySelector(`[name="${name}"]`).value = value;
+      for (const [name, value] of new FormData(form)) main.querySelector(`[name="${name}"]`).value ||= value;
     }
     $("main").replaceChildren(...main.childNodes);
-    $("#said").textContent = "";
     document.title = page.title;
     ready();
   } catch {
@@ -35,19 +36,13 @@ async function shorten(form) {
   }
 }
 
-async function copy(button) {
-  const field = document.getElementById(button.dataset.copy);
-  $("#said").textContent = ""; // a screen reader announces only changes
-  field.select();
-  try {
-    // The clipboard API needs HTTPS or localhost.
-    if (navigator.clipboard) await navigator.clipboard.writeText(field.value);
-    else if (!document.execCommand("copy")) throw new Error("refused");
-    button.textContent = "Copied";
-    $("#said").textContent = "The short link is on the clipboard.";
-  } catch {
-    $("#said").textContent = "The browser refused to copy. The short link is selected.";
-  }
+// fill puts a suggestion into its field.
+function fill(suggestion) {
+  const field = document.getElementById(suggestion.dataset.fill);
+  field.value = suggestion.dataset.value;
+  field.removeAttribute("aria-invalid");
+  document.getElementById(`${field.id}-error`)?.remove();
+  field.focus();
 }
 
 document.addEventListener("submit", (event) => {
@@ -55,7 +50,13 @@ document.addEventListener("submit", (event) => {
   shorten(event.target);
 });
 document.addEventListener("click", (event) => {
-  const button = event.target.closest("[data-copy]");
-  if (button) copy(button);
+  const target = event.target.closest("[data-copy], [data-share], [data-clear], [data-fill], [data-bookmarklet]");
+  if (!target) return;
+  event.preventDefault();
+  if ("copy" in target.dataset) copy(target);
+  if ("share" in target.dataset) share(target);
+  if ("clear" in target.dataset) clearRecent();
+  if ("fill" in target.dataset) fill(target);
+  if ("bookmarklet" in target.dataset) $("#bookmarklet-said").textContent = "Drag this link. A click here has no effect.";
 });
 ready();

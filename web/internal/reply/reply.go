@@ -30,6 +30,8 @@ type Problem struct {
 	Status int    `json:"status"`
 	Detail string `json:"detail"`
 	Field  string `json:"field,omitempty"` // the member of the request that caused the error
+
+	Suggestions []string `json:"suggestions,omitempty"` // free aliases, if the alias is taken
 }
 
 // Unavailable is the problem of a program that cannot do its work at present.
