@@ -210,7 +210,7 @@ func TestPageOffersBookmarklet(t *testing.T) {
 	if !found || err != nil {
 		t.Fatalf("the bookmarklet is %s: %v", bookmarklet, err)
 	}
-	from := s.url + "/healthz?a=1&b='%20#c"
+	from := s.url + "/healthz?a=1&b=%26%20#c"
 	b.Do(
 		chromedp.Navigate(from),
 		browser.Evaluate(script),
@@ -297,7 +297,7 @@ func TestPageViewsFitEveryScreen(t *testing.T) {
 		"preview":     {chromedp.Navigate(s.url + "/mine+"), browser.Becomes(`document.querySelector(".qr img").complete`)},
 		"suggestions": {chromedp.Navigate(s.url + "/?alias=mine&url=" + long), submit, chromedp.WaitVisible(chromedp.CSS("[data-fill]"))},
 		"scheme":      {chromedp.Navigate(s.url + "/?url=go.dev"), submit, chromedp.WaitVisible(chromedp.CSS("#url-offer"))},
-		"docs":        {chromedp.Navigate(s.url + "/docs")},
+		"docs":        {chromedp.Navigate(s.url + "/docs"), browser.Evaluate(`document.querySelectorAll("details").forEach((d) => { d.open = true; })`)},
 	}
 	order := []string{"created", "home", "preview", "suggestions", "scheme", "docs"} // home needs a recent link
 	for _, scheme := range []string{"light", "dark"} {

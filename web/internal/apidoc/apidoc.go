@@ -34,6 +34,22 @@ type Operation struct {
 	Responses            []Response
 }
 
+// Succeeding returns the responses whose status is below 400.
+func (o *Operation) Succeeding() []Response { return o.answers(false) }
+
+// Failing returns the responses whose status is 400 or more.
+func (o *Operation) Failing() []Response { return o.answers(true) }
+
+func (o *Operation) answers(failing bool) []Response {
+	var all []Response
+	for _, r := range o.Responses {
+		if (r.Status >= "400") == failing {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
 // Body is the body of a request.
 type Body struct {
 	Description string

@@ -1,0 +1,105 @@
+package web
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"keypool/shortener"
+	"keypool/web/internal/reply"
+)
+
+func TestTakenAliasAnswersSuggestions(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	for _, alias := range []string{"mine", "mine-2", "mine-4"} {
+		s.shorten(t, `{"url":"https://go.dev","alias":"`+alias+`"}`)
+	}
+	r := s.do(t, http.MethodPost, "/shorten", `{"url":"https://example.com","alias":"mine"}`, "Content-Type", mediaJSON)
+	p := decode[reply.Problem](t, r.body)
+	if r.status != http.StatusConflict || len(p.Suggestions) != 3 || p.Suggestions[0] != "mine-3" {
+		t.Fatalf("status %d, %s", r.status, r.body)
+	}
+	for _, free := range p.Suggestions {
+		s.shorten(t, `{"url":"https://example.com","alias":"`+free+`"}`)
+	}
+	// Other problems have no suggestions.
+	other := s.do(t, http.MethodPost, "/shorten", `{"url":"nothing","alias":"mine"}`, "Content-Type", mediaJSON)
+	if strings.Contains(other.body, "suggestions") {
+		t.Errorf("the answer is %s", other.body)
+	}
+}
+
+// While look-ups fail, the answer to a taken alias has no suggestions. It is still a 409.
+func TestTakenAliasWithoutSuggestions(t *testing.T) {
+	t.Parallel()
+	pages := newPages()
+	p := problemOf(&takenError{shortener.ErrAliasTaken, nil})
+	if p.Status != http.StatusConflict || p.Suggestions != nil {
+		t.Errorf("the problem is %+v", p)
+	}
+	v := &view{Shell: pages.shell, Form: &entered{Alias: "mine"}, Problem: &p}
+	var page strings.Builder
+	if err := pages.template.Execute(&page, v); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(page.String(), "Free aliases") {
+		t.Error("the page announces suggestions that it does not have")
+	}
+}
+
+// An unknown field of a form is probably a part of a URL that was not encoded.
+func TestUnknownFieldExplainsEncoding(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	r := s.do(t, http.MethodPost, "/shorten", "url=https://example.com/?a=1&b=2", "Content-Type", mediaForm)
+	p := decode[reply.Problem](t, r.body)
+	if r.status != http.StatusBadRequest || !strings.HasPrefix(p.Detail, `There is no field "b".`) || !strings.Contains(p.Detail, "--data-urlencode 'url=") {
+		t.Errorf("status %d, %s", r.status, r.body)
+	}
+	json := s.do(t, http.MethodPost, "/shorten", `{"url":"https://example.com/","b":2}`, "Content-Type", mediaJSON)
+	if json.status != http.StatusBadRequest || strings.Contains(json.body, "urlencode") {
+		t.Errorf("the answer to JSON has status %d, %s", json.status, json.body)
+	}
+}
+
+// The parameters of the page fill the form. They create no link and are escaped.
+func TestHomeFillsForm(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	r := s.do(t, http.MethodGet, "/?url=https%3A%2F%2Fgo.dev%2F%3Fa%3D%22%3E%3Cscript%3E&alias=mine&expires_in=24h&unknown=1", "")
+	for _, want := range []string{
+		`value="https://go.dev/?a=&#34;&gt;&lt;script&gt;"`, `value="mine"`, `<option value="24h" selected>`, `<details open>`,
+	} {
+		if !strings.Contains(r.body, want) {
+			t.Errorf("the page does not contain %s", want)
+		}
+	}
+	if r := s.do(t, http.MethodGet, "/mine", ""); r.status != http.StatusNotFound {
+		t.Errorf("the alias has status %d", r.status)
+	}
+	plain := s.do(t, http.MethodGet, "/", "")
+	for _, want := range []string{"Keypool makes a short link", "--data-urlencode", s.url + "/shorten", "javascript:location.href=%27" + s.url + "/?url=%27"} {
+		if !strings.Contains(plain.body, want) {
+			t.Errorf("the page does not contain %s", want)
+		}
+	}
+	if r := s.do(t, http.MethodGet, "/", "", "Host", "a'b"); strings.Contains(r.body, "a'b") || strings.Contains(r.body, "a%27b") || strings.Contains(r.body, "a&#39;b") {
+		t.Error("the page contains a Host header that is not a host")
+	}
+}
+
+func TestHostOf(t *testing.T) {
+	t.Parallel()
+	urls := []string{"https://go.dev/doc?a=https://x/", "HTTP://Go.dev:80", "https://go.dev?a/b", "https://go.dev#a", "https://[::1]:8/x", ""}
+	var hosts []string
+	for u := range slices.Values(urls) {
+		hosts = append(hosts, hostOf(u))
+	}
+	if diff := cmp.Diff([]string{"go.dev", "Go.dev:80", "go.dev", "go.dev", "[::1]:8", ""}, hosts); diff != "" {
+		t.Error(diff)
+	}
+}
