@@ -1,7 +1,6 @@
 package web
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -59,7 +58,7 @@ func (p *public) qr(c echo.Context, code, suffix string) error {
 	if err != nil {
 		return err
 	}
-	image, err := options.draw(newAnswer(link, self).ShortURL, suffix)
+	image, err := p.drawer.draw(c.Request().Context(), newAnswer(link, self).ShortURL, suffix, options)
 	if err != nil {
 		return err
 	}
@@ -127,20 +126,4 @@ func intParameter(name, value string, least, most int) (int, error) {
 		return 0, malformed(fmt.Sprintf("The parameter %s must be a whole number from %d to %d.", name, least, most))
 	}
 	return n, nil
-}
-
-// draw returns the image of the QR code of text.
-func (o *qrOptions) draw(text, suffix string) ([]byte, error) {
-	drawn, err := qr.Encode(text, o.level)
-	if err != nil {
-		return nil, err
-	}
-	if suffix == suffixSVG {
-		return drawn.SVG(o.size, o.margin), nil
-	}
-	image, err := drawn.PNG(o.size, o.margin)
-	if small, ok := errors.AsType[*qr.TooSmallError](err); ok {
-		return nil, malformed(fmt.Sprintf("The parameter size must be at least %d for this link with ec %s and margin %d.", small.Least, o.level, o.margin))
-	}
-	return image, err
 }

@@ -61,6 +61,7 @@ type public struct {
 	origin   *origin
 	tokens   Tokens
 	limits   *limits
+	drawer   *drawer
 	pages    *pages
 	metrics  *Metrics
 	problems *problemWriter
@@ -91,6 +92,7 @@ func NewPublic(cfg PublicConfig) *echo.Echo {
 		origin:   o,
 		tokens:   cfg.Tokens,
 		limits:   newLimits(cfg.Limits, cfg.Metrics),
+		drawer:   newDrawer(),
 		pages:    ui,
 		metrics:  cfg.Metrics,
 		problems: newProblemWriter(ui, o, cfg.Logger),
