@@ -110,7 +110,7 @@ func TestOtherMethodsAnswer405(t *testing.T) {
 	s := newSite(t, nil)
 	a := s.shorten(t, `{"url":"https://go.dev"}`)
 	allowed := map[string]string{
-		"/": "GET, HEAD", "/" + a.Code: "GET, HEAD", "/" + a.Code + "+": "GET, HEAD", "/unknown": "GET, HEAD",
+		"/": "GET, HEAD", "/docs": "GET, HEAD", "/" + a.Code: "GET, HEAD", "/" + a.Code + "+": "GET, HEAD", "/" + a.Code + ".png": "GET, HEAD", "/unknown": "GET, HEAD",
 		"/shorten": "POST", "/healthz": "GET, HEAD", "/openapi.yaml": "GET, HEAD", "/robots.txt": "GET, HEAD", "/favicon.ico": "GET, HEAD",
 	}
 	for path, allow := range allowed {
@@ -172,7 +172,7 @@ func TestStaticFilesAreServed(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	for path, want := range map[string]string{
-		"/": "<form", "/openapi.yaml": "openapi: 3", "/robots.txt": "User-agent", "/favicon.ico": "PNG", "/healthz": `{"status":"ok"}`,
+		"/": "<form", "/docs": "POST", "/openapi.yaml": "openapi: 3", "/robots.txt": "User-agent", "/favicon.ico": "PNG", "/healthz": `{"status":"ok"}`,
 	} {
 		r := s.do(t, http.MethodGet, path, "")
 		if r.status != http.StatusOK || !strings.Contains(r.body, want) || r.header.Get("X-Content-Type-Options") != "nosniff" {

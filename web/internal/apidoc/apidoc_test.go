@@ -31,6 +31,9 @@ paths:
             schema: { $ref: "#/components/schemas/Thing" }
             examples:
               one: { value: { name: "<b>&", count: 3, tags: [x, y, z], none: null } }
+          application/x-www-form-urlencoded:
+            schema: { $ref: "#/components/schemas/Thing" }
+            example: { name: "<b>&", count: 3 }
       responses:
         "201": { description: Done. }
 components:
@@ -90,7 +93,10 @@ func TestParse(t *testing.T) {
 			}},
 			{Path: "/a", Operations: []Operation{{
 				Method: "POST", Summary: "Write", Description: "Writes it.",
-				Body:      &Body{Description: "Small.", Media: []Media{{Name: "application/json", Type: Type{Ref: "Thing"}, Examples: []string{example}}}},
+				Body: &Body{Description: "Small.", Media: []Media{
+					{Name: "application/json", Type: Type{Ref: "Thing"}, Examples: []string{example}},
+					{Name: "application/x-www-form-urlencoded", Type: Type{Ref: "Thing"}, Examples: []string{"name=%3Cb%3E%26&count=3"}},
+				}},
 				Responses: []Response{{Status: "201", Description: "Done."}},
 			}}},
 		},

@@ -3,21 +3,36 @@ package apidoc
 import (
 	"bytes"
 	"encoding/json"
+	"net/url"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
 
-// exampleText returns an example as a client sees it: a text as it is, and any other value as
-// indented JSON with its members in the order of the description.
-func exampleText(n *yaml.Node) string {
-	if n.Kind == yaml.ScalarNode {
+const mediaForm = "application/x-www-form-urlencoded"
+
+// exampleText returns an example as the body has it: a text as it is, an object as a form if that is the
+// media type, and any other value as indented JSON with its members in the order of the description.
+func exampleText(media string, n *yaml.Node) string {
+	switch {
+	case n.Kind == yaml.ScalarNode:
 		return n.Value
+	case n.Kind == yaml.MappingNode && media == mediaForm:
+		return formText(n)
 	}
 	var out bytes.Buffer
 	if err := json.Indent(&out, appendJSON(nil, n), "", "  "); err != nil {
 		return n.Value // appendJSON writes only well-formed JSON
 	}
 	return out.String()
+}
+
+func formText(n *yaml.Node) string {
+	var fields []string
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		fields = append(fields, url.QueryEscape(n.Content[i].Value)+"="+url.QueryEscape(n.Content[i+1].Value))
+	}
+	return strings.Join(fields, "&")
 }
 
 func appendJSON(b []byte, n *yaml.Node) []byte {

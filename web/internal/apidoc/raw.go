@@ -108,7 +108,7 @@ func (c rawContent) media() []Media {
 			examples = append(examples, &m.value.Examples[i].value.Value)
 		}
 		for _, e := range slices.DeleteFunc(examples, (*yaml.Node).IsZero) {
-			media.Examples = append(media.Examples, exampleText(e))
+			media.Examples = append(media.Examples, exampleText(m.key, e))
 		}
 		all = append(all, media)
 	}
