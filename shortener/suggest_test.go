@@ -26,7 +26,7 @@ func TestSuggestReturnsFreeVariants(t *testing.T) {
 	for _, taken := range []string{"mine", "mine-3", "sixteen-letters_", "sixteen-letter-2"} {
 		mustCreateAlias(t, s, taken)
 	}
-	if err := store.Delete(t.Context(), "mine-3", testNow); err != nil { // a tombstone is not free
+	if err := shortener.Delete(t.Context(), store, "mine-3", testNow); err != nil { // a tombstone is not free
 		t.Fatal(err)
 	}
 	for alias, want := range map[string]string{

@@ -36,7 +36,7 @@ func TestTakenAliasAnswersSuggestions(t *testing.T) {
 // While look-ups fail, the answer to a taken alias has no suggestions. It is still a 409.
 func TestTakenAliasWithoutSuggestions(t *testing.T) {
 	t.Parallel()
-	pages := newPages()
+	pages := newPages(false, "")
 	p := problemOf(&takenError{shortener.ErrAliasTaken, nil})
 	if p.Status != http.StatusConflict || p.Suggestions != nil {
 		t.Errorf("the problem is %+v", p)
