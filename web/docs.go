@@ -15,6 +15,7 @@ import (
 type docs struct {
 	*shell.Shell
 	*apidoc.Document
+	Title    string // of the page; it hides the title of the description
 	template *template.Template
 }
 
@@ -24,7 +25,7 @@ func newDocs(s *shell.Shell) *docs {
 	if err != nil {
 		panic(err)
 	}
-	return &docs{s, d, newTemplate("docs.html")}
+	return &docs{s, d, d.Title + " API", newTemplate("docs.html")}
 }
 
 // serve answers GET /docs.

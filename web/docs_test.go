@@ -23,7 +23,7 @@ func TestDocsShowWholeDescription(t *testing.T) {
 		t.Fatalf("status %d, header %v", r.status, r.header)
 	}
 	page := html.UnescapeString(r.body)
-	var wanted []string
+	wanted := []string{"<title>Keypool API</title>"}
 	for path, item := range doc.Paths.Map() {
 		wanted = append(wanted, "<code>"+path+"</code>")
 		for method, o := range item.Operations() {

@@ -280,6 +280,9 @@ func TestPageShowsQRCode(t *testing.T) {
 		if got := scanPNG(t, s.do(t, http.MethodGet, download, "").body); got != s.url+"/mine" {
 			t.Errorf("the PNG to download contains %q", got)
 		}
+		if got := scanPNG(t, string(browser.Of(b, chromedp.FullScreenshot(100)))); got != s.url+"/mine" {
+			t.Errorf("a camera reads %q from the page", got)
+		}
 		b.Do(chromedp.Navigate(s.url + "/mine+"))
 	}
 }

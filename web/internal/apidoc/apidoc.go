@@ -16,6 +16,7 @@ import (
 type Document struct {
 	Title, Version, Description string
 	Paths                       []Path
+	Schemes                     []Member // how a request authenticates
 	Schemas                     []Schema
 }
 
@@ -29,9 +30,16 @@ type Path struct {
 type Operation struct {
 	Method               string // in upper case
 	Summary, Description string
+	Access               Access
 	Parameters           []Member
 	Body                 *Body // nil if the request has no body
 	Responses            []Response
+}
+
+// Access describes whether a request authenticates.
+type Access struct {
+	Scheme   string // the name of the authentication scheme, or "" if there is none
+	Optional bool   // the request may also be anonymous
 }
 
 // Succeeding returns the responses whose status is below 400.
@@ -108,6 +116,9 @@ func Parse(text []byte) (*Document, error) {
 		}
 		d.Paths = append(d.Paths, path)
 	}
+	for _, s := range raw.Components.SecuritySchemes {
+		d.Schemes = append(d.Schemes, Member{Name: s.key, Type: Type{Text: s.value.Type + " " + s.value.Scheme}, Description: s.value.Description})
+	}
 	for _, s := range raw.Components.Schemas {
 		d.Schemas = append(d.Schemas, Schema{
 			Name: s.key, Description: s.value.Description, Type: s.value.typ(), Members: s.value.members(),
@@ -133,6 +144,7 @@ func (d *rawDocument) path(name string, p rawPath) (Path, error) {
 		}
 		path.Operations = append(path.Operations, Operation{
 			Method: strings.ToUpper(o.key), Summary: o.value.Summary, Description: o.value.Description,
+			Access:     o.value.access(),
 			Parameters: append(shared[:len(shared):len(shared)], own...), Body: o.value.RequestBody.body(), Responses: responses,
 		})
 	}

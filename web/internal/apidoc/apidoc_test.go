@@ -24,6 +24,7 @@ paths:
     post:
       summary: Write
       description: Writes it.
+      security: [{}, { key: [] }]
       requestBody:
         description: Small.
         content:
@@ -37,6 +38,8 @@ paths:
       responses:
         "201": { description: Done. }
 components:
+  securitySchemes:
+    key: { type: http, scheme: bearer, description: A key. }
   parameters:
     ID: { name: id, in: path, required: true, description: The name., schema: { type: string, pattern: "^x$" } }
   schemas:
@@ -92,7 +95,7 @@ func TestParse(t *testing.T) {
 				{Method: "HEAD", Summary: "Headers", Parameters: []Member{id}, Responses: found},
 			}},
 			{Path: "/a", Operations: []Operation{{
-				Method: "POST", Summary: "Write", Description: "Writes it.",
+				Method: "POST", Summary: "Write", Description: "Writes it.", Access: Access{Scheme: "key", Optional: true},
 				Body: &Body{Description: "Small.", Media: []Media{
 					{Name: "application/json", Type: Type{Ref: "Thing"}, Examples: []string{example}},
 					{Name: "application/x-www-form-urlencoded", Type: Type{Ref: "Thing"}, Examples: []string{"name=%3Cb%3E%26&count=3"}},
@@ -100,6 +103,7 @@ func TestParse(t *testing.T) {
 				Responses: []Response{{Status: "201", Description: "Done."}},
 			}}},
 		},
+		Schemes: []Member{{Name: "key", Type: Type{Text: "http bearer"}, Description: "A key."}},
 		Schemas: []Schema{{
 			Name: "Thing", Description: "A thing.", Type: Type{Text: "object"},
 			Members: []Member{

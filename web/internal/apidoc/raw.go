@@ -15,6 +15,8 @@ type (
 			Parameters ordered[rawParameter]
 			Responses  ordered[rawResponse]
 			Schemas    ordered[rawSchema]
+
+			SecuritySchemes ordered[struct{ Type, Scheme, Description string }] `yaml:"securitySchemes"`
 		}
 	}
 	rawPath struct {
@@ -23,6 +25,7 @@ type (
 	}
 	rawOperation struct {
 		Summary, Description string
+		Security             []ordered[[]string] // alternatives; an empty one permits anonymous requests
 		Parameters           []rawParameter
 		RequestBody          *rawBody `yaml:"requestBody"`
 		Responses            ordered[rawResponse]
@@ -89,6 +92,18 @@ func (p *rawPath) operations() ordered[rawOperation] {
 		}
 	}
 	return all
+}
+
+// access returns the first scheme among the alternatives.
+func (o *rawOperation) access() (a Access) {
+	for _, alternative := range o.Security {
+		if len(alternative) == 0 {
+			a.Optional = true
+		} else if a.Scheme == "" {
+			a.Scheme = alternative[0].key
+		}
+	}
+	return a
 }
 
 // body returns the body of a request, or nil if b is nil.
