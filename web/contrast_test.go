@@ -45,10 +45,10 @@ func parseStyle(t *testing.T, css string) *stylesheet {
 			continue // the colour of a drawing
 		}
 		var text, ground []string
-		if m := cssText.FindStringSubmatch(rule[2]); m != nil && m[1] != "inherit" {
+		if m := cssText.FindStringSubmatch(rule[2]); len(m) > 1 && m[1] != "inherit" {
 			text = []string{m[1]}
 		}
-		if m := cssGround.FindStringSubmatch(rule[2]); m != nil && m[1] != "none" {
+		if m := cssGround.FindStringSubmatch(rule[2]); len(m) > 1 && m[1] != "none" {
 			ground = cssColour.FindAllString(m[1], -1) // a gradient has several colours
 		}
 		s.add(t, text, ground)

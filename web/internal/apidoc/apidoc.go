@@ -119,7 +119,8 @@ func Parse(text []byte) (*Document, error) {
 	for _, s := range raw.Components.SecuritySchemes {
 		d.Schemes = append(d.Schemes, Member{Name: s.key, Type: Type{Text: s.value.Type + " " + s.value.Scheme}, Description: s.value.Description})
 	}
-	for _, s := range raw.Components.Schemas {
+	for i := range raw.Components.Schemas {
+		s := &raw.Components.Schemas[i]
 		d.Schemas = append(d.Schemas, Schema{
 			Name: s.key, Description: s.value.Description, Type: s.value.typ(), Members: s.value.members(),
 		})
@@ -153,8 +154,8 @@ func (d *rawDocument) path(name string, p rawPath) (Path, error) {
 
 func (d *rawDocument) parameters(raw []rawParameter) ([]Member, error) {
 	var all []Member
-	for _, p := range raw {
-		p, err := resolve(p.Ref, "parameters", p, d.Components.Parameters)
+	for i := range raw {
+		p, err := resolve(raw[i].Ref, "parameters", raw[i], d.Components.Parameters)
 		if err != nil {
 			return nil, err
 		}

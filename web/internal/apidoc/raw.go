@@ -116,11 +116,12 @@ func (b *rawBody) body() *Body {
 
 func (c rawContent) media() []Media {
 	var all []Media
-	for _, m := range c {
+	for i := range c {
+		m := &c[i]
 		media := Media{Name: m.key, Type: m.value.Schema.typ()}
 		examples := []*yaml.Node{&m.value.Example}
-		for i := range m.value.Examples {
-			examples = append(examples, &m.value.Examples[i].value.Value)
+		for j := range m.value.Examples {
+			examples = append(examples, &m.value.Examples[j].value.Value)
 		}
 		for _, e := range slices.DeleteFunc(examples, (*yaml.Node).IsZero) {
 			media.Examples = append(media.Examples, exampleText(m.key, e))
@@ -132,7 +133,8 @@ func (c rawContent) media() []Media {
 
 func (r *rawResponse) headers() []Member {
 	var all []Member
-	for _, h := range r.Headers {
+	for i := range r.Headers {
+		h := &r.Headers[i]
 		all = append(all, Member{Name: h.key, Type: h.value.Schema.typ(), Required: h.value.Required, Description: h.value.description()})
 	}
 	return all

@@ -82,7 +82,8 @@ func (s *rawSchema) rest() string {
 // members returns the members of an object.
 func (s *rawSchema) members() []Member {
 	var all []Member
-	for _, p := range s.Properties {
+	for i := range s.Properties {
+		p := &s.Properties[i]
 		all = append(all, Member{
 			Name: p.key, Type: p.value.typ(), Required: slices.Contains(s.Required, p.key), Description: p.value.Description,
 		})
