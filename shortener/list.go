@@ -87,17 +87,23 @@ const (
 // created, changed or deleted. limit is at most MaxList. If few links match, List may return fewer links than limit, or
 // none, although others follow. It fails with ErrPosition or with an *UnavailableError.
 func (s *Service) List(ctx context.Context, a Actor, f Filter, from string, limit int) (links []Link, next string, err error) {
+	size := limit
 	for examined := 0; examined < maxExamined; {
-		page, next, err := s.page(ctx, a, from, limit-len(links))
+		page, next, err := s.page(ctx, a, from, size)
 		if err != nil {
 			return nil, "", err
 		}
-		links = append(links, f.among(page, s.now())...)
+		selected, rest := f.among(page, s.now()), limit-len(links)
+		if len(selected) > rest {
+			size = max(rest, size/4) // read fewer links, because the position is after the last link that was read
+			continue
+		}
+		links, from = append(links, selected...), next
 		if len(links) == limit || next == "" {
 			return links, next, nil
 		}
-		from = next
 		examined += len(page)
+		size = min(4*size, MaxList) // few links match
 	}
 	return links, from, nil
 }
