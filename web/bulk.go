@@ -67,7 +67,7 @@ func (p *public) createLinks(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return sendBulk(c, lines, func(line []byte) bulkAnswer { return p.createLine(c, tok, self, line) })
+	return sendBulk(c, parseBulk(lines), func(line *parsedLine) bulkAnswer { return p.createLine(c, tok, self, line) })
 }
 
 var errTooManyBulks = errors.New("the server handles the maximum number of bulk requests")
@@ -116,28 +116,79 @@ func tooLarge(detail string) error {
 	return &detailedError{&http.MaxBytesError{Limit: maxBulkBody}, detail}
 }
 
-// sendBulk calls create for each line that is not blank, several lines at a time, and sends the answers in the order of the
-// lines. If the client leaves, it handles no further lines.
-func sendBulk(c echo.Context, lines [][]byte, create func(line []byte) bulkAnswer) error {
+// parsedLine is a line of a bulk request after the check of its syntax.
+type parsedLine struct {
+	number int // from 1
+	bulkLine
+	err error
+}
+
+// parseBulk parses the lines that are not blank.
+func parseBulk(lines [][]byte) (parsed []parsedLine) {
+	for i, line := range lines {
+		if len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		p := parsedLine{number: i + 1}
+		p.bulkLine, p.err = parseBulkLine(line)
+		parsed = append(parsed, p)
+	}
+	return parsed
+}
+
+func parseBulkLine(line []byte) (bulkLine, error) {
+	var l *bulkLine // nil if the JSON text is null
+	if err := json.Unmarshal(line, &l, json.RejectUnknownMembers(true)); err != nil {
+		return bulkLine{}, objectError(line, err)
+	}
+	if l == nil {
+		return bulkLine{}, errNoObject()
+	}
+	if l.Ref != nil {
+		if n := utf8.RuneCountInString(*l.Ref); n < 1 || n > maxRef {
+			return bulkLine{}, &shortener.InvalidError{Field: "ref", Reason: fmt.Sprintf("must be 1 to %d characters long", maxRef)}
+		}
+	}
+	return *l, nil
+}
+
+// independent returns how many of the first lines can be created at the same time. No two of them have the same ref or the
+// same alias, because the first line of the request must win.
+func independent(lines []parsedLine) int {
+	refs, aliases := make(map[string]bool), make(map[string]bool)
+	for i := range lines {
+		l := &lines[i]
+		if i == bulkWorkers || l.Ref != nil && refs[*l.Ref] || l.Alias != nil && aliases[*l.Alias] {
+			return i
+		}
+		if l.Ref != nil {
+			refs[*l.Ref] = true
+		}
+		if l.Alias != nil {
+			aliases[*l.Alias] = true
+		}
+	}
+	return len(lines)
+}
+
+// sendBulk calls create for each line, for several lines at a time, and sends the answers in the order of the lines. If the
+// client leaves, it handles no further lines.
+func sendBulk(c echo.Context, lines []parsedLine, create func(line *parsedLine) bulkAnswer) error {
 	w := c.Response()
 	w.Header().Set(echo.HeaderContentType, mediaNDJSON)
 	w.Header().Set(echo.HeaderXContentTypeOptions, "nosniff")
 	answers := newJSONLines(w)
-	for first := 0; first < len(lines) && c.Request().Context().Err() == nil; first += bulkWorkers {
-		part := lines[first:min(first+bulkWorkers, len(lines))]
-		results := make([]bulkAnswer, len(part))
+	for len(lines) > 0 && c.Request().Context().Err() == nil {
+		n := independent(lines)
+		part := lines[:n]
+		lines = lines[n:]
+		results := make([]bulkAnswer, n)
 		var creations sync.WaitGroup
-		for i, line := range part {
-			if len(bytes.TrimSpace(line)) > 0 {
-				creations.Go(func() { results[i] = create(line) })
-			}
+		for i := range part {
+			creations.Go(func() { results[i] = create(&part[i]) })
 		}
 		creations.Wait()
 		for i := range results {
-			if results[i].Status == 0 { // a blank line
-				continue
-			}
-			results[i].Line = first + i + 1
 			if err := answers.Encode(results[i]); err != nil {
 				return fmt.Errorf("%w: %w", reply.ErrNotSent, err)
 			}
@@ -148,8 +199,12 @@ func sendBulk(c echo.Context, lines [][]byte, create func(line []byte) bulkAnswe
 }
 
 // createLine creates the link of one line. It answers as POST /shorten would answer.
-func (p *public) createLine(c echo.Context, tok token.Token, self shortener.Origin, line []byte) (a bulkAnswer) {
-	link, status, err := p.tryLine(c, tok, self, line, &a)
+func (p *public) createLine(c echo.Context, tok token.Token, self shortener.Origin, line *parsedLine) bulkAnswer {
+	a := bulkAnswer{Line: line.number}
+	if line.Ref != nil {
+		a.Ref = *line.Ref
+	}
+	link, status, err := p.tryLine(c, tok, self, line)
 	if err != nil {
 		problem := problemOf(err)
 		p.problems.report(err, problem, c)
@@ -160,26 +215,20 @@ func (p *public) createLine(c echo.Context, tok token.Token, self shortener.Orig
 	return a
 }
 
-func (p *public) tryLine(c echo.Context, tok token.Token, self shortener.Origin, line []byte, a *bulkAnswer) (link shortener.Link, status int, err error) {
-	var l *bulkLine // nil if the JSON text is null
-	if err := json.Unmarshal(line, &l, json.RejectUnknownMembers(true)); err != nil {
-		return link, 0, objectError(line, err)
-	}
-	if l == nil {
-		return link, 0, errNoObject()
-	}
-	if l.Ref != nil {
-		if n := utf8.RuneCountInString(*l.Ref); n < 1 || n > maxRef {
-			return link, 0, &shortener.InvalidError{Field: "ref", Reason: fmt.Sprintf("must be 1 to %d characters long", maxRef)}
-		}
-		a.Ref = *l.Ref
+func (p *public) tryLine(c echo.Context, tok token.Token, self shortener.Origin, line *parsedLine) (link shortener.Link, status int, err error) {
+	if line.err != nil {
+		return link, 0, line.err
 	}
 	if err := p.limits.spendLine(tok); err != nil {
 		return link, 0, err
 	}
-	r := l.request()
+	key := ""
+	if line.Ref != nil {
+		key = *line.Ref
+	}
+	r := line.request()
 	r.Self, r.Owner = self, tok.ID
-	link, existing, replayed, err := p.createOnce(c, r, a.Ref)
+	link, existing, replayed, err := p.createOnce(c, r, key)
 	if existing || replayed {
 		return link, http.StatusOK, err
 	}

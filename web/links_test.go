@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -325,10 +326,19 @@ func TestListLinks(t *testing.T) {
 
 func TestStreamOfLinks(t *testing.T) {
 	t.Parallel()
-	o := newTokenSite(t, Limits{}).owner(t, "docs", everyScope)
+	site := newTokenSite(t, Limits{})
+	tok, authorization := site.issue(t, token.Token{Name: "docs", Scopes: everyScope})
+	o := owner{site, authorization}
 	const n = 1203 // more than a page
-	for i := range n {
-		o.want(t, http.StatusCreated, http.MethodPost, "/shorten", fmt.Sprintf(`{"url":"https://h.example/%d","title":"a \"quoted\", title"}`, i))
+	links := make([]shortener.Link, n)
+	for i := range links {
+		links[i] = shortener.Link{
+			Code: fmt.Sprintf("code%d", i), URL: fmt.Sprintf("https://h.example/%d", i), Source: "pool", CreatedAt: time.UnixMicro(int64(i)).UTC(),
+			Details: &shortener.Details{Owner: tok.ID, Version: 1, Title: `a "quoted", title`},
+		}
+	}
+	if _, err := site.store.Insert(t.Context(), links); err != nil {
+		t.Fatal(err)
 	}
 	r := o.send(t, http.MethodGet, "/api/links", "", "Accept", mediaNDJSON)
 	lines := strings.Split(strings.TrimSuffix(r.body, "\n"), "\n")
