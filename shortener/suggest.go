@@ -15,14 +15,14 @@ const (
 	// suggestLookups is how many aliases Suggest looks up, at most.
 	suggestLookups = 8
 	// suggestTimeout is the time limit of all look-ups of one call of Suggest.
-	suggestTimeout = 300 * time.Millisecond
+	suggestTimeout = 900 * time.Millisecond
 )
 
 // Suggest returns up to three free aliases that resemble alias, which is taken. An alias is free
 // if the store has no row for it, but another client may take it before the caller does. So
 // Suggest only gives advice, and Create still decides by its insert.
 //
-// Suggest makes at most eight look-ups and blocks for at most 0.3 s. It returns fewer aliases, or
+// Suggest makes at most eight look-ups and blocks for at most 0.9 s. It returns fewer aliases, or
 // none, if it finds no more within these limits or if the store does not answer.
 func (s *Service) Suggest(ctx context.Context, alias string) []string {
 	ctx, cancel := context.WithTimeout(ctx, suggestTimeout)
