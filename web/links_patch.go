@@ -14,7 +14,7 @@ import (
 // mediaPatch is the media type of a JSON merge patch (RFC 7396).
 const mediaPatch = "application/merge-patch+json"
 
-// member is a member of a merge patch. It tells an absent member from null.
+// member is a member of a merge patch. It distinguishes an absent member from null.
 type member[T any] struct {
 	present, null bool
 	value         T

@@ -1,12 +1,8 @@
 package web
 
 import (
-	"fmt"
-	"maps"
 	"net/http"
-	"net/url"
 	"slices"
-	"strconv"
 
 	"keypool/shortener"
 )
@@ -25,37 +21,31 @@ type listQuery struct {
 // readListQuery reads the parameters of GET /api/links.
 func readListQuery(r *http.Request) (q listQuery, err error) {
 	q = listQuery{limit: defaultList, filter: shortener.Filter{State: shortener.StateActive}}
-	given, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return q, malformed("The query of the URL is malformed: " + err.Error() + ".")
-	}
-	for _, name := range slices.Sorted(maps.Keys(given)) {
-		if len(given[name]) > 1 {
-			return q, malformed("The parameter " + quote(name) + " occurs twice.")
+	err = readParameters(r.URL.RawQuery, q.set)
+	return q, err
+}
+
+func (q *listQuery) set(name, value string) (err error) {
+	switch name {
+	case "q":
+		q.filter.Text = value
+	case "tag":
+		q.filter.Tag = value
+	case "host":
+		q.filter.Host = value
+	case "state":
+		q.filter.State = shortener.State(value)
+		if !slices.Contains(shortener.States(), q.filter.State) {
+			return malformed("The parameter state must be active, expired, deleted or all.")
 		}
-		switch value := given[name][0]; name {
-		case "q":
-			q.filter.Text = value
-		case "tag":
-			q.filter.Tag = value
-		case "host":
-			q.filter.Host = value
-		case "state":
-			q.filter.State = shortener.State(value)
-			if !slices.Contains(shortener.States(), q.filter.State) {
-				return q, malformed("The parameter state must be active, expired, deleted or all.")
-			}
-		case "limit":
-			q.paged = true
-			if q.limit, err = strconv.Atoi(value); err != nil || q.limit < 1 || q.limit > shortener.MaxList {
-				return q, malformed(fmt.Sprintf("The parameter limit must be a number from 1 to %d.", shortener.MaxList))
-			}
-		case "cursor":
-			q.paged = true
-			q.cursor = value
-		default:
-			return q, malformed("There is no parameter " + quote(name) + ".")
-		}
+	case "limit":
+		q.paged = true
+		q.limit, err = intParameter(name, value, 1, shortener.MaxList)
+	case "cursor":
+		q.paged = true
+		q.cursor = value
+	default:
+		return unknownParameter(name, "A list has the parameters limit, cursor, q, tag, host and state.")
 	}
-	return q, nil
+	return err
 }

@@ -1,11 +1,7 @@
 package web
 
 import (
-	"fmt"
-	"maps"
 	"net/http"
-	"net/url"
-	"slices"
 	"strconv"
 	"time"
 
@@ -87,19 +83,8 @@ type qrOptions struct {
 // readQROptions parses the query of a request for a QR code. Each of its errors names the parameter.
 func readQROptions(query string) (o qrOptions, err error) {
 	o = qrOptions{size: defaultQRSize, margin: defaultQRMargin, level: qr.M}
-	given, err := url.ParseQuery(query)
-	if err != nil {
-		return o, malformed("The query of the URL is malformed: " + err.Error() + ".")
-	}
-	for _, name := range slices.Sorted(maps.Keys(given)) {
-		if len(given[name]) > 1 {
-			return o, malformed("The parameter " + quote(name) + " occurs twice.")
-		}
-		if err := o.set(name, given[name][0]); err != nil {
-			return o, err
-		}
-	}
-	return o, nil
+	err = readParameters(query, o.set)
+	return o, err
 }
 
 func (o *qrOptions) set(name, value string) (err error) {
@@ -114,16 +99,7 @@ func (o *qrOptions) set(name, value string) (err error) {
 			return malformed("The parameter ec must be L, M, Q or H.")
 		}
 	default:
-		return malformed("There is no parameter " + quote(name) + ". A QR code has the parameters size, ec and margin.")
+		return unknownParameter(name, "A QR code has the parameters size, ec and margin.")
 	}
 	return err
-}
-
-// intParameter parses a parameter that is a whole number from least to most.
-func intParameter(name, value string, least, most int) (int, error) {
-	n, err := strconv.Atoi(value)
-	if err != nil || n < least || n > most {
-		return 0, malformed(fmt.Sprintf("The parameter %s must be a whole number from %d to %d.", name, least, most))
-	}
-	return n, nil
 }
