@@ -102,17 +102,31 @@ func testModel(t *testing.T, s shortener.Store) {
 // testOverlappingCodes inserts the same codes concurrently in different orders. Each code
 // has exactly one winner, and no Insert fails by a deadlock.
 func testOverlappingCodes(t *testing.T, s shortener.Store) {
-	const writers, codes = 8, 400
+	const codes = 400
+	got := insertConcurrently(t, s, func(w int) []shortener.Link {
+		links := make([]shortener.Link, codes)
+		for i := range links {
+			links[i] = Link(fmt.Sprint((i + w*codes/concurrentWriters) % codes))
+			links[i].URL = fmt.Sprintf("https://h/%d", w)
+		}
+		return links
+	})
+	if got != codes {
+		t.Fatalf("%d links were inserted for %d codes", got, codes)
+	}
+}
+
+const concurrentWriters = 8
+
+// insertConcurrently inserts the links of each writer in one call, all calls at the same time. It returns how many links
+// were inserted.
+func insertConcurrently(t *testing.T, s shortener.Store, links func(writer int) []shortener.Link) int {
+	t.Helper()
 	var inserted atomic.Int32
 	var wg sync.WaitGroup
-	for w := range writers {
+	for w := range concurrentWriters {
 		wg.Go(func() {
-			links := make([]shortener.Link, codes)
-			for i := range links {
-				links[i] = Link(fmt.Sprint((i + w*codes/writers) % codes))
-				links[i].URL = fmt.Sprintf("https://h/%d", w)
-			}
-			outcomes, err := s.Insert(t.Context(), links)
+			outcomes, err := s.Insert(t.Context(), links(w))
 			if err != nil {
 				t.Error(err)
 			}
@@ -124,7 +138,5 @@ func testOverlappingCodes(t *testing.T, s shortener.Store) {
 		})
 	}
 	wg.Wait()
-	if inserted.Load() != codes {
-		t.Fatalf("%d links were inserted for %d codes", inserted.Load(), codes)
-	}
+	return int(inserted.Load())
 }

@@ -3,8 +3,6 @@ package storetest
 import (
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -73,28 +71,14 @@ func testOnceIsForgotten(t *testing.T, s shortener.Store) {
 // testConcurrentOnce inserts links with the same idempotency keys concurrently and in different orders. One link is inserted for
 // each key.
 func testConcurrentOnce(t *testing.T, s shortener.Store) {
-	const writers, keys = 8, 40
-	var inserted atomic.Int32
-	var wg sync.WaitGroup
-	for w := range writers {
-		wg.Go(func() {
-			var links []shortener.Link
-			for i := range keys {
-				links = append(links, once(fmt.Sprintf("c%d-%d", w, i), fmt.Sprint((i+w*keys/writers)%keys), 1))
-			}
-			outcomes, err := s.Insert(t.Context(), links)
-			if err != nil {
-				t.Error(err)
-			}
-			for _, o := range outcomes {
-				if o == shortener.Inserted {
-					inserted.Add(1)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	if inserted.Load() != keys {
-		t.Errorf("%d links were inserted for %d idempotency keys", inserted.Load(), keys)
+	const keys = 40
+	got := insertConcurrently(t, s, func(w int) (links []shortener.Link) {
+		for i := range keys {
+			links = append(links, once(fmt.Sprintf("c%d-%d", w, i), fmt.Sprint((i+w*keys/concurrentWriters)%keys), 1))
+		}
+		return links
+	})
+	if got != keys {
+		t.Errorf("%d links were inserted for %d idempotency keys", got, keys)
 	}
 }
