@@ -16,6 +16,16 @@ import (
 	"keypool/shortener"
 )
 
+// hasKey reports whether the creation of a link has an idempotency key.
+func hasKey(links []shortener.Link) bool {
+	for i := range links { // without a copy of each link
+		if links[i].Once != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // insertOnce inserts links of which some have an idempotency key. It needs three round trips in one transaction.
 func (s *Store) insertOnce(ctx context.Context, conn *pgxpool.Conn, links []shortener.Link) ([]shortener.Outcome, error) {
 	tx, err := conn.Begin(ctx)

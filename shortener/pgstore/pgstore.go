@@ -58,7 +58,7 @@ func (s *Store) Insert(ctx context.Context, links []shortener.Link) ([]shortener
 		return nil, fmt.Errorf("connect to insert links: %w: %w", shortener.ErrNotWritten, err)
 	}
 	defer conn.Release()
-	if slices.ContainsFunc(links, func(l shortener.Link) bool { return l.Once != nil }) {
+	if hasKey(links) {
 		return s.insertOnce(ctx, conn, links)
 	}
 	if s.suspicious.Load() > 0 {

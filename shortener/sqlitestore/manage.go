@@ -14,7 +14,7 @@ import (
 func (s *Store) Change(ctx context.Context, old, changed shortener.Link) error {
 	table, key := s.place(old.Code)
 	result, err := s.db.Write.ExecContext(ctx, table.change,
-		changed.URL, micros(changed.ExpiresAt), micros(changed.DeletedAt), changed.Details.Text(), key, old.Code, old.Version())
+		changed.URL, micros(changed.ExpiresAt), micros(changed.DeletedAt), detailsText(changed.Details), key, old.Code, old.Version())
 	if err != nil {
 		return fmt.Errorf("change a link: %w", err)
 	}

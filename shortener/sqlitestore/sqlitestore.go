@@ -89,7 +89,7 @@ func (s *Store) insertIn(ctx context.Context, tx *sql.Tx, links []shortener.Link
 			}
 		}
 		table, key := s.place(l.Code)
-		columns = [...]any{key, l.Code, l.URL, l.Source, l.CreatedAt.UnixMicro(), micros(l.ExpiresAt), l.Details.Text()}
+		columns = [...]any{key, l.Code, l.URL, l.Source, l.CreatedAt.UnixMicro(), micros(l.ExpiresAt), detailsText(l.Details)}
 		insert, values := ranked, columns[:]
 		if table == s.unranked { // the key is the code
 			insert, values = unranked, columns[1:]
@@ -202,6 +202,14 @@ func (s *Store) Ping(ctx context.Context) error {
 		return fmt.Errorf("ping the link store: %w", err)
 	}
 	return nil
+}
+
+// detailsText returns the details as text, or nil (NULL). The driver would need reflection for a nil *string.
+func detailsText(d *shortener.Details) any {
+	if d == nil {
+		return nil
+	}
+	return *d.Text()
 }
 
 // micros returns t in microseconds since 1970, or nil (NULL) for the zero time.

@@ -156,7 +156,7 @@ func printTokensJSON(out io.Writer, all []token.Token) error {
 func printTokens(out io.Writer, all []token.Token) error {
 	const gap = 2 // spaces between two columns
 	w := tabwriter.NewWriter(out, 0, 0, gap, ' ', 0)
-	_, _ = fmt.Fprintln(w, "ID\tNAME\tSCOPES\tRATE\tCREATED\tEXPIRES\tREVOKED\tLAST USED") // Flush returns the error
+	_, _ = fmt.Fprintln(w, "ID\tNAME\tSCOPES\tRATE\tCREATED\tEXPIRES\tREVOKED\tLAST USED") // Flush returns the error of this line and of the next ones
 	for i := range all {
 		t := &all[i]
 		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", token.FormatID(t.ID), t.Name, t.Scopes, t.Rate,
