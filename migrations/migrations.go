@@ -92,7 +92,7 @@ func Check(ctx context.Context, db *sql.DB, engine Engine) error {
 }
 
 func check(ctx context.Context, db *sql.DB, engine Engine, provider *goose.Provider) error {
-	have, err := version(ctx, db, engine)
+	have, err := Version(ctx, db, engine)
 	if err != nil {
 		return err
 	}
@@ -109,9 +109,9 @@ func check(ctx context.Context, db *sql.DB, engine Engine, provider *goose.Provi
 	return nil
 }
 
-// version returns the schema version of db, or 0 if db was never migrated. It does not use the
-// provider, because the provider would create its table to report the version.
-func version(ctx context.Context, db *sql.DB, engine Engine) (have int64, err error) {
+// Version returns the schema version of db, or 0 if db was never migrated. It changes nothing.
+func Version(ctx context.Context, db *sql.DB, engine Engine) (have int64, err error) {
+	// The provider would create its table to report the version.
 	exists := `SELECT to_regclass('goose_db_version') IS NOT NULL`
 	if engine == SQLite {
 		exists = `SELECT count(*) > 0 FROM sqlite_master WHERE type = 'table' AND name = 'goose_db_version'`

@@ -18,3 +18,6 @@ type Order interface {
 // ErrOtherOrder reports that the database keeps its links in another order than the store expects.
 // The store would find the wrong links.
 var ErrOtherOrder = errors.New("the links are stored in another order")
+
+// NoRank stands for the rank of a code that has none.
+const NoRank = -1

@@ -7,16 +7,16 @@ import (
 	"sync"
 )
 
-// Pages yields the links of a store that reads them page by page, as [Store.All] does. read returns the
-// next page. It must stop when its context ends. The last page is the first one with fewer than size links.
+// Pages yields the rows of a store that reads them page by page, as [Store.All] does. read returns the
+// next page. It must stop when its context ends. The last page is the first one with fewer than size rows.
 // While the caller handles a page, a goroutine reads the next one. It ends before the sequence does.
 // The sequence can be used once, because read has a position.
-func Pages(ctx context.Context, size int, read func(ctx context.Context) ([]Link, error)) iter.Seq2[Link, error] {
+func Pages(ctx context.Context, size int, read func(ctx context.Context) ([]Row, error)) iter.Seq2[Row, error] {
 	type page struct {
-		links []Link
-		err   error
+		rows []Row
+		err  error
 	}
-	return func(yield func(Link, error) bool) {
+	return func(yield func(Row, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		pages := make(chan page)
 		var reader sync.WaitGroup
@@ -25,30 +25,30 @@ func Pages(ctx context.Context, size int, read func(ctx context.Context) ([]Link
 		reader.Go(func() {
 			defer close(pages)
 			for {
-				links, err := read(ctx)
+				rows, err := read(ctx)
 				select {
-				case pages <- page{links, err}:
+				case pages <- page{rows, err}:
 				case <-ctx.Done():
 					return
 				}
-				if err != nil || len(links) < size {
+				if err != nil || len(rows) < size {
 					return
 				}
 			}
 		})
 		for p := range pages {
 			if p.err != nil {
-				yield(Link{}, fmt.Errorf("read all links: %w", p.err))
+				yield(Row{}, fmt.Errorf("read all links: %w", p.err))
 				return
 			}
-			for _, link := range p.links {
-				if !yield(link, nil) {
+			for _, row := range p.rows {
+				if !yield(row, nil) {
 					return
 				}
 			}
 		}
 		if err := ctx.Err(); err != nil {
-			yield(Link{}, fmt.Errorf("read all links: %w", err))
+			yield(Row{}, fmt.Errorf("read all links: %w", err))
 		}
 	}
 }

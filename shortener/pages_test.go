@@ -7,13 +7,13 @@ import (
 	"testing"
 )
 
-// numbered returns a function that reads links with the codes "0" to n-1 in pages of size links, and then
+// numbered returns a function that reads rows with the codes "0" to n-1 in pages of size rows, and then
 // fails with err if err is not nil.
-func numbered(n, size int, err error) func(context.Context) ([]Link, error) {
+func numbered(n, size int, err error) func(context.Context) ([]Row, error) {
 	next := 0
-	return func(context.Context) (page []Link, _ error) {
+	return func(context.Context) (page []Row, _ error) {
 		for ; next < n && len(page) < size; next++ {
-			page = append(page, Link{Code: fmt.Sprint(next)})
+			page = append(page, Row{Code: fmt.Sprint(next)})
 		}
 		if len(page) == 0 && err != nil {
 			return nil, err
@@ -22,19 +22,19 @@ func numbered(n, size int, err error) func(context.Context) ([]Link, error) {
 	}
 }
 
-func TestPagesYieldsEachLinkOnce(t *testing.T) {
+func TestPagesYieldsEachRowOnce(t *testing.T) {
 	t.Parallel()
 	const size = 4
 	for n := range 3*size + 1 {
 		got := 0
-		for link, err := range Pages(t.Context(), size, numbered(n, size, nil)) {
-			if err != nil || link.Code != fmt.Sprint(got) {
-				t.Fatalf("%d links: link %d is %q, %v", n, got, link.Code, err)
+		for row, err := range Pages(t.Context(), size, numbered(n, size, nil)) {
+			if err != nil || row.Code != fmt.Sprint(got) {
+				t.Fatalf("%d rows: row %d is %q, %v", n, got, row.Code, err)
 			}
 			got++
 		}
 		if got != n {
-			t.Errorf("%d links, want %d", got, n)
+			t.Errorf("%d rows, want %d", got, n)
 		}
 	}
 }

@@ -34,6 +34,9 @@ type Store interface {
 	// Present if the link is the link of that creation. A key whose link has the outcome Conflict remains unused. Insert
 	// fails with ErrKeyBusy, and writes nothing, if another transaction with the same key takes too long.
 	//
+	// Insert fails with ErrOtherOrder, and writes nothing, if the database has an order on record that is not the
+	// order of the store.
+	//
 	// An error wraps ErrNotWritten if nothing was written. It also wraps ErrStoreFull if
 	// the reason was a lack of disk space. After any other error the rows may or may not
 	// be durable. Insert keeps no reference to links.
@@ -60,13 +63,19 @@ type Store interface {
 	// time may be in any order, which never changes. The cost does not depend on the number of
 	// links in the store. Newest fails with ErrPosition if the store did not make the position.
 	Newest(ctx context.Context, s Selection) (links []Link, next string, err error)
-	// All yields the code and the source of every row in one pass, for the audit. It yields the
-	// links in the order of their ranks, and then the links without a rank. It does not block
-	// writers. Rows that are inserted during the pass may be missing. The sequence ends after the
-	// first error.
-	All(ctx context.Context) iter.Seq2[Link, error]
+	// All yields every row in one pass, for the audit. It yields the rows of the first table in the order of
+	// their ranks, and then those of the second table. It does not block writers. Rows that are inserted during
+	// the pass may be missing. The sequence ends after the first error.
+	All(ctx context.Context) iter.Seq2[Row, error]
 	// Ping checks that the store answers and accepts writes.
 	Ping(ctx context.Context) error
+}
+
+// Row is a row of a store, as an audit reads it.
+type Row struct {
+	Code   string
+	Source string
+	Rank   int64 // primary key in the first table; NoRank for a row of the second table
 }
 
 // Selection selects links for Newest.

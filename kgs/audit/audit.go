@@ -31,13 +31,21 @@ type Evidence struct {
 	Snapshot func(context.Context) (ledger.Snapshot, error)
 	Epoch    func(context.Context) (int64, error)                  // epoch of the shared pool; nil if there is no shared pool
 	Pool     func(context.Context) iter.Seq2[kgs.PoolEntry, error] // the codes that the shared pool has on record
-	Links    func(context.Context) iter.Seq2[Linked, error]        // every row of the link store, each code once
+	Links    func(context.Context) iter.Seq2[Linked, error]        // every row of the link store
+	Order    Order                                                 // of the link store; usually Space
 }
 
-// Linked is a code that has a row in the link store.
+// Linked is a row of the link store.
 type Linked struct {
 	Code   string
 	Source string
+	Rank   int64 // rank under which the store keeps the row; -1 if it keeps the row without a rank
+}
+
+// Order is the order in which the link store keeps its rows. Rank returns the rank of a code, or false if the code has
+// none. The store finds the row of a code only under this rank.
+type Order interface {
+	Rank(code string) (rank int64, ok bool)
 }
 
 // Accounts counts the reserved numbers by place. Without a fault, Reserved is the sum of the
@@ -103,7 +111,7 @@ const auditPasses = 3
 // the present epoch.
 //
 // A fault counts only if every pass finds it, because keys move during a pass. A code that is used
-// as a key and has no number is a fault at once. Run compares all faults of the passes, although
+// as a key and has no number is a fault at once, and so is a misplaced row. Run compares all faults of the passes, although
 // Accounts lists only the first MaxListed faults of each kind, in the order of their ranks.
 //
 // An error means that Run could not complete the audit. If the shared pool waits for a new epoch, or
@@ -133,7 +141,7 @@ func (e Evidence) pass(ctx context.Context, candidates faultRanks) (*pass, error
 	if err != nil {
 		return nil, err
 	}
-	p := newPass(e.Space, before, candidates)
+	p := newPass(e, before, candidates)
 	var pool poolRanks
 	if before.Epoch.Number > 0 { // epoch 0 means that the ledger has never had a shared pool
 		if err := e.checkEpoch(ctx, before.Epoch.Number); err != nil {

@@ -67,15 +67,24 @@ func (s *fixture) addPool(lo, hi int64, batch bool) {
 
 func (s *fixture) link(lo, hi int64, source string) {
 	for _, code := range s.space.Codes(codespace.Range{Length: 3, Lo: lo, Hi: hi}) {
-		s.links = append(s.links, Linked{code, source})
+		s.links = append(s.links, placed(s.space, code, source))
 	}
+}
+
+// placed returns the row of a code in a link store with the order of space.
+func placed(space *codespace.Space, code, source string) Linked {
+	rank, ok := space.Rank(code)
+	if !ok {
+		rank = -1
+	}
+	return Linked{code, source, rank}
 }
 
 func (s *fixture) code(n int64) string { return s.space.Code(3, n) }
 
 func (s *fixture) evidence() Evidence {
 	e := Evidence{
-		Space: s.space, Snapshot: s.Snapshot,
+		Space: s.space, Order: s.space, Snapshot: s.Snapshot,
 		Links: func(context.Context) iter.Seq2[Linked, error] { return noErrors(s.links) },
 	}
 	if !s.noPool {
@@ -320,4 +329,28 @@ func TestAuditRequiresThePoolOfTheLedger(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A row that the store does not find by its code is no link, whichever number its code has.
+func TestAuditFindsMisplacedRows(t *testing.T) {
+	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		s := newFixture(t, l)
+		before, err := s.audit(t)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.links = append(s.links,
+			Linked{s.code(20), kgs.SourcePool, 77}, Linked{s.code(21), kgs.SourcePool, -1}, Linked{"by-name", "alias", 3})
+		got, err := s.audit(t)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := map[FaultKind]int64{FaultMisplaced: 3}
+		if diff := cmp.Diff(want, got.FaultCounts); diff != "" {
+			t.Errorf("faults (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(before.Links, got.Links); diff != "" {
+			t.Errorf("links (-before +after):\n%s", diff)
+		}
+	})
 }

@@ -32,13 +32,14 @@ func BenchmarkAudit(b *testing.B) {
 	}
 	e := Evidence{
 		Space:    space,
+		Order:    space,
 		Snapshot: func(context.Context) (ledger.Snapshot, error) { return snapshot, nil },
 		Epoch:    func(context.Context) (int64, error) { return 4, nil },
 		Pool: func(context.Context) iter.Seq2[kgs.PoolEntry, error] {
 			return eachCode(pool, length, func(code string) kgs.PoolEntry { return kgs.PoolEntry{Code: code} })
 		},
 		Links: func(context.Context) iter.Seq2[Linked, error] {
-			return eachCode(links, length, func(code string) Linked { return Linked{code, kgs.SourcePool} })
+			return eachCode(links, length, func(code string) Linked { return placed(space, code, kgs.SourcePool) })
 		},
 	}
 	var before, after runtime.MemStats

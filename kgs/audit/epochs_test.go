@@ -111,7 +111,7 @@ func TestAuditReportsMissingNumbersOnlyOfThePresentEpoch(t *testing.T) {
 				b.Spaces = append(b.Spaces, ledger.SpaceCounter{Length: length, Size: codespace.Size(length), Next: 30})
 				for n := range int64(30) {
 					if n != tt.missing {
-						links = append(links, Linked{space.Code(length, n), kgs.SourcePool})
+						links = append(links, placed(space, space.Code(length, n), kgs.SourcePool))
 					}
 				}
 				for _, n := range tt.faults {
@@ -125,6 +125,7 @@ func TestAuditReportsMissingNumbersOnlyOfThePresentEpoch(t *testing.T) {
 			}
 			got, err := Run(t.Context(), Evidence{
 				Space:    space,
+				Order:    space,
 				Snapshot: func(context.Context) (ledger.Snapshot, error) { return b, nil },
 				Epoch:    func(context.Context) (int64, error) { return 2, nil },
 				Pool:     func(context.Context) iter.Seq2[kgs.PoolEntry, error] { return noErrors[kgs.PoolEntry](nil) },

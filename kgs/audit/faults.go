@@ -20,6 +20,7 @@ const (
 	FaultReused     FaultKind = "reused"     // linked, but still to be handed out
 	FaultForeign    FaultKind = "foreign"    // never reserved, but in the pool or linked as a key of the ledger
 	FaultUnrecorded FaultKind = "unrecorded" // linked as a key of the PostgreSQL pool, which has no row for it
+	FaultMisplaced  FaultKind = "misplaced"  // the link store has a row of the code, but does not find it by the code
 )
 
 // Fault is one code for which the accounts do not close.
@@ -38,6 +39,8 @@ func (f Fault) String() string {
 		return f.Code + " is reused: linked, and yet waiting to be handed out again"
 	case FaultUnrecorded:
 		return f.Code + " is unrecorded: linked as a key of the PostgreSQL pool, which has no row for it"
+	case FaultMisplaced:
+		return f.Code + " is misplaced: its row does not have the rank of the code, so no request finds the row"
 	default:
 		return f.Code + " is foreign: used as a key of the ledger, which never reserved it"
 	}
@@ -85,6 +88,7 @@ func (p *pass) reportFaults() {
 		p.accounts.addFaults(kind, size(p.found[kind]), p.firstCodes(p.found[kind])...)
 	}
 	p.accounts.addFaults(FaultForeign, p.strangers.n, p.strangers.first()...)
+	p.accounts.addFaults(FaultMisplaced, p.misplaced.n, p.misplaced.first()...)
 }
 
 // firstCodes returns the codes of the first MaxListed ranks.
@@ -101,12 +105,31 @@ func (p *pass) firstCodes(ranks []span) (codes []string) {
 	return codes
 }
 
+// codes counts codes and keeps some of them. Its memory is bounded.
+type codes struct {
+	n    int64
+	kept []string // contains the first MaxListed codes in order of their bytes
+}
+
+func (c *codes) add(code string) {
+	c.n++
+	c.kept = append(c.kept, strings.Clone(code)) // code may be a part of a long string
+	if len(c.kept) == 2*MaxListed {
+		c.kept = c.first()
+	}
+}
+
+// first returns the first MaxListed codes.
+func (c *codes) first() []string {
+	slices.Sort(c.kept)
+	return c.kept[:min(len(c.kept), MaxListed)]
+}
+
 // strangers is the codes without a rank that are used as keys of the ledger. No ledger can
 // reserve such a code, so it is a fault even if only one pass finds it. The memory depends on the
 // number of these codes in the pool, and not on their number among the links.
 type strangers struct {
-	n    int64
-	kept []string        // contains the first MaxListed codes in order of their bytes
+	codes
 	pool map[string]bool // those that are in the pool
 }
 
@@ -121,18 +144,7 @@ func (s *strangers) addPooled(code string) {
 
 // add adds a code, unless the pool has it.
 func (s *strangers) add(code string) {
-	if s.pool[code] {
-		return
+	if !s.pool[code] {
+		s.codes.add(code)
 	}
-	s.n++
-	s.kept = append(s.kept, strings.Clone(code))
-	if len(s.kept) == 2*MaxListed {
-		s.kept = s.first()
-	}
-}
-
-// first returns the first MaxListed codes.
-func (s *strangers) first() []string {
-	slices.Sort(s.kept)
-	return s.kept[:min(len(s.kept), MaxListed)]
 }

@@ -51,7 +51,7 @@ func TestAuditMemoryDoesNotGrowWithNumbers(t *testing.T) {
 			if n++; n == links {
 				last = heapInUse()
 			}
-			return Linked{code, kgs.SourcePool}
+			return placed(space, code, kgs.SourcePool)
 		})
 	}
 	first := heapInUse()
@@ -80,7 +80,7 @@ func TestAuditAcceptsLinksInAnyOrder(t *testing.T) {
 	space := codespace.Plain()
 	r := reading{before: ledgerOf(6, numbers)}
 	for _, code := range space.Codes(codespace.Range{Length: 6, Hi: numbers - 10}) {
-		r.links = append(r.links, Linked{code, kgs.SourcePool})
+		r.links = append(r.links, placed(space, code, kgs.SourcePool))
 	}
 	rand.New(rand.NewPCG(1, 0)).Shuffle(len(r.links), func(i, j int) { r.links[i], r.links[j] = r.links[j], r.links[i] })
 	a, err := Run(t.Context(), evidenceOf(space, same(r)))
@@ -101,7 +101,7 @@ func manyFaults(space *codespace.Space, n int64) (r reading) {
 		}
 	}
 	push := func(code string) { r.pool = append(r.pool, kgs.PoolEntry{Code: code}) }
-	link := func(code string) { r.links = append(r.links, Linked{code, kgs.SourcePool}) }
+	link := func(code string) { r.links = append(r.links, placed(space, code, kgs.SourcePool)) }
 	add(n, block, link)           // [0, n) is missing
 	add(block, 2*block, push)     // [block, block+n) is there twice
 	add(block, block+n, push)     //
@@ -158,7 +158,7 @@ func TestAuditFailsIfACodeHasTwoLinks(t *testing.T) {
 			t.Parallel()
 			r := reading{before: ledgerOf(6, 2, rows...)}
 			for _, n := range []int64{0, 1, 0} {
-				r.links = append(r.links, Linked{space.Code(6, n), kgs.SourcePool})
+				r.links = append(r.links, placed(space, space.Code(6, n), kgs.SourcePool))
 			}
 			if a, err := Run(t.Context(), evidenceOf(space, same(r))); !errors.Is(err, errRepeated) {
 				t.Errorf("accounts %+v, error %v; want %v", a, err, errRepeated)

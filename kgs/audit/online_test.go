@@ -127,7 +127,7 @@ func (w *system) link() {
 		h := &w.held[i]
 		upTo := h.spent + w.rand.IntN(len(h.Codes)-h.spent+1)
 		for _, code := range h.Codes[h.spent:upTo] {
-			w.links = append(w.links, Linked{code, h.Source})
+			w.links = append(w.links, placed(w.space, code, h.Source))
 		}
 		h.spent = upTo
 	}
@@ -211,6 +211,7 @@ func (w *system) evidence(happen func()) Evidence {
 	pool := w.pool("auditor")
 	return Evidence{
 		Space: w.space,
+		Order: w.space,
 		Snapshot: func(ctx context.Context) (ledger.Snapshot, error) {
 			happen()
 			defer happen()

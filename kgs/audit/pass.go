@@ -39,6 +39,7 @@ func linkOf(source string) linkKind {
 // segments, which the ledger and the pool give, and the links.
 type pass struct {
 	space      *codespace.Space
+	order      Order
 	next       [codespace.MaxLength + 1]int64 // the ledger's counters when the pass began, by length
 	sections   []section
 	reserved   []span   // reserved[i] is the ranks of sections[i]
@@ -49,14 +50,15 @@ type pass struct {
 	reused     rankSet
 	beyond     rankSet // keys in the pool or linked that were not reserved when the pass began
 	strangers  strangers
+	misplaced  codes      // codes of misplaced rows
 	candidates faultRanks // faults of the previous pass; nil in the first pass
 	found      faultRanks
 	accounts   Accounts
 }
 
-func newPass(space *codespace.Space, b ledger.Snapshot, candidates faultRanks) *pass {
+func newPass(e Evidence, b ledger.Snapshot, candidates faultRanks) *pass {
 	p := &pass{
-		space: space, sections: sections(b), candidates: candidates, found: faultRanks{},
+		space: e.Space, order: e.Order, sections: sections(b), candidates: candidates, found: faultRanks{},
 		accounts: Accounts{Abandoned: map[string]int64{}, Links: map[string]int64{}, Epochs: []EpochAccounts{}},
 	}
 	for _, s := range b.Spaces {
@@ -97,15 +99,31 @@ func (p *pass) addLinks(links iter.Seq2[Linked, error]) error {
 		if err != nil {
 			return err
 		}
+		rank, ok := p.space.Rank(l.Code)
+		if p.isMisplaced(l, rank, ok) {
+			p.misplaced.add(l.Code)
+			continue
+		}
 		p.accounts.Links[l.Source]++
-		p.addLink(l.Code, linkOf(l.Source))
+		p.addLink(l.Code, rank, ok, linkOf(l.Source))
 	}
 	return nil
 }
 
-func (p *pass) addLink(code string, kind linkKind) {
+// isMisplaced reports whether the store does not find the row by its code. rank is the rank of the code in the code space,
+// if ok is true.
+func (p *pass) isMisplaced(l Linked, rank int64, ok bool) bool {
+	if p.order != Order(p.space) {
+		rank, ok = p.order.Rank(l.Code)
+	}
+	if !ok {
+		rank = -1
+	}
+	return l.Rank != rank
+}
+
+func (p *pass) addLink(code string, rank int64, ok bool, kind linkKind) {
 	var at *segment
-	rank, ok := p.space.Rank(code)
 	if ok {
 		at = p.segmentAt(rank)
 	}

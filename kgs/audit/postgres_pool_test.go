@@ -60,7 +60,7 @@ func (k auditedPool) auditPool(links ...Linked) Accounts {
 
 func linkedAs(source string, codes []string) (links []Linked) {
 	for _, code := range codes {
-		links = append(links, Linked{code, source})
+		links = append(links, Linked{Code: code, Source: source})
 	}
 	return links
 }

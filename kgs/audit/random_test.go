@@ -57,6 +57,7 @@ func evidenceOf(space *codespace.Space, readings []reading) Evidence {
 	present := func() reading { return readings[(snapshots-1)/2] }
 	return Evidence{
 		Space: space,
+		Order: space,
 		Snapshot: func(context.Context) (ledger.Snapshot, error) {
 			snapshots++
 			return choose(snapshots%2 == 1, present().before, present().after), nil
@@ -197,7 +198,7 @@ func (g generator) withLinks(r reading) []Linked {
 		sources := []string{kgs.SourcePool, kgs.SourcePool, kgs.SourcePool, kgs.SourceLedger, kgs.SourceKGS, kgs.SourceRandom, "alias"}
 		if !seen[code] {
 			seen[code] = true
-			all = append(all, Linked{code, sources[g.IntN(len(sources))]})
+			all = append(all, placed(g.space, code, sources[g.IntN(len(sources))]))
 		}
 	}
 	share := []float64{0.02, 0.3, 0.6, 0.95}[g.IntN(4)]

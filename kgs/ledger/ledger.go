@@ -132,6 +132,12 @@ func (l *Ledger) identify(ctx context.Context, cfg Config, space *codespace.Spac
 		return nil, fmt.Errorf("ledger: identify: %w", err)
 	}
 	l.name.Store(name)
+	return cfg.recognize(space, kept, fingerprint)
+}
+
+// recognize returns the code space of the ledger with this fingerprint. kept is the secret that the ledger stores, and
+// space is the code space that cfg requests.
+func (cfg Config) recognize(space *codespace.Space, kept []byte, fingerprint string) (_ *codespace.Space, err error) {
 	if cfg.Permute && cfg.Secret == nil && kept != nil {
 		if space, err = codespace.New(kept); err != nil {
 			return nil, fmt.Errorf("ledger: identify: %w", err)
@@ -141,6 +147,27 @@ func (l *Ledger) identify(ctx context.Context, cfg Config, space *codespace.Spac
 		return nil, cfg.wrongSecret(fingerprint)
 	}
 	return space, nil
+}
+
+// CheckSecret fails with ErrWrongSecret if db has a ledger that was created with another secret or another value of
+// Permute. The tables may have any version of the schema, so that a program with a wrong setting can stop before it
+// migrates the database. CheckSecret changes nothing.
+func CheckSecret(ctx context.Context, db *sql.DB, cfg Config) error {
+	space, _, err := cfg.space()
+	if err != nil {
+		return err
+	}
+	var kept []byte
+	var fingerprint string
+	err = db.QueryRowContext(ctx, `SELECT secret, fingerprint FROM kgs_ledger WHERE id = 1`).Scan(&kept, &fingerprint)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("ledger: check the secret: %w", err)
+	}
+	_, err = cfg.recognize(space, kept, fingerprint)
+	return err
 }
 
 // space returns the code space that cfg requests. It also returns the secret if it made a new

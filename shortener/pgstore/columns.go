@@ -13,17 +13,22 @@ import (
 
 const (
 	insertRanked = `INSERT INTO ranked_links (rank, code, url, source, created_at, expires_at)
-		SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::timestamptz[])`
+		SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::timestamptz[])
+		WHERE ` + sameOrder + `$7)`
 	insertUnranked = `INSERT INTO unranked_links (code, url, source, created_at, expires_at)
-		SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::timestamptz[])`
+		SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::timestamptz[])
+		WHERE ` + sameOrder + `$6)`
 	// These statements insert links of which some have details. Without them, a link without details would
 	// need one more value.
 	insertRankedDetails = `INSERT INTO ranked_links (rank, code, url, source, created_at, expires_at, details)
 		SELECT r, c, u, s, a, e, d::jsonb FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::timestamptz[], $7::text[])
-		AS links (r, c, u, s, a, e, d)`
+		AS links (r, c, u, s, a, e, d) WHERE ` + sameOrder + `$8)`
 	insertUnrankedDetails = `INSERT INTO unranked_links (code, url, source, created_at, expires_at, details)
 		SELECT c, u, s, a, e, d::jsonb FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::timestamptz[], $6::text[])
-		AS links (c, u, s, a, e, d)`
+		AS links (c, u, s, a, e, d) WHERE ` + sameOrder + `$7)`
+	// sameOrder is the condition that the links have the order with the fingerprint that follows. A process that was
+	// suspended during a reindex would otherwise write rows where no look-up finds them.
+	sameOrder = `NOT EXISTS (SELECT FROM link_order WHERE fingerprint <> `
 	// returningNew is the end of an INSERT that ignores links whose codes are in use.
 	returningNew = ` ON CONFLICT DO NOTHING RETURNING code`
 )
@@ -35,6 +40,7 @@ type columns struct {
 	created              []time.Time
 	expires              []pgtype.Timestamptz
 	details              []*string // nil if no link has details
+	order                string    // fingerprint of the order that the ranks belong to
 }
 
 func (c *columns) statement() string {
@@ -50,9 +56,11 @@ func (c *columns) statement() string {
 }
 
 func (c *columns) values() []any {
-	values := []any{c.ranks, c.codes, c.urls, c.sources, c.created, c.expires, c.details}
+	values := []any{c.ranks, c.codes, c.urls, c.sources, c.created, c.expires, c.order, nil}
 	if c.details == nil {
-		values = values[:6]
+		values = values[:7]
+	} else {
+		values[6], values[7] = c.details, c.order
 	}
 	if c.ranks == nil {
 		return values[1:]
@@ -95,6 +103,9 @@ func (s *Store) columnsOf(links []shortener.Link) (tables []*columns) {
 	}
 	if ranked < len(all) {
 		tables = append(tables, newColumns(all[ranked:]))
+	}
+	for _, c := range tables {
+		c.order = s.fingerprint
 	}
 	return tables
 }

@@ -11,10 +11,12 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"math"
 	"slices"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -23,9 +25,11 @@ import (
 
 // Store implements [shortener.Store].
 type Store struct {
-	pool    *pgxpool.Pool
-	order   shortener.Order
-	lookups lookups
+	pool  *pgxpool.Pool
+	order shortener.Order
+	// fingerprint is the fingerprint of order, whose computation is slow.
+	fingerprint string
+	lookups     lookups
 	// suspicious is the number of further Inserts that expect a conflict.
 	suspicious atomic.Int32
 }
@@ -35,7 +39,7 @@ var _ shortener.Store = (*Store)(nil)
 // New returns a store that uses the tables in the search path of pool. The links in these tables
 // must have the given order. The caller closes pool.
 func New(pool *pgxpool.Pool, order shortener.Order) *Store {
-	s := &Store{pool: pool, order: order}
+	s := &Store{pool: pool, order: order, fingerprint: order.Fingerprint()}
 	s.lookups.find = s.find
 	return s
 }
@@ -76,13 +80,33 @@ func (s *Store) Insert(ctx context.Context, links []shortener.Link) ([]shortener
 	return slices.Repeat([]shortener.Outcome{shortener.Inserted}, len(links)), nil
 }
 
-// insertAll inserts all links, or none if it fails. It fails if a code is in use.
+// insertAll inserts all links, or none if it fails. It fails if a code is in use, or if the links in the database have
+// another order.
 func (s *Store) insertAll(ctx context.Context, conn *pgxpool.Conn, links []shortener.Link) error {
 	var batch pgx.Batch
 	for _, c := range s.columnsOf(links) {
-		batch.Queue(c.statement(), c.values()...)
+		batch.Queue(c.statement(), c.values()...).Exec(requireRows)
 	}
 	return conn.SendBatch(ctx, &batch).Close()
+}
+
+// requireRows returns ErrOtherOrder if an INSERT of any link inserted no row, because its condition failed.
+func requireRows(tag pgconn.CommandTag) error {
+	if tag.RowsAffected() == 0 {
+		return fmt.Errorf("%w: %w", shortener.ErrNotWritten, shortener.ErrOtherOrder)
+	}
+	return nil
+}
+
+// checkOrder returns ErrOtherOrder if the links in the database have another order.
+func (s *Store) checkOrder(ctx context.Context, db connection) (err error) {
+	var batch pgx.Batch
+	same := true
+	batch.Queue(`SELECT `+sameOrder+`$1)`, s.fingerprint).QueryRow(func(row pgx.Row) error { return row.Scan(&same) })
+	if err = db.SendBatch(ctx, &batch).Close(); err == nil && !same {
+		err = shortener.ErrOtherOrder
+	}
+	return err
 }
 
 // insertSome inserts the links whose codes are not in use.
@@ -101,6 +125,9 @@ func (s *Store) insertSome(ctx context.Context, conn *pgxpool.Conn, links []shor
 
 // outcomes returns the outcomes of links, of which those with the codes inserted are new.
 func (s *Store) outcomes(ctx context.Context, db connection, links []shortener.Link, inserted []string) ([]shortener.Outcome, error) {
+	if err := s.checkOrder(ctx, db); err != nil {
+		return nil, fmt.Errorf("look up the links in conflict: %w", err)
+	}
 	existing := without(links, inserted)
 	stored, err := s.rows(ctx, db, existing)
 	if err != nil {
@@ -263,14 +290,14 @@ const pageRows = 10_000
 
 // All implements [shortener.Store]. It reads the rows page by page in the order of the primary key
 // of each table. Rows are never removed, so it yields every row that existed at the start.
-func (s *Store) All(ctx context.Context) iter.Seq2[shortener.Link, error] {
-	return func(yield func(shortener.Link, error) bool) {
-		for _, links := range []iter.Seq2[shortener.Link, error]{
-			pages(ctx, s.pool, `SELECT rank, code, source FROM ranked_links WHERE rank > $1 ORDER BY rank LIMIT $2`, int64(-1)),
-			pages(ctx, s.pool, `SELECT code, code, source FROM unranked_links WHERE code > $1 ORDER BY code LIMIT $2`, ""),
+func (s *Store) All(ctx context.Context) iter.Seq2[shortener.Row, error] {
+	return func(yield func(shortener.Row, error) bool) {
+		for _, rows := range []iter.Seq2[shortener.Row, error]{
+			pages(ctx, s.pool, `SELECT rank, code, source, rank FROM ranked_links WHERE rank > $1 ORDER BY rank LIMIT $2`, int64(math.MinInt64)),
+			pages(ctx, s.pool, `SELECT code, code, source, $3::bigint FROM unranked_links WHERE code > $1 ORDER BY code LIMIT $2`, "", shortener.NoRank),
 		} {
-			for link, err := range links {
-				if !yield(link, err) || err != nil {
+			for row, err := range rows {
+				if !yield(row, err) || err != nil {
 					return
 				}
 			}
@@ -279,18 +306,18 @@ func (s *Store) All(ctx context.Context) iter.Seq2[shortener.Link, error] {
 }
 
 // pages yields the rows that query selects, page by page. The parameters of query are the key
-// after which the page begins, and the number of rows. Its columns are the key, the code and the
-// source.
-func pages[K any](ctx context.Context, pool *pgxpool.Pool, query string, after K) iter.Seq2[shortener.Link, error] {
-	return shortener.Pages(ctx, pageRows, func(ctx context.Context) ([]shortener.Link, error) {
-		rows, err := pool.Query(ctx, query, after, pageRows)
+// after which the page begins, the number of rows, and more. Its columns are the key, the code, the
+// source and the rank.
+func pages[K any](ctx context.Context, pool *pgxpool.Pool, query string, after K, more ...any) iter.Seq2[shortener.Row, error] {
+	return shortener.Pages(ctx, pageRows, func(ctx context.Context) ([]shortener.Row, error) {
+		rows, err := pool.Query(ctx, query, append([]any{after, pageRows}, more...)...)
 		if err != nil {
 			return nil, err
 		}
-		var link shortener.Link
-		page := make([]shortener.Link, 0, pageRows)
-		_, err = pgx.ForEachRow(rows, []any{&after, &link.Code, &link.Source}, func() error {
-			page = append(page, link)
+		var row shortener.Row
+		page := make([]shortener.Row, 0, pageRows)
+		_, err = pgx.ForEachRow(rows, []any{&after, &row.Code, &row.Source, &row.Rank}, func() error {
+			page = append(page, row)
 			return nil
 		})
 		return page, err

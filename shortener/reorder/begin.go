@@ -3,6 +3,7 @@ package reorder
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 
 	"keypool/shortener"
@@ -16,7 +17,7 @@ import (
 // already has the order.
 func (d Database) Begin(ctx context.Context, fingerprint string, lock func(context.Context, *sql.Tx) error) error {
 	recorded, err := d.Recorded(ctx)
-	if err != nil || recorded == fingerprint {
+	if err != nil && !errors.Is(err, ErrUnrecorded) || recorded == fingerprint {
 		return err
 	}
 	pending, err := d.Pending(ctx)
@@ -48,7 +49,7 @@ func (d Database) begin(ctx context.Context, fingerprint string, pending bool, l
 	if err := lock(ctx, tx); err != nil {
 		return err
 	}
-	for _, statement := range statements {
+	for _, statement := range append(d.dialect.exclude, statements...) {
 		if _, err := tx.ExecContext(ctx, statement); err != nil {
 			return err
 		}

@@ -31,6 +31,7 @@ type Database struct {
 // dialect is the SQL that differs between database engines.
 type dialect struct {
 	exists   string                                                                     // whether the table links_earlier exists
+	exclude  []string                                                                   // lets the inserts of a process that was suspended wait until the transaction ends
 	empty    string                                                                     // removes all rows of ranked_links
 	missing  string                                                                     // whether links_earlier lacks the column details
 	details  string                                                                     // adds this column
@@ -71,11 +72,20 @@ func (d Database) Record(ctx context.Context, fingerprint string) (recorded stri
 	return d.Recorded(ctx) // another process may have been first
 }
 
-// Recorded returns the fingerprint on record, or "" if no order is on record.
+// ErrUnrecorded reports that the database has links with ranks, but no order on record. Someone has removed the record.
+var ErrUnrecorded = errors.New("the order of the links is not on record, although there are links: stop all servers and run `shortener reindex`")
+
+// Recorded returns the fingerprint on record, or "" if no order is on record. It fails with ErrUnrecorded if there is
+// no order on record and there are links with ranks.
 func (d Database) Recorded(ctx context.Context) (fingerprint string, err error) {
-	err = d.db.QueryRowContext(ctx, `SELECT fingerprint FROM link_order WHERE id = 1`).Scan(&fingerprint)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+	var links bool // one statement sees the record before the first link
+	err = d.db.QueryRowContext(ctx, `SELECT coalesce((SELECT fingerprint FROM link_order WHERE id = 1), ''),
+		EXISTS (SELECT 1 FROM ranked_links)`).Scan(&fingerprint, &links)
+	if err != nil {
 		return "", fmt.Errorf("read the order of the links: %w", err)
+	}
+	if fingerprint == "" && links {
+		return "", ErrUnrecorded
 	}
 	return fingerprint, nil
 }

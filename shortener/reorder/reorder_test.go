@@ -415,3 +415,65 @@ func TestDisownDuringMove(t *testing.T) {
 		}
 	})
 }
+
+// A store that was opened before the order changed inserts nothing, because no look-up would find its rows. A code could
+// then be given to two links.
+func TestStoreOfFormerOrderInsertsNothing(t *testing.T) {
+	onEngines(t, func(t *testing.T, e engine) {
+		record(t, e, storetest.Plain())
+		former := e.store(storetest.Plain())
+		taken := storetest.Link("alias00")
+		storetest.Insert(t, former, taken)
+		once := storetest.Owned("owned00", 7)
+		once.Once = &shortener.Once{Owner: 7, Key: "a-key-of-16-chars"}
+		e.begin(t, storetest.Reversed())
+		for name, links := range map[string][]shortener.Link{
+			"code in use": {storetest.Link("alias00")},
+			"new codes":   {storetest.Link("new0000"), storetest.Link("no-rank"), storetest.Owned("owned01", 7)},
+			"key":         {once},
+		} {
+			for range 2 { // the second attempt of pgstore is after a conflict
+				if outcomes, err := former.Insert(t.Context(), links); !errors.Is(err, shortener.ErrOtherOrder) {
+					t.Errorf("Insert of %s during the move: outcomes %v, error %v; want ErrOtherOrder", name, outcomes, err)
+				}
+			}
+		}
+		if err := e.Move(t.Context(), storetest.Reversed(), func(int64, int64) {}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := former.Insert(t.Context(), []shortener.Link{storetest.Link("new0000")}); !errors.Is(err, shortener.ErrOtherOrder) {
+			t.Errorf("Insert after the move: %v, want ErrOtherOrder", err)
+		}
+		var rows int
+		for row, err := range e.store(storetest.Reversed()).All(t.Context()) {
+			if err != nil || row.Code != taken.Code {
+				t.Errorf("row %+v, error %v", row, err)
+			}
+			rows++
+		}
+		if rows != 1 {
+			t.Errorf("the database has %d links, want 1", rows)
+		}
+	})
+}
+
+// Without the record of the order, no program can find the links. Only a change of the order repairs it.
+func TestMissingRecordIsAnErrorIfThereAreLinks(t *testing.T) {
+	onEngines(t, func(t *testing.T, e engine) {
+		record(t, e, storetest.Plain())
+		link := storetest.Link("alias00")
+		storetest.Insert(t, e.store(storetest.Plain()), link)
+		e.exec(t, `DELETE FROM link_order`)
+		if got, err := e.Recorded(t.Context()); !errors.Is(err, ErrUnrecorded) {
+			t.Errorf("Recorded: %q, %v; want ErrUnrecorded", got, err)
+		}
+		if got, err := e.Record(t.Context(), storetest.Reversed().Fingerprint()); !errors.Is(err, ErrUnrecorded) {
+			t.Errorf("Record: %q, %v; want ErrUnrecorded", got, err)
+		}
+		e.begin(t, storetest.Reversed())
+		if err := e.Move(t.Context(), storetest.Reversed(), func(int64, int64) {}); err != nil {
+			t.Fatal(err)
+		}
+		storetest.WantLink(t, e.store(storetest.Reversed()), link)
+	})
+}

@@ -29,6 +29,8 @@ type Store struct {
 	turns            chan struct{} // holds a token for each running Lookup; its capacity is the number of reading connections
 	ranked, unranked *table
 	record           statement // inserts a row into creations
+	otherOrder       statement // whether the database has another order on record than a fingerprint
+	fingerprint      string    // of order
 }
 
 var _ shortener.Store = (*Store)(nil)
@@ -39,6 +41,8 @@ func New(db *sqlite.DB, order shortener.Order) *Store {
 	return &Store{
 		db: db, order: order, turns: make(chan struct{}, db.Read.Stats().MaxOpenConnections),
 		ranked: rankedLinks(), unranked: unrankedLinks(), record: statement{query: `INSERT INTO creations (codes) VALUES (?)`},
+		otherOrder:  statement{query: `SELECT EXISTS (SELECT 1 FROM link_order WHERE fingerprint <> ?)`},
+		fingerprint: order.Fingerprint(),
 	}
 }
 
@@ -49,7 +53,7 @@ func (*Store) Writers() int { return 1 }
 func (s *Store) Insert(ctx context.Context, links []shortener.Link) ([]shortener.Outcome, error) {
 	// Prepare the statements before taking the only writing connection, because preparing needs
 	// this connection too.
-	if err := errors.Join(s.ranked.insert.prepare(ctx, s.db.Write), s.unranked.insert.prepare(ctx, s.db.Write), s.record.prepare(ctx, s.db.Write)); err != nil {
+	if err := s.prepare(ctx); err != nil {
 		return nil, fmt.Errorf("prepare to insert links: %w: %w", shortener.ErrNotWritten, err)
 	}
 	conn, err := s.db.Write.Conn(ctx)
@@ -73,7 +77,29 @@ func (s *Store) Insert(ctx context.Context, links []shortener.Link) ([]shortener
 	return outcomes, nil
 }
 
+// prepare prepares the statements of Insert.
+func (s *Store) prepare(ctx context.Context) (err error) {
+	for _, statement := range []*statement{&s.ranked.insert, &s.unranked.insert, &s.record, &s.otherOrder} {
+		err = errors.Join(err, statement.prepare(ctx, s.db.Write))
+	}
+	return err
+}
+
+// checkOrder returns ErrOtherOrder if the links in the database have another order. A process that was suspended
+// during a reindex would otherwise write rows where no look-up finds them.
+func (s *Store) checkOrder(ctx context.Context, tx *sql.Tx) (err error) {
+	var other bool
+	check := tx.StmtContext(ctx, s.otherOrder.stmt.Load()) //nolint:sqlclosecheck // ends with the transaction
+	if err = check.QueryRowContext(ctx, s.fingerprint).Scan(&other); err == nil && other {
+		err = shortener.ErrOtherOrder
+	}
+	return err
+}
+
 func (s *Store) insertIn(ctx context.Context, tx *sql.Tx, links []shortener.Link) (outcomes []shortener.Outcome, err error) {
+	if err := s.checkOrder(ctx, tx); err != nil {
+		return nil, err
+	}
 	ranked := tx.StmtContext(ctx, s.ranked.insert.stmt.Load())     //nolint:sqlclosecheck // ends with the transaction
 	unranked := tx.StmtContext(ctx, s.unranked.insert.stmt.Load()) //nolint:sqlclosecheck // ends with the transaction
 	outcomes = make([]shortener.Outcome, len(links))
@@ -180,11 +206,11 @@ const pageRows = 4096
 
 // All implements [shortener.Store]. It reads the rows page by page in the order of the primary key
 // of each table. Rows are never removed, so it yields every row that existed at the start.
-func (s *Store) All(ctx context.Context) iter.Seq2[shortener.Link, error] {
-	return func(yield func(shortener.Link, error) bool) {
+func (s *Store) All(ctx context.Context) iter.Seq2[shortener.Row, error] {
+	return func(yield func(shortener.Row, error) bool) {
 		for _, t := range []*table{s.ranked, s.unranked} {
-			for link, err := range t.all(ctx, s.db.Read) {
-				if !yield(link, err) || err != nil {
+			for row, err := range t.all(ctx, s.db.Read) {
+				if !yield(row, err) || err != nil {
 					return
 				}
 			}

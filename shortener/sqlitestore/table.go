@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"iter"
+	"math"
 	"sync/atomic"
 
 	"keypool/shortener"
@@ -39,7 +40,7 @@ func newTable(name, key string, first any, columns, values string) *table {
 
 // rankedLinks returns the table of the links whose codes have a rank. Its key is the rank.
 func rankedLinks() *table {
-	return newTable("ranked_links", "rank", int64(-1), "rank, code, url, source, created_at, expires_at, details", "?, ?, ?, ?, ?, ?, ?")
+	return newTable("ranked_links", "rank", int64(math.MinInt64), "rank, code, url, source, created_at, expires_at, details", "?, ?, ?, ?, ?, ?, ?")
 }
 
 // unrankedLinks returns the table of the links whose codes have no rank. Its key is the code.
@@ -55,29 +56,33 @@ func (s *Store) place(code string) (*table, any) {
 	return s.unranked, code
 }
 
-// all yields the code and the source of every row in the order of the keys.
-func (t *table) all(ctx context.Context, db *sql.DB) iter.Seq2[shortener.Link, error] {
+// all yields every row in the order of the keys.
+func (t *table) all(ctx context.Context, db *sql.DB) iter.Seq2[shortener.Row, error] {
 	after := t.first
-	return shortener.Pages(ctx, pageRows, func(ctx context.Context) (page []shortener.Link, err error) {
+	return shortener.Pages(ctx, pageRows, func(ctx context.Context) (page []shortener.Row, err error) {
 		page, after, err = t.read(ctx, db, after)
 		return page, err
 	})
 }
 
 // read returns a page of rows, and the key of its last row.
-func (t *table) read(ctx context.Context, db *sql.DB, after any) (page []shortener.Link, last any, err error) {
+func (t *table) read(ctx context.Context, db *sql.DB, after any) (page []shortener.Row, last any, err error) {
 	rows, err := db.QueryContext(ctx, t.page, after, pageRows)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
-	page = make([]shortener.Link, 0, pageRows)
+	page = make([]shortener.Row, 0, pageRows)
 	for rows.Next() {
-		var link shortener.Link
-		if err := rows.Scan(&last, &link.Code, &link.Source); err != nil {
+		var row shortener.Row
+		if err := rows.Scan(&last, &row.Code, &row.Source); err != nil {
 			return nil, nil, err
 		}
-		page = append(page, link)
+		row.Rank = shortener.NoRank
+		if rank, ok := last.(int64); ok { // the key of the other table is the code
+			row.Rank = rank
+		}
+		page = append(page, row)
 	}
 	return page, last, rows.Err()
 }

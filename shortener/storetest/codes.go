@@ -98,22 +98,25 @@ func testAll(t *testing.T, s shortener.Store, order shortener.Order) {
 	}
 	Insert(t, s, links...)
 	last := int64(-1)
-	for link, err := range s.All(t.Context()) {
+	for row, err := range s.All(t.Context()) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rank, ok := order.Rank(link.Code)
+		rank, ok := order.Rank(row.Code)
+		if want := (shortener.Row{Code: row.Code, Source: "pool", Rank: rank}); ok && row != want {
+			t.Fatalf("row %+v, want %+v", row, want)
+		}
 		if !ok {
+			if row.Rank != shortener.NoRank || row.Source != "pool" {
+				t.Fatalf("row %+v, want no rank and the source pool", row)
+			}
 			rank = math.MaxInt64
 		}
 		if rank < last {
-			t.Fatalf("%q comes after a code with a greater rank", link.Code)
+			t.Fatalf("%q comes after a code with a greater rank", row.Code)
 		}
 		last = rank
-		if link.Source != "pool" {
-			t.Fatalf("%q has the source %q, want pool", link.Code, link.Source)
-		}
-		got = append(got, link.Code)
+		got = append(got, row.Code)
 		if len(got) == 1 { // the pass does not block a writer
 			Insert(t, s, Link("concurrent"))
 		}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -42,6 +43,8 @@ type Core struct {
 	SQLite   *sqlite.DB    // nil for PostgreSQL
 	Space    *codespace.Space
 	pool     *redispool.Pool // nil until openRedisPool
+
+	anySecret bool // migrate the database even if its ledger was created with another secret
 }
 
 // Start opens the listeners, the database and the ledger. Then it calls open, which opens the
@@ -51,7 +54,7 @@ func Start(
 	ctx context.Context, s config.Common, public *program.Address, log *slog.Logger, open func(context.Context, *program.Program, *Core) error,
 ) (*program.Program, error) {
 	return program.Start(ctx, s.AdminAddr, public, log, func(ctx context.Context, p *program.Program) error {
-		c, err := openCore(ctx, s, &p.Lifecycle, log)
+		c, err := newCore(s, &p.Lifecycle, log).open(ctx)
 		if err != nil {
 			return err
 		}
@@ -62,24 +65,29 @@ func Start(
 	})
 }
 
-// openCore opens the database and the ledger, and registers with life how they are closed. If
-// openCore fails, the caller must call life.Shutdown.
-func openCore(ctx context.Context, s config.Common, life *program.Lifecycle, log *slog.Logger) (*Core, error) {
+// newCore returns a Core that is not open.
+func newCore(s config.Common, life *program.Lifecycle, log *slog.Logger) *Core {
 	c := &Core{
 		Common: s, life: life, Log: log,
 		Registry: prometheus.NewRegistry(), instance: instanceName(), holder: holderName(),
 	}
 	c.Registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	c.metrics = kgs.NewMetrics(c.Registry)
+	return c
+}
+
+// open opens the database and the ledger, and registers with c.life how they are closed. It returns c. If open fails,
+// the caller must call c.life.Shutdown.
+func (c *Core) open(ctx context.Context) (*Core, error) {
 	if err := c.openDatabase(ctx); err != nil {
 		return nil, err
 	}
 	c.ledger.OnSkipAhead(func(left int64) {
-		log.Error("database rolled back to an older state: acknowledged links may be lost; the ledger skips ahead",
+		c.Log.Error("database rolled back to an older state: acknowledged links may be lost; the ledger skips ahead",
 			slog.Int64("numbers_skipped", left))
 		c.metrics.CountSkipAhead(left)
 	})
-	life.OnStop("ledger", func(ctx context.Context) error { return program.WaitFor(ctx, c.ledger.Close) })
+	c.life.OnStop("ledger", func(ctx context.Context) error { return program.WaitFor(ctx, c.ledger.Close) })
 	return c, nil
 }
 
@@ -157,8 +165,15 @@ func (c *Core) renewConnections() {
 // must return when its context ends.
 func (c *Core) OnStop(name string, stop func(ctx context.Context) error) { c.life.OnStop(name, stop) }
 
-// Close runs the steps of the stop. Only a caller of OpenOffline needs it.
-func (c *Core) Close(ctx context.Context) error { return c.life.Shutdown(context.WithoutCancel(ctx)) }
+// closeTimeout is how long a command that is complete waits for a database that does not answer.
+const closeTimeout = 2 * time.Second
+
+// Close runs the steps of the stop. It takes at most two seconds. Only a caller of OpenOffline needs it.
+func (c *Core) Close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	return c.life.Shutdown(ctx)
+}
 
 // asHolder registers this process as a holder in the ledger. It calls open, which opens the parts
 // that take keys for this holder. Then it starts the janitor, which sends heartbeats and abandons
@@ -180,10 +195,18 @@ func (c *Core) asHolder(ctx context.Context, fail func(error), open func() error
 	return nil
 }
 
-// migrate brings the schema up to date. With MIGRATE=false, it only checks the schema.
+// migrate brings the schema up to date. With MIGRATE=false, it only checks the schema. If the ledger was created with
+// another secret, migrate changes nothing, because the program that created it must still be able to use the database.
 func (c *Core) migrate(ctx context.Context, db *sql.DB, engine migrations.Engine) error {
 	if !c.Migrate.On {
 		return migrations.Check(ctx, db, engine)
+	}
+	version, err := migrations.Version(ctx, db, engine)
+	if err == nil && version > 0 && !c.anySecret {
+		err = ledger.CheckSecret(ctx, db, c.ledgerConfig())
+	}
+	if err != nil {
+		return err
 	}
 	return migrations.Up(ctx, db, engine)
 }

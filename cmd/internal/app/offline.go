@@ -33,7 +33,7 @@ func OpenOffline(ctx context.Context, s config.Common, log io.Writer) (_ *Core, 
 	ctx, cancel := context.WithTimeout(ctx, program.StartTimeout)
 	defer cancel()
 	life := &program.Lifecycle{}
-	c, err := openCore(ctx, s, life, NewLogger(log, s.LogLevel, s.LogFormat))
+	c, err := newCore(s, life, NewLogger(log, s.LogLevel, s.LogFormat)).open(ctx)
 	if err != nil {
 		return nil, errors.Join(err, life.Shutdown(context.WithoutCancel(ctx)))
 	}
@@ -41,13 +41,15 @@ func OpenOffline(ctx context.Context, s config.Common, log io.Writer) (_ *Core, 
 }
 
 // MigrateDatabase migrates the schema of the database. Then it calls links, which migrates the
-// links. MigrateDatabase has no time limit except ctx.
-func MigrateDatabase(ctx context.Context, s config.Common, log *slog.Logger, links func(*Core) error) (err error) {
+// links. MigrateDatabase has no time limit except ctx. If the ledger was created with another secret, it fails with
+// ledger.ErrWrongSecret and changes nothing, unless anySecret is true.
+func MigrateDatabase(ctx context.Context, s config.Common, anySecret bool, log *slog.Logger, links func(*Core) error) (err error) {
 	s.Migrate.On = true
 	life := &program.Lifecycle{}
 	defer func() { err = errors.Join(err, life.Shutdown(context.WithoutCancel(ctx))) }()
-	c, err := openCore(ctx, s, life, log)
-	if err != nil {
+	c := newCore(s, life, log)
+	c.anySecret = anySecret
+	if _, err := c.open(ctx); err != nil {
 		return err
 	}
 	return links(c)
@@ -73,10 +75,10 @@ func (c *Core) ReplaceLedger(ctx context.Context, forgetLeases bool, links func(
 	return c.OpenLedger(ctx)
 }
 
-// CloseAccounts audits all keys against the given links. OpenOffline must have opened the Core, and
-// Identify its code space.
-func (c *Core) CloseAccounts(ctx context.Context, links func(context.Context) iter.Seq2[audit.Linked, error]) (audit.Accounts, error) {
-	evidence := audit.Evidence{Space: c.Space, Snapshot: c.ledger.Snapshot, Links: links}
+// CloseAccounts audits all keys against the rows of a link store with the given order. OpenOffline must have opened the
+// Core, and Identify its code space.
+func (c *Core) CloseAccounts(ctx context.Context, order audit.Order, links func(context.Context) iter.Seq2[audit.Linked, error]) (audit.Accounts, error) {
+	evidence := audit.Evidence{Space: c.Space, Order: order, Snapshot: c.ledger.Snapshot, Links: links}
 	if c.RedisURL != "" {
 		client, err := c.openRedis()
 		if err != nil {

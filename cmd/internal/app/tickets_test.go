@@ -17,7 +17,7 @@ func TestTicketsInServerDatabaseUseItsConnections(t *testing.T) {
 	t.Parallel()
 	s := settings(t, testenv.PostgresURL(t))
 	life := &program.Lifecycle{}
-	c, err := openCore(t.Context(), s.Common, life, slog.New(slog.DiscardHandler))
+	c, err := newCore(s.Common, life, slog.New(slog.DiscardHandler)).open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ import (
 func TestRenewConnectionsReplacesLedgerConnections(t *testing.T) {
 	t.Parallel()
 	life := &program.Lifecycle{}
-	c, err := openCore(t.Context(), settings(t, testenv.PostgresURL(t)).Common, life, slog.New(slog.DiscardHandler))
+	c, err := newCore(settings(t, testenv.PostgresURL(t)).Common, life, slog.New(slog.DiscardHandler)).open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -231,6 +231,23 @@ func (s *fixture) plants() map[string]func() audit.Fault {
 			s.push(code)
 			return audit.Fault{Kind: audit.FaultForeign, Code: code}
 		},
+		"an alias with the rank of another code": func() audit.Fault {
+			rank, _ := s.space.Rank("renamed")
+			s.exec(`INSERT INTO ranked_links (rank, code, url, source, created_at) VALUES ($1, 'changed', 'https://go.dev/', 'alias', now())`, rank)
+			return audit.Fault{Kind: audit.FaultMisplaced, Code: "changed"}
+		},
+		"an alias with a negative rank": func() audit.Fault {
+			s.exec(`INSERT INTO ranked_links (rank, code, url, source, created_at) VALUES (-7, 'negative', 'https://go.dev/', 'alias', now())`)
+			return audit.Fault{Kind: audit.FaultMisplaced, Code: "negative"}
+		},
+		"an alias without a rank in the table of ranks": func() audit.Fault {
+			s.exec(`INSERT INTO ranked_links (rank, code, url, source, created_at) VALUES (7, 'by-name', 'https://go.dev/', 'alias', now())`)
+			return audit.Fault{Kind: audit.FaultMisplaced, Code: "by-name"}
+		},
+		"a second row of a code from the pool": func() audit.Fault {
+			s.exec(`INSERT INTO unranked_links (code, url, source, created_at) VALUES ($1, 'https://go.dev/', 'pool', now())`, s.linked[9])
+			return audit.Fault{Kind: audit.FaultMisplaced, Code: s.linked[9]}
+		},
 		"a key of the pool that the ledger also has in a batch": func() audit.Fault {
 			code := s.waiting(300)
 			length, n, err := s.space.Number(code)
@@ -240,6 +257,23 @@ func (s *fixture) plants() map[string]func() audit.Fault {
 			s.exec(`INSERT INTO kgs_ranges (id, length, lo, hi, state, epoch) VALUES (1000000, $1, $2, $3, 'batch', 1)`, length, n, n+1)
 			return audit.Fault{Kind: audit.FaultDuplicate, Code: code}
 		},
+	}
+}
+
+// With another order on record, no request finds a link with a rank. Without an order on record, the audit cannot judge
+// where the rows belong.
+func TestAuditFindsChangedOrder(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	s.exec(`UPDATE link_order SET fingerprint = $1`, codespace.Plain().Fingerprint())
+	if got := auditJSON(t, s.database, s.redisURL); got.FaultCounts[audit.FaultMisplaced] != int64(len(s.linked)) {
+		t.Errorf("%d misplaced links, want %d: %s", got.FaultCounts[audit.FaultMisplaced], len(s.linked), got.stderr)
+	}
+	for _, change := range []string{`UPDATE link_order SET fingerprint = 'unknown'`, `DELETE FROM link_order`} {
+		s.exec(change)
+		if got := auditJSON(t, s.database, s.redisURL); got.status != 2 || !strings.Contains(got.stderr, "shortener reindex") {
+			t.Errorf("after %s: exit status %d, %q; want 2 and advice", change, got.status, got.stderr)
+		}
 	}
 }
 

@@ -38,15 +38,15 @@ func runAudit(ctx context.Context, c app.Console, s config.Server, audit auditFl
 }
 
 func closeAccounts(ctx context.Context, s config.Server, log io.Writer) (accounts audit.Accounts, err error) {
-	err = offline(ctx, s, log, func(c *app.Core, store shortener.Store) error {
-		accounts, err = c.CloseAccounts(ctx, linked(store))
+	err = offline(ctx, s, log, func(ctx context.Context, c *app.Core, store shortener.Store, order shortener.Order) error {
+		accounts, err = c.CloseAccounts(ctx, order, linked(store))
 		return err
 	})
 	return accounts, err
 }
 
 // offline calls do with the store of the links, for a command that may run while servers run.
-func offline(ctx context.Context, s config.Server, log io.Writer, do func(*app.Core, shortener.Store) error) (err error) {
+func offline(ctx context.Context, s config.Server, log io.Writer, do func(context.Context, *app.Core, shortener.Store, shortener.Order) error) (err error) {
 	if err := s.CompleteOffline(app.KeySources()); err != nil {
 		return err
 	}
@@ -55,26 +55,28 @@ func offline(ctx context.Context, s config.Server, log io.Writer, do func(*app.C
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close(ctx)) }()
-	if err := c.Identify(ctx); err != nil {
-		return err
-	}
-	connections, err := openConnections(ctx, c)
-	if err != nil {
-		return err
-	}
-	store, err := openStore(ctx, c, connections, s.KeySource, readOrder)
-	if err != nil {
-		return err
-	}
-	return do(c, store)
+	return c.WhileAnswering(ctx, func(ctx context.Context) error {
+		if err := c.Identify(ctx); err != nil {
+			return err
+		}
+		connections, err := openConnections(ctx, c)
+		if err != nil {
+			return err
+		}
+		store, order, err := openStore(ctx, c, connections, s.KeySource, readOrder)
+		if err != nil {
+			return err
+		}
+		return do(ctx, c, store, order)
+	})
 }
 
 // linked returns the links of the store in the form that an audit of keys reads.
 func linked(store shortener.Store) func(context.Context) iter.Seq2[audit.Linked, error] {
 	return func(ctx context.Context) iter.Seq2[audit.Linked, error] {
 		return func(yield func(audit.Linked, error) bool) {
-			for link, err := range store.All(ctx) {
-				if !yield(audit.Linked{Code: link.Code, Source: link.Source}, err) {
+			for row, err := range store.All(ctx) {
+				if !yield(audit.Linked(row), err) {
 					return
 				}
 			}
@@ -90,7 +92,7 @@ type deleteFlags struct {
 // deleteLinks turns links into tombstones. It returns after the time for which a server may still
 // serve the links from its cache.
 func deleteLinks(ctx context.Context, s config.Server, codes []string, out io.Writer) error {
-	return offline(ctx, s, io.Discard, func(_ *app.Core, store shortener.Store) error {
+	return offline(ctx, s, io.Discard, func(ctx context.Context, _ *app.Core, store shortener.Store, _ shortener.Order) error {
 		err := operate.Delete(ctx, func(ctx context.Context, code string) error {
 			return shortener.Delete(ctx, store, code, time.Now())
 		}, codes, out)

@@ -27,22 +27,23 @@ func reindex(ctx context.Context, s config.Server, flags reindexFlags, out io.Wr
 		return err
 	}
 	log := app.NewLogger(out, s.LogLevel, s.LogFormat)
-	return app.MigrateDatabase(ctx, s.Common, log, func(c *app.Core) error {
+	err := app.MigrateDatabase(ctx, s.Common, flags.ReplaceSecret, log, func(c *app.Core) error {
 		err := c.Identify(ctx)
 		if flags.ReplaceSecret {
 			err = replaceLedger(ctx, c, flags.ForgetLeases, err)
-		}
-		if errors.Is(err, ledger.ErrLeased) {
-			return fmt.Errorf("%w; to replace it nevertheless, add --forget-leases", err)
-		}
-		if errors.Is(err, ledger.ErrWrongSecret) {
-			return fmt.Errorf("%w; if the secret is lost, run `shortener reindex --replace-secret`", err)
 		}
 		if err != nil {
 			return err
 		}
 		return onLinks(ctx, c, func(links reorder.Database) error { return reorderLinks(ctx, c, links, s.KeySource) })
 	})
+	switch {
+	case errors.Is(err, ledger.ErrLeased):
+		return fmt.Errorf("%w; to replace it nevertheless, add --forget-leases", err)
+	case errors.Is(err, ledger.ErrWrongSecret):
+		return fmt.Errorf("%w; if the secret is lost, run `shortener reindex --replace-secret`", err)
+	}
+	return err
 }
 
 // replaceLedger replaces the ledger if err, the result of Identify, shows that the ledger belongs to
@@ -66,7 +67,7 @@ func replaceLedger(ctx context.Context, c *app.Core, forgetLeases bool, err erro
 func reorderLinks(ctx context.Context, c *app.Core, links reorder.Database, keySource string) error {
 	order := wantedOrder(c, keySource)
 	former, err := links.Recorded(ctx)
-	if err != nil {
+	if err != nil && !errors.Is(err, reorder.ErrUnrecorded) {
 		return err
 	}
 	if former != order.Fingerprint() {

@@ -51,10 +51,11 @@ func startServer(ctx context.Context, s config.Server, log *slog.Logger) (*progr
 		if err != nil {
 			return err
 		}
-		store, err := openStore(ctx, c, connections, s.KeySource, openOrder)
+		store, order, err := openStore(ctx, c, connections, s.KeySource, openOrder)
 		if err != nil {
 			return err
 		}
+		watchOrder(p, c, connections, order)
 		tokens, err := openTokens(ctx, p, c, connections)
 		if err != nil {
 			return err

@@ -291,7 +291,7 @@ func plant(ctx context.Context, c *app.Core, code string) error {
 	if err != nil {
 		return err
 	}
-	store, err := openStore(ctx, c, connections, "memory-pool", openOrder)
+	store, _, err := openStore(ctx, c, connections, "memory-pool", openOrder)
 	if err != nil {
 		return err
 	}

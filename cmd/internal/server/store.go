@@ -13,6 +13,8 @@ import (
 
 	"keypool/cmd/internal/app"
 	"keypool/cmd/internal/config"
+	"keypool/cmd/internal/program"
+	"keypool/kgs"
 	"keypool/kgs/codespace"
 	"keypool/migrations"
 	"keypool/shortener"
@@ -21,9 +23,8 @@ import (
 	"keypool/shortener/sqlitestore"
 )
 
-// errLinksNotMoved reports that an older program created the links and that they have not been moved
-// to the tables of this program.
-var errLinksNotMoved = errors.New("the links are in the tables of an older version: run `shortener migrate`")
+// errLinksNotMoved reports that links have not been moved to the tables of this program.
+var errLinksNotMoved = errors.New("the links have not been moved to their tables, because an older version created them or a reindex was interrupted: run `shortener migrate`")
 
 // orderOf is openOrder, for a server, or readOrder, for a command that only uses links.
 type orderOf func(ctx context.Context, c *app.Core, db reorder.Database, keySource string) (shortener.Order, error)
@@ -37,16 +38,65 @@ func openConnections(ctx context.Context, c *app.Core) (*pgxpool.Pool, error) {
 	return c.OpenPool(ctx, c.Database.Postgres)
 }
 
-// openStore opens the store of the links in the database of c, whose code space must be open.
-// openConnections has opened the connections.
-func openStore(ctx context.Context, c *app.Core, connections *pgxpool.Pool, keySource string, orderOf orderOf) (shortener.Store, error) {
+// linksDatabase returns the tables of the links in the database of c. The caller calls done after it has used them.
+func linksDatabase(c *app.Core, connections *pgxpool.Pool) (links reorder.Database, done func() error) {
 	if c.SQLite != nil {
-		order, err := orderOf(ctx, c, reorder.SQLite(c.SQLite.Write), keySource)
-		return sqlitestore.New(c.SQLite, order), err
+		return reorder.SQLite(c.SQLite.Write), func() error { return nil }
 	}
 	db := stdlib.OpenDBFromPool(connections)
-	order, err := orderOf(ctx, c, reorder.Postgres(db), keySource)
-	return pgstore.New(connections, order), errors.Join(err, db.Close())
+	return reorder.Postgres(db), db.Close
+}
+
+// openStore opens the store of the links in the database of c, whose code space must be open. It also returns their
+// order. openConnections has opened the connections.
+func openStore(ctx context.Context, c *app.Core, connections *pgxpool.Pool, keySource string, orderOf orderOf) (shortener.Store, shortener.Order, error) {
+	links, done := linksDatabase(c, connections)
+	order, err := orderOf(ctx, c, links, keySource)
+	if err := errors.Join(err, done()); err != nil {
+		return nil, nil, err
+	}
+	if c.SQLite != nil {
+		return sqlitestore.New(c.SQLite, order), order, nil
+	}
+	return pgstore.New(connections, order), order, nil
+}
+
+const (
+	orderInterval = time.Second
+	orderTimeout  = 900 * time.Millisecond
+)
+
+// watchOrder stops the program when the links get another order. The command reindex requires that no program uses the
+// links, but it cannot detect a process that was suspended before the command and resumes after it.
+func watchOrder(p *program.Program, c *app.Core, connections *pgxpool.Pool, order shortener.Order) {
+	links, done := linksDatabase(c, connections)
+	if c.SQLite != nil {
+		links = reorder.SQLite(c.SQLite.Read) // the only writing connection is for writers
+	}
+	failures := kgs.NewFailureLog(c.Log, "check the order of the links")
+	p.Background("order of the links", p.Fail, func(ctx context.Context) (err error) {
+		defer func() { err = errors.Join(err, done()) }()
+		ticks := time.NewTicker(orderInterval)
+		defer ticks.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-ticks.C:
+			}
+			recorded, err := recordedWithin(ctx, links, orderTimeout)
+			failures.Note(err)
+			if err == nil && recorded != order.Fingerprint() {
+				return fmt.Errorf("%w: `shortener reindex` ran while this process was suspended; start it again", shortener.ErrOtherOrder)
+			}
+		}
+	})
+}
+
+func recordedWithin(ctx context.Context, links reorder.Database, limit time.Duration) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return links.Recorded(ctx)
 }
 
 // openOrder returns the order of the links. If no order is on record, it records the order of the
@@ -148,7 +198,7 @@ func migrate(ctx context.Context, s config.Server, out io.Writer) error {
 // migrateDatabase migrates the schema, and moves the links of an older version to the tables of this
 // version. If the process is killed, the next call continues.
 func migrateDatabase(ctx context.Context, s config.Server, log *slog.Logger) error {
-	return app.MigrateDatabase(ctx, s.Common, log, func(c *app.Core) error {
+	return app.MigrateDatabase(ctx, s.Common, false, log, func(c *app.Core) error {
 		return onLinks(ctx, c, func(links reorder.Database) error { return moveLinks(ctx, c, links, s.KeySource) })
 	})
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +20,7 @@ import (
 	"keypool/internal/testenv/logbuffer"
 	"keypool/kgs/codespace"
 	"keypool/kgs/ledger"
+	"keypool/shortener"
 )
 
 // older changes the database of a stopped server as if a program before version 7 had created links. It
@@ -123,6 +125,73 @@ func TestWrongSecretIsRefusedBeforeLinksMove(t *testing.T) {
 	if err := db.Read.QueryRowContext(t.Context(), `SELECT (SELECT count(*) FROM all_links) + (SELECT count(*) FROM link_order)`).Scan(&moved); err != nil || moved != 0 {
 		t.Errorf("%d rows were written, %v; want none", moved, err)
 	}
+}
+
+// The program that created the ledger must still be able to use the database. So a program with another secret or another
+// permutation does not migrate it.
+func TestWrongSecretIsRefusedBeforeMigration(t *testing.T) {
+	t.Parallel()
+	for name, url := range map[string]string{"sqlite": sqliteURL(t), "postgres": testenv.PostgresURL(t)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			right := "--kgs-secret=" + strings.Repeat("2b", 16)
+			start(t, settings(t, url, "", right)).stop()
+			db := openSQL(t, url)
+			// The schema looks older than it is, so a program that migrates it fails with another error.
+			if _, err := db.ExecContext(t.Context(), `DELETE FROM goose_db_version WHERE version_id > 5`); err != nil {
+				t.Fatal(err)
+			}
+			for _, wrong := range []string{"--kgs-secret=" + strings.Repeat("2c", 16), "--kgs-permute=false"} {
+				if _, err := Start(t.Context(), settings(t, url, "", wrong), slog.New(slog.DiscardHandler)); !errors.Is(err, ledger.ErrWrongSecret) {
+					t.Errorf("start with %s: %v, want ErrWrongSecret", wrong, err)
+				}
+				for _, name := range []string{"migrate", "reindex"} {
+					if status, out := command(t, url, wrong, name); status != 2 || !strings.Contains(out, ledger.ErrWrongSecret.Error()) {
+						t.Errorf("%s with %s: exit status %d, %s; want 2 and ErrWrongSecret", name, wrong, status, out)
+					}
+				}
+			}
+			var version int
+			if err := db.QueryRowContext(t.Context(), `SELECT max(version_id) FROM goose_db_version`).Scan(&version); err != nil || version != 5 {
+				t.Errorf("schema version %d, %v; want 5", version, err)
+			}
+		})
+	}
+}
+
+// A server that was suspended during a reindex stops, because it would look for links under their former ranks.
+func TestServerStopsWhenOrderOfLinksChanges(t *testing.T) {
+	t.Parallel()
+	for name, url := range map[string]string{"sqlite": sqliteURL(t), "postgres": testenv.PostgresURL(t)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := start(t, settings(t, url, ""))
+			r.shorten("https://go.dev/")
+			if _, err := openSQL(t, url).ExecContext(t.Context(), `UPDATE link_order SET fingerprint = 'another'`); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			if err := r.Wait(ctx); !errors.Is(err, shortener.ErrOtherOrder) {
+				t.Errorf("the server ended with %v, want ErrOtherOrder", err)
+			}
+		})
+	}
+}
+
+// openSQL opens the database at url, which SQLite or PostgreSQL has, without the code under test.
+func openSQL(t *testing.T, url string) *sql.DB {
+	t.Helper()
+	driver := "pgx"
+	if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
+		driver, url = "sqlite", path
+	}
+	db, err := sql.Open(driver, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
 }
 
 // The codes of tickets are consecutive numbers, so their links have the plain order. The order stays if

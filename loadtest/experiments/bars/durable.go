@@ -106,8 +106,8 @@ func (*logStore) Newest(context.Context, shortener.Selection) ([]shortener.Link,
 }
 
 // All implements [shortener.Store].
-func (*logStore) All(context.Context) iter.Seq2[shortener.Link, error] {
-	return func(yield func(shortener.Link, error) bool) { yield(shortener.Link{}, errNoStore) }
+func (*logStore) All(context.Context) iter.Seq2[shortener.Row, error] {
+	return func(yield func(shortener.Row, error) bool) { yield(shortener.Row{}, errNoStore) }
 }
 
 // Ping implements [shortener.Store].
