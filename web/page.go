@@ -122,9 +122,10 @@ func newTemplate(page string, parts ...string) *template.Template {
 // when formats a time for people. The page also contains the time in RFC 3339 for programs.
 func when(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04 UTC") }
 
-// home answers GET /. The parameters of the request fill the form, but do not create a link.
+// home answers GET /. The parameters of the request fill the form, but do not create a link. A request with a URL, such as
+// that of a bookmarklet, gets the form even if the operator has another page.
 func (p *public) home(c echo.Context) error {
-	if refers(c, p.homeURL) {
+	if c.QueryParam("url") == "" && refers(c, p.homeURL) {
 		return refer(c, p.homeURL)
 	}
 	self := p.origin.of(c.Request())

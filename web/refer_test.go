@@ -34,6 +34,9 @@ func TestHomeURLRedirectsBrowsers(t *testing.T) {
 		if r := plain.do(t, method, "/", "", "Accept", browserAccept); r.status != http.StatusOK {
 			t.Errorf("without HOME_URL: status %d", r.status)
 		}
+		if r := s.do(t, method, "/?url=https%3A%2F%2Fgo.dev%2F", "", "Accept", browserAccept); r.status != http.StatusOK {
+			t.Errorf("a bookmarklet: status %d, want the page", r.status)
+		}
 		for _, accept := range otherAccepts() {
 			if r := s.do(t, method, "/", "", accept...); r.status != http.StatusOK {
 				t.Errorf("%v: status %d, want the page", accept, r.status)
