@@ -102,7 +102,7 @@ func TestUp(t *testing.T) {
 			t.Errorf("Check after the migration: %v", err)
 		}
 		want := []string{"goose_db_version", "idempotency_keys", "kgs_epochs", "kgs_holders", "kgs_leases", "kgs_ledger", "kgs_machines", "kgs_ranges", "kgs_spaces",
-			"link_order", "links_earlier", "ranked_links", "token_changes", "tokens", "unranked_links"}
+			"link_order", "links_earlier", "ranked_links", "token_changes", "tokens", "unranked_links", "visit_facets", "visit_writers", "visits"}
 		switch engine {
 		case migrations.SQLite: // SQLite has no sequences
 			want = append(want, "creations", "kgs_tickets")

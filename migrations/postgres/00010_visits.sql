@@ -1,0 +1,35 @@
+-- +goose Up
+
+-- The visits of each link in each hour. Package keypool/shortener/visits describes the tables of this file.
+CREATE TABLE visits (
+    code  text COLLATE "C" NOT NULL,
+    hour  integer NOT NULL, -- hours since 1970; 0 for all visits that no other row contains
+    owner bigint  NOT NULL, -- id of a token, 0 for an anonymous link
+    human bigint  NOT NULL,
+    bot   bigint  NOT NULL,
+    PRIMARY KEY (code, hour)
+) WITH (fillfactor = 80); -- updates of the present hour then stay in their page
+
+CREATE INDEX visits_hour ON visits (hour);
+CREATE INDEX visits_owner ON visits (owner, hour) WHERE owner <> 0;
+
+-- The visits of each link on each day by a property of the visitor: the host of the referrer 1, the country 2, the
+-- device 3. The value '' contains what exceeds 100 values.
+CREATE TABLE visit_facets (
+    code  text COLLATE "C" NOT NULL,
+    facet smallint NOT NULL CHECK (facet BETWEEN 1 AND 3),
+    day   integer  NOT NULL, -- days since 1970
+    value text COLLATE "C" NOT NULL,
+    human bigint   NOT NULL,
+    bot   bigint   NOT NULL,
+    PRIMARY KEY (code, facet, day, value)
+) WITH (fillfactor = 80);
+
+CREATE INDEX visit_facets_day ON visit_facets (day);
+
+-- The last flush of each server that counts visits. A flush with a number that is stored has no effect.
+CREATE TABLE visit_writers (
+    id       text   PRIMARY KEY,
+    sequence bigint NOT NULL,
+    used_at  bigint NOT NULL -- seconds since 1970
+);

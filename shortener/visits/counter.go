@@ -1,0 +1,203 @@
+package visits
+
+import (
+	"cmp"
+	"hash/maphash"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+const (
+	// shardCount is the number of parts of the table of counts, each of which has a lock.
+	shardCount = 64
+	// DefaultMaxRows is the default of Config.MaxRows.
+	DefaultMaxRows = 1 << 18
+	// facetBytes is the memory of the counts of facets, at most, for each row of Config.MaxRows.
+	facetBytes = 64
+	// facetOverhead is the memory of a count of a facet, besides its texts, in bytes.
+	facetOverhead = 96
+)
+
+// Config holds the parts and settings of a Counter. Store is required.
+type Config struct {
+	Store   Applier
+	Detail  bool             // whether visits are counted by facet
+	Flush   time.Duration    // time between two flushes, one second if 0
+	MaxRows int              // links and hours with counts in memory, DefaultMaxRows if 0; a flush in progress has as many again
+	Metrics *Metrics         // if nil, the metrics are not exported
+	Note    func(error)      // gets the result of each flush; may be nil
+	Now     func() time.Time // if nil, time.Now
+}
+
+// Counter counts visits in memory and stores the counts. All its methods may be called concurrently.
+type Counter struct {
+	Config
+
+	agents agents
+	seed   maphash.Seed
+	shards [shardCount]shard
+	flusher
+}
+
+// New returns a counter. It stores nothing until Run is called.
+func New(cfg Config) *Counter {
+	if cfg.Flush == 0 {
+		cfg.Flush = time.Second
+	}
+	if cfg.MaxRows == 0 {
+		cfg.MaxRows = DefaultMaxRows
+	}
+	if cfg.Metrics == nil {
+		cfg.Metrics = NewMetrics(prometheus.NewRegistry())
+	}
+	if cfg.Note == nil {
+		cfg.Note = func(error) {}
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	c := &Counter{Config: cfg, seed: maphash.MakeSeed(), agents: agents{seed: maphash.MakeSeed()}}
+	for i := range c.shards {
+		c.shards[i].reset()
+	}
+	c.start()
+	return c
+}
+
+// shard is a part of the table of counts.
+type shard struct {
+	mu     sync.Mutex
+	rows   map[rowKey]tally
+	facets map[facetKey]Count
+	bytes  int // memory of facets
+
+	_ [64]byte // keeps two locks out of one cache line
+}
+
+type rowKey struct {
+	code string
+	hour int64
+}
+
+type facetKey struct {
+	code  string
+	value string
+	day   int64
+	facet Facet
+}
+
+type tally struct {
+	owner int64
+	Count
+}
+
+func (s *shard) reset() {
+	s.rows, s.facets, s.bytes = make(map[rowKey]tally), make(map[facetKey]Count), 0
+}
+
+// take removes the counts of the shard and returns them.
+func (s *shard) take() (map[rowKey]tally, map[facetKey]Count) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.rows) == 0 { // a shard without rows has no facets
+		return nil, nil
+	}
+	rows, facets := s.rows, s.facets
+	s.reset()
+	return rows, facets
+}
+
+// Count counts one visit. It neither blocks on the database nor allocates for a link that was visited since the last
+// flush, unless the link has a new facet. A visit that does not fit in memory is dropped.
+func (c *Counter) Count(v Visit) {
+	agent := c.agents.of(v.Agent)
+	one := Count{Human: 1}
+	if v.Prefetch || agent.bot {
+		one = Count{Bot: 1}
+	}
+	hour := hourOf(c.Now())
+	s := &c.shards[maphash.String(c.seed, v.Code)%shardCount]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.count(rowKey{v.Code, hour}, v.Owner, one, max(1, c.MaxRows/shardCount)) {
+		c.Metrics.dropped.Inc()
+		return
+	}
+	if !c.Detail {
+		return
+	}
+	limit := facetBytes * c.MaxRows / shardCount
+	for _, f := range [...]struct {
+		facet Facet
+		value string
+	}{{Referrers, referrerHost(v.Referrer)}, {Countries, countryCode(v.Country)}, {Devices, agent.device}} {
+		if f.value != "" && !s.countFacet(facetKey{v.Code, f.value, hour / hoursPerDay, f.facet}, one, limit) {
+			c.Metrics.droppedDetails.Inc()
+		}
+	}
+}
+
+// count reports false if the shard has no room for the row.
+func (s *shard) count(key rowKey, owner int64, one Count, limit int) bool {
+	t, known := s.rows[key]
+	if !known {
+		if len(s.rows) >= limit {
+			return false
+		}
+		key.code = strings.Clone(key.code) // it shares memory with the URL of the link
+		t.owner = owner
+	}
+	t.Add(one)
+	s.rows[key] = t
+	return true
+}
+
+// countFacet reports false if the shard has no room for the facet.
+func (s *shard) countFacet(key facetKey, one Count, limit int) bool {
+	n, known := s.facets[key]
+	if !known {
+		size := facetOverhead + len(key.code) + len(key.value)
+		if s.bytes+size > limit {
+			return false
+		}
+		s.bytes += size
+		key.code, key.value = strings.Clone(key.code), strings.Clone(key.value) // they share memory with a request
+	}
+	n.Add(one)
+	s.facets[key] = n
+	return true
+}
+
+// drain removes all counts and returns them in the order in which Store.Apply writes them.
+func (c *Counter) drain() (rows []Row, facets []FacetRow) {
+	for i := range c.shards {
+		s := &c.shards[i]
+		counted, byFacet := s.take()
+		for key, t := range counted {
+			rows = append(rows, Row{key.code, key.hour, t.owner, t.Count})
+		}
+		for key, n := range byFacet {
+			facets = append(facets, FacetRow{key.code, key.facet, key.day, key.value, n})
+		}
+	}
+	slices.SortFunc(rows, func(a, b Row) int { return cmp.Or(cmp.Compare(a.Code, b.Code), cmp.Compare(a.Hour, b.Hour)) })
+	slices.SortFunc(facets, func(a, b FacetRow) int {
+		return cmp.Or(cmp.Compare(a.Code, b.Code), cmp.Compare(a.Facet, b.Facet), cmp.Compare(a.Day, b.Day), cmp.Compare(a.Value, b.Value))
+	})
+	return rows, facets
+}
+
+// size returns the number of rows in memory that no flush has begun to store.
+func (c *Counter) size() (n int) {
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		n += len(s.rows)
+		s.mu.Unlock()
+	}
+	return n
+}

@@ -1,0 +1,259 @@
+package visits
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"keypool/internal/promvalue"
+)
+
+const (
+	browser = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+	robot   = "Mozilla/5.0 (compatible; Examplebot/1.0; +https://example.com/bot)"
+)
+
+// memory is an Applier that adds the rows of all batches.
+type memory struct {
+	rows   map[string]Count
+	facets map[FacetRow]Count // by rows without a count
+	last   Batch
+	fail   error // returned by the next Apply
+	lose   bool  // whether the next Apply applies the batch before it fails
+}
+
+func (m *memory) Apply(_ context.Context, b Batch) error {
+	err := m.fail
+	m.fail = nil
+	if err != nil && !m.lose {
+		return err
+	}
+	if b.Writer == m.last.Writer && b.Sequence == m.last.Sequence {
+		return err
+	}
+	m.last = b
+	for _, r := range b.Rows {
+		sum := m.rows[r.Code]
+		sum.Add(r.Count)
+		m.rows[r.Code] = sum
+	}
+	for _, f := range b.Facets {
+		key := f
+		key.Count = Count{}
+		sum := m.facets[key]
+		sum.Add(f.Count)
+		m.facets[key] = sum
+	}
+	return err
+}
+
+func newMemory() *memory {
+	return &memory{rows: make(map[string]Count), facets: make(map[FacetRow]Count)}
+}
+
+func TestCounterCountsByClass(t *testing.T) {
+	m := newMemory()
+	c := New(Config{Store: m, Now: noon})
+	for _, v := range []Visit{
+		{Code: "a", Agent: browser}, {Code: "a", Agent: browser}, {Code: "a", Agent: robot}, {Code: "a"},
+		{Code: "a", Agent: browser, Prefetch: true}, {Code: "b", Agent: browser},
+	} {
+		c.Count(v)
+	}
+	if err := c.FlushNow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantEqual(t, "rows", m.rows, map[string]Count{"a": {2, 3}, "b": {1, 0}})
+	wantEqual(t, "facets", len(m.facets), 0)
+}
+
+func TestCounterCountsFacets(t *testing.T) {
+	m := newMemory()
+	c := New(Config{Store: m, Now: noon, Detail: true})
+	c.Count(Visit{Code: "a", Agent: browser, Referrer: "https://User:secret@News.Example:8443/item?id=1#x", Country: "de"})
+	c.Count(Visit{Code: "a", Agent: browser, Referrer: "https://news.example/other", Country: "XX"})
+	c.Count(Visit{Code: "a", Agent: robot, Referrer: "android-app://com.example/"})
+	if err := c.FlushNow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	day := at(0) / hoursPerDay
+	wantEqual(t, "facets", m.facets, map[FacetRow]Count{
+		{"a", Referrers, day, "news.example", Count{}}: {2, 0},
+		{"a", Countries, day, "DE", Count{}}:           {1, 0},
+		{"a", Devices, day, "desktop", Count{}}:        {2, 0},
+		{"a", Devices, day, "other", Count{}}:          {0, 1},
+	})
+}
+
+// A flush whose reply was lost is repeated with the same content. Visits that arrive in between are in the next one.
+func TestFlushIsRepeatedUnchanged(t *testing.T) {
+	for _, lose := range []bool{false, true} {
+		m := newMemory()
+		c := New(Config{Store: m, Now: noon})
+		began := c.AsOf()
+		c.Count(Visit{Code: "a", Agent: browser})
+		m.fail, m.lose = errors.New("reset by the test"), lose
+		if err := c.FlushNow(t.Context()); err == nil {
+			t.Fatal("a failed flush reports no error")
+		}
+		if !c.AsOf().Equal(began) {
+			t.Error("a failed flush changes AsOf")
+		}
+		c.Count(Visit{Code: "a", Agent: browser})
+		if err := c.FlushNow(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		wantEqual(t, "rows after the repetition", m.rows, map[string]Count{"a": {1, 0}})
+		if err := c.FlushNow(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		wantEqual(t, "rows after the next flush", m.rows, map[string]Count{"a": {2, 0}})
+	}
+}
+
+// A batch that the database may have stored under a number that it forgot is dropped, because it might count twice.
+func TestForgottenRepetitionIsDropped(t *testing.T) {
+	m := newMemory()
+	c := New(Config{Store: m, Now: noon})
+	c.Count(Visit{Code: "a", Agent: browser})
+	m.fail, m.lose = errors.New("reset by the test"), true
+	if err := c.FlushNow(t.Context()); err == nil {
+		t.Fatal("a failed flush reports no error")
+	}
+	m.fail, m.lose = ErrForgotten, false
+	c.Count(Visit{Code: "b", Agent: browser})
+	for range 2 {
+		if err := c.FlushNow(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantEqual(t, "rows", m.rows, map[string]Count{"a": {1, 0}, "b": {1, 0}})
+	wantEqual(t, "dropped visits", promvalue.Counter(c.Metrics.dropped), 1)
+}
+
+func TestCounterDropsWhatDoesNotFit(t *testing.T) {
+	m := newMemory()
+	c := New(Config{Store: m, Now: noon, MaxRows: 10 * shardCount, Detail: true})
+	const visits = 100 * shardCount
+	for i := range visits {
+		c.Count(Visit{Code: fmt.Sprint(i), Agent: browser, Referrer: "https://" + fmt.Sprint(i) + ".example/"})
+	}
+	dropped := promvalue.Counter(c.Metrics.dropped)
+	if err := c.FlushNow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(m.rows) > 10*shardCount || float64(len(m.rows))+dropped != visits {
+		t.Errorf("%d rows and %v dropped visits of %d", len(m.rows), dropped, visits)
+	}
+	if n := promvalue.Counter(c.Metrics.droppedDetails); n == 0 {
+		t.Error("no details were dropped")
+	}
+	c.Count(Visit{Code: "next", Agent: browser})
+	if err := c.FlushNow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantEqual(t, "visits after the flush", m.rows["next"], Count{1, 0})
+}
+
+func TestRunFlushesAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		c := New(Config{Store: m, Flush: time.Minute})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- c.Run(ctx) }()
+		c.Count(Visit{Code: "a", Agent: browser})
+		time.Sleep(time.Minute + time.Second)
+		synctest.Wait()
+		wantEqual(t, "rows after an interval", m.rows, map[string]Count{"a": {1, 0}})
+		c.Count(Visit{Code: "a", Agent: browser})
+		m.fail = errors.New("a short outage")
+		cancel()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		wantEqual(t, "rows after the end", m.rows, map[string]Count{"a": {2, 0}})
+	})
+}
+
+func TestRunReportsLostVisits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := New(Config{Store: applierFunc(func(ctx context.Context, _ Batch) error { <-ctx.Done(); return ctx.Err() })})
+		c.Count(Visit{Code: "a", Agent: browser})
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		began := time.Now()
+		if err := c.Run(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != FinalTimeout {
+			t.Errorf("Run: %v after %v", err, time.Since(began))
+		}
+	})
+}
+
+// Count runs on many goroutines during flushes that fail at times, and no visit is lost or doubled.
+func TestConcurrentCountsAndFlushes(t *testing.T) {
+	m := newMemory()
+	var n int
+	c := New(Config{Store: applierFunc(func(ctx context.Context, b Batch) error {
+		if n++; n%3 == 0 {
+			m.fail, m.lose = errors.New("a cut reply"), n%2 == 0
+		}
+		return m.Apply(ctx, b)
+	})})
+	const goroutines, each = 8, 5000
+	var wg sync.WaitGroup
+	for range goroutines {
+		wg.Go(func() {
+			for i := range each {
+				c.Count(Visit{Code: fmt.Sprint(i % 97), Agent: browser})
+			}
+		})
+	}
+	counted := make(chan struct{})
+	go func() { wg.Wait(); close(counted) }()
+	for running := true; running; {
+		select {
+		case <-counted:
+			running = false
+		default:
+			_ = c.FlushNow(t.Context()) // every third one fails on purpose
+		}
+	}
+	for c.unstored() > 0 {
+		_ = c.FlushNow(t.Context()) // as above
+	}
+	var sum Count
+	for _, count := range m.rows {
+		sum.Add(count)
+	}
+	wantEqual(t, "visits", sum, Count{goroutines * each, 0})
+}
+
+// This test is not parallel, because AllocsPerRun counts the allocations of the whole process.
+func TestCountDoesNotAllocate(t *testing.T) {
+	for _, detail := range []bool{false, true} {
+		if n := testing.AllocsPerRun(2000, benchCount(detail)); n != 0 {
+			t.Errorf("with detail %v, a visit makes %v allocations", detail, n)
+		}
+	}
+}
+
+func benchCount(detail bool) func() {
+	c := New(Config{Store: newMemory(), Detail: detail})
+	v := Visit{Code: "aBcDeF", Owner: 1, Agent: browser, Referrer: "https://news.example/item?id=1", Country: "DE"}
+	return func() { c.Count(v) }
+}
+
+func BenchmarkCount(b *testing.B)       { bench(b, benchCount(false)) }
+func BenchmarkCountDetail(b *testing.B) { bench(b, benchCount(true)) }
+
+func bench(b *testing.B, f func()) {
+	b.Helper()
+	b.ReportAllocs()
+	for b.Loop() {
+		f()
+	}
+}

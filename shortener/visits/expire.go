@@ -1,0 +1,110 @@
+package visits
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"time"
+)
+
+const (
+	expireInterval = 10 * time.Minute
+	expirePart     = 1000 // rows that one transaction removes
+	expireTimeout  = 5 * time.Second
+	// writerMemory is how long the number of an idle writer is stored. A batch is never repeated after this
+	// time: the writer then gets ErrForgotten.
+	writerMemory = 24 * time.Hour
+)
+
+// Expire removes the counts by hour and by facet that are older than keep, every ten minutes, until ctx ends. The totals of the links
+// do not change. Any number of processes may do this. It passes the result of each removal to note, and tries
+// again after a failure.
+func (s Store) Expire(ctx context.Context, keep time.Duration, note func(error)) error {
+	ticker := time.NewTicker(expireInterval)
+	defer ticker.Stop()
+	for {
+		if err := s.expire(ctx, time.Now(), keep); ctx.Err() == nil {
+			note(err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+func (s Store) expire(ctx context.Context, now time.Time, keep time.Duration) error {
+	before := hourOf(now.Add(-keep))
+	removals := []func(*sql.Tx) (int, error){
+		func(tx *sql.Tx) (int, error) { return s.foldHours(ctx, tx, before) },
+		func(tx *sql.Tx) (int, error) {
+			return remove(ctx, tx, `DELETE FROM visit_facets WHERE (code, facet, day, value) IN
+				(SELECT code, facet, day, value FROM visit_facets WHERE day < $1 ORDER BY day LIMIT $2)`, before/hoursPerDay)
+		},
+		func(tx *sql.Tx) (int, error) {
+			return remove(ctx, tx, `DELETE FROM visit_writers WHERE id IN (SELECT id FROM visit_writers WHERE used_at < $1 LIMIT $2)`,
+				now.Add(-writerMemory).Unix())
+		},
+	}
+	for _, removal := range removals {
+		if err := s.removeAll(ctx, removal); err != nil {
+			return fmt.Errorf("remove old counts of visits: %w", err)
+		}
+	}
+	return nil
+}
+
+// removeAll repeats a removal, each time in a new transaction, until no full part is left.
+func (s Store) removeAll(ctx context.Context, removal func(*sql.Tx) (int, error)) error {
+	for n := expirePart; n == expirePart; {
+		part, cancel := context.WithTimeout(ctx, expireTimeout)
+		err := s.transact(part, func(tx *sql.Tx) (err error) {
+			if err = s.exclude(part, tx); err == nil {
+				n, err = removal(tx)
+			}
+			return err
+		})
+		cancel()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// foldHours moves up to expirePart rows of hours before a given hour to the rows of the past.
+func (s Store) foldHours(ctx context.Context, tx *sql.Tx, before int64) (n int, err error) {
+	folded := make(map[string]Row)
+	var r Row
+	err = forEach(ctx, tx, `DELETE FROM visits WHERE (code, hour) IN
+		(SELECT code, hour FROM visits WHERE hour > 0 AND hour < $1 ORDER BY hour LIMIT $2) RETURNING code, owner, human, bot`,
+		[]any{before, expirePart}, []any{&r.Code, &r.Owner, &r.Human, &r.Bot}, func() {
+			n++
+			sum := folded[r.Code]
+			sum.Code, sum.Owner = r.Code, r.Owner
+			sum.Add(r.Count)
+			folded[r.Code] = sum
+		})
+	if err != nil || n == 0 {
+		return 0, err
+	}
+	rows := make([]Row, 0, len(folded))
+	for _, row := range folded {
+		rows = append(rows, row)
+	}
+	slices.SortFunc(rows, func(a, b Row) int { return cmp.Compare(a.Code, b.Code) })
+	return n, s.addRows(ctx, tx, rows)
+}
+
+// remove executes a statement that deletes up to $2 rows older than $1.
+func remove(ctx context.Context, tx *sql.Tx, statement string, before int64) (int, error) {
+	result, err := tx.ExecContext(ctx, statement, before, expirePart)
+	if err != nil {
+		return 0, err
+	}
+	n, err := result.RowsAffected()
+	return int(n), err
+}

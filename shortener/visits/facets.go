@@ -1,0 +1,153 @@
+package visits
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+)
+
+// overflow is the value that stands for all values beyond MaxValues. It differs from every value of a visitor.
+const overflow = ""
+
+// group is the values of a facet of a link on a day.
+type group struct {
+	code  string
+	facet Facet
+	day   int64
+}
+
+func (r *FacetRow) group() group { return group{r.Code, r.Facet, r.Day} }
+
+func facetColumns(r *FacetRow) []any {
+	return []any{r.Code, r.Facet, r.Day, r.Value, r.Human, r.Bot}
+}
+
+// facetSource is the rows of facetColumns.
+const facetSource = `(SELECT value->>0 AS code, CAST(value->>1 AS bigint) AS facet, CAST(value->>2 AS bigint) AS day,
+	value->>3 AS value, CAST(value->>4 AS bigint) AS human, CAST(value->>5 AS bigint) AS bot FROM %s)`
+
+// addFacets adds the counts of facets. Only one transaction at a time does this, because the number of values of a group decides
+// whether a new value is stored.
+func (s Store) addFacets(ctx context.Context, tx *sql.Tx, rows []FacetRow) error {
+	if err := s.exclude(ctx, tx); err != nil {
+		return err
+	}
+	added, err := s.addKnown(ctx, tx, rows)
+	if err != nil {
+		return err
+	}
+	var rest []FacetRow
+	for i := range rows {
+		if !added[rows[i].key()] {
+			rest = append(rest, rows[i])
+		}
+	}
+	if len(rest) == 0 {
+		return nil
+	}
+	sizes, err := s.sizes(ctx, tx, rest)
+	if err != nil {
+		return err
+	}
+	return s.addNew(ctx, tx, limited(rest, sizes))
+}
+
+func (r *FacetRow) key() facetKey { return facetKey{r.Code, r.Value, r.Day, r.Facet} }
+
+// addKnown adds the counts of values that are stored already, and returns these values.
+func (s Store) addKnown(ctx context.Context, tx *sql.Tx, rows []FacetRow) (added map[facetKey]bool, err error) {
+	text, err := array(rows, facetColumns)
+	if err != nil {
+		return nil, err
+	}
+	added = make(map[facetKey]bool, len(rows))
+	var key facetKey
+	err = forEach(ctx, tx, `UPDATE visit_facets SET human = visit_facets.human + b.human, bot = visit_facets.bot + b.bot
+		FROM `+fmt.Sprintf(facetSource, s.engine.elements)+` AS b
+		WHERE visit_facets.code = b.code AND visit_facets.facet = b.facet AND visit_facets.day = b.day AND visit_facets.value = b.value
+		RETURNING visit_facets.code, visit_facets.value, visit_facets.day, visit_facets.facet`,
+		[]any{text}, []any{&key.code, &key.value, &key.day, &key.facet}, func() { added[key] = true })
+	return added, err
+}
+
+// sizes returns how many values are stored in each group of rows.
+func (s Store) sizes(ctx context.Context, tx *sql.Tx, rows []FacetRow) (sizes map[group]int, err error) {
+	sizes = make(map[group]int)
+	var groups []FacetRow
+	for i := range rows {
+		if g := rows[i].group(); i == 0 || g != rows[i-1].group() {
+			groups = append(groups, FacetRow{Code: g.code, Facet: g.facet, Day: g.day})
+		}
+	}
+	text, err := array(groups, facetColumns)
+	if err != nil {
+		return nil, err
+	}
+	var g group
+	var n int
+	err = forEach(ctx, tx, `SELECT b.code, b.facet, b.day, (SELECT count(*) FROM visit_facets AS f
+		WHERE f.code = b.code AND f.facet = b.facet AND f.day = b.day AND f.value <> '')
+		FROM `+fmt.Sprintf(facetSource, s.engine.elements)+` AS b`,
+		[]any{text}, []any{&g.code, &g.facet, &g.day, &n}, func() { sizes[g] = n })
+	return sizes, err
+}
+
+// limited returns rows with as many new values as each group has room for. The other values become the overflow of
+// their group, which occurs once.
+func limited(rows []FacetRow, sizes map[group]int) (kept []FacetRow) {
+	rest := make(map[group]int) // index in kept of the overflow
+	for i := range rows {
+		r := rows[i]
+		g := r.group()
+		if r.Value != overflow && sizes[g] < MaxValues {
+			sizes[g]++
+			kept = append(kept, r)
+			continue
+		}
+		at, known := rest[g]
+		if !known {
+			r.Value = overflow
+			rest[g] = len(kept)
+			kept = append(kept, r)
+			continue
+		}
+		kept[at].Add(r.Count)
+	}
+	return kept
+}
+
+const upsertFacets = `INSERT INTO visit_facets AS f (code, facet, day, value, human, bot)
+	SELECT code, facet, day, value, human, bot FROM ` + facetSource + ` AS b WHERE true
+	ON CONFLICT (code, facet, day, value) DO UPDATE SET human = f.human + excluded.human, bot = f.bot + excluded.bot`
+
+// addNew inserts values. Only an overflow may be stored already.
+func (s Store) addNew(ctx context.Context, tx *sql.Tx, rows []FacetRow) error {
+	text, err := array(rows, facetColumns)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, fmt.Sprintf(upsertFacets, s.engine.elements), text)
+	return err
+}
+
+// queryer is a database or a transaction.
+type queryer interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// forEach calls do for each row of a query, after it scanned the row into columns.
+func forEach(ctx context.Context, db queryer, query string, args, columns []any, do func()) (err error) {
+	rows, err := db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		if err := rows.Scan(columns...); err != nil {
+			return err
+		}
+		do()
+	}
+	return rows.Err()
+}

@@ -1,0 +1,66 @@
+package visits
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"keypool/internal/testenv"
+	"keypool/shortener/storetest"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// onEngines runs test on an empty database of each engine.
+func onEngines(t *testing.T, test func(*testing.T, Store)) {
+	t.Helper()
+	t.Parallel()
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		db := storetest.SQLite(t)
+		test(t, SQLite(db.Read, db.Write))
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		db := stdlib.OpenDBFromPool(storetest.Postgres(t))
+		t.Cleanup(func() { db.Close() })
+		test(t, Postgres(db))
+	})
+}
+
+// noon is the time at which the tests count visits.
+func noon() time.Time { return time.Date(2026, 3, 4, 12, 30, 0, 0, time.UTC) }
+
+// at returns the hour of noon plus a number of hours.
+func at(hours int64) int64 { return hourOf(noon()) + hours }
+
+func apply(t *testing.T, s Store, b Batch) {
+	t.Helper()
+	if err := s.Apply(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantTotals(t *testing.T, s Store, want map[string]Count, codes ...string) {
+	t.Helper()
+	got, err := s.Totals(t.Context(), codes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantEqual(t, "totals", got, want)
+}
+
+func wantEqual[T any](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// applierFunc is an Applier.
+type applierFunc func(ctx context.Context, b Batch) error
+
+func (f applierFunc) Apply(ctx context.Context, b Batch) error { return f(ctx, b) }

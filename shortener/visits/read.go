@@ -1,0 +1,153 @@
+package visits
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+)
+
+// Range is the time from From to To. A zero From means the beginning and a zero To the end of the record.
+type Range struct{ From, To time.Time }
+
+// hours returns the hours [first, end) that the range touches.
+func (r Range) hours() (first, end int64) {
+	first, end = past, math.MaxInt32
+	if !r.From.IsZero() {
+		first = max(hourOf(r.From), past+1)
+	}
+	if !r.To.IsZero() {
+		end = min(hourOf(r.To.Add(secondsPerHour*time.Second-1)), math.MaxInt32)
+	}
+	return first, end
+}
+
+// days returns the days [first, end) that the range touches.
+func (r Range) days() (first, end int64) {
+	first, end = r.hours()
+	return first / hoursPerDay, (end + hoursPerDay - 1) / hoursPerDay
+}
+
+// Step is the duration of a point of a Series.
+type Step int64
+
+// The values of a Step, in hours.
+const (
+	Hour Step = 1
+	Day  Step = hoursPerDay
+	All  Step = 0 // the series has no points
+)
+
+// Series is the visits of a link.
+type Series struct {
+	Total  Count
+	Points []Point // in the order of time; an hour or a day without visits has no point
+}
+
+// Point is the visits from At to the next hour or day, in UTC.
+type Point struct {
+	At time.Time
+	Count
+}
+
+// Series returns the visits of a link in the hours that a range touches. The cost depends on the number of
+// hours with visits. Without a beginning of the range, the total includes the visits that no hour contains.
+func (s Store) Series(ctx context.Context, code string, r Range, step Step) (series Series, err error) {
+	first, end := r.hours()
+	var hour int64
+	var n Count
+	err = forEach(ctx, s.read, `SELECT hour, human, bot FROM visits WHERE code = $1 AND hour >= $2 AND hour < $3 ORDER BY hour`,
+		[]any{code, first, end}, []any{&hour, &n.Human, &n.Bot}, func() {
+			series.Total.Add(n)
+			if step != All && hour != past {
+				series.add(timeOf(hour-hour%int64(step)), n)
+			}
+		})
+	if err != nil {
+		return Series{}, fmt.Errorf("read the visits of a link: %w", err)
+	}
+	return series, nil
+}
+
+func (s *Series) add(at time.Time, n Count) {
+	if last := len(s.Points) - 1; last >= 0 && s.Points[last].At.Equal(at) {
+		s.Points[last].Add(n)
+		return
+	}
+	s.Points = append(s.Points, Point{at, n})
+}
+
+// Values is the visits of a link by the values of a facet.
+type Values struct {
+	Items []Value // the values with the most visits, in descending order
+	Other int64   // visits with other values
+}
+
+// Value is the visits with a value of a facet.
+type Value struct {
+	Value string
+	Count
+}
+
+// Facet returns up to limit values of a facet of a link on the days that a range touches. Visits without a value,
+// such as those without a referrer, are not included.
+func (s Store) Facet(ctx context.Context, code string, f Facet, r Range, limit int) (values Values, err error) {
+	first, end := r.days()
+	var v Value
+	err = forEach(ctx, s.read, `SELECT value, CAST(sum(human) AS bigint), CAST(sum(bot) AS bigint) FROM visit_facets
+		WHERE code = $1 AND facet = $2 AND day >= $3 AND day < $4 GROUP BY value ORDER BY sum(human) + sum(bot) DESC, value`,
+		[]any{code, f, first, end}, []any{&v.Value, &v.Human, &v.Bot}, func() {
+			if v.Value != overflow && len(values.Items) < limit {
+				values.Items = append(values.Items, v)
+			} else {
+				values.Other += v.Sum()
+			}
+		})
+	if err != nil {
+		return Values{}, fmt.Errorf("read the visits of a link by facet: %w", err)
+	}
+	return values, nil
+}
+
+// Link is the visits of a link.
+type Link struct {
+	Code string
+	Count
+}
+
+// Top returns up to limit links with the most visits in the hours that a range touches, in descending order. If owner is not 0, it
+// returns only links of this owner. The cost depends on the number of links and hours with visits in the range, among
+// all links or those of the owner.
+func (s Store) Top(ctx context.Context, owner int64, r Range, limit int) (links []Link, err error) {
+	first, end := r.hours()
+	condition, args := `hour >= $1 AND hour < $2`, []any{max(first, past+1), end, limit}
+	if owner != 0 {
+		condition, args = condition+` AND owner = $4 AND owner <> 0`, append(args, owner)
+	}
+	var l Link
+	err = forEach(ctx, s.read, `SELECT code, CAST(sum(human) AS bigint), CAST(sum(bot) AS bigint) FROM visits
+		WHERE `+condition+` GROUP BY code ORDER BY sum(human) + sum(bot) DESC, code LIMIT $3`,
+		args, []any{&l.Code, &l.Human, &l.Bot}, func() { links = append(links, l) })
+	if err != nil {
+		return nil, fmt.Errorf("read the links with the most visits: %w", err)
+	}
+	return links, nil
+}
+
+// Totals returns all visits of links since their creation, by code. A link without visits is absent. The cost depends on
+// the number of hours with visits of each link.
+func (s Store) Totals(ctx context.Context, codes []string) (map[string]Count, error) {
+	text, err := array(codes, func(code *string) []any { return []any{*code} })
+	if err != nil {
+		return nil, fmt.Errorf("read the visits of links: %w", err)
+	}
+	totals := make(map[string]Count, len(codes))
+	var l Link
+	err = forEach(ctx, s.read, `SELECT v.code, CAST(sum(v.human) AS bigint), CAST(sum(v.bot) AS bigint)
+		FROM (SELECT DISTINCT value->>0 AS code FROM `+s.engine.elements+`) AS c JOIN visits AS v ON v.code = c.code GROUP BY v.code`,
+		[]any{text}, []any{&l.Code, &l.Human, &l.Bot}, func() { totals[l.Code] = l.Count })
+	if err != nil {
+		return nil, fmt.Errorf("read the visits of links: %w", err)
+	}
+	return totals, nil
+}

@@ -1,0 +1,149 @@
+package visits
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Store keeps the counts in the database. Its methods may be called concurrently, and by several
+// processes. They block until the engine answers or ctx ends.
+type Store struct {
+	read, write *sql.DB
+	engine      engine
+}
+
+// engine is what differs between the databases.
+type engine struct {
+	elements string // the rows of the JSON array $1, each of which has one column: value
+	lock     string // waits for other transactions that execute the same statement; "" if the engine has one writer
+}
+
+var _ Applier = Store{}
+
+// SQLite returns a store in a database that has separate connections for reading and for writing.
+func SQLite(read, write *sql.DB) Store {
+	return Store{read, write, engine{elements: `json_each($1)`}}
+}
+
+// Postgres returns a store in a PostgreSQL database.
+func Postgres(db *sql.DB) Store {
+	// The number is an arbitrary constant.
+	return Store{db, db, engine{elements: `json_array_elements($1::json)`, lock: `SELECT pg_advisory_xact_lock(7145602938871)`}}
+}
+
+// exclude waits until no other transaction is between exclude and its end.
+func (s Store) exclude(ctx context.Context, tx *sql.Tx) error {
+	if s.engine.lock == "" {
+		return nil
+	}
+	_, err := tx.ExecContext(ctx, s.engine.lock)
+	return err
+}
+
+// Apply implements [Applier].
+func (s Store) Apply(ctx context.Context, b Batch) error {
+	err := s.transact(ctx, func(tx *sql.Tx) error {
+		first, err := claim(ctx, tx, b.Writer, b.Sequence)
+		if err != nil || !first {
+			return err
+		}
+		if err := s.addRows(ctx, tx, b.Rows); err != nil || len(b.Facets) == 0 {
+			return err
+		}
+		return s.addFacets(ctx, tx, b.Facets)
+	})
+	if err != nil {
+		return fmt.Errorf("store the counts of visits: %w", err)
+	}
+	return nil
+}
+
+// transact calls do in a transaction.
+func (s Store) transact(ctx context.Context, do func(*sql.Tx) error) error {
+	tx, err := s.write.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // has no effect after a commit
+	if err := do(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// claim stores the number of a batch. first is false if the batch was applied before. If the transaction of an earlier
+// attempt is still running, claim waits for its end.
+func claim(ctx context.Context, tx *sql.Tx, writer string, sequence int64) (first bool, err error) {
+	now := time.Now().Unix()
+	var result sql.Result
+	if sequence == 1 {
+		result, err = tx.ExecContext(ctx, `INSERT INTO visit_writers (id, sequence, used_at) VALUES ($1, 1, $2) ON CONFLICT (id) DO NOTHING`, writer, now)
+	} else {
+		result, err = tx.ExecContext(ctx, `UPDATE visit_writers SET sequence = $2, used_at = $3 WHERE id = $1 AND sequence = $2 - 1`, writer, sequence, now)
+	}
+	if err != nil {
+		return false, err
+	}
+	if n, err := result.RowsAffected(); err != nil || n == 1 {
+		return n == 1, err
+	}
+	var stored int64
+	err = tx.QueryRowContext(ctx, `SELECT sequence FROM visit_writers WHERE id = $1`, writer).Scan(&stored)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && stored < sequence {
+		err = ErrForgotten
+	}
+	return false, err
+}
+
+// array returns rows as a JSON array.
+func array[T any](rows []T, columns func(*T) []any) (string, error) {
+	values := make([][]any, len(rows))
+	for i := range rows {
+		values[i] = columns(&rows[i])
+	}
+	text, err := json.Marshal(values)
+	return string(text), err
+}
+
+// The condition in the SELECT ends it for SQLite, which would otherwise take ON for a part of a join.
+const upsertRows = `INSERT INTO visits AS v (code, hour, owner, human, bot)
+	SELECT value->>0, CAST(value->>1 AS bigint), CAST(value->>2 AS bigint), CAST(value->>3 AS bigint), CAST(value->>4 AS bigint)
+	FROM %s WHERE true ON CONFLICT (code, hour) DO `
+
+func rowColumns(r *Row) []any { return []any{r.Code, r.Hour, r.Owner, r.Human, r.Bot} }
+
+// addRows adds the counts of links and hours. Each row occurs once.
+func (s Store) addRows(ctx context.Context, tx *sql.Tx, rows []Row) error {
+	text, err := array(rows, rowColumns)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, fmt.Sprintf(upsertRows, s.engine.elements)+
+		`UPDATE SET human = v.human + excluded.human, bot = v.bot + excluded.bot`, text)
+	return err
+}
+
+// Past is the visits of an imported link before its import.
+type Past struct {
+	Code  string
+	Owner int64
+	Count
+}
+
+// SetPast stores the visits that links had before their import, in one transaction. They count in [Store.Totals] and in
+// a [Series] without a beginning, but in no hour. SetPast does nothing for a link that has such visits already, so it may be
+// repeated.
+func (s Store) SetPast(ctx context.Context, links []Past) error {
+	text, err := array(links, func(p *Past) []any { return []any{p.Code, past, p.Owner, p.Human, p.Bot} })
+	if err == nil {
+		_, err = s.write.ExecContext(ctx, fmt.Sprintf(upsertRows, s.engine.elements)+`NOTHING`, text)
+	}
+	if err != nil {
+		return fmt.Errorf("store the visits of imported links: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,235 @@
+package visits
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestApplyAddsABatchOnce(t *testing.T) {
+	onEngines(t, func(t *testing.T, s Store) {
+		b := Batch{Writer: "w", Sequence: 1,
+			Rows:   []Row{{"a", at(0), 0, Count{2, 1}}, {"b", at(0), 7, Count{Human: 5}}},
+			Facets: []FacetRow{{"a", Devices, at(0) / hoursPerDay, "phone", Count{Human: 2}}},
+		}
+		for range 3 {
+			apply(t, s, b)
+		}
+		wantTotals(t, s, map[string]Count{"a": {2, 1}, "b": {5, 0}}, "a", "b", "c", "a")
+		b.Sequence = 2
+		apply(t, s, b)
+		b.Sequence = 1 // an older batch that arrives late
+		apply(t, s, b)
+		wantTotals(t, s, map[string]Count{"a": {4, 2}}, "a")
+		values, err := s.Facet(t.Context(), "a", Devices, Range{}, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantEqual(t, "devices", values, Values{Items: []Value{{"phone", Count{Human: 4}}}})
+	})
+}
+
+func TestApplyRefusesABatchWithoutItsPredecessor(t *testing.T) {
+	onEngines(t, func(t *testing.T, s Store) {
+		b := Batch{Writer: "w", Sequence: 2, Rows: []Row{{"a", at(0), 0, Count{1, 0}}}}
+		if err := s.Apply(t.Context(), b); !errors.Is(err, ErrForgotten) {
+			t.Fatalf("Apply of batch 2 before batch 1: %v", err)
+		}
+		b.Sequence = 1
+		apply(t, s, b)
+		b.Sequence = 3
+		if err := s.Apply(t.Context(), b); !errors.Is(err, ErrForgotten) {
+			t.Fatalf("Apply of batch 3 before batch 2: %v", err)
+		}
+		wantTotals(t, s, map[string]Count{"a": {1, 0}}, "a")
+	})
+}
+
+// Several writers add to the same rows and repeat each batch at the same time. The sums are exact, no transaction
+// fails because of a deadlock, and no group exceeds MaxValues.
+func TestConcurrentWriters(t *testing.T) {
+	onEngines(t, func(t *testing.T, s Store) {
+		const writers, batches, codes = 4, 5, 20
+		day := at(0) / hoursPerDay
+		var wg sync.WaitGroup
+		for w := range writers {
+			for range 2 {
+				wg.Go(func() {
+					for n := range batches {
+						b := Batch{Writer: fmt.Sprint("writer ", w), Sequence: int64(n) + 1}
+						for c := range codes {
+							b.Rows = append(b.Rows, Row{fmt.Sprintf("code%02d", c), at(0), 0, Count{1, 2}})
+						}
+						for v := range 30 {
+							b.Facets = append(b.Facets, FacetRow{"code00", Referrers, day, fmt.Sprintf("%d-%d-%02d.example", w, n, v), Count{1, 0}})
+						}
+						if err := s.Apply(t.Context(), b); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+		}
+		wg.Wait()
+		wantTotals(t, s, map[string]Count{"code00": {writers * batches, 2 * writers * batches}}, "code00")
+		values, err := s.Facet(t.Context(), "code00", Referrers, Range{}, 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(values.Items) != MaxValues || values.Other != writers*batches*30-MaxValues {
+			t.Errorf("%d values and %d other visits, want %d and %d", len(values.Items), values.Other, MaxValues, writers*batches*30-MaxValues)
+		}
+	})
+}
+
+// A value that is stored keeps counting by itself after its group is full. Another day has a group of its own.
+func TestFullGroupKeepsItsValues(t *testing.T) {
+	onEngines(t, func(t *testing.T, s Store) {
+		day := at(0) / hoursPerDay
+		b := Batch{Writer: "w", Sequence: 1}
+		for v := range MaxValues + 1 {
+			b.Facets = append(b.Facets, FacetRow{"a", Referrers, day, fmt.Sprintf("%03d.example", v), Count{1, 0}})
+		}
+		apply(t, s, b)
+		b.Sequence, b.Facets = 2, []FacetRow{
+			{"a", Referrers, day, "000.example", Count{5, 1}}, {"a", Referrers, day, "new.example", Count{3, 0}},
+			{"a", Referrers, day + 1, "new.example", Count{4, 0}},
+		}
+		apply(t, s, b)
+		values, err := s.Facet(t.Context(), "a", Referrers, Range{}, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantEqual(t, "referrers", values, Values{
+			Items: []Value{{"000.example", Count{6, 1}}, {"new.example", Count{4, 0}}}, Other: MaxValues - 1 + 1 + 3,
+		})
+		values, err = s.Facet(t.Context(), "a", Referrers, Range{From: noon().Add(24 * time.Hour)}, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantEqual(t, "referrers of the next day", values, Values{Items: []Value{{"new.example", Count{4, 0}}}})
+	})
+}
+
+func TestSeries(t *testing.T) {
+	onEngines(t, func(t *testing.T, s Store) {
+		apply(t, s, Batch{Writer: "w", Sequence: 1, Rows: []Row{
+			{"a", at(-24), 0, Count{1, 0}}, {"a", at(0), 0, Count{2, 1}}, {"a", at(1), 0, Count{4, 0}}, {"b", at(0), 0, Count{9, 9}},
+		}})
+		if err := s.SetPast(t.Context(), []Past{{"a", 0, Count{100, 10}}}); err != nil {
+			t.Fatal(err)
+		}
+		noonHour, midnight := timeOf(at(0)), timeOf(at(-12))
+		for name, test := range map[string]struct {
+			r    Range
+			step Step
+			want Series
+		}{
+			"all by day":   {Range{}, Day, Series{Count{107, 11}, []Point{{midnight.AddDate(0, 0, -1), Count{1, 0}}, {midnight, Count{6, 1}}}}},
+			"total":        {Range{}, All, Series{Total: Count{107, 11}}},
+			"from by hour": {Range{From: noon()}, Hour, Series{Count{6, 1}, []Point{{noonHour, Count{2, 1}}, {noonHour.Add(time.Hour), Count{4, 0}}}}},
+			"to an hour":   {Range{From: midnight, To: noonHour.Add(time.Hour)}, Hour, Series{Count{2, 1}, []Point{{noonHour, Count{2, 1}}}}},
+			"within":       {Range{From: noon(), To: noon().Add(time.Minute)}, All, Series{Total: Count{2, 1}}},
+			"future":       {Range{From: noon().AddDate(1, 0, 0)}, Day, Series{}},
+		} {
+			got, err := s.Series(t.Context(), "a", test.r, test.step)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantEqual(t, name, got, test.want)
+		}
+	})
+}
+
+func TestTop(t *testing.T) {
+	onEngines(t, func(t *testing.T, s Store) {
+		apply(t, s, Batch{Writer: "w", Sequence: 1, Rows: []Row{
+			{"anon", at(0), 0, Count{3, 0}}, {"five", at(-1), 5, Count{1, 1}}, {"five", at(0), 5, Count{2, 0}}, {"six", at(0), 6, Count{0, 9}},
+		}})
+		if err := s.SetPast(t.Context(), []Past{{"anon", 0, Count{Human: 1000}}}); err != nil {
+			t.Fatal(err)
+		}
+		for name, test := range map[string]struct {
+			owner int64
+			r     Range
+			limit int
+			want  []Link
+		}{
+			"all":        {0, Range{}, 10, []Link{{"six", Count{0, 9}}, {"five", Count{3, 1}}, {"anon", Count{3, 0}}}},
+			"limit":      {0, Range{}, 1, []Link{{"six", Count{0, 9}}}},
+			"owner":      {5, Range{}, 10, []Link{{"five", Count{3, 1}}}},
+			"range":      {5, Range{From: noon()}, 10, []Link{{"five", Count{2, 0}}}},
+			"other":      {7, Range{}, 10, nil},
+			"past range": {0, Range{To: noon().AddDate(-1, 0, 0)}, 10, nil},
+		} {
+			got, err := s.Top(t.Context(), test.owner, test.r, test.limit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantEqual(t, name, got, test.want)
+		}
+	})
+}
+
+func TestSetPastMayBeRepeated(t *testing.T) {
+	onEngines(t, func(t *testing.T, s Store) {
+		links := []Past{{"a", 3, Count{10, 1}}, {"b", 0, Count{20, 2}}}
+		for range 2 {
+			if err := s.SetPast(t.Context(), links); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wantTotals(t, s, map[string]Count{"a": {10, 1}, "b": {20, 2}}, "a", "b")
+	})
+}
+
+func TestExpireKeepsTotals(t *testing.T) {
+	onEngines(t, func(t *testing.T, s Store) {
+		day := at(0) / hoursPerDay
+		b := Batch{Writer: "w", Sequence: 1, Facets: []FacetRow{
+			{"a", Devices, day - 10, "phone", Count{1, 0}}, {"a", Devices, day, "phone", Count{2, 0}},
+		}}
+		for h := range int64(expirePart + 10) {
+			b.Rows = append(b.Rows, Row{"a", at(-2*expirePart + h), 7, Count{1, 1}})
+		}
+		b.Rows = append(b.Rows, Row{"a", at(0), 7, Count{5, 0}}, Row{"b", at(-2 * expirePart), 0, Count{3, 0}})
+		apply(t, s, b)
+		want := map[string]Count{"a": {expirePart + 15, expirePart + 10}, "b": {3, 0}}
+		wantTotals(t, s, want, "a", "b")
+		for range 2 {
+			if err := s.expire(t.Context(), noon(), 48*time.Hour); err != nil {
+				t.Fatal(err)
+			}
+			wantTotals(t, s, want, "a", "b")
+		}
+		series, err := s.Series(t.Context(), "a", Range{}, Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantEqual(t, "points", series.Points, []Point{{timeOf(at(0)), Count{5, 0}}})
+		values, err := s.Facet(t.Context(), "a", Devices, Range{}, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantEqual(t, "devices", values.Items, []Value{{"phone", Count{2, 0}}})
+	})
+}
+
+// A writer whose number was removed begins again with another name.
+func TestExpireForgetsIdleWriters(t *testing.T) {
+	onEngines(t, func(t *testing.T, s Store) {
+		c := New(Config{Store: s, Now: noon})
+		for i := range 2 {
+			c.Count(Visit{Code: "a"})
+			if err := c.FlushNow(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			wantTotals(t, s, map[string]Count{"a": {0, int64(i) + 1}}, "a")
+			if err := s.expire(t.Context(), time.Now().Add(2*writerMemory), 10*365*24*time.Hour); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}

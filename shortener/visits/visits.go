@@ -1,0 +1,71 @@
+// Package visits counts the visits of links.
+//
+// Vocabulary:
+//
+//   - A visit is a GET request for a short URL that was answered with a redirect.
+//   - The class of a visit is human or bot. A prefetch counts as a bot.
+//   - A facet is a property by which visits are counted: the host of the referrer, the country or the
+//     device.
+//   - A flush moves counts from the memory of a server to the database. It is a sequence of batches.
+//   - A writer is a server that flushes, from its start to its stop.
+//
+// Invariants:
+//
+//   - A visit counts at most once. A batch has a number, which its transaction stores for the writer, so
+//     that the repetition of a batch whose reply was lost has no effect.
+//   - [Counter.Count] never waits for the database, and the memory of the counts has a limit.
+//   - Neither the address nor the user agent of a visitor, nor the path of a referrer, is stored.
+//
+// A visit passes through [Counter.Count], [Counter.Run] and [Store.Apply]. The methods of [Store] read
+// the counts.
+package visits
+
+import "time"
+
+// Count is a number of visits by class.
+type Count struct{ Human, Bot int64 }
+
+// Add adds other to c.
+func (c *Count) Add(other Count) {
+	c.Human += other.Human
+	c.Bot += other.Bot
+}
+
+// Sum returns the number of visits of both classes.
+func (c Count) Sum() int64 { return c.Human + c.Bot }
+
+// Visit is what the counter needs to know about one visit.
+type Visit struct {
+	Code     string
+	Owner    int64  // owner of the link, 0 for an anonymous link
+	Agent    string // User-Agent header
+	Prefetch bool   // whether a browser loads the URL before a person asks for it
+	Referrer string // Referer header
+	Country  string // two letters, from a trusted proxy; "" if it is unknown
+}
+
+// Facet is a property by which visits are counted. Its values are stored in the database.
+type Facet uint8
+
+// The facets.
+const (
+	Referrers Facet = iota + 1 // by host
+	Countries                  // by code of ISO 3166-1, in capital letters
+	Devices                    // desktop, phone, tablet or other
+)
+
+// MaxValues is the number of values of a facet that are stored for a link and a day. Further values
+// are counted together.
+const MaxValues = 100
+
+// Hours and days are counted from 1970-01-01 00:00 UTC.
+const (
+	secondsPerHour = 3600
+	hoursPerDay    = 24
+	// past is the hour of the visits that the other rows of a link do not contain: those of an imported
+	// link, and those that are older than the retention time.
+	past = 0
+)
+
+func hourOf(t time.Time) int64    { return t.Unix() / secondsPerHour }
+func timeOf(hour int64) time.Time { return time.Unix(hour*secondsPerHour, 0).UTC() }
