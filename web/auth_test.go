@@ -22,6 +22,11 @@ type tokenSite struct {
 
 func newTokenSite(t *testing.T, l Limits) *tokenSite {
 	t.Helper()
+	return newTokenSiteWith(t, func(c *PublicConfig) { c.Limits = l })
+}
+
+func newTokenSiteWith(t *testing.T, change func(*PublicConfig)) *tokenSite {
+	t.Helper()
 	db := storetest.SQLite(t)
 	s := &tokenSite{tokens: token.SQLite(db.Read, db.Write)}
 	ignore := func(error) {}
@@ -39,7 +44,10 @@ func newTokenSite(t *testing.T, l Limits) *tokenSite {
 			t.Error(err)
 		}
 	})
-	s.site = newSite(t, func(c *PublicConfig) { c.Tokens, c.Limits = s.registry, l })
+	s.site = newSite(t, func(c *PublicConfig) {
+		c.Tokens = s.registry
+		change(c)
+	})
 	return s
 }
 

@@ -63,8 +63,8 @@ func (d *discarded) Header() http.Header         { return d.header }
 func (d *discarded) Write(b []byte) (int, error) { return len(b), nil }
 func (d *discarded) WriteHeader(status int)      { d.status = status }
 
-// benchHandler returns the public handler on an instantStore.
-func benchHandler(tb testing.TB) (http.Handler, *shortener.Service) {
+// benchHandler returns the public handler on an instantStore. v may be nil.
+func benchHandler(tb testing.TB, v *Visits) (http.Handler, *shortener.Service) {
 	tb.Helper()
 	store := instantStore{outcomes: []shortener.Outcome{shortener.Inserted}}
 	service := shortener.New(shortener.Config{Store: store, Keys: newBatchKeys()})
@@ -73,7 +73,7 @@ func benchHandler(tb testing.TB) (http.Handler, *shortener.Service) {
 			tb.Error(err)
 		}
 	})
-	return NewPublic(PublicConfig{Service: service}), service
+	return NewPublic(PublicConfig{Service: service, Visits: v}), service
 }
 
 // benchRequest returns a function that sends the same request again and again.
@@ -93,7 +93,7 @@ func benchRequest(tb testing.TB, h http.Handler, r *http.Request, body string, w
 
 func benchCreation(tb testing.TB) func() {
 	tb.Helper()
-	h, _ := benchHandler(tb)
+	h, _ := benchHandler(tb, nil)
 	r := httptest.NewRequestWithContext(context.Background(), http.MethodPost, "http://sho.rt/shorten", nil)
 	r.Header = http.Header{"Content-Type": {mediaJSON}, "Accept": {"*/*"}}
 	const body = `{"url":"https://example.com/some/path/of/ordinary/length?with=a&query=that&is=not&very=long"}`
@@ -102,13 +102,16 @@ func benchCreation(tb testing.TB) func() {
 
 func benchRedirect(tb testing.TB) func() {
 	tb.Helper()
-	h, service := benchHandler(tb)
+	h, service := benchHandler(tb, nil)
 	link, _, err := service.Create(context.Background(), shortener.Request{URL: "https://example.com/"})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	r := httptest.NewRequestWithContext(context.Background(), http.MethodGet, "http://sho.rt/"+link.Code, nil)
-	return benchRequest(tb, h, r, "", http.StatusFound)
+	return benchRequest(tb, h, benchGet(link.Code), "", http.StatusFound)
+}
+
+func benchGet(code string) *http.Request {
+	return httptest.NewRequestWithContext(context.Background(), http.MethodGet, "http://sho.rt/"+code, nil)
 }
 
 // BenchmarkCreate measures one creation on a store that takes no time. One client waits for each
@@ -137,6 +140,8 @@ func TestHandlerMakesFewAllocations(t *testing.T) {
 	}{
 		{"creation", 35, benchCreation(t)},
 		{"redirect", 3, benchRedirect(t)},
+		{"counted redirect", 3, benchVisit(t, false)},
+		{"redirect that is counted with details", 3, benchVisit(t, true)},
 	} {
 		if got := testing.AllocsPerRun(2000, test.request); got > test.limit {
 			t.Errorf("a %s makes %v allocations, want at most %v", test.name, got, test.limit)

@@ -13,10 +13,8 @@ import (
 	"keypool/web/internal/reply"
 )
 
-// redirectAge is the longest time for which a browser may cache a redirect. The cache saves
-// requests. A browser that has a redirect in its cache may follow the link for this time after
-// the deletion of the link.
-const redirectAge = 90 * time.Second
+// DefaultRedirectAge is the default of PublicConfig.RedirectAge.
+const DefaultRedirectAge = 90 * time.Second
 
 // code answers GET and HEAD of /{code}, of its preview /{code}+ and of its QR codes. It reads the decoded path because a
 // percent-encoded letter is equivalent to the letter itself (RFC 3986 section 6.2.2.2).
@@ -59,10 +57,13 @@ func (p *public) redirect(c echo.Context, link shortener.Link, err error) error 
 	if err != nil {
 		return err
 	}
-	// Header.Set allocates a slice for each value. An assignment can store the shared slice fullAge.
+	if c.Request().Method == http.MethodGet {
+		p.count(c, &link)
+	}
+	// Header.Set allocates a slice for each value. An assignment can store the shared slice of the age.
 	h := c.Response().Header()
 	h[echo.HeaderLocation] = []string{forward(&link, c.Request())}
-	h[echo.HeaderCacheControl] = cacheControl(&link)
+	h[echo.HeaderCacheControl] = p.age.cacheControl(&link)
 	return c.NoContent(link.Redirect())
 }
 
@@ -114,18 +115,31 @@ func (p *public) resolve(c echo.Context, code string) (shortener.Link, error) {
 	return link, err
 }
 
-// fullAge is the Cache-Control header of most redirects. The redirects can share this slice
-// because net/http only reads it.
-var fullAge = []string{"private, max-age=90"} //nolint:gochecknoglobals // never changed; Go has no slice constants
+// redirectAge is the longest time for which a browser may cache a redirect. The cache saves requests. A browser that has
+// a redirect in its cache may follow the link for this time after the deletion of the link.
+type redirectAge struct {
+	longest time.Duration
+	// full is the Cache-Control header of most redirects. The redirects can share this slice
+	// because net/http only reads it.
+	full []string
+}
 
-// cacheControl allows caching for redirectAge, but not past the expiry of the link.
-func cacheControl(l *shortener.Link) []string {
+func newRedirectAge(longest time.Duration) redirectAge {
+	return redirectAge{longest, privateAge(longest)}
+}
+
+func privateAge(age time.Duration) []string {
+	return []string{"private, max-age=" + strconv.Itoa(max(0, int(age.Seconds())))}
+}
+
+// cacheControl allows caching for the longest time, but not past the expiry of the link.
+func (a *redirectAge) cacheControl(l *shortener.Link) []string {
 	if l.ExpiresAt.IsZero() {
-		return fullAge
+		return a.full
 	}
 	left := time.Until(l.ExpiresAt)
-	if left >= redirectAge {
-		return fullAge
+	if left >= a.longest {
+		return a.full
 	}
-	return []string{"private, max-age=" + strconv.Itoa(max(0, int(left.Seconds())))}
+	return privateAge(left)
 }

@@ -24,6 +24,7 @@ var (
 	errTooManyMisses = errors.New("the client requested too many unknown codes")
 	errLimited       = errors.New("the client created too many links")
 	errUnauthorized  = errors.New("the request has no valid token")
+	errVisitsOff     = errors.New("visits are not counted")
 	errForbidden     = errors.New("the token does not permit the request")
 )
 
@@ -87,6 +88,7 @@ var problemTable = []struct { //nolint:gochecknoglobals // never changed; Go has
 	{is(errUnauthorized), problem("unauthorized", http.StatusUnauthorized, "No valid token", "")},
 	{is(errForbidden), problem("forbidden", http.StatusForbidden, "The token does not permit this", "")},
 	{as[*shortener.UnavailableError], reply.Unavailable()},
+	{is(errVisitsOff), problem("visits-off", http.StatusNotFound, "Visits are not counted", "The operator of this service does not count visits.")},
 	{is(echo.ErrMethodNotAllowed), problem("method-not-allowed", http.StatusMethodNotAllowed, "The method is not allowed here",
 		"The Allow header lists the methods that are allowed.")},
 	{is(echo.ErrNotFound), problem("no-such-page", http.StatusNotFound, "There is no such page", "There is nothing at this path.")},

@@ -23,6 +23,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
@@ -46,12 +47,14 @@ type PublicConfig struct {
 	TrustedProxies []netip.Prefix // peers whose X-Forwarded-For and X-Forwarded-Proto headers are used
 	Tokens         Tokens         // if nil, no token is valid
 	Limits         Limits
-	HomeURL        string       // if not empty, / redirects browsers to this URL
-	NotFoundURL    string       // if not empty, an unknown code redirects browsers to this URL
-	ReportURL      string       // where people report a link; if empty, the preview page has no such link
-	Degraded       func() bool  // reports whether the service works without one of its parts; nil means never
-	Metrics        *Metrics     // if nil, counts are not exported
-	Logger         *slog.Logger // if nil, nothing is logged
+	HomeURL        string         // if not empty, / redirects browsers to this URL
+	NotFoundURL    string         // if not empty, an unknown code redirects browsers to this URL
+	ReportURL      string         // where people report a link; if empty, the preview page has no such link
+	Degraded       func() bool    // reports whether the service works without one of its parts; nil means never
+	Visits         *Visits        // if nil, visits are not counted
+	RedirectAge    *time.Duration // how long browsers may cache a redirect, in whole seconds; if nil, DefaultRedirectAge
+	Metrics        *Metrics       // if nil, counts are not exported
+	Logger         *slog.Logger   // if nil, nothing is logged
 }
 
 // public holds the dependencies of the handlers. It does not change after NewPublic. The
@@ -65,6 +68,8 @@ type public struct {
 	pages    *pages
 	metrics  *Metrics
 	problems *problemWriter
+	visits   *Visits // nil if visits are not counted
+	age      redirectAge
 	degraded func() bool
 	bulks    chan struct{} // holds a token for each bulk request
 	homeURL  string
@@ -87,6 +92,9 @@ func NewPublic(cfg PublicConfig) *echo.Echo {
 		cfg.Tokens = noTokens{}
 	}
 	o, ui := newOrigin(cfg.BaseURL, cfg.TrustedProxies), newPages(cfg.Limits.TokensOnly, cfg.ReportURL)
+	if cfg.RedirectAge == nil {
+		cfg.RedirectAge = new(DefaultRedirectAge)
+	}
 	p := &public{
 		service:  cfg.Service,
 		origin:   o,
@@ -96,6 +104,8 @@ func NewPublic(cfg PublicConfig) *echo.Echo {
 		pages:    ui,
 		metrics:  cfg.Metrics,
 		problems: newProblemWriter(ui, o, cfg.Logger),
+		visits:   cfg.Visits,
+		age:      newRedirectAge(*cfg.RedirectAge),
 		degraded: cfg.Degraded,
 		bulks:    make(chan struct{}, maxBulks),
 		homeURL:  cfg.HomeURL,
@@ -117,6 +127,7 @@ func (p *public) router() *echo.Echo {
 	p.serve(e, routeCode+"/*", p.codePath, http.MethodGet, http.MethodHead)
 	p.serve(e, routeLinks, p.links, http.MethodGet, http.MethodHead, http.MethodPost)
 	p.serve(e, routeLink, p.link, http.MethodGet, http.MethodHead, http.MethodPatch, http.MethodDelete)
+	p.serveVisits(e)
 	p.serve(e, "/healthz", p.health, http.MethodGet, http.MethodHead)
 	p.serve(e, "/docs", newDocs(p.pages.shell).serve, http.MethodGet, http.MethodHead)
 	for _, f := range staticFiles() {

@@ -7,6 +7,16 @@ import (
 	"time"
 )
 
+// readTimeout is the time limit of one query.
+const readTimeout = 2 * time.Second
+
+// query calls do for each row of a query, as forEach does.
+func (s Store) query(ctx context.Context, query string, args, columns []any, do func()) error {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	return forEach(ctx, s.read, query, args, columns, do)
+}
+
 // Range is the time from From to To. A zero From means the beginning and a zero To the end of the record.
 type Range struct{ From, To time.Time }
 
@@ -56,7 +66,7 @@ func (s Store) Series(ctx context.Context, code string, r Range, step Step) (ser
 	first, end := r.hours()
 	var hour int64
 	var n Count
-	err = forEach(ctx, s.read, `SELECT hour, human, bot FROM visits WHERE code = $1 AND hour >= $2 AND hour < $3 ORDER BY hour`,
+	err = s.query(ctx, `SELECT hour, human, bot FROM visits WHERE code = $1 AND hour >= $2 AND hour < $3 ORDER BY hour`,
 		[]any{code, first, end}, []any{&hour, &n.Human, &n.Bot}, func() {
 			series.Total.Add(n)
 			if step != All && hour != past {
@@ -94,7 +104,7 @@ type Value struct {
 func (s Store) Facet(ctx context.Context, code string, f Facet, r Range, limit int) (values Values, err error) {
 	first, end := r.days()
 	var v Value
-	err = forEach(ctx, s.read, `SELECT value, CAST(sum(human) AS bigint), CAST(sum(bot) AS bigint) FROM visit_facets
+	err = s.query(ctx, `SELECT value, CAST(sum(human) AS bigint), CAST(sum(bot) AS bigint) FROM visit_facets
 		WHERE code = $1 AND facet = $2 AND day >= $3 AND day < $4 GROUP BY value ORDER BY sum(human) + sum(bot) DESC, value`,
 		[]any{code, f, first, end}, []any{&v.Value, &v.Human, &v.Bot}, func() {
 			if v.Value != overflow && len(values.Items) < limit {
@@ -125,7 +135,7 @@ func (s Store) Top(ctx context.Context, owner int64, r Range, limit int) (links 
 		condition, args = condition+` AND owner = $4 AND owner <> 0`, append(args, owner)
 	}
 	var l Link
-	err = forEach(ctx, s.read, `SELECT code, CAST(sum(human) AS bigint), CAST(sum(bot) AS bigint) FROM visits
+	err = s.query(ctx, `SELECT code, CAST(sum(human) AS bigint), CAST(sum(bot) AS bigint) FROM visits
 		WHERE `+condition+` GROUP BY code ORDER BY sum(human) + sum(bot) DESC, code LIMIT $3`,
 		args, []any{&l.Code, &l.Human, &l.Bot}, func() { links = append(links, l) })
 	if err != nil {
@@ -143,7 +153,7 @@ func (s Store) Totals(ctx context.Context, codes []string) (map[string]Count, er
 	}
 	totals := make(map[string]Count, len(codes))
 	var l Link
-	err = forEach(ctx, s.read, `SELECT v.code, CAST(sum(v.human) AS bigint), CAST(sum(v.bot) AS bigint)
+	err = s.query(ctx, `SELECT v.code, CAST(sum(v.human) AS bigint), CAST(sum(v.bot) AS bigint)
 		FROM (SELECT DISTINCT value->>0 AS code FROM `+s.engine.elements+`) AS c JOIN visits AS v ON v.code = c.code GROUP BY v.code`,
 		[]any{text}, []any{&l.Code, &l.Human, &l.Bot}, func() { totals[l.Code] = l.Count })
 	if err != nil {

@@ -49,6 +49,12 @@ type Serve struct {
 	HomeURL     PageURL  `name:"home-url" env:"HOME_URL" group:"destinations" placeholder:"URL" help:"Page to which / redirects a browser. Default: / is the page to create links."`
 	NotFoundURL PageURL  `name:"not-found-url" env:"NOT_FOUND_URL" group:"destinations" placeholder:"URL" help:"Page to which an unknown code redirects a browser. Default: a page with status 404."`
 
+	Visits        string    `env:"VISITS" default:"total" oneof:"off,total,detail" group:"visits" help:"off, total (count the visits of each link by hour) or detail (also by referrer, country and device)."`
+	VisitsFlush   Interval  `env:"VISITS_FLUSH" default:"1s" group:"visits" help:"Time between two flushes of counts to the database, 100ms to 1m. If the server is killed, the visits of this time are lost."`
+	VisitsKeep    Retention `env:"VISITS_KEEP" default:"400d" group:"visits" help:"How long the counts by hour and by detail are stored, such as 400d or 48h. The total of a link is stored forever."`
+	CountryHeader Header    `env:"COUNTRY_HEADER" group:"visits" placeholder:"NAME" help:"Request header with the two letters of the client's country, such as CF-IPCountry. It is ignored unless it comes from TRUSTED_PROXIES."`
+	RedirectAge   int       `name:"redirect-max-age" env:"REDIRECT_MAX_AGE" default:"90" min:"0" max:"31536000" group:"visits" help:"Seconds for which browsers may cache a redirect. They follow a link again in this time without a visit."`
+
 	KeySource     string       `env:"KEY_SOURCE" group:"keys" placeholder:"NAME" help:"Where codes come from: ${key_sources}. Default: redis-pool with a REDIS_URL, else memory-pool."`
 	KGSURL        KGSURL       `name:"kgs-url" env:"KGS_URL" group:"keys" placeholder:"URL" help:"Key service of KEY_SOURCE=kgs: http://client:token@host:port or https://..."`
 	KGSTake       string       `name:"kgs-take" env:"KGS_TAKE" default:"delete" oneof:"delete,reserve" group:"keys" help:"How KEY_SOURCE=postgres-pool takes keys: delete moves keys to the table used_keys at once. reserve only marks keys, and the unused keys of a dead server return to the pool after ten minutes."`

@@ -21,6 +21,7 @@ func groups() []kong.Group {
 	return []kong.Group{
 		{Key: "listeners", Title: "Listeners:"},
 		{Key: "destinations", Title: "Destinations and pages:"},
+		{Key: "visits", Title: "Visits:"},
 		{Key: "database", Title: "Database:"},
 		{Key: "keys", Title: "Keys:"},
 		{Key: "pool", Title: "Pool and dead man's switch:"},

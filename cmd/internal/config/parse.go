@@ -43,9 +43,9 @@ func (p Program) Parse(flags any, args []string) (command string, err error) {
 		kong.KindMapper(reflect.Int, kong.MapperFunc(decodeNumber)),
 		kong.KindMapper(reflect.Int64, kong.MapperFunc(decodeNumber)),
 		textMapper[Address](), textMapper[Age](), textMapper[BaseURL](), textMapper[Clients](), textMapper[Database](), textMapper[DatabasePair](),
-		textMapper[KGSURL](), textMapper[Level](), textMapper[Machine](), textMapper[Networks](), textMapper[OwnHosts](),
+		textMapper[Header](), textMapper[Interval](), textMapper[KGSURL](), textMapper[Level](), textMapper[Machine](), textMapper[Networks](), textMapper[OwnHosts](),
 		textMapper[PageURL](), textMapper[Rate](), textMapper[RedisURL](),
-		textMapper[Secret](), textMapper[Switch](), textMapper[WebhookURL](),
+		textMapper[Retention](), textMapper[Secret](), textMapper[Switch](), textMapper[WebhookURL](),
 	)
 	if err != nil {
 		panic(fmt.Sprintf("config: the tags of %T: %v", flags, err))

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"keypool/shortener"
+	"keypool/shortener/visits"
 )
 
 // headroom is the number of bytes of new objects after which the garbage collector runs. By default it
@@ -35,6 +36,23 @@ func cachedLinks() int {
 		return 0
 	}
 	return int(min(max(cacheShare*float64(limit)/linkMemory, 1), shortener.DefaultCacheSize))
+}
+
+const (
+	// rowMemory is the memory of a count of visits in memory, in bytes.
+	rowMemory = 128
+	// rowShare is the part of GOMEMLIMIT that counts of visits may need. A flush in progress needs as much again.
+	rowShare = 0.05
+)
+
+// countedRows returns how many counts of visits a server keeps in memory if GOMEMLIMIT is set, or 0 for the default
+// number. It never returns more than the default number.
+func countedRows() int {
+	limit := debug.SetMemoryLimit(-1) // -1 changes nothing
+	if limit == math.MaxInt64 {
+		return 0
+	}
+	return int(min(max(rowShare*float64(limit)/rowMemory, 1), visits.DefaultMaxRows))
 }
 
 // headroomKeeper changes the percentage of the collector (GOGC) after each collection, so that the

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"keypool/cmd/internal/app"
 	"keypool/cmd/internal/config"
@@ -70,6 +71,7 @@ func startServer(ctx context.Context, s config.Server, log *slog.Logger) (*progr
 			return program.WaitFor(ctx, func() error { return service.Close(ctx) }) // a SQLite commit ignores its context
 		})
 
+		visited := openVisits(p, c, connections, s.Serve)
 		watchBlockFile(p, blocked, service)
 		c.ServeAdmin(p, admin.Config{
 			Ready: service.Ready, Degraded: chain.Degraded,
@@ -87,6 +89,7 @@ func startServer(ctx context.Context, s config.Server, log *slog.Logger) (*progr
 		handler := web.NewPublic(web.PublicConfig{
 			Service: service, BaseURL: string(s.BaseURL), TrustedProxies: s.TrustedProxies,
 			Degraded: chain.Degraded, Metrics: requests, Logger: c.Log, Tokens: tokens, Limits: limits(s.Serve),
+			Visits: visited, RedirectAge: new(time.Duration(s.RedirectAge) * time.Second),
 			HomeURL: string(s.HomeURL), NotFoundURL: string(s.NotFoundURL), ReportURL: string(s.ReportURL),
 		})
 		p.ServePublic("public listener", httpserver.New(handler, c.Log))

@@ -1,0 +1,45 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"keypool/cmd/internal/app"
+	"keypool/cmd/internal/config"
+	"keypool/cmd/internal/program"
+	"keypool/kgs"
+	"keypool/shortener/visits"
+	"keypool/web"
+)
+
+// openVisits counts visits until the stop, or returns nil if visits are not counted. The caller must open the public
+// listener after it, so that the stop closes the listener before the last flush.
+func openVisits(p *program.Program, c *app.Core, connections *pgxpool.Pool, s config.Serve) *web.Visits {
+	if s.Visits == "off" {
+		return nil
+	}
+	store := visitStore(c, connections)
+	flushes, removals := kgs.NewFailureLog(c.Log, "store the counts of visits"), kgs.NewFailureLog(c.Log, "remove old counts of visits")
+	p.Background("old visits", p.Fail, func(ctx context.Context) error {
+		return store.Expire(ctx, time.Duration(s.VisitsKeep), removals.Note)
+	})
+	counter := visits.New(visits.Config{
+		Store: store, Detail: s.Visits == "detail", Flush: time.Duration(s.VisitsFlush), MaxRows: countedRows(),
+		Metrics: visits.NewMetrics(c.Registry), Note: flushes.Note,
+	})
+	p.Background("visits", p.Fail, counter.Run)
+	return &web.Visits{Counter: counter, Store: store, CountryHeader: string(s.CountryHeader)}
+}
+
+// visitStore returns the store of the counts in the database of c.
+func visitStore(c *app.Core, connections *pgxpool.Pool) visits.Store {
+	if c.SQLite != nil {
+		return visits.SQLite(c.SQLite.Read, c.SQLite.Write)
+	}
+	db := stdlib.OpenDBFromPool(connections)
+	c.OnStop("visits", func(context.Context) error { return db.Close() })
+	return visits.Postgres(db)
+}

@@ -1,0 +1,113 @@
+package web
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"keypool/shortener/visits"
+)
+
+const (
+	maxTop     = 1000 // the maximum of the parameter limit
+	defaultTop = 100
+)
+
+// seriesQuery is what a client asks of the visits of a link.
+type seriesQuery struct {
+	span  visits.Range
+	step  visits.Step
+	class string // human, bot or all
+}
+
+// readSeriesQuery reads the parameters of GET /api/links/{code}/visits.
+func readSeriesQuery(r *http.Request) (q seriesQuery, err error) {
+	q = seriesQuery{step: visits.Day, class: "all"}
+	err = readParameters(r.URL.RawQuery, q.set)
+	if err == nil {
+		err = checkSpan(q.span)
+	}
+	return q, err
+}
+
+func (q *seriesQuery) set(name, value string) error {
+	switch name {
+	case "by":
+		steps := map[string]visits.Step{"hour": visits.Hour, "day": visits.Day, "total": visits.All}
+		step, ok := steps[value]
+		if !ok {
+			return malformed("The parameter by must be hour, day or total.")
+		}
+		q.step = step
+	case "class":
+		if value != "human" && value != "bot" && value != "all" {
+			return malformed("The parameter class must be human, bot or all.")
+		}
+		q.class = value
+	case "from", "to":
+		return setSpan(&q.span, name, value)
+	default:
+		return unknownParameter(name, "Visits have the parameters from, to, by and class.")
+	}
+	return nil
+}
+
+// selected returns the visits of the class that the client asked for. The number of the other class is 0.
+func (q *seriesQuery) selected(n visits.Count) visits.Count {
+	switch q.class {
+	case "human":
+		n.Bot = 0
+	case "bot":
+		n.Human = 0
+	}
+	return n
+}
+
+// topQuery is what a client asks of values or links in the order of their visits.
+type topQuery struct {
+	span  visits.Range
+	limit int
+}
+
+// readTopQuery reads the parameters from, to and limit.
+func readTopQuery(r *http.Request) (q topQuery, err error) {
+	q = topQuery{limit: defaultTop}
+	err = readParameters(r.URL.RawQuery, q.set)
+	if err == nil {
+		err = checkSpan(q.span)
+	}
+	return q, err
+}
+
+func (q *topQuery) set(name, value string) (err error) {
+	switch name {
+	case "limit":
+		q.limit, err = intParameter(name, value, 1, maxTop)
+	case "from", "to":
+		err = setSpan(&q.span, name, value)
+	default:
+		err = unknownParameter(name, "This list has the parameters from, to and limit.")
+	}
+	return err
+}
+
+// setSpan sets the beginning or the end of a range.
+func setSpan(span *visits.Range, name, value string) error {
+	t, err := time.Parse(time.RFC3339, strings.ToUpper(value))
+	if err != nil {
+		return malformed("The parameter " + name + " must be an RFC 3339 time such as 2030-12-31T23:00:00Z.")
+	}
+	if name == "from" {
+		span.From = t
+	} else {
+		span.To = t
+	}
+	return nil
+}
+
+func checkSpan(span visits.Range) error {
+	if !span.From.IsZero() && !span.To.IsZero() && !span.From.Before(span.To) {
+		return malformed("The time from must be before the time to.")
+	}
+	return nil
+}

@@ -1,0 +1,279 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"keypool/shortener"
+	"keypool/shortener/storetest"
+	"keypool/shortener/token"
+	"keypool/shortener/visits"
+)
+
+const (
+	browserAgent = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+	robotAgent   = "Mozilla/5.0 (compatible; Examplebot/1.0; +https://example.com/bot)"
+)
+
+// visitSite is a listener that counts visits with details.
+type visitSite struct {
+	*tokenSite
+	visits *Visits
+}
+
+func newVisitSite(t *testing.T, change func(*PublicConfig)) visitSite {
+	t.Helper()
+	db := storetest.SQLite(t)
+	store := visits.SQLite(db.Read, db.Write)
+	v := &Visits{Store: store, Counter: visits.New(visits.Config{Store: store, Detail: true}), CountryHeader: "Cf-Ipcountry"}
+	s := newTokenSiteWith(t, func(c *PublicConfig) {
+		c.Visits = v
+		if change != nil {
+			change(c)
+		}
+	})
+	return visitSite{s, v}
+}
+
+// visit follows a link and returns the status.
+func (s *site) visit(t *testing.T, method, path, agent string, headers ...string) int {
+	t.Helper()
+	return s.do(t, method, path, "", append(headers, "User-Agent", agent)...).status
+}
+
+func (s visitSite) flush(t *testing.T) {
+	t.Helper()
+	if err := s.visits.Counter.FlushNow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// read returns an answer about visits, which must have status 200.
+func read[T any](t *testing.T, o owner, path string) T {
+	t.Helper()
+	r := o.send(t, http.MethodGet, path, "")
+	if r.status != http.StatusOK {
+		t.Fatalf("GET %s: status %d, %s", path, r.status, r.body)
+	}
+	return decode[T](t, r.body)
+}
+
+// Only a GET request that is answered with a redirect is a visit.
+func TestVisitsCountRedirects(t *testing.T) {
+	t.Parallel()
+	s := newVisitSite(t, nil)
+	o := s.owner(t, "docs", everyScope)
+	l := o.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://one.example/","forward":"query+path"}`)
+	for _, request := range []struct {
+		method, path, agent string
+		status              int
+		headers             []string
+	}{
+		{http.MethodGet, "/" + l.Code, browserAgent, 302, nil},
+		{http.MethodGet, "/" + l.Code + "/more?x=1", browserAgent, 302, nil},
+		{http.MethodGet, "/" + l.Code, robotAgent, 302, nil},
+		{http.MethodGet, "/" + l.Code, "", 302, nil},
+		{http.MethodGet, "/" + l.Code, browserAgent, 302, []string{"Sec-Purpose", "prefetch;prerender"}},
+		{http.MethodGet, "/" + l.Code, browserAgent, 302, []string{"Purpose", "prefetch"}},
+		{http.MethodHead, "/" + l.Code, browserAgent, 302, nil},
+		{http.MethodGet, "/" + l.Code + "+", browserAgent, 200, nil},
+		{http.MethodGet, "/" + l.Code + ".svg", browserAgent, 200, nil},
+		{http.MethodGet, "/unknown", browserAgent, 404, nil},
+	} {
+		if status := s.visit(t, request.method, request.path, request.agent, request.headers...); status != request.status {
+			t.Errorf("%s %s: status %d, want %d", request.method, request.path, status, request.status)
+		}
+	}
+	o.want(t, http.StatusNoContent, http.MethodDelete, "/api/links/"+l.Code, "")
+	s.flush(t)
+	today := time.Now().UTC().Truncate(24 * time.Hour)
+	got := read[seriesAnswer](t, o, "/api/links/"+l.Code+"/visits")
+	want := seriesAnswer{Code: l.Code, Total: counts{2, 4}, Series: []pointAnswer{{today, counts{2, 4}}}, AsOf: got.AsOf}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(seriesAnswer{}, pointAnswer{})); diff != "" {
+		t.Errorf("the visits of a deleted link (-want +got):\n%s", diff)
+	}
+	if age := time.Since(got.AsOf); age < 0 || age > time.Minute {
+		t.Errorf("as_of is %v", got.AsOf)
+	}
+	if got := read[seriesAnswer](t, o, "/api/links/"+l.Code+"/visits?by=total&class=human"); got.Total != (counts{2, 0}) || len(got.Series) != 0 {
+		t.Errorf("the visits of people: %+v", got)
+	}
+	if got := read[seriesAnswer](t, o, "/api/links/"+l.Code+"/visits?by=hour&from=2100-01-01T00:00:00%2B01:00"); got.Total != (counts{}) {
+		t.Errorf("the visits of the future: %+v", got)
+	}
+	top := read[topAnswer](t, o, "/api/visits/top")
+	if diff := cmp.Diff([]codeAnswer{{l.Code, counts{2, 4}}}, top.Items, cmp.AllowUnexported(codeAnswer{})); diff != "" {
+		t.Errorf("top (-want +got):\n%s", diff)
+	}
+}
+
+func TestVisitsByFacet(t *testing.T) {
+	t.Parallel()
+	for _, trusted := range []bool{true, false} {
+		s := newVisitSite(t, func(c *PublicConfig) {
+			if trusted {
+				c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+			}
+		})
+		o := s.owner(t, "docs", everyScope)
+		l := o.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://one.example/"}`)
+		for _, referrer := range []string{"https://news.example/secret?q=1", "https://news.example/", "https://blog.example/"} {
+			s.visit(t, http.MethodGet, "/"+l.Code, browserAgent, "Referer", referrer, "CF-IPCountry", "de")
+		}
+		s.flush(t)
+		countries := []valueAnswer{}
+		if trusted {
+			countries = []valueAnswer{{"DE", counts{3, 0}}}
+		}
+		for path, want := range map[string]facetAnswer{
+			"referrers":         {Items: []valueAnswer{{"news.example", counts{2, 0}}, {"blog.example", counts{1, 0}}}},
+			"referrers?limit=1": {Items: []valueAnswer{{"news.example", counts{2, 0}}}, Other: 1},
+			"devices":           {Items: []valueAnswer{{"desktop", counts{3, 0}}}},
+			"countries":         {Items: countries},
+		} {
+			got := read[facetAnswer](t, o, "/api/links/"+l.Code+"/visits/"+path)
+			if diff := cmp.Diff(want, got, cmp.AllowUnexported(valueAnswer{})); diff != "" {
+				t.Errorf("%s with a trusted proxy: %v (-want +got):\n%s", path, trusted, diff)
+			}
+		}
+	}
+}
+
+func TestVisitsAsCSV(t *testing.T) {
+	t.Parallel()
+	s := newVisitSite(t, nil)
+	o := s.owner(t, "docs", everyScope)
+	l := o.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://one.example/"}`)
+	s.visit(t, http.MethodGet, "/"+l.Code, browserAgent, "Referer", "https://news.example/")
+	s.flush(t)
+	path := "/api/links/" + l.Code + "/visits"
+	for path, want := range map[string]string{
+		path:                              "at,human,bot\n" + time.Now().UTC().Format("2006-01-02") + "T00:00:00Z,1,0\n",
+		path + "?by=total":                "at,human,bot\n,1,0\n",
+		path + "/referrers":               "value,human,bot\nnews.example,1,0\n",
+		"/api/visits/top":                 "code,human,bot\n" + l.Code + ",1,0\n",
+		"/api/visits/top?limit=1000":      "code,human,bot\n" + l.Code + ",1,0\n",
+		path + "/countries?limit=1":       "value,human,bot\n",
+		path + "/devices?limit=1":         "value,human,bot\ndesktop,1,0\n",
+		path + "?class=bot":               "at,human,bot\n",
+		path + "?to=2001-01-01T00:00:00Z": "at,human,bot\n",
+	} {
+		r := o.send(t, http.MethodGet, path, "", "Accept", mediaCSV)
+		if r.status != http.StatusOK || r.body != want || r.header.Get("Content-Type") != mediaCSV {
+			t.Errorf("GET %s: status %d, %s\n%swant\n%s", path, r.status, r.header.Get("Content-Type"), r.body, want)
+		}
+	}
+}
+
+// A token reads only the visits of its own links, unless it has the scope admin.
+func TestVisitsBelongToTheOwner(t *testing.T) {
+	t.Parallel()
+	s := newVisitSite(t, nil)
+	o, other, admin := s.owner(t, "docs", everyScope), s.owner(t, "other", everyScope), s.owner(t, "admin", token.ScopeAdmin)
+	l := o.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://one.example/"}`)
+	anonymous := s.shorten(t, `{"url":"https://two.example/"}`)
+	for _, code := range []string{l.Code, anonymous.Code, anonymous.Code} {
+		s.visit(t, http.MethodGet, "/"+code, browserAgent)
+	}
+	s.flush(t)
+	for _, suffix := range []string{"", "/referrers", "/countries", "/devices"} {
+		s.wantProblem(t, other.send(t, http.MethodGet, "/api/links/"+l.Code+"/visits"+suffix, ""), http.StatusNotFound, "not-found")
+		s.wantProblem(t, o.send(t, http.MethodGet, "/api/links/"+anonymous.Code+"/visits"+suffix, ""), http.StatusNotFound, "not-found")
+	}
+	if got := read[seriesAnswer](t, admin, "/api/links/"+anonymous.Code+"/visits"); got.Total != (counts{2, 0}) {
+		t.Errorf("admin reads %+v", got.Total)
+	}
+	for _, test := range []struct {
+		owner owner
+		want  []codeAnswer
+	}{
+		{o, []codeAnswer{{l.Code, counts{1, 0}}}},
+		{other, []codeAnswer{}},
+		{admin, []codeAnswer{{anonymous.Code, counts{2, 0}}, {l.Code, counts{1, 0}}}},
+	} {
+		got := read[topAnswer](t, test.owner, "/api/visits/top")
+		if diff := cmp.Diff(test.want, got.Items, cmp.AllowUnexported(codeAnswer{})); diff != "" {
+			t.Errorf("top (-want +got):\n%s", diff)
+		}
+	}
+	s.wantProblem(t, s.do(t, http.MethodGet, "/api/visits/top", ""), http.StatusUnauthorized, "unauthorized")
+	creator := s.owner(t, "creator", token.ScopeCreate|token.ScopeEdit)
+	s.wantProblem(t, creator.send(t, http.MethodGet, "/api/links/"+l.Code+"/visits", ""), http.StatusForbidden, "forbidden")
+}
+
+func TestBadParametersOfVisits(t *testing.T) {
+	t.Parallel()
+	s := newVisitSite(t, nil)
+	o := s.owner(t, "docs", everyScope)
+	l := o.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://one.example/"}`)
+	path := "/api/links/" + l.Code + "/visits"
+	for _, query := range []string{
+		path + "?by=week", path + "?by=", path + "?class=robot", path + "?from=2026-01-01", path + "?from=", path + "?limit=1",
+		path + "?from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z", path + "?by=day&by=hour", path + "?from=2026-01-01T00:00:00+01:00",
+		path + "/referrers?by=day", path + "/referrers?limit=0", path + "/devices?limit=1001", path + "/countries?to=now",
+		"/api/visits/top?limit=x", "/api/visits/top?class=human", "/api/visits/top?from=2026-01-01T00:00:00Z&to=2026-01-01T00:00:00Z",
+	} {
+		s.wantProblem(t, o.send(t, http.MethodGet, query, ""), http.StatusBadRequest, "malformed")
+	}
+}
+
+func TestVisitsOff(t *testing.T) {
+	t.Parallel()
+	o := newTokenSite(t, Limits{}).owner(t, "docs", everyScope)
+	l := o.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://one.example/"}`)
+	for _, path := range []string{"/api/links/" + l.Code + "/visits", "/api/links/" + l.Code + "/visits/devices", "/api/visits/top"} {
+		o.wantProblem(t, o.send(t, http.MethodGet, path, ""), http.StatusNotFound, "visits-off")
+	}
+}
+
+// While the database does not answer, redirects work, and reads of visits get a 503.
+func TestVisitsWithoutDatabase(t *testing.T) {
+	t.Parallel()
+	s := newVisitSite(t, nil)
+	o := s.owner(t, "docs", everyScope)
+	l := o.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://one.example/"}`)
+	db := storetest.SQLite(t)
+	if err := errors.Join(db.Read.Close(), db.Write.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s.visits.Store = visits.SQLite(db.Read, db.Write)
+	if status := s.visit(t, http.MethodGet, "/"+l.Code, browserAgent); status != http.StatusFound {
+		t.Errorf("status %d", status)
+	}
+	r := o.send(t, http.MethodGet, "/api/links/"+l.Code+"/visits", "")
+	o.wantProblem(t, r, http.StatusServiceUnavailable, "unavailable")
+	wantHeader(t, r, "Retry-After", "1")
+}
+
+func TestRedirectAgeIsASetting(t *testing.T) {
+	t.Parallel()
+	for age, want := range map[time.Duration]string{0: "private, max-age=0", time.Hour: "private, max-age=3600"} {
+		s := newSite(t, func(c *PublicConfig) { c.RedirectAge = &age })
+		link := s.shorten(t, `{"url":"https://one.example/"}`)
+		wantHeader(t, s.do(t, http.MethodGet, "/"+link.Code, ""), "Cache-Control", want)
+	}
+}
+
+// benchVisit is benchRedirect on a handler that counts visits.
+func benchVisit(tb testing.TB, detail bool) func() {
+	tb.Helper()
+	h, service := benchHandler(tb, &Visits{Counter: visits.New(visits.Config{Detail: detail})})
+	link, _, err := service.Create(context.Background(), shortener.Request{URL: "https://example.com/"})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	r := benchGet(link.Code)
+	r.Header = http.Header{"User-Agent": {browserAgent}, "Referer": {"https://news.example/" + strings.Repeat("x", 50)}}
+	return benchRequest(tb, h, r, "", http.StatusFound)
+}
+
+// BenchmarkVisit and BenchmarkVisitDetail measure a redirect that is counted.
+func BenchmarkVisit(b *testing.B)       { bench(b, benchVisit(b, false)) }
+func BenchmarkVisitDetail(b *testing.B) { bench(b, benchVisit(b, true)) }
