@@ -26,8 +26,8 @@ const (
 type Visits struct {
 	Counter *visits.Counter
 	Store   visits.Store
-	// CountryHeader is the header in which a trusted proxy sends the country of the client. If it is empty, no country is
-	// counted.
+	// CountryHeader is the header in which a trusted proxy sends the country of the client, in canonical form. If it is
+	// empty, no country is counted.
 	CountryHeader string
 }
 
@@ -51,15 +51,25 @@ func (p *public) count(c echo.Context, l *shortener.Link) {
 	}
 	r := c.Request()
 	p.visits.Counter.Count(visits.Visit{
-		Code: l.Code, Owner: l.Owner(), Agent: r.UserAgent(), Prefetch: isPrefetch(r.Header), Referrer: r.Referer(), Country: p.country(r),
+		Code: l.Code, Owner: l.Owner(), Agent: first(r.Header, "User-Agent"), Prefetch: isPrefetch(r.Header),
+		Referrer: first(r.Header, "Referer"), Country: p.country(r),
 	})
+}
+
+// first returns the first value of a header, whose name must have the canonical form. Header.Get would check the form for
+// each redirect.
+func first(h http.Header, name string) string {
+	if values := h[name]; len(values) > 0 {
+		return values[0]
+	}
+	return ""
 }
 
 // isPrefetch reports whether a browser loads a URL before a person asks for it. Older browsers send Purpose or
 // X-Moz.
 func isPrefetch(h http.Header) bool {
 	const prefetch = "prefetch"
-	return strings.HasPrefix(h.Get("Sec-Purpose"), prefetch) || h.Get("Purpose") == prefetch || h.Get("X-Moz") == prefetch
+	return strings.HasPrefix(first(h, "Sec-Purpose"), prefetch) || first(h, "Purpose") == prefetch || first(h, "X-Moz") == prefetch
 }
 
 // country returns the country that a trusted proxy sent, or "".
@@ -67,7 +77,7 @@ func (p *public) country(r *http.Request) string {
 	if p.visits.CountryHeader == "" {
 		return ""
 	}
-	country := r.Header.Get(p.visits.CountryHeader)
+	country := first(r.Header, p.visits.CountryHeader)
 	if country == "" || !p.origin.trusts(r.RemoteAddr) {
 		return ""
 	}

@@ -1,0 +1,98 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// visitsOf returns the visits of a link that a server reports.
+func (r *running) visitsOf(bearer, code string) (v struct {
+	Total struct{ Human, Bot int }
+	AsOf  time.Time `json:"as_of"`
+}) {
+	r.t.Helper()
+	a := r.doAs(bearer, http.MethodGet, "http://"+r.Addr().String()+"/api/links/"+code+"/visits?by=total", "")
+	if a.status != http.StatusOK {
+		r.t.Fatalf("visits: status %d, %s", a.status, a.body)
+	}
+	if err := json.Unmarshal([]byte(a.body), &v); err != nil {
+		r.t.Fatal(err)
+	}
+	return v
+}
+
+// An orderly stop of two servers, whose counts are never flushed before, loses no visit. The next server reports all.
+func TestOrderlyStopStoresEveryVisit(t *testing.T) {
+	onDatabases(t, func(t *testing.T, url string) {
+		const each, code = 50, "visited"
+		var bearer string
+		for range 2 {
+			server := start(t, settings(t, url, "", "--visits-flush=1m"))
+			base := "http://" + server.Addr().String()
+			if bearer == "" {
+				bearer, _ = createdToken(t, url, "--name=docs", "--scope=create,read")
+				a := server.doAs(bearer, http.MethodPost, base+"/shorten", "url=https%3A%2F%2Fexample.com%2F&alias=visited")
+				if a.status != http.StatusCreated {
+					t.Fatalf("create: status %d, %s", a.status, a.body)
+				}
+			}
+			for range each {
+				if a := server.do(http.MethodGet, base+"/"+code, ""); a.status != http.StatusFound {
+					t.Fatalf("follow: status %d", a.status)
+				}
+			}
+			if got := server.visitsOf(bearer, code); got.Total.Bot%each != 0 {
+				t.Errorf("a server whose counts are in memory reports %d visits", got.Total.Bot)
+			}
+			server.stop()
+		}
+		server := start(t, settings(t, url, ""))
+		if got := server.visitsOf(bearer, code); got.Total.Bot != 2*each || got.Total.Human != 0 {
+			t.Errorf("after the stops, %+v visits are stored, want %d", got.Total, 2*each)
+		}
+	})
+}
+
+// A server flushes at each interval, and as_of shows how far.
+func TestVisitsAreFlushed(t *testing.T) {
+	onDatabases(t, func(t *testing.T, url string) {
+		server := start(t, settings(t, url, "", "--visits-flush=100ms"))
+		bearer, _ := createdToken(t, url, "--name=docs", "--scope=create,read")
+		base := "http://" + server.Addr().String()
+		server.doAs(bearer, http.MethodPost, base+"/shorten", "url=https%3A%2F%2Fexample.com%2F&alias=visited")
+		server.do(http.MethodGet, base+"/visited", "")
+		visited := time.Now()
+		deadline := time.Now().Add(20 * time.Second)
+		got := server.visitsOf(bearer, "visited")
+		for !got.AsOf.After(visited) && time.Now().Before(deadline) {
+			got = server.visitsOf(bearer, "visited")
+		}
+		if got.Total.Bot != 1 || !got.AsOf.After(visited) {
+			t.Errorf("visits %+v as of %v, want one visit of %v", got.Total, got.AsOf, visited)
+		}
+		metrics := server.do(http.MethodGet, "http://"+server.AdminAddr().String()+"/metrics", "").body
+		for _, metric := range []string{"shortener_visits_dropped_total 0", "shortener_visits_flush_failures_total 0", "shortener_visits_pending_rows 0"} {
+			if !strings.Contains(metrics, "\n"+metric+"\n") {
+				t.Errorf("the metrics lack %q", metric)
+			}
+		}
+	})
+}
+
+func TestVisitsAreOff(t *testing.T) {
+	t.Parallel()
+	url := sqliteURL(t)
+	server := start(t, settings(t, url, "", "--visits=off", "--redirect-max-age=7"))
+	bearer, _ := createdToken(t, url, "--name=docs", "--scope=create,read")
+	base := "http://" + server.Addr().String()
+	server.doAs(bearer, http.MethodPost, base+"/shorten", "url=https%3A%2F%2Fexample.com%2F&alias=visited")
+	if a := server.do(http.MethodGet, base+"/visited", ""); a.header.Get("Cache-Control") != "private, max-age=7" {
+		t.Errorf("Cache-Control is %q", a.header.Get("Cache-Control"))
+	}
+	if a := server.doAs(bearer, http.MethodGet, base+"/api/links/visited/visits", ""); a.status != http.StatusNotFound || !strings.Contains(a.body, "visits-off") {
+		t.Errorf("visits: status %d, %s", a.status, a.body)
+	}
+}
