@@ -80,8 +80,9 @@ func (r *Request) link(now time.Time, allowed *destinations) (Link, error) {
 
 const (
 	maxAlias = 16
-	// maxCode is the length of the longest key of any key source, which is a UUID in base62.
-	maxCode = 22
+	// maxCode is the length of the longest code. Only an imported link has such a code. The longest key of
+	// any key source has 22 characters, which is a UUID in base62.
+	maxCode = 64
 )
 
 // reserved reports whether alias is the first part of a path that this service serves

@@ -37,6 +37,9 @@ const SourceAlias = "alias"
 // the random keys that a creation tried.
 const SourceRandom = "random"
 
+// SourceImport is the Source of a link that an import brought. Its code is not a key of the ledger.
+const SourceImport = "import"
+
 // SourceFormer is the Source of a link whose key belongs to a ledger that was replaced.
 const SourceFormer = "former"
 

@@ -17,7 +17,7 @@ import (
 // testKinds stores links with codes of every length, with and without a rank, in one Insert.
 func testKinds(t *testing.T, s shortener.Store) {
 	var links []shortener.Link
-	for length := 1; length <= 22; length++ {
+	for length := 1; length <= 64; length++ {
 		for _, c := range []string{"0", "z", "-", "_"} {
 			links = append(links, Link(strings.Repeat(c, length)))
 		}
