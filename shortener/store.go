@@ -20,7 +20,7 @@ import (
 // engine, which may be unreachable, full or interrupted.
 type Store interface {
 	// Insert writes all links in one transaction and returns after the transaction is
-	// durable. The i-th outcome belongs to the i-th link.
+	// durable. The i-th outcome belongs to the i-th link. A link may have been changed or deleted before, elsewhere.
 	//
 	// The store may already have a row with the code of a link, from a live link, a
 	// tombstone or an earlier link of the same call. Insert does not change this row. The

@@ -18,14 +18,14 @@ const (
 	insertUnranked = `INSERT INTO unranked_links (code, url, source, created_at, expires_at)
 		SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::timestamptz[])
 		WHERE ` + sameOrder + `$6)`
-	// These statements insert links of which some have details. Without them, a link without details would
-	// need one more value.
-	insertRankedDetails = `INSERT INTO ranked_links (rank, code, url, source, created_at, expires_at, details)
-		SELECT r, c, u, s, a, e, d::jsonb FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::timestamptz[], $7::text[])
-		AS links (r, c, u, s, a, e, d) WHERE ` + sameOrder + `$8)`
-	insertUnrankedDetails = `INSERT INTO unranked_links (code, url, source, created_at, expires_at, details)
-		SELECT c, u, s, a, e, d::jsonb FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::timestamptz[], $6::text[])
-		AS links (c, u, s, a, e, d) WHERE ` + sameOrder + `$7)`
+	// These statements insert links of which some have details or are deleted. Without them, every other link would
+	// need two more values.
+	insertRankedDetails = `INSERT INTO ranked_links (rank, code, url, source, created_at, expires_at, deleted_at, details)
+		SELECT r, c, u, s, a, e, x, d::jsonb FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::timestamptz[],
+		$8::timestamptz[], $9::text[]) AS links (r, c, u, s, a, e, x, d) WHERE ` + sameOrder + `$7)`
+	insertUnrankedDetails = `INSERT INTO unranked_links (code, url, source, created_at, expires_at, deleted_at, details)
+		SELECT c, u, s, a, e, x, d::jsonb FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::timestamptz[],
+		$7::timestamptz[], $8::text[]) AS links (c, u, s, a, e, x, d) WHERE ` + sameOrder + `$6)`
 	// sameOrder is the condition that the links have the order with the fingerprint that follows. A process that was
 	// suspended during a reindex would otherwise write rows where no look-up finds them.
 	sameOrder = `NOT EXISTS (SELECT FROM link_order WHERE fingerprint <> `
@@ -39,8 +39,9 @@ type columns struct {
 	codes, urls, sources []string
 	created              []time.Time
 	expires              []pgtype.Timestamptz
-	details              []*string // nil if no link has details
-	order                string    // fingerprint of the order that the ranks belong to
+	order                string               // fingerprint of the order that the ranks belong to
+	deleted              []pgtype.Timestamptz // nil if details is nil
+	details              []*string            // nil if no link has details or is deleted
 }
 
 func (c *columns) statement() string {
@@ -56,11 +57,9 @@ func (c *columns) statement() string {
 }
 
 func (c *columns) values() []any {
-	values := []any{c.ranks, c.codes, c.urls, c.sources, c.created, c.expires, c.order, nil}
+	values := []any{c.ranks, c.codes, c.urls, c.sources, c.created, c.expires, c.order, c.deleted, c.details}
 	if c.details == nil {
 		values = values[:7]
-	} else {
-		values[6], values[7] = c.details, c.order
 	}
 	if c.ranks == nil {
 		return values[1:]
@@ -123,12 +122,13 @@ func newColumns(links []placed) *columns {
 		c.codes[i], c.urls[i], c.sources[i] = l.Code, l.URL, l.Source
 		c.created[i] = l.CreatedAt
 		c.expires[i] = orNull(l.ExpiresAt)
-		if l.Details != nil && c.details == nil {
-			c.details = make([]*string, len(links))
+		if l.Details == nil && l.DeletedAt.IsZero() {
+			continue
 		}
-		if l.Details != nil {
-			c.details[i] = l.Details.Text()
+		if c.details == nil {
+			c.deleted, c.details = make([]pgtype.Timestamptz, len(links)), make([]*string, len(links))
 		}
+		c.deleted[i], c.details[i] = orNull(l.DeletedAt), l.Details.Text()
 	}
 	return c
 }

@@ -28,6 +28,16 @@ func (s *Store) Change(ctx context.Context, old, changed shortener.Link) error {
 	return nil
 }
 
+// markDeleted sets the time of the deletion of a row that tx inserted, unless the time is zero. Few links are inserted as
+// tombstones, and one more value would make the insert of every link slower.
+func (t *table) markDeleted(ctx context.Context, tx *sql.Tx, key any, at time.Time) error {
+	if at.IsZero() {
+		return nil
+	}
+	_, err := tx.ExecContext(ctx, t.delete, at.UnixMicro(), key)
+	return err
+}
+
 // Newest implements [shortener.Store]. The links of an owner have an index. The table creations has the order of all
 // links.
 func (s *Store) Newest(ctx context.Context, selection shortener.Selection) (links []shortener.Link, next string, err error) {

@@ -130,6 +130,9 @@ func (s *Store) insertIn(ctx context.Context, tx *sql.Tx, links []shortener.Link
 		}
 		if inserted == 1 {
 			outcomes[i] = shortener.Inserted
+			if err := table.markDeleted(ctx, tx, key, l.DeletedAt); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		stored, err := scanCode(tx.QueryRowContext(ctx, table.lookup.query, key), l.Code)

@@ -14,6 +14,7 @@ import (
 // table holds the statements of one of the two tables of links.
 type table struct {
 	insert statement // inserts a row; the first value is the key
+	delete string    // sets the time of the deletion of the row with a key
 	lookup statement // reads the row with a key
 	change string    // replaces what may change of the row with a key, a code and a version
 	page   string    // reads the key, the code and the source of the rows after a key
@@ -28,6 +29,7 @@ const linkColumns = `code, url, source, created_at, expires_at, deleted_at, deta
 func newTable(name, key string, first any, columns, values string) *table {
 	return &table{
 		insert: statement{query: `INSERT INTO ` + name + ` (` + columns + `) VALUES (` + values + `) ON CONFLICT (` + key + `) DO NOTHING`},
+		delete: `UPDATE ` + name + ` SET deleted_at = ? WHERE ` + key + ` = ?`,
 		lookup: statement{query: `SELECT ` + linkColumns + ` FROM ` + name + ` WHERE ` + key + ` = ?`},
 		change: `UPDATE ` + name + ` SET url = ?, expires_at = ?, deleted_at = ?, details = ?
 			WHERE ` + key + ` = ? AND code = ? AND coalesce(json_extract(details, '$.version'), 1) = ? AND deleted_at IS NULL`,

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -114,6 +115,29 @@ func testOverlappingCodes(t *testing.T, s shortener.Store) {
 	if got != codes {
 		t.Fatalf("%d links were inserted for %d codes", got, codes)
 	}
+}
+
+// testInsertOfTombstones inserts links that were changed or deleted elsewhere, together with others. The rows equal
+// the links.
+func testInsertOfTombstones(t *testing.T, s shortener.Store) {
+	var links []shortener.Link
+	for _, code := range []string{"rank", "no-rank"} {
+		changed := Owned(code+"1", 7)
+		changed.Details.Version, changed.Details.ChangedAt, changed.Details.FirstURL = 3, Moment().UTC(), "https://first.example/"
+		withoutDetails := Link(code + "3")
+		withoutDetails.DeletedAt = Moment().UTC()
+		links = append(links, Link(code+"0"), changed, Deleted(Link(code+"2"), Moment()), withoutDetails, Deleted(changed, Moment()))
+		links[len(links)-1].Code = code + "4"
+	}
+	for _, want := range []shortener.Outcome{shortener.Inserted, shortener.Present} {
+		WantOutcomes(t, Insert(t, s, links...), slices.Repeat([]shortener.Outcome{want}, len(links))...)
+		for _, link := range links {
+			WantLink(t, s, link)
+		}
+	}
+	other := links[2]
+	other.DeletedAt = other.DeletedAt.Add(time.Second)
+	WantOutcomes(t, Insert(t, s, other), shortener.Conflict)
 }
 
 const concurrentWriters = 8

@@ -28,6 +28,7 @@ func runOrder(t *testing.T, open func(t *testing.T) shortener.Store, order short
 		"outcomes":            testOutcomes,
 		"identical links":     testIdenticalLinks,
 		"repeated insert":     testRepeatedInsert,
+		"tombstones":          testInsertOfTombstones,
 		"model":               testModel,
 		"delete":              testDelete,
 		"every kind of code":  testKinds,
