@@ -60,13 +60,19 @@ type Store interface {
 	Change(ctx context.Context, old, changed Link) error
 	// Newest returns the links of the selection, the newest one first, and the position of the links that
 	// follow them. The position is "" if no link follows. Links that were created at almost the same
-	// time may be in any order, which never changes. The cost does not depend on the number of
+	// time may be in any order, which never changes. An engine may list a link with an older CreatedAt than the time of its Insert,
+	// which an import brought, by the time of the Insert. The cost does not depend on the number of
 	// links in the store. Newest fails with ErrPosition if the store did not make the position.
 	Newest(ctx context.Context, s Selection) (links []Link, next string, err error)
 	// All yields every row in one pass, for the audit. It yields the rows of the first table in the order of
 	// their ranks, and then those of the second table. It does not block writers. Rows that are inserted during
 	// the pass may be missing. The sequence ends after the first error.
 	All(ctx context.Context) iter.Seq2[Row, error]
+	// Oldest yields every link with all its members, for an export. It yields the links in the order of their
+	// creation, and links that were created at the same time in the order of their codes, so that two stores with the
+	// same links yield the same sequence. All links are as they were at one moment. Oldest does not block
+	// writers, but until the sequence ends, the engine keeps what writers replace. The sequence ends after the first error.
+	Oldest(ctx context.Context) iter.Seq2[Link, error]
 	// Ping checks that the store answers and accepts writes.
 	Ping(ctx context.Context) error
 }

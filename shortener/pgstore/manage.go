@@ -3,6 +3,7 @@ package pgstore
 import (
 	"context"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -75,4 +76,32 @@ func list[K any](ctx context.Context, pool *pgxpool.Pool, t table, owner int64, 
 	}
 	err = forEachLink(rows, &key, func(link shortener.Link) { links = append(links, link) })
 	return links, err
+}
+
+// Oldest implements [shortener.Store]. The server sorts the links, on its disk if they are many.
+func (s *Store) Oldest(ctx context.Context) iter.Seq2[shortener.Link, error] {
+	return func(yield func(shortener.Link, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel() // otherwise, Close would read the rest of the rows
+		rows, err := s.pool.Query(ctx, `SELECT `+linkColumns+` FROM all_links ORDER BY created_at, code`)
+		if err != nil {
+			yield(shortener.Link{}, fmt.Errorf("read all links: %w", err))
+			return
+		}
+		defer rows.Close()
+		var row linkRow
+		columns := row.columns()
+		for rows.Next() {
+			var link shortener.Link
+			if err = rows.Scan(columns...); err == nil {
+				link, err = row.link()
+			}
+			if !yield(link, err) || err != nil {
+				return
+			}
+		}
+		if err := rows.Err(); err != nil {
+			yield(shortener.Link{}, fmt.Errorf("read all links: %w", err))
+		}
+	}
 }

@@ -242,19 +242,33 @@ func collect[K comparable](found map[string]shortener.Link, wanted map[K]string)
 
 // forEachLink calls do for each row. The first column of a row is its key, and the others are linkColumns.
 func forEachLink(rows pgx.Rows, key any, do func(shortener.Link)) error {
-	var link shortener.Link
-	var created, expires, deleted pgtype.Timestamptz
-	var details *string
-	values := []any{key, &link.Code, &link.URL, &link.Source, &created, &expires, &deleted, &details}
-	_, err := pgx.ForEachRow(rows, values, func() (err error) {
-		link.CreatedAt = created.Time.UTC()
-		link.ExpiresAt = expires.Time.UTC() // the zero time for NULL
-		link.DeletedAt = deleted.Time.UTC()
-		link.Details, err = shortener.ParseDetails(details)
+	var row linkRow
+	_, err := pgx.ForEachRow(rows, append([]any{key}, row.columns()...), func() error {
+		link, err := row.link()
 		do(link)
 		return err
 	})
 	return err
+}
+
+// linkRow is the columns linkColumns of a row.
+type linkRow struct {
+	code, url, source         string
+	created, expires, deleted pgtype.Timestamptz
+	details                   *string
+}
+
+func (r *linkRow) columns() []any {
+	return []any{&r.code, &r.url, &r.source, &r.created, &r.expires, &r.deleted, &r.details}
+}
+
+func (r *linkRow) link() (shortener.Link, error) {
+	details, err := shortener.ParseDetails(r.details)
+	return shortener.Link{
+		Code: r.code, URL: r.url, Source: r.source, CreatedAt: r.created.Time.UTC(),
+		ExpiresAt: r.expires.Time.UTC(), DeletedAt: r.deleted.Time.UTC(), // the zero time for NULL
+		Details: details,
+	}, err
 }
 
 // checkCode returns ErrOtherOrder if the row of code has another code.

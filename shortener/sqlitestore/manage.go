@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"keypool/shortener"
@@ -75,4 +76,26 @@ func (t *table) ofOwner(ctx context.Context, db *sql.DB, owner int64, at time.Ti
 		links = append(links, link)
 	}
 	return links, rows.Err()
+}
+
+// Oldest implements [shortener.Store]. SQLite sorts the links, in a temporary file if they are many. Until the sequence
+// ends, the write-ahead log keeps growing.
+func (s *Store) Oldest(ctx context.Context) iter.Seq2[shortener.Link, error] {
+	return func(yield func(shortener.Link, error) bool) {
+		rows, err := s.db.Read.QueryContext(ctx, `SELECT `+linkColumns+` FROM all_links ORDER BY created_at, code`)
+		if err != nil {
+			yield(shortener.Link{}, fmt.Errorf("read all links: %w", err))
+			return
+		}
+		defer func() { _ = rows.Close() }() // Err returns the error of the query
+		for rows.Next() {
+			link, err := scanLink(rows)
+			if !yield(link, err) || err != nil {
+				return
+			}
+		}
+		if err := rows.Err(); err != nil {
+			yield(shortener.Link{}, fmt.Errorf("read all links: %w", err))
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"keypool/shortener"
 )
@@ -97,7 +98,7 @@ func listed(t *testing.T, s shortener.Store, selection shortener.Selection) (cod
 			t.Fatal(err)
 		}
 		for _, l := range page {
-			if diff := cmp.Diff(l, lookup(t, s, l.Code)); diff != "" {
+			if diff := gocmp.Diff(l, lookup(t, s, l.Code)); diff != "" {
 				t.Fatalf("Newest and Lookup of %q differ (-newest +lookup):\n%s", l.Code, diff)
 			}
 			codes = append(codes, l.Code)
@@ -148,7 +149,7 @@ func testNewest(t *testing.T, s shortener.Store) {
 		t.Errorf("Newest returned %v, want each link once", whole)
 	}
 	for limit := 1; limit <= len(links); limit++ {
-		if diff := cmp.Diff(whole, listed(t, s, shortener.Selection{Limit: limit})); diff != "" {
+		if diff := gocmp.Diff(whole, listed(t, s, shortener.Selection{Limit: limit})); diff != "" {
 			t.Errorf("pages of %d links (-whole +pages):\n%s", limit, diff)
 		}
 	}
@@ -157,7 +158,7 @@ func testNewest(t *testing.T, s shortener.Store) {
 func testNewestOfOwner(t *testing.T, s shortener.Store) {
 	Insert(t, s, Owned("aaa", 1), Owned("bbb", 2), Owned("c-c", 1), Link("ddd"), Owned("e-e", 2))
 	got := listed(t, s, shortener.Selection{Owner: 1, Limit: 1})
-	if diff := cmp.Diff([]string{"aaa", "c-c"}, got); diff != "" {
+	if diff := gocmp.Diff([]string{"aaa", "c-c"}, got); diff != "" {
 		t.Errorf("the links of owner 1 (-want +got):\n%s", diff)
 	}
 }
@@ -178,4 +179,39 @@ func testNewestWithoutLinks(t *testing.T, s shortener.Store) {
 	if _, _, err := s.Newest(t.Context(), shortener.Selection{From: "x", Limit: 10}); !errors.Is(err, shortener.ErrPosition) {
 		t.Errorf("Newest from x: %v, want ErrPosition", err)
 	}
+}
+
+// testOldest inserts links of both tables in several transactions and in no order. Oldest yields them by their times and
+// codes, and does not yield a link that was inserted after it began.
+func testOldest(t *testing.T, s shortener.Store) {
+	var want []shortener.Link
+	for i, code := range []string{"zzz", "A", "Zz", "a-a", "aaa", "000000", "_"} {
+		l := Owned(code, 7)
+		l.CreatedAt = l.CreatedAt.Add(time.Duration(i/3) * time.Microsecond)
+		want = append(want, l)
+	}
+	want[0], want[1] = Link(want[0].Code), Deleted(want[1], Moment())
+	for i := range want {
+		Insert(t, s, want[(i*3)%len(want)])
+	}
+	slices.SortFunc(want, func(a, b shortener.Link) int {
+		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), strings.Compare(a.Code, b.Code))
+	})
+	var got []shortener.Link
+	for link, err := range s.Oldest(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got) == 0 { // the pass does not block a writer
+			Insert(t, s, Link("zzzz"))
+		}
+		got = append(got, link)
+	}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("Oldest (-want +got):\n%s", diff)
+	}
+	for range s.Oldest(t.Context()) {
+		break
+	}
+	WantLink(t, s, Link("zzzz")) // a pass that ends early releases its connection
 }

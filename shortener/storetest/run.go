@@ -39,6 +39,7 @@ func runOrder(t *testing.T, open func(t *testing.T) shortener.Store, order short
 		"newest":              testNewest,
 		"newest of an owner":  testNewestOfOwner,
 		"newest of none":      testNewestWithoutLinks,
+		"oldest":              testOldest,
 		"once":                testOnce,
 		"once is forgotten":   testOnceIsForgotten,
 		"concurrent once":     testConcurrentOnce,
@@ -115,6 +116,11 @@ func testEndedContext(t *testing.T, s shortener.Store) {
 	}
 	if !errors.Is(last, context.Canceled) {
 		t.Errorf("All: %v", last)
+	}
+	for _, last = range s.Oldest(ctx) {
+	}
+	if !errors.Is(last, context.Canceled) {
+		t.Errorf("Oldest: %v", last)
 	}
 	if _, err := s.Lookup(t.Context(), "late"); !errors.Is(err, shortener.ErrNotFound) {
 		t.Errorf("Lookup after an Insert that wrote nothing: %v", err)

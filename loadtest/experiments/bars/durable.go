@@ -110,5 +110,8 @@ func (*logStore) All(context.Context) iter.Seq2[shortener.Row, error] {
 	return func(yield func(shortener.Row, error) bool) { yield(shortener.Row{}, errNoStore) }
 }
 
+// Oldest implements [shortener.Store].
+func (s *logStore) Oldest(ctx context.Context) iter.Seq2[shortener.Link, error] { return s.All(ctx) }
+
 // Ping implements [shortener.Store].
 func (*logStore) Ping(context.Context) error { return nil }
