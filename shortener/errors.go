@@ -49,7 +49,7 @@ var (
 // InvalidError reports which field of a request is invalid and what is accepted. Its
 // text may be shown to the user.
 type InvalidError struct {
-	Field  string // "url", "alias", "expires_at" or "expires_in"
+	Field  string // name of the member of the request or of the imported link, such as "url"
 	Reason string // a clause that follows the name of the field: "must have a host"
 }
 
