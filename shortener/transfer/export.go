@@ -1,0 +1,101 @@
+package transfer
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"iter"
+
+	"keypool/shortener"
+)
+
+// AllLinks is the part of a [shortener.Store] that an export needs.
+type AllLinks interface {
+	Oldest(ctx context.Context) iter.Seq2[shortener.Link, error]
+}
+
+// Exporter exports all links.
+type Exporter struct {
+	Links AllLinks
+	// Owners returns all tokens. An export calls it once, after it has begun to read the links.
+	Owners   func(context.Context) (*Owners, error)
+	Visits   Visits            // nil if the database counts no visits
+	Progress func(links int64) // gets the number of links after each batch
+}
+
+// recordWriter writes the records of an export.
+type recordWriter interface {
+	write(r *Record) error
+	flush() error
+}
+
+// newWriter returns a writer of an export in the format CSV or NDJSON.
+func newWriter(f Format, file io.Writer) (recordWriter, error) {
+	if f == CSV {
+		return newCSVWriter(file)
+	}
+	return jsonWriter{bufio.NewWriter(file)}, nil
+}
+
+// Run writes all links to file, from the oldest to the newest. The format is CSV or NDJSON. Links are as they were at the
+// beginning. Visits may be newer.
+func (e *Exporter) Run(ctx context.Context, f Format, file io.Writer) error {
+	w, err := newWriter(f, file)
+	if err != nil {
+		return err
+	}
+	batch := make([]Record, 0, batchSize)
+	var written int64
+	var owners *Owners
+	for link, err := range e.Links.Oldest(ctx) {
+		if err != nil {
+			return err
+		}
+		if owners == nil {
+			if owners, err = e.Owners(ctx); err != nil {
+				return err
+			}
+		}
+		if link.Owner() != 0 && owners.name(link.Owner()) == "" {
+			return fmt.Errorf("the link %q has an owner that is no token: %d", link.Code, link.Owner())
+		}
+		if batch = append(batch, recordOf(&link, owners)); len(batch) < batchSize {
+			continue
+		}
+		if err := e.write(ctx, w, batch); err != nil {
+			return err
+		}
+		written += int64(len(batch))
+		e.Progress(written)
+		batch = batch[:0]
+	}
+	if err := e.write(ctx, w, batch); err != nil {
+		return err
+	}
+	e.Progress(written + int64(len(batch)))
+	return w.flush()
+}
+
+// write adds the visits to records and writes them.
+func (e *Exporter) write(ctx context.Context, w recordWriter, records []Record) error {
+	if e.Visits != nil && len(records) > 0 {
+		codes := make([]string, len(records))
+		for i := range records {
+			codes[i] = records[i].Code
+		}
+		totals, err := e.Visits.Totals(ctx, codes)
+		if err != nil {
+			return fmt.Errorf("read the visits: %w", err)
+		}
+		for i := range records {
+			records[i].Visits = totals[records[i].Code]
+		}
+	}
+	for i := range records {
+		if err := w.write(&records[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package transfer
+
+import (
+	"errors"
+	"io"
+	"iter"
+)
+
+// Format is how a file describes links.
+type Format string
+
+// The formats. CSV and NDJSON are those of this program, and the others are those of other services.
+const (
+	CSV    Format = "csv"
+	NDJSON Format = "ndjson"
+	Shlink Format = "shlink" // CSV of its web client
+	YOURLS Format = "yourls" // CSV with the columns of its table of links
+	Kutt   Format = "kutt"   // CSV of its table of links
+	Golink Format = "golink" // JSON lines of its export
+)
+
+// Line is the result of reading one record.
+type Line struct {
+	Number  int // of the first line of the record in the file, from 1
+	Record  Record
+	Refusal error // why the record cannot be read; nil if it can
+}
+
+// maxRecord is how many bytes a record may have. A reader does not keep the rest of a longer record in memory. The
+// longest record of an export has about 13 KiB.
+const maxRecord = 64 << 10
+
+// errTooLong is the refusal of a record that is longer than maxRecord.
+var errTooLong = errors.New("must be at most 64 KiB long; a quotation mark without a second one makes a CSV record too long")
+
+// Read yields the records of a file. It reads the file while the sequence is used. The sequence ends after the first error, for
+// example if the file is no CSV file with the columns of the format.
+func Read(f Format, file io.Reader) iter.Seq2[Line, error] {
+	switch f {
+	case NDJSON:
+		return readJSON(file, parseRecord)
+	case Golink:
+		return readJSON(file, parseGolink)
+	}
+	return readTable(file, tableOf(f))
+}
+
+func tableOf(f Format) *table {
+	switch f {
+	case Shlink:
+		return shlinkTable()
+	case YOURLS:
+		return yourlsTable()
+	case Kutt:
+		return kuttTable()
+	}
+	return csvTable()
+}
+
+// exported reports whether this program writes files of the format.
+func (f Format) exported() bool { return f == CSV || f == NDJSON }
+
+// column returns the name that files of the format have for a member of a record.
+func (f Format) column(member string) string {
+	switch f {
+	case NDJSON, CSV:
+	case Golink:
+		return golinkName(member)
+	default:
+		return tableOf(f).name(member)
+	}
+	return member
+}

@@ -1,0 +1,122 @@
+package transfer
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"keypool/shortener"
+)
+
+// readJSON yields the records of a file with one JSON object per line. It ignores empty lines.
+func readJSON(file io.Reader, parse func(text []byte) (Record, error)) iter.Seq2[Line, error] {
+	return func(yield func(Line, error) bool) {
+		in := bufio.NewReaderSize(file, maxRecord)
+		skipMark(in)
+		for number := 1; ; number++ {
+			text, tooLong, err := nextLine(in)
+			if err != nil && !errors.Is(err, io.EOF) {
+				yield(Line{Number: number}, err)
+				return
+			}
+			line := Line{Number: number}
+			text = bytes.TrimSpace(text)
+			switch {
+			case tooLong:
+				line.Refusal = errTooLong
+			case len(text) > 0:
+				line.Record, line.Refusal = parse(text)
+			}
+			if (tooLong || len(text) > 0) && !yield(line, nil) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// nextLine returns the next line, which is valid until the next read. It discards a line that is longer than the buffer.
+// It returns io.EOF with the last line.
+func nextLine(in *bufio.Reader) (text []byte, tooLong bool, err error) {
+	text, err = in.ReadSlice('\n')
+	for errors.Is(err, bufio.ErrBufferFull) {
+		tooLong, text = true, nil
+		_, err = in.ReadSlice('\n')
+	}
+	return text, tooLong, err
+}
+
+// parseRecord parses a line of an export.
+func parseRecord(text []byte) (r Record, refusal error) {
+	if refusal := decode(text, &r, json.RejectUnknownMembers(true)); refusal != nil {
+		return r, refusal
+	}
+	if !isCount(r.Visits.Human) || !isCount(r.Visits.Bot) {
+		return r, &shortener.InvalidError{Field: "visits", Reason: takesCount}
+	}
+	return r, nil
+}
+
+// decode decodes a JSON object. Its error says which member is invalid.
+func decode(text []byte, object any, options ...json.Options) error {
+	err := json.Unmarshal(text, object, options...)
+	if err == nil && text[0] != '{' { // null
+		return errNoObject
+	}
+	semantic, ok := errors.AsType[*json.SemanticError](err)
+	switch {
+	case err == nil:
+		return nil
+	case !ok:
+		return syntaxRefusal(err)
+	case semantic.JSONPointer == "":
+		return errNoObject
+	case errors.Is(err, json.ErrUnknownName):
+		return fmt.Errorf("must not have the member %.40q; the members are those of an export", semantic.JSONPointer.LastToken())
+	}
+	return &shortener.InvalidError{Field: string(semantic.JSONPointer[1:]), Reason: accepted(string(semantic.JSONPointer))}
+}
+
+var errNoObject = errors.New("must be a JSON object")
+
+func syntaxRefusal(err error) error {
+	syntactic, ok := errors.AsType[*jsontext.SyntacticError](err)
+	if !ok {
+		return fmt.Errorf("must be a JSON object: %w", err)
+	}
+	return fmt.Errorf("must be a JSON object: %w after byte %d", syntactic.Err, syntactic.ByteOffset)
+}
+
+// accepted returns what a member with this JSON pointer must be.
+func accepted(pointer string) string {
+	switch pointer {
+	case "/created_at", "/expires_at", "/changed_at", "/deleted_at", "/Created", "/LastEdit":
+		return takesTime
+	case "/editable":
+		return "must be true or false"
+	case "/version", "/redirect", "/visits/human", "/visits/bot", "/Clicks":
+		return "must be a whole number"
+	case "/tags":
+		return "must be an array of strings"
+	case "/visits":
+		return `must be an object such as {"human":1,"bot":0}`
+	}
+	return "must be a string"
+}
+
+// jsonWriter writes an export as NDJSON.
+type jsonWriter struct{ w *bufio.Writer }
+
+func (j jsonWriter) write(r *Record) error {
+	if err := json.MarshalWrite(j.w, r); err != nil {
+		return err
+	}
+	return j.w.WriteByte('\n')
+}
+
+func (j jsonWriter) flush() error { return j.w.Flush() }

@@ -1,0 +1,85 @@
+package transfer
+
+import (
+	"errors"
+	"strings"
+)
+
+// yourlsTable returns the columns of the export of YOURLS, which are those of its table yourls_url. The address of the
+// person who created a link is not imported. Times are in UTC.
+func yourlsTable() *table {
+	return &table{columns: []column{
+		{name: "keyword", member: "code", required: true, set: setExact(code)},
+		{name: "url", required: true, set: setExact(url)},
+		{name: "title", set: setText(title)},
+		{name: "timestamp", member: "created_at", set: setPlainTime(createdAt)},
+		{name: "ip"},
+		{name: "clicks", set: setCount(humans)},
+	}}
+}
+
+// shlinkTable returns the columns of the export of the web client of shlink. Exports of older versions have no column
+// shortCode. Their code is the path of the short URL.
+func shlinkTable() *table {
+	return &table{columns: []column{
+		{name: "createdAt", member: "created_at", set: setPlainTime(createdAt)},
+		{name: "shortCode", set: func(r *Record, text string) error {
+			if text != "" {
+				r.Code = text
+			}
+			return nil
+		}},
+		{name: "shortUrl", member: "code", required: true, set: func(r *Record, text string) error {
+			if r.Code == "" {
+				r.Code = pathOf(text)
+			}
+			return nil
+		}},
+		{name: "longUrl", member: "url", required: true, set: setExact(url)},
+		{name: "title", set: setText(title)},
+		{name: "tags", set: setTags},
+		{name: "visits", set: setCount(humans)},
+	}}
+}
+
+// pathOf returns the path of a URL without its first slash.
+func pathOf(url string) string {
+	_, rest, _ := strings.Cut(url, "://")
+	_, path, _ := strings.Cut(rest, "/")
+	return path
+}
+
+// kuttTable returns the columns of the table links of Kutt. A link that is banned or has a password would become public, so it
+// is refused. The ids and the time of the last change mean nothing here.
+func kuttTable() *table {
+	return &table{columns: []column{
+		{name: "address", member: "code", required: true, set: setExact(code)},
+		{name: "target", member: "url", required: true, set: setExact(url)},
+		{name: "description", member: "title", set: setText(title)},
+		{name: "visit_count", set: setCount(humans)},
+		{name: "created_at", set: setPlainTime(createdAt)},
+		{name: "expire_in", member: "expires_at", set: setPlainTime(expiresAt)},
+		{name: "banned", set: refuseBanned},
+		{name: "password", set: refusePassword},
+	}}
+}
+
+var (
+	errBanned   = errors.New("must be false, because a banned link would be followed again; remove the line")
+	errPassword = errors.New("must be empty, because the link would be followed without the password; remove the line or the password")
+)
+
+func refuseBanned(_ *Record, text string) error {
+	banned, err := parseSwitch(text)
+	if err == nil && banned {
+		err = errBanned
+	}
+	return err
+}
+
+func refusePassword(_ *Record, text string) error {
+	if !isNull(text) {
+		return errPassword
+	}
+	return nil
+}

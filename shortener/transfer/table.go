@@ -1,0 +1,219 @@
+package transfer
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strings"
+
+	"keypool/shortener"
+)
+
+// table is the columns of a CSV file (RFC 4180), whose first line has their names.
+type table struct {
+	columns []column
+	// strict refuses files with other columns. Files of other services have columns that mean nothing here.
+	strict bool
+}
+
+// column is a column of a CSV file.
+type column struct {
+	name     string
+	member   string // name of the member of the record, if an invalid member must be reported under the name of the column
+	required bool
+	// set sets a member of the record. It returns what is accepted if the text is invalid.
+	set func(r *Record, text string) error
+}
+
+// name returns the name of the column of a member.
+func (t *table) name(member string) string {
+	for _, c := range t.columns {
+		if c.member == member {
+			return c.name
+		}
+	}
+	return member
+}
+
+// errHeader reports that the first line of a file does not have the names of the columns.
+var errHeader = errors.New("the first line must have the names of the columns")
+
+// header returns the columns of a file in their order. An unknown column is nil.
+func (t *table) header(names []string) ([]*column, error) {
+	found := make([]*column, len(names))
+	for i, name := range names {
+		name = strings.TrimSpace(name)
+		j := slices.IndexFunc(t.columns, func(c column) bool { return strings.EqualFold(c.name, name) })
+		switch {
+		case j >= 0 && slices.Contains(found, &t.columns[j]):
+			return nil, fmt.Errorf("%w: the column %q occurs twice", errHeader, name)
+		case j >= 0:
+			found[i] = &t.columns[j]
+		case t.strict:
+			return nil, fmt.Errorf("%w: there is no column %.40q; the columns are %s", errHeader, name, t.names())
+		}
+	}
+	for i := range t.columns {
+		if c := &t.columns[i]; c.required && !slices.Contains(found, c) {
+			return nil, fmt.Errorf("%w: the column %q is missing; the columns are %s", errHeader, c.name, t.names())
+		}
+	}
+	return found, nil
+}
+
+func (t *table) names() string {
+	var names []string
+	for _, c := range t.columns {
+		names = append(names, c.name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// readTable yields the records of a CSV file.
+func readTable(file io.Reader, t *table) iter.Seq2[Line, error] {
+	return func(yield func(Line, error) bool) {
+		rows := newRows(file)
+		names, number, refusal, err := rows.next()
+		if errors.Is(err, io.EOF) {
+			err = errHeader
+		}
+		if err = errors.Join(err, refusal); err != nil {
+			yield(Line{Number: number}, fmt.Errorf("read the first line: %w", err))
+			return
+		}
+		columns, err := t.header(names)
+		if err != nil {
+			yield(Line{Number: number}, err)
+			return
+		}
+		for {
+			fields, number, refusal, err := rows.next()
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			line := Line{Number: number, Refusal: refusal}
+			if err == nil && refusal == nil {
+				line.Record, line.Refusal = parseRow(columns, fields)
+			}
+			if !yield(line, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// parseRow returns the record with these fields.
+func parseRow(columns []*column, fields []string) (r Record, refusal error) {
+	if len(fields) != len(columns) {
+		return r, fmt.Errorf("must have %d fields, like the first line of the file, and has %d", len(columns), len(fields))
+	}
+	for i, c := range columns {
+		if c == nil || c.set == nil {
+			continue
+		}
+		if err := c.set(&r, fields[i]); err != nil && refusal == nil {
+			refusal = &shortener.InvalidError{Field: c.name, Reason: err.Error()}
+		}
+	}
+	return r, refusal
+}
+
+// rows reads the records of a CSV file one by one. Package csv would keep a record of any length in memory, so it reads
+// through a bounded reader. After a record that is too long, rows continues with the next line.
+type rows struct {
+	in    bounded
+	csv   *csv.Reader
+	first int // number of lines before the first line that csv reads
+	last  int // number of the last line of the previous record
+}
+
+func newRows(file io.Reader) *rows {
+	r := &rows{in: bounded{r: bufio.NewReaderSize(file, maxRecord)}}
+	skipMark(r.in.r)
+	r.restart()
+	return r
+}
+
+func (r *rows) restart() {
+	r.first = r.in.lines
+	r.csv = csv.NewReader(&r.in)
+	r.csv.FieldsPerRecord = -1 // parseRow reports another number of fields
+	r.csv.ReuseRecord = true
+}
+
+// next returns the fields of the next record, which are valid until the next call, and the number of its first line. It
+// returns io.EOF after the last record.
+func (r *rows) next() (fields []string, number int, refusal, err error) {
+	r.in.left, r.in.exceeded = maxRecord, false
+	fields, err = r.csv.Read()
+	var syntax *csv.ParseError
+	switch {
+	case r.in.exceeded:
+		number = r.last + 1
+		err = r.in.skipLine()
+		r.last = r.in.lines
+		r.restart()
+		return nil, number, errTooLong, err
+	case errors.As(err, &syntax):
+		r.last = r.first + syntax.Line
+		return nil, r.first + syntax.StartLine, fmt.Errorf("must be a CSV record: %w in column %d", syntax.Err, syntax.Column), nil
+	case err != nil:
+		return nil, r.last + 1, nil, err
+	}
+	line, _ := r.csv.FieldPos(0)
+	number = r.first + line
+	r.last = number
+	for _, field := range fields {
+		r.last += strings.Count(field, "\n")
+	}
+	return fields, number, nil, nil
+}
+
+// bounded is a reader that ends after left bytes.
+type bounded struct {
+	r        *bufio.Reader
+	left     int
+	exceeded bool // whether a read ended because left was 0
+	lines    int  // number of line ends that were read
+	inLine   bool // whether the last byte that was read is not a line end
+}
+
+// Read implements [io.Reader].
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		b.exceeded = true
+		return 0, errTooLong
+	}
+	n, err := b.r.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	b.note(p[:n])
+	return n, err
+}
+
+func (b *bounded) note(read []byte) {
+	if len(read) == 0 {
+		return
+	}
+	b.lines += bytes.Count(read, []byte{0x0a})
+	b.inLine = read[len(read)-1] != '\n'
+}
+
+// skipLine discards the rest of a line.
+func (b *bounded) skipLine() error {
+	for b.inLine {
+		part, err := b.r.ReadSlice('\n')
+		b.note(part)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil // the next read returns it again
+		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,143 @@
+package transfer
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Texts that describe what a field accepts.
+const (
+	takesTime      = "must be a time in RFC 3339, such as 2026-01-02T15:04:05Z"
+	takesPlainTime = "must be a time such as 2026-01-02 15:04:05, in UTC unless it has an offset such as +01"
+	takesCount     = "must be a whole number from 0 to 2^53"
+)
+
+// maxVisits is the largest number of visits of a record. The visits of all links then fit in an int64.
+const maxVisits = 1 << 53
+
+var (
+	errTime      = errors.New(takesTime)
+	errPlainTime = errors.New(takesPlainTime)
+	errCount     = errors.New(takesCount)
+	errNumber    = errors.New("must be a whole number")
+	errSwitch    = errors.New("must be true or false")
+)
+
+// setTime sets a time in RFC 3339. An empty field is no time.
+func setTime(at func(*Record) *time.Time) func(*Record, string) error {
+	return func(r *Record, text string) (err error) {
+		if text == "" {
+			return nil
+		}
+		if *at(r), err = time.Parse(time.RFC3339, text); err != nil {
+			return errTime
+		}
+		return nil
+	}
+}
+
+// setPlainTime sets a time as databases and other services write it. A time without an offset is in UTC.
+func setPlainTime(at func(*Record) *time.Time) func(*Record, string) error {
+	return func(r *Record, text string) error {
+		if isNull(text) {
+			return nil
+		}
+		t, ok := parsePlainTime(strings.TrimSpace(text))
+		if !ok {
+			return errPlainTime
+		}
+		*at(r) = t
+		return nil
+	}
+}
+
+// parsePlainTime parses a time in RFC 3339, in the variants of MySQL, PostgreSQL and SQLite, or as milliseconds since
+// 1970, which is how some programs store times in SQLite.
+func parsePlainTime(text string) (time.Time, bool) {
+	for _, layout := range []string{
+		time.RFC3339, "2006-01-02 15:04:05", "2006-01-02 15:04:05Z07", "2006-01-02 15:04:05Z07:00", "2006-01-02T15:04:05",
+		"2006-01-02T15:04:05Z0700",
+	} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t, true
+		}
+	}
+	const digits = 13 // of the milliseconds of the years 2001 to 2286
+	n, err := strconv.ParseInt(text, 10, 64)
+	return time.UnixMilli(n), err == nil && len(text) == digits && n > 0
+}
+
+// isNull reports whether a field of another service has no value. CSV does not distinguish NULL from an empty text, so
+// exports of databases write one of these texts.
+func isNull(text string) bool { return text == "" || text == "NULL" || text == `\N` }
+
+// setText sets a text. A field without a value is empty.
+func setText(member func(*Record) *string) func(*Record, string) error {
+	return func(r *Record, text string) error {
+		if isNull(text) {
+			text = ""
+		}
+		*member(r) = text
+		return nil
+	}
+}
+
+// setExact sets a text as it is.
+func setExact(member func(*Record) *string) func(*Record, string) error {
+	return func(r *Record, text string) error {
+		*member(r) = text
+		return nil
+	}
+}
+
+// setCount sets a number of visits.
+func setCount(member func(*Record) *int64) func(*Record, string) error {
+	return func(r *Record, text string) error {
+		if isNull(text) {
+			return nil
+		}
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || !isCount(n) {
+			return errCount
+		}
+		*member(r) = n
+		return nil
+	}
+}
+
+func isCount(n int64) bool { return n >= 0 && n <= maxVisits }
+
+// parseSwitch parses true or false, t or f, 1 or 0. An empty field is false.
+func parseSwitch(text string) (bool, error) {
+	if isNull(text) {
+		return false, nil
+	}
+	on, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, errSwitch
+	}
+	return on, nil
+}
+
+// setTags sets tags that are separated by |.
+func setTags(r *Record, text string) error {
+	if text != "" {
+		r.Tags = strings.Split(text, "|")
+	}
+	return nil
+}
+
+// The members of a record, for the functions above.
+func code(r *Record) *string         { return &r.Code }
+func url(r *Record) *string          { return &r.URL }
+func title(r *Record) *string        { return &r.Title }
+func owner(r *Record) *string        { return &r.Owner }
+func firstURL(r *Record) *string     { return &r.FirstURL }
+func createdAt(r *Record) *time.Time { return &r.CreatedAt }
+func expiresAt(r *Record) *time.Time { return &r.ExpiresAt }
+func changedAt(r *Record) *time.Time { return &r.ChangedAt }
+func deletedAt(r *Record) *time.Time { return &r.DeletedAt }
+func humans(r *Record) *int64        { return &r.Visits.Human }
+func bots(r *Record) *int64          { return &r.Visits.Bot }
