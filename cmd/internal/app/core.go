@@ -195,6 +195,12 @@ func (c *Core) asHolder(ctx context.Context, fail func(error), open func() error
 	return nil
 }
 
+// Hold registers this process as a holder in the ledger until the stop, for a command that inserts links. Without it, another
+// process could change the order of the links meanwhile. fail gets the error of a heartbeat that cannot be sent.
+func (c *Core) Hold(ctx context.Context, fail func(error)) error {
+	return c.asHolder(ctx, fail, func() error { return nil })
+}
+
 // migrate brings the schema up to date. With MIGRATE=false, it only checks the schema. If the ledger was created with
 // another secret, migrate changes nothing, because the program that created it must still be able to use the database.
 func (c *Core) migrate(ctx context.Context, db *sql.DB, engine migrations.Engine) error {

@@ -125,6 +125,17 @@ func (s *Server) CompleteOffline(known []KeySource) error {
 	return nil
 }
 
+// CompleteImport completes and checks the settings that an import needs: those of CompleteOffline, and the names of this service.
+func (s *Server) CompleteImport(rules Rules) error {
+	if err := s.CompleteOffline(rules.KeySources); err != nil {
+		return err
+	}
+	if err := s.BaseURL.normalize(rules.Origin); err != nil {
+		return err
+	}
+	return s.completeDestinations(rules)
+}
+
 func (s *Server) uses(k KeySource) bool { return k.Name == s.KeySource }
 
 func unknownKeySource(name string, known []KeySource) error {

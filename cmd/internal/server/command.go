@@ -22,6 +22,8 @@ type shortenerFlags struct {
 	Reindex       reindexFlags `cmd:"" help:"Store the links in the order of the present settings. Use it after KGS_SECRET was lost, or after KEY_SOURCE changed to or from redis-incr or ticket. Stop all programs first. If it is killed, the same command continues."`
 	Audit         auditFlags   `cmd:"" help:"Check that every reserved key is in exactly one place, that is, that the accounts close. Servers may be running. Exit status: 0 if the accounts close, 1 if they do not close, 2 if the audit could not run."`
 	Delete        deleteFlags  `cmd:"" help:"Turn links into tombstones. Requests for them are answered with 410, and their codes are never used again."`
+	Import        importFlags  `cmd:"" help:"Import links from a file of this program or of another service. Servers may be running. Exit status: 0 if every link was imported or is in the database already, 1 if links were refused; standard error then has the line of each and the reason. It may be repeated, also after it was killed."`
+	Export        exportFlags  `cmd:"" help:"Export all links with their owners, details and deletions. Servers may be running."`
 	Token         tokenFlags   `cmd:"" help:"Manage API tokens. Servers may be running."`
 	Healthcheck   struct{}     `cmd:"" help:"Check that the server at ADMIN_ADDR is ready. This also works in a container without a shell. Exit status: 0 if the server is ready, otherwise 1."`
 }
@@ -33,6 +35,7 @@ func shortenerCommandLine(out, errors io.Writer) config.Program {
 			{Command: "shortener", Comment: "everything in one process, with a SQLite file in data/"},
 			{Command: "DATABASE_URL=postgres://user@host/keypool REDIS_URL=redis://host shortener", Comment: "one of several servers"},
 			{Command: "shortener token create --name=ci --scope=create,read --rate=100/s", Comment: "a token for the header Authorization: Bearer TOKEN"},
+			{Command: "shortener import --from=yourls --dry-run links.csv", Comment: "check the export of another service before its import"},
 			{Command: "shortener audit --json", Comment: "check that every reserved key is in exactly one place"},
 		},
 		Version: version.Of("shortener"), KeySources: serverRules().KeySources, Out: out, Errors: errors,
@@ -72,6 +75,10 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return runAudit(ctx, c, f.Server, f.Audit)
 	case "delete <code>":
 		return c.Exit(deleteLinks(ctx, f.Server, f.Delete.Codes, stdout))
+	case "import <file>":
+		return c.Exit(importLinks(ctx, f.Server, f.Import, stdout, stderr))
+	case "export", "export <file>":
+		return c.Exit(exportLinks(ctx, f.Server, f.Export, stdout, stderr))
 	case "token create":
 		return c.Exit(createToken(ctx, f.Server, f.Token.Create, stdout))
 	case "token list":

@@ -8,6 +8,8 @@ import (
 	"iter"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"keypool/cmd/internal/app"
 	"keypool/cmd/internal/config"
 	"keypool/cmd/internal/operate"
@@ -38,15 +40,31 @@ func runAudit(ctx context.Context, c app.Console, s config.Server, audit auditFl
 }
 
 func closeAccounts(ctx context.Context, s config.Server, log io.Writer) (accounts audit.Accounts, err error) {
-	err = offline(ctx, s, log, func(ctx context.Context, c *app.Core, store shortener.Store, order shortener.Order) error {
-		accounts, err = c.CloseAccounts(ctx, order, linked(store))
+	err = offline(ctx, s, log, func(ctx context.Context, o opened) error {
+		accounts, err = o.core.CloseAccounts(ctx, o.order, linked(o.store))
 		return err
 	})
 	return accounts, err
 }
 
 // offline calls do with the store of the links, for a command that may run while servers run.
-func offline(ctx context.Context, s config.Server, log io.Writer, do func(context.Context, *app.Core, shortener.Store, shortener.Order) error) (err error) {
+func offline(ctx context.Context, s config.Server, log io.Writer, do func(context.Context, opened) error) (err error) {
+	return onDatabase(ctx, s, log, (*app.Core).Identify, readOrder, do)
+}
+
+// opened is an open database with links. Links and tokens share the connections.
+type opened struct {
+	core        *app.Core
+	connections *pgxpool.Pool // nil for SQLite
+	store       shortener.Store
+	order       shortener.Order
+}
+
+// onDatabase calls do with the open database. openLedger opens the code space.
+func onDatabase(
+	ctx context.Context, s config.Server, log io.Writer, openLedger func(*app.Core, context.Context) error, order orderOf,
+	do func(context.Context, opened) error,
+) (err error) {
 	if err := s.CompleteOffline(app.KeySources()); err != nil {
 		return err
 	}
@@ -56,18 +74,17 @@ func offline(ctx context.Context, s config.Server, log io.Writer, do func(contex
 	}
 	defer func() { err = errors.Join(err, c.Close(ctx)) }()
 	return c.WhileAnswering(ctx, func(ctx context.Context) error {
-		if err := c.Identify(ctx); err != nil {
+		if err := openLedger(c, ctx); err != nil {
 			return err
 		}
-		connections, err := openConnections(ctx, c)
-		if err != nil {
+		o := opened{core: c}
+		if o.connections, err = openConnections(ctx, c); err != nil {
 			return err
 		}
-		store, order, err := openStore(ctx, c, connections, s.KeySource, readOrder)
-		if err != nil {
+		if o.store, o.order, err = openStore(ctx, c, o.connections, s.KeySource, order); err != nil {
 			return err
 		}
-		return do(ctx, c, store, order)
+		return do(ctx, o)
 	})
 }
 
@@ -92,9 +109,9 @@ type deleteFlags struct {
 // deleteLinks turns links into tombstones. It returns after the time for which a server may still
 // serve the links from its cache.
 func deleteLinks(ctx context.Context, s config.Server, codes []string, out io.Writer) error {
-	return offline(ctx, s, io.Discard, func(ctx context.Context, _ *app.Core, store shortener.Store, _ shortener.Order) error {
+	return offline(ctx, s, io.Discard, func(ctx context.Context, o opened) error {
 		err := operate.Delete(ctx, func(ctx context.Context, code string) error {
-			return shortener.Delete(ctx, store, code, time.Now())
+			return shortener.Delete(ctx, o.store, code, time.Now())
 		}, codes, out)
 		select {
 		case <-time.After(shortener.Freshness):

@@ -111,7 +111,9 @@ func (*logStore) All(context.Context) iter.Seq2[shortener.Row, error] {
 }
 
 // Oldest implements [shortener.Store].
-func (s *logStore) Oldest(ctx context.Context) iter.Seq2[shortener.Link, error] { return s.All(ctx) }
+func (*logStore) Oldest(context.Context) iter.Seq2[shortener.Link, error] {
+	return func(yield func(shortener.Link, error) bool) { yield(shortener.Link{}, errNoStore) }
+}
 
 // Ping implements [shortener.Store].
 func (*logStore) Ping(context.Context) error { return nil }

@@ -1,0 +1,163 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"keypool/cmd/internal/app"
+	"keypool/cmd/internal/config"
+	"keypool/shortener"
+	"keypool/shortener/transfer"
+)
+
+// importFlags are the flags of the command import.
+type importFlags struct {
+	From   string `required:"" oneof:"csv,ndjson,shlink,yourls,kutt,golink" placeholder:"FORMAT" help:"Format of the file: csv or ndjson (exports of this program), shlink (CSV of its web client), yourls (CSV with the columns keyword,url,title,timestamp,ip,clicks), kutt (CSV of its table links) or golink (JSON lines of /.export)."`
+	DryRun bool   `name:"dry-run" help:"Check each line, and whether its code is free, and import nothing."`
+	File   string `arg:"" name:"file" help:"File to import."`
+}
+
+// errRefused reports that some records were refused.
+var errRefused = errors.New("records were refused")
+
+// importLinks imports a file.
+func importLinks(ctx context.Context, s config.Server, f importFlags, out, log io.Writer) (err error) {
+	if err := s.CompleteImport(serverRules()); err != nil {
+		return err
+	}
+	file, err := os.Open(f.File)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }() // only read
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	defer context.AfterFunc(ctx, func() { _ = file.Close() })() // ends a read of a pipe
+	hold := func(c *app.Core, ctx context.Context) error {
+		return errors.Join(c.OpenLedger(ctx), c.Hold(ctx, fail))
+	}
+	return onDatabase(ctx, s, log, hold, openOrder, func(ctx context.Context, o opened) error {
+		tokens, err := tokenStore(o.core, o.connections).List(ctx)
+		if err != nil {
+			return err
+		}
+		origin, _ := shortener.ParseOrigin(string(s.BaseURL)) // CompleteImport has checked it; without it, the origin is unknown
+		i := transfer.Importer{
+			Links: o.store, Owners: transfer.NewOwners(tokens), Now: time.Now(), DryRun: f.DryRun,
+			Rules: shortener.ImportRules{Self: origin, OwnHosts: ownHosts(s.OwnHosts)},
+		}
+		return runImport(ctx, &i, f, file, out, log)
+	})
+}
+
+// runImport imports a file and prints the refusals, the progress and the figures.
+func runImport(ctx context.Context, i *transfer.Importer, f importFlags, file *os.File, out, log io.Writer) error {
+	in := &countingReader{r: file}
+	p := newProgress(log, sizeOf(file))
+	i.Refuse = func(r transfer.Refusal) error { return p.print(r.String()) }
+	i.Progress = func(s transfer.Summary) { p.show(in.read.Load(), importText(s, f.DryRun)) }
+	s, err := i.Run(ctx, transfer.Format(f.From), in)
+	p.end()
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx) // instead of the error of the closed file
+	}
+	if err != nil && s.Imported > 0 && !f.DryRun {
+		err = fmt.Errorf("%w; %d links are imported, and the same command imports the others", err, s.Imported)
+	}
+	if err != nil {
+		return err
+	}
+	if s.Unvisited > 0 {
+		if err := p.print(fmt.Sprintf("the visits of %d links are not imported, because this program counts no visits", s.Unvisited)); err != nil {
+			return err
+		}
+	}
+	if _, err := fmt.Fprintln(out, importText(s, f.DryRun)); err != nil {
+		return err
+	}
+	if s.Refused > 0 {
+		return fmt.Errorf("%d of %d %w", s.Refused, s.Records(), errRefused)
+	}
+	return nil
+}
+
+func importText(s transfer.Summary, dryRun bool) string {
+	verb := "imported"
+	if dryRun {
+		verb = "would be imported"
+	}
+	return fmt.Sprintf("%d links %s, %d in the database already, %d refused", s.Imported, verb, s.Present, s.Refused)
+}
+
+// countingReader counts the bytes that were read.
+type countingReader struct {
+	r    io.Reader
+	read atomic.Int64
+}
+
+// Read implements [io.Reader].
+func (c *countingReader) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.read.Add(int64(n))
+	return n, err
+}
+
+// sizeOf returns the length of a file in bytes, or 0 if it is unknown.
+func sizeOf(file *os.File) int64 {
+	info, err := file.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return 0
+	}
+	return info.Size()
+}
+
+// exportFlags are the flags of the command export.
+type exportFlags struct {
+	To   string `required:"" oneof:"csv,ndjson" placeholder:"FORMAT" help:"Format of the file: csv or ndjson."`
+	File string `arg:"" optional:"" name:"file" help:"File to write. An existing file is replaced when the export is complete. Default: standard output."`
+}
+
+// exportLinks exports all links.
+func exportLinks(ctx context.Context, s config.Server, f exportFlags, out, log io.Writer) error {
+	return onDatabase(ctx, s, log, (*app.Core).Identify, readOrder, func(ctx context.Context, o opened) error {
+		tokens := tokenStore(o.core, o.connections)
+		p := newProgress(log, 0)
+		e := transfer.Exporter{
+			Links: o.store,
+			Owners: func(ctx context.Context) (*transfer.Owners, error) {
+				all, err := tokens.List(ctx)
+				return transfer.NewOwners(all), err
+			},
+			Progress: func(links int64) { p.show(links, fmt.Sprintf("%d links exported", links)) },
+		}
+		defer p.end()
+		run := func(w io.Writer) error { return e.Run(ctx, transfer.Format(f.To), w) }
+		if f.File == "" {
+			return run(out)
+		}
+		return replaceWhenDone(f.File, run)
+	})
+}
+
+// replaceWhenDone writes a file. If write fails, an existing file stays as it is. Only the user can read the file.
+func replaceWhenDone(path string, write func(io.Writer) error) (err error) {
+	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(file.Name()))
+		}
+	}()
+	if err := errors.Join(write(file), file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), path)
+}
