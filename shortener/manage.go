@@ -91,7 +91,7 @@ func requireVersion(l *Link, versions []int64) error {
 // Delete turns the link with this code into a tombstone. It does nothing if the link is deleted already, and fails
 // with ErrNotFound if there is no link. Other than the method of Service, it does not need a service.
 func Delete(ctx context.Context, store Store, code string, now time.Time) error {
-	_, err := replace(ctx, store, code, func(l Link) (Link, error) { return tombstone(l, now) })
+	_, err := replace(ctx, store, code, func(l Link) (Link, error) { return tombstone(l, stamp(now)) })
 	if errors.Is(err, errDeleted) {
 		return nil
 	}

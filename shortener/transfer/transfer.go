@@ -58,7 +58,8 @@ func recordOf(l *shortener.Link, owners *Owners) Record {
 		Editable: l.Editable(), Version: l.Version(), Redirect: l.Redirect(), Forward: l.Forward(),
 	}
 	if d := l.Details; d != nil {
-		r.Title, r.Tags, r.ChangedAt, r.FirstURL = d.Title, d.Tags, d.ChangedAt, d.FirstURL
+		r.Title, r.Tags, r.FirstURL = d.Title, d.Tags, d.FirstURL
+		r.ChangedAt = d.ChangedAt.Truncate(time.Microsecond) // older versions stored nanoseconds of some deletions
 		r.Owner = owners.name(d.Owner)
 	}
 	return r

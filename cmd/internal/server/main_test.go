@@ -17,5 +17,8 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) != "" {
 		os.Exit(app.KGS(context.Background(), nil, os.Stdout, os.Stderr))
 	}
+	if os.Getenv(programVariable) != "" {
+		os.Exit(Run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+	}
 	testenv.Main(m)
 }

@@ -1,0 +1,212 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"keypool/web/admin"
+)
+
+// exportOf returns the export of a database.
+func exportOf(t *testing.T, url, format string) string {
+	t.Helper()
+	status, stdout, stderr := runShortener(t, "--database-url="+url, "export", "--to="+format)
+	if status != 0 || stderr != "" {
+		t.Fatalf("export: exit status %d, %s", status, stderr)
+	}
+	return stdout
+}
+
+// migrated returns the URL of a database without links.
+func migrated(t *testing.T, url string) string {
+	t.Helper()
+	if status, out := command(t, url, "migrate"); status != 0 {
+		t.Fatalf("migrate: %s", out)
+	}
+	return url
+}
+
+func writeLinks(t *testing.T, text string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "links")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// The links of a server that is running are exported, and another server serves them after an import. Keys that have the code
+// of an imported link are skipped.
+func TestExportAndImportOfRunningServers(t *testing.T) {
+	onDatabases(t, func(t *testing.T, url string) {
+		old := start(t, settings(t, url, ""))
+		bearer, _ := createdToken(t, url, "--name=ci", "--scope=create,edit")
+		owned := old.create(bearer)
+		if owned.status != http.StatusCreated {
+			t.Fatalf("a creation with a token: %+v", owned)
+		}
+		code, deleted := old.shorten("https://go.dev/1"), old.shorten("https://go.dev/2")
+		if status, out := command(t, url, "delete", deleted); status != 0 {
+			t.Fatalf("delete: %s", out)
+		}
+		file := filepath.Join(t.TempDir(), "links.csv")
+		if status, out := command(t, url, "export", "--to=csv", file); status != 0 {
+			t.Fatalf("export: exit status %d, %s", status, out)
+		}
+		want := exportOf(t, url, "csv")
+		if text, err := os.ReadFile(file); err != nil || string(text) != want {
+			t.Errorf("the exported file is\n%s%v, want\n%s", text, err, want)
+		}
+
+		target := migrated(t, sqliteURL(t))
+		if status, out := command(t, target, "import", "--from=csv", file); status != 1 || !strings.Contains(out, "line 2, ") || !strings.Contains(out, "token create") {
+			t.Errorf("import without a token for the owner: exit status %d, %s", status, out)
+		}
+		createdToken(t, target, "--name=ci", "--scope=create")
+		if status, out := command(t, target, "import", "--from=csv", file); status != 0 || !strings.Contains(out, "1 links imported, 2 in the database already, 0 refused") {
+			t.Errorf("import: exit status %d, %s", status, out)
+		}
+		if got := exportOf(t, target, "csv"); got != want {
+			t.Errorf("the export of the import is\n%s, want\n%s", got, want)
+		}
+		r := start(t, settings(t, target, ""))
+		r.wantStatus(code, http.StatusFound, "https://go.dev/1")
+		r.wantStatus(deleted, http.StatusGone, "")
+		r.await("a full pool", full)
+		if status, out := command(t, target, "audit"); status != 0 {
+			t.Errorf("audit: exit status %d, %s", status, out)
+		}
+		if status, out := command(t, url, "import", "--from=csv", file); status != 0 {
+			t.Errorf("import into the database of the export: exit status %d, %s", status, out)
+		}
+	})
+}
+
+// A server finds a link at once that another process imports, although it answered 404 before. Keys whose codes an import took
+// are not used.
+func TestImportWhileServerRuns(t *testing.T) {
+	onDatabases(t, func(t *testing.T, url string) {
+		const length = 3
+		r := start(t, settings(t, url, "", "--code-length=3", "--kgs-permute=false", "--kgs-pool-capacity=1000", "--anonymous-rate=off"))
+		r.await("a full pool", func(s admin.Status) bool { return s.PoolKeys != nil && *s.PoolKeys >= 900 })
+		var links strings.Builder
+		links.WriteString("keyword,url\n")
+		const taken = 50
+		for n := range taken {
+			fmt.Fprintf(&links, "%0*d,https://go.dev/taken/%d\n", length, n, n)
+		}
+		r.wantStatus("004", http.StatusNotFound, "")
+		if status, out, _ := runShortener(t, "--database-url="+url, "--kgs-permute=false", "import", "--from=yourls", writeLinks(t, links.String())); status != 0 {
+			t.Fatalf("import: exit status %d, %s", status, out)
+		}
+		for n := range 10 {
+			r.wantStatus(fmt.Sprintf("%0*d", length, n), http.StatusFound, fmt.Sprintf("https://go.dev/taken/%d", n))
+		}
+		code := r.shorten("https://go.dev/new")
+		r.wantStatus(code, http.StatusFound, "https://go.dev/new")
+		if code < fmt.Sprintf("%0*d", length, taken) && code[0] == '0' && code[1] < '5' && strings.Trim(code, "0123456789") == "" {
+			t.Errorf("a creation got the code %s, which the import took", code)
+		}
+	})
+}
+
+func TestImportRefusesBadInput(t *testing.T) {
+	t.Parallel()
+	url := migrated(t, sqliteURL(t))
+	file := writeLinks(t, "keyword,url\nok,https://go.dev/\na.b,https://go.dev/\nself,https://go.example/x\n")
+	for _, tt := range []struct {
+		args   []string
+		status int
+		words  string
+	}{
+		{[]string{"import", file}, 2, "--from"},
+		{[]string{"import", "--from=bitly", file}, 2, `--from: got "bitly", takes csv, ndjson, shlink, yourls, kutt or golink`},
+		{[]string{"import", "--from=csv"}, 2, "<file>"},
+		{[]string{"import", "--from=csv", file + "x"}, 1, "no such file"},
+		{[]string{"import", "--from=kutt", file}, 1, `the column "address" is missing`},
+		{[]string{"import", "--from=yourls", "--dry-run", "--base-url=https://go.example", file}, 1, "2 of 3 records were refused"},
+		{[]string{"import", "--from=yourls", file}, 1, `line 3, "a.b": keyword must contain only`},
+		{[]string{"export"}, 2, "--to"},
+		{[]string{"export", "--to=shlink"}, 2, `--to: got "shlink", takes csv or ndjson`},
+		{[]string{"export", "--to=csv", filepath.Join(file, "x")}, 1, "not a directory"},
+	} {
+		status, _, stderr := runShortener(t, append([]string{"--database-url=" + url}, tt.args...)...)
+		if status != tt.status || !strings.Contains(stderr, tt.words) {
+			t.Errorf("%q: exit status %d, stderr %q; want %d and %q", tt.args, status, stderr, tt.status, tt.words)
+		}
+	}
+	if status, out := command(t, sqliteURL(t), "import", "--from=yourls", file); status != 1 || !strings.Contains(out, "shortener migrate") {
+		t.Errorf("import without a database: exit status %d, %s", status, out)
+	}
+}
+
+// programVariable is an environment variable that makes the test binary run the program shortener.
+const programVariable = "KEYPOOL_TEST_SHORTENER"
+
+// An import that is killed while it inserts, and then repeated, ends with the same links as one import.
+func TestKilledImportIsRepeated(t *testing.T) {
+	onDatabases(t, func(t *testing.T, url string) {
+		const records = 20_000
+		var links strings.Builder
+		links.WriteString("code,url,created_at,title\n")
+		for n := range records {
+			fmt.Fprintf(&links, "%06d,https://go.dev/%d,2020-01-02T03:04:05Z,Title %d\n", n*7919%1_000_000, n, n)
+		}
+		migrated(t, url)
+		pipe := filepath.Join(t.TempDir(), "pipe")
+		if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		const kills = 3
+		for n := range kills {
+			killImport(t, url, pipe, links.String()[:links.Len()*(n+1)/(kills+1)])
+		}
+		path := writeLinks(t, links.String())
+		status, out := command(t, url, "import", "--from=csv", path)
+		if status != 0 || strings.HasPrefix(out, "0 links imported") || strings.Contains(out, " 0 in the database already") {
+			t.Errorf("the repeated import: exit status %d, %s", status, out)
+		}
+		once := migrated(t, sqliteURL(t))
+		if status, out := command(t, once, "import", "--from=csv", path); status != 0 {
+			t.Fatalf("import: exit status %d, %s", status, out)
+		}
+		if exportOf(t, url, "ndjson") != exportOf(t, once, "ndjson") {
+			t.Error("the links of the killed imports differ from those of one import")
+		}
+	})
+}
+
+// killImport imports a file that does not end, and kills the program after it has read the given text, which is more than it
+// keeps in memory.
+func killImport(t *testing.T, url, pipe, text string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	cmd := exec.CommandContext(ctx, os.Args[0], "--database-url="+url, "import", "--from=csv", pipe)
+	cmd.Env = append(os.Environ(), programVariable+"=1")
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.OpenFile(pipe, os.O_WRONLY, 0) // blocks until the program opens it
+	if err == nil {
+		w := bufio.NewWriter(file)
+		_, err = w.WriteString(text) // blocks until the program has read most of it
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel() // SIGKILL
+	if err := cmd.Wait(); err == nil {
+		t.Error("the import ended before it was killed")
+	}
+	_ = file.Close()
+}
