@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -159,7 +160,7 @@ func (i *Importer) insert(ctx context.Context, f Format, batch []candidate, s *S
 	if err != nil {
 		return fmt.Errorf("lines %d to %d: %w", batch[0].line, batch[len(batch)-1].line, err)
 	}
-	if err := i.addVisits(ctx, batch, s); err != nil {
+	if err := i.addVisits(ctx, batch, outcomes, s); err != nil {
 		return err
 	}
 	for j := range batch {
@@ -246,12 +247,19 @@ func (i *Importer) compare(ctx context.Context, f Format, c *candidate) (shorten
 	return shortener.Present, nil
 }
 
-// addVisits adds the visits of the links that are in the database now.
-func (i *Importer) addVisits(ctx context.Context, batch []candidate, s *Summary) error {
+// addVisits adds the visits of the links that are in the database now. A link that was in the database before the import
+// keeps the visits that it has, because they may contain those of the file.
+func (i *Importer) addVisits(ctx context.Context, batch []candidate, outcomes []shortener.Outcome, s *Summary) error {
 	var past []Past
+	var present []string
 	for j := range batch {
-		if c := &batch[j]; c.refusal == nil && c.visits != (Total{}) {
-			past = append(past, Past{Code: c.code, At: c.link.CreatedAt, Total: c.visits})
+		c := &batch[j]
+		if c.refusal != nil || c.visits == (Total{}) {
+			continue
+		}
+		past = append(past, Past{Code: c.code, Owner: c.link.Owner(), Total: c.visits})
+		if outcomes[j] != shortener.Inserted {
+			present = append(present, c.code)
 		}
 	}
 	if i.Visits == nil {
@@ -261,10 +269,25 @@ func (i *Importer) addVisits(ctx context.Context, batch []candidate, s *Summary)
 	if i.DryRun || len(past) == 0 {
 		return nil
 	}
-	if err := i.Visits.AddPast(ctx, past); err != nil {
+	if err := i.setPast(ctx, past, present); err != nil {
 		return fmt.Errorf("add the visits of lines %d to %d: %w", batch[0].line, batch[len(batch)-1].line, err)
 	}
 	return nil
+}
+
+// setPast stores visits, apart from those of the present codes that have visits.
+func (i *Importer) setPast(ctx context.Context, past []Past, present []string) error {
+	if len(present) > 0 {
+		totals, err := i.Visits.Totals(ctx, present)
+		if err != nil {
+			return err
+		}
+		past = slices.DeleteFunc(past, func(p Past) bool { return totals[p.Code] != Total{} })
+	}
+	if len(past) == 0 {
+		return nil
+	}
+	return i.Visits.SetPast(ctx, past)
 }
 
 // takenError is the refusal of a record whose code has another link in the database.
