@@ -1,0 +1,60 @@
+package visits
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"keypool/shortener/storetest"
+)
+
+// BenchmarkApply measures batches of 4,096 rows, each of another link, and BenchmarkTop reads the links with the most visits
+// among 40,960 rows.
+func BenchmarkApply(b *testing.B) {
+	benchEngines(b, func(b *testing.B, s Store) {
+		n := 0
+		for b.Loop() {
+			n++
+			benchApply(b, s, n)
+		}
+	})
+}
+
+func BenchmarkTop(b *testing.B) {
+	benchEngines(b, func(b *testing.B, s Store) {
+		for n := range 10 {
+			benchApply(b, s, n+1)
+		}
+		for b.Loop() {
+			if _, err := s.Top(b.Context(), 0, Range{}, 100); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+func benchEngines(b *testing.B, run func(*testing.B, Store)) {
+	b.Helper()
+	b.Run("sqlite", func(b *testing.B) {
+		db := storetest.SQLite(b)
+		run(b, SQLite(db.Read, db.Write))
+	})
+	b.Run("postgres", func(b *testing.B) {
+		db := stdlib.OpenDBFromPool(storetest.Postgres(b))
+		b.Cleanup(func() { db.Close() })
+		run(b, Postgres(db))
+	})
+}
+
+// benchApply applies the n-th batch.
+func benchApply(b *testing.B, s Store, n int) {
+	b.Helper()
+	batch := Batch{Writer: "w", Sequence: int64(n)}
+	for i := range batchRows {
+		batch.Rows = append(batch.Rows, Row{fmt.Sprintf("%06d", i*7919%1_000_000), at(int64(n)), 0, Count{1, 0}})
+	}
+	if err := s.Apply(b.Context(), batch); err != nil {
+		b.Fatal(err)
+	}
+}
