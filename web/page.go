@@ -98,25 +98,22 @@ func (v *view) Wrong(field string) string {
 }
 
 func newPages(tokensOnly bool, report string) *pages {
-	return &pages{
-		tokensOnly: tokensOnly,
-		report:     report,
-		template:   newTemplate("page.html", "parts.html"),
-		shell: shell.New(assets, []string{"assets/page.css"}, []string{
-			"assets/recent.js", "assets/share.js", "assets/page.js", // page.js runs the others
-		}),
-	}
+	s := shell.New(assets, []string{"assets/page.css"}, []string{
+		"assets/recent.js", shell.CopyScript, "assets/share.js", "assets/page.js", // page.js runs the others
+	})
+	s.Footer = []shell.Link{{Path: "/docs", Text: "API"}, {Path: "/openapi.yaml", Text: "OpenAPI description"}}
+	return &pages{tokensOnly: tokensOnly, report: report, template: newTemplate("page.html", "parts.html"), shell: s}
 }
 
 // newTemplate parses a page and the parts that it includes. It panics if a file is missing or
 // malformed, because assets are embedded in the program.
 func newTemplate(page string, parts ...string) *template.Template {
-	files := []string{"assets/" + page, "assets/frame.html"}
+	files := []string{"assets/" + page}
 	for _, part := range parts {
 		files = append(files, "assets/"+part)
 	}
 	functions := template.FuncMap{"when": when, "host": hostOf, "prose": prose}
-	return template.Must(template.New(page).Funcs(functions).ParseFS(assets, files...))
+	return template.Must(shell.Frame(template.New(page).Funcs(functions)).ParseFS(assets, files...))
 }
 
 // when formats a time for people. The page also contains the time in RFC 3339 for programs.

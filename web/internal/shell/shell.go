@@ -1,7 +1,8 @@
 // Package shell renders the HTML pages of the public and the admin listener.
 //
-// A shell is the part that all pages of one listener share: one inline style, one inline
-// script, and a Content-Security-Policy that allows exactly these two.
+// A shell is the part that a set of pages shares: one inline style, one inline script, and a
+// Content-Security-Policy that allows exactly these two. The frame is the HTML before and after
+// the main part of a page.
 //
 // Invariant: a page loads nothing from another origin.
 package shell
@@ -28,12 +29,23 @@ type Shell struct {
 	Style   template.CSS
 	Script  template.JS
 	Version string // changes when the style or the script changes
-	policy  string
+	Footer  []Link // at the end of each page with the frame
+	// Referrer is the Referrer-Policy. A browser sends the header Origin with a form only if the policy
+	// is not no-referrer.
+	Referrer string
+	policy   string
 }
 
+// Link is a link to a page of the same listener.
+type Link struct{ Path, Text string }
+
+// CopyScript is the name of a shared script with the function copy(button). It copies the text of the element
+// that the attribute data-copy of the button names.
+const CopyScript = "assets/copy.js"
+
 // New returns a shell. Its style consists of the shared style and the named styles. Its
-// script consists of the named scripts. All names are files of assets. New panics if a file
-// is missing, because assets are embedded in the program.
+// script consists of the named scripts. All names are files of assets, or CopyScript. New panics if a
+// file is missing, because assets are embedded in the program.
 func New(assets fs.FS, styles, scripts []string) *Shell {
 	style := slices.Concat(Asset(shared, "assets/style.css"), join(assets, styles))
 	script := join(assets, scripts)
@@ -42,16 +54,27 @@ func New(assets fs.FS, styles, scripts []string) *Shell {
 		Script: template.JS(script), //nolint:gosec // from an embedded file and not from a request
 		policy: "default-src 'none'; style-src '" + hash(style) + "'; script-src '" + hash(script) + "'; connect-src 'self'; " +
 			"img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
-		Version: hash(slices.Concat(style, script)),
+		Version:  hash(slices.Concat(style, script)),
+		Referrer: "no-referrer",
 	}
 }
 
 func join(assets fs.FS, names []string) []byte {
 	var all []byte
 	for _, name := range names {
-		all = append(all, Asset(assets, name)...)
+		from := assets
+		if name == CopyScript {
+			from = shared
+		}
+		all = append(all, Asset(from, name)...)
 	}
 	return all
+}
+
+// Frame adds the templates "head" and "foot" to t. Their data embeds a *Shell and has a Title. Frame panics if t
+// cannot be changed.
+func Frame(t *template.Template) *template.Template {
+	return template.Must(t.ParseFS(shared, "assets/frame.html"))
 }
 
 // hash returns the name of an inline source in a policy (CSP Level 3 section 2.3.1).
@@ -85,7 +108,7 @@ func (s *Shell) Write(w http.ResponseWriter, status int, t *template.Template, d
 	h.Set("Content-Type", reply.MediaHTML+"; charset=utf-8")
 	h.Set("Content-Security-Policy", s.policy)
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Referrer-Policy", s.Referrer)
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	return reply.Send(w, status, buf.Bytes())
 }
