@@ -6,6 +6,8 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -62,6 +64,7 @@ type Notes struct {
 type snapshot struct {
 	version int64
 	byID    map[int64]*entry
+	byName  map[string]*entry // the tokens that are not revoked
 }
 
 // entry is a token in memory.
@@ -119,15 +122,45 @@ func (r *Registry) Authenticate(ctx context.Context, bearer string) (Token, erro
 	if e == nil || subtle.ConstantTimeCompare(digest[:], e.digest[:]) != 1 {
 		return Token{}, ErrUnknown
 	}
+	return r.use(e)
+}
+
+// use returns the token of e and records its use. It fails with ErrRevoked or ErrExpired.
+func (r *Registry) use(e *entry) (Token, error) {
 	now := r.now()
 	switch {
 	case !e.RevokedAt.IsZero():
 		return Token{}, ErrRevoked
-	case !e.ExpiresAt.IsZero() && !now.Before(e.ExpiresAt):
+	case e.expired(now):
 		return Token{}, ErrExpired
 	}
 	r.noteUse(e, now)
 	return e.Token, nil
+}
+
+func (e *entry) expired(now time.Time) bool { return !e.ExpiresAt.IsZero() && !now.Before(e.ExpiresAt) }
+
+// Named returns the token that has this name and is not revoked, for a caller that has authenticated the person by other means. It
+// makes no query, so it finds a new token up to Freshness later. It fails with ErrUnknown or ErrExpired.
+func (r *Registry) Named(name string) (Token, error) {
+	e := r.tokens.Load().byName[name]
+	if e == nil {
+		return Token{}, ErrUnknown
+	}
+	return r.use(e)
+}
+
+// Valid returns the tokens that are neither revoked nor expired, in the order of their names.
+func (r *Registry) Valid() []Token {
+	now := r.now()
+	var valid []Token
+	for _, e := range r.tokens.Load().byName {
+		if !e.expired(now) {
+			valid = append(valid, e.Token)
+		}
+	}
+	slices.SortFunc(valid, func(a, b Token) int { return strings.Compare(a.Name, b.Name) })
+	return valid
 }
 
 // Name returns the name of the token with this id, which may be revoked. It returns "" if no token in memory has the
@@ -219,7 +252,7 @@ func (r *Registry) reload(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	after := &snapshot{version: version, byID: make(map[int64]*entry, len(rows))}
+	after := &snapshot{version: version, byID: make(map[int64]*entry, len(rows)), byName: make(map[string]*entry)}
 	for i := range rows {
 		row := &rows[i]
 		e := &entry{Token: row.Token, digest: row.digest}
@@ -229,6 +262,9 @@ func (r *Registry) reload(ctx context.Context) error {
 			e.uses = newUses(row.LastUsedAt)
 		}
 		after.byID[row.ID] = e
+		if e.RevokedAt.IsZero() {
+			after.byName[e.Name] = e
+		}
 	}
 	r.tokens.Store(after)
 	return nil

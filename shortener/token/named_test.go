@@ -1,0 +1,62 @@
+package token
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"keypool/shortener/storetest"
+)
+
+// A name finds the token that is valid, although a revoked token had the same name.
+func TestNamed(t *testing.T) {
+	onEngines(t, func(t *testing.T, s Store) {
+		former, _ := create(t, s, ordinary("alice"))
+		if err := s.Revoke(t.Context(), former.ID, storetest.Moment()); err != nil {
+			t.Fatal(err)
+		}
+		limited := ordinary("bob")
+		limited.ExpiresAt = storetest.Moment().Add(time.Hour)
+		bob, _ := create(t, s, limited)
+		w := watch(t, s)
+		w.wantNamed("alice", Token{}, ErrUnknown)
+		w.wantNamed("Bob", Token{}, ErrUnknown)
+		w.wantNamed("bob", bob, nil)
+		alice, _ := create(t, s, ordinary("alice"))
+		w.awaitPolls()
+		w.wantNamed("alice", alice, nil)
+		w.wantValid("alice", "bob")
+
+		w.clock.Store(limited.ExpiresAt.UnixNano())
+		w.wantNamed("bob", Token{}, ErrExpired)
+		w.wantValid("alice")
+		if err := s.Revoke(t.Context(), alice.ID, storetest.Moment()); err != nil {
+			t.Fatal(err)
+		}
+		w.awaitPolls()
+		w.wantNamed("alice", Token{}, ErrUnknown)
+		w.wantValid()
+	})
+}
+
+func (w *watched) wantNamed(name string, token Token, want error) {
+	w.t.Helper()
+	got, err := w.Named(name)
+	got.LastUsedAt = token.LastUsedAt // the recorder may have stored the use
+	if !errors.Is(err, want) || got != token {
+		w.t.Errorf("Named(%q) = %+v, %v; want %+v, %v", name, got, err, token, want)
+	}
+}
+
+func (w *watched) wantValid(names ...string) {
+	w.t.Helper()
+	valid := w.Valid()
+	if len(valid) != len(names) {
+		w.t.Fatalf("valid tokens: %+v, want %q", valid, names)
+	}
+	for i, name := range names {
+		if valid[i].Name != name {
+			w.t.Errorf("valid tokens: %+v, want %q", valid, names)
+		}
+	}
+}
