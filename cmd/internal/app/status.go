@@ -2,6 +2,9 @@ package app
 
 import (
 	"context"
+	"net"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,10 +24,19 @@ func (c *Core) ServeAdmin(p *program.Program, cfg admin.Config) {
 	cfg.RestartBelow, cfg.PageBelow = c.RestartBelow.Keys(c.PoolCapacity), c.PageBelow.Keys(c.PoolCapacity)
 	cfg.Counters.Refilled = c.metrics.Generated
 	handler := admin.New(cfg)
-	p.ServeAdmin("admin listener", httpserver.NewAdmin(handler, c.Log))
+	p.ServeAdmin("admin listener", httpserver.NewAdmin(admin.OnlyHosts(handler, c.adminHosts()), c.Log))
 	// The dashboard stops before the listener and ends every event stream. Therefore no stream
 	// delays the stop.
 	p.Background("dashboard", p.Fail, handler.Run)
+}
+
+// adminHosts returns the host names to which the admin listener answers.
+func (c *Core) adminHosts() []string {
+	names := slices.Clone(c.AdminHosts)
+	if host, _, err := net.SplitHostPort(string(c.AdminAddr)); err == nil && host != "" {
+		names = append(names, strings.ToLower(host))
+	}
+	return names
 }
 
 // Status returns the state of the chain for /status. It makes no network calls: it reports what the

@@ -18,7 +18,8 @@ import (
 
 // Common are the settings of both programs.
 type Common struct {
-	AdminAddr Address `env:"ADMIN_ADDR" default:"127.0.0.1:8081" group:"listeners" help:"Admin listener: metrics, health, dashboard, profiles. Never make it public."`
+	AdminAddr  Address   `env:"ADMIN_ADDR" default:"127.0.0.1:8081" group:"listeners" help:"Admin listener: metrics, health, dashboard, profiles. Never make it public."`
+	AdminHosts HostNames `name:"admin-hosts" env:"ADMIN_HOSTS" group:"listeners" placeholder:"HOST,..." help:"Host names under which clients reach the admin listener, without ports, separated by commas. IP addresses, localhost and the host of ADMIN_ADDR are always accepted. A request for another host gets status 421."`
 
 	Database Database `name:"database-url" env:"DATABASE_URL" default:"sqlite:data/shortener.db" group:"database" help:"Database of the links and the key ledger: sqlite:PATH or postgres://user:password@host:port/database."`
 	Migrate  Switch   `env:"MIGRATE" default:"true" group:"database" help:"Migrate the schema at start. With false, only check the schema."`

@@ -1,0 +1,51 @@
+package config
+
+import (
+	"encoding"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// These settings decide who reaches the pages of the operator and of the owners of links.
+var (
+	_ encoding.TextUnmarshaler = (*HostNames)(nil)
+	_ encoding.TextUnmarshaler = (*HeaderName)(nil)
+)
+
+// The values of the setting UI.
+const (
+	UIOff    = "off"
+	UIToken  = "token"
+	UIHeader = "header"
+)
+
+// HostNames are host names in lower case.
+type HostNames []string
+
+// UnmarshalText takes host names in ASCII that are separated by commas. White space around them is ignored.
+func (h *HostNames) UnmarshalText(text []byte) error {
+	*h = nil
+	for field := range strings.SplitSeq(string(text), ",") {
+		if field = strings.ToLower(strings.TrimSpace(field)); field == "" {
+			continue
+		}
+		if strings.Trim(field, "abcdefghijklmnopqrstuvwxyz0123456789-._") != "" {
+			return &Error{Got: field, Takes: "host names without scheme, port or path, separated by commas, such as keypool.internal,server1"}
+		}
+		*h = append(*h, field)
+	}
+	return nil
+}
+
+// HeaderName is the name of an HTTP header.
+type HeaderName string
+
+// UnmarshalText takes the name of a header.
+func (h *HeaderName) UnmarshalText(text []byte) error {
+	if !httpguts.ValidHeaderFieldName(string(text)) {
+		return &Error{Got: string(text), Takes: "the name of a header, such as Remote-User or X-Auth-Request-User"}
+	}
+	*h = HeaderName(text)
+	return nil
+}
