@@ -98,7 +98,9 @@ func reserved(alias string) bool {
 // routed reports whether code equals a path that this service serves. A link with such a key
 // could not be followed. The service does not serve the other reserved names, and paths are
 // case-sensitive.
-func routed(code string) bool { return code == "shorten" || code == "healthz" || code == "docs" }
+func routed(code string) bool {
+	return code == "shorten" || code == "healthz" || code == "docs" || code == "admin"
+}
 
 // checkAlias returns an *InvalidError if a user may not choose alias.
 func checkAlias(alias string) error {

@@ -22,10 +22,10 @@ type tokenSite struct {
 
 func newTokenSite(t *testing.T, l Limits) *tokenSite {
 	t.Helper()
-	return newTokenSiteWith(t, func(c *PublicConfig) { c.Limits = l })
+	return changedTokenSite(t, func(c *PublicConfig, _ *token.Registry) { c.Limits = l })
 }
 
-func newTokenSiteWith(t *testing.T, change func(*PublicConfig)) *tokenSite {
+func changedTokenSite(t *testing.T, change func(*PublicConfig, *token.Registry)) *tokenSite {
 	t.Helper()
 	db := storetest.SQLite(t)
 	s := &tokenSite{tokens: token.SQLite(db.Read, db.Write)}
@@ -46,7 +46,7 @@ func newTokenSiteWith(t *testing.T, change func(*PublicConfig)) *tokenSite {
 	})
 	s.site = newSite(t, func(c *PublicConfig) {
 		c.Tokens = s.registry
-		change(c)
+		change(c, s.registry)
 	})
 	return s
 }

@@ -33,7 +33,7 @@ func newVisitSite(t *testing.T, change func(*PublicConfig)) visitSite {
 	db := storetest.SQLite(t)
 	store := visits.SQLite(db.Read, db.Write)
 	v := &Visits{Store: store, Counter: visits.New(visits.Config{Store: store, Detail: true}), CountryHeader: "Cf-Ipcountry"}
-	s := newTokenSiteWith(t, func(c *PublicConfig) {
+	s := changedTokenSite(t, func(c *PublicConfig, _ *token.Registry) {
 		c.Visits = v
 		if change != nil {
 			change(c)

@@ -55,6 +55,7 @@ type PublicConfig struct {
 	RedirectAge    *time.Duration // how long browsers may cache a redirect, in whole seconds; if nil, DefaultRedirectAge
 	Metrics        *Metrics       // if nil, counts are not exported
 	Logger         *slog.Logger   // if nil, nothing is logged
+	UI             *UIConfig      // pages for the owners of links at /admin/; nil for none
 }
 
 // public holds the dependencies of the handlers. It does not change after NewPublic. The
@@ -111,7 +112,11 @@ func NewPublic(cfg PublicConfig) *echo.Echo {
 		homeURL:  cfg.HomeURL,
 		missURL:  cfg.NotFoundURL,
 	}
-	return p.router()
+	e := p.router()
+	if cfg.UI != nil {
+		p.serveUI(e, *cfg.UI, cfg.Logger)
+	}
+	return e
 }
 
 func (p *public) router() *echo.Echo {

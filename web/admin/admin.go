@@ -1,5 +1,5 @@
 // Package admin serves the admin listener of every program: metrics, health, profiles,
-// /status for programs, and a live dashboard for people.
+// /status for programs, and a live dashboard for people. In a server it also serves the pages for links.
 //
 // Vocabulary: a status is the present state of the key source and its pool. A sample is the
 // status and the rates of one second. The history is the samples of the last 15 minutes. A
@@ -46,6 +46,9 @@ type Config struct {
 	Degraded func() bool                 // reports whether the program works without one of its parts; nil means never
 	Status   func() Status
 	Instance string // name of this process for people
+
+	// Links answers requests for /links and the paths below. It is nil in a program without links.
+	Links http.Handler
 
 	RestartBelow, PageBelow int64 // levels of the dead man's switch, in keys; 0 without a pool
 
@@ -112,6 +115,10 @@ func (h *Handler) route() {
 	mux.HandleFunc("GET /status", h.status)
 	mux.HandleFunc("GET /{$}", h.dashboard)
 	mux.HandleFunc("GET /events", h.events)
+	if h.cfg.Links != nil {
+		mux.Handle("/links", h.cfg.Links)
+		mux.Handle("/links/", h.cfg.Links)
+	}
 	mux.HandleFunc("GET /favicon.ico", h.favicon)
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	// pprof.Cmdline has no route because a flag may hold a secret.
@@ -173,7 +180,8 @@ func (h *Handler) dashboard(w http.ResponseWriter, _ *http.Request) {
 		Status
 		Low      string // fill level below which the state is restart, in percent
 		Instance string
-	}{h.shell, status, status.percent(h.cfg.RestartBelow), h.cfg.Instance}
+		Links    bool
+	}{h.shell, status, status.percent(h.cfg.RestartBelow), h.cfg.Instance, h.cfg.Links != nil}
 	h.report(h.shell.Write(w, http.StatusOK, h.page, view))
 }
 

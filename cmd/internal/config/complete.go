@@ -85,6 +85,9 @@ func (s *Server) Complete(rules Rules) error {
 	if err := s.completeDestinations(rules); err != nil {
 		return err
 	}
+	if s.UI == UIHeader && len(s.TrustedProxies) == 0 {
+		return &Error{"UI", s.UI, "header only together with TRUSTED_PROXIES, because anyone could send the header " + string(s.UIUserHeader)}
+	}
 	if s.Tickets == (DatabasePair{}) {
 		s.Tickets = DatabasePair{s.Database, s.Database}
 	}

@@ -74,7 +74,7 @@ func startServer(ctx context.Context, s config.Server, log *slog.Logger) (*progr
 		visited := openVisits(p, c, connections, s.Serve)
 		watchBlockFile(p, blocked, service)
 		c.ServeAdmin(p, admin.Config{
-			Ready: service.Ready, Degraded: chain.Degraded,
+			Ready: service.Ready, Degraded: chain.Degraded, Links: adminUI(p, s.Serve, service, tokens, c.Log),
 			Status: func() admin.Status {
 				status := chain.Status()
 				status.Limits = describeLimits(s.Serve, requests.Limited())
@@ -91,6 +91,7 @@ func startServer(ctx context.Context, s config.Server, log *slog.Logger) (*progr
 			Degraded: chain.Degraded, Metrics: requests, Logger: c.Log, Tokens: tokens, Limits: limits(s.Serve),
 			Visits: visited, RedirectAge: new(time.Duration(s.RedirectAge) * time.Second),
 			HomeURL: string(s.HomeURL), NotFoundURL: string(s.NotFoundURL), ReportURL: string(s.ReportURL),
+			UI: publicUI(s.Serve, tokens),
 		})
 		p.ServePublic("public listener", httpserver.New(handler, c.Log))
 		log.Info("serving", slog.String("url", p.URL()), slog.String("admin", p.AdminURL()),

@@ -1,0 +1,34 @@
+package server
+
+import (
+	"cmp"
+	"log/slog"
+	"net/http"
+
+	"keypool/cmd/internal/config"
+	"keypool/cmd/internal/program"
+	"keypool/shortener"
+	"keypool/shortener/token"
+	"keypool/web"
+)
+
+// adminUI returns the pages for links on the admin listener. Without BASE_URL, their short URLs begin with the address of the public
+// listener for clients on this machine.
+func adminUI(p *program.Program, s config.Serve, service *shortener.Service, tokens *token.Registry, log *slog.Logger) http.Handler {
+	base := cmp.Or(string(s.BaseURL), p.URL())
+	if _, ok := shortener.ParseOrigin(base); !ok { // an address with a zone, which a link cannot have
+		base = "http://localhost"
+	}
+	return web.NewAdminUI(web.AdminUIConfig{Service: service, Tokens: tokens, BaseURL: base, Logger: log})
+}
+
+// publicUI returns the settings of the pages for links on the public listener, or nil if UI is off.
+func publicUI(s config.Serve, tokens *token.Registry) *web.UIConfig {
+	switch s.UI {
+	case config.UIToken:
+		return &web.UIConfig{Tokens: tokens}
+	case config.UIHeader:
+		return &web.UIConfig{Tokens: tokens, UserHeader: string(s.UIUserHeader)}
+	}
+	return nil
+}

@@ -1,0 +1,47 @@
+package web
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"keypool/internal/testenv/browser"
+)
+
+// On every screen and in both colour schemes, the pages for links do not scroll sideways and their texts have enough
+// contrast.
+func TestUIFitsEveryScreen(t *testing.T) {
+	t.Parallel()
+	s, b := newUISite(t, "", nil), browser.New(t)
+	bearer := s.bearer(t, "a-team-with-a-rather-long-name-for-a-token", ownScopes)
+	long := "https://a-rather-long-host-name.of-some-company.example/a/path/" + strings.Repeat("segment-", 20) + "?with=a&query=string"
+	for _, body := range []string{
+		`{"url":"` + long + `","alias":"sixteen-letters_","title":"` + strings.Repeat("A title with many words ", 8) + `","tags":["one","a-long-tag-of-32-characters-----","drei"],"editable":true}`,
+		`{"url":"https://go.dev/doc","alias":"plain"}`, `{"url":"https://go.dev/","alias":"gone","expires_in":"24h","title":"Go"}`,
+	} {
+		if r := s.create(t, body, "Authorization", "Bearer "+bearer); r.status != http.StatusCreated {
+			t.Fatalf("status %d: %s", r.status, r.body)
+		}
+	}
+	s.do(t, http.MethodDelete, "/api/links/gone", "", "Authorization", "Bearer "+bearer)
+	b.Do(chromedp.Navigate(s.url + "/admin/"))
+	b.CheckLooks("sign-in")
+	b.Do(signIn(s.url, bearer))
+	pages := map[string]string{
+		"list": s.url + "/admin/?state=all", "none": s.url + "/admin/?q=nothing", "new": s.url + "/admin/new", "link": s.url + "/admin/code/sixteen-letters_",
+		"fixed": s.url + "/admin/code/plain", "deleted": s.url + "/admin/code/gone", "delete": s.url + "/admin/code/sixteen-letters_/delete",
+		"missing": s.url + "/admin/code/nothing", "operator-list": s.admin + "/?state=all", "operator-new": s.admin + "/new",
+	}
+	for _, scheme := range []string{"light", "dark"} {
+		b.Do(browser.Scheme(scheme))
+		for device, width := range map[string]int64{"phone": 390, "desktop": 1280} {
+			b.Do(chromedp.EmulateViewport(width, 800))
+			for page, url := range pages {
+				b.Do(chromedp.Navigate(url), browser.Evaluate(`document.querySelectorAll("details").forEach((d) => { d.open = true; })`))
+				b.CheckLooks(page + "-" + device + "-" + scheme)
+			}
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package web
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"keypool/internal/testenv/browser"
+	"keypool/shortener/token"
+)
+
+// uiSite is a public listener with pages for links, and the pages of the admin listener for the same links.
+type uiSite struct {
+	*tokenSite
+	admin string // URL of the pages on the admin listener
+}
+
+func newUISite(t *testing.T, header string, change func(*PublicConfig)) *uiSite {
+	t.Helper()
+	s := &uiSite{tokenSite: changedTokenSite(t, func(c *PublicConfig, registry *token.Registry) {
+		c.UI = &UIConfig{Tokens: registry, UserHeader: header}
+		if change != nil {
+			change(c)
+		}
+	})}
+	s.client = &http.Client{Transport: http.DefaultTransport, CheckRedirect: s.client.CheckRedirect} // the document does not describe pages
+	t.Cleanup(s.client.CloseIdleConnections)
+	pages := NewAdminUI(AdminUIConfig{Service: s.service, Tokens: s.registry, BaseURL: s.url})
+	server := httptest.NewServer(pages)
+	t.Cleanup(server.Close)
+	s.admin = server.URL + "/links"
+	return s
+}
+
+// bearer creates a token and returns its text.
+func (s *uiSite) bearer(t *testing.T, name string, scopes token.Scopes) string {
+	t.Helper()
+	_, authorization := s.issue(t, token.Token{Name: name, Scopes: scopes})
+	return strings.TrimPrefix(authorization, "Bearer ")
+}
+
+const ownScopes = token.ScopeCreate | token.ScopeRead | token.ScopeEdit
+
+// signIn signs in with a token.
+func signIn(url, bearer string) chromedp.Action[chromedp.Void] {
+	return chromedp.Steps(
+		chromedp.Navigate(url+"/admin/"),
+		chromedp.SendKeys(chromedp.CSS("#token"), bearer+kb.Enter),
+		chromedp.WaitVisible(chromedp.CSS("#list-title")),
+	)
+}
+
+// submit is the button of the form that creates or changes a link.
+const submit = "#submit"
+
+func withoutScripts() chromedp.Action[chromedp.Void] {
+	return browser.Emulate(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+}
+
+func setValue(selector, value string) chromedp.Action[chromedp.Void] {
+	return chromedp.Steps(chromedp.SetValue(chromedp.CSS(selector), value))
+}
+
+// A person creates a link, finds it again, changes it, downloads its QR code and deletes it, with scripts and without.
+func TestUIManagesLinks(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ admin, scripts bool }{
+		"token": {false, true}, "token without scripts": {false, false}, "admin listener without scripts": {true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, b := newUISite(t, "", nil), browser.New(t)
+			bearer := s.bearer(t, "alice", ownScopes)
+			if !tt.scripts {
+				b.Do(withoutScripts())
+			}
+			base := s.admin
+			if tt.admin {
+				b.Do(chromedp.Navigate(base))
+			} else {
+				base = s.url + "/admin"
+				b.Do(signIn(s.url, bearer))
+			}
+			b.Screenshot("empty")
+			b.Do(
+				chromedp.Click(chromedp.CSS(".empty a")),
+				chromedp.WaitVisible(chromedp.CSS("#url")),
+				chromedp.SendKeys(chromedp.CSS("#url"), "go.dev/doc"),
+				chromedp.SendKeys(chromedp.CSS("#title"), "Documentation"),
+				chromedp.SendKeys(chromedp.CSS("#alias"), "docs"),
+				chromedp.SendKeys(chromedp.CSS("#tags"), "go"+kb.Enter+"doc, all"),
+				chromedp.Click(chromedp.CSS("[name=editable]")),
+				chromedp.Click(chromedp.CSS(submit)),
+			)
+			if tt.admin {
+				b.Do(chromedp.WaitVisible(chromedp.CSS("#owner-error"))) // only the link of a token has a title
+				b.Screenshot("owner")
+				b.Do(chromedp.SendKeys(chromedp.CSS("#owner"), "alice"), chromedp.Click(chromedp.CSS(submit)))
+			}
+			b.Do(chromedp.WaitVisible(chromedp.CSS("#url-offer"))) // the scheme is missing
+			b.Screenshot("scheme")
+			b.Do(
+				chromedp.Click(chromedp.CSS(submit)),
+				chromedp.WaitVisible(chromedp.CSS("#alias-error")), // docs is reserved
+			)
+			b.Screenshot("reserved")
+			b.Do(
+				setValue("#alias", "go-docs"),
+				chromedp.Click(chromedp.CSS(submit)),
+				chromedp.WaitVisible(chromedp.CSS("#short")),
+			)
+			if short := browser.Of(b, chromedp.Text(chromedp.CSS("#short"))); short != s.url+"/go-docs" {
+				t.Errorf("the short URL is %q", short)
+			}
+			redirects(t, s.site, s.url+"/go-docs", "https://go.dev/doc")
+			b.Do(
+				chromedp.Navigate(base+"/?q=DOCUMENTATION&tag=doc%2C+all&host=go.dev"),
+				chromedp.Click(chromedp.CSS(".list .code")),
+				chromedp.WaitVisible(chromedp.CSS("#edit-title")),
+			)
+			if tags := browser.Of(b, chromedp.Value(chromedp.CSS("#tags"))); tags != "go\ndoc, all" {
+				t.Errorf("the tags are %q", tags)
+			}
+			b.Do(
+				setValue("#url", "https://go.dev/ref/spec"),
+				setValue("#expires_at", "2099-12-31T23:59:59"),
+				chromedp.Click(chromedp.CSS(submit)),
+				chromedp.WaitVisible(chromedp.CSS(".flash")),
+			)
+			redirects(t, s.site, s.url+"/go-docs", "https://go.dev/ref/spec")
+			b.Screenshot("link")
+			b.Do(
+				chromedp.Click(chromedp.CSS(".danger")),
+				chromedp.WaitVisible(chromedp.CSS("#delete-title")),
+			)
+			b.Screenshot("delete")
+			b.Do(
+				chromedp.Click(chromedp.CSS("main section .danger")),
+				chromedp.WaitVisible(chromedp.CSS("#list-title")),
+			)
+			if r := s.do(t, http.MethodGet, "/go-docs", ""); r.status != http.StatusGone {
+				t.Errorf("the deleted link has status %d", r.status)
+			}
+		})
+	}
+}

@@ -1,0 +1,143 @@
+package ui
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"keypool/shortener"
+	"keypool/shortener/token"
+)
+
+// newForm returns an empty form for a creation.
+func (u *UI) newForm(x *exchange) *form {
+	_, host, _ := strings.Cut(u.Origin(x.r).String(), "://")
+	f := &form{Values: values{"redirect": "302", "forward": string(shortener.ForwardNone)}, Host: host, Operator: x.person.operator}
+	if f.Operator {
+		f.Owners = u.Tokens.Valid()
+	}
+	return f
+}
+
+func (u *UI) askCreate(x *exchange) error {
+	if !x.person.MayCreate() {
+		return lacks(x.person, token.ScopeCreate)
+	}
+	f := u.newForm(x)
+	f.Values["url"] = x.r.URL.Query().Get("url")
+	u.sendCreate(x, http.StatusOK, f)
+	return nil
+}
+
+func (u *UI) sendCreate(x *exchange, status int, f *form) {
+	u.send(x, status, u.pages.create, &view{Title: "New link", Person: x.person, Form: f})
+}
+
+// create creates a link. A refused form is shown again with its input.
+func (u *UI) create(x *exchange) error {
+	if !x.person.MayCreate() {
+		return lacks(x.person, token.ScopeCreate)
+	}
+	f := u.newForm(x)
+	f.Values = readValues(x.r.PostForm, "", append(editable(), "alias")...)
+	f.Editable, f.Owner = x.r.PostForm.Get("editable") != "", x.r.PostForm.Get("owner")
+	link, existing, err := u.createFrom(x, f)
+	if err == nil {
+		if !x.person.has(token.ScopeRead) && !x.person.MayEdit() { // this person cannot open the page of the link
+			return u.sendOnly(x, &link, existing)
+		}
+		return u.redirect(x, u.pathOf(link.Code)+"?said="+created(existing))
+	}
+	p := u.problem(x, err)
+	f.Problem = &p
+	f.complete(u.Origin(x.r))
+	u.sendCreate(x, p.Status, f)
+	return nil
+}
+
+// sendOnly shows a new link to a person who may only create links.
+func (u *UI) sendOnly(x *exchange, link *shortener.Link, existing bool) error {
+	r := u.row(link, u.Origin(x.r))
+	u.send(x, http.StatusOK, u.pages.create, &view{
+		Title: "New link", Person: x.person, Form: u.newForm(x), Link: &r, Said: said(map[string][]string{"said": {created(existing)}}),
+	})
+	return nil
+}
+
+// createFrom creates the link that a form describes. An alias that belongs to another link counts as a miss, as in the
+// API.
+func (u *UI) createFrom(x *exchange, f *form) (link shortener.Link, existing bool, err error) {
+	request := f.request(u.Origin(x.r))
+	if request.Owner, err = u.ownerOf(x.person, f, &request); err != nil {
+		return link, false, err
+	}
+	if request.Owner == 0 { // an anonymous link has no details, and the values of the form are the defaults
+		request.Redirect, request.Forward = nil, nil
+	}
+	if err = u.Limits.Admit(x.r); err != nil {
+		return link, false, err
+	}
+	if !x.person.operator {
+		if err = u.Limits.Spend(x.person.token); err != nil {
+			return link, false, err
+		}
+	}
+	link, existing, err = u.Service.Create(x.r.Context(), request)
+	if errors.Is(err, shortener.ErrAliasTaken) {
+		u.Limits.Missed(x.r)
+	}
+	return link, existing, err
+}
+
+// request returns the request for the service, without an owner.
+func (f *form) request(self shortener.Origin) shortener.Request {
+	r := shortener.Request{
+		URL: f.Values["url"], Self: self, Tags: f.Values.tags(), Editable: f.Editable,
+		Redirect: new(f.Values.redirect()), Forward: new(f.Values["forward"]),
+	}
+	if alias := f.Values["alias"]; alias != "" {
+		r.Alias = &alias
+	}
+	if title := f.Values["title"]; title != "" {
+		r.Title = &title
+	}
+	if f.Values["expires_at"] != "" {
+		r.ExpiresAt = new(f.Values.expiry())
+	}
+	return r
+}
+
+// ownerOf returns the id of the token that owns the link to create. The operator chooses a token, or none for an anonymous
+// link. Only the link of a token has details.
+func (u *UI) ownerOf(p person, f *form, r *shortener.Request) (int64, error) {
+	if !p.operator {
+		return p.token.ID, nil
+	}
+	for i := range f.Owners {
+		if f.Owners[i].Name == f.Owner {
+			return f.Owners[i].ID, nil
+		}
+	}
+	if f.Owner != "" {
+		return 0, &shortener.InvalidError{Field: "owner", Reason: "must be a token that is valid"}
+	}
+	plain := *r
+	if f.Values["redirect"] == "302" {
+		plain.Redirect = nil
+	}
+	if f.Values["forward"] == string(shortener.ForwardNone) {
+		plain.Forward = nil
+	}
+	if member := plain.Owned(); member != "" {
+		return 0, &shortener.InvalidError{Field: "owner", Reason: "must be a token, because only the link of a token can have " + detailName(member)}
+	}
+	return 0, nil
+}
+
+// detailName returns what a member of a request is called on the page.
+func detailName(member string) string {
+	return map[string]string{
+		"title": "a title", "tags": "tags", "editable": "a destination that may change", "redirect": "another status than 302",
+		"forward": "something to forward",
+	}[member]
+}

@@ -1,0 +1,30 @@
+package ui
+
+import (
+	"net/http"
+
+	"keypool/shortener/token"
+)
+
+// pageError is an error that only these pages have.
+type pageError struct {
+	status        int
+	title, detail string
+}
+
+func (e *pageError) Error() string { return e.title + ": " + e.detail }
+
+var (
+	errNoSession = &pageError{http.StatusForbidden, "You are not signed in",
+		"Your session has ended. Sign in in another tab, and then reload this page: the browser sends your input again."}
+	errForeign = &pageError{http.StatusForbidden, "Another site sent this request",
+		"The browser does not say that a page of this service sent the form. Open the page here and send the form again."}
+	errForm   = &pageError{http.StatusBadRequest, "The form is malformed", "Open the page again and repeat the input."}
+	errNoPage = &pageError{http.StatusNotFound, "There is no such page", "There is nothing at this path."}
+)
+
+// lacks is the error of a person whose token does not have a scope.
+func lacks(p person, scope token.Scopes) error {
+	return &pageError{http.StatusForbidden, "Your token does not permit this",
+		"The token " + p.token.Name + " does not have the scope " + scope.String() + ". The operator of this service can create another token."}
+}

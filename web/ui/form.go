@@ -1,0 +1,207 @@
+package ui
+
+import (
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"keypool/shortener"
+	"keypool/shortener/token"
+	"keypool/web/internal/reply"
+)
+
+// values are the values of the fields of a form, by the names of the JSON members in the API.
+type values map[string]string
+
+// editable returns the names of the fields of a link that may change.
+func editable() []string {
+	return []string{"url", "title", "tags", "expires_at", "redirect", "forward"}
+}
+
+// readValues reads fields of a form. Line breaks and white space at the ends make no difference.
+func readValues(form url.Values, prefix string, names ...string) values {
+	v := values{}
+	for _, name := range names {
+		v[name] = strings.TrimSpace(strings.ReplaceAll(form.Get(prefix+name), "\r\n", "\n"))
+	}
+	return v
+}
+
+// valuesOf returns the stored values of a link.
+func valuesOf(l *shortener.Link) values {
+	v := values{"url": l.URL, "title": l.Title(), "redirect": strconv.Itoa(l.Redirect()), "forward": string(l.Forward()), "tags": "", "expires_at": ""}
+	if l.Details != nil {
+		v["tags"] = strings.Join(l.Details.Tags, "\n")
+	}
+	if !l.ExpiresAt.IsZero() {
+		v["expires_at"] = l.ExpiresAt.UTC().Format(localTime)
+	}
+	return v
+}
+
+// tags returns the lines of the field tags that are not blank.
+func (v values) tags() []string {
+	return slices.DeleteFunc(strings.Split(v["tags"], "\n"), func(tag string) bool { return strings.TrimSpace(tag) == "" })
+}
+
+// localTime is the format of a field of the type datetime-local. Its time is in UTC here.
+const localTime = "2006-01-02T15:04:05"
+
+// expiry returns the field expires_at in RFC 3339 if a browser formatted it, and otherwise unchanged.
+func (v values) expiry() string {
+	for _, format := range []string{localTime, "2006-01-02T15:04"} {
+		if t, err := time.Parse(format, v["expires_at"]); err == nil {
+			return t.Format(time.RFC3339)
+		}
+	}
+	return v["expires_at"]
+}
+
+// redirect returns the field redirect. A value that is not a number becomes 0, which the service refuses.
+func (v values) redirect() int {
+	n, err := strconv.Atoi(v["redirect"])
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// patch returns the change of the fields that the person changed. So a field that another request changed in between keeps its
+// stored value.
+func (v values) patch(seen values) shortener.Patch {
+	var p shortener.Patch
+	for name, value := range v {
+		if value == seen[name] {
+			continue
+		}
+		switch name {
+		case "url":
+			p.URL = &value
+		case "title":
+			p.Title = &value
+		case "tags":
+			p.Tags = new(v.tags())
+		case "expires_at":
+			p.ExpiresAt = new(v.expiry())
+		case "redirect":
+			p.Redirect = new(v.redirect())
+		case "forward":
+			p.Forward = &value
+		}
+	}
+	return p
+}
+
+// merge returns the values of a form whose link has changed since it was seen: the typed values of the fields that the person
+// changed, and the stored values of the others. others has the stored value of each field that both changed in different ways.
+func merge(typed, seen, stored values) (shown, others values) {
+	shown, others = maps.Clone(stored), values{}
+	for name, value := range typed {
+		if value == seen[name] {
+			continue
+		}
+		shown[name] = value
+		if stored[name] != seen[name] && stored[name] != value {
+			others[name] = stored[name]
+		}
+	}
+	return shown, others
+}
+
+// choice is an option of a field.
+type choice struct{ Value, Label string }
+
+// form is the data of a form that creates or changes a link.
+type form struct {
+	Values    values
+	Seen      values         // of a change: what the person saw
+	Others    values         // of a change: values that were stored in between
+	Version   int64          // of a change: the version that the person saw
+	Fixed     bool           // of a change: whether the URL cannot change
+	Problem   *reply.Problem // why the form was refused
+	Completed bool           // the page added the scheme of the URL, and the person has not confirmed it yet
+	Host      string         // precedes the alias
+	Editable  bool
+	Owner     string
+	Owners    []token.Token // of a creation on the admin listener: who may own the link
+	Operator  bool
+}
+
+// Redirects returns the choices of the field redirect.
+func (*form) Redirects() []choice {
+	return []choice{
+		{"302", "302: temporary, the usual choice"}, {"301", "301: permanent"},
+		{"307", "307: temporary, keeps the method"}, {"308", "308: permanent, keeps the method"},
+	}
+}
+
+// Forwards returns the choices of the field forward.
+func (*form) Forwards() []choice {
+	return []choice{
+		{string(shortener.ForwardNone), "Nothing"}, {string(shortener.ForwardQuery), "The query of the visitor"},
+		{string(shortener.ForwardQueryAndPath), "The query and the path of the visitor"},
+	}
+}
+
+// labels are the beginnings of the errors of fields, which otherwise begin with the name of a JSON member.
+func labels() map[string]string {
+	return map[string]string{
+		"url": "The destination ", "alias": "The alias ", "title": "The title ", "tags": "Tags ", "expires_at": "The expiry ",
+		"redirect": "The status ", "forward": "The field ", "owner": "The owner ",
+	}
+}
+
+// Wrong returns the error of a field, or "" if the field has no error. Wrong("") returns an error that concerns no field.
+func (f *form) Wrong(field string) string {
+	if f.Problem == nil || (field == "url" && f.Completed) {
+		return ""
+	}
+	at := f.Problem.Field
+	label, known := labels()[at]
+	if !known {
+		at = ""
+	}
+	if at != field {
+		return ""
+	}
+	if reason, ok := strings.CutPrefix(f.Problem.Detail, at+" "); ok && known {
+		return label + reason
+	}
+	return f.Problem.Detail
+}
+
+// complete offers the URL with its scheme if it lacks only the scheme.
+func (f *form) complete(self shortener.Origin) {
+	if f.Problem == nil || f.Problem.Field != "url" {
+		return
+	}
+	if url, ok := shortener.WithScheme(f.Values["url"], self); ok {
+		f.Values["url"], f.Completed = url, true
+	}
+}
+
+// Differs reports whether another value was stored in between, which may be empty.
+func (f *form) Differs(field string) bool {
+	_, differs := f.Others[field]
+	return differs
+}
+
+// Other returns a text with the value of a field that was stored in between, or "" if there is none.
+func (f *form) Other(field string) string {
+	if !f.Differs(field) {
+		return ""
+	}
+	if f.Others[field] == "" {
+		return "Stored now: nothing"
+	}
+	return "Stored now: " + strings.ReplaceAll(f.Others[field], "\n", ", ")
+}
+
+// Unusual reports whether the form must show how the link redirects.
+func (f *form) Unusual() bool {
+	return f.Values["redirect"] != "302" || f.Values["forward"] != string(shortener.ForwardNone) ||
+		f.Wrong("redirect") != "" || f.Wrong("forward") != "" || f.Differs("redirect") || f.Differs("forward")
+}

@@ -1,0 +1,83 @@
+package ui
+
+import (
+	"context"
+	"maps"
+	"testing"
+
+	"keypool/shortener"
+	"keypool/shortener/token"
+)
+
+type noTokens struct{}
+
+func (noTokens) Name(int64) string    { return "" }
+func (noTokens) Valid() []token.Token { return nil }
+func (noTokens) Authenticate(context.Context, string) (token.Token, error) {
+	return token.Token{}, token.ErrUnknown
+}
+
+// A field that the person did not change gets the stored value. A field that both changed keeps what was typed and shows the
+// other value.
+func TestMerge(t *testing.T) {
+	t.Parallel()
+	seen := values{"url": "u", "title": "t", "tags": "a", "redirect": "302", "forward": "none"}
+	typed := values{"url": "u", "title": "mine", "tags": "mine", "redirect": "301", "forward": "none"}
+	stored := values{"url": "theirs", "title": "theirs", "tags": "a", "redirect": "301", "forward": "none"}
+	shown, others := merge(typed, seen, stored)
+	if want := (values{"url": "theirs", "title": "mine", "tags": "mine", "redirect": "301", "forward": "none"}); !maps.Equal(shown, want) {
+		t.Errorf("the form shows %v, want %v", shown, want)
+	}
+	if want := (values{"title": "theirs"}); !maps.Equal(others, want) {
+		t.Errorf("the form shows the stored values %v, want %v", others, want)
+	}
+	if seen["title"] != "t" || stored["title"] != "theirs" {
+		t.Error("merge changed its arguments")
+	}
+}
+
+// A change contains only the fields that the person changed.
+func TestPatchOfForm(t *testing.T) {
+	t.Parallel()
+	seen := values{"url": "u", "title": "t", "tags": "a\nb", "expires_at": "2030-01-02T03:04:05", "redirect": "302", "forward": "none"}
+	if p := seen.patch(seen); p.URL != nil || p.Title != nil || p.Tags != nil || p.ExpiresAt != nil || p.Redirect != nil || p.Forward != nil {
+		t.Errorf("the change is %+v, want none", p)
+	}
+	typed := values{"url": "v", "title": "", "tags": "", "expires_at": "2031-01-02T03:04", "redirect": "x", "forward": "query"}
+	p := typed.patch(seen)
+	if *p.URL != "v" || *p.Title != "" || len(*p.Tags) != 0 || *p.ExpiresAt != "2031-01-02T03:04:00Z" || *p.Redirect != 0 || *p.Forward != "query" {
+		t.Errorf("the change is %+v", p)
+	}
+	typed["expires_at"] = ""
+	if p := typed.patch(seen); *p.ExpiresAt != "" {
+		t.Errorf("the expiry is %q, want none", *p.ExpiresAt)
+	}
+}
+
+// A filter keeps its members in the address of a page.
+func TestFilterAddress(t *testing.T) {
+	t.Parallel()
+	for want, f := range map[string]filter{
+		"/links/":                       {State: shortener.StateActive, base: "/links"},
+		"/links/?cursor=c":              {State: shortener.StateActive, base: "/links", Cursor: "c"},
+		"/links/?q=a%26b&state=expired": {State: shortener.StateExpired, base: "/links", Text: "a&b"},
+		"/links/?host=h&tag=t":          {State: shortener.StateActive, base: "/links", Tag: "t", Host: "h"},
+	} {
+		if got := f.At(f.Cursor); got != want {
+			t.Errorf("the address is %s, want %s", got, want)
+		}
+	}
+}
+
+// A page after the sign-in is a page of this service.
+func TestLocal(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"/admin/code/a?x=1": "/admin/code/a?x=1", "": "/admin/", "/": "/admin/", "//evil.example": "/admin/", "https://evil.example/admin/": "/admin/",
+		`/\evil.example`: "/admin/", "/admin": "/admin/", "/adminx/": "/admin/", "/admin/\\x": "/admin/", "javascript:alert(1)": "/admin/",
+	} {
+		if got := local(text, "/admin"); got != want {
+			t.Errorf("local(%q) = %q, want %q", text, got, want)
+		}
+	}
+}

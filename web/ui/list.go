@@ -1,0 +1,137 @@
+package ui
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"keypool/shortener"
+	"keypool/web/internal/reply"
+)
+
+// pageSize is the number of links on a page of the list.
+const pageSize = 50
+
+// list is a page of links.
+type list struct {
+	filter
+	Links []row
+	Next  string // cursor of the older links, or "" if there are none
+}
+
+// filter is what a person asks of the list. The address of the page contains it.
+type filter struct {
+	Text, Tag, Host string
+	State           shortener.State
+	Cursor          string
+	base            string
+}
+
+func (u *UI) filterOf(q url.Values) filter {
+	f := filter{
+		Text: q.Get("q"), Tag: q.Get("tag"), Host: q.Get("host"), State: shortener.State(q.Get("state")), Cursor: q.Get("cursor"), base: u.Base,
+	}
+	if !slices.Contains(shortener.States(), f.State) {
+		f.State = shortener.StateActive
+	}
+	return f
+}
+
+// States returns the choices of the field state.
+func (filter) States() []choice {
+	return []choice{
+		{string(shortener.StateActive), "Active"}, {string(shortener.StateExpired), "Expired"},
+		{string(shortener.StateDeleted), "Deleted"}, {string(shortener.StateAll), "All"},
+	}
+}
+
+// Empty reports whether the filter selects every active link.
+func (f filter) Empty() bool {
+	return f.Text == "" && f.Tag == "" && f.Host == "" && f.State == shortener.StateActive
+}
+
+// Narrow reports whether the filter has more than a text.
+func (f filter) Narrow() bool {
+	return f.Tag != "" || f.Host != "" || f.State != shortener.StateActive
+}
+
+// At returns the address of the list with this filter from a cursor on, or from the newest link on if it is "".
+func (f filter) At(cursor string) string {
+	q := url.Values{}
+	for name, value := range map[string]string{"q": f.Text, "tag": f.Tag, "host": f.Host, "cursor": cursor} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	if f.State != shortener.StateActive {
+		q.Set("state", string(f.State))
+	}
+	if len(q) == 0 {
+		return f.base + "/"
+	}
+	return f.base + "/?" + q.Encode()
+}
+
+// Tagged returns the address of the list of the links with a tag.
+func (f filter) Tagged(tag string) string {
+	return filter{Tag: tag, State: f.State, base: f.base}.At("")
+}
+
+// list answers GET of the base.
+func (u *UI) list(x *exchange) error {
+	if err := x.person.maySee(); err != nil {
+		return err
+	}
+	q := x.r.URL.Query()
+	page := list{filter: u.filterOf(q)}
+	selection := shortener.Filter{Text: page.Text, Tag: page.Tag, Host: page.Host, State: page.State}
+	links, next, err := u.Service.List(x.r.Context(), x.person.actor(), selection, page.Cursor, pageSize)
+	if errors.Is(err, shortener.ErrPosition) {
+		return &pageError{http.StatusBadRequest, "There is no such page of the list", "The address has a cursor that this service did not return. Begin with the newest links."}
+	}
+	v := &view{Title: "Links", Person: x.person, List: &page, Said: said(q)}
+	status := http.StatusOK
+	if err != nil { // the filter stays on the page, so that the person can try again
+		p := u.problem(x, err)
+		v.Problem, status = &p, p.Status
+	}
+	self := u.Origin(x.r)
+	for i := range links {
+		page.Links = append(page.Links, u.row(&links[i], self))
+	}
+	page.Next = next
+	u.send(x, status, u.pages.list, v)
+	return nil
+}
+
+// said returns the message about what the last form did.
+func said(q url.Values) string {
+	return map[string]string{
+		"created": "The link is created.", "existing": "This link existed already.",
+		"saved": "The change is saved. It reaches all servers within a second.", "same": "Nothing was changed.", "deleted": "The link is deleted.",
+	}[q.Get("said")]
+}
+
+// created is what the page of a link says about a creation.
+func created(existing bool) string {
+	if existing {
+		return "existing"
+	}
+	return "created"
+}
+
+// view is the data of the templates.
+type view struct {
+	*shellData
+	Title   string
+	Person  person
+	Problem *reply.Problem
+	Said    string // message about what the last form did
+	To      string // page after the sign-in
+	List    *list
+	Link    *row
+	Form    *form
+	QR      drawing
+	Visits  *chart
+}

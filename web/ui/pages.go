@@ -1,0 +1,43 @@
+package ui
+
+import (
+	"html/template"
+	"time"
+
+	"keypool/web/internal/shell"
+)
+
+// page is a template that is ready to be rendered.
+type page struct{ *template.Template }
+
+type pages struct{ list, link, create, remove, signIn, message page }
+
+// shellData is what the frame of each page needs.
+type shellData struct {
+	*shell.Shell
+	Base string
+}
+
+func parsePages() pages {
+	return pages{
+		list: parsePage("list.html"), link: parsePage("link.html", "visits.html"), create: parsePage("new.html"),
+		remove: parsePage("delete.html"), signIn: parsePage("signin.html"), message: parsePage("message.html"),
+	}
+}
+
+// parsePage parses a page and its parts. It panics if a file is missing or malformed, because assets are embedded in
+// the program.
+func parsePage(name string, parts ...string) page {
+	files := []string{"assets/" + name, "assets/parts.html", "assets/fields.html"}
+	for _, part := range parts {
+		files = append(files, "assets/"+part)
+	}
+	functions := template.FuncMap{"when": when, "stamp": stamp}
+	return page{template.Must(shell.Frame(template.New(name).Funcs(functions)).ParseFS(assets, files...))}
+}
+
+// when formats a time for people.
+func when(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04 UTC") }
+
+// stamp formats a time for programs.
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

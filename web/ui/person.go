@@ -1,0 +1,151 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"keypool/shortener"
+	"keypool/shortener/token"
+)
+
+// person is who sends a request.
+type person struct {
+	token    token.Token
+	operator bool // whether the person uses the admin listener, and has no token
+	signedIn bool // whether the person has a session, and can sign out
+}
+
+// Name returns the name of the person's token, or "" for the operator.
+func (p person) Name() string { return p.token.Name }
+
+// SignedIn reports whether the person can sign out.
+func (p person) SignedIn() bool { return p.signedIn }
+
+// MayCreate reports whether the person may create links.
+func (p person) MayCreate() bool { return p.has(token.ScopeCreate) }
+
+// MayEdit reports whether the person may change and delete links.
+func (p person) MayEdit() bool { return p.has(token.ScopeEdit) }
+
+// SeesAll reports whether the person sees the links of all owners.
+func (p person) SeesAll() bool { return p.has(token.ScopeAdmin) }
+
+// maySee returns an error unless the person may see links. The scope edit includes this, as in the API.
+func (p person) maySee() error {
+	if p.has(token.ScopeRead) || p.has(token.ScopeEdit) {
+		return nil
+	}
+	return lacks(p, token.ScopeRead)
+}
+
+func (p person) has(scope token.Scopes) bool { return p.operator || p.token.Scopes.Has(scope) }
+
+func (p person) actor() shortener.Actor {
+	return shortener.Actor{Token: p.token.ID, Admin: p.SeesAll()}
+}
+
+// Entrance determines the person who sends a request.
+type Entrance interface {
+	// enter fails with errNoSession if the person can sign in.
+	enter(r *http.Request) (person, error)
+}
+
+// Operator is the entrance of the admin listener, where each client is the operator.
+type Operator struct{}
+
+func (Operator) enter(*http.Request) (person, error) { return person{operator: true}, nil }
+
+// Proxy is the entrance for a listener behind a reverse proxy that authenticates people. A person acts as the
+// token whose name is the name of the person.
+type Proxy struct {
+	Header  string                   // contains the name of the person
+	Trusted func(*http.Request) bool // reports whether the connection comes from the proxy
+	Named   func(name string) (token.Token, error)
+}
+
+func (p Proxy) enter(r *http.Request) (person, error) {
+	if !p.Trusted(r) {
+		return person{}, &pageError{http.StatusForbidden, "Use the proxy", "Only the proxy that authenticates people may open this page."}
+	}
+	names := r.Header.Values(p.Header)
+	if len(names) != 1 || names[0] == "" {
+		return person{}, &pageError{http.StatusForbidden, "You are not signed in",
+			fmt.Sprintf("The proxy did not send your name in one header %s.", p.Header)}
+	}
+	t, err := p.Named(names[0])
+	if err != nil {
+		return person{}, &pageError{http.StatusForbidden, "You have no token", fmt.Sprintf(
+			"No valid token has the name %q. The operator of this service creates it with: shortener token create --name=%q --scope=create,read,edit",
+			names[0], names[0])}
+	}
+	return person{token: t}, nil
+}
+
+// Session is the entrance for people who sign in with a token. The session is a cookie that contains the token, so each
+// request is checked like a request of the API: a revocation ends the session on every server, and servers share
+// sessions without a common secret.
+type Session struct {
+	Authenticate func(ctx context.Context, bearer string) (token.Token, error)
+	Secure       func(*http.Request) bool // reports whether the browser uses HTTPS
+}
+
+// sessionSeconds is the life of a session: 12 hours.
+const sessionSeconds = 12 * 60 * 60
+
+func (s Session) enter(r *http.Request) (person, error) {
+	c, err := r.Cookie(s.cookieName(r))
+	if err != nil {
+		return person{}, errNoSession
+	}
+	t, err := s.Authenticate(r.Context(), c.Value)
+	if unknown(err) {
+		return person{}, errNoSession
+	}
+	return person{token: t, signedIn: true}, unavailable(err)
+}
+
+// cookieName returns the name of the cookie. Browsers accept the prefix __Host- only from HTTPS. A subdomain, or a site on
+// HTTP, cannot set a cookie with this prefix.
+func (s Session) cookieName(r *http.Request) string {
+	if s.Secure(r) {
+		return "__Host-keypool"
+	}
+	return "keypool"
+}
+
+// cookie returns the cookie of a session. With the prefix __Host-, its path must be "/".
+func (s Session) cookie(r *http.Request, base, bearer string) *http.Cookie {
+	c := &http.Cookie{ //nolint:gosec // without HTTPS, browsers would refuse a cookie that is Secure
+		Name: s.cookieName(r), Value: bearer, Path: base + "/", MaxAge: sessionSeconds,
+		Secure: s.Secure(r), HttpOnly: true, SameSite: http.SameSiteStrictMode,
+	}
+	if c.Secure {
+		c.Path = "/"
+	}
+	return c
+}
+
+// unknown reports whether err says that a token is not valid.
+func unknown(err error) bool {
+	return errors.Is(err, token.ErrUnknown) || errors.Is(err, token.ErrRevoked) || errors.Is(err, token.ErrExpired)
+}
+
+// unavailable translates token.ErrUnavailable.
+func unavailable(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &shortener.UnavailableError{RetryAfter: token.Freshness, Err: err}
+}
+
+// local returns a path below base, or base itself if the text is anything else. A browser takes "//host" for another
+// site, and "\" for "/".
+func local(text, base string) string {
+	if !strings.HasPrefix(text, base+"/") || strings.ContainsAny(text, "\\\r\n\t") {
+		return base + "/"
+	}
+	return text
+}

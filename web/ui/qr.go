@@ -1,0 +1,67 @@
+package ui
+
+import (
+	"html/template"
+	"net/http"
+	"strconv"
+
+	"keypool/web/internal/qr"
+	"keypool/web/internal/reply"
+)
+
+const (
+	shownSize  = 176  // CSS pixels
+	savedSize  = 1024 // pixels
+	quietWidth = 4    // modules, as ISO/IEC 18004 requires
+)
+
+// drawing is an SVG image in a page.
+type drawing = template.HTML
+
+// encode returns the QR code of a short URL, which always fits.
+func (u *UI) encode(short string, draw func(*qr.Code) ([]byte, error)) ([]byte, error) {
+	u.drawing.Lock()
+	defer u.drawing.Unlock()
+	code, err := qr.Encode(short, qr.M)
+	if err != nil {
+		return nil, err
+	}
+	return draw(code)
+}
+
+func drawSVG(c *qr.Code) ([]byte, error) { return c.SVG(shownSize, quietWidth), nil }
+func drawPNG(c *qr.Code) ([]byte, error) { return c.PNG(savedSize, quietWidth) }
+
+// drawInline returns the QR code as a part of a page, because the short URL may lead to another listener. It is "" if the
+// drawing fails.
+func (u *UI) drawInline(short string) drawing {
+	svg, err := u.encode(short, drawSVG)
+	if err != nil {
+		u.Logger.Error("cannot draw a QR code", "error", err)
+	}
+	return drawing(svg) //nolint:gosec // the image contains no text of the request
+}
+
+func (u *UI) downloadPNG(x *exchange) error { return u.download(x, "png", "image/png", drawPNG) }
+func (u *UI) downloadSVG(x *exchange) error { return u.download(x, "svg", "image/svg+xml", drawSVG) }
+
+// download sends the QR code of a link as a file.
+func (u *UI) download(x *exchange, suffix, media string, draw func(*qr.Code) ([]byte, error)) error {
+	link, err := u.find(x)
+	if err != nil {
+		return err
+	}
+	image, err := u.encode(u.Origin(x.r).String()+"/"+link.Code, draw)
+	if err != nil {
+		return err
+	}
+	h := x.w.Header()
+	h.Set("Content-Type", media)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Security-Policy", "default-src 'none'")
+	h.Set("Content-Disposition", "attachment; filename="+strconv.Quote(link.Code+"."+suffix))
+	if err := reply.Send(x.w, http.StatusOK, image); err != nil {
+		u.Logger.Debug("cannot send a QR code", "error", err)
+	}
+	return nil
+}

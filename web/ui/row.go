@@ -1,0 +1,81 @@
+package ui
+
+import (
+	"net/url"
+	"strings"
+	"time"
+
+	"keypool/shortener"
+)
+
+// row is a link for people.
+type row struct {
+	shortener.Link
+	Short      string // short URL
+	Host, Rest string // URL of the link: its host, and what follows
+	OwnerName  string
+	Path       string // of the page of the link
+}
+
+func (u *UI) row(l *shortener.Link, self shortener.Origin) row {
+	r := row{Link: *l, Short: self.String() + "/" + l.Code, OwnerName: u.owner(l), Path: u.pathOf(l.Code)}
+	_, rest, _ := strings.Cut(l.URL, "://")
+	end := strings.IndexAny(rest, "/?#")
+	if end < 0 {
+		end = len(rest)
+	}
+	r.Host, r.Rest = rest[:end], rest[end:]
+	return r
+}
+
+// pathOf returns the path of the page of a link.
+func (u *UI) pathOf(code string) string { return u.Base + "/code/" + url.PathEscape(code) }
+
+// owner returns the name of the owner of a link, or "" if the link is anonymous.
+func (u *UI) owner(l *shortener.Link) string {
+	if l.Owner() == 0 {
+		return ""
+	}
+	return u.Tokens.Name(l.Owner())
+}
+
+// ShortText returns the short URL without its scheme.
+func (r *row) ShortText() string {
+	_, text, _ := strings.Cut(r.Short, "://")
+	return text
+}
+
+// Tags returns the tags of the link.
+func (r *row) Tags() []string {
+	if r.Details == nil {
+		return nil
+	}
+	return r.Details.Tags
+}
+
+// ChangedAt returns the time of the last change, or the zero time.
+func (r *row) ChangedAt() time.Time {
+	if r.Details == nil {
+		return time.Time{}
+	}
+	return r.Details.ChangedAt
+}
+
+// State returns whether the link can be followed.
+func (r *row) State() string {
+	switch {
+	case !r.DeletedAt.IsZero():
+		return "deleted"
+	case r.Gone(time.Now()):
+		return "expired"
+	}
+	return "active"
+}
+
+// Tagged returns the address of the list of the active links with a tag.
+func (v *view) Tagged(tag string) string {
+	return filter{State: shortener.StateActive, base: v.Base}.Tagged(tag)
+}
+
+// Scheme returns the scheme of the short URL, with "://".
+func (r *row) Scheme() string { return strings.TrimSuffix(r.Short, r.ShortText()) }

@@ -1,0 +1,70 @@
+package ui
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"keypool/web/internal/reply"
+)
+
+// session returns the entrance if people sign in here.
+func (u *UI) session() (Session, error) {
+	s, ok := u.Entrance.(Session)
+	if !ok {
+		return Session{}, errNoPage
+	}
+	return s, nil
+}
+
+// signInPath returns the path of the page to sign in, which then leads to the page of r.
+func (u *UI) signInPath(r *http.Request) string {
+	return u.Base + "/sign-in?" + url.Values{"to": {r.URL.RequestURI()}}.Encode()
+}
+
+func (u *UI) askSignIn(x *exchange) error {
+	if _, err := u.session(); err != nil {
+		return err
+	}
+	u.sendSignIn(x, http.StatusOK, x.r.URL.Query().Get("to"), nil)
+	return nil
+}
+
+func (u *UI) sendSignIn(x *exchange, status int, to string, p *reply.Problem) {
+	u.send(x, status, u.pages.signIn, &view{Title: "Sign in", To: local(to, u.Base), Problem: p})
+}
+
+// signIn checks the token of the form and begins a session. A token that is not valid counts as a miss of the address.
+func (u *UI) signIn(x *exchange) error {
+	s, err := u.session()
+	if err == nil {
+		err = u.Limits.Admit(x.r)
+	}
+	if err != nil {
+		return err
+	}
+	bearer, to := strings.TrimSpace(x.r.PostForm.Get("token")), x.r.PostForm.Get("to")
+	_, err = s.Authenticate(x.r.Context(), bearer)
+	if unknown(err) {
+		u.Limits.Missed(x.r)
+		u.sendSignIn(x, http.StatusForbidden, to, &reply.Problem{Detail: "This is no valid token. It may be mistyped, expired or revoked."})
+		return nil
+	}
+	if err != nil {
+		return unavailable(err)
+	}
+	http.SetCookie(x.w, s.cookie(x.r, u.Base, bearer))
+	return u.redirect(x, local(to, u.Base))
+}
+
+// signOut ends the session of this browser. The token stays valid.
+func (u *UI) signOut(x *exchange) error {
+	s, err := u.session()
+	if err != nil {
+		return err
+	}
+	c := s.cookie(x.r, u.Base, "")
+	c.MaxAge = -1
+	http.SetCookie(x.w, c)
+	return u.redirect(x, u.Base+"/sign-in")
+}

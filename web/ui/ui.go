@@ -1,0 +1,226 @@
+// Package ui serves pages on which people manage links: they list, search, create, change and delete links.
+//
+// Vocabulary:
+//
+//   - A person is who sends a request: the operator on the admin listener, or the holder of a token.
+//   - An entrance determines the person of a request.
+//   - The base is the path of the pages: /links on the admin listener, and /admin on the public one.
+//   - The stored values of a link are those in the database. The seen values are those with which a form was filled. The typed
+//     values are those that the person sends.
+//
+// Invariants:
+//
+//   - a person sees and changes only the links that their token may see and change, because each handler passes the person's
+//     [shortener.Actor] to the service;
+//   - a request that could change something is refused unless the browser says that a page of the same origin sent it;
+//   - each page works without scripts;
+//   - a refused form keeps what was typed.
+package ui
+
+import (
+	"embed"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	"keypool/shortener"
+	"keypool/shortener/token"
+	"keypool/web/internal/reply"
+	"keypool/web/internal/shell"
+)
+
+//go:embed assets
+var assets embed.FS
+
+// Tokens knows the API tokens. [*token.Registry] implements it.
+type Tokens interface {
+	// Name returns the name of the token with this id, which may be revoked, or "" if there is none.
+	Name(owner int64) string
+	// Valid returns the tokens that are neither revoked nor expired, in the order of their names.
+	Valid() []token.Token
+}
+
+// Limits counts what clients of the public listener do. Its errors are those that Config.Problem knows.
+type Limits interface {
+	// Spend counts one creation with a token, or fails if the token has reached its limit.
+	Spend(t token.Token) error
+	// Admit fails while the address of the client has too many misses.
+	Admit(r *http.Request) error
+	// Missed counts a miss of the address: a failed sign-in, or an alias that belongs to another link.
+	Missed(r *http.Request)
+}
+
+// Config holds what the pages need. Only Limits, Visits and Logger may be nil.
+type Config struct {
+	Service  *shortener.Service
+	Base     string // "/links" or "/admin"
+	Entrance Entrance
+	Tokens   Tokens
+	Origin   func(*http.Request) shortener.Origin // origin of the short URLs; zero if it is unknown
+	// Problem describes an error for people, and returns the seconds after which the client may try again.
+	Problem func(error) (p reply.Problem, retry int)
+	Limits  Limits // nil on the admin listener
+	Visits  Visits // nil if visits are not counted
+	Footer  []shell.Link
+	Logger  *slog.Logger
+}
+
+// UI answers requests for the base and the paths below it. It is safe for concurrent use.
+type UI struct {
+	Config
+	mux     *http.ServeMux
+	shell   *shell.Shell
+	pages   pages
+	origins *http.CrossOriginProtection
+	drawing sync.Mutex // held while a QR code is drawn, so that people do not slow down the redirects
+}
+
+// New returns the pages.
+func New(cfg Config) *UI {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Limits == nil {
+		cfg.Limits = unlimited{}
+	}
+	u := &UI{
+		Config: cfg, mux: http.NewServeMux(), pages: parsePages(), origins: http.NewCrossOriginProtection(),
+		shell: shell.New(assets, []string{"assets/ui.css"}, []string{shell.CopyScript, "assets/ui.js"}),
+	}
+	u.shell.Footer = cfg.Footer
+	u.shell.Referrer = "same-origin" // with no-referrer, browsers send "Origin: null", and every form would be refused
+	u.route()
+	return u
+}
+
+// unlimited is the Limits of the operator.
+type unlimited struct{}
+
+func (unlimited) Spend(token.Token) error   { return nil }
+func (unlimited) Admit(*http.Request) error { return nil }
+func (unlimited) Missed(*http.Request)      {}
+
+// ServeHTTP implements [http.Handler].
+func (u *UI) ServeHTTP(w http.ResponseWriter, r *http.Request) { u.mux.ServeHTTP(w, r) }
+
+func (u *UI) route() {
+	u.handle("GET /{$}", u.list)
+	u.handle("GET /new", u.askCreate)
+	u.handle("POST /new", u.create)
+	u.handle("GET /code/{code}", u.show)
+	u.handle("POST /code/{code}", u.change)
+	u.handle("GET /code/{code}/delete", u.askDelete)
+	u.handle("POST /code/{code}/delete", u.remove)
+	u.handle("GET /code/{code}/qr.png", u.downloadPNG)
+	u.handle("GET /code/{code}/qr.svg", u.downloadSVG)
+	u.handle("/", func(*exchange) error { return errNoPage })
+	u.mux.HandleFunc("GET "+u.Base+"/sign-in", u.open(u.askSignIn))
+	u.mux.HandleFunc("POST "+u.Base+"/sign-in", u.open(u.signIn))
+	u.mux.HandleFunc("POST "+u.Base+"/sign-out", u.open(u.signOut))
+	u.mux.Handle("GET "+u.Base, http.RedirectHandler(u.Base+"/", http.StatusSeeOther))
+}
+
+// maxBody is the maximum size of a form, in bytes. It equals the limit of the API.
+const maxBody = 16 << 10
+
+// exchange is a request and the person who sent it.
+type exchange struct {
+	w      http.ResponseWriter
+	r      *http.Request
+	person person
+}
+
+// handle registers a handler for a path below the base, which gets only requests of known persons.
+func (u *UI) handle(pattern string, h func(*exchange) error) {
+	method, path, found := strings.Cut(pattern, " ")
+	if !found {
+		method, path = "", method
+	}
+	u.mux.HandleFunc(strings.TrimSpace(method+" "+u.Base+path), u.open(func(x *exchange) (err error) {
+		if x.person, err = u.Entrance.enter(x.r); err != nil {
+			return err
+		}
+		return h(x)
+	}))
+}
+
+// open returns a handler that also gets requests of unknown persons.
+func (u *UI) open(h func(*exchange) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("X-Frame-Options", "DENY") // for browsers that do not know frame-ancestors
+		x := &exchange{w: w, r: r}
+		err := u.protect(w, r)
+		if err == nil {
+			err = h(x)
+		}
+		if err != nil {
+			u.fail(x, err)
+		}
+	}
+}
+
+// protect refuses a request that could change something, unless a page of the same origin sent it. It parses the form.
+func (u *UI) protect(w http.ResponseWriter, r *http.Request) error {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		return nil
+	}
+	// CrossOriginProtection lets requests pass that have neither header. Browsers send Origin with each POST.
+	if r.Header.Get("Origin") == "" && r.Header.Get("Sec-Fetch-Site") == "" {
+		return errForeign
+	}
+	if err := u.origins.Check(r); err != nil {
+		return errForeign
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	if err := r.ParseForm(); err != nil {
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			return err
+		}
+		return errForm
+	}
+	return nil
+}
+
+// fail answers a request that failed.
+func (u *UI) fail(x *exchange, err error) {
+	if errors.Is(err, errNoSession) && x.r.Method == http.MethodGet {
+		http.Redirect(x.w, x.r, u.signInPath(x.r), http.StatusSeeOther)
+		return
+	}
+	p := u.problem(x, err)
+	u.send(x, p.Status, u.pages.message, &view{Title: p.Title, Problem: &p, Person: x.person})
+}
+
+// problem describes err for the person. It logs what the operator must know, and sets Retry-After.
+func (u *UI) problem(x *exchange, err error) reply.Problem {
+	if own, ok := errors.AsType[*pageError](err); ok {
+		return reply.Problem{Title: own.title, Detail: own.detail, Status: own.status}
+	}
+	p, retry := u.Problem(err)
+	if p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable {
+		x.w.Header().Set("Retry-After", strconv.Itoa(retry))
+	}
+	if p.Status >= http.StatusInternalServerError {
+		u.Logger.Warn("a page for links failed", "pattern", x.r.Pattern, "error", err)
+	}
+	return p
+}
+
+// send renders a page.
+func (u *UI) send(x *exchange, status int, page page, v *view) {
+	v.shellData = &shellData{u.shell, u.Base}
+	if err := u.shell.Write(x.w, status, page.Template, v); err != nil && !errors.Is(err, reply.ErrNotSent) {
+		u.Logger.Error("cannot render a page for links", "pattern", x.r.Pattern, "error", err)
+		http.Error(x.w, "The server failed to render the page.", http.StatusInternalServerError)
+	}
+}
+
+// redirect sends the browser to another page, with GET.
+func (u *UI) redirect(x *exchange, path string) error {
+	http.Redirect(x.w, x.r, path, http.StatusSeeOther)
+	return nil
+}

@@ -1,0 +1,105 @@
+package ui
+
+import (
+	"context"
+	"time"
+)
+
+// Visits reads the counts of visits.
+type Visits interface {
+	// Daily returns the visits of a link on each of the last days, from the oldest day to today (UTC), including the days without a
+	// visit. The caller has checked that the person may see the link. Daily limits its own time.
+	Daily(ctx context.Context, code string, days int) (Series, error)
+}
+
+// Series is the visits of a link by day.
+type Series struct {
+	Days []Day
+	AsOf time.Time // visits until this time are counted
+}
+
+// Day is the number of visits on the day that begins at At.
+type Day struct {
+	At         time.Time
+	Human, Bot int64
+}
+
+// chartDays is the number of days in the chart.
+const chartDays = 30
+
+// chart is a series as a drawing.
+type chart struct {
+	Off        bool // visits are not counted
+	Failed     bool // the series could not be read
+	Days       []Day
+	Bars       []bar
+	Human, Bot int64 // totals
+	Top        int64 // visits at the upper end of the chart
+	AsOf       time.Time
+}
+
+// Size of a chart in units of the drawing.
+const (
+	barWidth    = 16
+	barGap      = 4
+	chartHeight = 120
+)
+
+// bar is the visits of a day. Its positions count from the upper left corner of the chart.
+type bar struct {
+	X, Width         int
+	HumanY, HumanTop int // HumanTop is a height
+	BotY, BotTop     int
+	Day              Day
+}
+
+// Width returns the width of the chart.
+func (c *chart) Width() int { return len(c.Bars)*(barWidth+barGap) - barGap }
+
+// Height returns the height of the chart.
+func (*chart) Height() int { return chartHeight }
+
+// First and Last return the first and the last day of the chart.
+func (c *chart) First() time.Time { return c.Days[0].At }
+
+// Last returns the last day of the chart.
+func (c *chart) Last() time.Time { return c.Days[len(c.Days)-1].At }
+
+// chartOf returns the chart of a link.
+func (u *UI) chartOf(x *exchange, code string) *chart {
+	if u.Visits == nil {
+		return &chart{Off: true}
+	}
+	s, err := u.Visits.Daily(x.r.Context(), code, chartDays)
+	if err != nil {
+		u.Logger.Warn("cannot read the visits of a link", "error", err)
+		return &chart{Failed: true}
+	}
+	return draw(s)
+}
+
+// draw returns the chart of a series. The bots stand on the people.
+func draw(s Series) *chart {
+	c := &chart{Days: s.Days, AsOf: s.AsOf}
+	for _, d := range s.Days {
+		c.Human, c.Bot = c.Human+d.Human, c.Bot+d.Bot
+		c.Top = max(c.Top, d.Human+d.Bot)
+	}
+	for i, d := range s.Days {
+		b := bar{X: i * (barWidth + barGap), Width: barWidth, Day: d}
+		b.HumanTop = c.height(d.Human)
+		b.BotTop = c.height(d.Human+d.Bot) - b.HumanTop
+		b.HumanY = chartHeight - b.HumanTop
+		b.BotY = b.HumanY - b.BotTop
+		c.Bars = append(c.Bars, b)
+	}
+	return c
+}
+
+// height returns the height of a number of visits. A number above 0 is at least one unit high.
+func (c *chart) height(visits int64) int {
+	if visits <= 0 {
+		return 0
+	}
+	return max(1, int(float64(visits)/float64(c.Top)*chartHeight))
+}
