@@ -133,8 +133,8 @@ type form struct {
 // Redirects returns the choices of the field redirect.
 func (*form) Redirects() []choice {
 	return []choice{
-		{"302", "302: temporary, the usual choice"}, {"301", "301: permanent"},
-		{"307", "307: temporary, keeps the method"}, {"308", "308: permanent, keeps the method"},
+		{"302", "302: temporary (usual)"}, {"301", "301: permanent"},
+		{"307", "307: temporary, same method"}, {"308", "308: permanent, same method"},
 	}
 }
 

@@ -1,0 +1,255 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"keypool/internal/quota"
+	"keypool/shortener/token"
+)
+
+// form sends a form to the public listener as a browser does, with the cookie of a session unless bearer is empty.
+func (s *uiSite) form(t *testing.T, bearer, path string, fields url.Values, headers ...string) response {
+	t.Helper()
+	return s.do(t, http.MethodPost, path, fields.Encode(), append(s.headers(bearer), headers...)...)
+}
+
+func (s *uiSite) headers(bearer string) []string {
+	headers := []string{"Content-Type", mediaForm, "Origin", s.url}
+	if bearer != "" {
+		headers = append(headers, "Cookie", "keypool="+bearer)
+	}
+	return headers
+}
+
+func (s *uiSite) get(t *testing.T, bearer, path string) response {
+	t.Helper()
+	return s.do(t, http.MethodGet, path, "", s.headers(bearer)...)
+}
+
+func wantPage(t *testing.T, r response, status int, parts ...string) {
+	t.Helper()
+	if r.status != status {
+		t.Errorf("status %d, want %d: %s", r.status, status, r.body)
+	}
+	for _, part := range parts {
+		if !strings.Contains(r.body, part) {
+			t.Errorf("the page lacks %q: %s", part, r.body)
+		}
+	}
+}
+
+func destination(url string) map[string][]string {
+	return map[string][]string{"url": {url}, "redirect": {"302"}, "forward": {"none"}}
+}
+
+// A form that no page of the same origin sent has no effect, on both listeners.
+func TestUIRefusesForeignForms(t *testing.T) {
+	t.Parallel()
+	s := newUISite(t, "", nil)
+	bearer := s.bearer(t, "alice", ownScopes)
+	for name, tt := range map[string]struct {
+		headers []string
+		status  int
+	}{
+		"same origin":        {[]string{"Origin", s.url}, http.StatusSeeOther},
+		"same origin, fetch": {[]string{"Sec-Fetch-Site", "same-origin"}, http.StatusSeeOther},
+		"no header":          {nil, http.StatusForbidden},
+		"other origin":       {[]string{"Origin", "https://evil.example"}, http.StatusForbidden},
+		"opaque origin":      {[]string{"Origin", "null"}, http.StatusForbidden},
+		"other port":         {[]string{"Origin", "http://127.0.0.1:1"}, http.StatusForbidden},
+		"cross-site":         {[]string{"Sec-Fetch-Site", "cross-site"}, http.StatusForbidden},
+		"same-site":          {[]string{"Sec-Fetch-Site", "same-site"}, http.StatusForbidden},
+	} {
+		headers := append([]string{"Content-Type", mediaForm, "Cookie", "keypool=" + bearer}, tt.headers...)
+		for path, body := range map[string]string{
+			"/admin/new": url.Values(destination("https://go.dev/")).Encode(), "/admin/sign-in": "token=" + bearer, "/admin/sign-out": "",
+		} {
+			if r := s.do(t, http.MethodPost, path, body, headers...); r.status != tt.status || tt.status != http.StatusSeeOther && r.header.Get("Set-Cookie") != "" {
+				t.Errorf("%s: POST %s has status %d, want %d", name, path, r.status, tt.status)
+			}
+		}
+		if tt.status == http.StatusForbidden {
+			admin := (&site{url: strings.TrimSuffix(s.admin, "/links"), client: s.client}).do(t, http.MethodPost, "/links/new", "url=https://go.dev/", headers...)
+			wantPage(t, admin, http.StatusForbidden)
+		}
+	}
+	if r := s.do(t, http.MethodGet, "/api/links", "", "Authorization", "Bearer "+bearer); strings.Count(r.body, `"code"`) != 2 {
+		t.Errorf("want 2 links: %s", r.body)
+	}
+}
+
+// A session is a cookie that scripts and other sites cannot use. It ends with its token.
+func TestUISession(t *testing.T) {
+	t.Parallel()
+	s := newUISite(t, "", nil)
+	created, authorization := s.issue(t, token.Token{Name: "alice", Scopes: ownScopes})
+	bearer := strings.TrimPrefix(authorization, "Bearer ")
+	r := s.form(t, "", "/admin/sign-in", url.Values{"token": {" " + bearer + " "}, "to": {"/admin/new?url=x"}})
+	wantPage(t, r, http.StatusSeeOther)
+	wantHeader(t, r, "Location", "/admin/new?url=x")
+	wantHeader(t, r, "Set-Cookie", "keypool="+bearer+"; Path=/admin/; Max-Age=43200; HttpOnly; SameSite=Strict")
+	wantPage(t, s.get(t, bearer, "/admin/"), http.StatusOK, "Your links", "alice")
+
+	r = s.form(t, "", "/admin/sign-in", url.Values{"token": {bearer}, "to": {"https://evil.example/"}})
+	wantHeader(t, r, "Location", "/admin/")
+	r = s.form(t, bearer, "/admin/sign-out", nil)
+	wantHeader(t, r, "Set-Cookie", "keypool=; Path=/admin/; Max-Age=0; HttpOnly; SameSite=Strict")
+
+	if err := s.tokens.Revoke(t.Context(), created.ID, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	s.get(t, "kp_00004711_"+strings.Repeat("A", 26), "/admin/") // waits for a poll, which also reads the revocation
+	for _, cookie := range []string{bearer, "kp_00004711_AAAA", "garbage", ""} {
+		r := s.get(t, cookie, "/admin/code/a?x=1")
+		wantPage(t, r, http.StatusSeeOther)
+		wantHeader(t, r, "Location", "/admin/sign-in?to=%2Fadmin%2Fcode%2Fa%3Fx%3D1")
+		wantPage(t, s.form(t, cookie, "/admin/new", destination("https://go.dev/")), http.StatusForbidden, "Your session has ended")
+		wantPage(t, s.form(t, "", "/admin/sign-in", url.Values{"token": {cookie}}), http.StatusForbidden, "This is no valid token", `type="password"`)
+	}
+	if strings.Contains(s.log.String(), "kp_") {
+		t.Errorf("the log contains a token: %s", s.log)
+	}
+}
+
+// With HTTPS, a subdomain cannot set the cookie, and the cookie of HTTP is not a session.
+func TestUISessionOverHTTPS(t *testing.T) {
+	t.Parallel()
+	s := newUISite(t, "", func(c *PublicConfig) { c.BaseURL = "https://go.example" })
+	bearer := s.bearer(t, "alice", ownScopes)
+	https := []string{"Host", "go.example", "Content-Type", mediaForm, "Origin", "https://go.example"}
+	r := s.do(t, http.MethodPost, "/admin/sign-in", "token="+bearer, https...)
+	wantHeader(t, r, "Set-Cookie", "__Host-keypool="+bearer+"; Path=/; Max-Age=43200; HttpOnly; Secure; SameSite=Strict")
+	wantPage(t, s.do(t, http.MethodGet, "/admin/", "", append(https, "Cookie", "__Host-keypool="+bearer)...), http.StatusOK)
+	wantPage(t, s.do(t, http.MethodGet, "/admin/", "", append(https, "Cookie", "keypool="+bearer)...), http.StatusSeeOther)
+}
+
+// A person sees and changes only the links of their token, within its scopes.
+func TestUIOwnership(t *testing.T) {
+	t.Parallel()
+	s := newUISite(t, "", nil)
+	alice, bob := s.bearer(t, "alice", ownScopes), s.bearer(t, "bob", ownScopes)
+	reader, creator, admin := s.bearer(t, "reader", token.ScopeRead), s.bearer(t, "creator", token.ScopeCreate), s.bearer(t, "root", token.ScopeAdmin)
+	fields := destination("https://go.dev/alices")
+	fields["alias"], fields["editable"] = []string{"hers"}, []string{"true"}
+	wantPage(t, s.form(t, alice, "/admin/new", fields), http.StatusSeeOther)
+	wantPage(t, s.get(t, alice, "/admin/"), http.StatusOK, "go.dev")
+	change := url.Values{"version": {"1"}, "url": {"https://evil.example/"}, "seen_url": {"https://go.dev/alices"}}
+	for _, other := range []string{bob, reader} {
+		for _, path := range []string{"/admin/code/hers", "/admin/code/hers/qr.png", "/admin/code/hers/qr.svg", "/admin/code/hers/delete"} {
+			wantPage(t, s.get(t, other, path), http.StatusNotFound)
+		}
+		if r := s.get(t, other, "/admin/?state=all"); strings.Contains(r.body, "alices") {
+			t.Error("the list contains the link of another token")
+		}
+	}
+	wantPage(t, s.form(t, bob, "/admin/code/hers", change), http.StatusNotFound)
+	wantPage(t, s.form(t, bob, "/admin/code/hers/delete", nil), http.StatusNotFound)
+	for _, path := range []string{"/admin/code/hers", "/admin/code/hers/delete", "/admin/new"} {
+		wantPage(t, s.form(t, reader, path, change), http.StatusForbidden, "does not have the scope")
+	}
+	for _, path := range []string{"/admin/", "/admin/code/hers"} {
+		wantPage(t, s.get(t, creator, path), http.StatusForbidden, "scope read")
+	}
+	wantPage(t, s.form(t, creator, "/admin/new", destination("https://go.dev/created")), http.StatusOK, "Your short link", "The link is created.")
+	redirects(t, s.site, s.url+"/hers", "https://go.dev/alices")
+
+	wantPage(t, s.get(t, admin, "/admin/"), http.StatusOK, "alices", "alice", "creator")
+	wantPage(t, s.form(t, admin, "/admin/code/hers", change), http.StatusSeeOther)
+	redirects(t, s.site, s.url+"/hers", "https://evil.example/")
+	wantPage(t, s.form(t, alice, "/admin/code/hers/delete", nil), http.StatusSeeOther)
+	wantPage(t, s.get(t, alice, "/admin/code/hers"), http.StatusOK, "never used again")
+}
+
+// The header with the name of a person is used only if it comes from a trusted proxy.
+func TestUITrustsHeaderOfProxyOnly(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		proxy  string
+		names  []string
+		status int
+		says   string
+	}{
+		"proxy":             {"127.0.0.0/8", []string{"alice"}, http.StatusOK, "Your links"},
+		"anyone":            {"10.0.0.0/8", []string{"alice"}, http.StatusForbidden, "Only the proxy"},
+		"no name":           {"127.0.0.0/8", nil, http.StatusForbidden, "did not send your name"},
+		"empty name":        {"127.0.0.0/8", []string{""}, http.StatusForbidden, "did not send your name"},
+		"two names":         {"127.0.0.0/8", []string{"alice", "root"}, http.StatusForbidden, "did not send your name"},
+		"no such token":     {"127.0.0.0/8", []string{"carol"}, http.StatusForbidden, "shortener token create --name=&#34;carol&#34; --scope=create,read,edit"},
+		"revoked token":     {"127.0.0.0/8", []string{"dave"}, http.StatusForbidden, "No valid token has the name"},
+		"names with commas": {"127.0.0.0/8", []string{"alice,root"}, http.StatusForbidden, "No valid token has the name"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newUISite(t, "X-Person", func(c *PublicConfig) { c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix(tt.proxy)} })
+			s.bearer(t, "alice", ownScopes)
+			dave, _ := s.issue(t, token.Token{Name: "dave", Scopes: ownScopes})
+			if err := s.tokens.Revoke(t.Context(), dave.ID, time.Now()); err != nil {
+				t.Fatal(err)
+			}
+			_, _ = s.registry.Authenticate(t.Context(), "kp_00004711_AAAA") // waits for a poll
+			var headers []string
+			for _, name := range tt.names {
+				headers = append(headers, "X-Person", name)
+			}
+			wantPage(t, s.do(t, http.MethodGet, "/admin/", "", append(headers, "Remote-User", "root", "Cookie", "keypool=x")...), tt.status, tt.says)
+			wantPage(t, s.do(t, http.MethodGet, "/admin/sign-in", "", headers...), http.StatusNotFound)
+			created := s.do(t, http.MethodPost, "/admin/new", url.Values(destination("https://go.dev/")).Encode(), append(headers, "Content-Type", mediaForm, "Origin", s.url)...)
+			if (created.status == http.StatusSeeOther) != (tt.status == http.StatusOK) {
+				t.Errorf("a creation has status %d", created.status)
+			}
+		})
+	}
+}
+
+// The limit of a token holds for its person, and failed sign-ins count as misses of the address.
+func TestUILimits(t *testing.T) {
+	t.Parallel()
+	s := newUISite(t, "", func(c *PublicConfig) { c.Limits = Limits{MissRate: 1, MissBurst: 3} })
+	_, authorization := s.issue(t, token.Token{Name: "alice", Scopes: ownScopes, Rate: quota.Rate(1)})
+	bearer := strings.TrimPrefix(authorization, "Bearer ")
+	var last response
+	for i := range 20 {
+		if last = s.form(t, bearer, "/admin/new", destination(fmt.Sprintf("https://go.dev/%d", i))); last.status != http.StatusSeeOther {
+			break
+		}
+	}
+	wantPage(t, last, http.StatusTooManyRequests, "You created too many links", `value="https://go.dev/`)
+	if last.header.Get("Retry-After") == "" {
+		t.Error("the answer has no Retry-After")
+	}
+	for range 20 {
+		if last = s.form(t, "", "/admin/sign-in", url.Values{"token": {"wrong"}}); last.status != http.StatusForbidden {
+			break
+		}
+	}
+	wantPage(t, last, http.StatusTooManyRequests)
+	wantPage(t, s.form(t, "", "/admin/sign-in", url.Values{"token": {bearer}}), http.StatusTooManyRequests)
+}
+
+// A page cannot be framed, cached or scripted by others. Without the setting UI, there are no pages.
+func TestUIHeaders(t *testing.T) {
+	t.Parallel()
+	s := newUISite(t, "", nil)
+	bearer := s.bearer(t, "alice", ownScopes)
+	for _, path := range []string{"/admin/", "/admin/sign-in", "/admin/code/none", "/admin/none"} {
+		r := s.get(t, bearer, path)
+		wantHeader(t, r, "Cache-Control", "no-store")
+		wantHeader(t, r, "X-Frame-Options", "DENY")
+		wantHeader(t, r, "Referrer-Policy", "same-origin") // with no-referrer, browsers would send Origin: null with forms
+		if policy := r.header.Get("Content-Security-Policy"); !strings.Contains(policy, "frame-ancestors 'none'") || strings.Contains(policy, "unsafe") {
+			t.Errorf("the policy of %s is %s", path, policy)
+		}
+	}
+	off := newSite(t, nil)
+	for _, path := range []string{"/admin", "/admin/", "/admin/sign-in"} {
+		if r := off.do(t, http.MethodGet, path, ""); r.status != http.StatusNotFound {
+			t.Errorf("without pages, GET %s has status %d", path, r.status)
+		}
+	}
+}
