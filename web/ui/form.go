@@ -161,8 +161,8 @@ func (f *form) Wrong(field string) string {
 	}
 	at := f.Problem.Field
 	label, known := labels()[at]
-	if !known {
-		at = ""
+	if !known || at == "url" && f.Fixed { // the form has no such field
+		at, known = "", false
 	}
 	if at != field {
 		return ""

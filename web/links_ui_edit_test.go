@@ -1,0 +1,146 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"keypool/internal/testenv/browser"
+)
+
+// If two people change a link, the second one sees both values and loses no input.
+func TestUIShowsConcurrentChange(t *testing.T) {
+	t.Parallel()
+	s, b := newUISite(t, "", nil), browser.New(t)
+	bearer := s.bearer(t, "alice", ownScopes)
+	fields := destination("https://go.dev/")
+	fields["alias"], fields["title"] = []string{"both"}, []string{"first"}
+	fields["editable"], fields["tags"] = []string{"true"}, []string{"a"}
+	wantPage(t, s.form(t, bearer, "/admin/new", fields), http.StatusSeeOther)
+	b.Do(
+		signIn(s.url, bearer),
+		chromedp.Navigate(s.url+"/admin/code/both"),
+		setValue("#title", "mine"),
+	)
+	theirs := s.do(t, http.MethodPatch, "/api/links/both", `{"title":"theirs","url":"https://go.dev/theirs"}`,
+		"Authorization", "Bearer "+bearer, "Content-Type", mediaPatch)
+	wantPage(t, theirs, http.StatusOK)
+	b.Do(chromedp.Click(chromedp.CSS(submit)), chromedp.WaitVisible(chromedp.CSS(".other")))
+	b.CheckLooks("conflict")
+	if title, stored := browser.Of(b, chromedp.Value(chromedp.CSS("#title"))), browser.Of(b, chromedp.Text(chromedp.CSS(".other"))); title != "mine" || stored != "Stored now: theirs" {
+		t.Errorf("the field contains %q, and beside it is %q", title, stored)
+	}
+	b.Do(chromedp.Click(chromedp.CSS(submit)), chromedp.WaitVisible(chromedp.CSS(".flash")))
+	got := s.do(t, http.MethodGet, "/api/links/both", "", "Authorization", "Bearer "+bearer).body
+	for _, part := range []string{`"title":"mine"`, `"url":"https://go.dev/theirs"`, `"tags":["a"]`, `"version":3`} {
+		if !strings.Contains(got, part) {
+			t.Errorf("the link is %s, want %s", got, part)
+		}
+	}
+}
+
+// A refused form keeps what was typed and says what is wrong beside the field. The URL of a fixed link cannot change.
+func TestUIKeepsRefusedInput(t *testing.T) {
+	t.Parallel()
+	s := newUISite(t, "", nil)
+	bearer := s.bearer(t, "alice", ownScopes)
+	s.shorten(t, `{"url":"https://go.dev","alias":"taken"}`)
+	fields := destination("https://go.dev/kept")
+	fields["alias"], fields["title"], fields["tags"], fields["expires_at"] = []string{"taken"}, []string{"Kept <title>"}, []string{"a\r\nb"}, []string{"2099-01-01T00:00"}
+	wantPage(t, s.form(t, bearer, "/admin/new", fields), http.StatusConflict,
+		"The alias belongs to another link", `value="Kept &lt;title&gt;"`, ">\na\nb</textarea>", `value="2099-01-01T00:00"`, `value="taken"`)
+	fields["alias"], fields["expires_at"] = []string{"fixed"}, []string{"2001-01-01T00:00"}
+	wantPage(t, s.form(t, bearer, "/admin/new", fields), http.StatusUnprocessableEntity, `id="expires_at-error"`, "The expiry ")
+	fields["expires_at"] = nil
+	wantPage(t, s.form(t, bearer, "/admin/new", fields), http.StatusSeeOther)
+	page := s.get(t, bearer, "/admin/code/fixed")
+	wantPage(t, page, http.StatusOK, "This link is fixed")
+	if strings.Contains(page.body, `name="url"`) {
+		t.Error("the form of a fixed link has a field for its URL")
+	}
+	change := url.Values{"version": {"1"}, "url": {"https://evil.example/"}, "seen_url": {"https://go.dev/kept"}, "title": {"typed"}, "seen_title": {"Kept <title>"}}
+	wantPage(t, s.form(t, bearer, "/admin/code/fixed", change), http.StatusConflict, "its URL never changes", `value="typed"`)
+	redirects(t, s.site, s.url+"/fixed", "https://go.dev/kept")
+	wantPage(t, s.form(t, bearer, "/admin/code/fixed", url.Values{"version": {"x"}}), http.StatusBadRequest, "The form is malformed")
+	wantPage(t, s.form(t, bearer, "/admin/new", url.Values{"title": {strings.Repeat("a", maxBody)}}), http.StatusRequestEntityTooLarge)
+}
+
+// The list pages by cursor and keeps its filter.
+func TestUIListPages(t *testing.T) {
+	t.Parallel()
+	s := newUISite(t, "", nil)
+	bearer := s.bearer(t, "alice", ownScopes)
+	var lines strings.Builder
+	for range 60 {
+		lines.WriteString(`{"url":"https://go.dev/doc","tags":["t&t"]}` + "\n")
+	}
+	s.do(t, http.MethodPost, "/api/links", lines.String(), "Authorization", "Bearer "+bearer, "Content-Type", mediaNDJSON)
+	first := s.get(t, bearer, "/admin/?tag=t%26t&host=go.dev")
+	wantPage(t, first, http.StatusOK, ">Older</a>")
+	_, rest, _ := strings.Cut(first.body, `<nav class="pager" aria-label="Pages"><a href="`)
+	older, _, found := strings.Cut(rest, `"`)
+	if !found || strings.Count(first.body, `class="code"`) != 50 {
+		t.Fatalf("the first page has %d links and the next address %q", strings.Count(first.body, `class="code"`), older)
+	}
+	second := s.get(t, bearer, strings.ReplaceAll(older, "&amp;", "&"))
+	wantPage(t, second, http.StatusOK, `<a href="/admin/?host=go.dev&amp;tag=t%26t">Newest</a>`, `value="t&amp;t"`)
+	if n := strings.Count(second.body, `class="code"`); n != 10 || strings.Contains(second.body, "Older") {
+		t.Errorf("the second page has %d links, want the last 10", n)
+	}
+	wantPage(t, s.get(t, bearer, "/admin/?cursor=nonsense"), http.StatusBadRequest, "There is no such page of the list")
+	wantPage(t, s.get(t, bearer, "/admin/?q=nothing"), http.StatusOK, "No link matches.")
+}
+
+// A camera reads the QR codes that a person downloads, on both listeners.
+func TestUIDownloadsQRCode(t *testing.T) {
+	t.Parallel()
+	s := newUISite(t, "", nil)
+	bearer := s.bearer(t, "alice", ownScopes)
+	fields := destination("https://go.dev/")
+	fields["alias"] = []string{"mine"}
+	wantPage(t, s.form(t, bearer, "/admin/new", fields), http.StatusSeeOther)
+	admin := &site{url: strings.TrimSuffix(s.admin, "/links"), client: s.client}
+	for _, r := range []response{s.get(t, bearer, "/admin/code/mine/qr.png"), admin.do(t, http.MethodGet, "/links/code/mine/qr.png", "")} {
+		if got := scanPNG(t, r.body); got != s.url+"/mine" {
+			t.Errorf("a camera reads %q", got)
+		}
+		wantHeader(t, r, "Content-Disposition", `attachment; filename="mine.png"`)
+	}
+	wantPage(t, s.get(t, bearer, "/admin/code/mine/qr.svg"), http.StatusOK, "<svg xmlns")
+}
+
+// With the keyboard alone, a person signs in, creates a link, copies it, changes it and deletes it.
+func TestUIIsUsableByKeyboard(t *testing.T) {
+	t.Parallel()
+	s, b := newUISite(t, "", nil), browser.New(t)
+	bearer := s.bearer(t, "alice", ownScopes)
+	tab := func(selector string) chromedp.Action[chromedp.Void] {
+		return chromedp.Steps(chromedp.KeyEvent(kb.Tab), browser.Becomes(`document.activeElement.matches('`+selector+`')`))
+	}
+	ready := func(selector string) chromedp.Action[chromedp.Void] {
+		return chromedp.WaitVisible(chromedp.CSS(selector))
+	}
+	nav := chromedp.Steps(tab(".brand"), tab(`.bar a[href$="/admin/"]`), tab(`.bar a[href$="/new"]`))
+	b.Do(
+		chromedp.Navigate(s.url+"/admin/"), ready("#token"), browser.Becomes(`document.activeElement.id === "token"`),
+		chromedp.KeyEvent(bearer), chromedp.KeyEvent(kb.Enter),
+		ready("#list-title"), nav, chromedp.KeyEvent(kb.Enter),
+		ready("#submit"), browser.Becomes(`document.activeElement.id === "url"`), chromedp.KeyEvent("https://go.dev/"),
+		tab("[name=editable]"), chromedp.KeyEvent(" "), tab("#alias"), chromedp.KeyEvent("keys"), tab("#title"), chromedp.KeyEvent("Typed"), tab("#tags"),
+		chromedp.Focus(chromedp.CSS("#submit")), chromedp.KeyEvent(kb.Enter),
+		ready("#link-title"), chromedp.Focus(chromedp.CSS(`.bar button`)),
+		tab("#short"), tab("[data-copy]"), chromedp.KeyEvent(kb.Enter),
+		browser.Becomes(`document.querySelector(".said").textContent !== ""`),
+		tab(`a[href$="qr.png"]`), tab(`a[href$="qr.svg"]`), tab("#url"), tab("#title"), chromedp.KeyEvent("!"), chromedp.KeyEvent(kb.Enter),
+		ready(".flash"), chromedp.Focus(chromedp.CSS("#submit")), tab("a.danger"), chromedp.KeyEvent(kb.Enter),
+		ready("#delete-title + p b"), chromedp.Focus(chromedp.CSS(".bar button")), tab("button.danger"), chromedp.KeyEvent(kb.Enter),
+		ready("#list-title"),
+	)
+	if r := s.do(t, http.MethodGet, "/keys", ""); r.status != http.StatusGone {
+		t.Errorf("the link has status %d, want a deleted link", r.status)
+	}
+}
