@@ -1,20 +1,35 @@
 package web
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 
 	"keypool/internal/testenv/browser"
+	"keypool/web/ui"
 )
+
+// fixedVisits has the same visits for each link.
+type fixedVisits struct{}
+
+func (fixedVisits) Daily(_ context.Context, _ string, days int) (ui.Series, error) {
+	now := time.Now().UTC().Truncate(24 * time.Hour)
+	s := ui.Series{AsOf: now}
+	for i := range days {
+		s.Days = append(s.Days, ui.Day{At: now.AddDate(0, 0, i+1-days), Human: int64(i * i % 97), Bot: int64(i % 7)})
+	}
+	return s, nil
+}
 
 // On every screen and in both colour schemes, the pages for links do not scroll sideways and their texts have enough
 // contrast.
 func TestUIFitsEveryScreen(t *testing.T) {
 	t.Parallel()
-	s, b := newUISite(t, "", nil), browser.New(t)
+	s, b := newUISite(t, "", func(c *PublicConfig) { c.UI.Visits = fixedVisits{} }), browser.New(t)
 	bearer := s.bearer(t, "a-team-with-a-rather-long-name-for-a-token", ownScopes)
 	long := "https://a-rather-long-host-name.of-some-company.example/a/path/" + strings.Repeat("segment-", 20) + "?with=a&query=string"
 	for _, body := range []string{
