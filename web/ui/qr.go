@@ -39,7 +39,7 @@ func (u *UI) drawInline(short string) drawing {
 	if err != nil {
 		u.Logger.Error("cannot draw a QR code", "error", err)
 	}
-	return drawing(svg) //nolint:gosec // the image contains no text of the request
+	return drawing(svg) // the image contains no text of the request
 }
 
 func (u *UI) downloadPNG(x *exchange) error { return u.download(x, "png", "image/png", drawPNG) }

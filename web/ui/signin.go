@@ -63,7 +63,7 @@ func (u *UI) signOut(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	c := s.cookie(x.r, u.Base, "")
+	c := s.cookie(x.r, u.Base, "") //nolint:gosec // without HTTPS, browsers would refuse a cookie that is Secure
 	c.MaxAge = -1
 	http.SetCookie(x.w, c)
 	return u.redirect(x, u.Base+"/sign-in")
