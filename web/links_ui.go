@@ -23,8 +23,7 @@ const (
 // UIConfig configures the pages for links on the public listener.
 type UIConfig struct {
 	Tokens     *token.Registry
-	UserHeader string    // header of a trusted proxy with the name of the person; if empty, people sign in with a token
-	Visits     ui.Visits // nil if visits are not counted
+	UserHeader string // header of a trusted proxy with the name of the person; if empty, people sign in with a token
 }
 
 // serveUI registers the pages for links.
@@ -41,7 +40,7 @@ func (p *public) serveUI(e *echo.Echo, cfg UIConfig, log *slog.Logger) {
 	}
 	pages := echo.WrapHandler(ui.New(ui.Config{
 		Service: p.service, Base: publicBase, Entrance: entrance, Tokens: cfg.Tokens, Origin: p.origin.of, Problem: problemForUI,
-		Limits: uiLimits{p.limits, p.origin.extractor()}, Visits: cfg.Visits, Logger: log,
+		Limits: uiLimits{p.limits, p.origin.extractor()}, Visits: p.visits.daily(), Logger: log,
 		Footer: []shell.Link{{Path: "/", Text: "Home"}, {Path: "/docs", Text: "API"}},
 	}))
 	methods := []string{http.MethodGet, http.MethodHead, http.MethodPost}
@@ -54,8 +53,8 @@ func (p *public) serveUI(e *echo.Echo, cfg UIConfig, log *slog.Logger) {
 type AdminUIConfig struct {
 	Service *shortener.Service
 	Tokens  *token.Registry
-	BaseURL string    // prefix of short URLs
-	Visits  ui.Visits // nil if visits are not counted
+	BaseURL string  // prefix of short URLs
+	Visits  *Visits // nil if visits are not counted
 	Logger  *slog.Logger
 }
 
@@ -64,7 +63,7 @@ type AdminUIConfig struct {
 func NewAdminUI(cfg AdminUIConfig) http.Handler {
 	return ui.New(ui.Config{
 		Service: cfg.Service, Base: adminBase, Entrance: ui.Operator{}, Tokens: cfg.Tokens, Origin: newOrigin(cfg.BaseURL, nil).of,
-		Problem: problemForUI, Visits: cfg.Visits, Logger: cfg.Logger,
+		Problem: problemForUI, Visits: cfg.Visits.daily(), Logger: cfg.Logger,
 		Footer: []shell.Link{{Path: "/", Text: "Dashboard"}},
 	})
 }

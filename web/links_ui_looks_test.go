@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -10,26 +9,31 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"keypool/internal/testenv/browser"
-	"keypool/web/ui"
+	"keypool/shortener/visits"
 )
 
-// fixedVisits has the same visits for each link.
-type fixedVisits struct{}
-
-func (fixedVisits) Daily(_ context.Context, _ string, days int) (ui.Series, error) {
-	now := time.Now().UTC().Truncate(24 * time.Hour)
-	s := ui.Series{AsOf: now}
-	for i := range days {
-		s.Days = append(s.Days, ui.Day{At: now.AddDate(0, 0, i+1-days), Human: int64(i * i % 97), Bot: int64(i % 7)})
+// visitedLinks counts visits. The links have some visits on each of the last days.
+func visitedLinks(t *testing.T, codes ...string) *Visits {
+	t.Helper()
+	v := newVisits(t)
+	batch := visits.Batch{Writer: "test", Sequence: 1}
+	for day := range int64(40) {
+		for _, code := range codes {
+			n := visits.Count{Human: day * day % 97, Bot: day % 7}
+			batch.Rows = append(batch.Rows, visits.Row{Code: code, Hour: time.Now().Unix()/3600 - 24*day, Count: n})
+		}
 	}
-	return s, nil
+	if err := v.Store.Apply(t.Context(), batch); err != nil {
+		t.Fatal(err)
+	}
+	return v
 }
 
 // On every screen and in both colour schemes, the pages for links do not scroll sideways and their texts have enough
 // contrast.
 func TestUIFitsEveryScreen(t *testing.T) {
 	t.Parallel()
-	s, b := newUISite(t, "", func(c *PublicConfig) { c.UI.Visits = fixedVisits{} }), browser.New(t)
+	s, b := newUISite(t, "", func(c *PublicConfig) { c.Visits = visitedLinks(t, "sixteen-letters_", "gone") }), browser.New(t)
 	bearer := s.bearer(t, "a-team-with-a-rather-long-name-for-a-token", ownScopes)
 	long := "https://a-rather-long-host-name.of-some-company.example/a/path/" + strings.Repeat("segment-", 20) + "?with=a&query=string"
 	for _, body := range []string{

@@ -22,15 +22,17 @@ type uiSite struct {
 
 func newUISite(t *testing.T, header string, change func(*PublicConfig)) *uiSite {
 	t.Helper()
+	var counted *Visits
 	s := &uiSite{tokenSite: changedTokenSite(t, func(c *PublicConfig, registry *token.Registry) {
 		c.UI = &UIConfig{Tokens: registry, UserHeader: header}
 		if change != nil {
 			change(c)
 		}
+		counted = c.Visits
 	})}
 	s.client = &http.Client{Transport: http.DefaultTransport, CheckRedirect: s.client.CheckRedirect} // the document does not describe pages
 	t.Cleanup(s.client.CloseIdleConnections)
-	pages := NewAdminUI(AdminUIConfig{Service: s.service, Tokens: s.registry, BaseURL: s.url})
+	pages := NewAdminUI(AdminUIConfig{Service: s.service, Tokens: s.registry, BaseURL: s.url, Visits: counted})
 	server := httptest.NewServer(pages)
 	t.Cleanup(server.Close)
 	s.admin = server.URL + "/links"

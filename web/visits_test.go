@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -30,9 +31,7 @@ type visitSite struct {
 
 func newVisitSite(t *testing.T, change func(*PublicConfig)) visitSite {
 	t.Helper()
-	db := storetest.SQLite(t)
-	store := visits.SQLite(db.Read, db.Write)
-	v := &Visits{Store: store, Counter: visits.New(visits.Config{Store: store, Detail: true}), CountryHeader: "Cf-Ipcountry"}
+	v := newVisits(t)
 	s := changedTokenSite(t, func(c *PublicConfig, _ *token.Registry) {
 		c.Visits = v
 		if change != nil {
@@ -40,6 +39,14 @@ func newVisitSite(t *testing.T, change func(*PublicConfig)) visitSite {
 		}
 	})
 	return visitSite{s, v}
+}
+
+// newVisits counts visits with details in an empty database.
+func newVisits(t *testing.T) *Visits {
+	t.Helper()
+	db := storetest.SQLite(t)
+	store := visits.SQLite(db.Read, db.Write)
+	return &Visits{Store: store, Counter: visits.New(visits.Config{Store: store, Detail: true}), CountryHeader: "Cf-Ipcountry"}
 }
 
 // visit follows a link and returns the status.
@@ -277,3 +284,32 @@ func benchVisit(tb testing.TB, detail bool) func() {
 // BenchmarkVisit and BenchmarkVisitDetail measure a redirect that is counted.
 func BenchmarkVisit(b *testing.B)       { bench(b, benchVisit(b, false)) }
 func BenchmarkVisitDetail(b *testing.B) { bench(b, benchVisit(b, true)) }
+
+// The pages for links show the visits that the API shows, those of imported links included.
+func TestUIShowsVisits(t *testing.T) {
+	t.Parallel()
+	v := newVisits(t)
+	s := newUISite(t, "", func(c *PublicConfig) { c.Visits = v })
+	l := s.owner(t, "docs", everyScope).want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://one.example/"}`)
+	for range 3 {
+		s.visit(t, http.MethodGet, "/"+l.Code, browserAgent)
+	}
+	s.visit(t, http.MethodGet, "/"+l.Code, robotAgent)
+	past := []visits.Past{{Code: l.Code, Count: visits.Count{Human: 40, Bot: 50}}}
+	if err := errors.Join(v.Counter.FlushNow(t.Context()), v.Store.SetPast(t.Context(), past)); err != nil {
+		t.Fatal(err)
+	}
+	series, err := v.Daily(t.Context(), l.Code, 30)
+	if err != nil || len(series.Days) != 30 || series.Days[29].Human != 3 || series.Days[29].Bot != 1 || series.Total.Human != 43 || series.Total.Bot != 51 {
+		t.Errorf("series %+v, error %v", series, err)
+	}
+	response, err := s.client.Get(s.admin + "/code/" + l.Code)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if want := "<b>43</b> by people, <b>51</b> by bots"; err != nil || !strings.Contains(string(body), want) {
+		t.Errorf("the page does not contain %q, error %v:\n%s", want, err, body)
+	}
+}

@@ -20,7 +20,7 @@ type Exporter struct {
 	Links AllLinks
 	// Owners returns all tokens. An export calls it once, after it has begun to read the links.
 	Owners   func(context.Context) (*Owners, error)
-	Visits   Visits            // nil if the database counts no visits
+	Visits   Visits
 	Progress func(links int64) // gets the number of links after each batch
 }
 
@@ -79,7 +79,7 @@ func (e *Exporter) Run(ctx context.Context, f Format, file io.Writer) error {
 
 // write adds the visits to records and writes them.
 func (e *Exporter) write(ctx context.Context, w recordWriter, records []Record) error {
-	if e.Visits != nil && len(records) > 0 {
+	if len(records) > 0 {
 		codes := make([]string, len(records))
 		for i := range records {
 			codes[i] = records[i].Code
@@ -89,7 +89,7 @@ func (e *Exporter) write(ctx context.Context, w recordWriter, records []Record) 
 			return fmt.Errorf("read the visits: %w", err)
 		}
 		for i := range records {
-			records[i].Visits = totals[records[i].Code]
+			records[i].Visits = Total(totals[records[i].Code])
 		}
 	}
 	for i := range records {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"keypool/shortener"
+	"keypool/shortener/visits"
 )
 
 // Links is the part of a [shortener.Store] that an import needs.
@@ -24,7 +25,7 @@ type Links interface {
 type Importer struct {
 	Links  Links
 	Owners *Owners
-	Visits Visits // nil if the database counts no visits
+	Visits Visits
 	Rules  shortener.ImportRules
 	Now    time.Time // time of the creation of links whose records have none
 	DryRun bool      // whether to check the file and to import nothing
@@ -52,10 +53,9 @@ func (r Refusal) String() string {
 // Summary counts the records of a file. In a dry run, Imported counts the records that an import would insert. It may count a
 // code twice that occurs twice in the file.
 type Summary struct {
-	Imported  int64
-	Present   int64 // were in the database already
-	Refused   int64
-	Unvisited int64 // links with visits that were not imported, because the database counts no visits
+	Imported int64
+	Present  int64 // were in the database already
+	Refused  int64
 }
 
 // Records returns the number of all records.
@@ -160,7 +160,7 @@ func (i *Importer) insert(ctx context.Context, f Format, batch []candidate, s *S
 	if err != nil {
 		return fmt.Errorf("lines %d to %d: %w", batch[0].line, batch[len(batch)-1].line, err)
 	}
-	if err := i.addVisits(ctx, batch, outcomes, s); err != nil {
+	if err := i.addVisits(ctx, batch, outcomes); err != nil {
 		return err
 	}
 	for j := range batch {
@@ -249,22 +249,18 @@ func (i *Importer) compare(ctx context.Context, f Format, c *candidate) (shorten
 
 // addVisits adds the visits of the links that are in the database now. A link that was in the database before the import
 // keeps the visits that it has, because they may contain those of the file.
-func (i *Importer) addVisits(ctx context.Context, batch []candidate, outcomes []shortener.Outcome, s *Summary) error {
-	var past []Past
+func (i *Importer) addVisits(ctx context.Context, batch []candidate, outcomes []shortener.Outcome) error {
+	var past []visits.Past
 	var present []string
 	for j := range batch {
 		c := &batch[j]
 		if c.refusal != nil || c.visits == (Total{}) {
 			continue
 		}
-		past = append(past, Past{Code: c.code, Owner: c.link.Owner(), Total: c.visits})
+		past = append(past, visits.Past{Code: c.code, Owner: c.link.Owner(), Count: visits.Count(c.visits)})
 		if outcomes[j] != shortener.Inserted {
 			present = append(present, c.code)
 		}
-	}
-	if i.Visits == nil {
-		s.Unvisited += int64(len(past))
-		return nil
 	}
 	if i.DryRun || len(past) == 0 {
 		return nil
@@ -276,13 +272,13 @@ func (i *Importer) addVisits(ctx context.Context, batch []candidate, outcomes []
 }
 
 // setPast stores visits, apart from those of the present codes that have visits.
-func (i *Importer) setPast(ctx context.Context, past []Past, present []string) error {
+func (i *Importer) setPast(ctx context.Context, past []visits.Past, present []string) error {
 	if len(present) > 0 {
 		totals, err := i.Visits.Totals(ctx, present)
 		if err != nil {
 			return err
 		}
-		past = slices.DeleteFunc(past, func(p Past) bool { return totals[p.Code] != Total{} })
+		past = slices.DeleteFunc(past, func(p visits.Past) bool { return totals[p.Code] != visits.Count{} })
 	}
 	if len(past) == 0 {
 		return nil

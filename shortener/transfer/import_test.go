@@ -19,6 +19,7 @@ import (
 	"keypool/shortener/sqlitestore"
 	"keypool/shortener/storetest"
 	"keypool/shortener/token"
+	"keypool/shortener/visits"
 )
 
 // onStores runs test with a function that opens an empty store of each engine.
@@ -37,15 +38,15 @@ func onStores(t *testing.T, test func(t *testing.T, open func() shortener.Store)
 // counts implements Visits in memory.
 type counts struct {
 	mu     sync.Mutex
-	totals map[string]Total
-	past   []Past
+	totals map[string]visits.Count
+	past   []visits.Past
 }
 
 // Totals implements [Visits].
-func (c *counts) Totals(_ context.Context, codes []string) (map[string]Total, error) {
+func (c *counts) Totals(_ context.Context, codes []string) (map[string]visits.Count, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	found := make(map[string]Total)
+	found := make(map[string]visits.Count)
 	for _, code := range codes {
 		if total, ok := c.totals[code]; ok {
 			found[code] = total
@@ -55,18 +56,18 @@ func (c *counts) Totals(_ context.Context, codes []string) (map[string]Total, er
 }
 
 // SetPast implements [Visits]. It adds the visits, also if the link has others.
-func (c *counts) SetPast(_ context.Context, visits []Past) error {
+func (c *counts) SetPast(_ context.Context, links []visits.Past) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.totals == nil {
-		c.totals = make(map[string]Total)
+		c.totals = make(map[string]visits.Count)
 	}
-	for _, v := range visits {
-		if slices.ContainsFunc(c.past, func(p Past) bool { return p.Code == v.Code }) {
+	for _, v := range links {
+		if slices.ContainsFunc(c.past, func(p visits.Past) bool { return p.Code == v.Code }) {
 			continue
 		}
 		total := c.totals[v.Code]
-		c.totals[v.Code] = Total{Human: total.Human + v.Human, Bot: total.Bot + v.Bot}
+		c.totals[v.Code] = visits.Count{Human: total.Human + v.Human, Bot: total.Bot + v.Bot}
 		c.past = append(c.past, v)
 	}
 	return nil
@@ -124,7 +125,7 @@ func exported(t *testing.T, s shortener.Store, visits Visits, owners *Owners, f 
 // fill inserts links of every kind, in several batches of an export, and returns their visits.
 func fill(t *testing.T, s shortener.Store) *counts {
 	t.Helper()
-	visits := &counts{totals: make(map[string]Total)}
+	kept := &counts{totals: make(map[string]visits.Count)}
 	var links []shortener.Link
 	for n := range 2*batchSize + 7 {
 		l := storetest.Link(fmt.Sprintf("%06d", 2*batchSize-n)) // keys, in another order than their times
@@ -135,7 +136,7 @@ func fill(t *testing.T, s shortener.Store) *counts {
 			l.ExpiresAt = l.CreatedAt.Add(-time.Hour)
 		case 2:
 			l.Details = storetest.Owned(l.Code, 1).Details
-			visits.totals[l.Code] = Total{Human: int64(n), Bot: 1}
+			kept.totals[l.Code] = visits.Count{Human: int64(n), Bot: 1}
 		case 3:
 			l = storetest.Deleted(l, l.CreatedAt.Add(time.Hour))
 		case 4:
@@ -151,7 +152,7 @@ func fill(t *testing.T, s shortener.Store) *counts {
 	for batch := range slices.Chunk(links, 700) {
 		storetest.Insert(t, s, batch...)
 	}
-	return visits
+	return kept
 }
 
 // An export and the export of its import are equal, byte by byte, also if the import goes to the other engine. A repeated
@@ -245,16 +246,16 @@ func TestDryRunWritesNothing(t *testing.T) {
 // An import that ended before it added the visits adds them when it is repeated.
 func TestVisitsAreAddedOnce(t *testing.T) {
 	t.Parallel()
-	s, visits := sqlitestore.New(storetest.SQLite(t), storetest.Plain()), &counts{}
+	s, kept := sqlitestore.New(storetest.SQLite(t), storetest.Plain()), &counts{}
 	const file = "keyword,url,timestamp,clicks\na,https://example.com/,2020-01-01 00:00:00,5\nb,https://example.com/,2020-01-01 00:00:00,0\nc.,https://example.com/,,7\n"
-	if got, _ := imported(t, importer(s, nil), YOURLS, file); got != (Summary{Imported: 2, Refused: 1, Unvisited: 1}) {
-		t.Errorf("an import without visits: %+v", got)
+	if got, _ := imported(t, importer(s, &counts{}), YOURLS, file); got != (Summary{Imported: 2, Refused: 1}) {
+		t.Errorf("the first import: %+v", got)
 	}
 	for range 2 {
-		imported(t, importer(s, visits), YOURLS, file)
+		imported(t, importer(s, kept), YOURLS, file)
 	}
-	want := []Past{{Code: "a", Total: Total{Human: 5}}}
-	if diff := cmp.Diff(want, visits.past); diff != "" {
+	want := []visits.Past{{Code: "a", Count: visits.Count{Human: 5}}}
+	if diff := cmp.Diff(want, kept.past); diff != "" {
 		t.Errorf("visits (-want +got):\n%s", diff)
 	}
 }
@@ -281,7 +282,10 @@ type brokenLinks struct {
 }
 
 // Insert implements [Links].
-func (b *brokenLinks) Insert(_ context.Context, links []shortener.Link) ([]shortener.Outcome, error) {
+func (b *brokenLinks) Insert(ctx context.Context, links []shortener.Link) ([]shortener.Outcome, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	if b.inserts++; b.inserts == 2 {
 		return nil, b.fault
 	}

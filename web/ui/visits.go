@@ -14,8 +14,9 @@ type Visits interface {
 
 // Series is the visits of a link by day.
 type Series struct {
-	Days []Day
-	AsOf time.Time // visits until this time are counted
+	Days  []Day
+	Total Day       // all visits since the link was created; At is zero
+	AsOf  time.Time // visits until this time are counted
 }
 
 // Day is the number of visits on the day that begins at At.
@@ -33,7 +34,8 @@ type chart struct {
 	Failed     bool // the series could not be read
 	Days       []Day
 	Bars       []bar
-	Human, Bot int64 // totals
+	Human, Bot int64 // visits on the days
+	Total      Day   // visits since the link was created
 	Top        int64 // visits at the upper end of the chart
 	AsOf       time.Time
 }
@@ -80,7 +82,7 @@ func (u *UI) chartOf(x *exchange, code string) *chart {
 
 // draw returns the chart of a series. The bots stand on the people.
 func draw(s Series) *chart {
-	c := &chart{Days: s.Days, AsOf: s.AsOf}
+	c := &chart{Days: s.Days, Total: s.Total, AsOf: s.AsOf}
 	for _, d := range s.Days {
 		c.Human, c.Bot = c.Human+d.Human, c.Bot+d.Bot
 		c.Top = max(c.Top, d.Human+d.Bot)

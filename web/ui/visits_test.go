@@ -75,7 +75,7 @@ func TestVisitsSection(t *testing.T) {
 	}{
 		"off":    {nil, []string{"This server does not count visits."}, []string{"<svg"}},
 		"failed": {fakeVisits{err: context.DeadlineExceeded}, []string{"cannot be read at present"}, []string{"<svg", "deadline"}},
-		"idle":   {fakeVisits{Series: idle}, []string{"Nobody has followed this link"}, []string{"<svg"}},
+		"idle":   {fakeVisits{Series: idle}, []string{"No visits in the last 30 days"}, []string{"<svg"}},
 		"visited": {fakeVisits{Series: series()}, []string{
 			"<b>601</b> by people, <b>450</b> by bots", `viewBox="0 0 596 120"`, `<rect class="human" x="580" y="48" width="16" height="72"/>`,
 			`<rect class="bot" x="580" y="0" width="16" height="48"/>`, `<th scope="row">2026-11-02</th><td>0</td><td>50</td>`, "1 November", "30 November",

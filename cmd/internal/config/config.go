@@ -44,8 +44,8 @@ type Serve struct {
 	BaseURL        BaseURL  `env:"BASE_URL" group:"listeners" placeholder:"URL" help:"Prefix of short URLs, such as https://go.example. Default: from the Host header of the request."`
 	TrustedProxies Networks `env:"TRUSTED_PROXIES" group:"listeners" placeholder:"CIDR,..." help:"Reverse proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted, as CIDRs separated by commas."`
 
-	UI           string     `name:"ui" env:"UI" default:"off" oneof:"off,token,header" group:"listeners" help:"Pages for the owners of links at /admin/ of the public listener: off, token (a person signs in with an API token) or header (a reverse proxy authenticates the person)."`
-	UIUserHeader HeaderName `name:"ui-user-header" env:"UI_USER_HEADER" default:"Remote-User" group:"listeners" help:"Header with the name of the person for UI=header. The person acts as the token with this name. The header is used only if a proxy in TRUSTED_PROXIES sends it."`
+	UI           string `name:"ui" env:"UI" default:"off" oneof:"off,token,header" group:"listeners" help:"Pages for the owners of links at /admin/ of the public listener: off, token (a person signs in with an API token) or header (a reverse proxy authenticates the person)."`
+	UIUserHeader Header `name:"ui-user-header" env:"UI_USER_HEADER" default:"Remote-User" group:"listeners" help:"Header with the name of the person for UI=header. The person acts as the token with this name. The header is used only if a proxy in TRUSTED_PROXIES sends it."`
 
 	OwnHosts    OwnHosts `env:"OWN_HOSTS" group:"destinations" placeholder:"HOST,..." help:"Further host names of this service, without ports, separated by commas. A link must not lead to them, on any port. Subdomains are not included."`
 	BlockHosts  string   `name:"block-hosts-file" env:"BLOCK_HOSTS_FILE" group:"destinations" placeholder:"PATH" help:"Block list: a file with one host per line. Links must not lead to these hosts and their subdomains. The server reads the file again when it changes."`

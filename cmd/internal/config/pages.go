@@ -3,14 +3,11 @@ package config
 import (
 	"encoding"
 	"strings"
-
-	"golang.org/x/net/http/httpguts"
 )
 
 // These settings decide who reaches the pages of the operator and of the owners of links.
 var (
 	_ encoding.TextUnmarshaler = (*HostNames)(nil)
-	_ encoding.TextUnmarshaler = (*HeaderName)(nil)
 )
 
 // The values of the setting UI.
@@ -35,17 +32,5 @@ func (h *HostNames) UnmarshalText(text []byte) error {
 		}
 		*h = append(*h, field)
 	}
-	return nil
-}
-
-// HeaderName is the name of an HTTP header.
-type HeaderName string
-
-// UnmarshalText takes the name of a header.
-func (h *HeaderName) UnmarshalText(text []byte) error {
-	if !httpguts.ValidHeaderFieldName(string(text)) {
-		return &Error{Got: string(text), Takes: "the name of a header, such as Remote-User or X-Auth-Request-User"}
-	}
-	*h = HeaderName(text)
 	return nil
 }

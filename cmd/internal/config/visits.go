@@ -59,7 +59,7 @@ type Header string
 // UnmarshalText takes the name of a header.
 func (h *Header) UnmarshalText(text []byte) error {
 	if !httpguts.ValidHeaderFieldName(string(text)) {
-		return &Error{Got: string(text), Takes: "the name of a request header, such as CF-IPCountry"}
+		return &Error{Got: string(text), Takes: "the name of a request header, such as Remote-User or CF-IPCountry"}
 	}
 	*h = Header(http.CanonicalHeaderKey(string(text)))
 	return nil

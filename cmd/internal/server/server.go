@@ -74,7 +74,7 @@ func startServer(ctx context.Context, s config.Server, log *slog.Logger) (*progr
 		visited := openVisits(p, c, connections, s.Serve)
 		watchBlockFile(p, blocked, service)
 		c.ServeAdmin(p, admin.Config{
-			Ready: service.Ready, Degraded: chain.Degraded, Links: adminUI(p, s.Serve, service, tokens, c.Log),
+			Ready: service.Ready, Degraded: chain.Degraded, Links: adminUI(p, s.Serve, service, tokens, visited, c.Log),
 			Status: func() admin.Status {
 				status := chain.Status()
 				status.Limits = describeLimits(s.Serve, requests.Limited())

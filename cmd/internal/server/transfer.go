@@ -49,7 +49,7 @@ func importLinks(ctx context.Context, s config.Server, f importFlags, out, log i
 		}
 		origin, _ := shortener.ParseOrigin(string(s.BaseURL)) // CompleteImport has checked it; without it, the origin is unknown
 		i := transfer.Importer{
-			Links: o.store, Owners: transfer.NewOwners(tokens), Now: time.Now(), DryRun: f.DryRun,
+			Links: o.store, Visits: visitStore(o.core, o.connections), Owners: transfer.NewOwners(tokens), Now: time.Now(), DryRun: f.DryRun,
 			Rules: shortener.ImportRules{Self: origin, OwnHosts: ownHosts(s.OwnHosts)},
 		}
 		return runImport(ctx, &i, f, file, out, log)
@@ -72,11 +72,6 @@ func runImport(ctx context.Context, i *transfer.Importer, f importFlags, file *o
 	}
 	if err != nil {
 		return err
-	}
-	if s.Unvisited > 0 {
-		if err := p.print(fmt.Sprintf("the visits of %d links are not imported, because this program counts no visits", s.Unvisited)); err != nil {
-			return err
-		}
 	}
 	if _, err := fmt.Fprintln(out, importText(s, f.DryRun)); err != nil {
 		return err
@@ -129,7 +124,7 @@ func exportLinks(ctx context.Context, s config.Server, f exportFlags, out, log i
 		tokens := tokenStore(o.core, o.connections)
 		p := newProgress(log, 0)
 		e := transfer.Exporter{
-			Links: o.store,
+			Links: o.store, Visits: visitStore(o.core, o.connections),
 			Owners: func(ctx context.Context) (*transfer.Owners, error) {
 				all, err := tokens.List(ctx)
 				return transfer.NewOwners(all), err

@@ -14,12 +14,12 @@ import (
 
 // adminUI returns the pages for links on the admin listener. Without BASE_URL, their short URLs begin with the address of the public
 // listener for clients on this machine.
-func adminUI(p *program.Program, s config.Serve, service *shortener.Service, tokens *token.Registry, log *slog.Logger) http.Handler {
+func adminUI(p *program.Program, s config.Serve, service *shortener.Service, tokens *token.Registry, visits *web.Visits, log *slog.Logger) http.Handler {
 	base := cmp.Or(string(s.BaseURL), p.URL())
 	if _, ok := shortener.ParseOrigin(base); !ok { // an address with a zone, which a link cannot have
 		base = "http://localhost"
 	}
-	return web.NewAdminUI(web.AdminUIConfig{Service: service, Tokens: tokens, BaseURL: base, Logger: log})
+	return web.NewAdminUI(web.AdminUIConfig{Service: service, Tokens: tokens, BaseURL: base, Visits: visits, Logger: log})
 }
 
 // publicUI returns the settings of the pages for links on the public listener, or nil if UI is off.
