@@ -1,6 +1,7 @@
 package shortener
 
 import (
+	"errors"
 	"regexp"
 	"strings"
 	"testing"
@@ -75,4 +76,12 @@ func FuzzAlias(f *testing.F) {
 			t.Errorf("the valid alias %q is not plausible as a code", alias)
 		}
 	})
+}
+
+func assertInvalid(t *testing.T, err error, field, reason string) {
+	t.Helper()
+	invalid, ok := errors.AsType[*InvalidError](err)
+	if !ok || invalid.Field != field || !strings.Contains(invalid.Reason, reason) {
+		t.Errorf("error %v, want an InvalidError for %s with %q", err, field, reason)
+	}
 }

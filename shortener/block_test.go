@@ -5,11 +5,12 @@ import (
 	"testing"
 
 	"keypool/shortener"
+	"keypool/shortener/destination"
 )
 
-func hosts(t *testing.T, spellings ...string) *shortener.Hosts {
+func hosts(t *testing.T, spellings ...string) *destination.Hosts {
 	t.Helper()
-	set := &shortener.Hosts{}
+	set := &destination.Hosts{}
 	for _, spelling := range spellings {
 		if !set.Add(spelling) {
 			t.Fatalf("Add(%q) refuses the host", spelling)
@@ -28,8 +29,8 @@ func TestBlockedHostsGetNoLinks(t *testing.T) {
 	} {
 		alias := "alias"
 		for _, r := range []shortener.Request{{URL: url}, {URL: url, Alias: &alias}} {
-			if link, _, err := s.Create(t.Context(), r); !errors.Is(err, shortener.ErrBlocked) {
-				t.Errorf("Create(%q) = %v, %v; want ErrBlocked", url, link, err)
+			if link, _, err := s.Create(t.Context(), r); !errors.Is(err, destination.ErrBlocked) {
+				t.Errorf("Create(%q) = %v, %v; want destination.ErrBlocked", url, link, err)
 			}
 		}
 	}
@@ -50,7 +51,7 @@ func TestLinksOfBlockedHostsDoNotResolveWhileBlocked(t *testing.T) {
 			assertFails(t, service, evil.Code, shortener.ErrLinkBlocked)
 			assertFails(t, service, evil.Code, shortener.ErrGone)
 			assertResolves(t, service, good)
-			service.Block(&shortener.Hosts{})
+			service.Block(&destination.Hosts{})
 			assertResolves(t, service, evil)
 		}
 	}
@@ -65,7 +66,7 @@ func TestOwnHostsGetNoLinks(t *testing.T) {
 	s := startService(t, shortener.Config{
 		Store: newStore(t), Keys: sequence("k"), OwnHosts: hosts(t, "go.example", "bücher.example", "192.0.2.1", "2001:db8::1"),
 	})
-	self, _ := shortener.ParseOrigin("https://s.example")
+	self, _ := destination.ParseOrigin("https://s.example")
 	for _, url := range []string{
 		"https://s.example/a", "https://go.example/a", "HTTP://GO.Example.:443/a", "http://go.example:8080/a", "https://ｇｏ。example",
 		"https://BÜCHER.example/", "https://XN--bcher-kva.example/", "http://192.0.2.1/", "http://3221225985/", "http://0300.0.513/",

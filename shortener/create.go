@@ -19,7 +19,7 @@ const (
 // the alias already has a link to the same URL, Create returns this link, and existing is
 // true. This requires that the request has the same expiry as the link or no expiry.
 //
-// Create fails with an *InvalidError, ErrBlocked, ErrAliasTaken or an *UnavailableError. Any other
+// Create fails with an *InvalidError, destination.ErrBlocked, ErrAliasTaken or an *UnavailableError. Any other
 // error, such as ErrRefused, is a fault of the program. After ctx ends, Create draws no
 // further key. It still waits for a commit that is in progress, because only the outcome of
 // the commit shows whether the key is used.

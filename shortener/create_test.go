@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"keypool/shortener"
+	"keypool/shortener/destination"
 	"keypool/shortener/storetest"
 )
 
@@ -215,7 +216,7 @@ func TestCreateValidatesBeforeItDrawsAKey(t *testing.T) {
 		t.Error("a key was drawn")
 		return shortener.Key{}, shortener.ErrKeysExhausted
 	})
-	self, _ := shortener.ParseOrigin("https://s.example")
+	self, _ := destination.ParseOrigin("https://s.example")
 	for field, r := range map[string]shortener.Request{
 		"url":        {URL: "https://s.example/a", Self: self},
 		"alias":      {URL: "https://go.dev/", Alias: given("Admin")},

@@ -11,8 +11,6 @@ var (
 	ErrNotFound = errors.New("no link has this code")
 	// ErrGone reports that the link with the code was deleted or has expired.
 	ErrGone = errors.New("the link was deleted or has expired")
-	// ErrBlocked reports that the URL of a request leads to a host on the block list.
-	ErrBlocked = errors.New("the block list covers the host of the URL")
 	// ErrLinkBlocked reports that the link with the code leads to a host on the block list. It wraps
 	// ErrGone, although the link resolves again when the host is no longer on the list.
 	ErrLinkBlocked = fmt.Errorf("%w, or its host is blocked", ErrGone)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"keypool/shortener/destination"
 )
 
 // testNow has nanoseconds, like a real clock.
@@ -160,7 +162,7 @@ func TestMaxAgeBoundsExpiry(t *testing.T) {
 	} {
 		r := tt.request
 		r.URL, r.MaxAge = "https://go.dev/", maxAge
-		link, err := r.link(now, &destinations{})
+		link, err := r.link(now, new(destination.Rules))
 		if tt.field != "" {
 			invalid, ok := errors.AsType[*InvalidError](err)
 			if !ok || invalid.Field != tt.field || !strings.Contains(invalid.Reason, "within 48h,") {

@@ -1,18 +1,21 @@
 package shortener
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
 	"time"
+
+	"keypool/shortener/destination"
 )
 
 // ImportRules check links that an import brings from another service or from another database. Times in the past,
 // long codes and links without an expiry are valid, because such links exist. The block list does not
 // apply: a link to a blocked host exists, and does not resolve.
 type ImportRules struct {
-	Self     Origin // origin of this service; a link must not lead to it
-	OwnHosts *Hosts // further names of this service
+	Self     destination.Origin // origin of this service; a link must not lead to it
+	OwnHosts *destination.Hosts // further names of this service
 	// Exported reports whether this program exported the links. A key may then equal a reserved name.
 	Exported bool
 }
@@ -24,8 +27,8 @@ func (r *ImportRules) Check(l Link) (_ Link, err error) {
 		return Link{}, err
 	}
 	l.Code, l.Source, l.Once = strings.Clone(l.Code), SourceImport, nil
-	allowed := destinations{own: r.OwnHosts}
-	if l.URL, err = allowed.normalize(l.URL, r.Self); err != nil {
+	allowed := destination.Rules{Own: r.OwnHosts}
+	if l.URL, err = normalURL(&allowed, l.URL, r.Self); err != nil {
 		return Link{}, err
 	}
 	if l.Details, err = r.checkDetails(l.Details); err != nil {
@@ -78,9 +81,9 @@ func (r *ImportRules) checkDetails(d *Details) (*Details, error) {
 		return nil, err
 	}
 	if d.FirstURL != "" {
-		first, err := normalizeURL(d.FirstURL, Origin{})
-		if err != nil {
-			return nil, &InvalidError{Field: "first_url", Reason: strings.TrimPrefix(err.Error(), "url ")}
+		first, err := new(destination.Rules).Normalize(d.FirstURL, destination.Origin{})
+		if invalid, ok := errors.AsType[*destination.InvalidError](err); ok {
+			return nil, &InvalidError{Field: "first_url", Reason: invalid.Reason}
 		}
 		checked.FirstURL = first
 	}

@@ -7,15 +7,17 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"keypool/shortener/destination"
 )
 
 func TestImportRules(t *testing.T) {
 	t.Parallel()
-	self, ok := ParseOrigin("https://go.example")
+	self, ok := destination.ParseOrigin("https://go.example")
 	if !ok {
 		t.Fatal("the origin is invalid")
 	}
-	hosts := new(Hosts)
+	hosts := new(destination.Hosts)
 	hosts.Add("www.go.example")
 	rules := ImportRules{Self: self, OwnHosts: hosts}
 	created := time.Date(2010, 1, 2, 3, 4, 5, 6789, time.FixedZone("", 3600))

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"keypool/shortener/destination"
 )
 
 // State is a set of links by whether they can be followed.
@@ -33,9 +35,9 @@ type Filter struct {
 
 // among returns the links that the filter selects.
 func (f *Filter) among(links []Link, now time.Time) (selected []Link) {
-	wanted, known := parseHost(f.Host)
+	wanted, known := destination.ParseHost(f.Host)
 	for i := range links {
-		sameHost := f.Host == "" || known && storedHost(links[i].URL) == wanted
+		sameHost := f.Host == "" || known && destination.HostOf(links[i].URL) == wanted
 		if sameHost && f.selects(&links[i], now) {
 			selected = append(selected, links[i])
 		}

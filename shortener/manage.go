@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"keypool/shortener/destination"
 )
 
 // Actor is who manages links: a token.
@@ -28,8 +30,8 @@ type Patch struct {
 	Redirect  *int
 	Forward   *string
 
-	Versions []int64 // if not nil, the change requires that the link has one of these versions
-	Self     Origin  // origin of this service; a link must not lead to it
+	Versions []int64            // if not nil, the change requires that the link has one of these versions
+	Self     destination.Origin // origin of this service; a link must not lead to it
 }
 
 // Find returns the link with this code, also if it is a tombstone. It reads the store and not the cache. It
@@ -57,7 +59,7 @@ func (s *Service) Find(ctx context.Context, a Actor, code string) (Link, error) 
 // at most five seconds. The other servers use the new link at most Freshness later.
 //
 // It fails with ErrNotFound, as Find does, with ErrGone for a tombstone, with ErrFixed for another URL of a fixed
-// link, with ErrBlocked for a URL that leads to a blocked host, with ErrVersion if the link has another version than p requires, with an *InvalidError, or with an
+// link, with [destination.ErrBlocked] for a URL that leads to a blocked host, with ErrVersion if the link has another version than p requires, with an *InvalidError, or with an
 // *UnavailableError. After an *UnavailableError the link may have changed.
 func (s *Service) Change(ctx context.Context, a Actor, code string, p Patch) (Link, error) {
 	return s.change(ctx, a, code, func(l Link, now time.Time) (Link, error) {
@@ -125,7 +127,7 @@ func (s *Service) change(ctx context.Context, a Actor, code string, f func(l Lin
 
 // isRefusal reports whether err concerns the request and not the store.
 func isRefusal(err error) bool {
-	for _, refusal := range []error{ErrNotFound, ErrGone, ErrFixed, ErrVersion, ErrBlocked, ErrRefused, errDeleted} {
+	for _, refusal := range []error{ErrNotFound, ErrGone, ErrFixed, ErrVersion, destination.ErrBlocked, ErrRefused, errDeleted} {
 		if errors.Is(err, refusal) {
 			return true
 		}
@@ -181,7 +183,7 @@ func (l *Link) nextDetails(now time.Time) *Details {
 }
 
 // apply returns the link after the change.
-func (p *Patch) apply(l Link, now time.Time, allowed *destinations) (Link, error) {
+func (p *Patch) apply(l Link, now time.Time, allowed *destination.Rules) (Link, error) {
 	if l.Gone(now) {
 		return Link{}, ErrGone
 	}
@@ -207,11 +209,11 @@ func (p *Patch) apply(l Link, now time.Time, allowed *destinations) (Link, error
 	return l, nil
 }
 
-func (p *Patch) applyURL(l *Link, d *Details, allowed *destinations) error {
+func (p *Patch) applyURL(l *Link, d *Details, allowed *destination.Rules) error {
 	if p.URL == nil {
 		return nil
 	}
-	url, err := allowed.normalize(*p.URL, p.Self)
+	url, err := normalURL(allowed, *p.URL, p.Self)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"keypool/shortener/destination"
 )
 
 // OnceMemory is how long a store keeps the idempotency key of a creation.
@@ -29,7 +31,7 @@ type First struct {
 // payload returns a digest of everything that the client sent.
 func (r *Request) payload() [sha256.Size]byte {
 	sent := *r
-	sent.Self, sent.Owner, sent.MaxAge = Origin{}, 0, 0
+	sent.Self, sent.Owner, sent.MaxAge = destination.Origin{}, 0, 0
 	b, err := json.Marshal(sent)
 	if err != nil { // the members are strings, numbers and booleans
 		panic("shortener: encode a request: " + err.Error())

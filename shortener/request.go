@@ -1,21 +1,24 @@
 package shortener
 
 import (
+	"errors"
 	"math"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"keypool/shortener/destination"
 )
 
 // Request describes the link to create. A field is nil if the user did not send it.
 type Request struct {
 	URL       string
 	Alias     *string
-	ExpiresAt *string // RFC 3339
-	ExpiresIn *string // a decimal number of seconds, or a Go duration
-	Self      Origin  // origin of this service; a link must not lead to it
+	ExpiresAt *string            // RFC 3339
+	ExpiresIn *string            // a decimal number of seconds, or a Go duration
+	Self      destination.Origin // origin of this service; a link must not lead to it
 
 	// MaxAge is the maximum time from the creation to the expiry of the link. A link without an expiry
 	// then expires after this time. 0 means that there is no maximum.
@@ -51,8 +54,8 @@ func (r *Request) hasExpiry() bool { return r.ExpiresAt != nil || r.ExpiresIn !=
 
 // link validates the request and returns the link that it describes. allowed decides where the link may lead. link does
 // not set CreatedAt. It sets Code only if the request has an alias.
-func (r *Request) link(now time.Time, allowed *destinations) (Link, error) {
-	url, err := allowed.normalize(r.URL, r.Self)
+func (r *Request) link(now time.Time, allowed *destination.Rules) (Link, error) {
+	url, err := normalURL(allowed, r.URL, r.Self)
 	if err != nil {
 		return Link{}, err
 	}
@@ -76,6 +79,15 @@ func (r *Request) link(now time.Time, allowed *destinations) (Link, error) {
 		link.Code, link.Source = strings.Clone(*r.Alias), SourceAlias
 	}
 	return link, nil
+}
+
+// normalURL returns raw in the form that is stored. It fails with an *InvalidError or with [destination.ErrBlocked].
+func normalURL(allowed *destination.Rules, raw string, self destination.Origin) (string, error) {
+	url, err := allowed.Normalize(raw, self)
+	if invalid, ok := errors.AsType[*destination.InvalidError](err); ok {
+		err = &InvalidError{Field: "url", Reason: invalid.Reason}
+	}
+	return url, err
 }
 
 const (
@@ -122,8 +134,7 @@ func plausible(code string) bool {
 }
 
 // isWord reports whether s contains only the characters of codes. These are the characters of
-// aliases, of base62 and of base64url (RFC 4648, section 5). The labels of a host name have
-// the same characters. isWord does not use strings.Trim, which would build a table for each
+// aliases, of base62 and of base64url (RFC 4648, section 5). isWord does not use strings.Trim, which would build a table for each
 // call.
 func isWord(s string) bool {
 	for i := range len(s) {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"keypool/shortener/destination"
 )
 
 // Service creates and resolves links. All its methods may be called concurrently.
@@ -21,18 +23,18 @@ type Service struct {
 	committer *committer
 	readiness readiness
 
-	destinations destinations
+	destinations destination.Rules
 }
 
 // Config holds the parts and settings of a Service. Store and Keys are required.
 type Config struct {
 	Store     Store
 	Keys      Keys
-	Metrics   *Metrics         // if nil, the metrics are not exported
-	CacheSize int              // links in memory, DefaultCacheSize if 0; a link with a long URL counts as several links
-	QueueSize int              // creations that may wait for a commit, 4,096 if 0
-	OwnHosts  *Hosts           // names of this service, besides the origin of a request; a link must not lead to them
-	Now       func() time.Time // if nil, time.Now
+	Metrics   *Metrics           // if nil, the metrics are not exported
+	CacheSize int                // links in memory, DefaultCacheSize if 0; a link with a long URL counts as several links
+	QueueSize int                // creations that may wait for a commit, 4,096 if 0
+	OwnHosts  *destination.Hosts // names of this service, besides the origin of a request; a link must not lead to them
+	Now       func() time.Time   // if nil, time.Now
 }
 
 // New starts a service. Close stops it. The store must stay open until Close returns.
@@ -52,9 +54,13 @@ func New(cfg Config) *Service {
 		committer: newCommitter(cfg.Store, cfg.Metrics, cfg.QueueSize),
 		readiness: readiness{ping: cfg.Store.Ping, now: cfg.Now},
 
-		destinations: destinations{own: cfg.OwnHosts},
+		destinations: destination.Rules{Own: cfg.OwnHosts},
 	}
 }
+
+// Block replaces the block list. From now on, a creation fails if its URL leads to one of these hosts or to
+// a subdomain of one, and links that lead there do not resolve. If a host is no longer blocked, its links resolve again.
+func (s *Service) Block(hosts *destination.Hosts) { s.destinations.Block(hosts) }
 
 // Resolve returns the live link of code. It fails with ErrNotFound, ErrGone, ErrLinkBlocked or an
 // *UnavailableError. A deleted link may be returned for up to one second after its
@@ -64,7 +70,7 @@ func New(cfg Config) *Service {
 // that look-up found no link, it makes a second look-up of up to 0.9 s.
 func (s *Service) Resolve(ctx context.Context, code string) (Link, error) {
 	link, err := s.cache.get(ctx, code)
-	if err == nil && s.destinations.blocks(link.URL) {
+	if err == nil && s.destinations.Blocks(link.URL) {
 		return Link{}, ErrLinkBlocked
 	}
 	return link, err

@@ -8,14 +8,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"keypool/shortener"
+	"keypool/shortener/destination"
 	"keypool/web/internal/reply"
 )
 
 // block replaces the block list of a site.
 func (s *site) block(t *testing.T, spellings ...string) {
 	t.Helper()
-	hosts := &shortener.Hosts{}
+	hosts := &destination.Hosts{}
 	for _, spelling := range spellings {
 		if !hosts.Add(spelling) {
 			t.Fatalf("Add(%q) refuses the host", spelling)

@@ -15,6 +15,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"keypool/shortener"
+	"keypool/shortener/destination"
 	"keypool/shortener/token"
 	"keypool/web/internal/reply"
 )
@@ -199,7 +200,7 @@ func sendBulk(c echo.Context, lines []parsedLine, create func(line *parsedLine) 
 }
 
 // createLine creates the link of one line. It answers as POST /shorten would answer.
-func (p *public) createLine(c echo.Context, tok token.Token, self shortener.Origin, line *parsedLine) bulkAnswer {
+func (p *public) createLine(c echo.Context, tok token.Token, self destination.Origin, line *parsedLine) bulkAnswer {
 	a := bulkAnswer{Line: line.number}
 	if line.Ref != nil {
 		a.Ref = *line.Ref
@@ -215,7 +216,7 @@ func (p *public) createLine(c echo.Context, tok token.Token, self shortener.Orig
 	return a
 }
 
-func (p *public) tryLine(c echo.Context, tok token.Token, self shortener.Origin, line *parsedLine) (link shortener.Link, status int, err error) {
+func (p *public) tryLine(c echo.Context, tok token.Token, self destination.Origin, line *parsedLine) (link shortener.Link, status int, err error) {
 	if line.err != nil {
 		return link, 0, line.err
 	}

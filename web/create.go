@@ -9,6 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"keypool/shortener"
+	"keypool/shortener/destination"
 	"keypool/web/internal/reply"
 )
 
@@ -21,7 +22,7 @@ type answer struct {
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 }
 
-func newAnswer(l shortener.Link, self shortener.Origin) *answer {
+func newAnswer(l shortener.Link, self destination.Origin) *answer {
 	return &answer{
 		Code:      l.Code,
 		ShortURL:  self.String() + "/" + l.Code,
@@ -64,7 +65,7 @@ func (a *answer) send(w http.ResponseWriter, status int) error {
 const formKey = "form"
 
 // self returns the origin of this service. Each short URL begins with this origin.
-func (p *public) self(c echo.Context) (shortener.Origin, error) {
+func (p *public) self(c echo.Context) (destination.Origin, error) {
 	self := p.origin.of(c.Request())
 	if self.IsZero() {
 		return self, malformed("The Host header does not name a host that a short URL can contain.")

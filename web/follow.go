@@ -10,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"keypool/shortener"
+	"keypool/shortener/destination"
 	"keypool/web/internal/reply"
 )
 
@@ -93,7 +94,7 @@ type preview struct {
 	ChangedAt time.Time `json:"changed_at,omitzero"` // time of the last change of an editable link
 }
 
-func newPreview(l shortener.Link, self shortener.Origin) *preview {
+func newPreview(l shortener.Link, self destination.Origin) *preview {
 	v := &preview{answer: *newAnswer(l, self), Editable: l.Editable()}
 	if l.Editable() {
 		v.ChangedAt = l.Details.ChangedAt

@@ -10,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"keypool/shortener"
+	"keypool/shortener/destination"
 	"keypool/shortener/token"
 	"keypool/web/internal/reply"
 )
@@ -83,7 +84,7 @@ func (p *public) findLink(c echo.Context) error {
 }
 
 // sendLink sends a link to its owner.
-func (p *public) sendLink(c echo.Context, status int, link shortener.Link, self shortener.Origin) error {
+func (p *public) sendLink(c echo.Context, status int, link shortener.Link, self destination.Origin) error {
 	h := c.Response().Header()
 	h.Set("ETag", etag(&link))
 	h.Set(echo.HeaderCacheControl, "no-store")

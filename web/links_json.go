@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"keypool/shortener"
+	"keypool/shortener/destination"
 )
 
 // fullLink is the JSON representation of a link for its owner.
@@ -25,7 +26,7 @@ type fullLink struct {
 	DeletedAt time.Time         `json:"deleted_at,omitzero"`
 }
 
-func (p *public) fullLink(l shortener.Link, self shortener.Origin) *fullLink {
+func (p *public) fullLink(l shortener.Link, self destination.Origin) *fullLink {
 	full := &fullLink{
 		answer:    *newAnswer(l, self),
 		Editable:  l.Editable(),

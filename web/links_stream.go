@@ -9,6 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"keypool/shortener"
+	"keypool/shortener/destination"
 	"keypool/web/internal/reply"
 )
 
@@ -35,7 +36,7 @@ func newLinkWriter(w io.Writer, media string) (linkWriter, error) {
 
 // streamLinks sends all links that q selects. If links cannot be read after the answer has begun, it breaks the
 // connection, so that the client does not take a part of the list for the whole list.
-func (p *public) streamLinks(c echo.Context, actor shortener.Actor, q listQuery, self shortener.Origin, media string) error {
+func (p *public) streamLinks(c echo.Context, actor shortener.Actor, q listQuery, self destination.Origin, media string) error {
 	if q.paged {
 		return malformed("A stream contains all links. Send limit and cursor only with Accept: " + mediaJSON + ".")
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"keypool/shortener"
+	"keypool/shortener/destination"
 	"keypool/shortener/token"
 	"keypool/web/internal/reply"
 )
@@ -387,7 +388,7 @@ func TestChangeCannotLeadToABlockedHost(t *testing.T) {
 	s := newTokenSite(t, Limits{})
 	o := s.owner(t, "docs", everyScope)
 	o.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://one.example/","alias":"open","editable":true}`)
-	blocked := new(shortener.Hosts)
+	blocked := new(destination.Hosts)
 	if !blocked.Add("blocked.example") {
 		t.Fatal("the host is not valid")
 	}

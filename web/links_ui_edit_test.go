@@ -17,7 +17,7 @@ func TestUIShowsConcurrentChange(t *testing.T) {
 	t.Parallel()
 	s, b := newUISite(t, "", nil), browser.New(t)
 	bearer := s.bearer(t, "alice", ownScopes)
-	fields := destination("https://go.dev/")
+	fields := formOf("https://go.dev/")
 	fields["alias"], fields["title"] = []string{"both"}, []string{"first"}
 	fields["editable"], fields["tags"] = []string{"true"}, []string{"a"}
 	wantPage(t, s.form(t, bearer, "/admin/new", fields), http.StatusSeeOther)
@@ -49,7 +49,7 @@ func TestUIKeepsRefusedInput(t *testing.T) {
 	s := newUISite(t, "", nil)
 	bearer := s.bearer(t, "alice", ownScopes)
 	s.shorten(t, `{"url":"https://go.dev","alias":"taken"}`)
-	fields := destination("https://go.dev/kept")
+	fields := formOf("https://go.dev/kept")
 	fields["alias"], fields["title"], fields["tags"], fields["expires_at"] = []string{"taken"}, []string{"Kept <title>"}, []string{"a\r\nb"}, []string{"2099-01-01T00:00"}
 	wantPage(t, s.form(t, bearer, "/admin/new", fields), http.StatusConflict,
 		"The alias belongs to another link", `value="Kept &lt;title&gt;"`, ">\na\nb</textarea>", `value="2099-01-01T00:00"`, `value="taken"`)
@@ -100,7 +100,7 @@ func TestUIDownloadsQRCode(t *testing.T) {
 	t.Parallel()
 	s := newUISite(t, "", nil)
 	bearer := s.bearer(t, "alice", ownScopes)
-	fields := destination("https://go.dev/")
+	fields := formOf("https://go.dev/")
 	fields["alias"] = []string{"mine"}
 	wantPage(t, s.form(t, bearer, "/admin/new", fields), http.StatusSeeOther)
 	admin := &site{url: strings.TrimSuffix(s.admin, "/links"), client: s.client}

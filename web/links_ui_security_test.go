@@ -45,7 +45,7 @@ func wantPage(t *testing.T, r response, status int, parts ...string) {
 	}
 }
 
-func destination(url string) map[string][]string {
+func formOf(url string) map[string][]string {
 	return map[string][]string{"url": {url}, "redirect": {"302"}, "forward": {"none"}}
 }
 
@@ -69,7 +69,7 @@ func TestUIRefusesForeignForms(t *testing.T) {
 	} {
 		headers := append([]string{"Content-Type", mediaForm, "Cookie", "keypool=" + bearer}, tt.headers...)
 		for path, body := range map[string]string{
-			"/admin/new": url.Values(destination("https://go.dev/")).Encode(), "/admin/sign-in": "token=" + bearer, "/admin/sign-out": "",
+			"/admin/new": url.Values(formOf("https://go.dev/")).Encode(), "/admin/sign-in": "token=" + bearer, "/admin/sign-out": "",
 		} {
 			if r := s.do(t, http.MethodPost, path, body, headers...); r.status != tt.status || tt.status != http.StatusSeeOther && r.header.Get("Set-Cookie") != "" {
 				t.Errorf("%s: POST %s has status %d, want %d", name, path, r.status, tt.status)
@@ -110,7 +110,7 @@ func TestUISession(t *testing.T) {
 		r := s.get(t, cookie, "/admin/code/a?x=1")
 		wantPage(t, r, http.StatusSeeOther)
 		wantHeader(t, r, "Location", "/admin/sign-in?to=%2Fadmin%2Fcode%2Fa%3Fx%3D1")
-		wantPage(t, s.form(t, cookie, "/admin/new", destination("https://go.dev/")), http.StatusForbidden, "Your session has ended")
+		wantPage(t, s.form(t, cookie, "/admin/new", formOf("https://go.dev/")), http.StatusForbidden, "Your session has ended")
 		wantPage(t, s.form(t, "", "/admin/sign-in", url.Values{"token": {cookie}}), http.StatusForbidden, "This is no valid token", `type="password"`)
 	}
 	if strings.Contains(s.log.String(), "kp_") {
@@ -136,7 +136,7 @@ func TestUIOwnership(t *testing.T) {
 	s := newUISite(t, "", nil)
 	alice, bob := s.bearer(t, "alice", ownScopes), s.bearer(t, "bob", ownScopes)
 	reader, creator, admin := s.bearer(t, "reader", token.ScopeRead), s.bearer(t, "creator", token.ScopeCreate), s.bearer(t, "root", token.ScopeAdmin)
-	fields := destination("https://go.dev/alices")
+	fields := formOf("https://go.dev/alices")
 	fields["alias"], fields["editable"] = []string{"hers"}, []string{"true"}
 	wantPage(t, s.form(t, alice, "/admin/new", fields), http.StatusSeeOther)
 	wantPage(t, s.get(t, alice, "/admin/"), http.StatusOK, "go.dev")
@@ -157,7 +157,7 @@ func TestUIOwnership(t *testing.T) {
 	for _, path := range []string{"/admin/", "/admin/code/hers"} {
 		wantPage(t, s.get(t, creator, path), http.StatusForbidden, "scope read")
 	}
-	wantPage(t, s.form(t, creator, "/admin/new", destination("https://go.dev/created")), http.StatusOK, "Your short link", "The link is created.")
+	wantPage(t, s.form(t, creator, "/admin/new", formOf("https://go.dev/created")), http.StatusOK, "Your short link", "The link is created.")
 	redirects(t, s.site, s.url+"/hers", "https://go.dev/alices")
 
 	wantPage(t, s.get(t, admin, "/admin/"), http.StatusOK, "alices", "alice", "creator")
@@ -200,7 +200,7 @@ func TestUITrustsHeaderOfProxyOnly(t *testing.T) {
 			}
 			wantPage(t, s.do(t, http.MethodGet, "/admin/", "", append(headers, "Remote-User", "root", "Cookie", "keypool=x")...), tt.status, tt.says)
 			wantPage(t, s.do(t, http.MethodGet, "/admin/sign-in", "", headers...), http.StatusNotFound)
-			created := s.do(t, http.MethodPost, "/admin/new", url.Values(destination("https://go.dev/")).Encode(), append(headers, "Content-Type", mediaForm, "Origin", s.url)...)
+			created := s.do(t, http.MethodPost, "/admin/new", url.Values(formOf("https://go.dev/")).Encode(), append(headers, "Content-Type", mediaForm, "Origin", s.url)...)
 			if (created.status == http.StatusSeeOther) != (tt.status == http.StatusOK) {
 				t.Errorf("a creation has status %d", created.status)
 			}
@@ -216,7 +216,7 @@ func TestUILimits(t *testing.T) {
 	bearer := strings.TrimPrefix(authorization, "Bearer ")
 	var last response
 	for i := range 20 {
-		if last = s.form(t, bearer, "/admin/new", destination(fmt.Sprintf("https://go.dev/%d", i))); last.status != http.StatusSeeOther {
+		if last = s.form(t, bearer, "/admin/new", formOf(fmt.Sprintf("https://go.dev/%d", i))); last.status != http.StatusSeeOther {
 			break
 		}
 	}

@@ -9,13 +9,13 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"keypool/shortener"
+	"keypool/shortener/destination"
 )
 
 // origin determines the scheme, host and port under which a client reaches this service.
 // It uses forwarding headers only if the connection comes from a trusted proxy.
 type origin struct {
-	configured shortener.Origin // if zero, each request determines the origin
+	configured destination.Origin // if zero, each request determines the origin
 	trusted    []netip.Prefix
 }
 
@@ -27,7 +27,7 @@ func newOrigin(base string, trusted []netip.Prefix) *origin {
 		return o
 	}
 	var ok bool
-	if o.configured, ok = shortener.ParseOrigin(strings.TrimRight(base, "/")); !ok {
+	if o.configured, ok = destination.ParseOrigin(strings.TrimRight(base, "/")); !ok {
 		panic("web: the base URL " + strconv.Quote(base) + " is not http(s)://host[:port]")
 	}
 	return o
@@ -36,11 +36,11 @@ func newOrigin(base string, trusted []netip.Prefix) *origin {
 // of returns the origin under which the client of r reaches this service. Short URLs begin
 // with this origin. The result is the zero Origin if no origin is configured and the Host
 // header of r names no host that a link could lead to.
-func (o *origin) of(r *http.Request) shortener.Origin {
+func (o *origin) of(r *http.Request) destination.Origin {
 	if !o.configured.IsZero() {
 		return o.configured
 	}
-	self, _ := shortener.ParseOrigin(o.scheme(r) + "://" + r.Host)
+	self, _ := destination.ParseOrigin(o.scheme(r) + "://" + r.Host)
 	return self
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"keypool/shortener"
+	"keypool/shortener/destination"
 	"keypool/web/internal/reply"
 	"keypool/web/internal/shell"
 )
@@ -50,7 +51,7 @@ type entered struct {
 // offers the complete URL.
 func enteredOf(r shortener.Request) *entered {
 	e := &entered{URL: r.URL, Alias: text(r.Alias), ExpiresIn: text(r.ExpiresIn)}
-	if complete, ok := shortener.WithScheme(r.URL, r.Self); ok {
+	if complete, ok := destination.WithScheme(r.URL, r.Self); ok {
 		e.URL, e.Completed = complete, true
 	}
 	return e

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"keypool/shortener"
+	"keypool/shortener/destination"
 	"keypool/web/internal/reply"
 )
 
@@ -53,7 +54,7 @@ var problemTable = []struct { //nolint:gochecknoglobals // never changed; Go has
 }{
 	{is(errClientGone), problem("client-gone", statusClientGone, "The client did not wait", "")},
 	{as[*shortener.InvalidError], problem("invalid-field", http.StatusUnprocessableEntity, "A field is not acceptable", "")},
-	{is(shortener.ErrBlocked), reply.Problem{
+	{is(destination.ErrBlocked), reply.Problem{
 		Type: reply.TypePrefix + "blocked-destination", Title: "The destination is blocked", Status: http.StatusUnprocessableEntity,
 		Detail: "url must not lead to a host that the operator of this service blocks", Field: "url",
 	}},

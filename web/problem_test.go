@@ -13,6 +13,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"keypool/shortener"
+	"keypool/shortener/destination"
 	"keypool/shortener/token"
 	"keypool/web/internal/reply"
 )
@@ -29,7 +30,7 @@ func TestProblemOfMapsErrorsToProblems(t *testing.T) {
 		{fmt.Errorf("look up: %w", shortener.ErrNotFound), 404, "not-found", 1},
 		{shortener.ErrGone, 410, "gone", 1},
 		{shortener.ErrLinkBlocked, 410, "gone", 1},
-		{shortener.ErrBlocked, 422, "blocked-destination", 1},
+		{destination.ErrBlocked, 422, "blocked-destination", 1},
 		{shortener.ErrAliasTaken, 409, "alias-taken", 1},
 		{&shortener.InvalidError{Field: "url", Reason: "must"}, 422, "invalid-field", 1},
 		{gone, 503, "unavailable", 2},

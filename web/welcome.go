@@ -3,7 +3,7 @@ package web
 import (
 	"html/template"
 
-	"keypool/shortener"
+	"keypool/shortener/destination"
 )
 
 // welcome is what the page says about the service to a person who has not used it yet.
@@ -13,7 +13,7 @@ type welcome struct {
 }
 
 // newWelcome returns nil if the origin is unknown, because then no example would work.
-func newWelcome(self shortener.Origin) *welcome {
+func newWelcome(self destination.Origin) *welcome {
 	if self.IsZero() {
 		return nil
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"keypool/shortener"
+	"keypool/shortener/destination"
 	"keypool/shortener/token"
 )
 
@@ -27,7 +28,7 @@ func testOwners() *Owners {
 
 // testImporter returns an importer without a database.
 func testImporter() *Importer {
-	self, _ := shortener.ParseOrigin("https://go.example")
+	self, _ := destination.ParseOrigin("https://go.example")
 	return &Importer{Owners: testOwners(), Rules: shortener.ImportRules{Self: self}, Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"keypool/shortener"
+	"keypool/shortener/destination"
 	"keypool/shortener/token"
 )
 
@@ -90,7 +91,7 @@ func (u *UI) createFrom(x *exchange, f *form) (link shortener.Link, existing boo
 }
 
 // request returns the request for the service, without an owner.
-func (f *form) request(self shortener.Origin) shortener.Request {
+func (f *form) request(self destination.Origin) shortener.Request {
 	r := shortener.Request{
 		URL: f.Values["url"], Self: self, Tags: f.Values.tags(), Editable: f.Editable,
 		Redirect: new(f.Values.redirect()), Forward: new(f.Values["forward"]),

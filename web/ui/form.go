@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"keypool/shortener"
+	"keypool/shortener/destination"
 	"keypool/shortener/token"
 	"keypool/web/internal/reply"
 )
@@ -174,11 +175,11 @@ func (f *form) Wrong(field string) string {
 }
 
 // complete offers the URL with its scheme if it lacks only the scheme.
-func (f *form) complete(self shortener.Origin) {
+func (f *form) complete(self destination.Origin) {
 	if f.Problem == nil || f.Problem.Field != "url" {
 		return
 	}
-	if url, ok := shortener.WithScheme(f.Values["url"], self); ok {
+	if url, ok := destination.WithScheme(f.Values["url"], self); ok {
 		f.Values["url"], f.Completed = url, true
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"keypool/shortener"
+	"keypool/shortener/destination"
 )
 
 // row is a link for people.
@@ -17,7 +18,7 @@ type row struct {
 	Path       string // of the page of the link
 }
 
-func (u *UI) row(l *shortener.Link, self shortener.Origin) row {
+func (u *UI) row(l *shortener.Link, self destination.Origin) row {
 	r := row{Link: *l, Short: self.String() + "/" + l.Code, OwnerName: u.owner(l), Path: u.pathOf(l.Code)}
 	_, rest, _ := strings.Cut(l.URL, "://")
 	end := strings.IndexAny(rest, "/?#")

@@ -27,6 +27,7 @@ import (
 	"sync"
 
 	"keypool/shortener"
+	"keypool/shortener/destination"
 	"keypool/shortener/token"
 	"keypool/web/internal/reply"
 	"keypool/web/internal/shell"
@@ -59,7 +60,7 @@ type Config struct {
 	Base     string // "/links" or "/admin"
 	Entrance Entrance
 	Tokens   Tokens
-	Origin   func(*http.Request) shortener.Origin // origin of the short URLs; zero if it is unknown
+	Origin   func(*http.Request) destination.Origin // origin of the short URLs; zero if it is unknown
 	// Problem describes an error for people, and returns the seconds after which the client may try again.
 	Problem func(error) (p reply.Problem, retry int)
 	Limits  Limits // nil on the admin listener

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"keypool/shortener"
+	"keypool/shortener/destination"
 	"keypool/web/internal/shell"
 )
 
@@ -109,7 +110,7 @@ func TestPagesRender(t *testing.T) {
 	all := parsePages()
 	for _, p := range []person{{operator: true}, {}, {signedIn: true}} {
 		for i := range links {
-			r := u.row(&links[i], shortener.Origin{})
+			r := u.row(&links[i], destination.Origin{})
 			for _, page := range []page{all.list, all.link, all.create, all.remove, all.signIn, all.message} {
 				v := &view{
 					shellData: &shellData{shell.New(assets, nil, nil), "/links"}, Title: "T", Person: p, Link: &r, Form: formOf(&links[i]),

@@ -17,7 +17,7 @@ import (
 	"strings"
 	"time"
 
-	"keypool/shortener"
+	"keypool/shortener/destination"
 )
 
 const (
@@ -37,7 +37,7 @@ var (
 type File struct {
 	path string
 	log  *slog.Logger
-	list *shortener.Hosts // the list in use
+	list *destination.Hosts // the list in use
 
 	used   os.FileInfo // the version of the file whose list is in use
 	next   os.FileInfo // the last version that a poll found and that is not in use yet; nil before there is one
@@ -59,11 +59,11 @@ func Open(path string, log *slog.Logger) (*File, error) {
 }
 
 // List returns the list that was read last.
-func (f *File) List() *shortener.Hosts { return f.list }
+func (f *File) List() *destination.Hosts { return f.list }
 
 // Run polls the file until ctx ends, and returns nil. It passes each new list to use. If the file cannot be read,
 // or if a line is invalid, the last list stays in use.
-func (f *File) Run(ctx context.Context, use func(*shortener.Hosts)) error {
+func (f *File) Run(ctx context.Context, use func(*destination.Hosts)) error {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for {
@@ -170,11 +170,11 @@ type lineError struct {
 
 func (e *lineError) Error() string {
 	const enough = 80
-	return fmt.Sprintf("line %d is %.*q; a line takes %s", e.number, enough, e.text, shortener.TakesHost)
+	return fmt.Sprintf("line %d is %.*q; a line takes %s", e.number, enough, e.text, destination.TakesHost)
 }
 
-func parse(content string) (*shortener.Hosts, error) {
-	hosts, number := &shortener.Hosts{}, 0
+func parse(content string) (*destination.Hosts, error) {
+	hosts, number := &destination.Hosts{}, 0
 	content = strings.TrimPrefix(content, "\ufeff") // some editors begin a file with this mark
 	for line := range strings.Lines(content) {
 		number++

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"keypool/internal/testenv/logbuffer"
-	"keypool/shortener"
+	"keypool/shortener/destination"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -58,7 +58,7 @@ func run(t *testing.T, content string, test func(w *world)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		use := func(h *shortener.Hosts) { w.lists = append(w.lists, h.Len()) }
+		use := func(h *destination.Hosts) { w.lists = append(w.lists, h.Len()) }
 		use(f.List())
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()

@@ -9,7 +9,7 @@ import (
 	"keypool/cmd/internal/app"
 	"keypool/cmd/internal/config"
 	"keypool/cmd/internal/version"
-	"keypool/shortener"
+	"keypool/shortener/destination"
 )
 
 // shortenerFlags is the command line of cmd/shortener.
@@ -47,11 +47,11 @@ func serverRules() config.Rules {
 	return config.Rules{
 		KeySources: app.KeySources(),
 		Origin: func(text string) (string, bool) {
-			origin, ok := shortener.ParseOrigin(text)
+			origin, ok := destination.ParseOrigin(text)
 			return origin.String(), ok
 		},
-		Host: func(text string) bool { return new(shortener.Hosts).Add(text) },
-		URL:  shortener.NormalURL,
+		Host: func(text string) bool { return new(destination.Hosts).Add(text) },
+		URL:  destination.Normal,
 	}
 }
 

@@ -9,14 +9,15 @@ import (
 	"keypool/cmd/internal/config"
 	"keypool/cmd/internal/program"
 	"keypool/shortener"
+	"keypool/shortener/destination"
 )
 
 // ownHosts returns the set of the hosts in OWN_HOSTS, which Complete has checked. It is nil if there are none.
-func ownHosts(names config.OwnHosts) *shortener.Hosts {
+func ownHosts(names config.OwnHosts) *destination.Hosts {
 	if len(names) == 0 {
 		return nil
 	}
-	hosts := &shortener.Hosts{}
+	hosts := &destination.Hosts{}
 	for _, name := range names {
 		if !hosts.Add(name) {
 			panic("server: OWN_HOSTS has an invalid host")

@@ -13,6 +13,7 @@ import (
 	"keypool/cmd/internal/app"
 	"keypool/cmd/internal/config"
 	"keypool/shortener"
+	"keypool/shortener/destination"
 	"keypool/shortener/transfer"
 )
 
@@ -47,7 +48,7 @@ func importLinks(ctx context.Context, s config.Server, f importFlags, out, log i
 		if err != nil {
 			return err
 		}
-		origin, _ := shortener.ParseOrigin(string(s.BaseURL)) // CompleteImport has checked it; without it, the origin is unknown
+		origin, _ := destination.ParseOrigin(string(s.BaseURL)) // CompleteImport has checked it; without it, the origin is unknown
 		i := transfer.Importer{
 			Links: o.store, Visits: visitStore(o.core, o.connections), Owners: transfer.NewOwners(tokens), Now: time.Now(), DryRun: f.DryRun,
 			Rules: shortener.ImportRules{Self: origin, OwnHosts: ownHosts(s.OwnHosts)},

@@ -8,6 +8,7 @@ import (
 	"keypool/cmd/internal/config"
 	"keypool/cmd/internal/program"
 	"keypool/shortener"
+	"keypool/shortener/destination"
 	"keypool/shortener/token"
 	"keypool/web"
 )
@@ -16,7 +17,7 @@ import (
 // listener for clients on this machine.
 func adminUI(p *program.Program, s config.Serve, service *shortener.Service, tokens *token.Registry, visits *web.Visits, log *slog.Logger) http.Handler {
 	base := cmp.Or(string(s.BaseURL), p.URL())
-	if _, ok := shortener.ParseOrigin(base); !ok { // an address with a zone, which a link cannot have
+	if _, ok := destination.ParseOrigin(base); !ok { // an address with a zone, which a link cannot have
 		base = "http://localhost"
 	}
 	return web.NewAdminUI(web.AdminUIConfig{Service: service, Tokens: tokens, BaseURL: base, Visits: visits, Logger: log})

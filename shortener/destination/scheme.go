@@ -1,4 +1,4 @@
-package shortener
+package destination
 
 import "strings"
 
@@ -11,7 +11,7 @@ func WithScheme(raw string, self Origin) (url string, ok bool) {
 		return "", false
 	}
 	url = "https://" + s
-	if _, err := normalizeURL(url, self); err != nil {
+	if _, err := normalize(url, self); err != nil {
 		return "", false
 	}
 	_, authority, _, _ := splitURL(url)

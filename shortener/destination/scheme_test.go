@@ -1,9 +1,9 @@
-package shortener_test
+package destination_test
 
 import (
 	"testing"
 
-	"keypool/shortener"
+	"keypool/shortener/destination"
 )
 
 func TestWithSchemeAddsOnlyTheScheme(t *testing.T) {
@@ -31,19 +31,19 @@ func TestWithSchemeAddsOnlyTheScheme(t *testing.T) {
 		"sho.rt:81/abc":              "https://sho.rt:81/abc", // another port than this service
 		"user@go.dev":                "",
 	} {
-		got, ok := shortener.WithScheme(raw, self)
+		got, ok := destination.WithScheme(raw, self)
 		if got != want || ok != (want != "") {
 			t.Errorf("WithScheme(%q) is %q, %v; want %q", raw, got, ok, want)
 		}
 	}
-	if got, ok := shortener.WithScheme("sho.rt/abc", origin(t, "https://sho.rt")); ok {
+	if got, ok := destination.WithScheme("sho.rt/abc", origin(t, "https://sho.rt")); ok {
 		t.Errorf("WithScheme offers %q, which leads back to this service", got)
 	}
 }
 
-func origin(t *testing.T, text string) shortener.Origin {
+func origin(t *testing.T, text string) destination.Origin {
 	t.Helper()
-	o, ok := shortener.ParseOrigin(text)
+	o, ok := destination.ParseOrigin(text)
 	if !ok {
 		t.Fatalf("%s is not an origin", text)
 	}

@@ -1,4 +1,4 @@
-package shortener
+package destination
 
 import "net/netip"
 
@@ -14,9 +14,9 @@ type Hosts struct {
 const TakesHost = "a host name or an IP address, without a scheme, port or path"
 
 // Add adds a host. It reports false, and adds nothing, if no link can lead to the host. Add must not be called
-// after the set was passed to a [Service].
+// after the set was passed to [Rules].
 func (s *Hosts) Add(spelling string) bool {
-	h, ok := parseHost(spelling)
+	h, ok := ParseHost(spelling)
 	if !ok {
 		return false
 	}
@@ -40,7 +40,7 @@ func (s *Hosts) Len() int {
 }
 
 // has reports whether h is in the set.
-func (s *Hosts) has(h host) (found bool) {
+func (s *Hosts) has(h Host) (found bool) {
 	if h.ip.IsValid() {
 		_, found = s.ips[h.ip]
 	} else {
@@ -50,7 +50,7 @@ func (s *Hosts) has(h host) (found bool) {
 }
 
 // covers reports whether h or a parent domain of h is in the set.
-func (s *Hosts) covers(h host) bool {
+func (s *Hosts) covers(h Host) bool {
 	found, last := s.has(h), h.ip.IsValid()
 	for !found && !last {
 		_, h.name, last = cutLabel(h.name)

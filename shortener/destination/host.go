@@ -1,4 +1,4 @@
-package shortener
+package destination
 
 import (
 	"net/netip"
@@ -6,52 +6,52 @@ import (
 	"strings"
 )
 
-// host is a host name or an IP address. Two spellings lead to the same host exactly if their hosts are
+// Host is a host name or an IP address. Two spellings lead to the same host exactly if their hosts are
 // equal. Of name and ip, one is the zero value.
-type host struct {
+type Host struct {
 	name string // in lower case and in ASCII, without a dot at the end
 	ip   netip.Addr
 }
 
 // hostOf returns the host of one of its spellings. The spelling is valid and in ASCII, as parseAddress
 // returns it. hostOf allocates memory only for upper-case letters.
-func hostOf(spelling string) host {
+func hostOf(spelling string) Host {
 	if inside, found := strings.CutPrefix(spelling, "["); found {
 		if ip, err := netip.ParseAddr(strings.TrimSuffix(inside, "]")); err == nil {
-			return host{ip: ip.Unmap()}
+			return Host{ip: ip.Unmap()}
 		}
 	}
 	name := strings.TrimSuffix(spelling, ".")
 	if endsInNumber(name) {
 		if ip, ok := parseIPv4(name); ok {
-			return host{ip: ip}
+			return Host{ip: ip}
 		}
 	}
-	return host{name: strings.ToLower(name)}
+	return Host{name: strings.ToLower(name)}
 }
 
-// parseHost returns the host of a spelling that an operator wrote. It also accepts a name that is not ASCII
+// ParseHost returns the host of a spelling that an operator wrote. It also accepts a name that is not ASCII
 // and an IPv6 address without brackets. The result ok is false if no link can lead to the host.
-func parseHost(spelling string) (_ host, ok bool) {
+func ParseHost(spelling string) (_ Host, ok bool) {
 	if ip, err := netip.ParseAddr(spelling); err == nil && ip.Is6() {
-		return host{ip: ip.Unmap()}, ip.Zone() == ""
+		return Host{ip: ip.Unmap()}, ip.Zone() == ""
 	}
 	if strings.HasPrefix(spelling, "[") {
 		if !validIPv6(spelling) {
-			return host{}, false
+			return Host{}, false
 		}
 		return hostOf(spelling), true
 	}
 	ascii, err := asciiHost(spelling)
 	if err != nil {
-		return host{}, false
+		return Host{}, false
 	}
 	h := hostOf(ascii)
 	return h, h.ip.IsValid() || !endsInNumber(h.name)
 }
 
-// storedHost returns the host to which a stored URL leads.
-func storedHost(url string) host {
+// HostOf returns the host to which a stored URL leads.
+func HostOf(url string) Host {
 	_, authority, _, _ := splitURL(url)
 	spelling, _ := cutPort(authority)
 	return hostOf(spelling)

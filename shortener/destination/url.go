@@ -1,4 +1,4 @@
-package shortener
+package destination
 
 import (
 	"fmt"
@@ -14,15 +14,15 @@ import (
 // maxURL is the longest URL that is stored, in bytes.
 const maxURL = 2048
 
-// normalizeURL returns raw in the form that is stored and sent in a Location header, or
+// normalize returns raw in the form that is stored and sent in a Location header, or
 // an *InvalidError. A URL that leads to self is invalid.
 //
 // Everything that a URL may contain (RFC 3986) stays byte for byte, because two spellings of
-// a URL may be two resources of the server. So normalizeURL does not parse and rebuild the
+// a URL may be two resources of the server. So normalize does not parse and rebuild the
 // URL as net/url does. It removes white space around the URL, converts a host that is not
 // ASCII to punycode, and percent-encodes bytes that a URL must not contain. It changes
 // nothing else. The result is printable ASCII, and normalizing it again changes nothing.
-func normalizeURL(raw string, self Origin) (string, error) {
+func normalize(raw string, self Origin) (string, error) {
 	s := strings.TrimSpace(raw)
 	if strings.ContainsRune(s, '\\') {
 		// Browsers treat a backslash as a slash, and other programs do not. So a browser and
@@ -53,15 +53,15 @@ func normalizeURL(raw string, self Origin) (string, error) {
 	return stored, nil
 }
 
-// NormalURL returns a URL in the form in which links store it. The result ok is false if a link could not have this
+// Normal returns a URL in the form in which links store it. The result ok is false if a link could not have this
 // URL.
-func NormalURL(raw string) (normal string, ok bool) {
-	normal, err := normalizeURL(raw, Origin{})
+func Normal(raw string) (normal string, ok bool) {
+	normal, err := normalize(raw, Origin{})
 	return normal, err == nil
 }
 
 func invalidURL(reason string) error {
-	return &InvalidError{Field: "url", Reason: reason}
+	return &InvalidError{reason}
 }
 
 func errLeadsBack() error { return invalidURL("must not lead back to this service") }
@@ -194,6 +194,11 @@ func asciiHost(host string) (string, error) {
 		return "", invalidURL("must have a host, as in https://example.com/page")
 	}
 	if !isASCII(host) {
+		// A label of n characters has at least n characters in punycode. The time for the conversion of a label is
+		// quadratic in its length, so a longer host must not reach it.
+		if utf8.RuneCountInString(host) > maxHost {
+			return "", invalidURL(fmt.Sprintf("must have a host of at most %d characters", maxHost))
+		}
 		ascii, err := idna.Lookup.ToASCII(host)
 		if err != nil || !utf8.ValidString(host) { // idna treats invalid UTF-8 as U+FFFD
 			return "", invalidURL("must have a host that is a valid internationalized domain name")
@@ -219,7 +224,7 @@ func validHost(host string) bool {
 		return false
 	}
 	for label := range strings.SplitSeq(host, ".") {
-		if label == "" || len(label) > maxLabel || !isWord(label) {
+		if label == "" || len(label) > maxLabel || !isLabel(label) {
 			return false
 		}
 	}
@@ -240,4 +245,17 @@ func defaultPort(scheme string) uint64 {
 		return 443
 	}
 	return 80
+}
+
+// isLabel reports whether s contains only characters that a label of a host name may have, and underscores. It does not use
+// strings.Trim, which would build a table for each call.
+func isLabel(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_':
+		default:
+			return false
+		}
+	}
+	return true
 }

@@ -1,4 +1,4 @@
-package shortener
+package destination
 
 import (
 	"net/netip"
@@ -12,7 +12,7 @@ import (
 // All spellings in a row lead to the same host. The rows have different hosts.
 func TestSpellingsOfOneHostAreEqual(t *testing.T) {
 	t.Parallel()
-	seen := make(map[host]string)
+	seen := make(map[Host]string)
 	for _, spellings := range [][]string{
 		{"s.example", "S.Example", "s.example.", "S.EXAMPLE.", "ｓ.example", "s。example", "s.exa\u00admple"},
 		{"bücher.example", "Bücher.Example", "xn--bcher-kva.example", "XN--BCHER-KVA.example."},
@@ -28,14 +28,14 @@ func TestSpellingsOfOneHostAreEqual(t *testing.T) {
 		{"0x7f.example"},
 		{"1e3.0x7g"},
 	} {
-		want, ok := parseHost(spellings[0])
+		want, ok := ParseHost(spellings[0])
 		if !ok || seen[want] != "" {
-			t.Errorf("parseHost(%q) = %v, %v, like %q; want another host", spellings[0], want, ok, seen[want])
+			t.Errorf("ParseHost(%q) = %v, %v, like %q; want another host", spellings[0], want, ok, seen[want])
 		}
 		seen[want] = spellings[0]
 		for _, spelling := range spellings {
-			if got, ok := parseHost(spelling); !ok || got != want {
-				t.Errorf("parseHost(%q) = %v, %v; want %v", spelling, got, ok, want)
+			if got, ok := ParseHost(spelling); !ok || got != want {
+				t.Errorf("ParseHost(%q) = %v, %v; want %v", spelling, got, ok, want)
 			}
 		}
 	}
@@ -48,8 +48,8 @@ func TestHostsThatNoLinkLeadsToAreRefused(t *testing.T) {
 		"256.0.0.1", "127.0.0.256", "1.2.3.4.5", "4294967296", "0x100000000", "127.0.0.08", "example.7", "example.0x1",
 		"[::1", "[127.0.0.1]", "[::1]:80", "::1%eth0", "fe80::1%1", "\xff.example", strings.Repeat("a", 64) + ".example",
 	} {
-		if h, ok := parseHost(spelling); ok {
-			t.Errorf("parseHost(%q) = %v, want an error", spelling, h)
+		if h, ok := ParseHost(spelling); ok {
+			t.Errorf("ParseHost(%q) = %v, want an error", spelling, h)
 		}
 	}
 }
@@ -75,9 +75,9 @@ func TestHostsMatchURLStandard(t *testing.T) {
 			}
 			return
 		}
-		want := host{name: strings.TrimSuffix(u.Hostname(), ".")}
+		want := Host{name: strings.TrimSuffix(u.Hostname(), ".")}
 		if ip, err := netip.ParseAddr(u.Hostname()); err == nil {
-			want = host{ip: ip}
+			want = Host{ip: ip}
 		}
 		if got != want {
 			t.Fatalf("hostOf(%q) = %v; the standard reads %v", spelling, got, want)
@@ -87,9 +87,9 @@ func TestHostsMatchURLStandard(t *testing.T) {
 
 func TestStoredHost(t *testing.T) {
 	t.Parallel()
-	name, _ := parseHost("go.dev")
-	ip, _ := parseHost("::1")
-	for url, want := range map[string]host{
+	name, _ := ParseHost("go.dev")
+	ip, _ := ParseHost("::1")
+	for url, want := range map[string]Host{
 		"https://go.dev":               name,
 		"HTTPS://Go.Dev.:443/x":        name,
 		"http://go.dev?u=http://x.y/":  name,
@@ -99,8 +99,8 @@ func TestStoredHost(t *testing.T) {
 		"":                             {},
 		"http://other.example/go.dev/": {name: "other.example"},
 	} {
-		if got := storedHost(url); got != want {
-			t.Errorf("storedHost(%q) = %v, want %v", url, got, want)
+		if got := HostOf(url); got != want {
+			t.Errorf("HostOf(%q) = %v, want %v", url, got, want)
 		}
 	}
 }
@@ -110,8 +110,8 @@ func TestStoredHostAcceptsAnyText(t *testing.T) {
 	t.Parallel()
 	piece := rapid.SampledFrom([]string{"http", "://", "[", "]", ":", "/", ".", "0x", "1", "@", "#", "é", ""})
 	rapid.Check(t, func(t *rapid.T) {
-		storedHost("http://" + strings.Join(rapid.SliceOf(piece).Draw(t, "pieces"), ""))
-		storedHost(strings.Join(rapid.SliceOf(piece).Draw(t, "pieces"), ""))
+		HostOf("http://" + strings.Join(rapid.SliceOf(piece).Draw(t, "pieces"), ""))
+		HostOf(strings.Join(rapid.SliceOf(piece).Draw(t, "pieces"), ""))
 	})
 }
 
@@ -135,7 +135,7 @@ func TestHostsCoverSubdomainsOnLabelBorders(t *testing.T) {
 		"192.0.2.7": true, "3221225991": true, "0xc0.0.0x207": true, "::ffff:192.0.2.7": true, "[2001:DB8:0::1]": true,
 		"192.0.2.8": false, "2001:db8::2": false, "7": false, "0.2.7": false, "192.0.2.7.example": false,
 	} {
-		h, ok := parseHost(spelling)
+		h, ok := ParseHost(spelling)
 		if got := set.covers(h); !ok || got != want {
 			t.Errorf("covers(%q) = %v, valid %v; want %v", spelling, got, ok, want)
 		}

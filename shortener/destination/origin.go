@@ -1,4 +1,4 @@
-package shortener
+package destination
 
 // Origin is the scheme, host and port under which clients reach a service. The zero
 // Origin is unknown and matches no URL. An Origin is immutable.
@@ -6,7 +6,7 @@ type Origin struct {
 	text    string // "" in the zero Origin
 	scheme  string
 	address address
-	host    host // where the address leads
+	host    Host // where the address leads
 }
 
 // ParseOrigin parses scheme://host[:port], without a path. The result ok is false if the
