@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -62,65 +63,74 @@ func (c *Client) Create(ctx context.Context, target string) Outcome {
 
 // Post sends one creation with the given body and returns its outcome.
 func (c *Client) Post(ctx context.Context, body []byte) Outcome {
-	status, header, answer, err := c.do(ctx, http.MethodPost, "/shorten", body)
+	answer, err := c.Send(ctx, http.MethodPost, "/shorten", nil, body)
 	var link struct {
 		Code   string `json:"code"`
 		Detail string `json:"detail"` // the detail of a problem document (RFC 9457)
 	}
-	_ = json.Unmarshal(answer, &link) // both members stay empty if the answer is not JSON
+	_ = json.Unmarshal(answer.Body, &link) // both members stay empty if the answer is not JSON
 	switch {
 	case unreached(err):
 		return Outcome{State: Unsent, Detail: err.Error()}
 	case err != nil:
 		return Outcome{State: Unknown, Detail: err.Error()}
-	case status == http.StatusCreated:
+	case answer.Status == http.StatusCreated:
 		return Outcome{State: Acknowledged, Code: link.Code}
-	case status >= 400:
-		why := strings.TrimSpace(statusText(status) + " " + link.Detail)
-		return Outcome{State: Refused, Detail: why, RetryAfter: header.Get("Retry-After")}
+	case answer.Status >= 400:
+		why := strings.TrimSpace(statusText(answer.Status) + " " + link.Detail)
+		return Outcome{State: Refused, Detail: why, RetryAfter: answer.Header.Get("Retry-After")}
 	}
-	return Outcome{State: Unknown, Detail: statusText(status) + " is not a valid answer to a creation"}
+	return Outcome{State: Unknown, Detail: statusText(answer.Status) + " is not a valid answer to a creation"}
 }
 
 // Follow requests the link of code. It returns the status and the Location header of the answer.
 func (c *Client) Follow(ctx context.Context, code string) (status int, location string, err error) {
-	status, header, _, err := c.do(ctx, http.MethodGet, "/"+url.PathEscape(code), nil)
-	return status, header.Get("Location"), err
+	answer, err := c.Send(ctx, http.MethodGet, "/"+url.PathEscape(code), nil, nil)
+	return answer.Status, answer.Header.Get("Location"), err
 }
 
 // Healthy returns an error when the service does not answer /healthz with 200.
 func (c *Client) Healthy(ctx context.Context) error {
-	status, _, _, err := c.do(ctx, http.MethodGet, "/healthz", nil)
-	if err == nil && status != http.StatusOK {
-		err = fmt.Errorf("GET /healthz: %s", statusText(status))
+	answer, err := c.Send(ctx, http.MethodGet, "/healthz", nil, nil)
+	if err == nil && answer.Status != http.StatusOK {
+		err = fmt.Errorf("GET /healthz: %s", statusText(answer.Status))
 	}
 	return err
 }
 
-// do sends one request and reads the whole answer.
-func (c *Client) do(ctx context.Context, method, path string, body []byte) (int, http.Header, []byte, error) {
+// Answer is the answer to one request.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte // at most 64 KiB of the body
+}
+
+// Send sends one request with further header fields, and reads the whole answer. A body is JSON unless header
+// says otherwise. Send fails with an error if there is no complete answer.
+func (c *Client) Send(ctx context.Context, method, path string, header http.Header, body []byte) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, c.service+path, bytes.NewReader(body))
 	if err != nil {
-		return 0, nil, nil, err
+		return Answer{}, err
 	}
 	req.Header.Set("Accept", "application/json")
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
+	maps.Copy(req.Header, header)
 	// Without GetBody the transport cannot repeat a request with a body.
 	req.GetBody = nil
 	res, err := c.transport.RoundTrip(req)
 	if err != nil {
-		return 0, nil, nil, err
+		return Answer{}, err
 	}
 	defer func() { _ = res.Body.Close() }() // the answer was read, or its error is returned
 	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
-		return 0, nil, nil, fmt.Errorf("read the answer: %w", err)
+		return Answer{}, fmt.Errorf("read the answer: %w", err)
 	}
-	return res.StatusCode, res.Header, answer, nil
+	return Answer{res.StatusCode, res.Header, answer}, nil
 }
 
 // unreached reports whether a request failed before it had a connection.
