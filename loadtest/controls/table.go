@@ -96,6 +96,10 @@ func Table() []Edit {
 		{"handback", "kgs/source_refill.go",
 			"if err := s.settle(ctx, l, codes); err != nil {",
 			"if err := ctx.Err(); err != nil {"},
+		// A server uses an answer of the store for at most one second without another look-up.
+		{"freshness", "shortener/cache.go",
+			"if known && (recent(c.start.Add(e.asked), now) || c.storeDown(now)) {",
+			"if known {"},
 		// A creation is acknowledged only after its link is durable.
 		{"commit", "shortener/committer.go",
 			"p.timer.Reset(commitTimeout)\n",
@@ -115,10 +119,32 @@ func Table() []Edit {
 		{"repeat", "shortener/inserter.go",
 			"if !awaited(group) || !sleep(ctx, pause) {",
 			"if true || !awaited(group) || !sleep(ctx, pause) {"},
+		// A change replaces a link only if the link still has the version that the change read.
+		{"version", "shortener/pgstore/manage.go",
+			" AND coalesce((details->>'version')::bigint, 1) = $3 AND deleted_at IS NULL`",
+			" AND $3::bigint IS NOT NULL`"},
+		{"version", "shortener/sqlitestore/table.go",
+			"AND coalesce(json_extract(details, '$.version'), 1) = ? AND deleted_at IS NULL`",
+			"AND ? IS NOT NULL`"},
+		// An idempotency key belongs to the first creation that has it.
+		{"first-key", "shortener/pgstore/once.go",
+			"WHERE idempotency_keys.created_at < excluded.created_at - make_interval(secs => $6)",
+			"WHERE $6::float8 > 0"},
+		{"first-key", "shortener/sqlitestore/once.go",
+			"WHERE idempotency_keys.created_at < ?`",
+			"WHERE ? > 0`"},
 		// SQLite waits for a lock that another process holds.
 		{"busy", "shortener/sqlitestore/sqlitestore.go",
 			"tx, err := conn.BeginTx(ctx, nil)\n",
 			"if _, err := conn.ExecContext(ctx, `PRAGMA busy_timeout = 0`); err != nil {\n\t\treturn nil, notWritten(err)\n\t}\n" +
 				"\ttx, err := conn.BeginTx(ctx, nil)\n"},
+		// A request with a token in memory needs no query.
+		{"token-memory", "shortener/token/registry.go",
+			"if e == nil {\n",
+			"if true {\n"},
+		// A change of a token reaches a server that has the token in memory.
+		{"token-reload", "shortener/token/registry.go",
+			"e.uses = known.uses",
+			"e.uses, e.Token = known.uses, known.Token"},
 	}
 }
