@@ -1,0 +1,101 @@
+package fault
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"keypool/loadtest/lab"
+)
+
+const (
+	fixedKept   = "fixed links unchanged"
+	staysGone   = "deleted links stay deleted"
+	freshChange = "time until every server uses a change"
+
+	edited    = 8  // links that are edited at the same time
+	perLink   = 20 // changes of the URL before a link is deleted
+	generous  = 3 * time.Second
+	gone      = "" // the URL of a deleted link
+	fixedPart = 4  // one of this number of links is fixed
+)
+
+// editRows returns the rows in which links change while a server or the database is killed.
+func editRows() []row {
+	claims := []claim{
+		counted(kept, "lost or unread links", "Every link of an acknowledged creation can be read through every server, also after a restart."),
+		counted(right, "wrong answers", "An editable link leads to the last URL that was acknowledged, or to a later URL of a change without an answer. "+
+			"The API never answers an older URL, and a redirect never leads to one more than 3 s after the answer."),
+		counted(fixedKept, "changed links", "The URL of a fixed link never changes: each request for another URL is refused."),
+		counted(staysGone, "answers with a URL", "A link whose deletion was acknowledged is never answered with a URL again, neither by the API nor, after 3 s, by a redirect."),
+		timed(freshChange, "Every server uses an acknowledged change within 1 s while the database answers."),
+	}
+	const how = "Two servers share the database. For each link, one client changes the URL and then deletes the link, and another client changes the title. " +
+		"Other clients read all links through both servers. "
+	controls := slices.Concat(without(right, "version"), without(freshChange, "freshness"))
+	return []row{
+		{
+			Name: "fault/edit", Title: "servers killed while links are edited, SQLite",
+			Summary: how + "The servers are killed with SIGKILL in turn and started again.",
+			Run:     inject(func(r *run) { r.embedded(); editLinks(r) }), Claims: claims, Controls: controls,
+		},
+		{
+			Name: "fault/editb", Title: "servers and PostgreSQL killed while links are edited",
+			Summary: how + "The servers and PostgreSQL are killed with SIGKILL in turn and started again.",
+			Run:     inject(func(r *run) { r.alone(); editLinks(r) }), Claims: claims, Controls: controls,
+		},
+	}
+}
+
+// editLinks kills the servers and the database while clients edit and read links.
+func editLinks(r *run) {
+	servers := r.twoServers()
+	e := &editing{owner: r.ownerOf("editor", servers...), wrong: make(map[string]int), first: make(map[string]string)}
+	back := func() { e.calm.Store(new(time.Now())) }
+	back()
+	var stops []func()
+	for range edited {
+		stops = append(stops, r.beside(e.run))
+	}
+	for i := range servers {
+		stops = append(stops, r.beside(func(ctx context.Context) { e.read(ctx, i) }))
+	}
+	for n := range max(6, r.Times(60)) {
+		before := e.changes()
+		lab.Wait(r, patient, "links are changed", func() bool { return e.changes() > before })
+		lab.Pause(r, rand.N(2*time.Second)) //nolint:gosec // nothing secret
+		r.strikeInTurn(n, servers, func() { e.calm.Store(nil) }, back)
+	}
+	lab.Pause(r, generous+freshness) // an old state in a cache is an observation only after this time
+	for _, stop := range stops {
+		stop()
+	}
+	e.end(r, servers)
+}
+
+// end reads all links through every server, before and after a restart, and records all observations.
+func (e *editing) end(r *run, servers []*lab.Program) {
+	lab.Pause(r, freshness)
+	links, unread := e.all(), 0
+	for range 2 {
+		for i := range servers {
+			for _, h := range links {
+				if !e.follow(r.Context(), i, h) || !e.find(r.Context(), h) {
+					unread++
+				}
+			}
+		}
+		each(servers, (*lab.Program).Restart)
+	}
+	if unread > 0 {
+		e.against(kept, "%d reads had no answer", unread)
+	}
+	each(servers, (*lab.Program).Stop)
+	r.record.Created = e.figures
+	for _, claim := range []string{kept, right, fixedKept, staysGone} {
+		r.figure(claim, 0, float64(e.wrong[claim]), "%d observations against the claim in %d changes of %d links; the first: %s",
+			e.wrong[claim], e.figures.Sent, len(links), e.first[claim])
+	}
+	r.took(freshChange, freshness, e.latest)
+}

@@ -1,0 +1,60 @@
+package fault
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// state is a state of a link that a client requested.
+type state struct {
+	url   string
+	sent  time.Time
+	acked time.Time // zero if the request has no answer, or the answer 503
+}
+
+// history is a link with all states that a client requested, in their order.
+type history struct {
+	code  string
+	fixed bool
+
+	mu     sync.Mutex
+	states []state
+}
+
+// request adds a state before it is requested. It returns a function that records its acknowledgement.
+func (h *history) request(url string) (acknowledge func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := len(h.states)
+	h.states = append(h.states, state{url: url, sent: time.Now()})
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.states[n].acked = time.Now()
+	}
+}
+
+// late returns how long before the beginning of a read an acknowledged state had replaced the state that the read
+// answered. It is 0 if none had. known is false if no client requested the URL for this link.
+func (h *history) late(url string, began time.Time) (late time.Duration, known bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range slices.Backward(h.states) { // backward, because a deletion without an answer is requested again
+		if s.url == url {
+			return late, true
+		}
+		if !s.acked.IsZero() {
+			late = max(0, began.Sub(s.acked))
+		}
+	}
+	return 0, false
+}
+
+// deleted reports whether the deletion of the link is acknowledged.
+func (h *history) deleted() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	last := h.states[len(h.states)-1]
+	return last.url == gone && !last.acked.IsZero()
+}

@@ -1,0 +1,140 @@
+package fault
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	"keypool/loadtest"
+	"keypool/loadtest/lab"
+)
+
+// freshness is the time within which every server uses a change of a link, and refuses a revoked token.
+const freshness = time.Second
+
+// owner sends requests of one token to several servers. Its methods may be called concurrently.
+type owner struct {
+	clients []*loadtest.Client // one for each server
+	bearer  string
+}
+
+// ownerOf creates a token with the scopes create and edit, and returns a client of it for the servers.
+func (r *run) ownerOf(name string, servers ...*lab.Program) *owner {
+	bearer := r.mustToken("create", "--name", name, "--scope", "create,edit", "--rate", "off")
+	o := &owner{bearer: strings.TrimSpace(bearer)}
+	for _, s := range servers {
+		o.clients = append(o.clients, s.Client)
+	}
+	return o
+}
+
+// tokenCommand returns the command `shortener token` with the arguments, on the database of the links.
+func (r *run) tokenCommand(args ...string) *exec.Cmd {
+	return lab.Command(r, "shortener", r.TempDir(), r.settings, append([]string{"token"}, args...)...)
+}
+
+// mustToken runs a tokenCommand and returns its output. It ends the run if the command fails.
+func (r *run) mustToken(args ...string) string {
+	out, err := r.tokenCommand(args...).Output()
+	r.Must(err)
+	return string(out)
+}
+
+// send sends a JSON object to the server with the given number.
+func (o *owner) send(ctx context.Context, server int, method, path, body string) (loadtest.Answer, error) {
+	return o.sendWith(ctx, server, method, path, http.Header{}, body)
+}
+
+// sendWith is like send, but with further header fields.
+func (o *owner) sendWith(ctx context.Context, server int, method, path string, header http.Header, body string) (loadtest.Answer, error) {
+	header.Set("Authorization", "Bearer "+o.bearer)
+	return o.clients[server].Send(ctx, method, path, header, []byte(body))
+}
+
+// any returns the number of a random server.
+func (o *owner) any() int { return rand.IntN(len(o.clients)) } //nolint:gosec // nothing secret
+
+// ownedLink contains members of a link as the API answers it.
+type ownedLink struct {
+	Code      string `json:"code"`
+	URL       string `json:"url"`
+	DeletedAt string `json:"deleted_at"`
+}
+
+// linkIn returns the link in an answer, or an error if the answer has another status than want.
+func linkIn(a loadtest.Answer, want int) (l ownedLink, err error) {
+	if a.Status != want {
+		return l, fmt.Errorf("status %d, want %d: %.200s", a.Status, want, a.Body)
+	}
+	err = json.Unmarshal(a.Body, &l)
+	return l, err
+}
+
+// object returns a JSON object with the given members. Their values are strings and booleans, so it cannot fail.
+func object(members map[string]any) string {
+	b, _ := json.Marshal(members) //nolint:errchkjson // see above
+	return string(b)
+}
+
+// beside calls do in a goroutine until it returns. The context of do ends when stop is called, and at the end of the
+// run. The function stop waits until do has returned.
+func (r *run) beside(do func(ctx context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(r.Context())
+	var running sync.WaitGroup
+	running.Go(func() { do(ctx) })
+	stop = func() {
+		cancel()
+		running.Wait()
+	}
+	r.Cleanup(stop)
+	return stop
+}
+
+// briefly waits for a random time below limit. It returns false if ctx ends first.
+func briefly(ctx context.Context, limit time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(rand.N(limit)): //nolint:gosec // nothing secret
+		return true
+	}
+}
+
+// twoServers starts two servers. They make keys without Redis.
+func (r *run) twoServers() []*lab.Program {
+	servers := launch(2, func() *lab.Program { return r.server() })
+	each(servers, awaitReady)
+	return servers
+}
+
+// strikeInTurn kills a server with SIGKILL and starts it again. It takes the servers in turn and, if the links are in
+// PostgreSQL, PostgreSQL after them. The functions away and back are called before PostgreSQL is killed and after it
+// is available again.
+func (r *run) strikeInTurn(n int, servers []*lab.Program, away, back func()) {
+	targets := len(servers)
+	if r.postgres != nil {
+		targets++
+	}
+	if i := n % targets; i < len(servers) {
+		servers[i].Kill()
+		servers[i].Start()
+	} else {
+		away()
+		r.postgres.Kill()
+		r.postgres.Restart()
+		back()
+	}
+	r.strike(1)
+}
+
+// alone makes the programs use a PostgreSQL and no Redis.
+func (r *run) alone() {
+	r.postgres = lab.Postgres(r, manyConnections)
+	r.store(r.postgres.URL)
+}
