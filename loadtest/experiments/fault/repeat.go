@@ -1,0 +1,255 @@
+package fault
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"keypool/loadtest"
+	"keypool/loadtest/lab"
+)
+
+const (
+	refLines    = 25 // lines of a bulk request
+	repeaters   = 16 // requests at the same time, each to both servers
+	lostPart    = 7  // a proxy loses one of this number of replies
+	repeatLimit = 3 * time.Minute
+)
+
+// repeatRows returns the rows in which clients repeat creations with an idempotency key until they get an answer.
+func repeatRows() []row {
+	claims := []claim{
+		counted(kept, "unanswered keys and lost links", "Every creation is answered in the end, and its link is in the database."),
+		counted(right, "different answers", "All answers to a creation name the same link, whichever server gives them and whatever happened in between. "+
+			"A repetition after the first answer has the header Idempotency-Replayed."),
+		counted(once, "further links", "Each idempotency key, and each ref of a bulk request, makes exactly one link."),
+		accountsClose(),
+	}
+	const how = "Clients send each creation to two servers at once and repeat it until both answer: half of them with an Idempotency-Key, half as lines of bulk requests with a ref. " +
+		"A proxy in front of each server loses or cuts one of seven replies. "
+	return []row{
+		{
+			Name: "fault/repeat", Title: "repeated creations while servers are killed, SQLite",
+			Summary: how + "The servers are killed with SIGKILL in turn and started again.",
+			Run:     inject(func(r *run) { r.embedded(); repeatCreations(r) }), Claims: claims, Controls: without(once, "first-key"),
+		},
+		{
+			Name: "fault/repeatb", Title: "repeated creations while servers and PostgreSQL are killed",
+			Summary: how + "The servers and PostgreSQL are killed with SIGKILL in turn and started again.",
+			Run:     inject(func(r *run) { r.alone(); repeatCreations(r) }), Claims: claims, Controls: without(once, "first-key"),
+		},
+	}
+}
+
+// attempt is a creation that clients repeat.
+type attempt struct {
+	key, url string
+
+	mu      sync.Mutex
+	code    string // in the first answer
+	answers int
+}
+
+// got records an answer with a link. It reports whether the link is the one of the first answer.
+func (a *attempt) got(code string) (same bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.answers++; a.answers == 1 {
+		a.code = code
+	}
+	return code != "" && code == a.code
+}
+
+// repeating is the work of all clients of a row. Its methods may be called concurrently.
+type repeating struct {
+	*owner
+	done atomic.Int64 // number of answered requests
+	sent atomic.Int64 // number of requests, including repetitions
+
+	mu        sync.Mutex
+	different []string // answers that contradict the first one
+}
+
+// differs records an answer that contradicts the first one.
+func (p *repeating) differs(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.different = append(p.different, fmt.Sprintf(format, args...))
+}
+
+// attempts returns n creations.
+func attempts(n int, prefix string) []*attempt {
+	all := make([]*attempt, n)
+	for i := range all {
+		all[i] = &attempt{key: fmt.Sprintf("%s-%012d", prefix, i), url: fmt.Sprintf("https://example.com/%s/%d", prefix, i)}
+	}
+	return all
+}
+
+// single sends a creation with its Idempotency-Key. It reports whether the creation is answered.
+func (p *repeating) single(ctx context.Context, server int, a *attempt, replay bool) bool {
+	header := http.Header{"Idempotency-Key": {`"` + a.key + `"`}}
+	answer, err := p.sendWith(ctx, server, http.MethodPost, "/shorten", header, object(map[string]any{"url": a.url}))
+	if err != nil || again(answer.Status) {
+		return false
+	}
+	link, err := linkIn(answer, http.StatusCreated)
+	replayed := answer.Header.Get("Idempotency-Replayed") == "true"
+	if same := a.got(link.Code); err != nil || !same || replay && !replayed {
+		p.differs("the key %s got the code %q (replayed: %t) instead of %q; error %v", a.key, link.Code, replayed, a.code, err)
+	}
+	return true
+}
+
+// again reports whether a request with this status is to be repeated: 503, and 409 while another request with the same key is
+// in progress.
+func again(status int) bool {
+	return status == http.StatusServiceUnavailable || status == http.StatusConflict
+}
+
+// bulk sends creations as lines of one request, each with its key as ref. It reports whether all lines are answered.
+func (p *repeating) bulk(ctx context.Context, server int, lines []*attempt, replay bool) bool {
+	var body strings.Builder
+	for _, a := range lines {
+		body.WriteString(object(map[string]any{"ref": a.key, "url": a.url}) + "\n")
+	}
+	header := http.Header{"Content-Type": {"application/x-ndjson"}}
+	answer, err := p.sendWith(ctx, server, http.MethodPost, "/api/links", header, body.String())
+	if err != nil || answer.Status != http.StatusOK {
+		return false
+	}
+	complete := 0
+	for text := range bytes.Lines(answer.Body) {
+		var l struct {
+			Line, Status int
+			Link         ownedLink
+		}
+		if json.Unmarshal(text, &l) != nil || again(l.Status) {
+			continue // the answer is cut, or the line is to be repeated
+		}
+		complete++
+		a := lines[l.Line-1]
+		if same := a.got(l.Link.Code); !same || l.Status != http.StatusCreated && l.Status != http.StatusOK || replay && l.Status != http.StatusOK {
+			p.differs("the ref %s got the status %d and the code %q instead of %q", a.key, l.Status, l.Link.Code, a.code)
+		}
+	}
+	return complete == len(lines)
+}
+
+// request is one request, which a client sends to a server. It reports whether the request is answered.
+type request func(ctx context.Context, server int, replay bool) (answered bool)
+
+// requests returns the requests that create the links of all attempts.
+func (p *repeating) requests(singles, refs []*attempt) (all []request) {
+	for _, a := range singles {
+		all = append(all, func(ctx context.Context, server int, replay bool) bool { return p.single(ctx, server, a, replay) })
+	}
+	for i := 0; i < len(refs); i += refLines {
+		lines := refs[i:min(i+refLines, len(refs))]
+		all = append(all, func(ctx context.Context, server int, replay bool) bool { return p.bulk(ctx, server, lines, replay) })
+	}
+	return all
+}
+
+// perform sends each request to all servers at once, and repeats it until each server has answered or ctx ends.
+func (p *repeating) perform(ctx context.Context, requests []request, replay bool) {
+	var clients errgroup.Group
+	clients.SetLimit(repeaters)
+	for _, send := range requests {
+		clients.Go(func() error {
+			var servers sync.WaitGroup
+			for server := range p.clients {
+				servers.Go(func() {
+					for p.sent.Add(1); !send(ctx, server, replay); p.sent.Add(1) {
+						if !briefly(ctx, 50*time.Millisecond) {
+							return
+						}
+					}
+					p.done.Add(1)
+				})
+			}
+			servers.Wait()
+			return nil
+		})
+	}
+	_ = clients.Wait() // its functions return no error
+}
+
+// repeatCreations kills the servers and the database while clients repeat creations. Then the clients send every
+// creation once more.
+func repeatCreations(r *run) {
+	servers := r.twoServers()
+	p := &repeating{owner: r.ownerOf("repeater", servers...)}
+	for i, s := range servers {
+		proxy := lab.Proxy(r, strings.TrimPrefix(s.Public, "http://"))
+		proxy.Lose(lostPart, 100*i, func(request []byte) bool { return bytes.HasPrefix(request, []byte(http.MethodPost)) })
+		p.clients[i] = loadtest.NewClient("http://"+proxy.Addr, 0)
+		r.Cleanup(p.clients[i].Close)
+	}
+	n := max(500, r.Times(10_000)) / 2
+	singles, refs := attempts(n, "key-of-a-request"), attempts(n, "ref-of-a-line")
+	all := p.requests(singles, refs)
+	finished := make(chan struct{})
+	r.beside(func(ctx context.Context) { defer close(finished); p.perform(ctx, all, false) })
+	p.strikes(r, servers, int64(len(all)*len(servers)))
+	answered := lab.Happens(r, repeatLimit, func() bool { return ended(finished) })
+	if !answered {
+		r.Refute(kept, "%d of %d requests are answered %v after the last fault", p.done.Load(), len(all)*len(servers), repeatLimit)
+	}
+	p.perform(r.Context(), all, true)
+	p.end(r, servers, append(singles, refs...))
+}
+
+// strikes injects faults, spread evenly over the requests.
+func (p *repeating) strikes(r *run, servers []*lab.Program, requests int64) {
+	strikes := max(9, r.Times(45))
+	for n := range strikes {
+		lab.Wait(r, repeatLimit, "creations are answered", func() bool { return p.done.Load() >= requests*int64(n+1)/int64(strikes+2) })
+		r.strikeInTurn(n, servers, func() {}, func() {})
+	}
+}
+
+func ended(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
+	}
+}
+
+// end compares the answers with the links in the database.
+func (p *repeating) end(r *run, servers []*lab.Program, all []*attempt) {
+	codes := make(map[string][]string) // of each URL
+	r.Must(lab.Census(r.links)(r.Context(), func(code, url string) { codes[url] = append(codes[url], code) }))
+	lost, further := 0, 0
+	for _, a := range all {
+		switch found := codes[a.url]; {
+		case len(found) == 0:
+			lost++
+		case len(found) > 1:
+			further += len(found) - 1
+		case found[0] != a.code:
+			p.differs("the key %s has the link %s, but its answer named %s", a.key, found[0], a.code)
+		}
+	}
+	first := ""
+	if len(p.different) > 0 {
+		first = "; the first: " + p.different[0]
+	}
+	r.figure(kept, 0, float64(lost), "%d of %d keys have no link; %d requests were sent", lost, len(all), p.sent.Load())
+	r.figure(right, 0, float64(len(p.different)), "%d answers differ%s", len(p.different), first)
+	r.figure(once, 0, float64(further), "%d keys made %d further links", len(all), further)
+	r.record.Created = loadtest.Figures{Sent: int64(len(all)), Acknowledged: int64(len(all))}
+	r.audit(servers[0])
+	each(servers, (*lab.Program).Stop)
+	r.audit(servers[0])
+}
