@@ -27,9 +27,9 @@ type crowd struct {
 func newCrowd(t *experiment.T, length int) *crowd {
 	path := filepath.Join(t.TempDir(), "crowd.db")
 	c := &crowd{T: t, length: length, settings: []string{"DATABASE_URL=sqlite:" + path, "KGS_PERMUTE=false", fmt.Sprintf("CODE_LENGTH=%d", length)}}
-	if out, err := lab.Command(t, "shortener", t.TempDir(), c.settings, "migrate").CombinedOutput(); err != nil {
-		t.Fatalf("shortener migrate: %w; its output:\n%s", err, out)
-	}
+	server := lab.Server(t, append([]string{"KEY_SOURCE=random"}, c.settings...)...)
+	server.Start() // creates the tables and records the order of the links
+	server.Stop()
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")
 	t.Must(err)
 	t.Cleanup(func() {
