@@ -133,6 +133,11 @@ func Table() []Edit {
 		{"first-key", "shortener/sqlitestore/once.go",
 			"WHERE idempotency_keys.created_at < ?`",
 			"WHERE ? > 0`"},
+		// PostgreSQL commits an idempotency key together with its link.
+		{"key-with-link", "shortener/pgstore/once.go",
+			"taken, err := takeKeys(ctx, tx, links)\n\tif err != nil {\n\t\treturn nil, err\n\t}\n",
+			"other, err := s.pool.Begin(ctx)\n\tif err != nil {\n\t\treturn nil, err\n\t}\n\tdefer func() { _ = other.Rollback(ctx) }()\n" +
+				"\ttaken, err := takeKeys(ctx, other, links)\n\tif err == nil {\n\t\terr = other.Commit(ctx)\n\t}\n\tif err != nil {\n\t\treturn nil, err\n\t}\n"},
 		// SQLite waits for a lock that another process holds.
 		{"busy", "shortener/sqlitestore/sqlitestore.go",
 			"tx, err := conn.BeginTx(ctx, nil)\n",

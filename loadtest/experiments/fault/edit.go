@@ -51,7 +51,7 @@ func editRows() []row {
 // editLinks kills the servers and the database while clients edit and read links.
 func editLinks(r *run) {
 	servers := r.twoServers()
-	e := &editing{owner: r.ownerOf("editor", servers...), wrong: make(map[string]int), first: make(map[string]string)}
+	e := &editing{owner: r.ownerOf("editor", servers...), wrong: make(map[string][]string)}
 	back := func() { e.calm.Store(new(time.Now())) }
 	back()
 	var stops []func()
@@ -94,8 +94,9 @@ func (e *editing) end(r *run, servers []*lab.Program) {
 	each(servers, (*lab.Program).Stop)
 	r.record.Created = e.figures
 	for _, claim := range []string{kept, right, fixedKept, staysGone} {
-		r.figure(claim, 0, float64(e.wrong[claim]), "%d observations against the claim in %d changes of %d links; the first: %s",
-			e.wrong[claim], e.figures.Sent, len(links), e.first[claim])
+		against := e.wrong[claim]
+		r.figure(claim, 0, float64(len(against)), "%d observations against the claim in %d changes of %d links%s",
+			len(against), e.figures.Sent, len(links), firstOf(against))
 	}
 	r.took(freshChange, freshness, e.latest)
 }

@@ -21,20 +21,16 @@ type editing struct {
 
 	mu      sync.Mutex
 	links   []*history
-	figures loadtest.Figures // of the changes
-	wrong   map[string]int   // number of observations against each claim
-	first   map[string]string
-	latest  time.Duration // the longest time for which a server used an old state
+	figures loadtest.Figures    // of the changes
+	wrong   map[string][]string // observations against each claim
+	latest  time.Duration       // the longest time for which a server used an old state
 }
 
 // against records an observation against a claim.
 func (e *editing) against(claim, format string, args ...any) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.wrong[claim]++
-	if e.wrong[claim] == 1 {
-		e.first[claim] = fmt.Sprintf(format, args...)
-	}
+	e.wrong[claim] = append(e.wrong[claim], fmt.Sprintf(format, args...))
 }
 
 // count adds one change to the figures.

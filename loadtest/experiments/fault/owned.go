@@ -82,6 +82,14 @@ func object(members map[string]any) string {
 	return string(b)
 }
 
+// firstOf returns the first of the observations as the end of a sentence.
+func firstOf(observations []string) string {
+	if len(observations) == 0 {
+		return ""
+	}
+	return "; the first: " + observations[0]
+}
+
 // beside calls do in a goroutine until it returns. The context of do ends when stop is called, and at the end of the
 // run. The function stop waits until do has returned.
 func (r *run) beside(do func(ctx context.Context)) (stop func()) {
