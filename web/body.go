@@ -25,7 +25,7 @@ const maxBody = 16 << 10
 // readFields reads the body of a request and checks its syntax. It sets each field that the client
 // sent, and the service validates the values. Each error of readFields has a row in problemTable.
 func readFields(w http.ResponseWriter, r *http.Request) (shortener.Request, error) {
-	media, err := mediaType(r.Header)
+	media, err := mediaType(r.Header, mediaJSON, mediaForm)
 	if err != nil {
 		return shortener.Request{}, err
 	}
@@ -39,25 +39,27 @@ func readFields(w http.ResponseWriter, r *http.Request) (shortener.Request, erro
 	return parseJSON(body)
 }
 
-// mediaType returns the media type of the body, which is mediaJSON or mediaForm.
-func mediaType(h http.Header) (string, error) {
-	const accepted = "Send " + mediaJSON + " or " + mediaForm
+// mediaType returns the media type of the body, which must be one of the accepted types.
+func mediaType(h http.Header, accepted ...string) (string, error) {
+	refused := func(end string) (string, error) {
+		return "", unsupported("Send " + strings.Join(accepted, " or ") + end)
+	}
 	if coding := h.Get(echo.HeaderContentEncoding); coding != "" && !strings.EqualFold(coding, "identity") {
-		return "", unsupported(accepted + " without a content coding.")
+		return refused(" without a content coding.")
 	}
 	value := h.Get(echo.HeaderContentType)
-	if value == mediaJSON || value == mediaForm {
+	if slices.Contains(accepted, value) {
 		return value, nil
 	}
 	media, params, err := mime.ParseMediaType(value)
-	if err != nil || (media != mediaJSON && media != mediaForm) {
-		return "", unsupported(accepted + ", and name the media type in the Content-Type header.")
+	if err != nil || !slices.Contains(accepted, media) {
+		return refused(", and name the media type in the Content-Type header.")
 	}
 	switch strings.ToLower(params["charset"]) {
 	case "", "utf-8", "us-ascii":
 		return media, nil
 	}
-	return "", unsupported(accepted + " in UTF-8.")
+	return refused(" in UTF-8.")
 }
 
 // readBody reads at most maxBody bytes. The request may have no Content-Length.

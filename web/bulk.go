@@ -3,12 +3,15 @@ package web
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
-	"mime"
+	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
@@ -28,9 +31,45 @@ const (
 	bulkWorkers = 128
 	// maxBulks is how many bulk requests a server handles at the same time. It bounds their memory.
 	maxBulks = 4
-	// bulkTimeout is the time limit for the body, and then for the creations and the answer.
+	// maxTokenBulks is how many of them may belong to one token, so that a slow client does not stop the others.
+	maxTokenBulks = 2
+	// bulkTimeout is the time limit for the creations and the answer.
 	bulkTimeout = time.Minute
+	// A client must send bulkPart bytes of the body within bulkPartTimeout.
+	bulkPart        = 1 << 20
+	bulkPartTimeout = 10 * time.Second
 )
+
+// bulks counts the bulk requests that a server handles.
+type bulks struct {
+	mu      sync.Mutex
+	all     int
+	byToken map[int64]int
+}
+
+// begin counts a request of a token, or returns an *UnavailableError. The caller calls end after the request.
+func (b *bulks) begin(tok int64) (end func(), err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.all == maxBulks || b.byToken[tok] == maxTokenBulks {
+		return nil, &shortener.UnavailableError{RetryAfter: time.Second, Err: errTooManyBulks}
+	}
+	b.all++
+	if b.byToken == nil {
+		b.byToken = make(map[int64]int)
+	}
+	b.byToken[tok]++
+	return func() { b.end(tok) }, nil
+}
+
+func (b *bulks) end(tok int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.all--
+	if b.byToken[tok]--; b.byToken[tok] == 0 {
+		delete(b.byToken, tok)
+	}
+}
 
 // bulkLine is one line of a bulk request.
 type bulkLine struct {
@@ -58,17 +97,19 @@ func (p *public) createLinks(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	select {
-	case p.bulks <- struct{}{}:
-		defer func() { <-p.bulks }()
-	default:
-		return &shortener.UnavailableError{RetryAfter: time.Second, Err: errTooManyBulks}
+	if _, err := mediaType(c.Request().Header, mediaNDJSON); err != nil {
+		return err
 	}
+	end, err := p.bulks.begin(tok.ID)
+	if err != nil {
+		return err
+	}
+	defer end()
 	lines, err := readBulk(c)
 	if err != nil {
 		return err
 	}
-	return sendBulk(c, parseBulk(lines), func(line *parsedLine) bulkAnswer { return p.createLine(c, tok, self, line) })
+	return p.sendBulk(c, tok, self, lines)
 }
 
 var errTooManyBulks = errors.New("the server handles the maximum number of bulk requests")
@@ -84,33 +125,71 @@ func (p *public) bulkToken(c echo.Context) (token.Token, error) {
 	return tok, err
 }
 
-// readBulk reads the lines of the body. It refuses a body that is too large as a whole.
-func readBulk(c echo.Context) (lines [][]byte, err error) {
-	r := c.Request()
-	media, _, err := mime.ParseMediaType(r.Header.Get(echo.HeaderContentType))
-	if err != nil || media != mediaNDJSON {
-		return nil, unsupported("Send " + mediaNDJSON + ", and name the media type in the Content-Type header.")
-	}
+// rawLine is a line of a bulk request before the check of its syntax.
+type rawLine struct {
+	number int    // from 1
+	text   []byte // nil if the line has more than maxBody bytes
+}
+
+// readBulk reads the lines of the body that are not blank. It refuses a body that is too large as a whole.
+func readBulk(c echo.Context) (lines []rawLine, err error) {
 	connection := http.NewResponseController(c.Response())
-	deadline := time.Now().Add(bulkTimeout)
-	if err := errors.Join(connection.SetReadDeadline(deadline), connection.SetWriteDeadline(deadline.Add(bulkTimeout))); err != nil {
-		return nil, err
+	allow := func() error {
+		return errors.Join(connection.SetReadDeadline(time.Now().Add(bulkPartTimeout)), connection.SetWriteDeadline(time.Now().Add(bulkTimeout)))
 	}
-	scanner := bufio.NewScanner(http.MaxBytesReader(c.Response().Writer, r.Body, maxBulkBody))
-	scanner.Buffer(nil, maxBulkBody)
-	for scanner.Scan() {
-		if len(lines) == maxBulkLines {
-			return nil, tooLarge(fmt.Sprintf("A body may have %d lines at most.", maxBulkLines))
+	body := http.MaxBytesReader(c.Response().Writer, c.Request().Body, maxBulkBody)
+	r := bufio.NewReaderSize(&pacedReader{r: body, next: allow}, maxBody+len("\r\n"))
+	for number := 1; ; number++ {
+		text, err := readLine(r)
+		if errors.Is(err, io.EOF) {
+			return lines, allow()
 		}
-		lines = append(lines, bytes.Clone(scanner.Bytes()))
-	}
-	if err := scanner.Err(); err != nil {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return nil, tooLarge(fmt.Sprintf("A body may have %d bytes at most.", maxBulkBody))
 		}
-		return nil, malformed("The body ended before it was complete.")
+		if err != nil {
+			return nil, malformed("The body ended before it was complete.")
+		}
+		if number > maxBulkLines {
+			return nil, tooLarge(fmt.Sprintf("A body may have %d lines at most.", maxBulkLines))
+		}
+		if text == nil || len(text) > 0 {
+			lines = append(lines, rawLine{number, text})
+		}
 	}
-	return lines, nil
+}
+
+// readLine reads a line without white space around it. The text is nil if the line is longer than the buffer of r, and
+// empty but not nil for a blank line.
+func readLine(r *bufio.Reader) (text []byte, err error) {
+	line, more, err := r.ReadLine()
+	if err != nil || !more {
+		return append([]byte{}, bytes.TrimSpace(line)...), err
+	}
+	for more && err == nil {
+		_, more, err = r.ReadLine()
+	}
+	return nil, err
+}
+
+// pacedReader calls next before each part of bulkPart bytes.
+type pacedReader struct {
+	r    io.Reader
+	next func() error
+	left int // bytes until the next part
+}
+
+// Read implements [io.Reader].
+func (p *pacedReader) Read(b []byte) (int, error) {
+	if p.left <= 0 {
+		if err := p.next(); err != nil {
+			return 0, err
+		}
+		p.left = bulkPart
+	}
+	n, err := p.r.Read(b)
+	p.left -= n
+	return n, err
 }
 
 func tooLarge(detail string) error {
@@ -124,15 +203,16 @@ type parsedLine struct {
 	err error
 }
 
-// parseBulk parses the lines that are not blank.
-func parseBulk(lines [][]byte) (parsed []parsedLine) {
+// parseBulk parses lines.
+func parseBulk(lines []rawLine) []parsedLine {
+	parsed := make([]parsedLine, len(lines))
 	for i, line := range lines {
-		if len(bytes.TrimSpace(line)) == 0 {
-			continue
+		parsed[i].number = line.number
+		if line.text == nil {
+			parsed[i].err = tooLarge(fmt.Sprintf("A line may have %d bytes at most.", maxBody))
+		} else {
+			parsed[i].bulkLine, parsed[i].err = parseBulkLine(line.text)
 		}
-		p := parsedLine{number: i + 1}
-		p.bulkLine, p.err = parseBulkLine(line)
-		parsed = append(parsed, p)
 	}
 	return parsed
 }
@@ -146,8 +226,8 @@ func parseBulkLine(line []byte) (bulkLine, error) {
 		return bulkLine{}, errNoObject()
 	}
 	if l.Ref != nil {
-		if n := utf8.RuneCountInString(*l.Ref); n < 1 || n > maxRef {
-			return bulkLine{}, &shortener.InvalidError{Field: "ref", Reason: fmt.Sprintf("must be 1 to %d characters long", maxRef)}
+		if n := utf8.RuneCountInString(*l.Ref); n < 1 || n > maxRef || strings.ContainsFunc(*l.Ref, unicode.IsControl) {
+			return bulkLine{}, &shortener.InvalidError{Field: "ref", Reason: fmt.Sprintf("must have 1 to %d characters and no control characters", maxRef)}
 		}
 	}
 	return *l, nil
@@ -159,7 +239,7 @@ func independent(lines []parsedLine) int {
 	refs, aliases := make(map[string]bool), make(map[string]bool)
 	for i := range lines {
 		l := &lines[i]
-		if i == bulkWorkers || l.Ref != nil && refs[*l.Ref] || l.Alias != nil && aliases[*l.Alias] {
+		if l.Ref != nil && refs[*l.Ref] || l.Alias != nil && aliases[*l.Alias] {
 			return i
 		}
 		if l.Ref != nil {
@@ -172,21 +252,27 @@ func independent(lines []parsedLine) int {
 	return len(lines)
 }
 
-// sendBulk calls create for each line, for several lines at a time, and sends the answers in the order of the lines. If the
+// sendBulk creates the links, several lines at a time, and sends the answers in the order of the lines. If the
 // client leaves, it handles no further lines.
-func sendBulk(c echo.Context, lines []parsedLine, create func(line *parsedLine) bulkAnswer) error {
+func (p *public) sendBulk(c echo.Context, tok token.Token, self destination.Origin, lines []rawLine) error {
 	w := c.Response()
 	w.Header().Set(echo.HeaderContentType, mediaNDJSON)
 	w.Header().Set(echo.HeaderXContentTypeOptions, "nosniff")
 	answers := newJSONLines(w)
-	for len(lines) > 0 && c.Request().Context().Err() == nil {
-		n := independent(lines)
-		part := lines[:n]
-		lines = lines[n:]
+	var parsed []parsedLine // a few lines, because a parsed line can be much larger
+	for len(lines)+len(parsed) > 0 && c.Request().Context().Err() == nil {
+		more := min(len(lines), bulkWorkers-len(parsed))
+		parsed, lines = append(parsed, parseBulk(lines[:more])...), lines[more:]
+		n := independent(parsed)
+		part := parsed[:n]
+		parsed = parsed[n:]
+		for i := range part { // in their order, so that the first lines get what is left of the limit
+			part[i].err = cmp.Or(part[i].err, p.limits.spendLine(tok))
+		}
 		results := make([]bulkAnswer, n)
 		var creations sync.WaitGroup
 		for i := range part {
-			creations.Go(func() { results[i] = create(&part[i]) })
+			creations.Go(func() { results[i] = p.createLine(c, tok, self, &part[i]) })
 		}
 		creations.Wait()
 		for i := range results {
@@ -219,9 +305,6 @@ func (p *public) createLine(c echo.Context, tok token.Token, self destination.Or
 func (p *public) tryLine(c echo.Context, tok token.Token, self destination.Origin, line *parsedLine) (link shortener.Link, status int, err error) {
 	if line.err != nil {
 		return link, 0, line.err
-	}
-	if err := p.limits.spendLine(tok); err != nil {
-		return link, 0, err
 	}
 	key := ""
 	if line.Ref != nil {

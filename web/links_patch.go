@@ -1,12 +1,10 @@
 package web
 
 import (
-	"mime"
 	"net/http"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/labstack/echo/v4"
 
 	"keypool/shortener"
 )
@@ -53,10 +51,9 @@ type patch struct {
 
 // readPatch reads the body of a PATCH request and checks its syntax.
 func readPatch(w http.ResponseWriter, r *http.Request) (shortener.Patch, error) {
-	media, _, err := mime.ParseMediaType(r.Header.Get(echo.HeaderContentType))
-	if err != nil || media != mediaPatch && media != mediaJSON {
+	if _, err := mediaType(r.Header, mediaPatch, mediaJSON); err != nil {
 		w.Header().Set("Accept-Patch", mediaPatch)
-		return shortener.Patch{}, unsupported("Send " + mediaPatch + ", and name the media type in the Content-Type header.")
+		return shortener.Patch{}, err
 	}
 	body, err := readBody(w, r)
 	if err != nil {

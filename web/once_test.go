@@ -3,11 +3,13 @@ package web
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"keypool/shortener/token"
 	"keypool/web/internal/reply"
@@ -146,6 +148,8 @@ func TestBulkIsRefusedAsAWhole(t *testing.T) {
 		status int
 	}{
 		"lines":   {o, strings.Repeat(line, maxBulkLines+1), mediaNDJSON, http.StatusRequestEntityTooLarge},
+		"blank":   {o, strings.Repeat(" ", maxBulkBody+1), mediaNDJSON, http.StatusRequestEntityTooLarge},
+		"charset": {o, line, mediaNDJSON + "; charset=utf-16", http.StatusUnsupportedMediaType},
 		"bytes":   {o, strings.Repeat(line+strings.Repeat(" ", 1<<20)+"\n", 17), mediaNDJSON, http.StatusRequestEntityTooLarge},
 		"media":   {o, line, mediaJSON, http.StatusUnsupportedMediaType},
 		"scope":   {reader, line, mediaNDJSON, http.StatusForbidden},
@@ -158,6 +162,63 @@ func TestBulkIsRefusedAsAWhole(t *testing.T) {
 	}
 	if codes, _ := o.list(t, ""); len(codes) > 0 {
 		t.Errorf("refused requests created the links %v", codes)
+	}
+}
+
+// The memory for a line is bounded, because a parsed line can be twenty times as large as its text.
+func TestLongLinesOfABulkRequestAreRefused(t *testing.T) {
+	t.Parallel()
+	o := newTokenSite(t, Limits{}).owner(t, "docs", everyScope)
+	fits := `{"url":"https://go.dev/","title":"` + strings.Repeat(" ", maxBody-37) + `x"}`
+	answers := o.bulk(t, fits+"\n"+fits+"   \n"+`{"url":"https://go.dev/","tags":[`+strings.Repeat(`"",`, 100_000)+`""]}`+"\n"+
+		`{"ref":"\u0000","url":"https://go.dev/"}`+"\n"+`{"url":"https://go.dev/"}`)
+	var got []string
+	for _, a := range answers {
+		got = append(got, fmt.Sprint(a.Line, " ", a.Status))
+	}
+	if want := []string{"1 201", "2 413", "3 413", "4 422", "5 201"}; !slices.Equal(got, want) {
+		t.Errorf("lines %q, want %q", got, want)
+	}
+}
+
+// A token that sends slow requests leaves room for the requests of others.
+func TestBulkRequestsOfATokenAreLimited(t *testing.T) {
+	t.Parallel()
+	s := newTokenSite(t, Limits{})
+	slow, other := s.owner(t, "slow", everyScope), s.owner(t, "other", everyScope)
+	var client http.Client // the client of the site reads a body before it sends it
+	t.Cleanup(client.CloseIdleConnections)
+	for range maxTokenBulks {
+		body, send := io.Pipe()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/api/links", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", mediaNDJSON)
+		r.Header.Set("Authorization", slow.authorization)
+		var requests sync.WaitGroup
+		requests.Go(func() {
+			if response, err := client.Do(r); err == nil {
+				response.Body.Close()
+			}
+		})
+		t.Cleanup(func() { send.Close(); requests.Wait() })
+		if _, err := io.WriteString(send, "\n"); err != nil { // returns when the server has accepted the request
+			t.Fatal(err)
+		}
+	}
+	const line = `{"url":"https://go.dev/"}`
+	status := func(o owner) int {
+		return s.do(t, http.MethodPost, "/api/links", line, "Content-Type", mediaNDJSON, "Authorization", o.authorization).status
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	for status(slow) != http.StatusServiceUnavailable { // the client may have buffered the request
+		if time.Now().After(deadline) {
+			t.Fatal("a further request of the token is accepted")
+		}
+	}
+	if got := status(other); got != http.StatusOK {
+		t.Errorf("the request of another token has the status %d", got)
 	}
 }
 

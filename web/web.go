@@ -72,7 +72,7 @@ type public struct {
 	visits   *Visits // nil if visits are not counted
 	age      redirectAge
 	degraded func() bool
-	bulks    chan struct{} // holds a token for each bulk request
+	bulks    bulks
 	homeURL  string
 	missURL  string // NotFoundURL
 }
@@ -108,7 +108,6 @@ func NewPublic(cfg PublicConfig) *echo.Echo {
 		visits:   cfg.Visits,
 		age:      newRedirectAge(*cfg.RedirectAge),
 		degraded: cfg.Degraded,
-		bulks:    make(chan struct{}, maxBulks),
 		homeURL:  cfg.HomeURL,
 		missURL:  cfg.NotFoundURL,
 	}
@@ -155,8 +154,11 @@ func (p *public) serve(e *echo.Echo, path string, h echo.HandlerFunc, methods ..
 		return echo.ErrMethodNotAllowed
 	}
 	e.RouteNotFound(path, refuse).Name = refused
-	// Without these routes, the router would handle GET /shorten as a request for a code.
-	for _, m := range []string{http.MethodGet, http.MethodHead} {
+	// Without these routes, the router would handle GET /shorten as a request for a code, and PUT of a path with two parts
+	// as a request for /{code}/*.
+	for _, m := range []string{
+		http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions, http.MethodTrace,
+	} {
 		if !slices.Contains(methods, m) {
 			e.Add(m, path, refuse).Name = refused
 		}
