@@ -105,6 +105,24 @@ func TestPreviewShowsLinkWithoutRedirect(t *testing.T) {
 	}
 }
 
+// The router must not take the paths of the API for a code with a path.
+func TestAPIListsItsMethods(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	for path, allow := range map[string]string{
+		"/api/links": "GET, HEAD, POST", "/api/links/x": "GET, HEAD, PATCH, DELETE", "/api/links/x/visits": "GET, HEAD", "/api/visits/top": "GET, HEAD",
+	} {
+		for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"} {
+			if strings.Contains(allow, method) {
+				continue
+			}
+			if r := s.do(t, method, path, ""); r.status != http.StatusMethodNotAllowed || r.header.Get("Allow") != allow {
+				t.Errorf("%s %s has status %d and Allow %q, want 405 and %q", method, path, r.status, r.header.Get("Allow"), allow)
+			}
+		}
+	}
+}
+
 func TestOtherMethodsAnswer405(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)

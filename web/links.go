@@ -166,7 +166,7 @@ func ifMatch(r *http.Request) (versions []int64, err error) {
 // listLinks answers GET of /api/links. The client chooses by the Accept header between a page of links as JSON and
 // all links as a stream.
 func (p *public) listLinks(c echo.Context) error {
-	actor, err := p.manager(c, token.ScopeRead, token.ScopeEdit)
+	actor, err := p.manager(c, token.ScopeEdit, token.ScopeRead)
 	if err != nil {
 		return err
 	}

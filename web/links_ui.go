@@ -1,6 +1,7 @@
 package web
 
 import (
+	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -43,11 +44,21 @@ func (p *public) serveUI(e *echo.Echo, cfg UIConfig, log *slog.Logger) {
 		Limits: uiLimits{p.limits, p.origin.extractor()}, Visits: p.visits.daily(), Logger: log,
 		Footer: []shell.Link{{Path: "/", Text: "Home"}, {Path: "/docs", Text: "API"}},
 	}))
+	checked := func(c echo.Context) error {
+		if !p.origin.addressed(c.Request()) {
+			return errMisdirected
+		}
+		return pages(c)
+	}
 	methods := []string{http.MethodGet, http.MethodHead, http.MethodPost}
-	p.serve(e, publicBase, pages, methods...)
-	p.serve(e, publicBase+"/*", pages, methods...)
+	p.serve(e, publicBase, checked, methods...)
+	p.serve(e, publicBase+"/*", checked, methods...)
 	p.pages.shell.Footer = append(p.pages.shell.Footer, shell.Link{Path: publicBase + "/", Text: "Manage links"})
 }
+
+// errMisdirected reports that a request for the pages names another host than BaseURL. Such a host may belong to another
+// site, whose name leads to this service for a moment (DNS rebinding).
+var errMisdirected = errors.New("the Host header names another host")
 
 // AdminUIConfig holds what the pages for links on the admin listener need.
 type AdminUIConfig struct {

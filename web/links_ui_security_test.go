@@ -254,3 +254,24 @@ func TestUIHeaders(t *testing.T) {
 		}
 	}
 }
+
+// With a configured origin, the pages answer only under its host.
+func TestUIRefusesOtherHosts(t *testing.T) {
+	t.Parallel()
+	s := newUISite(t, "", func(c *PublicConfig) { c.BaseURL = "https://go.test" })
+	for host, want := range map[string]int{"go.test": 200, "GO.test.": 200, "go.test:8080": 200, "evil.example": 421, "127.0.0.1": 421} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/admin/sign-in", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = host
+		response, err := s.client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != want {
+			t.Errorf("Host %s: status %d, want %d", host, response.StatusCode, want)
+		}
+	}
+}

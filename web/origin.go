@@ -44,6 +44,16 @@ func (o *origin) of(r *http.Request) destination.Origin {
 	return self
 }
 
+// addressed reports whether the Host header names the host of this service. Without a configured origin, every host may
+// be a name of this service.
+func (o *origin) addressed(r *http.Request) bool {
+	if o.configured.IsZero() {
+		return true
+	}
+	named, ok := destination.ParseOrigin(o.scheme(r) + "://" + r.Host)
+	return ok && named.SameHost(o.configured)
+}
+
 func (o *origin) scheme(r *http.Request) string {
 	if forwarded := r.Header.Get(echo.HeaderXForwardedProto); forwarded != "" && o.trusts(r.RemoteAddr) {
 		if strings.EqualFold(forwarded, "https") {

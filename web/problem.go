@@ -89,6 +89,8 @@ var problemTable = []struct { //nolint:gochecknoglobals // never changed; Go has
 	{is(errUnauthorized), problem("unauthorized", http.StatusUnauthorized, "No valid token", "")},
 	{is(errForbidden), problem("forbidden", http.StatusForbidden, "The token does not permit this", "")},
 	{as[*shortener.UnavailableError], reply.Unavailable()},
+	{is(errMisdirected), problem("misdirected", http.StatusMisdirectedRequest, "The host is not the host of this service",
+		"The Host header names another host than BASE_URL. A proxy must pass the Host header of the client.")},
 	{is(errVisitsOff), problem("visits-off", http.StatusNotFound, "Visits are not counted", "The operator of this service does not count visits.")},
 	{is(echo.ErrMethodNotAllowed), problem("method-not-allowed", http.StatusMethodNotAllowed, "The method is not allowed here",
 		"The Allow header lists the methods that are allowed.")},

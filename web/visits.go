@@ -72,16 +72,16 @@ func isPrefetch(h http.Header) bool {
 	return strings.HasPrefix(first(h, "Sec-Purpose"), prefetch) || first(h, "Purpose") == prefetch || first(h, "X-Moz") == prefetch
 }
 
-// country returns the country that a trusted proxy sent, or "".
+// country returns the country that a trusted proxy sent, or "". Of several values, one may come from the client.
 func (p *public) country(r *http.Request) string {
 	if p.visits.CountryHeader == "" {
 		return ""
 	}
-	country := first(r.Header, p.visits.CountryHeader)
-	if country == "" || !p.origin.trusts(r.RemoteAddr) {
+	countries := r.Header[p.visits.CountryHeader]
+	if len(countries) != 1 || !p.origin.trusts(r.RemoteAddr) {
 		return ""
 	}
-	return country
+	return countries[0]
 }
 
 // visitReader returns who reads visits, if visits are counted.

@@ -75,6 +75,8 @@ func TestLocal(t *testing.T) {
 	for text, want := range map[string]string{
 		"/admin/code/a?x=1": "/admin/code/a?x=1", "": "/admin/", "/": "/admin/", "//evil.example": "/admin/", "https://evil.example/admin/": "/admin/",
 		`/\evil.example`: "/admin/", "/admin": "/admin/", "/adminx/": "/admin/", "/admin/\\x": "/admin/", "javascript:alert(1)": "/admin/",
+		"/admin/../phish": "/admin/", "/admin/%2e%2e/phish": "/admin/", "/admin/.%2E/phish": "/admin/", "/admin/code/../../x": "/admin/", "/admin/%zz": "/admin/",
+		"/admin/code/../new": "/admin/code/../new",
 	} {
 		if got := local(text, "/admin"); got != want {
 			t.Errorf("local(%q) = %q, want %q", text, got, want)

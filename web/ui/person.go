@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"path"
 	"strings"
 
 	"keypool/shortener"
@@ -143,9 +145,11 @@ func unavailable(err error) error {
 }
 
 // local returns a path below base, or base itself if the text is anything else. A browser takes "//host" for another
-// site, and "\" for "/".
+// site, "\" for "/", and removes segments of dots, also if they are percent-encoded.
 func local(text, base string) string {
-	if !strings.HasPrefix(text, base+"/") || strings.ContainsAny(text, "\\\r\n\t") {
+	u, err := url.Parse(text)
+	if err != nil || u.IsAbs() || u.Host != "" || strings.ContainsAny(text, "\\\r\n\t") ||
+		!strings.HasPrefix(text, base+"/") || !strings.HasPrefix(path.Clean(u.Path)+"/", base+"/") {
 		return base + "/"
 	}
 	return text
