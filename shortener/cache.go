@@ -14,7 +14,7 @@ import (
 
 // Freshness is how long an answer of the store is used without another look-up. So every
 // process detects within this time that another process deleted a link.
-const Freshness = time.Second
+const Freshness = 900 * time.Millisecond
 
 // DefaultCacheSize is the default of Config.CacheSize. A cache full of ordinary links needs about
 // 18 MiB.

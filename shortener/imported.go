@@ -58,6 +58,9 @@ func (r *ImportRules) checkCode(code string) error {
 	return nil
 }
 
+// maxVersion leaves room for more changes than a link can have.
+const maxVersion = 1 << 53
+
 // checkDetails returns a copy of d, or nil if d has only default values.
 func (r *ImportRules) checkDetails(d *Details) (*Details, error) {
 	if d == nil {
@@ -74,8 +77,8 @@ func (r *ImportRules) checkDetails(d *Details) (*Details, error) {
 	if err := checked.set(p); err != nil {
 		return nil, err
 	}
-	if d.Version < 1 {
-		return nil, &InvalidError{Field: "version", Reason: "must be at least 1"}
+	if d.Version < 1 || d.Version > maxVersion {
+		return nil, &InvalidError{Field: "version", Reason: fmt.Sprintf("must be 1 to %d", int64(maxVersion))}
 	}
 	if err := checkMoment("changed_at", &checked.ChangedAt, false); err != nil {
 		return nil, err

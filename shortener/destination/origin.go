@@ -33,6 +33,9 @@ func (o Origin) String() string { return o.text }
 // IsZero reports whether the origin is unknown.
 func (o Origin) IsZero() bool { return o.text == "" }
 
+// SameHost reports whether two origins have the same host, whatever their schemes and ports are.
+func (o Origin) SameHost(other Origin) bool { return o.host == other.host }
+
 // serves reports whether a URL with this scheme and address leads to the origin.
 func (o Origin) serves(scheme string, a address) bool {
 	if o.IsZero() || hostOf(a.host) != o.host {

@@ -116,7 +116,7 @@ func sizeOf(file *os.File) int64 {
 // exportFlags are the flags of the command export.
 type exportFlags struct {
 	To   string `required:"" oneof:"csv,ndjson" placeholder:"FORMAT" help:"Format of the file: csv or ndjson."`
-	File string `arg:"" optional:"" name:"file" help:"File to write. An existing file is replaced when the export is complete. Default: standard output."`
+	File string `arg:"" optional:"" name:"file" help:"File to write. An existing file is replaced when the export is complete. Default and -: standard output."`
 }
 
 // exportLinks exports all links.
@@ -134,11 +134,23 @@ func exportLinks(ctx context.Context, s config.Server, f exportFlags, out, log i
 		}
 		defer p.end()
 		run := func(w io.Writer) error { return e.Run(ctx, transfer.Format(f.To), w) }
-		if f.File == "" {
+		if f.File == "" || f.File == "-" {
 			return run(out)
+		}
+		if info, err := os.Stat(f.File); err == nil && !info.Mode().IsRegular() {
+			return writeTo(f.File, run)
 		}
 		return replaceWhenDone(f.File, run)
 	})
+}
+
+// writeTo writes to a device or a pipe.
+func writeTo(path string, write func(io.Writer) error) error {
+	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(file), file.Close())
 }
 
 // replaceWhenDone writes a file. If write fails, an existing file stays as it is. Only the user can read the file.
