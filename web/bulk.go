@@ -316,5 +316,5 @@ func (p *public) tryLine(c echo.Context, tok token.Token, self destination.Origi
 	if existing || replayed {
 		return link, http.StatusOK, err
 	}
-	return link, http.StatusCreated, err
+	return link, http.StatusCreated, p.suggest(c, r, err)
 }

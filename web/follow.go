@@ -91,12 +91,12 @@ func (p *public) preview(c echo.Context, code string) error {
 type preview struct {
 	answer
 	Editable  bool      `json:"editable"`
-	ChangedAt time.Time `json:"changed_at,omitzero"` // time of the last change of an editable link
+	ChangedAt time.Time `json:"changed_at,omitzero"` // time of the last change of the link, if its URL has changed
 }
 
 func newPreview(l shortener.Link, self destination.Origin) *preview {
 	v := &preview{answer: *newAnswer(l, self), Editable: l.Editable()}
-	if l.Editable() {
+	if l.Editable() && l.Details.FirstURL != "" {
 		v.ChangedAt = l.Details.ChangedAt
 	}
 	return v

@@ -369,6 +369,7 @@ func TestPreviewSaysWhetherALinkMayChange(t *testing.T) {
 	if !strings.Contains(page("fixed"), "This link is fixed") {
 		t.Error("the preview of a fixed link does not say that it is fixed")
 	}
+	o.want(t, http.StatusOK, http.MethodPatch, "/api/links/open", `{"title":"still secret"}`) // no change of the destination
 	if !strings.Contains(page("open"), "has not changed") {
 		t.Error("the preview of an editable link does not say that it may change")
 	}
