@@ -81,6 +81,21 @@ func CountLinks(ctx context.Context, address string) (n int64, err error) {
 	return n, err
 }
 
+// CountVisits returns the number of visits of each code that the database holds. It may be called concurrently.
+func CountVisits(ctx context.Context, address string) (map[string]int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	visits := make(map[string]int64)
+	err := rows(ctx, address, "SELECT code, CAST(sum(human + bot) AS bigint) FROM visits GROUP BY code", func(scan func(...any) error) error {
+		var code string
+		var n int64
+		err := scan(&code, &n)
+		visits[code] = n
+		return err
+	})
+	return visits, err
+}
+
 // LogPosition returns how many bytes the PostgreSQL at address has written to its write-ahead log in
 // total. It may be called concurrently.
 func LogPosition(ctx context.Context, address string) (n int64, err error) {
