@@ -145,11 +145,27 @@ func Table() []Edit {
 				"\ttx, err := conn.BeginTx(ctx, nil)\n"},
 		// A request with a token in memory needs no query.
 		{"token-memory", "shortener/token/registry.go",
-			"if e == nil {\n",
-			"if true {\n"},
+			"e := r.tokens.Load().byID[id]\n\tif e == nil {\n",
+			"e := r.tokens.Load().byID[id]\n\tif true {\n"},
 		// A change of a token reaches a server that has the token in memory.
 		{"token-reload", "shortener/token/registry.go",
 			"e.uses = known.uses",
 			"e.uses, e.Token = known.uses, known.Token"},
+		// The memory for counts has room for the visits of many links while the database does not answer.
+		{"visit-memory", "shortener/visits/counter.go",
+			"max(1, c.MaxRows/shardCount)",
+			"1"},
+		// An orderly stop stores the counts that are in memory.
+		{"visit-final", "shortener/visits/flusher.go",
+			"return c.flushFinally(context.WithoutCancel(ctx))",
+			"return nil"},
+		// A flush that failed is repeated.
+		{"visit-repeat", "shortener/visits/flusher.go",
+			"c.tried = err != nil\n",
+			"c.tried, err = false, nil\n"},
+		// The repetition of a batch that is stored has no effect.
+		{"visit-number", "shortener/visits/store.go",
+			"if err != nil || !first {",
+			"if _ = first; err != nil {"},
 	}
 }
