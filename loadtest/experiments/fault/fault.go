@@ -41,7 +41,7 @@ type row = experiment.Definition[Record]
 func Experiments() []*experiment.Experiment {
 	var all []*experiment.Experiment
 	rows := slices.Concat(serverRows(), workerRows(), walkRows(), redisRows(), rollbackRows(),
-		dryRows(), databaseRows(), failoverRows(), diskRows(), startRows(), editRows(), repeatRows(), revokeRows())
+		dryRows(), databaseRows(), failoverRows(), diskRows(), startRows(), editRows(), repeatRows(), revokeRows(), visitRows())
 	for i := range rows {
 		row := rows[i]
 		if row.Suites == nil {
@@ -74,7 +74,7 @@ func without(refutes string, protections ...string) []experiment.Control {
 	return []experiment.Control{{Without: protections, Refutes: refutes}}
 }
 
-// show adds a table with the results of the row. It adds no table if the row read no links back.
+// show adds a table with the results of the row. It adds no table if the row neither read links back nor counted visits.
 // It panics if the record has an observation of a claim that the row does not make, except for
 // keysOnce and keysKept, which every audit observes.
 func show(record *Record, e *report.Experiment) {
@@ -83,6 +83,9 @@ func show(record *Record, e *report.Experiment) {
 		if !ofEveryAudit && !slices.ContainsFunc(e.Claims, func(c report.Claim) bool { return c.Name == name }) {
 			panic("row " + e.Name + " has no claim " + name)
 		}
+	}
+	if record.Visits.answered > 0 {
+		e.Tables = append(e.Tables, record.Visits.table(e.Name, e.Title, record.Strikes))
 	}
 	if record.Created.Sent == 0 {
 		return

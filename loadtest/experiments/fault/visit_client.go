@@ -1,0 +1,157 @@
+package fault
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"keypool/loadtest"
+	"keypool/loadtest/lab"
+	"keypool/loadtest/report"
+)
+
+// visited is a link, and what clients observed when they followed it.
+type visited struct {
+	code     string
+	answered []time.Time // when each redirect was answered
+	unknown  int64       // requests without a complete answer, which may count as visits
+}
+
+// visitors follow the links of a server at a constant rate. Only the goroutine of the run may call the methods start and
+// stop. The other fields must not be read between these calls.
+type visitors struct {
+	r       *run
+	on      *lab.Program
+	figures loadtest.Figures // requests of all loads that have ended
+	next    atomic.Int64
+
+	mu    sync.Mutex // protects the elements of links while a load runs
+	links []visited
+
+	end func() // ends the load; nil while no load runs
+}
+
+// visitors creates n links on a server.
+func (r *run) visitors(on *lab.Program, n int) *visitors {
+	v := &visitors{r: r, on: on}
+	for range n {
+		o := on.Client.Create(r.Context(), "https://example.com/visited")
+		if o.State != loadtest.Acknowledged {
+			r.Fatalf("a creation failed: %s %s", o.State, o.Detail)
+		}
+		v.links = append(v.links, visited{code: o.Code})
+	}
+	r.Cleanup(v.stop)
+	return v
+}
+
+// start begins to follow the links.
+func (v *visitors) start() {
+	ctx, cancel := context.WithCancel(v.r.Context())
+	done, recorder := make(chan struct{}), loadtest.NewRecorder()
+	go func() {
+		defer close(done)
+		loadtest.Pace(ctx, loadtest.Schedule{Rate: visitRate}, 0, recorder, v.follow)
+	}()
+	v.end = func() {
+		cancel()
+		<-done
+		v.figures = v.figures.Plus(recorder.Figures())
+	}
+}
+
+// stop ends the load and waits for its last answer. It does nothing if no load runs.
+func (v *visitors) stop() {
+	if v.end != nil {
+		v.end()
+		v.end = nil
+	}
+}
+
+// follow follows one link. A request that fails counts as unknown even if it did not reach the server, because the
+// client may have sent it twice.
+func (v *visitors) follow(ctx context.Context) loadtest.State {
+	link := &v.links[v.next.Add(1)%int64(len(v.links))]
+	status, _, err := v.on.Client.Follow(ctx, link.code)
+	now := time.Now()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch {
+	case err != nil:
+		link.unknown++
+		return loadtest.Unknown
+	case status == http.StatusFound:
+		link.answered = append(link.answered, now)
+		return loadtest.Acknowledged
+	}
+	return loadtest.Refused
+}
+
+// visitTotals are figures of several links.
+type visitTotals struct {
+	answered int64 // redirects
+	unknown  int64 // requests without a complete answer
+	stored   int64 // visits in the database
+	lost     int64 // visits that must be stored and are not
+	twice    int64 // visits in the database that no request explains
+}
+
+func (t *visitTotals) add(o visitTotals) {
+	t.answered += o.answered
+	t.unknown += o.unknown
+	t.stored += o.stored
+	t.lost += o.lost
+	t.twice += o.twice
+}
+
+// table returns the figures of the row with the given name and title.
+func (t *visitTotals) table(name, title string, strikes int) report.Table {
+	cells := []string{strings.TrimPrefix(name, "fault/"), title}
+	for _, n := range []int64{int64(strikes), t.answered, t.unknown, t.stored, t.lost, t.twice} {
+		cells = append(cells, fmt.Sprint(n))
+	}
+	return report.Table{
+		Title:   "What happened",
+		Columns: []string{"row", "fault", "injected", "redirects", "unknown", "visits stored", "lost", "twice"},
+		Rows:    [][]string{cells},
+	}
+}
+
+// comparison is the result of compareVisits.
+type comparison struct {
+	visitTotals
+
+	oldest time.Time // when the oldest redirect was answered whose visit may be missing; the zero time if none is missing
+}
+
+// missing returns the length of time before the moment now from which visits may be missing, or 0 if none is missing.
+func (c *comparison) missing(now time.Time) time.Duration {
+	if c.oldest.IsZero() {
+		return 0
+	}
+	return now.Sub(c.oldest)
+}
+
+// compareVisits compares the observations of clients with the visits in the database, by code. Every visit that was
+// answered before due must be stored. The server counts visits in the order of time, except those of the same moment,
+// so the visits that are missing are taken to be the last ones of their link.
+func compareVisits(links []visited, stored map[string]int64, due time.Time) (c comparison) {
+	for i := range links {
+		n, answered := stored[links[i].code], slices.SortedFunc(slices.Values(links[i].answered), time.Time.Compare)
+		all := int64(len(answered))
+		must, _ := slices.BinarySearchFunc(answered, due, time.Time.Compare)
+		c.add(visitTotals{
+			answered: all, unknown: links[i].unknown, stored: n,
+			lost: max(0, int64(must)-n), twice: max(0, n-all-links[i].unknown),
+		})
+		if n < all && (c.oldest.IsZero() || answered[n].Before(c.oldest)) {
+			c.oldest = answered[n]
+		}
+	}
+	return c
+}
