@@ -71,8 +71,8 @@ func New(cfg Config) *Counter {
 // shard is a part of the table of counts.
 type shard struct {
 	mu     sync.Mutex
-	rows   map[rowKey]tally
-	facets map[facetKey]Count
+	rows   map[rowKey]*tally // pointers, because an assignment to an element would also replace its key
+	facets map[facetKey]*Count
 	bytes  int // memory of facets
 
 	_ [64]byte // keeps two locks out of one cache line
@@ -96,11 +96,11 @@ type tally struct {
 }
 
 func (s *shard) reset() {
-	s.rows, s.facets, s.bytes = make(map[rowKey]tally), make(map[facetKey]Count), 0
+	s.rows, s.facets, s.bytes = make(map[rowKey]*tally), make(map[facetKey]*Count), 0
 }
 
 // take removes the counts of the shard and returns them.
-func (s *shard) take() (map[rowKey]tally, map[facetKey]Count) {
+func (s *shard) take() (map[rowKey]*tally, map[facetKey]*Count) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.rows) == 0 { // a shard without rows has no facets
@@ -143,32 +143,33 @@ func (c *Counter) Count(v Visit) {
 
 // count reports false if the shard has no room for the row.
 func (s *shard) count(key rowKey, owner int64, one Count, limit int) bool {
-	t, known := s.rows[key]
-	if !known {
+	t := s.rows[key]
+	if t == nil {
 		if len(s.rows) >= limit {
 			return false
 		}
 		key.code = strings.Clone(key.code) // it shares memory with the URL of the link
-		t.owner = owner
+		t = &tally{owner: owner}
+		s.rows[key] = t
 	}
 	t.Add(one)
-	s.rows[key] = t
 	return true
 }
 
 // countFacet reports false if the shard has no room for the facet.
 func (s *shard) countFacet(key facetKey, one Count, limit int) bool {
-	n, known := s.facets[key]
-	if !known {
+	n := s.facets[key]
+	if n == nil {
 		size := facetOverhead + len(key.code) + len(key.value)
 		if s.bytes+size > limit {
 			return false
 		}
 		s.bytes += size
 		key.code, key.value = strings.Clone(key.code), strings.Clone(key.value) // they share memory with a request
+		n = new(Count)
+		s.facets[key] = n
 	}
 	n.Add(one)
-	s.facets[key] = n
 	return true
 }
 
@@ -181,7 +182,7 @@ func (c *Counter) drain() (rows []Row, facets []FacetRow) {
 			rows = append(rows, Row{key.code, key.hour, t.owner, t.Count})
 		}
 		for key, n := range byFacet {
-			facets = append(facets, FacetRow{key.code, key.facet, key.day, key.value, n})
+			facets = append(facets, FacetRow{key.code, key.facet, key.day, key.value, *n})
 		}
 	}
 	slices.SortFunc(rows, func(a, b Row) int { return cmp.Or(cmp.Compare(a.Code, b.Code), cmp.Compare(a.Hour, b.Hour)) })
