@@ -119,7 +119,7 @@ func checkAlias(alias string) error {
 	switch {
 	case alias == "" || len(alias) > maxAlias:
 		return &InvalidError{Field: "alias", Reason: "must be 1 to 16 characters long"}
-	case !isWord(alias):
+	case !destination.IsWord(alias):
 		return &InvalidError{Field: "alias", Reason: "must contain only the letters A-Z and a-z, digits, _ and -"}
 	case reserved(alias):
 		return &InvalidError{Field: "alias", Reason: "is reserved for this service; choose another"}
@@ -130,21 +130,7 @@ func checkAlias(alias string) error {
 // plausible reports whether code could be the code of a link. The service answers other codes
 // without a look-up.
 func plausible(code string) bool {
-	return code != "" && len(code) <= maxCode && isWord(code)
-}
-
-// isWord reports whether s contains only the characters of codes. These are the characters of
-// aliases, of base62 and of base64url (RFC 4648, section 5). isWord does not use strings.Trim, which would build a table for each
-// call.
-func isWord(s string) bool {
-	for i := range len(s) {
-		switch c := s[i]; {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_':
-		default:
-			return false
-		}
-	}
-	return true
+	return code != "" && len(code) <= maxCode && destination.IsWord(code)
 }
 
 // An expiry lies at least minExpiry and at most maxYears in the future. No client could follow a link

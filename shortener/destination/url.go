@@ -224,7 +224,7 @@ func validHost(host string) bool {
 		return false
 	}
 	for label := range strings.SplitSeq(host, ".") {
-		if label == "" || len(label) > maxLabel || !isLabel(label) {
+		if label == "" || len(label) > maxLabel || !IsWord(label) {
 			return false
 		}
 	}
@@ -247,9 +247,10 @@ func defaultPort(scheme string) uint64 {
 	return 80
 }
 
-// isLabel reports whether s contains only characters that a label of a host name may have, and underscores. It does not use
-// strings.Trim, which would build a table for each call.
-func isLabel(s string) bool {
+// IsWord reports whether s contains only letters, digits, - and _. These are the characters of codes, of base62 and of
+// base64url (RFC 4648, section 5), and those that a label of a host name may have. IsWord does not use strings.Trim, which
+// would build a table for each call.
+func IsWord(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {
 		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_':
