@@ -42,7 +42,8 @@ type Definition[R any] struct {
 	Title   string // a title of a few words
 	Summary string // what is done and why it matters, in a few sentences
 	Suites  []Suite
-	// Alone says that no other experiment runs at the same time, because this experiment measures time.
+	// Alone says that no other experiment runs at the same time, because this experiment measures time. Its
+	// controls then run in parallel.
 	Alone bool
 	// Anywhere says that the experiment can run against a deployment that it did not start.
 	Anywhere bool

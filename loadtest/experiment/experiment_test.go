@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -50,6 +51,7 @@ func run(ctx context.Context, t *testing.T, e *Experiment, build func(without []
 		Controls: build != nil,
 		Build:    func(_ context.Context, without ...string) (string, error) { return build(without), nil },
 		Done:     func(e report.Experiment) { result = e },
+		Parallel: 2,
 		observe:  func() func() float64 { return func() float64 { return 0 } }, // a quiet machine
 	}
 	r.Run(ctx, []*Experiment{e})
@@ -120,6 +122,26 @@ func TestControlIsCaughtByTheClaimThatItNames(t *testing.T) {
 				t.Errorf("the programs were built %+v, want one build without commit", built)
 			}
 		})
+	}
+}
+
+// Each of the two controls ends only after the other has started.
+func TestControlsOfAnExperimentThatRunsAloneRunInParallel(t *testing.T) {
+	t.Parallel()
+	var both sync.WaitGroup
+	both.Add(2)
+	e := sample(func(x *T, r *record) {
+		*r = record{links: 5, p99: []float64{3}}
+		if x.ProgramDir() != "sound" {
+			both.Done()
+			both.Wait()
+			r.lost = 1
+		}
+	}, Control{Without: []string{"commit"}, Refutes: "kept"}, Control{Without: []string{"store"}, Refutes: "kept"})
+	e.Alone = true
+	got := run(t.Context(), t, e, func([]string) string { return "broken" })
+	if c := got.Controls; len(c) != 2 || c[0].Name != "without commit" || c[1].Name != "without store" || !c[0].Caught || !c[1].Caught {
+		t.Errorf("controls %+v, want two that are caught, in their order", got.Controls)
 	}
 }
 

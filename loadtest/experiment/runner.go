@@ -21,7 +21,7 @@ const controlScale = 0.1
 type Runner struct {
 	Options
 	Controls bool // also run every control
-	Parallel int  // how many experiments without [Definition.Alone] run at a time
+	Parallel int  // how many experiments without [Definition.Alone], or controls of one experiment with it, run at a time
 	// Build builds programs with failpoints and without the named protections, and returns their
 	// directory. It is called concurrently and reuses earlier builds.
 	Build func(ctx context.Context, without ...string) (dir string, err error)
@@ -60,19 +60,35 @@ func (r *Runner) one(ctx context.Context, e *Experiment) {
 	started := time.Now()
 	result := r.measured(ctx, e)
 	if r.Controls {
-		for _, c := range e.Controls {
-			if ctx.Err() != nil {
-				break
-			}
-			if control := r.control(ctx, e, c); ctx.Err() == nil {
-				result.Controls = append(result.Controls, control)
-			}
-		}
+		result.Controls = r.controls(ctx, e)
 	}
 	result.Started, result.Seconds = started, time.Since(started).Seconds()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.Done(result)
+}
+
+// controls runs the controls of an experiment and returns those that ended before ctx. The controls of an
+// experiment that ran alone run in parallel, because a control need not measure time.
+func (r *Runner) controls(ctx context.Context, e *Experiment) (ended []report.Control) {
+	var beside errgroup.Group
+	beside.SetLimit(1)
+	if e.Alone {
+		beside.SetLimit(max(1, r.Parallel))
+	}
+	all := make([]report.Control, len(e.Controls))
+	for i, c := range e.Controls {
+		beside.Go(func() error {
+			if ctx.Err() == nil { // it may have waited for its turn
+				if control := r.control(ctx, e, c); ctx.Err() == nil {
+					all[i] = control
+				}
+			}
+			return nil
+		})
+	}
+	_ = beside.Wait() // its functions return no error
+	return slices.DeleteFunc(all, func(c report.Control) bool { return c.Name == "" })
 }
 
 // measured runs an experiment. It runs the experiment a second time if speed claims failed or claims
