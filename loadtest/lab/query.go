@@ -75,10 +75,13 @@ func Census(address string) loadtest.Census {
 
 // CountLinks returns how many links the database holds. It may be called concurrently.
 func CountLinks(ctx context.Context, address string) (n int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
-	defer cancel()
-	err = rows(ctx, address, "SELECT count(*) FROM all_links", func(scan func(...any) error) error { return scan(&n) })
-	return n, err
+	return count(ctx, address, "SELECT count(*) FROM all_links")
+}
+
+// CountOwned returns how many links with an owner the database holds. It does not count aliases with a
+// hyphen, an underscore or more than 10 characters. It may be called concurrently.
+func CountOwned(ctx context.Context, address string) (n int64, err error) {
+	return count(ctx, address, "SELECT count(*) FROM ranked_links WHERE details->>'owner' IS NOT NULL")
 }
 
 // CountVisits returns the number of visits of each code that the database holds. It may be called concurrently.
@@ -99,9 +102,14 @@ func CountVisits(ctx context.Context, address string) (map[string]int64, error) 
 // LogPosition returns how many bytes the PostgreSQL at address has written to its write-ahead log in
 // total. It may be called concurrently.
 func LogPosition(ctx context.Context, address string) (n int64, err error) {
+	return count(ctx, address, "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint")
+}
+
+// count returns the number that a query selects.
+func count(ctx context.Context, address, query string) (n int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	err = rows(ctx, address, "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint", func(scan func(...any) error) error { return scan(&n) })
+	err = rows(ctx, address, query, func(scan func(...any) error) error { return scan(&n) })
 	return n, err
 }
 

@@ -18,6 +18,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"keypool/loadtest"
@@ -35,7 +36,7 @@ const (
 
 // Experiments returns the experiments. Those that load the disk for a long time come last.
 func Experiments() []*experiment.Experiment {
-	return append(rivals(), create(), redirect(), keys(), memory(), refill(), start(), large(sqliteEngine()), large(postgresEngine()))
+	return slices.Concat(earlier(), rivals(), []*experiment.Experiment{create(), redirect(), links(), keys(), memory(), refill(), start(), large(sqliteEngine()), large(postgresEngine())})
 }
 
 // bar is one figure with its aim.
@@ -172,9 +173,9 @@ const (
 	keyBody   = `{"url":"` + measure.Target + `"}`
 )
 
-// withAlias starts an embedded server, makes one link on it, and follows the link once.
-func withAlias(t *experiment.T) *lab.Program {
-	server := lab.Server(t)
+// withAlias starts an embedded server with the settings, makes one link on it, and follows the link once.
+func withAlias(t *experiment.T, settings ...string) *lab.Program {
+	server := lab.Server(t, settings...)
 	server.Start()
 	t.Must(errors.Join(
 		measure.Creation(server.Public, aliasBody).Try(t.Context()),
