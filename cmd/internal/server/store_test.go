@@ -184,7 +184,7 @@ func openSQL(t *testing.T, url string) *sql.DB {
 	t.Helper()
 	driver := "pgx"
 	if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
-		driver, url = "sqlite", path
+		driver, url = "sqlite", "file:"+path+"?_pragma=busy_timeout(10000)" // a server may write at the same time
 	}
 	db, err := sql.Open(driver, url)
 	if err != nil {
