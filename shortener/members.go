@@ -21,7 +21,7 @@ func (r *Request) details() (*Details, error) {
 	if r.Owner == 0 {
 		return nil, nil //nolint:nilnil // an anonymous link has no details
 	}
-	d := &Details{Owner: r.Owner, Version: 1, Editable: r.Editable}
+	d := &Details{Owner: r.Owner, Version: 1, Editable: r.Editable != nil && *r.Editable}
 	err := d.set(Patch{Title: r.Title, Tags: &r.Tags, Redirect: r.Redirect, Forward: r.Forward})
 	return d, err
 }

@@ -27,7 +27,7 @@ type Request struct {
 	Owner    int64 // id of the token of the request; 0 for an anonymous request, which has none of the next members
 	Title    *string
 	Tags     []string
-	Editable bool // whether the URL may change later
+	Editable *bool // whether the URL may change later; false if nil
 	Redirect *int
 	Forward  *string
 }
@@ -37,9 +37,9 @@ func (r *Request) Owned() string {
 	switch {
 	case r.Title != nil:
 		return "title"
-	case len(r.Tags) > 0:
+	case r.Tags != nil:
 		return "tags"
-	case r.Editable:
+	case r.Editable != nil:
 		return "editable"
 	case r.Redirect != nil:
 		return "redirect"

@@ -108,7 +108,9 @@ func parseForm(body []byte) (shortener.Request, error) {
 		field, known := fields[name]
 		switch {
 		case name == "tags":
-			r.Tags = slices.DeleteFunc(given, func(tag string) bool { return tag == "" })
+			if given = slices.DeleteFunc(given, func(tag string) bool { return tag == "" }); len(given) > 0 {
+				r.Tags = given
+			}
 		case !known:
 			return shortener.Request{}, malformed("There is no field " + quote(name) + "." + adviseEncoding)
 		case len(given) > 1:
@@ -125,11 +127,13 @@ func parseForm(body []byte) (shortener.Request, error) {
 }
 
 // setOthers sets the fields of a form that are not strings.
-func setOthers(r *shortener.Request, editable, redirect *string) (err error) {
+func setOthers(r *shortener.Request, editable, redirect *string) error {
 	if editable != nil {
-		if r.Editable, err = strconv.ParseBool(*editable); err != nil {
+		may, err := strconv.ParseBool(*editable)
+		if err != nil {
 			return &shortener.InvalidError{Field: "editable", Reason: expected("editable")}
 		}
+		r.Editable = &may
 	}
 	if redirect != nil {
 		status, err := strconv.Atoi(*redirect)
@@ -160,7 +164,7 @@ type creation struct {
 	ExpiresIn *numberOrString `json:"expires_in"`
 	Title     *string         `json:"title"`
 	Tags      []string        `json:"tags"`
-	Editable  bool            `json:"editable"`
+	Editable  *bool           `json:"editable"`
 	Redirect  *int            `json:"redirect"`
 	Forward   *string         `json:"forward"`
 }

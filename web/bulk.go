@@ -258,6 +258,7 @@ func (p *public) sendBulk(c echo.Context, tok token.Token, self destination.Orig
 	w := c.Response()
 	w.Header().Set(echo.HeaderContentType, mediaNDJSON)
 	w.Header().Set(echo.HeaderXContentTypeOptions, "nosniff")
+	p.limits.announceToken(c, tok)
 	answers := newJSONLines(w)
 	var parsed []parsedLine // a few lines, because a parsed line can be much larger
 	for len(lines)+len(parsed) > 0 && c.Request().Context().Err() == nil {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -13,13 +15,17 @@ import (
 	"keypool/web/internal/reply"
 )
 
-// answer is the JSON representation of a link.
+// answer is the JSON representation of a link for a client without a token. It lacks what only the owner may read.
 type answer struct {
-	Code      string    `json:"code"`
-	ShortURL  string    `json:"short_url"`
-	URL       string    `json:"url"`
-	CreatedAt time.Time `json:"created_at"`
-	ExpiresAt time.Time `json:"expires_at,omitzero"`
+	Code      string            `json:"code"`
+	ShortURL  string            `json:"short_url"`
+	URL       string            `json:"url"`
+	CreatedAt time.Time         `json:"created_at"`
+	ExpiresAt time.Time         `json:"expires_at,omitzero"`
+	Editable  bool              `json:"editable"`
+	Version   int64             `json:"version"`
+	Redirect  int               `json:"redirect"`
+	Forward   shortener.Forward `json:"forward"`
 }
 
 func newAnswer(l shortener.Link, self destination.Origin) *answer {
@@ -29,8 +35,15 @@ func newAnswer(l shortener.Link, self destination.Origin) *answer {
 		URL:       l.URL,
 		CreatedAt: l.CreatedAt.UTC(),
 		ExpiresAt: l.ExpiresAt.UTC(),
+		Editable:  l.Editable(),
+		Version:   l.Version(),
+		Redirect:  l.Redirect(),
+		Forward:   l.Forward(),
 	}
 }
+
+// Prefix returns the short URL without its code.
+func (a *answer) Prefix() string { return strings.TrimSuffix(a.ShortURL, a.Code) }
 
 // appendJSON appends the answer as encoding/json would encode it, with a line break and without
 // the escapes for HTML. It takes no time for reflection.
@@ -42,6 +55,10 @@ func (a *answer) appendJSON(b []byte) ([]byte, error) {
 	if err == nil && !a.ExpiresAt.IsZero() {
 		b, err = appendTime(append(b, `,"expires_at":`...), a.ExpiresAt)
 	}
+	b = strconv.AppendBool(append(b, `,"editable":`...), a.Editable)
+	b = strconv.AppendInt(append(b, `,"version":`...), a.Version, 10)
+	b = strconv.AppendInt(append(b, `,"redirect":`...), int64(a.Redirect), 10)
+	b = reply.AppendString(append(b, `,"forward":`...), string(a.Forward))
 	return append(b, "}\n"...), err
 }
 
@@ -52,7 +69,7 @@ func appendTime(b []byte, t time.Time) ([]byte, error) {
 
 // send sends the answer as JSON.
 func (a *answer) send(w http.ResponseWriter, status int) error {
-	const rest = 160 // the names, the times and the code of most answers
+	const rest = 224 // the names, the times and the code of most answers
 	body, err := a.appendJSON(make([]byte, 0, rest+len(a.ShortURL)+len(a.URL)))
 	if err != nil {
 		return err

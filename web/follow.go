@@ -90,12 +90,11 @@ func (p *public) preview(c echo.Context, code string) error {
 // preview is the JSON representation of a link for everyone. It says whether the link may lead elsewhere later.
 type preview struct {
 	answer
-	Editable  bool      `json:"editable"`
 	ChangedAt time.Time `json:"changed_at,omitzero"` // time of the last change of the link, if its URL has changed
 }
 
 func newPreview(l shortener.Link, self destination.Origin) *preview {
-	v := &preview{answer: *newAnswer(l, self), Editable: l.Editable()}
+	v := &preview{answer: *newAnswer(l, self)}
 	if l.Editable() && l.Details.FirstURL != "" {
 		v.ChangedAt = l.Details.ChangedAt
 	}

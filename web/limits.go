@@ -167,7 +167,14 @@ func (l *limits) spendToken(c echo.Context, tok token.Token) error {
 	return err
 }
 
-// spendLine counts one line of a bulk request. The answer has no headers for a line.
+// announceToken sets the headers that describe the limit of a token, and counts nothing.
+func (l *limits) announceToken(c echo.Context, tok token.Token) {
+	if tok.Rate != quota.Off {
+		announce(c, "token", tok.Rate, max(0, int(l.tokens.of(tok.ID, creationsAt(tok.Rate)).Tokens())))
+	}
+}
+
+// spendLine counts one line of a bulk request. The headers describe the limit before the first line.
 func (l *limits) spendLine(tok token.Token) error {
 	if tok.Rate == quota.Off {
 		return nil

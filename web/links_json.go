@@ -15,26 +15,15 @@ import (
 // fullLink is the JSON representation of a link for its owner.
 type fullLink struct {
 	answer
-	Title     string            `json:"title,omitempty"`
-	Tags      []string          `json:"tags,omitempty"`
-	Owner     string            `json:"owner,omitempty"` // name of the token that created the link
-	Editable  bool              `json:"editable"`
-	Version   int64             `json:"version"`
-	ChangedAt time.Time         `json:"changed_at,omitzero"`
-	Redirect  int               `json:"redirect"`
-	Forward   shortener.Forward `json:"forward"`
-	DeletedAt time.Time         `json:"deleted_at,omitzero"`
+	Title     string    `json:"title,omitempty"`
+	Tags      []string  `json:"tags,omitempty"`
+	Owner     string    `json:"owner,omitempty"` // name of the token that created the link
+	ChangedAt time.Time `json:"changed_at,omitzero"`
+	DeletedAt time.Time `json:"deleted_at,omitzero"`
 }
 
 func (p *public) fullLink(l shortener.Link, self destination.Origin) *fullLink {
-	full := &fullLink{
-		answer:    *newAnswer(l, self),
-		Editable:  l.Editable(),
-		Version:   l.Version(),
-		Redirect:  l.Redirect(),
-		Forward:   l.Forward(),
-		DeletedAt: l.DeletedAt,
-	}
+	full := &fullLink{answer: *newAnswer(l, self), DeletedAt: l.DeletedAt}
 	if d := l.Details; d != nil {
 		full.Title, full.Tags, full.ChangedAt = d.Title, d.Tags, d.ChangedAt
 	}

@@ -72,9 +72,9 @@ func TestOwnerChangesALink(t *testing.T) {
 	created := o.want(t, http.StatusCreated, http.MethodPost, "/shorten",
 		`{"url":"https://one.example/","title":" One ","tags":["a","b","a"],"editable":true,"redirect":307,"forward":"query"}`)
 	want := fullLink{
-		answer: created.answer, Title: "One", Tags: []string{"a", "b"}, Owner: "docs", Editable: true, Version: 1,
-		Redirect: 307, Forward: shortener.ForwardQuery,
+		answer: created.answer, Title: "One", Tags: []string{"a", "b"}, Owner: "docs",
 	}
+	want.Editable, want.Version, want.Redirect, want.Forward = true, 1, 307, shortener.ForwardQuery
 	if diff := cmp.Diff(want, created, cmp.AllowUnexported(fullLink{})); diff != "" {
 		t.Errorf("the created link (-want +got):\n%s", diff)
 	}
@@ -86,7 +86,8 @@ func TestOwnerChangesALink(t *testing.T) {
 	changed := o.want(t, http.StatusOK, http.MethodPatch, path,
 		`{"url":"https://two.example/","title":null,"tags":null,"redirect":null,"forward":null,"expires_at":"2100-01-01T00:00:00Z"}`,
 		"If-Match", `"7", "1"`)
-	want = fullLink{answer: created.answer, Owner: "docs", Editable: true, Version: 2, ChangedAt: changed.ChangedAt, Redirect: 302, Forward: "none"}
+	want = fullLink{answer: created.answer, Owner: "docs", ChangedAt: changed.ChangedAt}
+	want.Version, want.Redirect, want.Forward = 2, 302, shortener.ForwardNone
 	want.URL, want.ExpiresAt = "https://two.example/", changed.ExpiresAt
 	if diff := cmp.Diff(want, changed, cmp.AllowUnexported(fullLink{})); diff != "" {
 		t.Errorf("the changed link (-want +got):\n%s", diff)
@@ -237,7 +238,10 @@ func TestAliasOfAnotherOwner(t *testing.T) {
 func TestMembersOfOwnersNeedAToken(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
-	for _, member := range []string{`"title":"x"`, `"tags":["x"]`, `"editable":true`, `"redirect":301`, `"forward":"query"`} {
+	for _, member := range []string{
+		`"title":"x"`, `"title":""`, `"tags":["x"]`, `"tags":[]`, `"editable":true`, `"editable":false`,
+		`"redirect":301`, `"redirect":302`, `"forward":"query"`, `"forward":"none"`,
+	} {
 		if r := s.create(t, `{"url":"https://go.dev",`+member+`}`); r.status != http.StatusUnauthorized {
 			t.Errorf("%s without a token: status %d, %s", member, r.status, r.body)
 		}

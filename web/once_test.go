@@ -230,14 +230,19 @@ func TestLinesOfABulkRequestAreLimited(t *testing.T) {
 	s := newTokenSite(t, Limits{})
 	_, authorization := s.issue(t, token.Token{Name: "slow", Scopes: everyScope, Rate: 1})
 	created := 0
-	for _, a := range (owner{s, authorization}).bulk(t, strings.Repeat(`{"url":"https://go.dev"}`+"\n", 40)) {
+	slow := owner{s, authorization}
+	for _, a := range slow.bulk(t, strings.Repeat(`{"url":"https://go.dev"}`+"\n", 40)) {
 		if a.Status == http.StatusCreated {
 			created++
-		} else if a.Status != http.StatusTooManyRequests {
-			t.Errorf("line %d has the status %d", a.Line, a.Status)
+		} else if a.Status != http.StatusTooManyRequests || a.Problem.RetryAfter < 1 {
+			t.Errorf("line %d: %+v", a.Line, a)
 		}
 	}
 	if created < 10 || created > 15 {
 		t.Errorf("%d lines created a link at a rate of 1/s with a burst of 10", created)
 	}
+	_, authorization = s.issue(t, token.Token{Name: "fast", Scopes: everyScope, Rate: 100})
+	r := owner{s, authorization}.do(t, http.MethodPost, "/api/links", `{"url":"https://go.dev"}`, "Content-Type", mediaNDJSON, "Authorization", authorization)
+	wantHeader(t, r, "RateLimit-Policy", `"token";q=1000;w=10`)
+	wantHeader(t, r, "RateLimit", `"token";r=1000;t=1`)
 }

@@ -85,7 +85,7 @@ var problemTable = []struct { //nolint:gochecknoglobals // never changed; Go has
 	{is(errTooManyMisses), problem("too-many-misses", http.StatusTooManyRequests, "Too many requests",
 		"Your IP address requested too many unknown codes, or aliases that belong to other links.")},
 	{is(errLimited), problem("rate-limited", http.StatusTooManyRequests, "Too many links",
-		"You created too many links in a short time. The Retry-After header says when you may create the next link.")},
+		"You created too many links in a short time. The member retry_after is the number of seconds until you may create the next link.")},
 	{is(errUnauthorized), problem("unauthorized", http.StatusUnauthorized, "No valid token", "")},
 	{is(errForbidden), problem("forbidden", http.StatusForbidden, "The token does not permit this", "")},
 	{as[*shortener.UnavailableError], reply.Unavailable()},
@@ -129,6 +129,9 @@ func problemOf(err error) reply.Problem {
 	if t, ok := errors.AsType[*takenError](err); ok {
 		p.Suggestions = t.free
 	}
+	if p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable {
+		p.RetryAfter = retrySeconds(err)
+	}
 	return p
 }
 
@@ -165,7 +168,7 @@ func (w *problemWriter) write(err error, c echo.Context) {
 	case http.StatusUnauthorized:
 		h.Set(echo.HeaderWWWAuthenticate, bearerScheme)
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		h.Set(echo.HeaderRetryAfter, strconv.Itoa(retrySeconds(err)))
+		h.Set(echo.HeaderRetryAfter, strconv.Itoa(p.RetryAfter))
 	case http.StatusUnsupportedMediaType:
 		h.Set(echo.HeaderAccept, mediaJSON+", "+mediaForm)
 	}
@@ -188,8 +191,8 @@ func (w *problemWriter) report(err error, p reply.Problem, c echo.Context) {
 	}
 }
 
-// retrySeconds returns the Retry-After value of err in whole seconds, rounded up. It is at
-// least 1.
+// retrySeconds returns the seconds after which a client may send a request again, rounded up. It is
+// at least 1.
 func retrySeconds(err error) int {
 	if u, ok := errors.AsType[*shortener.UnavailableError](err); ok {
 		return max(1, int(math.Ceil(u.RetryAfter.Seconds())))

@@ -93,7 +93,7 @@ func (u *UI) createFrom(x *exchange, f *form) (link shortener.Link, existing boo
 // request returns the request for the service, without an owner.
 func (f *form) request(self destination.Origin) shortener.Request {
 	r := shortener.Request{
-		URL: f.Values["url"], Self: self, Tags: f.Values.tags(), Editable: f.Editable,
+		URL: f.Values["url"], Self: self,
 		Redirect: new(f.Values.redirect()), Forward: new(f.Values["forward"]),
 	}
 	if alias := f.Values["alias"]; alias != "" {
@@ -101,6 +101,12 @@ func (f *form) request(self destination.Origin) shortener.Request {
 	}
 	if title := f.Values["title"]; title != "" {
 		r.Title = &title
+	}
+	if tags := f.Values.tags(); len(tags) > 0 {
+		r.Tags = tags
+	}
+	if f.Editable {
+		r.Editable = &f.Editable
 	}
 	if f.Values["expires_at"] != "" {
 		r.ExpiresAt = new(f.Values.expiry())

@@ -40,6 +40,12 @@ func (u *UI) owner(l *shortener.Link) string {
 	return u.Tokens.Name(l.Owner())
 }
 
+// Prefix returns the short URL without its code.
+func (r *row) Prefix() string { return strings.TrimSuffix(r.Short, r.Code) }
+
+// HostText returns the short URL without its scheme and its code.
+func (r *row) HostText() string { return strings.TrimSuffix(r.ShortText(), r.Code) }
+
 // ShortText returns the short URL without its scheme.
 func (r *row) ShortText() string {
 	_, text, _ := strings.Cut(r.Short, "://")

@@ -48,7 +48,7 @@ func TestServerServesPagesForLinks(t *testing.T) {
 		}
 	}
 	short := off.do(http.MethodPost, off.URL()+"/shorten", url.Values{"url": {"https://go.dev/"}, "alias": {"mine"}}.Encode())
-	if page := off.do(http.MethodGet, off.AdminURL()+"/links/", ""); short.status != http.StatusCreated || !strings.Contains(page.body, "/mine</a>") {
+	if page := off.do(http.MethodGet, off.AdminURL()+"/links/", ""); short.status != http.StatusCreated || !strings.Contains(page.body, ">mine</span></a>") {
 		t.Errorf("the list lacks the link: %s", page.body)
 	}
 

@@ -32,6 +32,7 @@ type Problem struct {
 	Field  string `json:"field,omitempty"` // the member of the request that caused the error
 
 	Suggestions []string `json:"suggestions,omitempty"` // free aliases, if the alias is taken
+	RetryAfter  int      `json:"retry_after,omitempty"` // seconds until the client may send the request again
 }
 
 // Unavailable is the problem of a program that cannot do its work at present.
