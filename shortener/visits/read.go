@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 )
 
@@ -126,13 +127,18 @@ type Link struct {
 }
 
 // Top returns up to limit links with the most visits in the hours that a range touches, in descending order. If owner is not 0, it
-// returns only links of this owner. The cost depends on the number of links and hours with visits in the range, among
-// all links or those of the owner.
+// returns only links of this owner. The cost depends on the number of links and hours with visits in the range.
 func (s Store) Top(ctx context.Context, owner int64, r Range, limit int) (links []Link, err error) {
 	first, end := r.hours()
-	condition, args := `hour >= $1 AND hour < $2`, []any{max(first, past+1), end, limit}
+	first = max(first, past+1)
+	condition, args := `hour >= $1 AND hour < $2`, []any{first, end, limit}
 	if owner != 0 {
 		condition, args = condition+` AND owner = $4 AND owner <> 0`, append(args, owner)
+	}
+	if wide, err := s.isWide(ctx, first, end); err != nil {
+		return nil, fmt.Errorf("read the hours with visits: %w", err)
+	} else if wide {
+		condition = strings.ReplaceAll(condition, "hour", "+hour") // without the indexes on hour
 	}
 	var l Link
 	err = s.query(ctx, `SELECT code, CAST(sum(human) AS bigint), CAST(sum(bot) AS bigint) FROM visits
@@ -142,6 +148,24 @@ func (s Store) Top(ctx context.Context, owner int64, r Range, limit int) (links 
 		return nil, fmt.Errorf("read the links with the most visits: %w", err)
 	}
 	return links, nil
+}
+
+// wideRange is the ratio of the recorded hours to the hours of a range from which on a scan of the table takes less time than an index.
+// With 1,000,000 rows in SQLite, a row takes 12 times as long with the index.
+const wideRange = 12
+
+// isWide reports whether the hours [first, end) are so large a part of the recorded hours that a scan of the table is faster than
+// an index, for an engine that does not find this out itself.
+func (s Store) isWide(ctx context.Context, first, end int64) (wide bool, err error) {
+	if s.engine.counts {
+		return false, nil
+	}
+	var oldest, newest int64
+	err = s.query(ctx, `SELECT hour, (SELECT max(hour) FROM visits) FROM visits WHERE hour > $1 ORDER BY hour LIMIT 1`,
+		[]any{past}, []any{&oldest, &newest}, func() {
+			wide = wideRange*(min(end, newest+1)-max(first, oldest)) >= newest+1-oldest
+		})
+	return wide, err
 }
 
 // Totals returns all visits of links since their creation, by code. A link without visits is absent. The cost depends on

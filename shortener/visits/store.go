@@ -20,6 +20,7 @@ type Store struct {
 type engine struct {
 	elements string // the rows of the JSON array $1, each of which has one column: value
 	lock     string // waits for other transactions that execute the same statement; "" if the engine has one writer
+	counts   bool   // whether the engine estimates the rows of a range, and so chooses between an index and a scan of the table
 }
 
 var _ Applier = Store{}
@@ -32,7 +33,7 @@ func SQLite(read, write *sql.DB) Store {
 // Postgres returns a store in a PostgreSQL database.
 func Postgres(db *sql.DB) Store {
 	// The number is an arbitrary constant.
-	return Store{db, db, engine{elements: `json_array_elements($1::json)`, lock: `SELECT pg_advisory_xact_lock(7145602938871)`}}
+	return Store{db, db, engine{elements: `json_array_elements($1::json)`, lock: `SELECT pg_advisory_xact_lock(7145602938871)`, counts: true}}
 }
 
 // exclude waits until no other transaction is between exclude and its end.

@@ -147,6 +147,7 @@ func TestTop(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		apply(t, s, Batch{Writer: "w", Sequence: 1, Rows: []Row{
 			{"anon", at(0), 0, Count{3, 0}}, {"five", at(-1), 5, Count{1, 1}}, {"five", at(0), 5, Count{2, 0}}, {"six", at(0), 6, Count{0, 9}},
+			{"old", at(-100), 5, Count{1, 0}},
 		}})
 		if err := s.SetPast(t.Context(), []Past{{"anon", 0, Count{Human: 1000}}}); err != nil {
 			t.Fatal(err)
@@ -157,9 +158,10 @@ func TestTop(t *testing.T) {
 			limit int
 			want  []Link
 		}{
-			"all":        {0, Range{}, 10, []Link{{"six", Count{0, 9}}, {"five", Count{3, 1}}, {"anon", Count{3, 0}}}},
+			"all":        {0, Range{}, 10, []Link{{"six", Count{0, 9}}, {"five", Count{3, 1}}, {"anon", Count{3, 0}}, {"old", Count{1, 0}}}},
+			"an hour":    {0, Range{From: noon().Add(-time.Hour), To: noon().Add(-time.Hour)}, 10, []Link{{"five", Count{1, 1}}}},
 			"limit":      {0, Range{}, 1, []Link{{"six", Count{0, 9}}}},
-			"owner":      {5, Range{}, 10, []Link{{"five", Count{3, 1}}}},
+			"owner":      {5, Range{}, 10, []Link{{"five", Count{3, 1}}, {"old", Count{1, 0}}}},
 			"range":      {5, Range{From: noon()}, 10, []Link{{"five", Count{2, 0}}}},
 			"other":      {7, Range{}, 10, nil},
 			"past range": {0, Range{To: noon().AddDate(-1, 0, 0)}, 10, nil},
