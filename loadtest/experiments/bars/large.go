@@ -2,8 +2,10 @@ package bars
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -50,6 +52,10 @@ func large(e engine) *experiment.Experiment {
 		{name: "page cache before the look-ups, " + e.name, unit: "%", note: "the share of the files of the largest database that the operating system keeps in memory; each file is read once before the look-ups"},
 		{name: "page cache after the redirects, " + e.name, unit: "%", note: "the same for the database with 10 million links"},
 		{name: "memory under random redirects, " + e.name, unit: "MiB", most: 90, text: "The resident memory of the server is at most 90 MiB during redirects of random links."},
+		{name: "list, " + e.name, unit: "ms", most: 5, note: "of 10 million links; the request of a token that sees all links, with its answer",
+			text: "A list of the 100 newest of 10 million links takes at most 5 ms."},
+		{name: "next page of the list, " + e.name, unit: "ms", most: 5, note: "the page that follows the first 1,000 links",
+			text: "A list of 100 of 10 million links from a position takes at most 5 ms."},
 	}
 	if e.embedded {
 		bars = append(bars, bar{name: "start, 10 million links", unit: "ms", most: 100, note: "a client tries every 10 ms, so the real time may be up to 10 ms shorter",
@@ -66,6 +72,7 @@ func large(e engine) *experiment.Experiment {
 			if t.Full {
 				most = fill(t, e, mostLinks)
 			}
+			list(t, r, many) // before growth, which removes links
 			growth(t, r, few, most)
 			audit(t, r, most)
 			randomRedirects(t, r, many)
@@ -154,6 +161,48 @@ func randomRedirects(t *experiment.T, r *record, f *filled) {
 	if len(figures[1]) > 0 {
 		r.put("memory under random redirects, "+f.name, measure.Series{float64(server.Memory().Peak) / mebi}, nil)
 	}
+}
+
+const (
+	listRequests = 50 // requests of which list takes the median in each round
+	nextPage     = 11 // number of the page that is not the first one
+)
+
+// list measures pages of the list of all links.
+func list(t *experiment.T, r *record, f *filled) {
+	server := lab.Server(t, f.settings()...)
+	server.Start()
+	defer server.Kill()
+	header := http.Header{"Authorization": {"Bearer " + token(t, server)}}
+	page := func(query string, want int) (next string) {
+		answer, err := server.Client.Send(t.Context(), http.MethodGet, "/api/links?"+query, header, nil)
+		t.Must(err)
+		var list struct {
+			Links []json.RawMessage `json:"links"`
+			Next  string            `json:"next"`
+		}
+		t.Must(json.Unmarshal(answer.Body, &list))
+		if len(list.Links) != want {
+			t.Fatalf("the list has %d links, want %d", len(list.Links), want)
+		}
+		return list.Next
+	}
+	position := ""
+	for range nextPage - 1 {
+		position = page("limit=100&cursor="+position, 100)
+	}
+	r.repeat(rounds, func() map[string]float64 {
+		var first, next measure.Series
+		for range listRequests {
+			begun := time.Now()
+			page("limit=100", 100)
+			then := time.Now()
+			page("limit=100&cursor="+position, 100)
+			first = append(first, float64(then.Sub(begun).Microseconds())/1000)
+			next = append(next, float64(time.Since(then).Microseconds())/1000)
+		}
+		return map[string]float64{"list, " + f.name: first.Median(), "next page of the list, " + f.name: next.Median()}
+	})
 }
 
 // lookUps returns how many random links the store reads per second. It measures for d, with as many
