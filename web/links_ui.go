@@ -41,7 +41,7 @@ func (p *public) serveUI(e *echo.Echo, cfg UIConfig, log *slog.Logger) {
 	}
 	pages := echo.WrapHandler(ui.New(ui.Config{
 		Service: p.service, Base: publicBase, Entrance: entrance, Tokens: cfg.Tokens, Origin: p.origin.of, Problem: problemForUI,
-		Limits: uiLimits{p.limits, p.origin.extractor()}, Visits: p.visits.daily(), Logger: log,
+		Limits: uiLimits{p.limits, p.origin.client}, Visits: p.visits.daily(), Logger: log,
 		Footer: []shell.Link{{Path: "/", Text: "Home"}, {Path: "/docs", Text: "API"}},
 	}))
 	checked := func(c echo.Context) error {
@@ -73,7 +73,7 @@ type AdminUIConfig struct {
 // Each client is the operator, who sees and changes all links. NewAdminUI panics if the base URL is not an origin.
 func NewAdminUI(cfg AdminUIConfig) http.Handler {
 	return ui.New(ui.Config{
-		Service: cfg.Service, Base: adminBase, Entrance: ui.Operator{}, Tokens: cfg.Tokens, Origin: newOrigin(cfg.BaseURL, nil).of,
+		Service: cfg.Service, Base: adminBase, Entrance: ui.Operator{}, Tokens: cfg.Tokens, Origin: newOrigin(cfg.BaseURL, nil, cfg.Logger).of,
 		Problem: problemForUI, Visits: cfg.Visits.daily(), Logger: cfg.Logger,
 		Footer: []shell.Link{{Path: "/", Text: "Dashboard"}},
 	})

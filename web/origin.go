@@ -1,13 +1,16 @@
 package web
 
 import (
-	"net"
+	"log/slog"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
+	"golang.org/x/time/rate"
 
 	"keypool/shortener/destination"
 )
@@ -17,12 +20,14 @@ import (
 type origin struct {
 	configured destination.Origin // if zero, each request determines the origin
 	trusted    []netip.Prefix
+	log        *slog.Logger
+	ignored    *rate.Sometimes // limits the log lines about ignored headers
 }
 
 // newOrigin panics if base is neither empty nor an origin. The caller has already validated
 // the settings.
-func newOrigin(base string, trusted []netip.Prefix) *origin {
-	o := &origin{trusted: trusted}
+func newOrigin(base string, trusted []netip.Prefix, log *slog.Logger) *origin {
+	o := &origin{trusted: trusted, log: log, ignored: &rate.Sometimes{Interval: time.Minute}}
 	if base == "" {
 		return o
 	}
@@ -69,32 +74,51 @@ func (o *origin) scheme(r *http.Request) string {
 
 func (o *origin) trusts(remote string) bool {
 	peer, err := netip.ParseAddrPort(remote)
-	if err != nil {
-		return false
-	}
-	for _, p := range o.trusted {
-		if p.Contains(peer.Addr().Unmap().WithZone("")) {
-			return true
-		}
-	}
-	return false
+	return err == nil && o.isProxy(peer.Addr())
 }
 
-// extractor returns the function with which echo determines the address of a client.
-// Without trusted proxies, it is the address of the connection. Behind trusted proxies, it
-// is the nearest forwarded address that is not a trusted proxy.
-func (o *origin) extractor() echo.IPExtractor {
-	if len(o.trusted) == 0 {
-		return echo.ExtractIPDirect()
+func (o *origin) isProxy(addr netip.Addr) bool {
+	addr = addr.Unmap().WithZone("")
+	return slices.ContainsFunc(o.trusted, func(p netip.Prefix) bool { return p.Contains(addr) })
+}
+
+// client returns the address of the client of r. It implements [echo.IPExtractor]. It is the address of the
+// connection unless the connection comes from a trusted proxy. Behind trusted proxies, it is the nearest forwarded
+// address that is not a trusted proxy.
+func (o *origin) client(r *http.Request) string {
+	forwarded := r.Header[echo.HeaderXForwardedFor]
+	if len(forwarded) == 0 {
+		return direct(r)
 	}
-	// Without these options, echo would trust private networks.
-	options := []echo.TrustOption{echo.TrustLoopback(false), echo.TrustLinkLocal(false), echo.TrustPrivateNet(false)}
-	for _, p := range o.trusted {
-		p = p.Masked()
-		options = append(options, echo.TrustIPRange(&net.IPNet{
-			IP:   p.Addr().AsSlice(),
-			Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen()),
-		}))
+	if !o.trusts(r.RemoteAddr) {
+		o.ignored.Do(func() {
+			o.log.Warn("the forwarded addresses of clients are ignored, because their sender is not a trusted proxy; if it is a proxy, add its address to TRUSTED_PROXIES",
+				"header", echo.HeaderXForwardedFor, "sender", direct(r))
+		})
+		return direct(r)
 	}
-	return echo.ExtractIPFromXFFHeader(options...)
+	client := direct(r)
+	hops := strings.Split(strings.Join(forwarded, ","), ",")
+	for _, hop := range slices.Backward(hops) {
+		addr, ok := parseHop(strings.TrimSpace(hop))
+		if !ok {
+			break
+		}
+		if client = addr.String(); !o.isProxy(addr) {
+			break
+		}
+	}
+	return client
+}
+
+// direct returns the address of the connection of r.
+func direct(r *http.Request) string { return echo.ExtractIPDirect()(r) }
+
+// parseHop parses an address of X-Forwarded-For. Some proxies append the port of the client.
+func parseHop(text string) (netip.Addr, bool) {
+	if withPort, err := netip.ParseAddrPort(text); err == nil {
+		return withPort.Addr(), true
+	}
+	addr, err := netip.ParseAddr(strings.Trim(text, "[]"))
+	return addr, err == nil
 }

@@ -1,9 +1,12 @@
 package web
 
 import (
+	"bytes"
 	"crypto/tls"
+	"log/slog"
 	"net/http/httptest"
 	"net/netip"
+	"strings"
 	"testing"
 )
 
@@ -40,7 +43,7 @@ func TestOriginTrustsHeadersOnlyFromProxies(t *testing.T) {
 			if tt.tls {
 				r.TLS = &tls.ConnectionState{}
 			}
-			if got := newOrigin(tt.configured, tt.trusted).of(r).String(); got != tt.want {
+			if got := newOrigin(tt.configured, tt.trusted, slog.New(slog.DiscardHandler)).of(r).String(); got != tt.want {
 				t.Errorf("the origin is %q, want %q", got, tt.want)
 			}
 		})
@@ -62,6 +65,10 @@ func TestClientAddressTrustsHeadersOnlyFromProxies(t *testing.T) {
 		{"forged address in front", "10.0.0.1:1", "1.1.1.1, 198.51.100.9, 10.0.0.2", proxy, "198.51.100.9/32"},
 		{"loopback is no proxy", "127.0.0.1:1", "198.51.100.9", proxy, "127.0.0.1/32"},
 		{"header without an address", "10.0.0.1:1", "unknown", proxy, "10.0.0.1/32"},
+		{"address with a port", "10.0.0.1:1", "198.51.100.9:4711", proxy, "198.51.100.9/32"},
+		{"IPv6 address with a port", "10.0.0.1:1", "[2001:db8:1:2::3]:4711, 10.0.0.2:80", proxy, "2001:db8:1:2::/64"},
+		{"IPv6 address in brackets", "10.0.0.1:1", "[2001:db8:1:2::3]", proxy, "2001:db8:1:2::/64"},
+		{"only proxies", "10.0.0.1:1", "10.0.0.3, 10.0.0.2", proxy, "10.0.0.3/32"},
 		{"IPv6", "[2001:db8:1:2:3:4:5:6]:1", "", nil, "2001:db8:1:2::/64"},
 		{"zone", "[fe80::1%eth0]:1", "", nil, "fe80::/64"},
 		{"mapped", "[::ffff:192.0.2.1]:1", "", nil, "192.0.2.1/32"},
@@ -74,10 +81,31 @@ func TestClientAddressTrustsHeadersOnlyFromProxies(t *testing.T) {
 			if tt.forwarded != "" {
 				r.Header.Set("X-Forwarded-For", tt.forwarded)
 			}
-			if got := clientPrefix(newOrigin("", tt.trusted).extractor()(r)); got.String() != tt.want {
+			if got := clientPrefix(newOrigin("", tt.trusted, slog.New(slog.DiscardHandler)).client(r)); got.String() != tt.want {
 				t.Errorf("the client address is %s, want %s", got, tt.want)
 			}
 		})
+	}
+}
+
+// The operator learns that TRUSTED_PROXIES lacks a proxy, but a client that sends the header cannot fill the log.
+func TestIgnoredForwardedAddressIsLoggedOnce(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	o := newOrigin("", []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, slog.New(slog.NewTextHandler(&log, nil)))
+	send := func(remote string) {
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)
+		r.RemoteAddr = remote
+		r.Header.Set("X-Forwarded-For", "198.51.100.9")
+		o.client(r)
+	}
+	if send("10.0.0.1:1"); log.Len() > 0 {
+		t.Errorf("a trusted proxy is logged: %s", log.String())
+	}
+	send("192.0.2.1:1")
+	send("192.0.2.2:1")
+	if got := log.String(); strings.Count(got, "level=WARN") != 1 || !strings.Contains(got, "TRUSTED_PROXIES") || !strings.Contains(got, "sender=192.0.2.1") {
+		t.Errorf("the log is %q, want one warning that names TRUSTED_PROXIES and the sender", got)
 	}
 }
 
@@ -88,7 +116,7 @@ func TestInvalidHostHasNoOrigin(t *testing.T) {
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)
 		r.Host = host
-		if got := newOrigin("", nil).of(r); !got.IsZero() {
+		if got := newOrigin("", nil, slog.New(slog.DiscardHandler)).of(r); !got.IsZero() {
 			t.Errorf("Host %q: origin %q, want none", host, got)
 		}
 	}

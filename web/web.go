@@ -92,7 +92,7 @@ func NewPublic(cfg PublicConfig) *echo.Echo {
 	if cfg.Tokens == nil {
 		cfg.Tokens = noTokens{}
 	}
-	o, ui := newOrigin(cfg.BaseURL, cfg.TrustedProxies), newPages(cfg.Limits.TokensOnly, cfg.ReportURL)
+	o, ui := newOrigin(cfg.BaseURL, cfg.TrustedProxies, cfg.Logger), newPages(cfg.Limits.TokensOnly, cfg.ReportURL)
 	if cfg.RedirectAge == nil {
 		cfg.RedirectAge = new(DefaultRedirectAge)
 	}
@@ -121,7 +121,7 @@ func NewPublic(cfg PublicConfig) *echo.Echo {
 func (p *public) router() *echo.Echo {
 	e := echo.New()
 	// The default extractor of echo trusts the X-Forwarded-For header of every peer.
-	e.IPExtractor = p.origin.extractor()
+	e.IPExtractor = p.origin.client
 	e.HTTPErrorHandler = p.problems.write
 	e.Use(p.instrument)
 
