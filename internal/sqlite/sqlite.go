@@ -53,10 +53,13 @@ type DB struct {
 	checkpoints *checkpointer
 }
 
+// ErrNotDatabase reports that a path leads to a directory, or to a file that is no SQLite database.
+var ErrNotDatabase = errors.New("not a SQLite database")
+
 // Open opens the database at path. It creates the file and its folder if they are missing. Only
 // the owner can read the file, because the key ledger keeps a secret in it. Open blocks while
 // another process creates or recovers the same database, until ctx ends. Its errors name the
-// path.
+// path. It fails with ErrNotDatabase if there is something else at path.
 func Open(ctx context.Context, path string) (*DB, error) {
 	path, err := create(path)
 	if err != nil {
@@ -86,6 +89,9 @@ func Open(ctx context.Context, path string) (*DB, error) {
 	// The first connection enables write-ahead logging. That statement ignores the busy
 	// timeout, so whenFree repeats it while another process runs the same statement.
 	if err := whenFree(ctx, func() error { return write.PingContext(ctx) }); err != nil {
+		if info, statErr := os.Stat(path); statErr == nil && !info.Mode().IsRegular() || hasCode(err, sqlite3.SQLITE_NOTADB) {
+			err = fmt.Errorf("%w: %w", ErrNotDatabase, err)
+		}
 		return nil, errors.Join(fmt.Errorf("open the database %s: %w", path, err), db.Close())
 	}
 	if db.checkpoints, err = startCheckpointer(path, write); err != nil {
@@ -156,7 +162,7 @@ func whenFree(ctx context.Context, f func() error) error {
 	defer tick.Stop()
 	for {
 		err := f()
-		if !busy(err) {
+		if !hasCode(err, sqlite3.SQLITE_BUSY) {
 			return err
 		}
 		select {
@@ -167,7 +173,7 @@ func whenFree(ctx context.Context, f func() error) error {
 	}
 }
 
-func busy(err error) bool {
+func hasCode(err error, code int) bool {
 	var e *sqlite.Error
-	return errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_BUSY
+	return errors.As(err, &e) && e.Code()&0xff == code
 }

@@ -114,7 +114,7 @@ func (c *Core) openDatabase(ctx context.Context) error {
 }
 
 func (c *Core) openSQLite(ctx context.Context) error {
-	db, err := sqlite.Open(ctx, c.Database.SQLitePath)
+	db, err := openFile(ctx, "DATABASE_URL", c.Database.SQLitePath)
 	if err != nil {
 		return err
 	}
@@ -124,6 +124,15 @@ func (c *Core) openSQLite(ctx context.Context) error {
 	}
 	c.ledger, c.SQLite = ledger.NewSQLite(db), db
 	return nil
+}
+
+// openFile opens the SQLite database that a setting names.
+func openFile(ctx context.Context, setting, path string) (*sqlite.DB, error) {
+	db, err := sqlite.Open(ctx, path)
+	if errors.Is(err, sqlite.ErrNotDatabase) {
+		err = &config.Error{Name: setting, Got: "sqlite:" + path, Takes: "the path of a SQLite database, or of a file that does not exist yet"}
+	}
+	return db, err
 }
 
 func (c *Core) openPostgres(ctx context.Context) error {
@@ -159,6 +168,14 @@ func (c *Core) renewConnections() {
 	if c.ledgerDB != nil {
 		c.ledgerDB.Reset()
 	}
+}
+
+// Engine returns the name of the database engine.
+func (c *Core) Engine() string {
+	if c.SQLite != nil {
+		return "sqlite"
+	}
+	return "postgresql"
 }
 
 // OnStop registers a step of the stop. The stop runs the last registered step first. Each step

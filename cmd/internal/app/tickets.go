@@ -14,7 +14,6 @@ import (
 
 	"keypool/cmd/internal/config"
 	"keypool/cmd/internal/program"
-	"keypool/internal/sqlite"
 	"keypool/kgs/keysource"
 	"keypool/migrations"
 )
@@ -50,7 +49,7 @@ func (ch *Chain) ticketDatabase(ctx context.Context, at config.Database) (keysou
 	case at.SQLitePath == ch.Database.SQLitePath:
 		return keysource.NewSQLiteTickets(ch.SQLite), nil // a SQLite file has only one writing connection
 	}
-	db, err := sqlite.Open(ctx, at.SQLitePath)
+	db, err := openFile(ctx, "TICKET_DATABASE_URLS", at.SQLitePath)
 	if err != nil {
 		return nil, err
 	}
