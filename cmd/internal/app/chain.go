@@ -170,7 +170,14 @@ func (ch *Chain) openSource(supply kgs.Supply, lazy bool) *kgs.Source {
 		Supply: supply, Min: ch.settings.BatchMin, Max: ch.settings.BatchMax, Lazy: lazy,
 		Logger: ch.Log, Metrics: ch.metrics,
 	})
-	ch.life.OnStop("local batch", ch.returnKeys(s.Close))
+	ch.life.OnStop("local batch", ch.returnKeys(func(ctx context.Context) error {
+		unused := s.Local()
+		err := s.Close(ctx)
+		if err == nil {
+			ch.life.Returned(unused)
+		}
+		return err
+	}))
 	return s
 }
 

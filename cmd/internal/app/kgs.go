@@ -84,12 +84,13 @@ func StartKGS(ctx context.Context, s config.KGS, log *slog.Logger) (*program.Pro
 		c.Registry.MustRegister(admin.NewGauges(k.status))
 		c.ServeAdmin(p, admin.Config{Status: k.status, Ready: k.ready})
 		if k.watch != nil {
-			log.Info("filling the pool", slog.String("admin", p.AdminURL()), slog.Int64("capacity_keys", s.PoolCapacity))
+			log.Info("filling the pool", slog.String("admin", p.AdminURL()), slog.String("version", version.Number()),
+				slog.String("database", c.Engine()), slog.Int64("pool_capacity_keys", s.PoolCapacity))
 		}
 		if k.serves {
 			k.serveKeys(p, s.KeyService)
-			log.Info("serving keys", slog.String("url", p.URL()), slog.String("admin", p.AdminURL()),
-				slog.Int("clients", len(s.Clients)))
+			log.Info("serving keys", slog.String("url", p.URL()), slog.String("admin", p.AdminURL()), slog.String("version", version.Number()),
+				slog.String("database", c.Engine()), slog.Int("clients", len(s.Clients)))
 		}
 		return nil
 	})

@@ -14,9 +14,10 @@ import (
 // an orderly stop. The zero value is ready to use. OnStop and Background must not be called
 // concurrently.
 type Lifecycle struct {
-	steps []teardown
-	once  sync.Once
-	err   error
+	steps    []teardown
+	once     sync.Once
+	err      error
+	returned int64 // keys
 }
 
 type teardown struct {
@@ -29,6 +30,9 @@ type teardown struct {
 func (l *Lifecycle) OnStop(name string, stop func(ctx context.Context) error) {
 	l.steps = append(l.steps, teardown{name, stop})
 }
+
+// Returned records that a step of the stop returned unused keys. The step calls it.
+func (l *Lifecycle) Returned(keys int64) { l.returned += keys }
 
 // Background runs f in a goroutine. The stop cancels the context of f and waits until f returns.
 // If f fails before the stop, its error is passed to failed, and the stop does not return it again.

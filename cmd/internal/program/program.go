@@ -39,6 +39,7 @@ type Program struct {
 	log           *slog.Logger
 	public, admin net.Listener // public is nil in a kgs that serves no keys
 	failed        chan error
+	started       bool
 }
 
 // Address is the value of a setting that names a listener.
@@ -71,6 +72,7 @@ func Start(
 	if err := open(ctx, p); err != nil {
 		return nil, err
 	}
+	p.started = true
 	return p, nil
 }
 
@@ -103,7 +105,14 @@ func (p *Program) Wait(ctx context.Context) error {
 func (p *Program) Stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
+	begun := time.Now()
+	if p.started { // the error of a start that failed is its only log line
+		p.log.Info("stopping")
+	}
 	err := p.Shutdown(ctx)
+	if p.started {
+		p.log.Info("stopped", slog.Int64("keys_returned", p.returned), slog.Duration("after", time.Since(begun)))
+	}
 	select {
 	case failed := <-p.failed:
 		err = errors.Join(failed, err)

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -101,5 +104,46 @@ func TestHealthcheckReportsReadiness(t *testing.T) {
 	r.stop()
 	if status, _, stderr := runShortener(t, addr, "healthcheck"); status != 1 || !strings.HasPrefix(stderr, "shortener: healthcheck: ") {
 		t.Errorf("healthcheck of a stopped server: exit status %d, %q", status, stderr)
+	}
+}
+
+func TestPathThatIsNotADatabaseExitsWith2(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	text := filepath.Join(dir, "notes.txt")
+	content := strings.Repeat("not a database\n", 100)
+	if err := os.WriteFile(text, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{dir, text} {
+		for _, args := range [][]string{
+			{"serve", "--listen-addr=127.0.0.1:0", "--admin-addr=127.0.0.1:0"}, {"migrate"}, {"reindex"}, {"audit"}, {"delete", "abc"}, {"token", "list"},
+			{"export", "--to=csv"},
+		} {
+			status, stdout, stderr := runShortener(t, append(args, "--database-url=sqlite:"+path)...)
+			if status != 2 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, path) {
+				t.Errorf("%v of %s: exit status %d, stdout %q, stderr %q; want 2 and one line that names the path", args, path, status, stdout, stderr)
+			}
+		}
+	}
+	if left, err := os.ReadFile(text); err != nil || string(left) != content {
+		t.Errorf("the file was changed to %q, error %v", left, err)
+	}
+}
+
+// The log of a run begins with what runs, and ends with what was returned.
+func TestLogDescribesStartAndStop(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	r := startLogging(t, settings(t, sqliteURL(t), ""), &log)
+	r.shorten("https://go.dev/")
+	r.stop()
+	for _, line := range []string{
+		`msg=serving url=.* version=unknown database=sqlite key_source=memory-pool pool_capacity_keys=\d+ anonymous=true anonymous_rate=10/s miss_rate=50`,
+		`msg=stopping`, `msg=stopped keys_returned=[1-9]\d* after=`,
+	} {
+		if !regexp.MustCompile(line).MatchString(log.String()) {
+			t.Errorf("no line %q in the log:\n%s", line, log.String())
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"keypool/cmd/internal/app"
 	"keypool/cmd/internal/config"
 	"keypool/cmd/internal/program"
+	"keypool/cmd/internal/version"
 	"keypool/kgs"
 	"keypool/shortener"
 	"keypool/web"
@@ -94,10 +95,17 @@ func startServer(ctx context.Context, s config.Server, log *slog.Logger) (*progr
 			UI: publicUI(s.Serve, tokens),
 		})
 		p.ServePublic("public listener", httpserver.New(handler, c.Log))
-		log.Info("serving", slog.String("url", p.URL()), slog.String("admin", p.AdminURL()),
-			slog.String("key_source", s.KeySource))
+		logStart(log, p, c, s)
 		return nil
 	})
+}
+
+// logStart logs what runs.
+func logStart(log *slog.Logger, p *program.Program, c *app.Core, s config.Server) {
+	l := describeLimits(s.Serve, web.Limited{})
+	log.Info("serving", slog.String("url", p.URL()), slog.String("admin", p.AdminURL()), slog.String("version", version.Number()),
+		slog.String("database", c.Engine()), slog.String("key_source", s.KeySource), slog.Int64("pool_capacity_keys", s.PoolCapacity),
+		slog.Bool("anonymous", l.Anonymous), slog.String("anonymous_rate", l.AnonymousRate), slog.Int("miss_rate", l.MissRate))
 }
 
 // keys implements [shortener.Keys] with a [kgs.Generator].
