@@ -88,6 +88,9 @@ type Judgement struct {
 	Rate  float64 // keys per second that all servers together take from the pool
 }
 
+// LeastRate is the rate, in keys per second, below which a service counts as idle.
+const LeastRate = 0.01
+
 // Runway returns the seconds until the pool is empty at the current rate if no more keys arrive.
 // The runway of an empty pool is 0. The runway is unknown while no server takes keys, and while
 // the switch cannot read the pool.
@@ -97,7 +100,7 @@ func (j Judgement) Runway() (seconds float64, known bool) {
 		return 0, false
 	case j.Pool.Keys == 0:
 		return 0, true // servers get no keys from an empty pool, so there is no rate
-	case j.Rate < 0.01:
+	case j.Rate < LeastRate:
 		return 0, false
 	}
 	return float64(j.Pool.Keys) / j.Rate, true

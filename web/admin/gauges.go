@@ -27,7 +27,7 @@ func NewGauges(status func() Status) prometheus.Collector {
 		local:        desc("kgs_local_keys", "Keys in this server's local batch."),
 		runway:       desc("kgs_runway_seconds", "Seconds until the pool is empty at the rate at which all servers take keys from it."),
 		used:         desc("kgs_space_used_ratio", "Fraction of the space of the current code length that is reserved."),
-		spaceRunway:  desc("kgs_space_runway_seconds", "Seconds until the space of the current code length is used up at the rate at which numbers are reserved."),
+		spaceRunway:  desc("kgs_space_runway_seconds", "Seconds until the space of the current code length is used up at the rate at which servers take keys. Absent while they take none."),
 		reserved:     desc("kgs_keys_reserved_total", "Numbers that all processes have reserved in the ledger."),
 		breakerState: desc("kgs_breaker_state", "State of the circuit breaker for Redis, a remote KGS or the ticket databases: 0 closed, 1 half-open, 2 open."),
 		serving:      desc("kgs_serving_from", "Where this server's next key comes from: 1 for that source (batch, fallback or none), 0 for the others.", "source"),

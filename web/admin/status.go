@@ -30,7 +30,7 @@ type Status struct {
 
 	SpaceLength              *int     `json:"space_length"`
 	SpaceUsedRatio           *float64 `json:"space_used_ratio"`
-	SpaceRunwaySeconds       *float64 `json:"space_runway_seconds"` // at the rate at which numbers are reserved; nil while that rate is 0
+	SpaceRunwaySeconds       *float64 `json:"space_runway_seconds"` // at the rate at which servers take keys; nil while they take none
 	FallbackAttemptsExpected *float64 `json:"fallback_attempts_expected"`
 
 	KeysReserved *int64 `json:"-"` // numbers that all processes have reserved in the ledger; not in /status, only a metric

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -29,6 +30,7 @@ type Chain struct {
 
 	keys    *kgs.Fallback
 	local   *kgs.Source
+	batch   atomic.Pointer[kgs.Source] // local; the watch may run before local exists
 	breaker interface{ State() gobreaker.State }
 	watch   *poolWatch
 	serving *servingWatch
@@ -112,7 +114,7 @@ func (ch *Chain) openRedisPool(ctx context.Context) error {
 	}
 	breaker := kgs.NewBreaker(ch.pool, ch.Log)
 	ch.breaker, ch.fromLedger = breaker, true
-	ch.watch = ch.watchPool(ch.fail, watched{look: observeRedis(kgs.Guard(breaker, ch.pool.Status)), build: ch.workerIfWanted(ch.redisWorker)})
+	ch.watch = ch.watchPool(ch.fail, watched{look: ch.byCreations(observeRedis(kgs.Guard(breaker, ch.pool.Status))), build: ch.workerIfWanted(ch.redisWorker)})
 	ch.openLocal(breaker)
 	return nil
 }
@@ -124,9 +126,21 @@ func (ch *Chain) openMemoryPool(context.Context) error {
 	look := func(context.Context) (kgs.PoolStatus, error) { return pool.Status(), nil }
 	filler := mempool.Filler{Ledger: ch.ledger, Pool: pool, Holder: ch.holder, Length: ch.CodeLength}
 	build := func() *refill.Worker { return ch.worker(filler) }
-	ch.watch = ch.watchPool(ch.fail, watched{look: observe(look), build: ch.workerIfWanted(build)})
+	ch.watch = ch.watchPool(ch.fail, watched{look: ch.byCreations(observe(look)), build: ch.workerIfWanted(build)})
 	ch.openLocal(pool)
 	return nil
+}
+
+// byCreations returns look, except that it does not count the keys in the local batch as taken, because no creation
+// has used them. Otherwise a server that has just started would seem to use up the pool.
+func (ch *Chain) byCreations(look func(context.Context) (refill.Observation, error)) func(context.Context) (refill.Observation, error) {
+	return func(ctx context.Context) (refill.Observation, error) {
+		o, err := look(ctx)
+		if batch := ch.batch.Load(); batch != nil {
+			o.Taken -= batch.Local()
+		}
+		return o, err
+	}
 }
 
 // workerIfWanted returns build, or nil if KGS_WORKER=false leaves the refill to other processes.
@@ -147,6 +161,7 @@ func (ch *Chain) openLedgerSource(context.Context) error {
 // openLocal opens a local batch, which takes keys from supply, and the fallback for an empty batch.
 func (ch *Chain) openLocal(supply kgs.Supply) {
 	ch.local = ch.openSource(supply, false)
+	ch.batch.Store(ch.local)
 	ch.openKeys(ch.local)
 }
 

@@ -123,7 +123,7 @@ func (k *kgsProgram) status() admin.Status {
 		s = admin.Status{KeySource: "redis-pool", CapacityKeys: &k.PoolCapacity}
 		k.watch.describe(&s)
 	}
-	k.describeSpace(&s, k.counters)
+	k.describeSpace(&s, k.counters, k.watch)
 	describeReserved(&s, k.counters)
 	return s
 }

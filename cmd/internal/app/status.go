@@ -54,7 +54,7 @@ func (ch *Chain) Status() admin.Status {
 		s.LocalKeys, s.TakenPerSecond = &local, &rate
 	}
 	if ch.fromLedger { // the ledger does not count codes from other sources
-		ch.describeSpace(&s, ch.counters)
+		ch.describeSpace(&s, ch.counters, ch.watch)
 	}
 	describeReserved(&s, ch.counters)
 	if ch.breaker != nil {
@@ -121,7 +121,10 @@ func describeReserved(s *admin.Status, counters *ledger.Watch) {
 
 // describeSpace adds the used ratio of the space and its runway. It also adds the expected number
 // of attempts for a random code, which is 1/(1-f) for the used ratio f.
-func (c *Core) describeSpace(s *admin.Status, counters *ledger.Watch) {
+//
+// The runway is at the rate at which servers take keys from the pool, because the fill of a pool reserves numbers and uses
+// none. Without a pool, a number that is reserved is taken.
+func (c *Core) describeSpace(s *admin.Status, counters *ledger.Watch, pool *poolWatch) {
 	seen := counters.Fresh()
 	if seen == nil {
 		return
@@ -133,8 +136,12 @@ func (c *Core) describeSpace(s *admin.Status, counters *ledger.Watch) {
 		attempts := 1 / (1 - used)
 		s.FallbackAttemptsExpected = &attempts
 	}
-	if seen.Rate > 0 {
-		seconds := float64(space.Size-space.Next) / seen.Rate
+	rate := seen.Rate
+	if pool != nil {
+		rate = pool.Judgement().Rate
+	}
+	if rate >= refill.LeastRate {
+		seconds := float64(space.Size-space.Next) / rate
 		s.SpaceRunwaySeconds = &seconds
 	}
 }

@@ -91,7 +91,7 @@ func TestStatusPredictsSpaceRunway(t *testing.T) {
 			return ledger.Counters{Spaces: []ledger.SpaceCounter{{Length: 6, Size: 1_000_000, Next: next.Load()}}}, nil
 		}, 6, slog.New(slog.DiscardHandler))
 		describe := func() (s admin.Status) {
-			c.describeSpace(&s, counters)
+			c.describeSpace(&s, counters, nil)
 			return s
 		}
 		if s := describe(); s.SpaceRunwaySeconds != nil {

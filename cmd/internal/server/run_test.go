@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"keypool/cmd/internal/app"
+	"keypool/web/admin"
 )
 
 type runner func(ctx context.Context, args []string, stdout, stderr io.Writer) int
@@ -146,4 +147,18 @@ func TestLogDescribesStartAndStop(t *testing.T) {
 			t.Errorf("no line %q in the log:\n%s", line, log.String())
 		}
 	}
+}
+
+// The fill of the pool and the first local batch are no consumption.
+func TestIdleServerHasNoRunway(t *testing.T) {
+	t.Parallel()
+	r := start(t, settings(t, sqliteURL(t), ""))
+	idle := r.await("a full pool", full)
+	for _, s := range []admin.Status{idle, r.await("a second look", func(s admin.Status) bool { return s.SpaceUsedRatio != nil })} {
+		if s.RunwaySeconds != nil || s.SpaceRunwaySeconds != nil {
+			t.Errorf("the runway of an idle server is %v and that of the space %v, want none", s.RunwaySeconds, s.SpaceRunwaySeconds)
+		}
+	}
+	r.shorten("https://go.dev/")
+	r.await("the runway of a busy server", func(s admin.Status) bool { return s.RunwaySeconds != nil && s.SpaceRunwaySeconds != nil })
 }
