@@ -56,7 +56,7 @@ func (s *Source) refill(ctx context.Context) error {
 	s.began = time.Now()
 	s.mu.Unlock()
 	err := s.settleFinished(ctx)
-	for err == nil && s.needsBatch() {
+	for err == nil && ctx.Err() == nil && s.needsBatch() {
 		err = s.fetch(ctx)
 	}
 	s.mu.Lock()
@@ -79,8 +79,11 @@ func (s *Source) needsBatch() bool {
 // fetch takes one batch. If the process crashes, the batch stays on record under the name of
 // this holder. The heartbeats of the holder then stop. When the holder is declared dead, the
 // keys of the batch are abandoned.
+//
+// The end of ctx does not cancel the call of the supply, because a call whose reply is lost can take keys. Close
+// returns them.
 func (s *Source) fetch(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Timeout)
 	defer cancel()
 	start := time.Now()
 	b, err := s.cfg.Supply.Take(ctx, s.batchSize())
@@ -172,7 +175,11 @@ func (s *Source) settle(ctx context.Context, l *LocalBatch, unused []string) err
 // when the holder is declared dead. A second call does nothing.
 func (s *Source) Close(ctx context.Context) error {
 	s.stop()
-	<-s.done
+	select {
+	case <-s.done:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()

@@ -321,3 +321,18 @@ func TestSourceSettlesOnlyWhenEveryOutcomeIsKnown(t *testing.T) {
 		}
 	})
 }
+
+// A call of the supply that is in progress when the source is closed ends, and its keys are returned.
+func TestCloseReturnsKeysOfCallInProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		supply := &stubSupply{delay: time.Second}
+		s := newTestSource(t, supply)
+		synctest.Wait() // the source waits for its first batch
+		if err := s.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if len(supply.sizes) != 1 || len(supply.returned) != supply.sizes[0] {
+			t.Errorf("the supply gave %v keys and got %d back, want one batch and all of its keys", supply.sizes, len(supply.returned))
+		}
+	})
+}
