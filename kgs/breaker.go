@@ -12,6 +12,7 @@ import (
 const (
 	breakerFailures = 3           // number of consecutive failures that opens the breaker
 	breakerPause    = time.Second // time for which the breaker stays open before it lets one call through
+	breakerReminder = time.Minute // time between two log lines while the breaker is open
 )
 
 // Breaker is a circuit breaker in front of a pool. It prevents repeated waits for a pool that
@@ -35,18 +36,19 @@ type Breaker struct {
 
 var _ Supply = (*Breaker)(nil)
 
-// NewBreaker returns a closed breaker in front of pool. The breaker logs each change of its
-// state.
+// NewBreaker returns a closed breaker in front of pool.
 func NewBreaker(pool Supply, log *slog.Logger) *Breaker {
 	return &Breaker{pool: pool, circuit: NewCircuit[struct{}](answered, log.With(slog.String("of", "pool")))}
 }
 
-// NewCircuit returns a closed circuit breaker with the thresholds that [Breaker] documents. The
-// circuit breaker logs each change of its state with the error of the last call. An error for
+// NewCircuit returns a closed circuit breaker with the thresholds that [Breaker] documents. It logs when it
+// opens and when it closes, and each minute that it is still open. An error for
 // which isAnswer returns true counts as a success. If isAnswer is nil, every error but
 // context.Canceled counts as a failure.
 func NewCircuit[T any](isAnswer func(error) bool, log *slog.Logger) *gobreaker.CircuitBreaker[T] {
-	var last error // guarded by the lock that the library holds during IsSuccessful and OnStateChange
+	// The lock that the library holds during IsSuccessful and OnStateChange guards these variables.
+	var last error
+	var logged time.Time // when a log line said that the breaker is open
 	return gobreaker.NewCircuitBreaker[T](gobreaker.Settings{
 		Timeout:     breakerPause, // the library's default is one minute
 		ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= breakerFailures },
@@ -56,8 +58,16 @@ func NewCircuit[T any](isAnswer func(error) bool, log *slog.Logger) *gobreaker.C
 		},
 		IsExcluded: func(err error) bool { return errors.Is(err, context.Canceled) },
 		OnStateChange: func(_ string, from, to gobreaker.State) {
-			log.Warn("circuit breaker", slog.String("state", to.String()), slog.String("previous", from.String()),
-				slog.Any("last", last))
+			switch {
+			case to == gobreaker.StateClosed:
+				log.Info("circuit breaker closed")
+			case to == gobreaker.StateOpen && from == gobreaker.StateClosed:
+				log.Warn("circuit breaker opened", slog.Any("error", last))
+				logged = time.Now()
+			case to == gobreaker.StateOpen && time.Since(logged) >= breakerReminder: // the attempt while it was half-open failed
+				log.Warn("circuit breaker still open", slog.Any("error", last))
+				logged = time.Now()
+			}
 		},
 	})
 }

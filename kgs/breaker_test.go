@@ -1,9 +1,11 @@
 package kgs
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,6 +70,26 @@ func TestBreakerOpensAndCloses(t *testing.T) {
 		wantState(t, b, gobreaker.StateClosed)
 		if batch, err := b.Take(t.Context(), 1); batch.ID != 1 || err != nil {
 			t.Errorf("Take = %v, %v", batch, err)
+		}
+	})
+}
+
+// An outage of three minutes logs when the breaker opens, once a minute, and when it closes.
+func TestBreakerLogsChangesAndOneLineAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		pool := &scriptedPool{err: errors.New("connection refused")}
+		b := NewBreaker(pool, slog.New(slog.NewTextHandler(&log, nil)))
+		for range 3 * 60 {
+			_, _ = b.Take(t.Context(), 1)
+			time.Sleep(breakerPause + time.Millisecond)
+		}
+		pool.err = nil
+		_, _ = b.Take(t.Context(), 1)
+		for text, want := range map[string]int{"\n": 4, "breaker opened": 1, "still open": 2, "breaker closed": 1, "connection refused": 3} {
+			if got := strings.Count(log.String(), text); got != want {
+				t.Errorf("the log has %q %d times, want %d:\n%s", text, got, want, log.String())
+			}
 		}
 	})
 }
