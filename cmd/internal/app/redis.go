@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -25,7 +26,7 @@ func (c *Core) openRedis() (redis.UniversalClient, error) {
 	return client, nil
 }
 
-// openRedisPool opens the Redis pool. It returns a config.Error if Redis may evict keys.
+// openRedisPool opens the Redis pool. It returns a config.Error if Redis may evict keys or lacks the database of REDIS_URL.
 func (c *Core) openRedisPool(ctx context.Context) error {
 	client, err := c.openRedis()
 	if err != nil {
@@ -33,13 +34,18 @@ func (c *Core) openRedisPool(ctx context.Context) error {
 	}
 	c.pool = c.redisPool(client, c.holder)
 	c.life.OnStop("redis holder", c.returnKeys(c.pool.Release))
-	return mustNotEvict(ctx, c.pool)
+	return c.checkRedis(ctx, client)
 }
 
-// mustNotEvict returns an error if Redis may evict keys. It waits for Redis for at most a second. If
-// the policy is unknown after that, it returns nil. The dead man's switch checks the policy regularly.
-func mustNotEvict(ctx context.Context, pool *redispool.Pool) error {
-	status, _ := pool.Status(ctx) // the status contains the policy even if the pool is not open yet
+// checkRedis returns an error if Redis cannot keep the pool. It waits for Redis for at most a second. If
+// Redis has not answered after that, it returns nil. The dead man's switch checks the policy regularly.
+func (c *Core) checkRedis(ctx context.Context, client redis.UniversalClient) error {
+	status, err := c.pool.Status(ctx) // the status contains the policy even if the pool is not open yet
+	if single, ok := client.(*redis.Client); ok && err != nil && strings.Contains(err.Error(), "DB index is out of range") {
+		return &config.Error{
+			Name: "REDIS_URL", Got: fmt.Sprintf("the database number %d", single.Options().DB), Takes: "the number of a database that this Redis has",
+		}
+	}
 	if !status.Evicts() {
 		return nil
 	}

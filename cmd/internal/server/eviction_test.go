@@ -40,6 +40,16 @@ func TestRedisThatMayEvictIsRefused(t *testing.T) {
 	}
 }
 
+func TestMissingRedisDatabaseIsRefused(t *testing.T) {
+	t.Parallel()
+	redis := testenv.StartRedis(t)
+	_, err := Start(t.Context(), settings(t, sqliteURL(t), redis.URL+"/99"), slog.New(slog.DiscardHandler))
+	var setting *config.Error
+	if !errors.As(err, &setting) || setting.Name != "REDIS_URL" || !strings.Contains(setting.Got, "99") {
+		t.Errorf("the start fails with %v, want a config.Error of REDIS_URL with the number 99", err)
+	}
+}
+
 // The start does not fail if the eviction policy is unknown because Redis is unreachable or hangs.
 func TestUnreachableRedisIsNotRefused(t *testing.T) {
 	t.Parallel()
