@@ -162,6 +162,17 @@ func (c *Core) OpenPool(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool
 	return pool, nil
 }
 
+// releaseHolder removes this process from the holders of the ledger. After an outage of the database, the first call may
+// get a connection that the database has closed.
+func (c *Core) releaseHolder(ctx context.Context) error {
+	err := c.ledger.Release(ctx, c.holder)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	c.renewConnections()
+	return c.ledger.Release(ctx, c.holder)
+}
+
 // renewConnections makes the ledger open new connections because the present connections may be
 // broken. A connection in use is closed after its use.
 func (c *Core) renewConnections() {
@@ -200,7 +211,7 @@ func (c *Core) asHolder(ctx context.Context, fail func(error), open func() error
 	if err := c.ledger.Renew(ctx, c.holder); err != nil {
 		return err
 	}
-	c.life.OnStop("ledger holder", func(ctx context.Context) error { return c.ledger.Release(ctx, c.holder) })
+	c.life.OnStop("ledger holder", c.releaseHolder)
 	if err := open(); err != nil {
 		return err
 	}

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"keypool/cmd/internal/alert"
 	"keypool/cmd/internal/config"
 	"keypool/cmd/internal/program"
@@ -47,6 +49,38 @@ func TestRenewConnectionsReplacesLedgerConnections(t *testing.T) {
 	c.renewConnections()
 	if again := backend(); again == before {
 		t.Error("the connection is the same as before the restart")
+	}
+}
+
+// The database closes all connections, as it does when it restarts. The stop then gets a closed connection first.
+func TestStopReleasesHolderAfterOutage(t *testing.T) {
+	t.Parallel()
+	life := &program.Lifecycle{}
+	c, err := newCore(settings(t, testenv.PostgresURL(t)).Common, life, slog.New(slog.DiscardHandler)).open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(c.OpenLedger(t.Context()), c.ledger.Renew(t.Context(), c.holder)); err != nil {
+		t.Fatal(err)
+	}
+	other, err := pgx.Connect(t.Context(), c.ledgerDB.Config().ConnString())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Close(t.Context()) }()
+	const terminate = `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`
+	if _, err := other.Exec(t.Context(), terminate); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.releaseHolder(t.Context()); err != nil {
+		t.Errorf("release the holder: %v", err)
+	}
+	var holders int
+	if err := other.QueryRow(t.Context(), `SELECT count(*) FROM kgs_holders`).Scan(&holders); err != nil || holders != 0 {
+		t.Errorf("the ledger has %d holders, error %v, want none", holders, err)
+	}
+	if err := life.Shutdown(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 
