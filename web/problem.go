@@ -85,7 +85,7 @@ var problemTable = []struct { //nolint:gochecknoglobals // never changed; Go has
 	{is(errTooManyMisses), problem("too-many-misses", http.StatusTooManyRequests, "Too many requests",
 		"Your IP address requested too many unknown codes, or aliases that belong to other links.")},
 	{is(errLimited), problem("rate-limited", http.StatusTooManyRequests, "Too many links",
-		"You created too many links in a short time. The member retry_after is the number of seconds until you may create the next link.")},
+		"You created too many links in a short time.")},
 	{is(errUnauthorized), problem("unauthorized", http.StatusUnauthorized, "No valid token", "")},
 	{is(errForbidden), problem("forbidden", http.StatusForbidden, "The token does not permit this", "")},
 	{as[*shortener.UnavailableError], reply.Unavailable()},
@@ -131,6 +131,9 @@ func problemOf(err error) reply.Problem {
 	}
 	if p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable {
 		p.RetryAfter = retrySeconds(err)
+	}
+	if p.Status == http.StatusTooManyRequests {
+		p.Detail += fmt.Sprintf(" Try again in %d s.", p.RetryAfter)
 	}
 	return p
 }
