@@ -245,7 +245,11 @@ func harness(st *stand) {
 	}
 	st.record.watched++
 	if failed != nil {
-		st.record.unserved[st.rule] = r.Sentence()
+		var why []string
+		for _, f := range r.Findings() {
+			why = append(why, fmt.Sprintf("%s: %s", f.Name, f.Why))
+		}
+		st.record.unserved[st.rule] = strings.Join(why, "; ")
 	}
 }
 
