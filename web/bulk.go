@@ -100,6 +100,9 @@ func (p *public) createLinks(c echo.Context) error {
 	if _, err := mediaType(c.Request().Header, mediaNDJSON); err != nil {
 		return err
 	}
+	if c.Request().Header["Idempotency-Key"] != nil {
+		return malformed("A request with several links cannot have an Idempotency-Key header. Send ref in each line.")
+	}
 	end, err := p.bulks.begin(tok.ID)
 	if err != nil {
 		return err

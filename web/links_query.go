@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"keypool/shortener"
+	"keypool/shortener/destination"
 )
 
 // defaultList is the number of links in a page, if the client does not choose one.
@@ -32,6 +33,9 @@ func (q *listQuery) set(name, value string) (err error) {
 	case "tag":
 		q.filter.Tag = value
 	case "host":
+		if _, ok := destination.ParseHost(value); !ok && value != "" {
+			return malformed("The parameter host must be a host such as go.dev, without a scheme and a port.")
+		}
 		q.filter.Host = value
 	case "state":
 		q.filter.State = shortener.State(value)

@@ -162,6 +162,9 @@ func TestBulkIsRefusedAsAWhole(t *testing.T) {
 			t.Errorf("%s: status %d, want %d: %.200s", name, r.status, test.status, r.body)
 		}
 	}
+	r := s.do(t, http.MethodPost, "/api/links", line, "Content-Type", mediaNDJSON, "Authorization", o.authorization,
+		"Idempotency-Key", `"0123456789abcdef"`)
+	s.wantProblem(t, r, http.StatusBadRequest, "malformed")
 	if codes, _ := o.list(t, ""); len(codes) > 0 {
 		t.Errorf("refused requests created the links %v", codes)
 	}

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"unicode/utf8"
 )
 
 // readParameters passes each parameter of a query to set, in the order of their names. It fails if the query is malformed or
@@ -16,6 +17,9 @@ func readParameters(query string, set func(name, value string) error) error {
 		return malformed("The query of the URL is malformed: " + err.Error() + ".")
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if !utf8.ValidString(given[name][0]) {
+			return malformed("The parameter " + quote(name) + " is not valid UTF-8.")
+		}
 		if len(given[name]) > 1 {
 			return malformed("The parameter " + quote(name) + " occurs twice.")
 		}
