@@ -59,8 +59,9 @@ func (s *Service) Find(ctx context.Context, a Actor, code string) (Link, error) 
 // at most five seconds. The other servers use the new link at most Freshness later.
 //
 // It fails with ErrNotFound, as Find does, with ErrGone for a tombstone, with ErrFixed for another URL of a fixed
-// link, with [destination.ErrBlocked] for a URL that leads to a blocked host, with ErrVersion if the link has another version than p requires, with an *InvalidError, or with an
-// *UnavailableError. After an *UnavailableError the link may have changed.
+// link, with [destination.ErrBlocked] for a URL that leads to a blocked host, with ErrVersion if the link has another
+// version than p requires, with an *InvalidError, or with an *UnavailableError. After an *UnavailableError the link may
+// have changed. If every member has its new value already, the link stays as it is and keeps its version.
 func (s *Service) Change(ctx context.Context, a Actor, code string, p Patch) (Link, error) {
 	return s.change(ctx, a, code, func(l Link, now time.Time) (Link, error) {
 		if err := requireVersion(&l, p.Versions); err != nil {
@@ -139,8 +140,8 @@ func isRefusal(err error) bool {
 // maxRaces is how many times replace begins again because another change came first.
 const maxRaces = 100
 
-// replace reads the link with this code, calls change and replaces the link by the result. If the link changes in
-// between, it begins again.
+// replace reads the link with this code, calls change and replaces the link by the result, unless the result has the same
+// version. If the link changes in between, it begins again.
 func replace(ctx context.Context, store Store, code string, change func(Link) (Link, error)) (Link, error) {
 	for range maxRaces {
 		old, err := store.Lookup(ctx, code)
@@ -150,6 +151,9 @@ func replace(ctx context.Context, store Store, code string, change func(Link) (L
 		changed, err := change(old)
 		if err != nil {
 			return Link{}, err
+		}
+		if changed.Version() == old.Version() {
+			return old, nil
 		}
 		if err := store.Change(ctx, old, changed); !errors.Is(err, ErrChanged) {
 			return changed, err
@@ -182,8 +186,9 @@ func (l *Link) nextDetails(now time.Time) *Details {
 	return &next
 }
 
-// apply returns the link after the change.
+// apply returns the link after the change. If nothing changes, the result is l with the same version.
 func (p *Patch) apply(l Link, now time.Time, allowed *destination.Rules) (Link, error) {
+	before := l
 	if l.Gone(now) {
 		return Link{}, ErrGone
 	}
@@ -204,6 +209,9 @@ func (p *Patch) apply(l Link, now time.Time, allowed *destination.Rules) (Link, 
 	}
 	if err := d.set(*p); err != nil {
 		return Link{}, err
+	}
+	if l.URL == before.URL && l.ExpiresAt.Equal(before.ExpiresAt) && d.sameChoices(before.Details) {
+		return before, nil
 	}
 	l.Details = d
 	return l, nil

@@ -63,8 +63,11 @@ func (d *Details) set(p Patch) error {
 	return nil
 }
 
-// sameChoices reports whether the owner chose the same members for two links.
+// sameChoices reports whether the owner chose the same members for two links. other may be nil.
 func (d *Details) sameChoices(other *Details) bool {
+	if other == nil {
+		other = &Details{}
+	}
 	return d.Title == other.Title && slices.Equal(d.Tags, other.Tags) &&
 		d.Redirect == other.Redirect && d.Forward == other.Forward
 }
