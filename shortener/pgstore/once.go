@@ -86,7 +86,8 @@ func keyOf(o *shortener.Once) onceKey { return onceKey{o.Owner, o.Key} }
 // lockTimeout is how long an Insert waits for another transaction with the same idempotency key.
 const lockTimeout = `SET LOCAL lock_timeout = '500ms'`
 
-// takeKeys inserts the idempotency keys of links. It returns the link that each inserted key belongs to. It inserts the keys in their order. If two transactions used different orders, they could deadlock.
+// takeKeys inserts the idempotency keys of links. It returns the link that each inserted key belongs to. It inserts the
+// keys in their order. If two transactions used different orders, they could deadlock.
 func takeKeys(ctx context.Context, tx pgx.Tx, links []shortener.Link) (taken map[onceKey]*shortener.Link, err error) {
 	first := make(map[onceKey]*shortener.Link)
 	for i := range links {
