@@ -4,7 +4,7 @@ VERSION  ?= $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 COMMIT   ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 FUZZTIME ?= 1m
 # The fuzz targets, each with its package.
-FUZZ     ?= shortener/destination/FuzzURL,shortener/FuzzAlias,web/FuzzCreateBody,web/FuzzAnswerJSON,web/FuzzPatch,web/FuzzBulk,web/FuzzIdempotencyKey,kgs/codespace/FuzzRank,shortener/transfer/FuzzImportCSV,shortener/transfer/FuzzImportNDJSON,shortener/transfer/FuzzImportShlink,shortener/transfer/FuzzImportYOURLS,shortener/transfer/FuzzImportKutt,shortener/transfer/FuzzImportGolink
+FUZZ     ?= shortener/destination/FuzzURL,shortener/FuzzAlias,web/FuzzCreateBody,web/api/FuzzLinkJSON,web/FuzzPatch,web/FuzzBulk,web/FuzzIdempotencyKey,kgs/codespace/FuzzRank,shortener/transfer/FuzzImportCSV,shortener/transfer/FuzzImportNDJSON,shortener/transfer/FuzzImportShlink,shortener/transfer/FuzzImportYOURLS,shortener/transfer/FuzzImportKutt,shortener/transfer/FuzzImportGolink
 # The size of each fault row. Size 1 means, for example, 200 kills or a minute of load.
 SCALE    ?= 1
 # More flags for `loadtest all`, such as --full, --only=drain or --controls.

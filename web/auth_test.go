@@ -11,6 +11,8 @@ import (
 	"keypool/internal/quota"
 	"keypool/shortener/storetest"
 	"keypool/shortener/token"
+	"keypool/web/client"
+	"keypool/web/internal/media"
 )
 
 // tokenSite is a listener with tokens in a real database.
@@ -20,7 +22,7 @@ type tokenSite struct {
 	registry *token.Registry
 }
 
-func newTokenSite(t *testing.T, l Limits) *tokenSite {
+func newTokenSite(t *testing.T, l client.Limits) *tokenSite {
 	t.Helper()
 	return changedTokenSite(t, func(c *PublicConfig, _ *token.Registry) { c.Limits = l })
 }
@@ -71,7 +73,7 @@ func (s *tokenSite) post(t *testing.T, authorization string) response {
 // A token that is not valid is refused, even if the request needs no token.
 func TestBadTokensAreRefused(t *testing.T) {
 	t.Parallel()
-	for _, limits := range []Limits{{}, {TokensOnly: true}} {
+	for _, limits := range []client.Limits{{}, {TokensOnly: true}} {
 		s := newTokenSite(t, limits)
 		valid, authorization := s.issue(t, token.Token{Name: "valid", Scopes: token.ScopeCreate})
 		_, expired := s.issue(t, token.Token{Name: "expired", Scopes: token.ScopeCreate, ExpiresAt: time.Now().Add(-time.Hour)})
@@ -109,7 +111,7 @@ func TestBadTokensAreRefused(t *testing.T) {
 // ANONYMOUS=false requires a token for creations. Redirects and previews stay open.
 func TestCreationsMayRequireToken(t *testing.T) {
 	t.Parallel()
-	s := newTokenSite(t, Limits{TokensOnly: true})
+	s := newTokenSite(t, client.Limits{TokensOnly: true})
 	_, authorization := s.issue(t, token.Token{Name: "ci", Scopes: token.ScopeCreate})
 	refused := s.create(t, `{"url":"https://go.dev"}`)
 	s.wantProblem(t, refused, http.StatusUnauthorized, "unauthorized")
@@ -122,11 +124,11 @@ func TestCreationsMayRequireToken(t *testing.T) {
 			t.Errorf("GET %s without a token: status %d", path, r.status)
 		}
 	}
-	page := s.do(t, http.MethodGet, "/", "", "Accept", mediaHTML)
+	page := s.do(t, http.MethodGet, "/", "", "Accept", media.HTML)
 	if strings.Contains(page.body, "<form") || !strings.Contains(page.body, "A token is required") {
 		t.Errorf("the page has a form, which a browser cannot use: %s", page.body)
 	}
-	html := s.do(t, http.MethodPost, "/shorten", "url=https://go.dev", "Content-Type", mediaForm, "Accept", mediaHTML)
+	html := s.do(t, http.MethodPost, "/shorten", "url=https://go.dev", "Content-Type", media.Form, "Accept", media.HTML)
 	if html.status != http.StatusUnauthorized || !strings.Contains(html.body, "Only clients with a token") {
 		t.Errorf("the page of a refused creation has status %d: %s", html.status, html.body)
 	}
@@ -135,7 +137,7 @@ func TestCreationsMayRequireToken(t *testing.T) {
 // The credentials of a proxy in front of the service are not a token.
 func TestBasicCredentialsAreIgnored(t *testing.T) {
 	t.Parallel()
-	s := newTokenSite(t, Limits{})
+	s := newTokenSite(t, client.Limits{})
 	if r := s.post(t, "Basic dXNlcjpwYXNzd29yZA=="); r.status != http.StatusCreated {
 		t.Errorf("status %d, %s", r.status, r.body)
 	}
@@ -143,7 +145,7 @@ func TestBasicCredentialsAreIgnored(t *testing.T) {
 
 func TestCreationNeedsScope(t *testing.T) {
 	t.Parallel()
-	s := newTokenSite(t, Limits{})
+	s := newTokenSite(t, client.Limits{})
 	for scopes, want := range map[token.Scopes]int{
 		token.ScopeCreate: http.StatusCreated, token.ScopeAdmin: http.StatusCreated,
 		token.ScopeRead | token.ScopeEdit: http.StatusForbidden,
@@ -165,7 +167,7 @@ func TestCreationNeedsScope(t *testing.T) {
 // tokens.
 func TestCreationsWithTokenAreLimited(t *testing.T) {
 	t.Parallel()
-	s := newTokenSite(t, Limits{AnonymousRate: new(quota.Rate(1)), AnonymousMaxAge: time.Hour})
+	s := newTokenSite(t, client.Limits{AnonymousRate: new(quota.Rate(1)), AnonymousMaxAge: time.Hour})
 	_, limited := s.issue(t, token.Token{Name: "limited", Scopes: token.ScopeCreate, Rate: 1})
 	_, other := s.issue(t, token.Token{Name: "other", Scopes: token.ScopeCreate, Rate: 100})
 	_, free := s.issue(t, token.Token{Name: "free", Scopes: token.ScopeCreate, Rate: quota.Off})

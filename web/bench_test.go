@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"keypool/shortener"
+	"keypool/web/internal/media"
 )
 
 // instantStore is a Store that accepts every link at once and keeps none. The benchmarks of the
@@ -95,7 +96,7 @@ func benchCreation(tb testing.TB) func() {
 	tb.Helper()
 	h, _ := benchHandler(tb, nil)
 	r := httptest.NewRequestWithContext(context.Background(), http.MethodPost, "http://sho.rt/shorten", nil)
-	r.Header = http.Header{"Content-Type": {mediaJSON}, "Accept": {"*/*"}}
+	r.Header = http.Header{"Content-Type": {media.JSON}, "Accept": {"*/*"}}
 	const body = `{"url":"https://example.com/some/path/of/ordinary/length?with=a&query=that&is=not&very=long"}`
 	return benchRequest(tb, h, r, body, http.StatusCreated)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"keypool/shortener/destination"
+	"keypool/web/internal/media"
 	"keypool/web/internal/reply"
 )
 
@@ -29,12 +30,12 @@ func TestBlockedDestinationAnswers422(t *testing.T) {
 	s := newSite(t, nil)
 	s.block(t, "evil.example")
 	const target = "https://www.EVIL.example.:444/x"
-	r := s.do(t, http.MethodPost, "/shorten", `{"url":"`+target+`"}`, "Content-Type", mediaJSON)
+	r := s.do(t, http.MethodPost, "/shorten", `{"url":"`+target+`"}`, "Content-Type", media.JSON)
 	p := decode[reply.Problem](t, r.body)
 	if r.status != http.StatusUnprocessableEntity || p.Type != reply.TypePrefix+"blocked-destination" || p.Field != "url" {
 		t.Errorf("status %d, %s", r.status, r.body)
 	}
-	page := s.do(t, http.MethodPost, "/shorten", "url="+url.QueryEscape(target), "Content-Type", mediaForm, "Accept", "text/html")
+	page := s.do(t, http.MethodPost, "/shorten", "url="+url.QueryEscape(target), "Content-Type", media.Form, "Accept", "text/html")
 	const wrong = `<p class="error" id="url-error">The link must not lead to a host that the operator of this service blocks</p>`
 	if page.status != http.StatusUnprocessableEntity || !strings.Contains(page.body, wrong) || !strings.Contains(page.body, `value="`+target+`"`) {
 		t.Errorf("the page has status %d and does not show the error at the field:\n%s", page.status, page.body)

@@ -140,7 +140,7 @@ func contrast(t *testing.T, a, b string) float64 {
 // Each text has enough contrast on each background of the stylesheet, in both colour schemes.
 func TestStyleHasEnoughContrast(t *testing.T) {
 	t.Parallel()
-	pairs := parseStyle(t, string(newPages(false, "").shell.Style)).all()
+	pairs := parseStyle(t, string(newPages(false, "", nil).shell.Style)).all()
 	if len(pairs) < 15 {
 		t.Errorf("the test found only %d pairs: %q", len(pairs), slices.Sorted(maps.Keys(pairs)))
 	}

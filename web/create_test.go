@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"keypool/web/internal/media"
 	"keypool/web/internal/reply"
 )
 
@@ -30,45 +31,45 @@ func TestCreateRefusesBadRequests(t *testing.T) {
 		{"malformed type", "application/json; charset", `{}`, 415, "unsupported-media-type", ""},
 		{"other charset", "application/json; charset=latin1", `{}`, 415, "unsupported-media-type", ""},
 		{"multipart", "multipart/form-data; boundary=x", "--x--", 415, "unsupported-media-type", ""},
-		{"empty JSON", mediaJSON, "", 400, "malformed", ""},
-		{"cut JSON", mediaJSON, `{"url":"https://go.dev"`, 400, "malformed", ""},
-		{"cut value", mediaJSON, `{"url":`, 400, "malformed", ""},
-		{"not JSON", mediaJSON, `url=https://go.dev`, 400, "malformed", ""},
-		{"array", mediaJSON, `["https://go.dev"]`, 400, "malformed", ""},
-		{"string", mediaJSON, `"https://go.dev"`, 400, "malformed", ""},
-		{"null", mediaJSON, `null`, 400, "malformed", ""},
-		{"trailing object", mediaJSON, `{"url":"https://go.dev"}{}`, 400, "malformed", ""},
-		{"trailing text", mediaJSON, `{"url":"https://go.dev"} x`, 400, "malformed", ""},
-		{"trailing comma", mediaJSON, `{"url":"https://go.dev",}`, 400, "malformed", ""},
-		{"unknown member", mediaJSON, `{"url":"https://go.dev","ttl":1}`, 400, "malformed", ""},
-		{"other letter case", mediaJSON, `{"URL":"https://go.dev"}`, 400, "malformed", ""},
-		{"repeated member", mediaJSON, `{"url":"https://go.dev","url":"https://go.dev"}`, 400, "malformed", ""},
-		{"repeated null", mediaJSON, `{"url":null,"url":"https://go.dev"}`, 400, "malformed", ""},
-		{"invalid UTF-8", mediaJSON, "{\"url\":\"https://go.dev/\xff\"}", 400, "malformed", ""},
-		{"half a surrogate", mediaJSON, `{"url":"https://go.dev/\ud800"}`, 400, "malformed", ""},
-		{"half a surrogate beside U+FFFD", mediaJSON, "{\"url\":\"https://go.dev/\uFFFD\\\\ufffd\\ud800\"}", 400, "malformed", ""},
-		{"no url", mediaJSON, `{}`, 422, "invalid-field", "url"},
-		{"null url", mediaJSON, `{"url":null}`, 422, "invalid-field", "url"},
-		{"empty url", mediaJSON, `{"url":""}`, 422, "invalid-field", "url"},
-		{"number for url", mediaJSON, `{"url":1}`, 422, "invalid-field", "url"},
-		{"list for url", mediaJSON, `{"url":["https://go.dev"]}`, 422, "invalid-field", "url"},
-		{"bad url", mediaJSON, `{"url":"ftp://go.dev"}`, 422, "invalid-field", "url"},
-		{"empty alias", mediaJSON, `{"url":"https://go.dev","alias":""}`, 422, "invalid-field", "alias"},
-		{"bad alias", mediaJSON, `{"url":"https://go.dev","alias":"a b"}`, 422, "invalid-field", "alias"},
-		{"reserved alias", mediaJSON, `{"url":"https://go.dev","alias":"Admin"}`, 422, "invalid-field", "alias"},
-		{"boolean for alias", mediaJSON, `{"url":"https://go.dev","alias":true}`, 422, "invalid-field", "alias"},
-		{"number for expires_at", mediaJSON, `{"url":"https://go.dev","expires_at":1}`, 422, "invalid-field", "expires_at"},
-		{"past", mediaJSON, `{"url":"https://go.dev","expires_at":"2001-01-01T00:00:00Z"}`, 422, "invalid-field", "expires_at"},
-		{"negative", mediaJSON, `{"url":"https://go.dev","expires_in":-1}`, 422, "invalid-field", "expires_in"},
-		{"object for expires_in", mediaJSON, `{"url":"https://go.dev","expires_in":{}}`, 422, "invalid-field", "expires_in"},
-		{"both", mediaJSON, `{"url":"https://go.dev","expires_in":1,"expires_at":"2050-01-01T00:00:00Z"}`, 422, "invalid-field", "expires_in"},
-		{"empty form", mediaForm, "", 422, "invalid-field", "url"},
-		{"empty form url", mediaForm, "url=", 422, "invalid-field", "url"},
-		{"malformed form", mediaForm, "url=%zz", 400, "malformed", ""},
-		{"semicolon", mediaForm, "url=https://go.dev;alias=x", 400, "malformed", ""},
-		{"unknown form field", mediaForm, "url=https://go.dev&ttl=1", 400, "malformed", ""},
-		{"repeated form field", mediaForm, "url=https://go.dev&url=https://go.dev", 400, "malformed", ""},
-		{"JSON as a form", mediaForm, `{"url":"https://go.dev"}`, 400, "malformed", ""},
+		{"empty JSON", media.JSON, "", 400, "malformed", ""},
+		{"cut JSON", media.JSON, `{"url":"https://go.dev"`, 400, "malformed", ""},
+		{"cut value", media.JSON, `{"url":`, 400, "malformed", ""},
+		{"not JSON", media.JSON, `url=https://go.dev`, 400, "malformed", ""},
+		{"array", media.JSON, `["https://go.dev"]`, 400, "malformed", ""},
+		{"string", media.JSON, `"https://go.dev"`, 400, "malformed", ""},
+		{"null", media.JSON, `null`, 400, "malformed", ""},
+		{"trailing object", media.JSON, `{"url":"https://go.dev"}{}`, 400, "malformed", ""},
+		{"trailing text", media.JSON, `{"url":"https://go.dev"} x`, 400, "malformed", ""},
+		{"trailing comma", media.JSON, `{"url":"https://go.dev",}`, 400, "malformed", ""},
+		{"unknown member", media.JSON, `{"url":"https://go.dev","ttl":1}`, 400, "malformed", ""},
+		{"other letter case", media.JSON, `{"URL":"https://go.dev"}`, 400, "malformed", ""},
+		{"repeated member", media.JSON, `{"url":"https://go.dev","url":"https://go.dev"}`, 400, "malformed", ""},
+		{"repeated null", media.JSON, `{"url":null,"url":"https://go.dev"}`, 400, "malformed", ""},
+		{"invalid UTF-8", media.JSON, "{\"url\":\"https://go.dev/\xff\"}", 400, "malformed", ""},
+		{"half a surrogate", media.JSON, `{"url":"https://go.dev/\ud800"}`, 400, "malformed", ""},
+		{"half a surrogate beside U+FFFD", media.JSON, "{\"url\":\"https://go.dev/\uFFFD\\\\ufffd\\ud800\"}", 400, "malformed", ""},
+		{"no url", media.JSON, `{}`, 422, "invalid-field", "url"},
+		{"null url", media.JSON, `{"url":null}`, 422, "invalid-field", "url"},
+		{"empty url", media.JSON, `{"url":""}`, 422, "invalid-field", "url"},
+		{"number for url", media.JSON, `{"url":1}`, 422, "invalid-field", "url"},
+		{"list for url", media.JSON, `{"url":["https://go.dev"]}`, 422, "invalid-field", "url"},
+		{"bad url", media.JSON, `{"url":"ftp://go.dev"}`, 422, "invalid-field", "url"},
+		{"empty alias", media.JSON, `{"url":"https://go.dev","alias":""}`, 422, "invalid-field", "alias"},
+		{"bad alias", media.JSON, `{"url":"https://go.dev","alias":"a b"}`, 422, "invalid-field", "alias"},
+		{"reserved alias", media.JSON, `{"url":"https://go.dev","alias":"Admin"}`, 422, "invalid-field", "alias"},
+		{"boolean for alias", media.JSON, `{"url":"https://go.dev","alias":true}`, 422, "invalid-field", "alias"},
+		{"number for expires_at", media.JSON, `{"url":"https://go.dev","expires_at":1}`, 422, "invalid-field", "expires_at"},
+		{"past", media.JSON, `{"url":"https://go.dev","expires_at":"2001-01-01T00:00:00Z"}`, 422, "invalid-field", "expires_at"},
+		{"negative", media.JSON, `{"url":"https://go.dev","expires_in":-1}`, 422, "invalid-field", "expires_in"},
+		{"object for expires_in", media.JSON, `{"url":"https://go.dev","expires_in":{}}`, 422, "invalid-field", "expires_in"},
+		{"both", media.JSON, `{"url":"https://go.dev","expires_in":1,"expires_at":"2050-01-01T00:00:00Z"}`, 422, "invalid-field", "expires_in"},
+		{"empty form", media.Form, "", 422, "invalid-field", "url"},
+		{"empty form url", media.Form, "url=", 422, "invalid-field", "url"},
+		{"malformed form", media.Form, "url=%zz", 400, "malformed", ""},
+		{"semicolon", media.Form, "url=https://go.dev;alias=x", 400, "malformed", ""},
+		{"unknown form field", media.Form, "url=https://go.dev&ttl=1", 400, "malformed", ""},
+		{"repeated form field", media.Form, "url=https://go.dev&url=https://go.dev", 400, "malformed", ""},
+		{"JSON as a form", media.Form, `{"url":"https://go.dev"}`, 400, "malformed", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -84,7 +85,7 @@ func TestCreateRefusesBadRequests(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s\n%s", diff, r.body)
 			}
-			if p.Status != r.status || p.Detail == "" || r.header.Get("Content-Type") != mediaProblem {
+			if p.Status != r.status || p.Detail == "" || r.header.Get("Content-Type") != media.Problem {
 				t.Errorf("an incomplete problem: %v %s", r.header, r.body)
 			}
 		})
@@ -95,17 +96,17 @@ func TestCreateAcceptsJSONAndForms(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	tests := []struct{ name, media, body, url string }{
-		{"JSON", mediaJSON, `{"url":"https://go.dev/?a=1&b=<2>"}`, "https://go.dev/?a=1&b=%3C2%3E"},
+		{"JSON", media.JSON, `{"url":"https://go.dev/?a=1&b=<2>"}`, "https://go.dev/?a=1&b=%3C2%3E"},
 		{"charset", "Application/JSON; Charset=UTF-8", `{"url":"https://go.dev"}`, "https://go.dev"},
-		{"nulls", mediaJSON, `{"url":"https://go.dev","alias":null,"expires_at":null,"expires_in":null}`, "https://go.dev"},
-		{"seconds", mediaJSON, `{"url":"https://go.dev","expires_in":3600}`, "https://go.dev"},
-		{"seconds in a string", mediaJSON, `{"url":"https://go.dev","expires_in":"3600"}`, "https://go.dev"},
-		{"duration", mediaJSON, `{"url":"https://go.dev","expires_in":"1h"}`, "https://go.dev"},
-		{"white space", mediaJSON, " \n{ \"url\" : \"https://go.dev\" }\n", "https://go.dev"},
-		{"U+FFFD", mediaJSON, "{\"url\":\"https://go.dev/\uFFFD\\uFffd\"}", "https://go.dev/%EF%BF%BD%EF%BF%BD"},
-		{"form", mediaForm, "url=https://go.dev/a%20b", "https://go.dev/a%20b"},
-		{"form with empty fields", mediaForm, "url=https%3A%2F%2Fgo.dev&alias=&expires_at=&expires_in=", "https://go.dev"},
-		{"Latin-1 form", mediaForm, "url=https://go.dev/%E9", "https://go.dev/%E9"},
+		{"nulls", media.JSON, `{"url":"https://go.dev","alias":null,"expires_at":null,"expires_in":null}`, "https://go.dev"},
+		{"seconds", media.JSON, `{"url":"https://go.dev","expires_in":3600}`, "https://go.dev"},
+		{"seconds in a string", media.JSON, `{"url":"https://go.dev","expires_in":"3600"}`, "https://go.dev"},
+		{"duration", media.JSON, `{"url":"https://go.dev","expires_in":"1h"}`, "https://go.dev"},
+		{"white space", media.JSON, " \n{ \"url\" : \"https://go.dev\" }\n", "https://go.dev"},
+		{"U+FFFD", media.JSON, "{\"url\":\"https://go.dev/\uFFFD\\uFffd\"}", "https://go.dev/%EF%BF%BD%EF%BF%BD"},
+		{"form", media.Form, "url=https://go.dev/a%20b", "https://go.dev/a%20b"},
+		{"form with empty fields", media.Form, "url=https%3A%2F%2Fgo.dev&alias=&expires_at=&expires_in=", "https://go.dev"},
+		{"Latin-1 form", media.Form, "url=https://go.dev/%E9", "https://go.dev/%E9"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -136,14 +137,14 @@ func TestRepeatedAliasReturnsLinkOrConflict(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	first := s.shorten(t, `{"url":"https://go.dev","alias":"home"}`)
-	again := s.do(t, http.MethodPost, "/shorten", `{"url":"https://go.dev","alias":"home"}`, "Content-Type", mediaJSON)
+	again := s.do(t, http.MethodPost, "/shorten", `{"url":"https://go.dev","alias":"home"}`, "Content-Type", media.JSON)
 	if again.status != http.StatusOK || again.header.Get("Location") != "" {
 		t.Errorf("the repeated request has status %d and Location %q, want 200 and no Location", again.status, again.header.Get("Location"))
 	}
 	if diff := cmp.Diff(first, decode[answer](t, again.body)); diff != "" {
 		t.Error(diff)
 	}
-	other := s.do(t, http.MethodPost, "/shorten", `{"url":"https://go.dev/doc","alias":"home"}`, "Content-Type", mediaJSON)
+	other := s.do(t, http.MethodPost, "/shorten", `{"url":"https://go.dev/doc","alias":"home"}`, "Content-Type", media.JSON)
 	p := decode[reply.Problem](t, other.body)
 	if other.status != http.StatusConflict || p.Field != "alias" || p.Type != reply.TypePrefix+"alias-taken" {
 		t.Errorf("the alias with another URL has status %d and problem %+v", other.status, p)
@@ -153,15 +154,15 @@ func TestRepeatedAliasReturnsLinkOrConflict(t *testing.T) {
 func TestCreateNegotiatesMediaType(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
-	text := s.do(t, http.MethodPost, "/shorten", "url=https://go.dev", "Content-Type", mediaForm, "Accept", "text/plain")
+	text := s.do(t, http.MethodPost, "/shorten", "url=https://go.dev", "Content-Type", media.Form, "Accept", "text/plain")
 	if location := text.header.Get("Location"); text.body != location+"\n" || text.status != http.StatusCreated {
 		t.Errorf("the text answer has status %d, body %q and Location %q", text.status, text.body, location)
 	}
-	page := s.do(t, http.MethodPost, "/shorten", "url=https://go.dev", "Content-Type", mediaForm, "Accept", "text/html,*/*;q=0.8")
+	page := s.do(t, http.MethodPost, "/shorten", "url=https://go.dev", "Content-Type", media.Form, "Accept", "text/html,*/*;q=0.8")
 	if !strings.HasPrefix(page.body, "<!doctype html>") || !strings.Contains(page.body, page.header.Get("Location")) {
 		t.Errorf("the page has status %d and body %q", page.status, page.body)
 	}
-	refused := s.do(t, http.MethodPost, "/shorten", "url=ftp://a%22b&alias=%3Cb%3E", "Content-Type", mediaForm, "Accept", "text/html")
+	refused := s.do(t, http.MethodPost, "/shorten", "url=ftp://a%22b&alias=%3Cb%3E", "Content-Type", media.Form, "Accept", "text/html")
 	for _, want := range []string{`value="ftp://a&#34;b"`, `value="&lt;b&gt;"`, `aria-describedby="url-error"`, "The link must"} {
 		if refused.status != 422 || !strings.Contains(refused.body, want) {
 			t.Errorf("status %d, no %s in:\n%s", refused.status, want, refused.body)
@@ -178,7 +179,7 @@ func TestCreateRefusesLargeBody(t *testing.T) {
 		return frame + strings.Repeat(" ", n-len(frame))
 	}
 	for size, want := range map[int]int{maxBody: http.StatusCreated, maxBody + 1: http.StatusRequestEntityTooLarge} {
-		announced := s.do(t, http.MethodPost, "/shorten", pad(size), "Content-Type", mediaJSON)
+		announced := s.do(t, http.MethodPost, "/shorten", pad(size), "Content-Type", media.JSON)
 		if announced.status != want {
 			t.Errorf("a body of %d bytes has status %d", size, announced.status)
 		}
@@ -220,7 +221,7 @@ func (s *site) chunked(t *testing.T, body string) int {
 func TestCreateRefusesContentCoding(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
-	r := s.do(t, http.MethodPost, "/shorten", "\x1f\x8b", "Content-Type", mediaJSON, "Content-Encoding", "gzip")
+	r := s.do(t, http.MethodPost, "/shorten", "\x1f\x8b", "Content-Type", media.JSON, "Content-Encoding", "gzip")
 	if r.status != http.StatusUnsupportedMediaType || r.header.Get("Accept") == "" {
 		t.Errorf("the answer has status %d and header %v", r.status, r.header)
 	}
@@ -231,7 +232,7 @@ func TestCreateTruncatesLongNamesInErrors(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	body := url.Values{strings.Repeat("<é>", 1000): {"x"}}.Encode()
-	r := s.do(t, http.MethodPost, "/shorten", body, "Content-Type", mediaForm, "Accept", "text/html")
+	r := s.do(t, http.MethodPost, "/shorten", body, "Content-Type", media.Form, "Accept", "text/html")
 	if r.status != 400 || len(r.body) > 20<<10 || strings.Contains(r.body, "<é>") {
 		t.Errorf("status %d, %d bytes", r.status, len(r.body))
 	}

@@ -11,6 +11,9 @@ import (
 
 	"keypool/shortener"
 	"keypool/shortener/destination"
+	"keypool/web/api"
+	"keypool/web/client"
+	"keypool/web/internal/media"
 	"keypool/web/internal/reply"
 )
 
@@ -70,7 +73,7 @@ func (p *public) redirect(c echo.Context, link shortener.Link, err error) error 
 
 // preview shows the URL of the link and does not redirect.
 func (p *public) preview(c echo.Context, code string) error {
-	self, err := p.self(c)
+	self, err := p.proxies.Self(c)
 	if err != nil {
 		return err
 	}
@@ -81,20 +84,20 @@ func (p *public) preview(c echo.Context, code string) error {
 	a := newPreview(link, self)
 	c.Response().Header().Set(echo.HeaderVary, echo.HeaderAccept)
 	c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
-	if wantsPage(c.Request()) {
+	if media.WantsPage(c.Request()) {
 		return p.pages.preview(c, a)
 	}
-	return reply.JSON(c.Response(), mediaJSON, http.StatusOK, a)
+	return reply.JSON(c.Response(), media.JSON, http.StatusOK, a)
 }
 
 // preview is the JSON representation of a link for everyone. It says whether the link may lead elsewhere later.
 type preview struct {
-	answer
+	api.Link
 	ChangedAt time.Time `json:"changed_at,omitzero"` // time of the last change of the link, if its URL has changed
 }
 
 func newPreview(l shortener.Link, self destination.Origin) *preview {
-	v := &preview{answer: *newAnswer(l, self)}
+	v := &preview{Link: *api.NewLink(l, self)}
 	if l.Editable() && l.Details.FirstURL != "" {
 		v.ChangedAt = l.Details.ChangedAt
 	}
@@ -104,13 +107,13 @@ func newPreview(l shortener.Link, self destination.Origin) *preview {
 // resolve looks up a code. If the code is unknown, resolve counts a miss against the
 // client.
 func (p *public) resolve(c echo.Context, code string) (shortener.Link, error) {
-	client := clientPrefix(c.RealIP())
-	if err := p.limits.misses.admit(client); err != nil {
+	client := client.PrefixOf(c.RealIP())
+	if err := p.limits.Misses.Admit(client); err != nil {
 		return shortener.Link{}, err
 	}
 	link, err := p.service.Resolve(c.Request().Context(), code)
 	if errors.Is(err, shortener.ErrNotFound) {
-		p.limits.misses.count(client)
+		p.limits.Misses.Count(client)
 	}
 	return link, err
 }

@@ -7,12 +7,13 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"keypool/shortener"
+	"keypool/web/internal/parameters"
 )
 
 // codePath answers GET and HEAD of /{code}/{rest}. Only a link that forwards paths has such URLs.
 func (p *public) codePath(c echo.Context) error {
 	c.SetPath(routeCode)
-	link, err := p.resolve(c, codeParam(c))
+	link, err := p.resolve(c, parameters.Code(c))
 	if err == nil && link.Forward() != shortener.ForwardQueryAndPath {
 		err = shortener.ErrNotFound
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"keypool/shortener"
+	"keypool/web/client"
 )
 
 func TestForward(t *testing.T) {
@@ -35,7 +36,7 @@ func TestForward(t *testing.T) {
 
 func TestOnlyLinksThatForwardPathsHavePaths(t *testing.T) {
 	t.Parallel()
-	o := newTokenSite(t, Limits{}).owner(t, "docs", everyScope)
+	o := newTokenSite(t, client.Limits{}).owner(t, "docs", everyScope)
 	o.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://h.example/a?x=1","alias":"with","forward":"query+path","redirect":301}`)
 	o.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://h.example/a","alias":"without","forward":"query"}`)
 	for path, want := range map[string]string{

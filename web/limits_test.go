@@ -6,86 +6,19 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"keypool/internal/promvalue"
 	"keypool/internal/quota"
-	"keypool/web/internal/reply"
+	"keypool/web/client"
 )
-
-func testMisses() *missLimiter {
-	return &newLimits(Limits{}, NewMetrics(prometheus.NewRegistry())).misses
-}
-
-// After a burst of misses, the limiter refuses a client until some time has passed. It
-// admits other clients.
-func TestMissLimiterRefusesAfterBurst(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		m := testMisses()
-		scanner, other := clientPrefix("2001:db8::1"), clientPrefix("192.0.2.1")
-		for range defaultMissBurst {
-			if err := m.admit(scanner); err != nil {
-				t.Fatal("the limiter refuses the client before the burst is used up")
-			}
-			m.count(scanner)
-		}
-		if m.admit(scanner) == nil || m.admit(clientPrefix("2001:db8::2")) == nil {
-			t.Error("the limiter admits the scanner or another address in its /64")
-		}
-		if m.admit(other) != nil {
-			t.Error("the limiter refuses another client")
-		}
-		time.Sleep(time.Second / defaultMissRate) // with the fake clock of synctest
-		if m.admit(scanner) != nil {
-			t.Error("the limiter refuses the client after one more miss is allowed")
-		}
-	})
-}
-
-// Each concurrent miss counts. Therefore guessing over many connections is as slow as over
-// one connection.
-func TestMissLimiterCountsConcurrentMisses(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		m := testMisses()
-		scanner := clientPrefix("192.0.2.1")
-		for range defaultMissBurst + defaultMissRate {
-			m.count(scanner)
-		}
-		time.Sleep(time.Second - time.Second/defaultMissRate)
-		if m.admit(scanner) == nil {
-			t.Error("the limiter admits a client that has used more misses than the burst")
-		}
-		time.Sleep(3 * time.Second / defaultMissRate)
-		if m.admit(scanner) != nil {
-			t.Error("the limiter refuses the client after more misses are allowed")
-		}
-	})
-}
-
-// The limiter keeps a limited number of clients.
-func TestMissLimiterKeepsLimitedNumberOfClients(t *testing.T) {
-	t.Parallel()
-	m := testMisses()
-	for i := range 2 * clientsKept {
-		m.count(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), 32))
-	}
-	m.clients.CleanUp()
-	if n := m.clients.EstimatedSize(); n > clientsKept {
-		t.Errorf("the limiter keeps %d clients", n)
-	}
-}
 
 func TestMissLimiterRefusesScans(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(c *PublicConfig) { c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")} })
 	a := s.shorten(t, `{"url":"https://go.dev"}`)
 	// This is the negative control: the same number of requests for an existing code succeed.
-	for range 2 * defaultMissBurst {
+	for range 2 * missBurst {
 		if r := s.do(t, http.MethodGet, "/"+a.Code, "", "X-Forwarded-For", "192.0.2.1"); r.status != http.StatusFound {
 			t.Fatalf("status %d", r.status)
 		}
@@ -102,7 +35,7 @@ func TestMissLimiterRefusesScans(t *testing.T) {
 // scan requests unknown codes until the service refuses.
 func (s *site) scan(t *testing.T, from string) response {
 	t.Helper()
-	for i := range 100 * defaultMissBurst {
+	for i := range 100 * missBurst {
 		switch r := s.do(t, http.MethodGet, "/no"+strconv.Itoa(i), "", "X-Forwarded-For", from); r.status {
 		case http.StatusTooManyRequests:
 			return r
@@ -119,7 +52,7 @@ func (s *site) scan(t *testing.T, from string) response {
 // alias is refused before the look-up.
 func TestTakenAliasIsMiss(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, func(c *PublicConfig) { c.Limits = Limits{MissRate: 1, MissBurst: 3} })
+	s := newSite(t, func(c *PublicConfig) { c.Limits = client.Limits{MissRate: 1, MissBurst: 3} })
 	s.shorten(t, `{"url":"https://go.dev","alias":"taken"}`)
 	for range 3 {
 		s.wantProblem(t, s.create(t, `{"url":"https://example.com","alias":"taken"}`), http.StatusConflict, "alias-taken")
@@ -136,7 +69,7 @@ func TestTakenAliasIsMiss(t *testing.T) {
 // An alias that leads to the same URL is not a miss.
 func TestExistingAliasIsNoMiss(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, func(c *PublicConfig) { c.Limits = Limits{MissRate: 1, MissBurst: 1} })
+	s := newSite(t, func(c *PublicConfig) { c.Limits = client.Limits{MissRate: 1, MissBurst: 1} })
 	s.shorten(t, `{"url":"https://go.dev","alias":"home"}`)
 	for range 3 {
 		if r := s.create(t, `{"url":"https://go.dev","alias":"home"}`); r.status != http.StatusOK {
@@ -147,7 +80,7 @@ func TestExistingAliasIsNoMiss(t *testing.T) {
 
 // anonymousSite is a listener behind a proxy on this machine, so that a test can choose the address of
 // the client.
-func anonymousSite(t *testing.T, l Limits) *site {
+func anonymousSite(t *testing.T, l client.Limits) *site {
 	t.Helper()
 	return newSite(t, func(c *PublicConfig) {
 		c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
@@ -171,7 +104,7 @@ func (s *site) createUntilRefused(t *testing.T, headers ...string) (created int,
 
 func TestAnonymousCreationsAreLimitedPerAddress(t *testing.T) {
 	t.Parallel()
-	s := anonymousSite(t, Limits{AnonymousRate: new(quota.Rate(1))})
+	s := anonymousSite(t, client.Limits{AnonymousRate: new(quota.Rate(1))})
 	first := s.create(t, `{"url":"https://go.dev"}`, "X-Forwarded-For", "2001:db8::1")
 	wantHeader(t, first, "RateLimit-Policy", `"anonymous";q=10;w=10`)
 	wantHeader(t, first, "RateLimit", `"anonymous";r=9;t=1`)
@@ -187,7 +120,7 @@ func TestAnonymousCreationsAreLimitedPerAddress(t *testing.T) {
 	if r := s.do(t, http.MethodGet, "/"+decode[answer](t, first.body).Code, "", "X-Forwarded-For", "2001:db8::1"); r.status != http.StatusFound {
 		t.Errorf("a redirect of the limited client has status %d", r.status)
 	}
-	if got := promvalue.Counter(s.metrics.limitedAnonymous); got != 1 {
+	if got := promvalue.Counter(s.metrics.limited.Anonymous); got != 1 {
 		t.Errorf("http_requests_limited_total is %v, want 1", got)
 	}
 	if got, want := s.metrics.Limited(), (Limited{Anonymous: 1}); got != want {
@@ -195,92 +128,15 @@ func TestAnonymousCreationsAreLimitedPerAddress(t *testing.T) {
 	}
 }
 
-// Without a setting, all addresses except loopback addresses are limited. A setting applies to all
-// addresses.
-func TestAnonymousRateByAddress(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		set  *quota.Rate
-		ip   string
-		want quota.Rate
-	}{
-		{nil, "127.0.0.1", quota.Off},
-		{nil, "127.8.9.10", quota.Off},
-		{nil, "::1", quota.Off},
-		{nil, "::ffff:127.0.0.1", quota.Off},
-		{nil, "192.0.2.1", DefaultAnonymousRate},
-		{nil, "2001:db8::1", DefaultAnonymousRate},
-		{nil, "10.0.0.1", DefaultAnonymousRate},
-		{nil, "", DefaultAnonymousRate},
-		{new(quota.Rate(5)), "127.0.0.1", 5},
-		{new(quota.Rate(5)), "192.0.2.1", 5},
-		{new(quota.Off), "192.0.2.1", quota.Off},
-	} {
-		l := newLimits(Limits{AnonymousRate: tt.set}, NewMetrics(prometheus.NewRegistry()))
-		if got := l.anonymousRate(tt.ip); got != tt.want {
-			t.Errorf("with the setting %v, the rate of %q is %v, want %v", tt.set, tt.ip, got, tt.want)
-		}
-	}
-}
-
 func TestCreationsWithoutLimitHaveNoRateLimitHeaders(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
-	for range 2 * DefaultAnonymousRate.Burst() {
+	for range 2 * client.DefaultAnonymousRate.Burst() {
 		r := s.create(t, `{"url":"https://go.dev"}`)
 		if r.status != http.StatusCreated || r.header.Get("RateLimit") != "" || r.header.Get("RateLimit-Policy") != "" {
 			t.Fatalf("the creation from a loopback address has status %d and header %v", r.status, r.header)
 		}
 	}
-}
-
-// A client regains requests as time passes.
-func TestLimiterRegainsRequests(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := newLimits(Limits{}, NewMetrics(prometheus.NewRegistry())).tokens
-		a := creationsAt(2)
-		for want := a.burst - 1; want >= 0; want-- {
-			if left, err := l.spend(7, a); left != want || err != nil {
-				t.Fatalf("spend: %d left, error %v; want %d left", left, err, want)
-			}
-		}
-		_, err := l.spend(7, a)
-		if p := problemOf(err); p.Type != reply.TypePrefix+"rate-limited" || retrySeconds(err) != 1 {
-			t.Errorf("spend without a rest: %+v, retry after %d s", p, retrySeconds(err))
-		}
-		if left, err := l.spend(8, a); left != a.burst-1 || err != nil {
-			t.Errorf("another client: %d left, error %v", left, err)
-		}
-		time.Sleep(time.Second)
-		if left, err := l.spend(7, a); left != 1 || err != nil {
-			t.Errorf("after a second: %d left, error %v; want 1 left of the two regained requests", left, err)
-		}
-		time.Sleep(time.Hour)
-		if left, err := l.spend(7, a); left != a.burst-1 || err != nil {
-			t.Errorf("after an hour: %d left, error %v; want the whole burst without one", left, err)
-		}
-	})
-}
-
-// Retry-After is long enough that the next attempt succeeds.
-func TestRetryAfterSuffices(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		m := &newLimits(Limits{MissRate: 1, MissBurst: 1}, NewMetrics(prometheus.NewRegistry())).misses
-		client := clientPrefix("192.0.2.1")
-		for range 5 {
-			m.count(client)
-		}
-		err := m.admit(client)
-		if got := retrySeconds(err); got != 5 {
-			t.Fatalf("Retry-After is %d s after 5 misses at 1/s, want 5 s", got)
-		}
-		time.Sleep(5 * time.Second)
-		if err := m.admit(client); err != nil {
-			t.Errorf("the attempt after Retry-After: %v", err)
-		}
-	})
 }
 
 func TestAnonymousMaxAge(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"keypool/shortener/token"
+	"keypool/web/internal/media"
 	"keypool/web/internal/reply"
 )
 
@@ -70,11 +71,11 @@ func FuzzPatch(f *testing.F) {
 	}
 	handler := fuzzed(f)
 	const fixed = "https://fixed.example/"
-	ask(f, handler, http.MethodPost, "/shorten", `{"url":"`+fixed+`","alias":"fixed"}`, "Content-Type", mediaJSON)
-	ask(f, handler, http.MethodPost, "/shorten", `{"url":"`+fixed+`","alias":"open","editable":true}`, "Content-Type", mediaJSON)
+	ask(f, handler, http.MethodPost, "/shorten", `{"url":"`+fixed+`","alias":"fixed"}`, "Content-Type", media.JSON)
+	ask(f, handler, http.MethodPost, "/shorten", `{"url":"`+fixed+`","alias":"open","editable":true}`, "Content-Type", media.JSON)
 	f.Fuzz(func(t *testing.T, body []byte, version string) {
 		for _, code := range []string{"fixed", "open"} {
-			w := ask(t, handler, http.MethodPatch, "/api/links/"+code, string(body), "Content-Type", mediaPatch, "If-Match", version)
+			w := ask(t, handler, http.MethodPatch, "/api/links/"+code, string(body), "Content-Type", media.MergePatch, "If-Match", version)
 			if w.Code != http.StatusOK {
 				wantProblem(t, w)
 			}
@@ -102,7 +103,7 @@ func FuzzBulk(f *testing.F) {
 	}
 	handler := fuzzed(f)
 	f.Fuzz(func(t *testing.T, body []byte) {
-		w := ask(t, handler, http.MethodPost, "/api/links", string(body), "Content-Type", mediaNDJSON)
+		w := ask(t, handler, http.MethodPost, "/api/links", string(body), "Content-Type", media.NDJSON)
 		if w.Code != http.StatusOK {
 			wantProblem(t, w)
 			return
@@ -135,7 +136,7 @@ func FuzzIdempotencyKey(f *testing.F) {
 	f.Fuzz(func(t *testing.T, key string) {
 		var first string
 		for range 2 {
-			w := ask(t, handler, http.MethodPost, "/shorten", `{"url":"https://go.dev"}`, "Content-Type", mediaJSON, "Idempotency-Key", key)
+			w := ask(t, handler, http.MethodPost, "/shorten", `{"url":"https://go.dev"}`, "Content-Type", media.JSON, "Idempotency-Key", key)
 			if w.Code != http.StatusCreated {
 				wantProblem(t, w)
 				return

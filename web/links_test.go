@@ -14,6 +14,8 @@ import (
 	"keypool/shortener"
 	"keypool/shortener/destination"
 	"keypool/shortener/token"
+	"keypool/web/client"
+	"keypool/web/internal/media"
 	"keypool/web/internal/reply"
 )
 
@@ -35,7 +37,7 @@ func (s *tokenSite) owner(t *testing.T, name string, scopes token.Scopes) owner 
 func (o owner) send(t *testing.T, method, path, body string, headers ...string) response {
 	t.Helper()
 	if body != "" {
-		headers = append(headers, "Content-Type", mediaJSON)
+		headers = append(headers, "Content-Type", media.JSON)
 	}
 	return o.do(t, method, path, body, append(headers, "Authorization", o.authorization)...)
 }
@@ -68,7 +70,7 @@ func (s *site) location(t *testing.T, path string) string {
 
 func TestOwnerChangesALink(t *testing.T) {
 	t.Parallel()
-	o := newTokenSite(t, Limits{}).owner(t, "docs", everyScope)
+	o := newTokenSite(t, client.Limits{}).owner(t, "docs", everyScope)
 	created := o.want(t, http.StatusCreated, http.MethodPost, "/shorten",
 		`{"url":"https://one.example/","title":" One ","tags":["a","b","a"],"editable":true,"redirect":307,"forward":"query"}`)
 	want := fullLink{
@@ -112,7 +114,7 @@ func TestOwnerChangesALink(t *testing.T) {
 
 func TestChangesThatAreRefused(t *testing.T) {
 	t.Parallel()
-	s := newTokenSite(t, Limits{})
+	s := newTokenSite(t, client.Limits{})
 	o := s.owner(t, "docs", everyScope)
 	fixed := o.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://one.example/"}`)
 	path := "/api/links/" + fixed.Code
@@ -157,7 +159,7 @@ func TestChangesThatAreRefused(t *testing.T) {
 		}
 	}
 	if r := o.do(t, http.MethodPatch, path, `{}`, "Content-Type", "text/plain", "Authorization", o.authorization); r.status != 415 ||
-		r.header.Get("Accept-Patch") != mediaPatch {
+		r.header.Get("Accept-Patch") != media.MergePatch {
 		t.Errorf("PATCH of text: status %d, Accept-Patch %q", r.status, r.header.Get("Accept-Patch"))
 	}
 	if l := o.want(t, http.StatusOK, http.MethodGet, path, ""); l.Version != 1 {
@@ -167,7 +169,7 @@ func TestChangesThatAreRefused(t *testing.T) {
 
 func TestOwnerDeletesALink(t *testing.T) {
 	t.Parallel()
-	o := newTokenSite(t, Limits{}).owner(t, "docs", everyScope)
+	o := newTokenSite(t, client.Limits{}).owner(t, "docs", everyScope)
 	created := o.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://one.example/"}`)
 	path := "/api/links/" + created.Code
 	o.want(t, http.StatusPreconditionFailed, http.MethodDelete, path, "", "If-Match", `"2"`)
@@ -187,7 +189,7 @@ func TestOwnerDeletesALink(t *testing.T) {
 // A link of another token looks like a link that does not exist.
 func TestLinksOfOthersAreHidden(t *testing.T) {
 	t.Parallel()
-	s := newTokenSite(t, Limits{})
+	s := newTokenSite(t, client.Limits{})
 	mine, other := s.owner(t, "mine", everyScope), s.owner(t, "other", everyScope)
 	admin, reader := s.owner(t, "admin", token.ScopeAdmin), s.owner(t, "reader", token.ScopeRead)
 	link := mine.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://one.example/","editable":true}`)
@@ -221,7 +223,7 @@ func TestLinksOfOthersAreHidden(t *testing.T) {
 // change, or the details of another owner.
 func TestAliasOfAnotherOwner(t *testing.T) {
 	t.Parallel()
-	s := newTokenSite(t, Limits{})
+	s := newTokenSite(t, client.Limits{})
 	mine, other := s.owner(t, "mine", everyScope), s.owner(t, "other", everyScope)
 	mine.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://one.example/","alias":"fixed","title":"secret"}`)
 	mine.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://one.example/","alias":"open","editable":true}`)
@@ -251,9 +253,9 @@ func TestMembersOfOwnersNeedAToken(t *testing.T) {
 
 func TestOwnedLinkFromAForm(t *testing.T) {
 	t.Parallel()
-	o := newTokenSite(t, Limits{}).owner(t, "docs", everyScope)
+	o := newTokenSite(t, client.Limits{}).owner(t, "docs", everyScope)
 	r := o.do(t, http.MethodPost, "/shorten", "url=https%3A%2F%2Fgo.dev&title=T&tags=a&tags=&tags=b&editable=true&redirect=308&forward=query%2Bpath&alias=",
-		"Content-Type", mediaForm, "Authorization", o.authorization)
+		"Content-Type", media.Form, "Authorization", o.authorization)
 	var l fullLink
 	if err := json.Unmarshal([]byte(r.body), &l); err != nil || r.status != http.StatusCreated {
 		t.Fatalf("status %d: %s", r.status, r.body)
@@ -279,7 +281,7 @@ func (o owner) list(t *testing.T, query string) (codes []string, next string) {
 
 func TestListLinks(t *testing.T) {
 	t.Parallel()
-	s := newTokenSite(t, Limits{})
+	s := newTokenSite(t, client.Limits{})
 	o, admin := s.owner(t, "docs", everyScope), s.owner(t, "admin", token.ScopeAdmin)
 	s.shorten(t, `{"url":"https://go.dev","alias":"anonymous"}`)
 	for _, body := range []string{
@@ -332,7 +334,7 @@ func TestListLinks(t *testing.T) {
 
 func TestStreamOfLinks(t *testing.T) {
 	t.Parallel()
-	site := newTokenSite(t, Limits{})
+	site := newTokenSite(t, client.Limits{})
 	tok, authorization := site.issue(t, token.Token{Name: "docs", Scopes: everyScope})
 	o := owner{site, authorization}
 	const n = 1203 // more than a page
@@ -346,31 +348,31 @@ func TestStreamOfLinks(t *testing.T) {
 	if _, err := site.store.Insert(t.Context(), links); err != nil {
 		t.Fatal(err)
 	}
-	r := o.send(t, http.MethodGet, "/api/links", "", "Accept", mediaNDJSON)
+	r := o.send(t, http.MethodGet, "/api/links", "", "Accept", media.NDJSON)
 	lines := strings.Split(strings.TrimSuffix(r.body, "\n"), "\n")
-	if len(lines) != n || r.header.Get("Content-Type") != mediaNDJSON {
+	if len(lines) != n || r.header.Get("Content-Type") != media.NDJSON {
 		t.Fatalf("%d lines of %s, want %d", len(lines), r.header.Get("Content-Type"), n)
 	}
 	var first fullLink
 	if err := json.Unmarshal([]byte(lines[0]), &first); err != nil || first.URL != fmt.Sprintf("https://h.example/%d", n-1) {
 		t.Errorf("the first line is %s", lines[0])
 	}
-	r = o.send(t, http.MethodGet, "/api/links", "", "Accept", mediaCSV)
+	r = o.send(t, http.MethodGet, "/api/links", "", "Accept", media.CSV)
 	records, err := csv.NewReader(strings.NewReader(r.body)).ReadAll()
 	if err != nil || len(records) != n+1 || records[0][0] != "code" || records[1][0] != first.Code || records[1][5] != first.Title {
 		t.Errorf("%d records, error %v", len(records), err)
 	}
-	if r := o.send(t, http.MethodGet, "/api/links?limit=1", "", "Accept", mediaCSV); r.status != http.StatusBadRequest {
+	if r := o.send(t, http.MethodGet, "/api/links?limit=1", "", "Accept", media.CSV); r.status != http.StatusBadRequest {
 		t.Errorf("a stream with a limit: status %d", r.status)
 	}
 }
 
 func TestPreviewSaysWhetherALinkMayChange(t *testing.T) {
 	t.Parallel()
-	o := newTokenSite(t, Limits{}).owner(t, "docs", everyScope)
+	o := newTokenSite(t, client.Limits{}).owner(t, "docs", everyScope)
 	o.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://one.example/","alias":"fixed"}`)
 	o.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://one.example/","alias":"open","title":"secret","editable":true}`)
-	page := func(code string) string { return o.do(t, http.MethodGet, "/"+code+"+", "", "Accept", mediaHTML).body }
+	page := func(code string) string { return o.do(t, http.MethodGet, "/"+code+"+", "", "Accept", media.HTML).body }
 	if !strings.Contains(page("fixed"), "This link is fixed") {
 		t.Error("the preview of a fixed link does not say that it is fixed")
 	}
@@ -391,7 +393,7 @@ func TestPreviewSaysWhetherALinkMayChange(t *testing.T) {
 
 func TestChangeCannotLeadToABlockedHost(t *testing.T) {
 	t.Parallel()
-	s := newTokenSite(t, Limits{})
+	s := newTokenSite(t, client.Limits{})
 	o := s.owner(t, "docs", everyScope)
 	o.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://one.example/","alias":"open","editable":true}`)
 	blocked := new(destination.Hosts)

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -10,6 +9,8 @@ import (
 
 	"keypool/shortener"
 	"keypool/shortener/token"
+	"keypool/web/client"
+	"keypool/web/internal/problem"
 	"keypool/web/internal/reply"
 	"keypool/web/internal/shell"
 	"keypool/web/ui"
@@ -31,22 +32,22 @@ type UIConfig struct {
 func (p *public) serveUI(e *echo.Echo, cfg UIConfig, log *slog.Logger) {
 	var entrance ui.Entrance = ui.Session{
 		Authenticate: cfg.Tokens.Authenticate,
-		Secure:       func(r *http.Request) bool { return strings.HasPrefix(p.origin.of(r).String(), "https:") },
+		Secure:       func(r *http.Request) bool { return strings.HasPrefix(p.proxies.Origin(r).String(), "https:") },
 	}
 	if cfg.UserHeader != "" {
 		entrance = ui.Proxy{
 			Header: cfg.UserHeader, Named: cfg.Tokens.Named,
-			Trusted: func(r *http.Request) bool { return p.origin.trusts(r.RemoteAddr) },
+			Trusted: func(r *http.Request) bool { return p.proxies.Trusts(r.RemoteAddr) },
 		}
 	}
 	pages := echo.WrapHandler(ui.New(ui.Config{
-		Service: p.service, Base: publicBase, Entrance: entrance, Tokens: cfg.Tokens, Origin: p.origin.of, Problem: problemForUI,
-		Limits: uiLimits{p.limits, p.origin.client}, Visits: p.visits.daily(), Logger: log,
+		Service: p.service, Base: publicBase, Entrance: entrance, Tokens: cfg.Tokens, Origin: p.proxies.Origin, Problem: problemForUI,
+		Limits: uiLimits{p.limits, p.proxies.Address}, Visits: p.visits.daily(), Logger: log,
 		Footer: []shell.Link{{Path: "/", Text: "Home"}, {Path: "/docs", Text: "API"}},
 	}))
 	checked := func(c echo.Context) error {
-		if !p.origin.addressed(c.Request()) {
-			return errMisdirected
+		if !p.proxies.Addressed(c.Request()) {
+			return problem.ErrMisdirected
 		}
 		return pages(c)
 	}
@@ -55,10 +56,6 @@ func (p *public) serveUI(e *echo.Echo, cfg UIConfig, log *slog.Logger) {
 	p.serve(e, publicBase+"/*", checked, methods...)
 	p.pages.shell.Footer = append(p.pages.shell.Footer, shell.Link{Path: publicBase + "/", Text: "Manage links"})
 }
-
-// errMisdirected reports that a request for the pages names another host than BaseURL. Such a host may belong to another
-// site, whose name leads to this service for a moment (DNS rebinding).
-var errMisdirected = errors.New("the Host header names another host")
 
 // AdminUIConfig holds what the pages for links on the admin listener need.
 type AdminUIConfig struct {
@@ -73,25 +70,25 @@ type AdminUIConfig struct {
 // Each client is the operator, who sees and changes all links. NewAdminUI panics if the base URL is not an origin.
 func NewAdminUI(cfg AdminUIConfig) http.Handler {
 	return ui.New(ui.Config{
-		Service: cfg.Service, Base: adminBase, Entrance: ui.Operator{}, Tokens: cfg.Tokens, Origin: newOrigin(cfg.BaseURL, nil, cfg.Logger).of,
+		Service: cfg.Service, Base: adminBase, Entrance: ui.Operator{}, Tokens: cfg.Tokens, Origin: client.NewProxies(cfg.BaseURL, nil, cfg.Logger).Origin,
 		Problem: problemForUI, Visits: cfg.Visits.daily(), Logger: cfg.Logger,
 		Footer: []shell.Link{{Path: "/", Text: "Dashboard"}},
 	})
 }
 
-func problemForUI(err error) (reply.Problem, int) { return problemOf(err), retrySeconds(err) }
+func problemForUI(err error) (reply.Problem, int) { return problem.Of(err), problem.RetrySeconds(err) }
 
 // uiLimits applies the limits of the public listener to the pages for links.
 type uiLimits struct {
-	*limits
+	*client.Limiters
 	address echo.IPExtractor
 }
 
 // Spend implements [ui.Limits].
-func (l uiLimits) Spend(t token.Token) error { return l.spendLine(t) }
+func (l uiLimits) Spend(t token.Token) error { return l.SpendLine(t) }
 
 // Admit implements [ui.Limits].
-func (l uiLimits) Admit(r *http.Request) error { return l.misses.admit(clientPrefix(l.address(r))) }
+func (l uiLimits) Admit(r *http.Request) error { return l.Misses.Admit(client.PrefixOf(l.address(r))) }
 
 // Missed implements [ui.Limits].
-func (l uiLimits) Missed(r *http.Request) { l.misses.count(clientPrefix(l.address(r))) }
+func (l uiLimits) Missed(r *http.Request) { l.Misses.Count(client.PrefixOf(l.address(r))) }

@@ -10,6 +10,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"keypool/internal/testenv/browser"
+	"keypool/web/internal/media"
 )
 
 // If two people change a link, the second one sees both values and loses no input.
@@ -27,7 +28,7 @@ func TestUIShowsConcurrentChange(t *testing.T) {
 		setValue("#title", "mine"),
 	)
 	theirs := s.do(t, http.MethodPatch, "/api/links/both", `{"title":"theirs","url":"https://go.dev/theirs"}`,
-		"Authorization", "Bearer "+bearer, "Content-Type", mediaPatch)
+		"Authorization", "Bearer "+bearer, "Content-Type", media.MergePatch)
 	wantPage(t, theirs, http.StatusOK)
 	b.Do(chromedp.Click(chromedp.CSS(submit)), chromedp.WaitVisible(chromedp.CSS(".other")))
 	b.CheckLooks("conflict")
@@ -78,7 +79,7 @@ func TestUIListPages(t *testing.T) {
 	for range 60 {
 		lines.WriteString(`{"url":"https://go.dev/doc","tags":["t&t"]}` + "\n")
 	}
-	s.do(t, http.MethodPost, "/api/links", lines.String(), "Authorization", "Bearer "+bearer, "Content-Type", mediaNDJSON)
+	s.do(t, http.MethodPost, "/api/links", lines.String(), "Authorization", "Bearer "+bearer, "Content-Type", media.NDJSON)
 	first := s.get(t, bearer, "/admin/?tag=t%26t&host=go.dev")
 	wantPage(t, first, http.StatusOK, ">Older</a>")
 	_, rest, _ := strings.Cut(first.body, `<nav class="pager" aria-label="Pages"><a href="`)

@@ -11,6 +11,8 @@ import (
 
 	"keypool/internal/quota"
 	"keypool/shortener/token"
+	"keypool/web/client"
+	"keypool/web/internal/media"
 )
 
 // form sends a form to the public listener as a browser does, with the cookie of a session unless bearer is empty.
@@ -20,7 +22,7 @@ func (s *uiSite) form(t *testing.T, bearer, path string, fields url.Values, head
 }
 
 func (s *uiSite) headers(bearer string) []string {
-	headers := []string{"Content-Type", mediaForm, "Origin", s.url}
+	headers := []string{"Content-Type", media.Form, "Origin", s.url}
 	if bearer != "" {
 		headers = append(headers, "Cookie", "keypool="+bearer)
 	}
@@ -67,7 +69,7 @@ func TestUIRefusesForeignForms(t *testing.T) {
 		"cross-site":         {[]string{"Sec-Fetch-Site", "cross-site"}, http.StatusForbidden},
 		"same-site":          {[]string{"Sec-Fetch-Site", "same-site"}, http.StatusForbidden},
 	} {
-		headers := append([]string{"Content-Type", mediaForm, "Cookie", "keypool=" + bearer}, tt.headers...)
+		headers := append([]string{"Content-Type", media.Form, "Cookie", "keypool=" + bearer}, tt.headers...)
 		for path, body := range map[string]string{
 			"/admin/new": url.Values(formOf("https://go.dev/")).Encode(), "/admin/sign-in": "token=" + bearer, "/admin/sign-out": "",
 		} {
@@ -123,7 +125,7 @@ func TestUISessionOverHTTPS(t *testing.T) {
 	t.Parallel()
 	s := newUISite(t, "", func(c *PublicConfig) { c.BaseURL = "https://go.example" })
 	bearer := s.bearer(t, "alice", ownScopes)
-	https := []string{"Host", "go.example", "Content-Type", mediaForm, "Origin", "https://go.example"}
+	https := []string{"Host", "go.example", "Content-Type", media.Form, "Origin", "https://go.example"}
 	r := s.do(t, http.MethodPost, "/admin/sign-in", "token="+bearer, https...)
 	wantHeader(t, r, "Set-Cookie", "__Host-keypool="+bearer+"; Path=/; Max-Age=43200; HttpOnly; Secure; SameSite=Strict")
 	wantPage(t, s.do(t, http.MethodGet, "/admin/", "", append(https, "Cookie", "__Host-keypool="+bearer)...), http.StatusOK)
@@ -200,7 +202,7 @@ func TestUITrustsHeaderOfProxyOnly(t *testing.T) {
 			}
 			wantPage(t, s.do(t, http.MethodGet, "/admin/", "", append(headers, "Remote-User", "root", "Cookie", "keypool=x")...), tt.status, tt.says)
 			wantPage(t, s.do(t, http.MethodGet, "/admin/sign-in", "", headers...), http.StatusNotFound)
-			created := s.do(t, http.MethodPost, "/admin/new", url.Values(formOf("https://go.dev/")).Encode(), append(headers, "Content-Type", mediaForm, "Origin", s.url)...)
+			created := s.do(t, http.MethodPost, "/admin/new", url.Values(formOf("https://go.dev/")).Encode(), append(headers, "Content-Type", media.Form, "Origin", s.url)...)
 			if (created.status == http.StatusSeeOther) != (tt.status == http.StatusOK) {
 				t.Errorf("a creation has status %d", created.status)
 			}
@@ -211,7 +213,7 @@ func TestUITrustsHeaderOfProxyOnly(t *testing.T) {
 // The limit of a token holds for its person, and failed sign-ins count as misses of the address.
 func TestUILimits(t *testing.T) {
 	t.Parallel()
-	s := newUISite(t, "", func(c *PublicConfig) { c.Limits = Limits{MissRate: 1, MissBurst: 3} })
+	s := newUISite(t, "", func(c *PublicConfig) { c.Limits = client.Limits{MissRate: 1, MissBurst: 3} })
 	_, authorization := s.issue(t, token.Token{Name: "alice", Scopes: ownScopes, Rate: quota.Rate(1)})
 	bearer := strings.TrimPrefix(authorization, "Bearer ")
 	var last response

@@ -23,14 +23,15 @@ import (
 	"keypool/shortener/sqlitestore"
 	"keypool/shortener/storetest"
 	"keypool/web/httpserver"
+	"keypool/web/internal/media"
 	"keypool/web/internal/reply"
 )
 
 func TestMain(m *testing.M) {
 	// These decoders let the type contract check answers with these media types. The content of such
 	// an answer is not checked.
-	openapi3filter.RegisterBodyDecoder(mediaHTML, openapi3filter.PlainBodyDecoder)
-	openapi3filter.RegisterBodyDecoder(mediaNDJSON, openapi3filter.PlainBodyDecoder)
+	openapi3filter.RegisterBodyDecoder(media.HTML, openapi3filter.PlainBodyDecoder)
+	openapi3filter.RegisterBodyDecoder(media.NDJSON, openapi3filter.PlainBodyDecoder)
 	openapi3filter.RegisterBodyDecoder("image/svg+xml", openapi3filter.PlainBodyDecoder)
 	for _, media := range []string{"image/x-icon", "image/png"} {
 		openapi3filter.RegisterBodyDecoder(media, openapi3filter.FileBodyDecoder)
@@ -101,6 +102,15 @@ func newSite(t *testing.T, change func(*PublicConfig)) *site {
 	return s
 }
 
+// Limits that the tests reach. They are those of docs/configuration.md and of openapi.yaml.
+const (
+	missBurst     = 200
+	maxBody       = 16 << 10
+	maxBulkLines  = 10_000
+	maxBulkBody   = 16 << 20
+	maxTokenBulks = 2 // bulk requests of one token at the same time
+)
+
 // response is a complete answer.
 type response struct {
 	status int
@@ -139,7 +149,7 @@ func (s *site) do(t *testing.T, method, path, body string, headers ...string) re
 // create posts a JSON body to /shorten.
 func (s *site) create(t *testing.T, body string, headers ...string) response {
 	t.Helper()
-	return s.do(t, http.MethodPost, "/shorten", body, append([]string{"Content-Type", mediaJSON}, headers...)...)
+	return s.do(t, http.MethodPost, "/shorten", body, append([]string{"Content-Type", media.JSON}, headers...)...)
 }
 
 // wantProblem fails the test unless the answer is the problem with this status and name.

@@ -15,6 +15,8 @@ import (
 
 	"keypool/internal/promvalue"
 	"keypool/shortener"
+	"keypool/web/api"
+	"keypool/web/client"
 )
 
 // latencyResolution is the ratio of the bounds of neighbouring native buckets. With this
@@ -28,7 +30,7 @@ type Metrics struct {
 	found, missing, gone prometheus.Counter
 	failures             atomic.Int64
 
-	limitedAnonymous, limitedToken, limitedMiss prometheus.Counter
+	limited client.Refused
 }
 
 // NewMetrics registers the metrics with reg. It panics if reg already has metrics with
@@ -51,13 +53,14 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		Help: "Requests answered with status 429, by the limit that the client reached: anonymous (creations of an address), token (creations with a token) or miss.",
 	}, []string{"limit"})
 	return &Metrics{
-		limitedAnonymous: limited.WithLabelValues("anonymous"),
-		limitedToken:     limited.WithLabelValues("token"),
-		limitedMiss:      limited.WithLabelValues("miss"),
-
+		limited: client.Refused{
+			Anonymous: limited.WithLabelValues("anonymous"),
+			Token:     limited.WithLabelValues("token"),
+			Miss:      limited.WithLabelValues("miss"),
+		},
 		requests: requests,
 		redirect: child(requests, routeCode, http.MethodGet, http.StatusFound),
-		created:  child(requests, routeShorten, http.MethodPost, http.StatusCreated),
+		created:  child(requests, api.RouteShorten, http.MethodPost, http.StatusCreated),
 		found:    redirects.WithLabelValues("found"),
 		missing:  redirects.WithLabelValues("missing"),
 		gone:     redirects.WithLabelValues("gone"),
@@ -88,7 +91,7 @@ type Limited struct{ Anonymous, Token, Miss float64 }
 
 // Limited returns the number of requests that each limit refused.
 func (m *Metrics) Limited() Limited {
-	return Limited{promvalue.Counter(m.limitedAnonymous), promvalue.Counter(m.limitedToken), promvalue.Counter(m.limitedMiss)}
+	return Limited{promvalue.Counter(m.limited.Anonymous), promvalue.Counter(m.limited.Token), promvalue.Counter(m.limited.Miss)}
 }
 
 // answered counts one answer. The route is empty if the path matches no route.
@@ -103,7 +106,7 @@ func (m *Metrics) observer(route, method string, status int) prometheus.Observer
 	switch {
 	case route == routeCode && method == http.MethodGet && status == http.StatusFound:
 		return m.redirect
-	case route == routeShorten && status == http.StatusCreated:
+	case route == api.RouteShorten && status == http.StatusCreated:
 		return m.created
 	case route == "":
 		route = "none"

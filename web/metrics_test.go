@@ -7,6 +7,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+
+	"keypool/web/api"
 )
 
 // The latencies for the dashboard include only successful creations and redirects. They
@@ -15,9 +17,9 @@ import (
 func TestLatenciesOmitFailuresAndHEAD(t *testing.T) {
 	t.Parallel()
 	m := NewMetrics(prometheus.NewRegistry())
-	m.answered(routeShorten, http.MethodPost, http.StatusCreated, time.Millisecond)
-	m.answered(routeShorten, http.MethodPost, http.StatusServiceUnavailable, 9*time.Second)
-	m.answered(routeShorten, http.MethodPost, http.StatusConflict, 9*time.Second)
+	m.answered(api.RouteShorten, http.MethodPost, http.StatusCreated, time.Millisecond)
+	m.answered(api.RouteShorten, http.MethodPost, http.StatusServiceUnavailable, 9*time.Second)
+	m.answered(api.RouteShorten, http.MethodPost, http.StatusConflict, 9*time.Second)
 	m.answered(routeCode, http.MethodGet, http.StatusFound, 40*time.Microsecond)
 	m.answered(routeCode, http.MethodGet, http.StatusNotFound, 9*time.Second)
 	m.answered(routeCode, http.MethodHead, http.StatusFound, 9*time.Second)

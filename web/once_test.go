@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"keypool/shortener/token"
+	"keypool/web/client"
+	"keypool/web/internal/media"
 	"keypool/web/internal/reply"
 )
 
@@ -19,7 +21,7 @@ const firstKey = `"0123456789abcdef"`
 
 func TestIdempotencyKey(t *testing.T) {
 	t.Parallel()
-	s := newTokenSite(t, Limits{})
+	s := newTokenSite(t, client.Limits{})
 	o, other := s.owner(t, "docs", everyScope), s.owner(t, "other", everyScope)
 	const body = `{"url":"https://go.dev","title":"x"}`
 	send := func(o owner, body, key string) response {
@@ -65,7 +67,7 @@ func TestIdempotencyKey(t *testing.T) {
 
 func TestConcurrentRequestsWithOneIdempotencyKeyCreateOneLink(t *testing.T) {
 	t.Parallel()
-	o := newTokenSite(t, Limits{}).owner(t, "docs", everyScope)
+	o := newTokenSite(t, client.Limits{}).owner(t, "docs", everyScope)
 	bodies := make([]string, 50)
 	var requests sync.WaitGroup
 	for i := range bodies {
@@ -85,7 +87,7 @@ func TestConcurrentRequestsWithOneIdempotencyKeyCreateOneLink(t *testing.T) {
 // bulk sends lines and returns the lines of the answer.
 func (o owner) bulk(t *testing.T, body string) (answers []bulkAnswer) {
 	t.Helper()
-	r := o.do(t, http.MethodPost, "/api/links", body, "Content-Type", mediaNDJSON, "Authorization", o.authorization)
+	r := o.do(t, http.MethodPost, "/api/links", body, "Content-Type", media.NDJSON, "Authorization", o.authorization)
 	if r.status != http.StatusOK {
 		t.Fatalf("status %d: %s", r.status, r.body)
 	}
@@ -101,7 +103,7 @@ func (o owner) bulk(t *testing.T, body string) (answers []bulkAnswer) {
 
 func TestBulk(t *testing.T) {
 	t.Parallel()
-	o := newTokenSite(t, Limits{}).owner(t, "docs", everyScope)
+	o := newTokenSite(t, client.Limits{}).owner(t, "docs", everyScope)
 	body := `{"ref":"a","url":"https://one.example/","alias":"one","title":"One"}
 
 {"ref":"b","url":"ftp://two.example/"}
@@ -140,7 +142,7 @@ null`
 
 func TestBulkIsRefusedAsAWhole(t *testing.T) {
 	t.Parallel()
-	s := newTokenSite(t, Limits{})
+	s := newTokenSite(t, client.Limits{})
 	o, reader := s.owner(t, "docs", everyScope), s.owner(t, "reader", token.ScopeRead)
 	line := `{"url":"https://go.dev"}` + "\n"
 	for name, test := range map[string]struct {
@@ -149,20 +151,20 @@ func TestBulkIsRefusedAsAWhole(t *testing.T) {
 		media  string
 		status int
 	}{
-		"lines":   {o, strings.Repeat(line, maxBulkLines+1), mediaNDJSON, http.StatusRequestEntityTooLarge},
-		"blank":   {o, strings.Repeat(" ", maxBulkBody+1), mediaNDJSON, http.StatusRequestEntityTooLarge},
-		"charset": {o, line, mediaNDJSON + "; charset=utf-16", http.StatusUnsupportedMediaType},
-		"bytes":   {o, strings.Repeat(line+strings.Repeat(" ", 1<<20)+"\n", 17), mediaNDJSON, http.StatusRequestEntityTooLarge},
-		"media":   {o, line, mediaJSON, http.StatusUnsupportedMediaType},
-		"scope":   {reader, line, mediaNDJSON, http.StatusForbidden},
-		"nothing": {o, "\n", mediaNDJSON, http.StatusOK},
+		"lines":   {o, strings.Repeat(line, maxBulkLines+1), media.NDJSON, http.StatusRequestEntityTooLarge},
+		"blank":   {o, strings.Repeat(" ", maxBulkBody+1), media.NDJSON, http.StatusRequestEntityTooLarge},
+		"charset": {o, line, media.NDJSON + "; charset=utf-16", http.StatusUnsupportedMediaType},
+		"bytes":   {o, strings.Repeat(line+strings.Repeat(" ", 1<<20)+"\n", 17), media.NDJSON, http.StatusRequestEntityTooLarge},
+		"media":   {o, line, media.JSON, http.StatusUnsupportedMediaType},
+		"scope":   {reader, line, media.NDJSON, http.StatusForbidden},
+		"nothing": {o, "\n", media.NDJSON, http.StatusOK},
 	} {
 		r := s.do(t, http.MethodPost, "/api/links", test.body, "Content-Type", test.media, "Authorization", test.from.authorization)
 		if r.status != test.status {
 			t.Errorf("%s: status %d, want %d: %.200s", name, r.status, test.status, r.body)
 		}
 	}
-	r := s.do(t, http.MethodPost, "/api/links", line, "Content-Type", mediaNDJSON, "Authorization", o.authorization,
+	r := s.do(t, http.MethodPost, "/api/links", line, "Content-Type", media.NDJSON, "Authorization", o.authorization,
 		"Idempotency-Key", `"0123456789abcdef"`)
 	s.wantProblem(t, r, http.StatusBadRequest, "malformed")
 	if codes, _ := o.list(t, ""); len(codes) > 0 {
@@ -173,7 +175,7 @@ func TestBulkIsRefusedAsAWhole(t *testing.T) {
 // The memory for a line is bounded, because a parsed line can be twenty times as large as its text.
 func TestLongLinesOfABulkRequestAreRefused(t *testing.T) {
 	t.Parallel()
-	o := newTokenSite(t, Limits{}).owner(t, "docs", everyScope)
+	o := newTokenSite(t, client.Limits{}).owner(t, "docs", everyScope)
 	fits := `{"url":"https://go.dev/","title":"` + strings.Repeat(" ", maxBody-37) + `x"}`
 	answers := o.bulk(t, fits+"\n"+fits+"   \n"+`{"url":"https://go.dev/","tags":[`+strings.Repeat(`"",`, 100_000)+`""]}`+"\n"+
 		`{"ref":"\u0000","url":"https://go.dev/"}`+"\n"+`{"url":"https://go.dev/"}`)
@@ -189,23 +191,23 @@ func TestLongLinesOfABulkRequestAreRefused(t *testing.T) {
 // A token that sends slow requests leaves room for the requests of others.
 func TestBulkRequestsOfATokenAreLimited(t *testing.T) {
 	t.Parallel()
-	s := newTokenSite(t, Limits{})
+	s := newTokenSite(t, client.Limits{})
 	slow, other := s.owner(t, "slow", everyScope), s.owner(t, "other", everyScope)
 	// The client waits until the server begins to read the body, which it does after it has accepted the request.
-	client := http.Client{Transport: &http.Transport{ExpectContinueTimeout: time.Minute}}
-	t.Cleanup(client.CloseIdleConnections)
+	sender := http.Client{Transport: &http.Transport{ExpectContinueTimeout: time.Minute}}
+	t.Cleanup(sender.CloseIdleConnections)
 	for range maxTokenBulks {
 		body, send := io.Pipe()
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/api/links", body)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Header.Set("Content-Type", mediaNDJSON)
+		r.Header.Set("Content-Type", media.NDJSON)
 		r.Header.Set("Authorization", slow.authorization)
 		r.Header.Set("Expect", "100-continue")
 		var requests sync.WaitGroup
 		requests.Go(func() {
-			if response, err := client.Do(r); err == nil {
+			if response, err := sender.Do(r); err == nil {
 				response.Body.Close()
 			}
 		})
@@ -216,7 +218,7 @@ func TestBulkRequestsOfATokenAreLimited(t *testing.T) {
 	}
 	const line = `{"url":"https://go.dev/"}`
 	status := func(o owner) int {
-		return s.do(t, http.MethodPost, "/api/links", line, "Content-Type", mediaNDJSON, "Authorization", o.authorization).status
+		return s.do(t, http.MethodPost, "/api/links", line, "Content-Type", media.NDJSON, "Authorization", o.authorization).status
 	}
 	if got := status(slow); got != http.StatusServiceUnavailable {
 		t.Errorf("a further request of the token has the status %d, want 503", got)
@@ -229,7 +231,7 @@ func TestBulkRequestsOfATokenAreLimited(t *testing.T) {
 // Each line costs one of the rate of the token.
 func TestLinesOfABulkRequestAreLimited(t *testing.T) {
 	t.Parallel()
-	s := newTokenSite(t, Limits{})
+	s := newTokenSite(t, client.Limits{})
 	_, authorization := s.issue(t, token.Token{Name: "slow", Scopes: everyScope, Rate: 1})
 	created := 0
 	slow := owner{s, authorization}
@@ -244,7 +246,7 @@ func TestLinesOfABulkRequestAreLimited(t *testing.T) {
 		t.Errorf("%d lines created a link at a rate of 1/s with a burst of 10", created)
 	}
 	_, authorization = s.issue(t, token.Token{Name: "fast", Scopes: everyScope, Rate: 100})
-	r := owner{s, authorization}.do(t, http.MethodPost, "/api/links", `{"url":"https://go.dev"}`, "Content-Type", mediaNDJSON, "Authorization", authorization)
+	r := owner{s, authorization}.do(t, http.MethodPost, "/api/links", `{"url":"https://go.dev"}`, "Content-Type", media.NDJSON, "Authorization", authorization)
 	wantHeader(t, r, "RateLimit-Policy", `"token";q=1000;w=10`)
 	wantHeader(t, r, "RateLimit", `"token";r=1000;t=1`)
 }

@@ -12,6 +12,8 @@ import (
 
 	"keypool/shortener"
 	"keypool/shortener/destination"
+	"keypool/web/api"
+	"keypool/web/client"
 	"keypool/web/internal/reply"
 	"keypool/web/internal/shell"
 )
@@ -25,6 +27,7 @@ type pages struct {
 	shell      *shell.Shell
 	tokensOnly bool   // whether the page explains that a creation needs a token, in place of the form
 	report     string // ReportURL
+	proxies    *client.Proxies
 }
 
 // view is the data of the template. The template omits each part that is nil.
@@ -35,7 +38,7 @@ type view struct {
 	Form    *entered
 	Tokens  bool // whether the page explains how to create a link with a token
 	Problem *reply.Problem
-	Created *answer
+	Created *api.Link
 	Preview *preview
 	Report  string // where a person reports the link of Preview, or ""
 	Welcome *welcome
@@ -98,12 +101,12 @@ func (v *view) Wrong(field string) string {
 	return v.Problem.Detail
 }
 
-func newPages(tokensOnly bool, report string) *pages {
+func newPages(tokensOnly bool, report string, proxies *client.Proxies) *pages {
 	s := shell.New(assets, []string{"assets/page.css"}, []string{
 		"assets/recent.js", shell.CopyScript, "assets/share.js", "assets/page.js", // page.js runs the others
 	})
 	s.Footer = []shell.Link{{Path: "/docs", Text: "API"}, {Path: "/openapi.yaml", Text: "OpenAPI description"}}
-	return &pages{tokensOnly: tokensOnly, report: report, template: newTemplate("page.html", "parts.html"), shell: s}
+	return &pages{tokensOnly: tokensOnly, report: report, proxies: proxies, template: newTemplate("page.html", "parts.html"), shell: s}
 }
 
 // newTemplate parses a page and the parts that it includes. It panics if a file is missing or
@@ -126,14 +129,14 @@ func (p *public) home(c echo.Context) error {
 	if c.QueryParam("url") == "" && refers(c, p.homeURL) {
 		return refer(c, p.homeURL)
 	}
-	self := p.origin.of(c.Request())
+	self := p.proxies.Origin(c.Request())
 	form := &entered{URL: c.QueryParam("url"), Alias: c.QueryParam("alias"), ExpiresIn: c.QueryParam("expires_in")}
 	return p.pages.write(c, http.StatusOK, &view{
 		Title: "Keypool", Host: hostOf(self.String()), Form: form, Welcome: newWelcome(self),
 	})
 }
 
-func (p *pages) created(c echo.Context, status int, a *answer) error {
+func (p *pages) created(c echo.Context, status int, a *api.Link) error {
 	return p.write(c, status, &view{
 		Title: "Your short link - Keypool", Host: hostOf(a.ShortURL), Created: a, Form: &entered{},
 	})
@@ -145,12 +148,12 @@ func (p *pages) preview(c echo.Context, a *preview) error {
 
 // problem shows an error. If a creation failed, the page shows the error in the form, with
 // the values that the person entered.
-func (p *pages) problem(c echo.Context, o *origin, pr reply.Problem) error {
+func (p *pages) problem(c echo.Context, pr reply.Problem) error {
 	v := &view{Title: pr.Title + " - Keypool", Problem: &pr}
-	if c.Path() == routeShorten && c.Request().Method == http.MethodPost {
-		v.Host = hostOf(o.of(c.Request()).String())
+	if c.Path() == api.RouteShorten && c.Request().Method == http.MethodPost {
+		v.Host = hostOf(p.proxies.Origin(c.Request()).String())
 		v.Form = &entered{}
-		if r, ok := c.Get(formKey).(shortener.Request); ok {
+		if r, ok := api.Sent(c); ok {
 			v.Form = enteredOf(r)
 		}
 	}

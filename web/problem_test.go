@@ -3,62 +3,18 @@ package web
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"keypool/shortener"
-	"keypool/shortener/destination"
-	"keypool/shortener/token"
+	"keypool/web/internal/media"
+	"keypool/web/internal/problem"
 	"keypool/web/internal/reply"
 )
-
-func TestProblemOfMapsErrorsToProblems(t *testing.T) {
-	t.Parallel()
-	gone := &shortener.UnavailableError{RetryAfter: 1200 * time.Millisecond, Err: errors.New("host db-7 refused")}
-	tests := []struct {
-		err    error
-		status int
-		name   string
-		retry  int
-	}{
-		{fmt.Errorf("look up: %w", shortener.ErrNotFound), 404, "not-found", 1},
-		{shortener.ErrGone, 410, "gone", 1},
-		{shortener.ErrLinkBlocked, 410, "gone", 1},
-		{destination.ErrBlocked, 422, "blocked-destination", 1},
-		{shortener.ErrAliasTaken, 409, "alias-taken", 1},
-		{&shortener.InvalidError{Field: "url", Reason: "must"}, 422, "invalid-field", 1},
-		{gone, 503, "unavailable", 2},
-		{&shortener.UnavailableError{Err: shortener.ErrStoreFull}, 503, "unavailable", 1},
-		{fmt.Errorf("%w: %w", shortener.ErrNotWritten, shortener.ErrRefused), 500, "internal", 1},
-		{&http.MaxBytesError{Limit: 1}, 413, "too-large", 1},
-		{&limitedError{errTooManyMisses, 7}, 429, "too-many-misses", 7},
-		{&limitedError{errLimited, 3}, 429, "rate-limited", 3},
-		{refusal(fmt.Errorf("%w: dial db-7", token.ErrUnavailable)), 503, "unavailable", 1},
-		{refusal(token.ErrUnknown), 401, "unauthorized", 1},
-		{forbidden("no"), 403, "forbidden", 1},
-		{echo.ErrMethodNotAllowed, 405, "method-not-allowed", 1},
-		{echo.ErrNotFound, 404, "no-such-page", 1},
-		{errors.New("pq: password authentication failed"), 500, "internal", 1},
-	}
-	for _, tt := range tests {
-		p := problemOf(tt.err)
-		if p.Status != tt.status || p.Type != reply.TypePrefix+tt.name || p.Detail == "" || p.Title == "" {
-			t.Errorf("the problem of %v is %+v", tt.err, p)
-		}
-		if strings.Contains(p.Detail, "db-7") || strings.Contains(p.Detail, "password") {
-			t.Errorf("%v: the detail %q contains internals", tt.err, p.Detail)
-		}
-		if got := retrySeconds(tt.err); got != tt.retry {
-			t.Errorf("%v: Retry-After is %d", tt.err, got)
-		}
-	}
-}
 
 // A panic fails only its own request, and the log contains the cause.
 func TestPanicFailsOnlyItsRequest(t *testing.T) {
@@ -96,7 +52,7 @@ func TestUnreachableStoreAnswers503(t *testing.T) {
 	service, _ := newService(t, func(s shortener.Store) shortener.Store { return unreachable{s} })
 	s := newSite(t, func(c *PublicConfig) { c.Service = service })
 	for _, r := range []response{
-		s.do(t, http.MethodPost, "/shorten", "url=https://go.dev", "Content-Type", mediaForm),
+		s.do(t, http.MethodPost, "/shorten", "url=https://go.dev", "Content-Type", media.Form),
 		s.do(t, http.MethodGet, "/abc", ""),
 		s.do(t, http.MethodGet, "/healthz", ""),
 	} {
@@ -125,10 +81,10 @@ func TestClosedRequestIsNotAnError(t *testing.T) {
 	cancel()
 	w := httptest.NewRecorder()
 	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/shorten", strings.NewReader("url=https://go.dev"))
-	r.Header.Set("Content-Type", mediaForm)
+	r.Header.Set("Content-Type", media.Form)
 	r.RemoteAddr = "127.0.0.1:40000"
 	s.router.ServeHTTP(w, r)
-	if w.Code != statusClientGone || strings.Contains(s.log.String(), "level=ERROR") {
+	if w.Code != problem.StatusClientGone || strings.Contains(s.log.String(), "level=ERROR") {
 		t.Errorf("status %d, log %s", w.Code, s.log)
 	}
 }

@@ -8,6 +8,9 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"keypool/shortener"
+	"keypool/web/api"
+	"keypool/web/internal/parameters"
+	"keypool/web/internal/problem"
 	"keypool/web/internal/qr"
 )
 
@@ -46,7 +49,7 @@ func (p *public) qr(c echo.Context, code, suffix string) error {
 	if err != nil {
 		return err
 	}
-	self, err := p.self(c)
+	self, err := p.proxies.Self(c)
 	if err != nil {
 		return err
 	}
@@ -54,7 +57,7 @@ func (p *public) qr(c echo.Context, code, suffix string) error {
 	if err != nil {
 		return err
 	}
-	image, err := p.drawer.draw(c.Request().Context(), newAnswer(link, self).ShortURL, suffix, options)
+	image, err := p.drawer.draw(c.Request().Context(), api.NewLink(link, self).ShortURL, suffix, options)
 	if err != nil {
 		return err
 	}
@@ -83,23 +86,23 @@ type qrOptions struct {
 // readQROptions parses the query of a request for a QR code. Each of its errors names the parameter.
 func readQROptions(query string) (o qrOptions, err error) {
 	o = qrOptions{size: defaultQRSize, margin: defaultQRMargin, level: qr.M}
-	err = readParameters(query, o.set)
+	err = parameters.Read(query, o.set)
 	return o, err
 }
 
 func (o *qrOptions) set(name, value string) (err error) {
 	switch name {
 	case "size":
-		o.size, err = intParameter(name, value, minQRSize, maxQRSize)
+		o.size, err = parameters.Int(name, value, minQRSize, maxQRSize)
 	case "margin":
-		o.margin, err = intParameter(name, value, 0, maxQRMargin)
+		o.margin, err = parameters.Int(name, value, 0, maxQRMargin)
 	case "ec":
 		var known bool
 		if o.level, known = qr.ParseLevel(value); !known {
-			return malformed("The parameter ec must be L, M, Q or H.")
+			return problem.Malformed("The parameter ec must be L, M, Q or H.")
 		}
 	default:
-		return unknownParameter(name, "A QR code has the parameters size, ec and margin.")
+		return parameters.Unknown(name, "A QR code has the parameters size, ec and margin.")
 	}
 	return err
 }

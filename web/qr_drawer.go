@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"keypool/shortener"
+	"keypool/web/internal/problem"
 	"keypool/web/internal/qr"
 )
 
@@ -54,7 +55,7 @@ func (o *qrOptions) draw(text, suffix string) ([]byte, error) {
 	}
 	image, err := drawn.PNG(o.size, o.margin)
 	if small, ok := errors.AsType[*qr.TooSmallError](err); ok {
-		return nil, malformed(fmt.Sprintf("The parameter size must be at least %d for this link with ec %s and margin %d.", small.Least, o.level, o.margin))
+		return nil, problem.Malformed(fmt.Sprintf("The parameter size must be at least %d for this link with ec %s and margin %d.", small.Least, o.level, o.margin))
 	}
 	return image, err
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"keypool/web/internal/problem"
 	"keypool/web/internal/qr"
 	"keypool/web/internal/reply"
 )
@@ -145,7 +146,7 @@ func TestQRMissesCountAgainstClient(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	last := 0
-	for i := range 100 * defaultMissBurst {
+	for i := range 100 * missBurst {
 		if last = s.do(t, http.MethodGet, fmt.Sprintf("/no%d.png", i), "").status; last != http.StatusNotFound {
 			break
 		}
@@ -188,7 +189,7 @@ func TestDrawerLimitsDrawings(t *testing.T) {
 		}
 		began := time.Now()
 		_, err := d.draw(t.Context(), "https://go.dev", suffixSVG, o)
-		if p := problemOf(err); p.Status != http.StatusServiceUnavailable || !errors.Is(err, errDrawing) || time.Since(began) != drawPatience {
+		if p := problem.Of(err); p.Status != http.StatusServiceUnavailable || !errors.Is(err, errDrawing) || time.Since(began) != drawPatience {
 			t.Errorf("the error after %v is %v", time.Since(began), err)
 		}
 		closed, cancel := context.WithCancel(t.Context())

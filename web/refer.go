@@ -6,13 +6,15 @@ import (
 	"strings"
 
 	"github.com/labstack/echo/v4"
+
+	"keypool/web/internal/media"
 )
 
 // refers reports whether the answer to a request is a redirect to a page of the operator. Only browsers
 // are referred, so that programs get the answer that openapi.yaml describes. If page is empty, the
 // operator has no such page.
 func refers(c echo.Context, page string) bool {
-	return page != "" && wantsPage(c.Request())
+	return page != "" && media.WantsPage(c.Request())
 }
 
 // refer redirects to a page of the operator. The answer is not cached, because a link with this code may be

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"keypool/web/internal/media"
 )
 
 // browserAccept is the Accept header of Firefox and Chromium.
@@ -22,7 +24,7 @@ func wantReferral(t *testing.T, r response, page string) {
 
 // otherAccepts are the Accept headers of clients that do not prefer HTML.
 func otherAccepts() [][]string {
-	return [][]string{nil, {"Accept", "*/*"}, {"Accept", mediaJSON}, {"Accept", "application/json, text/html;q=0.5"}, {"Accept", mediaText}}
+	return [][]string{nil, {"Accept", "*/*"}, {"Accept", media.JSON}, {"Accept", "application/json, text/html;q=0.5"}, {"Accept", media.Text}}
 }
 
 func TestHomeURLRedirectsBrowsers(t *testing.T) {
@@ -43,7 +45,7 @@ func TestHomeURLRedirectsBrowsers(t *testing.T) {
 			}
 		}
 	}
-	created := s.do(t, http.MethodPost, "/shorten", "url=https://go.dev/", "Content-Type", mediaForm, "Accept", browserAccept)
+	created := s.do(t, http.MethodPost, "/shorten", "url=https://go.dev/", "Content-Type", media.Form, "Accept", browserAccept)
 	if created.status != http.StatusCreated {
 		t.Errorf("creation: status %d", created.status)
 	}
@@ -99,7 +101,7 @@ func TestNotFoundURLKeepsMissLimiter(t *testing.T) {
 		c.NotFoundURL = "https://example.com/404"
 		c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
 	})
-	for i := range 100 * defaultMissBurst {
+	for i := range 100 * missBurst {
 		r := s.do(t, http.MethodGet, "/no"+strconv.Itoa(i), "", "X-Forwarded-For", "192.0.2.1", "Accept", browserAccept)
 		if r.status == http.StatusTooManyRequests {
 			return

@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"keypool/shortener"
+	"keypool/web/internal/media"
+	"keypool/web/internal/problem"
 	"keypool/web/internal/reply"
 )
 
@@ -18,7 +20,7 @@ func TestTakenAliasAnswersSuggestions(t *testing.T) {
 	for _, alias := range []string{"mine", "mine-2", "mine-4"} {
 		s.shorten(t, `{"url":"https://go.dev","alias":"`+alias+`"}`)
 	}
-	r := s.do(t, http.MethodPost, "/shorten", `{"url":"https://example.com","alias":"mine"}`, "Content-Type", mediaJSON)
+	r := s.do(t, http.MethodPost, "/shorten", `{"url":"https://example.com","alias":"mine"}`, "Content-Type", media.JSON)
 	p := decode[reply.Problem](t, r.body)
 	if r.status != http.StatusConflict || len(p.Suggestions) != 3 || p.Suggestions[0] != "mine-3" {
 		t.Fatalf("status %d, %s", r.status, r.body)
@@ -27,7 +29,7 @@ func TestTakenAliasAnswersSuggestions(t *testing.T) {
 		s.shorten(t, `{"url":"https://example.com","alias":"`+free+`"}`)
 	}
 	// Other problems have no suggestions.
-	other := s.do(t, http.MethodPost, "/shorten", `{"url":"nothing","alias":"mine"}`, "Content-Type", mediaJSON)
+	other := s.do(t, http.MethodPost, "/shorten", `{"url":"nothing","alias":"mine"}`, "Content-Type", media.JSON)
 	if strings.Contains(other.body, "suggestions") {
 		t.Errorf("the answer is %s", other.body)
 	}
@@ -36,8 +38,8 @@ func TestTakenAliasAnswersSuggestions(t *testing.T) {
 // While look-ups fail, the answer to a taken alias has no suggestions. It is still a 409.
 func TestTakenAliasWithoutSuggestions(t *testing.T) {
 	t.Parallel()
-	pages := newPages(false, "")
-	p := problemOf(&takenError{shortener.ErrAliasTaken, nil})
+	pages := newPages(false, "", nil)
+	p := problem.Of(problem.WithSuggestions(shortener.ErrAliasTaken, nil))
 	if p.Status != http.StatusConflict || p.Suggestions != nil {
 		t.Errorf("the problem is %+v", p)
 	}
@@ -55,12 +57,12 @@ func TestTakenAliasWithoutSuggestions(t *testing.T) {
 func TestUnknownFieldExplainsEncoding(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
-	r := s.do(t, http.MethodPost, "/shorten", "url=https://example.com/?a=1&b=2", "Content-Type", mediaForm)
+	r := s.do(t, http.MethodPost, "/shorten", "url=https://example.com/?a=1&b=2", "Content-Type", media.Form)
 	p := decode[reply.Problem](t, r.body)
 	if r.status != http.StatusBadRequest || !strings.HasPrefix(p.Detail, `There is no field "b".`) || !strings.Contains(p.Detail, "--data-urlencode 'url=") {
 		t.Errorf("status %d, %s", r.status, r.body)
 	}
-	json := s.do(t, http.MethodPost, "/shorten", `{"url":"https://example.com/","b":2}`, "Content-Type", mediaJSON)
+	json := s.do(t, http.MethodPost, "/shorten", `{"url":"https://example.com/","b":2}`, "Content-Type", media.JSON)
 	if json.status != http.StatusBadRequest || strings.Contains(json.body, "urlencode") {
 		t.Errorf("the answer to JSON has status %d, %s", json.status, json.body)
 	}

@@ -16,6 +16,8 @@ import (
 	"keypool/shortener/storetest"
 	"keypool/shortener/token"
 	"keypool/shortener/visits"
+	"keypool/web/client"
+	"keypool/web/internal/media"
 )
 
 const (
@@ -172,8 +174,8 @@ func TestVisitsAsCSV(t *testing.T) {
 		path + "?class=bot":               "at,human,bot\n",
 		path + "?to=2001-01-01T00:00:00Z": "at,human,bot\n",
 	} {
-		r := o.send(t, http.MethodGet, path, "", "Accept", mediaCSV)
-		if r.status != http.StatusOK || r.body != want || r.header.Get("Content-Type") != mediaCSV {
+		r := o.send(t, http.MethodGet, path, "", "Accept", media.CSV)
+		if r.status != http.StatusOK || r.body != want || r.header.Get("Content-Type") != media.CSV {
 			t.Errorf("GET %s: status %d, %s\n%swant\n%s", path, r.status, r.header.Get("Content-Type"), r.body, want)
 		}
 	}
@@ -233,7 +235,7 @@ func TestBadParametersOfVisits(t *testing.T) {
 
 func TestVisitsOff(t *testing.T) {
 	t.Parallel()
-	o := newTokenSite(t, Limits{}).owner(t, "docs", everyScope)
+	o := newTokenSite(t, client.Limits{}).owner(t, "docs", everyScope)
 	l := o.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://one.example/"}`)
 	for _, path := range []string{"/api/links/" + l.Code + "/visits", "/api/links/" + l.Code + "/visits/devices", "/api/visits/top"} {
 		o.wantProblem(t, o.send(t, http.MethodGet, path, ""), http.StatusNotFound, "visits-off")
@@ -243,14 +245,13 @@ func TestVisitsOff(t *testing.T) {
 // While the database does not answer, redirects work, and reads of visits get a 503.
 func TestVisitsWithoutDatabase(t *testing.T) {
 	t.Parallel()
-	s := newVisitSite(t, nil)
-	o := s.owner(t, "docs", everyScope)
-	l := o.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://one.example/"}`)
 	db := storetest.SQLite(t)
 	if err := errors.Join(db.Read.Close(), db.Write.Close()); err != nil {
 		t.Fatal(err)
 	}
-	s.visits.Store = visits.SQLite(db.Read, db.Write)
+	s := newVisitSite(t, func(c *PublicConfig) { c.Visits.Store = visits.SQLite(db.Read, db.Write) })
+	o := s.owner(t, "docs", everyScope)
+	l := o.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://one.example/"}`)
 	if status := s.visit(t, http.MethodGet, "/"+l.Code, browserAgent); status != http.StatusFound {
 		t.Errorf("status %d", status)
 	}

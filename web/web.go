@@ -1,19 +1,11 @@
-// Package web serves the public HTTP listener of package shortener: the API and the page.
-// Package web/admin serves the listener for operators.
-//
-// A problem is the answer to a request that failed (RFC 9457). A miss is a request for an
-// unknown code, or a creation with an alias that belongs to another link. A creation is anonymous
-// if it has no token. The origin is the scheme, host and port under which a client reaches this
-// service.
+// Package web serves the public HTTP listener of package shortener: redirects, previews, QR codes and the page. Package
+// web/api has the API, and package web/ui the pages for the owners of links. Package web/admin serves the listener for
+// operators.
 //
 // Invariants:
 //
-//   - one table (problem.go) maps errors to problems, and an error that is not in the table
-//     becomes a 500 without details;
-//   - a handler checks the size, media type and syntax of a request before it uses the
-//     content;
-//   - a handler ignores forwarding headers unless the peer is a trusted proxy;
-//   - a creation with a token that is not valid is refused, even if it needs no token;
+//   - a handler ignores forwarding headers unless the peer is a trusted proxy (web/client);
+//   - one table maps errors to problems (web/internal/problem);
 //   - no metric label contains a code, a path, an address, a token or an undefined method.
 package web
 
@@ -29,6 +21,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"keypool/shortener"
+	"keypool/web/api"
+	"keypool/web/client"
+	"keypool/web/internal/problem"
 	"keypool/web/internal/reply"
 	"keypool/web/internal/shell"
 )
@@ -37,7 +32,6 @@ import (
 const (
 	routeCode    = "/:code"
 	routePreview = "/:code+" // only a label: the router passes previews and QR codes to routeCode
-	routeShorten = "/shorten"
 )
 
 // PublicConfig holds what the public handler needs. Only Service is required.
@@ -45,8 +39,8 @@ type PublicConfig struct {
 	Service        *shortener.Service
 	BaseURL        string         // prefix of short URLs; if empty, each request determines it
 	TrustedProxies []netip.Prefix // peers whose X-Forwarded-For and X-Forwarded-Proto headers are used
-	Tokens         Tokens         // if nil, no token is valid
-	Limits         Limits
+	Tokens         client.Tokens  // if nil, no token is valid
+	Limits         client.Limits
 	HomeURL        string         // if not empty, / redirects browsers to this URL
 	NotFoundURL    string         // if not empty, an unknown code redirects browsers to this URL
 	ReportURL      string         // where people report a link; if empty, the preview page has no such link
@@ -62,17 +56,15 @@ type PublicConfig struct {
 // handlers set no deadlines because each method of the service limits its own time.
 type public struct {
 	service  *shortener.Service
-	origin   *origin
-	tokens   Tokens
-	limits   *limits
+	proxies  *client.Proxies
+	limits   *client.Limiters
 	drawer   *drawer
 	pages    *pages
 	metrics  *Metrics
-	problems *problemWriter
+	problems *problem.Writer
 	visits   *Visits // nil if visits are not counted
 	age      redirectAge
 	degraded func() bool
-	bulks    bulks
 	homeURL  string
 	missURL  string // NotFoundURL
 }
@@ -90,48 +82,54 @@ func NewPublic(cfg PublicConfig) *echo.Echo {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	if cfg.Tokens == nil {
-		cfg.Tokens = noTokens{}
+		cfg.Tokens = client.NoTokens{}
 	}
-	o, ui := newOrigin(cfg.BaseURL, cfg.TrustedProxies, cfg.Logger), newPages(cfg.Limits.TokensOnly, cfg.ReportURL)
 	if cfg.RedirectAge == nil {
 		cfg.RedirectAge = new(DefaultRedirectAge)
 	}
 	p := &public{
 		service:  cfg.Service,
-		origin:   o,
-		tokens:   cfg.Tokens,
-		limits:   newLimits(cfg.Limits, cfg.Metrics),
+		proxies:  client.NewProxies(cfg.BaseURL, cfg.TrustedProxies, cfg.Logger),
+		limits:   client.NewLimiters(cfg.Limits, cfg.Metrics.limited),
 		drawer:   newDrawer(),
-		pages:    ui,
 		metrics:  cfg.Metrics,
-		problems: newProblemWriter(ui, o, cfg.Logger),
 		visits:   cfg.Visits,
 		age:      newRedirectAge(*cfg.RedirectAge),
 		degraded: cfg.Degraded,
 		homeURL:  cfg.HomeURL,
 		missURL:  cfg.NotFoundURL,
 	}
+	p.pages = newPages(cfg.Limits.TokensOnly, cfg.ReportURL, p.proxies)
+	p.problems = problem.NewWriter(p.pages.problem, cfg.Logger)
 	e := p.router()
+	p.newAPI(cfg.Tokens, cfg.Logger).Register(func(path string, h echo.HandlerFunc, methods ...string) { p.serve(e, path, h, methods...) })
 	if cfg.UI != nil {
 		p.serveUI(e, *cfg.UI, cfg.Logger)
 	}
 	return e
 }
 
+func (p *public) newAPI(tokens client.Tokens, log *slog.Logger) *api.API {
+	cfg := api.Config{
+		Service: p.service, Proxies: p.proxies, Tokens: tokens, Limits: p.limits, Problems: p.problems, Created: p.pages.created, Logger: log,
+	}
+	if p.visits != nil {
+		cfg.Counter, cfg.Visits = p.visits.Counter, p.visits.Store
+	}
+	return api.New(cfg)
+}
+
+// router returns the router with all routes but those of the API and of the pages for links.
 func (p *public) router() *echo.Echo {
 	e := echo.New()
 	// The default extractor of echo trusts the X-Forwarded-For header of every peer.
-	e.IPExtractor = p.origin.client
-	e.HTTPErrorHandler = p.problems.write
+	e.IPExtractor = p.proxies.Address
+	e.HTTPErrorHandler = p.problems.Write
 	e.Use(p.instrument)
 
 	p.serve(e, "/", p.home, http.MethodGet, http.MethodHead)
-	p.serve(e, routeShorten, p.create, http.MethodPost)
 	p.serve(e, routeCode, p.code, http.MethodGet, http.MethodHead)
 	p.serve(e, routeCode+"/*", p.codePath, http.MethodGet, http.MethodHead)
-	p.serve(e, routeLinks, p.links, http.MethodGet, http.MethodHead, http.MethodPost)
-	p.serve(e, routeLink, p.link, http.MethodGet, http.MethodHead, http.MethodPatch, http.MethodDelete)
-	p.serveVisits(e)
 	p.serve(e, "/healthz", p.health, http.MethodGet, http.MethodHead)
 	p.serve(e, "/docs", newDocs(p.pages.shell).serve, http.MethodGet, http.MethodHead)
 	for _, f := range staticFiles() {

@@ -28,6 +28,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"keypool/web/internal/media"
 	"keypool/web/internal/reply"
 	"keypool/web/internal/shell"
 )
@@ -163,7 +164,7 @@ func (h *Handler) noteReadiness(ctx context.Context, err error) {
 
 func (h *Handler) status(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
-	h.report(reply.JSON(w, reply.MediaJSON, http.StatusOK, h.cfg.Status()))
+	h.report(reply.JSON(w, media.JSON, http.StatusOK, h.cfg.Status()))
 }
 
 func (h *Handler) favicon(w http.ResponseWriter, _ *http.Request) {

@@ -6,11 +6,12 @@ import (
 	"keypool/cmd/internal/config"
 	"keypool/web"
 	"keypool/web/admin"
+	"keypool/web/client"
 )
 
 // limits returns the limits of the public listener.
-func limits(s config.Serve) web.Limits {
-	return web.Limits{
+func limits(s config.Serve) client.Limits {
+	return client.Limits{
 		MissRate: s.MissRate, MissBurst: s.MissBurst,
 		AnonymousRate: s.AnonymousRate.Limit(), AnonymousMaxAge: time.Duration(s.AnonymousMaxAge), TokensOnly: !s.Anonymous.On,
 	}
@@ -19,7 +20,7 @@ func limits(s config.Serve) web.Limits {
 // describeLimits returns the limits for /status.
 func describeLimits(s config.Serve, refused web.Limited) *admin.Limits {
 	l := &admin.Limits{
-		Anonymous: s.Anonymous.On, AnonymousRate: web.DefaultAnonymousRate.String(),
+		Anonymous: s.Anonymous.On, AnonymousRate: client.DefaultAnonymousRate.String(),
 		MissRate: s.MissRate, MissBurst: s.MissBurst,
 		Refused: admin.Refused{Anonymous: int64(refused.Anonymous), Token: int64(refused.Token), Miss: int64(refused.Miss)},
 	}

@@ -10,13 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-)
 
-// Media types of answers.
-const (
-	MediaJSON    = "application/json"
-	MediaHTML    = "text/html"
-	MediaProblem = "application/problem+json"
+	"keypool/web/internal/media"
 )
 
 // TypePrefix is the prefix of every problem type. Types are stable because clients branch
@@ -44,17 +39,17 @@ func Unavailable() Problem {
 }
 
 // Write sends p.
-func (p Problem) Write(w http.ResponseWriter) error { return JSON(w, MediaProblem, p.Status, p) }
+func (p Problem) Write(w http.ResponseWriter) error { return JSON(w, media.Problem, p.Status, p) }
 
 // JSON sends v as JSON with the given media type. If the encoding fails, nothing was sent
 // and the caller can still answer with a 500. If the client does not receive the answer, the
 // error is ErrNotSent. JSON does not escape "&" in URLs.
-func JSON(w http.ResponseWriter, media string, status int, v any) error {
+func JSON(w http.ResponseWriter, mediaType string, status int, v any) error {
 	body, err := encode(v)
 	if err != nil {
 		return err
 	}
-	return Encoded(w, media, status, body)
+	return Encoded(w, mediaType, status, body)
 }
 
 func encode(v any) ([]byte, error) {
@@ -68,9 +63,9 @@ func encode(v any) ([]byte, error) {
 // Encoded sends encoded JSON with the given media type. The media type and the nosniff header
 // prevent browsers from reading the answer as HTML. If the client does not receive the answer, the
 // error is ErrNotSent.
-func Encoded(w http.ResponseWriter, media string, status int, body []byte) error {
+func Encoded(w http.ResponseWriter, mediaType string, status int, body []byte) error {
 	h := w.Header()
-	h.Set("Content-Type", media)
+	h.Set("Content-Type", mediaType)
 	h.Set("X-Content-Type-Options", "nosniff")
 	return Send(w, status, body)
 }
@@ -109,5 +104,5 @@ func Health(w http.ResponseWriter, degraded bool) error {
 		status = "degraded"
 	}
 	w.Header().Set("Cache-Control", "no-store")
-	return JSON(w, MediaJSON, http.StatusOK, map[string]string{"status": status})
+	return JSON(w, media.JSON, http.StatusOK, map[string]string{"status": status})
 }

@@ -17,6 +17,7 @@ import (
 	"net/http"
 	"slices"
 
+	"keypool/web/internal/media"
 	"keypool/web/internal/reply"
 )
 
@@ -105,7 +106,7 @@ func (s *Shell) Write(w http.ResponseWriter, status int, t *template.Template, d
 		return err
 	}
 	h := w.Header()
-	h.Set("Content-Type", reply.MediaHTML+"; charset=utf-8")
+	h.Set("Content-Type", media.HTML+"; charset=utf-8")
 	h.Set("Content-Security-Policy", s.policy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", s.Referrer)

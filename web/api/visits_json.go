@@ -1,4 +1,4 @@
-package web
+package api
 
 import (
 	"encoding/csv"
@@ -10,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"keypool/shortener/visits"
+	"keypool/web/internal/media"
 	"keypool/web/internal/reply"
 )
 
@@ -125,7 +126,7 @@ func (a *topAnswer) lines() [][]string {
 // sendCSV sends lines as CSV (RFC 4180).
 func sendCSV(c echo.Context, lines [][]string) error {
 	h := c.Response().Header()
-	h.Set(echo.HeaderContentType, mediaCSV)
+	h.Set(echo.HeaderContentType, media.CSV)
 	h.Set(echo.HeaderXContentTypeOptions, "nosniff")
 	c.Response().WriteHeader(http.StatusOK)
 	if err := csv.NewWriter(c.Response()).WriteAll(lines); err != nil {

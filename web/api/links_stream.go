@@ -1,4 +1,4 @@
-package web
+package api
 
 import (
 	"fmt"
@@ -10,13 +10,9 @@ import (
 
 	"keypool/shortener"
 	"keypool/shortener/destination"
+	"keypool/web/internal/media"
+	"keypool/web/internal/problem"
 	"keypool/web/internal/reply"
-)
-
-// Media types of streams of links.
-const (
-	mediaNDJSON = "application/x-ndjson"
-	mediaCSV    = "text/csv"
 )
 
 const (
@@ -27,8 +23,8 @@ const (
 )
 
 // newLinkWriter returns a writer of links in the form of a media type.
-func newLinkWriter(w io.Writer, media string) (linkWriter, error) {
-	if media == mediaCSV {
+func newLinkWriter(w io.Writer, mediaType string) (linkWriter, error) {
+	if mediaType == media.CSV {
 		return newCSVLines(w)
 	}
 	return newJSONLines(w), nil
@@ -36,25 +32,25 @@ func newLinkWriter(w io.Writer, media string) (linkWriter, error) {
 
 // streamLinks sends all links that q selects. If links cannot be read after the answer has begun, it breaks the
 // connection, so that the client does not take a part of the list for the whole list.
-func (p *public) streamLinks(c echo.Context, actor shortener.Actor, q listQuery, self destination.Origin, media string) error {
+func (a *API) streamLinks(c echo.Context, actor shortener.Actor, q listQuery, self destination.Origin, mediaType string) error {
 	if q.paged {
-		return malformed("A stream contains all links. Send limit and cursor only with Accept: " + mediaJSON + ".")
+		return problem.Malformed("A stream contains all links. Send limit and cursor only with Accept: " + media.JSON + ".")
 	}
 	w := c.Response()
 	connection := http.NewResponseController(w)
-	w.Header().Set(echo.HeaderContentType, media)
+	w.Header().Set(echo.HeaderContentType, mediaType)
 	w.Header().Set(echo.HeaderXContentTypeOptions, "nosniff")
-	lines, err := newLinkWriter(w, media)
+	lines, err := newLinkWriter(w, mediaType)
 	if err != nil {
 		return err
 	}
 	sent := 0
-	for link, err := range p.service.All(c.Request().Context(), actor, q.filter) {
+	for link, err := range a.service.All(c.Request().Context(), actor, q.filter) {
 		if err != nil && !w.Committed {
 			return err
 		}
 		if err != nil {
-			p.problems.log.Warn("a list of links ended early", "error", err)
+			a.log.Warn("a list of links ended early", "error", err)
 			panic(http.ErrAbortHandler)
 		}
 		if sent%streamPart == 0 {
@@ -63,7 +59,7 @@ func (p *public) streamLinks(c echo.Context, actor shortener.Actor, q listQuery,
 			}
 		}
 		sent++
-		if err := lines.write(p.fullLink(link, self)); err != nil {
+		if err := lines.write(a.ownedLink(link, self)); err != nil {
 			return fmt.Errorf("%w: %w", reply.ErrNotSent, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package web
+package api
 
 import (
 	"encoding/csv"
@@ -7,35 +7,11 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"keypool/shortener"
-	"keypool/shortener/destination"
 )
-
-// fullLink is the JSON representation of a link for its owner.
-type fullLink struct {
-	answer
-	Title     string    `json:"title,omitempty"`
-	Tags      []string  `json:"tags,omitempty"`
-	Owner     string    `json:"owner,omitempty"` // name of the token that created the link
-	ChangedAt time.Time `json:"changed_at,omitzero"`
-	DeletedAt time.Time `json:"deleted_at,omitzero"`
-}
-
-func (p *public) fullLink(l shortener.Link, self destination.Origin) *fullLink {
-	full := &fullLink{answer: *newAnswer(l, self), DeletedAt: l.DeletedAt}
-	if d := l.Details; d != nil {
-		full.Title, full.Tags, full.ChangedAt = d.Title, d.Tags, d.ChangedAt
-	}
-	if owner := l.Owner(); owner != 0 {
-		full.Owner = p.tokens.Name(owner)
-	}
-	return full
-}
 
 // linkWriter writes one link of a list.
 type linkWriter interface {
-	write(l *fullLink) error
+	write(l *ownedLink) error
 	flush() error
 }
 
@@ -48,8 +24,8 @@ func newJSONLines(w io.Writer) jsonLines {
 	return jsonLines{enc}
 }
 
-func (w jsonLines) write(l *fullLink) error { return w.Encode(l) }
-func (jsonLines) flush() error              { return nil }
+func (w jsonLines) write(l *ownedLink) error { return w.Encode(l) }
+func (jsonLines) flush() error               { return nil }
 
 // csvLines writes links as CSV (RFC 4180). The first line has the names of the columns.
 type csvLines struct{ *csv.Writer }
@@ -63,7 +39,7 @@ func newCSVLines(w io.Writer) (csvLines, error) {
 	return c, err
 }
 
-func (w csvLines) write(l *fullLink) error {
+func (w csvLines) write(l *ownedLink) error {
 	return w.Write([]string{
 		l.Code, l.ShortURL, l.URL, csvTime(l.CreatedAt), csvTime(l.ExpiresAt), l.Title, strings.Join(l.Tags, "|"), l.Owner,
 		strconv.FormatBool(l.Editable), strconv.FormatInt(l.Version, 10), csvTime(l.ChangedAt),

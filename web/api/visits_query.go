@@ -1,4 +1,4 @@
-package web
+package api
 
 import (
 	"net/http"
@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"keypool/shortener/visits"
+	"keypool/web/internal/parameters"
+	"keypool/web/internal/problem"
 )
 
 const (
@@ -23,7 +25,7 @@ type seriesQuery struct {
 // readSeriesQuery reads the parameters of GET /api/links/{code}/visits.
 func readSeriesQuery(r *http.Request) (q seriesQuery, err error) {
 	q = seriesQuery{step: visits.Day, class: "all"}
-	err = readParameters(r.URL.RawQuery, q.set)
+	err = parameters.Read(r.URL.RawQuery, q.set)
 	if err == nil {
 		err = checkSpan(q.span)
 	}
@@ -36,18 +38,18 @@ func (q *seriesQuery) set(name, value string) error {
 		steps := map[string]visits.Step{"hour": visits.Hour, "day": visits.Day, "total": visits.All}
 		step, ok := steps[value]
 		if !ok {
-			return malformed("The parameter by must be hour, day or total.")
+			return problem.Malformed("The parameter by must be hour, day or total.")
 		}
 		q.step = step
 	case "class":
 		if value != "human" && value != "bot" && value != "all" {
-			return malformed("The parameter class must be human, bot or all.")
+			return problem.Malformed("The parameter class must be human, bot or all.")
 		}
 		q.class = value
 	case "from", "to":
 		return setSpan(&q.span, name, value)
 	default:
-		return unknownParameter(name, "Visits have the parameters from, to, by and class.")
+		return parameters.Unknown(name, "Visits have the parameters from, to, by and class.")
 	}
 	return nil
 }
@@ -72,7 +74,7 @@ type topQuery struct {
 // readTopQuery reads the parameters from, to and limit.
 func readTopQuery(r *http.Request) (q topQuery, err error) {
 	q = topQuery{limit: defaultTop}
-	err = readParameters(r.URL.RawQuery, q.set)
+	err = parameters.Read(r.URL.RawQuery, q.set)
 	if err == nil {
 		err = checkSpan(q.span)
 	}
@@ -82,11 +84,11 @@ func readTopQuery(r *http.Request) (q topQuery, err error) {
 func (q *topQuery) set(name, value string) (err error) {
 	switch name {
 	case "limit":
-		q.limit, err = intParameter(name, value, 1, maxTop)
+		q.limit, err = parameters.Int(name, value, 1, maxTop)
 	case "from", "to":
 		err = setSpan(&q.span, name, value)
 	default:
-		err = unknownParameter(name, "This list has the parameters from, to and limit.")
+		err = parameters.Unknown(name, "This list has the parameters from, to and limit.")
 	}
 	return err
 }
@@ -95,7 +97,7 @@ func (q *topQuery) set(name, value string) (err error) {
 func setSpan(span *visits.Range, name, value string) error {
 	t, err := time.Parse(time.RFC3339, strings.ToUpper(value))
 	if err != nil {
-		return malformed("The parameter " + name + " must be an RFC 3339 time such as 2030-12-31T23:00:00Z.")
+		return problem.Malformed("The parameter " + name + " must be an RFC 3339 time such as 2030-12-31T23:00:00Z.")
 	}
 	if name == "from" {
 		span.From = t
@@ -107,7 +109,7 @@ func setSpan(span *visits.Range, name, value string) error {
 
 func checkSpan(span visits.Range) error {
 	if !span.From.IsZero() && !span.To.IsZero() && !span.From.Before(span.To) {
-		return malformed("The time from must be before the time to.")
+		return problem.Malformed("The time from must be before the time to.")
 	}
 	return nil
 }

@@ -1,9 +1,8 @@
-package web
+package api
 
 import (
 	"errors"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 
@@ -12,95 +11,84 @@ import (
 	"keypool/shortener"
 	"keypool/shortener/destination"
 	"keypool/shortener/token"
+	"keypool/web/client"
+	"keypool/web/internal/media"
+	"keypool/web/internal/parameters"
+	"keypool/web/internal/problem"
 	"keypool/web/internal/reply"
 )
 
-// Routes of the API for the owners of links.
-const (
-	routeLinks = "/api/links"
-	routeLink  = "/api/links/:code"
-)
-
 // manager returns who sends a request, if the token of the request has one of the scopes.
-func (p *public) manager(c echo.Context, scopes ...token.Scopes) (shortener.Actor, error) {
-	tok, ok, err := p.identify(c)
+func (a *API) manager(c echo.Context, scopes ...token.Scopes) (shortener.Actor, error) {
+	tok, ok, err := client.Identify(c, a.tokens)
 	if err != nil {
 		return shortener.Actor{}, err
 	}
 	if !ok {
-		return shortener.Actor{}, unauthorized("Only clients with a token may manage links. " + sendBearer)
+		return shortener.Actor{}, problem.Unauthorized("Only clients with a token may manage links. " + client.SendBearer)
 	}
 	for _, scope := range scopes {
-		if err = permit(tok, scope); err == nil {
+		if err = client.Permit(tok, scope); err == nil {
 			break
 		}
 	}
 	return shortener.Actor{Token: tok.ID, Admin: tok.Scopes.Has(token.ScopeAdmin)}, err
 }
 
-// codeParam returns the decoded code in the path of a request, or "" if its encoding is malformed.
-func codeParam(c echo.Context) string {
-	code, err := url.PathUnescape(c.Param("code"))
-	if err != nil {
-		return ""
-	}
-	return code
-}
-
 // link answers requests for /api/links/{code}.
-func (p *public) link(c echo.Context) error {
+func (a *API) link(c echo.Context) error {
 	switch c.Request().Method {
 	case http.MethodPatch:
-		return p.changeLink(c)
+		return a.changeLink(c)
 	case http.MethodDelete:
-		return p.deleteLink(c)
+		return a.deleteLink(c)
 	}
-	return p.findLink(c)
+	return a.findLink(c)
 }
 
 // links answers requests for /api/links.
-func (p *public) links(c echo.Context) error {
+func (a *API) links(c echo.Context) error {
 	if c.Request().Method == http.MethodPost {
-		return p.createLinks(c)
+		return a.createLinks(c)
 	}
-	return p.listLinks(c)
+	return a.listLinks(c)
 }
 
 // findLink answers GET and HEAD of /api/links/{code}.
-func (p *public) findLink(c echo.Context) error {
-	actor, err := p.manager(c, token.ScopeEdit, token.ScopeRead)
+func (a *API) findLink(c echo.Context) error {
+	actor, err := a.manager(c, token.ScopeEdit, token.ScopeRead)
 	if err != nil {
 		return err
 	}
-	self, err := p.self(c)
+	self, err := a.proxies.Self(c)
 	if err != nil {
 		return err
 	}
-	link, err := p.service.Find(c.Request().Context(), actor, codeParam(c))
+	link, err := a.service.Find(c.Request().Context(), actor, parameters.Code(c))
 	if err != nil {
 		return err
 	}
-	return p.sendLink(c, http.StatusOK, link, self)
+	return a.sendLink(c, http.StatusOK, link, self)
 }
 
 // sendLink sends a link to its owner.
-func (p *public) sendLink(c echo.Context, status int, link shortener.Link, self destination.Origin) error {
+func (a *API) sendLink(c echo.Context, status int, link shortener.Link, self destination.Origin) error {
 	h := c.Response().Header()
 	h.Set("ETag", etag(&link))
 	h.Set(echo.HeaderCacheControl, "no-store")
-	return reply.JSON(c.Response(), mediaJSON, status, p.fullLink(link, self))
+	return reply.JSON(c.Response(), media.JSON, status, a.ownedLink(link, self))
 }
 
 // etag returns the entity tag of a link: its version in quotes.
 func etag(l *shortener.Link) string { return strconv.Quote(strconv.FormatInt(l.Version(), 10)) }
 
 // changeLink answers PATCH of /api/links/{code}.
-func (p *public) changeLink(c echo.Context) error {
-	actor, err := p.manager(c, token.ScopeEdit)
+func (a *API) changeLink(c echo.Context) error {
+	actor, err := a.manager(c, token.ScopeEdit)
 	if err != nil {
 		return err
 	}
-	self, err := p.self(c)
+	self, err := a.proxies.Self(c)
 	if err != nil {
 		return err
 	}
@@ -112,16 +100,16 @@ func (p *public) changeLink(c echo.Context) error {
 	if patch.Versions, err = ifMatch(c.Request()); err != nil {
 		return err
 	}
-	link, err := p.service.Change(c.Request().Context(), actor, codeParam(c), patch)
+	link, err := a.service.Change(c.Request().Context(), actor, parameters.Code(c), patch)
 	if err != nil {
 		return err
 	}
-	return p.sendLink(c, http.StatusOK, link, self)
+	return a.sendLink(c, http.StatusOK, link, self)
 }
 
 // deleteLink answers DELETE of /api/links/{code}.
-func (p *public) deleteLink(c echo.Context) error {
-	actor, err := p.manager(c, token.ScopeEdit)
+func (a *API) deleteLink(c echo.Context) error {
+	actor, err := a.manager(c, token.ScopeEdit)
 	if err != nil {
 		return err
 	}
@@ -129,7 +117,7 @@ func (p *public) deleteLink(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.service.Delete(c.Request().Context(), actor, codeParam(c), versions); err != nil {
+	if err := a.service.Delete(c.Request().Context(), actor, parameters.Code(c), versions); err != nil {
 		return err
 	}
 	return c.NoContent(http.StatusNoContent)
@@ -151,7 +139,7 @@ func ifMatch(r *http.Request) (versions []int64, err error) {
 			text, closed := strings.CutSuffix(text, `"`)
 			weak := strings.HasPrefix(tag, "W/")
 			if !weak && (!quoted || !closed) {
-				return nil, malformed(`The If-Match header must be *, or entity tags such as "3".`)
+				return nil, problem.Malformed(`The If-Match header must be *, or entity tags such as "3".`)
 			}
 			version, err := strconv.ParseInt(text, 10, 64)
 			if weak || err != nil || version < 1 || strconv.FormatInt(version, 10) != text {
@@ -165,12 +153,12 @@ func ifMatch(r *http.Request) (versions []int64, err error) {
 
 // listLinks answers GET of /api/links. The client chooses by the Accept header between a page of links as JSON and
 // all links as a stream.
-func (p *public) listLinks(c echo.Context) error {
-	actor, err := p.manager(c, token.ScopeEdit, token.ScopeRead)
+func (a *API) listLinks(c echo.Context) error {
+	actor, err := a.manager(c, token.ScopeEdit, token.ScopeRead)
 	if err != nil {
 		return err
 	}
-	self, err := p.self(c)
+	self, err := a.proxies.Self(c)
 	if err != nil {
 		return err
 	}
@@ -180,25 +168,25 @@ func (p *public) listLinks(c echo.Context) error {
 	}
 	c.Response().Header().Set(echo.HeaderVary, echo.HeaderAccept)
 	c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
-	if media := negotiate(c.Request(), mediaJSON, mediaNDJSON, mediaCSV); media != mediaJSON {
-		return p.streamLinks(c, actor, query, self, media)
+	if stream := media.Negotiate(c.Request(), media.JSON, media.NDJSON, media.CSV); stream != media.JSON {
+		return a.streamLinks(c, actor, query, self, stream)
 	}
-	links, next, err := p.service.List(c.Request().Context(), actor, query.filter, query.cursor, query.limit)
+	links, next, err := a.service.List(c.Request().Context(), actor, query.filter, query.cursor, query.limit)
 	if errors.Is(err, shortener.ErrPosition) {
-		return malformed("The parameter cursor is not one that this service returned.")
+		return problem.Malformed("The parameter cursor is not one that this service returned.")
 	}
 	if err != nil {
 		return err
 	}
-	page := listPage{Links: make([]*fullLink, len(links)), Next: next}
+	page := listPage{Links: make([]*ownedLink, len(links)), Next: next}
 	for i, l := range links {
-		page.Links[i] = p.fullLink(l, self)
+		page.Links[i] = a.ownedLink(l, self)
 	}
-	return reply.JSON(c.Response(), mediaJSON, http.StatusOK, page)
+	return reply.JSON(c.Response(), media.JSON, http.StatusOK, page)
 }
 
 // listPage is a page of links as JSON.
 type listPage struct {
-	Links []*fullLink `json:"links"`
-	Next  string      `json:"next,omitempty"` // cursor of the next page
+	Links []*ownedLink `json:"links"`
+	Next  string       `json:"next,omitempty"` // cursor of the next page
 }

@@ -1,11 +1,10 @@
-package web
+package api
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
-	"keypool/shortener"
+	"keypool/web/internal/problem"
 )
 
 // If a body has two faults, the error names a syntax error before any other fault, and otherwise
@@ -28,10 +27,8 @@ func TestParseJSONReportsTheFirstFault(t *testing.T) {
 	} {
 		_, err := parseJSON([]byte(test.body))
 		got := ""
-		if d, ok := errors.AsType[*detailedError](err); ok {
-			got = d.detail
-		} else if invalid, ok := errors.AsType[*shortener.InvalidError](err); ok {
-			got = invalid.Error()
+		if err != nil {
+			got = problem.Of(err).Detail
 		}
 		if !strings.Contains(got, test.detail) || len(got) > 200 {
 			t.Errorf("the error of the body %.60s is %q, want %q", test.body, got, test.detail)

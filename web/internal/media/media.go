@@ -1,27 +1,30 @@
-package web
+// Package media has the media types of requests and answers, and selects one of them by the Accept header
+// (RFC 9110 section 12.5.1).
+package media
 
 import (
 	"net/http"
 	"strconv"
 	"strings"
-
-	"keypool/web/internal/reply"
 )
 
 // Media types of requests and answers.
 const (
-	mediaJSON    = reply.MediaJSON
-	mediaText    = "text/plain"
-	mediaHTML    = reply.MediaHTML
-	mediaProblem = reply.MediaProblem
-	mediaForm    = "application/x-www-form-urlencoded"
+	JSON       = "application/json"
+	Text       = "text/plain"
+	HTML       = "text/html"
+	CSV        = "text/csv"
+	Form       = "application/x-www-form-urlencoded"
+	NDJSON     = "application/x-ndjson"         // one JSON object per line
+	MergePatch = "application/merge-patch+json" // RFC 7396
+	Problem    = "application/problem+json"     // RFC 9457
 )
 
-// negotiate selects one of offers by the request's Accept header (RFC 9110 section 12.5.1).
+// Negotiate selects one of offers by the Accept header of a request.
 // It returns the first of the offers with the highest q-value. If the client accepts none
-// of the offers, negotiate returns the first one, because an answer is more useful than a
+// of the offers, Negotiate returns the first one, because an answer is more useful than a
 // 406.
-func negotiate(r *http.Request, offers ...string) string {
+func Negotiate(r *http.Request, offers ...string) string {
 	accept := r.Header["Accept"]
 	if len(accept) == 0 || (len(accept) == 1 && (accept[0] == "*/*" || accept[0] == offers[0])) {
 		return offers[0]
@@ -36,9 +39,9 @@ func negotiate(r *http.Request, offers ...string) string {
 	return best
 }
 
-// wantsPage reports whether the client prefers HTML, as browsers do.
-func wantsPage(r *http.Request) bool {
-	return negotiate(r, mediaJSON, mediaHTML) == mediaHTML
+// WantsPage reports whether the client prefers HTML, as browsers do.
+func WantsPage(r *http.Request) bool {
+	return Negotiate(r, JSON, HTML) == HTML
 }
 
 // quality returns the q-value of the most specific media range that matches offer, or 0 if
@@ -59,7 +62,7 @@ func quality(ranges []string, offer string) float64 {
 func specificityOf(media, offer string) int {
 	major, _, _ := strings.Cut(offer, "/")
 	switch {
-	case media == offer, media == mediaProblem && offer == mediaJSON:
+	case media == offer, media == Problem && offer == JSON:
 		return 3
 	case media == major+"/*":
 		return 2

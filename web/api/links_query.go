@@ -1,4 +1,4 @@
-package web
+package api
 
 import (
 	"net/http"
@@ -6,6 +6,8 @@ import (
 
 	"keypool/shortener"
 	"keypool/shortener/destination"
+	"keypool/web/internal/parameters"
+	"keypool/web/internal/problem"
 )
 
 // defaultList is the number of links in a page, if the client does not choose one.
@@ -22,7 +24,7 @@ type listQuery struct {
 // readListQuery reads the parameters of GET /api/links.
 func readListQuery(r *http.Request) (q listQuery, err error) {
 	q = listQuery{limit: defaultList, filter: shortener.Filter{State: shortener.StateActive}}
-	err = readParameters(r.URL.RawQuery, q.set)
+	err = parameters.Read(r.URL.RawQuery, q.set)
 	return q, err
 }
 
@@ -34,22 +36,22 @@ func (q *listQuery) set(name, value string) (err error) {
 		q.filter.Tag = value
 	case "host":
 		if _, ok := destination.ParseHost(value); !ok && value != "" {
-			return malformed("The parameter host must be a host such as go.dev, without a scheme and a port.")
+			return problem.Malformed("The parameter host must be a host such as go.dev, without a scheme and a port.")
 		}
 		q.filter.Host = value
 	case "state":
 		q.filter.State = shortener.State(value)
 		if !slices.Contains(shortener.States(), q.filter.State) {
-			return malformed("The parameter state must be active, expired, deleted or all.")
+			return problem.Malformed("The parameter state must be active, expired, deleted or all.")
 		}
 	case "limit":
 		q.paged = true
-		q.limit, err = intParameter(name, value, 1, shortener.MaxList)
+		q.limit, err = parameters.Int(name, value, 1, shortener.MaxList)
 	case "cursor":
 		q.paged = true
 		q.cursor = value
 	default:
-		return unknownParameter(name, "A list has the parameters limit, cursor, q, tag, host and state.")
+		return parameters.Unknown(name, "A list has the parameters limit, cursor, q, tag, host and state.")
 	}
 	return err
 }

@@ -1,4 +1,4 @@
-package web
+package client
 
 import (
 	"fmt"
@@ -13,6 +13,7 @@ import (
 
 	"keypool/internal/quota"
 	"keypool/shortener/token"
+	"keypool/web/internal/problem"
 )
 
 // Default limits of one client. They allow for typing errors and for many people who share one
@@ -67,7 +68,7 @@ func (l *limiter[Client]) of(client Client, a allowance) *rate.Limiter {
 }
 
 // spend counts one request of the client against its allowance. It returns how many requests are left, or
-// a *limitedError if none was left.
+// a *problem.LimitedError if none was left.
 func (l *limiter[Client]) spend(client Client, a allowance) (left int, err error) {
 	r := l.of(client, a)
 	if !r.Allow() {
@@ -78,7 +79,7 @@ func (l *limiter[Client]) spend(client Client, a allowance) (left int, err error
 
 func (l *limiter[Client]) refusal(r *rate.Limiter) error {
 	l.refused.Inc()
-	return &limitedError{errLimited, secondsUntilNext(r)}
+	return &problem.LimitedError{Limit: problem.ErrLimited, RetrySeconds: secondsUntilNext(r)}
 }
 
 // secondsUntilNext returns the seconds after which a client may send its next request. It is at least 1.
@@ -86,43 +87,35 @@ func secondsUntilNext(r *rate.Limiter) int {
 	return max(1, int(math.Ceil((1-r.Tokens())/float64(r.Limit()))))
 }
 
-// limitedError reports that a client has reached a limit.
-type limitedError struct {
-	error
-	retrySeconds int
-}
-
-func (e *limitedError) Unwrap() error { return e.error }
-
-// missLimiter refuses clients with too many misses. Only misses count, so a client that
+// Misses refuses clients with too many misses. Only misses count, so a client that
 // follows existing links is never refused. A request of a client without misses costs one
-// lookup in memory. missLimiter is safe for concurrent use.
-type missLimiter struct {
+// lookup in memory. Misses is safe for concurrent use.
+type Misses struct {
 	*limiter[netip.Prefix]
 	allowance
 }
 
-// admit returns an error while the client has no misses left. Callers call it
+// Admit returns an error while the client has no misses left. Callers call it
 // before the lookup, so that a refusal does not reveal whether the code exists.
-func (m *missLimiter) admit(client netip.Prefix) error {
+func (m *Misses) Admit(client netip.Prefix) error {
 	if r, ok := m.clients.GetIfPresent(client); ok && r.Tokens() < 1 {
 		m.refused.Inc()
-		return &limitedError{errTooManyMisses, secondsUntilNext(r)}
+		return &problem.LimitedError{Limit: problem.ErrTooManyMisses, RetrySeconds: secondsUntilNext(r)}
 	}
 	return nil
 }
 
-// count records one miss of the client.
-func (m *missLimiter) count(client netip.Prefix) {
+// Count records one miss of the client.
+func (m *Misses) Count(client netip.Prefix) {
 	// Reserve counts the miss even if none is left. Several concurrent requests may be admitted for
 	// one remaining miss, and each of their misses must count.
 	m.of(client, m.allowance).Reserve()
 }
 
-// clientPrefix returns the prefix of the addresses that count as one client: a single IPv4
+// PrefixOf returns the prefix of the addresses that count as one client: a single IPv4
 // address, or an IPv6 /64, which is the smallest network that a subscriber gets (RFC 6177). A
 // malformed address has the zero prefix.
-func clientPrefix(ip string) netip.Prefix {
+func PrefixOf(ip string) netip.Prefix {
 	addr, err := netip.ParseAddr(ip)
 	if err != nil {
 		return netip.Prefix{}
@@ -134,31 +127,35 @@ func clientPrefix(ip string) netip.Prefix {
 	return netip.PrefixFrom(addr.WithZone(""), 64).Masked()
 }
 
-// limits holds the limiters of the public listener.
-type limits struct {
+// Limiters are the limiters of the public listener. They are safe for concurrent use.
+type Limiters struct {
 	Limits
-	misses    missLimiter
+	Misses    Misses
 	anonymous *limiter[netip.Prefix]
 	tokens    *limiter[int64] // by the id of the token
 }
 
-func newLimits(cfg Limits, m *Metrics) *limits {
+// Refused counts the requests that each limit refused.
+type Refused struct{ Anonymous, Token, Miss prometheus.Counter }
+
+// NewLimiters returns limiters in which no client has used anything.
+func NewLimiters(cfg Limits, refused Refused) *Limiters {
 	if cfg.MissRate == 0 {
 		cfg.MissRate = defaultMissRate
 	}
 	if cfg.MissBurst == 0 {
 		cfg.MissBurst = defaultMissBurst
 	}
-	return &limits{
+	return &Limiters{
 		Limits:    cfg,
-		misses:    missLimiter{newLimiter[netip.Prefix](m.limitedMiss), allowance{rate.Limit(cfg.MissRate), cfg.MissBurst}},
-		anonymous: newLimiter[netip.Prefix](m.limitedAnonymous),
-		tokens:    newLimiter[int64](m.limitedToken),
+		Misses:    Misses{newLimiter[netip.Prefix](refused.Miss), allowance{rate.Limit(cfg.MissRate), cfg.MissBurst}},
+		anonymous: newLimiter[netip.Prefix](refused.Anonymous),
+		tokens:    newLimiter[int64](refused.Token),
 	}
 }
 
-// spendToken counts one creation with a token.
-func (l *limits) spendToken(c echo.Context, tok token.Token) error {
+// SpendToken counts one creation with a token.
+func (l *Limiters) SpendToken(c echo.Context, tok token.Token) error {
 	if tok.Rate == quota.Off {
 		return nil
 	}
@@ -167,15 +164,15 @@ func (l *limits) spendToken(c echo.Context, tok token.Token) error {
 	return err
 }
 
-// announceToken sets the headers that describe the limit of a token, and counts nothing.
-func (l *limits) announceToken(c echo.Context, tok token.Token) {
+// AnnounceToken sets the headers that describe the limit of a token, and counts nothing.
+func (l *Limiters) AnnounceToken(c echo.Context, tok token.Token) {
 	if tok.Rate != quota.Off {
 		announce(c, "token", tok.Rate, max(0, int(l.tokens.of(tok.ID, creationsAt(tok.Rate)).Tokens())))
 	}
 }
 
-// spendLine counts one line of a bulk request. The headers describe the limit before the first line.
-func (l *limits) spendLine(tok token.Token) error {
+// SpendLine counts one line of a bulk request. The headers describe the limit before the first line.
+func (l *Limiters) SpendLine(tok token.Token) error {
 	if tok.Rate == quota.Off {
 		return nil
 	}
@@ -183,19 +180,19 @@ func (l *limits) spendLine(tok token.Token) error {
 	return err
 }
 
-// spendAnonymous counts one creation without a token. A client without a limit costs no allocation.
-func (l *limits) spendAnonymous(c echo.Context) error {
+// SpendAnonymous counts one creation without a token. A client without a limit costs no allocation.
+func (l *Limiters) SpendAnonymous(c echo.Context) error {
 	ip := c.RealIP()
 	r := l.anonymousRate(ip)
 	if r == quota.Off {
 		return nil
 	}
-	left, err := l.anonymous.spend(clientPrefix(ip), creationsAt(r))
+	left, err := l.anonymous.spend(PrefixOf(ip), creationsAt(r))
 	announce(c, "anonymous", r, left)
 	return err
 }
 
-func (l *limits) anonymousRate(ip string) quota.Rate {
+func (l *Limiters) anonymousRate(ip string) quota.Rate {
 	if l.AnonymousRate != nil {
 		return *l.AnonymousRate
 	}

@@ -1,4 +1,4 @@
-package web
+package client
 
 import (
 	"bytes"
@@ -43,7 +43,7 @@ func TestOriginTrustsHeadersOnlyFromProxies(t *testing.T) {
 			if tt.tls {
 				r.TLS = &tls.ConnectionState{}
 			}
-			if got := newOrigin(tt.configured, tt.trusted, slog.New(slog.DiscardHandler)).of(r).String(); got != tt.want {
+			if got := NewProxies(tt.configured, tt.trusted, slog.New(slog.DiscardHandler)).Origin(r).String(); got != tt.want {
 				t.Errorf("the origin is %q, want %q", got, tt.want)
 			}
 		})
@@ -81,7 +81,7 @@ func TestClientAddressTrustsHeadersOnlyFromProxies(t *testing.T) {
 			if tt.forwarded != "" {
 				r.Header.Set("X-Forwarded-For", tt.forwarded)
 			}
-			if got := clientPrefix(newOrigin("", tt.trusted, slog.New(slog.DiscardHandler)).client(r)); got.String() != tt.want {
+			if got := PrefixOf(NewProxies("", tt.trusted, slog.New(slog.DiscardHandler)).Address(r)); got.String() != tt.want {
 				t.Errorf("the client address is %s, want %s", got, tt.want)
 			}
 		})
@@ -92,12 +92,12 @@ func TestClientAddressTrustsHeadersOnlyFromProxies(t *testing.T) {
 func TestIgnoredForwardedAddressIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	o := newOrigin("", []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, slog.New(slog.NewTextHandler(&log, nil)))
+	p := NewProxies("", []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, slog.New(slog.NewTextHandler(&log, nil)))
 	send := func(remote string) {
 		r := httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)
 		r.RemoteAddr = remote
 		r.Header.Set("X-Forwarded-For", "198.51.100.9")
-		o.client(r)
+		p.Address(r)
 	}
 	if send("10.0.0.1:1"); log.Len() > 0 {
 		t.Errorf("a trusted proxy is logged: %s", log.String())
@@ -116,7 +116,7 @@ func TestInvalidHostHasNoOrigin(t *testing.T) {
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)
 		r.Host = host
-		if got := newOrigin("", nil, slog.New(slog.DiscardHandler)).of(r); !got.IsZero() {
+		if got := NewProxies("", nil, slog.New(slog.DiscardHandler)).Origin(r); !got.IsZero() {
 			t.Errorf("Host %q: origin %q, want none", host, got)
 		}
 	}

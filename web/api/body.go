@@ -1,4 +1,4 @@
-package web
+package api
 
 import (
 	"bytes"
@@ -16,6 +16,8 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"keypool/shortener"
+	"keypool/web/internal/media"
+	"keypool/web/internal/problem"
 )
 
 // maxBody is the maximum size of a request body, in bytes. A URL has at most 2,048 bytes.
@@ -23,9 +25,9 @@ import (
 const maxBody = 16 << 10
 
 // readFields reads the body of a request and checks its syntax. It sets each field that the client
-// sent, and the service validates the values. Each error of readFields has a row in problemTable.
+// sent, and the service validates the values. Each error of readFields has a problem.
 func readFields(w http.ResponseWriter, r *http.Request) (shortener.Request, error) {
-	media, err := mediaType(r.Header, mediaJSON, mediaForm)
+	sent, err := mediaType(r.Header, media.JSON, media.Form)
 	if err != nil {
 		return shortener.Request{}, err
 	}
@@ -33,7 +35,7 @@ func readFields(w http.ResponseWriter, r *http.Request) (shortener.Request, erro
 	if err != nil {
 		return shortener.Request{}, err
 	}
-	if media == mediaForm {
+	if sent == media.Form {
 		return parseForm(body)
 	}
 	return parseJSON(body)
@@ -42,7 +44,7 @@ func readFields(w http.ResponseWriter, r *http.Request) (shortener.Request, erro
 // mediaType returns the media type of the body, which must be one of the accepted types.
 func mediaType(h http.Header, accepted ...string) (string, error) {
 	refused := func(end string) (string, error) {
-		return "", unsupported("Send " + strings.Join(accepted, " or ") + end)
+		return "", problem.Unsupported("Send " + strings.Join(accepted, " or ") + end)
 	}
 	if coding := h.Get(echo.HeaderContentEncoding); coding != "" && !strings.EqualFold(coding, "identity") {
 		return refused(" without a content coding.")
@@ -51,13 +53,13 @@ func mediaType(h http.Header, accepted ...string) (string, error) {
 	if slices.Contains(accepted, value) {
 		return value, nil
 	}
-	media, params, err := mime.ParseMediaType(value)
-	if err != nil || !slices.Contains(accepted, media) {
+	sent, params, err := mime.ParseMediaType(value)
+	if err != nil || !slices.Contains(accepted, sent) {
 		return refused(", and name the media type in the Content-Type header.")
 	}
 	switch strings.ToLower(params["charset"]) {
 	case "", "utf-8", "us-ascii":
-		return media, nil
+		return sent, nil
 	}
 	return refused(" in UTF-8.")
 }
@@ -75,7 +77,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return nil, err
 		}
-		return nil, malformed("The body ended before it was complete.")
+		return nil, problem.Malformed("The body ended before it was complete.")
 	}
 	return buf.Bytes(), nil
 }
@@ -89,12 +91,12 @@ const adviseEncoding = ` If it is a part of the URL, percent-encode the URL, bec
 // stores the bytes of a URL unchanged.
 func parseForm(body []byte) (shortener.Request, error) {
 	if b := bytes.TrimSpace(body); len(b) > 0 && (b[0] == '{' || b[0] == '[') {
-		return shortener.Request{}, malformed("The body looks like JSON but its Content-Type is a form. " +
-			"Send it with Content-Type: " + mediaJSON + ".")
+		return shortener.Request{}, problem.Malformed("The body looks like JSON but its Content-Type is a form. " +
+			"Send it with Content-Type: " + media.JSON + ".")
 	}
 	values, err := url.ParseQuery(string(body))
 	if err != nil {
-		return shortener.Request{}, malformed("The body is a malformed form: " + err.Error() + ".")
+		return shortener.Request{}, problem.Malformed("The body is a malformed form: " + err.Error() + ".")
 	}
 	var r shortener.Request
 	var link, editable, redirect *string
@@ -112,9 +114,9 @@ func parseForm(body []byte) (shortener.Request, error) {
 				r.Tags = given
 			}
 		case !known:
-			return shortener.Request{}, malformed("There is no field " + quote(name) + "." + adviseEncoding)
+			return shortener.Request{}, problem.Malformed("There is no field " + problem.Quote(name) + "." + adviseEncoding)
 		case len(given) > 1:
-			return shortener.Request{}, malformed("The field " + quote(name) + " occurs twice.")
+			return shortener.Request{}, problem.Malformed("The field " + problem.Quote(name) + " occurs twice.")
 		case given[0] != "": // a browser also sends the empty fields of a form
 			*field = &given[0]
 		}
@@ -143,16 +145,6 @@ func setOthers(r *shortener.Request, editable, redirect *string) error {
 		r.Redirect = &status
 	}
 	return nil
-}
-
-// quote returns a name from the request in quotes. It shortens a long name, so that the
-// length of the answer does not depend on the request.
-func quote(name string) string {
-	const enough = 40
-	if runes := []rune(name); len(runes) > enough {
-		name = string(runes[:enough]) + "..."
-	}
-	return `"` + name + `"`
 }
 
 // creation is the JSON object that a client sends to create a link. A member has its zero value if
@@ -209,24 +201,24 @@ func (c *creation) request() shortener.Request {
 	}
 }
 
-func errNoObject() error { return malformed("The body is not a JSON object.") }
+func errNoObject() error { return problem.Malformed("The body is not a JSON object.") }
 
 // objectError translates err, the error from decoding body. If body is not well-formed
 // JSON, objectError reports that, even if an earlier member is invalid.
 func objectError(body []byte, err error) error {
 	var text jsontext.Value
 	if fault := json.Unmarshal(body, &text, jsontext.AllowDuplicateNames(true)); fault != nil {
-		return malformed("The body is not well-formed JSON: " + describe(fault) + ".")
+		return problem.Malformed("The body is not well-formed JSON: " + describe(fault) + ".")
 	}
 	if syntactic, ok := errors.AsType[*jsontext.SyntacticError](err); ok { // a repeated name is the only other cause
-		return malformed("The member " + quote(syntactic.JSONPointer.LastToken()) + " occurs twice.")
+		return problem.Malformed("The member " + problem.Quote(syntactic.JSONPointer.LastToken()) + " occurs twice.")
 	}
 	semantic, ok := errors.AsType[*json.SemanticError](err)
 	switch {
 	case !ok || semantic.JSONPointer == "":
 		return errNoObject()
 	case errors.Is(err, json.ErrUnknownName):
-		return malformed("There is no member " + quote(semantic.JSONPointer.LastToken()) + ".")
+		return problem.Malformed("There is no member " + problem.Quote(semantic.JSONPointer.LastToken()) + ".")
 	}
 	field := semantic.JSONPointer.LastToken()
 	for first := range semantic.JSONPointer.Tokens() { // the member, even if one of its elements is wrong

@@ -1,4 +1,4 @@
-package web
+package api
 
 import (
 	"bufio"
@@ -20,6 +20,9 @@ import (
 	"keypool/shortener"
 	"keypool/shortener/destination"
 	"keypool/shortener/token"
+	"keypool/web/client"
+	"keypool/web/internal/media"
+	"keypool/web/internal/problem"
 	"keypool/web/internal/reply"
 )
 
@@ -82,28 +85,28 @@ type bulkAnswer struct {
 	Line    int            `json:"line"` // number of the line of the request, from 1
 	Ref     string         `json:"ref,omitempty"`
 	Status  int            `json:"status"`
-	Link    *fullLink      `json:"link,omitempty"`
+	Link    *ownedLink     `json:"link,omitempty"`
 	Problem *reply.Problem `json:"problem,omitempty"`
 }
 
 // createLinks answers POST of /api/links. It creates a link for each line of the body, and answers with a line for
 // each line, in their order. Each link is durable by itself.
-func (p *public) createLinks(c echo.Context) error {
-	tok, err := p.bulkToken(c)
+func (a *API) createLinks(c echo.Context) error {
+	tok, err := a.bulkToken(c)
 	if err != nil {
 		return err
 	}
-	self, err := p.self(c)
+	self, err := a.proxies.Self(c)
 	if err != nil {
 		return err
 	}
-	if _, err := mediaType(c.Request().Header, mediaNDJSON); err != nil {
+	if _, err := mediaType(c.Request().Header, media.NDJSON); err != nil {
 		return err
 	}
 	if c.Request().Header["Idempotency-Key"] != nil {
-		return malformed("A request with several links cannot have an Idempotency-Key header. Send ref in each line.")
+		return problem.Malformed("A request with several links cannot have an Idempotency-Key header. Send ref in each line.")
 	}
-	end, err := p.bulks.begin(tok.ID)
+	end, err := a.bulks.begin(tok.ID)
 	if err != nil {
 		return err
 	}
@@ -112,18 +115,18 @@ func (p *public) createLinks(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.sendBulk(c, tok, self, lines)
+	return a.sendBulk(c, tok, self, lines)
 }
 
 var errTooManyBulks = errors.New("the server handles the maximum number of bulk requests")
 
-func (p *public) bulkToken(c echo.Context) (token.Token, error) {
-	tok, ok, err := p.identify(c)
+func (a *API) bulkToken(c echo.Context) (token.Token, error) {
+	tok, ok, err := client.Identify(c, a.tokens)
 	if err == nil && !ok {
-		err = unauthorized("Only clients with a token may create several links at once. " + sendBearer)
+		err = problem.Unauthorized("Only clients with a token may create several links at once. " + client.SendBearer)
 	}
 	if err == nil {
-		err = permit(tok, token.ScopeCreate)
+		err = client.Permit(tok, token.ScopeCreate)
 	}
 	return tok, err
 }
@@ -148,13 +151,13 @@ func readBulk(c echo.Context) (lines []rawLine, err error) {
 			return lines, allow()
 		}
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			return nil, tooLarge(fmt.Sprintf("A body may have %d bytes at most.", maxBulkBody))
+			return nil, problem.TooLarge(fmt.Sprintf("A body may have %d bytes at most.", maxBulkBody))
 		}
 		if err != nil {
-			return nil, malformed("The body ended before it was complete.")
+			return nil, problem.Malformed("The body ended before it was complete.")
 		}
 		if number > maxBulkLines {
-			return nil, tooLarge(fmt.Sprintf("A body may have %d lines at most.", maxBulkLines))
+			return nil, problem.TooLarge(fmt.Sprintf("A body may have %d lines at most.", maxBulkLines))
 		}
 		if text == nil || len(text) > 0 {
 			lines = append(lines, rawLine{number, text})
@@ -195,10 +198,6 @@ func (p *pacedReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-func tooLarge(detail string) error {
-	return &detailedError{&http.MaxBytesError{Limit: maxBulkBody}, detail}
-}
-
 // parsedLine is a line of a bulk request after the check of its syntax.
 type parsedLine struct {
 	number int // from 1
@@ -212,7 +211,7 @@ func parseBulk(lines []rawLine) []parsedLine {
 	for i, line := range lines {
 		parsed[i].number = line.number
 		if line.text == nil {
-			parsed[i].err = tooLarge(fmt.Sprintf("A line may have %d bytes at most.", maxBody))
+			parsed[i].err = problem.TooLarge(fmt.Sprintf("A line may have %d bytes at most.", maxBody))
 		} else {
 			parsed[i].bulkLine, parsed[i].err = parseBulkLine(line.text)
 		}
@@ -257,11 +256,11 @@ func independent(lines []parsedLine) int {
 
 // sendBulk creates the links, several lines at a time, and sends the answers in the order of the lines. If the
 // client leaves, it handles no further lines.
-func (p *public) sendBulk(c echo.Context, tok token.Token, self destination.Origin, lines []rawLine) error {
+func (a *API) sendBulk(c echo.Context, tok token.Token, self destination.Origin, lines []rawLine) error {
 	w := c.Response()
-	w.Header().Set(echo.HeaderContentType, mediaNDJSON)
+	w.Header().Set(echo.HeaderContentType, media.NDJSON)
 	w.Header().Set(echo.HeaderXContentTypeOptions, "nosniff")
-	p.limits.announceToken(c, tok)
+	a.limits.AnnounceToken(c, tok)
 	answers := newJSONLines(w)
 	var parsed []parsedLine // a few lines, because a parsed line can be much larger
 	for len(lines)+len(parsed) > 0 && c.Request().Context().Err() == nil {
@@ -271,12 +270,12 @@ func (p *public) sendBulk(c echo.Context, tok token.Token, self destination.Orig
 		part := parsed[:n]
 		parsed = parsed[n:]
 		for i := range part { // in their order, so that the first lines get what is left of the limit
-			part[i].err = cmp.Or(part[i].err, p.limits.spendLine(tok))
+			part[i].err = cmp.Or(part[i].err, a.limits.SpendLine(tok))
 		}
 		results := make([]bulkAnswer, n)
 		var creations sync.WaitGroup
 		for i := range part {
-			creations.Go(func() { results[i] = p.createLine(c, tok, self, &part[i]) })
+			creations.Go(func() { results[i] = a.createLine(c, tok, self, &part[i]) })
 		}
 		creations.Wait()
 		for i := range results {
@@ -290,23 +289,23 @@ func (p *public) sendBulk(c echo.Context, tok token.Token, self destination.Orig
 }
 
 // createLine creates the link of one line. It answers as POST /shorten would answer.
-func (p *public) createLine(c echo.Context, tok token.Token, self destination.Origin, line *parsedLine) bulkAnswer {
-	a := bulkAnswer{Line: line.number}
+func (a *API) createLine(c echo.Context, tok token.Token, self destination.Origin, line *parsedLine) bulkAnswer {
+	answer := bulkAnswer{Line: line.number}
 	if line.Ref != nil {
-		a.Ref = *line.Ref
+		answer.Ref = *line.Ref
 	}
-	link, status, err := p.tryLine(c, tok, self, line)
+	link, status, err := a.tryLine(c, tok, self, line)
 	if err != nil {
-		problem := problemOf(err)
-		p.problems.report(err, problem, c)
-		a.Status, a.Problem = problem.Status, &problem
-		return a
+		pr := problem.Of(err)
+		a.problems.Report(err, pr, c)
+		answer.Status, answer.Problem = pr.Status, &pr
+		return answer
 	}
-	a.Status, a.Link = status, p.fullLink(link, self)
-	return a
+	answer.Status, answer.Link = status, a.ownedLink(link, self)
+	return answer
 }
 
-func (p *public) tryLine(c echo.Context, tok token.Token, self destination.Origin, line *parsedLine) (link shortener.Link, status int, err error) {
+func (a *API) tryLine(c echo.Context, tok token.Token, self destination.Origin, line *parsedLine) (link shortener.Link, status int, err error) {
 	if line.err != nil {
 		return link, 0, line.err
 	}
@@ -316,9 +315,9 @@ func (p *public) tryLine(c echo.Context, tok token.Token, self destination.Origi
 	}
 	r := line.request()
 	r.Self, r.Owner = self, tok.ID
-	link, existing, replayed, err := p.createOnce(c, r, key)
+	link, existing, replayed, err := a.createOnce(c, r, key)
 	if existing || replayed {
 		return link, http.StatusOK, err
 	}
-	return link, http.StatusCreated, p.suggest(c, r, err)
+	return link, http.StatusCreated, a.suggest(c, r, err)
 }

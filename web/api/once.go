@@ -1,8 +1,10 @@
-package web
+package api
 
 import (
 	"net/http"
 	"strings"
+
+	"keypool/web/internal/problem"
 )
 
 const (
@@ -21,7 +23,7 @@ func idempotencyKey(r *http.Request) (string, error) {
 	key, closed := strings.CutSuffix(key, `"`)
 	printable := !strings.ContainsFunc(key, func(c rune) bool { return c < ' ' || c > '~' || c == '"' || c == '\\' })
 	if len(given) > 1 || !quoted || !closed || !printable || len(key) < minOnceKey || len(key) > maxOnceKey {
-		return "", malformed(`The Idempotency-Key header must be one string in quotes, of 16 to 64 printable ASCII characters without quotes and backslashes.`)
+		return "", problem.Malformed(`The Idempotency-Key header must be one string in quotes, of 16 to 64 printable ASCII characters without quotes and backslashes.`)
 	}
 	return strings.Clone(key), nil
 }

@@ -1,4 +1,4 @@
-package web
+package api
 
 import (
 	"net/http"
@@ -7,10 +7,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"keypool/shortener"
+	"keypool/web/internal/media"
 )
-
-// mediaPatch is the media type of a JSON merge patch (RFC 7396).
-const mediaPatch = "application/merge-patch+json"
 
 // member is a member of a merge patch. It distinguishes an absent member from null.
 type member[T any] struct {
@@ -51,8 +49,8 @@ type patch struct {
 
 // readPatch reads the body of a PATCH request and checks its syntax.
 func readPatch(w http.ResponseWriter, r *http.Request) (shortener.Patch, error) {
-	if _, err := mediaType(r.Header, mediaPatch, mediaJSON); err != nil {
-		w.Header().Set("Accept-Patch", mediaPatch)
+	if _, err := mediaType(r.Header, media.MergePatch, media.JSON); err != nil {
+		w.Header().Set("Accept-Patch", media.MergePatch)
 		return shortener.Patch{}, err
 	}
 	body, err := readBody(w, r)

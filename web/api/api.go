@@ -1,0 +1,88 @@
+// Package api answers the HTTP requests of programs: POST /shorten, and the paths below /api/. Package web registers its
+// routes on the public listener.
+//
+// Invariants:
+//
+//   - a handler checks the size, media type and syntax of a request before it uses the content;
+//   - a creation with a token that is not valid is refused, even if it needs no token;
+//   - a token sees and changes only its own links, unless it has the scope admin: each handler passes the
+//     [shortener.Actor] of the request to the service.
+package api
+
+import (
+	"log/slog"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"keypool/shortener"
+	"keypool/shortener/visits"
+	"keypool/web/client"
+	"keypool/web/internal/problem"
+)
+
+// Route patterns of the router, which are also labels of the metrics.
+const (
+	RouteShorten = "/shorten"
+
+	routeLinks     = "/api/links"
+	routeLink      = "/api/links/:code"
+	routeVisits    = routeLink + "/visits"
+	routeReferrers = routeVisits + "/referrers"
+	routeCountries = routeVisits + "/countries"
+	routeDevices   = routeVisits + "/devices"
+	routeTop       = "/api/visits/top"
+)
+
+// Config holds what the API needs. Only Counter may be nil.
+type Config struct {
+	Service  *shortener.Service
+	Proxies  *client.Proxies
+	Tokens   client.Tokens
+	Limits   *client.Limiters
+	Counter  *visits.Counter // nil if visits are not counted
+	Visits   visits.Store    // the counts; unused if visits are not counted
+	Problems *problem.Writer
+	// Created shows a link that a person created.
+	Created func(c echo.Context, status int, l *Link) error
+	Logger  *slog.Logger
+}
+
+// API holds the handlers. The handlers set no deadlines for calls of the service because each method of the service limits
+// its own time. It is safe for concurrent use.
+type API struct {
+	service  *shortener.Service
+	proxies  *client.Proxies
+	tokens   client.Tokens
+	limits   *client.Limiters
+	counter  *visits.Counter
+	visits   visits.Store
+	problems *problem.Writer
+	created  func(c echo.Context, status int, l *Link) error
+	log      *slog.Logger
+	bulks    bulks
+}
+
+// New returns the API.
+func New(cfg Config) *API {
+	return &API{
+		service: cfg.Service, proxies: cfg.Proxies, tokens: cfg.Tokens, limits: cfg.Limits, counter: cfg.Counter,
+		visits: cfg.Visits, problems: cfg.Problems, created: cfg.Created, log: cfg.Logger,
+	}
+}
+
+// Register passes each route to serve, with its handler and the methods that it answers.
+func (a *API) Register(serve func(path string, h echo.HandlerFunc, methods ...string)) {
+	serve(RouteShorten, a.create, http.MethodPost)
+	serve(routeLinks, a.links, http.MethodGet, http.MethodHead, http.MethodPost)
+	serve(routeLink, a.link, http.MethodGet, http.MethodHead, http.MethodPatch, http.MethodDelete)
+	for path, h := range map[string]echo.HandlerFunc{
+		routeVisits:    a.linkVisits,
+		routeReferrers: func(c echo.Context) error { return a.facet(c, visits.Referrers) },
+		routeCountries: func(c echo.Context) error { return a.facet(c, visits.Countries) },
+		routeDevices:   func(c echo.Context) error { return a.facet(c, visits.Devices) },
+		routeTop:       a.topVisits,
+	} {
+		serve(path, h, http.MethodGet, http.MethodHead)
+	}
+}

@@ -1,0 +1,128 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"net/netip"
+
+	"github.com/labstack/echo/v4"
+
+	"keypool/shortener"
+	"keypool/shortener/token"
+	"keypool/web/client"
+	"keypool/web/internal/media"
+	"keypool/web/internal/problem"
+)
+
+// sentKey names the value in the echo.Context that holds the shortener.Request of a failed creation.
+const sentKey = "sent"
+
+// Sent returns what the client of a failed creation sent, so that an error page can show it again. ok is false if the body
+// could not be read.
+func Sent(c echo.Context) (r shortener.Request, ok bool) {
+	r, ok = c.Get(sentKey).(shortener.Request)
+	return r, ok
+}
+
+// create answers POST /shorten.
+func (a *API) create(c echo.Context) error {
+	self, err := a.proxies.Self(c)
+	if err != nil {
+		return err
+	}
+	tok, owned, err := a.admitCreation(c)
+	if err != nil {
+		return err
+	}
+	r, key, err := a.readCreation(c, owned)
+	if err != nil {
+		return err
+	}
+	r.Self, r.Owner = self, tok.ID
+	link, existing, replayed, err := a.createOnce(c, r, key)
+	if err != nil {
+		c.Set(sentKey, r)
+		return a.suggest(c, r, err)
+	}
+	if replayed {
+		c.Response().Header().Set("Idempotency-Replayed", "true")
+	}
+	status := http.StatusOK
+	l := NewLink(link, self)
+	if !existing {
+		status = http.StatusCreated
+		c.Response().Header().Set(echo.HeaderLocation, l.ShortURL)
+	}
+	c.Response().Header().Set(echo.HeaderVary, echo.HeaderAccept)
+	switch media.Negotiate(c.Request(), media.JSON, media.Text, media.HTML) {
+	case media.Text:
+		return c.String(status, l.ShortURL+"\n")
+	case media.HTML:
+		return a.created(c, status, l)
+	}
+	if owned {
+		return a.sendLink(c, status, link, self)
+	}
+	return l.send(c.Response(), status)
+}
+
+// admitCreation decides whether the client may create a link, and counts the creation against the limit of
+// the token or of the address. owned is false if the creation is anonymous.
+func (a *API) admitCreation(c echo.Context) (tok token.Token, owned bool, err error) {
+	tok, owned, err = client.Identify(c, a.tokens)
+	switch {
+	case err != nil:
+		return token.Token{}, false, err
+	case !owned && a.limits.TokensOnly:
+		return token.Token{}, false, problem.Unauthorized("Only clients with a token may create links here. " + client.SendBearer)
+	case !owned:
+		return token.Token{}, false, a.limits.SpendAnonymous(c)
+	}
+	if err := client.Permit(tok, token.ScopeCreate); err != nil {
+		return token.Token{}, false, err
+	}
+	return tok, true, a.limits.SpendToken(c, tok)
+}
+
+// readCreation reads the body and the idempotency key of a creation. It refuses what only a token may send, unless owned is
+// true.
+func (a *API) readCreation(c echo.Context, owned bool) (r shortener.Request, key string, err error) {
+	// MaxBytesReader closes the connection only through the ResponseWriter of net/http.
+	if r, err = readFields(c.Response().Writer, c.Request()); err != nil {
+		return r, "", err
+	}
+	if key, err = idempotencyKey(c.Request()); err != nil || owned {
+		return r, key, err
+	}
+	r.MaxAge = a.limits.AnonymousMaxAge
+	reserved := r.Owned()
+	if key != "" {
+		reserved = "Idempotency-Key"
+	}
+	if reserved != "" {
+		return r, "", problem.Unauthorized("Only clients with a token may send " + reserved + ". " + client.SendBearer)
+	}
+	return r, "", nil
+}
+
+// createOnce creates a link, at most once if key is not empty. An alias that belongs to another link counts as a miss,
+// because otherwise a client could find out with creations which codes exist.
+func (a *API) createOnce(c echo.Context, r shortener.Request, key string) (link shortener.Link, existing, replayed bool, err error) {
+	address := netip.Prefix{}
+	if r.Alias != nil {
+		address = client.PrefixOf(c.RealIP())
+		if err := a.limits.Misses.Admit(address); err != nil {
+			return shortener.Link{}, false, false, err
+		}
+	}
+	ctx := c.Request().Context()
+	if key == "" {
+		link, existing, err = a.service.Create(ctx, r)
+	} else {
+		link, existing, replayed, err = a.service.CreateOnce(ctx, r, key)
+	}
+	if errors.Is(err, shortener.ErrAliasTaken) {
+		a.limits.Misses.Count(address)
+	}
+	return link, existing, replayed, err
+}

@@ -1,0 +1,121 @@
+package api
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"keypool/shortener"
+	"keypool/shortener/token"
+	"keypool/shortener/visits"
+	"keypool/web/internal/media"
+	"keypool/web/internal/parameters"
+	"keypool/web/internal/problem"
+	"keypool/web/internal/reply"
+)
+
+// visitReader returns who reads visits, if visits are counted.
+func (a *API) visitReader(c echo.Context) (shortener.Actor, error) {
+	actor, err := a.manager(c, token.ScopeRead)
+	if err == nil && a.counter == nil {
+		err = problem.ErrVisitsOff
+	}
+	return actor, err
+}
+
+// visitedLink returns the code of a request, if the token of the request may read the visits of the link. The link may be
+// deleted.
+func (a *API) visitedLink(c echo.Context) (code string, err error) {
+	actor, err := a.visitReader(c)
+	if err != nil {
+		return "", err
+	}
+	link, err := a.service.Find(c.Request().Context(), actor, parameters.Code(c))
+	return link.Code, err
+}
+
+// linkVisits answers GET and HEAD of /api/links/{code}/visits.
+func (a *API) linkVisits(c echo.Context) error {
+	code, err := a.visitedLink(c)
+	if err != nil {
+		return err
+	}
+	q, err := readSeriesQuery(c.Request())
+	if err != nil {
+		return err
+	}
+	asOf := a.counter.AsOf() // before the query, which then includes all visits until this time
+	series, err := a.visits.Series(c.Request().Context(), code, q.span, q.step)
+	if err != nil {
+		return visitsUnavailable(err)
+	}
+	return a.sendVisits(c, newSeriesAnswer(code, series, q, asOf))
+}
+
+// facet answers GET and HEAD of /api/links/{code}/visits/{facet}.
+func (a *API) facet(c echo.Context, f visits.Facet) error {
+	code, err := a.visitedLink(c)
+	if err != nil {
+		return err
+	}
+	q, err := readTopQuery(c.Request())
+	if err != nil {
+		return err
+	}
+	values, err := a.visits.Facet(c.Request().Context(), code, f, q.span, q.limit)
+	if err != nil {
+		return visitsUnavailable(err)
+	}
+	return a.sendVisits(c, newFacetAnswer(values))
+}
+
+// topSpan is the range of the links with the most visits, if the client does not choose one.
+const topSpan = 7 * 24 * time.Hour
+
+// topVisits answers GET and HEAD of /api/visits/top.
+func (a *API) topVisits(c echo.Context) error {
+	actor, err := a.visitReader(c)
+	if err != nil {
+		return err
+	}
+	q, err := readTopQuery(c.Request())
+	if err != nil {
+		return err
+	}
+	if q.span.From.IsZero() {
+		end := q.span.To
+		if end.IsZero() {
+			end = time.Now()
+		}
+		q.span.From = end.Add(-topSpan)
+	}
+	owner := actor.Token
+	if actor.Admin {
+		owner = 0
+	}
+	asOf := a.counter.AsOf() // as in linkVisits
+	links, err := a.visits.Top(c.Request().Context(), owner, q.span, q.limit)
+	if err != nil {
+		return visitsUnavailable(err)
+	}
+	return a.sendVisits(c, newTopAnswer(links, asOf))
+}
+
+// sendVisits sends an answer as JSON or CSV.
+func (a *API) sendVisits(c echo.Context, answer table) error {
+	h := c.Response().Header()
+	h.Set(echo.HeaderVary, echo.HeaderAccept)
+	h.Set(echo.HeaderCacheControl, "no-store")
+	if media.Negotiate(c.Request(), media.JSON, media.CSV) == media.CSV {
+		return sendCSV(c, answer.lines())
+	}
+	return reply.JSON(c.Response(), media.JSON, http.StatusOK, answer)
+}
+
+// visitsUnavailable is the error of a query that failed or took too long.
+func visitsUnavailable(err error) error {
+	return &shortener.UnavailableError{RetryAfter: visitsRetry, Err: err}
+}
+
+const visitsRetry = time.Second

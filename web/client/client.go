@@ -1,0 +1,13 @@
+// Package client determines who sends a request, and how much a client may do: its address, its token and its limits.
+//
+// Vocabulary:
+//
+//   - A miss is a request for an unknown code, or a creation with an alias that belongs to another link.
+//   - A creation is anonymous if it has no token.
+//   - The origin is the scheme, host and port under which a client reaches this service.
+//
+// Invariants:
+//
+//   - forwarding headers are ignored unless the peer is a trusted proxy;
+//   - the memory for the limits does not grow with the number of clients.
+package client

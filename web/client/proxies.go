@@ -1,0 +1,136 @@
+package client
+
+import (
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"golang.org/x/time/rate"
+
+	"keypool/shortener/destination"
+	"keypool/web/internal/problem"
+)
+
+// Proxies knows the reverse proxies in front of this service. It determines the address of a client, and the scheme, host
+// and port under which the client reaches this service. It uses forwarding headers only if the connection comes from a
+// trusted proxy. It is safe for concurrent use.
+type Proxies struct {
+	self    destination.Origin // if zero, each request determines the origin
+	trusted []netip.Prefix
+	log     *slog.Logger
+	ignored *rate.Sometimes // limits the log lines about ignored headers
+}
+
+// NewProxies panics if base, the origin of this service, is neither empty nor an origin. The caller has already validated
+// the settings.
+func NewProxies(base string, trusted []netip.Prefix, log *slog.Logger) *Proxies {
+	p := &Proxies{trusted: trusted, log: log, ignored: &rate.Sometimes{Interval: time.Minute}}
+	if base == "" {
+		return p
+	}
+	var ok bool
+	if p.self, ok = destination.ParseOrigin(strings.TrimRight(base, "/")); !ok {
+		panic("client: the base URL " + strconv.Quote(base) + " is not http(s)://host[:port]")
+	}
+	return p
+}
+
+// Origin returns the origin under which the client of r reaches this service. Short URLs begin
+// with this origin. The result is the zero Origin if no origin is configured and the Host
+// header of r names no host that a link could lead to.
+func (p *Proxies) Origin(r *http.Request) destination.Origin {
+	if !p.self.IsZero() {
+		return p.self
+	}
+	self, _ := destination.ParseOrigin(p.scheme(r) + "://" + r.Host)
+	return self
+}
+
+// Self is like Origin, but fails if the Host header names no host that a link could lead to.
+func (p *Proxies) Self(c echo.Context) (destination.Origin, error) {
+	self := p.Origin(c.Request())
+	if self.IsZero() {
+		return self, problem.Malformed("The Host header does not name a host that a short URL can contain.")
+	}
+	return self, nil
+}
+
+// Addressed reports whether the Host header names the host of this service. Without a configured origin, every host may
+// be a name of this service.
+func (p *Proxies) Addressed(r *http.Request) bool {
+	if p.self.IsZero() {
+		return true
+	}
+	named, ok := destination.ParseOrigin(p.scheme(r) + "://" + r.Host)
+	return ok && named.SameHost(p.self)
+}
+
+func (p *Proxies) scheme(r *http.Request) string {
+	if forwarded := r.Header.Get(echo.HeaderXForwardedProto); forwarded != "" && p.Trusts(r.RemoteAddr) {
+		if strings.EqualFold(forwarded, "https") {
+			return "https"
+		}
+		return "http"
+	}
+	if r.TLS != nil {
+		return "https"
+	}
+	return "http"
+}
+
+// Trusts reports whether a connection from remote, an address with a port, comes from a trusted proxy.
+func (p *Proxies) Trusts(remote string) bool {
+	peer, err := netip.ParseAddrPort(remote)
+	return err == nil && p.isProxy(peer.Addr())
+}
+
+func (p *Proxies) isProxy(addr netip.Addr) bool {
+	addr = addr.Unmap().WithZone("")
+	return slices.ContainsFunc(p.trusted, func(proxy netip.Prefix) bool { return proxy.Contains(addr) })
+}
+
+// Address returns the address of the client of r. It implements [echo.IPExtractor]. It is the address of the
+// connection unless the connection comes from a trusted proxy. Behind trusted proxies, it is the nearest forwarded
+// address that is not a trusted proxy.
+func (p *Proxies) Address(r *http.Request) string {
+	forwarded := r.Header[echo.HeaderXForwardedFor]
+	if len(forwarded) == 0 {
+		return direct(r)
+	}
+	if !p.Trusts(r.RemoteAddr) {
+		p.ignored.Do(func() {
+			p.log.Warn("the forwarded addresses of clients are ignored, because their sender is not a trusted proxy; if it is a proxy, add its address to TRUSTED_PROXIES",
+				"header", echo.HeaderXForwardedFor, "sender", direct(r))
+		})
+		return direct(r)
+	}
+	client := direct(r)
+	hops := strings.Split(strings.Join(forwarded, ","), ",")
+	for _, hop := range slices.Backward(hops) {
+		addr, ok := parseHop(strings.TrimSpace(hop))
+		if !ok {
+			break
+		}
+		if client = addr.String(); !p.isProxy(addr) {
+			break
+		}
+	}
+	return client
+}
+
+// direct returns the address of the connection of r.
+func direct(r *http.Request) string { return echo.ExtractIPDirect()(r) }
+
+// parseHop parses an address of X-Forwarded-For. Some proxies append the port of the client.
+func parseHop(text string) (netip.Addr, bool) {
+	if withPort, err := netip.ParseAddrPort(text); err == nil {
+		return withPort.Addr(), true
+	}
+	addr, err := netip.ParseAddr(strings.Trim(text, "[]"))
+	return addr, err == nil
+}

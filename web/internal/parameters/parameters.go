@@ -1,0 +1,60 @@
+// Package parameters reads the parameters in the path and in the query of a URL. Each of its errors is a problem that names
+// the parameter.
+package parameters
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	"keypool/web/internal/problem"
+
+	"github.com/labstack/echo/v4"
+)
+
+// Read passes each parameter of a query to set, in the order of their names. It fails if the query is malformed or
+// a parameter is repeated.
+func Read(query string, set func(name, value string) error) error {
+	given, err := url.ParseQuery(query)
+	if err != nil {
+		return problem.Malformed("The query of the URL is malformed: " + err.Error() + ".")
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if !utf8.ValidString(given[name][0]) {
+			return problem.Malformed("The parameter " + problem.Quote(name) + " is not valid UTF-8.")
+		}
+		if len(given[name]) > 1 {
+			return problem.Malformed("The parameter " + problem.Quote(name) + " occurs twice.")
+		}
+		if err := set(name, given[name][0]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Unknown is the error of a parameter that does not exist. has names the parameters that exist.
+func Unknown(name, has string) error {
+	return problem.Malformed("There is no parameter " + problem.Quote(name) + ". " + has)
+}
+
+// Int parses a parameter that is a whole number from least to most.
+func Int(name, value string, least, most int) (int, error) {
+	n, err := strconv.Atoi(value)
+	if err != nil || n < least || n > most {
+		return 0, problem.Malformed(fmt.Sprintf("The parameter %s must be a whole number from %d to %d.", name, least, most))
+	}
+	return n, nil
+}
+
+// Code returns the decoded code in the path of a request, or "" if its encoding is malformed.
+func Code(c echo.Context) string {
+	code, err := url.PathUnescape(c.Param("code"))
+	if err != nil {
+		return ""
+	}
+	return code
+}

@@ -1,0 +1,72 @@
+package problem
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"golang.org/x/time/rate"
+
+	"keypool/web/internal/media"
+	"keypool/web/internal/reply"
+)
+
+// Writer answers requests that failed. It is safe for concurrent use.
+type Writer struct {
+	page   func(echo.Context, reply.Problem) error
+	log    *slog.Logger
+	outage *rate.Sometimes // limits log lines, because every request fails during an outage
+}
+
+// NewWriter returns a writer. page shows a problem to a person.
+func NewWriter(page func(echo.Context, reply.Problem) error, log *slog.Logger) *Writer {
+	return &Writer{page: page, log: log, outage: &rate.Sometimes{Interval: time.Second}}
+}
+
+// Write is the echo.HTTPErrorHandler. A browser gets a page, and any other client gets JSON.
+func (w *Writer) Write(err error, c echo.Context) {
+	p := Of(err)
+	if p.Status >= http.StatusInternalServerError && c.Request().Context().Err() != nil {
+		err = fmt.Errorf("%w: %w", errClientGone, err) // the closed request caused the error
+		p = Of(err)
+	}
+	w.Report(err, p, c)
+	if c.Response().Committed {
+		return
+	}
+	h := c.Response().Header()
+	// A 404 is cacheable by default (RFC 9110 section 15.1), but a link with this code may be
+	// created a moment later.
+	h.Set(echo.HeaderCacheControl, "no-store")
+	h.Set(echo.HeaderVary, echo.HeaderAccept)
+	switch p.Status {
+	case http.StatusUnauthorized:
+		h.Set(echo.HeaderWWWAuthenticate, BearerScheme)
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		h.Set(echo.HeaderRetryAfter, strconv.Itoa(p.RetryAfter))
+	case http.StatusUnsupportedMediaType:
+		h.Set(echo.HeaderAccept, media.JSON+", "+media.Form)
+	}
+	if media.WantsPage(c.Request()) {
+		err = w.page(c, p)
+	} else {
+		err = p.Write(c.Response())
+	}
+	if err != nil {
+		w.log.Debug("write answer", "route", c.Path(), "error", err)
+	}
+}
+
+// Report logs an error that the operator must know: once a second for a service that is unavailable, and else each error
+// with a status of 500 or more. p is the problem of err.
+func (w *Writer) Report(err error, p reply.Problem, c echo.Context) {
+	switch {
+	case p.Status == http.StatusServiceUnavailable:
+		w.outage.Do(func() { w.log.Warn("requests refused", "route", c.Path(), "error", err) })
+	case p.Status >= http.StatusInternalServerError:
+		w.log.Error("request failed", "route", c.Path(), "method", c.Request().Method, "error", err)
+	}
+}
