@@ -158,11 +158,11 @@ func entries(start time.Time, letters string) (all []loadtest.Entry) {
 	return all
 }
 
-// The kill follows the second creation, and the restart follows the seventh.
+// The kill follows the second creation, and the restart follows the seventh. The component answers before the eighth.
 func TestObserveAssignsCreationsToOutage(t *testing.T) {
 	t.Parallel()
 	start := time.Now()
-	w := window{start.Add(1500 * time.Millisecond), start.Add(6500 * time.Millisecond)}
+	w := window{start.Add(1500 * time.Millisecond), start.Add(6500 * time.Millisecond), start.Add(6800 * time.Millisecond)}
 	byFallback := func(code string) bool { return code == "fallback" }
 	for _, tt := range []struct {
 		name, letters string
@@ -174,10 +174,10 @@ func TestObserveAssignsCreationsToOutage(t *testing.T) {
 			served: 2, refused: 3, answers: []string{retryable}, local: 2500 * time.Millisecond, returned: true,
 		}, true},
 		{"a fallback", "ll" + "lffff" + "fl", outage{
-			served: 1, byFallback: 4, local: 1500 * time.Millisecond, back: 500 * time.Millisecond, returned: true,
+			served: 1, byFallback: 4, local: 1500 * time.Millisecond, back: 200 * time.Millisecond, returned: true,
 		}, true},
 		{"the key source does not recover", "ll" + "rrrrr" + "lr", outage{
-			refused: 5, answers: []string{retryable}, local: 500 * time.Millisecond, back: 1500 * time.Millisecond,
+			refused: 5, answers: []string{retryable}, local: 500 * time.Millisecond, back: 1200 * time.Millisecond,
 		}, true},
 		{"answers without Retry-After", "ll" + "r-x--" + "ll", outage{
 			refused: 2, unknown: 3, answers: []string{"500", retryable, "no answer"}, local: 500 * time.Millisecond, returned: true,

@@ -53,8 +53,9 @@ type actor struct {
 	victims  []string
 }
 
-// window is the time from a kill to the restart.
-type window struct{ lost, back time.Time }
+// window is the time from a kill to the restart. The component answers again later, because PostgreSQL first flushes its
+// data directory to disk and then reads its log.
+type window struct{ lost, back, answers time.Time }
 
 // windows holds the windows of one load, by the component that is killed.
 type windows map[string]*window
@@ -67,6 +68,7 @@ func (w windows) kill(victim string, kill func()) {
 func (w windows) restart(victim string, restart func()) {
 	w[victim].back = time.Now()
 	restart()
+	w[victim].answers = time.Now()
 }
 
 // outages kills the components that only some key sources need. Then it kills the database of the
