@@ -109,14 +109,17 @@ func (s *Service) change(ctx context.Context, a Actor, code string, f func(l Lin
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
 	defer cancel()
 	var asked time.Time
+	var version int64
 	link, err := replace(ctx, s.store, code, func(l Link) (Link, error) {
 		if !a.sees(&l) {
 			return Link{}, ErrNotFound
 		}
-		asked = s.now()
+		asked, version = s.now(), l.Version()
 		return f(l, stamp(asked))
 	})
 	switch {
+	case err == nil && link.Version() == version:
+		return link, nil // the cache must not take it, because the look-up began before asked
 	case err == nil:
 		s.cache.put(link, asked)
 		return link, nil

@@ -1,0 +1,34 @@
+package shortener_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"keypool/shortener"
+)
+
+// While a change without an effect reads a link, another server deletes the link. The link that was read must not enter the
+// cache.
+func TestChangeWithoutEffectDoesNotRefreshTheCache(t *testing.T) {
+	t.Parallel()
+	store := &faultyStore{Store: newStore(t)}
+	s := startService(t, shortener.Config{Store: store, Keys: sequence("pool")})
+	link := shortener.Link{
+		Code: "docs", URL: "https://go.dev/", Source: shortener.SourceAlias, CreatedAt: testNow, Details: &shortener.Details{Owner: 1, Version: 1},
+	}
+	if _, err := store.Insert(t.Context(), []shortener.Link{link}); err != nil {
+		t.Fatal(err)
+	}
+	store.lookup = func(ctx context.Context, code string) (shortener.Link, error) {
+		read, err := store.Store.Lookup(ctx, code)
+		return read, errors.Join(err, shortener.Delete(ctx, store.Store, code, testNow))
+	}
+	if got, err := s.Change(t.Context(), shortener.Actor{Token: 1}, "docs", shortener.Patch{}); err != nil || got.Version() != 1 {
+		t.Fatalf("the change without an effect: version %d, error %v", got.Version(), err)
+	}
+	store.lookup = nil
+	if got, err := s.Resolve(t.Context(), "docs"); !errors.Is(err, shortener.ErrGone) {
+		t.Errorf("the deleted link resolves to %q, error %v", got.URL, err)
+	}
+}
