@@ -16,9 +16,12 @@ var page embed.FS
 
 // HTML writes the report as one page that needs no network and no scripts. It writes nothing if the
 // template fails.
-func HTML(w io.Writer, r *Report) error {
+func HTML(w io.Writer, r *Report) error { return execute(w, "page.html", r) }
+
+// execute writes the page that the template name makes of data, or nothing.
+func execute(w io.Writer, name string, data any) error {
 	var b bytes.Buffer
-	t, err := template.New("page.html").Funcs(template.FuncMap{
+	t, err := template.New(name).Funcs(template.FuncMap{
 		// class returns the CSS class of a verdict or an outcome.
 		"class":    func(word any) string { return strings.ToLower(strings.ReplaceAll(fmt.Sprint(word), " ", "-")) },
 		"count":    count,
@@ -32,7 +35,7 @@ func HTML(w io.Writer, r *Report) error {
 		"took":     took,
 	}).ParseFS(page, "page/*")
 	if err == nil {
-		err = t.Execute(&b, r)
+		err = t.Execute(&b, data)
 	}
 	if err == nil {
 		_, err = b.WriteTo(w)
