@@ -48,14 +48,16 @@ func (t Table) Headed() bool { return strings.Join(t.Columns, "") != "" }
 func (t Table) aligned() string {
 	var b strings.Builder
 	out := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	line := func(cells []string) { fmt.Fprintf(out, "  %s\n", strings.Join(cells, "\t")) }
+	line := func(cells []string) {
+		_, _ = fmt.Fprintf(out, "  %s\n", strings.Join(cells, "\t")) // a strings.Builder returns no error
+	}
 	if t.Headed() {
 		line(t.Columns)
 	}
 	for _, row := range t.Rows {
 		line(row)
 	}
-	_ = out.Flush() // a strings.Builder returns no error
+	_ = out.Flush() // as above
 	return b.String()
 }
 
