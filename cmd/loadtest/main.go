@@ -14,6 +14,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/redis/go-redis/v9/logging"
 
+	"keypool/cmd/internal/config"
 	"keypool/cmd/internal/version"
 	"keypool/loadtest/experiments/bars"
 	"keypool/loadtest/measure"
@@ -44,6 +45,7 @@ type flags struct {
 	Run         runFlags         `cmd:"" help:"Run experiments against a service that is already running."`
 	Experiments experimentsFlags `cmd:"" help:"Run experiments by name, group or suite: fault rows, key sources, the comparison, bars."`
 	Compare     compareFlags     `cmd:"" help:"Show the reports of two runs side by side."`
+	Plan        planFlags        `cmd:"" help:"Compute how large a deployment must be, without running anything."`
 	Baseline    baselineFlags    `cmd:"" hidden:"" help:"Serve the bare handlers with which servers are compared."`
 	DurableLog  durableLogFlags  `cmd:"" hidden:"" help:"Serve creations that only append links to a file."`
 }
@@ -141,7 +143,7 @@ func exitStatus(err error, stderr io.Writer) int {
 func execute(ctx context.Context, args []string, out output) error {
 	var f flags
 	printed := false // --help or --version was printed; Parse continues, but there is nothing more to do
-	parser, err := kong.New(&f,
+	parser, err := kong.New(&f, append(planMappers(),
 		kong.Name("loadtest"),
 		kong.Description(`Judges a URL shortener from outside.
 
@@ -150,18 +152,22 @@ Exit status: 0 passed; 1 the verdict is FAIL or ERROR; 2 any other error, such a
 Examples:
   loadtest all --only=drain
   loadtest run --target http://localhost:8080 --rate 500 --duration 30s
-  loadtest experiments fault/10 keysource --controls --scale 0.1`),
+  loadtest experiments fault/10 keysource --controls --scale 0.1
+  loadtest plan --creations 50000 --years 10 --servers 200`),
 		kong.Vars{"version": version.Of("loadtest")},
 		kong.Writers(out.stdout, out.stderr),
 		kong.Exit(func(int) { printed = true }),
-	)
+	)...)
 	if err != nil {
 		return err
 	}
 	command, err := parser.Parse(args)
+	refused := (*config.Error)(nil)
 	switch {
 	case printed:
 		return nil
+	case errors.As(err, &refused):
+		return refused // without kong's prefix, because the error itself names the flag
 	case err != nil:
 		return fmt.Errorf("%w; see loadtest --help", err)
 	}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"reflect"
+	"strconv"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"keypool/cmd/internal/config"
+	"keypool/loadtest/plan"
+)
+
+// figure is the value of a flag of the command plan. The tags min and max bound it. With the tag whole, it is a
+// whole number.
+type figure float64
+
+// span is a duration from 0 to maxSpan.
+type span time.Duration
+
+const maxSpan = 365 * 24 * time.Hour
+
+// planFlags describe a deployment. The bounds keep every figure of a plan finite.
+type planFlags struct {
+	Creations  figure `default:"1000" min:"0.001" max:"10000000" placeholder:"N" help:"Average creations per second."`
+	Years      figure `default:"10" min:"1" max:"100" whole:"" placeholder:"N" help:"Years of the plan."`
+	Servers    figure `default:"20" min:"1" max:"1000000" whole:"" placeholder:"N" help:"Servers that share the load."`
+	Outage     span   `default:"5m" placeholder:"D" help:"Duration of an outage of Redis, or of the worker, that keys must bridge."`
+	Redirects  figure `default:"100000" min:"0" max:"1000000000" placeholder:"N" help:"Average redirects per second."`
+	Capacity   figure `default:"100000000" min:"100" max:"10000000000" whole:"" placeholder:"N" help:"Keys in a full pool."`
+	CodeLength figure `default:"6" min:"3" max:"10" whole:"" placeholder:"N" help:"Characters in the first codes."`
+	Night      span   `default:"8h" placeholder:"D" help:"Wanted time from the signal page to the empty pool."`
+	Zipf       figure `default:"0.6" min:"0" max:"3" placeholder:"S" help:"Zipf exponent of the popularity of links. Published exponents of web traffic are from 0.6 to 1.03."`
+	JSON       bool   `help:"Print the plan as JSON."`
+	Page       string `placeholder:"FILE" help:"Also write the plan with charts to this file, as HTML."`
+}
+
+// Run prints the plan.
+func (c *planFlags) Run(out output) error {
+	p := plan.Make(plan.Input{
+		Creations: float64(c.Creations), Years: int(c.Years), Servers: int64(c.Servers), Outage: time.Duration(c.Outage).Seconds(),
+		Redirects: float64(c.Redirects), Capacity: int64(c.Capacity), CodeLength: int(c.CodeLength),
+		Night: time.Duration(c.Night).Seconds(), Zipf: float64(c.Zipf),
+	})
+	write := p.WriteText
+	if c.JSON {
+		write = p.WriteJSON
+	}
+	err := write(out.stdout)
+	if c.Page != "" {
+		err = errors.Join(err, writeFile(c.Page, func(f *os.File) error { return p.HTML(f) }))
+	}
+	return err
+}
+
+// planMappers returns the decoders of the flags of the command plan. An invalid value yields a [*config.Error].
+func planMappers() []kong.Option {
+	return []kong.Option{
+		kong.TypeMapper(reflect.TypeFor[figure](), kong.MapperFunc(decodeFigure)),
+		kong.TypeMapper(reflect.TypeFor[span](), kong.MapperFunc(decodeSpan)),
+	}
+}
+
+func decodeFigure(ctx *kong.DecodeContext, target reflect.Value) error {
+	var text string
+	if err := ctx.Scan.PopValueInto("number", &text); err != nil {
+		return err
+	}
+	tag := ctx.Value.Tag
+	lo, errLo := strconv.ParseFloat(tag.Get("min"), 64)
+	hi, errHi := strconv.ParseFloat(tag.Get("max"), 64)
+	if err := errors.Join(errLo, errHi); err != nil {
+		panic(fmt.Sprintf("the bounds of --%s: %v", ctx.Value.Name, err))
+	}
+	kind := "number"
+	if tag.Has("whole") {
+		kind = "whole number"
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(v >= lo && v <= hi) || tag.Has("whole") && v != math.Trunc(v) { // NaN is not in the interval
+		return &config.Error{Name: "--" + ctx.Value.Name, Got: text, Takes: fmt.Sprintf("a %s from %s to %s", kind, tag.Get("min"), tag.Get("max"))}
+	}
+	target.SetFloat(v)
+	return nil
+}
+
+func decodeSpan(ctx *kong.DecodeContext, target reflect.Value) error {
+	var text string
+	if err := ctx.Scan.PopValueInto("duration", &text); err != nil {
+		return err
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 || d > maxSpan {
+		return &config.Error{Name: "--" + ctx.Value.Name, Got: text, Takes: fmt.Sprintf("a duration from 0s to %.0fh, such as 90s or 8h", maxSpan.Hours())}
+	}
+	target.SetInt(int64(d))
+	return nil
+}

@@ -1,0 +1,101 @@
+package plan
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"keypool/kgs/codespace"
+	"keypool/kgs/refill"
+	"keypool/loadtest/report"
+	"keypool/shortener"
+)
+
+// A constant that is also in the code of the product has the same value there.
+func TestConstantsAgreeWithTheProgram(t *testing.T) {
+	t.Parallel()
+	if len(codespace.Alphabet) != characters {
+		t.Errorf("the alphabet has %d characters", len(codespace.Alphabet))
+	}
+	if got := float64(refill.LowWater(1000)) / 1000; got != lowWaterRatio {
+		t.Errorf("the low-water mark is %v", got)
+	}
+	if shortener.DefaultCacheSize != cachedLinks || shortener.Freshness.Seconds() != freshness {
+		t.Errorf("the cache has %d links, which are fresh for %v", shortener.DefaultCacheSize, shortener.Freshness)
+	}
+	settings := read(t, "cmd/internal/config/config.go")
+	for _, want := range []string{
+		`KGS_BATCH_MIN" default:"100" min:"1" max:"1000000"`, `KGS_BATCH_MAX" default:"100000"`, `KGS_POOL_CAPACITY" default:"1000000" min:"100" max:"10000000000"`,
+		`KGS_RESTART_BELOW" default:"20%"`, `KGS_PAGE_BELOW" default:"10%"`,
+	} {
+		if !strings.Contains(settings, want) {
+			t.Errorf("the settings have changed: no %s", want)
+		}
+	}
+	if !strings.Contains(read(t, "kgs/source.go"), "cmp.Or(cfg.Hold, 2*time.Second)") {
+		t.Error("the time that a batch lasts has changed")
+	}
+}
+
+// A constant whose source is a section of a document is in this section.
+func TestConstantsAreInTheDocuments(t *testing.T) {
+	t.Parallel()
+	inDocument := regexp.MustCompile(`^(docs/[a-z-]+\.md), (.*)$`)
+	for _, c := range Constants() {
+		if c.Source == "" {
+			t.Errorf("%s has no source", c.Name)
+		}
+		found := inDocument.FindStringSubmatch(c.Source)
+		if found == nil {
+			continue
+		}
+		text, section := read(t, found[1]), found[2]
+		if _, after, ok := strings.Cut(text, "\n## "+section); ok {
+			text, _, _ = strings.Cut(after, "\n## ")
+		} else if _, after, ok = strings.Cut(text, "`"+section+"`"); ok { // a setting
+			text, _, _ = strings.Cut(after, "\n")
+		} else {
+			t.Errorf("%s: %s has no %s", c.Name, found[1], section)
+			continue
+		}
+		forms := []string{report.Number(c.Value), report.Number(c.Value/1e6) + "M/s", report.Number(100*c.Value) + "%", plain(c.Value)}
+		for i, form := range forms {
+			forms[i] = regexp.QuoteMeta(form)
+		}
+		if !regexp.MustCompile(`(^|[^\d.])(` + strings.Join(forms, "|") + `)($|\D)`).MatchString(text) {
+			t.Errorf("%s: %s does not contain %v", c.Name, c.Source, c.Value)
+		}
+	}
+}
+
+// plain formats a number without commas.
+func plain(v float64) string { return strings.ReplaceAll(report.Number(v), ",", "") }
+
+// A constant whose source is a source file names an identifier of this file.
+func TestConstantsAreInTheSourceFiles(t *testing.T) {
+	t.Parallel()
+	inFile := regexp.MustCompile(`^([a-z/_]+\.go), (?:\w+\.)?(\w+)$`)
+	n := 0
+	for _, c := range Constants() {
+		if found := inFile.FindStringSubmatch(c.Source); found != nil {
+			n++
+			if !regexp.MustCompile(`\b` + found[2] + `\b`).MatchString(read(t, found[1])) {
+				t.Errorf("%s: %s has no %s", c.Name, found[1], found[2])
+			}
+		}
+	}
+	if n < 5 {
+		t.Errorf("%d constants are from source files", n)
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join("..", "..", path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}

@@ -1,0 +1,180 @@
+package plan
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+
+	"github.com/dustin/go-humanize"
+
+	"keypool/internal/human"
+	"keypool/loadtest/report"
+)
+
+// WriteText writes the plan for a terminal.
+func (p *Plan) WriteText(w io.Writer) error { return p.document().WriteText(w) }
+
+// HTML writes the plan as a page with charts.
+func (p *Plan) HTML(w io.Writer) error {
+	d := p.document()
+	p.addCharts(d.Sections)
+	return d.HTML(w)
+}
+
+// The sections of the document that have charts.
+const (
+	sectionSpaces = iota
+	sectionYears
+	sectionPool
+	sectionServers
+	sectionDatabase
+	sectionRedirects
+)
+
+// document returns the plan as tables.
+func (p *Plan) document() *report.Document {
+	in := p.Input
+	return &report.Document{
+		Title: "Keypool capacity plan",
+		Lead: fmt.Sprintf("%s creations and %s redirects per second on %s servers for %d years.",
+			report.Number(in.Creations), report.Number(in.Redirects), humanize.Comma(in.Servers), in.Years),
+		Sections: []report.Section{
+			sectionSpaces: p.spaces(), sectionYears: p.years(), sectionPool: p.pool(), sectionServers: p.servers(),
+			sectionDatabase: p.database(), sectionRedirects: p.redirects(), p.constants(),
+		},
+	}
+}
+
+func (p *Plan) spaces() report.Section {
+	t := report.Table{Columns: []string{"characters", "codes", "key database", "with 64 characters", "full after"}}
+	for _, s := range p.Spaces {
+		t.Rows = append(t.Rows, []string{
+			strconv.Itoa(s.Length), humanize.Comma(s.Keys), size(float64(s.Bytes)), size(float64(s.Bytes64)), lasts(s.FullAfter),
+		})
+	}
+	first := p.Spaces[0]
+	return report.Section{
+		Title: "Codes",
+		Text: fmt.Sprintf("A key database with every code of %[1]d characters needs %[1]d x 62^%[1]d bytes = %[2]s, and %[1]d x 64^%[1]d bytes = %[3]s with the alphabet of base64url. "+
+			"Keypool stores ranges of numbers instead. When a space is full, the next codes are longer.", first.Length, size(float64(first.Bytes)), size(float64(first.Bytes64))),
+		Tables: []report.Table{t},
+	}
+}
+
+func (p *Plan) years() report.Section {
+	t := report.Table{Columns: []string{"year", "links", "characters", "space in use", "attempts of the random fallback", "table", "indexes"}}
+	for _, y := range p.Years {
+		t.Rows = append(t.Rows, []string{
+			strconv.Itoa(y.Year), humanize.Comma(y.Links), strconv.Itoa(y.Length), percent(y.Used), attempts(y.Attempts), size(y.TableBytes), size(y.IndexBytes),
+		})
+	}
+	return report.Section{
+		Title:  "End of each year",
+		Text:   "If a fraction f of the space is in use, a random code needs 1/(1-f) attempts on average.",
+		Tables: []report.Table{t},
+	}
+}
+
+func (p *Plan) pool() report.Section {
+	pool := p.Pool
+	return report.Section{Title: "Pool", Tables: []report.Table{facts(
+		"capacity", keys(float64(pool.Capacity))+", "+size(pool.RedisBytes)+" of Redis",
+		"runway of the full pool", lasts(pool.Runway),
+		"signal restart", "below "+keys(pool.RestartBelow)+", "+lasts(pool.RestartRunway)+" before the pool is empty",
+		"signal page", "below "+keys(pool.PageBelow)+", "+lasts(pool.PageRunway)+" before the pool is empty",
+		"refill of the empty pool", human.Duration(pool.RefillDuration),
+		"capacity for a page "+human.Duration(p.Input.Night)+" before the end", within(pool.NightCapacity, capacityLimit)+", "+size(pool.NightRedis)+" of Redis",
+	)}}
+}
+
+func (p *Plan) servers() report.Section {
+	local, outage := p.Local, p.Outage
+	atLeast := humanize.Comma(p.Database.ServersAtLeast)
+	if p.Database.ServersAtLeast > p.Input.Servers {
+		atLeast += ", more than this plan has"
+	}
+	return report.Section{Title: "Servers and an outage of " + human.Duration(outage.Seconds), Tables: []report.Table{facts(
+		"servers at least, with two cores each", atLeast,
+		"batch of a server", keys(float64(local.Batch)),
+		"lost by a crash of a server, at most", keys(float64(local.Keys)),
+		"local keys of all servers, at most", keys(float64(local.AllKeys)),
+		"local keys last without Redis, at least", human.Duration(local.Bridge),
+		"creations during the outage", report.Number(math.Round(outage.Creations)),
+		"of these by the fallback without Redis, at most", percent(outage.FallbackRatio),
+		"KGS_BATCH_MIN that bridges the outage of Redis", within(outage.Batch, batchLimit),
+		"capacity that bridges the outage of a worker without a page", within(outage.Capacity, capacityLimit),
+	)}}
+}
+
+func (p *Plan) database() report.Section {
+	d := p.Database
+	return report.Section{Title: fmt.Sprintf("Database after %d years", p.Input.Years), Tables: []report.Table{facts(
+		"links", humanize.Comma(d.Links),
+		"table in PostgreSQL", size(d.TableBytes),
+		"indexes in PostgreSQL", size(d.IndexBytes),
+		"log of PostgreSQL (WAL)", size(d.LogBytes)+"/s",
+		"the same links in SQLite", size(d.SQLiteBytes),
+		"nodes at least", humanize.Comma(d.Nodes),
+		"shards", humanize.Comma(d.Shards),
+	)}}
+}
+
+func (p *Plan) redirects() report.Section {
+	r := p.Redirects
+	return report.Section{
+		Title: "Redirects",
+		Text: fmt.Sprintf("The popularity of the link on rank i is proportional to i^-s with s = %g. A cache of c links has the hit rate H(c)/H(n), "+
+			"where n is the number of links and H(k) is the sum of i^-s for i from 1 to k (L. Breslau et al., INFOCOM 1999). "+
+			"A server looks up a link in its cache again after %g s. A link with l requests per second and server thus causes l/(1+%[2]gl) look-ups per second (J. Jung et al., INFOCOM 2003).", p.Input.Zipf, freshness),
+		Tables: []report.Table{facts(
+			"hit rate of the cache of a server", percent(r.HitRatio),
+			"look-ups in the database", report.Number(r.Lookups)+"/s",
+			"bandwidth of the answers", bits(r.Bandwidth),
+			"of these, of one server", bits(r.OneServer),
+		)},
+	}
+}
+
+func (p *Plan) constants() report.Section {
+	t := report.Table{Columns: []string{"constant", "value", "source"}}
+	for _, c := range p.Constants {
+		t.Rows = append(t.Rows, []string{c.Name, report.Number(c.Value), c.Source})
+	}
+	return report.Section{Title: "Constants", Tables: []report.Table{t}}
+}
+
+// facts returns a table of names and values, which are given in turn.
+func facts(cells ...string) report.Table {
+	t := report.Table{Columns: []string{"", ""}}
+	for i := 0; i < len(cells); i += 2 {
+		t.Rows = append(t.Rows, cells[i:i+2])
+	}
+	return t
+}
+
+func keys(n float64) string     { return report.Number(math.Round(n)) + " keys" }
+func size(bytes float64) string { return humanize.Bytes(uint64(bytes)) }
+func bits(rate float64) string  { return humanize.SIWithDigits(rate, 1, "bit/s") }
+func percent(v float64) string  { return strconv.FormatFloat(100*v, 'g', 3, 64) + " %" }
+func attempts(v float64) string { return strconv.FormatFloat(v, 'g', 5, 64) }
+
+// lasts formats how long a pool or a space lasts: from 2 to 100 hours in hours, because operators compare such times
+// with the hours of a night, and from two years on in years.
+func lasts(seconds float64) string {
+	switch hours, years := seconds/3600, seconds/year; {
+	case hours >= 2 && hours < 100:
+		return strconv.FormatFloat(hours, 'f', 1, 64) + " h"
+	case years >= 2:
+		return report.Number(math.Round(10*years)/10) + " years"
+	}
+	return human.Duration(seconds)
+}
+
+// within returns n keys, and says if n is more than the greatest value of a setting.
+func within(n, limit int64) string {
+	if n > limit {
+		return keys(float64(n)) + ", more than the limit of " + humanize.Comma(limit)
+	}
+	return keys(float64(n))
+}

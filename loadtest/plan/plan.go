@@ -1,0 +1,98 @@
+// Package plan computes how large a deployment of Keypool must be: the length of its codes, its pool, its
+// local batches, its database and its cache. It starts no program and measures nothing.
+//
+// Invariant: each figure of a [Plan] follows from the [Input], the alphabet of the codes and the table of
+// [Constants]. Each constant names the measurement, the setting, the paper or the manual that it comes from.
+// The text, the JSON and the page of a plan show the same figures.
+//
+// A year has 365 days. Sizes are in bytes, and 1 GB is 10^9 bytes.
+package plan
+
+import (
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// year is the length of a year in seconds.
+const year = 365 * 24 * 60 * 60
+
+// Input describes the load and the wishes of an operator. All figures are positive, except that Redirects,
+// Outage and Zipf may be 0. CodeLength is from 3 to 10.
+type Input struct {
+	Creations  float64 `json:"creations_per_second"` // average
+	Years      int     `json:"years"`
+	Servers    int64   `json:"servers"`
+	Outage     float64 `json:"outage_seconds"` // time without Redis, or without the worker, that keys must bridge
+	Redirects  float64 `json:"redirects_per_second"`
+	Capacity   int64   `json:"capacity_keys"` // capacity of the pool
+	CodeLength int     `json:"code_length"`   // first length of codes
+	Night      float64 `json:"night_seconds"` // wanted time from the page to the empty pool
+	Zipf       float64 `json:"zipf_exponent"` // exponent of the popularity of links
+}
+
+// links returns how many links exist after a time in seconds.
+func (in Input) links(seconds float64) float64 { return in.Creations * seconds }
+
+// Plan is what an Input needs.
+type Plan struct {
+	Input     Input      `json:"input"`
+	Spaces    []Space    `json:"spaces"` // from the first length of codes to the longest
+	Years     []Year     `json:"years"`  // the end of each year
+	Pool      Pool       `json:"pool"`
+	Local     Local      `json:"local"`
+	Outage    Outage     `json:"outage"`
+	Database  Database   `json:"database"`
+	Redirects Redirects  `json:"redirects"`
+	Constants []Constant `json:"constants"`
+}
+
+// Make returns the plan for an input.
+func Make(in Input) *Plan {
+	local := in.local()
+	return &Plan{
+		Input: in, Spaces: in.spaces(), Years: in.years(), Pool: in.pool(), Local: local, Outage: in.outage(local),
+		Database: in.database(), Redirects: in.redirects(), Constants: Constants(),
+	}
+}
+
+// WriteJSON writes the plan as one JSON object.
+func (p *Plan) WriteJSON(w io.Writer) error {
+	if err := json.MarshalWrite(w, p, jsontext.Multiline(true), jsontext.WithIndent("  ")); err != nil {
+		return fmt.Errorf("write plan: %w", err)
+	}
+	_, err := io.WriteString(w, "\n")
+	return err
+}
+
+// Database is the PostgreSQL database of the links at the end of the plan.
+type Database struct {
+	Links          int64   `json:"links"`
+	TableBytes     float64 `json:"table_bytes"`
+	IndexBytes     float64 `json:"index_bytes"`
+	LogBytes       float64 `json:"wal_bytes_per_second"`
+	SQLiteBytes    float64 `json:"sqlite_bytes"`     // the same links in SQLite
+	Nodes          int64   `json:"nodes_at_least"`   // databases that share the links
+	Shards         int64   `json:"shards"`           // of the table of links; 1 on a single node
+	ServersAtLeast int64   `json:"servers_at_least"` // for creations and redirects
+}
+
+func (in Input) database() Database {
+	links := in.links(float64(in.Years) * year)
+	d := Database{
+		Links: int64(links), TableBytes: links * tableBytesPerLink, IndexBytes: links * indexBytesPerLink,
+		LogBytes: in.Creations * logBytesPerLink, SQLiteBytes: links * sqliteBytesPerLink, Shards: 1,
+		ServersAtLeast: ceil(in.Creations/creationsPerMachine + in.Redirects/redirectsPerMachine),
+	}
+	// A node must keep up with its share of the creations, and PostgreSQL limits the size of its table.
+	d.Nodes = max(ceil(in.Creations/creationsPerMachine), ceil(d.TableBytes/relationLimit))
+	if d.Nodes > 1 {
+		d.Shards = max(shardCount, d.Nodes)
+	}
+	return d
+}
+
+func ceil(v float64) int64 { return int64(math.Ceil(v)) }

@@ -1,0 +1,232 @@
+package plan
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"keypool/loadtest/report"
+)
+
+// reference is the deployment whose estimates the design publishes.
+func reference() Input {
+	return Input{
+		Creations: 1000, Years: 10, Servers: 20, Outage: 300, Redirects: 100_000, Capacity: 100_000_000, CodeLength: 6,
+		Night: (8 * time.Hour).Seconds(), Zipf: smallestZipf,
+	}
+}
+
+// near reports whether got is want to the number of digits that the published figure has.
+func near(got, want, relative float64) bool { return math.Abs(got-want) <= relative*math.Abs(want) }
+
+func TestSpacesByHand(t *testing.T) {
+	t.Parallel()
+	spaces := Make(reference()).Spaces
+	if len(spaces) != 5 || spaces[0].Length != 6 || spaces[4].Length != 10 {
+		t.Fatalf("spaces %+v", spaces)
+	}
+	// 62^2 = 3,844; 62^3 = 3,844 * 62 = 238,328; 62^6 = 238,328^2 = 56,800,235,584.
+	six := spaces[0]
+	if six.Keys != 56_800_235_584 || spaces[1].Keys != 56_800_235_584*62 {
+		t.Errorf("%d and %d keys", six.Keys, spaces[1].Keys)
+	}
+	// 6 * 56,800,235,584 = 340,801,413,504 bytes = 341 GB.
+	// 64^6 = 2^36 = 68,719,476,736, and 6 * 68,719,476,736 = 412,316,860,416 bytes = 412 GB.
+	if six.Bytes != 340_801_413_504 || six.Bytes64 != 412_316_860_416 {
+		t.Errorf("%d and %d bytes", six.Bytes, six.Bytes64)
+	}
+	// 56,800,235,584 / 1,000 = 56,800,235.584 s. The space of 7 characters is full 62 times as much later.
+	if !near(six.FullAfter, 56_800_235.584, 1e-12) || !near(spaces[1].FullAfter, 63*56_800_235.584, 1e-12) {
+		t.Errorf("full after %v s and %v s", six.FullAfter, spaces[1].FullAfter)
+	}
+}
+
+// 10 * 64^10 is greater than the greatest int64.
+func TestLargestKeyDatabaseDoesNotOverflow(t *testing.T) {
+	t.Parallel()
+	ten := Make(reference()).Spaces[4]
+	if !near(float64(ten.Bytes), 10*math.Pow(62, 10), 1e-9) || !near(float64(ten.Bytes64), 10*math.Pow(64, 10), 1e-9) {
+		t.Errorf("%d and %d bytes", ten.Bytes, ten.Bytes64)
+	}
+}
+
+// The state after a number of links is that of a second with as many creations.
+func TestFallbackByHand(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		links, ratio, attempts, relative float64
+	}{
+		// 10,000,000 / 56,800,235,584 = 0.000176; 1 / (1 - 0.000176) = 1.000176.
+		{10e6, 0.000176, 1.0002, 1e-3},
+		// 40 / 56.800 = 0.70422; 1 / 0.29578 = 3.381.
+		{40e9, 0.704, 3.38, 1e-3},
+		// 53 / 56.800 = 0.93309; 1 / 0.06691 = 14.95. The design cuts this to 14.9.
+		{53e9, 0.933, 14.9, 4e-3},
+	} {
+		in := reference()
+		in.Creations = tt.links
+		y := in.at(1, 1)
+		if y.Length != 6 || !near(y.Used, tt.ratio, 1e-3) || !near(y.Attempts, tt.attempts, tt.relative) {
+			t.Errorf("%g links: %+v", tt.links, y)
+		}
+	}
+}
+
+// A space is full when as many links exist as it has codes, and then the next space is empty.
+func TestNextLengthTakesOverWhenASpaceIsFull(t *testing.T) {
+	t.Parallel()
+	in := reference()
+	in.CodeLength, in.Creations = 3, 1
+	const all = 62 * 62 * 62
+	last, first := in.at(all-1, 1), in.at(all, 1)
+	if last.Length != 3 || last.Attempts != all {
+		t.Errorf("with one free code: %+v", last)
+	}
+	if first.Length != 4 || first.Used != 0 || first.Attempts != 1 {
+		t.Errorf("with no free code: %+v", first)
+	}
+	if full := in.spaces()[0].FullAfter; full != all {
+		t.Errorf("full after %v s", full)
+	}
+}
+
+func TestPoolByHand(t *testing.T) {
+	t.Parallel()
+	p := Make(reference()).Pool
+	const hour, minute = 3600, 60
+	for _, tt := range []struct {
+		name                string
+		got, want, relative float64
+	}{
+		{"100,000,000 keys / 1,000 per second = 100,000 s = 27.8 h", p.Runway / hour, 27.8, 1e-3},
+		{"20 % are 20,000,000 keys", p.RestartBelow, 20e6, 1e-12},
+		{"20,000,000 keys / 1,000 per second = 20,000 s = 5.56 h", p.RestartRunway / hour, 5.6, 1e-2},
+		{"10 % are 10,000,000 keys", p.PageBelow, 10e6, 1e-12},
+		{"10,000,000 keys / 1,000 per second = 10,000 s = 2.78 h", p.PageRunway / hour, 2.8, 1e-2},
+		{"100,000,000 keys * 8.07 bytes = 0.807 GB; the design rounds up to 0.82", p.RedisBytes / 1e9, 0.82, 2e-2},
+		{"8 h * 3,600 s * 1,000 per second / 10 % = 288,000,000 keys", float64(p.NightCapacity), 288e6, 1e-12},
+	} {
+		if !near(tt.got, tt.want, tt.relative) {
+			t.Errorf("%s: got %v", tt.name, tt.got)
+		}
+	}
+	small := reference()
+	small.Capacity = 5_000_000
+	// 5,000,000 keys / 1,000 per second = 5,000 s = 83 min.
+	if got := Make(small).Pool.Runway / minute; !near(got, 83, 1e-2) {
+		t.Errorf("5,000,000 keys last %v min", got)
+	}
+}
+
+func TestLocalKeysByHand(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name              string
+		creations         float64
+		servers, batch    int64
+		bridge, ratio     float64
+		bridging, without int64
+	}{
+		// 1,000 / 20 = 50 per second and server; a batch of 2 s has 100 keys; 20 * 100 keys last 2 s.
+		// 300 s need 50 * 300 = 15,000 keys of each server. 300,000 / (0.9 - 0.1) = 375,000 keys.
+		{"design", 1000, 20, 100, 2, 298.0 / 300, 15_000, 375_000},
+		// 1 per second and server: the smallest batch has 100 keys, and lasts 100 s.
+		{"smallest batch", 20, 20, 100, 100, 200.0 / 300, 300, 7_500},
+		// 1,000,000 per second: the largest batch has 100,000 keys, and lasts 0.1 s.
+		{"largest batch", 1e6, 1, 100_000, 0.1, 299.9 / 300, 300_000_000, 375_000_000},
+		// 0.1 per second: 100 keys last 1,000 s, so the outage of 300 s needs no fallback.
+		{"longer than the outage", 0.1, 1, 100, 1000, 0, 30, 38},
+	} {
+		in := reference()
+		in.Creations, in.Servers = tt.creations, tt.servers
+		local, outage := in.local(), in.outage(in.local())
+		if local.Batch != tt.batch || local.Keys != 2*tt.batch || local.AllKeys != 2*tt.batch*tt.servers || !near(local.Bridge, tt.bridge, 1e-12) {
+			t.Errorf("%s: local keys %+v", tt.name, local)
+		}
+		if !near(outage.FallbackRatio, tt.ratio, 1e-12) || outage.Batch != tt.bridging || outage.Capacity != tt.without {
+			t.Errorf("%s: outage %+v", tt.name, outage)
+		}
+	}
+}
+
+func TestDatabaseByHand(t *testing.T) {
+	t.Parallel()
+	small := reference()
+	small.Years, small.Creations, small.Redirects = 1, 1, 0
+	one := small
+	one.Creations = 10_486
+	for _, tt := range []struct {
+		name                   string
+		in                     Input
+		links                  int64
+		table                  float64
+		nodes, shards, servers int64
+	}{
+		// 1 * 31,536,000 s = 31,536,000 links; * 126 bytes = 3.97 GB.
+		{"small", small, 31_536_000, 3.973536e9, 1, 1, 1},
+		// 1,000 * 315,360,000 s = 315,360,000,000 links; * 126 bytes = 39.7 TB; a table has at most 35.2 TB.
+		// 1,000 / 10,486 + 100,000 / 20,972 = 4.86 servers.
+		{"design", reference(), 315_360_000_000, 39.73536e12, 2, 128, 5},
+		// 10,486 * 31,536,000 = 330,686,496,000 links; * 126 bytes = 41.7 TB: the size needs two nodes.
+		{"as fast as a node", one, 330_686_496_000, 41.6664984960e12, 2, 128, 1},
+	} {
+		d := tt.in.database()
+		if d.Links != tt.links || !near(d.TableBytes, tt.table, 1e-9) || d.Nodes != tt.nodes || d.Shards != tt.shards || d.ServersAtLeast != tt.servers {
+			t.Errorf("%s: %+v", tt.name, d)
+		}
+	}
+}
+
+// Each node has a shard.
+func TestShardsOfManyNodes(t *testing.T) {
+	t.Parallel()
+	in := reference()
+	in.Creations = 200 * creationsPerMachine
+	if d := in.database(); d.Nodes <= shardCount || d.Shards != d.Nodes {
+		t.Errorf("%+v", d)
+	}
+}
+
+func TestTextNamesWhatItNeeds(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	in := reference()
+	in.Creations, in.Servers = 1e6, 10
+	if err := Make(in).WriteText(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"341 GB", "412 GB", "101, more than this plan has", "30,000,000 keys, more than the limit of 1,000,000",
+		"288,000,000,000 keys, more than the limit of 10,000,000,000", "1 min 40 s"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, &b)
+		}
+	}
+}
+
+func TestPageHasCharts(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	if err := Make(reference()).HTML(&b); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(b.String(), "<svg"); n != 5 || !strings.Contains(b.String(), "codes of 7 characters begin") {
+		t.Errorf("%d charts", n)
+	}
+	for _, c := range Constants() {
+		if !strings.Contains(b.String(), c.Name) || !strings.Contains(b.String(), report.Number(c.Value)) {
+			t.Errorf("the page lacks %s", c.Name)
+		}
+	}
+}
+
+func TestLasts(t *testing.T) {
+	t.Parallel()
+	for seconds, want := range map[float64]string{
+		30: "30 s", 5000: "1 h 23 min", 10_000: "2.8 h", 100_000: "27.8 h", 100 * 3600: "4 d 4 h", 56_800_235.584: "657 d 9 h", 2.25 * year: "2.3 years", 1e9 * year: "1,000,000,000 years",
+	} {
+		if got := lasts(seconds); got != want {
+			t.Errorf("%v s: %q, want %q", seconds, got, want)
+		}
+	}
+}

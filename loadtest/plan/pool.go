@@ -1,0 +1,66 @@
+package plan
+
+import "math"
+
+// Pool is the pool of keys in Redis and the levels of its dead man's switch. The time of a level is how long
+// the pool lasts from there if no key arrives.
+type Pool struct {
+	Capacity       int64   `json:"capacity_keys"`
+	Runway         float64 `json:"runway_seconds"`
+	RedisBytes     float64 `json:"redis_bytes"`
+	RestartBelow   float64 `json:"restart_below_keys"`
+	RestartRunway  float64 `json:"restart_runway_seconds"`
+	PageBelow      float64 `json:"page_below_keys"`
+	PageRunway     float64 `json:"page_runway_seconds"`
+	NightCapacity  int64   `json:"night_capacity_keys"` // capacity whose page comes the wanted time before the pool is empty
+	NightRedis     float64 `json:"night_redis_bytes"`
+	RefillDuration float64 `json:"refill_seconds"` // from empty to full
+}
+
+func (in Input) pool() Pool {
+	keys := float64(in.Capacity)
+	night := math.Ceil(in.Creations * in.Night / pageRatio)
+	return Pool{
+		Capacity: in.Capacity, Runway: keys / in.Creations, RedisBytes: keys * redisBytesPerKey,
+		RestartBelow: keys * restartRatio, RestartRunway: keys * restartRatio / in.Creations,
+		PageBelow: keys * pageRatio, PageRunway: keys * pageRatio / in.Creations,
+		NightCapacity: int64(night), NightRedis: night * redisBytesPerKey,
+		RefillDuration: keys / refillRate,
+	}
+}
+
+// Local is the keys in the memory of a server. A server has a current batch and a spare batch.
+type Local struct {
+	Batch   int64   `json:"batch_keys"`
+	Keys    int64   `json:"server_keys_at_most"`      // both batches; a crash of the server loses at most these
+	AllKeys int64   `json:"all_servers_keys_at_most"` // of all servers
+	Bridge  float64 `json:"bridges_seconds_at_least"` // if the source fails when a batch has just been used up
+}
+
+func (in Input) local() Local {
+	rate := in.Creations / float64(in.Servers)
+	batch := int64(min(max(rate*batchSeconds, batchMin), batchMax))
+	return Local{Batch: batch, Keys: localBatches * batch, AllKeys: localBatches * batch * in.Servers, Bridge: float64(batch) / rate}
+}
+
+// Outage is the effect of an outage of Redis, or of the worker, that lasts as long as the input says.
+type Outage struct {
+	Seconds       float64 `json:"seconds"`
+	Creations     float64 `json:"creations"`
+	FallbackRatio float64 `json:"fallback_ratio_at_most"` // share of the creations without Redis that need the fallback
+	Batch         int64   `json:"bridging_batch_keys"`    // smallest batch with which local keys bridge an outage of Redis
+	Capacity      int64   `json:"bridging_capacity_keys"` // smallest pool that an outage of the worker does not bring to the page
+}
+
+func (in Input) outage(local Local) Outage {
+	o := Outage{
+		Seconds: in.Outage, Creations: in.Creations * in.Outage,
+		Batch: ceil(in.Creations / float64(in.Servers) * in.Outage),
+		// The worker refills below the low-water mark, so an outage can begin there.
+		Capacity: ceil(in.Creations * in.Outage / (lowWaterRatio - pageRatio)),
+	}
+	if in.Outage > local.Bridge {
+		o.FallbackRatio = 1 - local.Bridge/in.Outage
+	}
+	return o
+}

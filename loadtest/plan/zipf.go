@@ -1,0 +1,65 @@
+package plan
+
+import "math"
+
+// Redirects is the work of redirects at the end of the plan. All links that exist then are visited, and
+// the popularity of the link on rank i is proportional to i^-s, where s is the exponent.
+type Redirects struct {
+	HitRatio  float64 `json:"cache_hit_ratio"`               // redirects whose link is in the cache of their server
+	Lookups   float64 `json:"database_lookups_per_second"`   // a link in the cache is looked up again when it is older than the freshness
+	Bandwidth float64 `json:"answer_bits_per_second"`        // of HTTP answers, without TLS, TCP and IP
+	OneServer float64 `json:"server_answer_bits_per_second"` // the share of one server
+}
+
+func (in Input) redirects() Redirects {
+	links := max(1, in.links(float64(in.Years)*year))
+	fresh := freshRatio(cachedLinks, links, in.Zipf, in.Redirects/float64(in.Servers))
+	return Redirects{
+		HitRatio: hitRatio(cachedLinks, links, in.Zipf), Lookups: in.Redirects * (1 - fresh),
+		Bandwidth: in.Redirects * answerBytes * 8, OneServer: in.Redirects * answerBytes * 8 / float64(in.Servers),
+	}
+}
+
+// hitRatio returns the share of requests for the most popular cached of all links. A cache that replaces the
+// least frequently used link reaches it if requests are independent (L. Breslau et al., "Web Caching and
+// Zipf-like Distributions", INFOCOM 1999).
+func hitRatio(cached, links, s float64) float64 {
+	return harmonic(min(cached, links), s) / harmonic(links, s)
+}
+
+// freshRatio returns the share of requests that a server with rate requests per second answers without a
+// look-up. A link that is requested l times per second is looked up once in each freshness and the wait for
+// the next request, so the share of its requests without a look-up is l*f/(1+l*f) for the freshness f
+// (J. Jung et al., "Modeling TTL-based Internet Caches", INFOCOM 2003).
+func freshRatio(cached, links, s, rate float64) float64 {
+	all, ratio := harmonic(links, s), 0.0
+	for i := 1.0; i <= min(cached, links); i++ {
+		share := math.Pow(i, -s) / all
+		l := share * rate * freshness
+		ratio += share * l / (1 + l)
+	}
+	return ratio
+}
+
+// exact is the number of terms that harmonic adds one by one.
+const exact = 1000
+
+// harmonic returns the sum of i^-s for i from 1 to n. It approximates the terms after the first 1,000 by the
+// Euler-Maclaurin formula, with a relative error below 10^-9.
+func harmonic(n, s float64) (sum float64) {
+	n = math.Floor(n)
+	for i := 1.0; i <= min(n, exact); i++ {
+		sum += math.Pow(i, -s)
+	}
+	if n <= exact {
+		return sum
+	}
+	f := func(x float64) float64 { return math.Pow(x, -s) }
+	integral := math.Log(n / exact)
+	if s != 1 {
+		// expm1 keeps its precision for exponents near 1.
+		integral = math.Pow(exact, 1-s) * math.Expm1((1-s)*math.Log(n/exact)) / (1 - s)
+	}
+	slope := func(x float64) float64 { return -s * f(x) / x }
+	return sum + integral + (f(n)-f(exact))/2 + (slope(n)-slope(exact))/12
+}

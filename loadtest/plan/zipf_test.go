@@ -1,0 +1,53 @@
+package plan
+
+import (
+	"math"
+	"testing"
+)
+
+func TestHarmonicAgreesWithTheSum(t *testing.T) {
+	t.Parallel()
+	for _, s := range []float64{0, 0.5, 0.6, 0.999999, 1, 1.000001, 1.03, 2, 3} {
+		sum := 0.0
+		for i := 1; i <= 1_000_000; i++ {
+			sum += math.Pow(float64(i), -s)
+			if n := float64(i); i == 1 || i == exact || i == exact+1 || i == 123_456 || i == 1_000_000 {
+				if got := harmonic(n, s); !near(got, sum, 1e-9) {
+					t.Errorf("H(%v) with exponent %v: got %v, want %v", n, s, got, sum)
+				}
+			}
+		}
+	}
+}
+
+func TestHitRatioByHand(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ cached, links, s, want float64 }{
+		{50, 100, 0, 0.5}, // all links are equally popular
+		{2, 3, 1, (1 + 1.0/2) / (1 + 1.0/2 + 1.0/3)}, // 0.8182
+		{100, 10, 0.6, 1}, // the cache has room for all links
+	} {
+		if got := hitRatio(tt.cached, tt.links, tt.s); !near(got, tt.want, 1e-12) {
+			t.Errorf("%+v: got %v", tt, got)
+		}
+	}
+}
+
+func TestFreshRatioByHand(t *testing.T) {
+	t.Parallel()
+	// One link, 10 requests per second: 0.9 s without a look-up have 9 requests, and the tenth looks up: 9/10.
+	if got := freshRatio(100, 1, 1, 10); !near(got, 0.9, 1e-12) {
+		t.Errorf("one link: %v", got)
+	}
+	// Two equal links, 10 requests per second: each has 5, of which 4.5/5.5 need no look-up.
+	if got := freshRatio(100, 2, 0, 10); !near(got, 4.5/5.5, 1e-12) {
+		t.Errorf("two links: %v", got)
+	}
+	// A cache of one link serves half of the requests.
+	if got := freshRatio(1, 2, 0, 10); !near(got, 4.5/5.5/2, 1e-12) {
+		t.Errorf("two links, one in the cache: %v", got)
+	}
+	if got := freshRatio(100, 10, 1, 0); got != 0 {
+		t.Errorf("no requests: %v", got)
+	}
+}
