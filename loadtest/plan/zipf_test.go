@@ -9,9 +9,9 @@ func TestHarmonicAgreesWithTheSum(t *testing.T) {
 	t.Parallel()
 	for _, s := range []float64{0, 0.5, 0.6, 0.999999, 1, 1.000001, 1.03, 2, 3} {
 		sum := 0.0
-		for i := 1; i <= 1_000_000; i++ {
+		for i := 1; i <= 100_000; i++ {
 			sum += math.Pow(float64(i), -s)
-			if n := float64(i); i == 1 || i == exact || i == exact+1 || i == 123_456 || i == 1_000_000 {
+			if n := float64(i); i == 1 || i == exact || i == exact+1 || i == 12_345 || i == 100_000 {
 				if got := harmonic(n, s); !near(got, sum, 1e-9) {
 					t.Errorf("H(%v) with exponent %v: got %v, want %v", n, s, got, sum)
 				}
