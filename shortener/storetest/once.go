@@ -9,8 +9,8 @@ import (
 	"keypool/shortener"
 )
 
-// once returns a link whose creation has an idempotency key.
-func once(code, key string, payload byte) shortener.Link {
+// Once returns a link whose creation has an idempotency key.
+func Once(code, key string, payload byte) shortener.Link {
 	l := Owned(code, 7)
 	l.Once = &shortener.Once{Owner: 7, Key: key, Payload: [32]byte{payload}}
 	return l
@@ -27,7 +27,7 @@ func wantFirst(t *testing.T, s shortener.Store, key, code string, payload byte) 
 // testOnce inserts links with the same idempotency key, in one call and in several calls.
 func testOnce(t *testing.T, s shortener.Store) {
 	Insert(t, s, Link("taken"))
-	WantOutcomes(t, Insert(t, s, once("aaa", "1", 1), Link("bbb"), once("c-c", "1", 2), once("taken", "2", 1), once("ddd", "3", 1), once("taken", "4", 1)),
+	WantOutcomes(t, Insert(t, s, Once("aaa", "1", 1), Link("bbb"), Once("c-c", "1", 2), Once("taken", "2", 1), Once("ddd", "3", 1), Once("taken", "4", 1)),
 		shortener.Inserted, shortener.Inserted, shortener.Repeated, shortener.Conflict, shortener.Inserted, shortener.Conflict)
 	wantFirst(t, s, "1", "aaa", 1)
 	wantFirst(t, s, "3", "ddd", 1)
@@ -39,19 +39,19 @@ func testOnce(t *testing.T, s shortener.Store) {
 	if _, err := s.Lookup(t.Context(), "c-c"); !errors.Is(err, shortener.ErrNotFound) {
 		t.Errorf("Lookup of a repeated creation: %v, want ErrNotFound", err)
 	}
-	WantOutcomes(t, Insert(t, s, once("eee", "1", 1)), shortener.Repeated)
-	WantOutcomes(t, Insert(t, s, once("aaa", "1", 1)), shortener.Present) // the repetition of an Insert
-	WantOutcomes(t, Insert(t, s, once("fff", "2", 1)), shortener.Inserted)
-	other := once("ggg", "1", 1)
+	WantOutcomes(t, Insert(t, s, Once("eee", "1", 1)), shortener.Repeated)
+	WantOutcomes(t, Insert(t, s, Once("aaa", "1", 1)), shortener.Present) // the repetition of an Insert
+	WantOutcomes(t, Insert(t, s, Once("fff", "2", 1)), shortener.Inserted)
+	other := Once("ggg", "1", 1)
 	other.Once.Owner = 8
 	WantOutcomes(t, Insert(t, s, other), shortener.Inserted)
 }
 
 // testOnceIsForgotten uses a key again after OnceMemory.
 func testOnceIsForgotten(t *testing.T, s shortener.Store) {
-	Insert(t, s, once("aaa", "1", 1), once("bbb", "2", 1))
+	Insert(t, s, Once("aaa", "1", 1), Once("bbb", "2", 1))
 	late := func(code, key string, after time.Duration) shortener.Link {
-		l := once(code, key, 2)
+		l := Once(code, key, 2)
 		l.CreatedAt = l.CreatedAt.Add(after)
 		return l
 	}
@@ -74,7 +74,7 @@ func testConcurrentOnce(t *testing.T, s shortener.Store) {
 	const keys = 40
 	got := insertConcurrently(t, s, func(w int) (links []shortener.Link) {
 		for i := range keys {
-			links = append(links, once(fmt.Sprintf("c%d-%d", w, i), fmt.Sprint((i+w*keys/concurrentWriters)%keys), 1))
+			links = append(links, Once(fmt.Sprintf("c%d-%d", w, i), fmt.Sprint((i+w*keys/concurrentWriters)%keys), 1))
 		}
 		return links
 	})

@@ -1,0 +1,65 @@
+package pgstore
+
+import (
+	"context"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"keypool/shortener"
+	"keypool/shortener/storetest"
+)
+
+// A transaction uses an old key again while ForgetKeys runs. ForgetKeys must not remove the key.
+func TestForgetKeysKeepsAKeyThatIsUsedAgain(t *testing.T) {
+	t.Parallel()
+	s := New(storetest.Postgres(t), storetest.Plain())
+	storetest.Insert(t, s, storetest.Once("old", "1", 1))
+	again := storetest.Once("new", "1", 2)
+	again.CreatedAt = again.CreatedAt.Add(2 * shortener.OnceMemory)
+
+	tx, pid := takeKey(t, s, again)
+	removed := make(chan int, 1)
+	go func() {
+		n, err := s.ForgetKeys(t.Context(), again.CreatedAt.Add(-shortener.OnceMemory), 10)
+		if err != nil {
+			t.Error(err)
+		}
+		removed <- n
+	}()
+	waitForBlocked(t, s, pid)
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := <-removed; n != 0 {
+		t.Errorf("ForgetKeys removed %d keys, want none", n)
+	}
+	if first, err := s.First(t.Context(), 7, "1"); err != nil || first.Code != "new" {
+		t.Errorf("First: %v, %v, want the code new", first, err)
+	}
+}
+
+// takeKey begins a transaction that inserts the idempotency key of link. pid is the process id of its connection at the server.
+func takeKey(t *testing.T, s *Store, link shortener.Link) (tx pgx.Tx, pid uint32) {
+	t.Helper()
+	tx, err := s.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }) // does nothing after a commit
+	if taken, err := takeKeys(t.Context(), tx, []shortener.Link{link}); err != nil || len(taken) != 1 {
+		t.Fatalf("%d keys were taken, %v, want 1", len(taken), err)
+	}
+	return tx, tx.Conn().PgConn().PID()
+}
+
+// waitForBlocked waits until a statement waits for a lock of the connection with this process id.
+func waitForBlocked(t *testing.T, s *Store, pid uint32) {
+	t.Helper()
+	for blocked := false; !blocked; {
+		err := s.pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE $1::int = ANY (pg_blocking_pids(pid)))`, pid).Scan(&blocked)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
