@@ -130,6 +130,39 @@ func TestCommitIsolatesARefusedLink(t *testing.T) {
 	})
 }
 
+// TestCommitRefusesOnlyBusyKeys commits a group in which the idempotency key of one link is busy.
+func TestCommitRefusesOnlyBusyKeys(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate()
+		c := startCommitter(t, &fakeStore{insert: func(ctx context.Context, links []Link) ([]Outcome, error) {
+			outcomes, err := g.insert(ctx, links)
+			for i := range outcomes {
+				if links[i].Code == "3" {
+					outcomes[i] = Busy
+				}
+			}
+			return outcomes, err
+		}}, 0)
+		for range maxInserters {
+			commitAsync(t.Context(), c, "first") // the next links form one group
+		}
+		var answers []<-chan answer
+		for i := range 7 {
+			answers = append(answers, commitAsync(t.Context(), c, fmt.Sprint(i)))
+		}
+		close(g.open)
+		for i, a := range answers {
+			if got := <-a; (i == 3) != errors.Is(got.err, ErrKeyBusy) || (i != 3) != (got.outcome == Inserted) {
+				t.Errorf("link %d: outcome %v, %v", i, got.outcome, got.err)
+			}
+		}
+		if len(g.rows) != maxInserters+1 {
+			t.Errorf("%d Inserts, want %d", len(g.rows), maxInserters+1)
+		}
+	})
+}
+
 // TestCommitMetricsOfFailedInserts checks that a failed Insert counts its duration and no rows.
 func TestCommitMetricsOfFailedInserts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -102,10 +102,6 @@ func (s *Service) tryKey(ctx context.Context, link *Link, attempt int) (Outcome,
 		return Conflict, nil
 	}
 	outcome, err := s.committer.commit(ctx, *link)
-	if outcome == Repeated {
-		key.settle(ErrNotWritten)
-		return 0, errRepeated
-	}
 	key.settle(err)
 	if err != nil {
 		return 0, fmt.Errorf("commit a key: %w", err)
@@ -131,12 +127,9 @@ func (s *Service) createAlias(ctx context.Context, link *Link, hasExpiry bool) (
 	if err != nil {
 		return false, fmt.Errorf("commit an alias: %w", err)
 	}
-	switch outcome {
-	case Inserted:
+	if outcome == Inserted {
 		s.metrics.createdByAlias.Inc()
 		return false, nil
-	case Repeated:
-		return false, errRepeated
 	}
 	ctx, cancel = context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()

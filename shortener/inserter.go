@@ -3,6 +3,7 @@ package shortener
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"time"
 )
@@ -82,17 +83,11 @@ func take(group []*pending, p *pending) []*pending {
 // the data of a link, write halves the group until it has found this link. It writes the
 // other links.
 func (c *committer) write(ctx context.Context, group []*pending) {
-	outcomes, err := c.insert(ctx, group)
+	results, err := c.insert(ctx, group)
 	if errors.Is(err, ErrRefused) && len(group) > 1 {
 		half := len(group) / 2
 		c.write(ctx, group[:half])
 		c.write(ctx, group[half:])
-		return
-	}
-	if errors.Is(err, ErrKeyBusy) {
-		if group = refuse(group, err); len(group) > 0 {
-			c.write(ctx, group)
-		}
 		return
 	}
 	for i, p := range group {
@@ -100,26 +95,14 @@ func (c *committer) write(ctx context.Context, group []*pending) {
 			p.result <- result{err: err}
 			continue
 		}
-		p.result <- result{outcome: outcomes[i]}
+		p.result <- results[i]
 	}
-}
-
-// refuse sends err to the callers whose links have an idempotency key, and returns the other links.
-func refuse(group []*pending, err error) (others []*pending) {
-	for _, p := range group {
-		if p.link.Once == nil {
-			others = append(others, p)
-			continue
-		}
-		p.result <- result{err: err}
-	}
-	return others
 }
 
 // insert repeats an Insert of unknown outcome while a caller waits for it. The contract of
 // [Store] permits the repetition. After an Insert of unknown outcome the links may be stored,
 // even if a later Insert fails with ErrNotWritten. So insert returns the first error.
-func (c *committer) insert(ctx context.Context, group []*pending) ([]Outcome, error) {
+func (c *committer) insert(ctx context.Context, group []*pending) ([]result, error) {
 	links := make([]Link, len(group))
 	for i, p := range group {
 		links[i] = p.link
@@ -128,7 +111,7 @@ func (c *committer) insert(ctx context.Context, group []*pending) ([]Outcome, er
 	for pause := firstPause; ; pause *= 2 {
 		outcomes, err := c.try(ctx, links)
 		if err == nil {
-			return decide(links, outcomes, unknown != nil), nil
+			return decide(links, outcomes, unknown), nil
 		}
 		if unknown == nil {
 			if errors.Is(err, ErrNotWritten) {
@@ -145,21 +128,31 @@ func (c *committer) insert(ctx context.Context, group []*pending) ([]Outcome, er
 	}
 }
 
-// decide replaces the outcome Present. When an earlier try had an unknown outcome, that try
-// wrote the link. Otherwise another process created the identical link in the same
-// microsecond, and the code belongs to that creation.
-func decide(links []Link, outcomes []Outcome, repeated bool) []Outcome {
+// decide returns the result of each link: the outcome Inserted or Conflict, or an error. unknown is the error of an
+// earlier try with an unknown outcome, or nil.
+//
+// If there was an earlier try, it wrote the links with the outcome Present, and its transaction may still be in progress,
+// with the idempotency keys that are busy. Otherwise another process created the identical link in the same microsecond,
+// and the code belongs to that creation.
+func decide(links []Link, outcomes []Outcome, unknown error) []result {
+	results := make([]result, len(links))
 	for i, o := range outcomes {
 		switch {
-		case o == Present && repeated:
-			outcomes[i] = Inserted
-		case o == Present && links[i].Once != nil:
-			outcomes[i] = Repeated
+		case o == Present && unknown != nil:
+			results[i].outcome = Inserted
+		case o == Busy && unknown != nil:
+			results[i].err = unknown
+		case o == Busy:
+			results[i].err = fmt.Errorf("%w: %w", ErrNotWritten, ErrKeyBusy)
+		case o == Repeated, o == Present && links[i].Once != nil:
+			results[i].err = errRepeated
 		case o == Present:
-			outcomes[i] = Conflict
+			results[i].outcome = Conflict
+		default:
+			results[i].outcome = o
 		}
 	}
-	return outcomes
+	return results
 }
 
 func (c *committer) try(ctx context.Context, links []Link) ([]Outcome, error) {

@@ -40,7 +40,7 @@ func (r *Request) payload() [sha256.Size]byte {
 }
 
 // errRepeated reports that the idempotency key of a creation was used before.
-var errRepeated = errors.New("the idempotency key was used before")
+var errRepeated = fmt.Errorf("%w: the idempotency key was used before", ErrNotWritten)
 
 // CreateOnce is like Create for a request of a token with an idempotency key. If the key was used in the last OnceMemory
 // for a creation that succeeded, CreateOnce returns the link of that creation, and replayed is true. It fails with

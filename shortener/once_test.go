@@ -50,3 +50,36 @@ func TestForgetKeysRemovesEveryOldKey(t *testing.T) {
 		}
 	})
 }
+
+// A creation whose idempotency key is busy returns its code. If an earlier Insert of the creation has an unknown outcome, this
+// Insert may be what keeps the key busy, and the code is lost.
+func TestCreateOnceWithABusyKey(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		replies []error // errors of the first Inserts; in later ones, the key is busy
+		want    error
+		batch   string
+	}{
+		"busy":               {nil, shortener.ErrKeyBusy, "returned code"},
+		"unknown, then busy": {[]error{errDown}, errDown, "lost code"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := &faultyStore{Store: newStore(t), insert: func(context.Context, []shortener.Link) ([]shortener.Outcome, error) {
+				if len(test.replies) > 0 {
+					err := test.replies[0]
+					test.replies = test.replies[1:]
+					return nil, err
+				}
+				return []shortener.Outcome{shortener.Busy}, nil
+			}}
+			batch := &recordedBatch{}
+			s := startService(t, shortener.Config{Store: store, Keys: listed(shortener.Key{Code: "code", Batch: batch})})
+			_, _, replayed, err := s.CreateOnce(t.Context(), shortener.Request{URL: "https://go.dev/", Owner: 1}, "key")
+			if !errors.Is(err, test.want) || replayed {
+				t.Errorf("CreateOnce: replayed %v, %v; want %v", replayed, err, test.want)
+			}
+			batch.assert(t, test.batch)
+		})
+	}
+}

@@ -31,8 +31,8 @@ type Store interface {
 	//
 	// If the creation of a link has an idempotency key, the transaction also inserts the key. If the owner
 	// used the key in the last OnceMemory, Insert does not write the link, and the outcome is Repeated, or
-	// Present if the link is the link of that creation. A key whose link has the outcome Conflict remains unused. Insert
-	// fails with ErrKeyBusy, and writes nothing, if another transaction with the same key takes too long.
+	// Present if the link is the link of that creation. A key whose link has the outcome Conflict remains unused. If
+	// another transaction with the same key takes too long, Insert does not write the link, and the outcome is Busy.
 	//
 	// Insert fails with ErrOtherOrder, and writes nothing, if the database has an order on record that is not the
 	// order of the store.
@@ -100,6 +100,7 @@ const (
 	Conflict
 	Present
 	Repeated
+	Busy
 )
 
 // OutcomeOfExisting returns the outcome of links[i] after a conflict: Present or Conflict. The

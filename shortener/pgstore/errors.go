@@ -65,3 +65,9 @@ func isConflict(err error) bool {
 	var reply *pgconn.PgError
 	return errors.As(err, &reply) && reply.Code == stateUniqueViolation
 }
+
+// isLocked reports whether err means that a statement waited too long for another transaction.
+func isLocked(err error) bool {
+	var reply *pgconn.PgError
+	return errors.As(err, &reply) && reply.Code == stateLockNotAvailable
+}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"keypool/shortener"
@@ -26,7 +25,8 @@ func hasKey(links []shortener.Link) bool {
 	return false
 }
 
-// insertOnce inserts links of which some have an idempotency key. It needs three round trips in one transaction.
+// insertOnce inserts links of which some have an idempotency key. It needs three round trips in one transaction, and more if
+// a key is busy.
 func (s *Store) insertOnce(ctx context.Context, conn *pgxpool.Conn, links []shortener.Link) ([]shortener.Outcome, error) {
 	tx, err := conn.Begin(ctx)
 	if err != nil {
@@ -45,10 +45,6 @@ func (s *Store) insertOnce(ctx context.Context, conn *pgxpool.Conn, links []shor
 
 // notCommitted translates the error of a transaction before its commit.
 func (s *Store) notCommitted(err error) error {
-	var reply *pgconn.PgError
-	if errors.As(err, &reply) && reply.Code == stateLockNotAvailable {
-		err = fmt.Errorf("%w: %w", shortener.ErrKeyBusy, err)
-	}
 	if err = s.insertFailed(err); !errors.Is(err, shortener.ErrNotWritten) {
 		err = fmt.Errorf("%w: %w", shortener.ErrNotWritten, err)
 	}
@@ -56,19 +52,22 @@ func (s *Store) notCommitted(err error) error {
 }
 
 func (s *Store) insertOnceIn(ctx context.Context, tx pgx.Tx, links []shortener.Link) ([]shortener.Outcome, error) {
-	taken, err := takeKeys(ctx, tx, links)
+	taken, busy, err := takeKeys(ctx, tx, links)
 	if err != nil {
 		return nil, err
 	}
+	outcomes := make([]shortener.Outcome, len(links))
 	var fresh, held []int // positions in links
 	for i := range links {
-		if o := links[i].Once; o == nil || taken[keyOf(o)] == &links[i] {
+		switch o := links[i].Once; {
+		case o == nil || taken[keyOf(o)] == &links[i]:
 			fresh = append(fresh, i)
-		} else {
+		case busy[keyOf(o)]:
+			outcomes[i] = shortener.Busy
+		default:
 			held = append(held, i)
 		}
 	}
-	outcomes := make([]shortener.Outcome, len(links))
 	if err := s.insertFresh(ctx, tx, links, fresh, outcomes); err != nil {
 		return nil, err
 	}
@@ -83,12 +82,17 @@ type onceKey struct {
 
 func keyOf(o *shortener.Once) onceKey { return onceKey{o.Owner, o.Key} }
 
-// lockTimeout is how long an Insert waits for another transaction with the same idempotency key.
-const lockTimeout = `SET LOCAL lock_timeout = '500ms'`
+const (
+	// lockTimeout is how long an Insert waits for another transaction with the same idempotency key.
+	lockTimeout = `SET LOCAL lock_timeout = '500ms'`
+	// shortTimeout is how long an Insert waits for each further key after it has waited for lockTimeout.
+	shortTimeout = `SET LOCAL lock_timeout = '1ms'`
+)
 
-// takeKeys inserts the idempotency keys of links. It returns the link that each inserted key belongs to. It inserts the
-// keys in their order. If two transactions used different orders, they could deadlock.
-func takeKeys(ctx context.Context, tx pgx.Tx, links []shortener.Link) (taken map[onceKey]*shortener.Link, err error) {
+// takeKeys inserts the idempotency keys of links. It returns the link that each inserted key belongs to, and the keys that
+// another transaction has inserted and not committed. It inserts the keys in their order. If two transactions used different
+// orders, they could deadlock.
+func takeKeys(ctx context.Context, tx pgx.Tx, links []shortener.Link) (taken map[onceKey]*shortener.Link, busy map[onceKey]bool, err error) {
 	first := make(map[onceKey]*shortener.Link)
 	for i := range links {
 		if o := links[i].Once; o != nil {
@@ -98,6 +102,27 @@ func takeKeys(ctx context.Context, tx pgx.Tx, links []shortener.Link) (taken map
 		}
 	}
 	keys := slices.SortedFunc(maps.Keys(first), func(a, b onceKey) int { return cmp.Or(cmp.Compare(a.owner, b.owner), cmp.Compare(a.key, b.key)) })
+	taken, err = insertKeys(ctx, tx, first, keys, lockTimeout)
+	if !isLocked(err) {
+		return taken, nil, err
+	}
+	taken, busy = make(map[onceKey]*shortener.Link), make(map[onceKey]bool)
+	for i := range keys { // the error does not name the key that is busy
+		one, err := insertKeys(ctx, tx, first, keys[i:i+1], shortTimeout)
+		switch {
+		case isLocked(err):
+			busy[keys[i]] = true
+		case err != nil:
+			return nil, nil, err
+		}
+		maps.Copy(taken, one)
+	}
+	return taken, busy, nil
+}
+
+// insertKeys inserts idempotency keys, and returns the links of those that were not in use. If it fails with isLocked, it
+// has inserted none, and the transaction can continue.
+func insertKeys(ctx context.Context, tx pgx.Tx, first map[onceKey]*shortener.Link, keys []onceKey, timeout string) (taken map[onceKey]*shortener.Link, err error) {
 	owners, names, codes := make([]int64, len(keys)), make([]string, len(keys)), make([]string, len(keys))
 	payloads, times := make([][]byte, len(keys)), make([]time.Time, len(keys))
 	for j, k := range keys {
@@ -105,7 +130,8 @@ func takeKeys(ctx context.Context, tx pgx.Tx, links []shortener.Link) (taken map
 		owners[j], names[j], codes[j], payloads[j], times[j] = k.owner, k.key, l.Code, l.Once.Payload[:], l.CreatedAt
 	}
 	var batch pgx.Batch
-	batch.Queue(lockTimeout)
+	batch.Queue(`SAVEPOINT keys`)
+	batch.Queue(timeout)
 	batch.Queue(`INSERT INTO idempotency_keys (owner, key, payload, code, created_at)
 		SELECT * FROM unnest($1::bigint[], $2::text[], $3::bytea[], $4::text[], $5::timestamptz[])
 		ON CONFLICT (owner, key) DO UPDATE SET payload = excluded.payload, code = excluded.code, created_at = excluded.created_at
@@ -118,7 +144,15 @@ func takeKeys(ctx context.Context, tx pgx.Tx, links []shortener.Link) (taken map
 	})
 	batch.Queue(`SET LOCAL lock_timeout TO DEFAULT`)
 	err = tx.SendBatch(ctx, &batch).Close()
-	return taken, err
+	if isLocked(err) {
+		if _, failed := tx.Exec(ctx, `ROLLBACK TO SAVEPOINT keys`); failed != nil {
+			return nil, failed
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return taken, nil
 }
 
 // insertFresh inserts the links at the given positions. It removes the idempotency keys of links whose codes are in use.

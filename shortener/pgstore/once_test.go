@@ -47,7 +47,7 @@ func takeKey(t *testing.T, s *Store, link shortener.Link) (tx pgx.Tx, pid uint32
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }) // does nothing after a commit
-	if taken, err := takeKeys(t.Context(), tx, []shortener.Link{link}); err != nil || len(taken) != 1 {
+	if taken, _, err := takeKeys(t.Context(), tx, []shortener.Link{link}); err != nil || len(taken) != 1 {
 		t.Fatalf("%d keys were taken, %v, want 1", len(taken), err)
 	}
 	return tx, tx.Conn().PgConn().PID()
@@ -62,4 +62,25 @@ func waitForBlocked(t *testing.T, s *Store, pid uint32) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// While another transaction has an idempotency key, Insert refuses only the link with this key.
+func TestInsertRefusesOnlyBusyKeys(t *testing.T) {
+	t.Parallel()
+	s := New(storetest.Postgres(t), storetest.Plain())
+	busy, used := storetest.Once("busy", "2", 1), storetest.Once("used", "4", 1)
+	storetest.Insert(t, s, used)
+	tx, _ := takeKey(t, s, storetest.Once("else", "2", 1))
+	links := []shortener.Link{
+		storetest.Once("free1", "1", 1), busy, storetest.Once("twice", "2", 1), storetest.Once("free3", "3", 1),
+		storetest.Once("again", "4", 1), storetest.Link("none"),
+	}
+	storetest.WantOutcomes(t, storetest.Insert(t, s, links...),
+		shortener.Inserted, shortener.Busy, shortener.Busy, shortener.Inserted, shortener.Repeated, shortener.Inserted)
+	storetest.WantOutcomes(t, storetest.Insert(t, s, links...),
+		shortener.Present, shortener.Busy, shortener.Busy, shortener.Present, shortener.Repeated, shortener.Present)
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	storetest.WantOutcomes(t, storetest.Insert(t, s, busy), shortener.Inserted)
 }
