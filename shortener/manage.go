@@ -131,13 +131,12 @@ func (s *Service) change(ctx context.Context, a Actor, code string, f func(l Lin
 
 // isRefusal reports whether err concerns the request and not the store.
 func isRefusal(err error) bool {
-	for _, refusal := range []error{ErrNotFound, ErrGone, ErrFixed, ErrVersion, destination.ErrBlocked, ErrRefused, errDeleted} {
+	for _, refusal := range []error{ErrNotFound, ErrGone, ErrFixed, ErrVersion, ErrRefused, errDeleted} {
 		if errors.Is(err, refusal) {
 			return true
 		}
 	}
-	_, invalid := errors.AsType[*InvalidError](err)
-	return invalid
+	return isInvalid(err)
 }
 
 // maxRaces is how many times replace begins again because another change came first.

@@ -43,20 +43,25 @@ func (r *Request) payload() [sha256.Size]byte {
 var errRepeated = fmt.Errorf("%w: the idempotency key was used before", ErrNotWritten)
 
 // CreateOnce is like Create for a request of a token with an idempotency key. If the key was used in the last OnceMemory
-// for a creation that succeeded, CreateOnce returns the link of that creation, and replayed is true. It fails with
+// for a creation that succeeded, CreateOnce returns the link of that creation, and replayed is true. This holds even if
+// the request is no longer valid, because its expiry has passed or its host is blocked since. CreateOnce fails with
 // ErrKeyReused if that creation had another payload, and with ErrKeyBusy if another server is about to commit a
 // creation with the same key.
 func (s *Service) CreateOnce(ctx context.Context, r Request, key string) (link Link, existing, replayed bool, err error) {
 	once := &Once{Owner: r.Owner, Key: key, Payload: r.payload()}
 	for range maxRaces {
 		link, existing, err = s.create(ctx, r, once)
-		if !errors.Is(err, errRepeated) {
+		if !errors.Is(err, errRepeated) && !isInvalid(err) {
 			return link, existing, false, err
 		}
-		link, err = s.first(ctx, once)
-		if !errors.Is(err, ErrNotFound) { // else the creation that used the key was refused
-			return link, false, err == nil, err
+		first, failed := s.first(ctx, once)
+		if !errors.Is(failed, ErrNotFound) {
+			return first, false, failed == nil, failed
 		}
+		if isInvalid(err) {
+			return Link{}, false, false, err
+		}
+		// The link of the creation that used the key is not stored, or not any more.
 	}
 	return Link{}, false, false, unavailable(fmt.Errorf("%w %d times, but no creation has it", errRepeated, maxRaces))
 }

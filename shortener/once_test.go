@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"keypool/shortener"
+	"keypool/shortener/destination"
 )
 
 // keyStore is a store whose method ForgetKeys returns the given results.
@@ -82,4 +83,42 @@ func TestCreateOnceWithABusyKey(t *testing.T) {
 			batch.assert(t, test.batch)
 		})
 	}
+}
+
+// A repetition gets its link even if the request is no longer valid.
+func TestCreateOnceRepeatsInvalidRequests(t *testing.T) {
+	t.Parallel()
+	now := testNow
+	s := startService(t, shortener.Config{Store: newStore(t), Keys: sequence("pool"), Now: func() time.Time { return now }})
+	expiry := given(testNow.Add(time.Hour).Format(time.RFC3339))
+	short := shortener.Request{URL: "https://go.dev/", ExpiresAt: expiry, Owner: 1}
+	lasting := shortener.Request{URL: "https://bad.example/", Owner: 1}
+	other := shortener.Request{URL: "https://bad.example/other", ExpiresAt: expiry, Owner: 1}
+	links := make(map[string]shortener.Link)
+	for key, r := range map[string]shortener.Request{"short": short, "lasting": lasting} {
+		link, _, replayed, err := s.CreateOnce(t.Context(), r, key)
+		if err != nil || replayed {
+			t.Fatalf("CreateOnce: replayed %v, %v", replayed, err)
+		}
+		links[key] = link
+	}
+	now = now.Add(2 * time.Hour)
+	s.Block(hosts(t, "bad.example"))
+	for _, test := range []struct {
+		r    shortener.Request
+		key  string
+		want error
+	}{
+		{short, "short", nil},
+		{lasting, "lasting", nil},
+		{other, "lasting", shortener.ErrKeyReused},
+		{lasting, "new", destination.ErrBlocked},
+	} {
+		link, _, replayed, err := s.CreateOnce(t.Context(), test.r, test.key)
+		if !errors.Is(err, test.want) || replayed != (err == nil) || err == nil && !shortener.Equal(link, links[test.key]) {
+			t.Errorf("CreateOnce of %s with the key %s: %v, replayed %v, %v; want %v, %v", test.r.URL, test.key, link, replayed, err, links[test.key], test.want)
+		}
+	}
+	_, _, _, err := s.CreateOnce(t.Context(), short, "new")
+	assertInvalid(t, err, "expires_at", "future")
 }

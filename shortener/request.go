@@ -81,6 +81,12 @@ func (r *Request) link(now time.Time, allowed *destination.Rules) (Link, error) 
 	return link, nil
 }
 
+// isInvalid reports whether err means that a request is not valid: an *InvalidError or [destination.ErrBlocked].
+func isInvalid(err error) bool {
+	_, invalid := errors.AsType[*InvalidError](err)
+	return invalid || errors.Is(err, destination.ErrBlocked)
+}
+
 // normalURL returns raw in the form that is stored. It fails with an *InvalidError or with [destination.ErrBlocked].
 func normalURL(allowed *destination.Rules, raw string, self destination.Origin) (string, error) {
 	url, err := allowed.Normalize(raw, self)

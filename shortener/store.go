@@ -48,8 +48,8 @@ type Store interface {
 	// ErrNotFound if there is no row. It sees every Insert that returned before Lookup was
 	// called.
 	Lookup(ctx context.Context, code string) (Link, error)
-	// First returns the creation that used an idempotency key in the last OnceMemory, if its link is durable. It fails with
-	// ErrNotFound if there is none.
+	// First returns the creation that used an idempotency key in the last OnceMemory, if its link is durable. It may return an
+	// earlier one until ForgetKeys removes the key. It fails with ErrNotFound if there is none.
 	First(ctx context.Context, owner int64, key string) (First, error)
 	// ForgetKeys removes up to limit idempotency keys that were used before a time, and returns how many it removed.
 	ForgetKeys(ctx context.Context, before time.Time, limit int) (n int, err error)
