@@ -72,7 +72,7 @@ func FuzzAlias(f *testing.F) {
 		if err := checkAlias(alias); (err == nil) != want {
 			t.Errorf("checkAlias(%q) = %v, which differs from the result of the regular expressions", alias, err)
 		}
-		if want && !plausible(alias) {
+		if want && !IsCode(alias) {
 			t.Errorf("the valid alias %q is not plausible as a code", alias)
 		}
 	})

@@ -94,7 +94,7 @@ func (c *cache) get(ctx context.Context, code string) (Link, error) {
 	if !known {
 		e, known = c.created.get(code)
 	}
-	if !known && !plausible(code) {
+	if !known && !IsCode(code) {
 		return Link{}, ErrNotFound
 	}
 	if known && (recent(c.start.Add(e.asked), now) || c.storeDown(now)) {

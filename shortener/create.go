@@ -29,14 +29,13 @@ func (s *Service) Create(ctx context.Context, r Request) (link Link, existing bo
 
 func (s *Service) create(ctx context.Context, r Request, once *Once) (link Link, existing bool, err error) {
 	asked := s.now()
-	link, err = r.link(asked, &s.destinations)
+	link, err = r.Link(asked, &s.destinations)
 	if err != nil {
 		return Link{}, false, err
 	}
-	link.CreatedAt = stamp(asked)
 	link.Once = once
 	if r.Alias != nil {
-		existing, err = s.createAlias(ctx, &link, r.hasExpiry())
+		existing, err = s.createAlias(ctx, &r, &link)
 	} else {
 		err = s.createKey(ctx, &link)
 	}
@@ -97,12 +96,12 @@ func (s *Service) tryKey(ctx context.Context, link *Link, attempt int) (Outcome,
 	link.Code, link.Source = key.Code, key.Source
 	source := s.metrics.source(key.Source)
 	source.taken.Inc()
-	if routed(key.Code) {
-		key.settle(errRouted)
+	if IsRoute(key.Code) {
+		settle(key, errRouted)
 		return Conflict, nil
 	}
 	outcome, err := s.committer.commit(ctx, *link)
-	key.settle(err)
+	settle(key, err)
 	if err != nil {
 		return 0, fmt.Errorf("commit a key: %w", err)
 	}
@@ -112,15 +111,28 @@ func (s *Service) tryKey(ctx context.Context, link *Link, attempt int) (Outcome,
 	return outcome, nil
 }
 
+// settle reports to the batch what happened to the key. The parameter err is the error of its
+// commit.
+func settle(k Key, err error) {
+	switch {
+	case k.Batch == nil:
+	case err == nil: // also after a conflict: another link has the code
+		k.Batch.Used()
+	case errors.Is(err, ErrNotWritten):
+		k.Batch.Returned(k.Code)
+	default:
+		k.Batch.Lost(k.Code)
+	}
+}
+
 // errAliasWithoutRow reports a fault of the store. It must not be reported as a mistake of the
 // user.
 var errAliasWithoutRow = errors.New("the store reports a conflict but has no row for the alias")
 
 // createAlias inserts link and looks up the owner of the alias only after a conflict. In a
 // look-up before the insert, two users could find the same alias free. If the stored link
-// satisfies the request, createAlias sets *link to the stored link. hasExpiry reports whether the user
-// sent the expiry of *link.
-func (s *Service) createAlias(ctx context.Context, link *Link, hasExpiry bool) (existing bool, err error) {
+// satisfies the request, createAlias sets *link to the stored link.
+func (s *Service) createAlias(ctx context.Context, r *Request, link *Link) (existing bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
 	defer cancel()
 	outcome, err := s.committer.commit(ctx, *link)
@@ -140,19 +152,9 @@ func (s *Service) createAlias(ctx context.Context, link *Link, hasExpiry bool) (
 	if err != nil {
 		return false, fmt.Errorf("look up the owner of an alias: %w", err)
 	}
-	if stored.Gone(s.now()) || !stored.satisfies(*link) || (hasExpiry && !stored.ExpiresAt.Equal(link.ExpiresAt)) {
+	if stored.Gone(s.now()) || !r.SatisfiedBy(stored, *link) {
 		return false, ErrAliasTaken
 	}
 	*link = stored
 	return true, nil
-}
-
-// satisfies reports whether l, apart from its expiry, is what the creation of wanted asks for. A fixed link
-// satisfies every anonymous creation with its URL. Otherwise the owner and the members that the owner chose must be
-// the same.
-func (l *Link) satisfies(wanted Link) bool {
-	if l.URL != wanted.URL || l.Editable() != wanted.Editable() {
-		return false
-	}
-	return wanted.Owner() == 0 || l.Owner() == wanted.Owner() && l.Details.sameChoices(wanted.Details)
 }

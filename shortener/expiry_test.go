@@ -162,7 +162,7 @@ func TestMaxAgeBoundsExpiry(t *testing.T) {
 	} {
 		r := tt.request
 		r.URL, r.MaxAge = "https://go.dev/", maxAge
-		link, err := r.link(now, new(destination.Rules))
+		link, err := r.Link(now, new(destination.Rules))
 		if tt.field != "" {
 			invalid, ok := errors.AsType[*InvalidError](err)
 			if !ok || invalid.Field != tt.field || !strings.Contains(invalid.Reason, "within 48h,") {

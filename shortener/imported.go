@@ -52,7 +52,7 @@ func (r *ImportRules) checkCode(code string) error {
 		return &InvalidError{Field: "code", Reason: fmt.Sprintf("must be 1 to %d characters long", maxCode)}
 	case !destination.IsWord(code):
 		return &InvalidError{Field: "code", Reason: "must contain only the letters A-Z and a-z, digits, _ and -"}
-	case routed(code) || !r.Exported && reserved(code):
+	case IsRoute(code) || !r.Exported && reserved(code):
 		return &InvalidError{Field: "code", Reason: "is reserved for this service; choose another"}
 	}
 	return nil

@@ -1,9 +1,6 @@
 package shortener
 
-import (
-	"context"
-	"errors"
-)
+import "context"
 
 // Keys supplies the codes of new links. A pool ignores the URL and the attempt. A hash uses
 // both.
@@ -32,18 +29,4 @@ type Batch interface {
 	// Lost records that the store may have a row with code. The code is never handed out
 	// again.
 	Lost(code string)
-}
-
-// settle reports to the batch what happened to the key. The parameter err is the error of its
-// commit.
-func (k Key) settle(err error) {
-	switch {
-	case k.Batch == nil:
-	case err == nil: // also after a conflict: another link has the code
-		k.Batch.Used()
-	case errors.Is(err, ErrNotWritten):
-		k.Batch.Returned(k.Code)
-	default:
-		k.Batch.Lost(k.Code)
-	}
 }

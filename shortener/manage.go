@@ -1,7 +1,6 @@
 package shortener
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,25 +19,11 @@ type Actor struct {
 // sees reports whether the actor may see and change l.
 func (a Actor) sees(l *Link) bool { return a.Admin || a.Token != 0 && l.Owner() == a.Token }
 
-// Patch describes a change of a link. A nil member stays as it is. The zero value of ExpiresAt, Title or Tags clears
-// the member.
-type Patch struct {
-	URL       *string
-	ExpiresAt *string // RFC 3339
-	Title     *string
-	Tags      *[]string
-	Redirect  *int
-	Forward   *string
-
-	Versions []int64            // if not nil, the change requires that the link has one of these versions
-	Self     destination.Origin // origin of this service; a link must not lead to it
-}
-
 // Find returns the link with this code, also if it is a tombstone. It reads the store and not the cache. It
 // fails with ErrNotFound if there is no link that the actor may see, or with an *UnavailableError. It takes
 // at most 0.9 s.
 func (s *Service) Find(ctx context.Context, a Actor, code string) (Link, error) {
-	if !plausible(code) {
+	if !IsCode(code) {
 		return Link{}, ErrNotFound
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
@@ -67,7 +52,7 @@ func (s *Service) Change(ctx context.Context, a Actor, code string, p Patch) (Li
 		if err := requireVersion(&l, p.Versions); err != nil {
 			return Link{}, err
 		}
-		return p.apply(l, now, &s.destinations)
+		return p.Apply(l, now, &s.destinations)
 	})
 }
 
@@ -75,12 +60,11 @@ func (s *Service) Change(ctx context.Context, a Actor, code string, p Patch) (Li
 // is not nil, it requires that the link has one of these versions. It fails as Change does.
 func (s *Service) Delete(ctx context.Context, a Actor, code string, versions []int64) error {
 	_, err := s.change(ctx, a, code, func(l Link, now time.Time) (Link, error) {
-		deleted, err := tombstone(l, now)
-		return deleted, cmp.Or(err, requireVersion(&l, versions))
+		if !l.DeletedAt.IsZero() {
+			return l, nil
+		}
+		return l.Tombstone(now), requireVersion(&l, versions)
 	})
-	if errors.Is(err, errDeleted) {
-		return nil
-	}
 	return err
 }
 
@@ -94,16 +78,13 @@ func requireVersion(l *Link, versions []int64) error {
 // Delete turns the link with this code into a tombstone. It does nothing if the link is deleted already, and fails
 // with ErrNotFound if there is no link. Other than the method of Service, it does not need a service.
 func Delete(ctx context.Context, store Store, code string, now time.Time) error {
-	_, err := replace(ctx, store, code, func(l Link) (Link, error) { return tombstone(l, stamp(now)) })
-	if errors.Is(err, errDeleted) {
-		return nil
-	}
+	_, err := replace(ctx, store, code, func(l Link) (Link, error) { return l.Tombstone(now), nil })
 	return err
 }
 
 // change replaces the link with this code by the result of f.
 func (s *Service) change(ctx context.Context, a Actor, code string, f func(l Link, now time.Time) (Link, error)) (Link, error) {
-	if !plausible(code) {
+	if !IsCode(code) {
 		return Link{}, ErrNotFound
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
@@ -115,7 +96,7 @@ func (s *Service) change(ctx context.Context, a Actor, code string, f func(l Lin
 			return Link{}, ErrNotFound
 		}
 		asked, version = s.now(), l.Version()
-		return f(l, stamp(asked))
+		return f(l, asked)
 	})
 	switch {
 	case err == nil && link.Version() == version:
@@ -131,12 +112,18 @@ func (s *Service) change(ctx context.Context, a Actor, code string, f func(l Lin
 
 // isRefusal reports whether err concerns the request and not the store.
 func isRefusal(err error) bool {
-	for _, refusal := range []error{ErrNotFound, ErrGone, ErrFixed, ErrVersion, ErrRefused, errDeleted} {
+	for _, refusal := range []error{ErrNotFound, ErrGone, ErrFixed, ErrVersion, ErrRefused} {
 		if errors.Is(err, refusal) {
 			return true
 		}
 	}
 	return isInvalid(err)
+}
+
+// isInvalid reports whether err means that a request is not valid: an *InvalidError or [destination.ErrBlocked].
+func isInvalid(err error) bool {
+	_, invalid := errors.AsType[*InvalidError](err)
+	return invalid || errors.Is(err, destination.ErrBlocked)
 }
 
 // maxRaces is how many times replace begins again because another change came first.
@@ -162,80 +149,4 @@ func replace(ctx context.Context, store Store, code string, change func(Link) (L
 		}
 	}
 	return Link{}, fmt.Errorf("%w %d times during this change", ErrChanged, maxRaces)
-}
-
-// errDeleted reports that a link was deleted before.
-var errDeleted = fmt.Errorf("%w: it is deleted already", ErrGone)
-
-// tombstone returns the link after its deletion.
-func tombstone(l Link, now time.Time) (Link, error) {
-	if !l.DeletedAt.IsZero() {
-		return Link{}, errDeleted
-	}
-	l.Details = l.nextDetails(now)
-	l.DeletedAt = stamp(now)
-	return l, nil
-}
-
-// nextDetails returns a copy of the details for the next version of the link.
-func (l *Link) nextDetails(now time.Time) *Details {
-	next := Details{Version: 1}
-	if l.Details != nil {
-		next = *l.Details
-	}
-	next.Version++
-	next.ChangedAt = now
-	return &next
-}
-
-// apply returns the link after the change. If nothing changes, the result is l with the same version.
-func (p *Patch) apply(l Link, now time.Time, allowed *destination.Rules) (Link, error) {
-	before := l
-	if l.Gone(now) {
-		return Link{}, ErrGone
-	}
-	d := l.nextDetails(now)
-	if err := p.applyURL(&l, d, allowed); err != nil {
-		return Link{}, err
-	}
-	if p.ExpiresAt != nil {
-		at := p.ExpiresAt
-		if *at == "" {
-			at = nil
-		}
-		expires, err := parseExpiry(at, nil, now)
-		if err != nil {
-			return Link{}, err
-		}
-		l.ExpiresAt = expires
-	}
-	if err := d.set(*p); err != nil {
-		return Link{}, err
-	}
-	if l.URL == before.URL && l.ExpiresAt.Equal(before.ExpiresAt) && d.sameChoices(before.Details) {
-		return before, nil
-	}
-	l.Details = d
-	return l, nil
-}
-
-func (p *Patch) applyURL(l *Link, d *Details, allowed *destination.Rules) error {
-	if p.URL == nil {
-		return nil
-	}
-	url, err := normalURL(allowed, *p.URL, p.Self)
-	if err != nil {
-		return err
-	}
-	if url == l.URL {
-		return nil
-	}
-	if !l.Editable() {
-		return ErrFixed
-	}
-	if d.FirstURL == "" {
-		d.FirstURL = l.URL
-	}
-	l.URL = url
-	return nil
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"keypool/shortener"
+	"keypool/shortener/storetest"
 )
 
 // While a change without an effect reads a link, another server deletes the link. The link that was read must not enter the
@@ -30,5 +32,22 @@ func TestChangeWithoutEffectDoesNotRefreshTheCache(t *testing.T) {
 	store.lookup = nil
 	if got, err := s.Resolve(t.Context(), "docs"); !errors.Is(err, shortener.ErrGone) {
 		t.Errorf("the deleted link resolves to %q, error %v", got.URL, err)
+	}
+}
+
+func TestDelete(t *testing.T) {
+	t.Parallel()
+	store := newStore(t)
+	link := storetest.Link("link")
+	storetest.Insert(t, store, link, storetest.Link("other"))
+	for i := range 2 {
+		if err := shortener.Delete(t.Context(), store, link.Code, storetest.Moment().Add(time.Duration(i)*time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	storetest.WantLink(t, store, storetest.Deleted(link, storetest.Moment()))
+	storetest.WantLink(t, store, storetest.Link("other"))
+	if err := shortener.Delete(t.Context(), store, "unknown", testNow); !errors.Is(err, shortener.ErrNotFound) {
+		t.Errorf("Delete of an unknown code: %v, want ErrNotFound", err)
 	}
 }

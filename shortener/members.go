@@ -63,6 +63,16 @@ func (d *Details) set(p Patch) error {
 	return nil
 }
 
+// SatisfiedBy reports whether the stored link is what the request asks for. wanted is the link that the request describes. If the
+// request has no expiry, the expiry of the stored link does not matter. A fixed link satisfies every anonymous creation with its
+// URL. Otherwise the owner and the members that the owner chose must be the same.
+func (r *Request) SatisfiedBy(stored, wanted Link) bool {
+	if stored.URL != wanted.URL || stored.Editable() != wanted.Editable() || r.hasExpiry() && !stored.ExpiresAt.Equal(wanted.ExpiresAt) {
+		return false
+	}
+	return wanted.Owner() == 0 || stored.Owner() == wanted.Owner() && stored.Details.sameChoices(wanted.Details)
+}
+
 // sameChoices reports whether the owner chose the same members for two links. other may be nil.
 func (d *Details) sameChoices(other *Details) bool {
 	if other == nil {

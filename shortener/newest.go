@@ -56,7 +56,7 @@ func before(o Order, text string) (Before, error) {
 	}
 	micros, code, _ := strings.Cut(text, ".")
 	n, err := strconv.ParseInt(micros, 36, 64)
-	if err != nil || n < 0 || n > 1<<58 || !plausible(code) {
+	if err != nil || n < 0 || n > 1<<58 || !IsCode(code) {
 		return Before{}, ErrPosition
 	}
 	at := time.UnixMicro(n).UTC()

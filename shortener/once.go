@@ -28,15 +28,16 @@ type First struct {
 	Payload [sha256.Size]byte
 }
 
-// payload returns a digest of everything that the client sent.
-func (r *Request) payload() [sha256.Size]byte {
+// Once returns what makes the request happen at most once with the given idempotency key. The payload is a digest of
+// everything that the client sent.
+func (r *Request) Once(key string) *Once {
 	sent := *r
 	sent.Self, sent.Owner, sent.MaxAge = destination.Origin{}, 0, 0
 	b, err := json.Marshal(sent)
 	if err != nil { // the members are strings, numbers and booleans
 		panic("shortener: encode a request: " + err.Error())
 	}
-	return sha256.Sum256(b)
+	return &Once{Owner: r.Owner, Key: key, Payload: sha256.Sum256(b)}
 }
 
 // errRepeated reports that the idempotency key of a creation was used before.
@@ -48,7 +49,7 @@ var errRepeated = fmt.Errorf("%w: the idempotency key was used before", ErrNotWr
 // ErrKeyReused if that creation had another payload, and with ErrKeyBusy if another server is about to commit a
 // creation with the same key.
 func (s *Service) CreateOnce(ctx context.Context, r Request, key string) (link Link, existing, replayed bool, err error) {
-	once := &Once{Owner: r.Owner, Key: key, Payload: r.payload()}
+	once := r.Once(key)
 	for range maxRaces {
 		link, existing, err = s.create(ctx, r, once)
 		if !errors.Is(err, errRepeated) && !isInvalid(err) {

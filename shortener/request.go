@@ -52,9 +52,9 @@ func (r *Request) Owned() string {
 // hasExpiry reports whether the user sent an expiry.
 func (r *Request) hasExpiry() bool { return r.ExpiresAt != nil || r.ExpiresIn != nil }
 
-// link validates the request and returns the link that it describes. allowed decides where the link may lead. link does
-// not set CreatedAt. It sets Code only if the request has an alias.
-func (r *Request) link(now time.Time, allowed *destination.Rules) (Link, error) {
+// Link validates the request and returns the link that it describes, created at now. allowed decides where the link may lead.
+// Link sets Code only if the request has an alias. It fails with an *InvalidError or with [destination.ErrBlocked].
+func (r *Request) Link(now time.Time, allowed *destination.Rules) (Link, error) {
 	url, err := normalURL(allowed, r.URL, r.Self)
 	if err != nil {
 		return Link{}, err
@@ -70,7 +70,7 @@ func (r *Request) link(now time.Time, allowed *destination.Rules) (Link, error) 
 	if err != nil {
 		return Link{}, err
 	}
-	link := Link{URL: url, ExpiresAt: expires, Details: details}
+	link := Link{URL: url, CreatedAt: stamp(now), ExpiresAt: expires, Details: details}
 	if r.Alias != nil {
 		if err := checkAlias(*r.Alias); err != nil {
 			return Link{}, err
@@ -79,12 +79,6 @@ func (r *Request) link(now time.Time, allowed *destination.Rules) (Link, error) 
 		link.Code, link.Source = strings.Clone(*r.Alias), SourceAlias
 	}
 	return link, nil
-}
-
-// isInvalid reports whether err means that a request is not valid: an *InvalidError or [destination.ErrBlocked].
-func isInvalid(err error) bool {
-	_, invalid := errors.AsType[*InvalidError](err)
-	return invalid || errors.Is(err, destination.ErrBlocked)
 }
 
 // normalURL returns raw in the form that is stored. It fails with an *InvalidError or with [destination.ErrBlocked].
@@ -97,7 +91,8 @@ func normalURL(allowed *destination.Rules, raw string, self destination.Origin) 
 }
 
 const (
-	maxAlias = 16
+	// MaxAlias is the length of the longest alias.
+	MaxAlias = 16
 	// maxCode is the length of the longest code. Only an imported link has such a code. The longest key of
 	// any key source has 22 characters, which is a UUID in base62.
 	maxCode = 64
@@ -113,17 +108,17 @@ func reserved(alias string) bool {
 	}, strings.ToLower(alias))
 }
 
-// routed reports whether code equals a path that this service serves. A link with such a key
+// IsRoute reports whether code equals a path that this service serves. A link with such a key
 // could not be followed. The service does not serve the other reserved names, and paths are
 // case-sensitive.
-func routed(code string) bool {
+func IsRoute(code string) bool {
 	return code == "shorten" || code == "healthz" || code == "docs" || code == "admin"
 }
 
 // checkAlias returns an *InvalidError if a user may not choose alias.
 func checkAlias(alias string) error {
 	switch {
-	case alias == "" || len(alias) > maxAlias:
+	case alias == "" || len(alias) > MaxAlias:
 		return &InvalidError{Field: "alias", Reason: "must be 1 to 16 characters long"}
 	case !destination.IsWord(alias):
 		return &InvalidError{Field: "alias", Reason: "must contain only the letters A-Z and a-z, digits, _ and -"}
@@ -133,9 +128,9 @@ func checkAlias(alias string) error {
 	return nil
 }
 
-// plausible reports whether code could be the code of a link. The service answers other codes
+// IsCode reports whether code could be the code of a link. The service answers other codes
 // without a look-up.
-func plausible(code string) bool {
+func IsCode(code string) bool {
 	return code != "" && len(code) <= maxCode && destination.IsWord(code)
 }
 

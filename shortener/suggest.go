@@ -54,7 +54,7 @@ func variants(alias string) []string {
 	all := make([]string, len(numbers))
 	for i, n := range numbers {
 		suffix := "-" + strconv.Itoa(n)
-		all[i] = strings.TrimRight(alias[:min(len(alias), maxAlias-len(suffix))], "-_") + suffix
+		all[i] = strings.TrimRight(alias[:min(len(alias), MaxAlias-len(suffix))], "-_") + suffix
 	}
 	return all
 }

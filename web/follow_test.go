@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"keypool/shortener"
+	"keypool/shortener/storetest"
 	"keypool/web/internal/reply"
 )
 
@@ -53,9 +53,7 @@ func TestFollowAnswersUnknownAndExpiredCodes(t *testing.T) {
 	deleted := expired("deleted")
 	deleted.ExpiresAt = time.Time{}
 	s.insert(t, deleted)
-	if err := shortener.Delete(t.Context(), s.store, "deleted", time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Delete(t, s.store, deleted)
 	tests := []struct {
 		path    string
 		status  int

@@ -16,9 +16,7 @@ import (
 func testOutcomes(t *testing.T, s shortener.Store) {
 	old, deleted := Link("old"), Link("deleted")
 	Insert(t, s, old, deleted)
-	if err := shortener.Delete(t.Context(), s, deleted.Code, Moment()); err != nil {
-		t.Fatal(err)
-	}
+	Delete(t, s, deleted)
 	other := func(code string) shortener.Link {
 		l := Link(code)
 		l.URL = "https://other.example/"
@@ -59,9 +57,7 @@ func testRepeatedInsert(t *testing.T, s shortener.Store) {
 		}
 	}
 	WantOutcomes(t, Insert(t, s, Link("new"), base), shortener.Inserted, shortener.Present)
-	if err := shortener.Delete(t.Context(), s, base.Code, Moment()); err != nil {
-		t.Fatal(err)
-	}
+	Delete(t, s, base)
 	WantOutcomes(t, Insert(t, s, base), shortener.Conflict)
 	WantLink(t, s, Deleted(base, Moment()))
 }

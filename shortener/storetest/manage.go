@@ -134,9 +134,7 @@ func testNewest(t *testing.T, s shortener.Store) {
 		Insert(t, s, group...)
 	}
 	Insert(t, s, Link("aaa"), Link("aaa"))
-	if err := shortener.Delete(t.Context(), s, "ccc", Moment()); err != nil {
-		t.Fatal(err)
-	}
+	Delete(t, s, lookup(t, s, "ccc"))
 	whole := listed(t, s, shortener.Selection{Limit: len(links) + 1})
 	var times []time.Time
 	for _, code := range whole {

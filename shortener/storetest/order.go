@@ -73,8 +73,8 @@ func RefusesOtherOrder(t *testing.T, right, wrong shortener.Store) {
 	if outcomes, err := wrong.Insert(t.Context(), []shortener.Link{Link(first)}); !errors.Is(err, shortener.ErrOtherOrder) {
 		t.Errorf("Insert with another order: %v, %v; want ErrOtherOrder", outcomes, err)
 	}
-	if err := shortener.Delete(t.Context(), wrong, first, Moment()); !errors.Is(err, shortener.ErrOtherOrder) {
-		t.Errorf("Delete with another order: %v; want ErrNotFound", err)
+	if err := wrong.Change(t.Context(), Link(first), Deleted(Link(first), Moment())); !errors.Is(err, shortener.ErrChanged) {
+		t.Errorf("Change with another order: %v; want ErrChanged", err)
 	}
 	WantLink(t, right, Link(last))
 }

@@ -30,7 +30,6 @@ func runOrder(t *testing.T, open func(t *testing.T) shortener.Store, order short
 		"repeated insert":     testRepeatedInsert,
 		"tombstones":          testInsertOfTombstones,
 		"model":               testModel,
-		"delete":              testDelete,
 		"every kind of code":  testKinds,
 		"alias and key":       testAliasAndKey,
 		"all":                 func(t *testing.T, s shortener.Store) { testAll(t, s, order) },
@@ -79,22 +78,6 @@ func testRoundTrip(t *testing.T, s shortener.Store) {
 	}
 }
 
-func testDelete(t *testing.T, s shortener.Store) {
-	link := Link("deleted")
-	Insert(t, s, link, Link("other"))
-	for i := range 2 {
-		if err := shortener.Delete(t.Context(), s, link.Code, Moment().Add(time.Duration(i)*time.Hour)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	link = Deleted(link, Moment())
-	WantLink(t, s, link)
-	WantLink(t, s, Link("other"))
-	if err := shortener.Delete(t.Context(), s, "unknown", Moment()); !errors.Is(err, shortener.ErrNotFound) {
-		t.Fatalf("Delete of an unknown code: %v", err)
-	}
-}
-
 func testEndedContext(t *testing.T, s shortener.Store) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -105,8 +88,8 @@ func testEndedContext(t *testing.T, s shortener.Store) {
 	if _, err := s.Lookup(ctx, "late"); !errors.Is(err, context.Canceled) {
 		t.Errorf("Lookup: %v", err)
 	}
-	if err := shortener.Delete(ctx, s, "late", Moment()); !errors.Is(err, context.Canceled) {
-		t.Errorf("Delete: %v", err)
+	if err := s.Change(ctx, Link("late"), Deleted(Link("late"), Moment())); !errors.Is(err, context.Canceled) {
+		t.Errorf("Change: %v", err)
 	}
 	if err := s.Ping(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("Ping: %v", err)

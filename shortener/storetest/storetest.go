@@ -82,6 +82,14 @@ func Deleted(l shortener.Link, at time.Time) shortener.Link {
 	return l
 }
 
+// Delete turns a link of s into [Deleted] of the link. An error ends the test.
+func Delete(t testing.TB, s shortener.Store, l shortener.Link) {
+	t.Helper()
+	if err := s.Change(t.Context(), l, Deleted(l, Moment())); err != nil {
+		t.Fatalf("delete the link %q: %v", l.Code, err)
+	}
+}
+
 // Insert inserts links and returns their outcomes. An error ends the test.
 func Insert(t testing.TB, s shortener.Store, links ...shortener.Link) []shortener.Outcome {
 	t.Helper()

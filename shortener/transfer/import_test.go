@@ -190,9 +190,7 @@ func TestRefusalsOfLinksThatDiffer(t *testing.T) {
 	onStores(t, func(t *testing.T, open func() shortener.Store) {
 		s := open()
 		storetest.Insert(t, s, storetest.Link("taken"), storetest.Link("deleted"))
-		if err := shortener.Delete(t.Context(), s, "deleted", storetest.Moment()); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Delete(t, s, storetest.Link("deleted"))
 		const file = "keyword,url,title,timestamp\n" +
 			"new,https://example.com/1,,\n" +
 			"taken,https://example.com/other,A title,\n" +

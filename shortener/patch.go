@@ -1,0 +1,96 @@
+package shortener
+
+import (
+	"time"
+
+	"keypool/shortener/destination"
+)
+
+// Patch describes a change of a link. A nil member stays as it is. The zero value of ExpiresAt, Title or Tags clears
+// the member.
+type Patch struct {
+	URL       *string
+	ExpiresAt *string // RFC 3339
+	Title     *string
+	Tags      *[]string
+	Redirect  *int
+	Forward   *string
+
+	Versions []int64            // if not nil, the change requires that the link has one of these versions
+	Self     destination.Origin // origin of this service; a link must not lead to it
+}
+
+// Tombstone returns the link after its deletion. If it is deleted already, it stays as it is.
+func (l *Link) Tombstone(now time.Time) Link {
+	deleted := *l
+	if l.DeletedAt.IsZero() {
+		deleted.DeletedAt = stamp(now)
+		deleted.Details = l.nextDetails(deleted.DeletedAt)
+	}
+	return deleted
+}
+
+// nextDetails returns a copy of the details for the next version of the link.
+func (l *Link) nextDetails(now time.Time) *Details {
+	next := Details{Version: 1}
+	if l.Details != nil {
+		next = *l.Details
+	}
+	next.Version++
+	next.ChangedAt = now
+	return &next
+}
+
+// Apply returns the link after the change. If nothing changes, the result is l with the same version. allowed decides where the
+// link may lead. Apply fails with ErrGone for a tombstone, with ErrFixed for another URL of a fixed link, with an *InvalidError,
+// or with [destination.ErrBlocked].
+func (p *Patch) Apply(l Link, now time.Time, allowed *destination.Rules) (Link, error) {
+	before, now := l, stamp(now)
+	if l.Gone(now) {
+		return Link{}, ErrGone
+	}
+	d := l.nextDetails(now)
+	if err := p.applyURL(&l, d, allowed); err != nil {
+		return Link{}, err
+	}
+	if p.ExpiresAt != nil {
+		at := p.ExpiresAt
+		if *at == "" {
+			at = nil
+		}
+		expires, err := parseExpiry(at, nil, now)
+		if err != nil {
+			return Link{}, err
+		}
+		l.ExpiresAt = expires
+	}
+	if err := d.set(*p); err != nil {
+		return Link{}, err
+	}
+	if l.URL == before.URL && l.ExpiresAt.Equal(before.ExpiresAt) && d.sameChoices(before.Details) {
+		return before, nil
+	}
+	l.Details = d
+	return l, nil
+}
+
+func (p *Patch) applyURL(l *Link, d *Details, allowed *destination.Rules) error {
+	if p.URL == nil {
+		return nil
+	}
+	url, err := normalURL(allowed, *p.URL, p.Self)
+	if err != nil {
+		return err
+	}
+	if url == l.URL {
+		return nil
+	}
+	if !l.Editable() {
+		return ErrFixed
+	}
+	if d.FirstURL == "" {
+		d.FirstURL = l.URL
+	}
+	l.URL = url
+	return nil
+}
