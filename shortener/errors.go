@@ -66,16 +66,3 @@ func (e *UnavailableError) Error() string {
 
 // Unwrap returns the cause.
 func (e *UnavailableError) Unwrap() error { return e.Err }
-
-// retryAfter is the delay that every UnavailableError of this package advises.
-const retryAfter = time.Second
-
-// unavailable wraps err in an UnavailableError. It returns an UnavailableError and ErrRefused
-// unchanged. ErrRefused is not temporary: the link passed the checks of this package, but the
-// store rejects it each time.
-func unavailable(err error) error {
-	if _, ok := errors.AsType[*UnavailableError](err); ok || errors.Is(err, ErrRefused) {
-		return err
-	}
-	return &UnavailableError{RetryAfter: retryAfter, Err: err}
-}

@@ -49,15 +49,16 @@ func TestPagesEndsWithTheCaller(t *testing.T) {
 
 func TestPagesReturnsErrors(t *testing.T) {
 	t.Parallel()
+	errRead := errors.New("connection reset")
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, tt := range []struct {
 		name string
 		ctx  context.Context
 		want error
-	}{{"read", t.Context(), errDown}, {"context", ended, context.Canceled}} {
+	}{{"read", t.Context(), errRead}, {"context", ended, context.Canceled}} {
 		var got error
-		for _, err := range Pages(tt.ctx, 2, numbered(4, 2, errDown)) {
+		for _, err := range Pages(tt.ctx, 2, numbered(4, 2, errRead)) {
 			got = err
 		}
 		if !errors.Is(got, tt.want) {

@@ -1,4 +1,4 @@
-// Package shortener creates short links and resolves them.
+// Package shortener defines short links, the rules for them, and the contracts between the parts that create and store them.
 //
 // Vocabulary:
 //
@@ -13,18 +13,16 @@
 //   - The owner of a link is the token that created it. A link without an owner is anonymous.
 //   - A link is fixed, unless its owner created it as editable. The URL of a fixed link never changes.
 //
-// These invariants also hold when the store or a key source fails:
+// The contracts of [Store] and [Keys] and package service keep these invariants, also when the store or a key source
+// fails:
 //
-//   - A creation is acknowledged only after its row is durable.
-//   - Only the primary key of the store enforces uniqueness. No code is looked up
-//     before it is inserted. [Service.Suggest] looks codes up, but only to give advice.
+//   - Only the primary key of the store enforces uniqueness.
 //   - An acknowledged code of a fixed link never resolves to another URL, not even after its link
 //     expired or was deleted. The code of an editable link resolves to the last acknowledged URL.
 //
-// A creation passes through [Service.Create], [Keys], the group commit (committer.go,
-// inserter.go) and the [Store]. A redirect passes through [Service.Resolve], the cache
-// (cache.go) and the store. The packages sqlitestore and pgstore implement the store. This
-// package imports neither the key generation service nor an HTTP package.
+// [Request], [Patch] and [ImportRules] decide what a link may be. Package service creates, resolves and
+// manages links. The packages sqlitestore and pgstore implement the store. This package imports none of
+// them, neither the key generation service nor an HTTP package, and does no input or output.
 package shortener
 
 import "time"

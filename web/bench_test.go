@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"keypool/shortener"
+	"keypool/shortener/service"
 	"keypool/web/internal/media"
 )
 
@@ -65,10 +66,10 @@ func (d *discarded) Write(b []byte) (int, error) { return len(b), nil }
 func (d *discarded) WriteHeader(status int)      { d.status = status }
 
 // benchHandler returns the public handler on an instantStore. v may be nil.
-func benchHandler(tb testing.TB, v *Visits) (http.Handler, *shortener.Service) {
+func benchHandler(tb testing.TB, v *Visits) (http.Handler, *service.Service) {
 	tb.Helper()
 	store := instantStore{outcomes: []shortener.Outcome{shortener.Inserted}}
-	service := shortener.New(shortener.Config{Store: store, Keys: newBatchKeys()})
+	service := service.New(service.Config{Store: store, Keys: newBatchKeys()})
 	tb.Cleanup(func() {
 		if err := service.Close(context.Background()); err != nil {
 			tb.Error(err)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"keypool/shortener"
+	"keypool/shortener/service"
 	"keypool/shortener/token"
 	"keypool/web/client"
 	"keypool/web/internal/problem"
@@ -59,7 +59,7 @@ func (p *public) serveUI(e *echo.Echo, cfg UIConfig, log *slog.Logger) {
 
 // AdminUIConfig holds what the pages for links on the admin listener need.
 type AdminUIConfig struct {
-	Service *shortener.Service
+	Service *service.Service
 	Tokens  *token.Registry
 	BaseURL string  // prefix of short URLs
 	Visits  *Visits // nil if visits are not counted

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"keypool/shortener"
+	"keypool/shortener/service"
 	"keypool/shortener/sqlitestore"
 	"keypool/shortener/storetest"
 	"keypool/web/httpserver"
@@ -50,7 +51,7 @@ func (randomKeys) Next(context.Context, string, int) (shortener.Key, error) {
 type site struct {
 	url      string
 	server   *httptest.Server
-	service  *shortener.Service
+	service  *service.Service
 	store    shortener.Store
 	registry *prometheus.Registry
 	metrics  *Metrics
@@ -60,13 +61,13 @@ type site struct {
 }
 
 // newService starts a service with its own database. If wrap is not nil, it may replace the store.
-func newService(t testing.TB, wrap func(shortener.Store) shortener.Store) (*shortener.Service, shortener.Store) {
+func newService(t testing.TB, wrap func(shortener.Store) shortener.Store) (*service.Service, shortener.Store) {
 	t.Helper()
 	var store shortener.Store = sqlitestore.New(storetest.SQLite(t), storetest.Plain())
 	if wrap != nil {
 		store = wrap(store)
 	}
-	service := shortener.New(shortener.Config{Store: store, Keys: randomKeys{}})
+	service := service.New(service.Config{Store: store, Keys: randomKeys{}})
 	t.Cleanup(func() {
 		// t.Context() has already ended.
 		if err := service.Close(context.Background()); err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"keypool/shortener"
+	"keypool/shortener/service"
 	"keypool/web/api"
 	"keypool/web/client"
 	"keypool/web/internal/problem"
@@ -36,7 +36,7 @@ const (
 
 // PublicConfig holds what the public handler needs. Only Service is required.
 type PublicConfig struct {
-	Service        *shortener.Service
+	Service        *service.Service
 	BaseURL        string         // prefix of short URLs; if empty, each request determines it
 	TrustedProxies []netip.Prefix // peers whose X-Forwarded-For and X-Forwarded-Proto headers are used
 	Tokens         client.Tokens  // if nil, no token is valid
@@ -55,7 +55,7 @@ type PublicConfig struct {
 // public holds the dependencies of the handlers. It does not change after NewPublic. The
 // handlers set no deadlines because each method of the service limits its own time.
 type public struct {
-	service  *shortener.Service
+	service  *service.Service
 	proxies  *client.Proxies
 	limits   *client.Limiters
 	drawer   *drawer

@@ -96,29 +96,6 @@ func Table() []Edit {
 		{"handback", "kgs/source_refill.go",
 			"if err := s.settle(ctx, l, codes); err != nil {",
 			"if err := ctx.Err(); err != nil {"},
-		// A server uses an answer of the store for at most one second without another look-up.
-		{"freshness", "shortener/cache.go",
-			"if known && (recent(c.start.Add(e.asked), now) || c.storeDown(now)) {",
-			"if known {"},
-		// A creation is acknowledged only after its link is durable.
-		{"commit", "shortener/committer.go",
-			"p.timer.Reset(commitTimeout)\n",
-			"return Inserted, nil\n"},
-		// A creation is acknowledged only if its link is stored.
-		{"store", "shortener/committer.go",
-			"p := c.free.Get().(*pending)\n",
-			"return Inserted, nil\n\tp := c.free.Get().(*pending)\n"},
-		// If another link already has the code of a key, the creation takes the next key.
-		{"conflict", "shortener/create.go",
-			"source.conflicts.Inc()\n",
-			"return Inserted, nil\n"},
-		// An insert with an unknown outcome is repeated with the same key. No other key is tried.
-		{"repeat", "shortener/create.go",
-			`return 0, fmt.Errorf("commit a key: %w", err)`,
-			"return Conflict, nil"},
-		{"repeat", "shortener/inserter.go",
-			"if !awaited(group) || !sleep(ctx, pause) {",
-			"if true || !awaited(group) || !sleep(ctx, pause) {"},
 		// A change replaces a link only if the link still has the version that the change read.
 		{"version", "shortener/pgstore/manage.go",
 			" AND coalesce((details->>'version')::bigint, 1) = $3 AND deleted_at IS NULL`",
@@ -138,6 +115,29 @@ func Table() []Edit {
 			"taken, busy, err := takeKeys(ctx, tx, links)\n\tif err != nil {\n\t\treturn nil, err\n\t}\n",
 			"other, err := s.pool.Begin(ctx)\n\tif err != nil {\n\t\treturn nil, err\n\t}\n\tdefer func() { _ = other.Rollback(ctx) }()\n" +
 				"\ttaken, busy, err := takeKeys(ctx, other, links)\n\tif err == nil {\n\t\terr = other.Commit(ctx)\n\t}\n\tif err != nil {\n\t\treturn nil, err\n\t}\n"},
+		// A server uses an answer of the store for at most one second without another look-up.
+		{"freshness", "shortener/service/cache.go",
+			"if known && (recent(c.start.Add(e.asked), now) || c.storeDown(now)) {",
+			"if known {"},
+		// A creation is acknowledged only after its link is durable.
+		{"commit", "shortener/service/committer.go",
+			"p.timer.Reset(commitTimeout)\n",
+			"return shortener.Inserted, nil\n"},
+		// A creation is acknowledged only if its link is stored.
+		{"store", "shortener/service/committer.go",
+			"p := c.free.Get().(*pending)\n",
+			"return shortener.Inserted, nil\n\tp := c.free.Get().(*pending)\n"},
+		// If another link already has the code of a key, the creation takes the next key.
+		{"conflict", "shortener/service/create.go",
+			"source.conflicts.Inc()\n",
+			"return shortener.Inserted, nil\n"},
+		// An insert with an unknown outcome is repeated with the same key. No other key is tried.
+		{"repeat", "shortener/service/create.go",
+			`return 0, fmt.Errorf("commit a key: %w", err)`,
+			"return shortener.Conflict, nil"},
+		{"repeat", "shortener/service/inserter.go",
+			"if !awaited(group) || !sleep(ctx, pause) {",
+			"if true || !awaited(group) || !sleep(ctx, pause) {"},
 		// SQLite waits for a lock that another process holds.
 		{"busy", "shortener/sqlitestore/sqlitestore.go",
 			"tx, err := conn.BeginTx(ctx, nil)\n",

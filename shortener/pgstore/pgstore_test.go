@@ -17,6 +17,7 @@ import (
 
 	"keypool/internal/testenv"
 	"keypool/shortener"
+	"keypool/shortener/service"
 	"keypool/shortener/storetest"
 )
 
@@ -197,7 +198,7 @@ func TestInsertAfterLostReplyFindsItsLink(t *testing.T) {
 func TestCreateSurvivesLostReply(t *testing.T) {
 	t.Parallel()
 	s, cut := openThroughProxy(t)
-	service := shortener.New(shortener.Config{Store: s})
+	service := service.New(service.Config{Store: s})
 	t.Cleanup(func() {
 		if err := service.Close(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)

@@ -6,7 +6,7 @@
 //   - a handler checks the size, media type and syntax of a request before it uses the content;
 //   - a creation with a token that is not valid is refused, even if it needs no token;
 //   - a token sees and changes only its own links, unless it has the scope admin: each handler passes the
-//     [shortener.Actor] of the request to the service.
+//     [service.Actor] of the request to the service.
 package api
 
 import (
@@ -15,7 +15,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"keypool/shortener"
+	"keypool/shortener/service"
 	"keypool/shortener/visits"
 	"keypool/web/client"
 	"keypool/web/internal/problem"
@@ -36,7 +36,7 @@ const (
 
 // Config holds what the API needs. Only Counter may be nil.
 type Config struct {
-	Service  *shortener.Service
+	Service  *service.Service
 	Proxies  *client.Proxies
 	Tokens   client.Tokens
 	Limits   *client.Limiters
@@ -51,7 +51,7 @@ type Config struct {
 // API holds the handlers. The handlers set no deadlines for calls of the service because each method of the service limits
 // its own time. It is safe for concurrent use.
 type API struct {
-	service  *shortener.Service
+	service  *service.Service
 	proxies  *client.Proxies
 	tokens   client.Tokens
 	limits   *client.Limiters

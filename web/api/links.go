@@ -10,6 +10,7 @@ import (
 
 	"keypool/shortener"
 	"keypool/shortener/destination"
+	"keypool/shortener/service"
 	"keypool/shortener/token"
 	"keypool/web/client"
 	"keypool/web/internal/media"
@@ -19,20 +20,20 @@ import (
 )
 
 // manager returns who sends a request, if the token of the request has one of the scopes.
-func (a *API) manager(c echo.Context, scopes ...token.Scopes) (shortener.Actor, error) {
+func (a *API) manager(c echo.Context, scopes ...token.Scopes) (service.Actor, error) {
 	tok, ok, err := client.Identify(c, a.tokens)
 	if err != nil {
-		return shortener.Actor{}, err
+		return service.Actor{}, err
 	}
 	if !ok {
-		return shortener.Actor{}, problem.Unauthorized("Only clients with a token may manage links. " + client.SendBearer)
+		return service.Actor{}, problem.Unauthorized("Only clients with a token may manage links. " + client.SendBearer)
 	}
 	for _, scope := range scopes {
 		if err = client.Permit(tok, scope); err == nil {
 			break
 		}
 	}
-	return shortener.Actor{Token: tok.ID, Admin: tok.Scopes.Has(token.ScopeAdmin)}, err
+	return service.Actor{Token: tok.ID, Admin: tok.Scopes.Has(token.ScopeAdmin)}, err
 }
 
 // link answers requests for /api/links/{code}.

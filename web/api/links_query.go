@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"slices"
 
-	"keypool/shortener"
 	"keypool/shortener/destination"
+	"keypool/shortener/service"
 	"keypool/web/internal/parameters"
 	"keypool/web/internal/problem"
 )
@@ -15,7 +15,7 @@ const defaultList = 100
 
 // listQuery is what a client asks of a list.
 type listQuery struct {
-	filter shortener.Filter
+	filter service.Filter
 	cursor string
 	limit  int
 	paged  bool // whether the client sent limit or cursor
@@ -23,7 +23,7 @@ type listQuery struct {
 
 // readListQuery reads the parameters of GET /api/links.
 func readListQuery(r *http.Request) (q listQuery, err error) {
-	q = listQuery{limit: defaultList, filter: shortener.Filter{State: shortener.StateActive}}
+	q = listQuery{limit: defaultList, filter: service.Filter{State: service.StateActive}}
 	err = parameters.Read(r.URL.RawQuery, q.set)
 	return q, err
 }
@@ -40,13 +40,13 @@ func (q *listQuery) set(name, value string) (err error) {
 		}
 		q.filter.Host = value
 	case "state":
-		q.filter.State = shortener.State(value)
-		if !slices.Contains(shortener.States(), q.filter.State) {
+		q.filter.State = service.State(value)
+		if !slices.Contains(service.States(), q.filter.State) {
 			return problem.Malformed("The parameter state must be active, expired, deleted or all.")
 		}
 	case "limit":
 		q.paged = true
-		q.limit, err = parameters.Int(name, value, 1, shortener.MaxList)
+		q.limit, err = parameters.Int(name, value, 1, service.MaxList)
 	case "cursor":
 		q.paged = true
 		q.cursor = value

@@ -7,6 +7,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"keypool/shortener"
+	"keypool/shortener/service"
 	"keypool/shortener/token"
 	"keypool/shortener/visits"
 	"keypool/web/internal/media"
@@ -16,7 +17,7 @@ import (
 )
 
 // visitReader returns who reads visits, if visits are counted.
-func (a *API) visitReader(c echo.Context) (shortener.Actor, error) {
+func (a *API) visitReader(c echo.Context) (service.Actor, error) {
 	actor, err := a.manager(c, token.ScopeRead)
 	if err == nil && a.counter == nil {
 		err = problem.ErrVisitsOff

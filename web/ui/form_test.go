@@ -5,7 +5,7 @@ import (
 	"maps"
 	"testing"
 
-	"keypool/shortener"
+	"keypool/shortener/service"
 	"keypool/shortener/token"
 )
 
@@ -58,10 +58,10 @@ func TestPatchOfForm(t *testing.T) {
 func TestFilterAddress(t *testing.T) {
 	t.Parallel()
 	for want, f := range map[string]filter{
-		"/links/":                       {State: shortener.StateActive, base: "/links"},
-		"/links/?cursor=c":              {State: shortener.StateActive, base: "/links", Cursor: "c"},
-		"/links/?q=a%26b&state=expired": {State: shortener.StateExpired, base: "/links", Text: "a&b"},
-		"/links/?host=h&tag=t":          {State: shortener.StateActive, base: "/links", Tag: "t", Host: "h"},
+		"/links/":                       {State: service.StateActive, base: "/links"},
+		"/links/?cursor=c":              {State: service.StateActive, base: "/links", Cursor: "c"},
+		"/links/?q=a%26b&state=expired": {State: service.StateExpired, base: "/links", Text: "a&b"},
+		"/links/?host=h&tag=t":          {State: service.StateActive, base: "/links", Tag: "t", Host: "h"},
 	} {
 		if got := f.At(f.Cursor); got != want {
 			t.Errorf("the address is %s, want %s", got, want)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"keypool/shortener"
+	"keypool/shortener/service"
 	"keypool/web/internal/reply"
 )
 
@@ -23,17 +24,17 @@ type list struct {
 // filter is what a person asks of the list. The address of the page contains it.
 type filter struct {
 	Text, Tag, Host string
-	State           shortener.State
+	State           service.State
 	Cursor          string
 	base            string
 }
 
 func (u *UI) filterOf(q url.Values) filter {
 	f := filter{
-		Text: q.Get("q"), Tag: q.Get("tag"), Host: q.Get("host"), State: shortener.State(q.Get("state")), Cursor: q.Get("cursor"), base: u.Base,
+		Text: q.Get("q"), Tag: q.Get("tag"), Host: q.Get("host"), State: service.State(q.Get("state")), Cursor: q.Get("cursor"), base: u.Base,
 	}
-	if !slices.Contains(shortener.States(), f.State) {
-		f.State = shortener.StateActive
+	if !slices.Contains(service.States(), f.State) {
+		f.State = service.StateActive
 	}
 	return f
 }
@@ -41,19 +42,19 @@ func (u *UI) filterOf(q url.Values) filter {
 // States returns the choices of the field state.
 func (filter) States() []choice {
 	return []choice{
-		{string(shortener.StateActive), "Active"}, {string(shortener.StateExpired), "Expired"},
-		{string(shortener.StateDeleted), "Deleted"}, {string(shortener.StateAll), "All"},
+		{string(service.StateActive), "Active"}, {string(service.StateExpired), "Expired"},
+		{string(service.StateDeleted), "Deleted"}, {string(service.StateAll), "All"},
 	}
 }
 
 // Empty reports whether the filter selects every active link.
 func (f filter) Empty() bool {
-	return f.Text == "" && f.Tag == "" && f.Host == "" && f.State == shortener.StateActive
+	return f.Text == "" && f.Tag == "" && f.Host == "" && f.State == service.StateActive
 }
 
 // Narrow reports whether the filter has more than a text.
 func (f filter) Narrow() bool {
-	return f.Tag != "" || f.Host != "" || f.State != shortener.StateActive
+	return f.Tag != "" || f.Host != "" || f.State != service.StateActive
 }
 
 // At returns the address of the list with this filter from a cursor on, or from the newest link on if it is "".
@@ -64,7 +65,7 @@ func (f filter) At(cursor string) string {
 			q.Set(name, value)
 		}
 	}
-	if f.State != shortener.StateActive {
+	if f.State != service.StateActive {
 		q.Set("state", string(f.State))
 	}
 	if len(q) == 0 {
@@ -85,7 +86,7 @@ func (u *UI) list(x *exchange) error {
 	}
 	q := x.r.URL.Query()
 	page := list{filter: u.filterOf(q)}
-	selection := shortener.Filter{Text: page.Text, Tag: page.Tag, Host: page.Host, State: page.State}
+	selection := service.Filter{Text: page.Text, Tag: page.Tag, Host: page.Host, State: page.State}
 	links, next, err := u.Service.List(x.r.Context(), x.person.actor(), selection, page.Cursor, pageSize)
 	if errors.Is(err, shortener.ErrPosition) {
 		return &pageError{http.StatusBadRequest, "There is no such page of the list", "The address has a cursor that this service did not return. Begin with the newest links."}

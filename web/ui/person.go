@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"keypool/shortener"
+	"keypool/shortener/service"
 	"keypool/shortener/token"
 )
 
@@ -45,8 +46,8 @@ func (p person) maySee() error {
 
 func (p person) has(scope token.Scopes) bool { return p.operator || p.token.Scopes.Has(scope) }
 
-func (p person) actor() shortener.Actor {
-	return shortener.Actor{Token: p.token.ID, Admin: p.SeesAll()}
+func (p person) actor() service.Actor {
+	return service.Actor{Token: p.token.ID, Admin: p.SeesAll()}
 }
 
 // Entrance determines the person who sends a request.

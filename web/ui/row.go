@@ -7,6 +7,7 @@ import (
 
 	"keypool/shortener"
 	"keypool/shortener/destination"
+	"keypool/shortener/service"
 )
 
 // row is a link for people.
@@ -81,7 +82,7 @@ func (r *row) State() string {
 
 // Tagged returns the address of the list of the active links with a tag.
 func (v *view) Tagged(tag string) string {
-	return filter{State: shortener.StateActive, base: v.Base}.Tagged(tag)
+	return filter{State: service.StateActive, base: v.Base}.Tagged(tag)
 }
 
 // Scheme returns the scheme of the short URL, with "://".

@@ -11,7 +11,7 @@
 // Invariants:
 //
 //   - a person sees and changes only the links that their token may see and change, because each handler passes the person's
-//     [shortener.Actor] to the service;
+//     [service.Actor] to the service;
 //   - a request that could change something is refused unless the browser says that a page of the same origin sent it;
 //   - each page works without scripts;
 //   - a refused form keeps what was typed.
@@ -26,8 +26,8 @@ import (
 	"strings"
 	"sync"
 
-	"keypool/shortener"
 	"keypool/shortener/destination"
+	"keypool/shortener/service"
 	"keypool/shortener/token"
 	"keypool/web/internal/reply"
 	"keypool/web/internal/shell"
@@ -56,7 +56,7 @@ type Limits interface {
 
 // Config holds what the pages need. Only Limits, Visits and Logger may be nil.
 type Config struct {
-	Service  *shortener.Service
+	Service  *service.Service
 	Base     string // "/links" or "/admin"
 	Entrance Entrance
 	Tokens   Tokens

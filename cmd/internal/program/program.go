@@ -23,7 +23,7 @@ import (
 const StartTimeout = 30 * time.Second
 
 // PublicGrace is the time that running requests on the public listener have to finish during an
-// orderly stop. It is longer than the 5 s that package shortener allows for a creation.
+// orderly stop. It is longer than the 5 s that package service allows for a creation.
 const PublicGrace = 6 * time.Second
 
 const (

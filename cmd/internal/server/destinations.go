@@ -8,8 +8,8 @@ import (
 	"keypool/cmd/internal/blockfile"
 	"keypool/cmd/internal/config"
 	"keypool/cmd/internal/program"
-	"keypool/shortener"
 	"keypool/shortener/destination"
+	"keypool/shortener/service"
 )
 
 // ownHosts returns the set of the hosts in OWN_HOSTS, which Complete has checked. It is nil if there are none.
@@ -40,7 +40,7 @@ func openBlockFile(path string, log *slog.Logger) (*blockfile.File, error) {
 }
 
 // watchBlockFile makes service use the block list in file, and each change of it, until p stops.
-func watchBlockFile(p *program.Program, file *blockfile.File, service *shortener.Service) {
+func watchBlockFile(p *program.Program, file *blockfile.File, service *service.Service) {
 	if file == nil {
 		return
 	}

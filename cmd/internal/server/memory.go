@@ -8,7 +8,7 @@ import (
 	"runtime/metrics"
 	"sync/atomic"
 
-	"keypool/shortener"
+	"keypool/shortener/service"
 	"keypool/shortener/visits"
 )
 
@@ -35,7 +35,7 @@ func cachedLinks() int {
 	if limit == math.MaxInt64 {
 		return 0
 	}
-	return int(min(max(cacheShare*float64(limit)/linkMemory, 1), shortener.DefaultCacheSize))
+	return int(min(max(cacheShare*float64(limit)/linkMemory, 1), service.DefaultCacheSize))
 }
 
 const (

@@ -7,7 +7,7 @@ import (
 	"runtime/metrics"
 	"testing"
 
-	"keypool/shortener"
+	"keypool/shortener/service"
 )
 
 var kept, garbage []byte
@@ -54,7 +54,7 @@ func TestCacheFitsIntoTheMemoryLimit(t *testing.T) {
 		limit int64
 		want  int
 	}{
-		{math.MaxInt64, 0}, {1 << 40, shortener.DefaultCacheSize}, {288 * 4 * 1000, 1000}, {0, 1},
+		{math.MaxInt64, 0}, {1 << 40, service.DefaultCacheSize}, {288 * 4 * 1000, 1000}, {0, 1},
 	} {
 		debug.SetMemoryLimit(tt.limit)
 		if got := cachedLinks(); got != tt.want {

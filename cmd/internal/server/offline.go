@@ -15,6 +15,7 @@ import (
 	"keypool/cmd/internal/operate"
 	"keypool/kgs/audit"
 	"keypool/shortener"
+	"keypool/shortener/service"
 )
 
 // auditFlags are the flags of the command audit.
@@ -111,10 +112,10 @@ type deleteFlags struct {
 func deleteLinks(ctx context.Context, s config.Server, codes []string, out io.Writer) error {
 	return offline(ctx, s, io.Discard, func(ctx context.Context, o opened) error {
 		err := operate.Delete(ctx, func(ctx context.Context, code string) error {
-			return shortener.Delete(ctx, o.store, code, time.Now())
+			return service.Delete(ctx, o.store, code, time.Now())
 		}, codes, out)
 		select {
-		case <-time.After(shortener.Freshness):
+		case <-time.After(service.Freshness):
 		case <-ctx.Done():
 		}
 		return err

@@ -15,6 +15,7 @@ import (
 	"keypool/cmd/internal/version"
 	"keypool/kgs"
 	"keypool/shortener"
+	"keypool/shortener/service"
 	"keypool/web"
 	"keypool/web/admin"
 	"keypool/web/httpserver"
@@ -63,9 +64,9 @@ func startServer(ctx context.Context, s config.Server, log *slog.Logger) (*progr
 			return err
 		}
 		removals := kgs.NewFailureLog(c.Log, "remove old idempotency keys")
-		p.Background("idempotency keys", p.Fail, func(ctx context.Context) error { return shortener.ForgetKeys(ctx, store, removals.Note) })
-		links, requests := shortener.NewMetrics(c.Registry), web.NewMetrics(c.Registry)
-		service := shortener.New(shortener.Config{
+		p.Background("idempotency keys", p.Fail, func(ctx context.Context) error { return service.ForgetKeys(ctx, store, removals.Note) })
+		links, requests := service.NewMetrics(c.Registry), web.NewMetrics(c.Registry)
+		service := service.New(service.Config{
 			Store: store, Keys: keys{chain.Keys()}, Metrics: links, CacheSize: cachedLinks(), OwnHosts: ownHosts(s.OwnHosts),
 		})
 		c.OnStop("links", func(ctx context.Context) error {

@@ -7,15 +7,15 @@ import (
 
 	"keypool/cmd/internal/config"
 	"keypool/cmd/internal/program"
-	"keypool/shortener"
 	"keypool/shortener/destination"
+	"keypool/shortener/service"
 	"keypool/shortener/token"
 	"keypool/web"
 )
 
 // adminUI returns the pages for links on the admin listener. Without BASE_URL, their short URLs begin with the address of the public
 // listener for clients on this machine.
-func adminUI(p *program.Program, s config.Serve, service *shortener.Service, tokens *token.Registry, visits *web.Visits, log *slog.Logger) http.Handler {
+func adminUI(p *program.Program, s config.Serve, service *service.Service, tokens *token.Registry, visits *web.Visits, log *slog.Logger) http.Handler {
 	base := cmp.Or(string(s.BaseURL), p.URL())
 	if _, ok := destination.ParseOrigin(base); !ok { // an address with a zone, which a link cannot have
 		base = "http://localhost"

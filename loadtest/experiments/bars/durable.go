@@ -17,6 +17,7 @@ import (
 	"keypool/loadtest/lab"
 	"keypool/loadtest/measure"
 	"keypool/shortener"
+	"keypool/shortener/service"
 	"keypool/web"
 	"keypool/web/httpserver"
 )
@@ -39,7 +40,7 @@ func ServeDurableLog(ctx context.Context, addr, file string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	service := shortener.New(shortener.Config{Store: &logStore{file: f}, Keys: &numbered{}})
+	service := service.New(service.Config{Store: &logStore{file: f}, Keys: &numbered{}})
 	defer func() { err = errors.Join(err, service.Close(context.WithoutCancel(ctx))) }()
 	log := slog.New(slog.DiscardHandler)
 	server := httpserver.New(web.NewPublic(web.PublicConfig{Service: service, Logger: log}), log)

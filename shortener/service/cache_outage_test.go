@@ -1,4 +1,4 @@
-package shortener
+package service
 
 import (
 	"context"
@@ -6,13 +6,15 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"keypool/shortener"
 )
 
 func TestCacheFailsInTimeForAnUnknownCode(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, c := newRows()
-		assertGet(t, c, "absent", ErrNotFound)
+		assertGet(t, c, "absent", shortener.ErrNotFound)
 		time.Sleep(Freshness)
 		r.set(func() { r.down = errDown })
 		assertGet(t, c, "unknown", errDown)
@@ -86,10 +88,10 @@ func TestCacheDetectsDeletionsAfterAnOutage(t *testing.T) {
 		r.set(func() { r.down = errDown })
 		time.Sleep(Freshness)
 		assertGet(t, c, "one", nil)
-		one.DeletedAt, two.DeletedAt = stamp(time.Now()), stamp(time.Now())
+		one.DeletedAt, two.DeletedAt = Stamp(time.Now()), Stamp(time.Now())
 		r.set(func() { r.links["one"], r.links["two"], r.down = one, two, nil })
 		time.Sleep(Freshness)
-		assertGet(t, c, "one", ErrGone)
-		assertGet(t, c, "two", ErrGone) // the first answer of the store ends the outage for all codes
+		assertGet(t, c, "one", shortener.ErrGone)
+		assertGet(t, c, "two", shortener.ErrGone) // the first answer of the store ends the outage for all codes
 	})
 }

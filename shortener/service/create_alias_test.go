@@ -1,4 +1,4 @@
-package shortener_test
+package service_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"keypool/shortener"
+	"keypool/shortener/service"
 )
 
 func TestCreateAlias(t *testing.T) {
@@ -33,7 +34,7 @@ func TestCreateAlias(t *testing.T) {
 		{"another expiry", shortener.Request{URL: home, ExpiresAt: in2100}, shortener.Request{URL: home, ExpiresAt: in2101}, nil, false},
 		{"an expiry for a link without one", shortener.Request{URL: home}, shortener.Request{URL: home, ExpiresAt: in2100}, nil, false},
 		{"deleted", shortener.Request{URL: home}, shortener.Request{URL: home}, func(t *testing.T, s shortener.Store) {
-			if err := shortener.Delete(t.Context(), s, "mine", testNow); err != nil {
+			if err := service.Delete(t.Context(), s, "mine", testNow); err != nil {
 				t.Fatal(err)
 			}
 		}, false},
@@ -68,7 +69,7 @@ func TestCreateAliasStaysTakenAfterItsExpiry(t *testing.T) {
 	t.Parallel()
 	now := testNow
 	store := newStore(t)
-	s := startService(t, shortener.Config{Store: store, Now: func() time.Time { return now }})
+	s := startService(t, service.Config{Store: store, Now: func() time.Time { return now }})
 	r := shortener.Request{URL: "https://go.dev/", Alias: given("brief"), ExpiresAt: given("2026-03-01T12:00:02Z")}
 	mustCreate(t, s, r)
 	now = now.Add(time.Minute)
@@ -91,9 +92,9 @@ func TestCreateAliasReturnsLinkWithEqualKey(t *testing.T) {
 func TestCreateAliasFailsWhenItsOwnerCannotBeRead(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
-	mustCreate(t, startService(t, shortener.Config{Store: store}), shortener.Request{URL: "https://go.dev/", Alias: given("mine")})
+	mustCreate(t, startService(t, service.Config{Store: store}), shortener.Request{URL: "https://go.dev/", Alias: given("mine")})
 	for _, cause := range []error{errDown, shortener.ErrNotFound} {
-		s := startService(t, shortener.Config{Store: &faultyStore{Store: store, lookup: func(context.Context, string) (shortener.Link, error) {
+		s := startService(t, service.Config{Store: &faultyStore{Store: store, lookup: func(context.Context, string) (shortener.Link, error) {
 			return shortener.Link{}, cause
 		}}})
 		_, _, err := s.Create(t.Context(), shortener.Request{URL: "https://go.dev/", Alias: given("mine")})
@@ -120,8 +121,8 @@ func TestCreateAliasHasOneWinner(t *testing.T) {
 			// Two processes on one store, and all creations in the same microsecond.
 			now := time.Now()
 			clock := func() time.Time { return now }
-			services := []*shortener.Service{
-				startService(t, shortener.Config{Store: store, Now: clock}), startService(t, shortener.Config{Store: store, Now: clock}),
+			services := []*service.Service{
+				startService(t, service.Config{Store: store, Now: clock}), startService(t, service.Config{Store: store, Now: clock}),
 			}
 			var created, existing, taken atomic.Int64
 			var winner atomic.Pointer[shortener.Link]

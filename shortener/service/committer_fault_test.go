@@ -1,4 +1,4 @@
-package shortener
+package service
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"keypool/shortener"
 )
 
 var errUnknown = errors.New("connection reset")
@@ -25,7 +27,7 @@ func TestCommitFailsInTimeWhenTheStoreHangs(t *testing.T) {
 		}
 		for i, a := range answers {
 			err := (<-a).err
-			if queued := i >= maxInserters; err == nil || errors.Is(err, ErrNotWritten) != queued {
+			if queued := i >= maxInserters; err == nil || errors.Is(err, shortener.ErrNotWritten) != queued {
 				t.Errorf("caller %d: %v", i, err)
 			}
 		}
@@ -45,7 +47,7 @@ func TestCommitFailsInTimeWhenTheStoreHangs(t *testing.T) {
 
 func TestCommitRepeatsUnknownOutcomes(t *testing.T) {
 	t.Parallel()
-	notWritten := fmt.Errorf("%w: refused", ErrNotWritten)
+	notWritten := fmt.Errorf("%w: refused", shortener.ErrNotWritten)
 	for name, test := range map[string]struct {
 		replies    []error // errors of the first Inserts; later Inserts succeed
 		inserts    int
@@ -54,7 +56,7 @@ func TestCommitRepeatsUnknownOutcomes(t *testing.T) {
 	}{
 		"success":                       {nil, 1, true, false},
 		"nothing written":               {[]error{notWritten}, 1, false, true},
-		"disk full":                     {[]error{fmt.Errorf("%w: %w", ErrNotWritten, ErrStoreFull)}, 1, false, true},
+		"disk full":                     {[]error{fmt.Errorf("%w: %w", shortener.ErrNotWritten, shortener.ErrStoreFull)}, 1, false, true},
 		"unknown, then repeated":        {[]error{errUnknown, errUnknown}, 3, true, false},
 		"unknown, then nothing written": {[]error{errUnknown, notWritten}, 3, true, false},
 	} {
@@ -62,7 +64,7 @@ func TestCommitRepeatsUnknownOutcomes(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				var inserts int
-				c := startCommitter(t, &fakeStore{insert: func(ctx context.Context, links []Link) ([]Outcome, error) {
+				c := startCommitter(t, &fakeStore{insert: func(ctx context.Context, links []shortener.Link) ([]shortener.Outcome, error) {
 					inserts++
 					if inserts <= len(test.replies) {
 						return nil, test.replies[inserts-1]
@@ -70,7 +72,7 @@ func TestCommitRepeatsUnknownOutcomes(t *testing.T) {
 					return allInserted(ctx, links)
 				}}, 0)
 				outcome, err := c.commit(t.Context(), testLink("a"))
-				if (outcome == Inserted) != test.inserted || errors.Is(err, ErrNotWritten) != test.notWritten || (err == nil) != test.inserted {
+				if (outcome == shortener.Inserted) != test.inserted || errors.Is(err, shortener.ErrNotWritten) != test.notWritten || (err == nil) != test.inserted {
 					t.Errorf("outcome %v, %v", outcome, err)
 				}
 				if inserts != test.inserts {
@@ -87,14 +89,14 @@ func TestCommitOutcomeStaysUnknown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		first := true
-		c := startCommitter(t, &fakeStore{insert: func(context.Context, []Link) ([]Outcome, error) {
+		c := startCommitter(t, &fakeStore{insert: func(context.Context, []shortener.Link) ([]shortener.Outcome, error) {
 			if first {
 				first = false
 				return nil, errUnknown
 			}
-			return nil, ErrNotWritten
+			return nil, shortener.ErrNotWritten
 		}}, 0)
-		if _, err := c.commit(t.Context(), testLink("a")); err == nil || errors.Is(err, ErrNotWritten) {
+		if _, err := c.commit(t.Context(), testLink("a")); err == nil || errors.Is(err, shortener.ErrNotWritten) {
 			t.Fatalf("commit after an unknown outcome: %v, want an error other than ErrNotWritten", err)
 		}
 	})
@@ -106,10 +108,10 @@ func TestCommitIsolatesARefusedLink(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
-		c := startCommitter(t, &fakeStore{insert: func(ctx context.Context, links []Link) ([]Outcome, error) {
+		c := startCommitter(t, &fakeStore{insert: func(ctx context.Context, links []shortener.Link) ([]shortener.Outcome, error) {
 			for _, l := range links {
 				if l.Code == "3" {
-					return nil, fmt.Errorf("%w: %w", ErrNotWritten, ErrRefused)
+					return nil, fmt.Errorf("%w: %w", shortener.ErrNotWritten, shortener.ErrRefused)
 				}
 			}
 			return g.insert(ctx, links)
@@ -123,7 +125,7 @@ func TestCommitIsolatesARefusedLink(t *testing.T) {
 		}
 		close(g.open)
 		for i, a := range answers {
-			if got := <-a; (i == 3) != errors.Is(got.err, ErrRefused) || (i != 3) != (got.outcome == Inserted) {
+			if got := <-a; (i == 3) != errors.Is(got.err, shortener.ErrRefused) || (i != 3) != (got.outcome == shortener.Inserted) {
 				t.Errorf("link %d: outcome %v, %v", i, got.outcome, got.err)
 			}
 		}
@@ -135,11 +137,11 @@ func TestCommitRefusesOnlyBusyKeys(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
-		c := startCommitter(t, &fakeStore{insert: func(ctx context.Context, links []Link) ([]Outcome, error) {
+		c := startCommitter(t, &fakeStore{insert: func(ctx context.Context, links []shortener.Link) ([]shortener.Outcome, error) {
 			outcomes, err := g.insert(ctx, links)
 			for i := range outcomes {
 				if links[i].Code == "3" {
-					outcomes[i] = Busy
+					outcomes[i] = shortener.Busy
 				}
 			}
 			return outcomes, err
@@ -153,7 +155,7 @@ func TestCommitRefusesOnlyBusyKeys(t *testing.T) {
 		}
 		close(g.open)
 		for i, a := range answers {
-			if got := <-a; (i == 3) != errors.Is(got.err, ErrKeyBusy) || (i != 3) != (got.outcome == Inserted) {
+			if got := <-a; (i == 3) != errors.Is(got.err, shortener.ErrKeyBusy) || (i != 3) != (got.outcome == shortener.Inserted) {
 				t.Errorf("link %d: outcome %v, %v", i, got.outcome, got.err)
 			}
 		}
@@ -168,7 +170,7 @@ func TestCommitMetricsOfFailedInserts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewRegistry()
 		replies := []error{errUnknown, nil}
-		c := newCommitter(&fakeStore{insert: func(ctx context.Context, links []Link) ([]Outcome, error) {
+		c := newCommitter(&fakeStore{insert: func(ctx context.Context, links []shortener.Link) ([]shortener.Outcome, error) {
 			err := replies[0]
 			replies = replies[1:]
 			if err != nil {

@@ -1,4 +1,4 @@
-package shortener
+package service
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/maypok86/otter/v2"
+
+	"keypool/shortener"
 )
 
 // Freshness is how long an answer of the store is used without another look-up. So every
@@ -44,7 +46,7 @@ var errLookupPanicked = errors.New("the look-up panicked")
 // links are not followed at once, and an insertion in entries costs more than the rest of the
 // creation.
 type cache struct {
-	lookup  func(ctx context.Context, code string) (Link, error)
+	lookup  func(ctx context.Context, code string) (shortener.Link, error)
 	now     func() time.Time
 	start   time.Time // the time from which entries count
 	entries *otter.Cache[string, *entry]
@@ -67,9 +69,9 @@ type call struct {
 	err   error
 }
 
-// newCache returns a cache for up to size links. lookup is the Lookup of a [Store]. A link with a
+// newCache returns a cache for up to size links. lookup is the Lookup of a [shortener.Store]. A link with a
 // long URL counts as several links, so that size limits the memory.
-func newCache(size int, lookup func(context.Context, string) (Link, error), now func() time.Time) *cache {
+func newCache(size int, lookup func(context.Context, string) (shortener.Link, error), now func() time.Time) *cache {
 	if size <= 0 {
 		size = DefaultCacheSize
 	}
@@ -88,14 +90,14 @@ func newCache(size int, lookup func(context.Context, string) (Link, error), now 
 
 // get resolves code. It fails with ErrNotFound, with ErrGone, or with an
 // *UnavailableError when the store is unavailable and the cache does not have the code.
-func (c *cache) get(ctx context.Context, code string) (Link, error) {
+func (c *cache) get(ctx context.Context, code string) (shortener.Link, error) {
 	now := c.now()
 	e, known := c.entries.GetIfPresent(code)
 	if !known {
 		e, known = c.created.get(code)
 	}
-	if !known && !IsCode(code) {
-		return Link{}, ErrNotFound
+	if !known && !shortener.IsCode(code) {
+		return shortener.Link{}, shortener.ErrNotFound
 	}
 	if known && (recent(c.start.Add(e.asked), now) || c.storeDown(now)) {
 		return e.answer(now)
@@ -108,7 +110,7 @@ func (c *cache) get(ctx context.Context, code string) (Link, error) {
 	case err == nil:
 		e = fresh
 	case !known:
-		return Link{}, unavailable(err)
+		return shortener.Link{}, unavailable(err)
 	}
 	return e.answer(c.now())
 }
@@ -164,7 +166,7 @@ func (c *cache) do(ctx context.Context, code string, shared *call) {
 	defer cancel()
 	asked := c.now()
 	link, err := c.lookup(ctx, code)
-	if err != nil && !errors.Is(err, ErrNotFound) {
+	if err != nil && !errors.Is(err, shortener.ErrNotFound) {
 		failed := c.now()
 		c.failed.Store(&failed)
 		shared.err = err
@@ -174,7 +176,7 @@ func (c *cache) do(ctx context.Context, code string, shared *call) {
 		c.failed.Store(nil)
 	}
 	if err != nil {
-		link = Link{}
+		link = shortener.Link{}
 	}
 	shared.entry, shared.err = newEntry(link, asked.Sub(c.start)), nil
 }
@@ -201,7 +203,7 @@ func (c *cache) finish(code string, shared *call) {
 
 // put adds a link that this process created, changed or read, and discards older answers for its code. The time
 // asked is earlier than the creation or the read.
-func (c *cache) put(link Link, asked time.Time) {
+func (c *cache) put(link shortener.Link, asked time.Time) {
 	e := newEntry(link, asked.Sub(c.start))
 	c.mu.Lock()
 	defer c.mu.Unlock()

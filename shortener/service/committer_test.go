@@ -1,4 +1,4 @@
-package shortener
+package service
 
 import (
 	"context"
@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"keypool/shortener"
 )
 
-func startCommitter(t testing.TB, s Store, queueSize int) *committer {
+func startCommitter(t testing.TB, s shortener.Store, queueSize int) *committer {
 	t.Helper()
 	c := newCommitter(s, NewMetrics(prometheus.NewRegistry()), queueSize)
 	t.Cleanup(func() {
@@ -25,12 +27,12 @@ func startCommitter(t testing.TB, s Store, queueSize int) *committer {
 
 // fakeStore is a Store whose Insert is defined by the test. If writers is 0, it has two writers.
 type fakeStore struct {
-	Store
-	insert  func(ctx context.Context, links []Link) ([]Outcome, error)
+	shortener.Store
+	insert  func(ctx context.Context, links []shortener.Link) ([]shortener.Outcome, error)
 	writers int
 }
 
-func (f *fakeStore) Insert(ctx context.Context, links []Link) ([]Outcome, error) {
+func (f *fakeStore) Insert(ctx context.Context, links []shortener.Link) ([]shortener.Outcome, error) {
 	return f.insert(ctx, links)
 }
 
@@ -41,10 +43,10 @@ func (f *fakeStore) Writers() int {
 	return f.writers
 }
 
-func allInserted(_ context.Context, links []Link) ([]Outcome, error) {
-	outcomes := make([]Outcome, len(links))
+func allInserted(_ context.Context, links []shortener.Link) ([]shortener.Outcome, error) {
+	outcomes := make([]shortener.Outcome, len(links))
 	for i := range outcomes {
-		outcomes[i] = Inserted
+		outcomes[i] = shortener.Inserted
 	}
 	return outcomes, nil
 }
@@ -58,7 +60,7 @@ type gate struct {
 
 func newGate() *gate { return &gate{open: make(chan struct{})} }
 
-func (g *gate) insert(ctx context.Context, links []Link) ([]Outcome, error) {
+func (g *gate) insert(ctx context.Context, links []shortener.Link) ([]shortener.Outcome, error) {
 	g.mu.Lock()
 	g.rows = append(g.rows, len(links))
 	g.mu.Unlock()
@@ -72,7 +74,7 @@ func (g *gate) insert(ctx context.Context, links []Link) ([]Outcome, error) {
 
 // answer is the result of commit for one caller.
 type answer struct {
-	outcome Outcome
+	outcome shortener.Outcome
 	err     error
 }
 
@@ -89,7 +91,7 @@ func commitAsync(ctx context.Context, c *committer, code string) <-chan answer {
 
 func wantInserted(t *testing.T, a answer) {
 	t.Helper()
-	if a.outcome != Inserted || a.err != nil {
+	if a.outcome != shortener.Inserted || a.err != nil {
 		t.Fatalf("commit = %v, %v, want Inserted", a.outcome, a.err)
 	}
 }
@@ -141,8 +143,8 @@ func TestCommitFailsWhenTheQueueIsFull(t *testing.T) {
 		}
 		start := time.Now()
 		_, err := c.commit(t.Context(), testLink("one too many"))
-		var refusal *UnavailableError
-		if !errors.As(err, &refusal) || refusal.RetryAfter <= 0 || !errors.Is(err, ErrNotWritten) {
+		var refusal *shortener.UnavailableError
+		if !errors.As(err, &refusal) || refusal.RetryAfter <= 0 || !errors.Is(err, shortener.ErrNotWritten) {
 			t.Fatalf("commit with a full queue: %v, want an UnavailableError that wraps ErrNotWritten", err)
 		}
 		if waited := time.Since(start); waited != 0 {
@@ -172,10 +174,10 @@ func TestCommitEndsWithContext(t *testing.T) {
 		waiting := commitAsync(ctx, c, "queued")
 		other := commitAsync(t.Context(), c, "other")
 		cancel()
-		if a := <-waiting; !errors.Is(a.err, ErrNotWritten) || !errors.Is(a.err, context.Canceled) {
+		if a := <-waiting; !errors.Is(a.err, shortener.ErrNotWritten) || !errors.Is(a.err, context.Canceled) {
 			t.Errorf("commit whose link is in the queue: %v, want ErrNotWritten and Canceled", a.err)
 		}
-		if a := <-blocked; a.err == nil || errors.Is(a.err, ErrNotWritten) {
+		if a := <-blocked; a.err == nil || errors.Is(a.err, shortener.ErrNotWritten) {
 			t.Errorf("commit whose link is in an Insert: %v, want an error other than ErrNotWritten", a.err)
 		}
 		close(g.open)
@@ -198,7 +200,7 @@ func TestCommitterCloseCommitsTheQueue(t *testing.T) {
 		closed := make(chan error)
 		go func() { closed <- c.close(t.Context()) }()
 		synctest.Wait()
-		if _, err := c.commit(t.Context(), testLink("late")); !errors.Is(err, ErrNotWritten) {
+		if _, err := c.commit(t.Context(), testLink("late")); !errors.Is(err, shortener.ErrNotWritten) {
 			t.Errorf("commit after close: %v", err)
 		}
 		close(g.open)
@@ -217,9 +219,9 @@ func TestCommitterCloseInterruptsAStoreThatHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
-		c := newCommitter(&fakeStore{insert: func(ctx context.Context, links []Link) ([]Outcome, error) {
+		c := newCommitter(&fakeStore{insert: func(ctx context.Context, links []shortener.Link) ([]shortener.Outcome, error) {
 			if ctx.Err() != nil {
-				return nil, fmt.Errorf("%w: %w", ErrNotWritten, ctx.Err())
+				return nil, fmt.Errorf("%w: %w", shortener.ErrNotWritten, ctx.Err())
 			}
 			return g.insert(ctx, links)
 		}}, NewMetrics(prometheus.NewRegistry()), 0)
@@ -234,7 +236,7 @@ func TestCommitterCloseInterruptsAStoreThatHangs(t *testing.T) {
 		}
 		for i, a := range answers {
 			err := (<-a).err
-			if sent := i < maxInserters; err == nil || errors.Is(err, ErrNotWritten) == sent {
+			if sent := i < maxInserters; err == nil || errors.Is(err, shortener.ErrNotWritten) == sent {
 				t.Errorf("link %d: %v", i, err)
 			}
 		}

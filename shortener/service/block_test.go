@@ -1,4 +1,4 @@
-package shortener_test
+package service_test
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 
 	"keypool/shortener"
 	"keypool/shortener/destination"
+	"keypool/shortener/service"
 )
 
 func hosts(t *testing.T, spellings ...string) *destination.Hosts {
@@ -42,11 +43,11 @@ func TestBlockedHostsGetNoLinks(t *testing.T) {
 func TestLinksOfBlockedHostsDoNotResolveWhileBlocked(t *testing.T) {
 	t.Parallel()
 	s, store := newService(t, sequence("k"))
-	other := startService(t, shortener.Config{Store: store, Keys: sequence("o")})
+	other := startService(t, service.Config{Store: store, Keys: sequence("o")})
 	evil := mustCreate(t, s, shortener.Request{URL: "https://www.Evil.example:8443/x"})
 	good := mustCreate(t, s, shortener.Request{URL: "https://good.example/"})
 	for range 2 {
-		for _, service := range []*shortener.Service{s, other} {
+		for _, service := range []*service.Service{s, other} {
 			service.Block(hosts(t, "evil.example"))
 			assertFails(t, service, evil.Code, shortener.ErrLinkBlocked)
 			assertFails(t, service, evil.Code, shortener.ErrGone)
@@ -63,7 +64,7 @@ func TestLinksOfBlockedHostsDoNotResolveWhileBlocked(t *testing.T) {
 // A URL must not lead to this service under any of its names, on any port.
 func TestOwnHostsGetNoLinks(t *testing.T) {
 	t.Parallel()
-	s := startService(t, shortener.Config{
+	s := startService(t, service.Config{
 		Store: newStore(t), Keys: sequence("k"), OwnHosts: hosts(t, "go.example", "bücher.example", "192.0.2.1", "2001:db8::1"),
 	})
 	self, _ := destination.ParseOrigin("https://s.example")

@@ -1,10 +1,12 @@
-package shortener
+package service
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"time"
+
+	"keypool/shortener"
 )
 
 const (
@@ -23,15 +25,15 @@ const (
 // error, such as ErrRefused, is a fault of the program. After ctx ends, Create draws no
 // further key. It still waits for a commit that is in progress, because only the outcome of
 // the commit shows whether the key is used.
-func (s *Service) Create(ctx context.Context, r Request) (link Link, existing bool, err error) {
+func (s *Service) Create(ctx context.Context, r shortener.Request) (link shortener.Link, existing bool, err error) {
 	return s.create(ctx, r, nil)
 }
 
-func (s *Service) create(ctx context.Context, r Request, once *Once) (link Link, existing bool, err error) {
+func (s *Service) create(ctx context.Context, r shortener.Request, once *shortener.Once) (link shortener.Link, existing bool, err error) {
 	asked := s.now()
 	link, err = r.Link(asked, &s.destinations)
 	if err != nil {
-		return Link{}, false, err
+		return shortener.Link{}, false, err
 	}
 	link.Once = once
 	if r.Alias != nil {
@@ -39,12 +41,12 @@ func (s *Service) create(ctx context.Context, r Request, once *Once) (link Link,
 	} else {
 		err = s.createKey(ctx, &link)
 	}
-	if errors.Is(err, ErrAliasTaken) || errors.Is(err, errRepeated) || errors.Is(err, ErrKeyBusy) {
-		return Link{}, false, err
+	if errors.Is(err, shortener.ErrAliasTaken) || errors.Is(err, errRepeated) || errors.Is(err, shortener.ErrKeyBusy) {
+		return shortener.Link{}, false, err
 	}
 	s.readiness.created(err)
 	if err != nil {
-		return Link{}, false, unavailable(err)
+		return shortener.Link{}, false, unavailable(err)
 	}
 	link.Once = nil
 	s.cache.put(link, asked)
@@ -56,7 +58,7 @@ func (s *Service) create(ctx context.Context, r Request, once *Once) (link Link,
 var errNoFurtherKey = errors.New("no further key")
 
 // createKey draws keys for link until the store accepts one.
-func (s *Service) createKey(ctx context.Context, link *Link) error {
+func (s *Service) createKey(ctx context.Context, link *shortener.Link) error {
 	work, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
 	defer cancel()
 	random := 0
@@ -65,21 +67,21 @@ func (s *Service) createKey(ctx context.Context, link *Link) error {
 			return err
 		}
 		outcome, err := s.tryKey(work, link, attempt)
-		if attempt > 0 && errors.Is(err, ErrKeysExhausted) {
+		if attempt > 0 && errors.Is(err, shortener.ErrKeysExhausted) {
 			return fmt.Errorf("%w after %d conflicts: %w", errNoFurtherKey, attempt, err)
 		}
 		if err != nil {
 			return err
 		}
-		if link.Source == SourceRandom {
+		if link.Source == shortener.SourceRandom {
 			random++
 		}
-		if outcome == Inserted {
+		if outcome == shortener.Inserted {
 			s.metrics.createdWithKey(random)
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: %d keys in a row belong to other links", ErrKeysExhausted, maxAttempts)
+	return fmt.Errorf("%w: %d keys in a row belong to other links", shortener.ErrKeysExhausted, maxAttempts)
 }
 
 // errRouted is the error with which tryKey settles a key that equals a path of this service.
@@ -88,7 +90,7 @@ var errRouted = errors.New("the code is a path of this service")
 
 // tryKey draws one key, commits link with it and settles the key. If the program crashes before
 // it settles the key, the record of the batch remains, and the janitor abandons its keys.
-func (s *Service) tryKey(ctx context.Context, link *Link, attempt int) (Outcome, error) {
+func (s *Service) tryKey(ctx context.Context, link *shortener.Link, attempt int) (shortener.Outcome, error) {
 	key, err := s.keys.Next(ctx, link.URL, attempt)
 	if err != nil {
 		return 0, fmt.Errorf("draw a key: %w", err)
@@ -96,16 +98,16 @@ func (s *Service) tryKey(ctx context.Context, link *Link, attempt int) (Outcome,
 	link.Code, link.Source = key.Code, key.Source
 	source := s.metrics.source(key.Source)
 	source.taken.Inc()
-	if IsRoute(key.Code) {
+	if shortener.IsRoute(key.Code) {
 		settle(key, errRouted)
-		return Conflict, nil
+		return shortener.Conflict, nil
 	}
 	outcome, err := s.committer.commit(ctx, *link)
 	settle(key, err)
 	if err != nil {
 		return 0, fmt.Errorf("commit a key: %w", err)
 	}
-	if outcome == Conflict {
+	if outcome == shortener.Conflict {
 		source.conflicts.Inc()
 	}
 	return outcome, nil
@@ -113,12 +115,12 @@ func (s *Service) tryKey(ctx context.Context, link *Link, attempt int) (Outcome,
 
 // settle reports to the batch what happened to the key. The parameter err is the error of its
 // commit.
-func settle(k Key, err error) {
+func settle(k shortener.Key, err error) {
 	switch {
 	case k.Batch == nil:
 	case err == nil: // also after a conflict: another link has the code
 		k.Batch.Used()
-	case errors.Is(err, ErrNotWritten):
+	case errors.Is(err, shortener.ErrNotWritten):
 		k.Batch.Returned(k.Code)
 	default:
 		k.Batch.Lost(k.Code)
@@ -132,28 +134,28 @@ var errAliasWithoutRow = errors.New("the store reports a conflict but has no row
 // createAlias inserts link and looks up the owner of the alias only after a conflict. In a
 // look-up before the insert, two users could find the same alias free. If the stored link
 // satisfies the request, createAlias sets *link to the stored link.
-func (s *Service) createAlias(ctx context.Context, r *Request, link *Link) (existing bool, err error) {
+func (s *Service) createAlias(ctx context.Context, r *shortener.Request, link *shortener.Link) (existing bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
 	defer cancel()
 	outcome, err := s.committer.commit(ctx, *link)
 	if err != nil {
 		return false, fmt.Errorf("commit an alias: %w", err)
 	}
-	if outcome == Inserted {
+	if outcome == shortener.Inserted {
 		s.metrics.createdByAlias.Inc()
 		return false, nil
 	}
 	ctx, cancel = context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	stored, err := s.store.Lookup(ctx, link.Code)
-	if errors.Is(err, ErrNotFound) {
+	if errors.Is(err, shortener.ErrNotFound) {
 		err = errAliasWithoutRow
 	}
 	if err != nil {
 		return false, fmt.Errorf("look up the owner of an alias: %w", err)
 	}
 	if stored.Gone(s.now()) || !r.SatisfiedBy(stored, *link) {
-		return false, ErrAliasTaken
+		return false, shortener.ErrAliasTaken
 	}
 	*link = stored
 	return true, nil

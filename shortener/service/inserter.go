@@ -1,4 +1,4 @@
-package shortener
+package service
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"runtime"
 	"time"
+
+	"keypool/shortener"
 )
 
 const (
@@ -84,7 +86,7 @@ func take(group []*pending, p *pending) []*pending {
 // other links.
 func (c *committer) write(ctx context.Context, group []*pending) {
 	results, err := c.insert(ctx, group)
-	if errors.Is(err, ErrRefused) && len(group) > 1 {
+	if errors.Is(err, shortener.ErrRefused) && len(group) > 1 {
 		half := len(group) / 2
 		c.write(ctx, group[:half])
 		c.write(ctx, group[half:])
@@ -100,10 +102,10 @@ func (c *committer) write(ctx context.Context, group []*pending) {
 }
 
 // insert repeats an Insert of unknown outcome while a caller waits for it. The contract of
-// [Store] permits the repetition. After an Insert of unknown outcome the links may be stored,
+// [shortener.Store] permits the repetition. After an Insert of unknown outcome the links may be stored,
 // even if a later Insert fails with ErrNotWritten. So insert returns the first error.
 func (c *committer) insert(ctx context.Context, group []*pending) ([]result, error) {
-	links := make([]Link, len(group))
+	links := make([]shortener.Link, len(group))
 	for i, p := range group {
 		links[i] = p.link
 	}
@@ -114,7 +116,7 @@ func (c *committer) insert(ctx context.Context, group []*pending) ([]result, err
 			return decide(links, outcomes, unknown), nil
 		}
 		if unknown == nil {
-			if errors.Is(err, ErrNotWritten) {
+			if errors.Is(err, shortener.ErrNotWritten) {
 				return nil, err
 			}
 			unknown = err
@@ -134,20 +136,20 @@ func (c *committer) insert(ctx context.Context, group []*pending) ([]result, err
 // If there was an earlier try, it wrote the links with the outcome Present, and its transaction may still be in progress,
 // with the idempotency keys that are busy. Otherwise another process created the identical link in the same microsecond,
 // and the code belongs to that creation.
-func decide(links []Link, outcomes []Outcome, unknown error) []result {
+func decide(links []shortener.Link, outcomes []shortener.Outcome, unknown error) []result {
 	results := make([]result, len(links))
 	for i, o := range outcomes {
 		switch {
-		case o == Present && unknown != nil:
-			results[i].outcome = Inserted
-		case o == Busy && unknown != nil:
+		case o == shortener.Present && unknown != nil:
+			results[i].outcome = shortener.Inserted
+		case o == shortener.Busy && unknown != nil:
 			results[i].err = unknown
-		case o == Busy:
-			results[i].err = fmt.Errorf("%w: %w", ErrNotWritten, ErrKeyBusy)
-		case o == Repeated, o == Present && links[i].Once != nil:
+		case o == shortener.Busy:
+			results[i].err = fmt.Errorf("%w: %w", shortener.ErrNotWritten, shortener.ErrKeyBusy)
+		case o == shortener.Repeated, o == shortener.Present && links[i].Once != nil:
 			results[i].err = errRepeated
-		case o == Present:
-			results[i].outcome = Conflict
+		case o == shortener.Present:
+			results[i].outcome = shortener.Conflict
 		default:
 			results[i].outcome = o
 		}
@@ -155,7 +157,7 @@ func decide(links []Link, outcomes []Outcome, unknown error) []result {
 	return results
 }
 
-func (c *committer) try(ctx context.Context, links []Link) ([]Outcome, error) {
+func (c *committer) try(ctx context.Context, links []shortener.Link) ([]shortener.Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, insertTimeout)
 	defer cancel()
 	start := time.Now()

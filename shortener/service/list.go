@@ -1,4 +1,4 @@
-package shortener
+package service
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"keypool/shortener"
 	"keypool/shortener/destination"
 )
 
@@ -34,7 +35,7 @@ type Filter struct {
 }
 
 // among returns the links that the filter selects.
-func (f *Filter) among(links []Link, now time.Time) (selected []Link) {
+func (f *Filter) among(links []shortener.Link, now time.Time) (selected []shortener.Link) {
 	wanted, known := destination.ParseHost(f.Host)
 	for i := range links {
 		sameHost := f.Host == "" || known && destination.HostOf(links[i].URL) == wanted
@@ -46,13 +47,13 @@ func (f *Filter) among(links []Link, now time.Time) (selected []Link) {
 }
 
 // selects reports whether the filter, apart from the host, selects l.
-func (f *Filter) selects(l *Link, now time.Time) bool {
+func (f *Filter) selects(l *shortener.Link, now time.Time) bool {
 	return f.selectsState(l, now) &&
 		(f.Tag == "" || l.Details != nil && slices.Contains(l.Details.Tags, f.Tag)) &&
 		(f.Text == "" || contains(l, strings.ToLower(f.Text)))
 }
 
-func (f *Filter) selectsState(l *Link, now time.Time) bool {
+func (f *Filter) selectsState(l *shortener.Link, now time.Time) bool {
 	deleted := !l.DeletedAt.IsZero()
 	switch f.State {
 	case StateActive:
@@ -66,7 +67,7 @@ func (f *Filter) selectsState(l *Link, now time.Time) bool {
 }
 
 // contains reports whether the URL, the title or the code of l contains text, which is in lower case.
-func contains(l *Link, text string) bool {
+func contains(l *shortener.Link, text string) bool {
 	for _, s := range []string{l.URL, l.Title(), l.Code} {
 		if strings.Contains(strings.ToLower(s), text) {
 			return true
@@ -88,7 +89,7 @@ const (
 // the position of the links that follow them. The position is "" at the end of the list. It stays valid when links are
 // created, changed or deleted. limit is at most MaxList. If few links match, List may return fewer links than limit, or
 // none, although others follow. It fails with ErrPosition or with an *UnavailableError.
-func (s *Service) List(ctx context.Context, a Actor, f Filter, from string, limit int) (links []Link, next string, err error) {
+func (s *Service) List(ctx context.Context, a Actor, f Filter, from string, limit int) (links []shortener.Link, next string, err error) {
 	size := limit
 	for examined := 0; examined < maxExamined; {
 		page, next, err := s.page(ctx, a, from, size)
@@ -112,12 +113,12 @@ func (s *Service) List(ctx context.Context, a Actor, f Filter, from string, limi
 
 // All yields every link that the actor may see and the filter selects, from the newest to the oldest. The sequence
 // ends after the first error, which is an *UnavailableError.
-func (s *Service) All(ctx context.Context, a Actor, f Filter) iter.Seq2[Link, error] {
-	return func(yield func(Link, error) bool) {
+func (s *Service) All(ctx context.Context, a Actor, f Filter) iter.Seq2[shortener.Link, error] {
+	return func(yield func(shortener.Link, error) bool) {
 		for from := ""; ; {
 			page, next, err := s.page(ctx, a, from, MaxList)
 			if err != nil {
-				yield(Link{}, err)
+				yield(shortener.Link{}, err)
 				return
 			}
 			for _, l := range f.among(page, s.now()) {
@@ -133,15 +134,15 @@ func (s *Service) All(ctx context.Context, a Actor, f Filter) iter.Seq2[Link, er
 }
 
 // page reads links that the actor may see.
-func (s *Service) page(ctx context.Context, a Actor, from string, limit int) (links []Link, next string, err error) {
-	selection := Selection{Owner: a.Token, From: from, Limit: limit}
+func (s *Service) page(ctx context.Context, a Actor, from string, limit int) (links []shortener.Link, next string, err error) {
+	selection := shortener.Selection{Owner: a.Token, From: from, Limit: limit}
 	if a.Admin {
 		selection.Owner = 0
 	}
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	links, next, err = s.store.Newest(ctx, selection)
-	if err != nil && !errors.Is(err, ErrPosition) {
+	if err != nil && !errors.Is(err, shortener.ErrPosition) {
 		err = unavailable(err)
 	}
 	return links, next, err

@@ -1,4 +1,4 @@
-package shortener_test
+package service_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 
 	"keypool/shortener"
 	"keypool/shortener/destination"
+	"keypool/shortener/service"
 	"keypool/shortener/storetest"
 )
 
@@ -47,12 +48,12 @@ func TestCreateSkipsKeysThatAreRoutes(t *testing.T) {
 func TestCreateTakesTheNextKeyAfterAConflict(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
-	first := startService(t, shortener.Config{Store: store, Keys: listed(shortener.Key{Code: "used", Source: "pool"})})
+	first := startService(t, service.Config{Store: store, Keys: listed(shortener.Key{Code: "used", Source: "pool"})})
 	used := mustCreate(t, first, shortener.Request{URL: "https://go.dev/first"})
 
 	var batch recordedBatch
 	registry := prometheus.NewRegistry()
-	s := startService(t, shortener.Config{Store: store, Metrics: shortener.NewMetrics(registry), Keys: listed(
+	s := startService(t, service.Config{Store: store, Metrics: service.NewMetrics(registry), Keys: listed(
 		shortener.Key{Code: "used", Source: "pool", Batch: &batch},
 		shortener.Key{Code: "used", Source: "random"},
 		shortener.Key{Code: "used", Source: "random"},
@@ -84,13 +85,13 @@ func TestCreateSettlesTheKeyOfAFailedCommit(t *testing.T) {
 	}{
 		{"not written", fmt.Errorf("%w: %w", shortener.ErrNotWritten, errDown), errDown, "returned code"},
 		{"disk full", fmt.Errorf("%w: %w", shortener.ErrNotWritten, shortener.ErrStoreFull), shortener.ErrStoreFull, "returned code"},
-		{"unknown outcome", errDown, shortener.ErrTooSlow, "lost code"}, // the committer repeats the INSERT without success
+		{"unknown outcome", errDown, service.ErrTooSlow, "lost code"}, // the committer repeats the INSERT without success
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				var batch recordedBatch
-				s := startService(t, shortener.Config{
+				s := startService(t, service.Config{
 					Keys:  listed(shortener.Key{Code: "code", Source: "pool", Batch: &batch}),
 					Store: &faultyStore{insert: func(context.Context, []shortener.Link) ([]shortener.Outcome, error) { return nil, test.err }},
 				})
@@ -109,7 +110,7 @@ func TestCreateSettlesTheKeyOfAFailedCommit(t *testing.T) {
 func TestCreateAdvisesNoRetryForARefusedLink(t *testing.T) {
 	t.Parallel()
 	refused := fmt.Errorf("%w: %w", shortener.ErrNotWritten, shortener.ErrRefused)
-	s := startService(t, shortener.Config{
+	s := startService(t, service.Config{
 		Keys: sequence("pool"),
 		Store: &faultyStore{
 			insert: func(context.Context, []shortener.Link) ([]shortener.Outcome, error) { return nil, refused },
@@ -131,7 +132,7 @@ func TestCreateFailsInTimeWhenTheStoreHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var batch recordedBatch
-		s := startService(t, shortener.Config{
+		s := startService(t, service.Config{
 			Keys: listed(shortener.Key{Code: "code", Source: "pool", Batch: &batch}),
 			Store: &faultyStore{insert: func(ctx context.Context, _ []shortener.Link) ([]shortener.Outcome, error) {
 				<-ctx.Done()
@@ -140,7 +141,7 @@ func TestCreateFailsInTimeWhenTheStoreHangs(t *testing.T) {
 		})
 		start := time.Now()
 		_, _, err := s.Create(t.Context(), shortener.Request{URL: "https://go.dev/"})
-		assertUnavailable(t, err, shortener.ErrTooSlow)
+		assertUnavailable(t, err, service.ErrTooSlow)
 		if waited := time.Since(start); waited >= time.Second {
 			t.Errorf("Create took %v, want less than a second", waited)
 		}
@@ -159,8 +160,8 @@ func TestCreateEndsWhenEveryKeyConflicts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewRegistry()
-		s := startService(t, shortener.Config{
-			Metrics: shortener.NewMetrics(registry),
+		s := startService(t, service.Config{
+			Metrics: service.NewMetrics(registry),
 			Keys: keysFunc(func(context.Context, string, int) (shortener.Key, error) {
 				return shortener.Key{Code: "used", Source: "hash"}, nil
 			}),
@@ -170,7 +171,7 @@ func TestCreateEndsWhenEveryKeyConflicts(t *testing.T) {
 		})
 		_, _, err := s.Create(t.Context(), shortener.Request{URL: "https://go.dev/"})
 		assertUnavailable(t, err, shortener.ErrKeysExhausted)
-		assertCounter(t, registry, "kgs_key_conflicts_total", "hash", shortener.MaxAttempts)
+		assertCounter(t, registry, "kgs_key_conflicts_total", "hash", service.MaxAttempts)
 	})
 }
 
@@ -195,7 +196,7 @@ func TestCreateFinishesACommitAfterTheContextEnds(t *testing.T) {
 			for i := range test.keys {
 				test.keys[i].Batch = &batch
 			}
-			s := startService(t, shortener.Config{
+			s := startService(t, service.Config{
 				Keys: listed(test.keys...),
 				Store: &faultyStore{Store: store, insert: func(ctx context.Context, links []shortener.Link) ([]shortener.Outcome, error) {
 					cancel()

@@ -1,4 +1,4 @@
-package shortener
+package service
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"keypool/shortener"
 )
 
 func TestCacheSharesOneLookup(t *testing.T) {
@@ -59,7 +61,7 @@ func TestCacheDoesNotHideALinkCreatedDuringALookup(t *testing.T) {
 		r, c := newRows()
 		open := r.hold()
 		var group sync.WaitGroup
-		group.Go(func() { assertGet(t, c, "new", ErrNotFound) })
+		group.Go(func() { assertGet(t, c, "new", shortener.ErrNotFound) })
 		synctest.Wait() // the look-up has read the store and waits
 		link := testLink("new")
 		r.set(func() { r.links["new"] = link })
@@ -79,7 +81,7 @@ func TestCacheSharesNoMiss(t *testing.T) {
 		r, c := newRows()
 		open := r.hold()
 		var group sync.WaitGroup
-		group.Go(func() { assertGet(t, c, "new", ErrNotFound) })
+		group.Go(func() { assertGet(t, c, "new", shortener.ErrNotFound) })
 		synctest.Wait() // the look-up has read the store and waits
 		r.set(func() { r.links["new"] = testLink("new") })
 		for range 32 {
@@ -95,7 +97,7 @@ func TestCacheReleasesWaitingCallersOnPanic(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
-		c := newCache(0, func(context.Context, string) (Link, error) {
+		c := newCache(0, func(context.Context, string) (shortener.Link, error) {
 			<-gate
 			panic("a bug in the store")
 		}, time.Now)

@@ -1,4 +1,4 @@
-package shortener
+package service
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"keypool/shortener"
 )
 
 var errDown = errors.New("connection refused")
@@ -17,14 +19,14 @@ var errDown = errors.New("connection refused")
 // takes no real time, and the clock shows exactly how long a call blocked.
 type rows struct {
 	mu    sync.Mutex
-	links map[string]Link
+	links map[string]shortener.Link
 	down  error // the error of each look-up
 	asked int
 	// gate, if not nil, blocks each look-up after its read, until gate is closed or the look-up times out.
 	gate chan struct{}
 }
 
-func (r *rows) lookup(ctx context.Context, code string) (Link, error) {
+func (r *rows) lookup(ctx context.Context, code string) (shortener.Link, error) {
 	r.mu.Lock()
 	r.asked++
 	link, ok := r.links[code]
@@ -34,14 +36,14 @@ func (r *rows) lookup(ctx context.Context, code string) (Link, error) {
 		select {
 		case <-gate:
 		case <-ctx.Done():
-			return Link{}, ctx.Err()
+			return shortener.Link{}, ctx.Err()
 		}
 	}
 	switch {
 	case down != nil:
-		return Link{}, down
+		return shortener.Link{}, down
 	case !ok:
-		return Link{}, ErrNotFound
+		return shortener.Link{}, shortener.ErrNotFound
 	}
 	return link, nil
 }
@@ -66,13 +68,13 @@ func (r *rows) count() int {
 	return r.asked
 }
 
-func testLink(code string) Link {
-	return Link{Code: code, URL: "https://go.dev/" + code, Source: "pool", CreatedAt: stamp(time.Now())}
+func testLink(code string) shortener.Link {
+	return shortener.Link{Code: code, URL: "https://go.dev/" + code, Source: "pool", CreatedAt: Stamp(time.Now())}
 }
 
 // newRows returns a store that holds links, and a cache of the default size in front of it.
-func newRows(links ...Link) (*rows, *cache) {
-	r := &rows{links: make(map[string]Link)}
+func newRows(links ...shortener.Link) (*rows, *cache) {
+	r := &rows{links: make(map[string]shortener.Link)}
 	for _, link := range links {
 		r.links[link.Code] = link
 	}
@@ -86,7 +88,7 @@ func assertGet(t *testing.T, c *cache, code string, want error) {
 	if !errors.Is(err, want) || err == nil && link.Code != code {
 		t.Errorf("get(%q) = %v, %v; want the error %v", code, link, err, want)
 	}
-	if u, ok := errors.AsType[*UnavailableError](err); ok && u.RetryAfter != time.Second {
+	if u, ok := errors.AsType[*shortener.UnavailableError](err); ok && u.RetryAfter != time.Second {
 		t.Errorf("RetryAfter is %v, want a second", u.RetryAfter)
 	}
 }
@@ -117,7 +119,7 @@ func TestCacheKeepsNoMiss(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, c := newRows()
-		assertGet(t, c, "new", ErrNotFound)
+		assertGet(t, c, "new", shortener.ErrNotFound)
 		r.set(func() { r.links["new"] = testLink("new") })
 		assertGet(t, c, "new", nil)
 	})
@@ -131,7 +133,7 @@ func TestCacheForgetsLinksThatTheStoreLost(t *testing.T) {
 		assertGet(t, c, "lost", nil)
 		r.set(func() { delete(r.links, "lost") })
 		time.Sleep(Freshness)
-		assertGet(t, c, "lost", ErrNotFound)
+		assertGet(t, c, "lost", shortener.ErrNotFound)
 		r.set(func() { r.down = errDown })
 		assertGet(t, c, "lost", errDown)
 	})
@@ -143,10 +145,10 @@ func TestCacheDetectsDeletionsWithinASecond(t *testing.T) {
 		link := testLink("here")
 		r, c := newRows(link)
 		assertGet(t, c, "here", nil)
-		link.DeletedAt = stamp(time.Now())
+		link.DeletedAt = Stamp(time.Now())
 		r.set(func() { r.links["here"] = link })
 		time.Sleep(Freshness)
-		assertGet(t, c, "here", ErrGone)
+		assertGet(t, c, "here", shortener.ErrGone)
 	})
 }
 
@@ -167,35 +169,35 @@ func TestCacheNeverServesExpiredLinks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		link := testLink("brief")
-		link.ExpiresAt = stamp(time.Now().Add(Freshness / 2))
+		link.ExpiresAt = Stamp(time.Now().Add(Freshness / 2))
 		r, c := newRows(link)
 		assertGet(t, c, "brief", nil)
 		time.Sleep(Freshness/2 - time.Microsecond)
 		assertGet(t, c, "brief", nil)
 		time.Sleep(time.Microsecond)
-		assertGet(t, c, "brief", ErrGone)
+		assertGet(t, c, "brief", shortener.ErrGone)
 		assertLookups(t, r, 1)
 		r.set(func() { r.down = errDown })
 		time.Sleep(time.Hour)
-		assertGet(t, c, "brief", ErrGone)
+		assertGet(t, c, "brief", shortener.ErrGone)
 	})
 }
 
 func TestCacheAnswersImplausibleCodesWithoutALookup(t *testing.T) {
 	t.Parallel()
 	r, c := newRows()
-	for _, code := range []string{"", strings.Repeat("a", maxCode+1), "a.b", "wp-login.php", "é", "a b", "a+"} {
-		assertGet(t, c, code, ErrNotFound)
+	for _, code := range []string{"", strings.Repeat("a", 65), "a.b", "wp-login.php", "é", "a b", "a+"} {
+		assertGet(t, c, code, shortener.ErrNotFound)
 	}
 	assertLookups(t, r, 0)
-	assertGet(t, c, strings.Repeat("a", maxCode), ErrNotFound)
+	assertGet(t, c, strings.Repeat("a", 64), shortener.ErrNotFound)
 	assertLookups(t, r, 1)
 }
 
 func TestCacheSizeIsLimited(t *testing.T) {
 	t.Parallel()
 	const size = 100
-	c := newCache(size, func(_ context.Context, code string) (Link, error) {
+	c := newCache(size, func(_ context.Context, code string) (shortener.Link, error) {
 		link := testLink(code)
 		link.URL += strings.Repeat("a", len(code)%2*1500)
 		return link, nil
@@ -254,7 +256,7 @@ func TestCachePrefersACreatedLinkToAnOlderAnswer(t *testing.T) {
 		}
 		r.set(func() { delete(r.links, "alias") })
 		c.put(newer, time.Now().Add(-Freshness))
-		assertGet(t, c, "alias", ErrNotFound)
+		assertGet(t, c, "alias", shortener.ErrNotFound)
 		r.set(func() { r.down = errDown })
 		assertGet(t, c, "alias", errDown)
 	})

@@ -1,4 +1,4 @@
-package shortener
+package service
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"keypool/shortener"
 )
 
 const (
@@ -31,7 +33,7 @@ func (s *Service) Suggest(ctx context.Context, alias string) []string {
 	for _, candidate := range variants(alias) {
 		_, err := s.store.Lookup(ctx, candidate)
 		switch {
-		case errors.Is(err, ErrNotFound):
+		case errors.Is(err, shortener.ErrNotFound):
 			free = append(free, candidate)
 		case err != nil:
 			return free
@@ -54,7 +56,7 @@ func variants(alias string) []string {
 	all := make([]string, len(numbers))
 	for i, n := range numbers {
 		suffix := "-" + strconv.Itoa(n)
-		all[i] = strings.TrimRight(alias[:min(len(alias), MaxAlias-len(suffix))], "-_") + suffix
+		all[i] = strings.TrimRight(alias[:min(len(alias), shortener.MaxAlias-len(suffix))], "-_") + suffix
 	}
 	return all
 }

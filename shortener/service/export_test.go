@@ -1,11 +1,13 @@
-package shortener
+package service
 
 import (
 	"context"
 	"time"
+
+	"keypool/shortener"
 )
 
-// Internals for the tests in package shortener_test, which run on the real engines.
+// Internals for the tests in package service_test, which run on the real engines.
 
 const (
 	PingTimeout   = pingTimeout
@@ -15,10 +17,11 @@ const (
 
 var ErrTooSlow = errTooSlow
 
-func Stamp(t time.Time) time.Time { return stamp(t) }
+// Stamp returns a time as a store keeps it.
+func Stamp(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
 
 // Commit passes link to the group commit of s. It skips the validation, the keys and the cache.
-func (s *Service) Commit(ctx context.Context, link Link) (Outcome, error) {
+func (s *Service) Commit(ctx context.Context, link shortener.Link) (shortener.Outcome, error) {
 	return s.committer.commit(ctx, link)
 }
 

@@ -1,8 +1,10 @@
-package shortener
+package service
 
 import (
 	"time"
 	"unique"
+
+	"keypool/shortener"
 )
 
 // entry is the answer of the store for one code, as the cache keeps it. It has 72 bytes and three pointers,
@@ -15,12 +17,12 @@ type entry struct {
 	expires   int64         // of the zero time: never
 	deleted   int64         // of the zero time: never
 	asked     time.Duration // the start of the look-up, not its end, since the start of the cache
-	details   *Details
+	details   *shortener.Details
 }
 
 // newEntry returns the entry of a link, or of the zero Link if the store had no link. The entry shares
 // no memory with the link. The code of a link may share memory with a whole batch of keys.
-func newEntry(link Link, asked time.Duration) *entry {
+func newEntry(link shortener.Link, asked time.Duration) *entry {
 	return &entry{
 		text: link.Code + link.URL, codeBytes: len(link.Code), source: unique.Make(link.Source),
 		created: link.CreatedAt.UnixMicro(), expires: link.ExpiresAt.UnixMicro(), deleted: link.DeletedAt.UnixMicro(),
@@ -32,8 +34,8 @@ func (e *entry) code() string { return e.text[:e.codeBytes] }
 
 func (e *entry) missing() bool { return e.text == "" }
 
-func (e *entry) link() Link {
-	return Link{
+func (e *entry) link() shortener.Link {
+	return shortener.Link{
 		Code: e.code(), URL: e.text[e.codeBytes:], Source: e.source.Value(),
 		CreatedAt: time.UnixMicro(e.created).UTC(), ExpiresAt: time.UnixMicro(e.expires).UTC(), DeletedAt: time.UnixMicro(e.deleted).UTC(),
 		Details: e.details,
@@ -41,13 +43,13 @@ func (e *entry) link() Link {
 }
 
 // answer returns what the entry means at the time now.
-func (e *entry) answer(now time.Time) (Link, error) {
+func (e *entry) answer(now time.Time) (shortener.Link, error) {
 	if e.missing() {
-		return Link{}, ErrNotFound
+		return shortener.Link{}, shortener.ErrNotFound
 	}
 	link := e.link()
 	if link.Gone(now) {
-		return Link{}, ErrGone
+		return shortener.Link{}, shortener.ErrGone
 	}
 	return link, nil
 }

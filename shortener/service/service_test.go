@@ -1,4 +1,4 @@
-package shortener_test
+package service_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"keypool/shortener"
+	"keypool/shortener/service"
 )
 
 func TestServiceResolvesCreatedLinks(t *testing.T) {
@@ -27,7 +28,7 @@ func TestServiceResolvesCreatedLinks(t *testing.T) {
 		link := mustCreate(t, s, r)
 		assertResolves(t, s, link)
 		// Another process finds the link in the store.
-		assertResolves(t, startService(t, shortener.Config{Store: store}), link)
+		assertResolves(t, startService(t, service.Config{Store: store}), link)
 	}
 	_, _, err := s.Create(t.Context(), shortener.Request{URL: "https://go.dev/", ExpiresAt: given("2999-01-01T00:00:00Z")})
 	assertInvalid(t, err, "expires_at", "100 years")
@@ -36,7 +37,7 @@ func TestServiceResolvesCreatedLinks(t *testing.T) {
 
 func TestServiceResolvesOwnLinksWithoutALookup(t *testing.T) {
 	t.Parallel()
-	s := startService(t, shortener.Config{
+	s := startService(t, service.Config{
 		Store: &faultyStore{Store: newStore(t), lookup: func(context.Context, string) (shortener.Link, error) {
 			return shortener.Link{}, shortener.ErrNotFound // like a replica that lags
 		}},
@@ -53,11 +54,11 @@ func TestServiceResolvesOwnLinksWithoutALookup(t *testing.T) {
 func TestServiceExpiresLinks(t *testing.T) {
 	t.Parallel()
 	now := testNow
-	s := startService(t, shortener.Config{Store: newStore(t), Keys: sequence("pool"), Now: func() time.Time { return now }})
+	s := startService(t, service.Config{Store: newStore(t), Keys: sequence("pool"), Now: func() time.Time { return now }})
 	link := mustCreate(t, s, shortener.Request{URL: "https://go.dev/", ExpiresIn: given("1.5")})
 	want := shortener.Link{
 		Code: "pool00", URL: "https://go.dev/", Source: "pool",
-		CreatedAt: shortener.Stamp(now), ExpiresAt: shortener.Stamp(now).Add(3 * time.Second / 2),
+		CreatedAt: service.Stamp(now), ExpiresAt: service.Stamp(now).Add(3 * time.Second / 2),
 	}
 	if diff := cmp.Diff(want, link); diff != "" {
 		t.Fatalf("the new link (-want +got):\n%s", diff)
@@ -76,7 +77,7 @@ func TestReadyPingsTheStore(t *testing.T) {
 	if err := s.Ready(t.Context()); err != nil {
 		t.Errorf("Ready on a store that answers: %v", err)
 	}
-	down := startService(t, shortener.Config{Store: &faultyStore{Store: store, ping: func(context.Context) error { return errDown }}})
+	down := startService(t, service.Config{Store: &faultyStore{Store: store, ping: func(context.Context) error { return errDown }}})
 	for range 2 { // the second call returns the failure of the first ping
 		assertUnavailable(t, down.Ready(t.Context()), errDown)
 	}
@@ -86,7 +87,7 @@ func TestReadyPingsAtMostOnceASecond(t *testing.T) {
 	t.Parallel()
 	var pings atomic.Int64
 	now := testNow
-	s := startService(t, shortener.Config{Now: func() time.Time { return now }, Store: &faultyStore{ping: func(ctx context.Context) error {
+	s := startService(t, service.Config{Now: func() time.Time { return now }, Store: &faultyStore{ping: func(ctx context.Context) error {
 		pings.Add(1)
 		return ctx.Err()
 	}}})
@@ -112,7 +113,7 @@ func TestReadyPingsAtMostOnceASecond(t *testing.T) {
 func TestReadyFailsWhenTheStoreHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := startService(t, shortener.Config{Store: &faultyStore{ping: func(ctx context.Context) error {
+		s := startService(t, service.Config{Store: &faultyStore{ping: func(ctx context.Context) error {
 			<-ctx.Done()
 			return ctx.Err()
 		}}})
@@ -120,8 +121,8 @@ func TestReadyFailsWhenTheStoreHangs(t *testing.T) {
 		if err := s.Ready(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error %v, want DeadlineExceeded", err)
 		}
-		if waited := time.Since(start); waited != shortener.PingTimeout {
-			t.Errorf("Ready took %v, want %v", waited, shortener.PingTimeout)
+		if waited := time.Since(start); waited != service.PingTimeout {
+			t.Errorf("Ready took %v, want %v", waited, service.PingTimeout)
 		}
 	})
 }
@@ -129,7 +130,7 @@ func TestReadyFailsWhenTheStoreHangs(t *testing.T) {
 // A URL whose codes are all in use does not prevent the creation of other links.
 func TestReadyIgnoresOneURLWithoutCodes(t *testing.T) {
 	t.Parallel()
-	s := startService(t, shortener.Config{
+	s := startService(t, service.Config{
 		Store: &faultyStore{
 			insert: func(_ context.Context, links []shortener.Link) ([]shortener.Outcome, error) {
 				return slices.Repeat([]shortener.Outcome{shortener.Conflict}, len(links)), nil
@@ -154,7 +155,7 @@ func TestReadyIgnoresOneURLWithoutCodes(t *testing.T) {
 func TestReadyFailsWhileCreationsAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full := true
-		s := startService(t, shortener.Config{
+		s := startService(t, service.Config{
 			Store: &faultyStore{
 				insert: func(_ context.Context, links []shortener.Link) ([]shortener.Outcome, error) {
 					if full {
@@ -169,7 +170,7 @@ func TestReadyFailsWhileCreationsAreRefused(t *testing.T) {
 		create := func() { _, _, _ = s.Create(t.Context(), shortener.Request{URL: "https://go.dev/"}) }
 		assertReady := func(want bool, when string) {
 			t.Helper()
-			time.Sleep(shortener.Freshness)
+			time.Sleep(service.Freshness)
 			if err := s.Ready(t.Context()); (err == nil) != want {
 				t.Errorf("Ready %s: %v", when, err)
 			}
@@ -177,7 +178,7 @@ func TestReadyFailsWhileCreationsAreRefused(t *testing.T) {
 		assertReady(true, "before the first creation")
 		create()
 		assertReady(false, "after a refused creation")
-		time.Sleep(shortener.RefusalMemory)
+		time.Sleep(service.RefusalMemory)
 		assertReady(true, "after a time without creations")
 		create()
 		full = false

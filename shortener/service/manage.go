@@ -1,4 +1,4 @@
-package shortener
+package service
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"keypool/shortener"
 	"keypool/shortener/destination"
 )
 
@@ -17,25 +18,25 @@ type Actor struct {
 }
 
 // sees reports whether the actor may see and change l.
-func (a Actor) sees(l *Link) bool { return a.Admin || a.Token != 0 && l.Owner() == a.Token }
+func (a Actor) sees(l *shortener.Link) bool { return a.Admin || a.Token != 0 && l.Owner() == a.Token }
 
 // Find returns the link with this code, also if it is a tombstone. It reads the store and not the cache. It
 // fails with ErrNotFound if there is no link that the actor may see, or with an *UnavailableError. It takes
 // at most 0.9 s.
-func (s *Service) Find(ctx context.Context, a Actor, code string) (Link, error) {
-	if !IsCode(code) {
-		return Link{}, ErrNotFound
+func (s *Service) Find(ctx context.Context, a Actor, code string) (shortener.Link, error) {
+	if !shortener.IsCode(code) {
+		return shortener.Link{}, shortener.ErrNotFound
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	link, err := s.store.Lookup(ctx, code)
 	switch {
-	case errors.Is(err, ErrNotFound):
-		return Link{}, ErrNotFound
+	case errors.Is(err, shortener.ErrNotFound):
+		return shortener.Link{}, shortener.ErrNotFound
 	case err != nil:
-		return Link{}, unavailable(err)
+		return shortener.Link{}, unavailable(err)
 	case !a.sees(&link):
-		return Link{}, ErrNotFound
+		return shortener.Link{}, shortener.ErrNotFound
 	}
 	return link, nil
 }
@@ -47,10 +48,10 @@ func (s *Service) Find(ctx context.Context, a Actor, code string) (Link, error) 
 // link, with [destination.ErrBlocked] for a URL that leads to a blocked host, with ErrVersion if the link has another
 // version than p requires, with an *InvalidError, or with an *UnavailableError. After an *UnavailableError the link may
 // have changed. If every member has its new value already, the link stays as it is and keeps its version.
-func (s *Service) Change(ctx context.Context, a Actor, code string, p Patch) (Link, error) {
-	return s.change(ctx, a, code, func(l Link, now time.Time) (Link, error) {
+func (s *Service) Change(ctx context.Context, a Actor, code string, p shortener.Patch) (shortener.Link, error) {
+	return s.change(ctx, a, code, func(l shortener.Link, now time.Time) (shortener.Link, error) {
 		if err := requireVersion(&l, p.Versions); err != nil {
-			return Link{}, err
+			return shortener.Link{}, err
 		}
 		return p.Apply(l, now, &s.destinations)
 	})
@@ -59,7 +60,7 @@ func (s *Service) Change(ctx context.Context, a Actor, code string, p Patch) (Li
 // Delete turns the link with this code into a tombstone. It does nothing if the link is deleted already. If versions
 // is not nil, it requires that the link has one of these versions. It fails as Change does.
 func (s *Service) Delete(ctx context.Context, a Actor, code string, versions []int64) error {
-	_, err := s.change(ctx, a, code, func(l Link, now time.Time) (Link, error) {
+	_, err := s.change(ctx, a, code, func(l shortener.Link, now time.Time) (shortener.Link, error) {
 		if !l.DeletedAt.IsZero() {
 			return l, nil
 		}
@@ -68,32 +69,32 @@ func (s *Service) Delete(ctx context.Context, a Actor, code string, versions []i
 	return err
 }
 
-func requireVersion(l *Link, versions []int64) error {
+func requireVersion(l *shortener.Link, versions []int64) error {
 	if versions != nil && !slices.Contains(versions, l.Version()) {
-		return ErrVersion
+		return shortener.ErrVersion
 	}
 	return nil
 }
 
 // Delete turns the link with this code into a tombstone. It does nothing if the link is deleted already, and fails
 // with ErrNotFound if there is no link. Other than the method of Service, it does not need a service.
-func Delete(ctx context.Context, store Store, code string, now time.Time) error {
-	_, err := replace(ctx, store, code, func(l Link) (Link, error) { return l.Tombstone(now), nil })
+func Delete(ctx context.Context, store shortener.Store, code string, now time.Time) error {
+	_, err := replace(ctx, store, code, func(l shortener.Link) (shortener.Link, error) { return l.Tombstone(now), nil })
 	return err
 }
 
 // change replaces the link with this code by the result of f.
-func (s *Service) change(ctx context.Context, a Actor, code string, f func(l Link, now time.Time) (Link, error)) (Link, error) {
-	if !IsCode(code) {
-		return Link{}, ErrNotFound
+func (s *Service) change(ctx context.Context, a Actor, code string, f func(l shortener.Link, now time.Time) (shortener.Link, error)) (shortener.Link, error) {
+	if !shortener.IsCode(code) {
+		return shortener.Link{}, shortener.ErrNotFound
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
 	defer cancel()
 	var asked time.Time
 	var version int64
-	link, err := replace(ctx, s.store, code, func(l Link) (Link, error) {
+	link, err := replace(ctx, s.store, code, func(l shortener.Link) (shortener.Link, error) {
 		if !a.sees(&l) {
-			return Link{}, ErrNotFound
+			return shortener.Link{}, shortener.ErrNotFound
 		}
 		asked, version = s.now(), l.Version()
 		return f(l, asked)
@@ -105,14 +106,14 @@ func (s *Service) change(ctx context.Context, a Actor, code string, f func(l Lin
 		s.cache.put(link, asked)
 		return link, nil
 	case isRefusal(err):
-		return Link{}, err
+		return shortener.Link{}, err
 	}
-	return Link{}, unavailable(err)
+	return shortener.Link{}, unavailable(err)
 }
 
 // isRefusal reports whether err concerns the request and not the store.
 func isRefusal(err error) bool {
-	for _, refusal := range []error{ErrNotFound, ErrGone, ErrFixed, ErrVersion, ErrRefused} {
+	for _, refusal := range []error{shortener.ErrNotFound, shortener.ErrGone, shortener.ErrFixed, shortener.ErrVersion, shortener.ErrRefused} {
 		if errors.Is(err, refusal) {
 			return true
 		}
@@ -122,7 +123,7 @@ func isRefusal(err error) bool {
 
 // isInvalid reports whether err means that a request is not valid: an *InvalidError or [destination.ErrBlocked].
 func isInvalid(err error) bool {
-	_, invalid := errors.AsType[*InvalidError](err)
+	_, invalid := errors.AsType[*shortener.InvalidError](err)
 	return invalid || errors.Is(err, destination.ErrBlocked)
 }
 
@@ -131,22 +132,22 @@ const maxRaces = 100
 
 // replace reads the link with this code, calls change and replaces the link by the result, unless the result has the same
 // version. If the link changes in between, it begins again.
-func replace(ctx context.Context, store Store, code string, change func(Link) (Link, error)) (Link, error) {
+func replace(ctx context.Context, store shortener.Store, code string, change func(shortener.Link) (shortener.Link, error)) (shortener.Link, error) {
 	for range maxRaces {
 		old, err := store.Lookup(ctx, code)
 		if err != nil {
-			return Link{}, err
+			return shortener.Link{}, err
 		}
 		changed, err := change(old)
 		if err != nil {
-			return Link{}, err
+			return shortener.Link{}, err
 		}
 		if changed.Version() == old.Version() {
 			return old, nil
 		}
-		if err := store.Change(ctx, old, changed); !errors.Is(err, ErrChanged) {
+		if err := store.Change(ctx, old, changed); !errors.Is(err, shortener.ErrChanged) {
 			return changed, err
 		}
 	}
-	return Link{}, fmt.Errorf("%w %d times during this change", ErrChanged, maxRaces)
+	return shortener.Link{}, fmt.Errorf("%w %d times during this change", shortener.ErrChanged, maxRaces)
 }

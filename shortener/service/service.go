@@ -1,4 +1,20 @@
-package shortener
+// Package service creates, resolves and manages short links. Its vocabulary is that of package shortener, and:
+//
+//   - A creation is one call of [Service.Create] or [Service.CreateOnce].
+//   - An attempt is one insert of a link with one key. After a conflict, the creation makes another attempt.
+//   - A group is the links that one Insert of the store writes. The group commit collects them from concurrent creations.
+//   - A look-up is a read of the store for one code.
+//
+// These invariants also hold when the store or a key source fails:
+//
+//   - A creation is acknowledged only after its row is durable.
+//   - No code is looked up before it is inserted. [Service.Suggest] looks codes up, but only to give advice.
+//   - Each key is settled once: as used, returned or lost. If the outcome of its commit is unknown, it is lost.
+//
+// A creation passes through [Service.Create], [shortener.Keys], the group commit (committer.go,
+// inserter.go) and the [shortener.Store]. A redirect passes through [Service.Resolve], the cache
+// (cache.go) and the store.
+package service
 
 import (
 	"context"
@@ -10,13 +26,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"keypool/shortener"
 	"keypool/shortener/destination"
 )
 
 // Service creates and resolves links. All its methods may be called concurrently.
 type Service struct {
-	store     Store
-	keys      Keys
+	store     shortener.Store
+	keys      shortener.Keys
 	metrics   *Metrics
 	now       func() time.Time
 	cache     *cache
@@ -28,8 +45,8 @@ type Service struct {
 
 // Config holds the parts and settings of a Service. Store and Keys are required.
 type Config struct {
-	Store     Store
-	Keys      Keys
+	Store     shortener.Store
+	Keys      shortener.Keys
 	Metrics   *Metrics           // if nil, the metrics are not exported
 	CacheSize int                // links in memory, DefaultCacheSize if 0; a link with a long URL counts as several links
 	QueueSize int                // creations that may wait for a commit, 4,096 if 0
@@ -68,10 +85,10 @@ func (s *Service) Block(hosts *destination.Hosts) { s.destinations.Block(hosts) 
 // returned. Resolve does not wait for a link that was looked up within the last second.
 // Otherwise it waits up to 0.9 s for a look-up. If it joined a look-up of another caller, and
 // that look-up found no link, it makes a second look-up of up to 0.9 s.
-func (s *Service) Resolve(ctx context.Context, code string) (Link, error) {
+func (s *Service) Resolve(ctx context.Context, code string) (shortener.Link, error) {
 	link, err := s.cache.get(ctx, code)
 	if err == nil && s.destinations.Blocks(link.URL) {
-		return Link{}, ErrLinkBlocked
+		return shortener.Link{}, shortener.ErrLinkBlocked
 	}
 	return link, err
 }
@@ -146,9 +163,22 @@ func (r *readiness) created(err error) {
 		if r.refused.Load() != nil { // a read after every creation is cheaper than a write
 			r.refused.Store(nil)
 		}
-	case !errors.Is(err, errQueueFull) && !errors.Is(err, errNoFurtherKey) && !errors.Is(err, ErrRefused) &&
+	case !errors.Is(err, errQueueFull) && !errors.Is(err, errNoFurtherKey) && !errors.Is(err, shortener.ErrRefused) &&
 		!errors.Is(err, context.Canceled):
 		now := r.now()
 		r.refused.Store(&now)
 	}
+}
+
+// retryAfter is the delay that every UnavailableError of this package advises.
+const retryAfter = time.Second
+
+// unavailable wraps err in an UnavailableError. It returns an UnavailableError and ErrRefused
+// unchanged. ErrRefused is not temporary: the link passed the checks of this package, but the
+// store rejects it each time.
+func unavailable(err error) error {
+	if _, ok := errors.AsType[*shortener.UnavailableError](err); ok || errors.Is(err, shortener.ErrRefused) {
+		return err
+	}
+	return &shortener.UnavailableError{RetryAfter: retryAfter, Err: err}
 }

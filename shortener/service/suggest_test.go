@@ -1,4 +1,4 @@
-package shortener_test
+package service_test
 
 import (
 	"context"
@@ -12,10 +12,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"keypool/shortener"
+	"keypool/shortener/service"
 )
 
 // mustCreateAlias creates a link with this alias.
-func mustCreateAlias(t *testing.T, s *shortener.Service, alias string) {
+func mustCreateAlias(t *testing.T, s *service.Service, alias string) {
 	t.Helper()
 	mustCreate(t, s, shortener.Request{URL: "https://go.dev/", Alias: &alias})
 }
@@ -26,7 +27,7 @@ func TestSuggestReturnsFreeVariants(t *testing.T) {
 	for _, taken := range []string{"mine", "mine-3", "sixteen-letters_", "sixteen-letter-2"} {
 		mustCreateAlias(t, s, taken)
 	}
-	if err := shortener.Delete(t.Context(), store, "mine-3", testNow); err != nil { // a tombstone is not free
+	if err := service.Delete(t.Context(), store, "mine-3", testNow); err != nil { // a tombstone is not free
 		t.Fatal(err)
 	}
 	for alias, want := range map[string]string{
@@ -52,7 +53,7 @@ func TestSuggestLimitsLookups(t *testing.T) {
 		asked = append(asked, code)
 		return shortener.Link{Code: code}, nil
 	}}
-	s := startService(t, shortener.Config{Store: store})
+	s := startService(t, service.Config{Store: store})
 	if got := s.Suggest(t.Context(), "mine"); len(got) != 0 {
 		t.Errorf("the suggestions are %q", got)
 	}
@@ -73,7 +74,7 @@ func TestSuggestLimitsItsTime(t *testing.T) {
 			<-ctx.Done()
 			return shortener.Link{}, ctx.Err()
 		}}
-		s := shortener.New(shortener.Config{Store: store})
+		s := service.New(service.Config{Store: store})
 		defer func() {
 			if err := s.Close(t.Context()); err != nil {
 				t.Error(err)

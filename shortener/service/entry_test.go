@@ -1,4 +1,4 @@
-package shortener
+package service
 
 import (
 	"testing"
@@ -6,6 +6,8 @@ import (
 	"unsafe"
 
 	"pgregory.net/rapid"
+
+	"keypool/shortener"
 )
 
 // TestEntryKeepsALink checks that a link from the cache equals the link from the store, byte for byte.
@@ -18,10 +20,10 @@ func TestEntryKeepsALink(t *testing.T) {
 		return time.UnixMicro(rapid.Int64Range(-1<<52, 1<<52).Draw(t, "microseconds")).UTC()
 	})
 	rapid.Check(t, func(t *rapid.T) {
-		want := Link{
+		want := shortener.Link{
 			Code: rapid.StringN(1, 64, -1).Draw(t, "code"), URL: rapid.String().Draw(t, "URL"), Source: rapid.String().Draw(t, "source"),
 			CreatedAt: moment.Draw(t, "created"), ExpiresAt: moment.Draw(t, "expires"), DeletedAt: moment.Draw(t, "deleted"),
-			Details: rapid.SampledFrom([]*Details{nil, {Owner: 1, Version: 1}}).Draw(t, "details"),
+			Details: rapid.SampledFrom([]*shortener.Details{nil, {Owner: 1, Version: 1}}).Draw(t, "details"),
 		}
 		if got := newEntry(want, time.Second).link(); got != want {
 			t.Errorf("got %+v, want %+v", got, want)

@@ -1,4 +1,4 @@
-package shortener
+package service
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"keypool/shortener"
 )
 
 const (
@@ -22,8 +24,8 @@ const (
 )
 
 var (
-	errQueueFull = fmt.Errorf("%w: the queue of creations is full", ErrNotWritten)
-	errClosed    = fmt.Errorf("%w: the server is stopping", ErrNotWritten)
+	errQueueFull = fmt.Errorf("%w: the queue of creations is full", shortener.ErrNotWritten)
+	errClosed    = fmt.Errorf("%w: the server is stopping", shortener.ErrNotWritten)
 	errTooSlow   = fmt.Errorf("the commit took longer than %v", commitTimeout)
 )
 
@@ -33,7 +35,7 @@ var (
 //
 // This file contains the code that callers run. The inserters are in inserter.go.
 type committer struct {
-	store   Store
+	store   shortener.Store
 	metrics *Metrics
 	queue   chan *pending
 	free    sync.Pool     // of *pending
@@ -48,7 +50,7 @@ type committer struct {
 
 // pending is a link that the committer has accepted, and its result.
 type pending struct {
-	link   Link
+	link   shortener.Link
 	state  atomic.Uint32
 	result chan result // has a buffer of 1, so that an inserter never waits for a caller
 	timer  *time.Timer
@@ -64,13 +66,13 @@ const (
 )
 
 type result struct {
-	outcome Outcome
+	outcome shortener.Outcome
 	err     error
 }
 
 // newCommitter starts a committer whose queue has room for queueSize links; 0 means the
 // default. close stops it.
-func newCommitter(store Store, metrics *Metrics, queueSize int) *committer {
+func newCommitter(store shortener.Store, metrics *Metrics, queueSize int) *committer {
 	if queueSize <= 0 {
 		queueSize = defaultQueueSize
 	}
@@ -108,7 +110,7 @@ func newCommitter(store Store, metrics *Metrics, queueSize int) *committer {
 // this commit and the answer, the store has a row. In both cases the creation was not
 // acknowledged, and the batch of its key is abandoned as a whole. The rows of the store show the
 // audit which keys of the batch are used.
-func (c *committer) commit(ctx context.Context, link Link) (Outcome, error) {
+func (c *committer) commit(ctx context.Context, link shortener.Link) (shortener.Outcome, error) {
 	p := c.free.Get().(*pending)
 	p.link = link
 	p.state.Store(queued)
@@ -148,9 +150,9 @@ func (c *committer) enqueue(p *pending) error {
 
 // leave ends the wait for p. If p is still in the queue, leave withdraws it. Otherwise leave
 // returns the outcome if it is known, or else an error that says that the outcome is unknown.
-func (p *pending) leave(why error) (Outcome, error) {
+func (p *pending) leave(why error) (shortener.Outcome, error) {
 	if p.state.CompareAndSwap(queued, left) {
-		return 0, fmt.Errorf("%w: %w", ErrNotWritten, why)
+		return 0, fmt.Errorf("%w: %w", shortener.ErrNotWritten, why)
 	}
 	p.state.Store(left)
 	select {

@@ -1,4 +1,4 @@
-package shortener_test
+package service_test
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"keypool/shortener"
+	"keypool/shortener/service"
 	"keypool/shortener/storetest"
 )
 
@@ -15,7 +16,7 @@ import (
 func TestChangeWithoutEffectDoesNotRefreshTheCache(t *testing.T) {
 	t.Parallel()
 	store := &faultyStore{Store: newStore(t)}
-	s := startService(t, shortener.Config{Store: store, Keys: sequence("pool")})
+	s := startService(t, service.Config{Store: store, Keys: sequence("pool")})
 	link := shortener.Link{
 		Code: "docs", URL: "https://go.dev/", Source: shortener.SourceAlias, CreatedAt: testNow, Details: &shortener.Details{Owner: 1, Version: 1},
 	}
@@ -24,9 +25,9 @@ func TestChangeWithoutEffectDoesNotRefreshTheCache(t *testing.T) {
 	}
 	store.lookup = func(ctx context.Context, code string) (shortener.Link, error) {
 		read, err := store.Store.Lookup(ctx, code)
-		return read, errors.Join(err, shortener.Delete(ctx, store.Store, code, testNow))
+		return read, errors.Join(err, service.Delete(ctx, store.Store, code, testNow))
 	}
-	if got, err := s.Change(t.Context(), shortener.Actor{Token: 1}, "docs", shortener.Patch{}); err != nil || got.Version() != 1 {
+	if got, err := s.Change(t.Context(), service.Actor{Token: 1}, "docs", shortener.Patch{}); err != nil || got.Version() != 1 {
 		t.Fatalf("the change without an effect: version %d, error %v", got.Version(), err)
 	}
 	store.lookup = nil
@@ -41,13 +42,13 @@ func TestDelete(t *testing.T) {
 	link := storetest.Link("link")
 	storetest.Insert(t, store, link, storetest.Link("other"))
 	for i := range 2 {
-		if err := shortener.Delete(t.Context(), store, link.Code, storetest.Moment().Add(time.Duration(i)*time.Hour)); err != nil {
+		if err := service.Delete(t.Context(), store, link.Code, storetest.Moment().Add(time.Duration(i)*time.Hour)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	storetest.WantLink(t, store, storetest.Deleted(link, storetest.Moment()))
 	storetest.WantLink(t, store, storetest.Link("other"))
-	if err := shortener.Delete(t.Context(), store, "unknown", testNow); !errors.Is(err, shortener.ErrNotFound) {
+	if err := service.Delete(t.Context(), store, "unknown", testNow); !errors.Is(err, shortener.ErrNotFound) {
 		t.Errorf("Delete of an unknown code: %v, want ErrNotFound", err)
 	}
 }

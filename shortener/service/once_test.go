@@ -1,4 +1,4 @@
-package shortener_test
+package service_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"keypool/shortener"
 	"keypool/shortener/destination"
+	"keypool/shortener/service"
 )
 
 // keyStore is a store whose method ForgetKeys returns the given results.
@@ -36,7 +37,7 @@ func TestForgetKeysRemovesEveryOldKey(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		var notes []error
-		go func() { done <- shortener.ForgetKeys(ctx, store, func(err error) { notes = append(notes, err) }) }()
+		go func() { done <- service.ForgetKeys(ctx, store, func(err error) { notes = append(notes, err) }) }()
 		start := time.Now()
 		time.Sleep(30*time.Minute + time.Second)
 		cancel()
@@ -75,7 +76,7 @@ func TestCreateOnceWithABusyKey(t *testing.T) {
 				return []shortener.Outcome{shortener.Busy}, nil
 			}}
 			batch := &recordedBatch{}
-			s := startService(t, shortener.Config{Store: store, Keys: listed(shortener.Key{Code: "code", Batch: batch})})
+			s := startService(t, service.Config{Store: store, Keys: listed(shortener.Key{Code: "code", Batch: batch})})
 			_, _, replayed, err := s.CreateOnce(t.Context(), shortener.Request{URL: "https://go.dev/", Owner: 1}, "key")
 			if !errors.Is(err, test.want) || replayed {
 				t.Errorf("CreateOnce: replayed %v, %v; want %v", replayed, err, test.want)
@@ -89,7 +90,7 @@ func TestCreateOnceWithABusyKey(t *testing.T) {
 func TestCreateOnceRepeatsInvalidRequests(t *testing.T) {
 	t.Parallel()
 	now := testNow
-	s := startService(t, shortener.Config{Store: newStore(t), Keys: sequence("pool"), Now: func() time.Time { return now }})
+	s := startService(t, service.Config{Store: newStore(t), Keys: sequence("pool"), Now: func() time.Time { return now }})
 	expiry := given(testNow.Add(time.Hour).Format(time.RFC3339))
 	short := shortener.Request{URL: "https://go.dev/", ExpiresAt: expiry, Owner: 1}
 	lasting := shortener.Request{URL: "https://bad.example/", Owner: 1}

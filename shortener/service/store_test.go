@@ -1,4 +1,4 @@
-package shortener_test
+package service_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"keypool/internal/testenv"
 	"keypool/shortener"
 	"keypool/shortener/pgstore"
+	"keypool/shortener/service"
 	"keypool/shortener/storetest"
 )
 
@@ -65,7 +66,7 @@ func BenchmarkCommit(b *testing.B) {
 }
 
 func benchCommit(b *testing.B, store shortener.Store) {
-	s := startService(b, shortener.Config{Store: store})
+	s := startService(b, service.Config{Store: store})
 	var n atomic.Int64
 	b.ReportAllocs()
 	b.ResetTimer()

@@ -1,4 +1,4 @@
-package shortener_test
+package service_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"keypool/shortener"
+	"keypool/shortener/service"
 )
 
 // countingStore counts the calls of Newest.
@@ -29,7 +30,7 @@ func TestListFindsFewLinksAmongMany(t *testing.T) {
 	t.Parallel()
 	const links, every = 3000, 700
 	store := &countingStore{Store: newStore(t)}
-	s := startService(t, shortener.Config{Store: store, Keys: sequence("pool")})
+	s := startService(t, service.Config{Store: store, Keys: sequence("pool")})
 	group := make([]shortener.Link, links)
 	for i := range group {
 		group[i] = shortener.Link{Code: fmt.Sprintf("code%d", i), URL: "https://go.dev/", Source: "pool", CreatedAt: testNow}
@@ -42,7 +43,7 @@ func TestListFindsFewLinksAmongMany(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	admin, filter := shortener.Actor{Admin: true}, shortener.Filter{Tag: "rare", State: shortener.StateActive}
+	admin, filter := service.Actor{Admin: true}, service.Filter{Tag: "rare", State: service.StateActive}
 	var want []string
 	for l, err := range s.All(t.Context(), admin, filter) {
 		if err != nil {

@@ -1,4 +1,4 @@
-package shortener_test
+package service_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 
 	"keypool/internal/testenv"
 	"keypool/shortener"
+	"keypool/shortener/service"
 	"keypool/shortener/sqlitestore"
 	"keypool/shortener/storetest"
 )
@@ -32,15 +33,15 @@ func newStore(t testing.TB) shortener.Store {
 }
 
 // newService starts a service on a new SQLite database. The function next supplies its keys.
-func newService(t *testing.T, next keysFunc) (*shortener.Service, shortener.Store) {
+func newService(t *testing.T, next keysFunc) (*service.Service, shortener.Store) {
 	t.Helper()
 	store := newStore(t)
-	return startService(t, shortener.Config{Store: store, Keys: next}), store
+	return startService(t, service.Config{Store: store, Keys: next}), store
 }
 
-func startService(t testing.TB, cfg shortener.Config) *shortener.Service {
+func startService(t testing.TB, cfg service.Config) *service.Service {
 	t.Helper()
-	s := shortener.New(cfg)
+	s := service.New(cfg)
 	t.Cleanup(func() {
 		if err := s.Close(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
@@ -132,7 +133,7 @@ func (b *recordedBatch) assert(t *testing.T, want ...string) {
 // given returns a field of a request that has the value s.
 func given(s string) *string { return &s }
 
-func mustCreate(t *testing.T, s *shortener.Service, r shortener.Request) shortener.Link {
+func mustCreate(t *testing.T, s *service.Service, r shortener.Request) shortener.Link {
 	t.Helper()
 	link, existing, err := s.Create(t.Context(), r)
 	if err != nil || existing {
@@ -141,7 +142,7 @@ func mustCreate(t *testing.T, s *shortener.Service, r shortener.Request) shorten
 	return link
 }
 
-func assertResolves(t *testing.T, s *shortener.Service, want shortener.Link) {
+func assertResolves(t *testing.T, s *service.Service, want shortener.Link) {
 	t.Helper()
 	got, err := s.Resolve(t.Context(), want.Code)
 	if err != nil {
@@ -152,7 +153,7 @@ func assertResolves(t *testing.T, s *shortener.Service, want shortener.Link) {
 	}
 }
 
-func assertFails(t *testing.T, s *shortener.Service, code string, want error) {
+func assertFails(t *testing.T, s *service.Service, code string, want error) {
 	t.Helper()
 	if link, err := s.Resolve(t.Context(), code); !errors.Is(err, want) {
 		t.Errorf("Resolve(%q) = %v, %v; want the error %v", code, link, err, want)
