@@ -139,15 +139,17 @@ func (m *Metrics) visited(err error) {
 }
 
 // instrument is the only middleware. It turns a panic into an error and an error into an
-// answer, and it counts the answer. It is one layer instead of three because it runs for
+// answer, and it counts the answer, also if it ends early. It is one layer instead of three because it runs for
 // every redirect.
 func (p *public) instrument(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		start := time.Now()
+		defer func() {
+			p.metrics.answered(c.Path(), c.Request().Method, c.Response().Status, time.Since(start))
+		}()
 		if err := recovered(next, c); err != nil {
 			c.Error(err)
 		}
-		p.metrics.answered(c.Path(), c.Request().Method, c.Response().Status, time.Since(start))
 		return nil
 	}
 }
@@ -155,11 +157,7 @@ func (p *public) instrument(next echo.HandlerFunc) echo.HandlerFunc {
 // recovered calls next and returns its panic as an error that includes the stack.
 func recovered(next echo.HandlerFunc, c echo.Context) (err error) {
 	defer func() {
-		switch v := recover(); v {
-		case nil:
-		case http.ErrAbortHandler: // makes net/http close the connection
-			panic(v)
-		default:
+		if v := recover(); v != nil {
 			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
 		}
 	}()

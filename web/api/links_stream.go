@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,14 +13,13 @@ import (
 	"keypool/shortener/service"
 	"keypool/web/internal/media"
 	"keypool/web/internal/problem"
-	"keypool/web/internal/reply"
 )
 
 const (
-	// streamPart is the number of links that a stream sends at once.
-	streamPart = 500
-	// streamTimeout is how long a client may take to receive one part.
-	streamTimeout = 20 * time.Second
+	// A stream sends what it has found when it is streamPart bytes, or after streamInterval. The interval keeps proxies from
+	// breaking a connection on which nothing arrives.
+	streamPart     = 64 << 10
+	streamInterval = time.Second
 )
 
 // newLinkWriter returns a writer of links in the form of a media type.
@@ -30,38 +30,42 @@ func newLinkWriter(w io.Writer, mediaType string) (linkWriter, error) {
 	return newJSONLines(w), nil
 }
 
-// streamLinks sends all links that q selects. If links cannot be read after the answer has begun, it breaks the
-// connection, so that the client does not take a part of the list for the whole list.
+// streamLinks sends all links that q selects.
 func (a *API) streamLinks(c echo.Context, actor service.Actor, q listQuery, self destination.Origin, mediaType string) error {
 	if q.paged {
 		return problem.Malformed("A stream contains all links. Send limit and cursor only with Accept: " + media.JSON + ".")
 	}
-	w := c.Response()
-	connection := http.NewResponseController(w)
-	w.Header().Set(echo.HeaderContentType, mediaType)
-	w.Header().Set(echo.HeaderXContentTypeOptions, "nosniff")
-	lines, err := newLinkWriter(w, mediaType)
+	out := newParts(c, mediaType)
+	if c.Request().Method == http.MethodHead {
+		return c.NoContent(http.StatusOK)
+	}
+	lines, err := newLinkWriter(out, mediaType)
 	if err != nil {
 		return err
 	}
-	sent := 0
+	sent := time.Now()
 	for link, err := range a.service.All(c.Request().Context(), actor, q.filter) {
-		if err != nil && !w.Committed {
+		if err != nil {
+			return errors.Join(fmt.Errorf("send all links: %w", err), out.allow())
+		}
+		if err := lines.write(a.ownedLink(link, self)); err != nil {
 			return err
 		}
-		if err != nil {
-			a.log.Warn("a list of links ended early", "error", err)
-			panic(http.ErrAbortHandler)
+		if out.Len() < streamPart && time.Since(sent) < streamInterval {
+			continue
 		}
-		if sent%streamPart == 0 {
-			if err := connection.SetWriteDeadline(time.Now().Add(streamTimeout)); err != nil {
-				return err
-			}
+		if err := sendLines(lines, out); err != nil {
+			return err
 		}
-		sent++
-		if err := lines.write(a.ownedLink(link, self)); err != nil {
-			return fmt.Errorf("%w: %w", reply.ErrNotSent, err)
-		}
+		sent = time.Now()
 	}
-	return lines.flush()
+	return sendLines(lines, out)
+}
+
+// sendLines sends the lines that were written.
+func sendLines(lines linkWriter, out *parts) error {
+	if err := lines.flush(); err != nil {
+		return err
+	}
+	return out.send()
 }

@@ -3,6 +3,7 @@ package problem
 import (
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"strconv"
 	"time"
@@ -26,7 +27,8 @@ func NewWriter(page func(echo.Context, reply.Problem) error, log *slog.Logger) *
 	return &Writer{page: page, log: log, outage: &rate.Sometimes{Interval: time.Second}}
 }
 
-// Write is the echo.HTTPErrorHandler. A browser gets a page, and any other client gets JSON.
+// Write is the echo.HTTPErrorHandler. A browser gets a page, and any other client gets JSON. If a part of the answer was sent
+// already, Write breaks the connection, so that the client does not take this part for the whole answer.
 func (w *Writer) Write(err error, c echo.Context) {
 	p := Of(err)
 	if p.Status >= http.StatusInternalServerError && c.Request().Context().Err() != nil {
@@ -35,7 +37,7 @@ func (w *Writer) Write(err error, c echo.Context) {
 	}
 	w.Report(err, p, c)
 	if c.Response().Committed {
-		return
+		abort(c)
 	}
 	h := c.Response().Header()
 	// A 404 is cacheable by default (RFC 9110 section 15.1), but a link with this code may be
@@ -58,6 +60,20 @@ func (w *Writer) Write(err error, c echo.Context) {
 	if err != nil {
 		w.log.Debug("write answer", "route", c.Path(), "error", err)
 	}
+}
+
+// abort breaks the connection of a request. It panics, as net/http requires. Without a length, an answer in HTTP/1.0 ends where the
+// connection ends, so this end must be a reset. Older versions of nginx use HTTP/1.0 by default.
+func abort(c echo.Context) {
+	if !c.Request().ProtoAtLeast(1, 1) {
+		if conn, _, err := c.Response().Hijack(); err == nil {
+			if tcp, ok := conn.(*net.TCPConn); ok {
+				_ = tcp.SetLinger(0) // if it fails, the connection is broken already
+			}
+			_ = conn.Close() // the client gets no more data, with or without an error
+		}
+	}
+	panic(http.ErrAbortHandler)
 }
 
 // Report logs an error that the operator must know: once a second for a service that is unavailable, and else each error

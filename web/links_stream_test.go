@@ -1,0 +1,144 @@
+package web
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+
+	"keypool/shortener"
+	"keypool/web/internal/media"
+)
+
+// A stream may search for longer than a client may take to receive a part, before, between and after the links that match.
+func TestStreamMaySearchLong(t *testing.T) {
+	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
+		store.longLinks(t, 100)
+		store.page, store.links = 1500*time.Millisecond, 1
+		for query, want := range map[string]int{"?q=/77%3F": 1, "?q=8%3F": 10, "?q=none": 0} {
+			for _, accept := range []string{media.NDJSON, media.CSV} {
+				resp := begin(t, c, http.MethodGet, "/api/links"+query, "", "Accept", accept)
+				body, err := io.ReadAll(resp.Body)
+				if n := strings.Count(string(body), "https://"); n != want || err != nil {
+					t.Errorf("the stream %s of %s has %d links, want %d: %v", query, accept, n, want, err)
+				}
+			}
+		}
+	})
+}
+
+// A store that fails before the first link gives an answer, also after a long search.
+func TestStreamThatFailsBeforeItsFirstPart(t *testing.T) {
+	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
+		store.longLinks(t, 40)
+		store.page, store.links, store.pages = time.Second, 1, 30
+		resp := begin(t, c, http.MethodGet, "/api/links?q=none", "", "Accept", media.NDJSON)
+		if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" {
+			t.Errorf("status %d, want 503", resp.StatusCode)
+		}
+	})
+}
+
+// The headers of a stream need no search.
+func TestHEADOfStream(t *testing.T) {
+	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
+		store.page = time.Hour
+		began := time.Now()
+		resp := begin(t, c, http.MethodHead, "/api/links", "", "Accept", media.CSV)
+		if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != media.CSV || time.Since(began) > 0 {
+			t.Errorf("status %d and %s after %v", resp.StatusCode, resp.Header.Get("Content-Type"), time.Since(began))
+		}
+	})
+}
+
+// A client may receive a stream slowly, but it cannot keep it for ever.
+func TestStreamHasMinimumSpeed(t *testing.T) {
+	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
+		const links = 600
+		store.longLinks(t, links)
+		for pause, complete := range map[time.Duration]bool{15 * time.Second: true, 45 * time.Second: false} {
+			resp := begin(t, c, http.MethodGet, "/api/links", "", "Accept", media.NDJSON)
+			got, err := readSlowly(resp.Body, 64<<10, pause)
+			if n := strings.Count(got, "\n"); (n == links && errors.Is(err, io.EOF)) != complete {
+				t.Errorf("a client that reads 64 KiB in %v gets %d links of %d, error %v", pause, n, links, err)
+			}
+		}
+	})
+}
+
+// protocols are the errors with which an answer ends that is broken off. An answer in HTTP/1.0 has no other end than that of the
+// connection.
+var protocols = map[string]error{"HTTP/1.1": io.ErrUnexpectedEOF, "HTTP/1.0": syscall.ECONNRESET}
+
+// wantBroken reads an answer, which must have status 200 and break off.
+func wantBroken(t *testing.T, conn net.Conn, want error) {
+	t.Helper()
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(io.Discard, resp.Body); resp.StatusCode != http.StatusOK || !errors.Is(err, want) {
+		t.Errorf("the answer has status %d and ends with %v, want 200 and %v", resp.StatusCode, err, want)
+	}
+}
+
+func (s *site) dial(t *testing.T) *net.TCPConn {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn.(*net.TCPConn)
+}
+
+// newBrokenSite returns a listener whose store fails after it has listed 100 links, whose URLs have a kilobyte.
+func newBrokenSite(t *testing.T) *site {
+	t.Helper()
+	store := &slowStore{links: 100, pages: 2}
+	service, _ := newService(t, func(s shortener.Store) shortener.Store {
+		store.Store = s
+		return store
+	})
+	store.longLinks(t, 200)
+	return newSite(t, func(c *PublicConfig) { c.Service, c.Tokens = service, anyToken{} })
+}
+
+// A stream that fails in its middle breaks off.
+func TestStreamBreaksOff(t *testing.T) {
+	t.Parallel()
+	for protocol, want := range protocols {
+		t.Run(protocol, func(t *testing.T) {
+			t.Parallel()
+			s := newBrokenSite(t)
+			conn := s.dial(t)
+			fmt.Fprintf(conn, "GET /api/links %s\r\nHost: x\r\nAuthorization: Bearer x\r\nAccept: application/x-ndjson\r\n\r\n", protocol)
+			wantBroken(t, conn, want)
+			if !strings.Contains(s.log.String(), errBroken.Error()) {
+				t.Errorf("the log lacks the error: %s", s.log)
+			}
+		})
+	}
+}
+
+// An answer that breaks off is counted like any other.
+func TestMetricsCountBrokenAnswers(t *testing.T) {
+	t.Parallel()
+	s := newBrokenSite(t)
+	conn := s.dial(t)
+	fmt.Fprint(conn, "GET /api/links HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer x\r\nAccept: text/csv\r\n\r\n")
+	wantBroken(t, conn, io.ErrUnexpectedEOF)
+	var got dto.Metric
+	if err := child(s.metrics.requests, "/api/links", http.MethodGet, http.StatusOK).Write(&got); err != nil || got.GetHistogram().GetSampleCount() != 1 {
+		t.Errorf("http_request_duration_seconds counts %d requests, want 1: %v", got.GetHistogram().GetSampleCount(), err)
+	}
+}
