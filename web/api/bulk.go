@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -36,8 +37,9 @@ const (
 	maxBulks = 4
 	// maxTokenBulks is how many of them may belong to one token, so that a slow client does not stop the others.
 	maxTokenBulks = 2
-	// bulkTimeout is the time limit for the creations and the answer.
-	bulkTimeout = time.Minute
+	// bulkTimeout is the time limit for the creations and the answer. The creations of 10,000 lines take less than half of it, even
+	// if each of them waits for its commit for as long as package shortener allows.
+	bulkTimeout = 5 * time.Minute
 	// A client must send bulkPart bytes of the body within bulkPartTimeout.
 	bulkPart        = 1 << 20
 	bulkPartTimeout = 10 * time.Second
@@ -140,15 +142,18 @@ type rawLine struct {
 // readBulk reads the lines of the body that are not blank. It refuses a body that is too large as a whole.
 func readBulk(c echo.Context) (lines []rawLine, err error) {
 	connection := http.NewResponseController(c.Response())
-	allow := func() error {
-		return errors.Join(connection.SetReadDeadline(time.Now().Add(bulkPartTimeout)), connection.SetWriteDeadline(time.Now().Add(bulkTimeout)))
+	next := func() error {
+		end := time.Now().Add(bulkPartTimeout)
+		return errors.Join(connection.SetReadDeadline(end), connection.SetWriteDeadline(end.Add(partTimeout))) // a refusal can still be sent
 	}
 	body := http.MaxBytesReader(c.Response().Writer, c.Request().Body, maxBulkBody)
-	r := bufio.NewReaderSize(&pacedReader{r: body, next: allow}, maxBody+len("\r\n"))
+	r := bufio.NewReaderSize(&pacedReader{r: body, next: next}, maxBody+len("\r\n"))
 	for number := 1; ; number++ {
 		text, err := readLine(r)
 		if errors.Is(err, io.EOF) {
-			return lines, allow()
+			// After the body, net/http reads on, to notice when the client leaves. If this read reaches a deadline, the context of the
+			// request ends.
+			return lines, connection.SetReadDeadline(time.Time{})
 		}
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return nil, problem.TooLarge(fmt.Sprintf("A body may have %d bytes at most.", maxBulkBody))
@@ -254,16 +259,19 @@ func independent(lines []parsedLine) int {
 	return len(lines)
 }
 
-// sendBulk creates the links, several lines at a time, and sends the answers in the order of the lines. If the
-// client leaves, it handles no further lines.
+// sendBulk creates the links, several lines at a time, and sends the answers in the order of the lines. If the client leaves or
+// the time is up, it handles no further lines and fails.
 func (a *API) sendBulk(c echo.Context, tok token.Token, self destination.Origin, lines []rawLine) error {
-	w := c.Response()
-	w.Header().Set(echo.HeaderContentType, media.NDJSON)
-	w.Header().Set(echo.HeaderXContentTypeOptions, "nosniff")
+	ctx, cancel := context.WithTimeout(c.Request().Context(), bulkTimeout)
+	defer cancel()
+	out := newParts(c, media.NDJSON)
 	a.limits.AnnounceToken(c, tok)
-	answers := newJSONLines(w)
+	answers := newJSONLines(out)
 	var parsed []parsedLine // a few lines, because a parsed line can be much larger
-	for len(lines)+len(parsed) > 0 && c.Request().Context().Err() == nil {
+	for len(lines)+len(parsed) > 0 {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("%w: %d lines of a bulk request remain: %w", reply.ErrNotSent, len(lines)+len(parsed), err)
+		}
 		more := min(len(lines), bulkWorkers-len(parsed))
 		parsed, lines = append(parsed, parseBulk(lines[:more])...), lines[more:]
 		n := independent(parsed)
@@ -280,10 +288,12 @@ func (a *API) sendBulk(c echo.Context, tok token.Token, self destination.Origin,
 		creations.Wait()
 		for i := range results {
 			if err := answers.Encode(results[i]); err != nil {
-				return fmt.Errorf("%w: %w", reply.ErrNotSent, err)
+				return err
 			}
 		}
-		w.Flush()
+		if err := out.send(); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -1,0 +1,139 @@
+package web
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"keypool/shortener"
+	"keypool/shortener/token"
+	"keypool/web/internal/media"
+)
+
+// A bulk request with the maximum number of lines gets all answers, although the store is slow.
+func TestBulkRequestMayTakeLong(t *testing.T) {
+	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
+		store.insert = 400 * time.Millisecond
+		began, lines := time.Now(), 0
+		body := bufio.NewScanner(begin(t, c, http.MethodPost, "/api/links", bulkBody(maxBulkLines, ""), "Content-Type", media.NDJSON).Body)
+		for body.Scan() {
+			lines++
+			if want := fmt.Sprintf(`{"line":%d,"status":201,`, lines); !strings.HasPrefix(body.Text(), want) {
+				t.Fatalf("answer %d is %s", lines, body.Text())
+			}
+		}
+		if lines != maxBulkLines || body.Err() != nil {
+			t.Errorf("%d answers, want %d: %v", lines, maxBulkLines, body.Err())
+		}
+		if took := time.Since(began); took < 30*time.Second {
+			t.Errorf("the request took %v, which does not show that it may take long", took)
+		}
+	})
+}
+
+// bulkBody returns lines of a bulk request. Each has the members more.
+func bulkBody(lines int, more string) string {
+	return strings.Repeat(`{"url":"https://go.dev"`+more+"}\n", lines)
+}
+
+// A bulk request with lines that must wait for each other ends after five minutes. The client notices that answers are missing.
+func TestBulkRequestEndsInTime(t *testing.T) {
+	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
+		store.insert = 400 * time.Millisecond
+		began := time.Now()
+		resp := begin(t, c, http.MethodPost, "/api/links", bulkBody(1000, `,"alias":"same"`), "Content-Type", media.NDJSON)
+		answers, err := io.ReadAll(resp.Body)
+		if n := strings.Count(string(answers), "\n"); n < 700 || n >= 1000 || !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("%d answers and the error %v, want some of the answers and io.ErrUnexpectedEOF", n, err)
+		}
+		if took := time.Since(began); took > 5*time.Minute+time.Second {
+			t.Errorf("the request took %v", took)
+		}
+	})
+}
+
+// A client that sends the body of a bulk request too slowly gets an answer.
+func TestSlowBulkBodyIsRefused(t *testing.T) {
+	withSlowStore(t, func(t *testing.T, c *http.Client, _ *slowStore) {
+		body, send := io.Pipe()
+		defer send.Close()
+		go func() { _, _ = io.WriteString(send, bulkBody(1, "")) }()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://keypool.test/api/links", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer x")
+		r.Header.Set("Content-Type", media.NDJSON)
+		began := time.Now()
+		resp, err := c.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if took := time.Since(began); resp.StatusCode != http.StatusBadRequest || took != 10*time.Second {
+			t.Errorf("status %d after %v, want 400 after 10 s", resp.StatusCode, took)
+		}
+	})
+}
+
+// watchedTokens accepts every token, and reports the context of each request.
+type watchedTokens struct {
+	anyToken
+	requests chan context.Context
+}
+
+func (w watchedTokens) Authenticate(ctx context.Context, bearer string) (token.Token, error) {
+	w.requests <- ctx
+	return w.anyToken.Authenticate(ctx, bearer)
+}
+
+// heldStore is a store whose first Insert waits.
+type heldStore struct {
+	shortener.Store
+	once          sync.Once
+	begun, finish chan struct{}
+}
+
+func (s *heldStore) Insert(ctx context.Context, links []shortener.Link) ([]shortener.Outcome, error) {
+	s.once.Do(func() {
+		close(s.begun)
+		<-s.finish
+	})
+	return s.Store.Insert(ctx, links)
+}
+
+// A client that ends its side of the connection gets no complete answer to a bulk request unless all lines are answered.
+func TestBulkAnswerBreaksOff(t *testing.T) {
+	t.Parallel()
+	for protocol, want := range protocols {
+		t.Run(protocol, func(t *testing.T) {
+			t.Parallel()
+			requests := make(chan context.Context, 1)
+			held := &heldStore{begun: make(chan struct{}), finish: make(chan struct{})}
+			service, _ := newService(t, func(s shortener.Store) shortener.Store {
+				held.Store = s
+				return held
+			})
+			s := newSite(t, func(c *PublicConfig) { c.Service, c.Tokens = service, watchedTokens{requests: requests} })
+			conn := s.dial(t)
+			body := bulkBody(1000, "")
+			fmt.Fprintf(conn, "POST /api/links %s\r\nHost: x\r\nAuthorization: Bearer x\r\nContent-Type: application/x-ndjson\r\nContent-Length: %d\r\n\r\n%s",
+				protocol, len(body), body)
+			request := <-requests
+			<-held.begun
+			if err := conn.CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			<-request.Done()
+			close(held.finish)
+			wantBroken(t, conn, want)
+		})
+	}
+}
