@@ -235,6 +235,48 @@ func TestUILimits(t *testing.T) {
 	wantPage(t, s.form(t, "", "/admin/sign-in", url.Values{"token": {bearer}}), http.StatusTooManyRequests)
 }
 
+// An alias that belongs to another link counts as a miss. Without misses, an address cannot choose an alias, but it can still create
+// links with keys.
+func TestUICountsMisses(t *testing.T) {
+	t.Parallel()
+	s := newUISite(t, "", func(c *PublicConfig) { c.Limits = client.Limits{MissRate: 1, MissBurst: 3} })
+	bearer := s.bearer(t, "alice", ownScopes)
+	fields := func(url, alias string) url.Values {
+		f := formOf(url)
+		f["alias"] = []string{alias}
+		return f
+	}
+	wantPage(t, s.form(t, bearer, "/admin/new", fields("https://go.dev/", "taken")), http.StatusSeeOther)
+	var last response
+	for range 100 {
+		if last = s.form(t, bearer, "/admin/new", fields("https://go.dev/other", "taken")); last.status != http.StatusConflict {
+			break
+		}
+	}
+	wantPage(t, last, http.StatusTooManyRequests, "Your IP address requested too many")
+	wantPage(t, s.form(t, bearer, "/admin/new", fields("https://go.dev/", "")), http.StatusSeeOther)
+}
+
+// The pages show visits only to a person who may read them over the API.
+func TestUIShowsVisitsWithScopeRead(t *testing.T) {
+	t.Parallel()
+	counted := newVisits(t)
+	s := newUISite(t, "", func(c *PublicConfig) { c.Visits = counted })
+	for scopes, shown := range map[token.Scopes]bool{
+		token.ScopeCreate | token.ScopeEdit: false, token.ScopeCreate | token.ScopeRead: true, token.ScopeAdmin: true,
+	} {
+		o := s.owner(t, scopes.String(), scopes)
+		link := decode[answer](t, o.send(t, http.MethodPost, "/shorten", `{"url":"https://go.dev/"}`).body)
+		page := s.get(t, strings.TrimPrefix(o.authorization, "Bearer "), "/admin/code/"+link.Code)
+		if page.status != http.StatusOK || strings.Contains(page.body, "No visits in the last 30 days") != shown {
+			t.Errorf("the page for the scopes %v has status %d and the visits: %v, want %v", scopes, page.status, !shown, shown)
+		}
+		if r := o.send(t, http.MethodGet, "/api/links/"+link.Code+"/visits", ""); (r.status == http.StatusOK) != shown {
+			t.Errorf("the API answers the scopes %v with status %d", scopes, r.status)
+		}
+	}
+}
+
 // A page cannot be framed, cached or scripted by others. Without the setting UI, there are no pages.
 func TestUIHeaders(t *testing.T) {
 	t.Parallel()

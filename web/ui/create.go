@@ -75,8 +75,10 @@ func (u *UI) createFrom(x *exchange, f *form) (link shortener.Link, existing boo
 	if request.Owner == 0 { // an anonymous link has no details, and the values of the form are the defaults
 		request.Redirect, request.Forward = nil, nil
 	}
-	if err := u.Limits.Admit(x.r); err != nil {
-		return link, false, err
+	if request.Alias != nil { // a creation with a key reveals nothing
+		if err := u.Limits.Admit(x.r); err != nil {
+			return link, false, err
+		}
 	}
 	if !x.person.operator {
 		if err := u.Limits.Spend(x.person.token); err != nil {

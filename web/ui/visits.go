@@ -3,6 +3,8 @@ package ui
 import (
 	"context"
 	"time"
+
+	"keypool/shortener/token"
 )
 
 // Visits reads the counts of visits.
@@ -31,6 +33,7 @@ const chartDays = 30
 // chart is a series as a drawing.
 type chart struct {
 	Off        bool // visits are not counted
+	Hidden     bool // the person may not read visits
 	Failed     bool // the series could not be read
 	Days       []Day
 	Bars       []bar
@@ -67,10 +70,13 @@ func (c *chart) First() time.Time { return c.Days[0].At }
 // Last returns the last day of the chart.
 func (c *chart) Last() time.Time { return c.Days[len(c.Days)-1].At }
 
-// chartOf returns the chart of a link.
+// chartOf returns the chart of a link. As in the API, visits need the scope read.
 func (u *UI) chartOf(x *exchange, code string) *chart {
 	if u.Visits == nil {
 		return &chart{Off: true}
+	}
+	if !x.person.has(token.ScopeRead) {
+		return &chart{Hidden: true}
 	}
 	s, err := u.Visits.Daily(x.r.Context(), code, chartDays)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"keypool/shortener"
 	"keypool/shortener/destination"
+	"keypool/shortener/token"
 	"keypool/web/internal/shell"
 )
 
@@ -54,11 +55,11 @@ type fakeVisits struct {
 
 func (f fakeVisits) Daily(context.Context, string, int) (Series, error) { return f.Series, f.err }
 
-// renderVisits returns the section about visits.
-func renderVisits(t *testing.T, v Visits) string {
+// renderVisits returns the section about visits, as a person with scopes sees it.
+func renderVisits(t *testing.T, v Visits, scopes token.Scopes) string {
 	t.Helper()
 	u := &UI{Config: Config{Visits: v, Logger: slog.New(slog.DiscardHandler)}}
-	x := &exchange{r: httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)}
+	x := &exchange{person: person{token: token.Token{Scopes: scopes}}, r: httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)}
 	var out bytes.Buffer
 	if err := parsePages().link.ExecuteTemplate(&out, "visits", u.chartOf(x, "abc")); err != nil {
 		t.Fatal(err)
@@ -72,18 +73,20 @@ func TestVisitsSection(t *testing.T) {
 	idle.Days[0], idle.Days[1], idle.Days[29] = Day{At: idle.Days[0].At}, Day{At: idle.Days[1].At}, Day{At: idle.Days[29].At}
 	for name, tt := range map[string]struct {
 		visits   Visits
+		scopes   token.Scopes
 		has, not []string
 	}{
-		"off":    {nil, []string{"This server does not count visits."}, []string{"<svg"}},
-		"failed": {fakeVisits{err: context.DeadlineExceeded}, []string{"cannot be read at present"}, []string{"<svg", "deadline"}},
-		"idle":   {fakeVisits{Series: idle}, []string{"No visits in the last 30 days"}, []string{"<svg"}},
-		"visited": {fakeVisits{Series: series()}, []string{
+		"off":    {nil, token.ScopeRead, []string{"This server does not count visits."}, []string{"<svg"}},
+		"failed": {fakeVisits{err: context.DeadlineExceeded}, token.ScopeRead, []string{"cannot be read at present"}, []string{"<svg", "deadline"}},
+		"idle":   {fakeVisits{Series: idle}, token.ScopeRead, []string{"No visits in the last 30 days"}, []string{"<svg"}},
+		"hidden": {fakeVisits{Series: series()}, token.ScopeEdit | token.ScopeCreate, []string{"does not have the scope read"}, []string{"<svg", "601", "table"}},
+		"visited": {fakeVisits{Series: series()}, token.ScopeRead, []string{
 			"<b>601</b> by people, <b>450</b> by bots", `viewBox="0 0 596 120"`, `<rect class="human" x="580" y="48" width="16" height="72"/>`,
 			`<rect class="bot" x="580" y="0" width="16" height="48"/>`, `<th scope="row">2026-11-02</th><td>0</td><td>50</td>`, "1 November", "30 November",
 			"Counted until <time",
 		}, []string{"cannot", `height="0"`}},
 	} {
-		got := renderVisits(t, tt.visits)
+		got := renderVisits(t, tt.visits, tt.scopes)
 		for _, part := range tt.has {
 			if !strings.Contains(got, part) {
 				t.Errorf("%s: the section lacks %q:\n%s", name, part, got)
