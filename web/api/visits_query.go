@@ -2,8 +2,6 @@ package api
 
 import (
 	"net/http"
-	"strings"
-	"time"
 
 	"keypool/shortener/visits"
 	"keypool/web/internal/parameters"
@@ -95,16 +93,13 @@ func (q *topQuery) set(name, value string) (err error) {
 
 // setSpan sets the beginning or the end of a range.
 func setSpan(span *visits.Range, name, value string) error {
-	t, err := time.Parse(time.RFC3339, strings.ToUpper(value))
-	if err != nil {
-		return problem.Malformed("The parameter " + name + " must be an RFC 3339 time such as 2030-12-31T23:00:00Z.")
-	}
+	t, err := parameters.Time(name, value)
 	if name == "from" {
 		span.From = t
 	} else {
 		span.To = t
 	}
-	return nil
+	return err
 }
 
 func checkSpan(span visits.Range) error {

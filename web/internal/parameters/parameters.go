@@ -8,11 +8,13 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
+	"time"
 	"unicode/utf8"
 
-	"keypool/web/internal/problem"
-
 	"github.com/labstack/echo/v4"
+
+	"keypool/web/internal/problem"
 )
 
 // Read passes each parameter of a query to set, in the order of their names. It fails if the query is malformed or
@@ -48,6 +50,15 @@ func Int(name, value string, least, most int) (int, error) {
 		return 0, problem.Malformed(fmt.Sprintf("The parameter %s must be a whole number from %d to %d.", name, least, most))
 	}
 	return n, nil
+}
+
+// Time parses a parameter that is a time in RFC 3339. The letters T and Z may be small, as in the members of a link.
+func Time(name, value string) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339, strings.ToUpper(value))
+	if err != nil {
+		return time.Time{}, problem.Malformed("The parameter " + name + " must be an RFC 3339 time such as 2030-12-31T23:00:00Z.")
+	}
+	return t, nil
 }
 
 // Code returns the decoded code in the path of a request, or "" if its encoding is malformed.
