@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"keypool/web/client"
 	"keypool/web/internal/media"
 	"keypool/web/internal/reply"
 )
@@ -222,8 +223,21 @@ func TestCreateRefusesContentCoding(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	r := s.do(t, http.MethodPost, "/shorten", "\x1f\x8b", "Content-Type", media.JSON, "Content-Encoding", "gzip")
-	if r.status != http.StatusUnsupportedMediaType || r.header.Get("Accept") == "" {
-		t.Errorf("the answer has status %d and header %v", r.status, r.header)
+	s.wantProblem(t, r, http.StatusUnsupportedMediaType, "unsupported-media-type")
+}
+
+// An answer to another media type names those of the operation.
+func TestUnsupportedMediaTypeNamesAcceptedTypes(t *testing.T) {
+	t.Parallel()
+	o := newTokenSite(t, client.Limits{}).owner(t, "docs", everyScope)
+	for _, test := range []struct{ method, path, accept string }{
+		{http.MethodPost, "/shorten", "application/json, application/x-www-form-urlencoded"},
+		{http.MethodPost, "/api/links", "application/x-ndjson"},
+		{http.MethodPatch, "/api/links/abc", "application/merge-patch+json, application/json"},
+	} {
+		r := o.do(t, test.method, test.path, "x", "Content-Type", "image/png", "Authorization", o.authorization)
+		o.wantProblem(t, r, http.StatusUnsupportedMediaType, "unsupported-media-type")
+		wantHeader(t, r, "Accept", test.accept)
 	}
 }
 

@@ -41,8 +41,19 @@ func (e *detailedError) Unwrap() error { return e.error }
 // Malformed is the error of a request that does not have the form that the API describes. The client gets the detail.
 func Malformed(detail string) error { return &detailedError{errMalformed, detail} }
 
-// Unsupported is the error of a body with another media type, content coding or charset.
-func Unsupported(detail string) error { return &detailedError{errUnsupported, detail} }
+// unsupportedError is errUnsupported with the media types that the body may have.
+type unsupportedError struct {
+	error
+	accepted []string
+}
+
+func (e *unsupportedError) Unwrap() error { return e.error }
+
+// Unsupported is the error of a body with another media type, content coding or charset. accepted are the media types that the body
+// may have.
+func Unsupported(accepted []string, detail string) error {
+	return &unsupportedError{&detailedError{errUnsupported, detail}, accepted}
+}
 
 // TooLarge is the error of a body, or of a part of it, that has too many bytes or lines.
 func TooLarge(detail string) error { return &detailedError{errTooLarge, detail} }

@@ -1,11 +1,13 @@
 package problem
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -49,8 +51,9 @@ func (w *Writer) Write(err error, c echo.Context) {
 		h.Set(echo.HeaderWWWAuthenticate, BearerScheme)
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		h.Set(echo.HeaderRetryAfter, strconv.Itoa(p.RetryAfter))
-	case http.StatusUnsupportedMediaType:
-		h.Set(echo.HeaderAccept, media.JSON+", "+media.Form)
+	}
+	if unsupported, ok := errors.AsType[*unsupportedError](err); ok {
+		h.Set(echo.HeaderAccept, strings.Join(unsupported.accepted, ", "))
 	}
 	if media.WantsPage(c.Request()) {
 		err = w.page(c, p)
