@@ -137,3 +137,27 @@ func TestBulkAnswerBreaksOff(t *testing.T) {
 		})
 	}
 }
+
+// panickingStore panics when it looks a code up.
+type panickingStore struct{ shortener.Store }
+
+func (panickingStore) Lookup(context.Context, string) (shortener.Link, error) {
+	panic("broken look-up")
+}
+
+// A panic fails only its own line. The look-up of an alias that is taken panics.
+func TestPanicFailsOnlyItsLine(t *testing.T) {
+	t.Parallel()
+	service, _ := newService(t, func(s shortener.Store) shortener.Store { return panickingStore{s} })
+	s := changedTokenSite(t, func(c *PublicConfig, _ *token.Registry) { c.Service = service })
+	o := s.owner(t, "docs", everyScope)
+	answers := o.bulk(t, bulkBody(1, `,"alias":"one"`)+bulkBody(1, `,"alias":"one","title":"other"`)+bulkBody(1, `,"alias":"two"`))
+	for i, want := range []int{http.StatusCreated, http.StatusInternalServerError, http.StatusCreated} {
+		if answers[i].Status != want {
+			t.Errorf("answer %d: %+v, want status %d", i+1, answers[i], want)
+		}
+	}
+	if log := s.log.String(); !strings.Contains(log, "broken look-up") || !strings.Contains(log, "bulk_test.go") {
+		t.Errorf("the log lacks the cause or the stack of the panic: %s", log)
+	}
+}

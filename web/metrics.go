@@ -2,9 +2,7 @@ package web
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
-	"runtime/debug"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -17,6 +15,7 @@ import (
 	"keypool/shortener"
 	"keypool/web/api"
 	"keypool/web/client"
+	"keypool/web/internal/problem"
 )
 
 // latencyResolution is the ratio of the bounds of neighbouring native buckets. With this
@@ -158,7 +157,7 @@ func (p *public) instrument(next echo.HandlerFunc) echo.HandlerFunc {
 func recovered(next echo.HandlerFunc, c echo.Context) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+			err = problem.Panicked(v)
 		}
 	}()
 	return next(c)

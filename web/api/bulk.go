@@ -298,7 +298,8 @@ func (a *API) sendBulk(c echo.Context, tok token.Token, self destination.Origin,
 	return nil
 }
 
-// createLine creates the link of one line. It answers as POST /shorten would answer.
+// createLine creates the link of one line. It answers as POST /shorten would answer, also to a panic, which would otherwise end
+// the program.
 func (a *API) createLine(c echo.Context, tok token.Token, self destination.Origin, line *parsedLine) bulkAnswer {
 	answer := bulkAnswer{Line: line.number}
 	if line.Ref != nil {
@@ -316,6 +317,11 @@ func (a *API) createLine(c echo.Context, tok token.Token, self destination.Origi
 }
 
 func (a *API) tryLine(c echo.Context, tok token.Token, self destination.Origin, line *parsedLine) (link shortener.Link, status int, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = problem.Panicked(v)
+		}
+	}()
 	if line.err != nil {
 		return link, 0, line.err
 	}

@@ -8,6 +8,8 @@ package problem
 
 import (
 	"errors"
+	"fmt"
+	"runtime/debug"
 )
 
 // BearerScheme is the authentication scheme of tokens (RFC 6750).
@@ -75,6 +77,9 @@ func (e *LimitedError) Error() string { return e.Limit.Error() }
 
 // Unwrap returns the limit.
 func (e *LimitedError) Unwrap() error { return e.Limit }
+
+// Panicked is the error of a panic, with its stack. The function that recovered v calls it.
+func Panicked(v any) error { return fmt.Errorf("panic: %v\n%s", v, debug.Stack()) }
 
 // suggestingError is a shortener.ErrAliasTaken with aliases that are free.
 type suggestingError struct {
