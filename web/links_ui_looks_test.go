@@ -1,6 +1,7 @@
 package web
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -16,14 +17,14 @@ import (
 func visitedLinks(t *testing.T, codes ...string) *Visits {
 	t.Helper()
 	v := newVisits(t)
-	batch := visits.Batch{Writer: "test", Sequence: 1}
+	part := visits.Part{Writer: "test", Sequence: 1}
 	for day := range int64(40) {
 		for _, code := range codes {
 			n := visits.Count{Human: day * day % 97, Bot: day % 7}
-			batch.Rows = append(batch.Rows, visits.Row{Code: code, Hour: time.Now().Unix()/3600 - 24*day, Count: n})
+			part.Rows = append(part.Rows, visits.Row{Code: code, Hour: time.Now().Unix()/3600 - 24*day, Count: n})
 		}
 	}
-	if err := v.Store.Apply(t.Context(), batch); err != nil {
+	if err := errors.Join(v.Store.Register(t.Context(), part.Writer), v.Store.Apply(t.Context(), part)); err != nil {
 		t.Fatal(err)
 	}
 	return v

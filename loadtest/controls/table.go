@@ -163,9 +163,14 @@ func Table() []Edit {
 		{"visit-repeat", "shortener/visits/flusher.go",
 			"c.tried = err != nil\n",
 			"c.tried, err = false, nil\n"},
-		// The repetition of a batch that is stored has no effect.
+		// The repetition of a part that is stored has no effect.
 		{"visit-number", "shortener/visits/store.go",
 			"if err != nil || !first {",
 			"if _ = first; err != nil {"},
+		// A part of a flush has no effect if the store does not know its writer.
+		{"visit-writer", "shortener/visits/store.go",
+			"`UPDATE visit_writers SET sequence = $2, used_at = $3 WHERE id = $1 AND sequence = $2 - 1`",
+			"`INSERT INTO visit_writers AS w (id, sequence, used_at) VALUES ($1, $2, $3)\n" +
+				"\t\tON CONFLICT (id) DO UPDATE SET sequence = $2, used_at = $3 WHERE w.sequence = $2 - 1`"},
 	}
 }

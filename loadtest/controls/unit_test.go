@@ -20,6 +20,7 @@ func TestUnitTestsNoticeControls(t *testing.T) {
 		{"batch-record", "./kgs/redispool", []string{"TestRedisPoolSettle"}},
 		{"machine-fence", "./kgs/keysource", []string{"TestFrozenHolderMakesNoNumberTwice", "TestHeirBeginsAfterPreviousPromise", "TestSnowflakeNumbersAreUniqueUnderFaults"}},
 		{"same-batch", "./kgs/redispool", []string{"TestSettleKeepsBatchOfLateTakeInTheNextEpoch"}},
+		{"visit-writer", "./shortener/visits", []string{"TestRepetitionOfForgottenWriterCountsOnce"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.control, func(t *testing.T) {

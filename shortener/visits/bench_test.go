@@ -9,7 +9,7 @@ import (
 	"keypool/shortener/storetest"
 )
 
-// BenchmarkApply measures batches of 4,096 rows, each of another link, and BenchmarkTop reads the links with the most visits
+// BenchmarkApply measures parts of 4,096 rows, each of another link, and BenchmarkTop reads the links with the most visits
 // among 40,960 rows.
 func BenchmarkApply(b *testing.B) {
 	benchEngines(b, func(b *testing.B, s Store) {
@@ -47,14 +47,12 @@ func benchEngines(b *testing.B, run func(*testing.B, Store)) {
 	})
 }
 
-// benchApply applies the n-th batch.
+// benchApply applies the n-th part.
 func benchApply(b *testing.B, s Store, n int) {
 	b.Helper()
-	batch := Batch{Writer: "w", Sequence: int64(n)}
-	for i := range batchRows {
-		batch.Rows = append(batch.Rows, Row{fmt.Sprintf("%06d", i*7919%1_000_000), at(int64(n)), 0, Count{1, 0}})
+	p := Part{Writer: "w", Sequence: int64(n)}
+	for i := range partRows {
+		p.Rows = append(p.Rows, Row{fmt.Sprintf("%06d", i*7919%1_000_000), at(int64(n)), 0, Count{1, 0}})
 	}
-	if err := s.Apply(b.Context(), batch); err != nil {
-		b.Fatal(err)
-	}
+	apply(b, s, p)
 }

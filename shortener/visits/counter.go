@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// shardCount is the number of parts of the table of counts, each of which has a lock.
+	// shardCount is the number of shards of the table of counts.
 	shardCount = 64
 	// DefaultMaxRows is the default of Config.MaxRows.
 	DefaultMaxRows = 1 << 18
@@ -68,7 +68,7 @@ func New(cfg Config) *Counter {
 	return c
 }
 
-// shard is a part of the table of counts.
+// shard holds some of the rows of the table of counts, and has a lock.
 type shard struct {
 	mu     sync.Mutex
 	rows   map[rowKey]*tally // pointers, because an assignment to an element would also replace its key

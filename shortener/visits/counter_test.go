@@ -17,31 +17,35 @@ const (
 	robot   = "Mozilla/5.0 (compatible; Examplebot/1.0; +https://example.com/bot)"
 )
 
-// memory is an Applier that adds the rows of all batches.
+// memory is an Applier that adds the rows of all parts.
 type memory struct {
 	rows   map[string]Count
 	facets map[FacetRow]Count // by rows without a count
-	last   Batch
+	last   Part
 	fail   error // returned by the next Apply
-	lose   bool  // whether the next Apply applies the batch before it fails
+	lose   bool  // whether the next Apply applies the part before it fails
 }
 
-func (m *memory) Apply(_ context.Context, b Batch) error {
+// Register implements [Applier].
+func (*memory) Register(context.Context, string) error { return nil }
+
+// Apply implements [Applier].
+func (m *memory) Apply(_ context.Context, p Part) error {
 	err := m.fail
 	m.fail = nil
 	if err != nil && !m.lose {
 		return err
 	}
-	if b.Writer == m.last.Writer && b.Sequence == m.last.Sequence {
+	if p.Writer == m.last.Writer && p.Sequence == m.last.Sequence {
 		return err
 	}
-	m.last = b
-	for _, r := range b.Rows {
+	m.last = p
+	for _, r := range p.Rows {
 		sum := m.rows[r.Code]
 		sum.Add(r.Count)
 		m.rows[r.Code] = sum
 	}
-	for _, f := range b.Facets {
+	for _, f := range p.Facets {
 		key := f
 		key.Count = Count{}
 		sum := m.facets[key]
@@ -115,11 +119,11 @@ func TestFlushIsRepeatedUnchanged(t *testing.T) {
 	}
 }
 
-// A batch that the database may have stored under a number that it forgot is dropped, because it might count twice.
+// A part that the database may have stored under a number that it forgot is dropped, because it might count twice.
 func TestForgottenRepetitionIsDropped(t *testing.T) {
 	m := newMemory()
-	c := New(Config{Store: m, Now: noon})
-	c.Count(Visit{Code: "a", Agent: browser})
+	c := New(Config{Store: m, Now: noon, Detail: true})
+	c.Count(Visit{Code: "a", Agent: browser, Country: "DE"})
 	m.fail, m.lose = errors.New("reset by the test"), true
 	if err := c.FlushNow(t.Context()); err == nil {
 		t.Fatal("a failed flush reports no error")
@@ -133,6 +137,7 @@ func TestForgottenRepetitionIsDropped(t *testing.T) {
 	}
 	wantEqual(t, "rows", m.rows, map[string]Count{"a": {1, 0}, "b": {1, 0}})
 	wantEqual(t, "dropped visits", promvalue.Counter(c.Metrics.dropped), 1)
+	wantEqual(t, "dropped details", promvalue.Counter(c.Metrics.droppedDetails), 2)
 }
 
 func TestCounterDropsWhatDoesNotFit(t *testing.T) {
@@ -182,7 +187,7 @@ func TestRunFlushesAtTheEnd(t *testing.T) {
 
 func TestRunReportsLostVisits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := New(Config{Store: applierFunc(func(ctx context.Context, _ Batch) error { <-ctx.Done(); return ctx.Err() })})
+		c := New(Config{Store: applierFunc(func(ctx context.Context, _ Part) error { <-ctx.Done(); return ctx.Err() })})
 		c.Count(Visit{Code: "a", Agent: browser})
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -197,11 +202,11 @@ func TestRunReportsLostVisits(t *testing.T) {
 func TestConcurrentCountsAndFlushes(t *testing.T) {
 	m := newMemory()
 	var n int
-	c := New(Config{Store: applierFunc(func(ctx context.Context, b Batch) error {
+	c := New(Config{Store: applierFunc(func(ctx context.Context, p Part) error {
 		if n++; n%3 == 0 {
 			m.fail, m.lose = errors.New("a cut reply"), n%2 == 0
 		}
-		return m.Apply(ctx, b)
+		return m.Apply(ctx, p)
 	})})
 	const goroutines, each = 8, 5000
 	var wg sync.WaitGroup

@@ -13,8 +13,8 @@ const (
 	expireInterval = 10 * time.Minute
 	expirePart     = 1000 // rows that one transaction removes
 	expireTimeout  = 5 * time.Second
-	// writerMemory is how long the number of an idle writer is stored. A batch is never repeated after this
-	// time: the writer then gets ErrForgotten.
+	// writerMemory is how long the number of an idle writer is stored. After this time, a part has no effect: the
+	// writer gets ErrForgotten.
 	writerMemory = 24 * time.Hour
 )
 

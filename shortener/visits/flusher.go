@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// batchRows is the number of rows of a batch, at most, and of its facets. SQLite has one writer, so
-	// creations wait for the transaction of a batch.
-	batchRows = 4096
-	// applyTimeout is the time limit of one batch.
+	// partRows is the number of rows of a part, at most, and of its facets. SQLite has one writer, so
+	// creations wait for the transaction of a part.
+	partRows = 4096
+	// applyTimeout is the time limit of one part.
 	applyTimeout = 5 * time.Second
 	// FinalTimeout is the time limit of the flush at the end of Run.
 	FinalTimeout = 4 * time.Second
@@ -23,22 +23,24 @@ const (
 	finalPause = 100 * time.Millisecond
 )
 
-// Applier stores batches. [Store] implements it.
+// Applier stores the parts of flushes. [Store] implements it.
 type Applier interface {
-	// Apply adds a batch to the counts, in one transaction. It does nothing if it applied a batch with the same writer
-	// and number before. The number of the first batch of a writer is 1, and each batch has the next number. Apply fails
-	// with ErrForgotten, and changes nothing, if the store does not have the batch before. After any other error, the
-	// batch may be stored, and Apply may be repeated with the same batch.
-	Apply(ctx context.Context, b Batch) error
+	// Register records a new writer. It may be repeated. The writer must not have parts yet.
+	Register(ctx context.Context, writer string) error
+	// Apply adds a part to the counts, in one transaction. It does nothing if it applied a part with the same writer
+	// and number before. The number of the first part of a writer is 1, and each part has the next number. Apply fails
+	// with ErrForgotten, and changes nothing, if the store has neither this part nor the one before. After any other
+	// error, the part may be stored, and Apply may be repeated with the same part.
+	Apply(ctx context.Context, p Part) error
 }
 
-// ErrForgotten reports that a store does not have the batch before: the writer was idle for so long that its number
-// was removed, or the database came back in an older state.
-var ErrForgotten = errors.New("the store does not have the previous batch of this writer")
+// ErrForgotten reports that a store does not know a writer, or does not have the part before: the writer was idle for so
+// long that its number was removed, or the database came back in an older state.
+var ErrForgotten = errors.New("the store does not have the previous part of this writer")
 
-// Batch is a set of counts that is stored in one transaction. The rows and the facets are sorted by their keys, so that
-// the transactions of two servers lock them in the same order.
-type Batch struct {
+// Part is a part of a flush: counts that are stored in one transaction. The rows and the facets are sorted by their keys,
+// so that the transactions of two servers lock them in the same order.
+type Part struct {
 	Writer   string
 	Sequence int64
 	Rows     []Row
@@ -66,16 +68,17 @@ type FacetRow struct {
 type flusher struct {
 	stored atomic.Pointer[time.Time]
 
-	mu       sync.Mutex // held during a flush
-	writer   string
-	sequence int64     // number of the last batch that is stored
-	batches  []Batch   // batches of the flush in progress
-	tried    bool      // whether an attempt to store batches[0] failed with an unknown result
-	drained  time.Time // when batches were taken from the counter
+	mu         sync.Mutex // held during a flush
+	writer     string
+	registered bool      // whether the store knows the writer
+	sequence   int64     // number of the last part of the writer that is stored
+	parts      []Part    // parts of the flush in progress
+	tried      bool      // whether an attempt to store parts[0] failed with an unknown result
+	drained    time.Time // when parts were taken from the counter
 }
 
 func (c *Counter) start() {
-	c.writer = rand.Text()
+	c.renameWriter()
 	now := c.Now()
 	c.stored.Store(&now)
 	c.Metrics.stored.Set(float64(now.Unix()))
@@ -128,12 +131,12 @@ func (c *Counter) flushFinally(ctx context.Context) error {
 func (c *Counter) FlushNow(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.batches) == 0 {
+	if len(c.parts) == 0 {
 		c.drained = c.Now()
-		c.batches = batchesOf(c.drain())
+		c.parts = partsOf(c.drain())
 	}
 	err := c.apply(ctx)
-	c.Metrics.pending.Set(float64(c.size() + rowsOf(c.batches)))
+	c.Metrics.pending.Set(float64(c.size() + rowsOf(c.parts)))
 	if err != nil {
 		c.Metrics.failures.Inc()
 		return err
@@ -147,67 +150,94 @@ func (c *Counter) FlushNow(ctx context.Context) error {
 func (c *Counter) unstored() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.size() + rowsOf(c.batches)
+	return c.size() + rowsOf(c.parts)
 }
 
-// apply stores the batches, and removes each batch that is stored.
+// apply stores the parts, and removes each part that is stored.
 func (c *Counter) apply(ctx context.Context) error {
-	for len(c.batches) > 0 {
-		b := &c.batches[0]
-		b.Writer, b.Sequence = c.writer, c.sequence+1
-		err := c.applyOne(ctx, *b)
+	for len(c.parts) > 0 {
+		err := c.applyFirst(ctx)
 		if errors.Is(err, ErrForgotten) {
-			c.writer, c.sequence = rand.Text(), 0
-			if !c.tried {
-				continue
-			}
-			c.drop(b) // an earlier attempt may have stored it, and a visit counts at most once
-			err = nil
-		} else if err == nil {
-			c.sequence++
+			err = c.applyFirst(ctx) // with a new writer
 		}
-		c.tried = err != nil
 		if err != nil {
 			return err
 		}
-		c.batches = c.batches[1:]
+		c.parts = c.parts[1:]
 	}
-	c.batches = nil
+	c.parts = nil
 	return nil
 }
 
-func (c *Counter) applyOne(ctx context.Context, b Batch) error {
+// applyFirst stores the first part. After ErrForgotten, the counter is a new writer. If an earlier attempt may have stored
+// the part, applyFirst then drops it, because a visit counts at most once.
+func (c *Counter) applyFirst(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
 	defer cancel()
-	return c.Store.Apply(ctx, b)
+	if err := c.register(ctx); err != nil {
+		return err
+	}
+	p := &c.parts[0]
+	p.Writer, p.Sequence = c.writer, c.sequence+1
+	err := c.Store.Apply(ctx, *p)
+	switch {
+	case err == nil:
+		c.sequence++
+	case errors.Is(err, ErrForgotten):
+		c.renameWriter()
+		if !c.tried {
+			return err
+		}
+		c.drop(p)
+		err = nil
+	}
+	c.tried = err != nil
+	return err
 }
 
-// drop counts the visits of a batch as dropped.
-func (c *Counter) drop(b *Batch) {
-	for i := range b.Rows {
-		c.Metrics.dropped.Add(float64(b.Rows[i].Sum()))
+// renameWriter makes the counter a new writer.
+func (c *Counter) renameWriter() { c.writer, c.registered, c.sequence = rand.Text(), false, 0 }
+
+// register registers the writer before its first part. Without this, the store could not distinguish a writer without
+// parts from a writer whose parts it has forgotten.
+func (c *Counter) register(ctx context.Context) error {
+	if c.registered {
+		return nil
+	}
+	err := c.Store.Register(ctx, c.writer)
+	c.registered = err == nil
+	return err
+}
+
+// drop counts the visits of a part as dropped, and its facets.
+func (c *Counter) drop(p *Part) {
+	for i := range p.Rows {
+		c.Metrics.dropped.Add(float64(p.Rows[i].Sum()))
+	}
+	for i := range p.Facets {
+		c.Metrics.droppedDetails.Add(float64(p.Facets[i].Sum()))
 	}
 }
 
-// batchesOf divides counts into batches.
-func batchesOf(rows []Row, facets []FacetRow) (batches []Batch) {
-	for part := range slices.Chunk(rows, batchRows) {
-		batches = append(batches, Batch{Rows: part})
+// partsOf divides counts into parts.
+func partsOf(rows []Row, facets []FacetRow) (parts []Part) {
+	for some := range slices.Chunk(rows, partRows) {
+		parts = append(parts, Part{Rows: some})
 	}
 	i := 0
-	for part := range slices.Chunk(facets, batchRows) {
-		if i == len(batches) {
-			batches = append(batches, Batch{})
+	for some := range slices.Chunk(facets, partRows) {
+		if i == len(parts) {
+			parts = append(parts, Part{})
 		}
-		batches[i].Facets = part
+		parts[i].Facets = some
 		i++
 	}
-	return batches
+	return parts
 }
 
-func rowsOf(batches []Batch) (n int) {
-	for i := range batches {
-		n += len(batches[i].Rows)
+func rowsOf(parts []Part) (n int) {
+	for i := range parts {
+		n += len(parts[i].Rows)
 	}
 	return n
 }

@@ -2,6 +2,7 @@ package visits
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -37,9 +38,10 @@ func noon() time.Time { return time.Date(2026, 3, 4, 12, 30, 0, 0, time.UTC) }
 // at returns the hour of noon plus a number of hours.
 func at(hours int64) int64 { return hourOf(noon()) + hours }
 
-func apply(t *testing.T, s Store, b Batch) {
+// apply applies a part. It registers the writer, which may be registered already.
+func apply(t testing.TB, s Store, p Part) {
 	t.Helper()
-	if err := s.Apply(t.Context(), b); err != nil {
+	if err := errors.Join(s.Register(t.Context(), p.Writer), s.Apply(t.Context(), p)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -61,6 +63,10 @@ func wantEqual[T any](t *testing.T, what string, got, want T) {
 }
 
 // applierFunc is an Applier.
-type applierFunc func(ctx context.Context, b Batch) error
+type applierFunc func(ctx context.Context, p Part) error
 
-func (f applierFunc) Apply(ctx context.Context, b Batch) error { return f(ctx, b) }
+// Register implements [Applier].
+func (applierFunc) Register(context.Context, string) error { return nil }
+
+// Apply implements [Applier].
+func (f applierFunc) Apply(ctx context.Context, p Part) error { return f(ctx, p) }

@@ -20,7 +20,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		}),
 		droppedDetails: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "shortener_visit_details_dropped_total",
-			Help: "Referrers, countries and devices of counted visits that were not counted because the memory for them was full.",
+			Help: "Referrers, countries and devices that were not counted because the memory for them was full, or that the database may not have stored.",
 		}),
 		failures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "shortener_visits_flush_failures_total",

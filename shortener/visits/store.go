@@ -45,17 +45,27 @@ func (s Store) exclude(ctx context.Context, tx *sql.Tx) error {
 	return err
 }
 
+// Register implements [Applier].
+func (s Store) Register(ctx context.Context, writer string) error {
+	_, err := s.write.ExecContext(ctx, `INSERT INTO visit_writers (id, sequence, used_at) VALUES ($1, 0, $2) ON CONFLICT (id) DO NOTHING`,
+		writer, time.Now().Unix())
+	if err != nil {
+		return fmt.Errorf("register a writer of visits: %w", err)
+	}
+	return nil
+}
+
 // Apply implements [Applier].
-func (s Store) Apply(ctx context.Context, b Batch) error {
+func (s Store) Apply(ctx context.Context, p Part) error {
 	err := s.transact(ctx, func(tx *sql.Tx) error {
-		first, err := claim(ctx, tx, b.Writer, b.Sequence)
+		first, err := claim(ctx, tx, p.Writer, p.Sequence)
 		if err != nil || !first {
 			return err
 		}
-		if err := s.addRows(ctx, tx, b.Rows); err != nil || len(b.Facets) == 0 {
+		if err := s.addRows(ctx, tx, p.Rows); err != nil || len(p.Facets) == 0 {
 			return err
 		}
-		return s.addFacets(ctx, tx, b.Facets)
+		return s.addFacets(ctx, tx, p.Facets)
 	})
 	if err != nil {
 		return fmt.Errorf("store the counts of visits: %w", err)
@@ -76,16 +86,11 @@ func (s Store) transact(ctx context.Context, do func(*sql.Tx) error) error {
 	return tx.Commit()
 }
 
-// claim stores the number of a batch. first is false if the batch was applied before. If the transaction of an earlier
+// claim stores the number of a part. first is false if the part was applied before. If the transaction of an earlier
 // attempt is still running, claim waits for its end.
 func claim(ctx context.Context, tx *sql.Tx, writer string, sequence int64) (first bool, err error) {
-	now := time.Now().Unix()
-	var result sql.Result
-	if sequence == 1 {
-		result, err = tx.ExecContext(ctx, `INSERT INTO visit_writers (id, sequence, used_at) VALUES ($1, 1, $2) ON CONFLICT (id) DO NOTHING`, writer, now)
-	} else {
-		result, err = tx.ExecContext(ctx, `UPDATE visit_writers SET sequence = $2, used_at = $3 WHERE id = $1 AND sequence = $2 - 1`, writer, sequence, now)
-	}
+	result, err := tx.ExecContext(ctx, `UPDATE visit_writers SET sequence = $2, used_at = $3 WHERE id = $1 AND sequence = $2 - 1`,
+		writer, sequence, time.Now().Unix())
 	if err != nil {
 		return false, err
 	}

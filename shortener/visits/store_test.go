@@ -1,27 +1,30 @@
 package visits
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
 	"testing"
 	"time"
+
+	"keypool/internal/promvalue"
 )
 
-func TestApplyAddsABatchOnce(t *testing.T) {
+func TestApplyAddsPartOnce(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
-		b := Batch{Writer: "w", Sequence: 1,
+		p := Part{Writer: "w", Sequence: 1,
 			Rows:   []Row{{"a", at(0), 0, Count{2, 1}}, {"b", at(0), 7, Count{Human: 5}}},
 			Facets: []FacetRow{{"a", Devices, at(0) / hoursPerDay, "phone", Count{Human: 2}}},
 		}
 		for range 3 {
-			apply(t, s, b)
+			apply(t, s, p)
 		}
 		wantTotals(t, s, map[string]Count{"a": {2, 1}, "b": {5, 0}}, "a", "b", "c", "a")
-		b.Sequence = 2
-		apply(t, s, b)
-		b.Sequence = 1 // an older batch that arrives late
-		apply(t, s, b)
+		p.Sequence = 2
+		apply(t, s, p)
+		p.Sequence = 1 // an older part that arrives late
+		apply(t, s, p)
 		wantTotals(t, s, map[string]Count{"a": {4, 2}}, "a")
 		values, err := s.Facet(t.Context(), "a", Devices, Range{}, 10)
 		if err != nil {
@@ -31,41 +34,43 @@ func TestApplyAddsABatchOnce(t *testing.T) {
 	})
 }
 
-func TestApplyRefusesABatchWithoutItsPredecessor(t *testing.T) {
+func TestApplyRefusesPartWithoutItsPredecessor(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
-		b := Batch{Writer: "w", Sequence: 2, Rows: []Row{{"a", at(0), 0, Count{1, 0}}}}
-		if err := s.Apply(t.Context(), b); !errors.Is(err, ErrForgotten) {
-			t.Fatalf("Apply of batch 2 before batch 1: %v", err)
+		p := Part{Writer: "w", Sequence: 1, Rows: []Row{{"a", at(0), 0, Count{1, 0}}}}
+		if err := s.Apply(t.Context(), p); !errors.Is(err, ErrForgotten) {
+			t.Fatalf("Apply of part 1 before the registration: %v", err)
 		}
-		b.Sequence = 1
-		apply(t, s, b)
-		b.Sequence = 3
-		if err := s.Apply(t.Context(), b); !errors.Is(err, ErrForgotten) {
-			t.Fatalf("Apply of batch 3 before batch 2: %v", err)
+		apply(t, s, p)
+		p.Sequence = 3
+		if err := s.Apply(t.Context(), p); !errors.Is(err, ErrForgotten) {
+			t.Fatalf("Apply of part 3 before part 2: %v", err)
 		}
 		wantTotals(t, s, map[string]Count{"a": {1, 0}}, "a")
 	})
 }
 
-// Several writers add to the same rows and repeat each batch at the same time. The sums are exact, no transaction
+// Several writers add to the same rows and repeat each part at the same time. The sums are exact, no transaction
 // fails because of a deadlock, and no group exceeds MaxValues.
 func TestConcurrentWriters(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
-		const writers, batches, codes = 4, 5, 20
+		const writers, parts, codes = 4, 5, 20
 		day := at(0) / hoursPerDay
 		var wg sync.WaitGroup
 		for w := range writers {
+			if err := s.Register(t.Context(), fmt.Sprint("writer ", w)); err != nil {
+				t.Fatal(err)
+			}
 			for range 2 {
 				wg.Go(func() {
-					for n := range batches {
-						b := Batch{Writer: fmt.Sprint("writer ", w), Sequence: int64(n) + 1}
+					for n := range parts {
+						p := Part{Writer: fmt.Sprint("writer ", w), Sequence: int64(n) + 1}
 						for c := range codes {
-							b.Rows = append(b.Rows, Row{fmt.Sprintf("code%02d", c), at(0), 0, Count{1, 2}})
+							p.Rows = append(p.Rows, Row{fmt.Sprintf("code%02d", c), at(0), 0, Count{1, 2}})
 						}
 						for v := range 30 {
-							b.Facets = append(b.Facets, FacetRow{"code00", Referrers, day, fmt.Sprintf("%d-%d-%02d.example", w, n, v), Count{1, 0}})
+							p.Facets = append(p.Facets, FacetRow{"code00", Referrers, day, fmt.Sprintf("%d-%d-%02d.example", w, n, v), Count{1, 0}})
 						}
-						if err := s.Apply(t.Context(), b); err != nil {
+						if err := s.Apply(t.Context(), p); err != nil {
 							t.Error(err)
 						}
 					}
@@ -73,13 +78,13 @@ func TestConcurrentWriters(t *testing.T) {
 			}
 		}
 		wg.Wait()
-		wantTotals(t, s, map[string]Count{"code00": {writers * batches, 2 * writers * batches}}, "code00")
+		wantTotals(t, s, map[string]Count{"code00": {writers * parts, 2 * writers * parts}}, "code00")
 		values, err := s.Facet(t.Context(), "code00", Referrers, Range{}, 1000)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(values.Items) != MaxValues || values.Other != writers*batches*30-MaxValues {
-			t.Errorf("%d values and %d other visits, want %d and %d", len(values.Items), values.Other, MaxValues, writers*batches*30-MaxValues)
+		if len(values.Items) != MaxValues || values.Other != writers*parts*30-MaxValues {
+			t.Errorf("%d values and %d other visits, want %d and %d", len(values.Items), values.Other, MaxValues, writers*parts*30-MaxValues)
 		}
 	})
 }
@@ -88,16 +93,16 @@ func TestConcurrentWriters(t *testing.T) {
 func TestFullGroupKeepsItsValues(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		day := at(0) / hoursPerDay
-		b := Batch{Writer: "w", Sequence: 1}
+		p := Part{Writer: "w", Sequence: 1}
 		for v := range MaxValues + 1 {
-			b.Facets = append(b.Facets, FacetRow{"a", Referrers, day, fmt.Sprintf("%03d.example", v), Count{1, 0}})
+			p.Facets = append(p.Facets, FacetRow{"a", Referrers, day, fmt.Sprintf("%03d.example", v), Count{1, 0}})
 		}
-		apply(t, s, b)
-		b.Sequence, b.Facets = 2, []FacetRow{
+		apply(t, s, p)
+		p.Sequence, p.Facets = 2, []FacetRow{
 			{"a", Referrers, day, "000.example", Count{5, 1}}, {"a", Referrers, day, "new.example", Count{3, 0}},
 			{"a", Referrers, day + 1, "new.example", Count{4, 0}},
 		}
-		apply(t, s, b)
+		apply(t, s, p)
 		values, err := s.Facet(t.Context(), "a", Referrers, Range{}, 2)
 		if err != nil {
 			t.Fatal(err)
@@ -115,7 +120,7 @@ func TestFullGroupKeepsItsValues(t *testing.T) {
 
 func TestSeries(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
-		apply(t, s, Batch{Writer: "w", Sequence: 1, Rows: []Row{
+		apply(t, s, Part{Writer: "w", Sequence: 1, Rows: []Row{
 			{"a", at(-24), 0, Count{1, 0}}, {"a", at(0), 0, Count{2, 1}}, {"a", at(1), 0, Count{4, 0}}, {"b", at(0), 0, Count{9, 9}},
 		}})
 		if err := s.SetPast(t.Context(), []Past{{"a", 0, Count{100, 10}}}); err != nil {
@@ -145,7 +150,7 @@ func TestSeries(t *testing.T) {
 
 func TestTop(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
-		apply(t, s, Batch{Writer: "w", Sequence: 1, Rows: []Row{
+		apply(t, s, Part{Writer: "w", Sequence: 1, Rows: []Row{
 			{"anon", at(0), 0, Count{3, 0}}, {"five", at(-1), 5, Count{1, 1}}, {"five", at(0), 5, Count{2, 0}}, {"six", at(0), 6, Count{0, 9}},
 			{"old", at(-100), 5, Count{1, 0}},
 		}})
@@ -190,14 +195,14 @@ func TestSetPastMayBeRepeated(t *testing.T) {
 func TestExpireKeepsTotals(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		day := at(0) / hoursPerDay
-		b := Batch{Writer: "w", Sequence: 1, Facets: []FacetRow{
+		p := Part{Writer: "w", Sequence: 1, Facets: []FacetRow{
 			{"a", Devices, day - 10, "phone", Count{1, 0}}, {"a", Devices, day, "phone", Count{2, 0}},
 		}}
 		for h := range int64(expirePart + 10) {
-			b.Rows = append(b.Rows, Row{"a", at(-2*expirePart + h), 7, Count{1, 1}})
+			p.Rows = append(p.Rows, Row{"a", at(-2*expirePart + h), 7, Count{1, 1}})
 		}
-		b.Rows = append(b.Rows, Row{"a", at(0), 7, Count{5, 0}}, Row{"b", at(-2 * expirePart), 0, Count{3, 0}})
-		apply(t, s, b)
+		p.Rows = append(p.Rows, Row{"a", at(0), 7, Count{5, 0}}, Row{"b", at(-2 * expirePart), 0, Count{3, 0}})
+		apply(t, s, p)
 		want := map[string]Count{"a": {expirePart + 15, expirePart + 10}, "b": {3, 0}}
 		wantTotals(t, s, want, "a", "b")
 		for range 2 {
@@ -234,4 +239,53 @@ func TestExpireForgetsIdleWriters(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A writer repeats a part after the database has forgotten the writer. The part counts once, also if it is the first one of
+// the writer, and the next part is stored.
+func TestRepetitionOfForgottenWriterCountsOnce(t *testing.T) {
+	onEngines(t, func(t *testing.T, s Store) {
+		lose := false
+		c := New(Config{Now: noon, Store: lossy{s, &lose}})
+		for n := range int64(2) {
+			c.Count(Visit{Code: "a", Agent: browser})
+			lose = true
+			if err := c.FlushNow(t.Context()); !errors.Is(err, errLost) {
+				t.Fatalf("a flush whose reply is lost: %v", err)
+			}
+			wantTotals(t, s, map[string]Count{"a": {2*n + 1, 0}}, "a")
+			if err := s.expire(t.Context(), time.Now().Add(2*writerMemory), 10*365*24*time.Hour); err != nil {
+				t.Fatal(err)
+			}
+			lose = false
+			for range 2 {
+				if err := c.FlushNow(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				wantTotals(t, s, map[string]Count{"a": {2*n + 1, 0}}, "a")
+				wantEqual(t, "dropped visits", promvalue.Counter(c.Metrics.dropped), float64(n+1))
+			}
+			c.Count(Visit{Code: "a", Agent: browser}) // the next life of the writer has two parts
+			if err := c.FlushNow(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			wantTotals(t, s, map[string]Count{"a": {2*n + 2, 0}}, "a")
+		}
+	})
+}
+
+// lossy is a store whose replies to Apply are lost while lose is true.
+type lossy struct {
+	Store
+	lose *bool
+}
+
+var errLost = errors.New("the reply is lost")
+
+// Apply implements [Applier].
+func (l lossy) Apply(ctx context.Context, p Part) error {
+	if err := l.Store.Apply(ctx, p); err != nil || !*l.lose {
+		return err
+	}
+	return errLost
 }

@@ -6,13 +6,15 @@
 //   - The class of a visit is human or bot. A prefetch counts as a bot.
 //   - A facet is a property by which visits are counted: the host of the referrer, the country or the
 //     device.
-//   - A flush moves counts from the memory of a server to the database. It is a sequence of batches.
-//   - A writer is a server that flushes, from its start to its stop.
+//   - A flush moves counts from the memory of a server to the database. It is a sequence of parts, each of which
+//     is one transaction.
+//   - A writer is the name under which a server flushes. The server registers it in the database.
 //
 // Invariants:
 //
-//   - A visit counts at most once. A batch has a number, which its transaction stores for the writer, so
-//     that the repetition of a batch whose reply was lost has no effect.
+//   - A visit counts at most once. A part has a number, which its transaction stores for the writer, so
+//     that the repetition of a part whose reply was lost has no effect. A part of a writer that the store does
+//     not know has no effect either.
 //   - [Counter.Count] never waits for the database, and the memory of the counts has a limit.
 //   - Neither the address nor the user agent of a visitor, nor the path of a referrer, is stored.
 //
