@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"time"
 
 	"keypool/shortener"
 )
@@ -23,6 +24,10 @@ type Exporter struct {
 	Visits   Visits
 	Progress func(links int64) // gets the number of links after each batch
 }
+
+// totalsTimeout is the time limit for the visits of one batch of an export. Its links may have millions of rows of
+// visits.
+const totalsTimeout = 5 * time.Minute
 
 // recordWriter writes the records of an export.
 type recordWriter interface {
@@ -79,18 +84,8 @@ func (e *Exporter) Run(ctx context.Context, f Format, file io.Writer) error {
 
 // write adds the visits to records and writes them.
 func (e *Exporter) write(ctx context.Context, w recordWriter, records []Record) error {
-	if len(records) > 0 {
-		codes := make([]string, len(records))
-		for i := range records {
-			codes[i] = records[i].Code
-		}
-		totals, err := e.Visits.Totals(ctx, codes)
-		if err != nil {
-			return fmt.Errorf("read the visits: %w", err)
-		}
-		for i := range records {
-			records[i].Visits = Total(totals[records[i].Code])
-		}
+	if err := e.addVisits(ctx, records); err != nil {
+		return fmt.Errorf("read the visits: %w", err)
 	}
 	for i := range records {
 		if err := w.write(&records[i]); err != nil {
@@ -98,4 +93,22 @@ func (e *Exporter) write(ctx context.Context, w recordWriter, records []Record) 
 		}
 	}
 	return nil
+}
+
+// addVisits sets the visits of records.
+func (e *Exporter) addVisits(ctx context.Context, records []Record) error {
+	if len(records) == 0 {
+		return nil
+	}
+	codes := make([]string, len(records))
+	for i := range records {
+		codes[i] = records[i].Code
+	}
+	ctx, cancel := context.WithTimeout(ctx, totalsTimeout)
+	defer cancel()
+	totals, err := e.Visits.Totals(ctx, codes)
+	for i := range records {
+		records[i].Visits = Total(totals[records[i].Code])
+	}
+	return err
 }

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// readTimeout is the time limit of one query.
+// readTimeout is the time limit of one query whose result a person waits for.
 const readTimeout = 2 * time.Second
 
-// query calls do for each row of a query, as forEach does.
+// query calls do for each row of a query, as forEach does, within readTimeout.
 func (s Store) query(ctx context.Context, query string, args, columns []any, do func()) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -169,7 +169,7 @@ func (s Store) isWide(ctx context.Context, first, end int64) (wide bool, err err
 }
 
 // Totals returns all visits of links since their creation, by code. A link without visits is absent. The cost depends on
-// the number of hours with visits of each link.
+// the number of hours with visits of each link. Totals has no time limit apart from that of ctx, because it is for exports.
 func (s Store) Totals(ctx context.Context, codes []string) (map[string]Count, error) {
 	text, err := array(codes, func(code *string) []any { return []any{*code} })
 	if err != nil {
@@ -177,7 +177,7 @@ func (s Store) Totals(ctx context.Context, codes []string) (map[string]Count, er
 	}
 	totals := make(map[string]Count, len(codes))
 	var l Link
-	err = s.query(ctx, `SELECT v.code, CAST(sum(v.human) AS bigint), CAST(sum(v.bot) AS bigint)
+	err = forEach(ctx, s.read, `SELECT v.code, CAST(sum(v.human) AS bigint), CAST(sum(v.bot) AS bigint)
 		FROM (SELECT DISTINCT value->>0 AS code FROM `+s.engine.elements+`) AS c JOIN visits AS v ON v.code = c.code GROUP BY v.code`,
 		[]any{text}, []any{&l.Code, &l.Human, &l.Bot}, func() { totals[l.Code] = l.Count })
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -189,6 +190,41 @@ func TestSetPastMayBeRepeated(t *testing.T) {
 			}
 		}
 		wantTotals(t, s, map[string]Count{"a": {10, 1}, "b": {20, 2}}, "a", "b")
+	})
+}
+
+// While the database is busy, a query for a person fails after a short time, and Totals waits.
+func TestTotalsWaitsForBusyDatabase(t *testing.T) {
+	onEngines(t, func(t *testing.T, s Store) {
+		apply(t, s, Part{Writer: "w", Sequence: 1, Rows: []Row{{"a", at(0), 0, Count{1, 0}}}})
+		s.read.SetMaxOpenConns(1)
+		busy, err := s.read.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer busy.Close()
+		result := make(chan error)
+		go func() {
+			totals, err := s.Totals(t.Context(), []string{"a"})
+			if err == nil && totals["a"] != (Count{1, 0}) {
+				err = fmt.Errorf("totals %v", totals)
+			}
+			result <- err
+		}()
+		for s.read.Stats().WaitCount == 0 {
+			runtime.Gosched() // until Totals waits
+		}
+		_, err1 := s.Series(t.Context(), "a", Range{}, All)
+		_, err2 := s.Facet(t.Context(), "a", Devices, Range{}, 1)
+		if !errors.Is(err1, context.DeadlineExceeded) || !errors.Is(err2, context.DeadlineExceeded) {
+			t.Errorf("Series: %v, Facet: %v; want the end of their times", err1, err2)
+		}
+		if err := busy.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-result; err != nil {
+			t.Errorf("Totals: %v", err)
+		}
 	})
 }
 
