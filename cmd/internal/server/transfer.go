@@ -119,13 +119,18 @@ type exportFlags struct {
 	File string `arg:"" optional:"" name:"file" help:"File to write. An existing file is replaced when the export is complete. Default and -: standard output."`
 }
 
-// exportLinks exports all links.
+// exportLinks exports all links. Until the export ends, it occupies one of the connections to PostgreSQL that the links have. So
+// the tokens and the visits have another one, because the pool of the links may be limited to one.
 func exportLinks(ctx context.Context, s config.Server, f exportFlags, out, log io.Writer) error {
 	return onDatabase(ctx, s, log, (*app.Core).Identify, readOrder, func(ctx context.Context, o opened) error {
-		tokens := tokenStore(o.core, o.connections)
+		others, err := openConnections(ctx, o.core)
+		if err != nil {
+			return err
+		}
+		tokens := tokenStore(o.core, others)
 		p := newProgress(log, 0)
 		e := transfer.Exporter{
-			Links: o.store, Visits: visitStore(o.core, o.connections),
+			Links: o.store, Visits: visitStore(o.core, others),
 			Owners: func(ctx context.Context) (*transfer.Owners, error) {
 				all, err := tokens.List(ctx)
 				return transfer.NewOwners(all), err

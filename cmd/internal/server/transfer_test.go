@@ -2,8 +2,10 @@ package server
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -11,7 +13,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"keypool/internal/testenv"
 	"keypool/web/admin"
 )
 
@@ -186,6 +190,25 @@ func TestKilledImportIsRepeated(t *testing.T) {
 			t.Error("the links of the killed imports differ from those of one import")
 		}
 	})
+}
+
+// An export reads the links and their visits at the same time, although the links have one connection.
+func TestOneConnectionForLinksSufficesForTransfers(t *testing.T) {
+	t.Parallel()
+	url := migrated(t, testenv.PostgresURL(t)+"&pool_max_conns=1")
+	const links = "code,url,created_at,human_visits\na,https://go.dev/a,2020-01-02T03:04:05Z,5\nb,https://go.dev/b,2020-01-02T03:04:06Z,\n"
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for range 2 { // the second import finds both links
+		var errs bytes.Buffer
+		if status := Run(ctx, []string{"--database-url=" + url, "import", "--from=csv", writeLinks(t, links)}, io.Discard, &errs); status != 0 {
+			t.Fatalf("import: exit status %d, %s", status, &errs)
+		}
+	}
+	var file, errs bytes.Buffer
+	if status := Run(ctx, []string{"--database-url=" + url, "export", "--to=csv"}, &file, &errs); status != 0 || !strings.Contains(file.String(), ",5,") {
+		t.Errorf("export: exit status %d, %s%s", status, &file, &errs)
+	}
 }
 
 // killImport imports a file that does not end, and kills the program after it has read the given text, which is more than it
