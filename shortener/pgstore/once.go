@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"keypool/shortener"
 )
@@ -25,32 +24,7 @@ func hasKey(links []shortener.Link) bool {
 	return false
 }
 
-// insertOnce inserts links of which some have an idempotency key. It needs three round trips in one transaction, and more if
-// a key is busy.
-func (s *Store) insertOnce(ctx context.Context, conn *pgxpool.Conn, links []shortener.Link) ([]shortener.Outcome, error) {
-	tx, err := conn.Begin(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("begin to insert links: %w: %w", shortener.ErrNotWritten, err)
-	}
-	outcomes, err := s.insertOnceIn(ctx, tx, links)
-	if err != nil {
-		_ = tx.Rollback(ctx) // if it fails, the connection is closed, and the server rolls back
-		return nil, s.notCommitted(err)
-	}
-	if err := tx.Commit(ctx); err != nil {
-		return nil, s.insertFailed(err)
-	}
-	return outcomes, nil
-}
-
-// notCommitted translates the error of a transaction before its commit.
-func (s *Store) notCommitted(err error) error {
-	if err = s.insertFailed(err); !errors.Is(err, shortener.ErrNotWritten) {
-		err = fmt.Errorf("%w: %w", shortener.ErrNotWritten, err)
-	}
-	return err
-}
-
+// insertOnceIn inserts links of which some have an idempotency key. It needs three round trips, and more if a key is busy.
 func (s *Store) insertOnceIn(ctx context.Context, tx pgx.Tx, links []shortener.Link) ([]shortener.Outcome, error) {
 	taken, busy, err := takeKeys(ctx, tx, links)
 	if err != nil {
@@ -165,11 +139,9 @@ func (s *Store) insertFresh(ctx context.Context, tx pgx.Tx, links []shortener.Li
 	if err != nil {
 		return err
 	}
-	results := slices.Repeat([]shortener.Outcome{shortener.Inserted}, len(fresh))
-	if len(inserted) < len(fresh) {
-		if results, err = s.outcomes(ctx, tx, fresh, inserted); err != nil {
-			return err
-		}
+	results, err := s.outcomes(ctx, tx, fresh, inserted)
+	if err != nil {
+		return err
 	}
 	var batch pgx.Batch
 	for j, i := range positions {

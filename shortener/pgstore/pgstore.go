@@ -63,7 +63,7 @@ func (s *Store) Insert(ctx context.Context, links []shortener.Link) ([]shortener
 	}
 	defer conn.Release()
 	if hasKey(links) {
-		return s.insertOnce(ctx, conn, links)
+		return s.transact(ctx, conn, func(tx pgx.Tx) ([]shortener.Outcome, error) { return s.insertOnceIn(ctx, tx, links) })
 	}
 	if s.suspicious.Load() > 0 {
 		s.suspicious.Add(-1)
@@ -115,16 +115,18 @@ func (s *Store) insertSome(ctx context.Context, conn *pgxpool.Conn, links []shor
 	if err != nil {
 		return nil, s.insertFailed(err)
 	}
-	if len(inserted) == len(links) {
-		return slices.Repeat([]shortener.Outcome{shortener.Inserted}, len(links)), nil
+	if len(inserted) < len(links) {
+		s.suspicious.Store(suspicion)
 	}
-	s.suspicious.Store(suspicion)
-	// The other rows are durable, so an error from here on must not wrap ErrNotWritten.
+	// The rows are durable, so an error from here on must not wrap ErrNotWritten.
 	return s.outcomes(ctx, conn, links, inserted)
 }
 
 // outcomes returns the outcomes of links, of which those with the codes inserted are new.
 func (s *Store) outcomes(ctx context.Context, db connection, links []shortener.Link, inserted []string) ([]shortener.Outcome, error) {
+	if len(inserted) == len(links) {
+		return slices.Repeat([]shortener.Outcome{shortener.Inserted}, len(links)), nil
+	}
 	if err := s.checkOrder(ctx, db); err != nil {
 		return nil, fmt.Errorf("look up the links in conflict: %w", err)
 	}

@@ -51,6 +51,14 @@ func (*Store) Writers() int { return 1 }
 
 // Insert implements [shortener.Store].
 func (s *Store) Insert(ctx context.Context, links []shortener.Link) ([]shortener.Outcome, error) {
+	return s.InsertWith(ctx, links, nil)
+}
+
+// InsertWith inserts links as Insert does. Before the commit, it calls more with the outcomes, and executes the statement that
+// more returns, unless the statement is "". If more or the statement fails, InsertWith writes nothing. more may be nil.
+func (s *Store) InsertWith(
+	ctx context.Context, links []shortener.Link, more func([]shortener.Outcome) (statement string, argument any, err error),
+) ([]shortener.Outcome, error) {
 	// Prepare the statements before taking the only writing connection, because preparing needs
 	// this connection too.
 	if err := s.prepare(ctx); err != nil {
@@ -67,6 +75,9 @@ func (s *Store) Insert(ctx context.Context, links []shortener.Link) ([]shortener
 		return nil, notWritten(err)
 	}
 	outcomes, err := s.insertIn(ctx, tx, links)
+	if err == nil && more != nil {
+		err = execute(ctx, tx, outcomes, more)
+	}
 	if err != nil {
 		_ = tx.Rollback() // fails if SQLite has rolled back by itself
 		return nil, notWritten(err)
@@ -75,6 +86,15 @@ func (s *Store) Insert(ctx context.Context, links []shortener.Link) ([]shortener
 		return nil, commitFailed(err)
 	}
 	return outcomes, nil
+}
+
+// execute executes the statement that more returns.
+func execute(ctx context.Context, tx *sql.Tx, outcomes []shortener.Outcome, more func([]shortener.Outcome) (statement string, argument any, err error)) error {
+	statement, argument, err := more(outcomes)
+	if err == nil && statement != "" {
+		_, err = tx.ExecContext(ctx, statement, argument)
+	}
+	return err
 }
 
 // prepare prepares the statements of Insert.

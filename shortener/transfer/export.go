@@ -9,11 +9,19 @@ import (
 	"time"
 
 	"keypool/shortener"
+	"keypool/shortener/visits"
 )
 
 // AllLinks is the part of a [shortener.Store] that an export needs.
 type AllLinks interface {
 	Oldest(ctx context.Context) iter.Seq2[shortener.Link, error]
+}
+
+// Visits reads how often links are visited. [visits.Store] implements it.
+type Visits interface {
+	// Totals returns the visits of each code, with all visits that are in the database. A code without visits is absent. It
+	// blocks until the database answers or ctx ends.
+	Totals(ctx context.Context, codes []string) (map[string]visits.Count, error)
 }
 
 // Exporter exports all links.
@@ -22,10 +30,10 @@ type Exporter struct {
 	// Owners returns all tokens. An export calls it once, after it has begun to read the links.
 	Owners   func(context.Context) (*Owners, error)
 	Visits   Visits
-	Progress func(links int64) // gets the number of links after each batch
+	Progress func(links int64) // gets the number of links after each part
 }
 
-// totalsTimeout is the time limit for the visits of one batch of an export. Its links may have millions of rows of
+// totalsTimeout is the time limit for the visits of one part of an export. The links of a part may have millions of rows of
 // visits.
 const totalsTimeout = 5 * time.Minute
 
@@ -50,7 +58,7 @@ func (e *Exporter) Run(ctx context.Context, f Format, file io.Writer) error {
 	if err != nil {
 		return err
 	}
-	batch := make([]Record, 0, batchSize)
+	part := make([]Record, 0, partSize)
 	var written int64
 	var owners *Owners
 	for link, err := range e.Links.Oldest(ctx) {
@@ -65,20 +73,20 @@ func (e *Exporter) Run(ctx context.Context, f Format, file io.Writer) error {
 		if link.Owner() != 0 && owners.name(link.Owner()) == "" {
 			return fmt.Errorf("the link %q has an owner that is no token: %d", link.Code, link.Owner())
 		}
-		if batch = append(batch, recordOf(&link, owners)); len(batch) < batchSize {
+		if part = append(part, recordOf(&link, owners)); len(part) < partSize {
 			continue
 		}
-		if err := e.write(ctx, w, batch); err != nil {
+		if err := e.write(ctx, w, part); err != nil {
 			return err
 		}
-		written += int64(len(batch))
+		written += int64(len(part))
 		e.Progress(written)
-		batch = batch[:0]
+		part = part[:0]
 	}
-	if err := e.write(ctx, w, batch); err != nil {
+	if err := e.write(ctx, w, part); err != nil {
 		return err
 	}
-	e.Progress(written + int64(len(batch)))
+	e.Progress(written + int64(len(part)))
 	return w.flush()
 }
 

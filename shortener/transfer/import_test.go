@@ -3,16 +3,17 @@ package transfer
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/stdlib"
 
 	"keypool/shortener"
 	"keypool/shortener/pgstore"
@@ -22,55 +23,69 @@ import (
 	"keypool/shortener/visits"
 )
 
-// onStores runs test with a function that opens an empty store of each engine.
-func onStores(t *testing.T, test func(t *testing.T, open func() shortener.Store)) {
+// database is a store of links and the visits in the same database.
+type database struct {
+	links interface {
+		shortener.Store
+		Links
+	}
+	visits visits.Store
+	sql    *sql.DB
+}
+
+func openSQLite(t *testing.T, order shortener.Order) database {
+	t.Helper()
+	db := storetest.SQLite(t)
+	return database{sqlitestore.New(db, order), visits.SQLite(db.Read, db.Write), db.Write}
+}
+
+func openPostgres(t *testing.T) database {
+	t.Helper()
+	pool := storetest.Postgres(t)
+	db := stdlib.OpenDBFromPool(pool)
+	t.Cleanup(func() { db.Close() })
+	return database{pgstore.New(pool, storetest.Plain()), visits.Postgres(db), db}
+}
+
+// onDatabases runs test with a function that opens an empty database of each engine.
+func onDatabases(t *testing.T, test func(t *testing.T, open func() database)) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
-		test(t, func() shortener.Store { return sqlitestore.New(storetest.SQLite(t), storetest.Plain()) })
+		test(t, func() database { return openSQLite(t, storetest.Plain()) })
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		test(t, func() shortener.Store { return pgstore.New(storetest.Postgres(t), storetest.Plain()) })
+		test(t, func() database { return openPostgres(t) })
 	})
 }
 
-// counts implements Visits in memory.
-type counts struct {
-	mu     sync.Mutex
-	totals map[string]visits.Count
-	past   []visits.Past
+// execute executes a statement.
+func (d database) execute(t *testing.T, statement string) {
+	t.Helper()
+	if _, err := d.sql.ExecContext(t.Context(), statement); err != nil {
+		t.Fatal(err)
+	}
 }
 
-// Totals implements [Visits].
-func (c *counts) Totals(_ context.Context, codes []string) (map[string]visits.Count, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	found := make(map[string]visits.Count)
-	for _, code := range codes {
-		if total, ok := c.totals[code]; ok {
-			found[code] = total
-		}
+// visit counts visits in the present hour. Each call needs another writer.
+func (d database) visit(t *testing.T, writer string, totals map[string]visits.Count) {
+	t.Helper()
+	p := visits.Part{Writer: writer, Sequence: 1}
+	for _, code := range slices.Sorted(maps.Keys(totals)) {
+		p.Rows = append(p.Rows, visits.Row{Code: code, Hour: time.Now().Unix() / 3600, Count: totals[code]})
 	}
-	return found, nil
+	if err := errors.Join(d.visits.Register(t.Context(), writer), d.visits.Apply(t.Context(), p)); err != nil {
+		t.Fatal(err)
+	}
 }
 
-// SetPast implements [Visits]. It adds the visits, also if the link has others.
-func (c *counts) SetPast(_ context.Context, links []visits.Past) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.totals == nil {
-		c.totals = make(map[string]visits.Count)
+func (d database) wantTotals(t *testing.T, want map[string]visits.Count, codes ...string) {
+	t.Helper()
+	got, err := d.visits.Totals(t.Context(), codes)
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("visits: %v (-want +got):\n%s", err, diff)
 	}
-	for _, v := range links {
-		if slices.ContainsFunc(c.past, func(p visits.Past) bool { return p.Code == v.Code }) {
-			continue
-		}
-		total := c.totals[v.Code]
-		c.totals[v.Code] = visits.Count{Human: total.Human + v.Human, Bot: total.Bot + v.Bot}
-		c.past = append(c.past, v)
-	}
-	return nil
 }
 
 // imported imports a file and returns the figures and the refusals.
@@ -93,20 +108,20 @@ func imported(t *testing.T, i *Importer, f Format, file string) (Summary, []stri
 	return s, refusals
 }
 
-// importer returns an importer into a store.
-func importer(s shortener.Store, visits Visits) *Importer {
+// importer returns an importer into a database.
+func importer(d database) *Importer {
 	i := testImporter()
-	i.Links, i.Visits = s, visits
+	i.Links, i.Visits = d.links, d.visits
 	return i
 }
 
-// exported exports a store.
-func exported(t *testing.T, s shortener.Store, visits Visits, owners *Owners, f Format) string {
+// exported exports a database.
+func exported(t *testing.T, d database, owners *Owners, f Format) string {
 	t.Helper()
 	var file bytes.Buffer
 	last := int64(-1)
 	e := Exporter{
-		Links: s, Visits: visits, Owners: func(context.Context) (*Owners, error) { return owners, nil },
+		Links: d.links, Visits: d.visits, Owners: func(context.Context) (*Owners, error) { return owners, nil },
 		Progress: func(links int64) { last = links },
 	}
 	if err := e.Run(t.Context(), f, &file); err != nil {
@@ -122,13 +137,13 @@ func exported(t *testing.T, s shortener.Store, visits Visits, owners *Owners, f 
 	return file.String()
 }
 
-// fill inserts links of every kind, in several batches of an export, and returns their visits.
-func fill(t *testing.T, s shortener.Store) *counts {
+// fill inserts links of every kind, in several parts of an export, and visits.
+func fill(t *testing.T, d database) {
 	t.Helper()
-	kept := &counts{totals: make(map[string]visits.Count)}
+	totals := make(map[string]visits.Count)
 	var links []shortener.Link
-	for n := range 2*batchSize + 7 {
-		l := storetest.Link(fmt.Sprintf("%06d", 2*batchSize-n)) // keys, in another order than their times
+	for n := range 2*partSize + 7 {
+		l := storetest.Link(fmt.Sprintf("%06d", 2*partSize-n)) // keys, in another order than their times
 		l.CreatedAt = l.CreatedAt.Add(time.Duration(n/3) * time.Second)
 		switch n % 5 {
 		case 1:
@@ -136,7 +151,7 @@ func fill(t *testing.T, s shortener.Store) *counts {
 			l.ExpiresAt = l.CreatedAt.Add(-time.Hour)
 		case 2:
 			l.Details = storetest.Owned(l.Code, 1).Details
-			kept.totals[l.Code] = visits.Count{Human: int64(n), Bot: 1}
+			totals[l.Code] = visits.Count{Human: int64(n), Bot: 1}
 		case 3:
 			l = storetest.Deleted(l, l.CreatedAt.Add(time.Hour))
 		case 4:
@@ -149,48 +164,43 @@ func fill(t *testing.T, s shortener.Store) *counts {
 	changed.Details.Version, changed.Details.ChangedAt, changed.Details.FirstURL = 5, changed.CreatedAt, "https://first.example/?a,b;'c'"
 	changed.Details.Title, changed.Details.Tags = `=1+2, "quoted" | \n \. <&> `+strings.Repeat("ü", 100), []string{`"`, "a,b", "ü"}
 	links = append(links, changed)
-	for batch := range slices.Chunk(links, 700) {
-		storetest.Insert(t, s, batch...)
+	for some := range slices.Chunk(links, 700) {
+		storetest.Insert(t, d.links, some...)
 	}
-	return kept
+	d.visit(t, "w", totals)
 }
 
 // An export and the export of its import are equal, byte by byte, also if the import goes to the other engine. A repeated
 // import changes nothing, also in the database of the export.
 func TestRoundTrip(t *testing.T) {
-	onStores(t, func(t *testing.T, open func() shortener.Store) {
+	onDatabases(t, func(t *testing.T, open func() database) {
 		owners := NewOwners([]token.Token{{ID: 1, Name: "ci"}, {ID: 4, Name: "amelie@example.com"}})
-		from, other := open(), sqlitestore.New(storetest.SQLite(t), storetest.Reversed())
-		visits := fill(t, from)
+		from := open()
+		fill(t, from)
 		for _, f := range []Format{CSV, NDJSON} {
-			want := exported(t, from, visits, owners, f)
-			for _, to := range []shortener.Store{open(), other, from} {
-				got := visits
-				if to != from {
-					got = &counts{}
-				}
+			want := exported(t, from, owners, f)
+			for _, to := range []database{open(), openSQLite(t, storetest.Reversed()), from} {
 				for n := range 2 {
-					i := importer(to, got)
+					i := importer(to)
 					i.Owners = owners
 					s, refusals := imported(t, i, f, want)
-					if len(refusals) > 0 || s.Records() != 2*batchSize+8 || (n == 1 || to == from) && s.Imported > 0 {
+					if len(refusals) > 0 || s.Records() != 2*partSize+8 || (n == 1 || to == from) && s.Imported > 0 {
 						t.Fatalf("import %d: %+v, %v", n, s, refusals)
 					}
-					if diff := cmp.Diff(want, exported(t, to, got, owners, f)); diff != "" {
+					if diff := cmp.Diff(want, exported(t, to, owners, f)); diff != "" {
 						t.Fatalf("export of import %d (-want +got):\n%s", n, diff)
 					}
 				}
 			}
-			other = sqlitestore.New(storetest.SQLite(t), storetest.Reversed())
 		}
 	})
 }
 
 func TestRefusalsOfLinksThatDiffer(t *testing.T) {
-	onStores(t, func(t *testing.T, open func() shortener.Store) {
-		s := open()
-		storetest.Insert(t, s, storetest.Link("taken"), storetest.Link("deleted"))
-		storetest.Delete(t, s, storetest.Link("deleted"))
+	onDatabases(t, func(t *testing.T, open func() database) {
+		d := open()
+		storetest.Insert(t, d.links, storetest.Link("taken"), storetest.Link("deleted"))
+		storetest.Delete(t, d.links, storetest.Link("deleted"))
 		const file = "keyword,url,title,timestamp\n" +
 			"new,https://example.com/1,,\n" +
 			"taken,https://example.com/other,A title,\n" +
@@ -206,7 +216,7 @@ func TestRefusalsOfLinksThatDiffer(t *testing.T) {
 			`line 8, "a.b": keyword must contain only the letters A-Z and a-z, digits, _ and -`,
 		}
 		for n := range 2 {
-			i := importer(s, nil)
+			i := importer(d)
 			i.Now = i.Now.Add(time.Duration(n) * time.Hour) // a repetition does not depend on the time
 			got, refusals := imported(t, i, YOURLS, file)
 			if want := (Summary{Imported: int64(1 - n), Present: int64(2 + n), Refused: 4}); got != want {
@@ -218,44 +228,74 @@ func TestRefusalsOfLinksThatDiffer(t *testing.T) {
 		}
 		link := storetest.Link("new")
 		link.URL, link.Source, link.CreatedAt = "https://example.com/1", shortener.SourceImport, testImporter().Now
-		storetest.WantLink(t, s, link)
+		storetest.WantLink(t, d.links, link)
 	})
 }
 
 func TestDryRunWritesNothing(t *testing.T) {
-	onStores(t, func(t *testing.T, open func() shortener.Store) {
-		s, visits := open(), &counts{}
-		storetest.Insert(t, s, storetest.Link("taken"))
-		i := importer(s, visits)
+	onDatabases(t, func(t *testing.T, open func() database) {
+		d := open()
+		storetest.Insert(t, d.links, storetest.Link("taken"))
+		i := importer(d)
 		i.DryRun = true
 		got, refusals := imported(t, i, CSV, "code,url,human_visits\nnew,https://example.com/,1\ntaken,https://example.com/taken,1\ntaken,https://example.com/,1\n")
 		if want := (Summary{Imported: 1, Present: 1, Refused: 1}); got != want || len(refusals) != 1 {
 			t.Errorf("%+v, %v; want %+v", got, refusals, want)
 		}
-		if _, err := s.Lookup(t.Context(), "new"); !errors.Is(err, shortener.ErrNotFound) {
+		if _, err := d.links.Lookup(t.Context(), "new"); !errors.Is(err, shortener.ErrNotFound) {
 			t.Errorf("Lookup of a new code: %v", err)
 		}
-		if len(visits.past) > 0 {
-			t.Errorf("the dry run added the visits %v", visits.past)
-		}
+		d.wantTotals(t, map[string]visits.Count{}, "new", "taken")
 	})
 }
 
-// An import that ended before it added the visits adds them when it is repeated.
-func TestVisitsAreAddedOnce(t *testing.T) {
-	t.Parallel()
-	s, kept := sqlitestore.New(storetest.SQLite(t), storetest.Plain()), &counts{}
-	const file = "keyword,url,timestamp,clicks\na,https://example.com/,2020-01-01 00:00:00,5\nb,https://example.com/,2020-01-01 00:00:00,0\nc.,https://example.com/,,7\n"
-	if got, _ := imported(t, importer(s, &counts{}), YOURLS, file); got != (Summary{Imported: 2, Refused: 1}) {
-		t.Errorf("the first import: %+v", got)
-	}
-	for range 2 {
-		imported(t, importer(s, kept), YOURLS, file)
-	}
-	want := []visits.Past{{Code: "a", Count: visits.Count{Human: 5}}}
-	if diff := cmp.Diff(want, kept.past); diff != "" {
-		t.Errorf("visits (-want +got):\n%s", diff)
-	}
+// A link and its visits are imported in one transaction. So an import that ended early may be repeated, also if its links were
+// visited in between.
+func TestLinkIsImportedWithItsVisits(t *testing.T) {
+	onDatabases(t, func(t *testing.T, open func() database) {
+		const file = "code,url,created_at,human_visits,bot_visits\na,https://example.com/a,2020-01-02T03:04:05Z,5,1\nb,https://example.com/b,2020-01-02T03:04:05Z,,\n"
+		d := open()
+		d.execute(t, `ALTER TABLE visits RENAME TO hidden`)
+		i := importer(d)
+		i.Progress = func(Summary) {}
+		if _, err := i.Run(t.Context(), CSV, strings.NewReader(file)); err == nil {
+			t.Fatal("an import without the table of the visits reports no error")
+		}
+		d.execute(t, `ALTER TABLE hidden RENAME TO visits`)
+		visited := make(map[string]visits.Count)
+		for _, code := range []string{"a", "b"} {
+			if _, err := d.links.Lookup(t.Context(), code); err == nil {
+				visited[code] = visits.Count{Human: 1}
+				t.Errorf("the link %q was imported without its visits", code)
+			}
+		}
+		d.visit(t, "between", visited)
+		imported(t, importer(d), CSV, file)
+		want := map[string]visits.Count{"a": {Human: 5, Bot: 1}}
+		for code, n := range visited {
+			n.Add(want[code])
+			want[code] = n
+		}
+		d.wantTotals(t, want, "a", "b")
+	})
+}
+
+// A link that is in the database already keeps its visits.
+func TestPresentLinksKeepTheirVisits(t *testing.T) {
+	onDatabases(t, func(t *testing.T, open func() database) {
+		d := open()
+		const file = "keyword,url,timestamp,clicks\na,https://example.com/,2020-01-01 00:00:00,5\nb,https://example.com/,2020-01-01 00:00:00,0\nc.,https://example.com/,,7\n"
+		if got, _ := imported(t, importer(d), YOURLS, file); got != (Summary{Imported: 2, Refused: 1}) {
+			t.Errorf("the first import: %+v", got)
+		}
+		d.visit(t, "w", map[string]visits.Count{"b": {Human: 2}})
+		for _, again := range []string{file, strings.ReplaceAll(file, "00:00,", "00:00,1")} {
+			if got, _ := imported(t, importer(d), YOURLS, again); got != (Summary{Present: 2, Refused: 1}) {
+				t.Errorf("another import: %+v", got)
+			}
+			d.wantTotals(t, map[string]visits.Count{"a": {Human: 5}, "b": {Human: 2}}, "a", "b", "c.")
+		}
+	})
 }
 
 func TestOwnersOfReusedNames(t *testing.T) {
@@ -273,14 +313,14 @@ func TestOwnersOfReusedNames(t *testing.T) {
 	}
 }
 
-// brokenLinks fails at the second Insert.
+// brokenLinks fails at the second InsertWith.
 type brokenLinks struct {
 	inserts int
 	fault   error
 }
 
-// Insert implements [Links].
-func (b *brokenLinks) Insert(ctx context.Context, links []shortener.Link) ([]shortener.Outcome, error) {
+// InsertWith implements [Links].
+func (b *brokenLinks) InsertWith(ctx context.Context, links []shortener.Link, _ func([]shortener.Outcome) (string, any, error)) ([]shortener.Outcome, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -300,14 +340,14 @@ func TestImportEndsWithAnError(t *testing.T) {
 	fault := errors.New("the disk is full")
 	var file strings.Builder
 	file.WriteString("code,url\n")
-	for n := range 5 * batchSize {
+	for n := range 5 * partSize {
 		fmt.Fprintf(&file, "c%d,https://example.com/\n", n)
 	}
 	i := testImporter()
 	i.Links, i.Progress = &brokenLinks{fault: fault}, func(Summary) {}
 	s, err := i.Run(t.Context(), CSV, strings.NewReader(file.String()))
-	if !errors.Is(err, fault) || !strings.HasPrefix(err.Error(), "lines 1002 to 2001: ") || s.Imported != batchSize {
-		t.Errorf("%+v, %v; want the lines of the second batch", s, err)
+	if !errors.Is(err, fault) || !strings.HasPrefix(err.Error(), "lines 1002 to 2001: ") || s.Imported != partSize {
+		t.Errorf("%+v, %v; want the lines of the second part", s, err)
 	}
 	i.Links, i.Refuse = &brokenLinks{inserts: 2}, func(Refusal) error { return fault }
 	if _, err := i.Run(t.Context(), CSV, strings.NewReader("code,url\na.b,\n")); !errors.Is(err, fault) {

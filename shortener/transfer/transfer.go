@@ -7,11 +7,14 @@
 //   - A [Line] is the result of reading one record: the record, or the reason why it cannot be read.
 //   - A refusal is the reason why a record is not imported. It is about one record. An error is about the
 //     whole file or about the database.
+//   - A part is consecutive records that an import inserts in one transaction, or whose visits an export reads
+//     in one query.
 //
 // Invariants:
 //
 //   - Each record of a file is imported, is in the database already, or is refused with the number of its line.
 //   - An import that ended early, also by a kill, may be repeated. The links are then the same as after one import.
+//     So are their visits of the past, because a transaction inserts both.
 //   - The memory that an import or an export needs does not depend on the number of records or on their length.
 //   - The order of an export depends only on the links. The export of imported links equals the file, if the file is an export.
 package transfer

@@ -46,6 +46,18 @@ func apply(t testing.TB, s Store, p Part) {
 	}
 }
 
+// setPast stores the visits of links before their import.
+func setPast(t *testing.T, s Store, links ...Past) {
+	t.Helper()
+	statement, argument, err := s.PastStatement(links)
+	if err == nil {
+		_, err = s.write.ExecContext(t.Context(), statement, argument)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func wantTotals(t *testing.T, s Store, want map[string]Count, codes ...string) {
 	t.Helper()
 	got, err := s.Totals(t.Context(), codes)

@@ -132,24 +132,3 @@ func (s Store) addRows(ctx context.Context, tx *sql.Tx, rows []Row) error {
 		`UPDATE SET human = v.human + excluded.human, bot = v.bot + excluded.bot`, text)
 	return err
 }
-
-// Past is the visits of an imported link before its import.
-type Past struct {
-	Code  string
-	Owner int64
-	Count
-}
-
-// SetPast stores the visits that links had before their import, in one transaction. They count in [Store.Totals] and in
-// a [Series] without a beginning, but in no hour. SetPast does nothing for a link that has such visits already, so it may be
-// repeated.
-func (s Store) SetPast(ctx context.Context, links []Past) error {
-	text, err := array(links, func(p *Past) []any { return []any{p.Code, past, p.Owner, p.Human, p.Bot} })
-	if err == nil {
-		_, err = s.write.ExecContext(ctx, fmt.Sprintf(upsertRows, s.engine.elements)+`NOTHING`, text)
-	}
-	if err != nil {
-		return fmt.Errorf("store the visits of imported links: %w", err)
-	}
-	return nil
-}

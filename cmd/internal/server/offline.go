@@ -57,7 +57,7 @@ func offline(ctx context.Context, s config.Server, log io.Writer, do func(contex
 type opened struct {
 	core        *app.Core
 	connections *pgxpool.Pool // nil for SQLite
-	store       shortener.Store
+	store       linkStore
 	order       shortener.Order
 }
 

@@ -21,6 +21,7 @@ import (
 	"keypool/shortener/pgstore"
 	"keypool/shortener/reorder"
 	"keypool/shortener/sqlitestore"
+	"keypool/shortener/transfer"
 )
 
 // errLinksNotMoved reports that links have not been moved to the tables of this program.
@@ -47,9 +48,15 @@ func linksDatabase(c *app.Core, connections *pgxpool.Pool) (links reorder.Databa
 	return reorder.Postgres(db), db.Close
 }
 
+// linkStore is a store of links into which links can be imported.
+type linkStore interface {
+	shortener.Store
+	transfer.Links
+}
+
 // openStore opens the store of the links in the database of c, whose code space must be open. It also returns their
 // order. openConnections has opened the connections.
-func openStore(ctx context.Context, c *app.Core, connections *pgxpool.Pool, keySource string, orderOf orderOf) (shortener.Store, shortener.Order, error) {
+func openStore(ctx context.Context, c *app.Core, connections *pgxpool.Pool, keySource string, orderOf orderOf) (linkStore, shortener.Order, error) {
 	links, done := linksDatabase(c, connections)
 	order, err := orderOf(ctx, c, links, keySource)
 	if err := errors.Join(err, done()); err != nil {

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"keypool/internal/sqlite"
 	"keypool/internal/testenv"
 	"keypool/web/admin"
 )
@@ -159,14 +162,15 @@ func TestImportRefusesBadInput(t *testing.T) {
 // programVariable is an environment variable that makes the test binary run the program shortener.
 const programVariable = "KEYPOOL_TEST_SHORTENER"
 
-// An import that is killed while it inserts, and then repeated, ends with the same links as one import.
+// An import that is killed while it inserts, and then repeated, ends with the same links and the same visits of the past as one
+// import, although its links are visited in between.
 func TestKilledImportIsRepeated(t *testing.T) {
 	onDatabases(t, func(t *testing.T, url string) {
 		const records = 20_000
 		var links strings.Builder
-		links.WriteString("code,url,created_at,title\n")
+		links.WriteString("code,url,created_at,title,human_visits\n")
 		for n := range records {
-			fmt.Fprintf(&links, "%06d,https://go.dev/%d,2020-01-02T03:04:05Z,Title %d\n", n*7919%1_000_000, n, n)
+			fmt.Fprintf(&links, "%06d,https://go.dev/%d,2020-01-02T03:04:05Z,Title %d,%d\n", n*7919%1_000_000, n, n, n%3)
 		}
 		migrated(t, url)
 		pipe := filepath.Join(t.TempDir(), "pipe")
@@ -176,6 +180,7 @@ func TestKilledImportIsRepeated(t *testing.T) {
 		const kills = 3
 		for n := range kills {
 			killImport(t, url, pipe, links.String()[:links.Len()*(n+1)/(kills+1)])
+			execute(t, url, fmt.Sprintf(`INSERT INTO visits (code, hour, owner, human, bot) SELECT code, %d, 0, 1, 0 FROM all_links`, n+1))
 		}
 		path := writeLinks(t, links.String())
 		status, out := command(t, url, "import", "--from=csv", path)
@@ -186,10 +191,35 @@ func TestKilledImportIsRepeated(t *testing.T) {
 		if status, out := command(t, once, "import", "--from=csv", path); status != 0 {
 			t.Fatalf("import: exit status %d, %s", status, out)
 		}
+		execute(t, url, `DELETE FROM visits WHERE hour > 0`)
 		if exportOf(t, url, "ndjson") != exportOf(t, once, "ndjson") {
 			t.Error("the links of the killed imports differ from those of one import")
 		}
 	})
+}
+
+// execute executes a statement in a database.
+func execute(t *testing.T, url, statement string) {
+	t.Helper()
+	if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
+		db, err := sqlite.Open(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = db.Write.ExecContext(t.Context(), statement)
+		if err := errors.Join(err, db.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	db, err := sql.Open("pgx", url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.ExecContext(t.Context(), statement)
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // An export reads the links and their visits at the same time, although the links have one connection.

@@ -1,0 +1,152 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"keypool/shortener"
+	"keypool/shortener/visits"
+)
+
+// Links is the part of a store of links that an import needs.
+type Links interface {
+	// InsertWith inserts links, as Insert of a [shortener.Store] does. The links have no idempotency keys. Before the commit,
+	// InsertWith calls more with the outcomes, and executes the statement that more returns, unless the statement is "". If
+	// more or the statement fails, InsertWith writes nothing.
+	InsertWith(ctx context.Context, links []shortener.Link, more func([]shortener.Outcome) (statement string, argument any, err error)) ([]shortener.Outcome, error)
+	Lookup(ctx context.Context, code string) (shortener.Link, error)
+}
+
+// PastVisits stores the visits that links had before their import. [visits.Store] implements it.
+type PastVisits interface {
+	PastStatement(links []visits.Past) (statement string, argument any, err error)
+}
+
+// insert inserts a part and counts its records.
+func (i *Importer) insert(ctx context.Context, f Format, part []candidate, s *Summary) error {
+	outcomes, err := i.outcomes(ctx, part)
+	if err == nil {
+		err = i.resolve(ctx, f, part, outcomes)
+	}
+	if err != nil {
+		return fmt.Errorf("lines %d to %d: %w", part[0].line, part[len(part)-1].line, err)
+	}
+	for j := range part {
+		c := &part[j]
+		switch {
+		case c.refusal != nil:
+			s.Refused++
+			if err := i.Refuse(Refusal{c.line, c.code, c.refusal}); err != nil {
+				return err
+			}
+		case outcomes[j] == shortener.Inserted:
+			s.Imported++
+		default:
+			s.Present++
+		}
+	}
+	return nil
+}
+
+// outcomes inserts the links of a part with their visits, and returns an outcome for each record. A refused record has the
+// outcome 0. Without an insert, in a dry run, each other outcome is Conflict.
+func (i *Importer) outcomes(ctx context.Context, part []candidate) ([]shortener.Outcome, error) {
+	outcomes := make([]shortener.Outcome, len(part))
+	var links []shortener.Link
+	var at []int
+	for j := range part {
+		if part[j].refusal == nil {
+			links, at = append(links, part[j].link), append(at, j)
+			outcomes[j] = shortener.Conflict
+		}
+	}
+	if i.DryRun || len(links) == 0 {
+		return outcomes, nil
+	}
+	inserted, err := i.Links.InsertWith(ctx, links, func(inserted []shortener.Outcome) (statement string, argument any, err error) {
+		return i.pastVisits(part, at, inserted)
+	})
+	if err != nil {
+		return nil, err
+	}
+	for k, j := range at {
+		outcomes[j] = inserted[k]
+	}
+	return outcomes, nil
+}
+
+// pastVisits returns the statement that stores the visits of the links that are inserted. The k-th outcome belongs to the
+// record at[k]. A link that was in the database before keeps the visits that it has, because they may contain those of the file.
+func (i *Importer) pastVisits(part []candidate, at []int, outcomes []shortener.Outcome) (statement string, argument any, err error) {
+	var past []visits.Past
+	for k, j := range at {
+		if c := &part[j]; outcomes[k] == shortener.Inserted && c.visits != (Total{}) {
+			past = append(past, visits.Past{Code: c.code, Owner: c.link.Owner(), Count: visits.Count(c.visits)})
+		}
+	}
+	if len(past) == 0 {
+		return "", nil, nil
+	}
+	return i.Visits.PastStatement(past)
+}
+
+// lookups is how many links of a part are looked up at the same time.
+const lookups = 16
+
+// resolve decides about the records with the outcome Conflict. Although the store reports a conflict, the database may have the
+// same link from another source, or the file may not have the time of its creation.
+func (i *Importer) resolve(ctx context.Context, f Format, part []candidate, outcomes []shortener.Outcome) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(lookups)
+	for j, o := range outcomes {
+		if o != shortener.Conflict {
+			continue
+		}
+		g.Go(func() (err error) {
+			outcomes[j], err = i.compare(ctx, f, &part[j])
+			return err
+		})
+	}
+	return g.Wait()
+}
+
+// compare compares a record with the link in the database. It refuses the record if they differ.
+func (i *Importer) compare(ctx context.Context, f Format, c *candidate) (shortener.Outcome, error) {
+	stored, err := i.Links.Lookup(ctx, c.code)
+	if errors.Is(err, shortener.ErrNotFound) && i.DryRun {
+		return shortener.Inserted, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	if !c.dated {
+		c.link.CreatedAt = stored.CreatedAt
+	}
+	have, want := recordOf(&stored, i.Owners), recordOf(&c.link, i.Owners)
+	if names := differences(&have, &want); len(names) > 0 {
+		for k, name := range names {
+			names[k] = f.column(name)
+		}
+		c.refusal = &takenError{column: f.column("code"), deleted: !have.DeletedAt.IsZero(), names: names}
+	}
+	return shortener.Present, nil
+}
+
+// takenError is the refusal of a record whose code has another link in the database.
+type takenError struct {
+	column  string   // name of the field with the code
+	deleted bool     // whether the other link is deleted
+	names   []string // names of the fields that differ
+}
+
+func (e *takenError) Error() string {
+	kind := "another link"
+	if e.deleted {
+		kind = "a deleted link"
+	}
+	return fmt.Sprintf("%s must be free, or have the same link already, and belongs to %s, which differs in %s", e.column, kind, strings.Join(e.names, ", "))
+}

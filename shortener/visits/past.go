@@ -1,0 +1,26 @@
+package visits
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Past is the visits of an imported link before its import.
+type Past struct {
+	Code  string
+	Owner int64
+	Count
+}
+
+// PastStatement returns a statement and its argument, which store the visits that links had before their import. The
+// transaction that inserts the links must execute the statement, so that no link exists without these visits. They count in
+// [Store.Totals] and in a [Series] without a beginning, but in no hour. The statement does nothing for a link that has such visits already.
+func (s Store) PastStatement(links []Past) (statement string, argument any, err error) {
+	sorted := slices.SortedFunc(slices.Values(links), func(a, b Past) int { return strings.Compare(a.Code, b.Code) })
+	text, err := array(sorted, func(p *Past) []any { return []any{p.Code, past, p.Owner, p.Human, p.Bot} })
+	if err != nil {
+		return "", nil, fmt.Errorf("store the visits of imported links: %w", err)
+	}
+	return fmt.Sprintf(upsertRows, s.engine.elements) + `NOTHING`, text, nil
+}
