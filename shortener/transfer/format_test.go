@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -150,6 +151,38 @@ func TestLongRecordsAreRefused(t *testing.T) {
 		if grown := allocated() - before; grown > 4<<20 {
 			t.Errorf("%s: %d bytes were allocated", tt.name, grown)
 		}
+	}
+}
+
+// The records that wait for their insert need little memory, whatever else their lines contain. The test is not parallel,
+// because it measures the memory of the process.
+func TestCheckedRecordsAreSmall(t *testing.T) {
+	const lines = 200
+	long := strings.Repeat("x", 60<<10)
+	for name, line := range map[string]string{
+		"ignored column": "code%d,https://example.com/,A title," + long + "\n",
+		"invalid code":   "code%d" + long + ",https://example.com/,A title,\n",
+		"invalid title":  "code%d,https://example.com/," + long + ",\n",
+	} {
+		var file strings.Builder
+		file.WriteString("keyword,url,title,ip\n")
+		for n := range lines {
+			fmt.Fprintf(&file, line, n)
+		}
+		i := testImporter()
+		var kept []candidate
+		before := inUse()
+		for line, err := range Read(YOURLS, strings.NewReader(file.String())) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			kept = append(kept, i.check(YOURLS, &line))
+		}
+		if grown := inUse() - before; len(kept) != lines || grown > 2<<20 {
+			t.Errorf("%s: %d records need %d bytes", name, len(kept), grown)
+		}
+		runtime.KeepAlive(kept)
+		runtime.KeepAlive(&file)
 	}
 }
 

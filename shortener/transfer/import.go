@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -121,10 +122,10 @@ func (i *Importer) read(ctx context.Context, f Format, file io.Reader, parts cha
 	return send()
 }
 
-// check returns the link that a line describes, or its refusal.
+// check returns the link that a line describes, or its refusal. The result shares no memory with the record, which may be long.
 func (i *Importer) check(f Format, line *Line) candidate {
 	r := &line.Record
-	c := candidate{line: line.Number, code: r.Code, dated: !r.CreatedAt.IsZero(), visits: r.Visits, refusal: line.Refusal}
+	c := candidate{line: line.Number, code: clipped(r.Code), dated: !r.CreatedAt.IsZero(), visits: r.Visits, refusal: line.Refusal}
 	if c.refusal != nil {
 		return c
 	}
@@ -138,6 +139,15 @@ func (i *Importer) check(f Format, line *Line) candidate {
 	if invalid, ok := errors.AsType[*shortener.InvalidError](err); ok {
 		err = &shortener.InvalidError{Field: f.column(invalid.Field), Reason: invalid.Reason}
 	}
+	c.link.URL = strings.Clone(c.link.URL)
+	if c.link.Details != nil {
+		c.link.Details.FirstURL = strings.Clone(c.link.Details.FirstURL)
+	}
 	c.refusal = err
 	return c
 }
+
+// maxShown is the length in bytes of the text that a refusal shows of a code. Each code that can be imported is shorter.
+const maxShown = 256
+
+func clipped(code string) string { return strings.Clone(code[:min(len(code), maxShown)]) }

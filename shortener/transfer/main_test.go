@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"runtime"
 	"runtime/metrics"
 	"testing"
 
@@ -14,4 +15,12 @@ func allocated() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64()
+}
+
+// inUse returns the number of bytes of all objects that are in use.
+func inUse() int64 {
+	var stats runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
 }
