@@ -11,7 +11,7 @@ import (
 )
 
 // The service never fetches a destination. Therefore the packages that handle links use nothing that makes an outgoing
-// request or connection. Package shortener does not use an HTTP package at all.
+// request or connection. The packages shortener, destination and service do not use an HTTP package at all.
 func TestLinksAreNeverFetched(t *testing.T) {
 	t.Parallel()
 	clients := map[string][]string{
@@ -26,12 +26,12 @@ func TestLinksAreNeverFetched(t *testing.T) {
 		"net/http/httputil": {"NewSingleHostReverseProxy", "ReverseProxy"},
 		"os/exec":           {"Command", "CommandContext"},
 	}
-	for _, pattern := range []string{"*.go", "api/*.go", "httpserver/*.go", "internal/*/*.go", "ui/*.go", "../shortener/*.go", "../shortener/destination/*.go", "../shortener/transfer/*.go", "../shortener/visits/*.go"} {
+	for _, pattern := range []string{"*.go", "api/*.go", "client/*.go", "httpserver/*.go", "internal/*/*.go", "ui/*.go", "../shortener/*.go", "../shortener/destination/*.go", "../shortener/service/*.go", "../shortener/transfer/*.go", "../shortener/visits/*.go"} {
 		for _, use := range usesOf(t, pattern, clients) {
 			t.Error(use)
 		}
 	}
-	for _, pattern := range []string{"../shortener/*.go", "../shortener/destination/*.go"} {
+	for _, pattern := range []string{"../shortener/*.go", "../shortener/destination/*.go", "../shortener/service/*.go"} {
 		for _, use := range usesOf(t, pattern, map[string][]string{"net/http": nil}) {
 			t.Error(use)
 		}
