@@ -1,0 +1,173 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	// lagInterval is the time between two measurements. It is a part of every measured lag.
+	lagInterval = 100 * time.Millisecond
+	// lagTimeout is the time limit of a measurement.
+	lagTimeout = 500 * time.Millisecond
+	// maxSamples limits the memory of a primaryLog. With lagInterval, the samples reach back 25 seconds.
+	maxSamples = 256
+)
+
+// Errors of a measurement.
+var (
+	errNotReplica   = errors.New("the server is not a replica: it accepts writes")
+	errOtherCluster = errors.New("the server does not replicate the primary: it has another system identifier or another database")
+	errLag          = errors.New("the replica lags more than the maximum")
+)
+
+// identity is an SQL expression that a primary and its replicas share: the cluster (PostgreSQL manual, 9.28.11), the
+// database and the schema.
+const identity = `(SELECT system_identifier FROM pg_control_system()) || '/' || current_database() || '/' || current_schema()`
+
+// A position in the write-ahead log, as a number of bytes.
+const (
+	primaryPosition = `SELECT pg_is_in_recovery(), ` + identity + `,
+		CASE WHEN pg_is_in_recovery() THEN 0 ELSE pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0') END::bigint`
+	replicaPosition = `SELECT pg_is_in_recovery(), ` + identity + `,
+		coalesce(pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0'), 0)::bigint`
+)
+
+// position is a position in the write-ahead log of a server.
+type position struct {
+	recovery bool // whether the server is a replica
+	identity string
+	lsn      int64
+}
+
+// positionOf measures the position of the server of s.
+func (s *Store) positionOf(ctx context.Context, query string) (p position, err error) {
+	ctx, cancel := context.WithTimeout(ctx, lagTimeout)
+	defer cancel()
+	err = s.pool.QueryRow(ctx, query).Scan(&p.recovery, &p.identity, &p.lsn)
+	return p, err
+}
+
+// Watch measures the lag of each replica several times per second, until ctx ends. It passes the result of each
+// measurement to note, with the index of the replica. A nil error means that the replica is asked. Watch calls note from
+// one goroutine for each replica.
+func (r *Replicas) Watch(ctx context.Context, note func(replica int, err error)) error {
+	var watchers errgroup.Group
+	watchers.Go(func() error { return every(ctx, lagInterval, func() { r.log.measure(ctx, r.primary) }) })
+	for i, replica := range r.replicas {
+		watchers.Go(func() error {
+			return every(ctx, lagInterval, func() {
+				err := r.measure(ctx, replica)
+				if ctx.Err() != nil {
+					return
+				}
+				r.metrics.lag(i, replica.applied.Load())
+				note(i, err)
+			})
+		})
+	}
+	return watchers.Wait()
+}
+
+// every calls do at once and then in each interval, until ctx ends.
+func every(ctx context.Context, interval time.Duration, do func()) error {
+	ticks := time.NewTicker(interval)
+	defer ticks.Stop()
+	for {
+		do()
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticks.C:
+		}
+	}
+}
+
+// measure updates what is known of the replica. It returns an error if the replica is not asked.
+func (r *Replicas) measure(ctx context.Context, replica *replica) error {
+	p, err := replica.store.positionOf(ctx, replicaPosition)
+	switch {
+	case err != nil:
+	case !p.recovery:
+		err = errNotReplica
+	default:
+		var applied time.Time
+		if applied, err = r.log.applied(p); err == nil {
+			replica.applied.Store(&applied)
+			if lag := r.log.reference(time.Now()).Sub(applied); lag > r.maxLag {
+				return fmt.Errorf("%w: by %v", errLag, lag.Round(time.Millisecond))
+			}
+			return nil
+		}
+	}
+	replica.applied.Store(nil)
+	return err
+}
+
+// primaryLog records the positions of the primary. It may be used concurrently.
+type primaryLog struct {
+	mu       sync.Mutex
+	identity string
+	samples  []sample // the oldest one first
+	down     bool     // whether the last measurement failed
+}
+
+// sample says that everything that the primary acknowledged before the time at is before the position lsn.
+type sample struct {
+	at  time.Time
+	lsn int64
+}
+
+// measure adds the present position of the primary.
+func (l *primaryLog) measure(ctx context.Context, primary *Store) {
+	at := time.Now() // before the query, because changes may be acknowledged while it runs
+	p, err := primary.positionOf(ctx, primaryPosition)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.down = err != nil || p.recovery
+	if l.down {
+		return
+	}
+	if n := len(l.samples); p.identity != l.identity || n > 0 && p.lsn < l.samples[n-1].lsn {
+		l.identity, l.samples = p.identity, nil // another server, or a standby that lagged was promoted
+	}
+	if len(l.samples) == maxSamples {
+		l.samples = slices.Delete(l.samples, 0, 1)
+	}
+	l.samples = append(l.samples, sample{at, p.lsn})
+}
+
+// errUnknownLag reports that the primary has not answered yet, or that the replica lags more than the samples show.
+var errUnknownLag = errors.New("the lag of the replica is unknown")
+
+// applied returns a time such that a replica at this position has applied everything that was acknowledged before it.
+func (l *primaryLog) applied(p position) (time.Time, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range slices.Backward(l.samples) {
+		if p.identity != l.identity {
+			return time.Time{}, errOtherCluster
+		}
+		if s.lsn <= p.lsn {
+			return s.at, nil
+		}
+	}
+	return time.Time{}, errUnknownLag
+}
+
+// reference returns the time with which the applied time of a replica is compared: now, or the time of the last sample
+// while the primary does not answer.
+func (l *primaryLog) reference(now time.Time) time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := len(l.samples); l.down && n > 0 {
+		return l.samples[n-1].at
+	}
+	return now
+}

@@ -1,0 +1,58 @@
+package pgstore
+
+import (
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"keypool/shortener"
+)
+
+// ReplicaMetrics counts the look-ups at replicas and shows their lag. It may be used concurrently.
+type ReplicaMetrics struct {
+	found, missing, failed prometheus.Counter
+	lags                   *prometheus.GaugeVec
+}
+
+// NewReplicaMetrics registers the metrics with reg. It panics if reg already has them.
+func NewReplicaMetrics(reg prometheus.Registerer) *ReplicaMetrics {
+	lookups := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "shortener_replica_lookups_total",
+		Help: "Look-ups of links at a replica of PostgreSQL, by result. After a result other than found, the primary answers.",
+	}, []string{"result"})
+	m := &ReplicaMetrics{
+		found: lookups.WithLabelValues("found"), missing: lookups.WithLabelValues("missing"), failed: lookups.WithLabelValues("failed"),
+		lags: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "shortener_replica_lag_seconds",
+			Help: "Time since the latest change that a replica is known to have applied. The replicas are numbered from 1, in the order of DATABASE_READ_URLS.",
+		}, []string{"replica"}),
+	}
+	reg.MustRegister(lookups, m.lags)
+	return m
+}
+
+// count counts a look-up at a replica by its error.
+func (m *ReplicaMetrics) count(err error) {
+	switch {
+	case err == nil:
+		m.found.Inc()
+	case isNotFound(err):
+		m.missing.Inc()
+	default:
+		m.failed.Inc()
+	}
+}
+
+// lag shows the lag of a replica. A replica whose lag is unknown has no value.
+func (m *ReplicaMetrics) lag(replica int, applied *time.Time) {
+	name := strconv.Itoa(replica + 1)
+	if applied == nil {
+		m.lags.DeleteLabelValues(name)
+		return
+	}
+	m.lags.WithLabelValues(name).Set(time.Since(*applied).Seconds())
+}
+
+func isNotFound(err error) bool { return errors.Is(err, shortener.ErrNotFound) }

@@ -1,0 +1,215 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"keypool/internal/testenv"
+	"keypool/shortener"
+	"keypool/shortener/storetest"
+)
+
+// cluster is a primary with one link, and a replica that is measured.
+type cluster struct {
+	primary, standby *testenv.Server
+	store            *Store
+	replicas         *Replicas
+	old              shortener.Link
+	notes            chan error // the results of the measurements; only the latest one waits
+}
+
+// newCluster starts a primary and a standby with the given settings, and begins to measure the lag.
+func newCluster(t *testing.T, maxLag time.Duration, settings ...string) *cluster {
+	t.Helper()
+	c := &cluster{primary: testenv.StartPostgres(t), old: storetest.Link("old000")}
+	pool := open(t, c.primary.URL)
+	storetest.MigratePostgres(t, pool)
+	c.store = New(pool, storetest.Plain())
+	storetest.Insert(t, c.store, c.old)
+	c.standby = testenv.StartStandby(t, c.primary, settings...)
+	c.watch(t, maxLag, c.standby.URL)
+	return c
+}
+
+// watch measures the lag of the replica at url.
+func (c *cluster) watch(t *testing.T, maxLag time.Duration, url string) {
+	t.Helper()
+	c.replicas = NewReplicas(c.store, []*pgxpool.Pool{open(t, url)}, maxLag, NewReplicaMetrics(prometheus.NewRegistry()))
+	c.notes = make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		err := c.replicas.Watch(ctx, func(_ int, err error) {
+			select {
+			case <-c.notes:
+			default:
+			}
+			c.notes <- err
+		})
+		if err != nil {
+			t.Errorf("Watch: %v", err)
+		}
+	})
+	t.Cleanup(func() { cancel(); watch.Wait() })
+}
+
+// await waits for a measurement with this error.
+func (c *cluster) await(t *testing.T, want error) {
+	t.Helper()
+	timeout := time.After(30 * time.Second)
+	var last error
+	for {
+		select {
+		case last = <-c.notes:
+			if errors.Is(last, want) {
+				return
+			}
+		case <-timeout:
+			t.Fatalf("the last measurement: %v, want %v", last, want)
+		}
+	}
+}
+
+// wantAnswers looks the link up until the number of look-ups with one result has changed.
+func (c *cluster) wantAnswers(t *testing.T, result prometheus.Counter, want shortener.Link) {
+	t.Helper()
+	before := testutil.ToFloat64(result)
+	link, err := c.replicas.Lookup(t.Context(), want.Code)
+	if err != nil || !shortener.Equal(link, want) {
+		t.Fatalf("Lookup: %+v, %v; want %+v", link, err, want)
+	}
+	if after := testutil.ToFloat64(result); after != before+1 {
+		t.Errorf("look-ups with this result: %v, want %v", after, before+1)
+	}
+}
+
+func open(t *testing.T, url string) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+func TestReplicaAnswersWhatItHas(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, time.Second)
+	c.await(t, nil)
+	c.wantAnswers(t, c.replicas.metrics.found, c.old)
+	if _, err := c.replicas.Lookup(t.Context(), "none00"); !errors.Is(err, shortener.ErrNotFound) {
+		t.Errorf("Lookup of an unknown code: %v, want ErrNotFound", err)
+	}
+}
+
+// A replica that lags by an hour, and may, lacks the new link.
+func TestPrimaryAnswersWhatAReplicaLacks(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 2*time.Hour, "recovery_min_apply_delay=1h")
+	c.await(t, nil)
+	created := storetest.Link("new000")
+	storetest.Insert(t, c.store, created)
+	c.wantAnswers(t, c.replicas.metrics.missing, created)
+	c.wantAnswers(t, c.replicas.metrics.found, c.old)
+}
+
+func TestReplicaThatLagsIsNotAsked(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, time.Second, "recovery_min_apply_delay=1h")
+	c.await(t, nil)
+	changed := c.old
+	changed.DeletedAt = storetest.Moment().UTC()
+	if err := c.store.Change(t.Context(), c.old, changed); err != nil {
+		t.Fatal(err)
+	}
+	c.await(t, errLag)
+	link, err := c.replicas.Lookup(t.Context(), c.old.Code)
+	if err != nil || link.DeletedAt.IsZero() {
+		t.Errorf("Lookup of a deleted link while the replica lags: %+v, %v; want a tombstone", link, err)
+	}
+}
+
+func TestReplicaAnswersWhileThePrimaryIsDown(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, time.Second)
+	c.await(t, nil)
+	c.primary.Kill()
+	for range 30 { // measurements; the maximum lag takes ten
+		c.await(t, nil)
+	}
+	c.wantAnswers(t, c.replicas.metrics.found, c.old)
+	if _, err := c.replicas.Lookup(t.Context(), "none00"); err == nil || errors.Is(err, shortener.ErrNotFound) {
+		t.Errorf("Lookup of a code that the replica lacks: %v, want another error than ErrNotFound", err)
+	}
+	c.primary.Restart()
+	created := storetest.Link("new000")
+	storetest.Insert(t, c.store, created)
+	c.await(t, nil)
+	if link, err := c.replicas.Lookup(t.Context(), created.Code); err != nil || !shortener.Equal(link, created) {
+		t.Errorf("Lookup after the restart of the primary: %+v, %v", link, err)
+	}
+}
+
+func TestFrozenReplicaDelaysOneLookup(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, time.Hour)
+	c.await(t, nil)
+	c.standby.Pause()
+	defer c.standby.Resume()
+	// The first look-up may come after a measurement has failed. In that case, the replica is not asked at all.
+	for range 3 {
+		if link, err := c.replicas.Lookup(t.Context(), c.old.Code); err != nil || !shortener.Equal(link, c.old) {
+			t.Fatalf("Lookup while the replica is frozen: %+v, %v", link, err)
+		}
+	}
+	if failed := testutil.ToFloat64(c.replicas.metrics.failed); failed > 1 {
+		t.Errorf("look-ups that waited for a frozen replica: %v, want at most 1", failed)
+	}
+	c.standby.Resume()
+	c.await(t, nil)
+	c.wantAnswers(t, c.replicas.metrics.found, c.old)
+}
+
+// A server that is no replica of the primary may have other links under the same codes.
+func TestOtherServersAreNotAsked(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, time.Hour)
+	c.await(t, nil)
+	c.watch(t, time.Hour, c.primary.URL)
+	c.await(t, errNotReplica)
+
+	other := newCluster(t, time.Hour)
+	c.watch(t, time.Hour, other.standby.URL)
+	c.await(t, errOtherCluster)
+	if asked := c.replicas.next(time.Now()); asked != nil {
+		t.Error("a replica of another primary is asked")
+	}
+}
+
+func TestAppliedIsTheLatestSampleBeforeThePosition(t *testing.T) {
+	t.Parallel()
+	start := time.Now()
+	l := primaryLog{identity: "a"}
+	for i := range 5 {
+		l.samples = append(l.samples, sample{start.Add(time.Duration(i) * time.Second), int64(10 * i)})
+	}
+	for lsn, want := range map[int64]int{0: 0, 9: 0, 10: 1, 39: 3, 40: 4, 1000: 4} {
+		if at, err := l.applied(position{identity: "a", lsn: lsn}); err != nil || !at.Equal(l.samples[want].at) {
+			t.Errorf("applied at position %d: %v, %v; want sample %d", lsn, at, err, want)
+		}
+	}
+	if _, err := l.applied(position{identity: "a", lsn: -1}); !errors.Is(err, errUnknownLag) {
+		t.Errorf("applied before all samples: %v, want errUnknownLag", err)
+	}
+	if _, err := l.applied(position{identity: "b", lsn: 10}); !errors.Is(err, errOtherCluster) {
+		t.Errorf("applied of another cluster: %v, want errOtherCluster", err)
+	}
+}
