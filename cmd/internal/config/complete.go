@@ -88,6 +88,9 @@ func (s *Server) Complete(rules Rules) error {
 	if s.UI == UIHeader && len(s.TrustedProxies) == 0 {
 		return &Error{"UI", s.UI, "header only together with TRUSTED_PROXIES, because anyone could send the header " + string(s.UIUserHeader)}
 	}
+	if len(s.Replicas) > 0 && s.Database.Postgres == nil {
+		return &Error{"DATABASE_READ_URLS", fmt.Sprintf("%d replicas of an SQLite database", len(s.Replicas)), takesReplicas}
+	}
 	if s.Tickets == (DatabasePair{}) {
 		s.Tickets = DatabasePair{s.Database, s.Database}
 	}

@@ -59,6 +59,9 @@ type Serve struct {
 	CountryHeader Header    `env:"COUNTRY_HEADER" group:"visits" placeholder:"NAME" help:"Request header with the two letters of the client's country, such as CF-IPCountry. It is ignored unless it comes from TRUSTED_PROXIES."`
 	RedirectAge   int       `name:"redirect-max-age" env:"REDIRECT_MAX_AGE" default:"90" min:"0" max:"31536000" group:"visits" help:"Seconds for which browsers may cache a redirect. They follow a link again in this time without a visit."`
 
+	Replicas Replicas `name:"database-read-urls" env:"DATABASE_READ_URLS" group:"database" placeholder:"URL,..." help:"Replicas of a PostgreSQL DATABASE_URL, separated by commas, which answer redirects. The primary answers what a replica lacks. Each URL must name one server."`
+	MaxLag   Lag      `name:"database-read-max-lag" env:"DATABASE_READ_MAX_LAG" default:"1s" group:"database" help:"A replica that lags more is not asked, 500ms to 1m. Changes of links reach all redirects within this time plus one second."`
+
 	KeySource     string       `env:"KEY_SOURCE" group:"keys" placeholder:"NAME" help:"Where codes come from: ${key_sources}. Default: redis-pool with a REDIS_URL, else memory-pool."`
 	KGSURL        KGSURL       `name:"kgs-url" env:"KGS_URL" group:"keys" placeholder:"URL" help:"Key service of KEY_SOURCE=kgs: http://client:token@host:port or https://..."`
 	KGSTake       string       `name:"kgs-take" env:"KGS_TAKE" default:"delete" oneof:"delete,reserve" group:"keys" help:"How KEY_SOURCE=postgres-pool takes keys: delete moves keys to the table used_keys at once. reserve only marks keys, and the unused keys of a dead server return to the pool after ten minutes."`

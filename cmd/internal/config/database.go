@@ -13,6 +13,8 @@ import (
 var (
 	_ encoding.TextUnmarshaler = (*Database)(nil)
 	_ encoding.TextUnmarshaler = (*DatabasePair)(nil)
+	_ encoding.TextUnmarshaler = (*Replicas)(nil)
+	_ encoding.TextUnmarshaler = (*Lag)(nil)
 )
 
 const (
@@ -77,20 +79,60 @@ func (d Database) LedgerPool() *pgxpool.Config {
 // DatabasePair holds the database of odd ticket numbers and the database of even ticket numbers.
 type DatabasePair [2]Database
 
-// nextDatabase matches a comma between two database URLs, but not a comma between the hosts of
-// one URL.
-var nextDatabase = regexp.MustCompile(`,\s*(sqlite:|postgres://|postgresql://)`)
-
 // UnmarshalText takes two databases, separated by a comma.
 func (p *DatabasePair) UnmarshalText(text []byte) error {
-	raw := string(text)
-	commas := nextDatabase.FindAllStringIndex(raw, -1)
-	if len(commas) != 1 {
-		return &Error{Got: fmt.Sprintf("%d commas before a URL of a database", len(commas)), Takes: "two databases, separated by a comma; each is sqlite:PATH or postgres://..."}
+	urls := splitDatabases(string(text))
+	if len(urls) != len(p) {
+		return &Error{Got: fmt.Sprintf("%d commas before a URL of a database", len(urls)-1), Takes: "two databases, separated by a comma; each is sqlite:PATH or postgres://..."}
 	}
-	odd, even := raw[:commas[0][0]], strings.TrimSpace(raw[commas[0][0]+1:])
-	if err := p[0].UnmarshalText([]byte(odd)); err != nil {
-		return err
+	for i, url := range urls {
+		if err := p[i].UnmarshalText([]byte(url)); err != nil {
+			return err
+		}
 	}
-	return p[1].UnmarshalText([]byte(even))
+	return nil
+}
+
+// Replicas are read-only copies of a PostgreSQL database.
+type Replicas []Database
+
+const takesReplicas = "postgres://... URLs of replicas of DATABASE_URL, separated by commas"
+
+// UnmarshalText takes PostgreSQL URLs, separated by commas.
+func (r *Replicas) UnmarshalText(text []byte) error {
+	for _, url := range splitDatabases(string(text)) {
+		var d Database
+		if err := d.UnmarshalText([]byte(url)); err != nil || d.Postgres == nil {
+			return &Error{Got: Redacted(url), Takes: takesReplicas}
+		}
+		*r = append(*r, d)
+	}
+	return nil
+}
+
+// nextDatabase matches a comma between two database URLs, but not a comma between the hosts of
+// one URL.
+var nextDatabase = regexp.MustCompile(`,\s*(sqlite:|[a-z]+://)`)
+
+// splitDatabases returns the URLs of a list of databases.
+func splitDatabases(list string) (urls []string) {
+	begin := 0
+	for _, comma := range nextDatabase.FindAllStringIndex(list, -1) {
+		urls = append(urls, strings.TrimSpace(list[begin:comma[0]]))
+		begin = comma[0] + 1
+	}
+	return append(urls, strings.TrimSpace(list[begin:]))
+}
+
+// Lag is the longest time by which a replica may lag.
+type Lag time.Duration
+
+// UnmarshalText takes a Go duration from 500ms to 1m. A measurement of the lag takes a part of it.
+func (l *Lag) UnmarshalText(text []byte) error {
+	d, err := time.ParseDuration(string(text))
+	if err != nil || d < 500*time.Millisecond || d > time.Minute {
+		return &Error{Got: string(text), Takes: "a duration from 500ms to 1m, such as 1s"}
+	}
+	*l = Lag(d)
+	return nil
 }

@@ -43,9 +43,9 @@ func (p Program) Parse(flags any, args []string) (command string, err error) {
 		kong.KindMapper(reflect.Int, kong.MapperFunc(decodeNumber)),
 		kong.KindMapper(reflect.Int64, kong.MapperFunc(decodeNumber)),
 		textMapper[Address](), textMapper[Age](), textMapper[BaseURL](), textMapper[Clients](), textMapper[Database](), textMapper[DatabasePair](),
-		textMapper[Header](), textMapper[HostNames](), textMapper[Interval](), textMapper[KGSURL](), textMapper[Level](), textMapper[Machine](),
+		textMapper[Header](), textMapper[HostNames](), textMapper[Interval](), textMapper[KGSURL](), textMapper[Lag](), textMapper[Level](), textMapper[Machine](),
 		textMapper[Networks](), textMapper[OwnHosts](),
-		textMapper[PageURL](), textMapper[Rate](), textMapper[RedisURL](),
+		textMapper[PageURL](), textMapper[Rate](), textMapper[RedisURL](), textMapper[Replicas](),
 		textMapper[Retention](), textMapper[Secret](), textMapper[Switch](), textMapper[WebhookURL](),
 	)
 	if err != nil {
