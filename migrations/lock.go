@@ -1,6 +1,7 @@
 package migrations
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -34,21 +35,24 @@ func lockSQLite(ctx context.Context, db *sql.DB) (func() error, error) {
 	return sqlite.Lock(ctx, path+"-migrate")
 }
 
-// lockPostgres takes a session-level advisory lock for the schema. It polls and does not wait in the
-// server. A waiting statement would be an open transaction, and CREATE INDEX CONCURRENTLY waits for
-// open transactions. So the two statements would deadlock.
-func lockPostgres(ctx context.Context, db *sql.DB) (_ func() error, err error) {
+// lockPostgres takes an advisory lock for the schema, in a transaction of its own that stays open until unlock. A lock of the
+// session would be lost behind a connection pooler, which gives each transaction another connection.
+//
+// It polls and does not wait in the server. A waiting statement would hold a snapshot, and CREATE INDEX CONCURRENTLY waits for
+// the snapshots of other transactions. So the two statements would deadlock. Between its statements, a transaction at the
+// isolation level READ COMMITTED holds no snapshot.
+func lockPostgres(ctx context.Context, db *sql.DB) (unlock func() error, err error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the database for the migration: %w", err)
 	}
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for locked := false; ; {
-		err := conn.QueryRowContext(ctx,
-			`SELECT pg_try_advisory_lock(hashtext('keypool migrations'), hashtext(current_schema()))`).Scan(&locked)
+	for {
+		locked, err := tryLock(ctx, conn)
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("lock the schema: %w", err), conn.Close())
+			// If ctx has ended, the driver has closed the connection and reports only this.
+			return nil, errors.Join(fmt.Errorf("lock the schema: %w", cmp.Or(ctx.Err(), err)), conn.Close())
 		}
 		if locked {
 			return func() error { return unlockPostgres(ctx, conn) }, nil
@@ -61,13 +65,27 @@ func lockPostgres(ctx context.Context, db *sql.DB) (_ func() error, err error) {
 	}
 }
 
-// unlockPostgres releases the lock even if ctx has ended. Otherwise the connection would return to
-// the pool with the lock.
+// tryLock takes the lock if no other process has it. The transaction is not a [sql.Tx], because a sql.Tx ends with its
+// context, and the lock must last until unlock.
+func tryLock(ctx context.Context, conn *sql.Conn) (locked bool, err error) {
+	// A migration can take hours, and the server may end transactions that are idle for longer than a limit.
+	for _, statement := range []string{`BEGIN ISOLATION LEVEL READ COMMITTED`, `SET LOCAL idle_in_transaction_session_timeout = 0`} {
+		if _, err := conn.ExecContext(ctx, statement); err != nil {
+			return false, err
+		}
+	}
+	err = conn.QueryRowContext(ctx, `SELECT pg_try_advisory_xact_lock(hashtext('keypool migrations'), hashtext(current_schema()))`).Scan(&locked)
+	if err == nil && !locked {
+		_, err = conn.ExecContext(ctx, `ROLLBACK`)
+	}
+	return locked, err
+}
+
+// unlockPostgres releases the lock even if ctx has ended.
 func unlockPostgres(ctx context.Context, conn *sql.Conn) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	_, err := conn.ExecContext(ctx,
-		`SELECT pg_advisory_unlock(hashtext('keypool migrations'), hashtext(current_schema()))`)
+	_, err := conn.ExecContext(ctx, `ROLLBACK`)
 	if err != nil {
 		err = fmt.Errorf("unlock the schema: %w", err)
 	}

@@ -42,6 +42,13 @@ func StartStandby(t testing.TB, primary *Server, settings ...string) *Server {
 	return own(t, server, err)
 }
 
+// StartPgBouncer starts a PgBouncer in transaction mode in front of postgres.
+func StartPgBouncer(t testing.TB, postgres *Server) *Server {
+	t.Helper()
+	server, err := machine.StartPgBouncer(t.Context(), postgres.server)
+	return own(t, server, err)
+}
+
 // Setup contains options of a server. For example, a server can have its own clock.
 type Setup machine.Setup
 

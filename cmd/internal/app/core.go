@@ -44,6 +44,8 @@ type Core struct {
 	Space    *codespace.Space
 	pool     *redispool.Pool // nil until openRedisPool
 
+	poolers poolers
+
 	anySecret bool // migrate the database even if its ledger was created with another secret
 }
 
@@ -152,6 +154,8 @@ func (c *Core) openPostgres(ctx context.Context) error {
 // OpenPool returns a pool of connections, which the stop closes. OpenPool itself does not
 // connect.
 func (c *Core) OpenPool(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool, error) {
+	cfg = cfg.Copy()
+	c.poolers.adapt(cfg)
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("open the database: %w", err)

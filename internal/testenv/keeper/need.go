@@ -16,6 +16,7 @@ var needs = map[string]struct{ names, packages []string }{
 	"gcc":            {names: []string{"gcc", "clang"}, packages: []string{"gcc", "libc6-dev"}}, // the race detector needs it
 	"redis-server":   {names: []string{"redis-server"}, packages: []string{"redis-server"}},
 	"postgres":       {names: []string{"postgres"}, packages: []string{"postgresql"}},
+	"pgbouncer":      {names: []string{"pgbouncer"}, packages: []string{"pgbouncer"}},
 	"chromium":       {names: []string{"chromium", "chromium-browser", "google-chrome"}, packages: []string{"chromium"}},
 	"promtool":       {names: []string{"promtool"}, packages: []string{"prometheus"}},
 	"spin":           {names: []string{"spin"}, packages: []string{"spin"}},

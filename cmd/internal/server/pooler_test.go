@@ -1,0 +1,35 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"keypool/internal/testenv"
+)
+
+// PgBouncer in transaction mode gives each transaction another connection to the server. Servers work behind it, without a
+// parameter in the URL, because they use no state of a connection beyond a transaction.
+func TestServersBehindPgBouncerInTransactionMode(t *testing.T) {
+	t.Parallel()
+	bouncer := testenv.StartPgBouncer(t, testenv.StartPostgres(t))
+	servers := []*running{start(t, settings(t, bouncer.URL, "")), start(t, settings(t, bouncer.URL, ""))}
+	use := func(when string) {
+		t.Helper()
+		for n := range 50 {
+			for i, r := range servers {
+				url := fmt.Sprintf("https://go.dev/%s/%d/%d", when, i, n)
+				servers[1-i].wantStatus(r.shorten(url), http.StatusFound, url)
+			}
+		}
+	}
+	use("before")
+	bouncer.Restart()
+	use("after")
+	for _, r := range servers {
+		r.stop()
+	}
+	if r := auditJSON(t, bouncer.URL, ""); r.status != 0 {
+		t.Errorf("audit: exit status %d, %v, %s", r.status, r.Faults, r.stderr)
+	}
+}
