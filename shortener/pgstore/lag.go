@@ -16,8 +16,8 @@ const (
 	lagInterval = 100 * time.Millisecond
 	// lagTimeout is the time limit of a measurement.
 	lagTimeout = 500 * time.Millisecond
-	// maxSamples limits the memory of a primaryLog. With lagInterval, the samples reach back 25 seconds.
-	maxSamples = 256
+	// lagShown is how far back a lag is measured at least, so that the metric can show a lag above the maximum.
+	lagShown = time.Minute
 )
 
 // Errors of a measurement.
@@ -112,6 +112,8 @@ func (r *Replicas) measure(ctx context.Context, replica *replica) error {
 
 // primaryLog records the positions of the primary. It may be used concurrently.
 type primaryLog struct {
+	memory time.Duration // how long a sample is kept
+
 	mu       sync.Mutex
 	identity string
 	samples  []sample // the oldest one first
@@ -137,10 +139,10 @@ func (l *primaryLog) measure(ctx context.Context, primary *Store) {
 	if n := len(l.samples); p.identity != l.identity || n > 0 && p.lsn < l.samples[n-1].lsn {
 		l.identity, l.samples = p.identity, nil // another server, or a standby that lagged was promoted
 	}
-	if len(l.samples) == maxSamples {
-		l.samples = slices.Delete(l.samples, 0, 1)
-	}
 	l.samples = append(l.samples, sample{at, p.lsn})
+	if recent := slices.IndexFunc(l.samples, func(s sample) bool { return at.Sub(s.at) <= l.memory }); recent > 0 {
+		l.samples = slices.Delete(l.samples, 0, recent)
+	}
 }
 
 // errUnknownLag reports that the primary has not answered yet, or that the replica lags more than the samples show.

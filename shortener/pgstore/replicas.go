@@ -44,7 +44,7 @@ type replica struct {
 // NewReplicas returns a reader of the replicas at pools. Their primary is the server of primary. A replica whose lag
 // is greater than maxLag is not asked. The caller closes the pools.
 func NewReplicas(primary *Store, pools []*pgxpool.Pool, maxLag time.Duration, metrics *ReplicaMetrics) *Replicas {
-	r := &Replicas{primary: primary, maxLag: maxLag, metrics: metrics}
+	r := &Replicas{primary: primary, maxLag: maxLag, log: primaryLog{memory: max(lagShown, 2*maxLag)}, metrics: metrics}
 	for _, pool := range pools {
 		r.replicas = append(r.replicas, &replica{store: New(pool, primary.order)})
 	}
