@@ -25,10 +25,11 @@ const (
 func editRows() []row {
 	claims := []claim{
 		counted(kept, "lost or unread links", "Every link of an acknowledged creation can be read through every server, also after a restart."),
-		counted(right, "wrong answers", "An editable link leads to the last URL that was acknowledged, or to a later URL of a change without an answer. "+
-			"The API never answers an older URL, and a redirect never leads to one more than 3 s after the answer."),
+		counted(right, "wrong answers", "An editable link leads to the last URL that was acknowledged, or to the URL of a later change without an answer. "+
+			"The API never answers with an older URL. While the database answers, no redirect leads to an older URL more than 3 s after the answer to a change."),
 		counted(fixedKept, "changed links", "The URL of a fixed link never changes: each request for another URL is refused."),
-		counted(staysGone, "answers with a URL", "A link whose deletion was acknowledged is never answered with a URL again, neither by the API nor, after 3 s, by a redirect."),
+		counted(staysGone, "answers with a URL", "After a deletion was acknowledged, the API always answers that the link is deleted. "+
+			"While the database answers, no redirect leads to the URL of the link more than 3 s after this answer."),
 		timed(freshChange, "Every server uses an acknowledged change within 1 s while the database answers."),
 	}
 	const how = "Two servers share the database. For each link, one client changes the URL and then deletes the link, and another client changes the title. " +

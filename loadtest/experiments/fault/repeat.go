@@ -29,8 +29,8 @@ const (
 func repeatRows() []row {
 	claims := []claim{
 		counted(kept, "unanswered keys and lost links", "Every creation is answered in the end, and its link is in the database."),
-		counted(right, "different answers", "All answers to a creation name the same link, whichever server gives them and whatever happened in between. "+
-			"A repetition after the first answer has the header Idempotency-Replayed."),
+		counted(right, "different answers", "All answers of both servers to a creation contain the same link, also after a fault. "+
+			"At the end, the clients send every creation again. These answers have the header Idempotency-Replayed, and in a bulk request the status 200."),
 		counted(once, "further links", "Each idempotency key, and each ref of a bulk request, makes exactly one link."),
 		accountsClose(),
 	}

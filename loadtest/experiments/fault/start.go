@@ -45,10 +45,10 @@ func startRows() []row {
 			),
 		},
 		{
-			Name: "fault/shipped", Title: "no failpoints in the shipped programs", Summary: "The shipped programs are searched for the setting KEYPOOL_FAILPOINTS, which injects crashes in other rows.",
+			Name: "fault/shipped", Title: "no failpoints in the shipped programs", Summary: "The shipped programs are searched for the name of the setting KEYPOOL_FAILPOINTS, with which other rows inject crashes.",
 			Run: inject(shipped), Controls: without("no failpoints", "commit"), // the programs of a control contain failpoints
-			Claims: []claim{observed("no failpoints", "The shipped programs contain no failpoints. "+
-				"They do not contain the setting that makes a program crash at a failpoint.")},
+			Claims: []claim{observed("no failpoints", "The shipped programs contain no failpoints: "+
+				"the name of the setting that makes a program crash at a failpoint does not occur in them.")},
 		},
 	}
 }

@@ -37,7 +37,7 @@ const (
 // visitRows returns the rows that compare the visits in the database with the redirects that clients got.
 func visitRows() []row {
 	once := counted(visitsOnce, "surplus visits", "Each GET request that is answered with a redirect counts at most once.")
-	lasting := counted(visitsKept, "lost visits", "While the server runs, and when it stops after SIGTERM, every redirect that it answered is stored as a visit.")
+	lasting := counted(visitsKept, "lost visits", "Each GET request that is answered with a redirect is stored as a visit, also if the server then stops after SIGTERM.")
 	fitted := counted(visitsFitted, "visits", "shortener_visits_dropped_total is 0.")
 	killed := []claim{
 		once,
@@ -84,7 +84,7 @@ func visitRows() []row {
 
 // redirectsServed returns the claim that clients do not notice the fault.
 func redirectsServed() claim {
-	c := counted(redirectsKept, "failed redirects", "While PostgreSQL does not answer, the server answers every GET request for a link with a redirect.")
+	c := counted(redirectsKept, "failed redirects", "While PostgreSQL does not answer, the server answers every GET request for a link in its cache with a redirect.")
 	c.Kind = report.Availability
 	return c
 }

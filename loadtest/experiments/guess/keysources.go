@@ -110,7 +110,7 @@ func sourceClaims() []experiment.Claim[record] {
 			}
 			return experiment.None(int64(strange), "%d codes have another form", strange)
 		}),
-		on(order, fmt.Sprintf("At least %.0f %% of the codes of counters and of snowflake are greater than the code before. For the other key sources, this share is from %.0f to %.0f %%.",
+		on(order, fmt.Sprintf("At least %.0f %% of the codes of counters and of snowflake are greater than the preceding code. For the other key sources, this share is from %.0f to %.0f %%.",
 			100*inOrder, 100*(1-noOrder), 100*noOrder), "key sources", judgeOrder),
 		on("codes of counters can be guessed", fmt.Sprintf("After %d codes of redis-incr, ticket or ledger-in-order, %d guesses hit at least %d of the next %d codes.",
 			seenCodes, fewGuesses, enoughGuessed, nextCodes), "codes", judgeGuessed),

@@ -27,7 +27,7 @@ func create() *experiment.Experiment {
 func createClaims(rate float64) []claim {
 	return append([]claim{
 		timed("steady rate sustained", "/s", fmt.Sprintf("At a steady %.0f creations per second, every creation is acknowledged. The p99 is at most 1 s.", rate), judgeRate),
-		timed("creation p99", "ms", measure.LatencyText("creations", "a single-row INSERT and a bare redirect together", rate), judgeP99),
+		timed("creation p99", "ms", measure.LatencyText("creations", "a single-row INSERT plus the p99 of a bare redirect", rate), judgeP99),
 	}, accounts()...)
 }
 

@@ -43,7 +43,8 @@ func claims() []claim {
 			Text: "While the pool drains, the service signals `restart` and then `page`. It may omit `restart` if the pool falls below " +
 				"both thresholds between two checks of the dead man's switch. After the worker has been started again, `ok` is the last signal. The service does not signal `ok` earlier.",
 		},
-		timed("restart signalled", "The service signals `restart` within 3 s after the pool has fallen below a fifth of its capacity.",
+		timed("restart signalled", "The service signals `restart` within 3 s after the pool has fallen below a fifth of its capacity. "+
+			"It may signal `page` instead if the pool falls below both thresholds between two checks of the dead man's switch.",
 			func(r *record) experiment.Verdict {
 				if r.between() < switchLooks { // perhaps the switch did not check the pool between the two thresholds
 					return r.judgeAlarm(restartBelow, "restart", "page")
