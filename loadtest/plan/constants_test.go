@@ -10,7 +10,7 @@ import (
 	"keypool/kgs/codespace"
 	"keypool/kgs/refill"
 	"keypool/loadtest/report"
-	"keypool/shortener"
+	"keypool/shortener/service"
 )
 
 // A constant that is also in the code of the product has the same value there.
@@ -22,8 +22,8 @@ func TestConstantsAgreeWithTheProgram(t *testing.T) {
 	if got := float64(refill.LowWater(1000)) / 1000; got != lowWaterRatio {
 		t.Errorf("the low-water mark is %v", got)
 	}
-	if shortener.DefaultCacheSize != cachedLinks || shortener.Freshness.Seconds() != freshness {
-		t.Errorf("the cache has %d links, which are fresh for %v", shortener.DefaultCacheSize, shortener.Freshness)
+	if service.DefaultCacheSize != cachedLinks || service.Freshness.Seconds() != freshness {
+		t.Errorf("the cache has %d links, which are fresh for %v", service.DefaultCacheSize, service.Freshness)
 	}
 	settings := read(t, "cmd/internal/config/config.go")
 	for _, want := range []string{
