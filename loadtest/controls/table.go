@@ -115,7 +115,15 @@ func Table() []Edit {
 			"taken, busy, err := takeKeys(ctx, tx, links)\n\tif err != nil {\n\t\treturn nil, err\n\t}\n",
 			"other, err := s.pool.Begin(ctx)\n\tif err != nil {\n\t\treturn nil, err\n\t}\n\tdefer func() { _ = other.Rollback(ctx) }()\n" +
 				"\ttaken, busy, err := takeKeys(ctx, other, links)\n\tif err == nil {\n\t\terr = other.Commit(ctx)\n\t}\n\tif err != nil {\n\t\treturn nil, err\n\t}\n"},
-		// A server uses an answer of the store for at most one second without another look-up.
+		// A replica that lags is not asked.
+		{"replica-lag", "shortener/pgstore/replicas.go",
+			"if applied := replica.applied.Load(); applied != nil && r.log.reference(now).Sub(*applied) <= r.maxLag {",
+			"if applied := replica.applied.Load(); applied != nil {"},
+		// If a replica lacks a link, the primary is asked.
+		{"replica-miss", "shortener/pgstore/replicas.go",
+			"if err == nil {\n\t\t\treturn link, nil",
+			"if err == nil || isNotFound(err) {\n\t\t\treturn link, err"},
+		// A server uses an answer of the store for at most 0.9 s without another look-up.
 		{"freshness", "shortener/service/cache.go",
 			"if known && (recent(c.start.Add(e.asked), now) || c.storeDown(now)) {",
 			"if known {"},

@@ -46,7 +46,7 @@ var errLookupPanicked = errors.New("the look-up panicked")
 // links are not followed at once, and an insertion in entries costs more than the rest of the
 // creation.
 type cache struct {
-	lookup  func(ctx context.Context, code string) (shortener.Link, error)
+	lookup  Lookup
 	now     func() time.Time
 	start   time.Time // the time from which entries count
 	entries *otter.Cache[string, *entry]
@@ -69,9 +69,9 @@ type call struct {
 	err   error
 }
 
-// newCache returns a cache for up to size links. lookup is the Lookup of a [shortener.Store]. A link with a
+// newCache returns a cache for up to size links. A link with a
 // long URL counts as several links, so that size limits the memory.
-func newCache(size int, lookup func(context.Context, string) (shortener.Link, error), now func() time.Time) *cache {
+func newCache(size int, lookup Lookup, now func() time.Time) *cache {
 	if size <= 0 {
 		size = DefaultCacheSize
 	}

@@ -47,12 +47,17 @@ type Service struct {
 type Config struct {
 	Store     shortener.Store
 	Keys      shortener.Keys
+	Lookup    Lookup             // look-ups of redirects; if nil, the Lookup of Store
 	Metrics   *Metrics           // if nil, the metrics are not exported
 	CacheSize int                // links in memory, DefaultCacheSize if 0; a link with a long URL counts as several links
 	QueueSize int                // creations that may wait for a commit, 4,096 if 0
 	OwnHosts  *destination.Hosts // names of this service, besides the origin of a request; a link must not lead to them
 	Now       func() time.Time   // if nil, time.Now
 }
+
+// Lookup returns the row of code, as the Lookup of a [shortener.Store] does. It finds every link of an Insert that returned
+// before, but the URL, the expiry, the deletion and the details of the link may be older.
+type Lookup func(ctx context.Context, code string) (shortener.Link, error)
 
 // New starts a service. Close stops it. The store must stay open until Close returns.
 func New(cfg Config) *Service {
@@ -62,12 +67,15 @@ func New(cfg Config) *Service {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	if cfg.Lookup == nil {
+		cfg.Lookup = cfg.Store.Lookup
+	}
 	return &Service{
 		store:     cfg.Store,
 		keys:      cfg.Keys,
 		metrics:   cfg.Metrics,
 		now:       cfg.Now,
-		cache:     newCache(cfg.CacheSize, cfg.Store.Lookup, cfg.Now),
+		cache:     newCache(cfg.CacheSize, cfg.Lookup, cfg.Now),
 		committer: newCommitter(cfg.Store, cfg.Metrics, cfg.QueueSize),
 		readiness: readiness{ping: cfg.Store.Ping, now: cfg.Now},
 
@@ -80,9 +88,9 @@ func New(cfg Config) *Service {
 func (s *Service) Block(hosts *destination.Hosts) { s.destinations.Block(hosts) }
 
 // Resolve returns the live link of code. It fails with ErrNotFound, ErrGone, ErrLinkBlocked or an
-// *UnavailableError. A deleted link may be returned for up to one second after its
-// deletion, and longer while the store is unavailable. An expired link is never
-// returned. Resolve does not wait for a link that was looked up within the last second.
+// *UnavailableError. A deleted link may be returned for up to Freshness after its
+// deletion, plus the lag of a replica, and longer while the store is unavailable. An expired link is never
+// returned. Resolve does not wait for a link that was looked up within the last 0.9 s (Freshness).
 // Otherwise it waits up to 0.9 s for a look-up. If it joined a look-up of another caller, and
 // that look-up found no link, it makes a second look-up of up to 0.9 s.
 func (s *Service) Resolve(ctx context.Context, code string) (shortener.Link, error) {

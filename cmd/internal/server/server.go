@@ -59,37 +59,41 @@ func startServer(ctx context.Context, s config.Server, log *slog.Logger) (*progr
 			return err
 		}
 		watchOrder(p, c, connections, order)
+		lookup, err := openReplicas(ctx, p, c, store, s.Serve)
+		if err != nil {
+			return err
+		}
 		tokens, err := openTokens(ctx, p, c, connections)
 		if err != nil {
 			return err
 		}
 		removals := kgs.NewFailureLog(c.Log, "remove old idempotency keys")
 		p.Background("idempotency keys", p.Fail, func(ctx context.Context) error { return service.ForgetKeys(ctx, store, removals.Note) })
-		links, requests := service.NewMetrics(c.Registry), web.NewMetrics(c.Registry)
-		service := service.New(service.Config{
-			Store: store, Keys: keys{chain.Keys()}, Metrics: links, CacheSize: cachedLinks(), OwnHosts: ownHosts(s.OwnHosts),
+		linkMetrics, requests := service.NewMetrics(c.Registry), web.NewMetrics(c.Registry)
+		links := service.New(service.Config{
+			Store: store, Keys: keys{chain.Keys()}, Lookup: lookup, Metrics: linkMetrics, CacheSize: cachedLinks(), OwnHosts: ownHosts(s.OwnHosts),
 		})
 		c.OnStop("links", func(ctx context.Context) error {
-			return program.WaitFor(ctx, func() error { return service.Close(ctx) }) // a SQLite commit ignores its context
+			return program.WaitFor(ctx, func() error { return links.Close(ctx) }) // a SQLite commit ignores its context
 		})
 
 		visited := openVisits(p, c, connections, s.Serve)
-		watchBlockFile(p, blocked, service)
+		watchBlockFile(p, blocked, links)
 		c.ServeAdmin(p, admin.Config{
-			Ready: service.Ready, Degraded: chain.Degraded, Links: adminUI(p, s.Serve, service, tokens, visited, c.Log),
+			Ready: links.Ready, Degraded: chain.Degraded, Links: adminUI(p, s.Serve, links, tokens, visited, c.Log),
 			Status: func() admin.Status {
 				status := chain.Status()
 				status.Limits = describeLimits(s.Serve, requests.Limited())
 				return status
 			},
 			Counters: admin.Counters{
-				Created: links.Created, Taken: links.KeysTaken,
+				Created: linkMetrics.Created, Taken: linkMetrics.KeysTaken,
 				Redirects: requests.Redirects, Failed: requests.Failed,
 				Create: requests.CreateLatency(), Redirect: requests.RedirectLatency(),
 			},
 		})
 		handler := web.NewPublic(web.PublicConfig{
-			Service: service, BaseURL: string(s.BaseURL), TrustedProxies: s.TrustedProxies,
+			Service: links, BaseURL: string(s.BaseURL), TrustedProxies: s.TrustedProxies,
 			Degraded: chain.Degraded, Metrics: requests, Logger: c.Log, Tokens: tokens, Limits: limits(s.Serve),
 			Visits: visited, RedirectAge: new(time.Duration(s.RedirectAge) * time.Second),
 			HomeURL: string(s.HomeURL), NotFoundURL: string(s.NotFoundURL), ReportURL: string(s.ReportURL),

@@ -51,8 +51,10 @@ type replicated struct {
 
 func replicasFail(r *run) {
 	r.alone()
-	r.started().Stop() // the replicas begin with its tables
-	late, current := lab.Standby(r, r.postgres, fmt.Sprintf("recovery_min_apply_delay=%d", replicaDelay.Milliseconds())), lab.Standby(r, r.postgres)
+	r.settings = append(r.settings, "MISS_RATE=1000000", "MISS_BURST=1000000") // awaitReplicas follows unknown codes
+	r.started().Stop()                                                         // the replicas begin with its tables
+	late := lab.Standby(r, r.postgres, manyConnections, fmt.Sprintf("recovery_min_apply_delay=%d", replicaDelay.Milliseconds()))
+	current := lab.Standby(r, r.postgres, manyConnections)
 	reads := "DATABASE_READ_URLS="
 	c := &replicated{
 		run: r, current: current, creating: r.started(reads + late.URL + "," + current.URL), strict: r.started(reads + late.URL),

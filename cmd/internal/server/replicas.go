@@ -1,0 +1,40 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"keypool/cmd/internal/app"
+	"keypool/cmd/internal/config"
+	"keypool/cmd/internal/program"
+	"keypool/kgs"
+	"keypool/shortener"
+	"keypool/shortener/pgstore"
+	"keypool/shortener/service"
+)
+
+// openReplicas returns the look-up of redirects: in the replicas that the settings name, or else in the store.
+func openReplicas(ctx context.Context, p *program.Program, c *app.Core, store shortener.Store, s config.Serve) (service.Lookup, error) {
+	primary, ok := store.(*pgstore.Store)
+	if !ok || len(s.Replicas) == 0 {
+		return store.Lookup, nil
+	}
+	var pools []*pgxpool.Pool
+	var failures []kgs.FailureLog
+	for i, replica := range s.Replicas {
+		pool, err := c.OpenPool(ctx, replica.Postgres)
+		if err != nil {
+			return nil, err
+		}
+		pools = append(pools, pool)
+		failures = append(failures, kgs.NewFailureLog(c.Log, fmt.Sprintf("measure the lag of replica %d of DATABASE_READ_URLS", i+1)))
+	}
+	replicas := pgstore.NewReplicas(primary, pools, time.Duration(s.MaxLag), pgstore.NewReplicaMetrics(c.Registry))
+	p.Background("replicas", p.Fail, func(ctx context.Context) error {
+		return replicas.Watch(ctx, func(replica int, err error) { failures[replica].Note(err) })
+	})
+	return replicas.Lookup, nil
+}
