@@ -56,7 +56,7 @@ func TestNotFoundURLRedirectsBrowsers(t *testing.T) {
 	const page = "https://example.com/404"
 	s, plain := newSite(t, func(c *PublicConfig) { c.NotFoundURL = page }), newSite(t, nil)
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
-		for _, path := range []string{"/unknown", "/unknown+"} {
+		for _, path := range []string{"/unknown", "/unknown+", "/unknown.svg", "/unknown.png"} {
 			wantReferral(t, s.do(t, method, path, "", "Accept", browserAccept), page)
 			if r := plain.do(t, method, path, "", "Accept", browserAccept); r.status != http.StatusNotFound {
 				t.Errorf("%s without NOT_FOUND_URL: status %d", path, r.status)
