@@ -180,5 +180,13 @@ func Table() []Edit {
 			"`UPDATE visit_writers SET sequence = $2, used_at = $3 WHERE id = $1 AND sequence = $2 - 1`",
 			"`INSERT INTO visit_writers AS w (id, sequence, used_at) VALUES ($1, $2, $3)\n" +
 				"\t\tON CONFLICT (id) DO UPDATE SET sequence = $2, used_at = $3 WHERE w.sequence = $2 - 1`"},
+		// While links are created, the context of a bulk request does not end at a deadline for its body.
+		{"bulk-context", "web/api/bulk.go",
+			"return lines, connection.SetReadDeadline(time.Time{})",
+			"return lines, next()"},
+		// An answer that fails in its middle does not look complete.
+		{"whole-answer", "web/internal/problem/writer.go",
+			"\t\tabort(c)\n",
+			"\t\treturn\n"},
 	}
 }

@@ -17,6 +17,8 @@ func TestUnitTestsNoticeControls(t *testing.T) {
 		pkg     string
 		fails   []string
 	}{
+		{"bulk-context", "./web", []string{"TestBulkRequestMayTakeLong"}},
+		{"whole-answer", "./web", []string{"TestBulkAnswerBreaksOff", "TestBulkRequestEndsInTime", "TestStreamBreaksOff"}},
 		{"batch-record", "./kgs/redispool", []string{"TestRedisPoolSettle"}},
 		{"machine-fence", "./kgs/keysource", []string{"TestFrozenHolderMakesNoNumberTwice", "TestHeirBeginsAfterPreviousPromise", "TestSnowflakeNumbersAreUniqueUnderFaults"}},
 		{"same-batch", "./kgs/redispool", []string{"TestSettleKeepsBatchOfLateTakeInTheNextEpoch"}},
