@@ -22,7 +22,7 @@ func TestBulkRequestMayTakeLong(t *testing.T) {
 	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
 		store.insert = 400 * time.Millisecond
 		began, lines := time.Now(), 0
-		body := bufio.NewScanner(begin(t, c, http.MethodPost, "/api/links", bulkBody(maxBulkLines, ""), "Content-Type", media.NDJSON).Body)
+		body := bufio.NewScanner(begin(t, c, http.MethodPost, "/api/links", bulkBody(maxBulkLines, ""), "Content-Type", media.NDJSON).body)
 		for body.Scan() {
 			lines++
 			if want := fmt.Sprintf(`{"line":%d,"status":201,`, lines); !strings.HasPrefix(body.Text(), want) {
@@ -49,7 +49,7 @@ func TestBulkRequestEndsInTime(t *testing.T) {
 		store.insert = 400 * time.Millisecond
 		began := time.Now()
 		resp := begin(t, c, http.MethodPost, "/api/links", bulkBody(1000, `,"alias":"same"`), "Content-Type", media.NDJSON)
-		answers, err := io.ReadAll(resp.Body)
+		answers, err := io.ReadAll(resp.body)
 		if n := strings.Count(string(answers), "\n"); n < 700 || n >= 1000 || !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Errorf("%d answers and the error %v, want some of the answers and io.ErrUnexpectedEOF", n, err)
 		}

@@ -26,7 +26,7 @@ func TestStreamMaySearchLong(t *testing.T) {
 		for query, want := range map[string]int{"?q=/77%3F": 1, "?q=8%3F": 10, "?q=none": 0} {
 			for _, accept := range []string{media.NDJSON, media.CSV} {
 				resp := begin(t, c, http.MethodGet, "/api/links"+query, "", "Accept", accept)
-				body, err := io.ReadAll(resp.Body)
+				body, err := io.ReadAll(resp.body)
 				if n := strings.Count(string(body), "https://"); n != want || err != nil {
 					t.Errorf("the stream %s of %s has %d links, want %d: %v", query, accept, n, want, err)
 				}
@@ -41,8 +41,8 @@ func TestStreamThatFailsBeforeItsFirstPart(t *testing.T) {
 		store.longLinks(t, 40)
 		store.page, store.links, store.pages = time.Second, 1, 30
 		resp := begin(t, c, http.MethodGet, "/api/links?q=none", "", "Accept", media.NDJSON)
-		if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" {
-			t.Errorf("status %d, want 503", resp.StatusCode)
+		if resp.status != http.StatusServiceUnavailable || resp.header.Get("Retry-After") == "" {
+			t.Errorf("status %d, want 503", resp.status)
 		}
 	})
 }
@@ -53,8 +53,8 @@ func TestHEADOfStream(t *testing.T) {
 		store.page = time.Hour
 		began := time.Now()
 		resp := begin(t, c, http.MethodHead, "/api/links", "", "Accept", media.CSV)
-		if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != media.CSV || time.Since(began) > 0 {
-			t.Errorf("status %d and %s after %v", resp.StatusCode, resp.Header.Get("Content-Type"), time.Since(began))
+		if resp.status != http.StatusOK || resp.header.Get("Content-Type") != media.CSV || time.Since(began) > 0 {
+			t.Errorf("status %d and %s after %v", resp.status, resp.header.Get("Content-Type"), time.Since(began))
 		}
 	})
 }
@@ -66,7 +66,7 @@ func TestStreamHasMinimumSpeed(t *testing.T) {
 		store.longLinks(t, links)
 		for pause, complete := range map[time.Duration]bool{15 * time.Second: true, 45 * time.Second: false} {
 			resp := begin(t, c, http.MethodGet, "/api/links", "", "Accept", media.NDJSON)
-			got, err := readSlowly(resp.Body, 64<<10, pause)
+			got, err := readSlowly(resp.body, 64<<10, pause)
 			if n := strings.Count(got, "\n"); (n == links && errors.Is(err, io.EOF)) != complete {
 				t.Errorf("a client that reads 64 KiB in %v gets %d links of %d, error %v", pause, n, links, err)
 			}

@@ -114,7 +114,14 @@ func newSlowSite(t *testing.T) (*http.Client, *slowStore) {
 	return &http.Client{Transport: transport}, slow
 }
 
-func begin(t *testing.T, c *http.Client, method, path, body string, headers ...string) *http.Response {
+// incoming is an answer whose body the test reads. The body is closed when the test ends.
+type incoming struct {
+	status int
+	header http.Header
+	body   io.Reader
+}
+
+func begin(t *testing.T, c *http.Client, method, path, body string, headers ...string) incoming {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, "http://keypool.test"+path, strings.NewReader(body))
 	if err != nil {
@@ -129,7 +136,7 @@ func begin(t *testing.T, c *http.Client, method, path, body string, headers ...s
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { resp.Body.Close() })
-	return resp
+	return incoming{resp.StatusCode, resp.Header, resp.Body}
 }
 
 // longLinks stores n links whose URLs have a kilobyte.
