@@ -7,8 +7,10 @@
 //     which cannot be recovered. To return to an older schema, restore a backup.
 //   - A program never runs on a schema that is newer than the program. Such a program could violate a
 //     rule of the new schema and issue a code twice.
-//   - The statements of a published file never change. A change of the schema adds a file with the
-//     same version to both folders.
+//   - A change of the schema adds a file with the same version to both folders. A published file stays as it
+//     is, because databases have applied it. It changes only to protect running servers, and only if the
+//     databases that have applied it get the same schema as all others. Therefore version 11 creates the
+//     indexes that version 9 once created, unless they exist.
 package migrations
 
 import (
@@ -27,6 +29,8 @@ var (
 	ErrNewerSchema = errors.New("the database schema is newer than this program")
 	// ErrOlderSchema means that the database must be migrated for this program.
 	ErrOlderSchema = errors.New("the database schema is older than this program")
+
+	errTooSlow = errors.New("a start has not enough time for the migration: run `shortener migrate`, which has no time limit")
 )
 
 // Engine is a kind of database.
@@ -43,10 +47,12 @@ var files embed.FS
 
 // Up migrates db to the schema of this program. Any number of processes may call Up at the same
 // time. One process migrates, and the other processes wait until the migration is complete or their
-// ctx ends. Each file is one transaction. If a process is killed during a file, the database stays
-// at the previous version, and the next call of Up continues with this file. Up fails with
-// ErrNewerSchema if the schema is newer than the program. On PostgreSQL, Up may use two connections
-// of db at the same time. On SQLite, db must be able to write.
+// ctx ends. Each file is one transaction, or a sequence of statements that can be repeated. If a process
+// is killed during a file, the database stays at the previous version, and the next call of Up continues
+// with this file. Up fails with ErrNewerSchema if the schema is newer than the program. On PostgreSQL,
+// servers can use the database while Up runs. Up fails if a transaction of another program prevents a
+// change for about 20 s. It may use two connections of db at the same time. On SQLite, db must be able
+// to write, and other connections cannot write meanwhile.
 func Up(ctx context.Context, db *sql.DB, engine Engine) error {
 	provider, err := newProvider(db, engine)
 	if err != nil {
@@ -62,10 +68,27 @@ func Up(ctx context.Context, db *sql.DB, engine Engine) error {
 		if err := check(ctx, db, engine, provider); !errors.Is(err, ErrOlderSchema) {
 			return err
 		}
-		if _, err := provider.Up(ctx); err != nil {
+		err := apply(ctx, db, engine, provider)
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("%w: %w", errTooSlow, err)
+		}
+		if err != nil {
 			return fmt.Errorf("migrate the database: %w", err)
 		}
 		return nil
+	})
+}
+
+// apply applies the files that are missing.
+func apply(ctx context.Context, db *sql.DB, engine Engine, provider *goose.Provider) error {
+	return whenUnlocked(ctx, func() (err error) {
+		if engine == PostgreSQL {
+			err = dropInvalid(ctx, db)
+		}
+		if err == nil {
+			_, err = provider.Up(ctx)
+		}
+		return err
 	})
 }
 

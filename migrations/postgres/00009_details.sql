@@ -1,20 +1,14 @@
 -- +goose Up
 
+-- Look-ups of running servers wait behind each ALTER TABLE, which waits for the transactions that use the table. If they
+-- take longer than this, the statement fails, and package migrations repeats the file.
+SET LOCAL lock_timeout = '100ms';
+
 -- What a link has besides its URL if a token created it, or if it was changed: owner, title, tags,
 -- version and so on. NULL for every other link. The members are those of the type Details in package
 -- shortener. It is one column, because a ninth column would add 8 bytes to each row.
 ALTER TABLE ranked_links ADD COLUMN details jsonb;
 ALTER TABLE unranked_links ADD COLUMN details jsonb;
-
--- Links are listed by the time of their creation. New entries are at the end of these indexes.
-CREATE INDEX ranked_links_created ON ranked_links (created_at, rank);
-CREATE INDEX unranked_links_created ON unranked_links (created_at, code);
-
--- The links of one owner.
-CREATE INDEX ranked_links_owner ON ranked_links (((details->>'owner')::bigint), created_at, rank)
-    WHERE details IS NOT NULL;
-CREATE INDEX unranked_links_owner ON unranked_links (((details->>'owner')::bigint), created_at, code)
-    WHERE details IS NOT NULL;
 
 CREATE OR REPLACE VIEW all_links AS
     SELECT code, url, source, created_at, expires_at, deleted_at, details FROM ranked_links
