@@ -37,16 +37,19 @@ var (
 type File struct {
 	path string
 	log  *slog.Logger
-	list *destination.Hosts // the list in use
+	load func(path string) (content string, err error) // readFile, except in tests
+	list *destination.Hosts                            // the list in use
 
-	used   os.FileInfo // the version of the file whose list is in use
-	next   os.FileInfo // the last version that a poll found and that is not in use yet; nil before there is one
-	failed string      // text of the last error, "" if the file could be read since
+	used    os.FileInfo // the version of the file whose list is in use
+	next    os.FileInfo // the last version that a poll found and that is not in use yet; nil before there is one
+	invalid os.FileInfo // the last version that has an invalid line; nil before there is one
+	reason  error       // what is wrong with the invalid version
+	failed  string      // text of the last error, "" if the file could be read since
 }
 
 // Open reads the file at path.
 func Open(path string, log *slog.Logger) (*File, error) {
-	f := &File{path: path, log: log}
+	f := &File{path: path, log: log, load: readFile}
 	version, err := f.stat()
 	if err != nil {
 		return nil, err
@@ -80,12 +83,16 @@ func (f *File) Run(ctx context.Context, use func(*destination.Hosts)) error {
 }
 
 // poll reads the file if its version is new and an earlier poll found the same version. At the first poll that finds
-// a version, another program may still write the file. poll reports whether there is a new list.
+// a version, another program may still write the file. poll reads a version again if the read failed. It does not read
+// a version with an invalid line again, because a large list would keep a processor busy. poll reports whether there is
+// a new list.
 func (f *File) poll() bool {
 	version, err := f.stat()
 	switch {
 	case err != nil, sameVersion(version, f.used):
-	case f.next == nil || !sameVersion(version, f.next):
+	case sameVersion(version, f.invalid):
+		err = f.reason
+	case !sameVersion(version, f.next):
 		f.next = version
 		return false
 	default:
@@ -127,19 +134,20 @@ func (f *File) stat() (os.FileInfo, error) {
 	return version, nil
 }
 
-// sameVersion reports whether a and b describe the same content, as far as the file system shows.
+// sameVersion reports whether a and b describe the same content, as far as the file system shows. b may be nil.
 func sameVersion(a, b os.FileInfo) bool {
-	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
+	return b != nil && os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
 // read reads the list in the file, which had the given version before.
 func (f *File) read(version os.FileInfo) error {
-	content, err := readFile(f.path)
+	content, err := f.load(f.path)
 	if err != nil {
 		return err
 	}
 	hosts, err := parse(content)
 	if err != nil {
+		f.invalid, f.reason = version, err
 		return err
 	}
 	f.list, f.used = hosts, version

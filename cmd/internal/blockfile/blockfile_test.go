@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,7 +45,9 @@ type world struct {
 	t     *testing.T
 	path  string
 	log   logbuffer.Buffer
-	lists []int // lengths of the lists that came into use
+	lists []int        // lengths of the lists that came into use
+	reads atomic.Int64 // number of times that the file was read
+	fail  atomic.Bool  // whether every read fails
 	clock time.Time
 }
 
@@ -58,6 +62,7 @@ func run(t *testing.T, content string, test func(w *world)) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		f.load = w.load
 		use := func(h *destination.Hosts) { w.lists = append(w.lists, h.Len()) }
 		use(f.List())
 		ctx, cancel := context.WithCancel(t.Context())
@@ -69,6 +74,15 @@ func run(t *testing.T, content string, test func(w *world)) {
 		}()
 		test(w)
 	})
+}
+
+// load reads the file as a server does, and counts the reads.
+func (w *world) load(path string) (string, error) {
+	w.reads.Add(1)
+	if w.fail.Load() {
+		return "", syscall.EIO
+	}
+	return readFile(path)
 }
 
 // write writes a file with a time of modification of its own.
@@ -189,6 +203,45 @@ func TestUnusableFileKeepsLastList(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An invalid version is read once, because it may be large.
+func TestInvalidVersionIsReadOnce(t *testing.T) {
+	t.Parallel()
+	run(t, "a.example\n", func(w *world) {
+		for i := range 3 {
+			w.replace("a.example\nhttps://b.example/\n")
+			w.polls(20)
+			if reads := w.reads.Load(); reads != int64(i+1) {
+				t.Errorf("%d invalid versions were read %d times", i+1, reads)
+			}
+		}
+		w.want(1, 1)
+		w.wantLogged("the last list stays in use", 1)
+		w.wantLogged("readable again", 0)
+		w.write(w.path, "a.example\nb.example\n")
+		w.polls(2)
+		w.want(2, 2)
+	})
+}
+
+// A version that the disk does not deliver is read again.
+func TestFailedReadIsRepeated(t *testing.T) {
+	t.Parallel()
+	run(t, "a.example\n", func(w *world) {
+		w.fail.Store(true)
+		w.write(w.path, "a.example\nb.example\n")
+		w.polls(6)
+		w.want(1, 1)
+		if reads := w.reads.Load(); reads != 5 { // the first poll only finds the version
+			t.Errorf("the file was read %d times in 6 polls, want 5", reads)
+		}
+		w.wantLogged("the last list stays in use", 1)
+		w.fail.Store(false)
+		w.polls(1)
+		w.want(2, 2)
+		w.wantLogged("readable again", 1)
+	})
 }
 
 func replaceByDirectory(path string) error {
