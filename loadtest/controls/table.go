@@ -151,14 +151,14 @@ func Table() []Edit {
 			"tx, err := conn.BeginTx(ctx, nil)\n",
 			"if _, err := conn.ExecContext(ctx, `PRAGMA busy_timeout = 0`); err != nil {\n\t\treturn nil, notWritten(err)\n\t}\n" +
 				"\ttx, err := conn.BeginTx(ctx, nil)\n"},
+		// A change of a token reaches a server that has the token in memory.
+		{"token-reload", "shortener/token/polls.go",
+			"e.uses = known.uses",
+			"e.uses, e.Token = known.uses, known.Token"},
 		// A request with a token in memory needs no query.
 		{"token-memory", "shortener/token/registry.go",
 			"e := r.tokens.Load().byID[id]\n\tif e == nil {\n",
 			"e := r.tokens.Load().byID[id]\n\tif true {\n"},
-		// A change of a token reaches a server that has the token in memory.
-		{"token-reload", "shortener/token/registry.go",
-			"e.uses = known.uses",
-			"e.uses, e.Token = known.uses, known.Token"},
 		// The memory for counts has room for the visits of many links while the database does not answer.
 		{"visit-memory", "shortener/visits/counter.go",
 			"max(1, c.MaxRows/shardCount)",

@@ -13,21 +13,6 @@ import (
 	"time"
 )
 
-// Freshness is the time within which every server with a reachable database refuses a revoked token.
-const Freshness = time.Second
-
-const (
-	// pollInterval is the time between two polls.
-	pollInterval = 400 * time.Millisecond
-	// pollPause is the shortest time between the end of a poll and the next poll, which a bearer with an
-	// unknown id may request. Together with pollInterval it is below Freshness.
-	pollPause = 200 * time.Millisecond
-	// pollTimeout is the time limit of one poll.
-	pollTimeout = 600 * time.Millisecond
-	// unknownWait is the time for which a request with an unknown id waits for a poll.
-	unknownWait = 2 * time.Second
-)
-
 // Errors of Authenticate.
 var (
 	// ErrUnknown reports that no token has this id and secret.
@@ -46,15 +31,16 @@ type Registry struct {
 	notes  Notes
 	now    func() time.Time
 	tokens atomic.Pointer[snapshot]
-	wanted chan struct{} // requests a poll; it has room for one request, because one poll answers all
-	used   chan struct{} // reports a use that is not recorded; it has room for one report
+	read   atomic.Pointer[time.Time] // when the last poll that succeeded began
+	wanted chan struct{}             // requests a poll; it has room for one request, because one poll answers all
+	used   chan struct{}             // reports a use that is not recorded; it has room for one report
 
 	mu   sync.Mutex
 	next *poll // the next poll to begin; nil if no request waits for it
 }
 
 // Notes are functions that get the result of each background task. They report outages. Each function is called by
-// one goroutine.
+// one goroutine. Poll gets nil while the tokens in memory are at most Freshness old.
 type Notes struct {
 	Poll   func(error)
 	Record func(error)
@@ -74,22 +60,19 @@ type entry struct {
 	uses   *uses // shared by the entries of the token in successive snapshots
 }
 
-// poll is a poll that requests wait for.
-type poll struct {
-	done chan struct{}
-	err  error // readable after done is closed
-}
-
-// NewRegistry reads all tokens. Run keeps them up to date. If now is nil, the clock is time.Now.
+// NewRegistry reads all tokens. It blocks until the database answers or ctx ends. Run keeps the tokens up to date. If now is
+// nil, the clock is time.Now.
 func NewRegistry(ctx context.Context, store Store, notes Notes, now func() time.Time) (*Registry, error) {
 	if now == nil {
 		now = time.Now
 	}
 	r := &Registry{store: store, notes: notes, now: now, wanted: make(chan struct{}, 1), used: make(chan struct{}, 1)}
 	r.tokens.Store(&snapshot{version: -1}) // the version in the database is never negative
+	began := time.Now()
 	if err := r.reload(ctx); err != nil {
 		return nil, fmt.Errorf("read the tokens: %w", err)
 	}
+	r.read.Store(&began)
 	return r, nil
 }
 
@@ -172,100 +155,6 @@ func (r *Registry) Name(owner int64) string {
 	return ""
 }
 
-// awaitPoll waits until a poll has ended that began after the call.
-func (r *Registry) awaitPoll(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, unknownWait)
-	defer cancel()
-	r.mu.Lock()
-	if r.next == nil {
-		r.next = &poll{done: make(chan struct{})}
-	}
-	p := r.next
-	r.mu.Unlock()
-	signal(r.wanted)
-	select {
-	case <-p.done:
-		return p.err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// signal sends to a channel that has room for one value. If a value waits there already, it suffices.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
-// runPolls polls at each interval, and earlier if a request waits for a poll.
-func (r *Registry) runPolls(ctx context.Context) {
-	tick := time.NewTicker(pollInterval)
-	defer tick.Stop()
-	pause := time.NewTimer(0)
-	defer pause.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-pause.C:
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		case <-r.wanted:
-		}
-		r.pollOnce(ctx)
-		pause.Reset(pollPause)
-	}
-}
-
-// pollOnce polls and answers the requests that waited when it began.
-func (r *Registry) pollOnce(ctx context.Context) {
-	r.mu.Lock()
-	p := r.next
-	r.next = nil
-	r.mu.Unlock()
-	err := r.reload(ctx)
-	if ctx.Err() == nil {
-		r.notes.Poll(err)
-	}
-	if p != nil {
-		p.err = err
-		close(p.done)
-	}
-}
-
-// reload reads the version, and all tokens if the version changed. It reads the version first: if a token changes
-// between the two queries, the next reload reads the tokens again.
-func (r *Registry) reload(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
-	defer cancel()
-	before := r.tokens.Load()
-	version, err := r.store.version(ctx)
-	if err != nil || version == before.version {
-		return err
-	}
-	rows, err := r.store.all(ctx)
-	if err != nil {
-		return err
-	}
-	after := &snapshot{version: version, byID: make(map[int64]*entry, len(rows)), byName: make(map[string]*entry)}
-	for i := range rows {
-		row := &rows[i]
-		e := &entry{Token: row.Token, digest: row.digest}
-		if known := before.byID[row.ID]; known != nil {
-			e.uses = known.uses
-		} else {
-			e.uses = newUses(row.LastUsedAt)
-		}
-		after.byID[row.ID] = e
-		if e.RevokedAt.IsZero() {
-			after.byName[e.Name] = e
-		}
-	}
-	r.tokens.Store(after)
-	return nil
-}
+// Current returns the time until which all changes of tokens are in memory. While the database answers in time, it is at
+// most Freshness ago.
+func (r *Registry) Current() time.Time { return *r.read.Load() }

@@ -1,0 +1,127 @@
+package token
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"keypool/shortener/storetest"
+)
+
+// A revocation may follow directly after a poll has read the version. All limits together must be below Freshness.
+func TestPollsAreFrequentEnough(t *testing.T) {
+	t.Parallel()
+	next := max(pollInterval, pollTimeout+pollPause) // the next poll begins this long after the poll at the latest
+	if worst := next + pollTimeout; worst > Freshness*9/10 {
+		t.Errorf("a server may accept a revoked token for %v, too long for %v", worst, Freshness)
+	}
+}
+
+// slowly calls test in a synctest bubble with a database. slow makes each query take the given time until it is called
+// again: it occupies the only connection that reads.
+func slowly(t *testing.T, test func(t *testing.T, s Store, slow func(time.Duration))) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db := storetest.SQLite(t)
+		db.Read.SetMaxOpenConns(1)
+		stop := func() {}
+		occupy := func(ctx context.Context, d time.Duration) {
+			for ctx.Err() == nil {
+				conn, err := db.Read.Conn(ctx)
+				if err != nil {
+					return
+				}
+				select {
+				case <-time.After(d):
+				case <-ctx.Done():
+				}
+				conn.Close()
+			}
+		}
+		slow := func(d time.Duration) {
+			stop()
+			ctx, cancel := context.WithCancel(t.Context())
+			stop = cancel
+			if d > 0 {
+				go occupy(ctx, d)
+			}
+			synctest.Wait()
+		}
+		test(t, SQLite(db.Read, db.Write), slow)
+		slow(0)
+	})
+}
+
+// The start of a server has a time limit of its own.
+func TestNewRegistryWaitsForSlowDatabase(t *testing.T) {
+	slowly(t, func(t *testing.T, s Store, slow func(time.Duration)) {
+		_, bearer := create(t, s, ordinary("ci"))
+		slow(10 * time.Second)
+		w := watch(t, s)
+		w.want(bearer, nil)
+		w.stop()
+	})
+}
+
+// A revocation reaches a server whose polls all exceed their first limit, and the server reports that it is late.
+func TestRevocationReachesServerWithSlowDatabase(t *testing.T) {
+	slowly(t, func(t *testing.T, s Store, slow func(time.Duration)) {
+		created, bearer := create(t, s, ordinary("ci"))
+		w := watch(t, s)
+		w.await(nil)
+		slow(2 * pollTimeout)
+		if err := s.Revoke(t.Context(), created.ID, storetest.Moment()); err != nil {
+			t.Fatal(err)
+		}
+		w.await(errLate)
+		time.Sleep(10 * time.Second)
+		w.want(bearer, ErrRevoked)
+		slow(0)
+		w.await(nil)
+		time.Sleep(Freshness)
+		if age := time.Since(w.Current()); age > Freshness {
+			t.Errorf("the tokens in memory are %v old, although the database is fast again", age)
+		}
+		w.stop()
+	})
+}
+
+// A request with an unknown id waits while a poll runs out of time.
+func TestNewTokenIsValidWithSlowDatabase(t *testing.T) {
+	slowly(t, func(t *testing.T, s Store, slow func(time.Duration)) {
+		w := watch(t, s)
+		_, bearer := create(t, s, ordinary("ci"))
+		slow(pollTimeout * 8 / 10) // two queries exceed the limit
+		w.want(bearer, nil)
+		w.stop()
+	})
+}
+
+// await waits for a poll with the given result.
+func (w *watched) await(want error) {
+	w.t.Helper()
+	for range 100 {
+		if err := receive(w.t, w.polls); errors.Is(err, want) {
+			return
+		}
+	}
+	w.t.Fatalf("no poll has the result %v", want)
+}
+
+func TestNextLimit(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ limit, took, want time.Duration }{
+		{pollTimeout, 0, pollTimeout},
+		{pollTimeout, pollTimeout, 2 * pollTimeout},
+		{2 * pollTimeout, pollTimeout, 2 * pollTimeout},
+		{2 * pollTimeout, pollTimeout - 1, pollTimeout},
+		{maxPollTimeout, maxPollTimeout + 1, maxPollTimeout},
+	} {
+		if got := nextLimit(tt.limit, tt.took); got != tt.want {
+			t.Errorf("after a poll of %v with the limit %v, the limit is %v, want %v", tt.took, tt.limit, got, tt.want)
+		}
+	}
+}
