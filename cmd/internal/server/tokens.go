@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"keypool/cmd/internal/app"
 	"keypool/cmd/internal/config"
@@ -27,6 +28,10 @@ func openTokens(ctx context.Context, p *program.Program, c *app.Core, connection
 	if err != nil {
 		return nil, err
 	}
+	c.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "shortener_tokens_read_timestamp_seconds",
+		Help: "Time until which all revocations of tokens have reached this server.",
+	}, func() float64 { return float64(registry.Current().UnixMilli()) / 1000 }))
 	p.Background("tokens", p.Fail, registry.Run)
 	return registry, nil
 }
@@ -67,7 +72,7 @@ func onTokens(ctx context.Context, s config.Server, do func(context.Context, tok
 type tokenFlags struct {
 	Create tokenCreation   `cmd:"" help:"Create a token and print it. It cannot be shown again."`
 	List   tokenListing    `cmd:"" help:"List all tokens without their secrets."`
-	Revoke tokenRevocation `cmd:"" help:"Revoke a token. The command ends after the time within which every server refuses the token."`
+	Revoke tokenRevocation `cmd:"" help:"Revoke a token. The command ends after the time within which every server refuses the token, unless the server reports that it cannot read the tokens."`
 }
 
 // tokenCreation are the flags of the command token create.
@@ -190,17 +195,21 @@ func (n *tokenID) UnmarshalText(text []byte) error {
 	return err
 }
 
-// revokeToken revokes a token. It returns after the time within which every server refuses the token.
+// revokeToken revokes a token. It returns after the time within which every server refuses the token. This time is no part of
+// the time limit of the command, because the database may be slow.
 func revokeToken(ctx context.Context, s config.Server, f tokenRevocation, out io.Writer) error {
-	return onTokens(ctx, s, func(ctx context.Context, tokens token.Store) error {
-		if err := tokens.Revoke(ctx, int64(f.ID), time.Now()); err != nil {
-			return err
-		}
-		select {
-		case <-time.After(token.Freshness):
-		case <-ctx.Done():
-		}
-		_, err := fmt.Fprintf(out, "revoked %s\n", token.FormatID(int64(f.ID)))
-		return err
+	id := token.FormatID(int64(f.ID))
+	err := onTokens(ctx, s, func(ctx context.Context, tokens token.Store) error {
+		return tokens.Revoke(ctx, int64(f.ID), time.Now())
 	})
+	if err != nil {
+		return err
+	}
+	select {
+	case <-time.After(token.Freshness):
+	case <-ctx.Done():
+		return fmt.Errorf("the token %s is revoked, but servers may accept it for up to %v: %w", id, token.Freshness, ctx.Err())
+	}
+	_, err = fmt.Fprintf(out, "revoked %s\n", id)
+	return err
 }

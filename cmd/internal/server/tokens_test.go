@@ -1,17 +1,21 @@
 package server
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"keypool/internal/testenv"
 	"keypool/internal/testenv/logbuffer"
+	"keypool/shortener/token"
 	"keypool/web/admin"
 )
 
@@ -182,6 +186,22 @@ func TestTokenCommandsRefuseBadInput(t *testing.T) {
 	}
 }
 
+// A revocation whose command does not wait long enough is no success, although the token is revoked.
+func TestInterruptedRevocationFails(t *testing.T) {
+	t.Parallel()
+	url := sqliteURL(t)
+	if status, out := command(t, url, "migrate"); status != 0 {
+		t.Fatalf("migrate: %s", out)
+	}
+	createdToken(t, url, "--name=ci", "--scope=create")
+	ctx, cancel := context.WithTimeout(t.Context(), token.Freshness/2)
+	defer cancel()
+	var out, errs bytes.Buffer
+	if status := Run(ctx, []string{"--database-url=" + url, "token", "revoke", "1"}, &out, &errs); status != 1 || out.Len() != 0 {
+		t.Errorf("an interrupted revocation: exit status %d, stdout %q, stderr %q; want 1 and no output", status, &out, &errs)
+	}
+}
+
 // The limits and the refusals are in /status and in the metrics.
 func TestStatusShowsLimits(t *testing.T) {
 	t.Parallel()
@@ -222,11 +242,29 @@ func TestTokensDuringOutage(t *testing.T) {
 	}
 	server.Stop()
 	r.awaitLog(&log, "recurring task failed", "read the tokens")
+	if age := r.tokensAge(); age <= token.Freshness {
+		t.Errorf("the tokens are %v old, although the server reports an outage", age)
+	}
 	if a := r.create(bearer); a.status != http.StatusServiceUnavailable { // not 401
 		t.Errorf("a creation during the outage: %+v", a)
 	}
 	server.Restart()
 	r.awaitLog(&log, "recurring task works again", "read the tokens")
+}
+
+// tokensAge returns the time since the tokens were read, by the metric.
+func (r *running) tokensAge() time.Duration {
+	r.t.Helper()
+	metrics := r.do(http.MethodGet, "http://"+r.AdminAddr().String()+"/metrics", "").body
+	match := regexp.MustCompile(`(?m)^shortener_tokens_read_timestamp_seconds (\S+)$`).FindStringSubmatch(metrics)
+	if match == nil {
+		r.t.Fatal("no metric has the time at which the tokens were read")
+	}
+	seconds, err := strconv.ParseFloat(match[1], 64)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return time.Since(time.UnixMilli(int64(1000 * seconds)))
 }
 
 // awaitLog waits for a log line that contains all words.
