@@ -62,13 +62,8 @@ func (s *Store) newestOfAll(ctx context.Context, selection shortener.Selection) 
 	if len(codes) > selection.Limit {
 		codes, next = codes[:selection.Limit], last.String()
 	}
-	links = make([]shortener.Link, len(codes))
-	for i, code := range codes {
-		if links[i], err = s.Lookup(ctx, code); err != nil {
-			return nil, "", fmt.Errorf("the code %q: %w", code, err)
-		}
-	}
-	return links, next, nil
+	links, err = s.rows(ctx, codes)
+	return links, next, err
 }
 
 // createdCodes returns up to limit codes in the reverse order of their creation, beginning with the code at from,

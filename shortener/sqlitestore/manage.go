@@ -3,6 +3,7 @@ package sqlitestore
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -62,8 +63,48 @@ func (s *Store) Newest(ctx context.Context, selection shortener.Selection) (link
 
 // ofOwner reads up to limit links of the owner that were created before at, and those that were created at this
 // time and have a lower key.
-func (t *table) ofOwner(ctx context.Context, db *sql.DB, owner int64, at time.Time, key any, limit int) (links []shortener.Link, err error) {
-	rows, err := db.QueryContext(ctx, t.owned, owner, at.UnixMicro(), key, limit)
+func (t *table) ofOwner(ctx context.Context, db *sql.DB, owner int64, at time.Time, key any, limit int) ([]shortener.Link, error) {
+	return query(ctx, db, t.owned, owner, at.UnixMicro(), key, limit)
+}
+
+// rows returns the links with the given codes, which differ, in the same order. It fails with ErrNotFound if a code has no row,
+// and with ErrOtherOrder if a row has another code. It reads each table once and takes no turn of a Lookup.
+func (s *Store) rows(ctx context.Context, codes []string) ([]shortener.Link, error) {
+	place := make(map[string]int, len(codes))
+	keys := make(map[*table][]any)
+	for i, code := range codes {
+		table, key := s.place(code)
+		place[code], keys[table] = i, append(keys[table], key)
+	}
+	links := make([]shortener.Link, len(codes))
+	for table, keys := range keys {
+		array, err := json.Marshal(keys)
+		if err != nil {
+			return nil, err
+		}
+		found, err := query(ctx, s.db.Read, table.rows, string(array))
+		if err != nil {
+			return nil, err
+		}
+		for _, link := range found {
+			i, ok := place[link.Code]
+			if !ok {
+				return nil, fmt.Errorf("%w: the row of another code has the code %q", shortener.ErrOtherOrder, link.Code)
+			}
+			links[i] = link
+		}
+	}
+	for i, code := range codes {
+		if links[i].Code == "" {
+			return nil, fmt.Errorf("the code %q: %w", code, shortener.ErrNotFound)
+		}
+	}
+	return links, nil
+}
+
+// query returns the links that a statement with the columns linkColumns reads.
+func query(ctx context.Context, db *sql.DB, statement string, values ...any) (links []shortener.Link, err error) {
+	rows, err := db.QueryContext(ctx, statement, values...)
 	if err != nil {
 		return nil, err
 	}

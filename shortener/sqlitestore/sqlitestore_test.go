@@ -112,6 +112,40 @@ func TestLookupThatWaitsForAConnectionEndsWithItsContext(t *testing.T) {
 	blocked.Wait()
 }
 
+// TestListTakesNoTurnOfALookup lists links while look-ups have all turns.
+func TestListTakesNoTurnOfALookup(t *testing.T) {
+	t.Parallel()
+	s := New(storetest.SQLite(t), storetest.Plain())
+	storetest.Insert(t, s, storetest.Link("ranked"), storetest.Link("un-ranked"))
+	for range cap(s.turns) {
+		s.turns <- struct{}{}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	links, _, err := s.Newest(ctx, shortener.Selection{Limit: 10})
+	if err != nil || len(links) != 2 || links[0].Code != "un-ranked" || links[1].Code != "ranked" {
+		t.Errorf("the list is %v, error %v", links, err)
+	}
+}
+
+// A list fails if a row is missing or belongs to another code.
+func TestListRefusesWrongRows(t *testing.T) {
+	t.Parallel()
+	for change, want := range map[string]error{
+		`UPDATE ranked_links SET code = 'other0' WHERE code = 'wrong0'`: shortener.ErrOtherOrder,
+		`DELETE FROM ranked_links WHERE code = 'wrong0'`:                shortener.ErrNotFound,
+	} {
+		s := New(storetest.SQLite(t), storetest.Plain())
+		storetest.Insert(t, s, storetest.Link("right0"), storetest.Link("wrong0"))
+		if _, err := s.db.Write.ExecContext(t.Context(), change); err != nil {
+			t.Fatal(err)
+		}
+		if links, _, err := s.Newest(t.Context(), shortener.Selection{Limit: 10}); !errors.Is(err, want) {
+			t.Errorf("after %s, the list is %v, error %v; want %v", change, links, err, want)
+		}
+	}
+}
+
 // TestConcurrentWritesDuringBackup opens one database three times, as three processes would do.
 // The first two handles serve 32 writers, while the third takes backups.
 func TestConcurrentWritesDuringBackup(t *testing.T) {
@@ -182,3 +216,29 @@ func benchStore(t testing.TB) shortener.Store { return New(storetest.SQLite(t), 
 func BenchmarkInsert(b *testing.B) { storetest.BenchInsert(b, benchStore) }
 
 func BenchmarkLookup(b *testing.B) { storetest.BenchLookup(b, benchStore(b)) }
+
+// BenchmarkNewest lists pages of a thousand links of all owners.
+func BenchmarkNewest(b *testing.B) {
+	const total, page = 20_000, 1000
+	s := New(storetest.SQLite(b), storetest.Plain())
+	for first := 0; first < total; first += page {
+		links := make([]shortener.Link, page)
+		for i := range links {
+			links[i] = storetest.Link(fmt.Sprintf("%06d", first+i))
+		}
+		storetest.Insert(b, s, links...)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		from := ""
+		for {
+			links, next, err := s.Newest(b.Context(), shortener.Selection{From: from, Limit: page})
+			if err != nil || len(links) != page {
+				b.Fatalf("%d links, %v", len(links), err)
+			}
+			if from = next; from == "" {
+				break
+			}
+		}
+	}
+}

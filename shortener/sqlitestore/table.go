@@ -16,6 +16,7 @@ type table struct {
 	insert statement // inserts a row; the first value is the key
 	delete string    // sets the time of the deletion of the row with a key
 	lookup statement // reads the row with a key
+	rows   string    // reads the rows with the keys in a JSON array
 	change string    // replaces what may change of the row with a key, a code and a version
 	page   string    // reads the key, the code and the source of the rows after a key
 	owned  string    // reads the rows of an owner before a time and a key, from the newest to the oldest
@@ -31,6 +32,7 @@ func newTable(name, key string, first any, columns, values string) *table {
 		insert: statement{query: `INSERT INTO ` + name + ` (` + columns + `) VALUES (` + values + `) ON CONFLICT (` + key + `) DO NOTHING`},
 		delete: `UPDATE ` + name + ` SET deleted_at = ? WHERE ` + key + ` = ?`,
 		lookup: statement{query: `SELECT ` + linkColumns + ` FROM ` + name + ` WHERE ` + key + ` = ?`},
+		rows:   `SELECT ` + linkColumns + ` FROM ` + name + ` WHERE ` + key + ` IN (SELECT value FROM json_each(?))`,
 		change: `UPDATE ` + name + ` SET url = ?, expires_at = ?, deleted_at = ?, details = ?
 			WHERE ` + key + ` = ? AND code = ? AND coalesce(json_extract(details, '$.version'), 1) = ? AND deleted_at IS NULL`,
 		owned: `SELECT ` + linkColumns + ` FROM ` + name + ` WHERE details IS NOT NULL AND json_extract(details, '$.owner') = ?
