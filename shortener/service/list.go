@@ -83,16 +83,21 @@ const (
 	maxExamined = 20_000
 	// listTimeout is the time limit of one page that List and All read.
 	listTimeout = 2 * time.Second
+	// scanTimeout is the time after which List reads no further page.
+	scanTimeout = 5 * time.Second
 )
 
-// List returns up to limit links that the actor may see and the filter selects, from the newest to the oldest, and
+// List returns, within seven seconds, up to limit links that the actor may see and the filter selects, from the newest to the oldest, and
 // the position of the links that follow them. The position is "" at the end of the list. It stays valid when links are
 // created, changed or deleted. limit is at most MaxList. If few links match, List may return fewer links than limit, or
 // none, although others follow. It fails with ErrPosition or with an *UnavailableError.
 func (s *Service) List(ctx context.Context, a Actor, f Filter, from string, limit int) (links []shortener.Link, next string, err error) {
 	size := limit
-	for examined := 0; examined < maxExamined; {
+	for examined, began := 0, s.now(); examined < maxExamined && s.now().Sub(began) < scanTimeout; {
 		page, next, err := s.page(ctx, a, from, size)
+		if err != nil && examined > 0 {
+			break // a shorter page may be possible, with which the next call begins; otherwise that call fails
+		}
 		if err != nil {
 			return nil, "", err
 		}

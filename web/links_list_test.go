@@ -1,0 +1,40 @@
+package web
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A search of a slow store ends in time. Its pages have each link that matches exactly once, although the store fails once.
+func TestListEndsInTime(t *testing.T) {
+	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
+		store.longLinks(t, 60)
+		store.page, store.links, store.pages = 700*time.Millisecond, 1, 4
+		var got []string
+		requests := 0
+		for cursor := ""; requests == 0 || cursor != ""; requests++ {
+			began := time.Now()
+			resp := begin(t, c, http.MethodGet, "/api/links?q=3%3F&limit=2&cursor="+cursor, "")
+			var page listPage
+			if err := json.NewDecoder(resp.body).Decode(&page); err != nil || resp.status != http.StatusOK {
+				t.Fatalf("request %d: status %d, %v", requests, resp.status, err)
+			}
+			if took := time.Since(began); took > 7*time.Second {
+				t.Errorf("request %d took %v", requests, took)
+			}
+			for _, l := range page.Links {
+				got = append(got, l.Code)
+			}
+			cursor = page.Next
+		}
+		want := []string{"long13", "long23", "long3", "long33", "long43", "long53"}
+		if diff := cmp.Diff(want, slices.Sorted(slices.Values(got))); diff != "" || requests < 6 {
+			t.Errorf("%d requests found (-want +got):\n%s", requests, diff)
+		}
+	})
+}
