@@ -39,8 +39,7 @@ func lockSQLite(ctx context.Context, db *sql.DB) (func() error, error) {
 // session would be lost behind a connection pooler, which gives each transaction another connection.
 //
 // It polls and does not wait in the server. A waiting statement would hold a snapshot, and CREATE INDEX CONCURRENTLY waits for
-// the snapshots of other transactions. So the two statements would deadlock. Between its statements, a transaction at the
-// isolation level READ COMMITTED holds no snapshot.
+// the snapshots of other transactions. So the two statements would deadlock.
 func lockPostgres(ctx context.Context, db *sql.DB) (unlock func() error, err error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -68,16 +67,20 @@ func lockPostgres(ctx context.Context, db *sql.DB) (unlock func() error, err err
 // tryLock takes the lock if no other process has it. The transaction is not a [sql.Tx], because a sql.Tx ends with its
 // context, and the lock must last until unlock.
 func tryLock(ctx context.Context, conn *sql.Conn) (locked bool, err error) {
-	// A migration can take hours, and the server may end transactions that are idle for longer than a limit.
-	for _, statement := range []string{`BEGIN ISOLATION LEVEL READ COMMITTED`, `SET LOCAL idle_in_transaction_session_timeout = 0`} {
-		if _, err := conn.ExecContext(ctx, statement); err != nil {
-			return false, err
-		}
+	if _, err := conn.ExecContext(ctx, `BEGIN ISOLATION LEVEL READ COMMITTED`); err != nil {
+		return false, err
 	}
 	err = conn.QueryRowContext(ctx, `SELECT pg_try_advisory_xact_lock(hashtext('keypool migrations'), hashtext(current_schema()))`).Scan(&locked)
-	if err == nil && !locked {
-		_, err = conn.ExecContext(ctx, `ROLLBACK`)
+	if err != nil {
+		return false, err
 	}
+	// A migration can take hours, and the server may end transactions that are idle for longer than a limit. This statement also
+	// ends the snapshot of the statement before it, which a transaction keeps until its next statement.
+	next := `SET LOCAL idle_in_transaction_session_timeout = 0`
+	if !locked {
+		next = `ROLLBACK`
+	}
+	_, err = conn.ExecContext(ctx, next)
 	return locked, err
 }
 
