@@ -21,6 +21,7 @@ type Importer struct {
 	Rules  shortener.ImportRules
 	Now    time.Time // time of the creation of links whose records have none
 	DryRun bool      // whether to check the file and to import nothing
+	Pauses bool      // whether other processes wait for the database during an insert, so that the import must pause
 
 	// Refuse gets each refusal, in the order of the lines. An error ends the import.
 	Refuse func(Refusal) error
@@ -55,10 +56,14 @@ func (s Summary) Records() int64 { return s.Imported + s.Present + s.Refused }
 
 const (
 	// partSize is how many records one transaction inserts. With it, the time of a commit is a small fraction of the time of
-	// an import, and another writer of the database waits for some milliseconds.
+	// an import, and another writer of a SQLite database waits for about a tenth of a second.
 	partSize = 1000
 	// readAhead is how many parts are read and checked while one is inserted.
 	readAhead = 2
+	// pauseShare is the time of a part, divided by the time of the pause after it. A process that waits for the lock of a SQLite
+	// database polls, at intervals that grow with the time that it has waited. Without a pause, the import would nearly always take
+	// the lock again before the other process finds it free, and creations of servers would fail.
+	pauseShare = 3
 )
 
 // candidate is a record after its check.
@@ -86,15 +91,28 @@ func (i *Importer) Run(ctx context.Context, f Format, file io.Reader) (Summary, 
 	var s Summary
 	g.Go(func() error {
 		for part := range parts {
+			began := time.Now()
 			if err := i.insert(ctx, f, part, &s); err != nil {
 				return err
 			}
 			i.Progress(s)
+			i.pause(ctx, time.Since(began))
 		}
 		return nil
 	})
 	err := g.Wait()
 	return s, err
+}
+
+// pause waits after a part that took some time, if other processes wait for the database.
+func (i *Importer) pause(ctx context.Context, took time.Duration) {
+	if !i.Pauses || i.DryRun {
+		return
+	}
+	select {
+	case <-time.After(took / pauseShare):
+	case <-ctx.Done():
+	}
 }
 
 // read reads and checks all records.

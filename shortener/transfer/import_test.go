@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -358,4 +359,47 @@ func TestImportEndsWithAnError(t *testing.T) {
 	if _, err := i.Run(ctx, CSV, strings.NewReader(file.String())); !errors.Is(err, context.Canceled) {
 		t.Errorf("an import whose context ends: %v", err)
 	}
+}
+
+// slowLinks inserts links in a second each.
+type slowLinks struct {
+	brokenLinks
+	free []time.Duration // times between two inserts
+	last time.Time
+}
+
+// InsertWith implements [Links].
+func (s *slowLinks) InsertWith(_ context.Context, links []shortener.Link, _ func([]shortener.Outcome) (string, any, error)) ([]shortener.Outcome, error) {
+	if !s.last.IsZero() {
+		s.free = append(s.free, time.Since(s.last))
+	}
+	time.Sleep(time.Second)
+	s.last = time.Now()
+	return slices.Repeat([]shortener.Outcome{shortener.Inserted}, len(links)), nil
+}
+
+// Between two parts, an import leaves the database to other processes that poll for its lock.
+func TestImportPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, pauses := range []bool{false, true} {
+			var file strings.Builder
+			file.WriteString("code,url\n")
+			for n := range 3 * partSize {
+				fmt.Fprintf(&file, "c%d,https://example.com/\n", n)
+			}
+			links := &slowLinks{}
+			i := testImporter()
+			i.Links, i.Progress, i.Pauses = links, func(Summary) {}, pauses
+			if _, err := i.Run(t.Context(), CSV, strings.NewReader(file.String())); err != nil {
+				t.Fatal(err)
+			}
+			var want time.Duration
+			if pauses {
+				want = time.Second / pauseShare
+			}
+			if diff := cmp.Diff([]time.Duration{want, want}, links.free[:2]); diff != "" {
+				t.Errorf("pauses with Pauses=%t (-want +got):\n%s", pauses, diff)
+			}
+		}
+	})
 }

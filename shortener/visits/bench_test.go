@@ -54,5 +54,12 @@ func benchApply(b *testing.B, s Store, n int) {
 	for i := range partRows {
 		p.Rows = append(p.Rows, Row{fmt.Sprintf("%06d", i*7919%1_000_000), at(int64(n)), 0, Count{1, 0}})
 	}
-	apply(b, s, p)
+	if n == 1 {
+		if err := s.Register(b.Context(), p.Writer); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := s.Apply(b.Context(), p); err != nil {
+		b.Fatal(err)
+	}
 }

@@ -39,7 +39,7 @@ func noon() time.Time { return time.Date(2026, 3, 4, 12, 30, 0, 0, time.UTC) }
 func at(hours int64) int64 { return hourOf(noon()) + hours }
 
 // apply applies a part. It registers the writer, which may be registered already.
-func apply(t testing.TB, s Store, p Part) {
+func apply(t *testing.T, s Store, p Part) {
 	t.Helper()
 	if err := errors.Join(s.Register(t.Context(), p.Writer), s.Apply(t.Context(), p)); err != nil {
 		t.Fatal(err)
