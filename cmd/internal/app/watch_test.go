@@ -52,11 +52,12 @@ func TestRenewConnectionsReplacesLedgerConnections(t *testing.T) {
 	}
 }
 
-// The database closes all connections, as it does when it restarts. The stop then gets a closed connection first.
+// The database closes all connections, as it does when it restarts. The stop then gets a closed connection first. The test has
+// its own server, because other tests would lose their connections too.
 func TestStopReleasesHolderAfterOutage(t *testing.T) {
 	t.Parallel()
 	life := &program.Lifecycle{}
-	c, err := newCore(settings(t, testenv.PostgresURL(t)).Common, life, slog.New(slog.DiscardHandler)).open(t.Context())
+	c, err := newCore(settings(t, testenv.StartPostgres(t).URL).Common, life, slog.New(slog.DiscardHandler)).open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
