@@ -98,7 +98,7 @@ type preview struct {
 
 func newPreview(l shortener.Link, self destination.Origin) *preview {
 	v := &preview{Link: *api.NewLink(l, self)}
-	if l.Editable() && l.Details.FirstURL != "" {
+	if l.Editable() {
 		v.ChangedAt = l.Details.ChangedAt
 	}
 	return v

@@ -3,12 +3,16 @@ package service
 import (
 	"time"
 	"unique"
+	"unsafe"
 
 	"keypool/shortener"
 )
 
-// entry is the answer of the store for one code, as the cache keeps it. It has 72 bytes and three pointers,
-// where a Link and the time of its look-up have 152 bytes and eight pointers. It is immutable.
+// entry is the answer of the store for one code, as the cache keeps it. It is immutable.
+//
+// It has what redirects and previews need. The title, the tags and the first URL of a link can be longer than the rest of it
+// together, and only Find and List return them. An entry without details has 72 bytes and three pointers, where a Link and
+// the time of its look-up have 152 bytes and eight pointers.
 type entry struct {
 	text      string // the code, followed by the URL; empty if the store had no link
 	codeBytes int    // length of the code
@@ -20,19 +24,56 @@ type entry struct {
 	details   *shortener.Details
 }
 
+// detailedEntry is an entry and its details in one allocation.
+type detailedEntry struct {
+	entry
+	of shortener.Details
+}
+
 // newEntry returns the entry of a link, or of the zero Link if the store had no link. The entry shares
 // no memory with the link. The code of a link may share memory with a whole batch of keys.
 func newEntry(link shortener.Link, asked time.Duration) *entry {
-	return &entry{
-		text: link.Code + link.URL, codeBytes: len(link.Code), source: unique.Make(link.Source),
-		created: link.CreatedAt.UnixMicro(), expires: link.ExpiresAt.UnixMicro(), deleted: link.DeletedAt.UnixMicro(),
-		asked: asked, details: link.Details,
+	if link.Details == nil {
+		e := new(entry)
+		e.set(&link, asked)
+		return e
 	}
+	d := &detailedEntry{of: resolved(link.Details)}
+	d.set(&link, asked)
+	d.details = &d.of
+	return &d.entry
+}
+
+// set sets all members apart from the details.
+func (e *entry) set(l *shortener.Link, asked time.Duration) {
+	*e = entry{
+		text: l.Code + l.URL, codeBytes: len(l.Code), source: unique.Make(l.Source),
+		created: l.CreatedAt.UnixMicro(), expires: l.ExpiresAt.UnixMicro(), deleted: l.DeletedAt.UnixMicro(),
+		asked: asked,
+	}
+}
+
+// resolved returns the details that Resolve returns.
+func resolved(d *shortener.Details) shortener.Details {
+	kept := shortener.Details{Owner: d.Owner, Editable: d.Editable, Version: d.Version, Redirect: d.Redirect, Forward: d.Forward}
+	if d.FirstURL != "" {
+		kept.ChangedAt = d.ChangedAt
+	}
+	return kept
 }
 
 func (e *entry) code() string { return e.text[:e.codeBytes] }
 
 func (e *entry) missing() bool { return e.text == "" }
+
+// weight is the number of links with an ordinary URL that need as much memory in the cache.
+func (e *entry) weight() uint32 {
+	n := len(e.text)
+	if e.details != nil {
+		n += int(unsafe.Sizeof(*e.details))
+	}
+	return uint32(1 + n/entryUnit)
+}
 
 func (e *entry) link() shortener.Link {
 	return shortener.Link{

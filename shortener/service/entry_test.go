@@ -1,16 +1,22 @@
 package service
 
 import (
+	"context"
+	"runtime"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 	"unsafe"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"keypool/shortener"
 )
 
-// TestEntryKeepsALink checks that a link from the cache equals the link from the store, byte for byte.
+// TestEntryKeepsALink checks that a link from the cache equals the link from the store, byte for byte, apart from what only Find
+// and List return.
 func TestEntryKeepsALink(t *testing.T) {
 	t.Parallel()
 	moment := rapid.Custom(func(t *rapid.T) time.Time {
@@ -23,10 +29,22 @@ func TestEntryKeepsALink(t *testing.T) {
 		want := shortener.Link{
 			Code: rapid.StringN(1, 64, -1).Draw(t, "code"), URL: rapid.String().Draw(t, "URL"), Source: rapid.String().Draw(t, "source"),
 			CreatedAt: moment.Draw(t, "created"), ExpiresAt: moment.Draw(t, "expires"), DeletedAt: moment.Draw(t, "deleted"),
-			Details: rapid.SampledFrom([]*shortener.Details{nil, {Owner: 1, Version: 1}}).Draw(t, "details"),
 		}
-		if got := newEntry(want, time.Second).link(); got != want {
-			t.Errorf("got %+v, want %+v", got, want)
+		stored := want
+		if rapid.Bool().Draw(t, "details") {
+			want.Details = &shortener.Details{
+				Owner: rapid.Int64().Draw(t, "owner"), Editable: rapid.Bool().Draw(t, "editable"), Version: rapid.Int64().Draw(t, "version"),
+				Redirect: rapid.Int().Draw(t, "status"), Forward: shortener.Forward(rapid.String().Draw(t, "forward")),
+			}
+			details := *want.Details
+			details.Title, details.Tags, details.ChangedAt = "title", []string{"tag"}, moment.Draw(t, "changed")
+			if rapid.Bool().Draw(t, "URL has changed") {
+				details.FirstURL, want.Details.ChangedAt = "https://go.dev", details.ChangedAt
+			}
+			stored.Details = &details
+		}
+		if diff := cmp.Diff(want, newEntry(stored, time.Second).link()); diff != "" {
+			t.Errorf("the link from the cache (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -37,4 +55,55 @@ func TestEntrySize(t *testing.T) {
 	if got := unsafe.Sizeof(entry{}); got > 80 {
 		t.Errorf("an entry has %d bytes, want at most 80", got)
 	}
+	if got := unsafe.Sizeof(detailedEntry{}); got > 208 {
+		t.Errorf("an entry with details has %d bytes, want at most 208", got)
+	}
+}
+
+// TestEntryTakesOneAllocation counts the entry and its text.
+func TestEntryTakesOneAllocation(t *testing.T) {
+	link := testLink("here")
+	for _, details := range []*shortener.Details{nil, {Owner: 1, Version: 2, FirstURL: "https://go.dev"}} {
+		link.Details = details
+		if got := testing.AllocsPerRun(100, func() { keep = newEntry(link, 0) }); got > 2 {
+			t.Errorf("an entry with the details %v takes %v allocations, want one and one for the text", details, got)
+		}
+	}
+}
+
+var keep *entry
+
+// TestCacheMemoryIsLimited fills caches with links of several lengths, with and without all details. This test is not parallel,
+// because it measures the heap of the process.
+func TestCacheMemoryIsLimited(t *testing.T) {
+	const size = 20_000
+	full := func() *shortener.Details {
+		return &shortener.Details{
+			Owner: 1, Version: 2, Title: strings.Repeat("a", 800), Tags: []string{strings.Repeat("a", 2048)}, FirstURL: strings.Repeat("a", 2048),
+		}
+	}
+	for _, length := range []int{50, 110, 240, 2048} {
+		for _, details := range []func() *shortener.Details{func() *shortener.Details { return nil }, full} {
+			before := heap()
+			c := newCache(size, func(_ context.Context, code string) (shortener.Link, error) {
+				return shortener.Link{Code: code, URL: strings.Repeat("a", length), Details: details()}, nil
+			}, time.Now)
+			for n := range size {
+				assertGet(t, c, strconv.Itoa(1_000_000+n), nil)
+			}
+			c.entries.CleanUp()
+			if got := (heap() - before) / size; got > LinkMemory {
+				t.Errorf("URLs of %d bytes, details %t: %d bytes for each link, want at most %d", length, details() != nil, got, LinkMemory)
+			}
+			runtime.KeepAlive(c)
+		}
+	}
+}
+
+// heap returns the size of the live objects.
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }

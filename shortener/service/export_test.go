@@ -27,7 +27,6 @@ func (s *Service) Commit(ctx context.Context, link shortener.Link) (shortener.Ou
 
 // Cached reports whether the cache of s has code.
 func (s *Service) Cached(code string) bool {
-	_, known := s.cache.entries.GetIfPresent(code)
-	_, created := s.cache.created.get(code)
-	return known || created
+	_, known := s.cache.present(code)
+	return known
 }

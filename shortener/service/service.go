@@ -49,7 +49,7 @@ type Config struct {
 	Keys      shortener.Keys
 	Lookup    Lookup             // look-ups of redirects; if nil, the Lookup of Store
 	Metrics   *Metrics           // if nil, the metrics are not exported
-	CacheSize int                // links in memory, DefaultCacheSize if 0; a link with a long URL counts as several links
+	CacheSize int                // links in memory, DefaultCacheSize if 0; a link with a URL of 256 bytes or more counts as several links
 	QueueSize int                // creations that may wait for a commit, 4,096 if 0
 	OwnHosts  *destination.Hosts // names of this service, besides the origin of a request; a link must not lead to them
 	Now       func() time.Time   // if nil, time.Now
@@ -87,7 +87,8 @@ func New(cfg Config) *Service {
 // a subdomain of one, and links that lead there do not resolve. If a host is no longer blocked, its links resolve again.
 func (s *Service) Block(hosts *destination.Hosts) { s.destinations.Block(hosts) }
 
-// Resolve returns the live link of code. It fails with ErrNotFound, ErrGone, ErrLinkBlocked or an
+// Resolve returns the live link of code, without its title, tags and first URL. The link has the time of its last change only
+// if its URL has changed. Resolve fails with ErrNotFound, ErrGone, ErrLinkBlocked or an
 // *UnavailableError. A deleted link may be returned for up to Freshness after its
 // deletion, plus the lag of a replica, and longer while the store is unavailable. An expired link is never
 // returned. Resolve does not wait for a link that was looked up within the last 0.9 s (Freshness).

@@ -20,13 +20,9 @@ const headroom = 16 << 20
 // by the percentage, too.
 const minimumHeap = 4 << 20
 
-const (
-	// linkMemory is the memory of a cached link with an ordinary URL, in bytes.
-	linkMemory = 288
-	// cacheShare is the part of GOMEMLIMIT that cached links with ordinary URLs may need. If the objects that stay in use
-	// filled the limit, the collector would run all the time.
-	cacheShare = 0.25
-)
+// cacheShare is the part of GOMEMLIMIT that cached links may need. If the objects that stay in use filled the limit, the
+// collector would run all the time.
+const cacheShare = 0.25
 
 // cachedLinks returns how many links a server keeps in memory if GOMEMLIMIT is set, or 0 for the
 // default number. It never returns more than the default number.
@@ -35,7 +31,7 @@ func cachedLinks() int {
 	if limit == math.MaxInt64 {
 		return 0
 	}
-	return int(min(max(cacheShare*float64(limit)/linkMemory, 1), service.DefaultCacheSize))
+	return int(min(max(cacheShare*float64(limit)/service.LinkMemory, 1), service.DefaultCacheSize))
 }
 
 const (
