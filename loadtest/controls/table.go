@@ -127,6 +127,10 @@ func Table() []Edit {
 		{"freshness", "shortener/service/cache.go",
 			"if known && (recent(c.start.Add(e.asked), now) || c.storeDown(now)) {",
 			"if known {"},
+		// If two changes of a link end at the same time, the cache keeps the later state.
+		{"later-change", "shortener/service/cache.go",
+			"if e.olderThan(present) {",
+			"if false && e.olderThan(present) {"},
 		// A creation is acknowledged only after its link is durable.
 		{"commit", "shortener/service/committer.go",
 			"p.timer.Reset(commitTimeout)\n",

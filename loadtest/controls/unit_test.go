@@ -20,6 +20,7 @@ func TestUnitTestsNoticeControls(t *testing.T) {
 		{"bulk-context", "./web", []string{"TestBulkRequestMayTakeLong"}},
 		{"whole-answer", "./web", []string{"TestBulkAnswerBreaksOff", "TestBulkRequestEndsInTime", "TestStreamBreaksOff"}},
 		{"batch-record", "./kgs/redispool", []string{"TestRedisPoolSettle"}},
+		{"later-change", "./shortener/service", []string{"TestCacheKeepsTheLaterOfTwoChanges"}},
 		{"machine-fence", "./kgs/keysource", []string{"TestFrozenHolderMakesNoNumberTwice", "TestHeirBeginsAfterPreviousPromise", "TestSnowflakeNumbersAreUniqueUnderFaults"}},
 		{"same-batch", "./kgs/redispool", []string{"TestSettleKeepsBatchOfLateTakeInTheNextEpoch"}},
 		{"visit-writer", "./shortener/visits", []string{"TestRepetitionOfForgottenWriterCountsOnce"}},

@@ -210,13 +210,17 @@ func (c *cache) finish(code string, shared *call) {
 }
 
 // put adds a link that this process created, changed or read, and discards older answers for its code. The time
-// asked is earlier than the creation or the read.
+// asked is earlier than the creation or the read. If two changes of a link end at the same time, the first one may come
+// last. The cache then keeps the later state.
 func (c *cache) put(link shortener.Link, asked time.Time) {
 	e := newEntry(link, asked.Sub(c.start))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.calls, link.Code)
-	if _, known := c.present(link.Code); known {
+	if present, known := c.present(link.Code); known {
+		if e.olderThan(present) {
+			return
+		}
 		c.entries.Invalidate(link.Code) // an earlier state, or an older link of this code that the store lost in a failover
 	}
 	c.created.put(e)

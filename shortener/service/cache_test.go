@@ -262,6 +262,48 @@ func TestCachePrefersACreatedLinkToAnOlderAnswer(t *testing.T) {
 	})
 }
 
+// The goroutine of an earlier change may reach the cache after that of a later change.
+func TestCacheKeepsTheLaterOfTwoChanges(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		version := func(n int64) shortener.Link {
+			l := testLink("docs")
+			l.CreatedAt, l.URL, l.Details = Stamp(time.Unix(0, 0)), fmt.Sprintf("https://go.dev/%d", n), &shortener.Details{Owner: 1, Version: n}
+			return l
+		}
+		r, c := newRows(version(1))
+		begun := time.Now()
+		wantURL := func(when string, want shortener.Link) {
+			t.Helper()
+			if link, err := c.get(t.Context(), "docs"); err != nil || link.URL != want.URL {
+				t.Errorf("%s: get = %v, %v; want %s", when, link.URL, err, want.URL)
+			}
+		}
+		time.Sleep(time.Millisecond)
+		c.put(version(3), time.Now())
+		c.put(version(2), begun)
+		wantURL("after the earlier of two changes", version(3))
+
+		r.set(func() { r.links["docs"] = version(3) })
+		time.Sleep(Freshness)
+		wantURL("after a look-up", version(3))
+		c.put(version(2), begun)
+		wantURL("after the earlier change and a look-up", version(3))
+
+		time.Sleep(time.Millisecond)
+		c.put(version(2), time.Now())
+		wantURL("after a change in a store that lost version 3", version(2))
+
+		began := time.Now()
+		time.Sleep(time.Millisecond)
+		c.put(version(3), time.Now())
+		other := version(1)
+		other.CreatedAt = Stamp(time.Unix(1, 0))
+		c.put(other, began)
+		wantURL("after the creation of another link with the code", other)
+	})
+}
+
 func TestCreatedLinksInTheSameSlotReplaceEachOther(t *testing.T) {
 	t.Parallel()
 	c := newCache(0, nil, time.Now)

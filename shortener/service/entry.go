@@ -75,6 +75,21 @@ func (e *entry) weight() uint32 {
 	return uint32(1 + n/entryUnit)
 }
 
+// olderThan reports whether other is a later state of the same link. A link that the store lost in a failover and another link
+// with its code differ in the time of their creation. The version alone does not
+// decide, because a failover may lose the latest versions. The time alone does not, because a look-up may read before a change
+// that began earlier.
+func (e *entry) olderThan(other *entry) bool {
+	return e.created == other.created && e.version() < other.version() && e.asked <= other.asked
+}
+
+func (e *entry) version() int64 {
+	if e.details == nil {
+		return 1
+	}
+	return e.details.Version
+}
+
 func (e *entry) link() shortener.Link {
 	return shortener.Link{
 		Code: e.code(), URL: e.text[e.codeBytes:], Source: e.source.Value(),
