@@ -4,8 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"time"
-
-	"keypool/shortener/destination"
 )
 
 // OnceMemory is how long a store keeps the idempotency key of a creation.
@@ -25,12 +23,27 @@ type First struct {
 	Payload [sha256.Size]byte
 }
 
+// payload is what the client sent in a Request. Servers of two versions may see the same request, so a member never changes its
+// name, and a request without a member has the digest that it had before the member existed.
+type payload struct {
+	URL       string   `json:"url"`
+	Alias     *string  `json:"alias,omitzero"`
+	ExpiresAt *string  `json:"expires_at,omitzero"`
+	ExpiresIn *string  `json:"expires_in,omitzero"`
+	Title     *string  `json:"title,omitzero"`
+	Tags      []string `json:"tags,omitzero"`
+	Editable  *bool    `json:"editable,omitzero"`
+	Redirect  *int     `json:"redirect,omitzero"`
+	Forward   *string  `json:"forward,omitzero"`
+}
+
 // Once returns what makes the request happen at most once with the given idempotency key. The payload is a digest of
 // everything that the client sent.
 func (r *Request) Once(key string) *Once {
-	sent := *r
-	sent.Self, sent.Owner, sent.MaxAge = destination.Origin{}, 0, 0
-	b, err := json.Marshal(sent)
+	b, err := json.Marshal(payload{
+		URL: r.URL, Alias: r.Alias, ExpiresAt: r.ExpiresAt, ExpiresIn: r.ExpiresIn,
+		Title: r.Title, Tags: r.Tags, Editable: r.Editable, Redirect: r.Redirect, Forward: r.Forward,
+	})
 	if err != nil { // the members are strings, numbers and booleans
 		panic("shortener: encode a request: " + err.Error())
 	}
