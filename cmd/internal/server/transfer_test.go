@@ -26,7 +26,7 @@ import (
 func exportOf(t *testing.T, url, format string) string {
 	t.Helper()
 	status, stdout, stderr := runShortener(t, "--database-url="+url, "export", "--to="+format)
-	if status != 0 || stderr != "" {
+	if status != 0 { // a slow export shows its progress on standard error
 		t.Fatalf("export: exit status %d, %s", status, stderr)
 	}
 	return stdout
