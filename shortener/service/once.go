@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"keypool/internal/upkeep"
 	"keypool/shortener"
 )
 
@@ -60,30 +61,13 @@ const (
 	forgetTimeout  = 5 * time.Second
 )
 
-// ForgetKeys removes the idempotency keys that are older than OnceMemory, every ten minutes, until ctx ends. Any number of
-// processes may do this. It passes the result of each removal to note, and tries again after a failure.
+// ForgetKeys removes the idempotency keys that are older than OnceMemory, at once and then every ten minutes, until ctx ends. Any
+// number of processes may do this. It passes the result of each removal to note, and tries again after a failure.
 func ForgetKeys(ctx context.Context, store shortener.Store, note func(error)) error {
-	ticker := time.NewTicker(forgetInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
-		if err := forget(ctx, store, time.Now().Add(-shortener.OnceMemory)); ctx.Err() == nil {
-			note(err)
-		}
-	}
-}
-
-func forget(ctx context.Context, store shortener.Store, before time.Time) error {
-	for {
-		part, cancel := context.WithTimeout(ctx, forgetTimeout)
-		n, err := store.ForgetKeys(part, before, forgetPart)
-		cancel()
-		if err != nil || n < forgetPart {
-			return err
-		}
-	}
+	return upkeep.Repeat(ctx, forgetInterval, func(ctx context.Context) error {
+		before := time.Now().Add(-shortener.OnceMemory)
+		return upkeep.InParts(ctx, forgetPart, forgetTimeout, func(ctx context.Context) (int, error) {
+			return store.ForgetKeys(ctx, before, forgetPart)
+		})
+	}, note)
 }

@@ -29,6 +29,7 @@ func (s *keyStore) ForgetKeys(_ context.Context, before time.Time, _ int) (int, 
 	return result.(int), nil
 }
 
+// A server may restart more often than every ten minutes, so the first removal does not wait.
 func TestForgetKeysRemovesEveryOldKey(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -39,7 +40,7 @@ func TestForgetKeysRemovesEveryOldKey(t *testing.T) {
 		var notes []error
 		go func() { done <- service.ForgetKeys(ctx, store, func(err error) { notes = append(notes, err) }) }()
 		start := time.Now()
-		time.Sleep(30*time.Minute + time.Second)
+		time.Sleep(20*time.Minute + time.Second)
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
@@ -47,7 +48,7 @@ func TestForgetKeysRemovesEveryOldKey(t *testing.T) {
 		if len(store.results) > 0 || len(notes) != 3 || notes[0] != nil || !errors.Is(notes[1], failure) || notes[2] != nil {
 			t.Errorf("%d results are left, and the notes are %v", len(store.results), notes)
 		}
-		if want := start.Add(10*time.Minute - shortener.OnceMemory); !store.before[0].Equal(want) {
+		if want := start.Add(-shortener.OnceMemory); !store.before[0].Equal(want) {
 			t.Errorf("the first removal removed keys from before %v, want %v", store.before[0], want)
 		}
 	})

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"keypool/internal/upkeep"
 )
 
 const (
@@ -18,22 +20,11 @@ const (
 	writerMemory = 24 * time.Hour
 )
 
-// Expire removes the counts by hour and by facet that are older than keep, every ten minutes, until ctx ends. The totals of the links
-// do not change. Any number of processes may do this. It passes the result of each removal to note, and tries
-// again after a failure.
+// Expire removes the counts by hour and by facet that are older than keep, at once and then every ten minutes, until
+// ctx ends. The totals of the links do not change. Any number of processes may do this. It passes the result of each
+// removal to note, and tries again after a failure.
 func (s Store) Expire(ctx context.Context, keep time.Duration, note func(error)) error {
-	ticker := time.NewTicker(expireInterval)
-	defer ticker.Stop()
-	for {
-		if err := s.expire(ctx, time.Now(), keep); ctx.Err() == nil {
-			note(err)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
-	}
+	return upkeep.Repeat(ctx, expireInterval, func(ctx context.Context) error { return s.expire(ctx, time.Now(), keep) }, note)
 }
 
 func (s Store) expire(ctx context.Context, now time.Time, keep time.Duration) error {
@@ -59,20 +50,15 @@ func (s Store) expire(ctx context.Context, now time.Time, keep time.Duration) er
 
 // removeAll repeats a removal, each time in a new transaction, until no full part is left.
 func (s Store) removeAll(ctx context.Context, removal func(*sql.Tx) (int, error)) error {
-	for n := expirePart; n == expirePart; {
-		part, cancel := context.WithTimeout(ctx, expireTimeout)
-		err := s.transact(part, func(tx *sql.Tx) (err error) {
-			if err = s.exclude(part, tx); err == nil {
+	return upkeep.InParts(ctx, expirePart, expireTimeout, func(ctx context.Context) (n int, err error) {
+		err = s.transact(ctx, func(tx *sql.Tx) (err error) {
+			if err = s.exclude(ctx, tx); err == nil {
 				n, err = removal(tx)
 			}
 			return err
 		})
-		cancel()
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+		return n, err
+	})
 }
 
 // foldHours moves up to expirePart rows of hours before a given hour to the rows of the past.
