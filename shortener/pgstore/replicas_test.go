@@ -42,16 +42,17 @@ func newCluster(t *testing.T, maxLag time.Duration, settings ...string) *cluster
 func (c *cluster) watch(t *testing.T, maxLag time.Duration, url string) {
 	t.Helper()
 	c.replicas = NewReplicas(c.store, []*pgxpool.Pool{open(t, url)}, maxLag, NewReplicaMetrics(prometheus.NewRegistry()))
-	c.notes = make(chan error, 1)
+	notes := make(chan error, 1)
+	c.notes = notes
 	ctx, cancel := context.WithCancel(t.Context())
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		err := c.replicas.Watch(ctx, func(_ int, err error) {
 			select {
-			case <-c.notes:
+			case <-notes:
 			default:
 			}
-			c.notes <- err
+			notes <- err
 		})
 		if err != nil {
 			t.Errorf("Watch: %v", err)

@@ -25,6 +25,18 @@ func TestServersBehindPgBouncerInTransactionMode(t *testing.T) {
 	}
 	use("before")
 	bouncer.Restart()
+	for _, r := range servers { // a look-up that gets a connection from before the restart fails and closes it
+		for found := 0; found < 10; {
+			switch a := r.do(http.MethodGet, "http://"+r.Addr().String()+"/none00", ""); a.status {
+			case http.StatusNotFound:
+				found++
+			case http.StatusServiceUnavailable:
+				found = 0
+			default:
+				t.Fatalf("GET of an unknown code: %+v", a)
+			}
+		}
+	}
 	use("after")
 	for _, r := range servers {
 		r.stop()
