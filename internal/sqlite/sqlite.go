@@ -40,6 +40,8 @@ const (
 	// walKept is the size, in bytes, to which SQLite truncates the log file after a checkpoint.
 	// A long read lets the log grow, and without this setting the file never shrinks.
 	walKept = 64 << 20
+	// scanConns is the number of connections for queries that may read many rows. An export needs two at a time.
+	scanConns = 2
 )
 
 // DB is one open database file.
@@ -47,8 +49,11 @@ type DB struct {
 	// Write has exactly one connection. Its transactions take the write lock when they begin,
 	// so none of them fails later because the lock is taken.
 	Write *sql.DB
-	// Read has several connections, on which writes fail.
+	// Read has several connections, on which writes fail. It is for queries that read few rows.
 	Read *sql.DB
+	// Scan has few connections, on which writes fail. It is for queries that may read many rows, which never occupy the
+	// connections of Read.
+	Scan *sql.DB
 
 	checkpoints *checkpointer
 }
@@ -78,14 +83,15 @@ func Open(ctx context.Context, path string) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	read, err := connect(path, url.Values{
-		"_query_only": {"on"},
-		"_pragma":     {cacheSize(readCache)},
-	}, max(4, runtime.GOMAXPROCS(0)))
+	read, err := connectReaders(path, max(4, runtime.GOMAXPROCS(0)))
 	if err != nil {
 		return nil, errors.Join(err, write.Close())
 	}
-	db := &DB{Write: write, Read: read}
+	scan, err := connectReaders(path, scanConns)
+	if err != nil {
+		return nil, errors.Join(err, read.Close(), write.Close())
+	}
+	db := &DB{Write: write, Read: read, Scan: scan}
 	// The first connection enables write-ahead logging. That statement ignores the busy
 	// timeout, so whenFree repeats it while another process runs the same statement.
 	if err := whenFree(ctx, func() error { return write.PingContext(ctx) }); err != nil {
@@ -108,7 +114,7 @@ func (db *DB) Close() error {
 		err = db.checkpoints.close()
 		db.checkpoints = nil
 	}
-	return errors.Join(err, db.Read.Close(), db.Write.Close())
+	return errors.Join(err, db.Scan.Close(), db.Read.Close(), db.Write.Close())
 }
 
 // create makes sure that a file exists at path. It returns the absolute path.
@@ -152,6 +158,11 @@ func connect(path string, params url.Values, conns int) (*sql.DB, error) {
 	db.SetMaxOpenConns(conns)
 	db.SetMaxIdleConns(conns)
 	return db, nil
+}
+
+// connectReaders opens connections on which writes fail.
+func connectReaders(path string, conns int) (*sql.DB, error) {
+	return connect(path, url.Values{"_query_only": {"on"}, "_pragma": {cacheSize(readCache)}}, conns)
 }
 
 func cacheSize(kib int) string { return fmt.Sprintf("cache_size(-%d)", kib) }

@@ -82,6 +82,9 @@ func TestOpenAppliesTheSettings(t *testing.T) {
 			t.Errorf("%s is %s, want %s", tt.pragma, got, tt.want)
 		}
 	}
+	if _, err := db.Scan.ExecContext(t.Context(), "CREATE TABLE t (n)"); err == nil {
+		t.Error("a write on a connection for scans gave no error")
+	}
 	if n := db.Write.Stats().MaxOpenConnections; n != 1 {
 		t.Errorf("%d writing connections, want 1", n)
 	}

@@ -48,10 +48,10 @@ func (s *Store) Newest(ctx context.Context, selection shortener.Selection) (link
 	} else {
 		links, next, err = shortener.MergeNewest(s.order, selection,
 			func(p shortener.Before, limit int) ([]shortener.Link, error) {
-				return s.ranked.ofOwner(ctx, s.db.Read, selection.Owner, p.At, p.Rank, limit)
+				return s.ranked.ofOwner(ctx, s.db.Scan, selection.Owner, p.At, p.Rank, limit)
 			},
 			func(p shortener.Before, limit int) ([]shortener.Link, error) {
-				return s.unranked.ofOwner(ctx, s.db.Read, selection.Owner, p.At, p.Code, limit)
+				return s.unranked.ofOwner(ctx, s.db.Scan, selection.Owner, p.At, p.Code, limit)
 			},
 		)
 	}
@@ -68,7 +68,7 @@ func (t *table) ofOwner(ctx context.Context, db *sql.DB, owner int64, at time.Ti
 }
 
 // rows returns the links with the given codes, which differ, in the same order. It fails with ErrNotFound if a code has no row,
-// and with ErrOtherOrder if a row has another code. It reads each table once and takes no turn of a Lookup.
+// and with ErrOtherOrder if a row has another code. It reads each table once.
 func (s *Store) rows(ctx context.Context, codes []string) ([]shortener.Link, error) {
 	place := make(map[string]int, len(codes))
 	keys := make(map[*table][]any)
@@ -82,7 +82,7 @@ func (s *Store) rows(ctx context.Context, codes []string) ([]shortener.Link, err
 		if err != nil {
 			return nil, err
 		}
-		found, err := query(ctx, s.db.Read, table.rows, string(array))
+		found, err := query(ctx, s.db.Scan, table.rows, string(array))
 		if err != nil {
 			return nil, err
 		}
@@ -123,7 +123,7 @@ func query(ctx context.Context, db *sql.DB, statement string, values ...any) (li
 // ends, the write-ahead log keeps growing.
 func (s *Store) Oldest(ctx context.Context) iter.Seq2[shortener.Link, error] {
 	return func(yield func(shortener.Link, error) bool) {
-		rows, err := s.db.Read.QueryContext(ctx, `SELECT `+linkColumns+` FROM all_links ORDER BY created_at, code`)
+		rows, err := s.db.Scan.QueryContext(ctx, `SELECT `+linkColumns+` FROM all_links ORDER BY created_at, code`)
 		if err != nil {
 			yield(shortener.Link{}, fmt.Errorf("read all links: %w", err))
 			return

@@ -2,7 +2,7 @@
 //
 // Times are stored as microseconds since 1970. The database has one connection for writing and
 // several connections for reading (package keypool/internal/sqlite). So Inserts run one after the
-// other, and readers do not wait for them.
+// other, and readers do not wait for them. Lists have connections of their own, so a look-up does not wait for them.
 package sqlitestore
 
 import (
@@ -26,7 +26,7 @@ import (
 type Store struct {
 	db               *sqlite.DB
 	order            shortener.Order
-	turns            chan struct{} // holds a token for each running Lookup; its capacity is the number of reading connections
+	turns            chan struct{} // holds a token for each running Lookup; its capacity is the number of connections for queries of few rows
 	ranked, unranked *table
 	record           statement // inserts a row into creations
 	otherOrder       statement // whether the database has another order on record than a fingerprint
@@ -232,7 +232,7 @@ const pageRows = 4096
 func (s *Store) All(ctx context.Context) iter.Seq2[shortener.Row, error] {
 	return func(yield func(shortener.Row, error) bool) {
 		for _, t := range []*table{s.ranked, s.unranked} {
-			for row, err := range t.all(ctx, s.db.Read) {
+			for row, err := range t.all(ctx, s.db.Scan) {
 				if !yield(row, err) || err != nil {
 					return
 				}

@@ -112,20 +112,44 @@ func TestLookupThatWaitsForAConnectionEndsWithItsContext(t *testing.T) {
 	blocked.Wait()
 }
 
-// TestListTakesNoTurnOfALookup lists links while look-ups have all turns.
-func TestListTakesNoTurnOfALookup(t *testing.T) {
+// TestLookupDoesNotWaitForLists looks a link up while lists wait for all connections that they may use.
+func TestLookupDoesNotWaitForLists(t *testing.T) {
 	t.Parallel()
 	s := New(storetest.SQLite(t), storetest.Plain())
 	storetest.Insert(t, s, storetest.Link("ranked"), storetest.Link("un-ranked"))
-	for range cap(s.turns) {
-		s.turns <- struct{}{}
+	for range s.db.Scan.Stats().MaxOpenConnections {
+		conn, err := s.db.Scan.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	links, _, err := s.Newest(ctx, shortener.Selection{Limit: 10})
-	if err != nil || len(links) != 2 || links[0].Code != "un-ranked" || links[1].Code != "ranked" {
-		t.Errorf("the list is %v, error %v", links, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	var lists sync.WaitGroup
+	list := func(owner int64) {
+		if _, _, err := s.Newest(ctx, shortener.Selection{Owner: owner, Limit: 10}); !errors.Is(err, context.Canceled) {
+			t.Errorf("a list of the owner %d does not wait for a connection for scans: %v", owner, err)
+		}
 	}
+	const each = 20 // more than the connections for look-ups
+	for range each {
+		lists.Go(func() { list(0) })
+		lists.Go(func() { list(1) })
+		lists.Go(func() {
+			for _, err := range s.Oldest(ctx) {
+				if !errors.Is(err, context.Canceled) {
+					t.Errorf("the export does not wait for a connection for scans: %v", err)
+				}
+			}
+		})
+	}
+	for s.db.Scan.Stats().WaitCount+s.db.Read.Stats().WaitCount < 3*each {
+		runtime.Gosched()
+	}
+	storetest.WantLink(t, s, storetest.Link("ranked"))
+	storetest.WantLink(t, s, storetest.Link("un-ranked"))
+	cancel()
+	lists.Wait()
 }
 
 // A list fails if a row is missing or belongs to another code.

@@ -37,7 +37,7 @@ func openVisits(p *program.Program, c *app.Core, connections *pgxpool.Pool, s co
 // visitStore returns the store of the counts in the database of c.
 func visitStore(c *app.Core, connections *pgxpool.Pool) visits.Store {
 	if c.SQLite != nil {
-		return visits.SQLite(c.SQLite.Read, c.SQLite.Write)
+		return visits.SQLite(c.SQLite.Scan, c.SQLite.Write)
 	}
 	db := stdlib.OpenDBFromPool(connections)
 	c.OnStop("visits", func(context.Context) error { return db.Close() })
