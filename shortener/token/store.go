@@ -28,9 +28,10 @@ func SQLite(read, write *sql.DB) Store {
 	return Store{read, write, func(t time.Time) any { return t.UnixMicro() }}
 }
 
-// Postgres returns a store in a PostgreSQL database.
-func Postgres(db *sql.DB) Store {
-	return Store{db, db, func(t time.Time) any { return t }}
+// Postgres returns a store in a PostgreSQL database. read and write may be equal. If they differ, a write that waits for a
+// lock does not delay a poll.
+func Postgres(read, write *sql.DB) Store {
+	return Store{read, write, func(t time.Time) any { return t }}
 }
 
 // nullable returns a time as a value of a column. The zero time is NULL.

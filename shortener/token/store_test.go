@@ -30,7 +30,7 @@ func onEngines(t *testing.T, test func(*testing.T, Store)) {
 		t.Parallel()
 		db := stdlib.OpenDBFromPool(storetest.Postgres(t))
 		t.Cleanup(func() { db.Close() })
-		test(t, Postgres(db))
+		test(t, Postgres(db, db))
 	})
 }
 

@@ -21,8 +21,10 @@ const (
 	// linkConns is enough for look-ups and commits at the same time. With it, eight servers need
 	// fewer than 100 connections, the default limit of PostgreSQL. pool_max_conns in the URL
 	// overrides it.
-	linkConns      = 8
-	ledgerConns    = 3
+	linkConns   = 8
+	ledgerConns = 3
+	// pollConns is enough for short queries at intervals. Such a query must not wait for lists of links or locks of the ledger.
+	pollConns      = 1
 	connectTimeout = 2 * time.Second
 	// ledgerConnLife limits how long the ledger can use a demoted primary, because only a new
 	// connection checks the role of the server. The ledger has few connections, so their renewal
@@ -73,6 +75,14 @@ func (d Database) LedgerPool() *pgxpool.Config {
 	cfg := d.Postgres.Copy()
 	cfg.MaxConns, cfg.MinConns, cfg.MinIdleConns = ledgerConns, 0, 0
 	cfg.MaxConnLifetime = ledgerConnLife
+	return cfg
+}
+
+// PollPool returns the settings of the PostgreSQL connections for the tokens and the order of the links, which a server reads
+// about every second.
+func (d Database) PollPool() *pgxpool.Config {
+	cfg := d.LedgerPool()
+	cfg.MaxConns = pollConns
 	return cfg
 }
 

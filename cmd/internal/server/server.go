@@ -58,12 +58,16 @@ func startServer(ctx context.Context, s config.Server, log *slog.Logger) (*progr
 		if err != nil {
 			return err
 		}
-		watchOrder(p, c, connections, order)
+		polls, err := openPolls(ctx, c)
+		if err != nil {
+			return err
+		}
+		watchOrder(p, c, polls, order)
 		lookup, err := openReplicas(ctx, p, c, store, s.Serve)
 		if err != nil {
 			return err
 		}
-		tokens, err := openTokens(ctx, p, c, connections)
+		tokens, err := openTokens(ctx, p, c, polls, connections)
 		if err != nil {
 			return err
 		}

@@ -30,13 +30,22 @@ var errLinksNotMoved = errors.New("the links have not been moved to their tables
 // orderOf is openOrder, for a server, or readOrder, for a command that only uses links.
 type orderOf func(ctx context.Context, c *app.Core, db reorder.Database, keySource string) (shortener.Order, error)
 
-// openConnections opens the connections to PostgreSQL that links and tokens share. The ledger has its own
-// connections. openConnections returns nil if the database is SQLite.
+// openConnections opens the connections to PostgreSQL for links, visits and changes of tokens. The ledger and the polls have
+// their own connections. openConnections returns nil if the database is SQLite.
 func openConnections(ctx context.Context, c *app.Core) (*pgxpool.Pool, error) {
 	if c.SQLite != nil {
 		return nil, nil
 	}
 	return c.OpenPool(ctx, c.Database.Postgres)
+}
+
+// openPolls opens the connection to PostgreSQL for what a server reads about every second. It returns nil if the database is
+// SQLite.
+func openPolls(ctx context.Context, c *app.Core) (*pgxpool.Pool, error) {
+	if c.SQLite != nil {
+		return nil, nil
+	}
+	return c.OpenPool(ctx, c.Database.PollPool())
 }
 
 // linksDatabase returns the tables of the links in the database of c. The caller calls done after it has used them.
@@ -75,8 +84,8 @@ const (
 
 // watchOrder stops the program when the links get another order. The command reindex requires that no program uses the
 // links, but it cannot detect a process that was suspended before the command and resumes after it.
-func watchOrder(p *program.Program, c *app.Core, connections *pgxpool.Pool, order shortener.Order) {
-	links, done := linksDatabase(c, connections)
+func watchOrder(p *program.Program, c *app.Core, polls *pgxpool.Pool, order shortener.Order) {
+	links, done := linksDatabase(c, polls)
 	if c.SQLite != nil {
 		links = reorder.SQLite(c.SQLite.Read) // the only writing connection is for writers
 	}

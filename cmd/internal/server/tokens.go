@@ -22,9 +22,9 @@ import (
 )
 
 // openTokens opens the registry of the tokens, and keeps it up to date until the stop.
-func openTokens(ctx context.Context, p *program.Program, c *app.Core, connections *pgxpool.Pool) (*token.Registry, error) {
+func openTokens(ctx context.Context, p *program.Program, c *app.Core, reading, writing *pgxpool.Pool) (*token.Registry, error) {
 	polls, records := kgs.NewFailureLog(c.Log, "read the tokens"), kgs.NewFailureLog(c.Log, "record the uses of tokens")
-	registry, err := token.NewRegistry(ctx, tokenStore(c, connections), token.Notes{Poll: polls.Note, Record: records.Note}, nil)
+	registry, err := token.NewRegistry(ctx, tokenStore(c, reading, writing), token.Notes{Poll: polls.Note, Record: records.Note}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -37,13 +37,13 @@ func openTokens(ctx context.Context, p *program.Program, c *app.Core, connection
 }
 
 // tokenStore returns the store of the tokens in the database of c.
-func tokenStore(c *app.Core, connections *pgxpool.Pool) token.Store {
+func tokenStore(c *app.Core, reading, writing *pgxpool.Pool) token.Store {
 	if c.SQLite != nil {
 		return token.SQLite(c.SQLite.Read, c.SQLite.Write)
 	}
-	db := stdlib.OpenDBFromPool(connections)
-	c.OnStop("tokens", func(context.Context) error { return db.Close() })
-	return token.Postgres(db)
+	read, write := stdlib.OpenDBFromPool(reading), stdlib.OpenDBFromPool(writing)
+	c.OnStop("tokens", func(context.Context) error { return errors.Join(read.Close(), write.Close()) })
+	return token.Postgres(read, write)
 }
 
 // tokenTimeout is the time limit of a command for tokens, without the start of the program.
@@ -65,7 +65,7 @@ func onTokens(ctx context.Context, s config.Server, do func(context.Context, tok
 	}
 	ctx, cancel := context.WithTimeout(ctx, tokenTimeout)
 	defer cancel()
-	return do(ctx, tokenStore(c, connections))
+	return do(ctx, tokenStore(c, connections, connections))
 }
 
 // tokenFlags are the commands that manage tokens.

@@ -44,7 +44,7 @@ func importLinks(ctx context.Context, s config.Server, f importFlags, out, log i
 		return errors.Join(c.OpenLedger(ctx), c.Hold(ctx, fail))
 	}
 	return onDatabase(ctx, s, log, hold, openOrder, func(ctx context.Context, o opened) error {
-		tokens, err := tokenStore(o.core, o.connections).List(ctx)
+		tokens, err := tokenStore(o.core, o.connections, o.connections).List(ctx)
 		if err != nil {
 			return err
 		}
@@ -127,7 +127,7 @@ func exportLinks(ctx context.Context, s config.Server, f exportFlags, out, log i
 		if err != nil {
 			return err
 		}
-		tokens := tokenStore(o.core, others)
+		tokens := tokenStore(o.core, others, others)
 		p := newProgress(log, 0)
 		e := transfer.Exporter{
 			Links: o.store, Visits: visitStore(o.core, others),
