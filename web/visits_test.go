@@ -7,12 +7,14 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"keypool/shortener"
+	"keypool/shortener/service"
 	"keypool/shortener/storetest"
 	"keypool/shortener/token"
 	"keypool/shortener/visits"
@@ -312,5 +314,32 @@ func TestUIShowsVisits(t *testing.T) {
 	body, err := io.ReadAll(response.Body)
 	if want := "<b>43</b> by people, <b>51</b> by bots"; err != nil || !strings.Contains(string(body), want) {
 		t.Errorf("the page does not contain %q, error %v:\n%s", want, err, body)
+	}
+}
+
+// Queries for visits, and lists, wait for their turn. This includes the pages for people.
+func TestReadsWaitForTheirTurn(t *testing.T) {
+	t.Parallel()
+	s := newVisitSite(t, nil)
+	o := s.owner(t, "docs", everyScope)
+	l := o.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://one.example/"}`)
+	tokens := s.registry.Valid()
+	for range 2 {
+		end, err := s.service.BeginRead(t.Context(), service.Actor{Token: tokens[0].ID})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer end()
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	path := "/api/links/" + l.Code
+	for _, path := range []string{path + "/visits", path + "/visits/devices", "/api/visits/top", "/api/links"} {
+		wg.Go(func() {
+			r := o.send(t, http.MethodGet, path, "")
+			if r.status != http.StatusServiceUnavailable || r.header.Get("Retry-After") != "1" {
+				t.Errorf("%s: status %d, want 503", path, r.status)
+			}
+		})
 	}
 }

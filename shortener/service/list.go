@@ -85,16 +85,29 @@ const (
 	listTimeout = 2 * time.Second
 	// scanTimeout is the time after which List reads no further page.
 	scanTimeout = 5 * time.Second
+	// defaultReaders is how many pages and queries for visits a server reads at the same time.
+	defaultReaders = 4
+	// readWait is how long a page, or a query for visits, waits for its turn.
+	readWait = time.Second
+	// streamWait is how long a page of All waits. A stream that has begun cannot be continued after an error.
+	streamWait = 10 * time.Second
 )
 
-// List returns, within seven seconds, up to limit links that the actor may see and the filter selects, from the newest to the oldest, and
+// BeginRead waits for the turn of a query that may read many rows, such as those for visits, which this package does not make. List
+// and All wait by themselves. It fails with an *UnavailableError after one second. The caller calls end after the query. Without
+// this limit, the queries of one token would occupy all connections to the database.
+func (s *Service) BeginRead(ctx context.Context, a Actor) (end func(), err error) {
+	return s.reads.Begin(ctx, a.Token, readWait)
+}
+
+// List returns, within eight seconds, up to limit links that the actor may see and the filter selects, from the newest to the oldest, and
 // the position of the links that follow them. The position is "" at the end of the list. It stays valid when links are
 // created, changed or deleted. limit is at most MaxList. If few links match, List may return fewer links than limit, or
 // none, although others follow. It fails with ErrPosition or with an *UnavailableError.
 func (s *Service) List(ctx context.Context, a Actor, f Filter, from string, limit int) (links []shortener.Link, next string, err error) {
 	size := limit
 	for examined, began := 0, s.now(); examined < maxExamined && s.now().Sub(began) < scanTimeout; {
-		page, next, err := s.page(ctx, a, from, size)
+		page, next, err := s.page(ctx, a, from, size, readWait)
 		if err != nil && examined > 0 {
 			break // a shorter page may be possible, with which the next call begins; otherwise that call fails
 		}
@@ -121,7 +134,7 @@ func (s *Service) List(ctx context.Context, a Actor, f Filter, from string, limi
 func (s *Service) All(ctx context.Context, a Actor, f Filter) iter.Seq2[shortener.Link, error] {
 	return func(yield func(shortener.Link, error) bool) {
 		for from := ""; ; {
-			page, next, err := s.page(ctx, a, from, MaxList)
+			page, next, err := s.page(ctx, a, from, MaxList, streamWait)
 			if err != nil {
 				yield(shortener.Link{}, err)
 				return
@@ -138,8 +151,13 @@ func (s *Service) All(ctx context.Context, a Actor, f Filter) iter.Seq2[shortene
 	}
 }
 
-// page reads links that the actor may see.
-func (s *Service) page(ctx context.Context, a Actor, from string, limit int) (links []shortener.Link, next string, err error) {
+// page reads links that the actor may see. It waits up to the given time for its turn.
+func (s *Service) page(ctx context.Context, a Actor, from string, limit int, wait time.Duration) (links []shortener.Link, next string, err error) {
+	end, err := s.reads.Begin(ctx, a.Token, wait)
+	if err != nil {
+		return nil, "", err
+	}
+	defer end()
 	selection := shortener.Selection{Owner: a.Token, From: from, Limit: limit}
 	if a.Admin {
 		selection.Owner = 0

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -77,4 +79,63 @@ func TestListFindsFewLinksAmongMany(t *testing.T) {
 			t.Errorf("%d pages of %d links needed %d queries", pages+1, limit, calls)
 		}
 	}
+}
+
+// idleStore is a store without links whose lists take a time.
+type idleStore struct {
+	shortener.Store
+	running atomic.Int64
+	most    atomic.Int64 // lists at the same time
+	take    time.Duration
+}
+
+func (s *idleStore) Newest(context.Context, shortener.Selection) ([]shortener.Link, string, error) {
+	s.most.Store(max(s.most.Load(), s.running.Add(1)))
+	defer s.running.Add(-1)
+	time.Sleep(s.take)
+	return nil, "", nil
+}
+
+// The lists and streams of a token, and its queries for visits, do not stop those of others.
+func TestReadsAreLimited(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &idleStore{Store: newStore(t), take: 1500 * time.Millisecond}
+		s := startService(t, service.Config{Store: store, Keys: sequence("pool"), Readers: 4})
+		busy := service.Actor{Token: 1}
+		refused := make(chan error, 100)
+		for range cap(refused) {
+			go func() {
+				_, _, err := s.List(context.Background(), busy, service.Filter{}, "", 1)
+				refused <- err
+			}()
+		}
+		synctest.Wait()
+		if _, _, err := s.List(t.Context(), service.Actor{Token: 2}, service.Filter{}, "", 1); err != nil {
+			t.Errorf("the list of another token: %v", err)
+		}
+		lists := 0
+		for range cap(refused) {
+			if err := <-refused; err == nil {
+				lists++
+			} else {
+				assertUnavailable(t, err, context.DeadlineExceeded)
+			}
+		}
+		if most := store.most.Load(); lists != 2 || most != 3 {
+			t.Errorf("%d lists of the token succeeded, and %d lists ran at the same time; want 2 and 3", lists, most)
+		}
+		for range 2 {
+			end, err := s.BeginRead(t.Context(), busy)
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.AfterFunc(5*time.Second, end)
+		}
+		_, err := s.BeginRead(t.Context(), busy)
+		assertUnavailable(t, err, context.DeadlineExceeded)
+		for _, err := range s.All(t.Context(), busy, service.Filter{}) { // a stream waits longer
+			t.Errorf("the stream: %v", err)
+		}
+	})
 }

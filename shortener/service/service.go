@@ -17,6 +17,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,6 +39,7 @@ type Service struct {
 	now       func() time.Time
 	cache     *cache
 	committer *committer
+	reads     *Slots // for lists and queries for visits
 	readiness readiness
 
 	destinations destination.Rules
@@ -51,6 +53,7 @@ type Config struct {
 	Metrics   *Metrics           // if nil, the metrics are not exported
 	CacheSize int                // links in memory, DefaultCacheSize if 0; a link with a URL of 256 bytes or more counts as several links
 	QueueSize int                // creations that may wait for a commit, 4,096 if 0
+	Readers   int                // lists and queries for visits at the same time, defaultReaders if 0
 	OwnHosts  *destination.Hosts // names of this service, besides the origin of a request; a link must not lead to them
 	Now       func() time.Time   // if nil, time.Now
 }
@@ -77,6 +80,7 @@ func New(cfg Config) *Service {
 		now:       cfg.Now,
 		cache:     newCache(cfg.CacheSize, cfg.Lookup, cfg.Now),
 		committer: newCommitter(cfg.Store, cfg.Metrics, cfg.QueueSize),
+		reads:     NewSlots(cmp.Or(cfg.Readers, defaultReaders)),
 		readiness: readiness{ping: cfg.Store.Ping, now: cfg.Now},
 
 		destinations: destination.Rules{Own: cfg.OwnHosts},

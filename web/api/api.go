@@ -60,7 +60,7 @@ type API struct {
 	problems *problem.Writer
 	created  func(c echo.Context, status int, l *Link) error
 	log      *slog.Logger
-	bulks    bulks
+	bulks    *service.Slots
 }
 
 // New returns the API.
@@ -68,6 +68,7 @@ func New(cfg Config) *API {
 	return &API{
 		service: cfg.Service, proxies: cfg.Proxies, tokens: cfg.Tokens, limits: cfg.Limits, counter: cfg.Counter,
 		visits: cfg.Visits, problems: cfg.Problems, created: cfg.Created, log: cfg.Logger,
+		bulks: service.NewSlots(maxBulks),
 	}
 }
 

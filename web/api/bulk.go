@@ -33,10 +33,10 @@ const (
 	maxRef       = 64 // characters
 	// bulkWorkers is how many lines of one request are created at the same time.
 	bulkWorkers = 128
-	// maxBulks is how many bulk requests a server handles at the same time. It bounds their memory.
+	// maxBulks is how many bulk requests a server handles at the same time. It bounds the memory of their bodies.
 	maxBulks = 4
-	// maxTokenBulks is how many of them may belong to one token, so that a slow client does not stop the others.
-	maxTokenBulks = 2
+	// bulkWait is how long a bulk request waits for its turn.
+	bulkWait = time.Second
 	// bulkTimeout is the time limit for the creations and the answer. The creations of 10,000 lines take less than half of it, even
 	// if each of them waits for its commit for as long as package shortener allows.
 	bulkTimeout = 5 * time.Minute
@@ -44,37 +44,6 @@ const (
 	bulkPart        = 1 << 20
 	bulkPartTimeout = 10 * time.Second
 )
-
-// bulks counts the bulk requests that a server handles.
-type bulks struct {
-	mu      sync.Mutex
-	all     int
-	byToken map[int64]int
-}
-
-// begin counts a request of a token, or returns an *UnavailableError. The caller calls end after the request.
-func (b *bulks) begin(tok int64) (end func(), err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.all == maxBulks || b.byToken[tok] == maxTokenBulks {
-		return nil, &shortener.UnavailableError{RetryAfter: time.Second, Err: errTooManyBulks}
-	}
-	b.all++
-	if b.byToken == nil {
-		b.byToken = make(map[int64]int)
-	}
-	b.byToken[tok]++
-	return func() { b.end(tok) }, nil
-}
-
-func (b *bulks) end(tok int64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.all--
-	if b.byToken[tok]--; b.byToken[tok] == 0 {
-		delete(b.byToken, tok)
-	}
-}
 
 // bulkLine is one line of a bulk request.
 type bulkLine struct {
@@ -108,7 +77,7 @@ func (a *API) createLinks(c echo.Context) error {
 	if c.Request().Header["Idempotency-Key"] != nil {
 		return problem.Malformed("A request with several links cannot have an Idempotency-Key header. Send ref in each line.")
 	}
-	end, err := a.bulks.begin(tok.ID)
+	end, err := a.bulks.Begin(c.Request().Context(), tok.ID, bulkWait)
 	if err != nil {
 		return err
 	}
@@ -119,8 +88,6 @@ func (a *API) createLinks(c echo.Context) error {
 	}
 	return a.sendBulk(c, tok, self, lines)
 }
-
-var errTooManyBulks = errors.New("the server handles the maximum number of bulk requests")
 
 func (a *API) bulkToken(c echo.Context) (token.Token, error) {
 	tok, ok, err := client.Identify(c, a.tokens)

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -27,18 +28,32 @@ func (a *API) visitReader(c echo.Context) (service.Actor, error) {
 
 // visitedLink returns the code of a request, if the token of the request may read the visits of the link. The link may be
 // deleted.
-func (a *API) visitedLink(c echo.Context) (code string, err error) {
-	actor, err := a.visitReader(c)
+func (a *API) visitedLink(c echo.Context) (actor service.Actor, code string, err error) {
+	actor, err = a.visitReader(c)
 	if err != nil {
-		return "", err
+		return actor, "", err
 	}
 	link, err := a.service.Find(c.Request().Context(), actor, parameters.Code(c))
-	return link.Code, err
+	return actor, link.Code, err
+}
+
+// readVisits calls read, which makes one query, when it is the turn of the actor.
+func (a *API) readVisits(c echo.Context, actor service.Actor, read func(context.Context) error) error {
+	ctx := c.Request().Context()
+	end, err := a.service.BeginRead(ctx, actor)
+	if err != nil {
+		return err
+	}
+	defer end()
+	if err := read(ctx); err != nil {
+		return &shortener.UnavailableError{RetryAfter: visitsRetry, Err: err}
+	}
+	return nil
 }
 
 // linkVisits answers GET and HEAD of /api/links/{code}/visits.
 func (a *API) linkVisits(c echo.Context) error {
-	code, err := a.visitedLink(c)
+	actor, code, err := a.visitedLink(c)
 	if err != nil {
 		return err
 	}
@@ -47,16 +62,20 @@ func (a *API) linkVisits(c echo.Context) error {
 		return err
 	}
 	asOf := a.counter.AsOf() // before the query, which then includes all visits until this time
-	series, err := a.visits.Series(c.Request().Context(), code, q.span, q.step)
+	var series visits.Series
+	err = a.readVisits(c, actor, func(ctx context.Context) (err error) {
+		series, err = a.visits.Series(ctx, code, q.span, q.step)
+		return err
+	})
 	if err != nil {
-		return visitsUnavailable(err)
+		return err
 	}
 	return a.sendVisits(c, newSeriesAnswer(code, series, q, asOf))
 }
 
 // facet answers GET and HEAD of /api/links/{code}/visits/{facet}.
 func (a *API) facet(c echo.Context, f visits.Facet) error {
-	code, err := a.visitedLink(c)
+	actor, code, err := a.visitedLink(c)
 	if err != nil {
 		return err
 	}
@@ -64,9 +83,13 @@ func (a *API) facet(c echo.Context, f visits.Facet) error {
 	if err != nil {
 		return err
 	}
-	values, err := a.visits.Facet(c.Request().Context(), code, f, q.span, q.limit)
+	var values visits.Values
+	err = a.readVisits(c, actor, func(ctx context.Context) (err error) {
+		values, err = a.visits.Facet(ctx, code, f, q.span, q.limit)
+		return err
+	})
 	if err != nil {
-		return visitsUnavailable(err)
+		return err
 	}
 	return a.sendVisits(c, newFacetAnswer(values))
 }
@@ -96,9 +119,13 @@ func (a *API) topVisits(c echo.Context) error {
 		owner = 0
 	}
 	asOf := a.counter.AsOf() // as in linkVisits
-	links, err := a.visits.Top(c.Request().Context(), owner, q.span, q.limit)
+	var links []visits.Link
+	err = a.readVisits(c, actor, func(ctx context.Context) (err error) {
+		links, err = a.visits.Top(ctx, owner, q.span, q.limit)
+		return err
+	})
 	if err != nil {
-		return visitsUnavailable(err)
+		return err
 	}
 	return a.sendVisits(c, newTopAnswer(links, asOf))
 }
@@ -114,9 +141,5 @@ func (a *API) sendVisits(c echo.Context, answer table) error {
 	return reply.JSON(c.Response(), media.JSON, http.StatusOK, answer)
 }
 
-// visitsUnavailable is the error of a query that failed or took too long.
-func visitsUnavailable(err error) error {
-	return &shortener.UnavailableError{RetryAfter: visitsRetry, Err: err}
-}
-
+// visitsRetry is the Retry-After of a query that failed or took too long.
 const visitsRetry = time.Second

@@ -78,12 +78,22 @@ func (u *UI) chartOf(x *exchange, code string) *chart {
 	if !x.person.has(token.ScopeRead) {
 		return &chart{Hidden: true}
 	}
-	s, err := u.Visits.Daily(x.r.Context(), code, chartDays)
+	s, err := u.daily(x, code)
 	if err != nil {
 		u.Logger.Warn("cannot read the visits of a link", "error", err)
 		return &chart{Failed: true}
 	}
 	return draw(s)
+}
+
+// daily reads the visits of a link when it is the turn of the person.
+func (u *UI) daily(x *exchange, code string) (Series, error) {
+	end, err := u.Service.BeginRead(x.r.Context(), x.person.actor())
+	if err != nil {
+		return Series{}, err
+	}
+	defer end()
+	return u.Visits.Daily(x.r.Context(), code, chartDays)
 }
 
 // draw returns the chart of a series. The bots stand on the people.

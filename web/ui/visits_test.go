@@ -13,6 +13,9 @@ import (
 
 	"keypool/shortener"
 	"keypool/shortener/destination"
+	"keypool/shortener/service"
+	"keypool/shortener/sqlitestore"
+	"keypool/shortener/storetest"
 	"keypool/shortener/token"
 	"keypool/web/internal/shell"
 )
@@ -58,7 +61,13 @@ func (f fakeVisits) Daily(context.Context, string, int) (Series, error) { return
 // renderVisits returns the section about visits, as a person with scopes sees it.
 func renderVisits(t *testing.T, v Visits, scopes token.Scopes) string {
 	t.Helper()
-	u := &UI{Config: Config{Visits: v, Logger: slog.New(slog.DiscardHandler)}}
+	links := service.New(service.Config{Store: sqlitestore.New(storetest.SQLite(t), storetest.Plain())})
+	t.Cleanup(func() {
+		if err := links.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	u := &UI{Config: Config{Service: links, Visits: v, Logger: slog.New(slog.DiscardHandler)}}
 	x := &exchange{person: person{token: token.Token{Scopes: scopes}}, r: httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)}
 	var out bytes.Buffer
 	if err := parsePages().link.ExecuteTemplate(&out, "visits", u.chartOf(x, "abc")); err != nil {

@@ -3,6 +3,9 @@ package server
 import (
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"keypool/cmd/internal/app"
 	"keypool/cmd/internal/config"
 	"keypool/web"
 	"keypool/web/admin"
@@ -15,6 +18,15 @@ func limits(s config.Serve) client.Limits {
 		MissRate: s.MissRate, MissBurst: s.MissBurst,
 		AnonymousRate: s.AnonymousRate.Limit(), AnonymousMaxAge: time.Duration(s.AnonymousMaxAge), TokensOnly: !s.Anonymous.On,
 	}
+}
+
+// readers returns the number of lists and queries for visits that a server reads at the same time. In PostgreSQL they leave
+// connections free for redirects and creations, unless there is only one connection.
+func readers(c *app.Core, connections *pgxpool.Pool) int {
+	if c.SQLite != nil {
+		return c.SQLite.Scan.Stats().MaxOpenConnections
+	}
+	return max(1, int(connections.Config().MaxConns)/2)
 }
 
 // describeLimits returns the limits for /status.

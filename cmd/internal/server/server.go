@@ -76,6 +76,7 @@ func startServer(ctx context.Context, s config.Server, log *slog.Logger) (*progr
 		linkMetrics, requests := service.NewMetrics(c.Registry), web.NewMetrics(c.Registry)
 		links := service.New(service.Config{
 			Store: store, Keys: keys{chain.Keys()}, Lookup: lookup, Metrics: linkMetrics, CacheSize: cachedLinks(), OwnHosts: ownHosts(s.OwnHosts),
+			Readers: readers(c, connections),
 		})
 		c.OnStop("links", func(ctx context.Context) error {
 			return program.WaitFor(ctx, func() error { return links.Close(ctx) }) // a SQLite commit ignores its context
