@@ -186,6 +186,13 @@ func TestLongLinesOfABulkRequestAreRefused(t *testing.T) {
 	if want := []string{"1 201", "2 413", "3 413", "4 422", "5 201"}; !slices.Equal(got, want) {
 		t.Errorf("lines %q, want %q", got, want)
 	}
+	const buffer = maxBody + 2
+	for _, size := range []int{buffer - 1, buffer, buffer + 1, 2 * buffer, 3 * buffer} { // the last line has no line break
+		answers := o.bulk(t, fits+"\n"+strings.Repeat("x", size))
+		if len(answers) != 2 || answers[1].Line != 2 || answers[1].Status < 400 {
+			t.Errorf("a last line of %d bytes: %+v", size, answers)
+		}
+	}
 }
 
 // A token that sends slow requests leaves room for the requests of others.

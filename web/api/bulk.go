@@ -147,6 +147,9 @@ func readLine(r *bufio.Reader) (text []byte, err error) {
 	for more && err == nil {
 		_, more, err = r.ReadLine()
 	}
+	if errors.Is(err, io.EOF) { // the body ends with a line that fills the buffer; the next call returns io.EOF
+		err = nil
+	}
 	return nil, err
 }
 
