@@ -150,7 +150,16 @@ func TestChangesThatAreRefused(t *testing.T) {
 		{`{}`, 412, "version-mismatch", []string{"If-Match", `W/"1"`}},
 		{`{}`, 412, "version-mismatch", []string{"If-Match", `"01"`}},
 		{`{}`, 412, "version-mismatch", []string{"If-Match", `"x"`}},
+		{`{}`, 412, "version-mismatch", []string{"If-Match", `,"3",`}},
+		{`{}`, 412, "version-mismatch", []string{"If-Match", `"9",,"3"`}},
+		{`{}`, 412, "version-mismatch", []string{"If-Match", `"a,b" , "3"`}},
 		{`{}`, 400, "malformed", []string{"If-Match", `1`}},
+		{`{}`, 400, "malformed", []string{"If-Match", ``}},
+		{`{}`, 400, "malformed", []string{"If-Match", `,`}},
+		{`{}`, 400, "malformed", []string{"If-Match", `*, "1"`}},
+		{`{}`, 400, "malformed", []string{"If-Match", `"1", *`}},
+		{`{}`, 400, "malformed", []string{"If-Match", `"9" "1"`}},
+		{`{}`, 400, "malformed", []string{"If-Match", `"9`}},
 	} {
 		r := o.send(t, http.MethodPatch, path, test.body, test.headers...)
 		var p reply.Problem

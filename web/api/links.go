@@ -130,26 +130,41 @@ const noVersion = 0
 // ifMatch returns the versions that the If-Match header names (RFC 9110 section 13.1.1), or nil if every
 // version matches. An entity tag of another form matches no version.
 func ifMatch(r *http.Request) (versions []int64, err error) {
-	for _, field := range r.Header.Values("If-Match") {
-		for tag := range strings.SplitSeq(field, ",") {
-			tag = strings.TrimSpace(tag)
-			if tag == "*" {
-				return nil, nil
-			}
-			text, quoted := strings.CutPrefix(tag, `"`)
-			text, closed := strings.CutSuffix(text, `"`)
-			weak := strings.HasPrefix(tag, "W/")
-			if !weak && (!quoted || !closed) {
-				return nil, problem.Malformed(`The If-Match header must be *, or entity tags such as "3".`)
-			}
-			version, err := strconv.ParseInt(text, 10, 64)
-			if weak || err != nil || version < 1 || strconv.FormatInt(version, 10) != text {
-				version = noVersion
-			}
-			versions = append(versions, version)
-		}
+	fields := r.Header.Values("If-Match")
+	if len(fields) == 0 {
+		return nil, nil
 	}
-	return versions, nil
+	list := strings.Join(fields, ",") // RFC 9110 section 5.3
+	if strings.Trim(list, " \t") == "*" {
+		return nil, nil
+	}
+	for {
+		list = strings.TrimLeft(list, ", \t") // the elements of a list may be empty
+		if list == "" && versions != nil {
+			return versions, nil
+		}
+		version, rest, ok := cutTag(list)
+		rest = strings.TrimLeft(rest, " \t")
+		if !ok || rest != "" && rest[0] != ',' {
+			return nil, problem.Malformed(`The If-Match header must be *, or entity tags such as "3", separated by commas.`)
+		}
+		versions, list = append(versions, version), rest
+	}
+}
+
+// cutTag reads the entity tag with which a list begins (RFC 9110 section 8.8.3).
+func cutTag(list string) (version int64, rest string, ok bool) {
+	list, weak := strings.CutPrefix(list, "W/")
+	list, opened := strings.CutPrefix(list, `"`)
+	text, rest, closed := strings.Cut(list, `"`)
+	if !opened || !closed || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		return noVersion, "", false
+	}
+	version, err := strconv.ParseInt(text, 10, 64)
+	if weak || err != nil || version < 1 || strconv.FormatInt(version, 10) != text {
+		version = noVersion
+	}
+	return version, rest, true
 }
 
 // listLinks answers GET of /api/links. The client chooses by the Accept header between a page of links as JSON and
