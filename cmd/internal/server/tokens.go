@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/alecthomas/kong"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/prometheus/client_golang/prometheus"
@@ -86,12 +87,16 @@ type tokenCreation struct {
 // tokenName is the name of a token.
 type tokenName string
 
-var _ encoding.TextUnmarshaler = (*tokenName)(nil)
+var _ kong.MapperValue = (*tokenName)(nil)
 
-// UnmarshalText takes 1 to 64 printable characters.
-func (n *tokenName) UnmarshalText(text []byte) error {
-	*n = tokenName(text)
-	return token.CheckName(string(text))
+// Decode takes 1 to 64 printable characters. It is no UnmarshalText, because kong would replace bytes that are not UTF-8.
+func (n *tokenName) Decode(ctx *kong.DecodeContext) error {
+	text, err := ctx.Scan.PopValue("string")
+	if err != nil {
+		return err
+	}
+	*n = tokenName(text.String())
+	return token.CheckName(string(*n))
 }
 
 // createToken creates a token and prints its bearer.

@@ -165,6 +165,7 @@ func TestTokenCommandsRefuseBadInput(t *testing.T) {
 	}{
 		{[]string{"create", "--scope=create"}, 2, "--name"},
 		{[]string{"create", "--name=x"}, 2, "--scope"},
+		{[]string{"create", "--name=\xff", "--scope=create"}, 2, `got "\xff"`},
 		{[]string{"create", "--name=", "--scope=create"}, 2, "1 to 64"},
 		{[]string{"create", "--name=x", "--scope=write"}, 2, "create, read, edit and admin"},
 		{[]string{"create", "--name=x", "--scope="}, 2, "create, read, edit and admin"},
