@@ -77,18 +77,19 @@ func newSecret() string { return rand.Text() }
 
 func formatBearer(id int64, secret string) string { return bearerPrefix + FormatID(id) + "_" + secret }
 
-// parseBearer splits a bearer into the id and the secret. It does not check the secret.
+// parseBearer splits a bearer into the id and the secret. It refuses an id in another form than that of FormatID. It does not
+// check the secret.
 func parseBearer(bearer string) (id int64, secret string, ok bool) {
 	rest, ok := strings.CutPrefix(bearer, bearerPrefix)
 	if !ok {
 		return 0, "", false
 	}
 	digits, secret, ok := strings.Cut(rest, "_")
-	if !ok || len(digits) < idDigits {
+	if !ok {
 		return 0, "", false
 	}
 	id, ok = parseDigits(digits)
-	return id, secret, ok
+	return id, secret, ok && FormatID(id) == digits
 }
 
 func digestOf(secret string) [sha256.Size]byte { return sha256.Sum256([]byte(secret)) }

@@ -31,7 +31,7 @@ func TestParseBearerRefusesOtherTexts(t *testing.T) {
 	t.Parallel()
 	for _, bearer := range []string{
 		"", "kp", "kp_", "kp_00000001", "kp_1_secret", "kp_00000000_secret", "kp_-0000001_secret", "kp_+0000001_secret",
-		"kp_0000000x_secret", "KP_00000001_secret", "xx_00000001_secret", "kp_" + strings.Repeat("1", 19) + "_secret",
+		"kp_0000000x_secret", "KP_00000001_secret", "xx_00000001_secret", "kp_" + strings.Repeat("1", 19) + "_secret", "kp_000000001_secret",
 	} {
 		if id, _, ok := parseBearer(bearer); ok {
 			t.Errorf("parseBearer(%q) accepts the id %d", bearer, id)
