@@ -22,8 +22,7 @@ func TestNamed(t *testing.T) {
 		w.wantNamed("alice", Token{}, ErrUnknown)
 		w.wantNamed("Bob", Token{}, ErrUnknown)
 		w.wantNamed("bob", bob, nil)
-		alice, _ := create(t, s, ordinary("alice"))
-		w.awaitPolls()
+		alice, _ := create(t, s, ordinary("alice")) // valid at once
 		w.wantNamed("alice", alice, nil)
 		w.wantValid("alice", "bob")
 
@@ -41,7 +40,7 @@ func TestNamed(t *testing.T) {
 
 func (w *watched) wantNamed(name string, token Token, want error) {
 	w.t.Helper()
-	got, err := w.Named(name)
+	got, err := w.Named(w.t.Context(), name)
 	got.LastUsedAt = token.LastUsedAt // the recorder may have stored the use
 	if !errors.Is(err, want) || got != token {
 		w.t.Errorf("Named(%q) = %+v, %v; want %+v, %v", name, got, err, token, want)

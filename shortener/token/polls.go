@@ -17,14 +17,14 @@ const Freshness = time.Second
 const (
 	// pollInterval is the time between two polls.
 	pollInterval = 400 * time.Millisecond
-	// pollPause is the shortest time between the end of a poll and the next poll, which a bearer with an
-	// unknown id may request.
+	// pollPause is the shortest time between the end of a poll and the next poll, which a request with an
+	// unknown id or name may cause.
 	pollPause = 200 * time.Millisecond
 	// pollTimeout is the time limit of a poll. After a poll that took longer, the next one has twice the time, up to
 	// maxPollTimeout. So a revocation reaches a server with a slow database late, but it does reach it.
 	pollTimeout    = 300 * time.Millisecond
 	maxPollTimeout = 8 * pollTimeout
-	// unknownWait is the time for which a request with an unknown id waits for a poll.
+	// unknownWait is the time for which a request with an unknown id or name waits for a poll.
 	unknownWait = 2 * time.Second
 )
 
@@ -139,14 +139,17 @@ func (r *Registry) reload(ctx context.Context) error {
 }
 
 // awaitPoll waits until a poll has ended that began after the call. If the poll runs out of time, awaitPoll waits for the next
-// one, which has more time.
+// one, which has more time. It fails with ErrUnavailable.
 func (r *Registry) awaitPoll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, unknownWait)
 	defer cancel()
 	for {
 		err := r.awaitNext(ctx)
+		if err == nil {
+			return nil
+		}
 		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
-			return err
+			return fmt.Errorf("%w: %w", ErrUnavailable, err)
 		}
 	}
 }

@@ -97,7 +97,7 @@ func (r *Registry) Authenticate(ctx context.Context, bearer string) (Token, erro
 	e := r.tokens.Load().byID[id]
 	if e == nil {
 		if err := r.awaitPoll(ctx); err != nil {
-			return Token{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
+			return Token{}, err
 		}
 		e = r.tokens.Load().byID[id]
 	}
@@ -124,9 +124,16 @@ func (r *Registry) use(e *entry) (Token, error) {
 func (e *entry) expired(now time.Time) bool { return !e.ExpiresAt.IsZero() && !now.Before(e.ExpiresAt) }
 
 // Named returns the token that has this name and is not revoked, for a caller that has authenticated the person by other means. It
-// makes no query, so it finds a new token up to Freshness later. It fails with ErrUnknown or ErrExpired.
-func (r *Registry) Named(name string) (Token, error) {
+// makes no query if the name is in memory. For any other name it waits for the next poll, as Authenticate does. It fails with
+// ErrUnknown, ErrExpired or ErrUnavailable.
+func (r *Registry) Named(ctx context.Context, name string) (Token, error) {
 	e := r.tokens.Load().byName[name]
+	if e == nil {
+		if err := r.awaitPoll(ctx); err != nil {
+			return Token{}, err
+		}
+		e = r.tokens.Load().byName[name]
+	}
 	if e == nil {
 		return Token{}, ErrUnknown
 	}

@@ -67,7 +67,7 @@ func (Operator) enter(*http.Request) (person, error) { return person{operator: t
 type Proxy struct {
 	Header  string                   // contains the name of the person
 	Trusted func(*http.Request) bool // reports whether the connection comes from the proxy
-	Named   func(name string) (token.Token, error)
+	Named   func(ctx context.Context, name string) (token.Token, error)
 }
 
 func (p Proxy) enter(r *http.Request) (person, error) {
@@ -79,7 +79,10 @@ func (p Proxy) enter(r *http.Request) (person, error) {
 		return person{}, &pageError{http.StatusForbidden, "You are not signed in",
 			fmt.Sprintf("The proxy did not send your name in one header %s.", p.Header)}
 	}
-	t, err := p.Named(names[0])
+	t, err := p.Named(r.Context(), names[0])
+	if err != nil && !unknown(err) {
+		return person{}, unavailable(err)
+	}
 	if err != nil {
 		return person{}, &pageError{http.StatusForbidden, "You have no token", fmt.Sprintf(
 			"No valid token has the name %q. The operator of this service creates it with: shortener token create --name=%q --scope=create,read,edit",
