@@ -19,7 +19,8 @@ type poolers struct {
 
 // adapt makes the connections of cfg prepare no statements if they lead to a pooler. A URL that contains
 // default_query_exec_mode decides for itself. The first connection to a database takes one more connection, which finds
-// out.
+// out. Each later connection is checked, because a failover may lead to a pooler. If it does, this connection fails, and the
+// next one prepares no statements.
 func (p *poolers) adapt(cfg *pgxpool.Config) {
 	if cfg.ConnConfig.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement {
 		return
@@ -31,40 +32,68 @@ func (p *poolers) adapt(cfg *pgxpool.Config) {
 		}
 		return err
 	}
+	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		if conn.Config().DefaultQueryExecMode == pgx.QueryExecModeExec {
+			return nil
+		}
+		pooled, err := isPooled(ctx, conn)
+		if err == nil && pooled {
+			p.record(cfg.ConnConfig, true)
+			err = errPooler
+		}
+		return err
+	}
 }
+
+// errPooler reports a connection that would prepare statements although it leads to a pooler.
+var errPooler = errors.New("the database is behind a connection pooler now")
 
 // before reports whether a pooler is before the database.
 func (p *poolers) before(ctx context.Context, cfg *pgx.ConnConfig) (bool, error) {
-	address := fmt.Sprintf("%s:%d/%s", cfg.Host, cfg.Port, cfg.Database)
 	p.mu.Lock()
-	pooled, known := p.known[address]
+	pooled, known := p.known[address(cfg)]
 	p.mu.Unlock()
 	if known {
 		return pooled, nil
 	}
-	pooled, err := isPooled(ctx, cfg)
-	if err != nil {
-		return false, err
+	pooled, err := leadsToPooler(ctx, cfg)
+	if err == nil {
+		p.record(cfg, pooled)
 	}
+	return pooled, err
+}
+
+// address returns the address of the database, or the first one of several.
+func address(cfg *pgx.ConnConfig) string {
+	return fmt.Sprintf("%s:%d/%s", cfg.Host, cfg.Port, cfg.Database)
+}
+
+// record keeps whether a pooler is before the database.
+func (p *poolers) record(cfg *pgx.ConnConfig, pooled bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.known == nil {
 		p.known = make(map[string]bool)
 	}
-	p.known[address] = pooled
-	return pooled, nil
+	p.known[address(cfg)] = pooled
 }
 
-// isPooled compares the process id that a new connection announces with the one of the server process that answers. A pooler
-// announces its own.
-func isPooled(ctx context.Context, cfg *pgx.ConnConfig) (pooled bool, err error) {
+// leadsToPooler reports whether a new connection leads to a pooler.
+func leadsToPooler(ctx context.Context, cfg *pgx.ConnConfig) (pooled bool, err error) {
 	cfg = cfg.Copy()
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
 		return false, err
 	}
+	pooled, err = isPooled(ctx, conn)
+	return pooled, errors.Join(err, conn.Close(ctx))
+}
+
+// isPooled compares the process id that a new connection announces with the one of the server process that answers. A pooler
+// announces its own.
+func isPooled(ctx context.Context, conn *pgx.Conn) (bool, error) {
 	var pid uint32
-	err = conn.QueryRow(ctx, `SELECT pg_backend_pid()`).Scan(&pid)
-	return pid != conn.PgConn().PID(), errors.Join(err, conn.Close(ctx))
+	err := conn.QueryRow(ctx, `SELECT pg_backend_pid()`, pgx.QueryExecModeExec).Scan(&pid)
+	return pid != conn.PgConn().PID(), err
 }
