@@ -96,6 +96,10 @@ func Table() []Edit {
 		{"handback", "kgs/source_refill.go",
 			"if err := s.settle(ctx, l, codes); err != nil {",
 			"if err := ctx.Err(); err != nil {"},
+		// A replica that replays another timeline than that of the primary is not asked.
+		{"replica-timeline", "shortener/pgstore/lag.go",
+			"if p.timeline != l.timeline {",
+			"if false {"},
 		// A change replaces a link only if the link still has the version that the change read.
 		{"version", "shortener/pgstore/manage.go",
 			" AND coalesce((details->>'version')::bigint, 1) = $3 AND deleted_at IS NULL`",

@@ -22,6 +22,7 @@ func TestUnitTestsNoticeControls(t *testing.T) {
 		{"batch-record", "./kgs/redispool", []string{"TestRedisPoolSettle"}},
 		{"later-change", "./shortener/service", []string{"TestCacheKeepsTheLaterOfTwoChanges"}},
 		{"machine-fence", "./kgs/keysource", []string{"TestFrozenHolderMakesNoNumberTwice", "TestHeirBeginsAfterPreviousPromise", "TestSnowflakeNumbersAreUniqueUnderFaults"}},
+		{"replica-timeline", "./shortener/pgstore", []string{"TestReplicaOfAFormerTimelineIsNotAsked"}},
 		{"same-batch", "./kgs/redispool", []string{"TestSettleKeepsBatchOfLateTakeInTheNextEpoch"}},
 		{"visit-writer", "./shortener/visits", []string{"TestRepetitionOfForgottenWriterCountsOnce"}},
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -24,6 +25,7 @@ const (
 var (
 	errNotReplica   = errors.New("the server is not a replica: it accepts writes")
 	errOtherCluster = errors.New("the server does not replicate the primary: it has another system identifier or another database")
+	errTimeline     = errors.New("the server replays another timeline than that of the primary")
 	errLag          = errors.New("the replica lags more than the maximum")
 )
 
@@ -31,11 +33,17 @@ var (
 // database and the schema.
 const identity = `(SELECT system_identifier FROM pg_control_system()) || '/' || current_database() || '/' || current_schema()`
 
-// A position in the write-ahead log, as a number of bytes.
+// A position in the write-ahead log: the timeline and a number of bytes. A promotion begins a new timeline. A server that has
+// more of the former timeline than the new primary cannot follow it, and its position says nothing about the new timeline. The
+// timeline of a replica is the one of its restart point, and the one that it receives if the user may read pg_stat_wal_receiver.
+// So a replica that follows a new primary may be refused until its next restart point.
 const (
 	primaryPosition = `SELECT pg_is_in_recovery(), ` + identity + `,
+		CASE WHEN pg_is_in_recovery() THEN 0 ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint END,
 		CASE WHEN pg_is_in_recovery() THEN 0 ELSE pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0') END::bigint`
 	replicaPosition = `SELECT pg_is_in_recovery(), ` + identity + `,
+		greatest((SELECT timeline_id FROM pg_control_checkpoint()), (SELECT min_recovery_end_timeline FROM pg_control_recovery()),
+			(SELECT received_tli FROM pg_stat_wal_receiver))::bigint,
 		coalesce(pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0'), 0)::bigint`
 )
 
@@ -43,6 +51,7 @@ const (
 type position struct {
 	recovery bool // whether the server is a replica
 	identity string
+	timeline int64
 	lsn      int64
 }
 
@@ -50,7 +59,7 @@ type position struct {
 func (s *Store) positionOf(ctx context.Context, query string) (p position, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lagTimeout)
 	defer cancel()
-	err = s.pool.QueryRow(ctx, query).Scan(&p.recovery, &p.identity, &p.lsn)
+	err = s.pool.QueryRow(ctx, query).Scan(&p.recovery, &p.identity, &p.timeline, &p.lsn)
 	return p, err
 }
 
@@ -116,8 +125,11 @@ type primaryLog struct {
 
 	mu       sync.Mutex
 	identity string
+	timeline int64
 	samples  []sample // the oldest one first
-	down     bool     // whether the last measurement failed
+
+	// stopped is the time of the last sample while the primary does not answer, and otherwise nil. Every look-up reads it.
+	stopped atomic.Pointer[time.Time]
 }
 
 // sample says that everything that the primary acknowledged before the time at is before the position lsn.
@@ -132,17 +144,21 @@ func (l *primaryLog) measure(ctx context.Context, primary *Store) {
 	p, err := primary.positionOf(ctx, primaryPosition)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.down = err != nil || p.recovery
-	if l.down {
+	if err != nil || p.recovery {
+		if n := len(l.samples); n > 0 {
+			last := l.samples[n-1].at // a copy, because slices.Delete moves the samples
+			l.stopped.Store(&last)
+		}
 		return
 	}
-	if n := len(l.samples); p.identity != l.identity || n > 0 && p.lsn < l.samples[n-1].lsn {
-		l.identity, l.samples = p.identity, nil // another server, or a standby that lagged was promoted
+	if n := len(l.samples); p.identity != l.identity || p.timeline != l.timeline || n > 0 && p.lsn < l.samples[n-1].lsn {
+		l.identity, l.timeline, l.samples = p.identity, p.timeline, nil // another server, or a standby was promoted
 	}
 	l.samples = append(l.samples, sample{at, p.lsn})
 	if recent := slices.IndexFunc(l.samples, func(s sample) bool { return at.Sub(s.at) <= l.memory }); recent > 0 {
 		l.samples = slices.Delete(l.samples, 0, recent)
 	}
+	l.stopped.Store(nil)
 }
 
 // errUnknownLag reports that the primary has not answered yet, or that the replica lags more than the samples show.
@@ -156,6 +172,9 @@ func (l *primaryLog) applied(p position) (time.Time, error) {
 		if p.identity != l.identity {
 			return time.Time{}, errOtherCluster
 		}
+		if p.timeline != l.timeline {
+			return time.Time{}, errTimeline
+		}
 		if s.lsn <= p.lsn {
 			return s.at, nil
 		}
@@ -166,10 +185,8 @@ func (l *primaryLog) applied(p position) (time.Time, error) {
 // reference returns the time with which the applied time of a replica is compared: now, or the time of the last sample
 // while the primary does not answer.
 func (l *primaryLog) reference(now time.Time) time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if n := len(l.samples); l.down && n > 0 {
-		return l.samples[n-1].at
+	if stopped := l.stopped.Load(); stopped != nil {
+		return *stopped
 	}
 	return now
 }

@@ -3,6 +3,7 @@ package pgstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -193,6 +194,33 @@ func TestOtherServersAreNotAsked(t *testing.T) {
 	if asked := c.replicas.next(time.Now()); asked != nil {
 		t.Error("a replica of another primary is asked")
 	}
+}
+
+// A standby is promoted. Another one has more of the former timeline, so its position is later than that of the new primary, but
+// it has no change of the new primary.
+func TestReplicaOfAFormerTimelineIsNotAsked(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, time.Hour)
+	c.await(t, nil)
+	promoted := testenv.StartStandby(t, c.primary)
+	promoted.Promote()
+	for n := range 2000 {
+		storetest.Insert(t, c.store, storetest.Link(fmt.Sprintf("former%d", n)))
+	}
+	former := c.store
+	c.store = New(open(t, promoted.URL), storetest.Plain())
+	behind, err := c.store.positionOf(t.Context(), primaryPosition)
+	ahead, failed := former.positionOf(t.Context(), primaryPosition)
+	if err != nil || failed != nil || behind.lsn >= ahead.lsn {
+		t.Fatalf("the new primary is at %+v, %v, and the former one at %+v, %v", behind, err, ahead, failed)
+	}
+	c.watch(t, time.Hour, c.standby.URL)
+	c.await(t, errTimeline)
+	if asked := c.replicas.next(time.Now()); asked != nil {
+		t.Error("a replica of the former timeline is asked")
+	}
+	c.watch(t, time.Hour, testenv.StartStandby(t, promoted).URL)
+	c.await(t, nil)
 }
 
 func TestAppliedIsTheLatestSampleBeforeThePosition(t *testing.T) {
