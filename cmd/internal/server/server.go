@@ -37,6 +37,12 @@ func Start(ctx context.Context, s config.Server, log *slog.Logger) (*program.Pro
 	return startServer(ctx, s, log)
 }
 
+// forgetKeys removes old idempotency keys until the stop.
+func forgetKeys(p *program.Program, c *app.Core, store shortener.Store) {
+	removals := kgs.NewFailureLog(c.Log, "remove old idempotency keys")
+	p.Background("idempotency keys", p.Fail, func(ctx context.Context) error { return service.ForgetKeys(ctx, store, removals.Note) })
+}
+
 func startServer(ctx context.Context, s config.Server, log *slog.Logger) (*program.Program, error) {
 	blocked, err := openBlockFile(s.BlockHosts, log)
 	if err != nil {
@@ -71,8 +77,7 @@ func startServer(ctx context.Context, s config.Server, log *slog.Logger) (*progr
 		if err != nil {
 			return err
 		}
-		removals := kgs.NewFailureLog(c.Log, "remove old idempotency keys")
-		p.Background("idempotency keys", p.Fail, func(ctx context.Context) error { return service.ForgetKeys(ctx, store, removals.Note) })
+		forgetKeys(p, c, store)
 		linkMetrics, requests := service.NewMetrics(c.Registry), web.NewMetrics(c.Registry)
 		links := service.New(service.Config{
 			Store: store, Keys: keys{chain.Keys()}, Lookup: lookup, Metrics: linkMetrics, CacheSize: cachedLinks(), OwnHosts: ownHosts(s.OwnHosts),
