@@ -48,14 +48,16 @@ func MergeNewest(o Order, s Selection, ranked, unranked func(Before, int) ([]Lin
 
 const afterRanks, afterCodes = math.MaxInt64, "~" // no code contains a tilde, which is greater than every letter
 
-// lastMoment is the last CreatedAt that a link can have, because [ImportRules] accept the years up to 9999.
-var lastMoment = time.Date(9999, time.December, 31, 23, 59, 59, 999_999_000, time.UTC)
+// lastMoment returns the last CreatedAt that a link can have, because [ImportRules] accept the years up to 9999.
+func lastMoment() time.Time {
+	return time.Date(9999, time.December, 31, 23, 59, 59, 999_999_000, time.UTC)
+}
 
 // before returns the position with the given text, which names the last link before it by the time of its
 // creation and its code.
 func before(o Order, text string) (Before, error) {
 	if text == "" {
-		return Before{lastMoment, afterRanks, afterCodes}, nil
+		return Before{lastMoment(), afterRanks, afterCodes}, nil
 	}
 	micros, code, _ := strings.Cut(text, ".")
 	n, err := strconv.ParseInt(micros, 36, 64)
