@@ -85,7 +85,7 @@ func take(group []*pending, p *pending) []*pending {
 // the data of a link, write halves the group until it has found this link. It writes the
 // other links.
 func (c *committer) write(ctx context.Context, group []*pending) {
-	results, err := c.insert(ctx, group)
+	outcomes, unknown, err := c.insert(ctx, group)
 	if errors.Is(err, shortener.ErrRefused) && len(group) > 1 {
 		half := len(group) / 2
 		c.write(ctx, group[:half])
@@ -97,64 +97,60 @@ func (c *committer) write(ctx context.Context, group []*pending) {
 			p.result <- result{err: err}
 			continue
 		}
-		p.result <- results[i]
+		p.result <- decide(&p.link, outcomes[i], unknown)
 	}
 }
 
 // insert repeats an Insert of unknown outcome while a caller waits for it. The contract of
 // [shortener.Store] permits the repetition. After an Insert of unknown outcome the links may be stored,
-// even if a later Insert fails with ErrNotWritten. So insert returns the first error.
-func (c *committer) insert(ctx context.Context, group []*pending) ([]result, error) {
+// even if a later Insert fails with ErrNotWritten. So insert returns the first error. unknown is the error of an earlier
+// Insert with an unknown outcome if a later one succeeded, and otherwise nil.
+func (c *committer) insert(ctx context.Context, group []*pending) (outcomes []shortener.Outcome, unknown, err error) {
 	links := make([]shortener.Link, len(group))
 	for i, p := range group {
 		links[i] = p.link
 	}
-	var unknown error
+	var first error
 	for pause := firstPause; ; pause *= 2 {
 		outcomes, err := c.try(ctx, links)
 		if err == nil {
-			return decide(links, outcomes, unknown), nil
+			return outcomes, first, nil
 		}
-		if unknown == nil {
+		if first == nil {
 			if errors.Is(err, shortener.ErrNotWritten) {
-				return nil, err
+				return nil, nil, err
 			}
-			unknown = err
+			first = err
 			for _, p := range group {
-				p.cause.Store(&unknown)
+				p.cause.Store(&first)
 			}
 		}
 		if !awaited(group) || !sleep(ctx, pause) {
-			return nil, unknown
+			return nil, nil, first
 		}
 	}
 }
 
-// decide returns the result of each link: the outcome Inserted or Conflict, or an error. unknown is the error of an
+// decide returns the result of a link: the outcome Inserted or Conflict, or an error. unknown is the error of an
 // earlier try with an unknown outcome, or nil.
 //
 // If there was an earlier try, it wrote the links with the outcome Present, and its transaction may still be in progress,
 // with the idempotency keys that are busy. Otherwise another process created the identical link in the same microsecond,
 // and the code belongs to that creation.
-func decide(links []shortener.Link, outcomes []shortener.Outcome, unknown error) []result {
-	results := make([]result, len(links))
-	for i, o := range outcomes {
-		switch {
-		case o == shortener.Present && unknown != nil:
-			results[i].outcome = shortener.Inserted
-		case o == shortener.Busy && unknown != nil:
-			results[i].err = unknown
-		case o == shortener.Busy:
-			results[i].err = fmt.Errorf("%w: %w", shortener.ErrNotWritten, shortener.ErrKeyBusy)
-		case o == shortener.Repeated, o == shortener.Present && links[i].Once != nil:
-			results[i].err = errRepeated
-		case o == shortener.Present:
-			results[i].outcome = shortener.Conflict
-		default:
-			results[i].outcome = o
-		}
+func decide(link *shortener.Link, o shortener.Outcome, unknown error) result {
+	switch {
+	case o == shortener.Present && unknown != nil:
+		return result{outcome: shortener.Inserted}
+	case o == shortener.Busy && unknown != nil:
+		return result{err: unknown}
+	case o == shortener.Busy:
+		return result{err: fmt.Errorf("%w: %w", shortener.ErrNotWritten, shortener.ErrKeyBusy)}
+	case o == shortener.Repeated, o == shortener.Present && link.Once != nil:
+		return result{err: errRepeated}
+	case o == shortener.Present:
+		return result{outcome: shortener.Conflict}
 	}
-	return results
+	return result{outcome: o}
 }
 
 func (c *committer) try(ctx context.Context, links []shortener.Link) ([]shortener.Outcome, error) {

@@ -44,7 +44,7 @@ func readFields(w http.ResponseWriter, r *http.Request) (shortener.Request, erro
 // mediaType returns the media type of the body, which must be one of the accepted types.
 func mediaType(h http.Header, accepted ...string) (string, error) {
 	refused := func(end string) (string, error) {
-		return "", problem.Unsupported(accepted, "Send "+strings.Join(accepted, " or ")+end)
+		return "", problem.Unsupported(slices.Clone(accepted), "Send "+strings.Join(accepted, " or ")+end)
 	}
 	if coding := h.Get(echo.HeaderContentEncoding); coding != "" && !strings.EqualFold(coding, "identity") {
 		return refused(" without a content coding.")
