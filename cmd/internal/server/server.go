@@ -86,7 +86,6 @@ func startServer(ctx context.Context, s config.Server, log *slog.Logger) (*progr
 		c.OnStop("links", func(ctx context.Context) error {
 			return program.WaitFor(ctx, func() error { return links.Close(ctx) }) // a SQLite commit ignores its context
 		})
-
 		visited := openVisits(p, c, connections, s.Serve)
 		watchBlockFile(p, blocked, links)
 		c.ServeAdmin(p, admin.Config{
