@@ -42,13 +42,13 @@ func newCluster(t *testing.T, maxLag time.Duration, settings ...string) *cluster
 // watch measures the lag of the replica at url.
 func (c *cluster) watch(t *testing.T, maxLag time.Duration, url string) {
 	t.Helper()
-	c.replicas = NewReplicas(c.store, []*pgxpool.Pool{open(t, url)}, maxLag, NewReplicaMetrics(prometheus.NewRegistry()))
+	replicas := NewReplicas(c.store, []*pgxpool.Pool{open(t, url)}, maxLag, NewReplicaMetrics(prometheus.NewRegistry()))
 	notes := make(chan error, 1)
-	c.notes = notes
+	c.replicas, c.notes = replicas, notes // a later call replaces them, and this Watch goes on
 	ctx, cancel := context.WithCancel(t.Context())
 	var watch sync.WaitGroup
 	watch.Go(func() {
-		err := c.replicas.Watch(ctx, func(_ int, err error) {
+		err := replicas.Watch(ctx, func(_ int, err error) {
 			select {
 			case <-notes:
 			default:
