@@ -47,7 +47,7 @@ run: build
 # The race detector checks this project's code and the code that it calls, except SQLite. SQLite is C
 # code translated to Go. It starts no goroutines, and checking it took most of the time.
 test: keeper
-	$(keeper) need gcc chromium redis-server postgres pgbouncer wrk python3 fincore zbarimg
+	$(keeper) need gcc chromium redis-server postgres pgbouncer wrk python3 fincore zbarimg systemd-analyze
 	$(keeper) run go test -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false ./...
 
 lint:

@@ -13,19 +13,20 @@ import (
 // needs lists the programs, besides Go, that tests and checks run. A program is installed if
 // one of its names is found.
 var needs = map[string]struct{ names, packages []string }{
-	"gcc":            {names: []string{"gcc", "clang"}, packages: []string{"gcc", "libc6-dev"}}, // the race detector needs it
-	"redis-server":   {names: []string{"redis-server"}, packages: []string{"redis-server"}},
-	"postgres":       {names: []string{"postgres"}, packages: []string{"postgresql"}},
-	"pgbouncer":      {names: []string{"pgbouncer"}, packages: []string{"pgbouncer"}},
-	"chromium":       {names: []string{"chromium", "chromium-browser", "google-chrome"}, packages: []string{"chromium"}},
-	"promtool":       {names: []string{"promtool"}, packages: []string{"prometheus"}},
-	"spin":           {names: []string{"spin"}, packages: []string{"spin"}},
-	"wrk":            {names: []string{"wrk"}, packages: []string{"wrk"}},
-	"python3":        {names: []string{"python3"}, packages: []string{"python3"}},
-	"fincore":        {names: []string{"fincore"}, packages: []string{"util-linux-extra"}},
-	"nginx":          {names: []string{"nginx"}, packages: []string{"nginx-light"}},
-	"docker-compose": {names: []string{"docker-compose"}, packages: []string{"docker-compose"}},
-	"zbarimg":        {names: []string{"zbarimg"}, packages: []string{"zbar-tools"}},
+	"gcc":             {names: []string{"gcc", "clang"}, packages: []string{"gcc", "libc6-dev"}}, // the race detector needs it
+	"redis-server":    {names: []string{"redis-server"}, packages: []string{"redis-server"}},
+	"postgres":        {names: []string{"postgres"}, packages: []string{"postgresql"}},
+	"pgbouncer":       {names: []string{"pgbouncer"}, packages: []string{"pgbouncer"}},
+	"chromium":        {names: []string{"chromium", "chromium-browser", "google-chrome"}, packages: []string{"chromium"}},
+	"promtool":        {names: []string{"promtool"}, packages: []string{"prometheus"}},
+	"spin":            {names: []string{"spin"}, packages: []string{"spin"}},
+	"wrk":             {names: []string{"wrk"}, packages: []string{"wrk"}},
+	"python3":         {names: []string{"python3"}, packages: []string{"python3"}},
+	"fincore":         {names: []string{"fincore"}, packages: []string{"util-linux-extra"}},
+	"nginx":           {names: []string{"nginx"}, packages: []string{"nginx-light"}},
+	"docker-compose":  {names: []string{"docker-compose"}, packages: []string{"docker-compose"}},
+	"zbarimg":         {names: []string{"zbarimg"}, packages: []string{"zbar-tools"}},
+	"systemd-analyze": {names: []string{"systemd-analyze"}, packages: []string{"systemd"}},
 }
 
 // need installs the listed programs that are missing.
