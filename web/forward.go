@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -15,14 +16,14 @@ func (p *public) codePath(c echo.Context) error {
 	c.SetPath(routeCode)
 	link, err := p.resolve(c, parameters.Code(c))
 	if err == nil && link.Forward() != shortener.ForwardQueryAndPath {
-		err = shortener.ErrNotFound
+		return p.redirect(c, link, shortener.ErrNotFound) // the code is known, so the request has no page of the operator
 	}
 	return p.missed(c, p.redirect(c, link, err))
 }
 
 // forward returns the URL to which the request is redirected: the URL of the link, and what of the request the link
 // forwards. It appends the bytes as the client sent them. It does not decode them, because servers may distinguish
-// between two spellings.
+// between two spellings. It only encodes the bytes that would end the part of the URL, and those that are not ASCII.
 func forward(l *shortener.Link, r *http.Request) string {
 	f := l.Forward()
 	if f == shortener.ForwardNone {
@@ -32,10 +33,10 @@ func forward(l *shortener.Link, r *http.Request) string {
 	url, query, hasQuery := strings.Cut(url, "?")
 	if f == shortener.ForwardQueryAndPath {
 		if rest, ok := restOfPath(r); ok {
-			url = strings.TrimSuffix(url, "/") + rest
+			url = strings.TrimSuffix(url, "/") + encoded(rest)
 		}
 	}
-	switch given := r.URL.RawQuery; {
+	switch given := encoded(r.URL.RawQuery); {
 	case given == "":
 	case !hasQuery, query == "":
 		query, hasQuery = given, true
@@ -52,11 +53,29 @@ func forward(l *shortener.Link, r *http.Request) string {
 }
 
 // restOfPath returns what follows the code in the path of a request, as the client sent it. It begins with a slash.
+// URL.EscapedPath would decode and encode the whole path if one of its bytes may not be in a URL.
 func restOfPath(r *http.Request) (rest string, ok bool) {
-	path := r.URL.EscapedPath()
+	path, _, _ := strings.Cut(r.RequestURI, "?")
+	if !strings.HasPrefix(path, "/") { // the client sent an absolute URL, as for a proxy
+		path = r.URL.EscapedPath()
+	}
 	at := strings.IndexByte(path[1:], '/')
 	if at < 0 {
 		return "", false
 	}
 	return path[1+at:], true
+}
+
+// encoded percent-encodes the bytes that cannot be in a path or a query of a Location header: "#" would begin the
+// fragment, and a header contains only printable ASCII. All other bytes stay as they are.
+func encoded(part string) string {
+	var b strings.Builder
+	kept := 0
+	for i := range len(part) {
+		if c := part[i]; c <= ' ' || c >= 0x7f || c == '#' {
+			fmt.Fprintf(&b, "%s%%%02X", part[kept:i], c)
+			kept = i + 1
+		}
+	}
+	return b.String() + part[kept:]
 }

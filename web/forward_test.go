@@ -24,6 +24,11 @@ func TestForward(t *testing.T) {
 		{"https://h", "query+path", "/c/b", "https://h/b"},
 		{"https://h/", "query+path", "/c/b", "https://h/b"},
 		{"https://h/a?x=1#f", "query+path", "/c/b%2Fc/%41/../d?y=2", "https://h/a/b%2Fc/%41/../d?x=1&y=2#f"},
+		{"https://h/a", "query+path", `/c/a%2Fb|c"{}^%7e~`, `https://h/a/a%2Fb|c"{}^%7e~`},
+		{"https://h/a", "query+path", "/c/a%2Fé%7e", "https://h/a/a%2F%C3%A9%7e"},
+		{"https://h/a", "query", "/c?a%2Fé|%7e", "https://h/a?a%2F%C3%A9|%7e"},
+		{"https://h/a#f", "query+path", "/c/b#c?y#z", "https://h/a/b%23c?y%23z#f"},
+		{"https://h/a", "query+path", "http://s.example/c/a%2Fb?y=2", "https://h/a/a%2Fb?y=2"},
 	} {
 		forwarded := shortener.Forward(test.forward)
 		l := &shortener.Link{URL: test.url, Details: &shortener.Details{Forward: forwarded}}
@@ -51,5 +56,25 @@ func TestOnlyLinksThatForwardPathsHavePaths(t *testing.T) {
 		if got := o.location(t, path); got != want {
 			t.Errorf("GET %s: %s, want %s", path, got, want)
 		}
+	}
+}
+
+// The path reaches the link through the router as the client sent it, also if a byte of it may not be in a URL.
+func TestForwardKeepsUnusualPath(t *testing.T) {
+	t.Parallel()
+	o := newTokenSite(t, client.Limits{}).owner(t, "docs", everyScope)
+	o.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://h.example/a","alias":"with","forward":"query+path"}`)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, o.url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.URL.Opaque = "/with/a%2Fb|\xff" // net/http sends it unchanged
+	resp, err := o.client.Transport.(*contract).next.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if got, want := resp.Header.Get("Location"), "https://h.example/a/a%2Fb|%FF"; got != want {
+		t.Errorf("the link leads to %s, want %s", got, want)
 	}
 }

@@ -94,6 +94,18 @@ func TestNotFoundURLAppliesToImpossibleCodes(t *testing.T) {
 	}
 }
 
+// A code that is known has no page of the operator, also if the path continues after the code.
+func TestNotFoundURLIsForUnknownCodesOnly(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, func(c *PublicConfig) { c.NotFoundURL = "https://example.com/404" })
+	s.shorten(t, `{"url":"https://go.dev/","alias":"known"}`)
+	for _, path := range []string{"/known/x", "/known/"} {
+		if r := s.do(t, http.MethodGet, path, "", "Accept", browserAccept); r.status != http.StatusNotFound || !strings.Contains(r.body, "<main") {
+			t.Errorf("GET %s: status %d, want a page with status 404", path, r.status)
+		}
+	}
+}
+
 // A scan whose answers are redirects is refused like any other scan.
 func TestNotFoundURLKeepsMissLimiter(t *testing.T) {
 	t.Parallel()
