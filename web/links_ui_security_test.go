@@ -183,7 +183,7 @@ func TestUITrustsHeaderOfProxyOnly(t *testing.T) {
 		"no name":           {"127.0.0.0/8", nil, http.StatusForbidden, "did not send your name"},
 		"empty name":        {"127.0.0.0/8", []string{""}, http.StatusForbidden, "did not send your name"},
 		"two names":         {"127.0.0.0/8", []string{"alice", "root"}, http.StatusForbidden, "did not send your name"},
-		"no such token":     {"127.0.0.0/8", []string{"carol"}, http.StatusForbidden, "shortener token create --name=&#34;carol&#34; --scope=create,read,edit"},
+		"no such token":     {"127.0.0.0/8", []string{"$(id)"}, http.StatusForbidden, "shortener token create --name=&#39;$(id)&#39; --scope=create,read,edit"},
 		"revoked token":     {"127.0.0.0/8", []string{"dave"}, http.StatusForbidden, "No valid token has the name"},
 		"names with commas": {"127.0.0.0/8", []string{"alice,root"}, http.StatusForbidden, "No valid token has the name"},
 	} {

@@ -3,6 +3,9 @@ package ui
 import (
 	"context"
 	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
 	"testing"
 
 	"keypool/shortener/service"
@@ -76,10 +79,30 @@ func TestLocal(t *testing.T) {
 		"/admin/code/a?x=1": "/admin/code/a?x=1", "": "/admin/", "/": "/admin/", "//evil.example": "/admin/", "https://evil.example/admin/": "/admin/",
 		`/\evil.example`: "/admin/", "/admin": "/admin/", "/adminx/": "/admin/", "/admin/\\x": "/admin/", "javascript:alert(1)": "/admin/",
 		"/admin/../phish": "/admin/", "/admin/%2e%2e/phish": "/admin/", "/admin/.%2E/phish": "/admin/", "/admin/code/../../x": "/admin/", "/admin/%zz": "/admin/",
-		"/admin/code/../new": "/admin/code/../new",
+		"/admin/code/../new": "/admin/new", "/admin/?q=a%2Fb&tag=..": "/admin/?q=a%2Fb&tag=..", "/admin/new?url=https://go.dev/../x": "/admin/new?url=https://go.dev/../x",
+		"/admin/#/../../sso-next": "/admin/", "/admin/code/a#/../../../x": "/admin/", "/admin/%23/../../x": "/admin/", "/admin/%23/%2e%2e/%2e%2e/x": "/admin/",
+		"/admin/code/%23/..": "/admin/code", "/admin/code/a%23b": "/admin/code/a%23b", "/admin/x/../": "/admin/", "/admin/%252e%252e/x": "/admin/%252e%252e/x", "/admin/..%2f..%2fx": "/admin/", "/admin/%5c..": "/admin/",
+		`/admin/..\x`: "/admin/", "/admin//evil.example": "/admin/evil.example", "//evil.example/admin/": "/admin/", "///evil.example": "/admin/",
+		"http:/admin/x": "/admin/", "http:admin/": "/admin/", "admin/x": "/admin/", "?x": "/admin/", "/admin/x\n": "/admin/",
 	} {
 		if got := local(text, "/admin"); got != want {
 			t.Errorf("local(%q) = %q, want %q", text, got, want)
+		}
+		w := httptest.NewRecorder() // the redirect must lead to the same page
+		http.Redirect(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/admin/sign-in", nil), local(text, "/admin"), http.StatusSeeOther)
+		if got := w.Header().Get("Location"); got != want {
+			t.Errorf("the redirect for %q leads to %q, want %q", text, got, want)
+		}
+	}
+}
+
+// A proposed command that a person pastes into a shell has the name as one word, whatever the name contains.
+func TestQuoted(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"alice", "$(touch x)", "`id`", `a"b\c`, "o'hara's", "a b;c&d|e>f", "!x", "$HOME", ""} {
+		got, err := exec.CommandContext(t.Context(), "sh", "-c", "printf %s "+quoted(name)).Output()
+		if err != nil || string(got) != name {
+			t.Errorf("a shell reads %s as %q, want %q: %v", quoted(name), got, name, err)
 		}
 	}
 }

@@ -85,8 +85,8 @@ func (p Proxy) enter(r *http.Request) (person, error) {
 	}
 	if err != nil {
 		return person{}, &pageError{http.StatusForbidden, "You have no token", fmt.Sprintf(
-			"No valid token has the name %q. The operator of this service creates it with: shortener token create --name=%q --scope=create,read,edit",
-			names[0], names[0])}
+			"No valid token has the name %q. The operator of this service creates it with: shortener token create --name=%s --scope=create,read,edit",
+			names[0], quoted(names[0]))}
 	}
 	return person{token: t}, nil
 }
@@ -148,13 +148,23 @@ func unavailable(err error) error {
 	return &shortener.UnavailableError{RetryAfter: token.Freshness, Err: err}
 }
 
-// local returns a path below base, or base itself if the text is anything else. A browser takes "//host" for another
-// site, "\" for "/", and removes segments of dots, also if they are percent-encoded.
+// local returns a path below base with its query, or base itself if the text is anything else. A browser takes "//host" for
+// another site, "\" for "/", and removes segments of dots, also if they are percent-encoded. net/http.Redirect removes such
+// segments from the whole text up to "?", so local removes them itself and refuses a fragment.
 func local(text, base string) string {
 	u, err := url.Parse(text)
-	if err != nil || u.IsAbs() || u.Host != "" || strings.ContainsAny(text, "\\\r\n\t") ||
-		!strings.HasPrefix(text, base+"/") || !strings.HasPrefix(path.Clean(u.Path)+"/", base+"/") {
+	if err != nil || u.IsAbs() || u.Host != "" || u.User != nil || strings.ContainsAny(text, "#\\\r\n\t") || strings.Contains(u.Path, `\`) {
 		return base + "/"
 	}
-	return text
+	clean := path.Clean(u.Path)
+	if strings.HasSuffix(u.Path, "/") {
+		clean += "/"
+	}
+	if !strings.HasPrefix(clean, base+"/") {
+		return base + "/"
+	}
+	return (&url.URL{Path: clean, RawQuery: u.RawQuery}).String()
 }
+
+// quoted returns a text as one word for a POSIX shell.
+func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
