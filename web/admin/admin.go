@@ -104,7 +104,13 @@ func (h *Handler) Run(ctx context.Context) error {
 }
 
 // ServeHTTP implements [http.Handler].
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.ServeHTTP(w, r) }
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if isForeign(r) {
+		h.report(foreign().Write(w))
+		return
+	}
+	h.mux.ServeHTTP(w, r)
+}
 
 func (h *Handler) route() {
 	mux := h.mux

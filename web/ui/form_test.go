@@ -99,7 +99,7 @@ func TestLocal(t *testing.T) {
 // A proposed command that a person pastes into a shell has the name as one word, whatever the name contains.
 func TestQuoted(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"alice", "$(touch x)", "`id`", `a"b\c`, "o'hara's", "a b;c&d|e>f", "!x", "$HOME", ""} {
+	for _, name := range []string{"alice", "$(echo x)", "`id`", `a"b\c`, "o'hara's", "a b;c&d|e", "!x", "$HOME", ""} {
 		got, err := exec.CommandContext(t.Context(), "sh", "-c", "printf %s "+quoted(name)).Output()
 		if err != nil || string(got) != name {
 			t.Errorf("a shell reads %s as %q, want %q: %v", quoted(name), got, name, err)

@@ -1,0 +1,35 @@
+package admin
+
+import (
+	"net/http"
+	"strings"
+
+	"keypool/web/internal/reply"
+)
+
+// isForeign reports whether a page of another site sent the request. The listener has no login, so without this check such a
+// page could start profiles and searches through the browser of an operator, although it could not read the answers. A
+// person may still follow a link from another site to a page of the listener.
+//
+// Browsers send the headers Sec-Fetch only to HTTPS and to the loopback interface. Other clients do not send them.
+func isForeign(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "cross-site", "same-site":
+		return !isVisit(r)
+	}
+	return false
+}
+
+// isVisit reports whether a browser loads a page into a tab. The mode of a frame is also navigate, but its destination is not
+// document. A profile is not a page.
+func isVisit(r *http.Request) bool {
+	return r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" &&
+		!strings.HasPrefix(r.URL.Path, "/debug/")
+}
+
+func foreign() reply.Problem {
+	return reply.Problem{
+		Type: reply.TypePrefix + "forbidden", Title: "Another site sent this request", Status: http.StatusForbidden,
+		Detail: "A page of another site cannot use this listener. Open the address yourself.",
+	}
+}
