@@ -19,6 +19,9 @@ type Details struct {
 	Redirect  int       `json:"redirect,omitzero"`   // HTTP status of a redirect; 0 means DefaultRedirect
 	Forward   Forward   `json:"forward,omitzero"`    // what of the URL of a request is forwarded; "" means ForwardNone
 	FirstURL  string    `json:"first_url,omitzero"`  // the URL as created, if it was changed
+	// URLChangedAt is the time of the last change of the URL. It is zero if the URL was not changed. It is also zero if an earlier
+	// version of Keypool changed the URL, or if the link was imported. Then ChangedAt is the latest possible time.
+	URLChangedAt time.Time `json:"url_changed_at,omitzero"`
 }
 
 // DefaultRedirect is the HTTP status of a redirect, unless the link has another one.

@@ -91,6 +91,6 @@ func (p *Patch) applyURL(l *Link, d *Details, allowed *destination.Rules) error 
 	if d.FirstURL == "" {
 		d.FirstURL = l.URL
 	}
-	l.URL = url
+	l.URL, d.URLChangedAt = url, d.ChangedAt
 	return nil
 }

@@ -90,16 +90,17 @@ func (p *public) preview(c echo.Context, code string) error {
 	return reply.JSON(c.Response(), media.JSON, http.StatusOK, a)
 }
 
-// preview is the JSON representation of a link for everyone. It says whether the link may lead elsewhere later.
+// preview is the JSON representation of a link for everyone. It says whether the link may lead elsewhere later. Changes of
+// other members than the URL are visible only to the owner.
 type preview struct {
 	api.Link
-	ChangedAt time.Time `json:"changed_at,omitzero"` // time of the last change of the link, if its URL has changed
+	ChangedAt time.Time `json:"changed_at,omitzero"` // time of the last change of the URL
 }
 
 func newPreview(l shortener.Link, self destination.Origin) *preview {
 	v := &preview{Link: *api.NewLink(l, self)}
 	if l.Editable() {
-		v.ChangedAt = l.Details.ChangedAt
+		v.ChangedAt = l.Details.URLChangedAt
 	}
 	return v
 }

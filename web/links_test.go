@@ -386,17 +386,37 @@ func TestPreviewSaysWhetherALinkMayChange(t *testing.T) {
 		t.Error("the preview of a fixed link does not say that it is fixed")
 	}
 	o.want(t, http.StatusOK, http.MethodPatch, "/api/links/open", `{"title":"still secret"}`) // no change of the destination
-	if !strings.Contains(page("open"), "has not changed") {
+	if !strings.Contains(page("open"), "The destination has not changed") {
 		t.Error("the preview of an editable link does not say that it may change")
 	}
 	changed := o.want(t, http.StatusOK, http.MethodPatch, "/api/links/open", `{"url":"https://two.example/"}`)
-	if !strings.Contains(page("open"), "It last changed on") {
-		t.Error("the preview of a changed link does not say when it changed")
+	later := o.want(t, http.StatusOK, http.MethodPatch, "/api/links/open", `{"title":"secret again"}`)
+	if !later.ChangedAt.After(changed.ChangedAt) {
+		t.Fatalf("the link changed at %v and then at %v", changed.ChangedAt, later.ChangedAt)
+	}
+	if p := page("open"); !strings.Contains(p, "The destination last changed on") || strings.Contains(p, later.ChangedAt.Format(time.RFC3339Nano)) {
+		t.Error("the preview of a changed link does not say when its destination changed")
 	}
 	r := o.do(t, http.MethodGet, "/open+", "")
 	var v preview
 	if err := json.Unmarshal([]byte(r.body), &v); err != nil || !v.Editable || !v.ChangedAt.Equal(changed.ChangedAt) || strings.Contains(r.body, "secret") {
 		t.Errorf("the preview is %s", r.body)
+	}
+}
+
+// An earlier version that changed the URL of a link recorded only the time of the last change of any member.
+func TestPreviewOfChangeByEarlierVersion(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	s.insert(t, shortener.Link{
+		Code: "old", URL: "https://two.example/", Source: shortener.SourceAlias, CreatedAt: time.UnixMicro(0).UTC(),
+		Details: &shortener.Details{Version: 3, Editable: true, ChangedAt: time.UnixMicro(1).UTC(), FirstURL: "https://one.example/"},
+	})
+	if p := s.do(t, http.MethodGet, "/old+", "", "Accept", media.HTML); !strings.Contains(p.body, "The destination last changed on") {
+		t.Errorf("the preview does not say that the destination changed: %s", p.body)
+	}
+	if r := s.do(t, http.MethodGet, "/old+", ""); !strings.Contains(r.body, `"changed_at":"1970-01-01T00:00:00.000001Z"`) {
+		t.Errorf("the preview does not contain the time of the change: %s", r.body)
 	}
 }
 

@@ -55,9 +55,11 @@ func (e *entry) set(l *shortener.Link, asked time.Duration) {
 
 // resolved returns the details that Resolve returns.
 func resolved(d *shortener.Details) shortener.Details {
-	kept := shortener.Details{Owner: d.Owner, Editable: d.Editable, Version: d.Version, Redirect: d.Redirect, Forward: d.Forward}
-	if d.FirstURL != "" {
-		kept.ChangedAt = d.ChangedAt
+	kept := shortener.Details{
+		Owner: d.Owner, Editable: d.Editable, Version: d.Version, Redirect: d.Redirect, Forward: d.Forward, URLChangedAt: d.URLChangedAt,
+	}
+	if d.FirstURL != "" && d.URLChangedAt.IsZero() {
+		kept.URLChangedAt = d.ChangedAt // the URL was changed at this time or before
 	}
 	return kept
 }
