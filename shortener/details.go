@@ -10,18 +10,16 @@ import (
 // They are immutable: a change of a link replaces them. The JSON members are those of the column details
 // in the database.
 type Details struct {
-	Owner     int64     `json:"owner,omitzero"`      // id of the token that created the link; 0 for an anonymous link
-	Title     string    `json:"title,omitzero"`      // at most 200 characters
-	Tags      []string  `json:"tags,omitempty"`      // at most 16 tags of at most 32 characters
-	Editable  bool      `json:"editable,omitzero"`   // whether the URL may change
-	Version   int64     `json:"version"`             // 1 after the creation; each change adds 1
-	ChangedAt time.Time `json:"changed_at,omitzero"` // time of the last change
-	Redirect  int       `json:"redirect,omitzero"`   // HTTP status of a redirect; 0 means DefaultRedirect
-	Forward   Forward   `json:"forward,omitzero"`    // what of the URL of a request is forwarded; "" means ForwardNone
-	FirstURL  string    `json:"first_url,omitzero"`  // the URL as created, if it was changed
-	// URLChangedAt is the time of the last change of the URL. It is zero if the URL was not changed. It is also zero if an earlier
-	// version of Keypool changed the URL, or if the link was imported. Then ChangedAt is the latest possible time.
-	URLChangedAt time.Time `json:"url_changed_at,omitzero"`
+	Owner        int64     `json:"owner,omitzero"`          // id of the token that created the link; 0 for an anonymous link
+	Title        string    `json:"title,omitzero"`          // at most 200 characters
+	Tags         []string  `json:"tags,omitempty"`          // at most 16 tags of at most 32 characters
+	Editable     bool      `json:"editable,omitzero"`       // whether the URL may change
+	Version      int64     `json:"version"`                 // 1 after the creation; each change adds 1
+	ChangedAt    time.Time `json:"changed_at,omitzero"`     // time of the last change
+	Redirect     int       `json:"redirect,omitzero"`       // HTTP status of a redirect; 0 means DefaultRedirect
+	Forward      Forward   `json:"forward,omitzero"`        // what of the URL of a request is forwarded; "" means ForwardNone
+	FirstURL     string    `json:"first_url,omitzero"`      // the URL as created, if it was changed
+	URLChangedAt time.Time `json:"url_changed_at,omitzero"` // time of the last change of the URL; older versions did not store it
 }
 
 // DefaultRedirect is the HTTP status of a redirect, unless the link has another one.
@@ -87,6 +85,19 @@ func (l *Link) Owner() int64 {
 
 // Editable reports whether the URL of the link may change.
 func (l *Link) Editable() bool { return l.Details != nil && l.Details.Editable }
+
+// URLChangedAt returns the time of the last change of the URL, or the zero time if the URL never changed. If an older version changed
+// the URL, the result is not earlier than that change.
+func (l *Link) URLChangedAt() time.Time {
+	switch d := l.Details; {
+	case d == nil:
+		return time.Time{}
+	case d.URLChangedAt.IsZero() && d.FirstURL != "":
+		return d.ChangedAt
+	default:
+		return d.URLChangedAt
+	}
+}
 
 // Redirect returns the HTTP status of a redirect to the URL of the link.
 func (l *Link) Redirect() int {

@@ -66,7 +66,7 @@ func (r *ImportRules) checkDetails(d *Details) (*Details, error) {
 	if d == nil {
 		return nil, nil //nolint:nilnil // an anonymous link has no details
 	}
-	checked := Details{Owner: d.Owner, Editable: d.Editable, Version: d.Version, ChangedAt: d.ChangedAt}
+	checked := Details{Owner: d.Owner, Editable: d.Editable, Version: d.Version, ChangedAt: d.ChangedAt, URLChangedAt: d.URLChangedAt}
 	p := Patch{Title: &d.Title, Tags: &d.Tags}
 	if d.Redirect != 0 {
 		p.Redirect = &d.Redirect
@@ -81,6 +81,9 @@ func (r *ImportRules) checkDetails(d *Details) (*Details, error) {
 		return nil, &InvalidError{Field: "version", Reason: fmt.Sprintf("must be 1 to %d", int64(maxVersion))}
 	}
 	if err := checkMoment("changed_at", &checked.ChangedAt, false); err != nil {
+		return nil, err
+	}
+	if err := checkMoment("url_changed_at", &checked.URLChangedAt, false); err != nil {
 		return nil, err
 	}
 	if d.FirstURL != "" {

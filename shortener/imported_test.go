@@ -41,6 +41,7 @@ func TestImportRules(t *testing.T) {
 		"expires_at must be a time in":          func(l *Link) { l.ExpiresAt = time.Date(1969, 1, 1, 0, 0, 0, 0, time.UTC) },
 		"deleted_at must be a time":             func(l *Link) { l.DeletedAt = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) },
 		"changed_at must be a time":             func(l *Link) { l.Details.ChangedAt = time.Unix(-1, 0) },
+		"url_changed_at must be a time":         func(l *Link) { l.Details.URLChangedAt = time.Unix(-1, 0) },
 		"version must be 1 to 9007199254740992": func(l *Link) { l.Details.Version = 0 },
 		"first_url must have a host":            func(l *Link) { l.Details.FirstURL = "https:///" },
 		"title must have at most 200":           func(l *Link) { l.Details.Title = strings.Repeat("x", 201) },
@@ -78,7 +79,7 @@ func TestImportRulesKeepEverything(t *testing.T) {
 		Code: "x", URL: "https://example.com/", Source: SourceImport, CreatedAt: moment, ExpiresAt: moment, DeletedAt: moment,
 		Details: &Details{
 			Owner: 7, Title: "t", Tags: []string{"a", "b"}, Editable: true, Version: 9, ChangedAt: moment, Redirect: 308,
-			Forward: ForwardQueryAndPath, FirstURL: "https://first.example/",
+			Forward: ForwardQueryAndPath, FirstURL: "https://first.example/", URLChangedAt: moment.Add(-time.Hour),
 		},
 	}
 	got, err := new(ImportRules).Check(l)

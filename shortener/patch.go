@@ -35,6 +35,7 @@ func (l *Link) nextDetails(now time.Time) *Details {
 	next := Details{Version: 1}
 	if l.Details != nil {
 		next = *l.Details
+		next.URLChangedAt = l.URLChangedAt()
 	}
 	next.Version++
 	next.ChangedAt = now

@@ -120,6 +120,7 @@ func testInsertOfTombstones(t *testing.T, s shortener.Store) {
 	for _, code := range []string{"rank", "no-rank"} {
 		changed := Owned(code+"1", 7)
 		changed.Details.Version, changed.Details.ChangedAt, changed.Details.FirstURL = 3, Moment().UTC(), "https://first.example/"
+		changed.Details.URLChangedAt = Moment().UTC().Add(-time.Hour)
 		withoutDetails := Link(code + "3")
 		withoutDetails.DeletedAt = Moment().UTC()
 		links = append(links, Link(code+"0"), changed, Deleted(Link(code+"2"), Moment()), withoutDetails, Deleted(changed, Moment()))

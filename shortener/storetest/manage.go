@@ -34,6 +34,7 @@ func testChange(t *testing.T, s shortener.Store) {
 		changed := Owned(old.Code, 7)
 		changed.URL, changed.ExpiresAt = "https://changed.example/", Moment().UTC().Add(time.Hour)
 		changed.Details.Version, changed.Details.ChangedAt = 2, Moment().UTC()
+		changed.Details.FirstURL, changed.Details.URLChangedAt = old.URL, Moment().UTC()
 		if err := s.Change(t.Context(), old, changed); err != nil {
 			t.Fatal(err)
 		}

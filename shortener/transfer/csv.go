@@ -40,6 +40,7 @@ func csvTable() *table {
 		}},
 		{name: "deleted_at", set: setTime(deletedAt)},
 		{name: "first_url", set: setExact(firstURL)},
+		{name: "url_changed_at", set: setTime(urlChangedAt)},
 		{name: "human_visits", set: setCount(humans)},
 		{name: "bot_visits", set: setCount(bots)},
 	}}
@@ -75,7 +76,7 @@ func (c csvWriter) write(r *Record) error {
 	return c.Write([]string{
 		r.Code, r.URL, timeText(r.CreatedAt), timeText(r.ExpiresAt), r.Title, strings.Join(r.Tags, "|"), r.Owner,
 		strconv.FormatBool(r.Editable), strconv.FormatInt(r.Version, 10), timeText(r.ChangedAt), strconv.Itoa(r.Redirect), string(r.Forward),
-		timeText(r.DeletedAt), r.FirstURL, countText(r.Visits.Human), countText(r.Visits.Bot),
+		timeText(r.DeletedAt), r.FirstURL, timeText(r.URLChangedAt), countText(r.Visits.Human), countText(r.Visits.Bot),
 	})
 }
 

@@ -163,6 +163,7 @@ func fill(t *testing.T, d database) {
 	}
 	changed := storetest.Owned("changed", 4)
 	changed.Details.Version, changed.Details.ChangedAt, changed.Details.FirstURL = 5, changed.CreatedAt, "https://first.example/?a,b;'c'"
+	changed.Details.URLChangedAt = changed.CreatedAt.Add(-time.Microsecond)
 	changed.Details.Title, changed.Details.Tags = `=1+2, "quoted" | \n \. <&> `+strings.Repeat("ü", 100), []string{`"`, "a,b", "ü"}
 	links = append(links, changed)
 	for some := range slices.Chunk(links, 700) {

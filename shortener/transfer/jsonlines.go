@@ -95,7 +95,7 @@ func syntaxRefusal(err error) error {
 // accepted returns what a member with this JSON pointer must be.
 func accepted(pointer string) string {
 	switch pointer {
-	case "/created_at", "/expires_at", "/changed_at", "/deleted_at", "/Created", "/LastEdit":
+	case "/created_at", "/expires_at", "/changed_at", "/url_changed_at", "/deleted_at", "/Created", "/LastEdit":
 		return takesTime
 	case "/editable":
 		return "must be true or false"

@@ -31,21 +31,22 @@ import (
 // Record is a link in a file. A member with its zero value is absent. The JSON members and the columns of a CSV file have the
 // names of the members in the HTTP API.
 type Record struct {
-	Code      string            `json:"code"`
-	URL       string            `json:"url"`
-	CreatedAt time.Time         `json:"created_at,omitzero"`
-	ExpiresAt time.Time         `json:"expires_at,omitzero"`
-	Title     string            `json:"title,omitzero"`
-	Tags      []string          `json:"tags,omitempty"`
-	Owner     string            `json:"owner,omitzero"` // name of a token
-	Editable  bool              `json:"editable"`
-	Version   int64             `json:"version"` // 0 means 1
-	ChangedAt time.Time         `json:"changed_at,omitzero"`
-	Redirect  int               `json:"redirect"`
-	Forward   shortener.Forward `json:"forward"`
-	DeletedAt time.Time         `json:"deleted_at,omitzero"`
-	FirstURL  string            `json:"first_url,omitzero"` // the URL as created, if it was changed
-	Visits    Total             `json:"visits,omitzero"`
+	Code         string            `json:"code"`
+	URL          string            `json:"url"`
+	CreatedAt    time.Time         `json:"created_at,omitzero"`
+	ExpiresAt    time.Time         `json:"expires_at,omitzero"`
+	Title        string            `json:"title,omitzero"`
+	Tags         []string          `json:"tags,omitempty"`
+	Owner        string            `json:"owner,omitzero"` // name of a token
+	Editable     bool              `json:"editable"`
+	Version      int64             `json:"version"` // 0 means 1
+	ChangedAt    time.Time         `json:"changed_at,omitzero"`
+	Redirect     int               `json:"redirect"`
+	Forward      shortener.Forward `json:"forward"`
+	DeletedAt    time.Time         `json:"deleted_at,omitzero"`
+	FirstURL     string            `json:"first_url,omitzero"`      // the URL as created, if it was changed
+	URLChangedAt time.Time         `json:"url_changed_at,omitzero"` // time of the last change of the URL
+	Visits       Total             `json:"visits,omitzero"`
 }
 
 // Total is how often a link was followed.
@@ -61,7 +62,7 @@ func recordOf(l *shortener.Link, owners *Owners) Record {
 		Editable: l.Editable(), Version: l.Version(), Redirect: l.Redirect(), Forward: l.Forward(),
 	}
 	if d := l.Details; d != nil {
-		r.Title, r.Tags, r.FirstURL = d.Title, d.Tags, d.FirstURL
+		r.Title, r.Tags, r.FirstURL, r.URLChangedAt = d.Title, d.Tags, d.FirstURL, d.URLChangedAt
 		r.ChangedAt = d.ChangedAt.Truncate(time.Microsecond) // older versions stored nanoseconds of some deletions
 		r.Owner = owners.name(d.Owner)
 	}
@@ -74,7 +75,7 @@ func (r *Record) link(owner int64) shortener.Link {
 		Code: r.Code, URL: r.URL, CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt, DeletedAt: r.DeletedAt,
 		Details: &shortener.Details{
 			Owner: owner, Title: r.Title, Tags: r.Tags, Editable: r.Editable, Version: cmp.Or(r.Version, 1), ChangedAt: r.ChangedAt,
-			Redirect: r.Redirect, Forward: r.Forward, FirstURL: r.FirstURL,
+			Redirect: r.Redirect, Forward: r.Forward, FirstURL: r.FirstURL, URLChangedAt: r.URLChangedAt,
 		},
 	}
 }
@@ -98,6 +99,7 @@ func differences(a, b *Record) (names []string) {
 		{"forward", a.Forward == b.Forward},
 		{"deleted_at", a.DeletedAt.Equal(b.DeletedAt)},
 		{"first_url", a.FirstURL == b.FirstURL},
+		{"url_changed_at", a.URLChangedAt.Equal(b.URLChangedAt)},
 	} {
 		if !member.equal {
 			names = append(names, member.name)

@@ -130,14 +130,15 @@ func setTags(r *Record, text string) error {
 }
 
 // The members of a record, for the functions above.
-func code(r *Record) *string         { return &r.Code }
-func url(r *Record) *string          { return &r.URL }
-func title(r *Record) *string        { return &r.Title }
-func owner(r *Record) *string        { return &r.Owner }
-func firstURL(r *Record) *string     { return &r.FirstURL }
-func createdAt(r *Record) *time.Time { return &r.CreatedAt }
-func expiresAt(r *Record) *time.Time { return &r.ExpiresAt }
-func changedAt(r *Record) *time.Time { return &r.ChangedAt }
-func deletedAt(r *Record) *time.Time { return &r.DeletedAt }
-func humans(r *Record) *int64        { return &r.Visits.Human }
-func bots(r *Record) *int64          { return &r.Visits.Bot }
+func code(r *Record) *string            { return &r.Code }
+func url(r *Record) *string             { return &r.URL }
+func title(r *Record) *string           { return &r.Title }
+func owner(r *Record) *string           { return &r.Owner }
+func firstURL(r *Record) *string        { return &r.FirstURL }
+func createdAt(r *Record) *time.Time    { return &r.CreatedAt }
+func expiresAt(r *Record) *time.Time    { return &r.ExpiresAt }
+func changedAt(r *Record) *time.Time    { return &r.ChangedAt }
+func urlChangedAt(r *Record) *time.Time { return &r.URLChangedAt }
+func deletedAt(r *Record) *time.Time    { return &r.DeletedAt }
+func humans(r *Record) *int64           { return &r.Visits.Human }
+func bots(r *Record) *int64             { return &r.Visits.Bot }

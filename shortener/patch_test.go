@@ -1,0 +1,68 @@
+package shortener
+
+import (
+	"testing"
+	"time"
+
+	"keypool/shortener/destination"
+)
+
+// changed returns l after p. An error ends the test.
+func changed(t *testing.T, l Link, p Patch, now time.Time) Link {
+	t.Helper()
+	l, err := p.Apply(l, now, new(destination.Rules))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// The time of the last change of the URL stays when another member changes.
+func TestURLChangedAt(t *testing.T) {
+	t.Parallel()
+	created := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
+	at := func(hours int) time.Time { return created.Add(time.Duration(hours) * time.Hour) }
+	l := Link{Code: "x", URL: "https://one.example/", CreatedAt: created, Details: &Details{Owner: 1, Editable: true, Version: 1}}
+	for i, step := range []struct {
+		patch Patch
+		want  time.Time
+	}{
+		{Patch{Title: new("a")}, time.Time{}},
+		{Patch{URL: new("https://two.example/")}, at(2)},
+		{Patch{Title: new("b")}, at(2)},
+		{Patch{URL: new("https://one.example/"), Title: new("c")}, at(4)},
+		{Patch{URL: new("https://one.example/"), Title: new("d")}, at(4)},
+	} {
+		l = changed(t, l, step.patch, at(i+1))
+		if got := l.URLChangedAt(); !got.Equal(step.want) || !l.Details.ChangedAt.Equal(at(i+1)) {
+			t.Errorf("change %d: the URL changed at %v, want %v; the link changed at %v", i+1, got, step.want, l.Details.ChangedAt)
+		}
+	}
+	l = l.Tombstone(at(9))
+	if got := l.URLChangedAt(); !got.Equal(at(4)) {
+		t.Errorf("after the deletion, the URL changed at %v, want %v", got, at(4))
+	}
+}
+
+// An older version changed the URL and stored only the time of the last change. This time is not replaced by that of a change of
+// another member.
+func TestURLChangedAtOfAnOlderVersion(t *testing.T) {
+	t.Parallel()
+	text := `{"owner":1,"editable":true,"version":3,"changed_at":"2026-01-02T03:04:05Z","first_url":"https://one.example/"}`
+	details, err := ParseDetails(&text)
+	if err != nil || *details.Text() != text {
+		t.Fatalf("the details are %+v, error %v", details, err)
+	}
+	l := Link{Code: "x", URL: "https://two.example/", Details: details}
+	want := details.ChangedAt
+	for range 2 {
+		if got := l.URLChangedAt(); !got.Equal(want) {
+			t.Errorf("the URL changed at %v, want %v", got, want)
+		}
+		l = changed(t, l, Patch{Title: new("a")}, want.Add(time.Hour))
+	}
+	l.Details = &Details{Version: 2, ChangedAt: want}
+	if got := l.URLChangedAt(); !got.IsZero() {
+		t.Errorf("a URL that never changed changed at %v", got)
+	}
+}
