@@ -100,7 +100,7 @@ type preview struct {
 func newPreview(l shortener.Link, self destination.Origin) *preview {
 	v := &preview{Link: *api.NewLink(l, self)}
 	if l.Editable() {
-		v.ChangedAt = l.Details.URLChangedAt
+		v.ChangedAt = l.URLChangedAt()
 	}
 	return v
 }

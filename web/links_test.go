@@ -404,6 +404,38 @@ func TestPreviewSaysWhetherALinkMayChange(t *testing.T) {
 	}
 }
 
+// The preview shows everyone when the destination changed. It does not show when the owner changed something else.
+func TestPreviewSaysWhenTheDestinationChanged(t *testing.T) {
+	t.Parallel()
+	o := newTokenSite(t, client.Limits{}).owner(t, "docs", everyScope)
+	o.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://one.example/","alias":"open","editable":true}`)
+	var moved time.Time // last change of the destination
+	for _, patch := range []string{
+		`{"title":"secret"}`, `{"url":"https://two.example/"}`, `{"title":"still secret"}`, `{"tags":["secret"]}`,
+		`{"expires_at":"2100-01-01T00:00:00Z"}`, `{"redirect":307}`, `{"url":"https://one.example/"}`, `{"title":null}`,
+	} {
+		changed := o.want(t, http.StatusOK, http.MethodPatch, "/api/links/open", patch)
+		if strings.Contains(patch, "url") {
+			moved = changed.ChangedAt
+		}
+		r := o.do(t, http.MethodGet, "/open+", "")
+		var v preview
+		if err := json.Unmarshal([]byte(r.body), &v); err != nil || !v.ChangedAt.Equal(moved) || strings.Contains(r.body, "secret") {
+			t.Errorf("after the change %s the preview is %s, want changed_at %v", patch, r.body, moved)
+		}
+		if moved.IsZero() == strings.Contains(r.body, "changed_at") {
+			t.Errorf("after the change %s the preview is %s, want changed_at only after a change of the destination", patch, r.body)
+		}
+		want := "The destination has not changed since the link was created."
+		if !moved.IsZero() {
+			want = `The destination last changed on <time datetime="` + moved.Format(time.RFC3339) + `">`
+		}
+		if p := o.do(t, http.MethodGet, "/open+", "", "Accept", media.HTML).body; !strings.Contains(p, want) || strings.Contains(p, "secret") {
+			t.Errorf("after the change %s the page of the preview does not contain %s:\n%s", patch, want, p)
+		}
+	}
+}
+
 // An earlier version that changed the URL of a link recorded only the time of the last change of any member.
 func TestPreviewOfChangeByEarlierVersion(t *testing.T) {
 	t.Parallel()

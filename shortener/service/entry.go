@@ -38,7 +38,7 @@ func newEntry(link shortener.Link, asked time.Duration) *entry {
 		e.set(&link, asked)
 		return e
 	}
-	d := &detailedEntry{of: resolved(link.Details)}
+	d := &detailedEntry{of: resolved(&link)}
 	d.set(&link, asked)
 	d.details = &d.of
 	return &d.entry
@@ -53,15 +53,12 @@ func (e *entry) set(l *shortener.Link, asked time.Duration) {
 	}
 }
 
-// resolved returns the details that Resolve returns.
-func resolved(d *shortener.Details) shortener.Details {
-	kept := shortener.Details{
-		Owner: d.Owner, Editable: d.Editable, Version: d.Version, Redirect: d.Redirect, Forward: d.Forward, URLChangedAt: d.URLChangedAt,
+// resolved returns the details of l that Resolve returns.
+func resolved(l *shortener.Link) shortener.Details {
+	d := l.Details
+	return shortener.Details{
+		Owner: d.Owner, Editable: d.Editable, Version: d.Version, Redirect: d.Redirect, Forward: d.Forward, URLChangedAt: l.URLChangedAt(),
 	}
-	if d.FirstURL != "" && d.URLChangedAt.IsZero() {
-		kept.URLChangedAt = d.ChangedAt // the URL was changed at this time or before
-	}
-	return kept
 }
 
 func (e *entry) code() string { return e.text[:e.codeBytes] }
