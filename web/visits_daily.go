@@ -18,10 +18,20 @@ func (v *Visits) daily() ui.Visits {
 	return v
 }
 
-// Daily implements [ui.Visits].
+// dailyTimeout is the time limit of Daily. A page for a link waits for it.
+const dailyTimeout = 2 * time.Second
+
+// Daily implements [ui.Visits]. It reads the hours of the last days only, and the database adds up the others.
 func (v *Visits) Daily(ctx context.Context, code string, days int) (ui.Series, error) {
-	asOf := v.Counter.AsOf() // before the query, which then includes all visits until this time
-	read, err := v.Store.Series(ctx, code, visits.Range{}, visits.Day)
+	ctx, cancel := context.WithTimeout(ctx, dailyTimeout)
+	defer cancel()
+	asOf := v.Counter.AsOf() // before the queries, which then include all visits until this time
+	today := time.Now().UTC().Truncate(24 * time.Hour)
+	read, err := v.Store.Series(ctx, code, visits.Range{From: today.AddDate(0, 0, 1-days)}, visits.Day)
+	if err != nil {
+		return ui.Series{}, err
+	}
+	totals, err := v.Store.Totals(ctx, []string{code})
 	if err != nil {
 		return ui.Series{}, err
 	}
@@ -29,8 +39,7 @@ func (v *Visits) Daily(ctx context.Context, code string, days int) (ui.Series, e
 	for _, p := range read.Points {
 		byDay[p.At] = p.Count
 	}
-	series := ui.Series{AsOf: asOf, Total: ui.Day{Human: read.Total.Human, Bot: read.Total.Bot}}
-	today := time.Now().UTC().Truncate(24 * time.Hour)
+	series := ui.Series{AsOf: asOf, Total: ui.Day{Human: totals[code].Human, Bot: totals[code].Bot}}
 	for i := range days {
 		at := today.AddDate(0, 0, i+1-days)
 		series.Days = append(series.Days, ui.Day{At: at, Human: byDay[at].Human, Bot: byDay[at].Bot})

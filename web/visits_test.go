@@ -298,7 +298,11 @@ func TestUIShowsVisits(t *testing.T) {
 		s.visit(t, http.MethodGet, "/"+l.Code, browserAgent)
 	}
 	s.visit(t, http.MethodGet, "/"+l.Code, robotAgent)
-	past := visits.Part{Writer: "import", Sequence: 1, Rows: []visits.Row{{Code: l.Code, Count: visits.Count{Human: 40, Bot: 50}}}} // in no hour
+	old := time.Now().Add(-40*24*time.Hour).Unix() / 3600 // before the days of the chart
+	past := visits.Part{Writer: "import", Sequence: 1, Rows: []visits.Row{
+		{Code: l.Code, Count: visits.Count{Human: 30, Bot: 50}}, // in no hour
+		{Code: l.Code, Hour: old, Count: visits.Count{Human: 10}},
+	}}
 	if err := errors.Join(v.Counter.FlushNow(t.Context()), v.Store.Register(t.Context(), past.Writer), v.Store.Apply(t.Context(), past)); err != nil {
 		t.Fatal(err)
 	}
