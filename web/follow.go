@@ -105,16 +105,15 @@ func newPreview(l shortener.Link, self destination.Origin) *preview {
 	return v
 }
 
-// resolve looks up a code. If the code is unknown, resolve counts a miss against the
-// client.
+// resolve looks up a code. If the code is unknown, resolve counts a miss against the address of the client.
 func (p *public) resolve(c echo.Context, code string) (shortener.Link, error) {
-	client := client.PrefixOf(c.RealIP())
-	if err := p.limits.Misses.Admit(client); err != nil {
+	address := client.PrefixOf(c.RealIP())
+	if err := p.limits.Misses.Admit(address); err != nil {
 		return shortener.Link{}, err
 	}
 	link, err := p.service.Resolve(c.Request().Context(), code)
 	if errors.Is(err, shortener.ErrNotFound) {
-		p.limits.Misses.Count(client)
+		p.limits.Misses.Count(address)
 	}
 	return link, err
 }
