@@ -129,6 +129,10 @@ func (p *public) home(c echo.Context) error {
 	if c.QueryParam("url") == "" && refers(c, p.homeURL) {
 		return refer(c, p.homeURL)
 	}
+	if p.homeURL != "" { // another request for this address gets a redirect
+		c.Response().Header().Set(echo.HeaderVary, echo.HeaderAccept)
+		c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
+	}
 	self := p.proxies.Origin(c.Request())
 	form := &entered{URL: c.QueryParam("url"), Alias: c.QueryParam("alias"), ExpiresIn: c.QueryParam("expires_in")}
 	return p.pages.write(c, http.StatusOK, &view{

@@ -40,8 +40,9 @@ func TestHomeURLRedirectsBrowsers(t *testing.T) {
 			t.Errorf("a bookmarklet: status %d, want the page", r.status)
 		}
 		for _, accept := range otherAccepts() {
-			if r := s.do(t, method, "/", "", accept...); r.status != http.StatusOK {
-				t.Errorf("%v: status %d, want the page", accept, r.status)
+			r := s.do(t, method, "/", "", accept...)
+			if h := r.header; r.status != http.StatusOK || h.Get("Vary") != "Accept" || h.Get("Cache-Control") != "no-store" {
+				t.Errorf("%v: status %d, %v; want the page, which is not cached", accept, r.status, h)
 			}
 		}
 	}
