@@ -39,7 +39,11 @@ function showRecent() {
   section.querySelector("ul").replaceChildren(...links.map((link) => {
     const item = document.createElement("li");
     const short = document.createElement("a");
-    short.href = short.textContent = link.short;
+    short.href = link.short;
+    const code = document.createElement("span"); // a line does not break in the code, as in the result
+    code.className = "whole";
+    code.textContent = link.short.slice(link.short.lastIndexOf("/") + 1);
+    short.append(link.short.slice(0, -code.textContent.length), code);
     const url = document.createElement("span");
     url.textContent = link.url;
     item.append(short, " ", url);
