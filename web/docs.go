@@ -4,6 +4,7 @@ import (
 	"html/template"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/labstack/echo/v4"
 
@@ -17,6 +18,7 @@ type docs struct {
 	*apidoc.Document
 	Title    string // of the page; it hides the title of the description
 	template *template.Template
+	page     func() ([]byte, error) // renders the page once, because it is the same for each request
 }
 
 // newDocs panics if the API description is malformed, because it is embedded in the program.
@@ -25,12 +27,19 @@ func newDocs(s *shell.Shell) *docs {
 	if err != nil {
 		panic(err)
 	}
-	return &docs{s, d, d.Title + " API", newTemplate("docs.html")}
+	page := &docs{Shell: s, Document: d, Title: d.Title + " API", template: newTemplate("docs.html")}
+	page.page = sync.OnceValues(func() ([]byte, error) { return shell.Render(page.template, page) })
+	return page
 }
 
-// serve answers GET /docs.
+// serve answers GET /docs. A browser may show the page of an earlier version of Keypool for an hour.
 func (d *docs) serve(c echo.Context) error {
-	return d.Write(c.Response(), http.StatusOK, d.template, d)
+	page, err := d.page()
+	if err != nil {
+		return err
+	}
+	c.Response().Header().Set(echo.HeaderCacheControl, "public, max-age=3600")
+	return d.Send(c.Response(), http.StatusOK, page)
 }
 
 // passage is a part of a description, either plain text or code.

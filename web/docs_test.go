@@ -22,6 +22,7 @@ func TestDocsShowWholeDescription(t *testing.T) {
 	if r.status != http.StatusOK || !strings.HasPrefix(r.header.Get("Content-Type"), "text/html") {
 		t.Fatalf("status %d, header %v", r.status, r.header)
 	}
+	wantHeader(t, r, "Cache-Control", "public, max-age=3600")
 	page := html.UnescapeString(r.body)
 	wanted := []string{"<title>Keypool API</title>"}
 	for path, item := range doc.Paths.Map() {

@@ -101,15 +101,27 @@ func Favicon() []byte { return Asset(shared, "assets/favicon.ico") }
 // and the caller can still answer with a 500. If the client does not receive the page, the error
 // is [reply.ErrNotSent].
 func (s *Shell) Write(w http.ResponseWriter, status int, t *template.Template, data any) error {
-	var buf bytes.Buffer
-	if err := t.Execute(&buf, data); err != nil {
+	page, err := Render(t, data)
+	if err != nil {
 		return err
 	}
+	return s.Send(w, status, page)
+}
+
+// Render returns the page that t makes of data.
+func Render(t *template.Template, data any) ([]byte, error) {
+	var buf bytes.Buffer
+	err := t.Execute(&buf, data)
+	return buf.Bytes(), err
+}
+
+// Send sends a page that was rendered. If the client does not receive the page, the error is [reply.ErrNotSent].
+func (s *Shell) Send(w http.ResponseWriter, status int, page []byte) error {
 	h := w.Header()
 	h.Set("Content-Type", media.HTML+"; charset=utf-8")
 	h.Set("Content-Security-Policy", s.policy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", s.Referrer)
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	return reply.Send(w, status, buf.Bytes())
+	return reply.Send(w, status, page)
 }
