@@ -53,7 +53,7 @@ func TestUIKeepsRefusedInput(t *testing.T) {
 	fields := formOf("https://go.dev/kept")
 	fields["alias"], fields["title"], fields["tags"], fields["expires_at"] = []string{"taken"}, []string{"Kept <title>"}, []string{"a\r\nb"}, []string{"2099-01-01T00:00"}
 	wantPage(t, s.form(t, bearer, "/admin/new", fields), http.StatusConflict,
-		"The alias belongs to another link", `value="Kept &lt;title&gt;"`, ">\na\nb</textarea>", `value="2099-01-01T00:00"`, `value="taken"`)
+		"The alias belongs to another link", "Free aliases: <code>", `value="Kept &lt;title&gt;"`, ">\na\nb</textarea>", `value="2099-01-01T00:00"`, `value="taken"`)
 	fields["alias"], fields["expires_at"] = []string{"fixed"}, []string{"2001-01-01T00:00"}
 	wantPage(t, s.form(t, bearer, "/admin/new", fields), http.StatusUnprocessableEntity, `id="expires_at-error"`, "The expiry ")
 	fields["expires_at"] = nil

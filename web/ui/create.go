@@ -50,6 +50,9 @@ func (u *UI) create(x *exchange) error {
 		return u.redirect(x, u.pathOf(link.Code)+"?said="+created(existing))
 	}
 	p := u.problem(x, err)
+	if errors.Is(err, shortener.ErrAliasTaken) {
+		p.Suggestions = u.Service.Suggest(x.r.Context(), f.Values["alias"])
+	}
 	f.Problem = &p
 	f.complete(u.Origin(x.r))
 	u.sendCreate(x, p.Status, f)
