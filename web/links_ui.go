@@ -11,6 +11,7 @@ import (
 	"keypool/shortener/token"
 	"keypool/web/client"
 	"keypool/web/internal/problem"
+	"keypool/web/internal/qr"
 	"keypool/web/internal/reply"
 	"keypool/web/internal/shell"
 	"keypool/web/ui"
@@ -42,7 +43,7 @@ func (p *public) serveUI(e *echo.Echo, cfg UIConfig, log *slog.Logger) {
 	}
 	pages := echo.WrapHandler(ui.New(ui.Config{
 		Service: p.service, Base: publicBase, Entrance: entrance, Tokens: cfg.Tokens, Origin: p.proxies.Origin, Problem: problemForUI,
-		Limits: uiLimits{p.limits, p.proxies.Address}, Visits: p.visits.daily(), Logger: log,
+		Limits: uiLimits{p.limits, p.proxies.Address}, Visits: p.visits.daily(), Drawer: p.drawer, Logger: log,
 		Footer: []shell.Link{{Path: "/", Text: "Home"}, {Path: "/docs", Text: "API"}},
 	}))
 	checked := func(c echo.Context) error {
@@ -71,7 +72,7 @@ type AdminUIConfig struct {
 func NewAdminUI(cfg AdminUIConfig) http.Handler {
 	return ui.New(ui.Config{
 		Service: cfg.Service, Base: adminBase, Entrance: ui.Operator{}, Tokens: cfg.Tokens, Origin: client.NewProxies(cfg.BaseURL, nil, cfg.Logger).Origin,
-		Problem: problemForUI, Visits: cfg.Visits.daily(), Logger: cfg.Logger,
+		Problem: problemForUI, Visits: cfg.Visits.daily(), Drawer: qr.NewDrawer(), Logger: cfg.Logger,
 		Footer: []shell.Link{{Path: "/", Text: "Dashboard"}},
 	})
 }

@@ -1,6 +1,8 @@
 package web
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -57,7 +59,11 @@ func (p *public) qr(c echo.Context, code, suffix string) error {
 	if err != nil {
 		return err
 	}
-	image, err := p.drawer.draw(c.Request().Context(), api.NewLink(link, self).ShortURL, suffix, options)
+	draw := options.png
+	if suffix == suffixSVG {
+		draw = options.svg
+	}
+	image, err := p.drawer.Draw(c.Request().Context(), api.NewLink(link, self).ShortURL, options.level, draw)
 	if err != nil {
 		return err
 	}
@@ -105,4 +111,14 @@ func (o *qrOptions) set(name, value string) (err error) {
 		return parameters.Unknown(name, "A QR code has the parameters size, ec and margin.")
 	}
 	return err
+}
+
+func (o *qrOptions) svg(code *qr.Code) ([]byte, error) { return code.SVG(o.size, o.margin), nil }
+
+func (o *qrOptions) png(code *qr.Code) ([]byte, error) {
+	image, err := code.PNG(o.size, o.margin)
+	if small, ok := errors.AsType[*qr.TooSmallError](err); ok {
+		return nil, problem.Malformed(fmt.Sprintf("The parameter size must be at least %d for this link with ec %s and margin %d.", small.Least, o.level, o.margin))
+	}
+	return image, err
 }

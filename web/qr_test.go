@@ -1,8 +1,6 @@
 package web
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"image/png"
 	"net/http"
@@ -12,13 +10,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"keypool/web/internal/problem"
-	"keypool/web/internal/qr"
 	"keypool/web/internal/reply"
 )
 
@@ -177,31 +171,4 @@ func TestQRRequestIsNotAVisit(t *testing.T) {
 	}
 	assertNoLabel(t, s, a.Code)
 	assertNoLabel(t, s, "unknown")
-}
-
-// The number of drawings at the same time is limited. A request that waits too long gets a 503.
-func TestDrawerLimitsDrawings(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d, o := newDrawer(), qrOptions{size: defaultQRSize, margin: defaultQRMargin, level: qr.M}
-		for range cap(d.turns) {
-			d.turns <- struct{}{} // a drawing in progress
-		}
-		began := time.Now()
-		_, err := d.draw(t.Context(), "https://go.dev", suffixSVG, o)
-		if p := problem.Of(err); p.Status != http.StatusServiceUnavailable || !errors.Is(err, errDrawing) || time.Since(began) != drawPatience {
-			t.Errorf("the error after %v is %v", time.Since(began), err)
-		}
-		closed, cancel := context.WithCancel(t.Context())
-		cancel()
-		if _, err := d.draw(closed, "https://go.dev", suffixSVG, o); !errors.Is(err, context.Canceled) {
-			t.Errorf("the error of a closed request is %v", err)
-		}
-		<-d.turns
-		for range 3 { // each drawing gives its turn back
-			if _, err := d.draw(t.Context(), "https://go.dev", suffixSVG, o); err != nil {
-				t.Error(err)
-			}
-		}
-	})
 }

@@ -24,6 +24,7 @@ import (
 	"keypool/web/api"
 	"keypool/web/client"
 	"keypool/web/internal/problem"
+	"keypool/web/internal/qr"
 	"keypool/web/internal/reply"
 	"keypool/web/internal/shell"
 )
@@ -58,7 +59,7 @@ type public struct {
 	service  *service.Service
 	proxies  *client.Proxies
 	limits   *client.Limiters
-	drawer   *drawer
+	drawer   *qr.Drawer
 	pages    *pages
 	metrics  *Metrics
 	problems *problem.Writer
@@ -91,7 +92,7 @@ func NewPublic(cfg PublicConfig) *echo.Echo {
 		service:  cfg.Service,
 		proxies:  client.NewProxies(cfg.BaseURL, cfg.TrustedProxies, cfg.Logger),
 		limits:   client.NewLimiters(cfg.Limits, cfg.Metrics.limited),
-		drawer:   newDrawer(),
+		drawer:   qr.NewDrawer(),
 		metrics:  cfg.Metrics,
 		visits:   cfg.Visits,
 		age:      newRedirectAge(*cfg.RedirectAge),

@@ -37,7 +37,7 @@ func (u *UI) show(x *exchange) error {
 func (u *UI) sendLink(x *exchange, status int, l *shortener.Link, f *form) {
 	r := u.row(l, u.Origin(x.r))
 	u.send(x, status, u.pages.link, &view{
-		Title: r.ShortText(), Person: x.person, Link: &r, Form: f, QR: u.drawInline(r.Short), Visits: u.chartOf(x, l.Code), Said: said(x.r.URL.Query()),
+		Title: r.ShortText(), Person: x.person, Link: &r, Form: f, QR: u.drawInline(x, r.Short), Visits: u.chartOf(x, l.Code), Said: said(x.r.URL.Query()),
 	})
 }
 

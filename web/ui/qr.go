@@ -18,26 +18,15 @@ const (
 // drawing is an SVG image in a page.
 type drawing = template.HTML
 
-// encode returns the QR code of a short URL, which always fits.
-func (u *UI) encode(short string, draw func(*qr.Code) ([]byte, error)) ([]byte, error) {
-	u.drawing.Lock()
-	defer u.drawing.Unlock()
-	code, err := qr.Encode(short, qr.M)
-	if err != nil {
-		return nil, err
-	}
-	return draw(code)
-}
-
 func drawSVG(c *qr.Code) ([]byte, error) { return c.SVG(shownSize, quietWidth), nil }
 func drawPNG(c *qr.Code) ([]byte, error) { return c.PNG(savedSize, quietWidth) }
 
 // drawInline returns the QR code as a part of a page, because the short URL may lead to another listener. It is "" if the
 // drawing fails.
-func (u *UI) drawInline(short string) drawing {
-	svg, err := u.encode(short, drawSVG)
+func (u *UI) drawInline(x *exchange, short string) drawing {
+	svg, err := u.Drawer.Draw(x.r.Context(), short, qr.M, drawSVG)
 	if err != nil {
-		u.Logger.Error("cannot draw a QR code", "error", err)
+		u.Logger.Warn("cannot draw a QR code", "error", err)
 	}
 	return drawing(svg) // the image contains no text of the request
 }
@@ -51,7 +40,7 @@ func (u *UI) download(x *exchange, suffix, media string, draw func(*qr.Code) ([]
 	if err != nil {
 		return err
 	}
-	image, err := u.encode(u.Origin(x.r).String()+"/"+link.Code, draw)
+	image, err := u.Drawer.Draw(x.r.Context(), u.Origin(x.r).String()+"/"+link.Code, qr.M, draw)
 	if err != nil {
 		return err
 	}

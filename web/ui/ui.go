@@ -24,11 +24,11 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 
 	"keypool/shortener/destination"
 	"keypool/shortener/service"
 	"keypool/shortener/token"
+	"keypool/web/internal/qr"
 	"keypool/web/internal/reply"
 	"keypool/web/internal/shell"
 )
@@ -63,8 +63,9 @@ type Config struct {
 	Origin   func(*http.Request) destination.Origin // origin of the short URLs; zero if it is unknown
 	// Problem describes an error for people, and returns the seconds after which the client may try again.
 	Problem func(error) (p reply.Problem, retry int)
-	Limits  Limits // nil on the admin listener
-	Visits  Visits // nil if visits are not counted
+	Limits  Limits     // nil on the admin listener
+	Visits  Visits     // nil if visits are not counted
+	Drawer  *qr.Drawer // draws QR codes; pages and redirects on the same listener share it
 	Footer  []shell.Link
 	Logger  *slog.Logger
 }
@@ -76,7 +77,6 @@ type UI struct {
 	shell   *shell.Shell
 	pages   pages
 	origins *http.CrossOriginProtection
-	drawing sync.Mutex // held while a QR code is drawn, so that people do not slow down the redirects
 }
 
 // New returns the pages.

@@ -10,6 +10,7 @@ import (
 
 	"keypool/shortener"
 	"keypool/shortener/destination"
+	"keypool/web/internal/qr"
 	"keypool/web/internal/reply"
 )
 
@@ -60,6 +61,7 @@ var table = []struct { //nolint:gochecknoglobals // never changed; Go has no con
 	{is(errUnauthorized), problem("unauthorized", http.StatusUnauthorized, "No valid token", "")},
 	{is(errForbidden), problem("forbidden", http.StatusForbidden, "The token does not permit this", "")},
 	{as[*shortener.UnavailableError], reply.Unavailable()},
+	{as[*qr.BusyError], reply.Unavailable()},
 	{is(ErrMisdirected), problem("misdirected", http.StatusMisdirectedRequest, "The host is not the host of this service",
 		"The Host header names another host than BASE_URL. A proxy must pass the Host header of the client.")},
 	{is(ErrVisitsOff), problem("visits-off", http.StatusNotFound, "Visits are not counted", "The operator of this service does not count visits.")},

@@ -1,6 +1,7 @@
 package problem
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 
 	"keypool/shortener"
 	"keypool/shortener/destination"
+	"keypool/web/internal/qr"
 	"keypool/web/internal/reply"
 )
 
@@ -34,6 +36,7 @@ func TestProblemOfMapsErrorsToProblems(t *testing.T) {
 		{&shortener.InvalidError{Field: "url", Reason: "must"}, 422, "invalid-field", 1},
 		{gone, 503, "unavailable", 2},
 		{&shortener.UnavailableError{Err: shortener.ErrStoreFull}, 503, "unavailable", 1},
+		{&qr.BusyError{Cause: context.Canceled}, 503, "unavailable", 1},
 		{fmt.Errorf("%w: %w", shortener.ErrNotWritten, shortener.ErrRefused), 500, "internal", 1},
 		{&http.MaxBytesError{Limit: 1}, 413, "too-large", 1},
 		{&LimitedError{Limit: ErrTooManyMisses, RetrySeconds: 7}, 429, "too-many-misses", 7},

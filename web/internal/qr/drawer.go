@@ -1,0 +1,52 @@
+package qr
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"time"
+)
+
+// drawPatience is how long a request for a QR code waits for its turn.
+const drawPatience = time.Second
+
+// errDrawing is the cause of the error of a request that waited in vain.
+var errDrawing = errors.New("too many QR codes are being drawn")
+
+// BusyError reports that a request ended, or waited too long, before its turn. A later request may succeed.
+type BusyError struct{ Cause error }
+
+func (e *BusyError) Error() string { return "no QR code was drawn: " + e.Cause.Error() }
+
+// Unwrap returns the cause.
+func (e *BusyError) Unwrap() error { return e.Cause }
+
+// Drawer draws QR codes, a few at a time. A drawing needs about 1.3 MB of memory and some
+// milliseconds of a processor, so without a limit a client could slow down the redirects. Its
+// method may be called concurrently.
+type Drawer struct {
+	turns chan struct{} // has an element for each drawing in progress
+}
+
+// NewDrawer returns a drawer that uses at most half of the processors.
+func NewDrawer() *Drawer {
+	return &Drawer{turns: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
+}
+
+// Draw returns the image that image makes of the QR code of text. It blocks for at most a second before it
+// draws, and then fails with a [*BusyError].
+func (d *Drawer) Draw(ctx context.Context, text string, level Level, image func(*Code) ([]byte, error)) ([]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, drawPatience, errDrawing)
+	defer cancel()
+	select {
+	case d.turns <- struct{}{}:
+		defer func() { <-d.turns }()
+	case <-ctx.Done():
+		return nil, &BusyError{Cause: context.Cause(ctx)}
+	}
+	code, err := Encode(text, level)
+	if err != nil {
+		return nil, err
+	}
+	return image(code)
+}
