@@ -333,7 +333,7 @@ func TestReadsWaitForTheirTurn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer end()
+		t.Cleanup(end)
 	}
 	var wg sync.WaitGroup
 	defer wg.Wait()

@@ -122,7 +122,7 @@ func TestLookupDoesNotWaitForLists(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer conn.Close()
+		t.Cleanup(func() { conn.Close() })
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var lists sync.WaitGroup

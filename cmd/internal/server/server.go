@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"keypool/cmd/internal/app"
 	"keypool/cmd/internal/config"
 	"keypool/cmd/internal/program"
@@ -16,6 +18,7 @@ import (
 	"keypool/kgs"
 	"keypool/shortener"
 	"keypool/shortener/service"
+	"keypool/shortener/token"
 	"keypool/web"
 	"keypool/web/admin"
 	"keypool/web/httpserver"
@@ -64,28 +67,21 @@ func startServer(ctx context.Context, s config.Server, log *slog.Logger) (*progr
 		if err != nil {
 			return err
 		}
-		polls, err := openPolls(ctx, c)
-		if err != nil {
-			return err
-		}
-		watchOrder(p, c, polls, order)
 		lookup, err := openReplicas(ctx, p, c, store, s.Serve)
 		if err != nil {
 			return err
 		}
-		tokens, err := openTokens(ctx, p, c, polls, connections)
+		tokens, err := openPolled(ctx, p, c, connections, order)
 		if err != nil {
 			return err
 		}
 		forgetKeys(p, c, store)
 		linkMetrics, requests := service.NewMetrics(c.Registry), web.NewMetrics(c.Registry)
-		links := service.New(service.Config{
+		links := openLinks(c, service.Config{
 			Store: store, Keys: keys{chain.Keys()}, Lookup: lookup, Metrics: linkMetrics, CacheSize: cachedLinks(), OwnHosts: ownHosts(s.OwnHosts),
 			Readers: readers(c, connections),
 		})
-		c.OnStop("links", func(ctx context.Context) error {
-			return program.WaitFor(ctx, func() error { return links.Close(ctx) }) // a SQLite commit ignores its context
-		})
+
 		visited := openVisits(p, c, connections, s.Serve)
 		watchBlockFile(p, blocked, links)
 		c.ServeAdmin(p, admin.Config{
@@ -112,6 +108,25 @@ func startServer(ctx context.Context, s config.Server, log *slog.Logger) (*progr
 		logStart(log, p, c, s)
 		return nil
 	})
+}
+
+// openPolled opens what the server reads about every second: the order of the links, which must not change, and the tokens.
+func openPolled(ctx context.Context, p *program.Program, c *app.Core, connections *pgxpool.Pool, order shortener.Order) (*token.Registry, error) {
+	polls, err := openPolls(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	watchOrder(p, c, polls, order)
+	return openTokens(ctx, p, c, polls, connections)
+}
+
+// openLinks starts the service of the links, which runs until the stop.
+func openLinks(c *app.Core, cfg service.Config) *service.Service {
+	links := service.New(cfg)
+	c.OnStop("links", func(ctx context.Context) error {
+		return program.WaitFor(ctx, func() error { return links.Close(ctx) }) // a SQLite commit ignores its context
+	})
+	return links
 }
 
 // logStart logs what runs.
