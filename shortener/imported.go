@@ -77,6 +77,9 @@ func (r *ImportRules) checkDetails(d *Details) (*Details, error) {
 	if err := checked.set(p); err != nil {
 		return nil, err
 	}
+	if d.Editable && d.Owner == 0 {
+		return nil, &InvalidError{Field: "editable", Reason: "must be false for a link without an owner"}
+	}
 	if d.Version < 1 || d.Version > maxVersion {
 		return nil, &InvalidError{Field: "version", Reason: fmt.Sprintf("must be 1 to %d", int64(maxVersion))}
 	}

@@ -47,6 +47,7 @@ func TestImportRules(t *testing.T) {
 		"title must have at most 200":           func(l *Link) { l.Details.Title = strings.Repeat("x", 201) },
 		"tags must be tags of 1 to 32":          func(l *Link) { l.Details.Tags = []string{"a|b"} },
 		"redirect must be 301":                  func(l *Link) { l.Details.Redirect = 303 },
+		"editable must be false":                func(l *Link) { l.Details.Editable = true },
 		"forward must be":                       func(l *Link) { l.Details.Forward = "path" },
 	} {
 		l := valid()
