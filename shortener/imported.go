@@ -16,6 +16,7 @@ import (
 type ImportRules struct {
 	Self     destination.Origin // origin of this service; a link must not lead to it
 	OwnHosts *destination.Hosts // further names of this service
+	Now      time.Time          // time of the import
 	// Exported reports whether this program exported the links. A key may then equal a reserved name.
 	Exported bool
 }
@@ -34,13 +35,15 @@ func (r *ImportRules) Check(l Link) (_ Link, err error) {
 	if l.Details, err = r.checkDetails(l.Details); err != nil {
 		return Link{}, err
 	}
-	for _, t := range []struct {
-		field    string
-		at       *time.Time
-		required bool
-	}{{"created_at", &l.CreatedAt, true}, {"expires_at", &l.ExpiresAt, false}, {"deleted_at", &l.DeletedAt, false}} {
-		if err := checkMoment(t.field, t.at, t.required); err != nil {
-			return Link{}, err
+	if err := r.checkMoments(&l); err != nil {
+		return Link{}, err
+	}
+	if d := l.Details; d != nil && !d.Editable {
+		if d.FirstURL != "" {
+			return Link{}, &InvalidError{Field: "first_url", Reason: reasonFixed}
+		}
+		if !d.URLChangedAt.IsZero() {
+			return Link{}, &InvalidError{Field: "url_changed_at", Reason: reasonFixed}
 		}
 	}
 	return l, nil
@@ -57,6 +60,8 @@ func (r *ImportRules) checkCode(code string) error {
 	}
 	return nil
 }
+
+const reasonFixed = "must be absent for a fixed link, whose URL never changes"
 
 // maxVersion leaves room for more changes than a link can have.
 const maxVersion = 1 << 53
@@ -77,17 +82,14 @@ func (r *ImportRules) checkDetails(d *Details) (*Details, error) {
 	if err := checked.set(p); err != nil {
 		return nil, err
 	}
+	if len(checked.Tags) < len(d.Tags) {
+		return nil, &InvalidError{Field: "tags", Reason: "must not contain a tag twice"}
+	}
 	if d.Editable && d.Owner == 0 {
 		return nil, &InvalidError{Field: "editable", Reason: "must be false for a link without an owner"}
 	}
 	if d.Version < 1 || d.Version > maxVersion {
 		return nil, &InvalidError{Field: "version", Reason: fmt.Sprintf("must be 1 to %d", int64(maxVersion))}
-	}
-	if err := checkMoment("changed_at", &checked.ChangedAt, false); err != nil {
-		return nil, err
-	}
-	if err := checkMoment("url_changed_at", &checked.URLChangedAt, false); err != nil {
-		return nil, err
 	}
 	if d.FirstURL != "" {
 		first, err := new(destination.Rules).Normalize(d.FirstURL, destination.Origin{})
@@ -102,14 +104,37 @@ func (r *ImportRules) checkDetails(d *Details) (*Details, error) {
 	return &checked, nil
 }
 
-// checkMoment checks a time of a link, which lists can sort from 1970 on, and converts it to its stored form.
-func checkMoment(field string, at *time.Time, required bool) error {
-	if at.IsZero() && !required {
-		return nil
+// maxSkew is how much earlier than the creation of a link its other times may be, and how far its times may be in the future.
+// The clocks of two servers that changed the link may differ, and another service may have written local times.
+const maxSkew = 24 * time.Hour
+
+// checkMoments checks the times of a link, which lists can sort from 1970 on, and converts them to their stored form.
+func (r *ImportRules) checkMoments(l *Link) error {
+	type moment struct {
+		field string
+		at    *time.Time
+		past  bool
 	}
-	if year := at.UTC().Year(); year < 1970 || year > 9999 {
-		return &InvalidError{Field: field, Reason: "must be a time in the years 1970 to 9999"}
+	moments := []moment{{"expires_at", &l.ExpiresAt, false}, {"deleted_at", &l.DeletedAt, true}}
+	if d := l.Details; d != nil {
+		moments = append(moments, moment{"changed_at", &d.ChangedAt, true}, moment{"url_changed_at", &d.URLChangedAt, true})
 	}
-	*at = stamp(*at)
+	moments = append(moments, moment{"created_at", &l.CreatedAt, true})
+	for _, m := range moments {
+		if m.at.IsZero() && m.at != &l.CreatedAt {
+			continue
+		}
+		if year := m.at.UTC().Year(); year < 1970 || year > 9999 {
+			return &InvalidError{Field: m.field, Reason: "must be a time in the years 1970 to 9999"}
+		}
+		if *m.at = stamp(*m.at); m.past && m.at.After(r.Now.Add(maxSkew)) {
+			return &InvalidError{Field: m.field, Reason: "must be at most 24 hours in the future"}
+		}
+	}
+	for _, m := range moments {
+		if !m.at.IsZero() && m.at.Before(l.CreatedAt.Add(-maxSkew)) {
+			return &InvalidError{Field: m.field, Reason: "must be at most 24 hours before the creation of the link"}
+		}
+	}
 	return nil
 }

@@ -25,17 +25,19 @@ func csvTable() *table {
 			return err
 		}},
 		{name: "version", set: func(r *Record, text string) (err error) {
-			r.Version, err = parseNumber(text)
+			r.Version, err = parseNumber(text, r.Version)
 			return err
 		}},
 		{name: "changed_at", set: setTime(changedAt)},
 		{name: "redirect", set: func(r *Record, text string) error {
-			n, err := parseNumber(text)
+			n, err := parseNumber(text, int64(r.Redirect))
 			r.Redirect = int(n)
 			return err
 		}},
 		{name: "forward", set: func(r *Record, text string) error {
-			r.Forward = shortener.Forward(text)
+			if text != "" {
+				r.Forward = shortener.Forward(text)
+			}
 			return nil
 		}},
 		{name: "deleted_at", set: setTime(deletedAt)},
@@ -46,10 +48,10 @@ func csvTable() *table {
 	}}
 }
 
-// parseNumber parses a number. An empty field is 0.
-func parseNumber(text string) (int64, error) {
+// parseNumber parses a number. An empty field has the default.
+func parseNumber(text string, byDefault int64) (int64, error) {
 	if text == "" {
-		return 0, nil
+		return byDefault, nil
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {

@@ -30,7 +30,7 @@ func testOwners() *Owners {
 // testImporter returns an importer without a database.
 func testImporter() *Importer {
 	self, _ := destination.ParseOrigin("https://go.example")
-	return &Importer{Owners: testOwners(), Rules: shortener.ImportRules{Self: self}, Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	return &Importer{Owners: testOwners(), Rules: shortener.ImportRules{Self: self, Now: time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)}}
 }
 
 // checked returns what an import makes of each record of a file.

@@ -24,10 +24,9 @@ func parseGolink(text []byte) (Record, error) {
 	if err := decode(text, &g); err != nil {
 		return Record{Code: g.Short}, err
 	}
-	r := Record{
-		Code: g.Short, URL: g.Long, CreatedAt: g.Created, Owner: g.Owner, Editable: g.Owner != "", Version: 1,
-		Forward: shortener.ForwardQueryAndPath, Visits: Total{Human: g.Clicks},
-	}
+	r := newRecord()
+	r.Code, r.URL, r.CreatedAt, r.Owner, r.Editable = g.Short, g.Long, g.Created, g.Owner, g.Owner != ""
+	r.Forward, r.Visits.Human = shortener.ForwardQueryAndPath, g.Clicks
 	if g.LastEdit.After(g.Created) {
 		r.Version, r.ChangedAt = 2, g.LastEdit
 	}

@@ -19,9 +19,8 @@ type Importer struct {
 	Owners *Owners
 	Visits PastVisits
 	Rules  shortener.ImportRules
-	Now    time.Time // time of the creation of links whose records have none
-	DryRun bool      // whether to check the file and to import nothing
-	Pauses bool      // whether other processes wait for the database during an insert, so that the import must pause
+	DryRun bool // whether to check the file and to import nothing
+	Pauses bool // whether other processes wait for the database during an insert, so that the import must pause
 
 	// Refuse gets each refusal, in the order of the lines. An error ends the import.
 	Refuse func(Refusal) error
@@ -147,10 +146,11 @@ func (i *Importer) check(f Format, line *Line) candidate {
 	if c.refusal != nil {
 		return c
 	}
-	if !c.dated {
-		r.CreatedAt = i.Now
-	}
+	r.date(i.Rules.Now)
 	owner, err := i.Owners.id(r.Owner)
+	if err == nil {
+		err = r.check()
+	}
 	if err == nil {
 		c.link, err = i.Rules.Check(r.link(owner))
 	}

@@ -219,7 +219,7 @@ func TestRefusalsOfLinksThatDiffer(t *testing.T) {
 		}
 		for n := range 2 {
 			i := importer(d)
-			i.Now = i.Now.Add(time.Duration(n) * time.Hour) // a repetition does not depend on the time
+			i.Rules.Now = i.Rules.Now.Add(time.Duration(n) * time.Hour) // a repetition does not depend on the time
 			got, refusals := imported(t, i, YOURLS, file)
 			if want := (Summary{Imported: int64(1 - n), Present: int64(2 + n), Refused: 4}); got != want {
 				t.Errorf("import %d: %+v, want %+v", n, got, want)
@@ -229,7 +229,7 @@ func TestRefusalsOfLinksThatDiffer(t *testing.T) {
 			}
 		}
 		link := storetest.Link("new")
-		link.URL, link.Source, link.CreatedAt = "https://example.com/1", shortener.SourceImport, testImporter().Now
+		link.URL, link.Source, link.CreatedAt = "https://example.com/1", shortener.SourceImport, testImporter().Rules.Now
 		storetest.WantLink(t, d.links, link)
 	})
 }

@@ -53,6 +53,7 @@ func nextLine(in *bufio.Reader) (text []byte, tooLong bool, err error) {
 
 // parseRecord parses a line of an export.
 func parseRecord(text []byte) (r Record, refusal error) {
+	r = newRecord()
 	if refusal := decode(text, &r, json.RejectUnknownMembers(true)); refusal != nil {
 		return r, refusal
 	}

@@ -112,6 +112,7 @@ func parseRow(columns []*column, fields []string) (r Record, refusal error) {
 	if len(fields) != len(columns) {
 		return r, fmt.Errorf("must have %d fields, like the first line of the file, and has %d", len(columns), len(fields))
 	}
+	r = newRecord()
 	for i, c := range columns {
 		if c == nil || c.set == nil {
 			continue

@@ -21,7 +21,6 @@ package transfer
 
 import (
 	"bytes"
-	"cmp"
 	"slices"
 	"time"
 
@@ -39,7 +38,7 @@ type Record struct {
 	Tags         []string          `json:"tags,omitempty"`
 	Owner        string            `json:"owner,omitzero"` // name of a token
 	Editable     bool              `json:"editable"`
-	Version      int64             `json:"version"` // 0 means 1
+	Version      int64             `json:"version"`
 	ChangedAt    time.Time         `json:"changed_at,omitzero"`
 	Redirect     int               `json:"redirect"`
 	Forward      shortener.Forward `json:"forward"`
@@ -53,6 +52,11 @@ type Record struct {
 type Total struct {
 	Human int64 `json:"human"`
 	Bot   int64 `json:"bot"`
+}
+
+// newRecord returns a record with the defaults of the members that a file need not have.
+func newRecord() Record {
+	return Record{Version: 1, Redirect: shortener.DefaultRedirect, Forward: shortener.ForwardNone}
 }
 
 // recordOf returns the record of a link, without its visits.
@@ -74,10 +78,35 @@ func (r *Record) link(owner int64) shortener.Link {
 	return shortener.Link{
 		Code: r.Code, URL: r.URL, CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt, DeletedAt: r.DeletedAt,
 		Details: &shortener.Details{
-			Owner: owner, Title: r.Title, Tags: r.Tags, Editable: r.Editable, Version: cmp.Or(r.Version, 1), ChangedAt: r.ChangedAt,
+			Owner: owner, Title: r.Title, Tags: r.Tags, Editable: r.Editable, Version: r.Version, ChangedAt: r.ChangedAt,
 			Redirect: r.Redirect, Forward: r.Forward, FirstURL: r.FirstURL, URLChangedAt: r.URLChangedAt,
 		},
 	}
+}
+
+// date sets the time of the creation of a record that has none. It is the time of the import, or an earlier time at which the
+// link existed already.
+func (r *Record) date(now time.Time) {
+	if !r.CreatedAt.IsZero() {
+		return
+	}
+	r.CreatedAt = now
+	for _, at := range []time.Time{r.ExpiresAt, r.ChangedAt, r.URLChangedAt, r.DeletedAt} {
+		if !at.IsZero() && at.Before(r.CreatedAt) {
+			r.CreatedAt = at
+		}
+	}
+}
+
+// check checks the members whose zero value means a default in a [shortener.Link].
+func (r *Record) check() error {
+	if r.Redirect == 0 {
+		return &shortener.InvalidError{Field: "redirect", Reason: "must be 301, 302, 307 or 308"}
+	}
+	if r.Forward == "" {
+		return &shortener.InvalidError{Field: "forward", Reason: `must be "none", "query" or "query+path"`}
+	}
+	return nil
 }
 
 // differences returns the names of the members, apart from the visits, that differ between two records.

@@ -50,8 +50,8 @@ func importLinks(ctx context.Context, s config.Server, f importFlags, out, log i
 		}
 		origin, _ := destination.ParseOrigin(string(s.BaseURL)) // CompleteImport has checked it; without it, the origin is unknown
 		i := transfer.Importer{
-			Links: o.store, Visits: visitStore(o.core, o.connections), Owners: transfer.NewOwners(tokens), Now: time.Now(), DryRun: f.DryRun,
-			Rules: shortener.ImportRules{Self: origin, OwnHosts: ownHosts(s.OwnHosts)}, Pauses: o.core.SQLite != nil,
+			Links: o.store, Visits: visitStore(o.core, o.connections), Owners: transfer.NewOwners(tokens), DryRun: f.DryRun,
+			Rules: shortener.ImportRules{Self: origin, OwnHosts: ownHosts(s.OwnHosts), Now: time.Now()}, Pauses: o.core.SQLite != nil,
 		}
 		return runImport(ctx, &i, f, file, out, log)
 	})
