@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -20,6 +21,10 @@ import (
 func openVisits(p *program.Program, c *app.Core, connections *pgxpool.Pool, s config.Serve) *web.Visits {
 	if s.Visits == "off" {
 		return nil
+	}
+	if s.CountryHeader != "" && len(s.TrustedProxies) == 0 {
+		c.Log.Warn("countries are not counted, because only trusted proxies may send their header; set TRUSTED_PROXIES to their addresses",
+			slog.String("header", string(s.CountryHeader)))
 	}
 	store := visitStore(c, connections)
 	flushes, removals := kgs.NewFailureLog(c.Log, "store the counts of visits"), kgs.NewFailureLog(c.Log, "remove old counts of visits")

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"keypool/internal/testenv/logbuffer"
 )
 
 // visitsOf returns the visits of a link that a server reports.
@@ -94,5 +96,24 @@ func TestVisitsAreOff(t *testing.T) {
 	}
 	if a := server.doAs(bearer, http.MethodGet, base+"/api/links/visited/visits", ""); a.status != http.StatusNotFound || !strings.Contains(a.body, "visits-off") {
 		t.Errorf("visits: status %d, %s", a.status, a.body)
+	}
+}
+
+func TestCountryHeaderWithoutProxiesIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		args   []string
+		warned bool
+	}{
+		{[]string{"--country-header=CF-IPCountry"}, true},
+		{[]string{"--country-header=CF-IPCountry", "--visits=off"}, false},
+		{[]string{"--country-header=CF-IPCountry", "--trusted-proxies=192.0.2.0/24"}, false},
+		{nil, false},
+	} {
+		var log logbuffer.Buffer
+		startLogging(t, settings(t, sqliteURL(t), "", test.args...), &log)
+		if warned := strings.Contains(log.String(), "set TRUSTED_PROXIES"); warned != test.warned {
+			t.Errorf("with %v a warning is logged: %t, want %t", test.args, warned, test.warned)
+		}
 	}
 }
