@@ -156,9 +156,10 @@ func TestUIOwnership(t *testing.T) {
 	for _, path := range []string{"/admin/code/hers", "/admin/code/hers/delete", "/admin/new"} {
 		wantPage(t, s.form(t, reader, path, change), http.StatusForbidden, "does not have the scope")
 	}
-	for _, path := range []string{"/admin/", "/admin/code/hers"} {
-		wantPage(t, s.get(t, creator, path), http.StatusForbidden, "scope read")
-	}
+	wantPage(t, s.get(t, creator, "/admin/code/hers"), http.StatusForbidden, "scope read")
+	list := s.get(t, creator, "/admin/?q=hers")
+	wantPage(t, list, http.StatusSeeOther)
+	wantHeader(t, list, "Location", "/admin/new")
 	wantPage(t, s.form(t, creator, "/admin/new", formOf("https://go.dev/created")), http.StatusOK, "Your short link", "The link is created.")
 	redirects(t, s.site, s.url+"/hers", "https://go.dev/alices")
 
@@ -274,6 +275,25 @@ func TestUIShowsVisitsWithScopeRead(t *testing.T) {
 		if r := o.send(t, http.MethodGet, "/api/links/"+link.Code+"/visits", ""); (r.status == http.StatusOK) != shown {
 			t.Errorf("the API answers the scopes %v with status %d", scopes, r.status)
 		}
+	}
+}
+
+// The list has the states of the API. Without its slash, its address keeps the query.
+func TestUIListAddress(t *testing.T) {
+	t.Parallel()
+	s := newUISite(t, "", nil)
+	bearer := s.bearer(t, "alice", ownScopes)
+	admin := &site{url: strings.TrimSuffix(s.admin, "/links"), client: s.client}
+	for _, state := range []string{"", "active", "expired", "deleted", "all"} {
+		wantPage(t, s.get(t, bearer, "/admin/?state="+state), http.StatusOK, "Your links")
+	}
+	for _, state := range []string{"foo", "Active"} {
+		wantPage(t, s.get(t, bearer, "/admin/?state="+state), http.StatusBadRequest, "The states are active, expired, deleted and all.")
+		wantPage(t, admin.do(t, http.MethodGet, "/links/?state="+state, ""), http.StatusBadRequest, "The states are")
+	}
+	for query, want := range map[string]string{"": "/", "?q=a%2Fb&state=all": "/?q=a%2Fb&state=all"} {
+		wantHeader(t, s.get(t, bearer, "/admin"+query), "Location", "/admin"+want)
+		wantHeader(t, admin.do(t, http.MethodGet, "/links"+query, ""), "Location", "/links"+want)
 	}
 }
 

@@ -33,7 +33,7 @@ func (u *UI) filterOf(q url.Values) filter {
 	f := filter{
 		Text: q.Get("q"), Tag: q.Get("tag"), Host: q.Get("host"), State: service.State(q.Get("state")), Cursor: q.Get("cursor"), base: u.Base,
 	}
-	if !slices.Contains(service.States(), f.State) {
+	if f.State == "" {
 		f.State = service.StateActive
 	}
 	return f
@@ -79,13 +79,23 @@ func (f filter) Tagged(tag string) string {
 	return filter{Tag: tag, State: f.State, base: f.base}.At("")
 }
 
-// list answers GET of the base.
+// errState is the error of a list of links in a state that does not exist.
+var errState = &pageError{http.StatusBadRequest, "There is no such list",
+	"The address has a state of links that does not exist. The states are active, expired, deleted and all."}
+
+// list answers GET of the base. A person who may only create links gets the form for a new link.
 func (u *UI) list(x *exchange) error {
 	if err := x.person.maySee(); err != nil {
+		if x.person.MayCreate() {
+			return u.redirect(x, u.Base+"/new")
+		}
 		return err
 	}
 	q := x.r.URL.Query()
 	page := list{filter: u.filterOf(q)}
+	if !slices.Contains(service.States(), page.State) {
+		return errState
+	}
 	selection := service.Filter{Text: page.Text, Tag: page.Tag, Host: page.Host, State: page.State}
 	links, next, err := u.Service.List(x.r.Context(), x.person.actor(), selection, page.Cursor, pageSize)
 	if errors.Is(err, shortener.ErrPosition) {

@@ -22,6 +22,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -121,7 +122,9 @@ func (u *UI) route() {
 	u.mux.HandleFunc("GET "+u.Base+"/sign-in", u.open(u.askSignIn))
 	u.mux.HandleFunc("POST "+u.Base+"/sign-in", u.open(u.signIn))
 	u.mux.HandleFunc("POST "+u.Base+"/sign-out", u.open(u.signOut))
-	u.mux.Handle("GET "+u.Base, http.RedirectHandler(u.Base+"/", http.StatusSeeOther))
+	u.mux.HandleFunc("GET "+u.Base, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, (&url.URL{Path: u.Base + "/", RawQuery: r.URL.RawQuery}).String(), http.StatusSeeOther)
+	})
 }
 
 // maxBody is the maximum size of a form, in bytes. It equals the limit of the API.
