@@ -24,6 +24,8 @@ var (
 	ErrKeyReused = errors.New("the idempotency key belongs to another request")
 	// ErrKeyBusy reports that another creation with the same idempotency key is in progress.
 	ErrKeyBusy = errors.New("a request with the same idempotency key is in progress")
+	// ErrBusy reports that the server, or the part of it that one token may use, handles the maximum number of requests of this kind.
+	ErrBusy = errors.New("the server handles the maximum number of such requests")
 	// ErrKeysExhausted reports that neither the key source nor the fallback has a key.
 	ErrKeysExhausted = errors.New("no key is available")
 )

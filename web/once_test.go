@@ -224,14 +224,14 @@ func TestBulkRequestsOfATokenAreLimited(t *testing.T) {
 		}
 	}
 	const line = `{"url":"https://go.dev/"}`
-	status := func(o owner) int {
-		return s.do(t, http.MethodPost, "/api/links", line, "Content-Type", media.NDJSON, "Authorization", o.authorization).status
+	send := func(o owner) response {
+		return s.do(t, http.MethodPost, "/api/links", line, "Content-Type", media.NDJSON, "Authorization", o.authorization)
 	}
-	if got := status(slow); got != http.StatusServiceUnavailable {
-		t.Errorf("a further request of the token has the status %d, want 503", got)
+	if r := send(slow); r.status != http.StatusServiceUnavailable || r.header.Get("Retry-After") != "1" || !strings.Contains(r.body, "Other requests of this kind are in progress") {
+		t.Errorf("a further request of the token has the status %d, want 503: %s", r.status, r.body)
 	}
-	if got := status(other); got != http.StatusOK {
-		t.Errorf("the request of another token has the status %d", got)
+	if r := send(other); r.status != http.StatusOK {
+		t.Errorf("the request of another token has the status %d", r.status)
 	}
 }
 

@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -32,11 +31,8 @@ func NewSlots(n int) *Slots {
 	return &Slots{all: make(chan struct{}, n), perToken: max(1, n/2), byToken: make(map[int64]*tokenSlots)}
 }
 
-// errNoSlot reports that an operation waited in vain for a slot.
-var errNoSlot = errors.New("the server handles the maximum number of such requests")
-
-// Begin waits up to the given time for a slot for an operation of a token. It fails with an *UnavailableError. The caller calls
-// end after the operation. The tokens wait in the order of their requests, and only the slots of a token wait for the slots of the
+// Begin waits up to the given time for a slot for an operation of a token. It fails with an *UnavailableError
+// that wraps [shortener.ErrBusy]. The caller calls end after the operation. The tokens wait in the order of their requests, and only the slots of a token wait for the slots of the
 // server, so a token with many requests does not delay the requests of other tokens.
 func (s *Slots) Begin(ctx context.Context, token int64, wait time.Duration) (end func(), err error) {
 	t := s.join(token)
@@ -69,7 +65,7 @@ func occupy(ctx context.Context, slots chan struct{}) error {
 	case slots <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return &shortener.UnavailableError{RetryAfter: retryAfter, Err: fmt.Errorf("%w: %w", errNoSlot, ctx.Err())}
+		return &shortener.UnavailableError{RetryAfter: retryAfter, Err: fmt.Errorf("%w: %w", shortener.ErrBusy, ctx.Err())}
 	}
 }
 

@@ -60,6 +60,8 @@ var table = []struct { //nolint:gochecknoglobals // never changed; Go has no con
 		"You created too many links in a short time.")},
 	{is(errUnauthorized), problem("unauthorized", http.StatusUnauthorized, "No valid token", "")},
 	{is(errForbidden), problem("forbidden", http.StatusForbidden, "The token does not permit this", "")},
+	{is(shortener.ErrBusy), problem("unavailable", http.StatusServiceUnavailable, "The service is busy",
+		"Other requests of this kind are in progress, as many as the server or your token may have. Try again shortly.")},
 	{as[*shortener.UnavailableError], reply.Unavailable()},
 	{as[*qr.BusyError], reply.Unavailable()},
 	{is(ErrMisdirected), problem("misdirected", http.StatusMisdirectedRequest, "The host is not the host of this service",

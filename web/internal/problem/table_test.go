@@ -36,6 +36,7 @@ func TestProblemOfMapsErrorsToProblems(t *testing.T) {
 		{&shortener.InvalidError{Field: "url", Reason: "must"}, 422, "invalid-field", 1},
 		{gone, 503, "unavailable", 2},
 		{&shortener.UnavailableError{Err: shortener.ErrStoreFull}, 503, "unavailable", 1},
+		{&shortener.UnavailableError{RetryAfter: time.Second, Err: shortener.ErrBusy}, 503, "unavailable", 1},
 		{&qr.BusyError{Cause: context.Canceled}, 503, "unavailable", 1},
 		{fmt.Errorf("%w: %w", shortener.ErrNotWritten, shortener.ErrRefused), 500, "internal", 1},
 		{&http.MaxBytesError{Limit: 1}, 413, "too-large", 1},
