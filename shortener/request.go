@@ -150,7 +150,7 @@ func parseExpiry(at, in *string, now time.Time) (time.Time, error) {
 	case at != nil && in != nil:
 		return time.Time{}, &InvalidError{Field: "expires_in", Reason: "must not be given together with expires_at"}
 	case at != nil:
-		t, ok := parseTime(*at)
+		t, ok := ParseTime(*at)
 		if !ok {
 			return time.Time{}, &InvalidError{Field: "expires_at", Reason: "must be an RFC 3339 time such as 2030-12-31T23:59:59Z"}
 		}
@@ -220,7 +220,8 @@ func stamp(t time.Time) time.Time {
 // Package time rejects text that has this syntax and is not a time, such as 30 February.
 var rfc3339 = regexp.MustCompile(`^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]([01]\d|2[0-3]):\d\d)$`)
 
-func parseTime(s string) (time.Time, bool) {
+// ParseTime parses a time in RFC 3339. The letters T and Z may be small. It reports whether s is a time.
+func ParseTime(s string) (time.Time, bool) {
 	if !rfc3339.MatchString(s) {
 		return time.Time{}, false
 	}

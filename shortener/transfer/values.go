@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"keypool/shortener"
 )
 
 // Texts that describe what a field accepts.
@@ -27,13 +29,15 @@ var (
 
 // setTime sets a time in RFC 3339. An empty field is no time.
 func setTime(at func(*Record) *time.Time) func(*Record, string) error {
-	return func(r *Record, text string) (err error) {
+	return func(r *Record, text string) error {
 		if text == "" {
 			return nil
 		}
-		if *at(r), err = time.Parse(time.RFC3339, text); err != nil {
+		t, ok := shortener.ParseTime(text)
+		if !ok {
 			return errTime
 		}
+		*at(r) = t
 		return nil
 	}
 }
@@ -56,8 +60,11 @@ func setPlainTime(at func(*Record) *time.Time) func(*Record, string) error {
 // parsePlainTime parses a time in RFC 3339, in the variants of MySQL, PostgreSQL and SQLite, or as milliseconds since
 // 1970, which is how some programs store times in SQLite.
 func parsePlainTime(text string) (time.Time, bool) {
+	if t, ok := shortener.ParseTime(text); ok {
+		return t, true
+	}
 	for _, layout := range []string{
-		time.RFC3339, "2006-01-02 15:04:05", "2006-01-02 15:04:05Z07", "2006-01-02 15:04:05Z07:00", "2006-01-02T15:04:05",
+		"2006-01-02 15:04:05", "2006-01-02 15:04:05Z07", "2006-01-02 15:04:05Z07:00", "2006-01-02T15:04:05",
 		"2006-01-02T15:04:05Z0700",
 	} {
 		if t, err := time.Parse(layout, text); err == nil {

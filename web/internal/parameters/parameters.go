@@ -8,12 +8,12 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/labstack/echo/v4"
 
+	"keypool/shortener"
 	"keypool/web/internal/problem"
 )
 
@@ -43,10 +43,10 @@ func Unknown(name, has string) error {
 	return problem.Malformed("There is no parameter " + problem.Quote(name) + ". " + has)
 }
 
-// Int parses a parameter that is a whole number from least to most.
+// Int parses a parameter that is a whole number from least to most, in decimal digits without a sign and without leading zeros.
 func Int(name, value string, least, most int) (int, error) {
 	n, err := strconv.Atoi(value)
-	if err != nil || n < least || n > most {
+	if err != nil || n < least || n > most || strconv.Itoa(n) != value {
 		return 0, problem.Malformed(fmt.Sprintf("The parameter %s must be a whole number from %d to %d.", name, least, most))
 	}
 	return n, nil
@@ -54,8 +54,8 @@ func Int(name, value string, least, most int) (int, error) {
 
 // Time parses a parameter that is a time in RFC 3339. The letters T and Z may be small, as in the members of a link.
 func Time(name, value string) (time.Time, error) {
-	t, err := time.Parse(time.RFC3339, strings.ToUpper(value))
-	if err != nil {
+	t, ok := shortener.ParseTime(value)
+	if !ok {
 		return time.Time{}, problem.Malformed("The parameter " + name + " must be an RFC 3339 time such as 2030-12-31T23:00:00Z.")
 	}
 	return t, nil
