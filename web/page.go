@@ -5,8 +5,6 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
-	"strings"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -93,12 +91,7 @@ func (v *view) Wrong(field string) string {
 	if at != field || (field == "url" && v.Form != nil && v.Form.Completed) {
 		return ""
 	}
-	// The text begins with the name of a JSON member. The page shows the label of the field instead.
-	label := map[string]string{"url": "The link ", "alias": "The alias ", "expires_in": "The expiry "}[field]
-	if reason, ok := strings.CutPrefix(v.Problem.Detail, field+" "); ok && field != "" {
-		return label + reason
-	}
-	return v.Problem.Detail
+	return v.Problem.Labelled(map[string]string{"url": "The link", "alias": "The alias", "expires_in": "The expiry"}[field])
 }
 
 func newPages(tokensOnly bool, report string, proxies *client.Proxies) *pages {
@@ -116,12 +109,9 @@ func newTemplate(page string, parts ...string) *template.Template {
 	for _, part := range parts {
 		files = append(files, "assets/"+part)
 	}
-	functions := template.FuncMap{"when": when, "host": hostOf, "prose": prose}
+	functions := template.FuncMap{"when": shell.When, "host": hostOf, "prose": prose}
 	return template.Must(shell.Frame(template.New(page).Funcs(functions)).ParseFS(assets, files...))
 }
-
-// when formats a time for people. The page also contains the time in RFC 3339 for programs.
-func when(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04 UTC") }
 
 // home answers GET /. The parameters of the request fill the form, but do not create a link. A request with a URL, such as
 // that of a bookmarklet, gets the form even if the operator has another page.
@@ -174,10 +164,7 @@ func (p *pages) write(c echo.Context, status int, v *view) error {
 
 // hostOf returns the host and port of a URL.
 func hostOf(link string) string {
-	_, host, _ := strings.Cut(link, "://")
-	if i := strings.IndexAny(host, "/?#"); i >= 0 {
-		host = host[:i]
-	}
+	host, _ := shell.SplitURL(link)
 	return host
 }
 

@@ -3,16 +3,16 @@ package ui
 import (
 	"errors"
 	"net/http"
-	"strings"
 
 	"keypool/shortener"
 	"keypool/shortener/destination"
 	"keypool/shortener/token"
+	"keypool/web/internal/shell"
 )
 
 // newForm returns an empty form for a creation.
 func (u *UI) newForm(x *exchange) *form {
-	_, host, _ := strings.Cut(u.Origin(x.r).String(), "://")
+	host, _ := shell.SplitURL(u.Origin(x.r).String())
 	f := &form{Values: values{"redirect": "302", "forward": string(shortener.ForwardNone)}, Host: host, Operator: x.person.operator}
 	if f.Operator {
 		f.Owners = u.Tokens.Valid()

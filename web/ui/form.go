@@ -150,8 +150,8 @@ func (*form) Forwards() []choice {
 // labels are the beginnings of the errors of fields, which otherwise begin with the name of a JSON member.
 func labels() map[string]string {
 	return map[string]string{
-		"url": "The destination ", "alias": "The alias ", "title": "The title ", "tags": "Tags ", "expires_at": "The expiry ",
-		"redirect": "The status ", "forward": "The field ", "owner": "The owner ",
+		"url": "The destination", "alias": "The alias", "title": "The title", "tags": "Tags", "expires_at": "The expiry",
+		"redirect": "The status", "forward": "The field", "owner": "The owner",
 	}
 }
 
@@ -163,15 +163,12 @@ func (f *form) Wrong(field string) string {
 	at := f.Problem.Field
 	label, known := labels()[at]
 	if !known || at == "url" && f.Fixed { // the form has no such field
-		at, known = "", false
+		at, label = "", ""
 	}
 	if at != field {
 		return ""
 	}
-	if reason, ok := strings.CutPrefix(f.Problem.Detail, at+" "); ok && known {
-		return label + reason
-	}
-	return f.Problem.Detail
+	return f.Problem.Labelled(label)
 }
 
 // complete offers the URL with its scheme if it lacks only the scheme.

@@ -32,12 +32,9 @@ func parsePage(name string, parts ...string) page {
 	for _, part := range parts {
 		files = append(files, "assets/"+part)
 	}
-	functions := template.FuncMap{"when": when, "stamp": stamp}
+	functions := template.FuncMap{"when": shell.When, "stamp": stamp}
 	return page{template.Must(shell.Frame(template.New(name).Funcs(functions)).ParseFS(assets, files...))}
 }
-
-// when formats a time for people.
-func when(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04 UTC") }
 
 // stamp formats a time for programs.
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -8,6 +8,7 @@ import (
 	"keypool/shortener"
 	"keypool/shortener/destination"
 	"keypool/shortener/service"
+	"keypool/web/internal/shell"
 )
 
 // row is a link for people.
@@ -21,12 +22,7 @@ type row struct {
 
 func (u *UI) row(l *shortener.Link, self destination.Origin) row {
 	r := row{Link: *l, Short: self.String() + "/" + l.Code, OwnerName: u.owner(l), Path: u.pathOf(l.Code)}
-	_, rest, _ := strings.Cut(l.URL, "://")
-	end := strings.IndexAny(rest, "/?#")
-	if end < 0 {
-		end = len(rest)
-	}
-	r.Host, r.Rest = rest[:end], rest[end:]
+	r.Host, r.Rest = shell.SplitURL(l.URL)
 	return r
 }
 

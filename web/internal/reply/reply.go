@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"keypool/web/internal/media"
 )
@@ -28,6 +29,15 @@ type Problem struct {
 
 	Suggestions []string `json:"suggestions,omitempty"` // free aliases, if the alias is taken
 	RetryAfter  int      `json:"retry_after,omitempty"` // seconds until the client may send the request again
+}
+
+// Labelled returns the detail for people. The detail of an invalid field begins with the name of a JSON member, which becomes the
+// label. If the label is empty, the detail stays as it is.
+func (p *Problem) Labelled(label string) string {
+	if reason, ok := strings.CutPrefix(p.Detail, p.Field+" "); ok && label != "" {
+		return label + " " + reason
+	}
+	return p.Detail
 }
 
 // Unavailable is the problem of a program that cannot do its work at present.

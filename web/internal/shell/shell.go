@@ -16,6 +16,8 @@ import (
 	"io/fs"
 	"net/http"
 	"slices"
+	"strings"
+	"time"
 
 	"keypool/web/internal/media"
 	"keypool/web/internal/reply"
@@ -76,6 +78,18 @@ func join(assets fs.FS, names []string) []byte {
 // cannot be changed.
 func Frame(t *template.Template) *template.Template {
 	return template.Must(t.ParseFS(shared, "assets/frame.html"))
+}
+
+// When formats a time for people. Pages also contain the time in RFC 3339 for programs.
+func When(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04 UTC") }
+
+// SplitURL returns the host and port of a URL, and what follows them.
+func SplitURL(link string) (host, rest string) {
+	_, host, _ = strings.Cut(link, "://")
+	if i := strings.IndexAny(host, "/?#"); i >= 0 {
+		return host[:i], host[i:]
+	}
+	return host, ""
 }
 
 // hash returns the name of an inline source in a policy (CSP Level 3 section 2.3.1).
