@@ -11,7 +11,9 @@ import (
 	"keypool/shortener"
 )
 
-// recordCreations adds a row to the table creations with the codes of the links that were inserted.
+// recordCreations adds a row to the table creations with the codes of the links that were inserted. It returns ErrOtherOrder
+// if the links in the database have another order. A process that was suspended during a reindex would otherwise write
+// rows where no look-up finds them.
 func (s *Store) recordCreations(ctx context.Context, tx *sql.Tx, links []shortener.Link, outcomes []shortener.Outcome) error {
 	var codes strings.Builder
 	for i, o := range outcomes {
@@ -24,11 +26,17 @@ func (s *Store) recordCreations(ctx context.Context, tx *sql.Tx, links []shorten
 		codes.WriteString(links[i].Code)
 	}
 	if codes.Len() == 0 {
-		return nil
+		return s.checkOrder(ctx, tx)
 	}
 	record := tx.StmtContext(ctx, s.record.stmt.Load()) //nolint:sqlclosecheck // ends with the transaction
-	_, err := record.ExecContext(ctx, codes.String())
-	return err
+	result, err := record.ExecContext(ctx, codes.String(), s.fingerprint)
+	if err != nil {
+		return err
+	}
+	if recorded, err := result.RowsAffected(); err != nil || recorded == 1 {
+		return err
+	}
+	return shortener.ErrOtherOrder
 }
 
 // creation names a code in the table creations: the id of its row, and its position in the row, from 1.
